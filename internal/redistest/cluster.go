@@ -1,0 +1,89 @@
+package redistest
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const slots = 16384
+
+// Cluster is a Redis Cluster of masters with an equal share of the slots each.
+type Cluster struct {
+	Masters []*Server
+
+	tb testing.TB
+}
+
+// StartCluster starts a cluster of some masters, with further command line
+// arguments for each, and waits until every node says that it is whole.
+func StartCluster(tb testing.TB, masters int, args ...string) *Cluster {
+	tb.Helper()
+	c := &Cluster{tb: tb}
+	args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, args...)
+	for range masters {
+		c.Masters = append(c.Masters, Start(tb, args...))
+	}
+	ctx := context.Background()
+	for i, node := range c.Masters {
+		client := node.Client()
+		from, to := i*slots/masters, (i+1)*slots/masters-1
+		if err := client.ClusterAddSlotsRange(ctx, from, to).Err(); err != nil {
+			tb.Fatalf("CLUSTER ADDSLOTS: %v", err)
+		}
+		c.Meet(node)
+	}
+	for _, node := range c.Masters {
+		c.AwaitWhole(node)
+	}
+	return c
+}
+
+// Meet introduces a node to the first one.
+func (c *Cluster) Meet(node *Server) {
+	c.tb.Helper()
+	if node == c.Masters[0] {
+		return
+	}
+	host, port, _ := net.SplitHostPort(c.Masters[0].Addr)
+	if err := node.Client().ClusterMeet(context.Background(), host, port).Err(); err != nil {
+		c.tb.Fatalf("CLUSTER MEET: %v", err)
+	}
+}
+
+// AwaitWhole waits until a node knows an owner of every slot.
+func (c *Cluster) AwaitWhole(node *Server) {
+	c.tb.Helper()
+	client := node.Client()
+	Await(c.tb, "the cluster is whole", func() bool {
+		ranges, err := client.ClusterSlots(context.Background()).Result()
+		if err != nil {
+			return false
+		}
+		covered := 0
+		for _, r := range ranges {
+			covered += r.End - r.Start + 1
+		}
+		info, err := client.ClusterInfo(context.Background()).Result()
+		return err == nil && covered == slots && strings.Contains(info, "cluster_state:ok")
+	})
+}
+
+// Client returns a cluster client, closed with the test.
+func (c *Cluster) Client() *redis.ClusterClient {
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs()})
+	c.tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Addrs returns the masters' addresses.
+func (c *Cluster) Addrs() []string {
+	addrs := make([]string, len(c.Masters))
+	for i, node := range c.Masters {
+		addrs[i] = node.Addr
+	}
+	return addrs
+}

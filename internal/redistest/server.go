@@ -1,0 +1,185 @@
+// Package redistest starts real Redis servers for tests and benchmarks, on free
+// loopback ports and without a configuration of the machine's, and ends them
+// with the test.
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a running redis-server.
+type Server struct {
+	Addr string
+	Dir  string // its working directory
+
+	tb   testing.TB
+	args []string
+	cmd  *exec.Cmd
+}
+
+// Binary returns the server to test against: $REDIS_SERVER, or redis-server from
+// the PATH. Where there is none it skips the test, or fails it if CI is set.
+func Binary(tb testing.TB) string {
+	tb.Helper()
+	name := os.Getenv("REDIS_SERVER")
+	if name == "" {
+		name = "redis-server"
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	const hint = "install it (apt-get install redis-server), or name a binary in REDIS_SERVER"
+	if os.Getenv("CI") != "" {
+		tb.Fatalf("%v: %s", err, hint)
+	}
+	tb.Skipf("%v: %s", err, hint)
+	return ""
+}
+
+// Start starts a server that keeps nothing on disk, with further command line
+// arguments, and waits until it answers.
+func Start(tb testing.TB, args ...string) *Server {
+	tb.Helper()
+	binary := Binary(tb)
+	port := FreePort(tb)
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: tb.TempDir(), tb: tb}
+	s.args = append([]string{
+		binary, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir,
+		"--logfile", "redis.log", "--save", "", "--appendonly", "no",
+	}, args...)
+	tb.Cleanup(s.Kill)
+	s.Restart()
+	return s
+}
+
+// Client returns a client of the server, closed with the test.
+func (s *Server) Client() *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: s.Addr})
+	s.tb.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// Restart starts the server again after a Kill, on the same port and directory.
+func (s *Server) Restart() {
+	s.tb.Helper()
+	s.Launch()
+	s.AwaitUp()
+}
+
+// Launch starts the server process and does not wait until it answers.
+func (s *Server) Launch() {
+	s.tb.Helper()
+	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	// A server must not outlive a test process that is killed.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.tb.Fatalf("start %s: %v", s.args[0], err)
+	}
+}
+
+// AwaitUp waits until the server answers, with data or a refusal.
+func (s *Server) AwaitUp() {
+	s.tb.Helper()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr, MaxRetries: -1})
+	defer client.Close()
+	Await(s.tb, "redis-server answers", func() bool {
+		err := client.Ping(context.Background()).Err()
+		return err == nil || redis.IsAuthError(err)
+	})
+}
+
+// Kill ends the server at once, as a crash would.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// Signal sends the server process a signal.
+func (s *Server) Signal(signal os.Signal) {
+	s.tb.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.tb.Fatalf("signal redis-server: %v", err)
+	}
+}
+
+// Log returns what the server has logged.
+func (s *Server) Log() string {
+	log, _ := os.ReadFile(filepath.Join(s.Dir, "redis.log"))
+	return string(log)
+}
+
+// Calls returns how often each command was called since the server's statistics
+// were last reset, by the command's name in lower case.
+func Calls(tb testing.TB, client redis.Cmdable) map[string]int {
+	tb.Helper()
+	info, err := client.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		tb.Fatalf("INFO commandstats: %v", err)
+	}
+	calls := make(map[string]int)
+	for line := range strings.Lines(info) {
+		name, rest, ok := strings.Cut(line, ":calls=")
+		if !ok {
+			continue
+		}
+		var n int
+		if _, err := fmt.Sscanf(rest, "%d,", &n); err != nil {
+			tb.Fatalf("INFO commandstats: %q: %v", line, err)
+		}
+		calls[strings.TrimPrefix(name, "cmdstat_")] = n
+	}
+	return calls
+}
+
+// Await polls a condition until it holds, and fails the test if it does not
+// within half a minute.
+func Await(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !condition() {
+		if time.Now().After(deadline) {
+			tb.Fatalf("waited 30 s in vain: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// FreePort returns a loopback port that is free, as is the one 10,000 above it,
+// which a cluster node uses too.
+func FreePort(tb testing.TB) int {
+	tb.Helper()
+	for range 1000 {
+		port := 11000 + rand.IntN(20000)
+		if free(port) && free(port+10000) {
+			return port
+		}
+	}
+	tb.Fatal("found no free port")
+	return 0
+}
+
+func free(port int) bool {
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return false
+	}
+	_ = listener.Close()
+	return true
+}

@@ -1,0 +1,216 @@
+package priority
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// MemoryOptions configures a [MemoryStore]. The zero value works.
+type MemoryOptions struct {
+	// Policy decides for every customer who has no tier of their own. Default:
+	// DefaultPolicy; a zero field takes its value from there.
+	Policy Policy
+
+	// Tiers are policies for some of the customers, by the name of the tier.
+	// Default: none.
+	Tiers map[string]Policy
+
+	// TierOf names a customer's tier; customers of a tier that is not in Tiers
+	// have Policy. It must be safe for concurrent use. Required with Tiers.
+	TierOf func(customer string) string
+
+	// Now is the clock. It must be safe for concurrent use. Default: time.Now.
+	Now func() time.Time
+}
+
+// MemoryStore is a [Store] whose counts live in this process: for tests, for a
+// single worker, and as what a fallback counts with. It decides as a
+// [RedisStore] of the same policy does. The zero value is ready to use.
+//
+// It holds each customer for at most two of its longest reset intervals after
+// their last document.
+type MemoryStore struct {
+	policies tiered[Policy]
+	clock    func() time.Time
+
+	mu sync.Mutex
+	// Counts move to recent when they change. Once in the longest interval
+	// recent becomes older and older is dropped: by then all in it have expired.
+	recent, older map[string]memoryCount
+	longest       time.Duration
+	turned        time.Time
+}
+
+type memoryCount struct {
+	count   int64
+	resetAt time.Time // a document later than this resets the count
+}
+
+var _ Store = (*MemoryStore)(nil)
+
+// NewMemoryStore returns a store with no counts. Nil opts are the defaults. An
+// error wraps [ErrInvalidPolicy] or [ErrInvalidOption].
+func NewMemoryStore(opts *MemoryOptions) (*MemoryStore, error) {
+	if opts == nil {
+		opts = &MemoryOptions{}
+	}
+	s := &MemoryStore{clock: opts.Now}
+	var err error
+	s.policies, err = newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) Policy {
+		s.longest = max(s.longest, p.resetInterval())
+		return p
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Next implements [Store].
+func (s *MemoryStore) Next(ctx context.Context, customer string) (Decision, error) {
+	if err := admit(ctx, "Next", customer); err != nil {
+		return Decision{}, err
+	}
+	policy := s.policies.of(customer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.next(policy, customer, s.now()), nil
+}
+
+// NextN implements [Store].
+func (s *MemoryStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
+	if err := checkCount(n); err != nil {
+		return nil, err
+	}
+	if err := admit(ctx, "NextN", customer); err != nil || n == 0 {
+		return nil, err
+	}
+	policy := s.policies.of(customer)
+	decisions := make([]Decision, n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for i := range decisions {
+		decisions[i] = s.next(policy, customer, now)
+	}
+	return decisions, nil
+}
+
+// NextEach implements [Store]. It is atomic.
+func (s *MemoryStore) NextEach(ctx context.Context, customers []string) ([]Decision, error) {
+	if err := checkCustomers(customers); err != nil || len(customers) == 0 {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		errs := make([]error, len(customers))
+		for i, customer := range customers {
+			errs[i] = notCounted("NextEach", customer, err)
+		}
+		return make([]Decision, len(customers)), &BatchError{Errs: errs}
+	}
+	policies := make([]Policy, len(customers))
+	for i, customer := range customers {
+		policies[i] = s.policies.of(customer)
+	}
+	decisions := make([]Decision, len(customers))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for i, customer := range customers {
+		decisions[i] = s.next(policies[i], customer, now)
+	}
+	return decisions, nil
+}
+
+// Peek implements [Store].
+func (s *MemoryStore) Peek(ctx context.Context, customer string) (Decision, error) {
+	if err := admit(ctx, "Peek", customer); err != nil {
+		return Decision{}, err
+	}
+	policy := s.policies.of(customer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	held, ok := s.find(customer)
+	if !ok || now.After(held.resetAt) {
+		held = memoryCount{resetAt: now}
+	}
+	return Decision{
+		Level:   policy.Level(held.count),
+		Count:   held.count,
+		ResetIn: held.resetAt.Sub(now),
+	}, nil
+}
+
+// Reset implements [Store].
+func (s *MemoryStore) Reset(ctx context.Context, customer string) error {
+	if err := admit(ctx, "Reset", customer); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.recent, customer)
+	delete(s.older, customer)
+	return nil
+}
+
+// next counts one document. The caller holds mu.
+func (s *MemoryStore) next(policy Policy, customer string, now time.Time) Decision {
+	s.turn(now)
+	held, ok := s.find(customer)
+	switch {
+	case !ok || now.After(held.resetAt):
+		held = memoryCount{count: 0, resetAt: now.Add(policy.resetInterval())}
+	case policy.ResetMode == SinceLastReset:
+		held.count--
+	default:
+		held = memoryCount{count: held.count - 1, resetAt: now.Add(policy.resetInterval())}
+	}
+	s.recent[customer] = held
+	return Decision{Level: policy.Level(held.count), Count: held.count, ResetIn: held.resetAt.Sub(now)}
+}
+
+func (s *MemoryStore) find(customer string) (memoryCount, bool) {
+	held, ok := s.recent[customer]
+	if !ok {
+		held, ok = s.older[customer]
+	}
+	return held, ok
+}
+
+func (s *MemoryStore) turn(now time.Time) {
+	switch {
+	case s.recent == nil:
+		s.longest = max(s.longest, s.policies.standard.resetInterval())
+	case now.Sub(s.turned) > s.longest:
+		s.older = s.recent
+	default:
+		return
+	}
+	s.recent = make(map[string]memoryCount)
+	s.turned = now
+}
+
+func (s *MemoryStore) now() time.Time {
+	if s.clock == nil {
+		return time.Now()
+	}
+	return s.clock()
+}
+
+// admit refuses a wrong customer, and a call whose context has ended.
+func admit(ctx context.Context, operation, customer string) error {
+	if err := checkCustomer(customer); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return notCounted(operation, customer, err)
+	}
+	return nil
+}
+
+func notCounted(operation, customer string, cause error) error {
+	return fmt.Errorf("%w: %s %s: %w", ErrNotCounted, operation, quote(customer), cause)
+}
