@@ -240,6 +240,13 @@ func (s *RedisStore) Key(customer string) string {
 	return s.prefix + ":{" + customer + "}:count"
 }
 
+// Script returns the Lua script that counts the customer's documents:
+// lua/next.lua with the numbers of the customer's policy. A program in another
+// language runs it on the same key to share the count.
+func (s *RedisStore) Script(customer string) string {
+	return s.scripts.of(customer).next.text.(string)
+}
+
 // keyEscaper keeps the hash tag whole and the keys of two customers apart.
 var keyEscaper = strings.NewReplacer("%", "%25", "}", "%7D")
 

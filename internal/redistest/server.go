@@ -29,31 +29,34 @@ type Server struct {
 	cmd  *exec.Cmd
 }
 
-// Binary returns the server to test against: $REDIS_SERVER, or redis-server from
-// the PATH. Where there is none it skips the test, or fails it if CI is set.
-func Binary(tb testing.TB) string {
+// Find returns the path of a program that a test needs. Where there is none it
+// skips the test, or fails it if CI is set, and says which Debian package has it.
+func Find(tb testing.TB, program, debianPackage string) string {
 	tb.Helper()
-	name := os.Getenv("REDIS_SERVER")
-	if name == "" {
-		name = "redis-server"
+	path, err := exec.LookPath(program)
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			tb.Fatalf("%v: apt-get install %s", err, debianPackage)
+		}
+		tb.Skipf("%v: apt-get install %s", err, debianPackage)
 	}
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path
-	}
-	const hint = "install it (apt-get install redis-server), or name a binary in REDIS_SERVER"
-	if os.Getenv("CI") != "" {
-		tb.Fatalf("%v: %s", err, hint)
-	}
-	tb.Skipf("%v: %s", err, hint)
-	return ""
+	return path
 }
 
-// Start starts a server that keeps nothing on disk, with further command line
-// arguments, and waits until it answers.
+// serverProgram is $REDIS_SERVER or else redis-server.
+func serverProgram() string {
+	if program := os.Getenv("REDIS_SERVER"); program != "" {
+		return program
+	}
+	return "redis-server"
+}
+
+// Start starts redis-server from the PATH, or the server named by the
+// environment's REDIS_SERVER, and waits until it answers. It keeps nothing on
+// disk, but for what further command line arguments say.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	binary := Binary(tb)
+	binary := Find(tb, serverProgram(), "redis-server")
 	port := FreePort(tb)
 	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: tb.TempDir(), tb: tb}
 	s.args = append([]string{
