@@ -56,16 +56,19 @@ func NewMemoryStore(opts *MemoryOptions) (*MemoryStore, error) {
 	if opts == nil {
 		opts = &MemoryOptions{}
 	}
-	s := &MemoryStore{clock: opts.Now}
-	var err error
-	s.policies, err = newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) Policy {
-		s.longest = max(s.longest, p.resetInterval())
-		return p
-	})
+	policies, err := newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) Policy { return p })
 	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	return newMemoryStore(policies, opts.Now), nil
+}
+
+func newMemoryStore(policies tiered[Policy], clock func() time.Time) *MemoryStore {
+	s := &MemoryStore{policies: policies, clock: clock}
+	for _, policy := range policies.byTier {
+		s.longest = max(s.longest, policy.resetInterval())
+	}
+	return s
 }
 
 // Next implements [Store].
@@ -81,10 +84,10 @@ func (s *MemoryStore) Next(ctx context.Context, customer string) (Decision, erro
 
 // NextN implements [Store].
 func (s *MemoryStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
-	if err := checkCount(n); err != nil {
+	if err := checkDocuments(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
-	if err := admit(ctx, "NextN", customer); err != nil || n == 0 {
+	if err := admit(ctx, "NextN", customer); err != nil {
 		return nil, err
 	}
 	policy := s.policies.of(customer)

@@ -106,7 +106,10 @@ func checkCustomers(customers []string) error {
 	return nil
 }
 
-func checkCount(n int) error {
+func checkDocuments(customer string, n int) error {
+	if err := checkCustomer(customer); err != nil {
+		return err
+	}
 	if n < 0 || n > MaxDocuments {
 		return fmt.Errorf("%w: %d is not between 0 and %d", ErrInvalidCount, n, MaxDocuments)
 	}

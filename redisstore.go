@@ -128,10 +128,7 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 
 // NextN implements [Store].
 func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
-	if err := checkCustomer(customer); err != nil {
-		return nil, err
-	}
-	if err := checkCount(n); err != nil || n == 0 {
+	if err := checkDocuments(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
 	key, scripts := s.Key(customer), s.scripts.of(customer)
