@@ -344,22 +344,11 @@ func degraded(decisions []Decision) []Decision {
 	return decisions
 }
 
-// policiesOf returns the policies by which a store of this package decides, and
-// otherwise the default policy.
+// policiesOf returns the policies by which a store of this package, or one that
+// embeds it, decides, and otherwise the default policy.
 func policiesOf(store Store) tiered[Policy] {
-	switch s := store.(type) {
-	case *RedisStore:
-		policies := tiered[Policy]{
-			standard: s.scripts.standard.policy,
-			byTier:   make(map[string]Policy, len(s.scripts.byTier)),
-			tierOf:   s.scripts.tierOf,
-		}
-		for tier, scripts := range s.scripts.byTier {
-			policies.byTier[tier] = scripts.policy
-		}
-		return policies
-	case *MemoryStore:
-		return s.policies
+	if s, ok := store.(interface{ tieredPolicies() tiered[Policy] }); ok {
+		return s.tieredPolicies()
 	}
 	return tiered[Policy]{}
 }

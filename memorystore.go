@@ -159,6 +159,8 @@ func (s *MemoryStore) Reset(ctx context.Context, customer string) error {
 	return nil
 }
 
+func (s *MemoryStore) tieredPolicies() tiered[Policy] { return s.policies }
+
 // next counts one document. The caller holds mu.
 func (s *MemoryStore) next(policy Policy, customer string, now time.Time) Decision {
 	s.turn(now)

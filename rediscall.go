@@ -61,8 +61,12 @@ func (c *caller) call(ctx context.Context, call *scriptCall) ([]int64, error) {
 	var before error
 	for try := 1; ; try++ {
 		cmd := newCommand(ctx, call, withText)
-		err := c.wait(ctx, func() { _ = c.client.Process(ctx, cmd) })
+		err := c.wait(ctx, func() {
+			_ = c.client.Process(ctx, cmd)
+			_ = cmd.Err() // a deferred AutoPipeliner waits only here
+		})
 		v := cmd.verdict(err)
+		c.notice(v)
 		switch {
 		case v.err == nil:
 			return cmd.Val(), nil
@@ -103,6 +107,7 @@ func (c *caller) callEach(ctx context.Context, calls []scriptCall) ([][]int64, [
 			unknown := false
 			for at, i := range part {
 				v := cmds[at].verdict(err)
+				c.notice(v)
 				if v.err == nil {
 					replies[i], errs[i] = cmds[at].Val(), nil
 					continue
@@ -167,6 +172,18 @@ func (c *caller) wait(ctx context.Context, send func()) error {
 	case <-ctx.Done():
 		c.unanswered.Add(1)
 		return ctx.Err()
+	}
+}
+
+// notice makes a cluster client look where the slots are now when a node fails.
+// It would by itself when it tries again, which is not its business here.
+func (c *caller) notice(v verdict) {
+	var reply redis.Error
+	if v.err == nil || errors.As(v.err, &reply) {
+		return
+	}
+	if cluster, ok := c.client.(interface{ ReloadState(context.Context) }); ok {
+		cluster.ReloadState(context.Background())
 	}
 }
 

@@ -244,6 +244,18 @@ func (s *RedisStore) Script(customer string) string {
 	return s.scripts.of(customer).next.text.(string)
 }
 
+func (s *RedisStore) tieredPolicies() tiered[Policy] {
+	policies := tiered[Policy]{
+		standard: s.scripts.standard.policy,
+		byTier:   make(map[string]Policy, len(s.scripts.byTier)),
+		tierOf:   s.scripts.tierOf,
+	}
+	for tier, scripts := range s.scripts.byTier {
+		policies.byTier[tier] = scripts.policy
+	}
+	return policies
+}
+
 // keyEscaper keeps the hash tag whole and the keys of two customers apart.
 var keyEscaper = strings.NewReplacer("%", "%25", "}", "%7D")
 

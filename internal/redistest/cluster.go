@@ -15,7 +15,8 @@ const slots = 16384
 type Cluster struct {
 	Masters []*Server
 
-	tb testing.TB
+	tb   testing.TB
+	args []string
 }
 
 // StartCluster starts a cluster of some masters, with further command line
@@ -23,9 +24,9 @@ type Cluster struct {
 func StartCluster(tb testing.TB, masters int, args ...string) *Cluster {
 	tb.Helper()
 	c := &Cluster{tb: tb}
-	args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, args...)
+	c.args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "1000"}, args...)
 	for range masters {
-		c.Masters = append(c.Masters, Start(tb, args...))
+		c.Masters = append(c.Masters, Start(tb, c.args...))
 	}
 	ctx := context.Background()
 	for i, node := range c.Masters {
@@ -70,6 +71,56 @@ func (c *Cluster) AwaitWhole(node *Server) {
 		info, err := client.ClusterInfo(context.Background()).Result()
 		return err == nil && covered == slots && strings.Contains(info, "cluster_state:ok")
 	})
+}
+
+// AddReplica adds a replica of a master and waits until it has caught up.
+func (c *Cluster) AddReplica(master *Server) *Server {
+	c.tb.Helper()
+	ctx := context.Background()
+	replica := Start(c.tb, c.args...)
+	c.Meet(replica)
+	id, err := master.Client().Do(ctx, "cluster", "myid").Text()
+	if err != nil {
+		c.tb.Fatalf("CLUSTER MYID: %v", err)
+	}
+	client := replica.Client()
+	Await(c.tb, "the replica knows its master", func() bool {
+		return client.ClusterReplicate(ctx, id).Err() == nil
+	})
+	AwaitReplica(c.tb, client)
+	return replica
+}
+
+// MoveSlot moves a slot and its keys from one master to another, key by key, as
+// an operator would. Between the keys it calls between.
+func (c *Cluster) MoveSlot(slot int, from, to *Server, between func()) {
+	c.tb.Helper()
+	ctx := context.Background()
+	source, target := from.Client(), to.Client()
+	do := func(client *redis.Client, args ...any) {
+		c.tb.Helper()
+		if err := client.Do(ctx, args...).Err(); err != nil {
+			c.tb.Fatalf("%v: %v", args, err)
+		}
+	}
+	fromID, toID := source.Do(ctx, "cluster", "myid").Val(), target.Do(ctx, "cluster", "myid").Val()
+	do(target, "cluster", "setslot", slot, "importing", fromID)
+	do(source, "cluster", "setslot", slot, "migrating", toID)
+	host, port, _ := net.SplitHostPort(to.Addr)
+	for {
+		between()
+		keys, err := source.ClusterGetKeysInSlot(ctx, slot, 1).Result()
+		if err != nil {
+			c.tb.Fatalf("CLUSTER GETKEYSINSLOT: %v", err)
+		}
+		if len(keys) == 0 {
+			break
+		}
+		do(source, "migrate", host, port, keys[0], 0, 5000)
+	}
+	for _, client := range []*redis.Client{target, source} {
+		do(client, "cluster", "setslot", slot, "node", toID)
+	}
 }
 
 // Client returns a cluster client, closed with the test.

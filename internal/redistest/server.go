@@ -62,6 +62,7 @@ func Start(tb testing.TB, args ...string) *Server {
 	s.args = append([]string{
 		binary, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir,
 		"--logfile", "redis.log", "--save", "", "--appendonly", "no",
+		"--repl-diskless-sync-delay", "0",
 	}, args...)
 	tb.Cleanup(s.Kill)
 	s.Restart()
@@ -82,10 +83,11 @@ func (s *Server) Restart() {
 	s.AwaitUp()
 }
 
-// Launch starts the server process and does not wait until it answers.
-func (s *Server) Launch() {
+// Launch starts the server process, with further arguments for this time, and
+// does not wait until it answers.
+func (s *Server) Launch(args ...string) {
 	s.tb.Helper()
-	s.cmd = exec.Command(s.args[0], s.args[1:]...)
+	s.cmd = exec.Command(s.args[0], append(s.args[1:], args...)...)
 	// A server must not outlive a test process that is killed.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := s.cmd.Start(); err != nil {

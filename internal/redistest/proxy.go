@@ -1,0 +1,140 @@
+package redistest
+
+import (
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Fault is what a Proxy does to connections.
+type Fault int32
+
+const (
+	None      Fault = iota
+	Blackhole       // requests and replies go nowhere
+	Swallow         // requests arrive, replies go nowhere
+	Cut             // requests arrive, the connection is closed instead of a reply
+	Truncate        // requests arrive, the connection is closed within the reply
+	Delay           // replies come half a second late
+)
+
+// Proxy stands between a client and a server and does harm.
+type Proxy struct {
+	Addr string
+
+	target   string
+	fault    atomic.Int32
+	listener net.Listener
+	wait     sync.WaitGroup
+	mu       sync.Mutex
+	open     map[net.Conn]bool
+	closed   bool
+}
+
+// StartProxy starts a proxy in front of an address, closed with the test.
+func StartProxy(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{Addr: listener.Addr().String(), target: target, listener: listener, open: make(map[net.Conn]bool)}
+	p.wait.Add(1)
+	go p.accept()
+	tb.Cleanup(func() {
+		p.mu.Lock()
+		p.closed = true
+		_ = listener.Close()
+		for conn := range p.open {
+			_ = conn.Close()
+		}
+		p.mu.Unlock()
+		p.wait.Wait()
+	})
+	return p
+}
+
+// Set changes the fault, for open connections too.
+func (p *Proxy) Set(fault Fault) {
+	p.fault.Store(int32(fault))
+}
+
+func (p *Proxy) accept() {
+	defer p.wait.Done()
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		if !p.track(client, server) {
+			return
+		}
+		go p.forward(server, client, p.requests)
+		go p.forward(client, server, p.replies)
+	}
+}
+
+func (p *Proxy) track(client, server net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		_, _ = client.Close(), server.Close()
+		return false
+	}
+	p.open[client], p.open[server] = true, true
+	p.wait.Add(2)
+	return true
+}
+
+// forward copies from one connection to the other until either is closed.
+func (p *Proxy) forward(to, from net.Conn, spoil func(chunk []byte) (pass []byte, cut bool)) {
+	defer p.wait.Done()
+	defer func() {
+		_, _ = to.Close(), from.Close()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.open, to)
+		delete(p.open, from)
+	}()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			pass, cut := spoil(buffer[:n])
+			if _, err := to.Write(pass); err != nil || cut {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (p *Proxy) requests(chunk []byte) ([]byte, bool) {
+	if Fault(p.fault.Load()) == Blackhole {
+		return nil, false
+	}
+	return chunk, false
+}
+
+func (p *Proxy) replies(chunk []byte) ([]byte, bool) {
+	switch Fault(p.fault.Load()) {
+	case Blackhole, Swallow:
+		return nil, false
+	case Cut:
+		return nil, true
+	case Truncate:
+		return chunk[:len(chunk)/2], true
+	case Delay:
+		time.Sleep(500 * time.Millisecond)
+	}
+	return chunk, false
+}
