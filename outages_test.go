@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -298,4 +299,45 @@ func TestSlotMigrationUnderLoad(t *testing.T) {
 	}
 	tr.await(300)
 	tr.mustBeExact(heldBy(cluster.Client(), store))
+}
+
+// A worker's clock cannot matter to the counts: what is sent does not depend on it.
+func TestNoCommandCarriesATime(t *testing.T) {
+	ctx := context.Background()
+	client := redistest.Start(t).Client()
+	recorder := &recorder{}
+	client.AddHook(recorder)
+	store := newRedisStore(t, client, nil)
+	for range 3 {
+		if _, err := store.Next(ctx, "acme"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(recorder.sent) != 3 {
+		t.Fatalf("%d commands were sent; want 3", len(recorder.sent))
+	}
+	want := []any{1, store.Key("acme")}
+	for _, args := range recorder.sent {
+		if digest := args[1]; digest != recorder.sent[0][1] || !slices.Equal(args[2:], want) {
+			t.Errorf("sent %v; want the same digest each time, and %v", args, want)
+		}
+	}
+}
+
+// recorder is a go-redis hook that keeps each EVALSHA.
+type recorder struct{ sent [][]any }
+
+func (r *recorder) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *recorder) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			r.sent = append(r.sent, cmd.Args())
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (r *recorder) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

@@ -69,6 +69,30 @@ func Start(tb testing.TB, args ...string) *Server {
 	return s
 }
 
+// StartTLS starts a server that takes connections by TLS only, and only from
+// clients with a certificate of the same authority.
+func StartTLS(tb testing.TB, certFile, keyFile, caFile string) *Server {
+	tb.Helper()
+	program := Find(tb, serverProgram(), "redis-server")
+	port := FreePort(tb)
+	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: tb.TempDir(), tb: tb}
+	s.args = []string{
+		program, "--port", "0", "--tls-port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir,
+		"--logfile", "redis.log", "--save", "",
+		"--tls-cert-file", certFile, "--tls-key-file", keyFile, "--tls-ca-cert-file", caFile, "--tls-auth-clients", "yes",
+	}
+	tb.Cleanup(s.Kill)
+	s.Launch()
+	Await(tb, "redis-server listens", func() bool {
+		conn, err := net.Dial("tcp", s.Addr)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	})
+	return s
+}
+
 // Client returns a client of the server, closed with the test.
 func (s *Server) Client() *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: s.Addr})
