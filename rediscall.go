@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxTries bounds how often a call that Redis refuses is tried.
+	// maxTries bounds how often a call without a deadline is tried.
 	maxTries = 8
 	// The pause before a further try doubles from firstPause to longestPause.
 	firstPause, longestPause = 4 * time.Millisecond, 64 * time.Millisecond
@@ -72,7 +72,7 @@ func (c *caller) call(ctx context.Context, call *scriptCall) ([]int64, error) {
 			return cmd.Val(), nil
 		case v.noScript:
 			withText = true
-		case v.again && try < maxTries && pause(ctx, try):
+		case v.again && pause(ctx, try):
 			before = v.err
 		default:
 			return nil, call.failed(v.after(before, ctx.Err()))
@@ -113,7 +113,7 @@ func (c *caller) callEach(ctx context.Context, calls []scriptCall) ([][]int64, [
 					continue
 				}
 				errs[i] = calls[i].failed(v)
-				if v.noScript || v.again && try < maxTries {
+				if v.noScript || v.again {
 					again = append(again, i)
 					unknown = unknown || v.noScript
 					refused = refused || v.again
@@ -189,9 +189,13 @@ func (c *caller) notice(v verdict) {
 
 var errManyUnanswered = fmt.Errorf("%d earlier calls are without an answer still", maxUnanswered)
 
-// pause waits before a further try. It returns false if the context ends first.
+// pause waits before a further try. It returns false if there shall be none: the
+// context ends first, or it has no deadline and these were enough.
 func pause(ctx context.Context, try int) bool {
-	long := min(firstPause<<(try-1), longestPause)
+	if _, bounded := ctx.Deadline(); !bounded && try >= maxTries {
+		return false
+	}
+	long := min(firstPause<<min(try-1, 10), longestPause)
 	timer := time.NewTimer(long/2 + rand.N(long/2))
 	defer timer.Stop()
 	select {

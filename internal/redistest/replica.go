@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -54,7 +53,7 @@ func StartSentinel(tb testing.TB, master *Server) string {
 		tb.Fatal(err)
 	}
 	cmd := exec.Command(program, config, "--sentinel")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	dieWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		tb.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -112,8 +111,7 @@ func (s *Server) Restart() {
 func (s *Server) Launch(args ...string) {
 	s.tb.Helper()
 	s.cmd = exec.Command(s.args[0], append(s.args[1:], args...)...)
-	// A server must not outlive a test process that is killed.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	dieWithParent(s.cmd)
 	if err := s.cmd.Start(); err != nil {
 		s.tb.Fatalf("start %s: %v", s.args[0], err)
 	}
