@@ -34,6 +34,10 @@ type FallbackOptions struct {
 const (
 	defaultMaxFailures = 10
 	defaultRetryAfter  = 500 * time.Millisecond
+
+	// mostOwedEach is how many documents owed for one customer a NextEach counts,
+	// where each is an entry. What is more stays owed.
+	mostOwedEach = 1000
 )
 
 // Fallback is a [Store] that answers when the fleet's counts cannot be reached:
@@ -223,7 +227,7 @@ func (f *Fallback) nextEach(ctx context.Context, customers []string, decisions [
 	entries := make([]string, 0, len(customers))
 	entryOf := make([]int, len(customers)) // negative entries are owed
 	for at, customer := range customers {
-		owed := f.debts.take(customer, MaxDocuments-len(entries)-(len(customers)-at))
+		owed := f.debts.take(customer, min(mostOwedEach, MaxDocuments-len(entries)-(len(customers)-at)))
 		for range owed {
 			entries = append(entries, customer)
 		}

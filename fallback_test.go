@@ -300,7 +300,7 @@ func TestFallbackResetTellsThatThePrimaryFailed(t *testing.T) {
 // The secondary decides by the primary's own policies.
 func TestFallbackSecondaryHasThePrimarysPolicies(t *testing.T) {
 	server := redistest.Start(t)
-	store := newRedisStore(t, server.Client(), &priority.RedisOptions{
+	store := openStore(t, server.Client(), &priority.RedisOptions{
 		Policy: priority.Policy{Thresholds: []int64{}},
 		Tiers:  map[string]priority.Policy{"strict": {Thresholds: []int64{0}}},
 		TierOf: func(customer string) string { return customer },

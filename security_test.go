@@ -80,11 +80,11 @@ func TestLeastRights(t *testing.T) {
 	}
 	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
 		policy := priority.Policy{ResetMode: mode}
-		everyOperation(t, newRedisStore(t, client, &priority.RedisOptions{Policy: policy}))
-		everyOperation(t, newRedisStore(t, pipeliner, &priority.RedisOptions{Policy: policy}))
+		everyOperation(t, openStore(t, client, &priority.RedisOptions{Policy: policy}))
+		everyOperation(t, openStore(t, pipeliner, &priority.RedisOptions{Policy: policy}))
 	}
 
-	_, err = newRedisStore(t, client, &priority.RedisOptions{Prefix: "another"}).Next(ctx, "acme")
+	_, err = openStore(t, client, &priority.RedisOptions{Prefix: "another"}).Next(ctx, "acme")
 	if err == nil {
 		t.Error("the user counts under another prefix")
 	}
@@ -132,7 +132,7 @@ func TestLeastRightsOnACluster(t *testing.T) {
 	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: user, Password: password})
 	defer client.Close()
-	everyOperation(t, newRedisStore(t, client, nil))
+	everyOperation(t, openStore(t, client, nil))
 }
 
 // A right that is missing within a script is refused after the script may have
@@ -142,7 +142,7 @@ func TestRightMissingWithinTheScript(t *testing.T) {
 	user, password := documentedUser(t, server, "-pexpire")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: password})
 	defer client.Close()
-	store := newRedisStore(t, client, nil)
+	store := openStore(t, client, nil)
 	if _, err := store.Next(context.Background(), "acme"); err != nil { // SET needs no PEXPIRE
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	everyOperation(t, newRedisStore(t, newClient(&tls.Config{RootCAs: pki.roots, Certificates: []tls.Certificate{pair}}), nil))
+	everyOperation(t, openStore(t, newClient(&tls.Config{RootCAs: pki.roots, Certificates: []tls.Certificate{pair}}), nil))
 
 	for name, client := range map[string]*redis.Client{
 		"without TLS":                  newClient(nil),
@@ -171,7 +171,7 @@ func TestTLS(t *testing.T) {
 		"from an unknown authority":    newClient(&tls.Config{Certificates: []tls.Certificate{pair}}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := newRedisStore(t, client, nil).Next(ctx, "acme")
+			_, err := openStore(t, client, nil).Next(ctx, "acme")
 			wantClass(t, err, priority.ErrNotCounted)
 		})
 	}
@@ -180,7 +180,7 @@ func TestTLS(t *testing.T) {
 // What customers are called never reaches a log as it is.
 func TestErrorsQuoteCustomers(t *testing.T) {
 	server := redistest.Start(t)
-	store := newRedisStore(t, server.Client(), nil)
+	store := openStore(t, server.Client(), nil)
 	server.Kill()
 	memory := &priority.MemoryStore{}
 	canceled, cancel := context.WithCancel(context.Background())

@@ -27,7 +27,8 @@ func (t Totals) String() string {
 }
 
 // Ledger is safe for concurrent use. Its customers may not be reset while it is
-// kept. The zero value is ready to use.
+// kept. Its size depends on the customers and on the documents that failed, not
+// on those that were answered. The zero value is ready to use.
 type Ledger struct {
 	mu        sync.Mutex
 	totals    Totals
@@ -35,7 +36,7 @@ type Ledger struct {
 }
 
 type account struct {
-	told                    map[int64]int // how often each count was told
+	told                    counts
 	answered, unknown, owed int
 }
 
@@ -48,7 +49,7 @@ func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
 	}
 	a := l.customers[customer]
 	if a == nil {
-		a = &account{told: make(map[int64]int)}
+		a = &account{}
 		l.customers[customer] = a
 	}
 	l.totals.Documents++
@@ -59,7 +60,7 @@ func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
 	case err == nil:
 		l.totals.Answered++
 		a.answered++
-		a.told[decision.Count]++
+		a.told.add(decision.Count)
 	case errors.Is(err, priority.ErrNotCounted):
 		l.totals.NotCounted++
 	case errors.Is(err, priority.ErrOutcomeUnknown):
@@ -137,9 +138,7 @@ func (l *Ledger) Reconcile(count func(customer string) (count int64, held bool))
 		r.Counted += counted
 		r.Missing += max(0, a.answered-counted)
 		r.Extra += max(0, counted-a.answered-a.unknown-a.owed)
-		for _, times := range a.told {
-			r.Twice += times - 1
-		}
+		r.Twice += a.told.repeated
 	}
 	return r
 }

@@ -87,7 +87,7 @@ func (c *Cluster) AddReplica(master *Server) *Server {
 	Await(c.tb, "the replica knows its master", func() bool {
 		return client.ClusterReplicate(ctx, id).Err() == nil
 	})
-	AwaitReplica(c.tb, client)
+	AwaitReplica(c.tb, master.Client(), client)
 	return replica
 }
 

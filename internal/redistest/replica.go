@@ -18,17 +18,26 @@ func StartReplica(tb testing.TB, master *Server, args ...string) *Server {
 	tb.Helper()
 	host, port, _ := net.SplitHostPort(master.Addr)
 	replica := Start(tb, append([]string{"--replicaof", host + " " + port}, args...)...)
-	AwaitReplica(tb, replica.Client())
+	AwaitReplica(tb, master.Client(), replica.Client())
 	return replica
 }
 
-// AwaitReplica waits until a replica is linked to its master.
-func AwaitReplica(tb testing.TB, replica *redis.Client) {
+// AwaitReplica waits until what is written to a master reaches its replica, which
+// is later than the link between them is up. Both must be empty.
+func AwaitReplica(tb testing.TB, master, replica *redis.Client) {
 	tb.Helper()
-	Await(tb, "the replica has caught up", func() bool {
-		info, err := replica.Info(context.Background(), "replication").Result()
-		return err == nil && strings.Contains(info, "master_link_status:up")
-	})
+	ctx := context.Background()
+	// A cluster's master takes keys of its own slots only.
+	key := ""
+	for i := 0; key == ""; i++ {
+		if name := fmt.Sprint("probe", i); master.Set(ctx, name, "", 0).Err() == nil {
+			key = name
+		} else if i == 1000 {
+			tb.Fatal("the master takes no key")
+		}
+	}
+	Await(tb, "a write reaches the replica", func() bool { return replica.DBSize(ctx).Val() == 1 })
+	master.Del(ctx, key)
 }
 
 // MasterName is the name by which a sentinel of StartSentinel knows its master.

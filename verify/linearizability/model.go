@@ -1,0 +1,158 @@
+// Package linearizability checks concurrent histories of stores against the
+// rule, one customer at a time: whether there is an order of the calls, each
+// taking effect between its start and its end, in which one caller alone would
+// have been told the same.
+//
+// A call that was not counted is left out. A call of unknown outcome may take
+// effect at any time after its start, the end of the history included, which
+// stands for never: nothing is left then to see it.
+package linearizability
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/docpriority/priority"
+)
+
+// model is the rule for one customer within the reset interval.
+func model() porcupine.Model {
+	return porcupine.Model{
+		Partition: byCustomer,
+		Init:      func() any { return state{} },
+		Step: func(s, in, out any) (bool, any) {
+			after, told := s.(state).do(in.(call))
+			return out.(result).agrees(told), after
+		},
+		DescribeOperation: func(in, out any) string { return fmt.Sprint(in, " → ", out) },
+		DescribeState:     func(s any) string { return s.(state).String() },
+	}
+}
+
+// state is a customer's count.
+type state struct {
+	held  bool
+	count int64 // 0 unless it is held
+}
+
+func (s state) String() string {
+	if !s.held {
+		return "no count"
+	}
+	return fmt.Sprint(s.count)
+}
+
+// call is what a caller asks for.
+type call struct {
+	operation operation
+	customer  string
+	documents int // of a NextN
+}
+
+type operation string
+
+const (
+	next  operation = "Next"
+	nextN operation = "NextN"
+	peek  operation = "Peek"
+	reset operation = "Reset"
+)
+
+func (c call) String() string {
+	if c.operation == nextN {
+		return fmt.Sprintf("NextN(%d)", c.documents)
+	}
+	return string(c.operation)
+}
+
+// result is what the caller was told.
+type result struct {
+	unknown bool
+	told    []told
+}
+
+// told is a decision, but for the time that ResetIn says.
+type told struct {
+	level   priority.Level
+	count   int64
+	running bool // ResetIn is more than 0
+}
+
+func (r result) String() string {
+	switch {
+	case r.unknown:
+		return "unknown"
+	case len(r.told) == 0:
+		return "done"
+	case len(r.told) == 1:
+		return r.told[0].String()
+	}
+	return fmt.Sprintf("%v to %v", r.told[0], r.told[len(r.told)-1])
+}
+
+func (t told) String() string {
+	if !t.running {
+		return "no count"
+	}
+	return fmt.Sprintf("%d (level %d)", t.count, t.level)
+}
+
+func (r result) agrees(want []told) bool {
+	return r.unknown || slices.Equal(r.told, want)
+}
+
+// do is the rule: it returns the state after a call, and what the caller is told.
+func (s state) do(c call) (state, []told) {
+	switch c.operation {
+	case next:
+		s = s.after()
+		return s, []told{s.told()}
+	case nextN:
+		all := make([]told, c.documents)
+		for i := range all {
+			s = s.after()
+			all[i] = s.told()
+		}
+		return s, all
+	case peek:
+		return s, []told{s.told()}
+	case reset:
+		return state{}, nil
+	}
+	panic("no such operation: " + c.operation)
+}
+
+// after returns the state after one document.
+func (s state) after() state {
+	if !s.held {
+		return state{held: true}
+	}
+	return state{held: true, count: s.count - 1}
+}
+
+func (s state) told() told {
+	return told{level: levelOf(s.count), count: s.count, running: s.held}
+}
+
+// levels is the default policy's table written out: levels[n] is the level of
+// count -n; all counts below have the last level.
+var levels = []priority.Level{1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 8, 8, 8, 9}
+
+func levelOf(count int64) priority.Level {
+	return levels[min(-count, int64(len(levels)-1))]
+}
+
+// byCustomer parts a history: no call touches two customers.
+func byCustomer(history []porcupine.Operation) [][]porcupine.Operation {
+	parts := make(map[string][]porcupine.Operation)
+	for _, op := range history {
+		customer := op.Input.(call).customer
+		parts[customer] = append(parts[customer], op)
+	}
+	return slices.SortedFunc(maps.Values(parts), func(a, b []porcupine.Operation) int {
+		return cmp.Compare(a[0].Input.(call).customer, b[0].Input.(call).customer)
+	})
+}
