@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,15 +38,16 @@ type caller struct {
 	client     RedisClient
 	timeout    time.Duration // negative: the context's alone
 	unanswered atomic.Int64
+	timers     sync.Pool // of *time.Timer
 }
 
 // scriptCall is one call of one script.
 type scriptCall struct {
 	operation string // for messages
-	key       string // KEYS[1], for messages
 	script    *script
-	args      []any // numkeys, keys and arguments
-	readOnly  bool  // harmless when it is run twice
+	key       string // KEYS[1]
+	documents int    // ARGV[1]; 0: none
+	readOnly  bool   // harmless when it is run twice
 }
 
 // failed says what became of the call, and why.
@@ -55,27 +57,25 @@ func (c *scriptCall) failed(v verdict) error {
 
 // call runs one script and returns its reply.
 func (c *caller) call(ctx context.Context, call *scriptCall) ([]int64, error) {
-	ctx, cancel := c.bound(ctx)
-	defer cancel()
+	limit := c.newLimit(ctx)
+	defer c.release(limit)
 	withText := false
 	var before error
 	for try := 1; ; try++ {
-		cmd := newCommand(ctx, call, withText)
-		err := c.wait(ctx, func() {
-			_ = c.client.Process(ctx, cmd)
-			_ = cmd.Err() // a deferred AutoPipeliner waits only here
-		})
-		v := cmd.verdict(err)
+		cmd := new(command)
+		cmd.prepare(limit.context(ctx), call, withText)
+		err := c.run(ctx, limit, cmd)
+		v := cmd.verdict(call, err)
 		c.notice(v)
 		switch {
 		case v.err == nil:
 			return cmd.Val(), nil
 		case v.noScript:
 			withText = true
-		case v.again && pause(ctx, try):
+		case v.again && pause(limit, try):
 			before = v.err
 		default:
-			return nil, call.failed(v.after(before, ctx.Err()))
+			return nil, call.failed(v.after(before, limit.reason()))
 		}
 	}
 }
@@ -84,8 +84,8 @@ func (c *caller) call(ctx context.Context, call *scriptCall) ([]int64, error) {
 // in one round trip to each node unless something has to be tried again. It
 // returns a reply or an error for each.
 func (c *caller) callEach(ctx context.Context, calls []scriptCall) ([][]int64, []error) {
-	ctx, cancel := c.bound(ctx)
-	defer cancel()
+	limit := c.newLimit(ctx)
+	defer c.release(limit)
 	replies, errs := make([][]int64, len(calls)), make([]error, len(calls))
 	left := make([]int, len(calls))
 	for i := range left {
@@ -96,20 +96,14 @@ func (c *caller) callEach(ctx context.Context, calls []scriptCall) ([][]int64, [
 		var again []int
 		refused := false
 		for part := range slices.Chunk(left, maxPipeline) {
-			cmds := newCommands(ctx, calls, part, texts)
-			err := c.wait(ctx, func() {
-				pipe := c.client.Pipeline()
-				for _, cmd := range cmds {
-					_ = pipe.Process(ctx, cmd)
-				}
-				_, _ = pipe.Exec(ctx)
-			})
+			pipe := newPipeline(limit.context(ctx), calls, part, texts)
+			err := c.run(ctx, limit, pipe)
 			unknown := false
 			for at, i := range part {
-				v := cmds[at].verdict(err)
+				v := pipe[at].verdict(&calls[i], err)
 				c.notice(v)
 				if v.err == nil {
-					replies[i], errs[i] = cmds[at].Val(), nil
+					replies[i], errs[i] = pipe[at].Val(), nil
 					continue
 				}
 				errs[i] = calls[i].failed(v)
@@ -125,7 +119,7 @@ func (c *caller) callEach(ctx context.Context, calls []scriptCall) ([][]int64, [
 		}
 		left = again
 		if refused {
-			if !pause(ctx, try) {
+			if !pause(limit, try) {
 				break
 			}
 			try++
@@ -134,52 +128,48 @@ func (c *caller) callEach(ctx context.Context, calls []scriptCall) ([][]int64, [
 	return replies, errs
 }
 
-// bound adds the timeout to a context.
-func (c *caller) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if c.timeout < 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, c.timeout)
-}
-
-// wait runs send until it is done or the context has ended, whichever is first,
-// and returns the context's error if that is what ended first. What send writes
-// may then not be read: it goes on by itself, for as long as the client's own
-// timeouts let it.
-func (c *caller) wait(ctx context.Context, send func()) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if ctx.Done() == nil {
-		send()
+// run sends a job and waits until it is answered or the limit has ended, whichever
+// is first. It returns an error if that is the limit. What the job holds may then
+// not be read: it goes on by itself, for as long as the client's own timeouts let
+// it.
+func (c *caller) run(ctx context.Context, limit *limit, job job) error {
+	if limit == nil {
+		job.send(ctx, c.client)
 		return nil
+	}
+	if limit.over() {
+		return limit.reason()
 	}
 	if c.unanswered.Load() >= maxUnanswered {
 		return errManyUnanswered
 	}
-	done := make(chan struct{})
 	go func() {
-		send()
+		job.send(limit, c.client)
 		select {
-		case done <- struct{}{}:
-		case <-ctx.Done():
+		case limit.answered <- struct{}{}:
+		case <-limit.done:
 			c.unanswered.Add(-1)
 		}
 	}()
-	select {
-	case <-done:
+	if await(limit, limit.answered) {
 		return nil
-	case <-ctx.Done():
-		c.unanswered.Add(1)
-		return ctx.Err()
 	}
+	c.unanswered.Add(1)
+	return limit.reason()
+}
+
+// job is what a caller sends: a command, or a pipeline of them.
+type job interface {
+	send(ctx context.Context, client RedisClient)
 }
 
 // notice makes a cluster client look where the slots are now when a node fails.
 // It would by itself when it tries again, which is not its business here.
 func (c *caller) notice(v verdict) {
-	var reply redis.Error
-	if v.err == nil || errors.As(v.err, &reply) {
+	if v.err == nil {
+		return
+	}
+	if reply := redis.Error(nil); errors.As(v.err, &reply) {
 		return
 	}
 	if cluster, ok := c.client.(interface{ ReloadState(context.Context) }); ok {
@@ -190,109 +180,13 @@ func (c *caller) notice(v verdict) {
 var errManyUnanswered = fmt.Errorf("%d earlier calls are without an answer still", maxUnanswered)
 
 // pause waits before a further try. It returns false if there shall be none: the
-// context ends first, or it has no deadline and these were enough.
-func pause(ctx context.Context, try int) bool {
-	if _, bounded := ctx.Deadline(); !bounded && try >= maxTries {
+// limit has ended, or there is no deadline and these were enough.
+func pause(limit *limit, try int) bool {
+	if !limit.hasDeadline() && try >= maxTries {
 		return false
 	}
 	long := min(firstPause<<min(try-1, 10), longestPause)
 	timer := time.NewTimer(long/2 + rand.N(long/2))
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return await(limit, timer.C)
 }
-
-// command is an EVALSHA or EVAL that go-redis does not send twice, and that
-// knows whether it was sent at all.
-type command struct {
-	*redis.IntSliceCmd
-	call     *scriptCall
-	withText bool
-	fate     atomic.Int32
-}
-
-const (
-	waiting int32 = iota
-	written
-	withdrawn
-)
-
-// noScript is the digest of no script.
-const noScript = "0000000000000000000000000000000000000000"
-
-func newCommand(ctx context.Context, call *scriptCall, withText bool) *command {
-	args := make([]any, 0, 2+len(call.args))
-	if withText {
-		args = append(args, "eval", call.script.text)
-	} else {
-		args = append(args, "evalsha", call.script.digest)
-	}
-	args = append(args, call.args...)
-	cmd := &command{IntSliceCmd: redis.NewIntSliceCmd(ctx, args...), call: call, withText: withText}
-	cmd.SetFirstKeyPos(3)
-	return cmd
-}
-
-// newCommands makes the commands of some of the calls. Up to texts commands of
-// each script carry its text; a node that runs one of these knows the script
-// when it comes to the others.
-func newCommands(ctx context.Context, calls []scriptCall, which []int, texts int) []*command {
-	cmds := make([]*command, len(which))
-	given := make(map[*script]int)
-	for at, i := range which {
-		script := calls[i].script
-		withText := given[script] < texts
-		if withText {
-			given[script]++
-		}
-		cmds[at] = newCommand(ctx, &calls[i], withText)
-	}
-	return cmds
-}
-
-// NoRetry keeps go-redis from sending the command again after a lost answer.
-func (c *command) NoRetry() bool { return true }
-
-// Args is what go-redis writes. From the first call on, the command counts as
-// sent. One that was withdrawn before is written, if at all, as a call of no
-// script, which leaves the order of commands and answers intact.
-func (c *command) Args() []any {
-	args := c.IntSliceCmd.Args()
-	if !c.fate.CompareAndSwap(waiting, written) && c.fate.Load() == withdrawn {
-		args = slices.Clone(args)
-		args[0], args[1] = "evalsha", noScript
-	}
-	return args
-}
-
-// withdraw makes sure that a command which was not sent never will be. It
-// returns false if the command was sent.
-func (c *command) withdraw() bool {
-	return c.fate.CompareAndSwap(waiting, withdrawn)
-}
-
-// verdict says what became of the command after wait returned err.
-func (c *command) verdict(err error) verdict {
-	if err != nil { // The command may be under way still: what it holds may not be read.
-		switch {
-		case c.withdraw():
-			return verdict{class: ErrNotCounted, err: fmt.Errorf("it could not be sent: %w", err)}
-		case c.call.readOnly:
-			return verdict{class: ErrNotCounted, err: fmt.Errorf("no answer came: %w", err)}
-		}
-		return verdict{class: ErrOutcomeUnknown, err: fmt.Errorf("no answer came: %w", err)}
-	}
-	err = c.Err()
-	if err == nil && len(c.Val()) != c.call.script.integers {
-		err = errOddReply
-	}
-	v := judge(err, c.fate.Load() == written && !c.call.readOnly)
-	v.noScript = v.noScript && !c.withText
-	return v
-}
-
-var errOddReply = errors.New("the reply is not that of the script")

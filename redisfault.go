@@ -34,10 +34,11 @@ func (v verdict) after(before, ended error) verdict {
 // judge says what a command's error means, where sent tells whether the command
 // may have reached Redis.
 func judge(err error, sent bool) verdict {
+	if err == nil {
+		return verdict{}
+	}
 	var reply redis.Error
 	switch {
-	case err == nil:
-		return verdict{}
 	case errors.As(err, &reply):
 		return judgeReply(err, reply.Error())
 	case errors.Is(err, redis.ErrClosed):

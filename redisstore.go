@@ -118,7 +118,7 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 	}
 	key := s.Key(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Next", key: key, script: s.scripts.of(customer).next, args: []any{1, key},
+		operation: "Next", key: key, script: s.scripts.of(customer).next,
 	})
 	if err != nil {
 		return Decision{}, err
@@ -133,7 +133,7 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 	}
 	key, scripts := s.Key(customer), s.scripts.of(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "NextN", key: key, script: scripts.next, args: []any{1, key, n},
+		operation: "NextN", key: key, script: scripts.next, documents: n,
 	})
 	if err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 			i = len(calls)
 			callOf[customer] = i
 			calls = append(calls, scriptCall{
-				operation: "NextEach", key: key, script: s.scripts.of(customer).next, args: []any{1, key},
+				operation: "NextEach", key: key, script: s.scripts.of(customer).next,
 			})
 			shares = append(shares, share{})
 		}
@@ -173,7 +173,7 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 	}
 	for i := range calls {
 		if n := shares[i].documents; n > 1 {
-			calls[i].args = append(calls[i].args, n)
+			calls[i].documents = n
 		}
 	}
 
@@ -208,7 +208,7 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error
 	}
 	key := s.Key(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Peek", key: key, script: s.scripts.of(customer).peek, args: []any{1, key}, readOnly: true,
+		operation: "Peek", key: key, script: s.scripts.of(customer).peek, readOnly: true,
 	})
 	if err != nil {
 		return Decision{}, err
@@ -223,7 +223,7 @@ func (s *RedisStore) Reset(ctx context.Context, customer string) error {
 	}
 	key := s.Key(customer)
 	_, err := s.caller.call(ctx, &scriptCall{
-		operation: "Reset", key: key, script: resetScript, args: []any{1, key},
+		operation: "Reset", key: key, script: resetScript,
 	})
 	return err
 }

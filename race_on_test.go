@@ -1,0 +1,5 @@
+//go:build race
+
+package priority_test
+
+const raceEnabled = true
