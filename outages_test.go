@@ -165,15 +165,54 @@ func TestScriptFlushUnderLoad(t *testing.T) {
 }
 
 func TestClientKillUnderLoad(t *testing.T) {
-	server := redistest.Start(t)
-	first, second := twoStores(t, server.Addr)
-	tr := startTraffic(t, first, second)
-	direct := server.Client()
-	for range 100 {
-		tr.await(30)
-		direct.ClientKillByFilter(context.Background(), "TYPE", "normal", "SKIPME", "yes")
+	killing := func(t *testing.T, held redis.Cmdable, servers []*redistest.Server, stores ...*priority.RedisStore) {
+		tr := startTraffic(t, asStores(stores)...)
+		for range 100 {
+			tr.await(30)
+			for _, server := range servers {
+				server.KillClients()
+			}
+		}
+		tr.mustBeExact(heldBy(held, stores[0]))
+		if tr.book.Totals().OutcomeUnknown == 0 {
+			t.Errorf("%v; want some whose answer was lost", tr.book.Totals())
+		}
 	}
-	tr.mustBeExact(heldBy(server.Client(), first))
+	t.Run("Client and AutoPipeliner", func(t *testing.T) {
+		server := redistest.Start(t)
+		first, second := twoStores(t, server.Addr)
+		killing(t, server.Client(), []*redistest.Server{server}, first, second)
+	})
+	t.Run("Ring", func(t *testing.T) {
+		servers := []*redistest.Server{redistest.Start(t), redistest.Start(t)}
+		newRing := func() *redis.Ring {
+			ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": servers[0].Addr, "two": servers[1].Addr}})
+			t.Cleanup(func() { _ = ring.Close() })
+			return ring
+		}
+		killing(t, newRing(), servers, openStore(t, newRing(), nil))
+	})
+	t.Run("ClusterClient", func(t *testing.T) {
+		cluster := redistest.StartCluster(t, 3)
+		killing(t, cluster.Client(), cluster.Masters, openStore(t, cluster.Client(), nil))
+	})
+	t.Run("FailoverClient", func(t *testing.T) {
+		master := redistest.Start(t)
+		redistest.StartReplica(t, master)
+		client := redis.NewFailoverClient(&redis.FailoverOptions{
+			MasterName: redistest.MasterName, SentinelAddrs: []string{redistest.StartSentinel(t, master)},
+		})
+		defer client.Close()
+		killing(t, master.Client(), []*redistest.Server{master}, openStore(t, client, nil))
+	})
+}
+
+func asStores(stores []*priority.RedisStore) []priority.Store {
+	all := make([]priority.Store, len(stores))
+	for i, store := range stores {
+		all[i] = store
+	}
+	return all
 }
 
 func TestProxyFaultsUnderLoad(t *testing.T) {

@@ -146,6 +146,32 @@ func (s *Server) Signal(signal os.Signal) {
 	}
 }
 
+// KillClients closes all connections of clients, but not those of a sentinel,
+// which would take the server for dead.
+func (s *Server) KillClients() {
+	s.tb.Helper()
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: s.Addr})
+	defer client.Close()
+	list, err := client.ClientList(ctx).Result()
+	if err != nil {
+		s.tb.Fatalf("CLIENT LIST: %v", err)
+	}
+	for line := range strings.Lines(list) {
+		var id string
+		sentinel := false
+		for field := range strings.FieldsSeq(line) {
+			if value, ok := strings.CutPrefix(field, "id="); ok {
+				id = value
+			}
+			sentinel = sentinel || strings.HasPrefix(field, "name=sentinel-")
+		}
+		if !sentinel {
+			client.ClientKillByFilter(ctx, "ID", id, "TYPE", "normal", "SKIPME", "yes")
+		}
+	}
+}
+
 // Log returns what the server has logged.
 func (s *Server) Log() string {
 	log, _ := os.ReadFile(filepath.Join(s.Dir, "redis.log"))
