@@ -94,8 +94,8 @@ type service struct {
 func process(documents []document, order func(a, b document) int) []service {
 	var served []service
 	var waiting []document
-	for now := time.Duration(0); len(documents)+len(waiting) > 0; now += time.Second {
-		for len(documents) > 0 && documents[0].arrived <= now {
+	for clock := time.Duration(0); len(documents)+len(waiting) > 0; clock += time.Second {
+		for len(documents) > 0 && documents[0].arrived <= clock {
 			waiting = append(waiting, documents[0])
 			documents = documents[1:]
 		}
@@ -103,7 +103,7 @@ func process(documents []document, order func(a, b document) int) []service {
 			continue
 		}
 		slices.SortStableFunc(waiting, order) // stable: what is equal stays in the order of arrival
-		served = append(served, service{waiting[0].customer, now - waiting[0].arrived})
+		served = append(served, service{waiting[0].customer, clock - waiting[0].arrived})
 		waiting = waiting[1:]
 	}
 	return served

@@ -1,5 +1,0 @@
-//go:build race
-
-package priority_test
-
-const raceEnabled = true
