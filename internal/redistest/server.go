@@ -34,12 +34,18 @@ func Find(tb testing.TB, program, debianPackage string) string {
 	tb.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
-		if os.Getenv("CI") != "" {
-			tb.Fatalf("%v: apt-get install %s", err, debianPackage)
-		}
-		tb.Skipf("%v: apt-get install %s", err, debianPackage)
+		Skip(tb, fmt.Sprintf("%v: apt-get install %s", err, debianPackage))
 	}
 	return path
+}
+
+// Skip skips a test for want of something, or fails it if CI is set.
+func Skip(tb testing.TB, why string) {
+	tb.Helper()
+	if os.Getenv("CI") != "" {
+		tb.Fatal(why)
+	}
+	tb.Skip(why)
 }
 
 // serverProgram is $REDIS_SERVER or else redis-server.
