@@ -54,7 +54,7 @@ const (
 type RedisStore struct {
 	caller  caller
 	prefix  string
-	scripts tiered[redisScripts]
+	scripts tiered[*redisScripts]
 }
 
 // redisScripts are the scripts of one policy.
@@ -98,8 +98,8 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 		s.prefix = defaultPrefix
 	}
 	var err error
-	s.scripts, err = newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) redisScripts {
-		return redisScripts{
+	s.scripts, err = newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) *redisScripts {
+		return &redisScripts{
 			policy: p,
 			next:   newScript(render(nextLua, p), 3),
 			peek:   newScript(render(peekLua, p), 3),
@@ -116,9 +116,8 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 	if err := checkCustomer(customer); err != nil {
 		return Decision{}, err
 	}
-	key := s.Key(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Next", key: key, script: s.scripts.of(customer).next,
+		operation: "Next", key: s.Key(customer), script: s.scripts.of(customer).next,
 	})
 	if err != nil {
 		return Decision{}, err
@@ -131,9 +130,9 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 	if err := checkDocuments(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
-	key, scripts := s.Key(customer), s.scripts.of(customer)
+	scripts := s.scripts.of(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "NextN", key: key, script: scripts.next, documents: n,
+		operation: "NextN", key: s.Key(customer), script: scripts.next, documents: n,
 	})
 	if err != nil {
 		return nil, err
@@ -154,20 +153,21 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 	}
 	// The documents of one customer are counted by one command, so that they
 	// keep their order whatever has to be tried again.
-	type share struct{ documents, decided int }
+	type share struct {
+		scripts            *redisScripts
+		documents, decided int
+	}
 	shares := make([]share, 0, len(customers))
 	calls := make([]scriptCall, 0, len(customers))
 	callOf := make(map[string]int, len(customers))
 	for _, customer := range customers {
 		i, ok := callOf[customer]
 		if !ok {
-			key := s.Key(customer)
 			i = len(calls)
 			callOf[customer] = i
-			calls = append(calls, scriptCall{
-				operation: "NextEach", key: key, script: s.scripts.of(customer).next,
-			})
-			shares = append(shares, share{})
+			scripts := s.scripts.of(customer)
+			calls = append(calls, scriptCall{operation: "NextEach", key: s.Key(customer), script: scripts.next})
+			shares = append(shares, share{scripts: scripts})
 		}
 		shares[i].documents++
 	}
@@ -192,7 +192,7 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 		decisions[at] = decisionOf(replies[i])
 		shares[i].decided++
 		if before := shares[i].documents - shares[i].decided; before > 0 {
-			decisions[at] = earlier(decisions[at], before, s.scripts.of(customer).policy)
+			decisions[at] = earlier(decisions[at], before, shares[i].scripts.policy)
 		}
 	}
 	if errs != nil {
@@ -206,9 +206,8 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error
 	if err := checkCustomer(customer); err != nil {
 		return Decision{}, err
 	}
-	key := s.Key(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Peek", key: key, script: s.scripts.of(customer).peek, readOnly: true,
+		operation: "Peek", key: s.Key(customer), script: s.scripts.of(customer).peek, readOnly: true,
 	})
 	if err != nil {
 		return Decision{}, err
@@ -221,9 +220,8 @@ func (s *RedisStore) Reset(ctx context.Context, customer string) error {
 	if err := checkCustomer(customer); err != nil {
 		return err
 	}
-	key := s.Key(customer)
 	_, err := s.caller.call(ctx, &scriptCall{
-		operation: "Reset", key: key, script: resetScript,
+		operation: "Reset", key: s.Key(customer), script: resetScript,
 	})
 	return err
 }
