@@ -239,27 +239,30 @@ func (c contextless) Process(ctx context.Context, cmd redis.Cmder) error {
 	return c.Client.Process(context.WithoutCancel(ctx), cmd)
 }
 
-// A canceled context ends a call at once, before and while it waits.
+// A canceled context ends a call at once, before and while it waits for an answer.
 func TestCanceledContext(t *testing.T) {
 	server := redistest.Start(t)
+	direct := server.Client()
 	for kind, newClient := range clientKinds {
 		t.Run(kind, func(t *testing.T) {
-			client := newClient(t, server.Addr)
-			store := openStore(t, client, &priority.RedisOptions{Timeout: -1, Prefix: kind})
+			proxy := redistest.StartProxy(t, server.Addr)
+			store := openStore(t, newClient(t, proxy.Addr), &priority.RedisOptions{Timeout: -1, Prefix: kind})
 			ctx, cancel := context.WithCancel(context.Background())
 			if _, err := store.Next(ctx, "acme"); err != nil {
 				t.Fatal(err)
 			}
-			server.Signal(syscall.SIGSTOP)
-			defer server.Signal(syscall.SIGCONT)
+			sent := redistest.Calls(t, direct)["evalsha"]
+			proxy.Set(redistest.Swallow)
 			done := make(chan error, 1)
 			go func() {
 				_, err := store.Next(ctx, "acme")
 				done <- err
 			}()
+			redistest.Await(t, "the command has been sent", func() bool { return redistest.Calls(t, direct)["evalsha"] > sent })
 			cancel()
 			err := <-done
-			if !errors.Is(err, context.Canceled) {
+			wantClass(t, err, priority.ErrOutcomeUnknown)
+			if !errors.Is(err, context.Canceled) { // and not the client's own timeout
 				t.Errorf("got %v; want context.Canceled in it", err)
 			}
 			_, err = store.Next(ctx, "acme")

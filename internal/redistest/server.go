@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,13 +221,27 @@ func Await(tb testing.TB, what string, condition func() bool) {
 	}
 }
 
+// ports are handed out in turn, from a random one on, so that servers which are
+// started side by side never get the same. A cluster node also takes the port
+// 10,000 above its own; those are no server's own port, and all are below the
+// ports that the system gives to outgoing connections.
+const firstPort, portCount, busOffset = 11_000, 10_000, 10_000
+
+var ports = struct {
+	sync.Mutex
+	next int
+}{next: rand.IntN(portCount)}
+
 // FreePort returns a loopback port that is free, as is the one 10,000 above it,
 // which a cluster node uses too.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
-	for range 1000 {
-		port := 11000 + rand.IntN(20000)
-		if free(port) && free(port+10000) {
+	ports.Lock()
+	defer ports.Unlock()
+	for range portCount {
+		port := firstPort + ports.next
+		ports.next = (ports.next + 1) % portCount
+		if free(port) && free(port+busOffset) {
 			return port
 		}
 	}
