@@ -49,8 +49,8 @@ var defaultThresholds = []int64{-2, -4, -6, -8, -10, -12, -14, -20}
 // the default policy's value, so the zero Policy is the default policy and
 // Policy{ResetMode: SinceLastReset} is complete.
 type Policy struct {
-	// Thresholds are strictly descending counts, at most 254 of them: a count
-	// below Thresholds[i] has level i+2 or a lower priority. Nil means the
+	// Thresholds are strictly descending counts within ±2^53, at most 254 of them:
+	// a count below Thresholds[i] has level i+2 or a lower priority. Nil means the
 	// default, -2, -4, -6, -8, -10, -12, -14, -20; empty but not nil means that
 	// every document has level 1.
 	Thresholds []int64
