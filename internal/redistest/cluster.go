@@ -67,7 +67,8 @@ func (c *Cluster) AwaitWhole(node *Server) {
 	})
 }
 
-// AddReplica adds a replica of a master and waits until it has caught up.
+// AddReplica adds a replica of a master and waits until it has caught up, and
+// until all masters know it: those who do not would not vote for it.
 func (c *Cluster) AddReplica(master *Server) *Server {
 	c.tb.Helper()
 	ctx := context.Background()
@@ -82,6 +83,17 @@ func (c *Cluster) AddReplica(master *Server) *Server {
 		return client.ClusterReplicate(ctx, id).Err() == nil
 	})
 	AwaitReplica(c.tb, master.Client(), client)
+	for _, node := range c.Masters {
+		nodes := node.Client()
+		Await(c.tb, "the masters know the replica", func() bool {
+			for line := range strings.Lines(nodes.ClusterNodes(ctx).Val()) {
+				if strings.Contains(line, replica.Addr+"@") && strings.Contains(line, "slave "+id) {
+					return true
+				}
+			}
+			return false
+		})
+	}
 	return replica
 }
 
