@@ -14,6 +14,9 @@ var (
 	// ErrInvalidCustomer: a customer is 1 to MaxCustomerBytes bytes.
 	ErrInvalidCustomer = fmt.Errorf("%w customer", ErrInvalid)
 
+	// ErrInvalidDocument: a document's id is 1 to MaxDocumentBytes bytes.
+	ErrInvalidDocument = fmt.Errorf("%w document", ErrInvalid)
+
 	// ErrInvalidCount: the number of documents in one call is 0 to MaxDocuments.
 	ErrInvalidCount = fmt.Errorf("%w number of documents", ErrInvalid)
 
@@ -37,7 +40,7 @@ var (
 	ErrCorruptCount = errors.New("priority: corrupt count")
 )
 
-// BatchError tells which entries of a NextEach failed.
+// BatchError tells which entries of a NextEach, SubmitN or DoneN failed.
 type BatchError struct {
 	// Errs has one error an entry, in the order of the call: nil where the
 	// document was counted.

@@ -74,7 +74,7 @@ func NewFallback(primary, secondary Store, opts *FallbackOptions) *Fallback {
 	}
 	policies := policiesOf(primary)
 	if secondary == nil {
-		secondary = newMemoryStore(policies, nil)
+		secondary = &MemoryStore{policies: policies}
 	}
 	return &Fallback{
 		primary:   primary,

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// MemoryOptions configures a [MemoryStore]. The zero value works.
+// MemoryOptions configures a [MemoryStore] or a [MemoryTracker]. The zero value
+// works.
 type MemoryOptions struct {
 	// Policy decides for every customer who has no tier of their own. Default:
 	// DefaultPolicy; a zero field takes its value from there.
@@ -23,6 +24,10 @@ type MemoryOptions struct {
 
 	// Now is the clock. It must be safe for concurrent use. Default: time.Now.
 	Now func() time.Time
+
+	// Lease is how long a tracker holds a document that nobody finishes for
+	// pending: whole milliseconds. A store has no use for it. Default: 900 s.
+	Lease time.Duration
 }
 
 // MemoryStore is a [Store] whose counts live in this process: for tests, for a
@@ -39,7 +44,7 @@ type MemoryStore struct {
 	// Counts move to recent when they change. Once in the longest interval
 	// recent becomes older and older is dropped: by then all in it have expired.
 	recent, older map[string]memoryCount
-	longest       time.Duration
+	longest       time.Duration // of the policies met so far
 	turned        time.Time
 }
 
@@ -60,15 +65,7 @@ func NewMemoryStore(opts *MemoryOptions) (*MemoryStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newMemoryStore(policies, opts.Now), nil
-}
-
-func newMemoryStore(policies tiered[Policy], clock func() time.Time) *MemoryStore {
-	s := &MemoryStore{policies: policies, clock: clock}
-	for _, policy := range policies.byTier {
-		s.longest = max(s.longest, policy.resetInterval())
-	}
-	return s
+	return &MemoryStore{policies: policies, clock: opts.Now}, nil
 }
 
 // Next implements [Store].
@@ -135,16 +132,7 @@ func (s *MemoryStore) Peek(ctx context.Context, customer string) (Decision, erro
 	policy := s.policies.of(customer)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.now()
-	held, ok := s.find(customer)
-	if !ok || now.After(held.resetAt) {
-		held = memoryCount{resetAt: now}
-	}
-	return Decision{
-		Level:   policy.Level(held.count),
-		Count:   held.count,
-		ResetIn: held.resetAt.Sub(now),
-	}, nil
+	return s.peek(policy, customer, s.now()), nil
 }
 
 // Reset implements [Store].
@@ -154,8 +142,7 @@ func (s *MemoryStore) Reset(ctx context.Context, customer string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.recent, customer)
-	delete(s.older, customer)
+	s.forget(customer)
 	return nil
 }
 
@@ -163,7 +150,7 @@ func (s *MemoryStore) tieredPolicies() tiered[Policy] { return s.policies }
 
 // next counts one document. The caller holds mu.
 func (s *MemoryStore) next(policy Policy, customer string, now time.Time) Decision {
-	s.turn(now)
+	s.turn(policy, now)
 	held, ok := s.find(customer)
 	switch {
 	case !ok || now.After(held.resetAt):
@@ -177,6 +164,15 @@ func (s *MemoryStore) next(policy Policy, customer string, now time.Time) Decisi
 	return Decision{Level: policy.Level(held.count), Count: held.count, ResetIn: held.resetAt.Sub(now)}
 }
 
+// peek returns the last decision. The caller holds mu.
+func (s *MemoryStore) peek(policy Policy, customer string, now time.Time) Decision {
+	held, ok := s.find(customer)
+	if !ok || now.After(held.resetAt) {
+		held = memoryCount{resetAt: now}
+	}
+	return Decision{Level: policy.Level(held.count), Count: held.count, ResetIn: held.resetAt.Sub(now)}
+}
+
 func (s *MemoryStore) find(customer string) (memoryCount, bool) {
 	held, ok := s.recent[customer]
 	if !ok {
@@ -185,10 +181,16 @@ func (s *MemoryStore) find(customer string) (memoryCount, bool) {
 	return held, ok
 }
 
-func (s *MemoryStore) turn(now time.Time) {
+// forget forgets a count. The caller holds mu.
+func (s *MemoryStore) forget(customer string) {
+	delete(s.recent, customer)
+	delete(s.older, customer)
+}
+
+func (s *MemoryStore) turn(policy Policy, now time.Time) {
+	s.longest = max(s.longest, policy.resetInterval())
 	switch {
 	case s.recent == nil:
-		s.longest = max(s.longest, s.policies.standard.resetInterval())
 	case now.Sub(s.turned) > s.longest:
 		s.older = s.recent
 	default:
