@@ -101,7 +101,7 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	s.scripts, err = newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) *redisScripts {
 		return &redisScripts{
 			policy: p,
-			next:   newScript(render(nextLua, p), 3),
+			next:   newScript(render(nextLua, p), 2),
 			peek:   newScript(render(peekLua, p), 3),
 		}
 	})
@@ -116,13 +116,14 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 	if err := checkCustomer(customer); err != nil {
 		return Decision{}, err
 	}
+	scripts := s.scripts.of(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Next", key: s.Key(customer), script: s.scripts.of(customer).next,
+		operation: "Next", key: s.Key(customer), script: scripts.next,
 	})
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisionOf(reply), nil
+	return decisionOf(reply, scripts.policy), nil
 }
 
 // NextN implements [Store].
@@ -138,7 +139,7 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 		return nil, err
 	}
 	decisions := make([]Decision, n)
-	last := decisionOf(reply)
+	last := decisionOf(reply, scripts.policy)
 	for i := range decisions {
 		decisions[i] = earlier(last, n-1-i, scripts.policy)
 	}
@@ -189,10 +190,11 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 			errs[at] = failures[i]
 			continue
 		}
-		decisions[at] = decisionOf(replies[i])
+		policy := shares[i].scripts.policy
+		decisions[at] = decisionOf(replies[i], policy)
 		shares[i].decided++
 		if before := shares[i].documents - shares[i].decided; before > 0 {
-			decisions[at] = earlier(decisions[at], before, shares[i].scripts.policy)
+			decisions[at] = earlier(decisions[at], before, policy)
 		}
 	}
 	if errs != nil {
@@ -206,13 +208,14 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error
 	if err := checkCustomer(customer); err != nil {
 		return Decision{}, err
 	}
+	scripts := s.scripts.of(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Peek", key: s.Key(customer), script: s.scripts.of(customer).peek, readOnly: true,
+		operation: "Peek", key: s.Key(customer), script: scripts.peek, readOnly: true,
 	})
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisionOf(reply), nil
+	return decisionOf(reply, scripts.policy), nil
 }
 
 // Reset implements [Store].
@@ -258,12 +261,12 @@ func (s *RedisStore) tieredPolicies() tiered[Policy] {
 var keyEscaper = strings.NewReplacer("%", "%25", "}", "%7D")
 
 // decisionOf reads a reply of next.lua or peek.lua.
-func decisionOf(reply []int64) Decision {
-	return Decision{
-		Level:   Level(reply[0]),
-		Count:   reply[1],
-		ResetIn: time.Duration(reply[2]) * time.Millisecond,
+func decisionOf(reply []int64, policy Policy) Decision {
+	resetIn := policy.resetInterval()
+	if len(reply) > 2 {
+		resetIn = time.Duration(reply[2]) * time.Millisecond
 	}
+	return Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: resetIn}
 }
 
 // earlier returns the decision of the document that came before documents ahead

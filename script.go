@@ -21,7 +21,7 @@ var (
 // as any so that a call does not box them again.
 type script struct {
 	text, digest any
-	integers     int // in its reply
+	integers     int // in its reply, at least
 }
 
 func newScript(text string, integers int) *script {
@@ -32,10 +32,9 @@ func newScript(text string, integers int) *script {
 // render writes the policy's numbers into a script's text. As constants they
 // cost Redis less than as arguments.
 func render(lua string, policy Policy) string {
-	interval := policy.resetInterval().Milliseconds()
 	lua = replaceBlock(lua, "policy", fmt.Sprintf(
-		"local interval, reset_in = '%d', %d\nlocal since_last_reset = %t\n",
-		interval, interval, policy.ResetMode == SinceLastReset))
+		"local interval = '%d'\nlocal since_last_reset = %t\n",
+		policy.resetInterval().Milliseconds(), policy.ResetMode == SinceLastReset))
 
 	var levels strings.Builder
 	levels.WriteString("local level = 1\n")
