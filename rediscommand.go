@@ -13,7 +13,7 @@ import (
 // command is an EVALSHA or EVAL that go-redis does not send twice, and that
 // knows whether it was sent at all.
 type command struct {
-	*redis.IntSliceCmd
+	redis.IntSliceCmd
 	argv     [4]any // what most commands need
 	fate     atomic.Int32
 	withText bool
@@ -38,7 +38,7 @@ func (c *command) prepare(ctx context.Context, call *scriptCall, withText bool) 
 	if call.documents > 0 {
 		args = append(args, call.documents)
 	}
-	c.IntSliceCmd = redis.NewIntSliceCmd(ctx, args...)
+	c.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args...)
 	c.SetFirstKeyPos(3)
 }
 
