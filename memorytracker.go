@@ -83,6 +83,9 @@ func (t *MemoryTracker) submit(ctx context.Context, operation, customer string, 
 		}
 		decisions[i] = tracked(byRule, policy, t.pending[customer])
 	}
+	for i := range decisions {
+		decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
+	}
 	return decisions, nil
 }
 

@@ -780,7 +780,7 @@ func TestCommands(t *testing.T) {
 	client := redistest.Start(t).Client()
 	allowed := []string{
 		"evalsha", "eval", "script|load",
-		"get", "decr", "decrby", "incr", "pexpire", "pttl", "del",
+		"get", "decr", "decrby", "incr", "pexpire", "pttl", "unlink",
 		"hello", "client|setinfo", "client|setname", "client|maint_notifications", // go-redis, to connect
 	}
 	told := calls(t, client, func() {

@@ -35,8 +35,15 @@ func (c *command) prepare(ctx context.Context, call *scriptCall, withText bool) 
 		c.argv[0], c.argv[1] = "eval", call.script.text
 	}
 	args := c.argv[:]
-	if call.documents > 0 {
-		args = append(args, call.documents)
+	if call.pending != "" {
+		c.argv[2] = 2
+		args = append(args, call.pending)
+	}
+	if call.count > 0 {
+		args = append(args, call.count)
+	}
+	for _, document := range call.documents {
+		args = append(args, document)
 	}
 	c.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args...)
 	c.SetFirstKeyPos(3)

@@ -18,7 +18,7 @@ type RedisClient interface {
 	Pipeline() redis.Pipeliner
 }
 
-// RedisOptions configures a [RedisStore]. The zero value works.
+// RedisOptions configures a [RedisStore] or a [RedisTracker]. The zero value works.
 type RedisOptions struct {
 	// Policy decides for every customer who has no tier of their own. Default:
 	// DefaultPolicy; a zero field takes its value from there. All processes that
@@ -35,6 +35,11 @@ type RedisOptions struct {
 
 	// Prefix begins every key; it may not contain a brace. Default: "priority".
 	Prefix string
+
+	// Lease is how long a tracker holds a document that nobody finishes for
+	// pending: whole milliseconds. All processes that share a prefix must have the
+	// same. A store has no use for it. Default: 900 s.
+	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own
 	// timeouts are. A NextEach of many thousands of customers may need a longer
@@ -71,8 +76,6 @@ var (
 	_ RedisClient = (*redis.Ring)(nil)
 	_ RedisClient = (redis.UniversalClient)(nil)
 	_ RedisClient = (*redis.AutoPipeliner)(nil)
-
-	resetScript = newScript(resetLua, 1)
 )
 
 // NewRedisStore returns a store on a client. It sends nothing. Nil opts are the
@@ -133,7 +136,7 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 	}
 	scripts := s.scripts.of(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "NextN", key: s.Key(customer), script: scripts.next, documents: n,
+		operation: "NextN", key: s.Key(customer), script: scripts.next, count: n,
 	})
 	if err != nil {
 		return nil, err
@@ -174,7 +177,7 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 	}
 	for i := range calls {
 		if n := shares[i].documents; n > 1 {
-			calls[i].documents = n
+			calls[i].count = n
 		}
 	}
 
@@ -232,10 +235,14 @@ func (s *RedisStore) Reset(ctx context.Context, customer string) error {
 // Key returns the key of a customer's count. The customer stands in it between
 // braces, as the hash tag by which a Redis Cluster places the key.
 func (s *RedisStore) Key(customer string) string {
+	return s.keyOf(customer, "}:count")
+}
+
+func (s *RedisStore) keyOf(customer, end string) string {
 	if strings.ContainsAny(customer, "%}") {
 		customer = keyEscaper.Replace(customer)
 	}
-	return s.prefix + ":{" + customer + "}:count"
+	return s.prefix + ":{" + customer + end
 }
 
 // Script returns the Lua script that counts the customer's documents:

@@ -15,6 +15,15 @@ var (
 	peekLua string
 	//go:embed lua/reset.lua
 	resetLua string
+	//go:embed lua/submit.lua
+	submitLua string
+	//go:embed lua/done.lua
+	doneLua string
+	//go:embed lua/pending.lua
+	pendingLua string
+
+	resetScript = newScript(resetLua, 1)
+	doneScript  = newScript(doneLua, 1)
 )
 
 // script is a Lua text and the digest by which EVALSHA names it. Both are kept

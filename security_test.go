@@ -94,7 +94,7 @@ func TestLeastRights(t *testing.T) {
 	}
 	allowed := map[string]bool{
 		"evalsha": true, "eval": true, "get": true, "decr": true, "decrby": true, "incr": true, "incrby": true,
-		"pexpire": true, "pttl": true, "del": true,
+		"pexpire": true, "pttl": true, "unlink": true,
 		// Every user may have these: they come before or end a login.
 		"auth": true, "hello": true, "reset": true, "quit": true,
 	}

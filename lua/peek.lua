@@ -15,9 +15,7 @@ if held then
   if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
     return held
   end
-  -- Lua compares numbers of up to 15 digits exactly.
-  if held.err or #held > 16 or not (held == '0' or string.find(held, '^-?[1-9]%d*$')) or
-    math.abs(tonumber(held)) > 999999999999999 then
+  if held.err or not (held == '0' or string.find(held, '^-?[1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?$')) then
     return redis.error_reply('CORRUPTCOUNT the key holds something else than a count')
   end
   count = tonumber(held)
