@@ -40,7 +40,7 @@ if type(count) == 'table' then
   return count
 end
 -- Lua compares numbers of up to 15 digits exactly.
-if count < -999999999999999 or count > 999999999999999 then
+if count <= -1e15 or count >= 1e15 then
   redis.call('INCRBY', key, n)
   return redis.error_reply(corrupt)
 end

@@ -81,7 +81,7 @@ if n > 0 then
   if type(count) == 'table' then
     return failed(count)
   end
-  if count < -999999999999999 or count > 999999999999999 then
+  if math.abs(count) >= 1e15 then
     redis.call('INCRBY', key, n)
     return redis.error_reply(corrupt)
   end
@@ -101,7 +101,8 @@ else
   if held and held.err then
     return failed(held)
   end
-  if held and not (held == '0' or string.find(held, '^-?[1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?$')) then
+  if held and not (held == '0' or
+    string.find(held, '^-?[1-9]%d*$') and math.abs(tonumber(held)) < 1e15) then
     return redis.error_reply(corrupt)
   end
   shown = held and tonumber(held) or 0
