@@ -16,7 +16,7 @@ if held then
     return held
   end
   if held.err or not (held == '0' or
-    string.find(held, '^-?[1-9]%d*$') and math.abs(tonumber(held)) < 1e15) then
+    #held <= 16 and string.find(held, '^-?[1-9]%d*$') and math.abs(tonumber(held)) < 1e15) then
     return redis.error_reply('CORRUPTCOUNT the key holds something else than a count')
   end
   count = tonumber(held)

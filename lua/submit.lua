@@ -102,7 +102,7 @@ else
     return failed(held)
   end
   if held and not (held == '0' or
-    string.find(held, '^-?[1-9]%d*$') and math.abs(tonumber(held)) < 1e15) then
+    #held <= 16 and string.find(held, '^-?[1-9]%d*$') and math.abs(tonumber(held)) < 1e15) then
     return redis.error_reply(corrupt)
   end
   shown = held and tonumber(held) or 0
