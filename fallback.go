@@ -65,22 +65,22 @@ type Fallback struct {
 var _ Store = (*Fallback)(nil)
 
 // NewFallback returns a Fallback. A nil secondary is a [MemoryStore], with the
-// primary's policies where the primary is a store of this package and with the
-// default policy otherwise: it is fair within one process. Nil opts are the
-// defaults.
+// primary's policies where the primary has a PolicyOf, as the stores of this
+// package have, and with the default policy otherwise: it is fair within one
+// process. Nil opts are the defaults.
 func NewFallback(primary, secondary Store, opts *FallbackOptions) *Fallback {
 	if opts == nil {
 		opts = &FallbackOptions{}
 	}
-	policies := policiesOf(primary)
+	policyOf := policyOf(primary)
 	if secondary == nil {
-		secondary = newMemoryStore(policies, nil)
+		secondary = &MemoryStore{policyOf: policyOf}
 	}
 	return &Fallback{
 		primary:   primary,
 		secondary: secondary,
 		breaker:   newBreaker(opts),
-		debts:     debts{policies: policies},
+		debts:     debts{policyOf: policyOf},
 		onError:   opts.OnError,
 	}
 }
@@ -302,6 +302,10 @@ func (f *Fallback) Reset(ctx context.Context, customer string) error {
 	return errors.Join(err, f.secondary.Reset(pastDeadline(ctx), customer))
 }
 
+// PolicyOf returns the policy by which the primary decides for a customer, with
+// every field filled in.
+func (f *Fallback) PolicyOf(customer string) Policy { return f.debts.policyOf(customer).filled() }
+
 // errLeftAlone is why the secondary answers while the primary is left alone.
 var errLeftAlone = fmt.Errorf("%w: the primary failed of late and is left alone", ErrNotCounted)
 
@@ -346,13 +350,4 @@ func degraded(decisions []Decision) []Decision {
 		decisions[i].Degraded = true
 	}
 	return decisions
-}
-
-// policiesOf returns the policies by which a store of this package, or one that
-// embeds it, decides, and otherwise the default policy.
-func policiesOf(store Store) tiered[Policy] {
-	if s, ok := store.(interface{ tieredPolicies() tiered[Policy] }); ok {
-		return s.tieredPolicies()
-	}
-	return tiered[Policy]{}
 }
