@@ -236,20 +236,11 @@ func (f *Fallback) nextEach(ctx context.Context, customers []string, decisions [
 	}
 
 	answers, err := f.primary.NextEach(ctx, entries)
-	var batch *BatchError
-	if err != nil && (!errors.As(err, &batch) || len(batch.Errs) != len(entries)) {
-		batch = &BatchError{Errs: make([]error, len(entries))}
-		for i := range batch.Errs {
-			batch.Errs[i] = err
-		}
-	}
+	failures := eachError(err, len(entries))
 	worked := false
 	at := 0
 	for i, customer := range entries {
-		var entryErr error
-		if batch != nil {
-			entryErr = batch.Errs[i]
-		}
+		entryErr := failures[i]
 		worked = worked || entryErr == nil
 		switch {
 		case i != entryOf[at]:
