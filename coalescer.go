@@ -18,13 +18,13 @@ type CoalescerOptions struct {
 	// Intervals are not answered from memory. Default: 1 s.
 	Interval time.Duration
 
-	// MaxCustomers is the most customers that are kept in memory, some 500 bytes
-	// each. Default: 100,000.
+	// MaxCustomers is the most customers that are kept in memory, some 350 bytes
+	// each and their name. Default: 100,000.
 	MaxCustomers int
 
 	// OnError is told why documents could not be written to the store, or that it
-	// is not known whether they were. It must be safe for concurrent use and
-	// return soon. Default: nobody is told.
+	// is not known whether they were. It must be safe for concurrent use, return
+	// soon and not use the Coalescer. Default: nobody is told.
 	OnError func(err error)
 }
 

@@ -231,6 +231,113 @@ func TestCoalescerAnswersFromMemory(t *testing.T) {
 	})
 }
 
+// A NextEach settles what it has to, side by side, and asks for the rest at once.
+func TestCoalescerNextEach(t *testing.T) {
+	coalesce(t, priority.Policy{}, priority.CoalescerOptions{}, func(t *testing.T, c *coalesced) {
+		c.flood(t, "acme")
+		c.flood(t, "globex")
+		c.wait(time.Second / 2)
+		c.next(t, "acme", estimated(-30))
+		c.nextN(t, "globex", 2, estimated(-30), estimated(-31))
+		c.wait(time.Second / 2)
+		c.store.fail(func(storeCall) error { time.Sleep(100 * ms); return nil }, nil)
+		began := time.Now()
+		c.nextEach(t, []string{"acme", "initech", "globex", "acme", "umbrella", "initech"},
+			estimated(-31), counted(0), estimated(-32), estimated(-32), counted(0), counted(-1))
+		if took := time.Since(began); took != 300*ms {
+			t.Errorf("it took %v", took)
+		}
+		var asked []string
+		for _, call := range c.store.take() {
+			asked = append(asked, fmt.Sprint(call.operation, " ", call.customer))
+		}
+		slices.Sort(asked)
+		if want := []string{"NextEach initech umbrella initech", "NextN acme", "NextN globex", "Peek acme", "Peek globex"}; !slices.Equal(asked, want) {
+			t.Errorf("the store was asked %q; want %q", asked, want)
+		}
+
+		// It learns from the answers.
+		c.store.fail(nil, nil)
+		for range 12 {
+			if _, err := c.NextEach(t.Context(), []string{"initech", "initech"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.store.take()
+		c.nextEach(t, []string{"initech"}, estimated(-26))
+		c.called(t, "")
+		c.close(t)
+	})
+}
+
+// No more is owed than one NextN counts.
+func TestCoalescerOwesWhatOneCallCounts(t *testing.T) {
+	coalesce(t, priority.Policy{}, priority.CoalescerOptions{}, func(t *testing.T, c *coalesced) {
+		c.flood(t, "acme")
+		c.next(t, "acme", estimated(-30))
+		c.nextN(t, "acme", priority.MaxDocuments-1, estimatedDown(-31, priority.MaxDocuments-1)...)
+		c.called(t, "")
+		c.next(t, "acme", estimated(-30-priority.MaxDocuments))
+		c.called(t, fmt.Sprint("Peek 0, NextN ", priority.MaxDocuments))
+		c.close(t)
+		c.held(t, "acme", -30-priority.MaxDocuments)
+	})
+}
+
+// estimatedDown is n decisions from memory, from a count down.
+func estimatedDown(from int64, n int) []priority.Decision {
+	decisions := countdown(from, n)
+	for i := range decisions {
+		decisions[i].Estimated = true
+	}
+	return decisions
+}
+
+// However many customers are due at once, the store gets some calls at a time.
+func TestCoalescerFlushesSomeAtATime(t *testing.T) {
+	coalesce(t, priority.Policy{}, priority.CoalescerOptions{}, func(t *testing.T, c *coalesced) {
+		const customers = 200
+		for i := range customers {
+			c.flood(t, fmt.Sprint("customer ", i))
+			c.next(t, fmt.Sprint("customer ", i), estimated(-30))
+		}
+		var now, most atomic.Int64
+		c.store.fail(func(storeCall) error {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(ms)
+			now.Add(-1)
+			return nil
+		}, nil)
+		c.wait(time.Second + 2*customers/32*ms + 2*ms)
+		if got := most.Load(); got != 32 {
+			t.Errorf("%d calls at a time", got)
+		}
+		for i := range customers {
+			c.held(t, fmt.Sprint("customer ", i), -30)
+		}
+	})
+}
+
+// Answers that come in another order than they were asked for are no news.
+func TestCoalescerKeepsTheLatestAnswer(t *testing.T) {
+	coalesce(t, priority.Policy{}, priority.CoalescerOptions{}, func(t *testing.T, c *coalesced) {
+		c.nextN(t, "acme", 20, countdown(0, 20)...)
+		c.store.fail(nil, func(call storeCall) error {
+			if call.operation == "Next" {
+				time.Sleep(100 * ms)
+			}
+			return nil
+		})
+		var calling sync.WaitGroup
+		calling.Go(func() { c.next(t, "acme", counted(-20)) })
+		c.wait(50 * ms)
+		c.nextN(t, "acme", 2, counted(-21), counted(-22))
+		calling.Wait() // at level 8, asked before the NextN
+		c.next(t, "acme", estimated(-23))
+		c.close(t)
+	})
+}
+
 // However a customer's documents come, the store gets one NextN an interval, and
 // nothing is owed for longer.
 func TestCoalescerWritesOnceAnInterval(t *testing.T) {

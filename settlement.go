@@ -1,7 +1,6 @@
 package priority
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +9,13 @@ import (
 	"time"
 )
 
-// mostFlights is how many settlements are under way at the same time.
-const mostFlights = 32
+const (
+	// mostFlights is how many settlements are under way at the same time.
+	mostFlights = 32
+	// betweenTries is the pause before what failed is tried again, where somebody
+	// waits for it.
+	betweenTries = 50 * time.Millisecond
+)
 
 // flight is a settlement, or a Reset, under way. There is one at a time for a
 // customer.
@@ -190,7 +194,7 @@ func (c *Coalescer) undo(ctx context.Context, customer string, deadline time.Tim
 		if err == nil || !time.Now().Before(deadline) {
 			return err
 		}
-		time.Sleep(c.interval / 10)
+		time.Sleep(betweenTries)
 	}
 }
 
@@ -270,17 +274,17 @@ func (c *Coalescer) beginReset(ctx context.Context, customer string) (end func(e
 // settleAll settles all customers, again and again until ctx ends.
 func (c *Coalescer) settleAll(ctx context.Context) error {
 	var mu sync.Mutex
-	var failed, unknown error
+	var unknown, failed error // the last ones
 	for {
 		debtors, documents := c.debtors()
 		if len(debtors) == 0 {
 			return unknown
 		}
 		if err := ctx.Err(); err != nil {
-			return errors.Join(unknown, fmt.Errorf("%w: %d documents of %d customers are still owed: %w",
-				ErrNotCounted, documents, len(debtors), cmp.Or(failed, err)))
+			err = fmt.Errorf("%w: %d documents of %d customers are still owed: %w", ErrNotCounted, documents, len(debtors), err)
+			return errors.Join(err, failed, unknown)
 		}
-		failed = nil
+		again := false
 		sideBySide(debtors, func(e *coalesced) {
 			err := c.settleLast(ctx, e)
 			mu.Lock()
@@ -288,19 +292,19 @@ func (c *Coalescer) settleAll(ctx context.Context) error {
 			if errors.Is(err, ErrOutcomeUnknown) {
 				unknown = err
 			} else if err != nil {
-				failed = err
+				failed, again = err, true
 			}
 		})
-		if failed != nil {
+		if again {
 			select {
 			case <-ctx.Done():
-			case <-time.After(c.interval / 10):
+			case <-time.After(betweenTries):
 			}
 		}
 	}
 }
 
-// settleLast settles a customer of a Coalescer that is closed.
+// settleLast settles a customer of a Coalescer that is closed, unless ctx ends.
 func (c *Coalescer) settleLast(ctx context.Context, e *coalesced) error {
 	s := c.shardOf(e.customer)
 	s.mu.Lock()
@@ -309,8 +313,8 @@ func (c *Coalescer) settleLast(ctx context.Context, e *coalesced) error {
 		f = c.start(s, e, nil)
 	}
 	s.mu.Unlock()
-	if err := f.wait(ctx); err != nil || f == nil {
-		return err
+	if f.wait(ctx) != nil || f == nil {
+		return nil
 	}
 	return f.err
 }
