@@ -481,6 +481,21 @@ func TestCoalescerNoticesResets(t *testing.T) {
 			c.next(t, "acme", counted(0))
 		})
 	})
+	t.Run("somebody else's, while an answer was on its way", func(t *testing.T) {
+		coalesce(t, priority.Policy{}, priority.CoalescerOptions{}, func(t *testing.T, c *coalesced) {
+			c.store.fail(nil, func(call storeCall) error {
+				err := c.store.MemoryStore.Reset(t.Context(), "acme")
+				time.Sleep(500 * ms)
+				return err
+			})
+			c.nextN(t, "acme", 30, countdown(0, 30)...)
+			c.store.fail(nil, nil)
+			c.wait(500*ms - 1)
+			c.next(t, "acme", estimated(-30))
+			c.wait(1)
+			c.next(t, "acme", counted(0))
+		})
+	})
 	t.Run("its own", func(t *testing.T) {
 		coalesce(t, priority.Policy{}, priority.CoalescerOptions{}, func(t *testing.T, c *coalesced) {
 			c.flood(t, "acme")
