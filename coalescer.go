@@ -36,8 +36,9 @@ const (
 // Coalescer is a [Store] around a store, for which customers who send much cost
 // next to nothing. Nothing but a reset raises a customer who is at the lowest
 // level. So the Coalescer answers for them from memory, with
-// [Decision.Estimated] set, and writes what it has answered with one NextN now
-// and then: at most once an Interval for each customer. All other calls go to
+// [Decision.Estimated] set, and writes what it has answered with a Peek and a
+// NextN now and then: at most once an Interval for each customer. So it pays for
+// customers who send more than two documents an Interval. All other calls go to
 // the store.
 //
 // A level is never better than the store's own would be. Every document is
