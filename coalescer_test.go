@@ -796,6 +796,22 @@ func TestCoalescerBoundsItsMemory(t *testing.T) {
 			c.held(t, customer, want)
 		}
 	})
+	// What is answered while it is flushed is written in its turn.
+	coalesce(t, priority.Policy{}, priority.CoalescerOptions{MaxCustomers: 1}, func(t *testing.T, c *coalesced) {
+		c.flood(t, "acme")
+		c.next(t, "acme", estimated(-30))
+		c.store.fail(func(call storeCall) error {
+			if call.operation == "NextN" && call.customer == "acme" {
+				time.Sleep(100 * ms)
+			}
+			return nil
+		}, nil)
+		c.flood(t, "globex")
+		c.wait(50 * ms)
+		c.next(t, "acme", estimated(-31))
+		c.wait(time.Second + 100*ms)
+		c.held(t, "acme", -31)
+	})
 	// Whoever is in memory, and however many there are, nothing is lost.
 	coalesce(t, priority.Policy{}, priority.CoalescerOptions{MaxCustomers: 5}, func(t *testing.T, c *coalesced) {
 		random := rand.New(rand.NewPCG(3, 4))
