@@ -252,16 +252,10 @@ func (s *RedisStore) Script(customer string) string {
 	return s.scripts.of(customer).next.text.(string)
 }
 
-func (s *RedisStore) tieredPolicies() tiered[Policy] {
-	policies := tiered[Policy]{
-		standard: s.scripts.standard.policy,
-		byTier:   make(map[string]Policy, len(s.scripts.byTier)),
-		tierOf:   s.scripts.tierOf,
-	}
-	for tier, scripts := range s.scripts.byTier {
-		policies.byTier[tier] = scripts.policy
-	}
-	return policies
+// PolicyOf returns the policy that decides for a customer, with every field
+// filled in.
+func (s *RedisStore) PolicyOf(customer string) Policy {
+	return s.scripts.of(customer).policy.filled()
 }
 
 // keyEscaper keeps the hash tag whole and the keys of two customers apart.

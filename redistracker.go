@@ -169,6 +169,10 @@ func (t *RedisTracker) PendingKey(customer string) string {
 	return t.store.keyOf(customer, "}:pending")
 }
 
+// PolicyOf returns the policy that decides for a customer, with every field
+// filled in.
+func (t *RedisTracker) PolicyOf(customer string) Policy { return t.store.PolicyOf(customer) }
+
 // Script returns the Lua script that submits the customer's documents:
 // lua/submit.lua with the numbers of the customer's policy and of the lease.
 func (t *RedisTracker) Script(customer string) string {
