@@ -293,6 +293,21 @@ func estimatedDown(from int64, n int) []priority.Decision {
 	return decisions
 }
 
+// Each customer's documents are written when they are due.
+func TestCoalescerFlushesEachInTime(t *testing.T) {
+	coalesce(t, priority.Policy{}, priority.CoalescerOptions{}, func(t *testing.T, c *coalesced) {
+		for _, customer := range []string{"acme", "globex"} {
+			c.flood(t, customer)
+			c.next(t, customer, estimated(-30))
+			c.wait(600 * ms)
+		}
+		c.held(t, "acme", -30)
+		c.held(t, "globex", -29)
+		c.wait(400 * ms)
+		c.held(t, "globex", -30)
+	})
+}
+
 // However many customers are due at once, the store gets some calls at a time.
 func TestCoalescerFlushesSomeAtATime(t *testing.T) {
 	coalesce(t, priority.Policy{}, priority.CoalescerOptions{}, func(t *testing.T, c *coalesced) {
@@ -749,6 +764,8 @@ func TestCoalescerCallersMayLeave(t *testing.T) {
 		if time.Since(began) != 200*ms {
 			t.Errorf("it took %v", time.Since(began))
 		}
+		_, err = c.Next(ctx, "acme") // from memory, it would be
+		wantClass(t, err, priority.ErrNotCounted)
 		c.close(t)
 		c.held(t, "acme", -31)
 		_, err = c.Next(ctx, "globex")
