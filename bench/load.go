@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// decide makes one decision for a customer.
+type decide func(ctx context.Context, customer string) error
+
+// customerNames returns n names of the usual length.
+func customerNames(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("customer-%06d", i)
+	}
+	return names
+}
+
+// shuffled returns so many documents of each customer, in an order that is random
+// and the same in every run.
+func shuffled(names []string, documents int) []string {
+	order := make([]string, 0, len(names)*documents)
+	for range documents {
+		order = append(order, names...)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	return order
+}
+
+// decideAll has callers make one decision for each of customers.
+func decideAll(ctx context.Context, callers int, customers []string, decide decide) error {
+	var at atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for range callers {
+		group.Go(func() error {
+			for ctx.Err() == nil {
+				i := int(at.Add(1)) - 1
+				if i >= len(customers) {
+					return nil
+				}
+				if err := decide(ctx, customers[i]); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+	}
+	return group.Wait()
+}
+
+// decideFor has callers make decisions for some time and returns how many they
+// made in a second.
+func decideFor(ctx context.Context, long time.Duration, callers int, customers []string, decide decide) (float64, error) {
+	return callFor(ctx, long, callers, func(ctx context.Context, i int) error {
+		return decide(ctx, customers[i%len(customers)])
+	})
+}
+
+// callFor has callers call for some time and returns how often they did in a
+// second. It numbers the calls.
+func callFor(ctx context.Context, long time.Duration, callers int, call func(ctx context.Context, i int) error) (float64, error) {
+	var over atomic.Bool
+	var next, calls atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	began := time.Now()
+	timer := time.AfterFunc(long, func() { over.Store(true) })
+	defer timer.Stop()
+	for range callers {
+		group.Go(func() error {
+			for !over.Load() && ctx.Err() == nil {
+				if err := call(ctx, int(next.Add(1)-1)); err != nil {
+					return err
+				}
+				calls.Add(1)
+			}
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, err
+	}
+	return float64(calls.Load()) / time.Since(began).Seconds(), nil
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// serverTime returns the microseconds that a server was busy with each of the
+// decisions of a load, all commands of a decision together.
+func (s *server) serverTime(ctx context.Context, sent *sentCommands, decisions int, load func(context.Context) error) (float64, error) {
+	if err := s.clear(ctx); err != nil {
+		return 0, err
+	}
+	return s.serverTimeOfMore(ctx, sent, decisions, load)
+}
+
+// serverTimeOfMore is serverTime on the keys that are there.
+func (s *server) serverTimeOfMore(ctx context.Context, sent *sentCommands, decisions int, load func(context.Context) error) (float64, error) {
+	if err := s.client.ConfigResetStat(ctx).Err(); err != nil {
+		return 0, err
+	}
+	sent.reset()
+	if err := load(ctx); err != nil {
+		return 0, err
+	}
+	perCall, err := commandTimes(ctx, s.client)
+	if err != nil {
+		return 0, err
+	}
+	total, commands := 0.0, 0
+	for name, calls := range sent.calls() {
+		total += perCall[name] * float64(calls)
+		commands += calls
+	}
+	if commands < decisions {
+		return 0, fmt.Errorf("%d decisions, but only %d commands were seen", decisions, commands)
+	}
+	return total / float64(decisions), nil
+}
+
+// commandTimes returns the microseconds of a call of each command. That of
+// EVALSHA includes what the script calls.
+func commandTimes(ctx context.Context, client *redis.Client) (map[string]float64, error) {
+	stats, err := infoFields(ctx, client, "commandstats")
+	if err != nil {
+		return nil, err
+	}
+	perCall := make(map[string]float64)
+	for field, stat := range stats {
+		var calls, microseconds int64
+		if _, err := fmt.Sscanf(stat, "calls=%d,usec=%d,", &calls, &microseconds); err != nil {
+			return nil, fmt.Errorf("INFO commandstats: %s:%s: %w", field, stat, err)
+		}
+		perCall[strings.TrimPrefix(field, "cmdstat_")] = float64(microseconds) / float64(calls)
+	}
+	return perCall, nil
+}
+
+// sentCommands is a go-redis hook that counts what a client sends. The server's
+// own statistics also count what scripts call, which is in the script's time
+// already.
+type sentCommands struct {
+	mu         sync.Mutex
+	commands   map[string]int
+	roundTrips int
+}
+
+func (s *sentCommands) reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.commands, s.roundTrips = nil, 0
+}
+
+// calls returns how often each command was sent, by its name in lower case.
+func (s *sentCommands) calls() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.commands)
+}
+
+// add counts commands that make one round trip.
+func (s *sentCommands) add(names ...string) {
+	if names[0] == "hello" || names[0] == "client" {
+		return // a new connection introduces itself, which is no decision's
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.commands == nil {
+		s.commands = make(map[string]int)
+	}
+	for _, name := range names {
+		s.commands[name]++
+	}
+	s.roundTrips++
+}
+
+// DialHook implements [redis.Hook].
+func (s *sentCommands) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (s *sentCommands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s.add(cmd.Name())
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (s *sentCommands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		names := make([]string, len(cmds))
+		for i, cmd := range cmds {
+			names[i] = cmd.Name()
+		}
+		s.add(names...)
+		return next(ctx, cmds)
+	}
+}
