@@ -8,8 +8,6 @@ import (
 	"runtime/debug"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // bench is what all tables have in common.
@@ -52,24 +50,17 @@ func (b *bench) writeSetting(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer server.stop()
-	version, err := serverVersion(ctx, server.client)
+	info, err := server.info(ctx, "server")
 	if err != nil {
 		return err
+	}
+	version := "Redis " + info["redis_version"]
+	if valkey := info["valkey_version"]; valkey != "" {
+		version = "Valkey " + valkey
 	}
 	_, err = fmt.Fprintf(w, "%s, %s, %s/%s, %d CPUs. %s\n%s\n\n",
 		version, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), b.pin, moduleVersions())
 	return err
-}
-
-func serverVersion(ctx context.Context, client *redis.Client) (string, error) {
-	info, err := infoFields(ctx, client, "server")
-	if err != nil {
-		return "", err
-	}
-	if version := info["valkey_version"]; version != "" {
-		return "Valkey " + version, nil
-	}
-	return "Redis " + info["redis_version"], nil
 }
 
 // moduleVersions lists the clients and the peers, one a line.

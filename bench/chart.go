@@ -44,6 +44,7 @@ const chartStyle = `
   .title { font-size: 16px; font-weight: 600 }
   .panel { font-weight: 600 }
   .name { text-anchor: end }
+  .figure { paint-order: stroke; stroke: #ffffff; stroke-width: 4px }
   .bar { fill: #9aa4af }
   .own { fill: #2f6fde }
   .spread, .one { stroke: #1f2328; fill: none }
@@ -55,6 +56,7 @@ const chartStyle = `
     .own { fill: #5b93f5 }
     .spread, .one { stroke: #e6edf3 }
     .paper { fill: #0d1117 }
+    .figure { stroke: #0d1117 }
   }
 `
 
@@ -93,7 +95,7 @@ func (p panel) draw(out *strings.Builder, top int) {
 	for i, row := range p.rows {
 		middle := rows + rowHeight*i + rowHeight/2
 		class := "bar"
-		if row.name == nextName || row.name == gatheredName {
+		if row.name == nextName || row.name == batchedName {
 			class = "bar own"
 		}
 		fmt.Fprintf(out, `<text class="name" x="%d" y="%d">%s</text>`, barsFrom-10, middle+5, escape(row.name))
@@ -103,7 +105,7 @@ func (p panel) draw(out *strings.Builder, top int) {
 			fmt.Fprintf(out, `<path class="spread" d="M%.1f %dv8"/>`, x(end), middle-4)
 		}
 		fmt.Fprintf(out, `<path class="spread" d="M%.1f %dH%.1f"/>`, x(row.least), middle, x(row.most))
-		fmt.Fprintf(out, `<text x="%.1f" y="%d">%s</text>`+"\n", x(math.Max(row.most, row.median))+8, middle+5, ratio(row.median))
+		fmt.Fprintf(out, `<text class="figure" x="%.1f" y="%d">%s</text>`+"\n", x(math.Max(row.most, row.median))+8, middle+5, ratio(row.median))
 	}
 }
 

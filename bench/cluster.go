@@ -41,7 +41,7 @@ func measureCluster(ctx context.Context, b *bench) (*report, error) {
 		if err != nil {
 			return nil, err
 		}
-		gathered, err := storeDecide(pipeliner, &priority.RedisOptions{})
+		batched, err := storeDecide(pipeliner, &priority.RedisOptions{})
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ func measureCluster(ctx context.Context, b *bench) (*report, error) {
 			return nil, err
 		}
 		nextLaps = append(nextLaps, func(ctx context.Context) (float64, error) {
-			return decideFor(ctx, b.lap, b.callers, names, gathered)
+			return decideFor(ctx, b.lap, b.callers, names, batched)
 		})
 		eachLaps = append(eachLaps, func(ctx context.Context) (float64, error) {
 			calls, err := callFor(ctx, b.lap, 1, func(ctx context.Context, i int) error {
@@ -66,17 +66,17 @@ func measureCluster(ctx context.Context, b *bench) (*report, error) {
 		return nil, err
 	}
 	next, each := all[:len(masters)], all[len(masters):]
-	g := grid{{"masters", "Next, pipelined", "a second", fmt.Sprintf("NextEach of %d", b.batch), "a second"}}
+	g := grid{{"masters", "Next, batched", "1000/s", fmt.Sprintf("NextEach of %d", b.batch), "1000/s"}}
 	for i, n := range masters {
 		g = append(g, []string{
-			strconv.Itoa(n), next[i].over(next[0]).String(), whole(next[i].median()),
-			each[i].over(each[0]).String(), whole(each[i].median()),
+			strconv.Itoa(n), next[i].over(next[0]).String(), thousands(next[i]),
+			each[i].over(each[0]).String(), thousands(each[i]),
 		})
 	}
 	return &report{
 		title: "cluster",
 		notes: fmt.Sprintf(`Decisions a second on a Redis Cluster, to those on one master: medians of %d rounds, with the least and the most.
-			Next by %d callers of the cluster client's AutoPipeliner, NextEach by one caller. Nothing is pinned to a CPU here: masters and client share all of them,
+			Next by %d callers of the cluster client's AutoPipeliner (batched), NextEach by one caller. Nothing is pinned to a CPU here: masters and client share all of them,
 			so that more masters can only add what the client leaves.`, b.rounds, b.callers),
 		grids: []grid{g},
 	}, nil

@@ -17,7 +17,7 @@ func (b *bench) compareOnServer(ctx context.Context, what string, n int,
 	defer server.stop()
 	client, sent := server.countingClient()
 	defer client.Close()
-	gathering, err := client.AutoPipeline()
+	batching, err := client.AutoPipeline()
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (b *bench) compareOnServer(ctx context.Context, what string, n int,
 	order := shuffled(customerNames(b.customers), b.documents)
 	laps := make([]lap, n)
 	for i := range laps {
-		decide, err := open(gathering, i)
+		decide, err := open(batching, i)
 		if err != nil {
 			return nil, err
 		}

@@ -25,26 +25,26 @@ type contender struct {
 	decide decide
 
 	// counted is the same decision by a client that counts what it sends. It
-	// gathers the commands of concurrent callers, whoever is measured, so that
+	// batches the commands of concurrent callers, whoever is measured, so that
 	// the server has the same kind of work of all.
 	counted decide
 	sent    *sentCommands
 
-	// gathers tells that decide gathers the commands of concurrent callers.
-	gathers bool
+	// batches tells that decide batches the commands of concurrent callers.
+	batches bool
 }
 
 // The contenders that others are compared with.
 const (
-	floorName      = "INCR+PEXPIRE script"
-	nextName       = "priority"
-	gatheredName   = "priority, pipelined"
-	rateName       = "redis_rate"
-	rueidisName    = "rueidis, our script"
-	limiterName    = "ulule/limiter"
-	throttledName  = "throttled"
-	plainIncrName  = "INCR, then PEXPIRE"
-	rateGatherName = "redis_rate, pipelined"
+	floorName       = "INCR+PEXPIRE script"
+	nextName        = "priority"
+	batchedName     = "priority, batched"
+	rateName        = "redis_rate"
+	rueidisName     = "rueidis, our script"
+	limiterName     = "ulule/limiter"
+	throttledName   = "throttled"
+	plainIncrName   = "INCR, then PEXPIRE"
+	rateBatchedName = "redis_rate, batched"
 )
 
 // openContenders makes all contenders on one server. The clients are closed by
@@ -68,30 +68,30 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 	}
 	for _, entry := range []struct {
 		name    string
-		gathers bool
+		batches bool
 		make    func(context.Context, redis.UniversalClient) (decide, error)
 	}{
 		{floorName, false, floorScript},
 		{plainIncrName, false, plainIncr},
 		{nextName, false, priorityNext},
-		{gatheredName, true, priorityNext},
+		{batchedName, true, priorityNext},
 		{rateName, false, redisRate},
-		{rateGatherName, true, redisRate},
+		{rateBatchedName, true, redisRate},
 		{limiterName, false, ululeLimiter},
 		{throttledName, false, throttledLimiter},
 	} {
-		c := &contender{name: entry.name, gathers: entry.gathers, sent: new(sentCommands)}
+		c := &contender{name: entry.name, batches: entry.batches, sent: new(sentCommands)}
 		client, counting := newClient(), newClient()
 		counting.AddHook(c.sent)
-		gathering, err := counting.AutoPipeline()
+		batching, err := counting.AutoPipeline()
 		if err != nil {
 			return nil, nil, err
 		}
-		if c.counted, err = entry.make(ctx, gathering); err != nil {
+		if c.counted, err = entry.make(ctx, batching); err != nil {
 			return nil, nil, err
 		}
 		var own redis.UniversalClient = client
-		if c.gathers {
+		if c.batches {
 			if own, err = client.AutoPipeline(); err != nil {
 				return nil, nil, err
 			}
@@ -218,7 +218,7 @@ func throttledLimiter(_ context.Context, client redis.UniversalClient) (decide, 
 }
 
 // rawRueidis runs the module's script, and nothing else of the module, by another
-// client, which gathers by itself.
+// client, which batches by itself.
 func rawRueidis(addr string) (*contender, func(), error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true})
 	if err != nil {
@@ -230,7 +230,7 @@ func rawRueidis(addr string) (*contender, func(), error) {
 		return nil, nil, err
 	}
 	script := rueidis.NewLuaScript(store.Script(""))
-	c := &contender{name: rueidisName, gathers: true, sent: new(sentCommands)}
+	c := &contender{name: rueidisName, batches: true, sent: new(sentCommands)}
 	c.decide = func(ctx context.Context, customer string) error {
 		_, err := script.Exec(ctx, client, []string{store.Key(customer)}, nil).AsIntSlice()
 		return err

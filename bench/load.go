@@ -74,13 +74,15 @@ func callFor(ctx context.Context, long time.Duration, callers int, call func(ctx
 	defer timer.Stop()
 	for range callers {
 		group.Go(func() error {
-			for !over.Load() && ctx.Err() == nil {
+			for {
 				if err := call(ctx, int(next.Add(1)-1)); err != nil {
 					return err
 				}
 				calls.Add(1)
+				if over.Load() || ctx.Err() != nil {
+					return ctx.Err()
+				}
 			}
-			return ctx.Err()
 		})
 	}
 	if err := group.Wait(); err != nil {

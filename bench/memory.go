@@ -3,53 +3,33 @@ package main
 import (
 	"context"
 	"runtime"
-	"strconv"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// dataMemory returns how many bytes of Redis's memory are not the clients'. Of
-// an idle server this changes with its keys alone.
-func (s *server) dataMemory(ctx context.Context) (float64, error) {
-	info, err := infoFields(ctx, s.client, "memory")
-	if err != nil {
+// memoryOfCustomers returns how many bytes Redis keeps for each of the customers,
+// after one decision.
+func (s *server) memoryOfCustomers(ctx context.Context, callers int, customers []string, decide decide) (float64, error) {
+	if err := s.clear(ctx); err != nil {
 		return 0, err
 	}
-	used, err := strconv.ParseFloat(info["used_memory"], 64)
-	if err != nil {
+	if err := decideAll(ctx, callers, customers, decide); err != nil {
 		return 0, err
 	}
-	clients, err := strconv.ParseFloat(info["mem_clients_normal"], 64)
-	return used - clients, err
+	bytes, err := freed.Run(ctx, s.client, nil).Float64()
+	return bytes / float64(len(customers)), err
 }
 
-// memoryOfCustomers returns how many bytes Redis keeps for a customer, at each of
-// some ascending numbers of customers.
-func (s *server) memoryOfCustomers(ctx context.Context, numbers []int, names []string, callers int, decide decide) ([]float64, error) {
-	// Connections and scripts are there before.
-	if err := decideAll(ctx, callers, names[:numbers[0]], decide); err != nil {
-		return nil, err
-	}
-	if err := s.clear(ctx); err != nil {
-		return nil, err
-	}
-	empty, err := s.dataMemory(ctx)
-	if err != nil {
-		return nil, err
-	}
-	perCustomer := make([]float64, len(numbers))
-	before := 0
-	for i, number := range numbers {
-		if err := decideAll(ctx, callers, names[before:number], decide); err != nil {
-			return nil, err
-		}
-		full, err := s.dataMemory(ctx)
-		if err != nil {
-			return nil, err
-		}
-		perCustomer[i] = (full - empty) / float64(number)
-		before = number
-	}
-	return perCustomer, s.clear(ctx)
-}
+// freed removes all keys and returns how many bytes less Redis uses then. In a
+// script nothing else, such as the buffers of clients, changes meanwhile.
+var freed = redis.NewScript(`
+	local function used()
+		return tonumber(string.match(redis.call('INFO', 'memory'), 'used_memory:(%d+)'))
+	end
+	local before = used()
+	redis.call('FLUSHALL', 'SYNC')
+	return before - used()
+`)
 
 // allocated returns how many allocations of how many bytes a decision takes in
 // this process.

@@ -69,13 +69,12 @@ func measurePeers(ctx context.Context, b *bench) (*report, error) {
 }
 
 func (r *peerRow) measureMemory(ctx context.Context, b *bench, server *server, names []string) error {
-	memory, err := server.memoryOfCustomers(ctx, []int{len(names)}, names, b.callers, r.decide)
-	if err != nil {
+	var err error
+	if r.memory, err = server.memoryOfCustomers(ctx, b.callers, names, r.decide); err != nil {
 		return err
 	}
-	r.memory = memory[0]
 	callers := 1
-	if r.gathers { // alone it would pay for a whole batch
+	if r.batches { // alone it would pay for a whole batch
 		callers = b.callers
 	}
 	r.allocations, r.bytes, err = allocated(ctx, callers, names, r.decide)
@@ -91,11 +90,11 @@ func peerReport(rows []*peerRow, b *bench) *report {
 		}
 		panic("no contender " + name)
 	}
-	floor, next, gathered := find(floorName), find(nextName), find(gatheredName)
+	floor, next, batched := find(floorName), find(nextName), find(batchedName)
 	rate, raw := find(rateName), find(rueidisName)
 
-	speed := grid{{"one decision on one key", "server time", "µs", fmt.Sprintf("%d callers", b.callers), "a second"}}
-	client := grid{{"one decision on one key", "one caller", "a second", "allocs", "bytes", "memory"}}
+	speed := grid{{"contender", "server time", "µs", fmt.Sprintf("%d callers", b.callers), "1000/s"}}
+	client := grid{{"contender", "one caller", "1000/s", "allocs", "bytes", "memory"}}
 	chart := &chart{
 		title: "One decision on one key",
 		panels: []panel{
@@ -106,10 +105,10 @@ func peerReport(rows []*peerRow, b *bench) *report {
 	for _, row := range rows {
 		server, callers := row.server.over(floor.server), row.callers.over(rate.callers)
 		speed = append(speed, []string{
-			row.name, server.String(), tenths(row.server.median()), callers.String(), whole(row.callers.median()),
+			row.name, server.String(), tenths(row.server.median()), callers.String(), thousands(row.callers),
 		})
 		client = append(client, []string{
-			row.name, row.alone.over(rate.alone).String(), whole(row.alone.median()),
+			row.name, row.alone.over(rate.alone).String(), thousands(row.alone),
 			tenths(row.allocations), whole(row.bytes), whole(row.memory),
 		})
 		chart.panels[0].add(row.name, server)
@@ -120,15 +119,15 @@ func peerReport(rows []*peerRow, b *bench) *report {
 		notes: fmt.Sprintf(`Medians of %d rounds, with the least and the most. Server time is that of all
 			commands of a decision, INFO commandstats, under %d callers of an AutoPipeliner; %d customers with %d documents
 			each in random order, all new in each round; the script of INCR and PEXPIRE is 1. Throughput is that of each row's own client;
-			redis_rate on a plain client is 1. "Pipelined" is on an AutoPipeliner. Allocations and bytes are those of a decision in this process,
-			of %[2]d callers where the client gathers their commands, else of one. Memory is bytes of Redis a customer.`,
+			redis_rate on a plain client is 1. "Batched" is on an AutoPipeliner. Allocations and bytes are those of a decision in this process,
+			of %[2]d callers where the client batches their commands, else of one. Memory is bytes of Redis a customer.`,
 			b.rounds, b.callers, b.customers, b.documents),
 		grids: []grid{speed, client},
 		bars: []bar{
 			{what: "server time, to INCR+PEXPIRE", figure: next.server.over(floor.server).median(), bound: 1.15},
 			{what: "server time, to redis_rate", figure: next.server.over(rate.server).median(), bound: 0.60},
-			{what: "pipelined throughput, to redis_rate", figure: gathered.callers.over(rate.callers).median(), atLeast: true, bound: 2},
-			{what: "pipelined throughput, to rueidis", figure: gathered.callers.over(raw.callers).median(), atLeast: true, bound: 0.9},
+			{what: "batched throughput, to redis_rate", figure: batched.callers.over(rate.callers).median(), atLeast: true, bound: 2},
+			{what: "batched throughput, to rueidis", figure: batched.callers.over(raw.callers).median(), atLeast: true, bound: 0.9},
 		},
 		chart: chart,
 	}

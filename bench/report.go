@@ -107,8 +107,11 @@ func (b bar) held() bool {
 
 // ratio writes a ratio, with as many decimals as mean something.
 func ratio(r float64) string {
-	if r >= 99.5 {
+	switch {
+	case r >= 99.95:
 		return whole(r)
+	case r >= 9.995:
+		return tenths(r)
 	}
 	return fmt.Sprintf("%.2f", r)
 }
@@ -121,6 +124,9 @@ func whole(f float64) string {
 	}
 	return digits
 }
+
+// thousands writes the median of figures a second.
+func thousands(s samples) string { return tenths(s.median() / 1000) }
 
 func tenths(f float64) string { return fmt.Sprintf("%.1f", f) }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/docpriority/priority"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -47,7 +48,7 @@ func measureScale(ctx context.Context, b *bench) (*report, error) {
 		memory = append(memory, append(row, ratio(rows[name][last]/ours[last])))
 	}
 	r.grids = []grid{g, memory}
-	r.notes = fmt.Sprintf(`Server time of Next for customers who all have a count, to that with the fewest: medians of %d rounds, with
+	r.notes = fmt.Sprintf(`Server time of Next for customers who are at the lowest level, to that with the fewest: medians of %d rounds, with
 		the least and the most, of %s decisions for customers picked at random. Memory of each after one decision, keys and tables and all; the last
 		column is for the most customers.`, b.rounds, whole(float64(b.customers*b.documents)))
 	return r, nil
@@ -65,16 +66,16 @@ func (b *bench) timesByCustomers(ctx context.Context, names []string) ([]samples
 		defer server.stop()
 		client, sent := server.countingClient()
 		defer client.Close()
-		gathering, err := client.AutoPipeline()
+		batching, err := client.AutoPipeline()
 		if err != nil {
 			return nil, err
 		}
-		next, err := priorityNext(ctx, gathering)
+		store, err := priority.NewRedisStore(batching, &priority.RedisOptions{Timeout: patience})
 		if err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(b.progress, "scale: a server with %d customers\n", n)
-		if err := decideAll(ctx, b.callers, names[:n], next); err != nil {
+		if err := decideAll(ctx, b.callers, names[:n], toLowest(store)); err != nil {
 			return nil, err
 		}
 		random := rand.New(rand.NewPCG(1, uint64(n)))
@@ -84,11 +85,21 @@ func (b *bench) timesByCustomers(ctx context.Context, names []string) ([]samples
 				order[at] = names[random.IntN(n)]
 			}
 			return server.serverTimeOfMore(ctx, sent, len(order), func(ctx context.Context) error {
-				return decideAll(ctx, b.callers, order, next)
+				return decideAll(ctx, b.callers, order, next(store))
 			})
 		}
 	}
 	return b.takeTurns(ctx, "scale", laps)
+}
+
+// toLowest brings a customer to the lowest level at once. However many documents
+// there are for each customer, all of them take the same way through the script
+// then.
+func toLowest(store *priority.RedisStore) decide {
+	return func(ctx context.Context, customer string) error {
+		_, err := store.NextN(ctx, customer, 50)
+		return err
+	}
 }
 
 // memoryByCustomers returns the bytes of Redis a customer at each number of
@@ -101,7 +112,7 @@ func (b *bench) memoryByCustomers(ctx context.Context, names []string) (map[stri
 	defer server.stop()
 	client := redis.NewClient(&redis.Options{Addr: server.addr})
 	defer client.Close()
-	gathering, err := client.AutoPipeline()
+	batching, err := client.AutoPipeline()
 	if err != nil {
 		return nil, err
 	}
@@ -110,12 +121,16 @@ func (b *bench) memoryByCustomers(ctx context.Context, names []string) (map[stri
 		nextName: priorityNext, rateName: redisRate, limiterName: ululeLimiter, throttledName: throttledLimiter,
 	} {
 		fmt.Fprintf(b.progress, "scale: memory of %s\n", name)
-		decide, err := open(ctx, gathering)
+		decide, err := open(ctx, batching)
 		if err != nil {
 			return nil, err
 		}
-		if rows[name], err = server.memoryOfCustomers(ctx, b.scale, names, b.callers, decide); err != nil {
-			return nil, err
+		for _, n := range b.scale {
+			bytes, err := server.memoryOfCustomers(ctx, b.callers, names[:n], decide)
+			if err != nil {
+				return nil, err
+			}
+			rows[name] = append(rows[name], bytes)
 		}
 	}
 	return rows, nil

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -79,19 +78,16 @@ func (s *server) clear(ctx context.Context) error {
 	return err
 }
 
-// infoFields returns a section of INFO.
-func infoFields(ctx context.Context, client *redis.Client, section string) (map[string]string, error) {
-	info, err := client.Info(ctx, section).Result()
+// info returns a section of INFO.
+func (s *server) info(ctx context.Context, section string) (map[string]string, error) {
+	sections, err := s.client.InfoMap(ctx, section).Result()
 	if err != nil {
 		return nil, err
 	}
-	fields := make(map[string]string)
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
+	for _, fields := range sections { // there is one
+		return fields, nil
 	}
-	return fields, nil
+	return nil, fmt.Errorf("INFO %s: it is empty", section)
 }
 
 // freePort returns a loopback port that is free, as is the one 10,000 above it,

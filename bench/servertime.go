@@ -28,13 +28,22 @@ func (s *server) serverTimeOfMore(ctx context.Context, sent *sentCommands, decis
 	if err := load(ctx); err != nil {
 		return 0, err
 	}
-	perCall, err := commandTimes(ctx, s.client)
+	perCall, err := s.commandTimes(ctx)
 	if err != nil {
 		return 0, err
 	}
+	return timePerDecision(perCall, sent.calls(), decisions)
+}
+
+// timePerDecision adds up what a client has sent.
+func timePerDecision(perCall map[string]float64, sent map[string]int, decisions int) (float64, error) {
 	total, commands := 0.0, 0
-	for name, calls := range sent.calls() {
-		total += perCall[name] * float64(calls)
+	for name, calls := range sent {
+		microseconds, ok := perCall[name]
+		if !ok {
+			return 0, fmt.Errorf("the server's statistics have no %s, which was sent", name)
+		}
+		total += microseconds * float64(calls)
 		commands += calls
 	}
 	if commands < decisions {
@@ -45,8 +54,8 @@ func (s *server) serverTimeOfMore(ctx context.Context, sent *sentCommands, decis
 
 // commandTimes returns the microseconds of a call of each command. That of
 // EVALSHA includes what the script calls.
-func commandTimes(ctx context.Context, client *redis.Client) (map[string]float64, error) {
-	stats, err := infoFields(ctx, client, "commandstats")
+func (s *server) commandTimes(ctx context.Context) (map[string]float64, error) {
+	stats, err := s.info(ctx, "commandstats")
 	if err != nil {
 		return nil, err
 	}
