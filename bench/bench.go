@@ -21,7 +21,8 @@ type bench struct {
 type size struct {
 	rounds    int
 	customers int           // of whom decisions are made
-	documents int           // of each customer in a lap that measures server time
+	decisions int           // in a lap that measures server time
+	slice     int           // of them that are measured at once
 	callers   int           // at the same time
 	lap       time.Duration // of a lap that measures throughput
 	batch     int           // customers of a NextEach
@@ -34,7 +35,8 @@ func fullSize(rounds int) size {
 	return size{
 		rounds:    rounds,
 		customers: 10_000,
-		documents: 3,
+		decisions: 20_000,
+		slice:     500,
 		callers:   256,
 		lap:       200 * time.Millisecond,
 		batch:     1000,

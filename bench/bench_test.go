@@ -20,7 +20,7 @@ import (
 // tinySize is enough to run everything and too little to tell anything.
 func tinySize() size {
 	return size{
-		rounds: 1, customers: 100, documents: 2, callers: 8, lap: 5 * time.Millisecond,
+		rounds: 1, customers: 100, decisions: 80, slice: 20, callers: 8, lap: 5 * time.Millisecond,
 		batch: 20, many: 50, scale: []int{50, 100},
 	}
 }
@@ -118,8 +118,7 @@ func TestContenders(t *testing.T) {
 			if err := server.clear(ctx); err != nil {
 				t.Fatal(err)
 			}
-			c.sent.reset()
-			if err := decideAll(ctx, b.callers, shuffled(names, 3), decide); err != nil {
+			if err := decideAll(ctx, b.callers, slices.Repeat(shuffled(names), 3), decide); err != nil {
 				t.Fatalf("%s, %s: %v", c.name, kind, err)
 			}
 			keys := server.client.Keys(ctx, "*").Val()
@@ -132,12 +131,45 @@ func TestContenders(t *testing.T) {
 				}
 			}
 		}
+		c.sent.reset()
+		if err := decideAll(ctx, b.callers, names, c.counted); err != nil {
+			t.Fatal(err)
+		}
 		commands := 0
 		for _, calls := range c.sent.calls() {
 			commands += calls
 		}
-		if commands < 3*len(names) {
-			t.Errorf("%s: %d commands were seen for %d decisions", c.name, commands, 3*len(names))
+		if commands < len(names) {
+			t.Errorf("%s: %d commands were seen for %d decisions", c.name, commands, len(names))
+		}
+	}
+}
+
+// All are measured on the same mixture, and every slice of it is alike.
+func TestDocuments(t *testing.T) {
+	b := &bench{size: tinySize()}
+	documents := b.documents(b.slice)
+	if len(documents.slices) != b.decisions/b.slice {
+		t.Errorf("%d slices", len(documents.slices))
+	}
+	known := make(map[string]bool)
+	for _, name := range documents.before {
+		known[name] = true
+	}
+	for _, slice := range documents.slices {
+		fresh, seen := 0, make(map[string]bool)
+		for _, name := range slice {
+			if seen[name] {
+				t.Errorf("%s is in a slice twice", name)
+			}
+			seen[name] = true
+			if !known[name] {
+				fresh++
+			}
+			known[name] = true
+		}
+		if len(slice) != b.slice || fresh != b.slice/newCustomers {
+			t.Errorf("a slice of %d with %d new customers", len(slice), fresh)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func (b *bench) compareOnServer(ctx context.Context, what string, n int,
 		return nil, err
 	}
 
-	order := shuffled(customerNames(b.customers), b.documents)
+	documents := b.documents(b.slice)
 	laps := make([]lap, n)
 	for i := range laps {
 		decide, err := open(batching, i)
@@ -30,9 +30,7 @@ func (b *bench) compareOnServer(ctx context.Context, what string, n int,
 			return nil, err
 		}
 		laps[i] = func(ctx context.Context) (float64, error) {
-			return server.serverTime(ctx, sent, len(order), func(ctx context.Context) error {
-				return decideAll(ctx, b.callers, order, decide)
-			})
+			return server.serverTime(ctx, sent, documents, b.together(decide))
 		}
 	}
 	return b.takeTurns(ctx, what, laps)
@@ -57,6 +55,13 @@ func serverTimeGrid(head string, names []string, times []samples, base samples) 
 
 // serverTimeNote says how server times were measured.
 func (b *bench) serverTimeNote() string {
-	return fmt.Sprintf(`Server time, INFO commandstats, as in the table of the peers: medians of %d rounds, with the
-		least and the most; %d customers with %d documents each.`, b.rounds, b.customers, b.documents)
+	return fmt.Sprintf(`Server time, by INFO commandstats: medians of %d rounds, with the least and the most; %s.`,
+		b.rounds, b.serverTimeLoad())
+}
+
+// serverTimeLoad says what the load was.
+func (b *bench) serverTimeLoad() string {
+	return fmt.Sprintf(`of %d callers of an AutoPipeliner; a round's figure is the median of %d slices of %d decisions,
+		for random ones of %s customers and, one in %d, for new ones`,
+		b.callers, b.decisions/b.slice, b.slice, whole(float64(b.customers)), newCustomers)
 }

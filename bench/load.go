@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -12,27 +10,6 @@ import (
 
 // decide makes one decision for a customer.
 type decide func(ctx context.Context, customer string) error
-
-// customerNames returns n names of the usual length.
-func customerNames(n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("customer-%06d", i)
-	}
-	return names
-}
-
-// shuffled returns so many documents of each customer, in an order that is random
-// and the same in every run.
-func shuffled(names []string, documents int) []string {
-	order := make([]string, 0, len(names)*documents)
-	for range documents {
-		order = append(order, names...)
-	}
-	random := rand.New(rand.NewPCG(1, 2))
-	random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-	return order
-}
 
 // decideAll has callers make one decision for each of customers.
 func decideAll(ctx context.Context, callers int, customers []string, decide decide) error {
@@ -53,6 +30,13 @@ func decideAll(ctx context.Context, callers int, customers []string, decide deci
 		})
 	}
 	return group.Wait()
+}
+
+// together has the callers decide at the same time.
+func (b *bench) together(decide decide) load {
+	return func(ctx context.Context, customers []string) error {
+		return decideAll(ctx, b.callers, customers, decide)
+	}
 }
 
 // decideFor has callers make decisions for some time and returns how many they

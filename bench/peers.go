@@ -27,13 +27,11 @@ func measurePeers(ctx context.Context, b *bench) (*report, error) {
 	defer closeAll()
 
 	names := customerNames(b.customers)
-	order := shuffled(names, b.documents)
+	order, documents := shuffled(names), b.documents(b.slice)
 	var serverLaps, callerLaps []lap
 	for _, c := range contenders {
 		serverLaps = append(serverLaps, func(ctx context.Context) (float64, error) {
-			return server.serverTime(ctx, c.sent, len(order), func(ctx context.Context) error {
-				return decideAll(ctx, b.callers, order, c.counted)
-			})
+			return server.serverTime(ctx, c.sent, documents, b.together(c.counted))
 		})
 	}
 	for _, callers := range []int{b.callers, 1} {
@@ -117,11 +115,11 @@ func peerReport(rows []*peerRow, b *bench) *report {
 	return &report{
 		title: "peers",
 		notes: fmt.Sprintf(`Medians of %d rounds, with the least and the most. Server time is that of all
-			commands of a decision, INFO commandstats, under %d callers of an AutoPipeliner; %d customers with %d documents
-			each in random order, all new in each round; the script of INCR and PEXPIRE is 1. Throughput is that of each row's own client;
-			redis_rate on a plain client is 1. "Batched" is on an AutoPipeliner. Allocations and bytes are those of a decision in this process,
-			of %[2]d callers where the client batches their commands, else of one. Memory is bytes of Redis a customer.`,
-			b.rounds, b.callers, b.customers, b.documents),
+			commands of a decision, by INFO commandstats, as a ratio to a script of INCR and PEXPIRE; %s. Throughput is that of
+			each row's own client, as a ratio to redis_rate on a plain client. "Batched" is on an AutoPipeliner. Allocations and bytes
+			are those of a decision in this process, of %d callers where the client batches their commands, else of one. Memory is
+			bytes of Redis a customer, after one decision for each of %s.`,
+			b.rounds, b.serverTimeLoad(), b.callers, whole(float64(b.customers))),
 		grids: []grid{speed, client},
 		bars: []bar{
 			{what: "server time, to INCR+PEXPIRE", figure: next.server.over(floor.server).median(), bound: 1.15},

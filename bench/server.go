@@ -51,7 +51,7 @@ func (b *bench) startServer(ctx context.Context, args ...string) (_ *server, err
 	if err := s.process.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	s.client = redis.NewClient(&redis.Options{Addr: s.addr})
+	s.client = redis.NewClient(&redis.Options{Addr: s.addr, DialerRetries: 1})
 	err = await(ctx, "redis-server answers", func() bool { return s.client.Ping(ctx).Err() == nil })
 	if err != nil {
 		s.stop()
@@ -68,15 +68,8 @@ func (s *server) stop() {
 	_ = os.RemoveAll(s.dir)
 }
 
-// clear removes all keys and all statistics.
-func (s *server) clear(ctx context.Context) error {
-	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.FlushAll(ctx)
-		pipe.ConfigResetStat(ctx)
-		return nil
-	})
-	return err
-}
+// clear removes all keys.
+func (s *server) clear(ctx context.Context) error { return s.client.FlushAll(ctx).Err() }
 
 // info returns a section of INFO.
 func (s *server) info(ctx context.Context, section string) (map[string]string, error) {

@@ -13,9 +13,9 @@ import (
 // trips measures the calls that decide about many documents at once.
 type trips struct {
 	*bench
-	server *server
-	names  []string
-	order  []string // no customer twice within a batch
+	server    *server
+	names     []string
+	documents documents // in slices that are a NextEach
 
 	store *priority.RedisStore // of a plain client
 
@@ -39,10 +39,7 @@ func measureTrips(ctx context.Context, b *bench) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trips{bench: b, server: server, names: customerNames(b.customers), sent: sent}
-	for range b.documents {
-		t.order = append(t.order, shuffled(t.names, 1)...)
-	}
+	t := &trips{bench: b, server: server, names: customerNames(b.customers), documents: b.documents(b.batch), sent: sent}
 	for store, client := range map[**priority.RedisStore]priority.RedisClient{
 		&t.store: plain, &t.counted: client, &t.batching: pipeliner,
 	} {
@@ -51,10 +48,12 @@ func measureTrips(ctx context.Context, b *bench) (*report, error) {
 		}
 	}
 
+	each := t.documents
+	many := documents{slices: slices.Collect(slices.Chunk(t.names[:20*nextNSlice], nextNSlice))}
 	all, err := b.takeTurns(ctx, "trips", []lap{
 		t.serially, t.byNextN, t.serialCustomers, t.byNextEach,
-		t.serverTimeOf(t.batchedNext), t.serverTimeOf(t.nextEach), t.serverTimeOfNextN,
-		t.longestOf(t.batchedNext), t.longestOf(t.nextEach), t.longestOf(t.nextN),
+		t.serverTimeOf(each, t.batchedNext), t.serverTimeOf(each, t.nextEach), t.serverTimeOf(many, t.nextN),
+		t.longestOf(each, t.batchedNext), t.longestOf(each, t.nextEach), t.longestOf(many, t.nextN),
 	})
 	if err != nil {
 		return nil, err
@@ -66,6 +65,9 @@ func measureTrips(ctx context.Context, b *bench) (*report, error) {
 	return t.report(all, trips), nil
 }
 
+// nextNSlice is how many calls of NextN are measured at once.
+const nextNSlice = 5
+
 // The loads.
 
 func next(store *priority.RedisStore) decide {
@@ -75,12 +77,12 @@ func next(store *priority.RedisStore) decide {
 	}
 }
 
-func (t *trips) batchedNext(ctx context.Context) error {
-	return decideAll(ctx, t.callers, t.order, next(t.batching))
+func (t *trips) batchedNext(ctx context.Context, customers []string) error {
+	return decideAll(ctx, t.callers, customers, next(t.batching))
 }
 
-func (t *trips) nextEach(ctx context.Context) error {
-	for batch := range slices.Chunk(t.order, t.batch) {
+func (t *trips) nextEach(ctx context.Context, customers []string) error {
+	for batch := range slices.Chunk(customers, t.batch) {
 		if _, err := t.counted.NextEach(ctx, batch); err != nil {
 			return err
 		}
@@ -88,11 +90,8 @@ func (t *trips) nextEach(ctx context.Context) error {
 	return nil
 }
 
-// repeats is how often a call is made whose one time would be too short.
-const repeats = 20
-
-func (t *trips) nextN(ctx context.Context) error {
-	for _, name := range t.names[:repeats] {
+func (t *trips) nextN(ctx context.Context, customers []string) error {
+	for _, name := range customers {
 		if _, err := t.counted.NextN(ctx, name, t.many); err != nil {
 			return err
 		}
@@ -128,18 +127,14 @@ func (t *trips) byNextEach(ctx context.Context) (float64, error) {
 
 // The laps that return microseconds of server time.
 
-func (t *trips) serverTimeOf(load func(context.Context) error) lap {
+func (t *trips) serverTimeOf(documents documents, load load) lap {
 	return func(ctx context.Context) (float64, error) {
-		return t.server.serverTime(ctx, t.sent, len(t.order), load)
+		return t.server.serverTime(ctx, t.sent, documents, load)
 	}
 }
 
-func (t *trips) serverTimeOfNextN(ctx context.Context) (float64, error) {
-	return t.server.serverTime(ctx, t.sent, repeats, t.nextN)
-}
-
 // longestOf returns the microseconds of the longest script of a load.
-func (t *trips) longestOf(load func(context.Context) error) lap {
+func (t *trips) longestOf(documents documents, load load) lap {
 	return func(ctx context.Context) (longest float64, err error) {
 		if err := t.server.clear(ctx); err != nil {
 			return 0, err
@@ -148,7 +143,7 @@ func (t *trips) longestOf(load func(context.Context) error) lap {
 		logSlowerThan := func(microseconds int) error {
 			return client.ConfigSet(ctx, "slowlog-log-slower-than", strconv.Itoa(microseconds)).Err()
 		}
-		commands := 2 * len(t.order)
+		commands := t.customers + t.decisions
 		if err := client.ConfigSet(ctx, "slowlog-max-len", strconv.Itoa(commands)).Err(); err != nil {
 			return 0, err
 		}
@@ -158,8 +153,10 @@ func (t *trips) longestOf(load func(context.Context) error) lap {
 		if err := logSlowerThan(0); err != nil {
 			return 0, err
 		}
-		if err := load(ctx); err != nil {
-			return 0, err
+		for _, slice := range documents.slices {
+			if err := load(ctx, slice); err != nil {
+				return 0, err
+			}
 		}
 		if err := logSlowerThan(-1); err != nil {
 			return 0, err
@@ -233,11 +230,11 @@ func (t *trips) report(all []samples, counted []trip) *report {
 	}
 	return &report{
 		title: "trips",
-		notes: fmt.Sprintf(`Calls for many documents at once: medians of %d rounds, with the least and the most. Decisions a second to Next by one caller,
-			without a pipeline. Server time of one script to that of Next by %d callers of an AutoPipeliner; the longest script of each
-			round, among %s of Next and of NextEach and %d of NextN, is that of the slow log, which counts
-			what other processes take of the CPU meanwhile.`,
-			t.rounds, t.callers, whole(float64(len(t.order))), repeats),
+		notes: fmt.Sprintf(`Calls for many documents at once: medians of %d rounds, with the least and the most. Decisions a second
+			as a ratio to Next by one caller, without a pipeline. Server time of a script as a ratio to that of Next by %d callers of an
+			AutoPipeliner. The longest script of each round is that of the slow log, which counts what other processes take of the CPU
+			meanwhile; there are %s of Next and of NextEach and %d of NextN.`,
+			t.rounds, t.callers, whole(float64(t.decisions)), 20*nextNSlice),
 		grids: []grid{speed, scripts},
 		bars: []bar{
 			{what: many + ", to Next", figure: byNextN.over(serially).median(), atLeast: true, bound: 500},
