@@ -15,7 +15,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/redis/go-redis/v9/logging"
 )
+
+func TestMain(m *testing.M) {
+	logging.Disable() // of the tries to reach a server that is starting
+	os.Exit(m.Run())
+}
 
 // tinySize is enough to run everything and too little to tell anything.
 func tinySize() size {

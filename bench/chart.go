@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/xml"
 	"fmt"
-	"math"
 	"strings"
 )
 
@@ -85,11 +84,13 @@ func (c *chart) svg() []byte {
 // draw draws the panel from a height on.
 func (p panel) draw(out *strings.Builder, top int) {
 	fmt.Fprintf(out, `<text class="panel" x="16" y="%d">%s</text>`+"\n", top+24, escape(p.title))
-	longest := 1.0
+	// One round that was disturbed shall not make all bars short.
+	longest, largest := 1.0, 1.0
 	for _, row := range p.rows {
-		longest = math.Max(longest, row.most)
+		longest, largest = max(longest, row.most), max(largest, row.median)
 	}
-	x := func(figure float64) float64 { return barsFrom + (barsTo-barsFrom)*figure/longest }
+	longest = min(longest, 1.5*largest)
+	x := func(figure float64) float64 { return barsFrom + (barsTo-barsFrom)*min(figure/longest, 1) }
 	rows := top + panelHead - 12
 	fmt.Fprintf(out, `<path class="one" d="M%.1f %dV%d"/>`+"\n", x(1), rows, rows+rowHeight*len(p.rows))
 	for i, row := range p.rows {
@@ -102,10 +103,12 @@ func (p panel) draw(out *strings.Builder, top int) {
 		fmt.Fprintf(out, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d"/>`,
 			class, barsFrom, middle-8, x(row.median)-barsFrom, 16)
 		for _, end := range []float64{row.least, row.most} {
-			fmt.Fprintf(out, `<path class="spread" d="M%.1f %dv8"/>`, x(end), middle-4)
+			if end <= longest { // otherwise it is out of sight
+				fmt.Fprintf(out, `<path class="spread" d="M%.1f %dv8"/>`, x(end), middle-4)
+			}
 		}
 		fmt.Fprintf(out, `<path class="spread" d="M%.1f %dH%.1f"/>`, x(row.least), middle, x(row.most))
-		fmt.Fprintf(out, `<text class="figure" x="%.1f" y="%d">%s</text>`+"\n", x(math.Max(row.most, row.median))+8, middle+5, ratio(row.median))
+		fmt.Fprintf(out, `<text class="figure" x="%.1f" y="%d">%s</text>`+"\n", x(row.most)+8, middle+5, ratio(row.median))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,15 +25,21 @@ func measureCluster(ctx context.Context, b *bench) (*report, error) {
 	free := *b
 	free.pin = nil
 	names := customerNames(b.customers)
+	clusters := make([][]*server, len(masters))
+	defer func() {
+		for _, server := range slices.Concat(clusters...) {
+			server.stop()
+		}
+	}()
+	for i, n := range masters {
+		var err error
+		if clusters[i], err = free.startCluster(ctx, n); err != nil {
+			return nil, err
+		}
+	}
 	var nextLaps, eachLaps []lap
-	for _, n := range masters {
-		servers, err := free.startCluster(ctx, n)
-		defer func() {
-			for _, server := range servers {
-				server.stop()
-			}
-		}()
-		if err != nil {
+	for _, servers := range clusters {
+		if err := awaitWhole(ctx, servers); err != nil {
 			return nil, err
 		}
 		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{servers[0].addr}})
@@ -83,9 +90,9 @@ func measureCluster(ctx context.Context, b *bench) (*report, error) {
 }
 
 // startCluster starts a Redis Cluster of some masters with an equal share of the
-// slots each. The caller stops the servers even if there is an error.
+// slots each, which takes some seconds more until it is whole. The caller stops the
+// servers even if there is an error.
 func (b *bench) startCluster(ctx context.Context, masters int) (servers []*server, err error) {
-	const slots = 16384
 	for i := range masters {
 		server, err := b.startServer(ctx, "--cluster-enabled", "yes")
 		if err != nil {
@@ -103,16 +110,23 @@ func (b *bench) startCluster(ctx context.Context, masters int) (servers []*serve
 			}
 		}
 	}
+	return servers, nil
+}
+
+const slots = 16384
+
+// awaitWhole waits until every master knows every other and the owner of each slot.
+func awaitWhole(ctx context.Context, servers []*server) error {
 	for _, server := range servers {
 		err := await(ctx, "the cluster is whole", func() bool {
 			info := server.client.ClusterInfo(ctx).Val()
 			return strings.Contains(info, "cluster_state:ok") &&
 				strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d\r", slots)) &&
-				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", masters))
+				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", len(servers)))
 		})
 		if err != nil {
-			return servers, err
+			return err
 		}
 	}
-	return servers, nil
+	return nil
 }
