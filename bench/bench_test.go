@@ -215,6 +215,9 @@ func TestSamples(t *testing.T) {
 	if got := (samples{4, 1, 3, 2}).median(); got != 2.5 {
 		t.Errorf("the median of four is %v", got)
 	}
+	if got := ours.median(); got != 3 {
+		t.Errorf("the median of three is %v", got)
+	}
 	if !slices.Equal(ours, samples{3, 1, 20}) {
 		t.Errorf("the rounds are out of order: %v", ours)
 	}
