@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+// peerRow is what is known of one contender.
+type peerRow struct {
+	*contender
+	server, callers, alone samples // µs a decision; decisions a second
+	allocations, bytes     float64
+	memory                 float64
+}
+
+// measurePeers measures the module beside what else decides in Redis.
+func measurePeers(ctx context.Context, b *bench) (*report, error) {
+	server, err := b.startServer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer server.stop()
+	contenders, closeAll, err := openContenders(ctx, server.addr)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll()
+
+	names := customerNames(b.customers)
+	order, documents := shuffled(names), b.documents(b.slice)
+	var serverLaps, callerLaps []lap
+	for _, c := range contenders {
+		serverLaps = append(serverLaps, func(ctx context.Context) (float64, error) {
+			return server.serverTime(ctx, c.sent, documents, b.together(c.counted))
+		})
+	}
+	for _, callers := range []int{b.callers, 1} {
+		for _, c := range contenders {
+			callerLaps = append(callerLaps, func(ctx context.Context) (float64, error) {
+				if err := server.clear(ctx); err != nil {
+					return 0, err
+				}
+				return decideFor(ctx, b.lap, callers, order, c.decide)
+			})
+		}
+	}
+	// Apart, so that those who are compared are close in time.
+	times, err := b.takeTurns(ctx, "peers, server time", serverLaps)
+	if err != nil {
+		return nil, err
+	}
+	throughputs, err := b.takeTurns(ctx, "peers, throughput", callerLaps)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]*peerRow, len(contenders))
+	for i, c := range contenders {
+		fmt.Fprintf(b.progress, "peers: allocations and memory of %s\n", c.name)
+		rows[i] = &peerRow{
+			contender: c, server: times[i], callers: throughputs[i], alone: throughputs[i+len(rows)],
+		}
+		if err := rows[i].measureMemory(ctx, b, server, names); err != nil {
+			return nil, err
+		}
+	}
+	return peerReport(rows, b), nil
+}
+
+func (r *peerRow) measureMemory(ctx context.Context, b *bench, server *server, names []string) error {
+	var err error
+	if r.memory, err = server.memoryOfCustomers(ctx, b.callers, names, r.decide); err != nil {
+		return err
+	}
+	callers := 1
+	if r.batches { // alone it would pay for a whole batch
+		callers = b.callers
+	}
+	r.allocations, r.bytes, err = allocated(ctx, callers, names, r.decide)
+	return err
+}
+
+func peerReport(rows []*peerRow, b *bench) *report {
+	find := func(name string) *peerRow {
+		for _, row := range rows {
+			if row.name == name {
+				return row
+			}
+		}
+		panic("no contender " + name)
+	}
+	floor, next, batched := find(floorName), find(nextName), find(batchedName)
+	rate, raw := find(rateName), find(rueidisName)
+
+	speed := grid{{"contender", "server time", "µs", fmt.Sprintf("%d callers", b.callers), "1000/s"}}
+	client := grid{{"contender", "one caller", "1000/s", "allocs", "bytes", "memory"}}
+	chart := &chart{
+		title: "One decision on one key",
+		panels: []panel{
+			{title: "Server time; the INCR+PEXPIRE script is 1; less is better"},
+			{title: fmt.Sprintf("Decisions a second of %d callers; redis_rate is 1; more is better", b.callers)},
+		},
+	}
+	for _, row := range rows {
+		server, callers := row.server.over(floor.server), row.callers.over(rate.callers)
+		speed = append(speed, []string{
+			row.name, server.String(), tenths(row.server.median()), callers.String(), thousands(row.callers),
+		})
+		client = append(client, []string{
+			row.name, row.alone.over(rate.alone).String(), thousands(row.alone),
+			tenths(row.allocations), whole(row.bytes), whole(row.memory),
+		})
+		chart.panels[0].add(row.name, server)
+		chart.panels[1].add(row.name, callers)
+	}
+	return &report{
+		title: "peers",
+		notes: fmt.Sprintf(`Medians of %d rounds, with the least and the most. Server time is that of all
+			commands of a decision, by INFO commandstats, as a ratio to a script of INCR and PEXPIRE; %s. Throughput is that of
+			each row's own client, as a ratio to redis_rate on a plain client. "Batched" is on an AutoPipeliner. Allocations and bytes
+			are those of a decision in this process, of %d callers where the client batches their commands, else of one. Memory is
+			bytes of Redis a customer, after one decision for each of %s.`,
+			b.rounds, b.serverTimeLoad(), b.callers, whole(float64(b.customers))),
+		grids: []grid{speed, client},
+		bars: []bar{
+			{what: "server time, to INCR+PEXPIRE", figure: next.server.over(floor.server).median(), bound: 1.15},
+			{what: "server time, to redis_rate", figure: next.server.over(rate.server).median(), bound: 0.60},
+			{what: "batched throughput, to redis_rate", figure: batched.callers.over(rate.callers).median(), atLeast: true, bound: 2},
+			{what: "batched throughput, to rueidis", figure: batched.callers.over(raw.callers).median(), atLeast: true, bound: 0.9},
+		},
+		chart: chart,
+	}
+}

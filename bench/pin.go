@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// pin keeps the servers and this process on CPUs of their own, so that they do
+// not push each other away.
+type pin struct {
+	all            string // as taskset writes them: 0,1
+	server, client string
+}
+
+// canPin reports whether there is something to pin, and a program to do it.
+func canPin() bool {
+	_, err := exec.LookPath("taskset")
+	return err == nil && runtime.NumCPU() > 1
+}
+
+// pinClient leaves the first of this process's CPUs to the servers.
+func pinClient(ctx context.Context) (*pin, error) {
+	out, err := exec.CommandContext(ctx, "taskset", "-c", "-p", strconv.Itoa(os.Getpid())).Output()
+	if err != nil {
+		return nil, fmt.Errorf("taskset: %w", err)
+	}
+	all := strings.TrimSpace(string(out[strings.LastIndexByte(string(out), ':')+1:]))
+	cpus, err := cpuList(all)
+	if err != nil {
+		return nil, fmt.Errorf("taskset: %w", err)
+	}
+	if len(cpus) < 2 {
+		return nil, fmt.Errorf("taskset: there is only CPU %s", all)
+	}
+	p := &pin{all: all, server: cpus[0], client: strings.Join(cpus[1:], ",")}
+	return p, moveClient(ctx, p.client)
+}
+
+// undo lets this process run anywhere again. Servers that are started by then are
+// not moved.
+func (p *pin) undo(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	return moveClient(ctx, p.all)
+}
+
+// serverCommand returns what comes before the command line of a server.
+func (p *pin) serverCommand() []string {
+	if p == nil {
+		return nil
+	}
+	return []string{"taskset", "-c", p.server}
+}
+
+// String says who runs where.
+func (p *pin) String() string {
+	if p == nil {
+		return "Nothing is pinned to a CPU."
+	}
+	return fmt.Sprintf("redis-server on CPU %s, clients on %s.", p.server, p.client)
+}
+
+// moveClient moves all threads of this process.
+func moveClient(ctx context.Context, cpus string) error {
+	for range 2 { // a thread may have been born meanwhile
+		out, err := exec.CommandContext(ctx, "taskset", "-a", "-c", "-p", cpus, strconv.Itoa(os.Getpid())).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("taskset: %w: %s", err, out)
+		}
+	}
+	runtime.SetDefaultGOMAXPROCS()
+	return nil
+}
+
+// cpuList reads a list like 0-2,5.
+func cpuList(list string) ([]string, error) {
+	var cpus []string
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		if err != nil {
+			return nil, err
+		}
+		last, err := strconv.Atoi(to)
+		if err != nil {
+			return nil, err
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, strconv.Itoa(cpu))
+		}
+	}
+	return cpus, nil
+}
