@@ -69,16 +69,7 @@ func replaceBlock(lua, name, lines string) string {
 func writeLevels(w *strings.Builder, indent string, thresholds []int64, best Level) {
 	const chain = 8
 	if len(thresholds) <= chain {
-		for i := len(thresholds) - 1; i >= 0; i-- {
-			keyword := "elseif"
-			if i == len(thresholds)-1 {
-				keyword = "if"
-			}
-			fmt.Fprintf(w, "%s%s count < %d then level = %d\n", indent, keyword, thresholds[i], int(best)+i+1)
-		}
-		if len(thresholds) > 0 {
-			fmt.Fprintf(w, "%send\n", indent)
-		}
+		writeChain(w, indent, thresholds, best)
 		return
 	}
 	half := len(thresholds) / 2
@@ -88,4 +79,22 @@ func writeLevels(w *strings.Builder, indent string, thresholds []int64, best Lev
 	fmt.Fprintf(w, "%selse\n", indent)
 	writeLevels(w, indent+"  ", thresholds[:half], best)
 	fmt.Fprintf(w, "%send\n", indent)
+}
+
+// writeChain writes the comparisons for few thresholds. The best and the worst
+// level, which most documents have, come first.
+func writeChain(w *strings.Builder, indent string, thresholds []int64, best Level) {
+	if len(thresholds) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "%sif count < %d then\n", indent, thresholds[0])
+	keyword, end := "if", ""
+	for i := len(thresholds) - 1; i > 0; i-- {
+		fmt.Fprintf(w, "%s  %s count < %d then level = %d\n", indent, keyword, thresholds[i], int(best)+i+1)
+		keyword, end = "elseif", indent+"  end\n"
+	}
+	if end != "" {
+		fmt.Fprintf(w, "%s  else ", indent)
+	}
+	fmt.Fprintf(w, "level = %d\n%s%send\n", best+1, end, indent)
 }

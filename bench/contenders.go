@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -119,11 +120,20 @@ func floorScript(_ context.Context, client redis.UniversalClient) (decide, error
 	return scriptDecide(client, floorLua), nil
 }
 
-// scriptDecide runs a script that takes the customer's key.
+// scriptDecide runs a script that takes the customer's key, and the arguments that
+// its head names after "-- ARGV".
 func scriptDecide(client redis.Scripter, text string) decide {
 	script := redis.NewScript(text)
+	var arguments []any
+	for line := range strings.Lines(text) {
+		if words, ok := strings.CutPrefix(line, "-- ARGV "); ok {
+			for word := range strings.FieldsSeq(words) {
+				arguments = append(arguments, word)
+			}
+		}
+	}
 	return func(ctx context.Context, customer string) error {
-		_, err := script.Run(ctx, client, []string{"script:{" + customer + "}:count"}).Int64Slice()
+		_, err := script.Run(ctx, client, []string{"script:{" + customer + "}:count"}, arguments...).Int64Slice()
 		return err
 	}
 }

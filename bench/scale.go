@@ -13,7 +13,7 @@ import (
 // measureScale measures what many customers cost, in memory and in server time.
 func measureScale(ctx context.Context, b *bench) (*report, error) {
 	names := customerNames(slices.Max(b.scale))
-	times, err := b.timesByCustomers(ctx, names)
+	times, floors, err := b.timesByCustomers(ctx, names)
 	if err != nil {
 		return nil, err
 	}
@@ -22,10 +22,11 @@ func measureScale(ctx context.Context, b *bench) (*report, error) {
 		return nil, err
 	}
 	first := times[0]
-	g := grid{{"customers", "server time of Next", "µs"}}
+	g := grid{{"customers", "server time of Next", "µs", "of the floor", "Next to floor"}}
 	r := &report{title: "scale"}
 	for i, n := range b.scale {
-		g = append(g, []string{whole(float64(n)), times[i].over(first).String(), tenths(times[i].median())})
+		g = append(g, []string{whole(float64(n)), times[i].over(first).String(), tenths(times[i].median()),
+			floors[i].over(floors[0]).String(), ratio(times[i].over(floors[i]).median())})
 		if i > 0 {
 			r.bars = append(r.bars, bar{
 				what:   fmt.Sprintf("%s customers, to %s", whole(float64(n)), whole(float64(b.scale[0]))),
@@ -49,47 +50,59 @@ func measureScale(ctx context.Context, b *bench) (*report, error) {
 	}
 	r.grids = []grid{g, memory}
 	r.notes = fmt.Sprintf(`Server time of Next for customers who are at the lowest level, as a ratio to that with the fewest: medians
-		of %d rounds, with the least and the most, measured as that of the peers, for customers picked at random. Memory of each
+		of %d rounds, with the least and the most, measured as that of the peers, for customers picked at random; and of the
+		script of INCR and PEXPIRE on keys of its own. Memory of each
 		after one decision, keys and tables and all; the last column is for the most customers.`, b.rounds)
 	return r, nil
 }
 
-// timesByCustomers returns the server time of Next on servers that hold different
-// numbers of customers.
-func (b *bench) timesByCustomers(ctx context.Context, names []string) ([]samples, error) {
-	laps := make([]lap, len(b.scale))
+// timesByCustomers returns the server time of Next, and that of the floor, on
+// servers that hold different numbers of customers.
+func (b *bench) timesByCustomers(ctx context.Context, names []string) (times, floors []samples, err error) {
+	laps := make([]lap, 2*len(b.scale))
 	for i, n := range b.scale {
 		server, err := b.startServer(ctx)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		defer server.stop()
 		client, sent := server.countingClient()
 		defer client.Close()
 		batching, err := client.AutoPipeline()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		store, err := priority.NewRedisStore(batching, &priority.RedisOptions{Timeout: patience})
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		fmt.Fprintf(b.progress, "scale: a server with %d customers\n", n)
 		if err := decideAll(ctx, b.callers, names[:n], toLowest(store)); err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		floor := scriptDecide(batching, floorLua)
+		if err := decideAll(ctx, b.callers, names[:n], floor); err != nil {
+			return nil, nil, err
 		}
 		random := rand.New(rand.NewPCG(1, uint64(n)))
-		laps[i] = func(ctx context.Context) (float64, error) {
-			slices := make([][]string, b.decisions/b.slice)
-			for i := range slices {
-				for range b.slice {
-					slices[i] = append(slices[i], names[random.IntN(n)])
+		timeOf := func(decide decide) lap {
+			return func(ctx context.Context) (float64, error) {
+				slices := make([][]string, b.decisions/b.slice)
+				for i := range slices {
+					for range b.slice {
+						slices[i] = append(slices[i], names[random.IntN(n)])
+					}
 				}
+				return server.serverTimeOfSlices(ctx, sent, slices, b.together(decide))
 			}
-			return server.serverTimeOfSlices(ctx, sent, slices, b.together(next(store)))
 		}
+		laps[i], laps[len(b.scale)+i] = timeOf(next(store)), timeOf(floor)
 	}
-	return b.takeTurns(ctx, "scale", laps)
+	all, err := b.takeTurns(ctx, "scale", laps)
+	if err != nil {
+		return nil, nil, err
+	}
+	return all[:len(b.scale)], all[len(b.scale):], nil
 }
 
 // toLowest brings a customer to the lowest level at once. However many documents
