@@ -211,9 +211,8 @@ func TestKeyWithoutTTL(t *testing.T) {
 			w.nextN(t, "acme", 2, counted(-11), counted(-12))
 			wantTTL(t, client, key, quiet)
 
-			// A 0 without a TTL cannot be told from a key that was not there.
 			forever("0")
-			w.next(t, "acme", counted(0))
+			w.next(t, "acme", counted(-1))
 			wantTTL(t, client, key, quiet)
 
 			forever("-20")
@@ -690,13 +689,14 @@ func TestDecisionIsOneCommand(t *testing.T) {
 					t.Errorf("%v, %s: sent %v, want EVALSHA with the key %q", mode, name, args, key)
 				}
 			})
-			want := map[string]int{"evalsha": 1, "decr": 1, "pexpire": 1}
-			if name == "NextN" {
-				want = map[string]int{"evalsha": 1, "decrby": 1, "pexpire": 1}
-			}
+			want := map[string]int{"evalsha": 1, "exists": 1, "pexpire": 1}
 			if mode == priority.SinceLastReset {
-				delete(want, "pexpire")
-				want["pttl"] = 1
+				want = map[string]int{"evalsha": 1, "pttl": 1}
+			}
+			if name == "NextN" {
+				want["decrby"] = 1
+			} else {
+				want["decr"] = 1
 			}
 			if !maps.Equal(told, want) {
 				t.Errorf("%v, %s: the server did %v, want %v", mode, name, told, want)
@@ -780,7 +780,7 @@ func TestCommands(t *testing.T) {
 	client := redistest.Start(t).Client()
 	allowed := []string{
 		"evalsha", "eval", "script|load",
-		"get", "decr", "decrby", "incr", "pexpire", "pttl", "unlink",
+		"exists", "get", "set", "decr", "decrby", "pexpire", "pttl", "unlink",
 		"hello", "client|setinfo", "client|setname", "client|maint_notifications", // go-redis, to connect
 	}
 	told := calls(t, client, func() {

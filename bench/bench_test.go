@@ -154,7 +154,7 @@ func TestContenders(t *testing.T) {
 // All are measured on the same mixture, and every slice of it is alike.
 func TestDocuments(t *testing.T) {
 	b := &bench{size: tinySize()}
-	documents := b.documents(b.slice)
+	documents := b.documents(b.slice, "")
 	if len(documents.slices) != b.decisions/b.slice {
 		t.Errorf("%d slices", len(documents.slices))
 	}

@@ -22,18 +22,15 @@ func (b *bench) compareOnServer(ctx context.Context, what string, n int,
 		return nil, err
 	}
 
-	documents := b.documents(b.slice)
-	laps := make([]lap, n)
-	for i := range laps {
+	loads := make([]timed, n)
+	for i := range loads {
 		decide, err := open(batching, i)
 		if err != nil {
 			return nil, err
 		}
-		laps[i] = func(ctx context.Context) (float64, error) {
-			return server.serverTime(ctx, sent, documents, b.together(decide))
-		}
+		loads[i] = timed{server, sent, b.documents(b.slice, fmt.Sprintf("%02d-", i)), b.together(decide)}
 	}
-	return b.takeTurns(ctx, what, laps)
+	return b.serverTimes(ctx, what, loads)
 }
 
 // countingClient returns a client that counts what it sends.

@@ -8,7 +8,7 @@ import (
 // documents are what decisions are made about while server time is measured: the
 // customers of each, in an order that looks random and is the same in every run.
 type documents struct {
-	// before are the customers who have a count when the measuring begins.
+	// before are the customers who have a count when a round begins.
 	before []string
 
 	// slices are what is measured, each with the same share of new customers.
@@ -20,9 +20,13 @@ type documents struct {
 // as in the recorded traffic of a week (one in 21).
 const newCustomers = 20
 
-// documents returns slices of some length.
-func (b *bench) documents(slice int) documents {
+// documents returns slices of some length, of customers whose names begin with
+// those who are measured.
+func (b *bench) documents(slice int, measured string) documents {
 	names := customerNames(b.customers + b.decisions/newCustomers)
+	for i := range names {
+		names[i] = measured + names[i]
+	}
 	known, unknown := names[:b.customers], names[b.customers:]
 	d := documents{before: known}
 	random := rand.New(rand.NewPCG(1, 2))

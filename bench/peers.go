@@ -27,13 +27,12 @@ func measurePeers(ctx context.Context, b *bench) (*report, error) {
 	defer closeAll()
 
 	names := customerNames(b.customers)
-	order, documents := shuffled(names), b.documents(b.slice)
-	var serverLaps, callerLaps []lap
-	for _, c := range contenders {
-		serverLaps = append(serverLaps, func(ctx context.Context) (float64, error) {
-			return server.serverTime(ctx, c.sent, documents, b.together(c.counted))
-		})
+	order := shuffled(names)
+	loads := make([]timed, len(contenders))
+	for i, c := range contenders {
+		loads[i] = timed{server, c.sent, b.documents(b.slice, fmt.Sprintf("%02d-", i)), b.together(c.counted)}
 	}
+	var callerLaps []lap
 	for _, callers := range []int{b.callers, 1} {
 		for _, c := range contenders {
 			callerLaps = append(callerLaps, func(ctx context.Context) (float64, error) {
@@ -44,8 +43,7 @@ func measurePeers(ctx context.Context, b *bench) (*report, error) {
 			})
 		}
 	}
-	// Apart, so that those who are compared are close in time.
-	times, err := b.takeTurns(ctx, "peers, server time", serverLaps)
+	times, err := b.serverTimes(ctx, "peers, server time", loads)
 	if err != nil {
 		return nil, err
 	}

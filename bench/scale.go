@@ -59,7 +59,7 @@ func measureScale(ctx context.Context, b *bench) (*report, error) {
 // timesByCustomers returns the server time of Next, and that of the floor, on
 // servers that hold different numbers of customers.
 func (b *bench) timesByCustomers(ctx context.Context, names []string) (times, floors []samples, err error) {
-	laps := make([]lap, 2*len(b.scale))
+	loads := make([]timed, 2*len(b.scale))
 	for i, n := range b.scale {
 		server, err := b.startServer(ctx)
 		if err != nil {
@@ -85,20 +85,18 @@ func (b *bench) timesByCustomers(ctx context.Context, names []string) (times, fl
 			return nil, nil, err
 		}
 		random := rand.New(rand.NewPCG(1, uint64(n)))
-		timeOf := func(decide decide) lap {
-			return func(ctx context.Context) (float64, error) {
-				slices := make([][]string, b.decisions/b.slice)
-				for i := range slices {
-					for range b.slice {
-						slices[i] = append(slices[i], names[random.IntN(n)])
-					}
-				}
-				return server.serverTimeOfSlices(ctx, sent, slices, b.together(decide))
+		var documents documents
+		for range b.decisions / b.slice {
+			slice := make([]string, b.slice)
+			for i := range slice {
+				slice[i] = names[random.IntN(n)]
 			}
+			documents.slices = append(documents.slices, slice)
 		}
-		laps[i], laps[len(b.scale)+i] = timeOf(next(store)), timeOf(floor)
+		loads[i] = timed{server, sent, documents, b.together(next(store))}
+		loads[len(b.scale)+i] = timed{server, sent, documents, b.together(floor)}
 	}
-	all, err := b.takeTurns(ctx, "scale", laps)
+	all, err := b.serverTimes(ctx, "scale", loads)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"strings"
 	"sync"
 
@@ -13,42 +14,85 @@ import (
 // load makes a decision for each of customers.
 type load func(ctx context.Context, customers []string) error
 
-// serverTime returns the microseconds that a server is busy with a decision, all
-// commands of the decision together, on keys of this load alone.
-func (s *server) serverTime(ctx context.Context, sent *sentCommands, documents documents, load load) (float64, error) {
-	if err := s.clear(ctx); err != nil {
-		return 0, err
-	}
-	if err := load(ctx, documents.before); err != nil {
-		return 0, err
-	}
-	return s.serverTimeOfSlices(ctx, sent, documents.slices, load)
+// timed is a load whose server time is measured.
+type timed struct {
+	server    *server
+	sent      *sentCommands // by the load
+	documents documents     // of customers whom no other load has
+	load      load
 }
 
-// serverTimeOfSlices is serverTime on the keys that are there. It returns the
-// median of the slices. A slice is so short that few of them are hit when another
-// process takes the CPU away, which the server's statistics count as its own time.
-func (s *server) serverTimeOfSlices(ctx context.Context, sent *sentCommands, slices [][]string, load load) (float64, error) {
-	var times samples
-	for _, slice := range slices {
-		if err := s.client.ConfigResetStat(ctx).Err(); err != nil {
-			return 0, err
+// serverTimes returns the microseconds that a server is busy with a decision of
+// each load, all commands of the decision together. The loads take turns slice by
+// slice, in random order: what disturbs the machine for longer than a slice
+// disturbs all alike, and what is shorter is not in the median of a round's
+// slices.
+func (b *bench) serverTimes(ctx context.Context, what string, loads []timed) ([]samples, error) {
+	all := make([]samples, len(loads))
+	for round := range b.rounds + 1 { // the first warms up
+		fmt.Fprintf(b.progress, "%s: round %d of %d\n", what, round, b.rounds)
+		if err := b.prepare(ctx, loads); err != nil {
+			return nil, err
 		}
-		sent.reset()
-		if err := load(ctx, slice); err != nil {
-			return 0, err
+		times := make([]samples, len(loads))
+		for slice := range loads[0].documents.slices {
+			for _, i := range rand.Perm(len(loads)) {
+				time, err := loads[i].time(ctx, slice)
+				if err != nil {
+					return nil, err
+				}
+				times[i] = append(times[i], time)
+			}
 		}
-		perCall, err := s.commandTimes(ctx)
-		if err != nil {
-			return 0, err
+		for i := range all {
+			if round > 0 {
+				all[i] = append(all[i], times[i].median())
+			}
 		}
-		time, err := timePerDecision(perCall, sent.calls(), len(slice))
-		if err != nil {
-			return 0, err
-		}
-		times = append(times, time)
 	}
-	return times.median(), nil
+	return all, nil
+}
+
+// prepare begins a round: the loads find the customers who have a count, and no
+// others. Servers of loads without such customers stay as they are.
+func (b *bench) prepare(ctx context.Context, loads []timed) error {
+	cleared := make(map[*server]bool)
+	for _, t := range loads {
+		if t.documents.before == nil || cleared[t.server] {
+			continue
+		}
+		cleared[t.server] = true
+		if err := t.server.clear(ctx); err != nil {
+			return err
+		}
+	}
+	// By turns: Redis finds a key the faster, the later it came.
+	for from := 0; from < b.customers; from += b.slice {
+		for _, i := range rand.Perm(len(loads)) {
+			before := loads[i].documents.before
+			if err := loads[i].load(ctx, before[min(from, len(before)):min(from+b.slice, len(before))]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// time returns the microseconds of a decision of one slice.
+func (t timed) time(ctx context.Context, slice int) (float64, error) {
+	if err := t.server.client.ConfigResetStat(ctx).Err(); err != nil {
+		return 0, err
+	}
+	t.sent.reset()
+	customers := t.documents.slices[slice]
+	if err := t.load(ctx, customers); err != nil {
+		return 0, err
+	}
+	perCall, err := t.server.commandTimes(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return timePerDecision(perCall, t.sent.calls(), len(customers))
 }
 
 // timePerDecision adds up what a client has sent.

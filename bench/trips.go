@@ -39,7 +39,7 @@ func measureTrips(ctx context.Context, b *bench) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &trips{bench: b, server: server, names: customerNames(b.customers), documents: b.documents(b.batch), sent: sent}
+	t := &trips{bench: b, server: server, names: customerNames(b.customers), documents: b.documents(b.batch, "next-"), sent: sent}
 	for store, client := range map[**priority.RedisStore]priority.RedisClient{
 		&t.store: plain, &t.counted: client, &t.batching: pipeliner,
 	} {
@@ -49,11 +49,18 @@ func measureTrips(ctx context.Context, b *bench) (*report, error) {
 	}
 
 	each := t.documents
-	many := documents{slices: slices.Collect(slices.Chunk(t.names[:20*nextNSlice], nextNSlice))}
+	many := documents{slices: slices.Collect(slices.Chunk(t.names[:len(each.slices)*nextNSlice], nextNSlice))}
 	all, err := b.takeTurns(ctx, "trips", []lap{
 		t.serially, t.byNextN, t.serialCustomers, t.byNextEach,
-		t.serverTimeOf(each, t.batchedNext), t.serverTimeOf(each, t.nextEach), t.serverTimeOf(many, t.nextN),
 		t.longestOf(each, t.batchedNext), t.longestOf(each, t.nextEach), t.longestOf(many, t.nextN),
+	})
+	if err != nil {
+		return nil, err
+	}
+	times, err := b.serverTimes(ctx, "trips, server time", []timed{
+		{server, sent, each, t.batchedNext},
+		{server, sent, b.documents(b.batch, "each-"), t.nextEach},
+		{server, sent, many, t.nextN},
 	})
 	if err != nil {
 		return nil, err
@@ -62,7 +69,7 @@ func measureTrips(ctx context.Context, b *bench) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.report(all, trips), nil
+	return t.report(append(all, times...), trips), nil
 }
 
 // nextNSlice is how many calls of NextN are measured at once.
@@ -123,14 +130,6 @@ func (t *trips) byNextEach(ctx context.Context) (float64, error) {
 		return err
 	})
 	return calls * float64(t.batch), err
-}
-
-// The laps that return microseconds of server time.
-
-func (t *trips) serverTimeOf(documents documents, load load) lap {
-	return func(ctx context.Context) (float64, error) {
-		return t.server.serverTime(ctx, t.sent, documents, load)
-	}
 }
 
 // longestOf returns the microseconds of the longest script of a load.
@@ -199,8 +198,8 @@ func (t *trips) countTrips(ctx context.Context) ([]trip, error) {
 
 func (t *trips) report(all []samples, counted []trip) *report {
 	serially, byNextN, serialCustomers, byNextEach := all[0], all[1], all[2], all[3]
-	nextTime, eachTime, manyTime := all[4], all[5], all[6]
-	nextLongest, eachLongest, manyLongest := all[7], all[8], all[9]
+	nextLongest, eachLongest, manyLongest := all[4], all[5], all[6]
+	nextTime, eachTime, manyTime := all[7], all[8], all[9]
 
 	many := fmt.Sprintf("NextN of %s", whole(float64(t.many)))
 	each := fmt.Sprintf("NextEach of %s", whole(float64(t.batch)))
@@ -234,7 +233,7 @@ func (t *trips) report(all []samples, counted []trip) *report {
 			as a ratio to Next by one caller, without a pipeline. Server time of a script as a ratio to that of Next by %d callers of an
 			AutoPipeliner. The longest script of each round is that of the slow log, which counts what other processes take of the CPU
 			meanwhile; there are %s of Next and of NextEach and %d of NextN.`,
-			t.rounds, t.callers, whole(float64(t.decisions)), 20*nextNSlice),
+			t.rounds, t.callers, whole(float64(t.decisions)), len(t.documents.slices)*nextNSlice),
 		grids: []grid{speed, scripts},
 		bars: []bar{
 			{what: many + ", to Next", figure: byNextN.over(serially).median(), atLeast: true, bound: 500},

@@ -21,41 +21,47 @@ local since_last_reset = false
 -- end policy
 
 local corrupt = 'CORRUPTCOUNT the key holds something else than a count'
-local key, n, count = KEYS[1], ARGV[1], nil
-if n then
-  if not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
-    return redis.error_reply('ERR the number of documents is not 1 to 1000000')
-  end
-  count = redis.pcall('DECRBY', key, n)
-else
-  n = 1
-  count = redis.pcall('DECR', key)
-end
-if type(count) == 'table' then
-  if string.find(count.err, 'not an integer', 1, true) or
-    string.find(count.err, 'wrong kind of value', 1, true) or
-    string.find(count.err, 'overflow', 1, true) then
-    return redis.error_reply(corrupt)
-  end
-  return count
-end
--- Lua compares numbers of up to 15 digits exactly.
-if count <= -1e15 or count >= 1e15 then
-  redis.call('INCRBY', key, n)
-  return redis.error_reply(corrupt)
+local key, n = KEYS[1], ARGV[1]
+if n and not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
+  return redis.error_reply('ERR the number of documents is not 1 to 1000000')
 end
 
--- A key that was not there has no TTL yet: its first document makes the count 0.
--- To look only where this may be so costs less than to ask beforehand.
-local left = (count == -n or since_last_reset) and redis.call('PTTL', key) or -1
-if count == -n and left == -1 then
-  count = redis.call('INCR', key)
-end
-local reset_in
-if since_last_reset and left >= 0 then
-  reset_in = left
+local there, left
+if since_last_reset then
+  left = redis.call('PTTL', key)
+  there = left ~= -2
 else
-  redis.call('PEXPIRE', key, interval)
+  there = redis.call('EXISTS', key) == 1
+end
+
+local count, reset_in
+if there then
+  if n then
+    count = redis.pcall('DECRBY', key, n)
+  else
+    count = redis.pcall('DECR', key)
+  end
+  if type(count) == 'table' then
+    if string.find(count.err, 'not an integer', 1, true) or
+      string.find(count.err, 'wrong kind of value', 1, true) or
+      string.find(count.err, 'overflow', 1, true) then
+      return redis.error_reply(corrupt)
+    end
+    return count
+  end
+  -- Lua compares numbers of up to 15 digits exactly.
+  if count <= -1e15 or count >= 1e15 then
+    redis.call('INCRBY', key, n or 1)
+    return redis.error_reply(corrupt)
+  end
+  if since_last_reset and left >= 0 then
+    reset_in = left
+  else
+    redis.call('PEXPIRE', key, interval)
+  end
+else
+  count = n and 1 - n or 0
+  redis.call('SET', key, count, 'PX', interval)
 end
 
 -- begin levels

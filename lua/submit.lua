@@ -79,25 +79,27 @@ end
 -- The count, as in next.lua.
 local key, count, shown, reset_in = KEYS[1], nil, nil, nil
 if n > 0 then
-  count = redis.pcall('DECRBY', key, n)
-  if type(count) == 'table' then
-    return failed(count)
-  end
-  if math.abs(count) >= 1e15 then
-    redis.call('INCRBY', key, n)
-    return redis.error_reply(corrupt)
-  end
-  shown = count + n
-  local left = (count == -n or since_last_reset) and redis.call('PTTL', key) or -1
-  if count == -n and left == -1 then
-    count = redis.call('INCR', key)
-  end
-  if since_last_reset and left >= 0 then
-    reset_in = left
+  local left = redis.call('PTTL', key)
+  if left == -2 then
+    count, shown = 1 - n, 0
+    redis.call('SET', key, count, 'PX', interval)
   else
-    redis.call('PEXPIRE', key, interval)
-    reset_in = interval + 0
+    count = redis.pcall('DECRBY', key, n)
+    if type(count) == 'table' then
+      return failed(count)
+    end
+    if math.abs(count) >= 1e15 then
+      redis.call('INCRBY', key, n)
+      return redis.error_reply(corrupt)
+    end
+    shown = count + n
+    if since_last_reset and left >= 0 then
+      reset_in = left
+    else
+      redis.call('PEXPIRE', key, interval)
+    end
   end
+  reset_in = reset_in or interval + 0
 else
   local held = redis.pcall('GET', key)
   if held and held.err then

@@ -1,4 +1,5 @@
--- EXISTS tells whether the key is there; then DECR and PEXPIRE, or SET.
+-- EXISTS tells whether the key is there; then DECR and PEXPIRE, or SET: the
+-- module's own, but with nothing checked.
 --
 -- KEYS[1]  the count
 -- Reply    {level, count}
@@ -11,13 +12,15 @@ else
   redis.call('SET', KEYS[1], '0', 'PX', '1500000')
 end
 local level = 1
-if count < -20 then level = 9
-elseif count < -14 then level = 8
-elseif count < -12 then level = 7
-elseif count < -10 then level = 6
-elseif count < -8 then level = 5
-elseif count < -6 then level = 4
-elseif count < -4 then level = 3
-elseif count < -2 then level = 2
+if count < -2 then
+  if count < -20 then level = 9
+  elseif count < -14 then level = 8
+  elseif count < -12 then level = 7
+  elseif count < -10 then level = 6
+  elseif count < -8 then level = 5
+  elseif count < -6 then level = 4
+  elseif count < -4 then level = 3
+  else level = 2
+  end
 end
 return {level, count}
