@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
 )
 
@@ -26,6 +27,10 @@ type policyJSON struct {
 	Thresholds     []int64 `json:"thresholds"`
 	ResetIntervalS float64 `json:"reset_interval_s"`
 	ResetMode      string  `json:"reset_mode"`
+}
+
+func newPolicyJSON(p priority.Policy) policyJSON {
+	return policyJSON{p.Thresholds, p.ResetInterval.Seconds(), p.ResetMode.String()}
 }
 
 type schedulerJSON struct {
@@ -58,13 +63,9 @@ func (s Simulation) WriteJSON(to io.Writer) error {
 		Discipline: s.Options.Discipline,
 		LostDone:   s.Options.LostDone,
 		LeaseS:     s.Options.Lease.Seconds(),
-		Policy: policyJSON{
-			Thresholds:     s.Options.Policy.Thresholds,
-			ResetIntervalS: s.Options.Policy.ResetInterval.Seconds(),
-			ResetMode:      s.Options.Policy.ResetMode.String(),
-		},
-		Seeds:   s.Seeds,
-		Targets: []targetJSON{},
+		Policy:     newPolicyJSON(s.Options.Policy),
+		Seeds:      s.Seeds,
+		Targets:    []targetJSON{},
 	}
 	for _, outcome := range s.Outcomes {
 		measures := make(map[string]estimateJSON, len(outcome.Measures))

@@ -151,7 +151,7 @@ func number(value float64) string {
 		return fmt.Sprintf("%.0f", value)
 	case size >= 9.995:
 		return fmt.Sprintf("%.1f", value)
-	case size >= 0.1 || value == 0:
+	case size >= 0.01 || value == 0:
 		return fmt.Sprintf("%.2f", value)
 	}
 	return fmt.Sprintf("%.4f", value)
@@ -176,7 +176,7 @@ func Sentence(v simulation.Verdict) string {
 	if v.Reached {
 		reached = "reached"
 	}
-	return fmt.Sprintf("%-7s  %s, %s: %s ± %s; to be %s %s",
+	return fmt.Sprintf("%s: %s, %s: %s ± %s; to be %s %s",
 		reached, v.Scheduler, plain(v.Measure), number(v.Estimate.Mean), number(v.Estimate.Within), bound, number(v.Value))
 }
 

@@ -14,19 +14,20 @@ var SeriesQuantiles = []float64{0, .05, .1, .2, .3, .4, .5, .6, .7, .75, .8, .85
 // Series is how a run went over time, for plots.
 type Series struct {
 	From, Bin time.Duration
-	// Waits are the mean waits of the documents submitted in each bin, in seconds,
-	// by group; NaN: there were none.
+	// Waits are the mean waits of the documents whose service began in each bin, in
+	// seconds, by group; NaN: there were none.
 	Waits map[string][]float64
 	// Quantiles are those of a group's waits at SeriesQuantiles, in seconds.
 	Quantiles map[string][]float64
-	// Levels counts the documents by level, from 0, and bin. Nil: without levels.
+	// Levels counts the documents submitted in each bin by level, from 0. Nil:
+	// without levels.
 	Levels [][]int
 }
 
 func newSeries(w *Workload, starts []time.Duration, scheduler Scheduler) Series {
 	to := w.From + 1
 	for i := range w.measured() {
-		to = w.Documents[i].Submitted + 1
+		to = max(to, starts[i]+1)
 	}
 	s := Series{
 		From:      w.From,
@@ -45,13 +46,13 @@ func newSeries(w *Workload, starts []time.Duration, scheduler Scheduler) Series 
 	sums, counts := newGrid(len(w.Groups)), newGrid(len(w.Groups))
 	for i := range w.measured() {
 		d := w.Documents[i]
-		bin, group := int((d.Submitted-w.From)/s.Bin), w.GroupOf[d.Customer]
+		group, bin := w.GroupOf[d.Customer], s.bin(starts[i])
 		wait := (starts[i] - d.Submitted).Seconds()
 		waits[group] = append(waits[group], wait)
 		sums[group][bin] += wait
 		counts[group][bin]++
 		if leveled != nil {
-			s.Levels[leveled.levels[i]-1][bin]++
+			s.Levels[leveled.levels[i]-1][s.bin(d.Submitted)]++
 		}
 	}
 	for group, name := range w.Groups {
@@ -73,6 +74,8 @@ func newSeries(w *Workload, starts []time.Duration, scheduler Scheduler) Series 
 	}
 	return s
 }
+
+func (s Series) bin(at time.Duration) int { return int((at - s.From) / s.Bin) }
 
 func newGrid(rows int) [][]float64 {
 	grid := make([][]float64, rows)
