@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
@@ -165,13 +166,13 @@ func (s *simulate) useTrace(e *simulation.Experiment, command *cobra.Command, na
 		e.Seeds = 1 // all would be alike
 	}
 	e.Workload = func(seed uint64) *simulation.Workload { return trace.Workload(options, seed) }
-	return aboutTrace(trace.Workload(options, s.seed), options), nil
+	return aboutTrace(name, trace.Workload(options, s.seed), options), nil
 }
 
-func aboutTrace(w *simulation.Workload, options simulation.TraceOptions) report.About {
+func aboutTrace(name string, w *simulation.Workload, options simulation.TraceOptions) report.About {
 	load, documents, customers := w.Load()
 	about := report.About{
-		Name: "trace",
+		Name: filepath.Base(name),
 		Summary: fmt.Sprintf("%d documents of %d customers, work for %.1f servers; light customers have at most %d documents",
 			documents, customers, load, options.LightDocuments),
 		Service: "the trace's service",

@@ -88,7 +88,7 @@ func (t *tune) run(command *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	result := report.Tuning{About: aboutTrace(work, options), Options: t.options, HeavyCost: t.heavyCost, Now: now, Best: best}
+	result := report.Tuning{About: aboutTrace(args[0], work, options), Options: t.options, HeavyCost: t.heavyCost, Now: now, Best: best}
 	if t.asJSON {
 		return result.WriteJSON(command.OutOrStdout())
 	}

@@ -147,19 +147,15 @@ func (m Measures) addWorstTenth(customers []measuredCustomer) {
 // addShares compares the service that customers got within the time measured
 // with their fair share of it.
 func (m Measures) addShares(w *Workload, servers int, starts []time.Duration) {
-	to := w.To
-	if len(w.Documents) > 0 { // of a trace, To is just after the last document
-		to = min(to, w.Documents[len(w.Documents)-1].Submitted+1)
-	}
 	demands, served := make([]float64, len(w.Customers)), make([]float64, len(w.Customers))
 	for i, d := range w.Documents {
-		if d.Submitted >= w.From && d.Submitted < to {
+		if d.Submitted >= w.From && d.Submitted < w.To {
 			demands[d.Customer] += d.Service.Seconds()
 		}
-		within := min(starts[i]+d.Service, to) - max(starts[i], w.From)
+		within := min(starts[i]+d.Service, w.To) - max(starts[i], w.From)
 		served[d.Customer] += max(within, 0).Seconds()
 	}
-	fair := maxMinFair(demands, float64(servers)*(to-w.From).Seconds())
+	fair := maxMinFair(demands, float64(servers)*(w.To-w.From).Seconds())
 	var shares []float64
 	for i := range fair {
 		if fair[i] > 0 {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -163,7 +162,6 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 		Groups:    []string{Light, Heavy},
 		GroupOf:   make([]uint8, len(t.customers)),
 		Apart:     []bool{false, false},
-		To:        math.MaxInt64,
 	}
 	draw := o.Service.drawer(rand.NewPCG(seed, streamOfServices))
 	median := t.medianService()
@@ -184,6 +182,7 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 			d.Service = min(d.Service, o.Cap)
 		}
 		w.Documents = append(w.Documents, d)
+		w.To = d.Submitted + 1
 	}
 	for customer, documents := range sent {
 		if documents > o.LightDocuments {
