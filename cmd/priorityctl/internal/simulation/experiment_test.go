@@ -43,7 +43,7 @@ func run(tb testing.TB, e Experiment) []Outcome {
 }
 
 func TestDeterministic(t *testing.T) {
-	e := experiment(t, "lost-done", 3, Schedulers()...)
+	e := experiment(t, "lost-done", 2, Schedulers()...)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	alone := run(t, e)
 	runtime.GOMAXPROCS(4)
@@ -116,7 +116,7 @@ func TestTargets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := experiment(t, name, 3, scheduler...)
+			e := experiment(t, name, 2, scheduler...)
 			verdicts := Judge(e.Targets, run(t, e))
 			if len(verdicts) != len(e.Targets) {
 				t.Errorf("%d verdicts on %d targets", len(verdicts), len(e.Targets))
