@@ -53,6 +53,9 @@ func TestDeterministic(t *testing.T) {
 			t.Errorf("%s differs from run to run:\n%v\n%v", alone[i].Scheduler, alone[i].Measures, together[i].Measures)
 		}
 	}
+	if alone[0].Measures["others_wait_p99_s"].Within == 0 {
+		t.Error("all seeds are alike")
+	}
 	e.FirstSeed = 2
 	if other := run(t, e); reflect.DeepEqual(alone[0].Measures, other[0].Measures) {
 		t.Error("other seeds make no difference")

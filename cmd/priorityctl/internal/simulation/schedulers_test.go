@@ -31,6 +31,9 @@ var twoCustomers = [][3]int{{a, 0, 6}, {a, 0, 6}, {b, 0, 2}, {b, 0, 2}, {b, 0, 2
 // Customer a's second document is done when the third comes; b's are not.
 var secondThoughts = [][3]int{{a, 0, 1}, {a, 0, 1}, {b, 2, 4}, {b, 2, 5}, {b, 3, 1}, {a, 4, 1}}
 
+// Customer b comes later than a's four documents.
+var latecomer = [][3]int{{a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {b, 1, 2}, {b, 1, 2}}
+
 // Served by two servers; computed by hand.
 func TestSchedulersByHand(t *testing.T) {
 	threeLevels := priority.Policy{Thresholds: []int64{0, -1}, ResetInterval: time.Hour}
@@ -46,6 +49,7 @@ func TestSchedulersByHand(t *testing.T) {
 		// 1.6 s left after its first document, which a's second turn comes before.
 		{"costs", Deficit, twoCustomers, Options{}, []int{0, 6, 0, 2, 4}},
 		{"places 0 1 0 1 2", Stride, twoCustomers, Options{}, []int{0, 2, 0, 6, 8}},
+		{"places 0 1 2 3 1 2, for b has saved nothing", Stride, latecomer, Options{}, []int{0, 0, 2, 4, 2, 4}},
 		{"6 s used against 2 s", FairShare, twoCustomers, Options{}, []int{0, 6, 0, 2, 4}},
 		{"one against none", LeastFlight, twoCustomers, Options{}, []int{0, 6, 0, 2, 4}},
 		{"all of level 1", Rule, twoCustomers, Options{}, []int{0, 0, 6, 6, 8}},
