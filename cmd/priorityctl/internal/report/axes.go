@@ -33,7 +33,6 @@ type scale struct {
 	logarithmic bool
 	ticks       []float64
 	label       string
-	tickText    func(float64) string
 }
 
 func (s scale) at(value float64) float64 {

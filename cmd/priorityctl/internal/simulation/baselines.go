@@ -122,7 +122,7 @@ type placed struct {
 	document int32
 }
 
-func (p placed) before(other placed) bool {
+func (p placed) Before(other placed) bool {
 	if p.place != other.place {
 		return p.place < other.place
 	}
@@ -167,7 +167,7 @@ type share struct {
 	document int32 // the customer's first
 }
 
-func (s share) before(other share) bool {
+func (s share) Before(other share) bool {
 	if s.usage != other.usage {
 		return s.usage < other.usage
 	}
@@ -236,7 +236,7 @@ type flight struct {
 	document int32 // the customer's first
 }
 
-func (f flight) before(other flight) bool {
+func (f flight) Before(other flight) bool {
 	if f.inFlight != other.inFlight {
 		return f.inFlight < other.inFlight
 	}

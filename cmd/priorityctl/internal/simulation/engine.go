@@ -55,7 +55,7 @@ type service struct {
 	document int32
 }
 
-func (s service) before(other service) bool {
+func (s service) Before(other service) bool {
 	if s.ends != other.ends {
 		return s.ends < other.ends
 	}

@@ -181,15 +181,14 @@ func TestServiceTimes(t *testing.T) {
 	}
 }
 
-// One operation is a million documents of a flood under the rule and again under
-// the tracker, on one processor.
+// One operation is a million documents of a scenario, on one processor.
 func BenchmarkMillionDocuments(b *testing.B) {
 	scenario, err := FindScenario("steady-flood")
 	if err != nil {
 		b.Fatal(err)
 	}
 	big := demand
-	big.Flood = 350_000
+	big.Flood = 355_000
 	w := scenario.Workload(big, 1)
 	b.ReportMetric(float64(len(w.Documents)), "documents")
 	for _, name := range Schedulers() {
@@ -208,5 +207,28 @@ func BenchmarkMillionDocuments(b *testing.B) {
 			}
 			b.ReportMetric(float64(len(w.Documents)), "documents")
 		})
+	}
+}
+
+func TestZipf(t *testing.T) {
+	for name, want := range map[string]float64{"steady-flood": 1 / 5.878, "overload": 1 / 3.598, "cost-skew": 1. / 50} {
+		scenario, err := FindScenario(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := scenario.Workload(demand, 1)
+		var all, first float64
+		for _, d := range w.Documents {
+			switch {
+			case w.Customers[d.Customer] == "c1":
+				first++
+				fallthrough
+			case w.GroupOf[d.Customer] == 0:
+				all++
+			}
+		}
+		if got := first / all; math.Abs(got/want-1) > 0.05 {
+			t.Errorf("%s: the first customer sends %.4f of the documents, want %.4f", name, got, want)
+		}
 	}
 }

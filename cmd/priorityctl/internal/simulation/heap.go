@@ -2,14 +2,14 @@ package simulation
 
 // heap is a binary heap, the first in front. It is container/heap without an
 // allocation for each push.
-type heap[T interface{ before(T) bool }] []T
+type heap[T interface{ Before(T) bool }] []T
 
 func (h *heap[T]) push(item T) {
 	*h = append(*h, item)
 	items := *h
 	for i := len(items) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if !items[i].before(items[parent]) {
+		if !items[i].Before(items[parent]) {
 			break
 		}
 		items[i], items[parent] = items[parent], items[i]
@@ -26,7 +26,7 @@ func (h *heap[T]) pop() T {
 	for i := 0; ; {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(items); child++ {
-			if items[child].before(items[least]) {
+			if items[child].Before(items[least]) {
 				least = child
 			}
 		}
