@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
@@ -39,6 +40,57 @@ func TestNumber(t *testing.T) {
 		if got := number(value); got != want {
 			t.Errorf("number(%v) = %s, want %s", value, got, want)
 		}
+	}
+}
+
+// The longest names and figures fit, too.
+func TestTableFitsATerminal(t *testing.T) {
+	long := simulation.Estimate{Mean: 612071.9, Within: 98765.4}
+	measures := make(map[string]simulation.Estimate)
+	for _, group := range []string{"others", "light", "heavy", "lightest_half", "worst_customer", "pauser", "flooder"} {
+		for _, measure := range []string{"documents", "wait_mean_s", "wait_p50_s", "wait_p95_s", "wait_p99_s", "wait_max_s", "slowdown_p99"} {
+			measures[group+"_"+measure] = long
+		}
+	}
+	for _, measure := range []string{"jain", "smallest_share", "worst_tenth_wait_s", "makespan_s", "overtaken", "oldest_unserved_s", "pauser_to_others_p50"} {
+		measures[measure] = long
+	}
+	s := Simulation{
+		About:    About{Name: "name", Summary: strings.Repeat("word ", 50), Service: "some service"},
+		Seeds:    10,
+		Outcomes: []simulation.Outcome{{Scheduler: "tracker:halving", Measures: measures}, {Scheduler: "least-in-flight"}},
+		Verdicts: []simulation.Verdict{{Target: simulation.Target{Scheduler: "tracker", Measure: "makespan_to_first_come", AtLeast: true, Value: 1}}},
+	}
+	var table strings.Builder
+	if err := s.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(table.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > width {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var terminal strings.Builder
+	bar := &Progress{terminal: &terminal, started: time.Now().Add(-time.Hour)}
+	bar.Show(1, 4)
+	bar.Show(2, 4) // too early to be drawn
+	bar.Clear()
+	want := "\r[" + strings.Repeat("=", 12) + strings.Repeat(" ", 38) + "]  25 %\r" + strings.Repeat(" ", 79) + "\r"
+	if terminal.String() != want {
+		t.Errorf("got %q, want %q", terminal.String(), want)
+	}
+	var file strings.Builder
+	none := NewProgress(&file)
+	none.Show(1, 4)
+	none.Clear()
+	short := &Progress{terminal: &file, started: time.Now()}
+	short.Show(1, 4)
+	short.Clear()
+	if file.Len() > 0 {
+		t.Errorf("not on a terminal, or too short for a bar: %q", file.String())
 	}
 }
 

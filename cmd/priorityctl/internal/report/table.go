@@ -73,7 +73,7 @@ func (s Simulation) writeWaits(to io.Writer, group, extra, title string) {
 		{"slow p99", group + "_slowdown_p99", false},
 	}
 	if extra != "" {
-		columns[len(columns)-1] = column{title, extra, true}
+		columns[len(columns)-1] = column{title, extra, false}
 	}
 	fmt.Fprintf(to, "\nWait of %s, s\n", theGroup(group))
 	s.writeColumns(to, columns)
