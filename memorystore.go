@@ -26,7 +26,10 @@ type MemoryOptions struct {
 	Now func() time.Time
 
 	// Lease is how long a tracker holds a document that nobody finishes for
-	// pending: whole milliseconds. A store has no use for it. Default: 900 s.
+	// pending: whole milliseconds. About 100 times as long as a document takes to
+	// serve is a good choice: with longer leases lost Dones pile up, with shorter
+	// ones documents that merely wait are forgotten. A store has no use for it.
+	// Default: 180 s.
 	Lease time.Duration
 }
 

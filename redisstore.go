@@ -38,7 +38,7 @@ type RedisOptions struct {
 
 	// Lease is how long a tracker holds a document that nobody finishes for
 	// pending: whole milliseconds. All processes that share a prefix must have the
-	// same. A store has no use for it. Default: 900 s.
+	// same. A store has no use for it. Default: 180 s.
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own

@@ -25,7 +25,7 @@ local interval = '1500000'
 local since_last_reset = false
 -- end policy
 -- begin lease
-local lease = 900000
+local lease = 180000
 -- end lease
 
 local function level_of(count)

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// doubleDashes makes --flag of -flag wherever some command has a flag of that
+// name, so that both spellings work, as they do in Go's own tools. An argument
+// that is no flag's name, such as -h, -5 or -, stays as it is, and so does all
+// that follows --.
+func doubleDashes(root *cobra.Command, args []string) []string {
+	known := make(map[string]bool)
+	collect(root, known)
+	normal := make([]string, len(args))
+	for i, arg := range args {
+		if arg == "--" {
+			copy(normal[i:], args[i:])
+			break
+		}
+		normal[i] = arg
+		name, _, _ := strings.Cut(strings.TrimPrefix(arg, "-"), "=")
+		if strings.HasPrefix(arg, "-") && len(name) > 1 && known[name] {
+			normal[i] = "-" + arg
+		}
+	}
+	return normal
+}
+
+func collect(command *cobra.Command, names map[string]bool) {
+	note := func(flag *pflag.Flag) { names[flag.Name] = true }
+	names["help"] = true
+	command.Flags().VisitAll(note)
+	command.PersistentFlags().VisitAll(note)
+	for _, child := range command.Commands() {
+		collect(child, names)
+	}
+}

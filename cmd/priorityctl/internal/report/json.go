@@ -1,0 +1,103 @@
+package report
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+)
+
+type simulationJSON struct {
+	Name       string          `json:"name"`
+	Summary    string          `json:"summary"`
+	Service    string          `json:"service"`
+	Servers    int             `json:"servers"`
+	Discipline string          `json:"discipline"`
+	LostDone   float64         `json:"lost_done"`
+	LeaseS     float64         `json:"lease_s,omitempty"`
+	Policy     policyJSON      `json:"policy"`
+	Seeds      int             `json:"seeds"`
+	Schedulers []schedulerJSON `json:"schedulers"`
+	Targets    []targetJSON    `json:"targets"`
+}
+
+type policyJSON struct {
+	Thresholds     []int64 `json:"thresholds"`
+	ResetIntervalS float64 `json:"reset_interval_s"`
+	ResetMode      string  `json:"reset_mode"`
+}
+
+func newPolicyJSON(p priority.Policy) policyJSON {
+	return policyJSON{p.Thresholds, p.ResetInterval.Seconds(), p.ResetMode.String()}
+}
+
+type schedulerJSON struct {
+	Scheduler string                  `json:"scheduler"`
+	Measures  map[string]estimateJSON `json:"measures"`
+}
+
+// estimateJSON is a mean over the seeds, and half of its 95 % confidence interval.
+type estimateJSON struct {
+	Mean   float64 `json:"mean"`
+	Within float64 `json:"ci95"`
+}
+
+type targetJSON struct {
+	Scheduler string       `json:"scheduler"`
+	Measure   string       `json:"measure"`
+	AtMost    *float64     `json:"at_most,omitempty"`
+	AtLeast   *float64     `json:"at_least,omitempty"`
+	Got       estimateJSON `json:"got"`
+	Reached   bool         `json:"reached"`
+}
+
+// WriteJSON writes one object.
+func (s Simulation) WriteJSON(to io.Writer) error {
+	object := simulationJSON{
+		Name:       s.About.Name,
+		Summary:    s.About.Summary,
+		Service:    s.About.Service,
+		Servers:    s.Options.Servers,
+		Discipline: s.Options.Discipline,
+		LostDone:   s.Options.LostDone,
+		LeaseS:     s.Options.Lease.Seconds(),
+		Policy:     newPolicyJSON(s.Options.Policy),
+		Seeds:      s.Seeds,
+		Targets:    []targetJSON{},
+	}
+	for _, outcome := range s.Outcomes {
+		measures := make(map[string]estimateJSON, len(outcome.Measures))
+		for name, estimate := range outcome.Measures {
+			measures[name] = estimateJSON(estimate)
+		}
+		object.Schedulers = append(object.Schedulers, schedulerJSON{outcome.Scheduler, measures})
+	}
+	for _, verdict := range s.Verdicts {
+		object.Targets = append(object.Targets, newTargetJSON(verdict))
+	}
+	encoder := json.NewEncoder(to)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(object)
+}
+
+func newTargetJSON(v simulation.Verdict) targetJSON {
+	target := targetJSON{
+		Scheduler: v.Scheduler,
+		Measure:   v.Measure,
+		Got:       estimateJSON(v.Estimate),
+		Reached:   v.Reached,
+	}
+	if v.AtLeast {
+		target.AtLeast = &v.Value
+	} else {
+		target.AtMost = &v.Value
+	}
+	return target
+}
+
+// plain makes words of a measure's name, as in "others wait p99".
+func plain(measure string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(measure, "_s"), "_", " ")
+}

@@ -1,0 +1,46 @@
+package simulation
+
+import "time"
+
+// deficitRoundRobin (Shreedhar and Varghese 1995) gives each customer the same
+// time in turn, of which the service times, known to it beforehand, are paid.
+type deficitRoundRobin struct {
+	roundRobin
+	quantum time.Duration   // a turn's worth: the mean service time
+	deficit []time.Duration // by customer: what is left of earlier turns
+	granted bool            // the first in turns has had their quantum
+}
+
+func newDeficitRoundRobin(w *Workload) *deficitRoundRobin {
+	var total time.Duration
+	for _, d := range w.Documents {
+		total += d.Service
+	}
+	return &deficitRoundRobin{
+		roundRobin: *newRoundRobin(w),
+		quantum:    max(total/time.Duration(max(len(w.Documents), 1)), 1),
+		deficit:    make([]time.Duration, len(w.Customers)),
+	}
+}
+
+func (s *deficitRoundRobin) Next(time.Duration) (int, bool) {
+	for !s.turns.empty() {
+		customer := s.turns.peek()
+		if !s.granted {
+			s.deficit[customer] += s.quantum
+			s.granted = true
+		}
+		if cost := s.documents[s.waiting.first[customer]].Service; cost <= s.deficit[customer] {
+			s.deficit[customer] -= cost
+			document := s.waiting.pop(customer)
+			if s.waiting.empty(customer) {
+				s.turns.pop()
+				s.deficit[customer], s.granted = 0, false
+			}
+			return document, true
+		}
+		s.turns.push(s.turns.pop())
+		s.granted = false
+	}
+	return 0, false
+}

@@ -1,0 +1,233 @@
+package simulation
+
+import (
+	"math"
+	"slices"
+	"sort"
+	"time"
+
+	"gonum.org/v1/gonum/stat"
+)
+
+// Measures are what was measured in one run, by name. Times are in seconds and
+// their names end in _s. What does not exist (the wait of a group without
+// documents) is not in it.
+//
+//	<group>_documents        submitted in the time measured
+//	<group>_wait_mean_s      from submission to the start of service; also p50, p95, p99, max
+//	<group>_slowdown_p50     (wait + service) / service; also p99
+//	worst_tenth_wait_s       90th percentile of the customers' mean waits
+//	jain, smallest_share     of the shares: what a customer was served in the time measured ÷ their max-min fair share
+//	makespan_s               from the beginning of the time measured until all is served
+//	makespan_to_first_come   the makespan ÷ that of first come, with the same seed
+//	overtaken                documents that a later one of the same customer overtook
+//	oldest_unserved_s        the age of the oldest document waiting at the end of the time measured
+//	pauser_to_others_p50     the pauser's median wait ÷ that of the others
+//
+// The groups are the workload's, and lightest_half, the half of the customers
+// with the fewest documents, and worst_customer, the one with the longest mean
+// wait, both without the customers that are apart.
+type Measures map[string]float64
+
+// measure measures a run.
+func measure(w *Workload, servers int, starts []time.Duration) Measures {
+	m := make(Measures)
+	customers := measuredCustomers(w, starts)
+	for group, name := range w.Groups {
+		m.addGroup(name, w, starts, func(customer int32) bool { return int(w.GroupOf[customer]) == group })
+	}
+	lightest, worst := lightestAndWorst(w, customers)
+	m.addGroup("lightest_half", w, starts, func(customer int32) bool { return lightest[customer] })
+	m.addGroup("worst_customer", w, starts, func(customer int32) bool { return customer == worst })
+	m.addWorstTenth(customers)
+	m.addShares(w, servers, starts)
+	m.addEnds(w, starts)
+	if pauser, ok := m["pauser_wait_p50_s"]; ok && m["others_wait_p50_s"] > 0 {
+		m["pauser_to_others_p50"] = pauser / m["others_wait_p50_s"]
+	}
+	return m
+}
+
+// measuredCustomer is a customer with documents in the time measured.
+type measuredCustomer struct {
+	customer  int32
+	documents int
+	waited    float64 // in all
+}
+
+func (c measuredCustomer) meanWait() float64 { return c.waited / float64(c.documents) }
+
+func measuredCustomers(w *Workload, starts []time.Duration) []measuredCustomer {
+	all := make([]measuredCustomer, len(w.Customers))
+	for i := range w.measured() {
+		c := &all[w.Documents[i].Customer]
+		c.customer = w.Documents[i].Customer
+		c.documents++
+		c.waited += (starts[i] - w.Documents[i].Submitted).Seconds()
+	}
+	return slices.DeleteFunc(all, func(c measuredCustomer) bool { return c.documents == 0 })
+}
+
+// measured goes over the indices of the documents in the time measured.
+func (w *Workload) measured() func(yield func(int) bool) {
+	from := sort.Search(len(w.Documents), func(i int) bool { return w.Documents[i].Submitted >= w.From })
+	return func(yield func(int) bool) {
+		for i := from; i < len(w.Documents) && w.Documents[i].Submitted < w.To; i++ {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+func lightestAndWorst(w *Workload, customers []measuredCustomer) (lightest map[int32]bool, worst int32) {
+	ordinary := slices.DeleteFunc(slices.Clone(customers), func(c measuredCustomer) bool { return w.Apart[w.GroupOf[c.customer]] })
+	slices.SortStableFunc(ordinary, func(a, b measuredCustomer) int { return a.documents - b.documents })
+	lightest, worst = make(map[int32]bool), -1
+	longest := -1.0
+	for i, c := range ordinary {
+		if i < (len(ordinary)+1)/2 {
+			lightest[c.customer] = true
+		}
+		if mean := c.meanWait(); mean > longest {
+			longest, worst = mean, c.customer
+		}
+	}
+	return lightest, worst
+}
+
+func (m Measures) addGroup(name string, w *Workload, starts []time.Duration, in func(customer int32) bool) {
+	var waits, slowdowns []float64
+	for i := range w.measured() {
+		d := w.Documents[i]
+		if !in(d.Customer) {
+			continue
+		}
+		wait := (starts[i] - d.Submitted).Seconds()
+		waits = append(waits, wait)
+		if d.Service > 0 {
+			slowdowns = append(slowdowns, 1+wait/d.Service.Seconds())
+		}
+	}
+	m[name+"_documents"] = float64(len(waits))
+	if len(waits) == 0 {
+		return
+	}
+	slices.Sort(waits)
+	m[name+"_wait_mean_s"] = stat.Mean(waits, nil)
+	m[name+"_wait_p50_s"] = quantile(0.5, waits)
+	m[name+"_wait_p95_s"] = quantile(0.95, waits)
+	m[name+"_wait_p99_s"] = quantile(0.99, waits)
+	m[name+"_wait_max_s"] = waits[len(waits)-1]
+	if len(slowdowns) > 0 {
+		slices.Sort(slowdowns)
+		m[name+"_slowdown_p50"] = quantile(0.5, slowdowns)
+		m[name+"_slowdown_p99"] = quantile(0.99, slowdowns)
+	}
+}
+
+// quantile returns the least of the sorted values that a share p of them does
+// not exceed.
+func quantile(p float64, sorted []float64) float64 {
+	return stat.Quantile(p, stat.Empirical, sorted, nil)
+}
+
+func (m Measures) addWorstTenth(customers []measuredCustomer) {
+	if len(customers) == 0 {
+		return
+	}
+	means := make([]float64, len(customers))
+	for i, c := range customers {
+		means[i] = c.meanWait()
+	}
+	slices.Sort(means)
+	m["worst_tenth_wait_s"] = quantile(0.9, means)
+}
+
+// addShares compares the service that customers got within the time measured
+// with their fair share of it.
+func (m Measures) addShares(w *Workload, servers int, starts []time.Duration) {
+	demands, served := make([]float64, len(w.Customers)), make([]float64, len(w.Customers))
+	for i, d := range w.Documents {
+		if d.Submitted >= w.From && d.Submitted < w.To {
+			demands[d.Customer] += d.Service.Seconds()
+		}
+		within := min(starts[i]+d.Service, w.To) - max(starts[i], w.From)
+		served[d.Customer] += max(within, 0).Seconds()
+	}
+	fair := maxMinFair(demands, float64(servers)*(w.To-w.From).Seconds())
+	var shares []float64
+	for i := range fair {
+		if fair[i] > 0 {
+			shares = append(shares, served[i]/fair[i])
+		}
+	}
+	if len(shares) > 0 {
+		m["jain"] = jain(shares)
+		m["smallest_share"] = slices.Min(shares)
+	}
+}
+
+// maxMinFair divides a capacity so that nobody gets more than their demand, and
+// nobody could get more without taking it from one who has less.
+func maxMinFair(demands []float64, capacity float64) []float64 {
+	order := make([]int, len(demands))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch {
+		case demands[a] < demands[b]:
+			return -1
+		case demands[a] > demands[b]:
+			return 1
+		}
+		return 0
+	})
+	shares := make([]float64, len(demands))
+	for served, i := range order {
+		shares[i] = min(demands[i], capacity/float64(len(order)-served))
+		capacity -= shares[i]
+	}
+	return shares
+}
+
+// jain is Jain's fairness index: 1 if all are equal, 1/n if one has all.
+func jain(shares []float64) float64 {
+	var sum, squares float64
+	for _, share := range shares {
+		sum += share
+		squares += share * share
+	}
+	if squares == 0 {
+		return math.NaN()
+	}
+	return sum * sum / (float64(len(shares)) * squares)
+}
+
+// addEnds adds what is left behind, at the end and in the customers' own order.
+func (m Measures) addEnds(w *Workload, starts []time.Duration) {
+	const never = time.Duration(math.MaxInt64)
+	last := w.From
+	oldest := time.Duration(0)
+	overtaken := 0
+	// firstStart is when the first of the documents behind this one began.
+	firstStart := make([]time.Duration, len(w.Customers))
+	for i := range firstStart {
+		firstStart[i] = never
+	}
+	for i := len(w.Documents) - 1; i >= 0; i-- {
+		d := w.Documents[i]
+		last = max(last, starts[i]+d.Service)
+		if d.Submitted < w.To && starts[i] >= w.To {
+			oldest = max(oldest, w.To-d.Submitted)
+		}
+		if d.Submitted >= w.From && d.Submitted < w.To && firstStart[d.Customer] < starts[i] {
+			overtaken++
+		}
+		firstStart[d.Customer] = min(firstStart[d.Customer], starts[i])
+	}
+	m["makespan_s"] = (last - w.From).Seconds()
+	m["overtaken"] = float64(overtaken)
+	m["oldest_unserved_s"] = oldest.Seconds()
+}

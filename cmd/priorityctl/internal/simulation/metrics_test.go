@@ -1,0 +1,131 @@
+package simulation
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestMeasuresByHand(t *testing.T) {
+	// Two servers, first come: a's two documents are served from 0 to 6 s, b's
+	// three from 6, 6 and 8 s on.
+	w := made(twoCustomers...)
+	w.Groups, w.GroupOf, w.Apart = []string{Others, Flooder}, []uint8{1, 0}, []bool{false, true}
+	w.To = 7 * time.Second
+	starts, err := Run(w, 2, newFirstCome(w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := measure(w, 2, starts)
+	for name, want := range map[string]float64{
+		"others_documents":         3,
+		"others_wait_mean_s":       20. / 3,
+		"others_wait_p50_s":        6,
+		"others_wait_p95_s":        8,
+		"others_wait_p99_s":        8,
+		"others_wait_max_s":        8,
+		"others_slowdown_p50":      4,
+		"others_slowdown_p99":      5,
+		"flooder_documents":        2,
+		"flooder_wait_max_s":       0,
+		"flooder_slowdown_p99":     1,
+		"lightest_half_documents":  3, // b, the only customer who is not apart
+		"worst_customer_documents": 3,
+		"worst_tenth_wait_s":       20. / 3,
+		// 14 s of service are for 12 s of a's and 6 s of b's: 8 s and 6 s. a got 12,
+		// b 2. So the shares are 3/2 and 1/3.
+		"jain":              (11. / 6) * (11. / 6) / (2 * (9./4 + 1./9)),
+		"smallest_share":    1. / 3,
+		"makespan_s":        10,
+		"overtaken":         0,
+		"oldest_unserved_s": 7, // b's third
+	} {
+		if value, ok := got[name]; !ok || math.Abs(value-want) > 1e-9 {
+			t.Errorf("%s is %v (%v), want %v", name, value, ok, want)
+		}
+	}
+	if _, ok := got["pauser_to_others_p50"]; ok {
+		t.Error("there is a pauser")
+	}
+}
+
+func TestOnlyTheTimeMeasuredCounts(t *testing.T) {
+	w := made([3]int{a, 0, 5}, [3]int{a, 1, 1}, [3]int{b, 2, 2}, [3]int{a, 9, 1})
+	w.From, w.To = time.Second, 8*time.Second
+	starts, err := Run(w, 1, newFirstCome(w)) // at 0, 5, 6 and 9
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := measure(w, 1, starts)
+	// Of the 7 s measured, a got 5 (4 of them for a document submitted earlier)
+	// for a demand of 1, b 2 for a demand of 2.
+	for name, want := range map[string]float64{
+		"others_documents": 2, "others_wait_max_s": 4, "smallest_share": 1, "jain": 36. / 52, "oldest_unserved_s": 0, "makespan_s": 9,
+	} {
+		if math.Abs(got[name]-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+}
+
+func TestOvertaken(t *testing.T) {
+	w := made([3]int{a, 0, 1}, [3]int{a, 1, 1}, [3]int{b, 1, 1}, [3]int{a, 2, 1}, [3]int{b, 3, 1})
+	// a's first and second are overtaken by a's third; b's overtake a's only.
+	starts := []time.Duration{9 * time.Second, 8 * time.Second, 5 * time.Second, 7 * time.Second, 6 * time.Second}
+	if got := measure(w, 2, starts)["overtaken"]; got != 2 {
+		t.Errorf("%v documents were overtaken, want 2", got)
+	}
+	starts[0], starts[1] = starts[3], starts[3] // at the same moment is not later
+	if got := measure(w, 2, starts)["overtaken"]; got != 0 {
+		t.Errorf("%v documents were overtaken, want 0", got)
+	}
+}
+
+func TestMaxMinFair(t *testing.T) {
+	for _, test := range []struct {
+		demands  []float64
+		capacity float64
+		want     []float64
+	}{
+		{[]float64{4, 2, 10, 0}, 10, []float64{4, 2, 4, 0}},
+		{[]float64{4, 2}, 10, []float64{4, 2}},
+		{[]float64{9, 9, 9}, 6, []float64{2, 2, 2}},
+	} {
+		got := maxMinFair(test.demands, test.capacity)
+		for i := range got {
+			if math.Abs(got[i]-test.want[i]) > 1e-9 {
+				t.Errorf("maxMinFair(%v, %v) = %v, want %v", test.demands, test.capacity, got, test.want)
+				break
+			}
+		}
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	// The t of 2 degrees of freedom is 4.3027 at 97.5 %; the deviation is 1.
+	got := estimate([]float64{1, 2, 3})
+	if got.Mean != 2 || math.Abs(got.Within-4.3027/math.Sqrt(3)) > 1e-4 {
+		t.Errorf("got %+v", got)
+	}
+	if got := estimate([]float64{7}); got != (Estimate{Mean: 7}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestJudge(t *testing.T) {
+	outcomes := []Outcome{{Scheduler: Tracker, Measures: map[string]Estimate{"x": {Mean: 2, Within: 0.5}}}}
+	for _, test := range []struct {
+		target  Target
+		reached bool
+	}{
+		{Target{Tracker, "x", false, 2.5}, true},
+		{Target{Tracker, "x", false, 2.4}, false}, // the mean is, but the interval is not
+		{Target{Tracker, "x", true, 1.5}, true},
+		{Target{Tracker, "x", true, 1.6}, false},
+	} {
+		got := Judge([]Target{test.target, {Scheduler: Rule, Measure: "x"}, {Scheduler: Tracker, Measure: "y"}}, outcomes)
+		if len(got) != 1 || got[0].Reached != test.reached {
+			t.Errorf("%+v: got %+v", test.target, got)
+		}
+	}
+}

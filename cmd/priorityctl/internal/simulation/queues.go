@@ -1,0 +1,54 @@
+package simulation
+
+// queues are first-in-first-out queues of documents: one a level, or one a
+// customer. A document is in one of them at most.
+type queues struct {
+	first, last []int32 // by queue; -1: it is empty
+	next        []int32 // by document
+}
+
+func newQueues(count, documents int) *queues {
+	q := &queues{first: make([]int32, count), last: make([]int32, count), next: make([]int32, documents)}
+	for i := range q.first {
+		q.first[i] = -1
+	}
+	return q
+}
+
+func (q *queues) empty(queue int) bool { return q.first[queue] < 0 }
+
+func (q *queues) push(queue, document int) {
+	q.next[document] = -1
+	if q.empty(queue) {
+		q.first[queue] = int32(document)
+	} else {
+		q.next[q.last[queue]] = int32(document)
+	}
+	q.last[queue] = int32(document)
+}
+
+func (q *queues) pop(queue int) (document int) {
+	document = int(q.first[queue])
+	q.first[queue] = q.next[document]
+	return document
+}
+
+// ring is the queue of the customers whose turn comes, each in it once.
+type ring struct {
+	customers []int32
+	front     int
+}
+
+func (r *ring) empty() bool          { return r.front == len(r.customers) }
+func (r *ring) push(customer int)    { r.customers = append(r.customers, int32(customer)) }
+func (r *ring) peek() (customer int) { return int(r.customers[r.front]) }
+
+func (r *ring) pop() (customer int) {
+	customer = r.peek()
+	r.front++
+	if r.front > 1024 && r.front > len(r.customers)/2 {
+		r.customers = append(r.customers[:0], r.customers[r.front:]...)
+		r.front = 0
+	}
+	return customer
+}

@@ -1,0 +1,157 @@
+package simulation
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const smallTrace = `submitted_ms,customer,service_ms
+0,a,1000
+500,b,
+500,a,90000
+700,a,3000
+`
+
+func read(t *testing.T, text string) *Trace {
+	t.Helper()
+	trace, err := ReadTrace("trace", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
+func TestTraceWorkload(t *testing.T) {
+	drawn := ServiceTime{Shape: Fixed, Mean: 7 * time.Second}
+	for _, test := range []struct {
+		name    string
+		options TraceOptions
+		want    []int // service times, in seconds
+	}{
+		{"median", TraceOptions{Missing: MissingMedian, Service: drawn}, []int{1, 3, 90, 3}},
+		{"capped", TraceOptions{Missing: MissingMedian, Cap: 2 * time.Second, Service: drawn}, []int{1, 2, 2, 2}},
+		{"drawn", TraceOptions{Missing: MissingDrawn, Cap: time.Minute, Service: drawn}, []int{1, 7, 60, 3}},
+		{"left out", TraceOptions{Missing: MissingLeft, Service: drawn}, []int{1, 90, 3}},
+	} {
+		w := read(t, smallTrace).Workload(test.options, 1)
+		var got []int
+		for _, d := range w.Documents {
+			got = append(got, int(d.Service/time.Second))
+		}
+		if !slices.Equal(got, test.want) || w.To != 700*time.Millisecond+1 {
+			t.Errorf("%s: service times %v until %v, want %v", test.name, got, w.To, test.want)
+		}
+	}
+	w := read(t, "0,a\n1,b\n").Workload(TraceOptions{Missing: MissingMedian, Service: drawn}, 1)
+	if w.Documents[0].Service != drawn.Mean || w.Documents[1].Service != drawn.Mean {
+		t.Errorf("without any service time: %+v", w.Documents)
+	}
+}
+
+func TestLightAndHeavy(t *testing.T) {
+	w := read(t, smallTrace).Workload(TraceOptions{Missing: MissingLeft, LightDocuments: 2, Service: demand.Service}, 1)
+	if !slices.Equal(w.GroupOf, []uint8{1, 0}) {
+		t.Errorf("groups %v, want a heavy and b light", w.GroupOf)
+	}
+}
+
+func TestRandomTrace(t *testing.T) {
+	full, empty := "0,a,1\n", "0,a\n"
+	for _, test := range []struct {
+		text, missing string
+		want          bool
+	}{
+		{full, MissingDrawn, false}, {full + empty, MissingDrawn, true}, {full + empty, MissingMedian, false},
+		{empty, MissingMedian, true}, {empty, MissingLeft, false},
+	} {
+		if got := read(t, test.text).Random(TraceOptions{Missing: test.missing}); got != test.want {
+			t.Errorf("%q, %s: random is %v", test.text, test.missing, got)
+		}
+	}
+}
+
+func TestTraceFormats(t *testing.T) {
+	var zipped bytes.Buffer
+	writer := gzip.NewWriter(&zipped)
+	fmt.Fprint(writer, smallTrace)
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{smallTrace, zipped.String(), strings.ReplaceAll(smallTrace, "\n", "\r\n"), strings.SplitN(smallTrace, "\n", 2)[1]} {
+		if trace := read(t, text); len(trace.documents) != 4 || len(trace.customers) != 2 {
+			t.Errorf("%d documents, %d customers in %q", len(trace.documents), len(trace.customers), text)
+		}
+	}
+}
+
+func TestMalformedTraces(t *testing.T) {
+	for text, want := range map[string]string{
+		"0,a\n1\n":           "trace:2: 1 fields, not submitted_ms,customer[,service_ms]",
+		"0,a\n1,a,2,3\n":     "trace:2: 4 fields, not submitted_ms,customer[,service_ms]",
+		"0,a\nsoon,a\n":      `trace:2: submitted_ms is "soon", not a whole number`,
+		"0,a\n-1,a\n":        "trace:2: submitted_ms is -1, a negative number",
+		"4398046511105,a\n":  "trace:1: submitted_ms is 4398046511105, more than 4398046511104",
+		"7,b\n\n6,a\n":       "trace:3: submitted_ms goes back from 7 to 6",
+		"1,,5\n":             "trace:1: the customer has 0 bytes, not 1 to 512",
+		"0,a,fast\n":         `trace:1: service_ms is "fast", not a whole number`,
+		"0,a\n1,\"b\n2,c\n":  `trace:2: extraneous or missing " in quoted-field`,
+		"\x1f\x8bnonsense..": "trace: gzip: invalid header",
+	} {
+		_, err := ReadTrace("trace", strings.NewReader(text))
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// Tune finds a policy that is better, by measures taken again, and affordable.
+func TestTuning(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	var text strings.Builder
+	for second := range 4000 { // one customer sends all the time, and 60 now and then
+		fmt.Fprintf(&text, "%d,steady,900\n", second*1000)
+		if second%20 == 0 {
+			customer := random.IntN(60)
+			for range 6 {
+				fmt.Fprintf(&text, "%d,c%d,900\n", second*1000, customer)
+			}
+		}
+	}
+	w := read(t, text.String()).Workload(TraceOptions{Missing: MissingMedian, LightDocuments: 100, Service: demand.Service}, 1)
+	tuning := Tuning{
+		Workload:  w,
+		Options:   Options{Servers: 1, Policy: experiment(t, "overload", 1).Policy, Schedulers: []string{Rule}},
+		Counting:  Rule,
+		HeavyCost: 0.1,
+	}
+	now, best, err := tuning.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !better(best, now) || !tuning.affordable(best, now) {
+		t.Errorf("now %v\nbest %+v %v", now.Measures, best.Policy, best.Measures)
+	}
+	options := tuning.Options
+	options.Policy = best.Policy
+	scheduler, err := NewScheduler(best.Counting, w, options, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts, err := Run(w, 1, scheduler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := measure(w, 1, starts)[lightP99]; got != best.Measures[lightP99] {
+		t.Errorf("measured again, the light p99 is %v, not %v", got, best.Measures[lightP99])
+	}
+	tuning.HeavyCost = -0.99
+	if now, best, err = tuning.Run(t.Context()); err != nil || best.Measures[lightP99] != now.Measures[lightP99] {
+		t.Errorf("%v; nothing is affordable, and yet %+v", err, best)
+	}
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/parser"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+)
+
+// called runs the program with a standard input.
+func called(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// succeeded runs the program and returns what it prints.
+func succeeded(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	status, stdout, stderr := called(t, stdin, args...)
+	if status != 0 || stderr != "" {
+		t.Fatalf("%q: exit status %d, stderr %q", args, status, stderr)
+	}
+	return stdout
+}
+
+func TestDoubleDashes(t *testing.T) {
+	for _, test := range []struct{ args, want string }{
+		{"simulate -scenario steady-flood -json", "simulate --scenario steady-flood --json"},
+		{"simulate --scenario steady-flood --json=true", "simulate --scenario steady-flood --json=true"},
+		{"simulate -seeds=3 -h -5 - -nonsense", "simulate --seeds=3 -h -5 - -nonsense"},
+		{"tune -help -- -json", "tune --help -- -json"},
+	} {
+		got := doubleDashes(newRoot(), strings.Fields(test.args))
+		if !slices.Equal(got, strings.Fields(test.want)) {
+			t.Errorf("%s: got %s, want %s", test.args, strings.Join(got, " "), test.want)
+		}
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	for want, args := range map[string][]string{
+		"takes either -scenario or a trace": {"simulate"},
+		"there is no scenario":              {"simulate", "-scenario", "calm"},
+		"there is no scheduler":             {"simulate", "-scenario", "overload", "-schedulers", "magic"},
+		"unknown shorthand flag":            {"simulate", "-nonsense"},
+		"unknown command":                   {"nonsense"},
+		"no such file":                      {"simulate", "no-such-file.csv"},
+		"accepts at most 1 arg":             {"simulate", "a.csv", "b.csv"},
+		"accepts 1 arg(s)":                  {"tune"},
+		"-reset is":                         {"simulate", "-scenario", "overload", "-reset", "never"},
+		"is not below":                      {"simulate", "-scenario", "overload", "-thresholds", "-1,-1"},
+		"not a whole number":                {"simulate", "-scenario", "overload", "-thresholds", "-1,x"},
+		"0 seeds":                           {"simulate", "-scenario", "overload", "-seeds", "0"},
+		"0 servers":                         {"simulate", "-scenario", "overload", "-servers", "0"},
+		"service times are":                 {"simulate", "-scenario", "overload", "-service", "slow"},
+		"a consumer discipline is":          {"simulate", "-scenario", "overload", "-discipline", "lazy"},
+		"missing service times":             {"simulate", "-missing-service", "guess", "-"},
+		"-counting is":                      {"tune", "-counting", "fingers", "-"},
+		"no customer of the trace is light": {"tune", "-light", "0", "-"},
+	} {
+		status, stdout, stderr := called(t, "0,a,1\n", args...)
+		if status != 1 || stdout != "" || !strings.HasPrefix(stderr, "priorityctl: ") || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+func TestHelpNamesTheScenarios(t *testing.T) {
+	help := succeeded(t, "", "simulate", "-help")
+	for _, scenario := range simulation.Scenarios() {
+		if !strings.Contains(help, scenario.Name) {
+			t.Errorf("%s is not in the help", scenario.Name)
+		}
+	}
+}
+
+func TestSimulateJSON(t *testing.T) {
+	args := []string{"simulate", "-scenario", "starve", "-seeds", "2", "-schedulers", "rule:linear,tracker:linear", "-json"}
+	stdout := succeeded(t, "", args...)
+	if again := succeeded(t, "", args...); again != stdout {
+		t.Error("the same seeds give other figures")
+	}
+	var object struct {
+		Name       string
+		Seeds      int
+		Schedulers []struct {
+			Scheduler string
+			Measures  map[string]struct{ Mean, CI95 float64 }
+		}
+		Targets []struct {
+			Scheduler string
+			Reached   bool
+		}
+	}
+	decoder := json.NewDecoder(strings.NewReader(stdout))
+	if err := decoder.Decode(&object); err != nil || decoder.More() {
+		t.Fatalf("%v, or more than one object: %s", err, stdout)
+	}
+	if object.Name != "starve" || object.Seeds != 2 || len(object.Schedulers) != 2 || len(object.Targets) != 2 {
+		t.Errorf("got %+v", object)
+	}
+	for _, s := range object.Schedulers {
+		wait := s.Measures["flooder_wait_max_s"]
+		if s.Scheduler == "rule:linear" && !(wait.Mean > 200 && wait.Mean < 300 && wait.CI95 > 0) {
+			t.Errorf("%s: the longest wait is %+v", s.Scheduler, wait)
+		}
+	}
+}
+
+func TestTableFitsATerminal(t *testing.T) {
+	table := succeeded(t, "", "simulate", "-scenario", "starve", "-seeds", "2", "-lease", "1h")
+	for line := range strings.Lines(table) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	for _, want := range []string{"Targets\n  reached: rule:linear", "lease 1h0m0s", "mean\nof 2 seeds", "Wait of the flooder, s", "\n  least-in-flight ", "\n  tracker:halving "} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+}
+
+const trace = "0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n"
+
+func TestSimulateTrace(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace.csv")
+	if err := os.WriteFile(file, []byte(trace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fromFile := succeeded(t, "", "simulate", file, "-servers", "1", "-light", "2")
+	fromPipe := succeeded(t, trace, "simulate", "-", "-servers", "1", "-light", "2")
+	if _, tables, _ := strings.Cut(fromFile, "\n\n"); !strings.HasSuffix(fromPipe, tables) {
+		t.Errorf("from a file:\n%s\nfrom a pipe:\n%s", fromFile, fromPipe)
+	}
+	for _, want := range []string{"4 documents of 2 customers", "1 seed.", "capped at 1m0s", "Wait of light customers", "Wait of heavy customers"} {
+		if !strings.Contains(fromFile, want) {
+			t.Errorf("no %q in\n%s", want, fromFile)
+		}
+	}
+}
+
+func TestTune(t *testing.T) {
+	text := succeeded(t, trace, "tune", "-", "-servers", "1", "-light", "2")
+	start := strings.Index(text, "priority.Policy{")
+	if start < 0 || !strings.Contains(text, "before") {
+		t.Fatalf("got\n%s", text)
+	}
+	last := start + strings.Index(text[start:], "\n}")
+	if _, err := parser.ParseExpr(text[start : last+2]); err != nil {
+		t.Errorf("%v in\n%s", err, text)
+	}
+	var object struct{ Before, After struct{ Counting string } }
+	if err := json.Unmarshal([]byte(succeeded(t, trace, "tune", "-json", "-", "-light", "2")), &object); err != nil || object.Before.Counting != "rule" {
+		t.Errorf("%v: %+v", err, object)
+	}
+}
