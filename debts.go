@@ -1,7 +1,6 @@
 package priority
 
 import (
-	"errors"
 	"maps"
 	"sync"
 	"time"
@@ -29,7 +28,7 @@ type debt struct {
 
 // owe notes documents that a store did not count because of err, if that is sure.
 func (d *debts) owe(customer string, documents int, err error) {
-	if documents == 0 || !errors.Is(err, ErrNotCounted) && !errors.Is(err, ErrCorruptCount) {
+	if documents == 0 || !surely(err) {
 		return
 	}
 	policy := d.policyOf(customer)

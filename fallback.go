@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/sony/gobreaker/v2"
 )
 
-// FallbackOptions configures a [Fallback]. The zero value works.
+// FallbackOptions configures a [Fallback] or a [TrackerFallback]. The zero value
+// works.
 type FallbackOptions struct {
 	// MaxFailures is how many failures of the primary in a row, of all callers
 	// together, make the Fallback leave it alone. Default (0 or less): 10.
@@ -57,9 +55,8 @@ const (
 // context and a Reset that the primary did not do. It is safe for concurrent use.
 type Fallback struct {
 	primary, secondary Store
-	breaker            *gobreaker.CircuitBreaker[struct{}]
+	guard              *guard
 	debts              debts
-	onError            func(error)
 }
 
 var _ Store = (*Fallback)(nil)
@@ -79,44 +76,14 @@ func NewFallback(primary, secondary Store, opts *FallbackOptions) *Fallback {
 	return &Fallback{
 		primary:   primary,
 		secondary: secondary,
-		breaker:   newBreaker(opts),
+		guard:     newGuard(primary == nil, opts),
 		debts:     debts{policyOf: policyOf},
-		onError:   opts.OnError,
 	}
-}
-
-func newBreaker(opts *FallbackOptions) *gobreaker.CircuitBreaker[struct{}] {
-	maxFailures, retryAfter := opts.MaxFailures, opts.RetryAfter
-	if maxFailures < 1 {
-		maxFailures = defaultMaxFailures
-	}
-	if retryAfter <= 0 {
-		retryAfter = defaultRetryAfter
-	}
-	var last error // the breaker calls these functions one at a time
-	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Timeout:     retryAfter,
-		ReadyToTrip: func(counts gobreaker.Counts) bool { return int(counts.ConsecutiveFailures) >= maxFailures },
-		IsExcluded:  func(err error) bool { return errors.Is(err, ErrInvalid) || errors.Is(err, context.Canceled) },
-		IsSuccessful: func(err error) bool {
-			last = err
-			return err == nil || errors.Is(err, ErrCorruptCount)
-		},
-		OnStateChange: func(_ string, from, to gobreaker.State) {
-			switch {
-			case opts.OnChange == nil:
-			case from == gobreaker.StateClosed:
-				opts.OnChange(true, last)
-			case to == gobreaker.StateClosed:
-				opts.OnChange(false, nil)
-			}
-		},
-	})
 }
 
 // Degraded reports whether the primary is being left alone.
 func (f *Fallback) Degraded() bool {
-	return f.breaker.State() != gobreaker.StateClosed
+	return f.guard.degraded()
 }
 
 // Next implements [Store].
@@ -125,7 +92,7 @@ func (f *Fallback) Next(ctx context.Context, customer string) (Decision, error) 
 		return Decision{}, err
 	}
 	var decision Decision
-	cause := f.try(func() (err error) {
+	cause := f.guard.try(func() (err error) {
 		owed := f.debts.take(customer, MaxDocuments-1)
 		if owed == 0 {
 			decision, err = f.primary.Next(ctx, customer)
@@ -139,7 +106,7 @@ func (f *Fallback) Next(ctx context.Context, customer string) (Decision, error) 
 		decision = decisions[owed]
 		return nil
 	})
-	if !f.answers(ctx, cause) {
+	if !f.guard.answers(ctx, cause) {
 		return decision, cause
 	}
 	decision, err := f.secondary.Next(pastDeadline(ctx), customer)
@@ -157,7 +124,7 @@ func (f *Fallback) NextN(ctx context.Context, customer string, n int) ([]Decisio
 		return nil, err
 	}
 	var decisions []Decision
-	cause := f.try(func() error {
+	cause := f.guard.try(func() error {
 		owed := f.debts.take(customer, MaxDocuments-n)
 		all, err := f.primary.NextN(ctx, customer, owed+n)
 		if err != nil {
@@ -167,7 +134,7 @@ func (f *Fallback) NextN(ctx context.Context, customer string, n int) ([]Decisio
 		decisions = all[owed:]
 		return nil
 	})
-	if !f.answers(ctx, cause) {
+	if !f.guard.answers(ctx, cause) {
 		return decisions, cause
 	}
 	decisions, err := f.secondary.NextN(pastDeadline(ctx), customer, n)
@@ -185,7 +152,7 @@ func (f *Fallback) NextEach(ctx context.Context, customers []string) ([]Decision
 		return nil, err
 	}
 	decisions, errs := make([]Decision, len(customers)), make([]error, len(customers))
-	cause := f.try(func() error { return f.nextEach(ctx, customers, decisions, errs) })
+	cause := f.guard.try(func() error { return f.nextEach(ctx, customers, decisions, errs) })
 	if cause != nil {
 		for at := range errs {
 			errs[at] = cmp.Or(errs[at], cause)
@@ -203,7 +170,7 @@ func (f *Fallback) NextEach(ctx context.Context, customers []string) ([]Decision
 	if len(failed) == 0 {
 		return decisions, nil
 	}
-	if !f.answers(ctx, errs[failed[0]]) {
+	if !f.guard.answers(ctx, errs[failed[0]]) {
 		return decisions, &BatchError{Errs: errs}
 	}
 	answers, err := f.secondary.NextEach(pastDeadline(ctx), failedCustomers)
@@ -267,11 +234,11 @@ func (f *Fallback) Peek(ctx context.Context, customer string) (Decision, error) 
 		return Decision{}, err
 	}
 	var decision Decision
-	cause := f.try(func() (err error) {
+	cause := f.guard.try(func() (err error) {
 		decision, err = f.primary.Peek(ctx, customer)
 		return err
 	})
-	if !f.answers(ctx, cause) {
+	if !f.guard.answers(ctx, cause) {
 		return decision, cause
 	}
 	decision, err := f.secondary.Peek(pastDeadline(ctx), customer)
@@ -288,7 +255,7 @@ func (f *Fallback) Reset(ctx context.Context, customer string) error {
 	if err := checkCustomer(customer); err != nil {
 		return err
 	}
-	err := f.try(func() error { return f.primary.Reset(ctx, customer) })
+	err := f.guard.try(func() error { return f.primary.Reset(ctx, customer) })
 	f.debts.forget(customer)
 	return errors.Join(err, f.secondary.Reset(pastDeadline(ctx), customer))
 }
@@ -296,49 +263,3 @@ func (f *Fallback) Reset(ctx context.Context, customer string) error {
 // PolicyOf returns the policy by which the primary decides for a customer, with
 // every field filled in.
 func (f *Fallback) PolicyOf(customer string) Policy { return f.debts.policyOf(customer).filled() }
-
-// errLeftAlone is why the secondary answers while the primary is left alone.
-var errLeftAlone = fmt.Errorf("%w: the primary failed of late and is left alone", ErrNotCounted)
-
-// try calls the primary, unless it is left alone, and returns its error.
-func (f *Fallback) try(call func() error) error {
-	if f.primary == nil {
-		return fmt.Errorf("%w: the primary store is nil", ErrInvalidOption)
-	}
-	_, err := f.breaker.Execute(func() (struct{}, error) { return struct{}{}, call() })
-	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return errLeftAlone
-	}
-	return err
-}
-
-// answers reports whether the secondary answers for this error of the primary.
-func (f *Fallback) answers(ctx context.Context, cause error) bool {
-	if cause == nil || errors.Is(cause, ErrInvalid) || errors.Is(ctx.Err(), context.Canceled) {
-		return false
-	}
-	if f.onError != nil && cause != errLeftAlone {
-		f.onError(cause)
-	}
-	return true
-}
-
-// pastDeadline lets the secondary answer where the deadline has passed while
-// the primary was waited for.
-func pastDeadline(ctx context.Context) context.Context {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return context.WithoutCancel(ctx)
-	}
-	return ctx
-}
-
-func bothFailed(primary, secondary error) error {
-	return fmt.Errorf("%w; the secondary store: %w", primary, secondary)
-}
-
-func degraded(decisions []Decision) []Decision {
-	for i := range decisions {
-		decisions[i].Degraded = true
-	}
-	return decisions
-}

@@ -168,10 +168,10 @@ type policied interface {
 	PolicyOf(customer string) Policy
 }
 
-// policyOf returns what tells a store's policies: the default policy where the
-// store does not.
-func policyOf(store Store) func(customer string) Policy {
-	if s, ok := store.(policied); ok {
+// policyOf returns what tells the policies of a store or tracker: the default
+// policy where it does not.
+func policyOf(store any) func(customer string) Policy {
+	if s, ok := store.(interface{ PolicyOf(customer string) Policy }); ok {
 		return s.PolicyOf
 	}
 	return func(string) Policy { return Policy{} }
