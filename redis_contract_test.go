@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -736,6 +737,40 @@ func TestNextEachIsOneRoundTrip(t *testing.T) {
 		client.OnNewNode(func(node *redis.Client) { node.AddHook(w) })
 		check(t, client, w, 3)
 	})
+}
+
+// On a cluster the nodes work side by side: none has to be done before another
+// begins.
+func TestNextEachAsksNodesSideBySide(t *testing.T) {
+	t.Parallel()
+	client := redistest.StartCluster(t, 3).Client()
+	m := &meeting{all: make(chan struct{})}
+	m.missing.Store(3)
+	client.OnNewNode(func(node *redis.Client) { node.AddHook(m) })
+	if _, err := openStore(t, client, patient).NextEach(t.Context(), customers(1000)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// meeting is a hook that lets no pipeline through until some have come.
+type meeting struct {
+	wire
+	missing atomic.Int32
+	all     chan struct{} // closed when all are there
+}
+
+func (m *meeting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if m.missing.Add(-1) == 0 {
+			close(m.all)
+		}
+		select {
+		case <-m.all:
+			return next(ctx, cmds)
+		case <-time.After(10 * time.Second):
+			return errors.New("the other nodes were not asked meanwhile")
+		}
+	}
 }
 
 // A call that is wrong, or counts nothing, does not even connect.
