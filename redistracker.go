@@ -72,7 +72,8 @@ func (t *RedisTracker) Submit(ctx context.Context, customer, document string) (D
 }
 
 // SubmitN implements [Tracker]. Each hundred documents are one atomic command,
-// and all are sent in one round trip.
+// and all are sent in one round trip. Those that Redis refuses for a moment, as
+// in a failover, are sent again and so come after the others.
 func (t *RedisTracker) SubmitN(ctx context.Context, customer string, documents []string) ([]Decision, error) {
 	if err := checkSubmitted(customer, documents...); err != nil || len(documents) == 0 {
 		return nil, err
@@ -80,7 +81,7 @@ func (t *RedisTracker) SubmitN(ctx context.Context, customer string, documents [
 	decisions := make([]Decision, len(documents))
 	err := t.each(ctx, documents, mostSubmitted, scriptCall{
 		operation: "SubmitN", key: t.store.Key(customer), pending: t.PendingKey(customer),
-		script: t.scripts.of(customer).submit,
+		script: t.scripts.of(customer).submit, ordered: len(documents) > mostSubmitted,
 	}, func(at int, reply []int64) { decisions[at] = submittedOf(reply, at%mostSubmitted) })
 	return decisions, err
 }

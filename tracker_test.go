@@ -153,7 +153,11 @@ func trackMemory(t *testing.T, l leased) *tracking {
 // sees anything in whole milliseconds, as the clock starts in the middle of one.
 func trackMiniredis(t *testing.T) trackerOpener {
 	t.Helper()
-	server := miniredis.RunT(t)
+	return trackMiniredisOn(t, miniredis.RunT(t))
+}
+
+func trackMiniredisOn(t *testing.T, server *miniredis.Miniredis) trackerOpener {
+	t.Helper()
 	now := start.Add(900 * time.Microsecond)
 	server.SetTime(now)
 	server.ClockTTL(true)
