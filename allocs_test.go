@@ -39,6 +39,22 @@ func TestAllocations(t *testing.T) {
 			}
 		}
 	}
+	submit := func(opts *priority.RedisOptions) func() {
+		tracker := openTracker(t, client, opts)
+		return func() {
+			if _, err := tracker.Submit(ctx, "acme", "invoice"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	done := func(opts *priority.RedisOptions) func() {
+		tracker := openTracker(t, client, opts)
+		return func() {
+			if err := tracker.Done(ctx, "acme", "invoice"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 	for _, test := range []struct {
 		name    string
 		most    float64
@@ -50,6 +66,10 @@ func TestAllocations(t *testing.T) {
 		// Alone on an AutoPipeliner a caller pays for a whole batch.
 		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(pipeliner, unbounded)},
 		{"NextEach of 1000 customers", 3.1 * 1000, 1, nextEach()},
+		{"Submit", 1, 1, submit(nil)},
+		{"Submit without a timeout", 1, 1, submit(unbounded)},
+		{"Done", 1, 1, done(nil)},
+		{"Done without a timeout", 1, 1, done(unbounded)},
 	} {
 		got := allocations(test.callers, test.call)
 		t.Logf("%s: %.1f allocations", test.name, got)

@@ -22,10 +22,10 @@ type RedisTracker struct {
 // trackerScripts are the scripts of one policy.
 type trackerScripts struct{ submit, pending *script }
 
-// What one call of a script takes, so that none holds Redis for long.
+// What one call of a script takes, so that none holds Redis for a millisecond.
 const (
-	mostSubmitted = 100
-	mostDone      = 1000
+	mostSubmitted = 50
+	mostDone      = 250
 )
 
 var _ Tracker = (*RedisTracker)(nil)
@@ -71,7 +71,7 @@ func (t *RedisTracker) Submit(ctx context.Context, customer, document string) (D
 	return submittedOf(reply, 0), nil
 }
 
-// SubmitN implements [Tracker]. Each hundred documents are one atomic command,
+// SubmitN implements [Tracker]. Each fifty documents are one atomic command,
 // and all are sent in one round trip. Those that Redis refuses for a moment, as
 // in a failover, are sent again and so come after the others.
 func (t *RedisTracker) SubmitN(ctx context.Context, customer string, documents []string) ([]Decision, error) {
@@ -97,8 +97,8 @@ func (t *RedisTracker) Done(ctx context.Context, customer, document string) erro
 	return err
 }
 
-// DoneN implements [Tracker]. Each thousand documents are one atomic command, and
-// all are sent in one round trip.
+// DoneN implements [Tracker]. Each 250 documents are one atomic command, and all
+// are sent in one round trip.
 func (t *RedisTracker) DoneN(ctx context.Context, customer string, documents []string) error {
 	if err := checkSubmitted(customer, documents...); err != nil || len(documents) == 0 {
 		return err

@@ -951,22 +951,6 @@ func TestMemoryTrackerDefaults(t *testing.T) {
 	}
 }
 
-// A MemoryTracker, as a store, does not begin a call whose context has ended.
-func TestMemoryTrackerCanceled(t *testing.T) {
-	t.Parallel()
-	w := trackMemory(t, leased{})
-	w.submit(t, "acme", "a", pending(0, 1))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err1 := w.Submit(ctx, "acme", "b")
-	_, err2 := w.SubmitN(ctx, "acme", []string{"b"})
-	_, err3 := w.Peek(ctx, "acme")
-	for _, err := range []error{err1, err2, err3, w.Done(ctx, "acme", "a"), w.DoneN(ctx, "acme", []string{"a"}), w.Reset(ctx, "acme")} {
-		wantClass(t, err, priority.ErrNotCounted)
-	}
-	w.peek(t, "acme", pending(0, 1))
-}
-
 // A MemoryTracker does not keep the customers and documents that are gone. (Not
 // parallel: it looks at the memory of the whole process.)
 func TestMemoryTrackerForgets(t *testing.T) {
