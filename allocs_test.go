@@ -66,10 +66,10 @@ func TestAllocations(t *testing.T) {
 		// Alone on an AutoPipeliner a caller pays for a whole batch.
 		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(pipeliner, unbounded)},
 		{"NextEach of 1000 customers", 3.1 * 1000, 1, nextEach()},
-		{"Submit", 1, 1, submit(nil)},
-		{"Submit without a timeout", 1, 1, submit(unbounded)},
-		{"Done", 1, 1, done(nil)},
-		{"Done without a timeout", 1, 1, done(unbounded)},
+		{"Submit", 16, 1, submit(nil)},
+		{"Submit without a timeout", 12, 1, submit(unbounded)},
+		{"Done", 14, 1, done(nil)},
+		{"Done without a timeout", 10, 1, done(unbounded)},
 	} {
 		got := allocations(test.callers, test.call)
 		t.Logf("%s: %.1f allocations", test.name, got)

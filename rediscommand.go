@@ -87,7 +87,7 @@ func (c *command) verdict(call *scriptCall, err error) verdict {
 		return verdict{class: ErrOutcomeUnknown, err: fmt.Errorf("no answer came: %w", err)}
 	}
 	err = c.Err()
-	if err == nil && len(c.Val()) < call.script.integers {
+	if err == nil && len(c.Val()) < call.script.integers+call.script.perDocument*len(call.documents) {
 		err = errOddReply
 	}
 	v := judge(err, c.fate.Load() == written && !call.readOnly)

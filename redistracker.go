@@ -45,10 +45,9 @@ func NewRedisTracker(client RedisClient, opts *RedisOptions) (*RedisTracker, err
 		return nil, err
 	}
 	scripts, err := newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) *trackerScripts {
-		return &trackerScripts{
-			submit:  newScript(renderLease(render(submitLua, p), lease), 4),
-			pending: newScript(render(pendingLua, p), 4),
-		}
+		submit := newScript(renderLease(render(submitLua, p), lease), 1)
+		submit.perDocument = 3
+		return &trackerScripts{submit: submit, pending: newScript(render(pendingLua, p), 4)}
 	})
 	if err != nil {
 		return nil, err
@@ -83,6 +82,11 @@ func (t *RedisTracker) SubmitN(ctx context.Context, customer string, documents [
 		operation: "SubmitN", key: t.store.Key(customer), pending: t.PendingKey(customer),
 		script: t.scripts.of(customer).submit, ordered: len(documents) > mostSubmitted,
 	}, func(at int, reply []int64) { decisions[at] = submittedOf(reply, at%mostSubmitted) })
+	if err == nil { // the last of the commands knows best
+		for i := range decisions {
+			decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
+		}
+	}
 	return decisions, err
 }
 

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	miniserver "github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
@@ -298,4 +301,25 @@ func TestTrackerClusterFailover(t *testing.T) {
 	})
 	w.submit(t, "acme", "another", pending(-130, 130))
 	w.peek(t, "acme", pending(-130, 130))
+}
+
+// A server that answers with something else is reported, and not believed.
+func TestTrackerOddReply(t *testing.T) {
+	for _, reply := range []any{[]any{1, 0}, []any{}, []any{1, 0, 1, 0}} {
+		server := miniredis.RunT(t)
+		server.Server().SetPreHook(func(peer *miniserver.Peer, command string, _ ...string) bool {
+			if !strings.HasPrefix(command, "EVAL") {
+				return false
+			}
+			integers := reply.([]any)
+			peer.WriteLen(len(integers))
+			for _, n := range integers {
+				peer.WriteInt(n.(int))
+			}
+			return true
+		})
+		tracker := openTracker(t, connect(t, server.Addr()), patient)
+		_, err := tracker.SubmitN(t.Context(), "acme", []string{"a", "b"})
+		wantClass(t, err, priority.ErrOutcomeUnknown)
+	}
 }

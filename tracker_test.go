@@ -77,7 +77,7 @@ func (w *tracking) submitN(t testing.TB, customer string, documents []string, wa
 	t.Helper()
 	got, err := w.SubmitN(t.Context(), customer, documents)
 	if err != nil || !w.agreeAll(got, want) {
-		t.Fatalf("SubmitN(%q, %s) = %.500s, %v, want %.500s", brief(customer), brief(fmt.Sprintf("%q", documents)), fmt.Sprint(got), err, fmt.Sprint(want))
+		t.Fatalf("SubmitN(%q, %s): error %v, decisions %.500s, want %.500s", brief(customer), brief(fmt.Sprintf("%q", documents)), err, fmt.Sprint(got), fmt.Sprint(want))
 	}
 }
 
@@ -439,13 +439,13 @@ func testSubmitN(t *testing.T, open trackerOpener) {
 	w.submitN(t, "acme", []string{"a", "b", "b"}, pending(-2, 2), pending(-3, 3), pending(-3, 3))
 
 	// More than any script call takes, some of them pending and some named twice.
-	ids := documentIDs("invoice", 1234)
-	w.submitN(t, "globex", ids[:300], submitted(0, 1, 300)...)
-	want := slices.Repeat([]priority.Decision{pending(-299, 300)}, 300)
-	want = append(want, submitted(-300, 301, 934)...)
-	want = append(want, slices.Repeat([]priority.Decision{pending(-1233, 1234)}, 1234)...)
+	ids := documentIDs("invoice", 334)
+	w.submitN(t, "globex", ids[:120], submitted(0, 1, 120)...)
+	want := slices.Repeat([]priority.Decision{pending(-119, 120)}, 120)
+	want = append(want, submitted(-120, 121, 214)...)
+	want = append(want, slices.Repeat([]priority.Decision{pending(-333, 334)}, 334)...)
 	w.submitN(t, "globex", append(ids, ids...), want...)
-	w.peek(t, "globex", pending(-1233, 1234))
+	w.peek(t, "globex", pending(-333, 334))
 
 	// All of the documents have what is left of the interval.
 	w = open(t, leased{rule: rule{policy: priority.Policy{ResetMode: priority.SinceLastReset}}, lease: time.Hour})
@@ -505,12 +505,12 @@ func testDoneN(t *testing.T, open trackerOpener) {
 	w.peek(t, "globex", pending(-1, 2))
 
 	// More than any script call takes.
-	ids := documentIDs("invoice", 5432)
+	ids := documentIDs("invoice", 700)
 	w.submitN(t, "initech", ids, submitted(0, 1, len(ids))...)
 	w.doneN(t, "initech", ids[1:]...)
-	w.peek(t, "initech", pending(-5431, 1))
+	w.peek(t, "initech", pending(-699, 1))
 	w.doneN(t, "initech", ids...)
-	w.peek(t, "initech", pending(-5431, 0))
+	w.peek(t, "initech", pending(-699, 0))
 }
 
 func testLease(t *testing.T, open trackerOpener) {
@@ -585,19 +585,19 @@ func testLeaseRenewed(t *testing.T, open trackerOpener) {
 // them comes back.
 func testManyLeasesOver(t *testing.T, open trackerOpener) {
 	w := open(t, leased{})
-	old := documentIDs("old", 2000)
-	w.submitN(t, "acme", old, submitted(0, 1, 2000)...)
+	old := documentIDs("old", 400)
+	w.submitN(t, "acme", old, submitted(0, 1, 400)...)
 	w.wait(lease / 2)
-	w.submitN(t, "acme", []string{"a", "b"}, submitted(-2000, 2001, 2)...)
+	w.submitN(t, "acme", []string{"a", "b"}, submitted(-400, 401, 2)...)
 	w.wait(lease/2 + time.Millisecond)
-	w.peek(t, "acme", left(quiet-lease/2-time.Millisecond, pending(-2001, 2)))
-	w.submit(t, "acme", "c", pending(-2002, 3))
+	w.peek(t, "acme", left(quiet-lease/2-time.Millisecond, pending(-401, 2)))
+	w.submit(t, "acme", "c", pending(-402, 3))
 	w.done(t, "acme", "b")
-	w.submit(t, "acme", old[1999], pending(-2003, 3))
-	w.submitN(t, "acme", []string{old[1998], "a", old[1999], old[3]},
-		pending(-2004, 4), pending(-2004, 4), pending(-2004, 4), pending(-2005, 5))
+	w.submit(t, "acme", old[399], pending(-403, 3))
+	w.submitN(t, "acme", []string{old[398], "a", old[399], old[3]},
+		pending(-404, 4), pending(-404, 4), pending(-404, 4), pending(-405, 5))
 	w.doneN(t, "acme", old...)
-	w.peek(t, "acme", pending(-2005, 2))
+	w.peek(t, "acme", pending(-405, 2))
 }
 
 func testTrackerPeek(t *testing.T, open trackerOpener) {
