@@ -68,11 +68,11 @@ func TestManyEndedLeasesAreClearedInSteps(t *testing.T) {
 	// Batches that are never finished clear more than they add.
 	before := held
 	for i := range 20 {
-		batch := documentIDs(fmt.Sprint("batch ", i), 100)
-		w.submitN(t, "acme", batch, submitted(count-1, 2, 100)...)
-		cleared("SubmitN", 100, 115)
+		batch := documentIDs(fmt.Sprint("batch ", i), 50) // one call of the script
+		w.submitN(t, "acme", batch, submitted(count-1, 2, 50)...)
+		cleared("SubmitN", 50, 65)
 		endLeases(t, client, key, batch...)
-		count -= 100
+		count -= 50
 	}
 	if held >= before {
 		t.Errorf("%d leases are held after batches that were never finished, %d before", held, before)
