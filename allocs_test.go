@@ -50,6 +50,22 @@ func TestAllocations(t *testing.T) {
 			}
 		}
 	}
+	submit := func(opts *priority.RedisOptions) func() {
+		tracker := openTracker(t, client, opts)
+		return func() {
+			if _, err := tracker.Submit(ctx, "acme", "invoice"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	done := func(opts *priority.RedisOptions) func() {
+		tracker := openTracker(t, client, opts)
+		return func() {
+			if err := tracker.Done(ctx, "acme", "invoice"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 	for _, test := range []struct {
 		name    string
 		most    float64
@@ -62,6 +78,10 @@ func TestAllocations(t *testing.T) {
 		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(pipeliner, unbounded)},
 		{"NextEach of 1000 customers", 3.1 * 1000, 1, nextEach()},
 		{"Next of a Coalescer, from memory", 0, 1, fromMemory()},
+		{"Submit", 16, 1, submit(nil)},
+		{"Submit without a timeout", 12, 1, submit(unbounded)},
+		{"Done", 14, 1, done(nil)},
+		{"Done without a timeout", 10, 1, done(unbounded)},
 	} {
 		got := allocations(test.callers, test.call)
 		t.Logf("%s: %.1f allocations", test.name, got)

@@ -36,7 +36,7 @@ var (
 	ErrOutcomeUnknown = errors.New("priority: outcome unknown")
 
 	// ErrCorruptCount: the key named in the message holds something else than a
-	// count. It was left as it is; Reset removes it.
+	// count, or than pending documents. It was left as it is; Reset removes it.
 	ErrCorruptCount = errors.New("priority: corrupt count")
 )
 

@@ -92,3 +92,43 @@ func FuzzStore(f *testing.F) {
 		}
 	})
 }
+
+// FuzzTracker shows that what is done to one document has no influence on another
+// of the same customer.
+func FuzzTracker(f *testing.F) {
+	server := miniredis.RunT(f)
+	tracker := openTracker(f, connect(f, server.Addr()), patient)
+	addPairs(f)
+	f.Fuzz(func(t *testing.T, a, b string) {
+		server.FlushAll()
+		valid := true
+		for _, id := range []string{a, b} {
+			if id == "" || len(id) > priority.MaxDocumentBytes {
+				valid = false
+				for name, call := range trackerCalls(t, tracker, "acme", id) {
+					if err := call(); !errors.Is(err, priority.ErrInvalidDocument) {
+						t.Errorf("%s of %q: %v", name, id, err)
+					}
+				}
+			}
+		}
+		if !valid || a == b {
+			if keys := server.Keys(); len(keys) != 0 {
+				t.Errorf("there are the keys %q", keys)
+			}
+			return
+		}
+		w := &tracking{Tracker: tracker, slack: handSlack}
+		w.submit(t, "acme", a, pending(0, 1))
+		w.submitN(t, "acme", []string{a, b, a, b}, pending(0, 1), pending(-1, 2), pending(-1, 2), pending(-1, 2))
+		w.done(t, "acme", b)
+		w.submit(t, "acme", a, pending(-1, 1))
+		w.submit(t, "acme", b, pending(-2, 2))
+		w.doneN(t, "acme", a, a)
+		if held, _ := server.ZMembers(tracker.PendingKey("acme")); len(held) != 1 || held[0] != b {
+			t.Errorf("pending are %q, want %q alone", held, b)
+		}
+		w.done(t, "acme", b)
+		w.peek(t, "acme", pending(-2, 0))
+	})
+}

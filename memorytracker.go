@@ -52,7 +52,7 @@ func NewMemoryTracker(opts *MemoryOptions) (*MemoryTracker, error) {
 func (t *MemoryTracker) Submit(ctx context.Context, customer, document string) (Decision, error) {
 	decisions, err := t.submit(ctx, "Submit", customer, document)
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, only(err)
 	}
 	return decisions[0], nil
 }
@@ -67,7 +67,7 @@ func (t *MemoryTracker) submit(ctx context.Context, operation, customer string, 
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, notCounted(operation, customer, err)
+		return make([]Decision, len(documents)), noneCounted(operation, customer, documents, err)
 	}
 	policy := t.counts.policy(customer)
 	decisions := make([]Decision, len(documents))
@@ -91,7 +91,7 @@ func (t *MemoryTracker) submit(ctx context.Context, operation, customer string, 
 
 // Done implements [Tracker].
 func (t *MemoryTracker) Done(ctx context.Context, customer, document string) error {
-	return t.done(ctx, "Done", customer, document)
+	return only(t.done(ctx, "Done", customer, document))
 }
 
 // DoneN implements [Tracker]. It is atomic.
@@ -100,11 +100,11 @@ func (t *MemoryTracker) DoneN(ctx context.Context, customer string, documents []
 }
 
 func (t *MemoryTracker) done(ctx context.Context, operation, customer string, documents ...string) error {
-	if err := checkSubmitted(customer, documents...); err != nil {
+	if err := checkSubmitted(customer, documents...); err != nil || len(documents) == 0 {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return notCounted(operation, customer, err)
+		return noneCounted(operation, customer, documents, err)
 	}
 	t.counts.mu.Lock()
 	defer t.counts.mu.Unlock()
@@ -186,4 +186,21 @@ func (t *MemoryTracker) forget(element *list.Element) {
 	if t.pending[document.customer]--; t.pending[document.customer] == 0 {
 		delete(t.pending, document.customer)
 	}
+}
+
+// noneCounted is the error of documents that a call did not come to.
+func noneCounted(operation, customer string, documents []string, cause error) error {
+	errs := make([]error, len(documents))
+	for i := range errs {
+		errs[i] = notCounted(operation, customer, cause)
+	}
+	return &BatchError{Errs: errs}
+}
+
+// only returns the error of the only document of a call.
+func only(err error) error {
+	if batch, ok := err.(*BatchError); ok {
+		return batch.Errs[0]
+	}
+	return err
 }

@@ -50,11 +50,16 @@ type scriptCall struct {
 	count     int      // ARGV[1], a number of documents; 0: none
 	documents []string // ARGV, their ids
 	readOnly  bool     // harmless when it is run twice
+	ordered   bool     // has its place among others: no node may refuse it for want of the script
 }
 
 // failed says what became of the call, and why.
 func (c *scriptCall) failed(v verdict) error {
-	return fmt.Errorf("%w: %s %s: %w", v.class, c.operation, quote(c.key), v.err)
+	key := c.key
+	if v.pending && c.pending != "" {
+		key = c.pending
+	}
+	return fmt.Errorf("%w: %s %s: %w", v.class, c.operation, quote(key), v.err)
 }
 
 // call runs one script and returns its reply.
@@ -82,9 +87,9 @@ func (c *caller) call(ctx context.Context, call *scriptCall) ([]int64, error) {
 	}
 }
 
-// callEach runs one script for each of calls, which are of different customers,
-// in one round trip to each node unless something has to be tried again. It
-// returns a reply or an error for each.
+// callEach runs one script for each of calls in one round trip to each node,
+// unless something has to be tried again: calls of one customer may then change
+// their order. It returns a reply or an error for each.
 func (c *caller) callEach(ctx context.Context, calls []scriptCall) ([][]int64, []error) {
 	limit := c.newLimit(ctx)
 	defer c.release(limit)

@@ -87,7 +87,7 @@ func (c *command) verdict(call *scriptCall, err error) verdict {
 		return verdict{class: ErrOutcomeUnknown, err: fmt.Errorf("no answer came: %w", err)}
 	}
 	err = c.Err()
-	if err == nil && len(c.Val()) < call.script.integers {
+	if err == nil && len(c.Val()) < call.script.integers+call.script.perDocument*len(call.documents) {
 		err = errOddReply
 	}
 	v := judge(err, c.fate.Load() == written && !call.readOnly)
@@ -101,14 +101,14 @@ var errOddReply = errors.New("the reply is not that of the script")
 type pipeline []command
 
 // newPipeline makes the commands of some of the calls. Up to texts commands of
-// each script carry its text; a node that runs one of these knows the script
-// when it comes to the others.
+// each script, and all that are ordered, carry its text; a node that runs one of
+// these knows the script when it comes to the others.
 func newPipeline(ctx context.Context, calls []scriptCall, which []int, texts int) pipeline {
 	p := make(pipeline, len(which))
 	given := make(map[*script]int)
 	for at, i := range which {
 		script := calls[i].script
-		withText := given[script] < texts
+		withText := calls[i].ordered || given[script] < texts
 		if withText {
 			given[script]++
 		}

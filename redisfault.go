@@ -17,6 +17,7 @@ type verdict struct {
 	err      error // nil: it was counted, and there is a reply
 	again    bool  // not counted, and another try may do better
 	noScript bool  // not counted: the node does not know the script
+	pending  bool  // it is about the pending documents, not about the count
 }
 
 // after adds to the cause why there was no further try, and how an earlier one
@@ -87,6 +88,8 @@ func judgeReply(err error, reply string) verdict {
 		return verdict{class: ErrNotCounted, err: err, noScript: true}
 	case begins("CORRUPTCOUNT "):
 		return verdict{class: ErrCorruptCount, err: err}
+	case begins("CORRUPTPENDING "):
+		return verdict{class: ErrCorruptCount, err: err, pending: true}
 	case slices.ContainsFunc(refusedForNow, begins), slices.ContainsFunc(refusedForNowWithin, holds):
 		return verdict{class: ErrNotCounted, err: err, again: true}
 	case slices.ContainsFunc(refused, begins), slices.ContainsFunc(refusedWithin, holds):

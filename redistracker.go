@@ -22,10 +22,10 @@ type RedisTracker struct {
 // trackerScripts are the scripts of one policy.
 type trackerScripts struct{ submit, pending *script }
 
-// What one call of a script takes, so that none holds Redis for long.
+// What one call of a script takes, so that none holds Redis for a millisecond.
 const (
-	mostSubmitted = 100
-	mostDone      = 1000
+	mostSubmitted = 50
+	mostDone      = 250
 )
 
 var _ Tracker = (*RedisTracker)(nil)
@@ -45,10 +45,9 @@ func NewRedisTracker(client RedisClient, opts *RedisOptions) (*RedisTracker, err
 		return nil, err
 	}
 	scripts, err := newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) *trackerScripts {
-		return &trackerScripts{
-			submit:  newScript(renderLease(render(submitLua, p), lease), 4),
-			pending: newScript(render(pendingLua, p), 4),
-		}
+		submit := newScript(renderLease(render(submitLua, p), lease), 1)
+		submit.perDocument = 3
+		return &trackerScripts{submit: submit, pending: newScript(render(pendingLua, p), 4)}
 	})
 	if err != nil {
 		return nil, err
@@ -71,8 +70,9 @@ func (t *RedisTracker) Submit(ctx context.Context, customer, document string) (D
 	return submittedOf(reply, 0), nil
 }
 
-// SubmitN implements [Tracker]. Each hundred documents are one atomic command,
-// and all are sent in one round trip.
+// SubmitN implements [Tracker]. Each fifty documents are one atomic command,
+// and all are sent in one round trip. Those that Redis refuses for a moment, as
+// in a failover, are sent again and so come after the others.
 func (t *RedisTracker) SubmitN(ctx context.Context, customer string, documents []string) ([]Decision, error) {
 	if err := checkSubmitted(customer, documents...); err != nil || len(documents) == 0 {
 		return nil, err
@@ -80,8 +80,13 @@ func (t *RedisTracker) SubmitN(ctx context.Context, customer string, documents [
 	decisions := make([]Decision, len(documents))
 	err := t.each(ctx, documents, mostSubmitted, scriptCall{
 		operation: "SubmitN", key: t.store.Key(customer), pending: t.PendingKey(customer),
-		script: t.scripts.of(customer).submit,
+		script: t.scripts.of(customer).submit, ordered: len(documents) > mostSubmitted,
 	}, func(at int, reply []int64) { decisions[at] = submittedOf(reply, at%mostSubmitted) })
+	if err == nil { // the last of the commands knows best
+		for i := range decisions {
+			decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
+		}
+	}
 	return decisions, err
 }
 
@@ -96,8 +101,8 @@ func (t *RedisTracker) Done(ctx context.Context, customer, document string) erro
 	return err
 }
 
-// DoneN implements [Tracker]. Each thousand documents are one atomic command, and
-// all are sent in one round trip.
+// DoneN implements [Tracker]. Each 250 documents are one atomic command, and all
+// are sent in one round trip.
 func (t *RedisTracker) DoneN(ctx context.Context, customer string, documents []string) error {
 	if err := checkSubmitted(customer, documents...); err != nil || len(documents) == 0 {
 		return err

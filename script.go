@@ -31,6 +31,7 @@ var (
 type script struct {
 	text, digest any
 	integers     int // in its reply, at least
+	perDocument  int // and so many more for each document's id
 }
 
 func newScript(text string, integers int) *script {

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net"
 	"os"
@@ -123,6 +124,50 @@ func TestLeastRights(t *testing.T) {
 	if err := client.Eval(ctx, script, nil).Err(); err == nil || err == redis.Nil {
 		t.Error("the user's scripts read a stranger's key")
 	}
+}
+
+// What a tracker's user may call beside what a store's may.
+var trackerRights = []any{"+time", "+zadd", "+zcard", "+zcount", "+zscore", "+zrem", "+zremrangebyrank"}
+
+// The rights of a store and these are enough for a tracker, and each is needed.
+func TestLeastRightsOfATracker(t *testing.T) {
+	server := redistest.Start(t)
+	user, password := documentedUser(t, server, trackerRights...)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: password})
+	defer client.Close()
+	everyTrackerOperation(t, client)
+	everyTrackerOperation(t, must(client.AutoPipeline())(t))
+	if _, err := openTracker(t, client, &priority.RedisOptions{Prefix: "another"}).Submit(t.Context(), "acme", "a"); err == nil {
+		t.Error("the user submits under another prefix")
+	}
+	for _, right := range trackerRights {
+		without := "-" + right.(string)[1:]
+		t.Run(without, func(t *testing.T) {
+			documentedUser(t, server, without)
+			defer documentedUser(t, server, trackerRights...)
+			tracker := openTracker(t, client, nil)
+			defer server.Client().FlushAll(t.Context())
+			if err := server.Client().ZAdd(t.Context(), tracker.PendingKey("acme"),
+				redis.Z{Score: 1, Member: "ended"}).Err(); err != nil {
+				t.Fatal(err)
+			}
+			_, err1 := tracker.Submit(t.Context(), "acme", "a")
+			if err := errors.Join(err1, tracker.Done(t.Context(), "acme", "a")); err == nil {
+				t.Error("Submit and Done work all the same")
+			}
+		})
+	}
+}
+
+func TestLeastRightsOfATrackerOnACluster(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	var user, password string
+	for _, node := range cluster.Masters {
+		user, password = documentedUser(t, node, append([]any{"+cluster|slots"}, trackerRights...)...)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: user, Password: password})
+	defer client.Close()
+	everyTrackerOperation(t, client)
 }
 
 func TestLeastRightsOnACluster(t *testing.T) {

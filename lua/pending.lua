@@ -5,7 +5,8 @@
 --
 -- Reply    {level, count, pending, reset_in}, as of submit.lua; where there is no
 --          count it is 0 and so is reset_in, which is 0 too for a key without TTL.
--- Errors   CORRUPTCOUNT: a key holds something else. Redis's own (LOADING …).
+-- Errors   CORRUPTCOUNT, CORRUPTPENDING: the first or second key holds something
+--          else. Redis's own (LOADING …).
 --
 -- Try it   redis-cli --eval pending.lua 'priority:{acme}:count' 'priority:{acme}:pending'
 
@@ -27,20 +28,20 @@ end
 return level
 end
 
-local corrupt = 'CORRUPTCOUNT the key holds something else than a count'
-local function failed(reply)
+local function failed(reply, code)
   if string.find(reply.err, 'wrong kind of value', 1, true) then
-    return redis.error_reply(corrupt)
+    return redis.error_reply(code)
   end
   return reply
 end
 
+local corrupt = 'CORRUPTCOUNT the key holds something else than a count'
 local held = redis.pcall('GET', KEYS[1])
 if held and held.err then
-  return failed(held)
+  return failed(held, corrupt)
 end
 if held and not (held == '0' or
-    #held <= 16 and string.find(held, '^-?[1-9]%d*$') and math.abs(tonumber(held)) < 1e15) then
+  #held <= 16 and string.find(held, '^-?[1-9]%d*$') and math.abs(tonumber(held)) < 1e15) then
   return redis.error_reply(corrupt)
 end
 local count = held and tonumber(held) or 0
@@ -50,6 +51,6 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local pending = redis.pcall('ZCOUNT', KEYS[2], now, '+inf')
 if type(pending) == 'table' then
-  return failed(pending)
+  return failed(pending, 'CORRUPTPENDING the key holds something else than pending documents')
 end
 return {math.floor((level_of(count) + level_of(1 - pending) + 1) / 2), count, pending, reset_in}

@@ -9,7 +9,8 @@
 -- Reply    {level, count, pending, …, reset_in}: for each document its level, 1
 --          being first, the count and the number of pending documents after it;
 --          at last the milliseconds until the count starts afresh.
--- Errors   CORRUPTCOUNT: a key holds something else. Redis's own (READONLY, OOM …).
+-- Errors   CORRUPTCOUNT, CORRUPTPENDING: the first or second key holds something
+--          else. ERR: ARGV is not 1 to 100 ids. Redis's own (READONLY, OOM …).
 --          With any of them nothing was changed.
 --
 -- Try it   redis-cli --eval submit.lua 'priority:{acme}:count' \
@@ -46,6 +47,10 @@ end
 return level
 end
 
+if #ARGV < 1 or #ARGV > 100 then
+  return redis.error_reply('ERR the number of documents is not 1 to 100')
+end
+
 local corrupt = 'CORRUPTCOUNT the key holds something else than a count'
 local function failed(reply)
   if string.find(reply.err, 'not an integer', 1, true) or
@@ -57,12 +62,15 @@ local function failed(reply)
 end
 
 -- What is pending already. Leases that have ended do not count, whether they are
--- cleared already or not: that is done in small steps, so that no call takes long.
+-- cleared already or not.
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local ended = redis.pcall('ZCOUNT', KEYS[2], '-inf', '(' .. now)
 if type(ended) == 'table' then
-  return failed(ended)
+  if string.find(ended.err, 'wrong kind of value', 1, true) then
+    return redis.error_reply('CORRUPTPENDING the key holds something else than pending documents')
+  end
+  return ended
 end
 local pending = redis.call('ZCARD', KEYS[2]) - ended
 local n, seen, new, leases = 0, {}, {}, {}
@@ -113,8 +121,10 @@ else
   reset_in = held and math.max(redis.call('PTTL', key), 0) or 0
 end
 
+-- Leases that have ended are cleared in steps, so that no call takes long; each
+-- step is more than a call adds, so that they do not pile up.
 if ended > 0 then
-  redis.call('ZREMRANGEBYRANK', KEYS[2], 0, math.min(ended, 16) - 1)
+  redis.call('ZREMRANGEBYRANK', KEYS[2], 0, math.min(ended, #ARGV + 3) - 1)
 end
 redis.call('ZADD', KEYS[2], unpack(leases))
 redis.call('PEXPIRE', KEYS[2], lease)
