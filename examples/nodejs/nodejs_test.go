@@ -211,9 +211,18 @@ func TestNodeRunsTheVectors(t *testing.T) {
 }
 
 // TestNodeDoesNotRepeatALostAnswer cuts the connection between a command and its
-// answer.
+// answer, or keeps it and lets no answer through.
 func TestNodeDoesNotRepeatALostAnswer(t *testing.T) {
-	const documents = 2000
+	for name, fault := range map[string]redistest.Fault{"cut": redistest.Cut, "swallowed": redistest.Swallow} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loseAnswers(t, fault)
+		})
+	}
+}
+
+func loseAnswers(t *testing.T, fault redistest.Fault) {
+	const documents = 10_000
 	server := redistest.Start(t)
 	client := server.Client()
 	proxy := redistest.StartProxy(t, server.Addr)
@@ -229,7 +238,7 @@ func TestNodeDoesNotRepeatALostAnswer(t *testing.T) {
 		return 1 - count
 	}
 	redistest.Await(t, "the worker counts", func() bool { return counted() > 10 })
-	proxy.Set(redistest.Cut)
+	proxy.Set(fault)
 	redistest.Await(t, "the worker misses an answer", func() bool { return strings.Contains(stderr.String(), "no answer came") })
 	proxy.Set(redistest.None)
 	err := command.Wait()

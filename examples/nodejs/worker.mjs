@@ -32,7 +32,7 @@ async function work({ redis, prefix, customer, documents }) {
     url: `redis://${redis}`,
     socket: {
       connectTimeout: 5_000,
-      socketTimeout: 5_000,
+      socketTimeout: 2_000,
       reconnectStrategy: (retries, cause) => (retries < 20 ? 100 : cause),
     },
   });
