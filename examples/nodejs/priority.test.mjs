@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
+import { isDeepStrictEqual } from 'node:util';
 import { createClient } from 'redis';
 import { Store, keyOf, nextScript } from './priority.mjs';
 
@@ -31,8 +32,19 @@ describe('keys', () => {
   });
 });
 
-// The script of a policy, with its numbers between "begin" and "end".
-function scriptOf({ thresholds, reset_interval_ms, reset_mode }) {
+const standard = {
+  thresholds: [-2, -4, -6, -8, -10, -12, -14, -20],
+  reset_interval_ms: 1_500_000,
+  reset_mode: 'since_last_update',
+};
+
+// The script of a policy: the file as it is, or with other numbers between "begin" and
+// "end".
+function scriptOf(policy) {
+  return isDeepStrictEqual(policy, standard) ? nextScript : rendered(policy);
+}
+
+function rendered({ thresholds, reset_interval_ms, reset_mode }) {
   const policy = `local interval = '${reset_interval_ms}'\nlocal since_last_reset = ${reset_mode === 'since_last_reset'}\n`;
   const levels = thresholds.map((threshold, i) => `if count < ${threshold} then level = ${i + 2} end\n`);
   const replace = (script, name, lines) =>
