@@ -165,25 +165,32 @@ func openMiniredis(t *testing.T, r rule) *world {
 
 // onMiniredis makes RedisStores on one miniredis, for rules with intervals up to
 // the longest. They share its clock, so they are used one after another.
+func onMiniredis(t *testing.T, longest time.Duration) opener {
+	t.Helper()
+	client, wait := slowMiniredis(t, longest)
+	return func(t *testing.T, r rule) *world {
+		t.Helper()
+		return &world{Store: newStore(t, client, r), wait: wait}
+	}
+}
+
+// slowMiniredis starts a miniredis with a clock that is moved, for TTLs up to the
+// longest.
 //
 // A key with a TTL of the interval is still there exactly the interval later in
 // Redis, but not in miniredis. So its clock is slower here, by half a millisecond
 // an interval: too little for any whole millisecond to come out different, and
 // enough for the key to be there.
-func onMiniredis(t *testing.T, longest time.Duration) opener {
+func slowMiniredis(t *testing.T, longest time.Duration) (client *redis.Client, wait func(time.Duration)) {
 	t.Helper()
 	server := miniredis.RunT(t)
 	server.SetTime(start)
 	server.ClockTTL(true)
-	client := connect(t, server.Addr())
 	slower := 2 * (longest/time.Millisecond + 1)
 	var passed time.Duration
-	return func(t *testing.T, r rule) *world {
-		t.Helper()
-		return &world{Store: newStore(t, client, r), wait: func(d time.Duration) {
-			passed += d
-			server.SetTime(start.Add(passed - passed/slower))
-		}}
+	return connect(t, server.Addr()), func(d time.Duration) {
+		passed += d
+		server.SetTime(start.Add(passed - passed/slower))
 	}
 }
 

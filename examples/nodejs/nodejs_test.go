@@ -1,0 +1,299 @@
+// Package nodejs_test runs the Node.js worker beside Go stores.
+package nodejs_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// worker is the directory of a copy of the worker, with what it depends on
+// installed by npm, so that nothing is written into the checkout.
+func worker(t *testing.T) string {
+	t.Helper()
+	redistest.Find(t, "node", "nodejs npm")
+	npm := redistest.Find(t, "npm", "nodejs npm")
+	installed.Do(func() { installed.dir, installed.err = install(npm) })
+	if installed.err != nil {
+		redistest.Skip(t, installed.err.Error())
+	}
+	return filepath.Join(installed.dir, "examples", "nodejs")
+}
+
+var installed struct {
+	sync.Once
+	dir string
+	err error
+}
+
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if installed.dir != "" {
+		_ = os.RemoveAll(installed.dir)
+	}
+	os.Exit(status)
+}
+
+func install(npm string) (dir string, err error) {
+	dir, err = os.MkdirTemp("", "nodejs-worker-")
+	if err != nil {
+		return "", err
+	}
+	for _, pattern := range []string{"examples/nodejs/*.mjs", "examples/nodejs/*.json", "examples/nodejs/.npmrc", "lua/next.lua", "vectors/*.json"} {
+		files, _ := filepath.Glob(filepath.Join("../..", pattern))
+		if len(files) == 0 {
+			return dir, fmt.Errorf("there is no %s", pattern)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return dir, err
+			}
+			to := filepath.Join(dir, filepath.Dir(pattern), filepath.Base(file))
+			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+				return dir, err
+			}
+			if err := os.WriteFile(to, text, 0o644); err != nil {
+				return dir, err
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	command.Dir = filepath.Join(dir, "examples", "nodejs")
+	if output, err := command.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("npm ci: %w\n%s", err, output)
+	}
+	return dir, nil
+}
+
+// node makes a command that ends with the test at the latest.
+func node(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	dir := worker(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	command := exec.CommandContext(ctx, "node", args...)
+	command.Dir = dir
+	return command
+}
+
+// counts reads the counts that a worker printed, and checks their levels.
+func counts(t *testing.T, stdout string) []int64 {
+	t.Helper()
+	var given []int64
+	for line := range strings.Lines(stdout) {
+		var decision struct {
+			Level priority.Level
+			Count int64
+		}
+		if err := json.Unmarshal([]byte(line), &decision); err != nil {
+			t.Fatalf("a worker printed %q: %v", line, err)
+		}
+		if want := (priority.Policy{}).Level(decision.Count); decision.Level != want {
+			t.Errorf("a worker printed %q; the level of that count is %d", line, want)
+		}
+		given = append(given, decision.Count)
+	}
+	return given
+}
+
+// TestGoAndNodeCountTogether has Node.js processes and Go stores count documents
+// of one customer at once.
+func TestGoAndNodeCountTogether(t *testing.T) {
+	const processes, stores, documents = 3, 3, 500
+	const customer = "100% {acme}"
+	server := redistest.Start(t)
+
+	var all struct {
+		sync.Mutex
+		given []int64
+	}
+	give := func(counts ...int64) {
+		all.Lock()
+		defer all.Unlock()
+		all.given = append(all.given, counts...)
+	}
+
+	// The stores count for as long as there is a process that does.
+	var over atomic.Bool
+	var counting, running sync.WaitGroup
+	defer counting.Wait()
+	defer over.Store(true)
+	for range stores {
+		store, err := priority.NewRedisStore(server.Client(), &priority.RedisOptions{Timeout: 30 * time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counting.Go(func() {
+			for n := 1; !over.Load(); n = n%3 + 1 {
+				decisions, err := store.NextN(context.Background(), customer, n)
+				if err != nil {
+					t.Errorf("a store: %v", err)
+					return
+				}
+				for _, decision := range decisions {
+					give(decision.Count)
+				}
+			}
+		})
+	}
+	var outputs [processes]bytes.Buffer
+	for i := range processes {
+		command := node(t, "worker.mjs", "--redis", server.Addr, "--customer", customer, "--documents", fmt.Sprint(documents))
+		var stderr bytes.Buffer
+		command.Stdout, command.Stderr = &outputs[i], &stderr
+		running.Go(func() {
+			if err := command.Run(); err != nil {
+				t.Errorf("a worker: %v\n%s", err, stderr.String())
+			}
+		})
+	}
+	running.Wait()
+	over.Store(true)
+	counting.Wait()
+	if t.Failed() {
+		return
+	}
+
+	for i := range outputs {
+		given := counts(t, outputs[i].String())
+		if len(given) != documents {
+			t.Errorf("worker %d printed %d decisions of %d documents", i, len(given), documents)
+		}
+		if first, last := given[0], given[len(given)-1]; first-last == documents-1 {
+			t.Errorf("worker %d counted from %d to %d while nobody else did", i, first, last)
+		}
+		give(given...)
+	}
+	slices.Sort(all.given)
+	slices.Reverse(all.given)
+	for i, count := range all.given {
+		if want := -int64(i); count != want {
+			t.Fatalf("of %d counts given, number %d is %d and not %d: one was given twice or skipped", len(all.given), i+1, count, want)
+		}
+	}
+	keys, err := server.Client().Keys(t.Context(), "*").Result()
+	if err != nil || len(keys) != 1 || keys[0] != "priority:{100%25 {acme%7D}:count" {
+		t.Errorf("keys %q, %v; want the customer's one", keys, err)
+	}
+	t.Logf("%d documents counted, %d of them by Node.js", len(all.given), processes*documents)
+}
+
+// TestNodeRunsTheVectors runs the tests of the worker itself.
+func TestNodeRunsTheVectors(t *testing.T) {
+	server := redistest.Start(t)
+	command := node(t, "--test", "--test-reporter=tap")
+	command.Env = append(os.Environ(), "REDIS="+server.Addr)
+	output, err := command.CombinedOutput()
+	// Skipped are only the cases with an interval too short for real time.
+	if err != nil || !strings.Contains(string(output), "\n# skipped 2\n") {
+		t.Errorf("node --test: %v\n%s", err, output)
+	}
+	if left := server.Client().DBSize(t.Context()).Val(); left != 0 {
+		t.Errorf("%d keys are left behind", left)
+	}
+}
+
+// TestNodeDoesNotRepeatALostAnswer cuts the connection between a command and its
+// answer, or keeps it and lets no answer through.
+func TestNodeDoesNotRepeatALostAnswer(t *testing.T) {
+	for name, fault := range map[string]redistest.Fault{"cut": redistest.Cut, "swallowed": redistest.Swallow} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loseAnswers(t, fault)
+		})
+	}
+}
+
+func loseAnswers(t *testing.T, fault redistest.Fault) {
+	const documents = 10_000
+	server := redistest.Start(t)
+	client := server.Client()
+	proxy := redistest.StartProxy(t, server.Addr)
+	command := node(t, "worker.mjs", "--redis", proxy.Addr, "--documents", fmt.Sprint(documents))
+	var stdout bytes.Buffer
+	stderr := new(output)
+	command.Stdout, command.Stderr = &stdout, stderr
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	counted := func() int64 {
+		count, _ := client.Get(t.Context(), "priority:{acme}:count").Int64()
+		return 1 - count
+	}
+	redistest.Await(t, "the worker counts", func() bool { return counted() > 10 })
+	proxy.Set(fault)
+	redistest.Await(t, "the worker misses an answer", func() bool { return strings.Contains(stderr.String(), "no answer came") })
+	proxy.Set(redistest.None)
+	err := command.Wait()
+
+	unknown := strings.Count(stderr.String(), "no answer came")
+	exit := new(exec.ExitError)
+	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(stderr.String(), fmt.Sprintf("\nworker: %d documents are of unknown outcome\n", unknown)) {
+		t.Errorf("the worker ended with %v\n%s", err, stderr)
+	}
+	given := counts(t, stdout.String())
+	if len(given)+unknown != documents {
+		t.Errorf("of %d documents %d were answered and %d are of unknown outcome", documents, len(given), unknown)
+	}
+	if !slices.IsSortedFunc(given, func(a, b int64) int { return int(b - a) }) || len(slices.Compact(slices.Clone(given))) != len(given) {
+		t.Errorf("a count was given twice")
+	}
+	if n := counted(); n < int64(len(given)) || n > documents {
+		t.Errorf("%d documents are counted; %d were answered and %d are of unknown outcome", n, len(given), unknown)
+	}
+}
+
+// output is what a running process has written so far.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(text)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+func TestNodeMisuse(t *testing.T) {
+	for _, test := range []struct {
+		args   []string
+		status int
+		stderr string
+	}{
+		{[]string{"--documents", "many"}, 2, "worker: --documents many is not a number of documents\nusage: "},
+		{[]string{"--nonsense"}, 2, "usage: "},
+		{[]string{"--redis", "127.0.0.1:1"}, 1, "worker: connect ECONNREFUSED 127.0.0.1:1\n"},
+	} {
+		command := node(t, append([]string{"worker.mjs"}, test.args...)...)
+		var stderr bytes.Buffer
+		command.Stderr = &stderr
+		stdout, _ := command.Output()
+		if status := command.ProcessState.ExitCode(); status != test.status || !strings.Contains(stderr.String(), test.stderr) || len(stdout) > 0 {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", test.args, status, stdout, stderr.String())
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package prioritytest
+
+import (
+	"sync"
+	"time"
+
+	"github.com/docpriority/priority"
+)
+
+// Clock is a time that stands still until it is moved. The zero Clock stands at
+// midnight UTC on 2000-01-01. It is safe for concurrent use.
+type Clock struct {
+	mu     sync.Mutex
+	passed time.Duration // since began
+}
+
+var began = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return began.Add(c.passed)
+}
+
+// Advance moves the clock on. It panics if d is negative.
+func (c *Clock) Advance(d time.Duration) {
+	if d < 0 {
+		panic("prioritytest: Advance by " + d.String() + ", which is back")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.passed += d
+}
+
+// Set moves the clock to a time, at most 292 years from where a zero Clock stands.
+// That may be back in time, as when a machine's clock is corrected.
+func (c *Clock) Set(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.passed = now.Sub(began)
+}
+
+// NewStore returns a store in memory on a clock. Nil opts are the defaults;
+// opts.Now is not used. It panics if the options are invalid.
+func NewStore(clock *Clock, opts *priority.MemoryOptions) *priority.MemoryStore {
+	store, err := priority.NewMemoryStore(on(clock, opts))
+	if err != nil {
+		panic(err)
+	}
+	return store
+}
+
+// NewTracker returns a tracker in memory on a clock. Nil opts are the defaults;
+// opts.Now is not used. It panics if the options are invalid.
+func NewTracker(clock *Clock, opts *priority.MemoryOptions) *priority.MemoryTracker {
+	tracker, err := priority.NewMemoryTracker(on(clock, opts))
+	if err != nil {
+		panic(err)
+	}
+	return tracker
+}
+
+func on(clock *Clock, opts *priority.MemoryOptions) *priority.MemoryOptions {
+	var moved priority.MemoryOptions
+	if opts != nil {
+		moved = *opts
+	}
+	moved.Now = clock.Now
+	return &moved
+}
