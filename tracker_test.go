@@ -15,13 +15,13 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// lease is the default lease.
+// lease is that of the tests that do not choose one.
 const lease = 900 * time.Second
 
 // leased is what the options of all trackers have in common.
 type leased struct {
 	rule
-	lease time.Duration // 0 is the default
+	lease time.Duration // 0: lease
 }
 
 func (l leased) leaseOf() time.Duration {
@@ -136,7 +136,7 @@ func trackMemory(t *testing.T, l leased) *tracking {
 	t.Helper()
 	now := start
 	tracker, err := priority.NewMemoryTracker(&priority.MemoryOptions{
-		Policy: l.policy, Tiers: l.tiers, TierOf: l.tierOf, Lease: l.lease,
+		Policy: l.policy, Tiers: l.tiers, TierOf: l.tierOf, Lease: l.leaseOf(),
 		Now: func() time.Time { return now },
 	})
 	if err != nil {
@@ -291,7 +291,7 @@ func (h *handTracker) wait(d time.Duration) {
 func newTracker(t testing.TB, client priority.RedisClient, l leased) *priority.RedisTracker {
 	t.Helper()
 	return openTracker(t, client, &priority.RedisOptions{
-		Policy: l.policy, Tiers: l.tiers, TierOf: l.tierOf, Lease: l.lease,
+		Policy: l.policy, Tiers: l.tiers, TierOf: l.tierOf, Lease: l.leaseOf(),
 		Prefix: fmt.Sprint("test", prefixes.Add(1)), Timeout: time.Minute,
 	})
 }

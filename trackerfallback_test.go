@@ -64,7 +64,7 @@ func wantTracked(t *testing.T, tracker priority.Tracker, count, pending int64) {
 	}
 }
 
-func submit(t *testing.T, tracker priority.Tracker, document string, degraded bool) {
+func submitTo(t *testing.T, tracker priority.Tracker, document string, degraded bool) {
 	t.Helper()
 	got, err := tracker.Submit(t.Context(), "acme", document)
 	if err != nil || got.Degraded != degraded || got.Level == 0 {
@@ -72,7 +72,7 @@ func submit(t *testing.T, tracker priority.Tracker, document string, degraded bo
 	}
 }
 
-func done(t *testing.T, tracker priority.Tracker, documents ...string) {
+func doneIn(t *testing.T, tracker priority.Tracker, documents ...string) {
 	t.Helper()
 	if err := tracker.DoneN(t.Context(), "acme", documents); err != nil {
 		t.Errorf("DoneN(%q) = %v", documents, err)
@@ -84,18 +84,18 @@ func done(t *testing.T, tracker priority.Tracker, documents ...string) {
 func TestTrackerFallbackPaysItsDebts(t *testing.T) {
 	primary := new(toldTracker)
 	fallback := priority.NewTrackerFallback(primary, nil, nil)
-	submit(t, fallback, "before", false)
+	submitTo(t, fallback, "before", false)
 	primary.before = away
-	submit(t, fallback, "a", true)
-	submit(t, fallback, "b", true)
-	submit(t, fallback, "b", true) // delivered again
-	done(t, fallback, "a", "before")
+	submitTo(t, fallback, "a", true)
+	submitTo(t, fallback, "b", true)
+	submitTo(t, fallback, "b", true) // delivered again
+	doneIn(t, fallback, "a", "before")
 	primary.before = nil
 	wantTracked(t, primary, 0, 1)
-	done(t, fallback, "unknown") // pays nothing
-	submit(t, fallback, "c", false)
+	doneIn(t, fallback, "unknown") // pays nothing
+	submitTo(t, fallback, "c", false)
 	wantTracked(t, primary, -3, 2) // before, a, b, c; b and c are pending
-	submit(t, fallback, "d", false)
+	submitTo(t, fallback, "d", false)
 	wantTracked(t, primary, -4, 3)
 }
 
@@ -105,10 +105,10 @@ func TestTrackerFallbackDoneOfADebt(t *testing.T) {
 	primary := new(toldTracker)
 	fallback := priority.NewTrackerFallback(primary, nil, nil)
 	primary.before = away
-	submit(t, fallback, "a", true)
+	submitTo(t, fallback, "a", true)
 	primary.before = nil
-	done(t, fallback, "a")
-	submit(t, fallback, "b", false)
+	doneIn(t, fallback, "a")
+	submitTo(t, fallback, "b", false)
 	wantTracked(t, primary, -1, 1)
 }
 
@@ -118,10 +118,10 @@ func TestTrackerFallbackUnknownOutcome(t *testing.T) {
 	primary := new(toldTracker)
 	fallback := priority.NewTrackerFallback(primary, nil, nil)
 	primary.after = lost
-	submit(t, fallback, "a", true)
+	submitTo(t, fallback, "a", true)
 	primary.after = nil
-	done(t, fallback, "a")
-	submit(t, fallback, "b", false)
+	doneIn(t, fallback, "a")
+	submitTo(t, fallback, "b", false)
 	wantTracked(t, primary, -1, 1)
 }
 
@@ -131,11 +131,11 @@ func TestTrackerFallbackDebtIsKept(t *testing.T) {
 	fallback := priority.NewTrackerFallback(primary, nil, &priority.FallbackOptions{MaxFailures: 100})
 	primary.before = away
 	for i := range 5 {
-		submit(t, fallback, fmt.Sprint(i), true)
+		submitTo(t, fallback, fmt.Sprint(i), true)
 	}
-	done(t, fallback, "0", "1")
+	doneIn(t, fallback, "0", "1")
 	primary.before = nil
-	submit(t, fallback, "5", false)
+	submitTo(t, fallback, "5", false)
 	wantTracked(t, primary, -5, 4)
 }
 
@@ -143,13 +143,13 @@ func TestTrackerFallbackReset(t *testing.T) {
 	primary := new(toldTracker)
 	fallback := priority.NewTrackerFallback(primary, nil, nil)
 	primary.before = away
-	submit(t, fallback, "a", true)
+	submitTo(t, fallback, "a", true)
 	if err := fallback.Reset(t.Context(), "acme"); !errors.Is(err, priority.ErrNotCounted) {
 		t.Errorf("Reset = %v, though the primary's count stands", err)
 	}
 	wantTracked(t, fallback, 0, 0)
 	primary.before = nil
-	submit(t, fallback, "b", false)
+	submitTo(t, fallback, "b", false)
 	wantTracked(t, primary, 0, 1)
 }
 
@@ -162,7 +162,7 @@ func TestTrackerFallbackErrors(t *testing.T) {
 	})
 	primary.before = away
 	for i := range 10 {
-		submit(t, fallback, fmt.Sprint(i), true)
+		submitTo(t, fallback, fmt.Sprint(i), true)
 	}
 	if primary.calls != 3 || len(told) != 3 || !fallback.Degraded() {
 		t.Errorf("the primary was called %d times, and told %v; degraded: %t", primary.calls, told, fallback.Degraded())
