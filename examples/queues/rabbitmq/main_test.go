@@ -17,7 +17,7 @@ import (
 
 const expected = `archive uploads 60 documents, then bakery 3 and clinic 6; then a worker starts.
 
-In RabbitMQ the levels 1 to 9 are 8 7 6 5 4 3 2 1 0.
+In RabbitMQ the levels 1 to 9 are the priorities 8 7 6 5 4 3 2 1 0.
 
 served as no.  with the module        served as no.  without it
       1 to  3  archive 1 to 3               1 to 60  archive 1 to 60

@@ -88,7 +88,7 @@ func Report(out io.Writer, queue string, call func(priority.Level) string, with,
 		for level := priority.Highest; level <= lowest; level++ {
 			calls = append(calls, call(level))
 		}
-		fmt.Fprintf(out, "In %s the levels 1 to %d are %s.\n\n", queue, lowest, strings.Join(calls, " "))
+		fmt.Fprintf(out, "In %s the levels 1 to %d are the priorities %s.\n\n", queue, lowest, strings.Join(calls, " "))
 	}
 
 	left, right := runs(with), runs(without)
