@@ -58,7 +58,7 @@ func run(ctx context.Context, url string, strict bool, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	call := func(level priority.Level) string { return "the queue " + queue.Name("documents", level, lowest) }
+	call := func(level priority.Level) string { return "queue " + queue.Name("documents", level, lowest) }
 	flood.Report(out, "asynq", call, with, without)
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 
 const expected = `archive uploads 60 documents, then bakery 3 and clinic 6; then a worker starts.
 
-In asynq level 1 is the queue documents-1, and level 9 is the queue documents-9.
+In asynq level 1 is queue documents-1, and level 9 is queue documents-9.
 
 served as no.  with the module        served as no.  without it
       1 to  3  archive 1 to 3               1 to 60  archive 1 to 60

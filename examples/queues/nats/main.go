@@ -74,7 +74,7 @@ func run(ctx context.Context, url string, weighted bool, out io.Writer) error {
 		return err
 	}
 	call := func(level priority.Level) string {
-		return "the subject " + queue.NATSSubject("documents", level, lowest)
+		return "subject " + queue.NATSSubject("documents", level, lowest)
 	}
 	flood.Report(out, "NATS", call, with, without)
 	return nil

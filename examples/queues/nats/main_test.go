@@ -18,7 +18,7 @@ import (
 
 const expected = `archive uploads 60 documents, then bakery 3 and clinic 6; then a worker starts.
 
-In NATS level 1 is the subject documents.1, and level 9 is the subject documents.9.
+In NATS level 1 is subject documents.1, and level 9 is subject documents.9.
 
 served as no.  with the module        served as no.  without it
       1 to  3  archive 1 to 3               1 to 60  archive 1 to 60

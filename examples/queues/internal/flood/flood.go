@@ -113,9 +113,7 @@ func runs(served []string) []run {
 	var found []run
 	for i, document := range served {
 		var d Document
-		if _, err := fmt.Sscan(document, &d.Customer, &d.Number); err != nil {
-			d.Customer = document // nobody's: shown as it is
-		}
+		_, _ = fmt.Sscan(document, &d.Customer, &d.Number) // as String wrote it
 		if n := len(found); n > 0 && found[n-1].customer == d.Customer && found[n-1].last+1 == d.Number {
 			found[n-1].last, found[n-1].to = d.Number, i+1
 			continue
