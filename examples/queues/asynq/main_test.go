@@ -59,6 +59,11 @@ func TestOrder(t *testing.T) {
 		servertest.CheckOrder(t, lowest, lowest, served)
 	}
 
+	t.Run("an urgent document overtakes", func(t *testing.T) {
+		d := openTest(t, url, 9, true)
+		servertest.CheckOvertaking(t, d.enqueue, d.consume)
+	})
+
 	t.Run("by weight the lowest level is served too, but rarely", func(t *testing.T) {
 		d := openTest(t, url, 9, false)
 		const each = 100

@@ -71,6 +71,16 @@ func TestOrder(t *testing.T) {
 		servertest.CheckOrder(t, lowest, lowest, served)
 	}
 
+	t.Run("an urgent document overtakes", func(t *testing.T) {
+		d, err := open(t.Context(), js, "overtaking", 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		servertest.CheckOvertaking(t, d.publish, func(ctx context.Context, process func(string) error) error {
+			return d.consume(ctx, &priority.Picker{}, process)
+		})
+	})
+
 	t.Run("by weight the lowest level is served too", func(t *testing.T) {
 		picker, err := priority.NewPicker(3, 1)
 		if err != nil {

@@ -60,6 +60,11 @@ func TestOrder(t *testing.T) {
 		servertest.CheckOrder(t, lowest, 11, served)
 	}
 
+	t.Run("an urgent document overtakes", func(t *testing.T) {
+		d := openTest(t, connection, 9)
+		servertest.CheckOvertaking(t, d.publish, d.consume)
+	})
+
 	t.Run("a document that failed keeps its priority", func(t *testing.T) {
 		d := openTest(t, connection, 9)
 		for _, level := range []priority.Level{9, 5, 2} {

@@ -62,6 +62,14 @@ func TestOrder(t *testing.T) {
 		servertest.CheckOrder(t, lowest, 4, served)
 	}
 
+	t.Run("an urgent document overtakes", func(t *testing.T) {
+		d, err := open(pool, schema, "overtaking", 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		servertest.CheckOvertaking(t, d.add, d.consume)
+	})
+
 	t.Run("a document that failed keeps its priority", func(t *testing.T) {
 		d := openTest(t, pool, schema, 30)
 		for level, document := range map[priority.Level]string{11: "fails", 30: "is last"} {

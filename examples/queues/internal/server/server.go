@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	startLimit = time.Minute
+	startLimit = 2 * time.Minute
 	quitLimit  = 10 * time.Second
 	attempts   = 3 // another process may take a port between its choice and its use
 )

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/examples/queues/internal/flood"
 	"github.com/docpriority/priority/examples/queues/internal/server"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/queue"
@@ -76,5 +77,34 @@ func CheckOrder(tb testing.TB, lowest, classes priority.Level, served []string) 
 	highest := slices.Index(served, Document{1, "second"}.String())
 	if last := slices.Index(served, Document{lowest, "first"}.String()); lowest > 1 && highest > last {
 		tb.Errorf("a policy of %d levels: level 1 is served as late as no. %d, the lowest as early as no. %d", lowest, highest+1, last+1)
+	}
+}
+
+// CheckOvertaking fails the test unless an urgent document that arrives while
+// another is worked on is served before those that have waited for longer. It is
+// not where a consumer has fetched them ahead.
+func CheckOvertaking(
+	tb testing.TB,
+	publish func(ctx context.Context, level priority.Level, document string) error,
+	consume func(ctx context.Context, process func(document string) error) error,
+) {
+	tb.Helper()
+	for _, document := range []string{"first", "waiting", "last"} {
+		if err := publish(tb.Context(), 9, document); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	served, err := flood.Collect(tb.Context(), 4, func(ctx context.Context, process func(string) error) error {
+		return consume(ctx, func(document string) error {
+			if document == "first" {
+				if err := publish(ctx, 1, "urgent"); err != nil {
+					tb.Error(err)
+				}
+			}
+			return process(document)
+		})
+	})
+	if want := []string{"first", "urgent", "waiting", "last"}; err != nil || !slices.Equal(served, want) {
+		tb.Errorf("served %q, error %v; want %q", served, err, want)
 	}
 }
