@@ -198,6 +198,22 @@ func TestNineLevels(t *testing.T) {
 	}
 }
 
+func TestRabbitMQMaxPriority(t *testing.T) {
+	for lowest, want := range map[priority.Level]uint8{-1: 1, 1: 1, 2: 1, 3: 2, 9: 8, 11: 10, 12: 10, 255: 10} {
+		if got := queue.RabbitMQMaxPriority(lowest); got != want {
+			t.Errorf("%d levels: %d, want %d", lowest, got, want)
+		}
+	}
+}
+
+func TestClassOfTheLargestNumbers(t *testing.T) {
+	for _, level := range []priority.Level{1, 2, math.MaxInt - 1, math.MaxInt} {
+		if got := queue.Class(level, math.MaxInt, math.MaxInt); got != level {
+			t.Errorf("level %d, with a class for each, is %d", level, got)
+		}
+	}
+}
+
 func TestNames(t *testing.T) {
 	if got, want := queue.Names("documents", 3), []string{"documents-1", "documents-2", "documents-3"}; !slices.Equal(got, want) {
 		t.Errorf("Names: %q, want %q", got, want)
