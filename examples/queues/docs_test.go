@@ -1,4 +1,4 @@
-// Package queues_test compiles what docs/queues.md says to paste.
+// Package queues_test compiles what docs/queues.md and the README say to paste.
 package queues_test
 
 import (
@@ -11,7 +11,10 @@ import (
 	"testing"
 )
 
-const guide = "../../docs/queues.md"
+const (
+	guide  = "../../docs/queues.md"
+	readme = "../../README.md" // its Go blocks are run elsewhere; its table's lines count here
+)
 
 // The page takes these as given; everything else a snippet declares.
 const given = "ctx context.Context, store priority.Store, level, lowest priority.Level, maxPriority uint8, " +
@@ -39,10 +42,7 @@ var imports = map[string]string{
 // TestWhatIsToBePastedCompiles: every Go block of the page, and every line in its
 // table, of each queue.
 func TestWhatIsToBePastedCompiles(t *testing.T) {
-	page, err := os.ReadFile(guide)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page, readme := read(t, guide), read(t, readme)
 	var functions strings.Builder
 	paste := func(section, code string) {
 		parameters := given
@@ -53,17 +53,17 @@ func TestWhatIsToBePastedCompiles(t *testing.T) {
 			section, parameters, code)
 	}
 
-	row := regexp.MustCompile(`(?m)^\| \[(.+?)\]\(#.*?\).*? \| (.+?) \|`)
+	row := regexp.MustCompile(`(?m)^\| \[(.+?)\]\(.*?#.*?\).*? \| (.+?) \|`)
 	quoted := regexp.MustCompile("`(.+?)`")
 	inTable := make(map[string]bool)
-	for _, cells := range row.FindAllStringSubmatch(string(page), -1) {
+	for _, cells := range row.FindAllStringSubmatch(page+readme, -1) {
 		for _, line := range quoted.FindAllStringSubmatch(cells[2], -1) {
 			paste(cells[1], "_ = "+line[1])
 			inTable[cells[1]] = true
 		}
 	}
 	block := regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
-	for _, section := range strings.Split(string(page), "\n## ") {
+	for _, section := range strings.Split(page, "\n## ") {
 		heading, _, _ := strings.Cut(section, "\n")
 		blocks := block.FindAllStringSubmatch(section, -1)
 		for _, code := range blocks {
@@ -88,4 +88,13 @@ func TestWhatIsToBePastedCompiles(t *testing.T) {
 	if output, err := exec.Command("go", "build", "-gcflags=-e", file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s\n%s", err, output, program.String())
 	}
+}
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -45,7 +45,7 @@ func (d *documents) produce(ctx context.Context, store priority.Store, customer,
 
 // publish returns when RabbitMQ has the document.
 func (d *documents) publish(ctx context.Context, level priority.Level, document string) error {
-	const exchange, mandatory, immediate = "", true, false
+	const exchange, mandatory, immediate = "", false, false
 	confirm, err := d.channel.PublishWithDeferredConfirmWithContext(ctx, exchange, d.name, mandatory, immediate, amqp.Publishing{
 		Priority:     queue.RabbitMQ(level, d.lowest, d.maxPriority),
 		DeliveryMode: amqp.Persistent,

@@ -48,6 +48,7 @@ func StartPostgres(ctx context.Context) (*Server, error) {
 			runAs(serve, uid, gid)
 		}
 		create.Dir = s.dir
+		isolate(create, syscall.SIGKILL)
 		if output, err := create.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", initdb, err, bytes.TrimSpace(output))
 		}
