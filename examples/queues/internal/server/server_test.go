@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// TestStop: each server comes up, and leaves no process of its own and no file.
+func TestStop(t *testing.T) {
+	for name, start := range map[string]func(context.Context) (*Server, error){
+		"RabbitMQ": StartRabbitMQ, "Postgres": StartPostgres, "NATS": StartNATS, "Redis": StartRedis,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := start(t.Context())
+			if missing := (*MissingError)(nil); errors.As(err, &missing) {
+				redistest.Skip(t, err.Error())
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			s.Stop()
+			for _, p := range s.processes {
+				if p.command.ProcessState == nil {
+					t.Errorf("%s still runs", p.command.Path)
+				}
+			}
+			if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the directory is still there: %v", err)
+			}
+		})
+	}
+}
+
+func TestMissingProgramIsNamedWithItsPackage(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := StartRedis(t.Context())
+	if want := "redis-server is not installed: apt-get install redis-server"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestServerThatDoesNotComeUp: its complaint is in the error, and no try leaves
+// anything behind.
+func TestServerThatDoesNotComeUp(t *testing.T) {
+	program, err := find("redis-server", "redis-server")
+	if err != nil {
+		redistest.Skip(t, err.Error())
+	}
+	var tries []*Server
+	_, err = start(t.Context(), func(ctx context.Context, s *Server) error {
+		tries = append(tries, s)
+		p, err := s.run(exec.Command(program, "--no-such-option"), syscall.SIGKILL)
+		if err != nil {
+			return err
+		}
+		return p.await(ctx, func() bool { return false })
+	})
+	if err == nil || len(tries) != attempts {
+		t.Errorf("%d tries, error %v", len(tries), err)
+	}
+	for _, s := range tries {
+		if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("a directory is still there: %v", err)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package queue_test
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/queue"
+	"pgregory.net/rapid"
+)
+
+// order is how a queue numbers what it serves first: downwards or upwards.
+type order int
+
+const (
+	lowestNumberFirst  order = 1
+	highestNumberFirst order = -1
+)
+
+// adapters are the functions from a level to a number, and the numbers that each
+// may use for a policy, from the one served first.
+var adapters = map[string]struct {
+	order  order
+	number func(level, lowest priority.Level) int
+	all    func(lowest priority.Level) []int
+}{
+	"Class of 1": {lowestNumberFirst, classOf(1), numbers(1, 1)},
+	"Class of 3": {lowestNumberFirst, classOf(3), numbers(1, 3)},
+	"River":      {lowestNumberFirst, queue.River, numbers(1, 4)},
+	"Celery":     {lowestNumberFirst, celery(nil), func(priority.Level) []int { return []int{0, 3, 6, 9} }},
+	"Celery with CelerySteps": {
+		lowestNumberFirst,
+		func(level, lowest priority.Level) int { return queue.Celery(level, lowest, queue.CelerySteps(lowest)) },
+		queue.CelerySteps,
+	},
+	"RabbitMQ": {
+		highestNumberFirst,
+		func(level, lowest priority.Level) int {
+			return int(queue.RabbitMQ(level, lowest, queue.RabbitMQMaxPriority(lowest)))
+		},
+		func(lowest priority.Level) []int {
+			return numbers(int(queue.RabbitMQMaxPriority(lowest)), 0)(lowest)
+		},
+	},
+	"RabbitMQ, x-max-priority 5":   {highestNumberFirst, rabbitMQ(5), numbers(5, 0)},
+	"RabbitMQ, x-max-priority 255": {highestNumberFirst, rabbitMQ(255), numbers(255, 0)},
+	"RabbitMQ, x-max-priority 0":   {highestNumberFirst, rabbitMQ(0), numbers(0, 0)},
+	"RabbitMQQuorum": {
+		highestNumberFirst,
+		func(level, lowest priority.Level) int { return int(queue.RabbitMQQuorum(level, lowest)) },
+		func(priority.Level) []int { return []int{5, 0} },
+	},
+}
+
+func classOf(classes priority.Level) func(level, lowest priority.Level) int {
+	return func(level, lowest priority.Level) int { return int(queue.Class(level, lowest, classes)) }
+}
+
+func celery(steps []int) func(level, lowest priority.Level) int {
+	return func(level, lowest priority.Level) int { return queue.Celery(level, lowest, steps) }
+}
+
+func rabbitMQ(maxPriority uint8) func(level, lowest priority.Level) int {
+	return func(level, lowest priority.Level) int { return int(queue.RabbitMQ(level, lowest, maxPriority)) }
+}
+
+// numbers returns a function to the numbers from first to last, up or down.
+func numbers(first, last int) func(priority.Level) []int {
+	var all []int
+	for n := first; ; n += cmp.Compare(last, first) {
+		all = append(all, n)
+		if n == last {
+			return func(priority.Level) []int { return all }
+		}
+	}
+}
+
+// TestDirectionAndRange holds every adapter, for every policy of up to 255 levels,
+// to this: level 1 has what is served first, no level is served before a higher
+// one, the lowest has what is served last and shares it only where it must, and
+// where levels share, all numbers are in use.
+func TestDirectionAndRange(t *testing.T) {
+	for name, adapter := range adapters {
+		t.Run(name, func(t *testing.T) {
+			for lowest := priority.Level(1); lowest <= 255; lowest++ {
+				all := adapter.all(lowest)
+				used := []int{adapter.number(1, lowest)}
+				if used[0] != all[0] {
+					t.Fatalf("level 1 of %d is %d; %d is served first", lowest, used[0], all[0])
+				}
+				for level := priority.Level(2); level <= lowest; level++ {
+					before, number := adapter.number(level-1, lowest), adapter.number(level, lowest)
+					if (number-before)*int(adapter.order) < 0 {
+						t.Fatalf("level %d of %d is %d and served before level %d, which is %d", level, lowest, number, level-1, before)
+					}
+					if number != before {
+						used = append(used, number)
+					} else if level == lowest && len(all) > 1 {
+						t.Fatalf("the lowest level of %d shares %d with the one before it", lowest, number)
+					}
+				}
+				if lowest > 1 && used[len(used)-1] != all[len(all)-1] {
+					t.Fatalf("the lowest level of %d is %d; %d is served last", lowest, used[len(used)-1], all[len(all)-1])
+				}
+				if want := min(int(lowest), len(all)); len(used) != want {
+					t.Fatalf("the levels of %d are %v: %d numbers, not %d", lowest, used, len(used), want)
+				}
+				for _, number := range used {
+					if !slices.Contains(all, number) {
+						t.Fatalf("a level of %d is %d, which is none of %v", lowest, number, all)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestClassesAreEven: of the levels above the lowest, no class has two more than
+// another.
+func TestClassesAreEven(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		classes := rapid.Int64Range(2, 300).Draw(t, "classes")
+		lowest := rapid.Int64Range(classes, 2000).Draw(t, "lowest")
+		levels := make([]int, classes)
+		for level := range lowest {
+			levels[queue.Class(priority.Level(level+1), priority.Level(lowest), priority.Level(classes))-1]++
+		}
+		if last := levels[classes-1]; last != 1 {
+			t.Fatalf("the last class has %d levels", last)
+		}
+		if others := levels[:classes-1]; slices.Max(others)-slices.Min(others) > 1 {
+			t.Fatalf("the classes have %v levels", levels)
+		}
+	})
+}
+
+// TestOutsideIsClamped: whatever the arguments are, nothing panics, and a level
+// outside of the policy counts as the nearest one inside.
+func TestOutsideIsClamped(t *testing.T) {
+	anyLevel := rapid.Custom(func(t *rapid.T) priority.Level {
+		return priority.Level(rapid.OneOf(
+			rapid.IntRange(-3, 300), rapid.Int(), rapid.SampledFrom([]int{math.MinInt, math.MaxInt}),
+		).Draw(t, "level"))
+	})
+	named := map[string]func(level, lowest priority.Level) string{
+		"Name":        func(level, lowest priority.Level) string { return queue.Name("documents", level, lowest) },
+		"NATSSubject": func(level, lowest priority.Level) string { return queue.NATSSubject("documents", level, lowest) },
+	}
+	for name, adapter := range adapters {
+		named[name] = func(level, lowest priority.Level) string { return fmt.Sprint(adapter.number(level, lowest)) }
+	}
+	for name, call := range named {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				level, lowest := anyLevel.Draw(t, "level"), anyLevel.Draw(t, "lowest")
+				inside := max(lowest, 1)
+				if got, want := call(level, lowest), call(max(1, min(level, inside)), inside); got != want {
+					t.Fatalf("level %d of %d is %s and not %s", level, lowest, got, want)
+				}
+			})
+		})
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		lowest, classes := anyLevel.Draw(t, "lowest"), anyLevel.Draw(t, "classes")
+		level := anyLevel.Draw(t, "level")
+		if class := queue.Class(level, lowest, classes); class < 1 || class > max(classes, 1) {
+			t.Fatalf("level %d of %d in %d classes is %d", level, lowest, classes, class)
+		}
+		if most := queue.RabbitMQMaxPriority(lowest); most < 1 || most > 10 {
+			t.Fatalf("x-max-priority for %d levels is %d", lowest, most)
+		}
+	})
+}
+
+func TestNineLevels(t *testing.T) {
+	for name, test := range map[string]struct {
+		number func(level, lowest priority.Level) int
+		want   []int
+	}{
+		"River":                      {queue.River, []int{1, 1, 1, 2, 2, 2, 3, 3, 4}},
+		"Celery":                     {celery(nil), []int{0, 0, 0, 3, 3, 3, 6, 6, 9}},
+		"Celery, a step a level":     {celery(queue.CelerySteps(9)), []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
+		"RabbitMQ":                   {rabbitMQ(queue.RabbitMQMaxPriority(9)), []int{8, 7, 6, 5, 4, 3, 2, 1, 0}},
+		"RabbitMQ, x-max-priority 5": {rabbitMQ(5), []int{5, 5, 4, 4, 3, 2, 2, 1, 0}},
+		"RabbitMQQuorum":             {adapters["RabbitMQQuorum"].number, []int{5, 5, 5, 5, 5, 5, 5, 5, 0}},
+	} {
+		var got []int
+		for level := priority.Level(1); level <= 9; level++ {
+			got = append(got, test.number(level, 9))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+func TestRabbitMQMaxPriority(t *testing.T) {
+	for lowest, want := range map[priority.Level]uint8{-1: 1, 1: 1, 2: 1, 3: 2, 9: 8, 11: 10, 12: 10, 255: 10} {
+		if got := queue.RabbitMQMaxPriority(lowest); got != want {
+			t.Errorf("%d levels: %d, want %d", lowest, got, want)
+		}
+	}
+}
+
+func TestClassOfTheLargestNumbers(t *testing.T) {
+	for _, level := range []priority.Level{1, 2, math.MaxInt - 1, math.MaxInt} {
+		if got := queue.Class(level, math.MaxInt, math.MaxInt); got != level {
+			t.Errorf("level %d, with a class for each, is %d", level, got)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	if got, want := queue.Names("documents", 3), []string{"documents-1", "documents-2", "documents-3"}; !slices.Equal(got, want) {
+		t.Errorf("Names: %q, want %q", got, want)
+	}
+	if got, want := queue.NATSSubjects("documents", 3), []string{"documents.1", "documents.2", "documents.3"}; !slices.Equal(got, want) {
+		t.Errorf("NATSSubjects: %q, want %q", got, want)
+	}
+	if got := queue.Names("documents", -1); !slices.Equal(got, []string{"documents-1"}) {
+		t.Errorf("Names of no levels: %q", got)
+	}
+	if got := queue.Name("documents", 12, 9); got != "documents-9" {
+		t.Errorf("level 12 of 9 goes to %s, which nobody consumes", got)
+	}
+}
+
+func TestAsynqQueues(t *testing.T) {
+	for name, test := range map[string]struct {
+		weights []int64
+		want    map[string]int
+	}{
+		"linear":          {priority.LinearWeights(3), map[string]int{"documents-1": 3, "documents-2": 2, "documents-3": 1}},
+		"too large":       {[]int64{1 << 32, 1 << 31, 1}, map[string]int{"documents-1": 256, "documents-2": 128, "documents-3": 1}},
+		"never 0":         {[]int64{2, 0, -1}, map[string]int{"documents-1": 2, "documents-2": 1, "documents-3": 1}},
+		"beyond a Picker": {[]int64{math.MaxInt64, 1}, map[string]int{"documents-1": 256, "documents-2": 1}},
+		"none":            {nil, map[string]int{}},
+	} {
+		if got := queue.AsynqQueues("documents", test.weights); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// TestAsynqQueuesHaveADirection: for every policy of up to 255 levels, asynq gets
+// a higher number for a higher level, and LinearWeights stay apart.
+func TestAsynqQueuesHaveADirection(t *testing.T) {
+	for lowest := priority.Level(1); lowest <= 255; lowest++ {
+		linear := queue.AsynqQueues("documents", priority.LinearWeights(lowest))
+		halving := queue.AsynqQueues("documents", priority.HalvingWeights(lowest))
+		names := queue.Names("documents", lowest)
+		if len(linear) != len(names) || linear[names[lowest-1]] != 1 || halving[names[lowest-1]] != 1 {
+			t.Fatalf("%d levels: %v, %v", lowest, linear, halving)
+		}
+		for i := range names[1:] {
+			if linear[names[i]] <= linear[names[i+1]] || halving[names[i]] < halving[names[i+1]] {
+				t.Fatalf("%d levels: %s has not more than %s: %v, %v", lowest, names[i], names[i+1], linear, halving)
+			}
+		}
+	}
+}
