@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -29,6 +30,11 @@ type FallbackOptions struct {
 	// because the secondary answered. It must be safe for concurrent use.
 	// Default: nobody is told.
 	OnError func(err error)
+
+	// Logger is told what OnChange is told: a warning, with the last error as its
+	// "cause", when the primary is left alone, and an info when it answers again.
+	// Calls wait for it while it writes. Default: nothing is logged.
+	Logger *slog.Logger
 }
 
 const (
@@ -104,14 +110,28 @@ func newBreaker(opts *FallbackOptions) *gobreaker.CircuitBreaker[struct{}] {
 		},
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			switch {
-			case opts.OnChange == nil:
 			case from == gobreaker.StateClosed:
-				opts.OnChange(true, last)
+				opts.changed(true, last)
 			case to == gobreaker.StateClosed:
-				opts.OnChange(false, nil)
+				opts.changed(false, nil)
 			}
 		},
 	})
+}
+
+// changed tells those who want to know that the primary is left alone, or not any
+// more.
+func (o *FallbackOptions) changed(degraded bool, cause error) {
+	if o.OnChange != nil {
+		o.OnChange(degraded, cause)
+	}
+	switch {
+	case o.Logger == nil:
+	case degraded:
+		o.Logger.Warn("priority: the primary store is left alone, the secondary answers", "cause", cause)
+	default:
+		o.Logger.Info("priority: the primary store answers again")
+	}
 }
 
 // Degraded reports whether the primary is being left alone.
