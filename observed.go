@@ -41,7 +41,11 @@ func (s *ObservedStore) NextN(ctx context.Context, customer string, n int) ([]De
 	}
 	start := time.Now()
 	decisions, err := s.store.NextN(ctx, customer, n)
-	s.observers.tell(ctx, "NextN", []string{customer}, max(n, 0), start, decisions, err)
+	items := n
+	if n < 0 || n > MaxDocuments {
+		items = 0 // it was for no number of documents that there is
+	}
+	s.observers.tell(ctx, "NextN", []string{customer}, items, start, decisions, err)
 	return decisions, err
 }
 

@@ -190,6 +190,17 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 	}
 }
 
+func TestWrongNumbersOfDocumentsAreNoItems(t *testing.T) {
+	var seen told
+	store := priority.NewObservedStore(new(priority.MemoryStore), seen.observe)
+	for _, n := range []int{-1, priority.MaxDocuments + 1} {
+		_, _ = store.NextN(t.Context(), "acme", n)
+		if call := seen.take(t); call.Items != 0 || priority.Outcome(call.Err) != "invalid" {
+			t.Errorf("NextN of %d: told of %d items and %v", n, call.Items, call.Err)
+		}
+	}
+}
+
 func TestObserversSeeTheCallersContext(t *testing.T) {
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "span")

@@ -20,7 +20,8 @@ type Call struct {
 	// It may not be kept or changed.
 	Customers []string
 
-	// Items is how many documents the call was for: 0 of a Peek and a Reset.
+	// Items is how many documents the call was for: 0 of a Peek, a Reset and a
+	// NextN of a number that it does not take.
 	Items int
 
 	// Decisions are what the call returned, nil where it returned none. Where Err
