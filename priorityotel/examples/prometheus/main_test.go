@@ -184,6 +184,9 @@ func startPrometheus(t *testing.T, program string, jobs map[string][]string) pro
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := os.Stat(rules); err != nil { // also so that go test sees when they have changed
+		t.Fatal(err)
+	}
 	config := fmt.Sprintf("global: {scrape_interval: 250ms, scrape_timeout: 250ms, evaluation_interval: 250ms}\nrule_files: [%q]\nscrape_configs:\n", rules)
 	for job, targets := range jobs {
 		list, _ := json.Marshal(targets) // a YAML list too
