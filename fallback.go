@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 )
 
@@ -27,6 +28,11 @@ type FallbackOptions struct {
 	// because the secondary answered. It must be safe for concurrent use.
 	// Default: nobody is told.
 	OnError func(err error)
+
+	// Logger is told what OnChange is told: a warning, with the last error as its
+	// "cause", when the primary is left alone, and an info when it answers again.
+	// Calls wait for it while it writes. Default: nothing is logged.
+	Logger *slog.Logger
 }
 
 const (

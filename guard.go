@@ -39,14 +39,28 @@ func newBreaker(opts *FallbackOptions) *gobreaker.CircuitBreaker[struct{}] {
 		},
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			switch {
-			case opts.OnChange == nil:
 			case from == gobreaker.StateClosed:
-				opts.OnChange(true, last)
+				opts.changed(true, last)
 			case to == gobreaker.StateClosed:
-				opts.OnChange(false, nil)
+				opts.changed(false, nil)
 			}
 		},
 	})
+}
+
+// changed tells those who want to know that the primary is left alone, or not any
+// more.
+func (o *FallbackOptions) changed(degraded bool, cause error) {
+	if o.OnChange != nil {
+		o.OnChange(degraded, cause)
+	}
+	switch {
+	case o.Logger == nil:
+	case degraded:
+		o.Logger.Warn("priority: the primary is left alone, the secondary answers", "cause", cause)
+	default:
+		o.Logger.Info("priority: the primary answers again")
+	}
 }
 
 // degraded reports whether the primary is being left alone.

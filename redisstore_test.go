@@ -19,6 +19,7 @@ var backends = []struct {
 	start func(t *testing.T) opener
 }{
 	{"MemoryStore", func(*testing.T) opener { return openMemory }},
+	{"ObservedStore", func(*testing.T) opener { return openObserved }},
 	{"miniredis", func(*testing.T) opener { return openMiniredis }},
 	{"Client", func(t *testing.T) opener {
 		client := redistest.Start(t).Client()

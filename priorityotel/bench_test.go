@@ -1,0 +1,33 @@
+package priorityotel_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/priorityotel"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// BenchmarkObserve is what the metrics of a call cost, without spans.
+func BenchmarkObserve(b *testing.B) {
+	instrumentation, err := priorityotel.New(&priorityotel.Options{
+		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
+		TracerProvider: noop.NewTracerProvider(),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, store := range map[string]priority.Store{
+		"plain":    new(priority.MemoryStore),
+		"observed": priority.NewObservedStore(new(priority.MemoryStore), instrumentation.Observe),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = store.Next(context.Background(), "acme")
+			}
+		})
+	}
+}

@@ -1,0 +1,194 @@
+package priorityotel_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/priorityotel"
+	"github.com/prometheus/client_golang/prometheus"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+)
+
+func TestAlerts(t *testing.T) {
+	promtool(t, "check", "rules", "deploy/alerts.yml")
+	promtool(t, "test", "rules", "deploy/alerts_test.yml")
+}
+
+// Each alert has a test in which it fires and one in which it does not.
+func TestEachAlertIsTested(t *testing.T) {
+	tests := read(t, "deploy/alerts_test.yml")
+	names := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(read(t, "deploy/alerts.yml"), -1)
+	if len(names) == 0 {
+		t.Fatal("no alert in alerts.yml")
+	}
+	for _, name := range names {
+		quiet := regexp.MustCompile(`alertname: ` + name[1] + `\n +- eval_time|alertname: ` + name[1] + `\n\n`)
+		fires := regexp.MustCompile(`alertname: ` + name[1] + `\n +exp_alerts`)
+		if !quiet.MatchString(tests) || !fires.MatchString(tests) {
+			t.Errorf("%s has no test in which it fires, or none in which it does not", name[1])
+		}
+	}
+}
+
+// dashboard is what a test has to know of Grafana's format.
+type dashboard struct {
+	Title         string
+	UID           string
+	SchemaVersion int
+	Templating    struct {
+		List []struct{ Name, Type, Query any }
+	}
+	Panels []struct {
+		ID         int
+		Title      string
+		Datasource struct{ Type, UID string }
+		Targets    []struct {
+			Expr       string
+			Datasource struct{ UID string }
+		}
+	}
+}
+
+func readDashboard(t *testing.T) dashboard {
+	t.Helper()
+	var d dashboard
+	if err := json.Unmarshal([]byte(read(t, "deploy/dashboard.json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestDashboard(t *testing.T) {
+	d := readDashboard(t)
+	if d.Title == "" || d.UID == "" || d.SchemaVersion == 0 || len(d.Panels) == 0 {
+		t.Errorf("%+v is no whole dashboard", d)
+	}
+	if first := d.Templating.List[0]; first.Name != "datasource" || first.Type != "datasource" || first.Query != "prometheus" {
+		t.Errorf("the first variable is %+v, want the data source", first)
+	}
+	ids := make(map[int]bool)
+	// promtool reads the expressions as recording rules, with Grafana's variables filled in.
+	rules := "groups:\n- name: dashboard\n  rules:\n"
+	variables := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*")
+	for _, panel := range d.Panels {
+		if ids[panel.ID] || panel.Title == "" || len(panel.Targets) == 0 || panel.Datasource.UID != "${datasource}" {
+			t.Errorf("panel %+v", panel)
+		}
+		ids[panel.ID] = true
+		for i, target := range panel.Targets {
+			if target.Datasource.UID != "${datasource}" || !strings.Contains(target.Expr, `job=~"$job"`) {
+				t.Errorf("panel %q: %+v does not follow the variables", panel.Title, target)
+			}
+			rules += fmt.Sprintf("  - record: panel_%d_%d\n    expr: %q\n", panel.ID, i, variables.Replace(target.Expr))
+		}
+	}
+	file := filepath.Join(t.TempDir(), "rules.yml")
+	if err := os.WriteFile(file, []byte(rules), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "check", "rules", file)
+}
+
+// What rules, their tests and the dashboard name is what a Prometheus exporter
+// exports, no more; and the document names all that is exported.
+func TestNames(t *testing.T) {
+	metrics, labels := exported(t)
+	word := regexp.MustCompile(`\bpriority_\w+`)
+	errorType := regexp.MustCompile(`error_type=~?"(\w+)"`)
+	for _, file := range []string{"deploy/alerts.yml", "deploy/alerts_test.yml", "deploy/dashboard.json"} {
+		text := strings.ReplaceAll(read(t, file), `\"`, `"`)
+		names := word.FindAllString(text, -1)
+		if len(names) == 0 {
+			t.Errorf("%s names no metric", file)
+		}
+		for _, name := range names {
+			if !slices.Contains(metrics, name) && !slices.Contains(labels, name) {
+				t.Errorf("%s names %s, which is not exported; exported are %q with labels %q", file, name, metrics, labels)
+			}
+		}
+		for _, match := range errorType.FindAllStringSubmatch(text, -1) {
+			if kinds := []string{"invalid", "not_counted", "outcome_unknown", "corrupt_count"}; !slices.Contains(kinds, match[1]) {
+				t.Errorf("%s names the error type %q", file, match[1])
+			}
+		}
+	}
+	document := read(t, "../docs/observability.md")
+	for _, name := range append(metrics, labels...) {
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			name = strings.TrimSuffix(name, suffix)
+		}
+		if !strings.Contains(document, "`"+name+"`") {
+			t.Errorf("docs/observability.md does not name %s", name)
+		}
+	}
+}
+
+// exported returns the names of all series and labels that the instrumentation has
+// in a Prometheus exporter, those of the exporter itself aside.
+func exported(t *testing.T) (metrics, labels []string) {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry),
+		otelprometheus.WithoutScopeInfo(), otelprometheus.WithoutTargetInfo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	instrumentation, err := priorityotel.New(&priorityotel.Options{
+		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	instrumentation.Observe(t.Context(), priority.Call{
+		Operation: "NextEach", Customers: []string{"acme", "bakery"}, Items: 2, Duration: time.Second,
+		Decisions: []priority.Decision{{Level: 1}, {}}, Err: &priority.BatchError{Errs: []error{nil, errLost}},
+	})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		metrics = append(metrics, family.GetName())
+		for _, metric := range family.GetMetric() {
+			if metric.GetHistogram() != nil {
+				metrics = append(metrics, family.GetName()+"_bucket", family.GetName()+"_count", family.GetName()+"_sum")
+			}
+			for _, label := range metric.GetLabel() {
+				labels = append(labels, label.GetName())
+			}
+		}
+	}
+	slices.Sort(metrics)
+	slices.Sort(labels)
+	return slices.Compact(metrics), slices.Compact(labels)
+}
+
+// promtool runs it on the file that is its last argument.
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	program := redistest.Find(t, "promtool", "prometheus")
+	read(t, args[len(args)-1]) // else go test would not see that the file has changed, and cache the result
+	if output, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// TestMain lets the test's own binary be the program.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "process" {
+		os.Args = append(os.Args[:1], os.Args[2:]...)
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// A Prometheus scrapes three processes of a fleet that share a Redis, and knows
+// as many documents of each level as their workers counted. With the rules loaded,
+// an alert about a fourth one fires.
+func TestPrometheus(t *testing.T) {
+	t.Parallel()
+	prometheusProgram := redistest.Find(t, "prometheus", "prometheus")
+	server := redistest.Start(t)
+	var fleet []*process
+	var targets []string
+	for range 3 {
+		p := startProcess(t, "-redis", server.Addr, "-listen", "127.0.0.1:0", "-documents", "300", "-pause", "0", "-for", "5m")
+		fleet = append(fleet, p)
+		targets = append(targets, p.target)
+	}
+	var log bytes.Buffer
+	client, store, metrics, err := open(server.Addr, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	fourth := httptest.NewServer(mux)
+	t.Cleanup(fourth.Close)
+	api := startPrometheus(t, prometheusProgram, map[string][]string{
+		"fleet": targets, "fourth": {strings.TrimPrefix(fourth.URL, "http://")},
+	})
+
+	counted := make(map[string]float64)
+	documents := 0
+	for _, p := range fleet {
+		for level, n := range p.awaitTally(t) {
+			counted[strconv.Itoa(int(level))] += float64(n)
+			documents += n
+		}
+	}
+	if documents != 900 || counted["9"] == 0 {
+		t.Fatalf("the workers counted %v; want 900 documents, some at level 9", counted)
+	}
+	byLevel := `sum by (priority_level) (priority_documents_total{job="fleet",priority_level!=""})`
+	redistest.Await(t, "Prometheus has what the workers counted", func() bool {
+		return maps.Equal(api.query(t, byLevel, "priority_level"), counted)
+	})
+	for query, want := range map[string]float64{
+		`count(up{job="fleet"} == 1)`:                                             3,
+		`sum(priority_documents_total{job="fleet",priority_degraded="false"})`:    900,
+		`sum(priority_documents_total{job="fleet",error_type!=""})`:               0,
+		`sum(priority_call_duration_seconds_bucket{job="fleet",le="+Inf"}) > 300`: api.query(t, `sum(priority_call_duration_seconds_count{job="fleet"})`, "")[""],
+	} {
+		if got := api.query(t, query, ""); got[""] != want || len(got) != 1 {
+			t.Errorf("%s is %v, want %v", query, got, want)
+		}
+	}
+	series := api.get(t, "/api/v1/series?match[]="+url.QueryEscape(`{job=~"fleet|fourth"}`))
+	if strings.Contains(series, "archive") || strings.Contains(series, "customer-") || !strings.Contains(series, "priority_documents_total") {
+		t.Errorf("a series names a customer: %s", series)
+	}
+
+	// A rule can see one corrupt count only if it has seen none before.
+	redistest.Await(t, "Prometheus knows the fourth process", func() bool {
+		_, ok := api.query(t, `sum(priority_absorbed_errors_total{job="fourth"})`, "")[""]
+		return ok
+	})
+	if err := client.Set(t.Context(), prefix+":{corrupt}:count", "many", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if decision, err := store.Next(t.Context(), "corrupt"); err != nil || !decision.Degraded {
+		t.Fatalf("%+v, %v; want the fallback's decision", decision, err)
+	}
+	redistest.Await(t, "the alert fires", func() bool {
+		return api.query(t, `ALERTS{alertname="PriorityCorruptCount",alertstate="firing"}`, "job")["fourth"] == 1
+	})
+	if got := api.query(t, `sum(priority_documents_total{job="fourth",priority_degraded="true"})`, ""); got[""] != 1 {
+		t.Errorf("degraded documents: %v, want 1", got)
+	}
+	if !strings.Contains(log.String(), prefix+":{corrupt}:count") {
+		t.Errorf("the log does not name the key:\n%s", log.String())
+	}
+	redistest.Await(t, "all rules are evaluated", func() bool {
+		rules := api.get(t, "/api/v1/rules")
+		if strings.Contains(rules, `"health":"err"`) {
+			t.Fatalf("a rule fails: %s", rules)
+		}
+		return strings.Count(rules, `"health":"ok"`) == 5
+	})
+}
+
+// process is a process of the fleet.
+type process struct {
+	target string
+	lines  *bufio.Scanner
+}
+
+func startProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, append([]string{"process"}, args...)...)
+	cmd.Stderr = os.Stderr
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	redistest.StartProgram(t, cmd)
+	p := &process{lines: bufio.NewScanner(output)}
+	address, err := url.Parse(strings.TrimPrefix(p.line(t), "metrics at "))
+	if err != nil || address.Host == "" {
+		t.Fatalf("the process tells no address: %q, %v", p.lines.Text(), err)
+	}
+	p.target = address.Host
+	return p
+}
+
+func (p *process) line(t *testing.T) string {
+	t.Helper()
+	if !p.lines.Scan() {
+		t.Fatalf("the process prints no more: %v", p.lines.Err())
+	}
+	return p.lines.Text()
+}
+
+func (p *process) awaitTally(t *testing.T) tally {
+	t.Helper()
+	line := p.line(t)
+	_, levels, ok := strings.Cut(line, "level×documents:")
+	if !ok {
+		t.Fatalf("the process prints %q, not its tally", line)
+	}
+	counted := make(tally)
+	for field := range strings.FieldsSeq(levels) {
+		var level priority.Level
+		var n int
+		if _, err := fmt.Sscanf(field, "%d×%d", &level, &n); err != nil {
+			t.Fatalf("the process prints %q: %v", line, err)
+		}
+		counted[level] = n
+	}
+	return counted
+}
+
+// prometheusAPI is the address of a Prometheus.
+type prometheusAPI string
+
+// startPrometheus starts one that scrapes the targets of each job and knows the
+// alerts.
+func startPrometheus(t *testing.T, program string, jobs map[string][]string) prometheusAPI {
+	t.Helper()
+	rules, err := filepath.Abs("../../deploy/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(rules); err != nil { // also so that go test sees when they have changed
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("global: {scrape_interval: 250ms, scrape_timeout: 250ms, evaluation_interval: 250ms}\nrule_files: [%q]\nscrape_configs:\n", rules)
+	for job, targets := range jobs {
+		list, _ := json.Marshal(targets) // a YAML list too
+		config += fmt.Sprintf("- {job_name: %q, static_configs: [{targets: %s}]}\n", job, list)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+	var log bytes.Buffer
+	cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address, "--log.level=warn")
+	cmd.Stderr = &log
+	redistest.StartProgram(t, cmd)
+	t.Cleanup(func() {
+		if t.Failed() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			t.Logf("prometheus:\n%s", log.String())
+		}
+	})
+	redistest.Await(t, "prometheus is ready", func() bool {
+		response, err := http.Get("http://" + address + "/-/ready")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	return prometheusAPI("http://" + address)
+}
+
+func (api prometheusAPI) get(t *testing.T, path string) string {
+	t.Helper()
+	response, err := http.Get(string(api) + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(response.Body); err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s %v\n%s", path, response.Status, err, body.String())
+	}
+	return body.String()
+}
+
+// query returns the values of an instant query by one of their labels.
+func (api prometheusAPI) query(t *testing.T, query, label string) map[string]float64 {
+	t.Helper()
+	var answer struct {
+		Data struct {
+			Result []struct {
+				Metric map[string]string
+				Value  [2]any
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(api.get(t, "/api/v1/query?query="+url.QueryEscape(query))), &answer); err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]float64)
+	for _, result := range answer.Data.Result {
+		value, err := strconv.ParseFloat(fmt.Sprint(result.Value[1]), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values[result.Metric[label]] = value
+	}
+	return values
+}
+
+// program runs the program in this process.
+func program(ctx context.Context, args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(ctx, args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// interrupter is an output that interrupts the program when it has counted.
+type interrupter struct {
+	bytes.Buffer
+	interrupt func()
+}
+
+func (i *interrupter) Write(p []byte) (int, error) {
+	if bytes.HasPrefix(p, []byte("counted ")) {
+		i.interrupt()
+	}
+	return i.Buffer.Write(p)
+}
+
+func TestItCountsUntilItIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for redis, warnings := range map[string]int{"": 0, "127.0.0.1:1": 1} { // nobody listens there: a Fallback answers
+		ctx, interrupt := context.WithCancel(t.Context())
+		stdout, stderr := &interrupter{interrupt: interrupt}, new(bytes.Buffer)
+		status := run(ctx, []string{"-redis", redis, "-listen", "127.0.0.1:0", "-documents", "100", "-pause", "0", "-for", "1h"}, stdout, stderr)
+		if status != succeeded || !strings.Contains(stdout.String(), "counted 100 documents, level×documents: 1×") {
+			t.Errorf("on Redis %q: exit status %d, stdout\n%s", redis, status, stdout)
+		}
+		if strings.Count(stderr.String(), "left alone") != warnings || strings.Count(stderr.String(), "\n") != warnings {
+			t.Errorf("on Redis %q it logs\n%s\nwant %d warnings", redis, stderr, warnings)
+		}
+	}
+}
+
+func TestItEndsByItself(t *testing.T) {
+	t.Parallel()
+	for _, documents := range []string{"0", "1000000"} { // after its work, and in the middle of it
+		status, stdout, stderr := program(t.Context(), "-listen", "127.0.0.1:0", "-documents", documents, "-for", "300ms")
+		if status != succeeded || !strings.Contains(stdout, "counted ") || stderr != "" {
+			t.Errorf("exit status %d, stderr %q, stdout\n%s", status, stderr, stdout)
+		}
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{
+		{"-workers", "0"}, {"-workers", "101"}, {"-documents", "-1"}, {"-documents", "1000001"},
+		{"-pause", "-1s"}, {"-for", "0"}, {"-nonsense"}, {"something"},
+	} {
+		if status, stdout, stderr := program(t.Context(), args...); status != misused || stdout != "" || stderr == "" {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)
+		}
+	}
+	if status, _, stderr := program(t.Context(), "-listen", "nowhere:0:0"); status != failed || !strings.HasPrefix(stderr, "prometheus: ") {
+		t.Errorf("no address: exit status %d, stderr %q", status, stderr)
+	}
+}

@@ -1,0 +1,108 @@
+// Package priorityotel makes OpenTelemetry metrics and spans of the calls of
+// package priority's stores and trackers:
+//
+//	instrumentation, err := priorityotel.New(nil)
+//	…
+//	observed := priority.NewObservedStore(store, instrumentation.Observe)
+//
+// The metrics are
+//
+//   - priority.documents, a counter of the documents that were to be counted:
+//     those that were, by priority.level and priority.degraded, and those that were
+//     not, or perhaps not, by error.type
+//   - priority.call.duration, a histogram in seconds of the calls, by
+//     priority.operation, priority.degraded and, of calls that failed, error.type
+//   - priority.absorbed.errors, a counter of the errors that a Fallback or a
+//     Coalescer met and no caller was told, by error.type
+//
+// The values of error.type are those of [priority.Outcome], with _OTHER for
+// "error". A customer is never an attribute of a metric, and neither is a document.
+package priorityotel
+
+import (
+	"context"
+
+	"github.com/docpriority/priority"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// ScopeName is the name of the instrumentation scope of all metrics and spans.
+const ScopeName = "github.com/docpriority/priority/priorityotel"
+
+// Options configures an [Instrumentation]. The zero value works.
+type Options struct {
+	// MeterProvider makes the metrics. Default: OpenTelemetry's global one, which
+	// is to be set before New.
+	MeterProvider metric.MeterProvider
+
+	// TracerProvider makes the spans. Default: OpenTelemetry's global one; one of
+	// the package trace/noop makes none.
+	TracerProvider trace.TracerProvider
+
+	// Customers puts the customer into spans, and the errors' messages, which name
+	// the customer's key. Metrics never have either. Default: spans have neither.
+	Customers bool
+}
+
+// Instrumentation records metrics and spans. It is safe for concurrent use.
+type Instrumentation struct {
+	metrics *metrics
+	spans   *spans
+}
+
+// New returns an Instrumentation. Nil opts are the defaults. An error is the meter
+// provider's.
+func New(opts *Options) (*Instrumentation, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	meters, tracers := opts.MeterProvider, opts.TracerProvider
+	if meters == nil {
+		meters = otel.GetMeterProvider()
+	}
+	if tracers == nil {
+		tracers = otel.GetTracerProvider()
+	}
+	metrics, err := newMetrics(meters)
+	if err != nil {
+		return nil, err
+	}
+	return &Instrumentation{metrics: metrics, spans: newSpans(tracers, opts.Customers)}, nil
+}
+
+// Observe records a call. It is a [priority.Observer] for the outermost store, so
+// that each document is counted once and as its caller sees it: around a Fallback,
+// not inside it.
+func (i *Instrumentation) Observe(ctx context.Context, call priority.Call) {
+	ctx, end := i.spans.start(ctx, call)
+	i.metrics.record(ctx, call) // with the span, so that an exemplar leads to it
+	end()
+}
+
+// ObserveError records an error that no caller is told. It is the OnError of
+// [priority.FallbackOptions] and of [priority.CoalescerOptions].
+func (i *Instrumentation) ObserveError(err error) {
+	if err != nil {
+		i.metrics.recordAbsorbed(err)
+	}
+}
+
+// errorType returns the value of error.type for an error.
+func errorType(err error) string {
+	if outcome := priority.Outcome(err); outcome != "error" {
+		return outcome
+	}
+	return "_OTHER"
+}
+
+// anyDegraded reports whether a Fallback's secondary had a part in the answer.
+func anyDegraded(call priority.Call) bool {
+	for _, decision := range call.Decisions {
+		if decision.Degraded {
+			return true
+		}
+	}
+	return false
+}

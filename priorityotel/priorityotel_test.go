@@ -1,0 +1,361 @@
+package priorityotel_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/priorityotel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+)
+
+var (
+	errLost    = fmt.Errorf("%w: Next \"priority:{acme}:count\": lost", priority.ErrOutcomeUnknown)
+	errAway    = fmt.Errorf("%w: Next \"priority:{acme}:count\": away", priority.ErrNotCounted)
+	errCorrupt = fmt.Errorf("%w: Next \"priority:{acme}:count\": a list", priority.ErrCorruptCount)
+)
+
+// recorder is an instrumentation and what it has recorded.
+type recorder struct {
+	*priorityotel.Instrumentation
+	reader *sdkmetric.ManualReader
+	spans  *tracetest.SpanRecorder
+	tracer trace.Tracer
+}
+
+func newRecorder(t *testing.T, opts priorityotel.Options) *recorder {
+	t.Helper()
+	r := &recorder{reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	tracers := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(r.spans))
+	r.tracer = tracers.Tracer("test")
+	opts.MeterProvider = sdkmetric.NewMeterProvider(sdkmetric.WithReader(r.reader))
+	opts.TracerProvider = tracers
+	instrumentation, err := priorityotel.New(&opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Instrumentation = instrumentation
+	return r
+}
+
+// metrics returns what is recorded under each metric's name.
+func (r *recorder) metrics(t *testing.T) map[string]metricdata.Metrics {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := r.reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	byName := make(map[string]metricdata.Metrics)
+	for _, scope := range all.ScopeMetrics {
+		if scope.Scope.Name != priorityotel.ScopeName || scope.Scope.SchemaURL == "" {
+			t.Errorf("a scope %+v", scope.Scope)
+		}
+		for _, metric := range scope.Metrics {
+			byName[metric.Name] = metric
+		}
+	}
+	return byName
+}
+
+// counter returns the points of a counter that are not 0, by their attributes.
+func (r *recorder) counter(t *testing.T, name, unit string) map[string]int64 {
+	t.Helper()
+	metric := r.metrics(t)[name]
+	sum, ok := metric.Data.(metricdata.Sum[int64])
+	if !ok || !sum.IsMonotonic || metric.Unit != unit {
+		t.Fatalf("%s is %+v; want a counter in %s", name, metric, unit)
+	}
+	points := make(map[string]int64)
+	for _, point := range sum.DataPoints {
+		if point.Value != 0 {
+			points[encoded(point.Attributes)] = point.Value
+		}
+	}
+	return points
+}
+
+// durations returns how many durations were recorded, by their attributes.
+func (r *recorder) durations(t *testing.T) map[string]uint64 {
+	t.Helper()
+	metric := r.metrics(t)["priority.call.duration"]
+	histogram, ok := metric.Data.(metricdata.Histogram[float64])
+	if !ok || metric.Unit != "s" {
+		t.Fatalf("priority.call.duration is %+v; want a histogram in seconds", metric)
+	}
+	points := make(map[string]uint64)
+	for _, point := range histogram.DataPoints {
+		points[encoded(point.Attributes)] = point.Count
+	}
+	return points
+}
+
+func encoded(attributes attribute.Set) string {
+	return attributes.Encoded(attribute.DefaultEncoder())
+}
+
+func expect[V comparable](t *testing.T, what string, got, want map[string]V) {
+	t.Helper()
+	if !maps.Equal(got, want) {
+		t.Errorf("%s:\n%v, want\n%v", what, got, want)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := newRecorder(t, priorityotel.Options{})
+	ctx := t.Context()
+	store := priority.NewObservedStore(new(priority.MemoryStore), r.Observe)
+	tracker := priority.NewObservedTracker(new(priority.MemoryTracker), r.Observe)
+	for range 4 {
+		_, _ = store.Next(ctx, "acme")
+	}
+	_, _ = store.NextN(ctx, "bakery", 30)
+	_, _ = store.NextN(ctx, "bakery", -1)
+	_, _ = store.NextN(ctx, "bakery", 2_000_000_000)
+	_, _ = store.NextEach(ctx, []string{"clinic", "dealer", "clinic"})
+	_, _ = store.Next(ctx, "")
+	_, _ = store.Peek(ctx, "acme")
+	_ = store.Reset(ctx, "acme")
+	_, _ = tracker.Submit(ctx, "embassy", "1")
+	_, _ = tracker.SubmitN(ctx, "embassy", []string{"2", "3"})
+	_, _ = tracker.Peek(ctx, "embassy")
+	_ = tracker.Done(ctx, "embassy", "1")
+	_ = tracker.DoneN(ctx, "embassy", []string{"2", "3"})
+	_ = tracker.Reset(ctx, "embassy")
+
+	level := func(level int) string { return fmt.Sprintf("priority.degraded=false,priority.level=%d", level) }
+	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
+		level(1): 3 + 3 + 3 + 3, level(2): 1 + 2, level(3): 2, level(4): 2, level(5): 2,
+		level(6): 2, level(7): 2, level(8): 6, level(9): 9, "error.type=invalid": 1,
+	})
+	call := func(operation string) string {
+		return "priority.degraded=false,priority.operation=" + operation
+	}
+	expect(t, "durations", r.durations(t), map[string]uint64{
+		call("Next"): 4, call("NextN"): 1, call("NextEach"): 1, call("Peek"): 2, call("Reset"): 2,
+		call("Submit"): 1, call("SubmitN"): 1, call("Done"): 1, call("DoneN"): 1,
+		"error.type=invalid," + call("Next"):  1,
+		"error.type=invalid," + call("NextN"): 2,
+	})
+}
+
+func TestMetricsOfFailures(t *testing.T) {
+	decision := priority.Decision{Level: 3}
+	degraded := priority.Decision{Level: 5, Degraded: true}
+	for _, test := range []struct {
+		name      string
+		call      priority.Call
+		documents map[string]int64
+		duration  string
+	}{
+		{
+			"lost", priority.Call{Operation: "NextN", Items: 7, Err: errLost},
+			map[string]int64{"error.type=outcome_unknown": 7},
+			"error.type=outcome_unknown,priority.degraded=false,priority.operation=NextN",
+		},
+		{
+			"boom", priority.Call{Operation: "Next", Items: 1, Err: errors.New("boom")},
+			map[string]int64{"error.type=_OTHER": 1},
+			"error.type=_OTHER,priority.degraded=false,priority.operation=Next",
+		},
+		{
+			"in part", priority.Call{
+				Operation: "NextEach", Items: 4, Decisions: []priority.Decision{decision, {}, {}, decision},
+				Err: &priority.BatchError{Errs: []error{nil, errLost, errCorrupt, nil}},
+			},
+			map[string]int64{
+				"error.type=outcome_unknown": 1, "error.type=corrupt_count": 1,
+				"priority.degraded=false,priority.level=3": 2,
+			},
+			"error.type=partial,priority.degraded=false,priority.operation=NextEach",
+		},
+		{
+			"all of a batch", priority.Call{
+				Operation: "SubmitN", Items: 2, Decisions: make([]priority.Decision, 2),
+				Err: &priority.BatchError{Errs: []error{errAway, errAway}},
+			},
+			map[string]int64{"error.type=not_counted": 2},
+			"error.type=not_counted,priority.degraded=false,priority.operation=SubmitN",
+		},
+		{
+			"degraded", priority.Call{Operation: "NextEach", Items: 2, Decisions: []priority.Decision{decision, degraded}},
+			map[string]int64{"priority.degraded=false,priority.level=3": 1, "priority.degraded=true,priority.level=5": 1},
+			"priority.degraded=true,priority.operation=NextEach",
+		},
+		{
+			"documents that are done are not counted", priority.Call{Operation: "DoneN", Items: 2, Err: errLost},
+			map[string]int64{},
+			"error.type=outcome_unknown,priority.degraded=false,priority.operation=DoneN",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newRecorder(t, priorityotel.Options{})
+			r.Observe(t.Context(), test.call)
+			expect(t, "documents", r.counter(t, "priority.documents", "{document}"), test.documents)
+			expect(t, "durations", r.durations(t), map[string]uint64{test.duration: 1})
+		})
+	}
+}
+
+func TestDuration(t *testing.T) {
+	r := newRecorder(t, priorityotel.Options{})
+	r.Observe(t.Context(), priority.Call{Operation: "Peek", Duration: 125 * time.Millisecond})
+	point := r.metrics(t)["priority.call.duration"].Data.(metricdata.Histogram[float64]).DataPoints[0]
+	at := slices.Index(point.Bounds, 0.125)
+	if point.Sum != 0.125 || at < 0 || point.BucketCounts[at] != 1 || !slices.Contains(point.Bounds, 0.25) {
+		t.Errorf("%+v; want one duration up to the bound 0.125 s, and a bound of 0.25 s", point)
+	}
+}
+
+// The alerts need a series of each error from the start: a rate cannot see the
+// first of one that begins with it.
+func TestErrorsBeginAtZero(t *testing.T) {
+	r := newRecorder(t, priorityotel.Options{})
+	for _, name := range []string{"priority.documents", "priority.absorbed.errors"} {
+		var kinds []string
+		for _, point := range r.metrics(t)[name].Data.(metricdata.Sum[int64]).DataPoints {
+			kind, _ := point.Attributes.Value("error.type")
+			kinds = append(kinds, kind.AsString())
+			if point.Value != 0 || point.Attributes.Len() != 1 {
+				t.Errorf("%s begins with %+v", name, point)
+			}
+		}
+		slices.Sort(kinds)
+		if want := []string{"_OTHER", "corrupt_count", "invalid", "not_counted", "outcome_unknown"}; !slices.Equal(kinds, want) {
+			t.Errorf("%s begins with the errors %q, want %q", name, kinds, want)
+		}
+	}
+}
+
+// failing is a store of which all calls that count fail.
+type failing struct {
+	*priority.MemoryStore
+	err error
+}
+
+func (f failing) Next(context.Context, string) (priority.Decision, error) {
+	return priority.Decision{}, f.err
+}
+
+// A Fallback keeps errors from its callers, and degrades decisions instead.
+func TestFallback(t *testing.T) {
+	r := newRecorder(t, priorityotel.Options{})
+	primary := failing{new(priority.MemoryStore), errLost}
+	store := priority.NewObservedStore(
+		priority.NewFallback(primary, nil, &priority.FallbackOptions{OnError: r.ObserveError}), r.Observe)
+	for range 2 {
+		_, _ = store.Next(t.Context(), "acme")
+	}
+	r.ObserveError(nil)
+	expect(t, "documents", r.counter(t, "priority.documents", "{document}"),
+		map[string]int64{"priority.degraded=true,priority.level=1": 2})
+	expect(t, "absorbed errors", r.counter(t, "priority.absorbed.errors", "{error}"),
+		map[string]int64{"error.type=outcome_unknown": 2})
+	expect(t, "durations", r.durations(t), map[string]uint64{"priority.degraded=true,priority.operation=Next": 2})
+}
+
+func TestSpans(t *testing.T) {
+	begin := time.Now().Add(-time.Minute)
+	customer := []string{"acme"}
+	decision := priority.Decision{Level: 3, Count: -5}
+	for _, test := range []struct {
+		call       priority.Call
+		attributes string
+		status     sdktrace.Status
+	}{
+		{
+			priority.Call{Operation: "Next", Customers: customer, Items: 1, Decisions: []priority.Decision{decision}},
+			"priority.count=-5,priority.degraded=false,priority.items=1,priority.level=3,priority.operation=Next", sdktrace.Status{},
+		},
+		{
+			priority.Call{
+				Operation: "Submit", Customers: customer, Items: 1,
+				Decisions: []priority.Decision{{Level: 1, Pending: 2, Degraded: true}},
+			},
+			"priority.count=0,priority.degraded=true,priority.items=1,priority.level=1,priority.operation=Submit,priority.pending=2",
+			sdktrace.Status{},
+		},
+		{
+			priority.Call{Operation: "NextEach", Customers: []string{"a", "b"}, Items: 2, Decisions: []priority.Decision{decision, decision}},
+			"priority.degraded=false,priority.items=2,priority.operation=NextEach", sdktrace.Status{},
+		},
+		{
+			priority.Call{Operation: "Reset", Customers: customer, Err: errAway},
+			"error.type=not_counted,priority.operation=Reset", sdktrace.Status{Code: codes.Error, Description: "not_counted"},
+		},
+	} {
+		r := newRecorder(t, priorityotel.Options{})
+		ctx, parent := r.tracer.Start(t.Context(), "an upload")
+		test.call.Start, test.call.Duration = begin, time.Second
+		r.Observe(ctx, test.call)
+		span := r.spans.Ended()[0]
+		if span.Name() != "priority."+test.call.Operation || span.SpanKind() != trace.SpanKindInternal ||
+			span.Parent().SpanID() != parent.SpanContext().SpanID() || span.InstrumentationScope().Name != priorityotel.ScopeName {
+			t.Errorf("%s: span %q of kind %v", test.call.Operation, span.Name(), span.SpanKind())
+		}
+		if !span.StartTime().Equal(begin) || !span.EndTime().Equal(begin.Add(time.Second)) {
+			t.Errorf("%s: from %v to %v, want the call's second", test.call.Operation, span.StartTime(), span.EndTime())
+		}
+		if got := encoded(attribute.NewSet(span.Attributes()...)); got != test.attributes {
+			t.Errorf("%s: %s, want\n%s", test.call.Operation, got, test.attributes)
+		}
+		if span.Status() != test.status || len(span.Events()) != 0 {
+			t.Errorf("%s: %+v, %+v", test.call.Operation, span.Status(), span.Events())
+		}
+	}
+}
+
+// An exemplar of a duration leads to the span of its call.
+func TestExemplars(t *testing.T) {
+	r := newRecorder(t, priorityotel.Options{})
+	r.Observe(t.Context(), priority.Call{Operation: "Next", Items: 1, Decisions: []priority.Decision{{Level: 1}}})
+	exemplars := r.metrics(t)["priority.call.duration"].Data.(metricdata.Histogram[float64]).DataPoints[0].Exemplars
+	id := r.spans.Ended()[0].SpanContext().SpanID()
+	if len(exemplars) != 1 || string(exemplars[0].SpanID) != string(id[:]) {
+		t.Errorf("exemplars %+v, want one of span %v", exemplars, id)
+	}
+}
+
+// The customer and the customer's key are in spans only where they were asked for,
+// and never in metrics.
+func TestCustomersStayOut(t *testing.T) {
+	for _, asked := range []bool{false, true} {
+		r := newRecorder(t, priorityotel.Options{Customers: asked})
+		store := priority.NewObservedStore(failing{new(priority.MemoryStore), errLost}, r.Observe)
+		_, _ = store.Next(t.Context(), "acme")
+		_, _ = store.Peek(t.Context(), "acme")
+		_, _ = store.NextEach(t.Context(), []string{"acme", "acme"})
+		r.ObserveError(errLost)
+		var spans strings.Builder
+		for _, span := range r.spans.Ended() {
+			fmt.Fprintln(&spans, span.Name(), encoded(attribute.NewSet(span.Attributes()...)), span.Status(), span.Events())
+		}
+		mentions := strings.Count(spans.String(), "acme")
+		if want := map[bool]int{false: 0, true: 3}[asked]; mentions != want {
+			t.Errorf("asked %v: spans name the customer %d times, want %d:\n%s", asked, mentions, want, spans.String())
+		}
+		if metrics := fmt.Sprintf("%+v", r.metrics(t)); strings.Contains(metrics, "acme") {
+			t.Errorf("metrics name the customer: %s", metrics)
+		}
+	}
+}
+
+func TestGlobalProviders(t *testing.T) {
+	instrumentation, err := priorityotel.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	instrumentation.Observe(t.Context(), priority.Call{Operation: "Next", Items: 1, Err: errLost})
+	instrumentation.ObserveError(errLost)
+}

@@ -1,0 +1,79 @@
+package priorityotel
+
+import (
+	"context"
+
+	"github.com/docpriority/priority"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// The attributes that spans have and metrics have not.
+const (
+	itemsKey    = attribute.Key("priority.items")
+	countKey    = attribute.Key("priority.count")
+	pendingKey  = attribute.Key("priority.pending")
+	customerKey = attribute.Key("priority.customer")
+)
+
+// spans makes a span of each call.
+//
+// Its kind is internal, and it has no attributes of db: by the conventions those
+// are of a span of kind client for one request to a database. A call may be
+// answered from memory, or make several requests, and each of these has a client
+// span of its own where the Redis client is instrumented.
+type spans struct {
+	tracer    trace.Tracer
+	customers bool
+}
+
+func newSpans(provider trace.TracerProvider, customers bool) *spans {
+	return &spans{tracer: provider.Tracer(ScopeName, trace.WithSchemaURL(semconv.SchemaURL)), customers: customers}
+}
+
+// start begins the span of a call at the call's start, and returns what ends it at
+// the call's end.
+func (s *spans) start(ctx context.Context, call priority.Call) (context.Context, func()) {
+	ctx, span := s.tracer.Start(ctx, "priority."+call.Operation,
+		trace.WithTimestamp(call.Start), trace.WithAttributes(operationKey.String(call.Operation)))
+	if !span.IsRecording() {
+		return ctx, func() {}
+	}
+	span.SetAttributes(s.attributes(call)...)
+	if call.Err != nil {
+		span.SetAttributes(semconv.ErrorTypeKey.String(errorType(call.Err)))
+		span.SetStatus(codes.Error, s.message(call.Err))
+	}
+	return ctx, func() { span.End(trace.WithTimestamp(call.Start.Add(call.Duration))) }
+}
+
+func (s *spans) attributes(call priority.Call) []attribute.KeyValue {
+	var attributes []attribute.KeyValue
+	if call.Items > 0 {
+		attributes = append(attributes, itemsKey.Int(call.Items))
+	}
+	if call.Decisions != nil {
+		attributes = append(attributes, degradedKey.Bool(anyDegraded(call)))
+	}
+	if len(call.Decisions) == 1 && call.Err == nil {
+		decision := call.Decisions[0]
+		attributes = append(attributes, levelKey.Int(int(decision.Level)), countKey.Int64(decision.Count))
+		if decision.Pending > 0 {
+			attributes = append(attributes, pendingKey.Int64(decision.Pending))
+		}
+	}
+	if s.customers && len(call.Customers) == 1 {
+		attributes = append(attributes, customerKey.String(call.Customers[0]))
+	}
+	return attributes
+}
+
+// message is the description of a failed span: the error names the customer's key.
+func (s *spans) message(err error) string {
+	if s.customers {
+		return err.Error()
+	}
+	return priority.Outcome(err)
+}
