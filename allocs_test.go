@@ -39,17 +39,29 @@ func TestAllocations(t *testing.T) {
 			}
 		}
 	}
+	fromMemory := func() func() {
+		coalescer := must(priority.NewCoalescer(openStore(t, client, patient), nil))(t)
+		if _, err := coalescer.NextN(ctx, "acme", 30); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			if _, err := coalescer.Next(ctx, "acme"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 	for _, test := range []struct {
 		name    string
 		most    float64
 		callers int
 		call    func()
 	}{
-		{"Next", 12, 1, next(client, nil)},
-		{"Next without a timeout", 8, 1, next(client, unbounded)},
+		{"Next", 11, 1, next(client, nil)},
+		{"Next without a timeout", 7, 1, next(client, unbounded)},
 		// Alone on an AutoPipeliner a caller pays for a whole batch.
-		{"Next of 256 callers on an AutoPipeliner, without a timeout", 5, 256, next(pipeliner, unbounded)},
-		{"NextEach of 1000 customers", 6 * 1000, 1, nextEach()},
+		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(pipeliner, unbounded)},
+		{"NextEach of 1000 customers", 3.1 * 1000, 1, nextEach()},
+		{"Next of a Coalescer, from memory", 0, 1, fromMemory()},
 	} {
 		got := allocations(test.callers, test.call)
 		t.Logf("%s: %.1f allocations", test.name, got)

@@ -15,7 +15,7 @@ const (
 
 // debts are documents that were answered for but are not in the fleet's counts.
 type debts struct {
-	policies tiered[Policy]
+	policyOf func(customer string) Policy
 
 	mu         sync.Mutex
 	byCustomer map[string]debt
@@ -32,7 +32,7 @@ func (d *debts) owe(customer string, documents int, err error) {
 	if documents == 0 || !errors.Is(err, ErrNotCounted) && !errors.Is(err, ErrCorruptCount) {
 		return
 	}
-	policy := d.policies.of(customer)
+	policy := d.policyOf(customer)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()

@@ -67,6 +67,19 @@ func (e *BatchError) Unwrap() []error {
 	return failed
 }
 
+// eachError returns the errors of the n entries of a NextEach that returned err.
+func eachError(err error, n int) []error {
+	var batch *BatchError
+	if errors.As(err, &batch) && len(batch.Errs) == n {
+		return batch.Errs
+	}
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
 // quote makes bytes from outside fit for one line of a log: escaped, and cut
 // when they are long.
 func quote(s string) string {

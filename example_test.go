@@ -166,6 +166,54 @@ func ExampleMemoryStore() {
 	// after 25m0.001s: level 1, count 0
 }
 
+// A customer at the lowest level costs one round trip a second, however much it
+// sends.
+func ExampleCoalescer() {
+	server, err := miniredis.Run() // stands in for your Redis
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer client.Close()
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: time.Second})
+	if err != nil {
+		log.Fatal(err)
+	}
+	coalescer, err := priority.NewCoalescer(store, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	ctx := context.Background()
+	if _, err := coalescer.NextN(ctx, "acme", 21); err != nil {
+		log.Fatal(err)
+	}
+	for range 4 {
+		decision, err := coalescer.Next(ctx, "acme")
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("level %d, count %d, from memory: %v\n", decision.Level, decision.Count, decision.Estimated)
+	}
+
+	// When the process ends, what was answered from memory is counted.
+	if err := coalescer.Close(ctx); err != nil {
+		log.Print(err)
+	}
+	decision, err := store.Peek(ctx, "acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("count in Redis:", decision.Count)
+	// Output:
+	// level 9, count -21, from memory: false
+	// level 9, count -22, from memory: true
+	// level 9, count -23, from memory: true
+	// level 9, count -24, from memory: true
+	// count in Redis: -24
+}
+
 // Paying customers can send more before they wait.
 func ExampleRedisOptions() {
 	server, err := miniredis.Run() // stands in for your Redis

@@ -65,22 +65,22 @@ type Fallback struct {
 var _ Store = (*Fallback)(nil)
 
 // NewFallback returns a Fallback. A nil secondary is a [MemoryStore], with the
-// primary's policies where the primary is a store of this package and with the
-// default policy otherwise: it is fair within one process. Nil opts are the
-// defaults.
+// primary's policies where the primary has a PolicyOf, as the stores of this
+// package have, and with the default policy otherwise: it is fair within one
+// process. Nil opts are the defaults.
 func NewFallback(primary, secondary Store, opts *FallbackOptions) *Fallback {
 	if opts == nil {
 		opts = &FallbackOptions{}
 	}
-	policies := policiesOf(primary)
+	policyOf := policyOf(primary)
 	if secondary == nil {
-		secondary = &MemoryStore{policies: policies}
+		secondary = &MemoryStore{policyOf: policyOf}
 	}
 	return &Fallback{
 		primary:   primary,
 		secondary: secondary,
 		breaker:   newBreaker(opts),
-		debts:     debts{policies: policies},
+		debts:     debts{policyOf: policyOf},
 		onError:   opts.OnError,
 	}
 }
@@ -236,20 +236,11 @@ func (f *Fallback) nextEach(ctx context.Context, customers []string, decisions [
 	}
 
 	answers, err := f.primary.NextEach(ctx, entries)
-	var batch *BatchError
-	if err != nil && (!errors.As(err, &batch) || len(batch.Errs) != len(entries)) {
-		batch = &BatchError{Errs: make([]error, len(entries))}
-		for i := range batch.Errs {
-			batch.Errs[i] = err
-		}
-	}
+	failures := eachError(err, len(entries))
 	worked := false
 	at := 0
 	for i, customer := range entries {
-		var entryErr error
-		if batch != nil {
-			entryErr = batch.Errs[i]
-		}
+		entryErr := failures[i]
 		worked = worked || entryErr == nil
 		switch {
 		case i != entryOf[at]:
@@ -302,6 +293,10 @@ func (f *Fallback) Reset(ctx context.Context, customer string) error {
 	return errors.Join(err, f.secondary.Reset(pastDeadline(ctx), customer))
 }
 
+// PolicyOf returns the policy by which the primary decides for a customer, with
+// every field filled in.
+func (f *Fallback) PolicyOf(customer string) Policy { return f.debts.policyOf(customer).filled() }
+
 // errLeftAlone is why the secondary answers while the primary is left alone.
 var errLeftAlone = fmt.Errorf("%w: the primary failed of late and is left alone", ErrNotCounted)
 
@@ -346,13 +341,4 @@ func degraded(decisions []Decision) []Decision {
 		decisions[i].Degraded = true
 	}
 	return decisions
-}
-
-// policiesOf returns the policies by which a store of this package, or one that
-// embeds it, decides, and otherwise the default policy.
-func policiesOf(store Store) tiered[Policy] {
-	if s, ok := store.(interface{ tieredPolicies() tiered[Policy] }); ok {
-		return s.tieredPolicies()
-	}
-	return tiered[Policy]{}
 }

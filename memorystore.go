@@ -40,14 +40,14 @@ type MemoryOptions struct {
 // It holds each customer for at most two of its longest reset intervals after
 // their last document.
 type MemoryStore struct {
-	policies tiered[Policy]
+	policyOf func(customer string) Policy // nil: the default policy
 	clock    func() time.Time
 
 	mu sync.Mutex
 	// Counts move to recent when they change. Once in the longest interval
 	// recent becomes older and older is dropped: by then all in it have expired.
 	recent, older map[string]memoryCount
-	longest       time.Duration // of the policies met so far
+	longest       time.Duration // of the customers so far
 	turned        time.Time
 }
 
@@ -68,7 +68,7 @@ func NewMemoryStore(opts *MemoryOptions) (*MemoryStore, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &MemoryStore{policies: policies, clock: opts.Now}, nil
+	return &MemoryStore{policyOf: policies.of, clock: opts.Now}, nil
 }
 
 // Next implements [Store].
@@ -76,7 +76,7 @@ func (s *MemoryStore) Next(ctx context.Context, customer string) (Decision, erro
 	if err := admit(ctx, "Next", customer); err != nil {
 		return Decision{}, err
 	}
-	policy := s.policies.of(customer)
+	policy := s.policy(customer)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next(policy, customer, s.now()), nil
@@ -90,7 +90,7 @@ func (s *MemoryStore) NextN(ctx context.Context, customer string, n int) ([]Deci
 	if err := admit(ctx, "NextN", customer); err != nil {
 		return nil, err
 	}
-	policy := s.policies.of(customer)
+	policy := s.policy(customer)
 	decisions := make([]Decision, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *MemoryStore) NextEach(ctx context.Context, customers []string) ([]Decis
 	}
 	policies := make([]Policy, len(customers))
 	for i, customer := range customers {
-		policies[i] = s.policies.of(customer)
+		policies[i] = s.policy(customer)
 	}
 	decisions := make([]Decision, len(customers))
 	s.mu.Lock()
@@ -132,7 +132,7 @@ func (s *MemoryStore) Peek(ctx context.Context, customer string) (Decision, erro
 	if err := admit(ctx, "Peek", customer); err != nil {
 		return Decision{}, err
 	}
-	policy := s.policies.of(customer)
+	policy := s.policy(customer)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.peek(policy, customer, s.now()), nil
@@ -149,11 +149,21 @@ func (s *MemoryStore) Reset(ctx context.Context, customer string) error {
 	return nil
 }
 
-func (s *MemoryStore) tieredPolicies() tiered[Policy] { return s.policies }
+// PolicyOf returns the policy that decides for a customer, with every field
+// filled in.
+func (s *MemoryStore) PolicyOf(customer string) Policy { return s.policy(customer).filled() }
+
+func (s *MemoryStore) policy(customer string) Policy {
+	if s.policyOf == nil {
+		return Policy{}
+	}
+	return s.policyOf(customer)
+}
 
 // next counts one document. The caller holds mu.
 func (s *MemoryStore) next(policy Policy, customer string, now time.Time) Decision {
-	s.turn(policy, now)
+	s.longest = max(s.longest, policy.resetInterval())
+	s.turn(now)
 	held, ok := s.find(customer)
 	switch {
 	case !ok || now.After(held.resetAt):
@@ -190,8 +200,7 @@ func (s *MemoryStore) forget(customer string) {
 	delete(s.older, customer)
 }
 
-func (s *MemoryStore) turn(policy Policy, now time.Time) {
-	s.longest = max(s.longest, policy.resetInterval())
+func (s *MemoryStore) turn(now time.Time) {
 	switch {
 	case s.recent == nil:
 	case now.Sub(s.turned) > s.longest:

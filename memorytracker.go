@@ -40,7 +40,7 @@ func NewMemoryTracker(opts *MemoryOptions) (*MemoryTracker, error) {
 		return nil, err
 	}
 	t := new(MemoryTracker)
-	t.counts.policies, t.counts.clock = policies, opts.Now
+	t.counts.policyOf, t.counts.clock = policies.of, opts.Now
 	t.lease, err = leaseOf(opts.Lease)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (t *MemoryTracker) submit(ctx context.Context, operation, customer string, 
 	if err := ctx.Err(); err != nil {
 		return nil, notCounted(operation, customer, err)
 	}
-	policy := t.counts.policies.of(customer)
+	policy := t.counts.policy(customer)
 	decisions := make([]Decision, len(documents))
 	t.counts.mu.Lock()
 	defer t.counts.mu.Unlock()
@@ -82,6 +82,9 @@ func (t *MemoryTracker) submit(ctx context.Context, operation, customer string, 
 			byRule = t.counts.next(policy, customer, now)
 		}
 		decisions[i] = tracked(byRule, policy, t.pending[customer])
+	}
+	for i := range decisions {
+		decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
 	}
 	return decisions, nil
 }
@@ -119,7 +122,7 @@ func (t *MemoryTracker) Peek(ctx context.Context, customer string) (Decision, er
 	if err := admit(ctx, "Peek", customer); err != nil {
 		return Decision{}, err
 	}
-	policy := t.counts.policies.of(customer)
+	policy := t.counts.policy(customer)
 	t.counts.mu.Lock()
 	defer t.counts.mu.Unlock()
 	now := t.now()
@@ -159,6 +162,10 @@ func (t *MemoryTracker) now() time.Time {
 	}
 	return now
 }
+
+// PolicyOf returns the policy that decides for a customer, with every field
+// filled in.
+func (t *MemoryTracker) PolicyOf(customer string) Policy { return t.counts.PolicyOf(customer) }
 
 // renew begins a document's lease and reports whether it had one already.
 func (t *MemoryTracker) renew(document submitted, now time.Time) bool {

@@ -65,11 +65,7 @@ type Policy struct {
 
 // DefaultPolicy returns the policy of nine levels with every field filled in.
 func DefaultPolicy() Policy {
-	return Policy{
-		Thresholds:    slices.Clone(defaultThresholds),
-		ResetInterval: defaultResetInterval,
-		ResetMode:     SinceLastUpdate,
-	}
+	return Policy{}.filled()
 }
 
 // Level returns the level of a count.
@@ -107,6 +103,13 @@ func (p Policy) Validate() error {
 		return fmt.Errorf("%w: unknown %v", ErrInvalidPolicy, p.ResetMode)
 	}
 	return nil
+}
+
+// filled returns the policy with every field filled in, and thresholds of its own.
+func (p Policy) filled() Policy {
+	p.Thresholds = slices.Clone(p.thresholds())
+	p.ResetInterval = p.resetInterval()
+	return p
 }
 
 func (p Policy) thresholds() []int64 {
@@ -157,4 +160,19 @@ func (t *tiered[T]) of(customer string) T {
 		}
 	}
 	return t.standard
+}
+
+// policied is a store that tells the policy by which it decides for a customer.
+type policied interface {
+	Store
+	PolicyOf(customer string) Policy
+}
+
+// policyOf returns what tells a store's policies: the default policy where the
+// store does not.
+func policyOf(store Store) func(customer string) Policy {
+	if s, ok := store.(policied); ok {
+		return s.PolicyOf
+	}
+	return func(string) Policy { return Policy{} }
 }

@@ -45,9 +45,11 @@ type caller struct {
 type scriptCall struct {
 	operation string // for messages
 	script    *script
-	key       string // KEYS[1]
-	documents int    // ARGV[1]; 0: none
-	readOnly  bool   // harmless when it is run twice
+	key       string   // KEYS[1]
+	pending   string   // KEYS[2]; empty: none
+	count     int      // ARGV[1], a number of documents; 0: none
+	documents []string // ARGV, their ids
+	readOnly  bool     // harmless when it is run twice
 }
 
 // failed says what became of the call, and why.

@@ -13,7 +13,7 @@ import (
 // command is an EVALSHA or EVAL that go-redis does not send twice, and that
 // knows whether it was sent at all.
 type command struct {
-	*redis.IntSliceCmd
+	redis.IntSliceCmd
 	argv     [4]any // what most commands need
 	fate     atomic.Int32
 	withText bool
@@ -35,10 +35,17 @@ func (c *command) prepare(ctx context.Context, call *scriptCall, withText bool) 
 		c.argv[0], c.argv[1] = "eval", call.script.text
 	}
 	args := c.argv[:]
-	if call.documents > 0 {
-		args = append(args, call.documents)
+	if call.pending != "" {
+		c.argv[2] = 2
+		args = append(args, call.pending)
 	}
-	c.IntSliceCmd = redis.NewIntSliceCmd(ctx, args...)
+	if call.count > 0 {
+		args = append(args, call.count)
+	}
+	for _, document := range call.documents {
+		args = append(args, document)
+	}
+	c.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args...)
 	c.SetFirstKeyPos(3)
 }
 
@@ -80,7 +87,7 @@ func (c *command) verdict(call *scriptCall, err error) verdict {
 		return verdict{class: ErrOutcomeUnknown, err: fmt.Errorf("no answer came: %w", err)}
 	}
 	err = c.Err()
-	if err == nil && len(c.Val()) != call.script.integers {
+	if err == nil && len(c.Val()) < call.script.integers {
 		err = errOddReply
 	}
 	v := judge(err, c.fate.Load() == written && !call.readOnly)

@@ -18,7 +18,7 @@ type RedisClient interface {
 	Pipeline() redis.Pipeliner
 }
 
-// RedisOptions configures a [RedisStore]. The zero value works.
+// RedisOptions configures a [RedisStore] or a [RedisTracker]. The zero value works.
 type RedisOptions struct {
 	// Policy decides for every customer who has no tier of their own. Default:
 	// DefaultPolicy; a zero field takes its value from there. All processes that
@@ -35,6 +35,11 @@ type RedisOptions struct {
 
 	// Prefix begins every key; it may not contain a brace. Default: "priority".
 	Prefix string
+
+	// Lease is how long a tracker holds a document that nobody finishes for
+	// pending: whole milliseconds. All processes that share a prefix must have the
+	// same. A store has no use for it. Default: 900 s.
+	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own
 	// timeouts are. A NextEach of many thousands of customers may need a longer
@@ -71,8 +76,6 @@ var (
 	_ RedisClient = (*redis.Ring)(nil)
 	_ RedisClient = (redis.UniversalClient)(nil)
 	_ RedisClient = (*redis.AutoPipeliner)(nil)
-
-	resetScript = newScript(resetLua, 1)
 )
 
 // NewRedisStore returns a store on a client. It sends nothing. Nil opts are the
@@ -101,7 +104,7 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	s.scripts, err = newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) *redisScripts {
 		return &redisScripts{
 			policy: p,
-			next:   newScript(render(nextLua, p), 3),
+			next:   newScript(render(nextLua, p), 2),
 			peek:   newScript(render(peekLua, p), 3),
 		}
 	})
@@ -116,13 +119,14 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 	if err := checkCustomer(customer); err != nil {
 		return Decision{}, err
 	}
+	scripts := s.scripts.of(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Next", key: s.Key(customer), script: s.scripts.of(customer).next,
+		operation: "Next", key: s.Key(customer), script: scripts.next,
 	})
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisionOf(reply), nil
+	return decisionOf(reply, scripts.policy), nil
 }
 
 // NextN implements [Store].
@@ -132,13 +136,13 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 	}
 	scripts := s.scripts.of(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "NextN", key: s.Key(customer), script: scripts.next, documents: n,
+		operation: "NextN", key: s.Key(customer), script: scripts.next, count: n,
 	})
 	if err != nil {
 		return nil, err
 	}
 	decisions := make([]Decision, n)
-	last := decisionOf(reply)
+	last := decisionOf(reply, scripts.policy)
 	for i := range decisions {
 		decisions[i] = earlier(last, n-1-i, scripts.policy)
 	}
@@ -173,7 +177,7 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 	}
 	for i := range calls {
 		if n := shares[i].documents; n > 1 {
-			calls[i].documents = n
+			calls[i].count = n
 		}
 	}
 
@@ -189,10 +193,11 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 			errs[at] = failures[i]
 			continue
 		}
-		decisions[at] = decisionOf(replies[i])
+		policy := shares[i].scripts.policy
+		decisions[at] = decisionOf(replies[i], policy)
 		shares[i].decided++
 		if before := shares[i].documents - shares[i].decided; before > 0 {
-			decisions[at] = earlier(decisions[at], before, shares[i].scripts.policy)
+			decisions[at] = earlier(decisions[at], before, policy)
 		}
 	}
 	if errs != nil {
@@ -206,13 +211,14 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error
 	if err := checkCustomer(customer); err != nil {
 		return Decision{}, err
 	}
+	scripts := s.scripts.of(customer)
 	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Peek", key: s.Key(customer), script: s.scripts.of(customer).peek, readOnly: true,
+		operation: "Peek", key: s.Key(customer), script: scripts.peek, readOnly: true,
 	})
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisionOf(reply), nil
+	return decisionOf(reply, scripts.policy), nil
 }
 
 // Reset implements [Store].
@@ -229,10 +235,14 @@ func (s *RedisStore) Reset(ctx context.Context, customer string) error {
 // Key returns the key of a customer's count. The customer stands in it between
 // braces, as the hash tag by which a Redis Cluster places the key.
 func (s *RedisStore) Key(customer string) string {
+	return s.keyOf(customer, "}:count")
+}
+
+func (s *RedisStore) keyOf(customer, end string) string {
 	if strings.ContainsAny(customer, "%}") {
 		customer = keyEscaper.Replace(customer)
 	}
-	return s.prefix + ":{" + customer + "}:count"
+	return s.prefix + ":{" + customer + end
 }
 
 // Script returns the Lua script that counts the customer's documents:
@@ -242,28 +252,22 @@ func (s *RedisStore) Script(customer string) string {
 	return s.scripts.of(customer).next.text.(string)
 }
 
-func (s *RedisStore) tieredPolicies() tiered[Policy] {
-	policies := tiered[Policy]{
-		standard: s.scripts.standard.policy,
-		byTier:   make(map[string]Policy, len(s.scripts.byTier)),
-		tierOf:   s.scripts.tierOf,
-	}
-	for tier, scripts := range s.scripts.byTier {
-		policies.byTier[tier] = scripts.policy
-	}
-	return policies
+// PolicyOf returns the policy that decides for a customer, with every field
+// filled in.
+func (s *RedisStore) PolicyOf(customer string) Policy {
+	return s.scripts.of(customer).policy.filled()
 }
 
 // keyEscaper keeps the hash tag whole and the keys of two customers apart.
 var keyEscaper = strings.NewReplacer("%", "%25", "}", "%7D")
 
 // decisionOf reads a reply of next.lua or peek.lua.
-func decisionOf(reply []int64) Decision {
-	return Decision{
-		Level:   Level(reply[0]),
-		Count:   reply[1],
-		ResetIn: time.Duration(reply[2]) * time.Millisecond,
+func decisionOf(reply []int64, policy Policy) Decision {
+	resetIn := policy.resetInterval()
+	if len(reply) > 2 {
+		resetIn = time.Duration(reply[2]) * time.Millisecond
 	}
+	return Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: resetIn}
 }
 
 // earlier returns the decision of the document that came before documents ahead

@@ -15,13 +15,22 @@ var (
 	peekLua string
 	//go:embed lua/reset.lua
 	resetLua string
+	//go:embed lua/submit.lua
+	submitLua string
+	//go:embed lua/done.lua
+	doneLua string
+	//go:embed lua/pending.lua
+	pendingLua string
+
+	resetScript = newScript(resetLua, 1)
+	doneScript  = newScript(doneLua, 1)
 )
 
 // script is a Lua text and the digest by which EVALSHA names it. Both are kept
 // as any so that a call does not box them again.
 type script struct {
 	text, digest any
-	integers     int // in its reply
+	integers     int // in its reply, at least
 }
 
 func newScript(text string, integers int) *script {
@@ -32,10 +41,9 @@ func newScript(text string, integers int) *script {
 // render writes the policy's numbers into a script's text. As constants they
 // cost Redis less than as arguments.
 func render(lua string, policy Policy) string {
-	interval := policy.resetInterval().Milliseconds()
 	lua = replaceBlock(lua, "policy", fmt.Sprintf(
-		"local interval, reset_in = '%d', %d\nlocal since_last_reset = %t\n",
-		interval, interval, policy.ResetMode == SinceLastReset))
+		"local interval = '%d'\nlocal since_last_reset = %t\n",
+		policy.resetInterval().Milliseconds(), policy.ResetMode == SinceLastReset))
 
 	var levels strings.Builder
 	levels.WriteString("local level = 1\n")

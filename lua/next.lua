@@ -3,9 +3,10 @@
 -- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
 -- ARGV[1]  how many documents, 1 to 1000000 (default 1)
 --
--- Reply    {level, count, reset_in}: the last document's level, 1 being first;
---          the count after it; the milliseconds until the count starts afresh
---          if nothing more comes. Of n documents, the first has count + n - 1.
+-- Reply    {level, count} or {level, count, reset_in}: the last document's level,
+--          1 being first; the count after it; the milliseconds until the count
+--          starts afresh if nothing more comes, where that is not the whole
+--          interval. Of n documents, the first has count + n - 1.
 -- Errors   CORRUPTCOUNT: the key holds no count. ERR: ARGV[1] is no such number.
 --          Redis's own (READONLY, OOM …). With any of them nothing was changed.
 --
@@ -15,41 +16,46 @@
 -- module writes others there for another policy.
 
 -- begin policy
-local interval, reset_in = '1500000', 1500000
+local interval = '1500000'
 local since_last_reset = false
 -- end policy
 
-local key, n = KEYS[1], ARGV[1] or '1'
-if ARGV[1] and not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
-  return redis.error_reply('ERR the number of documents is not 1 to 1000000')
-end
-
-local count
-local held = redis.pcall('GET', key)
-if not held then
-  count = 1 - n
-  redis.call('SET', key, count, 'PX', interval)
-else
-  -- An error reply is a table with err; indexing a string gives nil there.
-  if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
-    return held
-  end
-  if held.err or #held > 15 then
-    return redis.error_reply('CORRUPTCOUNT the key holds something else than a count')
+local corrupt = 'CORRUPTCOUNT the key holds something else than a count'
+local key, n, count = KEYS[1], ARGV[1], nil
+if n then
+  if not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
+    return redis.error_reply('ERR the number of documents is not 1 to 1000000')
   end
   count = redis.pcall('DECRBY', key, n)
-  if type(count) == 'table' then
-    if string.find(count.err, 'not an integer', 1, true) then
-      return redis.error_reply('CORRUPTCOUNT the key holds something else than a count')
-    end
-    return count
+else
+  n = 1
+  count = redis.pcall('DECR', key)
+end
+if type(count) == 'table' then
+  if string.find(count.err, 'not an integer', 1, true) or
+    string.find(count.err, 'wrong kind of value', 1, true) or
+    string.find(count.err, 'overflow', 1, true) then
+    return redis.error_reply(corrupt)
   end
-  local left = since_last_reset and redis.call('PTTL', key) or -1
-  if left < 0 then
-    redis.call('PEXPIRE', key, interval)
-  else
-    reset_in = left
-  end
+  return count
+end
+-- Lua compares numbers of up to 15 digits exactly.
+if count <= -1e15 or count >= 1e15 then
+  redis.call('INCRBY', key, n)
+  return redis.error_reply(corrupt)
+end
+
+-- A key that was not there has no TTL yet: its first document makes the count 0.
+-- To look only where this may be so costs less than to ask beforehand.
+local left = (count == -n or since_last_reset) and redis.call('PTTL', key) or -1
+if count == -n and left == -1 then
+  count = redis.call('INCR', key)
+end
+local reset_in
+if since_last_reset and left >= 0 then
+  reset_in = left
+else
+  redis.call('PEXPIRE', key, interval)
 end
 
 -- begin levels
@@ -65,4 +71,7 @@ elseif count < -2 then level = 2
 end
 -- end levels
 
-return {level, count, reset_in}
+if reset_in then
+  return {level, count, reset_in}
+end
+return {level, count}

@@ -15,7 +15,8 @@ if held then
   if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
     return held
   end
-  if held.err or #held > 15 or not (held == '0' or string.find(held, '^-?[1-9]%d*$')) then
+  if held.err or not (held == '0' or
+    #held <= 16 and string.find(held, '^-?[1-9]%d*$') and math.abs(tonumber(held)) < 1e15) then
     return redis.error_reply('CORRUPTCOUNT the key holds something else than a count')
   end
   count = tonumber(held)

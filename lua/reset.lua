@@ -1,10 +1,10 @@
--- Forgets one customer's count, or whatever else the key holds.
+-- Forgets one customer's counts, or whatever else the keys hold.
 --
--- KEYS[1]  <prefix>:{<customer>}:count
+-- KEYS     <prefix>:{<customer>}:count, and for a tracker :pending too
 --
--- Reply    {deleted}: 1 if there was such a key, else 0.
+-- Reply    {deleted}: how many of the keys there were.
 -- Errors   Redis's own (READONLY …), raised before anything is changed.
 --
 -- Try it   redis-cli --eval reset.lua 'priority:{acme}:count'
 
-return {redis.call('DEL', KEYS[1])}
+return {redis.call('UNLINK', unpack(KEYS))}
