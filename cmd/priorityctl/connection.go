@@ -213,6 +213,13 @@ func lost(err error) bool {
 		!errors.Is(err, priority.ErrCorruptCount) && !errors.Is(err, context.Canceled)
 }
 
+// forbidden tells whether Redis refused for want of rights. Within a script, its
+// reply has no code of its own for that.
+func forbidden(err error) bool {
+	return redis.IsPermissionError(err) || err != nil &&
+		(strings.Contains(err.Error(), "The user executing the script can't") || strings.Contains(err.Error(), "ACL failure in script"))
+}
+
 // hidden returns the error without passwords, which a reply of Redis may quote.
 func (c *connection) hidden(err error) error {
 	if err == nil {

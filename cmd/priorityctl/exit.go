@@ -101,6 +101,7 @@ func unknownCommand(command *cobra.Command, args []string) error {
 		return nil
 	}
 	hint := "see " + command.CommandPath() + " -help"
+	command.SuggestionsMinimumDistance = 2
 	if near := command.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )
 
@@ -132,7 +131,7 @@ func (c *connection) look(ctx context.Context, customer string) (*state, error) 
 	decision, err := c.tracker.Peek(ctx, customer)
 	if err == nil {
 		s.Pending = &decision.Pending
-	} else if redis.IsPermissionError(err) {
+	} else if forbidden(err) {
 		// A store's user has no rights for a tracker's script.
 		decision, err = c.store.Peek(ctx, customer)
 	}
@@ -240,8 +239,10 @@ func (s *state) why() string {
 		fmt.Fprintf(&why, "%s is not slow: such documents are processed first.", who)
 	case s.Level == s.policy.Lowest():
 		fmt.Fprintf(&why, "%s is slow because of %s: such documents are processed last.", who, s.cause())
+	case s.Level == priority.Highest+1:
+		fmt.Fprintf(&why, "%s waits behind level 1 because of %s.", who, s.cause())
 	default:
-		fmt.Fprintf(&why, "%s waits behind the levels up to %d because of %s.", who, s.Level-1, s.cause())
+		fmt.Fprintf(&why, "%s waits behind levels 1 to %d because of %s.", who, s.Level-1, s.cause())
 	}
 	if s.Counted && s.RuleLevel < s.policy.Lowest() {
 		level := "level"

@@ -99,7 +99,7 @@ type ping struct {
 	own         string // the customer that rights are tried with
 }
 
-// node is a master; it has a name in a cluster only.
+// pinged is a master; it has a name in a cluster only.
 type pinged struct {
 	name   string
 	client *redis.Client
@@ -313,8 +313,8 @@ func (p *ping) checkRights(ctx context.Context, node pinged) error {
 		if use.check == "tracker" {
 			status = checkWarning
 		}
-		if !redis.IsPermissionError(failed) {
-			status, remedy = checkFailed, "what Redis says is the reason"
+		if !forbidden(failed) {
+			status, remedy = checkFailed, "see what Redis says"
 		}
 		p.add(node, use.check, status, oneLine(p.hidden(failed)), remedy)
 		// What was written is removed by whatever right there is; else it expires.
