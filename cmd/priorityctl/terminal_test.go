@@ -26,6 +26,7 @@ type terminal struct {
 	t      *testing.T
 	tmux   string
 	socket string
+	last   string // screen that await has looked at
 }
 
 func openTerminal(t *testing.T, columns, lines int, environment ...string) *terminal {
@@ -42,6 +43,9 @@ func openTerminal(t *testing.T, columns, lines int, environment ...string) *term
 	}
 	term.socket = filepath.Join(dir, "s")
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last screen that was looked at:\n%s", term.last)
+		}
 		_ = exec.Command(term.tmux, "-S", term.socket, "kill-server").Run()
 		_ = os.RemoveAll(dir)
 	})
@@ -75,17 +79,11 @@ func (term *terminal) screen(options ...string) string {
 // of lines.
 func (term *terminal) await(want string) string {
 	term.t.Helper()
-	var screen string
-	term.t.Cleanup(func() {
-		if term.t.Failed() {
-			term.t.Logf("the last screen that was looked at:\n%s", screen)
-		}
-	})
 	redistest.Await(term.t, fmt.Sprintf("the screen shows %q", want), func() bool {
-		screen = term.screen()
-		return strings.Contains(screen, want)
+		term.last = term.screen()
+		return strings.Contains(term.last, want)
 	})
-	return screen
+	return term.last
 }
 
 func (term *terminal) typed(text string) {
@@ -190,14 +188,14 @@ func TestTopIsLive(t *testing.T) {
 	term := openTerminal(t, 80, 24, "NO_COLOR=1")
 	term.ask("priorityctl top -interval 100ms -timeout 500ms -redis redis://" + server.Addr)
 	term.await("1 customer, 0 documents in the last")
-	if strings.Contains(term.screen("-e"), "\x1b[3") {
-		t.Errorf("there is colour in spite of NO_COLOR:\n%q", term.screen("-e"))
-	}
 	// One document a look or so, until a look shows some.
 	redistest.Await(t, "new documents are shown", func() bool {
 		count(t, client, map[string]int{"bakery": 3})
-		screen := term.screen()
-		return strings.Contains(screen, "bakery") && !strings.Contains(screen, " 0 documents in")
+		screen := term.screen("-e")
+		if strings.Contains(screen, "\x1b[36m") {
+			t.Fatalf("there is colour in spite of NO_COLOR:\n%q", screen)
+		}
+		return strings.Contains(screen, "bakery") && strings.Contains(screen, "█")
 	})
 	server.Kill()
 	term.await("looking again: ")
