@@ -118,7 +118,7 @@ func printCheck(command *cobra.Command, file string, policy namedPolicy, failure
 		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", oneLine(failure))
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "%s: ok, %s. %s\n", file, plural(int64(policy.Lowest()), "level"), afresh(policy.Policy))
+	_, err := fmt.Fprintf(out, "%s: ok, %s\n", file, plural(int64(policy.Lowest()), "level"))
 	return err
 }
 
@@ -190,7 +190,7 @@ func printComparison(w io.Writer, a, b namedPolicy, asJSON bool) error {
 		return writeJSON(w, map[string]any{"a": jsonOf(a.Policy), "b": jsonOf(b.Policy), "counts": all})
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "A: %s. %s\nB: %s. %s\n\nCOUNT               A    B\n", a.Name, afresh(a.Policy), b.Name, afresh(b.Policy))
+	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n\nCOUNT               A    B\n", a.Name, afresh(a.Policy), b.Name, afresh(b.Policy))
 	same := true
 	for _, band := range all {
 		change := ""

@@ -112,7 +112,7 @@ func (t *tally) add(entry census.Entry) {
 	before, known := t.remembered[entry.Customer]
 	if !known || before < entry.Count {
 		before = 1 // all since the reset
-		if t.remembered != nil && len(t.remembered) >= mostRemembered && !known {
+		if len(t.remembered) >= mostRemembered && !known {
 			t.now.Unknown++
 			before = entry.Count
 		}
