@@ -150,6 +150,9 @@ func TestTopOnATerminal(t *testing.T) {
 	if got, want := term.screen(), strings.Replace(topScreen, "ADDRESS", server.Addr, 1); got != want {
 		t.Errorf("the screen shows\n%s\nand not\n%s", got, want)
 	}
+	if term.do("display-message", "-p", "#{alternate_on}") != "1\n" {
+		t.Error("it draws over what the terminal showed")
+	}
 	if !strings.Contains(term.screen("-e"), "\x1b[36m") {
 		t.Error("the bars have no colour")
 	}
