@@ -16,13 +16,16 @@ import (
 func (t *tally) live(command *cobra.Command, interval time.Duration) error {
 	ctx, cancel := context.WithCancel(command.Context())
 	defer cancel()
-	options := []tea.ProgramOption{tea.WithContext(ctx), tea.WithOutput(command.OutOrStdout()), tea.WithoutSignalHandler()}
+	options := []tea.ProgramOption{tea.WithOutput(command.OutOrStdout()), tea.WithoutSignalHandler()}
 	if isTerminal(command.InOrStdin()) {
 		options = append(options, tea.WithInput(command.InOrStdin()))
 	} else {
 		options = append(options, tea.WithInput(nil))
 	}
-	_, err := tea.NewProgram(screen{ctx: ctx, tally: t, interval: interval, live: true}, options...).Run()
+	program := tea.NewProgram(screen{ctx: ctx, tally: t, interval: interval, live: true}, options...)
+	// Quit restores the terminal; tea.WithContext would rather kill.
+	defer context.AfterFunc(command.Context(), program.Quit)()
+	_, err := program.Run()
 	if err := command.Context().Err(); err != nil {
 		return err
 	}

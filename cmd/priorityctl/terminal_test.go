@@ -211,7 +211,7 @@ func TestTopIsLive(t *testing.T) {
 func TestTopIsTerminated(t *testing.T) {
 	server := redistest.Start(t)
 	term := openTerminal(t, 80, 24)
-	term.ask("PRIORITYCTL_TEST_RUN=1 exec sh -c 'echo $$ >" + term.socket + ".pid; exec " + os.Args[0] + " top -redis redis://" + server.Addr + "' || true")
+	term.ask("PRIORITYCTL_TEST_RUN=1 sh -c 'echo $$ >" + term.socket + ".pid; exec " + os.Args[0] + " top -redis redis://" + server.Addr + "'; echo status $?")
 	term.await("q: quit")
 	pid := 0
 	text, err := os.ReadFile(term.socket + ".pid")
@@ -221,13 +221,10 @@ func TestTopIsTerminated(t *testing.T) {
 	if _, err := fmt.Sscan(string(text), &pid); err != nil {
 		t.Fatal(err)
 	}
-	term.do("set-option", "remain-on-exit", "on")
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Await(t, "it ends", func() bool {
-		return term.do("display-message", "-p", "#{pane_dead} #{pane_dead_status} #{alternate_on}") == "1 130 0\n"
-	})
+	term.restored("status 130")
 }
 
 func TestResetAsksOnATerminal(t *testing.T) {
