@@ -1,5 +1,7 @@
 // Priorityctl is for those who run a fleet on the priority module.
 //
+//	go run ./cmd/priorityctl get acme
+//	go run ./cmd/priorityctl top
 //	go run ./cmd/priorityctl simulate -scenario steady-flood
 //	go run ./cmd/priorityctl tune trace.csv
 package main
@@ -10,37 +12,64 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run returns the exit status: 0, or 1 after an error, which is then on stderr.
+// run returns the exit status; the error behind it is then on stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
+	tellUsage(root)
 	root.SetArgs(doubleDashes(root, args))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(stderr, "priorityctl:", err)
-		return 1
+	err := root.ExecuteContext(ctx)
+	if err != nil && !told(err) {
+		fmt.Fprintln(stderr, "priorityctl:", oneLine(err))
 	}
-	return 0
+	return exitStatus(err)
 }
+
+const rootLong = `Priorityctl is for those who run a fleet on the priority module.
+
+  priorityctl ping                    does this Redis do what the module needs?
+  priorityctl get acme                why is this customer slow, and until when?
+  priorityctl top                     what happens now, and who causes it
+  priorityctl list -level 9           every customer of the lowest level
+  priorityctl reset acme              let a customer start afresh
+  priorityctl policy                  what the levels mean
+
+Flags are written with one dash or with two. -json prints one JSON object a line.
+`
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "priorityctl",
 		Short:         "Simulates, tunes and operates the levels of customers' documents",
+		Long:          rootLong + "\n" + exitHelp,
+		Args:          unknownCommand,
+		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newSimulate(), newTune())
+	operate := cobra.Group{ID: "operate", Title: "Operate a fleet:"}
+	plan := cobra.Group{ID: "plan", Title: "Plan one:"}
+	root.AddGroup(&operate, &plan)
+	for _, command := range []*cobra.Command{newPing(), newGet(), newTop(), newList(), newReset(), newPolicy()} {
+		command.GroupID = operate.ID
+		root.AddCommand(command)
+	}
+	for _, command := range []*cobra.Command{newSimulate(), newTune()} {
+		command.GroupID = plan.ID
+		root.AddCommand(command)
+	}
 	return root
 }

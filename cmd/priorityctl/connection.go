@@ -1,0 +1,244 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/cobra"
+)
+
+const (
+	urlVariable              = "PRIORITY_REDIS_URL"
+	passwordVariable         = "PRIORITY_REDIS_PASSWORD"
+	sentinelPasswordVariable = "PRIORITY_SENTINEL_PASSWORD"
+
+	defaultURL    = "redis://localhost:6379"
+	defaultPrefix = "priority"
+)
+
+const connectionHelp = `Redis is named by -redis or else by ` + urlVariable + `:
+` + redisurl.Forms + `
+A password is best given by ` + passwordVariable + ` or -password-file; that
+of sentinels by ` + sentinelPasswordVariable + `. No password is ever printed.`
+
+// connectionFlags say where Redis is and who asks.
+type connectionFlags struct {
+	url          string
+	user         string
+	passwordFile string
+	sentinelUser string
+	tlsCA        string
+	tlsCert      string
+	tlsKey       string
+	tlsServer    string
+	prefix       string
+	timeout      time.Duration
+}
+
+func (f *connectionFlags) register(command *cobra.Command) {
+	flags := command.Flags()
+	// The variable is no default here: the help would print its password.
+	flags.StringVar(&f.url, "redis", "", "URL of Redis (default $"+urlVariable+", or else "+defaultURL+")")
+	flags.StringVar(&f.user, "user", "", "user of Redis (default: the URL's)")
+	flags.StringVar(&f.passwordFile, "password-file", "", "read the password from this file (default $"+passwordVariable+")")
+	flags.StringVar(&f.sentinelUser, "sentinel-user", "", "user of the sentinels")
+	flags.StringVar(&f.tlsCA, "tls-ca", "", "PEM file of the authorities to trust (default: the system's)")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM file of the client's certificate")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM file of its key")
+	flags.StringVar(&f.tlsServer, "tls-server-name", "", "name in the server's certificate (default: the URL's host)")
+	flags.StringVar(&f.prefix, "prefix", defaultPrefix, "what the keys begin with: RedisOptions.Prefix")
+	flags.DurationVar(&f.timeout, "timeout", 2*time.Second, "how long one call of Redis may take")
+}
+
+// connection is Redis as the commands see it.
+type connection struct {
+	client  redis.UniversalClient
+	target  *redisurl.Target
+	store   *priority.RedisStore
+	tracker *priority.RedisTracker
+	policy  namedPolicy
+	prefix  string
+}
+
+// connected makes a command of what is done on Redis.
+func connected(flags *connectionFlags, policies *policyOfFlags, do func(command *cobra.Command, c *connection, args []string) error) func(*cobra.Command, []string) error {
+	return func(command *cobra.Command, args []string) error {
+		policy, err := policies.read(command)
+		if err != nil {
+			return err
+		}
+		c, err := flags.connect(command.Context(), policy)
+		if err != nil {
+			return err
+		}
+		defer c.client.Close()
+		return c.hidden(do(command, c, args))
+	}
+}
+
+func (f *connectionFlags) connect(ctx context.Context, policy namedPolicy) (*connection, error) {
+	if f.timeout < time.Millisecond {
+		return nil, usageError("-timeout %v is less than 1ms", f.timeout)
+	}
+	target, err := f.target()
+	if err != nil {
+		return nil, err
+	}
+	logging.Disable() // what matters is in the errors
+	c := &connection{client: target.Client(f.timeout), target: target, policy: policy, prefix: f.prefix}
+	options := &priority.RedisOptions{Policy: policy.Policy, Prefix: f.prefix, Timeout: f.timeout}
+	if c.prefix == "" {
+		c.prefix = defaultPrefix
+	}
+	if c.store, err = priority.NewRedisStore(c.client, options); err == nil {
+		c.tracker, err = priority.NewRedisTracker(c.client, options)
+	}
+	if err == nil {
+		err = c.reach(ctx)
+	}
+	if err != nil {
+		_ = c.client.Close()
+		return nil, c.hidden(err)
+	}
+	return c, nil
+}
+
+// target reads the URL, the login and the certificates.
+func (f *connectionFlags) target() (*redisurl.Target, error) {
+	text, source := f.url, "-redis"
+	if text == "" {
+		text, source = os.Getenv(urlVariable), urlVariable
+	}
+	if text == "" {
+		text = defaultURL
+	}
+	target, err := redisurl.Parse(text)
+	if err != nil {
+		return nil, usageError("%s: %w", source, err)
+	}
+	login := redisurl.Login{
+		User: f.user, Password: os.Getenv(passwordVariable),
+		SentinelUser: f.sentinelUser, SentinelPassword: os.Getenv(sentinelPasswordVariable),
+	}
+	if f.passwordFile != "" {
+		held, err := os.ReadFile(f.passwordFile)
+		if err != nil {
+			return nil, usageError("-password-file: %w", err)
+		}
+		if login.Password = strings.TrimRight(string(held), "\r\n"); login.Password == "" {
+			return nil, usageError("-password-file: %s is empty", f.passwordFile)
+		}
+	}
+	if err := target.Use(login); err != nil {
+		return nil, usageError("%w: set %s or -password-file", err, passwordVariable)
+	}
+	return target, f.trust(target)
+}
+
+// trust applies the flags about certificates.
+func (f *connectionFlags) trust(target *redisurl.Target) error {
+	config := target.TLSConfig()
+	if config == nil {
+		if f.tlsCA+f.tlsCert+f.tlsKey+f.tlsServer != "" {
+			return usageError("the flags -tls-… need a URL with TLS: rediss://")
+		}
+		return nil
+	}
+	if f.tlsServer != "" {
+		config.ServerName = f.tlsServer
+	}
+	if f.tlsCA != "" {
+		pem, err := os.ReadFile(f.tlsCA)
+		if err != nil {
+			return usageError("-tls-ca: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return usageError("-tls-ca: there is no certificate in %s", f.tlsCA)
+		}
+	}
+	if (f.tlsCert == "") != (f.tlsKey == "") {
+		return usageError("-tls-cert and -tls-key go together")
+	}
+	if f.tlsCert != "" {
+		pair, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
+		if err != nil {
+			return usageError("-tls-cert, -tls-key: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return nil
+}
+
+// reach makes sure that Redis answers before anything is done.
+func (c *connection) reach(ctx context.Context) error {
+	err := c.client.Ping(ctx).Err()
+	switch {
+	case err == nil, redis.IsPermissionError(err):
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case redis.IsAuthError(err):
+		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", c.target, err, passwordVariable)}
+	}
+	hint := ""
+	var authority x509.UnknownAuthorityError
+	var hostname x509.HostnameError
+	switch {
+	case errors.As(err, &authority):
+		hint = " (name its authority with -tls-ca)"
+	case errors.As(err, &hostname):
+		hint = " (name its certificate with -tls-server-name)"
+	case errors.Is(err, context.DeadlineExceeded):
+		hint = " (is -timeout too short, or TLS expected?)"
+	}
+	return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w%s", c.target, err, hint)}
+}
+
+// lost tells whether an error means that Redis could not be asked.
+func lost(err error) bool {
+	var reply redis.Error
+	var known statusError
+	return err != nil && !errors.As(err, &known) && !errors.As(err, &reply) && !errors.Is(err, priority.ErrInvalid) &&
+		!errors.Is(err, priority.ErrCorruptCount) && !errors.Is(err, context.Canceled)
+}
+
+// forbidden tells whether Redis refused for want of rights. Within a script, its
+// reply has no code of its own for that.
+func forbidden(err error) bool {
+	return redis.IsPermissionError(err) || err != nil &&
+		(strings.Contains(err.Error(), "The user executing the script can't") || strings.Contains(err.Error(), "ACL failure in script"))
+}
+
+// hidden returns the error without passwords, which a reply of Redis may quote.
+func (c *connection) hidden(err error) error {
+	if err == nil {
+		return nil
+	}
+	return hiddenError{err, c.target.Secrets()}
+}
+
+type hiddenError struct {
+	error
+	secrets []string
+}
+
+func (e hiddenError) Error() string {
+	text := e.error.Error()
+	for _, secret := range e.secrets {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	return text
+}
+
+func (e hiddenError) Unwrap() error { return e.error }

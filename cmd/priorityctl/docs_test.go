@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// TestDocument runs what docs/priorityctl.md shows and compares what is printed,
+// but for times, versions, and where lines and columns that hold them end.
+func TestDocument(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
+	submit(t, client, "clinic", 11)
+	t.Setenv(urlVariable, "redis://"+server.Addr)
+	t.Setenv(passwordVariable, "")
+	name, err := filepath.Abs("../../docs/priorityctl.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What varies from run to run.
+	varying := regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(h|ms|µs|m|s)\b|"reset_in_ms":\d+|Redis \d[\d.]*|\d+ MB`)
+	plain := func(text string) string {
+		text = strings.ReplaceAll(text, server.Addr, "localhost:6379")
+		return strings.Join(strings.Fields(varying.ReplaceAllString(text, "~")), " ")
+	}
+	calls := 0
+	for _, block := range regexp.MustCompile("(?ms)^```console\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		fits(t, block[1])
+		for _, call := range strings.Split("\n"+block[1], "\n$ ")[1:] {
+			calls++
+			command, want, _ := strings.Cut(call, "\n")
+			command, file, _ := strings.Cut(command, " >")
+			args := strings.Fields(command)
+			if args[0] != "priorityctl" {
+				t.Fatalf("%s is not run", command)
+			}
+			status, stdout, stderr := called(t, "", args[1:]...)
+			if file != "" {
+				if err := os.WriteFile(strings.TrimSpace(file), []byte(stdout), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				stdout = ""
+			}
+			if got := plain(stdout + stderr); status != 0 || got != plain(want) {
+				t.Errorf("%s: exit status %d, it prints\n%s\nand not\n%s", command, status, got, plain(want))
+			}
+		}
+	}
+	if calls < 8 {
+		t.Errorf("%d commands were found in %s", calls, name)
+	}
+	if !strings.Contains(string(text), exitTable()) {
+		t.Errorf("the exit statuses are not those of the help:\n%s", exitTable())
+	}
+}
+
+// exitTable is the help's exit statuses in Markdown.
+func exitTable() string {
+	var table strings.Builder
+	table.WriteString("| exit status | meaning |\n|---|---|\n")
+	for line := range strings.Lines(exitHelp) {
+		if status, meaning, ok := strings.Cut(strings.TrimSpace(line), "  "); ok {
+			table.WriteString("| " + status + " | " + strings.TrimSpace(meaning) + " |\n")
+		}
+	}
+	return table.String()
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/docpriority/priority"
+	"github.com/spf13/cobra"
+)
+
+const exitHelp = `Exit statuses:
+  0    it worked
+  1    it failed
+  2    the call was wrong: a flag, an argument, a policy
+  3    Redis cannot be reached, or refuses the login
+  4    some of several customers failed; the others worked
+  130  it was interrupted`
+
+const (
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnreachable = 3
+	exitSomeFailed  = 4
+	exitInterrupted = 130
+)
+
+// statusError is an error that knows its exit status.
+type statusError struct {
+	status int
+	error
+}
+
+func (e statusError) Unwrap() error { return e.error }
+
+func usageError(format string, args ...any) error {
+	return statusError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+func exitStatus(err error) int {
+	var known statusError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &known):
+		return known.status
+	case errors.Is(err, priority.ErrInvalid):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	}
+	return exitFailed
+}
+
+// failures is the error of a command that went through several customers and
+// has told each failure already.
+func failures(ctx context.Context, failed, of int) error {
+	switch {
+	case ctx.Err() != nil:
+		return statusError{exitInterrupted, errors.New("interrupted")}
+	case failed == 0:
+		return nil
+	case failed < of:
+		return statusError{exitSomeFailed, fmt.Errorf("%d of %d customers failed", failed, of)}
+	case of == 1:
+		return statusError{exitFailed, nil}
+	}
+	return fmt.Errorf("all %d customers failed", of)
+}
+
+// oneLine makes an error fit for one line of a terminal, without what may be a
+// password in a URL.
+func oneLine(err error) string {
+	text := userOfURL.ReplaceAllString(err.Error(), "://***@")
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+}
+
+var userOfURL = regexp.MustCompile(`://\S*@`)
+
+// tellUsage makes usage errors of what cobra says about flags and arguments.
+func tellUsage(command *cobra.Command) {
+	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return statusError{exitUsage, err} })
+	if check := command.Args; check != nil {
+		command.Args = func(command *cobra.Command, args []string) error {
+			if err := check(command, args); err != nil {
+				return statusError{exitUsage, err}
+			}
+			return nil
+		}
+	}
+	for _, child := range command.Commands() {
+		tellUsage(child)
+	}
+}
+
+// unknownCommand is what a command that only has others is called with.
+func unknownCommand(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "see " + command.CommandPath() + " -help"
+	command.SuggestionsMinimumDistance = 2
+	if near := command.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return fmt.Errorf("unknown command %.40q: %s", args[0], hint)
+}
+
+// told reports that the user knows of an error already.
+func told(err error) bool {
+	var known statusError
+	return errors.As(err, &known) && known.error == nil
+}

@@ -1,0 +1,196 @@
+package census_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/census"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+func TestCustomersOfKeys(t *testing.T) {
+	store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{}), &priority.RedisOptions{Prefix: "p"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, customer := range []string{
+		"acme", "}", "%", "%25", "%7D", "%257D", "{}", "}:count", "a:{b}:count", "Müller & Co", "\x00\xff", "a b\n", "*", strings.Repeat("}", 512),
+	} {
+		if got, ok := census.CustomerOf("p", store.Key(customer)); !ok || got != customer {
+			t.Errorf("%q: got %q, %v", customer, got, ok)
+		}
+	}
+	for _, key := range []string{
+		"", "p", "p:{}:count", "p:{acme}:pending", "p:acme:count", "pp:{acme}:count", "p:{acme}:counts", "p:{a}b}:count",
+		"p:{100%}:count", "p:{%20}:count", "p:{%7d}:count", "p:{%2}:count", "p:{" + strings.Repeat("a", 513) + "}:count",
+	} {
+		if got, ok := census.CustomerOf("p", key); ok {
+			t.Errorf("%q is taken for the key of %q", key, got)
+		}
+	}
+}
+
+// walked goes through all counts, with a new walk for each page if fresh.
+func walked(t *testing.T, client redis.UniversalClient, options census.Options, fresh bool) []census.Entry {
+	t.Helper()
+	var all []census.Entry
+	walk, err := census.Start(t.Context(), client, options, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		entries, err := walk.Next(t.Context())
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, entries...)
+		if fresh {
+			if walk, err = census.Start(t.Context(), client, options, walk.Cursor()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// checkWalk compares a walk with what was written.
+func checkWalk(t *testing.T, entries []census.Entry, want map[string]int64) {
+	t.Helper()
+	got := make(map[string]int64)
+	for _, entry := range entries {
+		if _, double := got[entry.Customer]; double {
+			t.Errorf("%q comes twice", entry.Customer)
+		}
+		got[entry.Customer] = entry.Count
+		if entry.Corrupt || entry.ResetIn <= 0 {
+			t.Errorf("got %+v", entry)
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%d customers, not %d, or other counts", len(got), len(want))
+	}
+}
+
+// fill counts documents of customers, among keys that are no counts.
+func fill(t *testing.T, client redis.UniversalClient, prefix string, customers int) map[string]int64 {
+	t.Helper()
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix, Timeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := make(map[string]int64)
+	var batch []string
+	for i := range customers {
+		customer := fmt.Sprintf("customer}%d%%", i)
+		want[customer] = -int64(i % 30)
+		batch = append(batch, slices.Repeat([]string{customer}, i%30+1)...)
+	}
+	if _, err := store.NextEach(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{prefix + ":{x}:pending", prefix + "x:{x}:count", "x" + prefix + ":{x}:count", prefix + ":{%41}:count"} {
+		if err := client.Set(t.Context(), key, "-1", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return want
+}
+
+func TestWalkMeetsEveryCustomerOnce(t *testing.T) {
+	single := redistest.Start(t).Client()
+	cluster := redistest.StartCluster(t, 3).Client()
+	const prefix = `odd[a-z]*?\`
+	for name, client := range map[string]redis.UniversalClient{"single": single, "cluster": cluster} {
+		t.Run(name, func(t *testing.T) {
+			want := fill(t, client, prefix, 2000)
+			options := census.Options{Prefix: prefix, PageKeys: 100}
+			checkWalk(t, walked(t, client, options, false), want)
+			checkWalk(t, walked(t, client, options, true), want)
+		})
+	}
+}
+
+func TestWalkShowsWhatIsCorrupt(t *testing.T) {
+	client := redistest.Start(t).Client()
+	for customer, value := range map[string]string{"word": "x", "long": "1234567890123456", "plus": "+1", "zero": "-0", "fine": "-7"} {
+		client.Set(t.Context(), "priority:{"+customer+"}:count", value, 0)
+	}
+	client.RPush(t.Context(), "priority:{list}:count", "-1")
+	entries := walked(t, client, census.Options{Prefix: "priority"}, false)
+	if len(entries) != 6 {
+		t.Errorf("%d entries", len(entries))
+	}
+	for _, entry := range entries {
+		if fine := entry.Customer == "fine"; entry.Corrupt == fine || fine && entry.Count != -7 || entry.ResetIn != 0 {
+			t.Errorf("got %+v", entry)
+		}
+	}
+}
+
+func TestACursorFitsItsServersOnly(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	walk, err := census.Start(t.Context(), client, census.Options{Prefix: "priority"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor := walk.Cursor()
+	if err := census.CheckCursor(cursor); err != nil {
+		t.Error(err)
+	}
+	if _, err := census.Start(t.Context(), client, census.Options{Prefix: "other"}, cursor); !errors.Is(err, census.ErrOtherServers) {
+		t.Errorf("another prefix: %v", err)
+	}
+	server.Kill()
+	server.Restart()
+	if _, err := census.Start(t.Context(), client, census.Options{Prefix: "priority"}, cursor); !errors.Is(err, census.ErrOtherServers) {
+		t.Errorf("another process: %v", err)
+	}
+	for _, text := range []string{"0", "a-b-c", "0123456789ab--1-0", "0123456789ab-0--1", cursor + "-0"} {
+		if err := census.CheckCursor(text); err == nil {
+			t.Errorf("%q is taken for a cursor", text)
+		}
+	}
+}
+
+func TestAnInterruptedWalkStaysWhereItIs(t *testing.T) {
+	client := redistest.Start(t).Client()
+	want := fill(t, client, "priority", 300)
+	options := census.Options{Prefix: "priority", PageKeys: 50}
+	walk, err := census.Start(t.Context(), client, options, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := walk.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cursor := walk.Cursor()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := walk.Next(ctx); !errors.Is(err, context.Canceled) || walk.Cursor() != cursor {
+		t.Errorf("error %v, cursor %s after %s", err, walk.Cursor(), cursor)
+	}
+	walk, err = census.Start(t.Context(), client, options, cursor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !walk.Done() {
+		entries, err := walk.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first = append(first, entries...)
+	}
+	checkWalk(t, first, want)
+}

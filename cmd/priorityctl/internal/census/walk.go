@@ -1,0 +1,265 @@
+// Package census goes through the counts of all customers by SCAN, at a bounded
+// pace.
+package census
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/time/rate"
+)
+
+// Entry is one customer's count.
+type Entry struct {
+	Customer string
+	Count    int64
+	ResetIn  time.Duration // 0: the key has no TTL
+	Corrupt  bool          // the key holds something else than a count
+}
+
+// Options say what is walked through and how fast.
+type Options struct {
+	Prefix string // of the keys
+
+	// PageKeys is how many keys one SCAN looks at, about. Default: 500.
+	PageKeys int
+
+	// Pace is how many keys a second are looked at. 0: as fast as Redis answers.
+	Pace int
+}
+
+const defaultPageKeys = 500
+
+// ErrOtherServers: a cursor belongs to other servers, or to another prefix.
+var ErrOtherServers = errors.New("the cursor does not fit: servers have restarted, come, gone or changed roles since, or the prefix is another; begin without it")
+
+// Walk goes through the counts, one page after the other. A customer who is
+// there during the whole walk is met, but may be met twice while Redis's table
+// of keys shrinks or a cluster moves slots.
+type Walk struct {
+	client  redis.UniversalClient
+	options Options
+	limiter *rate.Limiter
+	nodes   []node
+	digest  string // of the nodes and the prefix
+
+	at     int // the node that is walked through
+	cursor uint64
+}
+
+// node is a server that holds a share of the keys.
+type node struct {
+	id     string
+	client *redis.Client
+}
+
+// Start begins a walk, or goes on where the walk of a cursor stood. Empty: from
+// the beginning.
+func Start(ctx context.Context, client redis.UniversalClient, options Options, cursor string) (*Walk, error) {
+	if options.PageKeys <= 0 {
+		options.PageKeys = defaultPageKeys
+	}
+	w := &Walk{client: client, options: options, limiter: rate.NewLimiter(rate.Inf, 0)}
+	if options.Pace > 0 {
+		w.options.PageKeys = min(options.PageKeys, options.Pace)
+		w.limiter = rate.NewLimiter(rate.Limit(options.Pace), w.options.PageKeys)
+	}
+	var err error
+	if w.nodes, err = masters(ctx, client); err != nil {
+		return nil, err
+	}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q", options.Prefix)
+	for _, node := range w.nodes {
+		fmt.Fprintf(hash, "%q", node.id)
+	}
+	w.digest = hex.EncodeToString(hash.Sum(nil)[:6])
+	return w, w.resume(cursor)
+}
+
+// CheckCursor tells whether a text can be a cursor at all.
+func CheckCursor(text string) error {
+	_, _, _, err := parseCursor(text)
+	return err
+}
+
+// Cursor returns what a later Start goes on with: all that Next has returned is
+// behind it.
+func (w *Walk) Cursor() string {
+	return fmt.Sprintf("%s-%d-%d", w.digest, w.at, w.cursor)
+}
+
+// Done reports whether the walk is at its end.
+func (w *Walk) Done() bool { return w.at >= len(w.nodes) }
+
+// Rewind goes back to the beginning.
+func (w *Walk) Rewind() { w.at, w.cursor = 0, 0 }
+
+// PageKeys is how many keys one page looks at, about.
+func (w *Walk) PageKeys() int { return w.options.PageKeys }
+
+// Keys returns how many keys the servers hold, of whatever kind.
+func (w *Walk) Keys(ctx context.Context) (int64, error) {
+	var keys int64
+	for _, node := range w.nodes {
+		n, err := node.client.DBSize(ctx).Result()
+		if err != nil {
+			return 0, err
+		}
+		keys += n
+	}
+	return keys, nil
+}
+
+// Next returns the next page, which may be empty, and io.EOF after the last
+// one. After another error it can be called again.
+func (w *Walk) Next(ctx context.Context) ([]Entry, error) {
+	if w.Done() {
+		return nil, io.EOF
+	}
+	if err := w.limiter.WaitN(ctx, w.options.PageKeys); err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return nil, err
+	}
+	keys, cursor, err := w.nodes[w.at].client.Scan(ctx, w.cursor, Pattern(w.options.Prefix), int64(w.options.PageKeys)).Result()
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(keys)
+	entries, err := w.read(ctx, slices.Compact(keys))
+	if err != nil {
+		return nil, err
+	}
+	w.cursor = cursor
+	if cursor == 0 {
+		w.at++
+	}
+	return entries, nil
+}
+
+// read reads the counts of keys in one round trip a node.
+func (w *Walk) read(ctx context.Context, keys []string) ([]Entry, error) {
+	var entries []Entry
+	var counts []*redis.StringCmd
+	var lives []*redis.DurationCmd
+	pipeline := w.client.Pipeline()
+	for _, key := range keys {
+		if customer, ok := CustomerOf(w.options.Prefix, key); ok {
+			entries = append(entries, Entry{Customer: customer})
+			counts = append(counts, pipeline.Get(ctx, key))
+			lives = append(lives, pipeline.PTTL(ctx, key))
+		}
+	}
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	_, _ = pipeline.Exec(ctx) // each command has its own error
+	kept := entries[:0]
+	for i, entry := range entries {
+		text, err := counts[i].Result()
+		switch {
+		case errors.Is(err, redis.Nil): // it has expired since
+			continue
+		case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"):
+			entry.Corrupt = true
+		case err != nil:
+			return nil, err
+		default:
+			count, ok := parseCount(text)
+			entry.Count, entry.Corrupt = count, !ok
+		}
+		left, err := lives[i].Result()
+		if err != nil {
+			return nil, err
+		}
+		entry.ResetIn = max(left, 0)
+		kept = append(kept, entry)
+	}
+	return kept, nil
+}
+
+func (w *Walk) resume(cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	digest, at, scan, err := parseCursor(cursor)
+	if err != nil {
+		return err
+	}
+	if digest != w.digest || at > len(w.nodes) {
+		return ErrOtherServers
+	}
+	w.at, w.cursor = at, scan
+	return nil
+}
+
+func parseCursor(text string) (digest string, at int, cursor uint64, err error) {
+	fields := strings.Split(text, "-")
+	if len(fields) == 3 {
+		var atErr, cursorErr error
+		at, atErr = strconv.Atoi(fields[1])
+		cursor, cursorErr = strconv.ParseUint(fields[2], 10, 64)
+		if len(fields[0]) == 12 && atErr == nil && at >= 0 && cursorErr == nil {
+			return fields[0], at, cursor, nil
+		}
+	}
+	return "", 0, 0, fmt.Errorf("%.80q is no cursor that list has printed", text)
+}
+
+// masters returns the servers that hold the keys, in an order that stays.
+func masters(ctx context.Context, client redis.UniversalClient) ([]node, error) {
+	var nodes []node
+	switch client := client.(type) {
+	case *redis.ClusterClient:
+		var mu sync.Mutex
+		err := client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			nodes = append(nodes, node{client: master})
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	case *redis.Client:
+		nodes = []node{{client: client}}
+	default:
+		return nil, fmt.Errorf("a %T cannot be walked through", client)
+	}
+	for i := range nodes {
+		id, err := identity(ctx, nodes[i].client)
+		if err != nil {
+			return nil, err
+		}
+		nodes[i].id = id
+	}
+	slices.SortFunc(nodes, func(a, b node) int { return strings.Compare(a.id, b.id) })
+	return nodes, nil
+}
+
+// identity names a server's process: a cursor of SCAN means something to that
+// one only. Without the right to ask it is the address.
+func identity(ctx context.Context, client *redis.Client) (string, error) {
+	info, err := client.Info(ctx, "server").Result()
+	if err != nil && !redis.IsPermissionError(err) {
+		return "", err
+	}
+	for line := range strings.Lines(info) {
+		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
+			return strings.TrimSpace(id), nil
+		}
+	}
+	return client.Options().Addr, nil
+}

@@ -1,0 +1,323 @@
+// Package redisurl makes a Redis client of one URL, whatever kind of Redis it
+// names.
+package redisurl
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Forms explains the URLs that Parse takes.
+const Forms = `  redis://[user@]host[:6379][/database]              one server
+  redis+cluster://host:port[,host:port…]             a Redis Cluster
+  redis+sentinel://host[:26379][,host…]/master[/db]  a master that sentinels know
+  unix:///path/to/redis.sock                         a server on this machine
+  rediss…:// instead of redis…://                    the same by TLS
+The query takes go-redis's options, as ?read_timeout=5s.`
+
+// Kind is what a URL names.
+type Kind string
+
+// The kinds.
+const (
+	Single   Kind = "single server"
+	Cluster  Kind = "cluster"
+	Sentinel Kind = "sentinel"
+)
+
+// Target is a Redis that can be connected to.
+type Target struct {
+	Kind Kind
+	TLS  bool
+
+	// One of these is set.
+	single   *redis.Options
+	cluster  *redis.ClusterOptions
+	failover *redis.FailoverOptions
+
+	shown string
+}
+
+// Login is who connects. Empty fields leave what the URL says.
+type Login struct {
+	User, Password                 string
+	SentinelUser, SentinelPassword string
+}
+
+// Parse reads a URL. Its errors never show what may be a part of a password.
+func Parse(text string) (*Target, error) {
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found {
+		return nil, errors.New("it has no scheme; begin it with redis:// or rediss://")
+	}
+	base, kind, _ := strings.Cut(scheme, "+")
+	if base != "redis" && base != "rediss" && scheme != "unix" {
+		return nil, errors.New("its scheme is unknown; it is redis, rediss or unix, or redis+cluster, rediss+cluster, redis+sentinel, rediss+sentinel")
+	}
+	parts, err := split(rest)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "":
+		return parseSingle(scheme, text, parts)
+	case "cluster":
+		return parseCluster(base, parts)
+	case "sentinel":
+		return parseSentinel(base, parts)
+	}
+	return nil, fmt.Errorf("redis+cluster and redis+sentinel are known, not redis+%.20s", kind)
+}
+
+// String returns the URL without a password.
+func (t *Target) String() string { return t.shown }
+
+// Use sets who connects.
+func (t *Target) Use(login Login) error {
+	switch {
+	case t.single != nil:
+		set(&t.single.Username, login.User)
+		set(&t.single.Password, login.Password)
+	case t.cluster != nil:
+		set(&t.cluster.Username, login.User)
+		set(&t.cluster.Password, login.Password)
+	default:
+		set(&t.failover.Username, login.User)
+		set(&t.failover.Password, login.Password)
+		set(&t.failover.SentinelUsername, login.SentinelUser)
+		set(&t.failover.SentinelPassword, login.SentinelPassword)
+	}
+	if user, password := t.login(); user != "" && password == "" {
+		return fmt.Errorf("there is no password for the user %q", user)
+	}
+	return nil
+}
+
+// Secrets returns the passwords, which no output may show.
+func (t *Target) Secrets() []string {
+	_, password := t.login()
+	secrets := []string{password}
+	if t.failover != nil {
+		secrets = append(secrets, t.failover.SentinelPassword)
+	}
+	return slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
+}
+
+// TLSConfig returns what TLS is done with, to be changed before Client; nil
+// without TLS.
+func (t *Target) TLSConfig() *tls.Config {
+	switch {
+	case t.single != nil:
+		return t.single.TLSConfig
+	case t.cluster != nil:
+		return t.cluster.TLSConfig
+	}
+	return t.failover.TLSConfig
+}
+
+// Client returns a client that waits for at most timeout to connect, to send
+// and to receive. It does not connect yet.
+func (t *Target) Client(timeout time.Duration) redis.UniversalClient {
+	switch {
+	case t.single != nil:
+		o := *t.single
+		limit(timeout, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout)
+		o.DialerRetries, o.ContextTimeoutEnabled = 1, true
+		return redis.NewClient(&o)
+	case t.cluster != nil:
+		o := *t.cluster
+		limit(timeout, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout)
+		o.DialerRetries, o.ContextTimeoutEnabled = 1, true
+		return redis.NewClusterClient(&o)
+	}
+	o := *t.failover
+	limit(timeout, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout)
+	o.DialerRetries, o.ContextTimeoutEnabled = 1, true
+	return redis.NewFailoverClient(&o)
+}
+
+func (t *Target) login() (user, password string) {
+	switch {
+	case t.single != nil:
+		return t.single.Username, t.single.Password
+	case t.cluster != nil:
+		return t.cluster.Username, t.cluster.Password
+	}
+	return t.failover.Username, t.failover.Password
+}
+
+func set(field *string, value string) {
+	if value != "" {
+		*field = value
+	}
+}
+
+// limit sets the times that the URL leaves open.
+func limit(timeout time.Duration, fields ...*time.Duration) {
+	for _, field := range fields {
+		if *field == 0 {
+			*field = timeout
+		}
+	}
+}
+
+// parts are those of a URL behind its scheme.
+type parts struct {
+	user  *url.Userinfo
+	hosts []string // host:port, host or [address]:port
+	path  string   // without the slash before it
+	query url.Values
+}
+
+// split takes a URL apart. Package url would refuse several hosts, and show
+// passwords in its errors.
+func split(rest string) (parts, error) {
+	var p parts
+	authority, tail := rest, ""
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, tail = rest[:i], rest[i:]
+	}
+	if strings.Contains(tail, "@") {
+		return p, errors.New("there is an @ behind its host: write special characters of a password as %2F and the like, or give it by PRIORITY_REDIS_PASSWORD or -password-file")
+	}
+	if i := strings.LastIndex(authority, "@"); i >= 0 {
+		user, err := url.Parse("//" + authority[:i] + "@host")
+		if err != nil {
+			return p, errors.New("its user or password cannot be read: write special characters as %40 and the like, or give the password by PRIORITY_REDIS_PASSWORD or -password-file")
+		}
+		p.user, authority = user.User, authority[i+1:]
+	}
+	p.hosts = strings.Split(authority, ",")
+	pathAndQuery, err := url.Parse(tail)
+	if err != nil {
+		return p, errors.New("its path or query cannot be read")
+	}
+	if p.query, err = url.ParseQuery(pathAndQuery.RawQuery); err != nil {
+		return p, errors.New("its query cannot be read")
+	}
+	p.path = strings.Trim(pathAndQuery.Path, "/")
+	return p, nil
+}
+
+// address returns host:port of the i-th host.
+func (p parts) address(i int, defaultPort string) (string, error) {
+	host, port, err := net.SplitHostPort(p.hosts[i])
+	if err != nil {
+		host, port = strings.Trim(p.hosts[i], "[]"), defaultPort
+	}
+	if port == "" {
+		port = defaultPort
+	}
+	if strings.Trim(port, "0123456789") != "" || strings.ContainsAny(host, " []") {
+		return "", errors.New("its hosts are not host:port")
+	}
+	if host == "" {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// url returns what go-redis's parsers read: one host, the others in the query.
+func (p parts) url(scheme, path, defaultPort string) (text, shown string, err error) {
+	first, err := p.address(0, defaultPort)
+	if err != nil {
+		return "", "", err
+	}
+	addresses := []string{first}
+	for i := 1; i < len(p.hosts); i++ {
+		address, err := p.address(i, defaultPort)
+		if err != nil {
+			return "", "", err
+		}
+		addresses = append(addresses, address)
+		p.query.Add("addr", address)
+	}
+	u := url.URL{Scheme: scheme, User: p.user, Host: first, Path: path, RawQuery: p.query.Encode()}
+	shown = strings.Join(addresses, ",")
+	if p.user.Username() != "" {
+		shown = p.user.Username() + "@" + shown
+	}
+	return u.String(), shown, nil
+}
+
+func parseSingle(scheme, text string, p parts) (*Target, error) {
+	if scheme == "unix" {
+		options, err := redis.ParseURL(text)
+		if err != nil {
+			return nil, plain(err)
+		}
+		return &Target{Kind: Single, single: options, shown: "unix://" + options.Addr}, nil
+	}
+	if len(p.hosts) > 1 {
+		return nil, errors.New("only redis+cluster:// and redis+sentinel:// take several hosts")
+	}
+	path := ""
+	if p.path != "" {
+		path = "/" + p.path
+	}
+	text, shown, err := p.url(scheme, path, "6379")
+	if err != nil {
+		return nil, err
+	}
+	options, err := redis.ParseURL(text)
+	if err != nil {
+		return nil, plain(err)
+	}
+	return &Target{Kind: Single, TLS: scheme == "rediss", single: options, shown: scheme + "://" + shown + path}, nil
+}
+
+func parseCluster(scheme string, p parts) (*Target, error) {
+	if p.path != "" && p.path != "0" {
+		return nil, errors.New("a cluster has no database but 0")
+	}
+	text, shown, err := p.url(scheme, "", "6379")
+	if err != nil {
+		return nil, err
+	}
+	options, err := redis.ParseClusterURL(text)
+	if err != nil {
+		return nil, plain(err)
+	}
+	return &Target{Kind: Cluster, TLS: scheme == "rediss", cluster: options, shown: scheme + "+cluster://" + shown}, nil
+}
+
+func parseSentinel(scheme string, p parts) (*Target, error) {
+	master, database, _ := strings.Cut(p.path, "/")
+	if master == "" {
+		return nil, errors.New("the name of the master is missing: redis+sentinel://host:26379/master")
+	}
+	// The user of such a URL is Redis's; go-redis would take it for the sentinels'.
+	user := p.user
+	p.user = nil
+	p.query.Set("master_name", master)
+	text, shown, err := p.url(scheme, "/"+database, "26379")
+	if err != nil {
+		return nil, err
+	}
+	options, err := redis.ParseFailoverURL(text)
+	if err != nil {
+		return nil, plain(err)
+	}
+	options.Username = user.Username()
+	options.Password, _ = user.Password()
+	if options.Username != "" {
+		shown = options.Username + "@" + shown
+	}
+	return &Target{
+		Kind: Sentinel, TLS: scheme == "rediss", failover: options,
+		shown: strings.TrimSuffix(fmt.Sprintf("%s+sentinel://%s/%s/%s", scheme, shown, master, database), "/"),
+	}, nil
+}
+
+// plain removes what go-redis's errors begin with.
+func plain(err error) error {
+	return errors.New(strings.TrimPrefix(err.Error(), "redis: "))
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/census"
+	"github.com/spf13/cobra"
+)
+
+const listLong = `List prints every customer who has a count, as SCAN meets them: on all masters of
+a cluster, in no order, at a bounded pace, so that Redis has time for the fleet.
+
+Interrupted, or at -limit, it prints a cursor on stderr; -cursor goes on behind
+what was printed. A customer who is there all the time is printed; one may be
+printed twice while Redis's table of keys shrinks or a cluster moves slots.
+
+  priorityctl list -level 8,9
+  priorityctl list -json | jq -r 'select(.count < -1000) | .customer'
+  priorityctl list -limit 1000 2>cursor`
+
+// list is what the command is told.
+type list struct {
+	levels []int
+	limit  int
+	pace   int
+	cursor string
+	asJSON bool
+}
+
+func newList() *cobra.Command {
+	var connect connectionFlags
+	var policies policyOfFlags
+	var l list
+	command := &cobra.Command{
+		Use:               "list",
+		Short:             "Lists all customers who have a count",
+		Long:              listLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		PreRunE:           func(*cobra.Command, []string) error { return l.check() },
+	}
+	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
+		return l.run(command, c)
+	})
+	flags := command.Flags()
+	flags.IntSliceVar(&l.levels, "level", nil, "only customers of these levels, by the rule, as 8,9")
+	flags.IntVar(&l.limit, "limit", 0, "stop with the page that reaches so many customers; 0: list all")
+	registerPace(command, &l.pace)
+	flags.StringVar(&l.cursor, "cursor", "", "go on where a list stopped that printed this")
+	flags.BoolVar(&l.asJSON, "json", false, "print one JSON object a customer")
+	complete(command, "level", func(command *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return levelNumbers(command, &policies), cobra.ShellCompDirectiveNoFileComp
+	})
+	connect.register(command)
+	policies.register(command)
+	return command
+}
+
+func registerPace(command *cobra.Command, pace *int) {
+	command.Flags().IntVar(pace, "pace", 10_000, "look at no more keys a second than this; 0: as fast as Redis answers")
+}
+
+func checkPace(pace int) error {
+	if pace < 0 {
+		return usageError("-pace %d is negative", pace)
+	}
+	return nil
+}
+
+// levelNumbers are what the shell offers for -level.
+func levelNumbers(command *cobra.Command, policies *policyOfFlags) []string {
+	policy, err := policies.read(command)
+	if err != nil {
+		return nil
+	}
+	var numbers []string
+	for _, row := range rows(policy.Policy) {
+		numbers = append(numbers, fmt.Sprintf("%d\t%s", row.level, row.condition()))
+	}
+	return numbers
+}
+
+func (l *list) check() error {
+	if l.limit < 0 {
+		return usageError("-limit %d is negative", l.limit)
+	}
+	if l.cursor != "" {
+		if err := census.CheckCursor(l.cursor); err != nil {
+			return usageError("-cursor: %w", err)
+		}
+	}
+	return checkPace(l.pace)
+}
+
+func (l *list) run(command *cobra.Command, c *connection) error {
+	for _, level := range l.levels {
+		if level < 1 || level > int(c.policy.Lowest()) {
+			return usageError("-level %d: the policy's levels are 1 to %d", level, c.policy.Lowest())
+		}
+	}
+	ctx := command.Context()
+	options := census.Options{Prefix: c.prefix, Pace: l.pace}
+	if l.limit > 0 {
+		options.PageKeys = min(l.limit, 500)
+	}
+	walk, err := census.Start(ctx, c.client, options, l.cursor)
+	switch {
+	case errors.Is(err, census.ErrOtherServers):
+		return statusError{exitUsage, fmt.Errorf("-cursor: %w", err)}
+	case err != nil:
+		return c.broken(err)
+	}
+	err = l.print(ctx, command.OutOrStdout(), c, walk)
+	if !walk.Done() {
+		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: there is more; go on with -cursor %s\n", walk.Cursor())
+	}
+	return c.broken(err)
+}
+
+func (l *list) print(ctx context.Context, out io.Writer, c *connection, walk *census.Walk) error {
+	if !l.asJSON {
+		if _, err := fmt.Fprintln(out, "LEVEL       COUNT   RESETS IN  CUSTOMER"); err != nil {
+			return statusError{exitFailed, err}
+		}
+	}
+	printed := 0
+	for {
+		entries, err := walk.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			listed := listedOf(c.policy.Policy, entry)
+			if len(l.levels) > 0 && (entry.Corrupt || !slices.Contains(l.levels, int(*listed.Level))) {
+				continue
+			}
+			printed++
+			if l.asJSON {
+				err = writeJSON(out, listed)
+			} else {
+				_, err = fmt.Fprintln(out, listed)
+			}
+			if err != nil {
+				return statusError{exitFailed, err}
+			}
+		}
+		if l.limit > 0 && printed >= l.limit {
+			return nil
+		}
+	}
+}
+
+// listed is a customer in a list.
+type listed struct {
+	name
+	Level     *priority.Level `json:"level"` // null: corrupt
+	Count     *int64          `json:"count"`
+	ResetInMS int64           `json:"reset_in_ms"` // 0: the key has no TTL
+	Corrupt   bool            `json:"corrupt,omitempty"`
+
+	customer string
+}
+
+func listedOf(policy priority.Policy, entry census.Entry) listed {
+	l := listed{name: nameOf(entry.Customer), ResetInMS: entry.ResetIn.Milliseconds(), Corrupt: entry.Corrupt, customer: entry.Customer}
+	if !entry.Corrupt {
+		level := policy.Level(entry.Count)
+		l.Level, l.Count = &level, &entry.Count
+	}
+	return l
+}
+
+// String is a line of the table.
+func (l listed) String() string {
+	level, count, resets := "-", "corrupt", "never"
+	if !l.Corrupt {
+		level, count = strconv.Itoa(int(*l.Level)), strconv.FormatInt(*l.Count, 10)
+	}
+	if l.ResetInMS > 0 {
+		resets = span(time.Duration(l.ResetInMS) * time.Millisecond)
+	}
+	return fmt.Sprintf("%5s  %10s  %10s  %s", level, count, resets, shown(l.customer))
+}
+
+// broken says that Redis was lost in the middle of something.
+func (c *connection) broken(err error) error {
+	if lost(err) {
+		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s any more: %w", c.target, err)}
+	}
+	return err
+}

@@ -1,0 +1,670 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+// secret is the password of all tests. Nothing may print it.
+const secret = "hush-hush"
+
+// operator runs the program on one Redis.
+type operator struct {
+	*testing.T
+	flags []string // that name it
+}
+
+func operatorOn(t *testing.T, flags ...string) operator {
+	for _, variable := range []string{urlVariable, passwordVariable, sentinelPasswordVariable} {
+		t.Setenv(variable, "")
+	}
+	return operator{t, flags}
+}
+
+// ask runs a command and looks for the password in what it prints.
+func (o operator) ask(command string, args ...string) (status int, stdout, stderr string) {
+	o.Helper()
+	args = slices.Concat([]string{command}, o.flags, args)
+	status, stdout, stderr = called(o.T, "", args...)
+	if strings.Contains(stdout+stderr, secret) {
+		o.Errorf("%q prints the password:\n%s%s", args, stdout, stderr)
+	}
+	if strings.Count(stderr, "\n") > strings.Count(stderr, "priorityctl: ") {
+		o.Errorf("%q: an error of more than one line:\n%s", args, stderr)
+	}
+	return status, stdout, stderr
+}
+
+// told runs a command that must succeed without a word on stderr.
+func (o operator) told(command string, args ...string) string {
+	o.Helper()
+	status, stdout, stderr := o.ask(command, args...)
+	if status != 0 || stderr != "" {
+		o.Fatalf("%s %q: exit status %d, stderr %q, stdout\n%s", command, args, status, stderr, stdout)
+	}
+	return stdout
+}
+
+// refused runs a command that must fail.
+func (o operator) refused(status int, want, command string, args ...string) (stdout string) {
+	o.Helper()
+	got, stdout, stderr := o.ask(command, args...)
+	if got != status || !strings.Contains(stderr, want) || !strings.HasPrefix(stderr, "priorityctl: ") {
+		o.Errorf("%s %q: exit status %d, stderr %q; want %d and %q", command, args, got, stderr, status, want)
+	}
+	return stdout
+}
+
+// objects are JSON objects, one a line.
+func objects(t *testing.T, text string) []map[string]any {
+	t.Helper()
+	var all []map[string]any
+	for line := range strings.Lines(text) {
+		var object map[string]any
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, object)
+	}
+	return all
+}
+
+// fits checks that no line is wider than a terminal.
+func fits(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// count counts documents of customers.
+func count(t *testing.T, client redis.UniversalClient, documents map[string]int) {
+	t.Helper()
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for customer, n := range documents {
+		if _, err := store.NextN(t.Context(), customer, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// submit submits documents of one customer.
+func submit(t *testing.T, client redis.UniversalClient, customer string, documents int) {
+	t.Helper()
+	tracker, err := priority.NewRedisTracker(client, &priority.RedisOptions{Timeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i := range documents {
+		ids = append(ids, fmt.Sprint("document ", i))
+	}
+	if _, err := tracker.SubmitN(t.Context(), customer, ids); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func started(t *testing.T) (operator, *redis.Client) {
+	server := redistest.Start(t)
+	return operatorOn(t, "-redis", "redis://"+server.Addr), server.Client()
+}
+
+func TestGet(t *testing.T) {
+	o, client := started(t)
+	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
+	submit(t, client, "clinic", 11)
+	client.Set(t.Context(), "priority:{forever}:count", "-3", 0)
+
+	for customer, want := range map[string][]string{
+		"acme":    {"level     9 of 1 to 9", "count     -29: 30 documents", "count < -20 → level 9", "slow because of 30 documents", "processed last", "policy    the module's default"},
+		"bakery":  {"level     2 of", "count     -4: 5 documents", "behind level 1 because", "The next document has level 3."},
+		"first":   {"level     1 of", "count     0: 1 document since", "first is not slow", "The 3rd document from now has level 2."},
+		"nobody":  {"level     1 of", "count     none", "counted as the first"},
+		"forever": {"never as it is: the key has no TTL", "The 2nd document from now has level 3"},
+		// The rule: count -10, level 5; 11 pending: level 5. With 7 pending it would be 3, and the mean 4.
+		"clinic": {"level     5 of", "pending   11 documents → level 5", "priority:{clinic}:pending", "When 4 fewer are pending, the level is 4.", "next document has rule level 6"},
+	} {
+		text := o.told("get", customer)
+		fits(t, text)
+		for _, want := range want {
+			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
+				t.Errorf("no %q in\n%s", want, text)
+			}
+		}
+	}
+	if text := o.told("get", "acme", "-thresholds", "-100,-1000", "-reset-mode=last-reset"); !strings.Contains(text, "level     1 of 1 to 3") || !strings.Contains(text, "whatever comes") || !strings.Contains(text, "from the flags") {
+		t.Errorf("another policy:\n%s", text)
+	}
+
+	got := objects(t, o.told("get", "acme", "clinic", "nobody", "-json"))
+	for i, want := range []map[string]any{
+		{"customer": "acme", "level": 9., "rule_level": 9., "count": -29., "documents": 30., "row": "count < -20", "counted": true, "pending": 0., "count_key": "priority:{acme}:count"},
+		{"customer": "clinic", "level": 5., "rule_level": 5., "pending": 11., "pending_level": 5., "pending_key": "priority:{clinic}:pending"},
+		{"customer": "nobody", "level": 1., "counted": false, "reset_in_ms": 0., "policy_name": "the module's default"},
+	} {
+		for field, value := range want {
+			if got[i][field] != value {
+				t.Errorf("%s: %s is %v, not %v", want["customer"], field, got[i][field], value)
+			}
+		}
+	}
+}
+
+func TestGetTellsWhatIsCorrupt(t *testing.T) {
+	o, client := started(t)
+	ctx := t.Context()
+	client.Set(ctx, "priority:{it's}:count", "x", 0)
+	client.RPush(ctx, "priority:{list}:count", "-1")
+	client.Set(ctx, "priority:{pending}:pending", "x", 0)
+	o.refused(1, `a string that is no count (a whole number of at most 15 digits); to remove it: priorityctl reset 'it'\''s'`, "get", "it's")
+	o.refused(1, "priority:{list}:count holds a value of type list", "get", "list")
+	o.refused(1, "priority:{pending}:pending holds a value of type string", "get", "pending")
+	o.refused(4, "1 of 2 customers failed", "get", "list", "fine")
+	o.refused(1, "all 2 customers failed", "get", "list", "it's")
+
+	_, stdout, _ := o.ask("get", "-json", "list")
+	if failed := objects(t, stdout); len(failed) != 1 || failed[0]["customer"] != "list" || !strings.Contains(failed[0]["error"].(string), "corrupt") {
+		t.Errorf("got %s", stdout)
+	}
+}
+
+func TestCustomersAreAnyBytes(t *testing.T) {
+	o, client := started(t)
+	odd := []string{"}%", "Müller & Co", "\x1b[2J", "\xff\xfe", "a\nb", `"quoted"`}
+	for _, customer := range odd {
+		count(t, client, map[string]int{customer: 4})
+	}
+	text := o.told("list") + o.told("get", odd...) + o.told("top") + o.told("reset", append([]string{"-yes"}, odd...)...)
+	if strings.Contains(text, "\x1b") || !utf8.ValidString(text) {
+		t.Errorf("it prints what a terminal would obey:\n%q", text)
+	}
+	for _, want := range []string{"  }%\n", `"Müller & Co"`, `"\x1b[2J"`, `"\xff\xfe"`, `"a\nb"`, `"\"quoted\""`} {
+		if strings.Count(text, want) < 2 {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	if n := client.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+	count(t, client, map[string]int{"\xff": 1})
+	if got := objects(t, o.told("list", "-json")); len(got) != 1 || got[0]["customer_base64"] != "/w==" {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestList(t *testing.T) {
+	o, client := started(t)
+	count(t, client, map[string]int{"acme": 30, "bakery": 5, "clinic": 5, "first": 1})
+	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
+
+	text := o.told("list")
+	fits(t, text)
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	slices.Sort(lines[1:])
+	if len(lines) != 6 || lines[0] != "LEVEL       COUNT   RESETS IN  CUSTOMER" ||
+		!slices.ContainsFunc(lines, func(line string) bool { return strings.Join(strings.Fields(line), " ") == "- corrupt never bad" }) {
+		t.Errorf("got\n%s", text)
+	}
+	var got []string
+	for _, object := range objects(t, o.told("list", "-json", "-level", "2,9")) {
+		got = append(got, fmt.Sprintf("%v %v %v", object["customer"], object["level"], object["count"]))
+	}
+	slices.Sort(got)
+	if want := []string{"acme 9 -29", "bakery 2 -4", "clinic 2 -4"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, not %q", got, want)
+	}
+	o.refused(2, "levels are 1 to 9", "list", "-level", "10")
+	o.refused(2, "is negative", "list", "-pace", "-1")
+	o.refused(2, "no cursor", "list", "-cursor", "12")
+	o.refused(2, "does not fit", "list", "-cursor", "0123456789ab-0-0")
+}
+
+// TestListGoesOn takes a list in parts, on one server and on a cluster.
+func TestListGoesOn(t *testing.T) {
+	single := redistest.Start(t)
+	cluster := redistest.StartCluster(t, 3)
+	for url, client := range map[string]redis.UniversalClient{
+		"redis://" + single.Addr:                                    single.Client(),
+		"redis+cluster://" + strings.Join(cluster.Addrs()[:2], ","): cluster.Client(),
+	} {
+		o := operatorOn(t, "-redis", url)
+		documents := make(map[string]int)
+		for i := range 400 {
+			documents[fmt.Sprint("customer-", i)] = 1 + i%30
+		}
+		count(t, client, documents)
+		got := make(map[string]int)
+		parts := 0
+		for cursor := ""; ; parts++ {
+			status, stdout, stderr := o.ask("list", "-json", "-limit", "30", "-cursor", cursor)
+			if status != 0 {
+				t.Fatalf("%s: exit status %d, %s", url, status, stderr)
+			}
+			for _, object := range objects(t, stdout) {
+				customer := object["customer"].(string)
+				if _, double := got[customer]; double {
+					t.Errorf("%s: %s comes twice", url, customer)
+				}
+				got[customer] = 1 - int(object["count"].(float64))
+			}
+			var more bool
+			if _, cursor, more = strings.Cut(strings.TrimSpace(stderr), "-cursor "); !more {
+				break
+			}
+		}
+		if !maps.Equal(got, documents) || parts < 5 {
+			t.Errorf("%s: %d customers in %d parts, not %d", url, len(got), parts, len(documents))
+		}
+	}
+}
+
+func TestListIsInterrupted(t *testing.T) {
+	o, client := started(t)
+	documents := make(map[string]int)
+	for i := range 100 {
+		documents[fmt.Sprint(i)] = 1
+	}
+	count(t, client, documents)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	// At 10 keys a second it is surely not through when the first line comes.
+	out := writer(func(p []byte) { interrupt() })
+	var stderr strings.Builder
+	status := run(ctx, slices.Concat([]string{"list", "-pace", "10", "-json"}, o.flags), strings.NewReader(""), out, &stderr)
+	if status != exitInterrupted || !strings.Contains(stderr.String(), "go on with -cursor ") {
+		t.Errorf("exit status %d, stderr %q", status, stderr.String())
+	}
+}
+
+type writer func(p []byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+func TestTopOnce(t *testing.T) {
+	o, client := started(t)
+	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
+	text := o.told("top", "-customers", "2")
+	fits(t, text)
+	for _, want := range []string{"3 customers, 36 documents since their resets", "    9          1          9", "    1          1          7", "    2          1          4"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if _, busiest, _ := strings.Cut(text, "RESETS IN"); strings.Index(busiest, "acme") > strings.Index(busiest, "bakery") || strings.Contains(busiest, "first") {
+		t.Errorf("the busiest are not in order:\n%s", text)
+	}
+	var object topJSON
+	if err := json.Unmarshal([]byte(o.told("top", "-json")), &object); err != nil {
+		t.Fatal(err)
+	}
+	if len(object.Levels) != 9 || object.Levels[8] != (topLevel{9, 1, 9}) || len(object.Busiest) != 3 || object.Busiest[0].Customer != "acme" || object.Busiest[0].Documents != 30 {
+		t.Errorf("got %+v", object)
+	}
+	o.refused(2, "-interval", "top", "-interval", "1ms")
+}
+
+func TestReset(t *testing.T) {
+	o, client := started(t)
+	count(t, client, map[string]int{"acme": 30, "bakery": 5, "stays": 5})
+	submit(t, client, "acme", 3)
+	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
+	o.refused(2, "give -yes", "reset", "acme")
+	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: forgotten (count -32, level 9, 3 pending documents)\nbad: forgotten (what is no count)\nnobody: forgotten (no count)\n" {
+		t.Errorf("got\n%s", text)
+	}
+	if got := objects(t, o.told("reset", "-yes", "-json", "bakery")); len(got) != 1 || got[0]["reset"] != true || got[0]["customer"] != "bakery" {
+		t.Errorf("got %v", got)
+	}
+	if keys := client.Keys(t.Context(), "*").Val(); !slices.Equal(keys, []string{"priority:{stays}:count"}) {
+		t.Errorf("left are %q", keys)
+	}
+	o.refused(4, "1 of 2 customers failed", "reset", "-yes", "stays", "")
+	o.refused(2, "invalid customer", "reset", "-yes", "")
+}
+
+func TestPing(t *testing.T) {
+	o, client := started(t)
+	text := o.told("ping", "-count", "3")
+	fits(t, text)
+	for _, want := range []string{"connection   ok", "user default", "version      ok", "ping         ok", "peek         ok", "store        ok", "tracker      ok", "memory       ok", "noeviction", "replication  ok"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	client.ConfigSet(t.Context(), "maxmemory", "100mb")
+	client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru")
+	if text := o.told("ping"); !strings.Contains(text, "memory       warning") || !strings.Contains(text, "set noeviction") {
+		t.Errorf("no warning in\n%s", text)
+	}
+	var object struct {
+		OK     bool
+		Kind   string
+		Peek   struct{ Median_us, Max_us int64 }
+		Checks []struct{ Check, Status, Found, Remedy string }
+	}
+	if err := json.Unmarshal([]byte(o.told("ping", "-json")), &object); err != nil || !object.OK || object.Kind != "single server" || len(object.Checks) != 8 || object.Peek.Max_us < object.Peek.Median_us || object.Peek.Median_us == 0 {
+		t.Errorf("%v: %+v", err, object)
+	}
+	if n := client.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("ping leaves %d keys", n)
+	}
+}
+
+func TestPingOnAReplica(t *testing.T) {
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	status, text, _ := operatorOn(t, "-redis", "redis://"+replica.Addr).ask("ping")
+	if status != 1 || !strings.Contains(text, "store        failed") || !strings.Contains(text, "replication  failed") {
+		t.Errorf("exit status %d\n%s", status, text)
+	}
+	if text := operatorOn(t, "-redis", "redis://"+master.Addr).told("ping"); !strings.Contains(text, "1 replica, at most") {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+func TestRights(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client()
+	user := func(name string, rules ...any) {
+		t.Helper()
+		args := append([]any{"ACL", "SETUSER", name, "on", ">" + secret, "resetkeys", "~priority:*", "-@all"}, rules...)
+		if err := admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The user that the README spells out, for a store only.
+	user("store", "+evalsha", "+eval", "+get", "+decr", "+decrby", "+incr", "+incrby", "+pexpire", "+pttl", "+unlink")
+	user("reader", "+evalsha", "+eval", "+get", "+pttl", "+ping")
+	count(t, admin, map[string]int{"acme": 5})
+
+	o := operatorOn(t, "-redis", "redis://"+server.Addr, "-user", "store")
+	o.refused(2, `no password for the user "store"`, "get", "acme")
+	t.Setenv(passwordVariable, secret)
+	if text := o.told("get", "acme"); !strings.Contains(text, "level     2") || !strings.Contains(text, "may not read a tracker's keys") {
+		t.Errorf("got\n%s", text)
+	}
+	text := o.told("ping")
+	if !strings.Contains(text, "store        ok") || !strings.Contains(text, "tracker      warning") || !strings.Contains(text, "memory       warning") {
+		t.Errorf("got\n%s", text)
+	}
+	if keys := admin.Keys(t.Context(), "*").Val(); len(keys) != 1 {
+		t.Errorf("ping leaves %q", keys)
+	}
+	o.refused(1, "NOPERM", "list")
+	if status, text, _ := (operator{t, []string{"-redis", "redis://" + server.Addr, "-user", "reader"}}).ask("ping"); status != 1 || !strings.Contains(text, "store        failed") || !strings.Contains(text, "README") {
+		t.Errorf("exit status %d\n%s", status, text)
+	}
+
+	// Every way to give a password, and a wrong one.
+	t.Setenv(passwordVariable, "")
+	file := filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.told("get", "acme", "-password-file", file)
+	inURL := operatorOn(t, "-redis", "redis://store:"+secret+"@"+server.Addr)
+	inURL.told("get", "acme")
+	inURL.told("ping")
+	inURL.refused(1, "NOPERM", "list")
+	operatorOn(t, "-redis", "redis://other:"+secret+"@"+server.Addr).refused(3, "refuses the login", "get", "acme")
+	operatorOn(t, "-redis", "redis://other:"+secret+"@127.0.0.1:1").refused(3, "cannot reach", "get", "acme")
+	operatorOn(t, "-redis", "redis://other:"+secret+"/x@127.0.0.1:1").refused(2, "-password-file", "get", "acme")
+	operatorOn(t).refused(2, "", "get", "--redis://other:"+secret+"@127.0.0.1:1")
+	t.Setenv(urlVariable, "redis://store:"+secret+"@"+server.Addr)
+	operator{T: t}.told("get", "acme")
+	operator{T: t}.told("get", "-help")
+	operator{T: t}.told("completion", "bash")
+}
+
+// TestARefusalThatQuotesThePassword has Redis quote it, as an old server does
+// that does not know HELLO or ACL users.
+func TestARefusalThatQuotesThePassword(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				request := make([]byte, 4096)
+				for {
+					if _, err := conn.Read(request); err != nil {
+						return
+					}
+					_, _ = fmt.Fprintf(conn, "-ERR wrong arguments 'AUTH' 'ann' '%s'\r\n", secret)
+				}
+			}()
+		}
+	}()
+	o := operatorOn(t, "-redis", "redis://ann:"+secret+"@"+listener.Addr().String(), "-timeout", "1s")
+	o.refused(3, "***", "get", "acme")
+}
+
+func TestTLS(t *testing.T) {
+	cert, key := certificate(t)
+	server := redistest.StartTLS(t, cert, key, cert)
+	_, port, _ := net.SplitHostPort(server.Addr)
+	url := "rediss://localhost:" + port
+	o := operatorOn(t, "-redis", url, "-tls-ca", cert, "-tls-cert", cert, "-tls-key", key, "-tls-server-name", "redis.test")
+	o.told("get", "acme")
+	if !strings.Contains(o.told("ping", "-json"), `"tls":true`) {
+		t.Error("ping does not tell of TLS")
+	}
+	operatorOn(t, "-redis", url, "-tls-ca", cert, "-tls-cert", cert, "-tls-key", key).refused(3, "-tls-server-name", "get", "acme")
+	operatorOn(t, "-redis", url, "-tls-server-name", "redis.test").refused(3, "-tls-ca", "get", "acme")
+	operatorOn(t, "-redis", url, "-tls-cert", cert).refused(2, "go together", "get", "acme")
+	operatorOn(t, "-redis", url, "-tls-ca", key).refused(2, "no certificate", "get", "acme")
+	operatorOn(t, "-redis", "redis://"+server.Addr, "-tls-ca", cert).refused(2, "rediss://", "get", "acme")
+}
+
+// certificate writes a certificate of redis.test that is its own authority, a
+// server's and a client's, and its key.
+func certificate(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"redis.test"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyBytes, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", keyBytes)
+}
+
+func TestSentinelAndCluster(t *testing.T) {
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	sentinel := redistest.StartSentinel(t, master)
+	count(t, master.Client(), map[string]int{"acme": 5})
+	o := operatorOn(t, "-redis", "redis+sentinel://"+sentinel+"/"+redistest.MasterName)
+	if text := o.told("get", "acme") + o.told("list") + o.told("ping"); strings.Count(text, "acme") < 3 || !strings.Contains(strings.Join(strings.Fields(text), " "), "sentinel, user default") {
+		t.Errorf("got\n%s", text)
+	}
+	operatorOn(t, "-redis", "redis+sentinel://"+sentinel+"/other").refused(3, "cannot reach", "get", "acme")
+
+	cluster := redistest.StartCluster(t, 3)
+	o = operatorOn(t, "-redis", "redis+cluster://"+cluster.Addrs()[0])
+	for i := range 20 {
+		count(t, cluster.Client(), map[string]int{fmt.Sprint("customer-", i): 25})
+	}
+	text := o.told("ping")
+	fits(t, text)
+	for _, addr := range cluster.Addrs() {
+		if !strings.Contains(text, "store        ok       "+addr) {
+			t.Errorf("%s is not in\n%s", addr, text)
+		}
+	}
+	if text := o.told("top"); !strings.Contains(text, "20 customers, 500 documents") {
+		t.Errorf("got\n%s", text)
+	}
+	o.told("reset", "-yes", "customer-1", "customer-2", "customer-3")
+	if text := o.told("list"); strings.Count(text, "customer-") != 17 {
+		t.Errorf("got\n%s", text)
+	}
+}
+
+func TestRedisIsLostOnTheWay(t *testing.T) {
+	server := redistest.Start(t)
+	count(t, server.Client(), map[string]int{"acme": 5})
+	o := operatorOn(t, "-redis", "redis://"+server.Addr, "-timeout", "200ms")
+	out := writer(func([]byte) { server.Kill() })
+	var stderr strings.Builder
+	args := slices.Concat([]string{"get", "-json"}, o.flags, []string{"acme", "bakery"})
+	if status := run(t.Context(), args, strings.NewReader(""), out, &stderr); status != exitUnreachable {
+		t.Errorf("exit status %d, %s", status, stderr.String())
+	}
+	o.refused(3, "cannot reach", "list")
+	o.refused(3, "cannot reach", "top")
+	o.refused(3, "cannot reach", "ping")
+	o.refused(3, "cannot reach", "reset", "-yes", "acme")
+}
+
+func TestPolicy(t *testing.T) {
+	o := operatorOn(t)
+	text := o.told("policy")
+	fits(t, text)
+	for _, want := range []string{"    9  count < -20        22 and on\n", "    1  count ≥ -2         1–3\n", "more than 25m after", "1500 * time.Second"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	dir := t.TempDir()
+	save := func(name, text string) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	team := save("team.json", o.told("policy", "-thresholds", "-2,-9", "-reset-interval", "90s", "-reset-mode", "last-reset", "-json"))
+	if again := o.told("policy", "-policy", team, "-json"); again != `{"thresholds":[-2,-9],"reset_interval_ms":90000,"reset_mode":"last-reset"}`+"\n" {
+		t.Errorf("got %s", again)
+	}
+	if text := o.told("policy", "check", team); !strings.Contains(text, ": ok, 3 levels\n") {
+		t.Errorf("got %s", text)
+	}
+	if text := o.told("policy", "compare", "default", team); !strings.Contains(text, "-5 to -6            3    2  -1\n") || !strings.Contains(text, "≤ -21               9    3  -6") {
+		t.Errorf("got\n%s", text)
+	}
+	if text := o.told("policy", "compare", "default", "default"); !strings.Contains(text, "same level") {
+		t.Errorf("got\n%s", text)
+	}
+	if got := objects(t, o.told("policy", "compare", "-json", "default", team)); len(got) != 1 || len(got[0]["counts"].([]any)) != 10 {
+		t.Errorf("got %v", got)
+	}
+	one := save("one.json", `{"thresholds":[]}`)
+	if text := o.told("policy", "-policy", one) + o.told("policy", "-policy", one, "-json"); !strings.Contains(text, "1  any count          1 and on") || !strings.Contains(text, `"thresholds":[],`) {
+		t.Errorf("got\n%s", text)
+	}
+	for text, want := range map[string]string{
+		"":                             "not a policy",
+		"[]":                           "not a policy",
+		"{} {}":                        "behind its object",
+		`{"threshold":[-2]}`:           "unknown field",
+		`{"thresholds":[-2,-2]}`:       "is not below",
+		`{"reset_mode":"never"}`:       "last-update or last-reset",
+		`{"reset_interval_ms":-1}`:     "milliseconds",
+		`{"reset_interval_ms":9e15}`:   "",
+		`{"thresholds":[-2],"x":"\n"}`: "unknown field",
+	} {
+		o.refused(2, want, "policy", "check", save("bad.json", text))
+	}
+	o.refused(2, "no such file", "get", "-policy", "no-such-file.json", "acme")
+	o.refused(2, "leave out", "policy", "-policy", team, "-thresholds", "-1")
+	o.refused(2, "last-update or last-reset", "policy", "-reset-mode", "never")
+	o.refused(2, "not below", "policy", "-thresholds", "-1,-1")
+	o.refused(2, "unknown command", "policy", "nonsense")
+	o.refused(2, "did you mean check", "policy", "chek")
+}
+
+func TestUsage(t *testing.T) {
+	o := operatorOn(t)
+	o.refused(2, "did you mean policy", "polcy")
+	o.refused(2, "requires at least 1 arg", "get")
+	o.refused(2, "-timeout", "get", "acme", "-timeout", "0s")
+	o.refused(2, "unknown command", "list", "acme")
+	o.refused(2, "brace", "get", "acme", "-prefix", "a{b")
+	o.refused(2, "unknown shorthand flag", "top", "-nonsense")
+	for _, command := range []string{"ping", "get", "top", "list", "reset"} {
+		help := o.told(command, "-help")
+		for _, want := range []string{"redis+sentinel://", passwordVariable, "Exit statuses:", "--reset-mode", "-json"} {
+			if !strings.Contains(help, want) {
+				t.Errorf("no %q in the help of %s", want, command)
+			}
+		}
+	}
+	if help := o.told("-help"); !strings.Contains(help, "Exit statuses:") || !strings.Contains(help, "Operate a fleet:") {
+		t.Errorf("got\n%s", help)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	o := operatorOn(t)
+	for want, args := range map[string][]string{
+		"last-reset\n":      {"get", "--reset-mode", ""},
+		"9\tcount < -20\n":  {"list", "--level", ""},
+		"3\tcount < -9\n":   {"list", "--thresholds", "-2,-9", "--level", ""},
+		"compare\tShows":    {"policy", "com"},
+		"get\tTells why":    {"g"},
+		"--password-file\t": {"ping", "--pass"},
+	} {
+		if status, stdout, _ := called(t, "", append([]string{"__complete"}, args...)...); status != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("%q: exit status %d, %q", args, status, stdout)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if !strings.Contains(o.told("completion", shell), "priorityctl") {
+			t.Errorf("no completion for %s", shell)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/docpriority/priority"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+const resetLong = `Reset forgets customers' counts, and what a tracker holds of them for pending: the
+next document is counted as the first and gets level 1. It also removes what a key
+holds that is no count. It cannot be undone.
+
+On a terminal it shows what will be forgotten and asks; anywhere else it needs -yes.
+
+  priorityctl reset acme
+  priorityctl list -level 9 -json | jq -r .customer | xargs -d '\n' priorityctl reset -yes --`
+
+func newReset() *cobra.Command {
+	var connect connectionFlags
+	var policies policyOfFlags
+	var yes, asJSON bool
+	command := &cobra.Command{
+		Use:               "reset CUSTOMER…",
+		Short:             "Forgets customers' counts and pending documents",
+		Long:              resetLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		PreRunE: func(command *cobra.Command, _ []string) error {
+			if !yes && !isTerminal(command.InOrStdin()) {
+				return usageError("reset cannot be undone: give -yes where nobody can be asked")
+			}
+			return nil
+		},
+	}
+	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, customers []string) error {
+		if !yes {
+			if err := c.confirm(command, customers); err != nil {
+				return err
+			}
+		}
+		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
+			return c.forget(ctx, customer)
+		})
+	})
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a customer")
+	connect.register(command)
+	policies.register(command)
+	return command
+}
+
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// confirm shows what will be forgotten and asks.
+func (c *connection) confirm(command *cobra.Command, customers []string) error {
+	ctx, prompt := command.Context(), command.ErrOrStderr()
+	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.target, shown(c.prefix))
+	const most = 10
+	for i, customer := range customers {
+		if i == most && len(customers) > most+1 {
+			fmt.Fprintf(prompt, "  … and %d customers more\n", len(customers)-most)
+			break
+		}
+		fmt.Fprintf(prompt, "  %s: %s\n", shown(customer), c.held(ctx, customer))
+	}
+	fmt.Fprintf(prompt, "It cannot be undone. Forget %s? [y/N] ", plural(int64(len(customers)), "customer"))
+	answer, err := readLine(ctx, command.InOrStdin())
+	if err != nil {
+		fmt.Fprintln(prompt)
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("nothing was forgotten")
+}
+
+// held says what Redis holds of a customer.
+func (c *connection) held(ctx context.Context, customer string) string {
+	s, err := c.look(ctx, customer)
+	switch {
+	case errors.Is(err, priority.ErrCorruptCount):
+		return "what is no count"
+	case err != nil:
+		return "cannot be read: " + oneLine(c.hidden(err))
+	}
+	held := "no count"
+	if s.Counted {
+		held = fmt.Sprintf("count %d, level %d", s.Count, s.RuleLevel)
+	}
+	if s.Pending != nil && *s.Pending > 0 {
+		held += ", " + plural(*s.Pending, "pending document")
+	}
+	return held
+}
+
+// readLine reads a line, unless the context ends first. The goroutine that reads
+// then stays behind: a read of a terminal cannot be interrupted.
+func readLine(ctx context.Context, in io.Reader) (string, error) {
+	lines := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		lines <- line
+	}()
+	select {
+	case line := <-lines:
+		return line, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// forgotten is what reset tells of a customer.
+type forgotten struct {
+	name
+	Reset bool   `json:"reset"`
+	Held  string `json:"held"`
+
+	customer string
+}
+
+func (c *connection) forget(ctx context.Context, customer string) (forgotten, error) {
+	held := c.held(ctx, customer)
+	if err := c.tracker.Reset(ctx, customer); err != nil {
+		return forgotten{}, err
+	}
+	return forgotten{nameOf(customer), true, held, customer}, nil
+}
+
+// String is what a person reads.
+func (f forgotten) String() string {
+	return fmt.Sprintf("%s: forgotten (%s)", shown(f.customer), f.Held)
+}

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"math"
+
+	"github.com/docpriority/priority"
+)
+
+// levelSpread counts the documents of each level that made a count fall from
+// one number to another, the first excluded.
+func levelSpread(policy priority.Policy, from, to int64, add func(level priority.Level, documents int64)) {
+	for level := policy.Level(to); from > to; level-- {
+		highest := min(rowOf(policy, level).highest, from-1)
+		add(level, highest-to+1)
+		to = highest + 1
+		if level == priority.Highest || highest == math.MaxInt64 {
+			return
+		}
+	}
+}

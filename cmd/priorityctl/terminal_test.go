@@ -1,0 +1,267 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// TestMain runs the program itself where a terminal's shell calls this binary.
+func TestMain(m *testing.M) {
+	if os.Getenv("PRIORITYCTL_TEST_RUN") != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// terminal is a real one, of tmux, with a shell in it that knows priorityctl.
+type terminal struct {
+	t      *testing.T
+	tmux   string
+	socket string
+	last   string // screen that await has looked at
+}
+
+func openTerminal(t *testing.T, columns, lines int, environment ...string) *terminal {
+	t.Helper()
+	term := &terminal{t: t, tmux: redistest.Find(t, "tmux", "tmux")}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A path of its own: a socket's path must be short.
+	dir, err := os.MkdirTemp("", "tmux")
+	if err != nil {
+		t.Fatal(err)
+	}
+	term.socket = filepath.Join(dir, "s")
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the last screen that was looked at:\n%s", term.last)
+		}
+		_ = exec.Command(term.tmux, "-S", term.socket, "kill-server").Run()
+		_ = os.RemoveAll(dir)
+	})
+	script := filepath.Join(dir, "rc")
+	functions := fmt.Sprintf("PS1='$ '\npriorityctl() { PRIORITYCTL_TEST_RUN=1 '%s' \"$@\"; echo \"status $?\"; }\n", program)
+	if err := os.WriteFile(script, []byte(functions), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell := "exec env LC_ALL=C.UTF-8 ENV=" + script + " " + strings.Join(environment, " ") + " sh -i"
+	term.do("-f", "/dev/null", "-u", "new-session", "-d", "-x", fmt.Sprint(columns), "-y", fmt.Sprint(lines), shell)
+	term.await("$")
+	return term
+}
+
+func (term *terminal) do(args ...string) string {
+	term.t.Helper()
+	out, err := exec.Command(term.tmux, append([]string{"-S", term.socket}, args...)...).CombinedOutput()
+	if err != nil {
+		term.t.Fatalf("tmux %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// screen is what the terminal shows, with escape sequences if so wanted.
+func (term *terminal) screen(options ...string) string {
+	term.t.Helper()
+	return term.do(append([]string{"capture-pane", "-p"}, options...)...)
+}
+
+// await waits until the screen shows something. Tmux leaves out blanks at the ends
+// of lines.
+func (term *terminal) await(want string) string {
+	term.t.Helper()
+	redistest.Await(term.t, fmt.Sprintf("the screen shows %q", want), func() bool {
+		term.last = term.screen()
+		return strings.Contains(term.last, want)
+	})
+	return term.last
+}
+
+func (term *terminal) typed(text string) {
+	term.t.Helper()
+	term.do("send-keys", "-l", text)
+	term.do("send-keys", "Enter")
+}
+
+func (term *terminal) ask(command string) {
+	term.t.Helper()
+	term.do("send-keys", "-l", "clear; "+command)
+	term.do("send-keys", "Enter")
+}
+
+// restored checks that a program has left the terminal as it was.
+func (term *terminal) restored(status string) {
+	term.t.Helper()
+	term.await(status + "\n$\n")
+	if term.do("display-message", "-p", "#{alternate_on} #{cursor_flag}") != "0 1\n" {
+		term.t.Error("the alternate screen is still on, or the cursor hidden")
+	}
+	term.typed("stty -a | grep -c -w -e '-icanon' -e '-echo'; echo end")
+	term.await("\n0\nend\n")
+}
+
+const topScreen = `redis://ADDRESS  prefix priority  policy the module's default
+3 customers, 66 documents since their resets
+
+LEVEL  CUSTOMERS  DOCUMENTS
+    1          1          7  ████████
+    2          1          4  █████
+    3          0          2  ██
+    4          0          2  ██
+    5          0          2  ██
+    6          0          2  ██
+    7          0          2  ██
+    8          0          6  ███████
+    9          1         39  ██████████████████████████████████████████████████
+
+LEVEL       COUNT  DOCUMENTS   RESETS IN  CUSTOMER
+    9         -59         60       never  acme
+    2          -4          5       never  bakery
+    1           0          1       never  first
+
+
+
+
+
+q: quit
+`
+
+// TestTopOnATerminal looks at it on 80 columns and 24 lines, then on fewer.
+func TestTopOnATerminal(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	count(t, client, map[string]int{"acme": 60, "bakery": 5, "first": 1})
+	for _, customer := range []string{"acme", "bakery", "first"} {
+		client.Persist(t.Context(), "priority:{"+customer+"}:count")
+	}
+	term := openTerminal(t, 80, 24)
+	// An hour: there is one pass only.
+	term.ask("priorityctl top -interval 1h -redis redis://" + server.Addr)
+	term.await("acme")
+	if got, want := term.screen(), strings.Replace(topScreen, "ADDRESS", server.Addr, 1); got != want {
+		t.Errorf("the screen shows\n%s\nand not\n%s", got, want)
+	}
+	if term.do("display-message", "-p", "#{alternate_on}") != "1\n" {
+		t.Error("it draws over what the terminal showed")
+	}
+	if !strings.Contains(term.screen("-e"), "\x1b[36m") {
+		t.Error("the bars have no colour")
+	}
+
+	term.do("resize-window", "-x", "40", "-y", "12")
+	screen := term.await("LEVEL  DOCUMENTS  CUSTOMER")
+	fits40(t, screen)
+	for _, want := range []string{"prefix priorit…", "    9          1         39  ███████", "    9         60  acme", "\nq: quit\n"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("no %q on 40 columns:\n%s", want, screen)
+		}
+	}
+	for _, size := range []string{"1x1", "5x2", "200x60", "80x24"} {
+		columns, lines, _ := strings.Cut(size, "x")
+		term.do("resize-window", "-x", columns, "-y", lines)
+	}
+	term.await("LEVEL       COUNT  DOCUMENTS   RESETS IN  CUSTOMER")
+	term.do("send-keys", "q")
+	term.restored("status 0")
+}
+
+func fits40(t *testing.T, screen string) {
+	t.Helper()
+	for line := range strings.Lines(screen) {
+		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 40 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestTopIsLive counts documents while it looks, stops Redis and ends it.
+func TestTopIsLive(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	count(t, client, map[string]int{"acme": 5})
+	term := openTerminal(t, 80, 24, "NO_COLOR=1")
+	term.ask("priorityctl top -interval 100ms -timeout 500ms -redis redis://" + server.Addr)
+	term.await("1 customer, 0 documents in the last")
+	// One document a look or so, until a look shows some.
+	redistest.Await(t, "new documents are shown", func() bool {
+		count(t, client, map[string]int{"bakery": 3})
+		screen := term.screen("-e")
+		if strings.Contains(screen, "\x1b[36m") {
+			t.Fatalf("there is colour in spite of NO_COLOR:\n%q", screen)
+		}
+		return strings.Contains(screen, "bakery") && strings.Contains(screen, "█")
+	})
+	server.Kill()
+	term.await("looking again: ")
+	server.Restart()
+	term.await("0 customers, 0 documents in the last")
+	term.do("send-keys", "C-c")
+	term.restored("status 0")
+}
+
+func TestTopIsTerminated(t *testing.T) {
+	server := redistest.Start(t)
+	term := openTerminal(t, 80, 24)
+	term.ask("PRIORITYCTL_TEST_RUN=1 sh -c 'echo $$ >" + term.socket + ".pid; exec " + os.Args[0] + " top -redis redis://" + server.Addr + "'; echo status $?")
+	term.await("q: quit")
+	pid := 0
+	text, err := os.ReadFile(term.socket + ".pid")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Sscan(string(text), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	term.restored("status 130")
+}
+
+func TestResetAsksOnATerminal(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	count(t, client, map[string]int{"acme": 30, "bakery": 5})
+	term := openTerminal(t, 80, 24)
+	command := "priorityctl reset acme bakery -redis redis://" + server.Addr
+	held := func() int64 {
+		return client.Exists(t.Context(), "priority:{acme}:count", "priority:{bakery}:count").Val()
+	}
+
+	for _, answer := range []string{"", "n", "no", "maybe"} {
+		term.ask(command)
+		screen := term.await("Forget 2 customers? [y/N]")
+		for _, want := range []string{server.Addr + ", with the prefix priority, this forgets:", "  acme: count -29, level 9\n", "  bakery: count -4, level 2\n"} {
+			if !strings.Contains(screen, want) {
+				t.Errorf("no %q in\n%s", want, screen)
+			}
+		}
+		term.typed(answer)
+		if term.await("status 1"); !strings.Contains(term.screen(), "nothing was forgotten") || held() != 2 {
+			t.Errorf("answer %q, %d keys:\n%s", answer, held(), term.screen())
+		}
+	}
+	term.ask(command)
+	term.await("[y/N]")
+	term.do("send-keys", "C-c")
+	if term.await("status 130"); held() != 2 {
+		t.Errorf("Ctrl-C, %d keys", held())
+	}
+	term.ask(command)
+	term.await("[y/N]")
+	term.typed("y")
+	if term.await("status 0"); held() != 0 || !strings.Contains(term.screen(), "acme: forgotten (count -29, level 9)") {
+		t.Errorf("y, %d keys:\n%s", held(), term.screen())
+	}
+	term.ask("priorityctl reset acme -redis redis://" + server.Addr + " </dev/null")
+	term.await("status 2")
+}
