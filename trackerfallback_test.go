@@ -50,8 +50,8 @@ func (t *toldTracker) Reset(ctx context.Context, customer string) error {
 }
 
 var (
-	away = fmt.Errorf("%w: away", priority.ErrNotCounted)
-	lost = fmt.Errorf("%w: lost", priority.ErrOutcomeUnknown)
+	errTrackerAway = fmt.Errorf("%w: away", priority.ErrNotCounted)
+	errTrackerLost = fmt.Errorf("%w: lost", priority.ErrOutcomeUnknown)
 )
 
 // wantTracked fails the test unless a tracker has this count and so many pending
@@ -85,7 +85,7 @@ func TestTrackerFallbackPaysItsDebts(t *testing.T) {
 	primary := new(toldTracker)
 	fallback := priority.NewTrackerFallback(primary, nil, nil)
 	submitTo(t, fallback, "before", false)
-	primary.before = away
+	primary.before = errTrackerAway
 	submitTo(t, fallback, "a", true)
 	submitTo(t, fallback, "b", true)
 	submitTo(t, fallback, "b", true) // delivered again
@@ -104,7 +104,7 @@ func TestTrackerFallbackPaysItsDebts(t *testing.T) {
 func TestTrackerFallbackDoneOfADebt(t *testing.T) {
 	primary := new(toldTracker)
 	fallback := priority.NewTrackerFallback(primary, nil, nil)
-	primary.before = away
+	primary.before = errTrackerAway
 	submitTo(t, fallback, "a", true)
 	primary.before = nil
 	doneIn(t, fallback, "a")
@@ -117,7 +117,7 @@ func TestTrackerFallbackDoneOfADebt(t *testing.T) {
 func TestTrackerFallbackUnknownOutcome(t *testing.T) {
 	primary := new(toldTracker)
 	fallback := priority.NewTrackerFallback(primary, nil, nil)
-	primary.after = lost
+	primary.after = errTrackerLost
 	submitTo(t, fallback, "a", true)
 	primary.after = nil
 	doneIn(t, fallback, "a")
@@ -129,7 +129,7 @@ func TestTrackerFallbackUnknownOutcome(t *testing.T) {
 func TestTrackerFallbackDebtIsKept(t *testing.T) {
 	primary := new(toldTracker)
 	fallback := priority.NewTrackerFallback(primary, nil, &priority.FallbackOptions{MaxFailures: 100})
-	primary.before = away
+	primary.before = errTrackerAway
 	for i := range 5 {
 		submitTo(t, fallback, fmt.Sprint(i), true)
 	}
@@ -142,7 +142,7 @@ func TestTrackerFallbackDebtIsKept(t *testing.T) {
 func TestTrackerFallbackReset(t *testing.T) {
 	primary := new(toldTracker)
 	fallback := priority.NewTrackerFallback(primary, nil, nil)
-	primary.before = away
+	primary.before = errTrackerAway
 	submitTo(t, fallback, "a", true)
 	if err := fallback.Reset(t.Context(), "acme"); !errors.Is(err, priority.ErrNotCounted) {
 		t.Errorf("Reset = %v, though the primary's count stands", err)
@@ -160,7 +160,7 @@ func TestTrackerFallbackErrors(t *testing.T) {
 	fallback := priority.NewTrackerFallback(primary, nil, &priority.FallbackOptions{
 		MaxFailures: 3, OnError: func(err error) { told = append(told, err) },
 	})
-	primary.before = away
+	primary.before = errTrackerAway
 	for i := range 10 {
 		submitTo(t, fallback, fmt.Sprint(i), true)
 	}
