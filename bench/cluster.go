@@ -18,12 +18,15 @@ var masters = []int{1, 2, 3}
 
 // measureCluster measures what more masters add. Masters on one CPU would add
 // nothing, so it lets all run anywhere.
-func measureCluster(ctx context.Context, b *bench) (*report, error) {
-	if err := b.pin.undo(ctx); err != nil {
-		return nil, err
-	}
-	free := *b
-	free.pin = nil
+func measureCluster(ctx context.Context, b *bench) (r *report, err error) {
+	err = b.unpinned(ctx, func(free *bench) error {
+		r, err = free.measureCluster(ctx)
+		return err
+	})
+	return r, err
+}
+
+func (b *bench) measureCluster(ctx context.Context) (*report, error) {
 	names := customerNames(b.customers)
 	clusters := make([][]*server, len(masters))
 	defer func() {
@@ -33,7 +36,7 @@ func measureCluster(ctx context.Context, b *bench) (*report, error) {
 	}()
 	for i, n := range masters {
 		var err error
-		if clusters[i], err = free.startCluster(ctx, n); err != nil {
+		if clusters[i], err = b.startCluster(ctx, n); err != nil {
 			return nil, err
 		}
 	}
@@ -48,7 +51,7 @@ func measureCluster(ctx context.Context, b *bench) (*report, error) {
 		if err != nil {
 			return nil, err
 		}
-		batched, err := storeDecide(pipeliner, &priority.RedisOptions{})
+		batched, err := storeDecide(pipeliner, &priority.RedisOptions{Timeout: -1})
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +71,7 @@ func measureCluster(ctx context.Context, b *bench) (*report, error) {
 			return calls * float64(b.batch), err
 		})
 	}
-	all, err := free.takeTurns(ctx, "cluster", append(nextLaps, eachLaps...))
+	all, err := b.takeTurns(ctx, "cluster", append(nextLaps, eachLaps...))
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 		{floorName, false, floorScript},
 		{plainIncrName, false, plainIncr},
 		{nextName, false, priorityNext},
-		{batchedName, true, priorityNext},
+		{batchedName, true, priorityUnbounded},
 		{rateName, false, redisRate},
 		{rateBatchedName, true, redisRate},
 		{limiterName, false, ululeLimiter},
@@ -155,13 +155,20 @@ func priorityNext(_ context.Context, client redis.UniversalClient) (decide, erro
 	return storeDecide(client, &priority.RedisOptions{})
 }
 
+// priorityUnbounded has no timeout but the client's, as the peers.
+func priorityUnbounded(_ context.Context, client redis.UniversalClient) (decide, error) {
+	return storeDecide(client, &priority.RedisOptions{Timeout: -1})
+}
+
 // patience is the timeout of stores that are measured: a busy machine makes a
 // figure worse and ends nothing.
 const patience = time.Minute
 
 // storeDecide is Next of a store with some options.
 func storeDecide(client priority.RedisClient, opts *priority.RedisOptions) (decide, error) {
-	opts.Timeout = patience
+	if opts.Timeout == 0 {
+		opts.Timeout = patience
+	}
 	store, err := priority.NewRedisStore(client, opts)
 	if err != nil {
 		return nil, err

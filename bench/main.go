@@ -118,7 +118,7 @@ var tables = []struct {
 	{"policies", measurePolicies},
 	{"trips", measureTrips},
 	{"scale", measureScale},
-	{"cluster", measureCluster}, // the last, because it undoes the pinning
+	{"cluster", measureCluster},
 }
 
 func tableNames() []string {
@@ -136,7 +136,7 @@ func run(ctx context.Context, opts options, size size, stdout, stderr io.Writer)
 		if b.pin, err = pinClient(ctx); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, b.pin.undo(context.WithoutCancel(ctx))) }()
+		defer func() { err = errors.Join(err, moveClient(context.WithoutCancel(ctx), b.pin.all)) }()
 	}
 	began := time.Now()
 	if err := b.writeSetting(ctx, stdout); err != nil {

@@ -15,6 +15,19 @@ type peerRow struct {
 
 // measurePeers measures the module beside what else decides in Redis.
 func measurePeers(ctx context.Context, b *bench) (*report, error) {
+	rows, err := b.peerTimes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = b.unpinned(ctx, func(free *bench) error { return free.peerClients(ctx, rows) })
+	if err != nil {
+		return nil, err
+	}
+	return peerReport(rows, b), nil
+}
+
+// peerTimes measures the server time of all contenders.
+func (b *bench) peerTimes(ctx context.Context) ([]*peerRow, error) {
 	server, err := b.startServer(ctx)
 	if err != nil {
 		return nil, err
@@ -25,17 +38,40 @@ func measurePeers(ctx context.Context, b *bench) (*report, error) {
 		return nil, err
 	}
 	defer closeAll()
-
-	names := customerNames(b.customers)
-	order := shuffled(names)
 	loads := make([]timed, len(contenders))
 	for i, c := range contenders {
 		loads[i] = timed{server, c.sent, b.documents(b.slice, fmt.Sprintf("%02d-", i)), b.together(c.counted)}
 	}
-	var callerLaps []lap
+	times, err := b.serverTimes(ctx, "peers, server time", loads)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]*peerRow, len(contenders))
+	for i, c := range contenders {
+		rows[i] = &peerRow{contender: c, server: times[i]}
+	}
+	return rows, nil
+}
+
+// peerClients measures what the contenders' clients do in a second, and what they
+// and their keys take of memory.
+func (b *bench) peerClients(ctx context.Context, rows []*peerRow) error {
+	server, err := b.startServer(ctx)
+	if err != nil {
+		return err
+	}
+	defer server.stop()
+	contenders, closeAll, err := openContenders(ctx, server.addr)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	names := customerNames(b.customers)
+	order := shuffled(names)
+	var laps []lap
 	for _, callers := range []int{b.callers, 1} {
 		for _, c := range contenders {
-			callerLaps = append(callerLaps, func(ctx context.Context) (float64, error) {
+			laps = append(laps, func(ctx context.Context) (float64, error) {
 				if err := server.clear(ctx); err != nil {
 					return 0, err
 				}
@@ -43,25 +79,18 @@ func measurePeers(ctx context.Context, b *bench) (*report, error) {
 			})
 		}
 	}
-	times, err := b.serverTimes(ctx, "peers, server time", loads)
+	throughputs, err := b.takeTurns(ctx, "peers, throughput", laps)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	throughputs, err := b.takeTurns(ctx, "peers, throughput", callerLaps)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]*peerRow, len(contenders))
-	for i, c := range contenders {
-		fmt.Fprintf(b.progress, "peers: allocations and memory of %s\n", c.name)
-		rows[i] = &peerRow{
-			contender: c, server: times[i], callers: throughputs[i], alone: throughputs[i+len(rows)],
-		}
-		if err := rows[i].measureMemory(ctx, b, server, names); err != nil {
-			return nil, err
+	for i, row := range rows {
+		row.contender, row.callers, row.alone = contenders[i], throughputs[i], throughputs[i+len(rows)]
+		fmt.Fprintf(b.progress, "peers: allocations and memory of %s\n", row.name)
+		if err := row.measureMemory(ctx, b, server, names); err != nil {
+			return err
 		}
 	}
-	return peerReport(rows, b), nil
+	return nil
 }
 
 func (r *peerRow) measureMemory(ctx context.Context, b *bench, server *server, names []string) error {
@@ -114,7 +143,8 @@ func peerReport(rows []*peerRow, b *bench) *report {
 		title: "peers",
 		notes: fmt.Sprintf(`Medians of %d rounds, with the least and the most. Server time is that of all
 			commands of a decision, by INFO commandstats, as a ratio to a script of INCR and PEXPIRE; %s. Throughput is that of
-			each row's own client, as a ratio to redis_rate on a plain client. "Batched" is on an AutoPipeliner. Allocations and bytes
+			each row's own client, as a ratio to redis_rate on a plain client. "Batched" is on an
+			AutoPipeliner; of the module, without a timeout. For throughput nothing is pinned to a CPU. Allocations and bytes
 			are those of a decision in this process, of %d callers where the client batches their commands, else of one. Memory is
 			bytes of Redis a customer, after one decision for each of %s.`,
 			b.rounds, b.serverTimeLoad(), b.callers, whole(float64(b.customers))),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,13 +42,17 @@ func pinClient(ctx context.Context) (*pin, error) {
 	return p, moveClient(ctx, p.client)
 }
 
-// undo lets this process run anywhere again. Servers that are started by then are
-// not moved.
-func (p *pin) undo(ctx context.Context) error {
-	if p == nil {
-		return nil
+// unpinned measures something with servers and this process free to run anywhere.
+func (b *bench) unpinned(ctx context.Context, measure func(free *bench) error) error {
+	if b.pin == nil {
+		return measure(b)
 	}
-	return moveClient(ctx, p.all)
+	if err := moveClient(ctx, b.pin.all); err != nil {
+		return err
+	}
+	free := *b
+	free.pin = nil
+	return errors.Join(measure(&free), moveClient(context.WithoutCancel(ctx), b.pin.client))
 }
 
 // serverCommand returns what comes before the command line of a server.
@@ -63,7 +68,7 @@ func (p *pin) String() string {
 	if p == nil {
 		return "Nothing is pinned to a CPU."
 	}
-	return fmt.Sprintf("redis-server on CPU %s, clients on %s.", p.server, p.client)
+	return fmt.Sprintf("For server times, redis-server is on CPU %s and clients are on %s.", p.server, p.client)
 }
 
 // moveClient moves all threads of this process.
