@@ -93,7 +93,7 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 		}
 		var own redis.UniversalClient = client
 		if c.batches {
-			if own, err = client.AutoPipeline(); err != nil {
+			if own, err = client.AutoPipelineWithOptions(batches); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -109,6 +109,10 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 	closers = append(closers, closeRaw)
 	return append(contenders, raw), close, nil
 }
+
+// batches has a batch be gathered while another is under way. Decisions need no
+// order.
+var batches = &redis.AutoPipelineOptions{MaxConcurrentBatches: 2, Unordered: true}
 
 // interval is the reset interval of the default policy. The peers' limits are
 // such that they always allow, and that what they keep lives for minutes, as ours
