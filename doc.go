@@ -28,6 +28,15 @@
 // NextN counts many documents of one customer, and NextEach one document of
 // each of many, in one round trip. Peek tells why a customer waits.
 //
+// # More than the rule
+//
+// A [Tracker] also counts what of a customer's documents is pending now, which
+// protects customers who send all day. A [Fallback] answers while Redis cannot be
+// reached, and a [Coalescer] answers for customers at the lowest level from memory:
+// both are a [Store] around a Store. A [Picker] tells a consumer of one queue a
+// level which to serve next; the package queue, what a level is called in a queue
+// that has priorities of its own; the package prioritytest has what tests need.
+//
 // # Errors
 //
 // No call waits longer than [RedisOptions.Timeout], and none counts a document

@@ -56,7 +56,7 @@ func TestMisuse(t *testing.T) {
 		"no such file":                      {"simulate", "no-such-file.csv"},
 		"accepts at most 1 arg":             {"simulate", "a.csv", "b.csv"},
 		"accepts 1 arg(s)":                  {"tune"},
-		"-reset is":                         {"simulate", "-scenario", "overload", "-reset", "never"},
+		"it is last-update or last-reset":   {"simulate", "-scenario", "overload", "-reset-mode", "never"},
 		"is not below":                      {"simulate", "-scenario", "overload", "-thresholds", "-1,-1"},
 		"not a whole number":                {"simulate", "-scenario", "overload", "-thresholds", "-1,x"},
 		"0 seeds":                           {"simulate", "-scenario", "overload", "-seeds", "0"},

@@ -1,53 +1,13 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
 	"github.com/spf13/pflag"
 )
-
-// policyFlags are those that make a policy.
-type policyFlags struct {
-	thresholds    string
-	resetInterval time.Duration
-	reset         string
-}
-
-func (f *policyFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.thresholds, "thresholds", "", "counts below which the next level begins, as -2,-4,-20 (default: the module's)")
-	flags.DurationVar(&f.resetInterval, "reset-interval", priority.DefaultPolicy().ResetInterval, "how long a customer must pause to start afresh")
-	flags.StringVar(&f.reset, "reset", "last-update", "the interval runs from last-update or last-reset")
-}
-
-func (f *policyFlags) policy() (priority.Policy, error) {
-	policy := priority.DefaultPolicy()
-	policy.ResetInterval = f.resetInterval
-	switch f.reset {
-	case "last-update":
-	case "last-reset":
-		policy.ResetMode = priority.SinceLastReset
-	default:
-		return policy, fmt.Errorf("-reset is last-update or last-reset, not %q", f.reset)
-	}
-	if f.thresholds != "" {
-		policy.Thresholds = nil
-		for text := range strings.SplitSeq(f.thresholds, ",") {
-			threshold, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-			if err != nil {
-				return policy, fmt.Errorf("-thresholds: %.40q is not a whole number", text)
-			}
-			policy.Thresholds = append(policy.Thresholds, threshold)
-		}
-	}
-	return policy, policy.Validate()
-}
 
 // serviceFlags are those that make service times.
 type serviceFlags struct{ simulation.ServiceTime }

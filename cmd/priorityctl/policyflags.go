@@ -8,10 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // namedPolicy is a policy with every field filled in, and where it is from.
@@ -20,19 +23,44 @@ type namedPolicy struct {
 	Name string
 }
 
+// policyFlags are those that make a policy.
+type policyFlags struct {
+	thresholds    string
+	resetInterval time.Duration
+	mode          resetMode
+}
+
+func (f *policyFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.thresholds, "thresholds", "", "counts below which the next level begins, as -2,-4,-20 (default: the module's)")
+	flags.DurationVar(&f.resetInterval, "reset-interval", priority.DefaultPolicy().ResetInterval, "how long a customer must pause to start afresh")
+	flags.Var(&f.mode, "reset-mode", "the interval runs from last-update or last-reset")
+}
+
+func (f *policyFlags) policy() (priority.Policy, error) {
+	policy := priority.DefaultPolicy()
+	policy.ResetInterval, policy.ResetMode = f.resetInterval, priority.ResetMode(f.mode)
+	if f.thresholds != "" {
+		policy.Thresholds = nil
+		for text := range strings.SplitSeq(f.thresholds, ",") {
+			threshold, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+			if err != nil {
+				return policy, fmt.Errorf("-thresholds: %.40q is not a whole number", text)
+			}
+			policy.Thresholds = append(policy.Thresholds, threshold)
+		}
+	}
+	return policy, policy.Validate()
+}
+
 // policyOfFlags are the flags by which an operator says the team's policy.
 type policyOfFlags struct {
 	policyFlags
 	file string
-	mode resetMode
 }
 
 func (f *policyOfFlags) register(command *cobra.Command) {
-	flags := command.Flags()
-	flags.StringVar(&f.file, "policy", "", "the policy's file, as policy -json prints it (default: the module's policy)")
-	flags.StringVar(&f.thresholds, "thresholds", "", "counts below which the next level begins, as -2,-4,-20")
-	flags.DurationVar(&f.resetInterval, "reset-interval", priority.DefaultPolicy().ResetInterval, "how long a customer must pause to start afresh")
-	flags.Var(&f.mode, "reset-mode", "the interval runs from last-update or last-reset")
+	f.policyFlags.register(command.Flags())
+	command.Flags().StringVar(&f.file, "policy", "", "the policy's file, as policy -json prints it (default: the module's policy)")
 	complete(command, "policy", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveFilterFileExt))
 	complete(command, "reset-mode", cobra.FixedCompletions([]string{lastUpdate, lastReset}, cobra.ShellCompDirectiveNoFileComp))
 	complete(command, "thresholds", cobra.NoFileCompletions)
@@ -55,7 +83,6 @@ func (f *policyOfFlags) read(command *cobra.Command) (namedPolicy, error) {
 	case f.file != "":
 		return readPolicy(f.file)
 	}
-	f.reset = f.mode.String()
 	policy, err := f.policy()
 	if err != nil {
 		return namedPolicy{}, statusError{exitUsage, err}
