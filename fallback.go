@@ -3,7 +3,6 @@ package priority
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 )
@@ -236,34 +235,13 @@ func (f *Fallback) nextEach(ctx context.Context, customers []string, decisions [
 
 // Peek implements [Store].
 func (f *Fallback) Peek(ctx context.Context, customer string) (Decision, error) {
-	if err := checkCustomer(customer); err != nil {
-		return Decision{}, err
-	}
-	var decision Decision
-	cause := f.guard.try(func() (err error) {
-		decision, err = f.primary.Peek(ctx, customer)
-		return err
-	})
-	if !f.guard.answers(ctx, cause) {
-		return decision, cause
-	}
-	decision, err := f.secondary.Peek(pastDeadline(ctx), customer)
-	if err != nil {
-		return Decision{}, bothFailed(cause, err)
-	}
-	decision.Degraded = true
-	return decision, nil
+	return f.guard.peek(ctx, customer, f.primary, f.secondary)
 }
 
 // Reset implements [Store]. It returns the primary's error, for the fleet's
 // count stands then; what this process counted and owes is forgotten anyway.
 func (f *Fallback) Reset(ctx context.Context, customer string) error {
-	if err := checkCustomer(customer); err != nil {
-		return err
-	}
-	err := f.guard.try(func() error { return f.primary.Reset(ctx, customer) })
-	f.debts.forget(customer)
-	return errors.Join(err, f.secondary.Reset(pastDeadline(ctx), customer))
+	return f.guard.reset(ctx, customer, f.primary, f.secondary, f.debts.forget)
 }
 
 // PolicyOf returns the policy by which the primary decides for a customer, with

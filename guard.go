@@ -92,6 +92,44 @@ func (g *guard) answers(ctx context.Context, cause error) bool {
 	return true
 }
 
+// counts is what stores and trackers have in common.
+type counts interface {
+	Peek(ctx context.Context, customer string) (Decision, error)
+	Reset(ctx context.Context, customer string) error
+}
+
+// peek is the Peek of a fallback.
+func (g *guard) peek(ctx context.Context, customer string, primary, secondary counts) (Decision, error) {
+	if err := checkCustomer(customer); err != nil {
+		return Decision{}, err
+	}
+	var decision Decision
+	cause := g.try(func() (err error) {
+		decision, err = primary.Peek(ctx, customer)
+		return err
+	})
+	if !g.answers(ctx, cause) {
+		return decision, cause
+	}
+	decision, err := secondary.Peek(pastDeadline(ctx), customer)
+	if err != nil {
+		return Decision{}, bothFailed(cause, err)
+	}
+	decision.Degraded = true
+	return decision, nil
+}
+
+// reset is the Reset of a fallback. What is owed is forgotten in between: not
+// before the primary's count, to which it could be paid.
+func (g *guard) reset(ctx context.Context, customer string, primary, secondary counts, forget func(customer string)) error {
+	if err := checkCustomer(customer); err != nil {
+		return err
+	}
+	err := g.try(func() error { return primary.Reset(ctx, customer) })
+	forget(customer)
+	return errors.Join(err, secondary.Reset(pastDeadline(ctx), customer))
+}
+
 // pastDeadline lets the secondary answer where the deadline has passed while
 // the primary was waited for.
 func pastDeadline(ctx context.Context) context.Context {
