@@ -398,7 +398,7 @@ func TestRights(t *testing.T) {
 		}
 	}
 	// The user that the README spells out, for a store only.
-	user("store", "+evalsha", "+eval", "+get", "+decr", "+decrby", "+incr", "+incrby", "+pexpire", "+pttl", "+unlink")
+	user("store", "+evalsha", "+eval", "+exists", "+get", "+set", "+decr", "+decrby", "+incrby", "+pexpire", "+pttl", "+unlink")
 	user("reader", "+evalsha", "+eval", "+get", "+pttl", "+ping")
 	count(t, admin, map[string]int{"acme": 5})
 
