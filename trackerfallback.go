@@ -1,9 +1,6 @@
 package priority
 
-import (
-	"context"
-	"errors"
-)
+import "context"
 
 // TrackerFallback is a [Tracker] that answers when the fleet's counts cannot be
 // reached, as [Fallback] does for a Store: from a secondary tracker, with
@@ -53,11 +50,8 @@ func (f *TrackerFallback) Degraded() bool { return f.guard.degraded() }
 // Submit implements [Tracker].
 func (f *TrackerFallback) Submit(ctx context.Context, customer, document string) (Decision, error) {
 	decisions, err := f.SubmitN(ctx, customer, []string{document})
-	if batch := (*BatchError)(nil); errors.As(err, &batch) {
-		err = batch.Errs[0]
-	}
 	if err != nil {
-		return Decision{}, err
+		return Decision{}, only(err)
 	}
 	return decisions[0], nil
 }
@@ -127,7 +121,7 @@ func (f *TrackerFallback) submit(ctx context.Context, customer string, documents
 
 // Done implements [Tracker].
 func (f *TrackerFallback) Done(ctx context.Context, customer, document string) error {
-	return f.DoneN(ctx, customer, []string{document})
+	return only(f.DoneN(ctx, customer, []string{document}))
 }
 
 // DoneN implements [Tracker]. What the primary did not take is owed to it and is
