@@ -4,6 +4,7 @@ package priority_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -22,68 +23,36 @@ func TestAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unbounded := &priority.RedisOptions{Timeout: -1}
-	next := func(client priority.RedisClient, opts *priority.RedisOptions) func() {
-		store := openStore(t, client, opts)
-		return func() {
-			if _, err := store.Next(ctx, "acme"); err != nil {
-				t.Error(err)
-			}
-		}
+	bounded, free := benchmarkedStore(t, client, 0), benchmarkedStore(t, client, -1)
+	batched := benchmarkedStore(t, pipeliner, -1)
+	names := customerNames(1000)
+
+	next := func(store *priority.RedisStore) func() error {
+		return func() error { _, err := store.Next(ctx, "acme"); return err }
 	}
-	nextEach := func() func() {
-		store, thousand := openStore(t, client, unbounded), customers(1000)
-		return func() {
-			if _, err := store.NextEach(ctx, thousand); err != nil {
-				t.Error(err)
-			}
-		}
+	submit := func(store *priority.RedisStore) func() error {
+		return func() error { _, err := store.Submit(ctx, "acme", "invoice"); return err }
 	}
-	fromMemory := func() func() {
-		coalescer := must(priority.NewCoalescer(openStore(t, client, patient), nil))(t)
-		if _, err := coalescer.NextN(ctx, "acme", 30); err != nil {
-			t.Fatal(err)
-		}
-		return func() {
-			if _, err := coalescer.Next(ctx, "acme"); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	submit := func(opts *priority.RedisOptions) func() {
-		tracker := openTracker(t, client, opts)
-		return func() {
-			if _, err := tracker.Submit(ctx, "acme", "invoice"); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	done := func(opts *priority.RedisOptions) func() {
-		tracker := openTracker(t, client, opts)
-		return func() {
-			if err := tracker.Done(ctx, "acme", "invoice"); err != nil {
-				t.Error(err)
-			}
-		}
+	done := func(store *priority.RedisStore) func() error {
+		return func() error { return store.Done(ctx, "acme", "invoice", 0) }
 	}
 	for _, test := range []struct {
 		name    string
 		most    float64
 		callers int
-		call    func()
+		call    func() error
 	}{
-		{"Next", 11, 1, next(client, nil)},
-		{"Next without a timeout", 7, 1, next(client, unbounded)},
+		{"Next", 14, 1, next(bounded)},
+		{"Next without a timeout", 7, 1, next(free)},
 		// Alone on an AutoPipeliner a caller pays for a whole batch.
-		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(pipeliner, unbounded)},
-		{"NextEach of 1000 customers", 3.1 * 1000, 1, nextEach()},
-		{"Next of a Coalescer, from memory", 0, 1, fromMemory()},
-		{"Submit", 16, 1, submit(nil)},
-		{"Submit without a timeout", 12, 1, submit(unbounded)},
-		{"Done", 14, 1, done(nil)},
-		{"Done without a timeout", 10, 1, done(unbounded)},
+		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(batched)},
+		{"NextEach of 1000 customers", 3.1 * 1000, 1, func() error { _, err := free.NextEach(ctx, names); return err }},
+		{"Submit", 19, 1, submit(bounded)},
+		{"Submit without a timeout", 12, 1, submit(free)},
+		{"Done", 17, 1, done(bounded)},
+		{"Done without a timeout", 10, 1, done(free)},
 	} {
-		got := allocations(test.callers, test.call)
+		got := allocations(t, test.callers, test.call)
 		t.Logf("%s: %.1f allocations", test.name, got)
 		// A half of an allocation a call is what the client does now and then.
 		if got > test.most+0.5 {
@@ -94,14 +63,16 @@ func TestAllocations(t *testing.T) {
 
 // allocations returns how much is allocated by a call, on the average of many
 // calls by some callers at the same time.
-func allocations(callers int, call func()) float64 {
+func allocations(t *testing.T, callers int, call func() error) float64 {
 	const calls = 100 // of each caller
 	all := func() {
 		var wg sync.WaitGroup
 		for range callers {
 			wg.Go(func() {
 				for range calls {
-					call()
+					if err := call(); err != nil {
+						t.Error(err)
+					}
 				}
 			})
 		}
@@ -113,4 +84,23 @@ func allocations(callers int, call func()) float64 {
 	all()
 	runtime.ReadMemStats(&after)
 	return float64(after.Mallocs-before.Mallocs) / float64(callers*calls)
+}
+
+// A NextEach that nobody answers does not pay for what it will not send: the
+// answers of a million documents are 56 MB, decisions and errors.
+func TestALargeCallOfAStoppedServerIsCheap(t *testing.T) {
+	store, million := stoppedStore(t), customerNames(1_000_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := store.NextEach(t.Context(), million)
+	runtime.ReadMemStats(&after)
+	if errs := priority.ItemErrors(err, len(million)); !errors.Is(errs[0], priority.ErrOutcomeUnknown) ||
+		!errors.Is(errs[len(errs)-1], priority.ErrNotCounted) {
+		t.Errorf("the first and the last entry: %v, %v", errs[0], errs[len(errs)-1])
+	}
+	allocated := after.TotalAlloc - before.TotalAlloc
+	t.Logf("%d MB allocated", allocated>>20)
+	if allocated > 100<<20 {
+		t.Errorf("%d MB allocated; at most 100", allocated>>20)
+	}
 }

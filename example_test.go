@@ -48,19 +48,56 @@ func Example() {
 	// globex: level 1 (count 0)
 }
 
+// exampleStore is a store on a server that stands in for your Redis.
+func exampleStore(opts *priority.RedisOptions) (store *priority.RedisStore, client *redis.Client, end func()) {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client = redis.NewClient(&redis.Options{Addr: server.Addr()})
+	opts.Timeout = time.Second
+	if store, err = priority.NewRedisStore(client, opts); err != nil {
+		log.Fatal(err)
+	}
+	return store, client, func() { _ = client.Close(); server.Close() }
+}
+
+// Where you can tell when a document is done, what is pending counts too: a customer
+// who sends all day, but never many at once, stays ahead of a flood.
+func ExampleRedisStore_Submit() {
+	store, _, end := exampleStore(&priority.RedisOptions{})
+	defer end()
+
+	ctx := context.Background()
+	for i := range 40 {
+		document := fmt.Sprint("invoice-", i)
+		decision, err := store.Submit(ctx, "steady", document)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if i == 39 {
+			fmt.Printf("the 40th document, %d pending: level %d\n", decision.Pending, decision.Level)
+		}
+		// ... it is processed, and then:
+		if err := store.Done(ctx, "steady", document, 2*time.Second); err != nil {
+			log.Print(err) // may be called again; else the lease ends it
+		}
+	}
+	decisions, err := store.SubmitN(ctx, "flood", strings.Split("abcdefghijklmnopqrstuvwx", ""))
+	if err != nil {
+		log.Fatal(err)
+	}
+	last := decisions[len(decisions)-1]
+	fmt.Printf("the 24th document, %d pending: level %d\n", last.Pending, last.Level)
+	// Output:
+	// the 40th document, 1 pending: level 5
+	// the 24th document, 24 pending: level 9
+}
+
 // An upload of many documents is one round trip.
 func ExampleRedisStore_NextN() {
-	server, err := miniredis.Run() // stands in for your Redis
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: time.Second})
-	if err != nil {
-		log.Fatal(err)
-	}
+	store, _, end := exampleStore(&priority.RedisOptions{})
+	defer end()
 
 	decisions, err := store.NextN(context.Background(), "acme", 24)
 	if err != nil {
@@ -75,36 +112,26 @@ func ExampleRedisStore_NextN() {
 }
 
 // A batch of several customers' documents can fail in part.
-func ExampleRedisStore_NextEach() {
-	server, err := miniredis.Run() // stands in for your Redis
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: time.Second})
-	if err != nil {
-		log.Fatal(err)
-	}
+func ExampleItemErrors() {
+	store, client, end := exampleStore(&priority.RedisOptions{})
+	defer end()
 
 	ctx := context.Background()
 	client.Set(ctx, store.Key("globex"), "somebody's mistake", time.Hour)
 
 	customers := []string{"acme", "globex", "acme"}
 	decisions, err := store.NextEach(ctx, customers)
-	var batch *priority.BatchError
-	if err != nil && !errors.As(err, &batch) {
+	if errors.Is(err, priority.ErrInvalid) {
 		log.Fatal(err) // the call was wrong: nothing was counted
 	}
-	for i, customer := range customers {
+	for i, err := range priority.ItemErrors(err, len(customers)) {
 		switch {
-		case batch == nil || batch.Errs[i] == nil:
-			fmt.Println(customer, "has level", decisions[i].Level, "at count", decisions[i].Count)
-		case errors.Is(batch.Errs[i], priority.ErrNotCounted):
-			fmt.Println(customer, "may be tried again")
+		case err == nil:
+			fmt.Println(customers[i], "has level", decisions[i].Level, "at count", decisions[i].Count)
+		case errors.Is(err, priority.ErrNotCounted):
+			fmt.Println(customers[i], "may be tried again")
 		default: // here the error names the key that holds something else
-			fmt.Println(customer, "goes on with a level of your choice")
+			fmt.Println(customers[i], "goes on with a level of your choice")
 		}
 	}
 	// Output:
@@ -127,7 +154,7 @@ func ExamplePolicy() {
 	for _, document := range []int64{1, 10, 11, 100, 101} {
 		fmt.Printf("document %d: level %d\n", document, policy.Level(1-document))
 	}
-	fmt.Println("last:", policy.Lowest())
+	fmt.Println("last:", policy.Last())
 	// Output:
 	// document 1: level 1
 	// document 10: level 1
@@ -137,94 +164,9 @@ func ExamplePolicy() {
 	// last: 3
 }
 
-// A MemoryStore needs no server, and its clock can be moved: code that takes a
-// Store is tested with it.
-func ExampleMemoryStore() {
-	now := time.Now()
-	store, err := priority.NewMemoryStore(&priority.MemoryOptions{
-		Now: func() time.Time { return now },
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	ctx := context.Background()
-	if _, err := store.NextN(ctx, "acme", 30); err != nil {
-		log.Fatal(err)
-	}
-	for _, pause := range []time.Duration{time.Minute, 25 * time.Minute, 25*time.Minute + time.Millisecond} {
-		now = now.Add(pause)
-		decision, err := store.Next(ctx, "acme")
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("after %v: level %d, count %d\n", pause, decision.Level, decision.Count)
-	}
-	// Output:
-	// after 1m0s: level 9, count -30
-	// after 25m0s: level 9, count -31
-	// after 25m0.001s: level 1, count 0
-}
-
-// A customer at the lowest level costs one round trip a second, however much it
-// sends.
-func ExampleCoalescer() {
-	server, err := miniredis.Run() // stands in for your Redis
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: time.Second})
-	if err != nil {
-		log.Fatal(err)
-	}
-	coalescer, err := priority.NewCoalescer(store, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	ctx := context.Background()
-	if _, err := coalescer.NextN(ctx, "acme", 21); err != nil {
-		log.Fatal(err)
-	}
-	for range 4 {
-		decision, err := coalescer.Next(ctx, "acme")
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("level %d, count %d, from memory: %v\n", decision.Level, decision.Count, decision.Estimated)
-	}
-
-	// When the process ends, what was answered from memory is counted.
-	if err := coalescer.Close(ctx); err != nil {
-		log.Print(err)
-	}
-	decision, err := store.Peek(ctx, "acme")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("count in Redis:", decision.Count)
-	// Output:
-	// level 9, count -21, from memory: false
-	// level 9, count -22, from memory: true
-	// level 9, count -23, from memory: true
-	// level 9, count -24, from memory: true
-	// count in Redis: -24
-}
-
 // Paying customers can send more before they wait.
 func ExampleRedisOptions() {
-	server, err := miniredis.Run() // stands in for your Redis
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
-
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{
+	store, _, end := exampleStore(&priority.RedisOptions{
 		Tiers: map[string]priority.Policy{
 			"paying": {Thresholds: []int64{-20, -40, -60, -80, -100, -120, -140, -200}},
 		},
@@ -234,11 +176,8 @@ func ExampleRedisOptions() {
 			}
 			return ""
 		},
-		Timeout: time.Second,
 	})
-	if err != nil {
-		log.Fatal(err)
-	}
+	defer end()
 
 	for _, customer := range []string{"acme", "paying/globex"} {
 		decisions, err := store.NextN(context.Background(), customer, 25)

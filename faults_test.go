@@ -1,20 +1,34 @@
 package priority_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/pprof"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	miniserver "github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/ledger"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/script"
 )
 
 // ownTimeout is a client's own timeout in these tests, longer than a store's.
@@ -23,6 +37,11 @@ const ownTimeout = time.Second
 // clientKinds make the kinds of client for one address.
 var clientKinds = map[string]func(t *testing.T, addr string) priority.RedisClient{
 	"Client": func(t *testing.T, addr string) priority.RedisClient { return slowClient(t, addr) },
+	"traced Client": func(t *testing.T, addr string) priority.RedisClient {
+		client := slowClient(t, addr)
+		client.AddHook(tracing{})
+		return client
+	},
 	"Ring": func(t *testing.T, addr string) priority.RedisClient {
 		ring := redis.NewRing(&redis.RingOptions{
 			Addrs: map[string]string{"one": addr}, ReadTimeout: ownTimeout, WriteTimeout: ownTimeout, DialTimeout: ownTimeout,
@@ -31,20 +50,16 @@ var clientKinds = map[string]func(t *testing.T, addr string) priority.RedisClien
 		return ring
 	},
 	"AutoPipeline": func(t *testing.T, addr string) priority.RedisClient {
-		pipeliner, err := slowClient(t, addr).AutoPipeline()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pipeliner
+		return must(slowClient(t, addr).AutoPipeline())(t)
 	},
 	"AsyncAutoPipeline": func(t *testing.T, addr string) priority.RedisClient {
-		pipeliner, err := slowClient(t, addr).AsyncAutoPipeline()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pipeliner
+		return must(slowClient(t, addr).AsyncAutoPipeline())(t)
 	},
 }
+
+// isPipeliner reports whether a kind of client asks for a command's bytes before it
+// has a connection.
+func isPipeliner(kind string) bool { return strings.HasSuffix(kind, "AutoPipeline") }
 
 func slowClient(t *testing.T, addr string) *redis.Client {
 	client := redis.NewClient(&redis.Options{
@@ -54,34 +69,102 @@ func slowClient(t *testing.T, addr string) *redis.Client {
 	return client
 }
 
-func wantClass(t *testing.T, err, class error) {
-	t.Helper()
-	if !errors.Is(err, class) {
-		t.Errorf("got error %v; want %v", err, class)
-	}
-	for _, other := range []error{priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount, priority.ErrInvalid} {
-		if other != class && errors.Is(err, other) {
-			t.Errorf("error %v is %v too", err, other)
-		}
+// tracing is a hook that looks at commands before they are sent, as those of
+// tracing libraries do.
+type tracing struct{}
+
+func (tracing) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (tracing) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		_, _ = cmd.Args(), cmd.String()
+		return next(ctx, cmd)
 	}
 }
 
-// A lost reply must not make anything count twice: not go-redis, not the store.
-func TestLostReplyCountsOnce(t *testing.T) {
+func (tracing) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			_, _ = cmd.Args(), cmd.String()
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// wantOneClass fails the test unless an error says whether its document was not
+// counted or may have been, and not both.
+func wantOneClass(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, priority.ErrNotCounted) {
+		wantClass(t, err, priority.ErrNotCounted)
+	} else {
+		wantClass(t, err, priority.ErrOutcomeUnknown)
+	}
+}
+
+// timedCalls is all calls that the store's timeout bounds, by name.
+func timedCalls(t testing.TB, store priority.Store) map[string]func() error {
+	calls := everyCall(t, store, "acme", "a")
+	delete(calls, "Settle")
+	return calls
+}
+
+// scriptsRun returns how often a server was asked to run a script.
+func scriptsRun(t testing.TB, server *redis.Client) int {
+	told := redistest.Calls(t, server)
+	return told["evalsha"] + told["eval"]
+}
+
+// underWay returns how many goroutines of stores wait for Redis.
+func underWay() int {
+	var profile bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1)
+	total := 0
+	for record := range strings.SplitSeq(profile.String(), "\n\n") {
+		if strings.Contains(record, "script.(*Runner).do.func") {
+			at := strings.LastIndex(record[:strings.Index(record, " @")], "\n") + 1
+			n, err := strconv.Atoi(record[at:strings.Index(record, " @")])
+			if err != nil {
+				panic(err)
+			}
+			total += n
+		}
+	}
+	return total
+}
+
+// A lost reply makes nothing count twice: not go-redis, not the store. A Submit or
+// a Done may be made again, and changes nothing then.
+func TestALostReplyIsCountedOnce(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	direct := server.Client()
 	calls := map[string]struct {
-		call func(*priority.RedisStore) error
-		held string // afterwards, where it was 0 before
+		call       func(*priority.RedisStore) error
+		count      string // afterwards, where it was 0 before
+		pending    int64  // where it was 1 before
+		repeatable bool
 	}{
-		"Next":  {func(s *priority.RedisStore) error { _, err := s.Next(ctx, "acme"); return err }, "-1"},
-		"NextN": {func(s *priority.RedisStore) error { _, err := s.NextN(ctx, "acme", 5); return err }, "-5"},
+		"Next":  {func(s *priority.RedisStore) error { _, err := s.Next(ctx, "acme"); return err }, "-1", 1, false},
+		"NextN": {func(s *priority.RedisStore) error { _, err := s.NextN(ctx, "acme", 5); return err }, "-5", 1, false},
 		"NextEach": {func(s *priority.RedisStore) error {
 			_, err := s.NextEach(ctx, []string{"acme", "b", "acme"})
 			return err
-		}, "-2"},
-		"Reset": {func(s *priority.RedisStore) error { return s.Reset(ctx, "acme") }, ""},
+		}, "-2", 1, false},
+		"Settle": {func(s *priority.RedisStore) error {
+			ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			_, err := s.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: 7}})
+			return err
+		}, "-7", 1, false},
+		"Submit": {func(s *priority.RedisStore) error { _, err := s.Submit(ctx, "acme", "b"); return err }, "-1", 2, true},
+		"SubmitN": {func(s *priority.RedisStore) error {
+			_, err := s.SubmitN(ctx, "acme", documentIDs("invoice", 120))
+			return err
+		}, "-120", 121, true},
+		"Done":  {func(s *priority.RedisStore) error { return s.Done(ctx, "acme", "a", 0) }, "0", 0, true},
+		"DoneN": {func(s *priority.RedisStore) error { return s.DoneN(ctx, "acme", []string{"a", "b"}, 0) }, "0", 0, true},
+		"Reset": {func(s *priority.RedisStore) error { return s.Reset(ctx, "acme") }, "", 0, false},
 	}
 	for faultName, fault := range map[string]redistest.Fault{
 		"cut": redistest.Cut, "truncate": redistest.Truncate, "swallow": redistest.Swallow, "delay": redistest.Delay,
@@ -96,26 +179,36 @@ func TestLostReplyCountsOnce(t *testing.T) {
 					patient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: time.Minute})
 					impatient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: 100 * time.Millisecond})
 					// First calls open the connections and load the scripts.
-					_, err1 := patient.Next(ctx, "acme")
+					_, err1 := patient.Submit(ctx, "acme", "a")
 					_, err2 := patient.NextEach(ctx, []string{"c", "d"})
-					if err := errors.Join(err1, err2, patient.Reset(ctx, "c")); err != nil {
+					_, err3 := patient.Settle(ctx, []priority.Owed{{Customer: "c", Documents: 1}})
+					err4 := patient.Done(ctx, "acme", "unknown", 0)
+					if err := errors.Join(err1, err2, err3, err4, patient.Reset(ctx, "c")); err != nil {
 						t.Fatal(err)
+					}
+					holds := func() bool {
+						return direct.Get(ctx, patient.Key("acme")).Val() == test.count &&
+							direct.ZCard(ctx, patient.PendingKey("acme")).Val() == test.pending
 					}
 
 					proxy.Set(fault)
 					wantClass(t, test.call(impatient), priority.ErrOutcomeUnknown)
 
 					// The store may have given up before the server came to it.
-					redistest.Await(t, "the server holds "+test.held, func() bool {
-						return direct.Get(ctx, patient.Key("acme")).Val() == test.held
-					})
+					redistest.Await(t, "the server holds what was sent", holds)
 					proxy.Set(redistest.None)
 					redistest.Await(t, "the client works again", func() bool {
-						_, err := patient.Next(ctx, "c")
+						_, err := patient.Peek(ctx, "c")
 						return err == nil
 					})
-					if held := direct.Get(ctx, patient.Key("acme")).Val(); held != test.held {
-						t.Errorf("the server holds %q in the end; want %q", held, test.held)
+					if test.repeatable {
+						if err := test.call(patient); err != nil {
+							t.Errorf("once more: %v", err)
+						}
+					}
+					if !holds() {
+						t.Errorf("the server holds %q and %d in the end; want %q and %d", direct.Get(ctx, patient.Key("acme")).Val(),
+							direct.ZCard(ctx, patient.PendingKey("acme")).Val(), test.count, test.pending)
 					}
 				})
 			}
@@ -123,58 +216,120 @@ func TestLostReplyCountsOnce(t *testing.T) {
 	}
 }
 
-// A Peek may be lost too, but there is nothing that it could have counted.
-func TestLostPeekIsTriedAgain(t *testing.T) {
+// What is as good twice as once is sent again within the timeout: its outcome is
+// known as soon as Redis is back.
+func TestALostSubmitIsSentAgain(t *testing.T) {
+	ctx := context.Background()
 	server := redistest.Start(t)
-	proxy := redistest.StartProxy(t, server.Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr})
-	defer client.Close()
-	store := openStore(t, client, &priority.RedisOptions{Timeout: 10 * time.Second})
-	if _, err := store.Next(context.Background(), "acme"); err != nil {
-		t.Fatal(err)
-	}
-	proxy.Set(redistest.Cut)
-	done := make(chan error, 1)
-	go func() {
-		_, err := store.Peek(context.Background(), "acme")
-		done <- err
-	}()
-	redistest.Await(t, "a Peek is cut", func() bool { return redistest.Calls(t, server.Client())["evalsha"] >= 2 })
-	proxy.Set(redistest.None)
-	if err := <-done; err != nil {
-		t.Error(err)
+	direct := server.Client()
+	for kind, newClient := range clientKinds {
+		proxy := redistest.StartProxy(t, server.Addr)
+		w := &world{Store: openStore(t, newClient(t, proxy.Addr), &priority.RedisOptions{Prefix: kind, Timeout: time.Minute}), slack: handSlack}
+		w.submitN(t, "acme", []string{"a", "b", "c"}, submitted(0, 1, 3)...)
+		for _, test := range []struct {
+			name string
+			call func() error
+			want priority.Decision
+		}{
+			{"Submit", func() error { _, err := w.Submit(ctx, "acme", "d"); return err }, pending(-3, 4)},
+			{"SubmitN", func() error { _, err := w.SubmitN(ctx, "acme", documentIDs("e", 120)); return err }, pending(-123, 124)},
+			{"Done", func() error { return w.Done(ctx, "acme", "a", 0) }, pending(-123, 123)},
+			{"DoneN", func() error { return w.DoneN(ctx, "acme", []string{"b", "c"}, 0) }, pending(-123, 121)},
+			{"Peek", func() error { _, err := w.Peek(ctx, "acme"); return err }, pending(-123, 121)},
+		} {
+			t.Run(kind+"/"+test.name, func(t *testing.T) {
+				// It needs a connection that is open already: for one command, or for many.
+				redistest.Await(t, "the client works", func() bool {
+					_, err := w.Peek(ctx, "acme")
+					return err == nil && w.DoneN(ctx, "acme", []string{"unknown"}, 0) == nil
+				})
+				// The reply may be faster than the end of the fault: then it is not lost.
+				redistest.Await(t, "its reply is lost, and it is sent again", func() bool {
+					before := scriptsRun(t, direct)
+					proxy.Set(redistest.Cut)
+					answer := make(chan error, 1)
+					go func() { answer <- test.call() }()
+					redistest.Await(t, "it is sent", func() bool { return scriptsRun(t, direct) > before })
+					proxy.Set(redistest.None)
+					if err := <-answer; err != nil {
+						t.Error(err)
+					}
+					return scriptsRun(t, direct) >= before+2
+				})
+				w.peek(t, "acme", test.want)
+			})
+		}
 	}
 }
 
-// Where a command surely did not reach Redis, the error says so.
+// What is not is sent once, however much time there is.
+func TestALostResetIsNotRepeated(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t)
+	direct := server.Client()
+	for kind, newClient := range clientKinds {
+		proxy := redistest.StartProxy(t, server.Addr)
+		store := openStore(t, newClient(t, proxy.Addr), &priority.RedisOptions{Prefix: kind, Timeout: time.Minute})
+		for _, test := range []struct {
+			name string
+			call func() error
+		}{
+			{"Next", func() error { _, err := store.Next(ctx, "acme"); return err }},
+			{"NextN", func() error { _, err := store.NextN(ctx, "acme", 3); return err }},
+			{"NextEach", func() error { _, err := store.NextEach(ctx, []string{"acme"}); return err }},
+			{"Reset", func() error { return store.Reset(ctx, "acme") }},
+		} {
+			t.Run(kind+"/"+test.name, func(t *testing.T) {
+				redistest.Await(t, "the client works", func() bool { return test.call() == nil })
+				// The fault ends when the call is sent, so that go-redis could send it again.
+				redistest.Await(t, "its reply is lost", func() bool {
+					before := scriptsRun(t, direct)
+					proxy.Set(redistest.Cut)
+					answer := make(chan error, 1)
+					go func() { answer <- test.call() }()
+					redistest.Await(t, "it is sent", func() bool { return scriptsRun(t, direct) > before })
+					proxy.Set(redistest.None)
+					err := <-answer
+					if sent := scriptsRun(t, direct) - before; sent != 1 {
+						t.Errorf("it was sent %d times", sent)
+					}
+					if err != nil {
+						wantClass(t, err, priority.ErrOutcomeUnknown)
+					}
+					return err != nil
+				})
+			})
+		}
+	}
+}
+
+// Where a command certainly did not reach Redis, the error says so.
 func TestNothingSentIsNotCounted(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	hole := redistest.StartProxy(t, server.Addr)
 	hole.Set(redistest.Blackhole)
 	for name, addr := range map[string]string{
-		"blackhole":    hole.Addr,
+		"black hole":   hole.Addr,
 		"refused":      fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)),
 		"unresolvable": "redis.invalid:6379",
 	} {
-		for _, kind := range []string{"Client", "Ring"} {
-			t.Run(name+"/"+kind, func(t *testing.T) {
-				t.Parallel()
-				store := openStore(t, clientKinds[kind](t, addr), nil)
-				_, err := store.Next(ctx, "acme")
-				wantClass(t, err, priority.ErrNotCounted)
-				_, err = store.NextN(ctx, "acme", 3)
-				wantClass(t, err, priority.ErrNotCounted)
-				_, err = store.NextEach(ctx, []string{"acme", "b"})
-				wantClass(t, err, priority.ErrNotCounted)
-				var batch *priority.BatchError
-				if !errors.As(err, &batch) || len(batch.Errs) != 2 || batch.Errs[0] == nil || batch.Errs[1] == nil {
-					t.Errorf("got %v; want a BatchError of two", err)
-				}
-				_, err = store.Peek(ctx, "acme")
-				wantClass(t, err, priority.ErrNotCounted)
-				wantClass(t, store.Reset(ctx, "acme"), priority.ErrNotCounted)
-			})
+		for kind, newClient := range clientKinds {
+			if isPipeliner(kind) {
+				continue
+			}
+			for operation, call := range timedCalls(t, openStore(t, newClient(t, addr), nil)) {
+				t.Run(name+"/"+kind+"/"+operation, func(t *testing.T) {
+					t.Parallel()
+					err := call()
+					wantClass(t, err, priority.ErrNotCounted)
+					var batch *priority.BatchError
+					isBatch := operation == "NextEach" || operation == "SubmitN" || operation == "DoneN"
+					if errors.As(err, &batch) != isBatch || isBatch && len(batch.Errs) != 1 {
+						t.Errorf("%#v", err)
+					}
+				})
+			}
 		}
 	}
 	t.Run("pool exhausted", func(t *testing.T) {
@@ -188,139 +343,747 @@ func TestNothingSentIsNotCounted(t *testing.T) {
 		}
 		_, err := openStore(t, client, nil).Next(ctx, "acme")
 		wantClass(t, err, priority.ErrNotCounted)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v; want context.DeadlineExceeded in it", err)
+		}
+	})
+	t.Run("no such database", func(t *testing.T) { // what Redis says while a client connects
+		t.Parallel()
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, DB: 99})
+		defer client.Close()
+		_, err := openStore(t, client, nil).Next(ctx, "acme")
+		wantClass(t, err, priority.ErrNotCounted)
+		if err == nil || !strings.Contains(err.Error(), "DB index is out of range") {
+			t.Errorf("got %v; want Redis's own words in it", err)
+		}
 	})
 }
 
-// An AutoPipeliner looks at a command before it has a connection, so that a call
-// that ends while it connects is of unknown outcome. It is bounded all the same.
-func TestAutoPipelinerWithoutAConnection(t *testing.T) {
+// An AutoPipeliner asks for a command's bytes before it has a connection, so that a
+// call that ends meanwhile is of unknown outcome. It is bounded all the same.
+func TestAnAutoPipelinerWithoutAConnectionIsBounded(t *testing.T) {
 	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
-	for _, kind := range []string{"AutoPipeline", "AsyncAutoPipeline"} {
-		_, err := openStore(t, clientKinds[kind](t, addr), nil).Next(context.Background(), "acme")
-		if !errors.Is(err, priority.ErrOutcomeUnknown) && !errors.Is(err, priority.ErrNotCounted) {
-			t.Errorf("%s: got %v", kind, err)
+	for kind, newClient := range clientKinds {
+		if !isPipeliner(kind) {
+			continue
 		}
+		_, err := openStore(t, newClient(t, addr), nil).Next(context.Background(), "acme")
+		wantOneClass(t, err)
 	}
 }
 
-// A command that its caller gave up before it was sent must not be sent later.
-func TestGivenUpBeforeSendingIsNeverCounted(t *testing.T) {
+// A message says what a person needs at three in the morning: which address, and
+// what is wrong with it.
+func TestAnErrorNamesTheAddressThatIsNotThere(t *testing.T) {
+	ctx := context.Background()
+	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+	refused := "dial tcp " + addr + ": connect: connection refused"
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}})
+	t.Cleanup(func() { _ = cluster.Close() })
+	hole := redistest.StartProxy(t, redistest.Start(t).Addr)
+	hole.Set(redistest.Blackhole)
+	deaf := redis.NewClient(&redis.Options{Addr: "redis.example:6379", Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	t.Cleanup(func() { _ = deaf.Close() })
+	for name, test := range map[string]struct {
+		client priority.RedisClient
+		want   string
+	}{
+		"Client":        {connect(t, addr), refused},
+		"ClusterClient": {cluster, refused},
+		"black hole":    {connect(t, hole.Addr), hole.Addr},
+		"no route":      {deaf, "dial tcp redis.example:6379: no answer yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := openStore(t, test.client, nil)
+			for _, call := range []func() error{
+				func() error { _, err := store.Next(ctx, "acme"); return err },
+				func() error { _, err := store.Submit(ctx, "acme", "a"); return err },
+				func() error { _, err := store.NextEach(ctx, []string{"acme", "b"}); return err },
+			} {
+				// On a busy machine even a refusal may take longer than a call has left.
+				redistest.Await(t, "a message with "+test.want, func() bool {
+					err := call()
+					for _, err := range priority.ItemErrors(err, 2) {
+						wantClass(t, err, priority.ErrNotCounted)
+						if !errors.Is(err, context.DeadlineExceeded) {
+							t.Errorf("got %v; want the timeout in it", err)
+						}
+					}
+					return strings.Contains(err.Error(), test.want)
+				})
+			}
+		})
+	}
+}
+
+// "Sent" is what was written to a connection, whoever looked at the command
+// before: only as many calls as there are connections are of unknown outcome.
+func TestWhatNeverLeftTheProcessIsNotCounted(t *testing.T) {
+	ctx := context.Background()
+	const pool, callers = 2, 400
+	server := redistest.Start(t)
+	cluster := redistest.StartCluster(t, 1)
+	ofCluster := redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs: cluster.Addrs(), PoolSize: pool, PipelinePoolSize: pool, ReadTimeout: time.Minute, PoolTimeout: time.Minute,
+	})
+	newClient := func(hooks ...redis.Hook) *redis.Client {
+		client := redis.NewClient(&redis.Options{
+			Addr: server.Addr, PoolSize: pool, PipelinePoolSize: pool, ReadTimeout: time.Minute, PoolTimeout: time.Minute,
+		})
+		for _, hook := range hooks {
+			client.AddHook(hook)
+		}
+		return client
+	}
+	type closer interface {
+		priority.RedisClient
+		io.Closer
+	}
+	for name, test := range map[string]struct {
+		client closer
+		server *redistest.Server
+	}{
+		"Client":        {newClient(), server},
+		"traced Client": {newClient(tracing{}), server},
+		"ClusterClient": {ofCluster, cluster.Masters[0]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := openStore(t, test.client, &priority.RedisOptions{Prefix: name})
+			calls := map[string]func(customer string) ([]string, error){
+				"Next": func(customer string) ([]string, error) {
+					_, err := store.Next(ctx, customer)
+					return []string{customer}, err
+				},
+				"Submit": func(customer string) ([]string, error) {
+					_, err := store.Submit(ctx, customer, "a")
+					return []string{customer}, err
+				},
+				"NextEach": func(customer string) ([]string, error) {
+					each := []string{customer, customer + "+"}
+					_, err := store.NextEach(ctx, each)
+					return each, err
+				},
+			}
+			var book ledger.Ledger
+			for operation, call := range calls {
+				redistest.Await(t, "the server answers", func() bool { _, err := call("warm"); return err == nil })
+				before := book.Totals()
+				test.server.Signal(syscall.SIGSTOP)
+				var all sync.WaitGroup
+				for caller := range callers {
+					all.Go(func() {
+						each, err := call(operation + strconv.Itoa(caller))
+						for i, err := range priority.ItemErrors(err, len(each)) {
+							book.Note(each[i], priority.Decision{}, err)
+						}
+					})
+				}
+				all.Wait()
+				test.server.Signal(syscall.SIGCONT)
+				totals := book.Totals()
+				most := pool
+				if operation == "NextEach" { // of two; a pipeline also takes a connection of the other pool
+					most *= 4
+				}
+				if unknown := totals.OutcomeUnknown - before.OutcomeUnknown; unknown > most || totals.Answered+totals.Other > 0 {
+					t.Errorf("%s: %d of unknown outcome on %d connections; %v", operation, unknown, pool, totals)
+				}
+				redistest.Await(t, "the goroutines end", func() bool { return underWay() == 0 })
+			}
+			var held redis.Cmdable = test.server.Client()
+			if r := book.Reconcile(heldBy(held, store)); !r.Exact() {
+				t.Error(r)
+			}
+		})
+		_ = test.client.Close()
+	}
+}
+
+// A command that its caller gave up before it was sent is never sent later, by any
+// kind of client, even one that sends without regard to the context.
+func TestACallGivenUpBeforeItWasSentIsNeverCounted(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, PoolSize: 1, PoolTimeout: time.Minute})
-	defer client.Close()
-	store := openStore(t, contextless{client}, nil)
-	if _, err := store.Next(ctx, "acme"); err != nil {
-		t.Fatal(err)
+	cluster := redistest.StartCluster(t, 1)
+	newCluster := func(t *testing.T) *redis.ClusterClient {
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: time.Minute})
+		t.Cleanup(func() { _ = client.Close() })
+		return client
 	}
-	conn := client.Conn()
-	if err := conn.Ping(ctx).Err(); err != nil {
-		t.Fatal(err)
+	kinds := map[string]func(t *testing.T, addr string) priority.RedisClient{
+		"ClusterClient": func(t *testing.T, _ string) priority.RedisClient { return newCluster(t) },
+		"ClusterClient's AutoPipeline": func(t *testing.T, _ string) priority.RedisClient {
+			return must(newCluster(t).AutoPipeline())(t)
+		},
+		"contextless Client": func(t *testing.T, addr string) priority.RedisClient { return contextless{slowClient(t, addr)} },
 	}
-	_, err := store.Next(ctx, "acme")
-	wantClass(t, err, priority.ErrNotCounted)
-	before := redistest.Calls(t, server.Client())["evalsha"]
-	if err := conn.Close(); err != nil { // now the connection is free, and the command is sent
-		t.Fatal(err)
+	for kind, newClient := range clientKinds {
+		kinds[kind] = newClient
 	}
-	redistest.Await(t, "the late command has been sent", func() bool {
-		return redistest.Calls(t, server.Client())["evalsha"] > before
-	})
-	if decision, err := store.Next(ctx, "acme"); err != nil || decision.Count != -1 {
-		t.Errorf("the next document has %+v, %v; want count -1", decision, err)
+	for kind, newClient := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			server := server
+			if strings.HasPrefix(kind, "Cluster") {
+				server = cluster.Masters[0]
+			}
+			client := newClient(t, server.Addr)
+			store := openStore(t, client, &priority.RedisOptions{Prefix: kind, Timeout: 100 * time.Millisecond})
+			w := &world{Store: openStore(t, client, &priority.RedisOptions{Prefix: kind, Timeout: time.Minute}), slack: handSlack}
+			for operation, call := range map[string]func() error{
+				"Next":     func() error { _, err := store.Next(ctx, "acme"); return err },
+				"NextEach": func() error { _, err := store.NextEach(ctx, []string{"acme"}); return err },
+				"Submit":   func() error { _, err := store.Submit(ctx, "acme", "b"); return err },
+				"Reset":    func() error { return store.Reset(ctx, "acme") },
+			} {
+				w.reset(t, "acme")
+				w.nextEach(t, []string{"acme"}, counted(0))
+				w.submit(t, "acme", "a", pending(-1, 1))
+				server.KillClients() // so that the next call must connect, which it cannot
+				server.Signal(syscall.SIGSTOP)
+				err := call()
+				server.Signal(syscall.SIGCONT)
+				if isPipeliner(kind) {
+					wantOneClass(t, err)
+				} else {
+					wantClass(t, err, priority.ErrNotCounted)
+				}
+				redistest.Await(t, operation+" is over", func() bool { return underWay() == 0 })
+				redistest.Await(t, "the client works again", func() bool { _, err := w.Peek(ctx, "acme"); return err == nil })
+				w.peek(t, "acme", pending(-1, 1))
+			}
+		})
 	}
 }
 
-// contextless is a client that does not notice that a context has ended, as an
-// AutoPipeliner does not.
+// contextless is a client that does not notice that a context has ended.
 type contextless struct{ *redis.Client }
 
 func (c contextless) Process(ctx context.Context, cmd redis.Cmder) error {
 	return c.Client.Process(context.WithoutCancel(ctx), cmd)
 }
 
+// A hook may send a command again after its reply was lost. When it then finds no
+// connection, or a refusal, the first sending still counts.
+func TestAHookThatSendsAgainDoesNotHideALostReply(t *testing.T) {
+	ctx := context.Background()
+	server := redistest.Start(t)
+	readOnly := redistest.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(redistest.FreePort(t)))
+	for name, second := range map[string]string{
+		"no connection": fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)),
+		"a refusal":     readOnly.Addr,
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := redistest.StartProxy(t, server.Addr)
+			var addr atomic.Pointer[string]
+			addr.Store(&proxy.Addr)
+			client := redis.NewClient(&redis.Options{
+				DialerRetries: 1,
+				Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, network, *addr.Load())
+				},
+			})
+			defer client.Close()
+			store := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: 5 * time.Second})
+			w := &world{Store: store, slack: handSlack}
+			w.next(t, "acme", counted(0))
+			// The script is known there too, and refused within.
+			if err := readOnly.Client().ScriptLoad(ctx, store.NextScript("acme")).Err(); err != nil {
+				t.Fatal(err)
+			}
+			client.AddHook(again(func() { addr.Store(&second) }))
+			proxy.Set(redistest.Cut)
+			_, err := store.Next(ctx, "acme")
+			wantClass(t, err, priority.ErrOutcomeUnknown)
+			if got := server.Client().Get(ctx, store.Key("acme")).Val(); got != "-1" {
+				t.Errorf("Redis holds %q, want -1", got)
+			}
+		})
+	}
+}
+
+// again is a hook that sends a command once more if its reply was lost, and does
+// something in between.
+type again func()
+
+func (again) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a again) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if err != nil {
+			a()
+			err = next(ctx, cmd)
+		}
+		return err
+	}
+}
+
+func (again) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Whatever a NextEach is refused for, and whenever its time ends: one error an
+// entry, and of one class.
+func TestANextEachThatIsRefusedWhileItsTimeEnds(t *testing.T) {
+	const n = 25_000
+	server := redistest.Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(redistest.FreePort(t)))
+	for at := range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		client := server.Client()
+		store := openStore(t, client, &priority.RedisOptions{Timeout: time.Minute})
+		if err := client.ScriptLoad(ctx, store.NextScript("acme")).Err(); err != nil {
+			t.Fatal(err)
+		}
+		client.AddHook(&ending{at: at, end: cancel})
+		_, err := store.NextEach(ctx, customers(n))
+		var batch *priority.BatchError
+		if !errors.As(err, &batch) || len(batch.Errs) != n {
+			t.Fatalf("%.300v", err)
+		}
+		for i, err := range batch.Errs {
+			wantOneClass(t, err)
+			if !errors.Is(err, context.Canceled) && !redis.IsReadOnlyError(err) || t.Failed() {
+				t.Fatalf("pipeline %d, entry %d: %v; want READONLY or context.Canceled in it", at, i, err)
+			}
+		}
+	}
+}
+
+// ending is a hook that ends a context while a pipeline is under way.
+type ending struct {
+	at  int // how many pipelines are before that
+	end func()
+}
+
+func (*ending) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*ending) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (e *ending) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() != "evalsha" { // it connects
+			return next(ctx, cmds)
+		}
+		if e.at == 0 {
+			e.end()
+		}
+		e.at--
+		return next(ctx, cmds)
+	}
+}
+
+// What a NextEach will not send any more costs nothing: its entries share an error.
+// (TestALargeCallOfAStoppedServerIsCheap measures it.)
+func TestWhatANextEachDoesNotSendSharesAnError(t *testing.T) {
+	server := redistest.Start(t)
+	store := openStore(t, slowClient(t, server.Addr), nil)
+	all := customers(priority.MaxDocuments)
+	redistest.Await(t, "the server answers", func() bool { _, err := store.NextEach(t.Context(), all[:100]); return err == nil })
+	server.Signal(syscall.SIGSTOP)
+	defer server.Signal(syscall.SIGCONT)
+	_, err := store.NextEach(t.Context(), all)
+	var batch *priority.BatchError
+	if !errors.As(err, &batch) || len(batch.Errs) != len(all) {
+		t.Fatalf("%.300v", err)
+	}
+	distinct := slices.CompactFunc(slices.Clone(batch.Errs), func(a, b error) bool { return a == b })
+	for _, err := range distinct {
+		wantOneClass(t, err)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v; want context.DeadlineExceeded in it", err)
+		}
+	}
+	last := batch.Errs[len(all)-1]
+	wantClass(t, last, priority.ErrNotCounted)
+	for i, err := range batch.Errs[script.MaxPipeline:] {
+		if err != last {
+			t.Fatalf("entry %d has an error of its own: %v", script.MaxPipeline+i, err)
+		}
+	}
+}
+
+// While Redis hangs, what is left under way is bounded, whoever calls; the others
+// wait for their turn. When Redis is back none is left.
+func TestWhatIsUnderWayIsBounded(t *testing.T) {
+	const callers, each = 5000, 10 // every tenth calls NextEach
+	ctx := context.Background()
+	server := redistest.Start(t)
+	call := func(store *priority.RedisStore, book *ledger.Ledger, caller int) {
+		customer := "customer " + strconv.Itoa(caller)
+		switch caller % each {
+		case 0:
+			both := []string{customer, customer + "+"}
+			decisions, err := store.NextEach(ctx, both)
+			book.NoteEach(both, decisions, err)
+		case 1:
+			decision, err := store.Submit(ctx, customer, "a")
+			book.Note(customer, decision, err)
+		default:
+			decision, err := store.Next(ctx, customer)
+			book.Note(customer, decision, err)
+		}
+	}
+	crowd := func(store *priority.RedisStore) (*ledger.Ledger, *sync.WaitGroup) {
+		book, all := new(ledger.Ledger), new(sync.WaitGroup)
+		for caller := range callers {
+			all.Go(func() { call(store, book, caller) })
+		}
+		return book, all
+	}
+	for kind, newClient := range clientKinds {
+		t.Run(kind, func(t *testing.T) {
+			store := openStore(t, newClient(t, server.Addr), &priority.RedisOptions{Prefix: kind})
+			redistest.Await(t, "the server answers", func() bool { _, err := store.Next(ctx, "warm"); return err == nil })
+			server.Signal(syscall.SIGSTOP)
+			book, all := crowd(store)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				all.Wait()
+			}()
+			most := 0
+			for running := true; running; {
+				select {
+				case <-ended:
+					running = false
+				case <-time.After(10 * time.Millisecond):
+				}
+				most = max(most, underWay())
+			}
+			server.Signal(syscall.SIGCONT)
+			totals := book.Totals()
+			t.Logf("%d at most under way; %v", most, totals)
+			if most > script.MaxCalls+script.MaxPipelines {
+				t.Errorf("%d are under way, more than %d and %d", most, script.MaxCalls, script.MaxPipelines)
+			}
+			if totals.Answered+totals.Other > 0 || totals.NotCounted < callers-script.MaxCalls-script.MaxPipelines {
+				t.Errorf("%v", totals)
+			}
+			redistest.Await(t, "none is left", func() bool { return underWay() == 0 })
+			if r := book.Reconcile(heldBy(server.Client(), store)); !r.Exact() {
+				t.Errorf("%v; %v", totals, r)
+			}
+		})
+	}
+	t.Run("all have their turn", func(t *testing.T) {
+		client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Minute, PoolTimeout: time.Minute})
+		defer client.Close()
+		store := openStore(t, client, &priority.RedisOptions{Prefix: "turn", Timeout: time.Minute})
+		for _, hangs := range []bool{false, true} {
+			if hangs {
+				server.Signal(syscall.SIGSTOP)
+			}
+			book, all := crowd(store)
+			if hangs {
+				redistest.Await(t, "every place is taken", func() bool { return underWay() == script.MaxCalls+script.MaxPipelines })
+				server.Signal(syscall.SIGCONT)
+			}
+			all.Wait()
+			if totals := book.Totals(); totals.Answered != totals.Documents {
+				t.Errorf("hangs %t: %v", hangs, totals)
+			}
+		}
+	})
+}
+
+// One node of a cluster that hangs is the trouble of its own customers: others are
+// answered, by Next and beside them in one NextEach.
+func TestAHangingNodeIsTheTroubleOfItsOwnCustomers(t *testing.T) {
+	ctx := context.Background()
+	const masters, slots = 3, 16384
+	cluster := redistest.StartCluster(t, masters, "--cluster-node-timeout", "600000")
+	newCluster := func(t *testing.T) *redis.ClusterClient {
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: time.Minute})
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	}
+	for kind, newClient := range map[string]func(t *testing.T) priority.RedisClient{
+		"ClusterClient": func(t *testing.T) priority.RedisClient { return newCluster(t) },
+		"AutoPipeline": func(t *testing.T) priority.RedisClient {
+			return must(newCluster(t).AutoPipelineWithOptions(&redis.AutoPipelineOptions{NumShards: masters, MaxBatchSize: 100}))(t)
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			store := openStore(t, newClient(t), &priority.RedisOptions{Prefix: kind, Timeout: 10 * time.Second})
+			within := func(d time.Duration, call func(ctx context.Context) error) error {
+				ctx, cancel := context.WithTimeout(ctx, d)
+				defer cancel()
+				return call(ctx)
+			}
+			of := make([][]string, masters) // customers by their node
+			slot := make(map[string]int)
+			direct := cluster.Client()
+			for _, customer := range customers(3000) {
+				slot[customer] = int(direct.ClusterKeySlot(ctx, store.Key(customer)).Val())
+				// An AutoPipeliner does not tell the nodes apart: see docs/reliability.md.
+				if node := slot[customer] * masters / slots; kind == "ClusterClient" || slot[customer]*64/slots%21 != 0 {
+					of[node] = append(of[node], customer)
+				}
+			}
+			// Neighbors at the border of the hanging node are the first.
+			slices.SortFunc(of[0], func(a, b string) int { return slot[b] - slot[a] })
+			slices.SortFunc(of[1], func(a, b string) int { return slot[a] - slot[b] })
+			redistest.Await(t, "every node answers", func() bool {
+				// The first command of all asks the cluster for more than its answer.
+				_, err1 := store.Next(ctx, of[0][0])
+				_, err2 := store.NextEach(ctx, slices.Concat(of[0][:9], of[1][:9], of[2][:9]))
+				return err1 == nil && err2 == nil
+			})
+			hanging := cluster.Masters[0]
+			hanging.Signal(syscall.SIGSTOP)
+			var stopped atomic.Bool
+			var impatient sync.WaitGroup
+			for caller := range 300 {
+				impatient.Go(func() {
+					for i := caller; !stopped.Load(); i++ {
+						next := within(time.Second, func(ctx context.Context) error { _, err := store.Next(ctx, of[0][i%len(of[0])]); return err })
+						each := within(time.Second, func(ctx context.Context) error { _, err := store.NextEach(ctx, of[0][i%20:i%20+1]); return err })
+						if next == nil || each == nil {
+							t.Error("a stopped node answers")
+						}
+					}
+				})
+			}
+			redistest.Await(t, "many calls are under way", func() bool { return underWay() > 100 })
+			for i := range 300 {
+				for node := 1; node < masters; node++ {
+					customer := of[node][i%len(of[node])]
+					if _, err := store.Next(ctx, customer); err != nil {
+						t.Errorf("%s of node %d: %v", customer, node, err)
+					}
+				}
+			}
+			if kind == "ClusterClient" {
+				for i := range 8 {
+					each := slices.Concat(of[1][10*i:10*i+10], of[0][10*i:10*i+10], of[2][10*i:10*i+10])
+					err := within(3*time.Second, func(ctx context.Context) error { _, err := store.NextEach(ctx, each); return err })
+					for at, err := range priority.ItemErrors(err, len(each)) {
+						if ofHanging := at >= 10 && at < 20; (err != nil) != ofHanging {
+							t.Errorf("entry %d of a NextEach: %v", at, err)
+						}
+					}
+				}
+			}
+			stopped.Store(true)
+			impatient.Wait()
+			hanging.Signal(syscall.SIGCONT)
+			redistest.Await(t, "none is left", func() bool { return underWay() == 0 })
+		})
+	}
+}
+
 // A canceled context ends a call at once, before and while it waits for an answer.
-func TestCanceledContext(t *testing.T) {
+func TestACanceledContextEndsACall(t *testing.T) {
 	server := redistest.Start(t)
 	direct := server.Client()
 	for kind, newClient := range clientKinds {
 		t.Run(kind, func(t *testing.T) {
 			proxy := redistest.StartProxy(t, server.Addr)
 			store := openStore(t, newClient(t, proxy.Addr), &priority.RedisOptions{Timeout: -1, Prefix: kind})
-			ctx, cancel := context.WithCancel(context.Background())
-			if _, err := store.Next(ctx, "acme"); err != nil {
-				t.Fatal(err)
-			}
-			sent := redistest.Calls(t, direct)["evalsha"]
-			proxy.Set(redistest.Swallow)
-			done := make(chan error, 1)
-			go func() {
-				_, err := store.Next(ctx, "acme")
-				done <- err
-			}()
-			redistest.Await(t, "the command has been sent", func() bool { return redistest.Calls(t, direct)["evalsha"] > sent })
-			cancel()
-			err := <-done
-			wantClass(t, err, priority.ErrOutcomeUnknown)
-			if !errors.Is(err, context.Canceled) { // and not the client's own timeout
-				t.Errorf("got %v; want context.Canceled in it", err)
-			}
-			_, err = store.Next(ctx, "acme")
-			wantClass(t, err, priority.ErrNotCounted)
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v; want context.Canceled in it", err)
+			for operation, call := range map[string]func(ctx context.Context) error{
+				"Next":     func(ctx context.Context) error { _, err := store.Next(ctx, "acme"); return err },
+				"NextEach": func(ctx context.Context) error { _, err := store.NextEach(ctx, []string{"acme", "b"}); return err },
+				"Submit":   func(ctx context.Context) error { _, err := store.Submit(ctx, "acme", "a"); return err },
+				"Done":     func(ctx context.Context) error { return store.Done(ctx, "acme", "a", 0) },
+			} {
+				ctx, cancel := context.WithCancel(context.Background())
+				redistest.Await(t, "the client works", func() bool { return call(ctx) == nil })
+				before := scriptsRun(t, direct)
+				proxy.Set(redistest.Swallow)
+				done := make(chan error, 1)
+				go func() { done <- call(ctx) }()
+				redistest.Await(t, "the command has been sent", func() bool { return scriptsRun(t, direct) > before })
+				cancel()
+				err := <-done
+				proxy.Set(redistest.None)
+				wantClass(t, err, priority.ErrOutcomeUnknown)
+				if !errors.Is(err, context.Canceled) { // and not the client's own timeout
+					t.Errorf("%s: got %v; want context.Canceled in it", operation, err)
+				}
+				err = call(ctx)
+				wantClass(t, err, priority.ErrNotCounted)
+				if !errors.Is(err, context.Canceled) {
+					t.Errorf("%s: got %v; want context.Canceled in it", operation, err)
+				}
 			}
 		})
 	}
 }
 
-// While Redis hangs under load, calls end by the store's timeout, the goroutines
-// that wait for answers are bounded, and none is left when Redis is back.
-func TestHangingServerLeavesBoundedGoroutines(t *testing.T) {
-	server := redistest.Start(t)
-	for kind, newClient := range clientKinds {
-		t.Run(kind, func(t *testing.T) {
-			client := newClient(t, server.Addr)
-			ctx := context.Background()
-			store := openStore(t, client, &priority.RedisOptions{Timeout: 20 * time.Millisecond, Prefix: kind})
-			redistest.Await(t, "the server answers", func() bool {
-				_, err := store.Next(ctx, "warm")
-				return err == nil
-			})
-			const callers, each = 64, 50 // 3200 calls, more than may be left waiting
-			before := runtime.NumGoroutine()
-			server.Signal(syscall.SIGSTOP)
-			var book ledger.Ledger
-			var wg sync.WaitGroup
-			for range callers {
-				wg.Go(func() {
-					for range each {
-						decision, err := store.Next(ctx, "acme")
-						book.Note("acme", decision, err)
-					}
+// silent is a context that never says that it has ended.
+type silent struct{ deadline time.Time }
+
+func (s silent) Deadline() (time.Time, bool) { return s.deadline, !s.deadline.IsZero() }
+func (silent) Done() <-chan struct{}         { return nil }
+func (silent) Err() error                    { return nil }
+func (silent) Value(any) any                 { return nil }
+
+// No call takes longer than the store's timeout, nor than its context's own, on
+// whatever it waits and with however many customers; not by a nanosecond, as time
+// is virtual here.
+func TestNoCallTakesLongerThanItsTimeout(t *testing.T) {
+	const timeout = 250 * time.Millisecond // the default
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	for name, newDialer := range map[string]func(t *testing.T) func(ctx context.Context) (net.Conn, error){
+		"refused": func(*testing.T) func(context.Context) (net.Conn, error) {
+			return func(context.Context) (net.Conn, error) { return nil, refused }
+		},
+		"no route": func(*testing.T) func(context.Context) (net.Conn, error) {
+			return func(ctx context.Context) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+		},
+		"a dialer that is deaf to its context": func(*testing.T) func(context.Context) (net.Conn, error) {
+			return func(context.Context) (net.Conn, error) {
+				time.Sleep(time.Minute)
+				return nil, refused
+			}
+		},
+		"a server that says nothing": func(*testing.T) func(context.Context) (net.Conn, error) {
+			return func(context.Context) (net.Conn, error) {
+				here, there := net.Pipe()
+				go func() { _, _ = io.Copy(io.Discard, there) }()
+				return here, nil
+			}
+		},
+		"a server that loses its replies": func(t *testing.T) func(context.Context) (net.Conn, error) {
+			return answering(t, func(peer *miniserver.Peer) { peer.Close() })
+		},
+		"a server that hangs": func(t *testing.T) func(context.Context) (net.Conn, error) {
+			return answering(t, func(*miniserver.Peer) { time.Sleep(time.Minute) })
+		},
+		"a server that refuses for now": func(t *testing.T) func(context.Context) (net.Conn, error) {
+			return answering(t, func(peer *miniserver.Peer) { peer.WriteError("LOADING Redis is loading the dataset in memory") })
+		},
+		"a server that forgets its scripts": func(t *testing.T) func(context.Context) (net.Conn, error) {
+			return answering(t, func(peer *miniserver.Peer) { peer.WriteError("NOSCRIPT No matching script") })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				dial := newDialer(t)
+				client := redis.NewClient(&redis.Options{
+					Addr:     anywhere,
+					PoolSize: 2000, // so that nobody waits for a connection, which go-redis does with timers of other bubbles
+					Dialer:   func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
 				})
-			}
-			wg.Wait()
-			during := runtime.NumGoroutine() - before
-			server.Signal(syscall.SIGCONT)
-			totals := book.Totals()
-			if totals.Answered != 0 || totals.Other != 0 {
-				t.Errorf("%v; want none answered by a stopped server", totals)
-			}
-			// 1024 of the store's own, and what the client keeps for itself.
-			if during > 1024+200 {
-				t.Errorf("%d goroutines are left waiting", during)
-			}
-			redistest.Await(t, "the goroutines end", func() bool { return runtime.NumGoroutine() <= before+20 })
-			if r := book.Reconcile(heldBy(server.Client(), store)); !r.Exact() {
-				t.Errorf("%v\n%v", totals, r)
-			}
+				store := openStore(t, client, nil)
+				impatient, cancel := context.WithTimeout(context.Background(), time.Hour)
+				defer cancel()
+				calls := timedCalls(t, store)
+				calls["NextEach of many"] = func() error { _, err := store.NextEach(impatient, customers(25_000)); return err }
+				calls["a crowd"] = func() error {
+					var all sync.WaitGroup
+					for range 3000 {
+						all.Go(func() { _, _ = store.Next(impatient, "acme") })
+					}
+					all.Wait()
+					_, err := store.Next(silent{}, "acme")
+					return err
+				}
+				for operation, call := range calls {
+					begun := time.Now()
+					err := call()
+					most := timeout
+					if operation == "a crowd" {
+						most *= 2
+					}
+					if took := time.Since(begun); err == nil || took > most {
+						t.Errorf("%s: %v after %v", operation, err, took)
+					}
+				}
+				for _, test := range []struct {
+					name string
+					own  time.Duration
+					most time.Duration
+				}{
+					{"an earlier deadline", timeout / 5, timeout / 5},
+					{"a later deadline", time.Hour, timeout},
+					{"a deadline that is over", -time.Second, 0},
+				} {
+					begun := time.Now()
+					polite, cancel := context.WithDeadline(context.Background(), begun.Add(test.own))
+					for _, ctx := range []context.Context{polite, silent{begun.Add(test.own)}} {
+						begun := time.Now()
+						_, err := store.Next(ctx, "acme")
+						_, hasEnded := ctx.(silent)
+						if took := time.Since(begun); err == nil || took > test.most && (!hasEnded || took > timeout) {
+							t.Errorf("%s: %v after %v", test.name, err, took)
+						}
+					}
+					cancel()
+				}
+				_ = client.Close()
+				time.Sleep(time.Hour) // until whatever hangs has ended
+			})
 		})
 	}
+}
+
+// anywhere is the address that clients in a bubble have: for a name they would ask
+// the network.
+const anywhere = "127.0.0.1:6379"
+
+// answering dials a miniredis that does something else instead of running scripts.
+func answering(t *testing.T, answer func(peer *miniserver.Peer)) func(context.Context) (net.Conn, error) {
+	server := miniredis.NewMiniRedis()
+	conn, err := server.Dial() // starts it
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
+	t.Cleanup(server.Close)
+	server.Server().SetPreHook(func(peer *miniserver.Peer, command string, _ ...string) bool {
+		if !strings.HasPrefix(command, "EVAL") {
+			return false
+		}
+		answer(peer)
+		return true
+	})
+	return func(context.Context) (net.Conn, error) { return server.Dial() }
+}
+
+// A store works on virtual time, without a network; and the same store works
+// inside a bubble and outside.
+func TestAStoreWorksInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := miniredis.NewMiniRedis()
+		defer server.Close()
+		server.ClockTTL(true)
+		client := redis.NewClient(&redis.Options{Addr: anywhere, Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() }})
+		defer client.Close()
+		w := &world{Store: openStore(t, client, nil)}
+		w.nextN(t, "acme", 3, countdown(0, 3)...)
+		w.submit(t, "acme", "a", pending(-3, 1))
+		time.Sleep(priority.DefaultLease + time.Millisecond)
+		w.peek(t, "acme", left(quiet-priority.DefaultLease-time.Millisecond, counted(-3)))
+		time.Sleep(quiet)
+		w.nextEach(t, []string{"acme", "b", "acme"}, counted(0), counted(0), counted(-1))
+	})
+	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	client := redis.NewClient(&redis.Options{Addr: anywhere, Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, refused }})
+	defer client.Close()
+	store := openStore(t, client, nil)
+	use := func(t *testing.T) {
+		_, err := store.Next(context.Background(), "acme")
+		wantClass(t, err, priority.ErrNotCounted)
+		if !errors.Is(err, refused) {
+			t.Errorf("got %v; want %v in it", err, refused)
+		}
+		time.Sleep(time.Second) // until what the client does by itself has ended
+	}
+	synctest.Test(t, use)
+	use(t)
+	synctest.Test(t, use)
 }
 
 // A server that loads its data refuses; the store tries again within its timeout.
-func TestLoadingServer(t *testing.T) {
+func TestALoadingServerIsWaitedFor(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t, "--rdbcompression", "no", "--loading-process-events-interval-bytes", "1024")
 	direct := server.Client()
@@ -335,12 +1098,10 @@ func TestLoadingServer(t *testing.T) {
 	redistest.Await(t, "the server says that it is loading", func() bool {
 		return redis.IsLoadingError(direct.Ping(ctx).Err())
 	})
-	patient := openStore(t, server.Client(), &priority.RedisOptions{Timeout: time.Minute})
-	answer := make(chan error, 1)
-	go func() {
-		_, err := patient.Next(ctx, "acme")
-		answer <- err
-	}()
+	waiting := openStore(t, server.Client(), &priority.RedisOptions{Timeout: time.Minute})
+	answers := make(chan error, 2)
+	go func() { _, err := waiting.Next(ctx, "acme"); answers <- err }()
+	go func() { _, err := waiting.Submit(ctx, "b", "b"); answers <- err }()
 	// A server that loads answers only now and then, so some calls get no answer.
 	impatient := openStore(t, server.Client(), nil)
 	redistest.Await(t, "a call ends with LOADING and its deadline", func() bool {
@@ -351,90 +1112,136 @@ func TestLoadingServer(t *testing.T) {
 		wantClass(t, err, priority.ErrNotCounted)
 		return redis.IsLoadingError(err) && errors.Is(err, context.DeadlineExceeded)
 	})
-	if err := <-answer; err != nil {
-		t.Errorf("with a minute to wait: %v", err)
+	for range 2 {
+		if err := <-answers; err != nil {
+			t.Errorf("with a minute to wait: %v", err)
+		}
 	}
-	if decision, err := patient.Next(ctx, "acme"); err != nil || decision.Count != -1 {
+	if decision, err := waiting.Next(ctx, "acme"); err != nil || decision.Count != -1 {
 		t.Errorf("got %+v, %v; want count -1", decision, err)
 	}
 }
 
-// What a server refuses is not counted, and the refusal can be read from the error.
-func TestRefusals(t *testing.T) {
+// What a server refuses changes nothing, and the refusal can be read from the
+// error.
+func TestARefusalChangesNothing(t *testing.T) {
 	ctx := context.Background()
 	t.Run("read-only replica", func(t *testing.T) {
+		t.Parallel()
 		master := redistest.Start(t)
 		replica := redistest.StartReplica(t, master)
+		w := storeOf(t, master.Client())
+		w.submit(t, "acme", "a", pending(0, 1))
 		store := openStore(t, replica.Client(), nil)
-		_, err := store.Next(ctx, "acme")
-		wantClass(t, err, priority.ErrNotCounted)
-		if !redis.IsReadOnlyError(err) {
-			t.Errorf("got %v; want READONLY in it", err)
+		redistest.Await(t, "the replica can be asked", func() bool {
+			decision, err := store.Peek(ctx, "acme")
+			return err == nil && decision.Pending == 1
+		})
+		calls := timedCalls(t, store)
+		delete(calls, "Peek")
+		calls["Submit of another"] = func() error { _, err := store.Submit(ctx, "acme", "new"); return err }
+		for operation, call := range calls {
+			err := call()
+			wantClass(t, err, priority.ErrNotCounted)
+			if err := priority.ItemErrors(err, 1)[0]; !redis.IsReadOnlyError(err) {
+				t.Errorf("%s: got %v; want READONLY in it", operation, err)
+			}
 		}
-		if _, err := store.Peek(ctx, "acme"); err != nil {
-			t.Errorf("a replica can be asked: %v", err)
-		}
+		w.peek(t, "acme", pending(0, 1))
 	})
 	t.Run("password missing", func(t *testing.T) {
+		t.Parallel()
 		server := redistest.Start(t, "--requirepass", "secret")
-		_, err := openStore(t, server.Client(), nil).Next(ctx, "acme")
-		wantClass(t, err, priority.ErrNotCounted)
-		if !redis.IsAuthError(err) {
-			t.Errorf("got %v; want NOAUTH in it", err)
+		for operation, call := range timedCalls(t, openStore(t, server.Client(), nil)) {
+			err := call()
+			wantClass(t, err, priority.ErrNotCounted)
+			if err := priority.ItemErrors(err, 1)[0]; !redis.IsAuthError(err) {
+				t.Errorf("%s: got %v; want NOAUTH in it", operation, err)
+			}
 		}
 	})
 	t.Run("memory full", func(t *testing.T) {
-		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
-		direct := server.Client()
-		store := openStore(t, direct, nil)
-		if _, err := store.Next(ctx, "acme"); err != nil {
-			t.Fatal(err)
-		}
+		t.Parallel()
+		direct := redistest.Start(t, "--maxmemory-policy", "noeviction").Client()
+		w := storeOf(t, direct)
+		w.submitN(t, "acme", []string{"a", "b", "c"}, submitted(0, 1, 3)...)
 		direct.ConfigSet(ctx, "maxmemory", "1")
 		for _, customer := range []string{"acme", "new"} {
-			_, err := store.Next(ctx, customer)
-			wantClass(t, err, priority.ErrNotCounted)
-			if !redis.IsOOMError(err) {
-				t.Errorf("got %v; want OOM in it", err)
+			_, next := w.Next(ctx, customer)
+			_, again := w.Submit(ctx, customer, "a")
+			_, submit := w.Submit(ctx, customer, "d")
+			_, submitN := w.SubmitN(ctx, customer, []string{"d", "b"})
+			_, each := w.NextEach(ctx, []string{customer, "another"})
+			for _, err := range []error{next, again, submit, submitN, each} {
+				for _, err := range priority.ItemErrors(err, 2) {
+					wantClass(t, err, priority.ErrNotCounted)
+					if !redis.IsOOMError(err) {
+						t.Errorf("got %v; want OOM in it", err)
+					}
+				}
 			}
 		}
-		_, err := store.NextEach(ctx, []string{"acme", "new"})
-		wantClass(t, err, priority.ErrNotCounted)
+		// What frees memory works.
+		w.done(t, "acme", "a")
+		w.doneN(t, "acme", "b")
 		direct.ConfigSet(ctx, "maxmemory", "0")
-		if decision, err := store.Next(ctx, "acme"); err != nil || decision.Count != -1 {
-			t.Errorf("got %+v, %v; want count -1", decision, err)
-		}
+		w.submit(t, "acme", "d", pending(-3, 2))
+		w.next(t, "acme", counted(-4))
 	})
 	t.Run("too many connections", func(t *testing.T) {
+		t.Parallel()
 		server := redistest.Start(t, "--maxclients", "1")
 		holder := server.Client()
 		redistest.Await(t, "the only connection is taken", func() bool { return holder.Ping(ctx).Err() == nil })
-		_, err := openStore(t, server.Client(), nil).Next(ctx, "acme")
-		wantClass(t, err, priority.ErrNotCounted)
+		for _, call := range timedCalls(t, openStore(t, server.Client(), nil)) {
+			wantClass(t, call(), priority.ErrNotCounted)
+		}
 	})
 	t.Run("closed client", func(t *testing.T) {
+		t.Parallel()
 		server := redistest.Start(t)
 		client := redis.NewClient(&redis.Options{Addr: server.Addr})
-		store := openStore(t, client, nil)
-		if _, err := store.Next(ctx, "acme"); err != nil {
-			t.Fatal(err)
-		}
+		w := storeOf(t, client)
+		w.next(t, "acme", counted(0))
 		_ = client.Close()
-		_, err := store.Next(ctx, "acme")
-		wantClass(t, err, priority.ErrNotCounted)
-		if !errors.Is(err, redis.ErrClosed) {
-			t.Errorf("got %v; want redis.ErrClosed in it", err)
+		for operation, call := range timedCalls(t, w) {
+			err := call()
+			wantClass(t, err, priority.ErrNotCounted)
+			if !errors.Is(err, redis.ErrClosed) {
+				t.Errorf("%s: got %v; want redis.ErrClosed in it", operation, err)
+			}
 		}
 	})
 }
 
-// heldBy reads counts from a server past the store.
-func heldBy(client redis.Cmdable, store *priority.RedisStore) func(string) (int64, bool) {
-	return func(customer string) (int64, bool) {
-		count, err := client.Get(context.Background(), store.Key(customer)).Int64()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			panic(err)
+// docs/reliability.md promises nothing that no test shows.
+func TestEveryPromiseOfReliabilityHasItsTest(t *testing.T) {
+	page, err := os.ReadFile("docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := make(map[string]bool)
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
+	err = filepath.WalkDir(".", func(file string, _ os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, "_test.go") {
+			return err
 		}
-		return count, err == nil
+		text, err := os.ReadFile(file)
+		for _, match := range function.FindAllSubmatch(text, -1) {
+			tests[string(match[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Benchmark|Fuzz)[A-Z]\\w+)`").FindAllSubmatch(page, -1)
+	if len(named) < 20 {
+		t.Errorf("the page names %d tests only", len(named))
+	}
+	for _, match := range named {
+		if name := string(match[1]); !tests[name] {
+			t.Errorf("there is no %s", name)
+		}
 	}
 }

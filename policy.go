@@ -50,9 +50,9 @@ var defaultThresholds = []int64{-2, -4, -6, -8, -10, -12, -14, -20}
 // Policy{ResetMode: SinceLastReset} is complete.
 type Policy struct {
 	// Thresholds are strictly descending counts within ±2^53, at most 254 of them:
-	// a count below Thresholds[i] has level i+2 or a lower priority. Nil means the
-	// default, -2, -4, -6, -8, -10, -12, -14, -20; empty but not nil means that
-	// every document has level 1.
+	// a count below Thresholds[i] has level i+2 or a later one. Nil means the
+	// default, -2, -4, -6, -8, -10, -12, -14, -20; empty but not nil means one
+	// level, 1.
 	Thresholds []int64
 
 	// ResetInterval is how long a customer must pause (see ResetMode) to start
@@ -72,13 +72,13 @@ func DefaultPolicy() Policy {
 func (p Policy) Level(count int64) Level {
 	thresholds := p.thresholds()
 	below := sort.Search(len(thresholds), func(i int) bool { return count >= thresholds[i] })
-	return Highest + Level(below)
+	return First + Level(below)
 }
 
-// Lowest returns the level that is processed last: one more than the policy has
+// Last returns the level that is processed last: one more than the policy has
 // thresholds.
-func (p Policy) Lowest() Level {
-	return Highest + Level(len(p.thresholds()))
+func (p Policy) Last() Level {
+	return First + Level(len(p.thresholds()))
 }
 
 // Validate returns an error that wraps [ErrInvalidPolicy] and names the field,
@@ -126,53 +126,60 @@ func (p Policy) resetInterval() time.Duration {
 	return p.ResetInterval
 }
 
-// tiered holds one T, made from a policy, for each tier of customers.
-type tiered[T any] struct {
-	standard T
-	byTier   map[string]T
-	tierOf   func(customer string) string
+// Policies assigns a policy to each customer: a tier's, or the one of all others.
+// Its PolicyOf and Last are those of a [Store]. A nil *Policies assigns
+// [DefaultPolicy]. It is safe for concurrent use.
+type Policies struct {
+	all    []Policy       // filled; all[0] is of customers without a tier
+	tiers  map[string]int // where each tier's policy is in all
+	tierOf func(customer string) string
 }
 
-// newTiered validates all policies and makes a T of each.
-func newTiered[T any](policy Policy, tiers map[string]Policy, tierOf func(string) string, newT func(Policy) T) (tiered[T], error) {
+// NewPolicies validates the policies. tierOf names a customer's tier; customers of
+// a tier that is not in tiers have policy. No tier may have more levels than
+// policy: the levels of all customers stand in one queue and are compared there.
+// An error wraps [ErrInvalidPolicy] or [ErrInvalidOption] and names the tier.
+func NewPolicies(policy Policy, tiers map[string]Policy, tierOf func(customer string) string) (*Policies, error) {
 	if err := policy.Validate(); err != nil {
-		return tiered[T]{}, err
-	}
-	policy.Thresholds = slices.Clone(policy.Thresholds)
-	t := tiered[T]{standard: newT(policy), byTier: make(map[string]T, len(tiers)), tierOf: tierOf}
-	for tier, policy := range tiers {
-		if err := policy.Validate(); err != nil {
-			return tiered[T]{}, fmt.Errorf("%w (tier %s)", err, quote(tier))
-		}
-		policy.Thresholds = slices.Clone(policy.Thresholds)
-		t.byTier[tier] = newT(policy)
+		return nil, err
 	}
 	if len(tiers) > 0 && tierOf == nil {
-		return tiered[T]{}, fmt.Errorf("%w: Tiers without a TierOf would never be used", ErrInvalidOption)
+		return nil, fmt.Errorf("%w: Tiers without a TierOf would never be used", ErrInvalidOption)
 	}
-	return t, nil
-}
-
-func (t *tiered[T]) of(customer string) T {
-	if len(t.byTier) > 0 {
-		if tier, ok := t.byTier[t.tierOf(customer)]; ok {
-			return tier
+	p := &Policies{all: []Policy{policy.filled()}, tiers: make(map[string]int, len(tiers)), tierOf: tierOf}
+	for name, tier := range tiers {
+		if err := tier.Validate(); err != nil {
+			return nil, fmt.Errorf("%w (tier %.80q)", err, name)
 		}
+		if tier.Last() > policy.Last() {
+			return nil, fmt.Errorf("%w: tier %.80q has %d levels, more than the %d of Policy", ErrInvalidPolicy, name, tier.Last(), policy.Last())
+		}
+		p.tiers[name] = len(p.all)
+		p.all = append(p.all, tier.filled())
 	}
-	return t.standard
+	return p, nil
 }
 
-// policied is a store that tells the policy by which it decides for a customer.
-type policied interface {
-	Store
-	PolicyOf(customer string) Policy
+// PolicyOf returns a customer's policy, with every field filled in.
+func (p *Policies) PolicyOf(customer string) Policy {
+	if p == nil {
+		return DefaultPolicy()
+	}
+	return p.all[p.index(customer)].filled()
 }
 
-// policyOf returns what tells the policies of a store or tracker: the default
-// policy where it does not.
-func policyOf(store any) func(customer string) Policy {
-	if s, ok := store.(interface{ PolicyOf(customer string) Policy }); ok {
-		return s.PolicyOf
+// Last returns the last level that any customer can get.
+func (p *Policies) Last() Level {
+	if p == nil {
+		return Policy{}.Last()
 	}
-	return func(string) Policy { return Policy{} }
+	return p.all[0].Last()
+}
+
+// index returns where a customer's policy is in all.
+func (p *Policies) index(customer string) int {
+	if len(p.tiers) == 0 {
+		return 0
+	}
+	return p.tiers[p.tierOf(customer)]
 }

@@ -1,8 +1,8 @@
 package priority_test
 
 import (
-	"errors"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -27,22 +27,21 @@ var ruleTable = []struct {
 	{-1_000_000, 9}, {math.MinInt64, 9},
 }
 
-func TestRule(t *testing.T) {
-	policies := map[string]priority.Policy{
+func TestTheDefaultPolicyIsTheRule(t *testing.T) {
+	for name, policy := range map[string]priority.Policy{
 		"DefaultPolicy":  priority.DefaultPolicy(),
 		"zero":           {},
 		"other mode":     {ResetMode: priority.SinceLastReset},
 		"other interval": {ResetInterval: time.Second},
-	}
-	for name, policy := range policies {
+	} {
 		t.Run(name, func(t *testing.T) {
 			for _, row := range ruleTable {
 				if got := policy.Level(row.count); got != row.level {
 					t.Errorf("Level(%d) = %d, want %d", row.count, got, row.level)
 				}
 			}
-			if got := policy.Lowest(); got != 9 {
-				t.Errorf("Lowest() = %d, want 9", got)
+			if got := policy.Last(); got != 9 {
+				t.Errorf("Last() = %d, want 9", got)
 			}
 			if err := policy.Validate(); err != nil {
 				t.Errorf("Validate() = %v", err)
@@ -56,7 +55,7 @@ func TestRule(t *testing.T) {
 var edgePolicies = []struct {
 	name       string
 	thresholds []int64
-	lowest     priority.Level
+	last       priority.Level
 	levels     map[int64]priority.Level // by count
 }{
 	{
@@ -105,15 +104,15 @@ func descending(first int64, n int) []int64 {
 	return thresholds
 }
 
-func TestPolicyEdges(t *testing.T) {
+func TestAThresholdBeginsTheNextLevel(t *testing.T) {
 	for _, edge := range edgePolicies {
 		t.Run(edge.name, func(t *testing.T) {
 			policy := priority.Policy{Thresholds: edge.thresholds}
 			if err := policy.Validate(); err != nil {
 				t.Errorf("Validate() = %v", err)
 			}
-			if got := policy.Lowest(); got != edge.lowest {
-				t.Errorf("Lowest() = %d, want %d", got, edge.lowest)
+			if got := policy.Last(); got != edge.last {
+				t.Errorf("Last() = %d, want %d", got, edge.last)
 			}
 			for count, want := range edge.levels {
 				if got := policy.Level(count); got != want {
@@ -124,15 +123,22 @@ func TestPolicyEdges(t *testing.T) {
 	}
 }
 
-func TestDefaultPolicy(t *testing.T) {
+func TestTheDefaultPolicyCannotBeChanged(t *testing.T) {
 	policy := priority.DefaultPolicy()
-	if policy.ResetInterval != 1500*time.Second || policy.ResetMode != priority.SinceLastUpdate || len(policy.Thresholds) != 8 {
+	if policy.ResetInterval != quiet || policy.ResetMode != priority.SinceLastUpdate || len(policy.Thresholds) != 8 {
 		t.Errorf("DefaultPolicy() = %+v", policy)
 	}
-	// What one caller does with the thresholds is no other caller's business.
 	policy.Thresholds[0] = 100
 	if got := (priority.Policy{}).Level(0); got != 1 {
 		t.Errorf("a changed copy of the default policy changed the default: Level(0) = %d", got)
+	}
+}
+
+// A nil *Policies is what a zero store has.
+func TestNilPoliciesAreTheDefault(t *testing.T) {
+	var policies *priority.Policies
+	if got := policies.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || policies.Last() != 9 {
+		t.Errorf("PolicyOf = %+v, Last = %d", got, policies.Last())
 	}
 }
 
@@ -151,12 +157,12 @@ var invalidPolicies = []struct {
 	{"negative interval", priority.Policy{ResetInterval: -3 * time.Second}, "-3s"},
 	{"interval below 1 ms", priority.Policy{ResetInterval: 999 * time.Microsecond}, "999µs"},
 	{"interval of 1 ns", priority.Policy{ResetInterval: 1}, "1ns"},
-	{"interval no whole ms", priority.Policy{ResetInterval: time.Second + time.Nanosecond}, "1.000000001s"},
+	{"interval of no whole ms", priority.Policy{ResetInterval: time.Second + time.Nanosecond}, "1.000000001s"},
 	{"unknown mode", priority.Policy{ResetMode: 2}, "2"},
 	{"negative mode", priority.Policy{ResetMode: -1}, "-1"},
 }
 
-func TestValidate(t *testing.T) {
+func TestValidateNamesWhatIsWrong(t *testing.T) {
 	for _, test := range invalidPolicies {
 		t.Run(test.name, func(t *testing.T) {
 			wantInvalid(t, test.policy.Validate(), priority.ErrInvalidPolicy, test.shown)
@@ -172,31 +178,12 @@ func TestValidate(t *testing.T) {
 // longestInterval is as many whole milliseconds as a time.Duration holds.
 const longestInterval = math.MaxInt64 / time.Millisecond * time.Millisecond
 
-func TestResetModeString(t *testing.T) {
-	if got := priority.SinceLastUpdate.String(); got != "SinceLastUpdate" {
-		t.Errorf("SinceLastUpdate is %q", got)
-	}
-	if got := priority.SinceLastReset.String(); got != "SinceLastReset" {
-		t.Errorf("SinceLastReset is %q", got)
-	}
-	if got := priority.ResetMode(77).String(); !strings.Contains(got, "77") {
-		t.Errorf("an unknown mode is %q, want its number in it", got)
-	}
-}
-
-// wantInvalid fails the test unless an error is that of a wrong call, of the
-// named kind and no other class, and shows the wrong value.
-func wantInvalid(t testing.TB, err, kind error, shown string) {
-	t.Helper()
-	if !errors.Is(err, kind) || !errors.Is(err, priority.ErrInvalid) {
-		t.Fatalf("error = %v, want one that wraps %q and %q", err, kind, priority.ErrInvalid)
-	}
-	for _, class := range []error{priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount} {
-		if errors.Is(err, class) {
-			t.Errorf("error %v wraps %q too", err, class)
+func TestResetModesHaveNames(t *testing.T) {
+	for mode, want := range map[priority.ResetMode]string{
+		priority.SinceLastUpdate: "SinceLastUpdate", priority.SinceLastReset: "SinceLastReset", 77: "77",
+	} {
+		if got := mode.String(); !strings.Contains(got, want) {
+			t.Errorf("the mode %d is %q, want %q", int(mode), got, want)
 		}
-	}
-	if !strings.HasPrefix(err.Error(), "priority: ") || !strings.Contains(err.Error(), shown) {
-		t.Errorf("error = %q, want one that begins with the package's name and shows %q", err, shown)
 	}
 }

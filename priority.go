@@ -1,29 +1,67 @@
+// Package priority assigns processing priorities to the documents of many
+// customers, from how much each customer has sent lately. The counts live in
+// Redis, so all workers of a fleet agree.
+//
+// # The rule
+//
+// Each customer has a count. For each document: if there is no count, or more
+// than the reset interval (1500 s) has passed since the customer's last
+// document, the count is 0; otherwise it goes down by one. The count is then
+// looked up in the thresholds:
+//
+//	count  >= -2  < -2  < -4  < -6  < -8  < -10  < -12  < -14  < -20
+//	level      1     2     3     4     5      6      7      8      9
+//
+// So a new customer's first three documents have level 1, which is processed
+// first; two each have 2, 3, 4, 5, 6 and 7; six have 8; and all from the 22nd
+// have 9. The count goes down as load goes up. A [Policy] has other thresholds,
+// another interval, or lets the interval run since the last reset.
+//
+// # Use
+//
+// Make one [RedisStore] for the process with [NewRedisStore], on a go-redis
+// client of any kind. When a document arrives, call Next, or Submit and later
+// Done, and put the document into the queue with the level that it returns:
+//
+//	decision, err := store.Next(ctx, customer)
+//
+// Next is the rule alone. Submit also counts the customer's documents that are
+// pending now, which protects customers who send all day: see docs/fairness.md.
+//
+// # Rooms
+//
+// A [Store] may be wrapped, in this order: package coalesce answers for customers
+// at the last level from memory, package fallback answers while Redis cannot be
+// reached, package observe reports every call. Package memory is the same contract
+// in one process, package queue translates a level for each queue, and package
+// prioritytest has what tests need.
 package priority
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
 
-// Level is a document's processing priority: [Highest] (1) is processed first,
-// the policy's [Policy.Lowest] (9 by default) last.
+// Level is a document's processing priority: [First] (1) is processed first, the
+// policy's [Policy.Last] (9 by default) last.
 type Level int
 
-// Highest is the level that is processed first.
-const Highest Level = 1
+// First is the level that is processed first.
+const First Level = 1
 
-// The largest inputs a [Store] takes.
+// The largest inputs that a [Store] takes.
 const (
-	// MaxCustomerBytes is the longest customer, in bytes.
-	MaxCustomerBytes = 512
-	// MaxDocuments is the most documents that one call counts.
-	MaxDocuments = 1_000_000
+	MaxCustomerBytes = 512       // a customer's length in bytes
+	MaxDocumentBytes = 512       // a document id's length in bytes
+	MaxDocuments     = 1_000_000 // documents in one call
 )
 
-// Decision says with which priority a document is to be processed, and why.
+// Decision is the level of one document, and the counts behind it.
 type Decision struct {
-	// Level is the document's priority, from Highest to the policy's Lowest.
+	// Level is the document's priority, from First to the policy's Last.
 	Level Level
 
 	// Count is the customer's count after this document: 0 after a reset, then
@@ -31,7 +69,7 @@ type Decision struct {
 	Count int64
 
 	// Pending is how many documents of the customer are submitted and not done,
-	// this one included. Only a tracker knows it; a Store leaves it 0.
+	// this one included. It is 0 from Next, NextN and NextEach.
 	Pending int64
 
 	// ResetIn is the time until the count starts afresh if nothing more comes.
@@ -42,76 +80,230 @@ type Decision struct {
 	// fallback answered with a count of its own.
 	Degraded bool
 
-	// Estimated reports that Count was answered from memory ahead of the
-	// fleet's count. Level is exact all the same.
+	// Estimated reports that Count is an estimate of package coalesce. Level is
+	// exact all the same.
 	Estimated bool
 }
 
-// Store counts documents and decides their levels. All implementations are
-// safe for concurrent use.
+// Store counts documents and decides their levels. All implementations are safe
+// for concurrent use.
 //
-// A customer is any 1 to [MaxCustomerBytes] bytes. A call that returns no error
-// has counted its documents exactly once; one that returns an error has counted
-// them at most once, and the error says which with [errors.Is]:
+// A customer is any 1 to [MaxCustomerBytes] bytes. A document is known among its
+// customer's documents by an id of 1 to [MaxDocumentBytes] bytes.
 //
-//   - [ErrInvalid]: the call was wrong; nothing was counted. Fix the call.
-//   - [ErrNotCounted]: nothing was counted. The call may be made again.
-//   - [ErrOutcomeUnknown]: it may have been counted. Go on with a default
-//     level; do not repeat the call blindly.
-//   - [ErrCorruptCount]: the key named in the message holds something else
-//     than a count and was left as it is.
+// A call without an error has counted its documents exactly once. A call with an
+// error has counted them at most once. Distinguish four kinds with [errors.Is]:
+//
+//   - [ErrInvalid]: the call was wrong; nothing was sent. Fix the call.
+//   - [ErrNotCounted]: definitely not counted. The call may be made again.
+//   - [ErrOutcomeUnknown]: it may have been counted. Go on with a default level;
+//     do not repeat the call blindly.
+//   - [ErrCorruptCount]: the key named in the message holds something other than a
+//     count and was left as it is.
 type Store interface {
-	// Next counts one document of the customer and decides its level.
+	// Next counts one document of the customer by the rule and returns its level.
 	Next(ctx context.Context, customer string) (Decision, error)
 
 	// NextN counts n documents of one customer at once: the same decisions as n
-	// calls of Next with nothing in between, in one round trip. n is 0 to
+	// calls of Next with nothing in between, atomic, in one round trip. n is 0 to
 	// MaxDocuments; 0 returns nothing and counts nothing.
 	NextN(ctx context.Context, customer string, n int) ([]Decision, error)
 
 	// NextEach counts one document for each entry of customers, in order; a
 	// customer may be named more than once. It returns one decision an entry.
 	// It is not atomic across customers: where some entries fail, the error is a
-	// *BatchError that tells which, and the decisions of the others stand.
+	// *BatchError with the error of each, and the other decisions stand.
 	NextEach(ctx context.Context, customers []string) ([]Decision, error)
 
-	// Peek returns the customer's last decision, or the one of count 0 where
-	// there is no count. It counts and changes nothing.
+	// Submit counts one document by the rule and makes it pending; its level comes
+	// from both counts. A document that nobody finishes is forgotten after the
+	// lease. A Submit of a pending document, such as one that the queue delivers
+	// again, renews its lease and counts nothing: its outcome is only unknown while
+	// Redis stays away, and then it may be sent again.
+	Submit(ctx context.Context, customer, document string) (Decision, error)
+
+	// SubmitN submits documents of one customer, in order, in one round trip. It
+	// returns one decision a document. Where some fail, the error is a *BatchError
+	// with the error of each, and the other decisions stand. There are at most
+	// MaxDocuments of them.
+	SubmitN(ctx context.Context, customer string, documents []string) ([]Decision, error)
+
+	// Done ends a document's pending state. For a document that is unknown, done
+	// already or forgotten it does nothing, so it may always be sent again. took
+	// is how long the document was worked on, at least 0; 0 where that is not
+	// known. Observers are told of it.
+	Done(ctx context.Context, customer, document string, took time.Duration) error
+
+	// DoneN does so for many documents of one customer in one round trip; took is
+	// that of all of them together. Where some fail, the error is a *BatchError.
+	DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error
+
+	// Peek returns what holds now, and writes nothing: the level of the count
+	// where nothing is pending, else the level that the customer's last document
+	// has. Where there is no count, it is the decision of count 0.
 	Peek(ctx context.Context, customer string) (Decision, error)
 
-	// Reset forgets the customer's count: the next document is counted as the
-	// first. It also removes a value that is no count.
+	// Reset forgets the customer's count and pending documents: the next document
+	// is counted as the first. It also removes values that are neither.
 	Reset(ctx context.Context, customer string) error
+
+	// PolicyOf returns the policy that decides for a customer, with every field
+	// filled in.
+	PolicyOf(customer string) Policy
+
+	// Last returns the last level that any customer can get. It is what the
+	// functions of package queue take.
+	Last() Level
 }
 
-func checkCustomer(customer string) error {
-	switch n := len(customer); {
-	case n == 0:
-		return fmt.Errorf("%w: it is empty", ErrInvalidCustomer)
-	case n > MaxCustomerBytes:
-		return fmt.Errorf("%w: %s has %d bytes, more than %d", ErrInvalidCustomer, quote(customer), n, MaxCustomerBytes)
+// Owed is documents of one customer that were answered before they are counted.
+type Owed struct {
+	Customer  string
+	Documents int   // 1 to MaxDocuments
+	Known     int64 // the customer's count when they were answered
+}
+
+// Check returns an error that wraps [ErrInvalid] unless Settle takes the entry.
+func (o Owed) Check() error {
+	if err := CheckN(o.Customer, o.Documents); err != nil || o.Documents > 0 {
+		return err
+	}
+	return fmt.Errorf("%w: 0 documents are owed", ErrInvalidCount)
+}
+
+var (
+	// ErrInvalid is what every error of a wrong call or option wraps. Nothing
+	// was sent and nothing was counted.
+	ErrInvalid = errors.New("priority: invalid")
+
+	// ErrInvalidCustomer: a customer is 1 to MaxCustomerBytes bytes.
+	ErrInvalidCustomer = fmt.Errorf("%w customer", ErrInvalid)
+
+	// ErrInvalidDocument: a document's id is 1 to MaxDocumentBytes bytes.
+	ErrInvalidDocument = fmt.Errorf("%w document", ErrInvalid)
+
+	// ErrInvalidCount: the number of documents in one call is 0 to MaxDocuments.
+	ErrInvalidCount = fmt.Errorf("%w number of documents", ErrInvalid)
+
+	// ErrInvalidPolicy: the message names the field.
+	ErrInvalidPolicy = fmt.Errorf("%w policy", ErrInvalid)
+
+	// ErrInvalidOption: a constructor or a call was given an option or argument
+	// that it cannot take.
+	ErrInvalidOption = fmt.Errorf("%w option", ErrInvalid)
+
+	// ErrNotCounted: the document was definitely not counted, because Redis
+	// refused the command or never got it. The caller may try again.
+	ErrNotCounted = errors.New("priority: not counted")
+
+	// ErrWasReset is the ErrNotCounted of an entry of Settle whose count has been
+	// reset, or has expired, since it was known.
+	ErrWasReset = fmt.Errorf("%w: the count was reset meanwhile", ErrNotCounted)
+
+	// ErrOutcomeUnknown: the command was sent and no answer came, so the document
+	// may have been counted. The caller goes on with a default level; to try
+	// again would risk counting twice.
+	ErrOutcomeUnknown = errors.New("priority: outcome unknown")
+
+	// ErrCorruptCount: the key named in the message holds something other than a
+	// count, or than pending documents. It was left as it is; Reset removes it.
+	ErrCorruptCount = errors.New("priority: corrupt count")
+)
+
+// BatchError is the error of a NextEach, SubmitN or DoneN of which some entries
+// failed.
+type BatchError struct {
+	// Errs has one error an entry, in the order of the call: nil where it worked.
+	Errs []error
+}
+
+// Error counts the failures and shows the first.
+func (e *BatchError) Error() string {
+	failed, first := 0, error(nil)
+	for _, err := range e.Errs {
+		if err != nil {
+			failed++
+			first = cmp.Or(first, err)
+		}
+	}
+	return fmt.Sprintf("priority: %d of %d documents failed, the first with: %v", failed, len(e.Errs), first)
+}
+
+// Unwrap returns the errors of the failed entries; of neighbors that share one
+// error, it is returned once.
+func (e *BatchError) Unwrap() []error {
+	var failed []error
+	for i, err := range e.Errs {
+		if err != nil && (i == 0 || err != e.Errs[i-1]) {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}
+
+// ItemErrors returns the errors of the n entries of a NextEach, SubmitN or DoneN
+// that returned err: those of a *BatchError, or err for each.
+func ItemErrors(err error, n int) []error {
+	var batch *BatchError
+	if errors.As(err, &batch) && len(batch.Errs) == n {
+		return batch.Errs
+	}
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
+// CheckCustomer returns an error that wraps [ErrInvalidCustomer] unless a Store
+// takes the customer. Implementations of Store call it.
+func CheckCustomer(customer string) error {
+	if n := len(customer); n == 0 || n > MaxCustomerBytes {
+		return fmt.Errorf("%w: %.80q has %d bytes, not 1 to %d", ErrInvalidCustomer, customer, n, MaxCustomerBytes)
 	}
 	return nil
 }
 
-func checkCustomers(customers []string) error {
+// CheckN checks the arguments of NextN.
+func CheckN(customer string, n int) error {
+	if err := CheckCustomer(customer); err != nil {
+		return err
+	}
+	if n < 0 || n > MaxDocuments {
+		return fmt.Errorf("%w: %d is not 0 to %d", ErrInvalidCount, n, MaxDocuments)
+	}
+	return nil
+}
+
+// CheckEach checks the arguments of NextEach.
+func CheckEach(customers []string) error {
 	if n := len(customers); n > MaxDocuments {
 		return fmt.Errorf("%w: %d customers in one call, more than %d", ErrInvalidCount, n, MaxDocuments)
 	}
 	for i, customer := range customers {
-		if err := checkCustomer(customer); err != nil {
+		if err := CheckCustomer(customer); err != nil {
 			return fmt.Errorf("%w (customers[%d])", err, i)
 		}
 	}
 	return nil
 }
 
-func checkDocuments(customer string, n int) error {
-	if err := checkCustomer(customer); err != nil {
+// CheckDocuments checks the arguments of Submit, SubmitN, Done and DoneN. took is
+// 0 for a Submit.
+func CheckDocuments(customer string, documents []string, took time.Duration) error {
+	if err := CheckCustomer(customer); err != nil {
 		return err
 	}
-	if n < 0 || n > MaxDocuments {
-		return fmt.Errorf("%w: %d is not between 0 and %d", ErrInvalidCount, n, MaxDocuments)
+	if n := len(documents); n > MaxDocuments {
+		return fmt.Errorf("%w: %d documents in one call, more than %d", ErrInvalidCount, n, MaxDocuments)
+	}
+	for i, document := range documents {
+		if n := len(document); n == 0 || n > MaxDocumentBytes {
+			return fmt.Errorf("%w: %.80q has %d bytes, not 1 to %d (documents[%d])", ErrInvalidDocument, document, n, MaxDocumentBytes, i)
+		}
+	}
+	if took < 0 {
+		return fmt.Errorf("%w: a document cannot have taken %v", ErrInvalidOption, took)
 	}
 	return nil
 }

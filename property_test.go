@@ -6,73 +6,111 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"pgregory.net/rapid"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// TestSameDecisions makes random sequences of calls and pauses, and compares what
-// the script in Redis and the model in Go decide.
-func TestSameDecisions(t *testing.T) {
+// TestRedisDecidesAsMemoryDoes makes random sequences of calls and pauses, and
+// compares what the scripts in Redis and the model in Go decide.
+func TestRedisDecidesAsMemoryDoes(t *testing.T) {
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		// A clock that is moved allows any interval that the tests' slower clock
-		// of miniredis can tell from no time.
-		testSameDecisions(t, onMiniredis(t, quiet), 10*time.Millisecond, quiet)
+		testSameDecisions(t, onMiniredis(t, miniredis.RunT(t)), ms, quiet)
 	})
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()
 		client := redistest.Start(t).Client()
-		// Nothing may expire by itself.
-		testSameDecisions(t, onServer(client, client), time.Hour, 1000*time.Hour)
+		testSameDecisions(t, onServer(client, client), time.Hour, 1000*time.Hour) // nothing may expire by itself
 	})
 }
 
 func testSameDecisions(t *testing.T, open opener, shortest, longest time.Duration) {
 	rapid.Check(t, func(rt *rapid.T) {
+		ctx := t.Context()
 		r := drawRule(rt, shortest, longest)
-		customers := drawCustomers(rt)
+		names := drawCustomers(rt)
 		lua, model := open(t, r), openMemory(t, r)
-		customer := rapid.SampledFrom(customers)
-		same := func(got, want []priority.Decision, gotErr, wantErr error) {
+		customer := rapid.SampledFrom(names)
+		document := rapid.OneOf(rapid.SampledFrom(oddDocuments[:5]), rapid.SampledFrom(documentIDs("id", 20)))
+		// Batches may be longer than what one call of a script takes.
+		batch := rapid.OneOf(
+			rapid.SliceOfN(document, 0, 12),
+			rapid.Map(rapid.IntRange(1, 260), func(n int) []string { return documentIDs("id", n) }),
+		)
+		same := func(rt *rapid.T, call func(w *world) ([]priority.Decision, error)) {
 			rt.Helper()
-			if gotErr != nil || wantErr != nil || !lua.agreeAll(got, want) {
-				rt.Fatalf("Lua decides %+v, %v\nGo decides  %+v, %v", got, gotErr, want, wantErr)
+			got, gotErr := call(lua)
+			want, wantErr := call(model)
+			gotErrs, wantErrs := priority.ItemErrors(gotErr, len(got)), priority.ItemErrors(wantErr, len(want))
+			if !lua.agreeAll(got, want) || (gotErr == nil) != (wantErr == nil) ||
+				!slices.EqualFunc(gotErrs, wantErrs, func(a, b error) bool { return a == b }) { // nil, or ErrWasReset
+				rt.Fatalf("Redis decides  %+v, %v\nmemory decides %+v, %v", got, gotErr, want, wantErr)
 			}
+		}
+		one := func(rt *rapid.T, call func(w *world, customer string) (priority.Decision, error)) {
+			c := customer.Draw(rt, "customer")
+			same(rt, func(w *world) ([]priority.Decision, error) {
+				decision, err := call(w, c)
+				return []priority.Decision{decision}, err
+			})
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"next": func(rt *rapid.T) {
-				c := customer.Draw(rt, "customer")
-				got, gotErr := lua.Next(t.Context(), c)
-				want, wantErr := model.Next(t.Context(), c)
-				same([]priority.Decision{got}, []priority.Decision{want}, gotErr, wantErr)
+				one(rt, func(w *world, c string) (priority.Decision, error) { return w.Next(ctx, c) })
 			},
 			"next n": func(rt *rapid.T) {
 				c, n := customer.Draw(rt, "customer"), rapid.IntRange(0, 30).Draw(rt, "n")
-				got, gotErr := lua.NextN(t.Context(), c, n)
-				want, wantErr := model.NextN(t.Context(), c, n)
-				same(got, want, gotErr, wantErr)
+				same(rt, func(w *world) ([]priority.Decision, error) { return w.NextN(ctx, c, n) })
 			},
 			"next each": func(rt *rapid.T) {
 				cs := rapid.SliceOfN(customer, 0, 12).Draw(rt, "customers")
-				got, gotErr := lua.NextEach(t.Context(), cs)
-				want, wantErr := model.NextEach(t.Context(), cs)
-				same(got, want, gotErr, wantErr)
+				same(rt, func(w *world) ([]priority.Decision, error) { return w.NextEach(ctx, cs) })
+			},
+			"submit": func(rt *rapid.T) {
+				d := document.Draw(rt, "document")
+				one(rt, func(w *world, c string) (priority.Decision, error) { return w.Submit(ctx, c, d) })
+			},
+			"submit n": func(rt *rapid.T) {
+				c, ds := customer.Draw(rt, "customer"), batch.Draw(rt, "documents")
+				same(rt, func(w *world) ([]priority.Decision, error) { return w.SubmitN(ctx, c, ds) })
+			},
+			"done": func(rt *rapid.T) {
+				d := document.Draw(rt, "document")
+				one(rt, func(w *world, c string) (priority.Decision, error) { return priority.Decision{}, w.Done(ctx, c, d, 0) })
+			},
+			"done n": func(rt *rapid.T) {
+				c, ds := customer.Draw(rt, "customer"), batch.Draw(rt, "documents")
+				same(rt, func(w *world) ([]priority.Decision, error) { return nil, w.DoneN(ctx, c, ds, 0) })
+			},
+			"settle": func(rt *rapid.T) {
+				owed := make([]priority.Owed, rapid.IntRange(0, 6).Draw(rt, "entries"))
+				for i := range owed {
+					o := priority.Owed{Customer: customer.Draw(rt, "customer"), Documents: rapid.IntRange(1, 30).Draw(rt, "owed")}
+					held, err := model.Peek(ctx, o.Customer)
+					if err != nil {
+						rt.Fatal(err)
+					}
+					o.Known = held.Count + rapid.Int64Range(-3, 3).Draw(rt, "known")
+					owed[i] = o
+				}
+				same(rt, func(w *world) ([]priority.Decision, error) { return w.Settle(ctx, owed) })
 			},
 			"peek": func(rt *rapid.T) {
-				c := customer.Draw(rt, "customer")
-				got, gotErr := lua.Peek(t.Context(), c)
-				want, wantErr := model.Peek(t.Context(), c)
-				same([]priority.Decision{got}, []priority.Decision{want}, gotErr, wantErr)
+				one(rt, func(w *world, c string) (priority.Decision, error) { return w.Peek(ctx, c) })
 			},
 			"reset": func(rt *rapid.T) {
-				c := customer.Draw(rt, "customer")
-				same(nil, nil, lua.Reset(t.Context(), c), model.Reset(t.Context(), c))
+				one(rt, func(w *world, c string) (priority.Decision, error) { return priority.Decision{}, w.Reset(ctx, c) })
 			},
 			"wait": func(rt *rapid.T) {
-				d := drawPause(rt, r.intervalOf(customer.Draw(rt, "whose interval")))
+				interval := r.policyOf(customer.Draw(rt, "whose interval")).ResetInterval
+				if rapid.Bool().Draw(rt, "lease") {
+					interval = r.leaseOf()
+				}
+				d := drawPause(rt, interval)
 				lua.wait(d)
 				model.wait(d)
 			},
@@ -81,23 +119,22 @@ func testSameDecisions(t *testing.T, open opener, shortest, longest time.Duratio
 }
 
 func drawRule(rt *rapid.T, shortest, longest time.Duration) rule {
-	policy := func(label string) priority.Policy {
-		p := priority.Policy{
-			ResetInterval: drawMilliseconds(rt, shortest, longest, label+" interval"),
-			ResetMode: rapid.SampledFrom([]priority.ResetMode{
-				priority.SinceLastUpdate, priority.SinceLastReset,
-			}).Draw(rt, label+" mode"),
-		}
-		if rapid.Bool().Draw(rt, label+" has thresholds") {
-			p.Thresholds = rapid.SliceOfNDistinct(rapid.Int64Range(-30, 3), 0, 12, rapid.ID).Draw(rt, label+" thresholds")
+	milliseconds := func(label string) time.Duration {
+		return time.Duration(rapid.Int64Range(int64(shortest/ms), int64(longest/ms)).Draw(rt, label)) * ms
+	}
+	policy := func(label string, most int) priority.Policy {
+		p := priority.Policy{ResetInterval: milliseconds(label + " interval"), ResetMode: rapid.SampledFrom(bothModes).Draw(rt, label+" mode")}
+		if most < 8 || rapid.Bool().Draw(rt, label+" has thresholds") {
+			p.Thresholds = rapid.SliceOfNDistinct(rapid.Int64Range(-30, 3), 0, most, rapid.ID).Draw(rt, label+" thresholds")
 			slices.Sort(p.Thresholds)
 			slices.Reverse(p.Thresholds)
 		}
 		return p
 	}
-	r := rule{policy: policy("policy")}
-	if rapid.Bool().Draw(rt, "has tiers") {
-		r.tiers = map[string]priority.Policy{"1": policy("tier 1"), "2": policy("tier 2")}
+	r := rule{policy: policy("policy", 12), lease: milliseconds("lease")}
+	if rapid.Bool().Draw(rt, "has tiers") { // none of them with more levels
+		most := int(r.policy.Last()) - 1
+		r.tiers = map[string]priority.Policy{"1": policy("tier 1", min(most, 7)), "2": policy("tier 2", min(most, 7))}
 		r.tierOf = func(customer string) string { return fmt.Sprint(len(customer) % 4) }
 	}
 	return r
@@ -106,10 +143,7 @@ func drawRule(rt *rapid.T, shortest, longest time.Duration) rule {
 // drawCustomers returns one to four different customers, some of whom differ in
 // little.
 func drawCustomers(rt *rapid.T) []string {
-	character := rapid.OneOf(
-		rapid.SampledFrom([]byte("{}%7D25:\x00\n ")),
-		rapid.Byte(),
-	)
+	character := rapid.OneOf(rapid.SampledFrom([]byte("{}%7D25:\x00\n ")), rapid.Byte())
 	customer := rapid.OneOf(
 		rapid.SampledFrom(oddCustomers),
 		rapid.Map(rapid.SliceOfN(character, 1, 6), func(b []byte) string { return string(b) }),
@@ -120,14 +154,8 @@ func drawCustomers(rt *rapid.T) []string {
 // drawPause returns a pause that is often as long as an interval, or as long but
 // for a millisecond.
 func drawPause(rt *rapid.T, interval time.Duration) time.Duration {
-	const ms = time.Millisecond
 	return rapid.OneOf(
 		rapid.SampledFrom([]time.Duration{0, ms, interval - ms, interval, interval + ms, 2*interval + ms}),
 		rapid.Map(rapid.Int64Range(0, int64(interval/ms)), func(n int64) time.Duration { return time.Duration(n) * ms }),
 	).Draw(rt, "pause")
-}
-
-func drawMilliseconds(rt *rapid.T, from, to time.Duration, label string) time.Duration {
-	const ms = time.Millisecond
-	return time.Duration(rapid.Int64Range(int64(from/ms), int64(to/ms)).Draw(rt, label)) * ms
 }

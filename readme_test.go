@@ -2,45 +2,73 @@ package priority_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// documents are the pages whose snippets are run.
-var documents = []string{"README.md"}
+// pages are the documents whose snippets and commands are run here. The others
+// are run by the modules that they are about.
+var pages = []string{"README.md", "docs/policies.md", "docs/redis.md"}
 
-// TestGoSnippets runs every Go block of the documents against miniredis and
-// compares what it prints with its "// prints:" comments.
-func TestGoSnippets(t *testing.T) {
+// Every Go block prints what its "// prints:" comments say. On a machine that is busy
+// the default timeout may be too short, so there are some tries.
+func TestSnippetsDoWhatTheirPagesSay(t *testing.T) {
 	t.Parallel()
-	for _, document := range documents {
-		for i, snippet := range blocks(t, document, "go") {
-			t.Run(fmt.Sprintf("%s/%d", document, i+1), func(t *testing.T) {
-				t.Parallel()
-				server := miniredis.RunT(t)
-				program := strings.ReplaceAll(snippet, "localhost:6379", server.Addr())
-				if got, want := run(t, asProgram(program)), printed(snippet); got != want {
-					t.Errorf("it prints\n%s\nand not, as the document says,\n%s", got, want)
-				}
-			})
+	var snippets []string
+	for _, page := range pages {
+		snippets = append(snippets, blocks(t, page, "go")...)
+	}
+	program := build(t, snippets)
+	for i, snippet := range snippets {
+		server := miniredis.RunT(t)
+		output, stderr, err := run(t, program, i, server.Addr())
+		for try := 1; try < 5 && (err != nil || output != printed(snippet)); try++ {
+			server.FlushAll()
+			output, stderr, err = run(t, program, i, server.Addr())
+		}
+		if err != nil || output != printed(snippet) {
+			t.Errorf("%s\nprints\n%s\n%v\n%s", snippet, output, err, stderr)
 		}
 	}
 }
 
-// TestConsoleSnippets runs the lines after "$" of every console block, in order,
-// with a redis-cli that talks to a server of the test's own, and compares what
-// they print.
-func TestConsoleSnippets(t *testing.T) {
+// A newcomer who has no Redis yet is told so by the first snippet. On a machine
+// that is busy the reason may come too late, and the message does without.
+func TestTheFirstSnippetSaysThatNoRedisListens(t *testing.T) {
+	t.Parallel()
+	const address = "127.0.0.1:6379"
+	want := regexp.MustCompile("`(dial tcp " + address + ".*)`").FindSubmatch(readPage(t, "README.md"))
+	if want == nil {
+		t.Fatal("README.md does not say what the error is")
+	}
+	nobody := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
+	reason := strings.Replace(string(want[1]), address, nobody, 1)
+	program := build(t, blocks(t, "README.md", "go")[:1])
+	redistest.Await(t, "the error says "+reason, func() bool {
+		_, stderr, err := run(t, program, 0, nobody)
+		return err != nil && strings.Contains(stderr, `"priority:{acme}:count"`) && strings.Contains(stderr, reason)
+	})
+}
+
+// The lines after "$" of every console block are run in order, with a redis-cli
+// that talks to a server of the test's own, and print what the page says.
+func TestCommandsPrintWhatTheirPagesSay(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	_, port, _ := net.SplitHostPort(server.Addr)
@@ -50,37 +78,275 @@ func TestConsoleSnippets(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "redis-cli"), []byte(wrapper), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, document := range documents {
-		for _, block := range blocks(t, document, "console") {
-			for _, call := range strings.Split("\n"+block, "\n$ ")[1:] {
-				line, want, _ := strings.Cut(call, "\n")
+	for _, page := range pages {
+		for _, block := range blocks(t, page, "console") {
+			for _, command := range strings.Split("\n"+block, "\n$ ")[1:] {
+				line, want, _ := strings.Cut(command, "\n")
 				cmd := exec.Command("sh", "-c", line)
 				cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
 				got, err := cmd.CombinedOutput()
 				if err != nil {
-					t.Errorf("%s: %s: %v\n%s", document, line, err, got)
+					t.Errorf("%s: %s: %v\n%s", page, line, err, got)
 				}
 				if strings.TrimSpace(string(got)) != strings.TrimSpace(want) {
-					t.Errorf("%s: %s prints\n%s\nand not\n%s", document, line, got, want)
+					t.Errorf("%s: %s prints\n%s\nand not\n%s", page, line, got, want)
 				}
 			}
 		}
 	}
 }
 
-// blocks returns the fenced blocks of one language.
-func blocks(t *testing.T, document, language string) []string {
-	t.Helper()
-	text, err := os.ReadFile(document)
+// A stranger reads the README to its end. The commands that it names are there, and
+// what go test ./... says at its end is what the README says of it.
+func TestTheREADMEIsOnePage(t *testing.T) {
+	t.Parallel()
+	readme := readPage(t, "README.md")
+	if n := bytes.Count(readme, []byte("\n")); n > 150 {
+		t.Errorf("README.md has %d lines, more than 150", n)
+	}
+	lastLines, err := filepath.Glob("zz/*")
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, line := range lastLines {
+		if words := strings.ReplaceAll(filepath.Base(line), "_", " "); !strings.Contains(strings.ToLower(string(readme)), words) {
+			t.Errorf("README.md does not say that go test ./... tells of %s", words)
+		}
+	}
+	for _, match := range regexp.MustCompile(`go run (\./[a-z/]+)`).FindAllSubmatch(readme, -1) {
+		if _, err := os.Stat(filepath.Join(string(match[1]), "main.go")); err != nil {
+			t.Errorf("README.md: %s: %v", match[0], err)
+		}
+	}
+}
+
+// Links between the pages lead to a file, and to a heading that is in it.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	found := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
+	docs, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(found, docs...) {
+		text := regexp.MustCompile("(?s)```.*?```").ReplaceAll(readPage(t, page), nil)
+		for _, match := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllSubmatch(text, -1) {
+			target, anchor, _ := strings.Cut(string(match[1]), "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			file := page
+			if target != "" {
+				file = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %s: %v", page, match[0], err)
+			} else if anchor != "" && !slices.Contains(headings(t, file), anchor) {
+				t.Errorf("%s: %s: %s has no such heading", page, match[0], file)
+			}
+		}
+	}
+}
+
+// The documented user can do all that a store does on one server, and nothing
+// else: no other command, and no other key.
+func TestTheDocumentedRightsAreEnoughAndNoMore(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rights := grant(t, server)
+	client := documentsUser(t, server)
+	if err := useEveryRight(t, server, client); err != nil {
+		t.Error(err)
+	}
+	if err := useEveryRight(t, server, must(client.AutoPipeline())(t)); err != nil {
+		t.Errorf("AutoPipeliner: %v", err)
+	}
+
+	other := openStore(t, client, &priority.RedisOptions{Prefix: "another", Timeout: -1})
+	for name, call := range everyCall(t, other, "acme", "invoice-1") {
+		if err := call(); err == nil || !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't access") {
+			t.Errorf("%s of another prefix: %v", name, err)
+		}
+	}
+	allowed := []string{"auth", "hello", "reset", "quit"} // every user may: they begin or end a connection
+	for _, right := range rights {
+		allowed = append(allowed, strings.TrimPrefix(right, "+"))
+	}
+	admin := server.Client()
+	for _, name := range must(admin.Do(t.Context(), "command", "list").StringSlice())(t) {
+		info := must(admin.Do(t.Context(), "command", "info", name).Slice())(t)
+		arity := int(info[0].([]any)[1].(int64))
+		dryRun := []any{"acl", "dryrun", "documents"}
+		for word := range strings.SplitSeq(name, "|") {
+			dryRun = append(dryRun, word)
+		}
+		for len(dryRun)-3 < max(arity, -arity) {
+			dryRun = append(dryRun, "priority:{acme}:count")
+		}
+		answer := admin.Do(t.Context(), dryRun...)
+		if answer.Err() == nil && answer.Val() == "OK" && !slices.Contains(allowed, name) {
+			t.Errorf("the user may call %s", name)
+		}
+	}
+}
+
+// Without any one of the documented rights something fails.
+func TestEachDocumentedRightIsNeeded(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := documentsUser(t, server)
+	for _, right := range grant(t, server) {
+		grant(t, server, "-"+right[1:])
+		if err := useEveryRight(t, server, client); err == nil {
+			t.Errorf("everything works without %s", right)
+		}
+		grant(t, server)
+	}
+}
+
+func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
+	t.Parallel()
+	line := regexp.MustCompile("On a Redis Cluster add `([^`]*)`").FindSubmatch(readPage(t, "docs/redis.md"))
+	if line == nil {
+		t.Fatal("docs/redis.md does not say what a cluster needs")
+	}
+	cluster := redistest.StartCluster(t, 3)
+	for _, node := range cluster.Masters {
+		grant(t, node, strings.Fields(string(line[1]))...)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "documents", Password: "secret"})
+	defer client.Close()
+	store := openStore(t, client, patient)
+	if _, err := store.NextEach(t.Context(), customers(10)); err != nil {
+		t.Error(err)
+	}
+	for name, call := range everyCall(t, store, "acme", "invoice-1") {
+		if err := call(); err != nil && !errors.Is(err, priority.ErrWasReset) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, node := range cluster.Masters {
+		for _, denied := range must(node.Client().ACLLog(t.Context(), 100).Result())(t) {
+			if !strings.HasPrefix(denied.Object, "client|") { // of which go-redis tries some for each connection
+				t.Errorf("the user was denied %s %d times", denied.Object, denied.Count)
+			}
+		}
+	}
+}
+
+// The rights stand in two places.
+func TestTheRightsAreTheSameOnBothPages(t *testing.T) {
+	t.Parallel()
+	there := strings.ReplaceAll(aclLine(t, "docs/redis.md"), "'", "")
+	if here := aclLine(t, "SECURITY.md"); here != there {
+		t.Errorf("SECURITY.md has\n%s\nand docs/redis.md\n%s", here, there)
+	}
+}
+
+// grant makes the user that docs/redis.md documents, with further rules, and
+// returns the documented rights.
+func grant(t *testing.T, server *redistest.Server, further ...string) (rights []string) {
+	t.Helper()
+	var args []any
+	for word := range strings.FieldsSeq(aclLine(t, "docs/redis.md")) {
+		args = append(args, strings.Trim(word, "'"))
+		if strings.HasPrefix(word, "+") {
+			rights = append(rights, word)
+		}
+	}
+	for _, rule := range further {
+		args = append(args, rule)
+	}
+	if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return rights
+}
+
+func aclLine(t *testing.T, page string) string {
+	t.Helper()
+	line := regexp.MustCompile("ACL SETUSER .*").Find(readPage(t, page))
+	if line == nil {
+		t.Fatalf("%s has no line with ACL SETUSER", page)
+	}
+	return string(line)
+}
+
+// documentsUser is a client of the documented user.
+func documentsUser(t *testing.T, server *redistest.Server) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "documents", Password: "secret"})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// useEveryRight does all that a store can do, beginning without a key and without
+// a script in the server's cache, and returns what did not work.
+func useEveryRight(t *testing.T, server *redistest.Server, client priority.RedisClient) error {
+	t.Helper()
+	admin := server.Client()
+	if err := errors.Join(admin.FlushAll(t.Context()).Err(), admin.ScriptFlush(t.Context()).Err()); err != nil {
+		t.Fatal(err)
+	}
+	var errs []error
+	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
+		store := openStore(t, client, &priority.RedisOptions{Policy: priority.Policy{ResetMode: mode}, Timeout: -1})
+		do := func(names ...string) {
+			calls := everyCall(t, store, "acme", "invoice-1")
+			for _, name := range names {
+				if err := calls[name](); err != nil {
+					errs = append(errs, fmt.Errorf("%v, %s: %w", mode, name, err))
+				}
+			}
+		}
+		do("Next", "Next", "NextN", "NextEach", "Submit", "SubmitN", "Peek")
+		_, err := store.Settle(t.Context(), []priority.Owed{{Customer: "acme", Documents: 1}})
+		errs = append(errs, err)
+
+		// A lease that has ended is cleared away by the next Submit, and a count
+		// that has no room left is put back and reported.
+		if err := errors.Join(
+			admin.ZAdd(t.Context(), store.PendingKey("acme"), redis.Z{Score: 1, Member: "ended"}).Err(),
+			admin.Set(t.Context(), store.Key("full"), "-999999999999999", time.Minute).Err(),
+		); err != nil {
+			t.Fatal(err)
+		}
+		do("Submit", "Done", "DoneN", "Reset")
+		if _, err := store.Next(t.Context(), "full"); !errors.Is(err, priority.ErrCorruptCount) {
+			errs = append(errs, fmt.Errorf("%v, Next of a count that is full: %w", mode, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func readPage(t *testing.T, page string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// blocks returns a page's fenced blocks of one language.
+func blocks(t *testing.T, page, language string) []string {
+	t.Helper()
 	var found []string
 	fence := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$")
-	for _, match := range fence.FindAllSubmatch(text, -1) {
+	for _, match := range fence.FindAllSubmatch(readPage(t, page), -1) {
 		found = append(found, string(match[1]))
 	}
 	return found
+}
+
+// headings returns the anchors of a page's headings, as GitHub makes them.
+func headings(t *testing.T, page string) []string {
+	t.Helper()
+	var anchors []string
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllSubmatch(readPage(t, page), -1) {
+		anchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(string(match[1])), "")
+		anchors = append(anchors, strings.ReplaceAll(anchor, " ", "-"))
+	}
+	return anchors
 }
 
 // printed returns what a snippet claims to print.
@@ -94,32 +360,46 @@ func printed(snippet string) string {
 	return out.String()
 }
 
-// asProgram makes a program of a snippet, importing what it names.
-func asProgram(snippet string) string {
-	var imports strings.Builder
-	for name, path := range map[string]string{
-		"context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "time": "time",
-		"redis": "github.com/redis/go-redis/v9", "priority": "github.com/docpriority/priority",
+// build makes a program of this module of some snippets, and returns where it is. Its
+// arguments are which snippet to run, and where Redis is.
+func build(t *testing.T, snippets []string) (program string) {
+	t.Helper()
+	var functions, imports strings.Builder
+	functions.WriteString("func main() {\n\tmap[string]func(){\n")
+	for i := range snippets {
+		fmt.Fprintf(&functions, "\t\t\"%d\": snippet%d,\n", i, i)
+	}
+	functions.WriteString("\t}[os.Args[1]]()\n}\n")
+	for i, snippet := range snippets {
+		snippet = strings.ReplaceAll(snippet, `"localhost:6379"`, "os.Args[2]")
+		fmt.Fprintf(&functions, "\nfunc snippet%d() {\n%s}\n", i, snippet)
+	}
+	for _, imported := range []string{
+		"context", "errors", "fmt", "log", "log/slog", "os", "time", "github.com/redis/go-redis/v9",
+		module, module + "/coalesce", module + "/fallback", module + "/memory", module + "/observe", module + "/queue",
 	} {
-		if regexp.MustCompile(`\b` + name + `\.`).MatchString(snippet) {
-			fmt.Fprintf(&imports, "import %q\n", path)
+		name := path.Base(strings.TrimSuffix(imported, "/go-redis/v9")) // of which the name is redis
+		if regexp.MustCompile(`\b` + name + `\.`).MatchString(functions.String()) {
+			fmt.Fprintf(&imports, "import %q\n", imported)
 		}
 	}
-	return "package main\n" + imports.String() + "func main() {\n" + snippet + "}\n"
-}
-
-// run runs a program as part of this module and returns what it prints.
-func run(t *testing.T, program string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
+	text := "package main\n\n" + imports.String() + functions.String()
+	dir := t.TempDir()
+	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var stdout, stderr bytes.Buffer
-	cmd := exec.Command("go", "run", file)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s\n%s", err, stderr.String(), program)
+	if out, err := exec.Command("go", "build", "-o", program, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, text)
 	}
-	return stdout.String()
+	return program
+}
+
+func run(t *testing.T, program string, snippet int, address string) (stdout, stderr string, err error) {
+	t.Helper()
+	var outputs [2]bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), program, fmt.Sprint(snippet), address)
+	cmd.Stdout, cmd.Stderr = &outputs[0], &outputs[1]
+	err = cmd.Run()
+	return outputs[0].String(), outputs[1].String(), err
 }

@@ -3,11 +3,14 @@ package priority
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority/internal/script"
+	"github.com/docpriority/priority/internal/typednil"
+	"github.com/docpriority/priority/lua"
 )
 
 // RedisClient is what a store needs of a client. *redis.Client,
@@ -18,15 +21,15 @@ type RedisClient interface {
 	Pipeline() redis.Pipeliner
 }
 
-// RedisOptions configures a [RedisStore] or a [RedisTracker]. The zero value works.
+// RedisOptions configures a [RedisStore]. The zero value works.
 type RedisOptions struct {
-	// Policy decides for every customer who has no tier of their own. Default:
-	// DefaultPolicy; a zero field takes its value from there. All processes that
+	// Policy decides for every customer who has no tier of their own. A zero field
+	// takes its value from DefaultPolicy, which is the default. All processes that
 	// share a prefix must have the same policies.
 	Policy Policy
 
-	// Tiers are policies for some of the customers, by the name of the tier.
-	// Default: none.
+	// Tiers are policies for some of the customers, by the name of the tier. None
+	// may have more levels than Policy. Default: none.
 	Tiers map[string]Policy
 
 	// TierOf names a customer's tier; customers of a tier that is not in Tiers
@@ -36,37 +39,56 @@ type RedisOptions struct {
 	// Prefix begins every key; it may not contain a brace. Default: "priority".
 	Prefix string
 
-	// Lease is how long a tracker holds a document that nobody finishes for
-	// pending: whole milliseconds. All processes that share a prefix must have the
-	// same. A store has no use for it. Default: 180 s.
+	// Lease is how long a submitted document that nobody finishes counts as
+	// pending: whole milliseconds, at least 1 ms. About 100 times as long as a
+	// document takes to serve is a good choice. Where processes with different
+	// leases share a prefix, none shortens what another one set. Default: 180 s.
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own
-	// timeouts are. A NextEach of many thousands of customers may need a longer
-	// one: reckon with 20 µs a customer. Default: 250 ms. Negative: only the
-	// call's context bounds it.
+	// timeouts are. At most 1024 calls of one document and 32 of many are under way
+	// at a time; others wait for their turn within the timeout. A NextEach of many
+	// thousands of customers may need a longer one: reckon with 20 µs a customer.
+	// Default: 250 ms. Negative: only the call's context bounds it.
 	Timeout time.Duration
 }
 
 const (
 	defaultPrefix  = "priority"
 	defaultTimeout = 250 * time.Millisecond
+
+	// DefaultLease is about 90 times the 2 s that a document takes to serve in the
+	// simulations that found it: see docs/fairness.md.
+	DefaultLease = 180 * time.Second
+
+	// What one script call takes, so that none holds Redis for a millisecond, and
+	// what one round trip takes, which bounds its memory.
+	submittedPerCall, donePerCall = 50, 250
+	documentsPerTrip              = 100_000
 )
 
 // RedisStore is a [Store] whose counts live in Redis, shared by all processes
 // that use the same server, prefix and policies. Each decision is one call of
-// an atomic script on one key.
+// an atomic script on the customer's keys, by Redis's clock.
 type RedisStore struct {
-	caller  caller
-	prefix  string
-	scripts tiered[*redisScripts]
+	runner   *script.Runner // nil: no constructor made the store
+	timeout  time.Duration
+	prefix   string
+	lease    time.Duration
+	policies *Policies
+	tiers    []tier // by the policies' index
 }
 
-// redisScripts are the scripts of one policy.
-type redisScripts struct {
-	policy     Policy
-	next, peek *script
+// tier is the customers of one policy.
+type tier struct {
+	policy                     Policy
+	next, settle, submit, peek *script.Script
 }
+
+var (
+	doneScript  = script.New(lua.Done, 1, 0)
+	resetScript = script.New(lua.Reset, 1, 0)
+)
 
 var (
 	_ Store = (*RedisStore)(nil)
@@ -81,161 +103,295 @@ var (
 // NewRedisStore returns a store on a client. It sends nothing. Nil opts are the
 // defaults. An error wraps [ErrInvalidPolicy] or [ErrInvalidOption].
 func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) {
-	if client == nil || reflect.ValueOf(client).Kind() == reflect.Pointer && reflect.ValueOf(client).IsNil() {
+	if typednil.Is(client) {
 		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
 	}
 	if opts == nil {
 		opts = &RedisOptions{}
 	}
 	if strings.ContainsAny(opts.Prefix, "{}") {
-		return nil, fmt.Errorf("%w: Prefix %s has a brace in it", ErrInvalidOption, quote(opts.Prefix))
+		return nil, fmt.Errorf("%w: Prefix %.80q has a brace in it", ErrInvalidOption, opts.Prefix)
 	}
-	s := &RedisStore{
-		caller: caller{client: client, timeout: opts.Timeout},
-		prefix: opts.Prefix,
-	}
-	if s.caller.timeout == 0 {
-		s.caller.timeout = defaultTimeout
+	s := &RedisStore{runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix}
+	if s.timeout == 0 {
+		s.timeout = defaultTimeout
 	}
 	if s.prefix == "" {
 		s.prefix = defaultPrefix
 	}
 	var err error
-	s.scripts, err = newTiered(opts.Policy, opts.Tiers, opts.TierOf, func(p Policy) *redisScripts {
-		return &redisScripts{
-			policy: p,
-			next:   newScript(render(nextLua, p), 2),
-			peek:   newScript(render(peekLua, p), 3),
-		}
-	})
-	if err != nil {
+	if s.lease, err = LeaseOf(opts.Lease); err != nil {
 		return nil, err
+	}
+	if s.policies, err = NewPolicies(opts.Policy, opts.Tiers, opts.TierOf); err != nil {
+		return nil, err
+	}
+	for _, policy := range s.policies.all {
+		s.tiers = append(s.tiers, newTier(policy, s.lease))
 	}
 	return s, nil
 }
 
-// Next implements [Store].
+func newTier(policy Policy, lease time.Duration) tier {
+	numbers := lua.Numbers{
+		Thresholds: policy.Thresholds, Interval: policy.ResetInterval,
+		SinceLastReset: policy.ResetMode == SinceLastReset, Lease: lease,
+	}
+	return tier{
+		policy: policy,
+		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
+		settle: script.New(lua.With(lua.Settle, numbers), 4, 0),
+		submit: script.New(lua.With(lua.Submit, numbers), 1, 3),
+		peek:   script.New(lua.With(lua.Peek, numbers), 4, 0),
+	}
+}
+
+// LeaseOf returns the lease that an option stands for: [DefaultLease] for 0. An
+// error wraps [ErrInvalidOption].
+func LeaseOf(option time.Duration) (time.Duration, error) {
+	switch {
+	case option == 0:
+		return DefaultLease, nil
+	case option < time.Millisecond || option%time.Millisecond != 0:
+		return 0, fmt.Errorf("%w: Lease %v is not a whole number of milliseconds from 1 ms up", ErrInvalidOption, option)
+	}
+	return option, nil
+}
+
 func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error) {
-	if err := checkCustomer(customer); err != nil {
+	if err := s.check(CheckCustomer(customer)); err != nil {
 		return Decision{}, err
 	}
-	scripts := s.scripts.of(customer)
-	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Next", key: s.Key(customer), script: scripts.next,
-	})
+	tier := s.of(customer)
+	reply, err := s.run(ctx, "Next", &script.Call{Script: tier.next, Key: s.Key(customer)})
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisionOf(reply, scripts.policy), nil
+	return tier.ruled(reply, 0), nil
 }
 
-// NextN implements [Store].
 func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
-	if err := checkDocuments(customer, n); err != nil || n == 0 {
+	if err := s.check(CheckN(customer, n)); err != nil || n == 0 {
 		return nil, err
 	}
-	scripts := s.scripts.of(customer)
-	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "NextN", key: s.Key(customer), script: scripts.next, count: n,
-	})
+	tier := s.of(customer)
+	reply, err := s.run(ctx, "NextN", &script.Call{Script: tier.next, Key: s.Key(customer), N: n})
 	if err != nil {
 		return nil, err
 	}
 	decisions := make([]Decision, n)
-	last := decisionOf(reply, scripts.policy)
 	for i := range decisions {
-		decisions[i] = earlier(last, n-1-i, scripts.policy)
+		decisions[i] = tier.ruled(reply, n-1-i)
 	}
 	return decisions, nil
 }
 
-// NextEach implements [Store]. It takes one round trip to each node, the nodes
-// side by side, for up to 10,000 different customers.
+// NextEach implements [Store]. Each 10,000 entries are one round trip to each
+// node, all nodes at the same time.
 func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decision, error) {
-	if err := checkCustomers(customers); err != nil || len(customers) == 0 {
+	if err := s.check(CheckEach(customers)); err != nil || len(customers) == 0 {
 		return nil, err
 	}
+	decisions := make([]Decision, len(customers))
+	err := s.inTrips(ctx, s.timeout, "NextEach", len(customers), script.MaxPipeline,
+		func(d script.Deadline, from, to int, fail func(at int, err error)) {
+			s.nextEach(d, customers[from:to], decisions[from:to], fail)
+		})
+	return decisions, err
+}
+
+// nextEach is one round trip of NextEach.
+func (s *RedisStore) nextEach(d script.Deadline, customers []string, decisions []Decision, fail func(at int, err error)) {
 	// The documents of one customer are counted by one command, so that they
 	// keep their order whatever has to be tried again.
-	type share struct {
-		scripts            *redisScripts
-		documents, decided int
-	}
-	shares := make([]share, 0, len(customers))
-	calls := make([]scriptCall, 0, len(customers))
+	calls, tiers := make([]script.Call, 0, len(customers)), make([]*tier, 0, len(customers))
 	callOf := make(map[string]int, len(customers))
 	for _, customer := range customers {
 		i, ok := callOf[customer]
 		if !ok {
 			i = len(calls)
 			callOf[customer] = i
-			scripts := s.scripts.of(customer)
-			calls = append(calls, scriptCall{operation: "NextEach", key: s.Key(customer), script: scripts.next})
-			shares = append(shares, share{scripts: scripts})
+			tiers = append(tiers, s.of(customer))
+			calls = append(calls, script.Call{Script: tiers[i].next, Key: s.Key(customer)})
 		}
-		shares[i].documents++
+		calls[i].N++
 	}
-	for i := range calls {
-		if n := shares[i].documents; n > 1 {
-			calls[i].count = n
-		}
-	}
-
-	replies, failures := s.caller.callEach(ctx, calls)
-	decisions := make([]Decision, len(customers))
-	var errs []error
+	replies, errs := s.runEach(d, "NextEach", calls)
 	for at, customer := range customers {
 		i := callOf[customer]
-		if failures[i] != nil {
-			if errs == nil {
-				errs = make([]error, len(customers))
-			}
-			errs[at] = failures[i]
-			continue
-		}
-		policy := shares[i].scripts.policy
-		decisions[at] = decisionOf(replies[i], policy)
-		shares[i].decided++
-		if before := shares[i].documents - shares[i].decided; before > 0 {
-			decisions[at] = earlier(decisions[at], before, policy)
+		if calls[i].N--; errs[i] != nil {
+			fail(at, errs[i])
+		} else {
+			decisions[at] = tiers[i].ruled(replies[i], calls[i].N)
 		}
 	}
-	if errs != nil {
-		return decisions, &BatchError{Errs: errs}
-	}
-	return decisions, nil
 }
 
-// Peek implements [Store].
-func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error) {
-	if err := checkCustomer(customer); err != nil {
+// Submit implements [Store]. It is sent again within the timeout if its reply is
+// lost.
+func (s *RedisStore) Submit(ctx context.Context, customer, document string) (Decision, error) {
+	documents := []string{document}
+	if err := s.check(CheckDocuments(customer, documents, 0)); err != nil {
 		return Decision{}, err
 	}
-	scripts := s.scripts.of(customer)
-	reply, err := s.caller.call(ctx, &scriptCall{
-		operation: "Peek", key: s.Key(customer), script: scripts.peek, readOnly: true,
+	reply, err := s.run(ctx, "Submit", &script.Call{
+		Script: s.of(customer).submit, Key: s.Key(customer), Key2: s.PendingKey(customer),
+		IDs: documents, Repeatable: true,
 	})
 	if err != nil {
 		return Decision{}, err
 	}
-	return decisionOf(reply, scripts.policy), nil
+	return submitted(reply, 0), nil
 }
 
-// Reset implements [Store].
-func (s *RedisStore) Reset(ctx context.Context, customer string) error {
-	if err := checkCustomer(customer); err != nil {
+// SubmitN implements [Store]. Each 50 documents are one atomic command, and each
+// 100,000 one round trip. Those that Redis refuses for a moment, as in a failover,
+// are sent again and so come after the others.
+func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []string) ([]Decision, error) {
+	if err := s.check(CheckDocuments(customer, documents, 0)); err != nil || len(documents) == 0 {
+		return nil, err
+	}
+	call := script.Call{
+		Script: s.of(customer).submit, Key: s.Key(customer), Key2: s.PendingKey(customer),
+		Repeatable: true, Ordered: len(documents) > submittedPerCall,
+	}
+	decisions := make([]Decision, len(documents))
+	err := s.eachDocument(ctx, "SubmitN", documents, submittedPerCall, call, func(at, in int, reply []int64) {
+		decisions[at] = submitted(reply, in)
+	})
+	if err == nil { // the last of the commands knows best
+		for i := range decisions {
+			decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
+		}
+	}
+	return decisions, err
+}
+
+// Done implements [Store]. It is sent again within the timeout if its reply is
+// lost.
+func (s *RedisStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
+	documents := []string{document}
+	if err := s.check(CheckDocuments(customer, documents, took)); err != nil {
 		return err
 	}
-	_, err := s.caller.call(ctx, &scriptCall{
-		operation: "Reset", key: s.Key(customer), script: resetScript,
+	_, err := s.run(ctx, "Done", &script.Call{
+		Script: doneScript, Key: s.PendingKey(customer), IDs: documents, Repeatable: true,
 	})
 	return err
 }
+
+// DoneN implements [Store]. Each 250 documents are one atomic command, and each
+// 100,000 one round trip.
+func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+	if err := s.check(CheckDocuments(customer, documents, took)); err != nil || len(documents) == 0 {
+		return err
+	}
+	call := script.Call{Script: doneScript, Key: s.PendingKey(customer), Repeatable: true}
+	return s.eachDocument(ctx, "DoneN", documents, donePerCall, call, func(int, int, []int64) {})
+}
+
+// eachDocument makes one call for every perCall documents, and gives each document
+// the reply of its own and its place therein.
+func (s *RedisStore) eachDocument(ctx context.Context, operation string, documents []string, perCall int, call script.Call,
+	replied func(at, in int, reply []int64)) error {
+	return s.inTrips(ctx, s.timeout, operation, len(documents), documentsPerTrip,
+		func(d script.Deadline, from, to int, fail func(at int, err error)) {
+			var calls []script.Call
+			for first := from; first < to; first += perCall {
+				call.IDs = documents[first:min(first+perCall, to)]
+				calls = append(calls, call)
+			}
+			replies, errs := s.runEach(d, operation, calls)
+			for at := range to - from {
+				if i := at / perCall; errs[i] != nil {
+					fail(at, errs[i])
+				} else {
+					replied(from+at, at%perCall, replies[i])
+				}
+			}
+		})
+}
+
+// Settle counts documents that were answered before they are counted, which is
+// what package coalesce does for customers at the last level: Documents more for
+// each entry, unless the customer's count is above Known. Then it was reset since,
+// and the entry's error is [ErrWasReset]. Where some entries fail, the error is a
+// *BatchError. Each 10,000 entries are one round trip to each node. Nobody waits
+// for it, so only ctx bounds it, and not Timeout.
+func (s *RedisStore) Settle(ctx context.Context, owed []Owed) ([]Decision, error) {
+	for i, o := range owed {
+		if err := s.check(o.Check()); err != nil {
+			return nil, fmt.Errorf("%w (owed[%d])", err, i)
+		}
+	}
+	decisions := make([]Decision, len(owed))
+	err := s.inTrips(ctx, -1, "Settle", len(owed), script.MaxPipeline,
+		func(d script.Deadline, from, to int, fail func(at int, err error)) {
+			calls := make([]script.Call, to-from)
+			for i, o := range owed[from:to] {
+				calls[i] = script.Call{
+					Script: s.of(o.Customer).settle, Key: s.Key(o.Customer),
+					N: o.Documents, Known: &owed[from+i].Known,
+				}
+			}
+			replies, errs := s.runEach(d, "Settle", calls)
+			for i := range calls {
+				switch {
+				case errs[i] != nil:
+					fail(i, errs[i])
+				case replies[i][0] == 0:
+					fail(i, ErrWasReset)
+				default:
+					decisions[from+i] = Decision{
+						Level: Level(replies[i][1]), Count: replies[i][2], ResetIn: time.Duration(replies[i][3]) * time.Millisecond,
+					}
+				}
+			}
+		})
+	return decisions, err
+}
+
+func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error) {
+	if err := s.check(CheckCustomer(customer)); err != nil {
+		return Decision{}, err
+	}
+	reply, err := s.run(ctx, "Peek", &script.Call{
+		Script: s.of(customer).peek, Key: s.Key(customer), Key2: s.PendingKey(customer),
+		ReadOnly: true,
+	})
+	if err != nil {
+		return Decision{}, err
+	}
+	return submitted(reply, 0), nil
+}
+
+func (s *RedisStore) Reset(ctx context.Context, customer string) error {
+	if err := s.check(CheckCustomer(customer)); err != nil {
+		return err
+	}
+	_, err := s.run(ctx, "Reset", &script.Call{
+		Script: resetScript, Key: s.Key(customer), Key2: s.PendingKey(customer),
+	})
+	return err
+}
+
+func (s *RedisStore) PolicyOf(customer string) Policy { return s.policies.PolicyOf(customer) }
+
+func (s *RedisStore) Last() Level { return s.policies.Last() }
+
+// Lease returns how long a submitted document counts as pending.
+func (s *RedisStore) Lease() time.Duration { return s.lease }
 
 // Key returns the key of a customer's count. The customer stands in it between
 // braces, as the hash tag by which a Redis Cluster places the key.
 func (s *RedisStore) Key(customer string) string {
 	return s.keyOf(customer, "}:count")
+}
+
+// PendingKey returns the key of a customer's pending documents: a sorted set by
+// the end of their leases, in milliseconds of Redis's clock.
+func (s *RedisStore) PendingKey(customer string) string {
+	return s.keyOf(customer, "}:pending")
 }
 
 func (s *RedisStore) keyOf(customer, end string) string {
@@ -245,35 +401,135 @@ func (s *RedisStore) keyOf(customer, end string) string {
 	return s.prefix + ":{" + customer + end
 }
 
-// Script returns the Lua script that counts the customer's documents:
-// lua/next.lua with the numbers of the customer's policy. A program in another
-// language runs it on the same key to share the count.
-func (s *RedisStore) Script(customer string) string {
-	return s.scripts.of(customer).next.text.(string)
-}
-
-// PolicyOf returns the policy that decides for a customer, with every field
-// filled in.
-func (s *RedisStore) PolicyOf(customer string) Policy {
-	return s.scripts.of(customer).policy.filled()
-}
-
 // keyEscaper keeps the hash tag whole and the keys of two customers apart.
 var keyEscaper = strings.NewReplacer("%", "%25", "}", "%7D")
 
-// decisionOf reads a reply of next.lua or peek.lua.
-func decisionOf(reply []int64, policy Policy) Decision {
-	resetIn := policy.resetInterval()
-	if len(reply) > 2 {
-		resetIn = time.Duration(reply[2]) * time.Millisecond
-	}
-	return Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: resetIn}
+// NextScript returns the Lua script that counts the customer's documents:
+// lua/next.lua with the numbers of the customer's policy. A program in another
+// language runs it on the same key to share the count.
+func (s *RedisStore) NextScript(customer string) string {
+	return s.of(customer).next.Text
 }
 
-// earlier returns the decision of the document that came before documents ahead
-// of the last one of the same call.
-func earlier(last Decision, before int, policy Policy) Decision {
-	last.Count += int64(before)
-	last.Level = policy.Level(last.Count)
-	return last
+// SubmitScript returns the Lua script that submits the customer's documents:
+// lua/submit.lua with the numbers of the customer's policy and of the lease.
+func (s *RedisStore) SubmitScript(customer string) string {
+	return s.of(customer).submit.Text
+}
+
+// PeekScript returns the Lua script that tells what holds for the customer:
+// lua/peek.lua with the numbers of the customer's policy.
+func (s *RedisStore) PeekScript(customer string) string {
+	return s.of(customer).peek.Text
+}
+
+func (s *RedisStore) of(customer string) *tier {
+	if s.tiers == nil { // as no constructor made the store, it has the default policy
+		zero := newTier(DefaultPolicy(), DefaultLease)
+		return &zero
+	}
+	return &s.tiers[s.policies.index(customer)]
+}
+
+// check returns err, or what is wrong with the store itself.
+func (s *RedisStore) check(err error) error {
+	if s.runner == nil {
+		return fmt.Errorf("%w: this RedisStore was not made by NewRedisStore", ErrInvalidOption)
+	}
+	return err
+}
+
+// run makes one call within the timeout.
+func (s *RedisStore) run(ctx context.Context, operation string, call *script.Call) ([]int64, error) {
+	d, cancel := script.Begin(ctx, s.timeout)
+	defer cancel()
+	reply, failure := s.runner.Run(d, call)
+	if failure != nil {
+		return nil, failed(operation, call, failure)
+	}
+	return reply, nil
+}
+
+// runEach makes calls in one round trip.
+func (s *RedisStore) runEach(d script.Deadline, operation string, calls []script.Call) ([][]int64, []error) {
+	replies, failures := s.runner.RunEach(d, calls)
+	errs := make([]error, len(calls))
+	for i, failure := range failures {
+		if failure != nil {
+			errs[i] = failed(operation, &calls[i], failure)
+		}
+	}
+	return replies, errs
+}
+
+// inTrips has n items done in round trips of at most so many, within the timeout
+// for all of them. What it does not come to costs nothing and shares one error.
+func (s *RedisStore) inTrips(ctx context.Context, timeout time.Duration, operation string, n, perTrip int,
+	trip func(d script.Deadline, from, to int, fail func(at int, err error))) error {
+	d, cancel := script.Begin(ctx, timeout)
+	defer cancel()
+	var errs []error
+	for from := 0; from < n; from += perTrip {
+		to := min(from+perTrip, n)
+		fail := func(at int, err error) {
+			if errs == nil {
+				errs = make([]error, n)
+			}
+			errs[from+at] = err
+		}
+		if err := d.Err(); err != nil && from > 0 {
+			err = fmt.Errorf("%w: %s: %d of %d were not sent: %w", ErrNotCounted, operation, n-from, n, err)
+			for at := range n - from {
+				fail(at, err)
+			}
+			break
+		}
+		trip(d, from, to, fail)
+	}
+	if errs != nil {
+		return &BatchError{Errs: errs}
+	}
+	return nil
+}
+
+// failed is the error of a call: its class, the operation, the key and the cause.
+func failed(operation string, call *script.Call, failure *script.Failure) error {
+	class, key := ErrNotCounted, call.Key
+	switch failure.Outcome {
+	case script.Unknown:
+		class = ErrOutcomeUnknown
+	case script.CorruptCount:
+		class = ErrCorruptCount
+	case script.CorruptPending:
+		class = ErrCorruptCount
+		if call.Key2 != "" {
+			key = call.Key2
+		}
+	}
+	return fmt.Errorf("%w: %s %.200q: %w", class, operation, key, failure.Err)
+}
+
+// ruled reads a reply of next.lua: the decision of the document that came before
+// others of the same call.
+func (t *tier) ruled(reply []int64, before int) Decision {
+	d := Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: t.policy.ResetInterval}
+	if before > 0 {
+		d.Count += int64(before)
+		d.Level = t.policy.Level(d.Count)
+	}
+	if len(reply) > 2 {
+		d.ResetIn = time.Duration(reply[2]) * time.Millisecond
+	}
+	return d
+}
+
+// submitted reads the decision of one document in a reply of submit.lua, or that
+// of peek.lua.
+func submitted(reply []int64, at int) Decision {
+	return Decision{
+		Level:   Level(reply[3*at]),
+		Count:   reply[3*at+1],
+		Pending: reply[3*at+2],
+		ResetIn: time.Duration(reply[len(reply)-1]) * time.Millisecond,
+	}
 }

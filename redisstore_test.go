@@ -1,7 +1,10 @@
 package priority_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,23 +14,27 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/observe"
 )
 
-// backends are all kinds of store, and of client under a RedisStore.
+// backends are all kinds of store, and the kinds of client under a RedisStore that
+// differ in how they send a command.
 var backends = []struct {
 	name  string
 	start func(t *testing.T) opener
 }{
-	{"MemoryStore", func(*testing.T) opener { return openMemory }},
-	{"ObservedStore", func(*testing.T) opener { return openObserved }},
+	{"memory", func(*testing.T) opener { return openMemory }},
+	{"observe", func(*testing.T) opener {
+		return func(t *testing.T, r rule) *world {
+			w := openMemory(t, r)
+			w.Store = observe.New(w.Store, func(context.Context, observe.Call) {})
+			return w
+		}
+	}},
 	{"miniredis", func(*testing.T) opener { return openMiniredis }},
 	{"Client", func(t *testing.T) opener {
 		client := redistest.Start(t).Client()
-		return onServer(client, client)
-	}},
-	{"UniversalClient", func(t *testing.T) opener {
-		client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: []string{redistest.Start(t).Addr}})
-		t.Cleanup(func() { _ = client.Close() })
 		return onServer(client, client)
 	}},
 	{"AutoPipeline", func(t *testing.T) opener {
@@ -55,70 +62,75 @@ var backends = []struct {
 	}},
 }
 
-// must returns a value, or fails the test on its error.
-func must[T any](value T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
+// contract is what every store promises. Its intervals are so long that on a real
+// server nothing expires by itself.
+var contract = []struct {
+	promise string
+	keep    func(t *testing.T, open opener)
+}{
+	{"each document is one down and has the level of its count", eachDocumentIsOneDown},
+	{"NextN is as many Nexts", nextNIsAsManyNexts},
+	{"NextEach answers in order", nextEachAnswersInOrder},
+	{"the count is reset after more than the interval since the last update", resetSinceLastUpdate},
+	{"the count is reset after more than the interval since the last reset", resetSinceLastReset},
+	{"Submit counts what is pending", submitCountsPending},
+	{"the level of Submit is the mean of both counts' levels", submitLevelIsTheMean},
+	{"a document delivered again counts nothing", deliveredAgainCountsNothing},
+	{"SubmitN is as many Submits", submitNIsAsManySubmits},
+	{"Done ends what is pending and nothing else", doneEndsPending},
+	{"a document is pending until its lease is over", pendingUntilTheLeaseIsOver},
+	{"a Submit renews the lease", submitRenewsTheLease},
+	{"leases that are over count for nothing", endedLeasesCountForNothing},
+	{"both ways of counting share the count", bothWaysShareTheCount},
+	{"Peek changes nothing", peekChangesNothing},
+	{"Reset forgets one customer", resetForgetsOneCustomer},
+	{"Settle counts more unless the count is above what was known", settleCountsUnlessReset},
+	{"any valid policy", anyValidPolicy},
+	{"the longest interval and lease", longestIntervalAndLease},
+	{"each tier has its policy", eachTierHasItsPolicy},
+	{"policies are told with every field", policiesAreTold},
+	{"no two customers or documents are mixed up", nothingIsMixedUp},
+	{"nothing to do", nothingToDo},
+	{"a wrong call counts nothing", wrongCallsCountNothing},
+	{"a call whose context has ended changes nothing", endedContextsChangeNothing},
 }
 
-// TestStore holds every store to the same contract.
-func TestStore(t *testing.T) {
+// TestEveryStoreKeepsTheContract holds every store to the same promises.
+func TestEveryStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
 		t.Run(backend.name, func(t *testing.T) {
 			t.Parallel()
-			testStore(t, backend.start(t))
+			open := backend.start(t)
+			for _, test := range contract {
+				t.Run(test.promise, func(t *testing.T) {
+					t.Parallel()
+					test.keep(t, open)
+				})
+			}
 		})
 	}
 }
 
-// onEachStore runs a test on the first three backends, where the kind of client
-// makes no difference.
-func onEachStore(t *testing.T, test func(t *testing.T, open opener)) {
-	for _, backend := range backends[:3] {
-		t.Run(backend.name, func(t *testing.T) {
+// TestOneCallCountsAMillionDocuments counts as many as one call may.
+func TestOneCallCountsAMillionDocuments(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]opener{"memory": openMemory, "miniredis": openMiniredis} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, backend.start(t))
+			w := open(t, rule{})
+			w.next(t, "acme", counted(0))
+			w.nextN(t, "acme", priority.MaxDocuments, countdown(-1, priority.MaxDocuments)...)
+			w.next(t, "acme", counted(-1_000_001))
 		})
 	}
 }
 
-// contract is the contract of a Store. Its intervals are so long that on a real
-// server nothing expires by itself.
-var contract = []struct {
-	name string
-	run  func(t *testing.T, open opener)
-}{
-	{"Next", testNext},
-	{"NextN", testNextN},
-	{"NextEach", testNextEach},
-	{"Peek", testPeek},
-	{"Reset", testReset},
-	{"SinceLastUpdate", testSinceLastUpdate},
-	{"SinceLastReset", testSinceLastReset},
-	{"custom policies", testCustomPolicies},
-	{"longest interval", testLongestInterval},
-	{"tiers", testTiers},
-	{"odd customers", testOddCustomers},
-	{"nothing to count", testNothingToCount},
-	{"bad input", testBadInput},
-}
+const ms = time.Millisecond
 
-func testStore(t *testing.T, open opener) {
-	for _, test := range contract {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			test.run(t, open)
-		})
-	}
-}
+var bothModes = []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset}
 
-func testNext(t *testing.T, open opener) {
+func eachDocumentIsOneDown(t *testing.T, open opener) {
 	w := open(t, rule{})
 	for count := int64(0); count >= -40; count-- {
 		w.next(t, "acme", counted(count))
@@ -127,14 +139,14 @@ func testNext(t *testing.T, open opener) {
 	w.next(t, "acme", counted(-41))
 }
 
-func testNextN(t *testing.T, open opener) {
+func nextNIsAsManyNexts(t *testing.T, open opener) {
 	w := open(t, rule{})
 	w.nextN(t, "acme", 1, counted(0))
-	w.nextN(t, "acme", 3, counted(-1), counted(-2), counted(-3))
+	w.nextN(t, "acme", 3, countdown(-1, 3)...)
 	w.next(t, "acme", counted(-4))
 	w.wait(quiet)
-	w.nextN(t, "acme", 2, counted(-5), counted(-6))
-	w.wait(quiet + time.Millisecond)
+	w.nextN(t, "acme", 2, countdown(-5, 2)...)
+	w.wait(quiet + ms)
 	w.nextN(t, "acme", 40, countdown(0, 40)...)
 	w.next(t, "acme", counted(-40))
 
@@ -145,81 +157,22 @@ func testNextN(t *testing.T, open opener) {
 	w.nextN(t, "acme", 2, left(500*time.Second, counted(-1)), left(500*time.Second, counted(-2)))
 }
 
-// countdown is n of the default policy's decisions from a count down.
-func countdown(from int64, n int) []priority.Decision {
-	decisions := make([]priority.Decision, n)
-	for i := range decisions {
-		decisions[i] = counted(from - int64(i))
-	}
-	return decisions
-}
-
-// left is a decision with a part of the interval left.
-func left(d time.Duration, decision priority.Decision) priority.Decision {
-	decision.ResetIn = d
-	return decision
-}
-
-func testNextEach(t *testing.T, open opener) {
+func nextEachAnswersInOrder(t *testing.T, open opener) {
 	w := open(t, rule{})
 	w.nextEach(t, []string{"acme"}, counted(0))
 	w.nextEach(t, []string{"globex", "acme", "initech", "acme", "acme", "globex"},
 		counted(0), counted(-1), counted(0), counted(-2), counted(-3), counted(-1))
 	w.wait(quiet)
 	w.next(t, "acme", counted(-4))
-	w.wait(time.Millisecond)
+	w.wait(ms)
 	// Some start afresh and some do not.
 	w.nextEach(t, []string{"acme", "globex", "globex", "acme", "initech"},
 		counted(-5), counted(0), counted(-1), counted(-6), counted(0))
 
 	// So many that they are on every node of a cluster, most of them twice.
-	var customers []string
-	var want []priority.Decision
-	for i := range 300 {
-		customers = append(customers, fmt.Sprint("customer ", i%180))
-		want = append(want, counted(-int64(i/180)))
-	}
-	w.nextEach(t, customers, want...)
-}
-
-func testPeek(t *testing.T, open opener) {
-	unknown := priority.Decision{Level: 1}
-	w := open(t, rule{})
-	w.peek(t, "acme", unknown)
-	w.peek(t, "acme", unknown)
-	w.nextN(t, "acme", 30, countdown(0, 30)...)
-	w.peek(t, "acme", counted(-29))
-	w.peek(t, "globex", unknown)
-	w.wait(1000 * time.Second)
-	w.peek(t, "acme", left(500*time.Second, counted(-29)))
-	w.wait(500 * time.Second)
-	w.peek(t, "acme", left(0, counted(-29)))
-	w.next(t, "acme", counted(-30)) // as if nobody had looked
-	w.wait(quiet + time.Millisecond)
-	w.peek(t, "acme", unknown)
-	w.next(t, "acme", counted(0))
-	w.reset(t, "acme")
-	w.peek(t, "acme", unknown)
-}
-
-func testReset(t *testing.T, open opener) {
-	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
-		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
-		w.reset(t, "acme") // nothing to forget
-		w.nextN(t, "acme", 25, countdown(0, 25)...)
-		w.next(t, "globex", counted(0))
-		w.wait(1000 * time.Second)
-		w.reset(t, "acme")
-		w.nextN(t, "acme", 2, countdown(0, 2)...) // with a whole interval again
-		w.peek(t, "globex", left(500*time.Second, counted(0)))
-
-		// A count that nothing was added to for nearly the interval.
-		w.wait(quiet - time.Millisecond)
-		w.next(t, "globex", counted(0))
-		w.reset(t, "acme")
-		w.peek(t, "acme", priority.Decision{Level: 1})
-		w.next(t, "acme", counted(0))
-	}
+	names := customers(180)
+	w.nextEach(t, append(names, names[:120]...),
+		append(slices.Repeat([]priority.Decision{counted(0)}, 180), slices.Repeat([]priority.Decision{counted(-1)}, 120)...)...)
 }
 
 // visit is a document after a pause.
@@ -236,9 +189,8 @@ func (w *world) visits(t *testing.T, customer string, visits ...visit) {
 	}
 }
 
-func testSinceLastUpdate(t *testing.T, open opener) {
-	const ms = time.Millisecond
-	w := open(t, rule{})
+func resetSinceLastUpdate(t *testing.T, open opener) {
+	w := open(t, rule{lease: ms})
 	w.visits(t, "acme",
 		visit{0, counted(0)},
 		visit{0, counted(-1)},
@@ -252,11 +204,15 @@ func testSinceLastUpdate(t *testing.T, open opener) {
 	for count := int64(-1); count >= -30; count-- {
 		w.visits(t, "acme", visit{quiet, counted(count)})
 	}
+	w.wait(quiet)
+	w.submit(t, "acme", "a", pending(-31, 1))
+	w.wait(quiet + ms)
+	w.submit(t, "acme", "b", pending(0, 1))
 }
 
-func testSinceLastReset(t *testing.T, open opener) {
-	const ms = time.Millisecond
-	w := open(t, rule{policy: priority.Policy{ResetMode: priority.SinceLastReset}})
+func resetSinceLastReset(t *testing.T, open opener) {
+	r := rule{policy: priority.Policy{ResetMode: priority.SinceLastReset}, lease: 24 * time.Hour}
+	w := open(t, r)
 	w.visits(t, "acme",
 		visit{0, counted(0)},
 		visit{0, counted(-1)},
@@ -272,90 +228,450 @@ func testSinceLastReset(t *testing.T, open opener) {
 	w.reset(t, "globex")
 	for i := range int64(33) {
 		into := time.Duration(i%11) * quiet / 10
-		w.visits(t, "globex", visit{0, left(quiet-into, counted(-(i % 11)))})
+		w.next(t, "globex", left(quiet-into, counted(-(i%11))))
 		w.wait(quiet / 10)
 		if i%11 == 10 {
 			w.wait(ms)
 		}
 	}
+
+	w = open(t, r)
+	w.submit(t, "acme", "a", pending(0, 1))
+	w.wait(quiet / 3)
+	w.submit(t, "acme", "b", left(quiet*2/3, pending(-1, 2)))
+	w.submit(t, "acme", "a", left(quiet*2/3, pending(-1, 2)))
+	for i := range int64(3) {
+		w.wait(quiet * 2 / 3)
+		w.submit(t, "acme", fmt.Sprint("last ", i), left(0, pending(-2, 3+3*i)))
+		w.wait(ms)
+		w.submit(t, "acme", fmt.Sprint("first ", i), pending(0, 4+3*i))
+		w.wait(quiet / 3)
+		w.submit(t, "acme", fmt.Sprint("second ", i), left(quiet*2/3, pending(-1, 5+3*i)))
+	}
 }
 
-func testCustomPolicies(t *testing.T, open opener) {
-	for _, edge := range edgePolicies {
-		for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
-			policy := priority.Policy{Thresholds: edge.thresholds, ResetInterval: 2 * time.Hour, ResetMode: mode}
-			w := open(t, rule{policy: policy})
-			decided := func(count int64) priority.Decision {
-				return priority.Decision{Level: policy.Level(count), Count: count, ResetIn: 2 * time.Hour}
+func submitCountsPending(t *testing.T, open opener) {
+	w := open(t, rule{})
+	for i, id := range documentIDs("invoice", 40) {
+		w.submit(t, "acme", id, pending(-int64(i), int64(i)+1))
+	}
+	w.submit(t, "globex", "invoice 0", pending(0, 1)) // the id is another customer's too
+	w.submit(t, "acme", "another", pending(-40, 41))
+	w.submit(t, "acme", "Another", pending(-41, 42))
+}
+
+func submitLevelIsTheMean(t *testing.T, open opener) {
+	w := open(t, rule{lease: 3 * time.Hour})
+	ids := documentIDs("invoice", 30)
+	w.submitN(t, "acme", ids, submitted(0, 1, 30)...)
+	for i, id := range ids {
+		w.done(t, "acme", id)
+		w.peek(t, "acme", pending(-29, int64(29-i)))
+	}
+	for n, level := range []priority.Level{5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7, 8, 8, 8, 8, 9, 9} {
+		want := pending(-int64(30+n), int64(1+n))
+		want.Level = level // written out, lest the test's own arithmetic be wrong
+		w.submit(t, "acme", ids[n], want)
+		w.peek(t, "acme", want)
+	}
+
+	// The other way about: pending for longer than the count lasts.
+	w.wait(quiet + ms)
+	w.peek(t, "acme", none(17))
+	for n, level := range []priority.Level{5, 5, 5, 5, 6, 6, 6, 7, 7, 7} {
+		want := pending(-int64(n), int64(18+n))
+		want.Level = level
+		w.submit(t, "acme", fmt.Sprint("new ", n), want)
+	}
+}
+
+func deliveredAgainCountsNothing(t *testing.T, open opener) {
+	w := open(t, rule{lease: 2 * time.Hour})
+	w.submit(t, "acme", "a", pending(0, 1))
+	w.submit(t, "acme", "b", pending(-1, 2))
+	for range 30 {
+		w.submit(t, "acme", "a", pending(-1, 2))
+		w.submit(t, "acme", "b", pending(-1, 2))
+	}
+	w.submit(t, "acme", "c", pending(-2, 3))
+
+	// It is no update of the count: the interval goes on.
+	w.wait(1000 * time.Second)
+	w.submit(t, "acme", "a", left(500*time.Second, pending(-2, 3)))
+	w.wait(500 * time.Second)
+	w.submit(t, "acme", "a", left(0, pending(-2, 3)))
+	w.wait(ms)
+	w.submit(t, "acme", "a", none(3)) // and begins no count
+	w.peek(t, "acme", none(3))
+	w.submit(t, "acme", "d", pending(0, 4))
+}
+
+func submitNIsAsManySubmits(t *testing.T, open opener) {
+	w := open(t, rule{})
+	w.submitN(t, "acme", []string{"a"}, pending(0, 1))
+	w.submitN(t, "acme", []string{"b", "a", "c", "b", "c"},
+		pending(-1, 2), pending(-1, 2), pending(-2, 3), pending(-2, 3), pending(-2, 3))
+	w.submitN(t, "acme", []string{"a", "a"}, pending(-2, 3), pending(-2, 3))
+	w.done(t, "acme", "b")
+	w.submitN(t, "acme", []string{"a", "b", "b"}, pending(-2, 2), pending(-3, 3), pending(-3, 3))
+
+	// More than any script call takes, some of them pending and some named twice.
+	ids := documentIDs("invoice", 334)
+	w.submitN(t, "globex", ids[:120], submitted(0, 1, 120)...)
+	want := slices.Repeat([]priority.Decision{pending(-119, 120)}, 120)
+	want = append(want, submitted(-120, 121, 214)...)
+	want = append(want, slices.Repeat([]priority.Decision{pending(-333, 334)}, 334)...)
+	w.submitN(t, "globex", append(ids, ids...), want...)
+	w.peek(t, "globex", pending(-333, 334))
+
+	// All of the documents have what is left of the interval.
+	const rest = 500 * time.Second
+	w = open(t, rule{policy: priority.Policy{ResetMode: priority.SinceLastReset}, lease: time.Hour})
+	w.submit(t, "acme", "a", pending(0, 1))
+	w.wait(quiet - rest)
+	w.submitN(t, "acme", []string{"a", "b", "c"}, left(rest, pending(0, 1)), left(rest, pending(-1, 2)), left(rest, pending(-2, 3)))
+
+	// A pending document comes before one that starts the count afresh.
+	w.wait(rest + ms)
+	w.submitN(t, "acme", []string{"a", "d", "a"}, pending(0, 3), pending(0, 4), pending(0, 4))
+	w.submit(t, "acme", "e", pending(-1, 5))
+
+	// Even if the new one is in a later script call, all have its time.
+	w.submitN(t, "globex", ids[:60], submitted(0, 1, 60)...)
+	w.wait(quiet + ms)
+	w.submitN(t, "globex", append(ids[:60:60], "new"), append(slices.Repeat([]priority.Decision{pending(0, 60)}, 60), pending(0, 61))...)
+}
+
+func doneEndsPending(t *testing.T, open opener) {
+	w := open(t, rule{})
+	w.done(t, "acme", "a") // of a customer nobody knows
+	w.doneN(t, "acme", "a", "b")
+	w.peek(t, "acme", none(0))
+	w.submitN(t, "acme", []string{"a", "b", "c", "d"}, submitted(0, 1, 4)...)
+	w.submitN(t, "globex", []string{"a", "b"}, submitted(0, 1, 2)...)
+	w.done(t, "acme", "b")
+	w.done(t, "acme", "b", "b", "unknown", "B", "a ") // twice, and of none
+	w.done(t, "initech", "a")
+	w.peek(t, "acme", pending(-3, 3))
+	w.doneN(t, "acme", "d", "unknown", "b", "d")
+	w.doneN(t, "acme", "b", "d")
+	w.peek(t, "acme", pending(-3, 2))
+	w.peek(t, "globex", pending(-1, 2))
+	w.submit(t, "acme", "b", pending(-4, 3)) // done before: a new one
+	w.done(t, "acme", "a", "b", "c")
+	w.peek(t, "acme", pending(-4, 0))
+	w.submit(t, "acme", "a", pending(-5, 1))
+
+	// It says nothing about the count and its interval.
+	w.wait(1000 * time.Second)
+	w.submit(t, "initech", "a", pending(0, 1))
+	w.wait(500 * time.Second)
+	w.done(t, "acme", "a")
+	w.done(t, "initech", "a")
+	w.peek(t, "acme", left(0, pending(-5, 0)))
+	w.peek(t, "initech", left(1000*time.Second, pending(0, 0)))
+
+	// More than any script call takes.
+	ids := documentIDs("invoice", 700)
+	w.submitN(t, "umbrella", ids, submitted(0, 1, len(ids))...)
+	w.doneN(t, "umbrella", ids[1:]...)
+	w.peek(t, "umbrella", pending(-699, 1))
+	w.doneN(t, "umbrella", ids...)
+	w.peek(t, "umbrella", pending(-699, 0))
+}
+
+func pendingUntilTheLeaseIsOver(t *testing.T, open opener) {
+	w := open(t, rule{})
+	w.submit(t, "acme", "a", pending(0, 1))
+	w.wait(ms)
+	w.submit(t, "acme", "b", pending(-1, 2))
+	w.wait(lease - ms)
+	w.peek(t, "acme", left(quiet-lease+ms, pending(-1, 2))) // exactly at its end
+	w.wait(ms)
+	w.peek(t, "acme", left(quiet-lease, pending(-1, 1)))
+	w.done(t, "acme", "a") // forgotten already
+	w.peek(t, "acme", left(quiet-lease, pending(-1, 1)))
+	w.wait(ms)
+	w.peek(t, "acme", left(quiet-lease-ms, pending(-1, 0)))
+	w.done(t, "acme", "b")
+	w.submit(t, "acme", "a", pending(-2, 1)) // a new one
+	w.wait(lease + ms)
+	w.submit(t, "acme", "c", pending(-3, 1))
+	w.submit(t, "acme", "a", pending(-4, 2))
+
+	// A document that is submitted when its lease is over, or one of many.
+	w.wait(lease)
+	w.submit(t, "acme", "c", left(quiet-lease, pending(-4, 2)))
+	w.wait(ms)
+	w.submit(t, "acme", "a", pending(-5, 2))
+	w.wait(lease + ms)
+	w.submitN(t, "acme", []string{"a", "c", "a"}, pending(-6, 1), pending(-7, 2), pending(-7, 2))
+
+	for _, lease := range []time.Duration{5 * time.Minute, quiet, 3 * quiet} {
+		w = open(t, rule{lease: lease})
+		w.submit(t, "acme", "a", pending(0, 1))
+		for n, pause := range []time.Duration{ms, lease} {
+			w.wait(pause)
+			if got, err := w.Peek(t.Context(), "acme"); err != nil || got.Pending != int64(1-n) {
+				t.Errorf("a lease of %v, %v later: %+v, %v", lease, pause, got, err)
 			}
-			w.peek(t, "acme", left(0, decided(0)))
-			for count := int64(0); count > -20; count-- {
-				w.next(t, "acme", decided(count))
-				w.peek(t, "acme", decided(count))
-			}
-			var rest []priority.Decision
-			for count := int64(-20); count > -300; count-- {
-				rest = append(rest, decided(count))
-			}
-			w.nextN(t, "acme", len(rest), rest...)
-			w.nextEach(t, []string{"acme", "globex"}, decided(-300), decided(0))
-			w.wait(2 * time.Hour)
-			last := decided(-1)
-			if mode == priority.SinceLastReset {
-				last.ResetIn = 0
-			}
-			w.next(t, "globex", last)
-			w.wait(2*time.Hour + time.Millisecond)
-			w.next(t, "globex", decided(0))
 		}
 	}
 }
 
-func testLongestInterval(t *testing.T, open opener) {
-	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
-		w := open(t, rule{policy: priority.Policy{ResetInterval: longestInterval, ResetMode: mode}})
-		w.next(t, "acme", left(longestInterval, counted(0)))
-		w.next(t, "acme", left(longestInterval, counted(-1)))
-		w.peek(t, "acme", left(longestInterval, counted(-1)))
+func submitRenewsTheLease(t *testing.T, open opener) {
+	w := open(t, rule{})
+	w.submitN(t, "acme", []string{"a", "b"}, submitted(0, 1, 2)...)
+	for i := range 5 {
+		w.wait(lease)
+		want := left(max(0, quiet-time.Duration(i+1)*lease), pending(-1, 2))
+		if i > 0 {
+			want = none(2)
+		}
+		w.submitN(t, "acme", []string{"a", "b"}, want, want)
+	}
+	w.wait(lease)
+	w.submit(t, "acme", "b", none(2)) // not the other one
+	w.wait(ms)
+	w.peek(t, "acme", none(1))
+	w.submit(t, "acme", "a", pending(0, 2))
+	w.wait(lease - ms)
+	w.peek(t, "acme", left(quiet-lease+ms, pending(0, 2)))
+	w.wait(ms)
+	w.peek(t, "acme", left(quiet-lease, pending(0, 1)))
+	w.wait(ms)
+	w.peek(t, "acme", left(quiet-lease-ms, pending(0, 0)))
+}
+
+func endedLeasesCountForNothing(t *testing.T, open opener) {
+	w := open(t, rule{})
+	old := documentIDs("old", 400)
+	w.submitN(t, "acme", old, submitted(0, 1, 400)...)
+	w.wait(lease / 2)
+	w.submitN(t, "acme", []string{"a", "b"}, submitted(-400, 401, 2)...)
+	w.wait(lease/2 + ms)
+	w.peek(t, "acme", left(quiet-lease/2-ms, pending(-401, 2)))
+	w.submit(t, "acme", "c", pending(-402, 3))
+	w.done(t, "acme", "b")
+	w.submit(t, "acme", old[399], pending(-403, 3))
+	w.submitN(t, "acme", []string{old[398], "a", old[399], old[3]},
+		pending(-404, 4), pending(-404, 4), pending(-404, 4), pending(-405, 5))
+	w.doneN(t, "acme", old...)
+	w.peek(t, "acme", pending(-405, 2))
+}
+
+func bothWaysShareTheCount(t *testing.T, open opener) {
+	for _, mode := range bothModes {
+		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
+		w.next(t, "acme", counted(0))
+		w.submit(t, "acme", "a", pending(-1, 1))
+		w.nextN(t, "acme", 3, countdown(-2, 3)...)
+		w.submitN(t, "acme", []string{"a", "b", "c"}, pending(-4, 1), pending(-5, 2), pending(-6, 3))
+		w.nextEach(t, []string{"acme", "globex", "acme"}, counted(-7), counted(0), counted(-8))
+		w.peek(t, "acme", pending(-8, 3))
+		w.peek(t, "globex", counted(0))
+		w.settle(t, []priority.Owed{{Customer: "acme", Documents: 2, Known: -8}}, counted(-10))
+		w.submit(t, "acme", "d", pending(-11, 4))
 	}
 }
 
-func testTiers(t *testing.T, open opener) {
-	const gold = 3 * time.Hour
-	w := open(t, rule{
-		policy: priority.Policy{Thresholds: []int64{-1}, ResetInterval: time.Hour},
+func peekChangesNothing(t *testing.T, open opener) {
+	w := open(t, rule{})
+	w.peek(t, "acme", none(0))
+	w.peek(t, "acme", none(0))
+	w.nextN(t, "acme", 30, countdown(0, 30)...)
+	w.submitN(t, "globex", documentIDs("invoice", 30), submitted(0, 1, 30)...)
+	for range 3 {
+		w.peek(t, "acme", counted(-29))
+		w.peek(t, "globex", pending(-29, 30))
+	}
+	w.peek(t, "initech", none(0))
+	w.wait(lease)
+	w.peek(t, "globex", left(quiet-lease, pending(-29, 30)))
+	w.wait(ms) // as if nobody had looked
+	w.peek(t, "globex", left(quiet-lease-ms, pending(-29, 0)))
+	w.wait(quiet - lease - ms)
+	w.peek(t, "acme", left(0, counted(-29)))
+	w.next(t, "acme", counted(-30))
+	w.wait(quiet + ms)
+	w.peek(t, "acme", none(0))
+	w.next(t, "acme", counted(0))
+}
+
+func resetForgetsOneCustomer(t *testing.T, open opener) {
+	for _, mode := range bothModes {
+		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
+		w.reset(t, "acme") // nothing to forget
+		ids := documentIDs("invoice", 25)
+		w.submitN(t, "acme", ids, submitted(0, 1, 25)...)
+		w.submit(t, "globex", ids[0], pending(0, 1))
+		w.wait(800 * time.Second)
+		w.reset(t, "acme")
+		w.peek(t, "acme", none(0))
+		w.done(t, "acme", ids[0])
+		w.submitN(t, "acme", ids[:2], submitted(0, 1, 2)...) // with whole intervals and leases again
+		w.peek(t, "globex", left(700*time.Second, pending(0, 1)))
+		w.wait(lease)
+		w.peek(t, "acme", left(quiet-lease, pending(-1, 2)))
+		w.peek(t, "globex", none(0))
+
+		// Without a count, or without pending documents.
+		w.doneN(t, "acme", ids...)
+		w.reset(t, "acme")
+		w.submit(t, "acme", "a", pending(0, 1))
+		w.wait(quiet - ms)
+		w.next(t, "globex", counted(0))
+		w.reset(t, "acme")
+		w.next(t, "acme", counted(0))
+	}
+}
+
+func settleCountsUnlessReset(t *testing.T, open opener) {
+	const into = 500 * time.Second
+	for _, mode := range bothModes {
+		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
+		rest := func(decision priority.Decision) priority.Decision {
+			if mode == priority.SinceLastReset {
+				decision.ResetIn -= into
+			}
+			return decision
+		}
+		w.nextN(t, "acme", 25, countdown(0, 25)...)
+		w.submit(t, "globex", "a", pending(0, 1))
+		w.wait(into)
+		w.settle(t, []priority.Owed{
+			{Customer: "acme", Documents: 3, Known: -24},
+			{Customer: "acme", Documents: 2, Known: -24}, // others counted meanwhile
+			{Customer: "globex", Documents: 4, Known: 0},
+		}, rest(counted(-27)), rest(counted(-29)), rest(counted(-4)))
+		w.peek(t, "acme", rest(counted(-29)))
+		w.peek(t, "globex", rest(pending(-4, 1)))
+
+		// Somebody's Reset stands, and what was counted after it.
+		w.reset(t, "acme")
+		w.nextN(t, "acme", 5, countdown(0, 5)...)
+		settled, err := w.Settle(t.Context(), []priority.Owed{
+			{Customer: "acme", Documents: 7, Known: -29},
+			{Customer: "globex", Documents: 1, Known: -4},
+			{Customer: "nobody", Documents: 1, Known: 0},
+			{Customer: "acme", Documents: 1, Known: -4},
+		})
+		wantBatchError(t, err, 4, map[int]error{0: priority.ErrWasReset, 2: priority.ErrWasReset})
+		wantClass(t, err, priority.ErrNotCounted)
+		if want := []priority.Decision{{}, rest(counted(-5)), {}, counted(-5)}; !w.agreeAll(settled, want) {
+			t.Errorf("%v: Settle = %+v, want %+v", mode, settled, want)
+		}
+		w.peek(t, "nobody", none(0))
+
+		// So does the end of an interval.
+		w.wait(quiet + ms)
+		_, err = w.Settle(t.Context(), []priority.Owed{{Customer: "acme", Documents: 1, Known: -5}})
+		wantBatchError(t, err, 1, map[int]error{0: priority.ErrWasReset})
+		w.peek(t, "acme", none(0))
+		w.next(t, "acme", counted(0))
+	}
+}
+
+func anyValidPolicy(t *testing.T, open opener) {
+	for _, edge := range edgePolicies {
+		for _, mode := range bothModes {
+			policy := priority.Policy{Thresholds: edge.thresholds, ResetInterval: 2 * time.Hour, ResetMode: mode}
+			w := open(t, rule{policy: policy, lease: 5 * time.Hour})
+			decided := func(count, pending int64) priority.Decision {
+				level := policy.Level(count)
+				if pending > 0 {
+					level = (level + policy.Level(1-pending) + 1) / 2
+				}
+				return priority.Decision{Level: level, Count: count, Pending: pending, ResetIn: 2 * time.Hour}
+			}
+			w.peek(t, "acme", left(0, decided(0, 0)))
+			for count := int64(0); count > -20; count-- {
+				w.next(t, "acme", decided(count, 0))
+				w.peek(t, "acme", decided(count, 0))
+				w.submit(t, "globex", fmt.Sprint("invoice ", count), decided(count, 1-count))
+			}
+			var rest, more []priority.Decision
+			for count := int64(-20); count > -300; count-- {
+				rest = append(rest, decided(count, 0))
+				more = append(more, decided(count, 1-count))
+			}
+			w.nextN(t, "acme", len(rest), rest...)
+			w.submitN(t, "globex", documentIDs("document", len(more)), more...)
+			w.peek(t, "globex", decided(-299, 300))
+			w.nextEach(t, []string{"acme", "initech"}, decided(-300, 0), decided(0, 0))
+			w.settle(t, []priority.Owed{{Customer: "acme", Documents: 7}}, decided(-307, 0))
+			w.wait(2 * time.Hour)
+			last := decided(-1, 0)
+			if mode == priority.SinceLastReset {
+				last.ResetIn = 0
+			}
+			w.next(t, "initech", last)
+			w.wait(2*time.Hour + ms)
+			w.next(t, "initech", decided(0, 0))
+			w.peek(t, "globex", left(0, decided(0, 300)))
+		}
+	}
+}
+
+func longestIntervalAndLease(t *testing.T, open opener) {
+	for _, mode := range bothModes {
+		w := open(t, rule{policy: priority.Policy{ResetInterval: longestInterval, ResetMode: mode}, lease: longestInterval})
+		w.next(t, "acme", left(longestInterval, counted(0)))
+		w.submit(t, "acme", "a", left(longestInterval, pending(-1, 1)))
+		w.submit(t, "acme", "b", left(longestInterval, pending(-2, 2)))
+		w.done(t, "acme", "a")
+		w.peek(t, "acme", left(longestInterval, pending(-2, 1)))
+	}
+}
+
+// tiers has two tiers, by the first word of a customer.
+func tiers() rule {
+	return rule{
+		policy: priority.Policy{ResetInterval: time.Hour},
 		tiers: map[string]priority.Policy{
-			"gold":   {Thresholds: []int64{-3}, ResetInterval: gold, ResetMode: priority.SinceLastReset},
-			"silver": {}, // all of it the default
+			"gold":   {Thresholds: []int64{-3, -4}, ResetInterval: 3 * time.Hour, ResetMode: priority.SinceLastReset},
+			"silver": {Thresholds: []int64{-1}},
 		},
 		tierOf: func(customer string) string {
 			tier, _, _ := strings.Cut(customer, " ")
 			return tier
 		},
-	})
+		lease: 24 * time.Hour,
+	}
+}
+
+func eachTierHasItsPolicy(t *testing.T, open opener) {
+	const gold = 3 * time.Hour
+	w := open(t, tiers())
 	decided := func(level priority.Level, count int64, resetIn time.Duration) priority.Decision {
 		return priority.Decision{Level: level, Count: count, ResetIn: resetIn}
 	}
-	for count, want := range []struct{ other, gold, silver priority.Level }{
-		{1, 1, 1}, {1, 1, 1}, {2, 1, 1}, {2, 1, 2}, {2, 2, 2}, {2, 2, 3},
+	for i, want := range []struct{ other, gold, silver priority.Level }{
+		{1, 1, 1}, {1, 1, 1}, {1, 1, 2}, {2, 1, 2}, {2, 2, 2}, {3, 3, 2},
 	} {
-		count := -int64(count)
+		count := -int64(i)
 		w.next(t, "acme", decided(want.other, count, time.Hour))
 		w.next(t, "bronze acme", decided(want.other, count, time.Hour)) // no such tier
-		w.nextEach(t, []string{"gold acme", "silver acme"},
-			decided(want.gold, count, gold), decided(want.silver, count, quiet))
+		w.nextEach(t, []string{"gold acme", "silver acme"}, decided(want.gold, count, gold), decided(want.silver, count, quiet))
 	}
-	w.nextN(t, "gold acme", 1, decided(2, -6, gold))
-	w.peek(t, "gold acme", decided(2, -6, gold))
+	w.nextN(t, "gold acme", 1, decided(3, -6, gold))
+	w.peek(t, "gold acme", decided(3, -6, gold))
+	w.settle(t, []priority.Owed{{Customer: "silver acme", Documents: 1}, {Customer: "acme", Documents: 1}},
+		decided(2, -6, quiet), decided(3, -6, time.Hour))
 
-	w.wait(quiet + time.Millisecond) // silver is over, the others are not
+	w.wait(quiet + ms) // silver is over, the others are not
 	w.peek(t, "silver acme", decided(1, 0, 0))
 	w.nextEach(t, []string{"acme", "silver acme", "gold acme"},
-		decided(2, -6, time.Hour), decided(1, 0, quiet), decided(2, -7, gold-quiet-time.Millisecond))
+		decided(4, -7, time.Hour), decided(1, 0, quiet), decided(3, -7, gold-quiet-ms))
 	w.wait(gold - quiet) // gold is over, though it had documents in between
-	w.next(t, "gold acme", decided(1, 0, gold))
+	w.submit(t, "gold acme", "a", priority.Decision{Level: 1, Pending: 1, ResetIn: gold})
+	w.submitN(t, "silver acme", []string{"a", "b", "c"},
+		priority.Decision{Level: 1, Pending: 1, ResetIn: quiet},
+		priority.Decision{Level: 1, Count: -1, Pending: 2, ResetIn: quiet},
+		priority.Decision{Level: 2, Count: -2, Pending: 3, ResetIn: quiet})
+	w.done(t, "gold acme", "a")
 
-	// Its interval is the longest, whatever others do in the meantime.
+	// Gold's interval is the longest, whatever others do in the meantime.
 	for left := gold; left > 0; left -= gold / 20 {
 		w.peek(t, "gold acme", decided(1, 0, left))
 		w.wait(gold / 20)
@@ -366,191 +682,290 @@ func testTiers(t *testing.T, open opener) {
 	w.next(t, "gold acme", decided(1, -1, 0))
 }
 
-func testOddCustomers(t *testing.T, open opener) {
+func policiesAreTold(t *testing.T, open opener) {
+	w := open(t, tiers())
+	for customer, want := range map[string]priority.Policy{
+		"acme":        {Thresholds: priority.DefaultPolicy().Thresholds, ResetInterval: time.Hour},
+		"bronze acme": {Thresholds: priority.DefaultPolicy().Thresholds, ResetInterval: time.Hour},
+		"gold acme":   {Thresholds: []int64{-3, -4}, ResetInterval: 3 * time.Hour, ResetMode: priority.SinceLastReset},
+		"silver acme": {Thresholds: []int64{-1}, ResetInterval: quiet},
+	} {
+		got := w.PolicyOf(customer)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("PolicyOf(%q) = %+v, want %+v", customer, got, want)
+		}
+		// What the caller does with the thresholds is the caller's business.
+		for i := range got.Thresholds {
+			got.Thresholds[i] = 1000
+		}
+		if again := w.PolicyOf(customer); !reflect.DeepEqual(again, want) {
+			t.Errorf("PolicyOf(%q) = %+v after a caller changed it, want %+v", customer, again, want)
+		}
+		if decision, err := w.Next(t.Context(), customer); err != nil || decision.Level != priority.First {
+			t.Errorf("Next(%q) = %+v, %v after a caller changed the policy", customer, decision, err)
+		}
+	}
+	if last := w.Last(); last != 9 {
+		t.Errorf("Last() = %d, want 9", last)
+	}
+	if last := open(t, rule{policy: priority.Policy{Thresholds: []int64{}}}).Last(); last != priority.First {
+		t.Errorf("Last() = %d with one level", last)
+	}
+	if leased, ok := w.Store.(interface{ Lease() time.Duration }); !ok || leased.Lease() != 24*time.Hour {
+		t.Errorf("%T does not tell its lease", w.Store)
+	}
+}
+
+func nothingIsMixedUp(t *testing.T, open opener) {
 	// A tier of their own for half of them: it must be looked up by the customer
 	// as given.
-	w := open(t, rule{
-		tiers:  map[string]priority.Policy{"odd": {Thresholds: []int64{}}},
-		tierOf: func(customer string) string { return []string{"", "odd"}[slices.Index(oddCustomers, customer)%2] },
-	})
-	for i, customer := range oddCustomers {
-		want := countdown(0, i+1)
-		for j := range want {
-			if i%2 == 1 {
-				want[j].Level = 1
-			}
-		}
-		w.nextN(t, customer, i+1, want...)
+	r := rule{
+		tiers: map[string]priority.Policy{"odd": {Thresholds: []int64{}}},
+		tierOf: func(customer string) string {
+			return []string{"", "odd"}[max(0, slices.Index(oddCustomers, customer))%2]
+		},
 	}
-	w.wait(500 * time.Second)
+	w := open(t, r)
+	decided := func(i int, decision priority.Decision) priority.Decision {
+		if i%2 == 1 {
+			decision.Level = 1
+		}
+		return decision
+	}
 	var want []priority.Decision
 	for i, customer := range oddCustomers {
-		decision := counted(-int64(i))
-		if i%2 == 1 {
-			decision.Level = 1
+		countdown := countdown(0, i+1)
+		for j := range countdown {
+			countdown[j] = decided(i, countdown[j])
 		}
-		w.peek(t, customer, left(1000*time.Second, decision))
-		decision = counted(-int64(i + 1))
-		if i%2 == 1 {
-			decision.Level = 1
-		}
-		want = append(want, decision)
+		w.nextN(t, customer, i+1, countdown...)
+		want = append(want, decided(i, counted(-int64(i+1))))
 	}
 	w.nextEach(t, oddCustomers, want...)
-	// Each is forgotten alone.
 	for i, customer := range oddCustomers {
+		w.submit(t, customer, "same", decided(i, pending(-int64(i+2), 1)))
+		w.submit(t, customer, customer, decided(i, pending(-int64(i+3), 2)))
+	}
+	for i, customer := range oddCustomers { // each is forgotten alone
 		if i%3 == 0 {
 			w.reset(t, customer)
-			want[i] = priority.Decision{Level: 1}
+		} else {
+			w.done(t, customer, customer)
 		}
 	}
 	for i, customer := range oddCustomers {
-		w.peek(t, customer, want[i])
-	}
-}
-
-func testNothingToCount(t *testing.T, open opener) {
-	w := open(t, rule{})
-	w.next(t, "acme", counted(0))
-	for _, customers := range [][]string{nil, {}} {
-		if got, err := w.NextEach(t.Context(), customers); got != nil || err != nil {
-			t.Errorf("NextEach(%#v) = %v, %v, want nil, nil", customers, got, err)
+		want := decided(i, pending(-int64(i+3), 1))
+		if i%3 == 0 {
+			want = none(0)
 		}
+		w.peek(t, customer, want)
 	}
-	if got, err := w.NextN(t.Context(), "acme", 0); len(got) != 0 || err != nil {
-		t.Errorf("NextN of none = %v, %v", got, err)
+
+	n := len(oddDocuments)
+	w.submitN(t, "documents", oddDocuments, submitted(0, 1, n)...)
+	for i, id := range oddDocuments {
+		w.submit(t, "documents", id, pending(int64(1-n), int64(n-i)))
+		w.done(t, "documents", id)
 	}
-	w.nextN(t, "globex", 0)
-	w.peek(t, "globex", priority.Decision{Level: 1})
-	w.next(t, "acme", counted(-1))
+	for i, id := range oddDocuments {
+		w.submit(t, "documents", id, pending(int64(-n-i), int64(i+1)))
+	}
+	w.doneN(t, "documents", oddDocuments...)
+	w.peek(t, "documents", pending(int64(1-2*n), 0))
 }
 
-// invalidCustomers are what no call takes, and what the error's message must show.
-var invalidCustomers = []struct{ customer, shown string }{
-	{"", "empty"},
+func nothingToDo(t *testing.T, open opener) {
+	w := open(t, rule{})
+	w.submit(t, "acme", "a", pending(0, 1))
+	for _, nobody := range [][]string{nil, {}} {
+		w.nextEach(t, nobody)
+		w.submitN(t, "acme", nobody)
+		w.submitN(t, "globex", nobody)
+		w.doneN(t, "acme", nobody...)
+	}
+	w.nextN(t, "acme", 0)
+	w.nextN(t, "globex", 0)
+	w.settle(t, nil)
+	w.peek(t, "globex", none(0))
+	w.peek(t, "acme", pending(0, 1))
+}
+
+// invalidNames are what no call takes for a customer or a document, and what the
+// error's message must show.
+var invalidNames = []struct{ name, shown string }{
+	{"", "0 bytes"},
 	{strings.Repeat("x", 513), "513"},
 	{strings.Repeat("ü", 257), "514"},
 	{strings.Repeat("\x00", 100_000), "100000"},
 }
 
-func testBadInput(t *testing.T, open opener) {
+func wrongCallsCountNothing(t *testing.T, open opener) {
+	ctx := t.Context()
 	w := open(t, rule{})
-	for _, bad := range invalidCustomers {
-		calls := map[string]func() error{
-			"Next":     func() error { _, err := w.Next(t.Context(), bad.customer); return err },
-			"NextN":    func() error { _, err := w.NextN(t.Context(), bad.customer, 2); return err },
-			"NextEach": func() error { _, err := w.NextEach(t.Context(), []string{bad.customer}); return err },
-			"Peek":     func() error { _, err := w.Peek(t.Context(), bad.customer); return err },
-			"Reset":    func() error { return w.Reset(t.Context(), bad.customer) },
-		}
+	w.submit(t, "acme", "a", pending(0, 1))
+	for _, bad := range invalidNames {
+		calls := everyCall(t, w, bad.name, "a")
+		calls["NextN of none"] = func() error { _, err := w.NextN(ctx, bad.name, 0); return err }
+		calls["SubmitN of none"] = func() error { _, err := w.SubmitN(ctx, bad.name, nil); return err }
+		calls["DoneN of none"] = func() error { return w.DoneN(ctx, bad.name, nil, 0) }
 		for name, call := range calls {
 			if wantInvalid(t, call(), priority.ErrInvalidCustomer, bad.shown); t.Failed() {
-				t.Fatalf("%s of %d bytes", name, len(bad.customer))
+				t.Fatalf("%s of a customer of %d bytes", name, len(bad.name))
+			}
+		}
+		for name, call := range documentCalls(t, w, "acme", bad.name) {
+			if wantInvalid(t, call(), priority.ErrInvalidDocument, bad.shown); t.Failed() {
+				t.Fatalf("%s of a document of %d bytes", name, len(bad.name))
 			}
 		}
 
-		// One bad entry among good ones: none is counted, and the message tells
+		// One bad entry among good ones: nothing is done, and the message tells
 		// which it is.
-		customers := slices.Repeat([]string{"acme", "globex"}, 700)
-		customers[1234] = bad.customer
-		got, err := w.NextEach(t.Context(), customers)
-		wantInvalid(t, err, priority.ErrInvalidCustomer, bad.shown)
+		names := slices.Repeat([]string{"acme", "globex"}, 700)
+		names[1234] = bad.name
+		each, err := w.NextEach(ctx, names)
 		wantInvalid(t, err, priority.ErrInvalidCustomer, "1234")
-		if len(got) != 0 {
-			t.Errorf("%d decisions beside the error %v", len(got), err)
+		names[0] = "a"
+		many, err := w.SubmitN(ctx, "acme", names)
+		wantInvalid(t, err, priority.ErrInvalidDocument, "1234")
+		wantInvalid(t, w.DoneN(ctx, "acme", names, 0), priority.ErrInvalidDocument, "1234")
+		settled, err := w.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: 1}, {Customer: bad.name, Documents: 1}})
+		wantInvalid(t, err, priority.ErrInvalidCustomer, "owed[1]")
+		if len(each)+len(many)+len(settled) != 0 {
+			t.Error("decisions beside the error of a wrong call")
 		}
 	}
-	for n, shown := range map[int]string{
-		-1: "-1", -1_000_000: "-1000000", 1_000_001: "1000001",
-	} {
-		got, err := w.NextN(t.Context(), "acme", n)
+
+	for n, shown := range map[int]string{-1: "-1", -1_000_000: "-1000000", 1_000_001: "1000001"} {
+		_, err := w.NextN(ctx, "acme", n)
 		wantInvalid(t, err, priority.ErrInvalidCount, shown)
-		if len(got) != 0 {
-			t.Errorf("NextN of %d: %d decisions beside the error %v", n, len(got), err)
+		_, err = w.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: n}})
+		wantInvalid(t, err, priority.ErrInvalidCount, shown)
+	}
+	_, settle := w.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: 1}, {Customer: "acme"}})
+	wantInvalid(t, settle, priority.ErrInvalidCount, "owed[1]")
+	many := slices.Repeat([]string{"acme"}, priority.MaxDocuments+1)
+	_, each := w.NextEach(ctx, many)
+	_, submitN := w.SubmitN(ctx, "acme", many)
+	for _, err := range []error{each, submitN, w.DoneN(ctx, "acme", many, 0)} {
+		wantInvalid(t, err, priority.ErrInvalidCount, "1000001")
+	}
+	wantInvalid(t, w.Done(ctx, "acme", "a", -time.Second), priority.ErrInvalidOption, "-1s")
+	wantInvalid(t, w.DoneN(ctx, "acme", []string{"a"}, -time.Second), priority.ErrInvalidOption, "-1s")
+	w.submit(t, "acme", "b", pending(-1, 2)) // nothing came of all that
+	w.peek(t, "globex", none(0))
+}
+
+func endedContextsChangeNothing(t *testing.T, open opener) {
+	w := open(t, rule{})
+	w.submit(t, "acme", "a", pending(0, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, next := w.Next(ctx, "acme")
+	nexts, nextN := w.NextN(ctx, "acme", 3)
+	each, nextEach := w.NextEach(ctx, []string{"acme", "globex"})
+	_, submit := w.Submit(ctx, "acme", "b")
+	submits, submitN := w.SubmitN(ctx, "acme", []string{"b", "c"})
+	doneN := w.DoneN(ctx, "acme", []string{"a", "b"}, 0)
+	settled, settle := w.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: 1}, {Customer: "acme", Documents: 1}})
+	_, peek := w.Peek(ctx, "acme")
+	done, reset := w.Done(ctx, "acme", "a", 0), w.Reset(ctx, "acme")
+	for _, err := range []error{next, nextN, nextEach, submit, submitN, done, doneN, settle, peek, reset} {
+		wantClass(t, err, priority.ErrNotCounted)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("error = %v, want context.Canceled in it", err)
 		}
 	}
-	got, err := w.NextEach(t.Context(), slices.Repeat([]string{"acme"}, 1_000_001))
-	wantInvalid(t, err, priority.ErrInvalidCount, "1000001")
-	if len(got) != 0 {
-		t.Errorf("NextEach of too many: %d decisions beside the error %v", len(got), err)
+	for _, err := range []error{nextEach, submitN, doneN, settle} {
+		wantBatchError(t, err, 2, map[int]error{0: context.Canceled, 1: context.Canceled})
 	}
-	w.nextEach(t, []string{"acme", "globex"}, counted(0), counted(0)) // nothing was counted
+	if len(nexts) != 0 || len(each) != 2 || len(submits) != 2 || len(settled) != 2 {
+		t.Errorf("beside the errors %d, %d, %d, %d decisions; want none, and one an entry", len(nexts), len(each), len(submits), len(settled))
+	}
+	w.peek(t, "acme", pending(0, 1))
 }
 
-// TestMostDocuments counts as many documents as one call may.
-func TestMostDocuments(t *testing.T) {
-	t.Parallel()
-	onEachStore(t, func(t *testing.T, open opener) {
-		w := open(t, rule{})
-		w.next(t, "acme", counted(0))
-		w.nextN(t, "acme", 1_000_000, countdown(-1, 1_000_000)...)
-		w.next(t, "acme", counted(-1_000_001))
-	})
-}
-
-// TestInvalidOptions gives the constructors what they must refuse.
-func TestInvalidOptions(t *testing.T) {
+// TestConstructorsRefuseWhatCannotWork gives NewRedisStore and memory.New what they must refuse.
+func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 	client := redis.NewClient(&redis.Options{})
 	defer client.Close()
-	tierOf := func(string) string { return "gold" }
-
-	type options struct {
-		rule
-		prefix string
+	gold := func(policy priority.Policy) rule {
+		return rule{tiers: map[string]priority.Policy{"silver": {}, "gold": policy}, tierOf: func(string) string { return "gold" }}
 	}
-	tests := map[string]struct {
-		options
+	type refused struct {
+		name  string
+		rule  rule
 		kind  error
-		shown string
-	}{
-		"tiers without TierOf": {options{rule: rule{tiers: map[string]priority.Policy{"gold": {}}}}, priority.ErrInvalidOption, "TierOf"},
-		"prefix with {":        {options{prefix: "a{b"}, priority.ErrInvalidOption, "a{b"},
-		"prefix with }":        {options{prefix: "a}b"}, priority.ErrInvalidOption, "a}b"},
+		shown []string
+	}
+	tests := []refused{
+		{"tiers without TierOf", rule{tiers: map[string]priority.Policy{"gold": {}}}, priority.ErrInvalidOption, []string{"TierOf"}},
+		{"a tier of ten levels", gold(priority.Policy{Thresholds: descending(0, 9)}), priority.ErrInvalidPolicy, []string{`"gold"`, "10", "9"}},
+		{"negative lease", rule{lease: -time.Second}, priority.ErrInvalidOption, []string{"Lease -1s"}},
+		{"lease below 1 ms", rule{lease: time.Microsecond}, priority.ErrInvalidOption, []string{"Lease 1µs"}},
+		{"lease of no whole ms", rule{lease: time.Second + time.Microsecond}, priority.ErrInvalidOption, []string{"Lease 1.000001s"}},
 	}
 	for _, invalid := range invalidPolicies {
-		test := tests[""]
-		test.kind, test.shown = priority.ErrInvalidPolicy, invalid.shown
-		test.policy = invalid.policy
-		tests[invalid.name] = test
-		test.policy = priority.Policy{}
-		test.tiers, test.tierOf = map[string]priority.Policy{"silver": {}, "gold": invalid.policy}, tierOf
-		tests[invalid.name+" in a tier"] = test
-		test.shown = "gold"
-		tests[invalid.name+" in a named tier"] = test
+		tests = append(tests,
+			refused{invalid.name, rule{policy: invalid.policy}, priority.ErrInvalidPolicy, []string{invalid.shown}},
+			refused{invalid.name + " in a tier", gold(invalid.policy), priority.ErrInvalidPolicy, []string{invalid.shown, `"gold"`}})
 	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			store, err := priority.NewRedisStore(client, &priority.RedisOptions{
-				Policy: test.policy, Tiers: test.tiers, TierOf: test.tierOf, Prefix: test.prefix,
-			})
-			wantInvalid(t, err, test.kind, test.shown)
-			if store != nil {
-				t.Error("a store beside the error")
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := test.rule
+			store, errRedis := priority.NewRedisStore(client, &priority.RedisOptions{Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.lease})
+			inMemory, errMemory := memory.New(&memory.Options{Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.lease})
+			for _, shown := range test.shown {
+				wantInvalid(t, errRedis, test.kind, shown)
+				wantInvalid(t, errMemory, test.kind, shown)
 			}
-			if test.prefix != "" {
-				return
-			}
-			memory, err := priority.NewMemoryStore(&priority.MemoryOptions{
-				Policy: test.policy, Tiers: test.tiers, TierOf: test.tierOf,
-			})
-			wantInvalid(t, err, test.kind, test.shown)
-			if memory != nil {
+			if store != nil || inMemory != nil {
 				t.Error("a store beside the error")
 			}
 		})
 	}
-
-	t.Run("nil client", func(t *testing.T) {
-		for name, client := range map[string]priority.RedisClient{
-			"nil":                nil,
-			"nil *Client":        (*redis.Client)(nil),
-			"nil *ClusterClient": (*redis.ClusterClient)(nil),
-		} {
-			store, err := priority.NewRedisStore(client, nil)
-			wantInvalid(t, err, priority.ErrInvalidOption, "nil")
-			if store != nil {
-				t.Errorf("%s: a store beside the error", name)
-			}
+	for _, prefix := range []string{"a{b", "a}b"} {
+		_, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix})
+		wantInvalid(t, err, priority.ErrInvalidOption, prefix)
+	}
+	for _, client := range []priority.RedisClient{
+		nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil), (*redis.Ring)(nil), (*redis.AutoPipeliner)(nil),
+		redis.UniversalClient((*redis.Client)(nil)),
+	} {
+		store, err := priority.NewRedisStore(client, nil)
+		wantInvalid(t, err, priority.ErrInvalidOption, "nil")
+		if store != nil {
+			t.Errorf("%T: a store beside the error", client)
 		}
-	})
+	}
+}
+
+// A RedisStore that was not made by NewRedisStore says so.
+func TestTheZeroRedisStoreReturnsErrors(t *testing.T) {
+	store := new(priority.RedisStore)
+	calls := everyCall(t, store, "acme", "a")
+	calls["NextN of none"] = func() error { _, err := store.NextN(t.Context(), "acme", 0); return err }
+	for name, call := range calls {
+		if wantInvalid(t, call(), priority.ErrInvalidOption, "NewRedisStore"); t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 {
+		t.Errorf("PolicyOf = %+v, Last = %d, want the default policy's", got, store.Last())
+	}
+	for name, call := range map[string]func() string{
+		"Key": func() string { return store.Key("acme") }, "PendingKey": func() string { return store.PendingKey("acme") },
+		"NextScript":   func() string { return store.NextScript("acme") },
+		"SubmitScript": func() string { return store.SubmitScript("acme") },
+		"PeekScript":   func() string { return store.PeekScript("acme") },
+	} {
+		func() {
+			defer func() {
+				if e := recover(); e != nil {
+					t.Errorf("%s panics: %v", name, e)
+				}
+			}()
+			_ = call()
+		}()
+	}
 }

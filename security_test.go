@@ -23,181 +23,28 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/memory"
 )
-
-// documentedUser creates the ACL user that the README spells out, with further
-// rules, and returns its name and password.
-func documentedUser(t *testing.T, server *redistest.Server, further ...any) (user, password string) {
-	t.Helper()
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	line := regexp.MustCompile(`redis-cli (ACL SETUSER .*)`).FindSubmatch(readme)
-	if line == nil {
-		t.Fatal("README.md has no line with ACL SETUSER")
-	}
-	var args []any
-	for _, word := range strings.Fields(string(line[1])) {
-		args = append(args, strings.Trim(word, "'"))
-	}
-	if err := server.Client().Do(context.Background(), append(args, further...)...).Err(); err != nil {
-		t.Fatal(err)
-	}
-	return "documents", "secret"
-}
-
-// everyOperation does all that a store can do.
-func everyOperation(t *testing.T, store *priority.RedisStore) {
-	t.Helper()
-	ctx := context.Background()
-	if _, err := store.Next(ctx, "acme"); err != nil {
-		t.Error(err)
-	}
-	if _, err := store.NextN(ctx, "acme", 3); err != nil {
-		t.Error(err)
-	}
-	if _, err := store.NextEach(ctx, []string{"acme", "b", "c", "d", "e"}); err != nil {
-		t.Error(err)
-	}
-	if decision, err := store.Peek(ctx, "acme"); err != nil || decision.Count != -4 {
-		t.Errorf("got %+v, %v; want count -4", decision, err)
-	}
-	if err := store.Reset(ctx, "acme"); err != nil {
-		t.Error(err)
-	}
-}
-
-// The documented user's rights are enough for everything, and for nothing else.
-func TestLeastRights(t *testing.T) {
-	ctx := context.Background()
-	server := redistest.Start(t)
-	user, password := documentedUser(t, server)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: password})
-	defer client.Close()
-	pipeliner, err := client.AutoPipeline()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
-		policy := priority.Policy{ResetMode: mode}
-		everyOperation(t, openStore(t, client, &priority.RedisOptions{Policy: policy}))
-		everyOperation(t, openStore(t, pipeliner, &priority.RedisOptions{Policy: policy}))
-	}
-
-	_, err = openStore(t, client, &priority.RedisOptions{Prefix: "another"}).Next(ctx, "acme")
-	if err == nil {
-		t.Error("the user counts under another prefix")
-	}
-	names, err := server.Client().Do(ctx, "command", "list").StringSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
-	allowed := map[string]bool{
-		"evalsha": true, "eval": true, "exists": true, "get": true, "set": true, "decr": true, "decrby": true, "incrby": true,
-		"pexpire": true, "pttl": true, "unlink": true,
-		// Every user may have these: they come before or end a login.
-		"auth": true, "hello": true, "reset": true, "quit": true,
-	}
-	for _, name := range names {
-		info, err := server.Client().Do(ctx, "command", "info", name).Slice()
-		if err != nil {
-			t.Fatal(err)
-		}
-		arity := info[0].([]any)[1].(int64)
-		dryRun := []any{"acl", "dryrun", user}
-		for word := range strings.SplitSeq(name, "|") {
-			dryRun = append(dryRun, word)
-		}
-		for int64(len(dryRun)-3) < max(arity, -arity) {
-			dryRun = append(dryRun, "priority:{acme}:count")
-		}
-		verdict := server.Client().Do(ctx, dryRun...)
-		if verdict.Err() == nil && verdict.Val() == "OK" && !allowed[name] {
-			t.Errorf("the user may call %s", name)
-		}
-	}
-	if err := client.Get(ctx, "stranger").Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
-		t.Errorf("the user reads a stranger's key: %v", err)
-	}
-	script := "return redis.call('GET', 'stranger')"
-	if err := client.Eval(ctx, script, nil).Err(); err == nil || err == redis.Nil {
-		t.Error("the user's scripts read a stranger's key")
-	}
-}
-
-// What a tracker's user may call beside what a store's may.
-var trackerRights = []any{"+time", "+zadd", "+zcard", "+zcount", "+zscore", "+zrem", "+zremrangebyrank"}
-
-// The rights of a store and these are enough for a tracker, and each is needed.
-func TestLeastRightsOfATracker(t *testing.T) {
-	server := redistest.Start(t)
-	user, password := documentedUser(t, server, trackerRights...)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: password})
-	defer client.Close()
-	everyTrackerOperation(t, client)
-	everyTrackerOperation(t, must(client.AutoPipeline())(t))
-	if _, err := openTracker(t, client, &priority.RedisOptions{Prefix: "another"}).Submit(t.Context(), "acme", "a"); err == nil {
-		t.Error("the user submits under another prefix")
-	}
-	for _, right := range trackerRights {
-		without := "-" + right.(string)[1:]
-		t.Run(without, func(t *testing.T) {
-			documentedUser(t, server, without)
-			defer documentedUser(t, server, trackerRights...)
-			tracker := openTracker(t, client, nil)
-			defer server.Client().FlushAll(t.Context())
-			if err := server.Client().ZAdd(t.Context(), tracker.PendingKey("acme"),
-				redis.Z{Score: 1, Member: "ended"}).Err(); err != nil {
-				t.Fatal(err)
-			}
-			_, err1 := tracker.Submit(t.Context(), "acme", "a")
-			if err := errors.Join(err1, tracker.Done(t.Context(), "acme", "a")); err == nil {
-				t.Error("Submit and Done work all the same")
-			}
-		})
-	}
-}
-
-func TestLeastRightsOfATrackerOnACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t, 3)
-	var user, password string
-	for _, node := range cluster.Masters {
-		user, password = documentedUser(t, node, append([]any{"+cluster|slots"}, trackerRights...)...)
-	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: user, Password: password})
-	defer client.Close()
-	everyTrackerOperation(t, client)
-}
-
-func TestLeastRightsOnACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t, 3)
-	var user, password string
-	for _, node := range cluster.Masters {
-		user, password = documentedUser(t, node, "+cluster|slots")
-	}
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: user, Password: password})
-	defer client.Close()
-	everyOperation(t, openStore(t, client, nil))
-}
 
 // A right that is missing within a script is refused after the script may have
 // written, so the store does not claim to know.
-func TestRightMissingWithinTheScript(t *testing.T) {
+func TestARightMissingWithinTheScriptIsOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
-	user, password := documentedUser(t, server, "-pexpire")
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: user, Password: password})
-	defer client.Close()
-	store := openStore(t, client, nil)
-	if _, err := store.Next(context.Background(), "acme"); err != nil { // SET needs no PEXPIRE
+	rules := []any{"acl", "setuser", "documents", "on", "nopass", "~*", "+@all", "-pexpire"}
+	if err := server.Client().Do(t.Context(), rules...).Err(); err != nil {
 		t.Fatal(err)
 	}
-	_, err := store.Next(context.Background(), "acme")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "documents", Password: "any"})
+	t.Cleanup(func() { _ = client.Close() })
+	w := storeOf(t, client)
+	w.next(t, "acme", counted(0)) // SET needs no PEXPIRE
+	_, err := w.Next(t.Context(), "acme")
 	wantClass(t, err, priority.ErrOutcomeUnknown)
 }
 
-func TestTLS(t *testing.T) {
-	ctx := context.Background()
+func TestTLSWithCertificatesOnBothSides(t *testing.T) {
+	t.Parallel()
 	pki := newPKI(t)
 	server := redistest.StartTLS(t, pki.certFile("server"), pki.keyFile("server"), pki.caFile)
 	newClient := func(config *tls.Config) *redis.Client {
@@ -205,11 +52,14 @@ func TestTLS(t *testing.T) {
 		t.Cleanup(func() { _ = client.Close() })
 		return client
 	}
-	pair, err := tls.LoadX509KeyPair(pki.certFile("client"), pki.keyFile("client"))
-	if err != nil {
-		t.Fatal(err)
+	pair := must(tls.LoadX509KeyPair(pki.certFile("client"), pki.keyFile("client")))(t)
+	store := openStore(t, newClient(&tls.Config{RootCAs: pki.roots, Certificates: []tls.Certificate{pair}}), patient)
+	must(store.Next(t.Context(), "acme"))(t)
+	for name, call := range everyCall(t, store, "acme", "a") {
+		if err := call(); err != nil && !errors.Is(err, priority.ErrWasReset) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
-	everyOperation(t, openStore(t, newClient(&tls.Config{RootCAs: pki.roots, Certificates: []tls.Certificate{pair}}), nil))
 
 	for name, client := range map[string]*redis.Client{
 		"without TLS":                  newClient(nil),
@@ -217,33 +67,34 @@ func TestTLS(t *testing.T) {
 		"from an unknown authority":    newClient(&tls.Config{Certificates: []tls.Certificate{pair}}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := openStore(t, client, nil).Next(ctx, "acme")
+			_, err := openStore(t, client, nil).Next(t.Context(), "acme")
 			wantClass(t, err, priority.ErrNotCounted)
 		})
 	}
 }
 
-// What customers are called never reaches a log as it is.
-func TestErrorsQuoteCustomers(t *testing.T) {
+// What customers and documents are called never reaches a log as it is.
+func TestErrorsQuoteNames(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	store := openStore(t, server.Client(), nil)
 	server.Kill()
-	memory := &priority.MemoryStore{}
-	canceled, cancel := context.WithCancel(context.Background())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, customer := range []string{"a\nERROR forged line", "\x1b[31mred", "a\x00b", "\xff\xfe", strings.Repeat("x", 512)} {
-		_, err1 := store.Next(context.Background(), customer)
-		_, err2 := memory.Next(canceled, customer)
-		_, err3 := store.Next(context.Background(), customer+strings.Repeat("y", 512))
-		for _, err := range []error{err1, err2, err3} {
+	for _, name := range []string{"a\nERROR forged line", "\x1b[31mred", "a\x00b", "\xff\xfe", strings.Repeat("x", 512)} {
+		_, err1 := store.Next(t.Context(), name)
+		_, err2 := new(memory.Store).Next(canceled, name)
+		_, err3 := store.Next(t.Context(), name+strings.Repeat("y", 512))
+		_, err4 := store.Submit(t.Context(), "acme", name+strings.Repeat("y", 512))
+		for _, err := range []error{err1, err2, err3, err4} {
 			if err == nil {
-				t.Fatalf("%q: no error", customer)
+				t.Fatalf("%q: no error", name)
 			}
 			message := err.Error()
 			if regexp.MustCompile(`[\x00-\x1f\x7f-\xff]`).MatchString(strings.ReplaceAll(message, "…", "")) {
 				t.Errorf("the message has raw bytes: %q", message)
 			}
-			if len(message) > 300 {
+			if len(message) > 400 {
 				t.Errorf("the message has %d bytes: %q", len(message), message)
 			}
 		}
@@ -276,10 +127,7 @@ func (p *pki) keyFile(name string) string  { return filepath.Join(p.dir, name+".
 // sign writes a certificate and its key; without a parent it signs itself.
 func (p *pki) sign(name string, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
 	p.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(p.t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:      pkix.Name{CommonName: name},
@@ -294,25 +142,14 @@ func (p *pki) sign(name string, parent *x509.Certificate, parentKey *ecdsa.Priva
 		template.IsCA, template.BasicConstraintsValid = true, true
 		template.KeyUsage |= x509.KeyUsageCertSign
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	certificate := must(x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey))(p.t)
 	for file, block := range map[string]*pem.Block{
-		p.certFile(name): {Type: "CERTIFICATE", Bytes: der},
-		p.keyFile(name):  {Type: "PRIVATE KEY", Bytes: keyDER},
+		p.certFile(name): {Type: "CERTIFICATE", Bytes: certificate},
+		p.keyFile(name):  {Type: "PRIVATE KEY", Bytes: must(x509.MarshalPKCS8PrivateKey(key))(p.t)},
 	} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			p.t.Fatal(err)
 		}
 	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return certificate, key
+	return must(x509.ParseCertificate(certificate))(p.t), key
 }

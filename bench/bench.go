@@ -28,6 +28,9 @@ type size struct {
 	batch     int           // customers of a NextEach
 	many      int           // documents of a NextN
 	scale     []int         // numbers of customers of the table of scale
+	hot       int           // customers at the last level
+	traffic   int           // documents of them
+	pending   int           // documents of one customer
 }
 
 // fullSize is what the command measures.
@@ -42,6 +45,9 @@ func fullSize(rounds int) size {
 		batch:     1000,
 		many:      10_000,
 		scale:     []int{1_000, 10_000, 100_000, 1_000_000},
+		hot:       9_000,
+		traffic:   200_000,
+		pending:   100_000,
 	}
 }
 

@@ -250,14 +250,14 @@ func rawRueidis(addr string) (*contender, func(), error) {
 		client.Close()
 		return nil, nil, err
 	}
-	script := rueidis.NewLuaScript(store.Script(""))
+	script := rueidis.NewLuaScript(store.NextScript(""))
 	c := &contender{name: rueidisName, batches: true, sent: new(sentCommands)}
 	c.decide = func(ctx context.Context, customer string) error {
 		_, err := script.Exec(ctx, client, []string{store.Key(customer)}, nil).AsIntSlice()
 		return err
 	}
 	c.counted = func(ctx context.Context, customer string) error {
-		c.sent.add("evalsha")
+		c.sent.add(true, "evalsha")
 		return c.decide(ctx, customer)
 	}
 	return c, client.Close, nil

@@ -8,8 +8,8 @@
 // turns in random order, with the least and the most. The bars that the module
 // sets itself stand below, held or not. Progress goes to the standard error.
 //
-// The tables are peers, scripts, policies, trips, scale and cluster; -table picks
-// some of them. -svg writes the table of the peers as a chart.
+// The tables are peers, scripts, policies, trips, pending, coalesce, scale and
+// cluster; -table picks some of them. -svg writes the table of the peers as a chart.
 package main
 
 import (
@@ -117,6 +117,8 @@ var tables = []struct {
 	{"scripts", measureScripts},
 	{"policies", measurePolicies},
 	{"trips", measureTrips},
+	{"pending", measurePending},
+	{"coalesce", measureCoalesce},
 	{"scale", measureScale},
 	{"cluster", measureCluster},
 }

@@ -49,7 +49,7 @@ func measureScale(ctx context.Context, b *bench) (*report, error) {
 		memory = append(memory, append(row, ratio(rows[name][last]/ours[last])))
 	}
 	r.grids = []grid{g, memory}
-	r.notes = fmt.Sprintf(`Server time of Next for customers who are at the lowest level, as a ratio to that with the fewest: medians
+	r.notes = fmt.Sprintf(`Server time of Next for customers who are at the last level, as a ratio to that with the fewest: medians
 		of %d rounds, with the least and the most, measured as that of the peers, for customers picked at random; and of the
 		script of INCR and PEXPIRE on keys of its own. Memory of each
 		after one decision, keys and tables and all; the last column is for the most customers.`, b.rounds)
@@ -77,7 +77,7 @@ func (b *bench) timesByCustomers(ctx context.Context, names []string) (times, fl
 			return nil, nil, err
 		}
 		fmt.Fprintf(b.progress, "scale: a server with %d customers\n", n)
-		if err := decideAll(ctx, b.callers, names[:n], toLowest(store)); err != nil {
+		if err := decideAll(ctx, b.callers, names[:n], toLast(store)); err != nil {
 			return nil, nil, err
 		}
 		floor := scriptDecide(batching, floorLua)
@@ -103,10 +103,10 @@ func (b *bench) timesByCustomers(ctx context.Context, names []string) (times, fl
 	return all[:len(b.scale)], all[len(b.scale):], nil
 }
 
-// toLowest brings a customer to the lowest level at once. However many documents
+// toLast brings a customer to the last level at once. However many documents
 // there are for each customer, all of them take the same way through the script
 // then.
-func toLowest(store *priority.RedisStore) decide {
+func toLast(store *priority.RedisStore) decide {
 	return func(ctx context.Context, customer string) error {
 		_, err := store.NextN(ctx, customer, 50)
 		return err

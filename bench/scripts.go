@@ -47,7 +47,7 @@ func allScripts() (names, texts []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	names, texts = []string{"the module's own"}, []string{store.Script("")}
+	names, texts = []string{"the module's own"}, []string{store.NextScript("")}
 	files, err := fs.Glob(variants, "lua/*.lua")
 	if err != nil {
 		return nil, nil, err

@@ -77,7 +77,7 @@ const nextNSlice = 5
 
 // The loads.
 
-func next(store *priority.RedisStore) decide {
+func next(store priority.Store) decide {
 	return func(ctx context.Context, customer string) error {
 		_, err := store.Next(ctx, customer)
 		return err
@@ -134,45 +134,22 @@ func (t *trips) byNextEach(ctx context.Context) (float64, error) {
 
 // longestOf returns the microseconds of the longest script of a load.
 func (t *trips) longestOf(documents documents, load load) lap {
-	return func(ctx context.Context) (longest float64, err error) {
+	return func(ctx context.Context) (float64, error) {
 		if err := t.server.clear(ctx); err != nil {
 			return 0, err
 		}
-		client := t.server.client
-		logSlowerThan := func(microseconds int) error {
-			return client.ConfigSet(ctx, "slowlog-log-slower-than", strconv.Itoa(microseconds)).Err()
-		}
-		commands := t.customers + t.decisions
-		if err := client.ConfigSet(ctx, "slowlog-max-len", strconv.Itoa(commands)).Err(); err != nil {
-			return 0, err
-		}
-		if err := client.Do(ctx, "slowlog", "reset").Err(); err != nil {
-			return 0, err
-		}
-		if err := logSlowerThan(0); err != nil {
-			return 0, err
-		}
-		for _, slice := range documents.slices {
-			if err := load(ctx, slice); err != nil {
-				return 0, err
+		times, err := t.server.scriptTimes(ctx, t.customers+t.decisions, func() error {
+			for _, slice := range documents.slices {
+				if err := load(ctx, slice); err != nil {
+					return err
+				}
 			}
-		}
-		if err := logSlowerThan(-1); err != nil {
-			return 0, err
-		}
-		entries, err := client.SlowLogGet(ctx, int64(commands)).Result()
+			return nil
+		})
 		if err != nil {
 			return 0, err
 		}
-		for _, entry := range entries {
-			if entry.Args[0] == "evalsha" {
-				longest = max(longest, float64(entry.Duration.Microseconds()))
-			}
-		}
-		if longest == 0 {
-			return 0, fmt.Errorf("the slow log has no script among %d commands", len(entries))
-		}
-		return longest, nil
+		return times.most(), nil
 	}
 }
 

@@ -1,4 +1,4 @@
--- Says that documents of one customer are not pending any more.
+-- Ends the pending state of documents of one customer.
 --
 -- KEYS[1]  <prefix>:{<customer>}:pending, the sorted set that submit.lua writes
 -- ARGV     the ids of 1 to 1000 documents
@@ -13,7 +13,7 @@
 local removed = redis.pcall('ZREM', KEYS[1], unpack(ARGV))
 if type(removed) == 'table' then
   if string.find(removed.err, 'wrong kind of value', 1, true) then
-    return redis.error_reply('CORRUPTPENDING the key holds something else than pending documents')
+    return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
   return removed
 end

@@ -20,7 +20,7 @@ local interval = '1500000'
 local since_last_reset = false
 -- end policy
 
-local corrupt = 'CORRUPTCOUNT the key holds something else than a count'
+local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
 local key, n = KEYS[1], ARGV[1]
 if n and not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
   return redis.error_reply('ERR the number of documents is not 1 to 1000000')
@@ -50,11 +50,11 @@ if there then
     return count
   end
   -- Lua compares numbers of up to 15 digits exactly.
-  if count <= -1e15 or count >= 1e15 then
+  if count <= -1e15 or count + (n or 1) >= 1e15 then
     redis.call('INCRBY', key, n or 1)
     return redis.error_reply(corrupt)
   end
-  if since_last_reset and left >= 0 then
+  if since_last_reset and left >= 0 and left <= interval + 0 then
     reset_in = left
   else
     redis.call('PEXPIRE', key, interval)

@@ -1,10 +1,11 @@
--- Forgets one customer's counts, or whatever else the keys hold.
+-- Forgets one customer's count and pending documents, or whatever else the keys
+-- hold.
 --
--- KEYS     <prefix>:{<customer>}:count, and for a tracker :pending too
+-- KEYS     <prefix>:{<customer>}:count and <prefix>:{<customer>}:pending
 --
 -- Reply    {deleted}: how many of the keys there were.
 -- Errors   Redis's own (READONLY …), raised before anything is changed.
 --
--- Try it   redis-cli --eval reset.lua 'priority:{acme}:count'
+-- Try it   redis-cli --eval reset.lua 'priority:{acme}:count' 'priority:{acme}:pending'
 
 return {redis.call('UNLINK', unpack(KEYS))}

@@ -51,7 +51,7 @@ if #ARGV < 1 or #ARGV > 100 then
   return redis.error_reply('ERR the number of documents is not 1 to 100')
 end
 
-local corrupt = 'CORRUPTCOUNT the key holds something else than a count'
+local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
 local function failed(reply)
   if string.find(reply.err, 'not an integer', 1, true) or
     string.find(reply.err, 'wrong kind of value', 1, true) or
@@ -68,7 +68,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local ended = redis.pcall('ZCOUNT', KEYS[2], '-inf', '(' .. now)
 if type(ended) == 'table' then
   if string.find(ended.err, 'wrong kind of value', 1, true) then
-    return redis.error_reply('CORRUPTPENDING the key holds something else than pending documents')
+    return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
   return ended
 end
@@ -96,12 +96,12 @@ if n > 0 then
     if type(count) == 'table' then
       return failed(count)
     end
-    if math.abs(count) >= 1e15 then
+    if count <= -1e15 or count + n >= 1e15 then
       redis.call('INCRBY', key, n)
       return redis.error_reply(corrupt)
     end
     shown = count + n
-    if since_last_reset and left >= 0 then
+    if since_last_reset and left >= 0 and left <= interval + 0 then
       reset_in = left
     else
       redis.call('PEXPIRE', key, interval)
@@ -126,8 +126,11 @@ end
 if ended > 0 then
   redis.call('ZREMRANGEBYRANK', KEYS[2], 0, math.min(ended, #ARGV + 3) - 1)
 end
-redis.call('ZADD', KEYS[2], unpack(leases))
-redis.call('PEXPIRE', KEYS[2], lease)
+-- A process with a longer lease may have set later ends: they stand.
+redis.call('ZADD', KEYS[2], 'GT', unpack(leases))
+if redis.call('PTTL', KEYS[2]) < lease then
+  redis.call('PEXPIRE', KEYS[2], lease)
+end
 
 local reply = {}
 for i = 1, #ARGV do

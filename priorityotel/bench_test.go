@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -20,8 +22,8 @@ func BenchmarkObserve(b *testing.B) {
 		b.Fatal(err)
 	}
 	for name, store := range map[string]priority.Store{
-		"plain":    new(priority.MemoryStore),
-		"observed": priority.NewObservedStore(new(priority.MemoryStore), instrumentation.Observe),
+		"plain":    new(memory.Store),
+		"observed": observe.New(new(memory.Store), instrumentation.Observe),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

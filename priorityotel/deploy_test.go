@@ -14,13 +14,14 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	"github.com/prometheus/client_golang/prometheus"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
-func TestAlerts(t *testing.T) {
+func TestTheAlertsFireWhenTheirTestsSay(t *testing.T) {
 	promtool(t, "check", "rules", "deploy/alerts.yml")
 	promtool(t, "test", "rules", "deploy/alerts_test.yml")
 }
@@ -69,7 +70,7 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-func TestDashboard(t *testing.T) {
+func TestTheDashboardAsksWhatPrometheusCanRead(t *testing.T) {
 	d := readDashboard(t)
 	if d.Title == "" || d.UID == "" || d.SchemaVersion == 0 || len(d.Panels) == 0 {
 		t.Errorf("%+v is no whole dashboard", d)
@@ -102,7 +103,7 @@ func TestDashboard(t *testing.T) {
 
 // What rules, their tests and the dashboard name is what a Prometheus exporter
 // exports, no more; and the document names all that is exported.
-func TestNames(t *testing.T) {
+func TestAllThatIsNamedIsExported(t *testing.T) {
 	metrics, labels := exported(t)
 	word := regexp.MustCompile(`\bpriority_\w+`)
 	errorType := regexp.MustCompile(`error_type=~?"(\w+)"`)
@@ -150,10 +151,11 @@ func exported(t *testing.T) (metrics, labels []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	instrumentation.Observe(t.Context(), priority.Call{
+	instrumentation.Observe(t.Context(), observe.Call{
 		Operation: "NextEach", Customers: []string{"acme", "bakery"}, Items: 2, Duration: time.Second,
 		Decisions: []priority.Decision{{Level: 1}, {}}, Err: &priority.BatchError{Errs: []error{nil, errLost}},
 	})
+	instrumentation.Observe(t.Context(), observe.Call{Operation: "Done", Customers: []string{"acme"}, Items: 1, Took: time.Second})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

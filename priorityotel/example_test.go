@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9"
@@ -38,16 +40,24 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fallback := priority.NewFallback(priority.NewObservedStore(store, priority.LogCorrupt(slog.Default())), nil,
-		&priority.FallbackOptions{OnError: instrumentation.ObserveError, Logger: slog.Default()})
-	observed := priority.NewObservedStore(fallback, instrumentation.Observe) // the store to use
+	answering, err := fallback.New(observe.New(store, observe.LogCorrupt(slog.Default())), nil, &fallback.Options{
+		OnError: instrumentation.ObserveError,
+		OnChange: func(open bool, cause error) {
+			instrumentation.ObserveCircuit(open, cause)
+			slog.Warn("the circuit to the fleet's counts has changed", "open", open, "cause", cause)
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	observed := observe.New(answering, instrumentation.Observe) // the store to use
 
 	decision, err := observed.Next(context.Background(), "acme")
 	fmt.Println(decision.Level, err)
 }
 
-// TestDocument keeps the document's snippet equal to the example, which compiles.
-func TestDocument(t *testing.T) {
+// The example compiles.
+func TestTheDocumentShowsTheExample(t *testing.T) {
 	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(read(t, "../docs/observability.md"), -1)
 	if len(blocks) != 1 {
 		t.Fatalf("%d Go blocks in the document, want one", len(blocks))

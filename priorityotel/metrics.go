@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -17,18 +18,25 @@ const (
 	degradedKey  = attribute.Key("priority.degraded")
 )
 
-// durations are the bounds of the histogram's buckets, in seconds: fine where a
-// Redis nearby answers, and with the default timeout and its half as bounds, which
-// the alerts ask about.
-var durations = []float64{0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.125, 0.25, 0.5, 1, 2.5}
+// The bounds of the histograms' buckets, in seconds.
+var (
+	// Fine where a Redis nearby answers, and with the default timeout and its half,
+	// which the alerts ask about.
+	callBounds = []float64{0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.125, 0.25, 0.5, 1, 2.5}
+
+	// With the default lease, which is to be some 100 times what a document takes.
+	workBounds = []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 180, 600, 3600}
+)
 
 // errorTypes are the values of error.type of one document.
 var errorTypes = []string{"invalid", "not_counted", "outcome_unknown", "corrupt_count", "_OTHER"}
 
 type metrics struct {
 	documents metric.Int64Counter
-	durations metric.Float64Histogram
+	calls     metric.Float64Histogram
+	work      metric.Float64Histogram
 	absorbed  metric.Int64Counter
+	circuits  metric.Int64UpDownCounter
 }
 
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
@@ -36,17 +44,25 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	documents, err1 := meter.Int64Counter("priority.documents",
 		metric.WithUnit("{document}"),
 		metric.WithDescription("Documents that were to be counted: by level, or by error type where they were not."))
-	durations, err2 := meter.Float64Histogram("priority.call.duration",
+	calls, err2 := meter.Float64Histogram("priority.call.duration",
 		metric.WithUnit("s"),
-		metric.WithDescription("Duration of the calls of a store or a tracker."),
-		metric.WithExplicitBucketBoundaries(durations...))
-	absorbed, err3 := meter.Int64Counter("priority.absorbed.errors",
+		metric.WithDescription("Duration of the calls of a store."),
+		metric.WithExplicitBucketBoundaries(callBounds...))
+	work, err3 := meter.Float64Histogram("priority.document.duration",
+		metric.WithUnit("s"),
+		metric.WithDescription("How long documents were worked on, as Done was told."),
+		metric.WithExplicitBucketBoundaries(workBounds...))
+	absorbed, err4 := meter.Int64Counter("priority.absorbed.errors",
 		metric.WithUnit("{error}"),
-		metric.WithDescription("Errors that a Fallback or a Coalescer met and no caller was told."))
-	if err := errors.Join(err1, err2, err3); err != nil {
+		metric.WithDescription("Errors that a fallback or a coalescing store met and no caller was told."))
+	circuits, err5 := meter.Int64UpDownCounter("priority.open.circuits",
+		metric.WithUnit("{circuit}"),
+		metric.WithDescription("Fallbacks of this process whose circuit is open."))
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
-	m := &metrics{documents: documents, durations: durations, absorbed: absorbed}
+	m := &metrics{documents: documents, calls: calls, work: work, absorbed: absorbed, circuits: circuits}
+	m.circuits.Add(context.Background(), 0)
 	// A rate cannot see the first of a series that begins with it, and one corrupt
 	// count is worth an alert.
 	for _, kind := range errorTypes {
@@ -56,72 +72,97 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	return m, nil
 }
 
-func (m *metrics) record(ctx context.Context, call priority.Call) {
+func (m *metrics) record(ctx context.Context, call observe.Call) {
 	attributes := make([]attribute.KeyValue, 0, 3)
 	attributes = append(attributes, operationKey.String(call.Operation), degradedKey.Bool(anyDegraded(call)))
 	if call.Err != nil {
 		attributes = append(attributes, semconv.ErrorTypeKey.String(errorType(call.Err)))
 	}
-	m.durations.Record(ctx, call.Duration.Seconds(), metric.WithAttributeSet(attribute.NewSet(attributes...)))
+	m.calls.Record(ctx, call.Duration.Seconds(), metric.WithAttributeSet(attribute.NewSet(attributes...)))
 
 	switch call.Operation {
 	case "Next", "NextN", "NextEach", "Submit", "SubmitN":
 		m.recordDocuments(ctx, call)
+	case "Done", "DoneN":
+		m.recordWork(ctx, call)
 	}
 }
 
 // recordDocuments adds what became of the documents of a call, with one addition
 // for all that have the same attributes.
-func (m *metrics) recordDocuments(ctx context.Context, call priority.Call) {
+func (m *metrics) recordDocuments(ctx context.Context, call observe.Call) {
 	var batch *priority.BatchError
 	if call.Err != nil && !errors.As(call.Err, &batch) {
-		m.add(ctx, fate{errorType: errorType(call.Err)}, int64(call.Items))
+		m.add(ctx, outcome{errorType: errorType(call.Err)}, int64(call.Items))
 		return
 	}
 	if batch == nil && len(call.Decisions) == 1 {
-		m.add(ctx, fateOf(call.Decisions[0]), 1)
+		m.add(ctx, outcomeOf(call.Decisions[0]), 1)
 		return
 	}
-	documents := make(map[fate]int64)
+	documents := make(map[outcome]int64)
 	for i, decision := range call.Decisions {
 		if batch == nil || i < len(batch.Errs) && batch.Errs[i] == nil {
-			documents[fateOf(decision)]++
+			documents[outcomeOf(decision)]++
 		}
 	}
 	if batch != nil {
 		for _, err := range batch.Errs {
 			if err != nil {
-				documents[fate{errorType: errorType(err)}]++
+				documents[outcome{errorType: errorType(err)}]++
 			}
 		}
 	}
-	for fate, n := range documents {
-		m.add(ctx, fate, n)
+	for outcome, n := range documents {
+		m.add(ctx, outcome, n)
 	}
 }
 
-func (m *metrics) add(ctx context.Context, fate fate, n int64) {
-	m.documents.Add(ctx, n, metric.WithAttributeSet(fate.attributes()))
+func (m *metrics) add(ctx context.Context, outcome outcome, n int64) {
+	m.documents.Add(ctx, n, metric.WithAttributeSet(outcome.attributes()))
+}
+
+// recordWork adds how long each document of a call took, on average, so that the
+// histogram's count is one of documents and its sum the whole time. A Done that
+// failed is made again, and recorded then.
+func (m *metrics) recordWork(ctx context.Context, call observe.Call) {
+	if call.Took <= 0 || call.Items == 0 {
+		return
+	}
+	each := call.Took.Seconds() / float64(call.Items)
+	for _, err := range priority.ItemErrors(call.Err, call.Items) {
+		if err == nil {
+			m.work.Record(ctx, each)
+		}
+	}
+}
+
+func (m *metrics) recordCircuit(open bool) {
+	change := int64(-1)
+	if open {
+		change = 1
+	}
+	m.circuits.Add(context.Background(), change)
 }
 
 func (m *metrics) recordAbsorbed(err error) {
 	m.absorbed.Add(context.Background(), 1, metric.WithAttributes(semconv.ErrorTypeKey.String(errorType(err))))
 }
 
-// fate is what became of a document: a level or an error.
-type fate struct {
+// outcome is what became of a document: a level or an error.
+type outcome struct {
 	level     priority.Level
 	degraded  bool
 	errorType string
 }
 
-func fateOf(decision priority.Decision) fate {
-	return fate{level: decision.Level, degraded: decision.Degraded}
+func outcomeOf(decision priority.Decision) outcome {
+	return outcome{level: decision.Level, degraded: decision.Degraded}
 }
 
-func (f fate) attributes() attribute.Set {
-	if f.errorType != "" {
-		return attribute.NewSet(semconv.ErrorTypeKey.String(f.errorType))
+func (o outcome) attributes() attribute.Set {
+	if o.errorType != "" {
+		return attribute.NewSet(semconv.ErrorTypeKey.String(o.errorType))
 	}
-	return attribute.NewSet(levelKey.Int(int(f.level)), degradedKey.Bool(f.degraded))
+	return attribute.NewSet(levelKey.Int(int(o.level)), degradedKey.Bool(o.degraded))
 }

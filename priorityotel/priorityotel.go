@@ -1,9 +1,9 @@
-// Package priorityotel makes OpenTelemetry metrics and spans of the calls of
-// package priority's stores and trackers:
+// Package priorityotel makes OpenTelemetry metrics and spans of the calls of a
+// priority.Store:
 //
 //	instrumentation, err := priorityotel.New(nil)
 //	…
-//	observed := priority.NewObservedStore(store, instrumentation.Observe)
+//	observed := observe.New(store, instrumentation.Observe)
 //
 // The metrics are
 //
@@ -12,17 +12,20 @@
 //     not, or perhaps not, by error.type
 //   - priority.call.duration, a histogram in seconds of the calls, by
 //     priority.operation, priority.degraded and, of calls that failed, error.type
-//   - priority.absorbed.errors, a counter of the errors that a Fallback or a
-//     Coalescer met and no caller was told, by error.type
+//   - priority.document.duration, a histogram in seconds of how long documents were
+//     worked on, as Done and DoneN were told
+//   - priority.absorbed.errors, a counter of the errors that a fallback or a
+//     coalescing store met and no caller was told, by error.type
+//   - priority.open.circuits, how many fallbacks of the process have their circuit open
 //
-// The values of error.type are those of [priority.Outcome], with _OTHER for
-// "error". A customer is never an attribute of a metric, and neither is a document.
+// The values of error.type are those of [observe.Outcome], with _OTHER for "error". A
+// customer is never an attribute of a metric, and neither is a document.
 package priorityotel
 
 import (
 	"context"
 
-	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
@@ -72,17 +75,24 @@ func New(opts *Options) (*Instrumentation, error) {
 	return &Instrumentation{metrics: metrics, spans: newSpans(tracers, opts.Customers)}, nil
 }
 
-// Observe records a call. It is a [priority.Observer] for the outermost store, so
-// that each document is counted once and as its caller sees it: around a Fallback,
-// not inside it.
-func (i *Instrumentation) Observe(ctx context.Context, call priority.Call) {
+// Observe records a call. It is an [observe.Func] for the outermost store, so that
+// each document is counted once and as its caller sees it: around a fallback, not
+// inside it.
+func (i *Instrumentation) Observe(ctx context.Context, call observe.Call) {
 	ctx, end := i.spans.start(ctx, call)
 	i.metrics.record(ctx, call) // with the span, so that an exemplar leads to it
 	end()
 }
 
-// ObserveError records an error that no caller is told. It is the OnError of
-// [priority.FallbackOptions] and of [priority.CoalescerOptions].
+// ObserveCircuit records that a fallback's circuit has opened or closed. It is the
+// OnChange of package fallback's Options. The cause is not recorded: it names a
+// customer's key.
+func (i *Instrumentation) ObserveCircuit(open bool, _ error) {
+	i.metrics.recordCircuit(open)
+}
+
+// ObserveError records an error that no caller is told. It is the OnError of the
+// Options of packages fallback and coalesce.
 func (i *Instrumentation) ObserveError(err error) {
 	if err != nil {
 		i.metrics.recordAbsorbed(err)
@@ -91,14 +101,14 @@ func (i *Instrumentation) ObserveError(err error) {
 
 // errorType returns the value of error.type for an error.
 func errorType(err error) string {
-	if outcome := priority.Outcome(err); outcome != "error" {
+	if outcome := observe.Outcome(err); outcome != "error" {
 		return outcome
 	}
 	return "_OTHER"
 }
 
-// anyDegraded reports whether a Fallback's secondary had a part in the answer.
-func anyDegraded(call priority.Call) bool {
+// anyDegraded reports whether a fallback's secondary had a part in the answer.
+func anyDegraded(call observe.Call) bool {
 	for _, decision := range call.Decisions {
 		if decision.Degraded {
 			return true

@@ -11,6 +11,10 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -86,16 +90,41 @@ func (r *recorder) counter(t *testing.T, name, unit string) map[string]int64 {
 	return points
 }
 
-// durations returns how many durations were recorded, by their attributes.
-func (r *recorder) durations(t *testing.T) map[string]uint64 {
+// circuits returns how many circuits are open, by the attributes, of which there are
+// none.
+func (r *recorder) circuits(t *testing.T) map[string]int64 {
 	t.Helper()
-	metric := r.metrics(t)["priority.call.duration"]
+	metric := r.metrics(t)["priority.open.circuits"]
+	sum, ok := metric.Data.(metricdata.Sum[int64])
+	if !ok || sum.IsMonotonic {
+		t.Fatalf("priority.open.circuits is %+v; want one that goes up and down", metric)
+	}
+	points := make(map[string]int64)
+	for _, point := range sum.DataPoints {
+		points[encoded(point.Attributes)] = point.Value
+	}
+	return points
+}
+
+// histogram returns the points of a histogram.
+func (r *recorder) histogram(t *testing.T, name string) []metricdata.HistogramDataPoint[float64] {
+	t.Helper()
+	metric, ok := r.metrics(t)[name]
+	if !ok {
+		return nil // nothing is recorded
+	}
 	histogram, ok := metric.Data.(metricdata.Histogram[float64])
 	if !ok || metric.Unit != "s" {
-		t.Fatalf("priority.call.duration is %+v; want a histogram in seconds", metric)
+		t.Fatalf("%s is %+v; want a histogram in seconds", name, metric)
 	}
+	return histogram.DataPoints
+}
+
+// durations returns how many calls were recorded, by their attributes.
+func (r *recorder) durations(t *testing.T) map[string]uint64 {
+	t.Helper()
 	points := make(map[string]uint64)
-	for _, point := range histogram.DataPoints {
+	for _, point := range r.histogram(t, "priority.call.duration") {
 		points[encoded(point.Attributes)] = point.Count
 	}
 	return points
@@ -112,11 +141,10 @@ func expect[V comparable](t *testing.T, what string, got, want map[string]V) {
 	}
 }
 
-func TestMetrics(t *testing.T) {
+func TestEachDocumentAndCallIsRecordedOnce(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
 	ctx := t.Context()
-	store := priority.NewObservedStore(new(priority.MemoryStore), r.Observe)
-	tracker := priority.NewObservedTracker(new(priority.MemoryTracker), r.Observe)
+	store := observe.New(new(memory.Store), r.Observe)
 	for range 4 {
 		_, _ = store.Next(ctx, "acme")
 	}
@@ -127,12 +155,12 @@ func TestMetrics(t *testing.T) {
 	_, _ = store.Next(ctx, "")
 	_, _ = store.Peek(ctx, "acme")
 	_ = store.Reset(ctx, "acme")
-	_, _ = tracker.Submit(ctx, "embassy", "1")
-	_, _ = tracker.SubmitN(ctx, "embassy", []string{"2", "3"})
-	_, _ = tracker.Peek(ctx, "embassy")
-	_ = tracker.Done(ctx, "embassy", "1")
-	_ = tracker.DoneN(ctx, "embassy", []string{"2", "3"})
-	_ = tracker.Reset(ctx, "embassy")
+	_, _ = store.Submit(ctx, "embassy", "1")
+	_, _ = store.SubmitN(ctx, "embassy", []string{"2", "3"})
+	_, _ = store.Peek(ctx, "embassy")
+	_ = store.Done(ctx, "embassy", "1", time.Second)
+	_ = store.DoneN(ctx, "embassy", []string{"2", "3"}, time.Second)
+	_ = store.Reset(ctx, "embassy")
 
 	level := func(level int) string { return fmt.Sprintf("priority.degraded=false,priority.level=%d", level) }
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
@@ -150,27 +178,27 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-func TestMetricsOfFailures(t *testing.T) {
+func TestFailuresAreRecordedByTheirType(t *testing.T) {
 	decision := priority.Decision{Level: 3}
 	degraded := priority.Decision{Level: 5, Degraded: true}
 	for _, test := range []struct {
 		name      string
-		call      priority.Call
+		call      observe.Call
 		documents map[string]int64
 		duration  string
 	}{
 		{
-			"lost", priority.Call{Operation: "NextN", Items: 7, Err: errLost},
+			"lost", observe.Call{Operation: "NextN", Items: 7, Err: errLost},
 			map[string]int64{"error.type=outcome_unknown": 7},
 			"error.type=outcome_unknown,priority.degraded=false,priority.operation=NextN",
 		},
 		{
-			"boom", priority.Call{Operation: "Next", Items: 1, Err: errors.New("boom")},
+			"boom", observe.Call{Operation: "Next", Items: 1, Err: errors.New("boom")},
 			map[string]int64{"error.type=_OTHER": 1},
 			"error.type=_OTHER,priority.degraded=false,priority.operation=Next",
 		},
 		{
-			"in part", priority.Call{
+			"in part", observe.Call{
 				Operation: "NextEach", Items: 4, Decisions: []priority.Decision{decision, {}, {}, decision},
 				Err: &priority.BatchError{Errs: []error{nil, errLost, errCorrupt, nil}},
 			},
@@ -181,7 +209,7 @@ func TestMetricsOfFailures(t *testing.T) {
 			"error.type=partial,priority.degraded=false,priority.operation=NextEach",
 		},
 		{
-			"all of a batch", priority.Call{
+			"all of a batch", observe.Call{
 				Operation: "SubmitN", Items: 2, Decisions: make([]priority.Decision, 2),
 				Err: &priority.BatchError{Errs: []error{errAway, errAway}},
 			},
@@ -189,12 +217,12 @@ func TestMetricsOfFailures(t *testing.T) {
 			"error.type=not_counted,priority.degraded=false,priority.operation=SubmitN",
 		},
 		{
-			"degraded", priority.Call{Operation: "NextEach", Items: 2, Decisions: []priority.Decision{decision, degraded}},
+			"degraded", observe.Call{Operation: "NextEach", Items: 2, Decisions: []priority.Decision{decision, degraded}},
 			map[string]int64{"priority.degraded=false,priority.level=3": 1, "priority.degraded=true,priority.level=5": 1},
 			"priority.degraded=true,priority.operation=NextEach",
 		},
 		{
-			"documents that are done are not counted", priority.Call{Operation: "DoneN", Items: 2, Err: errLost},
+			"documents that are done are not counted", observe.Call{Operation: "DoneN", Items: 2, Err: errLost},
 			map[string]int64{},
 			"error.type=outcome_unknown,priority.degraded=false,priority.operation=DoneN",
 		},
@@ -208,13 +236,55 @@ func TestMetricsOfFailures(t *testing.T) {
 	}
 }
 
-func TestDuration(t *testing.T) {
+func TestTheTimeoutAndItsHalfAreBoundsOfTheDurations(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
-	r.Observe(t.Context(), priority.Call{Operation: "Peek", Duration: 125 * time.Millisecond})
-	point := r.metrics(t)["priority.call.duration"].Data.(metricdata.Histogram[float64]).DataPoints[0]
+	r.Observe(t.Context(), observe.Call{Operation: "Peek", Duration: 125 * time.Millisecond})
+	point := r.histogram(t, "priority.call.duration")[0]
 	at := slices.Index(point.Bounds, 0.125)
 	if point.Sum != 0.125 || at < 0 || point.BucketCounts[at] != 1 || !slices.Contains(point.Bounds, 0.25) {
 		t.Errorf("%+v; want one duration up to the bound 0.125 s, and a bound of 0.25 s", point)
+	}
+}
+
+// A document's cost is recorded once for each that is done, without a name, and where
+// it is known.
+func TestWhatDocumentsCostIsRecorded(t *testing.T) {
+	for name, test := range map[string]struct {
+		call  observe.Call
+		count uint64
+		sum   float64
+	}{
+		"one":                 {observe.Call{Operation: "Done", Items: 1, Took: 1500 * time.Millisecond}, 1, 1.5},
+		"the average of many": {observe.Call{Operation: "DoneN", Items: 4, Took: 10 * time.Second}, 4, 10},
+		"a part": {
+			observe.Call{
+				Operation: "DoneN", Items: 4, Took: 10 * time.Second,
+				Err: &priority.BatchError{Errs: []error{nil, errAway, nil, errAway}},
+			}, 2, 5,
+		},
+		"one that failed":   {observe.Call{Operation: "Done", Items: 1, Took: time.Second, Err: errAway}, 0, 0},
+		"many that failed":  {observe.Call{Operation: "DoneN", Items: 2, Took: time.Second, Err: errAway}, 0, 0},
+		"a wrong one":       {observe.Call{Operation: "Done", Items: 1, Took: -time.Second, Err: priority.ErrInvalidOption}, 0, 0},
+		"it is not known":   {observe.Call{Operation: "Done", Items: 1}, 0, 0},
+		"none":              {observe.Call{Operation: "DoneN", Took: time.Second}, 0, 0},
+		"of something else": {observe.Call{Operation: "Next", Items: 1, Took: time.Second}, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecorder(t, priorityotel.Options{})
+			test.call.Customers = []string{"acme"}
+			r.Observe(t.Context(), test.call)
+			var count uint64
+			var sum float64
+			for _, point := range r.histogram(t, "priority.document.duration") {
+				count, sum = count+point.Count, sum+point.Sum
+				if point.Attributes.Len() > 0 || !slices.Contains(point.Bounds, priority.DefaultLease.Seconds()) {
+					t.Errorf("%s with the bounds %v; want no attribute, and the default lease as a bound", encoded(point.Attributes), point.Bounds)
+				}
+			}
+			if count != test.count || sum != test.sum {
+				t.Errorf("%d documents took %v s, want %d and %v s", count, sum, test.count, test.sum)
+			}
+		})
 	}
 }
 
@@ -240,7 +310,7 @@ func TestErrorsBeginAtZero(t *testing.T) {
 
 // failing is a store of which all calls that count fail.
 type failing struct {
-	*priority.MemoryStore
+	*memory.Store
 	err error
 }
 
@@ -248,12 +318,17 @@ func (f failing) Next(context.Context, string) (priority.Decision, error) {
 	return priority.Decision{}, f.err
 }
 
-// A Fallback keeps errors from its callers, and degrades decisions instead.
-func TestFallback(t *testing.T) {
+// A fallback keeps errors from its callers, and degrades decisions instead.
+func TestAFallbacksErrorsAndCircuitAreRecorded(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
-	primary := failing{new(priority.MemoryStore), errLost}
-	store := priority.NewObservedStore(
-		priority.NewFallback(primary, nil, &priority.FallbackOptions{OnError: r.ObserveError}), r.Observe)
+	degraded, err := fallback.New(failing{new(memory.Store), errLost}, nil, &fallback.Options{
+		MaxFailures: 2, RetryAfter: time.Hour, OnChange: r.ObserveCircuit, OnError: r.ObserveError,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := observe.New(degraded, r.Observe)
+	expect(t, "open circuits", r.circuits(t), map[string]int64{"": 0})
 	for range 2 {
 		_, _ = store.Next(t.Context(), "acme")
 	}
@@ -263,23 +338,29 @@ func TestFallback(t *testing.T) {
 	expect(t, "absorbed errors", r.counter(t, "priority.absorbed.errors", "{error}"),
 		map[string]int64{"error.type=outcome_unknown": 2})
 	expect(t, "durations", r.durations(t), map[string]uint64{"priority.degraded=true,priority.operation=Next": 2})
+	redistest.Await(t, "the open circuit is recorded", func() bool { return r.circuits(t)[""] == 1 })
+	r.ObserveCircuit(false, nil)
+	expect(t, "open circuits", r.circuits(t), map[string]int64{"": 0})
+	if err := degraded.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
 
-func TestSpans(t *testing.T) {
+func TestEachCallHasASpan(t *testing.T) {
 	begin := time.Now().Add(-time.Minute)
 	customer := []string{"acme"}
 	decision := priority.Decision{Level: 3, Count: -5}
 	for _, test := range []struct {
-		call       priority.Call
+		call       observe.Call
 		attributes string
 		status     sdktrace.Status
 	}{
 		{
-			priority.Call{Operation: "Next", Customers: customer, Items: 1, Decisions: []priority.Decision{decision}},
+			observe.Call{Operation: "Next", Customers: customer, Items: 1, Decisions: []priority.Decision{decision}},
 			"priority.count=-5,priority.degraded=false,priority.items=1,priority.level=3,priority.operation=Next", sdktrace.Status{},
 		},
 		{
-			priority.Call{
+			observe.Call{
 				Operation: "Submit", Customers: customer, Items: 1,
 				Decisions: []priority.Decision{{Level: 1, Pending: 2, Degraded: true}},
 			},
@@ -287,11 +368,11 @@ func TestSpans(t *testing.T) {
 			sdktrace.Status{},
 		},
 		{
-			priority.Call{Operation: "NextEach", Customers: []string{"a", "b"}, Items: 2, Decisions: []priority.Decision{decision, decision}},
+			observe.Call{Operation: "NextEach", Customers: []string{"a", "b"}, Items: 2, Decisions: []priority.Decision{decision, decision}},
 			"priority.degraded=false,priority.items=2,priority.operation=NextEach", sdktrace.Status{},
 		},
 		{
-			priority.Call{Operation: "Reset", Customers: customer, Err: errAway},
+			observe.Call{Operation: "Reset", Customers: customer, Err: errAway},
 			"error.type=not_counted,priority.operation=Reset", sdktrace.Status{Code: codes.Error, Description: "not_counted"},
 		},
 	} {
@@ -317,10 +398,10 @@ func TestSpans(t *testing.T) {
 }
 
 // An exemplar of a duration leads to the span of its call.
-func TestExemplars(t *testing.T) {
+func TestADurationLeadsToItsSpan(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
-	r.Observe(t.Context(), priority.Call{Operation: "Next", Items: 1, Decisions: []priority.Decision{{Level: 1}}})
-	exemplars := r.metrics(t)["priority.call.duration"].Data.(metricdata.Histogram[float64]).DataPoints[0].Exemplars
+	r.Observe(t.Context(), observe.Call{Operation: "Next", Items: 1, Decisions: []priority.Decision{{Level: 1}}})
+	exemplars := r.histogram(t, "priority.call.duration")[0].Exemplars
 	id := r.spans.Ended()[0].SpanContext().SpanID()
 	if len(exemplars) != 1 || string(exemplars[0].SpanID) != string(id[:]) {
 		t.Errorf("exemplars %+v, want one of span %v", exemplars, id)
@@ -332,7 +413,7 @@ func TestExemplars(t *testing.T) {
 func TestCustomersStayOut(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		r := newRecorder(t, priorityotel.Options{Customers: asked})
-		store := priority.NewObservedStore(failing{new(priority.MemoryStore), errLost}, r.Observe)
+		store := observe.New(failing{new(memory.Store), errLost}, r.Observe)
 		_, _ = store.Next(t.Context(), "acme")
 		_, _ = store.Peek(t.Context(), "acme")
 		_, _ = store.NextEach(t.Context(), []string{"acme", "acme"})
@@ -351,11 +432,11 @@ func TestCustomersStayOut(t *testing.T) {
 	}
 }
 
-func TestGlobalProviders(t *testing.T) {
+func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
 	instrumentation, err := priorityotel.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	instrumentation.Observe(t.Context(), priority.Call{Operation: "Next", Items: 1, Err: errLost})
+	instrumentation.Observe(t.Context(), observe.Call{Operation: "Next", Items: 1, Err: errLost})
 	instrumentation.ObserveError(errLost)
 }

@@ -3,7 +3,7 @@ package priorityotel
 import (
 	"context"
 
-	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
@@ -35,7 +35,7 @@ func newSpans(provider trace.TracerProvider, customers bool) *spans {
 
 // start begins the span of a call at the call's start, and returns what ends it at
 // the call's end.
-func (s *spans) start(ctx context.Context, call priority.Call) (context.Context, func()) {
+func (s *spans) start(ctx context.Context, call observe.Call) (context.Context, func()) {
 	ctx, span := s.tracer.Start(ctx, "priority."+call.Operation,
 		trace.WithTimestamp(call.Start), trace.WithAttributes(operationKey.String(call.Operation)))
 	if !span.IsRecording() {
@@ -49,7 +49,7 @@ func (s *spans) start(ctx context.Context, call priority.Call) (context.Context,
 	return ctx, func() { span.End(trace.WithTimestamp(call.Start.Add(call.Duration))) }
 }
 
-func (s *spans) attributes(call priority.Call) []attribute.KeyValue {
+func (s *spans) attributes(call observe.Call) []attribute.KeyValue {
 	var attributes []attribute.KeyValue
 	if call.Items > 0 {
 		attributes = append(attributes, itemsKey.Int(call.Items))
@@ -75,5 +75,5 @@ func (s *spans) message(err error) string {
 	if s.customers {
 		return err.Error()
 	}
-	return priority.Outcome(err)
+	return observe.Outcome(err)
 }

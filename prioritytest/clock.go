@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
 )
 
 // Clock is a time that stands still until it is moved. The zero Clock stands at
@@ -43,29 +43,15 @@ func (c *Clock) Set(now time.Time) {
 
 // NewStore returns a store in memory on a clock. Nil opts are the defaults;
 // opts.Now is not used. It panics if the options are invalid.
-func NewStore(clock *Clock, opts *priority.MemoryOptions) *priority.MemoryStore {
-	store, err := priority.NewMemoryStore(on(clock, opts))
-	if err != nil {
-		panic(err)
-	}
-	return store
-}
-
-// NewTracker returns a tracker in memory on a clock. Nil opts are the defaults;
-// opts.Now is not used. It panics if the options are invalid.
-func NewTracker(clock *Clock, opts *priority.MemoryOptions) *priority.MemoryTracker {
-	tracker, err := priority.NewMemoryTracker(on(clock, opts))
-	if err != nil {
-		panic(err)
-	}
-	return tracker
-}
-
-func on(clock *Clock, opts *priority.MemoryOptions) *priority.MemoryOptions {
-	var moved priority.MemoryOptions
+func NewStore(clock *Clock, opts *memory.Options) *memory.Store {
+	var moved memory.Options
 	if opts != nil {
 		moved = *opts
 	}
 	moved.Now = clock.Now
-	return &moved
+	store, err := memory.New(&moved)
+	if err != nil {
+		panic(err)
+	}
+	return store
 }

@@ -1,10 +1,10 @@
-// Package prioritytest has what the tests of a program that uses package
-// priority need: stores in memory on a clock that the test moves, stores and
-// trackers that fail as they are told to, and a recorder of calls. It talks to no
-// server.
+// Package prioritytest has what the tests of a program that uses package priority
+// need: a store in memory on a clock that the test moves, a store that fails as it is
+// told to, and a recorder of calls. It talks to no server. [TestStore] checks that a
+// Store keeps the laws that every Store of the module keeps.
 //
-// In a bubble of testing/synctest a plain [priority.MemoryStore] does without
-// the clock: time moves there by itself.
+// In a bubble of testing/synctest a plain memory.Store does without the clock: time
+// moves there by itself.
 //
-// What a test tells these helpers wrongly is a mistake in the test: they panic.
+// Invalid arguments panic.
 package prioritytest

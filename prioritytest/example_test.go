@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
 )
 
@@ -32,27 +36,10 @@ func ExampleNewStore() {
 	// 1 0
 }
 
-// A document that no worker finishes is forgotten when its lease is over.
-func ExampleNewTracker() {
-	ctx := context.Background()
-	clock := new(prioritytest.Clock)
-	tracker := prioritytest.NewTracker(clock, &priority.MemoryOptions{Lease: time.Minute})
-
-	_, _ = tracker.Submit(ctx, "acme", "invoice-1")
-	clock.Advance(time.Minute)
-	held, _ := tracker.Peek(ctx, "acme")
-	clock.Advance(time.Millisecond)
-	forgotten, _ := tracker.Peek(ctx, "acme")
-
-	fmt.Println(held.Pending, forgotten.Pending)
-	// Output: 1 0
-}
-
 // An upload that goes on with a default level when Redis does not answer.
 func ExampleFailingStore() {
 	ctx := context.Background()
-	memory := new(priority.MemoryStore)
-	store := prioritytest.NewFailingStore(memory)
+	store := prioritytest.NewFailingStore(new(memory.Store))
 
 	// The next call arrives, and its answer is lost.
 	store.Fail(prioritytest.Fault{
@@ -72,7 +59,7 @@ func ExampleFailingStore() {
 
 // One of three customers cannot be reached; the others are counted.
 func ExampleFailingStore_NextEach() {
-	store := prioritytest.NewFailingStore(new(priority.MemoryStore))
+	store := prioritytest.NewFailingStore(new(memory.Store))
 	store.Fail(prioritytest.Fault{Customer: "bakery"})
 
 	decisions, err := store.NextEach(context.Background(), []string{"acme", "bakery", "acme"})
@@ -88,53 +75,56 @@ func ExampleFailingStore_NextEach() {
 	// 1 -1 <nil>
 }
 
-// The queue's redelivery submits a document again and counts nothing twice.
-func ExampleFailingTracker() {
-	ctx := context.Background()
-	tracker := prioritytest.NewFailingTracker(new(priority.MemoryTracker))
-	tracker.Fail(prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Counted: true, Calls: 1})
-
-	_, err := tracker.Submit(ctx, "acme", "invoice-1")
-	fmt.Println(errors.Is(err, priority.ErrOutcomeUnknown))
-	decision, err := tracker.Submit(ctx, "acme", "invoice-1")
-	fmt.Println(decision.Count, decision.Pending, err)
-	// Output:
-	// true
-	// 0 1 <nil>
-}
-
 // What a program asked its store, and what it was told.
 func ExampleRecorder() {
 	ctx := context.Background()
-	recorder := prioritytest.NewRecorder(new(priority.MemoryStore))
+	recorder := new(prioritytest.Recorder)
+	store := observe.New(new(memory.Store), recorder.Observe)
 
-	_, _ = recorder.Next(ctx, "acme")
-	_, _ = recorder.NextN(ctx, "acme", 3)
-	_, _ = recorder.Next(ctx, "")
+	_, _ = store.Next(ctx, "acme")
+	_, _ = store.NextN(ctx, "acme", 3)
+	_, _ = store.Next(ctx, "")
 
 	for _, call := range recorder.Calls() {
-		fmt.Println(call.Operation, call.Customers, call.N, len(call.Decisions), call.Err)
+		fmt.Printf("%s %q %d %d %s\n", call.Operation, call.Customers, call.Items, len(call.Decisions), observe.Outcome(call.Err))
 	}
 	// Output:
-	// Next [acme] 1 1 <nil>
-	// NextN [acme] 3 3 <nil>
-	// Next [] 1 0 priority: invalid customer: it is empty
+	// Next ["acme"] 1 1 ok
+	// NextN ["acme"] 3 3 ok
+	// Next [""] 1 0 invalid
 }
 
-// A Fallback around a store that fails shows what a program does in an outage.
+// A fallback around a store that fails shows what a program does in an outage.
 func ExampleFailingStore_Fail() {
 	ctx := context.Background()
-	primary := prioritytest.NewFailingStore(new(priority.MemoryStore))
-	store := priority.NewFallback(primary, nil, nil)
+	primary := prioritytest.NewFailingStore(new(memory.Store))
+	store, err := fallback.New(primary, nil, nil)
+	if err != nil {
+		panic(err)
+	}
+	defer store.Close(ctx)
 
 	primary.Fail(prioritytest.Fault{})
 	decision, err := store.Next(ctx, "acme")
 	fmt.Println(decision.Count, decision.Degraded, err)
 
 	primary.Heal()
-	decision, err = store.Next(ctx, "acme") // and the one that is owed
+	decision, err = store.Next(ctx, "acme")
 	fmt.Println(decision.Count, decision.Degraded, err)
 	// Output:
 	// 0 true <nil>
-	// -1 false <nil>
+	// 0 false <nil>
+}
+
+// A test of a Store of your own, here one that is put around another.
+func ExampleTestStore() {
+	test := func(t *testing.T) { // func TestMyStoreKeepsTheLaws(t *testing.T) {
+		prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
+			inner := new(memory.Store)
+			failing := prioritytest.NewFailingStore(inner)
+			store := observe.New(failing) // your own
+			return prioritytest.Subject{Store: store, Other: inner, Faulty: []prioritytest.Faulty{failing}}
+		})
+	}
+	_ = test
 }

@@ -2,24 +2,29 @@ package prioritytest
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"slices"
+	"time"
 
 	"github.com/docpriority/priority"
 )
 
 // FailingStore is a [priority.Store] around a Store that fails as it is told to,
-// with the errors that a Redis store would return. It passes all other calls on,
+// with the errors that a RedisStore would return. It passes all other calls on,
 // also those that are wrong or whose context has ended: they meet no fault. It
 // is safe for concurrent use.
 type FailingStore struct {
 	store  priority.Store
-	faults faults
+	faults faultList
 }
 
 var _ priority.Store = (*FailingStore)(nil)
 
 // NewFailingStore returns a store that does not fail yet.
 func NewFailingStore(store priority.Store) *FailingStore {
+	if store == nil {
+		panic("prioritytest: NewFailingStore(nil)")
+	}
 	return &FailingStore{store: store}
 }
 
@@ -27,94 +32,201 @@ func NewFailingStore(store priority.Store) *FailingStore {
 // that was told and is not over.
 func (s *FailingStore) Fail(fault Fault) { s.faults.add(fault) }
 
-// Heal ends all faults.
+// Heal ends all faults, also for the calls that they delay.
 func (s *FailingStore) Heal() { s.faults.heal() }
 
 // Next implements [priority.Store].
 func (s *FailingStore) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	fault := s.faults.take(ctx, Next, customer)
-	if fault == nil {
-		return s.store.Next(ctx, customer)
+	pass := func() (priority.Decision, error) { return s.store.Next(ctx, customer) }
+	if priority.CheckCustomer(customer) != nil {
+		return pass()
 	}
-	if fault.Counted {
-		_, _ = s.store.Next(ctx, customer)
-	}
-	return priority.Decision{}, fault.failed(Next, customer)
+	return one(ctx, s, Next, customer, 0, pass)
 }
 
 // NextN implements [priority.Store].
 func (s *FailingStore) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	if n <= 0 || n > priority.MaxDocuments {
-		return s.store.NextN(ctx, customer, n)
+	pass := func() ([]priority.Decision, error) { return s.store.NextN(ctx, customer, n) }
+	if priority.CheckN(customer, n) != nil || n == 0 {
+		return pass()
 	}
-	fault := s.faults.take(ctx, NextN, customer)
-	if fault == nil {
-		return s.store.NextN(ctx, customer, n)
-	}
-	if fault.Counted {
-		_, _ = s.store.NextN(ctx, customer, n)
-	}
-	return nil, fault.failed(NextN, customer)
+	return one(ctx, s, NextN, customer, 0, pass)
 }
 
 // NextEach implements [priority.Store]. Its error is a [*priority.BatchError].
 func (s *FailingStore) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
-	fault := s.faults.take(ctx, NextEach, customers...)
-	if fault == nil {
+	if priority.CheckEach(customers) != nil {
 		return s.store.NextEach(ctx, customers)
 	}
-	var passed []string
-	for _, customer := range customers {
-		if fault.Counted || !fault.concerns(customer) {
-			passed = append(passed, customer)
-		}
-	}
-	answers, err := s.store.NextEach(ctx, passed)
-	var batch *priority.BatchError
-	errors.As(err, &batch)
+	return each(ctx, s, NextEach, customers, customers, s.store.NextEach)
+}
 
-	decisions, errs := make([]priority.Decision, len(customers)), make([]error, len(customers))
-	answer := 0
-	for i, customer := range customers {
-		switch {
-		case fault.concerns(customer):
-			errs[i] = fault.failed(NextEach, customer)
-		case batch != nil && batch.Errs[answer] != nil:
-			errs[i] = batch.Errs[answer]
-		case batch == nil && err != nil:
-			errs[i] = err
-		default:
-			decisions[i] = answers[answer]
-		}
-		if fault.Counted || !fault.concerns(customer) {
-			answer++
-		}
+// Submit implements [priority.Store].
+func (s *FailingStore) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+	pass := func() (priority.Decision, error) { return s.store.Submit(ctx, customer, document) }
+	if priority.CheckDocuments(customer, []string{document}, 0) != nil {
+		return pass()
 	}
-	return decisions, &priority.BatchError{Errs: errs}
+	return one(ctx, s, Submit, customer, 0, pass)
+}
+
+// SubmitN implements [priority.Store]. It fails for all documents, with a
+// [*priority.BatchError].
+func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
+	pass := func() ([]priority.Decision, error) { return s.store.SubmitN(ctx, customer, documents) }
+	if priority.CheckDocuments(customer, documents, 0) != nil || len(documents) == 0 {
+		return pass()
+	}
+	decisions, err := one(ctx, s, SubmitN, customer, len(documents), pass)
+	if decisions == nil {
+		decisions = make([]priority.Decision, len(documents))
+	}
+	return decisions, err
+}
+
+// Done implements [priority.Store].
+func (s *FailingStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
+	pass := func() (none struct{}, err error) { return none, s.store.Done(ctx, customer, document, took) }
+	if priority.CheckDocuments(customer, []string{document}, took) != nil {
+		_, err := pass()
+		return err
+	}
+	_, err := one(ctx, s, Done, customer, 0, pass)
+	return err
+}
+
+// DoneN implements [priority.Store]. It fails for all documents, with a
+// [*priority.BatchError].
+func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+	pass := func() (none struct{}, err error) { return none, s.store.DoneN(ctx, customer, documents, took) }
+	if priority.CheckDocuments(customer, documents, took) != nil || len(documents) == 0 {
+		_, err := pass()
+		return err
+	}
+	_, err := one(ctx, s, DoneN, customer, len(documents), pass)
+	return err
 }
 
 // Peek implements [priority.Store].
 func (s *FailingStore) Peek(ctx context.Context, customer string) (priority.Decision, error) {
-	if fault := s.faults.take(ctx, Peek, customer); fault != nil {
-		return priority.Decision{}, fault.failed(Peek, customer)
+	pass := func() (priority.Decision, error) { return s.store.Peek(ctx, customer) }
+	if priority.CheckCustomer(customer) != nil {
+		return pass()
 	}
-	return s.store.Peek(ctx, customer)
+	return one(ctx, s, Peek, customer, 0, pass)
 }
 
 // Reset implements [priority.Store].
 func (s *FailingStore) Reset(ctx context.Context, customer string) error {
-	fault := s.faults.take(ctx, Reset, customer)
-	if fault == nil {
-		return s.store.Reset(ctx, customer)
+	pass := func() (none struct{}, err error) { return none, s.store.Reset(ctx, customer) }
+	if priority.CheckCustomer(customer) != nil {
+		_, err := pass()
+		return err
 	}
-	if fault.Counted {
-		_ = s.store.Reset(ctx, customer)
-	}
-	return fault.failed(Reset, customer)
+	_, err := one(ctx, s, Reset, customer, 0, pass)
+	return err
 }
 
-// PolicyOf returns the policy by which the store decides for a customer, with
-// every field filled in.
-func (s *FailingStore) PolicyOf(customer string) priority.Policy {
-	return policyOf(s.store, customer)
+// PolicyOf implements [priority.Store].
+func (s *FailingStore) PolicyOf(customer string) priority.Policy { return s.store.PolicyOf(customer) }
+
+// Last implements [priority.Store].
+func (s *FailingStore) Last() priority.Level { return s.store.Last() }
+
+// Lease returns that of the store, 0 where it has none.
+func (s *FailingStore) Lease() time.Duration { return leaseOf(s.store) }
+
+// Settle is that of the store, for a package coalesce around this one. An error
+// wraps [priority.ErrInvalidOption] where the store has none.
+func (s *FailingStore) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
+	store, ok := s.store.(interface {
+		Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error)
+	})
+	if !ok {
+		return nil, fmt.Errorf("%w: %T has no Settle", priority.ErrInvalidOption, s.store)
+	}
+	customers := make([]string, len(owed))
+	for i, o := range owed {
+		if priority.CheckN(o.Customer, o.Documents) != nil || o.Documents == 0 {
+			return store.Settle(ctx, owed)
+		}
+		customers[i] = o.Customer
+	}
+	return each(ctx, s, Settle, owed, customers, store.Settle)
+}
+
+// one makes a call of one customer, with the fault that it meets. Where it has
+// entries, the error has one for each of them.
+func one[T any](ctx context.Context, s *FailingStore, operation Operation, customer string, entries int, pass func() (T, error)) (T, error) {
+	fault := s.faults.take(ctx, operation, customer)
+	if fault == nil {
+		return pass()
+	}
+	if fault.Counted && operation != Peek {
+		_, _ = pass()
+	}
+	if cause := fault.wait(ctx); cause != nil {
+		var none T
+		err := fault.failed(operation, customer, cause)
+		if entries > 0 {
+			err = &priority.BatchError{Errs: slices.Repeat([]error{err}, entries)}
+		}
+		return none, err
+	}
+	return pass()
+}
+
+// each makes a call whose entries are of several customers. The entries that the
+// fault does not concern are passed on at once.
+func each[T any](ctx context.Context, s *FailingStore, operation Operation, entries []T, customers []string,
+	pass func(context.Context, []T) ([]priority.Decision, error)) ([]priority.Decision, error) {
+	fault := s.faults.take(ctx, operation, customers...)
+	if fault == nil {
+		return pass(ctx, entries)
+	}
+	decisions, errs := make([]priority.Decision, len(entries)), make([]error, len(entries))
+	passOn := func(which func(customer string) bool) {
+		var at []int
+		var passed []T
+		for i, customer := range customers {
+			if which(customer) {
+				at, passed = append(at, i), append(passed, entries[i])
+			}
+		}
+		if len(passed) == 0 {
+			return
+		}
+		answers, err := pass(ctx, passed)
+		failures := priority.ItemErrors(err, len(passed))
+		for i, at := range at {
+			if errs[at] = failures[i]; errs[at] == nil {
+				decisions[at] = answers[i]
+			}
+		}
+	}
+	passOn(func(customer string) bool { return fault.Counted || !fault.concerns(customer) })
+	if cause := fault.wait(ctx); cause == nil {
+		passOn(fault.concerns)
+	} else {
+		for i, customer := range customers {
+			if fault.concerns(customer) {
+				decisions[i], errs[i] = priority.Decision{}, fault.failed(operation, customer, cause)
+			}
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			return decisions, &priority.BatchError{Errs: errs}
+		}
+	}
+	return decisions, nil
+}
+
+// leaseOf returns how long a document counts as pending in a store; 0 where it does
+// not say.
+func leaseOf(store priority.Store) time.Duration {
+	if leased, ok := store.(interface{ Lease() time.Duration }); ok {
+		return leased.Lease()
+	}
+	return 0
 }

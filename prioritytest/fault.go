@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/docpriority/priority"
 )
 
-// Operation is a method of a [priority.Store] or a [priority.Tracker].
+// Operation is a method of a [priority.Store].
 type Operation string
 
-// The operations, by the methods' names.
+// The operations, by the methods' names. Settle is what package coalesce writes with.
 const (
 	Next     Operation = "Next"
 	NextN    Operation = "NextN"
@@ -24,10 +25,15 @@ const (
 	DoneN    Operation = "DoneN"
 	Peek     Operation = "Peek"
 	Reset    Operation = "Reset"
+	Settle   Operation = "Settle"
 )
 
 // Fault says which calls fail, and how. The zero Fault is a Redis that cannot be
 // reached: all calls fail with [priority.ErrNotCounted] and none is passed on.
+//
+// A Redis that hangs is {Class: priority.ErrOutcomeUnknown, Delay: 250 *
+// time.Millisecond}: after its Timeout a RedisStore returns. A Redis that is only
+// slow is {Slow: true, Delay: …}.
 type Fault struct {
 	// Class is what the error is by errors.Is: ErrNotCounted, ErrOutcomeUnknown or
 	// ErrCorruptCount. As with a Redis store, a Peek of unknown outcome is
@@ -44,11 +50,20 @@ type Fault struct {
 	// the call was lost, and is not passed on.
 	Counted bool
 
+	// Delay is how long a call takes before it fails, by the clock of time.Sleep.
+	// It fails at once, with the context's error as its cause, when the caller's
+	// context ends; and at once when the fault is healed. Default: none.
+	Delay time.Duration
+
+	// Slow says that calls do not fail: after Delay they are passed on. Those whose
+	// context ends before that are not, and fail with ErrNotCounted.
+	Slow bool
+
 	// Operations are those that fail. Default: all.
 	Operations []Operation
 
-	// Customer is the one whose calls fail; of a NextEach, the one whose entries
-	// fail, while the others are passed on. Default (empty): all customers.
+	// Customer is the one whose calls fail; of a NextEach or Settle, the one whose
+	// entries fail, while the others are passed on. Default (empty): all customers.
 	Customer string
 
 	// Calls is how many calls fail. Default (0): all, until Heal.
@@ -57,44 +72,65 @@ type Fault struct {
 
 var errTold = errors.New("prioritytest: told to fail")
 
-// faults are what is left of the faults that were told. The zero value is ready
+// faultList is what is left of the faults that were told. The zero value is ready
 // to use.
-type faults struct {
-	mu   sync.Mutex
-	told []*Fault
+type faultList struct {
+	mu     sync.Mutex
+	told   []*Fault
+	healed chan struct{} // closed by heal; nil if nothing was told since
 }
 
-func (f *faults) add(fault Fault) {
+// met is a fault that a call meets.
+type met struct {
+	Fault
+	healed <-chan struct{}
+}
+
+func (f *faultList) add(fault Fault) {
+	fault.check()
 	if fault.Class == nil {
 		fault.Class = priority.ErrNotCounted
 	}
 	if fault.Cause == nil {
 		fault.Cause = errTold
 	}
-	switch {
-	case !slices.Contains([]error{priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount}, fault.Class):
-		panic(fmt.Sprintf("prioritytest: the class %v is not ErrNotCounted, ErrOutcomeUnknown or ErrCorruptCount", fault.Class))
-	case fault.Counted && fault.Class != priority.ErrOutcomeUnknown:
-		panic(fmt.Sprintf("prioritytest: Counted does not go with %v", fault.Class))
-	case fault.Calls < 0:
-		panic(fmt.Sprintf("prioritytest: %d Calls", fault.Calls))
-	}
 	fault.Operations = slices.Clone(fault.Operations)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.told = append(f.told, &fault)
+	if f.healed == nil {
+		f.healed = make(chan struct{})
+	}
 }
 
-func (f *faults) heal() {
+func (f *Fault) check() {
+	switch {
+	case !slices.Contains([]error{nil, priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount}, f.Class):
+		panic(fmt.Sprintf("prioritytest: the class %v is not ErrNotCounted, ErrOutcomeUnknown or ErrCorruptCount", f.Class))
+	case f.Counted && f.Class != priority.ErrOutcomeUnknown:
+		panic(fmt.Sprintf("prioritytest: Counted does not go with %v", f.Class))
+	case f.Slow && (f.Class != nil || f.Cause != nil || f.Delay == 0):
+		panic("prioritytest: Slow goes with a Delay, and without a Class or a Cause")
+	case f.Delay < 0:
+		panic(fmt.Sprintf("prioritytest: a Delay of %v", f.Delay))
+	case f.Calls < 0:
+		panic(fmt.Sprintf("prioritytest: %d Calls", f.Calls))
+	}
+}
+
+func (f *faultList) heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.told = nil
+	if f.healed != nil {
+		close(f.healed)
+	}
+	f.told, f.healed = nil, nil
 }
 
 // take returns the first fault that a call meets, and notes that it did; nil if
 // it meets none.
-func (f *faults) take(ctx context.Context, operation Operation, customers ...string) *Fault {
-	if ctx.Err() != nil || len(customers) > priority.MaxDocuments || slices.ContainsFunc(customers, invalid) {
+func (f *faultList) take(ctx context.Context, operation Operation, customers ...string) *met {
+	if ctx.Err() != nil {
 		return nil // nothing would be sent
 	}
 	f.mu.Lock()
@@ -103,7 +139,7 @@ func (f *faults) take(ctx context.Context, operation Operation, customers ...str
 	if at < 0 {
 		return nil
 	}
-	met := *f.told[at]
+	m := &met{*f.told[at], f.healed}
 	switch f.told[at].Calls {
 	case 0:
 	case 1:
@@ -111,7 +147,7 @@ func (f *faults) take(ctx context.Context, operation Operation, customers ...str
 	default:
 		f.told[at].Calls--
 	}
-	return &met
+	return m
 }
 
 func (f *Fault) meets(operation Operation, customers []string) bool {
@@ -124,26 +160,29 @@ func (f *Fault) concerns(customer string) bool {
 	return f.Customer == "" || f.Customer == customer
 }
 
+// wait waits for the delay, and returns why the call fails; nil if it does not.
+func (m *met) wait(ctx context.Context) error {
+	if m.Delay > 0 {
+		timer := time.NewTimer(m.Delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-m.healed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if m.Slow {
+		return nil
+	}
+	return m.Cause
+}
+
 // failed is the error that a Redis store would return.
-func (f *Fault) failed(operation Operation, customer string) error {
+func (f *Fault) failed(operation Operation, customer string, cause error) error {
 	class := f.Class
 	if operation == Peek && class == priority.ErrOutcomeUnknown {
 		class = priority.ErrNotCounted
 	}
-	return fmt.Errorf("%w: %s %q: %w", class, operation, customer, f.Cause)
-}
-
-func invalid(customer string) bool {
-	return customer == "" || len(customer) > priority.MaxCustomerBytes
-}
-
-// policyOf returns the policy by which a store or a tracker decides: the default
-// policy where it does not tell.
-func policyOf(told any, customer string) priority.Policy {
-	if p, ok := told.(interface {
-		PolicyOf(customer string) priority.Policy
-	}); ok {
-		return p.PolicyOf(customer)
-	}
-	return priority.DefaultPolicy()
+	return fmt.Errorf("%w: %s %q: %w", class, operation, customer, cause)
 }

@@ -9,9 +9,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
 )
 
@@ -43,17 +46,22 @@ func TestClock(t *testing.T) {
 
 // A mistake in a test is no error that it could overlook.
 func TestMistakesPanic(t *testing.T) {
-	store, clock := prioritytest.NewFailingStore(nil), new(prioritytest.Clock)
-	wrong := &priority.MemoryOptions{Policy: priority.Policy{ResetInterval: -1}}
+	store, clock := prioritytest.NewFailingStore(new(memory.Store)), new(prioritytest.Clock)
 	for name, mistake := range map[string]func(){
-		"store":          func() { prioritytest.NewStore(clock, wrong) },
-		"tracker":        func() { prioritytest.NewTracker(clock, wrong) },
-		"back":           func() { clock.Advance(-1) },
-		"class":          func() { store.Fail(prioritytest.Fault{Class: context.Canceled}) },
-		"invalid":        func() { store.Fail(prioritytest.Fault{Class: priority.ErrInvalid}) },
-		"counted":        func() { store.Fail(prioritytest.Fault{Counted: true}) },
-		"calls":          func() { store.Fail(prioritytest.Fault{Calls: -1}) },
-		"tracker's call": func() { prioritytest.NewFailingTracker(nil).Fail(prioritytest.Fault{Calls: -1}) },
+		"options": func() {
+			prioritytest.NewStore(clock, &memory.Options{Policy: priority.Policy{ResetInterval: -1}})
+		},
+		"no store": func() { prioritytest.NewFailingStore(nil) },
+		"back":     func() { clock.Advance(-1) },
+		"class":    func() { store.Fail(prioritytest.Fault{Class: context.Canceled}) },
+		"invalid":  func() { store.Fail(prioritytest.Fault{Class: priority.ErrInvalid}) },
+		"counted":  func() { store.Fail(prioritytest.Fault{Counted: true}) },
+		"calls":    func() { store.Fail(prioritytest.Fault{Calls: -1}) },
+		"delay":    func() { store.Fail(prioritytest.Fault{Delay: -1}) },
+		"not slow": func() { store.Fail(prioritytest.Fault{Slow: true}) },
+		"slow and failing": func() {
+			store.Fail(prioritytest.Fault{Slow: true, Delay: 1, Class: priority.ErrNotCounted})
+		},
 	} {
 		func() {
 			defer func() {
@@ -66,53 +74,49 @@ func TestMistakesPanic(t *testing.T) {
 	}
 }
 
-// calls are all calls of a store; each counts one document at most.
-var calls = map[prioritytest.Operation]func(context.Context, priority.Store, string) error{
-	prioritytest.Next: func(ctx context.Context, s priority.Store, customer string) error {
+// calls are all calls of a store about one customer. Each counts one document at most.
+var calls = map[prioritytest.Operation]func(context.Context, *prioritytest.FailingStore, string) error{
+	prioritytest.Next: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
 		_, err := s.Next(ctx, customer)
 		return err
 	},
-	prioritytest.NextN: func(ctx context.Context, s priority.Store, customer string) error {
+	prioritytest.NextN: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
 		_, err := s.NextN(ctx, customer, 1)
 		return err
 	},
-	prioritytest.NextEach: func(ctx context.Context, s priority.Store, customer string) error {
+	prioritytest.NextEach: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
 		_, err := s.NextEach(ctx, []string{customer})
 		return err
 	},
-	prioritytest.Peek: func(ctx context.Context, s priority.Store, customer string) error {
+	prioritytest.Submit: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
+		_, err := s.Submit(ctx, customer, "new")
+		return err
+	},
+	prioritytest.SubmitN: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
+		_, err := s.SubmitN(ctx, customer, []string{"new"})
+		return err
+	},
+	prioritytest.Done: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
+		return s.Done(ctx, customer, "old", time.Second)
+	},
+	prioritytest.DoneN: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
+		return s.DoneN(ctx, customer, []string{"old"}, time.Second)
+	},
+	prioritytest.Settle: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
+		_, err := s.Settle(ctx, []priority.Owed{{Customer: customer, Documents: 1}})
+		return err
+	},
+	prioritytest.Peek: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
 		_, err := s.Peek(ctx, customer)
 		return err
 	},
-	prioritytest.Reset: func(ctx context.Context, s priority.Store, customer string) error {
+	prioritytest.Reset: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
 		return s.Reset(ctx, customer)
 	},
 }
 
-// trackerCalls are all calls of a tracker.
-var trackerCalls = map[prioritytest.Operation]func(context.Context, priority.Tracker, string) error{
-	prioritytest.Submit: func(ctx context.Context, t priority.Tracker, customer string) error {
-		_, err := t.Submit(ctx, customer, "new")
-		return err
-	},
-	prioritytest.SubmitN: func(ctx context.Context, t priority.Tracker, customer string) error {
-		_, err := t.SubmitN(ctx, customer, []string{"new"})
-		return err
-	},
-	prioritytest.Done: func(ctx context.Context, t priority.Tracker, customer string) error {
-		return t.Done(ctx, customer, "old")
-	},
-	prioritytest.DoneN: func(ctx context.Context, t priority.Tracker, customer string) error {
-		return t.DoneN(ctx, customer, []string{"old"})
-	},
-	prioritytest.Peek: func(ctx context.Context, t priority.Tracker, customer string) error {
-		_, err := t.Peek(ctx, customer)
-		return err
-	},
-	prioritytest.Reset: func(ctx context.Context, t priority.Tracker, customer string) error {
-		return t.Reset(ctx, customer)
-	},
-}
+// batches are those whose error is a *priority.BatchError.
+var batches = []prioritytest.Operation{prioritytest.NextEach, prioritytest.SubmitN, prioritytest.DoneN, prioritytest.Settle}
 
 // kinds are the kinds of faults, and what a call that meets one comes to.
 var kinds = []struct {
@@ -161,26 +165,23 @@ func check(t *testing.T, err, class, cause error, batch bool) {
 	}
 }
 
-func TestFailingStore(t *testing.T) {
+func TestAFaultIsWhatTheCallComesTo(t *testing.T) {
 	cause := errors.New("the cause")
 	for operation, call := range calls {
 		for _, kind := range kinds {
 			t.Run(fmt.Sprint(operation, " ", kind.name), func(t *testing.T) {
-				memory := new(priority.MemoryStore)
-				_, _ = memory.NextN(t.Context(), "acme", 5)
-				recorder := prioritytest.NewRecorder(memory)
-				store := prioritytest.NewFailingStore(recorder)
+				inner, recorder := new(memory.Store), new(prioritytest.Recorder)
+				_, _ = inner.Submit(t.Context(), "acme", "old")
+				store := prioritytest.NewFailingStore(observe.New(inner, recorder.Observe))
 				fault := kind.fault
 				fault.Cause, fault.Calls = cause, 2
 				store.Fail(fault)
 
 				class, passed := expect(operation, kind.class, kind.passed)
 				for n := 1; n <= 2; n++ {
-					check(t, call(t.Context(), store, "acme"), class, cause, operation == prioritytest.NextEach)
-					// A NextEach may be passed on empty, which counts nothing.
-					reached := slices.DeleteFunc(recorder.Calls(), func(c prioritytest.Call) bool { return len(c.Customers) == 0 })
-					if want := map[bool]int{false: 0, true: n}[passed]; len(reached) != want {
-						t.Errorf("call %d: %d calls reached the store; want %d", n, len(reached), want)
+					check(t, call(t.Context(), store, "acme"), class, cause, slices.Contains(batches, operation))
+					if got, want := len(recorder.Calls()), map[bool]int{false: 0, true: n}[passed]; got != want {
+						t.Errorf("call %d: %d calls reached the store; want %d", n, got, want)
 					}
 				}
 				if err := call(t.Context(), store, "acme"); err != nil {
@@ -191,44 +192,82 @@ func TestFailingStore(t *testing.T) {
 	}
 }
 
-func TestFailingTracker(t *testing.T) {
-	cause := errors.New("the cause")
-	for operation, call := range trackerCalls {
-		for _, kind := range kinds {
-			t.Run(fmt.Sprint(operation, " ", kind.name), func(t *testing.T) {
-				memory, plain := new(priority.MemoryTracker), new(priority.MemoryTracker)
-				_, _ = memory.Submit(t.Context(), "acme", "old")
-				_, _ = plain.Submit(t.Context(), "acme", "old")
-				tracker := prioritytest.NewFailingTracker(memory)
-				fault := kind.fault
-				fault.Cause, fault.Calls = cause, 1
-				tracker.Fail(fault)
-
-				class, passed := expect(operation, kind.class, kind.passed)
-				many := operation == prioritytest.SubmitN || operation == prioritytest.DoneN
-				check(t, call(t.Context(), tracker, "acme"), class, cause, many)
-				if passed {
-					_ = call(t.Context(), plain, "acme")
+// A call that hangs ends with its context, when the fault is healed, or when the
+// delay is over; it fails all the same.
+func TestADelayEndsInTime(t *testing.T) {
+	for operation, call := range calls {
+		t.Run(string(operation), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := prioritytest.NewFailingStore(new(memory.Store))
+				fail := func(ctx context.Context) (time.Duration, error) {
+					store.Fail(prioritytest.Fault{Delay: time.Second, Calls: 1})
+					start := time.Now()
+					err := call(ctx, store, "acme")
+					return time.Since(start), err
 				}
-				got, _ := memory.Peek(t.Context(), "acme")
-				want, _ := plain.Peek(t.Context(), "acme")
-				got.ResetIn, want.ResetIn = 0, 0
-				if got != want {
-					t.Errorf("the tracker is at %+v; want %+v", got, want)
+				took, err := fail(t.Context())
+				if took != time.Second || !errors.Is(err, priority.ErrNotCounted) {
+					t.Errorf("it took %v: %v", took, err)
 				}
-				tracker.Heal()
-				if err := call(t.Context(), tracker, "acme"); err != nil {
-					t.Errorf("after the fault: %v", err)
+				impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
+				took, err = fail(impatient)
+				if took != time.Millisecond || !errors.Is(err, priority.ErrNotCounted) || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("with an impatient caller it took %v: %v", took, err)
+				}
+				time.AfterFunc(2*time.Millisecond, store.Heal)
+				took, err = fail(t.Context())
+				if took != 2*time.Millisecond || !errors.Is(err, priority.ErrNotCounted) {
+					t.Errorf("until it was healed it took %v: %v", took, err)
 				}
 			})
-		}
+		})
 	}
+}
+
+// A slow call is passed on after a while, unless its caller gives up before.
+func TestASlowCallIsPassedOn(t *testing.T) {
+	for operation, call := range calls {
+		t.Run(string(operation), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				inner, recorder := new(memory.Store), new(prioritytest.Recorder)
+				_, _ = inner.Next(t.Context(), "acme")
+				store := prioritytest.NewFailingStore(observe.New(inner, recorder.Observe))
+				store.Fail(prioritytest.Fault{Slow: true, Delay: time.Second})
+				impatient, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				defer cancel()
+				if err := call(impatient, store, "acme"); !errors.Is(err, priority.ErrNotCounted) || len(recorder.Calls()) != 0 {
+					t.Errorf("with an impatient caller: %v, %d calls", err, len(recorder.Calls()))
+				}
+				start := time.Now()
+				if err := call(t.Context(), store, "acme"); err != nil || time.Since(start) != time.Second || len(recorder.Calls()) != 1 {
+					t.Errorf("%v after %v, %d calls", err, time.Since(start), len(recorder.Calls()))
+				}
+			})
+		})
+	}
+}
+
+// The other entries of a batch do not wait for those that hang.
+func TestADelayedCustomerDelaysNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := new(memory.Store)
+		store := prioritytest.NewFailingStore(inner)
+		store.Fail(prioritytest.Fault{Customer: "a", Delay: time.Minute})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		decisions, err := store.NextEach(ctx, []string{"a", "b", "a", "b"})
+		errs := priority.ItemErrors(err, 4)
+		if errs[1] != nil || errs[3] != nil || decisions[3].Count != -1 || !errors.Is(errs[0], context.DeadlineExceeded) {
+			t.Errorf("%+v, %v", decisions, errs)
+		}
+	})
 }
 
 // Only the calls that a fault names meet it, the first fault first.
 func TestFaultsThatCallsMeet(t *testing.T) {
 	ctx := t.Context()
-	store := prioritytest.NewFailingStore(new(priority.MemoryStore))
+	store := prioritytest.NewFailingStore(new(memory.Store))
 	store.Fail(prioritytest.Fault{Customer: "acme", Operations: []prioritytest.Operation{prioritytest.Next, prioritytest.Peek}, Calls: 2})
 	store.Fail(prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Customer: "acme"})
 	var got []string
@@ -251,9 +290,8 @@ func TestFaultsThatCallsMeet(t *testing.T) {
 
 // Calls that would send nothing are answered by the store and use up no fault.
 func TestCallsThatMeetNoFault(t *testing.T) {
-	store, tracker := prioritytest.NewFailingStore(new(priority.MemoryStore)), prioritytest.NewFailingTracker(new(priority.MemoryTracker))
+	store := prioritytest.NewFailingStore(new(memory.Store))
 	store.Fail(prioritytest.Fault{Calls: 1, Class: priority.ErrOutcomeUnknown})
-	tracker.Fail(prioritytest.Fault{Calls: 1, Class: priority.ErrOutcomeUnknown})
 	ended, end := context.WithCancel(t.Context())
 	end()
 	long := strings.Repeat("x", 513)
@@ -264,14 +302,6 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 			}
 		}
 		if err := call(ended, store, "acme"); !errors.Is(err, priority.ErrNotCounted) {
-			t.Errorf("%s whose context has ended: %v", operation, err)
-		}
-	}
-	for operation, call := range trackerCalls {
-		if err := call(t.Context(), tracker, ""); !errors.Is(err, priority.ErrInvalidCustomer) {
-			t.Errorf("%s of a wrong customer: %v", operation, err)
-		}
-		if err := call(ended, tracker, "acme"); !errors.Is(err, priority.ErrNotCounted) {
 			t.Errorf("%s whose context has ended: %v", operation, err)
 		}
 	}
@@ -286,19 +316,19 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 	if decisions, err := store.NextEach(t.Context(), nil); len(decisions) > 0 || err != nil {
 		t.Errorf("NextEach of none: %v, %v", decisions, err)
 	}
+	if decisions, err := store.SubmitN(t.Context(), "acme", nil); len(decisions) > 0 || err != nil {
+		t.Errorf("SubmitN of none: %v, %v", decisions, err)
+	}
 	for _, document := range []string{"", long} {
-		if _, err := tracker.SubmitN(t.Context(), "acme", []string{"a", document}); !errors.Is(err, priority.ErrInvalidDocument) {
+		if _, err := store.SubmitN(t.Context(), "acme", []string{"a", document}); !errors.Is(err, priority.ErrInvalidDocument) {
 			t.Errorf("SubmitN of %q: %v", document, err)
 		}
 	}
-	if decisions, err := tracker.SubmitN(t.Context(), "acme", nil); len(decisions) > 0 || err != nil {
-		t.Errorf("SubmitN of none: %v, %v", decisions, err)
+	if err := store.Done(t.Context(), "acme", "a", -1); !errors.Is(err, priority.ErrInvalidOption) {
+		t.Errorf("Done that took -1: %v", err)
 	}
 	if _, err := store.Next(t.Context(), "acme"); !errors.Is(err, priority.ErrOutcomeUnknown) {
-		t.Errorf("the store's fault was used up: %v", err)
-	}
-	if _, err := tracker.Submit(t.Context(), "acme", "a"); !errors.Is(err, priority.ErrOutcomeUnknown) {
-		t.Errorf("the tracker's fault was used up: %v", err)
+		t.Errorf("the fault was used up: %v", err)
 	}
 }
 
@@ -306,8 +336,8 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 // their decisions.
 func TestNextEachOfManyFaults(t *testing.T) {
 	for _, counted := range []bool{false, true} {
-		memory := new(priority.MemoryStore)
-		below := prioritytest.NewFailingStore(memory)
+		inner := new(memory.Store)
+		below := prioritytest.NewFailingStore(inner)
 		above := prioritytest.NewFailingStore(below)
 		below.Fail(prioritytest.Fault{Customer: "b"})
 		above.Fail(prioritytest.Fault{Customer: "a", Class: priority.ErrOutcomeUnknown, Counted: counted})
@@ -324,55 +354,48 @@ func TestNextEachOfManyFaults(t *testing.T) {
 		if decisions[2].Count != 0 || decisions[5].Count != -1 || decisions[0] != (priority.Decision{}) || decisions[1] != (priority.Decision{}) {
 			t.Errorf("decisions %+v", decisions)
 		}
-		if a, _ := memory.Peek(t.Context(), "a"); (a.ResetIn > 0) != counted {
+		if a, _ := inner.Peek(t.Context(), "a"); (a.ResetIn > 0) != counted {
 			t.Errorf("counted is %t, and the store holds %+v", counted, a)
 		}
 	}
 }
 
-func TestRecorder(t *testing.T) {
+func TestARecorderKeepsCalls(t *testing.T) {
 	ctx := t.Context()
-	memory := new(priority.MemoryStore)
-	failing := prioritytest.NewFailingStore(memory)
-	recorder := prioritytest.NewRecorder(failing)
+	failing, recorder := prioritytest.NewFailingStore(new(memory.Store)), new(prioritytest.Recorder)
+	store := observe.New(failing, recorder.Observe)
 	failing.Fail(prioritytest.Fault{Customer: "b"})
 
-	first, _ := recorder.Next(ctx, "a")
-	three, _ := recorder.NextN(ctx, "a", 3)
+	three, _ := store.NextN(ctx, "a", 3)
 	customers := []string{"a", "b"}
-	each, batch := recorder.NextEach(ctx, customers)
+	each, batch := store.NextEach(ctx, customers)
 	customers[0] = "changed afterwards"
-	peeked, _ := recorder.Peek(ctx, "a")
-	_ = recorder.Reset(ctx, "a")
-	_, failed := recorder.Next(ctx, "b")
+	_ = store.Done(ctx, "a", "d", time.Minute)
 
-	want := []prioritytest.Call{
-		{Operation: prioritytest.Next, Customers: []string{"a"}, N: 1, Decisions: []priority.Decision{first}},
-		{Operation: prioritytest.NextN, Customers: []string{"a"}, N: 3, Decisions: three},
-		{Operation: prioritytest.NextEach, Customers: []string{"a", "b"}, N: 2, Decisions: each, Err: batch},
-		{Operation: prioritytest.Peek, Customers: []string{"a"}, Decisions: []priority.Decision{peeked}},
-		{Operation: prioritytest.Reset, Customers: []string{"a"}},
-		{Operation: prioritytest.Next, Customers: []string{"b"}, N: 1, Err: failed},
+	got := recorder.Calls()
+	for i := range got {
+		got[i].Start, got[i].Duration = time.Time{}, 0
 	}
-	if got := recorder.Calls(); !reflect.DeepEqual(got, want) {
+	want := []observe.Call{
+		{Operation: "NextN", Customers: []string{"a"}, Items: 3, Decisions: three},
+		{Operation: "NextEach", Customers: []string{"a", "b"}, Items: 2, Decisions: each, Err: batch},
+		{Operation: "Done", Customers: []string{"a"}, Items: 1, Took: time.Minute},
+	}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("it kept\n%+v, want\n%+v", got, want)
-	}
-	if first.Level != 1 || peeked.Count != -4 || failed == nil || batch == nil {
-		t.Errorf("it changed the answers: %+v, %+v, %v, %v", first, peeked, failed, batch)
 	}
 }
 
 // Many callers are counted once each and kept once each.
 func TestConcurrentUse(t *testing.T) {
-	memory := new(priority.MemoryStore)
-	failing := prioritytest.NewFailingStore(memory)
-	recorder := prioritytest.NewRecorder(failing)
+	failing, recorder := prioritytest.NewFailingStore(new(memory.Store)), new(prioritytest.Recorder)
+	store := observe.New(failing, recorder.Observe)
 	failing.Fail(prioritytest.Fault{Calls: 300})
 	var calling sync.WaitGroup
 	for range 8 {
 		calling.Go(func() {
 			for range 100 {
-				_, _ = recorder.Next(context.Background(), "acme")
+				_, _ = store.Next(context.Background(), "acme")
 				recorder.Calls()
 			}
 		})
@@ -391,25 +414,22 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// The stores around a store tell its policies, as a Coalescer needs.
-func TestPolicyOf(t *testing.T) {
-	policy := priority.Policy{Thresholds: []int64{-7}, ResetMode: priority.SinceLastReset}
-	clock := new(prioritytest.Clock)
-	store := prioritytest.NewStore(clock, &priority.MemoryOptions{Policy: policy})
-	tracker := prioritytest.NewTracker(clock, &priority.MemoryOptions{Policy: policy})
-	type policied interface {
-		PolicyOf(customer string) priority.Policy
-	}
-	for _, s := range []policied{
-		prioritytest.NewFailingStore(store), prioritytest.NewRecorder(store), prioritytest.NewFailingTracker(tracker),
-		prioritytest.NewRecorder(prioritytest.NewFailingStore(store)),
-	} {
-		if got := s.PolicyOf("acme"); !reflect.DeepEqual(got, store.PolicyOf("acme")) || got.Lowest() != 2 {
-			t.Errorf("%T: %+v", s, got)
+// A FailingStore has the policies and the lease of the store, and its Settle.
+func TestAFailingStorePassesOnWhatTheStoreHas(t *testing.T) {
+	inner := prioritytest.NewStore(new(prioritytest.Clock), &tiered)
+	store := prioritytest.NewFailingStore(inner)
+	for _, customer := range tieredCustomers {
+		if got, want := store.PolicyOf(customer), inner.PolicyOf(customer); !reflect.DeepEqual(got, want) {
+			t.Errorf("PolicyOf(%q) = %+v, want %+v", customer, got, want)
 		}
 	}
-	silent := struct{ priority.Store }{store}
-	if got := prioritytest.NewRecorder(silent).PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) {
-		t.Errorf("around a store that does not tell: %+v", got)
+	if store.Last() != 9 || store.Lease() != 3*time.Minute {
+		t.Errorf("the last level is %d, the lease %v", store.Last(), store.Lease())
+	}
+	if _, err := store.Settle(t.Context(), []priority.Owed{{Customer: "acme", Documents: 1}}); !errors.Is(err, priority.ErrWasReset) {
+		t.Errorf("Settle of a customer without a count: %v", err)
+	}
+	if _, err := prioritytest.NewFailingStore(struct{ priority.Store }{inner}).Settle(t.Context(), nil); !errors.Is(err, priority.ErrInvalidOption) {
+		t.Errorf("Settle of a store without one: %v", err)
 	}
 }

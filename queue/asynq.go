@@ -7,31 +7,25 @@ import "github.com/docpriority/priority"
 const maxAsynqWeight = 256
 
 // AsynqQueues returns the Queues of an asynq.Config: a queue for each level, named
-// by [Name], with weights[0] for level 1, such as those of [priority.LinearWeights]
-// or [priority.HalvingWeights]. Weights are scaled so that the largest is at most
-// 256. asynq serves the queue with the highest number first, or most often. A task
-// is enqueued with asynq.Queue(Name(prefix, level, lowest)).
+// by [Name], with weights[0] for level 1, such as those of [LinearWeights] or
+// [HalvingWeights] of store.Last(). Weights are scaled so that the largest is at most
+// 256. asynq serves the queue with the largest weight first, or most often. A task
+// is enqueued with asynq.Queue(Name(prefix, level, last)).
 //
-// The lowest level does not starve: while all have tasks, each queue is served as
+// The last level does not starve: while all have tasks, each queue is served as
 // often as its weight's share of the sum, at random. With StrictPriority it does
 // starve; the weights must then differ, as LinearWeights do up to 256 levels.
-//
-// Prefetch: none. asynq takes a task only when one of the Concurrency workers is
-// free. Idle workers look for tasks once a TaskCheckInterval (1 s).
-//
-// Retries: a failed task comes back to its own queue after RetryDelayFunc's delay,
-// behind those that wait there.
 func AsynqQueues(prefix string, weights []int64) map[string]int {
 	weigh := func(weight int64) int64 { return max(1, min(weight, 1<<32)) }
 	largest := int64(maxAsynqWeight)
 	for _, weight := range weights {
 		largest = max(largest, weigh(weight))
 	}
-	lowest := priority.Level(len(weights))
-	queues := make(map[string]int, lowest)
+	last := priority.Level(len(weights))
+	queues := make(map[string]int, last)
 	for i, weight := range weights {
 		scaled := (weigh(weight)*maxAsynqWeight + largest - 1) / largest // rounded up, so that none is 0
-		queues[Name(prefix, priority.Level(i+1), lowest)] = int(scaled)
+		queues[Name(prefix, priority.Level(i+1), last)] = int(scaled)
 	}
 	return queues
 }

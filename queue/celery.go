@@ -7,8 +7,8 @@ var defaultCelerySteps = []int{0, 3, 6, 9}
 
 // CelerySteps returns the priority_steps to set in Celery's broker_transport_options
 // for a step a level: 0, 1 and so on, up to the ten that Celery has on Redis.
-func CelerySteps(lowest priority.Level) []int {
-	steps := make([]int, max(1, min(lowest, 10)))
+func CelerySteps(last priority.Level) []int {
+	steps := make([]int, max(1, min(last, 10)))
 	for i := range steps {
 		steps[i] = i
 	}
@@ -17,20 +17,14 @@ func CelerySteps(lowest priority.Level) []int {
 
 // Celery returns a task's priority for Celery on Redis (on RabbitMQ it is what
 // [RabbitMQ] says): one of the priority_steps, ascending, by [Class]. No steps are
-// Celery's default, 0, 3, 6 and 9. Celery serves the lowest number first on Redis.
+// Celery's default, 0, 3, 6 and 9. Celery serves the smallest number first on Redis.
 // Workers and producers need broker_transport_options with the same priority_steps
 // and with queue_order_strategy "priority".
 //
-// The lowest level starves: a worker looks at the steps in order each time.
-//
-// Prefetch: set worker_prefetch_multiplier to 1 and task_acks_late to True, else a
-// worker holds four tasks for each of its processes.
-//
-// Retries: Task.retry sends the task again with the priority that it had. One that
-// waits for its countdown is in a worker's memory, and not in the queue.
-func Celery(level, lowest priority.Level, steps []int) int {
+// The last level starves: a worker looks at the steps in order each time.
+func Celery(level, last priority.Level, steps []int) int {
 	if len(steps) == 0 {
 		steps = defaultCelerySteps
 	}
-	return steps[Class(level, lowest, priority.Level(len(steps)))-1]
+	return steps[Class(level, last, priority.Level(len(steps)))-1]
 }

@@ -1,17 +1,22 @@
 // Package queue says what a level is called in your queue: pure functions from a
 // level to the priority, the queue's name or the subject that the queue's own
-// client takes. Each gets the direction right, for some queues serve the highest
-// number first and others the lowest.
+// client takes. Each gets the direction right: some queues serve the largest number
+// first, others the smallest. A [Picker] chooses the level that a consumer serves
+// next, where the queue cannot.
 //
-// All take the level and the policy's lowest, [priority.Policy.Lowest]. None fails:
-// a level outside of 1 to lowest counts as the nearest one inside, and a lowest
-// below 1 as 1. Level 1 always gets what the queue serves first.
+// Pass a decision's level and the store's last one, store.Last():
 //
-// Two things are the queue's own affair, and each function's comment tells them:
-// whether documents of the lowest level are ever served while others wait, and how
-// many documents a consumer may hold back unprocessed (prefetch). What a consumer
-// has fetched is out of the queue, and no priority reaches it any more.
+//	queue.RabbitMQ(decision.Level, store.Last(), maxPriority)
 //
-// docs/queues.md has the lines to paste for each queue, and examples/queues has
-// complete programs.
+// Never pass the last level of a tier, or of one customer's policy: the levels of
+// all customers stand in one queue and are compared there. A customer whose tier
+// has three levels stays ahead of everybody's level 4.
+//
+// None of the functions fails: a level outside of 1 to last counts as the nearest
+// one inside, and a last level below 1 as 1. Level 1 always gets what the queue
+// serves first.
+//
+// Each function's comment tells whether the last level starves in that queue.
+// docs/queues.md has the lines to paste, the prefetch to set and what becomes of
+// retries; examples/queues has complete programs.
 package queue

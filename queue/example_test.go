@@ -4,28 +4,29 @@ import (
 	"fmt"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/queue"
 )
 
 // A document of level 3 goes into a RabbitMQ queue that was declared with
-// x-max-priority 8. The highest number is served first.
+// x-max-priority 8. The largest number is served first.
 func ExampleRabbitMQ() {
-	lowest := priority.DefaultPolicy().Lowest()
-	maxPriority := queue.RabbitMQMaxPriority(lowest)
-	fmt.Println(maxPriority, queue.RabbitMQ(3, lowest, maxPriority))
+	last := new(memory.Store).Last()
+	maxPriority := queue.RabbitMQMaxPriority(last)
+	fmt.Println(maxPriority, queue.RabbitMQ(3, last, maxPriority))
 	// Output: 8 6
 }
 
 // River has four priorities and serves 1 first.
 func ExampleRiver() {
-	lowest := priority.DefaultPolicy().Lowest()
-	fmt.Println(queue.River(1, lowest), queue.River(5, lowest), queue.River(9, lowest))
+	last := new(memory.Store).Last()
+	fmt.Println(queue.River(1, last), queue.River(5, last), queue.River(9, last))
 	// Output: 1 2 4
 }
 
 // The queues of a consumer, by how often each is served, and a producer's queue.
 func ExampleAsynqQueues() {
-	fmt.Println(queue.AsynqQueues("documents", priority.HalvingWeights(3)))
+	fmt.Println(queue.AsynqQueues("documents", queue.HalvingWeights(3)))
 	fmt.Println(queue.Name("documents", 2, 3))
 	// Output:
 	// map[documents-1:4 documents-2:2 documents-3:1]
@@ -34,7 +35,7 @@ func ExampleAsynqQueues() {
 
 // Nine levels on three queues.
 func ExampleClass() {
-	for level := priority.Highest; level <= 9; level++ {
+	for level := priority.First; level <= 9; level++ {
 		fmt.Print(queue.Name("documents", queue.Class(level, 9, 3), 3), " ")
 	}
 	// Output: documents-1 documents-1 documents-1 documents-1 documents-2 documents-2 documents-2 documents-2 documents-3

@@ -17,55 +17,55 @@ import (
 type order int
 
 const (
-	lowestNumberFirst  order = 1
-	highestNumberFirst order = -1
+	smallestFirst order = 1
+	largestFirst  order = -1
 )
 
 // adapters are the functions from a level to a number, and the numbers that each
 // may use for a policy, from the one served first.
 var adapters = map[string]struct {
 	order  order
-	number func(level, lowest priority.Level) int
-	all    func(lowest priority.Level) []int
+	number func(level, last priority.Level) int
+	all    func(last priority.Level) []int
 }{
-	"Class of 1": {lowestNumberFirst, classOf(1), numbers(1, 1)},
-	"Class of 3": {lowestNumberFirst, classOf(3), numbers(1, 3)},
-	"River":      {lowestNumberFirst, queue.River, numbers(1, 4)},
-	"Celery":     {lowestNumberFirst, celery(nil), func(priority.Level) []int { return []int{0, 3, 6, 9} }},
+	"Class of 1": {smallestFirst, classOf(1), numbers(1, 1)},
+	"Class of 3": {smallestFirst, classOf(3), numbers(1, 3)},
+	"River":      {smallestFirst, queue.River, numbers(1, 4)},
+	"Celery":     {smallestFirst, celery(nil), func(priority.Level) []int { return []int{0, 3, 6, 9} }},
 	"Celery with CelerySteps": {
-		lowestNumberFirst,
-		func(level, lowest priority.Level) int { return queue.Celery(level, lowest, queue.CelerySteps(lowest)) },
+		smallestFirst,
+		func(level, last priority.Level) int { return queue.Celery(level, last, queue.CelerySteps(last)) },
 		queue.CelerySteps,
 	},
 	"RabbitMQ": {
-		highestNumberFirst,
-		func(level, lowest priority.Level) int {
-			return int(queue.RabbitMQ(level, lowest, queue.RabbitMQMaxPriority(lowest)))
+		largestFirst,
+		func(level, last priority.Level) int {
+			return int(queue.RabbitMQ(level, last, queue.RabbitMQMaxPriority(last)))
 		},
-		func(lowest priority.Level) []int {
-			return numbers(int(queue.RabbitMQMaxPriority(lowest)), 0)(lowest)
+		func(last priority.Level) []int {
+			return numbers(int(queue.RabbitMQMaxPriority(last)), 0)(last)
 		},
 	},
-	"RabbitMQ, x-max-priority 5":   {highestNumberFirst, rabbitMQ(5), numbers(5, 0)},
-	"RabbitMQ, x-max-priority 255": {highestNumberFirst, rabbitMQ(255), numbers(255, 0)},
-	"RabbitMQ, x-max-priority 0":   {highestNumberFirst, rabbitMQ(0), numbers(0, 0)},
+	"RabbitMQ, x-max-priority 5":   {largestFirst, rabbitMQ(5), numbers(5, 0)},
+	"RabbitMQ, x-max-priority 255": {largestFirst, rabbitMQ(255), numbers(255, 0)},
+	"RabbitMQ, x-max-priority 0":   {largestFirst, rabbitMQ(0), numbers(0, 0)},
 	"RabbitMQQuorum": {
-		highestNumberFirst,
-		func(level, lowest priority.Level) int { return int(queue.RabbitMQQuorum(level, lowest)) },
+		largestFirst,
+		func(level, last priority.Level) int { return int(queue.RabbitMQQuorum(level, last)) },
 		func(priority.Level) []int { return []int{5, 0} },
 	},
 }
 
-func classOf(classes priority.Level) func(level, lowest priority.Level) int {
-	return func(level, lowest priority.Level) int { return int(queue.Class(level, lowest, classes)) }
+func classOf(classes priority.Level) func(level, last priority.Level) int {
+	return func(level, last priority.Level) int { return int(queue.Class(level, last, classes)) }
 }
 
-func celery(steps []int) func(level, lowest priority.Level) int {
-	return func(level, lowest priority.Level) int { return queue.Celery(level, lowest, steps) }
+func celery(steps []int) func(level, last priority.Level) int {
+	return func(level, last priority.Level) int { return queue.Celery(level, last, steps) }
 }
 
-func rabbitMQ(maxPriority uint8) func(level, lowest priority.Level) int {
-	return func(level, lowest priority.Level) int { return int(queue.RabbitMQ(level, lowest, maxPriority)) }
+func rabbitMQ(maxPriority uint8) func(level, last priority.Level) int {
+	return func(level, last priority.Level) int { return int(queue.RabbitMQ(level, last, maxPriority)) }
 }
 
 // numbers returns a function to the numbers from first to last, up or down.
@@ -79,39 +79,38 @@ func numbers(first, last int) func(priority.Level) []int {
 	}
 }
 
-// TestDirectionAndRange holds every adapter, for every policy of up to 255 levels,
-// to this: level 1 has what is served first, no level is served before a higher
-// one, the lowest has what is served last and shares it only where it must, and
-// where levels share, all numbers are in use.
-func TestDirectionAndRange(t *testing.T) {
+// Every adapter, for every last level up to 255: level 1 has what is served first,
+// no level is served before an earlier one, the last has what is served last and
+// shares it only where it must, and where levels share, all numbers are in use.
+func TestLevelOneIsServedFirstAndTheLastLevelLast(t *testing.T) {
 	for name, adapter := range adapters {
 		t.Run(name, func(t *testing.T) {
-			for lowest := priority.Level(1); lowest <= 255; lowest++ {
-				all := adapter.all(lowest)
-				used := []int{adapter.number(1, lowest)}
+			for last := priority.Level(1); last <= 255; last++ {
+				all := adapter.all(last)
+				used := []int{adapter.number(1, last)}
 				if used[0] != all[0] {
-					t.Fatalf("level 1 of %d is %d; %d is served first", lowest, used[0], all[0])
+					t.Fatalf("level 1 of %d is %d; %d is served first", last, used[0], all[0])
 				}
-				for level := priority.Level(2); level <= lowest; level++ {
-					before, number := adapter.number(level-1, lowest), adapter.number(level, lowest)
+				for level := priority.Level(2); level <= last; level++ {
+					before, number := adapter.number(level-1, last), adapter.number(level, last)
 					if (number-before)*int(adapter.order) < 0 {
-						t.Fatalf("level %d of %d is %d and served before level %d, which is %d", level, lowest, number, level-1, before)
+						t.Fatalf("level %d of %d is %d and served before level %d, which is %d", level, last, number, level-1, before)
 					}
 					if number != before {
 						used = append(used, number)
-					} else if level == lowest && len(all) > 1 {
-						t.Fatalf("the lowest level of %d shares %d with the one before it", lowest, number)
+					} else if level == last && len(all) > 1 {
+						t.Fatalf("the last level of %d shares %d with the one before it", last, number)
 					}
 				}
-				if lowest > 1 && used[len(used)-1] != all[len(all)-1] {
-					t.Fatalf("the lowest level of %d is %d; %d is served last", lowest, used[len(used)-1], all[len(all)-1])
+				if last > 1 && used[len(used)-1] != all[len(all)-1] {
+					t.Fatalf("the last level of %d is %d; %d is served last", last, used[len(used)-1], all[len(all)-1])
 				}
-				if want := min(int(lowest), len(all)); len(used) != want {
-					t.Fatalf("the levels of %d are %v: %d numbers, not %d", lowest, used, len(used), want)
+				if want := min(int(last), len(all)); len(used) != want {
+					t.Fatalf("the levels of %d are %v: %d numbers, not %d", last, used, len(used), want)
 				}
 				for _, number := range used {
 					if !slices.Contains(all, number) {
-						t.Fatalf("a level of %d is %d, which is none of %v", lowest, number, all)
+						t.Fatalf("a level of %d is %d, which is none of %v", last, number, all)
 					}
 				}
 			}
@@ -119,18 +118,18 @@ func TestDirectionAndRange(t *testing.T) {
 	}
 }
 
-// TestClassesAreEven: of the levels above the lowest, no class has two more than
+// The last level has a class to itself, and no other class has two levels more than
 // another.
-func TestClassesAreEven(t *testing.T) {
+func TestClassesShareTheLevelsEvenly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		classes := rapid.Int64Range(2, 300).Draw(t, "classes")
-		lowest := rapid.Int64Range(classes, 2000).Draw(t, "lowest")
+		last := rapid.Int64Range(classes, 2000).Draw(t, "last")
 		levels := make([]int, classes)
-		for level := range lowest {
-			levels[queue.Class(priority.Level(level+1), priority.Level(lowest), priority.Level(classes))-1]++
+		for level := range last {
+			levels[queue.Class(priority.Level(level+1), priority.Level(last), priority.Level(classes))-1]++
 		}
-		if last := levels[classes-1]; last != 1 {
-			t.Fatalf("the last class has %d levels", last)
+		if n := levels[classes-1]; n != 1 {
+			t.Fatalf("the last class has %d levels", n)
 		}
 		if others := levels[:classes-1]; slices.Max(others)-slices.Min(others) > 1 {
 			t.Fatalf("the classes have %v levels", levels)
@@ -138,47 +137,46 @@ func TestClassesAreEven(t *testing.T) {
 	})
 }
 
-// TestOutsideIsClamped: whatever the arguments are, nothing panics, and a level
-// outside of the policy counts as the nearest one inside.
-func TestOutsideIsClamped(t *testing.T) {
+// Whatever the arguments are, nothing panics.
+func TestALevelOutsideCountsAsTheNearestInside(t *testing.T) {
 	anyLevel := rapid.Custom(func(t *rapid.T) priority.Level {
 		return priority.Level(rapid.OneOf(
 			rapid.IntRange(-3, 300), rapid.Int(), rapid.SampledFrom([]int{math.MinInt, math.MaxInt}),
 		).Draw(t, "level"))
 	})
-	named := map[string]func(level, lowest priority.Level) string{
-		"Name":        func(level, lowest priority.Level) string { return queue.Name("documents", level, lowest) },
-		"NATSSubject": func(level, lowest priority.Level) string { return queue.NATSSubject("documents", level, lowest) },
+	named := map[string]func(level, last priority.Level) string{
+		"Name":        func(level, last priority.Level) string { return queue.Name("documents", level, last) },
+		"NATSSubject": func(level, last priority.Level) string { return queue.NATSSubject("documents", level, last) },
 	}
 	for name, adapter := range adapters {
-		named[name] = func(level, lowest priority.Level) string { return fmt.Sprint(adapter.number(level, lowest)) }
+		named[name] = func(level, last priority.Level) string { return fmt.Sprint(adapter.number(level, last)) }
 	}
 	for name, call := range named {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				level, lowest := anyLevel.Draw(t, "level"), anyLevel.Draw(t, "lowest")
-				inside := max(lowest, 1)
-				if got, want := call(level, lowest), call(max(1, min(level, inside)), inside); got != want {
-					t.Fatalf("level %d of %d is %s and not %s", level, lowest, got, want)
+				level, last := anyLevel.Draw(t, "level"), anyLevel.Draw(t, "last")
+				inside := max(last, 1)
+				if got, want := call(level, last), call(max(1, min(level, inside)), inside); got != want {
+					t.Fatalf("level %d of %d is %s and not %s", level, last, got, want)
 				}
 			})
 		})
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		lowest, classes := anyLevel.Draw(t, "lowest"), anyLevel.Draw(t, "classes")
+		last, classes := anyLevel.Draw(t, "last"), anyLevel.Draw(t, "classes")
 		level := anyLevel.Draw(t, "level")
-		if class := queue.Class(level, lowest, classes); class < 1 || class > max(classes, 1) {
-			t.Fatalf("level %d of %d in %d classes is %d", level, lowest, classes, class)
+		if class := queue.Class(level, last, classes); class < 1 || class > max(classes, 1) {
+			t.Fatalf("level %d of %d in %d classes is %d", level, last, classes, class)
 		}
-		if most := queue.RabbitMQMaxPriority(lowest); most < 1 || most > 10 {
-			t.Fatalf("x-max-priority for %d levels is %d", lowest, most)
+		if most := queue.RabbitMQMaxPriority(last); most < 1 || most > 10 {
+			t.Fatalf("x-max-priority for %d levels is %d", last, most)
 		}
 	})
 }
 
-func TestNineLevels(t *testing.T) {
+func TestNineLevelsAreThoseOfTheDocs(t *testing.T) {
 	for name, test := range map[string]struct {
-		number func(level, lowest priority.Level) int
+		number func(level, last priority.Level) int
 		want   []int
 	}{
 		"River":                      {queue.River, []int{1, 1, 1, 2, 2, 2, 3, 3, 4}},
@@ -198,15 +196,15 @@ func TestNineLevels(t *testing.T) {
 	}
 }
 
-func TestRabbitMQMaxPriority(t *testing.T) {
-	for lowest, want := range map[priority.Level]uint8{-1: 1, 1: 1, 2: 1, 3: 2, 9: 8, 11: 10, 12: 10, 255: 10} {
-		if got := queue.RabbitMQMaxPriority(lowest); got != want {
-			t.Errorf("%d levels: %d, want %d", lowest, got, want)
+func TestRabbitMQIsDeclaredWithAtMostTenPriorities(t *testing.T) {
+	for last, want := range map[priority.Level]uint8{-1: 1, 1: 1, 2: 1, 3: 2, 9: 8, 11: 10, 12: 10, 255: 10} {
+		if got := queue.RabbitMQMaxPriority(last); got != want {
+			t.Errorf("%d levels: %d, want %d", last, got, want)
 		}
 	}
 }
 
-func TestClassOfTheLargestNumbers(t *testing.T) {
+func TestTheLargestNumbersDoNotOverflow(t *testing.T) {
 	for _, level := range []priority.Level{1, 2, math.MaxInt - 1, math.MaxInt} {
 		if got := queue.Class(level, math.MaxInt, math.MaxInt); got != level {
 			t.Errorf("level %d, with a class for each, is %d", level, got)
@@ -214,7 +212,7 @@ func TestClassOfTheLargestNumbers(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestNamesAreThoseOfAllLevelsInOrder(t *testing.T) {
 	if got, want := queue.Names("documents", 3), []string{"documents-1", "documents-2", "documents-3"}; !slices.Equal(got, want) {
 		t.Errorf("Names: %q, want %q", got, want)
 	}
@@ -229,12 +227,12 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestAsynqQueues(t *testing.T) {
+func TestAsynqWeightsAreBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		weights []int64
 		want    map[string]int
 	}{
-		"linear":          {priority.LinearWeights(3), map[string]int{"documents-1": 3, "documents-2": 2, "documents-3": 1}},
+		"linear":          {queue.LinearWeights(3), map[string]int{"documents-1": 3, "documents-2": 2, "documents-3": 1}},
 		"too large":       {[]int64{1 << 32, 1 << 31, 1}, map[string]int{"documents-1": 256, "documents-2": 128, "documents-3": 1}},
 		"never 0":         {[]int64{2, 0, -1}, map[string]int{"documents-1": 2, "documents-2": 1, "documents-3": 1}},
 		"beyond a Picker": {[]int64{math.MaxInt64, 1}, map[string]int{"documents-1": 256, "documents-2": 1}},
@@ -246,19 +244,19 @@ func TestAsynqQueues(t *testing.T) {
 	}
 }
 
-// TestAsynqQueuesHaveADirection: for every policy of up to 255 levels, asynq gets
-// a higher number for a higher level, and LinearWeights stay apart.
-func TestAsynqQueuesHaveADirection(t *testing.T) {
-	for lowest := priority.Level(1); lowest <= 255; lowest++ {
-		linear := queue.AsynqQueues("documents", priority.LinearWeights(lowest))
-		halving := queue.AsynqQueues("documents", priority.HalvingWeights(lowest))
-		names := queue.Names("documents", lowest)
-		if len(linear) != len(names) || linear[names[lowest-1]] != 1 || halving[names[lowest-1]] != 1 {
-			t.Fatalf("%d levels: %v, %v", lowest, linear, halving)
+// Up to 255 levels: LinearWeights stay apart in asynq, and HalvingWeights never
+// turn around.
+func TestAsynqServesEarlierLevelsMoreOften(t *testing.T) {
+	for last := priority.Level(1); last <= 255; last++ {
+		linear := queue.AsynqQueues("documents", queue.LinearWeights(last))
+		halving := queue.AsynqQueues("documents", queue.HalvingWeights(last))
+		names := queue.Names("documents", last)
+		if len(linear) != len(names) || linear[names[last-1]] != 1 || halving[names[last-1]] != 1 {
+			t.Fatalf("%d levels: %v, %v", last, linear, halving)
 		}
 		for i := range names[1:] {
 			if linear[names[i]] <= linear[names[i+1]] || halving[names[i]] < halving[names[i+1]] {
-				t.Fatalf("%d levels: %s has not more than %s: %v, %v", lowest, names[i], names[i+1], linear, halving)
+				t.Fatalf("%d levels: %s has not more than %s: %v, %v", last, names[i], names[i+1], linear, halving)
 			}
 		}
 	}

@@ -11,35 +11,33 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestRedisLists: with a list for each level, BLPOP of all names serves the
-// documents by level, and within a level as they came. The lowest came first.
-func TestRedisLists(t *testing.T) {
+// Of each level the documents are served as they came; those of the last level came
+// first.
+func TestBLPopOfAllNamesServesByLevel(t *testing.T) {
 	client := redistest.Start(t).Client()
-	for _, lowest := range []priority.Level{1, 2, 9, 255} {
-		prefix := fmt.Sprint("policy of ", lowest)
-		fill(t, client, prefix, lowest, 2)
+	for _, last := range []priority.Level{1, 2, 9, 255} {
+		prefix := fmt.Sprint("policy of ", last)
+		fill(t, client, prefix, last, 2)
 		var served, want []string
-		for level := priority.Level(1); level <= lowest; level++ {
+		for level := priority.Level(1); level <= last; level++ {
 			want = append(want, fmt.Sprintf("1 of level %d", level), fmt.Sprintf("2 of level %d", level))
 		}
 		for range want {
-			popped, err := client.BLPop(t.Context(), 0, queue.Names(prefix, lowest)...).Result()
+			popped, err := client.BLPop(t.Context(), 0, queue.Names(prefix, last)...).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
 			served = append(served, popped[1])
 		}
 		if !slices.Equal(served, want) {
-			t.Errorf("%d levels: served\n%q\nwant\n%q", lowest, served, want)
+			t.Errorf("%d levels: served\n%q\nwant\n%q", last, served, want)
 		}
 	}
 }
 
-// TestRedisStreams: with a stream for each level and a Picker, each level is served
-// by its weight, the lowest too.
-func TestRedisStreams(t *testing.T) {
+func TestAPickerServesEachStreamByItsWeight(t *testing.T) {
 	client := redistest.Start(t).Client()
-	picker, err := priority.NewPicker(3, 1)
+	picker, err := queue.NewPicker(3, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,13 +87,13 @@ func TestRedisStreams(t *testing.T) {
 	}
 }
 
-// fill puts n documents of each level into its list, those of the lowest first.
-func fill(t *testing.T, client *redis.Client, prefix string, lowest priority.Level, n int) {
+// fill puts n documents of each level into its list, those of the last first.
+func fill(t *testing.T, client *redis.Client, prefix string, last priority.Level, n int) {
 	t.Helper()
 	for i := range n {
-		for level := lowest; level >= 1; level-- {
+		for level := last; level >= 1; level-- {
 			document := fmt.Sprintf("%d of level %d", i+1, level)
-			if err := client.RPush(t.Context(), queue.Name(prefix, level, lowest), document).Err(); err != nil {
+			if err := client.RPush(t.Context(), queue.Name(prefix, level, last), document).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

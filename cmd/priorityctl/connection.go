@@ -62,12 +62,11 @@ func (f *connectionFlags) register(command *cobra.Command) {
 
 // connection is Redis as the commands see it.
 type connection struct {
-	client  redis.UniversalClient
-	target  *redisurl.Target
-	store   *priority.RedisStore
-	tracker *priority.RedisTracker
-	policy  namedPolicy
-	prefix  string
+	client redis.UniversalClient
+	target *redisurl.Target
+	store  *priority.RedisStore
+	policy namedPolicy
+	prefix string
 }
 
 // connected makes a command of what is done on Redis.
@@ -96,14 +95,11 @@ func (f *connectionFlags) connect(ctx context.Context, policy namedPolicy) (*con
 	}
 	logging.Disable() // what matters is in the errors
 	c := &connection{client: target.Client(f.timeout), target: target, policy: policy, prefix: f.prefix}
-	options := &priority.RedisOptions{Policy: policy.Policy, Prefix: f.prefix, Timeout: f.timeout}
 	if c.prefix == "" {
 		c.prefix = defaultPrefix
 	}
+	options := &priority.RedisOptions{Policy: policy.Policy, Prefix: c.prefix, Timeout: f.timeout}
 	if c.store, err = priority.NewRedisStore(c.client, options); err == nil {
-		c.tracker, err = priority.NewRedisTracker(c.client, options)
-	}
-	if err == nil {
 		err = c.reach(ctx)
 	}
 	if err != nil {

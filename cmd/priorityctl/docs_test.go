@@ -10,9 +10,9 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// TestDocument runs what docs/priorityctl.md shows and compares what is printed,
-// but for times, versions, and where lines and columns that hold them end.
-func TestDocument(t *testing.T) {
+// All that docs/priorityctl.md shows is run, and what is printed is compared, but
+// for times, versions, and where lines and columns that hold them end.
+func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})

@@ -4,17 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )
 
 const getLong = `Get tells a customer's level and why it is so: the count, the row of the policy's
-table, when the count starts afresh, and what is pending where the fleet uses a
-tracker. It changes nothing.
+table, when the count starts afresh, and what is pending where the fleet calls
+Submit and Done. It changes nothing.
 
   priorityctl get acme
   priorityctl get acme 'Müller & Co' -json
@@ -36,7 +37,7 @@ func newGet() *cobra.Command {
 	}
 	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, customers []string) error {
 		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
-			return c.look(ctx, customer)
+			return c.lookup(ctx, customer)
 		})
 	})
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a customer")
@@ -110,9 +111,8 @@ type state struct {
 	ResetInMS int64          `json:"reset_in_ms"`
 	NoTTL     bool           `json:"no_ttl"`
 
-	// What a tracker knows. Null: the user may not read it.
-	Pending      *int64         `json:"pending"`
-	PendingLevel priority.Level `json:"pending_level,omitempty"`
+	Pending      int64          `json:"pending"`
+	PendingLevel priority.Level `json:"pending_level,omitempty"` // where something is pending
 
 	CountKey   string     `json:"count_key"`
 	PendingKey string     `json:"pending_key"`
@@ -123,35 +123,25 @@ type state struct {
 	customer string
 }
 
-func (c *connection) look(ctx context.Context, customer string) (*state, error) {
-	s := &state{
-		name: nameOf(customer), CountKey: c.store.Key(customer), PendingKey: c.tracker.PendingKey(customer),
-		Policy: jsonOf(c.policy.Policy), PolicyName: c.policy.Name, policy: c.policy.Policy, customer: customer,
-	}
-	decision, err := c.tracker.Peek(ctx, customer)
-	if err == nil {
-		s.Pending = &decision.Pending
-	} else if forbidden(err) {
-		// A store's user has no rights for a tracker's script.
-		decision, err = c.store.Peek(ctx, customer)
-	}
+func (c *connection) lookup(ctx context.Context, customer string) (*state, error) {
+	decision, err := c.store.Peek(ctx, customer)
 	switch {
 	case errors.Is(err, priority.ErrCorruptCount):
-		return nil, c.corrupt(ctx, s)
+		return nil, c.corrupt(ctx, customer, err)
 	case err != nil:
 		return nil, err
 	}
-	s.Count, s.Level = decision.Count, decision.Level
-	s.RuleLevel = c.policy.Level(s.Count)
-	if s.Pending == nil || *s.Pending == 0 {
-		// Nothing pending: the level is a store's, whether or not there is a tracker.
-		s.Level = s.RuleLevel
-	} else {
-		s.PendingLevel = c.policy.Level(1 - *s.Pending)
+	ruled := c.policy.Level(decision.Count)
+	s := &state{
+		name: nameOf(customer), Level: decision.Level, Count: decision.Count,
+		RuleLevel: ruled, Row: rowOf(c.policy.Policy, ruled).condition(),
+		Counted: decision.ResetIn > 0, ResetInMS: decision.ResetIn.Milliseconds(), Pending: decision.Pending,
+		CountKey: c.store.Key(customer), PendingKey: c.store.PendingKey(customer),
+		Policy: jsonOf(c.policy.Policy), PolicyName: c.policy.Name, policy: c.policy.Policy, customer: customer,
 	}
-	s.Row = rowOf(c.policy.Policy, s.RuleLevel).condition()
-	s.ResetInMS = decision.ResetIn.Milliseconds()
-	s.Counted = s.ResetInMS > 0
+	if s.Pending > 0 {
+		s.PendingLevel = c.policy.Level(1 - s.Pending)
+	}
 	if !s.Counted {
 		// No count and a count without a TTL look alike to Peek.
 		left, err := c.client.PTTL(ctx, s.CountKey).Result()
@@ -168,20 +158,18 @@ func (c *connection) look(ctx context.Context, customer string) (*state, error) 
 }
 
 // corrupt says which key holds what it should not, and how to repair it.
-func (c *connection) corrupt(ctx context.Context, s *state) error {
-	key, held := s.CountKey, "something else than a count"
-	count, countErr := c.client.Type(ctx, s.CountKey).Result()
-	pending, pendingErr := c.client.Type(ctx, s.PendingKey).Result()
-	switch {
-	case countErr == nil && count != "string" && count != "none":
-		held = "a value of type " + count + ", not a count (a string)"
-	case pendingErr == nil && pending != "zset" && pending != "none":
-		key, held = s.PendingKey, "a value of type "+pending+", not pending documents (a zset)"
-	case countErr == nil:
-		held = "a string that is no count (a whole number of at most 15 digits)"
+func (c *connection) corrupt(ctx context.Context, customer string, err error) error {
+	key, want := c.store.Key(customer), "a count (a whole number of at most 15 digits)"
+	var reply redis.Error
+	if errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "CORRUPTPENDING ") {
+		key, want = c.store.PendingKey(customer), "pending documents (a zset)"
 	}
-	return fmt.Errorf("%s: the key %s holds %s; to remove it: priorityctl reset %s: %w",
-		shown(s.customer), shown(key), held, shellQuoted(s.customer), priority.ErrCorruptCount)
+	held := "something other than" // where this user may not call TYPE
+	if kind, err := c.client.Type(ctx, key).Result(); err == nil {
+		held = "a " + kind + ", not"
+	}
+	return fmt.Errorf("%s: the key %s holds %s %s; to remove it: priorityctl reset %s: %w",
+		shown(customer), shown(key), held, want, shellQuoted(customer), priority.ErrCorruptCount)
 }
 
 // String is what a person reads.
@@ -191,7 +179,7 @@ func (s *state) String() string {
 		fmt.Fprintf(&out, "%-9s %s\n", label, fmt.Sprintf(format, args...))
 	}
 	line("customer", "%s", shown(s.customer))
-	line("level", "%d of 1 to %d", s.Level, s.policy.Lowest())
+	line("level", "%d of 1 to %d", s.Level, s.policy.Last())
 	switch {
 	case !s.Counted:
 		line("count", "none: no document in the last %s", span(s.policy.ResetInterval))
@@ -199,10 +187,8 @@ func (s *state) String() string {
 		line("count", "%d: %s since the last reset", s.Count, plural(s.Documents, "document"))
 	}
 	line("row", "%s → level %d", s.Row, s.RuleLevel)
-	if s.Pending != nil && *s.Pending > 0 {
-		line("pending", "%s → level %d; a tracker takes the mean, rounded up: %d", plural(*s.Pending, "document"), s.PendingLevel, s.Level)
-	} else if s.Pending == nil {
-		line("pending", "unknown: this user may not read a tracker's keys")
+	if s.Pending > 0 {
+		line("pending", "%s → level %d; Submit takes the mean, rounded up: %d", plural(s.Pending, "document"), s.PendingLevel, s.Level)
 	}
 	switch {
 	case s.NoTTL:
@@ -211,11 +197,11 @@ func (s *state) String() string {
 		line("resets", "in %s%s", span(s.resetIn()), s.unless())
 	}
 	line("keys", "%s", shown(s.CountKey))
-	if s.Pending != nil && *s.Pending > 0 {
+	if s.Pending > 0 {
 		line("", "%s", shown(s.PendingKey))
 	}
 	line("policy", "%s", s.PolicyName)
-	out.WriteString("\n" + wrapped(s.why(), 79))
+	out.WriteString("\n" + report.Wrap(s.why(), 79))
 	return out.String()
 }
 
@@ -233,24 +219,24 @@ func (s *state) why() string {
 	who := shown(s.customer)
 	var why strings.Builder
 	switch {
-	case !s.Counted && s.Level == priority.Highest:
+	case !s.Counted && s.Level == priority.First:
 		fmt.Fprintf(&why, "%s is not slow: the next document is counted as the first and gets level 1.", who)
-	case s.Level == priority.Highest:
+	case s.Level == priority.First:
 		fmt.Fprintf(&why, "%s is not slow: such documents are processed first.", who)
-	case s.Level == s.policy.Lowest():
+	case s.Level == s.policy.Last():
 		fmt.Fprintf(&why, "%s is slow because of %s: such documents are processed last.", who, s.cause())
-	case s.Level == priority.Highest+1:
+	case s.Level == priority.First+1:
 		fmt.Fprintf(&why, "%s waits behind level 1 because of %s.", who, s.cause())
 	default:
 		fmt.Fprintf(&why, "%s waits behind levels 1 to %d because of %s.", who, s.Level-1, s.cause())
 	}
-	if s.Counted && s.RuleLevel < s.policy.Lowest() {
+	if s.Counted && s.RuleLevel < s.policy.Last() {
 		level := "level"
 		if s.PendingLevel > 0 {
 			level = "rule level" // the mean also depends on what is pending then
 		}
-		// The first count of the next row is one below this row's lowest.
-		more := s.Count - rowOf(s.policy, s.RuleLevel).lowest + 1
+		// The next row begins one below this row's least count.
+		more := s.Count - rowOf(s.policy, s.RuleLevel).least + 1
 		if more == 1 {
 			fmt.Fprintf(&why, " The next document has %s %d.", level, s.policy.Level(s.Count-1))
 		} else {
@@ -261,7 +247,7 @@ func (s *state) why() string {
 		fmt.Fprintf(&why, " When %s fewer are pending, the level is %d.", group(done), better)
 	}
 	switch {
-	case s.RuleLevel == priority.Highest || s.NoTTL:
+	case s.RuleLevel == priority.First || s.NoTTL:
 	case s.policy.ResetMode == priority.SinceLastReset:
 		fmt.Fprintf(&why, " In %s the count starts afresh, whatever comes.", span(s.resetIn()))
 	default:
@@ -276,22 +262,22 @@ func (s *state) cause() string {
 	switch {
 	case s.PendingLevel == 0:
 		return counted
-	case s.RuleLevel == priority.Highest:
-		return plural(*s.Pending, "pending document")
-	case s.PendingLevel == priority.Highest:
+	case s.RuleLevel == priority.First:
+		return plural(s.Pending, "pending document")
+	case s.PendingLevel == priority.First:
 		return counted
 	}
-	return fmt.Sprintf("%s and %s", counted, plural(*s.Pending, "pending document"))
+	return fmt.Sprintf("%s and %s", counted, plural(s.Pending, "pending document"))
 }
 
-// untilBetter returns after how many documents done a tracker's level gets
-// better, and which it is then; 0 if they cannot do it.
+// untilBetter returns after how many Dones the level gets better, and which it is
+// then; 0 if they cannot do it.
 func (s *state) untilBetter() (done int64, better priority.Level) {
-	for level := s.PendingLevel - 1; level >= priority.Highest; level-- {
+	for level := s.PendingLevel - 1; level >= priority.First; level-- {
 		mean := (s.RuleLevel + level + 1) / 2
 		if mean < s.Level {
-			// A row's lowest count is 1 minus its most pending documents.
-			return *s.Pending - (1 - rowOf(s.policy, level).lowest), mean
+			// A row's least count is 1 minus its most pending documents.
+			return s.Pending - (1 - rowOf(s.policy, level).least), mean
 		}
 	}
 	return 0, 0
@@ -311,27 +297,6 @@ func ordinal(n int64) string {
 		}
 	}
 	return group(n) + ending
-}
-
-// wrapped breaks a text into lines of at most so many columns.
-func wrapped(text string, columns int) string {
-	var out strings.Builder
-	used := 0
-	for word := range strings.FieldsSeq(text) {
-		width := len([]rune(word))
-		switch {
-		case used == 0:
-		case used+1+width > columns:
-			out.WriteByte('\n')
-			used = 0
-		default:
-			out.WriteByte(' ')
-			used++
-		}
-		_, _ = io.WriteString(&out, word)
-		used += width
-	}
-	return out.String()
 }
 
 // shellQuoted writes an argument as a POSIX shell reads it.

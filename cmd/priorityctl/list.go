@@ -101,8 +101,8 @@ func (l *list) check() error {
 
 func (l *list) run(command *cobra.Command, c *connection) error {
 	for _, level := range l.levels {
-		if level < 1 || level > int(c.policy.Lowest()) {
-			return usageError("-level %d: the policy's levels are 1 to %d", level, c.policy.Lowest())
+		if level < 1 || level > int(c.policy.Last()) {
+			return usageError("-level %d: the policy's levels are 1 to %d", level, c.policy.Last())
 		}
 	}
 	ctx := command.Context()

@@ -43,7 +43,7 @@ const rootLong = `Priorityctl is for those who run a fleet on the priority modul
   priorityctl ping                    does this Redis do what the module needs?
   priorityctl get acme                why is this customer slow, and until when?
   priorityctl top                     what happens now, and who causes it
-  priorityctl list -level 9           every customer of the lowest level
+  priorityctl list -level 9           every customer at the last level
   priorityctl reset acme              let a customer start afresh
   priorityctl policy                  what the levels mean
 

@@ -32,7 +32,7 @@ func succeeded(t *testing.T, stdin string, args ...string) string {
 	return stdout
 }
 
-func TestDoubleDashes(t *testing.T) {
+func TestFlagsHaveOneDashOrTwo(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
 		{"simulate -scenario steady-flood -json", "simulate --scenario steady-flood --json"},
 		{"simulate --scenario steady-flood --json=true", "simulate --scenario steady-flood --json=true"},
@@ -46,7 +46,7 @@ func TestDoubleDashes(t *testing.T) {
 	}
 }
 
-func TestMisuse(t *testing.T) {
+func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
 	for want, args := range map[string][]string{
 		"takes either -scenario or a trace": {"simulate"},
 		"there is no scenario":              {"simulate", "-scenario", "calm"},
@@ -74,7 +74,7 @@ func TestMisuse(t *testing.T) {
 	}
 }
 
-func TestHelpNamesTheScenarios(t *testing.T) {
+func TestTheHelpNamesTheScenarios(t *testing.T) {
 	help := succeeded(t, "", "simulate", "-help")
 	for _, scenario := range simulation.Scenarios() {
 		if !strings.Contains(help, scenario.Name) {
@@ -83,8 +83,8 @@ func TestHelpNamesTheScenarios(t *testing.T) {
 	}
 }
 
-func TestSimulateJSON(t *testing.T) {
-	args := []string{"simulate", "-scenario", "starve", "-seeds", "2", "-schedulers", "rule:linear,tracker:linear", "-json"}
+func TestTheSameSeedsGiveTheSameJSON(t *testing.T) {
+	args := []string{"simulate", "-scenario", "starve", "-seeds", "2", "-schedulers", "rule:linear,submit:linear", "-json"}
 	stdout := succeeded(t, "", args...)
 	if again := succeeded(t, "", args...); again != stdout {
 		t.Error("the same seeds give other figures")
@@ -116,29 +116,29 @@ func TestSimulateJSON(t *testing.T) {
 	}
 }
 
-func TestTableFitsATerminal(t *testing.T) {
+func TestTheTablesFitATerminal(t *testing.T) {
 	table := succeeded(t, "", "simulate", "-scenario", "starve", "-seeds", "2", "-lease", "1h")
 	for line := range strings.Lines(table) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	for _, want := range []string{"Targets\n  reached: rule:linear", "lease 1h0m0s", "mean\nof 2 seeds", "Wait of the flooder, s", "\n  least-in-flight ", "\n  tracker:halving "} {
+	for _, want := range []string{"Targets\n  reached: rule:linear", "lease 1h0m0s", "mean\nof 2 seeds", "Wait of the flooder, s", "\n  least-in-flight ", "\n  submit:halving "} {
 		if !strings.Contains(table, want) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
 }
 
-const trace = "0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n"
+const smallTrace = "0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n"
 
-func TestSimulateTrace(t *testing.T) {
+func TestATraceIsSimulatedFromAFileOrAPipe(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.csv")
-	if err := os.WriteFile(file, []byte(trace), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(smallTrace), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	fromFile := succeeded(t, "", "simulate", file, "-servers", "1", "-light", "2")
-	fromPipe := succeeded(t, trace, "simulate", "-", "-servers", "1", "-light", "2")
+	fromPipe := succeeded(t, smallTrace, "simulate", "-", "-servers", "1", "-light", "2")
 	if _, tables, _ := strings.Cut(fromFile, "\n\n"); !strings.HasSuffix(fromPipe, tables) {
 		t.Errorf("from a file:\n%s\nfrom a pipe:\n%s", fromFile, fromPipe)
 	}
@@ -149,8 +149,8 @@ func TestSimulateTrace(t *testing.T) {
 	}
 }
 
-func TestTune(t *testing.T) {
-	text := succeeded(t, trace, "tune", "-", "-servers", "1", "-light", "2")
+func TestTuneSuggestsAPolicyInGo(t *testing.T) {
+	text := succeeded(t, smallTrace, "tune", "-", "-servers", "1", "-light", "2")
 	start := strings.Index(text, "priority.Policy{")
 	if start < 0 || !strings.Contains(text, "before") {
 		t.Fatalf("got\n%s", text)
@@ -160,7 +160,7 @@ func TestTune(t *testing.T) {
 		t.Errorf("%v in\n%s", err, text)
 	}
 	var object struct{ Before, After struct{ Counting string } }
-	if err := json.Unmarshal([]byte(succeeded(t, trace, "tune", "-json", "-", "-light", "2")), &object); err != nil || object.Before.Counting != "rule" {
+	if err := json.Unmarshal([]byte(succeeded(t, smallTrace, "tune", "-json", "-", "-light", "2")), &object); err != nil || object.Before.Counting != "rule" {
 		t.Errorf("%v: %+v", err, object)
 	}
 }

@@ -116,7 +116,7 @@ func count(t *testing.T, client redis.UniversalClient, documents map[string]int)
 // submit submits documents of one customer.
 func submit(t *testing.T, client redis.UniversalClient, customer string, documents int) {
 	t.Helper()
-	tracker, err := priority.NewRedisTracker(client, &priority.RedisOptions{Timeout: -1})
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func submit(t *testing.T, client redis.UniversalClient, customer string, documen
 	for i := range documents {
 		ids = append(ids, fmt.Sprint("document ", i))
 	}
-	if _, err := tracker.SubmitN(t.Context(), customer, ids); err != nil {
+	if _, err := store.SubmitN(t.Context(), customer, ids); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -134,10 +134,12 @@ func started(t *testing.T) (operator, *redis.Client) {
 	return operatorOn(t, "-redis", "redis://"+server.Addr), server.Client()
 }
 
-func TestGet(t *testing.T) {
+func TestGetTellsALevelAndWhy(t *testing.T) {
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	submit(t, client, "clinic", 11)
+	count(t, client, map[string]int{"shop": 21})
+	submit(t, client, "shop", 1)
 	client.Set(t.Context(), "priority:{forever}:count", "-3", 0)
 
 	for customer, want := range map[string][]string{
@@ -147,7 +149,8 @@ func TestGet(t *testing.T) {
 		"nobody":  {"level     1 of", "count     none", "counted as the first"},
 		"forever": {"never as it is: the key has no TTL", "The 2nd document from now has level 3"},
 		// The rule: count -10, level 5; 11 pending: level 5. With 7 pending it would be 3, and the mean 4.
-		"clinic": {"level     5 of", "pending   11 documents → level 5", "priority:{clinic}:pending", "When 4 fewer are pending, the level is 4.", "next document has rule level 6"},
+		"clinic": {"level     5 of 1 to 9", "pending   11 documents → level 5", "priority:{clinic}:pending", "When 4 fewer are pending, the level is 4.", "next document has rule level 6"},
+		"shop":   {"level     5 of 1 to 9", "count < -20 → level 9", "pending   1 document → level 1; Submit takes the mean, rounded up: 5"},
 	} {
 		text := o.told("get", customer)
 		fits(t, text)
@@ -181,9 +184,9 @@ func TestGetTellsWhatIsCorrupt(t *testing.T) {
 	client.Set(ctx, "priority:{it's}:count", "x", 0)
 	client.RPush(ctx, "priority:{list}:count", "-1")
 	client.Set(ctx, "priority:{pending}:pending", "x", 0)
-	o.refused(1, `a string that is no count (a whole number of at most 15 digits); to remove it: priorityctl reset 'it'\''s'`, "get", "it's")
-	o.refused(1, "priority:{list}:count holds a value of type list", "get", "list")
-	o.refused(1, "priority:{pending}:pending holds a value of type string", "get", "pending")
+	o.refused(1, `priority:{it's}:count holds a string, not a count (a whole number of at most 15 digits); to remove it: priorityctl reset 'it'\''s'`, "get", "it's")
+	o.refused(1, "priority:{list}:count holds a list, not a count", "get", "list")
+	o.refused(1, "priority:{pending}:pending holds a string, not pending documents (a zset)", "get", "pending")
 	o.refused(4, "1 of 2 customers failed", "get", "list", "fine")
 	o.refused(1, "all 2 customers failed", "get", "list", "it's")
 
@@ -193,7 +196,7 @@ func TestGetTellsWhatIsCorrupt(t *testing.T) {
 	}
 }
 
-func TestCustomersAreAnyBytes(t *testing.T) {
+func TestATerminalObeysNoCustomersName(t *testing.T) {
 	o, client := started(t)
 	odd := []string{"}%", "Müller & Co", "\x1b[2J", "\xff\xfe", "a\nb", `"quoted"`}
 	for _, customer := range odd {
@@ -217,7 +220,7 @@ func TestCustomersAreAnyBytes(t *testing.T) {
 	}
 }
 
-func TestList(t *testing.T) {
+func TestListShowsTheLevelsAskedFor(t *testing.T) {
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "clinic": 5, "first": 1})
 	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
@@ -244,8 +247,8 @@ func TestList(t *testing.T) {
 	o.refused(2, "does not fit", "list", "-cursor", "0123456789ab-0-0")
 }
 
-// TestListGoesOn takes a list in parts, on one server and on a cluster.
-func TestListGoesOn(t *testing.T) {
+// A list is taken in parts, on one server and on a cluster.
+func TestACursorGoesOnWhereAListStopped(t *testing.T) {
 	single := redistest.Start(t)
 	cluster := redistest.StartCluster(t, 3)
 	for url, client := range map[string]redis.UniversalClient{
@@ -283,7 +286,7 @@ func TestListGoesOn(t *testing.T) {
 	}
 }
 
-func TestListIsInterrupted(t *testing.T) {
+func TestAnInterruptedListPrintsACursor(t *testing.T) {
 	o, client := started(t)
 	documents := make(map[string]int)
 	for i := range 100 {
@@ -292,7 +295,7 @@ func TestListIsInterrupted(t *testing.T) {
 	count(t, client, documents)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	// At 10 keys a second it is surely not through when the first line comes.
+	// At 10 keys a second it is certainly not through when the first line comes.
 	out := writer(func(p []byte) { interrupt() })
 	var stderr strings.Builder
 	status := run(ctx, slices.Concat([]string{"list", "-pace", "10", "-json"}, o.flags), strings.NewReader(""), out, &stderr)
@@ -305,7 +308,7 @@ type writer func(p []byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
-func TestTopOnce(t *testing.T) {
+func TestTopPrintsOnePassWithoutATerminal(t *testing.T) {
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	text := o.told("top", "-customers", "2")
@@ -328,13 +331,13 @@ func TestTopOnce(t *testing.T) {
 	o.refused(2, "-interval", "top", "-interval", "1ms")
 }
 
-func TestReset(t *testing.T) {
+func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "stays": 5})
 	submit(t, client, "acme", 3)
 	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
 	o.refused(2, "give -yes", "reset", "acme")
-	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: forgotten (count -32, level 9, 3 pending documents)\nbad: forgotten (what is no count)\nnobody: forgotten (no count)\n" {
+	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: forgotten (count -32, level 9, 3 pending documents)\nbad: forgotten (something other than a count)\nnobody: forgotten (no count)\n" {
 		t.Errorf("got\n%s", text)
 	}
 	if got := objects(t, o.told("reset", "-yes", "-json", "bakery")); len(got) != 1 || got[0]["reset"] != true || got[0]["customer"] != "bakery" {
@@ -347,11 +350,11 @@ func TestReset(t *testing.T) {
 	o.refused(2, "invalid customer", "reset", "-yes", "")
 }
 
-func TestPing(t *testing.T) {
+func TestPingChecksAndLeavesNothing(t *testing.T) {
 	o, client := started(t)
 	text := o.told("ping", "-count", "3")
 	fits(t, text)
-	for _, want := range []string{"connection   ok", "user default", "version      ok", "ping         ok", "peek         ok", "store        ok", "tracker      ok", "memory       ok", "noeviction", "replication  ok"} {
+	for _, want := range []string{"connection   ok", "user default", "version      ok", "ping         ok", "peek         ok", "next         ok", "submit       ok", "memory       ok", "noeviction", "replication  ok"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -375,11 +378,11 @@ func TestPing(t *testing.T) {
 	}
 }
 
-func TestPingOnAReplica(t *testing.T) {
+func TestPingFailsOnAReplica(t *testing.T) {
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master)
 	status, text, _ := operatorOn(t, "-redis", "redis://"+replica.Addr).ask("ping")
-	if status != 1 || !strings.Contains(text, "store        failed") || !strings.Contains(text, "replication  failed") {
+	if status != 1 || !strings.Contains(text, "next         failed") || !strings.Contains(text, "replication  failed") {
 		t.Errorf("exit status %d\n%s", status, text)
 	}
 	if text := operatorOn(t, "-redis", "redis://"+master.Addr).told("ping"); !strings.Contains(text, "1 replica, at most") {
@@ -387,7 +390,7 @@ func TestPingOnAReplica(t *testing.T) {
 	}
 }
 
-func TestRights(t *testing.T) {
+func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client()
 	user := func(name string, rules ...any) {
@@ -397,28 +400,30 @@ func TestRights(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The user that the README spells out, for a store only.
-	user("store", "+evalsha", "+eval", "+exists", "+get", "+set", "+decr", "+decrby", "+incrby", "+pexpire", "+pttl", "+unlink")
-	user("reader", "+evalsha", "+eval", "+get", "+pttl", "+ping")
+	// The users that the documents spell out: of workers that call Next, and of get.
+	user("worker", "+evalsha", "+eval", "+exists", "+get", "+set", "+decr", "+decrby", "+incrby", "+pexpire", "+pttl", "+unlink")
+	user("reader", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+time")
 	count(t, admin, map[string]int{"acme": 5})
 
-	o := operatorOn(t, "-redis", "redis://"+server.Addr, "-user", "store")
-	o.refused(2, `no password for the user "store"`, "get", "acme")
+	o := operatorOn(t, "-redis", "redis://"+server.Addr, "-user", "reader")
+	o.refused(2, `no password for the user "reader"`, "get", "acme")
 	t.Setenv(passwordVariable, secret)
-	if text := o.told("get", "acme"); !strings.Contains(text, "level     2") || !strings.Contains(text, "may not read a tracker's keys") {
+	if text := o.told("get", "acme"); !strings.Contains(text, "level     2") {
 		t.Errorf("got\n%s", text)
 	}
-	text := o.told("ping")
-	if !strings.Contains(text, "store        ok") || !strings.Contains(text, "tracker      warning") || !strings.Contains(text, "memory       warning") {
+	if status, text, _ := o.ask("ping"); status != 1 || !strings.Contains(text, "next         failed") || !strings.Contains(text, "+incrby") {
+		t.Errorf("exit status %d\n%s", status, text)
+	}
+	worker := operator{t, []string{"-redis", "redis://" + server.Addr, "-user", "worker"}}
+	text := worker.told("ping")
+	if !strings.Contains(text, "next         ok") || !strings.Contains(text, "submit       warning") || !strings.Contains(text, "memory       warning") {
 		t.Errorf("got\n%s", text)
 	}
 	if keys := admin.Keys(t.Context(), "*").Val(); len(keys) != 1 {
 		t.Errorf("ping leaves %q", keys)
 	}
+	worker.refused(1, "acme", "get", "acme")
 	o.refused(1, "NOPERM", "list")
-	if status, text, _ := (operator{t, []string{"-redis", "redis://" + server.Addr, "-user", "reader"}}).ask("ping"); status != 1 || !strings.Contains(text, "store        failed") || !strings.Contains(text, "README") {
-		t.Errorf("exit status %d\n%s", status, text)
-	}
 
 	// Every way to give a password, and a wrong one.
 	t.Setenv(passwordVariable, "")
@@ -427,23 +432,21 @@ func TestRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.told("get", "acme", "-password-file", file)
-	inURL := operatorOn(t, "-redis", "redis://store:"+secret+"@"+server.Addr)
+	inURL := operatorOn(t, "-redis", "redis://reader:"+secret+"@"+server.Addr)
 	inURL.told("get", "acme")
-	inURL.told("ping")
 	inURL.refused(1, "NOPERM", "list")
 	operatorOn(t, "-redis", "redis://other:"+secret+"@"+server.Addr).refused(3, "refuses the login", "get", "acme")
 	operatorOn(t, "-redis", "redis://other:"+secret+"@127.0.0.1:1").refused(3, "cannot reach", "get", "acme")
 	operatorOn(t, "-redis", "redis://other:"+secret+"/x@127.0.0.1:1").refused(2, "-password-file", "get", "acme")
 	operatorOn(t).refused(2, "", "get", "--redis://other:"+secret+"@127.0.0.1:1")
-	t.Setenv(urlVariable, "redis://store:"+secret+"@"+server.Addr)
+	t.Setenv(urlVariable, "redis://reader:"+secret+"@"+server.Addr)
 	operator{T: t}.told("get", "acme")
 	operator{T: t}.told("get", "-help")
 	operator{T: t}.told("completion", "bash")
 }
 
-// TestARefusalThatQuotesThePassword has Redis quote it, as an old server does
-// that does not know HELLO or ACL users.
-func TestARefusalThatQuotesThePassword(t *testing.T) {
+// Redis quotes the password as an old server does that does not know HELLO or ACL users.
+func TestNoPasswordIsPrintedThatRedisQuotes(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -471,7 +474,7 @@ func TestARefusalThatQuotesThePassword(t *testing.T) {
 	o.refused(3, "***", "get", "acme")
 }
 
-func TestTLS(t *testing.T) {
+func TestTLSIsCheckedBothWays(t *testing.T) {
 	cert, key := certificate(t)
 	server := redistest.StartTLS(t, cert, key, cert)
 	_, port, _ := net.SplitHostPort(server.Addr)
@@ -521,7 +524,7 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", keyBytes)
 }
 
-func TestSentinelAndCluster(t *testing.T) {
+func TestSentinelsAndClustersAreServed(t *testing.T) {
 	master := redistest.Start(t)
 	redistest.StartReplica(t, master)
 	sentinel := redistest.StartSentinel(t, master)
@@ -540,7 +543,7 @@ func TestSentinelAndCluster(t *testing.T) {
 	text := o.told("ping")
 	fits(t, text)
 	for _, addr := range cluster.Addrs() {
-		if !strings.Contains(text, "store        ok       "+addr) {
+		if !strings.Contains(text, "next         ok       "+addr) {
 			t.Errorf("%s is not in\n%s", addr, text)
 		}
 	}
@@ -553,7 +556,7 @@ func TestSentinelAndCluster(t *testing.T) {
 	}
 }
 
-func TestRedisIsLostOnTheWay(t *testing.T) {
+func TestLosingRedisHasAnExitStatusOfItsOwn(t *testing.T) {
 	server := redistest.Start(t)
 	count(t, server.Client(), map[string]int{"acme": 5})
 	o := operatorOn(t, "-redis", "redis://"+server.Addr, "-timeout", "200ms")
@@ -569,11 +572,11 @@ func TestRedisIsLostOnTheWay(t *testing.T) {
 	o.refused(3, "cannot reach", "reset", "-yes", "acme")
 }
 
-func TestPolicy(t *testing.T) {
+func TestAPolicysFileIsReadAsItIsPrinted(t *testing.T) {
 	o := operatorOn(t)
 	text := o.told("policy")
 	fits(t, text)
-	for _, want := range []string{"    9  count < -20        22 and on\n", "    1  count ≥ -2         1–3\n", "more than 25m after", "1500 * time.Second"} {
+	for _, want := range []string{"    9  count < -20        22 and on\n", "    1  count ≥ -2         1–3\n", "more than 25m after", "25 * time.Minute"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -627,7 +630,7 @@ func TestPolicy(t *testing.T) {
 	o.refused(2, "did you mean check", "policy", "chek")
 }
 
-func TestUsage(t *testing.T) {
+func TestAWrongCallNeedsNoRedis(t *testing.T) {
 	o := operatorOn(t)
 	o.refused(2, "did you mean policy", "polcy")
 	o.refused(2, "requires at least 1 arg", "get")
@@ -648,7 +651,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestCompletion(t *testing.T) {
+func TestTheShellCompletesLevelsAndModes(t *testing.T) {
 	o := operatorOn(t)
 	for want, args := range map[string][]string{
 		"last-reset\n":      {"get", "--reset-mode", ""},

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-	"os"
 	"time"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
@@ -26,17 +24,4 @@ func (f *traceFlags) register(flags *pflag.FlagSet) {
 		"a trace's documents without a service time: median of the others, draw (see -service), or drop")
 	flags.DurationVar(&f.Cap, "service-cap", time.Minute, "shorten a trace's longer service times to this; 0: leave them")
 	flags.IntVar(&f.LightDocuments, "light", 20, "a light customer has at most so many documents in the trace")
-}
-
-// openTrace reads a trace from a file, or from the standard input if that is "-".
-func openTrace(name string, stdin io.Reader) (*simulation.Trace, error) {
-	if name == "-" {
-		return simulation.ReadTrace("standard input", stdin)
-	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return simulation.ReadTrace(name, file)
 }

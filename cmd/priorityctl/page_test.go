@@ -41,7 +41,7 @@ func browse(t *testing.T, page string, args ...string) (document string, console
 	return stdout.String(), console
 }
 
-func TestBrowserReportsErrors(t *testing.T) {
+func TestAnErrorInAPageIsNoticed(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "bad.html")
 	if err := os.WriteFile(page, []byte("<script>nonsense()</script>"), 0o600); err != nil {
 		t.Fatal(err)
@@ -51,7 +51,7 @@ func TestBrowserReportsErrors(t *testing.T) {
 	}
 }
 
-func TestPage(t *testing.T) {
+func TestThePageStandsAlone(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "report.html")
 	succeeded(t, "", "simulate", "-scenario", "pauser", "-seeds", "2", "-html", page)
 	content, err := os.ReadFile(page)
@@ -77,7 +77,7 @@ func TestPage(t *testing.T) {
 }
 
 // A trace's name and customers are not trusted.
-func TestPageEscapes(t *testing.T) {
+func TestThePageEscapesCustomersAndNames(t *testing.T) {
 	folder := t.TempDir()
 	name := filepath.Join(folder, "<img src=x onerror=nonsense()>.csv")
 	if err := os.WriteFile(name, []byte("0,<script>nonsense()</script>,1\n"), 0o600); err != nil {

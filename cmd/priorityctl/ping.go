@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )
@@ -247,7 +248,7 @@ func (p *ping) checkLatency(ctx context.Context) error {
 	switch slow := 50 * time.Millisecond; {
 	case err != nil: // checkRights tells
 	case time.Duration(p.peek.MedianUS)*time.Microsecond > slow:
-		p.add(pinged{}, "peek", checkWarning, p.peek.String(), "a decision takes as long; RedisOptions.Timeout is 250ms by default: move Redis nearer, or use a Fallback")
+		p.add(pinged{}, "peek", checkWarning, p.peek.String(), "a decision takes as long; RedisOptions.Timeout is 250ms by default: move Redis nearer, or wrap the store with package fallback")
 	default:
 		p.add(pinged{}, "peek", checkOK, p.peek.String(), "")
 	}
@@ -273,6 +274,14 @@ func (p *ping) measure(ctx context.Context, call func() error) (latency, error) 
 	return latency{took[len(took)/2].Microseconds(), took[len(took)-1].Microseconds()}, nil
 }
 
+// The checks of rights, and the rights that they need.
+const (
+	checkNext    = "next"
+	nextRights   = "+evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl +unlink"
+	checkSubmit  = "submit"
+	submitRights = "+zadd +zcard +zcount +zrem +zremrangebyrank +zscore +time"
+)
+
 // checkRights does what workers do, for a customer whose keys the node holds.
 func (p *ping) checkRights(ctx context.Context, node pinged) error {
 	customer, err := p.customerOn(ctx, node)
@@ -283,17 +292,16 @@ func (p *ping) checkRights(ctx context.Context, node pinged) error {
 		check, remedy string
 		steps         []func() error
 	}{
-		{"store", "grant the rights that the README lists, on the keys ~" + p.prefix + ":*", []func() error{
+		{checkNext, "grant " + nextRights + " on the keys ~" + p.prefix + ":*", []func() error{
 			func() error { _, err := p.store.Next(ctx, customer); return err },
 			func() error { _, err := p.store.NextN(ctx, customer, 2); return err },
-			func() error { _, err := p.store.Peek(ctx, customer); return err },
 			func() error { return p.store.Reset(ctx, customer) },
 		}},
-		{"tracker", "only a fleet with a tracker needs this: grant it +zadd +zcard +zcount +zrem +zremrangebyrank +zscore +time too", []func() error{
-			func() error { _, err := p.tracker.Submit(ctx, customer, "document"); return err },
-			func() error { _, err := p.tracker.Peek(ctx, customer); return err },
-			func() error { return p.tracker.Done(ctx, customer, "document") },
-			func() error { return p.tracker.Reset(ctx, customer) },
+		{checkSubmit, "who calls Submit, Done or Peek, as get does, needs " + submitRights + " too", []func() error{
+			func() error { _, err := p.store.Submit(ctx, customer, "document"); return err },
+			func() error { _, err := p.store.Peek(ctx, customer); return err },
+			func() error { return p.store.Done(ctx, customer, "document", 0) },
+			func() error { return p.store.Reset(ctx, customer) },
 		}},
 	} {
 		var failed error
@@ -310,7 +318,7 @@ func (p *ping) checkRights(ctx context.Context, node pinged) error {
 			return failed
 		}
 		status, remedy := checkFailed, use.remedy
-		if use.check == "tracker" {
+		if use.check == checkSubmit {
 			status = checkWarning
 		}
 		if !forbidden(failed) {
@@ -318,7 +326,7 @@ func (p *ping) checkRights(ctx context.Context, node pinged) error {
 		}
 		p.add(node, use.check, status, oneLine(p.hidden(failed)), remedy)
 		// What was written is removed by whatever right there is; else it expires.
-		_ = errors.Join(p.store.Reset(ctx, customer), p.client.Unlink(ctx, p.tracker.PendingKey(customer)).Err())
+		_ = errors.Join(p.store.Reset(ctx, customer), p.client.Unlink(ctx, p.store.PendingKey(customer)).Err())
 	}
 	return nil
 }
@@ -423,9 +431,9 @@ func (p *ping) print(w io.Writer, asJSON bool) error {
 			found = check.Node + ": " + found
 		}
 		const indent = 22
-		lines := strings.Split(wrapped(found, 79-indent), "\n")
+		lines := strings.Split(report.Wrap(found, 79-indent), "\n")
 		if check.Remedy != "" {
-			lines = append(lines, strings.Split(wrapped("→ "+check.Remedy, 79-indent), "\n")...)
+			lines = append(lines, strings.Split(report.Wrap("→ "+check.Remedy, 79-indent), "\n")...)
 		}
 		fmt.Fprintf(&out, "%-12s %-8s %s\n", check.Check, check.Status, lines[0])
 		for _, line := range lines[1:] {

@@ -6,9 +6,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/spf13/cobra"
 )
 
@@ -51,7 +51,7 @@ func printPolicy(w io.Writer, policy namedPolicy, asJSON bool) error {
 	for _, row := range rows(policy.Policy) {
 		fmt.Fprintf(&out, "%5d  %-17s  %s\n", row.level, row.condition(), row.documents())
 	}
-	fmt.Fprintf(&out, "\nThe lowest row that holds gives the level.\n%s\n\n%s\n", afresh(policy.Policy), goCode(policy.Policy))
+	fmt.Fprintf(&out, "\nThe last row that holds gives the level.\n%s\n\n%s\n", afresh(policy.Policy), report.GoCode(policy.Policy))
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -63,20 +63,6 @@ func afresh(policy priority.Policy) string {
 		since = "it did so last"
 	}
 	return fmt.Sprintf("A count starts afresh more than %s after %s.", span(policy.ResetInterval), since)
-}
-
-// goCode is the policy as a Go expression.
-func goCode(policy priority.Policy) string {
-	thresholds := strings.ReplaceAll(strings.Trim(fmt.Sprint(policy.Thresholds), "[]"), " ", ", ")
-	return fmt.Sprintf("priority.Policy{\n\tThresholds:    []int64{%s},\n\tResetInterval: %s,\n\tResetMode:     priority.%s,\n}",
-		thresholds, goDuration(policy.ResetInterval), policy.ResetMode)
-}
-
-func goDuration(d time.Duration) string {
-	if d%time.Second == 0 {
-		return fmt.Sprintf("%d * time.Second", d/time.Second)
-	}
-	return fmt.Sprintf("%d * time.Millisecond", d/time.Millisecond)
 }
 
 func newPolicyCheck() *cobra.Command {
@@ -118,7 +104,7 @@ func printCheck(command *cobra.Command, file string, policy namedPolicy, failure
 		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", oneLine(failure))
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "%s: ok, %s\n", file, plural(int64(policy.Lowest()), "level"))
+	_, err := fmt.Fprintf(out, "%s: ok, %s\n", file, plural(int64(policy.Last()), "level"))
 	return err
 }
 
@@ -166,7 +152,7 @@ func bands(a, b priority.Policy) []band {
 		next := edge - 1
 		from = &next
 	}
-	return append(all, band{from, nil, a.Lowest(), b.Lowest()})
+	return append(all, band{from, nil, a.Last(), b.Last()})
 }
 
 // counts writes the range from the top down, as counts fall.

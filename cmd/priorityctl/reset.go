@@ -14,9 +14,9 @@ import (
 	"golang.org/x/term"
 )
 
-const resetLong = `Reset forgets customers' counts, and what a tracker holds of them for pending: the
-next document is counted as the first and gets level 1. It also removes what a key
-holds that is no count. It cannot be undone.
+const resetLong = `Reset forgets customers' counts and pending documents: the next document is
+counted as the first and gets level 1. It also removes what the keys hold other
+than those. It cannot be undone.
 
 On a terminal it shows what will be forgotten and asks; anywhere else it needs -yes.
 
@@ -89,10 +89,10 @@ func (c *connection) confirm(command *cobra.Command, customers []string) error {
 
 // held says what Redis holds of a customer.
 func (c *connection) held(ctx context.Context, customer string) string {
-	s, err := c.look(ctx, customer)
+	s, err := c.lookup(ctx, customer)
 	switch {
 	case errors.Is(err, priority.ErrCorruptCount):
-		return "what is no count"
+		return "something other than a count"
 	case err != nil:
 		return "cannot be read: " + oneLine(c.hidden(err))
 	}
@@ -100,8 +100,8 @@ func (c *connection) held(ctx context.Context, customer string) string {
 	if s.Counted {
 		held = fmt.Sprintf("count %d, level %d", s.Count, s.RuleLevel)
 	}
-	if s.Pending != nil && *s.Pending > 0 {
-		held += ", " + plural(*s.Pending, "pending document")
+	if s.Pending > 0 {
+		held += ", " + plural(s.Pending, "pending document")
 	}
 	return held
 }
@@ -133,7 +133,7 @@ type forgotten struct {
 
 func (c *connection) forget(ctx context.Context, customer string) (forgotten, error) {
 	held := c.held(ctx, customer)
-	if err := c.tracker.Reset(ctx, customer); err != nil {
+	if err := c.store.Reset(ctx, customer); err != nil {
 		return forgotten{}, err
 	}
 	return forgotten{nameOf(customer), true, held, customer}, nil

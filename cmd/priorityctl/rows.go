@@ -17,26 +17,26 @@ import (
 
 // row is a row of a policy's table: the counts of one level, both included.
 type row struct {
-	level   priority.Level
-	lowest  int64 // math.MinInt64: whatever is below
-	highest int64 // math.MaxInt64: whatever is above
+	level priority.Level
+	least int64 // math.MinInt64: whatever is below
+	most  int64 // math.MaxInt64: whatever is above
 }
 
 func rowOf(policy priority.Policy, level priority.Level) row {
 	r := row{level, math.MinInt64, math.MaxInt64}
 	if i := int(level) - 1; i < len(policy.Thresholds) {
-		r.lowest = policy.Thresholds[i]
+		r.least = policy.Thresholds[i]
 	}
 	if i := int(level) - 2; i >= 0 {
-		r.highest = policy.Thresholds[i] - 1
+		r.most = policy.Thresholds[i] - 1
 	}
 	return r
 }
 
 func rows(policy priority.Policy) []row {
-	all := make([]row, policy.Lowest())
+	all := make([]row, policy.Last())
 	for i := range all {
-		all[i] = rowOf(policy, priority.Highest+priority.Level(i))
+		all[i] = rowOf(policy, priority.First+priority.Level(i))
 	}
 	return all
 }
@@ -44,10 +44,10 @@ func rows(policy priority.Policy) []row {
 // condition is the row as the README's table has it.
 func (r row) condition() string {
 	switch {
-	case r.highest < math.MaxInt64:
-		return fmt.Sprintf("count < %d", r.highest+1)
-	case r.lowest > math.MinInt64:
-		return fmt.Sprintf("count ≥ %d", r.lowest)
+	case r.most < math.MaxInt64:
+		return fmt.Sprintf("count < %d", r.most+1)
+	case r.least > math.MinInt64:
+		return fmt.Sprintf("count ≥ %d", r.least)
 	}
 	return "any count"
 }
@@ -55,9 +55,9 @@ func (r row) condition() string {
 // documents are a new customer's documents that get the level.
 func (r row) documents() string {
 	// The first document has count 0, the second -1.
-	first, last := max(1-r.highest, 1), 1-r.lowest
+	first, last := max(1-r.most, 1), 1-r.least
 	switch {
-	case r.lowest == math.MinInt64:
+	case r.least == math.MinInt64:
 		return group(first) + " and on"
 	case last < first:
 		return "none"

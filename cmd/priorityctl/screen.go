@@ -170,7 +170,7 @@ func (s screen) levels() []string {
 			continue
 		}
 		documents := t.last.Documents[i]
-		line := fmt.Sprintf("%5d  %9s  %9s", priority.Highest+priority.Level(i), group(customers), group(documents))
+		line := fmt.Sprintf("%5d  %9s  %9s", priority.First+priority.Level(i), group(customers), group(documents))
 		if cells := int64(s.width - len(line) - 3); cells > 3 && documents > 0 {
 			line += "  " + s.styled(cyan, strings.Repeat("█", int(max(cells*documents/most, 1))))
 		}

@@ -10,13 +10,15 @@ import (
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+	"github.com/docpriority/priority/internal/trace"
 	"github.com/spf13/cobra"
 )
 
 const simulateLong = `Simulate lets the documents of a scenario or of a trace wait for servers in
-virtual time, under the module's rule and tracker and under other ways to
-schedule, and reports who waits how long: the mean over the seeds, with the
-95 % confidence interval of it.
+virtual time, by the module's levels and by other ways to schedule, and reports
+who waits how long: the mean over the seeds, with the 95 % confidence interval of
+it. Of the module's levels, rule is what Next returns, and submit what Submit
+returns where Done is called at the end of each service.
 
 A trace is CSV, plain or gzipped, sorted by time, with or without the header
 submitted_ms,customer,service_ms; - is the standard input.
@@ -61,8 +63,8 @@ func newSimulate() *cobra.Command {
 	flags.StringVar(&s.options.Discipline, "discipline", simulation.Strict,
 		"how consumers take levels: strict, linear, halving, or weights as 8,4,2,1")
 	s.policy.register(flags)
-	flags.DurationVar(&s.options.Lease, "lease", 0, "the tracker's lease; 0: the module's default")
-	flags.Float64Var(&s.lostDone, "lost-done", -1, "share of the documents whose end the tracker never learns (default: the scenario's, or 0)")
+	flags.DurationVar(&s.options.Lease, "lease", 0, "how long a submitted document without a Done is pending; 0: the module's default")
+	flags.Float64Var(&s.lostDone, "lost-done", -1, "share of the Dones that are lost (default: the scenario's, or 0)")
 	flags.IntVar(&s.flood, "flood", 0, "documents of the flood (default: the scenario's)")
 	s.service.register(flags)
 	s.trace.register(flags)
@@ -90,7 +92,7 @@ func (s *simulate) run(command *cobra.Command, args []string) error {
 		Options:  experiment.Options,
 		Seeds:    experiment.Seeds,
 		Outcomes: outcomes,
-		Verdicts: simulation.Judge(experiment.Targets, outcomes),
+		Results:  simulation.Compare(experiment.Targets, outcomes),
 	}
 	if s.html != "" {
 		if err := writeFile(s.html, result.WriteHTML); err != nil {
@@ -158,15 +160,15 @@ func (s *simulate) useTrace(e *simulation.Experiment, command *cobra.Command, na
 	if err := options.Validate(); err != nil {
 		return report.About{}, err
 	}
-	trace, err := openTrace(name, command.InOrStdin())
+	recorded, err := simulation.ReadTrace(trace.Open(name, command.InOrStdin()))
 	if err != nil {
 		return report.About{}, err
 	}
-	if !trace.Random(options) && s.lostDone <= 0 {
+	if !recorded.Random(options) && s.lostDone <= 0 {
 		e.Seeds = 1 // all would be alike
 	}
-	e.Workload = func(seed uint64) *simulation.Workload { return trace.Workload(options, seed) }
-	return aboutTrace(name, trace.Workload(options, s.seed), options), nil
+	e.Workload = func(seed uint64) *simulation.Workload { return recorded.Workload(options, seed) }
+	return aboutTrace(name, recorded.Workload(options, s.seed), options), nil
 }
 
 func aboutTrace(name string, w *simulation.Workload, options simulation.TraceOptions) report.About {

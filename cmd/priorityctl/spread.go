@@ -10,10 +10,10 @@ import (
 // one number to another, the first excluded.
 func levelSpread(policy priority.Policy, from, to int64, add func(level priority.Level, documents int64)) {
 	for level := policy.Level(to); from > to; level-- {
-		highest := min(rowOf(policy, level).highest, from-1)
-		add(level, highest-to+1)
-		to = highest + 1
-		if level == priority.Highest || highest == math.MaxInt64 {
+		most := min(rowOf(policy, level).most, from-1)
+		add(level, most-to+1)
+		to = most + 1
+		if level == priority.First || most == math.MaxInt64 {
 			return
 		}
 	}

@@ -91,7 +91,7 @@ func (t *tally) begin(ctx context.Context) error {
 	}
 	// Without the right to DBSIZE there is no progress to show.
 	t.keys, _ = walk.Keys(ctx)
-	levels := t.connection.policy.Lowest()
+	levels := t.connection.policy.Last()
 	t.walk, t.looked = walk, 0
 	t.now = snapshot{Customers: make([]int64, levels), Documents: make([]int64, levels)}
 	t.met = make(map[string]int64)

@@ -92,10 +92,12 @@ func (term *terminal) typed(text string) {
 	term.do("send-keys", "Enter")
 }
 
+// ask clears the screen, so that nothing of an earlier command is awaited, and
+// types a command.
 func (term *terminal) ask(command string) {
 	term.t.Helper()
-	term.do("send-keys", "-l", "clear; "+command)
-	term.do("send-keys", "Enter")
+	term.do("send-keys", "-R")
+	term.typed(command)
 }
 
 // restored checks that a program has left the terminal as it was.
@@ -135,8 +137,8 @@ LEVEL       COUNT  DOCUMENTS   RESETS IN  CUSTOMER
 q: quit
 `
 
-// TestTopOnATerminal looks at it on 80 columns and 24 lines, then on fewer.
-func TestTopOnATerminal(t *testing.T) {
+// It is looked at on 80 columns and 24 lines, then on fewer.
+func TestTopFitsTheTerminal(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 60, "bakery": 5, "first": 1})
@@ -183,7 +185,7 @@ func fits40(t *testing.T, screen string) {
 	}
 }
 
-// TestTopIsLive counts documents while it looks, stops Redis and ends it.
+// Documents are counted while it looks, and Redis is stopped.
 func TestTopIsLive(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
@@ -208,7 +210,7 @@ func TestTopIsLive(t *testing.T) {
 	term.restored("status 0")
 }
 
-func TestTopIsTerminated(t *testing.T) {
+func TestTopRestoresTheTerminalWhenTerminated(t *testing.T) {
 	server := redistest.Start(t)
 	term := openTerminal(t, 80, 24)
 	term.ask("PRIORITYCTL_TEST_RUN=1 sh -c 'echo $$ >" + term.socket + ".pid; exec " + os.Args[0] + " top -redis redis://" + server.Addr + "'; echo status $?")

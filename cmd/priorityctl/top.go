@@ -97,7 +97,7 @@ type topCustomer struct {
 func (t *tally) json() topJSON {
 	result := topJSON{Corrupt: t.last.Corrupt, Busiest: []topCustomer{}, Policy: jsonOf(t.connection.policy.Policy)}
 	for i := range t.last.Customers {
-		result.Levels = append(result.Levels, topLevel{priority.Highest + priority.Level(i), t.last.Customers[i], t.last.Documents[i]})
+		result.Levels = append(result.Levels, topLevel{priority.First + priority.Level(i), t.last.Customers[i], t.last.Documents[i]})
 	}
 	for _, b := range t.last.Busiest {
 		result.Busiest = append(result.Busiest, topCustomer{nameOf(b.Customer), b.Level, b.Count, b.Documents, b.ResetIn.Milliseconds()})

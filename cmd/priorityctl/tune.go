@@ -5,12 +5,13 @@ import (
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+	"github.com/docpriority/priority/internal/trace"
 	"github.com/spf13/cobra"
 )
 
-const tuneLong = `Tune replays a trace under many policies, by the rule and by the tracker, and
+const tuneLong = `Tune replays a trace under many policies, counted by Next and by Submit, and
 prints, as Go code, the one under which the light customers' 99th percentile of
-the wait is the lowest while neither the heavy customers' mean wait nor the worst
+the wait is the shortest while neither the heavy customers' mean wait nor the worst
 tenth of the customers (the 90th percentile of their mean waits) is more than
 -heavy-cost longer than now. "Now" is what the flags -counting, -thresholds,
 -reset-interval and -reset say.
@@ -42,9 +43,9 @@ func newTune() *cobra.Command {
 	flags.SortFlags = false
 	flags.IntVar(&t.options.Servers, "servers", 16, "how many documents are served at once")
 	flags.Float64Var(&t.heavyCost, "heavy-cost", 0.1, "how much longer the heavy customers, and the worst tenth, may wait: 0.1 is 10 %")
-	flags.StringVar(&t.counting, "counting", simulation.Rule, "what is used now: rule or tracker")
+	flags.StringVar(&t.counting, "counting", simulation.Rule, "what is called now: rule (Next) or submit (Submit and Done)")
 	t.policy.register(flags)
-	flags.DurationVar(&t.options.Lease, "lease", 0, "the tracker's lease; 0: the module's default")
+	flags.DurationVar(&t.options.Lease, "lease", 0, "how long a submitted document without a Done is pending; 0: the module's default")
 	flags.StringVar(&t.options.Discipline, "discipline", simulation.Strict,
 		"how consumers take levels: strict, linear, halving, or weights as 8,4,2,1")
 	t.service.register(flags)
@@ -59,8 +60,8 @@ func (t *tune) run(command *cobra.Command, args []string) error {
 	if t.options.Policy, err = t.policy.policy(); err != nil {
 		return err
 	}
-	if t.counting != simulation.Rule && t.counting != simulation.Tracker {
-		return fmt.Errorf("-counting is %s or %s, not %q", simulation.Rule, simulation.Tracker, t.counting)
+	if t.counting != simulation.Rule && t.counting != simulation.Submit {
+		return fmt.Errorf("-counting is %s or %s, not %q", simulation.Rule, simulation.Submit, t.counting)
 	}
 	if !(t.heavyCost >= 0) {
 		return fmt.Errorf("-heavy-cost %v is negative", t.heavyCost)
@@ -71,11 +72,11 @@ func (t *tune) run(command *cobra.Command, args []string) error {
 	if err := options.Validate(); err != nil {
 		return err
 	}
-	trace, err := openTrace(args[0], command.InOrStdin())
+	recorded, err := simulation.ReadTrace(trace.Open(args[0], command.InOrStdin()))
 	if err != nil {
 		return err
 	}
-	work := trace.Workload(options, t.seed)
+	work := recorded.Workload(options, t.seed)
 	bar := report.NewProgress(command.ErrOrStderr())
 	now, best, err := simulation.Tuning{
 		Workload:  work,

@@ -94,13 +94,13 @@ func (t *tally) report(out io.Writer, documents int) bool {
 		for _, times := range given {
 			total += times
 		}
-		verdict := "yes"
+		once := "yes"
 		if fault := fault(given, total); fault != "" {
-			verdict = fault
+			once = fault
 			good = false
 		}
 		fmt.Fprintf(out, "%-8s  %9d  %16d  %5d  %6d  %s\n",
-			customer, total, len(counts), counts[len(counts)-1], counts[0], verdict)
+			customer, total, len(counts), counts[len(counts)-1], counts[0], once)
 	}
 	switch {
 	case good:

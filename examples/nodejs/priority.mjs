@@ -37,7 +37,7 @@ export class Store {
   #script;
   #digest;
 
-  /** Another policy than the default has another script: RedisStore.Script in Go returns it. */
+  /** Another policy than the default has another script: RedisStore.NextScript in Go returns it. */
   constructor(client, { prefix = 'priority', script = nextScript } = {}) {
     this.#client = client;
     this.#prefix = prefix;

@@ -17,7 +17,7 @@ const (
 )
 
 // The page takes these as given; everything else a snippet declares.
-const given = "ctx context.Context, store priority.Store, level, lowest priority.Level, maxPriority uint8, " +
+const given = "ctx context.Context, store priority.Store, level, last priority.Level, maxPriority uint8, " +
 	"document []byte, process func([]byte) error"
 
 // givenIn adds what a section takes as given.
@@ -25,7 +25,7 @@ var givenIn = map[string]string{
 	"RabbitMQ":               "channel *amqp.Channel",
 	"asynq":                  "client *asynq.Client, connection asynq.RedisConnOpt, handler asynq.Handler",
 	"River":                  "client *river.Client[pgx.Tx]",
-	"NATS JetStream":         "js jetstream.JetStream, consume func(context.Context, []jetstream.Consumer, *priority.Picker) error",
+	"NATS JetStream":         "js jetstream.JetStream, consume func(context.Context, []jetstream.Consumer, *queue.Picker) error",
 	"Redis lists or streams": "client *redis.Client",
 	"Celery on Redis":        "properties map[string]any",
 	"SQS, Pub/Sub, Kafka":    "receive func(name string) ([]byte, bool)",
@@ -49,7 +49,7 @@ func TestWhatIsToBePastedCompiles(t *testing.T) {
 		if more := givenIn[section]; more != "" {
 			parameters += ", " + more
 		}
-		fmt.Fprintf(&functions, "\n// %s\nfunc _(%s) error {\n\t{\n%s\n_, _ = level, lowest\n\t}\n\treturn nil\n}\n",
+		fmt.Fprintf(&functions, "\n// %s\nfunc _(%s) error {\n\t{\n%s\n_, _ = level, last\n\t}\n\treturn nil\n}\n",
 			section, parameters, code)
 	}
 
@@ -58,8 +58,10 @@ func TestWhatIsToBePastedCompiles(t *testing.T) {
 	inTable := make(map[string]bool)
 	for _, cells := range row.FindAllStringSubmatch(page+readme, -1) {
 		for _, line := range quoted.FindAllStringSubmatch(cells[2], -1) {
-			paste(cells[1], "_ = "+line[1])
-			inTable[cells[1]] = true
+			if strings.ContainsAny(line[1], "({") { // more than a name
+				paste(cells[1], "_ = "+line[1])
+				inTable[cells[1]] = true
+			}
 		}
 	}
 	block := regexp.MustCompile("(?ms)^```go\n(.*?)^```$")

@@ -135,8 +135,8 @@ func report(out io.Writer, documents []document, with, without []service) {
 	}
 
 	fmt.Fprint(out, `
-8×6 stands for six documents at level 8. With the module the lowest level that
-waits is served first and, within a level, what arrived first. "4 to 9": of all
+8×6 stands for six documents at level 8. With the module a document of level 1 is
+served before one of level 2 and, within a level, what arrived first. "4 to 9": of all
 documents, the customer's first was the 4th to be served, and the last the 9th.
 `)
 }
@@ -159,7 +159,7 @@ func spread(levels []priority.Level) string {
 		documents[level]++
 	}
 	var parts []string
-	for level := priority.Highest; level <= (priority.Policy{}).Lowest(); level++ {
+	for level := priority.First; level <= (priority.Policy{}).Last(); level++ {
 		if documents[level] > 0 {
 			parts = append(parts, fmt.Sprintf("%d×%d", level, documents[level]))
 		}

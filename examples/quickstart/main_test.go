@@ -24,12 +24,12 @@ func Example() {
 	// bakery          4 to  9       0.3 s          17 to 41      22.7 s
 	// clinic          7 to 16       2.5 s          29 to 60      36.2 s
 	//
-	// 8×6 stands for six documents at level 8. With the module the lowest level that
-	// waits is served first and, within a level, what arrived first. "4 to 9": of all
+	// 8×6 stands for six documents at level 8. With the module a document of level 1 is
+	// served before one of level 2 and, within a level, what arrived first. "4 to 9": of all
 	// documents, the customer's first was the 4th to be served, and the last the 9th.
 }
 
-func TestProcess(t *testing.T) {
+func TestTheWorkerTakesWhatIsFirstOfWhatHasArrived(t *testing.T) {
 	documents := []document{
 		{"flood", 0, 1},
 		{"flood", 0, 9},
@@ -66,7 +66,7 @@ func TestArrivalsAreInOrderAndLeaveTheFloodAhead(t *testing.T) {
 	}
 }
 
-func TestSpread(t *testing.T) {
+func TestTheSpreadCountsEachLevel(t *testing.T) {
 	if got, want := spread([]priority.Level{9, 1, 1, 2, 9, 9}), "1×2 2×1 9×3"; got != want {
 		t.Errorf("spread is %q, want %q", got, want)
 	}

@@ -2,8 +2,10 @@ package main
 
 import (
 	"iter"
+	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/trace"
 )
 
 // batch is what goes to a server at once: first the keys of the expired
@@ -15,30 +17,29 @@ type batch struct {
 // batches cuts a trace into batches. A customer's second document begins the
 // next one: so the server runs the script once for each document, and a key can
 // be deleted before every document that needs it.
-func batches(trace []document, policy priority.Policy) iter.Seq[batch] {
+func batches(documents []trace.Document, policy priority.Policy) iter.Seq[batch] {
 	return func(yield func(batch) bool) {
-		interval := policy.ResetInterval.Milliseconds()
-		deadlines := make(map[string]int64) // a document later than this resets the count
-		within := make(map[string]bool)     // the customers of the batch
+		deadlines := make(map[string]time.Duration) // a document later than this resets the count
+		within := make(map[string]bool)             // the customers of the batch
 		var next batch
-		for _, d := range trace {
-			if within[d.customer] {
+		for _, d := range documents {
+			if within[d.Customer] {
 				if !yield(next) {
 					return
 				}
 				next = batch{}
 				clear(within)
 			}
-			deadline, known := deadlines[d.customer]
-			expired := known && d.submitted > deadline
+			deadline, known := deadlines[d.Customer]
+			expired := known && d.Submitted > deadline
 			if expired {
-				next.expired = append(next.expired, d.customer)
+				next.expired = append(next.expired, d.Customer)
 			}
 			if !known || expired || policy.ResetMode == priority.SinceLastUpdate {
-				deadlines[d.customer] = d.submitted + interval
+				deadlines[d.Customer] = d.Submitted + policy.ResetInterval
 			}
-			next.customers = append(next.customers, d.customer)
-			within[d.customer] = true
+			next.customers = append(next.customers, d.Customer)
+			within[d.Customer] = true
 		}
 		if len(next.customers) > 0 {
 			yield(next)

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/trace"
 )
 
 const usage = `usage: replay [flags] [trace.csv[.gz] | -]
@@ -78,34 +79,45 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 // replay sends the whole trace through memory and, if asked to, through the
 // others, and compares.
 func replay(name string, stdin io.Reader, policy priority.Policy, withLua bool, address string, bar *progress) (*report, error) {
-	trace, err := openTrace(name, stdin)
+	documents, err := read(name, stdin)
 	if err != nil {
 		return nil, err
 	}
 	defer bar.clear()
-	decisions, err := throughMemory(trace, policy, bar)
+	decisions, err := throughMemory(documents, policy, bar)
 	if err != nil {
 		return nil, fmt.Errorf("in memory: %w", err)
 	}
-	result := newReport(trace, decisions, policy)
+	result := newReport(documents, decisions, policy)
 	if withLua {
-		others, err := throughLua(trace, policy, bar)
+		others, err := throughLua(documents, policy, bar)
 		if err != nil {
 			return nil, fmt.Errorf("-lua: %w", err)
 		}
-		result.Lua = compare(trace, decisions, others)
+		result.Lua = compare(documents, decisions, others)
 	}
 	if address != "" {
 		// An interrupt ends the replay in order, so that no key is left behind.
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 		defer stop()
-		others, err := throughRedis(ctx, trace, policy, address, bar)
+		others, err := throughRedis(ctx, documents, policy, address, bar)
 		if err != nil {
 			return nil, fmt.Errorf("-redis %s: %w", address, err)
 		}
-		result.Redis = compare(trace, decisions, others)
+		result.Redis = compare(documents, decisions, others)
 	}
 	return result, nil
+}
+
+// read returns all documents of a trace.
+func read(name string, stdin io.Reader) (documents []trace.Document, err error) {
+	for d, err := range trace.Open(name, stdin) {
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, d)
+	}
+	return documents, nil
 }
 
 // resetMode reads the value of -reset.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/trace"
 )
 
 // report is what a replay found.
@@ -42,58 +43,58 @@ type agreement struct {
 type difference struct {
 	Line     int     `json:"line"`
 	Customer string  `json:"customer"`
-	Memory   verdict `json:"memory"`
-	Server   verdict `json:"server"`
+	Memory   outcome `json:"memory"`
+	Server   outcome `json:"server"`
 }
 
-type verdict struct {
+type outcome struct {
 	Level priority.Level `json:"level"`
 	Count int64          `json:"count"`
 }
 
-func (v verdict) String() string { return fmt.Sprintf("level %d, count %d", v.Level, v.Count) }
+func (o outcome) String() string { return fmt.Sprintf("level %d, count %d", o.Level, o.Count) }
 
 // agrees is true also where nothing was compared.
 func (a *agreement) agrees() bool { return a == nil || a.Agrees }
 
-func compare(trace []document, memory, server []priority.Decision) *agreement {
-	for i, d := range trace {
-		expected := verdict{memory[i].Level, memory[i].Count}
-		got := verdict{server[i].Level, server[i].Count}
+func compare(documents []trace.Document, memory, server []priority.Decision) *agreement {
+	for i, d := range documents {
+		expected := outcome{memory[i].Level, memory[i].Count}
+		got := outcome{server[i].Level, server[i].Count}
 		if got != expected {
-			return &agreement{First: &difference{d.line, d.customer, expected, got}}
+			return &agreement{First: &difference{d.Line, d.Customer, expected, got}}
 		}
 	}
 	return &agreement{Agrees: true}
 }
 
-func newReport(trace []document, decisions []priority.Decision, policy priority.Policy) *report {
+func newReport(documents []trace.Document, decisions []priority.Decision, policy priority.Policy) *report {
 	noneYet := func() levels {
 		none := make(levels)
-		for level := priority.Highest; level <= policy.Lowest(); level++ {
+		for level := priority.First; level <= policy.Last(); level++ {
 			none[level] = 0
 		}
 		return none
 	}
-	r := &report{Documents: len(trace), Levels: noneYet(), Busiest: []customer{}}
+	r := &report{Documents: len(documents), Levels: noneYet(), Busiest: []customer{}}
 	r.rule = fmt.Sprintf("%v after the last update", policy.ResetInterval)
 	if policy.ResetMode == priority.SinceLastReset {
 		r.rule = fmt.Sprintf("%v after the last reset", policy.ResetInterval)
 	}
 	byName := make(map[string]levels)
-	for i, d := range trace {
-		if byName[d.customer] == nil {
-			byName[d.customer] = noneYet()
+	for i, d := range documents {
+		if byName[d.Customer] == nil {
+			byName[d.Customer] = noneYet()
 		}
-		byName[d.customer][decisions[i].Level]++
+		byName[d.Customer][decisions[i].Level]++
 		r.Levels[decisions[i].Level]++
 	}
 	for name, levels := range byName {
-		documents := 0
+		total := 0
 		for _, n := range levels {
-			documents += n
+			total += n
 		}
-		r.Busiest = append(r.Busiest, customer{name, documents, levels})
+		r.Busiest = append(r.Busiest, customer{name, total, levels})
 	}
 	slices.SortFunc(r.Busiest, func(a, b customer) int {
 		return cmp.Or(cmp.Compare(b.Documents, a.Documents), cmp.Compare(a.Name, b.Name))
@@ -111,20 +112,20 @@ func (r *report) writeText(out io.Writer) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%d documents of %d customers; a count starts afresh\n%s.\n\n", r.Documents, r.Customers, r.rule)
 	fmt.Fprintln(&text, "level  documents  per cent")
-	for level := priority.Highest; int(level) <= len(r.Levels); level++ {
+	for level := priority.First; int(level) <= len(r.Levels); level++ {
 		n := r.Levels[level]
 		fmt.Fprintf(&text, "%5d  %9d  %8.1f\n", level, n, percent(n, r.Documents))
 	}
 
 	fmt.Fprintf(&text, "\nThe busiest customers, and the per cent of their documents at each level:\n\n")
 	fmt.Fprintf(&text, "%-20s  %9s", "customer", "documents")
-	for level := priority.Highest; int(level) <= len(r.Levels); level++ {
+	for level := priority.First; int(level) <= len(r.Levels); level++ {
 		fmt.Fprintf(&text, "  %3d", level)
 	}
 	fmt.Fprintln(&text)
 	for _, c := range r.Busiest {
 		fmt.Fprintf(&text, "%-20s  %9d", printable(c.Name), c.Documents)
-		for level := priority.Highest; int(level) <= len(r.Levels); level++ {
+		for level := priority.First; int(level) <= len(r.Levels); level++ {
 			fmt.Fprintf(&text, "  %3.0f", percent(c.Levels[level], c.Documents))
 		}
 		fmt.Fprintln(&text)
@@ -140,9 +141,9 @@ func writeAgreement(out io.Writer, what string, a *agreement, documents int) {
 	switch {
 	case a == nil:
 	case a.Agrees:
-		fmt.Fprintf(out, "\n%s agrees with MemoryStore on all %d documents.\n", what, documents)
+		fmt.Fprintf(out, "\n%s agrees with memory.Store on all %d documents.\n", what, documents)
 	default:
-		fmt.Fprintf(out, "\n%s differs first at line %d, customer %s:\n  MemoryStore  %v\n  the script   %v\n",
+		fmt.Fprintf(out, "\n%s differs first at line %d, customer %s:\n  memory.Store  %v\n  the script    %v\n",
 			what, a.First.Line, printable(a.First.Customer), a.First.Memory, a.First.Server)
 	}
 }

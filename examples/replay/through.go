@@ -11,33 +11,35 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/trace"
+	"github.com/docpriority/priority/memory"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 )
 
 // throughMemory decides the documents by the model in memory.
-func throughMemory(trace []document, policy priority.Policy, bar *progress) ([]priority.Decision, error) {
+func throughMemory(documents []trace.Document, policy priority.Policy, bar *progress) ([]priority.Decision, error) {
 	var now time.Time
-	store, err := priority.NewMemoryStore(&priority.MemoryOptions{
+	store, err := memory.New(&memory.Options{
 		Policy: policy,
 		Now:    func() time.Time { return now },
 	})
 	if err != nil {
 		return nil, err
 	}
-	decisions := make([]priority.Decision, len(trace))
-	for i, d := range trace {
-		now = time.UnixMilli(d.submitted)
-		if decisions[i], err = store.Next(context.Background(), d.customer); err != nil {
-			return nil, fmt.Errorf("line %d: %w", d.line, err)
+	decisions := make([]priority.Decision, len(documents))
+	for i, d := range documents {
+		now = time.UnixMilli(0).Add(d.Submitted)
+		if decisions[i], err = store.Next(context.Background(), d.Customer); err != nil {
+			return nil, fmt.Errorf("line %d: %w", d.Line, err)
 		}
-		bar.show("memory", i+1, len(trace))
+		bar.show("memory", i+1, len(documents))
 	}
 	return decisions, nil
 }
 
 // throughLua decides the documents by the script, in a miniredis in this process.
-func throughLua(trace []document, policy priority.Policy, bar *progress) ([]priority.Decision, error) {
+func throughLua(documents []trace.Document, policy priority.Policy, bar *progress) ([]priority.Decision, error) {
 	server := miniredis.NewMiniRedis()
 	defer server.Close()
 	client := redis.NewClient(&redis.Options{
@@ -50,13 +52,13 @@ func throughLua(trace []document, policy priority.Policy, bar *progress) ([]prio
 	}
 	server.SetTime(time.UnixMilli(0))
 	server.ClockTTL(true)
-	decisions := make([]priority.Decision, len(trace))
-	for i, d := range trace {
-		server.SetTime(time.UnixMilli(0).Add(miniredisTime(d.submitted, policy.ResetInterval)))
-		if decisions[i], err = store.Next(context.Background(), d.customer); err != nil {
-			return nil, fmt.Errorf("line %d: %w", d.line, err)
+	decisions := make([]priority.Decision, len(documents))
+	for i, d := range documents {
+		server.SetTime(time.UnixMilli(0).Add(miniredisTime(d.Submitted, policy.ResetInterval)))
+		if decisions[i], err = store.Next(context.Background(), d.Customer); err != nil {
+			return nil, fmt.Errorf("line %d: %w", d.Line, err)
 		}
-		bar.show("lua", i+1, len(trace))
+		bar.show("lua", i+1, len(documents))
 	}
 	return decisions, nil
 }
@@ -65,14 +67,13 @@ func throughLua(trace []document, policy priority.Policy, bar *progress) ([]prio
 // millisecond in an interval and a millisecond. Redis expires a key in the first
 // millisecond after its deadline, miniredis at the deadline itself; on the slow
 // clock a key lives through exactly the interval, and is gone a millisecond later.
-func miniredisTime(submitted int64, interval time.Duration) time.Duration {
-	exact := time.Duration(submitted) * time.Millisecond
-	return exact - exact/time.Duration(2*(interval.Milliseconds()+1))
+func miniredisTime(submitted, interval time.Duration) time.Duration {
+	return submitted - submitted/time.Duration(2*(interval.Milliseconds()+1))
 }
 
 // throughRedis decides the documents by the script, on a real server. Its clock
 // cannot be moved, so a key whose time is up in the trace is deleted by hand.
-func throughRedis(ctx context.Context, trace []document, policy priority.Policy, address string, bar *progress) (_ []priority.Decision, err error) {
+func throughRedis(ctx context.Context, documents []trace.Document, policy priority.Policy, address string, bar *progress) (_ []priority.Decision, err error) {
 	logging.Disable() // what go-redis would write to stderr is in its errors too
 	client := redis.NewClient(&redis.Options{Addr: address})
 	defer client.Close()
@@ -87,10 +88,10 @@ func throughRedis(ctx context.Context, trace []document, policy priority.Policy,
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, deleteCounts(client, store, trace)) }()
+	defer func() { err = errors.Join(err, deleteCounts(client, store, documents)) }()
 
-	decisions := make([]priority.Decision, 0, len(trace))
-	for next := range batches(trace, policy) {
+	decisions := make([]priority.Decision, 0, len(documents))
+	for next := range batches(documents, policy) {
 		// Only between two batches: what is under way would count after the deletion.
 		if ctx.Err() != nil {
 			return nil, errors.New("interrupted")
@@ -102,17 +103,17 @@ func throughRedis(ctx context.Context, trace []document, policy priority.Policy,
 		}
 		decided, err := store.NextEach(context.Background(), next.customers)
 		if err != nil {
-			return nil, fmt.Errorf("from line %d on: %w", trace[len(decisions)].line, err)
+			return nil, fmt.Errorf("from line %d on: %w", documents[len(decisions)].Line, err)
 		}
 		decisions = append(decisions, decided...)
-		bar.show("redis", len(decisions), len(trace))
+		bar.show("redis", len(decisions), len(documents))
 	}
 	return decisions, nil
 }
 
 // deleteCounts leaves the server as it was.
-func deleteCounts(client *redis.Client, store *priority.RedisStore, trace []document) error {
-	for chunk := range slices.Chunk(customersOf(trace), 1000) {
+func deleteCounts(client *redis.Client, store *priority.RedisStore, documents []trace.Document) error {
+	for chunk := range slices.Chunk(customersOf(documents), 1000) {
 		if err := client.Del(context.Background(), keys(store, chunk)...).Err(); err != nil {
 			return fmt.Errorf("delete this replay's keys: %w", err)
 		}
@@ -120,10 +121,10 @@ func deleteCounts(client *redis.Client, store *priority.RedisStore, trace []docu
 	return nil
 }
 
-func customersOf(trace []document) []string {
-	customers := make([]string, len(trace))
-	for i, d := range trace {
-		customers[i] = d.customer
+func customersOf(documents []trace.Document) []string {
+	customers := make([]string, len(documents))
+	for i, d := range documents {
+		customers[i] = d.Customer
 	}
 	slices.Sort(customers)
 	return slices.Compact(customers)

@@ -3,18 +3,21 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/observe"
 )
 
 // Totals are documents by what their callers were told.
 type Totals struct {
 	Documents      int
 	Answered       int // a decision of the fleet's count
-	Degraded       int // a decision of a fallback
+	Degraded       int // a decision of a fallback, which the fleet's count never learns of
 	NotCounted     int
 	OutcomeUnknown int
 	Other          int // any other error
@@ -36,31 +39,40 @@ type Ledger struct {
 }
 
 type account struct {
-	told                    counts
-	answered, unknown, owed int
+	told     counts
+	answered int
+	unknown  int // outcomes, as the callers were told
+	hidden   int // unknown outcomes, as a fallback's primary told the fallback
+}
+
+// of returns a customer's account. The caller holds the lock.
+func (l *Ledger) of(customer string) *account {
+	a := l.customers[customer]
+	if a == nil {
+		if l.customers == nil {
+			l.customers = make(map[string]*account)
+		}
+		a = &account{}
+		l.customers[customer] = a
+	}
+	return a
 }
 
 // Note notes the outcome of one document.
 func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.customers == nil {
-		l.customers = make(map[string]*account)
-	}
-	a := l.customers[customer]
-	if a == nil {
-		a = &account{}
-		l.customers[customer] = a
-	}
+	a := l.of(customer)
 	l.totals.Documents++
 	switch {
 	case err == nil && decision.Degraded:
 		l.totals.Degraded++
-		a.owed++
 	case err == nil:
 		l.totals.Answered++
 		a.answered++
-		a.told.add(decision.Count)
+		if !decision.Estimated { // estimates of package coalesce may repeat
+			a.told.add(decision.Count)
+		}
 	case errors.Is(err, priority.ErrNotCounted):
 		l.totals.NotCounted++
 	case errors.Is(err, priority.ErrOutcomeUnknown):
@@ -84,17 +96,27 @@ func (l *Ledger) NoteN(customer string, n int, decisions []priority.Decision, er
 
 // NoteEach notes the outcome of a NextEach.
 func (l *Ledger) NoteEach(customers []string, decisions []priority.Decision, err error) {
-	var batch *priority.BatchError
-	for i, customer := range customers {
-		switch {
-		case err == nil:
-			l.Note(customer, decisions[i], nil)
-		case !errors.As(err, &batch):
-			l.Note(customer, priority.Decision{}, err)
-		case batch.Errs[i] != nil:
-			l.Note(customer, priority.Decision{}, batch.Errs[i])
-		default:
-			l.Note(customer, decisions[i], nil)
+	for i, err := range priority.ItemErrors(err, len(customers)) {
+		var decision priority.Decision
+		if err == nil {
+			decision = decisions[i]
+		}
+		l.Note(customers[i], decision, err)
+	}
+}
+
+// Primary is an [observe.Func] for the primary of a fallback. Where the primary
+// may have counted a document, the fallback answers all the same, and its callers
+// are not told; without Primary such a document is taken for extra.
+func (l *Ledger) Primary(_ context.Context, call observe.Call) {
+	if strings.HasPrefix(call.Operation, "Done") {
+		return // it counts nothing
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, err := range priority.ItemErrors(call.Err, call.Items) {
+		if errors.Is(err, priority.ErrOutcomeUnknown) {
+			l.of(call.Customers[min(i, len(call.Customers)-1)]).hidden++
 		}
 	}
 }
@@ -110,7 +132,7 @@ func (l *Ledger) Totals() Totals {
 type Reconciliation struct {
 	Counted int // documents in the store's counts
 	Missing int // answered, and not in the counts
-	Extra   int // in the counts, though neither answered, owed nor of unknown outcome
+	Extra   int // in the counts, though neither answered nor of unknown outcome
 	Twice   int // answered with a count that another document was answered with
 }
 
@@ -137,7 +159,7 @@ func (l *Ledger) Reconcile(count func(customer string) (count int64, held bool))
 		}
 		r.Counted += counted
 		r.Missing += max(0, a.answered-counted)
-		r.Extra += max(0, counted-a.answered-a.unknown-a.owed)
+		r.Extra += max(0, counted-a.answered-max(a.unknown, a.hidden))
 		r.Twice += a.told.repeated
 	}
 	return r

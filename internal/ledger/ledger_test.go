@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/observe"
 )
 
 const customer = "acme"
@@ -46,16 +47,48 @@ func TestReconcile(t *testing.T) {
 			answer(l, 0)
 			l.Note(customer, priority.Decision{}, lost)
 		}, -2, true, Reconciliation{Counted: 3, Extra: 1}},
-		{"degraded and paid later", func(l *Ledger) {
-			answer(l, 0)
-			l.Note(customer, priority.Decision{Degraded: true, Count: 0}, nil)
-			answer(l, -2)
-		}, -2, true, Reconciliation{Counted: 3}},
-		{"degraded and never paid", func(l *Ledger) {
+		{"degraded and not in the fleet's count", func(l *Ledger) {
 			answer(l, 0)
 			l.Note(customer, priority.Decision{Degraded: true, Count: 0}, nil)
 			answer(l, -1)
 		}, -1, true, Reconciliation{Counted: 2}},
+		{"degraded and in the fleet's count", func(l *Ledger) {
+			answer(l, 0)
+			l.Note(customer, priority.Decision{Degraded: true, Count: 0}, nil)
+			answer(l, -2)
+		}, -2, true, Reconciliation{Counted: 3, Extra: 1}},
+		{"degraded, the primary's outcome being unknown", func(l *Ledger) {
+			answer(l, 0)
+			l.Primary(t.Context(), observe.Call{Operation: "Next", Customers: []string{customer}, Items: 1, Err: lost})
+			l.Note(customer, priority.Decision{Degraded: true, Count: 0}, nil)
+			answer(l, -2)
+		}, -2, true, Reconciliation{Counted: 3}},
+		{"degraded, the primary having refused", func(l *Ledger) {
+			answer(l, 0)
+			l.Primary(t.Context(), observe.Call{Operation: "Next", Customers: []string{customer}, Items: 1, Err: refused})
+			l.Note(customer, priority.Decision{Degraded: true, Count: 0}, nil)
+		}, -1, true, Reconciliation{Counted: 2, Extra: 1}},
+		{"a Done of unknown outcome", func(l *Ledger) {
+			answer(l, 0)
+			l.Primary(t.Context(), observe.Call{Operation: "Done", Customers: []string{customer}, Items: 1, Err: lost})
+		}, -1, true, Reconciliation{Counted: 2, Extra: 1}},
+		{"unknown, told by the primary and by the fallback", func(l *Ledger) {
+			l.Primary(t.Context(), observe.Call{Operation: "NextN", Customers: []string{customer}, Items: 2, Err: lost})
+			l.NoteN(customer, 2, nil, lost)
+		}, -2, true, Reconciliation{Counted: 3, Extra: 1}},
+		{"unknown to the primary for some", func(l *Ledger) {
+			l.Primary(t.Context(), observe.Call{
+				Operation: "NextEach", Customers: []string{"umbrella", customer}, Items: 2,
+				Err: &priority.BatchError{Errs: []error{lost, nil}},
+			})
+			answer(l, 0)
+		}, -1, true, Reconciliation{Counted: 4, Extra: 2}}, // both hold as much
+		{"estimates that repeat", func(l *Ledger) {
+			answer(l, 0, -1)
+			for range 3 {
+				l.Note(customer, priority.Decision{Count: -1, Estimated: true}, nil)
+			}
+		}, -4, true, Reconciliation{Counted: 5}},
 		{"many at once", func(l *Ledger) {
 			l.NoteN(customer, 2, []priority.Decision{{Count: 0}, {Count: -1}}, nil)
 			l.NoteN(customer, 3, nil, lost)

@@ -48,7 +48,7 @@ const MasterName = "counts"
 // returns the sentinel's address.
 func StartSentinel(tb testing.TB, master *Server) string {
 	tb.Helper()
-	program := Find(tb, serverProgram(), "redis-server")
+	program := serverProgram(tb)
 	host, port, _ := net.SplitHostPort(master.Addr)
 	own := FreePort(tb)
 	config := filepath.Join(tb.TempDir(), "sentinel.conf")

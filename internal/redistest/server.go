@@ -49,12 +49,25 @@ func Skip(tb testing.TB, why string) {
 	tb.Skip(why)
 }
 
-// serverProgram is $REDIS_SERVER or else redis-server.
-func serverProgram() string {
-	if program := os.Getenv("REDIS_SERVER"); program != "" {
-		return program
+// serverProgram returns the path of the server named by the environment's
+// REDIS_SERVER, which must be there, or else of redis-server.
+func serverProgram(tb testing.TB) string {
+	tb.Helper()
+	program := os.Getenv("REDIS_SERVER")
+	if program == "" {
+		return Find(tb, "redis-server", "redis-server")
 	}
-	return "redis-server"
+	path, err := exec.LookPath(program)
+	if err != nil {
+		tb.Fatalf("REDIS_SERVER: %v", err)
+	}
+	return path
+}
+
+// Skips reports whether tests that need a server are skipped.
+func Skips() bool {
+	_, err := exec.LookPath("redis-server")
+	return err != nil && os.Getenv("REDIS_SERVER") == "" && os.Getenv("CI") == ""
 }
 
 // Start starts redis-server from the PATH, or the server named by the
@@ -62,11 +75,11 @@ func serverProgram() string {
 // disk, but for what further command line arguments say.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
-	binary := Find(tb, serverProgram(), "redis-server")
+	program := serverProgram(tb)
 	port := FreePort(tb)
 	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: tb.TempDir(), tb: tb}
 	s.args = append([]string{
-		binary, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir,
+		program, "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir,
 		"--logfile", "redis.log", "--save", "", "--appendonly", "no",
 		"--repl-diskless-sync-delay", "0",
 	}, args...)
@@ -79,7 +92,7 @@ func Start(tb testing.TB, args ...string) *Server {
 // clients with a certificate of the same authority.
 func StartTLS(tb testing.TB, certFile, keyFile, caFile string) *Server {
 	tb.Helper()
-	program := Find(tb, serverProgram(), "redis-server")
+	program := serverProgram(tb)
 	port := FreePort(tb)
 	s := &Server{Addr: fmt.Sprintf("127.0.0.1:%d", port), Dir: tb.TempDir(), tb: tb}
 	s.args = []string{

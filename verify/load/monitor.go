@@ -18,7 +18,7 @@ type monitor struct {
 	every    time.Duration // between two samples
 
 	samples []sample
-	peak    sample // the highest of each
+	peak    sample // the most of each
 }
 
 // sample is what the process takes at some time.

@@ -32,7 +32,7 @@ type failures struct {
 
 func newRecorder() recorder {
 	r := recorder{mu: new(sync.Mutex)}
-	for _, name := range []string{"Next", "NextN", "NextEach", "Peek"} {
+	for _, name := range []string{"Next", "NextN", "NextEach", "Submit", "Done", "Peek"} {
 		r.operations = append(r.operations, &recorded{name: name, times: newHistogram()})
 	}
 	for _, class := range []struct {

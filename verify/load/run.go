@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/docpriority/priority/internal/ledger"
 )
 
 // run puts the load on the server until the time or the calls are over or the
@@ -18,7 +20,8 @@ func run(ctx context.Context, cfg config) (*report, error) {
 		cfg.prefix = "load-" + rand.Text()[:10]
 	}
 	before := runtime.NumGoroutine()
-	t, err := open(cfg)
+	book := new(ledger.Ledger)
+	t, err := open(cfg, book)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +29,7 @@ func run(ctx context.Context, cfg config) (*report, error) {
 		return nil, errors.Join(fmt.Errorf("reach %s: %w", t.server.addr, err), t.client.Close())
 	}
 
-	w := newWorkload(t.store, cfg)
+	w := newWorkload(t.store, book, cfg)
 	m := newMonitor(t, w, cfg)
 	m.sample("start")
 	loadCtx, cancel := context.WithTimeout(ctx, cfg.duration)
@@ -51,6 +54,7 @@ func run(ctx context.Context, cfg config) (*report, error) {
 // close takes stock, removes the keys and closes the client, and looks for what
 // is left then. There were some goroutines before the load.
 func (r *report) close(ctx context.Context, t *target, w *workload, m *monitor, grace time.Duration, goroutines int) error {
+	settleErr := t.settle(ctx, grace)
 	r.Documents = w.ledger.Totals()
 	r.Operations, r.Errors = w.recorder.summarize(r.Seconds)
 	// Calls that their callers gave up on may be under way still, and count.
@@ -79,7 +83,7 @@ func (r *report) close(ctx context.Context, t *target, w *workload, m *monitor, 
 	}
 	m.sample("closed")
 	r.Samples, r.Peak = m.samples, m.peak
-	return errors.Join(countsErr, removeErr, closeErr, leftErr)
+	return errors.Join(settleErr, countsErr, removeErr, closeErr, leftErr)
 }
 
 // settle waits until a number has come down to a bound, for some time at most,

@@ -12,12 +12,17 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/coalesce"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/ledger"
+	"github.com/docpriority/priority/observe"
 	"github.com/redis/go-redis/v9"
 )
 
 // target is the store under load and what it stands on.
 type target struct {
 	store  priority.Store
+	closes []func(context.Context) error // of its wrappers, the outermost first
 	server server
 	name   string // of its connections, as the server knows them
 
@@ -26,24 +31,53 @@ type target struct {
 }
 
 // open makes a client and a store. It sends nothing.
-func open(cfg config) (*target, error) {
+func open(cfg config, book *ledger.Ledger) (*target, error) {
 	server, err := cfg.server()
 	if err != nil {
 		return nil, err
 	}
 	t := &target{server: server, name: cfg.prefix, client: server.connect(cfg.prefix)}
-	t.redisStore, err = t.openStore(cfg)
-	if err != nil {
+	if err := t.openStore(cfg, book); err != nil {
 		return nil, errors.Join(err, t.client.Close())
-	}
-	t.store = t.redisStore
-	if cfg.fallback {
-		t.store = priority.NewFallback(t.redisStore, nil, nil)
 	}
 	return t, nil
 }
 
-func (t *target) openStore(cfg config) (*priority.RedisStore, error) {
+// openStore makes the store with its wrappers.
+func (t *target) openStore(cfg config, book *ledger.Ledger) (err error) {
+	if t.redisStore, err = t.openRedisStore(cfg); err != nil {
+		return err
+	}
+	t.store = t.redisStore
+	if cfg.coalesce {
+		store, err := coalesce.New(t.redisStore, nil)
+		if err != nil {
+			return err
+		}
+		t.store, t.closes = store, append(t.closes, store.Close)
+	}
+	if cfg.fallback {
+		store, err := fallback.New(observe.New(t.store, book.Primary), nil, nil)
+		if err != nil {
+			return err
+		}
+		t.store, t.closes = store, slices.Insert(t.closes, 0, store.Close)
+	}
+	return nil
+}
+
+// settle has the wrappers write what they owe to Redis.
+func (t *target) settle(ctx context.Context, grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	var errs []error
+	for _, close := range t.closes {
+		errs = append(errs, close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (t *target) openRedisStore(cfg config) (*priority.RedisStore, error) {
 	var client priority.RedisClient = t.client
 	if cfg.autopipeline {
 		pipeliner, err := t.client.AutoPipeline()
@@ -92,7 +126,7 @@ func (t *target) remove(ctx context.Context, customers []string) error {
 	for part := range slices.Chunk(customers, pipelined) {
 		pipe := t.client.Pipeline()
 		for _, customer := range part {
-			pipe.Unlink(ctx, t.redisStore.Key(customer))
+			pipe.Unlink(ctx, t.redisStore.Key(customer), t.redisStore.PendingKey(customer))
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("remove the keys: %w", err)

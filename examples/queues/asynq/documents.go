@@ -17,8 +17,8 @@ type documents struct {
 	redis  asynq.RedisConnOpt
 	client *asynq.Client
 	prefix string
-	lowest priority.Level
-	strict bool // the lowest level starves; otherwise each is served by its weight
+	last   priority.Level // of all customers: store.Last()
+	strict bool           // the last level starves; otherwise each is served by its weight
 }
 
 // produce counts a customer's document and enqueues it with its level.
@@ -32,7 +32,7 @@ func (d *documents) produce(ctx context.Context, store priority.Store, customer,
 
 func (d *documents) enqueue(ctx context.Context, level priority.Level, document string) error {
 	_, err := d.client.EnqueueContext(ctx, asynq.NewTask(documentTask, []byte(document)),
-		asynq.Queue(queue.Name(d.prefix, level, d.lowest)))
+		asynq.Queue(queue.Name(d.prefix, level, d.last)))
 	if err != nil {
 		return fmt.Errorf("enqueue %s: %w", document, err)
 	}
@@ -43,7 +43,7 @@ func (d *documents) enqueue(ctx context.Context, level priority.Level, document 
 // process fails, asynq puts the document back into its level's queue, later.
 func (d *documents) consume(ctx context.Context, process func(document string) error) error {
 	server := asynq.NewServer(d.redis, asynq.Config{
-		Queues:         queue.AsynqQueues(d.prefix, priority.LinearWeights(d.lowest)),
+		Queues:         queue.AsynqQueues(d.prefix, queue.LinearWeights(d.last)),
 		StrictPriority: d.strict,
 		Concurrency:    1, // workers in this process
 

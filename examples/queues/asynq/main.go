@@ -29,7 +29,7 @@ import (
 
 func main() {
 	url := flag.String("url", "", "the `address` of a Redis (default: one of its own)")
-	weighted := flag.Bool("weighted", false, "serve all levels, each by its weight and at random; strictly the highest first otherwise")
+	weighted := flag.Bool("weighted", false, "serve all levels, each by its weight and at random; strictly level 1 first otherwise")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *url, !*weighted, os.Stdout)
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, url string, strict bool, out io.Writer) error {
+func run(ctx context.Context, url string, strict bool, out io.Writer) (err error) {
 	if url == "" {
 		own, err := server.StartRedis(ctx)
 		if err != nil {
@@ -49,43 +49,45 @@ func run(ctx context.Context, url string, strict bool, out io.Writer) error {
 		defer own.Stop()
 		url = own.URL
 	}
-	lowest := priority.DefaultPolicy().Lowest()
-	with, err := serve(ctx, url, lowest, strict)
+	options, err := redis.ParseURL(url)
 	if err != nil {
 		return err
 	}
-	without, err := serve(ctx, url, 1, strict) // one level for all, as if there were none
+	client := redis.NewClient(options)
+	defer client.Close()
+	prefix := "priority-example-" + rand.Text()
+	defer func() { err = errors.Join(err, removeKeys(client, prefix)) }()
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{
+		Prefix:  prefix,
+		Timeout: 10 * time.Second, // so that a busy machine shows the same as an idle one
+	})
 	if err != nil {
 		return err
 	}
-	call := func(level priority.Level) string { return "queue " + queue.Name("documents", level, lowest) }
+
+	last := store.Last()
+	with, err := serve(ctx, url, store, prefix+"-with", last, strict)
+	if err != nil {
+		return err
+	}
+	without, err := serve(ctx, url, store, prefix+"-without", 1, strict) // one level for all, as if there were none
+	if err != nil {
+		return err
+	}
+	call := func(level priority.Level) string { return "queue " + queue.Name("documents", level, last) }
 	flood.Report(out, "asynq", call, with, without)
 	return nil
 }
 
 // serve sends all documents through as many queues as there are levels, and
 // returns them in the order in which the worker got them.
-func serve(ctx context.Context, url string, lowest priority.Level, strict bool) (_ []string, err error) {
-	options, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, err
-	}
-	client := redis.NewClient(options)
-	defer client.Close()
-	prefix := "priority-example-" + rand.Text()
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{
-		Prefix:  prefix,
-		Timeout: 10 * time.Second, // so that a busy machine shows the same as an idle one
-	})
-	if err != nil {
-		return nil, err
-	}
-	waiting, err := open(url, prefix, lowest, strict)
+func serve(ctx context.Context, url string, store priority.Store, prefix string, last priority.Level, strict bool) (_ []string, err error) {
+	waiting, err := open(url, prefix, last, strict)
 	if err != nil {
 		return nil, err
 	}
 	defer waiting.client.Close()
-	defer func() { err = errors.Join(err, remove(waiting, client)) }()
+	defer func() { err = errors.Join(err, removeQueues(waiting)) }()
 
 	arriving := flood.Documents()
 	for _, d := range arriving {
@@ -96,26 +98,32 @@ func serve(ctx context.Context, url string, lowest priority.Level, strict bool) 
 	return flood.Collect(ctx, len(arriving), waiting.consume)
 }
 
-func open(url, prefix string, lowest priority.Level, strict bool) (*documents, error) {
+func open(url, prefix string, last priority.Level, strict bool) (*documents, error) {
 	connection, err := asynq.ParseRedisURI(url)
 	if err != nil {
 		return nil, err
 	}
-	return &documents{connection, asynq.NewClient(connection), prefix, lowest, strict}, nil
+	return &documents{connection, asynq.NewClient(connection), prefix, last, strict}, nil
 }
 
-// remove deletes what the example has written, which all has its prefix.
-func remove(waiting *documents, client *redis.Client) error {
+// removeQueues deletes a queue's documents, and tells asynq that it is gone.
+func removeQueues(waiting *documents) error {
 	inspector := asynq.NewInspector(waiting.redis)
 	defer inspector.Close()
 	var errs []error
-	for _, name := range queue.Names(waiting.prefix, waiting.lowest) {
+	for _, name := range queue.Names(waiting.prefix, waiting.last) {
 		if err := inspector.DeleteQueue(name, true); err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
 			errs = append(errs, err)
 		}
 	}
+	return errors.Join(errs...)
+}
+
+// removeKeys deletes what else the example has written, which all has its prefix.
+func removeKeys(client *redis.Client, prefix string) error {
+	var errs []error
 	ctx := context.Background() // after an interrupt too
-	keys := client.Scan(ctx, 0, "*"+waiting.prefix+"*", 1000).Iterator()
+	keys := client.Scan(ctx, 0, "*"+prefix+"*", 1000).Iterator()
 	for keys.Next(ctx) {
 		errs = append(errs, client.Unlink(ctx, keys.Val()).Err())
 	}

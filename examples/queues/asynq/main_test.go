@@ -44,9 +44,9 @@ func TestRun(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	url := servertest.Start(t, server.StartRedis)
-	for _, lowest := range servertest.Policies {
-		d := openTest(t, url, lowest, true)
-		documents := servertest.Documents(lowest)
+	for _, last := range servertest.Policies {
+		d := openTest(t, url, last, true)
+		documents := servertest.Documents(last)
 		for _, document := range documents {
 			if err := d.enqueue(t.Context(), document.Level, document.String()); err != nil {
 				t.Fatal(err)
@@ -56,7 +56,7 @@ func TestOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		servertest.CheckOrder(t, lowest, lowest, served)
+		servertest.CheckOrder(t, last, last, served)
 	}
 
 	t.Run("an urgent document overtakes", func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestOrder(t *testing.T) {
 		servertest.CheckOvertaking(t, d.enqueue, d.consume)
 	})
 
-	t.Run("by weight the lowest level is served too, but rarely", func(t *testing.T) {
+	t.Run("by weight the last level is served too, but rarely", func(t *testing.T) {
 		d := openTest(t, url, 9, false)
 		const each = 100
 		for range each {
@@ -78,16 +78,16 @@ func TestOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// While both have work, one in ten is of the lowest level: 10 of 100, give or
+		// While both have work, one in ten is of the last level: 10 of 100, give or
 		// take 3. That it is none, or 40, is as good as impossible.
-		lowest := 0
+		ofLast := 0
 		for _, level := range served[:each] {
 			if level == "9" {
-				lowest++
+				ofLast++
 			}
 		}
-		if lowest < 1 || lowest > 40 {
-			t.Errorf("of the first %d documents %d are of the lowest level", each, lowest)
+		if ofLast < 1 || ofLast > 40 {
+			t.Errorf("of the first %d documents %d are of the last level", each, ofLast)
 		}
 	})
 
@@ -140,9 +140,9 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-func openTest(t *testing.T, url string, lowest priority.Level, strict bool) *documents {
+func openTest(t *testing.T, url string, last priority.Level, strict bool) *documents {
 	t.Helper()
-	d, err := open(url, fmt.Sprint(t.Name(), lowest), lowest, strict)
+	d, err := open(url, fmt.Sprint(t.Name(), last), last, strict)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,11 +21,11 @@ type documents struct {
 	consumers []jetstream.Consumer // of level 1 first
 	subjects  []string
 	prefix    string
-	lowest    priority.Level
+	last      priority.Level // of all customers: store.Last()
 }
 
 // open creates the stream and its consumers where they do not exist.
-func open(ctx context.Context, js jetstream.JetStream, name string, lowest priority.Level) (*documents, error) {
+func open(ctx context.Context, js jetstream.JetStream, name string, last priority.Level) (*documents, error) {
 	stream, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name:      name,
 		Subjects:  []string{name + ".*"},
@@ -34,7 +34,7 @@ func open(ctx context.Context, js jetstream.JetStream, name string, lowest prior
 	if err != nil {
 		return nil, fmt.Errorf("create the stream %s: %w", name, err)
 	}
-	d := &documents{jetStream: js, stream: stream, subjects: queue.NATSSubjects(name, lowest), prefix: name, lowest: lowest}
+	d := &documents{jetStream: js, stream: stream, subjects: queue.NATSSubjects(name, last), prefix: name, last: last}
 	for i, subject := range d.subjects {
 		consumer, err := stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 			Durable:       fmt.Sprint("level-", i+1),
@@ -62,7 +62,7 @@ func (d *documents) produce(ctx context.Context, store priority.Store, customer,
 
 // publish returns when JetStream has the document.
 func (d *documents) publish(ctx context.Context, level priority.Level, document string) error {
-	_, err := d.jetStream.Publish(ctx, queue.NATSSubject(d.prefix, level, d.lowest), []byte(document))
+	_, err := d.jetStream.Publish(ctx, queue.NATSSubject(d.prefix, level, d.last), []byte(document))
 	if err != nil {
 		return fmt.Errorf("publish %s: %w", document, err)
 	}
@@ -72,7 +72,7 @@ func (d *documents) publish(ctx context.Context, level priority.Level, document 
 // consume has process work on one document at a time, until the context ends. The
 // picker chooses the level of each. If process fails, the document is redelivered
 // at its level, before those that are new.
-func (d *documents) consume(ctx context.Context, picker *priority.Picker, process func(document string) error) error {
+func (d *documents) consume(ctx context.Context, picker *queue.Picker, process func(document string) error) error {
 	for ctx.Err() == nil {
 		message, err := d.next(ctx, picker)
 		if err != nil && ctx.Err() == nil {
@@ -98,7 +98,7 @@ func (d *documents) consume(ctx context.Context, picker *priority.Picker, proces
 }
 
 // next fetches a document of the level that is to be served, or none.
-func (d *documents) next(ctx context.Context, picker *priority.Picker) (jetstream.Msg, error) {
+func (d *documents) next(ctx context.Context, picker *queue.Picker) (jetstream.Msg, error) {
 	info, err := d.stream.Info(ctx, jetstream.WithSubjectFilter(d.prefix+".*"))
 	if err != nil {
 		return nil, fmt.Errorf("look at the stream: %w", err)

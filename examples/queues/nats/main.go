@@ -21,6 +21,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/flood"
 	"github.com/docpriority/priority/examples/queues/internal/server"
+	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/queue"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,7 +29,7 @@ import (
 
 func main() {
 	url := flag.String("url", "", "the `address` of a NATS server with JetStream (default: one of its own)")
-	weighted := flag.Bool("weighted", false, "serve all levels, each by its weight; strictly the highest first otherwise")
+	weighted := flag.Bool("weighted", false, "serve all levels, each by its weight; strictly level 1 first otherwise")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *url, *weighted, os.Stdout)
@@ -58,23 +59,24 @@ func run(ctx context.Context, url string, weighted bool, out io.Writer) error {
 		return err
 	}
 
-	lowest := priority.DefaultPolicy().Lowest()
-	picker := &priority.Picker{}
+	store := new(memory.Store) // a fleet shares a priority.RedisStore
+	last := store.Last()
+	picker := &queue.Picker{}
 	if weighted {
-		if picker, err = priority.NewPicker(priority.LinearWeights(lowest)...); err != nil {
+		if picker, err = queue.NewPicker(queue.LinearWeights(last)...); err != nil {
 			return err
 		}
 	}
-	with, err := serve(ctx, js, lowest, picker)
+	with, err := serve(ctx, js, store, last, picker)
 	if err != nil {
 		return err
 	}
-	without, err := serve(ctx, js, 1, picker) // one level for all, as if there were none
+	without, err := serve(ctx, js, store, 1, picker) // one level for all, as if there were none
 	if err != nil {
 		return err
 	}
 	call := func(level priority.Level) string {
-		return "subject " + queue.NATSSubject("documents", level, lowest)
+		return "subject " + queue.NATSSubject("documents", level, last)
 	}
 	flood.Report(out, "NATS", call, with, without)
 	return nil
@@ -82,13 +84,8 @@ func run(ctx context.Context, url string, weighted bool, out io.Writer) error {
 
 // serve sends all documents through a stream with as many subjects as there are
 // levels, and returns them in the order in which the worker got them.
-func serve(ctx context.Context, js jetstream.JetStream, lowest priority.Level, picker *priority.Picker) (_ []string, err error) {
-	store, closeStore, err := flood.OpenStore()
-	if err != nil {
-		return nil, err
-	}
-	defer closeStore()
-	waiting, err := open(ctx, js, "priority-example-"+rand.Text(), lowest)
+func serve(ctx context.Context, js jetstream.JetStream, store priority.Store, last priority.Level, picker *queue.Picker) (_ []string, err error) {
+	waiting, err := open(ctx, js, "priority-example-"+rand.Text(), last)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/docpriority/priority/examples/queues/internal/flood"
 	"github.com/docpriority/priority/examples/queues/internal/server"
 	"github.com/docpriority/priority/examples/queues/internal/servertest"
+	"github.com/docpriority/priority/queue"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -51,24 +52,24 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, lowest := range servertest.Policies {
-		d, err := open(t.Context(), js, fmt.Sprint("policy-", lowest), lowest)
+	for _, last := range servertest.Policies {
+		d, err := open(t.Context(), js, fmt.Sprint("policy-", last), last)
 		if err != nil {
 			t.Fatal(err)
 		}
-		documents := servertest.Documents(lowest)
+		documents := servertest.Documents(last)
 		for _, document := range documents {
 			if err := d.publish(t.Context(), document.Level, document.String()); err != nil {
 				t.Fatal(err)
 			}
 		}
 		served, err := flood.Collect(t.Context(), len(documents), func(ctx context.Context, process func(string) error) error {
-			return d.consume(ctx, &priority.Picker{}, process)
+			return d.consume(ctx, &queue.Picker{}, process)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		servertest.CheckOrder(t, lowest, lowest, served)
+		servertest.CheckOrder(t, last, last, served)
 	}
 
 	t.Run("an urgent document overtakes", func(t *testing.T) {
@@ -77,12 +78,12 @@ func TestOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		servertest.CheckOvertaking(t, d.publish, func(ctx context.Context, process func(string) error) error {
-			return d.consume(ctx, &priority.Picker{}, process)
+			return d.consume(ctx, &queue.Picker{}, process)
 		})
 	})
 
-	t.Run("by weight the lowest level is served too", func(t *testing.T) {
-		picker, err := priority.NewPicker(3, 1)
+	t.Run("by weight the last level is served too", func(t *testing.T) {
+		picker, err := queue.NewPicker(3, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +124,7 @@ func TestOrder(t *testing.T) {
 		}
 		var tried []string
 		_, err = flood.Collect(t.Context(), 4, func(ctx context.Context, process func(string) error) error {
-			return d.consume(ctx, &priority.Picker{}, func(document string) error {
+			return d.consume(ctx, &queue.Picker{}, func(document string) error {
 				tried = append(tried, document)
 				if len(tried) == 1 {
 					return errors.New("failed")

@@ -13,14 +13,14 @@ import (
 type documents struct {
 	channel     *amqp.Channel
 	name        string
-	lowest      priority.Level
+	last        priority.Level // of all customers: store.Last()
 	maxPriority uint8
 }
 
 // open declares the queue. Producers and consumers have to declare it alike: the
 // x-max-priority of a queue that exists cannot be changed.
-func open(channel *amqp.Channel, name string, lowest priority.Level) (*documents, error) {
-	d := &documents{channel, name, lowest, queue.RabbitMQMaxPriority(lowest)}
+func open(channel *amqp.Channel, name string, last priority.Level) (*documents, error) {
+	d := &documents{channel, name, last, queue.RabbitMQMaxPriority(last)}
 	const durable, autoDelete, exclusive, noWait = true, false, false, false
 	_, err := channel.QueueDeclare(name, durable, autoDelete, exclusive, noWait, amqp.Table{
 		"x-max-priority": d.maxPriority,
@@ -47,7 +47,7 @@ func (d *documents) produce(ctx context.Context, store priority.Store, customer,
 func (d *documents) publish(ctx context.Context, level priority.Level, document string) error {
 	const exchange, mandatory, immediate = "", false, false
 	confirm, err := d.channel.PublishWithDeferredConfirmWithContext(ctx, exchange, d.name, mandatory, immediate, amqp.Publishing{
-		Priority:     queue.RabbitMQ(level, d.lowest, d.maxPriority),
+		Priority:     queue.RabbitMQ(level, d.last, d.maxPriority),
 		DeliveryMode: amqp.Persistent,
 		Body:         []byte(document),
 	})

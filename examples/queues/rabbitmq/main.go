@@ -21,6 +21,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/flood"
 	"github.com/docpriority/priority/examples/queues/internal/server"
+	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/queue"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -52,17 +53,18 @@ func run(ctx context.Context, url string, out io.Writer) error {
 	}
 	defer connection.Close()
 
-	lowest := priority.DefaultPolicy().Lowest()
-	with, err := serve(ctx, connection, lowest)
+	store := new(memory.Store) // a fleet shares a priority.RedisStore
+	last := store.Last()
+	with, err := serve(ctx, connection, store, last)
 	if err != nil {
 		return err
 	}
-	without, err := serve(ctx, connection, 1) // one level for all, as if there were none
+	without, err := serve(ctx, connection, store, 1) // one level for all, as if there were none
 	if err != nil {
 		return err
 	}
 	call := func(level priority.Level) string {
-		return fmt.Sprint(queue.RabbitMQ(level, lowest, queue.RabbitMQMaxPriority(lowest)))
+		return fmt.Sprint(queue.RabbitMQ(level, last, queue.RabbitMQMaxPriority(last)))
 	}
 	flood.Report(out, "RabbitMQ", call, with, without)
 	return nil
@@ -70,18 +72,13 @@ func run(ctx context.Context, url string, out io.Writer) error {
 
 // serve sends all documents through a queue with as many levels, and returns them
 // in the order in which the worker got them.
-func serve(ctx context.Context, connection *amqp.Connection, lowest priority.Level) (_ []string, err error) {
-	store, closeStore, err := flood.OpenStore()
-	if err != nil {
-		return nil, err
-	}
-	defer closeStore()
+func serve(ctx context.Context, connection *amqp.Connection, store priority.Store, last priority.Level) (_ []string, err error) {
 	channel, err := connection.Channel()
 	if err != nil {
 		return nil, err
 	}
 	defer channel.Close()
-	waiting, err := open(channel, "priority-example-"+rand.Text(), lowest)
+	waiting, err := open(channel, "priority-example-"+rand.Text(), last)
 	if err != nil {
 		return nil, err
 	}

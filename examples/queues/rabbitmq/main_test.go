@@ -45,9 +45,9 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	for _, lowest := range servertest.Policies {
-		d := openTest(t, connection, lowest)
-		documents := servertest.Documents(lowest)
+	for _, last := range servertest.Policies {
+		d := openTest(t, connection, last)
+		documents := servertest.Documents(last)
 		for _, document := range documents {
 			if err := d.publish(t.Context(), document.Level, document.String()); err != nil {
 				t.Fatal(err)
@@ -57,7 +57,7 @@ func TestOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		servertest.CheckOrder(t, lowest, 11, served)
+		servertest.CheckOrder(t, last, 11, served)
 	}
 
 	t.Run("an urgent document overtakes", func(t *testing.T) {
@@ -89,14 +89,14 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-func openTest(t *testing.T, connection *amqp.Connection, lowest priority.Level) *documents {
+func openTest(t *testing.T, connection *amqp.Connection, last priority.Level) *documents {
 	t.Helper()
 	channel, err := connection.Channel()
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = channel.Close() })
-	d, err := open(channel, fmt.Sprint(t.Name(), lowest), lowest)
+	d, err := open(channel, fmt.Sprint(t.Name(), last), last)
 	if err != nil {
 		t.Fatal(err)
 	}

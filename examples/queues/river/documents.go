@@ -25,18 +25,18 @@ func (job) Kind() string { return "document" }
 // documents is a queue of River. Levels are the jobs' priorities.
 type documents struct {
 	pool   *pgxpool.Pool
-	schema string // with River's tables
-	name   string // of the queue
-	lowest priority.Level
+	schema string                // with River's tables
+	name   string                // of the queue
+	last   priority.Level        // of all customers: store.Last()
 	insert *river.Client[pgx.Tx] // works on nothing
 }
 
-func open(pool *pgxpool.Pool, schema, name string, lowest priority.Level) (*documents, error) {
+func open(pool *pgxpool.Pool, schema, name string, last priority.Level) (*documents, error) {
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: schema, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("open River: %w", err)
 	}
-	return &documents{pool, schema, name, lowest, client}, nil
+	return &documents{pool, schema, name, last, client}, nil
 }
 
 // produce counts a customer's document and inserts a job for it with its level.
@@ -52,7 +52,7 @@ func (d *documents) produce(ctx context.Context, store priority.Store, customer,
 func (d *documents) add(ctx context.Context, level priority.Level, document string) error {
 	_, err := d.insert.Insert(ctx, job{document}, &river.InsertOpts{
 		Queue:    d.name,
-		Priority: queue.River(level, d.lowest),
+		Priority: queue.River(level, d.last),
 	})
 	if err != nil {
 		return fmt.Errorf("insert %s: %w", document, err)

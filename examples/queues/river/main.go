@@ -23,6 +23,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/flood"
 	"github.com/docpriority/priority/examples/queues/internal/server"
+	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/queue"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -62,16 +63,17 @@ func run(ctx context.Context, url string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, removeSchema()) }()
 
-	lowest := priority.DefaultPolicy().Lowest()
-	with, err := serve(ctx, pool, schema, "with", lowest)
+	store := new(memory.Store) // a fleet shares a priority.RedisStore
+	last := store.Last()
+	with, err := serve(ctx, pool, schema, store, "with", last)
 	if err != nil {
 		return err
 	}
-	without, err := serve(ctx, pool, schema, "without", 1) // one level for all, as if there were none
+	without, err := serve(ctx, pool, schema, store, "without", 1) // one level for all, as if there were none
 	if err != nil {
 		return err
 	}
-	call := func(level priority.Level) string { return fmt.Sprint(queue.River(level, lowest)) }
+	call := func(level priority.Level) string { return fmt.Sprint(queue.River(level, last)) }
 	flood.Report(out, "River", call, with, without)
 	return nil
 }
@@ -102,13 +104,8 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) (schema string, remove fun
 
 // serve sends all documents through a queue with as many levels, and returns them
 // in the order in which the worker got them.
-func serve(ctx context.Context, pool *pgxpool.Pool, schema, name string, lowest priority.Level) ([]string, error) {
-	store, closeStore, err := flood.OpenStore()
-	if err != nil {
-		return nil, err
-	}
-	defer closeStore()
-	waiting, err := open(pool, schema, name, lowest)
+func serve(ctx context.Context, pool *pgxpool.Pool, schema string, store priority.Store, name string, last priority.Level) ([]string, error) {
+	waiting, err := open(pool, schema, name, last)
 	if err != nil {
 		return nil, err
 	}

@@ -47,9 +47,9 @@ func TestOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, lowest := range servertest.Policies {
-		d := openTest(t, pool, schema, lowest)
-		documents := servertest.Documents(lowest)
+	for _, last := range servertest.Policies {
+		d := openTest(t, pool, schema, last)
+		documents := servertest.Documents(last)
 		for _, document := range documents {
 			if err := d.add(t.Context(), document.Level, document.String()); err != nil {
 				t.Fatal(err)
@@ -59,7 +59,7 @@ func TestOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		servertest.CheckOrder(t, lowest, 4, served)
+		servertest.CheckOrder(t, last, 4, served)
 	}
 
 	t.Run("an urgent document overtakes", func(t *testing.T) {
@@ -112,9 +112,9 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-func openTest(t *testing.T, pool *pgxpool.Pool, schema string, lowest priority.Level) *documents {
+func openTest(t *testing.T, pool *pgxpool.Pool, schema string, last priority.Level) *documents {
 	t.Helper()
-	d, err := open(pool, schema, fmt.Sprint("policy-", lowest), lowest)
+	d, err := open(pool, schema, fmt.Sprint("policy-", last), last)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func (l load) work(ctx context.Context, store priority.Store, documents int) (ta
 
 // upload counts some documents, at most so many: mostly one, sometimes several of
 // one customer or of several. A call once begun is not canceled, so that its
-// documents are counted for sure.
+// documents are certainly counted.
 func upload(store priority.Store, most int) ([]priority.Decision, error) {
 	ctx := context.Background()
 	switch kind := rand.N(10); {

@@ -25,6 +25,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -86,11 +88,11 @@ func serve(ctx context.Context, address, listen string, load load, stdout, stder
 		defer server.Close()
 		address = server.Addr()
 	}
-	client, store, metrics, err := open(address, slog.New(slog.NewTextHandler(stderr, nil)))
+	store, metrics, closeStore, err := open(address, slog.New(slog.NewTextHandler(stderr, nil)))
 	if err != nil {
 		return err
 	}
-	defer client.Close()
+	defer closeStore()
 
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -114,9 +116,9 @@ func serve(ctx context.Context, address, listen string, load load, stdout, stder
 	return errors.Join(err, server.Close())
 }
 
-// open returns an observed store of the fleet as each of its processes has it, its
-// client, and what shows its metrics.
-func open(address string, logger *slog.Logger) (*redis.Client, priority.Store, http.Handler, error) {
+// open returns an observed store of the fleet as each of its processes has it, and what
+// shows its metrics.
+func open(address string, logger *slog.Logger) (store priority.Store, metrics http.Handler, closeStore func(), err error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
 	if err != nil {
@@ -131,16 +133,30 @@ func open(address string, logger *slog.Logger) (*redis.Client, priority.Store, h
 
 	logging.Disable() // what go-redis would write to stderr is in its errors too
 	client := redis.NewClient(&redis.Options{Addr: address})
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix})
+	shared, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix})
 	if err != nil {
 		_ = client.Close()
 		return nil, nil, nil, err
 	}
-	fallback := priority.NewFallback(priority.NewObservedStore(store, priority.LogCorrupt(logger)), nil,
-		&priority.FallbackOptions{OnError: instrumentation.ObserveError, Logger: logger})
-	return client,
-		priority.NewObservedStore(fallback, instrumentation.Observe),
-		promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), nil
+	answering, err := fallback.New(observe.New(shared, observe.LogCorrupt(logger)), nil, &fallback.Options{
+		OnError: instrumentation.ObserveError,
+		OnChange: func(open bool, cause error) {
+			instrumentation.ObserveCircuit(open, cause)
+			logger.Warn("the circuit to the fleet's counts has changed", "open", open, "cause", cause)
+		},
+	})
+	if err != nil {
+		_ = client.Close()
+		return nil, nil, nil, err
+	}
+	closeStore = func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = answering.Close(ctx) // it owes nothing: the workers call no Done
+		_ = client.Close()
+	}
+	metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return observe.New(answering, instrumentation.Observe), metrics, closeStore, nil
 }
 
 // prefix sets the fleet's counts apart from others in the same server.

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 // A Prometheus scrapes three processes of a fleet that share a Redis, and knows
 // as many documents of each level as their workers counted. With the rules loaded,
 // an alert about a fourth one fires.
-func TestPrometheus(t *testing.T) {
+func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 	t.Parallel()
 	prometheusProgram := redistest.Find(t, "prometheus", "prometheus")
 	server := redistest.Start(t)
@@ -46,11 +46,11 @@ func TestPrometheus(t *testing.T) {
 		targets = append(targets, p.target)
 	}
 	var log bytes.Buffer
-	client, store, metrics, err := open(server.Addr, slog.New(slog.NewTextHandler(&log, nil)))
+	store, metrics, closeStore, err := open(server.Addr, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() })
+	t.Cleanup(closeStore)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
 	fourth := httptest.NewServer(mux)
@@ -94,7 +94,7 @@ func TestPrometheus(t *testing.T) {
 		_, ok := api.query(t, `sum(priority_absorbed_errors_total{job="fourth"})`, "")[""]
 		return ok
 	})
-	if err := client.Set(t.Context(), prefix+":{corrupt}:count", "many", 0).Err(); err != nil {
+	if err := server.Client().Set(t.Context(), prefix+":{corrupt}:count", "many", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if decision, err := store.Next(t.Context(), "corrupt"); err != nil || !decision.Degraded {
@@ -282,14 +282,14 @@ func (i *interrupter) Write(p []byte) (int, error) {
 
 func TestItCountsUntilItIsInterrupted(t *testing.T) {
 	t.Parallel()
-	for redis, warnings := range map[string]int{"": 0, "127.0.0.1:1": 1} { // nobody listens there: a Fallback answers
+	for redis, warnings := range map[string]int{"": 0, "127.0.0.1:1": 1} { // nobody listens there: a fallback answers
 		ctx, interrupt := context.WithCancel(t.Context())
 		stdout, stderr := &interrupter{interrupt: interrupt}, new(bytes.Buffer)
 		status := run(ctx, []string{"-redis", redis, "-listen", "127.0.0.1:0", "-documents", "100", "-pause", "0", "-for", "1h"}, stdout, stderr)
 		if status != succeeded || !strings.Contains(stdout.String(), "counted 100 documents, level×documents: 1×") {
 			t.Errorf("on Redis %q: exit status %d, stdout\n%s", redis, status, stdout)
 		}
-		if strings.Count(stderr.String(), "left alone") != warnings || strings.Count(stderr.String(), "\n") != warnings {
+		if strings.Count(stderr.String(), "open=true") != warnings || strings.Count(stderr.String(), "\n") != warnings {
 			t.Errorf("on Redis %q it logs\n%s\nwant %d warnings", redis, stderr, warnings)
 		}
 	}
@@ -305,7 +305,7 @@ func TestItEndsByItself(t *testing.T) {
 	}
 }
 
-func TestMisuse(t *testing.T) {
+func TestMisuseIsTold(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"-workers", "0"}, {"-workers", "101"}, {"-documents", "-1"}, {"-documents", "1000001"},

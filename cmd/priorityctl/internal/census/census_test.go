@@ -16,7 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestCustomersOfKeys(t *testing.T) {
+func TestAKeyTellsItsCustomer(t *testing.T) {
 	store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{}), &priority.RedisOptions{Prefix: "p"})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func fill(t *testing.T, client redis.UniversalClient, prefix string, customers i
 	return want
 }
 
-func TestWalkMeetsEveryCustomerOnce(t *testing.T) {
+func TestAWalkMeetsEveryCustomerOnce(t *testing.T) {
 	single := redistest.Start(t).Client()
 	cluster := redistest.StartCluster(t, 3).Client()
 	const prefix = `odd[a-z]*?\`
@@ -120,7 +120,7 @@ func TestWalkMeetsEveryCustomerOnce(t *testing.T) {
 	}
 }
 
-func TestWalkShowsWhatIsCorrupt(t *testing.T) {
+func TestAWalkShowsWhatIsCorrupt(t *testing.T) {
 	client := redistest.Start(t).Client()
 	for customer, value := range map[string]string{"word": "x", "long": "1234567890123456", "plus": "+1", "zero": "-0", "fine": "-7"} {
 		client.Set(t.Context(), "priority:{"+customer+"}:count", value, 0)

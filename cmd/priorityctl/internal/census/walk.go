@@ -24,7 +24,7 @@ type Entry struct {
 	Customer string
 	Count    int64
 	ResetIn  time.Duration // 0: the key has no TTL
-	Corrupt  bool          // the key holds something else than a count
+	Corrupt  bool          // the key holds something other than a count
 }
 
 // Options say what is walked through and how fast.
@@ -101,9 +101,6 @@ func (w *Walk) Cursor() string {
 
 // Done reports whether the walk is at its end.
 func (w *Walk) Done() bool { return w.at >= len(w.nodes) }
-
-// Rewind goes back to the beginning.
-func (w *Walk) Rewind() { w.at, w.cursor = 0, 0 }
 
 // PageKeys is how many keys one page looks at, about.
 func (w *Walk) PageKeys() int { return w.options.PageKeys }

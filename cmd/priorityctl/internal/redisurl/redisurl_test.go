@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestParse(t *testing.T) {
+func TestEveryFormOfURLIsRead(t *testing.T) {
 	for _, test := range []struct {
 		url, shown     string
 		kind           Kind

@@ -17,7 +17,7 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
 type page struct {
 	Title, Summary, Conditions string
-	Verdicts                   []verdictLine
+	Targets                    []targetLine
 	Groups                     []string
 	Summaries                  []summaryRow
 	Several                    bool // seeds
@@ -27,7 +27,7 @@ type page struct {
 	LevelKey                   []levelColored
 }
 
-type verdictLine struct {
+type targetLine struct {
 	Reached bool
 	Text    string
 }
@@ -56,8 +56,8 @@ func (s Simulation) WriteHTML(to io.Writer) error {
 		Groups:     s.plottedGroups(),
 		Several:    s.Seeds > 1,
 	}
-	for _, v := range s.Verdicts {
-		p.Verdicts = append(p.Verdicts, verdictLine{v.Reached, Sentence(v)})
+	for _, r := range s.Results {
+		p.Targets = append(p.Targets, targetLine{r.Reached, sentence(r)})
 	}
 	shortest, longest := s.waitRange(p.Groups)
 	for _, outcome := range s.Outcomes {

@@ -74,25 +74,25 @@ func (s Simulation) WriteJSON(to io.Writer) error {
 		}
 		object.Schedulers = append(object.Schedulers, schedulerJSON{outcome.Scheduler, measures})
 	}
-	for _, verdict := range s.Verdicts {
-		object.Targets = append(object.Targets, newTargetJSON(verdict))
+	for _, result := range s.Results {
+		object.Targets = append(object.Targets, newTargetJSON(result))
 	}
 	encoder := json.NewEncoder(to)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(object)
 }
 
-func newTargetJSON(v simulation.Verdict) targetJSON {
+func newTargetJSON(r simulation.Result) targetJSON {
 	target := targetJSON{
-		Scheduler: v.Scheduler,
-		Measure:   v.Measure,
-		Got:       estimateJSON(v.Estimate),
-		Reached:   v.Reached,
+		Scheduler: r.Scheduler,
+		Measure:   r.Measure,
+		Got:       estimateJSON(r.Estimate),
+		Reached:   r.Reached,
 	}
-	if v.AtLeast {
-		target.AtLeast = &v.Value
+	if r.AtLeast {
+		target.AtLeast = &r.Value
 	} else {
-		target.AtMost = &v.Value
+		target.AtMost = &r.Value
 	}
 	return target
 }

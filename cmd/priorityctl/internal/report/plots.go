@@ -82,7 +82,7 @@ func levelPlot(series simulation.Series) template.HTML {
 		for _, counts := range series.Levels {
 			total += counts[bin]
 		}
-		below := 0 // documents of higher priority
+		below := 0 // documents of earlier levels
 		for level, counts := range series.Levels {
 			if counts[bin] == 0 {
 				continue

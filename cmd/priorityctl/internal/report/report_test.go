@@ -11,7 +11,7 @@ import (
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
 )
 
-func TestGoCode(t *testing.T) {
+func TestAPolicyIsPrintedAsGoCode(t *testing.T) {
 	for _, test := range []struct {
 		policy priority.Policy
 		want   string
@@ -33,7 +33,7 @@ func TestGoCode(t *testing.T) {
 	}
 }
 
-func TestNumber(t *testing.T) {
+func TestNumbersHaveThreeDigits(t *testing.T) {
 	for value, want := range map[float64]string{
 		0: "0.00", 0.00123: "0.0012", 0.0149: "0.01", 9.99: "9.99", 9.996: "10.0", 99.94: "99.9", 99.96: "100", 182018.4: "182018",
 	} {
@@ -44,7 +44,7 @@ func TestNumber(t *testing.T) {
 }
 
 // The longest names and figures fit, too.
-func TestTableFitsATerminal(t *testing.T) {
+func TestTheLongestNamesFitATerminal(t *testing.T) {
 	long := simulation.Estimate{Mean: 612071.9, Within: 98765.4}
 	measures := make(map[string]simulation.Estimate)
 	for _, group := range []string{"others", "light", "heavy", "lightest_half", "worst_customer", "pauser", "flooder"} {
@@ -58,8 +58,8 @@ func TestTableFitsATerminal(t *testing.T) {
 	s := Simulation{
 		About:    About{Name: "name", Summary: strings.Repeat("word ", 50), Service: "some service"},
 		Seeds:    10,
-		Outcomes: []simulation.Outcome{{Scheduler: "tracker:halving", Measures: measures}, {Scheduler: "least-in-flight"}},
-		Verdicts: []simulation.Verdict{{Target: simulation.Target{Scheduler: "tracker", Measure: "makespan_to_first_come", AtLeast: true, Value: 1}}},
+		Outcomes: []simulation.Outcome{{Scheduler: "submit:halving", Measures: measures}, {Scheduler: "least-in-flight"}},
+		Results:  []simulation.Result{{Target: simulation.Target{Scheduler: "submit", Measure: "makespan_to_first_come", AtLeast: true, Value: 1}}},
 	}
 	var table strings.Builder
 	if err := s.WriteTable(&table); err != nil {
@@ -72,7 +72,7 @@ func TestTableFitsATerminal(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
+func TestABarIsDrawnOnATerminalOnly(t *testing.T) {
 	var terminal strings.Builder
 	bar := &Progress{terminal: &terminal, started: time.Now().Add(-time.Hour)}
 	bar.Show(1, 4)
@@ -94,7 +94,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestScales(t *testing.T) {
+func TestScalesHaveAFewRoundTicks(t *testing.T) {
 	logarithmic := logarithm(0.01, 100, "")
 	logarithmic.start, logarithmic.end = 0, 400
 	for value, want := range map[float64]float64{0: 0, 0.01: 0, 0.1: 100, 1: 200, 100: 400, 1000: 400} {

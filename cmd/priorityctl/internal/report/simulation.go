@@ -10,7 +10,7 @@ type Simulation struct {
 	Options  simulation.Options
 	Seeds    int
 	Outcomes []simulation.Outcome
-	Verdicts []simulation.Verdict
+	Results  []simulation.Result
 }
 
 // About says what was simulated.

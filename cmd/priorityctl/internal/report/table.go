@@ -16,8 +16,8 @@ const width = 80 // of a terminal
 // WriteTable writes tables for a terminal of 80 columns.
 func (s Simulation) WriteTable(to io.Writer) error {
 	var text strings.Builder
-	text.WriteString(wrap(s.About.Name + ": " + s.About.Summary + "."))
-	text.WriteString(wrap(s.Conditions() + "."))
+	fmt.Fprintln(&text, Wrap(s.About.Name+": "+s.About.Summary+".", width))
+	fmt.Fprintln(&text, Wrap(s.Conditions()+".", width))
 	for _, group := range s.groups() {
 		if group == simulation.Pauser {
 			s.writeWaits(&text, group, "pauser_to_others_p50", "÷ others")
@@ -26,7 +26,7 @@ func (s Simulation) WriteTable(to io.Writer) error {
 		}
 	}
 	s.writeRest(&text)
-	s.writeVerdicts(&text)
+	s.writeResults(&text)
 	if s.Seeds > 1 {
 		text.WriteString("\n± is half the 95 % confidence interval of the mean.\n")
 	}
@@ -157,38 +157,38 @@ func number(value float64) string {
 	return fmt.Sprintf("%.4f", value)
 }
 
-func (s Simulation) writeVerdicts(to io.Writer) {
-	if len(s.Verdicts) == 0 {
+func (s Simulation) writeResults(to io.Writer) {
+	if len(s.Results) == 0 {
 		return
 	}
 	fmt.Fprint(to, "\nTargets\n")
-	for _, v := range s.Verdicts {
-		fmt.Fprintf(to, "  %s\n", Sentence(v))
+	for _, r := range s.Results {
+		fmt.Fprintf(to, "  %s\n", sentence(r))
 	}
 }
 
-// Sentence says what was to be reached, and what was.
-func Sentence(v simulation.Verdict) string {
+// sentence says what was to be reached, and what was.
+func sentence(r simulation.Result) string {
 	bound, reached := "at most", "missed"
-	if v.AtLeast {
+	if r.AtLeast {
 		bound = "at least"
 	}
-	if v.Reached {
+	if r.Reached {
 		reached = "reached"
 	}
 	return fmt.Sprintf("%s: %s, %s: %s ± %s; to be %s %s",
-		reached, v.Scheduler, plain(v.Measure), number(v.Estimate.Mean), number(v.Estimate.Within), bound, number(v.Value))
+		reached, r.Scheduler, plain(r.Measure), number(r.Estimate.Mean), number(r.Estimate.Within), bound, number(r.Value))
 }
 
-// wrap breaks a text into lines for a terminal.
-func wrap(text string) string {
+// Wrap breaks a text into lines of at most so many columns.
+func Wrap(text string, columns int) string {
 	var wrapped strings.Builder
 	column := 0
 	for i, word := range strings.Fields(text) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case i == 0:
-		case column+1+n > width:
+		case column+1+n > columns:
 			wrapped.WriteByte('\n')
 			column = 0
 		default:
@@ -198,6 +198,5 @@ func wrap(text string) string {
 		wrapped.WriteString(word)
 		column += n
 	}
-	wrapped.WriteByte('\n')
 	return wrapped.String()
 }

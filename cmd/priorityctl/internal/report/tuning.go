@@ -23,10 +23,10 @@ type Tuning struct {
 // WriteText writes the policy as Go code, and a table of before and after.
 func (t Tuning) WriteText(to io.Writer) error {
 	var text strings.Builder
-	text.WriteString(wrap(fmt.Sprintf("%s: %s.", t.About.Name, t.About.Summary)))
-	text.WriteString(wrap(fmt.Sprintf("%d servers; %s; the heavy customers and the worst tenth may wait %v %% longer.",
-		t.Options.Servers, t.About.Service, 100*t.HeavyCost)))
-	fmt.Fprintf(&text, "\n// Counted by the %s.\n%s\n\n", t.Best.Counting, GoCode(t.Best.Policy))
+	fmt.Fprintln(&text, Wrap(fmt.Sprintf("%s: %s.", t.About.Name, t.About.Summary), width))
+	fmt.Fprintln(&text, Wrap(fmt.Sprintf("%d servers; %s; the heavy customers and the worst tenth may wait %v %% longer.",
+		t.Options.Servers, t.About.Service, 100*t.HeavyCost), width))
+	fmt.Fprintf(&text, "\n// Counted by %s.\n%s\n\n", calledBy[t.Best.Counting], GoCode(t.Best.Policy))
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(table, "wait, s     \tbefore\tafter\t\n")
 	for _, row := range tuningRows {
@@ -36,6 +36,9 @@ func (t Tuning) WriteText(to io.Writer) error {
 	_, err := io.WriteString(to, text.String())
 	return err
 }
+
+// calledBy has the calls that count in each way.
+var calledBy = map[string]string{simulation.Rule: "Next", simulation.Submit: "Submit and Done"}
 
 var tuningRows = []struct{ title, measure string }{
 	{"light p50", "light_wait_p50_s"},

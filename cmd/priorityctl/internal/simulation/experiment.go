@@ -133,33 +133,33 @@ func estimate(values []float64) Estimate {
 	return Estimate{Mean: mean, Within: t * deviation / math.Sqrt(n)}
 }
 
-// Verdict is a target, and what was reached.
-type Verdict struct {
+// Result is a target, and what was reached.
+type Result struct {
 	Target
 	Estimate Estimate
 	// Reached says that the whole confidence interval is on the right side.
 	Reached bool
 }
 
-// Judge compares outcomes with the targets that they can be compared with.
-func Judge(targets []Target, outcomes []Outcome) []Verdict {
+// Compare compares outcomes with the targets that they can be compared with.
+func Compare(targets []Target, outcomes []Outcome) []Result {
 	byName := make(map[string]Outcome)
 	for _, o := range outcomes {
 		byName[o.Scheduler] = o
 	}
-	var verdicts []Verdict
+	var results []Result
 	for _, target := range targets {
 		got, ok := byName[target.Scheduler].Measures[target.Measure]
 		if !ok {
 			continue
 		}
-		verdict := Verdict{Target: target, Estimate: got}
+		result := Result{Target: target, Estimate: got}
 		if target.AtLeast {
-			verdict.Reached = got.Mean-got.Within >= target.Value
+			result.Reached = got.Mean-got.Within >= target.Value
 		} else {
-			verdict.Reached = got.Mean+got.Within <= target.Value
+			result.Reached = got.Mean+got.Within <= target.Value
 		}
-		verdicts = append(verdicts, verdict)
+		results = append(results, result)
 	}
-	return verdicts
+	return results
 }

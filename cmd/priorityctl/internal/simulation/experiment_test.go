@@ -42,7 +42,7 @@ func run(tb testing.TB, e Experiment) []Outcome {
 	return outcomes
 }
 
-func TestDeterministic(t *testing.T) {
+func TestFiguresDependOnTheSeedsAlone(t *testing.T) {
 	e := experiment(t, "lost-done", 2, Schedulers()...)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	alone := run(t, e)
@@ -63,7 +63,7 @@ func TestDeterministic(t *testing.T) {
 }
 
 // The scenarios are what their descriptions say.
-func TestScenarios(t *testing.T) {
+func TestScenariosAreWhatTheySay(t *testing.T) {
 	for _, test := range []struct {
 		name                 string
 		customers, documents int // of the flooder
@@ -108,23 +108,23 @@ func TestScenarios(t *testing.T) {
 }
 
 // What the module promises of its own scenarios, with few seeds.
-func TestTargets(t *testing.T) {
+func TestTheModuleReachesItsTargets(t *testing.T) {
 	for name, scheduler := range map[string][]string{
-		"steady-flood":     {FirstCome, Tracker},
-		"occasional-flood": {Rule, Tracker},
-		"trickle-flood":    {Tracker},
-		"starve":           {"rule:linear", "tracker:linear"},
-		"lost-done":        {Tracker},
-		"pauser":           {Tracker},
+		"steady-flood":     {FirstCome, Submit},
+		"occasional-flood": {Rule, Submit},
+		"trickle-flood":    {Submit},
+		"starve":           {"rule:linear", "submit:linear"},
+		"lost-done":        {Submit},
+		"pauser":           {Submit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := experiment(t, name, 2, scheduler...)
-			verdicts := Judge(e.Targets, run(t, e))
-			if len(verdicts) != len(e.Targets) {
-				t.Errorf("%d verdicts on %d targets", len(verdicts), len(e.Targets))
+			results := Compare(e.Targets, run(t, e))
+			if len(results) != len(e.Targets) {
+				t.Errorf("%d results of %d targets", len(results), len(e.Targets))
 			}
-			for _, v := range verdicts {
+			for _, v := range results {
 				if within := v.Value - v.Estimate.Mean; within < 0 != v.AtLeast {
 					t.Errorf("%s: %s is %v, target %v", v.Scheduler, v.Measure, v.Estimate.Mean, v.Value)
 				}
@@ -140,7 +140,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{Servers: 1, Schedulers: []string{"magic"}},
 		{Servers: 1, Schedulers: []string{"rule:magic"}},
 		{Servers: 1, Schedulers: []string{Rule}, Discipline: "3,0"},
-		{Servers: 1, Schedulers: []string{Tracker}, Lease: -1},
+		{Servers: 1, Schedulers: []string{Submit}, Lease: -1},
 		{Servers: 1, Schedulers: []string{Rule}, LostDone: 1.5},
 		{Servers: 1, Schedulers: []string{Rule}, LostDone: math.NaN()},
 	} {
@@ -155,7 +155,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestServiceTimes(t *testing.T) {
+func TestServiceTimesHaveTheirMeanAndVariation(t *testing.T) {
 	for _, s := range []struct {
 		ServiceTime
 		cv float64
@@ -210,7 +210,7 @@ func BenchmarkMillionDocuments(b *testing.B) {
 	}
 }
 
-func TestZipf(t *testing.T) {
+func TestTheFirstCustomerSendsZipfsShare(t *testing.T) {
 	for name, want := range map[string]float64{"steady-flood": 1 / 5.878, "overload": 1 / 3.598, "cost-skew": 1. / 50} {
 		scenario, err := FindScenario(name)
 		if err != nil {

@@ -6,9 +6,12 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/queue"
 )
 
 // byLevel serves documents by the levels that the module gives them when they
@@ -17,74 +20,65 @@ type byLevel struct {
 	clock   *clock
 	decide  func(document int) (priority.Decision, error)
 	done    func(document int) error // nil: nobody wants to know
-	picker  *priority.Picker
+	picker  *queue.Picker
 	waiting *queues // by level, from 0
 	hasWork []bool  // by level, from 0
 	levels  []uint8 // by document
 }
 
 // clock is the virtual time as the module sees it.
-type clock struct{ now time.Duration }
+type clock struct{ now atomic.Int64 }
 
-func (c *clock) Now() time.Time { return time.Unix(0, 0).Add(c.now) }
+func (c *clock) set(now time.Duration) { c.now.Store(int64(now)) }
+func (c *clock) Now() time.Time        { return time.Unix(0, c.now.Load()) }
 
-// newRule returns a scheduler by the module's MemoryStore.
-func newRule(w *Workload, o Options, picker *priority.Picker) (*byLevel, error) {
-	s := newByLevel(w, o.Policy, picker)
-	store, err := priority.NewMemoryStore(&priority.MemoryOptions{Policy: o.Policy, Now: s.clock.Now})
+// newByLevel returns a scheduler whose levels are those of the module's store in
+// memory: of Next for Rule, of Submit for Submit. The seed decides which Dones are
+// lost.
+func newByLevel(counting string, w *Workload, o Options, picker *queue.Picker, seed uint64) (*byLevel, error) {
+	last := int(o.Policy.Last())
+	s := &byLevel{
+		clock:   new(clock),
+		picker:  picker,
+		waiting: newQueues(last, len(w.Documents)),
+		hasWork: make([]bool, last),
+		levels:  make([]uint8, len(w.Documents)),
+	}
+	store, err := memory.New(&memory.Options{Policy: o.Policy, Lease: o.Lease, Now: s.clock.Now})
 	if err != nil {
 		return nil, err
 	}
 	ctx := context.Background()
-	s.decide = func(document int) (priority.Decision, error) {
-		return store.Next(ctx, w.Customers[w.Documents[document].Customer])
+	customerOf := func(document int) string { return w.Customers[w.Documents[document].Customer] }
+	if counting == Rule {
+		s.decide = func(document int) (priority.Decision, error) {
+			return store.Next(ctx, customerOf(document))
+		}
+		return s, nil
 	}
-	return s, nil
-}
-
-// newTracker returns a scheduler by the module's MemoryTracker. The seed decides
-// which Dones are lost.
-func newTracker(w *Workload, o Options, picker *priority.Picker, seed uint64) (*byLevel, error) {
-	s := newByLevel(w, o.Policy, picker)
-	tracker, err := priority.NewMemoryTracker(&priority.MemoryOptions{Policy: o.Policy, Now: s.clock.Now, Lease: o.Lease})
-	if err != nil {
-		return nil, err
-	}
-	ctx := context.Background()
 	s.decide = func(document int) (priority.Decision, error) {
-		return tracker.Submit(ctx, w.Customers[w.Documents[document].Customer], strconv.Itoa(document))
+		return store.Submit(ctx, customerOf(document), strconv.Itoa(document))
 	}
 	losses := rand.New(rand.NewPCG(seed, streamOfLosses))
 	s.done = func(document int) error {
 		if o.LostDone > 0 && losses.Float64() < o.LostDone {
 			return nil
 		}
-		return tracker.Done(ctx, w.Customers[w.Documents[document].Customer], strconv.Itoa(document))
+		return store.Done(ctx, customerOf(document), strconv.Itoa(document), w.Documents[document].Service)
 	}
 	return s, nil
 }
 
-func newByLevel(w *Workload, policy priority.Policy, picker *priority.Picker) *byLevel {
-	lowest := int(policy.Lowest())
-	return &byLevel{
-		clock:   new(clock),
-		picker:  picker,
-		waiting: newQueues(lowest, len(w.Documents)),
-		hasWork: make([]bool, lowest),
-		levels:  make([]uint8, len(w.Documents)),
-	}
-}
-
 func (s *byLevel) Submit(document int, now time.Duration) error {
-	s.clock.now = now
+	s.clock.set(now)
 	decision, err := s.decide(document)
 	if err != nil {
 		return err
 	}
 	s.levels[document] = uint8(decision.Level)
-	queue := int(decision.Level - priority.Highest)
-	s.waiting.push(queue, document)
-	s.hasWork[queue] = true
+	at := int(decision.Level - priority.First)
+	s.waiting.push(at, document)
+	s.hasWork[at] = true
 	return nil
 }
 
@@ -93,9 +87,9 @@ func (s *byLevel) Next(time.Duration) (int, bool) {
 	if !ok {
 		return 0, false
 	}
-	queue := int(level - priority.Highest)
-	document := s.waiting.pop(queue)
-	s.hasWork[queue] = !s.waiting.empty(queue)
+	at := int(level - priority.First)
+	document := s.waiting.pop(at)
+	s.hasWork[at] = !s.waiting.empty(at)
 	return document, true
 }
 
@@ -103,20 +97,20 @@ func (s *byLevel) Done(document int, now time.Duration) error {
 	if s.done == nil {
 		return nil
 	}
-	s.clock.now = now
+	s.clock.set(now)
 	return s.done(document)
 }
 
 // newPicker returns the picker of a consumer discipline: "strict", "linear",
 // "halving", or weights, that of level 1 first, as in "8,4,2,1".
-func newPicker(discipline string, policy priority.Policy) (*priority.Picker, error) {
+func newPicker(discipline string, policy priority.Policy) (*queue.Picker, error) {
 	switch discipline {
 	case "", Strict:
-		return priority.NewPicker()
+		return queue.NewPicker()
 	case Linear:
-		return priority.NewPicker(priority.LinearWeights(policy.Lowest())...)
+		return queue.NewPicker(queue.LinearWeights(policy.Last())...)
 	case Halving:
-		return priority.NewPicker(priority.HalvingWeights(policy.Lowest())...)
+		return queue.NewPicker(queue.HalvingWeights(policy.Last())...)
 	}
 	var weights []int64
 	for text := range strings.SplitSeq(discipline, ",") {
@@ -126,7 +120,7 @@ func newPicker(discipline string, policy priority.Policy) (*priority.Picker, err
 		}
 		weights = append(weights, weight)
 	}
-	return priority.NewPicker(weights...)
+	return queue.NewPicker(weights...)
 }
 
 // Consumer disciplines.

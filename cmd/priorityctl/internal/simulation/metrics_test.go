@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestMeasuresByHand(t *testing.T) {
+func TestMeasuresAreThoseWorkedOutByHand(t *testing.T) {
 	// Two servers, first come: a's two documents are served from 0 to 6 s, b's
 	// three from 6, 6 and 8 s on.
 	w := made(twoCustomers...)
@@ -68,7 +68,7 @@ func TestOnlyTheTimeMeasuredCounts(t *testing.T) {
 	}
 }
 
-func TestOvertaken(t *testing.T) {
+func TestADocumentIsOvertakenOnce(t *testing.T) {
 	w := made([3]int{a, 0, 1}, [3]int{a, 1, 1}, [3]int{b, 1, 1}, [3]int{a, 2, 1}, [3]int{b, 3, 1})
 	// a's first and second are overtaken by a's third; b's overtake a's only.
 	starts := []time.Duration{9 * time.Second, 8 * time.Second, 5 * time.Second, 7 * time.Second, 6 * time.Second}
@@ -81,7 +81,7 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-func TestMaxMinFair(t *testing.T) {
+func TestNobodyGetsMoreThanTheirDemandOrFairShare(t *testing.T) {
 	for _, test := range []struct {
 		demands  []float64
 		capacity float64
@@ -101,7 +101,7 @@ func TestMaxMinFair(t *testing.T) {
 	}
 }
 
-func TestEstimate(t *testing.T) {
+func TestTheIntervalIsStudents(t *testing.T) {
 	// The t of 2 degrees of freedom is 4.3027 at 97.5 %; the deviation is 1.
 	got := estimate([]float64{1, 2, 3})
 	if got.Mean != 2 || math.Abs(got.Within-4.3027/math.Sqrt(3)) > 1e-4 {
@@ -112,18 +112,18 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
-	outcomes := []Outcome{{Scheduler: Tracker, Measures: map[string]Estimate{"x": {Mean: 2, Within: 0.5}}}}
+func TestATargetIsReachedByTheWholeInterval(t *testing.T) {
+	outcomes := []Outcome{{Scheduler: Submit, Measures: map[string]Estimate{"x": {Mean: 2, Within: 0.5}}}}
 	for _, test := range []struct {
 		target  Target
 		reached bool
 	}{
-		{Target{Tracker, "x", false, 2.5}, true},
-		{Target{Tracker, "x", false, 2.4}, false}, // the mean is, but the interval is not
-		{Target{Tracker, "x", true, 1.5}, true},
-		{Target{Tracker, "x", true, 1.6}, false},
+		{Target{Submit, "x", false, 2.5}, true},
+		{Target{Submit, "x", false, 2.4}, false}, // the mean is, but the interval is not
+		{Target{Submit, "x", true, 1.5}, true},
+		{Target{Submit, "x", true, 1.6}, false},
 	} {
-		got := Judge([]Target{test.target, {Scheduler: Rule, Measure: "x"}, {Scheduler: Tracker, Measure: "y"}}, outcomes)
+		got := Compare([]Target{test.target, {Scheduler: Rule, Measure: "x"}, {Scheduler: Submit, Measure: "y"}}, outcomes)
 		if len(got) != 1 || got[0].Reached != test.reached {
 			t.Errorf("%+v: got %+v", test.target, got)
 		}

@@ -11,9 +11,9 @@ import (
 // Options says by what the documents are served.
 type Options struct {
 	Servers    int             // at least 1
-	Policy     priority.Policy // of the rule and the tracker
-	Lease      time.Duration   // of the tracker; 0: the module's default
-	LostDone   float64         // the share of documents whose end the tracker never learns
+	Policy     priority.Policy // of Rule and Submit
+	Lease      time.Duration   // of a submitted document; 0: the module's default
+	LostDone   float64         // the share of submitted documents whose Done is lost
 	Discipline string          // of the consumers that serve levels: Strict, Linear, Halving or weights
 	Schedulers []string        // names; see NewScheduler
 }
@@ -45,18 +45,18 @@ const (
 	Stride        = "stride"
 	FairShare     = "fair-share"
 	LeastFlight   = "least-in-flight"
-	Rule          = "rule"
-	Tracker       = "tracker"
-	ownDiscipline = ":" // between Rule or Tracker and a discipline of its own
+	Rule          = "rule"   // levels of Next
+	Submit        = "submit" // levels of Submit, with a Done at the end of each service
+	ownDiscipline = ":"      // between Rule or Submit and a discipline of its own
 )
 
 // Schedulers are the names of all schedulers.
 func Schedulers() []string {
-	return []string{FirstCome, Rule, Tracker, RoundRobin, Deficit, Stride, FairShare, LeastFlight}
+	return []string{FirstCome, Rule, Submit, RoundRobin, Deficit, Stride, FairShare, LeastFlight}
 }
 
-// NewScheduler returns a scheduler by its name. "rule" and "tracker" have the
-// discipline of the options, or one of their own as in "tracker:linear". The
+// NewScheduler returns a scheduler by its name. "rule" and "submit" have the
+// discipline of the options, or one of their own as in "submit:linear". The
 // seed decides which Dones are lost.
 func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, error) {
 	switch name {
@@ -74,6 +74,9 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 		return newLeastInFlight(w), nil
 	}
 	counting, discipline, own := strings.Cut(name, ownDiscipline)
+	if counting != Rule && counting != Submit {
+		return nil, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(Schedulers(), ", "))
+	}
 	if !own {
 		discipline = o.Discipline
 	}
@@ -81,11 +84,5 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 	if err != nil {
 		return nil, err
 	}
-	switch counting {
-	case Rule:
-		return newRule(w, o, picker)
-	case Tracker:
-		return newTracker(w, o, picker, seed)
-	}
-	return nil, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(Schedulers(), ", "))
+	return newByLevel(counting, w, o, picker, seed)
 }

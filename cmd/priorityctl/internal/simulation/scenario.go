@@ -53,8 +53,8 @@ func Scenarios() []Scenario {
 			Name:    "steady-flood",
 			Summary: "200 steady customers (Zipf 1.0) at 60 % load; one more uploads 10,000 documents at once",
 			Targets: []Target{
-				{Scheduler: Tracker, Measure: "others_wait_p99_s", Value: 2},
-				{Scheduler: Tracker, Measure: "makespan_to_first_come", Value: 1.01},
+				{Scheduler: Submit, Measure: "others_wait_p99_s", Value: 2},
+				{Scheduler: Submit, Measure: "makespan_to_first_come", Value: 1.01},
 			},
 			build: func(d *drawing) { d.steady(200, 1, 0.6); d.flood(10_000, 0) },
 		},
@@ -63,51 +63,51 @@ func Scenarios() []Scenario {
 			Summary: "20,000 equal occasional customers at 60 % load; one more uploads 10,000 documents at once",
 			Targets: []Target{
 				{Scheduler: Rule, Measure: "others_wait_p99_s", Value: 1.6},
-				{Scheduler: Tracker, Measure: "others_wait_p99_s", Value: 1.6},
+				{Scheduler: Submit, Measure: "others_wait_p99_s", Value: 1.6},
 			},
 			build: func(d *drawing) { d.steady(20_000, 0, 0.6); d.flood(10_000, 0) },
 		},
 		{
 			Name:    "trickle-flood",
 			Summary: "200 steady customers (Zipf 1.0) at 60 % load; one more sends 20,000 documents at 8/s",
-			Targets: []Target{{Scheduler: Tracker, Measure: "others_wait_p99_s", Value: 3}},
+			Targets: []Target{{Scheduler: Submit, Measure: "others_wait_p99_s", Value: 3}},
 			build:   func(d *drawing) { d.steady(200, 1, 0.6); d.flood(20_000, 8) },
 		},
 		{
 			Name:    "overload",
 			Summary: "20 customers (Zipf 1.0) at 150 % load",
-			Targets: []Target{{Scheduler: Tracker, Measure: "jain", AtLeast: true, Value: 0.97}},
+			Targets: []Target{{Scheduler: Submit, Measure: "jain", AtLeast: true, Value: 0.97}},
 			build:   func(d *drawing) { d.steady(20, 1, 1.5); d.measure(warmUp, time.Hour) },
 		},
 		{
 			Name: "starve",
 			Summary: "new customers send one document each, all of level 1, at 105 % load for 7000 s; " +
 				"at 500 s another customer sends 200 documents",
-			Schedulers: append(Schedulers(), "rule:linear", "tracker:linear", "rule:halving", "tracker:halving"),
+			Schedulers: append(Schedulers(), "rule:linear", "submit:linear", "rule:halving", "submit:halving"),
 			Targets: []Target{
 				{Scheduler: "rule:linear", Measure: "flooder_wait_max_s", Value: 300},
-				{Scheduler: "tracker:linear", Measure: "flooder_wait_max_s", Value: 300},
+				{Scheduler: "submit:linear", Measure: "flooder_wait_max_s", Value: 300},
 			},
 			build: func(d *drawing) { d.measure(0, 7000*time.Second); d.strangers(1.05); d.burst(200, 500*time.Second) },
 		},
 		{
 			Name:     "lost-done",
-			Summary:  "as steady-flood; the tracker never learns of the end of 1 % of the documents",
+			Summary:  "as steady-flood; 1 % of the Dones are lost",
 			LostDone: 0.01,
-			Targets:  []Target{{Scheduler: Tracker, Measure: "others_wait_p99_s", Value: 5}},
+			Targets:  []Target{{Scheduler: Submit, Measure: "others_wait_p99_s", Value: 5}},
 			build:    func(d *drawing) { d.steady(200, 1, 0.6); d.flood(10_000, 0) },
 		},
 		{
 			Name: "cost-skew",
 			Summary: "50 equal customers at 60 % load; for 70 minutes one more sends documents of 100 s, " +
 				"enough for 10 of 16 servers",
-			Targets: []Target{{Scheduler: Tracker, Measure: "others_wait_p99_s", Value: 80}},
+			Targets: []Target{{Scheduler: Submit, Measure: "others_wait_p99_s", Value: 80}},
 			build:   func(d *drawing) { d.steady(50, 0, 0.6); d.heavy(100*time.Second, 10./16, 70*time.Minute) },
 		},
 		{
 			Name:    "pauser",
 			Summary: "as steady-flood, and one customer sends 20 documents every 1501 s",
-			Targets: []Target{{Scheduler: Tracker, Measure: "pauser_to_others_p50", AtLeast: true, Value: 1}},
+			Targets: []Target{{Scheduler: Submit, Measure: "pauser_to_others_p50", AtLeast: true, Value: 1}},
 			build: func(d *drawing) {
 				d.steady(200, 1, 0.6)
 				d.flood(10_000, 0)

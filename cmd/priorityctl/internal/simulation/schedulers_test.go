@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
 )
 
 // made returns a workload of whole seconds: for each document the customer, when
@@ -35,7 +36,7 @@ var secondThoughts = [][3]int{{a, 0, 1}, {a, 0, 1}, {b, 2, 4}, {b, 2, 5}, {b, 3,
 var latecomer = [][3]int{{a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {b, 1, 2}, {b, 1, 2}}
 
 // Served by two servers; computed by hand.
-func TestSchedulersByHand(t *testing.T) {
+func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
 	threeLevels := priority.Policy{Thresholds: []int64{0, -1}, ResetInterval: time.Hour}
 	for _, test := range []struct {
 		name, scheduler string
@@ -54,14 +55,14 @@ func TestSchedulersByHand(t *testing.T) {
 		{"one against none", LeastFlight, twoCustomers, Options{}, []int{0, 6, 0, 2, 4}},
 		{"all of level 1", Rule, twoCustomers, Options{}, []int{0, 0, 6, 6, 8}},
 		{"levels 1 2 1 2 3", Rule, twoCustomers, Options{Policy: threeLevels}, []int{0, 2, 0, 6, 8}},
-		{"levels 1 2 1 2 3", Tracker, twoCustomers, Options{Policy: threeLevels}, []int{0, 2, 0, 6, 8}},
+		{"levels 1 2 1 2 3", Submit, twoCustomers, Options{Policy: threeLevels}, []int{0, 2, 0, 6, 8}},
 		// Alternately: a's first, at level 1; a's second, at 2; b's first; b's
 		// second; and when nothing is left above it b's third.
 		{"in turn", Rule, twoCustomers, Options{Policy: threeLevels, Discipline: "1,1,1"}, []int{0, 0, 6, 8, 6}},
 		{"levels 1 2 1 2 3 3", Rule, secondThoughts, Options{Policy: threeLevels}, []int{0, 0, 2, 2, 6, 7}},
-		{"levels 1 2 1 2 3 2", Tracker, secondThoughts, Options{Policy: threeLevels}, []int{0, 0, 2, 2, 7, 6}},
-		{"lost Dones", Tracker, secondThoughts, Options{Policy: threeLevels, LostDone: 1}, []int{0, 0, 2, 2, 6, 7}},
-		{"lost Dones, forgotten", Tracker, secondThoughts, Options{Policy: threeLevels, LostDone: 1, Lease: time.Second}, []int{0, 0, 2, 2, 7, 6}},
+		{"levels 1 2 1 2 3 2", Submit, secondThoughts, Options{Policy: threeLevels}, []int{0, 0, 2, 2, 7, 6}},
+		{"lost Dones", Submit, secondThoughts, Options{Policy: threeLevels, LostDone: 1}, []int{0, 0, 2, 2, 6, 7}},
+		{"lost Dones, forgotten", Submit, secondThoughts, Options{Policy: threeLevels, LostDone: 1, Lease: time.Second}, []int{0, 0, 2, 2, 7, 6}},
 	} {
 		t.Run(test.scheduler+", "+test.name, func(t *testing.T) {
 			w := made(test.documents...)
@@ -84,7 +85,7 @@ func TestSchedulersByHand(t *testing.T) {
 	}
 }
 
-func TestUsageDecays(t *testing.T) {
+func TestFairShareForgetsWhatIsLongAgo(t *testing.T) {
 	// Until 300 s a has used 4 s and b 3 s, of which 2 s are left of a's. Then b's
 	// second document waits longer than a's.
 	w := made([3]int{a, 0, 4}, [3]int{b, 300, 3}, [3]int{b, 301, 1}, [3]int{a, 302, 1})
@@ -98,7 +99,7 @@ func TestUsageDecays(t *testing.T) {
 }
 
 // The levels of the rule are those of the module's store, document by document.
-func TestRuleIsMemoryStore(t *testing.T) {
+func TestTheRulesLevelsAreThoseOfTheStore(t *testing.T) {
 	scenario, err := FindScenario("pauser")
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +114,7 @@ func TestRuleIsMemoryStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	var now time.Duration
-	store, err := priority.NewMemoryStore(&priority.MemoryOptions{
+	store, err := memory.New(&memory.Options{
 		Policy: options.Policy,
 		Now:    func() time.Time { return time.Unix(1e9, 0).Add(now) },
 	})
@@ -139,14 +140,14 @@ func TestRuleIsMemoryStore(t *testing.T) {
 
 // Every document is served exactly once, no server stands idle while one waits,
 // and no more are served at once than there are servers.
-func TestWorkConserving(t *testing.T) {
+func TestNoServerIsIdleWhileADocumentWaits(t *testing.T) {
 	const servers = 16
 	scenario, err := FindScenario("cost-skew")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := scenario.Workload(demand, 1)
-	for _, name := range append(Schedulers(), "rule:linear", "tracker:halving") {
+	for _, name := range append(Schedulers(), "rule:linear", "submit:halving") {
 		given := make([]bool, len(w.Documents))
 		scheduler, err := NewScheduler(name, w, Options{}, 1)
 		if err != nil {

@@ -1,24 +1,19 @@
 package simulation
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/trace"
 )
 
 // Trace is recorded traffic.
 type Trace struct {
 	customers []string
-	documents []Document // Service is unknown if it is negative
+	documents []Document // Service may be trace.Unknown
 }
 
 // What to do about documents whose service time is not known.
@@ -52,105 +47,29 @@ func (o TraceOptions) Validate() error {
 	return o.Service.Validate()
 }
 
-// latest is the last time that a trace may have, in milliseconds: some 139
-// years, which a time.Duration can hold.
-const latest = 1 << 42
-
-// ReadTrace reads CSV, plain or gzipped, sorted by time, with or without the
-// header submitted_ms,customer,service_ms; the third field may be missing or
-// empty. Errors begin with the name and the line.
-func ReadTrace(name string, from io.Reader) (*Trace, error) {
-	plain, err := unzip(from)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	rows := csv.NewReader(plain)
-	rows.FieldsPerRecord = -1 // two or three; parse checks it
-	rows.ReuseRecord = true
-
-	trace := new(Trace)
+// ReadTrace reads a trace of [trace.Open] or [trace.Read].
+func ReadTrace(documents iter.Seq2[trace.Document, error]) (*Trace, error) {
+	t := new(Trace)
 	ids := make(map[string]int32)
-	line := 0
-	for first := true; ; first = false {
-		row, err := rows.Read()
-		if err == io.EOF {
-			return trace, nil
-		}
-		if bad := (*csv.ParseError)(nil); errors.As(err, &bad) {
-			return nil, fmt.Errorf("%s:%d: %w", name, bad.StartLine, bad.Err)
-		}
+	for d, err := range documents {
 		if err != nil {
-			return nil, fmt.Errorf("%s: after line %d: %w", name, line, err)
+			return nil, err
 		}
-		line, _ = rows.FieldPos(0)
-		if first && row[0] == "submitted_ms" {
-			continue
-		}
-		d, customer, err := parse(row)
-		if n := len(trace.documents); err == nil && n > 0 && d.Submitted < trace.documents[n-1].Submitted {
-			err = fmt.Errorf("submitted_ms goes back from %d to %d",
-				trace.documents[n-1].Submitted.Milliseconds(), d.Submitted.Milliseconds())
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
-		}
-		id, known := ids[customer]
+		id, known := ids[d.Customer]
 		if !known {
-			id = int32(len(trace.customers))
-			ids[customer] = id
-			trace.customers = append(trace.customers, customer)
+			id = int32(len(t.customers))
+			ids[d.Customer] = id
+			t.customers = append(t.customers, d.Customer)
 		}
-		d.Customer = id
-		trace.documents = append(trace.documents, d)
+		t.documents = append(t.documents, Document{Customer: id, Submitted: d.Submitted, Service: d.Service})
 	}
-}
-
-// unzip looks at the content, as a pipe has no name that ends in .gz.
-func unzip(from io.Reader) (io.Reader, error) {
-	buffered := bufio.NewReader(from)
-	if magic, _ := buffered.Peek(2); string(magic) == "\x1f\x8b" {
-		return gzip.NewReader(buffered)
-	}
-	return buffered, nil
-}
-
-func parse(row []string) (d Document, customer string, err error) {
-	if len(row) != 2 && len(row) != 3 {
-		return Document{}, "", fmt.Errorf("%d fields, not submitted_ms,customer[,service_ms]", len(row))
-	}
-	d.Submitted, err = milliseconds("submitted_ms", row[0])
-	if err != nil {
-		return Document{}, "", err
-	}
-	if n := len(row[1]); n == 0 || n > priority.MaxCustomerBytes {
-		return Document{}, "", fmt.Errorf("the customer has %d bytes, not 1 to %d", n, priority.MaxCustomerBytes)
-	}
-	d.Service = -1
-	if len(row) == 3 && row[2] != "" {
-		if d.Service, err = milliseconds("service_ms", row[2]); err != nil {
-			return Document{}, "", err
-		}
-	}
-	return d, row[1], nil
-}
-
-func milliseconds(field, text string) (time.Duration, error) {
-	n, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("%s is %.40q, not a whole number", field, text)
-	case n < 0:
-		return 0, fmt.Errorf("%s is %d, a negative number", field, n)
-	case n > latest:
-		return 0, fmt.Errorf("%s is %d, more than %d", field, n, int64(latest))
-	}
-	return time.Duration(n) * time.Millisecond, nil
+	return t, nil
 }
 
 // Random reports whether workloads of the trace differ from seed to seed.
 func (t *Trace) Random(o TraceOptions) bool {
-	known := slices.ContainsFunc(t.documents, func(d Document) bool { return d.Service >= 0 })
-	unknown := slices.ContainsFunc(t.documents, func(d Document) bool { return d.Service < 0 })
+	known := slices.ContainsFunc(t.documents, func(d Document) bool { return d.Service != trace.Unknown })
+	unknown := slices.ContainsFunc(t.documents, func(d Document) bool { return d.Service == trace.Unknown })
 	return unknown && (o.Missing == MissingDrawn || o.Missing == MissingMedian && !known)
 }
 
@@ -164,15 +83,15 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 		Apart:     []bool{false, false},
 	}
 	draw := o.Service.drawer(rand.NewPCG(seed, streamOfServices))
-	median := t.medianService()
+	median, known := t.medianService()
 	sent := make([]int, len(t.customers))
 	for _, d := range t.documents {
 		sent[d.Customer]++
-		if d.Service < 0 {
+		if d.Service == trace.Unknown {
 			switch {
 			case o.Missing == MissingLeft:
 				continue
-			case o.Missing == MissingDrawn || median < 0:
+			case o.Missing == MissingDrawn || !known:
 				d.Service = draw()
 			default:
 				d.Service = median
@@ -192,19 +111,19 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 	return w
 }
 
-// medianService returns that of the known service times; negative: none is.
-func (t *Trace) medianService() time.Duration {
+// medianService returns that of the known service times, if there are any.
+func (t *Trace) medianService() (median time.Duration, ok bool) {
 	var known []time.Duration
 	for _, d := range t.documents {
-		if d.Service >= 0 {
+		if d.Service != trace.Unknown {
 			known = append(known, d.Service)
 		}
 	}
 	if len(known) == 0 {
-		return -1
+		return 0, false
 	}
 	slices.Sort(known)
-	return known[len(known)/2]
+	return known[len(known)/2], true
 }
 
 // Load returns how many servers the trace would keep busy on average, and its

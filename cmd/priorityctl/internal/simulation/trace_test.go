@@ -1,14 +1,14 @@
 package simulation
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docpriority/priority/internal/trace"
 )
 
 const smallTrace = `submitted_ms,customer,service_ms
@@ -20,14 +20,14 @@ const smallTrace = `submitted_ms,customer,service_ms
 
 func read(t *testing.T, text string) *Trace {
 	t.Helper()
-	trace, err := ReadTrace("trace", strings.NewReader(text))
+	read, err := ReadTrace(trace.Read("trace", strings.NewReader(text)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return trace
+	return read
 }
 
-func TestTraceWorkload(t *testing.T) {
+func TestMissingServiceTimesAreFilledIn(t *testing.T) {
 	drawn := ServiceTime{Shape: Fixed, Mean: 7 * time.Second}
 	for _, test := range []struct {
 		name    string
@@ -54,14 +54,14 @@ func TestTraceWorkload(t *testing.T) {
 	}
 }
 
-func TestLightAndHeavy(t *testing.T) {
+func TestLightCustomersHaveFewDocuments(t *testing.T) {
 	w := read(t, smallTrace).Workload(TraceOptions{Missing: MissingLeft, LightDocuments: 2, Service: demand.Service}, 1)
 	if !slices.Equal(w.GroupOf, []uint8{1, 0}) {
 		t.Errorf("groups %v, want a heavy and b light", w.GroupOf)
 	}
 }
 
-func TestRandomTrace(t *testing.T) {
+func TestOnlyDrawnServiceTimesDependOnTheSeed(t *testing.T) {
 	full, empty := "0,a,1\n", "0,a\n"
 	for _, test := range []struct {
 		text, missing string
@@ -76,42 +76,15 @@ func TestRandomTrace(t *testing.T) {
 	}
 }
 
-func TestTraceFormats(t *testing.T) {
-	var zipped bytes.Buffer
-	writer := gzip.NewWriter(&zipped)
-	fmt.Fprint(writer, smallTrace)
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, text := range []string{smallTrace, zipped.String(), strings.ReplaceAll(smallTrace, "\n", "\r\n"), strings.SplitN(smallTrace, "\n", 2)[1]} {
-		if trace := read(t, text); len(trace.documents) != 4 || len(trace.customers) != 2 {
-			t.Errorf("%d documents, %d customers in %q", len(trace.documents), len(trace.customers), text)
-		}
-	}
-}
-
-func TestMalformedTraces(t *testing.T) {
-	for text, want := range map[string]string{
-		"0,a\n1\n":           "trace:2: 1 fields, not submitted_ms,customer[,service_ms]",
-		"0,a\n1,a,2,3\n":     "trace:2: 4 fields, not submitted_ms,customer[,service_ms]",
-		"0,a\nsoon,a\n":      `trace:2: submitted_ms is "soon", not a whole number`,
-		"0,a\n-1,a\n":        "trace:2: submitted_ms is -1, a negative number",
-		"4398046511105,a\n":  "trace:1: submitted_ms is 4398046511105, more than 4398046511104",
-		"7,b\n\n6,a\n":       "trace:3: submitted_ms goes back from 7 to 6",
-		"1,,5\n":             "trace:1: the customer has 0 bytes, not 1 to 512",
-		"0,a,fast\n":         `trace:1: service_ms is "fast", not a whole number`,
-		"0,a\n1,\"b\n2,c\n":  `trace:2: extraneous or missing " in quoted-field`,
-		"\x1f\x8bnonsense..": "trace: gzip: invalid header",
-	} {
-		_, err := ReadTrace("trace", strings.NewReader(text))
-		if err == nil || err.Error() != want {
-			t.Errorf("%q: got %v, want %s", text, err, want)
-		}
+func TestABadTraceIsRefused(t *testing.T) {
+	_, err := ReadTrace(trace.Read("trace", strings.NewReader("0,a\nsoon,a\n")))
+	if want := `trace:2: submitted_ms is "soon", not a whole number`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 
 // Tune finds a policy that is better, by measures taken again, and affordable.
-func TestTuning(t *testing.T) {
+func TestTuneFindsABetterPolicyThatIsAffordable(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	var text strings.Builder
 	for second := range 4000 { // one customer sends all the time, and 60 now and then

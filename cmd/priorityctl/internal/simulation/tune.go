@@ -17,7 +17,7 @@ import (
 type Tuning struct {
 	Workload *Workload // with the groups Light and Heavy
 	Options  Options   // Policy and Lease are where the search begins
-	Counting string    // Rule or Tracker: what is used now
+	Counting string    // Rule or Submit: what is used now
 	// HeavyCost is how much longer than now the heavy customers may wait on
 	// average, and the worst tenth of all customers: 0.1 is 10 %.
 	HeavyCost float64
@@ -27,7 +27,7 @@ type Tuning struct {
 
 // Choice is a way to decide levels, and what came of it.
 type Choice struct {
-	Counting string // Rule or Tracker
+	Counting string // Rule or Submit
 	Policy   priority.Policy
 	Measures Measures
 }
@@ -60,16 +60,16 @@ func Candidates(now priority.Policy) []priority.Policy {
 	return candidates
 }
 
-// Run returns what is now, and the choice with the lowest p99 wait of the light
+// Run returns what is now, and the choice with the shortest p99 wait of the light
 // customers of all that do not cost the heavy ones too much. Of two that are
-// equal the one with the lower worst tenth is chosen.
+// equal the one with the shorter worst tenth is chosen.
 func (t Tuning) Run(ctx context.Context) (now, best Choice, err error) {
 	if err := t.Options.Validate(); err != nil {
 		return now, best, err
 	}
 	choices := []Choice{{Counting: t.Counting, Policy: t.Options.Policy}}
 	for _, policy := range Candidates(t.Options.Policy) {
-		choices = append(choices, Choice{Counting: Rule, Policy: policy}, Choice{Counting: Tracker, Policy: policy})
+		choices = append(choices, Choice{Counting: Rule, Policy: policy}, Choice{Counting: Submit, Policy: policy})
 	}
 	var done atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)

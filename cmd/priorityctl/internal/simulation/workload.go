@@ -1,5 +1,5 @@
 // Package simulation lets customers' documents wait for servers in virtual time,
-// under the module's own rule and tracker and under other ways to schedule, and
+// under the levels of the module and under other ways to schedule, and
 // measures who waits how long.
 package simulation
 

@@ -9,9 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/docpriority/priority"
-	"github.com/redis/go-redis/v9"
 )
 
 // Document is one customer's, numbered from 1.
@@ -38,26 +36,6 @@ func of(customer string, n int) []Document {
 	return documents
 }
 
-// OpenStore returns a store of the default policy on a Redis in this process, for
-// the examples whose queue is none. In production it is your Redis.
-func OpenStore() (store priority.Store, closeStore func(), err error) {
-	server, err := miniredis.Run()
-	if err != nil {
-		return nil, nil, fmt.Errorf("start miniredis: %w", err)
-	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	closeStore = func() {
-		_ = client.Close()
-		server.Close()
-	}
-	store, err = priority.NewRedisStore(client, nil)
-	if err != nil {
-		closeStore()
-		return nil, nil, err
-	}
-	return store, closeStore, nil
-}
-
 // Collect consumes n documents and returns them in the order in which they came.
 func Collect(ctx context.Context, n int, consume func(ctx context.Context, process func(document string) error) error) ([]string, error) {
 	ctx, done := context.WithCancel(ctx)
@@ -80,15 +58,15 @@ func Collect(ctx context.Context, n int, consume func(ctx context.Context, proce
 // without. The call says what a level is called in the queue.
 func Report(out io.Writer, queue string, call func(priority.Level) string, with, without []string) {
 	fmt.Fprintf(out, "archive uploads 60 documents, then bakery 3 and clinic 6; then a worker starts.\n\n")
-	lowest := priority.DefaultPolicy().Lowest()
-	if first, last := call(priority.Highest), call(lowest); len(first)+len(last) > 20 {
-		fmt.Fprintf(out, "In %s level 1 is %s, and level %d is %s.\n\n", queue, first, lowest, last)
+	last := priority.DefaultPolicy().Last()
+	var calls []string
+	for level := priority.First; level <= last; level++ {
+		calls = append(calls, call(level))
+	}
+	if first, final := calls[0], calls[last-1]; len(first)+len(final) > 20 {
+		fmt.Fprintf(out, "In %s level 1 is %s, and level %d is %s.\n\n", queue, first, last, final)
 	} else {
-		var calls []string
-		for level := priority.Highest; level <= lowest; level++ {
-			calls = append(calls, call(level))
-		}
-		fmt.Fprintf(out, "In %s the levels 1 to %d are the priorities %s.\n\n", queue, lowest, strings.Join(calls, " "))
+		fmt.Fprintf(out, "In %s the levels 1 to %d are the priorities %s.\n\n", queue, last, strings.Join(calls, " "))
 	}
 
 	left, right := runs(with), runs(without)

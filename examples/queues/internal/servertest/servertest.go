@@ -51,12 +51,12 @@ func (d Document) String() string {
 	return fmt.Sprintf("%s of level %d", d.Name, d.Level)
 }
 
-// Documents returns two documents of each level in the worst order: the lowest
-// level comes first.
-func Documents(lowest priority.Level) []Document {
+// Documents returns two documents of each level in the worst order: the last level's
+// come first.
+func Documents(last priority.Level) []Document {
 	var documents []Document
 	for _, name := range []string{"first", "second"} {
-		for level := lowest; level >= 1; level-- {
+		for level := last; level >= 1; level-- {
 			documents = append(documents, Document{level, name})
 		}
 	}
@@ -65,18 +65,18 @@ func Documents(lowest priority.Level) []Document {
 
 // CheckOrder fails the test unless the documents came out by level and, within a
 // level, as they went in. Levels that share one of the queue's classes count as one.
-func CheckOrder(tb testing.TB, lowest, classes priority.Level, served []string) {
+func CheckOrder(tb testing.TB, last, classes priority.Level, served []string) {
 	tb.Helper()
-	want := Documents(lowest)
+	want := Documents(last)
 	slices.SortStableFunc(want, func(a, b Document) int {
-		return int(queue.Class(a.Level, lowest, classes) - queue.Class(b.Level, lowest, classes))
+		return int(queue.Class(a.Level, last, classes) - queue.Class(b.Level, last, classes))
 	})
 	if !slices.EqualFunc(served, want, func(got string, want Document) bool { return got == want.String() }) {
-		tb.Errorf("a policy of %d levels: served\n%q\nwant\n%v", lowest, served, want)
+		tb.Errorf("a policy of %d levels: served\n%q\nwant\n%v", last, served, want)
 	}
-	highest := slices.Index(served, Document{1, "second"}.String())
-	if last := slices.Index(served, Document{lowest, "first"}.String()); lowest > 1 && highest > last {
-		tb.Errorf("a policy of %d levels: level 1 is served as late as no. %d, the lowest as early as no. %d", lowest, highest+1, last+1)
+	late := slices.Index(served, Document{1, "second"}.String())
+	if early := slices.Index(served, Document{last, "first"}.String()); last > 1 && late > early {
+		tb.Errorf("a policy of %d levels: level 1 is served as late as no. %d, the last level as early as no. %d", last, late+1, early+1)
 	}
 }
 

@@ -1,0 +1,80 @@
+package fallback_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// BenchmarkNext tells what a decision costs while the server answers, and while it
+// is gone and the circuit open.
+func BenchmarkNext(b *testing.B) {
+	for name, gone := range map[string]bool{"the server answers": false, "the circuit is open": true} {
+		b.Run(name, func(b *testing.B) {
+			server := redistest.Start(b)
+			store := benchmarked(b, server)
+			if gone {
+				server.Kill()
+				openCircuit(b, store)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if decision, err := store.Next(b.Context(), "acme"); err != nil || decision.Degraded != gone {
+					b.Fatal(decision, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRecovery tells how long after a server is back its counts are used again.
+//
+//	go test -run '^$' -bench Recovery -benchtime 10x ./fallback
+func BenchmarkRecovery(b *testing.B) {
+	server := redistest.Start(b)
+	store := benchmarked(b, server)
+	var most time.Duration
+	for b.Loop() {
+		server.Kill()
+		openCircuit(b, store)
+		server.Restart()
+		start := time.Now()
+		for next(b, store).Degraded {
+			time.Sleep(time.Millisecond)
+		}
+		most = max(most, time.Since(start))
+	}
+	b.ReportMetric(float64(most.Milliseconds()), "ms-at-most")
+}
+
+func benchmarked(b *testing.B, server *redistest.Server) *fallback.Store {
+	b.Helper()
+	primary, err := priority.NewRedisStore(server.Client(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	store, err := fallback.New(primary, nil, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return store
+}
+
+func openCircuit(b *testing.B, store *fallback.Store) {
+	b.Helper()
+	for !store.Open() {
+		next(b, store)
+	}
+}
+
+func next(b *testing.B, store *fallback.Store) priority.Decision {
+	b.Helper()
+	decision, err := store.Next(b.Context(), "acme")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return decision
+}

@@ -1,0 +1,320 @@
+package fallback_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// Callers without patience tell nothing about the primary.
+func TestContextsOfCallersDoNotOpenTheCircuit(t *testing.T) {
+	for name, end := range map[string]func() (context.Context, context.CancelFunc){
+		"canceled": func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			return ctx, cancel
+		},
+		"expired":      func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), 0) },
+		"soon expired": func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), ms) },
+		"soon cancelled": func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(ms, cancel)
+			return ctx, cancel
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changes := 0
+			opts := &fallback.Options{OnChange: func(bool, error) { changes++ }}
+			test(t, opts, func(t *testing.T, f *fallback.Store, p *primary) {
+				p.fail(func(ctx context.Context, _ call) error { // slow, but working
+					select {
+					case <-ctx.Done():
+						return fmt.Errorf("%w: %w", priority.ErrOutcomeUnknown, ctx.Err())
+					case <-time.After(10 * ms):
+						return nil
+					}
+				}, nil)
+				for i := range 2000 {
+					ctx, cancel := end()
+					_, err1 := f.Next(ctx, "acme")
+					_, err2 := f.NextEach(ctx, []string{"acme", "globex"})
+					_, err3 := f.SubmitN(ctx, "acme", []string{"one", "two"})
+					_, err4 := f.Peek(ctx, "acme")
+					err5 := f.Done(ctx, "acme", "one", 0)
+					for _, err := range []error{err1, err2, err3, err4, err5} {
+						if len(classes(err)) > 1 || strings.Contains(name, "cancel") && !errors.Is(err, context.Canceled) {
+							t.Fatalf("%v", err)
+						}
+					}
+					cancel()
+					if f.Open() || f.Degraded() {
+						t.Fatalf("Open is %v, Degraded is %v after %d calls", f.Open(), f.Degraded(), i+1)
+					}
+				}
+				if d, err := f.Next(t.Context(), "initech"); err != nil || d.Degraded || changes > 0 {
+					t.Errorf("%+v, %v; %d changes", d, err, changes)
+				}
+			})
+		})
+	}
+}
+
+func TestTheCircuitOpensAndClosesWithoutCalls(t *testing.T) {
+	var changes []string
+	opts := &fallback.Options{OnChange: func(open bool, cause error) { changes = append(changes, fmt.Sprint(open, " ", cause)) }}
+	test(t, opts, func(t *testing.T, f *fallback.Store, p *primary) {
+		for range 3 {
+			changes = nil
+			p.fail(hang, nil)
+			for n := range 100 {
+				start := time.Now()
+				d, err := f.Next(t.Context(), "acme")
+				if err != nil || !d.Degraded || f.Open() != (n >= 9) || !f.Degraded() {
+					t.Fatalf("failure %d: %+v, %v; Open is %v, Degraded is %v", n+1, d, err, f.Open(), f.Degraded())
+				}
+				if took := time.Since(start); n < 10 && took != timeout || n >= 10 && took != 0 {
+					t.Fatalf("failure %d took %v", n+1, took)
+				}
+			}
+			p.take("")
+			time.Sleep(time.Minute)
+			if n := len(p.take("")); n == 0 || n > 120 {
+				t.Errorf("%d trials in a minute", n)
+			}
+			if n := len(changes); n != 1 || !strings.Contains(changes[0], "true priority: outcome unknown") {
+				t.Fatalf("%q", changes)
+			}
+			back(t, f, p)
+			if len(changes) != 2 || changes[1] != "false <nil>" {
+				t.Fatalf("%q", changes)
+			}
+			p.take("")
+			time.Sleep(time.Minute)
+			if n := len(p.take("")); n > 0 {
+				t.Errorf("%d calls of a primary that works, and nobody calls", n)
+			}
+		}
+	})
+}
+
+// A few failures open nothing, but answers were degraded, until the primary works.
+func TestDegradedEndsWithoutCalls(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		p.fail(down, nil)
+		for range 3 {
+			if d, err := f.Next(t.Context(), "acme"); err != nil || !d.Degraded || !f.Degraded() || f.Open() {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !f.Degraded() {
+			t.Error("not degraded, while the primary is down")
+		}
+		back(t, f, p)
+	})
+}
+
+// Failures with successes in between are not in a row, however slowly they come.
+func TestFailuresNowAndThenOpenNothing(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		for n := range 100 {
+			p.fail([]failure{nil, down}[n%2], nil)
+			if _, err := f.Next(t.Context(), "acme"); err != nil || f.Open() {
+				t.Fatalf("%v; Open is %v after %d calls", err, f.Open(), n+1)
+			}
+			p.fail(nil, nil)
+			time.Sleep(10 * time.Second)
+		}
+	})
+}
+
+func TestOnChangeIsToldInOrderAndMayUseTheStore(t *testing.T) {
+	var f *fallback.Store
+	var changes []bool
+	opts := &fallback.Options{RetryAfter: 10 * ms, OnChange: func(open bool, _ error) {
+		changes = append(changes, open)
+		f.Open()
+		f.Degraded()
+		for range 20 { // until after the next change
+			time.Sleep(ms)
+			_, _ = f.Next(context.Background(), "acme")
+		}
+	}}
+	test(t, opts, func(t *testing.T, store *fallback.Store, p *primary) {
+		f = store
+		var wait sync.WaitGroup
+		for g := range 20 {
+			wait.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(g), 1))
+				for range 300 {
+					if g == 0 && random.IntN(10) == 0 {
+						p.fail([]failure{nil, down}[random.IntN(2)], nil)
+					}
+					_, _ = store.Next(t.Context(), fmt.Sprint(g))
+					time.Sleep(time.Duration(random.Int64N(int64(5 * ms))))
+				}
+			})
+		}
+		wait.Wait()
+		back(t, store, p)
+		for i, open := range changes {
+			if open != (i%2 == 0) {
+				t.Fatalf("OnChange was told %v", changes)
+			}
+		}
+		if n := len(changes); n < 4 || n%2 != 0 {
+			t.Errorf("OnChange was told %v", changes)
+		}
+	})
+}
+
+func TestASlowOnChangeDelaysNobody(t *testing.T) {
+	var until chan struct{}
+	opts := &fallback.Options{OnChange: func(bool, error) { <-until }}
+	test(t, opts, func(t *testing.T, f *fallback.Store, p *primary) {
+		until = make(chan struct{})
+		before := runtime.NumGoroutine()
+		for range 50 {
+			p.fail(down, nil)
+			for range 20 {
+				start := time.Now()
+				if _, err := f.Next(t.Context(), "acme"); err != nil || time.Since(start) > 0 {
+					t.Fatalf("%v after %v", err, time.Since(start))
+				}
+			}
+			p.fail(nil, nil)
+			time.Sleep(time.Second)
+			if d, err := f.Next(t.Context(), "acme"); err != nil || d.Degraded {
+				t.Fatalf("%+v, %v", d, err)
+			}
+		}
+		if n := runtime.NumGoroutine(); n > before+3 {
+			t.Errorf("%d goroutines", n-before)
+		}
+		close(until)
+	})
+}
+
+// A Redis that is full takes no documents, but Dones; a replica answers a Peek.
+func TestARedisThatTakesNoDocumentsDoesNotFlap(t *testing.T) {
+	for _, full := range []bool{true, false} {
+		server := redistest.Start(t)
+		client := server.Client()
+		store, err := priority.NewRedisStore(client, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var changes atomic.Int64
+		f := open(t, store, nil, &fallback.Options{RetryAfter: 50 * ms, OnChange: func(bool, error) { changes.Add(1) }})
+		t.Cleanup(func() { _ = f.Close(context.Background()) })
+		set := func(maxMemory, host, port string) {
+			if err := client.ConfigSet(t.Context(), "maxmemory", maxMemory).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := client.SlaveOf(t.Context(), host, port).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if full {
+			set("1", "NO", "ONE")
+		} else {
+			set("0", "127.0.0.1", fmt.Sprint(redistest.FreePort(t)))
+		}
+		redistest.Await(t, "the circuit opens", func() bool { _, _ = f.Next(t.Context(), "acme"); return f.Open() })
+		last := int64(1)
+		for end := time.Now().Add(time.Second); time.Now().Before(end); {
+			d, err := f.Submit(t.Context(), "globex", "one")
+			err = errors.Join(err, f.Done(t.Context(), "globex", "one", 0))
+			_, _ = f.Peek(t.Context(), "globex")
+			if err != nil || !d.Degraded || d.Count >= last {
+				t.Fatalf("full %v: %+v, %v after count %d", full, d, err, last)
+			}
+			last = d.Count
+		}
+		if changes.Load() != 1 {
+			t.Errorf("full %v: OnChange was told %d times", full, changes.Load())
+		}
+		set("0", "NO", "ONE")
+		redistest.Await(t, "the circuit closes", func() bool { return !f.Open() && !f.Degraded() && changes.Load() == 2 })
+	}
+}
+
+// A corrupt key is no outage: nobody else is degraded, and nothing is tried for ever.
+func TestACorruptKeyIsNoOutage(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		p.fail(only("", "acme", with(fmt.Errorf("%w: of acme", priority.ErrCorruptCount))), nil)
+		for i := range 50 {
+			submit(t, f, "acme", fmt.Sprint(i))
+			done(t, f, "acme", fmt.Sprint(i))
+			if _, err := f.NextEach(t.Context(), []string{"acme", "globex"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if f.Open() {
+			t.Error("the circuit is open")
+		}
+		if d, err := f.Next(t.Context(), "globex"); err != nil || d.Degraded || f.Degraded() {
+			t.Errorf("%+v, %v; Degraded is %v", d, err, f.Degraded())
+		}
+		time.Sleep(10 * time.Second)
+		p.take("")
+		time.Sleep(time.Minute)
+		if calls := p.take(""); len(calls) > 0 {
+			t.Errorf("%d calls, such as %+v", len(calls), calls[0])
+		}
+		if f.Degraded() {
+			t.Error("still degraded")
+		}
+	})
+}
+
+// A customer whose node hangs does not keep all others degraded.
+func TestOneHangingNodeDegradesOthersForMomentsOnly(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		const hanging, other = "hanging.example", "healthy.example"
+		p.fail(only("", hanging, hang), nil)
+		stop := make(chan struct{})
+		var wait sync.WaitGroup
+		for range 50 {
+			wait.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(10 * ms):
+						_, _ = f.Next(t.Context(), hanging)
+						_ = f.Done(t.Context(), hanging, "one", 0)
+					}
+				}
+			})
+		}
+		exact := 0
+		for range 1000 {
+			if d, err := f.Next(t.Context(), other); err != nil {
+				t.Fatal(err)
+			} else if !d.Degraded {
+				exact++
+			}
+			time.Sleep(100 * ms)
+		}
+		close(stop)
+		wait.Wait()
+		if exact < 900 {
+			t.Errorf("%d of 1000 answers for another customer were not degraded", exact)
+		}
+		back(t, f, p)
+	})
+}

@@ -1,0 +1,411 @@
+package fallback_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
+)
+
+func TestDonesReachThePrimaryGroupedAndWithTheirTime(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		documents := make([]string, 1000)
+		for i := range documents {
+			documents[i] = fmt.Sprint(i)
+		}
+		submit(t, f, "acme", documents...)
+		submit(t, f, "globex", documents[:10]...)
+		outage(t, f, p)
+		for _, document := range documents[:500] {
+			if err := f.Done(t.Context(), "acme", document, time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.DoneN(t.Context(), "acme", documents[500:], 500*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		for _, document := range documents[:10] {
+			if err := f.Done(t.Context(), "globex", document, 3*time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.take("")
+		back(t, f, p)
+		calls, took, sent := p.take("Done"), map[string]time.Duration{}, map[string]int{}
+		for _, c := range calls {
+			took[c.customer] += c.took
+			sent[c.customer] += len(c.documents)
+		}
+		if len(calls) > 5 || took["acme"] != 1000*time.Second || took["globex"] != 30*time.Second || sent["acme"] != 1000 || sent["globex"] != 10 {
+			t.Errorf("%d calls: %v, %v", len(calls), sent, took)
+		}
+		pending(t, p, 0)
+	})
+}
+
+func TestTheDonesThatAreRememberedHaveABound(t *testing.T) {
+	test(t, &fallback.Options{MaxDones: 10}, func(t *testing.T, f *fallback.Store, p *primary) {
+		documents := make([]string, 100)
+		for i := range documents {
+			documents[i] = fmt.Sprint(i)
+		}
+		submit(t, f, "acme", documents...)
+		outage(t, f, p)
+		done(t, f, "acme", documents[:50]...)
+		if err := f.DoneN(t.Context(), "acme", documents[50:], 0); err != nil {
+			t.Fatal(err)
+		}
+		back(t, f, p)
+		pending(t, p, 90)
+	})
+}
+
+func TestADoneIsForgottenAfterALease(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		outage(t, f, p)
+		done(t, f, "acme", "one")
+		time.Sleep(lease + time.Second)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := f.Close(ctx); err != nil { // nothing was called since
+			t.Error(err)
+		}
+	})
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		outage(t, f, p)
+		done(t, f, "acme", "one")
+		time.Sleep(lease + time.Second)
+		submit(t, p.Store, "acme", "one") // as another process
+		p.take("")
+		back(t, f, p)
+		pending(t, p, 1)
+	})
+}
+
+// The primary takes a Submit of a document whose Done is owed to it.
+func TestASubmitCancelsItsDone(t *testing.T) {
+	t.Run("before the payment", func(t *testing.T) {
+		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+			submit(t, f, "acme", "one", "two", "three")
+			outage(t, f, p)
+			done(t, f, "acme", "one", "two")
+			submit(t, f, "acme", "one") // degraded
+			back(t, f, p)
+			pending(t, p, 2)
+		})
+	})
+	t.Run("after some failures", func(t *testing.T) {
+		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+			submit(t, f, "acme", "one", "two")
+			p.fail(down, nil)
+			done(t, f, "acme", "one", "two")
+			p.fail(nil, nil)
+			submit(t, f, "acme", "one") // before the payment
+			time.Sleep(10 * time.Second)
+			pending(t, p, 1)
+			if d, _ := p.Store.Peek(t.Context(), "acme"); d.Count != -1 {
+				t.Errorf("counted twice: %+v", d)
+			}
+		})
+	})
+	for name, set := range map[string]func(p *primary, fail failure){
+		"before it is applied": func(p *primary, fail failure) { p.fail(only("Done", "acme", fail), nil) },
+		"after it is applied":  func(p *primary, fail failure) { p.fail(nil, only("Done", "acme", fail)) },
+	} {
+		for _, failing := range []bool{false, true} {
+			for _, many := range []bool{false, true} {
+				wait := func(ctx context.Context, _ call) error {
+					select {
+					case <-time.After(timeout):
+					case <-ctx.Done():
+						return fmt.Errorf("%w: %w", priority.ErrOutcomeUnknown, ctx.Err())
+					}
+					if failing {
+						return priority.ErrOutcomeUnknown
+					}
+					return nil
+				}
+				again := func(t *testing.T, f *fallback.Store, p *primary, after bool) { // after the Done has returned
+					t.Helper()
+					start := time.Now()
+					var d priority.Decision
+					var err error
+					if many {
+						var ds []priority.Decision
+						ds, err = f.SubmitN(t.Context(), "acme", []string{"one", "three"})
+						d = ds[0]
+					} else {
+						d, err = f.Submit(t.Context(), "acme", "one")
+					}
+					if took := time.Since(start); err != nil || took > timeout {
+						t.Fatalf("%v after %v", err, took)
+					}
+					p.fail(nil, nil)
+					time.Sleep(10 * time.Second)
+					synctest.Wait()
+					// It is really pending, and the primary knows: from this Submit, or from the first.
+					knows := !d.Degraded && (after || failing) || failing && name == "before it is applied"
+					if d, _ := p.Store.Peek(t.Context(), "acme"); knows && d.Pending == 0 {
+						t.Error("the Done of an earlier Submit ended it")
+					}
+					if ds, err := f.SubmitN(t.Context(), "acme", []string{"one", "three"}); err != nil || ds[0].Degraded {
+						t.Fatalf("%+v, %v", ds, err)
+					}
+					pending(t, p, 2)
+				}
+				t.Run(fmt.Sprint("while the payment is on its way, ", name, ", failing ", failing, ", many ", many), func(t *testing.T) {
+					test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+						submit(t, f, "acme", "one", "two")
+						outage(t, f, p)
+						done(t, f, "acme", "one", "two")
+						p.take("")
+						set(p, wait)
+						for len(p.take("Done")) == 0 {
+							time.Sleep(10 * ms)
+						}
+						if d, err := f.Next(t.Context(), "whoever"); err != nil || d.Degraded { // the circuit is closed for good
+							t.Fatalf("%+v, %v", d, err)
+						}
+						again(t, f, p, true)
+						p.fail(down, nil)
+						if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != 0 || !d.Degraded {
+							t.Errorf("%+v, %v: the secondary remembers", d, err)
+						}
+					})
+				})
+				t.Run(fmt.Sprint("while the Done is in flight, ", name, ", failing ", failing, ", many ", many), func(t *testing.T) {
+					test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+						submit(t, f, "acme", "one", "two")
+						set(p, wait)
+						go func() { _ = f.Done(t.Context(), "acme", "one", 0) }()
+						go func() { _ = f.DoneN(t.Context(), "acme", []string{"two"}, 0) }()
+						time.Sleep(100 * ms)
+						again(t, f, p, false)
+					})
+				})
+			}
+		}
+	}
+}
+
+// Each document is one worker's, who submits and finishes it over and over while the
+// primary fails in all ways. In the end the primary holds what the workers know.
+func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
+	for seed := range uint64(30) {
+		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+			random := rand.New(rand.NewPCG(seed, 7))
+			weather := func() failure {
+				var mu sync.Mutex
+				random := rand.New(rand.NewPCG(random.Uint64(), 8))
+				bad := []float64{0, 0, 0.3, 1}[random.IntN(4)]
+				slow := random.IntN(2) == 0
+				return func(ctx context.Context, c call) error {
+					mu.Lock()
+					fails, wait := random.Float64() < bad, time.Duration(random.Int64N(int64(timeout)))
+					unknown := random.IntN(2) == 0
+					mu.Unlock()
+					if slow && c.operation != "entry" {
+						time.Sleep(wait)
+					}
+					switch {
+					case !fails:
+						return nil
+					case unknown:
+						return fmt.Errorf("%w: lost", priority.ErrOutcomeUnknown)
+					default:
+						return fmt.Errorf("%w: refused", priority.ErrNotCounted)
+					}
+				}
+			}
+			var wait sync.WaitGroup
+			type fate struct{ known, pending bool }
+			fates := make(map[string]*fate)
+			for _, customer := range []string{"acme", "globex", "initech"} {
+				for n := range 5 {
+					document, last := fmt.Sprint(n), new(fate)
+					fates[customer+" "+document] = last
+					random := rand.New(rand.NewPCG(random.Uint64(), 9))
+					wait.Go(func() {
+						for range 60 {
+							switch random.IntN(8) {
+							case 0, 1:
+								d, err := f.Submit(t.Context(), customer, document)
+								*last = fate{known: err == nil && !d.Degraded, pending: true}
+							case 2:
+								ds, err := f.SubmitN(t.Context(), customer, []string{document})
+								*last = fate{known: err == nil && !ds[0].Degraded, pending: true}
+							case 3, 4:
+								err := f.Done(t.Context(), customer, document, 0)
+								*last = fate{known: err == nil}
+							case 5:
+								err := f.DoneN(t.Context(), customer, []string{document}, 0)
+								*last = fate{known: err == nil}
+							default:
+								time.Sleep(time.Duration(random.Int64N(int64(700 * ms))))
+							}
+						}
+					})
+				}
+			}
+			finished := make(chan struct{})
+			go func() { wait.Wait(); close(finished) }()
+			for running := true; running; {
+				p.fail(weather(), weather())
+				select {
+				case <-finished:
+					running = false
+				case <-time.After(time.Duration(random.Int64N(int64(5 * time.Second)))):
+				}
+			}
+			p.fail(nil, nil)
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			if f.Open() || f.Degraded() {
+				t.Fatalf("Open is %v, Degraded is %v", f.Open(), f.Degraded())
+			}
+			for name, fate := range fates {
+				customer, document, _ := strings.Cut(name, " ")
+				before, _ := p.Store.Peek(t.Context(), customer)
+				done(t, p.Store, customer, document)
+				after, _ := p.Store.Peek(t.Context(), customer)
+				if is := before.Pending > after.Pending; fate.known && is != fate.pending {
+					t.Errorf("seed %d: document %s is pending: %v; want %v", seed, name, is, fate.pending)
+				}
+			}
+		})
+	}
+}
+
+func TestAResetDropsWhatIsOwed(t *testing.T) {
+	for _, hanging := range []bool{false, true} {
+		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+			submit(t, f, "acme", "one", "two")
+			p.fail(down, nil)
+			done(t, f, "acme", "one", "two")
+			p.take("")
+			if hanging { // the payment is on its way
+				p.fail(only("Done", "acme", hang), nil)
+				for len(p.take("Done")) == 0 {
+					time.Sleep(10 * ms)
+				}
+			}
+			p.fail(nil, nil)
+			if err := f.Reset(t.Context(), "acme"); err != nil {
+				t.Fatal(err)
+			}
+			submit(t, p.Store, "acme", "one", "two") // as another process
+			time.Sleep(10 * time.Second)
+			pending(t, p, 2)
+		})
+	}
+}
+
+func TestAFailedPaymentIsMadeAgain(t *testing.T) {
+	for name, fail := range map[string]failure{
+		"refused": only("Done", "acme", down), "hanging": only("Done", "acme", hang), "in part": func(_ context.Context, c call) error {
+			if c.operation == "entry" && c.documents[0] != "two" {
+				return priority.ErrNotCounted
+			}
+			return nil
+		},
+		"odd": only("Done", "acme", with(errors.New("odd"))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+				submit(t, f, "acme", "one", "two", "three")
+				outage(t, f, p)
+				done(t, f, "acme", "one", "two", "three")
+				p.fail(fail, nil)
+				time.Sleep(time.Minute)
+				if n := len(p.take("Done")); n > 300 {
+					t.Errorf("%d calls in a minute", n)
+				}
+				if d, _ := p.Store.Peek(t.Context(), "acme"); d.Pending < 2 {
+					t.Fatalf("%+v", d)
+				}
+				back(t, f, p)
+				pending(t, p, 0)
+			})
+		})
+	}
+}
+
+func TestClosePaysWhatItCanInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPrimary(t)
+		f := open(t, p, nil, nil)
+		submit(t, f, "acme", "one", "two", "three")
+		outage(t, f, p)
+		done(t, f, "acme", "one", "two")
+		if err := f.Close(t.Context()); !errors.Is(err, priority.ErrNotCounted) || !strings.Contains(err.Error(), "2") {
+			t.Errorf("Close in an outage: %v", err)
+		}
+		for _, patience := range []time.Duration{-1, 0, 10 * ms, 100 * ms} {
+			p.fail(hang, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			start := time.Now()
+			if err := f.Close(ctx); !errors.Is(err, priority.ErrNotCounted) || len(classes(err)) != 1 || time.Since(start) > max(0, patience) {
+				t.Errorf("Close with %v: %v after %v", patience, err, time.Since(start))
+			}
+			cancel()
+		}
+		p.take("")
+		done(t, f, "acme", "three") // calls still work
+		time.Sleep(time.Minute)
+		if calls := p.take("")[1:]; len(calls) > 0 { // but for the Done above
+			t.Errorf("%+v long after Close", calls)
+		}
+		p.fail(nil, nil)
+		var wait sync.WaitGroup
+		for range 3 {
+			wait.Go(func() {
+				if err := f.Close(t.Context()); err != nil {
+					t.Errorf("Close, again: %v", err)
+				}
+			})
+		}
+		wait.Wait()
+		pending(t, p, 0)
+		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Degraded {
+			t.Errorf("after Close: %+v, %v", d, err)
+		}
+		p.fail(down, nil)
+		for range 20 {
+			if d, err := f.Next(t.Context(), "acme"); err != nil || !d.Degraded {
+				t.Errorf("after Close: %+v, %v", d, err)
+			}
+		}
+	})
+}
+
+func TestASubmitCostsTheSameHoweverManyDonesAreOwed(t *testing.T) {
+	cost := func(owed int) float64 {
+		p := newPrimary(t)
+		f := open(t, p, nil, &fallback.Options{RetryAfter: time.Hour})
+		outage(t, f, p)
+		documents := make([]string, owed)
+		for i := range documents {
+			documents[i] = fmt.Sprint(i)
+		}
+		if err := f.DoneN(t.Context(), "acme", documents, 0); err != nil {
+			t.Fatal(err)
+		}
+		cost := testing.AllocsPerRun(1000, func() { submit(t, f, "acme", "one"); done(t, f, "acme", "one") })
+		p.fail(nil, nil)
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		return cost
+	}
+	if none, many := cost(0), cost(100_000); many > none+2 {
+		t.Errorf("%v allocations with no Done owed, %v with 100,000", none, many)
+	}
+}

@@ -1,0 +1,413 @@
+// Package fallback keeps answering while the fleet's counts cannot be reached: from
+// a secondary store, with Degraded set and no error.
+package fallback
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/typednil"
+	"github.com/docpriority/priority/memory"
+)
+
+// Options configures a [Store]. The zero value works.
+type Options struct {
+	// MaxFailures is how many failures of the primary in a row, of all callers
+	// together, open the circuit. Default: 10.
+	MaxFailures int
+
+	// RetryAfter is how often the primary is tried in the background while the
+	// circuit is open or Dones are owed to it. Default: 500 ms.
+	RetryAfter time.Duration
+
+	// MaxDones is the most Dones that are remembered for the primary. Beyond them a
+	// document counts as pending there until its lease ends. Default: 100,000.
+	MaxDones int
+
+	// OnChange is told when the circuit opens (true, and the primary's last error)
+	// and when it closes again (false, nil), one after the other. Default: nobody
+	// is told.
+	OnChange func(open bool, cause error)
+
+	// OnError is told each error of the primary that the caller is not told
+	// because the secondary answered, or that a Done met in the background. It must
+	// be safe for concurrent use and return soon. Default: nobody is told.
+	OnError func(err error)
+}
+
+const (
+	defaultMaxFailures = 10
+	defaultRetryAfter  = 500 * time.Millisecond
+	defaultMaxDones    = 100_000
+)
+
+// Store is a [priority.Store] that answers from a secondary store where the primary
+// cannot, with Degraded set and no error.
+//
+// A call of the primary that fails costs what the primary's timeout is. After some
+// failures in a row the circuit opens: calls go to the secondary at once, and only
+// trials in the background now and then go to the primary, until it answers. A trial
+// is a Done of a document that does not exist, for each of up to eight customers. Where
+// it fails for some of them only, calls for these alone go to the secondary.
+//
+// What was counted without the primary is forgotten when it is back: levels are
+// better for it, never worse. (A secondary of the caller's own keeps its counts.)
+// But Dones are remembered, for a document that seems pending makes its customer's
+// next ones worse: they reach the primary soon after it is back, up to a lease
+// later, and a Submit of the same document cancels its Done.
+//
+// A call that is wrong stays an error ([priority.ErrInvalid]), and so does one whose
+// own context was canceled, and a Reset that the primary did not do. A context that
+// ended does not count as a failure of the primary.
+//
+// It is safe for concurrent use. Close it before the primary's client.
+type Store struct {
+	primary, secondary priority.Store
+	own                *memory.Store // the secondary, if it is the Store's own
+	onError            func(error)
+
+	circuit circuit
+	dones   dones
+	repair  repair
+}
+
+var _ priority.Store = (*Store)(nil)
+
+// New returns a Store. A nil secondary is a *memory.Store with the primary's
+// policies and lease: it is fair within one process. Nil opts are the defaults. An
+// error wraps [priority.ErrInvalidOption].
+func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
+	if typednil.Is(primary) {
+		return nil, fmt.Errorf("%w: the primary is nil", priority.ErrInvalidOption)
+	}
+	if secondary != nil && typednil.Is(secondary) {
+		return nil, fmt.Errorf("%w: the secondary is a nil %T", priority.ErrInvalidOption, secondary)
+	}
+	if opts == nil {
+		opts = &Options{}
+	}
+	if opts.MaxFailures < 0 || opts.RetryAfter < 0 || opts.MaxDones < 0 {
+		return nil, fmt.Errorf("%w: MaxFailures %d, RetryAfter %v or MaxDones %d is negative",
+			priority.ErrInvalidOption, opts.MaxFailures, opts.RetryAfter, opts.MaxDones)
+	}
+	like := memory.Like(primary)
+	s := &Store{primary: primary, secondary: secondary, onError: opts.OnError}
+	if secondary == nil {
+		s.secondary, s.own = like, like
+	}
+	s.circuit.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))
+	s.dones.most, s.dones.lease = cmp.Or(opts.MaxDones, defaultMaxDones), like.Lease()
+	s.repair.every, s.repair.onChange = cmp.Or(opts.RetryAfter, defaultRetryAfter), opts.OnChange
+	s.repair.turn = make(chan struct{}, 1)
+	return s, nil
+}
+
+// Open reports whether the circuit is open: calls go to the secondary at once.
+func (s *Store) Open() bool { return s.circuit.open() }
+
+// Degraded reports whether the primary failed when it was last called, for whatever
+// customer, so that answers are degraded. It becomes false again when the primary
+// counts documents, and without any calls after ten trials that worked, as a
+// readiness check needs.
+func (s *Store) Degraded() bool { return s.circuit.failing() || s.repair.hung.Load() != nil }
+
+// Next implements [priority.Store].
+func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	var decision priority.Decision
+	err := s.try(ctx, customer, true, func() (err error) {
+		decision, err = s.primary.Next(ctx, customer)
+		return err
+	})
+	if !s.answers(ctx, err) {
+		return decision, err
+	}
+	decision, second := s.secondary.Next(pastDeadline(ctx), customer)
+	return degraded(decision), bothFailed(err, second)
+}
+
+// NextN implements [priority.Store].
+func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
+	var decisions []priority.Decision
+	err := s.try(ctx, customer, true, func() (err error) {
+		decisions, err = s.primary.NextN(ctx, customer, n)
+		return err
+	})
+	if !s.answers(ctx, err) {
+		return decisions, err
+	}
+	decisions, second := s.secondary.NextN(pastDeadline(ctx), customer, n)
+	for i := range decisions {
+		decisions[i] = degraded(decisions[i])
+	}
+	return decisions, bothFailed(err, second)
+}
+
+// NextEach implements [priority.Store]. The secondary answers for the entries that
+// the primary did not count.
+func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
+	if err := priority.CheckEach(customers); err != nil || len(customers) == 0 {
+		return nil, err
+	}
+	decisions, err := s.each(ctx, customers[0], customers, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
+		return store.NextEach(ctx, customers)
+	})
+	if s.repair.strayed.Load() {
+		for at, failure := range priority.ItemErrors(err, len(customers)) {
+			if failure == nil && !decisions[at].Degraded {
+				s.forget(customers[at])
+			}
+		}
+	}
+	return decisions, err
+}
+
+// Submit implements [priority.Store].
+func (s *Store) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+	decisions, err := s.SubmitN(ctx, customer, []string{document})
+	if err != nil {
+		return priority.Decision{}, priority.ItemErrors(err, 1)[0]
+	}
+	return decisions[0], nil
+}
+
+// SubmitN implements [priority.Store]. The secondary answers for the documents that
+// the primary did not count.
+func (s *Store) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
+	if err := priority.CheckDocuments(customer, documents, 0); err != nil || len(documents) == 0 {
+		return nil, err
+	}
+	submit := func(store priority.Store, ctx context.Context, documents []string) ([]priority.Decision, error) {
+		if len(documents) > 1 {
+			return store.SubmitN(ctx, customer, documents)
+		}
+		decision, err := store.Submit(ctx, customer, documents[0])
+		return []priority.Decision{decision}, err
+	}
+	if s.dones.cancel(customer, documents) {
+		return s.each(ctx, customer, documents, submit)
+	}
+	// A Done of one of them is on its way to the primary, and must not end this.
+	s.repair.strayed.Store(true)
+	return s.eachBySecondary(ctx, documents, make([]priority.Decision, len(documents)), slices.Repeat([]error{errPaying}, len(documents)), submit)
+}
+
+// Done implements [priority.Store].
+func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
+	if err := s.DoneN(ctx, customer, []string{document}, took); err != nil {
+		return priority.ItemErrors(err, 1)[0]
+	}
+	return nil
+}
+
+// DoneN implements [priority.Store]. What the primary did not take is remembered
+// for it, and no error.
+func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+	if err := priority.CheckDocuments(customer, documents, took); err != nil || len(documents) == 0 {
+		return err
+	}
+	// It is remembered from now on: a Submit that comes while the primary is asked
+	// cancels it.
+	s.dones.hold(customer, documents, took/time.Duration(len(documents)))
+	err := s.try(ctx, customer, false, func() error {
+		if len(documents) == 1 {
+			return s.primary.Done(ctx, customer, documents[0], took)
+		}
+		return s.primary.DoneN(ctx, customer, documents, took)
+	})
+	if s.dones.settle(customer, documents, priority.ItemErrors(err, len(documents))) {
+		s.repairLater()
+	}
+	if s.own != nil || err != nil {
+		second := s.secondary.DoneN(context.WithoutCancel(ctx), customer, documents, took)
+		if second != nil && s.onError != nil {
+			s.onError(fmt.Errorf("the secondary: %w", second))
+		}
+	}
+	if !s.answers(ctx, err) {
+		return err
+	}
+	return nil
+}
+
+// Peek implements [priority.Store].
+func (s *Store) Peek(ctx context.Context, customer string) (priority.Decision, error) {
+	var decision priority.Decision
+	err := s.try(ctx, customer, false, func() (err error) {
+		decision, err = s.primary.Peek(ctx, customer)
+		return err
+	})
+	if !s.answers(ctx, err) {
+		return decision, err
+	}
+	decision, second := s.secondary.Peek(pastDeadline(ctx), customer)
+	return degraded(decision), bothFailed(err, second)
+}
+
+// Reset implements [priority.Store]. It returns the primary's error, for the fleet's
+// count stands then; the secondary's is forgotten anyway.
+func (s *Store) Reset(ctx context.Context, customer string) error {
+	if err := priority.CheckCustomer(customer); err != nil {
+		return err
+	}
+	err := s.try(ctx, customer, false, func() error { return s.primary.Reset(ctx, customer) })
+	if err == nil {
+		s.dones.forget(customer)
+	}
+	if second := s.secondary.Reset(context.WithoutCancel(ctx), customer); err == nil {
+		return second
+	}
+	return err
+}
+
+// PolicyOf implements [priority.Store] with the primary's.
+func (s *Store) PolicyOf(customer string) priority.Policy { return s.primary.PolicyOf(customer) }
+
+// Last implements [priority.Store] with the primary's.
+func (s *Store) Last() priority.Level { return s.primary.Last() }
+
+// Lease returns how long Dones are remembered: that of the primary.
+func (s *Store) Lease() time.Duration { return s.dones.lease }
+
+// each asks the primary for each item, and the secondary for those that failed.
+func (s *Store) each(ctx context.Context, customer string, items []string, ask asker) ([]priority.Decision, error) {
+	var decisions []priority.Decision
+	err := s.try(ctx, customer, true, func() (err error) {
+		decisions, err = ask(s.primary, ctx, items)
+		return err
+	})
+	if err == nil {
+		return decisions, nil
+	}
+	if len(decisions) != len(items) {
+		decisions = make([]priority.Decision, len(items))
+	}
+	errs := priority.ItemErrors(err, len(items))
+	if !s.answers(ctx, err) {
+		return decisions, &priority.BatchError{Errs: errs}
+	}
+	return s.eachBySecondary(ctx, items, decisions, errs, ask)
+}
+
+// asker asks a store for the decisions of items.
+type asker = func(store priority.Store, ctx context.Context, items []string) ([]priority.Decision, error)
+
+// eachBySecondary has the secondary answer for the items that have an error.
+func (s *Store) eachBySecondary(ctx context.Context, items []string, decisions []priority.Decision, errs []error, ask asker) ([]priority.Decision, error) {
+	var failed []int
+	var rest []string
+	for at, err := range errs {
+		if err != nil {
+			failed = append(failed, at)
+			rest = append(rest, items[at])
+		}
+	}
+	answers, err := ask(s.secondary, pastDeadline(ctx), rest)
+	seconds := priority.ItemErrors(err, len(rest))
+	left := make([]error, len(items))
+	for i, at := range failed {
+		if seconds[i] == nil {
+			decisions[at] = degraded(answers[i])
+		}
+		left[at] = bothFailed(errs[at], seconds[i])
+	}
+	if err != nil {
+		return decisions, &priority.BatchError{Errs: left}
+	}
+	return decisions, nil
+}
+
+// try calls the primary, unless the circuit is open, and returns its error. counts
+// says whether the call counts documents.
+func (s *Store) try(ctx context.Context, customer string, counts bool, call func() error) error {
+	if (s.circuit.open() || s.repair.hangs(customer)) && !s.repair.closed.Load() {
+		s.repair.suggest(customer)
+		return errOpen
+	}
+	err := call()
+	switch s.circuit.note(ctx, err, counts) {
+	case failed:
+		s.repair.suggest(customer)
+		s.repairLater()
+	case opened:
+		s.repair.suggest(customer)
+		s.repairLater()
+		s.tell()
+	case recovered:
+		s.recovered()
+	}
+	if err == nil && counts && s.repair.strayed.Load() {
+		s.forget(customer)
+	}
+	return err
+}
+
+// recovered forgets what the Store's own secondary counted while the circuit was
+// open.
+func (s *Store) recovered() {
+	if s.own != nil {
+		s.own.Clear()
+	}
+	s.repair.strayed.Store(false)
+	s.tell()
+}
+
+// forget forgets what the Store's own secondary counted for a customer whom the
+// primary answers again.
+func (s *Store) forget(customer string) {
+	if s.own != nil {
+		_ = s.own.Reset(context.Background(), customer)
+	}
+}
+
+var (
+	// errOpen is why the secondary answers while the circuit is open.
+	errOpen = fmt.Errorf("%w: the circuit is open", priority.ErrNotCounted)
+	// errPaying is why it answers for a document whose Done is on its way.
+	errPaying = fmt.Errorf("%w: an earlier Done of the document is being sent", priority.ErrNotCounted)
+)
+
+// answers reports whether the secondary answers for this error of the primary.
+func (s *Store) answers(ctx context.Context, err error) bool {
+	if err == nil || errors.Is(err, priority.ErrInvalid) || errors.Is(ctx.Err(), context.Canceled) {
+		return false
+	}
+	s.repair.strayed.Store(true)
+	if s.onError != nil && err != errOpen {
+		s.onError(err)
+	}
+	return true
+}
+
+// pastDeadline lets the secondary answer where the deadline has passed while
+// the primary was waited for.
+func pastDeadline(ctx context.Context) context.Context {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return context.WithoutCancel(ctx)
+	}
+	return ctx
+}
+
+// bothFailed is the error of a call that failed in both stores: of unknown outcome
+// if that of one of them is, and of one class only.
+func bothFailed(primary, secondary error) error {
+	switch {
+	case secondary == nil || errors.Is(secondary, priority.ErrInvalid): // the primary was not asked
+		return secondary
+	case errors.Is(secondary, priority.ErrOutcomeUnknown) && !errors.Is(primary, priority.ErrOutcomeUnknown):
+		return fmt.Errorf("%w; the primary: %v", secondary, primary)
+	case errors.Is(secondary, priority.ErrNotCounted) && errors.Is(primary, priority.ErrNotCounted):
+		return fmt.Errorf("%w; the secondary: %w", primary, secondary)
+	}
+	return fmt.Errorf("%w; the secondary: %v", primary, secondary)
+}
+
+func degraded(decision priority.Decision) priority.Decision {
+	decision.Degraded = true
+	return decision
+}

@@ -1,0 +1,696 @@
+package priority_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/memory"
+)
+
+// quiet is the default policy's reset interval, and lease the lease of the tests
+// that do not choose one.
+const (
+	quiet = 1500 * time.Second
+	lease = 900 * time.Second
+)
+
+// levels is the default policy's table written out: levels[n] is the level of
+// count -n, and all counts below -30 have the level of -30.
+var levels = []priority.Level{
+	1, 1, 1, // 0, -1, -2
+	2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, // -3 to -14
+	8, 8, 8, 8, 8, 8, // -15 to -20
+	9, 9, 9, 9, 9, 9, 9, 9, 9, 9, // -21 to -30
+}
+
+// counted is the default policy's decision at a count that is not above 0, with
+// nothing pending.
+func counted(count int64) priority.Decision {
+	return priority.Decision{Level: levels[min(-count, 30)], Count: count, ResetIn: quiet}
+}
+
+// pending is the same with some documents pending.
+func pending(count, documents int64) priority.Decision {
+	decision := counted(count)
+	if documents > 0 {
+		decision.Pending = documents
+		decision.Level = (decision.Level + levels[min(documents-1, 30)] + 1) / 2
+	}
+	return decision
+}
+
+// none is the decision of a customer without a count.
+func none(documents int64) priority.Decision {
+	return left(0, pending(0, documents))
+}
+
+// left is a decision with another time until the reset.
+func left(d time.Duration, decision priority.Decision) priority.Decision {
+	decision.ResetIn = d
+	return decision
+}
+
+// countdown is the decisions of n documents from a count down.
+func countdown(from int64, n int) []priority.Decision {
+	decisions := make([]priority.Decision, n)
+	for i := range decisions {
+		decisions[i] = counted(from - int64(i))
+	}
+	return decisions
+}
+
+// submitted is the decisions of n new documents, from a count and a number of
+// pending documents on.
+func submitted(count, documents int64, n int) []priority.Decision {
+	decisions := make([]priority.Decision, n)
+	for i := range decisions {
+		decisions[i] = pending(count-int64(i), documents+int64(i))
+	}
+	return decisions
+}
+
+// documentIDs is the ids of n documents.
+func documentIDs(name string, n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = name + " " + strconv.Itoa(i)
+	}
+	return ids
+}
+
+// customers is the names of n customers.
+func customers(n int) []string { return documentIDs("customer", n) }
+
+// rule is what the options of all stores have in common.
+type rule struct {
+	policy priority.Policy
+	tiers  map[string]priority.Policy
+	tierOf func(customer string) string
+	lease  time.Duration // 0: lease
+}
+
+func (r rule) policyOf(customer string) priority.Policy {
+	policy := r.policy
+	if r.tierOf != nil {
+		if tier, ok := r.tiers[r.tierOf(customer)]; ok {
+			policy = tier
+		}
+	}
+	if policy.ResetInterval == 0 {
+		policy.ResetInterval = quiet
+	}
+	return policy
+}
+
+func (r rule) leaseOf() time.Duration {
+	if r.lease == 0 {
+		return lease
+	}
+	return r.lease
+}
+
+// world is a store and the time that its counts and leases live in.
+type world struct {
+	priority.Store
+	wait  func(time.Duration) // lets time pass
+	slack time.Duration       // by how much ResetIn may be off
+}
+
+// opener makes a store without counts.
+type opener func(t *testing.T, r rule) *world
+
+// agree reports whether two decisions are the same.
+func (w *world) agree(got, want priority.Decision) bool {
+	off := (got.ResetIn - want.ResetIn).Abs()
+	got.ResetIn, want.ResetIn = 0, 0
+	return got == want && off <= w.slack
+}
+
+func (w *world) agreeAll(got, want []priority.Decision) bool {
+	return slices.EqualFunc(got, want, w.agree)
+}
+
+// The checks below fail the test unless a call works and answers as wanted.
+
+func (w *world) next(t testing.TB, customer string, want priority.Decision) {
+	t.Helper()
+	got, err := w.Next(t.Context(), customer)
+	w.decided(t, "Next of "+customer, got, err, want)
+}
+
+func (w *world) nextN(t testing.TB, customer string, n int, want ...priority.Decision) {
+	t.Helper()
+	got, err := w.NextN(t.Context(), customer, n)
+	w.decidedAll(t, "NextN of "+customer, got, err, want)
+}
+
+func (w *world) nextEach(t testing.TB, customers []string, want ...priority.Decision) {
+	t.Helper()
+	got, err := w.NextEach(t.Context(), customers)
+	w.decidedAll(t, "NextEach", got, err, want)
+}
+
+func (w *world) submit(t testing.TB, customer, document string, want priority.Decision) {
+	t.Helper()
+	got, err := w.Submit(t.Context(), customer, document)
+	w.decided(t, fmt.Sprintf("Submit of %s's %.40q", customer, document), got, err, want)
+}
+
+func (w *world) submitN(t testing.TB, customer string, documents []string, want ...priority.Decision) {
+	t.Helper()
+	got, err := w.SubmitN(t.Context(), customer, documents)
+	w.decidedAll(t, "SubmitN of "+customer, got, err, want)
+}
+
+func (w *world) settle(t testing.TB, owed []priority.Owed, want ...priority.Decision) {
+	t.Helper()
+	got, err := w.Settle(t.Context(), owed)
+	w.decidedAll(t, "Settle", got, err, want)
+}
+
+func (w *world) peek(t testing.TB, customer string, want priority.Decision) {
+	t.Helper()
+	got, err := w.Peek(t.Context(), customer)
+	w.decided(t, "Peek of "+customer, got, err, want)
+}
+
+func (w *world) done(t testing.TB, customer string, documents ...string) {
+	t.Helper()
+	for _, document := range documents {
+		if err := w.Done(t.Context(), customer, document, time.Second); err != nil {
+			t.Fatalf("Done(%.40q, %.40q) = %v", customer, document, err)
+		}
+	}
+}
+
+func (w *world) doneN(t testing.TB, customer string, documents ...string) {
+	t.Helper()
+	if err := w.DoneN(t.Context(), customer, documents, time.Second); err != nil {
+		t.Fatalf("DoneN of %.40q = %v", customer, err)
+	}
+}
+
+func (w *world) reset(t testing.TB, customer string) {
+	t.Helper()
+	if err := w.Reset(t.Context(), customer); err != nil {
+		t.Fatalf("Reset(%.40q) = %v", customer, err)
+	}
+}
+
+func (w *world) decided(t testing.TB, call string, got priority.Decision, err error, want priority.Decision) {
+	t.Helper()
+	if err != nil || !w.agree(got, want) {
+		t.Fatalf("%.60q: %+v, %v, want %+v", call, got, err, want)
+	}
+}
+
+func (w *world) decidedAll(t testing.TB, call string, got []priority.Decision, err error, want []priority.Decision) {
+	t.Helper()
+	if err != nil || !w.agreeAll(got, want) {
+		t.Fatalf("%.60q: %.800s, %v, want %.800s", call, fmt.Sprint(got), err, fmt.Sprint(want))
+	}
+}
+
+// settler is a store with a Settle, which is not in the contract.
+type settler interface {
+	Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error)
+}
+
+// Settle is the store's.
+func (w *world) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
+	return w.Store.(settler).Settle(ctx, owed)
+}
+
+// countingCalls are the calls by the rule that count one customer, by name.
+func countingCalls(t testing.TB, store priority.Store, customer string) map[string]func() error {
+	return map[string]func() error{
+		"Next":     func() error { _, err := store.Next(t.Context(), customer); return err },
+		"NextN":    func() error { _, err := store.NextN(t.Context(), customer, 3); return err },
+		"NextEach": func() error { _, err := store.NextEach(t.Context(), []string{customer}); return err },
+	}
+}
+
+// documentCalls are the calls about one document, by name.
+func documentCalls(t testing.TB, store priority.Store, customer, document string) map[string]func() error {
+	documents := []string{document}
+	return map[string]func() error{
+		"Submit":  func() error { _, err := store.Submit(t.Context(), customer, document); return err },
+		"SubmitN": func() error { _, err := store.SubmitN(t.Context(), customer, documents); return err },
+		"Done":    func() error { return store.Done(t.Context(), customer, document, 0) },
+		"DoneN":   func() error { return store.DoneN(t.Context(), customer, documents, 0) },
+	}
+}
+
+// everyCall is all calls that can fail, by name.
+func everyCall(t testing.TB, store priority.Store, customer, document string) map[string]func() error {
+	calls := countingCalls(t, store, customer)
+	for name, call := range documentCalls(t, store, customer, document) {
+		calls[name] = call
+	}
+	calls["Peek"] = func() error { _, err := store.Peek(t.Context(), customer); return err }
+	calls["Reset"] = func() error { return store.Reset(t.Context(), customer) }
+	if store, ok := store.(settler); ok {
+		calls["Settle"] = func() error {
+			_, err := store.Settle(t.Context(), []priority.Owed{{Customer: customer, Documents: 1}})
+			return err
+		}
+	}
+	return calls
+}
+
+// start is when time begins for clocks that the tests move.
+var start = time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// openMemory makes a memory.Store with a clock that is moved.
+func openMemory(t *testing.T, r rule) *world {
+	t.Helper()
+	var passed atomic.Int64
+	store := must(memory.New(&memory.Options{
+		Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.leaseOf(),
+		Now: func() time.Time { return start.Add(time.Duration(passed.Load())) },
+	}))(t)
+	return &world{Store: store, wait: func(d time.Duration) { passed.Add(int64(d)) }}
+}
+
+// openMiniredis makes a RedisStore on a miniredis of its own, the clock of which
+// is moved.
+func openMiniredis(t *testing.T, r rule) *world {
+	t.Helper()
+	return onMiniredis(t, miniredis.RunT(t))(t, r)
+}
+
+// onMiniredis makes RedisStores on one miniredis. They share its clock, so they are
+// used one after another.
+//
+// A key with a TTL is still there exactly that long later in Redis, but not in
+// miniredis. So its clock loses a nanosecond in every pause: of so little no test
+// sees anything in whole milliseconds, as the clock starts within one.
+func onMiniredis(t *testing.T, server *miniredis.Miniredis) opener {
+	t.Helper()
+	now := start.Add(900 * time.Microsecond)
+	server.SetTime(now)
+	server.ClockTTL(true)
+	client := connect(t, server.Addr())
+	return func(t *testing.T, r rule) *world {
+		t.Helper()
+		return &world{Store: newStore(t, client, r), wait: func(d time.Duration) {
+			now = now.Add(d - time.Nanosecond)
+			server.SetTime(now)
+		}}
+	}
+}
+
+// onServer makes RedisStores on a client of real servers, and lets time pass for
+// them by hand, through a client that may be another one.
+func onServer(client priority.RedisClient, hand redis.Cmdable) opener {
+	return func(t *testing.T, r rule) *world {
+		t.Helper()
+		store := &handStore{
+			RedisStore: newStore(t, client, r), t: t, hand: hand, rule: r,
+			counts: make(map[string]time.Duration), leases: make(map[string]map[string]time.Duration),
+		}
+		return &world{Store: store, wait: store.wait, slack: handSlack}
+	}
+}
+
+// handStore is a RedisStore on a real server. The server's clock cannot be moved,
+// so the store notes when each count and each lease is over, and when time is to
+// pass it moves them: what is overdue by as much as it is overdue, and what is not
+// with a slack, so that it stays until the test comes to it.
+type handStore struct {
+	*priority.RedisStore
+	t    *testing.T
+	hand redis.Cmdable
+	rule rule
+
+	now    time.Duration
+	counts map[string]time.Duration            // the last moment of each customer's count
+	leases map[string]map[string]time.Duration // the last moment of each document's lease
+}
+
+// handSlack is more than a test takes.
+const handSlack = 2 * time.Minute
+
+func (s *handStore) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	s.checked(customer)
+	return s.RedisStore.Next(ctx, customer)
+}
+
+func (s *handStore) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
+	if n > 0 {
+		s.checked(customer)
+	}
+	return s.RedisStore.NextN(ctx, customer, n)
+}
+
+func (s *handStore) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
+	for _, customer := range customers {
+		s.checked(customer)
+	}
+	return s.RedisStore.NextEach(ctx, customers)
+}
+
+func (s *handStore) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+	s.held(customer, document)
+	return s.RedisStore.Submit(ctx, customer, document)
+}
+
+func (s *handStore) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
+	s.held(customer, documents...)
+	return s.RedisStore.SubmitN(ctx, customer, documents)
+}
+
+func (s *handStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
+	delete(s.leases[customer], document)
+	return s.RedisStore.Done(ctx, customer, document, took)
+}
+
+func (s *handStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+	for _, document := range documents {
+		delete(s.leases[customer], document)
+	}
+	return s.RedisStore.DoneN(ctx, customer, documents, took)
+}
+
+func (s *handStore) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
+	decisions, err := s.RedisStore.Settle(ctx, owed)
+	for i, err := range priority.ItemErrors(err, len(owed)) {
+		if err == nil {
+			s.checked(owed[i].Customer)
+		}
+	}
+	return decisions, err
+}
+
+func (s *handStore) Reset(ctx context.Context, customer string) error {
+	delete(s.counts, customer)
+	delete(s.leases, customer)
+	return s.RedisStore.Reset(ctx, customer)
+}
+
+func (s *handStore) checked(customer string) {
+	policy := s.rule.policyOf(customer)
+	if _, running := s.counts[customer]; !running || policy.ResetMode == priority.SinceLastUpdate {
+		s.counts[customer] = s.now + policy.ResetInterval
+	}
+}
+
+func (s *handStore) held(customer string, documents ...string) {
+	leases := s.leases[customer]
+	if leases == nil {
+		leases = make(map[string]time.Duration)
+		s.leases[customer] = leases
+	}
+	for _, document := range documents {
+		if until, held := leases[document]; !held || until < s.now {
+			s.checked(customer)
+		}
+		leases[document] = s.now + s.rule.leaseOf()
+	}
+}
+
+func (s *handStore) wait(d time.Duration) {
+	s.t.Helper()
+	ctx := s.t.Context()
+	s.now += d
+	for customer, until := range s.counts {
+		key, remains := s.Key(customer), until-s.now
+		err := s.hand.PExpire(ctx, key, remains+handSlack).Err()
+		if remains < 0 {
+			delete(s.counts, customer)
+			err = s.hand.Del(ctx, key).Err()
+		}
+		if err != nil {
+			s.t.Fatalf("let %v pass for %q: %v", d, key, err)
+		}
+	}
+	for customer, leases := range s.leases {
+		key := s.PendingKey(customer)
+		var moved []redis.Z
+		latest := time.Duration(-1)
+		for document, until := range leases {
+			remains := until - s.now
+			if remains >= 0 {
+				latest = max(latest, remains)
+				remains += handSlack
+			}
+			moved = append(moved, redis.Z{
+				Score: float64(time.Now().UnixMilli() + remains.Milliseconds()), Member: document,
+			})
+		}
+		if len(moved) == 0 {
+			continue
+		}
+		// XX: an overdue document may have been cleared already.
+		err := s.hand.ZAddXX(ctx, key, moved...).Err()
+		if err == nil && latest >= 0 {
+			err = s.hand.PExpire(ctx, key, latest+handSlack).Err()
+		}
+		if err != nil {
+			s.t.Fatalf("let %v pass for %q: %v", d, key, err)
+		}
+	}
+}
+
+var prefixes atomic.Int64
+
+// newStore makes a RedisStore with a prefix of its own and a timeout that only a
+// test that hangs can reach.
+func newStore(t testing.TB, client priority.RedisClient, r rule) *priority.RedisStore {
+	t.Helper()
+	return openStore(t, client, &priority.RedisOptions{
+		Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.leaseOf(),
+		Prefix: fmt.Sprint("test", prefixes.Add(1)), Timeout: time.Minute,
+	})
+}
+
+func openStore(t testing.TB, client priority.RedisClient, opts *priority.RedisOptions) *priority.RedisStore {
+	t.Helper()
+	return must(priority.NewRedisStore(client, opts))(t)
+}
+
+// patient are options of a store on the default keys, without a timeout.
+var patient = &priority.RedisOptions{Timeout: -1}
+
+// storeOf is a store on the default keys of a client, without a timeout.
+func storeOf(t testing.TB, client priority.RedisClient) *world {
+	t.Helper()
+	return &world{Store: openStore(t, client, patient), slack: handSlack}
+}
+
+// connect makes a client, closed with the test.
+func connect(t testing.TB, addr string) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// twoClients make clients of one address, as two processes would: the second is an
+// AutoPipeliner.
+func twoClients(t testing.TB, addr string) (plain, pipeliner priority.RedisClient) {
+	t.Helper()
+	return connect(t, addr), must(connect(t, addr).AutoPipeline())(t)
+}
+
+// onEachServer runs a test on miniredis and on a real server.
+func onEachServer(t *testing.T, test func(t *testing.T, client *redis.Client)) {
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, connect(t, miniredis.RunT(t).Addr()))
+	})
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		test(t, redistest.Start(t).Client())
+	})
+}
+
+// isMiniredis reports whether a client's server is a miniredis.
+func isMiniredis(client redis.Cmdable) bool {
+	return client.Info(context.Background(), "memory").Err() != nil // it has no such section
+}
+
+// must returns a value, or fails the test on its error.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// wantClass fails the test unless an error is of one class and no other.
+func wantClass(t testing.TB, err, class error) {
+	t.Helper()
+	if !errors.Is(err, class) {
+		t.Errorf("error = %v, want one that wraps %q", err, class)
+	}
+	for _, other := range []error{priority.ErrInvalid, priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount} {
+		if errors.Is(err, other) && !errors.Is(class, other) {
+			t.Errorf("error %v wraps %q too", err, other)
+		}
+	}
+}
+
+// wantInvalid fails the test unless an error is that of a wrong call, of the named
+// kind, and shows the wrong value.
+func wantInvalid(t testing.TB, err, kind error, shown string) {
+	t.Helper()
+	wantClass(t, err, kind)
+	if err != nil && (!strings.HasPrefix(err.Error(), "priority: ") || !strings.Contains(err.Error(), shown)) {
+		t.Errorf("error = %q, want one that begins with the package's name and shows %q", err, shown)
+	}
+}
+
+// wantCorrupt fails the test unless an error says that a key, which it names,
+// holds something else.
+func wantCorrupt(t testing.TB, err error, key string) {
+	t.Helper()
+	wantClass(t, err, priority.ErrCorruptCount)
+	if err != nil && !strings.Contains(err.Error(), key) {
+		t.Errorf("error = %q, want the key %q in it", err, key)
+	}
+}
+
+// wantBatchError fails the test unless an error is a *BatchError of n entries that
+// has these errors and no others.
+func wantBatchError(t testing.TB, err error, n int, want map[int]error) {
+	t.Helper()
+	var batch *priority.BatchError
+	if !errors.As(err, &batch) || len(batch.Errs) != n {
+		t.Fatalf("error = %#v, want a *BatchError of %d entries", err, n)
+	}
+	for i, err := range batch.Errs {
+		if !errors.Is(err, want[i]) {
+			t.Errorf("Errs[%d] = %v, want %v", i, err, want[i])
+		}
+	}
+}
+
+// wantTTL fails the test unless a key has a TTL, less what the test has taken.
+func wantTTL(t testing.TB, client redis.Cmdable, key string, want time.Duration) {
+	t.Helper()
+	got := client.PTTL(t.Context(), key).Val()
+	if got > want || got < want-handSlack {
+		t.Errorf("%q has the TTL %v, want %v", key, got, want)
+	}
+}
+
+// heldBy reads counts from a server past the store.
+func heldBy(client redis.Cmdable, store *priority.RedisStore) func(string) (int64, bool) {
+	return func(customer string) (int64, bool) {
+		count, err := client.Get(context.Background(), store.Key(customer)).Int64()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			panic(err)
+		}
+		return count, err == nil
+	}
+}
+
+// serverCalls is what a server was told, by its own statistics, while a function
+// ran. Commands that scripts call are in it.
+func serverCalls(t *testing.T, client *redis.Client, run func()) map[string]int {
+	t.Helper()
+	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	run()
+	told := redistest.Calls(t, client)
+	delete(told, "config|resetstat")
+	delete(told, "info")
+	return told
+}
+
+// manyPending is how many documents of one customer must not slow Redis down.
+const manyPending = 100_000
+
+// endLeases lets the leases of some documents, or of all, end a minute ago, past
+// the store.
+func endLeases(t testing.TB, client *redis.Client, key string, ids ...string) {
+	t.Helper()
+	ended := float64(time.Now().Add(-time.Minute).UnixMilli())
+	if len(ids) == 0 {
+		ids = client.ZRange(context.Background(), key, 0, -1).Val()
+	}
+	moved := make([]redis.Z, len(ids))
+	for i, id := range ids {
+		moved[i] = redis.Z{Score: ended, Member: id}
+	}
+	if err := client.ZAddXX(context.Background(), key, moved...).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wire is a hook that notes what a client sends.
+type wire struct {
+	mu    sync.Mutex
+	trips [][]redis.Cmder // the commands of each round trip
+}
+
+func (w *wire) sent(cmds ...redis.Cmder) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trips = append(w.trips, cmds)
+}
+
+// take returns the round trips since the last take, but for those that connect.
+func (w *wire) take() [][]redis.Cmder {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	trips := slices.DeleteFunc(w.trips, func(trip []redis.Cmder) bool { return !strings.HasPrefix(trip[0].Name(), "eval") })
+	w.trips = nil
+	return trips
+}
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return next(ctx, network, addr)
+	}
+}
+
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w.sent(cmd)
+		return next(ctx, cmd)
+	}
+}
+
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		w.sent(cmds...)
+		return next(ctx, cmds)
+	}
+}
+
+// oddCustomers are customers that would share a key, or a hash tag, or be cut
+// short, where a key is made without care.
+var oddCustomers = []string{
+	"acme", "Acme", "acme ", " acme",
+	"{", "}", "{}", "}{", "{{", "}}", "{acme}", "acme}", "{acme", "a}b", "a{b",
+	"%", "%%", "%25", "%7D", "%7d", "%257D", "a%7Db", "a%b", "%s", "%!d",
+	"acme}:count", "acme:count", ":", "acme:{x}",
+	"\x00", "a\x00", "a\x00b", "\n", "\r\n", "a\r\nb", "*1\r\n$4\r\nPING\r\n", "\t", " ",
+	"\xff", "\xfe\xff", "a\xffb", "\xc3\x28", "\xed\xa0\x80", "ü", "u\u0308", "客户", "\U0001F4C4",
+	"\"", "'", "\\", "0", "-1", "]]", "--", "nil",
+	strings.Repeat("x", 511), strings.Repeat("x", 512), strings.Repeat("}", 512), strings.Repeat("\x00", 512),
+}
+
+// oddDocuments are ids that a script or a sorted set could take for something
+// else.
+var oddDocuments = append(slices.Clone(oddCustomers),
+	"-inf", "+inf", "(1", "[a", "1e400", "NX", "XX", "GT", "INCR", "1700000000000", "0.0", "-0", "1.0", "count", "priority:{acme}:pending")

@@ -1,0 +1,89 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// result is what became of one try of a call.
+type result struct {
+	answered bool // there is a reply, and nothing below
+	Failure
+	again    bool // another try may do better, and cannot do harm
+	noScript bool // not run: the node does not know the script
+	unsent   bool // it never left the process
+}
+
+// lost is the result of a call that was sent and whose answer did not come.
+func lost(call *Call, err error) result {
+	if call.ReadOnly {
+		return result{Failure: Failure{NotCounted, err}, again: true}
+	}
+	return result{Failure: Failure{Unknown, err}, again: call.Repeatable}
+}
+
+// classify says what a command's error means, where sent tells whether the command
+// may have reached Redis.
+func classify(call *Call, err error, sent bool) result {
+	var reply redis.Error
+	switch {
+	case errors.As(err, &reply):
+		return classifyReply(call, err, reply.Error(), sent)
+	case sent:
+		return lost(call, err)
+	}
+	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrClosed)
+	return result{Failure: Failure{NotCounted, err}, again: !over, unsent: true}
+}
+
+// neverQueued recognizes what an AutoPipeliner, which asks for a command's bytes
+// once before it queues it, reports of one that it never sent.
+func neverQueued(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial" ||
+		errors.Is(err, redis.ErrPoolTimeout) ||
+		errors.Is(err, redis.ErrPoolExhausted) ||
+		errors.Is(err, redis.ErrAutoPipelineQueueFull) ||
+		errors.Is(err, redis.ErrAutoPipelineTimeout)
+}
+
+// Beginnings of Redis's answers when it did not run a script, or when the
+// script's first command that writes was refused and so nothing was written.
+var (
+	refusedForNow = []string{
+		"LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ",
+		"ERR max number of clients reached",
+	}
+	refused = []string{
+		"NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ",
+		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents",
+	}
+	// Redis before 7.0 gives a refusal within a script after words of its own.
+	refusedForNowWithin = []string{"-READONLY ", "READONLY You can't write"}
+	refusedWithin       = []string{"-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS "}
+)
+
+func classifyReply(call *Call, err error, reply string, sent bool) result {
+	begins := func(prefix string) bool { return strings.HasPrefix(reply, prefix) }
+	holds := func(part string) bool { return strings.Contains(reply, part) }
+	switch {
+	case begins("NOSCRIPT "):
+		return result{Failure: Failure{NotCounted, err}, noScript: true}
+	case begins("CORRUPTCOUNT "):
+		return result{Failure: Failure{CorruptCount, err}}
+	case begins("CORRUPTPENDING "):
+		return result{Failure: Failure{CorruptPending, err}}
+	case slices.ContainsFunc(refusedForNow, begins), slices.ContainsFunc(refusedForNowWithin, holds):
+		return result{Failure: Failure{NotCounted, err}, again: true}
+	case slices.ContainsFunc(refused, begins), slices.ContainsFunc(refusedWithin, holds):
+		return result{Failure: Failure{NotCounted, err}}
+	case call.ReadOnly, !sent: // not sent: the answer is to what the client says when it connects
+		return result{Failure: Failure{NotCounted, err}}
+	}
+	return result{Failure: Failure{Unknown, err}}
+}

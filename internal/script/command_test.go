@@ -1,0 +1,150 @@
+package script
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var next = New("return {1, 0}", 2, 0)
+
+// What a hook, a cluster client or an AutoPipeliner looks at is not sent.
+func TestACommandThatWasLookedAtIsNotSent(t *testing.T) {
+	cmd := new(command)
+	cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, false)
+	_, _, _ = cmd.Args(), cmd.String(), cmd.Name()
+	if asked := cmd.body.cancel(); asked != 0 {
+		t.Errorf("it counts as sent %d times", asked)
+	}
+}
+
+// What is given up before it is written is written, if at all, as a script that
+// does nothing.
+func TestACommandThatWasGivenUpDoesNothing(t *testing.T) {
+	s := &server{}
+	for _, withText := range []bool{false, true} {
+		cmd := new(command)
+		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, withText)
+		if asked := cmd.body.cancel(); asked != 0 {
+			t.Fatalf("it was sent %d times", asked)
+		}
+		s.written(cmd)
+	}
+	if want := []string{"evalsha " + string(noDigest), "eval return 0"}; !slices.Equal(s.read, want) {
+		t.Errorf("written: %q, want %q", s.read, want)
+	}
+}
+
+// One of the two is first, and both know which.
+func TestACommandIsEitherSentOrGivenUp(t *testing.T) {
+	for range 1000 {
+		s, cmd := &server{}, new(command)
+		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, true)
+		var both sync.WaitGroup
+		var asked atomic.Int64
+		both.Go(func() { s.written(cmd) })
+		both.Go(func() { asked.Store(int64(cmd.body.cancel())) })
+		both.Wait()
+		if ran := s.read[0] == "eval "+next.Text; ran != (asked.Load() == 1) {
+			t.Fatalf("written: %q, and the one who gave it up was told %d", s.read, asked.Load())
+		}
+	}
+}
+
+// A trace shows which script was run, and that the caller's arguments are in
+// their places.
+func TestATraceShowsTheScript(t *testing.T) {
+	known := int64(-30)
+	for _, test := range []struct {
+		call     Call
+		withText bool
+		want     string
+	}{
+		{Call{Key: "k"}, false, "evalsha " + next.Digest() + " 1 k"},
+		{Call{Key: "k"}, true, "eval return {1, 0} 1 k"},
+		{Call{Key: "k", N: 3}, false, "evalsha " + next.Digest() + " 1 k 3"},
+		{Call{Key: "k", Key2: "l", IDs: []string{"a", "b"}}, false, "evalsha " + next.Digest() + " 2 k l a b"},
+		{Call{Key: "k", Known: &known}, false, "evalsha " + next.Digest() + " 1 k 0 -30"},
+	} {
+		test.call.Script = next
+		cmd := new(command)
+		cmd.prepare(t.Context(), &test.call, test.withText)
+		if got, _, _ := strings.Cut(cmd.String(), ": "); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+}
+
+// go-redis's own retries and those of a hook must not make a lost command look
+// like one that was never sent.
+func TestACommandThatWasSentAgainIsOfUnknownOutcome(t *testing.T) {
+	for name, second := range map[string]func(s *server) answer{
+		"no connection": func(s *server) answer { return s.unreachable },
+		"a refusal":     func(s *server) answer { return s.refuses("LOADING Redis is loading") },
+		"lost too":      func(s *server) answer { return s.loses },
+	} {
+		s := &server{}
+		client := s.client(t)
+		runner := NewRunner(client)
+		s.answers = []answer{func(cmd *command) error { // as a hook that tries again does
+			_ = s.loses(cmd)
+			return second(s)(cmd)
+		}}
+		d, cancel := Begin(t.Context(), -1)
+		_, failure := runner.Run(d, &Call{Script: next, Key: "k"})
+		cancel()
+		if failure == nil || failure.Outcome != Unknown {
+			t.Errorf("%s: %+v", name, failure)
+		}
+	}
+}
+
+// An AutoPipeliner asks for the bytes to know their number. Where it then says
+// that it found no connection, the command was not sent; of a ClusterClient, which
+// follows redirects, that is the last try only.
+func TestOnlyAnAutoPipelinerAsksForTheSize(t *testing.T) {
+	for _, test := range []struct {
+		client Client
+		want   Outcome
+	}{
+		{new(redis.AutoPipeliner), NotCounted},
+		{new(redis.Client), Unknown},
+		{new(redis.Ring), Unknown},
+		{new(redis.ClusterClient), Unknown},
+		{struct{ Client }{}, Unknown},
+	} {
+		s, cmd := &server{}, new(command)
+		call := &Call{Script: next, Key: "k"}
+		cmd.prepare(t.Context(), call, false)
+		s.written(cmd)
+		cmd.SetErr(errRefused)
+		if got := cmd.result(call, nil, habitsOf(test.client)); got.Outcome != test.want {
+			t.Errorf("%T: %+v, want outcome %d", test.client, got, test.want)
+		}
+		cmd.SetErr(io.EOF)
+		if got := cmd.result(call, nil, habitsOf(test.client)); got.Outcome != Unknown {
+			t.Errorf("%T, a lost answer: %+v", test.client, got)
+		}
+	}
+}
+
+// A server that answers with something else is reported, and not believed.
+func TestAnOddReplyIsOfUnknownOutcome(t *testing.T) {
+	s := &server{}
+	runner := NewRunner(s.client(t))
+	for _, integers := range [][]int64{{}, {1}, {1, 0, 1}} {
+		s.answers = []answer{s.replies(integers...)}
+		d, cancel := Begin(context.Background(), -1)
+		_, failure := runner.Run(d, &Call{Script: New("x", 1, 3), Key: "k", IDs: []string{"a"}})
+		cancel()
+		if failure == nil || failure.Outcome != Unknown {
+			t.Errorf("%v: %+v", integers, failure)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const address = "redis.example:6379"
+
+func dialing(t *testing.T, dial dialFunc) *redis.Client {
+	client := redis.NewClient(&redis.Options{Addr: address, Dialer: dial})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+func why(r *reach, client Client, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	return r.why(ctx, client)
+}
+
+// Whatever is wrong with a connection, the message has the address.
+func TestAnErrorNamesTheAddressAndWhatIsKnownOfIt(t *testing.T) {
+	for _, test := range []struct {
+		dial dialFunc
+		want string
+	}{
+		{func(context.Context, string, string) (net.Conn, error) { return nil, errRefused }, "connection refused"},
+		{func(context.Context, string, string) (net.Conn, error) {
+			conn, _ := net.Pipe()
+			return conn, nil
+		}, address + " accepts connections"},
+		{func(ctx context.Context, _, _ string) (net.Conn, error) { // a black hole
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}, "dial tcp " + address + ": no answer yet"},
+		{func(context.Context, string, string) (net.Conn, error) { // deaf
+			time.Sleep(time.Minute)
+			return nil, errRefused
+		}, "dial tcp " + address + ": no answer yet"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			err := why(new(reach), dialing(t, test.dial), 10*time.Millisecond)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			time.Sleep(time.Hour) // until every attempt has ended
+		})
+	}
+	if err := why(new(reach), redis.NewClusterClient(&redis.ClusterOptions{}), time.Second); err != nil {
+		t.Errorf("without an address: %v", err)
+	}
+}
+
+// Many calls that fail make few attempts to connect.
+func TestAnOutageIsNoStormOfConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dialed atomic.Int64
+		client := dialing(t, func(context.Context, string, string) (net.Conn, error) {
+			dialed.Add(1)
+			return nil, errRefused
+		})
+		r := new(reach)
+		const callers, seconds = 100, 2
+		for range seconds * int(time.Second/attemptEvery) {
+			var calls sync.WaitGroup
+			for range callers {
+				calls.Go(func() {
+					if err := why(r, client, time.Second); !errors.Is(err, errRefused) {
+						t.Errorf("%v", err)
+					}
+				})
+			}
+			calls.Wait()
+			time.Sleep(attemptEvery)
+		}
+		if most := int64(seconds*time.Second/attemptEvery) + 1; dialed.Load() > most {
+			t.Errorf("%d attempts, want at most %d", dialed.Load(), most)
+		}
+	})
+}
+
+// A store may be used in a bubble of testing/synctest and outside.
+func TestAnAttemptMayBeAskedOutsideItsBubble(t *testing.T) {
+	client := dialing(t, func(context.Context, string, string) (net.Conn, error) { return nil, errRefused })
+	r := new(reach)
+	ask := func(t *testing.T) {
+		if err := why(r, client, time.Second); !errors.Is(err, errRefused) {
+			t.Errorf("%v", err)
+		}
+	}
+	synctest.Test(t, ask)
+	ask(t)
+	synctest.Test(t, ask)
+}

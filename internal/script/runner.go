@@ -1,0 +1,326 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// MaxPipeline is the most commands that RunEach takes: it bounds the memory
+	// that commands and their answers take at either end.
+	MaxPipeline = 10_000
+
+	// maxTries bounds how often a call without a deadline is tried.
+	maxTries = 8
+	// The pause before a further try doubles from firstPause to longestPause.
+	firstPause, longestPause = 4 * time.Millisecond, 64 * time.Millisecond
+
+	// firstTexts is how many commands of a script carry its text when some node
+	// did not know it: likely one for every node.
+	firstTexts = 64
+)
+
+// Client is what a Runner needs of a go-redis client.
+type Client interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+	Pipeline() redis.Pipeliner
+}
+
+// Runner runs scripts. It is safe for concurrent use.
+type Runner struct {
+	client   Client
+	habits   habits
+	places   *places // where the client does not tell nodes apart
+	nodes    nodes
+	reach    reach
+	answered atomic.Bool // some call ever was: a cluster's client knows its nodes
+}
+
+// NewRunner returns a Runner on a client. It sends nothing.
+func NewRunner(client Client) *Runner {
+	return &Runner{client: client, habits: habitsOf(client), places: newPlaces()}
+}
+
+// Run runs one script and returns its reply.
+func (r *Runner) Run(d Deadline, call *Call) ([]int64, *Failure) {
+	withText, maybeRun := false, false
+	var before error
+	for try := 1; ; try++ {
+		cmd := new(command)
+		cmd.prepare(d.Context, call, withText)
+		over := r.do(&d, r.placesOf(d.Context, r.cluster(), call.Key).calls.of(call.Key), cmd)
+		result := cmd.result(call, over, r.habits)
+		if result.answered {
+			r.answered.Store(true)
+			return cmd.Val(), nil
+		}
+		r.notice(&result)
+		maybeRun = maybeRun || result.Outcome == Unknown
+		if result.noScript {
+			withText = true
+			continue
+		}
+		if result.again && d.Err() == nil && r.pause(&d, try) {
+			before = result.Err
+			continue
+		}
+		failure := result.Failure
+		if maybeRun {
+			failure.Outcome = Unknown
+		}
+		failure.Err = r.explain(&d, &result, before)
+		return nil, &failure
+	}
+}
+
+// RunEach runs one script for each of at most MaxPipeline calls, in one round trip
+// to each node unless something has to be tried again: calls of one customer may
+// then change their order. It returns a reply or a failure for each.
+func (r *Runner) RunEach(d Deadline, calls []Call) ([][]int64, []*Failure) {
+	replies, failures := make([][]int64, len(calls)), make([]*Failure, len(calls))
+	left := make([]int, len(calls))
+	for i := range left {
+		left[i] = i
+	}
+	maybeRun := make(map[int]bool)
+	texts := 0
+	for try := 1; len(left) > 0; {
+		var again []int
+		unknown, refused := false, false
+		for _, sent := range r.sendEach(d, calls, left, texts) {
+			var last result // of those that failed
+			var shared *Failure
+			for at, i := range sent.which {
+				result := sent.pipe[at].result(&calls[i], sent.over, r.habits)
+				if result.answered {
+					r.answered.Store(true)
+					replies[i], failures[i] = sent.pipe[at].Val(), nil
+					continue
+				}
+				if result.Outcome == Unknown && result.again {
+					maybeRun[i] = true
+				}
+				if maybeRun[i] {
+					result.Outcome = Unknown
+				}
+				// Calls that failed alike share a failure: there may be many.
+				if shared == nil || last.Outcome != result.Outcome || last.Err.Error() != result.Err.Error() {
+					r.notice(&result)
+					last = result
+					var before error
+					if failures[i] != nil {
+						before = failures[i].Err
+					}
+					shared = &Failure{result.Outcome, r.explain(&d, &result, before)}
+				}
+				failures[i] = shared
+				if d.Err() == nil && (result.noScript || result.again) {
+					again = append(again, i)
+					unknown = unknown || result.noScript
+					refused = refused || result.again
+				}
+			}
+		}
+		if unknown {
+			texts = max(firstTexts, 2*texts)
+		}
+		left = again
+		if refused {
+			if !r.pause(&d, try) {
+				break
+			}
+			try++
+		}
+	}
+	return replies, failures
+}
+
+// pipeline is commands that are sent together.
+type pipeline struct {
+	which  []int // of the calls
+	places *places
+	pipe   commands
+	over   *overdue
+}
+
+// sendEach sends some of the calls, in a pipeline for each node where the client
+// tells nodes apart, all at the same time: a node that hangs delays its own only.
+func (r *Runner) sendEach(d Deadline, calls []Call, which []int, texts int) []pipeline {
+	pipelines := r.byNode(d.Context, calls, which)
+	var sending sync.WaitGroup
+	for i := range pipelines {
+		p := &pipelines[i]
+		send := func() {
+			p.prepare(d.Context, calls, texts)
+			p.over = r.do(&d, p.places.pipelines.of(calls[p.which[0]].Key), p.pipe)
+		}
+		if len(pipelines) == 1 {
+			send()
+		} else {
+			sending.Go(send)
+		}
+	}
+	sending.Wait()
+	return pipelines
+}
+
+// byNode sorts calls by the node that their keys live on.
+func (r *Runner) byNode(ctx context.Context, calls []Call, which []int) []pipeline {
+	cluster := r.cluster()
+	if cluster == nil {
+		return []pipeline{{which: which, places: r.places}}
+	}
+	of := make(map[*places]int)
+	var pipelines []pipeline
+	for _, i := range which {
+		places := r.placesOf(ctx, cluster, calls[i].Key)
+		at, ok := of[places]
+		if !ok {
+			at = len(pipelines)
+			of[places] = at
+			pipelines = append(pipelines, pipeline{places: places})
+		}
+		pipelines[at].which = append(pipelines[at].which, i)
+	}
+	return pipelines
+}
+
+// cluster is a client that knows the nodes of keys.
+type cluster interface {
+	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+}
+
+// cluster returns the client if it knows the nodes of keys without asking.
+func (r *Runner) cluster() cluster {
+	if c, ok := r.client.(cluster); ok && r.answered.Load() {
+		return c
+	}
+	return nil
+}
+
+// placesOf returns the places of the node that a key lives on.
+func (r *Runner) placesOf(ctx context.Context, c cluster, key string) *places {
+	if c == nil {
+		return r.places
+	}
+	node, err := c.MasterForKey(ctx, key)
+	if err != nil { // go-redis will find out
+		return r.places
+	}
+	return r.nodes.places(node)
+}
+
+// prepare makes the commands. Up to texts commands of each script, and all that
+// are ordered, carry its text; a node that runs one of these knows the script when
+// it comes to the others.
+func (p *pipeline) prepare(ctx context.Context, calls []Call, texts int) {
+	p.pipe = make(commands, len(p.which))
+	given := make(map[*Script]int)
+	for at, i := range p.which {
+		script := calls[i].Script
+		withText := calls[i].Ordered || given[script] < texts
+		if withText {
+			given[script]++
+		}
+		p.pipe[at].prepare(ctx, &calls[i], withText)
+	}
+}
+
+// commands are those of a pipeline.
+type commands []command
+
+func (c commands) send(ctx context.Context, client Client) {
+	pipe := client.Pipeline()
+	for i := range c {
+		_ = pipe.Process(ctx, &c[i])
+	}
+	_, _ = pipe.Exec(ctx)
+}
+
+// job is a command or many.
+type job interface {
+	send(ctx context.Context, client Client)
+}
+
+// do sends a job and waits until it is answered or the time is over, whichever is
+// first, and says so if that is the time. What the job holds may then not be read:
+// it goes on by itself, for as long as the client's own timeouts let it.
+func (r *Runner) do(d *Deadline, lane lane, job job) *overdue {
+	ctx := d.Context
+	if !d.bounded() {
+		job.send(ctx, r.client)
+		return nil
+	}
+	if err := d.Err(); err != nil {
+		return newOverdue(err)
+	}
+	if !lane.enter(d.Context) {
+		return newOverdue(fmt.Errorf("%w (as many calls as may be are under way)", d.Err()))
+	}
+	done := make(chan struct{})
+	go func() {
+		defer lane.leave()
+		job.send(ctx, r.client)
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-d.Done():
+	}
+	select {
+	case <-done:
+		return nil
+	case <-d.caller.Done():
+	case <-d.rest():
+	}
+	return newOverdue(d.Err())
+}
+
+// notice makes a cluster client look where the slots are now when a node fails.
+// It would by itself when it tries again, which is not its business here.
+func (r *Runner) notice(result *result) {
+	if reply := redis.Error(nil); errors.As(result.Err, &reply) {
+		return
+	}
+	if cluster, ok := r.client.(interface{ ReloadState(context.Context) }); ok {
+		cluster.ReloadState(context.Background())
+	}
+}
+
+// explain returns a failure's error with what else is known of it: why there was
+// no connection, why there was no further try, and how an earlier one ended.
+func (r *Runner) explain(d *Deadline, result *result, before error) error {
+	err := result.Err
+	if ended := d.Err(); ended != nil && !errors.Is(err, ended) {
+		err = fmt.Errorf("%w (%w)", err, ended)
+	}
+	if result.unsent && timedOut(err) && d.caller.Err() == nil && !d.end.IsZero() {
+		ctx, cancel := context.WithDeadline(d.caller, d.end)
+		defer cancel()
+		if reason := r.reach.why(ctx, r.client); reason != nil {
+			err = fmt.Errorf("%w: %w", err, reason)
+		}
+	}
+	if before != nil && before.Error() != err.Error() {
+		err = fmt.Errorf("%w; before that: %w", err, before)
+	}
+	return err
+}
+
+// pause waits before a further try. It returns false if there shall be none: the
+// time is over, or there is no deadline and these were enough.
+func (r *Runner) pause(d *Deadline, try int) bool {
+	if _, ok := d.Deadline(); !ok && try >= maxTries {
+		return false
+	}
+	long := min(firstPause<<min(try-1, 10), longestPause)
+	return d.pause(long/2 + rand.N(long/2))
+}

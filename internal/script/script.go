@@ -1,0 +1,62 @@
+// Package script runs Lua scripts on Redis through a go-redis client: each at
+// most once, and in time, whatever the client's own settings are.
+package script
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+)
+
+// Script is a Lua text and what is known of its replies.
+type Script struct {
+	Text string
+
+	integers int // in its reply, at least
+	perID    int // and so many more for each of a call's IDs
+
+	text, digest []byte // as go-redis writes them
+}
+
+// New returns a script whose replies have at least so many integers, and perID
+// more for each of a call's IDs.
+func New(text string, integers, perID int) *Script {
+	sum := sha1.Sum([]byte(text))
+	return &Script{
+		Text: text, integers: integers, perID: perID,
+		text: []byte(text), digest: []byte(hex.EncodeToString(sum[:])),
+	}
+}
+
+// Digest returns the SHA-1 by which EVALSHA names the script.
+func (s *Script) Digest() string { return string(s.digest) }
+
+// Call is one call of one script.
+type Call struct {
+	Script *Script
+	Key    string   // KEYS[1]; its braces name the customer, and so the cluster's slot
+	Key2   string   // KEYS[2]; empty: none
+	N      int      // ARGV[1], a number of documents; 0 or 1: none
+	Known  *int64   // ARGV[1] is N even if it is 0, and this is ARGV[2], a count; nil: none
+	IDs    []string // ARGV, documents
+
+	Repeatable bool // running it twice is as good as once
+	ReadOnly   bool // writes nothing, so that nothing is unknown when its reply is lost
+	Ordered    bool // has its place among others: no node may refuse it for want of the script
+}
+
+// Outcome is what became of a call.
+type Outcome int
+
+// The outcomes of a call without a reply.
+const (
+	NotCounted     Outcome = iota // definitely not run, or it changed nothing
+	Unknown                       // it may have been run
+	CorruptCount                  // KEYS[1] holds something else
+	CorruptPending                // the key of pending documents does
+)
+
+// Failure is why a call has no reply.
+type Failure struct {
+	Outcome Outcome
+	Err     error
+}

@@ -1,0 +1,200 @@
+package memory_test
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
+)
+
+// What a Store has in common with all others is tested in the root's
+// TestEveryStoreKeepsTheContract.
+
+const quiet = 1500 * time.Second
+
+func open(t *testing.T, opts *memory.Options) *memory.Store {
+	t.Helper()
+	store, err := memory.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// wants fails the test unless a call works and has the level, count and number of
+// pending documents.
+func wants(t *testing.T, level priority.Level, count, pending int64) func(priority.Decision, error) {
+	return func(got priority.Decision, err error) {
+		t.Helper()
+		got.ResetIn = 0
+		if want := (priority.Decision{Level: level, Count: count, Pending: pending}); err != nil || got != want {
+			t.Fatalf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
+func holds(t *testing.T, store *memory.Store, customers, pending int) {
+	t.Helper()
+	if c, p := store.Len(); c != customers || p != pending {
+		t.Errorf("%d customers and %d pending documents are held, want %d and %d", c, p, customers, pending)
+	}
+}
+
+// The zero Store, the one without options and the one with zero options are the
+// same, whatever they are asked first.
+func TestTheZeroStoreIsReady(t *testing.T) {
+	ctx := t.Context()
+	for name, open := range map[string]func() *memory.Store{
+		"zero value":   func() *memory.Store { return new(memory.Store) },
+		"nil options":  func() *memory.Store { return open(t, nil) },
+		"zero options": func() *memory.Store { return open(t, &memory.Options{}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for name, first := range map[string]func(*memory.Store) error{
+				"Next":   func(s *memory.Store) error { _, err := s.Next(ctx, "b"); return err },
+				"Submit": func(s *memory.Store) error { _, err := s.Submit(ctx, "b", "1"); return err },
+				"Done":   func(s *memory.Store) error { return s.Done(ctx, "b", "1", 0) },
+				"Peek":   func(s *memory.Store) error { _, err := s.Peek(ctx, "b"); return err },
+				"Reset":  func(s *memory.Store) error { return s.Reset(ctx, "b") },
+				"Settle": func(s *memory.Store) error { _, err := s.Settle(ctx, nil); return err },
+				"Clear":  func(s *memory.Store) error { s.Clear(); return nil },
+				"Len":    func(s *memory.Store) error { s.Len(); return nil },
+			} {
+				store := open()
+				if err := first(store); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
+				wants(t, 1, -1, 0)(store.Next(ctx, "acme"))
+			}
+			store := open()
+			if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 || store.Lease() != priority.DefaultLease {
+				t.Errorf("PolicyOf = %+v, Last = %d, Lease = %v", got, store.Last(), store.Lease())
+			}
+		})
+	}
+}
+
+// A Store forgets a million customers and their documents though nobody calls it:
+// documents two leases after their Submit, customers two intervals and two leases after
+// their last document.
+func TestCustomersAreForgottenWithoutACall(t *testing.T) {
+	for name, test := range map[string]struct {
+		lease     time.Duration
+		customers int
+	}{
+		"short lease": {180 * time.Second, priority.MaxDocuments},
+		"long lease":  {3 * quiet, 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, start := t.Context(), time.Now()
+				store := open(t, &memory.Options{Lease: test.lease})
+				names := make([]string, test.customers)
+				for i := range names {
+					names[i] = strconv.Itoa(i)
+				}
+				if _, err := store.NextEach(ctx, names); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := store.SubmitN(ctx, "0", names[:1000]); err != nil {
+					t.Fatal(err)
+				}
+				holds(t, store, test.customers, 1000)
+				time.Sleep(2*test.lease + time.Second)
+				if _, p := store.Len(); p != 0 {
+					t.Errorf("%d documents are held after two leases", p)
+				}
+				time.Sleep(time.Until(start.Add(2*quiet + 2*test.lease + time.Second)))
+				holds(t, store, 0, 0)
+
+				// And once more, now that there was nothing to forget.
+				time.Sleep(10 * quiet)
+				wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
+				time.Sleep(2*quiet + 2*test.lease + time.Second)
+				holds(t, store, 0, 0)
+			})
+		})
+	}
+}
+
+// Customers who are gone are forgotten while others stay, by the calls of those.
+func TestCustomersAreForgottenWhileOthersCall(t *testing.T) {
+	ctx, now := t.Context(), time.Now()
+	store := open(t, &memory.Options{Now: func() time.Time { return now }}) // no timer tells its time
+	for interval := range 20 {
+		for i := range 100 {
+			customer := fmt.Sprint(interval, " ", i)
+			wants(t, 1, 0, 1)(store.Submit(ctx, customer, "1"))
+			if _, err := store.Submit(ctx, "always", customer); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c, p := store.Len(); c > 1+2*100 || p > 200 {
+			t.Errorf("after %d intervals %d customers and %d documents are held", interval+1, c, p)
+		}
+		now = now.Add(quiet + time.Millisecond)
+	}
+}
+
+func TestClearForgetsAll(t *testing.T) {
+	ctx := t.Context()
+	store := open(t, nil)
+	for _, customer := range []string{"acme", "globex"} {
+		wants(t, 1, 0, 1)(store.Submit(ctx, customer, "1"))
+	}
+	holds(t, store, 2, 2)
+	store.Clear()
+	holds(t, store, 0, 0)
+	wants(t, 1, 0, 0)(store.Peek(ctx, "acme"))
+	wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
+}
+
+func TestAStoreLikeAnotherHasItsPoliciesAndLease(t *testing.T) {
+	ctx := t.Context()
+	other := open(t, &memory.Options{
+		Policy: priority.Policy{Thresholds: []int64{-1, -2}},
+		Tiers:  map[string]priority.Policy{"gold": {Thresholds: []int64{}}},
+		TierOf: func(customer string) string { return customer },
+		Lease:  time.Hour,
+	})
+	if _, err := other.NextN(ctx, "acme", 3); err != nil {
+		t.Fatal(err)
+	}
+	store := memory.Like(other)
+	for _, customer := range []string{"acme", "gold"} {
+		if got, want := store.PolicyOf(customer), other.PolicyOf(customer); !reflect.DeepEqual(got, want) {
+			t.Errorf("the policy of %q is %+v, want %+v", customer, got, want)
+		}
+	}
+	if store.Last() != 3 || store.Lease() != time.Hour {
+		t.Errorf("Last = %d, Lease = %v, want 3 and an hour", store.Last(), store.Lease())
+	}
+	wants(t, 1, 0, 0)(store.Next(ctx, "acme")) // it has counts of its own
+	wants(t, 1, -1, 0)(store.Next(ctx, "acme"))
+	wants(t, 2, -2, 0)(store.Next(ctx, "acme"))
+	if lease := memory.Like(struct{ priority.Store }{other}).Lease(); lease != priority.DefaultLease {
+		t.Errorf("like a store that tells no lease: %v", lease)
+	}
+}
+
+// A store that a test makes for all its cases may be used inside bubbles, where it
+// is another time, and outside.
+func TestAStoreWorksInsideAndOutsideABubble(t *testing.T) {
+	store := open(t, nil)
+	use := func(t *testing.T) { // a bubble ends while there is something to forget
+		name := t.Name()
+		wants(t, 1, 0, 1)(store.Submit(t.Context(), name, "1"))
+		wants(t, 1, -1, 2)(store.Submit(t.Context(), name, "2"))
+		wants(t, 1, -1, 2)(store.Peek(t.Context(), name))
+	}
+	t.Run("outside", use)
+	t.Run("inside", func(t *testing.T) { synctest.Test(t, use) })
+	t.Run("outside again", use)
+	t.Run("inside again", func(t *testing.T) { synctest.Test(t, use) })
+}

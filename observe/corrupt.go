@@ -1,0 +1,42 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/docpriority/priority"
+)
+
+// corruptLogInterval is how long nothing more is logged: a key stays corrupt until
+// somebody looks, and a busy customer meets it often.
+const corruptLogInterval = time.Minute
+
+// LogCorrupt returns a [Func] that logs an error when a customer's key holds
+// something other than a count ([priority.ErrCorruptCount]), at most once a minute.
+// The attributes are "operation" and "error", whose message names the key. It
+// belongs around the store that reads the keys, inside a fallback. With a nil logger
+// it is nil.
+func LogCorrupt(logger *slog.Logger) Func {
+	if logger == nil {
+		return nil
+	}
+	isCorrupt := func(err error) bool { return errors.Is(err, priority.ErrCorruptCount) }
+	var quietUntil atomic.Int64 // in nanoseconds of Unix time
+	return func(ctx context.Context, call Call) {
+		if !isCorrupt(call.Err) {
+			return
+		}
+		err := call.Err
+		if batch := (*priority.BatchError)(nil); errors.As(err, &batch) { // it names the first error only
+			err = batch.Errs[slices.IndexFunc(batch.Errs, isCorrupt)]
+		}
+		now, until := call.Start.Add(call.Duration), quietUntil.Load()
+		if now.UnixNano() >= until && quietUntil.CompareAndSwap(until, now.Add(corruptLogInterval).UnixNano()) {
+			logger.ErrorContext(ctx, "priority: a key holds no count", "operation", call.Operation, "error", err)
+		}
+	}
+}

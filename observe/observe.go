@@ -1,0 +1,249 @@
+// Package observe reports every call of a priority.Store: to metrics, to a log, to
+// a test.
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/typednil"
+)
+
+// Call is one call of a store that has returned.
+type Call struct {
+	// Operation is the method's name: "Next", "NextN", "NextEach", "Submit",
+	// "SubmitN", "Done", "DoneN", "Peek", "Reset" or "Settle".
+	Operation string
+
+	// Customers is the customer of the call; of a NextEach or a Settle, that of
+	// each entry. It may not be kept or changed.
+	Customers []string
+
+	// Items is how many documents the call was for: 0 of a Peek, a Reset and a
+	// NextN of a number that it does not take.
+	Items int
+
+	// Took is how long the documents of a Done or DoneN were worked on, all of
+	// them together; 0 where that is not known.
+	Took time.Duration
+
+	// Decisions are what the call returned, nil where it returned none. Where Err
+	// is a *BatchError, those of the entries that failed mean nothing. They may not
+	// be kept or changed.
+	Decisions []priority.Decision
+
+	Start    time.Time
+	Duration time.Duration
+
+	// Err is the call's error. Its message names keys, and so customers: what is
+	// read by many, such as a metric's label, takes [Outcome] of it instead.
+	Err error
+}
+
+// Func is told of each call when it has returned, with the call's context, before
+// the caller goes on: it must return soon. It must be safe for concurrent use and
+// may not use the store.
+type Func func(ctx context.Context, call Call)
+
+// Store is a [priority.Store] around a store whose calls observers are told of.
+// Without an observer a call goes straight through and costs nothing.
+//
+// Outermost it sees what callers see. Around an inner store, such as that of
+// package fallback's primary, it also sees the errors that callers do not.
+type Store struct {
+	inner     // PolicyOf and Last
+	observers []Func
+}
+
+type inner = priority.Store
+
+var _ priority.Store = (*Store)(nil)
+
+// New returns a store whose calls the observers are told of, one after the other.
+// An observer that is nil is not told. Every call of a nil store returns
+// [priority.ErrInvalidOption].
+func New(store priority.Store, observers ...Func) *Store {
+	s := &Store{inner: store}
+	if typednil.Is(store) {
+		s.inner = new(priority.RedisStore) // which says so
+	}
+	for _, observe := range observers {
+		if observe != nil {
+			s.observers = append(s.observers, observe)
+		}
+	}
+	return s
+}
+
+func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	return s.one(ctx, Call{Operation: "Next", Items: 1}, customer, func() (priority.Decision, error) {
+		return s.inner.Next(ctx, customer)
+	})
+}
+
+func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
+	items := n
+	if n < 0 || n > priority.MaxDocuments {
+		items = 0 // it was for no number of documents that there is
+	}
+	return s.many(ctx, Call{Operation: "NextN", Customers: []string{customer}, Items: items}, func() ([]priority.Decision, error) {
+		return s.inner.NextN(ctx, customer, n)
+	})
+}
+
+func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
+	return s.many(ctx, Call{Operation: "NextEach", Customers: customers, Items: len(customers)}, func() ([]priority.Decision, error) {
+		return s.inner.NextEach(ctx, customers)
+	})
+}
+
+func (s *Store) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+	return s.one(ctx, Call{Operation: "Submit", Items: 1}, customer, func() (priority.Decision, error) {
+		return s.inner.Submit(ctx, customer, document)
+	})
+}
+
+func (s *Store) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
+	return s.many(ctx, Call{Operation: "SubmitN", Customers: []string{customer}, Items: len(documents)}, func() ([]priority.Decision, error) {
+		return s.inner.SubmitN(ctx, customer, documents)
+	})
+}
+
+func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
+	return s.none(ctx, Call{Operation: "Done", Items: 1, Took: took}, customer, func() error {
+		return s.inner.Done(ctx, customer, document, took)
+	})
+}
+
+func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+	return s.none(ctx, Call{Operation: "DoneN", Items: len(documents), Took: took}, customer, func() error {
+		return s.inner.DoneN(ctx, customer, documents, took)
+	})
+}
+
+func (s *Store) Peek(ctx context.Context, customer string) (priority.Decision, error) {
+	return s.one(ctx, Call{Operation: "Peek"}, customer, func() (priority.Decision, error) {
+		return s.inner.Peek(ctx, customer)
+	})
+}
+
+func (s *Store) Reset(ctx context.Context, customer string) error {
+	return s.none(ctx, Call{Operation: "Reset"}, customer, func() error {
+		return s.inner.Reset(ctx, customer)
+	})
+}
+
+// Lease returns that of the store, 0 where it has none.
+func (s *Store) Lease() time.Duration {
+	if leased, ok := s.inner.(interface{ Lease() time.Duration }); ok {
+		return leased.Lease()
+	}
+	return 0
+}
+
+// Settle is that of the store, for a package coalesce around this one. An error
+// wraps [priority.ErrInvalidOption] where the store has none.
+func (s *Store) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
+	store, ok := s.inner.(interface {
+		Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error)
+	})
+	if !ok {
+		return nil, fmt.Errorf("%w: %T has no Settle", priority.ErrInvalidOption, s.inner)
+	}
+	if len(owed) == 0 {
+		return store.Settle(ctx, owed)
+	}
+	call := Call{Operation: "Settle"}
+	for _, o := range owed {
+		call.Customers = append(call.Customers, o.Customer)
+		call.Items += o.Documents
+	}
+	return s.many(ctx, call, func() ([]priority.Decision, error) { return store.Settle(ctx, owed) })
+}
+
+// one makes a call for one customer that returns one decision, and tells of it.
+func (s *Store) one(ctx context.Context, c Call, customer string, call func() (priority.Decision, error)) (priority.Decision, error) {
+	if len(s.observers) == 0 {
+		return call()
+	}
+	c.Start = time.Now()
+	decision, err := call()
+	if c.Customers, c.Err = []string{customer}, err; err == nil {
+		c.Decisions = []priority.Decision{decision}
+	}
+	s.tell(ctx, c)
+	return decision, err
+}
+
+// many makes a call that returns decisions, and tells of it.
+func (s *Store) many(ctx context.Context, c Call, call func() ([]priority.Decision, error)) ([]priority.Decision, error) {
+	c.Start = time.Now()
+	c.Decisions, c.Err = call()
+	s.tell(ctx, c)
+	return c.Decisions, c.Err
+}
+
+// none makes a call for one customer that returns no decision, and tells of it.
+func (s *Store) none(ctx context.Context, c Call, customer string, call func() error) error {
+	if len(s.observers) == 0 {
+		return call()
+	}
+	c.Start, c.Customers = time.Now(), []string{customer}
+	c.Err = call()
+	s.tell(ctx, c)
+	return c.Err
+}
+
+func (s *Store) tell(ctx context.Context, call Call) {
+	call.Duration = time.Since(call.Start)
+	for _, observe := range s.observers {
+		observe(ctx, call)
+	}
+}
+
+// Outcome names the class of a call's error, or of one entry of a *BatchError:
+//
+//   - "ok": there is no error
+//   - "invalid", "not_counted", "outcome_unknown" and "corrupt_count": as in
+//     [priority.Store]
+//   - "partial": a *BatchError of which not all entries failed in the same way
+//   - "error": any other
+func Outcome(err error) string {
+	var batch *priority.BatchError
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &batch):
+		return outcomeOf(batch)
+	case errors.Is(err, priority.ErrInvalid):
+		return "invalid"
+	case errors.Is(err, priority.ErrCorruptCount):
+		return "corrupt_count"
+	case errors.Is(err, priority.ErrOutcomeUnknown):
+		return "outcome_unknown"
+	case errors.Is(err, priority.ErrNotCounted):
+		return "not_counted"
+	}
+	return "error"
+}
+
+func outcomeOf(batch *priority.BatchError) string {
+	common := ""
+	for i, err := range batch.Errs {
+		if i > 0 && err == batch.Errs[i-1] {
+			continue
+		}
+		outcome := Outcome(err)
+		if common != "" && outcome != common {
+			return "partial"
+		}
+		common = outcome
+	}
+	if common == "" {
+		return "ok"
+	}
+	return common
+}

@@ -1,0 +1,431 @@
+package prioritytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
+)
+
+// The suite rejects each of these stores, and names the law that it breaks.
+func TestABrokenStoreIsRejected(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		law  int
+		open func(t *testing.T) Subject
+	}{
+		{"counts a document twice", 1, alone(func(s *memory.Store) priority.Store { return countsTwice{s} })},
+		{"takes two entries of a customer for one", 1, alone(func(s *memory.Store) priority.Store { return mergesEntries{s} })},
+		{"counts a redelivery", 1, alone(func(s *memory.Store) priority.Store { return countsRedeliveries{s} })},
+		{"repeats a call of unknown outcome", 1, around(func(s priority.Store) priority.Store { return repeats{s, priority.ErrOutcomeUnknown} })},
+		{"says not counted of what may be", 1, around(func(s priority.Store) priority.Store { return hidesUnknown{s} })},
+		{"has errors of two classes", 1, around(func(s priority.Store) priority.Store { return twoClasses{s} })},
+		{"never writes what it answered", 1, coalescing(func(*answersFromMemory) {})},
+		{"tries again when time is over", 2, around(func(s priority.Store) priority.Store { return repeats{s, priority.ErrNotCounted} })},
+		{"is deaf to contexts", 2, around(func(s priority.Store) priority.Store { return deaf{s} })},
+		{"leaves a goroutine behind each call that fails", 3, around(func(s priority.Store) priority.Store { return leaves{s} })},
+		{"keeps entries for ever", 3, keepsEntries},
+		{"remembers an outage's level", 4, around(func(s priority.Store) priority.Store { return &remembersLevels{Store: s} })},
+		{"loses Dones", 4, around(func(s priority.Store) priority.Store { return losesDones{s} })},
+		{"has an old Done end a new Submit", 4, recovering(around(func(s priority.Store) priority.Store { return &owesDones{Store: s} }))},
+		{"ends leases early", 4, endsLeasesEarly},
+		{"writes what it owes after a Reset of another", 5, coalescing((*answersFromMemory).writeAll)},
+		{"fails a batch for one customer", 6, around(func(s priority.Store) priority.Store { return failsAll{s} })},
+		{"gives up on all for one customer", 6, around(func(s priority.Store) priority.Store { return &givesUp{Store: s} })},
+		{"has all wait for one", 6, around(func(s priority.Store) priority.Store { return queues{s, make(chan struct{}, 1)} })},
+		{"invents a policy", 7, around(func(s priority.Store) priority.Store { return inventsPolicy{s} })},
+		{"invents a last level", 7, around(func(s priority.Store) priority.Store { return inventsLast{s} })},
+		{"lends its thresholds", 7, around(func(s priority.Store) priority.Store { return &lendsPolicy{s, s.PolicyOf("acme")} })},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			found := examine(t, test.open)
+			for _, broken := range found {
+				if broken.law == test.law {
+					t.Log(broken)
+					return
+				}
+			}
+			t.Errorf("law %d was not found broken, but %v", test.law, found)
+		})
+	}
+}
+
+// examine runs the suite and returns what it finds.
+func examine(t *testing.T, open func(t *testing.T) Subject) (found []*violation) {
+	s := suite{open: open, virtual: true}
+	for _, c := range checks {
+		if broken, _ := s.check(t, c); broken != nil {
+			found = append(found, broken)
+		}
+	}
+	for seed := range uint64(40) {
+		if broken := s.sequence(t, seed+1); broken != nil {
+			return append(found, broken)
+		}
+	}
+	return found
+}
+
+// What breaks a law is shown with no more steps than it takes.
+func TestASequenceIsShortened(t *testing.T) {
+	s := suite{open: alone(func(s *memory.Store) priority.Store { return countsTwice{s} }), virtual: true}
+	for seed := range uint64(20) {
+		if broken := s.sequence(t, seed); broken != nil {
+			if n := len(broken.trace); n != 2 { // a Next, and what the fleet has then
+				t.Errorf("%d lines: %v", n, broken)
+			}
+			return
+		}
+	}
+	t.Error("nothing was found broken")
+}
+
+// policed is a store in memory with a policy of its own.
+func policed() *memory.Store {
+	s, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{-5, -10}}})
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+func alone(broken func(*memory.Store) priority.Store) func(t *testing.T) Subject {
+	return func(*testing.T) Subject {
+		inner := policed()
+		return Subject{Store: broken(inner), Other: inner}
+	}
+}
+
+func around(broken func(priority.Store) priority.Store) func(t *testing.T) Subject {
+	return func(*testing.T) Subject {
+		inner := policed()
+		failing := NewFailingStore(inner)
+		return Subject{Store: broken(failing), Other: inner, Faulty: []Faulty{failing}}
+	}
+}
+
+func recovering(open func(t *testing.T) Subject) func(t *testing.T) Subject {
+	return func(t *testing.T) Subject {
+		s := open(t)
+		s.Recovery = time.Second
+		return s
+	}
+}
+
+type countsTwice struct{ *memory.Store }
+
+func (s countsTwice) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	d, err := s.Store.Next(ctx, customer)
+	_, _ = s.Store.Next(ctx, customer)
+	return d, err
+}
+
+type mergesEntries struct{ *memory.Store }
+
+func (s mergesEntries) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
+	if priority.CheckEach(customers) != nil || ctx.Err() != nil {
+		return s.Store.NextEach(ctx, customers)
+	}
+	decided := make(map[string]priority.Decision)
+	var decisions []priority.Decision
+	for _, customer := range customers {
+		if d, ok := decided[customer]; ok {
+			decisions = append(decisions, d)
+			continue
+		}
+		d, _ := s.Next(ctx, customer)
+		decided[customer] = d
+		decisions = append(decisions, d)
+	}
+	return decisions, nil
+}
+
+type countsRedeliveries struct{ *memory.Store }
+
+func (s countsRedeliveries) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+	if err := s.Done(ctx, customer, document, 0); err != nil {
+		return priority.Decision{}, err
+	}
+	return s.Store.Submit(ctx, customer, document)
+}
+
+// repeats makes a call again if it fails like this.
+type repeats struct {
+	priority.Store
+	class error
+}
+
+func (s repeats) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	d, err := s.Store.Next(ctx, customer)
+	if errors.Is(err, s.class) {
+		return s.Store.Next(ctx, customer)
+	}
+	return d, err
+}
+
+type hidesUnknown struct{ priority.Store }
+
+func (s hidesUnknown) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	d, err := s.Store.Next(ctx, customer)
+	if errors.Is(err, priority.ErrOutcomeUnknown) {
+		err = priority.ErrNotCounted
+	}
+	return d, err
+}
+
+type twoClasses struct{ priority.Store }
+
+func (s twoClasses) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	d, err := s.Store.Next(ctx, customer)
+	if err != nil {
+		err = fmt.Errorf("%w and %w", priority.ErrOutcomeUnknown, err)
+	}
+	return d, err
+}
+
+type deaf struct{ priority.Store }
+
+func (s deaf) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	return s.Store.Next(context.WithoutCancel(ctx), customer)
+}
+
+type leaves struct{ priority.Store }
+
+func (s leaves) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	d, err := s.Store.Next(ctx, customer)
+	if err != nil {
+		go time.Sleep(time.Hour)
+	}
+	return d, err
+}
+
+func keepsEntries(*testing.T) Subject {
+	var mu sync.Mutex
+	inner, seen := policed(), make(map[string]bool)
+	return Subject{
+		Store:   noting{inner, func(customer string) { mu.Lock(); seen[customer] = true; mu.Unlock() }},
+		Entries: func() int { mu.Lock(); defer mu.Unlock(); return len(seen) },
+	}
+}
+
+type noting struct {
+	*memory.Store
+	note func(customer string)
+}
+
+func (s noting) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+	s.note(customer)
+	return s.Store.Submit(ctx, customer, document)
+}
+
+// remembersLevels answers in an outage, and stays at what it answered.
+type remembersLevels struct {
+	priority.Store
+	worst priority.Level
+}
+
+func (s *remembersLevels) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	d, err := s.Store.Next(ctx, customer)
+	if err != nil {
+		d, err = priority.Decision{Level: s.Last(), Count: -11, Degraded: true}, nil
+		s.worst = d.Level
+	}
+	d.Level = max(d.Level, s.worst)
+	return d, err
+}
+
+type losesDones struct{ priority.Store }
+
+func (s losesDones) Done(ctx context.Context, customer, document string, took time.Duration) error {
+	if err := s.Store.Done(ctx, customer, document, took); errors.Is(err, priority.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
+func (s losesDones) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+	if err := s.Store.DoneN(ctx, customer, documents, took); errors.Is(err, priority.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
+// owesDones sends the Dones that failed again and again.
+type owesDones struct {
+	priority.Store
+	mu   sync.Mutex
+	owed map[string][]string
+}
+
+func (s *owesDones) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+	err := s.Store.DoneN(ctx, customer, documents, took)
+	if err == nil || errors.Is(err, priority.ErrInvalid) || ctx.Err() != nil {
+		return err
+	}
+	return s.owe(customer, documents)
+}
+
+func (s *owesDones) owe(customer string, documents []string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.owed == nil {
+		s.owed = make(map[string][]string)
+		time.AfterFunc(50*time.Millisecond, s.pay)
+	}
+	s.owed[customer] = append(s.owed[customer], documents...)
+	return nil
+}
+
+func (s *owesDones) pay() {
+	s.mu.Lock()
+	owed := s.owed
+	s.owed = nil
+	s.mu.Unlock()
+	for customer, documents := range owed {
+		if s.Store.DoneN(context.Background(), customer, documents, 0) != nil {
+			_ = s.owe(customer, documents)
+		}
+	}
+}
+
+func endsLeasesEarly(*testing.T) Subject {
+	inner, err := memory.New(&memory.Options{Lease: time.Minute})
+	if err != nil {
+		panic(err)
+	}
+	return Subject{Store: longLease{inner}}
+}
+
+type longLease struct{ *memory.Store }
+
+func (longLease) Lease() time.Duration { return priority.DefaultLease }
+
+// answersFromMemory answers for customers at the last level, and may write it later.
+type answersFromMemory struct {
+	*memory.Store
+	mu    sync.Mutex
+	owed  map[string]int
+	count map[string]int64
+}
+
+func coalescing(write func(*answersFromMemory)) func(t *testing.T) Subject {
+	return func(t *testing.T) Subject {
+		s := &answersFromMemory{Store: policed(), owed: make(map[string]int), count: make(map[string]int64)}
+		ended := make(chan struct{})
+		end := sync.OnceFunc(func() { close(ended) })
+		go func() {
+			for {
+				select {
+				case <-ended:
+					return
+				case <-time.After(time.Second):
+					write(s)
+				}
+			}
+		}()
+		return Subject{
+			Store: s, Other: s.Store, Lag: 2 * time.Second, Goroutines: 1,
+			Close: func(context.Context) error { end(); return nil },
+		}
+	}
+}
+
+func (s *answersFromMemory) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	if err := ctx.Err(); err != nil || priority.CheckCustomer(customer) != nil {
+		return s.Store.Next(ctx, customer)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if count, ok := s.count[customer]; ok {
+		s.owed[customer]++
+		return priority.Decision{Level: s.Last(), Count: count - int64(s.owed[customer]), ResetIn: s.PolicyOf(customer).ResetInterval, Estimated: true}, nil
+	}
+	d, err := s.Store.Next(ctx, customer)
+	if d.Level == s.Last() {
+		s.count[customer] = d.Count
+	}
+	return d, err
+}
+
+func (s *answersFromMemory) writeAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for customer, n := range s.owed {
+		_, _ = s.Store.NextN(context.Background(), customer, n)
+	}
+	clear(s.owed)
+	clear(s.count)
+}
+
+type failsAll struct{ priority.Store }
+
+func (s failsAll) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
+	decisions, err := s.Store.NextEach(ctx, customers)
+	if batch := new(priority.BatchError); errors.As(err, &batch) {
+		for i, err := range batch.Errs {
+			if err == nil {
+				batch.Errs[i] = fmt.Errorf("%w: another entry failed", priority.ErrOutcomeUnknown)
+			}
+		}
+	}
+	return decisions, err
+}
+
+// givesUp answers nobody after three failures, for a second.
+type givesUp struct {
+	priority.Store
+	mu       sync.Mutex
+	failures int
+	until    time.Time
+}
+
+func (s *givesUp) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	s.mu.Lock()
+	open := time.Now().Before(s.until)
+	s.mu.Unlock()
+	if open {
+		return priority.Decision{}, priority.ErrNotCounted
+	}
+	d, err := s.Store.Next(ctx, customer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failures++; err == nil {
+		s.failures = 0
+	}
+	if s.failures == 3 {
+		s.failures, s.until = 0, time.Now().Add(time.Second)
+	}
+	return d, err
+}
+
+// queues makes one call at a time.
+type queues struct {
+	priority.Store
+	turn chan struct{}
+}
+
+func (s queues) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return s.Store.Next(ctx, customer)
+}
+
+type inventsPolicy struct{ priority.Store }
+
+func (inventsPolicy) PolicyOf(string) priority.Policy { return priority.DefaultPolicy() }
+
+type inventsLast struct{ priority.Store }
+
+func (inventsLast) Last() priority.Level { return 9 }
+
+type lendsPolicy struct {
+	priority.Store
+	policy priority.Policy
+}
+
+func (s *lendsPolicy) PolicyOf(string) priority.Policy { return s.policy }

@@ -1,0 +1,301 @@
+package prioritytest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/docpriority/priority"
+)
+
+// account is what the model knows of a customer: what the fleet has counted and what
+// is pending there, and what is uncertain of both. What was uncertain of the count is
+// decided when the fleet is asked next.
+type account struct {
+	customer string
+	policy   priority.Policy
+
+	has     bool
+	count   int64
+	resetAt time.Duration // a document later than this resets the count
+	seen    time.Duration // when the fleet was asked last
+
+	docs   map[string]lease
+	doneAt time.Duration // the last Done that may not have arrived
+
+	// Documents that the Store answered with an estimate may be written later.
+	may       int    // so many at most
+	must      []owed // so many at least
+	stale     int    // so many were answered for a count that is over
+	estimated time.Duration
+
+	blindUntil time.Duration // the Store may not know of another process's Reset yet
+	others     bool          // another process did something since the Store reset it
+}
+
+// lease is a document that is pending, or may be.
+type lease struct {
+	sure, maybe time.Duration // it is pending until sure, and may be until maybe
+	coming      bool          // a Done may still arrive
+	ends        bool          // and must do so
+}
+
+// owed are documents that are to be written.
+type owed struct {
+	n  int
+	by time.Duration
+}
+
+const never time.Duration = math.MinInt64
+
+// span is what a range of calls may have counted, between two times.
+type span struct {
+	from, to time.Duration
+	min, max int
+	atomic   bool // all or none
+	reset    bool // the count may have been reset
+	kept     bool // and may not have been
+}
+
+// candidate is a count that the fleet may hold.
+type candidate struct {
+	has        bool
+	count      int64
+	low, high  time.Duration // of resetAt
+	called     int           // documents counted by the calls
+	settlement int           // and by settlements
+}
+
+// candidates calls yield with the counts that the fleet may hold at a time, if it
+// holds this count, until yield says that one of them is right.
+func (a *account) candidates(s span, now time.Duration, count int64, yield func(candidate) bool) bool {
+	interval := a.policy.ResetInterval
+	sinceUpdate := a.policy.ResetMode == priority.SinceLastUpdate
+	if s.reset && yield(candidate{}) {
+		return true
+	}
+	if s.reset && !s.kept {
+		return false
+	}
+	fresh := !a.has || a.resetAt < s.to
+	for called := s.min; called <= s.max; called++ {
+		if s.atomic && called != s.min && called != s.max {
+			continue
+		}
+		if a.has {
+			c := candidate{has: true, low: a.resetAt, high: a.resetAt, called: called}
+			c.settlement = a.settlement(int(a.count-int64(called)-count), count)
+			c.count = a.count - int64(called+c.settlement)
+			if sinceUpdate && called > 0 {
+				c.low, c.high = s.from+interval, s.to+interval
+			}
+			if sinceUpdate && c.settlement > 0 {
+				c.high = now + interval
+				if called == 0 {
+					c.low = a.seen + interval
+				}
+			}
+			live := a.resetAt >= s.from || called == 0 && c.settlement > 0 // which came in time
+			if live && yield(c) {
+				return true
+			}
+		}
+		if fresh {
+			c := candidate{low: s.from + interval, high: s.to + interval, called: called}
+			if called > 0 {
+				c.has, c.count = true, int64(1-called)
+			}
+			if yield(c) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// settlement returns n, if settlements can have written so many documents, down to
+// this count, and else 0.
+func (a *account) settlement(n int, count int64) int {
+	most := a.may
+	if a.policy.Level(count+int64(n)) == a.policy.Last() {
+		most += a.stale
+	}
+	if n < 0 || n > most {
+		return 0
+	}
+	return n
+}
+
+// is reports whether a decision of Peek shows the candidate.
+func (c *candidate) is(peeked priority.Decision, now, slack time.Duration) bool {
+	if c.has && c.high+slack >= now && peeked.Count == c.count {
+		resetAt := now + peeked.ResetIn
+		if resetAt >= c.low-slack && resetAt <= c.high+slack {
+			return true
+		}
+	}
+	return (!c.has || c.low < now) && peeked.Count == 0 && peeked.ResetIn == 0
+}
+
+// adopt takes the count that the fleet holds, if calls that counted as the span says
+// can have made it.
+func (a *account) adopt(s span, peeked priority.Decision, now, slack time.Duration) bool {
+	return a.candidates(s, now, peeked.Count, func(c candidate) bool {
+		if !c.is(peeked, now, slack) {
+			return false
+		}
+		a.has = peeked.ResetIn > 0 || c.has && c.high >= now
+		a.count, a.resetAt = peeked.Count, min(max(now+peeked.ResetIn, c.low), c.high)
+		a.written(c, s)
+		a.seen = now
+		if !a.has {
+			a.outlive()
+		}
+		return true
+	})
+}
+
+// written notes which of the documents that were owed are written.
+func (a *account) written(c candidate, s span) {
+	sure := c.called - s.max + c.settlement
+	maybe := c.called - s.min + c.settlement
+	a.may = max(a.may-max(sure, 0), 0)
+	for maybe > 0 && len(a.must) > 0 {
+		n := min(maybe, a.must[0].n)
+		a.must[0].n -= n
+		maybe -= n
+		if a.must[0].n == 0 {
+			a.must = a.must[1:]
+		}
+	}
+}
+
+// outlive notes that the count is over for which documents were answered. They are
+// not written any more, unless the new count is as far down as the old one was, where
+// they change no level.
+func (a *account) outlive() {
+	a.stale += a.may
+	a.must, a.may = nil, 0
+}
+
+// pending returns how many documents are pending at a time: surely and at most.
+func (a *account) pending(now time.Duration) (sure, most int) {
+	return pendingOf(a.docs, now)
+}
+
+func pendingOf(docs map[string]lease, now time.Duration) (sure, most int) {
+	for _, l := range docs {
+		if l.sure >= now {
+			sure++
+		}
+		if l.maybe >= now {
+			most++
+		}
+	}
+	return sure, most
+}
+
+// adoptPending takes the number of pending documents, if it can be that. What it
+// decides is not uncertain any more.
+func (a *account) adoptPending(pending int64, now time.Duration) bool {
+	sure, most := a.pending(now)
+	if pending < int64(sure) || pending > int64(most) {
+		return false
+	}
+	for document, l := range a.docs {
+		switch {
+		case l.maybe < now, l.sure < now && pending == int64(sure):
+			if l.maybe = never; l.coming {
+				a.docs[document] = l
+			} else {
+				delete(a.docs, document)
+			}
+		case pending == int64(most) && l.sure < now && !l.coming:
+			l.sure = now
+			a.docs[document] = l
+		}
+	}
+	return true
+}
+
+// arrived notes that all Dones have arrived that were accepted.
+func (a *account) arrived() {
+	for document, l := range a.docs {
+		if l.ends {
+			delete(a.docs, document)
+		} else {
+			l.coming = false
+			a.docs[document] = l
+		}
+	}
+}
+
+// nextLeaseEnd returns the first time from now on at which a lease ends; now if none
+// does.
+func (a *account) nextLeaseEnd(now time.Duration) time.Duration {
+	end := time.Duration(math.MaxInt64)
+	for _, l := range a.docs {
+		if l.maybe >= now {
+			end = min(end, l.maybe)
+		}
+	}
+	if end == math.MaxInt64 {
+		return now
+	}
+	return end
+}
+
+// entry is one document of a call, and what the call returned for it.
+type entry struct {
+	customer, document string // no document: by the rule alone
+	decision           priority.Decision
+	err                error
+}
+
+// level is that of a count and a number of pending documents: 0 of Next.
+func level(policy priority.Policy, count, pending int64) priority.Level {
+	ruled := policy.Level(count)
+	if pending == 0 {
+		return ruled
+	}
+	return (ruled + policy.Level(1-pending) + 1) / 2
+}
+
+// tally counts what a call's entries of one customer may have counted so far.
+type tally struct {
+	min, max  int
+	estimated int
+	docs      map[string]lease
+}
+
+// within reports whether a count can be that after so many documents.
+func (a *account) within(count int64, t *tally, from, to time.Duration) bool {
+	live, fresh := a.has && a.resetAt >= from, !a.has || a.resetAt < to
+	if live && count >= a.count-int64(t.max+a.may+t.estimated) && count <= a.count-int64(t.min) {
+		return true
+	}
+	return fresh && count >= min(0, int64(1-t.max-a.may)) && count <= min(0, int64(1-t.min))
+}
+
+// String shows what the model knows.
+func (a *account) String() string {
+	count := "no count"
+	if a.has {
+		count = fmt.Sprintf("count %d until %v", a.count, a.resetAt)
+	}
+	if a.may > 0 {
+		count += fmt.Sprintf(", up to %d more to be written", a.may)
+	}
+	var docs []string
+	for document, l := range a.docs {
+		switch {
+		case l.sure == l.maybe:
+			docs = append(docs, fmt.Sprintf("%s until %v", document, l.sure))
+		default:
+			docs = append(docs, fmt.Sprintf("%s perhaps until %v", document, l.maybe))
+		}
+	}
+	slices.Sort(docs)
+	return fmt.Sprintf("%s, pending %q", count, docs)
+}

@@ -1,0 +1,250 @@
+package prioritytest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docpriority/priority"
+)
+
+// Subject is a Store under test, and what [TestStore] has to know of it. Only Store
+// is required.
+type Subject struct {
+	// Store is what is tested.
+	Store priority.Store
+
+	// Other is another process's store of the same counts: it does not pass through
+	// what fails inside Store. The suite reads from it what was really counted.
+	// Default: Store. Required with Faulty.
+	Other priority.Store
+
+	// Faulty is where the suite makes trouble: each [FailingStore] inside Store, or
+	// something of your own. Default: nothing fails.
+	Faulty []Faulty
+
+	// Timeout is the longest that a call of Store takes. What is inside it takes as
+	// long when it hangs. Default: 250 ms.
+	Timeout time.Duration
+
+	// Lag is how late the Store may notice what other processes do, and how late
+	// what it answered may be written: of a coalesce.Store two Intervals.
+	// Default: none.
+	Lag time.Duration
+
+	// Recovery is how long after the last fault, of whatever customer, answers may
+	// still be Degraded, and Dones may not have arrived: of a fallback.Store twice
+	// RetryAfter and a Timeout. Default: none.
+	Recovery time.Duration
+
+	// Goroutines is the most goroutines that the Store keeps, or leaves behind,
+	// whatever hangs. Default: none.
+	Goroutines int
+
+	// Entries returns how many customers and documents the Store holds in memory.
+	// Default: that cannot be told.
+	Entries func() int
+
+	// Wait lets time pass for the counts. Default: time.Sleep.
+	Wait func(d time.Duration)
+
+	// Slack is how far ResetIn may be off. Default: it is exact.
+	Slack time.Duration
+
+	// Customers are three customers to test with. Default: some of the default
+	// policy.
+	Customers []string
+
+	// Close closes Store. It is called more than once. Default: there is nothing to
+	// close.
+	Close func(ctx context.Context) error
+}
+
+// Faulty fails as it is told to, until it is healed. A [FailingStore] does.
+type Faulty interface {
+	Fail(Fault)
+	Heal()
+}
+
+// SeedsVariable names an environment variable that says which random sequences
+// [TestStore] runs: "200" is the first 200, "17-17" only that of seed 17.
+const SeedsVariable = "PRIORITYTEST_SEEDS"
+
+// TestStore tests that a Store keeps the laws of this module's stores:
+//
+//  1. At most once: a call without an error counts its documents exactly once, by
+//     the store that answered; ErrNotCounted says that nobody ever counts them.
+//  2. In time: a call of a wrapper takes no longer than one of what it wraps.
+//  3. Bounded: so are goroutines and entries, whatever hangs; what is over is gone
+//     soon even if no call comes.
+//  4. Levels err to the better side: after an outage a document's level may be better
+//     than the full history would give, never worse for longer than one lease.
+//  5. What others did stands: nothing undoes a count or a Reset of another process.
+//  6. One customer's trouble is theirs: it changes nothing for others.
+//  7. The policy passes through: PolicyOf and Last are those of what is wrapped.
+//
+// It calls open for each check and for each of some random sequences of operations,
+// faults and waits, and compares what the Store does with a model of the rule. Each
+// runs in a testing/synctest bubble of its own, where waits cost nothing; open is
+// called in the bubble. (Time stands still in a bubble while a goroutine waits for a
+// sync.Mutex: a Store that holds one during a call of what is inside makes the test
+// hang, as it would its callers.) A sequence that breaks a law is shortened and printed. To
+// run it again, use its subtest's name; for more sequences see [SeedsVariable].
+//
+// It counts the goroutines of the process, so it should not run in parallel with
+// other tests.
+func TestStore(t *testing.T, open func(t *testing.T) Subject) {
+	t.Helper()
+	test(t, suite{open: open, virtual: true, seeds: 40})
+}
+
+// TestStoreInRealTime does as [TestStore] without a bubble, for a Store that depends
+// on something outside of the process, such as a real server. Subject.Wait is
+// required. What is about faults, contexts that end and goroutines is not tested.
+func TestStoreInRealTime(t *testing.T, open func(t *testing.T) Subject) {
+	t.Helper()
+	test(t, suite{open: open, seeds: 10})
+}
+
+func test(t *testing.T, s suite) {
+	t.Helper()
+	from, to := uint64(1), uint64(s.seeds)
+	if value := os.Getenv(SeedsVariable); value != "" {
+		if n, _ := fmt.Sscanf(value, "%d-%d", &from, &to); n == 1 {
+			from, to = 1, from
+		} else if n != 2 {
+			t.Fatalf("%s=%q is neither a number nor two, such as 17-17", SeedsVariable, value)
+		}
+	}
+	for _, check := range checks {
+		t.Run(check.name, func(t *testing.T) {
+			switch broken, lacks := s.check(t, check); {
+			case broken != nil:
+				t.Error(broken)
+			case lacks != "":
+				t.Skip("there is no ", lacks)
+			}
+		})
+	}
+	for seed := from; seed <= to; seed++ {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			if broken := s.sequence(t, seed); broken != nil {
+				t.Error(broken)
+			}
+		})
+	}
+}
+
+// suite is how the checks are run.
+type suite struct {
+	open    func(t *testing.T) Subject
+	virtual bool // in a bubble
+	seeds   int
+}
+
+// check runs one check and returns the law that it found broken, or what the subject
+// lacks for it.
+func (s *suite) check(t *testing.T, c check) (broken *violation, lacks string) {
+	broken = s.attempt(t, func(r *run) {
+		switch {
+		case c.needs == faults && len(r.Faulty) == 0:
+			lacks = "Subject.Faulty"
+		case c.needs == virtualTime && !s.virtual:
+			lacks = "virtual time"
+		case c.needs == entries && r.Entries == nil:
+			lacks = "Subject.Entries"
+		case c.needs == closing && r.Close == nil:
+			lacks = "Subject.Close"
+		default:
+			c.run(r)
+		}
+	})
+	return broken, lacks
+}
+
+// sequence runs one random sequence. If it breaks a law, steps are left out for as
+// long as it still does.
+func (s *suite) sequence(t *testing.T, seed uint64) *violation {
+	steps := randomSteps(seed, s.virtual)
+	broken := s.attempt(t, func(r *run) { r.apply(steps) })
+	if broken == nil || !s.virtual {
+		return broken
+	}
+	for size, tries := len(steps)/2, 150; size > 0; {
+		shorter := false
+		for from := 0; from+size <= len(steps) && tries > 0; tries-- {
+			rest := append(append([]step(nil), steps[:from]...), steps[from+size:]...)
+			if b := s.attempt(t, func(r *run) { r.apply(rest) }); b != nil && b.law == broken.law {
+				steps, broken, shorter = rest, b, true
+			} else {
+				from += size
+			}
+		}
+		if !shorter || size > len(steps) {
+			size /= 2
+		}
+	}
+	return broken
+}
+
+// attempt runs something on a new subject, which it closes.
+func (s *suite) attempt(t *testing.T, do func(r *run)) (broken *violation) {
+	try := func(t *testing.T) {
+		r := newRun(t, s.open(t), s.virtual)
+		broken = caught(func() { do(r) })
+		if after := caught(r.end); broken == nil {
+			broken = after
+		}
+		if broken != nil && s.virtual {
+			time.Sleep(24 * time.Hour) // a bubble panics if goroutines are left
+		}
+	}
+	if s.virtual {
+		synctest.Test(t, try)
+	} else {
+		try(t)
+	}
+	return broken
+}
+
+// caught returns the law that a function finds broken.
+func caught(do func()) (broken *violation) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *violation:
+			broken = p
+		default:
+			panic(p)
+		}
+	}()
+	do()
+	return nil
+}
+
+// violation is a law that was broken.
+type violation struct {
+	law   int
+	text  string
+	trace []string // what was done before
+}
+
+var laws = [...]string{
+	1: "at most once",
+	2: "in time",
+	3: "bounded",
+	4: "levels err to the better side",
+	5: "what others did stands",
+	6: "one customer's trouble is theirs",
+	7: "the policy passes through",
+}
+
+func (v *violation) Error() string {
+	const shown = 40
+	trace := v.trace[max(0, len(v.trace)-shown):]
+	return fmt.Sprintf("law %d, %s: %s", v.law, laws[v.law], strings.Join(append([]string{v.text}, trace...), "\n    "))
+}

@@ -1,0 +1,84 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/docpriority/priority"
+)
+
+// Picker chooses, for a consumer that polls one queue a level, the level to serve
+// next: by smooth weighted round robin over the levels that have work, so
+// that even the last is served now and then. The zero Picker is strict: always
+// the first level that has work, however long the others wait.
+//
+// A level that has work waits for at most 2·W/w picks, where w is its weight and W
+// the sum of all. A Picker is deterministic. It is not safe for concurrent use.
+type Picker struct {
+	weights []int64
+	credits []int64 // by level; the richest is served, and pays for all that have work
+}
+
+// NewPicker returns a Picker with a weight for each level, weights[0] for level 1,
+// each from 1 to 2^32; without weights it is strict. An error wraps
+// [priority.ErrInvalidOption].
+func NewPicker(weights ...int64) (*Picker, error) {
+	for i, weight := range weights {
+		if weight < 1 || weight > 1<<32 {
+			return nil, fmt.Errorf("%w: the weight of level %d, %d, is not from 1 to 2^32", priority.ErrInvalidOption, i+1, weight)
+		}
+	}
+	return &Picker{weights: slices.Clone(weights)}, nil
+}
+
+// LinearWeights returns the weights last, …, 2, 1: for nine levels 9:8:…:1. For a last
+// level below 1 there are none.
+func LinearWeights(last priority.Level) []int64 {
+	weights := make([]int64, max(last, 0))
+	for i := range weights {
+		weights[i] = int64(last) - int64(i)
+	}
+	return weights
+}
+
+// HalvingWeights returns weights of which each is half the one before, down to
+// 1: level l has 2^-l of the whole. No weight is more than 2^32, which the levels
+// before the last 32 share. For a last level below 1 there are none.
+func HalvingWeights(last priority.Level) []int64 {
+	weights := make([]int64, max(last, 0))
+	for i := range weights {
+		weights[i] = 1 << min(int(last)-1-i, 32)
+	}
+	return weights
+}
+
+// Pick returns the level to serve next, where hasWork[0] tells whether level 1
+// has work, and false where none has. A level beyond the weights has the last
+// one's weight.
+func (p *Picker) Pick(hasWork []bool) (priority.Level, bool) {
+	if len(p.weights) == 0 {
+		first := slices.Index(hasWork, true)
+		return priority.Level(first + 1), first >= 0
+	}
+	for len(p.credits) < len(hasWork) {
+		p.credits = append(p.credits, 0)
+	}
+	picked := -1
+	var total int64
+	for i, has := range hasWork {
+		if !has {
+			continue
+		}
+		weight := p.weights[min(i, len(p.weights)-1)]
+		total += weight
+		p.credits[i] += weight
+		if picked < 0 || p.credits[i] > p.credits[picked] {
+			picked = i
+		}
+	}
+	if picked < 0 {
+		return 0, false
+	}
+	p.credits[picked] -= total
+	return priority.Level(picked + 1), true
+}

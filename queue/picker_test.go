@@ -1,0 +1,122 @@
+package queue_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/queue"
+	"pgregory.net/rapid"
+)
+
+func TestAPickerServesByWeightAndSmoothly(t *testing.T) {
+	picker, err := queue.NewPicker(5, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var picked []priority.Level
+	for range 7 {
+		level, _ := picker.Pick([]bool{true, true, true})
+		picked = append(picked, level)
+	}
+	if want := []priority.Level{1, 1, 2, 1, 3, 1, 1}; !slices.Equal(picked, want) {
+		t.Errorf("picked %v, want %v: smooth, not five in a row", picked, want)
+	}
+}
+
+func TestAPickerSkipsLevelsWithoutWork(t *testing.T) {
+	var strict queue.Picker
+	weighted, err := queue.NewPicker(queue.LinearWeights(3)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, picker := range []*queue.Picker{&strict, weighted} {
+		if level, ok := picker.Pick([]bool{false, false, true}); level != 3 || !ok {
+			t.Errorf("picked %d, %t of level 3 alone", level, ok)
+		}
+		if level, ok := picker.Pick([]bool{false, false, false}); level != 0 || ok {
+			t.Errorf("picked %d, %t of nothing", level, ok)
+		}
+		if level, ok := picker.Pick(nil); level != 0 || ok {
+			t.Errorf("picked %d, %t of no level", level, ok)
+		}
+		// A policy with more levels than weights is served all the same.
+		if level, ok := picker.Pick([]bool{4: true}); level != 5 || !ok {
+			t.Errorf("picked %d, %t of level 5 alone", level, ok)
+		}
+	}
+	for range 10 {
+		if level, _ := strict.Pick([]bool{false, true, true}); level != 2 {
+			t.Fatalf("the strict picker picked level %d while level 2 had work", level)
+		}
+	}
+}
+
+func TestAPickerTakesTheWeightsOfEveryPolicy(t *testing.T) {
+	if got, want := queue.LinearWeights(9), []int64{9, 8, 7, 6, 5, 4, 3, 2, 1}; !slices.Equal(got, want) {
+		t.Errorf("LinearWeights(9) = %v, want %v", got, want)
+	}
+	if got, want := queue.HalvingWeights(9), []int64{256, 128, 64, 32, 16, 8, 4, 2, 1}; !slices.Equal(got, want) {
+		t.Errorf("HalvingWeights(9) = %v, want %v", got, want)
+	}
+	for _, weights := range [][]int64{queue.LinearWeights(255), queue.HalvingWeights(255), {1 << 32}, {1}} {
+		if _, err := queue.NewPicker(weights...); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, weights := range [][]int64{{0}, {1, -1}, {1<<32 + 1}} {
+		if _, err := queue.NewPicker(weights...); !errors.Is(err, priority.ErrInvalidOption) {
+			t.Errorf("NewPicker(%v): %v", weights, err)
+		}
+	}
+}
+
+func TestNoLevelsHaveNoWeights(t *testing.T) {
+	for _, last := range []priority.Level{0, -1, math.MinInt} {
+		if linear, halving := queue.LinearWeights(last), queue.HalvingWeights(last); len(linear)+len(halving) > 0 {
+			t.Errorf("weights for %d levels: %v and %v", last, linear, halving)
+		}
+	}
+}
+
+// Whatever has work when, no level waits for longer than promised, and in steady
+// state each has its share.
+func TestAPickerStarvesNoLevel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		weights := rapid.SliceOfN(rapid.Int64Range(1, 300), 1, 9).Draw(t, "weights")
+		picker, err := queue.NewPicker(weights...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var total int64
+		for _, weight := range weights {
+			total += weight
+		}
+		hasWork := make([]bool, len(weights))
+		waited := make([]int64, len(weights))
+		pick := func() {
+			level, ok := picker.Pick(hasWork)
+			if ok != slices.Contains(hasWork, true) || ok && !hasWork[level-1] {
+				t.Fatalf("picked %d, %t of %v", level, ok, hasWork)
+			}
+			for i, has := range hasWork {
+				if !has || level == priority.Level(i+1) {
+					waited[i] = 0
+				} else if waited[i]++; waited[i] > 2*total/weights[i] {
+					t.Fatalf("level %d waits for %d picks, weights %v", i+1, waited[i], weights)
+				}
+			}
+		}
+		for range rapid.IntRange(1, 30).Draw(t, "changes") {
+			for i := range hasWork {
+				hasWork[i] = rapid.Bool().Draw(t, fmt.Sprint("level ", i+1, " has work"))
+			}
+			for range rapid.IntRange(1, 400).Draw(t, "picks") {
+				pick()
+			}
+		}
+	})
+}

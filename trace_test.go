@@ -1,0 +1,107 @@
+//go:build !race
+
+package priority_test
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/trace"
+)
+
+// With the race detector this takes more than a minute, and it has nothing to
+// find: all is done one after another.
+
+// recorded is what happens to a document of a trace: it is submitted, or done.
+type recorded struct {
+	at                 time.Duration
+	customer, document string
+	done               bool
+}
+
+// events are the documents of a recorded trace, in the order of time. A document
+// is done when its service is over, after a minute at the most.
+func events(t *testing.T, name string) []recorded {
+	t.Helper()
+	folder := cmp.Or(os.Getenv("PRIORITY_TRACES"), filepath.Join("..", "shared", "traces"))
+	file, err := os.Open(filepath.Join(folder, name))
+	if err != nil {
+		t.Skipf("%v: name the folder that has it in PRIORITY_TRACES", err)
+	}
+	defer file.Close()
+	var all []recorded
+	for document, err := range trace.Read(name, file) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		service := time.Minute
+		if document.Service != trace.Unknown {
+			service = min(service, document.Service)
+		}
+		submitted := recorded{document.Submitted, document.Customer, fmt.Sprint(document.Line), false}
+		done := submitted
+		done.at, done.done = submitted.at+service, true
+		all = append(all, submitted, done)
+	}
+	slices.SortStableFunc(all, func(a, b recorded) int { return cmp.Compare(a.at, b.at) })
+	return all
+}
+
+// TestRedisDecidesAboutARealDayAsMemoryDoes replays a day of real submissions, by
+// both ways of counting, which also agree about the count.
+func TestRedisDecidesAboutARealDayAsMemoryDoes(t *testing.T) {
+	t.Parallel()
+	for mode, lease := range map[priority.ResetMode]time.Duration{
+		priority.SinceLastUpdate: lease,
+		priority.SinceLastReset:  30 * time.Second, // sometimes shorter than the service
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			replay(t, rule{policy: priority.Policy{ResetMode: mode}, lease: lease})
+		})
+	}
+}
+
+func replay(t *testing.T, r rule) {
+	t.Helper()
+	ctx, all := t.Context(), events(t, "google_borg_2011_day02.csv.gz")
+	open := onMiniredis(t, miniredis.RunT(t))
+	submits, nexts := open(t, r), open(t, r).Store // with a prefix each and one clock
+	model, modelNexts := openMemory(t, r), openMemory(t, r)
+	var now time.Duration
+	submissions, begun, most := 0, 0, int64(0)
+	for i, event := range all {
+		if pause := event.at - now; pause > 0 {
+			now = event.at
+			for _, w := range []*world{submits, model, modelNexts} {
+				w.wait(pause)
+			}
+		}
+		if event.done {
+			submits.done(t, event.customer, event.document)
+			model.done(t, event.customer, event.document)
+			continue
+		}
+		submissions++
+		got := must(submits.Submit(ctx, event.customer, event.document))(t)
+		want := must(model.Submit(ctx, event.customer, event.document))(t)
+		ruled := must(nexts.Next(ctx, event.customer))(t)
+		wantRuled := must(modelNexts.Next(ctx, event.customer))(t)
+		if got != want || ruled != wantRuled || got.Count != ruled.Count || got.ResetIn != ruled.ResetIn {
+			t.Fatalf("event %d, %+v: Redis decides %+v and %+v, memory %+v and %+v", i, event, got, ruled, want, wantRuled)
+		}
+		if got.Count == 0 {
+			begun++
+		}
+		most = max(most, got.Pending)
+	}
+	t.Logf("%d submissions, %d of them began a count; at most %d pending", submissions, begun, most)
+}

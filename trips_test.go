@@ -1,0 +1,457 @@
+package priority_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// What goes to Redis and how often.
+
+// A call of one customer is one command on the customer's keys, EVALSHA as soon as
+// the server knows the script, and within it no more than is needed.
+func TestADecisionIsOneCommand(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	sent := new(wire)
+	client.AddHook(sent)
+	for _, mode := range bothModes {
+		store := newStore(t, client, rule{policy: priority.Policy{ResetMode: mode}})
+		count, pending := store.Key("acme"), store.PendingKey("acme")
+		both, n := []string{count, pending}, 0
+		ruled := map[string]int{"exists": 1, "pexpire": 1}
+		submits := map[string]int{"time": 1, "zcount": 1, "zcard": 1, "zscore": 1, "pttl": 2, "decrby": 1, "pexpire": 1, "zadd": 1}
+		settles := map[string]int{"get": 1, "decrby": 1, "pexpire": 1}
+		if mode == priority.SinceLastReset {
+			ruled = map[string]int{"pttl": 1}
+			delete(submits, "pexpire")
+			settles = map[string]int{"get": 1, "decrby": 1, "pttl": 1}
+		}
+		// with is a copy with one command more.
+		with := func(told map[string]int, command string, times int) map[string]int {
+			told = maps.Clone(told)
+			told[command] = times
+			return told
+		}
+		calls := everyCall(t, store, "acme", "again")
+		calls["Submit of a new one"] = func() error { n++; _, err := store.Submit(t.Context(), "acme", fmt.Sprint(n)); return err }
+		calls["SubmitN of new ones"] = func() error {
+			n += 3
+			_, err := store.SubmitN(t.Context(), "acme", []string{fmt.Sprint(n - 2), fmt.Sprint(n - 1), fmt.Sprint(n)})
+			return err
+		}
+		again := map[string]int{"time": 1, "zcount": 1, "zcard": 1, "zscore": 1, "get": 1, "pttl": 2, "zadd": 1}
+		for _, test := range []struct {
+			name string
+			keys []string
+			args []any          // those that are the same each time
+			told map[string]int // within the script
+		}{
+			{"Next", both[:1], nil, with(ruled, "decr", 1)},
+			{"NextN", both[:1], []any{3}, with(ruled, "decrby", 1)},
+			{"NextEach", both[:1], nil, with(ruled, "decr", 1)},
+			{"Submit", both, []any{"again"}, again},
+			{"SubmitN", both, []any{"again"}, again},
+			{"Submit of a new one", both, nil, submits},
+			{"SubmitN of new ones", both, nil, with(submits, "zscore", 3)},
+			{"Settle", both[:1], []any{1, int64(0)}, settles},
+			{"Peek", both, nil, map[string]int{"get": 1, "pttl": 1, "time": 1, "zcount": 1}},
+			{"Done", both[1:], []any{"again"}, map[string]int{"zrem": 1}},
+			{"DoneN", both[1:], []any{"again"}, map[string]int{"zrem": 1}},
+			{"Reset", both, nil, map[string]int{"unlink": 1}},
+		} {
+			// The first calls teach the server the script, and make what is there.
+			must(store.Submit(t.Context(), "acme", "again"))(t)
+			_ = calls[test.name]()
+			must(store.Submit(t.Context(), "acme", "again"))(t)
+			// Leases that are renewed within one millisecond need no new TTL.
+			client.PExpire(t.Context(), pending, time.Hour)
+			told := serverCalls(t, client, func() {
+				sent.take()
+				if err := calls[test.name](); err != nil {
+					t.Fatalf("%s: %v", test.name, err)
+				}
+			})
+			trips := sent.take()
+			if len(trips) != 1 || len(trips[0]) != 1 {
+				t.Fatalf("%v, %s: sent %v, want one command", mode, test.name, trips)
+			}
+			args := trips[0][0].Args()
+			want := []any{"evalsha", args[1], len(test.keys)}
+			for _, key := range test.keys {
+				want = append(want, key)
+			}
+			if want = append(want, test.args...); len(args) < len(want) || !slices.Equal(args[:len(want)], want) {
+				t.Errorf("%v, %s: sent %v, want %v", mode, test.name, args, want)
+			}
+			if want := with(test.told, "evalsha", 1); !maps.Equal(told, want) {
+				t.Errorf("%v, %s: the server did %v, want %v", mode, test.name, told, want)
+			}
+		}
+	}
+}
+
+// However many customers or documents, a call is one round trip to each node.
+func TestABatchIsOneRoundTripToEachNode(t *testing.T) {
+	t.Parallel()
+	check := func(t *testing.T, client priority.RedisClient, sent *wire, nodes int) {
+		store := openStore(t, client, patient)
+		ids, names, owed := documentIDs("invoice", 2345), customers(1000), make([]priority.Owed, 1000)
+		for i := range owed {
+			owed[i] = priority.Owed{Customer: names[i], Documents: 1}
+		}
+		for _, test := range []struct {
+			name  string
+			nodes int
+			call  func() error
+		}{
+			{"NextEach", nodes, func() error { _, err := store.NextEach(t.Context(), append(names, names[:200]...)); return err }},
+			{"Settle", nodes, func() error { _, err := store.Settle(t.Context(), owed); return err }},
+			{"SubmitN", 1, func() error { _, err := store.SubmitN(t.Context(), "acme", ids); return err }},
+			{"DoneN", 1, func() error { return store.DoneN(t.Context(), "acme", ids, 0) }},
+		} {
+			for range 2 { // the first of them teaches the servers the script
+				sent.take()
+				if err := test.call(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if trips := sent.take(); len(trips) != test.nodes {
+				t.Errorf("%s took %d round trips, want %d", test.name, len(trips), test.nodes)
+			}
+		}
+	}
+	t.Run("Client", func(t *testing.T) {
+		t.Parallel()
+		client, sent := redistest.Start(t).Client(), new(wire)
+		client.AddHook(sent)
+		check(t, client, sent, 1)
+	})
+	t.Run("ClusterClient", func(t *testing.T) {
+		t.Parallel()
+		client, sent := redistest.StartCluster(t, 3).Client(), new(wire)
+		client.OnNewNode(func(node *redis.Client) { node.AddHook(sent) })
+		check(t, client, sent, 3)
+	})
+}
+
+// The documents of a SubmitN have an order, so its commands carry the script's text:
+// none is refused because the server does not know it.
+func TestSubmitNNeedsNoKnownScript(t *testing.T) {
+	t.Parallel()
+	client, sent := redistest.Start(t).Client(), new(wire)
+	client.AddHook(sent)
+	ids := documentIDs("invoice", 2345)
+	storeOf(t, client).submitN(t, "acme", ids, submitted(0, 1, len(ids))...)
+	if trips := sent.take(); len(trips) != 1 || len(trips[0]) != 47 {
+		t.Errorf("SubmitN took %d round trips, want one of 47 commands", len(trips))
+	}
+}
+
+// No node of a cluster has to be done before another one begins.
+func TestNodesAreAskedAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	client := redistest.StartCluster(t, 3).Client()
+	store := openStore(t, client, &priority.RedisOptions{Timeout: 20 * time.Second})
+	must(store.Next(t.Context(), "acme"))(t) // the client knows the nodes from now
+	m := &meeting{all: make(chan struct{})}
+	m.missing.Store(3)
+	if err := client.ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error { node.AddHook(m); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	must(store.NextEach(t.Context(), customers(1000)))(t)
+}
+
+// meeting is a hook that lets no pipeline of scripts through until some nodes have
+// one.
+type meeting struct {
+	wire
+	missing atomic.Int32
+	all     chan struct{} // closed when all are there
+}
+
+func (m *meeting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() != "evalsha" { // a connection introduces itself
+			return next(ctx, cmds)
+		}
+		if m.missing.Add(-1) == 0 {
+			close(m.all)
+		}
+		select {
+		case <-m.all:
+			return next(ctx, cmds)
+		case <-time.After(10 * time.Second):
+			return errors.New("the other nodes were not asked meanwhile")
+		}
+	}
+}
+
+// A call that is wrong, or is about nothing, does not even connect.
+func TestNothingIsSentForNothing(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	store := openStore(t, connect(t, server.Addr()), nil)
+	for name, call := range everyCall(t, store, "", "a") {
+		if err := call(); !errors.Is(err, priority.ErrInvalidCustomer) {
+			t.Errorf("%s of no customer: %v", name, err)
+		}
+	}
+	for name, call := range documentCalls(t, store, "acme", "") {
+		if err := call(); !errors.Is(err, priority.ErrInvalidDocument) {
+			t.Errorf("%s of no document: %v", name, err)
+		}
+	}
+	_, nextN := store.NextN(t.Context(), "acme", 0)
+	_, nextEach := store.NextEach(t.Context(), nil)
+	_, submitN := store.SubmitN(t.Context(), "acme", nil)
+	_, settle := store.Settle(t.Context(), nil)
+	if err := errors.Join(nextN, nextEach, submitN, settle, store.DoneN(t.Context(), "acme", nil, 0)); err != nil {
+		t.Error(err)
+	}
+	if n := server.TotalConnectionCount(); n != 0 {
+		t.Errorf("%d connections and %d commands", n, server.CommandCount())
+	}
+}
+
+// flushed runs a test with a store on each kind of client, of a server or cluster
+// whose scripts it can flush.
+func flushed(t *testing.T, test func(t *testing.T, w *world, flush func())) {
+	type client struct {
+		priority.RedisClient
+		nodes []*redis.Client
+	}
+	ofServer := func(of func(t *testing.T, client *redis.Client) priority.RedisClient) func(*testing.T) client {
+		return func(t *testing.T) client {
+			server := redistest.Start(t)
+			return client{of(t, server.Client()), []*redis.Client{server.Client()}}
+		}
+	}
+	for name, open := range map[string]func(t *testing.T) client{
+		"miniredis": func(t *testing.T) client {
+			direct := connect(t, miniredis.RunT(t).Addr())
+			return client{direct, []*redis.Client{direct}}
+		},
+		"Client":            ofServer(func(_ *testing.T, c *redis.Client) priority.RedisClient { return c }),
+		"AutoPipeline":      ofServer(func(t *testing.T, c *redis.Client) priority.RedisClient { return must(c.AutoPipeline())(t) }),
+		"AsyncAutoPipeline": ofServer(func(t *testing.T, c *redis.Client) priority.RedisClient { return must(c.AsyncAutoPipeline())(t) }),
+		"ClusterClient": func(t *testing.T) client {
+			cluster := redistest.StartCluster(t, 3)
+			var nodes []*redis.Client
+			for _, master := range cluster.Masters {
+				nodes = append(nodes, master.Client())
+			}
+			return client{cluster.Client(), nodes}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := open(t)
+			test(t, storeOf(t, c.RedisClient), func() {
+				for _, node := range c.nodes {
+					node.ScriptFlush(context.Background())
+				}
+			})
+		})
+	}
+}
+
+// A server forgets its scripts when it is restarted, when it fails over, and when
+// it is told to. Nobody may notice.
+func TestAForgottenScriptIsSentAgain(t *testing.T) {
+	t.Parallel()
+	flushed(t, func(t *testing.T, w *world, flush func()) {
+		ids := documentIDs("invoice", 1000)
+		for i := range int64(4) {
+			flush()
+			w.next(t, "acme", counted(-9*i))
+			flush()
+			w.nextN(t, "acme", 3, countdown(-9*i-1, 3)...)
+			flush()
+			w.nextEach(t, []string{"acme", "globex", "acme", "initech", "acme"},
+				counted(-9*i-4), counted(-i), counted(-9*i-5), counted(-i), counted(-9*i-6))
+			flush()
+			w.settle(t, []priority.Owed{{Customer: "acme", Documents: 2}}, counted(-9*i-8))
+			flush()
+			w.peek(t, "acme", counted(-9*i-8))
+
+			at := 250 * i
+			first := pending(-at, at+1)
+			flush()
+			w.submit(t, "documents", ids[at], first)
+			flush()
+			w.submitN(t, "documents", ids[at:at+250], append([]priority.Decision{first}, submitted(-at-1, at+2, 249)...)...)
+		}
+		flush()
+		w.done(t, "documents", ids[0])
+		flush()
+		w.doneN(t, "documents", ids[:999]...)
+		w.peek(t, "documents", pending(-999, 1))
+		flush()
+		w.reset(t, "documents")
+		w.peek(t, "documents", none(0))
+	})
+}
+
+// The same while calls are under way: in the middle of a batch, too, whose commands
+// are then answered in part. All keep their order.
+func TestAScriptForgottenDuringABatchChangesNoOrder(t *testing.T) {
+	t.Parallel()
+	flushed(t, func(t *testing.T, w *world, flush func()) {
+		const calls = 20
+		names, ids := customers(200), documentIDs("invoice", 2000)
+		done := make(chan struct{})
+		var flushing, working sync.WaitGroup
+		flushing.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					flush()
+				}
+			}
+		})
+		same := func(call string, got []priority.Decision, err error, want []priority.Decision) {
+			if err != nil || !w.agreeAll(got, want) {
+				t.Errorf("%s: %v, or another order", call, err)
+			}
+		}
+		working.Go(func() {
+			for call := range int64(calls) {
+				got, err := w.NextEach(t.Context(), append(names, names...)) // each of them twice
+				same("NextEach", got, err, append(slices.Repeat([]priority.Decision{counted(-2 * call)}, 200),
+					slices.Repeat([]priority.Decision{counted(-2*call - 1)}, 200)...))
+			}
+		})
+		working.Go(func() {
+			for i := range int64(200) {
+				d, err := w.Next(t.Context(), "acme")
+				same("Next", []priority.Decision{d}, err, countdown(-3*i, 1))
+				ds, err := w.NextN(t.Context(), "acme", 2)
+				same("NextN", ds, err, countdown(-3*i-1, 2))
+			}
+		})
+		working.Go(func() {
+			for i := range calls {
+				ds, err := w.SubmitN(t.Context(), fmt.Sprint("sender ", i), ids)
+				same("SubmitN", ds, err, submitted(0, 1, len(ids)))
+			}
+		})
+		working.Wait()
+		close(done)
+		flushing.Wait()
+	})
+}
+
+// TestManyCustomersInOneCall counts 100,000 of them, some twice.
+func TestManyCustomersInOneCall(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	names := customers(n)
+	want := slices.Repeat([]priority.Decision{counted(0)}, n)
+	for i := 0; i < n; i += 999 { // from the first to the last
+		names = append(names, names[i])
+		want = append(want, counted(-1))
+	}
+	for name, open := range map[string]func(t *testing.T) redis.UniversalClient{
+		"Client":        func(t *testing.T) redis.UniversalClient { return redistest.Start(t).Client() },
+		"ClusterClient": func(t *testing.T) redis.UniversalClient { return redistest.StartCluster(t, 3).Client() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := open(t)
+			storeOf(t, client).nextEach(t, names, want...)
+			if keys := client.DBSize(t.Context()).Val(); keys != n {
+				t.Errorf("%d keys, want %d", keys, n)
+			}
+		})
+	}
+}
+
+// However many leases have ended, a call clears few of them, and they count for
+// nothing all the while. In the end they are all gone.
+func TestManyEndedLeasesAreClearedInSteps(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	w := storeOf(t, client)
+	key := w.Store.(*priority.RedisStore).PendingKey("acme")
+	ids := documentIDs("old", manyPending)
+	w.submitN(t, "acme", ids, submitted(0, 1, manyPending)...)
+	w.submit(t, "acme", "pending", pending(-manyPending, manyPending+1))
+	endLeases(t, client, key, ids...)
+	held := manyPending + 1
+	cleared := func(call string, added, most int) {
+		t.Helper()
+		now := int(client.ZCard(t.Context(), key).Val())
+		if step := held + added - now; step < 0 || step > most {
+			t.Fatalf("%s cleared %d ended leases, want at most %d", call, step, most)
+		}
+		held = now
+	}
+	w.peek(t, "acme", pending(-manyPending, 1))
+	cleared("Peek", 0, 0)
+	count := int64(-manyPending)
+	for i := range 100 {
+		count--
+		w.submit(t, "acme", fmt.Sprint("new ", i), pending(count, 2))
+		cleared("Submit", 1, 4)
+		w.submit(t, "acme", fmt.Sprint("new ", i), pending(count, 2))
+		cleared("Submit of a pending one", 0, 4)
+		w.done(t, "acme", fmt.Sprint("new ", i))
+		cleared("Done", -1, 0)
+	}
+	// Batches that are never finished clear more than they add.
+	before := held
+	for i := range 20 {
+		batch := documentIDs(fmt.Sprint("batch ", i), 50) // one call of the script
+		w.submitN(t, "acme", batch, submitted(count-1, 2, 50)...)
+		cleared("SubmitN", 50, 53)
+		endLeases(t, client, key, batch...)
+		count -= 50
+	}
+	if held >= before {
+		t.Errorf("%d leases are held after batches that were never finished, %d before", held, before)
+	}
+	for calls := 0; held > 1; calls++ {
+		if calls > manyPending/4 {
+			t.Fatalf("%d calls left %d leases", calls, held)
+		}
+		must(w.Submit(t.Context(), "acme", "pending"))(t)
+		held = int(client.ZCard(t.Context(), key).Val())
+	}
+	w.peek(t, "acme", pending(count, 1))
+}
+
+// A call of many documents is cut into script calls that are short each, however
+// many are pending.
+func TestABatchIsCutIntoShortScriptCalls(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	w := storeOf(t, client)
+	ids := documentIDs("invoice", manyPending)
+	told := serverCalls(t, client, func() { w.submitN(t, "acme", ids, submitted(0, 1, manyPending)...) })
+	if told["eval"] != manyPending/50 || told["zadd"] != manyPending/50 {
+		t.Errorf("SubmitN of %d made %v", manyPending, told)
+	}
+	w.submitN(t, "acme", ids[:1000], slices.Repeat([]priority.Decision{pending(1-manyPending, manyPending)}, 1000)...)
+	w.done(t, "acme", ids[0])
+	w.submit(t, "acme", "another", pending(-manyPending, manyPending))
+	told = serverCalls(t, client, func() { w.doneN(t, "acme", ids...) })
+	if told["zrem"] < manyPending/250 {
+		t.Errorf("DoneN of %d made %v", manyPending, told)
+	}
+	w.peek(t, "acme", pending(-manyPending, 1))
+}

@@ -1,0 +1,328 @@
+// Package vectors_test holds the module's stores to the vectors that other languages
+// are tested with.
+package vectors_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/memory"
+)
+
+var update = flag.Bool("update", false, "write the vectors anew")
+
+// The format of the files; README.md describes it.
+type (
+	vector struct {
+		Name   string   `json:"name"`
+		Policy policyOf `json:"policy"`
+		Lease  int64    `json:"lease_ms,omitempty"` // where documents are pending
+		Steps  []step   `json:"steps"`
+	}
+	policyOf struct {
+		Thresholds []int64 `json:"thresholds"`
+		Interval   int64   `json:"reset_interval_ms"`
+		Mode       string  `json:"reset_mode"`
+	}
+	step struct {
+		At        int64      `json:"at_ms"`
+		Do        string     `json:"do"`
+		Customer  string     `json:"customer"`
+		N         *int       `json:"n,omitempty"`         // of next and settle
+		Known     *int64     `json:"known,omitempty"`     // of settle
+		Documents []string   `json:"documents,omitempty"` // of submit and done
+		Value     string     `json:"value,omitempty"`     // of set
+		TTL       int64      `json:"ttl_ms,omitempty"`    // of set
+		Lease     int64      `json:"lease_ms,omitempty"`  // of the process, where it is not the case's
+		Want      []decision `json:"want,omitempty"`
+		Error     string     `json:"error,omitempty"`
+	}
+	decision struct {
+		Level   priority.Level `json:"level"`
+		Count   int64          `json:"count"`
+		Pending *int64         `json:"pending,omitempty"` // where the case has a lease
+		ResetIn int64          `json:"reset_in_ms"`
+	}
+	keysOf struct {
+		Shown    string `json:"shown"`
+		Prefix   string `json:"prefix"`
+		Customer string `json:"customer_hex"`
+		Count    string `json:"count_key_hex"`
+		Pending  string `json:"pending_key_hex"`
+	}
+)
+
+func TestRuleVectors(t *testing.T)   { verify(t, "rule.json", ruleCases(), true) }
+func TestSubmitVectors(t *testing.T) { verify(t, "submit.json", submitCases(), true) }
+func TestSettleVectors(t *testing.T) { verify(t, "settle.json", settleCases(), true) }
+func TestEdgeVectors(t *testing.T)   { verify(t, "edges.json", edgeCases(), false) }
+
+// verify holds a file's cases to what they come to on a miniredis and on a real
+// server, and before in memory, which writes what they want, where it can do them.
+func verify(t *testing.T, file string, cases []vector, inMemory bool) {
+	t.Parallel()
+	if inMemory {
+		for i := range cases {
+			cases[i].Steps = answers(t, cases[i], openMemory(t, cases[i]))
+		}
+	}
+	golden(t, file, cases)
+	t.Run("miniredis", func(t *testing.T) {
+		onRedis(t, redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()}), cases)
+	})
+	t.Run("server", func(t *testing.T) { onRedis(t, redistest.Start(t).Client(), cases) })
+}
+
+func onRedis(t *testing.T, client *redis.Client, cases []vector) {
+	t.Cleanup(func() { _ = client.Close() })
+	for _, vector := range cases {
+		t.Run(vector.Name, func(t *testing.T) {
+			for i, got := range answers(t, vector, openStretched(t, client, vector)) {
+				if want := vector.Steps[i]; !reflect.DeepEqual(got, want) {
+					t.Fatalf("step %d came to\n%s\nand not\n%s", i, asJSON(t, got), asJSON(t, want))
+				}
+			}
+		})
+	}
+}
+
+// world is where the steps of a case are done, and its time.
+type world interface {
+	pass(d time.Duration)
+	milliseconds(d time.Duration) int64 // of the world's time, as a case has them
+	store(lease time.Duration) counter
+	set(customer, value string, ttl time.Duration)
+	dump(customer string) string // what is stored, but for TTLs
+}
+
+// counter is what all stores of this module that keep counts have.
+type counter interface {
+	priority.Store
+	Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error)
+}
+
+// answers does the steps of a case and returns them with what they came to.
+func answers(t *testing.T, vector vector, world world) []step {
+	t.Helper()
+	now := int64(0)
+	steps := make([]step, len(vector.Steps))
+	for i, s := range vector.Steps {
+		world.pass(milliseconds(s.At - now))
+		now = s.At
+		before := world.dump(s.Customer)
+		decisions, err := do(t, s, world, vector.Lease)
+		s.Want, s.Error = nil, ""
+		switch {
+		case errors.Is(err, priority.ErrCorruptCount):
+			s.Error = "CORRUPTCOUNT"
+			if after := world.dump(s.Customer); after != before {
+				t.Errorf("step %d, %s, failed and left\n%s\nof\n%s", i, asJSON(t, s), after, before)
+			}
+		case err != nil:
+			t.Fatalf("step %d, %s: %v", i, asJSON(t, s), err)
+		}
+		for _, d := range decisions {
+			want := decision{Level: d.Level, Count: d.Count, ResetIn: world.milliseconds(d.ResetIn)}
+			if vector.Lease > 0 {
+				want.Pending = &d.Pending
+			}
+			s.Want = append(s.Want, want)
+		}
+		steps[i] = s
+	}
+	return steps
+}
+
+// do does a step and returns its decisions, or an error.
+func do(t *testing.T, s step, world world, lease int64) ([]priority.Decision, error) {
+	if s.Lease > 0 {
+		lease = s.Lease
+	}
+	ctx, store := t.Context(), world.store(milliseconds(lease))
+	switch s.Do {
+	case "next":
+		if *s.N == 1 {
+			return one(store.Next(ctx, s.Customer))
+		}
+		return store.NextN(ctx, s.Customer, *s.N)
+	case "submit":
+		if len(s.Documents) == 1 {
+			return one(store.Submit(ctx, s.Customer, s.Documents[0]))
+		}
+		decisions, err := store.SubmitN(ctx, s.Customer, s.Documents)
+		return all(decisions, err)
+	case "done":
+		if len(s.Documents) == 1 {
+			return nil, store.Done(ctx, s.Customer, s.Documents[0], 0)
+		}
+		return nil, store.DoneN(ctx, s.Customer, s.Documents, 0)
+	case "settle":
+		decisions, err := store.Settle(ctx, []priority.Owed{{Customer: s.Customer, Documents: *s.N, Known: *s.Known}})
+		if errors.Is(err, priority.ErrWasReset) {
+			return nil, nil
+		}
+		return all(decisions, err)
+	case "peek":
+		return one(store.Peek(ctx, s.Customer))
+	case "reset":
+		return nil, store.Reset(ctx, s.Customer)
+	case "set":
+		world.set(s.Customer, s.Value, milliseconds(s.TTL))
+		return nil, nil
+	}
+	return nil, fmt.Errorf("no store does %q", s.Do)
+}
+
+func one(decision priority.Decision, err error) ([]priority.Decision, error) {
+	return all([]priority.Decision{decision}, err)
+}
+
+func all(decisions []priority.Decision, err error) ([]priority.Decision, error) {
+	if err != nil {
+		return nil, err
+	}
+	return decisions, nil
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func (p policyOf) policy() priority.Policy {
+	mode := map[string]priority.ResetMode{sinceLastUpdate: priority.SinceLastUpdate, sinceLastReset: priority.SinceLastReset}
+	return priority.Policy{Thresholds: p.Thresholds, ResetInterval: milliseconds(p.Interval), ResetMode: mode[p.Mode]}
+}
+
+// memoryWorld is a store in memory with a clock that is moved.
+type memoryWorld struct {
+	*memory.Store
+	now time.Time
+}
+
+func openMemory(t *testing.T, vector vector) *memoryWorld {
+	t.Helper()
+	w := &memoryWorld{now: time.UnixMilli(0)}
+	var err error
+	w.Store, err = memory.New(&memory.Options{
+		Policy: vector.Policy.policy(), Lease: milliseconds(vector.Lease), Now: func() time.Time { return w.now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *memoryWorld) pass(d time.Duration)               { w.now = w.now.Add(d) }
+func (w *memoryWorld) milliseconds(d time.Duration) int64 { return d.Milliseconds() }
+func (w *memoryWorld) store(time.Duration) counter        { return w.Store }
+func (w *memoryWorld) dump(string) string                 { return "" }
+func (w *memoryWorld) set(string, string, time.Duration)  {}
+
+// oddCustomers would share a key, or a hash tag, or be cut short, where a key is made
+// without care.
+var oddCustomers = []string{
+	"acme", "Acme", "acme ", " acme",
+	"{", "}", "{}", "}{", "{{", "}}", "{acme}", "acme}", "{acme", "a}b", "a{b",
+	"%", "%%", "%25", "%7D", "%7d", "%257D", "a%7Db", "a%b", "%s", "%!d",
+	"acme}:count", "acme:count", ":", "acme:{x}",
+	"\x00", "a\x00", "a\x00b", "\n", "\r\n", "a\r\nb", "*1\r\n$4\r\nPING\r\n", "\t", " ",
+	"\xff", "\xfe\xff", "a\xffb", "\xc3\x28", "\xed\xa0\x80", "ü", "u\u0308", "客户", "\U0001F4C4",
+	"\"", "'", "\\", "0", "-1", "]]", "--", "nil",
+	strings.Repeat("x", 511), strings.Repeat("x", 512), strings.Repeat("}", 512), strings.Repeat("\x00", 512),
+}
+
+func TestKeyVectors(t *testing.T) {
+	var keys []keysOf
+	for _, prefix := range []string{"priority", "fleet-1", "a:%", "größer"} {
+		store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{}), &priority.RedisOptions{Prefix: prefix})
+		if err != nil {
+			t.Fatal(err)
+		}
+		customers := oddCustomers
+		if prefix != "priority" {
+			customers = []string{"acme", "100%", "{a}", "\xff"}
+		}
+		inHex := func(text string) string { return hex.EncodeToString([]byte(text)) }
+		for _, customer := range customers {
+			keys = append(keys, keysOf{
+				Shown: strconv.QuoteToASCII(brief(customer)), Prefix: prefix, Customer: inHex(customer),
+				Count: inHex(store.Key(customer)), Pending: inHex(store.PendingKey(customer)),
+			})
+		}
+	}
+	var text bytes.Buffer
+	for i, key := range keys {
+		text.WriteString(map[bool]string{true: "{\"keys\": [\n  ", false: ",\n  "}[i == 0] + asJSON(t, key))
+	}
+	text.WriteString("\n]}\n")
+	compare(t, "keys.json", text.Bytes())
+}
+
+func brief(customer string) string {
+	if len(customer) > 40 {
+		return fmt.Sprintf("%s… (%d bytes)", customer[:30], len(customer))
+	}
+	return customer
+}
+
+// golden compares a file with the cases, a step a line.
+func golden(t *testing.T, file string, cases []vector) {
+	t.Helper()
+	var text bytes.Buffer
+	text.WriteString(`{"cases": [`)
+	for i, vector := range cases {
+		if i > 0 {
+			text.WriteString(",")
+		}
+		fmt.Fprintf(&text, "\n{\n  \"name\": %s,\n  \"policy\": %s,\n", asJSON(t, vector.Name), asJSON(t, vector.Policy))
+		if vector.Lease > 0 {
+			fmt.Fprintf(&text, "  \"lease_ms\": %d,\n", vector.Lease)
+		}
+		text.WriteString(`  "steps": [`)
+		for j, step := range vector.Steps {
+			if j > 0 {
+				text.WriteString(",")
+			}
+			text.WriteString("\n    " + asJSON(t, step))
+		}
+		text.WriteString("\n  ]\n}")
+	}
+	text.WriteString("\n]}\n")
+	compare(t, file, text.Bytes())
+}
+
+// compare compares a file with what it should be, or writes it.
+func compare(t *testing.T, file string, want []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not what its cases come to (%v): run go test ./vectors -update and look at the difference", file, err)
+	}
+}
+
+func asJSON(t *testing.T, value any) string {
+	t.Helper()
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
