@@ -61,10 +61,12 @@ func TestARedisStoreOnAServerKeepsTheLaws(t *testing.T) {
 		if err := client.FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		store := openStore(t, client, &lawfulPolicies)
+		opts := lawfulPolicies
+		opts.Timeout = time.Minute // which nothing takes
+		store := openStore(t, client, &opts)
 		hand := &hand{t: t, client: client, store: store, moved: make(map[string]moved), leases: make(map[string]time.Duration)}
 		return prioritytest.Subject{
-			Store: store, Other: openStore(t, server.Client(), &lawfulPolicies),
+			Store: store, Other: openStore(t, server.Client(), &opts),
 			Wait: hand.wait, Slack: handSlip + 10*time.Second, Customers: lawfulCustomers,
 		}
 	})

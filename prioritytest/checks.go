@@ -79,7 +79,6 @@ func (r *run) policiesPassThrough() {
 	}
 }
 
-// wrong are calls that no Store takes, and what they come to.
 func (r *run) wrongCallsCountNothing() {
 	ctx, customer := context.Background(), r.Customers[0]
 	long, many := strings.Repeat("x", 513), slices.Repeat([]string{customer}, priority.MaxDocuments+1)
