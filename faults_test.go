@@ -993,8 +993,13 @@ func TestNoCallTakesLongerThanItsTimeout(t *testing.T) {
 					if operation == "a crowd" {
 						most *= 2
 					}
-					if took := time.Since(begun); err == nil || took > most {
+					took := time.Since(begun)
+					if err == nil || took > most {
 						t.Errorf("%s: %v after %v", operation, err, took)
+					}
+					last := priority.ItemErrors(err, 1)[0]
+					if took >= timeout*9/10 && !errors.Is(last, context.DeadlineExceeded) {
+						t.Errorf("%s: got %v after %v; want the timeout in it", operation, last, took)
 					}
 				}
 				for _, test := range []struct {

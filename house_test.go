@@ -66,7 +66,7 @@ func TestTheRootHasThreeSourceFiles(t *testing.T) {
 
 func TestTheProductStaysSmall(t *testing.T) {
 	t.Parallel()
-	const most = 3900
+	const most = 4575 // what it was when stores and trackers were two contracts
 	lines, ofRoom := 0, make(map[string]int)
 	for room, files := range product(t) {
 		for file := range files {

@@ -178,16 +178,12 @@ var (
 
 	// ErrInvalidCustomer: a customer is 1 to MaxCustomerBytes bytes.
 	ErrInvalidCustomer = fmt.Errorf("%w customer", ErrInvalid)
-
 	// ErrInvalidDocument: a document's id is 1 to MaxDocumentBytes bytes.
 	ErrInvalidDocument = fmt.Errorf("%w document", ErrInvalid)
-
 	// ErrInvalidCount: the number of documents in one call is 0 to MaxDocuments.
 	ErrInvalidCount = fmt.Errorf("%w number of documents", ErrInvalid)
-
 	// ErrInvalidPolicy: the message names the field.
 	ErrInvalidPolicy = fmt.Errorf("%w policy", ErrInvalid)
-
 	// ErrInvalidOption: a constructor or a call was given an option or argument
 	// that it cannot take.
 	ErrInvalidOption = fmt.Errorf("%w option", ErrInvalid)

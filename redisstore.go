@@ -404,24 +404,15 @@ func (s *RedisStore) keyOf(customer, end string) string {
 // keyEscaper keeps the hash tag whole and the keys of two customers apart.
 var keyEscaper = strings.NewReplacer("%", "%25", "}", "%7D")
 
-// NextScript returns the Lua script that counts the customer's documents:
-// lua/next.lua with the numbers of the customer's policy. A program in another
-// language runs it on the same key to share the count.
-func (s *RedisStore) NextScript(customer string) string {
-	return s.of(customer).next.Text
-}
+// NextScript returns lua/next.lua with the numbers of the customer's policy. A
+// program in another language runs it on the same keys to share the counts.
+func (s *RedisStore) NextScript(customer string) string { return s.of(customer).next.Text }
 
-// SubmitScript returns the Lua script that submits the customer's documents:
-// lua/submit.lua with the numbers of the customer's policy and of the lease.
-func (s *RedisStore) SubmitScript(customer string) string {
-	return s.of(customer).submit.Text
-}
+// SubmitScript returns lua/submit.lua, also with the lease.
+func (s *RedisStore) SubmitScript(customer string) string { return s.of(customer).submit.Text }
 
-// PeekScript returns the Lua script that tells what holds for the customer:
-// lua/peek.lua with the numbers of the customer's policy.
-func (s *RedisStore) PeekScript(customer string) string {
-	return s.of(customer).peek.Text
-}
+// PeekScript returns lua/peek.lua.
+func (s *RedisStore) PeekScript(customer string) string { return s.of(customer).peek.Text }
 
 func (s *RedisStore) of(customer string) *tier {
 	if s.tiers == nil { // as no constructor made the store, it has the default policy

@@ -121,7 +121,6 @@ func New(store Inner, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// Next implements [priority.Store].
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
 	if decision, ok := s.answer(ctx, customer, 1); ok {
 		return decision, nil
@@ -134,7 +133,6 @@ func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, e
 	return decision, err
 }
 
-// NextN implements [priority.Store].
 func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
 	if last, ok := s.answer(ctx, customer, n); ok {
 		decisions := make([]priority.Decision, n)

@@ -117,7 +117,6 @@ func (s *Store) Open() bool { return s.circuit.open() }
 // readiness check needs.
 func (s *Store) Degraded() bool { return s.circuit.failing() || s.repair.hung.Load() != nil }
 
-// Next implements [priority.Store].
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
 	var decision priority.Decision
 	err := s.try(ctx, customer, true, func() (err error) {
@@ -131,7 +130,6 @@ func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, e
 	return degraded(decision), bothFailed(err, second)
 }
 
-// NextN implements [priority.Store].
 func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
 	var decisions []priority.Decision
 	err := s.try(ctx, customer, true, func() (err error) {
@@ -167,7 +165,6 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	return decisions, err
 }
 
-// Submit implements [priority.Store].
 func (s *Store) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
 	decisions, err := s.SubmitN(ctx, customer, []string{document})
 	if err != nil {
@@ -197,7 +194,6 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 	return s.eachBySecondary(ctx, documents, make([]priority.Decision, len(documents)), slices.Repeat([]error{errPaying}, len(documents)), submit)
 }
 
-// Done implements [priority.Store].
 func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
 	if err := s.DoneN(ctx, customer, []string{document}, took); err != nil {
 		return priority.ItemErrors(err, 1)[0]
@@ -235,7 +231,6 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	return nil
 }
 
-// Peek implements [priority.Store].
 func (s *Store) Peek(ctx context.Context, customer string) (priority.Decision, error) {
 	var decision priority.Decision
 	err := s.try(ctx, customer, false, func() (err error) {
@@ -265,10 +260,8 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 	return err
 }
 
-// PolicyOf implements [priority.Store] with the primary's.
 func (s *Store) PolicyOf(customer string) priority.Policy { return s.primary.PolicyOf(customer) }
 
-// Last implements [priority.Store] with the primary's.
 func (s *Store) Last() priority.Level { return s.primary.Last() }
 
 // Lease returns how long Dones are remembered: that of the primary.

@@ -130,12 +130,16 @@ func test(t *testing.T, s suite) {
 			}
 		})
 	}
-	for seed := from; seed <= to; seed++ {
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+	const enough = 5 // broken sequences: what is broken is broken in many
+	for seed, broken := from, 0; seed <= to && broken < enough; seed++ {
+		passed := t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			if broken := s.sequence(t, seed); broken != nil {
 				t.Error(broken)
 			}
 		})
+		if !passed {
+			broken++
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package script
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -92,6 +91,3 @@ func dialer(client Client) (dial dialFunc, network, addr string) {
 	}
 	return nil, "", ""
 }
-
-// timedOut reports that an error says no more than that time ran out.
-func timedOut(err error) bool { return errors.Is(err, context.DeadlineExceeded) }

@@ -89,7 +89,7 @@ func (r *Runner) RunEach(d Deadline, calls []Call) ([][]int64, []*Failure) {
 	for i := range left {
 		left[i] = i
 	}
-	maybeRun := make(map[int]bool)
+	maybeRun, before := make(map[int]bool), make(map[int]error)
 	texts := 0
 	for try := 1; len(left) > 0; {
 		var again []int
@@ -114,15 +114,12 @@ func (r *Runner) RunEach(d Deadline, calls []Call) ([][]int64, []*Failure) {
 				if shared == nil || last.Outcome != result.Outcome || last.Err.Error() != result.Err.Error() {
 					r.notice(&result)
 					last = result
-					var before error
-					if failures[i] != nil {
-						before = failures[i].Err
-					}
-					shared = &Failure{result.Outcome, r.explain(&d, &result, before)}
+					shared = &Failure{result.Outcome, r.explain(&d, &result, before[i])}
 				}
 				failures[i] = shared
 				if d.Err() == nil && (result.noScript || result.again) {
 					again = append(again, i)
+					before[i] = result.Err
 					unknown = unknown || result.noScript
 					refused = refused || result.again
 				}
@@ -134,12 +131,33 @@ func (r *Runner) RunEach(d Deadline, calls []Call) ([][]int64, []*Failure) {
 		left = again
 		if refused {
 			if !r.pause(&d, try) {
+				noMoreTries(&d, failures, left)
 				break
 			}
 			try++
 		}
 	}
 	return replies, failures
+}
+
+// noMoreTries adds to failures why there was no further try.
+func noMoreTries(d *Deadline, failures []*Failure, which []int) {
+	added := make(map[*Failure]*Failure) // those that calls share stay shared
+	for _, i := range which {
+		was := failures[i]
+		if added[was] == nil {
+			added[was] = &Failure{was.Outcome, withEnd(d, was.Err)}
+		}
+		failures[i] = added[was]
+	}
+}
+
+// withEnd adds to an error that the time is over, if it is.
+func withEnd(d *Deadline, err error) error {
+	if ended := d.Err(); ended != nil && !errors.Is(err, ended) {
+		return fmt.Errorf("%w (%w)", err, ended)
+	}
+	return err
 }
 
 // pipeline is commands that are sent together.
@@ -298,11 +316,8 @@ func (r *Runner) notice(result *result) {
 // explain returns a failure's error with what else is known of it: why there was
 // no connection, why there was no further try, and how an earlier one ended.
 func (r *Runner) explain(d *Deadline, result *result, before error) error {
-	err := result.Err
-	if ended := d.Err(); ended != nil && !errors.Is(err, ended) {
-		err = fmt.Errorf("%w (%w)", err, ended)
-	}
-	if result.unsent && timedOut(err) && d.caller.Err() == nil && !d.end.IsZero() {
+	err := withEnd(d, result.Err)
+	if result.unsent && errors.Is(err, context.DeadlineExceeded) && d.caller.Err() == nil && !d.end.IsZero() {
 		ctx, cancel := context.WithDeadline(d.caller, d.end)
 		defer cancel()
 		if reason := r.reach.why(ctx, r.client); reason != nil {
