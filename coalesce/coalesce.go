@@ -87,8 +87,6 @@ type settler interface {
 	Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error)
 }
 
-var _ priority.Store = (*Store)(nil)
-
 // New returns a Store around a store. Nil opts are the defaults. An error wraps
 // [priority.ErrInvalidOption].
 func New(store Inner, opts *Options) (*Store, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/docpriority/priority"
 )
@@ -52,7 +53,7 @@ func (c *circuit) note(ctx context.Context, err error, counts bool) event {
 		}
 		return nothing
 	}
-	if errors.Is(err, priority.ErrInvalid) || ctx.Err() != nil {
+	if errors.Is(err, priority.ErrInvalid) || impatient(ctx, err) {
 		return nothing
 	}
 	c.mu.Lock()
@@ -65,6 +66,13 @@ func (c *circuit) note(ctx context.Context, err error, counts bool) event {
 	c.isOpen.Store(true)
 	c.onTrust.Store(false)
 	return opened
+}
+
+// impatient reports that the caller's own context has ended, or is about to: a
+// RedisStore gives up shortly before.
+func impatient(ctx context.Context, err error) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && errors.Is(err, context.DeadlineExceeded) && time.Until(deadline) <= 25*time.Millisecond
 }
 
 // succeed ends the failures in a row, unless the circuit is open: a call that began

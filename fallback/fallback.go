@@ -225,10 +225,10 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 			s.onError(fmt.Errorf("the secondary: %w", second))
 		}
 	}
-	if !s.answers(ctx, err) {
-		return err
+	if err == nil || s.answers(ctx, err) {
+		return nil
 	}
-	return nil
+	return &priority.BatchError{Errs: priority.ItemErrors(err, len(documents))}
 }
 
 func (s *Store) Peek(ctx context.Context, customer string) (priority.Decision, error) {

@@ -60,8 +60,6 @@ type Store struct {
 
 type inner = priority.Store
 
-var _ priority.Store = (*Store)(nil)
-
 // New returns a store whose calls the observers are told of, one after the other.
 // An observer that is nil is not told. Every call of a nil store returns
 // [priority.ErrInvalidOption].

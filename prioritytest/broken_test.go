@@ -30,7 +30,7 @@ func TestABrokenStoreIsRejected(t *testing.T) {
 		{"tries again when time is over", 2, around(func(s priority.Store) priority.Store { return repeats{s, priority.ErrNotCounted} })},
 		{"is deaf to contexts", 2, around(func(s priority.Store) priority.Store { return deaf{s} })},
 		{"leaves a goroutine behind each call that fails", 3, around(func(s priority.Store) priority.Store { return leaves{s} })},
-		{"keeps entries for ever", 3, keepsEntries},
+		{"keeps entries for good", 3, keepsEntries},
 		{"remembers an outage's level", 4, around(func(s priority.Store) priority.Store { return &remembersLevels{Store: s} })},
 		{"loses Dones", 4, around(func(s priority.Store) priority.Store { return losesDones{s} })},
 		{"has an old Done end a new Submit", 4, recovering(around(func(s priority.Store) priority.Store { return &owesDones{Store: s} }))},

@@ -179,7 +179,7 @@ func (a *account) outlive() {
 	a.must, a.may = nil, 0
 }
 
-// pending returns how many documents are pending at a time: surely and at most.
+// pending returns how many documents are pending at a time, at least and at most.
 func (a *account) pending(now time.Duration) (sure, most int) {
 	return pendingOf(a.docs, now)
 }

@@ -135,7 +135,7 @@ func (b *body) String() string {
 	if b.withText {
 		return b.script.Text
 	}
-	return b.script.Digest()
+	return string(b.script.digest)
 }
 
 // cancel makes sure that a command which was not sent never will be, and returns

@@ -66,11 +66,11 @@ func TestATraceShowsTheScript(t *testing.T) {
 		withText bool
 		want     string
 	}{
-		{Call{Key: "k"}, false, "evalsha " + next.Digest() + " 1 k"},
+		{Call{Key: "k"}, false, "evalsha " + string(next.digest) + " 1 k"},
 		{Call{Key: "k"}, true, "eval return {1, 0} 1 k"},
-		{Call{Key: "k", N: 3}, false, "evalsha " + next.Digest() + " 1 k 3"},
-		{Call{Key: "k", Key2: "l", IDs: []string{"a", "b"}}, false, "evalsha " + next.Digest() + " 2 k l a b"},
-		{Call{Key: "k", Known: &known}, false, "evalsha " + next.Digest() + " 1 k 0 -30"},
+		{Call{Key: "k", N: 3}, false, "evalsha " + string(next.digest) + " 1 k 3"},
+		{Call{Key: "k", Key2: "l", IDs: []string{"a", "b"}}, false, "evalsha " + string(next.digest) + " 2 k l a b"},
+		{Call{Key: "k", Known: &known}, false, "evalsha " + string(next.digest) + " 1 k 0 -30"},
 	} {
 		test.call.Script = next
 		cmd := new(command)

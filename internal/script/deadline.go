@@ -32,9 +32,6 @@ func Begin(ctx context.Context, timeout time.Duration) (Deadline, context.Cancel
 	return Deadline{Context: tries, caller: ctx, end: end}, cancel
 }
 
-// bounded reports whether the call can end before it is answered.
-func (d *Deadline) bounded() bool { return d.Done() != nil }
-
 // rest returns a channel that receives when what is left after the tries' context
 // has ended is over too, at once if that is how the caller wants it.
 func (d *Deadline) rest() <-chan time.Time {

@@ -43,7 +43,7 @@ func TestADeadlineIsTheEarlierOfTwo(t *testing.T) {
 			d, cancel := Begin(background, test.timeout)
 			defer cancel()
 			if test.name == "neither" {
-				if d.bounded() {
+				if d.Done() != nil {
 					t.Errorf("%s: it is bounded", test.name)
 				}
 				return

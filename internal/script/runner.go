@@ -82,62 +82,77 @@ func (r *Runner) Run(d Deadline, call *Call) ([]int64, *Failure) {
 
 // RunEach runs one script for each of at most MaxPipeline calls, in one round trip
 // to each node unless something has to be tried again: calls of one customer may
-// then change their order. It returns a reply or a failure for each.
+// then change their order. Where the client tells nodes apart they are asked at the
+// same time, and a node that hangs delays its own calls only. It returns a reply or
+// a failure for each.
 func (r *Runner) RunEach(d Deadline, calls []Call) ([][]int64, []*Failure) {
 	replies, failures := make([][]int64, len(calls)), make([]*Failure, len(calls))
-	left := make([]int, len(calls))
-	for i := range left {
-		left[i] = i
+	groups := r.byNode(d.Context, calls)
+	var running sync.WaitGroup
+	for _, g := range groups[1:] {
+		running.Go(func() { r.runGroup(d, calls, g, replies, failures) })
 	}
+	r.runGroup(d, calls, groups[0], replies, failures)
+	running.Wait()
+	return replies, failures
+}
+
+// group is those of some calls whose keys live on one node.
+type group struct {
+	places *places
+	which  []int
+}
+
+// runGroup runs the calls of one group, and sets their replies and failures.
+func (r *Runner) runGroup(d Deadline, calls []Call, g group, replies [][]int64, failures []*Failure) {
 	maybeRun, before := make(map[int]bool), make(map[int]error)
 	texts := 0
-	for try := 1; len(left) > 0; {
+	for try := 1; len(g.which) > 0; {
+		pipe := newPipeline(d.Context, calls, g.which, texts)
+		over := r.do(&d, g.places.pipelines.of(calls[g.which[0]].Key), pipe)
 		var again []int
 		unknown, refused := false, false
-		for _, sent := range r.sendEach(d, calls, left, texts) {
-			var last result // of those that failed
-			var shared *Failure
-			for at, i := range sent.which {
-				result := sent.pipe[at].result(&calls[i], sent.over, r.habits)
-				if result.answered {
-					r.answered.Store(true)
-					replies[i], failures[i] = sent.pipe[at].Val(), nil
-					continue
-				}
-				if result.Outcome == Unknown && result.again {
-					maybeRun[i] = true
-				}
-				if maybeRun[i] {
-					result.Outcome = Unknown
-				}
-				// Calls that failed alike share a failure: there may be many.
-				if shared == nil || last.Outcome != result.Outcome || last.Err.Error() != result.Err.Error() {
-					r.notice(&result)
-					last = result
-					shared = &Failure{result.Outcome, r.explain(&d, &result, before[i])}
-				}
-				failures[i] = shared
-				if d.Err() == nil && (result.noScript || result.again) {
-					again = append(again, i)
-					before[i] = result.Err
-					unknown = unknown || result.noScript
-					refused = refused || result.again
-				}
+		var last result // of those that failed
+		var shared *Failure
+		for at, i := range g.which {
+			result := pipe[at].result(&calls[i], over, r.habits)
+			if result.answered {
+				r.answered.Store(true)
+				replies[i], failures[i] = pipe[at].Val(), nil
+				continue
+			}
+			if result.Outcome == Unknown && result.again {
+				maybeRun[i] = true
+			}
+			if maybeRun[i] {
+				result.Outcome = Unknown
+			}
+			// Calls that failed alike share a failure: there may be many.
+			if shared == nil || last.Outcome != result.Outcome || last.Err.Error() != result.Err.Error() {
+				r.notice(&result)
+				last = result
+				shared = &Failure{result.Outcome, r.explain(&d, &result, before[i])}
+			}
+			failures[i] = shared
+			if d.Err() == nil && (result.noScript || result.again) {
+				again = append(again, i)
+				before[i] = result.Err
+				unknown = unknown || result.noScript
+				refused = refused || result.again
 			}
 		}
 		if unknown {
 			texts = max(firstTexts, 2*texts)
 		}
-		left = again
+		g.which = again
 		if refused {
 			if !r.pause(&d, try) {
-				noMoreTries(&d, failures, left)
-				break
+				noMoreTries(&d, failures, again)
+				return
 			}
 			try++
 		}
 	}
-	return replies, failures
 }
 
 // noMoreTries adds to failures why there was no further try.
@@ -160,54 +175,23 @@ func withEnd(d *Deadline, err error) error {
 	return err
 }
 
-// pipeline is commands that are sent together.
-type pipeline struct {
-	which  []int // of the calls
-	places *places
-	pipe   commands
-	over   *overdue
-}
-
-// sendEach sends some of the calls, in a pipeline for each node where the client
-// tells nodes apart, all at the same time: a node that hangs delays its own only.
-func (r *Runner) sendEach(d Deadline, calls []Call, which []int, texts int) []pipeline {
-	pipelines := r.byNode(d.Context, calls, which)
-	var sending sync.WaitGroup
-	for i := range pipelines {
-		p := &pipelines[i]
-		send := func() {
-			p.prepare(d.Context, calls, texts)
-			p.over = r.do(&d, p.places.pipelines.of(calls[p.which[0]].Key), p.pipe)
-		}
-		if len(pipelines) == 1 {
-			send()
-		} else {
-			sending.Go(send)
-		}
-	}
-	sending.Wait()
-	return pipelines
-}
-
-// byNode sorts calls by the node that their keys live on.
-func (r *Runner) byNode(ctx context.Context, calls []Call, which []int) []pipeline {
+// byNode sorts calls by the node that their keys live on. There is at least one
+// group.
+func (r *Runner) byNode(ctx context.Context, calls []Call) []group {
 	cluster := r.cluster()
-	if cluster == nil {
-		return []pipeline{{which: which, places: r.places}}
-	}
 	of := make(map[*places]int)
-	var pipelines []pipeline
-	for _, i := range which {
+	var groups []group
+	for i := range calls {
 		places := r.placesOf(ctx, cluster, calls[i].Key)
 		at, ok := of[places]
 		if !ok {
-			at = len(pipelines)
+			at = len(groups)
 			of[places] = at
-			pipelines = append(pipelines, pipeline{places: places})
+			groups = append(groups, group{places: places})
 		}
-		pipelines[at].which = append(pipelines[at].which, i)
+		groups[at].which = append(groups[at].which, i)
 	}
-	return pipelines
+	return groups
 }
 
 // cluster is a client that knows the nodes of keys.
@@ -235,29 +219,30 @@ func (r *Runner) placesOf(ctx context.Context, c cluster, key string) *places {
 	return r.nodes.places(node)
 }
 
-// prepare makes the commands. Up to texts commands of each script, and all that
-// are ordered, carry its text; a node that runs one of these knows the script when
-// it comes to the others.
-func (p *pipeline) prepare(ctx context.Context, calls []Call, texts int) {
-	p.pipe = make(commands, len(p.which))
+// pipeline is commands that are sent together.
+type pipeline []command
+
+// newPipeline makes the commands of some calls. Up to texts commands of each script,
+// and all that are ordered, carry its text; a node that runs one of these knows the
+// script when it comes to the others.
+func newPipeline(ctx context.Context, calls []Call, which []int, texts int) pipeline {
+	p := make(pipeline, len(which))
 	given := make(map[*Script]int)
-	for at, i := range p.which {
+	for at, i := range which {
 		script := calls[i].Script
 		withText := calls[i].Ordered || given[script] < texts
 		if withText {
 			given[script]++
 		}
-		p.pipe[at].prepare(ctx, &calls[i], withText)
+		p[at].prepare(ctx, &calls[i], withText)
 	}
+	return p
 }
 
-// commands are those of a pipeline.
-type commands []command
-
-func (c commands) send(ctx context.Context, client Client) {
+func (p pipeline) send(ctx context.Context, client Client) {
 	pipe := client.Pipeline()
-	for i := range c {
-		_ = pipe.Process(ctx, &c[i])
+	for i := range p {
+		_ = pipe.Process(ctx, &p[i])
 	}
 	_, _ = pipe.Exec(ctx)
 }
@@ -272,7 +257,7 @@ type job interface {
 // it goes on by itself, for as long as the client's own timeouts let it.
 func (r *Runner) do(d *Deadline, lane lane, job job) *overdue {
 	ctx := d.Context
-	if !d.bounded() {
+	if d.Done() == nil { // nothing can end the call but its answer
 		job.send(ctx, r.client)
 		return nil
 	}

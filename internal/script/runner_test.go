@@ -96,7 +96,7 @@ func TestAnErrorSaysHowTheTryBeforeEnded(t *testing.T) {
 // is tried again until the time is over, and without a deadline a few times.
 func TestARefusalForNowIsTriedAgain(t *testing.T) {
 	text := "eval " + next.Text
-	digest := "evalsha " + next.Digest()
+	digest := "evalsha " + string(next.digest)
 	loading := func(s *server) answer { return s.refuses("LOADING Redis is loading") }
 	for _, test := range []struct {
 		name    string
@@ -206,9 +206,9 @@ func TestAPipelineOnANodeWithoutTheScript(t *testing.T) {
 	s.answers = []answer{func(cmd *command) error {
 		s.written(cmd)
 		if strings.HasPrefix(s.read[len(s.read)-1], "eval ") {
-			known[cmd.body.script.Digest()] = true
+			known[string(cmd.body.script.digest)] = true
 		}
-		if !known[cmd.body.script.Digest()] {
+		if !known[string(cmd.body.script.digest)] {
 			return reply("NOSCRIPT No matching script")
 		}
 		cmd.SetVal([]int64{1, 0})

@@ -27,9 +27,6 @@ func New(text string, integers, perID int) *Script {
 	}
 }
 
-// Digest returns the SHA-1 by which EVALSHA names the script.
-func (s *Script) Digest() string { return string(s.digest) }
-
 // Call is one call of one script.
 type Call struct {
 	Script *Script
