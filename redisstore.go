@@ -91,8 +91,7 @@ var (
 )
 
 var (
-	_ Store = (*RedisStore)(nil)
-
+	_ Store       = (*RedisStore)(nil)
 	_ RedisClient = (*redis.Client)(nil)
 	_ RedisClient = (*redis.ClusterClient)(nil)
 	_ RedisClient = (*redis.Ring)(nil)
@@ -319,8 +318,11 @@ func (s *RedisStore) eachDocument(ctx context.Context, operation string, documen
 // *BatchError. Each 10,000 entries are one round trip to each node. Nobody waits
 // for it, so only ctx bounds it, and not Timeout.
 func (s *RedisStore) Settle(ctx context.Context, owed []Owed) ([]Decision, error) {
+	if err := s.check(nil); err != nil {
+		return nil, err
+	}
 	for i, o := range owed {
-		if err := s.check(o.Check()); err != nil {
+		if err := o.Check(); err != nil {
 			return nil, fmt.Errorf("%w (owed[%d])", err, i)
 		}
 	}

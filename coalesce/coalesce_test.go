@@ -353,6 +353,8 @@ func TestNewRefusesWhatItCannotTake(t *testing.T) {
 		{observe.New(onFallback), coalesce.Options{}},
 		{observe.New(observe.New(onFallback)), coalesce.Options{}},
 		{observe.New(open(t, in, nil)), coalesce.Options{}},
+		{observe.New(nil), coalesce.Options{}},
+		{new(priority.RedisStore), coalesce.Options{}},
 		{in, coalesce.Options{Interval: -1}},
 		{in, coalesce.Options{Interval: ms - 1}},
 		{in, coalesce.Options{MaxCustomers: -1}},
