@@ -46,10 +46,10 @@ type RedisOptions struct {
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own
-	// timeouts are. At most 1024 calls of one document and 32 of many are under way
-	// at a time; others wait for their turn within the timeout. A NextEach of many
-	// thousands of customers may need a longer one: reckon with 20 µs a customer.
-	// Default: 250 ms. Negative: only the call's context bounds it.
+	// timeouts are. At most 1024 calls of one document and 32 of many, or slightly
+	// more on a cluster, are under way at a time; others wait for their turn within
+	// the timeout. For a NextEach of many thousands of customers reckon with 20 µs a
+	// customer. Default: 250 ms. Negative: only the call's context bounds it.
 	Timeout time.Duration
 }
 
