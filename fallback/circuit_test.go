@@ -318,3 +318,38 @@ func TestOneHangingNodeDegradesOthersForMomentsOnly(t *testing.T) {
 		back(t, f, p)
 	})
 }
+
+// A batch that names the customer of a hanging node is still the primary's to answer.
+func TestABatchIsNotDegradedForOneOfItsCustomers(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		const hanging, other = "hanging.example", "healthy.example"
+		p.fail(func(ctx context.Context, c call) error {
+			switch {
+			case c.operation == "NextEach":
+				return nil
+			case c.operation == "entry" && c.documents[0] == hanging:
+				return fmt.Errorf("%w: the node hangs", priority.ErrNotCounted)
+			case c.customer == hanging && c.operation != "entry":
+				return hang(ctx, c)
+			}
+			return nil
+		}, nil)
+		for range 20 {
+			_, _ = f.Next(t.Context(), hanging)
+		}
+		_, _ = f.Next(t.Context(), other)
+		time.Sleep(3 * time.Second) // trials find out who hangs
+		for _, customers := range [][]string{{hanging, other}, {other, hanging}} {
+			decisions, err := f.NextEach(t.Context(), customers)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, customer := range customers {
+				if decisions[i].Degraded != (customer == hanging) {
+					t.Errorf("NextEach(%q): %q is answered %+v", customers, customer, decisions[i])
+				}
+			}
+		}
+		back(t, f, p)
+	})
+}

@@ -152,7 +152,8 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	if err := priority.CheckEach(customers); err != nil || len(customers) == 0 {
 		return nil, err
 	}
-	decisions, err := s.each(ctx, customers[0], customers, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
+	working := slices.IndexFunc(customers, func(customer string) bool { return !s.repair.hangs(customer) })
+	decisions, err := s.each(ctx, customers[max(0, working)], customers, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
 		return store.NextEach(ctx, customers)
 	})
 	if s.repair.strayed.Load() {
