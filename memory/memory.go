@@ -68,8 +68,6 @@ type policies interface {
 	Last() priority.Level
 }
 
-var _ priority.Store = (*Store)(nil)
-
 // New returns a store with no counts. Nil opts are the defaults. An error wraps
 // [priority.ErrInvalidPolicy] or [priority.ErrInvalidOption].
 func New(opts *Options) (*Store, error) {
