@@ -118,32 +118,19 @@ func (s *Store) Open() bool { return s.circuit.open() }
 func (s *Store) Degraded() bool { return s.circuit.failing() || s.repair.hung.Load() != nil }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	var decision priority.Decision
-	err := s.try(ctx, customer, true, func() (err error) {
-		decision, err = s.primary.Next(ctx, customer)
-		return err
+	return s.one(ctx, customer, true, func(ctx context.Context, store priority.Store) (priority.Decision, error) {
+		return store.Next(ctx, customer)
 	})
-	if !s.answers(ctx, err) {
-		return decision, err
-	}
-	decision, second := s.secondary.Next(pastDeadline(ctx), customer)
-	return degraded(decision), bothFailed(err, second)
 }
 
 func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	var decisions []priority.Decision
-	err := s.try(ctx, customer, true, func() (err error) {
-		decisions, err = s.primary.NextN(ctx, customer, n)
-		return err
+	decisions, isSecond, err := ask(s, ctx, customer, true, func(ctx context.Context, store priority.Store) ([]priority.Decision, error) {
+		return store.NextN(ctx, customer, n)
 	})
-	if !s.answers(ctx, err) {
-		return decisions, err
-	}
-	decisions, second := s.secondary.NextN(pastDeadline(ctx), customer, n)
 	for i := range decisions {
-		decisions[i] = degraded(decisions[i])
+		decisions[i].Degraded = decisions[i].Degraded || isSecond
 	}
-	return decisions, bothFailed(err, second)
+	return decisions, err
 }
 
 // NextEach implements [priority.Store]. The secondary answers for the entries that
@@ -233,16 +220,9 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 }
 
 func (s *Store) Peek(ctx context.Context, customer string) (priority.Decision, error) {
-	var decision priority.Decision
-	err := s.try(ctx, customer, false, func() (err error) {
-		decision, err = s.primary.Peek(ctx, customer)
-		return err
+	return s.one(ctx, customer, false, func(ctx context.Context, store priority.Store) (priority.Decision, error) {
+		return store.Peek(ctx, customer)
 	})
-	if !s.answers(ctx, err) {
-		return decision, err
-	}
-	decision, second := s.secondary.Peek(pastDeadline(ctx), customer)
-	return degraded(decision), bothFailed(err, second)
 }
 
 // Reset implements [priority.Store]. It returns the primary's error, for the fleet's
@@ -267,6 +247,27 @@ func (s *Store) Last() priority.Level { return s.primary.Last() }
 
 // Lease returns how long Dones are remembered: that of the primary.
 func (s *Store) Lease() time.Duration { return s.dones.lease }
+
+// one asks for one decision.
+func (s *Store) one(ctx context.Context, customer string, counts bool, call func(context.Context, priority.Store) (priority.Decision, error)) (priority.Decision, error) {
+	decision, isSecond, err := ask(s, ctx, customer, counts, call)
+	decision.Degraded = decision.Degraded || isSecond && err == nil
+	return decision, err
+}
+
+// ask asks the primary, and the secondary where that fails; it reports which of the
+// two answered.
+func ask[T any](s *Store, ctx context.Context, customer string, counts bool, call func(context.Context, priority.Store) (T, error)) (answer T, isSecond bool, err error) {
+	err = s.try(ctx, customer, counts, func() (err error) {
+		answer, err = call(ctx, s.primary)
+		return err
+	})
+	if !s.answers(ctx, err) {
+		return answer, false, err
+	}
+	answer, second := call(pastDeadline(ctx), s.secondary)
+	return answer, true, bothFailed(err, second)
+}
 
 // each asks the primary for each item, and the secondary for those that failed.
 func (s *Store) each(ctx context.Context, customer string, items []string, ask asker) ([]priority.Decision, error) {
