@@ -47,10 +47,10 @@ func TestAllocations(t *testing.T) {
 		// Alone on an AutoPipeliner a caller pays for a whole batch.
 		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(batched)},
 		{"NextEach of 1000 customers", 3.1 * 1000, 1, func() error { _, err := free.NextEach(ctx, names); return err }},
-		{"Submit", 19, 1, submit(bounded)},
-		{"Submit without a timeout", 12, 1, submit(free)},
-		{"Done", 17, 1, done(bounded)},
-		{"Done without a timeout", 10, 1, done(free)},
+		{"Submit", 20, 1, submit(bounded)},
+		{"Submit without a timeout", 13, 1, submit(free)},
+		{"Done", 19, 1, done(bounded)},
+		{"Done without a timeout", 12, 1, done(free)},
 	} {
 		got := allocations(t, test.callers, test.call)
 		t.Logf("%s: %.1f allocations", test.name, got)

@@ -83,15 +83,21 @@ func ExampleRedisStore_Submit() {
 			log.Print(err) // may be called again; else the lease ends it
 		}
 	}
-	decisions, err := store.SubmitN(ctx, "flood", strings.Split("abcdefghijklmnopqrstuvwx", ""))
+	var documents []string
+	for i := range 600 {
+		documents = append(documents, fmt.Sprint("photo-", i))
+	}
+	decisions, err := store.SubmitN(ctx, "flood", documents)
 	if err != nil {
 		log.Fatal(err)
 	}
-	last := decisions[len(decisions)-1]
-	fmt.Printf("the 24th document, %d pending: level %d\n", last.Pending, last.Level)
+	for _, i := range []int{39, 599} {
+		fmt.Printf("%d pending: level %d\n", decisions[i].Pending, decisions[i].Level)
+	}
 	// Output:
-	// the 40th document, 1 pending: level 5
-	// the 24th document, 24 pending: level 9
+	// the 40th document, 1 pending: level 4
+	// 40 pending: level 6
+	// 600 pending: level 9
 }
 
 // An upload of many documents is one round trip.

@@ -1064,9 +1064,11 @@ func TestAStoreWorksInABubble(t *testing.T) {
 		defer client.Close()
 		w := &world{Store: openStore(t, client, nil)}
 		w.nextN(t, "acme", 3, countdown(0, 3)...)
-		w.submit(t, "acme", "a", pending(-3, 1))
-		time.Sleep(priority.DefaultLease + time.Millisecond)
-		w.peek(t, "acme", left(quiet-priority.DefaultLease-time.Millisecond, counted(-3)))
+		w.submit(t, "acme", "a", used(1, -3, 1))
+		w.submit(t, "acme", "b", used(2, -4, 2))
+		w.done(t, "acme", "b") // at once: that is what the customer's documents take
+		time.Sleep(3*time.Minute + time.Millisecond)
+		w.peek(t, "acme", left(quiet-3*time.Minute-time.Millisecond, counted(-4)))
 		time.Sleep(quiet)
 		w.nextEach(t, []string{"acme", "b", "acme"}, counted(0), counted(0), counted(-1))
 	})

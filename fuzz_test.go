@@ -25,7 +25,7 @@ func FuzzKey(f *testing.F) {
 	f.Add(long+"}", long+"%7D")
 	f.Add("acme}:count", "acme")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		for end, keyOf := range map[string]func(string) string{":count": store.Key, ":pending": store.PendingKey} {
+		for end, keyOf := range map[string]func(string) string{":count": store.Key, ":pending": store.PendingKey, ":usage": store.UsageKey} {
 			keyA, keyB := keyOf(a), keyOf(b)
 			if (keyA == keyB) != (a == b) {
 				t.Errorf("%q and %q have the keys %q and %q", a, b, keyA, keyB)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -43,14 +44,29 @@ func counted(count int64) priority.Decision {
 	return priority.Decision{Level: levels[min(-count, 30)], Count: count, ResetIn: quiet}
 }
 
-// pending is the same with some documents pending.
+// pending is the same with some documents pending, where all that is counted was
+// submitted.
 func pending(count, documents int64) priority.Decision {
+	return used(1-count, count, documents)
+}
+
+// used is the same where so many of the documents that are counted were submitted.
+func used(submitted, count, documents int64) priority.Decision {
 	decision := counted(count)
 	if documents > 0 {
 		decision.Pending = documents
-		decision.Level = (decision.Level + levels[min(documents-1, 30)] + 1) / 2
+		decision.Level = (doublings(submitted, 2) + doublings(documents, 4) + 1) / 2
 	}
 	return decision
+}
+
+// doublings is 1 up to first, and 1 more for each doubling.
+func doublings(documents, first int64) priority.Level {
+	level := priority.First
+	for ; documents > first && level < 9; first *= 2 {
+		level++
+	}
+	return level
 }
 
 // none is the decision of a customer without a count.
@@ -439,31 +455,33 @@ func (s *handStore) wait(d time.Duration) {
 		}
 	}
 	for customer, leases := range s.leases {
-		key := s.PendingKey(customer)
-		var moved []redis.Z
-		latest := time.Duration(-1)
-		for document, until := range leases {
-			remains := until - s.now
-			if remains >= 0 {
-				latest = max(latest, remains)
-				remains += handSlack
-			}
-			moved = append(moved, redis.Z{
-				Score: float64(time.Now().UnixMilli() + remains.Milliseconds()), Member: document,
-			})
-		}
-		if len(moved) == 0 {
-			continue
-		}
-		// XX: an overdue document may have been cleared already.
-		err := s.hand.ZAddXX(ctx, key, moved...).Err()
-		if err == nil && latest >= 0 {
-			err = s.hand.PExpire(ctx, key, latest+handSlack).Err()
+		err := s.moveLeases(customer, leases)
+		key := s.UsageKey(customer)
+		if left := s.hand.PTTL(ctx, key).Val(); left > 0 {
+			err = errors.Join(err, s.hand.PExpire(ctx, key, left-d).Err())
 		}
 		if err != nil {
-			s.t.Fatalf("let %v pass for %q: %v", d, key, err)
+			s.t.Fatalf("let %v pass for %q: %v", d, customer, err)
 		}
 	}
+}
+
+func (s *handStore) moveLeases(customer string, leases map[string]time.Duration) error {
+	ctx, key := s.t.Context(), s.PendingKey(customer)
+	held, err := s.hand.ZRangeWithScores(ctx, key, 0, -1).Result()
+	now := time.Now()
+	for i, z := range held {
+		remains := leases[z.Member.(string)] - s.now
+		if remains >= 0 {
+			remains += handSlack
+		}
+		submitted := now.Add(remains - s.rule.leaseOf())
+		held[i].Score = math.Copysign(float64(submitted.UnixMilli()), z.Score)
+	}
+	if len(held) > 0 {
+		err = errors.Join(err, s.hand.ZAddXX(ctx, key, held...).Err())
+	}
+	return err
 }
 
 var prefixes atomic.Int64
@@ -619,19 +637,27 @@ func serverCalls(t *testing.T, client *redis.Client, run func()) map[string]int 
 // manyPending is how many documents of one customer must not slow Redis down.
 const manyPending = 100_000
 
-// endLeases lets the leases of some documents, or of all, end a minute ago, past
-// the store.
+// endLeases lets the leases of some documents, or of all, end, past the store.
 func endLeases(t testing.TB, client *redis.Client, key string, ids ...string) {
 	t.Helper()
-	ended := float64(time.Now().Add(-time.Minute).UnixMilli())
-	if len(ids) == 0 {
-		ids = client.ZRange(context.Background(), key, 0, -1).Val()
+	backdate(t, client, key, priority.DefaultLease+time.Minute, ids...)
+}
+
+// backdate makes the Submit of some documents, or of all, so much longer ago.
+func backdate(t testing.TB, client *redis.Client, key string, d time.Duration, ids ...string) {
+	t.Helper()
+	held, err := client.ZRangeWithScores(context.Background(), key, 0, -1).Result()
+	if len(ids) > 0 {
+		among := make(map[string]bool)
+		for _, id := range ids {
+			among[id] = true
+		}
+		held = slices.DeleteFunc(held, func(z redis.Z) bool { return !among[z.Member.(string)] })
 	}
-	moved := make([]redis.Z, len(ids))
-	for i, id := range ids {
-		moved[i] = redis.Z{Score: ended, Member: id}
+	for i, z := range held {
+		held[i].Score = math.Copysign(math.Abs(z.Score)-float64(d.Milliseconds()), z.Score)
 	}
-	if err := client.ZAddXX(context.Background(), key, moved...).Err(); err != nil {
+	if err = errors.Join(err, client.ZAddXX(context.Background(), key, held...).Err()); err != nil {
 		t.Fatal(err)
 	}
 }

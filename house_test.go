@@ -20,13 +20,14 @@ const module = "github.com/docpriority/priority"
 // mayImport has for each room of the product what it may import: other rooms, of
 // which "." is the root, and packages of other modules. So the arrows go one way.
 var mayImport = map[string][]string{
-	".":                 {"lua", "internal/script", "internal/typednil", goRedis},
+	".":                 {"lua", "internal/fair", "internal/script", "internal/typednil", goRedis},
 	"lua":               {},
-	"memory":            {".", "internal/leases"},
+	"memory":            {".", "internal/fair"},
 	"coalesce":          {".", "internal/typednil"},
 	"fallback":          {".", "memory", "internal/leases", "internal/typednil"},
 	"observe":           {".", "internal/typednil"},
 	"queue":             {"."},
+	"internal/fair":     {},
 	"internal/script":   {goRedis},
 	"internal/leases":   {},
 	"internal/typednil": {},
@@ -66,7 +67,7 @@ func TestTheRootHasThreeSourceFiles(t *testing.T) {
 
 func TestTheProductStaysSmall(t *testing.T) {
 	t.Parallel()
-	const most = 4575 // what it was when stores and trackers were two contracts
+	const most = 5068 // what it was when Submit learned what documents take and cost
 	lines, ofRoom := 0, make(map[string]int)
 	for room, files := range product(t) {
 		for file := range files {

@@ -18,46 +18,52 @@ import (
 // What is in Redis: the keys, their values and TTLs, which programs in other
 // languages share.
 
-func TestACustomerHasTwoKeysWithATTL(t *testing.T) {
+func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 	t.Parallel()
+	const day = 24 * time.Hour
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
-		for _, test := range []struct{ prefix, customer, count, pending string }{
-			{"", "acme", "priority:{acme}:count", "priority:{acme}:pending"},
-			{"", "{}", "priority:{{%7D}:count", "priority:{{%7D}:pending"},
-			{"", "100%", "priority:{100%25}:count", "priority:{100%25}:pending"},
-			{"", "%7D}", "priority:{%257D%7D}:count", "priority:{%257D%7D}:pending"},
-			{"", "a\x00b\n", "priority:{a\x00b\n}:count", "priority:{a\x00b\n}:pending"},
-			{"", "\xff:pending", "priority:{\xff:pending}:count", "priority:{\xff:pending}:pending"},
-			{"fleet-1", "acme", "fleet-1:{acme}:count", "fleet-1:{acme}:pending"},
-			{"a:%", "%", "a:%:{%25}:count", "a:%:{%25}:pending"},
+		for _, test := range []struct{ prefix, customer, key string }{
+			{"", "acme", "priority:{acme}"},
+			{"", "{}", "priority:{{%7D}"},
+			{"", "100%", "priority:{100%25}"},
+			{"", "%7D}", "priority:{%257D%7D}"},
+			{"", "a\x00b\n", "priority:{a\x00b\n}"},
+			{"", "\xff:pending", "priority:{\xff:pending}"},
+			{"fleet-1", "acme", "fleet-1:{acme}"},
+			{"a:%", "%", "a:%:{%25}"},
 		} {
-			store := openStore(t, client, &priority.RedisOptions{Prefix: test.prefix, Timeout: -1, Lease: 2 * quiet})
-			if count, pending := store.Key(test.customer), store.PendingKey(test.customer); count != test.count || pending != test.pending {
-				t.Errorf("prefix %q, %q: keys %q and %q, want %q and %q", test.prefix, test.customer, count, pending, test.count, test.pending)
+			store := openStore(t, client, &priority.RedisOptions{Prefix: test.prefix, Timeout: -1})
+			count, pending, usage := test.key+":count", test.key+":pending", test.key+":usage"
+			if got := []string{store.Key(test.customer), store.PendingKey(test.customer), store.UsageKey(test.customer)}; !slices.Equal(got, []string{count, pending, usage}) {
+				t.Errorf("prefix %q, %q: keys %q, want those of %q", test.prefix, test.customer, got, test.key)
 			}
-			before := time.Now()
+			before := time.Now().Truncate(time.Millisecond)
 			_, err1 := store.NextN(t.Context(), test.customer, 5)
 			_, err2 := store.SubmitN(t.Context(), test.customer, []string{"b", "a\x00"})
 			if err1 != nil || err2 != nil {
 				t.Fatal(err1, err2)
 			}
-			if got := client.Get(t.Context(), test.count).Val(); got != "-6" {
+			if got := client.Get(t.Context(), count).Val(); got != "-6" {
 				t.Errorf("after 7 documents of %q the key holds %q", test.customer, got)
 			}
-			wantTTL(t, client, test.count, quiet)
-			wantTTL(t, client, test.pending, 2*quiet)
-			held := client.ZRangeWithScores(t.Context(), test.pending, 0, -1).Val()
+			if got := client.Get(t.Context(), usage).Val(); got != "1000" {
+				t.Errorf("the usage of %q holds %q", test.customer, got)
+			}
+			wantTTL(t, client, count, quiet)
+			wantTTL(t, client, pending, day)
+			wantTTL(t, client, usage, 2*day) // two documents
+			held := client.ZRangeWithScores(t.Context(), pending, 0, -1).Val()
 			if len(held) != 2 || held[0].Member != "a\x00" || held[1].Member != "b" {
 				t.Fatalf("pending of %q: %v", test.customer, held)
 			}
 			for _, document := range held {
-				if left := time.UnixMilli(int64(document.Score)).Sub(before); left < 2*quiet-time.Second || left > 2*quiet+handSlack {
-					t.Errorf("the lease of %v ends in %v, want %v", document, left, 2*quiet)
+				if at := time.UnixMilli(int64(document.Score)); at.Before(before) || at.After(time.Now()) {
+					t.Errorf("%v was submitted at %v, want from %v on", document, at, before)
 				}
 			}
 		}
-		if n := client.DBSize(t.Context()).Val(); n != 16 {
-			t.Errorf("%d keys, want 16", n)
+		if n := client.DBSize(t.Context()).Val(); n != 24 {
+			t.Errorf("%d keys, want 24", n)
 		}
 
 		// The last Done leaves no empty set.
@@ -140,52 +146,90 @@ func TestEachCheckSetsTheTTLThatThePolicyWants(t *testing.T) {
 	})
 }
 
-// Each Submit restores the TTL of the pending documents, which Peek and Done leave.
-// Processes with different leases shorten nothing that another one set.
+// Processes with different leases shorten nothing for one another: each decides by its
+// own bound, and what is over for one stays there for the others.
 func TestNoProcessShortensALease(t *testing.T) {
 	t.Parallel()
 	const short, long = 5 * time.Minute, time.Hour
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
-		shortStore := openStore(t, client, &priority.RedisOptions{Lease: short, Timeout: -1})
-		longStore := openStore(t, client, &priority.RedisOptions{Lease: long, Timeout: -1})
-		key := shortStore.PendingKey("acme")
-		submit := func(store *priority.RedisStore, documents ...string) {
-			t.Helper()
-			if _, err := store.SubmitN(t.Context(), "acme", documents); err != nil {
-				t.Fatal(err)
+		open := func(lease time.Duration) *world {
+			return &world{Store: openStore(t, client, &priority.RedisOptions{Lease: lease, Timeout: -1}), slack: handSlack}
+		}
+		w, other := open(short), open(long)
+		other.submitN(t, "acme", []string{"a", "b"}, submitted(0, 1, 2)...)
+		backdate(t, client, "priority:{acme}:pending", 30*time.Minute)
+		w.peek(t, "acme", counted(-1))
+		other.peek(t, "acme", pending(-1, 2))
+		w.submit(t, "acme", "c", used(3, -2, 1))
+		other.peek(t, "acme", pending(-2, 3))
+		other.submit(t, "acme", "a", used(3, -2, 3)) // which begins anew
+		w.peek(t, "acme", used(3, -2, 2))
+		backdate(t, client, "priority:{acme}:pending", 30*time.Minute+time.Second)
+		other.peek(t, "acme", used(3, -2, 2)) // b is over for it too
+	})
+}
+
+// A Submit restores the TTL of the pending documents and of the usage, which Peek
+// leaves; a Done keeps that of the usage.
+func TestSubmitRestoresTTLs(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	onEachServer(t, func(t *testing.T, client *redis.Client) {
+		w := storeOf(t, client)
+		pendingKey, usage := "priority:{acme}:pending", "priority:{acme}:usage"
+		w.submitN(t, "acme", []string{"a", "b", "c", "d"}, submitted(0, 1, 4)...)
+		wantTTL(t, client, usage, 3*day) // four documents
+		w.done(t, "acme", "d")
+		wantTTL(t, client, usage, 3*day)
+		client.Persist(t.Context(), pendingKey)
+		client.Persist(t.Context(), usage)
+		w.peek(t, "acme", used(0, -3, 3)) // what was submitted is unknown, and for the better
+		w.done(t, "acme", "c")
+		for _, key := range []string{pendingKey, usage} {
+			if ttl := client.PTTL(t.Context(), key).Val(); ttl != -1 {
+				t.Errorf("Peek or Done gave %s the TTL %v", key, ttl)
 			}
 		}
-		wantLease := func(document string, want time.Duration) {
+		w.submit(t, "acme", "b", used(0, -3, 2)) // even of a document that is pending
+		wantTTL(t, client, pendingKey, day)
+		w.submit(t, "acme", "e", used(1, -4, 3))
+		wantTTL(t, client, usage, day)
+
+		// What somebody set for good, or for years, is cut too.
+		client.PExpire(t.Context(), usage, 10_000*day)
+		w.submit(t, "acme", "f", used(1_000_000, -5, 4))
+		wantTTL(t, client, usage, 10*day)
+	})
+}
+
+// What is known of a customer is learned from each document once, and forgotten with
+// the key.
+func TestDoneLearnsOfADocumentOnce(t *testing.T) {
+	t.Parallel()
+	onEachServer(t, func(t *testing.T, client *redis.Client) {
+		w := storeOf(t, client)
+		usage := "priority:{acme}:usage"
+		holds := func(low, high int64) {
 			t.Helper()
-			ends := time.UnixMilli(int64(client.ZScore(t.Context(), key, document).Val()))
-			if left := time.Until(ends); left > want+time.Second || left < want-handSlack {
-				t.Errorf("the lease of %q ends in %v, want %v", document, left, want)
+			if got := must(client.Get(t.Context(), usage).Int64())(t); got < low || got > high {
+				t.Errorf("the usage holds %d, want %d to %d", got, low, high)
 			}
 		}
-		submit(longStore, "a")
-		submit(shortStore, "a", "b")
-		wantLease("a", long)
-		wantLease("b", short)
-		wantTTL(t, client, key, long)
-		submit(longStore, "b")
-		wantLease("b", long)
-
-		client.Del(t.Context(), key)
-		submit(shortStore, "a")
-		wantTTL(t, client, key, short)
-		submit(longStore, "b")
-		wantTTL(t, client, key, long)
-		wantLease("a", short)
-
-		w := &world{Store: shortStore, slack: handSlack}
-		client.Persist(t.Context(), key)
-		w.peek(t, "acme", pending(-3, 2))
+		w.submitN(t, "acme", []string{"a", "b", "c"}, submitted(0, 1, 3)...)
+		holds(1000, 1000)
+		backdate(t, client, "priority:{acme}:pending", 10*time.Minute)
+		w.doneN(t, "acme", "a", "a", "unknown")
+		holds(6000_001000, 6000_001000+int64(handSlack/time.Second)*10*1e6)
+		before := must(client.Get(t.Context(), usage).Int64())(t)
 		w.done(t, "acme", "a")
-		if ttl := client.PTTL(t.Context(), key).Val(); ttl != -1 {
-			t.Errorf("Peek or Done gave the pending documents the TTL %v", ttl)
+		w.done(t, "globex", "a")
+		holds(before, before)
+		client.Del(t.Context(), usage) // as if it had faded, or were evicted
+		w.doneN(t, "acme", "b", "c")
+		if n := client.Exists(t.Context(), usage, "priority:{globex}:usage").Val(); n != 0 {
+			t.Error("Done made a key of a customer's usage")
 		}
-		submit(shortStore, "b") // even of a document that is pending
-		wantTTL(t, client, key, short)
+		w.peek(t, "acme", counted(-2))
 	})
 }
 
@@ -241,21 +285,19 @@ func TestTheCountGoesDownUntilExactlyTheEnd(t *testing.T) {
 	}
 }
 
-// TestALeaseHoldsUntilExactlyItsEnd does the same with leases, and looks whether the
-// pending documents are kept as long as their leases.
+// TestALeaseHoldsUntilExactlyItsEnd does the same with leases.
 func TestALeaseHoldsUntilExactlyItsEnd(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
-	skipBefore(t, client, 7)
-	keys := []string{"priority:{acme}:count", "priority:{acme}:pending"}
+	keys := []string{"priority:{acme}:count", "priority:{acme}:pending", "priority:{acme}:usage"}
 	run := func(text string, args ...any) []int64 {
 		t.Helper()
 		return must(client.Eval(t.Context(), text, keys, args...).Int64Slice())(t)
 	}
 	const ends = `
 		local t = redis.call('TIME')
-		redis.call('DEL', KEYS[1], KEYS[2])
-		redis.call('ZADD', KEYS[2], t[1] * 1000 + math.floor(t[2] / 1000) - %d, 'a')
+		redis.call('DEL', unpack(KEYS))
+		redis.call('ZADD', KEYS[2], t[1] * 1000 + math.floor(t[2] / 1000) - 86400000 - %d, 'a')
 	`
 	isCounted := func() bool { return client.Exists(t.Context(), keys[0]).Val() == 1 }
 	redistest.Await(t, "Submit sees a lease at its end", func() bool {
@@ -268,12 +310,6 @@ func TestALeaseHoldsUntilExactlyItsEnd(t *testing.T) {
 		}
 		if reply := run(fmt.Sprintf(ends, 1) + lua.Peek); reply[2] != 0 {
 			t.Fatalf("Peek one millisecond after the end of a lease: %v", reply)
-		}
-		reply := run("local function submit()\n"+lua.Submit+"\nend\nsubmit()\n"+`
-			return {redis.call('PEXPIRETIME', KEYS[2]) - redis.call('ZSCORE', KEYS[2], 'a')}
-		`, "a")
-		if reply[0] < 0 {
-			t.Fatalf("the pending documents expire %d ms before the lease ends", -reply[0])
 		}
 	}
 }
@@ -426,37 +462,44 @@ func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMod
 	w.submit(t, "acme", "a", pending(0, 1))
 }
 
-// The same of a key of pending documents. Next does not look at it.
+// The same of a key of pending documents, and of one of the usage. Next does not look
+// at them.
 func TestCorruptPendingIsReportedAndLeftAsItIs(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
-		for _, c := range corruptions() {
-			if c.name == "sorted set" || strings.HasPrefix(c.name, `"`) && c.name != `"-1.0"` {
-				continue // one string is like another
-			}
-			t.Run(c.name, func(t *testing.T) {
-				store := newStore(t, client, rule{})
-				w := &world{Store: store, slack: handSlack}
-				w.submitN(t, "acme", []string{"a", "b"}, submitted(0, 1, 2)...)
-				key := store.PendingKey("acme")
-				spoil(t, client, c, key, 100*time.Hour)
-				before := contents(t, client, store.Key("acme"), key)
-				calls := documentCalls(t, store, "acme", "a")
-				calls["Peek"] = func() error { _, err := store.Peek(t.Context(), "acme"); return err }
-				for name, call := range calls {
-					err := call()
-					wantCorrupt(t, err, key)
-					if strings.HasSuffix(name, "N") {
-						wantBatchError(t, err, 1, map[int]error{0: priority.ErrCorruptCount})
+		for _, of := range []string{"pending", "usage"} {
+			for _, c := range corruptions() {
+				if of == "pending" && (c.name == "sorted set" || strings.HasPrefix(c.name, `"`) && c.name != `"-1.0"`) {
+					continue // one string is like another
+				}
+				t.Run(of+" "+c.name, func(t *testing.T) {
+					store := newStore(t, client, rule{})
+					w := &world{Store: store, slack: handSlack}
+					w.submitN(t, "acme", []string{"a", "b"}, submitted(0, 1, 2)...)
+					keys := []string{store.Key("acme"), store.PendingKey("acme"), store.UsageKey("acme")}
+					key := keys[1]
+					if of == "usage" {
+						key = keys[2]
 					}
-				}
-				if after := contents(t, client, store.Key("acme"), key); after != before {
-					t.Errorf("the keys hold %s, before %s", after, before)
-				}
-				w.next(t, "acme", counted(-2))
-				w.reset(t, "acme")
-				w.submit(t, "acme", "a", pending(0, 1))
-			})
+					spoil(t, client, c, key, 100*time.Hour)
+					before := contents(t, client, keys...)
+					calls := documentCalls(t, store, "acme", "a")
+					calls["Peek"] = func() error { _, err := store.Peek(t.Context(), "acme"); return err }
+					for name, call := range calls {
+						err := call()
+						wantCorrupt(t, err, key)
+						if strings.HasSuffix(name, "N") {
+							wantBatchError(t, err, 1, map[int]error{0: priority.ErrCorruptCount})
+						}
+					}
+					if after := contents(t, client, keys...); after != before {
+						t.Errorf("the keys hold %s, before %s", after, before)
+					}
+					w.next(t, "acme", counted(-2))
+					w.reset(t, "acme")
+					w.submit(t, "acme", "a", pending(0, 1))
+				})
+			}
 		}
 	})
 }
@@ -511,66 +554,76 @@ func TestOtherLanguagesRunTheScriptsAsPrinted(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		w := storeOf(t, client)
-		count, pendingKey := "priority:{acme}:count", "priority:{acme}:pending"
-		both := []string{count, pendingKey}
+		count := "priority:{acme}:count"
+		keys := []string{count, "priority:{acme}:pending", "priority:{acme}:usage"}
 		eval := func(text string, keys []string, args ...any) ([]int64, error) {
 			return client.Eval(t.Context(), text, keys, args...).Int64Slice()
 		}
-		// wants compares a reply but for the time until the reset.
+		// wants compares the beginning of a reply.
 		wants := func(reply []int64, err error) func(want ...int64) {
 			return func(want ...int64) {
 				t.Helper()
-				if err != nil || len(reply) < len(want) || len(reply) > len(want)+1 || !slices.Equal(reply[:len(want)], want) {
+				if err != nil || len(reply) < len(want) || len(reply) > len(want)+5 || !slices.Equal(reply[:len(want)], want) {
 					t.Fatalf("the reply is %v, %v, want %v", reply, err, want)
 				}
 			}
 		}
-		wants(eval(lua.Peek, both))(1, 0, 0)
+		wants(eval(lua.Peek, keys))(1, 0, 0)
 		for count := int64(0); count > -42; count -= 7 {
-			wants(eval(lua.Next, both[:1]))(int64(counted(count).Level), count)
+			wants(eval(lua.Next, keys[:1]))(int64(counted(count).Level), count)
 			w.next(t, "acme", counted(count-1))
-			wants(eval(lua.Next, both[:1], 3))(int64(counted(count-4).Level), count-4)
+			wants(eval(lua.Next, keys[:1], 3))(int64(counted(count-4).Level), count-4)
 			w.nextN(t, "acme", 2, countdown(count-5, 2)...)
-			wants(eval(lua.Peek, both))(int64(counted(count-6).Level), count-6, 0)
+			wants(eval(lua.Peek, keys))(int64(counted(count-6).Level), count-6, 0)
 		}
-		wants(eval(lua.Settle, both[:1], 5, -41))(1, 9, -46)
-		wants(eval(lua.Settle, both[:1], 5, -47))(0, 0, 0)
-		wants(eval(lua.Next, both[:1], 1_000_000))(9, -1_000_046)
+		wants(eval(lua.Settle, keys[:1], 5, -41))(1, 9, -46)
+		wants(eval(lua.Settle, keys[:1], 5, -47))(0, 0, 0)
+		wants(eval(lua.Next, keys[:1], 1_000_000))(9, -1_000_046)
 		w.peek(t, "acme", counted(-1_000_046))
 
-		wants(eval(lua.Reset, both))(1)
-		wants(eval(lua.Reset, both))(0)
-		wants(eval(lua.Submit, both, "a"))(1, 0, 1)
+		wants(eval(lua.Reset, keys))(1)
+		wants(eval(lua.Reset, keys))(0)
+		wants(eval(lua.Submit, keys, "a"))(1, 0, 1)
 		w.submit(t, "acme", "a", pending(0, 1))
 		w.submit(t, "acme", "b", pending(-1, 2))
-		wants(eval(lua.Submit, both, "b", "c", "c", "d"))(1, -1, 2, 1, -2, 3, 1, -2, 3, 2, -3, 4)
-		wants(eval(lua.Peek, both))(2, -3, 4)
-		wants(eval(lua.Done, both[1:], "a", "a", "unknown", "d"))(2)
+		wants(eval(lua.Submit, keys, "b", "c", "c", "d"))(1, -1, 2, 2, -2, 3, 2, -2, 3, 2, -3, 4)
+		wants(eval(lua.Peek, keys))(2, -3, 4)
+		wants(eval(lua.Done, keys[1:], 0, "a", "a", "unknown", "d"))(2)
 		w.peek(t, "acme", pending(-3, 2))
+		wants(eval(lua.Peek, keys))(2, -3, 2)
+		wants(eval(lua.Done, keys[1:], 11000, "b"))(1)
+		if reply := must(eval(lua.Peek, keys))(t); !slices.Equal(reply[4:], []int64{400, 1, 2000, 180_000}) {
+			t.Errorf("peek.lua explains a level by %v", reply)
+		}
 
 		// What is no number of documents changes nothing.
-		before := contents(t, client, both...)
+		before := contents(t, client, keys...)
 		for _, n := range []any{"0", "-1", "1000001", "1.5", "x", "", " 1", "1e3", "0x10", "99999999999999999999"} {
-			if _, err := eval(lua.Next, both[:1], n); err == nil || !strings.HasPrefix(err.Error(), "ERR the number of documents") {
+			if _, err := eval(lua.Next, keys[:1], n); err == nil || !strings.HasPrefix(err.Error(), "ERR the number of documents") {
 				t.Errorf("next.lua with %q documents: %v", n, err)
 			}
 		}
 		for _, n := range []int{0, 101, 1000, 5000} {
-			if _, err := eval(lua.Submit, both, make([]any, n)...); err == nil || !strings.HasPrefix(err.Error(), "ERR the number of documents") {
+			if _, err := eval(lua.Submit, keys, make([]any, n)...); err == nil || !strings.HasPrefix(err.Error(), "ERR the number of documents") {
 				t.Errorf("submit.lua with %d documents: %v", n, err)
 			}
 		}
-		if after := contents(t, client, both...); after != before {
+		for _, cost := range []string{"", "-1", "1000000", "1.5", "x", "b"} {
+			if _, err := eval(lua.Done, keys[1:], cost, "c"); err == nil || !strings.HasPrefix(err.Error(), "ERR the cost") {
+				t.Errorf("done.lua with the cost %q: %v", cost, err)
+			}
+		}
+		if after := contents(t, client, keys...); after != before {
 			t.Errorf("the keys hold %s, before %s", after, before)
 		}
 
 		// What is no count has a code of its own, and stays.
 		client.Set(t.Context(), count, "abc", time.Hour)
 		for name, call := range map[string]func() ([]int64, error){
-			"next.lua":   func() ([]int64, error) { return eval(lua.Next, both[:1]) },
-			"settle.lua": func() ([]int64, error) { return eval(lua.Settle, both[:1], 1, 0) },
-			"submit.lua": func() ([]int64, error) { return eval(lua.Submit, both, "a") },
-			"peek.lua":   func() ([]int64, error) { return eval(lua.Peek, both) },
+			"next.lua":   func() ([]int64, error) { return eval(lua.Next, keys[:1]) },
+			"settle.lua": func() ([]int64, error) { return eval(lua.Settle, keys[:1], 1, 0) },
+			"submit.lua": func() ([]int64, error) { return eval(lua.Submit, keys, "a") },
+			"peek.lua":   func() ([]int64, error) { return eval(lua.Peek, keys) },
 		} {
 			if _, err := call(); err == nil || !strings.HasPrefix(err.Error(), "CORRUPTCOUNT ") {
 				t.Errorf("%s on a corrupt count: %v", name, err)
@@ -594,7 +647,7 @@ func TestAStoreTellsItsScripts(t *testing.T) {
 		store := newStore(t, client, r)
 		w := &world{Store: store, slack: handSlack}
 		for _, customer := range []string{"acme", "gold acme"} {
-			keys := []string{store.Key(customer), store.PendingKey(customer)}
+			keys := []string{store.Key(customer), store.PendingKey(customer), store.UsageKey(customer)}
 			eval := func(text string, keys []string, args ...any) []int64 {
 				return must(client.Eval(t.Context(), text, keys, args...).Int64Slice())(t)
 			}
@@ -608,7 +661,10 @@ func TestAStoreTellsItsScripts(t *testing.T) {
 				w.next(t, customer, decided)
 				got := eval(store.SubmitScript(customer), keys, fmt.Sprint(count))
 				decided.Count, decided.Pending = count-2, 1-count/3
-				decided.Level = (policy.Level(count-2) + policy.Level(1-decided.Pending) + 1) / 2
+				decided.Level = priority.First // of three, which is six of the nine
+				if policy.Last() == 9 {
+					decided.Level = (doublings(decided.Pending, 2) + doublings(decided.Pending, 4) + 1) / 2
+				}
 				want := []int64{int64(decided.Level), decided.Count, decided.Pending}
 				if peeked := eval(store.PeekScript(customer), keys); !slices.Equal(got[:3], want) || !slices.Equal(peeked[:3], want) {
 					t.Fatalf("the scripts of %q replied %v and %v, want %v", customer, got, peeked, want)
@@ -616,7 +672,7 @@ func TestAStoreTellsItsScripts(t *testing.T) {
 				w.peek(t, customer, decided)
 			}
 			wantTTL(t, client, keys[0], policy.ResetInterval)
-			wantTTL(t, client, keys[1], r.lease)
+			wantTTL(t, client, keys[1], 24*time.Hour)
 		}
 	})
 }

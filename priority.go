@@ -25,8 +25,9 @@
 //
 //	decision, err := store.Next(ctx, customer)
 //
-// Next is the rule alone. Submit also counts the customer's documents that are
-// pending now, which protects customers who send all day: see docs/fairness.md.
+// Next is the rule alone. Submit counts by the rule too, but its level comes from
+// what the customer has submitted in the last days and from what it has pending
+// now, which protects customers who send all day: see docs/fairness.md.
 //
 // # Rooms
 //
@@ -68,8 +69,8 @@ type Decision struct {
 	// -1, -2 and so on. It goes down as load goes up.
 	Count int64
 
-	// Pending is how many documents of the customer are submitted and not done,
-	// this one included. It is 0 from Next, NextN and NextEach.
+	// Pending is how many documents of the customer are submitted, not done, and
+	// within their leases, this one included. It is 0 from Next, NextN and NextEach.
 	Pending int64
 
 	// ResetIn is the time until the count starts afresh if nothing more comes.
@@ -115,11 +116,17 @@ type Store interface {
 	// *BatchError with the error of each, and the other decisions stand.
 	NextEach(ctx context.Context, customers []string) ([]Decision, error)
 
-	// Submit counts one document by the rule and makes it pending; its level comes
-	// from both counts. A document that nobody finishes is forgotten after the
-	// lease. A Submit of a pending document, such as one that the queue delivers
-	// again, renews its lease and counts nothing: its outcome is only unknown while
-	// Redis stays away, and then it may be sent again.
+	// Submit counts one document by the rule and makes it pending. Its level is the
+	// mean, rounded up, of two: that of what the customer has submitted, each document
+	// counting half a day later; and that of what it has pending, times what its
+	// documents cost. Both begin at 1, go up by one for each doubling, and end at 9.
+	// Documents that were given the last level do not count as pending for others.
+	//
+	// A document that nobody finishes is forgotten after its lease: 20 times as long
+	// as the customer's documents take from Submit to Done on average, at least 3
+	// minutes, at most a day. A Submit of a pending document, such as one that the
+	// queue delivers again, renews its lease and counts nothing: its outcome is only
+	// unknown while Redis stays away, and then it may be sent again.
 	Submit(ctx context.Context, customer, document string) (Decision, error)
 
 	// SubmitN submits documents of one customer, in order, in one round trip. It
@@ -131,7 +138,9 @@ type Store interface {
 	// Done ends a document's pending state. For a document that is unknown, done
 	// already or forgotten it does nothing, so it may always be sent again. took
 	// is how long the document was worked on, at least 0; 0 where that is not
-	// known. Observers are told of it.
+	// known. It is compared with what the documents of all customers took that this
+	// process heard of, once those are a hundred: a customer whose documents take ten
+	// times as long has ten times as much pending. Observers are told of it too.
 	Done(ctx context.Context, customer, document string, took time.Duration) error
 
 	// DoneN does so for many documents of one customer in one round trip; took is
@@ -143,8 +152,8 @@ type Store interface {
 	// has. Where there is no count, it is the decision of count 0.
 	Peek(ctx context.Context, customer string) (Decision, error)
 
-	// Reset forgets the customer's count and pending documents: the next document
-	// is counted as the first. It also removes values that are neither.
+	// Reset forgets all that is known of the customer: the next document is counted
+	// as the first. It also removes values that are neither.
 	Reset(ctx context.Context, customer string) error
 
 	// PolicyOf returns the policy that decides for a customer, with every field

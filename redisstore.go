@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/internal/script"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/lua"
@@ -39,10 +40,11 @@ type RedisOptions struct {
 	// Prefix begins every key; it may not contain a brace. Default: "priority".
 	Prefix string
 
-	// Lease is how long a submitted document that nobody finishes counts as
-	// pending: whole milliseconds, at least 1 ms. About 100 times as long as a
-	// document takes to serve is a good choice. Where processes with different
-	// leases share a prefix, none shortens what another one set. Default: 180 s.
+	// Lease bounds how long a submitted document that nobody finishes counts as
+	// pending: whole milliseconds, from 1 ms to 24 h. Within the bound it is 20 times as
+	// long as the customer's documents take from Submit to Done on average, but at
+	// least 3 minutes; the bound itself as long as that is not known. Processes with
+	// different bounds may share a prefix. Default: 24 h.
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own
@@ -57,9 +59,9 @@ const (
 	defaultPrefix  = "priority"
 	defaultTimeout = 250 * time.Millisecond
 
-	// DefaultLease is about 90 times the 2 s that a document takes to serve in the
-	// simulations that found it: see docs/fairness.md.
-	DefaultLease = 180 * time.Second
+	// DefaultLease is the longest that a document counts as pending, and the longest
+	// Lease that there is.
+	DefaultLease = fair.Day
 
 	// What one script call takes, so that none holds Redis for a millisecond, and
 	// what one round trip takes, which bounds its memory.
@@ -76,7 +78,8 @@ type RedisStore struct {
 	prefix   string
 	lease    time.Duration
 	policies *Policies
-	tiers    []tier // by the policies' index
+	tiers    []tier    // by the policies' index
+	mean     fair.Mean // of what this process's Dones said that documents take
 }
 
 // tier is the customers of one policy.
@@ -135,13 +138,14 @@ func newTier(policy Policy, lease time.Duration) tier {
 	numbers := lua.Numbers{
 		Thresholds: policy.Thresholds, Interval: policy.ResetInterval,
 		SinceLastReset: policy.ResetMode == SinceLastReset, Lease: lease,
+		First: fair.ScaleOf(policy.Thresholds).First,
 	}
 	return tier{
 		policy: policy,
 		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
 		settle: script.New(lua.With(lua.Settle, numbers), 4, 0),
 		submit: script.New(lua.With(lua.Submit, numbers), 1, 3),
-		peek:   script.New(lua.With(lua.Peek, numbers), 4, 0),
+		peek:   script.New(lua.With(lua.Peek, numbers), 8, 0),
 	}
 }
 
@@ -151,8 +155,8 @@ func LeaseOf(option time.Duration) (time.Duration, error) {
 	switch {
 	case option == 0:
 		return DefaultLease, nil
-	case option < time.Millisecond || option%time.Millisecond != 0:
-		return 0, fmt.Errorf("%w: Lease %v is not a whole number of milliseconds from 1 ms up", ErrInvalidOption, option)
+	case option < time.Millisecond || option%time.Millisecond != 0 || option > DefaultLease:
+		return 0, fmt.Errorf("%w: Lease %v is not a whole number of milliseconds from 1 ms to %v", ErrInvalidOption, option, DefaultLease)
 	}
 	return option, nil
 }
@@ -174,7 +178,7 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 		return nil, err
 	}
 	tier := s.of(customer)
-	reply, err := s.run(ctx, "NextN", &script.Call{Script: tier.next, Key: s.Key(customer), N: n})
+	reply, err := s.run(ctx, "NextN", &script.Call{Script: tier.next, Key: s.Key(customer), Numbers: []int64{int64(n)}})
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +208,7 @@ func (s *RedisStore) nextEach(d script.Deadline, customers []string, decisions [
 	// The documents of one customer are counted by one command, so that they
 	// keep their order whatever has to be tried again.
 	calls, tiers := make([]script.Call, 0, len(customers)), make([]*tier, 0, len(customers))
-	callOf := make(map[string]int, len(customers))
+	callOf, documents := make(map[string]int, len(customers)), make([]int, 0, len(customers))
 	for _, customer := range customers {
 		i, ok := callOf[customer]
 		if !ok {
@@ -212,16 +216,22 @@ func (s *RedisStore) nextEach(d script.Deadline, customers []string, decisions [
 			callOf[customer] = i
 			tiers = append(tiers, s.of(customer))
 			calls = append(calls, script.Call{Script: tiers[i].next, Key: s.Key(customer)})
+			documents = append(documents, 0)
 		}
-		calls[i].N++
+		documents[i]++
+	}
+	for i, n := range documents {
+		if n > 1 {
+			calls[i].Numbers = []int64{int64(n)}
+		}
 	}
 	replies, errs := s.runEach(d, "NextEach", calls)
 	for at, customer := range customers {
 		i := callOf[customer]
-		if calls[i].N--; errs[i] != nil {
+		if documents[i]--; errs[i] != nil {
 			fail(at, errs[i])
 		} else {
-			decisions[at] = tiers[i].ruled(replies[i], calls[i].N)
+			decisions[at] = tiers[i].ruled(replies[i], documents[i])
 		}
 	}
 }
@@ -234,13 +244,13 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string) (Dec
 		return Decision{}, err
 	}
 	reply, err := s.run(ctx, "Submit", &script.Call{
-		Script: s.of(customer).submit, Key: s.Key(customer), Key2: s.PendingKey(customer),
+		Script: s.of(customer).submit, Key: s.Key(customer), Others: s.submitKeys(customer),
 		IDs: documents, Repeatable: true,
 	})
 	if err != nil {
 		return Decision{}, err
 	}
-	return submitted(reply, 0), nil
+	return submitted(reply, 0, reply[3]), nil
 }
 
 // SubmitN implements [Store]. Each 50 documents are one atomic command, and each
@@ -251,12 +261,12 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 		return nil, err
 	}
 	call := script.Call{
-		Script: s.of(customer).submit, Key: s.Key(customer), Key2: s.PendingKey(customer),
+		Script: s.of(customer).submit, Key: s.Key(customer), Others: s.submitKeys(customer),
 		Repeatable: true, Ordered: len(documents) > submittedPerCall,
 	}
 	decisions := make([]Decision, len(documents))
 	err := s.eachDocument(ctx, "SubmitN", documents, submittedPerCall, call, func(at, in int, reply []int64) {
-		decisions[at] = submitted(reply, in)
+		decisions[at] = submitted(reply, in, reply[len(reply)-1])
 	})
 	if err == nil { // the last of the commands knows best
 		for i := range decisions {
@@ -273,9 +283,9 @@ func (s *RedisStore) Done(ctx context.Context, customer, document string, took t
 	if err := s.check(CheckDocuments(customer, documents, took)); err != nil {
 		return err
 	}
-	_, err := s.run(ctx, "Done", &script.Call{
-		Script: doneScript, Key: s.PendingKey(customer), IDs: documents, Repeatable: true,
-	})
+	call := s.doneCall(customer, took, 1)
+	call.IDs = documents
+	_, err := s.run(ctx, "Done", &call)
 	return err
 }
 
@@ -285,8 +295,16 @@ func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []str
 	if err := s.check(CheckDocuments(customer, documents, took)); err != nil || len(documents) == 0 {
 		return err
 	}
-	call := script.Call{Script: doneScript, Key: s.PendingKey(customer), Repeatable: true}
+	call := s.doneCall(customer, took, len(documents))
 	return s.eachDocument(ctx, "DoneN", documents, donePerCall, call, func(int, int, []int64) {})
+}
+
+// doneCall returns a call for n documents that took a time together.
+func (s *RedisStore) doneCall(customer string, took time.Duration, n int) script.Call {
+	return script.Call{
+		Script: doneScript, Key: s.PendingKey(customer), Others: [2]string{s.UsageKey(customer)},
+		Numbers: []int64{s.mean.Relative(took, n)}, Repeatable: true,
+	}
 }
 
 // eachDocument makes one call for every perCall documents, and gives each document
@@ -333,7 +351,7 @@ func (s *RedisStore) Settle(ctx context.Context, owed []Owed) ([]Decision, error
 			for i, o := range owed[from:to] {
 				calls[i] = script.Call{
 					Script: s.of(o.Customer).settle, Key: s.Key(o.Customer),
-					N: o.Documents, Known: &owed[from+i].Known,
+					Numbers: []int64{int64(o.Documents), o.Known},
 				}
 			}
 			replies, errs := s.runEach(d, "Settle", calls)
@@ -358,13 +376,13 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error
 		return Decision{}, err
 	}
 	reply, err := s.run(ctx, "Peek", &script.Call{
-		Script: s.of(customer).peek, Key: s.Key(customer), Key2: s.PendingKey(customer),
+		Script: s.of(customer).peek, Key: s.Key(customer), Others: s.submitKeys(customer),
 		ReadOnly: true,
 	})
 	if err != nil {
 		return Decision{}, err
 	}
-	return submitted(reply, 0), nil
+	return submitted(reply, 0, reply[3]), nil
 }
 
 func (s *RedisStore) Reset(ctx context.Context, customer string) error {
@@ -372,7 +390,7 @@ func (s *RedisStore) Reset(ctx context.Context, customer string) error {
 		return err
 	}
 	_, err := s.run(ctx, "Reset", &script.Call{
-		Script: resetScript, Key: s.Key(customer), Key2: s.PendingKey(customer),
+		Script: resetScript, Key: s.Key(customer), Others: s.submitKeys(customer),
 	})
 	return err
 }
@@ -381,7 +399,8 @@ func (s *RedisStore) PolicyOf(customer string) Policy { return s.policies.Policy
 
 func (s *RedisStore) Last() Level { return s.policies.Last() }
 
-// Lease returns how long a submitted document counts as pending.
+// Lease returns how long a submitted document that nobody finishes counts as pending
+// at most.
 func (s *RedisStore) Lease() time.Duration { return s.lease }
 
 // Key returns the key of a customer's count. The customer stands in it between
@@ -391,9 +410,21 @@ func (s *RedisStore) Key(customer string) string {
 }
 
 // PendingKey returns the key of a customer's pending documents: a sorted set by
-// the end of their leases, in milliseconds of Redis's clock.
+// the time of their Submit, in milliseconds of Redis's clock, below zero for those
+// that were given the last level.
 func (s *RedisStore) PendingKey(customer string) string {
 	return s.keyOf(customer, "}:pending")
+}
+
+// UsageKey returns the key of what is known of a customer who submits documents: how
+// many lately, how long they stay, and what they cost. lua/submit.lua says how.
+func (s *RedisStore) UsageKey(customer string) string {
+	return s.keyOf(customer, "}:usage")
+}
+
+// submitKeys returns what Submit needs beside the count's key.
+func (s *RedisStore) submitKeys(customer string) [2]string {
+	return [2]string{s.PendingKey(customer), s.UsageKey(customer)}
 }
 
 func (s *RedisStore) keyOf(customer, end string) string {
@@ -494,12 +525,21 @@ func failed(operation string, call *script.Call, failure *script.Failure) error 
 	case script.CorruptCount:
 		class = ErrCorruptCount
 	case script.CorruptPending:
-		class = ErrCorruptCount
-		if call.Key2 != "" {
-			key = call.Key2
-		}
+		class, key = ErrCorruptCount, keyLike(call, "}:pending")
+	case script.CorruptUsage:
+		class, key = ErrCorruptCount, keyLike(call, "}:usage")
 	}
 	return fmt.Errorf("%w: %s %.200q: %w", class, operation, key, failure.Err)
+}
+
+// keyLike returns that of a call's keys with an end.
+func keyLike(call *script.Call, end string) string {
+	for _, key := range call.Others {
+		if strings.HasSuffix(key, end) {
+			return key
+		}
+	}
+	return call.Key
 }
 
 // ruled reads a reply of next.lua: the decision of the document that came before
@@ -518,11 +558,11 @@ func (t *tier) ruled(reply []int64, before int) Decision {
 
 // submitted reads the decision of one document in a reply of submit.lua, or that
 // of peek.lua.
-func submitted(reply []int64, at int) Decision {
+func submitted(reply []int64, at int, resetIn int64) Decision {
 	return Decision{
 		Level:   Level(reply[3*at]),
 		Count:   reply[3*at+1],
 		Pending: reply[3*at+2],
-		ResetIn: time.Duration(reply[len(reply)-1]) * time.Millisecond,
+		ResetIn: time.Duration(resetIn) * time.Millisecond,
 	}
 }

@@ -31,7 +31,8 @@ type Numbers struct {
 	Thresholds     []int64
 	Interval       time.Duration
 	SinceLastReset bool
-	Lease          time.Duration
+	Lease          time.Duration // the longest
+	First          int64         // of internal/fair's Scale
 }
 
 // With returns a script's text with the numbers in it. As constants they cost
@@ -39,7 +40,8 @@ type Numbers struct {
 func With(text string, n Numbers) string {
 	text = replaceBlock(text, "policy", fmt.Sprintf(
 		"local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset))
-	text = replaceBlock(text, "lease", fmt.Sprintf("local lease = %d\n", n.Lease.Milliseconds()))
+	text = replaceBlock(text, "lease", fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()))
+	text = replaceBlock(text, "scale", fmt.Sprintf("local first = %d\nlocal levels = %d\n", n.First, len(n.Thresholds)+1))
 	var levels strings.Builder
 	levels.WriteString("local level = 1\n")
 	writeLevels(&levels, "", n.Thresholds, 1)

@@ -30,7 +30,7 @@ func TestScriptsShareTheirBlocks(t *testing.T) {
 			first[name] = lines
 		}
 	}
-	if want := map[string]int{"policy": 3, "levels": 4, "lease": 1}; !maps.Equal(found, want) {
+	if want := map[string]int{"policy": 3, "levels": 3, "lease": 2, "scale": 2, "history": 2, "level": 2}; !maps.Equal(found, want) {
 		t.Errorf("the scripts have the blocks %v, want %v", found, want)
 	}
 }
@@ -39,7 +39,7 @@ func TestScriptsShareTheirBlocks(t *testing.T) {
 func TestScriptsArePrintedWithTheDefaultNumbers(t *testing.T) {
 	numbers := Numbers{
 		Thresholds: []int64{-2, -4, -6, -8, -10, -12, -14, -20},
-		Interval:   1500 * time.Second, Lease: 180 * time.Second,
+		Interval:   1500 * time.Second, Lease: 24 * time.Hour, First: 2,
 	}
 	for file, text := range scripts {
 		if got := With(text, numbers); got != text {

@@ -3,49 +3,46 @@
 --
 -- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
 -- KEYS[2]  <prefix>:{<customer>}:pending, a sorted set: the pending documents by the
---          end of their leases, in milliseconds of Redis's time
+--          time of their Submit, in milliseconds of Redis's time; below zero are
+--          those that were given the last level
+-- KEYS[3]  <prefix>:{<customer>}:usage, a string. Its TTL says how much was submitted
+--          lately: u documents make it 1 + log2(u) days, so that u halves each day.
+--          Its value is the average time from Submit to Done in tenths of a second,
+--          and then six digits: the cost, in thousandths of that of all customers.
 -- ARGV     the ids of 1 to 100 documents
 --
 -- Reply    {level, count, pending, …, reset_in}: for each document its level, 1
 --          being first, the count and the number of pending documents after it;
 --          at last the milliseconds until the count starts afresh.
--- Errors   CORRUPTCOUNT, CORRUPTPENDING: the first or second key holds something
---          else. ERR: ARGV is not 1 to 100 ids. Redis's own (READONLY, OOM …).
+-- Errors   CORRUPTCOUNT, CORRUPTPENDING, CORRUPTUSAGE: a key holds something else.
+--          ERR: ARGV is not 1 to 100 ids. Redis's own (READONLY, OOM …).
 --          With any of them nothing was changed.
 --
 -- Try it   redis-cli --eval submit.lua 'priority:{acme}:count' \
---            'priority:{acme}:pending' , invoice-1 invoice-2
+--            'priority:{acme}:pending' 'priority:{acme}:usage' , invoice-1 invoice-2
 --
--- A document's level is the mean, rounded up, of the level of the count, which
--- is that of next.lua, and the level of 1 minus the pending documents. The lines
--- between "begin" and "end" are those of the default policy; the module writes
--- others there for another policy.
+-- A document's level is the mean, rounded up, of two: that of what was submitted
+-- lately, which is 1 up to first documents and one more for each doubling, and that
+-- of what is pending times its cost, which is 1 up to twice as much. What has the
+-- last level does not count there, nor what is older than a lease, which is 20
+-- times as long as documents take from Submit to Done. The count is that of
+-- next.lua, and does not matter to the level.
+--
+-- The blocks policy, lease and scale are those of the default policy; the module
+-- writes others there for another one.
 
 -- begin policy
 local interval = '1500000'
 local since_last_reset = false
 -- end policy
 -- begin lease
-local lease = 180000
+local longest_lease = 86400000
 -- end lease
-
-local function level_of(count)
--- begin levels
-local level = 1
-if count < -2 then
-  if count < -20 then level = 9
-  elseif count < -14 then level = 8
-  elseif count < -12 then level = 7
-  elseif count < -10 then level = 6
-  elseif count < -8 then level = 5
-  elseif count < -6 then level = 4
-  elseif count < -4 then level = 3
-  else level = 2
-  end
-end
--- end levels
-return level
-end
+-- begin scale
+local first = 2
+local levels = 9
+-- end scale
+local day = 86400000
 
 if #ARGV < 1 or #ARGV > 100 then
   return redis.error_reply('ERR the number of documents is not 1 to 100')
@@ -61,27 +58,57 @@ local function failed(reply)
   return reply
 end
 
--- What is pending already. Leases that have ended do not count, whether they are
--- cleared already or not.
+-- What is known of the customer, and since when documents count as pending.
+-- begin history
+local held = redis.pcall('GET', KEYS[3])
+if held and (held.err or #held > 15 or not string.find(held, '^[1-9]%d*$')) then
+  if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
+    return held
+  end
+  return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
+end
+local lease, cost, usage = longest_lease, 1000, 0
+if held then
+  local sojourn = math.floor(held / 1000000)
+  if sojourn > 0 then
+    lease = math.min(math.max(20 * 100 * sojourn, 180000), longest_lease)
+  end
+  cost = held % 1000000
+  local left = redis.call('PTTL', KEYS[3])
+  usage = left > 0 and math.min(2 ^ (left / day - 1), 1e9) or 0
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local ended = redis.pcall('ZCOUNT', KEYS[2], '-inf', '(' .. now)
-if type(ended) == 'table' then
-  if string.find(ended.err, 'wrong kind of value', 1, true) then
+local since = now - lease
+-- end history
+
+-- What is pending already: all that is younger than the lease, and of that what is
+-- not at the last level.
+local submitted = redis.pcall('ZCARD', KEYS[2])
+if type(submitted) == 'table' then
+  if string.find(submitted.err, 'wrong kind of value', 1, true) then
     return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
-  return ended
+  return submitted
 end
-local pending = redis.call('ZCARD', KEYS[2]) - ended
-local n, seen, new, leases = 0, {}, {}, {}
+local ended, ordinary = 0, 0
+if submitted > 0 then
+  ended = redis.call('ZCOUNT', KEYS[2], '(' .. -since, '(' .. since)
+  ordinary = redis.call('ZCOUNT', KEYS[2], since, '+inf')
+end
+local pending = submitted - ended
+local n, seen, new, was_ordinary = 0, {}, {}, {}
 for i, document in ipairs(ARGV) do
-  local ends = seen[document] and now or redis.call('ZSCORE', KEYS[2], document)
-  if not ends or tonumber(ends) < now then
-    new[i] = true
-    n = n + 1
+  if not seen[document] then
+    seen[document] = true
+    local at = submitted > 0 and redis.call('ZSCORE', KEYS[2], document)
+    at = at and tonumber(at) or 0
+    if math.abs(at) < since then
+      new[i] = true
+      n = n + 1
+    end
+    was_ordinary[document] = at >= since
   end
-  seen[document] = true
-  leases[2 * i - 1], leases[2 * i] = now + lease, document
 end
 
 -- The count, as in next.lua.
@@ -109,39 +136,79 @@ if n > 0 then
   end
   reset_in = reset_in or interval + 0
 else
-  local held = redis.pcall('GET', key)
-  if held and held.err then
-    return failed(held)
+  local value = redis.pcall('GET', key)
+  if value and value.err then
+    return failed(value)
   end
-  if held and not (held == '0' or
-    #held <= 16 and string.find(held, '^-?[1-9]%d*$') and math.abs(tonumber(held)) < 1e15) then
+  if value and not (value == '0' or
+    #value <= 16 and string.find(value, '^-?[1-9]%d*$') and math.abs(tonumber(value)) < 1e15) then
     return redis.error_reply(corrupt)
   end
-  shown = held and tonumber(held) or 0
-  reset_in = held and math.max(redis.call('PTTL', key), 0) or 0
+  shown = value and tonumber(value) or 0
+  reset_in = value and math.max(redis.call('PTTL', key), 0) or 0
 end
 
--- Leases that have ended are cleared in steps, so that no call takes long; each
--- step is more than a call adds, so that they do not pile up.
+-- What is older than a day is cleared in steps, so that no call takes long; each
+-- step is more than a call adds, so that it does not pile up.
 if ended > 0 then
-  redis.call('ZREMRANGEBYRANK', KEYS[2], 0, math.min(ended, #ARGV + 3) - 1)
-end
--- A process with a longer lease may have set later ends: they stand.
-redis.call('ZADD', KEYS[2], 'GT', unpack(leases))
-if redis.call('PTTL', KEYS[2]) < lease then
-  redis.call('PEXPIRE', KEYS[2], lease)
+  local old = now - day
+  old = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. -old, '(' .. old, 'LIMIT', 0, #ARGV + 3)
+  if #old > 0 then
+    redis.call('ZREM', KEYS[2], unpack(old))
+  end
 end
 
-local reply = {}
-for i = 1, #ARGV do
+-- begin level
+local function doublings(x, first)
+  local level = 1
+  while x > first and level < 9 do
+    level, first = level + 1, first * 2
+  end
+  return level
+end
+-- A policy with fewer than 9 levels has one for the last, and one for the two before.
+local function of(level)
+  if levels >= 9 then
+    return level
+  elseif level == 9 then
+    return levels
+  elseif level > 6 then
+    return math.max(levels - 1, 1)
+  end
+  return math.max(1 + math.floor((level - 1) * (levels - 2) / 6), 1)
+end
+-- end level
+
+local reply, submits = {}, {}
+for i, document in ipairs(ARGV) do
   if new[i] then
     n = n - 1
     shown = count + n
     pending = pending + 1
+    usage = usage + 1
   end
-  reply[3 * i - 2] = math.floor((level_of(shown) + level_of(1 - pending) + 1) / 2)
-  reply[3 * i - 1] = shown
-  reply[3 * i] = pending
+  if was_ordinary[document] then
+    ordinary = ordinary - 1
+  end
+  local level = math.ceil((doublings(usage, first * 1.000001) +
+    doublings((ordinary + 1) * cost, 2000 * first)) / 2)
+  was_ordinary[document] = level < 9
+  submits[2 * i - 1], submits[2 * i] = level < 9 and now or -now, document
+  if level < 9 then
+    ordinary = ordinary + 1
+  end
+  reply[3 * i - 2], reply[3 * i - 1], reply[3 * i] = of(level), shown, pending
 end
 reply[#reply + 1] = reset_in
+
+redis.call('ZADD', KEYS[2], unpack(submits))
+redis.call('PEXPIRE', KEYS[2], day)
+if next(new) then
+  local left = math.floor(day * (1 + math.log(math.min(usage, 256 * first)) / math.log(2)) + 0.5)
+  if held then
+    redis.call('PEXPIRE', KEYS[3], left)
+  else
+    redis.call('SET', KEYS[3], '1000', 'PX', left)
+  end
+end
 return reply

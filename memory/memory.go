@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/leases"
+	"github.com/docpriority/priority/internal/fair"
 )
 
 // Options configures a [Store]. The zero value works.
@@ -28,8 +28,9 @@ type Options struct {
 	// have Policy. It must be safe for concurrent use. Required with Tiers.
 	TierOf func(customer string) string
 
-	// Lease is how long a submitted document that nobody finishes counts as
-	// pending: whole milliseconds, at least 1 ms. Default: 180 s.
+	// Lease bounds how long a submitted document that nobody finishes counts as
+	// pending: whole milliseconds, from 1 ms to 24 h. See priority.RedisOptions.
+	// Default: 24 h.
 	Lease time.Duration
 
 	// Now is the clock. It must be safe for concurrent use. Default: time.Now.
@@ -39,13 +40,16 @@ type Options struct {
 // Store is a [priority.Store] in memory. Every call is atomic. The zero value is
 // ready to use.
 //
-// A pending document is forgotten at most two leases after its Submit, and a customer
-// at most two of the longest reset intervals and two leases after their last document,
-// even if no call comes (with Options.Now, at the next call).
+// What is over is forgotten even if no call comes, within the longest reset interval
+// or an hour, whichever is shorter; with Options.Now, at the next call. A count is
+// over two of the longest reset intervals after the last document; a document that
+// nobody finishes, a day after its Submit; and what a customer has submitted, a day
+// after the last Submit, or up to ten days after it for those who submitted much.
 type Store struct {
 	policies policies // nil: the default policy
 	lease    time.Duration
 	clock    func() time.Time
+	mean     fair.Mean
 
 	mu sync.Mutex
 	// Counts move to recent when they change. Once in the longest interval
@@ -53,8 +57,9 @@ type Store struct {
 	recent, older map[string]count
 	longest       time.Duration // of the intervals so far
 	turned        time.Time
-	pending       leases.Set[struct{}]
-	sweeping      bool // a timer will sweep
+	submitted     submitted
+	latest        time.Time // of the clock, which may not go back
+	sweeping      bool      // a timer will sweep
 }
 
 type count struct {
@@ -136,18 +141,48 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 	}
 	policy, decisions := s.PolicyOf(customer), make([]priority.Decision, len(documents))
 	return decisions, s.locked(ctx, "SubmitN", customer, len(documents), func(now time.Time) {
-		end := now.Add(s.Lease())
-		for i, document := range documents {
-			decide := s.next
-			if s.pending.Hold(customer, document, struct{}{}, end) {
-				decide = s.peek
-			}
-			decisions[i] = combined(decide(policy, customer, now), policy, s.pending.LenOf(customer))
-		}
-		for i := range decisions {
-			decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
-		}
+		s.submit(policy, customer, documents, decisions, now)
 	})
+}
+
+// submit decides about documents of one customer. The caller holds mu.
+func (s *Store) submit(policy priority.Policy, name string, documents []string, decisions []priority.Decision, now time.Time) {
+	c := s.submitted.use(name, now)
+	scale := fair.ScaleOf(policy.Thresholds)
+	c.history = c.history.At(now)
+	since := now.Add(-c.history.Lease(s.Lease()))
+	usage, before := c.history.Usage(now), c.history.Usage(now)
+	pending, ordinary := c.pending(since)
+	for i, document := range documents {
+		decide := s.next
+		d := c.documents[document]
+		switch {
+		case d == nil, d.at.Before(since):
+			usage++
+			pending++
+		default:
+			decide = s.peek
+			if d.window == &c.ordinary {
+				ordinary--
+			}
+		}
+		if d != nil {
+			s.submitted.remove(d)
+		}
+		decisions[i] = decide(policy, name, now)
+		level, last := scale.Level(usage, ordinary+1, c.history.RelativeCost())
+		s.submitted.add(c, document, now, last)
+		if !last {
+			ordinary++
+		}
+		decisions[i].Level, decisions[i].Pending = priority.Level(level), pending
+	}
+	if usage > before {
+		c.history.Used(usage, now, scale)
+	}
+	for i := range decisions {
+		decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
+	}
 }
 
 func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
@@ -159,9 +194,20 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	if err := priority.CheckDocuments(customer, documents, took); err != nil || len(documents) == 0 {
 		return err
 	}
-	return s.locked(ctx, "DoneN", customer, len(documents), func(time.Time) {
+	cost := s.mean.Relative(took, len(documents))
+	return s.locked(ctx, "DoneN", customer, len(documents), func(now time.Time) {
+		c := s.submitted.of(customer)
+		if c == nil {
+			return
+		}
+		known := now.Before(c.history.Fades)
 		for _, document := range documents {
-			s.pending.Release(customer, document)
+			if d := c.documents[document]; d != nil {
+				s.submitted.remove(d)
+				if known {
+					c.history.Done(now.Sub(d.at), d.window == &c.last, cost)
+				}
+			}
 		}
 	})
 }
@@ -207,7 +253,22 @@ func (s *Store) Peek(ctx context.Context, customer string) (decision priority.De
 	}
 	policy := s.PolicyOf(customer)
 	err = s.locked(ctx, "Peek", customer, 0, func(now time.Time) {
-		decision = combined(s.peek(policy, customer, now), policy, s.pending.LenOf(customer))
+		decision = s.peek(policy, customer, now)
+		c := s.submitted.of(customer)
+		if c == nil {
+			return
+		}
+		history := c.history.At(now)
+		pending, ordinary := c.pending(now.Add(-history.Lease(s.Lease())))
+		if pending == 0 {
+			return
+		}
+		scale := fair.ScaleOf(policy.Thresholds)
+		level := scale.Last()
+		if !c.newestIsLast() {
+			level, _ = scale.Level(history.Usage(now), ordinary, history.RelativeCost())
+		}
+		decision.Pending, decision.Level = pending, priority.Level(level)
 	})
 	return decision, err
 }
@@ -219,7 +280,7 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 	return s.locked(ctx, "Reset", customer, 0, func(time.Time) {
 		delete(s.recent, customer)
 		delete(s.older, customer)
-		s.pending.Forget(customer)
+		s.submitted.drop(s.submitted.of(customer))
 	})
 }
 
@@ -227,14 +288,28 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 func (s *Store) Clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.recent, s.older, s.pending = nil, nil, leases.Set[struct{}]{}
+	s.recent, s.older, s.submitted = nil, nil, submitted{}
 }
 
-// Len returns how many customers and pending documents the store holds.
-func (s *Store) Len() (customers, pending int) {
+// Len returns how many customers the store knows something of, and how many
+// documents it holds that are not done.
+func (s *Store) Len() (customers, documents int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.recent) + len(s.older), s.pending.Len()
+	return s.len(), s.submitted.documents.Len()
+}
+
+// len returns the number of customers. The caller holds mu.
+func (s *Store) len() int {
+	customers := len(s.submitted.customers)
+	for _, counts := range []map[string]count{s.recent, s.older} {
+		for customer := range counts {
+			if s.submitted.of(customer) == nil {
+				customers++
+			}
+		}
+	}
+	return customers
 }
 
 func (s *Store) PolicyOf(customer string) priority.Policy {
@@ -251,7 +326,8 @@ func (s *Store) Last() priority.Level {
 	return s.policies.Last()
 }
 
-// Lease returns how long a submitted document counts as pending.
+// Lease returns how long a submitted document that nobody finishes counts as pending
+// at most.
 func (s *Store) Lease() time.Duration {
 	if s.lease == 0 {
 		return priority.DefaultLease
@@ -280,17 +356,23 @@ func (s *Store) locked(ctx context.Context, operation, customer string, n int, d
 	return nil
 }
 
+// now returns the time. The caller holds mu.
 func (s *Store) now() time.Time {
-	if s.clock == nil {
-		return time.Now()
+	clock := s.clock
+	if clock == nil {
+		clock = time.Now
 	}
-	return s.clock()
+	if now := clock(); now.After(s.latest) {
+		s.latest = now
+	}
+	return s.latest
 }
 
 // forget forgets what is over. The caller holds mu.
 func (s *Store) forget(now time.Time) {
-	s.pending.Expire(now)
+	s.submitted.forgetDocuments(now)
 	if s.recent == nil || now.Sub(s.turned) > s.longest {
+		s.submitted.forgetCustomers(now)
 		s.older, s.recent, s.turned = s.recent, make(map[string]count), now
 	}
 }
@@ -299,14 +381,12 @@ func (s *Store) forget(now time.Time) {
 // holds mu.
 func (s *Store) sweepLater() {
 	s.sweeping = true
-	time.AfterFunc(s.Lease(), func() {
+	time.AfterFunc(min(max(s.longest, time.Second), time.Hour)+time.Millisecond, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.forget(s.now())
-		if len(s.recent)+len(s.older)+s.pending.Len() > 0 {
+		if s.sweeping = len(s.recent)+len(s.older)+len(s.submitted.customers) > 0; s.sweeping {
 			s.sweepLater()
-		} else {
-			s.sweeping = false
 		}
 	})
 }
@@ -349,16 +429,6 @@ func (s *Store) find(customer string, now time.Time) (count, bool) {
 		return count{}, false
 	}
 	return held, true
-}
-
-// combined returns the decision of a customer with some documents pending, from
-// that of the rule.
-func combined(ruled priority.Decision, policy priority.Policy, pending int) priority.Decision {
-	if pending > 0 {
-		ruled.Pending = int64(pending)
-		ruled.Level = (ruled.Level + policy.Level(1-ruled.Pending) + 1) / 2
-	}
-	return ruled
 }
 
 func (s *Store) policiesOf(customers []string) []priority.Policy {

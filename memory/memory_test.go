@@ -81,64 +81,56 @@ func TestTheZeroStoreIsReady(t *testing.T) {
 }
 
 // A Store forgets a million customers and their documents though nobody calls it:
-// documents two leases after their Submit, customers two intervals and two leases after
-// their last document.
+// documents a day after their Submit, customers two intervals after their last
+// document, or when what they submitted has faded.
 func TestCustomersAreForgottenWithoutACall(t *testing.T) {
-	for name, test := range map[string]struct {
-		lease     time.Duration
-		customers int
-	}{
-		"short lease": {180 * time.Second, priority.MaxDocuments},
-		"long lease":  {3 * quiet, 1000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, start := t.Context(), time.Now()
-				store := open(t, &memory.Options{Lease: test.lease})
-				names := make([]string, test.customers)
-				for i := range names {
-					names[i] = strconv.Itoa(i)
-				}
-				if _, err := store.NextEach(ctx, names); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := store.SubmitN(ctx, "0", names[:1000]); err != nil {
-					t.Fatal(err)
-				}
-				holds(t, store, test.customers, 1000)
-				time.Sleep(2*test.lease + time.Second)
-				if _, p := store.Len(); p != 0 {
-					t.Errorf("%d documents are held after two leases", p)
-				}
-				time.Sleep(time.Until(start.Add(2*quiet + 2*test.lease + time.Second)))
-				holds(t, store, 0, 0)
+	const day, sweep = 24 * time.Hour, quiet + time.Second
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		store := open(t, nil)
+		names := make([]string, priority.MaxDocuments)
+		for i := range names {
+			names[i] = strconv.Itoa(i)
+		}
+		if _, err := store.NextEach(ctx, names); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.SubmitN(ctx, "0", names[:1000]); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, 1, -1, 1)(store.Submit(ctx, "1", "1"))
+		holds(t, store, priority.MaxDocuments, 1001)
+		time.Sleep(2*quiet + sweep)
+		holds(t, store, 2, 1001)
+		time.Sleep(day - 2*quiet)
+		holds(t, store, 1, 0)
+		time.Sleep(9 * day)
+		holds(t, store, 0, 0)
 
-				// And once more, now that there was nothing to forget.
-				time.Sleep(10 * quiet)
-				wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
-				time.Sleep(2*quiet + 2*test.lease + time.Second)
-				holds(t, store, 0, 0)
-			})
-		})
-	}
+		// And once more, now that there was nothing to forget.
+		time.Sleep(10 * quiet)
+		wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
+		time.Sleep(day + sweep)
+		holds(t, store, 0, 0)
+	})
 }
 
 // Customers who are gone are forgotten while others stay, by the calls of those.
 func TestCustomersAreForgottenWhileOthersCall(t *testing.T) {
 	ctx, now := t.Context(), time.Now()
 	store := open(t, &memory.Options{Now: func() time.Time { return now }}) // no timer tells its time
-	for interval := range 20 {
+	for day := range 20 {
 		for i := range 100 {
-			customer := fmt.Sprint(interval, " ", i)
+			customer := fmt.Sprint(day, " ", i)
 			wants(t, 1, 0, 1)(store.Submit(ctx, customer, "1"))
 			if _, err := store.Submit(ctx, "always", customer); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if c, p := store.Len(); c > 1+2*100 || p > 200 {
-			t.Errorf("after %d intervals %d customers and %d documents are held", interval+1, c, p)
+			t.Errorf("after %d days %d customers and %d documents are held", day+1, c, p)
 		}
-		now = now.Add(quiet + time.Millisecond)
+		now = now.Add(24*time.Hour + time.Millisecond)
 	}
 }
 

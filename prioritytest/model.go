@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 )
 
 // account is what the model knows of a customer: what the fleet has counted and what
@@ -21,8 +22,9 @@ type account struct {
 	resetAt time.Duration // a document later than this resets the count
 	seen    time.Duration // when the fleet was asked last
 
-	docs   map[string]lease
-	doneAt time.Duration // the last Done that may not have arrived
+	docs     map[string]lease
+	doneAt   time.Duration // the last Done that may not have arrived
+	adaptive bool          // leases depend on how long documents take
 
 	// Documents that the Store answered with an estimate may be written later.
 	may       int    // so many at most
@@ -205,6 +207,7 @@ func (a *account) adoptPending(pending int64, now time.Duration) bool {
 	}
 	for document, l := range a.docs {
 		switch {
+		case l.maybe >= now && a.adaptive: // the next Done may change what is pending
 		case l.maybe < now, l.sure < now && pending == int64(sure):
 			if l.maybe = never; l.coming {
 				a.docs[document] = l
@@ -236,7 +239,10 @@ func (a *account) arrived() {
 func (a *account) nextLeaseEnd(now time.Duration) time.Duration {
 	end := time.Duration(math.MaxInt64)
 	for _, l := range a.docs {
-		if l.maybe >= now {
+		switch {
+		case l.sure >= now:
+			end = min(end, l.sure)
+		case l.maybe >= now:
 			end = min(end, l.maybe)
 		}
 	}
@@ -253,13 +259,26 @@ type entry struct {
 	err                error
 }
 
-// level is that of a count and a number of pending documents: 0 of Next.
-func level(policy priority.Policy, count, pending int64) priority.Level {
-	ruled := policy.Level(count)
-	if pending == 0 {
-		return ruled
+// levels returns the first and the last level that a decision can have by its count
+// and its pending documents.
+func levels(policy priority.Policy, d priority.Decision) (first, last priority.Level) {
+	if d.Pending == 0 { // of Next, or of a Peek
+		return policy.Level(d.Count), policy.Level(d.Count)
 	}
-	return (ruled + policy.Level(1-pending) + 1) / 2
+	// What was submitted lately is not known here, and of many pending documents not
+	// how many have the last level. All cost the same.
+	const few, same = 100, 1000
+	scale := fair.ScaleOf(policy.Thresholds)
+	least, _ := scale.Level(1, min(d.Pending, few), same)
+	most, _ := scale.Level(math.Inf(1), d.Pending, same)
+	return priority.Level(least), priority.Level(most)
+}
+
+// judgeLevel checks a decision's level.
+func (r *run) judgeLevel(policy priority.Policy, d priority.Decision) {
+	if first, last := levels(policy, d); d.Level < first || d.Level > last {
+		r.broken(4, "count %d and %d pending are level %d to %d, not %d", d.Count, d.Pending, first, last, d.Level)
+	}
 }
 
 // tally counts what a call's entries of one customer may have counted so far.

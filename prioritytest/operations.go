@@ -135,7 +135,7 @@ func (r *run) judge(c caller, entries []entry, s span) span {
 			if held.coming && c.other { // the Done does not know of this Submit
 				t.docs[e.document] = lease{sure: never, maybe: s.to + length, coming: true}
 			} else {
-				t.docs[e.document] = leaseUntil(max(held.sure, s.from+length), max(held.maybe, s.to+length))
+				t.docs[e.document] = leaseUntil(max(held.sure, s.from+certain(length)), max(held.maybe, s.to+length))
 			}
 		}
 		if !c.other {
@@ -157,9 +157,7 @@ func (r *run) judge(c caller, entries []entry, s span) span {
 		if d.Pending < int64(sure) || d.Pending > int64(possible) {
 			r.broken(lawOfPending(d.Pending, possible), "%q had %v; it has %d documents pending, not %d to %d", a.customer, a, d.Pending, sure, possible)
 		}
-		if want := level(a.policy, d.Count, d.Pending); d.Level != want {
-			r.broken(4, "count %d and %d pending are level %d, not %d", d.Count, d.Pending, want, d.Level)
-		}
+		r.judgeLevel(a.policy, d)
 		if most := a.policy.ResetInterval + r.Slack; d.ResetIn < 0 || d.ResetIn > most ||
 			!submitted && a.policy.ResetMode == priority.SinceLastUpdate && d.ResetIn < a.policy.ResetInterval-r.Slack {
 			r.broken(1, "the count starts afresh in %v, and the interval is %v", d.ResetIn, a.policy.ResetInterval)
@@ -281,9 +279,7 @@ func (r *run) peek(c caller, customer string) {
 		if d.Pending < int64(sure) || d.Pending > int64(most) {
 			r.broken(lawOfPending(d.Pending, most), "%q had %v; it has %d documents pending, not %d to %d", customer, a, d.Pending, sure, most)
 		}
-		if want := level(a.policy, d.Count, d.Pending); d.Level != want {
-			r.broken(4, "count %d and %d pending are level %d, not %d", d.Count, d.Pending, want, d.Level)
-		}
+		r.judgeLevel(a.policy, d)
 	}
 	r.observe(customer, span{from: from, to: to})
 }
@@ -338,7 +334,7 @@ func (r *run) done(c caller, operation Operation, customer string, documents []s
 		if operation == Done {
 			err = store.Done(ctx, customer, documents[0], time.Second)
 		} else {
-			err = store.DoneN(ctx, customer, documents, time.Minute)
+			err = store.DoneN(ctx, customer, documents, time.Duration(len(documents))*time.Second)
 		}
 	})
 	r.note(from, "%s = %s", what, describe(nil, err))
@@ -369,7 +365,7 @@ func (r *run) done(c caller, operation Operation, customer string, documents []s
 	r.observe(customer, span{from: from, to: to})
 }
 
-// leaseOf returns how long documents of a caller are pending.
+// leaseOf returns how long documents of a caller are pending at most.
 func (r *run) leaseOf(c caller) time.Duration {
 	store := r.Store
 	if c.other {
@@ -380,6 +376,9 @@ func (r *run) leaseOf(c caller) time.Duration {
 	}
 	return priority.DefaultLease
 }
+
+// certain returns how long documents are pending at least, of the longest lease.
+func certain(lease time.Duration) time.Duration { return min(lease, 3*time.Minute) }
 
 func leaseUntil(sure, maybe time.Duration) lease { return lease{sure: sure, maybe: maybe} }
 

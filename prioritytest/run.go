@@ -207,7 +207,11 @@ func (r *run) recovering() bool {
 func (r *run) account(customer string) *account {
 	a := r.accounts[customer]
 	if a == nil {
-		a = &account{customer: customer, policy: r.Other.PolicyOf(customer), docs: make(map[string]lease), seen: r.now(), blindUntil: never}
+		length := r.leaseOf(caller{})
+		a = &account{
+			customer: customer, policy: r.Other.PolicyOf(customer), docs: make(map[string]lease),
+			adaptive: certain(length) < length, seen: r.now(), blindUntil: never,
+		}
 		r.accounts[customer] = a
 	}
 	return a
@@ -246,9 +250,7 @@ func (r *run) observe(customer string, s span) {
 		r.note(now, "the fleet has %s", describe([]priority.Decision{peeked}, nil))
 		r.broken(4, "%q had %s; %d pending in the fleet then is not possible", customer, was, peeked.Pending)
 	}
-	if peeked.Level != level(a.policy, peeked.Count, peeked.Pending) {
-		r.broken(4, "Peek of %q is %s", customer, describe([]priority.Decision{peeked}, nil))
-	}
+	r.judgeLevel(a.policy, peeked)
 }
 
 // observeAll asks the fleet for the counts of all customers, which no call has

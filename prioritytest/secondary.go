@@ -76,12 +76,10 @@ func (r *run) judgeDegraded(a *account, e entry, s span, lease time.Duration) {
 	if !right {
 		r.broken(1, "the degraded count of %q was %d and cannot be %d then", e.customer, second.count, d.Count)
 	}
-	switch {
-	case e.document != "" && d.Pending < 1, e.document == "" && d.Pending != 0:
+	if (e.document != "") != (d.Pending > 0) {
 		r.broken(1, "%d documents are pending after this one", d.Pending)
-	case d.Level != level(a.policy, d.Count, d.Pending):
-		r.broken(4, "count %d and %d pending are level %d, not %d", d.Count, d.Pending, level(a.policy, d.Count, d.Pending), d.Level)
 	}
+	r.judgeLevel(a.policy, d)
 	low, high := s.from+a.policy.ResetInterval, s.to+a.policy.ResetInterval
 	switch {
 	case d.Count == 0 && least == 1, a.policy.ResetMode == priority.SinceLastUpdate && least == 1:
@@ -98,6 +96,6 @@ func (r *run) judgeDegraded(a *account, e entry, s span, lease time.Duration) {
 	}
 	second.has, second.count, second.known, second.maybeForgotten = true, d.Count, true, false
 	if e.document != "" {
-		second.docs[e.document] = leaseUntil(s.from+lease, s.to+lease)
+		second.docs[e.document] = leaseUntil(s.from+certain(lease), s.to+lease)
 	}
 }

@@ -35,7 +35,7 @@ const (
 	forAmount           // as long as the step says
 	forLag              // until what is done elsewhere is noticed
 	forRecovery         // until an outage is over
-	forLease            // a lease
+	forLease            // the shortest lease
 	forInterval         // a customer's reset interval
 	forReset            // until a customer's count starts afresh
 	forLeaseEnd         // until a customer's first lease ends
@@ -248,7 +248,7 @@ func (r *run) waitOf(s *step) time.Duration {
 	case forRecovery:
 		d = r.Recovery
 	case forLease:
-		d = r.leaseOf(s.caller)
+		d = certain(r.leaseOf(s.caller))
 	case forInterval:
 		d = a.policy.ResetInterval
 	case forReset:

@@ -2,6 +2,9 @@ package vectors_test
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,11 +13,12 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// stretch is how many milliseconds of Redis's time stand for one of a case's. Redis's
-// clock cannot be moved, but what it is compared with can: TTLs, and the ends of
-// leases. All that a script sets is half a stretch longer, so that a case's "exactly
-// then" is well before and "a millisecond later" well after the end, however slow the
-// test is.
+// stretch is how many milliseconds of Redis's time stand for one of a case's, of what
+// concerns the count. Redis's clock cannot be moved, but what it is compared with can:
+// TTLs, and the times of Submits. A count's interval is half a stretch longer, so that
+// a case's "exactly then" is well before and "a millisecond later" well after the end,
+// however slow the test is. What is pending and the usage cannot be stretched, as the
+// scripts know how long a day is. There the cases keep away from the ends.
 const stretch = 50_000
 
 // stretched is a customer's keys on a Redis, with a prefix of their own.
@@ -24,6 +28,8 @@ type stretched struct {
 	prefix string
 	policy priority.Policy
 	stores map[time.Duration]*priority.RedisStore // by lease
+	lose   func()                                 // some time before each step
+	began  time.Time
 }
 
 func openStretched(t *testing.T, client *redis.Client, vector vector) *stretched {
@@ -33,6 +39,7 @@ func openStretched(t *testing.T, client *redis.Client, vector vector) *stretched
 	return &stretched{
 		t: t, client: client, prefix: fmt.Sprintf("%x", t.Name()), policy: policy,
 		stores: make(map[time.Duration]*priority.RedisStore),
+		began:  must(client.Time(t.Context()).Result())(t),
 	}
 }
 
@@ -52,7 +59,7 @@ func (w *stretched) open(lease time.Duration) *priority.RedisStore {
 	w.t.Helper()
 	if w.stores[lease] == nil {
 		store, err := priority.NewRedisStore(w.client, &priority.RedisOptions{
-			Policy: w.policy, Lease: stretchedFor(lease), Prefix: w.prefix, Timeout: time.Minute,
+			Policy: w.policy, Lease: lease, Prefix: w.prefix, Timeout: time.Minute,
 		})
 		if err != nil {
 			w.t.Fatal(err)
@@ -62,9 +69,10 @@ func (w *stretched) open(lease time.Duration) *priority.RedisStore {
 	return w.stores[lease]
 }
 
-// pass moves all TTLs and the ends of all leases.
+// pass moves all TTLs and the times of all Submits.
 func (w *stretched) pass(d time.Duration) {
 	w.t.Helper()
+	w.lose()
 	if d == 0 {
 		return
 	}
@@ -72,35 +80,70 @@ func (w *stretched) pass(d time.Duration) {
 	keys, err := w.client.Keys(ctx, w.prefix+":*").Result()
 	w.check(err)
 	for _, key := range keys {
-		left, err := w.client.PTTL(ctx, key).Result()
-		w.check(err)
+		passed := d.Milliseconds()
+		for _, document := range w.pending(key) {
+			document.Score -= math.Copysign(float64(passed), document.Score)
+			w.check(w.client.ZAddXX(ctx, key, document).Err())
+		}
+		if strings.HasSuffix(key, ":count") {
+			passed *= stretch
+		}
+		left := must(w.client.PTTL(ctx, key).Result())(w.t)
 		switch {
 		case left < 0: // it has none
-		case left > d*stretch:
-			w.check(w.client.PExpire(ctx, key, left-d*stretch).Err())
+		case left.Milliseconds() > passed:
+			w.check(w.client.PExpire(ctx, key, left-milliseconds(passed)).Err())
 		default:
 			w.check(w.client.Del(ctx, key).Err())
-		}
-		for _, document := range w.pending(key) {
-			document.Score -= float64(d.Milliseconds() * stretch)
-			w.check(w.client.ZAddXX(ctx, key, document).Err())
 		}
 	}
 }
 
-func (w *stretched) set(customer, value string, ttl time.Duration) {
+func (w *stretched) set(s step) {
 	w.t.Helper()
-	w.check(w.client.Set(w.t.Context(), w.open(0).Key(customer), value, stretchedFor(ttl)).Err())
+	store := w.open(0)
+	key, ttl := store.Key(s.Customer), stretchedFor(milliseconds(s.TTL))
+	switch s.Key {
+	case "pending":
+		key, ttl = store.PendingKey(s.Customer), milliseconds(s.TTL)
+	case "usage":
+		key, ttl = store.UsageKey(s.Customer), milliseconds(s.TTL)
+	}
+	w.check(w.client.Set(w.t.Context(), key, *s.Value, ttl).Err())
+}
+
+// madeOf returns what the script tells a program in another language. What the case
+// has taken makes a usage smaller, and a lease longer, which is 20 times as long as
+// documents take.
+func (w *stretched) madeOf(s step, lease time.Duration) *madeOf {
+	w.t.Helper()
+	store := w.open(lease)
+	reply := must(w.client.Eval(w.t.Context(), store.PeekScript(s.Customer),
+		[]string{store.Key(s.Customer), store.PendingKey(s.Customer), store.UsageKey(s.Customer)}).Int64Slice())(w.t)
+	got := &madeOf{Usage: reply[4], Ordinary: reply[5], Cost: reply[6], Lease: reply[7]}
+	took := must(w.client.Time(w.t.Context()).Result())(w.t).Sub(w.began)
+	if longer := got.Lease - s.MadeOf.Lease; longer > 0 && longer <= 20*took.Milliseconds() {
+		got.Lease = s.MadeOf.Lease
+	}
+	if less := s.MadeOf.Usage - got.Usage; less > 0 && less <= 1+s.MadeOf.Usage*took.Milliseconds()/day {
+		got.Usage = s.MadeOf.Usage
+	}
+	return got
 }
 
 func (w *stretched) dump(customer string) string {
 	w.t.Helper()
 	store := w.open(0)
-	value, err := w.client.Get(w.t.Context(), store.Key(customer)).Result()
-	if err != redis.Nil {
-		w.check(err)
+	value := func(key string) string {
+		kind := must(w.client.Type(w.t.Context(), key).Result())(w.t)
+		if kind != "string" {
+			return kind
+		}
+		return strconv.Quote(must(w.client.Get(w.t.Context(), key).Result())(w.t))
 	}
-	return fmt.Sprintf("count %q, pending %v", value, w.pending(store.PendingKey(customer)))
+	pending := store.PendingKey(customer)
+	return fmt.Sprintf("count %s, pending %s %v, usage %s",
+		value(store.Key(customer)), value(pending), w.pending(pending), value(store.UsageKey(customer)))
 }
 
 // pending returns the documents in a key, none where it is another one's.
@@ -120,5 +163,16 @@ func (w *stretched) check(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// must returns what a call returned, or fails the test.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
 	}
 }

@@ -4,6 +4,7 @@ package vectors_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -47,11 +49,20 @@ type (
 		N         *int       `json:"n,omitempty"`         // of next and settle
 		Known     *int64     `json:"known,omitempty"`     // of settle
 		Documents []string   `json:"documents,omitempty"` // of submit and done
-		Value     string     `json:"value,omitempty"`     // of set
+		Cost      int64      `json:"cost,omitempty"`      // of done, where it is known
+		Key       string     `json:"key,omitempty"`       // of set, where it is not the count's
+		Value     *string    `json:"value,omitempty"`     // of set
 		TTL       int64      `json:"ttl_ms,omitempty"`    // of set
 		Lease     int64      `json:"lease_ms,omitempty"`  // of the process, where it is not the case's
 		Want      []decision `json:"want,omitempty"`
+		MadeOf    *madeOf    `json:"made_of,omitempty"` // of a peek
 		Error     string     `json:"error,omitempty"`
+	}
+	madeOf struct {
+		Usage    int64 `json:"usage"`    // in hundredths
+		Ordinary int64 `json:"ordinary"` // documents
+		Cost     int64 `json:"cost"`     // in thousandths
+		Lease    int64 `json:"lease_ms"`
 	}
 	decision struct {
 		Level   priority.Level `json:"level"`
@@ -65,6 +76,7 @@ type (
 		Customer string `json:"customer_hex"`
 		Count    string `json:"count_key_hex"`
 		Pending  string `json:"pending_key_hex"`
+		Usage    string `json:"usage_key_hex"`
 	}
 )
 
@@ -84,16 +96,26 @@ func verify(t *testing.T, file string, cases []vector, inMemory bool) {
 	}
 	golden(t, file, cases)
 	t.Run("miniredis", func(t *testing.T) {
-		onRedis(t, redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()}), cases)
+		server := miniredis.RunT(t)
+		server.ClockTTL(true)
+		now := time.Now()
+		onRedis(t, redis.NewClient(&redis.Options{Addr: server.Addr()}), cases, func(steps int) {
+			now = now.Add(milliseconds(slip) / time.Duration(steps))
+			server.SetTime(now)
+		})
 	})
-	t.Run("server", func(t *testing.T) { onRedis(t, redistest.Start(t).Client(), cases) })
+	t.Run("server", func(t *testing.T) { onRedis(t, redistest.Start(t).Client(), cases, func(int) {}) })
 }
 
-func onRedis(t *testing.T, client *redis.Client, cases []vector) {
+// onRedis does the cases on a server. Before each of a case's steps it lets some time
+// be lost.
+func onRedis(t *testing.T, client *redis.Client, cases []vector, lose func(steps int)) {
 	t.Cleanup(func() { _ = client.Close() })
 	for _, vector := range cases {
 		t.Run(vector.Name, func(t *testing.T) {
-			for i, got := range answers(t, vector, openStretched(t, client, vector)) {
+			world := openStretched(t, client, vector)
+			world.lose = func() { lose(len(vector.Steps)) }
+			for i, got := range answers(t, vector, world) {
 				if want := vector.Steps[i]; !reflect.DeepEqual(got, want) {
 					t.Fatalf("step %d came to\n%s\nand not\n%s", i, asJSON(t, got), asJSON(t, want))
 				}
@@ -107,8 +129,9 @@ type world interface {
 	pass(d time.Duration)
 	milliseconds(d time.Duration) int64 // of the world's time, as a case has them
 	store(lease time.Duration) counter
-	set(customer, value string, ttl time.Duration)
-	dump(customer string) string // what is stored, but for TTLs
+	set(s step)
+	madeOf(s step, lease time.Duration) *madeOf // of a peek
+	dump(customer string) string                // what is stored, but for TTLs
 }
 
 // counter is what all stores of this module that keep counts have.
@@ -121,16 +144,21 @@ type counter interface {
 func answers(t *testing.T, vector vector, world world) []step {
 	t.Helper()
 	now := int64(0)
-	steps := make([]step, len(vector.Steps))
+	steps, clocks := make([]step, len(vector.Steps)), make(map[counter]*clock)
 	for i, s := range vector.Steps {
 		world.pass(milliseconds(s.At - now))
 		now = s.At
 		before := world.dump(s.Customer)
-		decisions, err := do(t, s, world, vector.Lease)
+		lease := milliseconds(cmp.Or(s.Lease, vector.Lease))
+		store := world.store(lease)
+		if clocks[store] == nil {
+			clocks[store] = &clock{store: store}
+		}
+		decisions, err := do(t, s, world, store, clocks[store])
 		s.Want, s.Error = nil, ""
 		switch {
 		case errors.Is(err, priority.ErrCorruptCount):
-			s.Error = "CORRUPTCOUNT"
+			s.Error = regexp.MustCompile("CORRUPT[A-Z]*").FindString(err.Error())
 			if after := world.dump(s.Customer); after != before {
 				t.Errorf("step %d, %s, failed and left\n%s\nof\n%s", i, asJSON(t, s), after, before)
 			}
@@ -144,17 +172,17 @@ func answers(t *testing.T, vector vector, world world) []step {
 			}
 			s.Want = append(s.Want, want)
 		}
+		if s.MadeOf != nil {
+			s.MadeOf = world.madeOf(s, lease)
+		}
 		steps[i] = s
 	}
 	return steps
 }
 
 // do does a step and returns its decisions, or an error.
-func do(t *testing.T, s step, world world, lease int64) ([]priority.Decision, error) {
-	if s.Lease > 0 {
-		lease = s.Lease
-	}
-	ctx, store := t.Context(), world.store(milliseconds(lease))
+func do(t *testing.T, s step, world world, store counter, clock *clock) ([]priority.Decision, error) {
+	ctx := t.Context()
 	switch s.Do {
 	case "next":
 		if *s.N == 1 {
@@ -168,10 +196,11 @@ func do(t *testing.T, s step, world world, lease int64) ([]priority.Decision, er
 		decisions, err := store.SubmitN(ctx, s.Customer, s.Documents)
 		return all(decisions, err)
 	case "done":
+		took := clock.took(t, s.Cost, len(s.Documents))
 		if len(s.Documents) == 1 {
-			return nil, store.Done(ctx, s.Customer, s.Documents[0], 0)
+			return nil, store.Done(ctx, s.Customer, s.Documents[0], took)
 		}
-		return nil, store.DoneN(ctx, s.Customer, s.Documents, 0)
+		return nil, store.DoneN(ctx, s.Customer, s.Documents, took)
 	case "settle":
 		decisions, err := store.Settle(ctx, []priority.Owed{{Customer: s.Customer, Documents: *s.N, Known: *s.Known}})
 		if errors.Is(err, priority.ErrWasReset) {
@@ -183,7 +212,7 @@ func do(t *testing.T, s step, world world, lease int64) ([]priority.Decision, er
 	case "reset":
 		return nil, store.Reset(ctx, s.Customer)
 	case "set":
-		world.set(s.Customer, s.Value, milliseconds(s.TTL))
+		world.set(s)
 		return nil, nil
 	}
 	return nil, fmt.Errorf("no store does %q", s.Do)
@@ -230,7 +259,8 @@ func (w *memoryWorld) pass(d time.Duration)               { w.now = w.now.Add(d)
 func (w *memoryWorld) milliseconds(d time.Duration) int64 { return d.Milliseconds() }
 func (w *memoryWorld) store(time.Duration) counter        { return w.Store }
 func (w *memoryWorld) dump(string) string                 { return "" }
-func (w *memoryWorld) set(string, string, time.Duration)  {}
+func (w *memoryWorld) set(step)                           {}
+func (w *memoryWorld) madeOf(step, time.Duration) *madeOf { return nil }
 
 // oddCustomers would share a key, or a hash tag, or be cut short, where a key is made
 // without care.
@@ -260,7 +290,7 @@ func TestKeyVectors(t *testing.T) {
 		for _, customer := range customers {
 			keys = append(keys, keysOf{
 				Shown: strconv.QuoteToASCII(brief(customer)), Prefix: prefix, Customer: inHex(customer),
-				Count: inHex(store.Key(customer)), Pending: inHex(store.PendingKey(customer)),
+				Count: inHex(store.Key(customer)), Pending: inHex(store.PendingKey(customer)), Usage: inHex(store.UsageKey(customer)),
 			})
 		}
 	}

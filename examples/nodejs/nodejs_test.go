@@ -64,7 +64,7 @@ func install(npm string) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	for _, pattern := range []string{"examples/nodejs/*.mjs", "examples/nodejs/*.json", "examples/nodejs/.npmrc", "lua/next.lua", "vectors/*.json"} {
+	for _, pattern := range []string{"examples/nodejs/*.mjs", "examples/nodejs/*.json", "examples/nodejs/.npmrc", "lua/*.lua", "vectors/*.json"} {
 		files, _ := filepath.Glob(filepath.Join("../..", pattern))
 		if len(files) == 0 {
 			return dir, fmt.Errorf("there is no %s", pattern)

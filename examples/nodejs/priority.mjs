@@ -1,11 +1,13 @@
-// The counts of package priority, for Node.js: the same script on the same keys.
+// The counts of package priority, for Node.js: the same scripts on the same keys.
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { ClientClosedError, ErrorReply } from 'redis';
 
-/** The script of the default policy: its file says what it takes and replies. */
-export const nextScript = readFileSync(new URL('../../lua/next.lua', import.meta.url), 'utf8');
+const file = (name) => readFileSync(new URL(`../../lua/${name}.lua`, import.meta.url), 'utf8');
+
+/** The scripts of the default policy and lease: each file says what it takes and replies. */
+export const scripts = { next: file('next'), submit: file('submit'), done: file('done'), peek: file('peek'), reset: file('reset') };
 
 /** The answer was lost: the document may have been counted. The call must not be repeated. */
 export class OutcomeUnknown extends Error {
@@ -13,11 +15,11 @@ export class OutcomeUnknown extends Error {
 }
 
 /**
- * Returns the key of a customer's count, as bytes. A customer is 1 to 512 bytes; a
- * string stands for its UTF-8. It is the hash tag by which a Redis Cluster places the
- * key, so what would end the tag is escaped.
+ * Returns a key of a customer, as bytes: that of the count, of the pending documents or
+ * of the usage. A customer is 1 to 512 bytes; a string stands for its UTF-8. It is the
+ * hash tag by which a Redis Cluster places the key, so what would end the tag is escaped.
  */
-export function keyOf(customer, prefix = 'priority') {
+export function keyOf(customer, prefix = 'priority', end = 'count') {
   const bytes = Buffer.from(customer);
   if (bytes.length < 1 || bytes.length > 512) {
     throw new RangeError(`a customer has 1 to 512 bytes, not ${bytes.length}`);
@@ -27,22 +29,42 @@ export function keyOf(customer, prefix = 'priority') {
   }
   // In Latin-1 each byte is one character, so that no byte is changed.
   const escaped = bytes.toString('latin1').replaceAll('%', '%25').replaceAll('}', '%7D');
-  return Buffer.concat([Buffer.from(`${prefix}:{`), Buffer.from(escaped, 'latin1'), Buffer.from('}:count')]);
+  return Buffer.concat([Buffer.from(`${prefix}:{`), Buffer.from(escaped, 'latin1'), Buffer.from(`}:${end}`)]);
+}
+
+/** How long documents of all customers take, the latest thousand that this process knows of. */
+export class Mean {
+  #seen = 0;
+  #mean = 0;
+
+  /** Adds a document and returns its cost in thousandths of the mean; 0: it is not known yet. */
+  cost(milliseconds) {
+    if (!(milliseconds > 0)) return 0;
+    this.#seen = Math.min(this.#seen + 1, 1000);
+    this.#mean += (milliseconds - this.#mean) / this.#seen;
+    if (this.#seen < 100) return 0;
+    return Math.min(Math.max(Math.round((1000 * milliseconds) / this.#mean), 1), 999_999);
+  }
 }
 
 /** Counts documents on a connected client of node-redis, which the caller owns. */
 export class Store {
   #client;
   #prefix;
-  #script;
-  #digest;
+  #scripts;
+  #digests = {};
 
-  /** Another policy than the default has another script: RedisStore.NextScript in Go returns it. */
-  constructor(client, { prefix = 'priority', script = nextScript } = {}) {
+  /**
+   * Another policy or lease than the default has other scripts: NextScript, SubmitScript
+   * and PeekScript of a RedisStore in Go return them.
+   */
+  constructor(client, { prefix = 'priority', scripts: own = {} } = {}) {
     this.#client = client;
     this.#prefix = prefix;
-    this.#script = script;
-    this.#digest = createHash('sha1').update(script).digest('hex');
+    this.#scripts = { ...scripts, ...own };
+    for (const [name, text] of Object.entries(this.#scripts)) {
+      this.#digests[name] = createHash('sha1').update(text).digest('hex');
+    }
   }
 
   /**
@@ -52,24 +74,55 @@ export class Store {
    * if the client is closed, and an OutcomeUnknown if no answer came.
    */
   async next(customer, n = 1) {
-    const call = { keys: [keyOf(customer, this.#prefix)], arguments: n === 1 ? [] : [String(n)] };
+    const [level, count, resetIn] = await this.#run('next', customer, ['count'], n === 1 ? [] : [String(n)]);
+    return { level, count, ...(resetIn !== undefined && { resetIn }) };
+  }
+
+  /**
+   * Counts 1 to 100 documents by their ids, makes them pending, and returns a decision
+   * for each. It may be called again if it failed: a document is counted once.
+   */
+  async submit(customer, ...documents) {
+    const reply = await this.#run('submit', customer, ['count', 'pending', 'usage'], documents);
+    const resetIn = reply.at(-1);
+    return documents.map((_, i) => ({ level: reply[3 * i], count: reply[3 * i + 1], pending: reply[3 * i + 2], resetIn }));
+  }
+
+  /**
+   * Ends the pending state of 1 to 1000 documents, each of which was worked on for
+   * cost thousandths of what documents of all customers take: what Mean returns, or 0
+   * for what is not known. It may be called again if it failed.
+   */
+  async done(customer, cost, ...documents) {
+    await this.#run('done', customer, ['pending', 'usage'], [String(cost), ...documents]);
+  }
+
+  /** Returns what holds now, and what makes the level. Changes nothing. */
+  async peek(customer) {
+    const reply = await this.#run('peek', customer, ['count', 'pending', 'usage'], []);
+    const [level, count, pending, resetIn, usage, ordinary, cost, lease] = reply;
+    return { level, count, pending, resetIn, usage, ordinary, cost, lease };
+  }
+
+  /** Forgets the customer. */
+  async reset(customer) {
+    await this.#run('reset', customer, ['count', 'pending', 'usage'], []);
+  }
+
+  // NOSCRIPT says that nothing was run, so this is the one error after which a call is
+  // made again; EVAL makes the script known for the next calls.
+  async #run(name, customer, ends, args) {
+    const call = { keys: ends.map((end) => keyOf(customer, this.#prefix, end)), arguments: args };
     try {
-      const [level, count, resetIn] = await this.#run(call);
-      return { level, count, ...(resetIn !== undefined && { resetIn }) };
+      try {
+        return await this.#client.evalSha(this.#digests[name], call);
+      } catch (error) {
+        if (!error.message.startsWith('NOSCRIPT')) throw error;
+        return await this.#client.eval(this.#scripts[name], call);
+      }
     } catch (error) {
       if (error instanceof ErrorReply || error instanceof ClientClosedError) throw error;
       throw new OutcomeUnknown(`no answer came: ${error.message}`, { cause: error });
-    }
-  }
-
-  // NOSCRIPT says that nothing was run, so this is the one error after which the call
-  // is made again; EVAL makes the script known for the next calls.
-  async #run(call) {
-    try {
-      return await this.#client.evalSha(this.#digest, call);
-    } catch (error) {
-      if (!error.message.startsWith('NOSCRIPT')) throw error;
-      return await this.#client.eval(this.#script, call);
     }
   }
 }

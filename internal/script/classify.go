@@ -61,7 +61,7 @@ var (
 	}
 	refused = []string{
 		"NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ",
-		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents",
+		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost",
 	}
 	// Redis before 7.0 gives a refusal within a script after words of its own.
 	refusedForNowWithin = []string{"-READONLY ", "READONLY You can't write"}
@@ -78,6 +78,8 @@ func classifyReply(call *Call, err error, reply string, sent bool) result {
 		return result{Failure: Failure{CorruptCount, err}}
 	case begins("CORRUPTPENDING "):
 		return result{Failure: Failure{CorruptPending, err}}
+	case begins("CORRUPTUSAGE "):
+		return result{Failure: Failure{CorruptUsage, err}}
 	case slices.ContainsFunc(refusedForNow, begins), slices.ContainsFunc(refusedForNowWithin, holds):
 		return result{Failure: Failure{NotCounted, err}, again: true}
 	case slices.ContainsFunc(refused, begins), slices.ContainsFunc(refusedWithin, holds):

@@ -13,26 +13,25 @@ import (
 // knows whether it was sent at all.
 type command struct {
 	redis.IntSliceCmd
-	argv [4]any // what most commands need
+	argv [8]any // what most commands need
 	body body
 }
 
 func (c *command) prepare(ctx context.Context, call *Call, withText bool) {
 	c.body.script, c.body.withText = call.Script, withText
-	c.argv = [4]any{"evalsha", &c.body, 1, call.Key}
+	c.argv = [8]any{"evalsha", &c.body, 1, call.Key}
 	if withText {
 		c.argv[0] = "eval"
 	}
-	args := c.argv[:]
-	if call.Key2 != "" {
-		c.argv[2] = 2
-		args = append(args, call.Key2)
+	args := c.argv[:4]
+	for _, key := range call.Others {
+		if key != "" {
+			args = append(args, key)
+		}
 	}
-	if call.N > 1 || call.Known != nil {
-		args = append(args, call.N)
-	}
-	if call.Known != nil {
-		args = append(args, *call.Known)
+	c.argv[2] = len(args) - 3
+	for _, number := range call.Numbers {
+		args = append(args, number)
 	}
 	for _, id := range call.IDs {
 		args = append(args, id)

@@ -60,7 +60,6 @@ func TestACommandIsEitherSentOrGivenUp(t *testing.T) {
 // A trace shows which script was run, and that the caller's arguments are in
 // their places.
 func TestATraceShowsTheScript(t *testing.T) {
-	known := int64(-30)
 	for _, test := range []struct {
 		call     Call
 		withText bool
@@ -68,9 +67,9 @@ func TestATraceShowsTheScript(t *testing.T) {
 	}{
 		{Call{Key: "k"}, false, "evalsha " + string(next.digest) + " 1 k"},
 		{Call{Key: "k"}, true, "eval return {1, 0} 1 k"},
-		{Call{Key: "k", N: 3}, false, "evalsha " + string(next.digest) + " 1 k 3"},
-		{Call{Key: "k", Key2: "l", IDs: []string{"a", "b"}}, false, "evalsha " + string(next.digest) + " 2 k l a b"},
-		{Call{Key: "k", Known: &known}, false, "evalsha " + string(next.digest) + " 1 k 0 -30"},
+		{Call{Key: "k", Numbers: []int64{3}}, false, "evalsha " + string(next.digest) + " 1 k 3"},
+		{Call{Key: "k", Others: [2]string{"l"}, IDs: []string{"a", "b"}}, false, "evalsha " + string(next.digest) + " 2 k l a b"},
+		{Call{Key: "k", Numbers: []int64{0, -30}}, false, "evalsha " + string(next.digest) + " 1 k 0 -30"},
 	} {
 		test.call.Script = next
 		cmd := new(command)

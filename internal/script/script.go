@@ -29,12 +29,11 @@ func New(text string, integers, perID int) *Script {
 
 // Call is one call of one script.
 type Call struct {
-	Script *Script
-	Key    string   // KEYS[1]; its braces name the customer, and so the cluster's slot
-	Key2   string   // KEYS[2]; empty: none
-	N      int      // ARGV[1], a number of documents; 0 or 1: none
-	Known  *int64   // ARGV[1] is N even if it is 0, and this is ARGV[2], a count; nil: none
-	IDs    []string // ARGV, documents
+	Script  *Script
+	Key     string    // KEYS[1]; its braces name the customer, and so the cluster's slot
+	Others  [2]string // KEYS[2] and KEYS[3], of the same customer; empty: none
+	Numbers []int64   // ARGV
+	IDs     []string  // ARGV after the numbers, documents
 
 	Repeatable bool // running it twice is as good as once
 	ReadOnly   bool // writes nothing, so that nothing is unknown when its reply is lost
@@ -48,8 +47,9 @@ type Outcome int
 const (
 	NotCounted     Outcome = iota // definitely not run, or it changed nothing
 	Unknown                       // it may have been run
-	CorruptCount                  // KEYS[1] holds something else
+	CorruptCount                  // the key of the count holds something else
 	CorruptPending                // the key of pending documents does
+	CorruptUsage                  // the key of the usage does
 )
 
 // Failure is why a call has no reply.

@@ -1,0 +1,172 @@
+package memory
+
+import (
+	"container/list"
+	"time"
+
+	"github.com/docpriority/priority/internal/fair"
+)
+
+// submitted is what customers submitted. Documents and customers are in the order in
+// which they were submitted last, so that those that are over are found first.
+type submitted struct {
+	customers map[string]*customer
+	byUse     list.List // of *customer
+	documents list.List // of *document
+}
+
+// customer is one with a history or with documents.
+type customer struct {
+	name    string
+	history fair.History
+	used    time.Time // when something was submitted last
+	place   *list.Element
+
+	documents map[string]*document
+	ordinary  window
+	last      window // those at the last level
+}
+
+// document was submitted and is not done.
+type document struct {
+	of     *customer
+	id     string
+	at     time.Time
+	window *window
+	place  *list.Element // among those of all customers
+	within *list.Element // among those of its window
+	young  bool          // within the lease, when the window was asked last
+}
+
+// of returns what is known of a customer, or nil.
+func (s *submitted) of(name string) *customer { return s.customers[name] }
+
+// use returns what is known of a customer who submits something.
+func (s *submitted) use(name string, now time.Time) *customer {
+	c := s.customers[name]
+	if c == nil {
+		if s.customers == nil {
+			s.customers = make(map[string]*customer)
+		}
+		c = &customer{name: name, documents: make(map[string]*document)}
+		c.place = s.byUse.PushBack(c)
+		s.customers[name] = c
+	}
+	c.used = now
+	s.byUse.MoveToBack(c.place)
+	return c
+}
+
+// add notes a document.
+func (s *submitted) add(c *customer, id string, now time.Time, last bool) {
+	d := &document{of: c, id: id, at: now, window: &c.ordinary}
+	if last {
+		d.window = &c.last
+	}
+	d.place = s.documents.PushBack(d)
+	d.window.add(d)
+	c.documents[id] = d
+}
+
+func (s *submitted) remove(d *document) {
+	s.documents.Remove(d.place)
+	d.window.remove(d)
+	delete(d.of.documents, d.id)
+}
+
+// forgetDocuments removes those that are older than a day.
+func (s *submitted) forgetDocuments(now time.Time) {
+	for e := s.documents.Front(); e != nil && now.Sub(e.Value.(*document).at) > fair.Day; e = s.documents.Front() {
+		s.remove(e.Value.(*document))
+	}
+}
+
+// forgetCustomers removes those whose usage has faded.
+func (s *submitted) forgetCustomers(now time.Time) {
+	var next *list.Element
+	for e := s.byUse.Front(); e != nil && now.Sub(e.Value.(*customer).used) >= fair.Day; e = next {
+		next = e.Next()
+		c := e.Value.(*customer)
+		if len(c.documents) == 0 && !now.Before(c.history.Fades) {
+			s.drop(c)
+		}
+	}
+}
+
+// drop removes all that is known of a customer, if anything is.
+func (s *submitted) drop(c *customer) {
+	if c == nil {
+		return
+	}
+	for _, d := range c.documents {
+		s.documents.Remove(d.place)
+	}
+	s.byUse.Remove(c.place)
+	delete(s.customers, c.name)
+}
+
+// pending returns how many documents count as pending since a time: all of them, and
+// those that are not at the last level.
+func (c *customer) pending(since time.Time) (all, ordinary int64) {
+	if c == nil {
+		return 0, 0
+	}
+	ordinary = c.ordinary.since(since)
+	return ordinary + c.last.since(since), ordinary
+}
+
+// newestIsLast reports whether the document that was submitted last is at the last
+// level.
+func (c *customer) newestIsLast() bool {
+	last, ordinary := c.last.documents.Back(), c.ordinary.documents.Back()
+	return last != nil && (ordinary == nil ||
+		last.Value.(*document).at.UnixMilli() >= ordinary.Value.(*document).at.UnixMilli())
+}
+
+// window counts documents from a time on that moves little from one time to the
+// next.
+type window struct {
+	documents list.List     // of *document, in the order of their times
+	first     *list.Element // of the young ones
+	young     int64
+}
+
+func (w *window) add(d *document) {
+	d.within = w.documents.PushBack(d)
+	d.young = true
+	w.young++
+	if w.first == nil {
+		w.first = d.within
+	}
+}
+
+func (w *window) remove(d *document) {
+	if d.young {
+		w.young--
+	}
+	if w.first == d.within {
+		w.first = d.within.Next()
+	}
+	w.documents.Remove(d.within)
+}
+
+// since returns how many documents are from a time on.
+func (w *window) since(since time.Time) int64 {
+	for w.first != nil && w.first.Value.(*document).at.Before(since) {
+		w.first.Value.(*document).young = false
+		w.young--
+		w.first = w.first.Next()
+	}
+	for {
+		before := w.documents.Back()
+		if w.first != nil {
+			before = w.first.Prev()
+		}
+		if before == nil || before.Value.(*document).at.Before(since) {
+			return w.young
+		}
+		before.Value.(*document).young = true
+		w.young++
+		w.first = before
+	}
+}
