@@ -13,16 +13,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const getLong = `Get tells a customer's level and why it is so: the count, the row of the policy's
-table, when the count starts afresh, and what is pending where the fleet calls
-Submit and Done. It changes nothing.
+const getLong = `Get tells a customer's level and why it is so, and what the next document gets:
+by Next, which goes by the count, and by Submit, which goes by what was submitted
+lately and what is pending. It changes nothing.
 
   priorityctl get acme
   priorityctl get acme 'Müller & Co' -json
   priorityctl get -policy gold.json acme      # a customer of a tier of its own
 
-The levels are those of the policy that you name; Redis does not know which one
-the fleet has.`
+The levels are those of the policy that you name, and the lease is that of a
+fleet that sets none: Redis does not know what the fleet has.`
 
 func newGet() *cobra.Command {
 	var connect connectionFlags
@@ -102,20 +102,21 @@ type failure struct {
 // state is what get tells of a customer.
 type state struct {
 	name
-	Level     priority.Level `json:"level"`
+	Level     priority.Level `json:"level"` // by Submit where something is pending, else by Next
+	Pending   int64          `json:"pending"`
+	Submit    submitted      `json:"submit"`
 	Count     int64          `json:"count"`
 	Documents int64          `json:"documents"` // since the last reset
 	RuleLevel priority.Level `json:"rule_level"`
+	NextLevel priority.Level `json:"next_level"` // that Next would give to the next document
 	Row       string         `json:"row"`
 	Counted   bool           `json:"counted"` // there is a count
 	ResetInMS int64          `json:"reset_in_ms"`
 	NoTTL     bool           `json:"no_ttl"`
 
-	Pending      int64          `json:"pending"`
-	PendingLevel priority.Level `json:"pending_level,omitempty"` // where something is pending
-
 	CountKey   string     `json:"count_key"`
 	PendingKey string     `json:"pending_key"`
+	UsageKey   string     `json:"usage_key"`
 	Policy     policyJSON `json:"policy"`
 	PolicyName string     `json:"policy_name"`
 
@@ -123,46 +124,72 @@ type state struct {
 	customer string
 }
 
+// What get asks Redis for: what peek.lua replies, the average time from Submit to
+// Done in tenths of a second, and the TTLs of the usage and of the count. It is one
+// call, so that the numbers fit together.
+const (
+	beforePeek = "local function peek()\n"
+	afterPeek  = `
+end
+local reply = peek()
+if not reply.err then
+  reply[9] = math.floor((redis.call('GET', KEYS[3]) or 0) / 1000000)
+  reply[10] = redis.call('PTTL', KEYS[3])
+  reply[11] = redis.call('PTTL', KEYS[1])
+end
+return reply`
+
+	getRights = "+evalsha +eval +get +pttl +zcount +zrange +time"
+)
+
 func (c *connection) lookup(ctx context.Context, customer string) (*state, error) {
-	decision, err := c.store.Peek(ctx, customer)
-	switch {
-	case errors.Is(err, priority.ErrCorruptCount):
-		return nil, c.corrupt(ctx, customer, err)
-	case err != nil:
+	if err := priority.CheckCustomer(customer); err != nil {
 		return nil, err
 	}
-	ruled := c.policy.Level(decision.Count)
+	keys := []string{c.store.Key(customer), c.store.PendingKey(customer), c.store.UsageKey(customer)}
+	script := redis.NewScript(beforePeek + c.store.PeekScript(customer) + afterPeek)
+	reply, err := script.Run(ctx, c.client, keys).Int64Slice()
+	var refused redis.Error
+	switch {
+	case errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "CORRUPT"):
+		return nil, c.corrupt(ctx, customer, refused)
+	case forbidden(err):
+		return nil, fmt.Errorf("%s: %w; it needs %s on the keys ~%s:*", shown(customer), err, getRights, c.prefix)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", shown(customer), err)
+	case len(reply) != 11:
+		return nil, fmt.Errorf("%s: Redis replied %d numbers, not 11", shown(customer), len(reply))
+	}
+	level, count, pending, resetIn, countTTL := priority.Level(reply[0]), reply[1], reply[2], reply[3], reply[10]
+	ruled := c.policy.Level(count)
 	s := &state{
-		name: nameOf(customer), Level: decision.Level, Count: decision.Count,
+		name: nameOf(customer), Level: level, Count: count, Pending: pending,
 		RuleLevel: ruled, Row: rowOf(c.policy.Policy, ruled).condition(),
-		Counted: decision.ResetIn > 0, ResetInMS: decision.ResetIn.Milliseconds(), Pending: decision.Pending,
-		CountKey: c.store.Key(customer), PendingKey: c.store.PendingKey(customer),
+		Counted: countTTL != -2, ResetInMS: resetIn, NoTTL: countTTL == -1,
+		CountKey: keys[0], PendingKey: keys[1], UsageKey: keys[2],
 		Policy: jsonOf(c.policy.Policy), PolicyName: c.policy.Name, policy: c.policy.Policy, customer: customer,
 	}
-	if s.Pending > 0 {
-		s.PendingLevel = c.policy.Level(1 - s.Pending)
-	}
-	if !s.Counted {
-		// No count and a count without a TTL look alike to Peek.
-		left, err := c.client.PTTL(ctx, s.CountKey).Result()
-		if err != nil {
-			return nil, err
-		}
-		s.NoTTL = left == -1
-		s.Counted = s.NoTTL
-	}
+	s.NextLevel = c.policy.Level(0)
 	if s.Counted {
-		s.Documents = 1 - s.Count
+		s.Documents = 1 - count
+		s.NextLevel = c.policy.Level(count - 1)
 	}
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	s.Submit = submittedOf(c.policy.Policy, level, history{
+		pending: pending, ordinary: reply[5], cost: reply[6], lease: ms(reply[7]),
+		sojourn: 100 * ms(reply[8]), usageTTL: max(ms(reply[9]), 0), known: reply[9] != -2,
+	})
 	return s, nil
 }
 
 // corrupt says which key holds what it should not, and how to repair it.
-func (c *connection) corrupt(ctx context.Context, customer string, err error) error {
+func (c *connection) corrupt(ctx context.Context, customer string, reply redis.Error) error {
 	key, want := c.store.Key(customer), "a count (a whole number of at most 15 digits)"
-	var reply redis.Error
-	if errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "CORRUPTPENDING ") {
+	switch code, _, _ := strings.Cut(reply.Error(), " "); code {
+	case "CORRUPTPENDING":
 		key, want = c.store.PendingKey(customer), "pending documents (a zset)"
+	case "CORRUPTUSAGE":
+		key, want = c.store.UsageKey(customer), "a usage (a string of at most 15 digits)"
 	}
 	held := "something other than" // where this user may not call TYPE
 	if kind, err := c.client.Type(ctx, key).Result(); err == nil {
@@ -178,18 +205,27 @@ func (s *state) String() string {
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&out, "%-9s %s\n", label, fmt.Sprintf(format, args...))
 	}
+	submits := s.Submit.known
 	line("customer", "%s", shown(s.customer))
-	line("level", "%d of 1 to %d", s.Level, s.policy.Last())
+	switch {
+	case s.Pending > 0:
+		line("level", "%d of 1 to %d, by Submit", s.Level, s.policy.Last())
+	case submits:
+		line("level", "%d of 1 to %d, by Next: nothing is pending", s.Level, s.policy.Last())
+	default:
+		line("level", "%d of 1 to %d", s.Level, s.policy.Last())
+	}
+	if submits {
+		s.Submit.writeTo(line)
+	}
+	line("next", "level %d by Submit, level %d by Next", s.Submit.NextLevel, s.NextLevel)
 	switch {
 	case !s.Counted:
 		line("count", "none: no document in the last %s", span(s.policy.ResetInterval))
 	default:
 		line("count", "%d: %s since the last reset", s.Count, plural(s.Documents, "document"))
 	}
-	line("row", "%s → level %d", s.Row, s.RuleLevel)
-	if s.Pending > 0 {
-		line("pending", "%s → level %d; Submit takes the mean, rounded up: %d", plural(s.Pending, "document"), s.PendingLevel, s.Level)
-	}
+	line("row", "%s → level %d by Next", s.Row, s.RuleLevel)
 	switch {
 	case s.NoTTL:
 		line("resets", "never as it is: the key has no TTL; the next document gives it one")
@@ -197,8 +233,9 @@ func (s *state) String() string {
 		line("resets", "in %s%s", span(s.resetIn()), s.unless())
 	}
 	line("keys", "%s", shown(s.CountKey))
-	if s.Pending > 0 {
+	if submits {
 		line("", "%s", shown(s.PendingKey))
+		line("", "%s", shown(s.UsageKey))
 	}
 	line("policy", "%s", s.PolicyName)
 	out.WriteString("\n" + report.Wrap(s.why(), 79))
@@ -216,7 +253,15 @@ func (s *state) unless() string {
 
 // why says in plain words why the customer is slow and when that ends.
 func (s *state) why() string {
-	who := shown(s.customer)
+	if s.Submit.known {
+		return shown(s.customer) + s.Submit.why(s.Level, s.Pending)
+	}
+	return s.ruled()
+}
+
+// ruled is why for a customer of whom only the count is known.
+func (s *state) ruled() string {
+	who, cause := shown(s.customer), plural(s.Documents, "document")+" since the last reset"
 	var why strings.Builder
 	switch {
 	case !s.Counted && s.Level == priority.First:
@@ -224,27 +269,18 @@ func (s *state) why() string {
 	case s.Level == priority.First:
 		fmt.Fprintf(&why, "%s is not slow: such documents are processed first.", who)
 	case s.Level == s.policy.Last():
-		fmt.Fprintf(&why, "%s is slow because of %s: such documents are processed last.", who, s.cause())
-	case s.Level == priority.First+1:
-		fmt.Fprintf(&why, "%s waits behind level 1 because of %s.", who, s.cause())
+		fmt.Fprintf(&why, "%s is slow because of %s: such documents are processed last.", who, cause)
 	default:
-		fmt.Fprintf(&why, "%s waits behind levels 1 to %d because of %s.", who, s.Level-1, s.cause())
+		fmt.Fprintf(&why, "%s waits behind %s because of %s.", who, levelsBefore(s.Level), cause)
 	}
 	if s.Counted && s.RuleLevel < s.policy.Last() {
-		level := "level"
-		if s.PendingLevel > 0 {
-			level = "rule level" // the mean also depends on what is pending then
-		}
 		// The next row begins one below this row's least count.
 		more := s.Count - rowOf(s.policy, s.RuleLevel).least + 1
 		if more == 1 {
-			fmt.Fprintf(&why, " The next document has %s %d.", level, s.policy.Level(s.Count-1))
+			fmt.Fprintf(&why, " The next document has level %d.", s.NextLevel)
 		} else {
-			fmt.Fprintf(&why, " The %s document from now has %s %d.", ordinal(more), level, s.RuleLevel+1)
+			fmt.Fprintf(&why, " The %s document from now has level %d.", ordinal(more), s.RuleLevel+1)
 		}
-	}
-	if done, better := s.untilBetter(); done > 0 {
-		fmt.Fprintf(&why, " When %s fewer are pending, the level is %d.", group(done), better)
 	}
 	switch {
 	case s.RuleLevel == priority.First || s.NoTTL:
@@ -257,30 +293,12 @@ func (s *state) why() string {
 	return why.String()
 }
 
-func (s *state) cause() string {
-	counted := fmt.Sprintf("%s since the last reset", plural(s.Documents, "document"))
-	switch {
-	case s.PendingLevel == 0:
-		return counted
-	case s.RuleLevel == priority.First:
-		return plural(s.Pending, "pending document")
-	case s.PendingLevel == priority.First:
-		return counted
+// levelsBefore names the levels that are served before one that is not the first.
+func levelsBefore(level priority.Level) string {
+	if level == priority.First+1 {
+		return "level 1"
 	}
-	return fmt.Sprintf("%s and %s", counted, plural(s.Pending, "pending document"))
-}
-
-// untilBetter returns after how many Dones the level gets better, and which it is
-// then; 0 if they cannot do it.
-func (s *state) untilBetter() (done int64, better priority.Level) {
-	for level := s.PendingLevel - 1; level >= priority.First; level-- {
-		mean := (s.RuleLevel + level + 1) / 2
-		if mean < s.Level {
-			// A row's least count is 1 minus its most pending documents.
-			return s.Pending - (1 - rowOf(s.policy, level).least), mean
-		}
-	}
-	return 0, 0
+	return fmt.Sprintf("levels 1 to %d", level-1)
 }
 
 // ordinal is 2nd, 3rd, 4th.

@@ -16,6 +16,7 @@ import (
 
 const listLong = `List prints every customer who has a count, as SCAN meets them: on all masters of
 a cluster, in no order, at a bounded pace, so that Redis has time for the fleet.
+The levels are those of Next; get tells that of Submit.
 
 Interrupted, or at -limit, it prints a cursor on stderr; -cursor goes on behind
 what was printed. A customer who is there all the time is printed; one may be
@@ -50,7 +51,7 @@ func newList() *cobra.Command {
 		return l.run(command, c)
 	})
 	flags := command.Flags()
-	flags.IntSliceVar(&l.levels, "level", nil, "only customers of these levels, by the rule, as 8,9")
+	flags.IntSliceVar(&l.levels, "level", nil, "only customers of these levels, by Next, as 8,9")
 	flags.IntVar(&l.limit, "limit", 0, "stop with the page that reaches so many customers; 0: list all")
 	registerPace(command, &l.pace)
 	flags.StringVar(&l.cursor, "cursor", "", "go on where a list stopped that printed this")

@@ -10,7 +10,9 @@ import (
 	"encoding/pem"
 	"fmt"
 	"maps"
+	"math"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -113,7 +115,8 @@ func count(t *testing.T, client redis.UniversalClient, documents map[string]int)
 	}
 }
 
-// submit submits documents of one customer.
+// submit submits documents of one customer, whose documents take 5.2 s from Submit
+// to Done on average and cost 1.4 times as much as others.
 func submit(t *testing.T, client redis.UniversalClient, customer string, documents int) {
 	t.Helper()
 	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: -1})
@@ -125,6 +128,9 @@ func submit(t *testing.T, client redis.UniversalClient, customer string, documen
 		ids = append(ids, fmt.Sprint("document ", i))
 	}
 	if _, err := store.SubmitN(t.Context(), customer, ids); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.SetArgs(t.Context(), store.UsageKey(customer), 52_001_400, redis.SetArgs{KeepTTL: true}).Err(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -140,22 +146,39 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 	submit(t, client, "clinic", 11)
 	count(t, client, map[string]int{"shop": 21})
 	submit(t, client, "shop", 1)
+	submit(t, client, "flood", 3000)
 	client.Set(t.Context(), "priority:{forever}:count", "-3", 0)
+	client.Set(t.Context(), "priority:{back}:usage", "1000", 49*time.Hour)
 
 	for customer, want := range map[string][]string{
-		"acme":    {"level     9 of 1 to 9", "count     -29: 30 documents", "count < -20 → level 9", "slow because of 30 documents", "processed last", "policy    the module's default"},
+		"acme":    {"level     9 of 1 to 9\n", "next      level 1 by Submit, level 9 by Next\n", "count     -29: 30 documents", "count < -20 → level 9 by Next\n", "slow because of 30 documents", "processed last", "policy    the module's default"},
 		"bakery":  {"level     2 of", "count     -4: 5 documents", "behind level 1 because", "The next document has level 3."},
 		"first":   {"level     1 of", "count     0: 1 document since", "first is not slow", "The 3rd document from now has level 2."},
 		"nobody":  {"level     1 of", "count     none", "counted as the first"},
 		"forever": {"never as it is: the key has no TTL", "The 2nd document from now has level 3"},
-		// The rule: count -10, level 5; 11 pending: level 5. With 7 pending it would be 3, and the mean 4.
-		"clinic": {"level     5 of 1 to 9", "pending   11 documents → level 5", "priority:{clinic}:pending", "When 4 fewer are pending, the level is 4.", "next document has rule level 6"},
-		"shop":   {"level     5 of 1 to 9", "count < -20 → level 9", "pending   1 document → level 1; Submit takes the mean, rounded up: 5"},
+		// 11 documents: 2 to 4 to 8 to 16, the fourth level. They cost 15.4: 4 to 8 to 16, the
+		// third. 4 pending and the next one cost 7: the second, and the mean is 3.
+		"clinic": {
+			"level     4 of 1 to 9, by Submit\n", "usage     11 documents submitted lately → 4 of 9, 3 in 11h", "pending   11 at 1.4 times the usual cost → 3 of 9\n",
+			"done      5.2s after Submit on average; presumed lost after 3m\n", "next      level 4 by Submit, level 6 by Next\n", "count < -8 → level 5 by Next",
+			"priority:{clinic}:count\n", "priority:{clinic}:pending\n", "priority:{clinic}:usage\n",
+			"clinic has level 4 by Submit: the mean, rounded up, of 4 (11 documents submitted lately) and 3 (11 pending at 1.4 times the usual cost).",
+			"It waits behind levels 1 to 3. With 7 fewer pending the next document gets level 3. If nothing more is submitted for 44h",
+		},
+		"shop":  {"level     1 of 1 to 9, by Submit\n", "count < -20 → level 9 by Next\n", "1 (1 document submitted lately) and 1 (1 pending at 1.4 times the usual cost). It is processed first."},
+		"flood": {"more than 256 documents submitted lately → 9 of 9, 8 in ", "pending   256 at", "          2,744 more at the last level, which do not count\n", "It waits behind levels 1 to 8."},
+		"back": {
+			"level     1 of 1 to 9, by Next: nothing is pending\n", "usage     2.06 documents submitted lately → 2 of 9, 1 in 1h\n", "pending   none → 1 of 9\n",
+			"done      not known yet how long after Submit; presumed lost after 24h\n",
+			"back has nothing pending. The next document gets level 2 by Submit: the mean, rounded up, of 2 (3.06 documents submitted lately) and 1 (1 pending at the usual cost). If nothing more is submitted for 25h",
+		},
 	} {
 		text := o.told("get", customer)
 		fits(t, text)
+		rows, why, _ := strings.Cut(text, "\n\n")
+		text = rows + "\n\n" + strings.ReplaceAll(why, "\n", " ")
 		for _, want := range want {
-			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
+			if !strings.Contains(text, want) {
 				t.Errorf("no %q in\n%s", want, text)
 			}
 		}
@@ -163,18 +186,206 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 	if text := o.told("get", "acme", "-thresholds", "-100,-1000", "-reset-mode=last-reset"); !strings.Contains(text, "level     1 of 1 to 3") || !strings.Contains(text, "whatever comes") || !strings.Contains(text, "from the flags") {
 		t.Errorf("another policy:\n%s", text)
 	}
+	if text := o.told("get", "clinic", "-thresholds", "-2,-9"); !strings.Contains(strings.ReplaceAll(text, "\n", " "), "level 1 by Submit: 4 of 9, which is the mean, rounded up, of 4 (") {
+		t.Errorf("fewer levels:\n%s", text)
+	}
 
-	got := objects(t, o.told("get", "acme", "clinic", "nobody", "-json"))
+	got := objects(t, o.told("get", "acme", "clinic", "flood", "nobody", "-json"))
 	for i, want := range []map[string]any{
-		{"customer": "acme", "level": 9., "rule_level": 9., "count": -29., "documents": 30., "row": "count < -20", "counted": true, "pending": 0., "count_key": "priority:{acme}:count"},
-		{"customer": "clinic", "level": 5., "rule_level": 5., "pending": 11., "pending_level": 5., "pending_key": "priority:{clinic}:pending"},
-		{"customer": "nobody", "level": 1., "counted": false, "reset_in_ms": 0., "policy_name": "the module's default"},
+		{"customer": "acme", "level": 9., "rule_level": 9., "next_level": 9., "count": -29., "documents": 30., "row": "count < -20", "counted": true, "pending": 0., "count_key": "priority:{acme}:count"},
+		{"customer": "clinic", "level": 4., "rule_level": 5., "next_level": 6., "pending": 11., "pending_key": "priority:{clinic}:pending", "usage_key": "priority:{clinic}:usage"},
+		{"customer": "flood", "level": 9., "pending": 3000.},
+		{"customer": "nobody", "level": 1., "counted": false, "reset_in_ms": 0., "next_level": 1., "policy_name": "the module's default"},
 	} {
-		for field, value := range want {
-			if got[i][field] != value {
-				t.Errorf("%s: %s is %v, not %v", want["customer"], field, got[i][field], value)
+		sameFields(t, got[i], want)
+	}
+	for i, want := range []map[string]any{
+		{"next_level": 1., "usage_level": 1., "pending_level": 1., "usage": 0., "lease_ms": 86_400_000.},
+		{"next_level": 4., "usage_level": 4., "pending_level": 3., "scale_level": 4., "ordinary": 11., "at_last_level": 0., "cost": 1.4, "sojourn_ms": 5200., "lease_ms": 180_000., "fewer_pending": 7., "fewer_level": 3., "faded_level": 3.},
+		{"next_level": 9., "usage_level": 9., "ordinary": 256., "at_last_level": 2744., "newest_at_last_level": false},
+		{"next_level": 1., "cost": 1., "sojourn_ms": 0., "fewer_pending": 0., "faded_in_ms": 0., "usage_fades_in_ms": 0.},
+	} {
+		sameFields(t, got[i]["submit"].(map[string]any), want)
+	}
+}
+
+func sameFields(t *testing.T, got, want map[string]any) {
+	t.Helper()
+	for field, value := range want {
+		if got[field] != value {
+			t.Errorf("%s is %v, not %v, in %v", field, got[field], value, got)
+		}
+	}
+}
+
+// What get says of the next document is compared with what the next document gets,
+// for customers of all kinds and policies of few levels and of many.
+func TestGetForetellsTheNextDocument(t *testing.T) {
+	o, client := started(t)
+	many := make([]int64, 254)
+	for i := range many {
+		many[i] = -int64(i + 1)
+	}
+	random := mathrand.New(mathrand.NewPCG(1, 2))
+	for i, thresholds := range [][]int64{priority.DefaultPolicy().Thresholds, {-2, -9}, many, {}, {-50}} {
+		policy := priority.Policy{Thresholds: thresholds}
+		file := filepath.Join(t.TempDir(), "policy.json")
+		text, err := json.Marshal(map[string]any{"thresholds": thresholds})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Policy: policy, Timeout: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range 25 {
+			customer := fmt.Sprintf("}%d%%%d", i, j)
+			ids := make([]string, random.IntN(1<<random.IntN(11)))
+			for k := range ids {
+				ids[k] = fmt.Sprint(k)
+			}
+			if len(ids) > 0 {
+				if _, err := store.SubmitN(t.Context(), customer, ids); err != nil {
+					t.Fatal(err)
+				}
+				usage := 1_000_000*random.IntN(1000) + 1 + random.IntN(5000)
+				client.SetArgs(t.Context(), store.UsageKey(customer), usage, redis.SetArgs{KeepTTL: true})
+				client.PExpire(t.Context(), store.UsageKey(customer), time.Duration(random.Int64N(int64(10*24*time.Hour))))
+				if err := store.DoneN(t.Context(), customer, ids[:random.IntN(len(ids)+1)], 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			told := objects(t, o.told("get", customer, "-json", "-policy", file))[0]
+			o.told("get", customer, "-policy", file)
+			submit := told["submit"].(map[string]any)
+			count, pending := told["count"].(float64), told["pending"].(float64)
+			now, err := store.Peek(t.Context(), customer)
+			if err != nil || float64(now.Level) != told["level"] || float64(now.Count) != count || float64(now.Pending) != pending {
+				t.Errorf("%s: %v, Peek says %+v, get says %v", customer, err, now, told)
+			}
+			if pending > 0 && submit["newest_at_last_level"] == false && scaled(submit["scale_level"].(float64), len(thresholds)+1) != told["level"] {
+				t.Errorf("%s: %v of 9 does not explain level %v", customer, submit["scale_level"], told["level"])
+			}
+			next, err := store.Submit(t.Context(), customer, "next")
+			if err != nil || float64(next.Level) != submit["next_level"] || float64(next.Level) > 1 && submit["next_level"] == nil {
+				t.Errorf("%s: %v, Submit gives %d, get says %v", customer, err, next.Level, submit)
+			}
+			if err := store.Done(t.Context(), customer, "next", 0); err != nil {
+				t.Fatal(err)
+			}
+			if next, err = store.Next(t.Context(), customer); err != nil || next.Level != policy.Level(next.Count) {
+				t.Errorf("%s: %v, Next gives %+v", customer, err, next)
 			}
 		}
+	}
+}
+
+// scaled is a policy's level for one of the scale of 9.
+func scaled(level float64, levels int) float64 {
+	if levels < 9 {
+		switch {
+		case level == 9:
+			return float64(levels)
+		case level > 6:
+			return math.Max(float64(levels-1), 1)
+		}
+		return math.Max(1+math.Floor((level-1)*float64(levels-2)/6), 1)
+	}
+	return level
+}
+
+// With as many fewer pending as get says the level is better, and not with one less.
+func TestGetTellsHowManyFewerPendingHelp(t *testing.T) {
+	o, client := started(t)
+	store, err := priority.NewRedisStore(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit(t, client, "clinic", 40)
+	told := objects(t, o.told("get", "clinic", "-json"))[0]["submit"].(map[string]any)
+	fewer, level := int(told["fewer_pending"].(float64)), told["fewer_level"]
+	if fewer < 2 || level.(float64) >= told["next_level"].(float64) {
+		t.Fatalf("got %v", told)
+	}
+	for done := range fewer {
+		if now := objects(t, o.told("get", "clinic", "-json"))[0]["submit"].(map[string]any); now["next_level"] != told["next_level"] {
+			t.Fatalf("with %d fewer pending the next document gets %v", done, now["next_level"])
+		}
+		if err := store.Done(t.Context(), "clinic", fmt.Sprint("document ", done), 0); err != nil {
+			t.Fatal(err)
+		}
+		client.SetArgs(t.Context(), "priority:{clinic}:usage", 52_001_400, redis.SetArgs{KeepTTL: true})
+	}
+	if next, err := store.Submit(t.Context(), "clinic", "next"); err != nil || float64(next.Level) != level {
+		t.Errorf("%v, the level is %d, not %v", err, next.Level, level)
+	}
+}
+
+// The newest document keeps its last level though others are done.
+func TestGetTellsThatTheNewestDocumentWasUnlucky(t *testing.T) {
+	o, client := started(t)
+	submit(t, client, "acme", 3000)
+	store, err := priority.NewRedisStore(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for i := range 300 {
+		ids = append(ids, fmt.Sprint("document ", i))
+	}
+	if err := store.DoneN(t.Context(), "acme", ids, 0); err != nil {
+		t.Fatal(err)
+	}
+	text := o.told("get", "acme")
+	fits(t, text)
+	for _, want := range []string{
+		"level     9 of 1 to 9, by Submit", "pending   none → 1 of 9", "2,700 more at the last level",
+		"acme has level 9 by Submit: the newest document was given it, and waits behind levels 1 to 8. The next one gets level 5: the mean, rounded up, of 9 (more than 256 documents submitted lately) and 1 (1 pending at ",
+	} {
+		if !strings.Contains(text, want) && !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// However many documents are pending, get calls nothing that walks over them.
+func TestGetWalksOverNoPendingDocuments(t *testing.T) {
+	o, client := started(t)
+	const pending = 100_000
+	now := client.Time(t.Context()).Val().UnixMilli()
+	pipeline := client.Pipeline()
+	for i := 0; i < pending; i += 1000 {
+		documents := make([]redis.Z, 1000)
+		for j := range documents {
+			documents[j] = redis.Z{Score: float64(now), Member: fmt.Sprint(i + j)}
+		}
+		pipeline.ZAdd(t.Context(), "priority:{acme}:pending", documents...)
+	}
+	if _, err := pipeline.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	client.ConfigResetStat(t.Context())
+	text := o.told("get", "acme")
+	stats := client.Info(t.Context(), "commandstats").Val()
+	if !strings.Contains(text, "pending   100,000 at the usual cost → 9 of 9\n") {
+		t.Errorf("got\n%s", text)
+	}
+	short := []string{"cmdstat_get", "cmdstat_pttl", "cmdstat_time", "cmdstat_zcount", "cmdstat_zrange", "cmdstat_eval", "cmdstat_evalsha"}
+	for line := range strings.Lines(stats) {
+		command, _, isCommand := strings.Cut(line, ":")
+		if walks := strings.Contains(command, "_z") || strings.Contains(command, "scan") || strings.Contains(command, "keys"); isCommand && walks && !slices.Contains(short, command) {
+			t.Errorf("get calls %s", line)
+		}
+	}
+	// Of ranges, the first and the last document only.
+	if !strings.Contains(stats, "cmdstat_zrange:calls=2,") || !strings.Contains(stats, "cmdstat_zcount:calls=2,") {
+		t.Errorf("got\n%s", stats)
+	}
+	if text := o.told("reset", "-yes", "acme"); text != "acme: forgotten (no count, 100,000 pending)\n" {
+		t.Errorf("got %s", text)
 	}
 }
 
@@ -184,15 +395,23 @@ func TestGetTellsWhatIsCorrupt(t *testing.T) {
 	client.Set(ctx, "priority:{it's}:count", "x", 0)
 	client.RPush(ctx, "priority:{list}:count", "-1")
 	client.Set(ctx, "priority:{pending}:pending", "x", 0)
+	client.RPush(ctx, "priority:{usage}:usage", "1000")
+	client.Set(ctx, "priority:{minus}:usage", "-1000", 0)
 	o.refused(1, `priority:{it's}:count holds a string, not a count (a whole number of at most 15 digits); to remove it: priorityctl reset 'it'\''s'`, "get", "it's")
 	o.refused(1, "priority:{list}:count holds a list, not a count", "get", "list")
 	o.refused(1, "priority:{pending}:pending holds a string, not pending documents (a zset)", "get", "pending")
+	o.refused(1, "priority:{usage}:usage holds a list, not a usage (a string of at most 15 digits); to remove it: priorityctl reset usage", "get", "usage")
+	o.refused(1, "priority:{minus}:usage holds a string, not a usage", "get", "minus")
 	o.refused(4, "1 of 2 customers failed", "get", "list", "fine")
 	o.refused(1, "all 2 customers failed", "get", "list", "it's")
+	o.refused(2, "invalid customer", "get", strings.Repeat("a", 513))
 
 	_, stdout, _ := o.ask("get", "-json", "list")
 	if failed := objects(t, stdout); len(failed) != 1 || failed[0]["customer"] != "list" || !strings.Contains(failed[0]["error"].(string), "corrupt") {
 		t.Errorf("got %s", stdout)
+	}
+	if text := o.told("reset", "-yes", "usage") + o.told("get", "usage"); !strings.HasPrefix(text, "usage: forgotten (a corrupt key)\n") || !strings.Contains(text, "usage is not slow") {
+		t.Errorf("got\n%s", text)
 	}
 }
 
@@ -337,7 +556,7 @@ func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
 	submit(t, client, "acme", 3)
 	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
 	o.refused(2, "give -yes", "reset", "acme")
-	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: forgotten (count -32, level 9, 3 pending documents)\nbad: forgotten (something other than a count)\nnobody: forgotten (no count)\n" {
+	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: forgotten (count -32, level 9, 3 pending, usage 3)\nbad: forgotten (a corrupt key)\nnobody: forgotten (no count)\n" {
 		t.Errorf("got\n%s", text)
 	}
 	if got := objects(t, o.told("reset", "-yes", "-json", "bakery")); len(got) != 1 || got[0]["reset"] != true || got[0]["customer"] != "bakery" {
@@ -402,7 +621,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	}
 	// The users that the documents spell out: of workers that call Next, and of get.
 	user("worker", "+evalsha", "+eval", "+exists", "+get", "+set", "+decr", "+decrby", "+incrby", "+pexpire", "+pttl", "+unlink")
-	user("reader", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+time")
+	user("reader", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+zrange", "+time")
 	count(t, admin, map[string]int{"acme": 5})
 
 	o := operatorOn(t, "-redis", "redis://"+server.Addr, "-user", "reader")
@@ -422,7 +641,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	if keys := admin.Keys(t.Context(), "*").Val(); len(keys) != 1 {
 		t.Errorf("ping leaves %q", keys)
 	}
-	worker.refused(1, "acme", "get", "acme")
+	worker.refused(1, "it needs +evalsha +eval +get +pttl +zcount +zrange +time on the keys ~priority:*", "get", "acme")
 	o.refused(1, "NOPERM", "list")
 
 	// Every way to give a password, and a wrong one.
@@ -443,6 +662,43 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	operator{T: t}.told("get", "acme")
 	operator{T: t}.told("get", "-help")
 	operator{T: t}.told("completion", "bash")
+}
+
+// Rights that a deployment forgot when Submit got a key and commands of its own.
+func TestPingNamesTheRightThatIsMissing(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client()
+	all := strings.Fields(nextRights + " " + submitRights)
+	t.Setenv(passwordVariable, secret)
+	for name, test := range map[string]struct{ keys, without, want string }{
+		"all":           {"~priority:*", "", "submit ok"},
+		"zmscore":       {"~priority:*", "+zmscore", "→ grant +zmscore: who calls Submit"},
+		"zrange":        {"~priority:*", "+zrange", "→ grant +zrange: who calls Submit"},
+		"zrangebyscore": {"~priority:*", "+zrangebyscore", "need more rights once a document is old → grant +zrangebyscore: who"},
+		"usage":         {"~priority:*:count ~priority:*:pending", "", "→ grant ~priority:*}:usage: who calls Submit"},
+		"count":         {"~priority:*:count", "", "→ grant ~priority:*}:pending ~priority:*}:usage: who calls Submit"},
+	} {
+		rules := []any{"ACL", "SETUSER", name, "on", ">" + secret, "resetkeys", "-@all"}
+		for _, keys := range strings.Fields(test.keys) {
+			rules = append(rules, keys)
+		}
+		for _, right := range all {
+			if right != test.without {
+				rules = append(rules, right)
+			}
+		}
+		if err := admin.Do(t.Context(), rules...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := operator{t, []string{"-redis", "redis://" + server.Addr, "-user", name}}.ask("ping")
+		fits(t, text)
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), test.want) {
+			t.Errorf("%s: no %q in\n%s", name, test.want, text)
+		}
+		if keys := admin.Keys(t.Context(), "*").Val(); len(keys) != 0 {
+			t.Errorf("%s: ping leaves %q", name, keys)
+		}
+	}
 }
 
 // Redis quotes the password as an old server does that does not know HELLO or ACL users.
@@ -550,7 +806,14 @@ func TestSentinelsAndClustersAreServed(t *testing.T) {
 	if text := o.told("top"); !strings.Contains(text, "20 customers, 500 documents") {
 		t.Errorf("got\n%s", text)
 	}
-	o.told("reset", "-yes", "customer-1", "customer-2", "customer-3")
+	submit(t, cluster.Client(), "}odd%", 11)
+	if text := o.told("get", "}odd%"); !strings.Contains(text, "level     4 of 1 to 9, by Submit") || !strings.Contains(text, "priority:{%7Dodd%25}:usage") {
+		t.Errorf("got\n%s", text)
+	}
+	o.told("reset", "-yes", "customer-1", "customer-2", "customer-3", "}odd%")
+	if left := cluster.Client().Exists(t.Context(), "priority:{%7Dodd%25}:count", "priority:{%7Dodd%25}:pending", "priority:{%7Dodd%25}:usage").Val(); left != 0 {
+		t.Errorf("reset leaves %d keys", left)
+	}
 	if text := o.told("list"); strings.Count(text, "customer-") != 17 {
 		t.Errorf("got\n%s", text)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -279,7 +278,7 @@ const (
 	checkNext    = "next"
 	nextRights   = "+evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl +unlink"
 	checkSubmit  = "submit"
-	submitRights = "+zadd +zcard +zcount +zrem +zremrangebyrank +zscore +time"
+	submitRights = "+zadd +zcard +zcount +zmscore +zrange +zrangebyscore +zrem +zscore +time"
 )
 
 // checkRights does what workers do, for a customer whose keys the node holds.
@@ -297,7 +296,7 @@ func (p *ping) checkRights(ctx context.Context, node pinged) error {
 			func() error { _, err := p.store.NextN(ctx, customer, 2); return err },
 			func() error { return p.store.Reset(ctx, customer) },
 		}},
-		{checkSubmit, "who calls Submit, Done or Peek, as get does, needs " + submitRights + " too", []func() error{
+		{checkSubmit, "who calls Submit, Done or Peek, as get does, needs " + submitRights + " too, on the same keys", []func() error{
 			func() error { _, err := p.store.Submit(ctx, customer, "document"); return err },
 			func() error { _, err := p.store.Peek(ctx, customer); return err },
 			func() error { return p.store.Done(ctx, customer, "document", 0) },
@@ -310,25 +309,68 @@ func (p *ping) checkRights(ctx context.Context, node pinged) error {
 				break
 			}
 		}
-		switch {
-		case failed == nil:
-			p.add(node, use.check, checkOK, "the scripts load, and this user may run them", "")
-			continue
-		case lost(failed):
+		if lost(failed) {
 			return failed
 		}
 		status, remedy := checkFailed, use.remedy
+		var lacks []string
 		if use.check == checkSubmit {
 			status = checkWarning
+			if lacks = p.lacks(ctx, customer); len(lacks) > 0 {
+				remedy = "grant " + strings.Join(lacks, " ") + ": " + remedy
+			}
 		}
-		if !forbidden(failed) {
-			status, remedy = checkFailed, "see what Redis says"
+		switch {
+		case failed == nil && len(lacks) == 0:
+			p.add(node, use.check, checkOK, "the scripts load, and this user may run them", "")
+			continue
+		case failed == nil:
+			p.add(node, use.check, status, "the scripts run now, but need more rights once a document is old", remedy)
+		case forbidden(failed):
+			p.add(node, use.check, status, oneLine(p.hidden(failed)), remedy)
+		default:
+			p.add(node, use.check, checkFailed, oneLine(p.hidden(failed)), "see what Redis says")
 		}
-		p.add(node, use.check, status, oneLine(p.hidden(failed)), remedy)
 		// What was written is removed by whatever right there is; else it expires.
-		_ = errors.Join(p.store.Reset(ctx, customer), p.client.Unlink(ctx, p.store.PendingKey(customer)).Err())
+		_ = p.store.Reset(ctx, customer)
+		for _, key := range p.keys(customer) {
+			_ = p.client.Unlink(ctx, key).Err()
+		}
 	}
 	return nil
+}
+
+// keys are all of a customer.
+func (p *ping) keys(customer string) []string {
+	return []string{p.store.Key(customer), p.store.PendingKey(customer), p.store.UsageKey(customer)}
+}
+
+// lacks returns which rights to call Submit, Done and Peek a user has not, by using
+// each: in a script, not every version of Redis says which one it refuses.
+func (p *ping) lacks(ctx context.Context, customer string) (lacks []string) {
+	refused := func(command ...any) bool { return redis.IsPermissionError(p.client.Do(ctx, command...).Err()) }
+	if refused("get", p.store.Key(customer)) {
+		return []string{"+get"}
+	}
+	for _, key := range p.keys(customer)[1:] {
+		if refused("get", key) {
+			_, end, _ := strings.Cut(key, "}")
+			lacks = append(lacks, "~"+p.prefix+":*}"+end)
+		}
+	}
+	if len(lacks) > 0 {
+		return lacks // without a key, every command on it is refused
+	}
+	key := p.store.PendingKey(customer)
+	for _, command := range [][]any{
+		{"time"}, {"zadd", key, 1, "document"}, {"zcard", key}, {"zcount", key, 0, 1}, {"zmscore", key, "document"},
+		{"zrange", key, 0, 0}, {"zrangebyscore", key, 0, 1}, {"zrem", key, "document"}, {"zscore", key, "document"},
+	} {
+		if refused(command...) {
+			lacks = append(lacks, fmt.Sprint("+", command[0]))
+		}
+	}
+	return lacks
 }
 
 // customerOn returns a customer whose keys a node of a cluster holds.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -14,9 +15,9 @@ import (
 	"golang.org/x/term"
 )
 
-const resetLong = `Reset forgets customers' counts and pending documents: the next document is
-counted as the first and gets level 1. It also removes what the keys hold other
-than those. It cannot be undone.
+const resetLong = `Reset forgets customers' counts, pending documents and usage: the next document
+is counted as the first and gets level 1. It also removes what the keys hold
+other than those. It cannot be undone.
 
 On a terminal it shows what will be forgotten and asks; anywhere else it needs -yes.
 
@@ -29,7 +30,7 @@ func newReset() *cobra.Command {
 	var yes, asJSON bool
 	command := &cobra.Command{
 		Use:               "reset CUSTOMER…",
-		Short:             "Forgets customers' counts and pending documents",
+		Short:             "Forgets customers' counts, pending documents and usage",
 		Long:              resetLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -92,7 +93,7 @@ func (c *connection) held(ctx context.Context, customer string) string {
 	s, err := c.lookup(ctx, customer)
 	switch {
 	case errors.Is(err, priority.ErrCorruptCount):
-		return "something other than a count"
+		return "a corrupt key"
 	case err != nil:
 		return "cannot be read: " + oneLine(c.hidden(err))
 	}
@@ -101,7 +102,10 @@ func (c *connection) held(ctx context.Context, customer string) string {
 		held = fmt.Sprintf("count %d, level %d", s.Count, s.RuleLevel)
 	}
 	if s.Pending > 0 {
-		held += ", " + plural(s.Pending, "pending document")
+		held += fmt.Sprintf(", %s pending", group(s.Pending))
+	}
+	if usage := int64(math.Round(s.Submit.Usage)); usage > 0 {
+		held += fmt.Sprintf(", usage %s", group(usage))
 	}
 	return held
 }

@@ -133,6 +133,28 @@ func span(d time.Duration) string {
 	return text
 }
 
+// long writes milliseconds as span does, but hours without seconds.
+func long(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	if d >= time.Hour {
+		d = d.Round(time.Minute)
+	}
+	return span(d)
+}
+
+// amount is "1 document", "2.5 documents" or "3,000 documents", in three digits
+// where it is not whole.
+func amount(x float64, noun string) string {
+	if x >= 100 {
+		return plural(int64(math.Round(x)), noun)
+	}
+	text := strconv.FormatFloat(x, 'g', 3, 64)
+	if text == "1" {
+		return "1 " + noun
+	}
+	return text + " " + noun + "s"
+}
+
 // plural is "1 document" or "3 documents".
 func plural(n int64, noun string) string {
 	if n == 1 || n == -1 {

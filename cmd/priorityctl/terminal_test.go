@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -227,6 +228,42 @@ func TestTopRestoresTheTerminalWhenTerminated(t *testing.T) {
 		t.Fatal(err)
 	}
 	term.restored("status 130")
+}
+
+const getScreen = `customer  acme
+level     9 of 1 to 9, by Submit
+usage     more than 256 documents submitted lately → 9 of 9, 8 in 24h
+pending   256 at 1.4 times the usual cost → 8 of 9
+          2,744 more at the last level, which do not count
+done      5.2s after Submit on average; presumed lost after 3m
+next      level 9 by Submit, level 9 by Next
+count     -2999: 3,000 documents since the last reset
+row       count < -20 → level 9 by Next
+resets    never as it is: the key has no TTL; the next document gives it one
+keys      priority:{acme}:count
+          priority:{acme}:pending
+          priority:{acme}:usage
+policy    the module's default
+
+acme has level 9 by Submit: the mean, rounded up, of 9 (more than 256 documents
+submitted lately) and 8 (256 pending at 1.4 times the usual cost). It waits
+behind levels 1 to 8. With 75 fewer pending the next document gets level 8. If
+nothing more is submitted for 24h8m, the next one gets level 8.
+status 0
+`
+
+func TestGetFitsTheTerminal(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	submit(t, client, "acme", 3000)
+	client.Persist(t.Context(), "priority:{acme}:count")
+	term := openTerminal(t, 80, 24)
+	term.ask("priorityctl get acme -redis redis://" + server.Addr)
+	// Time passes while it is looked at.
+	days := regexp.MustCompile(`\b2[34]h(\d+m)?`)
+	if screen := term.await("status 0"); !strings.Contains(days.ReplaceAllString(screen, "~"), days.ReplaceAllString(getScreen, "~")) {
+		t.Errorf("the screen shows\n%s\nand not\n%s", screen, getScreen)
+	}
 }
 
 func TestResetAsksOnATerminal(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 )
 
 const topLong = `Top shows how many customers and documents each level has, and the busiest
-customers: live on a terminal, until q or Ctrl-C; once anywhere else.
+customers: live on a terminal, until q or Ctrl-C; once anywhere else. The levels
+are those of Next; get tells that of Submit.
 
 It goes through all counts by SCAN, at a bounded pace, again and again. The
 documents are those since the pass before, and in the first pass those since each

@@ -29,7 +29,7 @@ func TestAKeyTellsItsCustomer(t *testing.T) {
 		}
 	}
 	for _, key := range []string{
-		"", "p", "p:{}:count", "p:{acme}:pending", "p:acme:count", "pp:{acme}:count", "p:{acme}:counts", "p:{a}b}:count",
+		"", "p", "p:{}:count", "p:{acme}:pending", "p:{acme}:usage", "p:acme:count", "pp:{acme}:count", "p:{acme}:counts", "p:{a}b}:count",
 		"p:{100%}:count", "p:{%20}:count", "p:{%7d}:count", "p:{%2}:count", "p:{" + strings.Repeat("a", 513) + "}:count",
 	} {
 		if got, ok := census.CustomerOf("p", key); ok {
@@ -98,7 +98,12 @@ func fill(t *testing.T, client redis.UniversalClient, prefix string, customers i
 	if _, err := store.NextEach(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{prefix + ":{x}:pending", prefix + "x:{x}:count", "x" + prefix + ":{x}:count", prefix + ":{%41}:count"} {
+	// A customer who submits has two keys more.
+	if _, err := store.Submit(t.Context(), "customer}submits%", "document"); err != nil {
+		t.Fatal(err)
+	}
+	want["customer}submits%"] = 0
+	for _, key := range []string{prefix + ":{x}:pending", prefix + ":{x}:usage", prefix + "x:{x}:count", "x" + prefix + ":{x}:count", prefix + ":{%41}:count"} {
 		if err := client.Set(t.Context(), key, "-1", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
