@@ -3,6 +3,7 @@
 //	go run ./cmd/priorityctl get acme
 //	go run ./cmd/priorityctl top
 //	go run ./cmd/priorityctl simulate -scenario steady-flood
+//	go run ./cmd/priorityctl matrix
 //	go run ./cmd/priorityctl tune trace.csv
 package main
 
@@ -67,7 +68,7 @@ func newRoot() *cobra.Command {
 		command.GroupID = operate.ID
 		root.AddCommand(command)
 	}
-	for _, command := range []*cobra.Command{newSimulate(), newTune()} {
+	for _, command := range []*cobra.Command{newSimulate(), newMatrix(), newTune()} {
 		command.GroupID = plan.ID
 		root.AddCommand(command)
 	}

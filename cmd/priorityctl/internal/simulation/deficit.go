@@ -12,13 +12,9 @@ type deficitRoundRobin struct {
 }
 
 func newDeficitRoundRobin(w *Workload) *deficitRoundRobin {
-	var total time.Duration
-	for _, d := range w.Documents {
-		total += d.Service
-	}
 	return &deficitRoundRobin{
 		roundRobin: *newRoundRobin(w),
-		quantum:    max(total/time.Duration(max(len(w.Documents), 1)), 1),
+		quantum:    w.meanService(),
 		deficit:    make([]time.Duration, len(w.Customers)),
 	}
 }

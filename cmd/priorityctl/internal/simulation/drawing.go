@@ -15,6 +15,8 @@ type drawing struct {
 	arrivals *rand.Rand // of the steady customers
 	extra    *rand.Rand // of the others
 	service  func() time.Duration
+	length   float64  // of the documents, to the usual ones
+	batches  int      // how many documents the steady customers send at a time
 	load     float64  // of the steady customers
 	arrive   []func() // make the documents, once the time measured is known
 }
@@ -25,45 +27,112 @@ func (d *drawing) measure(from, length time.Duration) {
 	d.work.From, d.work.To = from, from+length
 }
 
+// times adds customers whose documents take so many times as long as usual.
+func (d *drawing) times(length float64, add func()) {
+	d.length = length
+	add()
+	d.length = 1
+}
+
 // rate is how many documents a second are a load.
 func (d *drawing) rate(load float64) float64 {
-	return load * float64(d.demand.Servers) / d.demand.Service.Mean.Seconds()
+	return load * float64(d.demand.Servers) / (d.length * d.demand.Service.Mean.Seconds())
+}
+
+// server returns a function that draws how long documents take to serve, length
+// times as long as usual.
+func (d *drawing) server() func() time.Duration {
+	length := d.length
+	return func() time.Duration { return time.Duration(length * float64(d.service())) }
 }
 
 // steady adds customers who send at random moments, the i-th as often as 1/i^zipf.
 func (d *drawing) steady(customers int, zipf, load float64) {
 	d.load += load
-	first := len(d.work.Customers)
+	d.rush(customers, zipf, load, 0, 0)
+}
+
+// rush adds customers as steady does who send only for a while, or always if from
+// and to are 0. They do not count for how long a flood takes to drain.
+func (d *drawing) rush(customers int, zipf, load float64, from, to time.Duration) {
+	first := d.customers(customers)
 	upTo := make([]float64, customers) // the shares of the customers up to this one
 	total := 0.0
 	for i := range customers {
 		total += math.Pow(float64(i+1), -zipf)
 		upTo[i] = total
-		d.work.Customers = append(d.work.Customers, "c"+strconv.Itoa(i+1))
-		d.work.GroupOf = append(d.work.GroupOf, 0)
 	}
+	service, gap := d.server(), d.gaps(load/float64(d.batches))
+	batches := d.batches
 	d.arrive = append(d.arrive, func() {
-		for at := d.gap(load); at < d.work.To; at += d.gap(load) {
+		if to == 0 {
+			to = d.work.To
+		}
+		for at := from + gap(); at < to; at += gap() {
 			who := sort.SearchFloat64s(upTo, d.arrivals.Float64()*total)
-			d.add(first+who, at, d.service())
+			for range batches {
+				d.add(first+who, at, service())
+			}
 		}
 	})
+}
+
+// unequal adds customers who send equally often, and documents that take 1/i^zipf
+// as long as those of the first.
+func (d *drawing) unequal(customers int, zipf, load float64) {
+	total := 0.0
+	for i := range customers {
+		total += math.Pow(float64(i+1), -zipf)
+	}
+	for i := range customers {
+		share := math.Pow(float64(i+1), -zipf) / total
+		d.times(share*float64(customers), func() { d.steady(1, 0, load*share) })
+	}
+}
+
+// bursts adds customers who all send equally many bursts, of 1 to most documents
+// with a uniform logarithm.
+func (d *drawing) bursts(customers, most int, load float64) {
+	d.load += load
+	first := d.customers(customers)
+	service := d.server()
+	mean := float64(most-1) / math.Log(float64(most))
+	gap := d.gaps(load / mean)
+	d.arrive = append(d.arrive, func() {
+		for at := gap(); at < d.work.To; at += gap() {
+			who := d.arrivals.IntN(customers)
+			for range int(math.Pow(float64(most), d.arrivals.Float64()) + 0.5) {
+				d.add(first+who, at, service())
+			}
+		}
+	})
+}
+
+// customers adds customers to the group of others.
+func (d *drawing) customers(n int) (first int) {
+	first = len(d.work.Customers)
+	for i := range n {
+		d.work.Customers = append(d.work.Customers, "c"+strconv.Itoa(first+i+1))
+		d.work.GroupOf = append(d.work.GroupOf, 0)
+	}
+	return first
 }
 
 // strangers adds customers who send one document each.
 func (d *drawing) strangers(load float64) {
 	d.load += load
+	service, gap := d.server(), d.gaps(load)
 	d.arrive = append(d.arrive, func() {
-		for at := d.gap(load); at < d.work.To; at += d.gap(load) {
-			d.work.Customers = append(d.work.Customers, "c"+strconv.Itoa(len(d.work.Customers)))
-			d.work.GroupOf = append(d.work.GroupOf, 0)
-			d.add(len(d.work.Customers)-1, at, d.service())
+		for at := gap(); at < d.work.To; at += gap() {
+			d.add(d.customers(1), at, service())
 		}
 	})
 }
 
-func (d *drawing) gap(load float64) time.Duration {
-	return seconds(d.arrivals.ExpFloat64() / d.rate(load))
+// gaps returns a function that draws the time between two arrivals of a load.
+func (d *drawing) gaps(load float64) func() time.Duration {
+	rate := d.rate(load)
+	return func() time.Duration { return seconds(d.arrivals.ExpFloat64() / rate) }
 }
 
 // flood adds a customer who sends documents from the end of the warm-up on, at a
@@ -75,21 +144,21 @@ func (d *drawing) flood(documents int, rate float64) {
 	}
 	drained := float64(documents) / d.rate(1-d.load)
 	d.measure(warmUp, seconds(1.15*drained).Round(time.Minute))
-	flooder := int(d.work.addApart(Flooder))
+	flooder, service := int(d.work.addApart(Flooder)), d.server()
 	d.arrive = append(d.arrive, func() {
 		at := warmUp
 		for range documents {
 			if rate > 0 {
 				at += seconds(d.extra.ExpFloat64() / rate)
 			}
-			d.add(flooder, at, d.service())
+			d.add(flooder, at, service())
 		}
 	})
 }
 
-// burst adds a customer who sends documents at once.
-func (d *drawing) burst(documents int, at time.Duration) {
-	customer := int(d.work.addApart(Flooder))
+// burst adds a customer, a group of their own, who sends documents at once.
+func (d *drawing) burst(group string, documents int, at time.Duration) {
+	customer := int(d.work.addApart(group))
 	d.arrive = append(d.arrive, func() {
 		for range documents {
 			d.add(customer, at, d.service())

@@ -2,10 +2,13 @@ package simulation
 
 import (
 	"context"
+	"errors"
+	"io"
 	"math"
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
@@ -42,53 +45,116 @@ type Estimate struct {
 // Run runs all seeds, as many at once as there are processors. What it returns
 // depends on the seeds alone.
 func (e Experiment) Run(ctx context.Context) ([]Outcome, error) {
-	if err := e.Validate(); err != nil {
+	series := make([]Series, len(e.Schedulers))
+	outcomes, err := runAll(ctx, []Experiment{e}, e.Progress, func(s served) {
+		if s.seed == 0 {
+			series[s.scheduler] = newSeries(s.work, s.starts, s.by)
+		}
+	})
+	if err != nil {
 		return nil, err
 	}
-	measures := make([][]Measures, len(e.Schedulers)) // by scheduler and seed
-	outcomes := make([]Outcome, len(e.Schedulers))
-	for i, name := range e.Schedulers {
-		measures[i] = make([]Measures, e.Seeds)
-		outcomes[i].Scheduler = name
+	for i := range series {
+		outcomes[0][i].Series = series[i]
+	}
+	return outcomes[0], nil
+}
+
+// served is what one scheduler made of the workload of one seed.
+type served struct {
+	scheduler, seed int // indices
+	work            *Workload
+	by              Scheduler
+	starts          []time.Duration
+}
+
+// runAll runs several experiments, one after the other, with as many seeds at once
+// as there are processors: that many workloads are in memory. It returns the
+// outcomes by experiment. Look, if not nil, is called after each run, from any
+// goroutine.
+func runAll(ctx context.Context, experiments []Experiment, progress func(done, of int), look func(served)) ([][]Outcome, error) {
+	runs := 0
+	for _, e := range experiments {
+		if err := e.Validate(); err != nil {
+			return nil, err
+		}
+		runs += e.Seeds * len(e.Schedulers)
 	}
 	var done atomic.Int64
+	looked := func(s served) {
+		if look != nil {
+			look(s)
+		}
+		if progress != nil {
+			progress(int(done.Add(1)), runs)
+		}
+	}
+	outcomes := make([][]Outcome, len(experiments))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range e.Seeds {
-		group.Go(func() error {
-			seed := e.FirstSeed + uint64(i)
-			work := e.Workload(seed)
-			for s, name := range e.Schedulers {
-				if err := ctx.Err(); err != nil {
+	for i, e := range experiments {
+		measures := make([][]Measures, len(e.Schedulers)) // by scheduler and seed
+		for s := range measures {
+			measures[s] = make([]Measures, e.Seeds)
+		}
+		var seeds atomic.Int64
+		for seed := range e.Seeds {
+			group.Go(func() error {
+				if err := e.runSeed(ctx, seed, measures, looked); err != nil {
 					return err
 				}
-				scheduler, err := NewScheduler(name, work, e.Options, seed)
-				if err != nil {
-					return err
+				if seeds.Add(1) == int64(e.Seeds) {
+					outcomes[i] = e.outcomes(measures)
 				}
-				starts, err := Run(work, e.Servers, scheduler)
-				if err != nil {
-					return err
-				}
-				measures[s][i] = measure(work, e.Servers, starts)
-				if i == 0 {
-					outcomes[s].Series = newSeries(work, starts, scheduler)
-				}
-				if e.Progress != nil {
-					e.Progress(int(done.Add(1)), e.Seeds*len(e.Schedulers))
-				}
-			}
-			return nil
-		})
+				return nil
+			})
+		}
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
+	return outcomes, group.Wait()
+}
+
+// runSeed runs all schedulers with one seed, and fills in their measures.
+func (e Experiment) runSeed(ctx context.Context, at int, measures [][]Measures, look func(served)) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	seed := e.FirstSeed + uint64(at)
+	work := e.Workload(seed)
+	for s, name := range e.Schedulers {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		by, starts, err := e.serve(name, work, seed)
+		if err != nil {
+			return err
+		}
+		measures[s][at] = measure(work, e.Servers, starts)
+		look(served{s, at, work, by, starts})
+	}
+	return nil
+}
+
+// serve runs one scheduler, and ends what it has begun.
+func (e Experiment) serve(name string, work *Workload, seed uint64) (scheduler Scheduler, starts []time.Duration, err error) {
+	scheduler, err = NewScheduler(name, work, e.Options, seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	if closer, ok := scheduler.(io.Closer); ok {
+		defer func() { err = errors.Join(err, closer.Close()) }()
+	}
+	starts, err = Run(work, e.Servers, scheduler)
+	return scheduler, starts, err
+}
+
+// outcomes sums up the measures of all schedulers and seeds.
+func (e Experiment) outcomes(measures [][]Measures) []Outcome {
 	compareMakespans(e.Schedulers, measures)
-	for i := range outcomes {
-		outcomes[i].Measures = estimates(measures[i])
+	outcomes := make([]Outcome, len(e.Schedulers))
+	for i, name := range e.Schedulers {
+		outcomes[i] = Outcome{Scheduler: name, Measures: estimates(measures[i])}
 	}
-	return outcomes, nil
+	return outcomes
 }
 
 // compareMakespans adds the measure makespan_to_first_come, seed by seed, if

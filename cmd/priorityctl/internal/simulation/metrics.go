@@ -21,6 +21,8 @@ import (
 //	makespan_s               from the beginning of the time measured until all is served
 //	makespan_to_first_come   the makespan ÷ that of first come, with the same seed
 //	overtaken                documents that a later one of the same customer overtook
+//	overtaken_share          of the documents that waited at all
+//	longest_wait_s           of all documents
 //	oldest_unserved_s        the age of the oldest document waiting at the end of the time measured
 //	pauser_to_others_p50     the pauser's median wait ÷ that of the others
 //
@@ -28,6 +30,20 @@ import (
 // with the fewest documents, and worst_customer, the one with the longest mean
 // wait, both without the customers that are apart.
 type Measures map[string]float64
+
+// Names of measures.
+const (
+	OvertakenShare = "overtaken_share"
+	LongestWait    = "longest_wait_s"
+
+	othersP99     = Others + "_wait_p99_s"
+	lightP99      = Light + "_wait_p99_s"
+	lightestP99   = "lightest_half_wait_p99_s"
+	heavyMean     = Heavy + "_wait_mean_s"
+	worstTenth    = "worst_tenth_wait_s"
+	jainIndex     = "jain"
+	smallestShare = "smallest_share"
+)
 
 // measure measures a run.
 func measure(w *Workload, servers int, starts []time.Duration) Measures {
@@ -80,10 +96,10 @@ func (w *Workload) measured() func(yield func(int) bool) {
 	}
 }
 
-func lightestAndWorst(w *Workload, customers []measuredCustomer) (lightest map[int32]bool, worst int32) {
+func lightestAndWorst(w *Workload, customers []measuredCustomer) (lightest []bool, worst int32) {
 	ordinary := slices.DeleteFunc(slices.Clone(customers), func(c measuredCustomer) bool { return w.Apart[w.GroupOf[c.customer]] })
 	slices.SortStableFunc(ordinary, func(a, b measuredCustomer) int { return a.documents - b.documents })
-	lightest, worst = make(map[int32]bool), -1
+	lightest, worst = make([]bool, len(w.Customers)), -1
 	longest := -1.0
 	for i, c := range ordinary {
 		if i < (len(ordinary)+1)/2 {
@@ -210,7 +226,7 @@ func (m Measures) addEnds(w *Workload, starts []time.Duration) {
 	const never = time.Duration(math.MaxInt64)
 	last := w.From
 	oldest := time.Duration(0)
-	overtaken := 0
+	overtaken, waited, longest := 0, 0, time.Duration(0)
 	// firstStart is when the first of the documents behind this one began.
 	firstStart := make([]time.Duration, len(w.Customers))
 	for i := range firstStart {
@@ -222,12 +238,18 @@ func (m Measures) addEnds(w *Workload, starts []time.Duration) {
 		if d.Submitted < w.To && starts[i] >= w.To {
 			oldest = max(oldest, w.To-d.Submitted)
 		}
-		if d.Submitted >= w.From && d.Submitted < w.To && firstStart[d.Customer] < starts[i] {
-			overtaken++
+		if wait := starts[i] - d.Submitted; wait > 0 && d.Submitted >= w.From && d.Submitted < w.To {
+			waited++
+			longest = max(longest, wait)
+			if firstStart[d.Customer] < starts[i] {
+				overtaken++
+			}
 		}
 		firstStart[d.Customer] = min(firstStart[d.Customer], starts[i])
 	}
 	m["makespan_s"] = (last - w.From).Seconds()
 	m["overtaken"] = float64(overtaken)
+	m[OvertakenShare] = float64(overtaken) / float64(max(waited, 1))
+	m[LongestWait] = longest.Seconds()
 	m["oldest_unserved_s"] = oldest.Seconds()
 }

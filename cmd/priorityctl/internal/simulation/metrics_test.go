@@ -38,6 +38,8 @@ func TestMeasuresAreThoseWorkedOutByHand(t *testing.T) {
 		"smallest_share":    1. / 3,
 		"makespan_s":        10,
 		"overtaken":         0,
+		OvertakenShare:      0,
+		LongestWait:         8,
 		"oldest_unserved_s": 7, // b's third
 	} {
 		if value, ok := got[name]; !ok || math.Abs(value-want) > 1e-9 {
@@ -72,8 +74,12 @@ func TestADocumentIsOvertakenOnce(t *testing.T) {
 	w := made([3]int{a, 0, 1}, [3]int{a, 1, 1}, [3]int{b, 1, 1}, [3]int{a, 2, 1}, [3]int{b, 3, 1})
 	// a's first and second are overtaken by a's third; b's overtake a's only.
 	starts := []time.Duration{9 * time.Second, 8 * time.Second, 5 * time.Second, 7 * time.Second, 6 * time.Second}
-	if got := measure(w, 2, starts)["overtaken"]; got != 2 {
-		t.Errorf("%v documents were overtaken, want 2", got)
+	if got := measure(w, 2, starts); got["overtaken"] != 2 || got[OvertakenShare] != 2./5 {
+		t.Errorf("%v documents were overtaken, %v of those that waited; want 2 of 5", got["overtaken"], got[OvertakenShare])
+	}
+	starts[2] = time.Second // b's first does not wait
+	if got := measure(w, 2, starts); got[OvertakenShare] != 2./4 {
+		t.Errorf("%v of those that waited were overtaken, want 2 of 4", got[OvertakenShare])
 	}
 	starts[0], starts[1] = starts[3], starts[3] // at the same moment is not later
 	if got := measure(w, 2, starts)["overtaken"]; got != 0 {

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +15,7 @@ type Options struct {
 	Policy     priority.Policy // of Rule and Submit
 	Lease      time.Duration   // of a submitted document; 0: the module's default
 	LostDone   float64         // the share of submitted documents whose Done is lost
-	Discipline string          // of the consumers that serve levels: Strict, Linear, Halving or weights
+	Discipline string          // of the consumers that serve levels: Strict, Linear, Halving, Patience and a time, or weights
 	Schedulers []string        // names; see NewScheduler
 }
 
@@ -47,17 +48,30 @@ const (
 	LeastFlight   = "least-in-flight"
 	Rule          = "rule"   // levels of Next
 	Submit        = "submit" // levels of Submit, with a Done at the end of each service
-	ownDiscipline = ":"      // between Rule or Submit and a discipline of its own
+	OracleSize    = "oracle-size"
+	OracleShares  = "oracle-shares"
+	OracleWaits   = "oracle-waits"
+	ownDiscipline = ":" // between the name of levels and a discipline of their own
+	ordered       = "ordered"
 )
 
-// Schedulers are the names of all schedulers.
+// Schedulers are the names of all schedulers but the oracles.
 func Schedulers() []string {
-	return []string{FirstCome, Rule, Submit, RoundRobin, Deficit, Stride, FairShare, LeastFlight}
+	return append([]string{FirstCome, Rule, Submit}, Informed()...)
 }
 
-// NewScheduler returns a scheduler by its name. "rule" and "submit" have the
-// discipline of the options, or one of their own as in "submit:linear". The
-// seed decides which Dones are lost.
+// Informed are the names of the schedulers that know the queues of the customers,
+// or what documents cost.
+func Informed() []string { return []string{RoundRobin, Deficit, Stride, FairShare, LeastFlight} }
+
+// Oracles are the names of those that give levels and know what will come.
+func Oracles() []string { return []string{OracleSize, OracleShares, OracleWaits} }
+
+// NewScheduler returns a scheduler by its name. Those by level have the discipline
+// of the options, or one of their own as in "submit:linear". Those of
+// "submit:ordered" and "submit:ordered:linear" keep the order of a customer's
+// documents. The seed decides which Dones are lost. A scheduler that is an io.Closer
+// is to be closed.
 func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, error) {
 	switch name {
 	case FirstCome:
@@ -73,16 +87,39 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 	case LeastFlight:
 		return newLeastInFlight(w), nil
 	}
-	counting, discipline, own := strings.Cut(name, ownDiscipline)
-	if counting != Rule && counting != Submit {
-		return nil, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(Schedulers(), ", "))
-	}
-	if !own {
-		discipline = o.Discipline
-	}
-	picker, err := newPicker(discipline, o.Policy)
+	name, discipline, own := strings.Cut(name, ownDiscipline)
+	giver, err := newLevelGiver(name, w, o, seed)
 	if err != nil {
 		return nil, err
 	}
-	return newByLevel(counting, w, o, picker, seed)
+	keepsOrder := discipline == ordered
+	if rest, ok := strings.CutPrefix(discipline, ordered+ownDiscipline); ok {
+		keepsOrder, discipline = true, rest
+	}
+	if !own || discipline == ordered {
+		discipline = o.Discipline
+	}
+	consumers, err := newConsumers(discipline, o.Policy)
+	if err != nil {
+		return nil, err
+	}
+	s := newByLevel(giver, consumers, w, o.Policy.Last())
+	if keepsOrder {
+		s.order = newOrder(w)
+	}
+	return s, nil
+}
+
+func newLevelGiver(name string, w *Workload, o Options, seed uint64) (levelGiver, error) {
+	switch name {
+	case Rule, Submit:
+		return newCounted(name, w, o, seed)
+	case OracleSize:
+		return newOracleOfSize(w, o.Servers, o.Policy.Last()), nil
+	case OracleShares:
+		return newOracleOfShares(w, o.Servers, o.Policy.Last()), nil
+	case OracleWaits:
+		return newOracleOfWaits(w, o.Servers, o.Policy.Last())
+	}
+	return nil, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(slices.Concat(Schedulers(), Oracles()), ", "))
 }

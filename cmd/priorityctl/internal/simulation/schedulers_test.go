@@ -1,7 +1,10 @@
 package simulation
 
 import (
+	"context"
+	"maps"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -35,9 +38,13 @@ var secondThoughts = [][3]int{{a, 0, 1}, {a, 0, 1}, {b, 2, 4}, {b, 2, 5}, {b, 3,
 // Customer b comes later than a's four documents.
 var latecomer = [][3]int{{a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {b, 1, 2}, {b, 1, 2}}
 
+// Customer a pauses for more than 3 s while a document of theirs waits.
+var afresh = [][3]int{{b, 0, 8}, {a, 0, 6}, {a, 1, 1}, {a, 5, 1}}
+
 // Served by two servers; computed by hand.
 func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
 	threeLevels := priority.Policy{Thresholds: []int64{0, -1}, ResetInterval: time.Hour}
+	twoLevels := priority.Policy{Thresholds: []int64{0}, ResetInterval: 3 * time.Second}
 	for _, test := range []struct {
 		name, scheduler string
 		documents       [][3]int
@@ -55,14 +62,17 @@ func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
 		{"one against none", LeastFlight, twoCustomers, Options{}, []int{0, 6, 0, 2, 4}},
 		{"all of level 1", Rule, twoCustomers, Options{}, []int{0, 0, 6, 6, 8}},
 		{"levels 1 2 1 2 3", Rule, twoCustomers, Options{Policy: threeLevels}, []int{0, 2, 0, 6, 8}},
-		{"levels 1 2 1 2 3", Submit, twoCustomers, Options{Policy: threeLevels}, []int{0, 2, 0, 6, 8}},
 		// Alternately: a's first, at level 1; a's second, at 2; b's first; b's
 		// second; and when nothing is left above it b's third.
 		{"in turn", Rule, twoCustomers, Options{Policy: threeLevels, Discipline: "1,1,1"}, []int{0, 0, 6, 8, 6}},
 		{"levels 1 2 1 2 3 3", Rule, secondThoughts, Options{Policy: threeLevels}, []int{0, 0, 2, 2, 6, 7}},
-		{"levels 1 2 1 2 3 2", Submit, secondThoughts, Options{Policy: threeLevels}, []int{0, 0, 2, 2, 7, 6}},
-		{"lost Dones", Submit, secondThoughts, Options{Policy: threeLevels, LostDone: 1}, []int{0, 0, 2, 2, 6, 7}},
-		{"lost Dones, forgotten", Submit, secondThoughts, Options{Policy: threeLevels, LostDone: 1, Lease: time.Second}, []int{0, 0, 2, 2, 7, 6}},
+		// At 2 s a's third and fourth have waited for 2 s, and b's for 1 s.
+		{"at once, if patient", Rule, latecomer, Options{Policy: threeLevels, Discipline: "patience=2s"}, []int{0, 0, 4, 4, 2, 2}},
+		{"the oldest first, if not", Rule, latecomer, Options{Policy: threeLevels, Discipline: "patience=1s"}, []int{0, 0, 2, 2, 4, 4}},
+		// At 5 s a starts afresh, at level 1, while a document of level 2 waits.
+		{"levels 1 1 2 1", Rule, afresh, Options{Policy: twoLevels}, []int{0, 0, 7, 6}},
+		{"levels 1 1 2 2", "rule:ordered", afresh, Options{Policy: twoLevels}, []int{0, 0, 6, 7}},
+		{"levels 1 1 2 2, in turn", "rule:ordered:1,1", afresh, Options{Policy: twoLevels}, []int{0, 0, 6, 7}},
 	} {
 		t.Run(test.scheduler+", "+test.name, func(t *testing.T) {
 			w := made(test.documents...)
@@ -98,44 +108,155 @@ func TestFairShareForgetsWhatIsLongAgo(t *testing.T) {
 	}
 }
 
-// The levels of the rule are those of the module's store, document by document.
-func TestTheRulesLevelsAreThoseOfTheStore(t *testing.T) {
-	scenario, err := FindScenario("pauser")
-	if err != nil {
-		t.Fatal(err)
+// The levels of the rule and of Submit are those of the module's store, document by
+// document; of a store that was not reached during an outage, and that was told
+// of Dones later; of one that lacks what was written before a failover; and of one
+// that hears of no Done.
+func TestLevelsAreThoseOfTheStore(t *testing.T) {
+	const start, over, end = warmUp + 5*time.Minute, warmUp + 6*time.Minute, warmUp + 30*time.Minute
+	for _, counting := range []string{Rule, Submit} {
+		for _, test := range []struct {
+			name             string
+			outage, failover Span
+			lostDone         float64
+		}{
+			{name: "calm"},
+			{name: "outage", outage: Span{start, over}},
+			{name: "failover", failover: Span{start, over}},
+			{name: "lost Dones", lostDone: 1},
+		} {
+			t.Run(counting+", "+test.name, func(t *testing.T) {
+				t.Parallel()
+				scenario, err := FindScenario("pauser")
+				if err != nil {
+					t.Fatal(err)
+				}
+				w := scenario.Workload(demand, 1)
+				w.Documents = slices.DeleteFunc(w.Documents, func(d Document) bool { return d.Submitted >= end })
+				w.Outage, w.Failover = test.outage, test.failover
+				options := Options{Policy: priority.Policy{ResetInterval: 10 * time.Second}, LostDone: test.lostDone}
+				scheduler, err := NewScheduler(counting, w, options, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() {
+					if err := scheduler.(*byLevel).Close(); err != nil {
+						t.Error(err)
+					}
+				}()
+				told := &told{Scheduler: scheduler}
+				if _, err := Run(w, demand.Servers, told); err != nil {
+					t.Fatal(err)
+				}
+				if test.lostDone > 0 {
+					told.events = slices.DeleteFunc(told.events, func(e event) bool { return e.done })
+				}
+				unheard := test.outage
+				if test.failover.To > 0 {
+					unheard = test.failover
+				}
+				checkLevels(t, w, counting, options.Policy, told.events, unheard, test.outage.To > 0, scheduler.(*byLevel).levels)
+			})
+		}
 	}
-	w := scenario.Workload(demand, 1)
-	options := Options{Policy: priority.Policy{ResetInterval: 10 * time.Second}}
-	scheduler, err := NewScheduler(Rule, w, options, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Run(w, 16, scheduler); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// checkLevels replays what a scheduler was told to a store that hears of nothing for
+// a while, and perhaps of the Dones of that while at its end.
+func checkLevels(t *testing.T, w *Workload, counting string, policy priority.Policy, events []event, unheard Span, paid bool, levels []uint8) {
 	var now time.Duration
 	store, err := memory.New(&memory.Options{
-		Policy: options.Policy,
-		Now:    func() time.Time { return time.Unix(1e9, 0).Add(now) },
+		Policy: policy,
+		Now:    func() time.Time { return time.Unix(0, 0).Add(now) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	met := make(map[priority.Level]bool)
-	for i, d := range w.Documents {
-		now = d.Submitted
-		decision, err := store.Next(t.Context(), w.Customers[d.Customer])
-		if err != nil {
+	done := func(documents ...int) {
+		customer := w.Customers[w.Documents[documents[0]].Customer]
+		var ids []string
+		var took time.Duration
+		for _, document := range documents {
+			ids = append(ids, strconv.Itoa(document))
+			took += w.Documents[document].Service
+		}
+		if err := store.DoneN(t.Context(), customer, ids, took); err != nil {
 			t.Fatal(err)
 		}
-		met[decision.Level] = true
-		if got := priority.Level(scheduler.(*byLevel).levels[i]); got != decision.Level {
-			t.Fatalf("document %d has level %d, want %d", i, got, decision.Level)
+	}
+	owed := make(map[string][]int)
+	met := make(map[uint8]bool)
+	var betters int
+	for _, e := range events {
+		customer := w.Customers[w.Documents[e.document].Customer]
+		if e.at >= unheard.To {
+			now = unheard.To
+			for _, customer := range slices.Sorted(maps.Keys(owed)) {
+				slices.Sort(owed[customer])
+				done(owed[customer]...)
+			}
+			clear(owed)
+		}
+		now = e.at
+		deaf := e.at >= unheard.From && e.at < unheard.To
+		switch {
+		case e.done && counting == Rule:
+		case e.done && deaf && paid:
+			owed[customer] = append(owed[customer], e.document)
+		case e.done && !deaf:
+			done(e.document)
+		case e.done:
+		case deaf && paid && levels[e.document] == 1:
+			betters++ // the secondary begins anew
+		case deaf:
+		default:
+			decide := store.Next
+			if counting == Submit {
+				decide = func(ctx context.Context, customer string) (priority.Decision, error) {
+					return store.Submit(ctx, customer, strconv.Itoa(e.document))
+				}
+			}
+			decision, err := decide(t.Context(), customer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			met[levels[e.document]] = true
+			if got := priority.Level(levels[e.document]); got != decision.Level {
+				t.Fatalf("document %d at %v has level %d, want %d", e.document, e.at, got, decision.Level)
+			}
 		}
 	}
-	if len(met) != 9 {
+	if last := events[len(events)-1].at; last < unheard.To+10*time.Minute {
+		t.Errorf("nothing happens after %v", last)
+	}
+	if len(met) < 8 {
 		t.Errorf("only %d levels were met", len(met))
 	}
+	if paid && betters == 0 {
+		t.Error("nobody began anew in the outage")
+	}
+}
+
+// told notes what a scheduler is told.
+type told struct {
+	Scheduler
+	events []event
+}
+
+type event struct {
+	document int
+	at       time.Duration
+	done     bool
+}
+
+func (s *told) Submit(document int, now time.Duration) error {
+	s.events = append(s.events, event{document, now, false})
+	return s.Scheduler.Submit(document, now)
+}
+
+func (s *told) Done(document int, now time.Duration) error {
+	s.events = append(s.events, event{document, now, true})
+	return s.Scheduler.Done(document, now)
 }
 
 // Every document is served exactly once, no server stands idle while one waits,
@@ -147,7 +268,7 @@ func TestNoServerIsIdleWhileADocumentWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := scenario.Workload(demand, 1)
-	for _, name := range append(Schedulers(), "rule:linear", "submit:halving") {
+	for _, name := range slices.Concat(Schedulers(), Oracles(), []string{"rule:linear", "submit:ordered:halving", "submit:patience=1m"}) {
 		given := make([]bool, len(w.Documents))
 		scheduler, err := NewScheduler(name, w, Options{}, 1)
 		if err != nil {

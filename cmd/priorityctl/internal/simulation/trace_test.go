@@ -1,8 +1,6 @@
 package simulation
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -80,51 +78,5 @@ func TestABadTraceIsRefused(t *testing.T) {
 	_, err := ReadTrace(trace.Read("trace", strings.NewReader("0,a\nsoon,a\n")))
 	if want := `trace:2: submitted_ms is "soon", not a whole number`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
-// Tune finds a policy that is better, by measures taken again, and affordable.
-func TestTuneFindsABetterPolicyThatIsAffordable(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 1))
-	var text strings.Builder
-	for second := range 4000 { // one customer sends all the time, and 60 now and then
-		fmt.Fprintf(&text, "%d,steady,900\n", second*1000)
-		if second%20 == 0 {
-			customer := random.IntN(60)
-			for range 6 {
-				fmt.Fprintf(&text, "%d,c%d,900\n", second*1000, customer)
-			}
-		}
-	}
-	w := read(t, text.String()).Workload(TraceOptions{Missing: MissingMedian, LightDocuments: 100, Service: demand.Service}, 1)
-	tuning := Tuning{
-		Workload:  w,
-		Options:   Options{Servers: 1, Policy: experiment(t, "overload", 1).Policy, Schedulers: []string{Rule}},
-		Counting:  Rule,
-		HeavyCost: 0.1,
-	}
-	now, best, err := tuning.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !better(best, now) || !tuning.affordable(best, now) {
-		t.Errorf("now %v\nbest %+v %v", now.Measures, best.Policy, best.Measures)
-	}
-	options := tuning.Options
-	options.Policy = best.Policy
-	scheduler, err := NewScheduler(best.Counting, w, options, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	starts, err := Run(w, 1, scheduler)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := measure(w, 1, starts)[lightP99]; got != best.Measures[lightP99] {
-		t.Errorf("measured again, the light p99 is %v, not %v", got, best.Measures[lightP99])
-	}
-	tuning.HeavyCost = -0.99
-	if now, best, err = tuning.Run(t.Context()); err != nil || best.Measures[lightP99] != now.Measures[lightP99] {
-		t.Errorf("%v; nothing is affordable, and yet %+v", err, best)
 	}
 }

@@ -32,12 +32,20 @@ type Workload struct {
 
 	// Documents submitted in [From, To) are measured.
 	From, To time.Duration
+
+	// Outage is when Redis cannot be reached. Failover ends when a replica takes
+	// over that has not heard of what was written in it. Zero: there is none.
+	Outage, Failover Span
 }
+
+// Span is a time from a moment to another, the latter not included.
+type Span struct{ From, To time.Duration }
 
 // Names of groups.
 const (
 	Others  = "others"
 	Flooder = "flooder"
+	Second  = "second" // floods after the flooder
 	Pauser  = "pauser"
 	Light   = "light"
 	Heavy   = "heavy"
@@ -62,8 +70,28 @@ func (w *Workload) addApart(group string) (customer int32) {
 	return int32(len(w.Customers) - 1)
 }
 
+// meanService returns the mean service time, 1 ns at least.
+func (w *Workload) meanService() time.Duration {
+	var total time.Duration
+	for _, d := range w.Documents {
+		total += d.Service
+	}
+	return max(total/time.Duration(max(len(w.Documents), 1)), 1)
+}
+
 // sort brings the documents into the order in which they are submitted. Those of
 // one moment keep the order in which they were added.
 func (w *Workload) sort() {
 	slices.SortStableFunc(w.Documents, func(a, b Document) int { return int(a.Submitted - b.Submitted) })
+}
+
+// scale makes all times so many times as long.
+func (w *Workload) scale(times float64) {
+	longer := func(d time.Duration) time.Duration { return time.Duration(times * float64(d)) }
+	for i, d := range w.Documents {
+		w.Documents[i].Submitted, w.Documents[i].Service = longer(d.Submitted), longer(d.Service)
+	}
+	for _, at := range []*time.Duration{&w.From, &w.To, &w.Outage.From, &w.Outage.To, &w.Failover.From, &w.Failover.To} {
+		*at = longer(*at)
+	}
 }

@@ -1,0 +1,140 @@
+package simulation
+
+import (
+	"math"
+	"reflect"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/docpriority/priority"
+)
+
+// regimes returns those of scenarios by their names.
+func regimes(tb testing.TB, seeds int, names ...string) (all []Regime) {
+	tb.Helper()
+	for _, name := range names {
+		scenario, err := FindScenario(name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		regime := scenario.Regime(Options{Policy: priority.DefaultPolicy()}, demand.Service)
+		regime.FirstSeed, regime.Seeds = 1, seeds
+		all = append(all, regime)
+	}
+	return all
+}
+
+func compete(tb testing.TB, regimes []Regime, schedulers ...string) Matrix {
+	tb.Helper()
+	m, err := Compete(tb.Context(), regimes, schedulers, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+func TestAMatrixDependsOnTheSeedsAlone(t *testing.T) {
+	all := regimes(t, 2, "lost-done", "outage", "failover")
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	alone := compete(t, all, Rule, Submit)
+	runtime.GOMAXPROCS(4)
+	together := compete(t, all, Rule, Submit)
+	for i := range alone.Rows {
+		a, b := alone.Rows[i], together.Rows[i]
+		if !reflect.DeepEqual(a.Cells, b.Cells) || !reflect.DeepEqual(a.Ideal, b.Ideal) || !reflect.DeepEqual(a.Oracle, b.Oracle) {
+			t.Errorf("%s differs from run to run:\n%v\n%v", a.Regime.Name, a.Cells, b.Cells)
+		}
+	}
+}
+
+func TestEveryRegimeHasItsFiguresAndServers(t *testing.T) {
+	for name, servers := range map[string]int{"overload": 16, "many-servers": 64} {
+		m := compete(t, regimes(t, 1, name), FirstCome, Submit)
+		if len(m.Rows) != len(m.Rows[0].Regime.Figures) || m.Rows[0].Regime.Servers != servers {
+			t.Errorf("%s: %d rows on %d servers", name, len(m.Rows), m.Rows[0].Regime.Servers)
+		}
+		for _, row := range m.Rows {
+			if len(row.Cells) != 2 || row.Cells[0].Scheduler != FirstCome || row.Cells[1].Scheduler != Submit {
+				t.Errorf("%s: %+v", name, row.Cells)
+			}
+			for _, cell := range append(row.Cells, row.Ideal, row.Oracle) {
+				if cell.Estimate != cell.Measures[row.Figure.Measure] || !(cell.Mean > 0) {
+					t.Errorf("%s, %s: %+v is not its figure", name, cell.Scheduler, cell.Estimate)
+				}
+			}
+		}
+	}
+}
+
+func TestATraceIsARegimeForEachNumberOfServers(t *testing.T) {
+	recorded := read(t, "0,a,1000\n0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n")
+	regime := recorded.Regime(Options{Servers: 2, Policy: priority.DefaultPolicy()},
+		TraceOptions{Missing: MissingMedian, LightDocuments: 3, Service: demand.Service})
+	regime.Seeds = 1
+	m := compete(t, []Regime{regime}, FirstCome)
+	if len(m.Rows) != 2 || m.Rows[0].Regime.Name != "trace-2" || m.Rows[0].Cells[0].Mean != 0.5 {
+		t.Errorf("got %+v", m.Rows)
+	}
+}
+
+// Two figures: a wait, and a share of which more is better.
+func TestScoresAreThoseWorkedOutByHand(t *testing.T) {
+	regime := Regime{Name: "made", Figures: []Figure{{Measure: "wait"}, {Measure: "share", MoreIsBetter: true}, {Measure: "none"}, {Measure: "nothing"}}}
+	outcomes := make(map[string]Outcome)
+	for name, means := range map[string][2]float64{
+		FirstCome: {80, 0.2}, Submit: {1, 0.4}, "submit:linear": {2, 0}, RoundRobin: {2, 0.5}, Deficit: {3, 0.8}, Stride: {4, 0.6},
+		FairShare: {5, 0.7}, LeastFlight: {6, 0.1}, OracleSize: {1, 0.3}, OracleShares: {9, 1}, OracleWaits: {8, 0.5},
+	} {
+		outcomes[name] = Outcome{Scheduler: name, Measures: map[string]Estimate{
+			"wait": {Mean: means[0], Within: 0.1}, "share": {Mean: means[1]}, "nothing": {},
+		}}
+	}
+	m := Matrix{Schedulers: []string{FirstCome, RoundRobin, Submit, "submit:linear"}}
+	for _, figure := range regime.Figures {
+		m.Rows = append(m.Rows, newRow(regime, figure, m.Schedulers, outcomes))
+	}
+	for i, want := range []struct {
+		ideal, oracle string
+		ratios        []float64 // of the schedulers, and of the oracle
+	}{
+		{RoundRobin, OracleSize, []float64{40, 1, 0.5, 1, 0.5}},
+		{Deficit, OracleShares, []float64{4, 1.6, 2, math.Inf(1), 0.8}},
+	} {
+		row := m.Rows[i]
+		if row.Ideal.Scheduler != want.ideal || row.Oracle.Scheduler != want.oracle {
+			t.Errorf("%s: ideal is %s, the oracle %s", row.Figure.Measure, row.Ideal.Scheduler, row.Oracle.Scheduler)
+		}
+		for s, cell := range append(slices.Clone(row.Cells), row.Oracle) {
+			if math.Abs(cell.Ratio-want.ratios[s]) > 1e-9 {
+				t.Errorf("%s, %s: %v times ideal, want %v", row.Figure.Measure, cell.Scheduler, cell.Ratio, want.ratios[s])
+			}
+		}
+	}
+	if cell := m.Rows[2].Cells[0]; !math.IsNaN(cell.Mean) || !math.IsNaN(cell.Ratio) || !math.IsNaN(m.Rows[3].Cells[0].Ratio) {
+		t.Errorf("a figure that there is not, or without an ideal one: %+v", cell)
+	}
+	// First come: the root of 40·4. Submit: that of 1·2, for 0.5 makes up for
+	// nothing.
+	scores := m.scores()
+	want := []Score{{FirstCome, math.Sqrt(160)}, {Submit, math.Sqrt2}, {"submit:linear", math.Inf(1)}, {Oracle, 1}}
+	if len(scores) != len(want) {
+		t.Fatalf("got %v", scores)
+	}
+	for i := range want {
+		if scores[i].Scheduler != want[i].Scheduler || !(math.Abs(scores[i].Value-want[i].Value) < 1e-9 || scores[i].Value == want[i].Value) {
+			t.Errorf("got %v, want %v", scores[i], want[i])
+		}
+	}
+}
+
+func TestOrderedNeverOvertakes(t *testing.T) {
+	m := compete(t, regimes(t, 1, "overload", "trickle-flood"), Submit, "submit:ordered", "rule:ordered")
+	for _, row := range m.Rows {
+		for _, cell := range row.Cells {
+			if overtaken := cell.Measures["overtaken"].Mean; (overtaken > 0) != (cell.Scheduler == Submit) {
+				t.Errorf("%s, %s: %v documents were overtaken", row.Regime.Name, cell.Scheduler, overtaken)
+			}
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package simulation
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docpriority/priority/memory"
+)
+
+// When an outage ends before all documents are served, or not: the fallback owes
+// nothing and is closed, and the bubble ends only when no goroutine of it is left.
+func TestAnOutageLeavesNothingBehind(t *testing.T) {
+	scenario, err := FindScenario("outage")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []time.Duration{middle + time.Minute, 1000 * time.Hour} {
+		for _, counting := range []string{Rule, Submit} {
+			synctest.Test(t, func(t *testing.T) {
+				w := scenario.Workload(Demand{Servers: demand.Servers, Service: demand.Service, Flood: 15_000}, 1)
+				w.Outage.To = end
+				e := experiment(t, "outage", 1, counting)
+				by, starts, err := e.serve(counting, w, 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := by.(*byLevel).giver.(*counted).store.(*outage)
+				if o.redis.away.Load() || o.Close() != nil || o.over && o.Degraded() || len(starts) != len(w.Documents) {
+					t.Errorf("the outage until %v: away %t, degraded %t, over %t, %d served", end, o.redis.away.Load(), o.Degraded(), o.over, len(starts))
+				}
+				if counting == Submit && len(o.owed) == 0 {
+					t.Error("no Done was owed")
+				}
+			})
+		}
+	}
+}
+
+// What is counted in an outage is lost, but no Done.
+func TestAnOutageLosesCountsAndNoDones(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := new(clock)
+		o, err := newOutage(&Workload{Documents: make([]Document, 100), Outage: Span{10, 20}}, memory.Options{Now: clock.Now}, clock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pending []int64 // at the last Submit of each time
+		submit := func(first, documents int) {
+			for i := range documents {
+				decision, err := o.Submit(context.Background(), "a", strconv.Itoa(first+i))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if i == documents-1 {
+					pending = append(pending, decision.Pending)
+				}
+			}
+		}
+		submit(0, 5) // before it
+		advance(t, o, clock, 10)
+		submit(10, 3) // in it
+		for i := range 4 {
+			if err := o.Done(context.Background(), "a", strconv.Itoa(i), time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		advance(t, o, clock, 20)
+		submit(20, 1) // after it: with one of the first five
+		if want := []int64{5, 3, 2}; !slices.Equal(pending, want) {
+			t.Errorf("%d documents were pending, want %d", pending, want)
+		}
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func advance(t *testing.T, o *outage, clock *clock, now time.Duration) {
+	t.Helper()
+	if err := o.advance(now); err != nil {
+		t.Fatal(err)
+	}
+	clock.set(now)
+}
+
+// What was written in the last moments before a failover is lost, Dones too.
+func TestAFailoverLosesTheLastWrites(t *testing.T) {
+	clock := new(clock)
+	f, err := newFailover(&Workload{Failover: Span{10, 20}}, memory.Options{Now: clock.Now}, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit := func(document string) int64 {
+		decision, err := f.Submit(t.Context(), "a", document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return decision.Pending
+	}
+	for _, document := range []string{"one", "two", "three"} {
+		submit(document)
+	}
+	clock.set(10)
+	for _, document := range []string{"one", "two"} {
+		if err := f.Done(t.Context(), "a", document, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := submit("last"); got != 2 { // and three
+		t.Errorf("%d documents are pending, want 2", got)
+	}
+	clock.set(20)
+	if got := submit("after"); got != 4 { // and one, two and three
+		t.Errorf("%d documents are pending after the failover, want 4", got)
+	}
+}

@@ -1,0 +1,348 @@
+package simulation
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+)
+
+// traffic is a workload in the making.
+type traffic struct {
+	*Workload
+	random *rand.Rand
+}
+
+func newTraffic(seed uint64, length time.Duration) traffic {
+	w := &Workload{Groups: []string{Light, Heavy}, Apart: []bool{false, false}, To: length}
+	return traffic{w, rand.New(rand.NewPCG(seed, 77))}
+}
+
+const (
+	light = 0
+	heavy = 1
+)
+
+// send adds customers who send so many documents at a time, about once in every.
+func (t traffic) send(group uint8, customers, documents int, every, service time.Duration) {
+	for range customers {
+		customer := int32(len(t.Customers))
+		t.Customers = append(t.Customers, "c"+strconv.Itoa(int(customer)))
+		t.GroupOf = append(t.GroupOf, group)
+		for at := t.random.Float64() * float64(every); at < float64(t.To); at += float64(every) * (0.8 + 0.4*t.random.Float64()) {
+			for range documents {
+				length := time.Duration(float64(service) * (0.5 + t.random.Float64()))
+				t.Documents = append(t.Documents, Document{customer, time.Duration(at), length})
+			}
+		}
+	}
+	t.sort()
+}
+
+// steadyAndFloods are customers with short documents who send all the time, some with long
+// ones, and one who floods.
+func steadyAndFloods(seed uint64) *Workload {
+	t := newTraffic(seed, 12*time.Hour)
+	t.send(light, 20, 3, 12*time.Minute, 4*time.Second)
+	t.send(heavy, 6, 5, 31*time.Minute, 100*time.Second)
+	t.send(heavy, 1, 200, 90*time.Minute, 4*time.Second)
+	return t.Workload
+}
+
+func tuning(w *Workload, servers int) Tuning {
+	return Tuning{
+		Workload:  w,
+		Options:   Options{Servers: servers, Policy: priority.DefaultPolicy(), Schedulers: []string{Rule}},
+		Counting:  Rule,
+		HeavyCost: 2,
+		Seed:      1,
+	}
+}
+
+func tuned(t *testing.T, tuning Tuning) Advice {
+	t.Helper()
+	advice, err := tuning.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return advice
+}
+
+func TestSubmitIsAdvisedWhereFloodsMeetSteadyCustomers(t *testing.T) {
+	a := tuned(t, tuning(steadyAndFloods(1), 3))
+	if a.Reason != SubmitBetter || a.Take.Counting != Submit {
+		t.Errorf("%s: %s", a.Take.Counting, a.Reason)
+	}
+	if light := a.AtPresent.LightP99; !light.Shorter() || light.Ratio() > 0.5 || light.Low > light.Ratio() || light.High < light.Ratio() {
+		t.Errorf("with the default policy, the light p99: %+v", light)
+	}
+}
+
+// Who sends a little every half hour is always first by Next. Submit remembers a day
+// of it.
+func TestNextIsAdvisedWhereSubmitRemembersTooMuch(t *testing.T) {
+	traffic := newTraffic(1, 36*time.Hour)
+	traffic.send(light, 15, 4, 35*time.Minute, 10*time.Second)
+	traffic.send(heavy, 18, 1, 10*time.Minute, 100*time.Second)
+	a := tuned(t, tuning(traffic.Workload, 4))
+	if a.Reason != NextBetter || a.Take.Counting != Rule {
+		t.Errorf("%s: %s, %+v", a.Take.Counting, a.Reason, a.Verdict)
+	}
+}
+
+// Customers who come once or twice are first by both calls, whoever floods.
+func TestEqualTrafficShowsNoDifference(t *testing.T) {
+	const seeds = 40
+	wrong := 0
+	for seed := range uint64(seeds) {
+		traffic := newTraffic(seed, 24*time.Hour)
+		traffic.send(light, 100, 1, 15*time.Hour, 60*time.Second)
+		traffic.send(heavy, 1, 60, 2*time.Hour, 60*time.Second)
+		if a := tuned(t, tuning(traffic.Workload, 1)); a.Reason != NoDifference || a.Take.Counting != Rule {
+			t.Logf("seed %d: %s, %+v", seed, a.Reason, a.Verdict)
+			wrong++
+		}
+	}
+	if wrong > seeds/10 {
+		t.Errorf("%d of %d traces show a difference", wrong, seeds)
+	}
+}
+
+// Two runs that are equal, but each has bad hours or customers of its own.
+func TestBadHoursAndBadCustomersAreLuck(t *testing.T) {
+	for _, test := range []struct {
+		name             string
+		ofHour, ofSender float64 // how much luck they have
+	}{{"hours", 0.5, 0}, {"customers", 0, 1}} {
+		const seeds = 40
+		wrong := 0
+		for seed := range uint64(seeds) {
+			traffic := newTraffic(seed, 24*time.Hour)
+			traffic.send(light, 60, 1, 2*time.Hour, 2*time.Second)
+			traffic.send(heavy, 5, 1, 10*time.Minute, 2*time.Second)
+			w := traffic.Workload
+			ran := func() *Choice {
+				hours, senders := make([]float64, 24), make([]float64, len(w.Customers))
+				for i := range hours {
+					hours[i] = test.ofHour * traffic.random.NormFloat64()
+				}
+				for i := range senders {
+					senders[i] = test.ofSender * traffic.random.NormFloat64()
+				}
+				starts := make([]time.Duration, len(w.Documents))
+				for i, d := range w.Documents {
+					luck := hours[int(d.Submitted.Hours())] + senders[d.Customer] + 0.3*traffic.random.NormFloat64()
+					starts[i] = d.Submitted + seconds(10*math.Exp(luck))
+				}
+				return &Choice{Judged: measure(w, 1, starts), redrawn: redraw(w, starts, seed)}
+			}
+			if c := compare(ran(), ran(), 2); c.Better() || c.Worse() {
+				wrong++
+			}
+		}
+		if wrong > seeds/10 {
+			t.Errorf("luck of %s: %d of %d traces show a difference", test.name, wrong, seeds)
+		}
+	}
+}
+
+// What comes later changes no choice, only its judgement.
+func TestTheChoiceNeverSeesWhatIsHeldBack(t *testing.T) {
+	w := steadyAndFloods(1)
+	before := tuned(t, tuning(w, 3))
+	for i := range w.Documents {
+		if d := &w.Documents[i]; d.Submitted >= before.Split {
+			d.Customer, d.Service = 0, 3*d.Service
+		}
+	}
+	w.Documents[len(w.Documents)-1].Customer = 1
+	after := tuned(t, tuning(w, 3))
+	for _, pair := range [][2]*Choice{
+		{before.Next.Present, after.Next.Present}, {before.Next.Best, after.Next.Best},
+		{before.Submit.Present, after.Submit.Present}, {before.Submit.Best, after.Submit.Best},
+	} {
+		if !reflect.DeepEqual(pair[0].Chosen, pair[1].Chosen) || !reflect.DeepEqual(pair[0].Policy, pair[1].Policy) {
+			t.Errorf("%s: another policy is chosen: %+v, %+v", pair[0].Counting, pair[0].Policy, pair[1].Policy)
+		}
+		if reflect.DeepEqual(pair[0].Judged, pair[1].Judged) {
+			t.Errorf("%s: the judgement is the same", pair[0].Counting)
+		}
+	}
+}
+
+// Backlogs and counts carry over into the part held back.
+func TestWhatIsHeldBackBeginsWithABacklog(t *testing.T) {
+	w := made([3]int{a, 0, 90}, [3]int{b, 80, 1}, [3]int{a, 90, 1})
+	w.Groups = []string{Light}
+	_, last, _, err := divide(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts, err := Run(last, 1, newFirstCome(last))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := measure(last, 1, starts); m[Light+"_documents"] != 2 || m[Light+"_wait_max_s"] != 10 {
+		t.Errorf("measured: %v", m)
+	}
+}
+
+func TestTheSameSeedGivesTheSameAdvice(t *testing.T) {
+	w := steadyAndFloods(2)
+	one, two := tuned(t, tuning(w, 3)), tuned(t, tuning(w, 3))
+	if !reflect.DeepEqual(one, two) {
+		t.Errorf("%+v\n%+v", one, two)
+	}
+	other := tuning(w, 3)
+	other.Seed = 2
+	if reflect.DeepEqual(one.AtPresent, tuned(t, other).AtPresent) {
+		t.Error("another seed gives the same interval")
+	}
+}
+
+func TestTheHeavyCustomersPayNoMoreThanAllowed(t *testing.T) {
+	free := tuning(steadyAndFloods(1), 3)
+	free.HeavyCost = 0
+	a := tuned(t, free)
+	if a.Reason != SubmitTooDear || a.Take.Counting != Rule || a.Take.Judged[heavyMean] > a.Next.Present.Judged[heavyMean] {
+		t.Errorf("%s with %+v is advised: %s", a.Take.Counting, a.Take.Policy, a.Reason)
+	}
+}
+
+// A policy is found if it makes the waits shorter, none longer, and costs the heavy
+// customers no more than allowed.
+func TestAPolicyIsFoundAtNobodysCost(t *testing.T) {
+	choice := func(light, worst, heavy float64) *Choice {
+		return &Choice{Chosen: Measures{lightP99: light, worstTenth: worst, heavyMean: heavy}}
+	}
+	now := choice(100, 100, 100)
+	for _, test := range []struct {
+		name  string
+		other *Choice
+		found bool
+	}{
+		{"shorter", choice(50, 100, 250), true},
+		{"too dear", choice(50, 100, 350), false},
+		{"shorter for some, longer for others", choice(10, 150, 100), false},
+		{"longer by what nobody feels", choice(50, 101, 100), true},
+		{"longer", choice(101, 101, 100), false},
+	} {
+		found := Tuning{HeavyCost: 2}.search([]*Choice{now, test.other}, now, 10)
+		if (found.Best == test.other) != test.found || found.Present != now {
+			t.Errorf("%s: found is %v", test.name, !test.found)
+		}
+	}
+}
+
+func TestEveryJudgementHasItsReason(t *testing.T) {
+	// choice has the same waits in every redraw, so that each difference is certain.
+	choice := func(counting string, light, worst, heavy float64) *Choice {
+		c := &Choice{Counting: counting, Judged: Measures{lightP99: light, worstTenth: worst, heavyMean: heavy}, redrawn: redrawn{}}
+		for range redraws {
+			c.redrawn[lightP99] = append(c.redrawn[lightP99], light)
+			c.redrawn[worstTenth] = append(c.redrawn[worstTenth], worst)
+		}
+		return c
+	}
+	next := choice(Rule, 100, 100, 100)
+	for _, test := range []struct {
+		name         string
+		submit, best *Choice // by Submit now, and the best by Next
+		counting     string  // now
+		take         string
+		holds        bool
+		reason       Reason
+	}{
+		{"equal", choice(Submit, 100, 100, 100), next, Rule, Rule, false, NoDifference},
+		{"too little to be felt", choice(Submit, 95, 95, 100), next, Rule, Rule, false, NoDifference},
+		{"better", choice(Submit, 90, 100, 100), next, Rule, Submit, false, SubmitBetter},
+		{"worse", choice(Submit, 100, 120, 100), next, Rule, Rule, false, NextBetter},
+		{"both", choice(Submit, 120, 50, 100), next, Rule, Rule, false, Mixed},
+		{"too dear", choice(Submit, 50, 50, 400), next, Rule, Rule, false, SubmitTooDear},
+		{"now better than the other is dear", choice(Submit, 100, 100, 20), next, Submit, Submit, false, NextTooDear},
+		{"found", choice(Submit, 90, 90, 100), choice(Rule, 80, 80, 100), Rule, Rule, true, NextBetter},
+		{"found, too dear", choice(Submit, 90, 90, 100), choice(Rule, 80, 80, 400), Rule, Submit, false, SubmitBetter},
+		{"idle", choice(Submit, 0.1, 0, 100), choice(Rule, 0, 0.1, 100), Rule, Rule, false, NobodyWaits},
+	} {
+		a := &Advice{
+			Division: Division{Light: 10, Stretches: 8},
+			Next:     Found{Present: next, Best: test.best},
+			Submit:   Found{Present: test.submit, Best: test.submit},
+		}
+		if test.reason == NobodyWaits {
+			a.Next.Present = test.best
+		}
+		present := a.Next.Present
+		if test.counting == Submit {
+			present = a.Submit.Present
+		}
+		Tuning{HeavyCost: 2}.judge(a, present, 10)
+		if a.Reason != test.reason || a.Take.Counting != test.take || a.Next.Holds != test.holds {
+			t.Errorf("%s: %s, %s is taken, the policy found holds: %v", test.name, a.Reason, a.Take.Counting, a.Next.Holds)
+		}
+	}
+}
+
+// With few levels, no policy of more is tried.
+func TestNoCandidateHasMoreLevelsThanTheQueue(t *testing.T) {
+	for _, thresholds := range [][]int64{{}, {-5}, {-2, -8, -32}, priority.DefaultPolicy().Thresholds, manyThresholds()} {
+		present := priority.Policy{Thresholds: thresholds, ResetInterval: time.Hour}
+		for _, counting := range []string{Rule, Submit} {
+			for _, candidate := range candidates(counting, present) {
+				if err := candidate.Validate(); err != nil || candidate.Last() > present.Last() || samePolicy(candidate, present) {
+					t.Errorf("%s, now %d levels: %+v, %v", counting, present.Last(), candidate, err)
+				}
+			}
+		}
+	}
+}
+
+func manyThresholds() []int64 {
+	thresholds := make([]int64, 254)
+	for i := range thresholds {
+		thresholds[i] = -int64(i) * 1e13
+	}
+	return thresholds
+}
+
+func TestATraceThatTellsNothingIsRefusedByName(t *testing.T) {
+	of := func(groups []uint8, rows ...[3]int) *Workload {
+		w := made(rows...)
+		w.Groups, w.GroupOf = []string{Light, Heavy}, groups
+		return w
+	}
+	for want, w := range map[string]*Workload{
+		"the trace has no documents":                  of([]uint8{light, light}),
+		"each has at least 2 documents":               of([]uint8{heavy, heavy}, [3]int{a, 0, 1}, [3]int{a, 1, 1}, [3]int{b, 2, 1}, [3]int{b, 3, 1}),
+		"are of one customer":                         of([]uint8{light, light}, [3]int{a, 0, 1}, [3]int{a, 9, 1}),
+		"at one moment":                               of([]uint8{light, light}, [3]int{a, 5, 1}, [3]int{b, 5, 1}),
+		"in the first two thirds of the trace's time": of([]uint8{heavy, light}, [3]int{a, 0, 1}, [3]int{b, 9, 1}),
+		"in the last third of the trace's time":       of([]uint8{heavy, light}, [3]int{b, 0, 1}, [3]int{a, 9, 1}),
+	} {
+		if _, err := tuning(w, 1).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestTooFewCustomersAreNoEvidence(t *testing.T) {
+	traffic := newTraffic(1, 12*time.Hour)
+	traffic.send(light, 9, 1, 10*time.Minute, 10*time.Second)
+	traffic.send(heavy, 1, 300, time.Hour, 4*time.Second)
+	few := tuning(traffic.Workload, 1)
+	few.Counting = Submit
+	if a := tuned(t, few); a.Reason != TooLittle || a.Take != a.Submit.Present || a.Light != 9 {
+		t.Errorf("%s: %s", a.Take.Counting, a.Reason)
+	}
+}
+
+func TestNothingMattersWhereNobodyWaits(t *testing.T) {
+	if a := tuned(t, tuning(steadyAndFloods(1), 1000)); a.Reason != NobodyWaits || a.Take != a.Next.Present || a.Verdict.LightP99.Ratio() != 1 {
+		t.Errorf("%s: %s, %+v", a.Take.Counting, a.Reason, a.Verdict)
+	}
+}
