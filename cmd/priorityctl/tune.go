@@ -9,14 +9,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const tuneLong = `Tune replays a trace under many policies, counted by Next and by Submit, and
-prints, as Go code, the one under which the light customers' 99th percentile of
-the wait is the shortest while neither the heavy customers' mean wait nor the worst
-tenth of the customers (the 90th percentile of their mean waits) is more than
--heavy-cost longer than now. "Now" is what the flags -counting, -thresholds,
--reset-interval and -reset say.
+const tuneLong = `Tune replays a trace and says whether Next or Submit (with Done) serves its
+customers better, and with which policy. It chooses policies on the first two
+thirds of the trace's time, and judges on the last third, which it holds back: only
+a difference that shows there, and is more than luck, counts. It prints the waits,
+the verdict, and the Go lines to paste.
 
-What is found fits the past that it was found on: check it on another trace.`
+Two waits decide: the 99th percentile of the light customers' (see -light), and that
+of the worst tenth of all customers (the 90th percentile of their mean waits). One
+must become shorter and the other not longer. What others no longer wait for, the
+heavy customers wait for, at most -heavy-cost longer than now. "Now" is what the
+flags -counting, -thresholds, -reset-interval and -reset-mode say. What makes no
+difference is left as it is.
+
+-servers must be as many documents as your workers process at once: with too many
+nobody waits, and nothing makes a difference.`
 
 // tune is what the command is told.
 type tune struct {
@@ -34,7 +41,7 @@ func newTune() *cobra.Command {
 	var t tune
 	command := &cobra.Command{
 		Use:   "tune {trace.csv[.gz] | -}",
-		Short: "Searches the policy that a trace's light customers wait least under",
+		Short: "Says whether Next or Submit serves a trace's customers better",
 		Long:  tuneLong,
 		Args:  cobra.ExactArgs(1),
 		RunE:  t.run,
@@ -42,7 +49,7 @@ func newTune() *cobra.Command {
 	flags := command.Flags()
 	flags.SortFlags = false
 	flags.IntVar(&t.options.Servers, "servers", 16, "how many documents are served at once")
-	flags.Float64Var(&t.heavyCost, "heavy-cost", 0.1, "how much longer the heavy customers, and the worst tenth, may wait: 0.1 is 10 %")
+	flags.Float64Var(&t.heavyCost, "heavy-cost", 2, "how much longer than now the heavy customers may wait on average: 2 is three times as long")
 	flags.StringVar(&t.counting, "counting", simulation.Rule, "what is called now: rule (Next) or submit (Submit and Done)")
 	t.policy.register(flags)
 	flags.DurationVar(&t.options.Lease, "lease", 0, "how long a submitted document without a Done is pending; 0: the module's default")
@@ -50,7 +57,7 @@ func newTune() *cobra.Command {
 		"how consumers take levels: strict, linear, halving, or weights as 8,4,2,1")
 	t.service.register(flags)
 	t.trace.register(flags)
-	flags.Uint64Var(&t.seed, "seed", 1, "of the service times that are drawn")
+	flags.Uint64Var(&t.seed, "seed", 1, "of the service times that are drawn, and of the intervals")
 	flags.BoolVar(&t.asJSON, "json", false, "print one JSON object")
 	return command
 }
@@ -78,18 +85,23 @@ func (t *tune) run(command *cobra.Command, args []string) error {
 	}
 	work := recorded.Workload(options, t.seed)
 	bar := report.NewProgress(command.ErrOrStderr())
-	now, best, err := simulation.Tuning{
+	advice, err := simulation.Tuning{
 		Workload:  work,
 		Options:   t.options,
 		Counting:  t.counting,
 		HeavyCost: t.heavyCost,
+		Seed:      t.seed,
 		Progress:  bar.Show,
 	}.Run(command.Context())
 	bar.Clear()
 	if err != nil {
 		return err
 	}
-	result := report.Tuning{About: aboutTrace(args[0], work, options), Options: t.options, HeavyCost: t.heavyCost, Now: now, Best: best}
+	about := aboutTrace(args[0], work, options)
+	if recorded.Random(options) {
+		about.Service += ", unknown ones drawn: " + options.Service.String()
+	}
+	result := report.Tuning{About: about, Options: t.options, HeavyCost: t.heavyCost, Advice: advice}
 	if t.asJSON {
 		return result.WriteJSON(command.OutOrStdout())
 	}
