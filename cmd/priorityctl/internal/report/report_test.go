@@ -2,6 +2,8 @@ package report
 
 import (
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,13 +111,99 @@ func TestScalesHaveAFewRoundTicks(t *testing.T) {
 	}
 }
 
-func TestGapsAreNotDrawn(t *testing.T) {
-	series := simulation.Series{
-		Bin:   time.Minute,
-		Waits: map[string][]float64{"others": {math.NaN(), 1, math.NaN(), 2}},
+func TestWaitsAreSaidAsPeopleDo(t *testing.T) {
+	for seconds, want := range map[float64]string{
+		0: "0 s", 0.0004: "0 s", 0.015: "15 ms", 0.0994: "99 ms", 0.0996: "0.1 s", 0.15: "0.15 s", 1.54: "1.5 s", 9.96: "10 s",
+		99: "99 s", 99.6: "1.7 min", 1236: "21 min", 3600: "60 min", 6000: "1.7 h", 12_240: "3.4 h", 259_200: "3 days", 1e6: "12 days",
+	} {
+		if got := lasting(seconds); got != want {
+			t.Errorf("%v s are %s, want %s", seconds, got, want)
+		}
 	}
-	plot := string(waitPlot(series, []string{"others"}, 0.01, 10))
-	if strings.Contains(plot, "NaN") || strings.Count(plot, "M") != 1 || strings.Count(plot, "L") != 1 {
-		t.Errorf("got %s", plot)
+}
+
+func TestAScaleOfWaitsHoldsThem(t *testing.T) {
+	for _, test := range []struct{ shortest, longest float64 }{
+		{0, 0}, {0, 1e7}, {0.001, 0.002}, {0.15, 1236}, {1236, 1236}, {math.Inf(1), 0}, {1e9, 1e9},
+	} {
+		s := logarithmOfWaits(test.shortest, test.longest, "")
+		if n := len(s.ticks); n < 2 || n > 7 || s.from >= s.to || s.to < min(test.longest, moments[len(moments)-1]) {
+			t.Errorf("for %v to %v: from %v to %v with %d ticks", test.shortest, test.longest, s.from, s.to, n)
+		}
+	}
+	if s := logarithmOfWaits(0.15, 1236, ""); s.from != 0.1 || s.to != 3600 || s.text(0.1) != "≤ 0.1 s" || s.text(3600) != "1 h" {
+		t.Errorf("got %+v", s)
+	}
+	if s := linearWaits(400, ""); s.to != 400 || s.text(s.ticks[1]) != "1 min" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestLinesEndAtLongGaps(t *testing.T) {
+	waits := slices.Repeat([]float64{math.NaN()}, 20)
+	for _, bin := range []int{1, 3, 15} {
+		waits[bin] = 1
+	}
+	series := simulation.Series{Bin: time.Minute, Waits: map[string][]float64{"others": waits}}
+	plot := string(waitPlot("Before", series, []string{"others"}, logarithmOfWaits(0.01, 10, "")))
+	line := regexp.MustCompile(`class="line g0" d="([^"]*)"`).FindStringSubmatch(plot)[1]
+	if strings.Contains(plot, "NaN") || strings.Count(line, "M") != 1 || strings.Count(line, "L") != 1 || strings.Count(plot, "<circle") != 1 {
+		t.Errorf("want a line from bin 1 to 3, and a point, not %s", plot)
+	}
+}
+
+func TestEachScenarioHasAStory(t *testing.T) {
+	for _, scenario := range simulation.Scenarios() {
+		if stories[scenario.Name] == "" {
+			t.Errorf("%s has none", scenario.Name)
+		}
+	}
+	if len(stories) != len(simulation.Scenarios()) {
+		t.Errorf("%d stories of %d scenarios", len(stories), len(simulation.Scenarios()))
+	}
+}
+
+func TestNamesAreShownAsTheyAreIfTheyCanBeSeen(t *testing.T) {
+	for name, want := range map[string]string{
+		"acme":                     "acme",
+		"Müller & Söhne":           "\u2068Müller & Söhne\u2069",
+		"a\nb":                     `"a\nb"`,
+		"\xff":                     `"\xff"`,
+		"\u202eab":                 `"\u202eab"`,
+		strings.Repeat("long", 16): "\u2068" + strings.Repeat("long", 15) + "…\u2069",
+	} {
+		if got := shownName(name); got != want {
+			t.Errorf("%q is shown as %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestADotSaysWhomItStandsFor(t *testing.T) {
+	one := simulation.Dot{Customers: 1, Customer: "acme", Sent: simulation.Spread{Least: 12, Most: 12}, Waited: simulation.Spread{Least: 90, Most: 90}}
+	many := simulation.Dot{Customers: 1500, Sent: simulation.Spread{Least: 2, Most: 3}, Waited: simulation.Spread{Least: 0, Most: 90}}
+	for got, want := range map[string]string{
+		dotText(one):                             "acme: sent 12, waited 90 s",
+		dotText(many):                            "1,500 customers: sent 2 to 3 each, waited 0 s to 90 s",
+		dotsInWords([]simulation.Dot{one}):       "One customer.",
+		dotsInWords([]simulation.Dot{one, many}): "1,501 customers in 2 dots; the largest stands for 1,500.",
+		dotsInWords(nil):                         "No customers.",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestManyLevelsShareNineColours(t *testing.T) {
+	for levels, want := range map[int]int{1: 1, 2: 2, 3: 3, 9: 9, 10: 9, 255: 9} {
+		bands := levelBands(levels)
+		if len(bands) != want || bands[0].first != 0 || bands[len(bands)-1].end != levels {
+			t.Errorf("%d levels are %+v", levels, bands)
+		}
+		for i, b := range bands[1:] {
+			if b.first != bands[i].end {
+				t.Errorf("%d levels: after %+v comes %+v", levels, bands[i], b)
+			}
+		}
 	}
 }

@@ -16,4 +16,5 @@ type Simulation struct {
 // About says what was simulated.
 type About struct {
 	Name, Summary, Service string
+	Recorded               bool // a trace, not a scenario
 }

@@ -53,7 +53,7 @@ func (s Simulation) Conditions() string {
 func (s Simulation) groups() []string {
 	var groups []string
 	for _, group := range []string{
-		simulation.Others, simulation.Light, simulation.Heavy, "lightest_half", "worst_customer", simulation.Pauser, simulation.Flooder,
+		simulation.Others, simulation.Light, simulation.Heavy, "lightest_half", "worst_customer", simulation.Pauser, simulation.Flooder, simulation.Second,
 	} {
 		if s.Outcomes[0].Measures[group+"_documents"].Mean > 0 {
 			groups = append(groups, group)
@@ -85,6 +85,8 @@ func theGroup(group string) string {
 		return "the others"
 	case simulation.Light, simulation.Heavy:
 		return group + " customers"
+	case simulation.Second:
+		return "the second flooder"
 	}
 	return "the " + plain(group)
 }
