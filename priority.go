@@ -117,9 +117,10 @@ type Store interface {
 	NextEach(ctx context.Context, customers []string) ([]Decision, error)
 
 	// Submit counts one document by the rule and makes it pending. Its level is the
-	// mean, rounded up, of two: that of what the customer has submitted, each document
-	// counting half a day later; and that of what it has pending, times what its
-	// documents cost. Both begin at 1, go up by one for each doubling, and end at 9.
+	// mean, rounded up, of two: that of what the customer has submitted lately, where a
+	// document counts as one, as half of it a day later, and so on; and that of what it
+	// has pending, times what its documents cost. Both begin at 1, go up by one for each
+	// doubling, and end at 9.
 	// Documents that were given the last level do not count as pending for others.
 	//
 	// A document that nobody finishes is forgotten after its lease: 20 times as long
