@@ -293,8 +293,10 @@ func (f *commandFaults) process(ctx context.Context, cmds []redis.Cmder, send fu
 	case priority.ErrCorruptCount:
 		failure = corruptReply{}
 	}
+	over := make(chan struct{}) // Go 1.26 crashes in a select on a timer that is over, in a bubble, with -race
+	defer time.AfterFunc(fault.Delay, func() { close(over) }).Stop()
 	select {
-	case <-time.After(fault.Delay):
+	case <-over:
 	case <-healed:
 	case <-ctx.Done():
 		failure = ctx.Err()

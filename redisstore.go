@@ -285,7 +285,10 @@ func (s *RedisStore) Done(ctx context.Context, customer, document string, took t
 	}
 	call := s.doneCall(customer, took, 1)
 	call.IDs = documents
-	_, err := s.run(ctx, "Done", &call)
+	reply, err := s.run(ctx, "Done", &call)
+	if err == nil {
+		s.mean.Add(took, 1, int(reply[0]))
+	}
 	return err
 }
 
@@ -296,7 +299,11 @@ func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []str
 		return err
 	}
 	call := s.doneCall(customer, took, len(documents))
-	return s.eachDocument(ctx, "DoneN", documents, donePerCall, call, func(int, int, []int64) {})
+	return s.eachDocument(ctx, "DoneN", documents, donePerCall, call, func(_, in int, reply []int64) {
+		if in == 0 { // once for each command
+			s.mean.Add(took, len(documents), int(reply[0]))
+		}
+	})
 }
 
 // doneCall returns a call for n documents that took a time together.

@@ -84,6 +84,8 @@ var contract = []struct {
 	{"both ways of counting share the count", bothWaysShareTheCount},
 	{"Peek changes nothing", peekChangesNothing},
 	{"Reset forgets one customer", resetForgetsOneCustomer},
+	{"what is submitted again has the same level", whatIsSubmittedAgainHasTheSameLevel},
+	{"a second Done teaches nothing", aSecondDoneTeachesNothing},
 	{"Settle counts more unless the count is above what was known", settleCountsUnlessReset},
 	{"any valid policy", anyValidPolicy},
 	{"the longest interval and lease", longestIntervalAndLease},
@@ -967,5 +969,48 @@ func TestTheZeroRedisStoreReturnsErrors(t *testing.T) {
 			}()
 			_ = call()
 		}()
+	}
+}
+
+// A batch whose reply was lost is decided about as the first time, however often it is
+// sent, and so is a document that the queue delivers again.
+func whatIsSubmittedAgainHasTheSameLevel(t *testing.T, open opener) {
+	w := open(t, rule{})
+	w.submitN(t, "acme", []string{"x", "y", "z"}, submitted(0, 1, 3)...)
+	batch := documentIDs("d", 50)
+	first := must(w.SubmitN(t.Context(), "acme", batch))(t)
+	for range 3 {
+		for i, d := range must(w.SubmitN(t.Context(), "acme", batch))(t) {
+			if d.Level != first[i].Level || d.Count != -52 || d.Pending != 53 {
+				t.Fatalf("document %d again: %+v, first %+v", i, d, first[i])
+			}
+		}
+	}
+	last := must(w.Submit(t.Context(), "acme", batch[49]))(t)
+	if last.Level != first[49].Level {
+		t.Errorf("the last one again: %+v, first %+v", last, first[49])
+	}
+}
+
+// A Done of what is not pending teaches nothing, so that it may always be sent again.
+func aSecondDoneTeachesNothing(t *testing.T, open opener) {
+	w := open(t, rule{})
+	ids := documentIDs("d", 200)
+	must(w.SubmitN(t.Context(), "usual", ids))(t)
+	if err := w.DoneN(t.Context(), "usual", ids, 200*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	for range 300 {
+		if err := w.Done(t.Context(), "usual", ids[0], time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(w.Submit(t.Context(), "acme", "dear"))(t)
+	if err := w.Done(t.Context(), "acme", "dear", 100*time.Second); err != nil { // a hundred times as long as usual
+		t.Fatal(err)
+	}
+	// 10.9 times as dear as usual: as 22 pending ones.
+	if d := must(w.SubmitN(t.Context(), "acme", []string{"a", "b"}))(t)[1]; d.Level != 3 {
+		t.Errorf("the second dear document is %+v, want level 3", d)
 	}
 }

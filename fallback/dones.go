@@ -2,6 +2,7 @@ package fallback
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -12,11 +13,11 @@ import (
 // mostPaid is how many Dones go to the primary in one call.
 const mostPaid = 10_000
 
-// dones are the Dones that the primary has not taken. After a lease it has
-// forgotten the documents by itself. The values are how long the documents took.
+// dones are the Dones that the primary has not taken. After the longest lease that
+// any process can have it has forgotten the documents by itself. The values are how
+// long the documents took.
 type dones struct {
-	most  int
-	lease time.Duration
+	most int
 
 	mu     sync.Mutex
 	owed   leases.Set[time.Duration]
@@ -39,7 +40,7 @@ func (d *dones) hold(customer string, documents []string, took time.Duration) {
 	d.owed.Expire(now)
 	for _, document := range documents {
 		if d.owed.Len() < d.most || d.owed.Holds(customer, document) {
-			d.owed.Hold(customer, document, took, now.Add(d.lease))
+			d.owed.Hold(customer, document, took, now.Add(priority.DefaultLease))
 		}
 	}
 }
@@ -98,11 +99,19 @@ func (d *dones) pay(customer string) payment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	documents, tooks := d.owed.Documents(customer)
-	documents = documents[:min(len(documents), mostPaid)]
-	d.paying = payment{customer: customer, documents: documents, set: make(map[string]bool, len(documents))}
+	d.paying = payment{customer: customer, set: make(map[string]bool)}
 	for i, document := range documents {
+		if len(d.paying.documents) == mostPaid {
+			break
+		}
+		if (tooks[i] == 0) != (tooks[0] == 0) {
+			continue // of which it is not known how long they took, go by themselves
+		}
+		d.paying.documents = append(d.paying.documents, document)
 		d.paying.set[document] = true
-		d.paying.took += tooks[i]
+		if d.paying.took += tooks[i]; d.paying.took < 0 { // too long to be true
+			d.paying.took = math.MaxInt64
+		}
 	}
 	return d.paying
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -68,11 +69,11 @@ func TestTheDonesThatAreRememberedHaveABound(t *testing.T) {
 	})
 }
 
-func TestADoneIsForgottenAfterALease(t *testing.T) {
+func TestADoneIsForgottenAfterADay(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		outage(t, f, p)
 		done(t, f, "acme", "one")
-		time.Sleep(lease + time.Second)
+		time.Sleep(priority.DefaultLease + time.Second)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if err := f.Close(ctx); err != nil { // nothing was called since
@@ -82,7 +83,7 @@ func TestADoneIsForgottenAfterALease(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		outage(t, f, p)
 		done(t, f, "acme", "one")
-		time.Sleep(lease + time.Second)
+		time.Sleep(priority.DefaultLease + time.Second)
 		submit(t, p.Store, "acme", "one") // as another process
 		p.take("")
 		back(t, f, p)
@@ -408,4 +409,19 @@ func TestASubmitCostsTheSameHoweverManyDonesAreOwed(t *testing.T) {
 	if none, many := cost(0), cost(100_000); many > none+2 {
 		t.Errorf("%v allocations with no Done owed, %v with 100,000", none, many)
 	}
+}
+
+// Dones whose times add up to more than there is are paid all the same.
+func TestDonesOfImpossibleTimesArePaid(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		submit(t, f, "acme", "a", "b", "c")
+		outage(t, f, p)
+		for document, took := range map[string]time.Duration{"a": math.MaxInt64, "b": math.MaxInt64, "c": 0} {
+			if err := f.Done(t.Context(), "acme", document, took); err != nil {
+				t.Fatal(err)
+			}
+		}
+		back(t, f, p)
+		pending(t, p, 0)
+	})
 }

@@ -59,7 +59,7 @@ const (
 // What was counted without the primary is forgotten when it is back: levels are
 // better for it, never worse. (A secondary of the caller's own keeps its counts.)
 // But Dones are remembered, for a document that seems pending makes its customer's
-// next ones worse: they reach the primary soon after it is back, up to a lease
+// next ones worse: they reach the primary soon after it is back, up to a day
 // later, and a Submit of the same document cancels its Done.
 //
 // A call that is wrong stays an error ([priority.ErrInvalid]), and so does one whose
@@ -74,6 +74,7 @@ type Store struct {
 
 	circuit circuit
 	dones   dones
+	lease   time.Duration
 	repair  repair
 }
 
@@ -102,7 +103,7 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 		s.secondary, s.own = like, like
 	}
 	s.circuit.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))
-	s.dones.most, s.dones.lease = cmp.Or(opts.MaxDones, defaultMaxDones), like.Lease()
+	s.dones.most, s.lease = cmp.Or(opts.MaxDones, defaultMaxDones), like.Lease()
 	s.repair.every, s.repair.onChange = cmp.Or(opts.RetryAfter, defaultRetryAfter), opts.OnChange
 	s.repair.turn = make(chan struct{}, 1)
 	return s, nil
@@ -245,8 +246,8 @@ func (s *Store) PolicyOf(customer string) priority.Policy { return s.primary.Pol
 
 func (s *Store) Last() priority.Level { return s.primary.Last() }
 
-// Lease returns how long Dones are remembered: that of the primary.
-func (s *Store) Lease() time.Duration { return s.dones.lease }
+// Lease returns that of the primary.
+func (s *Store) Lease() time.Duration { return s.lease }
 
 // one asks for one decision.
 func (s *Store) one(ctx context.Context, customer string, counts bool, call func(context.Context, priority.Store) (priority.Decision, error)) (priority.Decision, error) {

@@ -7,8 +7,8 @@
 --          customers take, 1 to 999999; 0: not known
 -- ARGV     then the ids of 1 to 1000 documents
 --
--- Reply    {removed}: how many of them were pending, or their leases had ended and
---          they were not cleared yet.
+-- Reply    {done}: how many of them were pending, or had been until their leases
+--          ended, within a day.
 -- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV[1] is
 --          no such number. Redis's own (READONLY …). With any of them nothing was
 --          changed.
@@ -36,30 +36,35 @@ if held and (held.err or #held > 15 or not string.find(held, '^[1-9]%d*$')) then
   return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
 end
 
-local removed = redis.call('ZREM', KEYS[1], unpack(documents))
-if removed == 0 or not held then
-  return {removed}
-end
-
 -- Both averages move by a tenth of the way for each document, unless it is older
--- than a day and only not cleared yet.
-local sojourn, average_cost = math.floor(held / 1000000), held % 1000000
+-- than a day and only not cleared yet. The sojourn moves no further than for three
+-- times as long as usual: one that was late must not make others look pending for
+-- hours.
+local sojourn, average_cost = 0, 1000
+if held then
+  sojourn, average_cost = math.floor(held / 1000000), held % 1000000
+end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local seen = {}
+local done, seen = 0, {}
 for i, document in ipairs(documents) do
   local submitted = scores[i] and not seen[document] and tonumber(scores[i])
   seen[document] = true
-  if submitted and now - math.abs(submitted) > 86400000 then
-    submitted = nil
-  end
-  if submitted and submitted > 0 then
-    local tenths = math.max(math.floor((now - submitted + 50) / 100), 1)
-    sojourn = sojourn == 0 and tenths or math.floor((9 * sojourn + tenths + 5) / 10)
-  end
-  if submitted and cost > 0 then
-    average_cost = math.max(math.floor((9 * average_cost + cost + 5) / 10), 1)
+  if submitted and now - math.abs(submitted) <= 86400000 then
+    done = done + 1
+    if submitted > 0 then
+      local tenths = math.max(math.floor((now - submitted + 50) / 100), 1)
+      if sojourn > 0 then
+        tenths = math.floor((9 * sojourn + math.min(tenths, 3 * math.max(sojourn, 90)) + 5) / 10)
+      end
+      sojourn = tenths
+    end
+    if cost > 0 then
+      average_cost = math.max(math.floor((9 * average_cost + cost + 5) / 10), 1)
+    end
   end
 end
-redis.call('SET', KEYS[2], string.format('%.0f', sojourn * 1000000 + average_cost), 'KEEPTTL')
-return {removed}
+if redis.call('ZREM', KEYS[1], unpack(documents)) > 0 and done > 0 and held then
+  redis.call('SET', KEYS[2], string.format('%.0f', sojourn * 1000000 + average_cost), 'KEEPTTL')
+end
+return {done}

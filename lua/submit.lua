@@ -83,7 +83,8 @@ local since = now - lease
 -- end history
 
 -- What is pending already: all that is younger than the lease, and of that what is
--- not at the last level.
+-- not at the last level. Documents that are submitted again, as after a lost reply,
+-- are decided about as if they were not there.
 local submitted = redis.pcall('ZCARD', KEYS[2])
 if type(submitted) == 'table' then
   if string.find(submitted.err, 'wrong kind of value', 1, true) then
@@ -97,7 +98,7 @@ if submitted > 0 then
   ordinary = redis.call('ZCOUNT', KEYS[2], since, '+inf')
 end
 local pending = submitted - ended
-local n, seen, new, was_ordinary = 0, {}, {}, {}
+local n, seen, new, again, was_ordinary = 0, {}, {}, {}, {}
 for i, document in ipairs(ARGV) do
   if not seen[document] then
     seen[document] = true
@@ -107,7 +108,13 @@ for i, document in ipairs(ARGV) do
       new[i] = true
       n = n + 1
     end
-    was_ordinary[document] = at >= since
+    if at >= since then
+      ordinary = ordinary - 1
+    end
+    if not new[i] then
+      again[i] = true
+      usage = usage - 1
+    end
   end
 end
 
@@ -185,6 +192,8 @@ for i, document in ipairs(ARGV) do
     n = n - 1
     shown = count + n
     pending = pending + 1
+  end
+  if new[i] or again[i] then
     usage = usage + 1
   end
   if was_ordinary[document] then

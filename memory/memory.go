@@ -33,7 +33,8 @@ type Options struct {
 	// Default: 24 h.
 	Lease time.Duration
 
-	// Now is the clock. It must be safe for concurrent use. Default: time.Now.
+	// Now is the clock. It must be safe for concurrent use. While it shows less than
+	// it did, time stands still. Default: time.Now.
 	Now func() time.Time
 }
 
@@ -57,8 +58,9 @@ type Store struct {
 	recent, older map[string]count
 	longest       time.Duration // of the intervals so far
 	turned        time.Time
+	walked        time.Time // over the customers who submitted something
 	submitted     submitted
-	latest        time.Time // of the clock, which may not go back
+	latest        time.Time // of the clock, which may go back
 	sweeping      bool      // a timer will sweep
 }
 
@@ -141,9 +143,18 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 	}
 	policy, decisions := s.PolicyOf(customer), make([]priority.Decision, len(documents))
 	return decisions, s.locked(ctx, "SubmitN", customer, len(documents), func(now time.Time) {
-		s.submit(policy, customer, documents, decisions, now)
+		for from := 0; from < len(documents); from += documentsPerCall {
+			to := min(from+documentsPerCall, len(documents))
+			s.submit(policy, customer, documents[from:to], decisions[from:to], now)
+		}
+		for i := range decisions {
+			decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
+		}
 	})
 }
+
+// documentsPerCall is how many documents a RedisStore submits at once.
+const documentsPerCall = 50
 
 // submit decides about documents of one customer. The caller holds mu.
 func (s *Store) submit(policy priority.Policy, name string, documents []string, decisions []priority.Decision, now time.Time) {
@@ -151,23 +162,37 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	scale := fair.ScaleOf(policy.Thresholds)
 	c.history = c.history.At(now)
 	since := now.Add(-c.history.Lease(s.Lease()))
-	usage, before := c.history.Usage(now), c.history.Usage(now)
-	pending, ordinary := c.pending(since)
+	usage, submits := c.history.Usage(now), false
+	pending, _ := c.pending(since)
+	// Documents that are submitted again, as after a lost reply, are decided about as
+	// if they were not there.
+	again := make(map[string]bool)
+	for _, document := range documents {
+		if d := c.documents[document]; d != nil {
+			if !d.at.Before(since) {
+				again[document] = true
+				usage--
+			}
+			s.submitted.remove(d)
+		}
+	}
+	_, ordinary := c.pending(since)
 	for i, document := range documents {
 		decide := s.next
-		d := c.documents[document]
-		switch {
-		case d == nil, d.at.Before(since):
-			usage++
-			pending++
-		default:
+		switch d := c.documents[document]; {
+		case d != nil: // it is twice in this call
 			decide = s.peek
 			if d.window == &c.ordinary {
 				ordinary--
 			}
-		}
-		if d != nil {
 			s.submitted.remove(d)
+		case again[document]:
+			decide = s.peek
+			usage++
+		default:
+			submits = true
+			usage++
+			pending++
 		}
 		decisions[i] = decide(policy, name, now)
 		level, last := scale.Level(usage, ordinary+1, c.history.RelativeCost())
@@ -177,11 +202,8 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 		}
 		decisions[i].Level, decisions[i].Pending = priority.Level(level), pending
 	}
-	if usage > before {
+	if submits {
 		c.history.Used(usage, now, scale)
-	}
-	for i := range decisions {
-		decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
 	}
 }
 
@@ -194,21 +216,23 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	if err := priority.CheckDocuments(customer, documents, took); err != nil || len(documents) == 0 {
 		return err
 	}
-	cost := s.mean.Relative(took, len(documents))
 	return s.locked(ctx, "DoneN", customer, len(documents), func(now time.Time) {
 		c := s.submitted.of(customer)
 		if c == nil {
 			return
 		}
-		known := now.Before(c.history.Fades)
+		known, done := now.Before(c.history.Fades), 0
+		cost := s.mean.Relative(took, len(documents))
 		for _, document := range documents {
 			if d := c.documents[document]; d != nil {
 				s.submitted.remove(d)
+				done++
 				if known {
 					c.history.Done(now.Sub(d.at), d.window == &c.last, cost)
 				}
 			}
 		}
+		s.mean.Add(took, len(documents), done)
 	})
 }
 
@@ -371,8 +395,11 @@ func (s *Store) now() time.Time {
 // forget forgets what is over. The caller holds mu.
 func (s *Store) forget(now time.Time) {
 	s.submitted.forgetDocuments(now)
-	if s.recent == nil || now.Sub(s.turned) > s.longest {
+	if now.Sub(s.walked) > time.Hour {
 		s.submitted.forgetCustomers(now)
+		s.walked = now
+	}
+	if s.recent == nil || now.Sub(s.turned) > s.longest {
 		s.older, s.recent, s.turned = s.recent, make(map[string]count), now
 	}
 }

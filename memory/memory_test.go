@@ -84,7 +84,7 @@ func TestTheZeroStoreIsReady(t *testing.T) {
 // documents a day after their Submit, customers two intervals after their last
 // document, or when what they submitted has faded.
 func TestCustomersAreForgottenWithoutACall(t *testing.T) {
-	const day, sweep = 24 * time.Hour, quiet + time.Second
+	const day, sweep = 24 * time.Hour, time.Hour + quiet + time.Second
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		store := open(t, nil)

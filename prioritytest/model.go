@@ -259,9 +259,9 @@ type entry struct {
 	err                error
 }
 
-// levels returns the first and the last level that a decision can have by its count
-// and its pending documents.
-func levels(policy priority.Policy, d priority.Decision) (first, last priority.Level) {
+// levels returns the first and the last level that a decision, of a Submit or of a
+// Peek, can have by its count and its pending documents.
+func levels(policy priority.Policy, d priority.Decision, submits bool) (first, last priority.Level) {
 	if d.Pending == 0 { // of Next, or of a Peek
 		return policy.Level(d.Count), policy.Level(d.Count)
 	}
@@ -269,14 +269,17 @@ func levels(policy priority.Policy, d priority.Decision) (first, last priority.L
 	// how many have the last level. All cost the same.
 	const few, same = 100, 1000
 	scale := fair.ScaleOf(policy.Thresholds)
-	least, _ := scale.Level(1, min(d.Pending, few), same)
+	least, _ := scale.Level(0, min(d.Pending, few), same)
+	if submits { // before the others of its call
+		least = 1
+	}
 	most, _ := scale.Level(math.Inf(1), d.Pending, same)
 	return priority.Level(least), priority.Level(most)
 }
 
 // judgeLevel checks a decision's level.
-func (r *run) judgeLevel(policy priority.Policy, d priority.Decision) {
-	if first, last := levels(policy, d); d.Level < first || d.Level > last {
+func (r *run) judgeLevel(policy priority.Policy, d priority.Decision, submits bool) {
+	if first, last := levels(policy, d, submits); d.Level < first || d.Level > last {
 		r.broken(4, "count %d and %d pending are level %d to %d, not %d", d.Count, d.Pending, first, last, d.Level)
 	}
 }

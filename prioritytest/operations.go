@@ -157,7 +157,7 @@ func (r *run) judge(c caller, entries []entry, s span) span {
 		if d.Pending < int64(sure) || d.Pending > int64(possible) {
 			r.broken(lawOfPending(d.Pending, possible), "%q had %v; it has %d documents pending, not %d to %d", a.customer, a, d.Pending, sure, possible)
 		}
-		r.judgeLevel(a.policy, d)
+		r.judgeLevel(a.policy, d, submitted)
 		if most := a.policy.ResetInterval + r.Slack; d.ResetIn < 0 || d.ResetIn > most ||
 			!submitted && a.policy.ResetMode == priority.SinceLastUpdate && d.ResetIn < a.policy.ResetInterval-r.Slack {
 			r.broken(1, "the count starts afresh in %v, and the interval is %v", d.ResetIn, a.policy.ResetInterval)
@@ -279,7 +279,7 @@ func (r *run) peek(c caller, customer string) {
 		if d.Pending < int64(sure) || d.Pending > int64(most) {
 			r.broken(lawOfPending(d.Pending, most), "%q had %v; it has %d documents pending, not %d to %d", customer, a, d.Pending, sure, most)
 		}
-		r.judgeLevel(a.policy, d)
+		r.judgeLevel(a.policy, d, false)
 	}
 	r.observe(customer, span{from: from, to: to})
 }

@@ -250,7 +250,7 @@ func (r *run) observe(customer string, s span) {
 		r.note(now, "the fleet has %s", describe([]priority.Decision{peeked}, nil))
 		r.broken(4, "%q had %s; %d pending in the fleet then is not possible", customer, was, peeked.Pending)
 	}
-	r.judgeLevel(a.policy, peeked)
+	r.judgeLevel(a.policy, peeked, false)
 }
 
 // observeAll asks the fleet for the counts of all customers, which no call has

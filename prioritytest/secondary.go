@@ -79,7 +79,7 @@ func (r *run) judgeDegraded(a *account, e entry, s span, lease time.Duration) {
 	if (e.document != "") != (d.Pending > 0) {
 		r.broken(1, "%d documents are pending after this one", d.Pending)
 	}
-	r.judgeLevel(a.policy, d)
+	r.judgeLevel(a.policy, d, e.document != "")
 	low, high := s.from+a.policy.ResetInterval, s.to+a.policy.ResetInterval
 	switch {
 	case d.Count == 0 && least == 1, a.policy.ResetMode == priority.SinceLastUpdate && least == 1:

@@ -23,7 +23,7 @@ const (
 	slip = 15 * second
 
 	// dearest is the greatest cost of a Done.
-	dearest = 999_999
+	dearest = 100_000
 )
 
 // standard is the default policy written out. With narrow the last level is near:

@@ -145,6 +145,7 @@ func answers(t *testing.T, vector vector, world world) []step {
 	t.Helper()
 	now := int64(0)
 	steps, clocks := make([]step, len(vector.Steps)), make(map[counter]*clock)
+	held := make(map[string]map[string]bool)
 	for i, s := range vector.Steps {
 		world.pass(milliseconds(s.At - now))
 		now = s.At
@@ -152,7 +153,7 @@ func answers(t *testing.T, vector vector, world world) []step {
 		lease := milliseconds(cmp.Or(s.Lease, vector.Lease))
 		store := world.store(lease)
 		if clocks[store] == nil {
-			clocks[store] = &clock{store: store}
+			clocks[store] = &clock{store: store, held: held}
 		}
 		decisions, err := do(t, s, world, store, clocks[store])
 		s.Want, s.Error = nil, ""
@@ -190,13 +191,14 @@ func do(t *testing.T, s step, world world, store counter, clock *clock) ([]prior
 		}
 		return store.NextN(ctx, s.Customer, *s.N)
 	case "submit":
+		clock.submitted(s.Customer, s.Documents)
 		if len(s.Documents) == 1 {
 			return one(store.Submit(ctx, s.Customer, s.Documents[0]))
 		}
 		decisions, err := store.SubmitN(ctx, s.Customer, s.Documents)
 		return all(decisions, err)
 	case "done":
-		took := clock.took(t, s.Cost, len(s.Documents))
+		took := clock.took(t, s.Customer, s.Cost, s.Documents)
 		if len(s.Documents) == 1 {
 			return nil, store.Done(ctx, s.Customer, s.Documents[0], took)
 		}
@@ -210,6 +212,7 @@ func do(t *testing.T, s step, world world, store counter, clock *clock) ([]prior
 	case "peek":
 		return one(store.Peek(ctx, s.Customer))
 	case "reset":
+		delete(clock.held, s.Customer)
 		return nil, store.Reset(ctx, s.Customer)
 	case "set":
 		world.set(s)

@@ -145,7 +145,8 @@ func (h *History) Done(sojourn time.Duration, last bool, cost int64) {
 		if h.Sojourn == 0 {
 			h.Sojourn = tenths
 		} else {
-			h.Sojourn = average(h.Sojourn, tenths)
+			// One that was late must not make the others look pending for hours.
+			h.Sojourn = average(h.Sojourn, min(tenths, 3*max(h.Sojourn, 90)))
 		}
 	}
 	if cost > 0 {

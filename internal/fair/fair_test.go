@@ -34,7 +34,8 @@ func TestALevelIsTheMeanOfTwo(t *testing.T) {
 		{1e9, 1, 4001, 6},
 		{1e9, 4, 500, 5},
 		{1e9, 8, 500, 5},
-		{1e9, 1, MaxCost, 9},
+		{1e9, 1, MaxCost, 8},
+		{1e9, 3, MaxCost, 9},
 	} {
 		level, last := usual.Level(test.usage, test.pending, test.cost)
 		if level != test.want || last != (test.want == 9) {
@@ -168,13 +169,21 @@ func TestAveragesMoveByATenth(t *testing.T) {
 	if want := (History{Sojourn: 500}); h != want {
 		t.Fatalf("after the first: %+v, want %+v", h, want)
 	}
-	h.Done(150*time.Second, false, 11_000)
+	h.Done(150*time.Second, false, 11_000) // three times as long
 	if want := (History{Sojourn: 600, Cost: 2000}); h != want {
 		t.Fatalf("after the second: %+v, want %+v", h, want)
 	}
 	h.Done(0, true, 1)
 	if want := (History{Sojourn: 600, Cost: 1800}); h != want {
 		t.Fatalf("after one at the last level: %+v, want %+v", h, want)
+	}
+	late := h
+	if late.Done(time.Hour, false, 0); late.Sojourn != 720 {
+		t.Errorf("one that was an hour late moves %d to %d", h.Sojourn, late.Sojourn)
+	}
+	short := History{Sojourn: 1}
+	if short.Done(23*time.Hour, false, 0); short.Lease(Day) != 3*time.Minute {
+		t.Errorf("one that was a day late makes the lease %v", short.Lease(Day))
 	}
 	for range 200 {
 		h.Done(0, false, 1)
@@ -188,29 +197,26 @@ func TestAMeanIsKnownAfterAHundredDocuments(t *testing.T) {
 	t.Parallel()
 	var m Mean
 	for i := range 99 {
-		if got := m.Relative(2*time.Second, 1); got != 0 {
-			t.Fatalf("after %d documents: %d", i+1, got)
+		if m.Add(2*time.Second, 1, 1); m.Relative(2*time.Second, 1) != 0 {
+			t.Fatalf("after %d documents the mean is known", i+1)
 		}
 	}
-	for _, unknown := range []time.Duration{0, -1} {
-		if got := m.Relative(unknown, 1); got != 0 {
-			t.Errorf("%v took %d thousandths", unknown, got)
-		}
+	m.Add(0, 1, 1)
+	m.Add(-1, 1, 1)
+	m.Add(time.Hour, 10, 0) // none of them was pending
+	if got := m.Relative(2*time.Second, 1); got != 0 {
+		t.Errorf("after 99 documents of a known length the mean is known: %d", got)
 	}
-	if got := m.Relative(2*time.Second, 1); got != 1000 {
-		t.Errorf("the hundredth: %d, want 1000", got)
+	m.Add(2*time.Second, 1, 1)
+	for took, want := range map[time.Duration]int64{
+		-1: 0, 0: 0, 1: 1, 2 * time.Second: 1000, 3 * time.Second: 1500, time.Hour: MaxCost, math.MaxInt64: MaxCost,
+	} {
+		if got := m.Relative(took, 1); got != want {
+			t.Errorf("%v costs %d, want %d", took, got, want)
+		}
 	}
 	if got := m.Relative(20*time.Second, 10); got != 1000 {
-		t.Errorf("ten alike: %d each, want 1000", got)
-	}
-	if got := m.Relative(20*time.Second, 1); got < 8000 || got > 10_000 {
-		t.Errorf("one that took ten times as long: %d", got)
-	}
-	if got := m.Relative(1, 1_000_000); got != 1 {
-		t.Errorf("the least is %d, want 1", got)
-	}
-	if got := m.Relative(math.MaxInt64, 1); got < 1 || got > MaxCost {
-		t.Errorf("the longest is %d", got)
+		t.Errorf("ten alike cost %d each, want 1000", got)
 	}
 }
 
@@ -218,12 +224,37 @@ func TestAMeanIsKnownAfterAHundredDocuments(t *testing.T) {
 func TestAMeanForgets(t *testing.T) {
 	t.Parallel()
 	var m Mean
-	m.Relative(100_000*time.Second, 1000)
+	m.Add(10_000*time.Second, 1000, 1000)
 	for range 10_000 {
-		m.Relative(time.Second, 1)
+		m.Add(time.Second, 1, 1)
 	}
 	if got := m.Relative(time.Second, 1); got < 990 || got > 1000 {
-		t.Errorf("ten thousand documents later the mean is %d thousandths", got)
+		t.Errorf("ten thousand documents later one of a second costs %d", got)
+	}
+}
+
+// One mistake, such as the time since the beginning of time, or a worker that stood
+// still for hours, does not make all other documents cheap.
+func TestAMeanStandsMistakes(t *testing.T) {
+	t.Parallel()
+	var first, later Mean
+	first.Add(math.MaxInt64, 1, 1)
+	for range 1000 {
+		first.Add(time.Second, 1, 1)
+		later.Add(time.Second, 1, 1)
+	}
+	for range 12 {
+		later.Add(2*time.Hour, 1, 1)
+		later.Add(math.MaxInt64, 1, 1)
+	}
+	if got := later.Relative(time.Second, 1); got < 600 {
+		t.Errorf("a document as usual costs %d after some mistakes", got)
+	}
+	for range 9000 {
+		first.Add(time.Second, 1, 1)
+	}
+	if got := first.Relative(time.Second, 1); got < 900 {
+		t.Errorf("a document as usual costs %d long after a mistake in the beginning", got)
 	}
 }
 
@@ -234,12 +265,13 @@ func TestAMeanIsSafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		running.Go(func() {
 			for range 1000 {
+				m.Add(time.Second, 2, 2)
 				m.Relative(time.Second, 2)
 			}
 		})
 	}
 	running.Wait()
-	if got := m.Relative(time.Second, 1); got < 1900 || got > 2000 {
+	if got := m.Relative(time.Second, 1); got != 2000 {
 		t.Errorf("got %d thousandths of half a second", got)
 	}
 }
