@@ -207,9 +207,9 @@ func resetSinceLastUpdate(t *testing.T, open opener) {
 		w.visits(t, "acme", visit{quiet, counted(count)})
 	}
 	w.wait(quiet)
-	w.submit(t, "acme", "a", pending(-31, 1))
+	w.submit(t, "acme", "a", held(-31, 1))
 	w.wait(quiet + ms)
-	w.submit(t, "acme", "b", pending(0, 1))
+	w.submit(t, "acme", "b", held(0, 1))
 }
 
 func resetSinceLastReset(t *testing.T, open opener) {
@@ -238,110 +238,101 @@ func resetSinceLastReset(t *testing.T, open opener) {
 	}
 
 	w = open(t, r)
-	w.submit(t, "acme", "a", pending(0, 1))
+	w.submit(t, "acme", "a", held(0, 1))
 	w.wait(quiet / 3)
-	w.submit(t, "acme", "b", left(quiet*2/3, pending(-1, 2)))
-	w.submit(t, "acme", "a", left(quiet*2/3, pending(-1, 2)))
+	w.submit(t, "acme", "b", left(quiet*2/3, held(-1, 2)))
+	w.submit(t, "acme", "a", left(quiet*2/3, held(-1, 2)))
 	for i := range int64(3) {
 		w.wait(quiet * 2 / 3)
-		w.submit(t, "acme", fmt.Sprint("last ", i), left(0, pending(-2, 3+3*i)))
+		w.submit(t, "acme", fmt.Sprint("last ", i), left(0, held(-2, 3+3*i)))
 		w.wait(ms)
-		w.submit(t, "acme", fmt.Sprint("first ", i), pending(0, 4+3*i))
+		w.submit(t, "acme", fmt.Sprint("first ", i), held(0, 4+3*i))
 		w.wait(quiet / 3)
-		w.submit(t, "acme", fmt.Sprint("second ", i), left(quiet*2/3, pending(-1, 5+3*i)))
+		w.submit(t, "acme", fmt.Sprint("second ", i), left(quiet*2/3, held(-1, 5+3*i)))
 	}
 }
 
 func submitCountsPending(t *testing.T, open opener) {
 	w := open(t, rule{})
 	for i, id := range documentIDs("invoice", 40) {
-		w.submit(t, "acme", id, pending(-int64(i), int64(i)+1))
+		w.submit(t, "acme", id, held(-int64(i), int64(i)+1))
 	}
-	w.submit(t, "globex", "invoice 0", pending(0, 1)) // the id is another customer's too
-	w.submit(t, "acme", "another", pending(-40, 41))
-	w.submit(t, "acme", "Another", pending(-41, 42))
+	w.submit(t, "globex", "invoice 0", held(0, 1)) // the id is another customer's too
+	w.submit(t, "acme", "another", held(-40, 41))
+	w.submit(t, "acme", "Another", held(-41, 42))
 }
 
 func submitLevelIsTheMean(t *testing.T, open opener) {
 	w := open(t, rule{lease: 3 * time.Hour})
 	ids := documentIDs("invoice", 30)
-	w.submitN(t, "acme", ids, submitted(0, 1, 30)...)
+	w.submitN(t, "acme", ids, heldEach(0, 1, 30)...)
 	for i, id := range ids {
 		w.done(t, "acme", id)
-		w.peek(t, "acme", pending(-29, int64(29-i)))
+		w.peek(t, "acme", held(-29, int64(29-i)))
 	}
-	for n, level := range []priority.Level{5, 5, 5, 6, 6, 6, 6, 7, 7, 7, 7, 8, 8, 8, 8, 9, 9} {
-		want := pending(-int64(30+n), int64(1+n))
-		want.Level = level // written out, lest the test's own arithmetic be wrong
-		w.submit(t, "acme", ids[n], want)
-		w.peek(t, "acme", want)
-	}
-
-	// The other way about: pending for longer than the count lasts.
-	w.wait(quiet + ms)
-	w.peek(t, "acme", none(17))
-	for n, level := range []priority.Level{5, 5, 5, 5, 6, 6, 6, 7, 7, 7} {
-		want := pending(-int64(n), int64(18+n))
-		want.Level = level
+	for n, level := range []priority.Level{3, 3, 4, 4, 4, 4, 4, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5} {
+		want := held(-int64(30+n), int64(1+n))
+		want.Level = level // of 31 documents and 1 pending one, and so on
 		w.submit(t, "acme", fmt.Sprint("new ", n), want)
+		w.peek(t, "acme", want)
 	}
 }
 
 func deliveredAgainCountsNothing(t *testing.T, open opener) {
 	w := open(t, rule{lease: 2 * time.Hour})
-	w.submit(t, "acme", "a", pending(0, 1))
-	w.submit(t, "acme", "b", pending(-1, 2))
+	w.submit(t, "acme", "a", held(0, 1))
+	w.submit(t, "acme", "b", held(-1, 2))
 	for range 30 {
-		w.submit(t, "acme", "a", pending(-1, 2))
-		w.submit(t, "acme", "b", pending(-1, 2))
+		w.submit(t, "acme", "a", held(-1, 2))
+		w.submit(t, "acme", "b", held(-1, 2))
 	}
-	w.submit(t, "acme", "c", pending(-2, 3))
+	w.submit(t, "acme", "c", held(-2, 3))
 
 	// It is no update of the count: the interval goes on.
 	w.wait(1000 * time.Second)
-	w.submit(t, "acme", "a", left(500*time.Second, pending(-2, 3)))
+	w.submit(t, "acme", "a", left(500*time.Second, held(-2, 3)))
 	w.wait(500 * time.Second)
-	w.submit(t, "acme", "a", left(0, pending(-2, 3)))
+	w.submit(t, "acme", "a", left(0, held(-2, 3)))
 	w.wait(ms)
 	w.submit(t, "acme", "a", none(3)) // and begins no count
 	w.peek(t, "acme", none(3))
-	w.submit(t, "acme", "d", pending(0, 4))
+	w.submit(t, "acme", "d", held(0, 4))
 }
 
 func submitNIsAsManySubmits(t *testing.T, open opener) {
 	w := open(t, rule{})
-	w.submitN(t, "acme", []string{"a"}, pending(0, 1))
+	w.submitN(t, "acme", []string{"a"}, held(0, 1))
 	w.submitN(t, "acme", []string{"b", "a", "c", "b", "c"},
-		pending(-1, 2), pending(-1, 2), pending(-2, 3), pending(-2, 3), pending(-2, 3))
-	w.submitN(t, "acme", []string{"a", "a"}, pending(-2, 3), pending(-2, 3))
+		held(-1, 2), held(-1, 2), held(-2, 3), held(-2, 3), held(-2, 3))
+	w.submitN(t, "acme", []string{"a", "a"}, held(-2, 3), held(-2, 3))
 	w.done(t, "acme", "b")
-	w.submitN(t, "acme", []string{"a", "b", "b"}, pending(-2, 2), pending(-3, 3), pending(-3, 3))
+	w.submitN(t, "acme", []string{"a", "b", "b"}, held(-2, 2), held(-3, 3), held(-3, 3))
 
 	// More than any script call takes, some of them pending and some named twice.
 	ids := documentIDs("invoice", 334)
-	w.submitN(t, "globex", ids[:120], submitted(0, 1, 120)...)
-	want := slices.Repeat([]priority.Decision{pending(-119, 120)}, 120)
-	want = append(want, submitted(-120, 121, 214)...)
-	want = append(want, slices.Repeat([]priority.Decision{pending(-333, 334)}, 334)...)
+	w.submitN(t, "globex", ids[:120], heldEach(0, 1, 120)...)
+	want := slices.Repeat([]priority.Decision{held(-119, 120)}, 120)
+	want = append(want, heldEach(-120, 121, 214)...)
+	want = append(want, slices.Repeat([]priority.Decision{held(-333, 334)}, 334)...)
 	w.submitN(t, "globex", append(ids, ids...), want...)
-	w.peek(t, "globex", pending(-333, 334))
+	w.peek(t, "globex", held(-333, 334))
 
 	// All of the documents have what is left of the interval.
 	const rest = 500 * time.Second
 	w = open(t, rule{policy: priority.Policy{ResetMode: priority.SinceLastReset}, lease: time.Hour})
-	w.submit(t, "acme", "a", pending(0, 1))
+	w.submit(t, "acme", "a", held(0, 1))
 	w.wait(quiet - rest)
-	w.submitN(t, "acme", []string{"a", "b", "c"}, left(rest, pending(0, 1)), left(rest, pending(-1, 2)), left(rest, pending(-2, 3)))
+	w.submitN(t, "acme", []string{"a", "b", "c"}, left(rest, held(0, 1)), left(rest, held(-1, 2)), left(rest, held(-2, 3)))
 
 	// A pending document comes before one that starts the count afresh.
 	w.wait(rest + ms)
-	w.submitN(t, "acme", []string{"a", "d", "a"}, pending(0, 3), pending(0, 4), pending(0, 4))
-	w.submit(t, "acme", "e", pending(-1, 5))
+	w.submitN(t, "acme", []string{"a", "d", "a"}, held(0, 3), held(0, 4), held(0, 4))
+	w.submit(t, "acme", "e", held(-1, 5))
 
 	// Even if the new one is in a later script call, all have its time.
-	w.submitN(t, "globex", ids[:60], submitted(0, 1, 60)...)
+	w.submitN(t, "globex", ids[:60], heldEach(0, 1, 60)...)
 	w.wait(quiet + ms)
-	w.submitN(t, "globex", append(ids[:60:60], "new"), append(slices.Repeat([]priority.Decision{pending(0, 60)}, 60), pending(0, 61))...)
+	w.submitN(t, "globex", append(ids[:60:60], "new"), append(slices.Repeat([]priority.Decision{held(0, 60)}, 60), held(0, 61))...)
 }
 
 func doneEndsPending(t *testing.T, open opener) {
@@ -349,69 +340,69 @@ func doneEndsPending(t *testing.T, open opener) {
 	w.done(t, "acme", "a") // of a customer nobody knows
 	w.doneN(t, "acme", "a", "b")
 	w.peek(t, "acme", none(0))
-	w.submitN(t, "acme", []string{"a", "b", "c", "d"}, submitted(0, 1, 4)...)
-	w.submitN(t, "globex", []string{"a", "b"}, submitted(0, 1, 2)...)
+	w.submitN(t, "acme", []string{"a", "b", "c", "d"}, heldEach(0, 1, 4)...)
+	w.submitN(t, "globex", []string{"a", "b"}, heldEach(0, 1, 2)...)
 	w.done(t, "acme", "b")
 	w.done(t, "acme", "b", "b", "unknown", "B", "a ") // twice, and of none
 	w.done(t, "initech", "a")
-	w.peek(t, "acme", pending(-3, 3))
+	w.peek(t, "acme", held(-3, 3))
 	w.doneN(t, "acme", "d", "unknown", "b", "d")
 	w.doneN(t, "acme", "b", "d")
-	w.peek(t, "acme", pending(-3, 2))
-	w.peek(t, "globex", pending(-1, 2))
-	w.submit(t, "acme", "b", pending(-4, 3)) // done before: a new one
+	w.peek(t, "acme", held(-3, 2))
+	w.peek(t, "globex", held(-1, 2))
+	w.submit(t, "acme", "b", held(-4, 3)) // done before: a new one
 	w.done(t, "acme", "a", "b", "c")
-	w.peek(t, "acme", pending(-4, 0))
-	w.submit(t, "acme", "a", pending(-5, 1))
+	w.peek(t, "acme", held(-4, 0))
+	w.submit(t, "acme", "a", held(-5, 1))
 
 	// It says nothing about the count and its interval.
 	w.wait(1000 * time.Second)
-	w.submit(t, "initech", "a", pending(0, 1))
+	w.submit(t, "initech", "a", held(0, 1))
 	w.wait(500 * time.Second)
 	w.done(t, "acme", "a")
 	w.done(t, "initech", "a")
-	w.peek(t, "acme", left(0, pending(-5, 0)))
-	w.peek(t, "initech", left(1000*time.Second, pending(0, 0)))
+	w.peek(t, "acme", left(0, held(-5, 0)))
+	w.peek(t, "initech", left(1000*time.Second, held(0, 0)))
 
 	// More than any script call takes.
 	ids := documentIDs("invoice", 700)
-	w.submitN(t, "umbrella", ids, submitted(0, 1, len(ids))...)
+	w.submitN(t, "umbrella", ids, heldEach(0, 1, len(ids))...)
 	w.doneN(t, "umbrella", ids[1:]...)
-	w.peek(t, "umbrella", pending(-699, 1))
+	w.peek(t, "umbrella", held(-699, 1))
 	w.doneN(t, "umbrella", ids...)
-	w.peek(t, "umbrella", pending(-699, 0))
+	w.peek(t, "umbrella", held(-699, 0))
 }
 
 func pendingUntilTheLeaseIsOver(t *testing.T, open opener) {
 	w := open(t, rule{})
-	w.submit(t, "acme", "a", pending(0, 1))
+	w.submit(t, "acme", "a", held(0, 1))
 	w.wait(ms)
-	w.submit(t, "acme", "b", pending(-1, 2))
+	w.submit(t, "acme", "b", held(-1, 2))
 	w.wait(lease - ms)
-	w.peek(t, "acme", left(quiet-lease+ms, pending(-1, 2))) // exactly at its end
+	w.peek(t, "acme", left(quiet-lease+ms, held(-1, 2))) // exactly at its end
 	w.wait(ms)
-	w.peek(t, "acme", left(quiet-lease, pending(-1, 1)))
+	w.peek(t, "acme", left(quiet-lease, held(-1, 1)))
 	w.done(t, "acme", "a") // forgotten already
-	w.peek(t, "acme", left(quiet-lease, pending(-1, 1)))
+	w.peek(t, "acme", left(quiet-lease, held(-1, 1)))
 	w.wait(ms)
-	w.peek(t, "acme", left(quiet-lease-ms, pending(-1, 0)))
+	w.peek(t, "acme", left(quiet-lease-ms, held(-1, 0)))
 	w.done(t, "acme", "b")
-	w.submit(t, "acme", "a", pending(-2, 1)) // a new one
+	w.submit(t, "acme", "a", held(-2, 1)) // a new one
 	w.wait(lease + ms)
-	w.submit(t, "acme", "c", pending(-3, 1))
-	w.submit(t, "acme", "a", pending(-4, 2))
+	w.submit(t, "acme", "c", held(-3, 1))
+	w.submit(t, "acme", "a", held(-4, 2))
 
 	// A document that is submitted when its lease is over, or one of many.
 	w.wait(lease)
-	w.submit(t, "acme", "c", left(quiet-lease, pending(-4, 2)))
+	w.submit(t, "acme", "c", left(quiet-lease, held(-4, 2)))
 	w.wait(ms)
-	w.submit(t, "acme", "a", pending(-5, 2))
+	w.submit(t, "acme", "a", held(-5, 2))
 	w.wait(lease + ms)
-	w.submitN(t, "acme", []string{"a", "c", "a"}, pending(-6, 1), pending(-7, 2), pending(-7, 2))
+	w.submitN(t, "acme", []string{"a", "c", "a"}, held(-6, 1), held(-7, 2), held(-7, 2))
 
 	for _, lease := range []time.Duration{5 * time.Minute, quiet, 3 * quiet} {
 		w = open(t, rule{lease: lease})
-		w.submit(t, "acme", "a", pending(0, 1))
+		w.submit(t, "acme", "a", held(0, 1))
 		for n, pause := range []time.Duration{ms, lease} {
 			w.wait(pause)
 			if got, err := w.Peek(t.Context(), "acme"); err != nil || got.Pending != int64(1-n) {
@@ -423,10 +414,10 @@ func pendingUntilTheLeaseIsOver(t *testing.T, open opener) {
 
 func submitRenewsTheLease(t *testing.T, open opener) {
 	w := open(t, rule{})
-	w.submitN(t, "acme", []string{"a", "b"}, submitted(0, 1, 2)...)
+	w.submitN(t, "acme", []string{"a", "b"}, heldEach(0, 1, 2)...)
 	for i := range 5 {
 		w.wait(lease)
-		want := left(max(0, quiet-time.Duration(i+1)*lease), pending(-1, 2))
+		want := left(max(0, quiet-time.Duration(i+1)*lease), held(-1, 2))
 		if i > 0 {
 			want = none(2)
 		}
@@ -436,44 +427,44 @@ func submitRenewsTheLease(t *testing.T, open opener) {
 	w.submit(t, "acme", "b", none(2)) // not the other one
 	w.wait(ms)
 	w.peek(t, "acme", none(1))
-	w.submit(t, "acme", "a", pending(0, 2))
+	w.submit(t, "acme", "a", held(0, 2))
 	w.wait(lease - ms)
-	w.peek(t, "acme", left(quiet-lease+ms, pending(0, 2)))
+	w.peek(t, "acme", left(quiet-lease+ms, held(0, 2)))
 	w.wait(ms)
-	w.peek(t, "acme", left(quiet-lease, pending(0, 1)))
+	w.peek(t, "acme", left(quiet-lease, held(0, 1)))
 	w.wait(ms)
-	w.peek(t, "acme", left(quiet-lease-ms, pending(0, 0)))
+	w.peek(t, "acme", left(quiet-lease-ms, held(0, 0)))
 }
 
 func endedLeasesCountForNothing(t *testing.T, open opener) {
 	w := open(t, rule{})
 	old := documentIDs("old", 400)
-	w.submitN(t, "acme", old, submitted(0, 1, 400)...)
+	w.submitN(t, "acme", old, heldEach(0, 1, 400)...)
 	w.wait(lease / 2)
-	w.submitN(t, "acme", []string{"a", "b"}, submitted(-400, 401, 2)...)
+	w.submitN(t, "acme", []string{"a", "b"}, heldEach(-400, 401, 2)...)
 	w.wait(lease/2 + ms)
-	w.peek(t, "acme", left(quiet-lease/2-ms, pending(-401, 2)))
-	w.submit(t, "acme", "c", pending(-402, 3))
+	w.peek(t, "acme", left(quiet-lease/2-ms, held(-401, 2)))
+	w.submit(t, "acme", "c", held(-402, 3))
 	w.done(t, "acme", "b")
-	w.submit(t, "acme", old[399], pending(-403, 3))
+	w.submit(t, "acme", old[399], held(-403, 3))
 	w.submitN(t, "acme", []string{old[398], "a", old[399], old[3]},
-		pending(-404, 4), pending(-404, 4), pending(-404, 4), pending(-405, 5))
+		held(-404, 4), held(-404, 4), held(-404, 4), held(-405, 5))
 	w.doneN(t, "acme", old...)
-	w.peek(t, "acme", pending(-405, 2))
+	w.peek(t, "acme", held(-405, 2))
 }
 
 func bothWaysShareTheCount(t *testing.T, open opener) {
 	for _, mode := range bothModes {
 		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
 		w.next(t, "acme", counted(0))
-		w.submit(t, "acme", "a", pending(-1, 1))
+		w.submit(t, "acme", "a", held(-1, 1))
 		w.nextN(t, "acme", 3, countdown(-2, 3)...)
-		w.submitN(t, "acme", []string{"a", "b", "c"}, pending(-4, 1), pending(-5, 2), pending(-6, 3))
+		w.submitN(t, "acme", []string{"a", "b", "c"}, held(-4, 1), held(-5, 2), held(-6, 3))
 		w.nextEach(t, []string{"acme", "globex", "acme"}, counted(-7), counted(0), counted(-8))
-		w.peek(t, "acme", pending(-8, 3))
+		w.peek(t, "acme", held(-8, 3))
 		w.peek(t, "globex", counted(0))
 		w.settle(t, []priority.Owed{{Customer: "acme", Documents: 2, Known: -8}}, counted(-10))
-		w.submit(t, "acme", "d", pending(-11, 4))
+		w.submit(t, "acme", "d", held(-11, 4))
 	}
 }
 
@@ -482,16 +473,16 @@ func peekChangesNothing(t *testing.T, open opener) {
 	w.peek(t, "acme", none(0))
 	w.peek(t, "acme", none(0))
 	w.nextN(t, "acme", 30, countdown(0, 30)...)
-	w.submitN(t, "globex", documentIDs("invoice", 30), submitted(0, 1, 30)...)
+	w.submitN(t, "globex", documentIDs("invoice", 30), heldEach(0, 1, 30)...)
 	for range 3 {
 		w.peek(t, "acme", counted(-29))
-		w.peek(t, "globex", pending(-29, 30))
+		w.peek(t, "globex", held(-29, 30))
 	}
 	w.peek(t, "initech", none(0))
 	w.wait(lease)
-	w.peek(t, "globex", left(quiet-lease, pending(-29, 30)))
+	w.peek(t, "globex", left(quiet-lease, held(-29, 30)))
 	w.wait(ms) // as if nobody had looked
-	w.peek(t, "globex", left(quiet-lease-ms, pending(-29, 0)))
+	w.peek(t, "globex", left(quiet-lease-ms, held(-29, 0)))
 	w.wait(quiet - lease - ms)
 	w.peek(t, "acme", left(0, counted(-29)))
 	w.next(t, "acme", counted(-30))
@@ -505,22 +496,22 @@ func resetForgetsOneCustomer(t *testing.T, open opener) {
 		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
 		w.reset(t, "acme") // nothing to forget
 		ids := documentIDs("invoice", 25)
-		w.submitN(t, "acme", ids, submitted(0, 1, 25)...)
-		w.submit(t, "globex", ids[0], pending(0, 1))
+		w.submitN(t, "acme", ids, heldEach(0, 1, 25)...)
+		w.submit(t, "globex", ids[0], held(0, 1))
 		w.wait(800 * time.Second)
 		w.reset(t, "acme")
 		w.peek(t, "acme", none(0))
 		w.done(t, "acme", ids[0])
-		w.submitN(t, "acme", ids[:2], submitted(0, 1, 2)...) // with whole intervals and leases again
-		w.peek(t, "globex", left(700*time.Second, pending(0, 1)))
+		w.submitN(t, "acme", ids[:2], heldEach(0, 1, 2)...) // with whole intervals and leases again
+		w.peek(t, "globex", left(700*time.Second, held(0, 1)))
 		w.wait(lease)
-		w.peek(t, "acme", left(quiet-lease, pending(-1, 2)))
+		w.peek(t, "acme", left(quiet-lease, held(-1, 2)))
 		w.peek(t, "globex", none(0))
 
 		// Without a count, or without pending documents.
 		w.doneN(t, "acme", ids...)
 		w.reset(t, "acme")
-		w.submit(t, "acme", "a", pending(0, 1))
+		w.submit(t, "acme", "a", held(0, 1))
 		w.wait(quiet - ms)
 		w.next(t, "globex", counted(0))
 		w.reset(t, "acme")
@@ -539,7 +530,7 @@ func settleCountsUnlessReset(t *testing.T, open opener) {
 			return decision
 		}
 		w.nextN(t, "acme", 25, countdown(0, 25)...)
-		w.submit(t, "globex", "a", pending(0, 1))
+		w.submit(t, "globex", "a", held(0, 1))
 		w.wait(into)
 		w.settle(t, []priority.Owed{
 			{Customer: "acme", Documents: 3, Known: -24},
@@ -547,7 +538,7 @@ func settleCountsUnlessReset(t *testing.T, open opener) {
 			{Customer: "globex", Documents: 4, Known: 0},
 		}, rest(counted(-27)), rest(counted(-29)), rest(counted(-4)))
 		w.peek(t, "acme", rest(counted(-29)))
-		w.peek(t, "globex", rest(pending(-4, 1)))
+		w.peek(t, "globex", rest(held(-4, 1)))
 
 		// Somebody's Reset stands, and what was counted after it.
 		w.reset(t, "acme")
@@ -580,11 +571,10 @@ func anyValidPolicy(t *testing.T, open opener) {
 			policy := priority.Policy{Thresholds: edge.thresholds, ResetInterval: 2 * time.Hour, ResetMode: mode}
 			w := open(t, rule{policy: policy, lease: 5 * time.Hour})
 			decided := func(count, pending int64) priority.Decision {
-				level := policy.Level(count)
 				if pending > 0 {
-					level = (level + policy.Level(1-pending) + 1) / 2
+					return left(2*time.Hour, held(count, pending))
 				}
-				return priority.Decision{Level: level, Count: count, Pending: pending, ResetIn: 2 * time.Hour}
+				return priority.Decision{Level: policy.Level(count), Count: count, ResetIn: 2 * time.Hour}
 			}
 			w.peek(t, "acme", left(0, decided(0, 0)))
 			for count := int64(0); count > -20; count-- {
@@ -617,12 +607,12 @@ func anyValidPolicy(t *testing.T, open opener) {
 
 func longestIntervalAndLease(t *testing.T, open opener) {
 	for _, mode := range bothModes {
-		w := open(t, rule{policy: priority.Policy{ResetInterval: longestInterval, ResetMode: mode}, lease: longestInterval})
+		w := open(t, rule{policy: priority.Policy{ResetInterval: longestInterval, ResetMode: mode}, lease: priority.DefaultLease})
 		w.next(t, "acme", left(longestInterval, counted(0)))
-		w.submit(t, "acme", "a", left(longestInterval, pending(-1, 1)))
-		w.submit(t, "acme", "b", left(longestInterval, pending(-2, 2)))
+		w.submit(t, "acme", "a", left(longestInterval, held(-1, 1)))
+		w.submit(t, "acme", "b", left(longestInterval, held(-2, 2)))
 		w.done(t, "acme", "a")
-		w.peek(t, "acme", left(longestInterval, pending(-2, 1)))
+		w.peek(t, "acme", left(longestInterval, held(-2, 1)))
 	}
 }
 
@@ -670,7 +660,7 @@ func eachTierHasItsPolicy(t *testing.T, open opener) {
 	w.submitN(t, "silver acme", []string{"a", "b", "c"},
 		priority.Decision{Level: 1, Pending: 1, ResetIn: quiet},
 		priority.Decision{Level: 1, Count: -1, Pending: 2, ResetIn: quiet},
-		priority.Decision{Level: 2, Count: -2, Pending: 3, ResetIn: quiet})
+		priority.Decision{Level: 1, Count: -2, Pending: 3, ResetIn: quiet})
 	w.done(t, "gold acme", "a")
 
 	// Gold's interval is the longest, whatever others do in the meantime.
@@ -745,8 +735,8 @@ func nothingIsMixedUp(t *testing.T, open opener) {
 	}
 	w.nextEach(t, oddCustomers, want...)
 	for i, customer := range oddCustomers {
-		w.submit(t, customer, "same", decided(i, pending(-int64(i+2), 1)))
-		w.submit(t, customer, customer, decided(i, pending(-int64(i+3), 2)))
+		w.submit(t, customer, "same", decided(i, held(-int64(i+2), 1)))
+		w.submit(t, customer, customer, decided(i, held(-int64(i+3), 2)))
 	}
 	for i, customer := range oddCustomers { // each is forgotten alone
 		if i%3 == 0 {
@@ -756,7 +746,7 @@ func nothingIsMixedUp(t *testing.T, open opener) {
 		}
 	}
 	for i, customer := range oddCustomers {
-		want := decided(i, pending(-int64(i+3), 1))
+		want := decided(i, held(-int64(i+3), 1))
 		if i%3 == 0 {
 			want = none(0)
 		}
@@ -764,21 +754,21 @@ func nothingIsMixedUp(t *testing.T, open opener) {
 	}
 
 	n := len(oddDocuments)
-	w.submitN(t, "documents", oddDocuments, submitted(0, 1, n)...)
+	w.submitN(t, "documents", oddDocuments, heldEach(0, 1, n)...)
 	for i, id := range oddDocuments {
-		w.submit(t, "documents", id, pending(int64(1-n), int64(n-i)))
+		w.submit(t, "documents", id, held(int64(1-n), int64(n-i)))
 		w.done(t, "documents", id)
 	}
 	for i, id := range oddDocuments {
-		w.submit(t, "documents", id, pending(int64(-n-i), int64(i+1)))
+		w.submit(t, "documents", id, held(int64(-n-i), int64(i+1)))
 	}
 	w.doneN(t, "documents", oddDocuments...)
-	w.peek(t, "documents", pending(int64(1-2*n), 0))
+	w.peek(t, "documents", held(int64(1-2*n), 0))
 }
 
 func nothingToDo(t *testing.T, open opener) {
 	w := open(t, rule{})
-	w.submit(t, "acme", "a", pending(0, 1))
+	w.submit(t, "acme", "a", held(0, 1))
 	for _, nobody := range [][]string{nil, {}} {
 		w.nextEach(t, nobody)
 		w.submitN(t, "acme", nobody)
@@ -789,7 +779,7 @@ func nothingToDo(t *testing.T, open opener) {
 	w.nextN(t, "globex", 0)
 	w.settle(t, nil)
 	w.peek(t, "globex", none(0))
-	w.peek(t, "acme", pending(0, 1))
+	w.peek(t, "acme", held(0, 1))
 }
 
 // invalidNames are what no call takes for a customer or a document, and what the
@@ -804,7 +794,7 @@ var invalidNames = []struct{ name, shown string }{
 func wrongCallsCountNothing(t *testing.T, open opener) {
 	ctx := t.Context()
 	w := open(t, rule{})
-	w.submit(t, "acme", "a", pending(0, 1))
+	w.submit(t, "acme", "a", held(0, 1))
 	for _, bad := range invalidNames {
 		calls := everyCall(t, w, bad.name, "a")
 		calls["NextN of none"] = func() error { _, err := w.NextN(ctx, bad.name, 0); return err }
@@ -854,13 +844,13 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 	}
 	wantInvalid(t, w.Done(ctx, "acme", "a", -time.Second), priority.ErrInvalidOption, "-1s")
 	wantInvalid(t, w.DoneN(ctx, "acme", []string{"a"}, -time.Second), priority.ErrInvalidOption, "-1s")
-	w.submit(t, "acme", "b", pending(-1, 2)) // nothing came of all that
+	w.submit(t, "acme", "b", held(-1, 2)) // nothing came of all that
 	w.peek(t, "globex", none(0))
 }
 
 func endedContextsChangeNothing(t *testing.T, open opener) {
 	w := open(t, rule{})
-	w.submit(t, "acme", "a", pending(0, 1))
+	w.submit(t, "acme", "a", held(0, 1))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, next := w.Next(ctx, "acme")
@@ -884,7 +874,7 @@ func endedContextsChangeNothing(t *testing.T, open opener) {
 	if len(nexts) != 0 || len(each) != 2 || len(submits) != 2 || len(settled) != 2 {
 		t.Errorf("beside the errors %d, %d, %d, %d decisions; want none, and one an entry", len(nexts), len(each), len(submits), len(settled))
 	}
-	w.peek(t, "acme", pending(0, 1))
+	w.peek(t, "acme", held(0, 1))
 }
 
 // TestConstructorsRefuseWhatCannotWork gives NewRedisStore and memory.New what they must refuse.
