@@ -174,7 +174,7 @@ func TestEachDocumentIsCountedOnce(t *testing.T) {
 				t.Errorf("count %d: seen %t, with %d documents pending, want %d", -i, ok, pending, i+1)
 			}
 		}
-		w.peek(t, "acme", pending(1-n, n))
+		w.peek(t, "acme", held(1-n, n))
 
 		// All of them say that the same half is done, and submit all again.
 		all(func(w *world, _ int) error {
@@ -188,7 +188,7 @@ func TestEachDocumentIsCountedOnce(t *testing.T) {
 			}
 			return nil
 		})
-		w.peek(t, "acme", pending(1-n, n/2))
+		w.peek(t, "acme", held(1-n, n/2))
 		all(func(w *world, _ int) error {
 			for _, id := range ids {
 				if _, err := w.Submit(t.Context(), "acme", id); err != nil {
@@ -197,7 +197,7 @@ func TestEachDocumentIsCountedOnce(t *testing.T) {
 			}
 			return nil
 		})
-		w.peek(t, "acme", pending(1-n-n/2, n))
+		w.peek(t, "acme", held(1-n-n/2, n))
 
 		// Documents that come and go: what is submitted and not done is pending.
 		all(func(w *world, worker int) error {
@@ -213,6 +213,6 @@ func TestEachDocumentIsCountedOnce(t *testing.T) {
 			}
 			return nil
 		})
-		w.peek(t, "globex", pending(1-100*workers, 25*workers))
+		w.peek(t, "globex", held(1-100*workers, 25*workers))
 	})
 }

@@ -67,7 +67,7 @@ func TestTheRootHasThreeSourceFiles(t *testing.T) {
 
 func TestTheProductStaysSmall(t *testing.T) {
 	t.Parallel()
-	const most = 5068 // what it was when Submit learned what documents take and cost
+	const most = 5140 // what it was when Submit learned what documents take and cost
 	lines, ofRoom := 0, make(map[string]int)
 	for room, files := range product(t) {
 		for file := range files {

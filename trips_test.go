@@ -296,7 +296,7 @@ func TestAForgottenScriptIsSentAgain(t *testing.T) {
 		w.done(t, "documents", ids[0])
 		flush()
 		w.doneN(t, "documents", ids[:999]...)
-		w.peek(t, "documents", pending(-999, 1))
+		w.peek(t, "documents", held(-999, 1))
 		flush()
 		w.reset(t, "documents")
 		w.peek(t, "documents", none(0))
