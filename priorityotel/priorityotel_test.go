@@ -277,8 +277,8 @@ func TestWhatDocumentsCostIsRecorded(t *testing.T) {
 			var sum float64
 			for _, point := range r.histogram(t, "priority.document.duration") {
 				count, sum = count+point.Count, sum+point.Sum
-				if point.Attributes.Len() > 0 || !slices.Contains(point.Bounds, priority.DefaultLease.Seconds()) {
-					t.Errorf("%s with the bounds %v; want no attribute, and the default lease as a bound", encoded(point.Attributes), point.Bounds)
+				if point.Attributes.Len() > 0 || !slices.Contains(point.Bounds, 180) {
+					t.Errorf("%s with the bounds %v; want no attribute, and three minutes, the shortest lease, as a bound", encoded(point.Attributes), point.Bounds)
 				}
 			}
 			if count != test.count || sum != test.sum {

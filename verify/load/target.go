@@ -126,7 +126,7 @@ func (t *target) remove(ctx context.Context, customers []string) error {
 	for part := range slices.Chunk(customers, pipelined) {
 		pipe := t.client.Pipeline()
 		for _, customer := range part {
-			pipe.Unlink(ctx, t.redisStore.Key(customer), t.redisStore.PendingKey(customer))
+			pipe.Unlink(ctx, t.redisStore.Key(customer), t.redisStore.PendingKey(customer), t.redisStore.UsageKey(customer))
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return fmt.Errorf("remove the keys: %w", err)
