@@ -164,7 +164,7 @@ func TestEachDocumentAndCallIsRecordedOnce(t *testing.T) {
 
 	level := func(level int) string { return fmt.Sprintf("priority.degraded=false,priority.level=%d", level) }
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
-		level(1): 3 + 3 + 3 + 3, level(2): 1 + 2, level(3): 2, level(4): 2, level(5): 2,
+		level(1): 3 + 3 + 3 + 2, level(2): 1 + 2 + 1, level(3): 2, level(4): 2, level(5): 2,
 		level(6): 2, level(7): 2, level(8): 6, level(9): 9, "error.type=invalid": 1,
 	})
 	call := func(operation string) string {
