@@ -195,8 +195,12 @@ func (c *connection) corrupt(ctx context.Context, customer string, reply redis.E
 	if kind, err := c.client.Type(ctx, key).Result(); err == nil {
 		held = "a " + kind + ", not"
 	}
-	return fmt.Errorf("%s: the key %s holds %s %s; to remove it: priorityctl reset %s: %w",
-		shown(customer), shown(key), held, want, shellQuoted(customer), priority.ErrCorruptCount)
+	reset := "priorityctl reset " + shellQuoted(customer)
+	if c.prefix != defaultPrefix {
+		reset += " -prefix " + shellQuoted(c.prefix)
+	}
+	return fmt.Errorf("%s: the key %s holds %s %s; to remove it: %s: %w",
+		shown(customer), shown(key), held, want, reset, priority.ErrCorruptCount)
 }
 
 // String is what a person reads.

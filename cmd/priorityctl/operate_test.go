@@ -163,7 +163,7 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 			"done      5.2s after Submit on average; presumed lost after 3m\n", "next      level 4 by Submit, level 6 by Next\n", "count < -8 → level 5 by Next",
 			"priority:{clinic}:count\n", "priority:{clinic}:pending\n", "priority:{clinic}:usage\n",
 			"clinic has level 4 by Submit: the mean, rounded up, of 4 (11 documents submitted lately) and 3 (11 pending at 1.4 times the usual cost).",
-			"It waits behind levels 1 to 3. With 7 fewer pending the next document gets level 3. If nothing more is submitted for 44h",
+			"It waits behind levels 1 to 3. With 7 fewer pending the next document gets level 3.",
 		},
 		"shop":  {"level     1 of 1 to 9, by Submit\n", "count < -20 → level 9 by Next\n", "1 (1 document submitted lately) and 1 (1 pending at 1.4 times the usual cost). It is processed first."},
 		"flood": {"more than 256 documents submitted lately → 9 of 9, 8 in ", "pending   256 at", "          2,744 more at the last level, which do not count\n", "It waits behind levels 1 to 8."},
@@ -201,7 +201,7 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 	}
 	for i, want := range []map[string]any{
 		{"next_level": 1., "usage_level": 1., "pending_level": 1., "usage": 0., "lease_ms": 86_400_000.},
-		{"next_level": 4., "usage_level": 4., "pending_level": 3., "scale_level": 4., "ordinary": 11., "at_last_level": 0., "cost": 1.4, "sojourn_ms": 5200., "lease_ms": 180_000., "fewer_pending": 7., "fewer_level": 3., "faded_level": 3.},
+		{"next_level": 4., "usage_level": 4., "pending_level": 3., "scale_level": 4., "ordinary": 11., "at_last_level": 0., "cost": 1.4, "sojourn_ms": 5200., "lease_ms": 180_000., "fewer_pending": 7., "fewer_level": 3., "faded_level": 0.},
 		{"next_level": 9., "usage_level": 9., "ordinary": 256., "at_last_level": 2744., "newest_at_last_level": false},
 		{"next_level": 1., "cost": 1., "sojourn_ms": 0., "fewer_pending": 0., "faded_in_ms": 0., "usage_fades_in_ms": 0.},
 	} {

@@ -80,7 +80,7 @@ func submittedOf(policy priority.Policy, level priority.Level, h history) submit
 		s.FewerPending, s.FewerLevel = int64(fewer), of(usage+1, h.ordinary+1-int64(fewer))
 	}
 	faded = seconds(func(n int) bool { return of(h.usage(n)+1, h.ordinary+1) < s.NextLevel })
-	if faded > 0 {
+	if faded > 0 && s.PendingLevel == 1 { // or else what is pending is done, or presumed lost, before
 		s.FadedInMS, s.FadedLevel = faded.Milliseconds(), of(h.usage(int(faded.Seconds()))+1, h.ordinary+1)
 	}
 	return s

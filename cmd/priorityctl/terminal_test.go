@@ -247,8 +247,7 @@ policy    the module's default
 
 acme has level 9 by Submit: the mean, rounded up, of 9 (more than 256 documents
 submitted lately) and 8 (256 pending at 1.4 times the usual cost). It waits
-behind levels 1 to 8. With 75 fewer pending the next document gets level 8. If
-nothing more is submitted for 24h8m, the next one gets level 8.
+behind levels 1 to 8. With 75 fewer pending the next document gets level 8.
 status 0
 `
 

@@ -12,7 +12,7 @@ import (
 // ServiceTime is a distribution of service times.
 type ServiceTime struct {
 	Shape string        // Lognormal, Exponential or Fixed
-	Mean  time.Duration // more than 0
+	Mean  time.Duration // 1 ms to 10 h
 	// CV is the coefficient of variation, the standard deviation divided by the
 	// mean. Only Lognormal uses it.
 	CV float64
@@ -30,8 +30,8 @@ func (s ServiceTime) Validate() error {
 	switch {
 	case s.Shape != Lognormal && s.Shape != Exponential && s.Shape != Fixed:
 		return fmt.Errorf("service times are %s, %s or %s, not %q", Lognormal, Exponential, Fixed, s.Shape)
-	case s.Mean <= 0:
-		return fmt.Errorf("the mean service time %v is not more than 0", s.Mean)
+	case s.Mean < time.Millisecond || s.Mean > 10*time.Hour:
+		return fmt.Errorf("the mean service time %v is not from 1 ms to 10 h", s.Mean)
 	case s.Shape == Lognormal && !(s.CV > 0 && s.CV <= 100):
 		return fmt.Errorf("the coefficient of variation %v is not more than 0 and at most 100", s.CV)
 	}

@@ -72,11 +72,11 @@ func (w *Workload) addApart(group string) (customer int32) {
 
 // meanService returns the mean service time, 1 ns at least.
 func (w *Workload) meanService() time.Duration {
-	var total time.Duration
+	total := 0.0
 	for _, d := range w.Documents {
-		total += d.Service
+		total += float64(d.Service)
 	}
-	return max(total/time.Duration(max(len(w.Documents), 1)), 1)
+	return max(time.Duration(total/float64(max(len(w.Documents), 1))), 1)
 }
 
 // sort brings the documents into the order in which they are submitted. Those of
