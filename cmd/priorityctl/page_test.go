@@ -139,7 +139,8 @@ func TestThePageStandsAlone(t *testing.T) {
 
 func TestTheSameCommandMakesTheSamePage(t *testing.T) {
 	args := []string{"-scenario", "overload,second-flood", "-seeds", "3"}
-	if read(t, pageOf(t, args...)) != read(t, pageOf(t, args...)) {
+	once, again := read(t, pageOf(t, args...)), read(t, pageOf(t, args...))
+	if once != again {
 		t.Error("the same command makes another page")
 	}
 }
