@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -26,6 +25,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/internal/ledger"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/internal/script"
@@ -965,7 +965,7 @@ func TestNoCallTakesLongerThanItsTimeout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				dial := newDialer(t)
 				client := redis.NewClient(&redis.Options{
 					Addr:     anywhere,
@@ -1056,7 +1056,7 @@ func answering(t *testing.T, answer func(peer *miniserver.Peer)) func(context.Co
 // A store works on virtual time, without a network; and the same store works
 // inside a bubble and outside.
 func TestAStoreWorksInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		server := miniredis.NewMiniRedis()
 		defer server.Close()
 		server.ClockTTL(true)
@@ -1084,9 +1084,9 @@ func TestAStoreWorksInABubble(t *testing.T) {
 		}
 		time.Sleep(time.Second) // until what the client does by itself has ended
 	}
-	synctest.Test(t, use)
+	bubble.Test(t, use)
 	use(t)
-	synctest.Test(t, use)
+	bubble.Test(t, use)
 }
 
 // A server that loads its data refuses; the store tries again within its timeout.

@@ -16,6 +16,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/coalesce"
 	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 )
@@ -298,7 +299,7 @@ func (full) Settle(_ context.Context, owed []priority.Owed) ([]priority.Decision
 }
 
 func TestCustomersWhoWentQuietAreForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := open(t, full{new(memory.Store)}, nil)
 		heap := func() int {
 			runtime.GC()

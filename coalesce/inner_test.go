@@ -5,11 +5,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/coalesce"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -160,7 +160,7 @@ func hold(operation string, until <-chan struct{}) func(context.Context, call) e
 // test runs a test in virtual time. When it ends, nothing may be left running.
 func test(t *testing.T, inOpts *memory.Options, opts *coalesce.Options, test func(t *testing.T, s *coalesce.Store, in *inner)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		in := newInner(t, inOpts)
 		test(t, open(t, in, opts), in)
 	})

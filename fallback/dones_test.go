@@ -14,6 +14,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/bubble"
 )
 
 func TestDonesReachThePrimaryGroupedAndWithTheirTime(t *testing.T) {
@@ -340,7 +341,7 @@ func TestAFailedPaymentIsMadeAgain(t *testing.T) {
 }
 
 func TestClosePaysWhatItCanInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := newPrimary(t)
 		f := open(t, p, nil, nil)
 		submit(t, f, "acme", "one", "two", "three")

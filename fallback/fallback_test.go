@@ -7,11 +7,11 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -140,7 +140,7 @@ func TestAnOutageIsForgotten(t *testing.T) {
 }
 
 func TestASecondaryOfTheCallersKeepsItsCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p, own := newPrimary(t), new(memory.Store)
 		f := open(t, p, own, nil)
 		for i := range int64(3) {
@@ -182,7 +182,7 @@ func TestAnErrorIsOfOneClass(t *testing.T) {
 	notCounted, unknown, corrupt := priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount
 	for _, first := range []error{notCounted, unknown, corrupt} {
 		for _, second := range []error{notCounted, unknown, corrupt} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				p, s := newPrimary(t), newPrimary(t)
 				f := open(t, p, s, nil)
 				p.fail(with(first), nil)
@@ -211,7 +211,7 @@ func TestAnErrorIsOfOneClass(t *testing.T) {
 }
 
 func TestNestedFallbacksCountOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var stores [4]*primary
 		for i := range stores {
 			stores[i] = newPrimary(t)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -218,7 +219,7 @@ func open(t testing.TB, p, secondary priority.Store, opts *fallback.Options) *fa
 // test runs a test in virtual time. When it ends, nothing may be left running.
 func test(t *testing.T, opts *fallback.Options, test func(t *testing.T, f *fallback.Store, p *primary)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := newPrimary(t)
 		f := open(t, p, nil, opts)
 		test(t, f, p)

@@ -5,10 +5,10 @@ import (
 	"reflect"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -85,7 +85,7 @@ func TestTheZeroStoreIsReady(t *testing.T) {
 // document, or when what they submitted has faded.
 func TestCustomersAreForgottenWithoutACall(t *testing.T) {
 	const day, sweep = 24 * time.Hour, time.Hour + quiet + time.Second
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		store := open(t, nil)
 		names := make([]string, priority.MaxDocuments)
@@ -186,7 +186,7 @@ func TestAStoreWorksInsideAndOutsideABubble(t *testing.T) {
 		wants(t, 1, -1, 2)(store.Peek(t.Context(), name))
 	}
 	t.Run("outside", use)
-	t.Run("inside", func(t *testing.T) { synctest.Test(t, use) })
+	t.Run("inside", func(t *testing.T) { bubble.Test(t, use) })
 	t.Run("outside again", use)
-	t.Run("inside again", func(t *testing.T) { synctest.Test(t, use) })
+	t.Run("inside again", func(t *testing.T) { bubble.Test(t, use) })
 }

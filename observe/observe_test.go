@@ -10,13 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 )
@@ -94,7 +94,7 @@ func one(decision priority.Decision, err error) ([]priority.Decision, error) {
 }
 
 func TestObserversAreToldOfEachCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var first, second told
 		// The store takes a second for each call, unless its context has ended.
 		slow, err := memory.New(&memory.Options{Now: func() time.Time { time.Sleep(time.Second); return time.Now() }})
@@ -262,7 +262,7 @@ func TestLogCorruptNamesTheKey(t *testing.T) {
 // There is at most one line a minute, however many keys are corrupt. Other errors are
 // not logged, nor those of other entries of a batch.
 func TestLogCorruptIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		observer := observe.LogCorrupt(textLogger(&log))
 		meet := func(err error, want string) {

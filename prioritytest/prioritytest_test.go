@@ -9,10 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
@@ -197,7 +197,7 @@ func TestAFaultIsWhatTheCallComesTo(t *testing.T) {
 func TestADelayEndsInTime(t *testing.T) {
 	for operation, call := range calls {
 		t.Run(string(operation), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				store := prioritytest.NewFailingStore(new(memory.Store))
 				fail := func(ctx context.Context) (time.Duration, error) {
 					store.Fail(prioritytest.Fault{Delay: time.Second, Calls: 1})
@@ -229,7 +229,7 @@ func TestADelayEndsInTime(t *testing.T) {
 func TestASlowCallIsPassedOn(t *testing.T) {
 	for operation, call := range calls {
 		t.Run(string(operation), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				inner, recorder := new(memory.Store), new(prioritytest.Recorder)
 				_, _ = inner.Next(t.Context(), "acme")
 				store := prioritytest.NewFailingStore(observe.New(inner, recorder.Observe))
@@ -250,7 +250,7 @@ func TestASlowCallIsPassedOn(t *testing.T) {
 
 // The other entries of a batch do not wait for those that hang.
 func TestADelayedCustomerDelaysNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		inner := new(memory.Store)
 		store := prioritytest.NewFailingStore(inner)
 		store.Fail(prioritytest.Fault{Customer: "a", Delay: time.Minute})

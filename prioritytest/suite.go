@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/bubble"
 )
 
 // Subject is a Store under test, and what [TestStore] has to know of it. Only Store
@@ -208,7 +208,7 @@ func (s *suite) attempt(t *testing.T, do func(r *run)) (broken *violation) {
 		}
 	}
 	if s.virtual {
-		synctest.Test(t, try)
+		bubble.Test(t, try)
 	} else {
 		try(t)
 	}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/docpriority/priority/internal/bubble"
 )
 
 // silent is a context that never says that it has ended.
@@ -34,7 +35,7 @@ func TestADeadlineIsTheEarlierOfTwo(t *testing.T) {
 		{"over before it begins", -second, second, 0, 0},
 		{"neither", 0, -1, 0, 0},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			begun := time.Now()
 			background := silent{}
 			if test.caller != 0 {
@@ -62,7 +63,7 @@ func TestADeadlineIsTheEarlierOfTwo(t *testing.T) {
 
 // A caller who goes away is not kept.
 func TestACanceledCallHasNoRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		d, release := Begin(ctx, time.Second)
 		defer release()

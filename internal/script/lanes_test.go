@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -68,7 +69,7 @@ func TestLanesBoundWhatIsUnderWay(t *testing.T) {
 	if under != MaxCalls {
 		t.Errorf("%d are under way, want %d", under, MaxCalls)
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		lane := newLanes(1, 1)[0]
 		lane.enter(t.Context())
 		entered := make(chan bool)
@@ -89,7 +90,7 @@ func TestLanesBoundWhatIsUnderWay(t *testing.T) {
 // A node that hangs fills its own lanes. Calls for others are not refused, nor do
 // they wait.
 func TestAHangingLaneLeavesOthersFree(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &server{}
 		runner := NewRunner(s.client(t))
 		keys := keysOf(runner.places.calls)

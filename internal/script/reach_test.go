@@ -8,10 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority/internal/bubble"
 )
 
 const address = "redis.example:6379"
@@ -48,7 +49,7 @@ func TestAnErrorNamesTheAddressAndWhatIsKnownOfIt(t *testing.T) {
 			return nil, errRefused
 		}, "dial tcp " + address + ": no answer yet"},
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			err := why(new(reach), dialing(t, test.dial), 10*time.Millisecond)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
@@ -63,7 +64,7 @@ func TestAnErrorNamesTheAddressAndWhatIsKnownOfIt(t *testing.T) {
 
 // Many calls that fail make few attempts to connect.
 func TestAnOutageIsNoStormOfConnections(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var dialed atomic.Int64
 		client := dialing(t, func(context.Context, string, string) (net.Conn, error) {
 			dialed.Add(1)
@@ -98,7 +99,7 @@ func TestAnAttemptMayBeAskedOutsideItsBubble(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	synctest.Test(t, ask)
+	bubble.Test(t, ask)
 	ask(t)
-	synctest.Test(t, ask)
+	bubble.Test(t, ask)
 }

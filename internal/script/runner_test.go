@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/docpriority/priority/internal/bubble"
 )
 
 // begin begins a call of a test.
@@ -53,7 +54,7 @@ func TestWhatMayHaveRunStaysOfUnknownOutcome(t *testing.T) {
 		"refused":         func(s *server) answer { return s.refuses("OOM command not allowed") },
 		"no connection":   func(s *server) answer { return s.unreachable },
 	} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &server{}
 			s.answers = []answer{s.loses, last(s)}
 			runner := NewRunner(s.client(t))
@@ -71,7 +72,7 @@ func TestWhatMayHaveRunStaysOfUnknownOutcome(t *testing.T) {
 // An error says how an earlier try ended, and does not grow with the tries.
 func TestAnErrorSaysHowTheTryBeforeEnded(t *testing.T) {
 	for _, inPipeline := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			s := &server{}
 			loading := s.refuses("LOADING Redis is loading")
 			for range 100 {
@@ -125,7 +126,7 @@ func TestARefusalForNowIsTriedAgain(t *testing.T) {
 			}
 		}
 	}
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		s := &server{}
 		s.answers = []answer{loading(s)}
 		runner := NewRunner(s.client(t))

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -20,7 +20,7 @@ func TestAnOutageLeavesNothingBehind(t *testing.T) {
 	}
 	for _, end := range []time.Duration{middle + time.Minute, 1000 * time.Hour} {
 		for _, counting := range []string{Rule, Submit} {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				w := scenario.Workload(Demand{Servers: demand.Servers, Service: demand.Service, Flood: 15_000}, 1)
 				w.Outage.To = end
 				e := experiment(t, "outage", 1, counting)
@@ -42,7 +42,7 @@ func TestAnOutageLeavesNothingBehind(t *testing.T) {
 
 // What is counted in an outage is lost, but no Done.
 func TestAnOutageLosesCountsAndNoDones(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		clock := new(clock)
 		o, err := newOutage(&Workload{Documents: make([]Document, 100), Outage: Span{10, 20}}, memory.Options{Now: clock.Now}, clock)
 		if err != nil {
