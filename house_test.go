@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"lua":               {},
 	"memory":            {".", "internal/fair"},
 	"coalesce":          {".", "internal/typednil"},
+	"control":           {".", "lua", "internal/script", "internal/typednil", goRedis},
 	"fallback":          {".", "memory", "internal/leases", "internal/typednil"},
 	"observe":           {".", "internal/typednil"},
 	"queue":             {"."},

@@ -126,7 +126,8 @@ func (p Policy) resetInterval() time.Duration {
 	return p.ResetInterval
 }
 
-// Policies assigns a policy to each customer: a tier's, or the one of all others.
+// Policies assigns a policy to each customer: a tier's, or that of customers without
+// one.
 // Its PolicyOf and Last are those of a [Store]. A nil *Policies assigns
 // [DefaultPolicy]. It is safe for concurrent use.
 type Policies struct {
@@ -165,7 +166,35 @@ func (p *Policies) PolicyOf(customer string) Policy {
 	if p == nil {
 		return DefaultPolicy()
 	}
-	return p.all[p.index(customer)].filled()
+	return p.of(customer).filled()
+}
+
+// TierOf returns the name of a customer's tier, "" for one without.
+func (p *Policies) TierOf(customer string) string {
+	if p == nil || p.tierOf == nil {
+		return ""
+	}
+	return p.tierOf(customer)
+}
+
+// Policy returns the policy of customers without a tier, with every field filled in.
+func (p *Policies) Policy() Policy {
+	if p == nil {
+		return DefaultPolicy()
+	}
+	return p.all[0].filled()
+}
+
+// Tiers returns the policies of the tiers by their names, with every field filled in.
+func (p *Policies) Tiers() map[string]Policy {
+	if p == nil {
+		return nil
+	}
+	tiers := make(map[string]Policy, len(p.tiers))
+	for name, i := range p.tiers {
+		tiers[name] = p.all[i].filled()
+	}
+	return tiers
 }
 
 // Last returns the last level that any customer can get.
@@ -175,6 +204,9 @@ func (p *Policies) Last() Level {
 	}
 	return p.all[0].Last()
 }
+
+// of returns a customer's policy, which may not be changed.
+func (p *Policies) of(customer string) *Policy { return &p.all[p.index(customer)] }
 
 // index returns where a customer's policy is in all.
 func (p *Policies) index(customer string) int {

@@ -31,9 +31,10 @@
 //
 // # Rooms
 //
-// A [Store] may be wrapped, in this order: package coalesce answers for customers
-// at the last level from memory, package fallback answers while Redis cannot be
-// reached, package observe reports every call. Package memory is the same contract
+// A [Store] may be wrapped, in this order: package control lets operators change
+// policies and customers' levels while the fleet runs, package coalesce answers for
+// customers at the last level from memory, package fallback answers while Redis
+// cannot be reached, package observe reports every call. Package memory is the same contract
 // in one process, package queue translates a level for each queue, and package
 // prioritytest has what tests need.
 package priority
@@ -84,6 +85,14 @@ type Decision struct {
 	// Estimated reports that Count is an estimate of package coalesce. Level is
 	// exact all the same.
 	Estimated bool
+
+	// Ruled is the level without an operator's override (package control), where one
+	// is in force for the customer, even if Level is the same; else 0.
+	Ruled Level
+
+	// Trial is the level by the policy that is on trial (package control), 0 where
+	// there is none. What is answered from memory or Degraded is not tried.
+	Trial Level
 }
 
 // Store counts documents and decides their levels. All implementations are safe

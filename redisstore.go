@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -73,19 +74,23 @@ const (
 // that use the same server, prefix and policies. Each decision is one call of
 // an atomic script on the customer's keys, by Redis's clock.
 type RedisStore struct {
+	client   RedisClient
 	runner   *script.Runner // nil: no constructor made the store
 	timeout  time.Duration
 	prefix   string
 	lease    time.Duration
 	policies *Policies
-	tiers    []tier    // by the policies' index
-	mean     fair.Mean // of what this process's Dones said that documents take
+	tiers    []tier     // by the policies' index
+	mean     *fair.Mean // of what this process's Dones said that documents take
+	trial    *Policies  // nil: there is none
 }
 
 // tier is the customers of one policy.
 type tier struct {
 	policy                     Policy
 	next, settle, submit, peek *script.Script
+	numbers                    lua.Numbers
+	trials                     *sync.Map // lua.Scale of a policy on trial → *script.Script that submits with it
 }
 
 var (
@@ -114,7 +119,7 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if strings.ContainsAny(opts.Prefix, "{}") {
 		return nil, fmt.Errorf("%w: Prefix %.80q has a brace in it", ErrInvalidOption, opts.Prefix)
 	}
-	s := &RedisStore{runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix}
+	s := &RedisStore{client: client, runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix, mean: new(fair.Mean)}
 	if s.timeout == 0 {
 		s.timeout = defaultTimeout
 	}
@@ -128,25 +133,69 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if s.policies, err = NewPolicies(opts.Policy, opts.Tiers, opts.TierOf); err != nil {
 		return nil, err
 	}
-	for _, policy := range s.policies.all {
-		s.tiers = append(s.tiers, newTier(policy, s.lease))
-	}
+	s.tiers = newTiers(s.policies, s.lease)
 	return s, nil
+}
+
+// With returns a store of the same counts, on the same client and within the same
+// bounds, that decides by other policies: a nil *Policies stands for the store's own.
+// Calls that are under way end by the old ones, and no count is lost or doubled. Where
+// trial is not nil, each decision tells in Trial what level its policies would give
+// the document, while all else goes by policies. Package control uses it.
+func (s *RedisStore) With(policies, trial *Policies) *RedisStore {
+	with := *s
+	with.trial = trial
+	if policies != nil {
+		with.policies, with.tiers = policies, newTiers(policies, s.lease)
+	}
+	return &with
+}
+
+// Policies returns the policies that decide.
+func (s *RedisStore) Policies() *Policies { return s.policies }
+
+// Client returns the client that the store was made with.
+func (s *RedisStore) Client() RedisClient { return s.client }
+
+// Prefix returns what every key begins with.
+func (s *RedisStore) Prefix() string { return s.prefix }
+
+func newTiers(policies *Policies, lease time.Duration) []tier {
+	tiers := make([]tier, len(policies.all))
+	for i, policy := range policies.all {
+		tiers[i] = newTier(policy, lease)
+	}
+	return tiers
 }
 
 func newTier(policy Policy, lease time.Duration) tier {
 	numbers := lua.Numbers{
 		Thresholds: policy.Thresholds, Interval: policy.ResetInterval,
 		SinceLastReset: policy.ResetMode == SinceLastReset, Lease: lease,
-		First: fair.ScaleOf(policy.Thresholds).First,
+		Scale: lua.Scale(fair.ScaleOf(policy.Thresholds)),
 	}
 	return tier{
-		policy: policy,
-		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
-		settle: script.New(lua.With(lua.Settle, numbers), 4, 0),
-		submit: script.New(lua.With(lua.Submit, numbers), 1, 3),
-		peek:   script.New(lua.With(lua.Peek, numbers), 8, 0),
+		policy:  policy,
+		next:    script.New(lua.With(lua.Next, numbers), 2, 0),
+		settle:  script.New(lua.With(lua.Settle, numbers), 4, 0),
+		submit:  script.New(lua.With(lua.Submit, numbers), 1, 3),
+		peek:    script.New(lua.With(lua.Peek, numbers), 8, 0),
+		numbers: numbers,
+		trials:  new(sync.Map),
 	}
+}
+
+// submitOnTrial returns a script that submits and also replies the levels by another
+// policy.
+func (t *tier) submitOnTrial(policy Policy) *script.Script {
+	scale := lua.Scale(fair.ScaleOf(policy.Thresholds))
+	if known, ok := t.trials.Load(scale); ok {
+		return known.(*script.Script)
+	}
+	numbers := t.numbers
+	numbers.Trial = scale
+	made, _ := t.trials.LoadOrStore(scale, script.New(lua.With(lua.Submit, numbers), 1, 4))
+	return made.(*script.Script)
 }
 
 // LeaseOf returns the lease that an option stands for: [DefaultLease] for 0. An
@@ -165,26 +214,24 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 	if err := s.check(CheckCustomer(customer)); err != nil {
 		return Decision{}, err
 	}
-	tier := s.of(customer)
-	reply, err := s.run(ctx, "Next", &script.Call{Script: tier.next, Key: s.Key(customer)})
+	reply, err := s.run(ctx, "Next", &script.Call{Script: s.of(customer).next, Key: s.Key(customer)})
 	if err != nil {
 		return Decision{}, err
 	}
-	return tier.ruled(reply, 0), nil
+	return s.ruled(customer, reply, 0), nil
 }
 
 func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
 	if err := s.check(CheckN(customer, n)); err != nil || n == 0 {
 		return nil, err
 	}
-	tier := s.of(customer)
-	reply, err := s.run(ctx, "NextN", &script.Call{Script: tier.next, Key: s.Key(customer), Numbers: []int64{int64(n)}})
+	reply, err := s.run(ctx, "NextN", &script.Call{Script: s.of(customer).next, Key: s.Key(customer), Numbers: []int64{int64(n)}})
 	if err != nil {
 		return nil, err
 	}
 	decisions := make([]Decision, n)
 	for i := range decisions {
-		decisions[i] = tier.ruled(reply, n-1-i)
+		decisions[i] = s.ruled(customer, reply, n-1-i)
 	}
 	return decisions, nil
 }
@@ -207,15 +254,14 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 func (s *RedisStore) nextEach(d script.Deadline, customers []string, decisions []Decision, fail func(at int, err error)) {
 	// The documents of one customer are counted by one command, so that they
 	// keep their order whatever has to be tried again.
-	calls, tiers := make([]script.Call, 0, len(customers)), make([]*tier, 0, len(customers))
+	calls := make([]script.Call, 0, len(customers))
 	callOf, documents := make(map[string]int, len(customers)), make([]int, 0, len(customers))
 	for _, customer := range customers {
 		i, ok := callOf[customer]
 		if !ok {
 			i = len(calls)
 			callOf[customer] = i
-			tiers = append(tiers, s.of(customer))
-			calls = append(calls, script.Call{Script: tiers[i].next, Key: s.Key(customer)})
+			calls = append(calls, script.Call{Script: s.of(customer).next, Key: s.Key(customer)})
 			documents = append(documents, 0)
 		}
 		documents[i]++
@@ -231,7 +277,7 @@ func (s *RedisStore) nextEach(d script.Deadline, customers []string, decisions [
 		if documents[i]--; errs[i] != nil {
 			fail(at, errs[i])
 		} else {
-			decisions[at] = tiers[i].ruled(replies[i], documents[i])
+			decisions[at] = s.ruled(customer, replies[i], documents[i])
 		}
 	}
 }
@@ -244,13 +290,13 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string) (Dec
 		return Decision{}, err
 	}
 	reply, err := s.run(ctx, "Submit", &script.Call{
-		Script: s.of(customer).submit, Key: s.Key(customer), Others: s.submitKeys(customer),
+		Script: s.submit(customer), Key: s.Key(customer), Others: s.submitKeys(customer),
 		IDs: documents, Repeatable: true,
 	})
 	if err != nil {
 		return Decision{}, err
 	}
-	return submitted(reply, 0, reply[3]), nil
+	return s.submitted(reply, 0, 1), nil
 }
 
 // SubmitN implements [Store]. Each 50 documents are one atomic command, and each
@@ -261,12 +307,13 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 		return nil, err
 	}
 	call := script.Call{
-		Script: s.of(customer).submit, Key: s.Key(customer), Others: s.submitKeys(customer),
+		Script: s.submit(customer), Key: s.Key(customer), Others: s.submitKeys(customer),
 		Repeatable: true, Ordered: len(documents) > submittedPerCall,
 	}
 	decisions := make([]Decision, len(documents))
 	err := s.eachDocument(ctx, "SubmitN", documents, submittedPerCall, call, func(at, in int, reply []int64) {
-		decisions[at] = submitted(reply, in, reply[len(reply)-1])
+		first := at - in
+		decisions[at] = s.submitted(reply, in, min(submittedPerCall, len(documents)-first))
 	})
 	if err == nil { // the last of the commands knows best
 		for i := range decisions {
@@ -389,7 +436,7 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error
 	if err != nil {
 		return Decision{}, err
 	}
-	return submitted(reply, 0, reply[3]), nil
+	return peeked(reply), nil
 }
 
 func (s *RedisStore) Reset(ctx context.Context, customer string) error {
@@ -453,6 +500,14 @@ func (s *RedisStore) SubmitScript(customer string) string { return s.of(customer
 
 // PeekScript returns lua/peek.lua.
 func (s *RedisStore) PeekScript(customer string) string { return s.of(customer).peek.Text }
+
+// submit returns the script by which a customer submits.
+func (s *RedisStore) submit(customer string) *script.Script {
+	if s.trial != nil {
+		return s.of(customer).submitOnTrial(*s.trial.of(customer))
+	}
+	return s.of(customer).submit
+}
 
 func (s *RedisStore) of(customer string) *tier {
 	if s.tiers == nil { // as no constructor made the store, it has the default policy
@@ -551,25 +606,39 @@ func keyLike(call *script.Call, end string) string {
 
 // ruled reads a reply of next.lua: the decision of the document that came before
 // others of the same call.
-func (t *tier) ruled(reply []int64, before int) Decision {
-	d := Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: t.policy.ResetInterval}
+func (s *RedisStore) ruled(customer string, reply []int64, before int) Decision {
+	policy := &s.of(customer).policy
+	d := Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: policy.ResetInterval}
 	if before > 0 {
 		d.Count += int64(before)
-		d.Level = t.policy.Level(d.Count)
+		d.Level = policy.Level(d.Count)
 	}
 	if len(reply) > 2 {
 		d.ResetIn = time.Duration(reply[2]) * time.Millisecond
 	}
+	if s.trial != nil {
+		d.Trial = s.trial.of(customer).Level(d.Count)
+	}
 	return d
 }
 
-// submitted reads the decision of one document in a reply of submit.lua, or that
-// of peek.lua.
-func submitted(reply []int64, at int, resetIn int64) Decision {
-	return Decision{
+// submitted reads the decision of one of n documents in a reply of submit.lua.
+func (s *RedisStore) submitted(reply []int64, at, n int) Decision {
+	d := Decision{
 		Level:   Level(reply[3*at]),
 		Count:   reply[3*at+1],
 		Pending: reply[3*at+2],
-		ResetIn: time.Duration(resetIn) * time.Millisecond,
+		ResetIn: time.Duration(reply[3*n]) * time.Millisecond,
+	}
+	if s.trial != nil {
+		d.Trial = Level(reply[3*n+1+at])
+	}
+	return d
+}
+
+// peeked reads a reply of peek.lua.
+func peeked(reply []int64) Decision {
+	return Decision{
+		Level: Level(reply[0]), Count: reply[1], Pending: reply[2], ResetIn: time.Duration(reply[3]) * time.Millisecond,
 	}
 }

@@ -222,3 +222,14 @@ func (s *Store) Lease() time.Duration {
 	}
 	return 0
 }
+
+// Override returns what the store makes of a decision of the customer's: the decision
+// itself, where it has no overrides.
+func (s *Store) Override(customer string, decision priority.Decision) priority.Decision {
+	if controlled, ok := s.inner.(interface {
+		Override(customer string, decision priority.Decision) priority.Decision
+	}); ok {
+		return controlled.Override(customer, decision)
+	}
+	return decision
+}

@@ -113,9 +113,9 @@ func (s *shard) tick() int {
 }
 
 // atLast reports whether a customer has the last level of several: only a reset
-// gives them another one.
+// gives them another one, unless it is by an operator's override.
 func atLast(decision priority.Decision, policy priority.Policy) bool {
-	return decision.Level == policy.Last() && decision.Level > priority.First
+	return decision.Level == policy.Last() && decision.Level > priority.First && decision.Ruled == 0
 }
 
 // update takes what the store said of a customer. At the last level it is trusted

@@ -70,6 +70,7 @@ const (
 type Store struct {
 	primary, secondary priority.Store
 	own                *memory.Store // the secondary, if it is the Store's own
+	override           overrider     // the primary, if it has overrides
 	onError            func(error)
 
 	circuit circuit
@@ -102,6 +103,7 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 	if secondary == nil {
 		s.secondary, s.own = like, like
 	}
+	s.override, _ = primary.(overrider)
 	s.circuit.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))
 	s.dones.most, s.lease = cmp.Or(opts.MaxDones, defaultMaxDones), like.Lease()
 	s.repair.every, s.repair.onChange = cmp.Or(opts.RetryAfter, defaultRetryAfter), opts.OnChange
@@ -130,6 +132,7 @@ func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.D
 	})
 	for i := range decisions {
 		decisions[i].Degraded = decisions[i].Degraded || isSecond
+		decisions[i] = s.overridden(customer, decisions[i])
 	}
 	return decisions, err
 }
@@ -144,6 +147,9 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	decisions, err := s.each(ctx, customers[max(0, working)], customers, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
 		return store.NextEach(ctx, customers)
 	})
+	for at := range decisions {
+		decisions[at] = s.overridden(customers[at], decisions[at])
+	}
 	if s.repair.strayed.Load() {
 		for at, failure := range priority.ItemErrors(err, len(customers)) {
 			if failure == nil && !decisions[at].Degraded {
@@ -175,12 +181,19 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 		decision, err := store.Submit(ctx, customer, documents[0])
 		return []priority.Decision{decision}, err
 	}
+	var decisions []priority.Decision
+	var err error
 	if s.dones.cancel(customer, documents) {
-		return s.each(ctx, customer, documents, submit)
+		decisions, err = s.each(ctx, customer, documents, submit)
+	} else {
+		// A Done of one of them is on its way to the primary, and must not end this.
+		s.repair.strayed.Store(true)
+		decisions, err = s.eachBySecondary(ctx, documents, make([]priority.Decision, len(documents)), slices.Repeat([]error{errPaying}, len(documents)), submit)
 	}
-	// A Done of one of them is on its way to the primary, and must not end this.
-	s.repair.strayed.Store(true)
-	return s.eachBySecondary(ctx, documents, make([]priority.Decision, len(documents)), slices.Repeat([]error{errPaying}, len(documents)), submit)
+	for at := range decisions {
+		decisions[at] = s.overridden(customer, decisions[at])
+	}
+	return decisions, err
 }
 
 func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
@@ -249,11 +262,16 @@ func (s *Store) Last() priority.Level { return s.primary.Last() }
 // Lease returns that of the primary.
 func (s *Store) Lease() time.Duration { return s.lease }
 
+// overrider knows what operators have set for a customer, as a control.Store does.
+type overrider interface {
+	Override(customer string, decision priority.Decision) priority.Decision
+}
+
 // one asks for one decision.
 func (s *Store) one(ctx context.Context, customer string, counts bool, call func(context.Context, priority.Store) (priority.Decision, error)) (priority.Decision, error) {
 	decision, isSecond, err := ask(s, ctx, customer, counts, call)
 	decision.Degraded = decision.Degraded || isSecond && err == nil
-	return decision, err
+	return s.overridden(customer, decision), err
 }
 
 // ask asks the primary, and the secondary where that fails; it reports which of the
@@ -406,4 +424,13 @@ func bothFailed(primary, secondary error) error {
 func degraded(decision priority.Decision) priority.Decision {
 	decision.Degraded = true
 	return decision
+}
+
+// overridden applies an operator's override that the primary knows of to a degraded
+// decision.
+func (s *Store) overridden(customer string, decision priority.Decision) priority.Decision {
+	if s.override == nil || !decision.Degraded {
+		return decision
+	}
+	return s.override.Override(customer, decision)
 }

@@ -24,6 +24,14 @@ var (
 	Peek string
 	//go:embed reset.lua
 	Reset string
+
+	// Those of package control.
+	//go:embed version.lua
+	Version string
+	//go:embed change.lua
+	Change string
+	//go:embed tally.lua
+	Tally string
 )
 
 // Numbers are what a policy and a lease are to a script.
@@ -32,7 +40,14 @@ type Numbers struct {
 	Interval       time.Duration
 	SinceLastReset bool
 	Lease          time.Duration // the longest
-	First          int64         // of internal/fair's Scale
+	Scale          Scale
+	Trial          Scale // of a policy on trial; zero: there is none
+}
+
+// Scale is that of package internal/fair.
+type Scale struct {
+	First  int64
+	Levels int
 }
 
 // With returns a script's text with the numbers in it. As constants they cost
@@ -41,7 +56,10 @@ func With(text string, n Numbers) string {
 	text = replaceBlock(text, "policy", fmt.Sprintf(
 		"local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset))
 	text = replaceBlock(text, "lease", fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()))
-	text = replaceBlock(text, "scale", fmt.Sprintf("local first = %d\nlocal levels = %d\n", n.First, len(n.Thresholds)+1))
+	text = replaceBlock(text, "scale", fmt.Sprintf("local first = %d\nlocal levels = %d\n", n.Scale.First, n.Scale.Levels))
+	if n.Trial != (Scale{}) {
+		text = replaceBlock(text, "trial", fmt.Sprintf("local trial_first, trial_levels = %d, %d\n", n.Trial.First, n.Trial.Levels))
+	}
 	var levels strings.Builder
 	levels.WriteString("local level = 1\n")
 	writeLevels(&levels, "", n.Thresholds, 1)

@@ -7,7 +7,9 @@ import (
 	"time"
 )
 
-var scripts = map[string]string{"next.lua": Next, "settle.lua": Settle, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset}
+var scripts = map[string]string{"next.lua": Next, "settle.lua": Settle, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset,
+	"version.lua": Version, "change.lua": Change, "tally.lua": Tally,
+}
 
 // What the scripts have in common must stay the same.
 func TestScriptsShareTheirBlocks(t *testing.T) {
@@ -30,7 +32,7 @@ func TestScriptsShareTheirBlocks(t *testing.T) {
 			first[name] = lines
 		}
 	}
-	if want := map[string]int{"policy": 3, "levels": 3, "lease": 2, "scale": 2, "history": 2, "level": 2}; !maps.Equal(found, want) {
+	if want := map[string]int{"policy": 3, "levels": 3, "lease": 2, "scale": 2, "history": 2, "level": 2, "trial": 1}; !maps.Equal(found, want) {
 		t.Errorf("the scripts have the blocks %v, want %v", found, want)
 	}
 }
@@ -39,7 +41,7 @@ func TestScriptsShareTheirBlocks(t *testing.T) {
 func TestScriptsArePrintedWithTheDefaultNumbers(t *testing.T) {
 	numbers := Numbers{
 		Thresholds: []int64{-2, -4, -6, -8, -10, -12, -14, -20},
-		Interval:   1500 * time.Second, Lease: 24 * time.Hour, First: 2,
+		Interval:   1500 * time.Second, Lease: 24 * time.Hour, Scale: Scale{2, 9},
 	}
 	for file, text := range scripts {
 		if got := With(text, numbers); got != text {

@@ -27,7 +27,7 @@ local levels = 9
 -- end scale
 local day = 86400000
 
-local function level_of(count)
+local function ruled(count)
 -- begin levels
 local level = 1
 if count < -2 then
@@ -100,8 +100,11 @@ local function doublings(x, first)
   end
   return level
 end
+local function level_of(usage, thousandths, first)
+  return math.ceil((doublings(usage, first * 1.000001) + doublings(thousandths, 2000 * first)) / 2)
+end
 -- A policy with fewer than 9 levels has one for the last, and one for the two before.
-local function of(level)
+local function of(level, levels)
   if levels >= 9 then
     return level
   elseif level == 9 then
@@ -113,14 +116,14 @@ local function of(level)
 end
 -- end level
 
-local level = level_of(count)
+local level = ruled(count)
 if pending > 0 then
   local lowest = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
   local highest = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
   level = 9
   if -lowest[2] < highest[2] + 0 then
-    level = math.ceil((doublings(usage, first * 1.000001) + doublings(ordinary * cost, 2000 * first)) / 2)
+    level = level_of(usage, ordinary * cost, first)
   end
-  level = of(level)
+  level = of(level, levels)
 end
 return {level, count, pending, reset_in, math.floor(100 * usage + 0.5), ordinary, cost, lease}

@@ -142,6 +142,17 @@ func (s *Store) Lease() time.Duration {
 	return 0
 }
 
+// Override returns what the store makes of a decision of the customer's: the decision
+// itself, where it has no overrides.
+func (s *Store) Override(customer string, decision priority.Decision) priority.Decision {
+	if controlled, ok := s.inner.(interface {
+		Override(customer string, decision priority.Decision) priority.Decision
+	}); ok {
+		return controlled.Override(customer, decision)
+	}
+	return decision
+}
+
 // Settle is that of the store, for a package coalesce around this one. An error
 // wraps [priority.ErrInvalidOption] where the store has none.
 func (s *Store) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {

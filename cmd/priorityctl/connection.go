@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
+	"github.com/docpriority/priority/page/insight"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
@@ -22,8 +24,7 @@ const (
 	passwordVariable         = "PRIORITY_REDIS_PASSWORD"
 	sentinelPasswordVariable = "PRIORITY_SENTINEL_PASSWORD"
 
-	defaultURL    = "redis://localhost:6379"
-	defaultPrefix = "priority"
+	defaultURL = "redis://localhost:6379"
 )
 
 const connectionHelp = `Redis is named by -redis or else by ` + urlVariable + `:
@@ -56,17 +57,13 @@ func (f *connectionFlags) register(command *cobra.Command) {
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM file of the client's certificate")
 	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM file of its key")
 	flags.StringVar(&f.tlsServer, "tls-server-name", "", "name in the server's certificate (default: the URL's host)")
-	flags.StringVar(&f.prefix, "prefix", defaultPrefix, "what the keys begin with: RedisOptions.Prefix")
+	flags.StringVar(&f.prefix, "prefix", insight.DefaultPrefix, "what the keys begin with: RedisOptions.Prefix")
 	flags.DurationVar(&f.timeout, "timeout", 2*time.Second, "how long one call of Redis may take")
 }
 
 // connection is Redis as the commands see it.
 type connection struct {
-	client redis.UniversalClient
-	target *redisurl.Target
-	store  *priority.RedisStore
-	policy namedPolicy
-	prefix string
+	insight.Inspector
 }
 
 // connected makes a command of what is done on Redis.
@@ -80,12 +77,12 @@ func connected(flags *connectionFlags, policies *policyOfFlags, do func(command 
 		if err != nil {
 			return err
 		}
-		defer c.client.Close()
-		return c.hidden(do(command, c, args))
+		defer c.Client.Close()
+		return c.Hidden(do(command, c, args))
 	}
 }
 
-func (f *connectionFlags) connect(ctx context.Context, policy namedPolicy) (*connection, error) {
+func (f *connectionFlags) connect(ctx context.Context, policy insight.NamedPolicy) (*connection, error) {
 	if f.timeout < time.Millisecond {
 		return nil, usageError("-timeout %v is less than 1ms", f.timeout)
 	}
@@ -94,17 +91,18 @@ func (f *connectionFlags) connect(ctx context.Context, policy namedPolicy) (*con
 		return nil, err
 	}
 	logging.Disable() // what matters is in the errors
-	c := &connection{client: target.Client(f.timeout), target: target, policy: policy, prefix: f.prefix}
-	if c.prefix == "" {
-		c.prefix = defaultPrefix
-	}
-	options := &priority.RedisOptions{Policy: policy.Policy, Prefix: c.prefix, Timeout: f.timeout}
-	if c.store, err = priority.NewRedisStore(c.client, options); err == nil {
+	c := &connection{insight.Inspector{
+		Client: target.Client(f.timeout), Prefix: cmp.Or(f.prefix, insight.DefaultPrefix), Policy: policy,
+		Server:  insight.Server{Address: target.String(), Kind: target.Kind, TLS: target.TLS},
+		Secrets: target.Secrets(),
+	}}
+	options := &priority.RedisOptions{Policy: policy.Policy, Prefix: c.Prefix, Timeout: f.timeout}
+	if c.Store, err = priority.NewRedisStore(c.Client, options); err == nil {
 		err = c.reach(ctx)
 	}
 	if err != nil {
-		_ = c.client.Close()
-		return nil, c.hidden(err)
+		_ = c.Client.Close()
+		return nil, c.Hidden(err)
 	}
 	return c, nil
 }
@@ -178,14 +176,14 @@ func (f *connectionFlags) trust(target *redisurl.Target) error {
 
 // reach makes sure that Redis answers before anything is done.
 func (c *connection) reach(ctx context.Context) error {
-	err := c.client.Ping(ctx).Err()
+	err := c.Client.Ping(ctx).Err()
 	switch {
 	case err == nil, redis.IsPermissionError(err):
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case redis.IsAuthError(err):
-		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", c.target, err, passwordVariable)}
+		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", c.Server.Address, err, passwordVariable)}
 	}
 	hint := ""
 	var authority x509.UnknownAuthorityError
@@ -198,43 +196,5 @@ func (c *connection) reach(ctx context.Context) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		hint = " (is -timeout too short, or TLS expected?)"
 	}
-	return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w%s", c.target, err, hint)}
+	return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w%s", c.Server.Address, err, hint)}
 }
-
-// lost tells whether an error means that Redis could not be asked.
-func lost(err error) bool {
-	var reply redis.Error
-	var known statusError
-	return err != nil && !errors.As(err, &known) && !errors.As(err, &reply) && !errors.Is(err, priority.ErrInvalid) &&
-		!errors.Is(err, priority.ErrCorruptCount) && !errors.Is(err, context.Canceled)
-}
-
-// forbidden tells whether Redis refused for want of rights. Within a script, its
-// reply has no code of its own for that.
-func forbidden(err error) bool {
-	return redis.IsPermissionError(err) || err != nil &&
-		(strings.Contains(err.Error(), "The user executing the script can't") || strings.Contains(err.Error(), "ACL failure in script"))
-}
-
-// hidden returns the error without passwords, which a reply of Redis may quote.
-func (c *connection) hidden(err error) error {
-	if err == nil {
-		return nil
-	}
-	return hiddenError{err, c.target.Secrets()}
-}
-
-type hiddenError struct {
-	error
-	secrets []string
-}
-
-func (e hiddenError) Error() string {
-	text := e.error.Error()
-	for _, secret := range e.secrets {
-		text = strings.ReplaceAll(text, secret, "***")
-	}
-	return text
-}
-
-func (e hiddenError) Unwrap() error { return e.error }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/docpriority/priority"
@@ -69,15 +68,6 @@ func failures(ctx context.Context, failed, of int) error {
 	}
 	return fmt.Errorf("all %d customers failed", of)
 }
-
-// oneLine makes an error fit for one line of a terminal, without what may be a
-// password in a URL.
-func oneLine(err error) string {
-	text := userOfURL.ReplaceAllString(err.Error(), "://***@")
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
-}
-
-var userOfURL = regexp.MustCompile(`://\S*@`)
 
 // tellUsage makes usage errors of what cobra says about flags and arguments.
 func tellUsage(command *cobra.Command) {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/cmd/priorityctl/internal/census"
+	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/page/insight/census"
 	"github.com/spf13/cobra"
 )
 
@@ -82,8 +82,8 @@ func levelNumbers(command *cobra.Command, policies *policyOfFlags) []string {
 		return nil
 	}
 	var numbers []string
-	for _, row := range rows(policy.Policy) {
-		numbers = append(numbers, fmt.Sprintf("%d\t%s", row.level, row.condition()))
+	for _, row := range insight.Rows(policy.Policy) {
+		numbers = append(numbers, fmt.Sprintf("%d\t%s", row.Level, row.Condition()))
 	}
 	return numbers
 }
@@ -102,16 +102,16 @@ func (l *list) check() error {
 
 func (l *list) run(command *cobra.Command, c *connection) error {
 	for _, level := range l.levels {
-		if level < 1 || level > int(c.policy.Last()) {
-			return usageError("-level %d: the policy's levels are 1 to %d", level, c.policy.Last())
+		if level < 1 || level > int(c.Policy.Last()) {
+			return usageError("-level %d: the policy's levels are 1 to %d", level, c.Policy.Last())
 		}
 	}
 	ctx := command.Context()
-	options := census.Options{Prefix: c.prefix, Pace: l.pace}
+	options := census.Options{Pace: l.pace}
 	if l.limit > 0 {
 		options.PageKeys = min(l.limit, 500)
 	}
-	walk, err := census.Start(ctx, c.client, options, l.cursor)
+	walk, err := c.Walk(ctx, options, l.cursor)
 	switch {
 	case errors.Is(err, census.ErrOtherServers):
 		return statusError{exitUsage, fmt.Errorf("-cursor: %w", err)}
@@ -141,7 +141,7 @@ func (l *list) print(ctx context.Context, out io.Writer, c *connection, walk *ce
 			return err
 		}
 		for _, entry := range entries {
-			listed := listedOf(c.policy.Policy, entry)
+			listed := c.Listed(entry)
 			if len(l.levels) > 0 && (entry.Corrupt || !slices.Contains(l.levels, int(*listed.Level))) {
 				continue
 			}
@@ -149,7 +149,7 @@ func (l *list) print(ctx context.Context, out io.Writer, c *connection, walk *ce
 			if l.asJSON {
 				err = writeJSON(out, listed)
 			} else {
-				_, err = fmt.Fprintln(out, listed)
+				_, err = fmt.Fprintln(out, line(listed))
 			}
 			if err != nil {
 				return statusError{exitFailed, err}
@@ -161,42 +161,23 @@ func (l *list) print(ctx context.Context, out io.Writer, c *connection, walk *ce
 	}
 }
 
-// listed is a customer in a list.
-type listed struct {
-	name
-	Level     *priority.Level `json:"level"` // null: corrupt
-	Count     *int64          `json:"count"`
-	ResetInMS int64           `json:"reset_in_ms"` // 0: the key has no TTL
-	Corrupt   bool            `json:"corrupt,omitempty"`
-
-	customer string
-}
-
-func listedOf(policy priority.Policy, entry census.Entry) listed {
-	l := listed{name: nameOf(entry.Customer), ResetInMS: entry.ResetIn.Milliseconds(), Corrupt: entry.Corrupt, customer: entry.Customer}
-	if !entry.Corrupt {
-		level := policy.Level(entry.Count)
-		l.Level, l.Count = &level, &entry.Count
-	}
-	return l
-}
-
-// String is a line of the table.
-func (l listed) String() string {
+// line is a customer's line of the table.
+func line(l insight.Listed) string {
 	level, count, resets := "-", "corrupt", "never"
 	if !l.Corrupt {
 		level, count = strconv.Itoa(int(*l.Level)), strconv.FormatInt(*l.Count, 10)
 	}
 	if l.ResetInMS > 0 {
-		resets = span(time.Duration(l.ResetInMS) * time.Millisecond)
+		resets = insight.Span(time.Duration(l.ResetInMS) * time.Millisecond)
 	}
-	return fmt.Sprintf("%5s  %10s  %10s  %s", level, count, resets, shown(l.customer))
+	return fmt.Sprintf("%5s  %10s  %10s  %s", level, count, resets, insight.Shown(l.Exact()))
 }
 
 // broken says that Redis was lost in the middle of something.
 func (c *connection) broken(err error) error {
-	if lost(err) {
-		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s any more: %w", c.target, err)}
+	var known statusError
+	if !errors.As(err, &known) && insight.Unreachable(err) {
+		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s any more: %w", c.Server.Address, err)}
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/docpriority/priority/page/insight"
 	"github.com/spf13/cobra"
 )
 
@@ -34,7 +35,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !told(err) {
-		fmt.Fprintln(stderr, "priorityctl:", oneLine(err))
+		fmt.Fprintln(stderr, "priorityctl:", insight.OneLine(err))
 	}
 	return exitStatus(err)
 }

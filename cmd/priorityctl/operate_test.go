@@ -10,9 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"maps"
-	"math"
 	"math/big"
-	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/page/insight"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -215,112 +214,6 @@ func sameFields(t *testing.T, got, want map[string]any) {
 		if got[field] != value {
 			t.Errorf("%s is %v, not %v, in %v", field, got[field], value, got)
 		}
-	}
-}
-
-// What get says of the next document is compared with what the next document gets,
-// for customers of all kinds and policies of few levels and of many.
-func TestGetForetellsTheNextDocument(t *testing.T) {
-	o, client := started(t)
-	many := make([]int64, 254)
-	for i := range many {
-		many[i] = -int64(i + 1)
-	}
-	random := mathrand.New(mathrand.NewPCG(1, 2))
-	for i, thresholds := range [][]int64{priority.DefaultPolicy().Thresholds, {-2, -9}, many, {}, {-50}} {
-		policy := priority.Policy{Thresholds: thresholds}
-		file := filepath.Join(t.TempDir(), "policy.json")
-		text, err := json.Marshal(map[string]any{"thresholds": thresholds})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Policy: policy, Timeout: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for j := range 25 {
-			customer := fmt.Sprintf("}%d%%%d", i, j)
-			ids := make([]string, random.IntN(1<<random.IntN(11)))
-			for k := range ids {
-				ids[k] = fmt.Sprint(k)
-			}
-			if len(ids) > 0 {
-				if _, err := store.SubmitN(t.Context(), customer, ids); err != nil {
-					t.Fatal(err)
-				}
-				usage := 1_000_000*random.IntN(1000) + 1 + random.IntN(5000)
-				client.SetArgs(t.Context(), store.UsageKey(customer), usage, redis.SetArgs{KeepTTL: true})
-				client.PExpire(t.Context(), store.UsageKey(customer), time.Duration(random.Int64N(int64(10*24*time.Hour))))
-				if err := store.DoneN(t.Context(), customer, ids[:random.IntN(len(ids)+1)], 0); err != nil {
-					t.Fatal(err)
-				}
-			}
-			told := objects(t, o.told("get", customer, "-json", "-policy", file))[0]
-			o.told("get", customer, "-policy", file)
-			submit := told["submit"].(map[string]any)
-			count, pending := told["count"].(float64), told["pending"].(float64)
-			now, err := store.Peek(t.Context(), customer)
-			if err != nil || float64(now.Level) != told["level"] || float64(now.Count) != count || float64(now.Pending) != pending {
-				t.Errorf("%s: %v, Peek says %+v, get says %v", customer, err, now, told)
-			}
-			if pending > 0 && submit["newest_at_last_level"] == false && scaled(submit["scale_level"].(float64), len(thresholds)+1) != told["level"] {
-				t.Errorf("%s: %v of 9 does not explain level %v", customer, submit["scale_level"], told["level"])
-			}
-			next, err := store.Submit(t.Context(), customer, "next")
-			if err != nil || float64(next.Level) != submit["next_level"] || float64(next.Level) > 1 && submit["next_level"] == nil {
-				t.Errorf("%s: %v, Submit gives %d, get says %v", customer, err, next.Level, submit)
-			}
-			if err := store.Done(t.Context(), customer, "next", 0); err != nil {
-				t.Fatal(err)
-			}
-			if next, err = store.Next(t.Context(), customer); err != nil || next.Level != policy.Level(next.Count) {
-				t.Errorf("%s: %v, Next gives %+v", customer, err, next)
-			}
-		}
-	}
-}
-
-// scaled is a policy's level for one of the scale of 9.
-func scaled(level float64, levels int) float64 {
-	if levels < 9 {
-		switch {
-		case level == 9:
-			return float64(levels)
-		case level > 6:
-			return math.Max(float64(levels-1), 1)
-		}
-		return math.Max(1+math.Floor((level-1)*float64(levels-2)/6), 1)
-	}
-	return level
-}
-
-// With as many fewer pending as get says the level is better, and not with one less.
-func TestGetTellsHowManyFewerPendingHelp(t *testing.T) {
-	o, client := started(t)
-	store, err := priority.NewRedisStore(client, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	submit(t, client, "clinic", 40)
-	told := objects(t, o.told("get", "clinic", "-json"))[0]["submit"].(map[string]any)
-	fewer, level := int(told["fewer_pending"].(float64)), told["fewer_level"]
-	if fewer < 2 || level.(float64) >= told["next_level"].(float64) {
-		t.Fatalf("got %v", told)
-	}
-	for done := range fewer {
-		if now := objects(t, o.told("get", "clinic", "-json"))[0]["submit"].(map[string]any); now["next_level"] != told["next_level"] {
-			t.Fatalf("with %d fewer pending the next document gets %v", done, now["next_level"])
-		}
-		if err := store.Done(t.Context(), "clinic", fmt.Sprint("document ", done), 0); err != nil {
-			t.Fatal(err)
-		}
-		client.SetArgs(t.Context(), "priority:{clinic}:usage", 52_001_400, redis.SetArgs{KeepTTL: true})
-	}
-	if next, err := store.Submit(t.Context(), "clinic", "next"); err != nil || float64(next.Level) != level {
-		t.Errorf("%v, the level is %d, not %v", err, next.Level, level)
 	}
 }
 
@@ -540,11 +433,11 @@ func TestTopPrintsOnePassWithoutATerminal(t *testing.T) {
 	if _, busiest, _ := strings.Cut(text, "RESETS IN"); strings.Index(busiest, "acme") > strings.Index(busiest, "bakery") || strings.Contains(busiest, "first") {
 		t.Errorf("the busiest are not in order:\n%s", text)
 	}
-	var object topJSON
+	var object insight.Snapshot
 	if err := json.Unmarshal([]byte(o.told("top", "-json")), &object); err != nil {
 		t.Fatal(err)
 	}
-	if len(object.Levels) != 9 || object.Levels[8] != (topLevel{9, 1, 9}) || len(object.Busiest) != 3 || object.Busiest[0].Customer != "acme" || object.Busiest[0].Documents != 30 {
+	if len(object.Levels) != 9 || object.Levels[8] != (insight.LevelLoad{Level: 9, Customers: 1, Documents: 9}) || len(object.Busiest) != 3 || object.Busiest[0].Customer != "acme" || object.Busiest[0].Documents != 30 {
 		t.Errorf("got %+v", object)
 	}
 	o.refused(2, "-interval", "top", "-interval", "1ms")
@@ -668,7 +561,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 func TestPingNamesTheRightThatIsMissing(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client()
-	all := strings.Fields(nextRights + " " + submitRights)
+	all := strings.Fields(insight.NextRights + " " + insight.SubmitRights)
 	t.Setenv(passwordVariable, secret)
 	for name, test := range map[string]struct{ keys, without, want string }{
 		"all":           {"~priority:*", "", "submit ok"},

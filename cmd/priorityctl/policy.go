@@ -1,14 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
+	"github.com/docpriority/priority/page/insight"
 	"github.com/spf13/cobra"
 )
 
@@ -42,27 +40,18 @@ func newPolicy() *cobra.Command {
 	return command
 }
 
-func printPolicy(w io.Writer, policy namedPolicy, asJSON bool) error {
+func printPolicy(w io.Writer, policy insight.NamedPolicy, asJSON bool) error {
 	if asJSON {
-		return writeJSON(w, jsonOf(policy.Policy))
+		return writeJSON(w, insight.PolicyJSONOf(policy.Policy))
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "Policy: %s\n\nLEVEL  COUNT              A NEW CUSTOMER'S DOCUMENTS\n", policy.Name)
-	for _, row := range rows(policy.Policy) {
-		fmt.Fprintf(&out, "%5d  %-17s  %s\n", row.level, row.condition(), row.documents())
+	for _, row := range insight.Rows(policy.Policy) {
+		fmt.Fprintf(&out, "%5d  %-17s  %s\n", row.Level, row.Condition(), row.Documents())
 	}
-	fmt.Fprintf(&out, "\nThe last row that holds gives the level.\n%s\n\n%s\n", afresh(policy.Policy), report.GoCode(policy.Policy))
+	fmt.Fprintf(&out, "\nThe last row that holds gives the level.\n%s\n\n%s\n", insight.Afresh(policy.Policy), report.GoCode(policy.Policy))
 	_, err := io.WriteString(w, out.String())
 	return err
-}
-
-// afresh says when a count starts afresh.
-func afresh(policy priority.Policy) string {
-	since := "the customer's last document"
-	if policy.ResetMode == priority.SinceLastReset {
-		since = "it did so last"
-	}
-	return fmt.Sprintf("A count starts afresh more than %s after %s.", span(policy.ResetInterval), since)
 }
 
 func newPolicyCheck() *cobra.Command {
@@ -93,18 +82,18 @@ func newPolicyCheck() *cobra.Command {
 	return command
 }
 
-func printCheck(command *cobra.Command, file string, policy namedPolicy, failure error, asJSON bool) error {
+func printCheck(command *cobra.Command, file string, policy insight.NamedPolicy, failure error, asJSON bool) error {
 	out := command.OutOrStdout()
 	switch {
 	case asJSON && failure != nil:
-		return writeJSON(out, map[string]any{"file": file, "ok": false, "error": oneLine(failure)})
+		return writeJSON(out, map[string]any{"file": file, "ok": false, "error": insight.OneLine(failure)})
 	case asJSON:
-		return writeJSON(out, map[string]any{"file": file, "ok": true, "policy": jsonOf(policy.Policy)})
+		return writeJSON(out, map[string]any{"file": file, "ok": true, "policy": insight.PolicyJSONOf(policy.Policy)})
 	case failure != nil:
-		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", oneLine(failure))
+		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(failure))
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "%s: ok, %s\n", file, plural(int64(policy.Last()), "level"))
+	_, err := fmt.Fprintf(out, "%s: ok, %s\n", file, insight.Plural(int64(policy.Last()), "level"))
 	return err
 }
 
@@ -131,52 +120,13 @@ func newPolicyCompare() *cobra.Command {
 	return command
 }
 
-// band is a range of counts within which neither of two policies changes its
-// level.
-type band struct {
-	From *int64         `json:"from"` // null: whatever is above
-	To   *int64         `json:"to"`   // null: whatever is below
-	A    priority.Level `json:"a"`
-	B    priority.Level `json:"b"`
-}
-
-func bands(a, b priority.Policy) []band {
-	edges := slices.Concat(a.Thresholds, b.Thresholds)
-	slices.Sort(edges)
-	edges = slices.Compact(edges)
-	slices.Reverse(edges)
-	var all []band
-	from := (*int64)(nil)
-	for _, edge := range edges {
-		all = append(all, band{from, &edge, a.Level(edge), b.Level(edge)})
-		next := edge - 1
-		from = &next
-	}
-	return append(all, band{from, nil, a.Last(), b.Last()})
-}
-
-// counts writes the range from the top down, as counts fall.
-func (b band) counts() string {
-	switch {
-	case b.From == nil && b.To == nil:
-		return "any count"
-	case b.From == nil:
-		return fmt.Sprintf("≥ %d", *b.To)
-	case b.To == nil:
-		return fmt.Sprintf("≤ %d", *b.From)
-	case *b.From == *b.To:
-		return fmt.Sprint(*b.To)
-	}
-	return fmt.Sprintf("%d to %d", *b.From, *b.To)
-}
-
-func printComparison(w io.Writer, a, b namedPolicy, asJSON bool) error {
-	all := bands(a.Policy, b.Policy)
+func printComparison(w io.Writer, a, b insight.NamedPolicy, asJSON bool) error {
+	all := insight.Bands(a.Policy, b.Policy)
 	if asJSON {
-		return writeJSON(w, map[string]any{"a": jsonOf(a.Policy), "b": jsonOf(b.Policy), "counts": all})
+		return writeJSON(w, map[string]any{"a": insight.PolicyJSONOf(a.Policy), "b": insight.PolicyJSONOf(b.Policy), "counts": all})
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n\nCOUNT               A    B\n", a.Name, afresh(a.Policy), b.Name, afresh(b.Policy))
+	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n\nCOUNT               A    B\n", a.Name, insight.Afresh(a.Policy), b.Name, insight.Afresh(b.Policy))
 	same := true
 	for _, band := range all {
 		change := ""
@@ -184,7 +134,7 @@ func printComparison(w io.Writer, a, b namedPolicy, asJSON bool) error {
 			same = false
 			change = fmt.Sprintf("  %+d", band.B-band.A)
 		}
-		fmt.Fprintf(&out, "%-16s  %3d  %3d%s\n", band.counts(), band.A, band.B, change)
+		fmt.Fprintf(&out, "%-16s  %3d  %3d%s\n", band.Counts(), band.A, band.B, change)
 	}
 	if same {
 		out.WriteString("\nEvery count has the same level by both.\n")
@@ -193,14 +143,4 @@ func printComparison(w io.Writer, a, b namedPolicy, asJSON bool) error {
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
-}
-
-// MarshalJSON makes a policy's null thresholds an empty list: null would stand
-// for the default.
-func (p policyJSON) MarshalJSON() ([]byte, error) {
-	type plain policyJSON
-	if p.Thresholds == nil {
-		p.Thresholds = []int64{}
-	}
-	return json.Marshal(plain(p))
 }

@@ -6,11 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"strings"
 
-	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/page/insight"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -48,7 +47,7 @@ func newReset() *cobra.Command {
 			}
 		}
 		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
-			return c.forget(ctx, customer)
+			return c.Forget(ctx, customer)
 		})
 	})
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
@@ -66,16 +65,16 @@ func isTerminal(stream any) bool {
 // confirm shows what will be forgotten and asks.
 func (c *connection) confirm(command *cobra.Command, customers []string) error {
 	ctx, prompt := command.Context(), command.ErrOrStderr()
-	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.target, shown(c.prefix))
+	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.Server.Address, insight.Shown(c.Prefix))
 	const most = 10
 	for i, customer := range customers {
 		if i == most && len(customers) > most+1 {
 			fmt.Fprintf(prompt, "  … and %d customers more\n", len(customers)-most)
 			break
 		}
-		fmt.Fprintf(prompt, "  %s: %s\n", shown(customer), c.held(ctx, customer))
+		fmt.Fprintf(prompt, "  %s: %s\n", insight.Shown(customer), c.Held(ctx, customer))
 	}
-	fmt.Fprintf(prompt, "It cannot be undone. Forget %s? [y/N] ", plural(int64(len(customers)), "customer"))
+	fmt.Fprintf(prompt, "It cannot be undone. Forget %s? [y/N] ", insight.Plural(int64(len(customers)), "customer"))
 	answer, err := readLine(ctx, command.InOrStdin())
 	if err != nil {
 		fmt.Fprintln(prompt)
@@ -86,28 +85,6 @@ func (c *connection) confirm(command *cobra.Command, customers []string) error {
 		return nil
 	}
 	return errors.New("nothing was forgotten")
-}
-
-// held says what Redis holds of a customer.
-func (c *connection) held(ctx context.Context, customer string) string {
-	s, err := c.lookup(ctx, customer)
-	switch {
-	case errors.Is(err, priority.ErrCorruptCount):
-		return "a corrupt key"
-	case err != nil:
-		return "cannot be read: " + oneLine(c.hidden(err))
-	}
-	held := "no count"
-	if s.Counted {
-		held = fmt.Sprintf("count %d, level %d", s.Count, s.RuleLevel)
-	}
-	if s.Pending > 0 {
-		held += fmt.Sprintf(", %s pending", group(s.Pending))
-	}
-	if usage := int64(math.Round(s.Submit.Usage)); usage > 0 {
-		held += fmt.Sprintf(", usage %s", group(usage))
-	}
-	return held
 }
 
 // readLine reads a line, unless the context ends first. The goroutine that reads
@@ -124,26 +101,4 @@ func readLine(ctx context.Context, in io.Reader) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-}
-
-// forgotten is what reset tells of a customer.
-type forgotten struct {
-	name
-	Reset bool   `json:"reset"`
-	Held  string `json:"held"`
-
-	customer string
-}
-
-func (c *connection) forget(ctx context.Context, customer string) (forgotten, error) {
-	held := c.held(ctx, customer)
-	if err := c.store.Reset(ctx, customer); err != nil {
-		return forgotten{}, err
-	}
-	return forgotten{nameOf(customer), true, held, customer}, nil
-}
-
-// String is what a person reads.
-func (f forgotten) String() string {
-	return fmt.Sprintf("%s: forgotten (%s)", shown(f.customer), f.Held)
 }

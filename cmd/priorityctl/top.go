@@ -6,8 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/cmd/priorityctl/internal/census"
+	"github.com/docpriority/priority/page/insight"
 	"github.com/spf13/cobra"
 )
 
@@ -43,7 +42,7 @@ func newTop() *cobra.Command {
 		},
 	}
 	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
-		t := &tally{connection: c, options: census.Options{Prefix: c.prefix, Pace: pace}, busiest: busiest}
+		t := top{c, insight.NewTally(&c.Inspector, insight.TallyOptions{Pace: pace, Busiest: busiest})}
 		if !once && !asJSON && isTerminal(command.OutOrStdout()) {
 			return t.live(command, interval)
 		}
@@ -60,84 +59,27 @@ func newTop() *cobra.Command {
 	return command
 }
 
+// top is what the command looks at.
+type top struct {
+	*connection
+	tally *insight.Tally
+}
+
 // once prints one pass.
-func (t *tally) once(ctx context.Context, out io.Writer, asJSON bool) error {
-	if _, err := t.advance(ctx, time.Time{}); err != nil {
-		return t.connection.broken(err)
+func (t top) once(ctx context.Context, out io.Writer, asJSON bool) error {
+	if _, err := t.tally.Advance(ctx, time.Time{}); err != nil {
+		return t.broken(err)
 	}
 	if asJSON {
-		return writeJSON(out, t.json())
+		return writeJSON(out, t.tally.Last())
 	}
-	screen := screen{width: 80, tally: t}
-	_, err := io.WriteString(out, screen.text())
+	drawing := t.drawing()
+	drawing.width = 80
+	_, err := io.WriteString(out, drawing.text())
 	return err
 }
 
-// topJSON is a pass in JSON.
-type topJSON struct {
-	Levels  []topLevel    `json:"levels"`
-	Corrupt int64         `json:"corrupt"`
-	Busiest []topCustomer `json:"busiest"`
-	Policy  policyJSON    `json:"policy"`
-}
-
-type topLevel struct {
-	Level     priority.Level `json:"level"`
-	Customers int64          `json:"customers"`
-	Documents int64          `json:"documents"` // since the resets
-}
-
-type topCustomer struct {
-	name
-	Level     priority.Level `json:"level"`
-	Count     int64          `json:"count"`
-	Documents int64          `json:"documents"`
-	ResetInMS int64          `json:"reset_in_ms"`
-}
-
-func (t *tally) json() topJSON {
-	result := topJSON{Corrupt: t.last.Corrupt, Busiest: []topCustomer{}, Policy: jsonOf(t.connection.policy.Policy)}
-	for i := range t.last.Customers {
-		result.Levels = append(result.Levels, topLevel{priority.First + priority.Level(i), t.last.Customers[i], t.last.Documents[i]})
-	}
-	for _, b := range t.last.Busiest {
-		result.Busiest = append(result.Busiest, topCustomer{nameOf(b.Customer), b.Level, b.Count, b.Documents, b.ResetIn.Milliseconds()})
-	}
-	return result
-}
-
-// sum adds numbers up.
-func sum(numbers []int64) int64 {
-	var total int64
-	for _, n := range numbers {
-		total += n
-	}
-	return total
-}
-
 // title says what is looked at.
-func (t *tally) title() string {
-	return fmt.Sprintf("%s  prefix %s  policy %s", t.connection.target, shown(t.connection.prefix), t.connection.policy.Name)
-}
-
-// status says what the last pass has found, and how far the next one is.
-func (t *tally) status() string {
-	if t.last.At.IsZero() {
-		return fmt.Sprintf("first pass: %d %% of %s", t.progress(), plural(t.keys, "key"))
-	}
-	since := "since their resets"
-	if t.last.Since > 0 {
-		since = "in the last " + span(t.last.Since.Round(100*time.Millisecond))
-	}
-	status := fmt.Sprintf("%s, %s %s", plural(sum(t.last.Customers), "customer"), plural(sum(t.last.Documents), "document"), since)
-	if t.last.Corrupt > 0 {
-		status += fmt.Sprintf(", %s corrupt", plural(t.last.Corrupt, "key"))
-	}
-	if t.last.Unknown > 0 {
-		status += fmt.Sprintf(", without those of %s", plural(t.last.Unknown, "customer"))
-	}
-	if t.walk != nil {
-		status += fmt.Sprintf("; next pass: %d %%", t.progress())
-	}
-	return status
+func (t top) title() string {
+	return fmt.Sprintf("%s  prefix %s  policy %s", t.Server.Address, insight.Shown(t.Prefix), t.Policy.Name)
 }

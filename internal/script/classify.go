@@ -61,7 +61,8 @@ var (
 	}
 	refused = []string{
 		"NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ",
-		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost",
+		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost", "ERR the change",
+		"CORRUPTDOCUMENT ", "CORRUPTTRIAL ", "NEWERDOCUMENT ", "TOOMANY ",
 	}
 	// Redis before 7.0 gives a refusal within a script after words of its own.
 	refusedForNowWithin = []string{"-READONLY ", "READONLY You can't write"}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority/page/insight"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -23,19 +24,9 @@ const Forms = `  redis://[user@]host[:6379][/database]              one server
   rediss…:// instead of redis…://                    the same by TLS
 The query takes go-redis's options, as ?read_timeout=5s.`
 
-// Kind is what a URL names.
-type Kind string
-
-// The kinds.
-const (
-	Single   Kind = "single server"
-	Cluster  Kind = "cluster"
-	Sentinel Kind = "sentinel"
-)
-
 // Target is a Redis that can be connected to.
 type Target struct {
-	Kind Kind
+	Kind insight.Kind
 	TLS  bool
 
 	// One of these is set.
@@ -254,7 +245,7 @@ func parseSingle(scheme, text string, p parts) (*Target, error) {
 		if err != nil {
 			return nil, plain(err)
 		}
-		return &Target{Kind: Single, single: options, shown: "unix://" + options.Addr}, nil
+		return &Target{Kind: insight.SingleServer, single: options, shown: "unix://" + options.Addr}, nil
 	}
 	if len(p.hosts) > 1 {
 		return nil, errors.New("only redis+cluster:// and redis+sentinel:// take several hosts")
@@ -271,7 +262,7 @@ func parseSingle(scheme, text string, p parts) (*Target, error) {
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &Target{Kind: Single, TLS: scheme == "rediss", single: options, shown: scheme + "://" + shown + path}, nil
+	return &Target{Kind: insight.SingleServer, TLS: scheme == "rediss", single: options, shown: scheme + "://" + shown + path}, nil
 }
 
 func parseCluster(scheme string, p parts) (*Target, error) {
@@ -286,7 +277,7 @@ func parseCluster(scheme string, p parts) (*Target, error) {
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &Target{Kind: Cluster, TLS: scheme == "rediss", cluster: options, shown: scheme + "+cluster://" + shown}, nil
+	return &Target{Kind: insight.Cluster, TLS: scheme == "rediss", cluster: options, shown: scheme + "+cluster://" + shown}, nil
 }
 
 func parseSentinel(scheme string, p parts) (*Target, error) {
@@ -312,7 +303,7 @@ func parseSentinel(scheme string, p parts) (*Target, error) {
 		shown = options.Username + "@" + shown
 	}
 	return &Target{
-		Kind: Sentinel, TLS: scheme == "rediss", failover: options,
+		Kind: insight.Sentinel, TLS: scheme == "rediss", failover: options,
 		shown: strings.TrimSuffix(fmt.Sprintf("%s+sentinel://%s/%s/%s", scheme, shown, master, database), "/"),
 	}, nil
 }

@@ -4,26 +4,28 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/docpriority/priority/page/insight"
 )
 
 func TestEveryFormOfURLIsRead(t *testing.T) {
 	for _, test := range []struct {
 		url, shown     string
-		kind           Kind
+		kind           insight.Kind
 		tls            bool
 		user, password string
 		addresses      []string
 	}{
-		{"redis://", "redis://localhost:6379", Single, false, "", "", []string{"localhost:6379"}},
-		{"redis://host", "redis://host:6379", Single, false, "", "", []string{"host:6379"}},
-		{"redis://:hush@host:1/3", "redis://host:1/3", Single, false, "", "hush", []string{"host:1"}},
-		{"redis://ann:h%40%2Fsh@[::1]:1", "redis://ann@[::1]:1", Single, false, "ann", "h@/sh", []string{"[::1]:1"}},
-		{"rediss://ann:hush@host?read_timeout=5s", "rediss://ann@host:6379", Single, true, "ann", "hush", []string{"host:6379"}},
-		{"unix:///tmp/redis.sock", "unix:///tmp/redis.sock", Single, false, "", "", []string{"/tmp/redis.sock"}},
-		{"redis+cluster://a:1,b:2,c", "redis+cluster://a:1,b:2,c:6379", Cluster, false, "", "", []string{"a:1", "b:2", "c:6379"}},
-		{"rediss+cluster://ann:hush@a:1", "rediss+cluster://ann@a:1", Cluster, true, "ann", "hush", []string{"a:1"}},
-		{"redis+sentinel://ann:hush@a,b:2/counts/3", "redis+sentinel://ann@a:26379,b:2/counts/3", Sentinel, false, "ann", "hush", []string{"a:26379", "b:2"}},
-		{"rediss+sentinel://a/counts", "rediss+sentinel://a:26379/counts", Sentinel, true, "", "", []string{"a:26379"}},
+		{"redis://", "redis://localhost:6379", insight.SingleServer, false, "", "", []string{"localhost:6379"}},
+		{"redis://host", "redis://host:6379", insight.SingleServer, false, "", "", []string{"host:6379"}},
+		{"redis://:hush@host:1/3", "redis://host:1/3", insight.SingleServer, false, "", "hush", []string{"host:1"}},
+		{"redis://ann:h%40%2Fsh@[::1]:1", "redis://ann@[::1]:1", insight.SingleServer, false, "ann", "h@/sh", []string{"[::1]:1"}},
+		{"rediss://ann:hush@host?read_timeout=5s", "rediss://ann@host:6379", insight.SingleServer, true, "ann", "hush", []string{"host:6379"}},
+		{"unix:///tmp/redis.sock", "unix:///tmp/redis.sock", insight.SingleServer, false, "", "", []string{"/tmp/redis.sock"}},
+		{"redis+cluster://a:1,b:2,c", "redis+cluster://a:1,b:2,c:6379", insight.Cluster, false, "", "", []string{"a:1", "b:2", "c:6379"}},
+		{"rediss+cluster://ann:hush@a:1", "rediss+cluster://ann@a:1", insight.Cluster, true, "ann", "hush", []string{"a:1"}},
+		{"redis+sentinel://ann:hush@a,b:2/counts/3", "redis+sentinel://ann@a:26379,b:2/counts/3", insight.Sentinel, false, "ann", "hush", []string{"a:26379", "b:2"}},
+		{"rediss+sentinel://a/counts", "rediss+sentinel://a:26379/counts", insight.Sentinel, true, "", "", []string{"a:26379"}},
 	} {
 		target, err := Parse(test.url)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+	"github.com/docpriority/priority/page/insight"
 )
 
 // Matrix is what is shown of a comparison of schedulers.
@@ -24,7 +25,7 @@ type Matrix struct {
 // mean, and half its confidence interval.
 func (m Matrix) WriteTable(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintln(&text, Wrap(m.conditions()+".", width))
+	fmt.Fprintln(&text, insight.Wrap(m.conditions()+".", width))
 	text.WriteByte('\n')
 	var table grid
 	table.row("", append(m.headings(), "oracle", "ratio"))
@@ -39,9 +40,9 @@ func (m Matrix) WriteTable(to io.Writer) error {
 	}
 	table.write(&text)
 	text.WriteByte('\n')
-	fmt.Fprintln(&text, Wrap(m.sentenceOfScores(), width))
+	fmt.Fprintln(&text, insight.Wrap(m.sentenceOfScores(), width))
 	text.WriteByte('\n')
-	fmt.Fprintln(&text, Wrap(legend, width))
+	fmt.Fprintln(&text, insight.Wrap(legend, width))
 	_, err := io.WriteString(to, text.String())
 	return err
 }
@@ -213,7 +214,7 @@ var orderTables = []struct {
 // columns.
 func (m Matrix) WriteOrder(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintln(&text, Wrap(m.conditions()+".", width))
+	fmt.Fprintln(&text, insight.Wrap(m.conditions()+".", width))
 	for _, about := range orderTables {
 		text.WriteByte('\n')
 		var table grid
@@ -228,7 +229,7 @@ func (m Matrix) WriteOrder(to io.Writer) error {
 		table.write(&text)
 	}
 	text.WriteByte('\n')
-	fmt.Fprintln(&text, Wrap(orderLegend, width))
+	fmt.Fprintln(&text, insight.Wrap(orderLegend, width))
 	_, err := io.WriteString(to, text.String())
 	return err
 }

@@ -6,9 +6,9 @@ import (
 	"math"
 	"strings"
 	"text/tabwriter"
-	"unicode/utf8"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+	"github.com/docpriority/priority/page/insight"
 )
 
 const width = 80 // of a terminal
@@ -16,8 +16,8 @@ const width = 80 // of a terminal
 // WriteTable writes tables for a terminal of 80 columns.
 func (s Simulation) WriteTable(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintln(&text, Wrap(s.About.Name+": "+s.About.Summary+".", width))
-	fmt.Fprintln(&text, Wrap(s.Conditions()+".", width))
+	fmt.Fprintln(&text, insight.Wrap(s.About.Name+": "+s.About.Summary+".", width))
+	fmt.Fprintln(&text, insight.Wrap(s.Conditions()+".", width))
 	for _, group := range s.groups() {
 		if group == simulation.Pauser {
 			s.writeWaits(&text, group, "pauser_to_others_p50", "÷ others")
@@ -180,25 +180,4 @@ func sentence(r simulation.Result) string {
 	}
 	return fmt.Sprintf("%s: %s, %s: %s ± %s; to be %s %s",
 		reached, r.Scheduler, plain(r.Measure), number(r.Estimate.Mean), number(r.Estimate.Within), bound, number(r.Value))
-}
-
-// Wrap breaks a text into lines of at most so many columns.
-func Wrap(text string, columns int) string {
-	var wrapped strings.Builder
-	column := 0
-	for i, word := range strings.Fields(text) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case i == 0:
-		case column+1+n > columns:
-			wrapped.WriteByte('\n')
-			column = 0
-		default:
-			wrapped.WriteByte(' ')
-			column++
-		}
-		wrapped.WriteString(word)
-		column += n
-	}
-	return wrapped.String()
 }

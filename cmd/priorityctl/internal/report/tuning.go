@@ -11,6 +11,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+	"github.com/docpriority/priority/page/insight"
 )
 
 // Tuning is what a tuning found.
@@ -24,7 +25,7 @@ type Tuning struct {
 // WriteText writes who waits how long, the verdict, and the lines to paste.
 func (t Tuning) WriteText(to io.Writer) error {
 	var text strings.Builder
-	paragraph := func(words string) { fmt.Fprintln(&text, Wrap(words, width)) }
+	paragraph := func(words string) { fmt.Fprintln(&text, insight.Wrap(words, width)) }
 	paragraph(t.About.Name + ": " + t.About.Summary + ".")
 	paragraph(fmt.Sprintf("%d servers; %s; %s levels.", t.Options.Servers, t.About.Service, t.Options.Discipline))
 	text.WriteByte('\n')

@@ -1,5 +1,5 @@
-// Package census goes through the counts of all customers by SCAN, at a bounded
-// pace.
+// Package census walks through the counts of all customers by SCAN, at a bounded
+// pace, on one server or on all masters of a cluster.
 package census
 
 import (
@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -45,7 +44,7 @@ var ErrOtherServers = errors.New("the cursor does not fit: servers have restarte
 
 // Walk goes through the counts, one page after the other. A customer who is
 // there during the whole walk is met, but may be met twice while Redis's table
-// of keys shrinks or a cluster moves slots.
+// of keys shrinks or a cluster moves slots. It is not safe for concurrent use.
 type Walk struct {
 	client  redis.UniversalClient
 	options Options
@@ -57,14 +56,9 @@ type Walk struct {
 	cursor uint64
 }
 
-// node is a server that holds a share of the keys.
-type node struct {
-	id     string
-	client *redis.Client
-}
-
 // Start begins a walk, or goes on where the walk of a cursor stood. Empty: from
-// the beginning.
+// the beginning. The client is a *redis.Client or a *redis.ClusterClient. An error
+// is [ErrOtherServers], one of [CheckCursor], or Redis's.
 func Start(ctx context.Context, client redis.UniversalClient, options Options, cursor string) (*Walk, error) {
 	if options.PageKeys <= 0 {
 		options.PageKeys = defaultPageKeys
@@ -75,7 +69,7 @@ func Start(ctx context.Context, client redis.UniversalClient, options Options, c
 		w.limiter = rate.NewLimiter(rate.Limit(options.Pace), w.options.PageKeys)
 	}
 	var err error
-	if w.nodes, err = masters(ctx, client); err != nil {
+	if w.nodes, err = nodesOf(ctx, client); err != nil {
 		return nil, err
 	}
 	hash := sha256.New()
@@ -213,50 +207,4 @@ func parseCursor(text string) (digest string, at int, cursor uint64, err error) 
 		}
 	}
 	return "", 0, 0, fmt.Errorf("%.80q is no cursor that list has printed", text)
-}
-
-// masters returns the servers that hold the keys, in an order that stays.
-func masters(ctx context.Context, client redis.UniversalClient) ([]node, error) {
-	var nodes []node
-	switch client := client.(type) {
-	case *redis.ClusterClient:
-		var mu sync.Mutex
-		err := client.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-			mu.Lock()
-			defer mu.Unlock()
-			nodes = append(nodes, node{client: master})
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	case *redis.Client:
-		nodes = []node{{client: client}}
-	default:
-		return nil, fmt.Errorf("a %T cannot be walked through", client)
-	}
-	for i := range nodes {
-		id, err := identity(ctx, nodes[i].client)
-		if err != nil {
-			return nil, err
-		}
-		nodes[i].id = id
-	}
-	slices.SortFunc(nodes, func(a, b node) int { return strings.Compare(a.id, b.id) })
-	return nodes, nil
-}
-
-// identity names a server's process: a cursor of SCAN means something to that
-// one only. Without the right to ask it is the address.
-func identity(ctx context.Context, client *redis.Client) (string, error) {
-	info, err := client.Info(ctx, "server").Result()
-	if err != nil && !redis.IsPermissionError(err) {
-		return "", err
-	}
-	for line := range strings.Lines(info) {
-		if id, ok := strings.CutPrefix(line, "run_id:"); ok {
-			return strings.TrimSpace(id), nil
-		}
-	}
-	return client.Options().Addr, nil
 }

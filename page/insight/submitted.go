@@ -1,4 +1,4 @@
-package main
+package insight
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// submitted is what Submit makes of a customer.
-type submitted struct {
+// Submitted is what Submit makes of a customer. Durations are in milliseconds.
+type Submitted struct {
 	NextLevel priority.Level `json:"next_level"` // that Submit would give to the next document
 
 	// The mean of these two, rounded up, is the level on a scale of 9.
@@ -56,14 +56,14 @@ func (h history) usage(seconds int) float64 {
 }
 
 // submittedOf explains the level that a customer has by Submit.
-func submittedOf(policy priority.Policy, level priority.Level, h history) submitted {
+func submittedOf(policy priority.Policy, level priority.Level, h history) Submitted {
 	scale := fair.ScaleOf(policy.Thresholds)
 	of := func(usage float64, pending int64) priority.Level {
 		level, _ := scale.Level(usage, pending, h.cost)
 		return priority.Level(level)
 	}
 	usage := h.usage(0)
-	s := submitted{
+	s := Submitted{
 		NextLevel: of(usage+1, h.ordinary+1), Usage: usage, UsageTTLMS: h.usageTTL.Milliseconds(),
 		Ordinary: h.ordinary, AtLastLevel: h.pending - h.ordinary, Cost: float64(h.cost) / 1000,
 		SojournMS: h.sojourn.Milliseconds(), LeaseMS: h.lease.Milliseconds(),
@@ -99,7 +99,7 @@ func seconds(so func(n int) bool) time.Duration {
 func mean(a, b int) int { return (a + b + 1) / 2 }
 
 // writeTo writes the rows of a table.
-func (s submitted) writeTo(line func(label, format string, args ...any)) {
+func (s Submitted) writeTo(line func(label, format string, args ...any)) {
 	fades := ""
 	if s.FadesInMS > 0 {
 		fades = fmt.Sprintf(", %d in %s", s.UsageLevel-1, long(s.FadesInMS))
@@ -107,11 +107,11 @@ func (s submitted) writeTo(line func(label, format string, args ...any)) {
 	line("usage", "%s → %d of %d%s", s.lately(s.Usage), s.UsageLevel, fair.Levels, fades)
 	pending := "none"
 	if s.Ordinary > 0 {
-		pending = group(s.Ordinary) + s.atCost()
+		pending = Group(s.Ordinary) + s.atCost()
 	}
 	line("pending", "%s → %d of %d", pending, s.PendingLevel, fair.Levels)
 	if s.AtLastLevel > 0 {
-		line("", "%s more at the last level, which do not count", group(s.AtLastLevel))
+		line("", "%s more at the last level, which do not count", Group(s.AtLastLevel))
 	}
 	took := "not known yet how long after Submit"
 	if s.SojournMS > 0 {
@@ -122,7 +122,7 @@ func (s submitted) writeTo(line func(label, format string, args ...any)) {
 
 // why says how a level of Submit comes about and when it gets better, as what
 // follows the customer's name.
-func (s submitted) why(level priority.Level, pending int64) string {
+func (s Submitted) why(level priority.Level, pending int64) string {
 	waits := "is processed first"
 	if level > priority.First {
 		waits = "waits behind " + levelsBefore(level)
@@ -138,7 +138,7 @@ func (s submitted) why(level priority.Level, pending int64) string {
 		fmt.Fprintf(&why, " has level %d by Submit: %s. It %s.", level, s.because(s.Usage, s.Ordinary), waits)
 	}
 	if s.FewerPending > 0 {
-		fmt.Fprintf(&why, " With %s fewer pending the next document gets level %d.", group(s.FewerPending), s.FewerLevel)
+		fmt.Fprintf(&why, " With %s fewer pending the next document gets level %d.", Group(s.FewerPending), s.FewerLevel)
 	}
 	if s.FadedInMS > 0 {
 		fmt.Fprintf(&why, " If nothing more is submitted for %s, the next one gets level %d.", long(s.FadedInMS), s.FadedLevel)
@@ -147,10 +147,10 @@ func (s submitted) why(level priority.Level, pending int64) string {
 }
 
 // because says what a level is the mean of.
-func (s submitted) because(usage float64, pending int64) string {
+func (s Submitted) because(usage float64, pending int64) string {
 	ofUsage, ofPending := s.scale.Parts(usage, pending, s.cost)
 	because := fmt.Sprintf("the mean, rounded up, of %d (%s) and %d (%s pending%s)",
-		ofUsage, s.lately(usage), ofPending, group(pending), s.atCost())
+		ofUsage, s.lately(usage), ofPending, Group(pending), s.atCost())
 	if s.scale.Levels < fair.Levels {
 		because = fmt.Sprintf("%d of %d, which is %s", mean(ofUsage, ofPending), fair.Levels, because)
 	}
@@ -159,11 +159,11 @@ func (s submitted) because(usage float64, pending int64) string {
 
 // lately says what was submitted lately. Much more than the last level takes is not
 // remembered.
-func (s submitted) lately(usage float64) string {
+func (s Submitted) lately(usage float64) string {
 	most := s.scale.First << (fair.Levels - 2)
 	switch ofUsage, _ := s.scale.Parts(usage, 0, s.cost); {
 	case ofUsage == fair.Levels:
-		return fmt.Sprintf("more than %s documents submitted lately", group(most))
+		return fmt.Sprintf("more than %s documents submitted lately", Group(most))
 	case usage == 0:
 		return "nothing submitted lately"
 	}
@@ -171,7 +171,7 @@ func (s submitted) lately(usage float64) string {
 }
 
 // atCost says what pending documents cost.
-func (s submitted) atCost() string {
+func (s Submitted) atCost() string {
 	times := amount(s.Cost, "time")
 	if times == "1 time" {
 		return " at the usual cost"

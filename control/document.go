@@ -1,0 +1,180 @@
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docpriority/priority"
+)
+
+// format is that of the documents that this package knows.
+const format = 1
+
+// Item is one thing that operators have set.
+type Item[T any] struct {
+	Value   T         `json:"value"`
+	Version int64     `json:"version"`        // of the document when it was set
+	At      time.Time `json:"at"`             // when that was, by Redis's clock
+	Until   time.Time `json:"until,omitzero"` // when it ends; zero: it does not
+	By      string    `json:"by"`
+	Why     string    `json:"why"`
+}
+
+// Document is all that operators have set. It does not change any more.
+type Document struct {
+	// Version goes up with each change; 0: nothing was ever set.
+	Version int64
+
+	// Rules are the fleet's policies; nil: those of the workers' own options.
+	Rules *Item[Rules]
+
+	// Trial is the rules on trial; nil: there are none.
+	Trial *Item[Rules]
+
+	// Overrides are those of customers, and Members what tiers customers are in. They
+	// may not be changed.
+	Overrides map[string]Item[Override]
+	Members   map[string]Item[string]
+
+	token int64
+}
+
+// clone returns a document that may be changed.
+func (d *Document) clone() *Document {
+	next := *d
+	next.Overrides, next.Members = maps.Clone(d.Overrides), maps.Clone(d.Members)
+	return &next
+}
+
+// at returns the document without overrides that are over.
+func (d *Document) at(now time.Time) *Document {
+	next := *d
+	next.Overrides = make(map[string]Item[Override], len(d.Overrides))
+	for customer, item := range d.Overrides {
+		if now.Before(item.Until) {
+			next.Overrides[customer] = item
+		}
+	}
+	return &next
+}
+
+// set sets an item of a document that nobody else knows yet, or removes it where
+// nothing is stored. An error wraps [ErrCorruptDocument].
+func (d *Document) set(name, stored string) error {
+	kind, customer, _ := strings.Cut(name, ":")
+	var err error
+	switch {
+	case kind == "policy" && customer == "":
+		d.Rules, err = itemOf[Rules](stored)
+	case kind == "trial" && customer == "":
+		d.Trial, err = itemOf[Rules](stored)
+	case kind == "override":
+		err = put(&d.Overrides, customer, stored)
+	case kind == "member":
+		err = put(&d.Members, customer, stored)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: the item %.200q: %w", ErrCorruptDocument, name, err)
+	}
+	return nil
+}
+
+func put[T any](items *map[string]Item[T], customer, stored string) error {
+	item, err := itemOf[T](stored)
+	switch {
+	case err != nil:
+		return err
+	case item == nil:
+		delete(*items, customer)
+		return nil
+	case *items == nil:
+		*items = make(map[string]Item[T])
+	}
+	(*items)[customer] = *item
+	return nil
+}
+
+// value is an item's value as it is stored.
+type value[T any] struct {
+	Value T      `json:"value"`
+	By    string `json:"by"`
+	Why   string `json:"why"`
+}
+
+// itemOf reads an item as lua/change.lua stores it; nothing is nil.
+func itemOf[T any](stored string) (*Item[T], error) {
+	if stored == "" {
+		return nil, nil
+	}
+	parts := strings.SplitN(stored, " ", 4)
+	if len(parts) != 4 {
+		return nil, errors.New("it is not one of lua/change.lua")
+	}
+	var numbers [3]int64
+	for i := range numbers {
+		n, err := strconv.ParseInt(parts[i], 10, 64)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%.40q is not a number", parts[i])
+		}
+		numbers[i] = n
+	}
+	if parts[3] == "" {
+		return nil, nil
+	}
+	var v value[T]
+	if err := json.Unmarshal([]byte(parts[3]), &v); err != nil {
+		return nil, err
+	}
+	item := &Item[T]{Value: v.Value, Version: numbers[0], At: time.UnixMilli(numbers[1]), By: v.By, Why: v.Why}
+	if numbers[2] > 0 {
+		item.Until = time.UnixMilli(numbers[2])
+	}
+	return item, nil
+}
+
+// Policies returns those that a worker with policies of its own decides by, and those
+// on trial, nil if there are none. An error wraps [priority.ErrInvalidPolicy]: the
+// worker's queue has fewer levels, say.
+func (d *Document) Policies(own *priority.Policies) (current, trial *priority.Policies, err error) {
+	tierOf := own.TierOf
+	if members := d.Members; len(members) > 0 {
+		tierOf = func(customer string) string {
+			if member, ok := members[customer]; ok {
+				return member.Value
+			}
+			return own.TierOf(customer)
+		}
+	}
+	of := func(rules Rules) (*priority.Policies, error) {
+		policies, err := priority.NewPolicies(rules.Policy, rules.Tiers, tierOf)
+		if err != nil {
+			return nil, err
+		}
+		return policies, atMost(policies, own.Last())
+	}
+	rules := Rules{own.Policy(), own.Tiers()}
+	if d.Rules != nil {
+		rules = d.Rules.Value
+	}
+	if current, err = of(rules); err != nil {
+		return nil, nil, fmt.Errorf("version %d of the policy: %w", itemVersion(d.Rules), err)
+	}
+	if d.Trial != nil {
+		if trial, err = of(d.Trial.Value); err != nil {
+			return nil, nil, fmt.Errorf("version %d of the trial: %w", d.Trial.Version, err)
+		}
+	}
+	return current, trial, nil
+}
+
+func itemVersion[T any](item *Item[T]) int64 {
+	if item == nil {
+		return 0
+	}
+	return item.Version
+}

@@ -1,0 +1,210 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// world is a server with an admin, and a worker whose stores share its client.
+type world struct {
+	t      *testing.T
+	server *redistest.Server
+	client *redis.Client
+	own    *priority.RedisStore // decides by its own options
+	store  *control.Store       // around own; it follows on Refresh, and once a minute
+	admin  *control.Admin
+}
+
+const (
+	documentKey = "priority:{control}:document"
+	endsKey     = "priority:{control}:ends"
+	logKey      = "priority:{control}:log"
+	trialKey    = "priority:{control}:trial"
+)
+
+// seldom is an Interval in which no test ends: only Refresh reads the document.
+var seldom = &control.Options{Interval: time.Minute}
+
+// newWorld starts a server. Nil opts are the defaults.
+func newWorld(t *testing.T, opts *priority.RedisOptions) *world {
+	t.Helper()
+	server := redistest.Start(t)
+	return worldOn(t, server, server.Client(), opts)
+}
+
+func worldOn(t *testing.T, server *redistest.Server, client *redis.Client, opts *priority.RedisOptions) *world {
+	t.Helper()
+	w := &world{t: t, server: server, client: client}
+	w.own = openStore(t, client, opts)
+	w.store = openControl(t, w.own, seldom)
+	w.admin = openAdmin(t, client, nil)
+	return w
+}
+
+// openStore makes a store whose calls take as long as they take, unless opts say how
+// long.
+func openStore(t *testing.T, client priority.RedisClient, opts *priority.RedisOptions) *priority.RedisStore {
+	t.Helper()
+	var patient priority.RedisOptions
+	if opts != nil {
+		patient = *opts
+	}
+	if patient.Timeout == 0 {
+		patient.Timeout = time.Minute
+	}
+	return must(priority.NewRedisStore(client, &patient))(t)
+}
+
+func openControl(t *testing.T, own *priority.RedisStore, opts *control.Options) *control.Store {
+	t.Helper()
+	store := must(control.New(own, opts))(t)
+	t.Cleanup(func() {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel() // nobody asks for the total
+		_ = store.Close(ended)
+	})
+	return store
+}
+
+func openAdmin(t *testing.T, client priority.RedisClient, opts *control.AdminOptions) *control.Admin {
+	t.Helper()
+	var patient control.AdminOptions
+	if opts != nil {
+		patient = *opts
+	}
+	if patient.Timeout == 0 {
+		patient.Timeout = time.Minute
+	}
+	return must(control.NewAdmin(client, &patient))(t)
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantError fails the test unless an error is of all kinds.
+func wantError(t *testing.T, what string, err error, kinds ...error) {
+	t.Helper()
+	for _, kind := range kinds {
+		if !errors.Is(err, kind) {
+			t.Errorf("%s: %v, want %v", what, err, kind)
+		}
+	}
+	for _, other := range []error{priority.ErrInvalid, control.ErrNotChanged, priority.ErrOutcomeUnknown} {
+		isOther := errors.Is(err, other)
+		for _, kind := range kinds {
+			isOther = isOther && !errors.Is(kind, other)
+		}
+		if isOther {
+			t.Errorf("%s: %v, which is also %v", what, err, other)
+		}
+	}
+}
+
+// demo is a change in place of an item, or of none.
+func demo(replaces int64) control.Change {
+	return control.Change{By: "mary", Why: "a demo", Replaces: replaces}
+}
+
+// override sets an override for an hour, where there was none, and lets the worker
+// know.
+func (w *world) override(customer string, override control.Override) int64 {
+	w.t.Helper()
+	version := must(w.admin.SetOverride(w.t.Context(), customer, override, time.Hour, demo(0)))(w.t)
+	w.refresh()
+	return version
+}
+
+// apply makes rules those of the fleet, whatever they were, and lets the worker know.
+func (w *world) apply(rules control.Rules) int64 {
+	w.t.Helper()
+	version := must(w.admin.Apply(w.t.Context(), rules, demo(w.rulesVersion())))(w.t)
+	w.refresh()
+	return version
+}
+
+// try puts rules on trial, in place of those that are, and lets the worker know.
+func (w *world) try(rules control.Rules) int64 {
+	w.t.Helper()
+	replaces := int64(0)
+	if trial := w.document().Trial; trial != nil {
+		replaces = trial.Version
+	}
+	version := must(w.admin.Try(w.t.Context(), rules, demo(replaces)))(w.t)
+	w.refresh()
+	return version
+}
+
+func (w *world) rulesVersion() int64 {
+	if rules := w.document().Rules; rules != nil {
+		return rules.Version
+	}
+	return 0
+}
+
+func (w *world) document() *control.Document {
+	w.t.Helper()
+	document, _, err := w.admin.Document(w.t.Context())
+	return must(document, err)(w.t)
+}
+
+func (w *world) refresh() {
+	w.t.Helper()
+	check(w.t, w.store.Refresh(w.t.Context()))
+}
+
+// counts counts n documents of a customer, so that the next one is n+1.
+func (w *world) counts(customer string, n int) {
+	w.t.Helper()
+	must(w.own.NextN(w.t.Context(), customer, n))(w.t)
+}
+
+// wantLevel fails the test unless the store's next decision for a customer has a level,
+// and says what the rule had said: 0 if there is no override.
+func (w *world) wantLevel(store priority.Store, customer string, level, ruled priority.Level) {
+	w.t.Helper()
+	got, err := store.Next(w.t.Context(), customer)
+	if err != nil || got.Level != level || got.Ruled != ruled {
+		w.t.Errorf("Next(%.40q) = %+v, %v, want level %d and ruled %d", customer, got, err, level, ruled)
+	}
+}
+
+// asked has what a store makes of a decision of the last level, without Redis.
+func asked(store *control.Store, customer string) priority.Level {
+	return store.Override(customer, priority.Decision{Level: store.Last()}).Level
+}
+
+// oddCustomers are customers that a key, a script, JSON or a page could take for
+// something else.
+var oddCustomers = []string{
+	"acme", "}", "{", "{}", "}{", "%", "%25", "%7D", "acme}:count", "a b", " ", ":", "::", "acme:", ":acme",
+	"override:acme", "member:acme", "policy", "members", "policies", "version", "format", "token", "control",
+	"\n", "a\r\nb", "\x00", "a\x00b", "\xff", "a\xffb", "\xed\xa0\x80", "ü", "客户",
+	"<script>alert(1)</script>", "&amp;", `"`, `\`, "'", "[^%s]", "^(%d+)", "*", "?", "0", "-1", "1 2 3 4",
+	strings.Repeat("x", 512), strings.Repeat("}", 512), strings.Repeat("\x00", 512), strings.Repeat("\xff", 512),
+}
+
+// strict is a table of three levels, which counts reach at once.
+func strict() control.Rules {
+	return control.Rules{Policy: priority.Policy{Thresholds: []int64{0, -1}}}
+}
+
+// only is a table of one level.
+func only() control.Rules {
+	return control.Rules{Policy: priority.Policy{Thresholds: []int64{}}}
+}
+
+// await is redistest.Await.
+var await = redistest.Await

@@ -1,0 +1,194 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/script"
+	"github.com/docpriority/priority/lua"
+)
+
+var (
+	// ErrCorruptDocument: the key named in the message holds something other than what
+	// operators have set.
+	ErrCorruptDocument = errors.New("control: corrupt document")
+
+	// ErrNewerDocument: the document was written by a later version of this module.
+	ErrNewerDocument = errors.New("control: the document is of a later version of the module")
+)
+
+const (
+	// pageItems is how many items of the document one command reads, so that none
+	// holds Redis for a millisecond.
+	pageItems = 500
+
+	// maxChanges is how many changes are read one by one; after more, all is read.
+	maxChanges = 1000
+
+	// maxReads is how often a document is read that changes meanwhile.
+	maxReads = 10
+)
+
+var versionScript = script.New(lua.Version, 4, 0)
+
+// reader reads the document of one prefix.
+type reader struct {
+	client priority.RedisClient
+	runner *script.Runner
+	prefix string
+}
+
+func newReader(client priority.RedisClient, prefix string) reader {
+	return reader{client: client, runner: script.NewRunner(client), prefix: prefix}
+}
+
+func (r *reader) key(name string) string { return r.prefix + ":{control}:" + name }
+
+// head is what tells whether something was changed.
+type head struct {
+	version, token int64
+	now            time.Time // by Redis's clock
+	seen           time.Time // and by this process's
+}
+
+// redisTime is the time by Redis's clock, as far as this process can tell.
+func (h head) redisTime() time.Time { return h.now.Add(time.Since(h.seen)) }
+
+// head asks for the version. An error wraps [ErrCorruptDocument], [ErrNewerDocument]
+// or [priority.ErrNotCounted].
+func (r *reader) head(ctx context.Context) (head, error) {
+	d, cancel := script.Begin(ctx, readTimeout)
+	defer cancel()
+	key := r.key("document")
+	reply, failure := r.runner.Run(d, &script.Call{Script: versionScript, Key: key, ReadOnly: true})
+	if failure != nil {
+		return head{}, readFailed(key, failure.Err)
+	}
+	if reply[0] > format {
+		return head{}, fmt.Errorf("%w: %q has format %d, not %d", ErrNewerDocument, key, reply[0], format)
+	}
+	return head{reply[1], reply[2], time.UnixMilli(reply[3]), time.Now()}, nil
+}
+
+func readFailed(key string, err error) error {
+	if strings.Contains(err.Error(), "CORRUPT") || strings.Contains(err.Error(), "wrong kind of value") {
+		return fmt.Errorf("%w: %q: %w", ErrCorruptDocument, key, err)
+	}
+	return fmt.Errorf("control: cannot read %q: %w", key, err)
+}
+
+// since returns the document of a head, from an earlier one and the changes since.
+// ok is false where these are not all known any more.
+func (r *reader) since(ctx context.Context, d *Document, h head) (_ *Document, ok bool, err error) {
+	if d.Version == 0 || h.version <= d.Version || h.version-d.Version > maxChanges {
+		return nil, false, nil
+	}
+	entries, err := r.between(ctx, d.Version, h.version)
+	if err != nil {
+		return nil, false, err
+	}
+	// The first is the last that is known; and it is not, after a failover.
+	if len(entries) == 0 || entries[0].Version != d.Version || entries[0].token != d.token {
+		return nil, false, nil
+	}
+	next := d.clone()
+	for _, e := range entries[1:] {
+		if err := next.set(e.item, e.stored); err != nil {
+			return nil, false, err
+		}
+		next.Version, next.token = e.Version, e.token
+	}
+	return next, next.Version == h.version && next.token == h.token, nil
+}
+
+// catchUp returns the document as it is, from one that is known.
+func (r *reader) catchUp(ctx context.Context, known *Document, h head) (*Document, head, error) {
+	for range maxReads {
+		if known.Version == h.version && known.token == h.token {
+			return known, h, nil
+		}
+		next, ok, err := r.since(ctx, known, h)
+		if err == nil && !ok {
+			next, err = r.all(ctx, h)
+		}
+		if err != nil {
+			return nil, h, err
+		}
+		// Something may have changed while it was read.
+		known = next
+		if h, err = r.head(ctx); err != nil {
+			return nil, h, err
+		}
+	}
+	return nil, h, fmt.Errorf("control: %q changes faster than it can be read", r.key("document"))
+}
+
+// all reads the whole document, in steps, and so perhaps items of later versions too.
+func (r *reader) all(ctx context.Context, h head) (*Document, error) {
+	d := &Document{Version: h.version, token: h.token}
+	key := r.key("document")
+	for cursor, first := "0", true; cursor != "0" || first; first = false {
+		page := redis.NewSliceCmd(ctx, "HSCAN", key, cursor, "COUNT", pageItems)
+		_ = r.client.Process(ctx, page)
+		reply, err := page.Result()
+		if err != nil {
+			return nil, readFailed(key, err)
+		}
+		var fields []any
+		if len(reply) == 2 {
+			cursor, _ = reply[0].(string)
+			fields, _ = reply[1].([]any)
+		}
+		for i := 0; i+1 < len(fields); i += 2 {
+			name, _ := fields[i].(string)
+			stored, _ := fields[i+1].(string)
+			if err := d.set(name, stored); err != nil {
+				return nil, fmt.Errorf("%w (%q)", err, key)
+			}
+		}
+		if cursor == "" {
+			return nil, fmt.Errorf("%w: an odd reply to HSCAN %q", ErrCorruptDocument, key)
+		}
+	}
+	return d, nil
+}
+
+// between returns the entries of the log from one version to another.
+func (r *reader) between(ctx context.Context, from, to int64) ([]Entry, error) {
+	return r.entries(ctx, "XRANGE", strconv.FormatInt(from, 10), strconv.FormatInt(to, 10), maxChanges+1)
+}
+
+// newest returns the last entries of the log up to a version, the newest first.
+func (r *reader) newest(ctx context.Context, upTo, most int64) ([]Entry, error) {
+	last := "+"
+	if upTo > 0 {
+		last = strconv.FormatInt(upTo, 10)
+	}
+	return r.entries(ctx, "XREVRANGE", last, "-", most)
+}
+
+func (r *reader) entries(ctx context.Context, command, from, to string, most int64) ([]Entry, error) {
+	key := r.key("log")
+	cmd := redis.NewXMessageSliceCmd(ctx, command, key, from, to, "COUNT", most)
+	_ = r.client.Process(ctx, cmd)
+	messages, err := cmd.Result()
+	if err != nil {
+		return nil, readFailed(key, err)
+	}
+	entries := make([]Entry, 0, len(messages))
+	for _, message := range messages {
+		entry, err := entryOf(message)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %q: %w", ErrCorruptDocument, key, err)
+		}
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}

@@ -1,0 +1,142 @@
+-- Changes one item of what operators have set, and writes down who did it and why.
+--
+-- KEYS[1]  <prefix>:{control}:document, a hash without a TTL: format (1), version and
+--          token of the last change, and the items by their names, see below
+-- KEYS[2]  <prefix>:{control}:ends, a sorted set: the customers with an override by
+--          its end, in milliseconds of Redis's time
+-- KEYS[3]  <prefix>:{control}:log, a stream: one entry a change, whose id is
+--          <version>-0
+-- ARGV[1]  the version of the item that is to be replaced or removed, 0 if there is
+--          none
+-- ARGV[2]  for how many milliseconds an override holds; 0: it has no end
+-- ARGV[3]  a random token, 1 to 999999999999999
+-- ARGV[4]  the most overrides, or members, that there may be
+-- ARGV[5]  about how many entries the log keeps
+-- ARGV[6]  the item: "policy", "trial", "override:<customer>", "member:<customer>", or
+--          "reset:<customer>", which is only written down
+-- ARGV[7]  its new value in JSON; empty: it is removed
+-- ARGV[8]  who
+-- ARGV[9]  why
+--
+-- Try it   redis-cli --eval change.lua 'priority:{control}:document' \
+--            'priority:{control}:ends' 'priority:{control}:log' , \
+--            0 3600000 42 10000 10000 override:acme '{"latest":1}' mary 'a demo'
+--
+-- Reply    {1, version} of the change; {0, version} of the item that is there instead
+--          of the one to be replaced, 0 if there is none, and nothing was changed
+-- Errors   CORRUPTDOCUMENT: a key holds something else. NEWERDOCUMENT: the document
+--          has a later format. TOOMANY: there are ARGV[4] others. ERR: an argument is
+--          wrong. Redis's own (READONLY, OOM …). With any of them nothing was changed.
+--
+-- An item is "<version> <at> <end> <value>": the version of the document that set it,
+-- when that was and when it ends, 0 for never, in milliseconds of Redis's time. The
+-- last 100 values of the item "policy" stay in the document as "policy:<version>".
+
+local document, ends, log = KEYS[1], KEYS[2], KEYS[3]
+local replaced, lasts, token = ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
+local most, entries = ARGV[4] + 0, ARGV[5]
+local item, value, who, why = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local kind, customer = string.match(item, '^(%l+):?(.*)$')
+if not (kind == 'policy' or kind == 'trial' or kind == 'override' or kind == 'member' or kind == 'reset') or
+  who == '' or why == '' then
+  return redis.error_reply('ERR the change is not one of an item by somebody for a reason')
+end
+
+local corrupt = redis.error_reply('CORRUPTDOCUMENT a key holds something other than the operators\' document')
+local function failed(reply)
+  if string.find(reply.err, 'wrong kind of value', 1, true) or string.find(reply.err, 'not an integer', 1, true) then
+    return corrupt
+  end
+  return reply
+end
+
+local held = redis.pcall('HMGET', document, 'format', 'version', item, 'members', 'policies')
+if held.err then
+  return failed(held)
+end
+if held[1] and held[1] ~= '1' then
+  if #held[1] > 15 or not string.find(held[1], '^%d+$') then
+    return corrupt
+  end
+  return redis.error_reply('NEWERDOCUMENT the document has format ' .. held[1] .. ', not 1: use a newer program')
+end
+local old, was, old_end = '', 0, 0
+if held[3] then
+  local version, _, till, text = string.match(held[3], '^(%d+) (%d+) (%d+) (.*)$')
+  if not version then
+    return corrupt
+  end
+  old, was, old_end = text, version + 0, till + 0
+end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if old_end > 0 and old_end <= now then
+  old, was = '', 0
+end
+if was ~= replaced or (value == '' and was == 0 and kind ~= 'reset') then
+  return {0, was}
+end
+
+local version = (held[2] or 0) + 1
+local last = redis.pcall('XREVRANGE', log, '+', '-', 'COUNT', 1)
+if last.err then
+  return failed(last)
+end
+if last[1] then -- it may know more than a document that was lost
+  version = math.max(version, string.match(last[1][1], '^%d+') + 1)
+end
+
+-- Overrides that are over make room.
+local over = redis.pcall('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 1000)
+if over.err then
+  return failed(over)
+end
+local count, is_new = -1, value ~= '' and was == 0
+if kind == 'override' then
+  count = redis.call('ZCOUNT', ends, '(' .. now, '+inf')
+elseif kind == 'member' then
+  count = (held[4] or 0) + 0
+end
+if is_new and count >= most then
+  return redis.error_reply('TOOMANY there are ' .. most .. ' already')
+end
+
+local till = lasts > 0 and now + lasts or 0
+local added = redis.pcall('XADD', log, 'MAXLEN', '~', entries, version .. '-0', 'at', now, 'item', item,
+  'old', old, 'new', value, 'end', till, 'who', who, 'why', why, 'token', token)
+if type(added) == 'table' and added.err then
+  return failed(added)
+end
+for _, name in ipairs(over) do
+  redis.call('HDEL', document, 'override:' .. name)
+  redis.call('ZREM', ends, name)
+end
+redis.call('HSET', document, 'format', 1, 'version', version, 'token', token)
+local stored = version .. ' ' .. now .. ' ' .. till .. ' ' .. value
+if kind == 'reset' then
+  return {1, version}
+elseif value == '' then
+  redis.call('HDEL', document, item)
+else
+  redis.call('HSET', document, item, stored)
+end
+if kind == 'override' then
+  if value == '' then
+    redis.call('ZREM', ends, customer)
+  else
+    redis.call('ZADD', ends, till, customer)
+  end
+elseif kind == 'member' and (is_new or value == '') then
+  redis.call('HINCRBY', document, 'members', is_new and 1 or -1)
+elseif kind == 'policy' and value ~= '' then
+  local versions = (held[5] or '') .. version .. ' '
+  redis.call('HSET', document, 'policy:' .. version, stored)
+  local _, n = string.gsub(versions, ' ', '')
+  if n > 100 then
+    local first, rest = string.match(versions, '^(%d+) (.*)$')
+    redis.call('HDEL', document, 'policy:' .. first)
+    versions = rest
+  end
+  redis.call('HSET', document, 'policies', versions)
+end
+return {1, version}

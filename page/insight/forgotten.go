@@ -1,0 +1,55 @@
+package insight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/docpriority/priority"
+)
+
+// Held says in a few words what Redis holds of a customer, or why that cannot be
+// told.
+func (i *Inspector) Held(ctx context.Context, customer string) string {
+	c, err := i.Customer(ctx, customer)
+	switch {
+	case errors.Is(err, priority.ErrCorruptCount):
+		return "a corrupt key"
+	case err != nil:
+		return "cannot be read: " + OneLine(i.Hidden(err))
+	}
+	held := "no count"
+	if c.Counted {
+		held = fmt.Sprintf("count %d, level %d", c.Count, c.RuleLevel)
+	}
+	if c.Pending > 0 {
+		held += fmt.Sprintf(", %s pending", Group(c.Pending))
+	}
+	if usage := int64(math.Round(c.Submit.Usage)); usage > 0 {
+		held += fmt.Sprintf(", usage %s", Group(usage))
+	}
+	return held
+}
+
+// Forgotten is a customer who was reset.
+type Forgotten struct {
+	Name
+	Reset bool   `json:"reset"`
+	Held  string `json:"held"` // until then
+}
+
+// Forget resets a customer, whatever the keys hold. An error is that of the store's
+// Reset.
+func (i *Inspector) Forget(ctx context.Context, customer string) (Forgotten, error) {
+	held := i.Held(ctx, customer)
+	if err := i.Store.Reset(ctx, customer); err != nil {
+		return Forgotten{}, err
+	}
+	return Forgotten{NameOf(customer), true, held}, nil
+}
+
+// String is what a person reads, in one line.
+func (f Forgotten) String() string {
+	return fmt.Sprintf("%s: forgotten (%s)", Shown(f.Exact()), f.Held)
+}

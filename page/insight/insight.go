@@ -1,0 +1,96 @@
+// Package insight knows what there is to say about a fleet on the priority module:
+// why a customer is slow and until when, what a policy means, what happens to all
+// customers now, and whether a Redis does what the module needs. The program
+// priorityctl and the operators' page say it in the same words and the same JSON,
+// for both have it from here.
+//
+//	inspector := &insight.Inspector{Client: client, Store: store, Policy: insight.NamedPolicy{…}}
+//	customer, err := inspector.Customer(ctx, "acme")
+//	fmt.Println(customer.Why())
+package insight
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/page/insight/census"
+	"github.com/redis/go-redis/v9"
+)
+
+// DefaultPrefix is what keys begin with where nobody says otherwise.
+const DefaultPrefix = "priority"
+
+// Inspector answers questions about the customers and the Redis of a fleet. Client,
+// Store and Policy are required. Its methods are safe for concurrent use; its
+// fields must not change meanwhile.
+type Inspector struct {
+	// Client is a *redis.Client or a *redis.ClusterClient.
+	Client redis.UniversalClient
+
+	// Store counts on the same Redis. Its PolicyOf says which policy a customer has.
+	Store *priority.RedisStore
+
+	// Prefix is that of Store's keys. Default: DefaultPrefix.
+	Prefix string
+
+	// Policy is that of customers without a tier.
+	Policy NamedPolicy
+
+	// PolicyName names the policy that a customer has. It must be safe for
+	// concurrent use. Default: Policy.Name for everybody.
+	PolicyName func(customer string) string
+
+	// Server says where Client leads.
+	Server Server
+
+	// Secrets are passwords. Texts have *** for them, since a reply of Redis may
+	// quote one.
+	Secrets []string
+}
+
+// NamedPolicy is a policy with every field filled in, and what people call it.
+type NamedPolicy struct {
+	priority.Policy
+	Name string
+}
+
+// Server is a Redis as people name it.
+type Server struct {
+	Address string // a URL without a password
+	Kind    Kind
+	TLS     bool
+}
+
+// Kind is how many servers a Redis has, and who knows of them.
+type Kind string
+
+// The kinds.
+const (
+	SingleServer Kind = "single server"
+	Cluster      Kind = "cluster"
+	Sentinel     Kind = "sentinel"
+)
+
+// policyOf returns a customer's policy with its name.
+func (i *Inspector) policyOf(customer string) NamedPolicy {
+	name := i.Policy.Name
+	if i.PolicyName != nil {
+		name = i.PolicyName(customer)
+	}
+	return NamedPolicy{i.Store.PolicyOf(customer), name}
+}
+
+func (i *Inspector) prefix() string { return cmp.Or(i.Prefix, DefaultPrefix) }
+
+// keys returns all of a customer: of the count, of what is pending, of the usage.
+func (i *Inspector) keys(customer string) []string {
+	return []string{i.Store.Key(customer), i.Store.PendingKey(customer), i.Store.UsageKey(customer)}
+}
+
+// Walk begins a walk through all counts, or goes on at a cursor: see
+// [census.Start]. It sets options.Prefix itself.
+func (i *Inspector) Walk(ctx context.Context, options census.Options, cursor string) (*census.Walk, error) {
+	options.Prefix = i.prefix()
+	return census.Start(ctx, i.Client, options, cursor)
+}

@@ -1,0 +1,62 @@
+package insight_test
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/page/insight"
+)
+
+func TestEveryCountIsInTheRowOfItsLevel(t *testing.T) {
+	for _, thresholds := range [][]int64{priority.DefaultPolicy().Thresholds, {}, {5, -3}, {0}} {
+		policy := priority.Policy{Thresholds: thresholds}
+		rows := insight.Rows(policy)
+		for count := int64(10); count > -30; count-- {
+			for _, row := range rows {
+				if holds := row.Least <= count && count <= row.Most; holds != (row.Level == policy.Level(count)) {
+					t.Errorf("%v: count %d in %+v: %v", thresholds, count, row, holds)
+				}
+			}
+		}
+	}
+}
+
+func TestEveryCountIsInOneBandOfTwoPolicies(t *testing.T) {
+	a, b := priority.DefaultPolicy(), priority.Policy{Thresholds: []int64{-2, -9}}
+	for count := int64(10); count > -30; count-- {
+		found := 0
+		for _, band := range insight.Bands(a, b) {
+			if (band.From == nil || count <= *band.From) && (band.To == nil || count >= *band.To) {
+				found++
+				if band.A != a.Level(count) || band.B != b.Level(count) {
+					t.Errorf("count %d: %+v", count, band)
+				}
+			}
+		}
+		if found != 1 {
+			t.Errorf("count %d is in %d bands", count, found)
+		}
+	}
+}
+
+func TestAPolicyIsReadAsItIsWritten(t *testing.T) {
+	for _, policy := range []priority.Policy{
+		priority.DefaultPolicy(),
+		{Thresholds: []int64{}, ResetInterval: time.Millisecond, ResetMode: priority.SinceLastReset},
+	} {
+		text, err := json.Marshal(insight.PolicyJSONOf(policy))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := insight.ParsePolicy(text); err != nil || !reflect.DeepEqual(got, policy) {
+			t.Errorf("%s is read as %+v, %v", text, got, err)
+		}
+	}
+	if _, err := insight.ParsePolicy([]byte(`{"thresholds":[-2,-2]}`)); !errors.Is(err, priority.ErrInvalidPolicy) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,91 @@
+package insight_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/page/insight"
+)
+
+func TestPassesCountWhatCameBetweenThem(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := inspectorOf(t, client, tiered("team"))
+	next := func(customer string, n int) {
+		t.Helper()
+		if _, err := inspector.Store.NextN(t.Context(), customer, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tally := insight.NewTally(inspector, insight.TallyOptions{Busiest: 2})
+	pass := func() insight.Snapshot {
+		t.Helper()
+		if done, err := tally.Advance(t.Context(), time.Time{}); !done || err != nil || tally.Midway() {
+			t.Fatalf("the pass is done: %v, %v", done, err)
+		}
+		return tally.Last()
+	}
+	next("acme", 30)
+	next("bakery", 1)
+	next("gold mine", 50)
+	client.Set(t.Context(), "team:{bad}:count", "x", 0)
+	first := pass()
+	// By the policy of others, 50 documents would be at the last level too.
+	if first.Levels[8] != (insight.LevelLoad{Level: 9, Customers: 1, Documents: 9}) || first.Levels[0] != (insight.LevelLoad{Level: 1, Customers: 2, Documents: 54}) {
+		t.Errorf("got %+v", first.Levels)
+	}
+	if want := "3 customers, 81 documents since their resets, 1 key corrupt"; tally.Status() != want {
+		t.Errorf("got %s", tally.Status())
+	}
+	if len(first.Busiest) != 2 || first.Busiest[0].Customer != "gold mine" || first.Busiest[1].Documents != 30 {
+		t.Errorf("got %+v", first.Busiest)
+	}
+	before, err := json.Marshal(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	next("acme", 2)
+	next("new", 3)
+	second := pass()
+	if second.Busiest[0].Customer != "new" || second.Busiest[1].Documents != 2 || second.Since <= 0 || !strings.HasPrefix(second.String(), "4 customers, 5 documents in the last ") {
+		t.Errorf("got %+v, %s", second, second)
+	}
+	if after, err := json.Marshal(first); err != nil || string(after) != string(before) {
+		t.Errorf("the first snapshot has changed: %s", after)
+	}
+}
+
+func TestAPassStopsAtItsDeadlineAndGoesOn(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := inspectorOf(t, client, tiered(""))
+	const customers = 3000
+	pipeline := client.Pipeline()
+	for i := range customers {
+		pipeline.Set(t.Context(), fmt.Sprintf("%s:{%d}:count", insight.DefaultPrefix, i), "-1", time.Hour)
+	}
+	if _, err := pipeline.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tally := insight.NewTally(inspector, insight.TallyOptions{})
+	steps := 1
+	for {
+		done, err := tally.Advance(t.Context(), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if done {
+			break
+		}
+		if !tally.Midway() || !tally.Last().At.IsZero() || !strings.Contains(tally.Status(), "% of 3,000 keys") {
+			t.Fatalf("step %d: got %s", steps, tally.Status())
+		}
+		steps++
+	}
+	if last := tally.Last(); last.Levels[0].Customers != customers || steps < 3 {
+		t.Errorf("%d steps, %s", steps, last)
+	}
+}

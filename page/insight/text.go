@@ -1,0 +1,116 @@
+package insight
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Group writes a number with a comma at the thousands.
+func Group(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	start := 0
+	if n < 0 {
+		start = 1
+	}
+	for i := len(digits) - 3; i > start; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// Plural is "1 document" or "3 documents".
+func Plural(n int64, noun string) string {
+	if n == 1 || n == -1 {
+		return Group(n) + " " + noun
+	}
+	return Group(n) + " " + noun + "s"
+}
+
+// amount is "1 document", "2.5 documents" or "3,000 documents", in three digits
+// where it is not whole.
+func amount(x float64, noun string) string {
+	if x >= 100 {
+		return Plural(int64(math.Round(x)), noun)
+	}
+	text := strconv.FormatFloat(x, 'g', 3, 64)
+	if text == "1" {
+		return "1 " + noun
+	}
+	return text + " " + noun + "s"
+}
+
+// ordinal is 2nd, 3rd, 4th.
+func ordinal(n int64) string {
+	ending := "th"
+	if n%100 < 11 || n%100 > 13 {
+		switch n % 10 {
+		case 1:
+			ending = "st"
+		case 2:
+			ending = "nd"
+		case 3:
+			ending = "rd"
+		}
+	}
+	return Group(n) + ending
+}
+
+// Span writes a duration as a person would: to the second, but for short ones.
+func Span(d time.Duration) string {
+	unit := time.Second
+	switch {
+	case d < time.Millisecond:
+		unit = time.Microsecond
+	case d < 10*time.Second:
+		unit = time.Millisecond
+	}
+	text := d.Round(unit).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// long writes milliseconds as Span does, but hours without seconds.
+func long(ms int64) string {
+	d := time.Duration(ms) * time.Millisecond
+	if d >= time.Hour {
+		d = d.Round(time.Minute)
+	}
+	return Span(d)
+}
+
+// Wrap breaks a text into lines of at most so many columns.
+func Wrap(text string, columns int) string {
+	var wrapped strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case column+1+n > columns:
+			wrapped.WriteByte('\n')
+			column = 0
+		default:
+			wrapped.WriteByte(' ')
+			column++
+		}
+		wrapped.WriteString(word)
+		column += n
+	}
+	return wrapped.String()
+}
+
+// shellQuoted writes an argument as a POSIX shell reads it.
+func shellQuoted(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@/-") == "" && text[0] != '-' {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
