@@ -31,6 +31,7 @@ type size struct {
 	hot       int           // customers at the last level
 	traffic   int           // documents of them
 	pending   int           // documents of one customer
+	overrides int           // of customers
 }
 
 // fullSize is what the command measures.
@@ -48,6 +49,7 @@ func fullSize(rounds int) size {
 		hot:       9_000,
 		traffic:   200_000,
 		pending:   100_000,
+		overrides: 10_000,
 	}
 }
 

@@ -8,8 +8,8 @@
 // turns in random order, with the least and the most. The bars that the module
 // sets itself stand below, held or not. Progress goes to the standard error.
 //
-// The tables are peers, scripts, policies, trips, pending, coalesce, scale and
-// cluster; -table picks some of them. -svg writes the table of the peers as a chart.
+// The tables are peers, scripts, policies, trips, pending, coalesce, control, scale
+// and cluster; -table picks some of them. -svg writes the table of the peers as a chart.
 package main
 
 import (
@@ -119,6 +119,7 @@ var tables = []struct {
 	{"trips", measureTrips},
 	{"pending", measurePending},
 	{"coalesce", measureCoalesce},
+	{"control", measureControl},
 	{"scale", measureScale},
 	{"cluster", measureCluster},
 }
