@@ -68,7 +68,7 @@ func TestTheRootHasThreeSourceFiles(t *testing.T) {
 
 func TestTheProductStaysSmall(t *testing.T) {
 	t.Parallel()
-	const most = 5140 // what it was when Submit learned what documents take and cost
+	const most = 7000 // what it was when package control came
 	lines, ofRoom := 0, make(map[string]int)
 	for room, files := range product(t) {
 		for file := range files {

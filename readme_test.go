@@ -24,7 +24,7 @@ import (
 
 // pages are the documents whose snippets and commands are run here. The others
 // are run by the modules that they are about.
-var pages = []string{"README.md", "docs/policies.md", "docs/redis.md"}
+var pages = []string{"README.md", "docs/policies.md", "docs/redis.md", "docs/control.md"}
 
 // Every Go block prints what its "// prints:" comments say. On a machine that is busy
 // the default timeout may be too short, so there are some tries.
@@ -376,7 +376,7 @@ func build(t *testing.T, snippets []string) (program string) {
 	}
 	for _, imported := range []string{
 		"context", "errors", "fmt", "log", "log/slog", "os", "time", "github.com/redis/go-redis/v9",
-		module, module + "/coalesce", module + "/fallback", module + "/memory", module + "/observe", module + "/queue",
+		module, module + "/coalesce", module + "/control", module + "/fallback", module + "/memory", module + "/observe", module + "/queue",
 	} {
 		name := path.Base(strings.TrimSuffix(imported, "/go-redis/v9")) // of which the name is redis
 		if regexp.MustCompile(`\b` + name + `\.`).MatchString(functions.String()) {

@@ -23,8 +23,8 @@ type Options struct {
 	Interval time.Duration
 
 	// OnError is told why the document cannot be followed: once, until the reason
-	// changes or it can be followed again. It must be safe for concurrent use and
-	// return soon. Default: nobody is told.
+	// changes or it can be followed again. It must return soon and may not use the
+	// Store. Default: nobody is told.
 	OnError func(err error)
 }
 
@@ -55,7 +55,8 @@ type Store struct {
 
 	current atomic.Pointer[state]
 	status  atomic.Pointer[Status]
-	turn    chan struct{} // of one: who reads holds it
+	readers chan struct{} // of maxReaders
+	reading sync.Mutex    // held while what was read is taken
 	begin   sync.Once
 	live    context.Context // until Close
 	stop    context.CancelFunc
@@ -79,7 +80,7 @@ func New(store *priority.RedisStore, opts *Options) (*Store, error) {
 	}
 	s := &Store{
 		own: store, reader: newReader(store.Client(), store.Prefix()), interval: opts.Interval, onError: opts.OnError,
-		turn: make(chan struct{}, 1), ended: make(chan struct{}),
+		readers: make(chan struct{}, maxReaders), ended: make(chan struct{}),
 	}
 	if s.interval == 0 {
 		s.interval = defaultInterval

@@ -2,13 +2,20 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
 )
 
-// readTimeout bounds each command by which the document is followed.
-const readTimeout = time.Second
+const (
+	// readTimeout is how long one reading in the background may take.
+	readTimeout = 2 * time.Second
+
+	// maxReaders is how many readings may be under way, if Redis hangs and the client
+	// does not heed a deadline.
+	maxReaders = 4
+)
 
 // Status is what a [Store] knows of the document.
 type Status struct {
@@ -19,9 +26,9 @@ type Status struct {
 	// clock; zero: never.
 	ReadAt time.Time
 
-	// Err is why the last reading failed, or why what it read is not used; else nil.
-	// It wraps [ErrCorruptDocument], [ErrNewerDocument], [priority.ErrInvalidPolicy],
-	// or what kept Redis from answering.
+	// Err is why the last reading failed, why what it read is not used, or why the total
+	// of a trial cannot be written; else nil. It wraps [ErrCorruptDocument],
+	// [ErrNewerDocument], [priority.ErrInvalidPolicy], or what kept Redis from answering.
 	Err error
 
 	// Moved is what this process has seen of the trial that runs.
@@ -39,14 +46,7 @@ func (s *Store) Status() Status {
 // why that failed, until ctx ends.
 func (s *Store) Refresh(ctx context.Context) error {
 	s.now()
-	failed := make(chan error, 1)
-	go func() { failed <- s.refresh(ctx) }() // a client may not heed ctx
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("control: the document is being read: %w", ctx.Err())
-	}
+	return s.refresh(ctx)
 }
 
 // follow reads the document every interval, give or take a tenth, so that a fleet's
@@ -54,7 +54,9 @@ func (s *Store) Refresh(ctx context.Context) error {
 func (s *Store) follow() {
 	defer close(s.ended)
 	for s.live.Err() == nil {
-		_ = s.refresh(s.live) // Status has it
+		ctx, cancel := context.WithTimeout(s.live, readTimeout)
+		_ = s.refresh(ctx) // Status has it
+		cancel()
 		timer := time.NewTimer(s.interval*9/10 + rand.N(s.interval/5+1))
 		select {
 		case <-timer.C:
@@ -62,52 +64,85 @@ func (s *Store) follow() {
 			timer.Stop()
 		}
 	}
-	_ = s.current.Load().tally.flush(context.Background(), &s.reader)
+	_ = s.current.Load().flush(context.Background(), &s.reader)
 }
 
-// refresh reads the document and goes by it.
+// refresh reads the document and goes by it, until ctx ends. The client may not heed
+// ctx: then its commands end later, and what they tell counts if nobody was faster.
 func (s *Store) refresh(ctx context.Context) error {
+	known := s.current.Load()
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.readers <- struct{}{}:
 	case <-ctx.Done():
-		return ctx.Err()
+		return s.gaveUp(ctx, known)
 	}
-	err := s.read(ctx)
-	if ctx.Err() != nil && err != nil {
+	done := make(chan error, 1)
+	go func() {
+		defer func() { <-s.readers }()
+		next, err := s.next(ctx, known)
+		if err != nil {
+			done <- s.failed(known, err)
+			return
+		}
+		done <- s.goBy(known, next, next.flush(ctx, &s.reader))
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return s.gaveUp(ctx, known)
+	}
+}
+
+func (s *Store) gaveUp(ctx context.Context, known *state) error {
+	err := fmt.Errorf("control: Redis does not say what operators have set: %w", ctx.Err())
+	if errors.Is(err, context.Canceled) { // which is no failure of Redis
 		return err
 	}
-	before, after := s.status.Load(), Status{Document: s.current.Load().document, ReadAt: time.Now(), Err: err}
+	return s.failed(known, err)
+}
+
+// next returns the state of the document as it is in Redis.
+func (s *Store) next(ctx context.Context, known *state) (*state, error) {
+	h, err := s.reader.head(ctx)
 	if err != nil {
-		after.ReadAt = before.ReadAt
+		return nil, err
 	}
-	if after.ReadAt.IsZero() {
-		after.Document = nil
+	document, h, err := s.reader.catchUp(ctx, known.document, h)
+	if err != nil {
+		return nil, err
 	}
-	s.status.Store(&after)
-	if err != nil && s.onError != nil && (before.Err == nil || before.Err.Error() != err.Error()) {
-		s.onError(err)
+	return known.with(document, h, s.own)
+}
+
+// goBy makes what was read the current state, unless something else was read since the
+// state that was known. It returns what failed all the same.
+func (s *Store) goBy(known, next *state, failure error) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.current.Load() == known {
+		s.current.Store(next)
+		s.tell(Status{Document: next.document, ReadAt: next.head.seen, Err: failure})
+	}
+	return failure
+}
+
+// failed notes that the document could not be read or used, unless it was since.
+func (s *Store) failed(known *state, err error) error {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.current.Load() == known {
+		status := *s.status.Load()
+		status.Err = err
+		s.tell(status)
 	}
 	return err
 }
 
-func (s *Store) read(ctx context.Context) error {
-	h, err := s.reader.head(ctx)
-	if err != nil {
-		return err
+// tell sets the status. The caller holds the lock.
+func (s *Store) tell(status Status) {
+	before := s.status.Swap(&status).Err
+	if status.Err != nil && s.onError != nil && (before == nil || before.Error() != status.Err.Error()) {
+		s.onError(status.Err)
 	}
-	known := s.current.Load()
-	document, h, err := s.reader.catchUp(ctx, known.document, h)
-	if err != nil {
-		return err
-	}
-	next, err := known.with(document, h, s.own)
-	if err != nil {
-		return err
-	}
-	s.current.Store(next)
-	if next.tally != known.tally {
-		_ = known.tally.flush(ctx, &s.reader)
-	}
-	return next.tally.flush(ctx, &s.reader)
 }

@@ -208,3 +208,18 @@ func only() control.Rules {
 
 // await is redistest.Await.
 var await = redistest.Await
+
+// splitClient is a client that sends plain commands that read to another server, as
+// clients do that read from replicas.
+type splitClient struct {
+	*redis.Client
+	reads *redis.Client
+}
+
+func (c *splitClient) Process(ctx context.Context, cmd redis.Cmder) error {
+	switch cmd.Name() {
+	case "hscan", "xrange", "xrevrange", "hget", "hmget", "hgetall":
+		return c.reads.Process(ctx, cmd)
+	}
+	return c.Client.Process(ctx, cmd)
+}

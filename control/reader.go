@@ -12,7 +12,6 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/script"
-	"github.com/docpriority/priority/lua"
 )
 
 var (
@@ -35,8 +34,6 @@ const (
 	// maxReads is how often a document is read that changes meanwhile.
 	maxReads = 10
 )
-
-var versionScript = script.New(lua.Version, 4, 0)
 
 // reader reads the document of one prefix.
 type reader struct {
@@ -61,20 +58,56 @@ type head struct {
 // redisTime is the time by Redis's clock, as far as this process can tell.
 func (h head) redisTime() time.Time { return h.now.Add(time.Since(h.seen)) }
 
-// head asks for the version. An error wraps [ErrCorruptDocument], [ErrNewerDocument]
-// or [priority.ErrNotCounted].
+// head asks for the version and for Redis's time, by commands that a user may run who
+// may not write. An error wraps [ErrCorruptDocument] or [ErrNewerDocument], or it is
+// what kept Redis from answering.
 func (r *reader) head(ctx context.Context) (head, error) {
-	d, cancel := script.Begin(ctx, readTimeout)
-	defer cancel()
 	key := r.key("document")
-	reply, failure := r.runner.Run(d, &script.Call{Script: versionScript, Key: key, ReadOnly: true})
-	if failure != nil {
-		return head{}, readFailed(key, failure.Err)
+	fields := redis.NewSliceCmd(ctx, "HMGET", key, "format", "version", "token")
+	clock := redis.NewTimeCmd(ctx, "TIME")
+	pipe := r.client.Pipeline()
+	_ = pipe.Process(ctx, fields)
+	if node := r.nodeOf(ctx, key); node != nil {
+		_ = node.Process(ctx, clock)
+	} else {
+		_ = pipe.Process(ctx, clock)
 	}
-	if reply[0] > format {
-		return head{}, fmt.Errorf("%w: %q has format %d, not %d", ErrNewerDocument, key, reply[0], format)
+	_, _ = pipe.Exec(ctx)
+	if err := errors.Join(fields.Err(), clock.Err()); err != nil {
+		return head{}, readFailed(key, err)
 	}
-	return head{reply[1], reply[2], time.UnixMilli(reply[3]), time.Now()}, nil
+	h := head{now: clock.Val(), seen: time.Now()}
+	held := fields.Val()
+	if len(held) == 3 && held[0] == nil && held[1] == nil && held[2] == nil {
+		return h, nil
+	}
+	var numbers [3]int64
+	for i := range numbers {
+		text, _ := held[i].(string)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 {
+			return head{}, fmt.Errorf("%w: %q has a format, version or token of %.40q", ErrCorruptDocument, key, text)
+		}
+		numbers[i] = n
+	}
+	if numbers[0] > format {
+		return head{}, fmt.Errorf("%w: %q has format %d, not %d", ErrNewerDocument, key, numbers[0], format)
+	}
+	h.version, h.token = numbers[1], numbers[2]
+	return h, nil
+}
+
+// nodeOf returns the node of a cluster on which a key lives, nil where the client does
+// not tell nodes apart. All nodes have clocks, and only this one's counts.
+func (r *reader) nodeOf(ctx context.Context, key string) *redis.Client {
+	if c, ok := r.client.(interface {
+		MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+	}); ok {
+		if node, err := c.MasterForKey(ctx, key); err == nil {
+			return node
+		}
+	}
+	return nil
 }
 
 func readFailed(key string, err error) error {

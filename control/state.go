@@ -1,6 +1,8 @@
 package control
 
 import (
+	"context"
+	"errors"
 	"maps"
 
 	"github.com/docpriority/priority"
@@ -14,6 +16,7 @@ type state struct {
 	last     priority.Level
 	trial    *priority.Policies // nil: there is none
 	tally    *tally             // of the trial
+	earlier  *tally             // of the trial before, whose last decisions may be under way
 }
 
 // with returns the state of another document, or of the same one later.
@@ -21,8 +24,9 @@ func (now *state) with(document *Document, h head, own *priority.RedisStore) (*s
 	next := *now
 	next.document, next.head = document, h
 	before := now.document
-	if itemVersion(before.Rules) == itemVersion(document.Rules) && itemVersion(before.Trial) == itemVersion(document.Trial) &&
-		maps.Equal(before.Members, document.Members) {
+	// What was not read again is the same. A version says less: after a failover, two
+	// changes may have the same one.
+	if before.Rules == document.Rules && before.Trial == document.Trial && maps.Equal(before.Members, document.Members) {
 		return &next, nil
 	}
 	current, trial, err := document.Policies(own.Policies())
@@ -30,13 +34,23 @@ func (now *state) with(document *Document, h head, own *priority.RedisStore) (*s
 		return nil, err
 	}
 	next.store, next.trial = own.With(current, trial), trial
-	switch {
-	case trial == nil:
-		next.tally = nil
-	case now.tally == nil || now.tally.version != document.Trial.Version:
-		next.tally = newTally(document.Trial.Version, now.last)
+	if !same(before.Trial, document.Trial) {
+		next.tally, next.earlier = nil, now.tally
+		if trial != nil {
+			next.tally = newTally(document.Trial.Version, now.last)
+		}
 	}
 	return &next, nil
+}
+
+// same reports whether two trials are one.
+func same(a, b *Item[Rules]) bool {
+	return a == b || a != nil && b != nil && a.Version == b.Version && a.At.Equal(b.At)
+}
+
+// flush writes what trials have seen to their totals in Redis.
+func (now *state) flush(ctx context.Context, r *reader) error {
+	return errors.Join(now.earlier.flush(ctx, r), now.tally.flush(ctx, r))
 }
 
 // decided is what a decision of the store's becomes.

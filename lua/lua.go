@@ -26,8 +26,6 @@ var (
 	Reset string
 
 	// Those of package control.
-	//go:embed version.lua
-	Version string
 	//go:embed change.lua
 	Change string
 	//go:embed tally.lua

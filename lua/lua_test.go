@@ -8,7 +8,7 @@ import (
 )
 
 var scripts = map[string]string{"next.lua": Next, "settle.lua": Settle, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset,
-	"version.lua": Version, "change.lua": Change, "tally.lua": Tally,
+	"change.lua": Change, "tally.lua": Tally,
 }
 
 // What the scripts have in common must stay the same.

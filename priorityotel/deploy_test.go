@@ -155,7 +155,11 @@ func exported(t *testing.T) (metrics, labels []string) {
 		Operation: "NextEach", Customers: []string{"acme", "bakery"}, Items: 2, Duration: time.Second,
 		Decisions: []priority.Decision{{Level: 1}, {}}, Err: &priority.BatchError{Errs: []error{nil, errLost}},
 	})
+	instrumentation.Observe(t.Context(), observe.Call{Operation: "Next", Items: 1, Decisions: []priority.Decision{{Level: 1, Ruled: 9}}})
 	instrumentation.Observe(t.Context(), observe.Call{Operation: "Done", Customers: []string{"acme"}, Items: 1, Took: time.Second})
+	if _, err := instrumentation.ObserveControl(acmesStatus()); err != nil {
+		t.Fatal(err)
+	}
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
@@ -56,18 +57,47 @@ func Example() {
 	fmt.Println(decision.Level, err)
 }
 
-// The example compiles.
-func TestTheDocumentShowsTheExample(t *testing.T) {
+func ExampleInstrumentation_ObserveControl() {
+	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	counts, err := priority.NewRedisStore(client, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	instrumentation, err := priorityotel.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	store, err := control.New(counts, &control.Options{
+		OnError: func(err error) { slog.Warn("what operators have set cannot be followed", "error", err) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	stop, err := instrumentation.ObserveControl(store)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stop()
+
+	decision, err := observe.New(store, instrumentation.Observe).Next(context.Background(), "acme")
+	fmt.Println(decision.Level, decision.Ruled, err)
+}
+
+// The examples compile.
+func TestTheDocumentShowsTheExamples(t *testing.T) {
 	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(read(t, "../docs/observability.md"), -1)
-	if len(blocks) != 1 {
-		t.Fatalf("%d Go blocks in the document, want one", len(blocks))
+	if len(blocks) != 2 {
+		t.Fatalf("%d Go blocks in the document, want two", len(blocks))
 	}
 	source, err := os.ReadFile("example_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	body := regexp.MustCompile(`(?m)^\t`).ReplaceAllString(string(source), "")
-	if !strings.Contains(body, blocks[0][1]) {
-		t.Errorf("the example is not what the document shows:\n%s", blocks[0][1])
+	for _, block := range blocks {
+		if !strings.Contains(body, block[1]) {
+			t.Errorf("no example is what the document shows:\n%s", block[1])
+		}
 	}
 }

@@ -13,9 +13,12 @@ import (
 
 // The attributes beside error.type, of metrics and of spans.
 const (
-	operationKey = attribute.Key("priority.operation")
-	levelKey     = attribute.Key("priority.level")
-	degradedKey  = attribute.Key("priority.degraded")
+	operationKey    = attribute.Key("priority.operation")
+	levelKey        = attribute.Key("priority.level")
+	degradedKey     = attribute.Key("priority.degraded")
+	ruledLevelKey   = attribute.Key("priority.ruled.level")
+	trialLevelKey   = attribute.Key("priority.trial.level")
+	trialVersionKey = attribute.Key("priority.trial.version")
 )
 
 // The bounds of the histograms' buckets, in seconds.
@@ -32,11 +35,13 @@ var (
 var errorTypes = []string{"invalid", "not_counted", "outcome_unknown", "corrupt_count", "_OTHER"}
 
 type metrics struct {
-	documents metric.Int64Counter
-	calls     metric.Float64Histogram
-	work      metric.Float64Histogram
-	absorbed  metric.Int64Counter
-	circuits  metric.Int64UpDownCounter
+	meter      metric.Meter
+	documents  metric.Int64Counter
+	overridden metric.Int64Counter
+	calls      metric.Float64Histogram
+	work       metric.Float64Histogram
+	absorbed   metric.Int64Counter
+	circuits   metric.Int64UpDownCounter
 }
 
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
@@ -58,10 +63,17 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	circuits, err5 := meter.Int64UpDownCounter("priority.open.circuits",
 		metric.WithUnit("{circuit}"),
 		metric.WithDescription("Fallbacks of this process whose circuit is open."))
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	// A counter of its own: an attribute of priority.documents would give each of its
+	// series a twin, and this one has no series where there is no override.
+	overridden, err6 := meter.Int64Counter("priority.overridden.documents",
+		metric.WithUnit("{document}"),
+		metric.WithDescription("Documents, of those counted, of customers with an override: by the level that they have and the one without it."))
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
-	m := &metrics{documents: documents, calls: calls, work: work, absorbed: absorbed, circuits: circuits}
+	m := &metrics{
+		meter: meter, documents: documents, overridden: overridden, calls: calls, work: work, absorbed: absorbed, circuits: circuits,
+	}
 	m.circuits.Add(context.Background(), 0)
 	// A rate cannot see the first of a series that begins with it, and one corrupt
 	// count is worth an alert.
@@ -89,7 +101,7 @@ func (m *metrics) record(ctx context.Context, call observe.Call) {
 }
 
 // recordDocuments adds what became of the documents of a call, with one addition
-// for all that have the same attributes.
+// for all with the same outcome.
 func (m *metrics) recordDocuments(ctx context.Context, call observe.Call) {
 	var batch *priority.BatchError
 	if call.Err != nil && !errors.As(call.Err, &batch) {
@@ -120,6 +132,9 @@ func (m *metrics) recordDocuments(ctx context.Context, call observe.Call) {
 
 func (m *metrics) add(ctx context.Context, outcome outcome, n int64) {
 	m.documents.Add(ctx, n, metric.WithAttributeSet(outcome.attributes()))
+	if outcome.ruled != 0 {
+		m.overridden.Add(ctx, n, metric.WithAttributes(levelKey.Int(int(outcome.level)), ruledLevelKey.Int(int(outcome.ruled))))
+	}
 }
 
 // recordWork adds how long each document of a call took, on average, so that the
@@ -152,12 +167,13 @@ func (m *metrics) recordAbsorbed(err error) {
 // outcome is what became of a document: a level or an error.
 type outcome struct {
 	level     priority.Level
+	ruled     priority.Level // without the override; 0: there is none
 	degraded  bool
 	errorType string
 }
 
 func outcomeOf(decision priority.Decision) outcome {
-	return outcome{level: decision.Level, degraded: decision.Degraded}
+	return outcome{level: decision.Level, ruled: decision.Ruled, degraded: decision.Degraded}
 }
 
 func (o outcome) attributes() attribute.Set {

@@ -10,6 +10,8 @@
 //   - priority.documents, a counter of the documents that were to be counted:
 //     those that were, by priority.level and priority.degraded, and those that were
 //     not, or perhaps not, by error.type
+//   - priority.overridden.documents, a counter of those of customers with an override,
+//     by priority.level and, without the override, priority.ruled.level
 //   - priority.call.duration, a histogram in seconds of the calls, by
 //     priority.operation, priority.degraded and, of calls that failed, error.type
 //   - priority.document.duration, a histogram in seconds of how long documents were
@@ -18,12 +20,25 @@
 //     coalescing store met and no caller was told, by error.type
 //   - priority.open.circuits, how many fallbacks of the process have their circuit open
 //
+// and, of what operators have set, while a store is given to
+// [Instrumentation.ObserveControl],
+//
+//   - priority.control.age, for how many seconds this process has not known for sure
+//     what holds, and priority.control.failing, 1 where that cannot be read or used
+//   - priority.control.version, that of the document
+//   - priority.control.overrides, priority.control.members and priority.control.trials,
+//     how many there are
+//   - priority.trial.age, in seconds, and priority.trial.documents, a counter of those
+//     that the trial has seen, by priority.ruled.level, priority.trial.level and
+//     priority.trial.version
+//
 // The values of error.type are those of [observe.Outcome], with _OTHER for "error". A
 // customer is never an attribute of a metric, and neither is a document.
 package priorityotel
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel"
@@ -51,8 +66,9 @@ type Options struct {
 
 // Instrumentation records metrics and spans. It is safe for concurrent use.
 type Instrumentation struct {
-	metrics *metrics
-	spans   *spans
+	metrics    *metrics
+	spans      *spans
+	controlled atomic.Bool // a control store is observed
 }
 
 // New returns an Instrumentation. Nil opts are the defaults. An error is the meter

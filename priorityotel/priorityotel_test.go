@@ -418,6 +418,7 @@ func TestCustomersStayOut(t *testing.T) {
 		_, _ = store.Peek(t.Context(), "acme")
 		_, _ = store.NextEach(t.Context(), []string{"acme", "acme"})
 		r.ObserveError(errLost)
+		r.observeControl(t, acmesStatus())
 		var spans strings.Builder
 		for _, span := range r.spans.Ended() {
 			fmt.Fprintln(&spans, span.Name(), encoded(attribute.NewSet(span.Attributes()...)), span.Status(), span.Events())

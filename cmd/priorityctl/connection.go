@@ -13,6 +13,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page/insight"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -66,14 +67,19 @@ type connection struct {
 	insight.Inspector
 }
 
+// ownRules are the flags that say what the workers' own options are.
+type ownRules interface {
+	read(command *cobra.Command) (insight.NamedRules, error)
+}
+
 // connected makes a command of what is done on Redis.
-func connected(flags *connectionFlags, policies *policyOfFlags, do func(command *cobra.Command, c *connection, args []string) error) func(*cobra.Command, []string) error {
+func connected(flags *connectionFlags, own ownRules, do func(command *cobra.Command, c *connection, args []string) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
-		policy, err := policies.read(command)
+		rules, err := own.read(command)
 		if err != nil {
 			return err
 		}
-		c, err := flags.connect(command.Context(), policy)
+		c, err := flags.connect(command.Context(), rules)
 		if err != nil {
 			return err
 		}
@@ -82,7 +88,7 @@ func connected(flags *connectionFlags, policies *policyOfFlags, do func(command 
 	}
 }
 
-func (f *connectionFlags) connect(ctx context.Context, policy insight.NamedPolicy) (*connection, error) {
+func (f *connectionFlags) connect(ctx context.Context, rules insight.NamedRules) (*connection, error) {
 	if f.timeout < time.Millisecond {
 		return nil, usageError("-timeout %v is less than 1ms", f.timeout)
 	}
@@ -92,12 +98,19 @@ func (f *connectionFlags) connect(ctx context.Context, policy insight.NamedPolic
 	}
 	logging.Disable() // what matters is in the errors
 	c := &connection{insight.Inspector{
-		Client: target.Client(f.timeout), Prefix: cmp.Or(f.prefix, insight.DefaultPrefix), Policy: policy,
+		Client: target.Client(f.timeout), Prefix: cmp.Or(f.prefix, insight.DefaultPrefix),
+		Policy:  insight.NamedPolicy{Policy: rules.Policy, Name: rules.Name},
 		Server:  insight.Server{Address: target.String(), Kind: target.Kind, TLS: target.TLS},
 		Secrets: target.Secrets(),
 	}}
-	options := &priority.RedisOptions{Policy: policy.Policy, Prefix: c.Prefix, Timeout: f.timeout}
+	options := &priority.RedisOptions{
+		Policy: rules.Policy, Tiers: rules.Tiers, Prefix: c.Prefix, Timeout: f.timeout,
+		TierOf: func(string) string { return "" }, // only operators' members are known here
+	}
 	if c.Store, err = priority.NewRedisStore(c.Client, options); err == nil {
+		c.Admin, err = control.NewAdmin(c.Client, &control.AdminOptions{Prefix: c.Prefix, Levels: rules.Policy.Last(), Timeout: f.timeout})
+	}
+	if err == nil {
 		err = c.reach(ctx)
 	}
 	if err != nil {

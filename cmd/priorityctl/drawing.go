@@ -22,12 +22,13 @@ type drawing struct {
 	last          insight.Snapshot
 	midway        bool  // through the next pass
 	failed        error // that pass
+	unfollowed    error // why what operators have set is not known; nil: it is
 	live          bool  // on a terminal
 	width, height int
 }
 
 func (t top) drawing() drawing {
-	return drawing{title: t.title(), status: t.tally.Status(), last: t.tally.Last(), midway: t.tally.Midway()}
+	return drawing{title: t.title(), status: t.tally.Status(), unfollowed: t.now.failed, last: t.tally.Last(), midway: t.tally.Midway()}
 }
 
 // text draws all. On a terminal it has exactly as many lines as that, in
@@ -36,6 +37,9 @@ func (d drawing) text() string {
 	lines := []string{d.styled(bold, d.title), d.status}
 	if d.failed != nil {
 		lines[1] = d.styled(red, "looking again: "+insight.OneLine(d.failed))
+	}
+	if d.unfollowed != nil && d.live {
+		lines = append(lines, d.styled(red, "what operators have set cannot be read: "+insight.OneLine(d.unfollowed)))
 	}
 	if !d.last.At.IsZero() {
 		lines = append(lines, "")
@@ -116,11 +120,13 @@ func (d drawing) busiest(room int) []string {
 		if b.ResetInMS > 0 {
 			resets = insight.Span(time.Duration(b.ResetInMS) * time.Millisecond)
 		}
-		line := fmt.Sprintf("%5d  %10s  %9s  %10s  %s", b.Level, insight.Group(b.Count), insight.Group(b.Documents), resets, insight.Shown(b.Exact()))
+		line := fmt.Sprintf("%5d  %10s  %9s  %10s  %s", b.Level, insight.Group(b.Count), insight.Group(b.Documents), resets, shown(b))
 		if narrow {
-			line = fmt.Sprintf("%5d  %9s  %s", b.Level, insight.Group(b.Documents), insight.Shown(b.Exact()))
+			line = fmt.Sprintf("%5d  %9s  %s", b.Level, insight.Group(b.Documents), shown(b))
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
+
+func shown(b insight.Busy) string { return insight.Shown(b.Exact()) + ifOverridden(b.Overridden) }

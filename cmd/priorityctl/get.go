@@ -14,13 +14,15 @@ import (
 const getLong = `Get tells a customer's level and why it is so, and what the next document gets:
 by Next, which goes by the count, and by Submit, which goes by what was submitted
 lately and what is pending. It changes nothing.
+Of an override it tells until when, by whom and why, and what the level is
+without it; of a policy on trial, what it would give to the next document.
 
   priorityctl get acme
   priorityctl get acme 'Müller & Co' -json
-  priorityctl get -policy gold.json acme      # a customer of a tier of its own
+  priorityctl get -policy gold.json acme      # workers with a policy of their own
 
-The levels are those of the policy that you name, and the lease is that of a
-fleet that sets none: Redis does not know what the fleet has.`
+` + followHelp + `
+The lease is that of a fleet that sets none.`
 
 func newGet() *cobra.Command {
 	var connect connectionFlags
@@ -34,6 +36,9 @@ func newGet() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, customers []string) error {
+		if err := c.follow(command); err != nil {
+			return err
+		}
 		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
 			return c.Customer(ctx, customer)
 		})
@@ -57,9 +62,10 @@ func eachCustomer(command *cobra.Command, c *connection, customers []string, asJ
 		var invalid bool
 		if err != nil {
 			failed++
-			invalid = errors.Is(err, priority.ErrInvalid)
+			var known statusError
+			invalid = errors.Is(err, priority.ErrInvalid) || errors.As(err, &known)
 			err = c.Hidden(err)
-			if insight.Unreachable(err) {
+			if insight.Unreachable(err) && !invalid {
 				err = fmt.Errorf("cannot reach %s any more: %w", c.Server.Address, err)
 			}
 		}

@@ -11,3 +11,13 @@ func writeJSON(w io.Writer, object any) error {
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(object)
 }
+
+// writeAll writes objects, one a line.
+func writeAll[T any](w io.Writer, all []T) error {
+	for _, object := range all {
+		if err := writeJSON(w, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}

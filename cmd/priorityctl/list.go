@@ -16,7 +16,7 @@ import (
 
 const listLong = `List prints every customer who has a count, as SCAN meets them: on all masters of
 a cluster, in no order, at a bounded pace, so that Redis has time for the fleet.
-The levels are those of Next; get tells that of Submit.
+The levels are those of Next; get tells that of Submit. ` + followHelp + `
 
 Interrupted, or at -limit, it prints a cursor on stderr; -cursor goes on behind
 what was printed. A customer who is there all the time is printed; one may be
@@ -48,6 +48,9 @@ func newList() *cobra.Command {
 		PreRunE:           func(*cobra.Command, []string) error { return l.check() },
 	}
 	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
+		if err := c.follow(command); err != nil {
+			return err
+		}
 		return l.run(command, c)
 	})
 	flags := command.Flags()
@@ -82,7 +85,7 @@ func levelNumbers(command *cobra.Command, policies *policyOfFlags) []string {
 		return nil
 	}
 	var numbers []string
-	for _, row := range insight.Rows(policy.Policy) {
+	for _, row := range insight.Rows(policy.Rules.Policy) {
 		numbers = append(numbers, fmt.Sprintf("%d\t%s", row.Level, row.Condition()))
 	}
 	return numbers
@@ -102,8 +105,8 @@ func (l *list) check() error {
 
 func (l *list) run(command *cobra.Command, c *connection) error {
 	for _, level := range l.levels {
-		if level < 1 || level > int(c.Policy.Last()) {
-			return usageError("-level %d: the policy's levels are 1 to %d", level, c.Policy.Last())
+		if last := c.LastLevel(); level < 1 || level > int(last) {
+			return usageError("-level %d: the levels are 1 to %d", level, last)
 		}
 	}
 	ctx := command.Context()
@@ -170,7 +173,15 @@ func line(l insight.Listed) string {
 	if l.ResetInMS > 0 {
 		resets = insight.Span(time.Duration(l.ResetInMS) * time.Millisecond)
 	}
-	return fmt.Sprintf("%5s  %10s  %10s  %s", level, count, resets, insight.Shown(l.Exact()))
+	return fmt.Sprintf("%5s  %10s  %10s  %s%s", level, count, resets, insight.Shown(l.Exact()), ifOverridden(l.Overridden))
+}
+
+// ifOverridden marks a customer with an override.
+func ifOverridden(overridden bool) string {
+	if overridden {
+		return ", overridden"
+	}
+	return ""
 }
 
 // broken says that Redis was lost in the middle of something.

@@ -48,6 +48,11 @@ const rootLong = `Priorityctl is for those who run a fleet on the priority modul
   priorityctl list -level 9           every customer at the last level
   priorityctl reset acme              let a customer start afresh
   priorityctl policy                  what the levels mean
+  priorityctl override set acme -level 1 -for 2h -why 'the demo'
+                                      process a customer's documents first
+  priorityctl policy apply team.json -why 'fewer levels'
+                                      change the policy of the whole fleet
+  priorityctl log                     who has changed what
 
 Flags are written with one dash or with two. -json prints one JSON object a line.
 `
@@ -63,10 +68,15 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	operate := cobra.Group{ID: "operate", Title: "Operate a fleet:"}
+	steer := cobra.Group{ID: "steer", Title: "Steer it while it runs:"}
 	plan := cobra.Group{ID: "plan", Title: "Plan one:"}
-	root.AddGroup(&operate, &plan)
-	for _, command := range []*cobra.Command{newPing(), newGet(), newTop(), newList(), newReset(), newPolicy()} {
+	root.AddGroup(&operate, &steer, &plan)
+	for _, command := range []*cobra.Command{newPing(), newGet(), newTop(), newList(), newReset()} {
 		command.GroupID = operate.ID
+		root.AddCommand(command)
+	}
+	for _, command := range []*cobra.Command{newOverride(), newPolicy(), newMembers(), newLog()} {
+		command.GroupID = steer.ID
 		root.AddCommand(command)
 	}
 	for _, command := range []*cobra.Command{newSimulate(), newMatrix(), newTune()} {

@@ -5,53 +5,71 @@ import (
 	"io"
 	"strings"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/docpriority/priority/page/insight"
 	"github.com/spf13/cobra"
 )
 
-const policyLong = `Policy prints what the levels mean: the table from counts to levels, when a count
+const policyLong = `Policy without a command prints what the levels mean: the table from counts to levels, when a count
 starts afresh, and the policy as Go code. -json prints the file that -policy of
 the other commands reads; what the file leaves out is the module's default.
 
   priorityctl policy -reset-mode last-reset -json > team.json
   priorityctl policy check team.json
-  priorityctl policy compare default team.json`
+  priorityctl policy compare default team.json
+
+Apply, trial, rollback, history and withdraw change what the whole fleet goes by, in
+Redis, while it runs.
+
+  priorityctl policy trial team.json -why 'is it too kind?'
+  priorityctl policy apply team.json -why 'fewer levels'
+  priorityctl policy history
+  priorityctl policy rollback 12 -why 'too slow for small customers'`
 
 func newPolicy() *cobra.Command {
 	var policies policyOfFlags
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "policy",
-		Short: "Prints, checks and compares policies; needs no Redis",
+		Short: "Prints, checks, compares, tries and applies policies",
 		Long:  policyLong,
 		Args:  unknownCommand,
 		RunE: func(command *cobra.Command, _ []string) error {
-			policy, err := policies.read(command)
+			rules, err := policies.read(command)
 			if err != nil {
 				return err
 			}
-			return printPolicy(command.OutOrStdout(), policy, asJSON)
+			return printPolicy(command.OutOrStdout(), rules, asJSON)
 		},
 	}
 	policies.register(command)
 	command.Flags().BoolVar(&asJSON, "json", false, "print the policy's file")
-	command.AddCommand(newPolicyCheck(), newPolicyCompare())
+	command.AddCommand(newPolicyCheck(), newPolicyCompare(), newPolicyTrial(), newPolicyApply(), newPolicyHistory(), newPolicyRollback(), newPolicyWithdraw())
 	return command
 }
 
-func printPolicy(w io.Writer, policy insight.NamedPolicy, asJSON bool) error {
+func printPolicy(w io.Writer, rules insight.NamedRules, asJSON bool) error {
 	if asJSON {
-		return writeJSON(w, insight.PolicyJSONOf(policy.Policy))
+		return writeJSON(w, rules.Rules)
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "Policy: %s\n\nLEVEL  COUNT              A NEW CUSTOMER'S DOCUMENTS\n", policy.Name)
-	for _, row := range insight.Rows(policy.Policy) {
-		fmt.Fprintf(&out, "%5d  %-17s  %s\n", row.Level, row.Condition(), row.Documents())
+	fmt.Fprintf(&out, "Policy: %s\n", rules.Name)
+	writePolicy(&out, rules.Policy)
+	for _, tier := range tiersOf(rules) {
+		fmt.Fprintf(&out, "\nTier: %s\n", insight.Shown(tier))
+		writePolicy(&out, rules.Tiers[tier])
 	}
-	fmt.Fprintf(&out, "\nThe last row that holds gives the level.\n%s\n\n%s\n", insight.Afresh(policy.Policy), report.GoCode(policy.Policy))
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+func writePolicy(out io.Writer, policy priority.Policy) {
+	fmt.Fprint(out, "\nLEVEL  COUNT              A NEW CUSTOMER'S DOCUMENTS\n")
+	for _, row := range insight.Rows(policy) {
+		fmt.Fprintf(out, "%5d  %-17s  %s\n", row.Level, row.Condition(), row.Documents())
+	}
+	fmt.Fprintf(out, "\nThe last row that holds gives the level.\n%s\n\n%s\n", insight.Afresh(policy), report.GoCode(policy))
 }
 
 func newPolicyCheck() *cobra.Command {
@@ -64,11 +82,11 @@ func newPolicyCheck() *cobra.Command {
 		RunE: func(command *cobra.Command, files []string) error {
 			bad := 0
 			for _, file := range files {
-				policy, err := readPolicy(file)
+				rules, err := readRules(file, command.InOrStdin())
 				if err != nil {
 					bad++
 				}
-				if err := printCheck(command, file, policy, err, asJSON); err != nil {
+				if err := printCheck(command, file, rules, err, asJSON); err != nil {
 					return err
 				}
 			}
@@ -82,65 +100,26 @@ func newPolicyCheck() *cobra.Command {
 	return command
 }
 
-func printCheck(command *cobra.Command, file string, policy insight.NamedPolicy, failure error, asJSON bool) error {
+func printCheck(command *cobra.Command, file string, rules insight.NamedRules, failure error, asJSON bool) error {
 	out := command.OutOrStdout()
 	switch {
 	case asJSON && failure != nil:
 		return writeJSON(out, map[string]any{"file": file, "ok": false, "error": insight.OneLine(failure)})
 	case asJSON:
-		return writeJSON(out, map[string]any{"file": file, "ok": true, "policy": insight.PolicyJSONOf(policy.Policy)})
+		return writeJSON(out, map[string]any{"file": file, "ok": true, "policy": rules.Rules})
 	case failure != nil:
 		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(failure))
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "%s: ok, %s\n", file, insight.Plural(int64(policy.Last()), "level"))
+	_, err := fmt.Fprintf(out, "%s: ok, %s\n", file, checked(rules))
 	return err
 }
 
-func newPolicyCompare() *cobra.Command {
-	var asJSON bool
-	command := &cobra.Command{
-		Use:   "compare A B",
-		Short: "Shows which counts get another level by B than by A",
-		Long:  "Compare shows which counts get another level by the policy B than by A. Each is a\nfile, or default for the module's policy.",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(command *cobra.Command, files []string) error {
-			a, err := readPolicy(files[0])
-			if err != nil {
-				return err
-			}
-			b, err := readPolicy(files[1])
-			if err != nil {
-				return err
-			}
-			return printComparison(command.OutOrStdout(), a, b, asJSON)
-		},
+// checked says how large rules are.
+func checked(rules insight.NamedRules) string {
+	text := insight.Plural(int64(rules.Policy.Last()), "level")
+	if n := len(rules.Tiers); n > 0 {
+		text += ", " + insight.Plural(int64(n), "tier")
 	}
-	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	return command
-}
-
-func printComparison(w io.Writer, a, b insight.NamedPolicy, asJSON bool) error {
-	all := insight.Bands(a.Policy, b.Policy)
-	if asJSON {
-		return writeJSON(w, map[string]any{"a": insight.PolicyJSONOf(a.Policy), "b": insight.PolicyJSONOf(b.Policy), "counts": all})
-	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n\nCOUNT               A    B\n", a.Name, insight.Afresh(a.Policy), b.Name, insight.Afresh(b.Policy))
-	same := true
-	for _, band := range all {
-		change := ""
-		if band.A != band.B {
-			same = false
-			change = fmt.Sprintf("  %+d", band.B-band.A)
-		}
-		fmt.Fprintf(&out, "%-16s  %3d  %3d%s\n", band.Counts(), band.A, band.B, change)
-	}
-	if same {
-		out.WriteString("\nEvery count has the same level by both.\n")
-	} else {
-		out.WriteString("\n+: B processes it later. -: B processes it earlier.\n")
-	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return text
 }

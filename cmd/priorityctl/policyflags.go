@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -63,25 +64,25 @@ func complete(command *cobra.Command, flag string, offer cobra.CompletionFunc) {
 	_ = command.RegisterFlagCompletionFunc(flag, offer)
 }
 
-func (f *policyOfFlags) read(command *cobra.Command) (insight.NamedPolicy, error) {
+func (f *policyOfFlags) read(command *cobra.Command) (insight.NamedRules, error) {
 	byFlags := false
 	for _, name := range []string{"thresholds", "reset-interval", "reset-mode"} {
 		byFlags = byFlags || command.Flags().Changed(name)
 	}
 	switch {
 	case f.file != "" && byFlags:
-		return insight.NamedPolicy{}, usageError("-policy takes all from its file: leave out -thresholds, -reset-interval and -reset-mode")
+		return insight.NamedRules{}, usageError("-policy takes all from its file: leave out -thresholds, -reset-interval and -reset-mode")
 	case f.file != "":
-		return readPolicy(f.file)
+		return readRules(f.file, command.InOrStdin())
 	}
 	policy, err := f.policy()
 	if err != nil {
-		return insight.NamedPolicy{}, statusError{exitUsage, err}
+		return insight.NamedRules{}, statusError{exitUsage, err}
 	}
 	if byFlags {
-		return insight.NamedPolicy{Policy: policy, Name: "from the flags"}, nil
+		return insight.NamedRules{Rules: insight.RulesOf(policy), Name: "from the flags"}, nil
 	}
-	return insight.NamedPolicy{Policy: policy, Name: "the module's default"}, nil
+	return defaultRules(), nil
 }
 
 // resetMode is priority.ResetMode on a command line.
@@ -102,19 +103,58 @@ func (m *resetMode) String() string { return insight.ResetModeText(priority.Rese
 // Type implements pflag.Value.
 func (*resetMode) Type() string { return "mode" }
 
-// readPolicy reads a policy's file, or takes the module's if its name is
-// "default".
-func readPolicy(name string) (insight.NamedPolicy, error) {
+// readRules reads the policy, and the tiers, of a file or of standard input, or takes
+// the module's if the name is "default".
+func readRules(name string, stdin io.Reader) (insight.NamedRules, error) {
 	if name == "default" {
-		return insight.NamedPolicy{Policy: priority.DefaultPolicy(), Name: "the module's default"}, nil
+		return defaultRules(), nil
 	}
-	held, err := os.ReadFile(name)
+	held, source, err := readInput(name, stdin)
 	if err != nil {
-		return insight.NamedPolicy{}, statusError{exitUsage, err}
+		return insight.NamedRules{}, err
 	}
-	policy, err := insight.ParsePolicy(held)
+	rules, err := insight.ParseRules(held)
 	if err != nil {
-		return insight.NamedPolicy{}, usageError("%s: %w", name, err)
+		return insight.NamedRules{}, usageError("%s: %w", source, err)
 	}
-	return insight.NamedPolicy{Policy: policy, Name: filepath.Base(name)}, nil
+	return insight.NamedRules{Rules: rules, Name: source}, nil
+}
+
+func defaultRules() insight.NamedRules {
+	return insight.NamedRules{Rules: insight.RulesOf(priority.DefaultPolicy()), Name: "the module's default"}
+}
+
+// readInput reads a file, or standard input for "-", and says what people call it.
+func readInput(name string, stdin io.Reader) (held []byte, source string, err error) {
+	if name == "-" {
+		held, err = io.ReadAll(stdin)
+		return held, "standard input", err
+	}
+	if held, err = os.ReadFile(name); err != nil {
+		return nil, "", statusError{exitUsage, err}
+	}
+	return held, filepath.Base(name), nil
+}
+
+// queueFlags stand for the workers' own options where only the number of levels of the
+// queue matters.
+type queueFlags struct{ levels int }
+
+const defaultLevels = 9
+
+func (f *queueFlags) register(command *cobra.Command) {
+	command.Flags().IntVar(&f.levels, "levels", defaultLevels, "how many levels the queue was declared with: those of the workers' own policy")
+}
+
+func (f *queueFlags) read(*cobra.Command) (insight.NamedRules, error) {
+	const most = 255
+	if f.levels < 1 || f.levels > most {
+		return insight.NamedRules{}, usageError("-levels %d is not from 1 to %d", f.levels, most)
+	}
+	policy := priority.DefaultPolicy()
+	for len(policy.Thresholds) < f.levels-1 {
+		policy.Thresholds = append(policy.Thresholds, policy.Thresholds[len(policy.Thresholds)-1]-1)
+	}
+	policy.Thresholds = policy.Thresholds[:f.levels-1]
+	return insight.NamedRules{Rules: insight.RulesOf(policy), Name: "that of the workers' own options"}, nil
 }

@@ -18,6 +18,10 @@ const resetLong = `Reset forgets customers' counts, pending documents and usage:
 is counted as the first and gets level 1. It also removes what the keys hold
 other than those. It cannot be undone.
 
+It is written down before: by whom (-by, else the user of this system) and -why; see
+log. Where it may not be written down, as for want of rights, it says so and the
+customer is forgotten all the same: who resets is often in a hurry.
+
 On a terminal it shows what will be forgotten and asks; anywhere else it needs -yes.
 
   priorityctl reset acme
@@ -26,6 +30,7 @@ On a terminal it shows what will be forgotten and asks; anywhere else it needs -
 func newReset() *cobra.Command {
 	var connect connectionFlags
 	var policies policyOfFlags
+	var author changeFlags
 	var yes, asJSON bool
 	command := &cobra.Command{
 		Use:               "reset CUSTOMER…",
@@ -41,15 +46,25 @@ func newReset() *cobra.Command {
 		},
 	}
 	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, customers []string) error {
+		// Without what operators have set, the levels that are shown may be others.
+		if err := c.mustFollow(command); insight.Unreachable(err) {
+			return err
+		}
 		if !yes {
 			if err := c.confirm(command, customers); err != nil {
 				return err
 			}
 		}
 		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
-			return c.Forget(ctx, customer)
+			forgotten, err := c.Reset(ctx, customer, author.author(), author.why)
+			if forgotten.NotLogged != "" {
+				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s: not in the log: %s\n", insight.Shown(customer), forgotten.NotLogged)
+			}
+			return forgotten, err
 		})
 	})
+	command.Flags().StringVar(&author.by, "by", "", "who does it (default: the user of this system)")
+	command.Flags().StringVar(&author.why, "why", "reset by priorityctl", "why, for those who ask later")
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a customer")
 	connect.register(command)

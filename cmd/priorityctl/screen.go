@@ -43,7 +43,7 @@ func (s screen) Init() tea.Cmd { return s.step }
 // step goes on with the pass until it is done, but for a second at most, so that
 // the screen shows how far it is.
 func (s screen) step() tea.Msg {
-	_, err := s.top.tally.Advance(s.ctx, time.Now().Add(min(s.interval, time.Second)))
+	err := s.top.advance(s.ctx, time.Now().Add(min(s.interval, time.Second)))
 	if s.ctx.Err() != nil {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 
 const topLong = `Top shows how many customers and documents each level has, and the busiest
 customers: live on a terminal, until q or Ctrl-C; once anywhere else. The levels
-are those of Next; get tells that of Submit.
+are those of Next; get tells that of Submit. ` + followHelp + `
 
 It goes through all counts by SCAN, at a bounded pace, again and again. The
 documents are those since the pass before, and in the first pass those since each
@@ -42,11 +42,11 @@ func newTop() *cobra.Command {
 		},
 	}
 	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
-		t := top{c, insight.NewTally(&c.Inspector, insight.TallyOptions{Pace: pace, Busiest: busiest})}
+		t := top{c, insight.NewTally(insight.TallyOptions{Pace: pace, Busiest: busiest}), &fleet{inspector: &c.Inspector}}
 		if !once && !asJSON && isTerminal(command.OutOrStdout()) {
 			return t.live(command, interval)
 		}
-		return t.once(command.Context(), command.OutOrStdout(), asJSON)
+		return t.once(command, asJSON)
 	})
 	flags := command.Flags()
 	flags.DurationVar(&interval, "interval", 2*time.Second, "how often to look, at most")
@@ -63,11 +63,32 @@ func newTop() *cobra.Command {
 type top struct {
 	*connection
 	tally *insight.Tally
+	now   *fleet
+}
+
+// fleet is what operators have set, as it was known last.
+type fleet struct {
+	inspector *insight.Inspector
+	failed    error // why it is not known now
+}
+
+// advance goes on with the pass, by what operators have set now.
+func (t top) advance(ctx context.Context, deadline time.Time) error {
+	followed, err := t.now.inspector.Follow(ctx)
+	if t.now.failed = t.Hidden(err); err == nil {
+		t.now.inspector = followed
+	}
+	_, err = t.tally.Advance(ctx, t.now.inspector, deadline)
+	return err
 }
 
 // once prints one pass.
-func (t top) once(ctx context.Context, out io.Writer, asJSON bool) error {
-	if _, err := t.tally.Advance(ctx, time.Time{}); err != nil {
+func (t top) once(command *cobra.Command, asJSON bool) error {
+	out := command.OutOrStdout()
+	if err := t.follow(command); err != nil {
+		return err
+	}
+	if err := t.advance(command.Context(), time.Time{}); err != nil {
 		return t.broken(err)
 	}
 	if asJSON {
@@ -81,5 +102,5 @@ func (t top) once(ctx context.Context, out io.Writer, asJSON bool) error {
 
 // title says what is looked at.
 func (t top) title() string {
-	return fmt.Sprintf("%s  prefix %s  policy %s", t.Server.Address, insight.Shown(t.Prefix), t.Policy.Name)
+	return fmt.Sprintf("%s  prefix %s  policy %s", t.Server.Address, insight.Shown(t.Prefix), t.now.inspector.Policy.Name)
 }

@@ -8,31 +8,71 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/redis/go-redis/v9"
 )
 
 // Customer is all that is known of one. It does not change.
 type Customer struct {
 	Name
-	Level     priority.Level `json:"level"` // by Submit where something is pending, else by Next
+	Level     priority.Level `json:"level"` // by Submit where something is pending, else by Next; with the override
 	Pending   int64          `json:"pending"`
 	Submit    Submitted      `json:"submit"`
 	Count     int64          `json:"count"`
 	Documents int64          `json:"documents"` // since the last reset
 	RuleLevel priority.Level `json:"rule_level"`
-	NextLevel priority.Level `json:"next_level"` // that Next would give to the next document
+	NextLevel priority.Level `json:"next_level"` // that Next would give to the next document, with the override
 	Row       string         `json:"row"`
 	Counted   bool           `json:"counted"` // there is a count
 	ResetInMS int64          `json:"reset_in_ms"`
 	NoTTL     bool           `json:"no_ttl"`
 
-	CountKey   string     `json:"count_key"`
-	PendingKey string     `json:"pending_key"`
-	UsageKey   string     `json:"usage_key"`
-	Policy     PolicyJSON `json:"policy"`
-	PolicyName string     `json:"policy_name"`
+	CountKey   string        `json:"count_key"`
+	PendingKey string        `json:"pending_key"`
+	UsageKey   string        `json:"usage_key"`
+	Policy     control.Rules `json:"policy"`
+	PolicyName string        `json:"policy_name"`
+
+	// What operators have set for the customer, and have on trial: see
+	// [Inspector.Follow]. Nil: there is none.
+	Override *OverrideInForce `json:"override,omitempty"`
+	Tier     *Tier            `json:"tier,omitempty"`
+	Trial    *Tried           `json:"trial,omitempty"`
 
 	policy priority.Policy
+	last   priority.Level // of the queue
+	rule   levels         // without an override
+}
+
+// levels are those that a customer has, and the next document gets.
+type levels struct{ now, next, submit priority.Level }
+
+// OverrideInForce is the override of a customer, and what the levels are without it.
+type OverrideInForce struct {
+	Overridden
+	RuledLevel           priority.Level `json:"ruled_level"`
+	RuledNextLevel       priority.Level `json:"ruled_next_level"`
+	RuledSubmitNextLevel priority.Level `json:"ruled_submit_next_level"`
+}
+
+// Tier is the one that a customer is in.
+type Tier struct {
+	Tier      string    `json:"tier"`
+	HasPolicy bool      `json:"has_policy"` // else that of customers without a tier holds
+	Version   int64     `json:"version,omitempty"`
+	At        time.Time `json:"at,omitzero"`
+	By        string    `json:"by,omitempty"` // who set it; empty: the workers' own TierOf
+	Why       string    `json:"why,omitempty"`
+}
+
+// Tried is what the rules on trial would give to the next document, without an
+// override. They change no level.
+type Tried struct {
+	NextLevel       priority.Level `json:"next_level"`
+	SubmitNextLevel priority.Level `json:"submit_next_level"`
+	Version         int64          `json:"version"`
+	By              string         `json:"by"`
+	Why             string         `json:"why"`
 }
 
 // What Customer asks Redis for: what peek.lua replies, the average time from Submit to
@@ -82,7 +122,7 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 		RuleLevel: ruled, Row: rowOf(policy.Policy, ruled).Condition(),
 		Counted: countTTL != -2, ResetInMS: resetIn, NoTTL: countTTL == -1,
 		CountKey: keys[0], PendingKey: keys[1], UsageKey: keys[2],
-		Policy: PolicyJSONOf(policy.Policy), PolicyName: policy.Name, policy: policy.Policy,
+		Policy: RulesOf(policy.Policy), PolicyName: policy.Name, policy: policy.Policy,
 	}
 	c.NextLevel = policy.Level(0)
 	if c.Counted {
@@ -90,9 +130,42 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 		c.NextLevel = policy.Level(count - 1)
 	}
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	c.Submit = submittedOf(policy.Policy, level, history{
+	known := history{
 		pending: pending, ordinary: reply[5], cost: reply[6], lease: ms(reply[7]),
 		sojourn: 100 * ms(reply[8]), usageTTL: max(ms(reply[9]), 0), known: reply[9] != -2,
-	})
+	}
+	c.Submit = submittedOf(policy.Policy, level, known)
+	c.rule, c.last = levels{level, c.NextLevel, c.Submit.NextLevel}, i.LastLevel()
+	if i.Document != nil {
+		i.set(c, customer, known)
+	}
 	return c, nil
+}
+
+// set adds what operators have set.
+func (i *Inspector) set(c *Customer, customer string, known history) {
+	if tier, ok := i.tierOf(customer); ok || i.isMember(customer) {
+		c.Tier = &Tier{Tier: tier, HasPolicy: ok}
+		if item, ok := i.Document.Members[customer]; ok {
+			c.Tier.Version, c.Tier.At, c.Tier.By, c.Tier.Why = item.Version, item.At.UTC(), item.By, item.Why
+		}
+	}
+	if overridden := i.OverrideOf(customer); overridden != nil {
+		c.Override = &OverrideInForce{*overridden, c.rule.now, c.rule.next, c.rule.submit}
+		for _, level := range []*priority.Level{&c.Level, &c.NextLevel, &c.Submit.NextLevel} {
+			*level = overridden.Override().Level(*level, c.last)
+		}
+	}
+	if i.trial != nil {
+		policy, item := i.trial.PolicyOf(customer), i.Document.Trial
+		c.Trial = &Tried{policy.Level(0), submittedOf(policy, priority.First, known).NextLevel, item.Version, item.By, item.Why}
+		if c.Counted {
+			c.Trial.NextLevel = policy.Level(c.Count - 1)
+		}
+	}
+}
+
+func (i *Inspector) isMember(customer string) bool {
+	_, ok := i.Document.Members[customer]
+	return ok
 }

@@ -60,7 +60,7 @@ func TestACustomerIsJudgedByThePolicyOfItsTier(t *testing.T) {
 		}
 	}
 	gold, acme := lookup(t, inspector, "gold mine"), lookup(t, inspector, "acme")
-	if gold.Level != 1 || gold.Policy.ResetMode != insight.LastReset || gold.PolicyName != "that of tier gold" || gold.Row != "count ≥ -100" {
+	if gold.Level != 1 || gold.Policy.Policy.ResetMode != priority.SinceLastReset || gold.PolicyName != "that of tier gold" || gold.Row != "count ≥ -100" {
 		t.Errorf("got %+v", gold)
 	}
 	if want := `"gold mine" is not slow: such documents are processed first. The 72nd document from now has level 2.`; gold.Why() != want {

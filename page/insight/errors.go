@@ -7,14 +7,25 @@ import (
 	"strings"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/redis/go-redis/v9"
 )
 
 // Unreachable reports whether an error means that Redis could not be asked.
 func Unreachable(err error) bool {
 	var reply redis.Error
-	return err != nil && !errors.As(err, &reply) && !errors.Is(err, priority.ErrInvalid) &&
-		!errors.Is(err, priority.ErrCorruptCount) && !errors.Is(err, context.Canceled)
+	if err == nil || errors.As(err, &reply) {
+		return false
+	}
+	for _, other := range []error{
+		priority.ErrInvalid, priority.ErrCorruptCount, context.Canceled, ErrNoTrial,
+		control.ErrConflict, control.ErrNotFound, control.ErrTooMany, control.ErrCorruptDocument, control.ErrNewerDocument,
+	} {
+		if errors.Is(err, other) {
+			return false
+		}
+	}
+	return true
 }
 
 // Forbidden reports whether Redis refused for want of rights. Within a script, its

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 )
 
 // Held says in a few words what Redis holds of a customer, or why that cannot be
@@ -37,6 +38,28 @@ type Forgotten struct {
 	Name
 	Reset bool   `json:"reset"`
 	Held  string `json:"held"` // until then
+
+	// Version is that of the log's entry; 0: there is none, and NotLogged says why.
+	Version   int64  `json:"version,omitempty"`
+	NotLogged string `json:"not_logged,omitempty"`
+}
+
+// Reset is Forget, with an entry in the log before it. Where the log cannot be written
+// for another reason than that Redis is away, the customer is forgotten all the same.
+func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (Forgotten, error) {
+	if i.Admin == nil {
+		return i.Forget(ctx, customer)
+	}
+	version, noted := i.Admin.NoteReset(ctx, customer, control.Change{By: by, Why: why})
+	if Unreachable(noted) || errors.Is(noted, priority.ErrInvalid) || errors.Is(noted, context.Canceled) {
+		return Forgotten{}, noted
+	}
+	forgotten, err := i.Forget(ctx, customer)
+	if noted != nil {
+		forgotten.NotLogged = OneLine(i.Hidden(i.Explained(ctx, noted, "reset", customer)))
+	}
+	forgotten.Version = version
+	return forgotten, err
 }
 
 // Forget resets a customer, whatever the keys hold. An error is that of the store's
@@ -46,7 +69,7 @@ func (i *Inspector) Forget(ctx context.Context, customer string) (Forgotten, err
 	if err := i.Store.Reset(ctx, customer); err != nil {
 		return Forgotten{}, err
 	}
-	return Forgotten{NameOf(customer), true, held}, nil
+	return Forgotten{Name: NameOf(customer), Reset: true, Held: held}, nil
 }
 
 // String is what a person reads, in one line.

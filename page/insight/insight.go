@@ -5,6 +5,7 @@
 // for both have it from here.
 //
 //	inspector := &insight.Inspector{Client: client, Store: store, Policy: insight.NamedPolicy{…}}
+//	inspector, err := inspector.Follow(ctx) // what operators have set
 //	customer, err := inspector.Customer(ctx, "acme")
 //	fmt.Println(customer.Why())
 package insight
@@ -12,8 +13,10 @@ package insight
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page/insight/census"
 	"github.com/redis/go-redis/v9"
 )
@@ -47,6 +50,20 @@ type Inspector struct {
 	// Secrets are passwords. Texts have *** for them, since a reply of Redis may
 	// quote one.
 	Secrets []string
+
+	// Admin knows what operators have set. Nil: nothing is.
+	Admin *control.Admin
+
+	// Own is the store by the workers' own options, Document what operators have set,
+	// and Now the time by Redis's clock when that was read. [Inspector.Follow] sets
+	// them; before, they are nil and zero.
+	Own      *priority.RedisStore
+	Document *control.Document
+	Now      time.Time
+
+	read   time.Time          // by this process's clock, when it was Now
+	before *Inspector         // as it was before Follow; nil: it did not follow
+	trial  *priority.Policies // nil: nothing is on trial
 }
 
 // NamedPolicy is a policy with every field filled in, and what people call it.
@@ -71,15 +88,6 @@ const (
 	Cluster      Kind = "cluster"
 	Sentinel     Kind = "sentinel"
 )
-
-// policyOf returns a customer's policy with its name.
-func (i *Inspector) policyOf(customer string) NamedPolicy {
-	name := i.Policy.Name
-	if i.PolicyName != nil {
-		name = i.PolicyName(customer)
-	}
-	return NamedPolicy{i.Store.PolicyOf(customer), name}
-}
 
 func (i *Inspector) prefix() string { return cmp.Or(i.Prefix, DefaultPrefix) }
 

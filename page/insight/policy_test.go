@@ -48,15 +48,15 @@ func TestAPolicyIsReadAsItIsWritten(t *testing.T) {
 		priority.DefaultPolicy(),
 		{Thresholds: []int64{}, ResetInterval: time.Millisecond, ResetMode: priority.SinceLastReset},
 	} {
-		text, err := json.Marshal(insight.PolicyJSONOf(policy))
+		text, err := json.Marshal(insight.RulesOf(policy))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := insight.ParsePolicy(text); err != nil || !reflect.DeepEqual(got, policy) {
+		if got, err := insight.ParseRules(text); err != nil || !reflect.DeepEqual(got.Policy, policy) {
 			t.Errorf("%s is read as %+v, %v", text, got, err)
 		}
 	}
-	if _, err := insight.ParsePolicy([]byte(`{"thresholds":[-2,-2]}`)); !errors.Is(err, priority.ErrInvalidPolicy) {
+	if _, err := insight.ParseRules([]byte(`{"thresholds":[-2,-2]}`)); !errors.Is(err, priority.ErrInvalidPolicy) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -21,8 +21,7 @@ const mostRemembered = 200_000
 // Tally goes through the counts of all customers, pass after pass, and makes a
 // Snapshot of each. It is not safe for concurrent use.
 type Tally struct {
-	inspector *Inspector
-	options   TallyOptions
+	options TallyOptions
 
 	walk       *census.Walk // nil: between two passes
 	keys       int64        // of the servers, when the pass began
@@ -40,16 +39,17 @@ type TallyOptions struct {
 }
 
 // NewTally returns a Tally that has looked at nothing yet.
-func NewTally(inspector *Inspector, options TallyOptions) *Tally {
-	return &Tally{inspector: inspector, options: options}
-}
+func NewTally(options TallyOptions) *Tally { return &Tally{options: options} }
 
 // Advance goes on with the pass until it is done, which it reports, or until the
 // deadline; zero: there is none. After a pass it begins the next one. After an
 // error, which is go-redis's or the context's, it begins the pass anew.
-func (t *Tally) Advance(ctx context.Context, deadline time.Time) (done bool, err error) {
+//
+// The inspector says what levels the counts of this step have: it may be another one
+// at each step, of the same fleet, as operators change something.
+func (t *Tally) Advance(ctx context.Context, inspector *Inspector, deadline time.Time) (done bool, err error) {
 	if t.walk == nil {
-		if err := t.begin(ctx); err != nil {
+		if err := t.begin(ctx, inspector); err != nil {
 			return false, err
 		}
 	}
@@ -57,7 +57,7 @@ func (t *Tally) Advance(ctx context.Context, deadline time.Time) (done bool, err
 		entries, err := t.walk.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
-			t.finish()
+			t.finish(inspector)
 			return true, nil
 		case err != nil:
 			t.walk = nil // the servers may be others now
@@ -65,7 +65,7 @@ func (t *Tally) Advance(ctx context.Context, deadline time.Time) (done bool, err
 		}
 		t.looked += int64(t.walk.PageKeys())
 		for _, entry := range entries {
-			t.add(entry)
+			t.add(inspector, entry)
 		}
 		if !t.walk.Done() && !deadline.IsZero() && time.Now().After(deadline) {
 			return false, nil
@@ -95,23 +95,28 @@ func (t *Tally) progress() int {
 	return int(min(100*t.looked/max(t.keys, 1), 100))
 }
 
-func (t *Tally) begin(ctx context.Context) error {
-	walk, err := t.inspector.Walk(ctx, census.Options{Pace: t.options.Pace}, "")
+func (t *Tally) begin(ctx context.Context, inspector *Inspector) error {
+	walk, err := inspector.Walk(ctx, census.Options{Pace: t.options.Pace}, "")
 	if err != nil {
 		return err
 	}
 	// Without the right to DBSIZE there is no progress to show.
 	t.keys, _ = walk.Keys(ctx)
 	t.walk, t.looked = walk, 0
-	t.now = Snapshot{Levels: make([]LevelLoad, t.inspector.Store.Last()), Busiest: []Busy{}, Policy: PolicyJSONOf(t.inspector.Policy.Policy)}
-	for i := range t.now.Levels {
-		t.now.Levels[i].Level = priority.First + priority.Level(i)
-	}
+	t.now = Snapshot{Busiest: []Busy{}}
+	t.levels(inspector.LastLevel())
 	t.met = make(map[string]int64)
 	return nil
 }
 
-func (t *Tally) add(entry census.Entry) {
+// levels makes sure that the snapshot has all levels up to the last one.
+func (t *Tally) levels(last priority.Level) {
+	for level := priority.First + priority.Level(len(t.now.Levels)); level <= last; level++ {
+		t.now.Levels = append(t.now.Levels, LevelLoad{Level: level})
+	}
+}
+
+func (t *Tally) add(inspector *Inspector, entry census.Entry) {
 	if _, again := t.met[entry.Customer]; again {
 		return // SCAN may meet a key twice
 	}
@@ -119,8 +124,9 @@ func (t *Tally) add(entry census.Entry) {
 		t.now.Corrupt++
 		return
 	}
-	policy := t.inspector.Store.PolicyOf(entry.Customer)
-	level := policy.Level(entry.Count)
+	policy := inspector.Store.PolicyOf(entry.Customer)
+	level, overridden := inspector.overridden(entry.Customer, policy.Level(entry.Count))
+	t.levels(max(level, policy.Last()))
 	t.now.Levels[level-1].Customers++
 	before, known := t.remembered[entry.Customer]
 	if !known || before < entry.Count {
@@ -135,10 +141,11 @@ func (t *Tally) add(entry census.Entry) {
 	}
 	var documents int64
 	spread(policy, before, entry.Count, func(level priority.Level, n int64) {
+		level, _ = inspector.overridden(entry.Customer, level)
 		t.now.Levels[level-1].Documents += n
 		documents += n
 	})
-	t.rank(Busy{NameOf(entry.Customer), level, entry.Count, documents, entry.ResetIn.Milliseconds()})
+	t.rank(Busy{NameOf(entry.Customer), level, entry.Count, documents, entry.ResetIn.Milliseconds(), overridden})
 }
 
 // rank puts a customer in its place among the busiest.
@@ -159,8 +166,9 @@ func busier(a, b Busy) int {
 	)
 }
 
-func (t *Tally) finish() {
+func (t *Tally) finish(inspector *Inspector) {
 	t.now.At = time.Now()
+	t.now.Policy = RulesOf(inspector.Policy.Policy)
 	if !t.last.At.IsZero() {
 		t.now.Since = t.now.At.Sub(t.last.At)
 	}

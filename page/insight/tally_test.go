@@ -20,10 +20,10 @@ func TestPassesCountWhatCameBetweenThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tally := insight.NewTally(inspector, insight.TallyOptions{Busiest: 2})
+	tally := insight.NewTally(insight.TallyOptions{Busiest: 2})
 	pass := func() insight.Snapshot {
 		t.Helper()
-		if done, err := tally.Advance(t.Context(), time.Time{}); !done || err != nil || tally.Midway() {
+		if done, err := tally.Advance(t.Context(), inspector, time.Time{}); !done || err != nil || tally.Midway() {
 			t.Fatalf("the pass is done: %v, %v", done, err)
 		}
 		return tally.Last()
@@ -70,10 +70,10 @@ func TestAPassStopsAtItsDeadlineAndGoesOn(t *testing.T) {
 	if _, err := pipeline.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	tally := insight.NewTally(inspector, insight.TallyOptions{})
+	tally := insight.NewTally(insight.TallyOptions{})
 	steps := 1
 	for {
-		done, err := tally.Advance(t.Context(), time.Now())
+		done, err := tally.Advance(t.Context(), inspector, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -107,6 +107,10 @@ func Wrap(text string, columns int) string {
 	return wrapped.String()
 }
 
+// Quoted writes what a person has written so that no terminal obeys it, in quotes as
+// in Go.
+func Quoted(text string) string { return strconv.QuoteToGraphic(text) }
+
 // shellQuoted writes an argument as a POSIX shell reads it.
 func shellQuoted(text string) string {
 	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@/-") == "" && text[0] != '-' {

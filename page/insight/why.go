@@ -16,13 +16,18 @@ func (c *Customer) String() string {
 	}
 	submits := c.Submit.known
 	line("customer", "%s", Shown(c.Exact()))
+	levels := fmt.Sprintf("%d of 1 to %d", c.Level, c.policy.Last())
+	if o := c.Override; o != nil {
+		line("override", "%s, for %s more", o.Says, Span(o.Left()))
+		levels = fmt.Sprintf("%d of 1 to %d; without the override %d", c.Level, c.last, o.RuledLevel)
+	}
 	switch {
 	case c.Pending > 0:
-		line("level", "%d of 1 to %d, by Submit", c.Level, c.policy.Last())
+		line("level", "%s, by Submit", levels)
 	case submits:
-		line("level", "%d of 1 to %d, by Next: nothing is pending", c.Level, c.policy.Last())
+		line("level", "%s, by Next: nothing is pending", levels)
 	default:
-		line("level", "%d of 1 to %d", c.Level, c.policy.Last())
+		line("level", "%s", levels)
 	}
 	if submits {
 		c.Submit.writeTo(line)
@@ -47,6 +52,12 @@ func (c *Customer) String() string {
 		line("", "%s", Shown(c.UsageKey))
 	}
 	line("policy", "%s", c.PolicyName)
+	if t := c.Tier; t != nil {
+		line("tier", "%s", t.name())
+	}
+	if t := c.Trial; t != nil {
+		line("trial", "level %d by Submit, level %d by Next, by version %d", t.SubmitNextLevel, t.NextLevel, t.Version)
+	}
 	out.WriteString("\n" + Wrap(c.Why(), 79))
 	return out.String()
 }
@@ -60,33 +71,69 @@ func (c *Customer) unless() string {
 	return ", unless a document comes before"
 }
 
-// Why says in plain words, in one line, why the customer is slow and when that ends.
+// Why says in plain words, in one line, why the customer is slow and when that ends,
+// and what operators have set for it.
 func (c *Customer) Why() string {
-	if c.Submit.known {
-		return Shown(c.Exact()) + c.Submit.why(c.Level, c.Pending)
+	who := Shown(c.Exact())
+	var why strings.Builder
+	if o := c.Override; o != nil {
+		fmt.Fprintf(&why, "%s has an override until %s, for %s more, %s: %s. The next document gets %s. Queued documents keep the level that they have. Without the override: ",
+			who, Moment(o.Until), Span(o.Left()), byWhom(o.By, o.Why), o.Says, levelsOf(c.Submit.NextLevel, c.NextLevel))
 	}
-	return c.ruled()
+	if c.Submit.known {
+		submit := c.Submit
+		submit.NextLevel = c.rule.submit
+		why.WriteString(who + submit.why(c.rule.now, c.Pending))
+	} else {
+		why.WriteString(c.whyByNext())
+	}
+	if t := c.Tier; t != nil && t.By != "" {
+		fmt.Fprintf(&why, " The tier, %s, is set %s.", t.name(), byWhom(t.By, t.Why))
+	}
+	if t := c.Trial; t != nil {
+		fmt.Fprintf(&why, " On trial is version %d, %s: by it the next document would get %s. That changes no level.",
+			t.Version, byWhom(t.By, t.Why), levelsOf(t.SubmitNextLevel, t.NextLevel))
+	}
+	return why.String()
 }
 
-// ruled is Why for a customer of whom only the count is known.
-func (c *Customer) ruled() string {
+// levelsOf names the levels of the next document by either call.
+func levelsOf(submit, next priority.Level) string {
+	if submit == next {
+		return fmt.Sprintf("level %d", next)
+	}
+	return fmt.Sprintf("level %d by Submit, level %d by Next", submit, next)
+}
+
+func (t *Tier) name() string {
+	switch {
+	case t.Tier == "":
+		return "none"
+	case t.HasPolicy:
+		return Shown(t.Tier)
+	}
+	return Shown(t.Tier) + ", which has no policy of its own"
+}
+
+// whyByNext is Why for a customer of whom only the count is known, without an override.
+func (c *Customer) whyByNext() string {
 	who, cause := Shown(c.Exact()), Plural(c.Documents, "document")+" since the last reset"
 	var why strings.Builder
 	switch {
-	case !c.Counted && c.Level == priority.First:
+	case !c.Counted && c.rule.now == priority.First:
 		fmt.Fprintf(&why, "%s is not slow: the next document is counted as the first and gets level 1.", who)
-	case c.Level == priority.First:
+	case c.rule.now == priority.First:
 		fmt.Fprintf(&why, "%s is not slow: such documents are processed first.", who)
-	case c.Level == c.policy.Last():
+	case c.rule.now == c.policy.Last():
 		fmt.Fprintf(&why, "%s is slow because of %s: such documents are processed last.", who, cause)
 	default:
-		fmt.Fprintf(&why, "%s waits behind %s because of %s.", who, levelsBefore(c.Level), cause)
+		fmt.Fprintf(&why, "%s waits behind %s because of %s.", who, levelsBefore(c.rule.now), cause)
 	}
 	if c.Counted && c.RuleLevel < c.policy.Last() {
 		// The next row begins one below this row's least count.
 		more := c.Count - rowOf(c.policy, c.RuleLevel).Least + 1
 		if more == 1 {
-			fmt.Fprintf(&why, " The next document has level %d.", c.NextLevel)
+			fmt.Fprintf(&why, " The next document has level %d.", c.rule.next)
 		} else {
 			fmt.Fprintf(&why, " The %s document from now has level %d.", ordinal(more), c.RuleLevel+1)
 		}

@@ -5,8 +5,8 @@
 //	    [-workers n] [-documents n] [-pause d] [-for d]
 //
 // Start it several times with the same -redis for a fleet that shares its counts;
-// stop that server to see the fleet degrade. What it counts expires in the server
-// by itself.
+// stop that server to see the fleet degrade. Operators steer it by priorityctl with
+// -prefix priority-prometheus-example. What it counts expires in the server by itself.
 package main
 
 import (
@@ -25,6 +25,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
@@ -138,7 +139,18 @@ func open(address string, logger *slog.Logger) (store priority.Store, metrics ht
 		_ = client.Close()
 		return nil, nil, nil, err
 	}
-	answering, err := fallback.New(observe.New(shared, observe.LogCorrupt(logger)), nil, &fallback.Options{
+	controlled, err := control.New(shared, &control.Options{
+		OnError: func(err error) { logger.Warn("what operators have set cannot be followed", "error", err) },
+	})
+	if err != nil {
+		_ = client.Close()
+		return nil, nil, nil, err
+	}
+	if _, err := instrumentation.ObserveControl(new(control.Store)); err != nil { // as long as the process lives
+		_ = client.Close()
+		return nil, nil, nil, err
+	}
+	answering, err := fallback.New(observe.New(controlled, observe.LogCorrupt(logger)), nil, &fallback.Options{
 		OnError: instrumentation.ObserveError,
 		OnChange: func(open bool, cause error) {
 			instrumentation.ObserveCircuit(open, cause)
@@ -153,6 +165,7 @@ func open(address string, logger *slog.Logger) (store priority.Store, metrics ht
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_ = answering.Close(ctx) // it owes nothing: the workers call no Done
+		_ = controlled.Close(ctx)
 		_ = client.Close()
 	}
 	metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})

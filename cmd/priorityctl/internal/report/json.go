@@ -5,8 +5,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/page/insight"
 )
 
 type simulationJSON struct {
@@ -17,20 +18,10 @@ type simulationJSON struct {
 	Discipline string          `json:"discipline"`
 	LostDone   float64         `json:"lost_done"`
 	LeaseS     float64         `json:"lease_s,omitempty"`
-	Policy     policyJSON      `json:"policy"`
+	Policy     control.Rules   `json:"policy"`
 	Seeds      int             `json:"seeds"`
 	Schedulers []schedulerJSON `json:"schedulers"`
 	Targets    []targetJSON    `json:"targets"`
-}
-
-type policyJSON struct {
-	Thresholds     []int64 `json:"thresholds"`
-	ResetIntervalS float64 `json:"reset_interval_s"`
-	ResetMode      string  `json:"reset_mode"`
-}
-
-func newPolicyJSON(p priority.Policy) policyJSON {
-	return policyJSON{p.Thresholds, p.ResetInterval.Seconds(), p.ResetMode.String()}
 }
 
 type schedulerJSON struct {
@@ -63,7 +54,7 @@ func (s Simulation) WriteJSON(to io.Writer) error {
 		Discipline: s.Options.Discipline,
 		LostDone:   s.Options.LostDone,
 		LeaseS:     s.Options.Lease.Seconds(),
-		Policy:     newPolicyJSON(s.Options.Policy),
+		Policy:     insight.RulesOf(s.Options.Policy),
 		Seeds:      s.Seeds,
 		Targets:    []targetJSON{},
 	}

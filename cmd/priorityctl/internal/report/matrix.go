@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page/insight"
 )
 
@@ -275,7 +276,7 @@ type matrixJSON struct {
 	Service    string             `json:"service"`
 	Discipline string             `json:"discipline"`
 	LeaseS     float64            `json:"lease_s,omitempty"`
-	Policy     policyJSON         `json:"policy"`
+	Policy     control.Rules      `json:"policy"`
 	Figures    []figureJSON       `json:"figures"`
 	Regimes    []regimeJSON       `json:"regimes"`
 	Scores     map[string]float64 `json:"scores"`
@@ -314,7 +315,7 @@ func (m Matrix) WriteJSON(to io.Writer) error {
 		Service:    m.Service,
 		Discipline: m.Options.Discipline,
 		LeaseS:     m.Options.Lease.Seconds(),
-		Policy:     newPolicyJSON(m.Options.Policy),
+		Policy:     insight.RulesOf(m.Options.Policy),
 		Scores:     make(map[string]float64),
 	}
 	for _, row := range m.Rows {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page/insight"
 )
 
@@ -296,7 +297,7 @@ type tuningJSON struct {
 	Choices     []choiceJSON     `json:"choices"`
 	Comparisons []comparisonJSON `json:"comparisons"`
 	Call        string           `json:"call"`
-	Policy      policyJSON       `json:"policy"`
+	Policy      control.Rules    `json:"policy"`
 	Reason      string           `json:"reason"`
 	Verdict     string           `json:"verdict"`
 	Go          string           `json:"go"`
@@ -305,7 +306,7 @@ type tuningJSON struct {
 type choiceJSON struct {
 	Call     string              `json:"call"`
 	Title    string              `json:"title"`
-	Policy   policyJSON          `json:"policy"`
+	Policy   control.Rules       `json:"policy"`
 	Chosen   simulation.Measures `json:"chosen_on"`
 	HeldBack simulation.Measures `json:"held_back"`
 }
@@ -350,13 +351,13 @@ func (t Tuning) WriteJSON(to io.Writer) error {
 		EndS:        a.End.Seconds(),
 		Comparisons: []comparisonJSON{},
 		Call:        calls[a.Take.Counting],
-		Policy:      newPolicyJSON(a.Take.Policy),
+		Policy:      insight.RulesOf(a.Take.Policy),
 		Reason:      string(a.Reason),
 		Verdict:     t.verdict(),
 		Go:          t.lines(),
 	}
 	for _, c := range t.choices() {
-		object.Choices = append(object.Choices, choiceJSON{calls[c.Counting], t.policyName(c), newPolicyJSON(c.Policy), c.Chosen, c.Judged})
+		object.Choices = append(object.Choices, choiceJSON{calls[c.Counting], t.policyName(c), insight.RulesOf(c.Policy), c.Chosen, c.Judged})
 	}
 	if a.Reason != simulation.TooLittle {
 		for _, c := range t.comparisons() {

@@ -97,7 +97,7 @@ func TestNextIsAdvisedWhereSubmitRemembersTooMuch(t *testing.T) {
 
 // Customers who come once or twice are first by both calls, whoever floods.
 func TestEqualTrafficShowsNoDifference(t *testing.T) {
-	const seeds = 40
+	const seeds = 20
 	wrong := 0
 	for seed := range uint64(seeds) {
 		traffic := newTraffic(seed, 24*time.Hour)
@@ -119,7 +119,7 @@ func TestBadHoursAndBadCustomersAreLuck(t *testing.T) {
 		name             string
 		ofHour, ofSender float64 // how much luck they have
 	}{{"hours", 0.5, 0}, {"customers", 0, 1}} {
-		const seeds = 40
+		const seeds = 20
 		wrong := 0
 		for seed := range uint64(seeds) {
 			traffic := newTraffic(seed, 24*time.Hour)

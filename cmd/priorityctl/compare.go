@@ -1,0 +1,186 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/page/insight"
+	"github.com/spf13/cobra"
+)
+
+const policyCompareLong = `Compare shows which counts get another level by the policy B than by A. Each is a
+file as that of policy apply, or default for the module's policy; with Redis also
+current for what operators have applied, else the workers' own by default, and
+trial.
+
+With -redis, or with -live, it also counts, over all customers who have a count
+now, who would change level by Next, each by the policy of their tier. Overrides are
+left out. It goes through the counts at a bounded pace.
+
+  priorityctl policy compare default team.json
+  priorityctl policy compare current team.json -redis redis://localhost:6379`
+
+// compare is what the command is told.
+type compare struct {
+	connect  connectionFlags
+	queue    queueFlags
+	live     bool
+	pace     int
+	examples int
+	asJSON   bool
+}
+
+func newPolicyCompare() *cobra.Command {
+	var f compare
+	command := &cobra.Command{
+		Use:     "compare A B",
+		Short:   "Shows which counts, and customers, get another level by B than by A",
+		Long:    policyCompareLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
+		Args:    cobra.ExactArgs(2),
+		PreRunE: func(*cobra.Command, []string) error { return cmp.Or(checkPace(f.pace), checkExamples(f.examples)) },
+	}
+	onRedis := connected(&f.connect, &f.queue, func(command *cobra.Command, c *connection, names []string) error {
+		if err := c.mustFollow(command); err != nil {
+			return err
+		}
+		return f.run(command, c, names)
+	})
+	command.RunE = func(command *cobra.Command, names []string) error {
+		if f.live || command.Flags().Changed("redis") || slices.Contains(names, "current") || slices.Contains(names, "trial") {
+			return onRedis(command, names)
+		}
+		return f.run(command, nil, names)
+	}
+	flags := command.Flags()
+	flags.BoolVar(&f.live, "live", false, "count over the live customers, in the Redis of "+urlVariable)
+	flags.IntVar(&f.examples, "examples", 10, "how many of the customers who change level to name")
+	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
+	registerPace(command, &f.pace)
+	f.queue.register(command)
+	f.connect.register(command)
+	return command
+}
+
+func checkExamples(examples int) error {
+	if examples < 0 || examples > 1000 {
+		return usageError("-examples %d is not from 0 to 1000", examples)
+	}
+	return nil
+}
+
+// run compares; a nil connection: without Redis.
+func (f *compare) run(command *cobra.Command, c *connection, names []string) error {
+	a, err := rulesNamed(command, c, names[0])
+	if err != nil {
+		return err
+	}
+	b, err := rulesNamed(command, c, names[1])
+	if err != nil {
+		return err
+	}
+	var found *insight.Compared
+	if c != nil && (f.live || command.Flags().Changed("redis")) {
+		if found, err = f.count(command, c, a, b); err != nil {
+			return err
+		}
+	}
+	return printComparison(command.OutOrStdout(), a, b, found, f.asJSON)
+}
+
+// rulesNamed returns the rules of a file, or those that operators have set.
+func rulesNamed(command *cobra.Command, c *connection, name string) (insight.NamedRules, error) {
+	switch {
+	case c != nil && name == "current" && c.Document.Rules != nil:
+		return insight.NamedRules{Rules: c.Document.Rules.Value, Name: insight.ItemName(*c.Document.Rules)}, nil
+	case c != nil && name == "current":
+		return insight.NamedRules{Rules: insight.RulesOf(c.Own.PolicyOf("")), Name: c.Policy.Name}, nil
+	case c != nil && name == "trial" && c.Document.Trial != nil:
+		return insight.NamedRules{Rules: c.Document.Trial.Value, Name: insight.ItemName(*c.Document.Trial)}, nil
+	case c != nil && name == "trial":
+		return insight.NamedRules{}, insight.ErrNoTrial
+	}
+	return readRules(name, command.InOrStdin())
+}
+
+// count counts the customers who would change level.
+func (f *compare) count(command *cobra.Command, c *connection, a, b insight.NamedRules) (*insight.Compared, error) {
+	comparison, err := insight.NewComparison(&c.Inspector, a, b, insight.ComparisonOptions{Pace: f.pace, Examples: f.examples})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := comparison.Advance(command.Context(), time.Time{}); err != nil {
+		return nil, c.broken(err)
+	}
+	found := comparison.Found()
+	return &found, nil
+}
+
+func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compared, asJSON bool) error {
+	if asJSON {
+		object := map[string]any{"a": a.Rules, "b": b.Rules, "counts": insight.Bands(a.Policy, b.Policy)}
+		if found != nil {
+			object["live"] = found
+		}
+		return writeJSON(w, object)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n", a.Name, insight.Afresh(a.Policy), b.Name, insight.Afresh(b.Policy))
+	same := writeBands(&out, "", a.Policy, b.Policy)
+	for _, tier := range tiersOf(a, b) {
+		same = writeBands(&out, tier, policyOfTier(a, tier), policyOfTier(b, tier)) && same
+	}
+	if same {
+		out.WriteString("\nEvery count has the same level by both.\n")
+	} else {
+		out.WriteString("\n+: B processes it later. -: B processes it earlier.\n")
+	}
+	if found != nil {
+		fmt.Fprintf(&out, "\n%s", found)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// writeBands writes the table of a tier, "" for customers without one, and reports
+// whether the levels are the same.
+func writeBands(out io.Writer, tier string, a, b priority.Policy) (same bool) {
+	heading := "COUNT"
+	if tier != "" {
+		heading = "Tier " + insight.Shown(tier) + "\nCOUNT"
+	}
+	fmt.Fprintf(out, "\n%s               A    B\n", heading)
+	same = true
+	for _, band := range insight.Bands(a, b) {
+		change := ""
+		if band.A != band.B {
+			same = false
+			change = fmt.Sprintf("  %+d", band.B-band.A)
+		}
+		fmt.Fprintf(out, "%-16s  %3d  %3d%s\n", band.Counts(), band.A, band.B, change)
+	}
+	return same
+}
+
+// tiersOf names the tiers of several rules.
+func tiersOf(all ...insight.NamedRules) []string {
+	names := make(map[string]bool)
+	for _, rules := range all {
+		for tier := range rules.Tiers {
+			names[tier] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+func policyOfTier(rules insight.NamedRules, tier string) priority.Policy {
+	if policy, ok := rules.Tiers[tier]; ok {
+		return policy
+	}
+	return rules.Policy
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/page/insight"
+	"github.com/spf13/cobra"
+)
+
+const followHelp = `The levels are those by what operators have set: see policy apply, override and
+members. Where they have set no policy, it is that of the workers' own options,
+which you name by -policy: Redis does not know it.`
+
+// follow goes by what operators have set. Where that cannot be read, it says so, and
+// all goes by the workers' own options.
+func (c *connection) follow(command *cobra.Command) error {
+	err := c.mustFollow(command)
+	if err == nil || insight.Unreachable(err) || command.Context().Err() != nil {
+		return c.broken(err)
+	}
+	fmt.Fprintln(command.ErrOrStderr(), "priorityctl: without what operators have set:", insight.OneLine(c.Hidden(err)))
+	return nil
+}
+
+// mustFollow goes by what operators have set, or fails.
+func (c *connection) mustFollow(command *cobra.Command) error {
+	err := c.refollow(command.Context())
+	if errors.Is(err, priority.ErrInvalidPolicy) {
+		remedy := "-policy"
+		if command.Flags().Lookup("levels") != nil {
+			remedy = "-levels"
+		}
+		err = statusError{exitFailed, fmt.Errorf("%w; say what the workers have by %s", err, remedy)}
+	}
+	return c.broken(err)
+}
+
+func (c *connection) refollow(ctx context.Context) error {
+	followed, err := c.Follow(ctx)
+	if err == nil {
+		c.Inspector = *followed
+	}
+	return err
+}
+
+// explained says who has changed something meanwhile, or which rights are missing.
+func explained(ctx context.Context, c *connection, err error, kind, customer string) error {
+	err = c.Explained(ctx, err, kind, customer)
+	if customer != "" && !errors.Is(err, priority.ErrInvalidCustomer) {
+		err = fmt.Errorf("%s: %w", insight.Shown(customer), err)
+	}
+	return err
+}
+
+// readable adds to an error of reading which rights are missing.
+func (c *connection) readable(err error) error {
+	if insight.Forbidden(err) {
+		return fmt.Errorf("%w; it needs %s on the keys ~%s:{control}:*", err, insight.ControlReadRights, c.Prefix)
+	}
+	return err
+}

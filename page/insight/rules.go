@@ -1,0 +1,45 @@
+package insight
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+)
+
+// NamedRules are policies, and what people call them.
+type NamedRules struct {
+	control.Rules
+	Name string
+}
+
+// RulesOf returns the rules of a fleet with one policy for all, as its JSON is written.
+func RulesOf(policy priority.Policy) control.Rules { return control.Rules{Policy: policy} }
+
+// ParseRules reads rules that can be used: those of a file, or those within any JSON of
+// priorityctl, such as a line of policy history or what tune has found. Unknown fields
+// of a policy are an error. An error wraps [priority.ErrInvalidPolicy].
+func ParseRules(text []byte) (control.Rules, error) {
+	var rules control.Rules
+	var around struct {
+		Policy json.RawMessage `json:"policy"`
+		New    json.RawMessage `json:"new"` // of the log
+		Kind   string          `json:"kind"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(&around); err == nil && !decoder.More() {
+		switch {
+		case around.Policy != nil:
+			text = around.Policy
+		case around.New != nil && (around.Kind == "policy" || around.Kind == "trial"):
+			text = around.New
+		}
+	}
+	if err := rules.UnmarshalJSON(text); err != nil {
+		return control.Rules{}, fmt.Errorf("not a policy: %w", err)
+	}
+	const most = 255 // levels
+	return rules, rules.Validate(most)
+}

@@ -1,0 +1,214 @@
+package insight
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docpriority/priority/control"
+)
+
+// Overrides returns all overrides in force, those that end first first. It asks
+// nobody: see [Inspector.Follow].
+func (i *Inspector) Overrides() []*Overridden {
+	var all []*Overridden
+	if i.Document == nil {
+		return all
+	}
+	for customer := range i.Document.Overrides {
+		if overridden := i.OverrideOf(customer); overridden != nil {
+			all = append(all, overridden)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Overridden) int {
+		return cmp.Or(a.Until.Compare(b.Until), strings.Compare(a.Exact(), b.Exact()))
+	})
+	return all
+}
+
+// Member is a customer whose tier operators have set.
+type Member struct {
+	Name
+	Tier
+}
+
+// Members returns all customers whose tier operators have set, by tier and name. It
+// asks nobody: see [Inspector.Follow].
+func (i *Inspector) Members() []Member {
+	var all []Member
+	if i.Document == nil {
+		return all
+	}
+	tiers := i.Store.Policies().Tiers()
+	for customer, item := range i.Document.Members {
+		_, ok := tiers[item.Value]
+		all = append(all, Member{NameOf(customer), Tier{item.Value, ok, item.Version, item.At.UTC(), item.By, item.Why}})
+	}
+	slices.SortFunc(all, func(a, b Member) int {
+		return cmp.Or(strings.Compare(a.Tier.Tier, b.Tier.Tier), strings.Compare(a.Exact(), b.Exact()))
+	})
+	return all
+}
+
+// SetRules are rules that operators have set, now or before.
+type SetRules struct {
+	Version int64         `json:"version"`
+	Current bool          `json:"current"`
+	At      time.Time     `json:"at"`
+	By      string        `json:"by"`
+	Why     string        `json:"why"`
+	Rules   control.Rules `json:"policy"`
+}
+
+// SetRulesOf returns an item as it is shown.
+func SetRulesOf(item control.Item[control.Rules], current bool) SetRules {
+	return SetRules{item.Version, current, item.At.UTC(), item.By, item.Why, item.Value}
+}
+
+// History returns the fleet's rules and those before them, the newest first. Follow
+// comes before it. An error is that of [control.Admin.History].
+func (i *Inspector) History(ctx context.Context) ([]SetRules, error) {
+	if i.Admin == nil {
+		return nil, nil
+	}
+	items, err := i.Admin.History(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]SetRules, len(items))
+	for n, item := range items {
+		current := i.Document != nil && i.Document.Rules != nil && i.Document.Rules.Version == item.Version
+		all[n] = SetRulesOf(item, current)
+	}
+	return all, nil
+}
+
+// RulesSummary says in a few words what rules with every field filled in are.
+func RulesSummary(rules control.Rules) string {
+	summary := fmt.Sprintf("%s, afresh after %s since the %s", Plural(int64(rules.Policy.Last()), "level"),
+		Span(rules.Policy.ResetInterval), strings.ReplaceAll(ResetModeText(rules.Policy.ResetMode), "-", " "))
+	if n := len(rules.Tiers); n > 0 {
+		summary += ", " + Plural(int64(n), "tier")
+	}
+	return summary
+}
+
+// Logged is a line of the log.
+type Logged struct {
+	Version int64     `json:"version"`
+	At      time.Time `json:"at"`
+	By      string    `json:"by"`
+	Why     string    `json:"why"`
+	Kind    string    `json:"kind"` // policy, trial, override, member or reset
+	*Name             // whose override, member or reset it is
+
+	Old   json.RawMessage `json:"old,omitempty"`
+	New   json.RawMessage `json:"new,omitempty"`
+	Until time.Time       `json:"until,omitzero"`
+	Says  string          `json:"says"` // what was done, in a sentence without its end
+}
+
+// LoggedOf returns an entry of the log as it is shown.
+func LoggedOf(entry control.Entry) Logged {
+	l := Logged{
+		Version: entry.Version, At: entry.At.UTC(), By: entry.By, Why: entry.Why, Kind: entry.Kind,
+		Old: entry.Old, New: entry.New,
+	}
+	if !entry.Until.IsZero() {
+		l.Until = entry.Until.UTC()
+	}
+	who := ""
+	if entry.Customer != "" {
+		name := NameOf(entry.Customer)
+		l.Name, who = &name, Shown(entry.Customer)
+	}
+	before, after := said(entry.Kind, entry.Old), said(entry.Kind, entry.New)
+	switch entry.Kind {
+	case "reset":
+		l.Says = who + " reset"
+	case "policy":
+		l.Says = "policy " + changed(before, after, "applied", "withdrawn: the workers' own holds")
+	case "trial":
+		l.Says = "trial " + changed(before, after, "begun", "ended")
+	case "override":
+		l.Says = who + " " + changed(before, after, "overridden", "override ended")
+		if after != "" && !l.Until.IsZero() {
+			l.Says += fmt.Sprintf(", for %s", Span(l.Until.Sub(l.At)))
+		}
+	case "member":
+		l.Says = who + " " + changed(before, after, "put into a tier", "tier ended")
+	default:
+		l.Says = Shown(entry.Kind)
+	}
+	return l
+}
+
+func changed(before, after, begun, ended string) string {
+	switch {
+	case after == "":
+		return ended + " (it was " + before + ")"
+	case before == "":
+		return begun + ": " + after
+	}
+	return begun + ": " + after + ", not " + before + " any more"
+}
+
+// said says in a few words what a value of the log is, in which there may be anything.
+func said(kind string, text json.RawMessage) string {
+	if text == nil {
+		return ""
+	}
+	var rules control.Rules
+	var override control.Override
+	var tier string
+	switch kind {
+	case "policy", "trial":
+		if json.Unmarshal(text, &rules) == nil {
+			return RulesSummary(rules)
+		}
+	case "override":
+		if json.Unmarshal(text, &override) == nil {
+			return override.String()
+		}
+	case "member":
+		if json.Unmarshal(text, &tier) == nil {
+			if tier == "" {
+				return "none"
+			}
+			return Shown(tier)
+		}
+	}
+	return Quoted(string(text))
+}
+
+// logPage is how many entries of the log are read to tell who has made a change.
+const logPage = 1000
+
+// Explained returns the error of a change with what an operator needs: who has changed
+// the item meanwhile, or which rights are missing. The kind is that of [Logged].
+func (i *Inspector) Explained(ctx context.Context, err error, kind, customer string) error {
+	switch {
+	case err == nil:
+		return nil
+	case Forbidden(err):
+		return fmt.Errorf("%w; it needs %s on the keys ~%s:{control}:*", err, ControlWriteRights, i.prefix())
+	case !errors.Is(err, control.ErrConflict):
+		return err
+	}
+	entries, logErr := i.Admin.Log(ctx, 0, logPage)
+	if logErr != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Kind == kind && entry.Customer == customer {
+			return fmt.Errorf("%w: %s, version %d, %s, at %s; look again, and decide again",
+				err, LoggedOf(entry).Says, entry.Version, byWhom(entry.By, entry.Why), Moment(entry.At))
+		}
+	}
+	return err
+}

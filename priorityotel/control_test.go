@@ -1,0 +1,256 @@
+package priorityotel_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/observe"
+	"github.com/docpriority/priority/priorityotel"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+)
+
+// knowing is what a control store knows.
+type knowing control.Status
+
+func (k *knowing) Status() control.Status { return control.Status(*k) }
+
+// acmesStatus is one that names a customer wherever it can.
+func acmesStatus() *knowing {
+	now := time.Now()
+	return &knowing{
+		Document: &control.Document{
+			Version: 7,
+			Trial: &control.Item[control.Rules]{
+				Value: control.Rules{Tiers: map[string]priority.Policy{"acme": {}}}, Version: 6, At: now, By: "acme", Why: "acme",
+			},
+			Overrides: map[string]control.Item[control.Override]{"acme": {Value: control.Pin(1), Until: now.Add(time.Hour), By: "acme", Why: "acme"}},
+			Members:   map[string]control.Item[string]{"acme": {Value: "acme", By: "acme", Why: "acme"}},
+		},
+		ReadAt: now,
+		Err:    errors.New("acme"),
+		Moved:  []control.Moved{{From: 3, To: 1, Documents: 5}},
+	}
+}
+
+func (r *recorder) observeControl(t *testing.T, store interface{ Status() control.Status }) (stop func() error) {
+	t.Helper()
+	stop, err := r.ObserveControl(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stop
+}
+
+// control returns all that is recorded of what operators have set: by the metric's
+// name without "priority.", and its attributes.
+func (r *recorder) control(t *testing.T) map[string]float64 {
+	t.Helper()
+	values := make(map[string]float64)
+	for name, metric := range r.metrics(t) {
+		if !strings.HasPrefix(name, "priority.control.") && !strings.HasPrefix(name, "priority.trial.") {
+			continue
+		}
+		name = strings.TrimPrefix(name, "priority.")
+		switch data := metric.Data.(type) {
+		case metricdata.Gauge[int64]:
+			for _, point := range data.DataPoints {
+				values[strings.TrimSpace(name+" "+encoded(point.Attributes))] = float64(point.Value)
+			}
+		case metricdata.Gauge[float64]:
+			for _, point := range data.DataPoints {
+				values[strings.TrimSpace(name+" "+encoded(point.Attributes))] = point.Value
+			}
+			if metric.Unit != "s" {
+				t.Errorf("%s is in %q, want seconds", name, metric.Unit)
+			}
+		case metricdata.Sum[int64]:
+			for _, point := range data.DataPoints {
+				values[name+" "+encoded(point.Attributes)] = float64(point.Value)
+			}
+			if !data.IsMonotonic || metric.Unit != "{document}" {
+				t.Errorf("%s is %+v, want a counter of documents", name, metric)
+			}
+		default:
+			t.Errorf("%s is %+v", name, metric)
+		}
+	}
+	return values
+}
+
+func TestOverriddenDocumentsAreRecordedByBothLevels(t *testing.T) {
+	pinned, plain := priority.Decision{Level: 2, Ruled: 9}, priority.Decision{Level: 9}
+	unmoved := priority.Decision{Level: 1, Ruled: 1}
+	degraded := priority.Decision{Level: 2, Ruled: 9, Degraded: true}
+	r := newRecorder(t, priorityotel.Options{})
+	for _, call := range []observe.Call{
+		{Operation: "Next", Items: 1, Decisions: []priority.Decision{pinned}},
+		{Operation: "Next", Items: 1, Decisions: []priority.Decision{plain}},
+		{Operation: "NextEach", Items: 5, Decisions: []priority.Decision{pinned, unmoved, plain, degraded, pinned}},
+		{Operation: "Peek", Decisions: []priority.Decision{pinned}},
+		{
+			Operation: "SubmitN", Items: 2, Decisions: []priority.Decision{pinned, pinned},
+			Err: &priority.BatchError{Errs: []error{nil, errAway}},
+		},
+		{Operation: "NextN", Items: 2, Err: errLost},
+	} {
+		r.Observe(t.Context(), call)
+	}
+	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"), map[string]int64{
+		"priority.level=2,priority.ruled.level=9": 5, "priority.level=1,priority.ruled.level=1": 1,
+	})
+	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
+		"priority.degraded=false,priority.level=2": 4, "priority.degraded=true,priority.level=2": 1,
+		"priority.degraded=false,priority.level=1": 1, "priority.degraded=false,priority.level=9": 2,
+		"error.type=not_counted": 1, "error.type=outcome_unknown": 2,
+	})
+}
+
+func TestWhatOperatorsHaveSetIsRecorded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		now := time.Now()
+		item := func(lasts time.Duration) control.Item[control.Override] {
+			return control.Item[control.Override]{Value: control.Pin(1), Until: now.Add(lasts)}
+		}
+		store := &knowing{
+			Document: &control.Document{
+				Version: 7,
+				Trial:   &control.Item[control.Rules]{Version: 5, At: now.Add(-time.Hour)},
+				Overrides: map[string]control.Item[control.Override]{
+					"acme": item(time.Minute), "bakery": item(0), "clinic": item(time.Hour), "dealer": item(-time.Minute),
+				},
+				Members: map[string]control.Item[string]{"acme": {Value: "gold"}, "embassy": {Value: "gold"}, "farm": {}},
+			},
+			ReadAt: now.Add(-1500 * time.Millisecond),
+			Moved:  []control.Moved{{From: 1, To: 1, Documents: 30}, {From: 1, To: 3, Documents: 4}},
+		}
+		r := newRecorder(t, priorityotel.Options{})
+		r.observeControl(t, store)
+		expect(t, "with a trial", r.control(t), map[string]float64{
+			"control.age": 1.5, "control.failing": 0, "control.version": 7,
+			"control.overrides": 2, "control.members": 3, "control.trials": 1, "trial.age": 3600,
+			"trial.documents priority.ruled.level=1,priority.trial.level=1,priority.trial.version=5": 30,
+			"trial.documents priority.ruled.level=1,priority.trial.level=3,priority.trial.version=5": 4,
+		})
+
+		store.Document = &control.Document{Version: 8}
+		store.Moved, store.Err = nil, control.ErrNewerDocument
+		time.Sleep(time.Minute)
+		expect(t, "nothing is set, and it cannot be followed", r.control(t), map[string]float64{
+			"control.age": 61.5, "control.failing": 1, "control.version": 8,
+			"control.overrides": 0, "control.members": 0, "control.trials": 0,
+		})
+	})
+}
+
+// A process that has never read the document says so: it has an age, from which an
+// alert can tell, and no version.
+func TestADocumentThatWasNeverReadGrowsOld(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		r := newRecorder(t, priorityotel.Options{})
+		r.observeControl(t, &knowing{Err: errors.New("away")})
+		time.Sleep(90 * time.Second)
+		expect(t, "never read", r.control(t), map[string]float64{"control.age": 90, "control.failing": 1})
+	})
+}
+
+// A new trial begins at 0, and a counter may not go back.
+func TestANewTrialHasSeriesOfItsOwn(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		trial := func(version int64) *control.Document {
+			return &control.Document{Version: version, Trial: &control.Item[control.Rules]{Version: version, At: time.Now()}}
+		}
+		tried := func(r *recorder) map[string]int64 { return r.counter(t, "priority.trial.documents", "{document}") }
+		store := &knowing{Document: trial(5), ReadAt: time.Now(), Moved: []control.Moved{{From: 1, To: 3, Documents: 400}}}
+		r := newRecorder(t, priorityotel.Options{})
+		r.observeControl(t, store)
+		expect(t, "the first trial", tried(r), map[string]int64{"priority.ruled.level=1,priority.trial.level=3,priority.trial.version=5": 400})
+		store.Document, store.Moved = trial(6), []control.Moved{{From: 1, To: 3, Documents: 2}}
+		expect(t, "the second", tried(r), map[string]int64{"priority.ruled.level=1,priority.trial.level=3,priority.trial.version=6": 2})
+	})
+}
+
+// What a worker's own store knows, from operators to metrics.
+func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
+	server := redistest.Start(t)
+	ctx, client := t.Context(), server.Client()
+	counts, err := priority.NewRedisStore(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	controlled, err := control.New(counts, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = controlled.Close(t.Context()) })
+	admin, err := control.NewAdmin(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := control.Change{By: "mary", Why: "a test"}
+	_, err1 := admin.SetOverride(ctx, "acme", control.Pin(4), time.Hour, change)
+	_, err2 := admin.SetMember(ctx, "bakery", "gold", change)
+	trial, err3 := admin.Try(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{0}}}, change)
+	if err := errors.Join(err1, err2, err3, controlled.Refresh(ctx)); err != nil {
+		t.Fatal(err)
+	}
+
+	r := newRecorder(t, priorityotel.Options{})
+	r.observeControl(t, controlled)
+	store := observe.New(controlled, r.Observe)
+	for _, customer := range []string{"acme", "acme", "bakery"} {
+		if _, err := store.Next(ctx, customer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"),
+		map[string]int64{"priority.level=4,priority.ruled.level=1": 2})
+	got := r.control(t)
+	for _, age := range []string{"control.age", "trial.age"} {
+		if seconds, ok := got[age]; !ok || seconds < 0 || seconds > 60 {
+			t.Errorf("%s is %v s, want that of a document just read", age, seconds)
+		}
+		delete(got, age)
+	}
+	tried := func(level int) string {
+		return fmt.Sprintf("trial.documents priority.ruled.level=1,priority.trial.level=%d,priority.trial.version=%d", level, trial)
+	}
+	expect(t, "control", got, map[string]float64{
+		"control.failing": 0, "control.version": 3, "control.overrides": 1, "control.members": 1, "control.trials": 1,
+		tried(1): 2, tried(2): 1,
+	})
+}
+
+func TestOneControlStoreIsObservedUntilItIsStopped(t *testing.T) {
+	r := newRecorder(t, priorityotel.Options{})
+	for what, store := range map[string]interface{ Status() control.Status }{"no store": nil, "a nil store": (*control.Store)(nil)} {
+		if _, err := r.ObserveControl(store); !errors.Is(err, priority.ErrInvalidOption) {
+			t.Errorf("%s: %v, want an ErrInvalidOption", what, err)
+		}
+	}
+	first := r.observeControl(t, acmesStatus())
+	if _, err := r.ObserveControl(acmesStatus()); !errors.Is(err, priority.ErrInvalidOption) {
+		t.Errorf("a second store: %v, want an ErrInvalidOption", err)
+	}
+	if err := first(); err != nil {
+		t.Error(err)
+	}
+	expect(t, "after stop", r.control(t), map[string]float64{})
+
+	r.observeControl(t, acmesStatus())
+	if err := first(); err != nil { // which stops the first one only
+		t.Error(err)
+	}
+	if _, err := r.ObserveControl(acmesStatus()); !errors.Is(err, priority.ErrInvalidOption) {
+		t.Errorf("beside a third store: %v, want an ErrInvalidOption", err)
+	}
+	if got := r.control(t)["control.version"]; got != 7 {
+		t.Errorf("the third store's version is %v, want 7", got)
+	}
+}
