@@ -146,7 +146,7 @@ func open(address string, logger *slog.Logger) (store priority.Store, metrics ht
 		_ = client.Close()
 		return nil, nil, nil, err
 	}
-	if _, err := instrumentation.ObserveControl(new(control.Store)); err != nil { // as long as the process lives
+	if _, err := instrumentation.ObserveControl(controlled); err != nil { // as long as the process lives
 		_ = client.Close()
 		return nil, nil, nil, err
 	}
