@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
@@ -43,6 +44,7 @@ const (
 	MaxByBytes   = 200
 	MaxWhyBytes  = 1000
 
+	maxLevels      = 255    // of any queue
 	logEntries     = 10_000 // about
 	policyVersions = 100    // as in lua/change.lua
 	betweenTries   = 50 * time.Millisecond
@@ -77,8 +79,8 @@ type Admin struct {
 
 // Change is what every change is written down with.
 type Change struct {
-	By  string // who: 1 to MaxByBytes bytes
-	Why string // 1 to MaxWhyBytes bytes
+	By  string // who, in UTF-8: 1 to MaxByBytes bytes
+	Why string // the same, of 1 to MaxWhyBytes bytes
 
 	// Replaces is the Version of the item that is to be replaced or ended, 0 where
 	// there is none.
@@ -107,8 +109,8 @@ func NewAdmin(client priority.RedisClient, opts *AdminOptions) (*Admin, error) {
 	if a.levels == 0 {
 		a.levels = priority.DefaultPolicy().Last()
 	}
-	if a.levels < 0 || a.levels > 255 {
-		return nil, fmt.Errorf("%w: Levels %d is not from 1 to 255", priority.ErrInvalidOption, opts.Levels)
+	if a.levels < 0 || a.levels > maxLevels {
+		return nil, fmt.Errorf("%w: Levels %d is not from 1 to %d", priority.ErrInvalidOption, opts.Levels, maxLevels)
 	}
 	if a.timeout == 0 {
 		a.timeout = 2 * time.Second
@@ -142,7 +144,9 @@ func (a *Admin) DocumentSince(ctx context.Context, known *Document) (*Document, 
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	return document.at(h.now), h.now, nil
+	document = document.clone()
+	document.prune(h.now)
+	return document, h.now, nil
 }
 
 // SetOverride gives a customer an override for a time, from now on, in place of one
@@ -171,8 +175,8 @@ func (a *Admin) SetMember(ctx context.Context, customer, tier string, change Cha
 	if err := priority.CheckCustomer(customer); err != nil {
 		return 0, err
 	}
-	if len(tier) > MaxTierBytes {
-		return 0, fmt.Errorf("%w: a tier's name of %d bytes, more than %d", priority.ErrInvalidOption, len(tier), MaxTierBytes)
+	if len(tier) > MaxTierBytes || !utf8.ValidString(tier) {
+		return 0, fmt.Errorf("%w: a tier's name %.80q is not UTF-8 of at most %d bytes", priority.ErrInvalidOption, tier, MaxTierBytes)
 	}
 	return changeItem(ctx, a, "member:"+customer, &tier, 0, MaxMembers, change)
 }
@@ -204,6 +208,9 @@ func (a *Admin) Rollback(ctx context.Context, version int64, change Change) (int
 	ctx, cancel := a.within(ctx)
 	defer cancel()
 	earlier, err := a.rules(ctx, version)
+	if err != nil && !errors.Is(err, ErrNotChanged) {
+		err = fmt.Errorf("%w: %w", ErrNotChanged, err)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -350,8 +357,8 @@ func changeItem[T any](ctx context.Context, a *Admin, item string, to *T, lasts 
 		name, text string
 		most       int
 	}{{"By", change.By, MaxByBytes}, {"Why", change.Why, MaxWhyBytes}} {
-		if n := len(text.text); n < 1 || n > text.most {
-			return 0, fmt.Errorf("%w: %s has %d bytes, not 1 to %d", priority.ErrInvalidOption, text.name, n, text.most)
+		if n := len(text.text); n < 1 || n > text.most || !utf8.ValidString(text.text) {
+			return 0, fmt.Errorf("%w: %s %.80q is not UTF-8 of 1 to %d bytes", priority.ErrInvalidOption, text.name, text.text, text.most)
 		}
 	}
 	stored := ""
@@ -433,7 +440,7 @@ func conflict(call *script.Call, there int64) error {
 func notChanged(key string, err error) error {
 	for code, kind := range map[string]error{"CORRUPTDOCUMENT": ErrCorruptDocument, "NEWERDOCUMENT": ErrNewerDocument, "TOOMANY": ErrTooMany} {
 		if strings.Contains(err.Error(), code) {
-			return fmt.Errorf("%w: %q: %w", kind, key, err)
+			err = fmt.Errorf("%w: %w", kind, err)
 		}
 	}
 	return fmt.Errorf("%w: %q: %w", ErrNotChanged, key, err)

@@ -18,8 +18,8 @@ import (
 
 // Options configures a [Store]. The zero value works.
 type Options struct {
-	// Interval is how often to ask whether something was changed: one small script on
-	// one key. At least 10 ms, at most a minute. Default: 500 ms.
+	// Interval is how often to ask whether something was changed: two short commands in
+	// one round trip. At least 10 ms, at most a minute. Default: 500 ms.
 	Interval time.Duration
 
 	// OnError is told why the document cannot be followed: once, until the reason
@@ -54,13 +54,14 @@ type Store struct {
 	onError  func(error)
 
 	current atomic.Pointer[state]
-	status  atomic.Pointer[Status]
 	readers chan struct{} // of maxReaders
-	reading sync.Mutex    // held while what was read is taken
+	reading sync.Mutex    // held while what was read, or why not, is noted
+	failure error         // of the last reading; reading guards it
 	begin   sync.Once
 	live    context.Context // until Close
 	stop    context.CancelFunc
 	ended   chan struct{} // closed when nothing is read in the background any more
+	closing chan struct{} // of one: who closes holds it
 }
 
 var _ priority.Store = (*Store)(nil)
@@ -80,7 +81,7 @@ func New(store *priority.RedisStore, opts *Options) (*Store, error) {
 	}
 	s := &Store{
 		own: store, reader: newReader(store.Client(), store.Prefix()), interval: opts.Interval, onError: opts.OnError,
-		readers: make(chan struct{}, maxReaders), ended: make(chan struct{}),
+		readers: make(chan struct{}, maxReaders), ended: make(chan struct{}), closing: make(chan struct{}, 1),
 	}
 	if s.interval == 0 {
 		s.interval = defaultInterval
@@ -90,7 +91,6 @@ func New(store *priority.RedisStore, opts *Options) (*Store, error) {
 	}
 	s.live, s.stop = context.WithCancel(context.Background())
 	s.current.Store(&state{store: store, document: &Document{}, last: store.Last()})
-	s.status.Store(&Status{})
 	return s, nil
 }
 
@@ -196,7 +196,8 @@ func (s *Store) now() *state {
 }
 
 // Close ends what runs in the background, and writes what is left of a trial's total,
-// until ctx ends. Later calls go by what was known last.
+// until ctx ends. Later calls go by what was known last. An error says that part of the
+// total is not written, or may not be; Close may be called again.
 func (s *Store) Close(ctx context.Context) error {
 	s.stop()
 	s.begin.Do(func() { close(s.ended) }) // it never began
@@ -205,5 +206,19 @@ func (s *Store) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("control: the document is being read: %w", ctx.Err())
 	}
-	return nil
+	select {
+	case s.closing <- struct{}{}:
+		defer func() { <-s.closing }()
+	case <-ctx.Done():
+		return fmt.Errorf("control: another Close is under way: %w", ctx.Err())
+	}
+	for range maxReaders { // those that are under way may be writing it
+		select {
+		case s.readers <- struct{}{}:
+			defer func() { <-s.readers }()
+		case <-ctx.Done():
+			return fmt.Errorf("control: the document is being read: %w", ctx.Err())
+		}
+	}
+	return s.current.Load().flush(ctx, &s.reader)
 }

@@ -51,16 +51,9 @@ func (d *Document) clone() *Document {
 	return &next
 }
 
-// at returns the document without overrides that are over.
-func (d *Document) at(now time.Time) *Document {
-	next := *d
-	next.Overrides = make(map[string]Item[Override], len(d.Overrides))
-	for customer, item := range d.Overrides {
-		if now.Before(item.Until) {
-			next.Overrides[customer] = item
-		}
-	}
-	return &next
+// prune removes overrides that are over.
+func (d *Document) prune(now time.Time) {
+	maps.DeleteFunc(d.Overrides, func(_ string, item Item[Override]) bool { return !now.Before(item.Until) })
 }
 
 // set sets an item of a document that nobody else knows yet, or removes it where
@@ -127,8 +120,15 @@ func itemOf[T any](stored string) (*Item[T], error) {
 		return nil, nil
 	}
 	var v value[T]
-	if err := json.Unmarshal([]byte(parts[3]), &v); err != nil {
+	decoder := json.NewDecoder(strings.NewReader(parts[3]))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&v); err != nil {
 		return nil, err
+	}
+	if override, ok := any(v.Value).(Override); ok {
+		if err := override.validate(maxLevels); err != nil {
+			return nil, err
+		}
 	}
 	item := &Item[T]{Value: v.Value, Version: numbers[0], At: time.UnixMilli(numbers[1]), By: v.By, Why: v.Why}
 	if numbers[2] > 0 {

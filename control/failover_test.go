@@ -185,8 +185,8 @@ func (w *world) delete(key string) {
 	check(w.t, w.client.Del(w.t.Context(), key).Err())
 }
 
-// reader of a stale replica: all items are read from a server that lags behind the one
-// that told the version, as clients do that read from replicas.
+// Items may be read from a server that lags behind the one that told the version: some
+// clients read from replicas.
 func TestAReplicaThatLagsIsNotTakenForTheLatest(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)

@@ -5,7 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
 )
 
 const (
@@ -19,12 +24,13 @@ const (
 
 // Status is what a [Store] knows of the document.
 type Status struct {
-	// Document is what holds, nil if none was read yet.
+	// Document is what holds, nil if none was read yet. Overrides that are over may
+	// still be in it.
 	Document *Document
 
 	// ReadAt is when it was known for sure that nothing newer holds, by this process's
-	// clock; zero: never.
-	ReadAt time.Time
+	// clock, and Now is the time by Redis's clock. Zero: none was read yet.
+	ReadAt, Now time.Time
 
 	// Err is why the last reading failed, why what it read is not used, or why the total
 	// of a trial cannot be written; else nil. It wraps [ErrCorruptDocument],
@@ -37,14 +43,22 @@ type Status struct {
 
 // Status returns what the Store knows of the document. It asks nobody.
 func (s *Store) Status() Status {
-	status := *s.status.Load()
-	status.Moved = s.current.Load().tally.moved()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	now := s.current.Load()
+	status := Status{Err: s.failure, Moved: now.tally.moved()}
+	if !now.head.seen.IsZero() {
+		status.Document, status.ReadAt, status.Now = now.document, now.head.seen, now.head.redisTime()
+	}
 	return status
 }
 
 // Refresh reads the document now, as before a worker's first document, and returns
 // why that failed, until ctx ends.
 func (s *Store) Refresh(ctx context.Context) error {
+	if s.live.Err() != nil {
+		return errors.New("control: the store is closed")
+	}
 	s.now()
 	return s.refresh(ctx)
 }
@@ -64,7 +78,6 @@ func (s *Store) follow() {
 			timer.Stop()
 		}
 	}
-	_ = s.current.Load().flush(context.Background(), &s.reader)
 }
 
 // refresh reads the document and goes by it, until ctx ends. The client may not heed
@@ -79,12 +92,7 @@ func (s *Store) refresh(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		defer func() { <-s.readers }()
-		next, err := s.next(ctx, known)
-		if err != nil {
-			done <- s.failed(known, err)
-			return
-		}
-		done <- s.goBy(known, next, next.flush(ctx, &s.reader))
+		done <- s.read(ctx, known)
 	}()
 	select {
 	case err := <-done:
@@ -96,53 +104,72 @@ func (s *Store) refresh(ctx context.Context) error {
 
 func (s *Store) gaveUp(ctx context.Context, known *state) error {
 	err := fmt.Errorf("control: Redis does not say what operators have set: %w", ctx.Err())
-	if errors.Is(err, context.Canceled) { // which is no failure of Redis
-		return err
-	}
-	return s.failed(known, err)
-}
-
-// next returns the state of the document as it is in Redis.
-func (s *Store) next(ctx context.Context, known *state) (*state, error) {
-	h, err := s.reader.head(ctx)
-	if err != nil {
-		return nil, err
-	}
-	document, h, err := s.reader.catchUp(ctx, known.document, h)
-	if err != nil {
-		return nil, err
-	}
-	return known.with(document, h, s.own)
-}
-
-// goBy makes what was read the current state, unless something else was read since the
-// state that was known. It returns what failed all the same.
-func (s *Store) goBy(known, next *state, failure error) error {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	if s.current.Load() == known {
-		s.current.Store(next)
-		s.tell(Status{Document: next.document, ReadAt: next.head.seen, Err: failure})
-	}
-	return failure
-}
-
-// failed notes that the document could not be read or used, unless it was since.
-func (s *Store) failed(known *state, err error) error {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	if s.current.Load() == known {
-		status := *s.status.Load()
-		status.Err = err
-		s.tell(status)
+	if !errors.Is(err, context.Canceled) { // which is no failure of Redis
+		s.note(known, err)
 	}
 	return err
 }
 
-// tell sets the status. The caller holds the lock.
-func (s *Store) tell(status Status) {
-	before := s.status.Swap(&status).Err
-	if status.Err != nil && s.onError != nil && (before == nil || before.Error() != status.Err.Error()) {
-		s.onError(status.Err)
+// read reads the document, goes by it, and writes what was seen of a trial.
+func (s *Store) read(ctx context.Context, known *state) error {
+	h, err := s.reader.head(ctx)
+	document := known.document
+	if err == nil {
+		document, h, err = s.reader.catchUp(ctx, document, h)
 	}
+	if err == nil {
+		known, err = s.goBy(document, h)
+	}
+	if err == nil { // a count that was given up halfway would be lost
+		err = known.flush(context.WithoutCancel(ctx), &s.reader)
+	}
+	s.note(known, err)
+	return err
+}
+
+// goBy makes a document the one that holds, unless a later reading was faster.
+func (s *Store) goBy(document *Document, h head) (*state, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	now := s.current.Load()
+	if h.now.Before(now.head.now) {
+		return now, nil
+	}
+	next, err := now.with(document, h, s.own)
+	if err != nil {
+		return now, err
+	}
+	s.current.Store(next)
+	return next, nil
+}
+
+// note notes why a reading failed, nil if it did not, unless there was a later one, and
+// tells of it until Close.
+func (s *Store) note(known *state, failure error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if s.current.Load() != known {
+		return
+	}
+	before := s.failure
+	s.failure = failure
+	if failure != nil && reason(before) != reason(failure) && s.onError != nil && s.live.Err() == nil {
+		s.onError(failure)
+	}
+}
+
+// reason is the part of an error that says why, without what is different each time,
+// as the ports of connections are.
+func reason(err error) string {
+	var reply redis.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, ErrCorruptDocument), errors.Is(err, ErrNewerDocument), errors.Is(err, priority.ErrInvalidPolicy):
+		return err.Error()
+	case errors.As(err, &reply):
+		code, _, _ := strings.Cut(reply.Error(), " ")
+		return code
+	}
+	return "no answer"
 }

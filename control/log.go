@@ -36,13 +36,14 @@ type Entry struct {
 	item   string // by its name
 	stored string // as lua/change.lua stores it
 	token  int64
+	after  int64 // the token of the change before, 0 if there was no document
 }
 
 func entryOf(message redis.XMessage) (Entry, error) {
 	field := func(name string) string { text, _ := message.Values[name].(string); return text }
-	var numbers [4]int64
+	var numbers [5]int64
 	id, _, _ := strings.Cut(message.ID, "-")
-	for i, text := range []string{id, field("at"), field("end"), field("token")} {
+	for i, text := range []string{id, field("at"), field("end"), field("token"), field("after")} {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 {
 			return Entry{}, fmt.Errorf("the entry %q is not one of lua/change.lua", message.ID)
@@ -51,7 +52,7 @@ func entryOf(message redis.XMessage) (Entry, error) {
 	}
 	e := Entry{
 		Version: numbers[0], At: time.UnixMilli(numbers[1]), By: field("who"), Why: field("why"),
-		item: field("item"), token: numbers[3],
+		item: field("item"), token: numbers[3], after: numbers[4],
 	}
 	e.Kind, e.Customer, _ = strings.Cut(e.item, ":")
 	if numbers[2] > 0 {

@@ -281,15 +281,29 @@ func TestOverridesThroughCoalesce(t *testing.T) {
 		w.wantLevel(store, "none", 9, 0)
 		w.wantLevel(store, "new", 9, map[int]priority.Level{0: 1, 1: 1, 2: 1, 3: 2, 4: 2}[i])
 	}
-	// an override that begins while a customer is answered from memory
-	w.override("none", control.Pin(2))
-	w.wantLevel(store, "none", 2, 9)
 	check(t, store.Close(t.Context()))
-	for customer, want := range map[string]int64{"early": -44, "late": -44, "none": -45, "new": -4} {
+	for customer, want := range map[string]int64{"early": -44, "late": -44, "none": -44, "new": -4} {
 		if got := must(w.own.Peek(t.Context(), customer))(t); got.Count != want {
 			t.Errorf("%s: %d, want %d", customer, got.Count, want)
 		}
 	}
+}
+
+// A customer who is answered from memory gets an override, and loses it, as soon as
+// coalesce asks again.
+func TestCoalesceNoticesAnOverride(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	store := must(coalesce.New(w.store, &coalesce.Options{Interval: 10 * time.Millisecond}))(t)
+	w.counts("acme", 40)
+	level := func() priority.Level { return must(store.Next(t.Context(), "acme"))(t).Level }
+	level()
+	version := w.override("acme", control.Pin(2))
+	await(t, "the override is noticed", func() bool { return level() == 2 })
+	must(w.admin.EndOverride(t.Context(), "acme", demo(version)))(t)
+	w.refresh()
+	await(t, "its end is noticed", func() bool { return level() == 9 })
+	check(t, store.Close(t.Context()))
 }
 
 func TestOverridesOfCustomersOfAnyBytes(t *testing.T) {
@@ -298,7 +312,7 @@ func TestOverridesOfCustomersOfAnyBytes(t *testing.T) {
 	for i, customer := range oddCustomers {
 		override := control.Override{Earliest: priority.Level(2 + i%8)}
 		must(w.admin.SetOverride(t.Context(), customer, override, time.Hour, demo(0)))(t)
-		must(w.admin.SetMember(t.Context(), customer, customer, demo(0)))(t)
+		must(w.admin.SetMember(t.Context(), customer, fmt.Sprintf("%.100q", customer), demo(0)))(t)
 	}
 	w.refresh()
 	document := w.document()
@@ -307,7 +321,7 @@ func TestOverridesOfCustomersOfAnyBytes(t *testing.T) {
 	}
 	for i, customer := range oddCustomers {
 		w.wantLevel(w.store, customer, priority.Level(2+i%8), 1)
-		if got := document.Members[customer].Value; got != customer {
+		if got := document.Members[customer].Value; got != fmt.Sprintf("%.100q", customer) {
 			t.Errorf("the tier of %.40q is %.40q", customer, got)
 		}
 	}

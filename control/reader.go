@@ -81,19 +81,17 @@ func (r *reader) head(ctx context.Context) (head, error) {
 	if len(held) == 3 && held[0] == nil && held[1] == nil && held[2] == nil {
 		return h, nil
 	}
-	var numbers [3]int64
-	for i := range numbers {
+	var its int64 // its format
+	for i, number := range []*int64{&its, &h.version, &h.token} {
 		text, _ := held[i].(string)
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 1 {
 			return head{}, fmt.Errorf("%w: %q has a format, version or token of %.40q", ErrCorruptDocument, key, text)
 		}
-		numbers[i] = n
+		if *number = n; its > format {
+			return head{}, fmt.Errorf("%w: %q has format %d, not %d", ErrNewerDocument, key, its, format)
+		}
 	}
-	if numbers[0] > format {
-		return head{}, fmt.Errorf("%w: %q has format %d, not %d", ErrNewerDocument, key, numbers[0], format)
-	}
-	h.version, h.token = numbers[1], numbers[2]
 	return h, nil
 }
 
@@ -124,6 +122,9 @@ func (r *reader) since(ctx context.Context, d *Document, h head) (_ *Document, o
 		return nil, false, nil
 	}
 	entries, err := r.between(ctx, d.Version, h.version)
+	if errors.Is(err, ErrCorruptDocument) { // what holds does not depend on the log
+		return nil, false, nil
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -132,9 +133,13 @@ func (r *reader) since(ctx context.Context, d *Document, h head) (_ *Document, o
 		return nil, false, nil
 	}
 	next := d.clone()
+	next.prune(h.now)
 	for _, e := range entries[1:] {
+		if e.after != next.token { // the document was lost, and another one began
+			return nil, false, nil
+		}
 		if err := next.set(e.item, e.stored); err != nil {
-			return nil, false, err
+			return nil, false, nil
 		}
 		next.Version, next.token = e.Version, e.token
 	}
@@ -167,6 +172,7 @@ func (r *reader) catchUp(ctx context.Context, known *Document, h head) (*Documen
 func (r *reader) all(ctx context.Context, h head) (*Document, error) {
 	d := &Document{Version: h.version, token: h.token}
 	key := r.key("document")
+	scanned := map[string]string{"version": "0", "token": "0"}
 	for cursor, first := "0", true; cursor != "0" || first; first = false {
 		page := redis.NewSliceCmd(ctx, "HSCAN", key, cursor, "COUNT", pageItems)
 		_ = r.client.Process(ctx, page)
@@ -182,6 +188,9 @@ func (r *reader) all(ctx context.Context, h head) (*Document, error) {
 		for i := 0; i+1 < len(fields); i += 2 {
 			name, _ := fields[i].(string)
 			stored, _ := fields[i+1].(string)
+			if _, ok := scanned[name]; ok {
+				scanned[name] = stored
+			}
 			if err := d.set(name, stored); err != nil {
 				return nil, fmt.Errorf("%w (%q)", err, key)
 			}
@@ -189,6 +198,11 @@ func (r *reader) all(ctx context.Context, h head) (*Document, error) {
 		if cursor == "" {
 			return nil, fmt.Errorf("%w: an odd reply to HSCAN %q", ErrCorruptDocument, key)
 		}
+	}
+	// It may be of a later version, but a replica that lags would show an earlier one.
+	version, _ := strconv.ParseInt(scanned["version"], 10, 64)
+	if version < h.version || version == h.version && scanned["token"] != strconv.FormatInt(h.token, 10) {
+		return nil, fmt.Errorf("control: a server showed version %d of %q, which has version %d", version, key, h.version)
 	}
 	return d, nil
 }

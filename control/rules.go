@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docpriority/priority"
 )
@@ -26,6 +27,11 @@ type Rules struct {
 // Validate returns an error that wraps [priority.ErrInvalidPolicy] where the rules
 // cannot be used, or have more than so many levels.
 func (r Rules) Validate(levels priority.Level) error {
+	for name := range r.Tiers {
+		if !utf8.ValidString(name) {
+			return fmt.Errorf("%w: the name of tier %.80q is not UTF-8", priority.ErrInvalidPolicy, name)
+		}
+	}
 	policies, err := priority.NewPolicies(r.Policy, r.Tiers, func(string) string { return "" })
 	if err != nil {
 		return err
@@ -56,6 +62,9 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON implements [json.Unmarshaler]. An error wraps
 // [priority.ErrInvalidPolicy] and names the field.
 func (r *Rules) UnmarshalJSON(text []byte) error {
+	if string(bytes.TrimSpace(text)) == "null" {
+		return fmt.Errorf("%w: null is none", priority.ErrInvalidPolicy)
+	}
 	var file rulesJSON
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()

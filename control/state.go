@@ -26,7 +26,7 @@ func (now *state) with(document *Document, h head, own *priority.RedisStore) (*s
 	before := now.document
 	// What was not read again is the same. A version says less: after a failover, two
 	// changes may have the same one.
-	if before.Rules == document.Rules && before.Trial == document.Trial && maps.Equal(before.Members, document.Members) {
+	if before == document || before.Rules == document.Rules && before.Trial == document.Trial && maps.Equal(before.Members, document.Members) {
 		return &next, nil
 	}
 	current, trial, err := document.Policies(own.Policies())

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 
 	"github.com/docpriority/priority"
@@ -23,6 +24,8 @@ type tally struct {
 	version int64
 	last    priority.Level
 	counts  []pair // by from and to
+
+	writing sync.Mutex // held while what is pending is written
 }
 
 type pair struct {
@@ -66,6 +69,8 @@ func (t *tally) flush(ctx context.Context, r *reader) error {
 	if t == nil {
 		return nil
 	}
+	t.writing.Lock()
+	defer t.writing.Unlock()
 	numbers := []int64{t.version}
 	for i := range t.counts {
 		if n := t.counts[i].pending.Swap(0); n > 0 {

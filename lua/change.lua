@@ -5,7 +5,8 @@
 -- KEYS[2]  <prefix>:{control}:ends, a sorted set: the customers with an override by
 --          its end, in milliseconds of Redis's time
 -- KEYS[3]  <prefix>:{control}:log, a stream: one entry a change, whose id is
---          <version>-0
+--          <version>-0; "after" is the token of the change before, 0 if there was no
+--          document
 -- ARGV[1]  the version of the item that is to be replaced or removed, 0 if there is
 --          none
 -- ARGV[2]  for how many milliseconds an override holds; 0: it has no end
@@ -20,13 +21,15 @@
 --
 -- Try it   redis-cli --eval change.lua 'priority:{control}:document' \
 --            'priority:{control}:ends' 'priority:{control}:log' , \
---            0 3600000 42 10000 10000 override:acme '{"latest":1}' mary 'a demo'
+--            0 3600000 42 10000 10000 override:acme \
+--            '{"value":{"latest":1},"by":"mary","why":"a demo"}' mary 'a demo'
 --
 -- Reply    {1, version} of the change; {0, version} of the item that is there instead
 --          of the one to be replaced, 0 if there is none, and nothing was changed
 -- Errors   CORRUPTDOCUMENT: a key holds something else. NEWERDOCUMENT: the document
 --          has a later format. TOOMANY: there are ARGV[4] others. ERR: an argument is
---          wrong. Redis's own (READONLY, OOM …). With any of them nothing was changed.
+--          wrong. Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was
+--          changed.
 --
 -- An item is "<version> <at> <end> <value>": the version of the document that set it,
 -- when that was and when it ends, 0 for never, in milliseconds of Redis's time. The
@@ -50,7 +53,18 @@ local function failed(reply)
   return reply
 end
 
-local held = redis.pcall('HMGET', document, 'format', 'version', item, 'members', 'policies')
+-- Where Redis tells rights (7.0 and later), a change that would stop halfway is not begun.
+for _, command in ipairs(redis.acl_check_cmd and {
+  {'HMGET', document, 'f'}, {'XREVRANGE', log, '+', '-'}, {'ZRANGEBYSCORE', ends, '0', '1'},
+  {'ZCOUNT', ends, '0', '1'}, {'XADD', log, '*', 'f', 'v'}, {'HSET', document, 'f', 'v'},
+  {'HDEL', document, 'f'}, {'HINCRBY', document, 'f', '1'}, {'ZADD', ends, '1', 'm'}, {'ZREM', ends, 'm'},
+} or {}) do
+  if not redis.acl_check_cmd(unpack(command)) then
+    return redis.error_reply('NOPERM this user may not run ' .. command[1] .. ' on ' .. command[2])
+  end
+end
+
+local held = redis.pcall('HMGET', document, 'format', 'version', item, 'members', 'policies', 'token')
 if held.err then
   return failed(held)
 end
@@ -59,6 +73,11 @@ if held[1] and held[1] ~= '1' then
     return corrupt
   end
   return redis.error_reply('NEWERDOCUMENT the document has format ' .. held[1] .. ', not 1: use a newer program')
+end
+for _, i in ipairs({2, 4, 6}) do
+  if held[i] and (#held[i] > 15 or not string.find(held[i], '^%d+$')) then
+    return corrupt
+  end
 end
 local old, was, old_end = '', 0, 0
 if held[3] then
@@ -85,6 +104,9 @@ end
 if last[1] then -- it may know more than a document that was lost
   version = math.max(version, string.match(last[1][1], '^%d+') + 1)
 end
+if version >= 1e15 then
+  return corrupt
+end
 
 -- Overrides that are over make room.
 local over = redis.pcall('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 1000)
@@ -103,7 +125,7 @@ end
 
 local till = lasts > 0 and now + lasts or 0
 local added = redis.pcall('XADD', log, 'MAXLEN', '~', entries, version .. '-0', 'at', now, 'item', item,
-  'old', old, 'new', value, 'end', till, 'who', who, 'why', why, 'token', token)
+  'old', old, 'new', value, 'end', till, 'who', who, 'why', why, 'token', token, 'after', held[6] or 0)
 if type(added) == 'table' and added.err then
   return failed(added)
 end

@@ -14,14 +14,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const policyCompareLong = `Compare shows which counts get another level by the policy B than by A. Each is a
-file as that of policy apply, or default for the module's policy; with Redis also
-current for what operators have applied, else the workers' own by default, and
-trial.
+const policyCompareLong = `Compare shows which counts get another level by the policy B than by A. Each
+is a file as that of policy apply, or default for the module's policy; with
+Redis also current, which operators have applied, or trial.
 
-With -redis, or with -live, it also counts, over all customers who have a count
-now, who would change level by Next, each by the policy of their tier. Overrides are
-left out. It goes through the counts at a bounded pace.
+With -redis, or with -live, it also counts, over all customers who have a
+count now, who would change level by Next, each by the policy of their tier.
+Overrides are left out. It goes through the counts at a bounded pace.
 
   priorityctl policy compare default team.json
   priorityctl policy compare current team.json -redis redis://localhost:6379`
@@ -99,7 +98,9 @@ func rulesNamed(command *cobra.Command, c *connection, name string) (insight.Nam
 	case c != nil && name == "current" && c.Document.Rules != nil:
 		return insight.NamedRules{Rules: c.Document.Rules.Value, Name: insight.ItemName(*c.Document.Rules)}, nil
 	case c != nil && name == "current":
-		return insight.NamedRules{Rules: insight.RulesOf(c.Own.PolicyOf("")), Name: c.Policy.Name}, nil
+		current := defaultRules() // the workers' own options are not known here
+		current.Name += ": operators have applied none"
+		return current, nil
 	case c != nil && name == "trial" && c.Document.Trial != nil:
 		return insight.NamedRules{Rules: c.Document.Trial.Value, Name: insight.ItemName(*c.Document.Trial)}, nil
 	case c != nil && name == "trial":

@@ -29,8 +29,10 @@ type named struct {
 	Why      string          `json:"why"`
 	Tier     json.RawMessage `json:"tier"` // a name, or from get an object
 
-	// From get the override is inside, and from log it is what is new.
+	// From get the override is inside, from log it is what is new, and from what has
+	// ended one, what was before.
 	Override *named          `json:"override"`
+	Replaced *named          `json:"replaced"`
 	Kind     string          `json:"kind"`
 	New      json.RawMessage `json:"new"`
 	Error    string          `json:"error"`
@@ -65,6 +67,9 @@ func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, er
 		if err != nil {
 			return nil, usageError("%s: object %d: %w", source, len(all)+1, err)
 		}
+		if line.Error != "" {
+			return nil, usageError("%s: object %d is a failure: %s", source, len(all)+1, insight.Quoted(line.Error))
+		}
 		if line.Exact() == "" {
 			return nil, usageError("%s: object %d names no customer", source, len(all)+1)
 		}
@@ -78,8 +83,15 @@ func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, er
 
 // unfolded returns a line as a list prints it.
 func (n named) unfolded() named {
-	if n.Override != nil {
-		n.Earliest, n.Latest, n.Until, n.Why = n.Override.Earliest, n.Override.Latest, n.Override.Until, n.Override.Why
+	inside := n.Override
+	if inside == nil {
+		inside = n.Replaced
+	}
+	if inside != nil {
+		n.Earliest, n.Latest, n.Until, n.Why = inside.Earliest, inside.Latest, inside.Until, inside.Why
+		if _, ok := n.tier(); !ok {
+			n.Tier = inside.Tier
+		}
 	}
 	var override control.Override
 	if n.Kind == "override" && json.Unmarshal(n.New, &override) == nil {

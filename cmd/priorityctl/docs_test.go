@@ -17,6 +17,10 @@ func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	submit(t, client, "clinic", 11)
+	// What workers have seen of the trial that begins in the document.
+	if err := client.HSet(t.Context(), "priority:{control}:trial", "version", 4, "1 1", 5210, "2 2", 480, "3 2", 310, "4 2", 120, "9 3", 1380).Err(); err != nil {
+		t.Fatal(err)
+	}
 	t.Setenv(urlVariable, "redis://"+server.Addr)
 	t.Setenv(passwordVariable, "")
 	name, err := filepath.Abs("../../docs/priorityctl.md")
@@ -30,11 +34,12 @@ func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What varies from run to run.
-	varying := regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(h|ms|µs|m|s)\b|"reset_in_ms":\d+|Redis \d[\d.]*|\d+ MB`)
+	varying := regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(h|ms|µs|m|s)\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|"reset_in_ms":\d+|Redis \d[\d.]*|\d+ MB`)
 	plain := func(text string) string {
 		text = strings.ReplaceAll(text, server.Addr, "localhost:6379")
 		return strings.Join(strings.Fields(varying.ReplaceAllString(text, "~")), " ")
 	}
+	words := regexp.MustCompile(`'[^']*'|\S+`)
 	calls := 0
 	for _, block := range regexp.MustCompile("(?ms)^```console\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 		fits(t, block[1])
@@ -42,7 +47,10 @@ func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 			calls++
 			command, want, _ := strings.Cut(call, "\n")
 			command, file, _ := strings.Cut(command, " >")
-			args := strings.Fields(command)
+			args := words.FindAllString(command, -1)
+			for i, arg := range args {
+				args[i] = strings.Trim(arg, "'")
+			}
 			if args[0] != "priorityctl" {
 				t.Fatalf("%s is not run", command)
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const logLong = `Log prints what operators have changed, the newest first: who, when, what, why. About
-the last 10,000 changes are kept. The times are Redis's.
+const logLong = `Log prints what operators have changed, the newest first: who, when, what,
+why. About the last 10,000 changes are kept. The times are Redis's.
 
   priorityctl log
   priorityctl log -customer acme
@@ -55,7 +55,7 @@ func newLog() *cobra.Command {
 		return printLog(command.OutOrStdout(), shown, asJSON)
 	})
 	command.Flags().StringVar(&customer, "customer", "", "only what was changed of this customer")
-	command.Flags().IntVar(&most, "n", 20, "how many changes, at most")
+	command.Flags().IntVarP(&most, "most", "n", 20, "how many changes, at most")
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a change")
 	connect.register(command)
 	return command

@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const membersLong = `Members says which tier customers are in, whatever the workers' own TierOf says.
-A tier's policy is in the file that policy apply takes. A customer of a tier that is
-not there has the policy of those without one.
+const membersLong = `Members says which tier customers are in, whatever the workers' own TierOf
+says. A tier's policy is in the file that policy apply takes. A customer of a
+tier that is not there has the policy of those without one.
 
   priorityctl members set acme gold -why 'their contract'
   priorityctl members list
@@ -59,17 +59,6 @@ func tierName(tier string) string {
 	return insight.Shown(tier)
 }
 
-// member returns the tier that operators have set for a customer; nil: there is none.
-func (c *connection) member(customer string) *insight.Member {
-	item, ok := c.Document.Members[customer]
-	if !ok {
-		return nil
-	}
-	return &insight.Member{Name: insight.NameOf(customer), Tier: insight.Tier{
-		Tier: item.Value, Version: item.Version, At: item.At.UTC(), By: item.By, Why: item.Why,
-	}}
-}
-
 func newMembersSet() *cobra.Command {
 	var connect connectionFlags
 	var queue queueFlags
@@ -79,7 +68,7 @@ func newMembersSet() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "set {CUSTOMER TIER | -from FILE [TIER]} -why TEXT",
 		Short: "Puts customers into a tier",
-		Long: "Set puts a customer into a tier. With -from it takes the JSON of any command that\nnames customers: of members list each into its tier, or all into the one named.\n\n" +
+		Long: "Set puts a customer into a tier. With -from it takes the JSON of any command\nthat names customers: of members list each into its tier, or all into the one\nnamed.\n\n" +
 			changeHelp + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		PreRunE: func(_ *cobra.Command, args []string) error {
@@ -114,7 +103,7 @@ func newMembersSet() *cobra.Command {
 			if !ok {
 				return nil, usageError("%s: the line has no tier, and no argument names one", insight.Shown(customer))
 			}
-			changed := memberChanged{Name: insight.NameOf(customer), Tier: &wanted, Replaced: c.member(customer)}
+			changed := memberChanged{Name: insight.NameOf(customer), Tier: &wanted, Replaced: c.MemberOf(customer)}
 			version, err := c.Admin.SetMember(ctx, customer, wanted, flags.change(command, changed.replaced()))
 			if changed.Version = version; err != nil {
 				return nil, explained(ctx, c, err, "member", customer)
@@ -159,7 +148,7 @@ func newMembersEnd() *cobra.Command {
 			return err
 		}
 		return eachCustomer(command, c, names(lines), asJSON, func(ctx context.Context, customer string) (any, error) {
-			changed := memberChanged{Name: insight.NameOf(customer), Replaced: c.member(customer)}
+			changed := memberChanged{Name: insight.NameOf(customer), Replaced: c.MemberOf(customer)}
 			version, err := c.Admin.EndMember(ctx, customer, flags.change(command, changed.replaced()))
 			if changed.Version = version; err != nil {
 				return nil, explained(ctx, c, err, "member", customer)
@@ -210,7 +199,7 @@ func printMembers(w io.Writer, all []insight.Member, asJSON bool) error {
 	}
 	for _, m := range all {
 		tier := tierName(m.Tier.Tier)
-		if !m.HasPolicy && m.Tier.Tier != "" {
+		if m.Missing() {
 			tier += " (no policy)"
 		}
 		fmt.Fprintf(&out, "%7d  %-16s  %s\n", m.Version, tier, insight.Shown(m.Exact()))

@@ -13,8 +13,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const overrideLong = `Override fixes the level of a customer's documents for a time, or bounds it from one
-side. Counting goes on beneath. Level 1 is processed first, the last level last.
+const overrideLong = `Override fixes the level of a customer's documents for a time, or bounds it
+from one side. Counting goes on beneath. Level 1 is processed first, the last
+level last.
 
   priorityctl override set acme -level 1 -for 2h -why 'the demo at six'
   priorityctl override set acme -not-later-than 4 -for 24h -why 'their contract'
@@ -22,8 +23,8 @@ side. Counting goes on beneath. Level 1 is processed first, the last level last.
   priorityctl override list
   priorityctl override end acme -why 'the demo is over'`
 
-const overrideSetLong = `Set gives customers an override from now on, for at most 30 days, in place of one
-that they may have.
+const overrideSetLong = `Set gives customers an override from now on, for at most 30 days, in place of
+one that they may have.
 
 With -from it takes the JSON of any command that names customers. Lines of
 override list are set as they are, until the same time; flags say otherwise:

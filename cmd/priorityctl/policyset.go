@@ -12,16 +12,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const policyApplyLong = `Apply makes a policy, and tiers, those of the whole fleet, in place of the workers'
-own options. FILE is what policy -json prints, or the JSON of any command that has
-found a policy, as tune; -: standard input. A file may have tiers:
+const policyApplyLong = `Apply makes a policy, and tiers, those of the whole fleet, in place of the
+workers' own options. FILE is what policy -json prints, or the JSON of any
+command that has found a policy, as tune; -: standard input. A file may have
+tiers:
 
   {"thresholds": [-2, -9], "tiers": {"gold": {"thresholds": [-50]}}}
 
 It may not have more levels than the queue was declared with: see -levels.
 
   priorityctl policy apply team.json -why 'fewer levels'
-  priorityctl tune trace.csv -json | priorityctl policy apply - -why 'what tune found'
+  priorityctl tune trace.csv -json | priorityctl policy apply - -why 'as tuned'
 
 ` + changeHelp
 
@@ -65,9 +66,9 @@ func newPolicyWithdraw() *cobra.Command {
 	})
 }
 
-const policyTrialLong = `Trial lets workers tell, of every document, what level a policy would give to it,
-and changes none. Trial show tells how many documents would have got which other
-level. FILE is as that of policy apply.
+const policyTrialLong = `Trial lets workers tell, of every document, what level a policy would give to
+it, and changes none. Trial show tells how many documents would have got which
+other level. FILE is as that of policy apply.
 
   priorityctl policy trial wider.json -why 'is it too kind?'
   priorityctl policy trial show

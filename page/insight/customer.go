@@ -58,12 +58,18 @@ type OverrideInForce struct {
 // Tier is the one that a customer is in.
 type Tier struct {
 	Tier      string    `json:"tier"`
-	HasPolicy bool      `json:"has_policy"` // else that of customers without a tier holds
+	HasPolicy bool      `json:"has_policy"` // as far as is known here: the workers' own options may have it
 	Version   int64     `json:"version,omitempty"`
 	At        time.Time `json:"at,omitzero"`
 	By        string    `json:"by,omitempty"` // who set it; empty: the workers' own TierOf
 	Why       string    `json:"why,omitempty"`
+
+	missing bool // it certainly has no policy
 }
+
+// Missing reports that there certainly is no policy for the tier: the customer has that
+// of those without one.
+func (t *Tier) Missing() bool { return t.missing }
 
 // Tried is what the rules on trial would give to the next document, without an
 // override. They change no level.
@@ -144,11 +150,10 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 
 // set adds what operators have set.
 func (i *Inspector) set(c *Customer, customer string, known history) {
-	if tier, ok := i.tierOf(customer); ok || i.isMember(customer) {
-		c.Tier = &Tier{Tier: tier, HasPolicy: ok}
-		if item, ok := i.Document.Members[customer]; ok {
-			c.Tier.Version, c.Tier.At, c.Tier.By, c.Tier.Why = item.Version, item.At.UTC(), item.By, item.Why
-		}
+	if member := i.MemberOf(customer); member != nil {
+		c.Tier = &member.Tier
+	} else if tier, ok := i.tierOf(customer); ok {
+		c.Tier = &Tier{Tier: tier, HasPolicy: true}
 	}
 	if overridden := i.OverrideOf(customer); overridden != nil {
 		c.Override = &OverrideInForce{*overridden, c.rule.now, c.rule.next, c.rule.submit}
@@ -163,9 +168,4 @@ func (i *Inspector) set(c *Customer, customer string, known history) {
 			c.Trial.NextLevel = policy.Level(c.Count - 1)
 		}
 	}
-}
-
-func (i *Inspector) isMember(customer string) bool {
-	_, ok := i.Document.Members[customer]
-	return ok
 }

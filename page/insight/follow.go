@@ -84,10 +84,21 @@ func (i *Inspector) nameOf(customer string) string {
 
 // tierOf returns a customer's tier, and whether it has a policy of its own.
 func (i *Inspector) tierOf(customer string) (tier string, ok bool) {
-	policies := i.Store.Policies()
-	tier = policies.TierOf(customer)
-	_, ok = policies.Tiers()[tier]
-	return tier, ok
+	tier = i.Store.Policies().TierOf(customer)
+	return tier, i.hasTier(tier)
+}
+
+func (i *Inspector) hasTier(tier string) bool {
+	if i.Document != nil && i.Document.Rules != nil {
+		_, ok := i.Document.Rules.Value.Tiers[tier]
+		return ok
+	}
+	own := i.Store
+	if i.Own != nil {
+		own = i.Own
+	}
+	_, ok := own.Policies().Tiers()[tier]
+	return ok
 }
 
 // LastLevel returns the last level of the queue, which overrides may reach too.

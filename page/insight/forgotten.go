@@ -1,6 +1,7 @@
 package insight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,14 +46,16 @@ type Forgotten struct {
 }
 
 // Reset is Forget, with an entry in the log before it. Where the log cannot be written
-// for another reason than that Redis is away, the customer is forgotten all the same.
+// for another reason than that Redis is away, or nobody can tell whether it was, the
+// customer is forgotten all the same.
 func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (Forgotten, error) {
 	if i.Admin == nil {
 		return i.Forget(ctx, customer)
 	}
 	version, noted := i.Admin.NoteReset(ctx, customer, control.Change{By: by, Why: why})
-	if Unreachable(noted) || errors.Is(noted, priority.ErrInvalid) || errors.Is(noted, context.Canceled) {
-		return Forgotten{}, noted
+	unknown := errors.Is(noted, priority.ErrOutcomeUnknown)
+	if Unreachable(noted) && !unknown || errors.Is(noted, priority.ErrInvalid) || ctx.Err() != nil {
+		return Forgotten{}, cmp.Or(noted, ctx.Err())
 	}
 	forgotten, err := i.Forget(ctx, customer)
 	if noted != nil {

@@ -37,6 +37,9 @@ func ParseRules(text []byte) (control.Rules, error) {
 			text = around.New
 		}
 	}
+	if string(bytes.TrimSpace(text)) == "null" {
+		return rules, fmt.Errorf("not a policy: %w: null", priority.ErrInvalidPolicy)
+	}
 	if err := rules.UnmarshalJSON(text); err != nil {
 		return control.Rules{}, fmt.Errorf("not a policy: %w", err)
 	}

@@ -37,6 +37,23 @@ type Member struct {
 	Tier
 }
 
+// MemberOf returns the tier that operators have set for a customer; nil: they have set
+// none. It asks nobody: see [Inspector.Follow].
+func (i *Inspector) MemberOf(customer string) *Member {
+	if i.Document == nil {
+		return nil
+	}
+	item, ok := i.Document.Members[customer]
+	if !ok {
+		return nil
+	}
+	known := i.hasTier(item.Value)
+	return &Member{NameOf(customer), Tier{
+		Tier: item.Value, HasPolicy: known, Version: item.Version, At: item.At.UTC(), By: item.By, Why: item.Why,
+		missing: !known && item.Value != "" && i.Document.Rules != nil,
+	}}
+}
+
 // Members returns all customers whose tier operators have set, by tier and name. It
 // asks nobody: see [Inspector.Follow].
 func (i *Inspector) Members() []Member {
@@ -44,10 +61,8 @@ func (i *Inspector) Members() []Member {
 	if i.Document == nil {
 		return all
 	}
-	tiers := i.Store.Policies().Tiers()
-	for customer, item := range i.Document.Members {
-		_, ok := tiers[item.Value]
-		all = append(all, Member{NameOf(customer), Tier{item.Value, ok, item.Version, item.At.UTC(), item.By, item.Why}})
+	for customer := range i.Document.Members {
+		all = append(all, *i.MemberOf(customer))
 	}
 	slices.SortFunc(all, func(a, b Member) int {
 		return cmp.Or(strings.Compare(a.Tier.Tier, b.Tier.Tier), strings.Compare(a.Exact(), b.Exact()))
@@ -128,6 +143,9 @@ func LoggedOf(entry control.Entry) Logged {
 		l.Name, who = &name, Shown(entry.Customer)
 	}
 	before, after := said(entry.Kind, entry.Old), said(entry.Kind, entry.New)
+	if entry.Kind == "override" && after != "" && !l.Until.IsZero() {
+		after += ", for " + Span(l.Until.Sub(l.At))
+	}
 	switch entry.Kind {
 	case "reset":
 		l.Says = who + " reset"
@@ -137,9 +155,6 @@ func LoggedOf(entry control.Entry) Logged {
 		l.Says = "trial " + changed(before, after, "begun", "ended")
 	case "override":
 		l.Says = who + " " + changed(before, after, "overridden", "override ended")
-		if after != "" && !l.Until.IsZero() {
-			l.Says += fmt.Sprintf(", for %s", Span(l.Until.Sub(l.At)))
-		}
 	case "member":
 		l.Says = who + " " + changed(before, after, "put into a tier", "tier ended")
 	default:
@@ -151,11 +166,11 @@ func LoggedOf(entry control.Entry) Logged {
 func changed(before, after, begun, ended string) string {
 	switch {
 	case after == "":
-		return ended + " (it was " + before + ")"
+		return ended + " (before: " + before + ")"
 	case before == "":
 		return begun + ": " + after
 	}
-	return begun + ": " + after + ", not " + before + " any more"
+	return begun + ": " + after + " (before: " + before + ")"
 }
 
 // said says in a few words what a value of the log is, in which there may be anything.
@@ -206,8 +221,8 @@ func (i *Inspector) Explained(ctx context.Context, err error, kind, customer str
 	}
 	for _, entry := range entries {
 		if entry.Kind == kind && entry.Customer == customer {
-			return fmt.Errorf("%w: %s, version %d, %s, at %s; look again, and decide again",
-				err, LoggedOf(entry).Says, entry.Version, byWhom(entry.By, entry.Why), Moment(entry.At))
+			return fmt.Errorf("%w by %s at %s: %s, %s (version %d); look again, and decide again",
+				control.ErrConflict, Shown(entry.By), Moment(entry.At), LoggedOf(entry).Says, Quoted(entry.Why), entry.Version)
 		}
 	}
 	return err

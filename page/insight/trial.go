@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -133,6 +135,6 @@ func Percent(share float64) string {
 	case percent > 99.9 && percent < 100:
 		return ">99.9 %"
 	default:
-		return fmt.Sprintf("%.3g %%", percent)
+		return strconv.FormatFloat(math.Round(10*percent)/10, 'f', -1, 64) + " %"
 	}
 }

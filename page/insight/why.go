@@ -88,7 +88,7 @@ func (c *Customer) Why() string {
 		why.WriteString(c.whyByNext())
 	}
 	if t := c.Tier; t != nil && t.By != "" {
-		fmt.Fprintf(&why, " The tier, %s, is set %s.", t.name(), byWhom(t.By, t.Why))
+		fmt.Fprintf(&why, " The tier is set %s.", byWhom(t.By, t.Why))
 	}
 	if t := c.Trial; t != nil {
 		fmt.Fprintf(&why, " On trial is version %d, %s: by it the next document would get %s. That changes no level.",
@@ -109,10 +109,10 @@ func (t *Tier) name() string {
 	switch {
 	case t.Tier == "":
 		return "none"
-	case t.HasPolicy:
-		return Shown(t.Tier)
+	case t.missing:
+		return Shown(t.Tier) + ", which has no policy of its own"
 	}
-	return Shown(t.Tier) + ", which has no policy of its own"
+	return Shown(t.Tier)
 }
 
 // whyByNext is Why for a customer of whom only the count is known, without an override.

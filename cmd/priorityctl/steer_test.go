@@ -1,0 +1,484 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+// pipe runs a command on what another one has printed.
+func (o operator) pipe(stdin, command string, args ...string) string {
+	o.Helper()
+	args = slices.Concat([]string{command}, o.flags, args)
+	status, stdout, stderr := called(o.T, stdin, args...)
+	if status != 0 || stderr != "" {
+		o.Fatalf("%q: exit status %d, stderr %q, stdout\n%s", args, status, stderr, stdout)
+	}
+	return stdout
+}
+
+// holds checks that a text has all of these, wherever lines end.
+func holds(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	fits(t, text)
+	words := strings.Join(strings.Fields(text), " ")
+	for _, want := range wants {
+		if !strings.Contains(words, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// file writes a file of a name.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// worker is a store that follows what operators set.
+func worker(t *testing.T, client *redis.Client) *control.Store {
+	t.Helper()
+	own, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := control.New(own, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close(t.Context()) })
+	return store
+}
+
+// next counts a document as a worker does that knows all that operators have set.
+func next(t *testing.T, store *control.Store, customer string) priority.Decision {
+	t.Helper()
+	if err := store.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	decision, err := store.Next(t.Context(), customer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decision
+}
+
+func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
+	o, client := started(t)
+	store := worker(t, client)
+	count(t, client, map[string]int{"acme": 30, "bakery": 5})
+	before := o.told("get", "acme", "bakery", "-json")
+
+	holds(t, o.told("override", "list"), "No override is in force.")
+	holds(t, o.told("override", "set", "acme", "-level", "2", "-for", "2h", "-why", "the demo at six", "-by", "mary"),
+		"acme: pinned to level 2 until ", " UTC, for 2h (version 1)")
+	holds(t, o.told("get", "acme"),
+		"override pinned to level 2, for ", "more level 2 of 1 to 9; without the override 9 next level 2 by Submit, level 2 by Next",
+		"acme has an override until ", `by mary: "the demo at six": pinned to level 2. The next document gets level 2. Queued documents keep the level that they have. Without the override: acme is slow because of 30 documents`)
+	if d := next(t, store, "acme"); d.Level != 2 || d.Ruled != 9 {
+		t.Errorf("a worker gives %+v", d)
+	}
+	got := objects(t, o.told("get", "acme", "-json"))[0]
+	sameFields(t, got, map[string]any{"level": 2., "next_level": 2., "rule_level": 9.})
+	sameFields(t, got["submit"].(map[string]any), map[string]any{"next_level": 2.})
+	sameFields(t, got["override"].(map[string]any), map[string]any{
+		"earliest": 2., "latest": 2., "says": "pinned to level 2", "by": "mary", "why": "the demo at six", "version": 1.,
+		"ruled_level": 9., "ruled_next_level": 9., "ruled_submit_next_level": 1.,
+	})
+	fits(t, o.told("top")+o.told("list"))
+	if text := o.told("list", "-level", "2"); !strings.Contains(text, "  acme, overridden\n") || !strings.Contains(text, "  bakery\n") {
+		t.Errorf("got\n%s", text)
+	}
+	if text := o.told("top"); !strings.Contains(text, "    9          0          0") || !strings.Contains(text, "  acme, overridden\n") {
+		t.Errorf("got\n%s", text)
+	}
+
+	holds(t, o.told("override", "set", "acme", "-not-later-than", "4", "-for", "24h", "-why", "their contract", "-by", "tom"),
+		"acme: level 4 at the latest until ", "(version 2) before: pinned to level 2 for ", `more, by mary: "the demo at six" (version 1)`)
+	if text := o.told("override", "set", "bakery", "-not-earlier-than", "9", "-for", "30m", "-why", "a test run", "-json"); !strings.Contains(text, `"replaced":null`) || !strings.Contains(text, `"earliest":9`) {
+		t.Errorf("got %s", text)
+	}
+	if d := next(t, store, "bakery"); d.Level != 9 || d.Ruled != 3 {
+		t.Errorf("a worker gives %+v", d)
+	}
+	holds(t, o.told("override", "list"), "VERSION LEFT OVERRIDE CUSTOMER 3 ", "level 9 at the earliest bakery", `level 4 at the latest acme by tom: "their contract"`)
+	o.told("override", "end", "bakery", "-why", "done")
+	holds(t, o.told("override", "end", "acme", "-why", "done", "-by", "ann"), "acme: the override has ended (version 5) before: level 4 at the latest")
+	o.refused(1, "not found", "override", "end", "acme", "-why", "again")
+	holds(t, o.told("log"), "5 20", "by ann acme override ended (before: level 4 at the latest)",
+		"acme overridden: level 4 at the latest, for 24h (before: pinned to level 2)", `bakery overridden: level 9 at the earliest, for 30m`)
+	holds(t, o.told("log", "-customer", "bakery", "-n", "1"), "4 20", "bakery override ended")
+	if d := next(t, store, "acme"); d.Level != 9 || d.Ruled != 0 {
+		t.Errorf("a worker gives %+v", d)
+	}
+
+	// Without what operators set, get says what it said before.
+	count(t, client, map[string]int{"later": 1})
+	if after := objects(t, o.told("get", "acme", "bakery", "-json")); len(after[0]) != len(objects(t, before)[0]) || after[0]["override"] != nil {
+		t.Errorf("got %v", after)
+	}
+}
+
+func TestATrialIsSeenBeforeItIsApplied(t *testing.T) {
+	o, client := started(t)
+	store := worker(t, client)
+	wider := file(t, "wider.json", `{"thresholds":[-2,-20],"tiers":{"gold":{"thresholds":[]}}}`)
+	o.refused(1, "nothing is on trial", "policy", "trial", "show")
+	holds(t, o.told("policy", "trial", wider, "-why", "is it kind?", "-by", "mary"), "Version 1, on trial: 3 levels, afresh after 25m since the last update, 1 tier.")
+	holds(t, o.told("policy", "trial", "show"), `On trial since`, `is version 1, by mary: "is it kind?". No worker has told of a document yet.`)
+	if err := store.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.NextN(t.Context(), "acme", 30); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Refresh(t.Context()); err != nil { // tells the total
+		t.Fatal(err)
+	}
+	o.told("members", "set", "shop", "gold", "-why", "their contract", "-by", "mary")
+	holds(t, o.told("get", "acme"), "policy the module's default trial level 1 by Submit, level 3 by Next, by version 1",
+		`On trial is version 1, by mary: "is it kind?": by it the next document would get level 1 by Submit, level 3 by Next. That changes no level.`)
+	sameFields(t, objects(t, o.told("get", "acme", "-json"))[0]["trial"].(map[string]any), map[string]any{"next_level": 3., "submit_next_level": 1., "version": 1.})
+	holds(t, o.told("policy", "trial", "show"), "Of 30 documents, 25 (83.3 %) would be earlier, 0 (0 %) later, and 5 (16.7 %) the same.", "9 3 9 30 % -6")
+	shown := objects(t, o.told("policy", "trial", "show", "-json"))[0]
+	sameFields(t, shown, map[string]any{"documents": 30., "running": true, "version": 1.})
+	if d := next(t, store, "acme"); d.Level != 9 || d.Trial != 3 {
+		t.Errorf("a worker gives %+v", d)
+	}
+
+	holds(t, o.told("policy", "compare", "current", "trial", "-live"), "A: the module's default: operators have applied none", "B: version 1, by mary", "Tier gold",
+		"Of 1 customer, 1 (100 %) would change level by Next: 1 earlier, 0 later.", "A → B CUSTOMERS 9 → 3 1 -6", "9 → 3 -30 acme")
+	o.told("policy", "apply", wider, "-why", "it is kind", "-by", "mary")
+	if d := next(t, store, "acme"); d.Level != 3 {
+		t.Errorf("a worker gives %+v", d)
+	}
+	holds(t, o.told("get", "acme"), "level 3 of 1 to 3", "policy version 3, by mary")
+	holds(t, o.told("get", "shop"), "policy version 3, by mary, tier gold tier gold", `The tier is set by mary: "their contract".`)
+	holds(t, o.told("policy", "trial", "end", "-why", "seen"), "Version 4, nothing is on trial any more. before: version 1, 3 levels")
+	holds(t, o.told("policy", "trial", "show"), "The trial of version 1 is over. Of 31 documents")
+
+	holds(t, o.told("policy", "apply", "default", "-why", "oh no", "-by", "tom"), "Version 5, applied: 9 levels", `before: version 3, 3 levels, afresh after 25m since the last update, 1 tier, by mary at`)
+	holds(t, o.told("policy", "history"), "by tom current", "9 levels, afresh after 25m since the last update", `"it is kind"`)
+	holds(t, o.told("policy", "rollback", "3", "-why", "again"), "Version 6, applied: 3 levels")
+	if d := next(t, store, "acme"); d.Level != 3 {
+		t.Errorf("a worker gives %+v", d)
+	}
+	o.refused(1, "version 4 is not one of", "policy", "rollback", "4", "-why", "x")
+	o.refused(2, "is no version", "policy", "rollback", "v4", "-why", "x")
+	holds(t, o.told("policy", "withdraw", "-why", "no more"), "Version 7, the workers' own options decide again.")
+	if d := next(t, store, "acme"); d.Level != 9 {
+		t.Errorf("a worker gives %+v", d)
+	}
+	holds(t, o.told("members", "list"), "VERSION TIER CUSTOMER", `gold shop by mary: "their contract"`)
+	holds(t, o.told("members", "end", "shop", "-why", "over"), "shop: the tier is up to the workers' own options again (version 8) before: tier gold")
+}
+
+func TestOfTwoOperatorsOneIsToldOfTheOther(t *testing.T) {
+	o, _ := started(t)
+	o.told("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "the demo", "-by", "mary")
+	// Tom has looked before mary did.
+	o.refused(1, `changed meanwhile by mary at `, "override", "set", "acme", "-level", "9", "-for", "1h", "-why", "a flood", "-by", "tom", "-replaces", "0")
+	o.refused(1, `acme overridden: pinned to level 1, for 1h, "the demo" (version 1); look again`, "override", "end", "acme", "-why", "a flood", "-replaces", "7")
+	o.told("policy", "apply", "default", "-why", "one", "-by", "mary")
+	o.refused(1, `changed meanwhile by mary`, "policy", "apply", "default", "-why", "two", "-by", "tom", "-replaces", "1")
+	o.told("policy", "apply", "default", "-why", "two", "-by", "tom", "-replaces", "2")
+	o.told("members", "set", "acme", "gold", "-why", "x", "-by", "mary", "-replaces", "0")
+	o.refused(1, "acme put into a tier: gold", "members", "set", "acme", "silver", "-why", "x", "-replaces", "0")
+	_, stdout, _ := o.ask("members", "set", "-json", "acme", "silver", "-why", "x", "-replaces", "0")
+	if got := objects(t, stdout); got[0]["customer"] != "acme" || !strings.Contains(got[0]["error"].(string), "by mary") {
+		t.Errorf("got %v", got)
+	}
+	if text := o.told("log", "-json"); len(objects(t, text)) != 4 {
+		t.Errorf("a change that was refused is in the log:\n%s", text)
+	}
+}
+
+// What one command prints in JSON, others read.
+func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
+	o, client := started(t)
+	odd := []string{"}%", "Müller & Co", "\x1b[2J", "\xff\xfe", "a\nb", `"quoted"`, "<script>alert(1)</script>", strings.Repeat("x", 512)}
+	documents := make(map[string]int)
+	for _, customer := range odd {
+		documents[customer] = 30
+	}
+	count(t, client, documents)
+	keys := func() []string {
+		all := client.HKeys(t.Context(), "priority:{control}:document").Val()
+		all = slices.DeleteFunc(all, func(name string) bool {
+			return !strings.HasPrefix(name, "override:") && !strings.HasPrefix(name, "member:")
+		})
+		slices.Sort(all)
+		return all
+	}
+	want := func(kind string) (names []string) {
+		for _, customer := range odd {
+			names = append(names, kind+":"+customer)
+		}
+		slices.Sort(names)
+		return names
+	}
+
+	o.pipe(o.told("list", "-level", "9", "-json"), "override", "set", "-from", "-", "-not-later-than", "5", "-for", "1h", "-why", "an import")
+	if !slices.Equal(keys(), want("override")) {
+		t.Fatalf("got %q", keys())
+	}
+	text := o.told("override", "list") + o.told("log", "-n", "100")
+	if strings.Contains(text, "\x1b") || !strings.Contains(text, `"\xff\xfe"`) || !strings.Contains(text, `"\x1b[2J"`) {
+		t.Errorf("got\n%s", text)
+	}
+	list, got, log := o.told("override", "list", "-json"), o.told("get", "-json", odd[0]), o.told("log", "-n", "100", "-json")
+	ended := o.pipe(list, "override", "end", "-from", "-", "-why", "over", "-json")
+	for name, lines := range map[string]string{"list": list, "log": log, "what has ended": ended} {
+		o.pipe(lines, "override", "set", "-from", "-", "-why", "as before")
+		if !slices.Equal(keys(), want("override")) {
+			t.Fatalf("%s: got %q", name, keys())
+		}
+		for _, object := range objects(t, o.told("override", "list", "-json")) {
+			if object["latest"] != 5. || object["why"] != "as before" || object["left_ms"].(float64) > 3_600_000 {
+				t.Errorf("%s: got %v", name, object)
+			}
+		}
+		o.pipe(o.told("override", "list", "-json"), "override", "end", "-from", "-", "-why", "over")
+	}
+	o.pipe(got, "override", "set", "-from", "-")
+	o.pipe(got, "override", "end", "-from", "-", "-why", "over")
+	o.pipe(o.told("list", "-json"), "members", "set", "-from", "-", "gold", "-why", "x")
+	members := o.told("members", "list", "-json")
+	ended = o.pipe(members, "members", "end", "-from", "-", "-why", "x", "-json")
+	if len(keys()) != 0 {
+		t.Fatalf("got %q", keys())
+	}
+	o.pipe(ended, "members", "set", "-from", "-", "-why", "x")
+	o.pipe(members, "members", "set", "-from", "-", "-why", "x")
+	if !slices.Equal(keys(), want("member")) {
+		t.Fatalf("got %q", keys())
+	}
+	if strings.Contains(members, `"tier":"silver"`) || strings.Count(members, `"tier":"gold"`) != len(odd) {
+		t.Errorf("got %s", members)
+	}
+
+	alone := operator{T: t}
+	policy := alone.told("policy", "-thresholds", "-2,-9", "-reset-mode", "last-reset", "-json")
+	apply := func(lines string) {
+		t.Helper()
+		o.pipe(lines, "policy", "apply", "-", "-why", "x")
+		if got := objects(t, o.told("policy", "history", "-json"))[0]["policy"]; fmt.Sprint(got) != fmt.Sprint(objects(t, policy)[0]) {
+			t.Errorf("%s gives %v", lines, got)
+		}
+		o.told("policy", "apply", "default", "-why", "between")
+	}
+	apply(policy)
+	_, second, _ := strings.Cut(o.told("policy", "history", "-json"), "\n")
+	apply(second)
+	apply(o.told("policy", "apply", file(t, "a.json", policy), "-why", "x", "-json"))
+	apply(strings.SplitN(o.told("log", "-n", "2", "-json"), "\n", 3)[1])
+	apply(alone.told("policy", "check", file(t, "a.json", policy), "-json"))
+	o.told("policy", "trial", file(t, "a.json", policy), "-why", "x")
+	apply(o.told("policy", "trial", "show", "-json"))
+
+	tuned := succeeded(t, "0,a\n1000,b\n2000,c\n3000,a\n", "tune", "-", "-json", "-thresholds", "-2,-9", "-reset-mode", "last-reset")
+	apply(tuned)
+
+	for stdin, want := range map[string]string{
+		"":                          "not a policy",
+		"null":                      "null",
+		`{"policy":null}`:           "null",
+		policy + policy:             "behind its object",
+		`{"thresholds":[-1],"x":1}`: "unknown field",
+		`{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}`:              "10 levels, more than the 9",
+		`{"thresholds":[-1],"tiers":{"g":{"thresholds":[-1,-2]}}}`: `tier "g" has 3 levels`,
+	} {
+		args := slices.Concat([]string{"policy"}, o.flags, []string{"apply", "-", "-why", "x"})
+		if status, _, stderr := called(t, stdin, args...); status != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit status %d, %s", stdin, status, stderr)
+		}
+	}
+	o.pipe(`{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}`, "policy", "apply", "-", "-why", "x", "-levels", "10")
+	o.refused(1, "say what the workers have by -levels", "override", "list")
+	o.told("override", "list", "-levels", "10")
+	status, stdout, stderr := o.ask("get", "acme")
+	if status != 0 || !strings.Contains(stderr, "without what operators have set: ") || !strings.Contains(stderr, "by -policy") || !strings.Contains(stdout, "the module's default") {
+		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
+	}
+}
+
+func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
+	o, _ := started(t)
+	set := func(args ...string) []string { return append([]string{"set"}, args...) }
+	for want, args := range map[string][]string{
+		"-why is missing":               set("acme", "-level", "1", "-for", "1h"),
+		"-for is missing":               set("acme", "-level", "1", "-why", "x"),
+		"-level, -not-later-than or":    set("acme", "-for", "1h", "-why", "x"),
+		"give one of":                   set("acme", "-level", "1", "-not-later-than", "2", "-for", "1h", "-why", "x"),
+		"levels begin at 1":             set("acme", "-level", "0", "-for", "1h", "-why", "x"),
+		"is not from 1ms to 720h":       set("acme", "-level", "1", "-for", "721h", "-why", "x"),
+		"level 10 of 1 to 9":            set("acme", "-level", "10", "-for", "1h", "-why", "x"),
+		"name a customer":               set("-level", "1", "-for", "1h", "-why", "x"),
+		"invalid customer":              set("", "-level", "1", "-for", "1h", "-why", "x"),
+		"-replaces is for one customer": set("a", "b", "-level", "1", "-for", "1h", "-why", "x", "-replaces", "1"),
+		"Why has 1001 bytes":            set("a", "-level", "1", "-for", "1h", "-why", strings.Repeat("x", 1001)),
+		"By has 201 bytes":              set("a", "-level", "1", "-for", "1h", "-why", "x", "-by", strings.Repeat("x", 201)),
+		"not both":                      set("a", "-from", "x", "-level", "1", "-for", "1h", "-why", "x"),
+		"no such file":                  set("-from", "no-such-file", "-level", "1", "-for", "1h", "-why", "x"),
+		"-levels 0":                     set("acme", "-level", "1", "-for", "1h", "-why", "x", "-levels", "0"),
+	} {
+		o.refused(2, want, "override", args...)
+	}
+	for stdin, want := range map[string]string{
+		"":                              "there is no customer",
+		`{"customer":""}`:               "names no customer",
+		`{"customer":"a","error":"oh"}`: "is a failure",
+		`{"customer":"a"} x`:            "object 2",
+		`{"customer":"a"}`:              "no override",
+		`{"customer":"a","latest":3}`:   "give -for",
+		`{"customer":"a","latest":3,"until":"2020-01-01T00:00:00Z","why":"x"}`: "give -for",
+	} {
+		args := slices.Concat([]string{"override"}, o.flags, []string{"set", "-from", "-", "-why", "x"})
+		if status, _, stderr := called(t, stdin, args...); status != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit status %d, %s", stdin, status, stderr)
+		}
+	}
+	operatorOn(t).refused(2, "unknown command", "override", "nonsense")
+	o.refused(2, "a customer and a tier", "members", "set", "acme", "-why", "x")
+	o.refused(2, "-why is missing", "policy", "apply", "default")
+	o.refused(2, "-n 0", "log", "-n", "0")
+	o.refused(2, "-examples", "policy", "compare", "default", "default", "-examples", "-1")
+	if text := o.told("log"); text != "Nothing was changed.\n" {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
+	server := redistest.Start(t)
+	admin := server.Client()
+	count(t, admin, map[string]int{"acme": 30})
+	boss := operatorOn(t, "-redis", "redis://"+server.Addr)
+	boss.told("override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x")
+	t.Setenv(passwordVariable, secret)
+	user := func(name string, rules ...any) operator {
+		t.Helper()
+		args := append([]any{"ACL", "SETUSER", name, "on", ">" + secret, "resetkeys", "~priority:*", "-@all"}, rules...)
+		if err := admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return operator{t, []string{"-redis", "redis://" + server.Addr, "-user", name}}
+	}
+	// As docs/priorityctl.md spells them out.
+	reader := user("reader", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+zrange", "+time", "+hmget", "+hget", "+hgetall", "+hscan", "+xrange", "+xrevrange")
+	holds(t, reader.told("get", "acme")+reader.told("override", "list")+reader.told("log"), "pinned to level 2")
+	reader.told("policy", "history")
+	for _, args := range [][]string{
+		{"override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x"}, {"override", "end", "acme", "-why", "x"},
+		{"policy", "apply", "default", "-why", "x"}, {"members", "set", "acme", "gold", "-why", "x"},
+	} {
+		reader.refused(1, "it needs +evalsha", args[0], args[1:]...)
+	}
+	none := user("none", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+zrange", "+time", "+unlink")
+	status, stdout, stderr := none.ask("get", "acme")
+	if status != 0 || !strings.Contains(stderr, "without what operators have set: ") || !strings.Contains(stderr, "+hmget") || strings.Contains(stdout, "override") {
+		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
+	}
+	none.refused(1, "+hscan", "override", "list")
+	none.refused(1, "+xrevrange", "log")
+	none.refused(1, "+hmget", "policy", "trial", "show")
+	status, stdout, stderr = none.ask("reset", "-yes", "acme")
+	if status != 0 || !strings.HasPrefix(stdout, "acme: forgotten") || !strings.Contains(stderr, "priorityctl: acme: not in the log: ") {
+		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
+	}
+	all := strings.Fields("+hset +hdel +hincrby +xadd +zadd +zrem +zcount +zrangebyscore +unlink")
+	rights := []any{"+evalsha", "+eval", "+get", "+pttl", "+zrange", "+time", "+hmget", "+hget", "+hgetall", "+hscan", "+xrange", "+xrevrange"}
+	for _, right := range all {
+		rights = append(rights, right)
+	}
+	operator := user("operator", rights...)
+	operator.told("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
+	operator.told("override", "end", "acme", "-why", "x")
+	operator.told("members", "set", "acme", "gold", "-why", "x")
+	operator.told("policy", "apply", "default", "-why", "x")
+	operator.told("policy", "rollback", "5", "-why", "x")
+	operator.told("reset", "-yes", "acme", "-why", "a wrong flood", "-by", "mary")
+	holds(t, operator.told("log", "-n", "1"), `by mary acme reset "a wrong flood"`)
+	if got := objects(t, operator.told("reset", "-yes", "-json", "acme")); got[0]["version"] != 8. {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestAnotherProgramsKeyIsNamed(t *testing.T) {
+	o, client := started(t)
+	count(t, client, map[string]int{"acme": 30})
+	client.Set(t.Context(), "priority:{control}:document", "x", 0)
+	status, stdout, stderr := o.ask("get", "acme")
+	if status != 0 || !strings.Contains(stderr, `"priority:{control}:document"`) || !strings.Contains(stdout, "level     9") {
+		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
+	}
+	o.refused(1, "corrupt document", "override", "list")
+	o.refused(1, "corrupt document", "policy", "apply", "default", "-why", "x")
+	if status, stdout, stderr := o.ask("reset", "-yes", "acme"); status != 0 || !strings.HasPrefix(stdout, "acme: forgotten") || !strings.Contains(stderr, "not in the log") {
+		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
+	}
+}
+
+// Compare needs no Redis unless it is to count.
+func TestCompareCountsLiveCustomersOfAllTiers(t *testing.T) {
+	o, client := started(t)
+	documents := make(map[string]int)
+	for i := range 300 {
+		documents[fmt.Sprint("customer ", i)] = 1 + i%30
+	}
+	count(t, client, documents)
+	for i := range 3 {
+		o.told("members", "set", fmt.Sprint("customer ", 29+30*i), "gold", "-why", "x")
+	}
+	tiers := file(t, "tiers.json", `{"thresholds":[-2,-4,-6,-8,-10,-12,-14,-24],"tiers":{"gold":{"thresholds":[-50]}}}`)
+	text := o.told("policy", "compare", "default", tiers, "-live", "-examples", "4")
+	// Counts -21 to -24 get 8 instead of 9; gold's -29 gets 1.
+	holds(t, text, "Of 300 customers, 43 (14.3 %) would change level by Next: 43 earlier, 0 later.", "9 → 1 3 -8", "9 → 8 40 -1", `9 → 1 -29 "customer 29", tier gold`)
+	var object struct {
+		Live struct {
+			Customers, Earlier, Later int
+			Examples                  []struct{ Customer, Tier string }
+		}
+	}
+	if err := json.Unmarshal([]byte(o.told("policy", "compare", "default", tiers, "-live", "-json", "-pace", "0")), &object); err != nil || object.Live.Customers != 300 || object.Live.Earlier != 43 || len(object.Live.Examples) != 10 {
+		t.Errorf("%v: %+v", err, object)
+	}
+	t.Setenv(urlVariable, "redis://127.0.0.1:1")
+	alone := operatorOn(t)
+	holds(t, alone.told("policy", "compare", "default", tiers), "Tier gold")
+	alone.refused(3, "cannot reach", "policy", "compare", "default", "current")
+	for _, args := range [][]string{{"override", "list"}, {"members", "list"}, {"log"}, {"policy", "history"}, {"policy", "apply", "default", "-why", "x"}, {"policy", "trial", "show"}} {
+		alone.refused(3, "cannot reach", args[0], args[1:]...)
+	}
+}
+
+func TestTheHelpOfEveryChangeSaysHowConflictsEnd(t *testing.T) {
+	o := operatorOn(t)
+	overlong := regexp.MustCompile(`(?m)^.{81,}$`)
+	for _, args := range [][]string{{"override", "set"}, {"override", "end"}, {"members", "set"}, {"members", "end"}, {"policy", "apply"}, {"policy", "trial"}, {"policy", "trial", "end"}, {"policy", "rollback"}, {"policy", "withdraw"}} {
+		help := o.told(args[0], append(args[1:], "-help")...)
+		long, _, _ := strings.Cut(help, "Usage:")
+		words := strings.Join(strings.Fields(long), " ")
+		for _, want := range []string{"-replaces", "the exit status is 1", "within two seconds", passwordVariable} {
+			if !strings.Contains(words, want) {
+				t.Errorf("no %q in the help of %s", want, args)
+			}
+		}
+		if lines := overlong.FindAllString(strings.ReplaceAll(long, connectionHelp, ""), -1); len(lines) > 0 {
+			t.Errorf("%s: %q", args, lines)
+		}
+	}
+}

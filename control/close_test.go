@@ -1,0 +1,154 @@
+package control_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/prioritytest"
+)
+
+// A bubble ends when all of its goroutines have: that none is left is tested by it.
+
+func TestCloseBeforeAnyCallAndTwice(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		store, ctx := v.worker(nil, nil), t.Context()
+		check(t, store.Close(ctx))
+		check(t, store.Close(ctx))
+		for range 30 {
+			must(store.Next(ctx, "acme"))(t)
+		}
+		time.Sleep(time.Minute)
+		if got := v.sent.take(); len(got) != 0 {
+			t.Errorf("after Close: %v", got)
+		}
+		if got := must(store.Next(ctx, "acme"))(t); got.Level != 9 {
+			t.Errorf("%+v", got)
+		}
+		check(t, store.Close(ctx))
+	})
+}
+
+// After Close calls go by what was known last.
+func TestAfterCloseTheLastDocumentHolds(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		store, admin, ctx := v.worker(nil, nil), v.admin(), t.Context()
+		version := must(admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
+		check(t, store.Refresh(ctx))
+		check(t, store.Close(ctx))
+		must(admin.EndOverride(ctx, "acme", demo(version)))(t)
+		time.Sleep(time.Minute)
+		if got := must(store.Next(ctx, "acme"))(t); got.Level != 5 || got.Ruled != 1 {
+			t.Errorf("%+v", got)
+		}
+		time.Sleep(time.Hour)
+		if got := must(store.Next(ctx, "acme"))(t); got.Level != 1 || got.Ruled != 0 {
+			t.Errorf("when the override is over: %+v", got)
+		}
+	})
+}
+
+func TestCloseIsInTimeWhileRedisHangs(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		store, admin := v.worker(nil, nil), v.admin()
+		must(admin.Try(t.Context(), strict(), demo(0)))(t)
+		check(t, store.Refresh(t.Context()))
+		must(store.Next(t.Context(), "acme"))(t)
+		v.faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
+		time.Sleep(700 * time.Millisecond) // it is being read
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		_ = store.Close(ctx)
+		if took := time.Since(began); took > 100*time.Millisecond {
+			t.Errorf("Close took %v", took)
+		}
+		if got := must(store.Next(t.Context(), "acme"))(t); got.Count != -1 {
+			t.Errorf("%+v", got)
+		}
+		v.faults.Heal()
+		time.Sleep(5 * time.Second)
+		check(t, store.Close(t.Context()))
+	})
+}
+
+func TestCloseWritesTheTotal(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		store, admin, ctx := v.worker(nil, seldom), v.admin(), t.Context()
+		version := must(admin.Try(ctx, strict(), demo(0)))(t)
+		check(t, store.Refresh(ctx))
+		synctest.Wait()
+		must(store.NextN(ctx, "acme", 3))(t)
+		check(t, store.Close(ctx))
+		got, total, err := admin.Total(ctx)
+		if err != nil || got != version || len(total) != 3 {
+			t.Errorf("the total of %d is %v, %v", got, total, err)
+		}
+	})
+}
+
+// What of a total could not be written is told.
+func TestCloseTellsThatTheTotalIsNotWritten(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		store, admin, ctx := v.worker(nil, seldom), v.admin(), t.Context()
+		must(admin.Try(ctx, strict(), demo(0)))(t)
+		check(t, store.Refresh(ctx))
+		synctest.Wait()
+		must(store.NextN(ctx, "acme", 3))(t)
+		v.faults.Fail(prioritytest.Fault{Customer: "control"})
+		if err := store.Close(ctx); err == nil {
+			t.Error("Close says that all is written")
+		}
+	})
+}
+
+func TestCloseBesideCalls(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		store, ctx := v.worker(nil, &control.Options{Interval: 10 * time.Millisecond}), t.Context()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 20 {
+					if _, err := store.Next(ctx, "acme"); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(time.Millisecond)
+				}
+				_ = store.Refresh(ctx)
+				if err := store.Close(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if got := must(store.Peek(ctx, "acme"))(t); got.Count != -159 {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// Nothing is sent by the constructors, and no goroutine begins: the bubble would not
+// end.
+func TestConstructorsSendNothing(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		own := must(priority.NewRedisStore(v.client(v.faults), nil))(t)
+		must(control.New(own, nil))(t)
+		must(control.NewAdmin(v.client(v.faults), nil))(t)
+		time.Sleep(time.Minute)
+		if got := v.sent.take(); len(got) != 0 {
+			t.Errorf("%v", got)
+		}
+	})
+}

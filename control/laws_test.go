@@ -1,0 +1,113 @@
+package control_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/coalesce"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/observe"
+	"github.com/docpriority/priority/prioritytest"
+)
+
+// lawfulPolicies are options with policies that differ in everything.
+var lawfulPolicies = priority.RedisOptions{
+	Policy: priority.Policy{ResetInterval: 20 * time.Minute},
+	Tiers: map[string]priority.Policy{
+		"short":  {Thresholds: []int64{-1, -3, -9}, ResetInterval: time.Minute},
+		"steady": {ResetMode: priority.SinceLastReset, ResetInterval: 10 * time.Minute},
+	},
+	TierOf: func(customer string) string { tier, _, _ := strings.Cut(customer, " "); return tier },
+	Lease:  3 * time.Minute,
+}
+
+var lawfulCustomers = []string{"acme", "short {b}%", "steady \x00"}
+
+// controlled sets the policies of lawfulPolicies and the tiers of its customers as
+// operators do, and returns a worker that has them from there.
+func (v *virtual) controlled(t *testing.T) *control.Store {
+	admin, ctx := v.admin(), t.Context()
+	own := lawfulPolicies
+	own.Policy, own.Tiers, own.TierOf = priority.Policy{}, nil, nil
+	store := v.worker(&own, seldom)            // each of a bubble's days has many half seconds
+	for _, customer := range lawfulCustomers { // the server knows the scripts: who hangs keeps nobody from sending theirs
+		for _, calls := range []func() error{
+			func() error { _, err := store.Next(ctx, customer); return err },
+			func() error { _, err := store.NextEach(ctx, []string{customer}); return err },
+			func() error { _, err := store.SubmitN(ctx, customer, []string{"d"}); return err },
+			func() error { _, err := store.Submit(ctx, customer, "d"); return err },
+			func() error { return store.Done(ctx, customer, "d", 0) },
+			func() error { _, err := store.Peek(ctx, customer); return err },
+			func() error {
+				_, err := store.Settle(ctx, []priority.Owed{{Customer: customer, Documents: 1}})
+				return err
+			},
+			func() error { return store.Reset(ctx, customer) },
+		} {
+			if err := calls(); err != nil && !errors.Is(err, priority.ErrWasReset) {
+				t.Fatal(err)
+			}
+		}
+	}
+	rules := control.Rules{Policy: lawfulPolicies.Policy, Tiers: lawfulPolicies.Tiers}
+	must(admin.Apply(ctx, rules, demo(0)))(t)
+	must(admin.SetMember(ctx, lawfulCustomers[1], "short", demo(0)))(t)
+	must(admin.SetMember(ctx, lawfulCustomers[2], "steady", demo(0)))(t)
+	must(admin.SetOverride(ctx, "somebody else", control.Pin(5), control.MaxOverride, demo(0)))(t)
+	check(t, store.Refresh(ctx))
+	for _, customer := range lawfulCustomers {
+		check(t, store.Reset(ctx, customer))
+	}
+	return store
+}
+
+// redisGoroutines is as many as a RedisStore lets be under way, and those of the
+// connections with their server.
+const redisGoroutines = 1024 + 32 + 100
+
+// fewSeeds runs few random sequences unless somebody asks for more: miniredis with -race
+// is slow.
+func fewSeeds(t *testing.T) {
+	if os.Getenv(prioritytest.SeedsVariable) == "" {
+		t.Setenv(prioritytest.SeedsVariable, "8")
+	}
+}
+
+func TestControlKeepsTheLaws(t *testing.T) {
+	fewSeeds(t)
+	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
+		v := newVirtual(t)
+		store := v.controlled(t)
+		return prioritytest.Subject{
+			Store: store, Other: must(priority.NewRedisStore(v.client(nil), &lawfulPolicies))(t),
+			Faulty: []prioritytest.Faulty{v.faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
+			Close: store.Close,
+		}
+	})
+}
+
+// RedisStore, control, coalesce, fallback and observe, one around the other.
+func TestTheStackWithControlKeepsTheLaws(t *testing.T) {
+	fewSeeds(t)
+	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
+		v := newVirtual(t)
+		store := v.controlled(t)
+		failing := prioritytest.NewFailingStore(observe.New(store, func(context.Context, observe.Call) {}))
+		coalesced := must(coalesce.New(failing, nil))(t)
+		fallen := must(fallback.New(coalesced, nil, nil))(t)
+		return prioritytest.Subject{
+			Store: observe.New(fallen, new(prioritytest.Recorder).Observe), Other: must(priority.NewRedisStore(v.client(nil), &lawfulPolicies))(t),
+			Faulty: []prioritytest.Faulty{failing, v.faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
+			Lag: 2 * time.Second, Recovery: 1250 * time.Millisecond,
+			Close: func(ctx context.Context) error {
+				return errors.Join(fallen.Close(ctx), coalesced.Close(ctx), store.Close(ctx))
+			},
+		}
+	})
+}

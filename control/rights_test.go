@@ -1,0 +1,178 @@
+package control_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// What a worker and an Admin need. The worker's are those of a RedisStore, and then
+// %R~ on what operators set, and ~ on the total of a trial.
+const (
+	workerReads  = "%R~priority:{control}:*"
+	workerTotals = "~priority:{control}:trial"
+	adminRights  = "~priority:{control}:* -@all +evalsha +eval"
+	counts       = "-@all +evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl"
+	reads        = "+hmget +hscan +xrange +time"
+	totals       = "+hget +del +hset +hincrby +pexpire"
+	changes      = "+hmget +time +xrevrange +zrangebyscore +zcount +xadd +hdel +zrem +hset +zadd +hincrby"
+)
+
+// user returns a client of a user with some rights.
+func (w *world) user(name string, rights ...string) *redis.Client {
+	w.t.Helper()
+	args := []any{"acl", "setuser", name, "reset", "on", "nopass"}
+	for _, rule := range strings.Fields(strings.Join(rights, " ")) {
+		args = append(args, rule)
+	}
+	if err := w.client.Do(w.t.Context(), args...).Err(); err != nil {
+		if strings.Contains(err.Error(), "%R~") || strings.Contains(err.Error(), "Syntax") {
+			redistest.Skip(w.t, "the server has no rights to read only: "+err.Error())
+		}
+		w.t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: w.server.Addr, Username: name, Password: "any"})
+	w.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// A worker that may only read what operators set follows it, and cannot change it.
+func TestAWorkerMayFollowAndNotChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	client := w.user("worker", "~priority:{acme}:* ~priority:{bolt}:*", counts, reads, totals, workerReads, workerTotals)
+	store := openControl(t, openStore(t, client, nil), seldom)
+	check(t, store.Refresh(ctx)) // where nothing was ever set
+	w.override("acme", control.Pin(5))
+	check(t, store.Refresh(ctx))
+	for i := range 5 { // all, and the changes since
+		w.wantLevel(store, "acme", 5, []priority.Level{1, 1, 1, 2, 2}[i])
+		must(w.admin.SetMember(ctx, "bolt", "gold", demo(w.document().Members["bolt"].Version)))(t)
+		check(t, store.Refresh(ctx))
+	}
+	version := w.try(strict())
+	check(t, store.Refresh(ctx))
+	must(store.Next(ctx, "bolt"))(t)
+	check(t, store.Refresh(ctx))
+	w.wantTotal(version, []control.Moved{{From: 1, To: 1, Documents: 1}})
+
+	before := w.contents()
+	admin := openAdmin(t, client, &control.AdminOptions{Timeout: 300 * time.Millisecond})
+	for name, change := range map[string]func() (int64, error){
+		"SetOverride": func() (int64, error) { return admin.SetOverride(ctx, "acme", control.Pin(1), time.Hour, demo(1)) },
+		"EndOverride": func() (int64, error) { return admin.EndOverride(ctx, "acme", demo(1)) },
+		"SetMember":   func() (int64, error) { return admin.SetMember(ctx, "cog", "gold", demo(0)) },
+		"Apply":       func() (int64, error) { return admin.Apply(ctx, only(), demo(0)) },
+		"EndTrial":    func() (int64, error) { return admin.EndTrial(ctx, demo(version)) },
+		"NoteReset":   func() (int64, error) { return admin.NoteReset(ctx, "acme", demo(0)) },
+	} {
+		_, err := change()
+		wantError(t, name, err, control.ErrNotChanged)
+		if err != nil && !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "permission") {
+			t.Errorf("%s does not say why: %v", name, err)
+		}
+	}
+	for _, command := range [][]any{
+		{"hset", documentKey, "version", 99}, {"del", documentKey}, {"zadd", endsKey, 1, "x"}, {"xadd", logKey, "*", "a", "b"},
+		{"del", logKey}, {"expire", documentKey, 1}, {"eval", "return redis.call('del', KEYS[1])", 1, documentKey},
+		{"eval", "return redis.call('del', '" + documentKey + "')", 0},
+	} {
+		if err := client.Do(ctx, command...).Err(); err == nil {
+			t.Errorf("%v worked", command)
+		}
+	}
+	if got := w.contents(); got[documentKey] != before[documentKey] || got[logKey] != before[logKey] || got[endsKey] != before[endsKey] {
+		t.Error("something is changed")
+	}
+}
+
+// A worker that may read what operators set and nothing else follows it during a trial
+// too, of which there is then no total.
+func TestAWorkerThatMayOnlyReadFollows(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	client := w.user("worker", "~priority:{acme}:*", counts, reads, workerReads)
+	store := openControl(t, openStore(t, client, nil), seldom)
+	w.try(strict())
+	_ = store.Refresh(ctx)
+	got := must(store.Next(ctx, "acme"))(t)
+	if got.Trial != 1 || len(store.Status().Moved) != 1 {
+		t.Errorf("%+v, moved %v", got, store.Status().Moved)
+	}
+	before := time.Now()
+	w.override("acme", control.Pin(5))
+	_ = store.Refresh(ctx) // may say that there is no total
+	w.wantLevel(store, "acme", 5, 1)
+	if status := store.Status(); status.ReadAt.Before(before) {
+		t.Errorf("read at %v, before %v: %v", status.ReadAt, before, status.Err)
+	}
+	w.wantTotal(0, nil)
+}
+
+// Each of the rights is needed: without it something fails.
+func TestAWorkerNeedsNoMoreRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
+	w.try(strict())
+	for i, right := range strings.Fields(reads + " " + totals) {
+		client := w.user(fmt.Sprint("worker", i), "~priority:{acme}:* "+counts, reads, totals, workerReads, workerTotals, "-"+right[1:])
+		store := openControl(t, openStore(t, client, &priority.RedisOptions{Timeout: 200 * time.Millisecond}), seldom)
+		w.delete(trialKey)
+		err := store.Refresh(ctx)
+		_, counted := store.Next(ctx, "acme")
+		again := store.Refresh(ctx)
+		must(w.admin.SetMember(ctx, "bolt", right, demo(w.document().Members["bolt"].Version)))(t)
+		if last := store.Refresh(ctx); errors.Join(err, counted, again, last) == nil {
+			t.Logf("%s is not needed", right)
+			if right != "+hget" && right != "+del" {
+				t.Errorf("%s is not needed", right)
+			}
+		}
+	}
+}
+
+// An Admin needs these rights, and none on counts.
+func TestAnAdminNeedsNoRightsToCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	client := w.user("operator", adminRights, changes, "+hscan +xrange +hget +hgetall")
+	admin := openAdmin(t, client, &control.AdminOptions{Timeout: time.Second})
+	override := must(admin.SetOverride(ctx, "acme", control.Pin(1), time.Hour, demo(0)))(t)
+	must(admin.SetOverride(ctx, "over", control.Pin(1), time.Millisecond, demo(0)))(t)
+	await(t, "one is over", func() bool { return len(must(since(admin.Document(ctx)))(t).Overrides) == 1 })
+	must(admin.EndOverride(ctx, "acme", demo(override)))(t)
+	must(admin.EndMember(ctx, "acme", demo(must(admin.SetMember(ctx, "acme", "gold", demo(0)))(t))))(t)
+	policy := must(admin.Apply(ctx, strict(), demo(0)))(t)
+	policy = must(admin.Rollback(ctx, policy, demo(policy)))(t)
+	must(admin.Withdraw(ctx, demo(policy)))(t)
+	must(admin.EndTrial(ctx, demo(must(admin.Try(ctx, strict(), demo(0)))(t))))(t)
+	must(admin.NoteReset(ctx, "acme", demo(0)))(t)
+	known := must(since(admin.Document(ctx)))(t)
+	must(admin.NoteReset(ctx, "acme", demo(0)))(t)
+	must(since(admin.DocumentSince(ctx, known)))(t)
+	if got := must(admin.History(ctx))(t); len(got) != 2 {
+		t.Errorf("the history has %d", len(got))
+	}
+	if got := must(admin.Log(ctx, 0, 100))(t); len(got) != 12 {
+		t.Errorf("the log has %d", len(got))
+	}
+	if _, _, err := admin.Total(ctx); err != nil {
+		t.Error(err)
+	}
+	if _, err := openStore(t, client, nil).Next(ctx, "acme"); err == nil {
+		t.Error("it may count")
+	}
+}

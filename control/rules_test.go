@@ -1,0 +1,150 @@
+package control_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+)
+
+// Rules, tiers and members change while counts go on.
+func TestRulesChangeAndCountsGoOn(t *testing.T) {
+	t.Parallel()
+	own := &priority.RedisOptions{
+		Tiers:  map[string]priority.Policy{"gold": only().Policy},
+		TierOf: func(customer string) string { return customer },
+	}
+	w := newWorld(t, own)
+	ctx := t.Context()
+	count := int64(0)
+	want := func(what string, level priority.Level) {
+		t.Helper()
+		got := must(w.store.Next(ctx, "acme"))(t)
+		if got.Level != level || got.Count != count {
+			t.Errorf("%s: %+v, want level %d and count %d", what, got, level, count)
+		}
+		count--
+	}
+	want("at first", 1)
+	want("at first", 1)
+	w.apply(strict())
+	want("strict", 3)
+	version := must(w.admin.SetMember(ctx, "acme", "gold", demo(0)))(t)
+	w.refresh()
+	want("gold, which the rules do not have", 3)
+	rules := strict()
+	rules.Tiers = map[string]priority.Policy{"gold": {Thresholds: []int64{-3}}}
+	w.apply(rules)
+	want("gold of two levels", 2)
+	must(w.admin.Withdraw(ctx, demo(w.rulesVersion())))(t)
+	w.refresh()
+	want("gold of the options", 1)
+	version = must(w.admin.SetMember(ctx, "acme", "", demo(version)))(t)
+	w.refresh()
+	want("without a tier", 3)
+	must(w.admin.EndMember(ctx, "acme", demo(version)))(t)
+	must(w.admin.SetMember(ctx, "gold", "iron", demo(0)))(t)
+	w.refresh()
+	want("left to TierOf", 4)
+	if got := w.store.PolicyOf("gold"); got.Last() != 9 {
+		t.Errorf("gold, moved to a tier that is not there, has %v", got)
+	}
+	if got := w.store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) {
+		t.Errorf("acme has %v", got)
+	}
+	if w.store.Last() != 9 || w.store.Lease() != w.own.Lease() {
+		t.Errorf("last level %d, lease %v", w.store.Last(), w.store.Lease())
+	}
+}
+
+func TestEarlierRulesAreAppliedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	numbered := func(i int) control.Rules {
+		return control.Rules{Policy: priority.Policy{Thresholds: []int64{int64(-i)}}}
+	}
+	if got := must(w.admin.History(ctx))(t); len(got) != 0 {
+		t.Errorf("the history of nothing is %v", got)
+	}
+	_, err := w.admin.Rollback(ctx, 1, demo(0))
+	wantError(t, "a rollback to nothing", err, control.ErrNotFound)
+	const changes = 105
+	for i := 1; i <= changes; i++ {
+		must(w.admin.Apply(ctx, numbered(i), demo(int64(i-1))))(t)
+	}
+	history := must(w.admin.History(ctx))(t)
+	if len(history) != 100 {
+		t.Fatalf("the history has %d", len(history))
+	}
+	for i, item := range history {
+		version := changes - i
+		if item.Version != int64(version) || item.Value.Policy.Thresholds[0] != int64(-version) || item.By != "mary" || item.Why != "a demo" {
+			t.Errorf("%d of the history is %+v", i, item)
+		}
+	}
+	version := must(w.admin.Rollback(ctx, 6, control.Change{By: "bob", Why: "back", Replaces: changes}))(t)
+	w.refresh()
+	if got := w.store.PolicyOf("acme").Thresholds; !slices.Equal(got, []int64{-6}) {
+		t.Errorf("after a rollback: %v", got)
+	}
+	if got := must(w.admin.History(ctx))(t); got[0].Version != version || got[0].By != "bob" || got[0].Value.Policy.Thresholds[0] != -6 || len(got) != 100 {
+		t.Errorf("after a rollback the history has %d, the first %+v", len(got), got[0])
+	}
+	for _, gone := range []int64{0, -1, 5, 6, version + 1, 1 << 60} { // 6 has made room
+		_, err := w.admin.Rollback(ctx, gone, demo(version))
+		wantError(t, fmt.Sprint("a rollback to ", gone), err, control.ErrNotFound)
+	}
+	_, err = w.admin.Rollback(ctx, 50, demo(version-1))
+	wantError(t, "a rollback of another version", err, control.ErrConflict)
+	must(w.admin.Withdraw(ctx, demo(version)))(t)
+	if got := must(w.admin.History(ctx))(t); len(got) != 100 || got[0].Version != version {
+		t.Errorf("when withdrawn the history has %d, the first %+v", len(got), got[0])
+	}
+	must(w.admin.Rollback(ctx, version, demo(0)))(t)
+	w.refresh()
+	if got := w.store.PolicyOf("acme").Thresholds; !slices.Equal(got, []int64{-6}) {
+		t.Errorf("after a withdrawal and a rollback: %v", got)
+	}
+	// of a queue with fewer levels no rollback brings more
+	must(w.admin.Apply(ctx, control.Rules{}, demo(w.rulesVersion())))(t)
+	small := openAdmin(t, w.client, &control.AdminOptions{Levels: 3})
+	_, err = small.Rollback(ctx, w.rulesVersion(), demo(w.rulesVersion()))
+	wantError(t, "a rollback to more levels", err, priority.ErrInvalidPolicy)
+}
+
+func TestRulesInJSON(t *testing.T) {
+	t.Parallel()
+	full := `{"thresholds":[-1,-5],"reset_interval_ms":60000,"reset_mode":"last-reset","tiers":{"gold":{"thresholds":[],"reset_interval_ms":1,"reset_mode":"last-update"}}}`
+	var rules control.Rules
+	check(t, json.Unmarshal([]byte(full), &rules))
+	var again control.Rules
+	check(t, json.Unmarshal(must(json.Marshal(rules))(t), &again))
+	if !reflect.DeepEqual(rules, again) || len(again.Tiers) != 1 || again.Tiers["gold"].Thresholds == nil || again.Policy.ResetMode != priority.SinceLastReset {
+		t.Errorf("%+v became %+v", rules, again)
+	}
+	check(t, json.Unmarshal([]byte(`{}`), &rules))
+	if err := rules.Validate(9); err != nil || rules.Policy.Last() != 9 || len(rules.Tiers) != 0 {
+		t.Errorf("{} is %+v, %v", rules, err)
+	}
+	for _, wrong := range []string{
+		`{"threshold":[-1]}`, `{"thresholds":["-1"]}`, `{"thresholds":[-1.5]}`, `{"reset_mode":"x"}`, `{"reset_mode":1}`,
+		`{"reset_interval_ms":"1"}`, `{"reset_interval_ms":1e300}`, `{"reset_interval_ms":9223372036854775807}`, `{"reset_interval_ms":-1}`,
+		`{"tiers":{"gold":{"x":1}}}`, `{"tiers":[]}`, `{"thresholds":[1,2]}`, `[]`, `"x"`, `5`,
+		`{"tiers":{"gold":{"tiers":{}}}}`, `{"thresholds":[-1],"thresholds":"x"}`,
+	} {
+		var rules control.Rules
+		err := json.Unmarshal([]byte(wrong), &rules)
+		if err == nil {
+			err = rules.Validate(9)
+		}
+		if !errors.Is(err, priority.ErrInvalidPolicy) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}

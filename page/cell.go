@@ -1,0 +1,173 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// patience is how long a request waits for Redis before it shows what was known last.
+const patience = 1500 * time.Millisecond
+
+// errClosed is that of a request after Close.
+var errClosed = errors.New("the page was closed")
+
+// looked is what was looked up last.
+type looked[T any] struct {
+	value T
+	at    time.Time // when value was read; zero: never
+	err   error     // why the last lookup failed; nil: it did not
+	late  bool      // a lookup is under way, longer than anybody waits
+}
+
+// cell holds what was looked up last, for all who ask. One lookup is under way at a
+// time, and one begins at most once an interval: however many ask.
+type cell[T any] struct {
+	background *background
+	every      time.Duration
+	look       func(ctx context.Context) (T, error)
+
+	mu      sync.Mutex // guards what is below
+	last    looked[T]
+	began   time.Time     // when the last lookup did
+	asked   time.Time     // when somebody did last
+	flight  chan struct{} // closed when the lookup is over; nil: none is under way
+	expired bool          // what the lookup that is under way finds may be of before
+}
+
+func newCell[T any](background *background, every time.Duration, look func(ctx context.Context) (T, error)) *cell[T] {
+	return &cell[T]{background: background, every: every, look: look}
+}
+
+// get returns what holds, looked up at most an interval ago, or what was known last
+// and why there is nothing newer.
+func (c *cell[T]) get(ctx context.Context) looked[T] {
+	patient := time.NewTimer(patience)
+	defer patient.Stop()
+	for {
+		flight, fresh, last := c.join()
+		if flight == nil {
+			return last
+		}
+		select {
+		case <-flight:
+			if fresh {
+				return c.known()
+			}
+		case <-patient.C:
+			last.late = true
+			return last
+		case <-ctx.Done():
+			last.late = true
+			return last
+		}
+	}
+}
+
+// getSoon returns what is known and waits for nothing, but has it looked up if it is
+// too old.
+func (c *cell[T]) getSoon() looked[T] {
+	_, _, last := c.join()
+	return last
+}
+
+// join returns the lookup to wait for, nil: there is none, and what is known.
+func (c *cell[T]) join() (flight chan struct{}, fresh bool, last looked[T]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked = time.Now()
+	if c.flight == nil && (c.began.IsZero() || time.Since(c.began) >= c.every) {
+		flight := make(chan struct{})
+		c.flight, c.began, c.expired = flight, time.Now(), false
+		if !c.background.begin(func(ctx context.Context) { c.run(ctx, flight) }) {
+			c.flight, c.last.err = nil, errClosed
+		}
+	}
+	return c.flight, !c.expired, c.last
+}
+
+func (c *cell[T]) run(ctx context.Context, flight chan struct{}) {
+	value, err := c.look(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.last.err = err; err == nil {
+		c.last.value, c.last.at = value, time.Now()
+	}
+	if c.expired {
+		c.began = time.Time{}
+	}
+	c.flight = nil
+	close(flight)
+}
+
+// expire makes the next get look again, since something was changed.
+func (c *cell[T]) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.began, c.expired = time.Time{}, true
+}
+
+// known returns what is known, and looks nothing up.
+func (c *cell[T]) known() looked[T] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last
+}
+
+// idle is for how long nobody has asked.
+func (c *cell[T]) idle() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.asked)
+}
+
+// cells are one for each of the keys that were asked for last.
+type cells[K comparable, T any] struct {
+	background *background
+	every      time.Duration
+	most       int
+	look       func(ctx context.Context, key K) (T, error)
+
+	mu  sync.Mutex // guards all
+	all map[K]*cell[T]
+}
+
+func newCells[K comparable, T any](background *background, every time.Duration, most int, look func(ctx context.Context, key K) (T, error)) *cells[K, T] {
+	return &cells[K, T]{background: background, every: every, most: most, look: look, all: make(map[K]*cell[T])}
+}
+
+func (c *cells[K, T]) get(ctx context.Context, key K) looked[T] { return c.of(key).get(ctx) }
+
+// of returns the cell of a key, and forgets the one that was not asked for the longest
+// where there are too many.
+func (c *cells[K, T]) of(key K) *cell[T] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, ok := c.all[key]
+	if ok {
+		return found
+	}
+	if len(c.all) >= c.most {
+		var oldest K
+		longest := time.Duration(-1)
+		for key, cell := range c.all {
+			if idle := cell.idle(); idle > longest {
+				oldest, longest = key, idle
+			}
+		}
+		delete(c.all, oldest)
+	}
+	found = newCell(c.background, c.every, func(ctx context.Context) (T, error) { return c.look(ctx, key) })
+	c.all[key] = found
+	return found
+}
+
+// expire makes the next get of every key look again.
+func (c *cells[K, T]) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, cell := range c.all {
+		cell.expire()
+	}
+}

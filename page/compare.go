@@ -1,0 +1,171 @@
+package page
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/page/insight"
+)
+
+// compareView is what other rules would do, and the forms that make them hold.
+type compareView struct {
+	Rules    control.Rules
+	JSON     string
+	Name     string
+	Tables   []policyTable
+	Found    *insight.Compared
+	Matrix   matrix
+	Age      string
+	Failure  string
+	Progress int
+	Bands    []bandTable
+
+	Version  int64  // of the history; 0: they are not from there
+	Again    string // the URL of the same; empty: they were sent
+	Own      bool   // they are the workers' own options
+	OnTrial  bool
+	Same     bool  // they are those that hold
+	Known    bool  // what operators have set is
+	Replaces int64 // the version that holds
+	Trial    int64 // the version on trial
+	Set      bool  // operators have set what holds
+}
+
+// bandTable compares the policies of a tier, or of those without one.
+type bandTable struct {
+	Tier  string
+	Bands []insight.Band
+}
+
+// compareVersion compares what decides with the rules of the URL's version: one of the
+// history, "own" or "trial".
+func (v *visit) compareVersion() {
+	version := v.r.URL.Query().Get("version")
+	v.freshen()
+	inspector := v.inspector()
+	if inspector.Document == nil {
+		v.failed(v.fleet.inspector.known().err)
+		return
+	}
+	view := compareView{}
+	switch {
+	case version == "own":
+		own := v.fleet.own.Store.Policies()
+		view.Own, view.Name = true, v.fleet.own.Policy.Name
+		view.Rules = control.Rules{Policy: own.Policy(), Tiers: own.Tiers()}
+	case version == "trial" && inspector.Document.Trial != nil:
+		view.OnTrial, view.Rules, view.Name = true, inspector.Document.Trial.Value, "what is on trial"
+	default:
+		number, err := strconv.ParseInt(version, 10, 64)
+		history := v.fleet.history.get(v.reading)
+		if history.err != nil {
+			v.failed(history.err)
+			return
+		}
+		for _, item := range history.value {
+			if err == nil && item.Version == number {
+				view.Version, view.Rules = number, item.Rules
+				view.Name = fmt.Sprintf("version %d, by %s", item.Version, insight.Shown(item.By))
+			}
+		}
+		if view.Version == 0 {
+			v.problem(404, "Not found", problem{Says: []string{"There is no such version of the policy any more."}, Back: "policy", Link: "Policy"})
+			return
+		}
+	}
+	view.Again = v.again()
+	v.compareWith(inspector, view)
+}
+
+// compareRules compares what decides with rules that were sent.
+func (v *visit) compareRules() {
+	rules, err := v.sentRules()
+	if err != nil {
+		v.badRequest(insight.OneLine(err), "policy", "Policy")
+		return
+	}
+	v.freshen()
+	inspector := v.inspector()
+	if inspector.Document == nil {
+		v.failed(v.fleet.inspector.known().err)
+		return
+	}
+	v.compareWith(inspector, compareView{Rules: rules, Name: "what you gave"})
+}
+
+// sentRules reads rules from the form: a file that was chosen, else what was typed.
+func (v *visit) sentRules() (control.Rules, error) {
+	text := []byte(v.form().Get("rules"))
+	if file, _, err := v.r.FormFile("file"); err == nil {
+		defer file.Close()
+		if held, err := io.ReadAll(file); err != nil {
+			return control.Rules{}, err
+		} else if len(held) > 0 {
+			text = held
+		}
+	}
+	rules, err := insight.ParseRules(text)
+	if err != nil {
+		return rules, err
+	}
+	return rules, rules.Validate(v.options.Levels)
+}
+
+func (v *visit) compareWith(inspector *insight.Inspector, view compareView) {
+	policies := inspector.Store.Policies()
+	current := insight.NamedRules{Rules: control.Rules{Policy: policies.Policy(), Tiers: policies.Tiers()}, Name: inspector.Policy.Name}
+	view.Known, view.Set = true, inspector.Document.Rules != nil
+	if view.Set {
+		view.Replaces = inspector.Document.Rules.Version
+	}
+	if inspector.Document.Trial != nil {
+		view.Trial = inspector.Document.Trial.Version
+	}
+	text, err := json.Marshal(view.Rules)
+	now, err2 := json.Marshal(current.Rules)
+	if err := errors.Join(err, err2); err != nil {
+		v.failed(err)
+		return
+	}
+	view.JSON, view.Same = string(text), string(text) == string(now)
+	view.Tables, view.Bands = tablesOf(view.Rules), bandsOf(current.Rules, view.Rules)
+	found, progress := v.compare.of(v.reading, inspector, current, insight.NamedRules{Rules: view.Rules, Name: view.Name})
+	switch {
+	case !found.at.IsZero():
+		view.Found, view.Matrix = &found.value, shiftsOf(found.value)
+		view.Age = insight.Span(time.Since(found.at).Round(time.Second))
+	case found.err != nil && !errors.Is(found.err, errUnwatched):
+		view.Failure = v.fleet.text(found.err)
+	default:
+		view.Progress = progress
+	}
+	v.show(200, "compare", "Compare", view)
+}
+
+// bandsOf compares all policies, tier by tier. A customer of a tier that one of the
+// rules does not have has the policy of those without one there.
+func bandsOf(a, b control.Rules) []bandTable {
+	of := func(rules control.Rules, tier string) priority.Policy {
+		if policy, ok := rules.Tiers[tier]; ok {
+			return policy
+		}
+		return rules.Policy
+	}
+	names := make(map[string]bool)
+	for _, rules := range []control.Rules{a, b} {
+		for name := range rules.Tiers {
+			names[name] = true
+		}
+	}
+	tables := []bandTable{{"", insight.Bands(a.Policy, b.Policy)}}
+	for _, name := range sortedKeys(names) {
+		tables = append(tables, bandTable{name, insight.Bands(of(a, name), of(b, name))})
+	}
+	return tables
+}

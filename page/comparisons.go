@@ -1,0 +1,111 @@
+package page
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/docpriority/priority/page/insight"
+)
+
+const (
+	mostComparisons = 20 // that are kept
+	mostExamples    = 20
+)
+
+// comparisons are made one at a time, and kept for a while.
+type comparisons struct {
+	fleet *fleet
+	pace  int
+	made  *cells[[sha256.Size]byte, insight.Compared]
+	turn  chan struct{} // holds one: whose turn it is goes through all counts
+
+	mu    sync.Mutex // guards asked
+	asked map[[sha256.Size]byte]asked
+}
+
+// asked is what is to be compared.
+type asked struct {
+	by   *insight.Inspector
+	a, b insight.NamedRules
+	step *steps
+}
+
+// steps says how far a comparison is.
+type steps struct {
+	mu       sync.Mutex
+	progress int
+}
+
+func newComparisons(fleet *fleet, options Options) *comparisons {
+	c := &comparisons{fleet: fleet, pace: options.Pace, turn: make(chan struct{}, 1), asked: make(map[[sha256.Size]byte]asked)}
+	c.made = newCells(fleet.background, 10*options.Interval, mostComparisons, c.run)
+	return c
+}
+
+// of returns what there is of a comparison of what decides now with other rules, and
+// how far it is.
+func (c *comparisons) of(ctx context.Context, by *insight.Inspector, a, b insight.NamedRules) (looked[insight.Compared], int) {
+	text, err := json.Marshal([]any{a.Rules, b.Rules, a.Name, b.Name})
+	if err != nil {
+		return looked[insight.Compared]{err: err}, 0
+	}
+	key := sha256.Sum256(text)
+	c.mu.Lock()
+	step := c.asked[key].step
+	if step == nil {
+		step = &steps{}
+	}
+	c.asked[key] = asked{by, a, b, step} // by it, customers may be in other tiers than before
+	for other := range c.asked {
+		if len(c.asked) > mostComparisons && other != key {
+			delete(c.asked, other)
+		}
+	}
+	c.mu.Unlock()
+	found := c.made.get(ctx, key)
+	step.mu.Lock()
+	defer step.mu.Unlock()
+	return found, step.progress
+}
+
+var errForgotten = errors.New("too many others compare: try again")
+
+// run goes through all counts, while somebody waits for it.
+func (c *comparisons) run(ctx context.Context, key [sha256.Size]byte) (insight.Compared, error) {
+	c.mu.Lock()
+	asked, ok := c.asked[key]
+	c.mu.Unlock()
+	if !ok {
+		return insight.Compared{}, errForgotten
+	}
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return insight.Compared{}, ctx.Err()
+	}
+	comparison, err := insight.NewComparison(asked.by, asked.a, asked.b, insight.ComparisonOptions{Pace: c.pace, Examples: mostExamples})
+	if err != nil {
+		return insight.Compared{}, err
+	}
+	for {
+		c.fleet.alone.Lock()
+		done, err := comparison.Advance(ctx, time.Now().Add(stepTime))
+		c.fleet.alone.Unlock()
+		asked.step.mu.Lock()
+		asked.step.progress = comparison.Progress()
+		asked.step.mu.Unlock()
+		switch {
+		case err != nil:
+			return insight.Compared{}, err
+		case done:
+			return comparison.Found(), nil
+		case c.made.of(key).idle() > unwatched:
+			return insight.Compared{}, errUnwatched
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package page
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/page/insight"
+)
+
+// customerView is all about a customer.
+type customerView struct {
+	Customer string
+	Age      string
+	Found    *insight.Customer // nil: it cannot be read, and Failure says why
+	Failure  string
+	Corrupt  bool // and a reset removes what it is
+	Override *insight.Overridden
+	Tier     string
+	Tiers    []string
+	Rows     []policyRow
+	Pending  string
+	Usage    string
+	ResetIn  time.Duration
+	IsMember bool
+	History  []changed
+	Looked   int64 // changes that were looked through
+	Done     int64
+	Levels   []priority.Level
+	Lasts    []lasting
+}
+
+// policyRow is a row of a policy's table, and whether a count is in it.
+type policyRow struct {
+	insight.Row
+	Here  bool
+	Count int64
+}
+
+// lasting is for how long an override may be set.
+type lasting struct{ Text, Value string }
+
+var lastings = []lasting{
+	{"15 minutes", "15m"}, {"1 hour", "1h"}, {"4 hours", "4h"}, {"12 hours", "12h"},
+	{"1 day", "24h"}, {"3 days", "72h"}, {"7 days", "168h"}, {"30 days", "720h"},
+}
+
+// customer shows one.
+func (v *visit) customer() {
+	customer, err := customerOf(v.r.URL.Query())
+	if err != nil {
+		v.badCustomer(err)
+		return
+	}
+	ctx := v.reading
+	inspector := v.inspector()
+	found := v.fleet.customers.get(ctx, customer)
+	view := customerView{
+		Customer: customer, Override: inspector.OverrideOf(customer), Done: v.done(),
+		Tiers: tierNames(inspector), Lasts: lastings,
+	}
+	for level := priority.First; level <= v.options.Levels; level++ {
+		view.Levels = append(view.Levels, level)
+	}
+	switch {
+	case errors.Is(found.err, priority.ErrCorruptCount):
+		view.Failure, view.Corrupt = v.fleet.text(found.err), true
+	case found.at.IsZero() && found.err == nil:
+		view.Failure = "Redis has not answered yet."
+	case found.at.IsZero():
+		view.Failure = v.fleet.text(found.err)
+	default:
+		noteStale(v, found)
+		view.add(found.value.Customer)
+		view.Age = insight.Span(time.Since(found.at).Round(time.Second))
+	}
+	changes := v.fleet.changes.get(ctx)
+	noteStale(v, changes)
+	view.Looked = int64(len(changes.value.entries))
+	for _, entry := range changes.value.entries {
+		if entry.Name != nil && entry.Exact() == customer {
+			view.History = append(view.History, changed{entry, "", entry.Version == view.Done})
+		}
+	}
+	if member, ok := memberOf(inspector, customer); ok {
+		view.Tier, view.IsMember = member.Value, true
+	}
+	v.showLive("customer", insight.Shown(customer), view)
+}
+
+func (view *customerView) add(found *insight.Customer) {
+	view.Found = found
+	view.ResetIn = time.Duration(found.ResetInMS) * time.Millisecond
+	view.Rows = rowsOf(found.Policy.Policy, found.Count, found.Counted)
+	view.Pending = insight.Plural(found.Pending, "document")
+	view.Usage = insight.Group(int64(math.Round(found.Submit.Usage)))
+}
+
+// rowsOf returns the table of a policy with the row of a count.
+func rowsOf(policy priority.Policy, count int64, counted bool) []policyRow {
+	var rows []policyRow
+	for _, row := range insight.Rows(policy) {
+		rows = append(rows, policyRow{row, counted && row.Least <= count && count <= row.Most, count})
+	}
+	return rows
+}
+
+// tierNames are those of all tiers that have a policy.
+func tierNames(inspector *insight.Inspector) []string {
+	return sortedKeys(inspector.Store.Policies().Tiers())
+}
+
+// memberOf returns the tier that operators have set for a customer.
+func memberOf(inspector *insight.Inspector, customer string) (control.Item[string], bool) {
+	if inspector.Document == nil {
+		return control.Item[string]{}, false
+	}
+	item, ok := inspector.Document.Members[customer]
+	return item, ok
+}

@@ -1,0 +1,273 @@
+package insight_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/page/insight"
+	"github.com/redis/go-redis/v9"
+)
+
+// steered returns an Inspector with an Admin.
+func steered(t *testing.T, client *redis.Client, options priority.RedisOptions) *insight.Inspector {
+	t.Helper()
+	inspector := inspectorOf(t, client, options)
+	admin, err := control.NewAdmin(client, &control.AdminOptions{Prefix: options.Prefix, Timeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	inspector.Admin = admin
+	return inspector
+}
+
+func followed(t *testing.T, inspector *insight.Inspector) *insight.Inspector {
+	t.Helper()
+	next, err := inspector.Follow(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
+var change = control.Change{By: "mary", Why: "a test"}
+
+func TestWhereNothingIsSetNothingIsSaid(t *testing.T) {
+	inspector := steered(t, redistest.Start(t).Client(), tiered(""))
+	if _, err := inspector.Store.NextN(t.Context(), "acme", 30); err != nil {
+		t.Fatal(err)
+	}
+	now := followed(t, inspector)
+	for _, customer := range []string{"acme", "nobody"} {
+		before, after := lookup(t, inspector, customer), lookup(t, now, customer)
+		before.ResetInMS, after.ResetInMS = 0, 0
+		one, err1 := json.Marshal(before)
+		two, err2 := json.Marshal(after)
+		if err1 != nil || err2 != nil || string(one) != string(two) || before.Why() != after.Why() || before.String() != after.String() {
+			t.Errorf("got\n%s\n%s\n%s\n%s", one, two, before, after)
+		}
+	}
+	if now.Document.Version != 0 || now.Now.IsZero() || len(now.Overrides())+len(now.Members()) != 0 {
+		t.Errorf("got %+v", now)
+	}
+	if _, err := now.Trial(t.Context()); !errors.Is(err, insight.ErrNoTrial) {
+		t.Errorf("got %v", err)
+	}
+	// Nothing that follows: as if there were nothing set.
+	alone := inspectorOf(t, redistest.Start(t).Client(), priority.RedisOptions{})
+	if next, err := alone.Follow(t.Context()); err != nil || next != alone {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAnInspectorFollowsEveryChangeAndForgetsWhatIsOver(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := steered(t, client, tiered("team"))
+	admin := inspector.Admin
+	now := followed(t, inspector)
+	steps := []struct {
+		do   func() (int64, error)
+		want string // of acme
+	}{
+		{func() (int64, error) { return admin.SetMember(t.Context(), "acme", "gold", change) }, "2 the team's, tier gold"},
+		{func() (int64, error) {
+			return admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-2, -9}}}, change)
+		}, "3 version 2, by mary"},
+		{func() (int64, error) {
+			return admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-2, -9}}, Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{}}}}, control.Change{By: "\x1b", Why: "x", Replaces: 2})
+		}, `1 version 3, by "\x1b", tier gold`},
+		{func() (int64, error) {
+			return admin.EndMember(t.Context(), "acme", control.Change{By: "tom", Why: "x", Replaces: 1})
+		}, `3 version 3, by "\x1b"`},
+		{func() (int64, error) {
+			return admin.SetOverride(t.Context(), "acme", control.Pin(9), time.Hour, change)
+		}, `9 version 3, by "\x1b"`},
+		{func() (int64, error) {
+			return admin.Withdraw(t.Context(), control.Change{By: "tom", Why: "x", Replaces: 3})
+		}, "9 the team's"},
+		{func() (int64, error) {
+			return admin.EndOverride(t.Context(), "acme", control.Change{By: "tom", Why: "x", Replaces: 5})
+		}, "9 the team's"},
+	}
+	if _, err := inspector.Store.NextN(t.Context(), "acme", 120); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range steps {
+		if _, err := step.do(); err != nil {
+			t.Fatal(i, err)
+		}
+		now = followed(t, now)
+		acme := lookup(t, now, "acme")
+		if got := fmt.Sprint(acme.Level, " ", acme.PolicyName); got != step.want {
+			t.Errorf("step %d: got %s, not %s", i, got, step.want)
+		}
+	}
+	if now.Own != inspector.Store {
+		t.Error("the workers' own store is another")
+	}
+
+	// What is over by Redis's clock is over, though nobody has followed since.
+	if _, err := admin.SetOverride(t.Context(), "acme", control.Pin(1), 300*time.Millisecond, change); err != nil {
+		t.Fatal(err)
+	}
+	now = followed(t, now)
+	for deadline := time.Now().Add(10 * time.Second); now.OverrideOf("acme") != nil; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the override does not end")
+		}
+	}
+	if acme := lookup(t, now, "acme"); acme.Override != nil || acme.Level != 9 || len(now.Overrides()) != 0 {
+		t.Errorf("got %+v", acme)
+	}
+}
+
+func TestWhatCannotBeFollowedIsAnErrorAndTheOwnOptionsStay(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := steered(t, client, priority.RedisOptions{Policy: priority.Policy{Thresholds: []int64{-2}}})
+	if _, err := inspector.Admin.Apply(t.Context(), control.Rules{}, change); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inspector.Follow(t.Context()); !errors.Is(err, priority.ErrInvalidPolicy) || insight.Unreachable(err) {
+		t.Errorf("got %v", err)
+	}
+	client.Del(t.Context(), "priority:{control}:document")
+	client.Set(t.Context(), "priority:{control}:document", "x", 0)
+	if _, err := inspector.Follow(t.Context()); !errors.Is(err, control.ErrCorruptDocument) || insight.Unreachable(err) {
+		t.Errorf("got %v", err)
+	}
+	lookup(t, inspector, "acme")
+}
+
+func TestATallyGoesOnWhenThePolicyChanges(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := steered(t, client, priority.RedisOptions{})
+	if _, err := inspector.Store.NextN(t.Context(), "acme", 30); err != nil {
+		t.Fatal(err)
+	}
+	tally := insight.NewTally(insight.TallyOptions{Busiest: 2})
+	pass := func() insight.Snapshot {
+		t.Helper()
+		inspector = followed(t, inspector)
+		if done, err := tally.Advance(t.Context(), inspector, time.Time{}); !done || err != nil {
+			t.Fatal(done, err)
+		}
+		return tally.Last()
+	}
+	pass()
+	if _, err := inspector.Admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-2, -9}}}, change); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inspector.Store.NextN(t.Context(), "acme", 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := pass(); got.Levels[2].Documents != 2 || got.Levels[2].Customers != 1 || got.Busiest[0].Level != 3 || got.Busiest[0].Overridden || got.Policy.Policy.Last() != 3 {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := inspector.Admin.SetOverride(t.Context(), "acme", control.Pin(7), time.Hour, change); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inspector.Store.NextN(t.Context(), "acme", 3); err != nil {
+		t.Fatal(err)
+	}
+	if got := pass(); got.Levels[6].Documents != 3 || got.Levels[6].Customers != 1 || got.Busiest[0].Level != 7 || !got.Busiest[0].Overridden {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAComparisonGoesByEachCustomersTier(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := steered(t, client, tiered("team"))
+	for customer, documents := range map[string]int{"gold mine": 30, "acme": 30, "bakery": 12, "first": 1} {
+		if _, err := inspector.Store.NextN(t.Context(), customer, documents); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client.Set(t.Context(), "team:{bad}:count", "x", 0)
+	if _, err := inspector.Admin.SetOverride(t.Context(), "acme", control.Pin(2), time.Hour, change); err != nil {
+		t.Fatal(err)
+	}
+	now := followed(t, inspector)
+	a := insight.NamedRules{Rules: control.Rules{Policy: priority.DefaultPolicy()}, Name: "A"}
+	b := insight.NamedRules{Rules: control.Rules{
+		Policy: priority.Policy{Thresholds: []int64{-2, -20}},
+		Tiers:  map[string]priority.Policy{"gold": {Thresholds: []int64{}}},
+	}, Name: "B"}
+	comparison, err := insight.NewComparison(now, a, b, insight.ComparisonOptions{Examples: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for done := false; !done; {
+		if done, err = comparison.Advance(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := comparison.Found()
+	// acme 9 → 3, gold mine 9 → 1, bakery 6 → 2.
+	if found.Customers != 4 || found.Earlier != 3 || found.Later != 0 || found.Corrupt != 1 || found.Overridden != 1 || len(found.Shifts) != 4 || comparison.Progress() != 100 {
+		t.Errorf("got %+v", found)
+	}
+	if len(found.Examples) != 2 || found.Examples[0].Customer != "gold mine" || found.Examples[0].To != 1 || found.Examples[0].Tier != "gold" || found.Examples[1].Customer != "acme" {
+		t.Errorf("got %+v", found.Examples)
+	}
+	if want := "Of 4 customers, 3 (75 %) would change level by Next: 3 earlier, 0 later. Of them, 1 has an override meanwhile."; found.Summary() != want {
+		t.Errorf("got %s", found.Summary())
+	}
+	b.Tiers["gold"] = priority.Policy{Thresholds: []int64{-1, -2, -3}}
+	if _, err := insight.NewComparison(now, a, b, insight.ComparisonOptions{}); !errors.Is(err, priority.ErrInvalidPolicy) || !strings.HasPrefix(err.Error(), "B: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAConflictNamesWhoWasFirst(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := steered(t, client, priority.RedisOptions{})
+	const odd = "\xff\x1b[2J"
+	if _, err := inspector.Admin.SetOverride(t.Context(), odd, control.Pin(2), time.Hour, control.Change{By: "\x1b]0;", Why: "<b>\n"}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := inspector.Admin.SetOverride(t.Context(), odd, control.Pin(3), time.Hour, change)
+	err = inspector.Explained(t.Context(), err, "override", odd)
+	if !errors.Is(err, control.ErrConflict) || insight.Unreachable(err) || strings.ContainsAny(err.Error(), "\x1b\n") ||
+		!strings.Contains(err.Error(), `by "\x1b]0;" at `) || !strings.Contains(err.Error(), `pinned to level 2, for 1h, "<b>\n" (version 1)`) {
+		t.Errorf("got %q", err)
+	}
+	entries, err := inspector.Admin.Log(t.Context(), 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(insight.LoggedOf(entries[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logged insight.Logged
+	if err := json.Unmarshal(text, &logged); err != nil || logged.Exact() != odd || logged.Kind != "override" {
+		t.Errorf("%v: %s", err, text)
+	}
+}
+
+func TestRulesAreReadFromAnyJSONThatHasThem(t *testing.T) {
+	want := control.Rules{Policy: priority.Policy{Thresholds: []int64{-3}, ResetInterval: time.Minute}}
+	rules, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{
+		string(rules), `{"policy":` + string(rules) + `,"verdict":"x"}`, `{"kind":"policy","new":` + string(rules) + `}`, ` {"kind":"trial","new":` + string(rules) + "}\n",
+	} {
+		got, err := insight.ParseRules([]byte(text))
+		if again, _ := json.Marshal(got); err != nil || string(again) != string(rules) {
+			t.Errorf("%s: got %s, %v", text, again, err)
+		}
+	}
+	for _, text := range []string{"", "null", "[]", `"x"`, `{"policy":null}`, `{"policy":{}}{"policy":{}}`, `{"kind":"override","new":{}}`, `{"tiers":{"a":{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}}}`} {
+		if got, err := insight.ParseRules([]byte(text)); !errors.Is(err, priority.ErrInvalidPolicy) {
+			t.Errorf("%s: got %+v, %v", text, got, err)
+		}
+	}
+}

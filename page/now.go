@@ -1,0 +1,121 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/page/insight"
+)
+
+// nowView is what happens now.
+type nowView struct {
+	Age      string // of the pass
+	Status   string
+	Rates    bool // documents are a second, else since the resets
+	Rate     float64
+	Total    []float64
+	Levels   []levelRow
+	Table    table
+	Corrupt  []string // customers
+	Corrupts int64
+	Health   *insight.Health
+	HealthAt time.Time
+	Worst    insight.Status
+
+	Overrides int64
+	Rules     string // what decides
+	Trial     string // what is on trial
+}
+
+// levelRow is what happens at a level.
+type levelRow struct {
+	Level     priority.Level
+	Customers int64
+	Documents float64
+	Share     float64 // of the documents
+	History   []float64
+}
+
+// now shows what happens now.
+func (v *visit) now() {
+	ctx := v.reading
+	health := v.fleet.health.getSoon()
+	found := v.watch.passes.get(ctx)
+	if found.late && (found.err == nil || errors.Is(found.err, errUnwatched)) && v.watch.progress() != "" {
+		found.late, found.err = false, nil // it goes on: a pass may take long
+	}
+	if errors.Is(found.err, errUnwatched) {
+		found.err = nil
+	}
+	noteStale(v, found)
+	if found.at.IsZero() && found.err != nil {
+		v.failed(found.err)
+		return
+	}
+	inspector := v.inspector()
+	view := nowView{Status: v.watch.progress(), Corrupts: found.value.Corrupt, Rules: inspector.Policy.Name}
+	if !found.at.IsZero() {
+		view.Age = insight.Span(time.Since(found.value.At).Round(time.Second))
+		view.addPass(found.value)
+	}
+	view.Table = tableOf(found.value, v.r.URL.Query(), inspector.Store.Last())
+	if view.Corrupts > 0 {
+		corrupt := v.watch.corrupt.get(ctx)
+		noteStale(v, corrupt)
+		view.Corrupt = corrupt.value
+	}
+	if health.value != nil {
+		view.Health, view.HealthAt, view.Worst = health.value, health.at, worst(health.value)
+	}
+	noteStale(v, looked[*insight.Health]{err: health.err, at: health.at})
+	if document := inspector.Document; document != nil {
+		view.Overrides = int64(len(inspector.Overrides()))
+		if document.Trial != nil {
+			view.Trial = insight.ItemName(*document.Trial)
+		}
+	}
+	v.showLive("now", "Now", view)
+}
+
+func (view *nowView) addPass(found pass) {
+	view.Rates, view.Total = found.Since > 0, found.total
+	unit := 1.0
+	if view.Rates {
+		unit = found.Since.Seconds()
+	}
+	for _, level := range found.Levels {
+		documents := float64(level.Documents) / unit
+		view.Rate += documents
+		view.Levels = append(view.Levels, levelRow{level.Level, level.Customers, documents, 0, found.levels[level.Level]})
+	}
+	for i := range view.Levels {
+		view.Levels[i].Share = view.Levels[i].Documents / max(view.Rate, math.SmallestNonzeroFloat64)
+	}
+}
+
+// worst is the worst of all checks.
+func worst(health *insight.Health) insight.Status {
+	status := insight.StatusOK
+	for _, check := range health.Checks {
+		if check.Status == insight.StatusFailed || status == insight.StatusOK {
+			status = check.Status
+		}
+	}
+	return status
+}
+
+func grouped(value float64) string { return insight.Group(int64(math.Round(value))) }
+
+// changeText is "+2" or "−1", empty where nothing changes.
+func changeText(from, to priority.Level) string {
+	switch {
+	case to > from:
+		return fmt.Sprintf("+%d, later", to-from)
+	case to < from:
+		return fmt.Sprintf("−%d, earlier", from-to)
+	}
+	return "the same"
+}

@@ -1,0 +1,142 @@
+// Package page is a page on which operators see a fleet on the priority module and
+// steer it: an http.Handler for a team's own server, under any prefix.
+//
+//	operators, err := page.New(client, &page.Options{
+//		Store:     workersOptions, // a priority.RedisOptions
+//		Authorize: func(r *http.Request) (actor string, ok bool) { … },
+//	})
+//	http.Handle("/ops/priority/", http.StripPrefix("/ops/priority", operators))
+//
+// Everybody who reaches it may read: customers' names, counts, the log. Who may write
+// is for Authorize to say. What it says about a customer or a policy is from package
+// insight, as is what priorityctl says.
+package page
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/page/insight"
+)
+
+// Page is an http.Handler. All its URLs are relative, so it works at any path that
+// ends with a slash, with and without http.StripPrefix, and behind a proxy.
+//
+// It looks at Redis only while somebody looks at it, and no more often than its
+// options say, however many do.
+type Page struct {
+	options Options
+	fleet   *fleet
+	watch   *watch
+	compare *comparisons
+	origins *http.CrossOriginProtection
+	handler http.Handler
+}
+
+// New returns a Page. It sends nothing. The client is a *redis.Client or a
+// *redis.ClusterClient; the caller closes it, after the Page. Nil opts are the
+// defaults. An error wraps [priority.ErrInvalid].
+func New(client redis.UniversalClient, opts *Options) (*Page, error) {
+	if opts == nil {
+		opts = &Options{}
+	}
+	options, err := opts.filled()
+	if err != nil {
+		return nil, err
+	}
+	store, err := priority.NewRedisStore(client, &options.Store)
+	if err != nil {
+		return nil, err
+	}
+	if options.Server.Address == "" {
+		if options.Server, err = serverOf(client); err != nil {
+			return nil, err
+		}
+	}
+	if options.Levels == 0 {
+		options.Levels = store.Last()
+	}
+	admin, err := control.NewAdmin(client, &control.AdminOptions{Prefix: store.Prefix(), Levels: options.Levels})
+	if err != nil {
+		return nil, err
+	}
+	p := &Page{options: options, origins: http.NewCrossOriginProtection()}
+	p.fleet = newFleet(&insight.Inspector{
+		Client: client, Store: store, Prefix: store.Prefix(), Admin: admin,
+		Policy: insight.NamedPolicy{Policy: store.Policies().Policy(), Name: "the workers' own options"},
+		Server: options.Server, Secrets: options.Secrets,
+	}, options.Interval)
+	p.fleet.own.PolicyName = p.fleet.ownPolicyName
+	p.watch = newWatch(p.fleet, options)
+	p.compare = newComparisons(p.fleet, options)
+	p.handler = guarded(http.HandlerFunc(p.serve))
+	return p, nil
+}
+
+// Close ends what still looks at Redis, and waits for it until ctx ends. Later
+// requests get an error.
+func (p *Page) Close(ctx context.Context) error {
+	if err := p.fleet.background.close(ctx); err != nil {
+		return fmt.Errorf("page: close: %w", err)
+	}
+	return nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
+
+// serve finds the page that a path names. Only its last part counts: so the page needs
+// not know under which prefix it is.
+func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
+	reading, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	v := &visit{Page: p, w: w, r: r, reading: reading}
+	if r.URL.Path == "" && v.addSlash() {
+		return
+	}
+	v.name = r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+	if serveAsset(w, r, v.name) {
+		return
+	}
+	v.authorize()
+	route, known := routes[v.name]
+	switch {
+	case !known:
+		v.notFound()
+	case (r.Method == http.MethodGet || r.Method == http.MethodHead) && route.get != nil:
+		route.get(v)
+	case r.Method == http.MethodPost && route.post != nil:
+		v.write(route)
+	default:
+		v.notAllowed(route)
+	}
+}
+
+// route is what a page does by GET, which changes nothing, and by POST.
+type route struct {
+	get, post func(*visit)
+	reads     bool // post changes nothing either
+}
+
+var routes map[string]route
+
+func init() {
+	routes = map[string]route{
+		"":         {get: (*visit).now},
+		"customer": {get: (*visit).customer},
+		"override": {get: (*visit).previewOverride, post: (*visit).override},
+		"member":   {get: (*visit).previewMember, post: (*visit).member},
+		"reset":    {get: (*visit).previewReset, post: (*visit).reset},
+		"policy":   {get: (*visit).policy},
+		"compare":  {get: (*visit).compareVersion, post: (*visit).compareRules, reads: true},
+		"apply":    {post: (*visit).apply},
+		"trial":    {post: (*visit).trial},
+		"log":      {get: (*visit).log},
+	}
+}

@@ -1,0 +1,145 @@
+package page
+
+import (
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/page/insight"
+)
+
+// policyView is what decides, what is on trial, and what was before.
+type policyView struct {
+	Name     string
+	Item     *control.Item[control.Rules] // nil: the workers' own options hold
+	Tables   []policyTable
+	Levels   priority.Level
+	Trial    *insight.TrialReport
+	Matrix   matrix
+	TrialIs  *control.Item[control.Rules]
+	History  []insight.SetRules
+	Known    bool // what operators have set is
+	Done     int64
+	Example  string
+	Override []*insight.Overridden
+	Members  []insight.Member
+
+	// Those that are not shown.
+	MoreOverrides, MoreMembers int64
+}
+
+// policyTable is the table of a policy.
+type policyTable struct {
+	Tier   string // empty: of all without one
+	Policy priority.Policy
+	Rows   []policyRow
+}
+
+const mostListed = 100 // overrides and members on the page
+
+// policy shows what decides.
+func (v *visit) policy() {
+	ctx := v.reading
+	inspector := v.inspector()
+	policies := inspector.Store.Policies()
+	view := policyView{
+		Name: inspector.Policy.Name, Levels: v.options.Levels, Known: inspector.Document != nil, Done: v.done(),
+		Tables: tablesOf(control.Rules{Policy: policies.Policy(), Tiers: policies.Tiers()}),
+	}
+	if document := inspector.Document; document != nil {
+		view.Item, view.TrialIs = document.Rules, document.Trial
+	}
+	trial := v.fleet.trial.get(ctx)
+	noteStale(v, trial)
+	if view.Trial = trial.value; view.Trial != nil {
+		view.Matrix = matrixOf(view.Trial)
+	}
+	history := v.fleet.history.get(ctx)
+	noteStale(v, history)
+	view.History = history.value
+	view.Override = inspector.Overrides()
+	view.Members = inspector.Members()
+	if n := len(view.Override); n > mostListed {
+		view.Override, view.MoreOverrides = view.Override[:mostListed], int64(n-mostListed)
+	}
+	if n := len(view.Members); n > mostListed {
+		view.Members, view.MoreMembers = view.Members[:mostListed], int64(n-mostListed)
+	}
+	v.showLive("policy", "Policy", view)
+}
+
+func tablesOf(rules control.Rules) []policyTable {
+	tables := []policyTable{{"", rules.Policy, rowsOf(rules.Policy, 0, false)}}
+	for _, name := range sortedKeys(rules.Tiers) {
+		tables = append(tables, policyTable{name, rules.Tiers[name], rowsOf(rules.Tiers[name], 0, false)})
+	}
+	return tables
+}
+
+// matrix is from which level to which other documents would go.
+type matrix struct {
+	Caption string
+	To      []priority.Level
+	Rows    []matrixRow
+}
+
+type matrixRow struct {
+	From  priority.Level
+	Cells []matrixCell
+}
+
+type matrixCell struct {
+	Amount int64
+	Class  string // same, earlier or later
+}
+
+// fill makes a matrix of amounts.
+func (m *matrix) fill(amounts map[[2]priority.Level]int64) {
+	last := priority.First
+	for pair := range amounts {
+		last = max(last, pair[0], pair[1])
+	}
+	for to := priority.First; to <= last; to++ {
+		m.To = append(m.To, to)
+	}
+	for from := priority.First; from <= last; from++ {
+		row := matrixRow{From: from}
+		used := false
+		for to := priority.First; to <= last; to++ {
+			cell := matrixCell{amounts[[2]priority.Level{from, to}], "same"}
+			switch {
+			case to < from:
+				cell.Class = "earlier"
+			case to > from:
+				cell.Class = "later"
+			}
+			used = used || cell.Amount > 0
+			row.Cells = append(row.Cells, cell)
+		}
+		if used {
+			m.Rows = append(m.Rows, row)
+		}
+	}
+}
+
+func matrixOf(report *insight.TrialReport) matrix {
+	m := matrix{Caption: "Documents by their level, and by the one that they would have"}
+	amounts := make(map[[2]priority.Level]int64)
+	for _, move := range report.Moves {
+		amounts[[2]priority.Level{move.From, move.To}] = move.Documents
+	}
+	if len(amounts) > 0 {
+		m.fill(amounts)
+	}
+	return m
+}
+
+func shiftsOf(found insight.Compared) matrix {
+	m := matrix{Caption: "Customers by their level, and by the one that they would have"}
+	amounts := make(map[[2]priority.Level]int64)
+	for _, shift := range found.Shifts {
+		amounts[[2]priority.Level{shift.From, shift.To}] = shift.Customers
+	}
+	if len(amounts) > 0 {
+		m.fill(amounts)
+	}
+	return m
+}

@@ -1,0 +1,107 @@
+package page
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/page/insight"
+)
+
+// problem is a page that says why there is nothing else to see.
+type problem struct {
+	Says []string
+	Now  []string // what holds now
+	Back string   // a URL
+	Link string   // what Back is called
+}
+
+func (v *visit) problem(status int, heading string, p problem) {
+	if p.Link == "" {
+		p.Back, p.Link = "./", "All customers"
+	}
+	v.show(status, "problem", heading, p)
+}
+
+func (v *visit) notFound() {
+	p := problem{Says: []string{"There is no page of this name."}}
+	if v.name != "" {
+		// Where the page is mounted without a slash at its end, this is its path.
+		p.Says = append(p.Says, "If the page itself is at this address, its address ends with a slash.")
+		p.Back, p.Link = "./"+escapedSegment(v.name)+"/", "Add the slash"
+	}
+	v.problem(http.StatusNotFound, "Not found", p)
+}
+
+func (v *visit) notAllowed(route route) {
+	var methods []string
+	if route.get != nil {
+		methods = append(methods, http.MethodGet, http.MethodHead)
+	}
+	if route.post != nil {
+		methods = append(methods, http.MethodPost)
+	}
+	v.w.Header().Set("Allow", strings.Join(methods, ", "))
+	v.problem(http.StatusMethodNotAllowed, "Not done", problem{Says: []string{"Nothing can be done here in this way, and nothing was changed."}})
+}
+
+// badRequest says what is wrong with what was sent.
+func (v *visit) badRequest(says string, back, link string) {
+	v.problem(http.StatusBadRequest, "Nothing was changed", problem{Says: []string{says}, Back: back, Link: link})
+}
+
+// badCustomer says why no customer is named.
+func (v *visit) badCustomer(err error) {
+	v.badRequest("Name a customer of 1 to 512 bytes. "+insight.OneLine(err), "./", "All customers")
+}
+
+// failed says why something could not be read, and nothing is known of it.
+func (v *visit) failed(err error) {
+	status := http.StatusServiceUnavailable
+	switch {
+	case errors.Is(err, priority.ErrInvalid):
+		status = http.StatusBadRequest
+	case errors.Is(err, control.ErrNotFound):
+		status = http.StatusNotFound
+	}
+	says := "Redis has not answered yet."
+	if err != nil {
+		says = v.fleet.text(err)
+	}
+	v.problem(status, "Cannot be read", problem{Says: []string{says, "Nothing is known of it from before either."}, Back: v.again(), Link: "Try again"})
+}
+
+// again is the URL of the visited page.
+func (v *visit) again() string {
+	again := "./" + v.name
+	if v.r.URL.RawQuery != "" && v.r.Method != http.MethodPost {
+		again += "?" + v.r.URL.RawQuery
+	}
+	return again
+}
+
+// notChanged says what became of a change that has failed. Now says what holds.
+func (v *visit) notChanged(err error, back, link string, now func(*insight.Inspector) []string) {
+	v.fleet.expire()
+	p := problem{Says: []string{v.fleet.text(err)}, Back: back, Link: link}
+	switch {
+	case errors.Is(err, control.ErrConflict):
+		p.Says = []string{"Somebody else has changed it since you looked. Nothing of yours was changed. Look at what there is now, and decide again."}
+		if found := v.fleet.inspector.get(v.r.Context()); found.err == nil && !found.late {
+			p.Now = now(found.value)
+		}
+		v.problem(http.StatusConflict, "Nothing was changed", p)
+	case errors.Is(err, priority.ErrOutcomeUnknown):
+		p.Says = append(p.Says, "Nobody can tell yet whether it was changed: look before you do it again.")
+		v.problem(http.StatusBadGateway, "It may have been changed", p)
+	case errors.Is(err, priority.ErrInvalid):
+		v.problem(http.StatusBadRequest, "Nothing was changed", p)
+	case errors.Is(err, control.ErrNotFound):
+		v.problem(http.StatusNotFound, "Nothing was changed", p)
+	default:
+		p.Says = append(p.Says, "It was definitely not changed. You can try again.")
+		v.problem(http.StatusServiceUnavailable, "Nothing was changed", p)
+	}
+}

@@ -1,0 +1,71 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/docpriority/priority/page/insight"
+)
+
+// resetView is what a reset would forget.
+type resetView struct {
+	Customer string
+	Held     string
+	Next     string // what the next document gets then
+	Back     string
+}
+
+// resetTime bounds how long a reset waits for Redis.
+const resetTime = 5 * time.Second
+
+// previewReset shows what would be forgotten.
+func (v *visit) previewReset() {
+	customer, err := customerOf(v.r.URL.Query())
+	if err != nil {
+		v.badCustomer(err)
+		return
+	}
+	inspector := v.inspector()
+	ctx, cancel := context.WithTimeout(v.r.Context(), resetTime)
+	defer cancel()
+	view := resetView{Customer: customer, Held: inspector.Held(ctx, customer), Back: customerURL("customer", customer)}
+	view.Next = "The next document is counted as the first and gets level 1"
+	if override := inspector.OverrideOf(customer); override != nil {
+		view.Next += ", but for the override, which stays: " + override.Says
+	}
+	v.show(200, "reset", insight.Shown(customer), view)
+}
+
+// reset forgets a customer's count, pending documents and usage, once that is written
+// down.
+func (v *visit) reset() {
+	customer, err := customerOf(v.form())
+	if err != nil {
+		v.badCustomer(err)
+		return
+	}
+	back, link := customerURL("customer", customer), "Back to the customer"
+	change, ok := v.change(back, link)
+	if !ok {
+		return
+	}
+	// Who goes away meanwhile leaves nothing half done.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), resetTime)
+	defer cancel()
+	version, err := v.fleet.own.Admin.NoteReset(ctx, customer, change)
+	if err != nil {
+		v.notChanged(err, back, link, func(*insight.Inspector) []string { return nil })
+		return
+	}
+	if _, err := v.fleet.own.Forget(ctx, customer); err != nil {
+		v.fleet.expire()
+		v.problem(503, "Written down, but not reset", problem{
+			Says: []string{fmt.Sprintf("Version %d of the log has the reset, but it failed: %s", version, v.fleet.text(err)), "Reset the customer again."},
+			Back: back, Link: link,
+		})
+		return
+	}
+	v.led(customerURL("customer", customer, "done", strconv.FormatInt(version, 10)))
+}
