@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,13 +73,16 @@ func (r *reader) head(ctx context.Context) (head, error) {
 	} else {
 		_ = pipe.Process(ctx, clock)
 	}
-	_, _ = pipe.Exec(ctx)
-	if err := errors.Join(fields.Err(), clock.Err()); err != nil {
+	_, failed := pipe.Exec(ctx) // which alone knows of a login that was refused
+	if err := cmp.Or(failed, fields.Err(), clock.Err()); err != nil {
 		return head{}, readFailed(key, err)
 	}
 	h := head{now: clock.Val(), seen: time.Now()}
 	held := fields.Val()
-	if len(held) == 3 && held[0] == nil && held[1] == nil && held[2] == nil {
+	if len(held) != 3 {
+		return head{}, fmt.Errorf("%w: an odd reply to HMGET %q", ErrCorruptDocument, key)
+	}
+	if held[0] == nil && held[1] == nil && held[2] == nil {
 		return h, nil
 	}
 	var its int64 // its format

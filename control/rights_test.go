@@ -176,3 +176,22 @@ func TestAnAdminNeedsNoRightsToCount(t *testing.T) {
 		t.Error("it may count")
 	}
 }
+
+// A login that is refused is an error, of a client whose commands do not know of it too.
+func TestARefusedLoginIsToldAndTheLastStateHolds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "secret")
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "another"})
+	t.Cleanup(func() { _ = client.Close() })
+	store := must(control.New(must(priority.NewRedisStore(client, nil))(t), nil))(t)
+	if err := store.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+		t.Errorf("Refresh = %v", err)
+	}
+	if _, _, err := must(control.NewAdmin(client, nil))(t).Document(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+		t.Errorf("Document = %v", err)
+	}
+	if status := store.Status(); status.Err == nil || status.Document != nil {
+		t.Errorf("%+v", status)
+	}
+	check(t, store.Close(t.Context()))
+}

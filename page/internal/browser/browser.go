@@ -49,18 +49,25 @@ type reply struct {
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	chromium := redistest.Find(t, "chromium", "chromium")
+	folder, err := os.MkdirTemp("", "chromium-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // its processes write for a moment longer than it lives
+		redistest.Await(t, "chromium leaves its folder", func() bool { return os.RemoveAll(folder) == nil })
+	})
 	theirIn, ourOut := pipe(t)
 	ourIn, theirOut := pipe(t)
 	command := exec.Command(chromium,
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
+		"--user-data-dir="+folder, "--remote-debugging-pipe", "about:blank")
 	command.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
 	redistest.StartProgram(t, command)
 	_, _ = theirIn.Close(), theirOut.Close()
 	b := &Browser{t: t, to: ourOut, waiting: make(map[int]chan reply), tabs: make(map[string]*Tab)}
 	go b.read(ourIn)
-	t.Cleanup(func() { _, _ = b.try("", "Browser.close", nil) }) // so that it leaves its folder in peace
+	t.Cleanup(func() { _, _ = b.try("", "Browser.close", nil) })
 	return b
 }
 

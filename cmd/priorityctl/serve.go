@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/page"
+	"github.com/spf13/cobra"
+)
+
+const serveLong = `Serve shows the fleet as a page: who is busy, why a customer is slow, what operators
+have set. It is read-only, and on this machine only, unless you say otherwise.
+
+  priorityctl serve                                  http://127.0.0.1:7090/
+  priorityctl serve -write                           who uses this machine may change things
+  priorityctl serve -listen :7090 -user-header X-Forwarded-User
+
+With -write, all that is changed is written down as done by -by. With -user-header,
+whoever a proxy names in that header may change things: let nobody but the proxy reach
+the address, and let the proxy remove the header from what it receives. A team's own
+server can mount the page too: see docs/page.md.`
+
+// shutdownTime is how long requests may take when the program ends.
+const shutdownTime = 5 * time.Second
+
+type serveFlags struct {
+	listen     string
+	write      bool
+	by         string
+	userHeader string
+}
+
+func newServe() *cobra.Command {
+	var connect connectionFlags
+	var policies policyOfFlags
+	var serve serveFlags
+	command := &cobra.Command{
+		Use:               "serve",
+		Short:             "Shows the fleet as a page, on this machine",
+		Long:              serveLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		PreRunE:           func(*cobra.Command, []string) error { return serve.check() },
+	}
+	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
+		return serve.run(command, c)
+	})
+	flags := command.Flags()
+	flags.StringVar(&serve.listen, "listen", "127.0.0.1:7090", "the address to listen on")
+	flags.BoolVar(&serve.write, "write", false, "let whoever reaches the address change things; on a loopback address only")
+	flags.StringVar(&serve.by, "by", "", "who does it, with -write (default: the user of this system)")
+	flags.StringVar(&serve.userHeader, "user-header", "", "let those change things whom a proxy names in this header")
+	connect.register(command)
+	policies.register(command)
+	return command
+}
+
+func (f *serveFlags) check() error {
+	host, _, err := net.SplitHostPort(f.listen)
+	switch {
+	case err != nil:
+		return usageError("-listen: %w", err)
+	case f.write && f.userHeader != "":
+		return usageError("-write lets everybody change things, and -user-header only some: choose one")
+	case f.write && !loopback(host):
+		return usageError("-write on %s would let the whole network change things: listen on 127.0.0.1, or name a proxy's -user-header", f.listen)
+	}
+	return nil
+}
+
+// run serves the page until the command is interrupted.
+func (f *serveFlags) run(command *cobra.Command, c *connection) error {
+	operators, err := page.New(c.Client, &page.Options{
+		Store:  priority.RedisOptions{Policy: c.Policy.Policy, Tiers: c.Store.Policies().Tiers(), TierOf: c.Store.Policies().TierOf, Prefix: c.Prefix},
+		Server: c.Server, Secrets: c.Secrets, Authorize: f.authorize(),
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return usageError("-listen: %w", err)
+	}
+	handler := http.Handler(operators)
+	if host, _, _ := net.SplitHostPort(f.listen); loopback(host) {
+		handler = onlyLoopback(handler)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
+	mode := "read-only"
+	switch {
+	case f.write:
+		mode = "changes are written down as by " + (&changeFlags{by: f.by}).author()
+	case f.userHeader != "":
+		mode = "changes by those whom " + f.userHeader + " names"
+	}
+	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s, %s. Ctrl-C ends it.\n", listener.Addr(), c.Server.Address, mode)
+
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err = <-failed:
+	case <-command.Context().Done():
+		err = nil // which is how it ends
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	if shut := server.Shutdown(ctx); errors.Is(shut, context.DeadlineExceeded) {
+		_ = server.Close()
+	}
+	return errors.Join(err, operators.Close(ctx))
+}
+
+// authorize says who may change things, nil if nobody may.
+func (f *serveFlags) authorize() func(*http.Request) (string, bool) {
+	switch {
+	case f.write:
+		author := (&changeFlags{by: f.by}).author()
+		return func(*http.Request) (string, bool) { return author, true }
+	case f.userHeader != "":
+		return func(r *http.Request) (string, bool) {
+			names := r.Header.Values(f.userHeader)
+			return r.Header.Get(f.userHeader), len(names) == 1 && names[0] != ""
+		}
+	}
+	return nil
+}
+
+// loopback reports whether a host is this machine alone.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// onlyLoopback refuses requests for other names than this machine's: somebody else's
+// page can have its own name lead here, and would be read by the browser as its own.
+func onlyLoopback(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if !loopback(host) {
+			http.Error(w, "priorityctl serve answers for 127.0.0.1 and localhost only", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

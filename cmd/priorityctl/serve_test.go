@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// serving starts the page on a free port and returns its address and its first line.
+// With the test it is interrupted, and must end well.
+func serving(t *testing.T, args ...string) (address, line string) {
+	t.Helper()
+	server := redistest.Start(t)
+	ctx, interrupt := context.WithCancel(context.Background())
+	from, to := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, append([]string{"serve", "-redis", "redis://" + server.Addr, "-listen", "127.0.0.1:0"}, args...), nil, to, io.Discard)
+		_ = to.Close()
+	}()
+	line, err := bufio.NewReader(from).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		interrupt()
+		if status := <-ended; status != 0 {
+			t.Errorf("interrupted, it ends with %d", status)
+		}
+	})
+	address, _, _ = strings.Cut(line, " ")
+	return address, line
+}
+
+func get(t *testing.T, address, host string, header http.Header) (status int, body string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = host
+	for name, values := range header {
+		request.Header[name] = values
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func TestServeIsReadOnlyUnlessToldOtherwise(t *testing.T) {
+	address, line := serving(t)
+	if !strings.Contains(line, "read-only") {
+		t.Error(line)
+	}
+	if status, body := get(t, address+"customer?c=acme", "", nil); status != http.StatusOK || strings.Contains(body, "Preview") {
+		t.Errorf("%d\n%s", status, body)
+	}
+	response, err := http.PostForm(address+"override", url.Values{"c": {"acme"}, "level": {"1"}, "why": {"a test"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusForbidden {
+		t.Errorf("a write has status %d", response.StatusCode)
+	}
+}
+
+func TestServeLetsTheUserOfThisMachineWrite(t *testing.T) {
+	address, line := serving(t, "-write", "-by", "mary")
+	if !strings.Contains(line, "as by mary") {
+		t.Error(line)
+	}
+	if _, body := get(t, address+"customer?c=acme", "", nil); !strings.Contains(body, "Preview") || !strings.Contains(body, "mary") {
+		t.Error(body)
+	}
+}
+
+func TestServeLetsThoseWriteWhomAProxyNames(t *testing.T) {
+	address, _ := serving(t, "-user-header", "X-Forwarded-User")
+	for _, test := range []struct {
+		names []string
+		may   bool
+	}{{nil, false}, {[]string{""}, false}, {[]string{"mary"}, true}, {[]string{"mary", "eve"}, false}} {
+		_, body := get(t, address+"customer?c=acme", "", http.Header{"X-Forwarded-User": test.names})
+		if may := strings.Contains(body, "Preview"); may != test.may {
+			t.Errorf("%q may write: %v", test.names, may)
+		}
+	}
+}
+
+// A name of somebody else's that leads to this machine is not answered for.
+func TestServeAnswersForThisMachineOnly(t *testing.T) {
+	address, _ := serving(t)
+	for host, want := range map[string]int{
+		"": http.StatusOK, "localhost": http.StatusOK, "localhost:7090": http.StatusOK, "[::1]:80": http.StatusOK,
+		"evil.example": http.StatusMisdirectedRequest, "evil.example:7090": http.StatusMisdirectedRequest,
+		"127.0.0.1.evil.example": http.StatusMisdirectedRequest, "192.0.2.1": http.StatusMisdirectedRequest,
+	} {
+		if got, _ := get(t, address, host, nil); got != want {
+			t.Errorf("%q has status %d, want %d", host, got, want)
+		}
+	}
+}
+
+func TestServeRefusesToLetTheNetworkWrite(t *testing.T) {
+	for _, args := range [][]string{
+		{"-write", "-listen", ":0"}, {"-write", "-listen", "0.0.0.0:0"}, {"-write", "-listen", "[::]:0"},
+		{"-write", "-user-header", "X-User"}, {"-listen", "nowhere"},
+	} {
+		if status, _, stderr := called(t, "", append([]string{"serve"}, args...)...); status != exitUsage {
+			t.Errorf("%v: %d %s", args, status, stderr)
+		}
+	}
+}
