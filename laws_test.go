@@ -2,26 +2,19 @@ package priority_test
 
 import (
 	"context"
-	"encoding"
 	"errors"
-	"io"
 	"math"
-	"net"
-	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/coalesce"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/lua"
+	"github.com/docpriority/priority/internal/virtualredis"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
 )
@@ -43,8 +36,8 @@ func TestARedisStoreKeepsTheLaws(t *testing.T) {
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
 		redis := newBubbleRedis(t)
 		return prioritytest.Subject{
-			Store: redis.open(&lawfulPolicies), Other: openStore(t, redis.client(nil), &lawfulPolicies),
-			Faulty: []prioritytest.Faulty{redis.faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
+			Store: redis.open(&lawfulPolicies), Other: openStore(t, redis.Client(nil), &lawfulPolicies),
+			Faulty: []prioritytest.Faulty{redis.Faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
 		}
 	})
 }
@@ -76,8 +69,8 @@ func TestTheWholeStackKeepsTheLaws(t *testing.T) {
 		coalesced := must(coalesce.New(failing, nil))(t)
 		fallen := must(fallback.New(coalesced, nil, nil))(t)
 		return prioritytest.Subject{
-			Store: observe.New(fallen, new(prioritytest.Recorder).Observe), Other: openStore(t, redis.client(nil), &lawfulPolicies),
-			Faulty: []prioritytest.Faulty{failing, redis.faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
+			Store: observe.New(fallen, new(prioritytest.Recorder).Observe), Other: openStore(t, redis.Client(nil), &lawfulPolicies),
+			Faulty: []prioritytest.Faulty{failing, redis.Faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
 			Lag: 2 * time.Second, Recovery: 1250 * time.Millisecond,
 			Close: func(ctx context.Context) error { return errors.Join(fallen.Close(ctx), coalesced.Close(ctx)) },
 		}
@@ -88,26 +81,18 @@ func TestTheWholeStackKeepsTheLaws(t *testing.T) {
 // connections with their server.
 const redisGoroutines = 1024 + 32 + 100
 
-// bubbleRedis is a miniredis in a bubble of testing/synctest.
+// bubbleRedis is a Redis in virtual time.
 type bubbleRedis struct {
-	t      *testing.T
-	server *miniredis.Miniredis
-	began  time.Time
-	faults *commandFaults
+	*virtualredis.Redis
+	t *testing.T
 }
 
-func newBubbleRedis(t *testing.T) *bubbleRedis {
-	r := &bubbleRedis{t: t, server: miniredis.NewMiniRedis(), began: time.Now(), faults: new(commandFaults)}
-	r.tick()
-	r.server.ClockTTL(true)
-	t.Cleanup(r.server.Close)
-	return r
-}
+func newBubbleRedis(t *testing.T) *bubbleRedis { return &bubbleRedis{virtualredis.Start(t), t} }
 
 // open returns a store that meets faults. The server knows its scripts: a customer who
 // hangs in a pipeline would keep others from sending theirs.
 func (r *bubbleRedis) open(opts *priority.RedisOptions) *priority.RedisStore {
-	store := openStore(r.t, r.client(r.faults), opts)
+	store := openStore(r.t, r.Client(r.Faults), opts)
 	for _, customer := range lawfulCustomers {
 		for name, call := range everyCall(r.t, store, customer, "d") {
 			if err := call(); err != nil && !errors.Is(err, priority.ErrWasReset) {
@@ -115,218 +100,9 @@ func (r *bubbleRedis) open(opts *priority.RedisOptions) *priority.RedisStore {
 			}
 		}
 	}
-	r.server.FlushAll()
+	r.Server.FlushAll()
 	return store
 }
-
-// tick moves the server's clock. A key with a TTL is still there exactly that long
-// later in Redis, but not in miniredis. So its clock loses a nanosecond a second: of
-// so little no test sees anything in whole milliseconds, as the clock starts within
-// one.
-func (r *bubbleRedis) tick() {
-	passed := time.Since(r.began)
-	r.server.SetTime(r.began.Add(900*time.Microsecond + passed - passed/time.Second))
-}
-
-// client returns a client whose commands meet faults, unless they are nil.
-func (r *bubbleRedis) client(faults *commandFaults) *redis.Client {
-	client := redis.NewClient(&redis.Options{
-		Dialer:   func(context.Context, string, string) (net.Conn, error) { return buffered(r.server.Dial()) },
-		Addr:     "127.0.0.1:1", // go-redis would look up a name, which a bubble cannot
-		PoolSize: 1024,          // go-redis's waiting for a connection does not work in many bubbles
-	})
-	client.AddHook(bubbleHook{r.tick, faults})
-	r.t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
-// buffered lets a server write all its replies before any of them is read, as the
-// replies to a pipeline are: it does not block as a net.Pipe does.
-func buffered(server net.Conn, err error) (net.Conn, error) {
-	if err != nil {
-		return nil, err
-	}
-	client, near := net.Pipe()
-	replies := make(chan []byte, 1<<16)
-	go func() {
-		_, _ = io.Copy(server, near)
-		_ = server.Close()
-	}()
-	go func() {
-		defer close(replies)
-		for {
-			reply := make([]byte, 4096)
-			n, err := server.Read(reply)
-			if err != nil {
-				return
-			}
-			replies <- reply[:n]
-		}
-	}()
-	go func() {
-		for reply := range replies {
-			_, _ = near.Write(reply)
-		}
-		_ = near.Close()
-	}()
-	return client, nil
-}
-
-// bubbleHook makes commands meet faults.
-type bubbleHook struct {
-	tick   func()
-	faults *commandFaults
-}
-
-func (h bubbleHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h bubbleHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return h.faults.process(ctx, []redis.Cmder{cmd}, func(ctx context.Context, cmds []redis.Cmder) error {
-			h.tick()
-			return next(ctx, cmds[0])
-		})
-	}
-}
-
-func (h bubbleHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return h.faults.process(ctx, cmds, func(ctx context.Context, cmds []redis.Cmder) error {
-			h.tick()
-			return next(ctx, cmds)
-		})
-	}
-}
-
-// commandFaults makes a client's commands fail as their connection or Redis would
-// let them. It is a prioritytest.Faulty.
-type commandFaults struct {
-	mu     sync.Mutex
-	told   []*prioritytest.Fault
-	healed chan struct{}
-}
-
-func (f *commandFaults) Fail(fault prioritytest.Fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(fault.Operations) == 0 { // here are no operations, only commands
-		f.told = append(f.told, &fault)
-	}
-	if f.healed == nil {
-		f.healed = make(chan struct{})
-	}
-}
-
-func (f *commandFaults) Heal() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.healed != nil {
-		close(f.healed)
-	}
-	f.told, f.healed = nil, nil
-}
-
-// take returns the first fault that one of the commands meets.
-func (f *commandFaults) take(cmds []redis.Cmder) (met *prioritytest.Fault, healed chan struct{}) {
-	if f == nil {
-		return nil, nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i, fault := range f.told {
-		if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return concerns(fault, cmd) }) {
-			continue
-		}
-		if fault.Calls--; fault.Calls == 0 {
-			f.told = slices.Delete(f.told, i, i+1)
-		}
-		return fault, f.healed
-	}
-	return nil, nil
-}
-
-var resetDigest = redis.NewScript(lua.Reset).Hash()
-
-// concerns reports whether a command is of the fault's customer.
-func concerns(fault *prioritytest.Fault, cmd redis.Cmder) bool {
-	args := cmd.Args()
-	if !strings.HasPrefix(cmd.Name(), "eval") { // go-redis greets the server
-		return false
-	}
-	script := args[1].(interface{ String() string })
-	if fault.Class == priority.ErrCorruptCount && (script.String() == resetDigest || script.String() == lua.Reset) {
-		return false
-	}
-	return fault.Customer == "" || customerOf(args[3].(string)) == fault.Customer
-}
-
-// customerOf returns the customer of a key.
-func customerOf(key string) string {
-	_, customer, _ := strings.Cut(key, "{")
-	customer, _, _ = strings.Cut(customer, "}")
-	return strings.NewReplacer("%7D", "}", "%25", "%").Replace(customer)
-}
-
-// process sends commands, with the fault that they meet.
-func (f *commandFaults) process(ctx context.Context, cmds []redis.Cmder, send func(context.Context, []redis.Cmder) error) error {
-	fault, healed := f.take(cmds)
-	if fault == nil {
-		return send(ctx, cmds)
-	}
-	var now, met []redis.Cmder
-	for _, cmd := range cmds {
-		if concerns(fault, cmd) {
-			met = append(met, cmd)
-		}
-		if fault.Counted || !concerns(fault, cmd) {
-			now = append(now, cmd)
-		}
-	}
-	if len(now) > 0 {
-		_ = send(ctx, now) // the commands have their errors
-	}
-	var failure error = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	switch fault.Class {
-	case priority.ErrOutcomeUnknown:
-		write(met)
-		failure = io.EOF
-	case priority.ErrCorruptCount:
-		failure = corruptReply{}
-	}
-	over := make(chan struct{}) // Go 1.26 crashes in a select on a timer that is over, in a bubble, with -race
-	defer time.AfterFunc(fault.Delay, func() { close(over) }).Stop()
-	select {
-	case <-over:
-	case <-healed:
-	case <-ctx.Done():
-		failure = ctx.Err()
-	}
-	if fault.Slow && ctx.Err() == nil {
-		return send(ctx, met)
-	}
-	for _, cmd := range met {
-		if reply := redis.Error(nil); !errors.As(cmd.Err(), &reply) { // such as NOSCRIPT, which arrived
-			cmd.SetErr(failure)
-		}
-	}
-	return failure
-}
-
-// write does with commands what a connection does that then loses them.
-func write(cmds []redis.Cmder) {
-	for _, cmd := range cmds {
-		for _, arg := range cmd.Args() {
-			if arg, ok := arg.(encoding.BinaryMarshaler); ok {
-				_, _ = arg.MarshalBinary()
-			}
-		}
-	}
-}
-
-type corruptReply struct{}
-
-func (corruptReply) Error() string { return "CORRUPTCOUNT the key holds something other than a count" }
-func (corruptReply) RedisError()   {}
 
 // hand lets time pass for a real server, the clock of which cannot be moved: it
 // moves the ends of all keys and leases. What is over it removes. What is soon over
@@ -374,7 +150,7 @@ func (h *hand) wait(d time.Duration) {
 func (h *hand) moveCount(key string, d time.Duration) error {
 	ctx := h.t.Context()
 	ttl, err := h.client.PTTL(ctx, key).Result()
-	interval := h.store.PolicyOf(customerOf(key)).ResetInterval
+	interval := h.store.PolicyOf(virtualredis.CustomerOf(key)).ResetInterval
 	left, last := interval, h.moved[key]
 	if ttl <= last.ttl && ttl > last.ttl-time.Since(last.at)-handSlip/2 {
 		left = last.left // it was not written since

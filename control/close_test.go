@@ -62,7 +62,7 @@ func TestCloseIsInTimeWhileRedisHangs(t *testing.T) {
 		must(admin.Try(t.Context(), strict(), demo(0)))(t)
 		check(t, store.Refresh(t.Context()))
 		must(store.Next(t.Context(), "acme"))(t)
-		v.faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
+		v.Faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
 		time.Sleep(700 * time.Millisecond) // it is being read
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -74,7 +74,7 @@ func TestCloseIsInTimeWhileRedisHangs(t *testing.T) {
 		if got := must(store.Next(t.Context(), "acme"))(t); got.Count != -1 {
 			t.Errorf("%+v", got)
 		}
-		v.faults.Heal()
+		v.Faults.Heal()
 		time.Sleep(5 * time.Second)
 		check(t, store.Close(t.Context()))
 	})
@@ -105,7 +105,7 @@ func TestCloseTellsThatTheTotalIsNotWritten(t *testing.T) {
 		check(t, store.Refresh(ctx))
 		synctest.Wait()
 		must(store.NextN(ctx, "acme", 3))(t)
-		v.faults.Fail(prioritytest.Fault{Customer: "control"})
+		v.Faults.Fail(prioritytest.Fault{Customer: "control"})
 		if err := store.Close(ctx); err == nil {
 			t.Error("Close says that all is written")
 		}
@@ -143,9 +143,9 @@ func TestCloseBesideCalls(t *testing.T) {
 func TestConstructorsSendNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
-		own := must(priority.NewRedisStore(v.client(v.faults), nil))(t)
+		own := must(priority.NewRedisStore(v.Client(v.Faults), nil))(t)
 		must(control.New(own, nil))(t)
-		must(control.NewAdmin(v.client(v.faults), nil))(t)
+		must(control.NewAdmin(v.Client(v.Faults), nil))(t)
 		time.Sleep(time.Minute)
 		if got := v.sent.take(); len(got) != 0 {
 			t.Errorf("%v", got)

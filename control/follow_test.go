@@ -108,7 +108,7 @@ func TestNoCallWaitsForTheDocument(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		store, ctx := v.worker(nil, nil), t.Context()
-		v.faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
+		v.Faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
 		for range 10 {
 			began := time.Now()
 			must(store.Next(ctx, "acme"))(t)
@@ -140,7 +140,7 @@ func TestTheLastDocumentHolds(t *testing.T) {
 		check(t, store.Refresh(ctx))
 		for round := range 3 {
 			readAt := store.Status().ReadAt
-			v.faults.Fail(prioritytest.Fault{Customer: "control"})
+			v.Faults.Fail(prioritytest.Fault{Customer: "control"})
 			time.Sleep(10 * time.Second)
 			first = must(admin.SetOverride(ctx, "acme", control.Pin(priority.Level(6+round)), time.Hour, demo(first)))(t)
 			time.Sleep(10 * time.Second)
@@ -154,7 +154,7 @@ func TestTheLastDocumentHolds(t *testing.T) {
 			if got := told.take(); len(got) != 1 {
 				t.Errorf("round %d: told %v", round, got)
 			}
-			v.faults.Heal()
+			v.Faults.Heal()
 			time.Sleep(within)
 			if got, status := asked(store, "acme"), store.Status(); got != priority.Level(6+round) || status.Err != nil || status.Document.Version != first {
 				t.Errorf("round %d: acme has %d when healed; %+v", round, got, status)
@@ -192,7 +192,7 @@ func TestWithoutADocumentTheOptionsHold(t *testing.T) {
 		v := newVirtual(t)
 		admin, ctx := v.admin(), t.Context()
 		must(admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{-1}}}, demo(0)))(t)
-		v.faults.Fail(prioritytest.Fault{Customer: "control"})
+		v.Faults.Fail(prioritytest.Fault{Customer: "control"})
 		own := &priority.RedisOptions{
 			Policy: strict().Policy,
 			Tiers:  map[string]priority.Policy{"gold": only().Policy},
@@ -214,7 +214,7 @@ func TestWithoutADocumentTheOptionsHold(t *testing.T) {
 		if status := store.Status(); status.Document != nil || !status.ReadAt.IsZero() || status.Err == nil {
 			t.Errorf("%+v", status)
 		}
-		v.faults.Heal()
+		v.Faults.Heal()
 		time.Sleep(within)
 		if got := must(store.Next(ctx, "acme"))(t); got.Level != 2 || store.Last() != 3 {
 			t.Errorf("%+v of %d", got, store.Last())
@@ -250,13 +250,13 @@ func TestEndsAreByRedissClock(t *testing.T) {
 		t.Run("the worker's clock is "+name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				v := newVirtual(t)
-				v.ahead = ahead
+				v.Ahead = ahead
 				store, admin, ctx := v.worker(nil, nil), v.admin(), t.Context()
 				must(admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
 				must(admin.SetOverride(ctx, "bolt", control.Pin(5), 3*time.Hour, demo(0)))(t)
 				check(t, store.Refresh(ctx))
 				time.Sleep(time.Hour - 10*time.Second)
-				v.faults.Fail(prioritytest.Fault{}) // it ends while Redis is away
+				v.Faults.Fail(prioritytest.Fault{}) // it ends while Redis is away
 				time.Sleep(9 * time.Second)
 				if got := asked(store, "acme"); got != 5 {
 					t.Errorf("a second before its end acme has %d", got)
@@ -265,12 +265,12 @@ func TestEndsAreByRedissClock(t *testing.T) {
 				if got := asked(store, "acme"); got != 9 {
 					t.Errorf("a second after its end acme has %d", got)
 				}
-				v.faults.Heal()
+				v.Faults.Heal()
 				time.Sleep(within)
 				if a, b := asked(store, "acme"), asked(store, "bolt"); a != 9 || b != 5 {
 					t.Errorf("when Redis is back acme has %d and bolt %d", a, b)
 				}
-				v.ahead += 2 * time.Hour // while the worker's clock stands still
+				v.Ahead += 2 * time.Hour // while the worker's clock stands still
 				check(t, store.Refresh(ctx))
 				if got := asked(store, "bolt"); got != 9 {
 					t.Errorf("when Redis's clock was moved bolt has %d", got)
@@ -334,7 +334,7 @@ func TestAReadThatHangsEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		store, admin, ctx := v.worker(nil, nil), v.admin(), t.Context()
-		v.faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour, Calls: 1})
+		v.Faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour, Calls: 1})
 		must(store.Next(ctx, "acme"))(t) // it asks for the version
 		time.Sleep(5 * time.Second)
 		if status := store.Status(); status.Err != nil || status.ReadAt.IsZero() {
@@ -342,16 +342,16 @@ func TestAReadThatHangsEnds(t *testing.T) {
 		}
 		for name, skip := range map[string]int{"the changes": 1, "the version after them": 2} {
 			for range skip {
-				v.faults.Fail(prioritytest.Fault{Customer: "control", Slow: true, Calls: 1})
+				v.Faults.Fail(prioritytest.Fault{Customer: "control", Slow: true, Calls: 1})
 			}
-			v.faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour, Calls: 1})
+			v.Faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour, Calls: 1})
 			document := must(since(admin.Document(ctx)))(t)
 			version := must(admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(document.Overrides["acme"].Version)))(t)
 			time.Sleep(time.Minute)
 			if status := store.Status(); status.Err != nil || status.Document == nil || status.Document.Version != version {
 				t.Errorf("a minute after %s hung: %+v", name, status)
 			}
-			v.faults.Heal()
+			v.Faults.Heal()
 			time.Sleep(within)
 		}
 	})
@@ -361,7 +361,7 @@ func TestRefreshIsInTime(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		store := v.worker(nil, nil)
-		v.faults.Fail(prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
+		v.Faults.Fail(prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
 		for range 3 {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			began := time.Now()
@@ -371,7 +371,7 @@ func TestRefreshIsInTime(t *testing.T) {
 				t.Errorf("Refresh = %v after %v", err, took)
 			}
 		}
-		v.faults.Heal()
+		v.Faults.Heal()
 		check(t, store.Refresh(t.Context()))
 	})
 }

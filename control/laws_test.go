@@ -85,8 +85,8 @@ func TestControlKeepsTheLaws(t *testing.T) {
 		v := newVirtual(t)
 		store := v.controlled(t)
 		return prioritytest.Subject{
-			Store: store, Other: must(priority.NewRedisStore(v.client(nil), &lawfulPolicies))(t),
-			Faulty: []prioritytest.Faulty{v.faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
+			Store: store, Other: must(priority.NewRedisStore(v.Client(nil), &lawfulPolicies))(t),
+			Faulty: []prioritytest.Faulty{v.Faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
 			Close: store.Close,
 		}
 	})
@@ -102,8 +102,8 @@ func TestTheStackWithControlKeepsTheLaws(t *testing.T) {
 		coalesced := must(coalesce.New(failing, nil))(t)
 		fallen := must(fallback.New(coalesced, nil, nil))(t)
 		return prioritytest.Subject{
-			Store: observe.New(fallen, new(prioritytest.Recorder).Observe), Other: must(priority.NewRedisStore(v.client(nil), &lawfulPolicies))(t),
-			Faulty: []prioritytest.Faulty{failing, v.faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
+			Store: observe.New(fallen, new(prioritytest.Recorder).Observe), Other: must(priority.NewRedisStore(v.Client(nil), &lawfulPolicies))(t),
+			Faulty: []prioritytest.Faulty{failing, v.Faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
 			Lag: 2 * time.Second, Recovery: 1250 * time.Millisecond,
 			Close: func(ctx context.Context) error {
 				return errors.Join(fallen.Close(ctx), coalesced.Close(ctx), store.Close(ctx))

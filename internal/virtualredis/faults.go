@@ -1,0 +1,169 @@
+package virtualredis
+
+import (
+	"context"
+	"encoding"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/lua"
+	"github.com/docpriority/priority/prioritytest"
+)
+
+// Faults makes a client's commands fail as their connection or Redis would let
+// them. It is a prioritytest.Faulty. The operators' document is that of the customer
+// "control".
+type Faults struct {
+	mu     sync.Mutex
+	told   []*prioritytest.Fault
+	healed chan struct{}
+}
+
+func (f *Faults) Fail(fault prioritytest.Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(fault.Operations) == 0 { // here are no operations, only commands
+		f.told = append(f.told, &fault)
+	}
+	if f.healed == nil {
+		f.healed = make(chan struct{})
+	}
+}
+
+func (f *Faults) Heal() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.healed != nil {
+		close(f.healed)
+	}
+	f.told, f.healed = nil, nil
+}
+
+// take returns the first fault that one of the commands meets.
+func (f *Faults) take(cmds []redis.Cmder) (met *prioritytest.Fault, healed chan struct{}) {
+	if f == nil {
+		return nil, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, fault := range f.told {
+		if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return concerns(fault, cmd) }) {
+			continue
+		}
+		if fault.Calls--; fault.Calls == 0 {
+			f.told = slices.Delete(f.told, i, i+1)
+		}
+		return fault, f.healed
+	}
+	return nil, nil
+}
+
+// KeyOf returns the first key of a command, empty for those that connect.
+func KeyOf(cmd redis.Cmder) string {
+	at := 1
+	if strings.HasPrefix(cmd.Name(), "eval") {
+		at = 3
+	}
+	if len(cmd.Args()) <= at {
+		return ""
+	}
+	key, _ := cmd.Args()[at].(string)
+	if !strings.Contains(key, ":{") {
+		return ""
+	}
+	return key
+}
+
+// CustomerOf returns the customer of a key.
+func CustomerOf(key string) string {
+	_, customer, _ := strings.Cut(key, "{")
+	customer, _, _ = strings.Cut(customer, "}")
+	return strings.NewReplacer("%7D", "}", "%25", "%").Replace(customer)
+}
+
+var resetDigest = redis.NewScript(lua.Reset).Hash()
+
+// concerns reports whether a command is of the fault's customer.
+func concerns(fault *prioritytest.Fault, cmd redis.Cmder) bool {
+	key := KeyOf(cmd)
+	if key == "" { // go-redis greets the server
+		return false
+	}
+	if fault.Class == priority.ErrCorruptCount && strings.HasPrefix(cmd.Name(), "eval") {
+		script := cmd.Args()[1].(interface{ String() string })
+		if script.String() == resetDigest || script.String() == lua.Reset {
+			return false
+		}
+	}
+	return fault.Customer == "" || CustomerOf(key) == fault.Customer
+}
+
+// process sends commands, with the fault that they meet.
+func (f *Faults) process(ctx context.Context, cmds []redis.Cmder, send func(context.Context, []redis.Cmder) error) error {
+	fault, healed := f.take(cmds)
+	if fault == nil {
+		return send(ctx, cmds)
+	}
+	var now, met []redis.Cmder
+	for _, cmd := range cmds {
+		if concerns(fault, cmd) {
+			met = append(met, cmd)
+		}
+		if fault.Counted || !concerns(fault, cmd) {
+			now = append(now, cmd)
+		}
+	}
+	if len(now) > 0 {
+		_ = send(ctx, now) // the commands have their errors
+	}
+	var failure error = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	switch fault.Class {
+	case priority.ErrOutcomeUnknown:
+		write(met)
+		failure = io.EOF
+	case priority.ErrCorruptCount:
+		failure = corruptReply{}
+	}
+	over := make(chan struct{}) // Go 1.26 crashes in a select on a timer that is over, in a bubble, with -race
+	defer time.AfterFunc(fault.Delay, func() { close(over) }).Stop()
+	select {
+	case <-over:
+	case <-healed:
+	case <-ctx.Done():
+		failure = ctx.Err()
+	}
+	if fault.Slow && ctx.Err() == nil {
+		return send(ctx, met)
+	}
+	for _, cmd := range met {
+		if reply := redis.Error(nil); !errors.As(cmd.Err(), &reply) { // such as NOSCRIPT, which arrived
+			cmd.SetErr(failure)
+		}
+	}
+	return failure
+}
+
+// write does with commands what a connection does that then loses them.
+func write(cmds []redis.Cmder) {
+	for _, cmd := range cmds {
+		for _, arg := range cmd.Args() {
+			if arg, ok := arg.(encoding.BinaryMarshaler); ok {
+				_, _ = arg.MarshalBinary()
+			}
+		}
+	}
+}
+
+type corruptReply struct{}
+
+func (corruptReply) Error() string { return "CORRUPTCOUNT the key holds something other than a count" }
+func (corruptReply) RedisError()   {}
