@@ -121,7 +121,9 @@ func (s *Store) read(ctx context.Context, known *state) error {
 		known, err = s.goBy(document, h)
 	}
 	if err == nil { // a count that was given up halfway would be lost
-		err = known.flush(context.WithoutCancel(ctx), &s.reader)
+		if err = known.flush(context.WithoutCancel(ctx), &s.reader); err != nil {
+			known = nil // what could not be written matters, whatever was read since
+		}
 	}
 	s.note(known, err)
 	return err
@@ -143,12 +145,12 @@ func (s *Store) goBy(document *Document, h head) (*state, error) {
 	return next, nil
 }
 
-// note notes why a reading failed, nil if it did not, unless there was a later one, and
-// tells of it until Close.
+// note notes why a reading failed, nil if it did not, and tells of it until Close:
+// unless something else holds since than what was known, if that is not nil.
 func (s *Store) note(known *state, failure error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	if s.current.Load() != known {
+	if known != nil && s.current.Load() != known {
 		return
 	}
 	before := s.failure
