@@ -57,11 +57,13 @@ type Store struct {
 	readers chan struct{} // of maxReaders
 	reading sync.Mutex    // held while what was read, or why not, is noted
 	failure error         // of the last reading; reading guards it
-	begin   sync.Once
-	live    context.Context // until Close
-	stop    context.CancelFunc
-	ended   chan struct{} // closed when nothing is read in the background any more
-	closing chan struct{} // of one: who closes holds it
+
+	unusable unusable
+	begin    sync.Once
+	live     context.Context // until Close
+	stop     context.CancelFunc
+	ended    chan struct{} // closed when nothing is read in the background any more
+	closing  chan struct{} // of one: who closes holds it
 }
 
 var _ priority.Store = (*Store)(nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -113,12 +114,10 @@ func (s *Store) gaveUp(ctx context.Context, known *state) error {
 // read reads the document, goes by it, and writes what was seen of a trial.
 func (s *Store) read(ctx context.Context, known *state) error {
 	h, err := s.reader.head(ctx)
-	document := known.document
 	if err == nil {
-		document, h, err = s.reader.catchUp(ctx, document, h)
-	}
-	if err == nil {
-		known, err = s.goBy(document, h)
+		if err = s.unusable.is(h); err == nil {
+			known, err = s.catchUp(ctx, known, h)
+		}
 	}
 	if err == nil { // a count that was given up halfway would be lost
 		if err = known.flush(context.WithoutCancel(ctx), &s.reader); err != nil {
@@ -129,12 +128,24 @@ func (s *Store) read(ctx context.Context, known *state) error {
 	return err
 }
 
+// catchUp reads what has changed since what was known, and goes by it.
+func (s *Store) catchUp(ctx context.Context, known *state, h head) (*state, error) {
+	document, h, err := s.reader.catchUp(ctx, known.document, h)
+	if err == nil {
+		known, err = s.goBy(document, h)
+	}
+	if errors.Is(err, ErrCorruptDocument) || errors.Is(err, priority.ErrInvalidPolicy) {
+		s.unusable.note(h, err)
+	}
+	return known, err
+}
+
 // goBy makes a document the one that holds, unless a later reading was faster.
 func (s *Store) goBy(document *Document, h head) (*state, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	now := s.current.Load()
-	if h.now.Before(now.head.now) {
+	if h.asked.Before(now.head.asked) {
 		return now, nil
 	}
 	next, err := now.with(document, h, s.own)
@@ -174,4 +185,32 @@ func reason(err error) string {
 		return code
 	}
 	return "no answer"
+}
+
+// unusable is a document that was read and cannot be used. It is not read again and
+// again: until it changes if that is for its rules, and else, as somebody may mend an
+// item by hand, for a minute.
+type unusable struct {
+	mu   sync.Mutex
+	head head
+	err  error
+}
+
+const mendedWithin = time.Minute
+
+func (u *unusable) note(h head, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.head, u.err = h, err
+}
+
+// is returns why the document of a head cannot be used, nil if that is not known.
+func (u *unusable) is(h head) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.err == nil || h.version != u.head.version || h.token != u.head.token ||
+		errors.Is(u.err, ErrCorruptDocument) && h.asked.Sub(u.head.asked) > mendedWithin {
+		return nil
+	}
+	return u.err
 }

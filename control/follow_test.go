@@ -2,6 +2,7 @@ package control_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -250,7 +251,7 @@ func TestEndsAreByRedissClock(t *testing.T) {
 		t.Run("the worker's clock is "+name, func(t *testing.T) {
 			bubble.Test(t, func(t *testing.T) {
 				v := newVirtual(t)
-				v.Ahead = ahead
+				v.SetAhead(ahead)
 				store, admin, ctx := v.worker(nil, nil), v.admin(), t.Context()
 				must(admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
 				must(admin.SetOverride(ctx, "bolt", control.Pin(5), 3*time.Hour, demo(0)))(t)
@@ -270,7 +271,7 @@ func TestEndsAreByRedissClock(t *testing.T) {
 				if a, b := asked(store, "acme"), asked(store, "bolt"); a != 9 || b != 5 {
 					t.Errorf("when Redis is back acme has %d and bolt %d", a, b)
 				}
-				v.Ahead += 2 * time.Hour // while the worker's clock stands still
+				v.SetAhead(ahead + 2*time.Hour) // while the worker's clock stands still
 				check(t, store.Refresh(ctx))
 				if got := asked(store, "bolt"); got != 9 {
 					t.Errorf("when Redis's clock was moved bolt has %d", got)
@@ -423,4 +424,51 @@ func TestRefreshBesideAnotherReading(t *testing.T) {
 	}
 	both.Wait()
 	proxy.Set(redistest.None)
+}
+
+// As after NTP or a failover: what is new does not depend on whose clock is ahead.
+func TestAClockOfRedisThatStepsBackStopsNoWorker(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		store, admin, ctx := v.worker(nil, nil), v.admin(), t.Context()
+		version := must(admin.SetOverride(ctx, "acme", control.Pin(5), 10*time.Hour, demo(0)))(t)
+		check(t, store.Refresh(ctx))
+		v.SetAhead(-time.Hour)
+		must(admin.SetOverride(ctx, "acme", control.Pin(7), time.Minute, demo(version)))(t)
+		time.Sleep(within)
+		if got := must(store.Next(ctx, "acme"))(t); got.Level != 7 {
+			t.Errorf("%+v, status %+v", got, store.Status())
+		}
+		time.Sleep(time.Minute)
+		if got := must(store.Next(ctx, "acme"))(t); got.Ruled != 0 {
+			t.Errorf("after its end by that clock: %+v", got)
+		}
+	})
+}
+
+// A document that a worker cannot use is read again when it has changed, and not twice
+// a second by every worker.
+func TestADocumentThatCannotBeUsedIsReadOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		admin, ctx := v.admin(), t.Context()
+		for i := range 20 {
+			must(admin.SetOverride(ctx, fmt.Sprint("customer ", i), control.Pin(2), time.Hour, demo(0)))(t)
+		}
+		version := must(admin.Apply(ctx, control.Rules{}, demo(0)))(t) // of nine levels
+		store := v.worker(&priority.RedisOptions{Policy: priority.Policy{Thresholds: []int64{-2, -4}}}, nil)
+		must(store.Next(ctx, "acme"))(t)
+		time.Sleep(10 * time.Second)
+		if got := v.sent.take(); got["hscan"] != 1 || got["hmget"] < 15 {
+			t.Errorf("it sent %v", got)
+		}
+		if status := store.Status(); !errors.Is(status.Err, priority.ErrInvalidPolicy) {
+			t.Errorf("%+v", status)
+		}
+		must(admin.Apply(ctx, strict(), demo(version)))(t)
+		time.Sleep(within)
+		if status := store.Status(); status.Err != nil || store.PolicyOf("acme").Last() != 3 {
+			t.Errorf("%+v, %v", status, store.PolicyOf("acme"))
+		}
+	})
 }

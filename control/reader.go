@@ -53,7 +53,7 @@ func (r *reader) key(name string) string { return r.prefix + ":{control}:" + nam
 type head struct {
 	version, token int64
 	now            time.Time // by Redis's clock
-	seen           time.Time // and by this process's
+	asked, seen    time.Time // by this process's, before the question and after the answer
 }
 
 // redisTime is the time by Redis's clock, as far as this process can tell.
@@ -63,7 +63,7 @@ func (h head) redisTime() time.Time { return h.now.Add(time.Since(h.seen)) }
 // may not write. An error wraps [ErrCorruptDocument] or [ErrNewerDocument], or it is
 // what kept Redis from answering.
 func (r *reader) head(ctx context.Context) (head, error) {
-	key := r.key("document")
+	key, asked := r.key("document"), time.Now()
 	fields := redis.NewSliceCmd(ctx, "HMGET", key, "format", "version", "token")
 	clock := redis.NewTimeCmd(ctx, "TIME")
 	pipe := r.client.Pipeline()
@@ -77,7 +77,7 @@ func (r *reader) head(ctx context.Context) (head, error) {
 	if err := cmp.Or(failed, fields.Err(), clock.Err()); err != nil {
 		return head{}, readFailed(key, err)
 	}
-	h := head{now: clock.Val(), seen: time.Now()}
+	h := head{now: clock.Val(), asked: asked, seen: time.Now()}
 	held := fields.Val()
 	if len(held) != 3 {
 		return head{}, fmt.Errorf("%w: an odd reply to HMGET %q", ErrCorruptDocument, key)

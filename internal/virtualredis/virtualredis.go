@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,14 +19,12 @@ type Redis struct {
 	Server *miniredis.Miniredis
 	Faults *Faults
 
-	// Ahead is how far the server's clock is ahead of the process's.
-	Ahead time.Duration
-
 	// Sent is told of the commands of clients with faults. Default: nobody is.
 	Sent func(cmds []redis.Cmder)
 
 	t     testing.TB
 	began time.Time
+	ahead atomic.Int64
 }
 
 // Start starts a server that ends with the test. It is called within the bubble.
@@ -43,8 +42,12 @@ func Start(t testing.TB) *Redis {
 // one.
 func (r *Redis) Tick() {
 	passed := time.Since(r.began)
-	r.Server.SetTime(r.began.Add(r.Ahead + 900*time.Microsecond + passed - passed/time.Second))
+	r.Server.SetTime(r.began.Add(time.Duration(r.ahead.Load()) + 900*time.Microsecond + passed - passed/time.Second))
 }
+
+// SetAhead sets how far the server's clock is ahead of the process's: at first not at
+// all.
+func (r *Redis) SetAhead(d time.Duration) { r.ahead.Store(int64(d)) }
 
 // Client returns a client whose commands meet faults, unless they are nil.
 func (r *Redis) Client(faults *Faults) *redis.Client {
