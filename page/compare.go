@@ -47,7 +47,6 @@ type bandTable struct {
 // history, "own" or "trial".
 func (v *visit) compareVersion() {
 	version := v.r.URL.Query().Get("version")
-	v.freshen()
 	inspector := v.inspector()
 	if inspector.Document == nil {
 		v.failed(v.fleet.inspector.known().err)
@@ -90,7 +89,6 @@ func (v *visit) compareRules() {
 		v.badRequest(insight.OneLine(err), "policy", "Policy")
 		return
 	}
-	v.freshen()
 	inspector := v.inspector()
 	if inspector.Document == nil {
 		v.failed(v.fleet.inspector.known().err)

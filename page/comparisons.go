@@ -93,9 +93,7 @@ func (c *comparisons) run(ctx context.Context, key [sha256.Size]byte) (insight.C
 		return insight.Compared{}, err
 	}
 	for {
-		c.fleet.alone.Lock()
-		done, err := comparison.Advance(ctx, time.Now().Add(stepTime))
-		c.fleet.alone.Unlock()
+		done, err := c.fleet.besides(ctx, func() (bool, error) { return comparison.Advance(ctx, time.Now().Add(stepTime)) })
 		asked.step.mu.Lock()
 		asked.step.progress = comparison.Progress()
 		asked.step.mu.Unlock()

@@ -39,6 +39,9 @@ type policyRow struct {
 	Count int64
 }
 
+// unread stands in place of a customer; the page's notice says why.
+const unread = "What the customer has now cannot be read."
+
 // lasting is for how long an override may be set.
 type lasting struct{ Text, Value string }
 
@@ -67,10 +70,9 @@ func (v *visit) customer() {
 	switch {
 	case errors.Is(found.err, priority.ErrCorruptCount):
 		view.Failure, view.Corrupt = v.fleet.text(found.err), true
-	case found.at.IsZero() && found.err == nil:
-		view.Failure = "Redis has not answered yet."
 	case found.at.IsZero():
-		view.Failure = v.fleet.text(found.err)
+		noteStale(v, found)
+		view.Failure = unread
 	default:
 		noteStale(v, found)
 		view.add(found.value.Customer)
@@ -78,8 +80,8 @@ func (v *visit) customer() {
 	}
 	changes := v.fleet.changes.get(ctx)
 	noteStale(v, changes)
-	view.Looked = int64(len(changes.value.entries))
-	for _, entry := range changes.value.entries {
+	view.Looked = int64(len(changes.value))
+	for _, entry := range changes.value {
 		if entry.Name != nil && entry.Exact() == customer {
 			view.History = append(view.History, changed{entry, "", entry.Version == view.Done})
 		}

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ const (
 	logPage        = 50
 	customerLog    = 1000 // of so many changes a customer's are shown
 	lookupsASecond = 100
+	pageKeys       = 500 // that a pass looks at together
 )
 
 // fleet is what all pages know of the fleet.
@@ -26,6 +28,7 @@ type fleet struct {
 	background *background
 	own        *insight.Inspector // by the workers' own options
 	lookups    *rate.Limiter      // of customers
+	pace       int                // of a pass, in keys a second
 
 	// alone is held by the health check, which counts a document of its own, and by
 	// those who go through all counts, who should not meet that.
@@ -33,8 +36,9 @@ type fleet struct {
 
 	inspector *cell[*insight.Inspector] // by what operators have set
 	customers *cells[string, customerLook]
+	held      *cells[string, string] // what a reset would forget
 	health    *cell[*insight.Health]
-	changes   *cell[changes]
+	changes   *cell[[]insight.Logged] // the last ones, the newest first
 	logPages  *cells[int64, []insight.Logged]
 	history   *cell[[]insight.SetRules]
 	trial     *cell[*insight.TrialReport]
@@ -46,16 +50,12 @@ type customerLook struct {
 	by *insight.Inspector
 }
 
-// changes are the last ones, the newest first.
-type changes struct {
-	version int64 // of the document then
-	entries []insight.Logged
-}
-
-func newFleet(own *insight.Inspector, interval time.Duration) *fleet {
-	f := &fleet{background: newBackground(), own: own, lookups: rate.NewLimiter(lookupsASecond, lookupsASecond)}
+func newFleet(own *insight.Inspector, options Options) *fleet {
+	interval := options.Interval
+	f := &fleet{background: newBackground(), own: own, pace: options.Pace, lookups: rate.NewLimiter(lookupsASecond, lookupsASecond)}
 	f.inspector = newCell(f.background, interval, f.follow)
 	f.customers = newCells(f.background, interval, mostCustomers, f.lookUp)
+	f.held = newCells(f.background, interval, mostCustomers, f.lookUpHeld)
 	f.health = newCell(f.background, healthInterval, func(ctx context.Context) (*insight.Health, error) {
 		f.alone.Lock()
 		defer f.alone.Unlock()
@@ -114,19 +114,30 @@ func (f *fleet) lookUp(ctx context.Context, customer string) (customerLook, erro
 	return customerLook{found, inspector}, err
 }
 
-// readChanges reads the last changes, unless there is none since.
-func (f *fleet) readChanges(ctx context.Context) (changes, error) {
-	inspector, err := f.now(ctx)
+// lookUpHeld says what Redis holds of a customer, or why that cannot be told.
+func (f *fleet) lookUpHeld(ctx context.Context, customer string) (string, error) {
+	if err := f.lookups.Wait(ctx); err != nil {
+		return "", err
+	}
+	inspector, _ := f.now(ctx) // the page says that it is not known
+	return inspector.Held(ctx, customer), nil
+}
+
+// readChanges reads the last changes, unless the newest is the one that is known. The
+// version alone does not tell: a Redis that has lost changes counts on from fewer.
+func (f *fleet) readChanges(ctx context.Context) ([]insight.Logged, error) {
+	newest, err := f.readLog(ctx, 0, 1)
 	if err != nil {
-		return changes{}, err
+		return nil, err
 	}
 	known := f.changes.known()
-	if !known.at.IsZero() && inspector.Document.Version == known.value.version {
+	if !known.at.IsZero() && slices.EqualFunc(newest, known.value[:min(1, len(known.value))], sameChange) {
 		return known.value, nil
 	}
-	entries, err := f.readLog(ctx, 0, customerLog)
-	return changes{inspector.Document.Version, entries}, err
+	return f.readLog(ctx, 0, customerLog)
 }
+
+func sameChange(a, b insight.Logged) bool { return a.Version == b.Version && a.At.Equal(b.At) }
 
 func (f *fleet) readLog(ctx context.Context, upTo int64, most int) ([]insight.Logged, error) {
 	entries, err := f.own.Admin.Log(ctx, upTo, most)
@@ -141,10 +152,29 @@ func (f *fleet) readLog(ctx context.Context, upTo int64, most int) ([]insight.Lo
 func (f *fleet) expire() {
 	f.inspector.expire()
 	f.customers.expire()
+	f.held.expire()
 	f.changes.expire()
 	f.logPages.expire()
 	f.history.expire()
 	f.trial.expire()
+}
+
+// besides runs a step of a pass beside that of the page, which waits meanwhile. Each of
+// the two begins its turn with keys that it need not wait for: that is waited for here,
+// so that both together keep the pace.
+func (f *fleet) besides(ctx context.Context, step func() (over bool, err error)) (over bool, err error) {
+	f.alone.Lock()
+	defer f.alone.Unlock()
+	if over, err = step(); over || err != nil {
+		return over, err
+	}
+	free := 2 * min(pageKeys, f.pace)
+	select {
+	case <-time.After(time.Duration(free) * time.Second / time.Duration(f.pace)):
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
 }
 
 // ownPolicyName names the policy that a customer has by the workers' own options.

@@ -36,7 +36,6 @@ func (v *visit) previewMember() {
 		return
 	}
 	view := memberView{Customer: customer, Tier: query.Get("tier"), Ends: query.Get("kind") == ending, Back: customerURL("customer", customer)}
-	v.freshen()
 	inspector := v.inspector()
 	if inspector.Document == nil {
 		v.failed(v.fleet.inspector.known().err)
@@ -59,7 +58,8 @@ func (v *visit) previewMember() {
 	view.Rows = rowsOf(view.Policy, 0, false)
 	view.Override = inspector.OverrideOf(customer)
 	if found := v.fleet.customers.get(v.reading, customer); found.err != nil || found.late {
-		view.Failure = "What the customer has now cannot be read."
+		view.Failure = unread
+		noteStale(v, found)
 	} else {
 		view.Found = found.value.Customer
 		view.Rows = rowsOf(view.Policy, view.Found.Count, view.Found.Counted)

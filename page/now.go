@@ -64,6 +64,10 @@ func (v *visit) now() {
 	view.Table = tableOf(found.value, v.r.URL.Query(), inspector.Store.Last())
 	if view.Corrupts > 0 {
 		corrupt := v.watch.corrupt.get(ctx)
+		if errors.Is(corrupt.err, errUnwatched) {
+			corrupt.err = nil
+		}
+		corrupt.late = corrupt.late && corrupt.err != nil // it goes on: that may take long
 		noteStale(v, corrupt)
 		view.Corrupt = corrupt.value
 	}

@@ -55,7 +55,6 @@ func (v *visit) previewOverride() {
 		v.badRequest(insight.OneLine(err), back, "Back to the customer")
 		return
 	}
-	v.freshen()
 	inspector := v.inspector()
 	if inspector.Document == nil {
 		v.failed(v.fleet.inspector.known().err)
@@ -78,10 +77,8 @@ func (v *visit) previewOverride() {
 	}
 	found := v.fleet.customers.get(v.reading, customer)
 	if found.err != nil || found.late {
-		view.Failure = "What the customer has now cannot be read."
-		if found.err != nil {
-			view.Failure += " " + v.fleet.text(found.err)
-		}
+		view.Failure = unread
+		noteStale(v, found)
 	} else {
 		view.compare(found.value, override)
 	}

@@ -71,7 +71,7 @@ func New(client redis.UniversalClient, opts *Options) (*Page, error) {
 		Client: client, Store: store, Prefix: store.Prefix(), Admin: admin,
 		Policy: insight.NamedPolicy{Policy: store.Policies().Policy(), Name: "the workers' own options"},
 		Server: options.Server, Secrets: options.Secrets,
-	}, options.Interval)
+	}, options)
 	p.fleet.own.PolicyName = p.fleet.ownPolicyName
 	p.watch = newWatch(p.fleet, options)
 	p.compare = newComparisons(p.fleet, options)

@@ -66,11 +66,16 @@ func (v *visit) failed(err error) {
 	case errors.Is(err, control.ErrNotFound):
 		status = http.StatusNotFound
 	}
+	v.stale = nil // this page says it itself
 	says := "Redis has not answered yet."
 	if err != nil {
 		says = v.fleet.text(err)
 	}
-	v.problem(status, "Cannot be read", problem{Says: []string{says, "Nothing is known of it from before either."}, Back: v.again(), Link: "Try again"})
+	link := "Try again"
+	if !mayPass(err) {
+		link = "Look again"
+	}
+	v.problem(status, "Cannot be read", problem{Says: []string{says, "Nothing is known of it from before either."}, Back: v.again(), Link: link})
 }
 
 // again is the URL of the visited page.
@@ -85,6 +90,9 @@ func (v *visit) again() string {
 // notChanged says what became of a change that has failed. Now says what holds.
 func (v *visit) notChanged(err error, back, link string, now func(*insight.Inspector) []string) {
 	v.fleet.expire()
+	if insight.Forbidden(err) {
+		err = v.fleet.own.Explained(v.r.Context(), err, "", "") // which rights are missing
+	}
 	p := problem{Says: []string{v.fleet.text(err)}, Back: back, Link: link}
 	switch {
 	case errors.Is(err, control.ErrConflict):
@@ -101,7 +109,16 @@ func (v *visit) notChanged(err error, back, link string, now func(*insight.Inspe
 	case errors.Is(err, control.ErrNotFound):
 		v.problem(http.StatusNotFound, "Nothing was changed", p)
 	default:
-		p.Says = append(p.Says, "It was definitely not changed. You can try again.")
+		p.Says = append(p.Says, "It was definitely not changed.")
+		if mayPass(err) {
+			p.Says = append(p.Says, "You can try again.")
+		}
 		v.problem(http.StatusServiceUnavailable, "Nothing was changed", p)
 	}
+}
+
+// mayPass reports that what keeps Redis from doing something may pass by itself.
+func mayPass(err error) bool {
+	return !insight.Forbidden(err) && !errors.Is(err, control.ErrTooMany) &&
+		!errors.Is(err, control.ErrCorruptDocument) && !errors.Is(err, control.ErrNewerDocument)
 }

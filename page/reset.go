@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -28,9 +29,9 @@ func (v *visit) previewReset() {
 		return
 	}
 	inspector := v.inspector()
-	ctx, cancel := context.WithTimeout(v.r.Context(), resetTime)
-	defer cancel()
-	view := resetView{Customer: customer, Held: inspector.Held(ctx, customer), Back: customerURL("customer", customer)}
+	held := v.fleet.held.get(v.reading, customer)
+	noteStale(v, held)
+	view := resetView{Customer: customer, Held: cmp.Or(held.value, "what Redis holds, which is not known now"), Back: customerURL("customer", customer)}
 	view.Next = "The next document is counted as the first and gets level 1"
 	if override := inspector.OverrideOf(customer); override != nil {
 		view.Next += ", but for the override, which stays: " + override.Says

@@ -22,8 +22,8 @@ type visit struct {
 
 	name   string // of the page
 	actor  string
-	writes bool     // the actor may
-	stale  []string // why what is shown is older than it should be
+	writes bool        // the actor may
+	stale  []staleness // why what is shown is older than it should be
 }
 
 // guarded sets the headers that keep other sites out.
@@ -60,7 +60,7 @@ type layout struct {
 	Prefix  string
 	Actor   string
 	Writes  bool
-	Stale   []string
+	Stale   []staleness
 	Refresh int64 // in milliseconds; 0: the page does not change by itself
 	Assets  string
 	Data    any
@@ -113,26 +113,41 @@ func (v *visit) addSlash() bool {
 	return true
 }
 
-// noteStale says why what a lookup returned is older than it should be, if it is.
+// staleness is why something that is shown is older than it should be.
+type staleness struct {
+	why  string
+	away bool      // Redis does not answer
+	read time.Time // when the oldest of it was read; zero: never
+}
+
+// String is what the page says.
+func (s staleness) String() string {
+	if s.read.IsZero() {
+		return s.why
+	}
+	return fmt.Sprintf("%s What you see was read %s ago.", s.why, insight.Span(time.Since(s.read).Round(time.Second)))
+}
+
+// noteStale says why what a lookup returned is older than it should be, if it is. The
+// same is said once, and so is that Redis does not answer, whatever it was asked.
 func noteStale[T any](v *visit, found looked[T]) {
-	why := ""
-	switch {
-	case found.err != nil:
-		why = v.fleet.text(found.err)
-	case found.late:
-		why = "Redis has not answered yet."
-	default:
+	if found.err == nil && !found.late {
 		return
 	}
-	if !found.at.IsZero() {
-		why += fmt.Sprintf(" What you see was read %s ago.", insight.Span(time.Since(found.at).Round(time.Second)))
+	noted := staleness{"Redis has not answered yet.", true, found.at}
+	if found.err != nil {
+		noted.why, noted.away = v.fleet.text(found.err), insight.Unreachable(found.err)
 	}
-	for _, said := range v.stale {
-		if said == why {
-			return
+	for i, said := range v.stale {
+		if said.why != noted.why && !(said.away && noted.away) {
+			continue
 		}
+		if said.read.IsZero() || !noted.read.IsZero() && noted.read.Before(said.read) {
+			v.stale[i].read = noted.read
+		}
+		return
 	}
-	v.stale = append(v.stale, why)
+	v.stale = append(v.stale, noted)
 }
 
 // inspector returns one that decides by what operators have set, and notes if that is

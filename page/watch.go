@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -24,7 +25,6 @@ const (
 // watch goes through all counts, pass after pass, while somebody looks.
 type watch struct {
 	fleet   *fleet
-	pace    int
 	passes  *cell[pass]
 	corrupt *cell[[]string] // customers whose count is none
 
@@ -45,7 +45,7 @@ type pass struct {
 
 func newWatch(fleet *fleet, options Options) *watch {
 	w := &watch{
-		fleet: fleet, pace: options.Pace,
+		fleet: fleet,
 		tally: insight.NewTally(insight.TallyOptions{Pace: options.Pace, Busiest: busiest}),
 		past:  past{levels: map[priority.Level][]float64{}, customers: map[string][]float64{}},
 	}
@@ -53,6 +53,9 @@ func newWatch(fleet *fleet, options Options) *watch {
 	w.corrupt = newCell(fleet.background, corruptEvery, w.findCorrupt)
 	return w
 }
+
+// passRights are what a pass needs, as ACL SETUSER takes them.
+const passRights = "+scan +get +pttl"
 
 var errUnwatched = errors.New("nobody looked for a while")
 
@@ -67,6 +70,8 @@ func (w *watch) pass(ctx context.Context) (pass, error) {
 		w.status = w.tally.Status()
 		w.mu.Unlock()
 		switch {
+		case insight.Forbidden(err):
+			return pass{}, fmt.Errorf("%w; it needs %s on the keys ~%s:*", err, passRights, w.fleet.own.Prefix)
 		case err != nil:
 			return pass{}, err
 		case done:
@@ -84,28 +89,44 @@ func (w *watch) progress() string {
 	return w.status
 }
 
-// findCorrupt goes through all counts until it has found enough that are none.
+// findCorrupt goes through all counts until it has found enough that are none, while
+// somebody waits for it.
 func (w *watch) findCorrupt(ctx context.Context) ([]string, error) {
-	walk, err := w.fleet.own.Walk(ctx, census.Options{Pace: w.pace}, "")
+	walk, err := w.fleet.own.Walk(ctx, census.Options{Pace: w.fleet.pace, PageKeys: pageKeys}, "")
 	if err != nil {
 		return nil, err
 	}
 	var found []string
-	for len(found) < mostCorrupt {
-		entries, err := walk.Next(ctx)
+	for {
+		over, err := w.fleet.besides(ctx, func() (bool, error) {
+			for until := time.Now().Add(stepTime); len(found) < mostCorrupt; {
+				entries, err := walk.Next(ctx)
+				switch {
+				case errors.Is(err, io.EOF):
+					return true, nil
+				case err != nil:
+					return false, err
+				}
+				for _, entry := range entries {
+					if entry.Corrupt && len(found) < mostCorrupt {
+						found = append(found, entry.Customer)
+					}
+				}
+				if !time.Now().Before(until) {
+					return false, nil
+				}
+			}
+			return true, nil
+		})
 		switch {
-		case errors.Is(err, io.EOF):
-			return found, nil
 		case err != nil:
 			return nil, err
-		}
-		for _, entry := range entries {
-			if entry.Corrupt && len(found) < mostCorrupt {
-				found = append(found, entry.Customer)
-			}
+		case over:
+			return found, nil
+		case w.corrupt.idle() > unwatched:
+			return nil, errUnwatched
 		}
 	}
-	return found, nil
 }
 
 // past is what the last passes have found, for the pictures.

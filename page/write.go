@@ -81,10 +81,3 @@ func (v *visit) done() int64 {
 	}
 	return max(version, 0)
 }
-
-// freshen makes what is read next be of now, for those who may change it.
-func (v *visit) freshen() {
-	if v.writes {
-		v.fleet.expire()
-	}
-}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
@@ -29,13 +32,23 @@ type named struct {
 	Why      string          `json:"why"`
 	Tier     json.RawMessage `json:"tier"` // a name, or from get an object
 
-	// From get the override is inside, from log it is what is new, and from what has
-	// ended one, what was before.
-	Override *named          `json:"override"`
-	Replaced *named          `json:"replaced"`
-	Kind     string          `json:"kind"`
-	New      json.RawMessage `json:"new"`
-	Error    string          `json:"error"`
+	// From get the override is inside, and from what has ended one, what was before.
+	Override *named `json:"override"`
+	Replaced *named `json:"replaced"`
+
+	logged bool // it is of the log
+}
+
+// object is what -from reads: it names a customer, or several, or is of the log.
+type object struct {
+	named
+	Error   string                     `json:"error"`
+	Busiest []named                    `json:"busiest"` // of top
+	Live    struct{ Examples []named } `json:"live"`    // of policy compare
+	Version int64                      `json:"version"`
+	Kind    string                     `json:"kind"`
+	Says    string                     `json:"says"`
+	New     json.RawMessage            `json:"new"`
 }
 
 // customers returns those of the arguments, or of -from.
@@ -56,28 +69,109 @@ func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, er
 	if err != nil {
 		return nil, err
 	}
+	all, err := readCustomers(held)
+	if err != nil {
+		return nil, usageError("%s: %w", source, err)
+	}
+	return all, nil
+}
+
+// readCustomers reads JSON objects that name customers.
+func readCustomers(held []byte) ([]named, error) {
+	at := 0
+	for text := range bytes.Lines(held) {
+		// The decoder would replace what is no UTF-8, and so name somebody else.
+		if at++; !utf8.Valid(text) {
+			return nil, fmt.Errorf("line %d is not UTF-8: such a customer is named by customer_base64", at)
+		}
+	}
 	var all []named
+	log := customersOfLog{places: make(map[string]int), versions: make(map[string]versionsOfLog)}
 	decoder := json.NewDecoder(bytes.NewReader(held))
-	for {
-		var line named
-		err := decoder.Decode(&line)
+	for place := 1; ; place++ {
+		var read object
+		err := decoder.Decode(&read)
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if err == nil {
+			all, err = log.with(all, read)
+		}
 		if err != nil {
-			return nil, usageError("%s: object %d: %w", source, len(all)+1, err)
+			return nil, fmt.Errorf("object %d: %w", place, err)
 		}
-		if line.Error != "" {
-			return nil, usageError("%s: object %d is a failure: %s", source, len(all)+1, insight.Quoted(line.Error))
-		}
-		if line.Exact() == "" {
-			return nil, usageError("%s: object %d names no customer", source, len(all)+1)
-		}
-		all = append(all, line.unfolded())
 	}
 	if len(all) == 0 {
-		return nil, usageError("%s: there is no customer in it", source)
+		return nil, errors.New("there is no customer in it")
 	}
+	return all, nil
+}
+
+// customersOfLog makes of all lines of the log about one customer a single one.
+type customersOfLog struct {
+	places   map[string]int // of the customers
+	versions map[string]versionsOfLog
+}
+
+// versionsOfLog are those of the last changes that were seen of a customer.
+type versionsOfLog struct{ override, member int64 }
+
+// with adds the customers of a line.
+func (l *customersOfLog) with(all []named, read object) ([]named, error) {
+	several := append(read.Busiest, read.Live.Examples...)
+	logged := read.Kind != "" && read.Says != ""
+	switch {
+	case read.Error != "":
+		return nil, fmt.Errorf("it is a failure: %s", insight.Quoted(read.Error))
+	case read.Name != (insight.Name{}):
+		several = []named{read.named}
+	case logged:
+		return all, nil // of the policy or the trial
+	case read.Busiest == nil && read.Live.Examples == nil:
+		return nil, errors.New("it names no customer")
+	}
+	for _, one := range several {
+		if err := one.Check(); err != nil {
+			return nil, err
+		}
+		if one.Exact() == "" {
+			return nil, errors.New("it names no customer")
+		}
+		if !logged {
+			all = append(all, one.unfolded())
+		}
+	}
+	if logged {
+		return l.withLogged(all, read)
+	}
+	return all, nil
+}
+
+// withLogged adds a line of the log, in which a customer's last change decides.
+func (l *customersOfLog) withLogged(all []named, read object) ([]named, error) {
+	customer := read.Exact()
+	place, ok := l.places[customer]
+	if !ok {
+		place = len(all)
+		l.places[customer] = place
+		all = append(all, named{Name: read.Name, logged: true})
+	}
+	one, seen := &all[place], l.versions[customer]
+	switch {
+	case read.Kind == "override" && read.Version > seen.override:
+		var override control.Override // none, where it was ended
+		if read.New != nil {
+			if err := json.Unmarshal(read.New, &override); err != nil {
+				return nil, err
+			}
+		}
+		seen.override = read.Version
+		one.Earliest, one.Latest, one.Until, one.Why = override.Earliest, override.Latest, read.Until, read.Why
+	case read.Kind == "member" && read.Version > seen.member:
+		seen.member = read.Version
+		one.Tier = read.New
+	}
+	l.versions[customer] = seen
 	return all, nil
 }
 
@@ -93,14 +187,16 @@ func (n named) unfolded() named {
 			n.Tier = inside.Tier
 		}
 	}
-	var override control.Override
-	if n.Kind == "override" && json.Unmarshal(n.New, &override) == nil {
-		n.Earliest, n.Latest = override.Earliest, override.Latest
-	}
-	if n.Kind == "member" {
-		n.Tier = n.New
-	}
 	return n
+}
+
+// stillSet leaves out those of the log who have no more of what is to be set.
+func stillSet(all []named, has func(named) bool) ([]named, error) {
+	left := slices.DeleteFunc(all, func(n named) bool { return n.logged && !has(n) })
+	if len(left) == 0 {
+		return nil, usageError("by its last change, no customer of the log has it any more")
+	}
+	return left, nil
 }
 
 // tier returns the tier of a line; ok is false where the line has none.

@@ -90,6 +90,11 @@ func newMembersSet() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if tier == nil {
+			if lines, err = stillSet(lines, func(n named) bool { _, ok := n.tier(); return ok }); err != nil {
+				return err
+			}
+		}
 		if err := c.mustFollow(command); err != nil {
 			return err
 		}

@@ -27,7 +27,8 @@ const overrideSetLong = `Set gives customers an override from now on, for at mos
 one that they may have.
 
 With -from it takes the JSON of any command that names customers. Lines of
-override list are set as they are, until the same time; flags say otherwise:
+override list are set as they are, until the same time; flags say otherwise.
+Of log it is each customer's last change that counts:
 
   priorityctl override list -json >overrides
   priorityctl override set -from overrides -why 'as before'
@@ -72,6 +73,11 @@ func newOverrideSet() *cobra.Command {
 		lines, err := set.from.customers(command, args)
 		if err != nil {
 			return err
+		}
+		if set.level+set.latest+set.earliest == 0 {
+			if lines, err = stillSet(lines, func(n named) bool { return n.Earliest+n.Latest > 0 }); err != nil {
+				return err
+			}
 		}
 		if len(lines) > 1 && command.Flags().Changed("replaces") {
 			return usageError("-replaces is for one customer, not for %d", len(lines))

@@ -7,9 +7,14 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page"
 	"github.com/spf13/cobra"
 )
@@ -23,8 +28,10 @@ have set. It is read-only, and on this machine only, unless you say otherwise.
 
 With -write, all that is changed is written down as done by -by. With -user-header,
 whoever a proxy names in that header may change things: let nobody but the proxy reach
-the address, and let the proxy remove the header from what it receives. A team's own
-server can mount the page too: see docs/page.md.`
+the address, and let the proxy remove the header from what it receives. On a loopback address only
+requests for this machine's own names are answered: name a proxy's by -host, if it
+passes on the Host that it receives. A team's own server can mount the page too: see
+docs/page.md.`
 
 // shutdownTime is how long requests may take when the program ends.
 const shutdownTime = 5 * time.Second
@@ -34,6 +41,7 @@ type serveFlags struct {
 	write      bool
 	by         string
 	userHeader string
+	hosts      []string
 }
 
 func newServe() *cobra.Command {
@@ -46,7 +54,7 @@ func newServe() *cobra.Command {
 		Long:              serveLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE:           func(*cobra.Command, []string) error { return serve.check() },
+		PreRunE:           func(command *cobra.Command, _ []string) error { return serve.check(command) },
 	}
 	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
 		return serve.run(command, c)
@@ -56,16 +64,36 @@ func newServe() *cobra.Command {
 	flags.BoolVar(&serve.write, "write", false, "let whoever reaches the address change things; on a loopback address only")
 	flags.StringVar(&serve.by, "by", "", "who does it, with -write (default: the user of this system)")
 	flags.StringVar(&serve.userHeader, "user-header", "", "let those change things whom a proxy names in this header")
+	flags.StringArrayVar(&serve.hosts, "host", nil, "on a loopback address, answer for this host name too, which a proxy passes on; can be given several times")
 	connect.register(command)
 	policies.register(command)
 	return command
 }
 
-func (f *serveFlags) check() error {
+// headerName is what RFC 9110 calls a token.
+var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
+
+// hostName is one in ASCII, as requests name it.
+var hostName = regexp.MustCompile(`^[0-9a-z_-]+(\.[0-9a-z_-]+)*$`)
+
+func (f *serveFlags) check(command *cobra.Command) error {
+	for i, name := range f.hosts {
+		host := plainHost(name)
+		if _, err := netip.ParseAddr(host); err != nil && !hostName.MatchString(host) {
+			return usageError("-host %.60q is no host name: give it without a scheme and a port", name)
+		}
+		f.hosts[i] = host
+	}
 	host, _, err := net.SplitHostPort(f.listen)
 	switch {
 	case err != nil:
 		return usageError("-listen: %w", err)
+	case command.Flags().Changed("user-header") && !headerName.MatchString(f.userHeader):
+		return usageError("-user-header %.60q is no name of a header", f.userHeader)
+	case len(f.by) > control.MaxByBytes:
+		return usageError("-by has %d bytes, at most %d are written down", len(f.by), control.MaxByBytes)
+	case !utf8.ValidString(f.by):
+		return usageError("-by %.60q is not UTF-8", f.by)
 	case f.write && f.userHeader != "":
 		return usageError("-write lets everybody change things, and -user-header only some: choose one")
 	case f.write && !loopback(host):
@@ -88,8 +116,8 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 		return usageError("-listen: %w", err)
 	}
 	handler := http.Handler(operators)
-	if host, _, _ := net.SplitHostPort(f.listen); loopback(host) {
-		handler = onlyLoopback(handler)
+	if bound, ok := listener.Addr().(*net.TCPAddr); ok && bound.IP.IsLoopback() {
+		handler = onlyLoopback(handler, f.hosts)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
 	mode := "read-only"
@@ -137,16 +165,25 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// onlyLoopback refuses requests for other names than this machine's: somebody else's
+// plainHost is a host without what makes no difference: brackets, upper case, and the
+// dot at its end.
+func plainHost(host string) string {
+	if inside, ok := strings.CutPrefix(host, "["); ok {
+		host = strings.TrimSuffix(inside, "]")
+	}
+	return strings.ToLower(strings.TrimSuffix(host, "."))
+}
+
+// onlyLoopback refuses requests for other names than this machine's and these: somebody else's
 // page can have its own name lead here, and would be read by the browser as its own.
-func onlyLoopback(next http.Handler) http.Handler {
+func onlyLoopback(next http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
 			host = r.Host
 		}
-		if !loopback(host) {
-			http.Error(w, "priorityctl serve answers for 127.0.0.1 and localhost only", http.StatusMisdirectedRequest)
+		if host = plainHost(host); !loopback(host) && !slices.Contains(hosts, host) {
+			http.Error(w, "priorityctl serve answers for 127.0.0.1 and localhost only; -host names other hosts that lead here", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

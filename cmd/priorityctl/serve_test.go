@@ -103,10 +103,12 @@ func TestServeLetsThoseWriteWhomAProxyNames(t *testing.T) {
 
 // A name of somebody else's that leads to this machine is not answered for.
 func TestServeAnswersForThisMachineOnly(t *testing.T) {
-	address, _ := serving(t)
+	address, _ := serving(t, "-host", "Ops.Example.", "-host", "ops.two")
 	for host, want := range map[string]int{
 		"": http.StatusOK, "localhost": http.StatusOK, "localhost:7090": http.StatusOK, "[::1]:80": http.StatusOK,
 		"evil.example": http.StatusMisdirectedRequest, "evil.example:7090": http.StatusMisdirectedRequest,
+		"[::1]": http.StatusOK, "LocalHost.:7090": http.StatusOK, "127.0.0.1.": http.StatusOK, "ops.example": http.StatusOK, "OPS.two:443": http.StatusOK,
+		"[evil.example]": http.StatusMisdirectedRequest, "not.ops.example": http.StatusMisdirectedRequest,
 		"127.0.0.1.evil.example": http.StatusMisdirectedRequest, "192.0.2.1": http.StatusMisdirectedRequest,
 	} {
 		if got, _ := get(t, address, host, nil); got != want {
@@ -119,6 +121,9 @@ func TestServeRefusesToLetTheNetworkWrite(t *testing.T) {
 	for _, args := range [][]string{
 		{"-write", "-listen", ":0"}, {"-write", "-listen", "0.0.0.0:0"}, {"-write", "-listen", "[::]:0"},
 		{"-write", "-user-header", "X-User"}, {"-listen", "nowhere"},
+		{"-user-header", ""}, {"-user-header", "X User"}, {"-user-header", "X-User:"},
+		{"-write", "-by", strings.Repeat("x", 201)}, {"-write", "-by", "\xff"},
+		{"-host", ""}, {"-host", "ops.example:80"}, {"-host", "https://ops.example"}, {"-host", "*.example"},
 	} {
 		if status, _, stderr := called(t, "", append([]string{"serve"}, args...)...); status != exitUsage {
 			t.Errorf("%v: %d %s", args, status, stderr)

@@ -320,31 +320,38 @@ func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
 	o, _ := started(t)
 	set := func(args ...string) []string { return append([]string{"set"}, args...) }
 	for want, args := range map[string][]string{
-		"-why is missing":               set("acme", "-level", "1", "-for", "1h"),
-		"-for is missing":               set("acme", "-level", "1", "-why", "x"),
-		"-level, -not-later-than or":    set("acme", "-for", "1h", "-why", "x"),
-		"give one of":                   set("acme", "-level", "1", "-not-later-than", "2", "-for", "1h", "-why", "x"),
-		"levels begin at 1":             set("acme", "-level", "0", "-for", "1h", "-why", "x"),
-		"is not from 1ms to 720h":       set("acme", "-level", "1", "-for", "721h", "-why", "x"),
-		"level 10 of 1 to 9":            set("acme", "-level", "10", "-for", "1h", "-why", "x"),
-		"name a customer":               set("-level", "1", "-for", "1h", "-why", "x"),
-		"invalid customer":              set("", "-level", "1", "-for", "1h", "-why", "x"),
-		"-replaces is for one customer": set("a", "b", "-level", "1", "-for", "1h", "-why", "x", "-replaces", "1"),
-		"Why has 1001 bytes":            set("a", "-level", "1", "-for", "1h", "-why", strings.Repeat("x", 1001)),
-		"By has 201 bytes":              set("a", "-level", "1", "-for", "1h", "-why", "x", "-by", strings.Repeat("x", 201)),
-		"not both":                      set("a", "-from", "x", "-level", "1", "-for", "1h", "-why", "x"),
-		"no such file":                  set("-from", "no-such-file", "-level", "1", "-for", "1h", "-why", "x"),
-		"-levels 0":                     set("acme", "-level", "1", "-for", "1h", "-why", "x", "-levels", "0"),
+		"-why is missing":                 set("acme", "-level", "1", "-for", "1h"),
+		"-for is missing":                 set("acme", "-level", "1", "-why", "x"),
+		"-level, -not-later-than or":      set("acme", "-for", "1h", "-why", "x"),
+		"give one of":                     set("acme", "-level", "1", "-not-later-than", "2", "-for", "1h", "-why", "x"),
+		"levels begin at 1":               set("acme", "-level", "0", "-for", "1h", "-why", "x"),
+		"is not from 1ms to 720h":         set("acme", "-level", "1", "-for", "721h", "-why", "x"),
+		"level 10 of 1 to 9":              set("acme", "-level", "10", "-for", "1h", "-why", "x"),
+		"name a customer":                 set("-level", "1", "-for", "1h", "-why", "x"),
+		"invalid customer":                set("", "-level", "1", "-for", "1h", "-why", "x"),
+		"-replaces is for one customer":   set("a", "b", "-level", "1", "-for", "1h", "-why", "x", "-replaces", "1"),
+		"is not UTF-8 of 1 to 1000 bytes": set("a", "-level", "1", "-for", "1h", "-why", strings.Repeat("x", 1001)),
+		"is not UTF-8 of 1 to 200 bytes":  set("a", "-level", "1", "-for", "1h", "-why", "x", "-by", strings.Repeat("x", 201)),
+		"not both":                        set("a", "-from", "x", "-level", "1", "-for", "1h", "-why", "x"),
+		"no such file":                    set("-from", "no-such-file", "-level", "1", "-for", "1h", "-why", "x"),
+		"-levels 0":                       set("acme", "-level", "1", "-for", "1h", "-why", "x", "-levels", "0"),
 	} {
 		o.refused(2, want, "override", args...)
 	}
 	for stdin, want := range map[string]string{
-		"":                              "there is no customer",
-		`{"customer":""}`:               "names no customer",
-		`{"customer":"a","error":"oh"}`: "is a failure",
-		`{"customer":"a"} x`:            "object 2",
-		`{"customer":"a"}`:              "no override",
-		`{"customer":"a","latest":3}`:   "give -for",
+		"":                                       "there is no customer",
+		`{"customer":""}`:                        "names no customer",
+		`{"customer":"a","error":"oh"}`:          "is a failure",
+		`{"customer":"a"} x`:                     "object 2",
+		`{"customer":"a"}`:                       "no override",
+		`{"customer":"a","customer_base64":"%"}`: "customer_base64: illegal",
+		`{"customer":"a","customer_base64":"Yg=="}`:               "customer is a, and customer_base64 is b",
+		`{"customer":"a","customer_base64":"/w=="}`:               "customer_base64 is",
+		`{"busiest":[{"customer":"a","customer_base64":"Yg=="}]}`: "customer is a",
+		"{\"customer\":\"a\"}\n{\"customer\":\"\xff\"}":           "line 2 is not UTF-8",
+		`{"busiest":[]}`: "no customer in it",
+		`{"kind":"override","says":"x","version":2,"customer":"a"}{"kind":"override","says":"x","version":1,"customer":"a","new":{"latest":3}}`: "has it any more",
+		`{"customer":"a","latest":3}`:                                          "give -for",
 		`{"customer":"a","latest":3,"until":"2020-01-01T00:00:00Z","why":"x"}`: "give -for",
 	} {
 		args := slices.Concat([]string{"override"}, o.flags, []string{"set", "-from", "-", "-why", "x"})
@@ -358,6 +365,52 @@ func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
 	o.refused(2, "-n 0", "log", "-n", "0")
 	o.refused(2, "-examples", "policy", "compare", "default", "default", "-examples", "-1")
 	if text := o.told("log"); text != "Nothing was changed.\n" {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestTheCustomersOfTopOfAComparisonAndOfTheLogAreTaken(t *testing.T) {
+	o, client := started(t)
+	count(t, client, map[string]int{"acme": 30, "bakery": 5, "\xff": 30})
+	overridden := func() (all []string) {
+		for _, object := range objects(t, o.told("override", "list", "-json")) {
+			all = append(all, fmt.Sprint(object["customer"], " ", object["says"]))
+		}
+		slices.Sort(all)
+		return all
+	}
+	few := file(t, "few.json", `{"thresholds":[-20],"tiers":{"gold":{"thresholds":[-50]}}}`)
+	top, compared := o.told("top", "-json"), o.told("policy", "compare", "current", few, "-live", "-json")
+	for name, text := range map[string]string{"top": top, "compare": compared} {
+		o.pipe(text, "override", "set", "-from", "-", "-level", "2", "-for", "1h", "-why", "x")
+		if got := overridden(); len(got) != 3 || got[0] != "acme pinned to level 2" {
+			t.Errorf("%s: got %q", name, got)
+		}
+		o.pipe(text, "override", "end", "-from", "-", "-why", "x")
+	}
+
+	o.told("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "first")
+	o.told("override", "set", "acme", "-level", "3", "-for", "1h", "-why", "second")
+	o.told("override", "set", "bakery", "-level", "4", "-for", "1h", "-why", "for a moment")
+	o.told("override", "end", "bakery", "-why", "over")
+	o.told("members", "set", "acme", "gold", "-why", "x")
+	o.told("policy", "apply", few, "-why", "x")
+	log := o.told("log", "-n", "100", "-json")
+	o.told("override", "end", "acme", "-why", "x")
+	o.told("members", "end", "acme", "-why", "x")
+	o.pipe(log, "override", "set", "-from", "-", "-why", "as before")
+	if got := overridden(); !slices.Equal(got, []string{"acme pinned to level 3"}) {
+		t.Errorf("got %q", got)
+	}
+	o.pipe(log, "members", "set", "-from", "-", "-why", "as before")
+	holds(t, o.told("members", "list"), " gold acme ")
+
+	// The policy of one customer is not the fleet's. That of top is, with its tiers.
+	args := slices.Concat([]string{"policy"}, o.flags, []string{"apply", "-", "-why", "x"})
+	if status, _, stderr := called(t, o.told("get", "acme", "-json"), args...); status != exitUsage || !strings.Contains(stderr, "of one customer, acme") {
+		t.Errorf("exit status %d, %s", status, stderr)
+	}
+	if text := o.told("top", "-json"); !strings.Contains(text, `"tiers":{"gold":{"thresholds":[-50]`) {
 		t.Errorf("got %s", text)
 	}
 }

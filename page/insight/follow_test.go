@@ -251,6 +251,40 @@ func TestAConflictNamesWhoWasFirst(t *testing.T) {
 	}
 }
 
+func TestNobodyIsBlamedForAnOverrideThatEndedByItself(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := steered(t, client, priority.RedisOptions{})
+	explained := func(version int64) string {
+		stale := change
+		stale.Replaces = version
+		_, err := inspector.Admin.EndOverride(t.Context(), "acme", stale)
+		err = inspector.Explained(t.Context(), err, "override", "acme")
+		if !errors.Is(err, control.ErrConflict) {
+			t.Errorf("got %v", err)
+		}
+		return fmt.Sprint(err)
+	}
+	version, err := inspector.Admin.SetOverride(t.Context(), "acme", control.Pin(2), time.Millisecond, change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for until := client.Time(t.Context()).Val().Add(2 * time.Millisecond); !client.Time(t.Context()).Val().After(until); {
+	}
+	if text := explained(version); !strings.Contains(text, "has ended by itself, at ") || strings.Contains(text, "mary") {
+		t.Errorf("got %s", text)
+	}
+	ended := change
+	if ended.Replaces, err = inspector.Admin.SetOverride(t.Context(), "acme", control.Pin(2), time.Hour, change); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := inspector.Admin.EndOverride(t.Context(), "acme", ended); err != nil {
+		t.Fatal(err)
+	}
+	if text := explained(ended.Replaces); !strings.Contains(text, "by mary") || strings.Contains(text, "by itself") {
+		t.Errorf("got %s", text)
+	}
+}
+
 func TestRulesAreReadFromAnyJSONThatHasThem(t *testing.T) {
 	want := control.Rules{Policy: priority.Policy{Thresholds: []int64{-3}, ResetInterval: time.Minute}}
 	rules, err := json.Marshal(want)
@@ -265,7 +299,7 @@ func TestRulesAreReadFromAnyJSONThatHasThem(t *testing.T) {
 			t.Errorf("%s: got %s, %v", text, again, err)
 		}
 	}
-	for _, text := range []string{"", "null", "[]", `"x"`, `{"policy":null}`, `{"policy":{}}{"policy":{}}`, `{"kind":"override","new":{}}`, `{"tiers":{"a":{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}}}`} {
+	for _, text := range []string{"", "null", "[]", `"x"`, `{"policy":null}`, `{"policy":{}}{"policy":{}}`, `{"kind":"override","new":{}}`, `{"tiers":{"a":{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}}}`, `{"customer":"a","policy":{"thresholds":[-3]}}`} {
 		if got, err := insight.ParseRules([]byte(text)); !errors.Is(err, priority.ErrInvalidPolicy) {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}

@@ -2,6 +2,8 @@ package insight
 
 import (
 	"encoding/base64"
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -23,7 +25,25 @@ func NameOf(customer string) Name {
 	return Name{Customer: strings.ToValidUTF8(customer, "\uFFFD"), Base64: base64.StdEncoding.EncodeToString([]byte(customer))}
 }
 
-// Exact returns the customer, byte for byte.
+// Check returns an error where a Name that was read does not say which customer is
+// meant: one whose Base64 is none, or is another customer's.
+func (n Name) Check() error {
+	if n.Base64 == "" {
+		return nil
+	}
+	held, err := base64.StdEncoding.Strict().DecodeString(n.Base64)
+	switch {
+	case err != nil:
+		return fmt.Errorf("customer_base64: %w", err)
+	case len(held) == 0:
+		return errors.New("customer_base64 is empty")
+	case n.Customer != "" && n.Customer != NameOf(string(held)).Customer:
+		return fmt.Errorf("customer is %s, and customer_base64 is %s", Shown(n.Customer), Shown(string(held)))
+	}
+	return nil
+}
+
+// Exact returns the customer, byte for byte. What was read is Checked before.
 func (n Name) Exact() string {
 	if n.Base64 == "" {
 		return n.Customer

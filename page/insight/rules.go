@@ -19,11 +19,13 @@ type NamedRules struct {
 func RulesOf(policy priority.Policy) control.Rules { return control.Rules{Policy: policy} }
 
 // ParseRules reads rules that can be used: those of a file, or those within any JSON of
-// priorityctl, such as a line of policy history or what tune has found. Unknown fields
-// of a policy are an error. An error wraps [priority.ErrInvalidPolicy].
+// priorityctl, such as a line of policy history or what tune has found. The policy of
+// one customer, as get prints it, is that of a tier and not the fleet's: it is an error,
+// as unknown fields of a policy are. An error wraps [priority.ErrInvalidPolicy].
 func ParseRules(text []byte) (control.Rules, error) {
 	var rules control.Rules
 	var around struct {
+		Name
 		Policy json.RawMessage `json:"policy"`
 		New    json.RawMessage `json:"new"` // of the log
 		Kind   string          `json:"kind"`
@@ -31,6 +33,8 @@ func ParseRules(text []byte) (control.Rules, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if err := decoder.Decode(&around); err == nil && !decoder.More() {
 		switch {
+		case around.Policy != nil && around.Name != (Name{}):
+			return rules, fmt.Errorf("it is the policy of one customer, %s, and not the fleet's: %w", Shown(around.Exact()), priority.ErrInvalidPolicy)
 		case around.Policy != nil:
 			text = around.Policy
 		case around.New != nil && (around.Kind == "policy" || around.Kind == "trial"):

@@ -17,7 +17,7 @@ type Snapshot struct {
 	Corrupt int64         `json:"corrupt"`
 	Unknown int64         `json:"-"`       // customers whose Documents are not known: there are too many
 	Busiest []Busy        `json:"busiest"` // the busiest first
-	Policy  control.Rules `json:"policy"`
+	Policy  control.Rules `json:"policy"`  // those of the whole fleet
 }
 
 // LevelLoad is what happens at a level.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page/insight/census"
 )
 
@@ -168,7 +169,8 @@ func busier(a, b Busy) int {
 
 func (t *Tally) finish(inspector *Inspector) {
 	t.now.At = time.Now()
-	t.now.Policy = RulesOf(inspector.Policy.Policy)
+	policies := inspector.Store.Policies()
+	t.now.Policy = control.Rules{Policy: policies.Policy(), Tiers: policies.Tiers()}
 	if !t.last.At.IsZero() {
 		t.now.Since = t.now.At.Sub(t.last.At)
 	}
