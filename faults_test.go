@@ -963,8 +963,7 @@ func TestNoCallTakesLongerThanItsTimeout(t *testing.T) {
 			return answering(t, func(peer *miniserver.Peer) { peer.WriteError("NOSCRIPT No matching script") })
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(name, func(t *testing.T) { // not beside other tests: a bubble leaves them one CPU
 			bubble.Test(t, func(t *testing.T) {
 				dial := newDialer(t)
 				client := redis.NewClient(&redis.Options{

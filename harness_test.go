@@ -342,7 +342,8 @@ func onMiniredis(t *testing.T, server *miniredis.Miniredis) opener {
 	now := start.Add(900 * time.Microsecond)
 	server.SetTime(now)
 	server.ClockTTL(true)
-	client := connect(t, server.Addr())
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute}) // it is slow with -race
+	t.Cleanup(func() { _ = client.Close() })
 	return func(t *testing.T, r rule) *world {
 		t.Helper()
 		return &world{Store: newStore(t, client, r), wait: func(d time.Duration) {

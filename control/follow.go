@@ -84,35 +84,36 @@ func (s *Store) follow() {
 // refresh reads the document and goes by it, until ctx ends. The client may not heed
 // ctx: then its commands end later, and what they tell counts if nobody was faster.
 func (s *Store) refresh(ctx context.Context) error {
-	known := s.current.Load()
+	began := time.Now()
 	select {
 	case s.readers <- struct{}{}:
 	case <-ctx.Done():
-		return s.gaveUp(ctx, known)
+		return s.gaveUp(ctx, began)
 	}
 	done := make(chan error, 1)
 	go func() {
 		defer func() { <-s.readers }()
-		done <- s.read(ctx, known)
+		done <- s.read(ctx)
 	}()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return s.gaveUp(ctx, known)
+		return s.gaveUp(ctx, began)
 	}
 }
 
-func (s *Store) gaveUp(ctx context.Context, known *state) error {
+func (s *Store) gaveUp(ctx context.Context, began time.Time) error {
 	err := fmt.Errorf("control: Redis does not say what operators have set: %w", ctx.Err())
 	if !errors.Is(err, context.Canceled) { // which is no failure of Redis
-		s.note(known, err)
+		s.note(began, err)
 	}
 	return err
 }
 
 // read reads the document, goes by it, and writes what was seen of a trial.
-func (s *Store) read(ctx context.Context, known *state) error {
+func (s *Store) read(ctx context.Context) error {
+	known, began := s.current.Load(), time.Now()
 	h, err := s.reader.head(ctx)
 	if err == nil {
 		if err = s.unusable.is(h); err == nil {
@@ -121,10 +122,10 @@ func (s *Store) read(ctx context.Context, known *state) error {
 	}
 	if err == nil { // a count that was given up halfway would be lost
 		if err = known.flush(context.WithoutCancel(ctx), &s.reader); err != nil {
-			known = nil // what could not be written matters, whatever was read since
+			began = time.Now() // what could not be written matters, whatever was read since
 		}
 	}
-	s.note(known, err)
+	s.note(began, err)
 	return err
 }
 
@@ -157,11 +158,11 @@ func (s *Store) goBy(document *Document, h head) (*state, error) {
 }
 
 // note notes why a reading failed, nil if it did not, and tells of it until Close:
-// unless something else holds since than what was known, if that is not nil.
-func (s *Store) note(known *state, failure error) {
+// unless one that began later has worked.
+func (s *Store) note(began time.Time, failure error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	if known != nil && s.current.Load() != known {
+	if failure != nil && s.current.Load().head.asked.After(began) {
 		return
 	}
 	before := s.failure
