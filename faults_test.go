@@ -956,7 +956,7 @@ func TestNoCallTakesLongerThanItsTimeout(t *testing.T) {
 		"a server that hangs": func(t *testing.T) func(context.Context) (net.Conn, error) {
 			return answering(t, func(*miniserver.Peer) { time.Sleep(time.Minute) })
 		},
-		"a server that refuses for now": func(t *testing.T) func(context.Context) (net.Conn, error) {
+		"a server that refuses for a moment": func(t *testing.T) func(context.Context) (net.Conn, error) {
 			return answering(t, func(peer *miniserver.Peer) { peer.WriteError("LOADING Redis is loading the dataset in memory") })
 		},
 		"a server that forgets its scripts": func(t *testing.T) func(context.Context) (net.Conn, error) {

@@ -30,7 +30,7 @@ type traffic struct {
 
 	mu         sync.Mutex
 	submitters map[string]*account
-	failed     int // documents of Submits and Dones that failed for now
+	failed     int // documents of Submits and Dones that failed for a moment
 	other      int // of these, with an error of no class, or of several
 
 	t       *testing.T

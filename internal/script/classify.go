@@ -55,7 +55,7 @@ func neverQueued(err error) bool {
 // Beginnings of Redis's answers when it did not run a script, or when the
 // script's first command that writes was refused and so nothing was written.
 var (
-	refusedForNow = []string{
+	refusedForAMoment = []string{
 		"LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ",
 		"ERR max number of clients reached",
 	}
@@ -65,7 +65,7 @@ var (
 		"CORRUPTDOCUMENT ", "CORRUPTTRIAL ", "NEWERDOCUMENT ", "TOOMANY ",
 	}
 	// Redis before 7.0 gives a refusal within a script after words of its own.
-	refusedForNowWithin = []string{"-READONLY ", "READONLY You can't write"}
+	refusedForAMomentWithin = []string{"-READONLY ", "READONLY You can't write"}
 	refusedWithin       = []string{"-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS "}
 )
 
@@ -81,7 +81,7 @@ func classifyReply(call *Call, err error, reply string, sent bool) result {
 		return result{Failure: Failure{CorruptPending, err}}
 	case begins("CORRUPTUSAGE "):
 		return result{Failure: Failure{CorruptUsage, err}}
-	case slices.ContainsFunc(refusedForNow, begins), slices.ContainsFunc(refusedForNowWithin, holds):
+	case slices.ContainsFunc(refusedForAMoment, begins), slices.ContainsFunc(refusedForAMomentWithin, holds):
 		return result{Failure: Failure{NotCounted, err}, again: true}
 	case slices.ContainsFunc(refused, begins), slices.ContainsFunc(refusedWithin, holds):
 		return result{Failure: Failure{NotCounted, err}}

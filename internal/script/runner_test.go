@@ -50,7 +50,7 @@ func TestALostAnswerIsTriedAgainOnlyWhereThatDoesNoHarm(t *testing.T) {
 func TestWhatMayHaveRunStaysOfUnknownOutcome(t *testing.T) {
 	call := Call{Script: next, Key: "k", Repeatable: true}
 	for name, last := range map[string]func(s *server) answer{
-		"refused for now": func(s *server) answer { return s.refuses("READONLY You can't write") },
+		"refused for a moment": func(s *server) answer { return s.refuses("READONLY You can't write") },
 		"refused":         func(s *server) answer { return s.refuses("OOM command not allowed") },
 		"no connection":   func(s *server) answer { return s.unreachable },
 	} {
@@ -93,9 +93,9 @@ func TestAnErrorSaysHowTheTryBeforeEnded(t *testing.T) {
 	}
 }
 
-// A node that does not know the script is given its text; what is refused for now
+// A node that does not know the script is given its text; what is refused for a moment
 // is tried again until the time is over, and without a deadline a few times.
-func TestARefusalForNowIsTriedAgain(t *testing.T) {
+func TestARefusalForAMomentIsTriedAgain(t *testing.T) {
 	text := "eval " + next.Text
 	digest := "evalsha " + string(next.digest)
 	loading := func(s *server) answer { return s.refuses("LOADING Redis is loading") }
