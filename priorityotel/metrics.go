@@ -76,7 +76,11 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	}
 	m.circuits.Add(context.Background(), 0)
 	// A rate cannot see the first of a series that begins with it, and one corrupt
-	// count is worth an alert.
+	// count is worth an alert. A share of documents is 0 only if there are none in a
+	// series: without one it is not there. Every policy has the first level.
+	for _, degraded := range []bool{false, true} {
+		m.documents.Add(context.Background(), 0, metric.WithAttributeSet(outcome{level: priority.First, degraded: degraded}.attributes()))
+	}
 	for _, kind := range errorTypes {
 		m.documents.Add(context.Background(), 0, metric.WithAttributes(semconv.ErrorTypeKey.String(kind)))
 		m.absorbed.Add(context.Background(), 0, metric.WithAttributes(semconv.ErrorTypeKey.String(kind)))

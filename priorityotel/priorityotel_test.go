@@ -288,22 +288,29 @@ func TestWhatDocumentsCostIsRecorded(t *testing.T) {
 	}
 }
 
-// The alerts need a series of each error from the start: a rate cannot see the
-// first of one that begins with it.
-func TestErrorsBeginAtZero(t *testing.T) {
+// The alerts and the dashboard need a series of each error, and of documents that are
+// degraded, from the start: a rate cannot see the first of one that begins with it, and a
+// share of what is not there is not 0 but nothing.
+func TestCountersBeginAtZero(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
-	for _, name := range []string{"priority.documents", "priority.absorbed.errors"} {
-		var kinds []string
+	errorTypes := []string{
+		"error.type=_OTHER", "error.type=corrupt_count", "error.type=invalid", "error.type=not_counted", "error.type=outcome_unknown",
+	}
+	for name, want := range map[string][]string{
+		"priority.documents": append(slices.Clone(errorTypes),
+			"priority.degraded=false,priority.level=1", "priority.degraded=true,priority.level=1"),
+		"priority.absorbed.errors": errorTypes,
+	} {
+		var begun []string
 		for _, point := range r.metrics(t)[name].Data.(metricdata.Sum[int64]).DataPoints {
-			kind, _ := point.Attributes.Value("error.type")
-			kinds = append(kinds, kind.AsString())
-			if point.Value != 0 || point.Attributes.Len() != 1 {
+			begun = append(begun, encoded(point.Attributes))
+			if point.Value != 0 {
 				t.Errorf("%s begins with %+v", name, point)
 			}
 		}
-		slices.Sort(kinds)
-		if want := []string{"_OTHER", "corrupt_count", "invalid", "not_counted", "outcome_unknown"}; !slices.Equal(kinds, want) {
-			t.Errorf("%s begins with the errors %q, want %q", name, kinds, want)
+		slices.Sort(begun)
+		if !slices.Equal(begun, want) {
+			t.Errorf("%s begins with %q, want %q", name, begun, want)
 		}
 	}
 }

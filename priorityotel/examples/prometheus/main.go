@@ -35,6 +35,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // The program ends with one of these.
@@ -126,7 +127,8 @@ func open(address string, logger *slog.Logger) (store priority.Store, metrics ht
 		return nil, nil, nil, err
 	}
 	instrumentation, err := priorityotel.New(&priorityotel.Options{
-		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)),
+		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)),
+		TracerProvider: sdktrace.NewTracerProvider(), // for exemplars; with an exporter they lead to a span
 	})
 	if err != nil {
 		return nil, nil, nil, err

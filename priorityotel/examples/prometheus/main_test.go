@@ -66,7 +66,7 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 	mux.Handle("GET /metrics", metrics)
 	fourth := httptest.NewServer(mux)
 	t.Cleanup(fourth.Close)
-	api := startPrometheus(t, prometheusProgram, map[string][]string{
+	api := startPrometheus(t, prometheusProgram, alerts(t), map[string][]string{
 		"fleet": targets, "fourth": {strings.TrimPrefix(fourth.URL, "http://")},
 	})
 
@@ -87,14 +87,18 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 	})
 	for query, want := range map[string]float64{
 		`count(up{job="fleet"} == 1)`:                                             3,
-		`sum(priority_documents_total{job="fleet",priority_degraded="false"})`:    900,
+		`sum(priority_documents_total{job="fleet",priority_degraded!=""})`:        900,
 		`sum(priority_documents_total{job="fleet",error_type!=""})`:               0,
 		`sum(priority_call_duration_seconds_bucket{job="fleet",le="+Inf"}) > 300`: api.query(t, `sum(priority_call_duration_seconds_count{job="fleet"})`, "")[""],
 	} {
-		if got := api.query(t, query, ""); got[""] != want || len(got) != 1 {
-			t.Errorf("%s is %v, want %v", query, got, want)
-		}
+		api.await(t, query, want)
 	}
+	redistest.Await(t, "Prometheus has exemplars of the calls' durations", func() bool {
+		now := time.Now().Unix()
+		answer := api.get(t, fmt.Sprintf("/api/v1/query_exemplars?query=%s&start=%d&end=%d",
+			url.QueryEscape(`priority_call_duration_seconds_bucket{job="fleet"}`), now-600, now+600))
+		return strings.Contains(answer, `"trace_id"`) && strings.Contains(answer, `"span_id"`)
+	})
 	series := api.get(t, "/api/v1/series?match[]="+url.QueryEscape(`{job=~"fleet|fourth"}`))
 	if strings.Contains(series, "archive") || strings.Contains(series, "customer-") || !strings.Contains(series, "priority_documents_total") {
 		t.Errorf("a series names a customer: %s", series)
@@ -117,9 +121,7 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 		`max(priority_control_trials)`:        0,
 		`count(priority_control_age_seconds)`: 4,
 	} {
-		if got := api.query(t, query, ""); got[""] != want || len(got) != 1 {
-			t.Errorf("%s is %v, want %v", query, got, want)
-		}
+		api.await(t, query, want)
 	}
 
 	// A rule can see one corrupt count only if it has seen none before.
@@ -147,7 +149,7 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 		if strings.Contains(rules, `"health":"err"`) {
 			t.Fatalf("a rule fails: %s", rules)
 		}
-		return strings.Count(rules, `"health":"ok"`) == 9
+		return strings.Count(rules, `"health":"ok"`) == 10
 	})
 }
 
@@ -209,15 +211,22 @@ func (p *process) awaitTally(t *testing.T) tally {
 // prometheusAPI is the address of a Prometheus.
 type prometheusAPI string
 
-// startPrometheus starts one that scrapes the targets of each job and knows the
-// alerts.
-func startPrometheus(t *testing.T, program string, jobs map[string][]string) prometheusAPI {
+// alerts are the rules.
+func alerts(t *testing.T) string {
 	t.Helper()
-	rules, err := filepath.Abs("../../deploy/alerts.yml")
+	rules, err := os.ReadFile("../../deploy/alerts.yml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(rules); err != nil { // also so that go test sees when they have changed
+	return string(rules)
+}
+
+// startPrometheus starts one that scrapes the targets of each job and knows some rules.
+func startPrometheus(t *testing.T, program, alerts string, jobs map[string][]string) prometheusAPI {
+	t.Helper()
+	dir := t.TempDir()
+	rules := filepath.Join(dir, "alerts.yml")
+	if err := os.WriteFile(rules, []byte(alerts), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	config := fmt.Sprintf("global: {scrape_interval: 250ms, scrape_timeout: 250ms, evaluation_interval: 250ms}\nrule_files: [%q]\nscrape_configs:\n", rules)
@@ -225,7 +234,6 @@ func startPrometheus(t *testing.T, program string, jobs map[string][]string) pro
 		list, _ := json.Marshal(targets) // a YAML list too
 		config += fmt.Sprintf("- {job_name: %q, static_configs: [{targets: %s}]}\n", job, list)
 	}
-	dir := t.TempDir()
 	file := filepath.Join(dir, "prometheus.yml")
 	if err := os.WriteFile(file, []byte(config), 0o644); err != nil {
 		t.Fatal(err)
@@ -233,7 +241,7 @@ func startPrometheus(t *testing.T, program string, jobs map[string][]string) pro
 	address := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	var log bytes.Buffer
 	cmd := exec.Command(program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+address, "--log.level=warn")
+		"--web.listen-address="+address, "--enable-feature=exemplar-storage", "--log.level=warn")
 	cmd.Stderr = &log
 	redistest.StartProgram(t, cmd)
 	t.Cleanup(func() {
@@ -291,6 +299,15 @@ func (api prometheusAPI) query(t *testing.T, query, label string) map[string]flo
 		values[result.Metric[label]] = value
 	}
 	return values
+}
+
+// await awaits that an instant query has this one value: a scrape may fail now and then.
+func (api prometheusAPI) await(t *testing.T, query string, want float64) {
+	t.Helper()
+	redistest.Await(t, fmt.Sprintf("%s is %v", query, want), func() bool {
+		got := api.query(t, query, "")
+		return len(got) == 1 && got[""] == want
+	})
 }
 
 // program runs the program in this process.
