@@ -1,10 +1,9 @@
 package vectors_test
 
 import (
+	_ "embed"
 	"fmt"
-	"math"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,13 +22,14 @@ const stretch = 50_000
 
 // stretched is a customer's keys on a Redis, with a prefix of their own.
 type stretched struct {
-	t      *testing.T
-	client *redis.Client
-	prefix string
-	policy priority.Policy
-	stores map[time.Duration]*priority.RedisStore // by lease
-	lose   func()                                 // some time before each step
-	began  time.Time
+	t         *testing.T
+	client    *redis.Client
+	prefix    string
+	policy    priority.Policy
+	customers []string
+	stores    map[time.Duration]*priority.RedisStore // by lease
+	lose      func()                                 // some time before each step
+	began     time.Time
 }
 
 func openStretched(t *testing.T, client *redis.Client, vector vector) *stretched {
@@ -38,8 +38,8 @@ func openStretched(t *testing.T, client *redis.Client, vector vector) *stretched
 	policy.ResetInterval = stretchedFor(policy.ResetInterval)
 	return &stretched{
 		t: t, client: client, prefix: fmt.Sprintf("%x", t.Name()), policy: policy,
-		stores: make(map[time.Duration]*priority.RedisStore),
-		began:  must(client.Time(t.Context()).Result())(t),
+		customers: vector.customers(), stores: make(map[time.Duration]*priority.RedisStore),
+		began: must(client.Time(t.Context()).Result())(t),
 	}
 }
 
@@ -69,34 +69,26 @@ func (w *stretched) open(lease time.Duration) *priority.RedisStore {
 	return w.stores[lease]
 }
 
-// pass moves all TTLs and the times of all Submits.
+// pass lets time pass for all customers of the case, as README.md says.
 func (w *stretched) pass(d time.Duration) {
 	w.t.Helper()
 	w.lose()
 	if d == 0 {
 		return
 	}
-	ctx := w.t.Context()
-	keys, err := w.client.Keys(ctx, w.prefix+":*").Result()
-	w.check(err)
-	for _, key := range keys {
-		passed := d.Milliseconds()
-		for _, document := range w.pending(key) {
-			document.Score -= math.Copysign(float64(passed), document.Score)
-			w.check(w.client.ZAddXX(ctx, key, document).Err())
-		}
-		if strings.HasSuffix(key, ":count") {
-			passed *= stretch
-		}
-		left := must(w.client.PTTL(ctx, key).Result())(w.t)
-		switch {
-		case left < 0: // it has none
-		case left.Milliseconds() > passed:
-			w.check(w.client.PExpire(ctx, key, left-milliseconds(passed)).Err())
-		default:
-			w.check(w.client.Del(ctx, key).Err())
-		}
+	for _, customer := range w.customers {
+		w.check(passing.Run(w.t.Context(), w.client, w.keys(customer), d.Milliseconds(), stretch).Err())
 	}
+}
+
+//go:embed pass.lua
+var passText string
+
+var passing = redis.NewScript(passText)
+
+func (w *stretched) keys(customer string) []string {
+	store := w.open(0)
+	return []string{store.Key(customer), store.PendingKey(customer), store.UsageKey(customer)}
 }
 
 func (w *stretched) set(s step) {
@@ -118,8 +110,7 @@ func (w *stretched) set(s step) {
 func (w *stretched) madeOf(s step, lease time.Duration) *madeOf {
 	w.t.Helper()
 	store := w.open(lease)
-	reply := must(w.client.Eval(w.t.Context(), store.PeekScript(s.Customer),
-		[]string{store.Key(s.Customer), store.PendingKey(s.Customer), store.UsageKey(s.Customer)}).Int64Slice())(w.t)
+	reply := must(w.client.Eval(w.t.Context(), store.PeekScript(s.Customer), w.keys(s.Customer)).Int64Slice())(w.t)
 	got := &madeOf{Usage: reply[4], Ordinary: reply[5], Cost: reply[6], Lease: reply[7]}
 	took := must(w.client.Time(w.t.Context()).Result())(w.t).Sub(w.began)
 	if longer := got.Lease - s.MadeOf.Lease; longer > 0 && longer <= 20*took.Milliseconds() {

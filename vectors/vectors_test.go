@@ -14,6 +14,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,6 +80,16 @@ type (
 		Usage    string `json:"usage_key_hex"`
 	}
 )
+
+// customers are those of the case, each once.
+func (v vector) customers() []string {
+	var customers []string
+	for _, step := range v.Steps {
+		customers = append(customers, step.Customer)
+	}
+	slices.Sort(customers)
+	return slices.Compact(customers)
+}
 
 func TestRuleVectors(t *testing.T)   { verify(t, "rule.json", ruleCases(), true) }
 func TestSubmitVectors(t *testing.T) { verify(t, "submit.json", submitCases(), true) }
