@@ -2,17 +2,11 @@
 
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { ClientClosedError, ErrorReply } from 'redis';
 
 const file = (name) => readFileSync(new URL(`../../lua/${name}.lua`, import.meta.url), 'utf8');
 
 /** The scripts of the default policy and lease: each file says what it takes and replies. */
 export const scripts = { next: file('next'), submit: file('submit'), done: file('done'), peek: file('peek'), reset: file('reset') };
-
-/** The answer was lost: the document may have been counted. The call must not be repeated. */
-export class OutcomeUnknown extends Error {
-  name = 'OutcomeUnknown';
-}
 
 /**
  * Returns a key of a customer, as bytes: that of the count, of the pending documents or
@@ -47,20 +41,26 @@ export class Mean {
   }
 }
 
-/** Counts documents on a connected client of node-redis, which the caller owns. */
+/**
+ * Counts documents on a Connection, which the caller closes. Each call ends within the
+ * timeout. It rejects with NotCounted where nothing was changed, and with OutcomeUnknown
+ * where that is not known.
+ */
 export class Store {
-  #client;
+  #connection;
   #prefix;
+  #timeout;
   #scripts;
   #digests = {};
 
   /**
-   * Another policy or lease than the default has other scripts: NextScript, SubmitScript
-   * and PeekScript of a RedisStore in Go return them.
+   * The timeout is in milliseconds. Another policy or lease than the default has other
+   * scripts: NextScript, SubmitScript and PeekScript of a RedisStore in Go return them.
    */
-  constructor(client, { prefix = 'priority', scripts: own = {} } = {}) {
-    this.#client = client;
+  constructor(connection, { prefix = 'priority', timeout = 250, scripts: own = {} } = {}) {
+    this.#connection = connection;
     this.#prefix = prefix;
+    this.#timeout = timeout;
     this.#scripts = { ...scripts, ...own };
     for (const [name, text] of Object.entries(this.#scripts)) {
       this.#digests[name] = createHash('sha1').update(text).digest('hex');
@@ -70,8 +70,7 @@ export class Store {
   /**
    * Counts n documents of a customer at once and returns the decision of the last of
    * them: {level, count}, and resetIn in milliseconds where that is not the whole
-   * reset interval. Throws an ErrorReply if Redis refused the call, a ClientClosedError
-   * if the client is closed, and an OutcomeUnknown if no answer came.
+   * reset interval. After an OutcomeUnknown it must not be called again.
    */
   async next(customer, n = 1) {
     const [level, count, resetIn] = await this.#run('next', customer, ['count'], n === 1 ? [] : [String(n)]);
@@ -113,16 +112,13 @@ export class Store {
   // made again; EVAL makes the script known for the next calls.
   async #run(name, customer, ends, args) {
     const call = { keys: ends.map((end) => keyOf(customer, this.#prefix, end)), arguments: args };
-    try {
+    return this.#connection.call(this.#timeout, async (client) => {
       try {
-        return await this.#client.evalSha(this.#digests[name], call);
+        return await client.evalSha(this.#digests[name], call);
       } catch (error) {
         if (!error.message.startsWith('NOSCRIPT')) throw error;
-        return await this.#client.eval(this.#scripts[name], call);
+        return await client.eval(this.#scripts[name], call);
       }
-    } catch (error) {
-      if (error instanceof ErrorReply || error instanceof ClientClosedError) throw error;
-      throw new OutcomeUnknown(`no answer came: ${error.message}`, { cause: error });
-    }
+    });
   }
 }

@@ -8,9 +8,11 @@ import { randomUUID } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { createClient } from 'redis';
+import { Connection, NotCounted, OutcomeUnknown } from './connection.mjs';
 import { Mean, Store, keyOf, scripts } from './priority.mjs';
 
-const vectors = (file) => JSON.parse(readFileSync(new URL(`../../vectors/${file}`, import.meta.url), 'utf8'));
+const text = (file) => readFileSync(new URL(`../../vectors/${file}`, import.meta.url), 'utf8');
+const vectors = (file) => JSON.parse(text(file));
 
 describe('keys', () => {
   for (const key of vectors('keys.json').keys) {
@@ -65,19 +67,12 @@ function scriptsOf({ thresholds, reset_interval_ms, reset_mode }, lease = 86_400
 async function pass(client, customers, prefix, milliseconds) {
   if (milliseconds === 0) return;
   for (const customer of customers) {
-    const pending = keyOf(customer, prefix, 'pending');
-    for (const { value, score } of (await client.type(pending)) === 'zset' ? await client.zRangeWithScores(pending, 0, -1) : []) {
-      await client.zAdd(pending, { value, score: score - Math.sign(score) * milliseconds });
-    }
-    for (const end of ['count', 'pending', 'usage']) {
-      const key = keyOf(customer, prefix, end);
-      const left = await client.pTTL(key);
-      if (left < 0) continue; // it has none
-      const passed = end === 'count' ? milliseconds * stretch : milliseconds;
-      if (left > passed) await client.pExpire(key, left - passed);
-      else await client.del(key);
-    }
+    await client.eval(text('pass.lua'), { keys: keysOf(customer, prefix), arguments: [String(milliseconds), String(stretch)] });
   }
+}
+
+function keysOf(customer, prefix) {
+  return ['count', 'pending', 'usage'].map((end) => keyOf(customer, prefix, end));
 }
 
 // Does a step, and returns the decisions that it comes to.
@@ -115,12 +110,18 @@ const cases = ['rule.json', 'submit.json', 'edges.json']
   .filter(({ steps }) => steps.every((step) => step.do !== 'settle'));
 
 describe('decisions', { skip: process.env.REDIS ? false : 'REDIS names no server' }, () => {
-  let client;
+  const url = `redis://${process.env.REDIS}`;
+  let client, connection;
   before(async () => {
-    client = createClient({ url: `redis://${process.env.REDIS}` });
+    client = createClient({ url });
     await client.connect();
+    connection = new Connection(url);
   });
-  after(() => client.close());
+  after(async () => {
+    connection.close();
+    await client.close();
+  });
+  const open = (options) => new Store(connection, { timeout: 60_000, ...options });
 
   for (const { file, name, policy, lease_ms, steps } of cases) {
     test(`${file}: ${name}`, async () => {
@@ -132,7 +133,7 @@ describe('decisions', { skip: process.env.REDIS ? false : 'REDIS names no server
         await pass(client, customers, prefix, step.at_ms - now);
         now = step.at_ms;
         const where = `step ${i}: ${JSON.stringify(step).slice(0, 200)}`;
-        const store = new Store(client, { prefix, scripts: scriptsOf(policy, step.lease_ms ?? lease_ms) });
+        const store = open({ prefix, scripts: scriptsOf(policy, step.lease_ms ?? lease_ms) });
         const deciding = decide(step, store, client, prefix, stretched(policy.reset_interval_ms));
         if (step.error) {
           await assert.rejects(deciding, new RegExp(step.error), where);
@@ -148,13 +149,13 @@ describe('decisions', { skip: process.env.REDIS ? false : 'REDIS names no server
           assert.deepEqual(allowing(Date.now() - began, decisions[0], step.made_of), step.made_of, where);
         }
       }
-      await client.del(customers.flatMap((customer) => ['count', 'pending', 'usage'].map((end) => keyOf(customer, prefix, end))));
+      await client.del(customers.flatMap((customer) => keysOf(customer, prefix)));
     });
   }
 
   test('an unknown script is sent once more, with its text', async () => {
     const prefix = `test-${randomUUID()}`;
-    const store = new Store(client, { prefix, scripts: { next: `${scripts.next}-- ${prefix}` } });
+    const store = open({ prefix, scripts: { next: `${scripts.next}-- ${prefix}` } });
     assert.deepEqual(await store.next('acme'), { level: 1, count: 0 });
     assert.deepEqual(await store.next('acme', 5), { level: 3, count: -5 });
     await client.del(keyOf('acme', prefix));
@@ -164,8 +165,46 @@ describe('decisions', { skip: process.env.REDIS ? false : 'REDIS names no server
     const prefix = `test-${randomUUID()}`;
     const key = keyOf('acme', prefix);
     await client.set(key, 'something');
-    await assert.rejects(new Store(client, { prefix }).next('acme'), /^.*CORRUPTCOUNT/);
+    await assert.rejects(open({ prefix }).next('acme'), (error) => error instanceof NotCounted && /^CORRUPTCOUNT /.test(error.message));
     assert.equal(await client.get(key), 'something');
     await client.del(key);
+  });
+
+  test('what Redis refuses is not counted', async () => {
+    const prefix = `test-${randomUUID()}`;
+    await client.configSet('maxmemory', '1');
+    try {
+      await assert.rejects(open({ prefix }).next('acme'), (error) => error instanceof NotCounted && /^OOM /.test(error.message));
+    } finally {
+      await client.configSet('maxmemory', '0');
+    }
+    assert.equal(await client.get(keyOf('acme', prefix)), null);
+  });
+
+  test('what was refused in the middle of a script may have been counted', async () => {
+    const scripts = { next: "redis.call('INCR', KEYS[1]) return redis.call('LPUSH', KEYS[1], 1)" };
+    const prefix = `test-${randomUUID()}`;
+    await assert.rejects(open({ prefix, scripts }).next('acme'), OutcomeUnknown);
+    await client.del(keyOf('acme', prefix));
+  });
+
+  test('a call ends in time, and before its answer where that is late', async () => {
+    const prefix = `test-${randomUUID()}`;
+    await open({ prefix }).next('acme');
+    await client.sendCommand(['CLIENT', 'PAUSE', '1500']); // less than the socket's timeout
+    await assert.rejects(open({ prefix, timeout: 100 }).next('acme'), OutcomeUnknown);
+    assert.match((await open({ prefix }).next('acme')).count.toString(), /^-[12]$/);
+    await client.del(keyOf('acme', prefix));
+  });
+
+  test('a wrong call is told as such', async () => {
+    await assert.rejects(open().submit('acme', 5), TypeError);
+    await assert.rejects(open().next(''), RangeError);
+  });
+
+  test('what comes after the end is not counted', async () => {
+    const ended = new Connection(url);
+    ended.close();
+    await assert.rejects(new Store(ended).next('acme'), NotCounted);
   });
 });

@@ -1,12 +1,17 @@
 // Counts documents of one customer and prints one line of JSON for each.
 //
 //   node worker.mjs --redis 127.0.0.1:6379 --customer acme --documents 1000
+//
+// SIGTERM ends it after the document that it is at.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { createClient } from 'redis';
-import { OutcomeUnknown, Store } from './priority.mjs';
+import { Connection, NotCounted, OutcomeUnknown } from './connection.mjs';
+import { Store } from './priority.mjs';
 
-const usage = 'usage: node worker.mjs [--redis 127.0.0.1:6379] [--prefix priority] [--customer acme] [--documents 10]';
+const usage =
+  'usage: node worker.mjs [--redis 127.0.0.1:6379] [--prefix priority] [--customer acme]\n' +
+  '       [--documents 10] [--pause 0] [--timeout 250]     times are in milliseconds';
 
 function options() {
   const { values } = parseArgs({
@@ -15,43 +20,47 @@ function options() {
       prefix: { type: 'string', default: 'priority' },
       customer: { type: 'string', default: 'acme' },
       documents: { type: 'string', default: '10' },
+      pause: { type: 'string', default: '0' },
+      timeout: { type: 'string', default: '250' },
     },
   });
-  const documents = Number(values.documents);
-  if (!Number.isSafeInteger(documents) || documents < 0) {
-    throw new Error(`--documents ${values.documents} is not a number of documents`);
-  }
-  return { ...values, documents };
+  const numbers = ['documents', 'pause', 'timeout'].map((name) => [name, whole(name, values[name])]);
+  return { ...values, ...Object.fromEntries(numbers) };
 }
 
-async function work({ redis, prefix, customer, documents }) {
-  // node-redis never sends a command twice: after a lost connection it rejects those
-  // that were sent, and sends those that were not when it is connected again. The
-  // socket's timeout is for a server that is there and does not answer.
-  const client = createClient({
-    url: `redis://${redis}`,
-    socket: {
-      connectTimeout: 5_000,
-      socketTimeout: 2_000,
-      reconnectStrategy: (retries, cause) => (retries < 20 ? 100 : cause),
-    },
-  });
-  client.on('error', () => {}); // the calls that fail tell
-  await client.connect();
-  const store = new Store(client, { prefix });
-  let unknown = 0;
-  for (let document = 0; document < documents; document++) {
-    try {
-      console.log(JSON.stringify(await store.next(customer)));
-    } catch (error) {
-      if (!(error instanceof OutcomeUnknown)) throw error;
-      // It may have been counted: a worker goes on with a default level.
-      console.error(`worker: ${error.message}`);
-      unknown++;
-    }
+function whole(name, text) {
+  const number = Number(text);
+  if (text === '' || !Number.isSafeInteger(number) || number < 0) {
+    throw new Error(`--${name} ${text} is not a whole number`);
   }
-  await client.close();
-  return unknown;
+  return number;
+}
+
+async function work({ redis, prefix, customer, documents, pause, timeout }) {
+  const connection = new Connection(`redis://${redis}`);
+  const store = new Store(connection, { prefix, timeout });
+  let ended = false;
+  process.once('SIGTERM', () => (ended = true));
+  const failed = { NotCounted: 0, OutcomeUnknown: 0 };
+  for (let document = 0; document < documents && !ended; document++) {
+    console.log(JSON.stringify(await decide(store, customer, failed)));
+    if (pause > 0) await sleep(pause);
+  }
+  connection.close();
+  return failed;
+}
+
+// An upload must not wait for Redis to come back: a document that could not be counted
+// goes on with the first level. So an outage makes levels better, and never worse.
+async function decide(store, customer, failed) {
+  try {
+    return await store.next(customer);
+  } catch (error) {
+    if (!(error instanceof NotCounted || error instanceof OutcomeUnknown)) throw error;
+    failed[error.name]++;
+    console.error(`worker: ${error.name}: ${error.message}`);
+    return { level: 1, degraded: true };
+  }
 }
 
 function fail(status, ...messages) {
@@ -66,8 +75,8 @@ try {
   fail(2, `worker: ${error.message}`, usage);
 }
 try {
-  const unknown = await work(chosen);
-  if (unknown > 0) fail(1, `worker: ${unknown} documents are of unknown outcome`);
+  const { NotCounted: not, OutcomeUnknown: unknown } = await work(chosen);
+  if (not + unknown > 0) fail(1, `worker: ${not} documents were not counted, and ${unknown} perhaps`);
 } catch (error) {
   fail(1, `worker: ${error.message}`);
 }
