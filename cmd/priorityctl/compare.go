@@ -39,7 +39,7 @@ func newPolicyCompare() *cobra.Command {
 	var f compare
 	command := &cobra.Command{
 		Use:     "compare A B",
-		Short:   "Shows which counts, and customers, get another level by B than by A",
+		Short:   "Shows which counts and customers get another level by B than by A",
 		Long:    policyCompareLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:    cobra.ExactArgs(2),
 		PreRunE: func(*cobra.Command, []string) error { return cmp.Or(checkPace(f.pace), checkExamples(f.examples)) },

@@ -65,6 +65,17 @@ func (f *connectionFlags) register(command *cobra.Command) {
 // connection is Redis as the commands see it.
 type connection struct {
 	insight.Inspector
+	replica string // what to call it, if the server is one
+}
+
+// Hidden returns the error without passwords. What is wrong with the call has none,
+// but may have the same word.
+func (c *connection) Hidden(err error) error {
+	var known statusError
+	if errors.As(err, &known) && known.status == exitUsage {
+		return err
+	}
+	return c.Inspector.Hidden(err)
 }
 
 // ownRules are the flags that say what the workers' own options are.
@@ -84,6 +95,9 @@ func connected(flags *connectionFlags, own ownRules, do func(command *cobra.Comm
 			return err
 		}
 		defer c.Client.Close()
+		if err := c.mayChange(command); err != nil {
+			return err
+		}
 		return c.Hidden(do(command, c, args))
 	}
 }
@@ -97,7 +111,7 @@ func (f *connectionFlags) connect(ctx context.Context, rules insight.NamedRules)
 		return nil, err
 	}
 	logging.Disable() // what matters is in the errors
-	c := &connection{insight.Inspector{
+	c := &connection{Inspector: insight.Inspector{
 		Client: target.Client(f.timeout), Prefix: cmp.Or(f.prefix, insight.DefaultPrefix),
 		Policy:  insight.NamedPolicy{Policy: rules.Policy, Name: rules.Name},
 		Server:  insight.Server{Address: target.String(), Kind: target.Kind, TLS: target.TLS},
@@ -111,7 +125,10 @@ func (f *connectionFlags) connect(ctx context.Context, rules insight.NamedRules)
 		c.Admin, err = control.NewAdmin(c.Client, &control.AdminOptions{Prefix: c.Prefix, Levels: rules.Policy.Last(), Timeout: f.timeout})
 	}
 	if err == nil {
-		err = c.reach(ctx)
+		err = c.reach(ctx, target, f.timeout)
+	}
+	if err == nil {
+		err = c.recognize(ctx, target)
 	}
 	if err != nil {
 		_ = c.Client.Close()
@@ -188,7 +205,7 @@ func (f *connectionFlags) trust(target *redisurl.Target) error {
 }
 
 // reach makes sure that Redis answers before anything is done.
-func (c *connection) reach(ctx context.Context) error {
+func (c *connection) reach(ctx context.Context, target *redisurl.Target, timeout time.Duration) error {
 	err := c.Client.Ping(ctx).Err()
 	switch {
 	case err == nil, redis.IsPermissionError(err):
@@ -197,6 +214,9 @@ func (c *connection) reach(ctx context.Context) error {
 		return ctx.Err()
 	case redis.IsAuthError(err):
 		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", c.Server.Address, err, passwordVariable)}
+	}
+	if err := misnamed(ctx, target, timeout); err != nil {
+		return err
 	}
 	hint := ""
 	var authority x509.UnknownAuthorityError

@@ -16,6 +16,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
+const fromHelp = `Customers are any bytes: with -from the JSON that commands print names them,
+whatever they consist of. One whose name begins with - stands behind --.`
+
 // fromFlag names a file of customers.
 type fromFlag struct{ file string }
 
@@ -51,14 +54,20 @@ type object struct {
 	New     json.RawMessage            `json:"new"`
 }
 
-// customers returns those of the arguments, or of -from.
-func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, error) {
+// check refuses a call that names no customer, or some in both ways.
+func (f *fromFlag) check(_ *cobra.Command, args []string) error {
 	switch {
 	case f.file == "" && len(args) == 0:
-		return nil, usageError("name a customer, or a file of them by -from")
+		return errors.New("name a customer, or a file of them by -from")
 	case f.file != "" && len(args) > 0:
-		return nil, usageError("name customers as arguments or by -from, not both")
-	case f.file == "":
+		return errors.New("name customers as arguments or by -from, not both")
+	}
+	return nil
+}
+
+// customers returns those of the arguments, or of -from.
+func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, error) {
+	if f.file == "" {
 		all := make([]named, len(args))
 		for i, customer := range args {
 			all[i].Name = insight.NameOf(customer)

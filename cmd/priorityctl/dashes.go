@@ -31,7 +31,7 @@ func doubleDashes(root *cobra.Command, args []string) []string {
 
 func collect(command *cobra.Command, names map[string]bool) {
 	note := func(flag *pflag.Flag) { names[flag.Name] = true }
-	names["help"] = true
+	names["help"], names["version"] = true, true
 	command.Flags().VisitAll(note)
 	command.PersistentFlags().VisitAll(note)
 	for _, child := range command.Commands() {

@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/page/insight"
 )
 
@@ -42,10 +45,7 @@ func (d drawing) text() string {
 		lines = append(lines, d.styled(red, "what operators have set cannot be read: "+insight.OneLine(d.unfollowed)))
 	}
 	if !d.last.At.IsZero() {
-		lines = append(lines, "")
-		lines = append(lines, d.levels()...)
-		lines = append(lines, "")
-		lines = append(lines, d.busiest(d.height-len(lines)-1)...)
+		lines = append(lines, d.tables(d.height-1-len(lines))...)
 	}
 	if !d.live {
 		return strings.Join(lines, "\n") + "\n"
@@ -70,52 +70,85 @@ func (d drawing) styled(style, text string) string {
 	return style + text + normal
 }
 
-// levels draws a line for each level; where the screen is too low for all, for
-// each that has customers, as far as half the screen goes.
-func (d drawing) levels() []string {
+// tables draws the levels and the busiest customers. Where so many lines of a terminal
+// are too few, it leaves out blank lines and levels without documents, and has one line
+// for several levels, so that the last level and the busiest are always there.
+func (d drawing) tables(room int) []string {
+	rows, busiest, blank := d.rows(), d.last.Busiest, []string{""}
+	if d.live {
+		if few := min(len(busiest), 3); room >= 4+len(rows)+few {
+			room -= 4 // two headings, and a blank line above each
+		} else {
+			room, blank = room-2, nil
+			rows = joined(occupied(rows), room-min(len(busiest), (room+1)/2))
+		}
+		busiest = busiest[:min(len(busiest), max(room-len(rows), 0))]
+	}
+	return slices.Concat(blank, d.levels(rows), blank, d.busiest(busiest))
+}
+
+// row is a line of the levels.
+type row struct {
+	from, to             priority.Level
+	customers, documents int64
+}
+
+func (d drawing) rows() (rows []row) {
+	for _, load := range d.last.Levels {
+		rows = append(rows, row{load.Level, load.Level, load.Customers, load.Documents})
+	}
+	return rows
+}
+
+// occupied leaves out the levels without customers and documents, unless all are so.
+func occupied(rows []row) []row {
+	left := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.customers+r.documents == 0 })
+	if len(left) == 0 {
+		return rows
+	}
+	return left
+}
+
+// joined makes at most so many rows, at least one: the first is that of several levels.
+func joined(rows []row, most int) []row {
+	for len(rows) > max(most, 1) {
+		first := rows[0]
+		rows = slices.Clone(rows[1:])
+		rows[0].from = first.from
+		rows[0].customers += first.customers
+		rows[0].documents += first.documents
+	}
+	return rows
+}
+
+func (d drawing) levels(rows []row) []string {
 	lines := []string{d.styled(bold, "LEVEL  CUSTOMERS  DOCUMENTS")}
 	most := int64(1)
-	for _, level := range d.last.Levels {
-		most = max(most, level.Documents)
+	for _, r := range rows {
+		most = max(most, r.documents)
 	}
-	room := len(d.last.Levels)
-	if d.live {
-		room = min(room, max(d.height/2, 1))
-	}
-	all := room == len(d.last.Levels)
-	left := 0
-	for _, level := range d.last.Levels {
-		if !all && level.Customers == 0 {
-			continue
+	for _, r := range rows {
+		name := fmt.Sprint(r.from)
+		if r.to > r.from {
+			name += fmt.Sprintf("–%d", r.to)
 		}
-		if len(lines) > room {
-			left++
-			continue
-		}
-		line := fmt.Sprintf("%5d  %9s  %9s", level.Level, insight.Group(level.Customers), insight.Group(level.Documents))
-		if cells := int64(d.width - len(line) - 3); cells > 3 && level.Documents > 0 {
-			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*level.Documents/most, 1))))
+		line := fmt.Sprintf("%5s  %9s  %9s", name, insight.Group(r.customers), insight.Group(r.documents))
+		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && r.documents > 0 {
+			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*r.documents/most, 1))))
 		}
 		lines = append(lines, line)
-	}
-	if left > 0 {
-		lines[len(lines)-1] = fmt.Sprintf("       … %d levels more", left+1)
 	}
 	return lines
 }
 
-// busiest draws the busiest customers, in at most so many lines on a terminal.
-func (d drawing) busiest(room int) []string {
+func (d drawing) busiest(customers []insight.Busy) []string {
 	narrow := d.width < 60
 	heading := "LEVEL       COUNT  DOCUMENTS   RESETS IN  CUSTOMER"
 	if narrow {
 		heading = "LEVEL  DOCUMENTS  CUSTOMER"
 	}
 	lines := []string{d.styled(bold, heading)}
-	for _, b := range d.last.Busiest {
-		if d.live && len(lines) >= room {
-			break
-		}
+	for _, b := range customers {
 		resets := "never"
 		if b.ResetInMS > 0 {
 			resets = insight.Span(time.Duration(b.ResetInMS) * time.Millisecond)

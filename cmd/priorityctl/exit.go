@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,15 @@ func usageError(format string, args ...any) error {
 	return statusError{exitUsage, fmt.Errorf(format, args...)}
 }
 
+// wrongCall makes a usage error of an error without an exit status.
+func wrongCall(err error) error {
+	var known statusError
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return statusError{exitUsage, err}
+}
+
 func exitStatus(err error) int {
 	var known statusError
 	switch {
@@ -71,13 +81,14 @@ func failures(ctx context.Context, failed, of int) error {
 
 // tellUsage makes usage errors of what cobra says about flags and arguments.
 func tellUsage(command *cobra.Command) {
+	if !command.Runnable() && command.HasSubCommands() {
+		command.Args = unknownCommand
+		command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
+	}
 	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return statusError{exitUsage, err} })
 	if check := command.Args; check != nil {
 		command.Args = func(command *cobra.Command, args []string) error {
-			if err := check(command, args); err != nil {
-				return statusError{exitUsage, err}
-			}
-			return nil
+			return wrongCall(cmp.Or(check(command, args), command.ValidateFlagGroups()))
 		}
 	}
 	for _, child := range command.Commands() {
@@ -96,6 +107,15 @@ func unknownCommand(command *cobra.Command, args []string) error {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return fmt.Errorf("unknown command %.40q: %s", args[0], hint)
+}
+
+// unknownTopic is what the help is asked about.
+func unknownTopic(help *cobra.Command, args []string) error {
+	command, rest, err := help.Root().Find(args)
+	if err != nil {
+		return err
+	}
+	return unknownCommand(command, rest)
 }
 
 // told reports that the user knows of an error already.

@@ -19,7 +19,10 @@ without it; of a policy on trial, what it would give to the next document.
 
   priorityctl get acme
   priorityctl get acme 'Müller & Co' -json
-  priorityctl get -policy gold.json acme      # workers with a policy of their own
+  priorityctl list -level 9 -json | priorityctl get -from -
+  priorityctl get -policy gold.json acme   # workers with a policy of their own
+
+` + fromHelp + `
 
 ` + followHelp + `
 The lease is that of a fleet that sets none.`
@@ -27,22 +30,28 @@ The lease is that of a fleet that sets none.`
 func newGet() *cobra.Command {
 	var connect connectionFlags
 	var policies policyOfFlags
+	var from fromFlag
 	var asJSON bool
 	command := &cobra.Command{
-		Use:               "get CUSTOMER…",
+		Use:               "get {CUSTOMER… | -from FILE}",
 		Short:             "Tells why a customer is slow, and until when",
 		Long:              getLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              from.check,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, customers []string) error {
+	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, args []string) error {
+		lines, err := from.customers(command, args)
+		if err != nil {
+			return err
+		}
 		if err := c.follow(command); err != nil {
 			return err
 		}
-		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
+		return eachCustomer(command, c, names(lines), asJSON, func(ctx context.Context, customer string) (any, error) {
 			return c.Customer(ctx, customer)
 		})
 	})
+	from.register(command)
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a customer")
 	connect.register(command)
 	policies.register(command)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/docpriority/priority/page/insight"
 	"github.com/docpriority/priority/page/insight/census"
 	"github.com/spf13/cobra"
@@ -22,17 +23,25 @@ Interrupted, or at -limit, it prints a cursor on stderr; -cursor goes on behind
 what was printed. A customer who is there all the time is printed; one may be
 printed twice while Redis's table of keys shrinks or a cluster moves slots.
 
+It looks at every key of Redis, also at those with another prefix, until it has
+found -limit customers.
+
   priorityctl list -level 8,9
-  priorityctl list -json | jq -r 'select(.count < -1000) | .customer'
-  priorityctl list -limit 1000 2>cursor`
+  priorityctl list -count-below -1000
+  priorityctl list -limit 1000
+  priorityctl list -level 9 -json | priorityctl get -from -`
 
 // list is what the command is told.
 type list struct {
-	levels []int
-	limit  int
-	pace   int
-	cursor string
-	asJSON bool
+	levels  []int
+	below   int64
+	corrupt bool
+	limit   int
+	pace    int
+	cursor  string
+	asJSON  bool
+
+	wanted func(insight.Listed) bool // by these flags
 }
 
 func newList() *cobra.Command {
@@ -45,7 +54,7 @@ func newList() *cobra.Command {
 		Long:              listLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE:           func(*cobra.Command, []string) error { return l.check() },
+		PreRunE:           func(command *cobra.Command, _ []string) error { return l.check(command) },
 	}
 	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
 		if err := c.follow(command); err != nil {
@@ -55,6 +64,8 @@ func newList() *cobra.Command {
 	})
 	flags := command.Flags()
 	flags.IntSliceVar(&l.levels, "level", nil, "only customers of these levels, by Next, as 8,9")
+	flags.Int64Var(&l.below, "count-below", 0, "only customers whose count is lower than this, as -1000")
+	flags.BoolVar(&l.corrupt, "corrupt", false, "only customers whose count's key holds something else")
 	flags.IntVar(&l.limit, "limit", 0, "stop with the page that reaches so many customers; 0: list all")
 	registerPace(command, &l.pace)
 	flags.StringVar(&l.cursor, "cursor", "", "go on where a list stopped that printed this")
@@ -91,7 +102,17 @@ func levelNumbers(command *cobra.Command, policies *policyOfFlags) []string {
 	return numbers
 }
 
-func (l *list) check() error {
+func (l *list) check(command *cobra.Command) error {
+	byLevel, byCount := command.Flags().Changed("level"), command.Flags().Changed("count-below")
+	if l.corrupt && (byLevel || byCount) {
+		return usageError("what is corrupt has no level and no count: leave out -level and -count-below")
+	}
+	l.wanted = func(listed insight.Listed) bool {
+		if l.corrupt || listed.Corrupt {
+			return listed.Corrupt && !byLevel && !byCount
+		}
+		return (!byLevel || slices.Contains(l.levels, int(*listed.Level))) && (!byCount || *listed.Count < l.below)
+	}
 	if l.limit < 0 {
 		return usageError("-limit %d is negative", l.limit)
 	}
@@ -112,7 +133,7 @@ func (l *list) run(command *cobra.Command, c *connection) error {
 	ctx := command.Context()
 	options := census.Options{Pace: l.pace}
 	if l.limit > 0 {
-		options.PageKeys = min(l.limit, 500)
+		options.PageKeys = min(l.limit, 500) // so that few more than the limit are printed
 	}
 	walk, err := c.Walk(ctx, options, l.cursor)
 	switch {
@@ -121,21 +142,25 @@ func (l *list) run(command *cobra.Command, c *connection) error {
 	case err != nil:
 		return c.broken(err)
 	}
-	err = l.print(ctx, command.OutOrStdout(), c, walk)
+	err = l.print(ctx, command.OutOrStdout(), command.ErrOrStderr(), c, walk)
 	if !walk.Done() {
 		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: there is more; go on with -cursor %s\n", walk.Cursor())
 	}
 	return c.broken(err)
 }
 
-func (l *list) print(ctx context.Context, out io.Writer, c *connection, walk *census.Walk) error {
+func (l *list) print(ctx context.Context, out, stderr io.Writer, c *connection, walk *census.Walk) error {
 	if !l.asJSON {
 		if _, err := fmt.Fprintln(out, "LEVEL       COUNT   RESETS IN  CUSTOMER"); err != nil {
 			return statusError{exitFailed, err}
 		}
 	}
+	bar := report.NewProgress(stderr)
+	defer bar.Clear()
+	keys, _ := walk.Keys(ctx) // without the right to DBSIZE there is no bar
 	printed := 0
 	for {
+		before := printed
 		entries, err := walk.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -145,10 +170,12 @@ func (l *list) print(ctx context.Context, out io.Writer, c *connection, walk *ce
 		}
 		for _, entry := range entries {
 			listed := c.Listed(entry)
-			if len(l.levels) > 0 && (entry.Corrupt || !slices.Contains(l.levels, int(*listed.Level))) {
+			if !l.wanted(listed) {
 				continue
 			}
-			printed++
+			if printed++; printed == before+1 {
+				bar.Clear()
+			}
 			if l.asJSON {
 				err = writeJSON(out, listed)
 			} else {
@@ -160,6 +187,12 @@ func (l *list) print(ctx context.Context, out io.Writer, c *connection, walk *ce
 		}
 		if l.limit > 0 && printed >= l.limit {
 			return nil
+		}
+		if printed == before {
+			walk.Widen()
+		}
+		if keys > 0 {
+			bar.Show(int(min(walk.Looked(), keys)), int(keys))
 		}
 	}
 }

@@ -28,16 +28,29 @@ func main() {
 // run returns the exit status; the error behind it is then on stderr.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
-	tellUsage(root)
-	root.SetArgs(doubleDashes(root, args))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addCobras(root)
+	tellUsage(root)
+	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(ctx)
 	if err != nil && !told(err) {
 		fmt.Fprintln(stderr, "priorityctl:", insight.OneLine(err))
 	}
 	return exitStatus(err)
+}
+
+// addCobras adds the commands of cobra, which would else come too late to be told how
+// usage errors end. They print to where the root prints then.
+func addCobras(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, command := range root.Commands() {
+		if command.Name() == "help" {
+			command.Args = unknownTopic
+		}
+	}
 }
 
 const rootLong = `Priorityctl is for those who run a fleet on the priority module.
@@ -64,9 +77,12 @@ func newRoot() *cobra.Command {
 		Long:          rootLong + "\n" + exitHelp,
 		Args:          unknownCommand,
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
+		Version:       version(),
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetUsageTemplate(usage.Replace(root.UsageTemplate()))
 	operate := cobra.Group{ID: "operate", Title: "Operate a fleet:"}
 	steer := cobra.Group{ID: "steer", Title: "Steer it while it runs:"}
 	plan := cobra.Group{ID: "plan", Title: "Plan one:"}
@@ -83,5 +99,6 @@ func newRoot() *cobra.Command {
 		command.GroupID = plan.ID
 		root.AddCommand(command)
 	}
+	wrapHelp(root)
 	return root
 }

@@ -48,6 +48,7 @@ func TestFlagsHaveOneDashOrTwo(t *testing.T) {
 }
 
 func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
+	const wrong = 2
 	for want, args := range map[string][]string{
 		"takes either -scenario or a trace": {"simulate"},
 		"there is no scenario":              {"simulate", "-scenario", "calm"},
@@ -66,10 +67,19 @@ func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
 		"a consumer discipline is":          {"simulate", "-scenario", "overload", "-discipline", "lazy"},
 		"missing service times":             {"simulate", "-missing-service", "guess", "-"},
 		"-counting is":                      {"tune", "-counting", "fingers", "-"},
-		"no customer of the trace is light": {"tune", "-light", "0", "-"},
+		"0 servers are not":                 {"tune", "-servers", "0", "-"},
+		"-heavy-cost":                       {"tune", "-heavy-cost", "-1", "-"},
+		"has at most -1 documents":          {"tune", "-light", "-1", "-"},
+		"is a directory":                    {"tune", "."},
+		"lost Dones, 2,":                    {"simulate", "-scenario", "overload", "-lost-done", "2"},
+		"there is no scenario \"calm\"":     {"simulate", "-scenario", "overload,calm"},
+		"a flood of -1":                     {"simulate", "-scenario", "overload", "-flood", "-1"},
+		"did you mean bash":                 {"completion", "bsh"},
+		"unknown command \"extra\"":         {"completion", "bash", "extra"},
+		"did you mean check":                {"help", "policy", "chek"},
 	} {
 		status, stdout, stderr := called(t, "0,a,1\n", args...)
-		if status != 1 && status != 2 || stdout != "" || !strings.HasPrefix(stderr, "priorityctl: ") || !strings.Contains(stderr, want) {
+		if status != wrong || stdout != "" || !strings.HasPrefix(stderr, "priorityctl: ") || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)
 		}
 	}

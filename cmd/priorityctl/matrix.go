@@ -6,7 +6,6 @@ import (
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
-	"github.com/docpriority/priority/internal/trace"
 	"github.com/spf13/cobra"
 )
 
@@ -47,7 +46,7 @@ func newMatrix() *cobra.Command {
 	var m matrix
 	long := matrixLong
 	for _, scenario := range matrixScenarios() {
-		long += fmt.Sprintf("  %-17s %s\n", scenario.Name, scenario.Summary)
+		long += inList(scenario)
 	}
 	command := &cobra.Command{
 		Use:   "matrix [trace.csv[.gz] | -]",
@@ -60,7 +59,8 @@ func newMatrix() *cobra.Command {
 	flags.SortFlags = false
 	flags.StringSliceVar(&m.scenarios, "scenario", nil, "which scenarios, separated by commas (default: all above)")
 	flags.StringSliceVar(&m.schedulers, "schedulers", simulation.Schedulers(),
-		"which to show; submit:linear is submit with linear consumers")
+		"which to show; submit:linear is submit with linear consumers (default: all)")
+	flags.Lookup("schedulers").DefValue = "[]" // it is too long for the help
 	flags.StringVar(&m.options.Discipline, "discipline", simulation.Strict,
 		"how consumers take levels: strict, linear, halving, patience=10m, or weights as 8,4,2,1")
 	m.policy.register(flags)
@@ -85,7 +85,7 @@ func matrixScenarios() []simulation.Scenario {
 func (m *matrix) run(command *cobra.Command, args []string) error {
 	regimes, err := m.regimes(command, args)
 	if err != nil {
-		return err
+		return wrongCall(err)
 	}
 	bar := report.NewProgress(command.ErrOrStderr())
 	compared, err := simulation.Compete(command.Context(), regimes, m.schedulers, bar.Show)
@@ -133,6 +133,11 @@ func (m *matrix) regimes(command *cobra.Command, args []string) (regimes []simul
 	}
 	for i := range regimes {
 		regimes[i].FirstSeed, regimes[i].Seeds = m.seed, m.seeds
+		shown := regimes[i].Options
+		shown.Schedulers = m.schedulers
+		if err := shown.Validate(); err != nil {
+			return nil, err
+		}
 	}
 	if len(args) == 0 {
 		return regimes, nil
@@ -142,12 +147,7 @@ func (m *matrix) regimes(command *cobra.Command, args []string) (regimes []simul
 }
 
 func (m *matrix) traceRegimes(command *cobra.Command, name string) (regimes []simulation.Regime, err error) {
-	how := m.trace.TraceOptions
-	how.Service = m.service.ServiceTime
-	if err := how.Validate(); err != nil {
-		return nil, err
-	}
-	recorded, err := simulation.ReadTrace(trace.Open(name, command.InOrStdin()))
+	recorded, how, err := m.trace.read(command, name, m.service.ServiceTime)
 	if err != nil {
 		return nil, err
 	}

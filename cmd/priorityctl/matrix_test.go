@@ -96,7 +96,7 @@ func TestAWrongMatrixSaysWhatIsWrong(t *testing.T) {
 		"none of the others can be":           {"-json", "-markdown"},
 	} {
 		status, stdout, stderr := called(t, "", append([]string{"matrix"}, args...)...)
-		if status == 0 || stdout != "" || !strings.Contains(stderr, want) {
+		if status != 2 || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)
 		}
 	}

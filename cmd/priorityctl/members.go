@@ -141,6 +141,7 @@ func newMembersEnd() *cobra.Command {
 		Use:               "end {CUSTOMER… | -from FILE} -why TEXT",
 		Short:             "Leaves customers' tiers to the workers' own options again",
 		Long:              "End leaves customers' tiers to the workers' own TierOf again.\n\n" + changeHelp + "\n\n" + connectionHelp + "\n\n" + exitHelp,
+		Args:              from.check,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		PreRunE:           func(*cobra.Command, []string) error { return flags.checkWhy() },
 	}

@@ -398,6 +398,51 @@ func TestACursorGoesOnWhereAListStopped(t *testing.T) {
 	}
 }
 
+// Whoever wants one customer among other people's keys does not send a SCAN for each.
+func TestAListOfFewCustomersSendsFewScans(t *testing.T) {
+	o, client := started(t)
+	const keys = 200_000
+	if err := client.Eval(t.Context(), "for i = 1, ARGV[1] do redis.call('SET', 'session:' .. i, '') end return 1", nil, keys).Err(); err != nil {
+		t.Fatal(err)
+	}
+	heavy := map[string]int{"slow": 30}
+	for i := range 2000 {
+		heavy[fmt.Sprint("customer-", i)] = 1
+	}
+	count(t, client, heavy)
+	for _, call := range []struct {
+		args   []string
+		listed string
+	}{
+		{[]string{"-prefix", "nothing", "-limit", "1"}, ""},
+		{[]string{"-prefix", "nothing", "-limit", "1", "-json"}, ""},
+		{[]string{"-level", "9", "-limit", "2"}, "slow"}, // it meets customers, but of other levels
+		{[]string{"-count-below", "-5", "-limit", "2"}, "slow"},
+		{[]string{"-corrupt", "-limit", "1"}, ""},
+	} {
+		client.ConfigResetStat(t.Context())
+		text := o.told("list", append(call.args, "-pace", "0")...)
+		if !strings.Contains(text, call.listed) || strings.Count(text, "customer-") > 0 {
+			t.Errorf("%q lists\n%s", call.args, text)
+		}
+		scans, calls := 0, client.Info(t.Context(), "commandstats").Val()
+		_, after, _ := strings.Cut(calls, "cmdstat_scan:calls=")
+		if _, err := fmt.Sscan(strings.NewReplacer(",", " ").Replace(after), &scans); err != nil {
+			t.Fatal(err)
+		}
+		if most := keys/500*3/2 + 20; scans > most {
+			t.Errorf("%q sends %d SCANs, more than %d", call.args, scans, most)
+		}
+	}
+	// Where customers are plenty, few more than the limit are printed.
+	client.FlushAll(t.Context())
+	count(t, client, heavy)
+	status, text, stderr := o.ask("list", "-json", "-limit", "3")
+	if n := len(objects(t, text)); status != 0 || n < 3 || n > 20 || !strings.Contains(stderr, "go on with -cursor ") {
+		t.Errorf("exit status %d, %d customers, %s", status, n, stderr)
+	}
+}
+
 func TestAnInterruptedListPrintsACursor(t *testing.T) {
 	o, client := started(t)
 	documents := make(map[string]int)
@@ -620,7 +665,32 @@ func TestNoPasswordIsPrintedThatRedisQuotes(t *testing.T) {
 		}
 	}()
 	o := operatorOn(t, "-redis", "redis://ann:"+secret+"@"+listener.Addr().String(), "-timeout", "1s")
-	o.refused(3, "***", "get", "acme")
+	o.refused(3, "wrong arguments 'AUTH' 'ann' '***'", "get", "acme")
+}
+
+// A password may be a word of any message, of an address or of a customer's name.
+func TestAPasswordThatIsAWordGarblesNoMessage(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	client.Set(t.Context(), "priority:{acme}:count", "x", 0)
+	plain := operatorOn(t, "-redis", "redis://"+server.Addr)
+	for _, password := range []string{"a", "acme", "count", "redis", "s", "the", "127", "priority"} {
+		client.ConfigSet(t.Context(), "requirepass", "")
+		_, _, want := called(t, "", append([]string{"get", "acme"}, plain.flags...)...)
+		client.ConfigSet(t.Context(), "requirepass", password)
+		if status, _, got := called(t, "", "get", "acme", "-redis", "redis://:"+password+"@"+server.Addr); status != 1 || got != want {
+			t.Errorf("%s: exit status %d, %q and not %q", password, status, got, want)
+		}
+		// With another password the login is refused; with no server it is not reached.
+		for url, want := range map[string]string{
+			"redis://:" + password + "x@" + server.Addr: "redis://" + server.Addr + " refuses the login: WRONGPASS invalid username-password pair or user is disabled.",
+			"redis://:" + password + "@127.0.0.1:1":     "cannot reach redis://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused",
+		} {
+			if status, _, got := called(t, "", "get", "acme", "-redis", url); status != 3 || !strings.Contains(got, want) {
+				t.Errorf("%s: exit status %d, %q and not %q", url, status, got, want)
+			}
+		}
+	}
 }
 
 func TestTLSIsCheckedBothWays(t *testing.T) {
@@ -682,7 +752,7 @@ func TestSentinelsAndClustersAreServed(t *testing.T) {
 	if text := o.told("get", "acme") + o.told("list") + o.told("ping"); strings.Count(text, "acme") < 3 || !strings.Contains(strings.Join(strings.Fields(text), " "), "sentinel, user default") {
 		t.Errorf("got\n%s", text)
 	}
-	operatorOn(t, "-redis", "redis+sentinel://"+sentinel+"/other").refused(3, "cannot reach", "get", "acme")
+	operatorOn(t, "-redis", "redis+sentinel://"+sentinel+"/other").refused(2, `the sentinel knows no master "other"`, "get", "acme")
 
 	cluster := redistest.StartCluster(t, 3)
 	o = operatorOn(t, "-redis", "redis+cluster://"+cluster.Addrs()[0])
@@ -789,7 +859,10 @@ func TestAPolicysFileIsReadAsItIsPrinted(t *testing.T) {
 func TestAWrongCallNeedsNoRedis(t *testing.T) {
 	o := operatorOn(t)
 	o.refused(2, "did you mean policy", "polcy")
-	o.refused(2, "requires at least 1 arg", "get")
+	o.refused(2, "name a customer, or a file of them by -from", "get")
+	o.refused(2, "name a customer, or a file of them by -from", "reset", "-yes")
+	o.refused(2, "not both", "get", "acme", "-from", "list")
+	o.refused(2, "no level and no count", "list", "-corrupt", "-level", "9")
 	o.refused(2, "-timeout", "get", "acme", "-timeout", "0s")
 	o.refused(2, "unknown command", "list", "acme")
 	o.refused(2, "brace", "get", "acme", "-prefix", "a{b")

@@ -63,11 +63,14 @@ func newOverrideSet() *cobra.Command {
 	var set overrideSet
 	var asJSON bool
 	command := &cobra.Command{
-		Use:               "set {CUSTOMER… | -from FILE} {-level N | -not-later-than N | -not-earlier-than N} -for DURATION -why TEXT",
-		Short:             "Gives customers an override",
-		Long:              overrideSetLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE:           func(command *cobra.Command, _ []string) error { return set.check(command) },
+		Use: "set {CUSTOMER… | -from FILE} -level N -for TIME -why TEXT",
+
+		DisableFlagsInUseLine: true,
+		Short:                 "Gives customers an override",
+		Long:                  overrideSetLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
+		Args:                  set.from.check,
+		ValidArgsFunction:     cobra.NoFileCompletions,
+		PreRunE:               func(command *cobra.Command, _ []string) error { return set.check(command) },
 	}
 	command.RunE = connected(&connect, &queue, func(command *cobra.Command, c *connection, args []string) error {
 		lines, err := set.from.customers(command, args)
@@ -218,6 +221,7 @@ func newOverrideEnd() *cobra.Command {
 		Use:               "end {CUSTOMER… | -from FILE} -why TEXT",
 		Short:             "Ends customers' overrides",
 		Long:              "End ends customers' overrides: their levels are those of the rule again.\n\n" + changeHelp + "\n\n" + connectionHelp + "\n\n" + exitHelp,
+		Args:              from.check,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		PreRunE:           func(*cobra.Command, []string) error { return flags.checkWhy() },
 	}

@@ -25,18 +25,22 @@ customer is forgotten all the same: who resets is often in a hurry.
 On a terminal it shows what will be forgotten and asks; anywhere else it needs -yes.
 
   priorityctl reset acme
-  priorityctl list -level 9 -json | jq -r .customer | xargs -d '\n' priorityctl reset -yes --`
+  priorityctl list -level 9 -json | priorityctl reset -yes -from -
+  priorityctl list -corrupt -json | priorityctl reset -yes -from -
+
+` + fromHelp
 
 func newReset() *cobra.Command {
 	var connect connectionFlags
 	var policies policyOfFlags
 	var author changeFlags
+	var from fromFlag
 	var yes, asJSON bool
 	command := &cobra.Command{
-		Use:               "reset CUSTOMER…",
+		Use:               "reset {CUSTOMER… | -from FILE}",
 		Short:             "Forgets customers' counts, pending documents and usage",
 		Long:              resetLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              from.check,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		PreRunE: func(command *cobra.Command, _ []string) error {
 			if !yes && !isTerminal(command.InOrStdin()) {
@@ -45,7 +49,12 @@ func newReset() *cobra.Command {
 			return nil
 		},
 	}
-	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, customers []string) error {
+	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, args []string) error {
+		lines, err := from.customers(command, args)
+		if err != nil {
+			return err
+		}
+		customers := names(lines)
 		// Without what operators have set, the levels that are shown may be others.
 		if err := c.mustFollow(command); insight.Unreachable(err) {
 			return err
@@ -65,6 +74,7 @@ func newReset() *cobra.Command {
 	})
 	command.Flags().StringVar(&author.by, "by", "", "who does it (default: the user of this system)")
 	command.Flags().StringVar(&author.why, "why", "reset by priorityctl", "why, for those who ask later")
+	from.register(command)
 	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a customer")
 	connect.register(command)

@@ -22,8 +22,8 @@ import (
 const serveLong = `Serve shows the fleet as a page: who is busy, why a customer is slow, what operators
 have set. It is read-only, and on this machine only, unless you say otherwise.
 
-  priorityctl serve                                  http://127.0.0.1:7090/
-  priorityctl serve -write                           who uses this machine may change things
+  priorityctl serve            http://127.0.0.1:7090/, read-only
+  priorityctl serve -write     who uses this machine may change things
   priorityctl serve -listen :7090 -user-header X-Forwarded-User
 
 With -write, all that is changed is written down as done by -by. With -user-header,

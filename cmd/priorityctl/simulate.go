@@ -12,7 +12,6 @@ import (
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
-	"github.com/docpriority/priority/internal/trace"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -51,11 +50,11 @@ func newSimulate() *cobra.Command {
 	var s simulate
 	long := simulateLong
 	for _, scenario := range simulation.Scenarios() {
-		long += fmt.Sprintf("  %-17s %s\n", scenario.Name, scenario.Summary)
+		long += inList(scenario)
 	}
 	command := &cobra.Command{
-		Use:   "simulate {-scenario name[,name...] | -scenario all | trace.csv[.gz] | -}",
-		Short: "Shows who waits how long, under the module and other ways to schedule",
+		Use:   "simulate {-scenario NAME[,NAME…] | trace.csv[.gz] | -}",
+		Short: "Shows who waits how long, by the module and by other ways",
 		Long:  long,
 		Args:  cobra.MaximumNArgs(1),
 		RunE:  s.run,
@@ -84,7 +83,7 @@ func newSimulate() *cobra.Command {
 func (s *simulate) run(command *cobra.Command, args []string) error {
 	subjects, err := s.subjects(command, args)
 	if err != nil {
-		return err
+		return wrongCall(err)
 	}
 	results, err := simulated(command, subjects)
 	if err != nil {
@@ -228,12 +227,7 @@ func (s *simulate) ofScenario(command *cobra.Command, scenario simulation.Scenar
 }
 
 func (s *simulate) ofTrace(command *cobra.Command, name string) (subject, error) {
-	options := s.trace.TraceOptions
-	options.Service = s.service.ServiceTime
-	if err := options.Validate(); err != nil {
-		return subject{}, err
-	}
-	recorded, err := simulation.ReadTrace(trace.Open(name, command.InOrStdin()))
+	recorded, options, err := s.trace.read(command, name, s.service.ServiceTime)
 	if err != nil {
 		return subject{}, err
 	}

@@ -30,7 +30,7 @@ func TestAWrongListOfScenariosIsRefused(t *testing.T) {
 		"":                  "either -scenario or a trace",
 	} {
 		status, stdout, stderr := called(t, "", append([]string{"simulate", "-scenario", scenarios}, quick...)...)
-		if status == 0 || stdout != "" || !strings.Contains(stderr, want) {
+		if status != 2 || stdout != "" || !strings.Contains(stderr, want) {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", scenarios, status, stdout, stderr)
 		}
 	}

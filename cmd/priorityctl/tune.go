@@ -5,7 +5,6 @@ import (
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
-	"github.com/docpriority/priority/internal/trace"
 	"github.com/spf13/cobra"
 )
 
@@ -62,8 +61,8 @@ func newTune() *cobra.Command {
 	return command
 }
 
-func (t *tune) run(command *cobra.Command, args []string) error {
-	var err error
+// check sets the options by the flags.
+func (t *tune) check() (err error) {
 	if t.options.Policy, err = t.policy.policy(); err != nil {
 		return err
 	}
@@ -74,12 +73,14 @@ func (t *tune) run(command *cobra.Command, args []string) error {
 		return fmt.Errorf("-heavy-cost %v is negative", t.heavyCost)
 	}
 	t.options.Schedulers = []string{t.counting}
-	options := t.trace.TraceOptions
-	options.Service = t.service.ServiceTime
-	if err := options.Validate(); err != nil {
-		return err
+	return t.options.Validate()
+}
+
+func (t *tune) run(command *cobra.Command, args []string) error {
+	if err := t.check(); err != nil {
+		return wrongCall(err)
 	}
-	recorded, err := simulation.ReadTrace(trace.Open(args[0], command.InOrStdin()))
+	recorded, options, err := t.trace.read(command, args[0], t.service.ServiceTime)
 	if err != nil {
 		return err
 	}

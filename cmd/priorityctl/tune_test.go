@@ -80,6 +80,25 @@ func TestTuneSaysTheSameInJSON(t *testing.T) {
 	}
 }
 
+func TestWhatTunePrintsInJSONIsThePolicyOfOtherCommands(t *testing.T) {
+	o, client := started(t)
+	count(t, client, map[string]int{"acme": 5})
+	tuned := succeeded(t, "0,a\n1000,b\n2000,c\n3000,a\n", "tune", "-", "-json", "-thresholds", "-2,-9")
+	name := file(t, "tuned.json", tuned)
+	for _, call := range [][]string{{"get", "acme"}, {"list"}, {"top"}} {
+		byFile := o.told(call[0], append(call[1:], "-policy", name)...)
+		if text := o.pipe(tuned, call[0], append(call[1:], "-policy", "-")...); !strings.Contains(text+byFile, "acme") {
+			t.Errorf("%q prints\n%s", call, text)
+		}
+	}
+	if text := o.told("get", "acme", "-policy", name); !strings.Contains(text, "level     2 of 1 to 3") || !strings.Contains(text, "policy    tuned.json") {
+		t.Errorf("got\n%s", text)
+	}
+	if text := succeeded(t, "", "policy", "-policy", name, "-json"); !strings.HasPrefix(text, `{"thresholds":[-2,-9],`) {
+		t.Errorf("got %s", text)
+	}
+}
+
 func TestTuneSaysWhatItCannotTell(t *testing.T) {
 	for _, test := range []struct{ trace, want string }{
 		{"", "the trace has no documents"},

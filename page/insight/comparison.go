@@ -110,7 +110,7 @@ func (c *Comparison) Advance(ctx context.Context, deadline time.Time) (done bool
 			c.walk = nil // the servers may be others now
 			return false, err
 		}
-		c.looked += int64(c.walk.PageKeys())
+		c.looked = c.walk.Looked()
 		for _, entry := range entries {
 			c.add(entry)
 		}

@@ -2,12 +2,30 @@ package insight
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"strings"
 
 	"github.com/docpriority/priority"
 	"github.com/redis/go-redis/v9"
 )
+
+// resetCommand is what to type to reset a customer, as a POSIX shell reads it. What a
+// terminal or a line would change is not typed as it is: it would name somebody else.
+func (i *Inspector) resetCommand(customer string) string {
+	command := "priorityctl reset"
+	if i.prefix() != DefaultPrefix {
+		command += " -prefix " + shellQuoted(i.prefix())
+	}
+	switch {
+	case !typable(customer):
+		bytes := base64.StdEncoding.EncodeToString([]byte(customer))
+		return fmt.Sprintf(`printf %%s '{"customer_base64":"%s"}' | %s -yes -from -`, bytes, command)
+	case strings.HasPrefix(customer, "-"):
+		command += " --"
+	}
+	return command + " " + shellQuoted(customer)
+}
 
 // corrupt says which key holds what it should not, and how to repair it.
 func (i *Inspector) corrupt(ctx context.Context, customer string, reply redis.Error) error {
@@ -22,10 +40,6 @@ func (i *Inspector) corrupt(ctx context.Context, customer string, reply redis.Er
 	if kind, err := i.Client.Type(ctx, key).Result(); err == nil {
 		held = "a " + kind + ", not"
 	}
-	reset := "priorityctl reset " + shellQuoted(customer)
-	if i.prefix() != DefaultPrefix {
-		reset += " -prefix " + shellQuoted(i.prefix())
-	}
 	return fmt.Errorf("%s: the key %s holds %s %s; to remove it: %s: %w",
-		Shown(customer), Shown(key), held, want, reset, priority.ErrCorruptCount)
+		Shown(customer), Shown(key), held, want, i.resetCommand(customer), priority.ErrCorruptCount)
 }

@@ -80,7 +80,7 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 	client.RPush(t.Context(), "team:{it's}:usage", "1")
 	_, err := inspector.Customer(t.Context(), "it's")
 	if !errors.Is(err, priority.ErrCorruptCount) || insight.Unreachable(err) ||
-		!strings.Contains(err.Error(), `team:{it's}:usage holds a list, not a usage (a string of at most 15 digits); to remove it: priorityctl reset 'it'\''s' -prefix team`) {
+		!strings.Contains(err.Error(), `team:{it's}:usage holds a list, not a usage (a string of at most 15 digits); to remove it: priorityctl reset -prefix team 'it'\''s'`) {
 		t.Errorf("got %v", err)
 	}
 	forgotten, err := inspector.Forget(t.Context(), "it's")

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
@@ -35,14 +38,16 @@ func Forbidden(err error) bool {
 		(strings.Contains(err.Error(), "The user executing the script can't") || strings.Contains(err.Error(), "ACL failure in script"))
 }
 
-// Hidden returns the error without the Inspector's Secrets in its text. It wraps
-// the error. Nil stays nil.
+// Hidden returns the error without the Inspector's Secrets in what Redis, or the way
+// to it, says in it: a reply may quote a login. It wraps the error. Nil stays nil.
 func (i *Inspector) Hidden(err error) error {
 	if err == nil {
 		return nil
 	}
 	return hiddenError{err, i.Secrets}
 }
+
+const hidden = "***"
 
 type hiddenError struct {
 	error
@@ -51,18 +56,68 @@ type hiddenError struct {
 
 func (e hiddenError) Error() string {
 	text := e.error.Error()
-	for _, secret := range e.secrets {
-		text = strings.ReplaceAll(text, secret, "***")
+	for _, part := range heard(e.error) {
+		text = strings.ReplaceAll(text, part, withoutWords(part, e.secrets))
 	}
 	return text
 }
+
+// heard returns what others say in an error: Redis, or a client's dialer. What the
+// module says has no password, but may have the same word in a customer's name.
+func heard(err error) (all []string) {
+	if _, ok := err.(redis.Error); ok {
+		return []string{err.Error()}
+	}
+	switch outer := err.(type) {
+	case interface{ Unwrap() error }:
+		if inner := outer.Unwrap(); inner != nil {
+			return heard(inner)
+		}
+		return nil
+	case interface{ Unwrap() []error }:
+		for _, inner := range outer.Unwrap() {
+			all = append(all, heard(inner)...)
+		}
+		return all
+	case syscall.Errno:
+		return nil
+	}
+	text := err.Error()
+	if err == context.Canceled || err == context.DeadlineExceeded || strings.HasPrefix(text, "priority: ") || strings.HasPrefix(text, "control: ") {
+		return nil
+	}
+	return []string{text}
+}
+
+// withoutWords replaces words where they stand alone, and not inside others.
+func withoutWords(text string, words []string) string {
+	for _, word := range words {
+		for start := 0; word != ""; {
+			at := strings.Index(text[start:], word)
+			if at < 0 {
+				break
+			}
+			at += start
+			start = at + len(word)
+			before, _ := utf8.DecodeLastRuneInString(text[:at])
+			after, _ := utf8.DecodeRuneInString(text[start:])
+			if !inWord(before) && !inWord(after) {
+				text = text[:at] + hidden + text[start:]
+				start = at + len(hidden)
+			}
+		}
+	}
+	return text
+}
+
+func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 func (e hiddenError) Unwrap() error { return e.error }
 
 // OneLine returns an error's text in one line, without what may be a password in a
 // URL, and without what a terminal would obey.
 func OneLine(err error) string {
-	text := userOfURL.ReplaceAllString(err.Error(), "://***@")
+	text := userOfURL.ReplaceAllString(err.Error(), "://"+hidden+"@")
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 }
 

@@ -2,6 +2,7 @@ package insight_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestAFailedCheckMakesTheWholeFail(t *testing.T) {
 
 func TestNoErrorTellsASecret(t *testing.T) {
 	inspector := insight.Inspector{Secrets: []string{"hush"}}
-	cause := errors.New("wrong arguments 'hush'\nat redis://ann:other@host")
+	cause := reply("wrong arguments 'hush'\nat redis://ann:other@host")
 	err := inspector.Hidden(cause)
 	if !errors.Is(err, cause) || strings.Contains(err.Error(), "hush") {
 		t.Errorf("got %v", err)
@@ -63,7 +64,29 @@ func TestNoErrorTellsASecret(t *testing.T) {
 	if want := "wrong arguments '***' at redis://***@host"; insight.OneLine(err) != want {
 		t.Errorf("got %q", insight.OneLine(err))
 	}
+	// What Redis says is searched for a secret that stands alone; what else is said is not.
+	for _, test := range []struct{ secret, said, around, want string }{
+		{"hush", "ERR wrong arguments 'AUTH' 'hush'", "acme: %w", "acme: ERR wrong arguments 'AUTH' '***'"},
+		{"hush", "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `ann`, `hush`, ", "%w", "ERR unknown command `HELLO`, with args beginning with: `3`, `AUTH`, `ann`, `***`, "},
+		{"hush", "ERR AUTH hush", "hush: %w", "hush: ERR AUTH ***"},
+		{"a", "WRONGPASS invalid username-password pair", "acme: %w", "acme: WRONGPASS invalid username-password pair"},
+		{"ä", "ERR 'ä' 'äö'", "%w", "ERR '***' 'äö'"},
+		{"*", "ERR '*'", "%w", "ERR '***'"},
+		{"", "ERR '*'", "%w", "ERR '*'"},
+	} {
+		inspector.Secrets = []string{test.secret}
+		err := inspector.Hidden(errors.Join(errors.New("first"), fmt.Errorf(test.around, reply(test.said))))
+		if got := strings.TrimPrefix(err.Error(), "first\n"); got != test.want {
+			t.Errorf("%s: got %q, not %q", test.secret, got, test.want)
+		}
+	}
 	if inspector.Hidden(nil) != nil {
 		t.Error("nil is an error")
 	}
 }
+
+// reply is an error that Redis replied with.
+type reply string
+
+func (e reply) Error() string { return string(e) }
+func (reply) RedisError()     {}

@@ -64,7 +64,7 @@ func (t *Tally) Advance(ctx context.Context, inspector *Inspector, deadline time
 			t.walk = nil // the servers may be others now
 			return false, err
 		}
-		t.looked += int64(t.walk.PageKeys())
+		t.looked = t.walk.Looked()
 		for _, entry := range entries {
 			t.add(inspector, entry)
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -110,6 +111,16 @@ func Wrap(text string, columns int) string {
 // Quoted writes what a person has written so that no terminal obeys it, in quotes as
 // in Go.
 func Quoted(text string) string { return strconv.QuoteToGraphic(text) }
+
+// typable reports whether a text reads the same in a line of a terminal.
+func typable(text string) bool {
+	for _, r := range text {
+		if !unicode.IsGraphic(r) || unicode.IsSpace(r) && r != ' ' {
+			return false
+		}
+	}
+	return utf8.ValidString(text) && !strings.Contains(text, "  ")
+}
 
 // shellQuoted writes an argument as a POSIX shell reads it.
 func shellQuoted(text string) string {

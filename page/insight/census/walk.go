@@ -37,7 +37,7 @@ type Options struct {
 	Pace int
 }
 
-const defaultPageKeys = 500
+const mostPageKeys = 500
 
 // ErrOtherServers: a cursor belongs to other servers, or to another prefix.
 var ErrOtherServers = errors.New("the cursor does not fit: servers have restarted, come, gone or changed roles since, or the prefix is another; begin without it")
@@ -49,6 +49,9 @@ type Walk struct {
 	client  redis.UniversalClient
 	options Options
 	limiter *rate.Limiter
+	page    int   // how many keys the next SCAN looks at
+	most    int   // may become
+	looked  int64 // how many keys all have looked at
 	nodes   []node
 	digest  string // of the nodes and the prefix
 
@@ -61,12 +64,13 @@ type Walk struct {
 // is [ErrOtherServers], one of [CheckCursor], or Redis's.
 func Start(ctx context.Context, client redis.UniversalClient, options Options, cursor string) (*Walk, error) {
 	if options.PageKeys <= 0 {
-		options.PageKeys = defaultPageKeys
+		options.PageKeys = mostPageKeys
 	}
 	w := &Walk{client: client, options: options, limiter: rate.NewLimiter(rate.Inf, 0)}
+	w.page, w.most = options.PageKeys, max(options.PageKeys, mostPageKeys)
 	if options.Pace > 0 {
-		w.options.PageKeys = min(options.PageKeys, options.Pace)
-		w.limiter = rate.NewLimiter(rate.Limit(options.Pace), w.options.PageKeys)
+		w.page, w.most = min(w.page, options.Pace), min(w.most, options.Pace)
+		w.limiter = rate.NewLimiter(rate.Limit(options.Pace), w.most)
 	}
 	var err error
 	if w.nodes, err = nodesOf(ctx, client); err != nil {
@@ -96,8 +100,12 @@ func (w *Walk) Cursor() string {
 // Done reports whether the walk is at its end.
 func (w *Walk) Done() bool { return w.at >= len(w.nodes) }
 
-// PageKeys is how many keys one page looks at, about.
-func (w *Walk) PageKeys() int { return w.options.PageKeys }
+// Widen makes the next page look at twice as many keys, up to 500: for who finds
+// nothing of use in small pages, and would send a SCAN for every few keys.
+func (w *Walk) Widen() { w.page = min(2*w.page, w.most) }
+
+// Looked is how many keys the walk has looked at, about.
+func (w *Walk) Looked() int64 { return w.looked }
 
 // Keys returns how many keys the servers hold, of whatever kind.
 func (w *Walk) Keys(ctx context.Context) (int64, error) {
@@ -118,13 +126,13 @@ func (w *Walk) Next(ctx context.Context) ([]Entry, error) {
 	if w.Done() {
 		return nil, io.EOF
 	}
-	if err := w.limiter.WaitN(ctx, w.options.PageKeys); err != nil {
+	if err := w.limiter.WaitN(ctx, w.page); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
 		return nil, err
 	}
-	keys, cursor, err := w.nodes[w.at].client.Scan(ctx, w.cursor, Pattern(w.options.Prefix), int64(w.options.PageKeys)).Result()
+	keys, cursor, err := w.nodes[w.at].client.Scan(ctx, w.cursor, Pattern(w.options.Prefix), int64(w.page)).Result()
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +141,7 @@ func (w *Walk) Next(ctx context.Context) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.looked += int64(w.page)
 	w.cursor = cursor
 	if cursor == 0 {
 		w.at++

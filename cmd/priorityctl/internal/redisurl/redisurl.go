@@ -19,7 +19,7 @@ import (
 // Forms explains the URLs that Parse takes.
 const Forms = `  redis://[user@]host[:6379][/database]              one server
   redis+cluster://host:port[,host:port…]             a Redis Cluster
-  redis+sentinel://host[:26379][,host…]/master[/db]  a master that sentinels know
+  redis+sentinel://host[:26379][,host…]/master[/db]  the master of sentinels
   unix:///path/to/redis.sock                         a server on this machine
   rediss…:// instead of redis…://                    the same by TLS
 The query takes go-redis's options, as ?read_timeout=5s.`
@@ -34,7 +34,10 @@ type Target struct {
 	cluster  *redis.ClusterOptions
 	failover *redis.FailoverOptions
 
-	shown string
+	scheme string   // redis or rediss
+	user   string   // that the URL names
+	hosts  []string // host:port; none: a socket of this machine
+	shown  string
 }
 
 // Login is who connects. Empty fields leave what the URL says.
@@ -70,6 +73,52 @@ func Parse(text string) (*Target, error) {
 
 // String returns the URL without a password.
 func (t *Target) String() string { return t.shown }
+
+// As returns the URL that names the same servers as another kind of Redis, without
+// a password: a server, a cluster, or the sentinels of a master.
+func (t *Target) As(kind insight.Kind, master string) string {
+	hosts, user := t.hosts, ""
+	if len(hosts) == 0 {
+		hosts = []string{"host:port"}
+	}
+	if t.user != "" {
+		user = t.user + "@"
+	}
+	switch kind {
+	case insight.Cluster:
+		return t.scheme + "+cluster://" + user + strings.Join(hosts, ",")
+	case insight.Sentinel:
+		return t.scheme + "+sentinel://" + user + strings.Join(hosts, ",") + "/" + url.PathEscape(master)
+	}
+	return t.scheme + "://" + user + hosts[0]
+}
+
+// Master is the name of the master that sentinels are asked for, else empty.
+func (t *Target) Master() string {
+	if t.failover == nil {
+		return ""
+	}
+	return t.failover.MasterName
+}
+
+// Servers returns a client of each server that the URL names, whatever it is, and
+// of sentinels two: by their own login and by Redis's.
+func (t *Target) Servers(timeout time.Duration) (clients []*redis.Client) {
+	logins := []Login{{}}
+	logins[0].User, logins[0].Password = t.login()
+	if t.failover != nil {
+		logins = append(logins, Login{User: t.failover.SentinelUsername, Password: t.failover.SentinelPassword})
+	}
+	for _, host := range t.hosts {
+		for _, login := range logins {
+			o := redis.Options{Addr: host, Username: login.User, Password: login.Password, TLSConfig: t.TLSConfig(), MaxRetries: -1}
+			limit(timeout, &o.DialTimeout, &o.ReadTimeout, &o.WriteTimeout)
+			o.DialerRetries, o.ContextTimeoutEnabled = 1, true
+			clients = append(clients, redis.NewClient(&o))
+		}
+	}
+	return clients
+}
 
 // Use sets who connects.
 func (t *Target) Use(login Login) error {
@@ -216,27 +265,21 @@ func (p parts) address(i int, defaultPort string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// url returns what go-redis's parsers read: one host, the others in the query.
-func (p parts) url(scheme, path, defaultPort string) (text, shown string, err error) {
-	first, err := p.address(0, defaultPort)
-	if err != nil {
-		return "", "", err
-	}
-	addresses := []string{first}
-	for i := 1; i < len(p.hosts); i++ {
-		address, err := p.address(i, defaultPort)
+// url returns what go-redis's parsers read: one host, the others in the query. It
+// also returns all hosts, with their ports.
+func (p parts) url(scheme, path, defaultPort string) (text string, hosts []string, err error) {
+	for i := range p.hosts {
+		host, err := p.address(i, defaultPort)
 		if err != nil {
-			return "", "", err
+			return "", nil, err
 		}
-		addresses = append(addresses, address)
-		p.query.Add("addr", address)
+		hosts = append(hosts, host)
+		if i > 0 {
+			p.query.Add("addr", host)
+		}
 	}
-	u := url.URL{Scheme: scheme, User: p.user, Host: first, Path: path, RawQuery: p.query.Encode()}
-	shown = strings.Join(addresses, ",")
-	if p.user.Username() != "" {
-		shown = p.user.Username() + "@" + shown
-	}
-	return u.String(), shown, nil
+	u := url.URL{Scheme: scheme, User: p.user, Host: hosts[0], Path: path, RawQuery: p.query.Encode()}
+	return u.String(), hosts, nil
 }
 
 func parseSingle(scheme, text string, p parts) (*Target, error) {
@@ -245,7 +288,7 @@ func parseSingle(scheme, text string, p parts) (*Target, error) {
 		if err != nil {
 			return nil, plain(err)
 		}
-		return &Target{Kind: insight.SingleServer, single: options, shown: "unix://" + options.Addr}, nil
+		return &Target{Kind: insight.SingleServer, single: options, scheme: "redis", user: options.Username, shown: "unix://" + options.Addr}, nil
 	}
 	if len(p.hosts) > 1 {
 		return nil, errors.New("only redis+cluster:// and redis+sentinel:// take several hosts")
@@ -254,7 +297,7 @@ func parseSingle(scheme, text string, p parts) (*Target, error) {
 	if p.path != "" {
 		path = "/" + p.path
 	}
-	text, shown, err := p.url(scheme, path, "6379")
+	text, hosts, err := p.url(scheme, path, "6379")
 	if err != nil {
 		return nil, err
 	}
@@ -262,14 +305,16 @@ func parseSingle(scheme, text string, p parts) (*Target, error) {
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &Target{Kind: insight.SingleServer, TLS: scheme == "rediss", single: options, shown: scheme + "://" + shown + path}, nil
+	t := &Target{Kind: insight.SingleServer, TLS: scheme == "rediss", single: options, scheme: scheme, user: p.user.Username(), hosts: hosts}
+	t.shown = t.As(t.Kind, "") + path
+	return t, nil
 }
 
 func parseCluster(scheme string, p parts) (*Target, error) {
 	if p.path != "" && p.path != "0" {
 		return nil, errors.New("a cluster has no database but 0")
 	}
-	text, shown, err := p.url(scheme, "", "6379")
+	text, hosts, err := p.url(scheme, "", "6379")
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +322,9 @@ func parseCluster(scheme string, p parts) (*Target, error) {
 	if err != nil {
 		return nil, plain(err)
 	}
-	return &Target{Kind: insight.Cluster, TLS: scheme == "rediss", cluster: options, shown: scheme + "+cluster://" + shown}, nil
+	t := &Target{Kind: insight.Cluster, TLS: scheme == "rediss", cluster: options, scheme: scheme, user: p.user.Username(), hosts: hosts}
+	t.shown = t.As(t.Kind, "")
+	return t, nil
 }
 
 func parseSentinel(scheme string, p parts) (*Target, error) {
@@ -289,7 +336,7 @@ func parseSentinel(scheme string, p parts) (*Target, error) {
 	user := p.user
 	p.user = nil
 	p.query.Set("master_name", master)
-	text, shown, err := p.url(scheme, "/"+database, "26379")
+	text, hosts, err := p.url(scheme, "/"+database, "26379")
 	if err != nil {
 		return nil, err
 	}
@@ -299,13 +346,9 @@ func parseSentinel(scheme string, p parts) (*Target, error) {
 	}
 	options.Username = user.Username()
 	options.Password, _ = user.Password()
-	if options.Username != "" {
-		shown = options.Username + "@" + shown
-	}
-	return &Target{
-		Kind: insight.Sentinel, TLS: scheme == "rediss", failover: options,
-		shown: strings.TrimSuffix(fmt.Sprintf("%s+sentinel://%s/%s/%s", scheme, shown, master, database), "/"),
-	}, nil
+	t := &Target{Kind: insight.Sentinel, TLS: scheme == "rediss", failover: options, scheme: scheme, user: options.Username, hosts: hosts}
+	t.shown = strings.TrimSuffix(t.As(t.Kind, master)+"/"+database, "/")
+	return t, nil
 }
 
 // plain removes what go-redis's errors begin with.

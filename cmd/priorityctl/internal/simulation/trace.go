@@ -41,6 +41,8 @@ func (o TraceOptions) Validate() error {
 	switch {
 	case o.Missing != MissingMedian && o.Missing != MissingDrawn && o.Missing != MissingLeft:
 		return fmt.Errorf("missing service times are handled by %s, %s or %s, not %q", MissingMedian, MissingDrawn, MissingLeft, o.Missing)
+	case o.LightDocuments < 0:
+		return fmt.Errorf("a light customer has at most %d documents, fewer than none", o.LightDocuments)
 	case o.Cap < 0:
 		return fmt.Errorf("the cap of service times, %v, is negative", o.Cap)
 	}

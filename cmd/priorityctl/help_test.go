@@ -1,0 +1,20 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+func TestEveryHelpFitsATerminal(t *testing.T) {
+	var check func(command *cobra.Command, path ...string)
+	check = func(command *cobra.Command, path ...string) {
+		fits(t, succeeded(t, "", append(path, "-help")...))
+		for _, child := range command.Commands() {
+			if child.Name() != "completion" { // whose text is of cobra
+				check(child, append(path, child.Name())...)
+			}
+		}
+	}
+	check(newRoot())
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+// suggestion is the URL by which a message says to ask.
+var suggestion = regexp.MustCompile(`\b(redis(?:\+\w+)?://\S*)(?: \(it knows .*\))?\n$`)
+
+// Every kind of Redis is asked by the URL of every kind. The right ones are answered
+// for all customers; the others are refused with a URL, and by that it works.
+func TestEveryKindOfRedisAnswersForAllCustomersOrSaysHowToAsk(t *testing.T) {
+	single := redistest.Start(t)
+	watched := redistest.Start(t)
+	redistest.StartReplica(t, watched)
+	sentinel := redistest.StartSentinel(t, watched)
+	cluster := redistest.StartCluster(t, 3)
+	clusterReplica := cluster.AddReplica(cluster.Masters[1])
+	hosts := strings.Join(cluster.Addrs(), ",")
+
+	for _, server := range []struct {
+		name   string
+		client redis.UniversalClient
+		right  []string
+		wrong  []string
+	}{
+		{"single server", single.Client(), []string{"redis://" + single.Addr},
+			[]string{"redis+cluster://" + single.Addr, "redis+sentinel://" + single.Addr + "/counts"}},
+		{"sentinel", watched.Client(), []string{"redis+sentinel://" + sentinel + "/" + redistest.MasterName, "redis://" + watched.Addr},
+			[]string{"redis://" + sentinel, "redis+cluster://" + sentinel, "redis+sentinel://" + sentinel + "/other"}},
+		{"cluster", cluster.Client(), []string{"redis+cluster://" + hosts, "redis+cluster://" + cluster.Addrs()[2], "redis+cluster://" + clusterReplica.Addr},
+			[]string{"redis://" + cluster.Addrs()[0], "redis://" + clusterReplica.Addr, "redis+sentinel://" + cluster.Addrs()[1] + "/counts", "redis://" + cluster.Addrs()[0] + "?protocol=2"}},
+	} {
+		t.Run(server.name, func(t *testing.T) {
+			documents := make(map[string]int)
+			for i := range 30 {
+				documents[fmt.Sprint("customer-", i)] = 5
+			}
+			fill := func() { count(t, server.client, documents) }
+			for _, url := range server.right {
+				fill()
+				answersForAll(t, url, len(documents))
+			}
+			for _, url := range server.wrong {
+				fill()
+				o := operatorOn(t, "-redis", url, "-timeout", "5s")
+				var instead string
+				for _, call := range [][]string{
+					{"list"}, {"top"}, {"get", "customer-1"}, {"ping"}, {"serve", "-listen", "127.0.0.1:0"}, {"log"},
+					{"override", "list"}, {"policy", "compare", "default", "default", "-live"}, {"reset", "-yes", "customer-1"},
+				} {
+					status, stdout, stderr := called(t, "", append(call, o.flags...)...)
+					found := suggestion.FindStringSubmatch(stderr)
+					if status != exitUsage || stdout != "" || found == nil {
+						t.Fatalf("%s, %q: exit status %d, stdout %q, stderr %q", url, call, status, stdout, stderr)
+					}
+					instead = found[1]
+				}
+				answersForAll(t, instead, len(documents))
+			}
+		})
+	}
+}
+
+// answersForAll asks everything of a Redis that has so many customers.
+func answersForAll(t *testing.T, url string, customers int) {
+	t.Helper()
+	o := operatorOn(t, "-redis", url, "-timeout", "5s")
+	if got := objects(t, o.told("list", "-json")); len(got) != customers {
+		t.Errorf("%s lists %d customers, not %d", url, len(got), customers)
+	}
+	if text := o.told("top"); !strings.Contains(text, fmt.Sprintf("%d customers, ", customers)) {
+		t.Errorf("%s: not %d customers in\n%s", url, customers, text)
+	}
+	var all []string
+	for i := range customers {
+		all = append(all, fmt.Sprint("customer-", i))
+	}
+	if got := objects(t, o.told("get", append(all, "-json")...)); len(got) != customers || got[customers-1]["count"] != got[0]["count"] || got[0]["count"].(float64) >= 0 {
+		t.Errorf("%s gets %v", url, got)
+	}
+	if got := objects(t, o.told("reset", append(all, "-json", "-yes")...)); len(got) != customers {
+		t.Errorf("%s resets %v", url, got)
+	}
+	if got := o.told("list", "-json"); got != "" {
+		t.Errorf("%s: reset leaves %s", url, got)
+	}
+}
+
+// A sentinel of several masters names them.
+func TestASentinelNamesItsMasters(t *testing.T) {
+	first, second := redistest.Start(t), redistest.Start(t)
+	redistest.StartReplica(t, first)
+	sentinel := redistest.StartSentinel(t, first)
+	host, port, _ := strings.Cut(second.Addr, ":")
+	client := redis.NewSentinelClient(&redis.Options{Addr: sentinel})
+	defer client.Close()
+	if err := client.Monitor(t.Context(), "another", host, port, "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, url := range []string{"redis://" + sentinel, "redis+sentinel://" + sentinel + "/other"} {
+		operatorOn(t, "-redis", url).refused(2, "redis+sentinel://"+sentinel+"/another (it knows another, counts)", "list")
+	}
+}
+
+// What reads may go to a replica, and says so; what changes something may not.
+func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master, "--replica-read-only", "no") // a write would be lost
+	count(t, master.Client(), map[string]int{"acme": 30})
+	redistest.Await(t, "the count reaches the replica", func() bool { return replica.Client().DBSize(t.Context()).Val() == 1 })
+	o := operatorOn(t, "-redis", "redis://"+replica.Addr)
+	for _, call := range [][]string{{"get", "acme"}, {"list"}, {"top"}} {
+		status, stdout, stderr := o.ask(call[0], call[1:]...)
+		if status != 0 || !strings.Contains(stdout, "acme") || !strings.Contains(stderr, "is a replica of "+master.Addr+": it may be behind") {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", call, status, stdout, stderr)
+		}
+	}
+	why := []string{"-why", "x"}
+	for _, call := range [][]string{
+		{"reset", "-yes", "acme"}, {"override", "set", "acme", "-level", "1", "-for", "1h"}, {"override", "end", "acme"},
+		{"members", "set", "acme", "gold"}, {"members", "end", "acme"},
+		{"policy", "apply", "default"}, {"policy", "trial", "default"}, {"policy", "trial", "end"}, {"policy", "rollback", "1"}, {"policy", "withdraw"},
+	} {
+		status, stdout, stderr := called(t, "", append(append(call, o.flags...), why...)...)
+		if status != 2 || stdout != "" || !strings.Contains(stderr, "is a replica of "+master.Addr+", where nothing can be changed: name the master") {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", call, status, stdout, stderr)
+		}
+	}
+	if n := replica.Client().DBSize(t.Context()).Val(); n != 1 {
+		t.Errorf("the replica has %d keys", n)
+	}
+}
+
+// Rights that suffice for get suffice to find out what kind of server it is.
+func TestEveryUserIsToldHowToAsk(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	for _, master := range cluster.Masters {
+		if err := master.Client().Do(t.Context(), "ACL", "SETUSER", "reader", "on", ">"+secret, "~priority:*", "-@all", "+get").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := operatorOn(t, "-redis", "redis://reader:"+secret+"@"+cluster.Addrs()[0])
+	o.refused(2, "ask the whole cluster by redis+cluster://***@"+cluster.Addrs()[0], "get", "acme")
+}
