@@ -52,7 +52,7 @@ var adapters = map[string]struct {
 	"RabbitMQQuorum": {
 		largestFirst,
 		func(level, last priority.Level) int { return int(queue.RabbitMQQuorum(level, last)) },
-		func(priority.Level) []int { return []int{5, 0} },
+		func(last priority.Level) []int { return numbers(3+max(1, min(int(last), 28)), 4)(last) },
 	},
 }
 
@@ -184,7 +184,7 @@ func TestNineLevelsAreThoseOfTheDocs(t *testing.T) {
 		"Celery, a step a level":     {celery(queue.CelerySteps(9)), []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 		"RabbitMQ":                   {rabbitMQ(queue.RabbitMQMaxPriority(9)), []int{8, 7, 6, 5, 4, 3, 2, 1, 0}},
 		"RabbitMQ, x-max-priority 5": {rabbitMQ(5), []int{5, 5, 4, 4, 3, 2, 2, 1, 0}},
-		"RabbitMQQuorum":             {adapters["RabbitMQQuorum"].number, []int{5, 5, 5, 5, 5, 5, 5, 5, 0}},
+		"RabbitMQQuorum":             {adapters["RabbitMQQuorum"].number, []int{12, 11, 10, 9, 8, 7, 6, 5, 4}},
 	} {
 		var got []int
 		for level := priority.Level(1); level <= 9; level++ {

@@ -13,7 +13,7 @@ func RabbitMQMaxPriority(last priority.Level) uint8 {
 // RabbitMQ returns a message's priority for a classic queue that was declared with
 // x-max-priority: maxPriority for level 1, 0 for the last. RabbitMQ serves the
 // largest number first. A message without a priority counts as 0. For a quorum queue
-// of RabbitMQ 4.3 or later with an x-max-priority, it is the same.
+// it is [RabbitMQQuorum].
 //
 // The last level starves: it waits for as long as there is anything else.
 // Set Qos(1, 0, false) and acknowledge by hand: without it a consumer is sent
@@ -22,15 +22,18 @@ func RabbitMQ(level, last priority.Level, maxPriority uint8) uint8 {
 	return maxPriority - uint8(Class(level, last, priority.Level(maxPriority)+1)-1)
 }
 
-// RabbitMQQuorum returns a message's priority for a quorum queue of RabbitMQ 4.0
-// to 4.2, which has two classes: 0 is normal, for the last level, and 5 is high,
-// for all others. Before 4.0 a quorum queue has no priorities.
+// RabbitMQQuorum returns a message's priority for a quorum queue, which takes no
+// x-max-priority: 4 for the last level, 5 for the one before it, and so on, 31 at most.
 //
-// The last level does not starve: two high messages are served for a normal one.
+// RabbitMQ 4.3 or later serves the largest number first, and the last level starves.
+// RabbitMQ 4.0 to 4.2 has two classes, 0 to 4 and the rest: the last level and all
+// others, of which two are served for one of the last. Before 4.0 a quorum queue has
+// no priorities.
+//
+// It is never less than 4, for what a message counts as that has none: some clients,
+// amqp091-go among them, do not send a 0.
 func RabbitMQQuorum(level, last priority.Level) uint8 {
-	const normal, high = 0, 5
-	if Class(level, last, 2) == 1 {
-		return high
-	}
-	return normal
+	const normal, highest = 4, 31
+	classes := max(1, min(last, highest-normal+1))
+	return normal + uint8(classes-Class(level, last, classes))
 }

@@ -46,11 +46,9 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 	tb.Cleanup(func() {
 		p.mu.Lock()
 		p.closed = true
-		_ = listener.Close()
-		for conn := range p.open {
-			_ = conn.Close()
-		}
 		p.mu.Unlock()
+		_ = listener.Close()
+		p.CloseConnections()
 		p.wait.Wait()
 	})
 	return p
@@ -59,6 +57,15 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 // Set changes the fault, for open connections too.
 func (p *Proxy) Set(fault Fault) {
 	p.fault.Store(int32(fault))
+}
+
+// CloseConnections cuts all connections that are open now, idle ones too.
+func (p *Proxy) CloseConnections() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.open {
+		_ = conn.Close()
+	}
 }
 
 func (p *Proxy) accept() {

@@ -2,64 +2,109 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/queue"
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 )
 
-const documentTask = "document"
+// Options of a queue. Producers and consumers have the same.
+type Options struct {
+	Name    string          // the queues are name-1 for level 1, name-2, …
+	Workers int             // documents at a time in this process
+	Limit   time.Duration   // how long a document may take; then the context of process ends
+	Backoff []time.Duration // how long a document waits after its first failure, after its second, …; then it is given up. asynq counts whole seconds
+	Logger  *slog.Logger
 
-// documents are asynq queues, one for each level.
-type documents struct {
-	redis  asynq.RedisConnOpt
-	client *asynq.Client
-	prefix string
-	last   priority.Level // of all customers: store.Last()
-	strict bool           // the last level starves; otherwise each is served by its weight
+	Strict bool          // level 1 while there is any, and the last level starves; else each level by its weight, level 1 most often
+	Check  time.Duration // how often a process with a free worker looks for documents while there are none
 }
 
-// produce counts a customer's document and enqueues it with its level.
-func (d *documents) produce(ctx context.Context, store priority.Store, customer, document string) error {
-	decision, err := store.Next(ctx, customer)
-	if err != nil {
-		return err
-	}
-	return d.enqueue(ctx, decision.Level, document)
+// Documents are asynq queues, one for each level.
+type Documents struct {
+	redis     redis.UniversalClient
+	store     priority.Store
+	options   *Options
+	client    *asynq.Client
+	inspector *asynq.Inspector
+	queues    []string // of level 1 first
 }
 
-func (d *documents) enqueue(ctx context.Context, level priority.Level, document string) error {
-	_, err := d.client.EnqueueContext(ctx, asynq.NewTask(documentTask, []byte(document)),
-		asynq.Queue(queue.Name(d.prefix, level, d.last)))
-	if err != nil {
-		return fmt.Errorf("enqueue %s: %w", document, err)
+// Open returns the queues on a Redis, which need not be there yet: Produce and Work
+// wait for it. The client remains the caller's to close.
+func Open(client redis.UniversalClient, store priority.Store, options *Options) (*Documents, error) {
+	if options.Name == "" || options.Workers < 1 || options.Limit <= 0 || options.Check <= 0 {
+		return nil, fmt.Errorf("%w: Name, Workers, Limit and Check are needed", priority.ErrInvalidOption)
 	}
-	return nil
+	return &Documents{
+		redis:     client,
+		store:     store,
+		options:   options,
+		client:    asynq.NewClientFromRedisClient(client),
+		inspector: asynq.NewInspectorFromRedisClient(client),
+		queues:    queue.Names(options.Name, store.Last()),
+	}, nil
 }
 
-// consume has process work on one document at a time, until the context ends. If
-// process fails, asynq puts the document back into its level's queue, later.
-func (d *documents) consume(ctx context.Context, process func(document string) error) error {
-	server := asynq.NewServer(d.redis, asynq.Config{
-		Queues:         queue.AsynqQueues(d.prefix, queue.LinearWeights(d.last)),
-		StrictPriority: d.strict,
-		Concurrency:    1, // workers in this process
-
-		TaskCheckInterval:        100 * time.Millisecond, // of idle workers
-		DelayedTaskCheckInterval: 100 * time.Millisecond, // for retries
-		RetryDelayFunc:           func(int, error, *asynq.Task) time.Duration { return 0 },
-		LogLevel:                 asynq.FatalLevel,
-	})
-	mux := asynq.NewServeMux()
-	mux.HandleFunc(documentTask, func(_ context.Context, task *asynq.Task) error {
-		return process(string(task.Payload()))
-	})
-	if err := server.Start(mux); err != nil {
-		return fmt.Errorf("start asynq: %w", err)
+// Dead returns the documents that were given up.
+func (d *Documents) Dead(context.Context) ([]string, error) {
+	tasks, err := d.archived()
+	var dead []string
+	for _, task := range tasks {
+		dead = append(dead, task.Headers[documentHeader])
 	}
-	<-ctx.Done()
-	server.Shutdown() // after the documents that are being worked on
+	return dead, err
+}
+
+// PutBack sends the documents that were given up again, as new ones: with the level
+// that their customers have now, and all their tries.
+func (d *Documents) PutBack(ctx context.Context) error {
+	tasks, err := d.archived()
+	for _, task := range tasks {
+		if err := d.Produce(ctx, task.Headers[customerHeader], task.Headers[documentHeader], task.Payload); err != nil {
+			return err
+		}
+		if err := d.inspector.DeleteTask(task.Queue, task.ID); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+			return err
+		}
+	}
+	return err
+}
+
+// archived returns what is in asynq's archives: each queue has one.
+func (d *Documents) archived() ([]*asynq.TaskInfo, error) {
+	const size = 100 // of a page
+	var all []*asynq.TaskInfo
+	for _, name := range d.queues {
+		for number, more := 1, true; more; number++ {
+			page, err := d.inspector.ListArchivedTasks(name, asynq.PageSize(size), asynq.Page(number))
+			if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) { // no document had this level yet
+				return nil, err
+			}
+			all = append(all, page...)
+			more = len(page) == size
+		}
+	}
+	return all, nil
+}
+
+// Remove deletes the queues, all that is in them, and asynq's statistics of today
+// and in total. Nobody may be working.
+func (d *Documents) Remove(ctx context.Context) error {
+	for _, name := range d.queues {
+		if err := d.inspector.DeleteQueue(name, true); err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
+			return fmt.Errorf("remove queue %s: %w", name, err)
+		}
+		processed, failed := "asynq:{"+name+"}:processed", "asynq:{"+name+"}:failed"
+		today := ":" + time.Now().UTC().Format(time.DateOnly)
+		if err := d.redis.Del(ctx, processed, processed+today, failed, failed+today).Err(); err != nil {
+			return fmt.Errorf("remove the statistics of queue %s: %w", name, err)
+		}
+	}
 	return nil
 }

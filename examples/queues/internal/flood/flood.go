@@ -1,114 +1,170 @@
-// Package flood is the story of the examples: one customer floods the queue, two
-// small ones come after it, and only then a worker starts.
+// Package flood tells one story in real time: while a few workers serve the steady
+// customers of every day, one customer sends hundreds of documents at once.
 package flood
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
-
-	"github.com/docpriority/priority"
+	"sync"
+	"time"
 )
 
-// Document is one customer's, numbered from 1.
-type Document struct {
+// Story is what Run does, in words.
+const Story = `4 workers, 20 ms a document. bakery, clinic and dentist each send a document
+every 150 ms. After a second archive sends 400 at once.
+
+`
+
+// Workers is how many the story needs.
+const Workers = 4
+
+const (
+	takes     = 20 * time.Millisecond
+	every     = 150 * time.Millisecond
+	lasts     = 4500 * time.Millisecond // nobody sends anything after it
+	floodAt   = time.Second
+	flooding  = "archive"
+	floodSize = 400
+)
+
+// steady are the customers of every day.
+var steady = []string{"bakery", "clinic", "dentist"}
+
+// Queue is what the story goes through.
+type Queue interface {
+	Produce(ctx context.Context, customer, document string, body []byte) error
+	Work(ctx context.Context, process func(ctx context.Context, customer, document string, body []byte) error) error
+}
+
+// Wait is a document's: from its arrival until a worker began with it.
+type Wait struct {
 	Customer string
-	Number   int
+	Arrived  time.Duration // since the story began
+	Waited   time.Duration
 }
 
-// String is the document as it goes through the queue, such as "bakery 2".
-func (d Document) String() string {
-	return fmt.Sprint(d.Customer, " ", d.Number)
-}
+// Run tells the story and returns each document's wait, in the order of service.
+func Run(ctx context.Context, queue Queue) ([]Wait, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	story := &story{queue: queue, began: time.Now(), arrived: make(map[string]time.Duration)}
 
-// Documents returns all documents in the order in which they arrive.
-func Documents() []Document {
-	return slices.Concat(of("archive", 60), of("bakery", 3), of("clinic", 6))
-}
-
-func of(customer string, n int) []Document {
-	documents := make([]Document, n)
-	for i := range documents {
-		documents[i] = Document{customer, i + 1}
+	var producers sync.WaitGroup
+	for i, customer := range steady {
+		producers.Go(func() { endAt(stop, story.sendEvery(ctx, customer, time.Duration(i)*every/3)) })
 	}
-	return documents
+	producers.Go(func() { endAt(stop, story.sendAtOnce(ctx)) })
+
+	working, finish := context.WithCancel(ctx)
+	defer finish()
+	worked := make(chan error, 1)
+	go func() { worked <- queue.Work(working, story.process) }()
+	producers.Wait()
+	story.await(ctx)
+	finish()
+	err := <-worked
+	if cause := context.Cause(ctx); cause != nil {
+		err = errors.Join(cause, err)
+	}
+	return story.waits, err
 }
 
-// Collect consumes n documents and returns them in the order in which they came.
-func Collect(ctx context.Context, n int, consume func(ctx context.Context, process func(document string) error) error) ([]string, error) {
-	ctx, done := context.WithCancel(ctx)
-	defer done()
-	var served []string
-	err := consume(ctx, func(document string) error {
-		served = append(served, document)
-		if len(served) == n {
-			done()
+// endAt ends the story at the first error.
+func endAt(stop context.CancelCauseFunc, err error) {
+	if err != nil {
+		stop(err)
+	}
+}
+
+type story struct {
+	queue Queue
+	began time.Time
+
+	mutex   sync.Mutex
+	arrived map[string]time.Duration // by document; removed when it is served
+	waits   []Wait
+}
+
+func (s *story) sendEvery(ctx context.Context, customer string, first time.Duration) error {
+	for number, due := 1, first; due < lasts; number, due = number+1, due+every {
+		if err := sleepUntil(ctx, s.began.Add(due)); err != nil {
+			return err
 		}
+		if err := s.send(ctx, customer, number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *story) sendAtOnce(ctx context.Context) error {
+	if err := sleepUntil(ctx, s.began.Add(floodAt)); err != nil {
+		return err
+	}
+	for number := 1; number <= floodSize; number++ {
+		if err := s.send(ctx, flooding, number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *story) send(ctx context.Context, customer string, number int) error {
+	document := fmt.Sprint(customer, "-", number)
+	s.mutex.Lock()
+	s.arrived[document] = time.Since(s.began)
+	s.mutex.Unlock()
+	return s.queue.Produce(ctx, customer, document, nil)
+}
+
+func (s *story) process(_ context.Context, customer, document string, _ []byte) error {
+	now := time.Since(s.began)
+	time.Sleep(takes)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if arrived, waits := s.arrived[document]; waits { // else it was delivered twice
+		s.waits = append(s.waits, Wait{customer, arrived, now - arrived})
+		delete(s.arrived, document)
+	}
+	return nil
+}
+
+// await returns when all documents were served, or the context ends.
+func (s *story) await(ctx context.Context) {
+	for {
+		s.mutex.Lock()
+		waiting := len(s.arrived)
+		s.mutex.Unlock()
+		if waiting == 0 || sleepUntil(ctx, time.Now().Add(20*time.Millisecond)) != nil {
+			return
+		}
+	}
+}
+
+func sleepUntil(ctx context.Context, moment time.Time) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Until(moment)):
 		return nil
-	})
-	if err == nil && len(served) < n {
-		err = ctx.Err() // an interrupt
 	}
-	return served, err
 }
 
-// Report prints the order in which one worker got the documents, with levels and
-// without. The call says what a level is called in the queue.
-func Report(out io.Writer, queue string, call func(priority.Level) string, with, without []string) {
-	fmt.Fprintf(out, "archive uploads 60 documents, then bakery 3 and clinic 6; then a worker starts.\n\n")
-	last := priority.DefaultPolicy().Last()
-	var calls []string
-	for level := priority.First; level <= last; level++ {
-		calls = append(calls, call(level))
-	}
-	if first, final := calls[0], calls[last-1]; len(first)+len(final) > 20 {
-		fmt.Fprintf(out, "In %s level 1 is %s, and level %d is %s.\n\n", queue, first, last, final)
-	} else {
-		fmt.Fprintf(out, "In %s the levels 1 to %d are the priorities %s.\n\n", queue, last, strings.Join(calls, " "))
-	}
+// customers returns all of the story, the steady ones first.
+func customers() []string {
+	return append(slices.Clone(steady), flooding)
+}
 
-	left, right := runs(with), runs(without)
-	fmt.Fprintln(out, "served as no.  with the module        served as no.  without it")
-	for i := range max(len(left), len(right)) {
-		line := row(left, i)
-		if i < len(right) {
-			line = fmt.Sprintf("%-38s%s", line, row(right, i))
+// of returns what a customer's documents waited, the shortest first.
+func of(waits []Wait, customer string) []time.Duration {
+	var found []time.Duration
+	for _, wait := range waits {
+		if wait.Customer == customer {
+			found = append(found, wait.Waited)
 		}
-		fmt.Fprintln(out, line)
 	}
-}
-
-// run is consecutive documents of one customer, served one after the other.
-type run struct {
-	customer    string
-	first, last int // documents
-	from, to    int // places in the order
-}
-
-func runs(served []string) []run {
-	var found []run
-	for i, document := range served {
-		var d Document
-		_, _ = fmt.Sscan(document, &d.Customer, &d.Number) // as String wrote it
-		if n := len(found); n > 0 && found[n-1].customer == d.Customer && found[n-1].last+1 == d.Number {
-			found[n-1].last, found[n-1].to = d.Number, i+1
-			continue
-		}
-		found = append(found, run{d.Customer, d.Number, d.Number, i + 1, i + 1})
-	}
+	slices.Sort(found)
 	return found
-}
-
-func row(all []run, i int) string {
-	if i >= len(all) {
-		return ""
-	}
-	r := all[i]
-	places, documents := fmt.Sprintf("%8d", r.from), fmt.Sprint(r.first)
-	if r.from < r.to {
-		places, documents = fmt.Sprintf("%2d to %2d", r.from, r.to), fmt.Sprintf("%d to %d", r.first, r.last)
-	}
-	return fmt.Sprintf("%13s  %s %s", places, r.customer, documents)
 }

@@ -2,55 +2,154 @@ package flood
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
-	"fmt"
-	"slices"
+	"io"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/memory"
 )
 
-func TestReport(t *testing.T) {
-	var out strings.Builder
-	Report(&out, "a queue", func(level priority.Level) string { return fmt.Sprint(10 * level) },
-		[]string{"archive 1", "bakery 1", "bakery 2", "archive 2", "archive 4"},
-		[]string{"archive 1", "archive 2"})
-	want := `archive uploads 60 documents, then bakery 3 and clinic 6; then a worker starts.
+// The story, told in virtual time: with levels the steady customers wait for hardly
+// more than a document that is under way, without them for the whole flood.
+func TestLevelsKeepTheSteadyCustomersFromWaiting(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		with := tell(t, new(memory.Store))
+		oneLevel, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		without := tell(t, oneLevel)
 
-In a queue the levels 1 to 9 are the priorities 10 20 30 40 50 60 70 80 90.
+		for _, customer := range steady {
+			if waited := of(with, customer); len(waited) != 30 || waited[len(waited)-1] > 2*takes {
+				t.Errorf("%s: %d documents, the longest wait is %v", customer, len(waited), waited[len(waited)-1])
+			}
+			if waited := of(without, customer); len(waited) != 30 || waited[len(waited)-1] < 1500*time.Millisecond {
+				t.Errorf("%s without levels: %d documents, the longest wait is %v", customer, len(waited), waited[len(waited)-1])
+			}
+		}
+		if waited := of(with, flooding); len(waited) != floodSize {
+			t.Errorf("%d documents of the flood", len(waited))
+		}
 
-served as no.  with the module        served as no.  without it
-            1  archive 1                    1 to  2  archive 1 to 2
-      2 to  3  bakery 1 to 2
-            4  archive 2
-            5  archive 4
+		var table strings.Builder
+		Table(&table, with, without)
+		const want = `                      with levels            without levels
+customer  documents   half wait   longest    half wait   longest
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
-	}
-}
-
-func TestCollectEndsWithTheLastDocument(t *testing.T) {
-	served, err := Collect(t.Context(), 2, func(ctx context.Context, process func(string) error) error {
-		for _, document := range []string{"a", "b", "c"} {
-			if ctx.Err() != nil {
+		if !strings.HasPrefix(table.String(), want) || strings.Count(table.String(), "\n") != 8 {
+			t.Errorf("the table is\n%s", table.String())
+		}
+		picture := Picture("a queue & more", with, without)
+		decoder := xml.NewDecoder(strings.NewReader(string(picture)))
+		dots := 0
+		for {
+			token, err := decoder.Token()
+			if errors.Is(err, io.EOF) {
 				break
 			}
-			_ = process(document)
+			if err != nil {
+				t.Fatalf("%v in\n%s", err, picture)
+			}
+			if start, is := token.(xml.StartElement); is && start.Name.Local == "circle" {
+				dots++
+			}
 		}
-		return nil
+		if want := len(with) + len(without) + len(customers()); dots != want {
+			t.Errorf("%d dots, want %d", dots, want)
+		}
 	})
-	if err != nil || !slices.Equal(served, []string{"a", "b"}) {
-		t.Errorf("served %q, error %v", served, err)
-	}
 }
 
-func TestCollectSaysThatItWasInterrupted(t *testing.T) {
-	ctx, interrupt := context.WithCancel(t.Context())
-	interrupt()
-	_, err := Collect(ctx, 1, func(context.Context, func(string) error) error { return nil })
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+// A queue that fails ends the story with its error.
+func TestAFailedProducerEndsTheStory(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		queue := newOrdered(new(memory.Store))
+		queue.refuses = errors.New("the queue is full")
+		if _, err := Run(t.Context(), queue); !errors.Is(err, queue.refuses) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+func tell(t *testing.T, store priority.Store) []Wait {
+	t.Helper()
+	waits, err := Run(t.Context(), newOrdered(store))
+	if err != nil {
+		t.Fatal(err)
 	}
+	return waits
+}
+
+// ordered is a queue in memory: strictly by level, and in order within one.
+type ordered struct {
+	store   priority.Store
+	refuses error
+
+	mutex   sync.Mutex
+	changed *sync.Cond
+	waiting [][]waiting // by level
+	ended   bool
+}
+
+type waiting struct{ customer, document string }
+
+func newOrdered(store priority.Store) *ordered {
+	o := &ordered{store: store, waiting: make([][]waiting, store.Last())}
+	o.changed = sync.NewCond(&o.mutex)
+	return o
+}
+
+func (o *ordered) Produce(ctx context.Context, customer, document string, _ []byte) error {
+	decision, err := o.store.Submit(ctx, customer, document)
+	if err != nil || o.refuses != nil {
+		return errors.Join(err, o.refuses)
+	}
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.waiting[decision.Level-1] = append(o.waiting[decision.Level-1], waiting{customer, document})
+	o.changed.Signal()
+	return nil
+}
+
+func (o *ordered) Work(ctx context.Context, process func(ctx context.Context, customer, document string, body []byte) error) error {
+	defer context.AfterFunc(ctx, func() {
+		o.mutex.Lock()
+		defer o.mutex.Unlock()
+		o.ended = true
+		o.changed.Broadcast()
+	})()
+	var workers sync.WaitGroup
+	for range Workers {
+		workers.Go(func() {
+			for next, ok := o.next(); ok; next, ok = o.next() {
+				_ = process(ctx, next.customer, next.document, nil)
+				_ = o.store.Done(ctx, next.customer, next.document, takes)
+			}
+		})
+	}
+	workers.Wait()
+	return nil
+}
+
+// next returns the next document, and false when the queue has ended.
+func (o *ordered) next() (waiting, bool) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	for !o.ended {
+		for level, documents := range o.waiting {
+			if len(documents) > 0 {
+				o.waiting[level] = documents[1:]
+				return documents[0], true
+			}
+		}
+		o.changed.Wait()
+	}
+	return waiting{}, false
 }

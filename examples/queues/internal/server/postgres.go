@@ -57,8 +57,9 @@ func StartPostgres(ctx context.Context) (*Server, error) {
 			return err
 		}
 		return p.await(ctx, func() bool {
-			status, err := os.ReadFile(filepath.Join(data, "postmaster.pid")) // its last line is the state
-			return err == nil && strings.HasSuffix(strings.TrimSpace(string(status)), "ready")
+			status, err := os.ReadFile(filepath.Join(data, "postmaster.pid")) // its first line is whose it is, its last one the state
+			lines := strings.Fields(string(status))
+			return err == nil && len(lines) > 0 && lines[len(lines)-1] == "ready" && lines[0] == fmt.Sprint(s.last().command.Process.Pid)
 		})
 	})
 }

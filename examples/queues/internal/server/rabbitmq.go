@@ -6,11 +6,26 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 )
 
 // StartRabbitMQ starts rabbitmq-server, and the name server that Erlang needs.
 func StartRabbitMQ(ctx context.Context) (*Server, error) {
+	return StartRabbitMQWith(ctx, "", "")
+}
+
+// otherRabbitMQ, in the environment, is a command that runs another version: it is
+// given a port, has the next two for itself, and takes a directory for its data from
+// DATA, a file of further settings from CONF, and arguments of Erlang from ERLARGS.
+const otherRabbitMQ = "PRIORITY_RABBITMQ"
+
+// StartRabbitMQWith starts it with further lines of rabbitmq.conf, and arguments of
+// Erlang for what cannot be set there.
+func StartRabbitMQWith(ctx context.Context, settings, arguments string) (*Server, error) {
+	if command := strings.Fields(os.Getenv(otherRabbitMQ)); len(command) > 0 {
+		return startOther(ctx, command, settings, arguments)
+	}
 	// Debian's command on the PATH wants to be root and runs as a user of its own;
 	// the script that it calls does not.
 	program, err := find("rabbitmq-server", "rabbitmq-server", "/usr/lib/rabbitmq/bin")
@@ -39,7 +54,7 @@ func StartRabbitMQ(ctx context.Context) (*Server, error) {
 		}
 
 		config := filepath.Join(s.dir, "rabbitmq.conf")
-		if err := os.WriteFile(config, fmt.Appendf(nil, "listeners.tcp.1 = 127.0.0.1:%d\n", port), 0o600); err != nil {
+		if err := os.WriteFile(config, fmt.Appendf(nil, "listeners.tcp.1 = 127.0.0.1:%d\n%s", port, settings), 0o600); err != nil {
 			return err
 		}
 		command := exec.Command(program)
@@ -49,7 +64,7 @@ func StartRabbitMQ(ctx context.Context) (*Server, error) {
 			"ERL_EPMD_ADDRESS=127.0.0.1",
 			fmt.Sprint("ERL_EPMD_PORT=", nameServerPort),
 			fmt.Sprint("RABBITMQ_DIST_PORT=", distributionPort),
-			"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
+			"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1} " + arguments,
 			"RABBITMQ_NODENAME=priority@localhost",
 			"RABBITMQ_CONFIG_FILE=" + config,
 			"RABBITMQ_CONF_ENV_FILE=" + filepath.Join(s.dir, "none"), // not the machine's
@@ -62,6 +77,32 @@ func StartRabbitMQ(ctx context.Context) (*Server, error) {
 		if err != nil {
 			return err
 		}
-		return p.await(ctx, func() bool { return answers(port, "AMQP\x00\x00\x09\x01", "\x01") })
+		return p.await(ctx, func() bool { return answers(port, amqpHeader, "\x01") })
+	})
+}
+
+const amqpHeader = "AMQP\x00\x00\x09\x01"
+
+func startOther(ctx context.Context, words []string, settings, arguments string) (*Server, error) {
+	return start(ctx, func(ctx context.Context, s *Server) error {
+		ports, err := freePorts(1)
+		if err != nil {
+			return err
+		}
+		s.URL = fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", ports[0])
+		data, config := filepath.Join(s.dir, "data"), filepath.Join(s.dir, "rabbitmq.conf")
+		if err := os.Mkdir(data, 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(config, []byte(settings), 0o600); err != nil {
+			return err
+		}
+		command := exec.Command(words[0], append(words[1:], fmt.Sprint(ports[0]))...)
+		command.Env = append(os.Environ(), "DATA="+data, "CONF="+config, "ERLARGS="+arguments)
+		p, err := s.run(command, syscall.SIGKILL)
+		if err != nil {
+			return err
+		}
+		return p.await(ctx, func() bool { return answers(ports[0], amqpHeader, "\x01") })
 	})
 }

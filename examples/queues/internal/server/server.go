@@ -32,6 +32,39 @@ type Server struct {
 	processes []*process
 }
 
+// Kill ends the server as a crash would, at once. Its files stay.
+func (s *Server) Kill() {
+	s.last().kill()
+}
+
+// Restart starts a server that was killed, with its files, at its address.
+func (s *Server) Restart(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	for {
+		killed := s.last()
+		s.processes = s.processes[:len(s.processes)-1]
+		p, err := s.run(again(killed.command), killed.quit)
+		if err != nil {
+			return err
+		}
+		if err = p.await(ctx, killed.ready); err == nil || ctx.Err() != nil {
+			return err
+		}
+		// What the killed one has left, such as shared memory, is there for a moment.
+	}
+}
+
+// last is the server itself, after the processes that it needs.
+func (s *Server) last() *process {
+	return s.processes[len(s.processes)-1]
+}
+
+// again returns a command that has been run as a new one.
+func again(command *exec.Cmd) *exec.Cmd {
+	return &exec.Cmd{Path: command.Path, Args: command.Args, Env: command.Env, SysProcAttr: command.SysProcAttr}
+}
+
 // Stop ends the server and removes its files.
 func (s *Server) Stop() {
 	for _, p := range slices.Backward(s.processes) {
@@ -94,6 +127,7 @@ func start(ctx context.Context, launch func(ctx context.Context, s *Server) erro
 type process struct {
 	command *exec.Cmd
 	quit    syscall.Signal
+	ready   func() bool  // set by await
 	output  bytes.Buffer // to be read after ended is closed
 	ended   chan struct{}
 }
@@ -123,13 +157,18 @@ func (p *process) end() {
 	select {
 	case <-p.ended:
 	case <-time.After(quitLimit):
-		signalGroup(p.command, syscall.SIGKILL)
-		<-p.ended
+		p.kill()
 	}
+}
+
+func (p *process) kill() {
+	signalGroup(p.command, syscall.SIGKILL)
+	<-p.ended
 }
 
 // await polls until ready returns true, and gives up when the process has ended.
 func (p *process) await(ctx context.Context, ready func() bool) error {
+	p.ready = ready
 	for !ready() {
 		select {
 		case <-p.ended:

@@ -3,16 +3,20 @@ package server
 import (
 	"context"
 	"errors"
+	"net"
+	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// TestStop: each server comes up, and leaves no process of its own and no file.
-func TestStop(t *testing.T) {
+// Each server comes up, comes back after a crash at its address, with its files, and
+// in the end leaves no process of its own and no file.
+func TestAServerComesBackAfterACrashAndLeavesNothing(t *testing.T) {
 	for name, start := range map[string]func(context.Context) (*Server, error){
 		"RabbitMQ": StartRabbitMQ, "Postgres": StartPostgres, "NATS": StartNATS, "Redis": StartRedis,
 	} {
@@ -22,6 +26,17 @@ func TestStop(t *testing.T) {
 				redistest.Skip(t, err.Error())
 			} else if err != nil {
 				t.Fatal(err)
+			}
+			ofStart := s.last()
+			s.Kill()
+			if connects(t, s) {
+				t.Error("it can be reached after it was killed")
+			}
+			if err := s.Restart(t.Context()); err != nil || !connects(t, s) {
+				t.Errorf("it does not come back: %v", err)
+			}
+			if was, is := ofStart.command.Args, s.last().command.Args; !slices.Equal(was, is) || ofStart.command.Dir != s.last().command.Dir {
+				t.Errorf("started as %q, then as %q", was, is)
 			}
 			s.Stop()
 			for _, p := range s.processes {
@@ -34,6 +49,20 @@ func TestStop(t *testing.T) {
 			}
 		})
 	}
+}
+
+func connects(t *testing.T, s *Server) bool {
+	t.Helper()
+	address, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", address.Host)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 func TestMissingProgramIsNamedWithItsPackage(t *testing.T) {

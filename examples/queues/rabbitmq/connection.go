@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// link is a connection to RabbitMQ that is made again when it was lost.
+//
+// It does not use the client's own recovery: that numbers the deliveries of a
+// channel from 1 again, and an acknowledgement of one from before, with the same
+// number, takes another document out of the queue that nobody has worked on.
+type link struct {
+	url     string
+	name    string // that the server shows
+	prepare func(channel *amqp.Channel, major int) error
+
+	mutex      sync.Mutex
+	connection *amqp.Connection
+}
+
+const (
+	connectTime = 5 * time.Second
+	answerTime  = 30 * time.Second // a server that does not open a channel for so long is left
+)
+
+// line is a channel that tells why it was lost.
+type line struct {
+	*amqp.Channel
+	lost     context.Context // ends with the channel; its cause is why
+	returned chan amqp.Return
+}
+
+// open returns a new channel, on which the queues were declared.
+func (l *link) open(ctx context.Context) (*line, error) {
+	connection, err := l.connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("rabbitmq: connect: %w", err)
+	}
+	leave := time.AfterFunc(answerTime, func() { _ = connection.CloseDeadline(time.Now()) }) // what waits for it ends
+	defer leave.Stop()
+	channel, err := connection.Channel()
+	if err != nil {
+		return nil, fmt.Errorf("rabbitmq: open a channel: %w", err)
+	}
+	version, _ := connection.Properties["version"].(string)
+	number, _, _ := strings.Cut(version, ".")
+	major, _ := strconv.Atoi(number)
+	err = l.prepare(channel, major)
+	if err == nil {
+		err = channel.Confirm(false)
+	}
+	if err != nil {
+		_ = channel.Close()
+		return nil, fmt.Errorf("rabbitmq: server %s: %w", version, err)
+	}
+
+	lost, lose := context.WithCancelCause(context.Background())
+	closed := channel.NotifyClose(make(chan *amqp.Error, 1))
+	cancelled := channel.NotifyCancel(make(chan string, 1))
+	go func() {
+		select {
+		case reason := <-closed:
+			if reason != nil {
+				lose(fmt.Errorf("rabbitmq: channel lost: %w", reason))
+			}
+		case _, told := <-cancelled: // all that a quorum queue of RabbitMQ 4.3 says
+			if told {
+				lose(errors.New("rabbitmq: the server ended the consumer: after its consumer_timeout, or with its queue"))
+			}
+		}
+		lose(errors.New("rabbitmq: channel closed"))
+	}()
+	return &line{channel, lost, channel.NotifyReturn(make(chan amqp.Return, 1))}, nil
+}
+
+// connect returns the connection, a new one where there is none.
+func (l *link) connect(ctx context.Context) (*amqp.Connection, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.connection != nil && !l.connection.IsClosed() {
+		return l.connection, nil
+	}
+	properties := amqp.NewConnectionProperties()
+	properties.SetClientConnectionName(l.name)
+	connection, err := amqp.DialConfig(l.url, amqp.Config{
+		Properties: properties, // and a heartbeat every 10 seconds, as it is by default
+		Dial: func(network, address string) (net.Conn, error) {
+			dialer := net.Dialer{Timeout: connectTime}
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err == nil {
+				err = conn.SetDeadline(time.Now().Add(connectTime)) // of the greeting; the client lifts it
+			}
+			return conn, err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.connection = connection
+	return connection, nil
+}
+
+func (l *link) close() error {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.connection == nil {
+		return nil
+	}
+	if err := l.connection.CloseDeadline(time.Now().Add(connectTime)); !errors.Is(err, amqp.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+var errFull = errors.New("rabbitmq: refused: the queue is full")
+
+// publish returns nil when RabbitMQ has written the message to a queue. With an
+// error other than errFull it may have, too, and the line is of no use any more.
+func (l *line) publish(ctx context.Context, to string, message amqp.Publishing) error {
+	const exchange, mandatory, immediate = "", true, false // mandatory: a queue that was deleted must not swallow it
+	confirm, err := l.PublishWithDeferredConfirmWithContext(ctx, exchange, to, mandatory, immediate, message)
+	if err != nil {
+		return err
+	}
+	confirmed, err := confirm.WaitContext(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !confirmed && l.IsClosed():
+		<-l.lost.Done()
+		return context.Cause(l.lost)
+	case !confirmed:
+		return errFull
+	}
+	select {
+	case back := <-l.returned: // it comes before the confirmation
+		return fmt.Errorf("rabbitmq: no queue took it: %s", back.ReplyText)
+	default:
+		return nil
+	}
+}

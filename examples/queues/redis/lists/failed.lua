@@ -1,0 +1,28 @@
+-- Puts a document that has failed aside: for a while, or for good.
+--
+-- KEYS    its list, its level's sorted set, the list of those given up, the hash of
+--         what each worker has in hand
+-- ARGV    worker, its member in the sorted set, how long it waits in milliseconds
+--         (-1: it is given up), why it has failed
+-- Reply   1, or 0 where another worker has it, or it is done
+-- Errors  OOM where Redis is full: nothing was changed
+if not redis.call('ZSCORE', KEYS[2], ARGV[2]) then
+	return 0
+end
+local tries, element = ARGV[2]:match('^(%d+) %S+ (.*)$')
+if tonumber(ARGV[3]) >= 0 then
+	local time = redis.call('TIME')
+	local due = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[3]
+	redis.call('ZADD', KEYS[2], due, tries .. ' - ' .. element)
+else
+	local is_json, read = pcall(cjson.decode, element)
+	local is_document = is_json and type(read) == 'table' and (read.customer or read.document or read.body)
+	if not is_document or not pcall(cjson.encode, read) then
+		read = {body = element}
+	end
+	redis.call('RPUSH', KEYS[3], cjson.encode({customer = read.customer, document = read.document, body = read.body,
+		list = KEYS[1], tries = tonumber(tries), why = ARGV[4]}))
+end
+redis.call('ZREM', KEYS[2], ARGV[2])
+redis.call('HDEL', KEYS[4], ARGV[1])
+return 1

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"os"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Process works on a document. With an error, or a panic, it is tried again later.
+type Process = func(ctx context.Context, customer, document string, body []byte) error
+
+// Work has process work on documents, on as many at a time as there are workers,
+// until the context ends. Then it finishes what is in hand, and returns.
+func (d *Documents) Work(ctx context.Context, process Process) error {
+	host, _ := os.Hostname()
+	name := fmt.Sprintf("%s-%d-%s", host, os.Getpid(), rand.Text()[:8])
+	var workers []string
+	free := make(chan string, d.options.Workers)
+	for number := range d.options.Workers {
+		workers = append(workers, fmt.Sprint(name, "-", number+1))
+		free <- workers[number]
+	}
+	d.tidy(ctx)
+
+	var busy sync.WaitGroup
+	idle := pause{most: d.options.Poll}
+	for ctx.Err() == nil {
+		var worker string
+		select {
+		case <-ctx.Done():
+			continue
+		case worker = <-free:
+		}
+		got, err := d.fetch(ctx, worker)
+		if err == nil {
+			idle.last = 0
+			busy.Go(func() {
+				d.serve(ctx, got, process)
+				free <- worker
+			})
+			continue
+		}
+		if !errors.Is(err, redis.Nil) && ctx.Err() == nil {
+			d.options.Logger.Warn("no document can be fetched", "error", err)
+		}
+		free <- worker
+		_ = idle.sleep(ctx)
+	}
+	busy.Wait()
+	d.tidy(context.WithoutCancel(ctx), workers...)
+	return nil
+}
+
+// delivery is a document in a worker's hands.
+type delivery struct {
+	keys               []string // those that its scripts take
+	worker, id         string
+	tries              int
+	customer, document string
+	body               []byte
+}
+
+// fetch takes a document for a worker that has none, without waiting. The error is
+// redis.Nil where there is none.
+func (d *Documents) fetch(ctx context.Context, worker string) (*delivery, error) {
+	order := d.order()
+	keys := make([]string, 2*len(order), 2*len(order)+1)
+	for i, level := range order {
+		keys[i], keys[len(order)+i] = d.queues[level], d.later[level]
+	}
+	reply, err := d.run(ctx, "fetch", append(keys, d.hands...), worker, d.options.Lease.Milliseconds()).Slice()
+	if err != nil {
+		return nil, err
+	}
+	level := order[reply[0].(int64)-1]
+	return &delivery{
+		keys:   append([]string{d.queues[level], d.later[level], d.dead}, d.hands...),
+		worker: worker, id: reply[1].(string), tries: int(reply[2].(int64)),
+		customer: reply[3].(string), document: reply[4].(string), body: []byte(reply[5].(string)),
+	}, nil
+}
+
+// order returns the levels, from 0, in the order in which to look for a document:
+// strictly, or at random by weight. Each is the first of those that have documents
+// as often as its weight's share of theirs.
+func (d *Documents) order() []int {
+	order := make([]int, len(d.queues))
+	race := make([]float64, len(d.queues)) // who arrives first, at a speed of its weight
+	for level := range order {
+		order[level] = level
+		race[level] = mathrand.ExpFloat64() / float64(d.options.Weights[level])
+	}
+	if !d.options.Strict {
+		slices.SortFunc(order, func(a, b int) int { return cmp.Compare(race[a], race[b]) })
+	}
+	return order
+}
+
+var (
+	errLost  = errors.New("another worker has the document: this one was not heard of for a lease")
+	errKills = errors.New("the workers that had the document were lost with it")
+)
+
+// serve works on a document and tells Redis what became of it. It does not end with
+// the context.
+func (d *Documents) serve(ctx context.Context, got *delivery, process Process) {
+	log := d.options.Logger.With("customer", got.customer, "document", got.document, "try", got.tries)
+	mostTries := len(d.options.Backoff) + 1
+	if got.tries > mostTries { // those who had it died before they could say so
+		d.giveUp(ctx, log, got, 0, errKills)
+		return
+	}
+
+	limited, end := context.WithTimeoutCause(context.WithoutCancel(ctx), d.options.Limit,
+		fmt.Errorf("the document took longer than %v", d.options.Limit))
+	defer end()
+	held, lose := context.WithCancelCause(limited)
+	defer lose(nil)
+	go d.renew(held, log, got, lose)
+	began := time.Now()
+	err := guard(func() error { return process(held, got.customer, got.document, got.body) })
+	took := time.Since(began)
+
+	if err != nil && held.Err() != nil {
+		err = errors.Join(context.Cause(held), err)
+	}
+	switch {
+	case err == nil:
+		d.settle(ctx, log, got, took)
+		d.tell(ctx, log, "done", got)
+	case errors.Is(err, errLost):
+		log.Warn("a document is left to another worker", "error", err)
+	case got.tries < mostTries:
+		wait := d.options.Backoff[got.tries-1]
+		log.Warn("a document failed and is tried again", "in", wait, "error", err)
+		d.tell(ctx, log, "failed", got, wait.Milliseconds(), err.Error())
+	default:
+		d.giveUp(ctx, log, got, took, err)
+	}
+}
+
+func (d *Documents) giveUp(ctx context.Context, log *slog.Logger, got *delivery, took time.Duration, why error) {
+	log.Error("a document is given up", "error", why)
+	d.settle(ctx, log, got, took)
+	d.tell(ctx, log, "failed", got, -1, why.Error())
+}
+
+// settle says that the document is pending no more. It comes before Redis removes
+// the document: after a crash between the two it is served again, and settled.
+func (d *Documents) settle(ctx context.Context, log *slog.Logger, got *delivery, took time.Duration) {
+	if err := d.store.Done(context.WithoutCancel(ctx), got.customer, got.document, took); err != nil {
+		log.Warn("a document counts as pending until its time is over", "error", err)
+	}
+}
+
+// guard turns a panic into an error.
+func guard(process func() error) (err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			err = fmt.Errorf("panic: %v\n%s", panicked, debug.Stack())
+		}
+	}()
+	return process()
+}
+
+// renew keeps the document this worker's until the context ends, or another has it.
+func (d *Documents) renew(ctx context.Context, log *slog.Logger, got *delivery, lose context.CancelCauseFunc) {
+	ticks := time.NewTicker(d.options.Lease / 3)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+		held, err := d.run(ctx, "renew", got.keys, got.worker, got.id, d.options.Lease.Milliseconds()).Bool()
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			log.Warn("a document's lease is not renewed", "error", err)
+		case !held:
+			lose(errLost)
+			return
+		}
+	}
+}
+
+// tell runs a script until Redis has confirmed it. After the context's end it does so
+// for one lease: then another worker has the document.
+func (d *Documents) tell(ctx context.Context, log *slog.Logger, script string, got *delivery, arguments ...any) {
+	began := time.Now()
+	for wait := (pause{most: time.Second}); ; _ = wait.sleep(context.WithoutCancel(ctx)) {
+		err := d.run(context.WithoutCancel(ctx), script, got.keys, append([]any{got.worker, got.id}, arguments...)...).Err()
+		if err == nil {
+			return
+		}
+		log.Warn("Redis does not know yet that a document is "+script, "error", err)
+		if ctx.Err() != nil && time.Since(began) > d.options.Lease {
+			return
+		}
+	}
+}
+
+// tidy removes these workers, and those that have not been heard of for a day, from
+// the groups of the streams. Lists have no such memory.
+func (d *Documents) tidy(ctx context.Context, ended ...string) {
+	if d.options.Lists {
+		return
+	}
+	arguments := []any{(24 * time.Hour).Milliseconds()}
+	for _, worker := range ended {
+		arguments = append(arguments, worker)
+	}
+	if err := d.run(ctx, "tidy", d.queues, arguments...).Err(); err != nil {
+		d.options.Logger.Warn("workers that have ended are still listed", "error", err)
+	}
+}
