@@ -66,7 +66,7 @@ var (
 	}
 	// Redis before 7.0 gives a refusal within a script after words of its own.
 	refusedForAMomentWithin = []string{"-READONLY ", "READONLY You can't write"}
-	refusedWithin       = []string{"-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS "}
+	refusedWithin           = []string{"-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS "}
 )
 
 func classifyReply(call *Call, err error, reply string, sent bool) result {

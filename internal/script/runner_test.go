@@ -51,8 +51,8 @@ func TestWhatMayHaveRunStaysOfUnknownOutcome(t *testing.T) {
 	call := Call{Script: next, Key: "k", Repeatable: true}
 	for name, last := range map[string]func(s *server) answer{
 		"refused for a moment": func(s *server) answer { return s.refuses("READONLY You can't write") },
-		"refused":         func(s *server) answer { return s.refuses("OOM command not allowed") },
-		"no connection":   func(s *server) answer { return s.unreachable },
+		"refused":              func(s *server) answer { return s.refuses("OOM command not allowed") },
+		"no connection":        func(s *server) answer { return s.unreachable },
 	} {
 		bubble.Test(t, func(t *testing.T) {
 			s := &server{}

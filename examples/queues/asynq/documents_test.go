@@ -597,7 +597,7 @@ func (q *tested) awaitNothingPending(customer string) {
 func (q *tested) loseWorker(name string) {
 	q.t.Helper()
 	prefix := "asynq:{" + name + "}:"
-	id, err := q.client.RPopLPush(q.t.Context(), prefix+"pending", prefix+"active").Result()
+	id, err := q.client.LMove(q.t.Context(), prefix+"pending", prefix+"active", "RIGHT", "LEFT").Result()
 	if err != nil {
 		q.t.Fatal(err)
 	}

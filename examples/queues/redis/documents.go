@@ -118,7 +118,7 @@ func (d *Documents) check(ctx context.Context, kind string) error {
 	}
 	var major, minor int
 	if _, err := fmt.Sscanf(of("redis_version"), "%d.%d", &major, &minor); err != nil || major*100+minor < 602 {
-		return fmt.Errorf("Redis %q is older than 6.2", of("redis_version"))
+		return fmt.Errorf("version %q of Redis is older than 6.2", of("redis_version"))
 	}
 	if policy := of("maxmemory_policy"); policy != "noeviction" {
 		d.options.Logger.Warn("a full Redis will delete documents: set maxmemory-policy noeviction", "maxmemory-policy", policy)
