@@ -20,6 +20,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/program"
 	"github.com/docpriority/priority/examples/queues/internal/server"
+	"github.com/docpriority/priority/examples/queues/internal/trial"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -157,7 +158,7 @@ func TestADocumentLongerThanTheServerWaitsIsCancelledAndTheReasonIsLogged(t *tes
 	}
 	t.Parallel()
 	s := start(t, "consumer_timeout = 1000\n", "-rabbit channel_tick_interval 500")
-	var log safeBuffer
+	var log trial.Log
 	d := open(t, s.URL, func(o *Options) {
 		o.Losses = 2
 		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -490,21 +491,4 @@ func (l *levels) Submit(_ context.Context, _, document string) (priority.Decisio
 		return priority.Decision{Level: level}, nil
 	}
 	return priority.Decision{Level: 5}, nil
-}
-
-type safeBuffer struct {
-	mutex  sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.buffer.String()
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/examples/queues/internal/trial"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/redis/go-redis/v9"
@@ -163,7 +163,7 @@ func TestAWorkerEndsWhileRedisIsAway(t *testing.T) {
 // shorter; lists wait until there is room. Nothing is lost.
 func TestAFullRedisLosesNoDocument(t *testing.T) {
 	onBoth(t, func(t *testing.T, options *Options) {
-		log := new(log)
+		log := new(trial.Log)
 		options.Logger = slog.New(slog.NewTextHandler(log, nil))
 		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
 		setMemory := func(most string) {
@@ -179,11 +179,11 @@ func TestAFullRedisLosesNoDocument(t *testing.T) {
 		setMemory("1")
 		added := make(chan error, 1)
 		go func() { added <- d.Produce(t.Context(), "acme", "d", nil) }()
-		log.await(t, `"a document is not added yet".*OOM`)
+		log.Await(t, `"a document is not added yet".*OOM`)
 		served := new(served)
 		work(t, d, served.process)
 		if options.Lists {
-			log.await(t, `"no document can be fetched".*OOM`)
+			log.Await(t, `"no document can be fetched".*OOM`)
 		} else {
 			served.await(t, "a", "b", "c")
 		}
@@ -242,7 +242,7 @@ func TestADocumentThatTakesTooLongIsCancelledAndGivenUp(t *testing.T) {
 	onBoth(t, func(t *testing.T, options *Options) {
 		options.Limit = 20 * time.Millisecond
 		options.Backoff = []time.Duration{}
-		log := new(log)
+		log := new(trial.Log)
 		options.Logger = slog.New(slog.NewTextHandler(log, nil))
 		d := open(t, redistest.Start(t).Client(), options)
 		produce(t, d, "endless")
@@ -254,7 +254,7 @@ func TestADocumentThatTakesTooLongIsCancelledAndGivenUp(t *testing.T) {
 			dead, err := d.Dead(t.Context())
 			return err == nil && slices.Equal(dead, []string{"endless"})
 		})
-		log.await(t, "the document took longer than 20ms")
+		log.Await(t, "the document took longer than 20ms")
 	})
 }
 
@@ -514,11 +514,11 @@ func TestOpenRefusesWhatCannotBeTheQueue(t *testing.T) {
 
 func TestOpenWarnsOfARedisThatForgets(t *testing.T) {
 	t.Parallel()
-	log := new(log)
+	log := new(trial.Log)
 	options := &Options{Logger: slog.New(slog.NewTextHandler(log, nil))}
 	open(t, redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Client(), options)
-	log.await(t, "maxmemory-policy=allkeys-lru")
-	log.await(t, "set appendonly yes")
+	log.Await(t, "maxmemory-policy=allkeys-lru")
+	log.Await(t, "set appendonly yes")
 }
 
 // open opens a queue, and discards what it logs unless the options say otherwise.
@@ -625,29 +625,4 @@ func (s *served) now() []string {
 func (s *served) await(t *testing.T, documents ...string) {
 	t.Helper()
 	redistest.Await(t, fmt.Sprintf("%q are served", documents), func() bool { return slices.Equal(s.now(), documents) })
-}
-
-// log is what was logged.
-type log struct {
-	mutex sync.Mutex
-	text  strings.Builder
-}
-
-func (l *log) Write(line []byte) (int, error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *log) String() string {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.String()
-}
-
-// await returns when a line that matches was logged.
-func (l *log) await(t *testing.T, line string) {
-	t.Helper()
-	matches := regexp.MustCompile(line)
-	redistest.Await(t, line+" is logged", func() bool { return matches.MatchString(l.String()) })
 }

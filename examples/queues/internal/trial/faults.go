@@ -35,10 +35,18 @@ func CutConnection(t *testing.T, example *program.Example, workerFlags ...string
 
 // KilledWorker: what a worker had in hand when it was killed is served by another.
 func KilledWorker(t *testing.T, example *program.Example, workerFlags ...string) {
-	underLoad(t, example, workerFlags, func(tr *Trial) {
-		tr.KillWorker(tr.workers[0])
-		tr.StartWorker()
-	})
+	tr := New(t, example, workerFlags...)
+	victim := tr.StartWorker()
+	const held = "held-1"
+	tr.Produce(customers[0], held, "3s")
+	await(t, held+" is begun", func() bool { return tr.books.count(held, program.Began) > 0 })
+	tr.KillWorker(victim)
+	tr.StartWorker()
+	tr.ProduceAll(load, takes)
+	tr.Settle()
+	if began := tr.books.count(held, program.Began); began < 2 {
+		t.Errorf("%s was begun %d times: the worker that was killed did not have it", held, began)
+	}
 }
 
 // ShutdownUnderLoad: a worker that is asked to end finishes what it has in hand, and

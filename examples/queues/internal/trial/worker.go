@@ -1,7 +1,6 @@
 package trial
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -56,7 +55,7 @@ func Shared(tb testing.TB, example *program.Example) string {
 type Worker struct {
 	tb      testing.TB
 	command *exec.Cmd
-	log     safeBuffer
+	log     Log
 	ended   chan struct{}
 	over    bool // ended on purpose
 }
@@ -81,7 +80,9 @@ func (tr *Trial) StartWorker() *Worker {
 	tr.tb.Cleanup(func() {
 		w.Kill()
 		if tr.tb.Failed() {
-			tr.tb.Logf("a worker's log:\n%s", w.log.String())
+			const most = 4000
+			log := w.log.String()
+			tr.tb.Logf("a worker's log ends with\n%s", log[max(0, len(log)-most):])
 		}
 	})
 	tr.workers = append(tr.workers, w)
@@ -124,24 +125,4 @@ func (w *Worker) signal(signal syscall.Signal) {
 	if !w.over {
 		_ = w.command.Process.Signal(signal)
 	}
-}
-
-// safeBuffer is a buffer for a process's output.
-type safeBuffer struct {
-	mutex  sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *safeBuffer) String() string {
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
-	const most = 4000
-	text := b.buffer.String()
-	return text[max(0, len(text)-most):]
 }
