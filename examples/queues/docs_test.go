@@ -33,7 +33,7 @@ var givenIn = map[string]string{
 	"nats":                "documents *Documents, process func(context.Context, string, string, []byte) error",
 	"redis":               "documents *Documents, client *redis.Client, process func(context.Context, string, string, []byte) error",
 	"Celery on Redis":     "properties map[string]any",
-	"SQS, Pub/Sub, Kafka": "receive func(name string) ([]byte, bool), process func([]byte) error",
+	"SQS, Pub/Sub, Kafka": "receive func(name string) (message, bool), process func([]byte) error, acknowledge func(message)",
 }
 
 var imports = map[string]string{
@@ -107,6 +107,7 @@ func TestTheGuidesLoopWaitsWhileAllIsEmpty(t *testing.T) {
 import (
 	"context"
 	"fmt"
+	"log"
 	"slices"
 	"time"
 
@@ -118,14 +119,20 @@ func main() {
 	ctx, end := context.WithTimeout(context.Background(), time.Second)
 	defer end()
 	looks := 0
-	receive := func(string) ([]byte, bool) { looks++; return nil, false }
-	if err := consume(ctx, 9, receive, nil); err != nil {
+	receive := func(string) (message, bool) { looks++; return message{}, false }
+	if err := consume(ctx, nil, 9, receive, nil, nil); err != nil {
 		panic(err)
 	}
 	fmt.Print(looks)
 }
 
-func consume(ctx context.Context, last priority.Level, receive func(string) ([]byte, bool), process func([]byte) error) error {
+type message struct {
+	Customer, Document string
+	Body               []byte
+}
+
+func consume(ctx context.Context, store priority.Store, last priority.Level, receive func(string) (message, bool),
+	process func([]byte) error, acknowledge func(message)) error {
 %s
 	return nil
 }
@@ -204,6 +211,9 @@ func compile(t *testing.T, folder, pkg string, blocks []string, more string) {
 		}
 	}
 	program.WriteString(declarations.String())
+	if folder == "" {
+		program.WriteString("\ntype message struct {\n\tCustomer, Document string\n\tBody []byte\n}\n") // of the team's queue
+	}
 
 	file := filepath.Join(t.TempDir(), "pasted.go")
 	if err := os.WriteFile(file, []byte(program.String()), 0o644); err != nil {
