@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
@@ -35,15 +36,19 @@ func (c *connection) recognize(ctx context.Context, target *redisurl.Target) err
 // misnamed returns an error if Redis cannot be reached because the URL names it as
 // something else than it is.
 func misnamed(ctx context.Context, target *redisurl.Target, timeout time.Duration) error {
-	if target.Kind == insight.SingleServer {
-		return nil
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	servers := target.Servers(timeout)
+	told := make([]map[string]string, len(servers))
+	var asking sync.WaitGroup
+	for i, server := range servers {
+		defer server.Close()
+		asking.Go(func() { told[i] = hello(ctx, server) })
 	}
-	for _, server := range target.Servers(timeout) {
-		told := hello(ctx, server)
-		err := mistaken(ctx, target, server, told)
-		_ = server.Close()
-		if len(told) > 0 {
-			return err
+	asking.Wait()
+	for i, server := range servers {
+		if len(told[i]) > 0 {
+			return mistaken(ctx, target, server, told[i])
 		}
 	}
 	return nil
@@ -97,13 +102,29 @@ func noun(kind insight.Kind) string {
 }
 
 // hello returns what a server says of itself: its mode and its role. Every user may
-// ask that. It is empty where the server does not answer, or does not know HELLO.
+// ask that by HELLO; where that is not known, INFO tells those who may. It is empty
+// where nothing is said.
 func hello(ctx context.Context, server *redis.Client) map[string]string {
 	reply, err := server.Do(ctx, "HELLO").Result()
-	if err != nil {
-		return nil
+	if err == nil {
+		return fields(reply)
 	}
-	return fields(reply)
+	info := make(map[string]string)
+	for _, section := range []string{"server", "replication"} {
+		text, err := server.Info(ctx, section).Result()
+		if err != nil {
+			return nil
+		}
+		for line := range strings.Lines(text) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+			info[name] = value
+		}
+	}
+	told := map[string]string{"mode": info["redis_mode"], "role": info["role"]}
+	if told["role"] == "slave" {
+		told["role"] = "replica"
+	}
+	return told
 }
 
 // fields reads a reply of names and values, by either protocol of Redis.
@@ -128,7 +149,8 @@ func (c *connection) mayChange(command *cobra.Command) error {
 	if c.replica == "" {
 		return nil
 	}
-	if command.Flags().Lookup("why") != nil {
+	write, _ := command.Flags().GetBool("write")
+	if write || command.Flags().Lookup("why") != nil {
 		return usageError("%s is %s, where nothing can be changed: name the master", c.Server.Address, c.replica)
 	}
 	fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s is %s: it may be behind its master\n", c.Server.Address, c.replica)

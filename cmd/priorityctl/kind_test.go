@@ -1,11 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -122,6 +127,7 @@ func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", call, status, stdout, stderr)
 		}
 	}
+	o.refused(2, "where nothing can be changed", "serve", "-write", "-listen", "127.0.0.1:0")
 	why := []string{"-why", "x"}
 	for _, call := range [][]string{
 		{"reset", "-yes", "acme"}, {"override", "set", "acme", "-level", "1", "-for", "1h"}, {"override", "end", "acme"},
@@ -147,5 +153,60 @@ func TestEveryUserIsToldHowToAsk(t *testing.T) {
 		}
 	}
 	o := operatorOn(t, "-redis", "redis://reader:"+secret+"@"+cluster.Addrs()[0])
-	o.refused(2, "ask the whole cluster by redis+cluster://***@"+cluster.Addrs()[0], "get", "acme")
+	o.refused(2, "ask the whole cluster by redis+cluster://reader@"+cluster.Addrs()[0], "get", "acme")
+}
+
+// Wherever HELLO is not known, as before Redis 6 and behind some proxies, INFO tells.
+func TestAServerWithoutHelloIsRecognizedByInfo(t *testing.T) {
+	withoutHello := []string{"--rename-command", "HELLO", ""}
+	cluster := redistest.StartCluster(t, 3, withoutHello...)
+	operatorOn(t, "-redis", "redis://"+cluster.Addrs()[0]).refused(2, "ask the whole cluster by redis+cluster://", "list")
+	master := redistest.Start(t, withoutHello...)
+	replica := redistest.StartReplica(t, master, withoutHello...)
+	operatorOn(t, "-redis", "redis://"+replica.Addr).refused(2, "is a replica of "+master.Addr, "reset", "-yes", "acme")
+}
+
+// A cluster's node knows one database, so the one in the URL must not hide what it is.
+func TestADatabaseDoesNotHideWhatAServerIs(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	operatorOn(t, "-redis", "redis://"+cluster.Addrs()[0]+"/3").refused(2, "ask the whole cluster by redis+cluster://", "list")
+	single := redistest.Start(t)
+	operatorOn(t, "-redis", "redis+sentinel://"+single.Addr+"/counts/3").refused(2, "ask it by redis://"+single.Addr+"/3", "list")
+}
+
+// However many servers a URL names that take a connection and say nothing, they are
+// asked at the same time.
+func TestServersThatSayNothingAreAskedTogether(t *testing.T) {
+	var hosts []string
+	var asked atomic.Int32
+	for range 6 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		hosts = append(hosts, listener.Addr().String())
+		go func() {
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				asked.Add(1)
+				t.Cleanup(func() { _ = conn.Close() })
+			}
+		}()
+	}
+	target, err := redisurl.Parse("redis+cluster://" + strings.Join(hosts, ","))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- misnamed(ctx, target, time.Minute) }()
+	redistest.Await(t, "all are asked", func() bool { return asked.Load() >= 6 })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }

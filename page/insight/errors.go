@@ -121,4 +121,5 @@ func OneLine(err error) string {
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 }
 
-var userOfURL = regexp.MustCompile(`://\S*@`)
+// userOfURL has a password. What has a user alone is a URL to ask by.
+var userOfURL = regexp.MustCompile(`://[^\s/]*:\S*@`)

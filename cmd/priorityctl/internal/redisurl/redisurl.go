@@ -37,7 +37,9 @@ type Target struct {
 	scheme string   // redis or rediss
 	user   string   // that the URL names
 	hosts  []string // host:port; none: a socket of this machine
-	shown  string
+	// database is the path that names one, such as "/3", or nothing.
+	database string
+	shown    string
 }
 
 // Login is who connects. Empty fields leave what the URL says.
@@ -88,9 +90,9 @@ func (t *Target) As(kind insight.Kind, master string) string {
 	case insight.Cluster:
 		return t.scheme + "+cluster://" + user + strings.Join(hosts, ",")
 	case insight.Sentinel:
-		return t.scheme + "+sentinel://" + user + strings.Join(hosts, ",") + "/" + url.PathEscape(master)
+		return t.scheme + "+sentinel://" + user + strings.Join(hosts, ",") + "/" + url.PathEscape(master) + t.database
 	}
-	return t.scheme + "://" + user + hosts[0]
+	return t.scheme + "://" + user + hosts[0] + t.database
 }
 
 // Master is the name of the master that sentinels are asked for, else empty.
@@ -305,8 +307,8 @@ func parseSingle(scheme, text string, p parts) (*Target, error) {
 	if err != nil {
 		return nil, plain(err)
 	}
-	t := &Target{Kind: insight.SingleServer, TLS: scheme == "rediss", single: options, scheme: scheme, user: p.user.Username(), hosts: hosts}
-	t.shown = t.As(t.Kind, "") + path
+	t := &Target{Kind: insight.SingleServer, TLS: scheme == "rediss", single: options, scheme: scheme, user: p.user.Username(), hosts: hosts, database: path}
+	t.shown = t.As(t.Kind, "")
 	return t, nil
 }
 
@@ -347,7 +349,10 @@ func parseSentinel(scheme string, p parts) (*Target, error) {
 	options.Username = user.Username()
 	options.Password, _ = user.Password()
 	t := &Target{Kind: insight.Sentinel, TLS: scheme == "rediss", failover: options, scheme: scheme, user: options.Username, hosts: hosts}
-	t.shown = strings.TrimSuffix(t.As(t.Kind, master)+"/"+database, "/")
+	if database != "" {
+		t.database = "/" + database
+	}
+	t.shown = t.As(t.Kind, master)
 	return t, nil
 }
 

@@ -113,9 +113,9 @@ func TestErrorsHideThePassword(t *testing.T) {
 
 func TestAURLIsWrittenForAnotherKindOfRedis(t *testing.T) {
 	for text, want := range map[string][3]string{
-		"redis://ann:hush@a:1/3":          {"redis://ann@a:1", "redis+cluster://ann@a:1", "redis+sentinel://ann@a:1/the%20master"},
+		"redis://ann:hush@a:1/3":          {"redis://ann@a:1/3", "redis+cluster://ann@a:1", "redis+sentinel://ann@a:1/the%20master/3"},
 		"rediss+cluster://a,b:2":          {"rediss://a:6379", "rediss+cluster://a:6379,b:2", "rediss+sentinel://a:6379,b:2/the%20master"},
-		"redis+sentinel://a,b:2/counts/3": {"redis://a:26379", "redis+cluster://a:26379,b:2", "redis+sentinel://a:26379,b:2/the%20master"},
+		"redis+sentinel://a,b:2/counts/3": {"redis://a:26379/3", "redis+cluster://a:26379,b:2", "redis+sentinel://a:26379,b:2/the%20master/3"},
 		"unix://ann:hush@/tmp/redis.sock": {"redis://ann@host:port", "redis+cluster://ann@host:port", "redis+sentinel://ann@host:port/the%20master"},
 	} {
 		target, err := Parse(text)
