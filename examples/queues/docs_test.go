@@ -29,7 +29,7 @@ const given = "ctx context.Context, store priority.Store, level, last priority.L
 var givenIn = map[string]string{
 	"rabbitmq":            "documents *Documents, process func(context.Context, string, string, []byte) error",
 	"asynq":               "documents *Documents, process func(context.Context, string, string, []byte) error",
-	"river":               "documents *Documents, process func(context.Context, string, string, []byte) error",
+	"river":               "pool *pgxpool.Pool, documents *Documents, process func(context.Context, string, string, []byte) error",
 	"nats":                "documents *Documents, process func(context.Context, string, string, []byte) error",
 	"redis":               "documents *Documents, client *redis.Client, process func(context.Context, string, string, []byte) error",
 	"Celery on Redis":     "properties map[string]any",

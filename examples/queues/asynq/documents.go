@@ -13,7 +13,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Options of a queue. Producers and consumers have the same.
+// Options of a queue. Producers and consumers have the same. Open refuses them without
+// Name, Workers, Limit, Logger or Check. Without Backoff a document has one try.
 type Options struct {
 	Name    string          // the queues are name-1 for level 1, name-2, …
 	Workers int             // documents at a time in this process
@@ -38,8 +39,8 @@ type Documents struct {
 // Open returns the queues on a Redis, which need not be there yet: Produce and Work
 // wait for it. The client remains the caller's to close.
 func Open(client redis.UniversalClient, store priority.Store, options *Options) (*Documents, error) {
-	if options.Name == "" || options.Workers < 1 || options.Limit <= 0 || options.Check <= 0 {
-		return nil, fmt.Errorf("%w: Name, Workers, Limit and Check are needed", priority.ErrInvalidOption)
+	if err := options.check(); err != nil {
+		return nil, err
 	}
 	return &Documents{
 		redis:     client,
@@ -49,6 +50,25 @@ func Open(client redis.UniversalClient, store priority.Store, options *Options) 
 		inspector: asynq.NewInspectorFromRedisClient(client),
 		queues:    queue.Names(options.Name, store.Last()),
 	}, nil
+}
+
+func (o *Options) check() error {
+	wrong := ""
+	switch {
+	case o.Name == "":
+		wrong = "Name is empty"
+	case o.Workers < 1:
+		wrong = fmt.Sprintf("Workers %d is below 1", o.Workers)
+	case min(o.Limit, o.Limit+2*grace) <= 0: // the sum is below 0 where it is too large
+		wrong = fmt.Sprintf("Limit %v is not above 0, or too long", o.Limit)
+	case o.Check <= 0:
+		wrong = fmt.Sprintf("Check %v is not above 0", o.Check)
+	case o.Logger == nil:
+		wrong = "Logger is nil"
+	default:
+		return nil
+	}
+	return fmt.Errorf("asynq: %w: %s", priority.ErrInvalidOption, wrong)
 }
 
 // Dead returns the documents that were given up.
@@ -62,21 +82,35 @@ func (d *Documents) Dead(context.Context) ([]string, error) {
 }
 
 // PutBack sends the documents that were given up again, as new ones: with the level
-// that their customers have now, and all their tries.
+// that their customers have now, and all their tries. Those that it cannot send stay
+// where they are, and their errors are returned together.
 func (d *Documents) PutBack(ctx context.Context) error {
 	tasks, err := d.archived()
-	for _, task := range tasks {
-		if err := d.Produce(ctx, task.Headers[customerHeader], task.Headers[documentHeader], task.Payload); err != nil {
-			return err
-		}
-		if err := d.inspector.DeleteTask(task.Queue, task.ID); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	return err
+	var errs []error
+	for _, task := range tasks {
+		if ctx.Err() != nil {
+			errs = append(errs, ctx.Err())
+			break
+		}
+		errs = append(errs, d.putBack(ctx, task))
+	}
+	return errors.Join(errs...)
 }
 
-// archived returns what is in asynq's archives: each queue has one.
+func (d *Documents) putBack(ctx context.Context, task *asynq.TaskInfo) error {
+	if err := d.Produce(ctx, task.Headers[customerHeader], task.Headers[documentHeader], task.Payload); err != nil {
+		return err
+	}
+	if err := d.inspector.DeleteTask(task.Queue, task.ID); err != nil && !errors.Is(err, asynq.ErrTaskNotFound) {
+		return fmt.Errorf("delete the document that was put back: %w", err)
+	}
+	return nil
+}
+
+// archived returns what is in asynq's archives, with the bodies: each queue has one.
 func (d *Documents) archived() ([]*asynq.TaskInfo, error) {
 	const size = 100 // of a page
 	var all []*asynq.TaskInfo

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -86,6 +88,36 @@ func TestDeadDocumentsArePutBack(t *testing.T) {
 	q.awaitNothingPending("acme")
 }
 
+// TestOneThatCannotBePutBackHoldsUpNoOther: one customer's count is corrupt, and a
+// task of another program is of no customer.
+func TestOneThatCannotBePutBackHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	q := open(t, startRedis(t), func(o *Options) { o.Workers = 1 })
+	finish := q.start(func(context.Context, string, string, []byte) error { return asynq.SkipRetry }, nil)
+	foreign := asynq.NewTask("mail", nil)
+	if _, err := asynq.NewClientFromRedisClient(q.client).Enqueue(foreign, asynq.Queue(q.queues[0])); err != nil {
+		t.Fatal(err)
+	}
+	q.produce("broken", "invoice-1", "")
+	q.awaitDead("", "invoice-1") // ahead of the good one
+	q.produce("acme", "invoice-2", "")
+	q.awaitDead("", "invoice-1", "invoice-2")
+	finish()
+
+	q.store.corrupt.Store("broken")
+	err := q.PutBack(t.Context())
+	if !errors.Is(err, priority.ErrCorruptCount) || !errors.Is(err, priority.ErrInvalidCustomer) {
+		t.Errorf("error %v, want those of both", err)
+	}
+	q.awaitDead("", "invoice-1")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := q.PutBack(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, priority.ErrCorruptCount) {
+		t.Errorf("error %v, want no attempt", err)
+	}
+}
+
 func TestWhatIsNotUTF8IsRefusedBeforeItIsCounted(t *testing.T) {
 	t.Parallel()
 	q := open(t, startRedis(t), nil)
@@ -137,6 +169,53 @@ func TestAPanicIsAFailure(t *testing.T) {
 		t.Errorf("tried %d times, want 2", panics.Load())
 	}
 }
+
+// TestAnErrorOfAnyTextIsKept: as text, and it does not hold up the next try. asynq
+// can keep nothing else.
+func TestAnErrorOfAnyTextIsKept(t *testing.T) {
+	t.Parallel()
+	q := open(t, startRedis(t), func(o *Options) { o.Backoff = []time.Duration{time.Second} })
+	var tries atomic.Int32
+	q.work(func(document string) error {
+		tries.Add(1)
+		switch document {
+		case "not UTF-8":
+			return errors.New("no number: \xff\xfe")
+		case "panics":
+			panic("no number: \xff\xfe")
+		case "long":
+			return errors.New(strings.Repeat("é\xff", 100_000))
+		default:
+			return (*reason)(nil) // its Error panics
+		}
+	})
+	kept := map[string]string{
+		"not UTF-8": "no number: \uFFFD", "panics": "panic: no number: \uFFFD",
+		"long": strings.Repeat("é\uFFFD", 200), "nil": "<nil>",
+	}
+	for document := range kept {
+		q.produce("acme", document, "")
+	}
+	q.awaitDead(slices.Collect(maps.Keys(kept))...)
+	tasks, err := q.archived()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		document := task.Headers[documentHeader]
+		if want := kept[document] + "; " + asynq.SkipRetry.Error(); task.LastErr != want {
+			t.Errorf("%s: the archive says %q, want %q", document, task.LastErr, want)
+		}
+	}
+	if tries := int(tries.Load()); tries != 2*len(kept) {
+		t.Errorf("%d tries of %d documents, want 2 each", tries, len(kept))
+	}
+	q.awaitNothingPending("acme")
+}
+
+type reason struct{ text string }
+
+func (r *reason) Error() string { return r.text }
 
 // TestADocumentThatKillsItsWorkersIsGivenUp: by a worker that does not try it, and
 // says Done.
@@ -453,12 +532,23 @@ func TestTheLinesOfThePageDoWhatTheySay(t *testing.T) {
 
 func TestWrongOptionsAreRefused(t *testing.T) {
 	t.Parallel()
-	for _, options := range []Options{
-		{Workers: 1, Limit: 1, Check: 1}, {Name: "documents", Limit: 1, Check: 1},
-		{Name: "documents", Workers: 1, Check: 1}, {Name: "documents", Workers: 1, Limit: 1},
+	for field, spoil := range map[string]func(*Options){
+		"Name":    func(o *Options) { o.Name = "" },
+		"Workers": func(o *Options) { o.Workers = 0 },
+		"Limit":   func(o *Options) { o.Limit = 0 },
+		"Limit ":  func(o *Options) { o.Limit = math.MaxInt64 }, // asynq's would be below 0
+		"Check":   func(o *Options) { o.Check = 0 },
+		"Logger":  func(o *Options) { o.Logger = nil },
 	} {
-		if _, err := Open(redis.NewClient(&redis.Options{}), new(memory.Store), &options); !errors.Is(err, priority.ErrInvalidOption) {
-			t.Errorf("%+v: error %v", options, err)
+		options := &Options{Name: "documents", Workers: 1, Limit: 1, Check: 1, Logger: slog.Default()}
+		client := redis.NewClient(&redis.Options{})
+		if _, err := Open(client, new(memory.Store), options); err != nil {
+			t.Errorf("without Backoff, which is one try: error %v", err)
+		}
+		spoil(options)
+		_, err := Open(client, new(memory.Store), options)
+		if !errors.Is(err, priority.ErrInvalidOption) || !strings.Contains(err.Error(), ": "+strings.TrimSpace(field)+" ") {
+			t.Errorf("%s: error %v", field, err)
 		}
 	}
 }
@@ -609,13 +699,17 @@ func (q *tested) loseWorker(name string) {
 }
 
 // chosenLevel is a store that gives all documents the level that the test has chosen,
-// if any.
+// if any, and has no count of one customer, if any.
 type chosenLevel struct {
 	memory.Store
-	level atomic.Int64
+	level   atomic.Int64
+	corrupt atomic.Value
 }
 
 func (c *chosenLevel) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+	if customer == c.corrupt.Load() {
+		return priority.Decision{}, priority.ErrCorruptCount
+	}
 	decision, err := c.Store.Submit(ctx, customer, document)
 	if level := c.level.Load(); level > 0 {
 		decision.Level = priority.Level(level)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/docpriority/priority/queue"
@@ -55,7 +57,7 @@ func (d *Documents) serve(ctx context.Context, task *asynq.Task, process Process
 	failures, _ := asynq.GetRetryCount(ctx)
 	if failures > len(d.options.Backoff) { // nobody was left to give it up after its last try
 		d.done(ctx, log, customer, document, 0)
-		err := fmt.Errorf("the last try ended in a panic, over all limits, or with its worker: %w", asynq.SkipRetry)
+		err := fmt.Errorf("the last try ended over all limits, or with its worker: %w", asynq.SkipRetry)
 		log.Error("a document is given up", "error", err)
 		return err
 	}
@@ -63,7 +65,7 @@ func (d *Documents) serve(ctx context.Context, task *asynq.Task, process Process
 	limited, cancel := context.WithTimeout(ctx, d.options.Limit)
 	defer cancel()
 	began := time.Now()
-	err := process(limited, customer, document, task.Payload())
+	err := try(log, func() error { return process(limited, customer, document, task.Payload()) })
 	took := time.Since(began)
 	switch {
 	case err == nil:
@@ -79,6 +81,36 @@ func (d *Documents) serve(ctx context.Context, task *asynq.Task, process Process
 	d.done(ctx, log, customer, document, took) // before the queue forgets it: see docs/queues/asynq.md
 	return err
 }
+
+// try returns what process does: a failure if it returns an error, or panics.
+func try(log *slog.Logger, process func() error) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			log.Error("process has panicked", "reason", reason, "stack", string(debug.Stack()))
+			err = newFailure(fmt.Errorf("panic: %v", reason))
+		}
+	}()
+	if err := process(); err != nil {
+		return newFailure(err)
+	}
+	return nil
+}
+
+// failure is an error whose text asynq can keep. With one that is not UTF-8, as that
+// of a parser that quotes the document, asynq could not tell Redis of the failure.
+type failure struct {
+	text string
+	error
+}
+
+func newFailure(err error) failure {
+	const most = 1000 // bytes
+	text := strings.ToValidUTF8(fmt.Sprint(err), "\uFFFD")
+	return failure{strings.ToValidUTF8(text[:min(len(text), most)], ""), err}
+}
+
+func (f failure) Error() string { return f.text }
+func (f failure) Unwrap() error { return f.error }
 
 func (d *Documents) done(ctx context.Context, log *slog.Logger, customer, document string, took time.Duration) {
 	if err := d.store.Done(context.WithoutCancel(ctx), customer, document, took); err != nil {

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/docpriority/priority/examples/queues/internal/server"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -49,18 +52,39 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 func TestAWrongOptionIsAnError(t *testing.T) {
 	t.Parallel()
 	url := start(t)
-	tooMany, badName := quiet(), quiet()
-	tooMany.Replicas, badName.Name = 3, "my.documents"
-	for _, options := range []*Options{tooMany, badName} {
+	wrong := []*Options{nil}
+	for _, change := range []func(*Options){
+		func(o *Options) { o.Replicas = 3 },
+		func(o *Options) { o.Name = "my.documents" },
+		func(o *Options) { o.Name = "" },
+	} {
+		options := quiet()
+		change(options)
+		wrong = append(wrong, options)
+	}
+	for _, options := range wrong {
 		if _, err := Open(t.Context(), url, new(memory.Store), options); err == nil {
 			t.Errorf("no error of %+v", options)
 		} else {
 			t.Log(err)
 		}
 	}
-	d := open(t, url, func(o *Options) { o.Weights = []int64{0} })
-	if err := d.Work(t.Context(), nil); !errors.Is(err, priority.ErrInvalidOption) {
-		t.Errorf("a weight of 0: %v", err)
+	for field, change := range map[string]func(*Options){
+		"Workers":    func(o *Options) { o.Workers = -1 },
+		"Limit":      func(o *Options) { o.Limit = -1 },
+		"AckWait":    func(o *Options) { o.AckWait = -1 },
+		"Backoff":    func(o *Options) { o.Backoff = []time.Duration{1, -1} },
+		"Replicas":   func(o *Options) { o.Replicas = -1 },
+		"MaxBytes":   func(o *Options) { o.MaxBytes = -1 },
+		"Duplicates": func(o *Options) { o.Duplicates = -1 },
+		"weight":     func(o *Options) { o.Weights = []int64{0} },
+	} {
+		options := quiet()
+		change(options)
+		_, err := Open(t.Context(), url, new(memory.Store), options)
+		if !errors.Is(err, priority.ErrInvalidOption) || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: error %v", field, err)
+		}
 	}
 	if _, err := Open(t.Context(), "nats://:not a url", new(memory.Store), quiet()); err == nil {
 		t.Error("no error of a broken address")
@@ -86,6 +110,72 @@ func TestWorkEndsWhileTheServerIsAway(t *testing.T) {
 		t.Errorf("served %d times", served)
 	}
 	nothingIsPending(t, d, "acme")
+}
+
+// A refusal that the client does not know closes its connection, whatever
+// MaxReconnects says.
+func TestWorkEndsWithAConnectionThatIsClosedForGood(t *testing.T) {
+	t.Parallel()
+	url, refuse := refusing(t, start(t))
+	var log logged
+	d := open(t, url, func(o *Options) { o.Workers, o.Logger = 8, slog.New(slog.NewTextHandler(&log, nil)) })
+	produce(t, d, "one")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := d.Work(ctx, func(context.Context, string, string, []byte) error { refuse(); return nil })
+	if !errors.Is(err, nats.ErrConnectionClosed) {
+		t.Errorf("Work returned %v", err)
+	}
+	if !strings.Contains(log.String(), "closed for good") {
+		t.Errorf("the log tells nothing of it:\n%s", log.String())
+	}
+}
+
+// refusing is a proxy of a server, which refuses its last client at a call.
+func refusing(t *testing.T, target string) (url string, refuse func()) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	clients := make(chan net.Conn, 1)
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", strings.TrimPrefix(target, "nats://"))
+			if err != nil {
+				_ = client.Close()
+				return
+			}
+			clients <- client
+			go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
+			go func() { _, _ = io.Copy(client, server); _ = client.Close() }()
+		}
+	}()
+	return "nats://" + listener.Addr().String(), func() {
+		_, _ = io.WriteString(<-clients, "-ERR 'Maximum Payload Violation'\r\n")
+	}
+}
+
+// logged is what was logged.
+type logged struct {
+	mutex sync.Mutex
+	text  strings.Builder
+}
+
+func (l *logged) Write(line []byte) (int, error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logged) String() string {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.text.String()
 }
 
 func TestTheDemonstrationTellsOfEachCustomer(t *testing.T) {

@@ -26,7 +26,7 @@ type Options struct {
 	Weights    []int64       // how often each level is served while all have documents; nil: queue.LinearWeights
 	Strict     bool          // always the first level that has documents: the last may starve
 	Replicas   int           // of the cluster's servers that have each document: 3 in production; 0: 1
-	MaxBytes   int64         // of all documents in the queue, 0: no limit; a full queue refuses more and drops none
+	MaxBytes   int64         // of all documents in the queue but those that were given up, 0: no limit; a full queue refuses more and drops none
 	Duplicates time.Duration // a document that is published again within it is recognized, for which the server keeps its id; 0: 2 minutes
 	Connection []nats.Option // such as credentials
 }
@@ -51,6 +51,12 @@ const (
 // Open connects to a server, or to each of a cluster ("nats://one:4222,nats://two:4222"),
 // waits until one answers, and gives the streams and consumers these options.
 func Open(ctx context.Context, url string, store priority.Store, options *Options) (*Documents, error) {
+	if options == nil {
+		return nil, fmt.Errorf("open a queue: %w: there are no options", priority.ErrInvalidOption)
+	}
+	if err := options.check(); err != nil {
+		return nil, fmt.Errorf("open the queue %s: %w", options.Name, err)
+	}
 	d := &Documents{store: store, options: *options}
 	own := &d.options
 	own.Workers, own.Limit = cmp.Or(own.Workers, 1), cmp.Or(own.Limit, 10*time.Minute)
@@ -73,6 +79,27 @@ func Open(ctx context.Context, url string, store priority.Store, options *Option
 		return nil, fmt.Errorf("open the queue %s: %w", options.Name, err)
 	}
 	return d, nil
+}
+
+// check returns what is wrong with options, as far as the server does not look at it.
+func (o *Options) check() error {
+	least := int64(0)
+	for _, wait := range o.Backoff {
+		least = min(least, int64(wait))
+	}
+	for _, field := range []struct {
+		name  string
+		value int64
+	}{
+		{"Workers", int64(o.Workers)}, {"Limit", int64(o.Limit)}, {"Backoff", least}, {"AckWait", int64(o.AckWait)},
+		{"Replicas", int64(o.Replicas)}, {"MaxBytes", o.MaxBytes}, {"Duplicates", int64(o.Duplicates)},
+	} {
+		if field.value < 0 {
+			return fmt.Errorf("%w: %s is below 0", priority.ErrInvalidOption, field.name)
+		}
+	}
+	_, err := queue.NewPicker(o.Weights...)
+	return err
 }
 
 // isAnswer returns whether an error is a refusal, which no other try changes, and
@@ -99,6 +126,11 @@ func (d *Documents) lasting() []nats.Option {
 		nats.PingInterval(10 * time.Second), // a peer that is gone without a word is noticed within 30 s
 		nats.DisconnectErrHandler(lost), nats.ReconnectErrHandler(lost),
 		nats.ReconnectHandler(func(c *nats.Conn) { log.Info("NATS is back", "server", c.ConnectedUrlRedacted()) }),
+		nats.ClosedHandler(func(c *nats.Conn) { // by Close, or by a refusal that nats.go does not know
+			if err := c.LastError(); err != nil && !errors.Is(err, nats.ErrSlowConsumer) {
+				log.Error("the connection to NATS is closed for good", "error", err)
+			}
+		}),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			if !errors.Is(err, nats.ErrSlowConsumer) { // busy workers need not hear of each arrival
 				log.Warn("NATS", "error", err)
@@ -123,6 +155,7 @@ func (d *Documents) create(ctx context.Context) (err error) {
 		return err
 	}
 	config.Name, config.Subjects, config.Retention = deadName(name), []string{deadName(name)}, jetstream.LimitsPolicy
+	config.MaxBytes = 0 // what finds no room there stays in the queue
 	if d.dead, err = d.jetStream.CreateOrUpdateStream(ctx, config); err != nil {
 		return err
 	}

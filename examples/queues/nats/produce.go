@@ -57,10 +57,11 @@ func (d *Documents) publish(ctx context.Context, customer, document string, body
 	return nil
 }
 
-// settle is for a document that the queue has had already. If a worker was faster
-// than this Submit, its Done came before it, and no other will come.
+// settle is for a document that the queue has had already. If it is gone, its Done
+// came before this Submit, and no other will come.
 func (d *Documents) settle(ctx context.Context, customer, document string, sequence uint64) {
 	if _, err := d.waiting.GetMsg(ctx, sequence); errors.Is(err, jetstream.ErrMsgNotFound) {
+		d.options.Logger.Warn("a document is not taken: it was served or given up before", "document", document)
 		d.done(ctx, customer, document, 0)
 	}
 }

@@ -100,6 +100,42 @@ func TestAFullQueueRefusesMoreAndDropsNone(t *testing.T) {
 	}
 }
 
+// An account's limit, or somebody's, is on the stream of those that were given up.
+func TestWhatCannotBeGivenUpHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	d := open(t, start(t), func(o *Options) { o.Backoff, o.MaxBytes = nil, 64<<10 })
+	config := d.dead.CachedInfo().Config
+	if config.MaxBytes != -1 {
+		t.Errorf("there is room for %d bytes of documents that were given up", config.MaxBytes)
+	}
+	config.MaxMsgs = 1
+	if _, err := d.jetStream.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	foreign := nats.NewMsg("documents.1") // there is no room for the header that tells the reason
+	foreign.Data = make([]byte, d.connection.MaxPayload())
+	if err := d.connection.PublishMsg(foreign); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		publish(t, d, 1, fmt.Sprint("poison ", i))
+	}
+	publish(t, d, 9, "good")
+	work(t, d, func(finish func(), _, document string, _ []byte) error {
+		if document == "good" {
+			finish()
+			return nil
+		}
+		return errors.New("fails")
+	})
+	if dead, err := d.Dead(t.Context()); len(dead) != 1 || err != nil {
+		t.Errorf("dead %q, %v", dead, err)
+	}
+	if waiting, err := d.waiting.Info(t.Context()); err != nil || waiting.State.Msgs < 2 {
+		t.Errorf("those that could not be given up are gone: %+v, %v", waiting.State, err)
+	}
+}
+
 func TestADocumentThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
 	d := open(t, start(t), nil)
@@ -220,6 +256,64 @@ func TestDocumentsThatWereGivenUpCanBePutBack(t *testing.T) {
 	nothingIsPending(t, d, "acme")
 }
 
+// What is given up while documents are put back stays where it is.
+func TestPutBackEnds(t *testing.T) {
+	t.Parallel()
+	d := open(t, start(t), nil)
+	const documents = 510 // more than a consumer fetches at a time
+	for i := range documents {
+		giveUp(t, d, fmt.Sprint(i))
+	}
+	d.store = &store{Store: d.store, submit: func() error { giveUp(t, d, "another"); return nil }}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := d.PutBack(ctx); err != nil {
+		t.Error(err)
+	}
+	dead, err := d.Dead(t.Context())
+	if err != nil || len(dead) != documents || slices.ContainsFunc(dead, func(id string) bool { return id != "another" }) {
+		t.Errorf("dead %q, %v", dead, err)
+	}
+}
+
+func TestTheDeadCanBeReadWhileTheyArePutBack(t *testing.T) {
+	t.Parallel()
+	d := open(t, start(t), nil)
+	for i := range 510 {
+		giveUp(t, d, fmt.Sprint(i))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	read := 0
+	err := d.eachDead(ctx, func(*jetstream.RawStreamMsg) error {
+		if read++; read == 1 {
+			return d.dead.Purge(ctx)
+		}
+		return nil
+	})
+	if err != nil || read == 0 {
+		t.Errorf("read %d, %v", read, err)
+	}
+	if now, err := d.dead.Info(t.Context()); err != nil {
+		t.Error(err)
+	} else if now.State.Consumers != 0 {
+		t.Errorf("%d consumers are left", now.State.Consumers)
+	}
+}
+
+func TestADocumentWithoutALevelIsNotInTheQueue(t *testing.T) {
+	t.Parallel()
+	d := open(t, start(t), nil)
+	away := errors.New("the store is away")
+	d.store = &store{Store: d.store, submit: func() error { return away }}
+	if err := d.Produce(t.Context(), "acme", "one", nil); !errors.Is(err, away) {
+		t.Errorf("error %v", err)
+	}
+	if waiting, err := d.waiting.Info(t.Context()); err != nil || waiting.State.Msgs != 0 {
+		t.Errorf("%+v, %v", waiting.State, err)
+	}
+}
+
 // A worker that dies after it has given a document up, and before it could say so.
 func TestADocumentIsGivenUpOnce(t *testing.T) {
 	t.Parallel()
@@ -231,13 +325,42 @@ func TestADocumentIsGivenUpOnce(t *testing.T) {
 	}
 	message := <-batch.Messages()
 	for range 2 {
-		if err := d.bury(t.Context(), message, 1, errors.New("fails")); err != nil {
+		if err := d.bury(t.Context(), message, errors.New("fails")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if dead, err := d.Dead(t.Context()); len(dead) != 1 || err != nil {
 		t.Errorf("dead %q, %v", dead, err)
 	}
+}
+
+// Its sequence numbers begin again.
+func TestAStreamThatWasMadeAgainGivesUpToo(t *testing.T) {
+	t.Parallel()
+	d := open(t, start(t), func(o *Options) { o.Backoff = nil })
+	for i := range 2 {
+		if err := d.jetStream.DeleteStream(t.Context(), "documents"); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.create(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		produce(t, d, "poison")
+		workUntilDead(t, d, i+1, func(context.Context, string, string, []byte) error { return errors.New("fails") })
+	}
+}
+
+func TestADocumentThatWasGivenUpIsNotTakenBackInSilence(t *testing.T) {
+	t.Parallel()
+	var log logged
+	d := open(t, start(t), func(o *Options) { o.Backoff, o.Logger = nil, slog.New(slog.NewTextHandler(&log, nil)) })
+	produce(t, d, "invoice")
+	workUntilDead(t, d, 1, func(context.Context, string, string, []byte) error { return errors.New("fails") })
+	produce(t, d, "invoice")
+	if !strings.Contains(log.String(), "served or given up before") {
+		t.Errorf("the log tells nothing of it:\n%s", log.String())
+	}
+	nothingIsPending(t, d, "acme")
 }
 
 func TestAMessageOfSomebodyElseIsGivenUp(t *testing.T) {
@@ -339,6 +462,30 @@ func (d *delivery) Headers() nats.Header {
 func (d *delivery) Data() []byte                       { return nil }
 func (d *delivery) InProgress() error                  { return d.heartbeat }
 func (d *delivery) NakWithDelay(_ time.Duration) error { d.naks++; return nil }
+
+// store does something, or fails, at each Submit.
+type store struct {
+	priority.Store
+	submit func() error
+}
+
+func (s *store) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+	if err := s.submit(); err != nil {
+		return priority.Decision{}, err
+	}
+	return s.Store.Submit(ctx, customer, document)
+}
+
+// giveUp puts a document where those that were given up are.
+func giveUp(t *testing.T, d *Documents, document string) {
+	t.Helper()
+	_, err := d.jetStream.PublishMsg(t.Context(), &nats.Msg{
+		Subject: deadName("documents"), Header: nats.Header{customerHeader: {"acme"}, documentHeader: {document}},
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
 
 // open opens a queue with options that a test changes.
 func open(t *testing.T, url string, change func(*Options)) *Documents {

@@ -8,16 +8,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Process works on a document. It may be called again for one that it has worked
-// on: what it writes, it writes under the document's id.
+// on: what it writes, it writes under customer and id. An id is one customer's.
 type Process = func(ctx context.Context, customer, document string, body []byte) error
 
 // Work has process work on documents until the context ends, and on those that it
-// has in hand to their end. It goes on through every trouble of the server.
+// has in hand to their end. It goes on through every trouble of the server, unless
+// the connection is closed for good: then it returns an error.
 func (d *Documents) Work(ctx context.Context, process Process) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
 	arrivals, err := d.watch(ctx)
 	if err != nil {
 		return fmt.Errorf("work on the queue %s: %w", d.options.Name, err)
@@ -25,14 +29,18 @@ func (d *Documents) Work(ctx context.Context, process Process) error {
 	var workers sync.WaitGroup
 	for range d.options.Workers {
 		workers.Go(func() {
-			for ctx.Err() == nil {
+			for ctx.Err() == nil && !d.connection.IsClosed() {
 				if message := d.next(ctx, arrivals); message != nil {
 					d.serve(ctx, message, process)
 				}
 			}
+			arrivals.wake() // the next one ends, too
 		})
 	}
 	workers.Wait()
+	if ctx.Err() == nil {
+		return fmt.Errorf("work on the queue %s: %w", d.options.Name, nats.ErrConnectionClosed)
+	}
 	return nil
 }
 
@@ -105,8 +113,12 @@ func (d *Documents) serve(working context.Context, message jetstream.Msg, proces
 		return
 	default:
 		log.Error("a document is given up", "error", failure)
-		if err := d.bury(ctx, message, metadata.Sequence.Stream, failure); err != nil {
-			return // it comes back when AckWait is over
+		if err := d.bury(ctx, message, failure); err != nil {
+			if ctx.Err() == nil { // refused, or it comes back when AckWait is over
+				log.Error("a document that cannot be given up stays in the queue", "error", err)
+				_ = message.NakWithDelay(time.Minute)
+			}
+			return
 		}
 	}
 	// Done first: after a crash between the two it is said again, with the document.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -25,7 +27,7 @@ type Options struct {
 	Limit   time.Duration   // how long a document may take, above 0. A killed worker's documents wait for as long
 	Grace   time.Duration   // how long a shutdown waits for documents in hand before it gives them to others; 0: to their end
 	Backoff []time.Duration // how long a document waits after its first failure, after its second, …; then it is given up
-	Logger  *slog.Logger
+	Logger  *slog.Logger    // nil: slog.Default
 }
 
 // Documents is a queue of River. Levels are the priorities of its jobs.
@@ -59,10 +61,14 @@ func (job) Kind() string { return "document" }
 // Open creates River's tables where they do not exist, or are those of an earlier
 // version. Where the program may not, "river migrate-up" has to come first.
 func Open(ctx context.Context, pool *pgxpool.Pool, store priority.Store, options *Options) (*Documents, error) {
+	options, err := checked(pool, options)
+	if err != nil {
+		return nil, fmt.Errorf("river: %w: %w", priority.ErrInvalidOption, err)
+	}
 	driver := riverpgxv5.New(pool)
 	client, err := river.NewClient(driver, config(options, river.NewWorkers()))
 	if err != nil {
-		return nil, fmt.Errorf("river: %w", err)
+		return nil, fmt.Errorf("river: %w: %w", priority.ErrInvalidOption, err)
 	}
 	for try := 1; ; try++ { // PostgreSQL may be starting again; a wrong address is to be told soon
 		err := migrate(ctx, pool, driver, options)
@@ -74,6 +80,31 @@ func Open(ctx context.Context, pool *pgxpool.Pool, store priority.Store, options
 		}
 	}
 	return &Documents{pool, store, options, client}, nil
+}
+
+// checked returns a copy of the options, or why they cannot work. River itself checks
+// how names are written.
+func checked(pool *pgxpool.Pool, options *Options) (*Options, error) {
+	if options == nil {
+		return nil, errors.New("there are no Options")
+	}
+	own := *options
+	own.Logger = cmp.Or(own.Logger, slog.Default())
+	switch {
+	case own.Schema == "":
+		return nil, errors.New("the Schema is empty")
+	case own.Name == "":
+		return nil, errors.New("the Name is empty")
+	case own.Workers < 1:
+		return nil, fmt.Errorf("the number of Workers is %d, less than 1", own.Workers)
+	case own.Limit <= 0:
+		return nil, fmt.Errorf("the Limit is %v, not above 0", own.Limit)
+	case own.Grace < 0:
+		return nil, fmt.Errorf("the Grace is %v, less than 0", own.Grace)
+	case pool.Config().MaxConns < 2: // one connection is kept to listen
+		return nil, errors.New("the pool has MaxConns 1, less than 2")
+	}
+	return &own, nil
 }
 
 // config is how documents are worked on.
@@ -131,7 +162,7 @@ func (d *Documents) jobs(states ...rivertype.JobState) *river.JobListParams {
 
 // list calls each for all selected jobs.
 func (d *Documents) list(ctx context.Context, selected *river.JobListParams, each func(job)) error {
-	for page := selected.First(100); ; {
+	for page := selected.First(10); ; { // of up to MaxBody each, within the patience
 		try, cancel := context.WithTimeout(ctx, patience)
 		found, err := d.client.JobList(try, page)
 		cancel()

@@ -158,6 +158,20 @@ func TestGivenUpDocumentsAreKeptAndCanBePutBack(t *testing.T) {
 	d.awaitDead(t)
 }
 
+func TestAllGivenUpDocumentsAreListed(t *testing.T) {
+	t.Parallel()
+	d := open(t, nil)
+	var documents []string
+	for number := range 25 { // more than a page has
+		documents = append(documents, fmt.Sprint(number))
+		produce(t, d, "acme", documents[number])
+	}
+	d.exec(t, "UPDATE river_job SET state = 'discarded', finalized_at = now(), attempt = 3")
+	d.awaitDead(t, documents...)
+	d.work(t, nothing)
+	d.awaitNothingPending(t, "acme")
+}
+
 func TestACancelledDocumentIsNotPending(t *testing.T) {
 	t.Parallel()
 	d := open(t, nil)
@@ -211,12 +225,32 @@ func TestAShutdownGivesADocumentToOthersAfterTheGrace(t *testing.T) {
 	})
 	<-begun
 	stop()
+	if pending := d.pending(t, "acme"); pending != 1 {
+		t.Errorf("%d are pending of a document that waits", pending)
+	}
 	served := make(chan struct{})
 	d.work(t, func(context.Context, string, string, []byte) error { // it was no failed try: there is only one
 		close(served)
 		return nil
 	})
 	<-served
+	d.awaitNothingPending(t, "acme")
+}
+
+func TestAGivenUpDocumentThatWasProducedAgainIsPending(t *testing.T) {
+	t.Parallel()
+	d := open(t, nil)
+	produce(t, d, "acme", "invoice")
+	d.exec(t, "UPDATE river_job SET state = 'discarded', finalized_at = now(), attempt = 3")
+	produce(t, d, "acme", "invoice")
+	yesterday := time.Now().Add(-24 * time.Hour) // since then, when a worker starts
+	if said := d.sayDone(t.Context(), yesterday); !said || d.pending(t, "acme") != 1 {
+		t.Errorf("%d are pending of a document that waits; %t", d.pending(t, "acme"), said)
+	}
+	d.exec(t, "UPDATE river_job SET state = 'discarded', finalized_at = now(), attempt = 3")
+	if said := d.sayDone(t.Context(), yesterday); !said || d.pending(t, "acme") != 0 {
+		t.Errorf("%d are pending of a document that was given up; %t", d.pending(t, "acme"), said)
+	}
 }
 
 func TestADocumentIsInsertedOnceWhenTheReplyIsLost(t *testing.T) {
@@ -394,18 +428,60 @@ func TestProducersAndConsumersWaitForTheServer(t *testing.T) {
 func TestAWrongOptionIsSaid(t *testing.T) {
 	t.Parallel()
 	pool := connect(t, "postgres://127.0.0.1:1/nowhere")
-	for want, change := range map[string]func(*Options){
-		"queue name is invalid":     func(o *Options) { o.Name = "My Queue" },
-		"invalid number of workers": func(o *Options) { o.Workers = 0 },
-		"JobTimeout":                func(o *Options) { o.Limit = -time.Second },
-		"Schema name":               func(o *Options) { o.Schema = "my schema" },
-	} {
-		options := defaults("documents")
-		change(options)
-		if _, err := Open(t.Context(), pool, new(memory.Store), options); err == nil || !strings.Contains(err.Error(), want) {
+	refused := func(pool *pgxpool.Pool, options *Options, want string) {
+		t.Helper()
+		_, err := Open(t.Context(), pool, new(memory.Store), options)
+		if !errors.Is(err, priority.ErrInvalidOption) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q: %v", want, err)
 		}
 	}
+	for want, change := range map[string]func(*Options){
+		"queue name is invalid": func(o *Options) { o.Name = "My Queue" },
+		"Name is empty":         func(o *Options) { o.Name = "" },
+		"Workers is 0":          func(o *Options) { o.Workers = 0 },
+		"Limit is 0":            func(o *Options) { o.Limit = 0 },
+		"Limit is -1ns":         func(o *Options) { o.Limit = -1 }, // River's word for none
+		"Grace is -1s":          func(o *Options) { o.Grace = -time.Second },
+		"Schema name":           func(o *Options) { o.Schema = "my schema" },
+		"Schema is empty":       func(o *Options) { o.Schema = "" },
+	} {
+		options := defaults("documents")
+		change(options)
+		refused(pool, options, want)
+	}
+	refused(pool, nil, "no Options")
+	refused(connect(t, "postgres://127.0.0.1:1/nowhere?pool_max_conns=1"), defaults("documents"), "MaxConns 1")
+}
+
+func TestAQueueNeedsNoLogger(t *testing.T) {
+	t.Parallel()
+	d := open(t, func(o *Options) { o.Logger = nil })
+	d.proxy.Set(redistest.Cut)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	if err := d.Produce(ctx, "acme", "during an outage", nil); !errors.Is(err, context.DeadlineExceeded) { // it warns, and goes on
+		t.Error(err)
+	}
+}
+
+func TestWhatTheStoreDidNotCountIsNotQueued(t *testing.T) {
+	t.Parallel()
+	d := open(t, nil)
+	d.Documents.store = deafStore{d.store}
+	if err := d.Produce(t.Context(), "acme", "invoice", nil); !errors.Is(err, errDeaf) {
+		t.Errorf("produce: %v", err)
+	}
+	if jobs := d.text(t, "SELECT count(*)::text FROM river_job"); jobs != "0" {
+		t.Errorf("%s jobs", jobs)
+	}
+}
+
+type deafStore struct{ priority.Store }
+
+var errDeaf = errors.New("no answer")
+
+func (deafStore) Submit(context.Context, string, string) (priority.Decision, error) {
+	return priority.Decision{}, errDeaf
 }
 
 func TestProcessesMayOpenTogether(t *testing.T) {
@@ -465,41 +541,49 @@ func TestResultsAreWrittenOnceByAKilledWorkersSuccessor(t *testing.T) {
 	}
 }
 
-func TestResultsAreWrittenOnceWhereAWorkerIsTakenForLost(t *testing.T) {
+func TestTheFirstToEndEndsADocumentThatTwoWorkersHave(t *testing.T) {
 	t.Parallel()
 	for _, firstIsLate := range []bool{true, false} {
-		t.Run(fmt.Sprintf("first is late %t", firstIsLate), func(t *testing.T) {
-			t.Parallel()
-			d := openWithResults(t)
-			d.options.Backoff = slices.Repeat([]time.Duration{0}, 9)
-			produce(t, d, "acme", "invoice")
-			var tries atomic.Int32
-			firstEnds, secondBegins := make(chan struct{}), make(chan struct{})
-			d.workTx(t, func(context.Context, string, string, []byte) (Results, error) {
-				switch tries.Add(1) {
-				case 1: // the rescuer comes, and then this one goes on
-					d.exec(t, "UPDATE river_job SET state = 'available', scheduled_at = now()")
-					<-secondBegins
-					if firstIsLate {
-						redistest.Await(t, "the second is done", func() bool { return d.text(t, "SELECT state::text FROM river_job") == "completed" })
-					} else {
-						defer close(firstEnds)
+		for _, writes := range []bool{true, false} {
+			t.Run(fmt.Sprintf("first is late %t, writes results %t", firstIsLate, writes), func(t *testing.T) {
+				t.Parallel()
+				d := openWithResults(t)
+				d.options.Backoff = slices.Repeat([]time.Duration{0}, 9)
+				produce(t, d, "acme", "invoice")
+				completed := func() bool { return d.text(t, "SELECT state::text FROM river_job") == "completed" }
+				var tries atomic.Int32
+				secondBegins := make(chan struct{})
+				stop := d.workTx(t, func(context.Context, string, string, []byte) (Results, error) {
+					late := firstIsLate
+					switch tries.Add(1) {
+					case 1: // the rescuer comes, and then this one goes on
+						d.exec(t, "UPDATE river_job SET state = 'available', scheduled_at = now()")
+						<-secondBegins
+					case 2:
+						close(secondBegins)
+						late = !firstIsLate
 					}
-				case 2:
-					close(secondBegins)
-					if !firstIsLate {
-						<-firstEnds
-						redistest.Await(t, "the first has ended", func() bool { return tries.Load() > 2 })
+					if late {
+						redistest.Await(t, "the other is done", completed)
 					}
+					if !writes {
+						return nil, nil
+					}
+					return d.result("invoice"), nil
+				})
+				redistest.Await(t, "the document is served", completed)
+				stop()
+				if rows := d.text(t, "SELECT count(*)::text FROM results"); writes && rows != "1" {
+					t.Errorf("%s results", rows)
 				}
-				return d.result("invoice"), nil
+				if tries.Load() != 2 || !completed() {
+					t.Errorf("%d tries, and the job is %s", tries.Load(), d.text(t, "SELECT state::text FROM river_job"))
+				}
+				if pending := d.pending(t, "acme"); pending != 0 {
+					t.Errorf("%d are pending", pending)
+				}
 			})
-			redistest.Await(t, "the document is served", func() bool { return d.text(t, "SELECT state::text FROM river_job") == "completed" })
-			d.stop()
-			if rows := d.text(t, "SELECT count(*)::text FROM results"); rows != "1" {
-				t.Errorf("%s results of %d tries", rows, tries.Load())
-			}
-		})
+		}
 	}
 }
 
@@ -518,6 +602,21 @@ func TestResultsThatCannotBeWrittenAreAFailedTry(t *testing.T) {
 		return d.result("invoice"), nil
 	})
 	redistest.Await(t, "the document is served", func() bool { return d.text(t, "SELECT count(*)::text FROM results") == "1" })
+	d.awaitNothingPending(t, "acme")
+}
+
+func TestADocumentIsPendingUntilItsResultsAreWritten(t *testing.T) {
+	t.Parallel()
+	d := openWithResults(t)
+	d.options.Backoff = []time.Duration{time.Hour}
+	produce(t, d, "acme", "invoice")
+	d.workTx(t, func(context.Context, string, string, []byte) (Results, error) {
+		return func(context.Context, pgx.Tx) error { return errors.New("no room") }, nil
+	})
+	redistest.Await(t, "the try has failed", func() bool { return d.text(t, "SELECT state::text FROM river_job") == "retryable" })
+	if pending := d.pending(t, "acme"); pending != 1 {
+		t.Errorf("%d are pending", pending)
+	}
 }
 
 // In a worker's environment: it writes its results, and never comes to the end.

@@ -71,8 +71,8 @@ func (d *Documents) start(ctx context.Context, client *river.Client[pgx.Tx]) err
 func (d *Documents) serve(ctx context.Context, j *river.Job[job], process ProcessTx) error {
 	began := time.Now()
 	served := false
-	defer func() { // it is given up, by an error or a panic
-		if !served && j.Attempt >= j.MaxAttempts {
+	defer func() { // it is given up, by an error or a panic. At the end of the Grace it may not be: settle knows
+		if !served && j.Attempt >= j.MaxAttempts && !errors.Is(ctx.Err(), context.Canceled) {
 			d.done(ctx, j.Args, time.Since(began))
 		}
 	}()
@@ -83,38 +83,50 @@ func (d *Documents) serve(ctx context.Context, j *river.Job[job], process Proces
 	case err != nil:
 		return err
 	}
-	served = true
-	d.done(ctx, j.Args, time.Since(began))
-	return d.complete(ctx, j, results)
+	took := time.Since(began)
+	if results == nil {
+		served = true
+		d.done(ctx, j.Args, took)
+	}
+	err = d.complete(ctx, j, results, took)
+	served = served || err == nil
+	return err
 }
 
-// errLost: River gave the document to another worker, or gave it up, while this one
-// was at work on it.
+// errLost: while this worker was at it, another one has ended the job, or River has
+// taken it back and not given it to another one yet.
 var errLost = errors.New("the document took so long that it was taken for lost")
 
-// complete ends the job at once, together with its results.
-func (d *Documents) complete(ctx context.Context, j *river.Job[job], results Results) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+// complete ends the job at once, together with its results. Where two workers have the
+// document, the first to come here ends it: River itself does not look whose job it ends.
+func (d *Documents) complete(ctx context.Context, j *river.Job[job], results Results, took time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), slack)
 	defer cancel()
 	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+		var running bool // until the commit the row is this one's
+		row := tx.QueryRow(ctx, "SELECT state = 'running' FROM "+d.named("river_job")+" WHERE id = $1 FOR UPDATE", j.ID)
+		if err := row.Scan(&running); err != nil {
+			return err
+		}
+		if !running {
+			return errLost
+		}
 		if results != nil {
 			if err := results(ctx, tx); err != nil {
 				return err
 			}
 		}
-		completed, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, j)
-		if err != nil {
+		if _, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, j); err != nil {
 			return err
 		}
-		// JobCompleteTx returns no error for a job that is another worker's by now.
-		if completed.State != rivertype.JobStateCompleted || completed.Attempt != j.Attempt {
-			return errLost
+		if results != nil { // now they are certain to be there, if the commit succeeds
+			d.done(ctx, j.Args, took)
 		}
 		return nil
 	})
-	if err != nil && results == nil && !errors.Is(err, errLost) {
+	if err != nil && results == nil {
 		d.options.Logger.Warn("a served document is confirmed later", "job", j.ID, "error", err)
-		return nil // River completes the job when it can: nothing but that is open
+		return nil // River completes the job when it can, if it is running: nothing but that is open
 	}
 	return err
 }
@@ -145,15 +157,23 @@ func (d *Documents) settle(ctx context.Context) (since time.Time) {
 	}
 }
 
-// sayDone says Done for the documents that ended without success since a time.
+// sayDone says Done for the documents that ended without success since a time, and
+// were not produced again: of those there is a job that blocks a third one.
 func (d *Documents) sayDone(ctx context.Context, since time.Time) bool {
 	ended := d.jobs(rivertype.JobStateDiscarded, rivertype.JobStateCancelled).
-		Where("finalized_at > @since", river.NamedArgs{"since": since})
+		Where("finalized_at > @since", river.NamedArgs{"since": since}).
+		Where("NOT EXISTS (SELECT 1 FROM " + d.named("river_job") + " again WHERE again.unique_key = river_job.unique_key" +
+			" AND again.unique_states IS NOT NULL AND " + d.named("river_job_state_in_bitmask") + "(again.unique_states, again.state))")
 	err := d.list(ctx, ended, func(of job) { d.done(ctx, of, 0) })
 	if err != nil && ctx.Err() == nil {
 		d.options.Logger.Warn("given-up documents may count as pending", "error", err)
 	}
 	return err == nil
+}
+
+// named is the full name of what River has in the schema.
+func (d *Documents) named(name string) string {
+	return pgx.Identifier{d.options.Schema, name}.Sanitize()
 }
 
 // backoff is a river.ClientRetryPolicy.
