@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -46,6 +49,8 @@ type Documents struct {
 	dead   string
 	added  string   // which Produce calls have added their document
 	hands  []string // lists: what each worker has in hand; streams know that by themselves
+
+	unreached *atomic.Int64 // when Redis was last not reached, in ms since 1970
 }
 
 //go:embed streams/*.lua lists/*.lua
@@ -54,27 +59,13 @@ var lua embed.FS
 // Open checks that the server can be reached and can be a queue. The client is the
 // caller's to close: a *redis.Client, or one of a cluster or of Sentinel.
 func Open(ctx context.Context, client redis.UniversalClient, store priority.Store, options *Options) (*Documents, error) {
-	d := &Documents{client: client, store: store, options: *options, scripts: make(map[string]*redis.Script)}
+	if options == nil {
+		return nil, fmt.Errorf("documents: %w: Options are nil", priority.ErrInvalidOption)
+	}
+	d := &Documents{client: client, store: store, options: *options, scripts: make(map[string]*redis.Script), unreached: new(atomic.Int64)}
 	o := &d.options
-	o.Name = cmp.Or(o.Name, "documents")
-	o.Workers = cmp.Or(o.Workers, 1)
-	o.Limit = cmp.Or(o.Limit, 10*time.Minute)
-	if o.Backoff == nil {
-		o.Backoff = []time.Duration{time.Second, 10 * time.Second, time.Minute}
-	}
-	o.Lease = cmp.Or(o.Lease, 30*time.Second)
-	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
-	if o.Weights == nil {
-		o.Weights = queue.LinearWeights(store.Last())
-	}
-	o.Logger = cmp.Or(o.Logger, slog.Default())
-	switch {
-	case strings.ContainsAny(o.Name, "{}"):
-		return nil, fmt.Errorf("documents: the name %q has a brace", o.Name)
-	case o.Workers < 0 || o.Limit < 0 || o.Poll < 0 || o.Lease < 100*time.Millisecond:
-		return nil, errors.New("documents: Workers, Limit or Poll is below 0, or Lease below 100 ms")
-	case len(o.Weights) != int(store.Last()):
-		return nil, fmt.Errorf("documents: %d weights for %d levels", len(o.Weights), store.Last())
+	if err := o.complete(int(store.Last())); err != nil {
+		return nil, fmt.Errorf("documents: %w", err)
 	}
 
 	name := "{" + o.Name + "}" // in a cluster all keys with the same braces are on one node
@@ -104,6 +95,37 @@ func Open(ctx context.Context, client redis.UniversalClient, store priority.Stor
 	return d, nil
 }
 
+// complete sets the defaults, and refuses what cannot work.
+func (o *Options) complete(levels int) error {
+	o.Name = cmp.Or(o.Name, "documents")
+	o.Workers = cmp.Or(o.Workers, 1)
+	o.Limit = cmp.Or(o.Limit, 10*time.Minute)
+	if o.Backoff == nil {
+		o.Backoff = []time.Duration{time.Second, 10 * time.Second, time.Minute}
+	}
+	o.Lease = cmp.Or(o.Lease, 30*time.Second)
+	o.Poll = cmp.Or(o.Poll, 250*time.Millisecond)
+	if o.Weights == nil {
+		o.Weights = queue.LinearWeights(priority.Level(levels))
+	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
+
+	var wrong []error
+	refuse := func(is bool, format string, values ...any) {
+		if is {
+			wrong = append(wrong, fmt.Errorf("%w: "+format, append([]any{priority.ErrInvalidOption}, values...)...))
+		}
+	}
+	refuse(strings.ContainsAny(o.Name, "{}"), "Name %q has a brace", o.Name)
+	refuse(o.Workers < 0, "Workers %d is below 0", o.Workers)
+	refuse(o.Limit < 0, "Limit %v is below 0", o.Limit)
+	refuse(o.Poll < 0, "Poll %v is below 0", o.Poll)
+	refuse(o.Lease < 100*time.Millisecond, "Lease %v is below 100 ms", o.Lease)
+	refuse(slices.ContainsFunc(o.Backoff, func(wait time.Duration) bool { return wait < 0 }), "Backoff %v has a wait below 0", o.Backoff)
+	refuse(len(o.Weights) != levels || slices.Min(o.Weights) < 1, "Weights %d are not %d weights above 0", o.Weights, levels)
+	return errors.Join(wrong...)
+}
+
 // check refuses a server that cannot be the queue, and warns of settings with which
 // documents will be lost.
 func (d *Documents) check(ctx context.Context, kind string) error {
@@ -126,13 +148,23 @@ func (d *Documents) check(ctx context.Context, kind string) error {
 	if of("aof_enabled") != "1" {
 		d.options.Logger.Warn("a crash of Redis will lose documents: set appendonly yes")
 	}
-	for _, one := range d.queues {
+	for _, one := range append([]string{d.dead}, d.queues...) {
 		if found, err := d.client.Type(ctx, one).Result(); err != nil || found != kind && found != "none" {
 			return errors.Join(err, fmt.Errorf("%s is a %s, not a %s", one, found, kind))
 		}
 	}
+	for _, one := range d.later { // lists may be empty, and these not
+		first, err := d.client.ZRange(ctx, one, 0, 0).Result()
+		if err != nil || kind == "stream" && len(first) > 0 && !ofStream.MatchString(first[0]) {
+			return errors.Join(err, fmt.Errorf("%s has documents of lists", one))
+		}
+	}
 	return nil
 }
+
+// ofStream is what waits after a failure where there are streams: an entry's id, and
+// its tries.
+var ofStream = regexp.MustCompile(`^[0-9]+-[0-9]+ [0-9]+$`)
 
 // Produce gives a customer's document its level and adds it to the level's queue,
 // once. It goes on until Redis has confirmed that, or the context ends; then it is
@@ -159,9 +191,20 @@ func (d *Documents) Produce(ctx context.Context, customer, document string, body
 	}
 }
 
-// Dead returns the documents that were given up, the oldest first.
+// Dead returns the documents that were given up, the oldest first. It reads them in
+// pages: no other call to Redis waits for all of them.
 func (d *Documents) Dead(ctx context.Context) ([]string, error) {
-	return d.run(ctx, "dead", []string{d.dead}).StringSlice()
+	var documents []string
+	for next := ""; ; {
+		page, err := d.run(ctx, "dead", []string{d.dead}, next).StringSlice()
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, page[1:]...)
+		if next = page[0]; next == "" {
+			return documents, nil
+		}
+	}
 }
 
 // Remove deletes the queue, what waits in it and what was given up.
@@ -172,7 +215,11 @@ func (d *Documents) Remove(ctx context.Context) error {
 }
 
 func (d *Documents) run(ctx context.Context, script string, keys []string, arguments ...any) *redis.Cmd {
-	return d.scripts[script].Run(ctx, d.client, keys, arguments...)
+	reply := d.scripts[script].Run(ctx, d.client, keys, arguments...)
+	if err := reply.Err(); err != nil && !errors.Is(err, redis.Nil) && !redis.HasErrorPrefix(err, "OOM") {
+		d.unreached.Store(time.Now().UnixMilli())
+	}
+	return reply
 }
 
 // pause is one between tries: 10 ms, and each time twice as long, up to the most.

@@ -502,14 +502,70 @@ func TestOpenRefusesWhatCannotBeTheQueue(t *testing.T) {
 	for want, options := range map[string]*Options{
 		"{streams}-1 is a stream, not a list": {Name: "streams", Lists: true},
 		"has a brace":                         {Name: "{documents}"},
-		"Workers":                             {Workers: -1},
-		"1 weights for 9 levels":              {Weights: []int64{1}},
+		"Workers -1":                          {Workers: -1},
+		"Limit -1s":                           {Limit: -time.Second},
+		"Poll -1s":                            {Poll: -time.Second},
+		"Lease 99ms":                          {Lease: 99 * time.Millisecond},
+		"Backoff [1s -1s]":                    {Backoff: []time.Duration{time.Second, -time.Second}},
+		"Weights [1 1 1 1 1 1 1 1 0]":         {Weights: []int64{1, 1, 1, 1, 1, 1, 1, 1, 0}},
+		"Weights [1]":                         {Weights: []int64{1}},
+		"Options are nil":                     nil,
 	} {
-		options.Logger = slog.New(slog.DiscardHandler)
-		if _, err := Open(t.Context(), client, new(memory.Store), options); err == nil || !strings.Contains(err.Error(), want) {
+		if options != nil {
+			options.Logger = slog.New(slog.DiscardHandler)
+		}
+		_, err := Open(t.Context(), client, new(memory.Store), options)
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, priority.ErrInvalidOption) == strings.Contains(want, " is a ") {
 			t.Errorf("%+v: %v, want %q", options, err, want)
 		}
 	}
+}
+
+// The lists are empty, but some of their documents wait, or are given up.
+func TestStreamsRefuseTheDocumentsOfLists(t *testing.T) {
+	t.Parallel()
+	for name, wait := range map[string]any{"wait": 0, "given up": -1} {
+		t.Run(name, func(t *testing.T) {
+			client := redistest.Start(t).Client()
+			early := open(t, client, new(Options)) // before the lists had any
+			lists := open(t, client, &Options{Lists: true})
+			produce(t, lists, "invoice")
+			lists.tell(t.Context(), lists.options.Logger, "failed", fetch(t, lists, "worker-1"), wait, "why")
+			_, err := Open(t.Context(), client, new(memory.Store), &Options{Logger: slog.New(slog.DiscardHandler)})
+			if err == nil || !strings.Contains(err.Error(), "of lists") && !strings.Contains(err.Error(), "is a list") {
+				t.Errorf("opened as streams: %v", err)
+			}
+			if _, err := early.fetch(t.Context(), "worker-1"); wait == 0 && (err == nil || !strings.Contains(err.Error(), "of lists")) {
+				t.Errorf("a stream's worker: %v", err)
+			}
+			dead, err := lists.Dead(t.Context())
+			if left := waiting(t, lists) + len(dead); err != nil || left != 1 {
+				t.Errorf("%d documents are left, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestAStoreThatErrsLeavesNothingInTheQueue(t *testing.T) {
+	onBoth(t, func(t *testing.T, options *Options) {
+		d := open(t, redistest.Start(t).Client(), options)
+		d.store = errs{d.store}
+		if err := d.Produce(t.Context(), "acme", "invoice", nil); !errors.Is(err, errStore) {
+			t.Errorf("produced: %v", err)
+		}
+		if got := waiting(t, d); got != 0 {
+			t.Errorf("%d documents in the queue", got)
+		}
+	})
+}
+
+var errStore = errors.New("the store is away")
+
+// errs is a store whose Submit errs.
+type errs struct{ priority.Store }
+
+func (errs) Submit(context.Context, string, string) (priority.Decision, error) {
+	return priority.Decision{}, errStore
 }
 
 func TestOpenWarnsOfARedisThatForgets(t *testing.T) {

@@ -28,7 +28,7 @@ func TestTheBooksAreExactAfterRandomFaults(t *testing.T)        { onTrial(t, tri
 
 func TestADocumentThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	onTrial(t, func(t *testing.T, example *program.Example, workerFlags ...string) {
-		trial.Killer(t, example, 3, workerFlags...)
+		trial.Killer(t, example, 6, workerFlags...) // twice the tries of the trials
 	})
 }
 

@@ -79,7 +79,12 @@ func (d *Documents) fetch(ctx context.Context, worker string) (*delivery, error)
 	for i, level := range order {
 		keys[i], keys[len(order)+i] = d.queues[level], d.later[level]
 	}
-	reply, err := d.run(ctx, "fetch", append(keys, d.hands...), worker, d.options.Lease.Milliseconds()).Slice()
+	// After an outage those who live have half a lease to renew what they hold. So no
+	// fetch begins before an outage and succeeds after it.
+	spare := time.Now().UnixMilli()-d.unreached.Load() < d.options.Lease.Milliseconds()/2
+	ctx, end := context.WithTimeout(ctx, max(d.options.Lease/4, time.Second))
+	defer end()
+	reply, err := d.run(ctx, "fetch", append(keys, d.hands...), worker, d.options.Lease.Milliseconds(), spare).Slice()
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +122,7 @@ var (
 func (d *Documents) serve(ctx context.Context, got *delivery, process Process) {
 	log := d.options.Logger.With("customer", got.customer, "document", got.document, "try", got.tries)
 	mostTries := len(d.options.Backoff) + 1
-	if got.tries > mostTries { // those who had it died before they could say so
+	if got.tries > 2*mostTries { // those who had it died before they could say so, or lost Redis
 		d.giveUp(ctx, log, got, 0, errKills)
 		return
 	}
@@ -184,12 +189,14 @@ func (d *Documents) renew(ctx context.Context, log *slog.Logger, got *delivery, 
 			return
 		case <-ticks.C:
 		}
+		ticks.Reset(d.options.Lease / 3)
 		held, err := d.run(ctx, "renew", got.keys, got.worker, got.id, d.options.Lease.Milliseconds()).Bool()
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			log.Warn("a document's lease is not renewed", "error", err)
+			ticks.Reset(min(time.Second, d.options.Lease/6))
 		case !held:
 			lose(errLost)
 			return

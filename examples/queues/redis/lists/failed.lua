@@ -13,7 +13,14 @@ local tries, element = ARGV[2]:match('^(%d+) %S+ (.*)$')
 if tonumber(ARGV[3]) >= 0 then
 	local time = redis.call('TIME')
 	local due = time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[3]
-	redis.call('ZADD', KEYS[2], due, tries .. ' - ' .. element)
+	local number = time[1] * 1000000 + time[2] -- two equal elements are two documents
+	local function member()
+		return ('%s %.0f %s'):format(tries, number, element)
+	end
+	while redis.call('ZSCORE', KEYS[2], member()) do
+		number = number + 1
+	end
+	redis.call('ZADD', KEYS[2], due, member())
 else
 	local is_json, read = pcall(cjson.decode, element)
 	local is_document = is_json and type(read) == 'table' and (read.customer or read.document or read.body)

@@ -3,17 +3,19 @@
 -- next one. A worker whose last fetch was answered in vain gets the same again.
 --
 -- What a worker has in hand is in its level's sorted set, by the end of its lease,
--- as "tries worker element"; what waits after a failure is there as "tries - element".
+-- as "tries worker element"; what waits after a failure is there as "tries number
+-- element".
 --
 -- KEYS    the levels' lists in the order in which to try them, then, in the same
 --         order, their sorted sets, then the hash of what each worker has in hand
--- ARGV    worker (a name without spaces), lease in milliseconds
+-- ARGV    worker (a name without spaces, not a number), lease in milliseconds, 1 to
+--         leave those of lost workers to others
 -- Reply   nil where there is none, else {which of the lists, its member in the sorted
 --         set, how often it was given to a worker, customer, document, body}. An
 --         element that is no JSON object with one of these is a body.
 -- Errors  OOM where Redis is full, WRONGTYPE where a key is no list: nothing was
 --         changed
-local worker, lease = ARGV[1], ARGV[2]
+local worker, lease, spare = ARGV[1], ARGV[2], ARGV[3] == '1'
 local levels, hands = (#KEYS - 1) / 2, KEYS[#KEYS]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -62,6 +64,9 @@ local function due(level)
 		return nil
 	end
 	local tries, holder, element = parts(member)
+	if spare and not holder:find('^%d+$') then
+		return nil
+	end
 	local given = give(level, tries + 1, element)
 	redis.call('ZREM', KEYS[levels + level], member)
 	if redis.call('HGET', hands, holder) == KEYS[level] .. ' ' .. member then

@@ -1,14 +1,18 @@
--- Lists the documents that were given up.
+-- Lists 20 of the documents that were given up.
 --
 -- KEYS   the stream of those given up
--- Reply  their ids, the oldest first
-local documents = {}
-for i, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do
-	documents[i] = ''
+-- ARGV   where to begin: nothing at first, then as the reply before says
+-- Reply  {where the next 20 begin, or nothing where there are no more, then their
+--        ids, the oldest first}
+local start = ARGV[1] == '' and '-' or '(' .. ARGV[1]
+local entries = redis.call('XRANGE', KEYS[1], start, '+', 'COUNT', 20)
+local reply = {#entries == 20 and entries[20][1] or ''}
+for i, entry in ipairs(entries) do
+	reply[i + 1] = ''
 	for j = 1, #entry[2], 2 do
 		if entry[2][j] == 'document' then
-			documents[i] = entry[2][j + 1]
+			reply[i + 1] = entry[2][j + 1]
 		end
 	end
 end
-return documents
+return reply

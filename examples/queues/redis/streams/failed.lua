@@ -1,4 +1,5 @@
--- Puts a document that has failed aside: for a while, or for good.
+-- Puts a document that has failed aside: for a while, or for good, then with these
+-- three fields only: customer, document, body.
 --
 -- KEYS    its stream, its level's sorted set of documents that wait after a failure,
 --         the stream of those given up
@@ -20,11 +21,12 @@ if tonumber(ARGV[3]) >= 0 then
 end
 local entry = redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2])[1]
 if entry then
-	local fields = entry[2]
-	for _, more in ipairs({'stream', KEYS[1], 'tries', tries, 'why', ARGV[4]}) do
-		fields[#fields + 1] = more
+	local field = {}
+	for i = 1, #entry[2], 2 do
+		field[entry[2][i]] = entry[2][i + 1]
 	end
-	redis.call('XADD', KEYS[3], '*', unpack(fields))
+	redis.call('XADD', KEYS[3], '*', 'customer', field.customer or '', 'document', field.document or '',
+		'body', field.body or '', 'stream', KEYS[1], 'tries', tries, 'why', ARGV[4])
 end
 redis.call('XACK', KEYS[1], 'workers', ARGV[2])
 redis.call('XDEL', KEYS[1], ARGV[2])

@@ -4,12 +4,13 @@
 --
 -- KEYS    the levels' streams in the order in which to try them, then, in the same
 --         order, their sorted sets of documents that wait after a failure
--- ARGV    worker, lease in milliseconds
+-- ARGV    worker, lease in milliseconds, 1 to leave those of lost workers to others
 -- Reply   nil where there is none, else {which of the streams, the entry's id, how
 --         often it was given to a worker, customer, document, body}
--- Errors  WRONGTYPE where a key is no stream
+-- Errors  WRONGTYPE where a key is no stream, "documents of lists" where a sorted set
+--         has those: nothing was taken
 -- A stream's group is made where there is none.
-local worker, lease = ARGV[1], ARGV[2]
+local worker, lease, spare = ARGV[1], ARGV[2], ARGV[3] == '1'
 local levels = #KEYS / 2
 
 -- in_hand returns {id, worker, idle, tries} of a stream's first entry that a worker
@@ -45,8 +46,11 @@ local function waited(level, now)
 	local later = KEYS[levels + level]
 	local due = redis.call('ZRANGEBYSCORE', later, '-inf', now, 'LIMIT', 0, 1)[1]
 	while due do
+		local id, tries = due:match('^(%d+%-%d+) (%d+)$')
+		if not id then
+			error(later .. ' has documents of lists')
+		end
 		redis.call('ZREM', later, due)
-		local id, tries = due:match('^(%S+) (%d+)$')
 		local claimed = claim(level, id, tries + 1)
 		if claimed then
 			return claimed
@@ -83,7 +87,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 for level = 1, levels do
-	local found = waited(level, now) or lost(level) or fresh(level)
+	local found = waited(level, now) or not spare and lost(level) or fresh(level)
 	if found then
 		return found
 	end
