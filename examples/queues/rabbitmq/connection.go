@@ -22,10 +22,15 @@ type link struct {
 	url     string
 	name    string // that the server shows
 	prepare func(channel *amqp.Channel, major int) error
+	boot    string // the queue with the mark of the server's run; "": there is none
 
 	mutex      sync.Mutex
 	connection *amqp.Connection
+	mark       string // of the run that the connection is to
+	closed     bool
 }
+
+var errClosed = fmt.Errorf("rabbitmq: after Close: %w", amqp.ErrClosed)
 
 const (
 	connectTime = 5 * time.Second
@@ -35,15 +40,16 @@ const (
 // line is a channel that tells why it was lost.
 type line struct {
 	*amqp.Channel
+	mark     string          // of the server's run; "": unknown
 	lost     context.Context // ends with the channel; its cause is why
 	returned chan amqp.Return
 }
 
 // open returns a new channel, on which the queues were declared.
 func (l *link) open(ctx context.Context) (*line, error) {
-	connection, err := l.connect(ctx)
+	connection, mark, err := l.connect(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("rabbitmq: connect: %w", err)
+		return nil, err
 	}
 	leave := time.AfterFunc(answerTime, func() { _ = connection.CloseDeadline(time.Now()) }) // what waits for it ends
 	defer leave.Stop()
@@ -79,19 +85,36 @@ func (l *link) open(ctx context.Context) (*line, error) {
 		}
 		lose(errors.New("rabbitmq: channel closed"))
 	}()
-	return &line{channel, lost, channel.NotifyReturn(make(chan amqp.Return, 1))}, nil
+	return &line{channel, mark, lost, channel.NotifyReturn(make(chan amqp.Return, 1))}, nil
 }
 
-// connect returns the connection, a new one where there is none.
-func (l *link) connect(ctx context.Context) (*amqp.Connection, error) {
+// connect returns the connection, a new one where there is none, and its mark.
+func (l *link) connect(ctx context.Context) (*amqp.Connection, string, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	if l.connection != nil && !l.connection.IsClosed() {
-		return l.connection, nil
+	if l.closed {
+		return nil, "", errClosed
 	}
+	if l.connection != nil && !l.connection.IsClosed() {
+		return l.connection, l.mark, nil
+	}
+	connection, err := l.dial(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("rabbitmq: connect: %w", err)
+	}
+	mark, err := l.readMark(ctx)
+	if err != nil {
+		_ = connection.CloseDeadline(time.Now().Add(connectTime))
+		return nil, "", fmt.Errorf("rabbitmq: read the mark of the server's run: %w", err)
+	}
+	l.connection, l.mark = connection, mark
+	return connection, mark, nil
+}
+
+func (l *link) dial(ctx context.Context) (*amqp.Connection, error) {
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(l.name)
-	connection, err := amqp.DialConfig(l.url, amqp.Config{
+	return amqp.DialConfig(l.url, amqp.Config{
 		Properties: properties, // and a heartbeat every 10 seconds, as it is by default
 		Dial: func(network, address string) (net.Conn, error) {
 			dialer := net.Dialer{Timeout: connectTime}
@@ -102,16 +125,12 @@ func (l *link) connect(ctx context.Context) (*amqp.Connection, error) {
 			return conn, err
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	l.connection = connection
-	return connection, nil
 }
 
 func (l *link) close() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
+	l.closed = true
 	if l.connection == nil {
 		return nil
 	}

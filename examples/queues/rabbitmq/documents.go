@@ -39,18 +39,41 @@ type Documents struct {
 
 // Open connects, and declares the queues where they do not exist.
 func Open(ctx context.Context, url string, store priority.Store, options *Options) (*Documents, error) {
-	if len(options.Backoff) == 0 {
-		return nil, errors.New("rabbitmq: Backoff is empty: a document whose worker was lost has to wait somewhere")
+	if err := options.check(); err != nil {
+		return nil, err
 	}
 	d := &Documents{store: store, options: options, idle: make(chan *line, 16)}
 	d.producing = &link{url: url, name: options.Name + " produce", prepare: d.declare}
 	d.consuming = &link{url: url, name: options.Name + " work", prepare: d.declare}
+	if !options.Quorum { // which calls redelivered what was delivered, and nothing else
+		d.producing.boot, d.consuming.boot = d.boot(), d.boot()
+	}
 	first, err := d.producing.open(ctx)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, d.Close())
 	}
 	d.putBack(first)
 	return d, nil
+}
+
+// check refuses what cannot work.
+func (o *Options) check() error {
+	var wrong string
+	switch {
+	case o.Name == "":
+		wrong = "Name is empty"
+	case o.Workers < 1:
+		wrong = fmt.Sprintf("Workers is %d, not 1 or more", o.Workers)
+	case o.Limit <= 0:
+		wrong = fmt.Sprintf("Limit is %v, not more than 0", o.Limit)
+	case len(o.Backoff) == 0:
+		wrong = "Backoff is empty: a document whose worker was lost has to wait somewhere"
+	case o.Logger == nil:
+		wrong = "Logger is nil"
+	default:
+		return nil
+	}
+	return fmt.Errorf("rabbitmq: %w: %s", priority.ErrInvalidOption, wrong)
 }
 
 // Produce gives a customer's document its level and puts it into the queue. It goes
@@ -78,6 +101,7 @@ func (d *Documents) Produce(ctx context.Context, customer, document string, body
 const (
 	headerCustomer = "customer"
 	headerDocument = "document"
+	headerMark     = "boot" // of the server's run in which it was published
 	pause          = time.Second / 2
 )
 
@@ -98,7 +122,7 @@ func (d *Documents) publish(ctx context.Context, to string, message amqp.Publish
 		go func() { tried <- d.tryToPublish(ctx, to, message) }() // a server that reads nothing holds it up
 		select {
 		case err = <-tried:
-			if err == nil || isRefused(err) {
+			if err == nil || isRefused(err) || errors.Is(err, errClosed) {
 				return err
 			}
 			d.options.Logger.Warn("a document could not be published", "queue", to, "error", err)
@@ -128,6 +152,7 @@ func (d *Documents) tryToPublish(ctx context.Context, to string, message amqp.Pu
 			return err
 		}
 	}
+	message.Headers[headerMark] = l.mark
 	err := l.publish(ctx, to, message)
 	if err == nil || errors.Is(err, errFull) {
 		d.putBack(l)
@@ -186,6 +211,7 @@ func (d *Documents) retry(delay time.Duration) string {
 }
 
 func (d *Documents) dead() string { return d.options.Name + ".dead" }
+func (d *Documents) boot() string { return d.options.Name + ".boot" }
 
 // Dead returns the documents that were given up. They stay in their queue.
 func (d *Documents) Dead(ctx context.Context) ([]string, error) {
@@ -195,13 +221,14 @@ func (d *Documents) Dead(ctx context.Context) ([]string, error) {
 	}
 	defer l.Close() // what was not acknowledged is back then
 	var dead []string
-	for {
+	for ctx.Err() == nil {
 		delivery, ok, err := l.Get(d.dead(), false)
 		if err != nil || !ok {
 			return dead, err
 		}
 		dead = append(dead, text(&delivery, headerDocument))
 	}
+	return dead, ctx.Err()
 }
 
 // Remove deletes the queues and all that is in them.
@@ -211,7 +238,7 @@ func (d *Documents) Remove(ctx context.Context) error {
 		return err
 	}
 	defer l.Close()
-	names := []string{d.options.Name, d.dead()}
+	names := []string{d.options.Name, d.dead(), d.boot()}
 	for _, delay := range d.options.Backoff {
 		names = append(names, d.retry(delay))
 	}
@@ -222,7 +249,7 @@ func (d *Documents) Remove(ctx context.Context) error {
 	return err
 }
 
-// Close closes the connections.
+// Close closes the connections. Work and Produce return amqp.ErrClosed then.
 func (d *Documents) Close() error {
 	return errors.Join(d.producing.close(), d.consuming.close())
 }

@@ -298,7 +298,9 @@ func TestProduceEndsWithItsContext(t *testing.T) {
 }
 
 func TestQuorumQueuesWithoutPrioritiesAreRefused(t *testing.T) {
-	_, err := Open(t.Context(), shared(t), new(memory.Store), &Options{Name: "refused", Backoff: backoff, Quorum: true})
+	refused := usable("refused")
+	refused.Quorum = true
+	_, err := Open(t.Context(), shared(t), new(memory.Store), refused)
 	if os.Getenv("PRIORITY_RABBITMQ") == "" && (err == nil || !strings.Contains(err.Error(), "server 3.10.8: a quorum queue has no priorities before RabbitMQ 4.0")) {
 		t.Errorf("error %v", err)
 	}
@@ -312,7 +314,7 @@ func TestAWrongAddressIsAnErrorAtOnce(t *testing.T) {
 		strings.Replace(right, ":guest@", ":no@", 1): "username or password not allowed",
 		right + "nowhere":                            "vhost nowhere not found",
 	} {
-		_, err := Open(t.Context(), address, new(memory.Store), &Options{Name: "documents", Backoff: backoff})
+		_, err := Open(t.Context(), address, new(memory.Store), usable("documents"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", address, err, want)
 		}
@@ -358,13 +360,17 @@ func start(t *testing.T, settings, arguments string) *server.Server {
 	return s
 }
 
+func usable(name string) *Options {
+	return &Options{
+		Name: name, Workers: 1, Limit: time.Minute, Backoff: backoff, Quorum: quorum,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+}
+
 // open opens a queue of the test's own, which is removed after it.
 func open(t *testing.T, address string, set func(*Options), stores ...priority.Store) *Documents {
 	t.Helper()
-	options := &Options{
-		Name: t.Name(), Workers: 1, Limit: time.Minute, Backoff: backoff, Quorum: quorum,
-		Logger: slog.New(slog.DiscardHandler),
-	}
+	options := usable(t.Name())
 	if set != nil {
 		set(options)
 	}
@@ -483,12 +489,13 @@ func onChannel(t *testing.T, d *Documents, use func(*amqp.Channel) error) {
 // levels is a store that gives documents the levels that the test says, and 5.
 type levels struct {
 	memory.Store
-	of map[string]priority.Level
+	of  map[string]priority.Level
+	err error
 }
 
 func (l *levels) Submit(_ context.Context, _, document string) (priority.Decision, error) {
 	if level, ok := l.of[document]; ok {
-		return priority.Decision{Level: level}, nil
+		return priority.Decision{Level: level}, l.err
 	}
-	return priority.Decision{Level: 5}, nil
+	return priority.Decision{Level: 5}, l.err
 }

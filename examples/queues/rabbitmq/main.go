@@ -3,7 +3,7 @@
 //	go run ./examples/queues/rabbitmq            # who waits how long during a flood
 //	go run ./examples/queues/rabbitmq -h         # to produce and to work
 //
-// What to copy is in documents.go, work.go and connection.go.
+// What to copy is in documents.go, work.go, connection.go and boot.go.
 package main
 
 import (

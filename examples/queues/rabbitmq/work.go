@@ -3,11 +3,14 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/docpriority/priority"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -21,16 +24,23 @@ const (
 
 	maxLosses = 10
 	moveTime  = 30 * time.Second
+	deafTime  = 10 * time.Second
 )
 
 // Work has process work on documents until the context ends, and on those that it
 // has in hand to their end. It goes on through every trouble of the queue.
 func (d *Documents) Work(ctx context.Context, process Process) error {
 	var workers sync.WaitGroup
-	for range d.options.Workers {
+	ends := make([]error, d.options.Workers)
+	for n := range ends {
 		workers.Go(func() {
 			for ctx.Err() == nil {
-				if err := d.consume(ctx, process); err != nil {
+				err := d.consume(ctx, process)
+				if errors.Is(err, errClosed) {
+					ends[n] = err
+					return
+				}
+				if err != nil {
 					d.options.Logger.Warn("a worker connects again", "error", err)
 					_ = sleep(ctx, pause)
 				}
@@ -38,7 +48,7 @@ func (d *Documents) Work(ctx context.Context, process Process) error {
 		})
 	}
 	workers.Wait()
-	return nil
+	return cmp.Or(ends...)
 }
 
 // consume works on one document at a time, until the context ends or the channel is
@@ -80,9 +90,15 @@ func (d *Documents) serve(l *line, delivery *amqp.Delivery, process Process) err
 	customer, document := text(delivery, headerCustomer), text(delivery, headerDocument)
 	log := d.options.Logger.With("customer", customer, "document", document)
 	failed, lost := count(delivery, headerFailed), count(delivery, headerLost)
+	if err := priority.CheckDocuments(customer, []string{document}, 0); err != nil {
+		return d.putAside(l.lost, delivery, failed, lost, 1, 0, fmt.Sprintf("not of Produce: %v", err))
+	}
 	if delivery.Redelivered {
 		// Its worker was lost, perhaps because of it. At once it might take the next one.
-		lost++
+		// After a crash of the server it waits, too: it has the new mark from then on.
+		if d.options.Quorum || l.mark != "" && l.mark == text(delivery, headerMark) {
+			lost++
+		}
 		reason := fmt.Sprintf("lost %d times", lost)
 		log.Warn("a document comes back", "lost", lost)
 		return d.putAside(l.lost, delivery, failed, lost, lost, cmp.Or(d.options.Losses, maxLosses)-1, reason)
@@ -91,7 +107,11 @@ func (d *Documents) serve(l *line, delivery *amqp.Delivery, process Process) err
 	began := time.Now()
 	// When the channel is lost, another worker gets the document: stop.
 	working, cancel := context.WithTimeout(l.lost, d.options.Limit)
+	deaf := time.AfterFunc(d.options.Limit+deafTime, func() {
+		log.Error("process is still at work after its context has ended")
+	})
 	err := run(working, process, customer, document, delivery.Body)
+	deaf.Stop()
 	cancel()
 	if l.lost.Err() != nil {
 		return context.Cause(l.lost)
@@ -112,7 +132,7 @@ func (d *Documents) putAside(ctx context.Context, delivery *amqp.Delivery, faile
 	customer, document := text(delivery, headerCustomer), text(delivery, headerDocument)
 	message.Headers = amqp.Table{headerCustomer: customer, headerDocument: document}
 	backoff := d.options.Backoff
-	to := d.retry(backoff[min(times, len(backoff))-1])
+	to := d.retry(backoff[min(max(times, 1), len(backoff))-1])
 	if times > most {
 		to = d.dead()
 		message.Headers[headerReason] = reason[:min(len(reason), 1000)] // headers have to fit a frame; no counts: put back, it starts afresh
@@ -150,5 +170,5 @@ func run(ctx context.Context, process Process, customer, document string, body [
 
 func count(delivery *amqp.Delivery, header string) int {
 	value, _ := delivery.Headers[header].(int64)
-	return int(value)
+	return int(min(max(value, 0), math.MaxInt32)) // whatever somebody else has put there
 }
