@@ -551,9 +551,10 @@ func TestTheFirstToEndEndsADocumentThatTwoWorkersHave(t *testing.T) {
 				d.options.Backoff = slices.Repeat([]time.Duration{0}, 9)
 				produce(t, d, "acme", "invoice")
 				completed := func() bool { return d.text(t, "SELECT state::text FROM river_job") == "completed" }
-				var tries atomic.Int32
+				var tries, ended atomic.Int32
 				secondBegins := make(chan struct{})
 				stop := d.workTx(t, func(context.Context, string, string, []byte) (Results, error) {
+					defer ended.Add(1)
 					late := firstIsLate
 					switch tries.Add(1) {
 					case 1: // the rescuer comes, and then this one goes on
@@ -572,6 +573,7 @@ func TestTheFirstToEndEndsADocumentThatTwoWorkersHave(t *testing.T) {
 					return d.result("invoice"), nil
 				})
 				redistest.Await(t, "the document is served", completed)
+				redistest.Await(t, "both have come to their end", func() bool { return ended.Load() >= 2 })
 				stop()
 				if rows := d.text(t, "SELECT count(*)::text FROM results"); writes && rows != "1" {
 					t.Errorf("%s results", rows)
