@@ -36,7 +36,7 @@ func (w *world) user(name string, rights ...string) *redis.Client {
 	}
 	if err := w.client.Do(w.t.Context(), args...).Err(); err != nil {
 		if strings.Contains(err.Error(), "%R~") || strings.Contains(err.Error(), "Syntax") {
-			redistest.Skip(w.t, "the server has no rights to read only: "+err.Error())
+			redistest.Skip(w.t, "the server has no rights to read only, install Redis 7.0 or later: "+err.Error())
 		}
 		w.t.Fatal(err)
 	}

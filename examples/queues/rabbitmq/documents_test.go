@@ -29,7 +29,7 @@ import (
 // Without the type in the declaration, such a host refuses it.
 func TestAVirtualHostOfQuorumQueuesTakesTheDeclaration(t *testing.T) {
 	if os.Getenv("PRIORITY_RABBITMQ") != "" {
-		t.Skip("another version has a view of its own on this machine's files")
+		redistest.Skip(t, "another version has a view of its own on this machine's files: unset PRIORITY_RABBITMQ")
 	}
 	t.Parallel()
 	definitions := filepath.Join(t.TempDir(), "definitions.json")
@@ -154,7 +154,7 @@ func TestAPanicIsAFailure(t *testing.T) {
 // consumer_timeout, and says why.
 func TestADocumentLongerThanTheServerWaitsIsCancelledAndTheReasonIsLogged(t *testing.T) {
 	if os.Getenv("PRIORITY_RABBITMQ") != "" {
-		t.Skip("RabbitMQ 4.3 does not wait for less than a quorum queue's consumer asks for, and for ever on a classic one's")
+		redistest.Skip(t, "RabbitMQ 4.3 does not wait for less than a quorum queue's consumer asks for, and for ever on a classic one's: unset PRIORITY_RABBITMQ")
 	}
 	t.Parallel()
 	s := start(t, "consumer_timeout = 1000\n", "-rabbit channel_tick_interval 500")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/trial"
+	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -64,7 +65,7 @@ func TestABacklogOutlivesMoreCrashesThanADocumentMay(t *testing.T) {
 
 func TestAllConnectionsHaveOneMarkOfTheServersRun(t *testing.T) {
 	if quorum {
-		t.Skip("a quorum queue needs no mark")
+		redistest.Skip(t, "a quorum queue needs no mark: unset "+quorumEnvironment)
 	}
 	address, options := shared(t), usable(t.Name())
 	const many = 20
