@@ -67,7 +67,7 @@ func readMark(ctx context.Context, connection *amqp.Connection, queue string) (s
 	}
 	// Alone: while one has the first message in hand, another would read the second.
 	const autoAck, exclusive, noLocal = false, true, false
-	deliveries, err := channel.ConsumeWithContext(ctx, queue, "", autoAck, exclusive, noLocal, noWait, nil)
+	deliveries, err := channel.Consume(queue, "", autoAck, exclusive, noLocal, noWait, nil)
 	if err != nil {
 		return "", err
 	}

@@ -34,15 +34,16 @@ var errClosed = fmt.Errorf("rabbitmq: after Close: %w", amqp.ErrClosed)
 
 const (
 	connectTime = 5 * time.Second
-	answerTime  = 30 * time.Second // a server that does not open a channel for so long is left
+	answerTime  = 30 * time.Second // a server that does not answer for so long is left
 )
 
 // line is a channel that tells why it was lost.
 type line struct {
 	*amqp.Channel
-	mark     string          // of the server's run; "": unknown
-	lost     context.Context // ends with the channel; its cause is why
-	returned chan amqp.Return
+	connection *amqp.Connection
+	mark       string          // of the server's run; "": unknown
+	lost       context.Context // ends with the channel; its cause is why
+	returned   chan amqp.Return
 }
 
 // open returns a new channel, on which the queues were declared.
@@ -51,8 +52,7 @@ func (l *link) open(ctx context.Context) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	leave := time.AfterFunc(answerTime, func() { _ = connection.CloseDeadline(time.Now()) }) // what waits for it ends
-	defer leave.Stop()
+	defer hurry(connection)()
 	channel, err := connection.Channel()
 	if err != nil {
 		return nil, fmt.Errorf("rabbitmq: open a channel: %w", err)
@@ -85,7 +85,19 @@ func (l *link) open(ctx context.Context) (*line, error) {
 		}
 		lose(errors.New("rabbitmq: channel closed"))
 	}()
-	return &line{channel, mark, lost, channel.NotifyReturn(make(chan amqp.Return, 1))}, nil
+	return &line{channel, connection, mark, lost, channel.NotifyReturn(make(chan amqp.Return, 1))}, nil
+}
+
+// hurry closes the connection when the server does not answer in time, so that what
+// waits for an answer ends: the client waits for ever. Its result stops that.
+func hurry(connection *amqp.Connection) (stop func() bool) {
+	return time.AfterFunc(answerTime, func() { _ = connection.CloseDeadline(time.Now()) }).Stop
+}
+
+// Close closes the channel.
+func (l *line) Close() error {
+	defer hurry(l.connection)()
+	return l.Channel.Close()
 }
 
 // connect returns the connection, a new one where there is none, and its mark.

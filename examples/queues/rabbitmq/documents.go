@@ -222,7 +222,9 @@ func (d *Documents) Dead(ctx context.Context) ([]string, error) {
 	defer l.Close() // what was not acknowledged is back then
 	var dead []string
 	for ctx.Err() == nil {
+		stop := hurry(l.connection)
 		delivery, ok, err := l.Get(d.dead(), false)
+		stop()
 		if err != nil || !ok {
 			return dead, err
 		}
@@ -238,6 +240,7 @@ func (d *Documents) Remove(ctx context.Context) error {
 		return err
 	}
 	defer l.Close()
+	defer hurry(l.connection)()
 	names := []string{d.options.Name, d.dead(), d.boot()}
 	for _, delay := range d.options.Backoff {
 		names = append(names, d.retry(delay))

@@ -60,18 +60,11 @@ func (d *Documents) consume(ctx context.Context, process Process) error {
 		return err
 	}
 	defer l.Close()
-	if err := l.Qos(1, 0, false); err != nil { // what a worker was sent is out of the queue's order
-		return err
-	}
-	var arguments amqp.Table
-	if d.options.Quorum { // a classic queue may refuse it
-		arguments = amqp.Table{"x-consumer-timeout": (d.options.Limit + time.Minute).Milliseconds()} // RabbitMQ 4.3 heeds it
-	}
-	const autoAck, exclusive, noLocal, noWait = false, false, false, false
-	deliveries, err := l.ConsumeWithContext(ctx, d.options.Name, "", autoAck, exclusive, noLocal, noWait, arguments)
+	deliveries, end, err := d.subscribe(ctx, l)
 	if err != nil {
 		return err
 	}
+	defer end()
 	for delivery := range deliveries {
 		if err := d.serve(l, &delivery, process); err != nil {
 			return err
@@ -82,6 +75,35 @@ func (d *Documents) consume(ctx context.Context, process Process) error {
 	}
 	<-l.lost.Done()
 	return context.Cause(l.lost)
+}
+
+// subscribe has the server send documents, one at a time, until the context ends.
+// After end, nothing but the caller asks the server on this line.
+func (d *Documents) subscribe(ctx context.Context, l *line) (deliveries <-chan amqp.Delivery, end func(), err error) {
+	defer hurry(l.connection)()
+	if err := l.Qos(1, 0, false); err != nil { // what a worker was sent is out of the queue's order
+		return nil, nil, err
+	}
+	var arguments amqp.Table
+	if d.options.Quorum { // a classic queue may refuse it
+		arguments = amqp.Table{"x-consumer-timeout": (d.options.Limit + time.Minute).Milliseconds()} // RabbitMQ 4.3 heeds it
+	}
+	const consumer, autoAck, exclusive, noLocal, noWait = "worker", false, false, false, false
+	if deliveries, err = l.Consume(d.options.Name, consumer, autoAck, exclusive, noLocal, noWait, arguments); err != nil {
+		return nil, nil, err
+	}
+	// Not by ConsumeWithContext: its cancellation may take the answer to Close.
+	cancelled := make(chan struct{})
+	keep := context.AfterFunc(ctx, func() {
+		defer close(cancelled)
+		defer hurry(l.connection)()
+		_ = l.Cancel(consumer, noWait)
+	})
+	return deliveries, func() {
+		if !keep() {
+			<-cancelled
+		}
+	}, nil
 }
 
 // serve works on a document and acknowledges it. An error is one of the channel:
