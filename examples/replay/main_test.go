@@ -278,7 +278,7 @@ func realTrace(t *testing.T, name string) string {
 	}
 	file := filepath.Join(folder, name)
 	if _, err := os.Stat(file); err != nil {
-		t.Skipf("%v: name the folder that has it in PRIORITY_TRACES", err)
+		redistest.Skip(t, fmt.Sprintf("%v: name the folder that has it in PRIORITY_TRACES", err))
 	}
 	return file
 }

@@ -11,13 +11,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/program"
 	"github.com/docpriority/priority/examples/queues/internal/server"
+	"github.com/docpriority/priority/examples/queues/internal/trial"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/nats-io/nats.go"
@@ -117,7 +117,7 @@ func TestWorkEndsWhileTheServerIsAway(t *testing.T) {
 func TestWorkEndsWithAConnectionThatIsClosedForGood(t *testing.T) {
 	t.Parallel()
 	url, refuse := refusing(t, start(t))
-	var log logged
+	var log trial.Log
 	d := open(t, url, func(o *Options) { o.Workers, o.Logger = 8, slog.New(slog.NewTextHandler(&log, nil)) })
 	produce(t, d, "one")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -158,24 +158,6 @@ func refusing(t *testing.T, target string) (url string, refuse func()) {
 	return "nats://" + listener.Addr().String(), func() {
 		_, _ = io.WriteString(<-clients, "-ERR 'Maximum Payload Violation'\r\n")
 	}
-}
-
-// logged is what was logged.
-type logged struct {
-	mutex sync.Mutex
-	text  strings.Builder
-}
-
-func (l *logged) Write(line []byte) (int, error) {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logged) String() string {
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
-	return l.text.String()
 }
 
 func TestTheDemonstrationTellsOfEachCustomer(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/examples/queues/internal/trial"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/queue"
 	"github.com/nats-io/nats.go"
@@ -352,7 +353,7 @@ func TestAStreamThatWasMadeAgainGivesUpToo(t *testing.T) {
 
 func TestADocumentThatWasGivenUpIsNotTakenBackInSilence(t *testing.T) {
 	t.Parallel()
-	var log logged
+	var log trial.Log
 	d := open(t, start(t), func(o *Options) { o.Backoff, o.Logger = nil, slog.New(slog.NewTextHandler(&log, nil)) })
 	produce(t, d, "invoice")
 	workUntilDead(t, d, 1, func(context.Context, string, string, []byte) error { return errors.New("fails") })
