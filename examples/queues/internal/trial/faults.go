@@ -33,7 +33,8 @@ func CutConnection(t *testing.T, example *program.Example, workerFlags ...string
 	})
 }
 
-// KilledWorker: what a worker had in hand when it was killed is served by another.
+// KilledWorker: what a worker had in hand when it was killed is served by another. The
+// document takes 3 s, for which the worker's own limit has to leave room.
 func KilledWorker(t *testing.T, example *program.Example, workerFlags ...string) {
 	tr := New(t, example, workerFlags...)
 	victim := tr.StartWorker()
