@@ -3,7 +3,7 @@ module github.com/docpriority/priority/bench
 go 1.26.0
 
 require (
-	github.com/docpriority/priority v0.0.0
+	github.com/docpriority/priority v0.1.0
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
@@ -18,5 +18,3 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 )
-
-replace github.com/docpriority/priority => ../

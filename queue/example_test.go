@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"fmt"
+	"log"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/memory"
@@ -39,4 +40,21 @@ func ExampleClass() {
 		fmt.Print(queue.Name("documents", queue.Class(level, 9, 3), 3), " ")
 	}
 	// Output: documents-1 documents-1 documents-1 documents-1 documents-2 documents-2 documents-2 documents-2 documents-3
+}
+
+// A consumer that polls a queue for each level: level 1 most often, the last one too.
+func ExamplePicker() {
+	picker, err := queue.NewPicker(queue.LinearWeights(3)...) // 3, 2 and 1
+	if err != nil {
+		log.Fatal(err)
+	}
+	hasWork := []bool{true, true, true}
+	for range 6 {
+		level, _ := picker.Pick(hasWork)
+		fmt.Print(level, " ")
+	}
+	hasWork[0] = false // the queue of level 1 is empty
+	level, ok := picker.Pick(hasWork)
+	fmt.Println(level, ok)
+	// Output: 1 2 1 3 2 1 2 true
 }

@@ -168,12 +168,13 @@ func (s scripts) of(t *testing.T, name string, policy policyOf, lease int64) str
 	t.Helper()
 	key := fmt.Sprint(name, policy, lease)
 	if s.written[key] == "" {
-		s.written[key] = s.write(t, name, policy, lease)
+		s.written[key] = render(t, s.blocks, name, policy, 50_000*policy.Interval+25_000, lease)
 	}
 	return s.written[key]
 }
 
-func (s scripts) write(t *testing.T, name string, policy policyOf, lease int64) string {
+// render writes a policy's and a lease's lines into the blocks of a script.
+func render(t *testing.T, blocks map[string][]string, name string, policy policyOf, interval, lease int64) string {
 	t.Helper()
 	first := int64(1)
 	if len(policy.Thresholds) > 0 {
@@ -181,11 +182,11 @@ func (s scripts) write(t *testing.T, name string, policy policyOf, lease int64) 
 	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	numbers := strings.NewReplacer(
-		"INTERVAL", number(50_000*policy.Interval+25_000), "RESET", strconv.FormatBool(policy.Mode == "since_last_reset"),
+		"INTERVAL", number(interval), "RESET", strconv.FormatBool(policy.Mode == "since_last_reset"),
 		"LEASE", number(lease), "FIRST", number(first), "LEVELS", number(int64(len(policy.Thresholds)+1)),
 	)
 	script := text(t, "../lua/"+name)
-	for block, lines := range s.blocks {
+	for block, lines := range blocks {
 		body := ""
 		for _, line := range lines {
 			if !strings.Contains(line, "THRESHOLD") {

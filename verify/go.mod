@@ -5,7 +5,7 @@ go 1.26.0
 require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/anishathalye/porcupine v1.3.1
-	github.com/docpriority/priority v0.0.0
+	github.com/docpriority/priority v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 )
 
@@ -14,5 +14,3 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 )
-
-replace github.com/docpriority/priority => ../

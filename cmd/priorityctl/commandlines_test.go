@@ -354,7 +354,7 @@ func printedLines(t *testing.T) map[string]string {
 	}
 	ofHelp(newRoot())
 	pages := []string{"../../README.md", "../../CONTRIBUTING.md", "../../SECURITY.md"}
-	for _, folder := range []string{"../../docs/*.md", "../../examples/*/*.md"} {
+	for _, folder := range []string{"../../docs/*.md", "../../docs/*/*.md", "../../examples/*/*.md"} {
 		found, err := filepath.Glob(folder)
 		if err != nil {
 			t.Fatal(err)
@@ -386,7 +386,7 @@ func printedLines(t *testing.T) map[string]string {
 var (
 	blocks    = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 	wholeLine = regexp.MustCompile(`(?:.*\\\n)*.+`)
-	calling   = regexp.MustCompile(`(^|[|;&] *)(priorityctl |go run \./cmd/priorityctl |go install \./cmd/|export PRIORITY_)`)
+	calling   = regexp.MustCompile(`(^|[|;&] *)(priorityctl |go run \./cmd/priorityctl |export PRIORITY_)`)
 	continued = regexp.MustCompile(`\s*\\\n\s*`)
 	comment   = regexp.MustCompile(`\s+#\s.*$`)
 	// described is what stands behind a command in a help, in a column of its own.
@@ -451,10 +451,7 @@ func inShell(t *testing.T, bin, dir, url, line string) (status int, stdout, stde
 	defer end()
 	command := exec.CommandContext(ctx, "sh", "-c", line)
 	command.Dir = dir
-	if strings.HasPrefix(line, "go install ") {
-		command.Dir = "../.." // the root, where all commands of the pages are typed
-	}
-	command.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GOBIN="+dir, urlVariable+"="+url)
+	command.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), urlVariable+"="+url)
 	var errs strings.Builder
 	command.Stderr = &errs
 	out := &ending{serves: func() {

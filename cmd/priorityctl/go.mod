@@ -5,8 +5,8 @@ go 1.26.0
 require (
 	charm.land/bubbletea/v2 v2.0.9
 	github.com/charmbracelet/x/ansi v0.11.7
-	github.com/docpriority/priority v0.0.0
-	github.com/docpriority/priority/page v0.0.0
+	github.com/docpriority/priority v0.1.0
+	github.com/docpriority/priority/page v0.1.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
@@ -33,9 +33,4 @@ require (
 	go.uber.org/atomic v1.12.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
-)
-
-replace (
-	github.com/docpriority/priority => ../../
-	github.com/docpriority/priority/page => ../../page/
 )

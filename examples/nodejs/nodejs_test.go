@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,27 +20,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/clients/nodejs/nodetest"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// worker is the directory of a copy of the worker, with what it depends on
-// installed by npm, so that nothing is written into the checkout.
-func worker(t *testing.T) string {
-	t.Helper()
-	redistest.Find(t, "node", "nodejs npm")
-	npm := redistest.Find(t, "npm", "nodejs npm")
-	installed.Do(func() { installed.dir, installed.err = install(npm) })
-	if installed.err != nil {
-		redistest.Skip(t, installed.err.Error())
-	}
-	return filepath.Join(installed.dir, "examples", "nodejs")
-}
-
-var installed struct {
-	sync.Once
-	dir string
-	err error
-}
+var installed nodetest.Copy
 
 func TestMain(m *testing.M) {
 	if addr := os.Getenv(goWorkerRedis); addr != "" {
@@ -52,50 +35,14 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	status := m.Run()
-	if installed.dir != "" {
-		_ = os.RemoveAll(installed.dir)
-	}
+	installed.Remove()
 	os.Exit(status)
-}
-
-func install(npm string) (dir string, err error) {
-	dir, err = os.MkdirTemp("", "nodejs-worker-")
-	if err != nil {
-		return "", err
-	}
-	for _, pattern := range []string{"examples/nodejs/*.mjs", "examples/nodejs/*.json", "examples/nodejs/.npmrc", "lua/*.lua", "vectors/*.json", "vectors/*.lua"} {
-		files, _ := filepath.Glob(filepath.Join("../..", pattern))
-		if len(files) == 0 {
-			return dir, fmt.Errorf("there is no %s", pattern)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return dir, err
-			}
-			to := filepath.Join(dir, filepath.Dir(pattern), filepath.Base(file))
-			if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-				return dir, err
-			}
-			if err := os.WriteFile(to, text, 0o644); err != nil {
-				return dir, err
-			}
-		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	command := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
-	command.Dir = filepath.Join(dir, "examples", "nodejs")
-	if output, err := command.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("npm ci: %w\n%s", err, output)
-	}
-	return dir, nil
 }
 
 // node makes a command that ends with the test at the latest.
 func node(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	dir := worker(t)
+	dir := installed.Install(t, "../..", "examples/nodejs")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
 	command := exec.CommandContext(ctx, "node", args...)
@@ -130,6 +77,9 @@ func counts(t *testing.T, stdout string) []int64 {
 	}
 	return given
 }
+
+// clients are the client libraries that a worker may have.
+var clients = []string{"node-redis", "ioredis"}
 
 // together is the customer whose documents Go and Node.js processes count.
 const together = "100% {acme}"
@@ -207,7 +157,7 @@ func TestGoAndNodeCountTogether(t *testing.T) {
 		run(nodeWorkers+i, command)
 	}
 	for i := range nodeWorkers {
-		run(i, node(t, "worker.mjs", "--redis", server.Addr, "--customer", together, "--documents", fmt.Sprint(documents), "--timeout", "30000"))
+		run(i, node(t, "worker.mjs", "--redis", server.Addr, "--customer", together, "--documents", fmt.Sprint(documents), "--timeout", "30000", "--client", clients[i%len(clients)]))
 	}
 	nodes.Wait()
 	for _, input := range inputs {
@@ -243,20 +193,6 @@ func TestGoAndNodeCountTogether(t *testing.T) {
 	t.Logf("%d documents counted, %d of them by Node.js", len(every), nodeWorkers*documents)
 }
 
-// The worker's own tests.
-func TestNodeDecidesAsTheVectorsSay(t *testing.T) {
-	server := redistest.Start(t)
-	command := node(t, "--test", "--test-reporter=tap")
-	command.Env = append(os.Environ(), "REDIS="+server.Addr)
-	output, err := command.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "\n# skipped 0\n") {
-		t.Errorf("node --test: %v\n%s", err, output)
-	}
-	if left := server.Client().DBSize(t.Context()).Val(); left != 0 {
-		t.Errorf("%d keys are left behind", left)
-	}
-}
-
 func TestNodeTellsMisuse(t *testing.T) {
 	for _, test := range []struct {
 		args   []string
@@ -265,6 +201,7 @@ func TestNodeTellsMisuse(t *testing.T) {
 	}{
 		{[]string{"--documents", "many"}, 2, "worker: --documents many is not a whole number\nusage: "},
 		{[]string{"--pause", "-1"}, 2, "worker: "},
+		{[]string{"--client", "other"}, 2, "worker: --client other is not one of node-redis,ioredis\nusage: "},
 		{[]string{"--nonsense"}, 2, "usage: "},
 	} {
 		command := node(t, append([]string{"worker.mjs"}, test.args...)...)

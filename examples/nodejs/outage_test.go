@@ -49,34 +49,46 @@ var outages = map[string]outage{
 // the worker has said, not or perhaps not.
 func TestNodeOutlivesAnOutage(t *testing.T) {
 	for name, outage := range outages {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-			proxy := redistest.StartProxy(t, server.Addr)
-			address := server.Addr
-			if outage.proxied {
-				address = proxy.Addr
-			}
-			w := startWorker(t, address)
-			w.awaitMore(t, "decisions", `"count"`, 20)
-			began := time.Now()
-			outage.begin(server, proxy)
-			w.awaitMore(t, "documents without a count", `"degraded"`, 20) // each in time
-			redistest.Await(t, "the outage has lasted for five seconds", func() bool { return time.Since(began) > 5*time.Second })
-			w.awaitMore(t, "documents without a count, still", `"degraded"`, 1)
-			outage.end(server, proxy)
-			w.awaitMore(t, "decisions again", `"count"`, 20)
-			w.end(t)
-			w.audit(t, server)
-		})
+		for _, client := range clients {
+			t.Run(name+", "+client, func(t *testing.T) {
+				t.Parallel()
+				outlive(t, outage, client)
+			})
+		}
 	}
+}
+
+func outlive(t *testing.T, outage outage, client string) {
+	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	proxy := redistest.StartProxy(t, server.Addr)
+	address := server.Addr
+	if outage.proxied {
+		address = proxy.Addr
+	}
+	w := startWorker(t, address, client)
+	w.awaitMore(t, "decisions", `"count"`, 20)
+	began := time.Now()
+	outage.begin(server, proxy)
+	w.awaitMore(t, "documents without a count", `"degraded"`, 20) // each in time
+	redistest.Await(t, "the outage has lasted for five seconds", func() bool { return time.Since(began) > 5*time.Second })
+	w.awaitMore(t, "documents without a count, still", `"degraded"`, 1)
+	outage.end(server, proxy)
+	w.awaitMore(t, "decisions again", `"count"`, 20)
+	w.end(t)
+	w.audit(t, server)
 }
 
 // Nothing can have been sent to a server that is not there.
 func TestNodeStartsDuringAnOutage(t *testing.T) {
+	for _, client := range clients {
+		t.Run(client, func(t *testing.T) { startDuringAnOutage(t, client) })
+	}
+}
+
+func startDuringAnOutage(t *testing.T, client string) {
 	server := redistest.Start(t)
 	server.Kill()
-	w := startWorker(t, server.Addr)
+	w := startWorker(t, server.Addr, client)
 	w.awaitMore(t, "documents without a count", `"degraded"`, 3)
 	why := strings.SplitAfter(w.stderr.String(), "\n")
 	server.Restart()
@@ -84,7 +96,7 @@ func TestNodeStartsDuringAnOutage(t *testing.T) {
 	w.end(t)
 	w.audit(t, server)
 	for _, line := range why[:3] {
-		if want := "worker: NotCounted: no connection in time: connect ECONNREFUSED " + server.Addr + "\n"; line != want {
+		if want := "worker: NotCounted: docpriority: next priority:{acme}:count: no connection in time: connect ECONNREFUSED " + server.Addr + "\n"; line != want {
 			t.Errorf("the worker says %q, want %q", line, want)
 		}
 	}
@@ -96,9 +108,9 @@ type workerProcess struct {
 	stdout, stderr *output
 }
 
-func startWorker(t *testing.T, address string) *workerProcess {
+func startWorker(t *testing.T, address, client string) *workerProcess {
 	t.Helper()
-	command := node(t, "worker.mjs", "--redis", address, "--documents", "1000000", "--pause", "2")
+	command := node(t, "worker.mjs", "--redis", address, "--documents", "1000000", "--pause", "2", "--client", client)
 	w := &workerProcess{command: command, stdout: new(output), stderr: new(output)}
 	command.Stdout, command.Stderr = w.stdout, w.stderr
 	redistest.StartProgram(t, command)

@@ -6,17 +6,25 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { Connection, NotCounted, OutcomeUnknown } from './connection.mjs';
-import { Store } from './priority.mjs';
+import { NotCounted, OutcomeUnknown, Store } from 'docpriority';
+import { Redis } from 'ioredis';
+import { createClient } from 'redis';
 
 const usage =
-  'usage: node worker.mjs [--redis 127.0.0.1:6379] [--prefix priority] [--customer acme]\n' +
-  '       [--documents 10] [--pause 0] [--timeout 250]     times are in milliseconds';
+  'usage: node worker.mjs [--redis 127.0.0.1:6379] [--client node-redis|ioredis]\n' +
+  '       [--prefix priority] [--customer acme] [--documents 10] [--pause 0]\n' +
+  '       [--timeout 250]     times are in milliseconds';
+
+const clients = {
+  'node-redis': (url) => createClient({ url }),
+  ioredis: (url) => new Redis(url, { lazyConnect: true }),
+};
 
 function options() {
   const { values } = parseArgs({
     options: {
       redis: { type: 'string', default: '127.0.0.1:6379' },
+      client: { type: 'string', default: 'node-redis' },
       prefix: { type: 'string', default: 'priority' },
       customer: { type: 'string', default: 'acme' },
       documents: { type: 'string', default: '10' },
@@ -24,6 +32,7 @@ function options() {
       timeout: { type: 'string', default: '250' },
     },
   });
+  if (!Object.hasOwn(clients, values.client)) throw new Error(`--client ${values.client} is not one of ${Object.keys(clients)}`);
   const numbers = ['documents', 'pause', 'timeout'].map((name) => [name, whole(name, values[name])]);
   return { ...values, ...Object.fromEntries(numbers) };
 }
@@ -36,9 +45,8 @@ function whole(name, text) {
   return number;
 }
 
-async function work({ redis, prefix, customer, documents, pause, timeout }) {
-  const connection = new Connection(`redis://${redis}`);
-  const store = new Store(connection, { prefix, timeout });
+async function work({ redis, client, prefix, customer, documents, pause, timeout }) {
+  const store = new Store(clients[client](`redis://${redis}`), { prefix, timeout });
   let ended = false;
   process.once('SIGTERM', () => (ended = true));
   const failed = { NotCounted: 0, OutcomeUnknown: 0 };
@@ -46,7 +54,7 @@ async function work({ redis, prefix, customer, documents, pause, timeout }) {
     console.log(JSON.stringify(await decide(store, customer, failed)));
     if (pause > 0) await sleep(pause);
   }
-  connection.close();
+  await store.close();
   return failed;
 }
 
@@ -54,7 +62,8 @@ async function work({ redis, prefix, customer, documents, pause, timeout }) {
 // goes on with the first level. So an outage makes levels better, and never worse.
 async function decide(store, customer, failed) {
   try {
-    return await store.next(customer);
+    const { level, count } = await store.next(customer);
+    return { level, count };
   } catch (error) {
     if (!(error instanceof NotCounted || error instanceof OutcomeUnknown)) throw error;
     failed[error.name]++;

@@ -3,7 +3,7 @@ module github.com/docpriority/priority/examples/queues
 go 1.26.0
 
 require (
-	github.com/docpriority/priority v0.0.0
+	github.com/docpriority/priority v0.1.0
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats.go v1.55.0
@@ -39,5 +39,3 @@ require (
 	golang.org/x/time v0.14.0 // indirect
 	google.golang.org/protobuf v1.36.10 // indirect
 )
-
-replace github.com/docpriority/priority => ../../

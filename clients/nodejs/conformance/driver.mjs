@@ -1,0 +1,82 @@
+// Drives this client for the conformance checks: JSON lines in, JSON lines out. See
+// verify/conformance/README.md in the repository.
+
+import { createInterface } from 'node:readline';
+import { Redis, Cluster } from 'ioredis';
+import { createClient, createCluster } from 'redis';
+import { CorruptCount, NotCounted, OutcomeUnknown, Store } from '../src/index.js';
+
+const clients = {
+  'node-redis': (url) => createClient({ url }),
+  'node-redis-cluster': (url) => createCluster({ rootNodes: [{ url }] }),
+  ioredis: (url) => new Redis(url, { lazyConnect: true }),
+  'ioredis-cluster': (url) => new Cluster([url], { lazyConnect: true }),
+};
+
+const resetModes = { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' };
+
+function policyOf({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode }) {
+  return { thresholds, resetInterval, resetMode: mode && (resetModes[mode] ?? mode) };
+}
+
+let store;
+
+async function answer(request) {
+  const { do: what, customer, documents = [], n = 1 } = request;
+  const whose = customer === undefined ? undefined : Buffer.from(customer, 'base64');
+  const ids = documents.map((document) => Buffer.from(document, 'base64'));
+  switch (what) {
+    case 'open': {
+      const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, policy } = request;
+      store = new Store(clients[client](url), { prefix, timeout, lease, policy: policy && policyOf(policy) });
+      return {};
+    }
+    case 'next':
+      return { decisions: n === 1 ? [await store.next(whose)] : await store.nextN(whose, n) };
+    case 'submit':
+      return { decisions: ids.length === 1 ? [await store.submit(whose, ids[0])] : await store.submitN(whose, ids) };
+    case 'done':
+      await (ids.length === 1 ? store.done(whose, ids[0], request.took_ms) : store.doneN(whose, ids, request.took_ms));
+      return {};
+    case 'peek':
+      return { decisions: [await store.peek(whose)] };
+    case 'reset':
+      await store.reset(whose);
+      return {};
+    case 'key':
+      return { key: store.keys(whose)[request.kind].toString('base64') };
+    case 'script': {
+      const { text, sha1 } = store.script(request.name);
+      return { script: text, sha1 };
+    }
+  }
+  throw new RangeError(`there is no request ${what}`);
+}
+
+function classOf(error) {
+  if (error instanceof NotCounted) return 'not_counted';
+  if (error instanceof OutcomeUnknown) return 'outcome_unknown';
+  if (error instanceof CorruptCount) return 'corrupt';
+  if (error instanceof TypeError || error instanceof RangeError) return 'invalid';
+  throw error;
+}
+
+async function serve(request) {
+  let reply;
+  try {
+    reply = await answer(request);
+  } catch (error) {
+    reply = { error: { class: classOf(error), message: error.message } };
+  }
+  const { decisions, ...rest } = reply;
+  const told = decisions?.map(({ resetIn, ...decision }) => ({ ...decision, reset_in_ms: resetIn }));
+  process.stdout.write(`${JSON.stringify({ id: request.id, ...rest, decisions: told })}\n`);
+}
+
+const under = new Set();
+for await (const line of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+  const serving = serve(JSON.parse(line)).finally(() => under.delete(serving));
+  under.add(serving);
+}
+await Promise.all(under);
+await store?.close();

@@ -1,0 +1,42 @@
+// What became of one try of a call, and what to do about it.
+
+import { CorruptCount, NotCounted, OutcomeUnknown } from './errors.js';
+
+// What a connection rejects with:
+
+/** Redis answered with an error. */
+export class Refused extends Error {}
+
+/** It was not sent, and never will be. */
+export class Unsent extends Error {}
+
+/** It was sent, or perhaps, and not answered. */
+export class Lost extends Error {}
+
+/**
+ * Returns the class of error that a call ends with, whether it may be made again, and
+ * whether it must be made with the script's text.
+ */
+export function judge(error, { repeatable, readOnly }) {
+  if (error instanceof Unsent) return { Class: NotCounted, again: true };
+  if (error instanceof Lost) {
+    return readOnly ? { Class: NotCounted, again: true } : { Class: OutcomeUnknown, again: repeatable };
+  }
+  const text = error.message;
+  if (text.startsWith('NOSCRIPT ')) return { Class: NotCounted, noScript: true };
+  if (corrupt.test(text)) return { Class: CorruptCount };
+  if (refusedForAMoment.test(text)) return { Class: NotCounted, again: true };
+  if (refused.test(text) || readOnly) return { Class: NotCounted };
+  return { Class: OutcomeUnknown }; // it may come from the middle of a script
+}
+
+// Beginnings of Redis's answers when it did not run a script, or when the script's first
+// command that writes was refused and so nothing was written. Redis before 7.0 gives a
+// refusal within a script after words of its own.
+const corrupt = /^(CORRUPTCOUNT|CORRUPTPENDING|CORRUPTUSAGE) /;
+const refusedForAMoment =
+  /^((LOADING|READONLY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)|-READONLY |READONLY You can't write/;
+const refused = new RegExp(
+  '^((NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|NOREPLICAS|MOVED|ASK|CROSSSLOT) |ERR unknown command|ERR the number of documents|ERR the cost)' +
+    '|-OOM |OOM command not allowed|-MISCONF |-NOREPLICAS ',
+);

@@ -1,0 +1,128 @@
+// A connection to one server, which comes about in the background and after each loss
+// again, for ever, until it is closed.
+
+import { Lost, Refused, Unsent } from './answers.js';
+import { pauseOf } from './pause.js';
+
+const checkEvery = 1_000; // milliseconds: a link without calls is asked whether it is still there
+const patience = 2_000; // so long a link may take to come about, or to answer a check
+
+export class Connection {
+  /** Why it takes no more calls; undefined: it does. */
+  closed;
+
+  #open;
+  #opening; // the link that comes about
+  #link; // the link that is used
+  #links = new Set(); // these two, and those that only wait for answers to what they have sent
+  #waiting = new Set(); // calls that wait for a link
+  #tries = 0;
+  #again; // the timer until the next try
+  #trouble; // why there is no link
+
+  /** open returns a new link: see node-redis.js and ioredis.js. */
+  constructor(open) {
+    this.#open = open;
+  }
+
+  /**
+   * Sends a command and returns the answer. Rejects with Refused, Unsent or Lost.
+   */
+  async send(args, deadline, asking = false) {
+    const link = await this.#ready(deadline);
+    if (deadline.over) throw new Unsent(`it was not sent: ${deadline.why}`);
+    link.calls++;
+    try {
+      return await deadline.answer((signal) => {
+        if (asking) link.send(['ASKING'], signal).catch(() => {}); // for what comes next
+        return link.send(args, signal);
+      });
+    } catch (error) {
+      if (error instanceof Lost && deadline.timedOut) this.#retire(link);
+      throw error;
+    } finally {
+      link.calls--;
+      if (link !== this.#link) endIfIdle(link);
+    }
+  }
+
+  /** Takes no more calls, and ends when those that were sent are answered or over. */
+  async close() {
+    this.closed ??= new Unsent('the connection is closed');
+    clearTimeout(this.#again);
+    for (const { reject } of this.#waiting) reject(this.closed);
+    this.#waiting.clear();
+    const links = [...this.#links];
+    this.#opening?.end();
+    this.#link = undefined;
+    for (const link of links) endIfIdle(link);
+    await Promise.all(links.map((link) => link.ended));
+  }
+
+  #ready(deadline) {
+    if (this.closed) throw this.closed;
+    if (this.#link) return this.#link;
+    this.#connect();
+    return deadline.in(this.#waiting, () => `no connection in time: ${this.#trouble?.message ?? 'the server does not answer'}`);
+  }
+
+  #connect() {
+    if (this.closed || this.#link || this.#opening || this.#again) return;
+    const link = this.#open();
+    this.#opening = link;
+    this.#links.add(link);
+    const slow = setTimeout(() => link.end(new Error('the server does not answer')), patience);
+    let checks;
+    link.ready.then(() => {
+      clearTimeout(slow);
+      if (this.closed) return link.end();
+      checks = setInterval(() => this.#check(link), checkEvery).unref();
+      this.#opening = undefined;
+      this.#tries = 0;
+      this.#trouble = undefined;
+      this.#link = link;
+      for (const { resolve } of this.#waiting) resolve(link);
+      this.#waiting.clear();
+    }, () => {}); // it has ended
+    link.ended.then((why) => {
+      clearTimeout(slow);
+      clearInterval(checks);
+      this.#links.delete(link);
+      const wanted = link === this.#opening || link === this.#link;
+      if (!wanted) return;
+      this.#trouble = why ?? this.#trouble;
+      this.#opening = this.#link = undefined;
+      this.#connectLater();
+    });
+  }
+
+  #connectLater() {
+    if (this.closed) return;
+    this.#again = setTimeout(() => {
+      this.#again = undefined;
+      this.#connect();
+    }, pauseOf(this.#tries++));
+  }
+
+  // A link that owes an answer is of no more use: the network may have lost it without a
+  // word. New calls go to a new one; those that were sent on it may be answered yet.
+  #retire(link) {
+    if (link !== this.#link) return;
+    this.#link = undefined;
+    this.#connect();
+    endIfIdle(link);
+  }
+
+  #check(link) {
+    if (link.calls > 0) return; // they tell
+    const silent = setTimeout(() => this.#retire(link), patience).unref();
+    const answered = () => clearTimeout(silent);
+    link.send(['PING']).then(answered, (error) => {
+      if (error instanceof Refused) answered();
+    });
+  }
+}
+
+function endIfIdle(link) {
+  if (link.calls === 0) link.end();
+}

@@ -1,0 +1,37 @@
+// The keys of a customer, byte for byte those of every other language.
+
+export const defaultPrefix = 'priority';
+
+// Redis Cluster places a key by what stands between its braces, so what would end that
+// is escaped.
+export function keysOf(customer, prefix = defaultPrefix) {
+  const bytes = bytesOf(customer, 'a customer');
+  checkPrefix(prefix);
+  // In Latin-1 each byte is one character, so that no byte is changed.
+  const escaped = bytes.toString('latin1').replaceAll('%', '%25').replaceAll('}', '%7D');
+  const begin = Buffer.concat([Buffer.from(`${prefix}:{`), Buffer.from(escaped, 'latin1')]);
+  const key = (end) => Buffer.concat([begin, Buffer.from(`}:${end}`)]);
+  return { count: key('count'), pending: key('pending'), usage: key('usage') };
+}
+
+// Returns a copy of the bytes of a customer or of a document's id.
+export function bytesOf(value, what) {
+  if (typeof value === 'string') {
+    if (!value.isWellFormed()) throw new RangeError(`docpriority: ${what} has half a character (a lone surrogate)`);
+  } else if (!(value instanceof Uint8Array)) {
+    throw new TypeError(`docpriority: ${what} is a string or a Uint8Array, not ${value === null ? 'null' : typeof value}`);
+  }
+  const bytes = Buffer.from(value);
+  if (bytes.length < 1 || bytes.length > 512) {
+    throw new RangeError(`docpriority: ${what} has 1 to 512 bytes, not ${bytes.length}`);
+  }
+  return bytes;
+}
+
+export function checkPrefix(prefix) {
+  if (typeof prefix !== 'string') throw new TypeError('docpriority: the prefix is not a string');
+  if (!prefix.isWellFormed()) throw new RangeError('docpriority: the prefix has half a character (a lone surrogate)');
+  if (prefix === '' || /[{}]/.test(prefix)) {
+    throw new RangeError(`docpriority: the prefix ${JSON.stringify(prefix)} is empty or has a brace in it`);
+  }
+}

@@ -1,0 +1,59 @@
+// Runs one script, at most once where that matters, and in time.
+
+import { judge, Lost } from './answers.js';
+import { NotCounted, OutcomeUnknown } from './errors.js';
+
+/**
+ * Returns the reply. call has the script ({ text, digest }), keys, args, how many integers
+ * the reply has, whether it is repeatable or readOnly, and the operation and all the
+ * customer's keys by their kinds (named) for an error.
+ */
+export async function run(wire, call, deadline) {
+  let withText = false;
+  let mayHaveRun = false;
+  let before;
+  for (let tries = 0; ; ) {
+    const begun = performance.now();
+    try {
+      return await once(wire, call, deadline, withText);
+    } catch (error) {
+      if (!(error instanceof Error)) throw error;
+      const { Class, again, noScript } = judge(error, call);
+      if (noScript && !withText) {
+        withText = true;
+        continue;
+      }
+      mayHaveRun ||= Class === OutcomeUnknown;
+      // What is sent so late that its answer would not come in time is better not sent.
+      const trip = Math.min(2 * (performance.now() - begun), deadline.whole / 5);
+      if (again && !wire.closed && (await deadline.pause(pauseOf(tries++), trip))) {
+        before = error.message;
+        continue;
+      }
+      throw new (mayHaveRun ? OutcomeUnknown : Class)(message(call, error, before), { cause: causeOf(error, deadline) });
+    }
+  }
+}
+
+async function once(wire, { script, keys, args, integers }, deadline, withText) {
+  const command = [withText ? 'EVAL' : 'EVALSHA', withText ? script.text : script.digest, String(keys.length), ...keys, ...args];
+  const reply = await wire.send(command, deadline, keys[0]);
+  if (!Array.isArray(reply) || reply.length < integers || !reply.every(Number.isSafeInteger)) {
+    throw new Lost('the reply is not that of the script');
+  }
+  return reply;
+}
+
+// A failure is told with how the try before ended, where that was otherwise.
+function message({ operation, named }, { message: now }, before) {
+  const [, kind = 'COUNT'] = /^CORRUPT(COUNT|PENDING|USAGE) /.exec(now) ?? [];
+  return `docpriority: ${operation} ${named[kind.toLowerCase()]}: ${now}${before === undefined || before === now ? '' : `; before that: ${before}`}`;
+}
+
+const causeOf = (error, { over }) => over ?? error.cause ?? error;
+
+// Milliseconds before a further try: 4, doubled each time, at most 64, half of them left
+// to chance.
+function pauseOf(tries) {
+  return Math.min(4 * 2 ** Math.min(tries, 4), 64) * (0.5 + Math.random() / 2);
+}

@@ -1,0 +1,34 @@
+// The client libraries, oldest and newest, as callers make them.
+
+import { Cluster, Redis } from 'ioredis';
+import Redis5 from 'ioredis5';
+import { createClient, createCluster } from 'redis';
+import { createClient as createClient5, createCluster as createCluster5 } from 'redis5';
+
+export const clients = {
+  'node-redis 6': (url, options) => createClient({ url, ...options }),
+  'node-redis 5': (url, options) => createClient5({ url, ...options }),
+  'ioredis 6': (url, options) => new Redis(url, { lazyConnect: true, ...options }),
+  'ioredis 5': (url, options) => new Redis5(url, { lazyConnect: true, ...options }),
+};
+
+export const clusters = {
+  'node-redis 6': (urls) => createCluster({ rootNodes: urls.map((url) => ({ url })) }),
+  'node-redis 5': (urls) => createCluster5({ rootNodes: urls.map((url) => ({ url })) }),
+  'ioredis 6': (urls) => new Cluster(urls, { lazyConnect: true }),
+  'ioredis 5': (urls) => new Redis5.Cluster(urls, { lazyConnect: true }),
+};
+
+// Settings of a caller that would change what a count is, or how often it is counted.
+export const oddSettings = {
+  'node-redis 6': { RESP: 3, commandOptions: { typeMapping: { 58: String } }, pingInterval: 10_000 },
+  'node-redis 5': { RESP: 3, commandOptions: { typeMapping: { 58: String } }, disableOfflineQueue: true },
+  'ioredis 6': {
+    keyPrefix: 'mine:', stringNumbers: true, enableAutoPipelining: true, maxRetriesPerRequest: null,
+    autoResendUnfulfilledCommands: true, retryStrategy: () => 1, reconnectOnError: () => 2, commandTimeout: 1, protocol: 3,
+  },
+  'ioredis 5': {
+    keyPrefix: 'mine:', stringNumbers: true, enableAutoPipelining: true, maxRetriesPerRequest: null,
+    autoResendUnfulfilledCommands: true, retryStrategy: () => 1, reconnectOnError: () => 2, commandTimeout: 1, readOnly: true,
+  },
+};

@@ -1,0 +1,112 @@
+// A Redis Cluster: CLUSTER names one of its masters, which has two others beside it.
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { NotCounted, OutcomeUnknown, Store } from 'docpriority';
+import { createClient } from 'redis';
+import { slotOf } from '../src/slot.js';
+import { clusters } from './clients.mjs';
+
+describe('a cluster', { skip: process.env.CLUSTER ? false : 'CLUSTER names no server' }, () => {
+  const url = `redis://${process.env.CLUSTER}`;
+  let masters; // [{ id, from, to, redis }]
+  before(async () => {
+    const first = await createClient({ url }).connect();
+    const slots = await first.sendCommand(['CLUSTER', 'SLOTS']);
+    await first.close();
+    masters = await Promise.all(slots.map(async ([from, to, [host, port, id]]) => {
+      return { from, to, id, redis: await createClient({ socket: { host, port } }).connect() };
+    }));
+  });
+  after(() => Promise.all(masters.map(({ redis }) => redis.close())));
+
+  const masterOf = (slot) => masters.find(({ from, to }) => from <= slot && slot <= to);
+  const customers = Array.from({ length: 60 }, (_, i) => `customer ${i}`);
+
+  for (const [kind, make] of Object.entries(clusters)) {
+    describe(kind, () => {
+      const withStore = (name, body) => test(name, async () => {
+        const store = new Store(make([url]), { prefix: randomUUID(), timeout: 60_000 });
+        try {
+          await body(store);
+        } finally {
+          await store.close();
+        }
+      });
+      const slotFor = (store, customer) => slotOf(store.keys(customer).count);
+
+      withStore('each customer has a count on the server of their slot', async (store) => {
+        for (const count of [0, -1]) {
+          const decisions = await Promise.all(customers.map((customer) => store.next(customer)));
+          assert.deepEqual(new Set(decisions.map((decision) => decision.count)), new Set([count]));
+        }
+        for (const customer of customers) {
+          assert.equal((await store.submit(customer, 'd')).pending, 1);
+          await store.done(customer, 'd', 5);
+          const slot = slotFor(store, customer);
+          const { redis } = masterOf(slot);
+          const key = store.keys(customer).count.toString();
+          assert.equal(await redis.sendCommand(['CLUSTER', 'KEYSLOT', key]), slot);
+          assert.equal(await redis.get(key), '-2');
+          await store.reset(customer);
+        }
+      });
+
+      withStore('a slot that moves to another server loses no count and repeats none', async (store) => {
+        const { count } = store.keys('acme');
+        const slot = slotOf(count);
+        const from = masterOf(slot);
+        const to = masters.find((master) => master !== from);
+        const { host, port } = to.redis.options.socket;
+        const set = (master, ...args) => master.redis.sendCommand(['CLUSTER', 'SETSLOT', String(slot), ...args]);
+        const move = (source, target, { host, port }) => source.redis.sendCommand(['MIGRATE', host, String(port), count.toString(), '0', '5000']);
+        const given = [];
+        const next = async () => given.push((await store.next('acme')).count);
+        await next();
+        await set(to, 'IMPORTING', from.id);
+        await set(from, 'MIGRATING', to.id);
+        await next();
+        await move(from, to, { host, port }); // now the one server says ASK
+        await next();
+        await next();
+        for (const master of [to, from]) await set(master, 'NODE', to.id); // and now MOVED
+        await next();
+        await next();
+        await set(from, 'IMPORTING', to.id);
+        await set(to, 'MIGRATING', from.id);
+        await move(to, from, from.redis.options.socket);
+        await next();
+        for (const master of [from, to]) await set(master, 'NODE', from.id);
+        await next();
+        assert.deepEqual(given, [0, -1, -2, -3, -4, -5, -6, -7]);
+        await store.reset('acme');
+      });
+
+      test('a server that stands still is the trouble of its own customers', async () => {
+        const still = masters[1];
+        const store = new Store(make([url]), { prefix: randomUUID(), timeout: 1_500 });
+        const patient = new Store(make([url]), { prefix: randomUUID(), timeout: 60_000 });
+        await Promise.all(customers.map((customer) => patient.next(customer))); // the cluster is known, and each server connected
+        await Promise.all(customers.map((customer) => store.reset(customer)));
+        await still.redis.sendCommand(['CLIENT', 'PAUSE', '4000']);
+        const ended = await Promise.allSettled(customers.map((customer) => store.next(customer)));
+        for (const [i, { status, reason }] of ended.entries()) {
+          const its = masterOf(slotFor(store, customers[i])) === still;
+          assert.equal(status, its ? 'rejected' : 'fulfilled', `${customers[i]}: ${reason}`);
+          if (its) assert.ok(reason instanceof OutcomeUnknown || reason instanceof NotCounted, reason);
+        }
+        await Promise.all(customers.map((customer) => patient.next(customer)));
+        await Promise.all([store.close(), patient.close()]);
+      });
+    });
+  }
+
+  test('without a server that answers nothing is counted, and the reason is told', async () => {
+    for (const make of Object.values(clusters)) {
+      const store = new Store(make(['redis://127.0.0.1:1']), { timeout: 1_000 });
+      await assert.rejects(store.next('acme'), (error) => error instanceof NotCounted && /no connection in time: (connect ECONNREFUSED|no startup node)/.test(error.message));
+      await store.close();
+    }
+  });
+});

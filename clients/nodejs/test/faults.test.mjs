@@ -1,0 +1,174 @@
+// What a call ends with when something breaks, on a server that answers as it is told.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { NotCounted, OutcomeUnknown, Store } from 'docpriority';
+import { clients, oddSettings } from './clients.mjs';
+import { integers, Server } from './server.mjs';
+
+const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
+const classes = { not_counted: NotCounted, outcome_unknown: OutcomeUnknown };
+const long = 60_000; // for what ends without a timeout, however slow the machine is
+
+const replies = { next: integers(1, 0), submit: integers(1, 0, 1, 1_500_000), done: integers(1), peek: integers(1, 0, 0, 0, 0, 0, 1000, 1), reset: integers(1) };
+const calls = {
+  next: (store) => store.next('acme'),
+  submit: (store) => store.submit('acme', 'invoice-1'),
+  done: (store) => store.done('acme', 'invoice-1'),
+  peek: (store) => store.peek('acme'),
+  reset: (store) => store.reset('acme'),
+};
+
+/** A promise, and what settles it. */
+function gate() {
+  let open;
+  const opened = new Promise((resolve) => (open = resolve));
+  return { open, opened };
+}
+
+for (const [kind, make] of Object.entries(clients)) {
+  describe(kind, { concurrency: 6 }, () => {
+    /** Runs a test with a server, and a function that opens stores on it. */
+    const withServer = (name, answer, body, options) => test(name, async () => {
+      const server = await Server.start(answer, options);
+      const stores = [];
+      const open = (settings, of = make(server.url, oddSettings[kind])) => {
+        stores.push(new Store(of, { timeout: long, ...settings }));
+        return stores.at(-1);
+      };
+      try {
+        await body(server, open);
+      } finally {
+        await Promise.all([server.close(), ...stores.map((store) => store.close())]);
+      }
+    });
+
+    for (const { name, do: operation, tries, class: want, sent } of vectors('lost.json').cases) {
+      let at = 0;
+      const answer = () => {
+        const now = tries[Math.min(at++, tries.length - 1)];
+        return { lost: 'cut', answered: replies[operation] }[now] ?? `-${now}\r\n`;
+      };
+      withServer(name, answer, async (server, open) => {
+        const call = calls[operation](open({ timeout: want === 'answered' || sent !== undefined ? long : 8_000 }));
+        if (want === 'answered') await call;
+        else await assert.rejects(call, classes[want]);
+        if (sent !== undefined) assert.equal(server.scripts.length, sent);
+        else assert.ok(server.scripts.length > 1, 'it was not tried again');
+      });
+    }
+
+    for (const { why, reply } of vectors('errors.json').replies) {
+      withServer(`an odd reply: ${why}`, () => reply, async (server, open) => {
+        await assert.rejects(open().next('acme'), OutcomeUnknown);
+        assert.equal(server.scripts.length, 1);
+      });
+    }
+
+    withServer('the constructor does not connect, and close ends what calls have made', () => replies.next, async (server, open) => {
+      const store = open();
+      assert.equal(server.connections, 0);
+      await store.next('acme');
+      const { connections } = server;
+      await store.close();
+      await server.until(() => server.open.size === 0);
+      await assert.rejects(store.next('acme'), NotCounted);
+      await store.close();
+      assert.equal(server.connections, connections);
+    });
+
+    const slow = gate();
+    withServer('a call whose time is over does not end the others', () => slow.opened, async (server, open) => {
+      const store = open({ timeout: 10_000 });
+      const first = store.next('acme');
+      await server.until(() => server.scripts.length === 1);
+      await new Promise((resolve) => setTimeout(resolve, 4_000)); // so that its time is over later
+      const second = store.next('umbrella');
+      await server.until(() => server.scripts.length === 2);
+      await assert.rejects(first, OutcomeUnknown);
+      slow.open(replies.next);
+      assert.equal((await second).level, 1);
+      await server.until(() => server.open.size === 1); // the old connection is gone, the new one there
+      assert.equal((await store.next('acme')).level, 1);
+    });
+
+    const never = gate();
+    withServer('what waits with others for a server that hangs ends in time', () => never.opened, async (server, open) => {
+      const store = open({ timeout: 4_000 });
+      const all = await Promise.allSettled(Array.from({ length: 1_000 }, (_, i) => store.next(`customer ${i}`)));
+      const ends = new Set(all.map(({ reason }) => reason?.constructor));
+      assert.ok(ends.size > 0 && [...ends].every((end) => end === NotCounted || end === OutcomeUnknown), String([...ends]));
+      const unknown = all.filter(({ reason }) => reason instanceof OutcomeUnknown).length;
+      assert.ok(server.scripts.length <= unknown, `${server.scripts.length} arrived, ${unknown} are of unknown outcome`);
+      never.open(replies.next);
+      const later = await Promise.race([store.next('acme'), store.next('acme')].map((call) => call.catch((error) => error)));
+      assert.equal(later.level, 1, String(later));
+    });
+
+    withServer('a server that takes connections and says nothing', () => replies.next, async (server, open) => {
+      await assert.rejects(open({ timeout: 500 }).next('acme'), (error) => error instanceof NotCounted && /no connection in time/.test(error.message));
+      assert.equal(server.scripts.length, 0);
+    }, { greets: false });
+
+    withServer('a connection without calls that the network has lost is noticed', () => replies.next, async (server, open) => {
+      const store = open();
+      await store.next('acme');
+      const { connections } = server;
+      server.greets = (_, connection) => connection > connections; // the one that there is is silent from now on
+      await server.until(() => server.connections > connections);
+      await server.until(() => server.open.size === 1);
+      assert.equal((await store.next('acme')).level, 1);
+    });
+
+    const held = gate();
+    withServer('the caller may give up', () => held.opened, async (server, open) => {
+      const store = open();
+      const canceled = new AbortController();
+      const reason = new Error('the upload was canceled');
+      const cause = (Class) => (error) => error instanceof Class && error.cause === reason && error.message.includes(reason.message);
+      const sent = store.next('acme', { signal: canceled.signal });
+      const others = Array.from({ length: 20 }, () => store.submit('acme', 'd', { signal: canceled.signal }));
+      const stays = store.next('umbrella');
+      await server.until(() => server.scripts.length === 22);
+      const { connections } = server;
+      canceled.abort(reason);
+      await assert.rejects(sent, cause(OutcomeUnknown));
+      for (const other of others) await assert.rejects(other, cause(OutcomeUnknown));
+      await assert.rejects(store.next('acme', { signal: canceled.signal }), cause(NotCounted));
+      held.open(replies.submit);
+      assert.equal((await stays).level, 1);
+      assert.equal(server.connections, connections);
+    });
+
+    test('a server that is not there, and comes', async () => {
+      const gone = await Server.start();
+      const { port, url } = gone;
+      await gone.close();
+      const store = new Store(make(url), { timeout: 3_000 });
+      const refused = (error) => error instanceof NotCounted && error.message.includes(`connect ECONNREFUSED 127.0.0.1:${port}`);
+      await assert.rejects(store.next('acme'), refused);
+      const server = await Server.start(() => replies.next, { port });
+      await server.until(() => server.open.size === 1); // by itself
+      for (;;) { // a slow machine may need more time than a call has
+        const decision = await store.next('acme').catch((error) => assert.ok(error instanceof NotCounted));
+        if (decision) break;
+      }
+      await Promise.all([store.close(), server.close()]);
+    });
+
+    withServer("the caller's own client stays as it was", () => replies.next, async (server, open) => {
+      const own = make(server.url);
+      own.on('error', () => {});
+      await own.connect();
+      const listeners = own.eventNames().map((name) => [name, own.listenerCount(name)]);
+      const store = open({}, own);
+      await store.next('acme');
+      assert.ok(server.connections > 1);
+      await store.close();
+      assert.equal(await own.ping(), 'PONG');
+      assert.deepEqual(own.eventNames().map((name) => [name, own.listenerCount(name)]), listeners);
+      await (own.close ?? own.quit).call(own).catch(() => {});
+    });
+  });
+}

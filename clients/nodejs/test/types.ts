@@ -1,0 +1,61 @@
+// A user's program: it need only compile, and what is marked as an error must be one.
+
+import { Cluster, Redis } from 'ioredis';
+import { createClient, createCluster } from 'redis';
+import { createClient as createClient5 } from 'redis5';
+import { CorruptCount, type Decision, defaultPolicy, keysOf, NotCounted, OutcomeUnknown, type Policy, PriorityError, Store, type StoreOptions } from 'docpriority';
+
+const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset' };
+const options: StoreOptions = {
+  prefix: 'priority', timeout: 100, policy: defaultPolicy(), lease: 3_600_000,
+  tiers: { gold }, tierOf: (customer: string) => (customer.startsWith('gold') ? 'gold' : undefined),
+};
+
+export const stores: Store[] = [
+  new Store(createClient({ url: 'redis://localhost' }), options),
+  new Store(createClient({ RESP: 3, clientSideCache: { maxEntries: 5 } })),
+  new Store(createClient5()),
+  new Store(createCluster({ rootNodes: [] })),
+  new Store(new Redis()),
+  new Store(new Redis({ sentinels: [], name: 'counts' })),
+  new Store(new Cluster([])),
+];
+
+export async function use(store: Store, signal: AbortSignal): Promise<number> {
+  try {
+    const decision: Decision = await store.next('acme', { signal });
+    const { level, count, pending, resetIn }: { level: number; count: number; pending: number; resetIn: number } = decision;
+    const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), ['a', Buffer.from('b')]))];
+    await store.submit('acme', 'a');
+    await store.done('acme', 'a', 12.5);
+    await store.doneN('acme', ['a'] as const, 5, { signal });
+    await store.peek('acme');
+    await store.reset('acme');
+    const key: Uint8Array = keysOf('acme').count;
+    const { text, sha1 }: { text: string; sha1: string } = store.script('next');
+    await store.close();
+    return level + count + pending + resetIn + all.length + key.length + text.length + sha1.length;
+  } catch (error) {
+    if (error instanceof NotCounted || error instanceof OutcomeUnknown) return 1;
+    if (error instanceof CorruptCount) throw new Error(error.message, { cause: error.cause });
+    if (error instanceof PriorityError) return 9;
+    throw error;
+  }
+}
+
+export function mistakes(store: Store, decision: Decision): void {
+  // @ts-expect-error a decision is not changed
+  decision.level = 1;
+  // @ts-expect-error a customer is no number
+  void store.next(5);
+  // @ts-expect-error the documents are an array
+  void store.submitN('acme', 'a');
+  // @ts-expect-error there is no such option
+  new Store(new Redis(), { timeoutMs: 5 });
+  // @ts-expect-error there is no such mode
+  new Store(new Redis(), { policy: { resetMode: 'never' } });
+  // @ts-expect-error an address is no client
+  new Store('redis://localhost');
+  // @ts-expect-error there is no such script
+  store.script('settle');
+}

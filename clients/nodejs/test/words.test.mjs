@@ -1,0 +1,155 @@
+// What needs no server: keys, policies, classes of errors, costs, wrong calls.
+
+import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { describe, test } from 'node:test';
+import { createSentinel } from 'redis';
+import { CorruptCount, defaultPolicy, keysOf, NotCounted, OutcomeUnknown, PriorityError, Store } from 'docpriority';
+import { judge, Lost, Refused, Unsent } from '../src/answers.js';
+import { Mean } from '../src/mean.js';
+import { fillPolicy, levelOf } from '../src/policy.js';
+import { slotOf } from '../src/slot.js';
+import { clients, clusters } from './clients.mjs';
+
+const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
+const client = clients['ioredis 6']('redis://127.0.0.1:1');
+const policyOf = ({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode }) => ({
+  thresholds, resetInterval, resetMode: { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' }[mode] ?? mode,
+});
+
+describe('keys', () => {
+  for (const key of vectors('keys.json').keys) {
+    test(`${key.prefix} ${key.shown}`, () => {
+      const { count, pending, usage } = keysOf(Buffer.from(key.customer_hex, 'hex'), key.prefix);
+      assert.deepEqual([count, pending, usage].map((bytes) => bytes.toString('hex')), [key.count_key_hex, key.pending_key_hex, key.usage_key_hex]);
+    });
+  }
+
+  test('a string is its UTF-8', () => {
+    assert.equal(keysOf('größer}').count.toString(), 'priority:{größer%7D}:count');
+    assert.deepEqual(new Store(client, { prefix: 'p' }).keys('größer'), keysOf(new TextEncoder().encode('größer'), 'p'));
+  });
+
+  test('the slots are those of a Redis Cluster', () => {
+    // CLUSTER KEYSLOT of the same keys
+    assert.deepEqual(['acme', '123456789', 'größer}'].map((customer) => slotOf(keysOf(customer).count)), [11_304, 12_739, 14_706]);
+  });
+});
+
+describe('policies', () => {
+  const { policies, refused, always } = vectors('policies.json');
+  for (const { name, policy, lease_ms: lease, levels, sha1 } of policies) {
+    test(name, () => {
+      const store = new Store(client, { policy: policyOf(policy), lease });
+      for (const [script, want] of Object.entries({ ...sha1, ...always })) {
+        const { text, sha1: digest } = store.script(script);
+        assert.equal(digest, want, `${script}\n${text}`);
+        assert.equal(createHash('sha1').update(text).digest('hex'), want);
+      }
+      for (const [count, level] of levels) assert.equal(levelOf(fillPolicy(policyOf(policy)), count), level, `level of ${count}`);
+    });
+  }
+  for (const { why, policy, lease_ms: lease } of refused) {
+    test(why, () => assert.throws(() => new Store(client, { policy: policyOf(policy), lease }), RangeError));
+  }
+
+  test('a field that is not there has its default', () => {
+    assert.deepEqual(fillPolicy({ resetMode: 'sinceLastReset' }), { ...defaultPolicy(), resetMode: 'sinceLastReset' });
+    assert.deepEqual(fillPolicy({ thresholds: undefined }), defaultPolicy());
+  });
+
+  test('each tier has scripts of its own', () => {
+    const tierOf = (customer) => (String(customer).startsWith('gold') ? 'gold' : 'unknown');
+    const store = new Store(client, { tiers: { gold: { thresholds: [-50] } }, tierOf });
+    assert.match(store.script('next', 'gold mine').text, /if count < -50 then\nlevel = 2\nend\n/);
+    assert.deepEqual(store.script('next', 'acme'), new Store(client).script('next'));
+  });
+});
+
+describe('errors', () => {
+  const { answers } = vectors('errors.json');
+  const classes = { not_counted: NotCounted, outcome_unknown: OutcomeUnknown, corrupt: CorruptCount };
+  for (const { answer, class: name, then } of answers) {
+    test(answer, () => {
+      const { Class, again = false, noScript = false } = judge(new Refused(answer), { repeatable: true });
+      assert.deepEqual([Class, again, noScript], [classes[name], then === 'again', then === 'text']);
+      const peeked = judge(new Refused(answer), { readOnly: true }).Class;
+      assert.equal(peeked, name === 'outcome_unknown' ? NotCounted : Class);
+      assert.ok(Class.prototype instanceof PriorityError);
+    });
+  }
+
+  test('only what may be called twice is called again after a lost answer', () => {
+    assert.deepEqual(judge(new Lost(), {}), { Class: OutcomeUnknown, again: undefined });
+    assert.deepEqual(judge(new Lost(), { repeatable: true }), { Class: OutcomeUnknown, again: true });
+    assert.deepEqual(judge(new Lost(), { readOnly: true }), { Class: NotCounted, again: true });
+    assert.deepEqual(judge(new Unsent(), {}), { Class: NotCounted, again: true });
+  });
+});
+
+test('a cost is known after 100 documents', () => {
+  const mean = new Mean();
+  const first = Array.from({ length: 99 }, () => mean.cost(200));
+  assert.deepEqual(new Set(first), new Set([0]));
+  assert.equal(mean.cost(200), 1000);
+  assert.equal(mean.cost(0), 0);
+  assert.equal(mean.cost(4000), 16_833); // 4000 ÷ (200 + 3800 ÷ 101)
+  const together = new Mean();
+  assert.equal(together.cost(20_000, 100), 1000); // 100 documents of 200 ms
+  assert.equal(together.cost(4000), 16_833);
+});
+
+describe('a wrong call is refused before anything is sent', () => {
+  const store = new Store(client); // nothing listens there: what were sent would end with NotCounted
+  const calls = {
+    'no customer': [() => store.next(''), RangeError],
+    'a long customer': [() => store.next('ü'.repeat(257)), RangeError],
+    'half a character': [() => store.next('\ud800'), RangeError],
+    'a number for a customer': [() => store.next(5), TypeError],
+    'an array for a customer': [() => store.next([1]), TypeError],
+    'no document': [() => store.submit('acme', ''), RangeError],
+    'a document that is none': [() => store.submit('acme'), TypeError],
+    'no documents': [() => store.submitN('acme', []), RangeError],
+    '101 documents': [() => store.submitN('acme', Array(101).fill('d')), RangeError],
+    '1001 documents': [() => store.doneN('acme', Array(1001).fill('d')), RangeError],
+    'documents in a string': [() => store.submitN('acme', 'abc'), TypeError],
+    'zero of them': [() => store.nextN('acme', 0), RangeError],
+    'half of one': [() => store.nextN('acme', 1.5), RangeError],
+    'too many': [() => store.nextN('acme', 1_000_001), RangeError],
+    'a number in a string': [() => store.nextN('acme', '3'), TypeError],
+    'negative time': [() => store.done('acme', 'd', -1), RangeError],
+    'no time': [() => store.done('acme', 'd', NaN), RangeError],
+    'options for a time': [() => store.done('acme', 'd', {}), TypeError],
+    'no signal': [() => store.next('acme', { signal: {} }), TypeError],
+    'an unknown option': [() => store.next('acme', { timeout: 5 }), TypeError],
+  };
+  for (const [name, [call, error]] of Object.entries(calls)) test(name, () => assert.rejects(call, error));
+});
+
+describe('a wrong option is refused', () => {
+  const wrong = {
+    'a brace in the prefix': [{ prefix: 'a{b' }, RangeError],
+    'an empty prefix': [{ prefix: '' }, RangeError],
+    'no time': [{ timeout: 0 }, RangeError],
+    'time without end': [{ timeout: Infinity }, RangeError],
+    'time in words': [{ timeout: '1s' }, TypeError],
+    'a lease of nothing': [{ lease: 0 }, RangeError],
+    'thresholds that are none': [{ policy: { thresholds: 'no' } }, TypeError],
+    'a tier with more levels': [{ policy: { thresholds: [-1] }, tiers: { gold: {} }, tierOf: () => 'gold' }, RangeError],
+    'tiers without a tierOf': [{ tiers: { gold: {} } }, TypeError],
+    'an unknown name': [{ timeoutMs: 5 }, TypeError],
+    'an unknown name in a policy': [{ policy: { interval: 5 } }, TypeError],
+  };
+  for (const [name, [options, error]] of Object.entries(wrong)) test(name, () => assert.throws(() => new Store(client, options), error));
+
+  test('a client that is none', () => {
+    const sentinel = createSentinel({ name: 'counts', sentinelRootNodes: [{ host: '127.0.0.1', port: 1 }] });
+    for (const none of [undefined, null, {}, 'redis://127.0.0.1', sentinel]) assert.throws(() => new Store(none), TypeError);
+  });
+
+  test('a client of each kind, and none of them connects', () => {
+    for (const make of Object.values(clients)) new Store(make('redis://127.0.0.1:1'));
+    for (const make of Object.values(clusters)) new Store(make(['redis://127.0.0.1:1']));
+  });
+});

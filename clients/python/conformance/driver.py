@@ -1,0 +1,204 @@
+"""Drives the Python client for the conformance tests: requests in, answers out, one JSON a line.
+
+    python3 conformance/driver.py
+
+verify/conformance describes both. Calls run at the same time, and answers come in any
+order. The client that the store is given would repeat each call: the store must not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import sys
+import threading
+import traceback
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
+
+import redis
+import redis.asyncio
+import redis.asyncio.cluster
+import redis.asyncio.retry
+import redis.backoff
+import redis.cluster
+import redis.retry
+
+import docpriority
+
+_CLASSES: tuple[tuple[Any, str], ...] = (
+    (docpriority.NotCounted, "not_counted"),
+    (docpriority.OutcomeUnknown, "outcome_unknown"),
+    (docpriority.CorruptCount, "corrupt"),
+    ((TypeError, ValueError), "invalid"),
+)
+
+
+class ThreadedStore:
+    """Makes the calls of a Store, each in a thread."""
+
+    def __init__(self, client: Any, options: dict[str, Any]) -> None:
+        self._store = docpriority.Store(client, **options)
+        self._threads = ThreadPoolExecutor(64)
+
+    def call(self, method: str, arguments: list[Any]) -> Future[Any]:
+        return self._threads.submit(getattr(self._store, method), *arguments)
+
+    def ask(self, method: str, arguments: list[Any]) -> Any:
+        return getattr(self._store, method)(*arguments)
+
+    def close(self) -> None:
+        self._threads.shutdown()
+        self._store.close()
+
+
+class LoopedStore:
+    """Makes the calls of an AsyncStore, in an event loop of its own."""
+
+    def __init__(self, make_client: Callable[[], Any], options: dict[str, Any]) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._under_way: list[Future[Any]] = []
+
+        async def make() -> docpriority.AsyncStore:
+            return docpriority.AsyncStore(make_client(), **options)
+
+        self._store = asyncio.run_coroutine_threadsafe(make(), self._loop).result()
+
+    def call(self, method: str, arguments: list[Any]) -> Future[Any]:
+        future = asyncio.run_coroutine_threadsafe(getattr(self._store, method)(*arguments), self._loop)
+        self._under_way = [call for call in self._under_way if not call.done()] + [future]
+        return future
+
+    def ask(self, method: str, arguments: list[Any]) -> Any:
+        return getattr(self._store, method)(*arguments)
+
+    def close(self) -> None:
+        for call in self._under_way:
+            call.exception()
+        asyncio.run_coroutine_threadsafe(self._store.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+def open_store(request: dict[str, Any]) -> Any:
+    url, kind = request["url"], request.get("client", "redis")
+    options: dict[str, Any] = {}
+    if "prefix" in request:
+        options["prefix"] = request["prefix"]
+    if "timeout_ms" in request:
+        options["timeout"] = request["timeout_ms"] / 1000
+    if "lease_ms" in request:
+        options["lease"] = timedelta(milliseconds=request["lease_ms"])
+    if "policy" in request:
+        options["policy"] = policy_of(request["policy"])
+    errors = [redis.ConnectionError, redis.TimeoutError]
+    backoff = redis.backoff.NoBackoff()
+    stubborn = {"retry": redis.retry.Retry(backoff, 5), "retry_on_timeout": True, "retry_on_error": errors}
+    patient = {**stubborn, "retry": redis.asyncio.retry.Retry(backoff, 5), "retry_on_error": list(errors)}
+    if kind == "redis":
+        return ThreadedStore(redis.Redis.from_url(url, decode_responses=True, **stubborn), options)
+    if kind == "asyncio":
+        return LoopedStore(lambda: redis.asyncio.Redis.from_url(url, decode_responses=True, **patient), options)
+    if kind == "cluster":
+        return ThreadedStore(redis.cluster.RedisCluster.from_url(url), options)
+    if kind == "asyncio-cluster":
+        return LoopedStore(lambda: redis.asyncio.cluster.RedisCluster.from_url(url), options)
+    raise ValueError(f"there is no client {kind!r}")
+
+
+def policy_of(fields: dict[str, Any]) -> docpriority.Policy:
+    given: dict[str, Any] = {}
+    if "thresholds" in fields:
+        given["thresholds"] = fields["thresholds"]
+    if "reset_interval_ms" in fields:
+        given["reset_interval"] = timedelta(milliseconds=fields["reset_interval_ms"])
+    if "reset_mode" in fields:
+        given["reset_mode"] = docpriority.ResetMode(fields["reset_mode"])
+    return docpriority.Policy(**given)
+
+
+def call_of(request: dict[str, Any]) -> tuple[str, list[Any]]:
+    """The method that a request asks for, and its arguments."""
+    do = request["do"]
+    arguments: list[Any] = [base64.b64decode(request["customer"])]
+    if do == "next" and request.get("n", 1) != 1:
+        return "next_n", [*arguments, request["n"]]
+    if do in ("submit", "done"):
+        documents = [base64.b64decode(document) for document in request["documents"]]
+        took = [timedelta(milliseconds=request.get("took_ms", 0))] if do == "done" else []
+        if len(documents) == 1:
+            return do, [*arguments, documents[0], *took]
+        return f"{do}_n", [*arguments, documents, *took]
+    return do, arguments
+
+
+def answer_of(result: Any) -> dict[str, Any]:
+    if result is None:
+        return {}
+    decisions = result if isinstance(result, list) else [result]
+    millisecond = timedelta(milliseconds=1)
+    return {
+        "decisions": [
+            {"level": d.level, "count": d.count, "pending": d.pending, "reset_in_ms": d.reset_in // millisecond}
+            for d in decisions
+        ]
+    }
+
+
+def error_of(error: BaseException) -> dict[str, Any]:
+    for classes, name in _CLASSES:
+        if isinstance(error, classes):
+            return {"error": {"class": name, "message": str(error)}}
+    traceback.print_exception(type(error), error, error.__traceback__)
+    return {"error": {"class": type(error).__name__, "message": str(error)}}
+
+
+def ask(store: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """Answers what needs no Redis."""
+    if request["do"] == "key":
+        method = {"count": "key", "pending": "pending_key", "usage": "usage_key"}[request["kind"]]
+        key = store.ask(method, [base64.b64decode(request["customer"])])
+        return {"key": base64.b64encode(key).decode()}
+    script = store.ask("script", [request["name"], "anybody"])
+    return {"script": script, "sha1": hashlib.sha1(script.encode()).hexdigest()}
+
+
+def main() -> None:
+    store: Optional[Any] = None
+    writing = threading.Lock()
+
+    def write(request: dict[str, Any], answer: dict[str, Any]) -> None:
+        with writing:
+            print(json.dumps({"id": request["id"], **answer}), flush=True)
+
+    def done(request: dict[str, Any], future: Future[Any]) -> None:
+        error = future.exception()
+        write(request, answer_of(future.result()) if error is None else error_of(error))
+
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if request["do"] == "open":
+                store = open_store(request)
+                write(request, {})
+            elif request["do"] in ("key", "script"):
+                write(request, ask(store, request))
+            else:
+                future = store.call(*call_of(request))  # type: ignore[union-attr]
+                future.add_done_callback(lambda future, request=request: done(request, future))
+        except Exception as error:
+            write(request, error_of(error))
+    if store is not None:
+        store.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+// Package python_test runs the tests of the Python client on real servers, checks its
+// types, and installs it as its users do.
+package python_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// python returns a Python that has some modules, or skips the test and says how to
+// install them.
+func python(t *testing.T, modules, packages string) string {
+	t.Helper()
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		if exec.Command(name, "-c", "import "+modules).Run() == nil {
+			return name
+		}
+	}
+	redistest.Skip(t, "no python3 has "+modules+": apt-get install "+packages)
+	return ""
+}
+
+// run runs a program in a directory, and returns what it printed.
+func run(t *testing.T, dir string, env []string, name string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	// Nothing is written into the checkout.
+	cmd.Dir, cmd.Env = dir, append(append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), env...)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, output)
+	}
+	return string(output)
+}
+
+func TestPythonKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t, "redis.asyncio, celery", "python3-redis python3-celery")
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	server := redistest.Start(t, "--unixsocket", socket)
+	cluster := redistest.StartCluster(t, 3)
+	master := redistest.Start(t)
+	redistest.StartReplica(t, master)
+	certificate, key := signed(t)
+	tls := redistest.StartTLS(t, certificate, key, certificate)
+	env := []string{
+		// Another version of redis-py may be given by PYTHONPATH.
+		"PYTHONPATH=src:" + os.Getenv("PYTHONPATH"), "REDIS=" + server.Addr, "REDIS_SOCKET=" + socket, "REDIS_CLUSTER=" + cluster.Masters[0].Addr,
+		"REDIS_SENTINEL=" + redistest.StartSentinel(t, master), "REDIS_TLS=" + tls.Addr, "REDIS_TLS_FILES=" + certificate + ":" + key,
+	}
+	output := run(t, ".", env, interpreter, "-W", "error", "-W", "ignore::ResourceWarning", "-m", "unittest", "discover", "-t", ".", "-s", "tests")
+	if !strings.HasSuffix(output, "\nOK\n") { // not "OK (skipped=1)"
+		t.Errorf("unittest:\n%s", output)
+	}
+}
+
+func TestPythonTypesAreStrict(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t, "mypy, redis.asyncio", "mypy python3-redis")
+	cache := "--cache-dir=" + t.TempDir()
+	run(t, ".", nil, interpreter, "-m", "mypy", cache, "src")
+	run(t, ".", []string{"MYPYPATH=src"}, interpreter, "-m", "mypy", cache, "conformance/driver.py")
+
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Celery has no types.
+	args := []string{"-m", "mypy", cache, "--ignore-missing-imports", "--allow-untyped-decorators"}
+	dir := t.TempDir()
+	for i, block := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllSubmatch(readme, -1) {
+		args = append(args, filepath.Join(dir, fmt.Sprintf("snippet%d.py", i+1)))
+		if err := os.WriteFile(args[len(args)-1], block[1], 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(t, ".", []string{"MYPYPATH=src"}, interpreter, args...)
+}
+
+// Users install a wheel into a virtual environment, where nothing of the checkout is.
+func TestPythonIsInstalledFromItsWheel(t *testing.T) {
+	t.Parallel()
+	interpreter := python(t, "build, hatchling, venv, ensurepip, redis.asyncio", "python3-build python3-hatchling python3-venv python3-redis")
+	server := redistest.Start(t)
+	dir := t.TempDir()
+	source := filepath.Join(dir, "source")
+	for _, file := range []string{"pyproject.toml", "README.md", "LICENSE", "src"} {
+		run(t, ".", nil, "mkdir", "-p", source)
+		run(t, ".", nil, "cp", "-R", file, source)
+	}
+	run(t, source, nil, interpreter, "-m", "build", "--no-isolation", "--skip-dependency-check", "--outdir", dir)
+	for _, pattern := range []string{"docpriority-0.1.0-py3-none-any.whl", "docpriority-0.1.0.tar.gz"} {
+		if _, err := os.Stat(filepath.Join(dir, pattern)); err != nil {
+			t.Error(err)
+		}
+	}
+	installed := filepath.Join(dir, "installed")
+	run(t, dir, nil, interpreter, "-m", "venv", "--system-site-packages", installed)
+	own := filepath.Join(installed, "bin", "python")
+	run(t, dir, nil, own, "-m", "pip", "install", "--no-index", "--no-deps", filepath.Join(dir, "docpriority-0.1.0-py3-none-any.whl"))
+	host, port, _ := net.SplitHostPort(server.Addr)
+	program := `import docpriority, redis, importlib.metadata, importlib.resources, sys
+store = docpriority.Store(redis.Redis(sys.argv[1], int(sys.argv[2])), timeout=30)
+print(docpriority.__file__)
+print(store.submit("acme", "invoice-1").level, importlib.metadata.version("docpriority") == docpriority.__version__)
+print((importlib.resources.files(docpriority) / "py.typed").is_file())
+store.close()`
+	output := run(t, dir, nil, own, "-c", program, host, port)
+	if !strings.HasPrefix(output, installed) || !strings.HasSuffix(output, "\n1 True\nTrue\n") {
+		t.Errorf("the installed package printed:\n%s", output)
+	}
+}
+
+// signed writes a certificate for 127.0.0.1 that is its own authority, and its key.
+func signed(t *testing.T) (certificateFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certificateFile, keyFile = filepath.Join(dir, "own.crt"), filepath.Join(dir, "own.key")
+	for file, block := range map[string]*pem.Block{
+		certificateFile: {Type: "CERTIFICATE", Bytes: certificate},
+		keyFile:         {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		var text bytes.Buffer
+		if err := pem.Encode(&text, block); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, text.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certificateFile, keyFile
+}

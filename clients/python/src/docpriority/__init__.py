@@ -1,0 +1,31 @@
+"""Assigns processing priorities to documents: a customer who sends many waits behind those
+who send few.
+
+Each document gets a level when it arrives, 1 to be processed first and 9 last, from how
+much its customer has sent lately. The counts live in Redis, and all processes share them,
+also with those that use the Go module or the Node.js package of this project.
+
+    >>> import redis, docpriority
+    >>> store = docpriority.Store(redis.Redis())
+    >>> store.submit("acme", "invoice-1").level
+    1
+"""
+
+from ._async_store import AsyncStore
+from ._decision import Decision
+from ._errors import CorruptCount, NotCounted, OutcomeUnknown, PriorityError
+from ._policy import Policy, ResetMode
+from ._store import Store
+
+__all__ = [
+    "AsyncStore",
+    "CorruptCount",
+    "Decision",
+    "NotCounted",
+    "OutcomeUnknown",
+    "Policy",
+    "PriorityError",
+    "ResetMode",
+    "Store",
+]
+__version__ = "0.1.0"

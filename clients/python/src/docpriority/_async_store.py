@@ -1,0 +1,99 @@
+"""The store for asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Callable, Optional, TypeVar, Union
+
+from redis.asyncio import Redis
+from redis.asyncio.cluster import RedisCluster
+
+from ._calls import Call, Calls
+from ._client import async_client_of
+from ._course import Course
+from ._decision import Decision
+from ._keys import Name
+from ._options import Keys, checked_timeout
+from ._policy import Policy
+from ._tasks import Tasks
+
+T = TypeVar("T")
+
+
+class AsyncStore(Keys):
+    """A ``Store`` whose methods are coroutines, on a ``redis.asyncio.Redis`` or a
+    ``redis.asyncio.RedisCluster``.
+
+    Its options, methods and errors are those of ``Store``. Every method may be called by
+    many tasks of one event loop at once; another loop makes connections of its own. A call
+    that is cancelled may have been counted; its connection is not used again.
+    """
+
+    def __init__(
+        self,
+        client: Union[Redis, RedisCluster],
+        *,
+        prefix: str = "priority",
+        timeout: float = 0.25,
+        policy: Policy = Policy(),
+        tiers: Optional[Mapping[str, Policy]] = None,
+        tier_of: Optional[Callable[[Name], Optional[str]]] = None,
+        lease: timedelta = timedelta(days=1),
+    ) -> None:
+        self._timeout = checked_timeout(timeout)
+        self._calls = Calls(prefix, policy, tiers, tier_of, lease)
+        self._own = async_client_of(client, self._timeout)
+        self._client = client  # a Sentinel's pool lives as long as its client
+        self._tasks = Tasks(self._own, self._timeout)
+
+    async def next(self, customer: Name) -> Decision:
+        """See ``Store.next``."""
+        return await self._run(self._calls.next(customer))
+
+    async def next_n(self, customer: Name, n: int) -> list[Decision]:
+        """See ``Store.next_n``."""
+        return await self._run(self._calls.next_n(customer, n))
+
+    async def submit(self, customer: Name, document: Name) -> Decision:
+        """See ``Store.submit``."""
+        return await self._run(self._calls.submit(customer, document))
+
+    async def submit_n(self, customer: Name, documents: Iterable[Name]) -> list[Decision]:
+        """See ``Store.submit_n``."""
+        return await self._run(self._calls.submit_n(customer, documents))
+
+    async def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> None:
+        """See ``Store.done``."""
+        await self._run(self._calls.done(customer, document, took))
+
+    async def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> None:
+        """See ``Store.done_n``."""
+        await self._run(self._calls.done_n(customer, documents, took))
+
+    async def peek(self, customer: Name) -> Decision:
+        """See ``Store.peek``."""
+        return await self._run(self._calls.peek(customer))
+
+    async def reset(self, customer: Name) -> None:
+        """See ``Store.reset``."""
+        await self._run(self._calls.reset(customer))
+
+    async def close(self) -> None:
+        """Ends the store's connections. Later calls raise ``NotCounted``."""
+        await self._tasks.close()
+
+    async def __aenter__(self) -> AsyncStore:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        await self.close()
+
+    async def _run(self, call: Call[T]) -> T:
+        return await self._tasks.run(Course(call, self._own.nodes, self._timeout))

@@ -1,0 +1,26 @@
+"""What may become of a call that has no answer."""
+
+from __future__ import annotations
+
+
+class PriorityError(Exception):
+    """The base of the three classes. ``__cause__`` has the reason, where there is one."""
+
+
+class NotCounted(PriorityError):
+    """Definitely not counted, now or later: the call may be made again."""
+
+
+class OutcomeUnknown(PriorityError):
+    """It may have been counted, or may be yet. Go on with a default level.
+
+    ``submit``, ``done`` and ``peek`` may be called again; ``next`` may not, for it would
+    count twice.
+    """
+
+
+class CorruptCount(PriorityError):
+    """A key of the customer holds something else, and was left as it is.
+
+    The message names the key. ``reset`` removes what it holds.
+    """

@@ -1,0 +1,85 @@
+-- Counts documents of one customer and decides the level of the last of them.
+--
+-- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
+-- ARGV[1]  how many documents, 1 to 1000000 (default 1)
+--
+-- Reply    {level, count} or {level, count, reset_in}: the last document's level,
+--          1 being first; the count after it; the milliseconds until the count
+--          starts afresh if nothing more comes, where that is not the whole
+--          interval. Of n documents, the first has count + n - 1.
+-- Errors   CORRUPTCOUNT: the key holds no count. ERR: ARGV[1] is no such number.
+--          Redis's own (READONLY, OOM …). With any of them nothing was changed.
+--
+-- Try it   redis-cli --eval next.lua 'priority:{acme}:count'
+--
+-- The lines between "begin" and "end" are those of the default policy; the
+-- module writes others there for another policy.
+
+-- begin policy
+local interval = '1500000'
+local since_last_reset = false
+-- end policy
+
+local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
+local key, n = KEYS[1], ARGV[1]
+if n and not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
+  return redis.error_reply('ERR the number of documents is not 1 to 1000000')
+end
+
+local there, left
+if since_last_reset then
+  left = redis.call('PTTL', key)
+  there = left ~= -2
+else
+  there = redis.call('EXISTS', key) == 1
+end
+
+local count, reset_in
+if there then
+  if n then
+    count = redis.pcall('DECRBY', key, n)
+  else
+    count = redis.pcall('DECR', key)
+  end
+  if type(count) == 'table' then
+    if string.find(count.err, 'not an integer', 1, true) or
+      string.find(count.err, 'wrong kind of value', 1, true) or
+      string.find(count.err, 'overflow', 1, true) then
+      return redis.error_reply(corrupt)
+    end
+    return count
+  end
+  -- Lua compares numbers of up to 15 digits exactly.
+  if count <= -1e15 or count + (n or 1) >= 1e15 then
+    redis.call('INCRBY', key, n or 1)
+    return redis.error_reply(corrupt)
+  end
+  if since_last_reset and left >= 0 and left <= interval + 0 then
+    reset_in = left
+  else
+    redis.call('PEXPIRE', key, interval)
+  end
+else
+  count = n and 1 - n or 0
+  redis.call('SET', key, count, 'PX', interval)
+end
+
+-- begin levels
+local level = 1
+if count < -2 then
+  if count < -20 then level = 9
+  elseif count < -14 then level = 8
+  elseif count < -12 then level = 7
+  elseif count < -10 then level = 6
+  elseif count < -8 then level = 5
+  elseif count < -6 then level = 4
+  elseif count < -4 then level = 3
+  else level = 2
+  end
+end
+-- end levels
+
+if reset_in then
+  return {level, count, reset_in}
+end
+return {level, count}

@@ -1,0 +1,304 @@
+"""Servers that do harm, and stores of both kinds behind one face."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+import unittest
+import uuid
+from pathlib import Path
+from typing import Any, Callable, Optional
+
+import redis
+import redis.asyncio
+import redis.asyncio.retry
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+import docpriority
+from docpriority._protocol import ReplyReader
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors"
+
+HOST, _, PORT = os.environ.get("REDIS", "").partition(":")
+needs_redis = unittest.skipUnless(HOST, "REDIS=host:port names no server; go test ./clients/python starts one")
+
+LONG = 60.0  # seconds: more than a test takes
+SHORT = 0.25
+
+
+def prefix() -> str:
+    return f"test-{uuid.uuid4().hex}"
+
+
+def stubborn(asynchronous: bool, url: str) -> Any:
+    """A client of redis-py that repeats all it can."""
+    package, retry = (redis.asyncio, redis.asyncio.retry.Retry) if asynchronous else (redis, Retry)
+    errors = [redis.ConnectionError, redis.TimeoutError]
+    return package.Redis.from_url(url, retry=retry(NoBackoff(), 5), retry_on_timeout=True, retry_on_error=errors)
+
+
+class Loop:
+    """An event loop in a thread."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self.loop.run_forever)
+        self._thread.start()
+
+    def run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+
+class Awaited:
+    """An AsyncStore whose methods are called as those of a Store."""
+
+    def __init__(self, loop: Loop, make: Callable[[], docpriority.AsyncStore]) -> None:
+        async def made() -> docpriority.AsyncStore:
+            return make()
+
+        self._loop = loop
+        self.store = loop.run(made())
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self.store, name)
+        if name in ("key", "pending_key", "usage_key", "script", "last"):
+            return attribute
+        return lambda *arguments: self._loop.run(attribute(*arguments))
+
+
+class StoreCase(unittest.TestCase):
+    """A test of a store. Its subclasses say of which kind: see both_kinds."""
+
+    asynchronous = False
+
+    def setUp(self) -> None:
+        if self.asynchronous:
+            self.loop = Loop()
+            self.addCleanup(self.loop.close)
+
+    def open(self, url: str = "", client: Any = None, **options: Any) -> Any:
+        """Returns a store that is closed with the test, and whose client would repeat
+        each call."""
+        options.setdefault("prefix", prefix())
+        make = client or (lambda: stubborn(self.asynchronous, url or f"redis://{HOST}:{PORT}"))
+        store: Any
+        if self.asynchronous:
+            store = Awaited(self.loop, lambda: docpriority.AsyncStore(make(), **options))
+        else:
+            store = docpriority.Store(make(), **options)
+        self.addCleanup(store.close)
+        return store
+
+    def redis(self) -> Any:
+        client = redis.Redis(HOST, int(PORT))
+        self.addCleanup(client.close)
+        return client
+
+    def proxy(self) -> Proxy:
+        proxy = Proxy((HOST, int(PORT)))
+        self.addCleanup(proxy.close)
+        return proxy
+
+    def scripted(self, *tries: str) -> Scripted:
+        server = Scripted(tries)
+        self.addCleanup(server.close)
+        return server
+
+
+def both_kinds(namespace: dict[str, Any]) -> None:
+    """Makes of each StoreCase in a module one for threads and one for asyncio."""
+    for name, case in list(namespace.items()):
+        if isinstance(case, type) and issubclass(case, StoreCase) and case is not StoreCase:
+            del namespace[name]
+            for kind, asynchronous in (("WithThreads", False), ("WithAsyncio", True)):
+                of = type(name + kind, (case,), {"asynchronous": asynchronous, "__module__": case.__module__})
+                namespace[name + kind] = of
+
+
+class _Server:
+    """Listens on a free port and serves each connection in a thread, until it is closed."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self._open: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._closed = False
+        self._start(self._accept)
+
+    def _start(self, run: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(target=run, args=arguments)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self._track(client):
+                self._start(self._serve_quietly, client)
+
+    def _track(self, sock: socket.socket) -> bool:
+        with self._lock:
+            if self._closed:
+                sock.close()
+            else:
+                self._open.append(sock)
+            return not self._closed
+
+    def _serve_quietly(self, client: socket.socket) -> None:
+        try:
+            self.serve(client)
+        except OSError:
+            pass
+        finally:
+            _end(client)
+
+    def serve(self, client: socket.socket) -> None:
+        raise NotImplementedError
+
+    def close_connections(self) -> None:
+        with self._lock:
+            connections, self._open = self._open, []
+        for sock in connections:
+            _end(sock)
+
+    def refuse(self) -> None:
+        """Takes no connections any more, and ends those that there are."""
+        _end(self._listener)
+        self.close_connections()
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+        self.refuse()
+        for thread in list(self._threads):
+            thread.join()
+
+
+def _end(sock: socket.socket) -> None:
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
+    sock.close()
+
+
+class Proxy(_Server):
+    """Stands before a Redis, and does as its fault says."""
+
+    def __init__(self, target: tuple[str, int]) -> None:
+        self.target = target
+        # "hold": answers wait until release; "cut": the connection ends instead of an answer
+        self.fault = ""
+        self._released = threading.Event()
+        super().__init__()
+
+    def release(self) -> None:
+        self._released.set()
+
+    def close(self) -> None:
+        self.release()
+        super().close()
+
+    def serve(self, client: socket.socket) -> None:
+        server = socket.create_connection(self.target)
+        if self._track(server):
+            self._start(self._answers, server, client)
+        while True:
+            data = client.recv(65536)
+            if not data:
+                break
+            server.sendall(data)
+        _end(server)
+
+    def _answers(self, server: socket.socket, client: socket.socket) -> None:
+        try:
+            while True:
+                data = server.recv(65536)
+                if not data or self.fault == "cut":
+                    return
+                if self.fault == "hold":
+                    self._released.wait()
+                client.sendall(data)
+        except OSError:
+            pass
+        finally:
+            _end(client)
+            _end(server)
+
+
+class Scripted(_Server):
+    """Answers the scripts that it is sent by what it is told, in turn, and the last for ever:
+    "answered", "lost", or the text of an error. What begins with a type of Redis's protocol
+    and ends a line is sent as it is."""
+
+    def __init__(self, tries: tuple[str, ...]) -> None:
+        self.tries = list(tries)
+        self.reply = b""
+        self.sent: list[bytes] = []  # the commands that ran scripts
+        super().__init__()
+
+    def serve(self, client: socket.socket) -> None:
+        reader = ReplyReader()
+        while True:
+            data = client.recv(65536)
+            if not data:
+                return
+            for command in reader.feed(data):
+                answer = self._answer(command)
+                if answer is None:
+                    return
+                client.sendall(answer)
+
+    def _answer(self, command: Any) -> Optional[bytes]:
+        name = command[0].upper()
+        if name not in (b"EVAL", b"EVALSHA"):
+            return b"+OK\r\n"
+        with self._lock:
+            self.sent.append(name)
+            does = self.tries.pop(0) if len(self.tries) > 1 else self.tries[0]
+        if does == "lost":
+            return None
+        if does == "answered":
+            return self.reply
+        return does.encode() if does.endswith("\r\n") else b"-%b\r\n" % does.encode()
+
+
+class Silent(_Server):
+    """Lets clients in, but answers no script; or, where it is told a drop, with that again
+    and again."""
+
+    def __init__(self, drop: bytes = b"") -> None:
+        self._drop = drop
+        self.asked = threading.Event()  # to run a script
+        self._over = threading.Event()
+        super().__init__()
+
+    def serve(self, client: socket.socket) -> None:
+        reader = ReplyReader()
+        while not self._over.is_set():
+            commands: list[Any] = list(reader.feed(client.recv(65536)))
+            if any(command[0].upper() in (b"EVAL", b"EVALSHA") for command in commands):
+                break
+            client.sendall(b"+OK\r\n" * len(commands))
+        self.asked.set()
+        while self._drop and not self._over.wait(0.02):
+            client.sendall(self._drop)
+        self._over.wait()
+
+    def close(self) -> None:
+        self._over.set()
+        super().close()

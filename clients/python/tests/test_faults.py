@@ -1,0 +1,224 @@
+"""What a store does when the network, the server or the caller does harm."""
+
+import os
+import socket
+import threading
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from unittest import mock
+
+import redis
+import redis.asyncio
+
+import docpriority
+from docpriority import NotCounted, OutcomeUnknown
+
+from .support import HOST, LONG, PORT, SHORT, Scripted, Silent, StoreCase, both_kinds, needs_redis
+
+
+@needs_redis
+class LostAnswers(StoreCase):
+    def test_a_lost_answer_is_counted_once_whatever_the_client_repeats(self) -> None:
+        proxy, server = self.proxy(), self.redis()
+        store = self.open(proxy.url, timeout=LONG)
+        for _ in range(20):
+            before = store.next("acme").count  # there is a connection
+            proxy.fault = "cut"
+            with self.assertRaises(OutcomeUnknown):
+                store.next("acme")
+            proxy.fault = ""
+            self.assertEqual(int(server.get(store.key("acme"))), before - 1)
+
+    def test_a_document_whose_answers_are_lost_is_counted_once(self) -> None:
+        proxy, server = self.proxy(), self.redis()
+        store = self.open(proxy.url)
+        store.submit("acme", "first")
+        proxy.fault = "cut"
+        with self.assertRaises(docpriority.PriorityError):
+            store.submit("acme", "second")
+        proxy.fault = ""
+        store.submit("acme", "second")
+        self.assertEqual(int(server.get(store.key("acme"))), -1)
+
+    def test_an_answer_that_is_late_is_nobody_elses(self) -> None:
+        proxy, server = self.proxy(), self.redis()
+        store = self.open(proxy.url, timeout=1)
+        store.next("others")
+        proxy.fault = "hold"
+        with self.assertRaises(OutcomeUnknown):
+            store.next_n("acme", 1000)
+        proxy.fault = ""
+        with ThreadPoolExecutor(1) as threads:
+            others = threads.submit(self.until_counted, store, "others")
+            while server.get(store.key("others")) != b"-1":
+                pass
+            proxy.release()  # the answer to acme comes before any that is yet to come
+            self.assertEqual(others.result(), -1)
+
+    def test_a_connection_that_was_closed_meanwhile_is_not_used(self) -> None:
+        proxy = self.proxy()
+        store = self.open(proxy.url, timeout=LONG)
+        for count in range(20):
+            self.assertEqual(store.next("acme").count, -count)
+            proxy.close_connections()
+            self.redis().ping()  # the end has come to this process
+
+    def test_a_server_that_restarts_is_found_again(self) -> None:
+        proxy = self.proxy()
+        store = self.open(proxy.url)
+        store.next("acme")
+        target, proxy.target = proxy.target, ("127.0.0.1", 1)
+        proxy.close_connections()
+        with self.assertRaises(NotCounted):
+            store.next("acme")
+        proxy.target = target
+        self.assertEqual(self.until_counted(store, "acme"), -1)
+
+    def until_counted(self, store: Any, customer: str) -> int:
+        """The next count of a customer, as soon as there is a connection."""
+        while True:
+            try:
+                return int(store.next(customer).count)
+            except NotCounted:
+                pass
+
+
+class Outages(StoreCase):
+    def server(self, kind: type, *arguments: Any) -> Any:
+        server = kind(*arguments)
+        self.addCleanup(server.close)
+        return server
+
+    # The servers below never come back, so that a call which returns at all does so by its
+    # own deadline.
+    def test_a_call_ends_where_the_server_is_silent(self) -> None:
+        store = self.open(self.server(Silent).url, timeout=SHORT)
+        self.assertRaises(OutcomeUnknown, store.next, "acme")
+        self.assertRaises(OutcomeUnknown, store.submit, "acme", "document")
+        self.assertRaises(NotCounted, store.peek, "acme")
+
+    def test_a_call_ends_where_an_answer_drips(self) -> None:
+        for drop in (b"1", b"*1\r\n", b":1\r\n:"):
+            store = self.open(self.server(Silent, drop).url, timeout=SHORT)
+            self.assertRaises(OutcomeUnknown, store.next, "acme")
+
+    def test_a_call_ends_where_nobody_says_hello(self) -> None:
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        store = self.open(f"redis://127.0.0.1:{listener.getsockname()[1]}", timeout=0.1)
+        for _ in range(18):  # more than may be dialed at a time
+            self.assertRaises(NotCounted, store.next, "acme")
+
+    def test_a_call_ends_where_a_name_is_looked_up_for_ever(self) -> None:
+        found = threading.Event()
+
+        def look_up(*arguments: Any, **named: Any) -> Any:
+            found.wait()
+            raise socket.gaierror("nobody knows")
+
+        with mock.patch("socket.getaddrinfo", look_up):
+            store = self.open("redis://redis.example:6379", timeout=SHORT)
+            try:
+                for _ in range(3):
+                    self.assertRaises(NotCounted, store.next, "acme")
+            finally:
+                found.set()
+                store.close()
+
+    def test_what_is_refused_is_not_counted_and_says_by_whom(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        store = self.open(f"redis://127.0.0.1:{port}", timeout=SHORT)
+        with self.assertRaises(NotCounted) as raised:
+            store.next("acme")
+        for part in ("next", "{acme}:count", f"127.0.0.1:{port}", "refused"):
+            self.assertIn(part, str(raised.exception))
+        self.assertIsNotNone(raised.exception.__cause__)
+
+    def test_a_server_that_lets_nobody_in_has_counted_nothing(self) -> None:
+        class Crowded(Scripted):
+            def serve(self, client: socket.socket) -> None:
+                client.sendall(b"-ERR max number of clients reached\r\n")
+
+        store = self.open(self.server(Crowded, ("answered",)).url, timeout=SHORT)
+        with self.assertRaises(NotCounted) as raised:
+            store.next("acme")
+        self.assertIn("no connection", str(raised.exception))
+
+    def test_who_finds_all_connections_in_use_is_not_counted(self) -> None:
+        package: Any = redis.asyncio if self.asynchronous else redis
+        server = self.server(Silent)
+        pool = lambda: package.ConnectionPool(host="127.0.0.1", port=server.port, max_connections=1)  # noqa: E731
+        store = self.open(client=lambda: package.Redis(connection_pool=pool()), timeout=LONG)
+        with ThreadPoolExecutor(1) as threads:
+            first = threads.submit(store.next, "acme")
+            server.asked.wait()
+            getattr(store, "store", store)._timeout = SHORT
+            with self.assertRaises(NotCounted) as raised:
+                store.next("acme")
+            self.assertIn("in use", str(raised.exception))
+            server.close()
+            self.assertIsInstance(first.exception(), OutcomeUnknown)
+
+    def test_a_store_that_was_closed_counts_nothing(self) -> None:
+        server = self.scripted("answered")
+        server.reply = b"*2\r\n:1\r\n:0\r\n"
+        store = self.open(server.url)
+        store.next("acme")
+        store.close()
+        for _ in range(2):
+            with self.assertRaises(NotCounted) as raised:
+                store.next("acme")
+            self.assertIn("closed", str(raised.exception))
+            store.close()
+        self.assertEqual(len(server.sent), 1)
+
+
+@needs_redis
+class Company(StoreCase):
+    def test_threads_and_tasks_count_each_document_once(self) -> None:
+        store = self.open(timeout=LONG)
+        with ThreadPoolExecutor(80) as threads:  # more than there are connections
+            counts = list(threads.map(lambda _: store.next("acme").count, range(1000)))
+        self.assertEqual(sorted(counts), list(range(-999, 1)))
+
+    def test_each_answer_is_its_own_callers(self) -> None:
+        store = self.open(timeout=LONG)
+        with ThreadPoolExecutor(20) as threads:
+            decisions = list(threads.map(lambda n: store.next_n(f"customer {n}", n), range(1, 101)))
+        self.assertEqual([d[-1].count for d in decisions], [-n for n in range(100)])
+
+    def test_close_ends_the_connections_of_the_store_and_no_others(self) -> None:
+        server = self.redis()
+        name = f"store-{os.getpid()}-{self.asynchronous}"
+        package: Any = redis.asyncio if self.asynchronous else redis
+        client = lambda: package.Redis(host=HOST, port=int(PORT), client_name=name)  # noqa: E731
+        store = self.open(client=client, timeout=LONG)
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda _: store.next("acme"), range(100)))
+        count = lambda: sum(1 for other in server.client_list() if other["name"] == name)  # noqa: E731
+        self.assertGreaterEqual(count(), 1)
+        store.close()
+        while count():  # Redis hears of it in a moment
+            pass
+
+    def test_no_setting_of_the_clients_encoding_matters(self) -> None:
+        package: Any = redis.asyncio if self.asynchronous else redis
+        client = lambda: package.Redis(  # noqa: E731
+            host=HOST, port=int(PORT), decode_responses=True, encoding="latin-1", encoding_errors="ignore", db=3
+        )
+        store = self.open(client=client, timeout=LONG)
+        for customer in ("größer}%", b"\xff\x00\r\n"):
+            self.assertEqual([store.next(customer).count for _ in range(2)], [0, -1])
+            self.assertEqual(store.submit(customer, b"\xff\r\n").pending, 1)
+            self.assertEqual(store.submit(customer, b"\xff\r\n").pending, 1)
+        other = redis.Redis(HOST, int(PORT), db=3)
+        self.assertEqual(other.get(store.key("größer}%")), b"-2")
+        other.close()
+
+
+both_kinds(globals())
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,202 @@
+"""What asks no server: keys, policies, scripts, costs, decisions, wrong calls."""
+
+import hashlib
+import json
+import pickle
+import unittest
+from dataclasses import FrozenInstanceError
+from datetime import timedelta
+from typing import Any
+
+import redis
+import redis.asyncio
+import redis.sentinel
+
+import docpriority
+from docpriority import Policy, ResetMode
+from docpriority._calls import Calls
+from docpriority._cost import Mean
+from docpriority._course import Course
+from docpriority._nodes import OneServer
+from docpriority._protocol import ErrorReply, ProtocolError, ReplyReader
+
+from .support import VECTORS
+
+
+def vectors(file: str) -> Any:
+    return json.loads((VECTORS / file).read_text())
+
+
+def policy_of(fields: dict[str, Any]) -> Policy:
+    interval = timedelta(milliseconds=fields["reset_interval_ms"])
+    return Policy(fields["thresholds"], interval, ResetMode(fields["reset_mode"]))
+
+
+def store(**options: Any) -> docpriority.Store:
+    return docpriority.Store(redis.Redis(port=1), **options)
+
+
+class Keys(unittest.TestCase):
+    def test_keys_are_those_of_the_vectors(self) -> None:
+        for key in vectors("keys.json")["keys"]:
+            with self.subTest(key["shown"]):
+                own, customer = store(prefix=key["prefix"]), bytes.fromhex(key["customer_hex"])
+                keys = [own.key(customer), own.pending_key(customer), own.usage_key(customer)]
+                ends = ("count", "pending", "usage")
+                self.assertEqual(keys, [bytes.fromhex(key[f"{end}_key_hex"]) for end in ends])
+
+    def test_a_str_is_its_utf_8(self) -> None:
+        self.assertEqual(store().key("größer}"), "priority:{größer%7D}:count".encode())
+
+    def test_what_is_no_customer_and_no_document_is_refused(self) -> None:
+        own = store()
+        for wrong in ("", "x" * 513, b"x" * 513, "ü" * 257, "\udc80"):
+            self.assertRaises(ValueError, own.key, wrong)
+            self.assertRaises(ValueError, own.next, wrong)
+            self.assertRaises(ValueError, own.submit, "acme", wrong)
+        for wrong in (None, 5, bytearray(b"acme"), ["acme"]):
+            self.assertRaises(TypeError, own.key, wrong)
+            self.assertRaises(TypeError, own.done, "acme", wrong)
+        self.assertEqual(len(own.key("x" * 512)), len("priority:{}:count") + 512)
+
+
+class Options(unittest.TestCase):
+    def test_what_cannot_be_is_refused_by_the_constructor(self) -> None:
+        nine, three = Policy(), Policy((-2, -4))
+        for wrong in (
+            {"prefix": "a{b"},
+            {"prefix": "}"},
+            {"timeout": 0},
+            {"timeout": -1.0},
+            {"timeout": float("nan")},
+            {"timeout": float("inf")},
+            {"lease": timedelta()},
+            {"lease": timedelta(days=1, milliseconds=1)},
+            {"lease": timedelta(microseconds=1500)},
+            {"tiers": {"few": three}},
+            {"policy": three, "tiers": {"many": nine}, "tier_of": str},
+        ):
+            with self.subTest(str(wrong)):
+                self.assertRaises(ValueError, store, **wrong)
+        for wrong in (
+            {"prefix": b"a"},
+            {"timeout": "1"},
+            {"timeout": True},
+            {"lease": 5},
+            {"policy": {}},
+            {"tiers": {"few": (-2,)}, "tier_of": str},
+            {"tiers": {"few": three}, "tier_of": 5},
+        ):
+            with self.subTest(str(wrong)):
+                self.assertRaises(TypeError, store, **wrong)
+
+    def test_only_clients_of_redis_py_are_taken_and_each_by_its_own_store(self) -> None:
+        threads, asynchronous = redis.Redis(), redis.asyncio.Redis()
+        for wrong in (None, "redis://", redis.ConnectionPool(), threads.pipeline(), asynchronous, redis.Redis):
+            self.assertRaises(TypeError, docpriority.Store, wrong)
+        for wrong in (None, redis.asyncio.ConnectionPool(), asynchronous.pipeline(), threads):
+            self.assertRaises(TypeError, docpriority.AsyncStore, wrong)
+
+    def test_calls_that_cannot_be_are_refused(self) -> None:
+        own = store()
+        for n in (0, -1, 1_000_001):
+            self.assertRaises(ValueError, own.next_n, "acme", n)
+        for n in (1.0, "1", True):
+            self.assertRaises(TypeError, own.next_n, "acme", n)
+        self.assertRaises(ValueError, own.submit_n, "acme", [])
+        self.assertRaises(ValueError, own.submit_n, "acme", ["a"] * 101)
+        self.assertRaises(ValueError, own.done_n, "acme", ["a"] * 1001)
+        self.assertRaises(TypeError, own.submit_n, "acme", "abc")
+        self.assertRaises(TypeError, own.done, "acme", "a", 0.5)
+        self.assertRaises(ValueError, own.done, "acme", "a", timedelta(seconds=-1))
+
+    def test_each_customer_has_the_policy_of_their_tier(self) -> None:
+        tiers = {"few": Policy((-2,))}
+        own = store(tiers=tiers, tier_of={"acme": "few", "other": "unknown"}.get)
+        self.assertEqual(own.last, 9)
+        self.assertIn("level = 2", own.script("next", "acme"))
+        self.assertNotIn("level = 3", own.script("next", "acme"))
+        for customer in ("other", "nobody"):
+            self.assertIn("level = 9", own.script("next", customer))
+
+
+class Policies(unittest.TestCase):
+    def test_scripts_are_those_of_the_vectors(self) -> None:
+        file = vectors("policies.json")
+        for vector in file["policies"]:
+            lease = timedelta(milliseconds=vector["lease_ms"])
+            own = store(policy=policy_of(vector["policy"]), lease=lease)
+            for name, sha1 in {**vector["sha1"], **file["always"]}.items():
+                with self.subTest(vector["name"], script=name):
+                    self.assertEqual(hashlib.sha1(own.script(name, "acme").encode()).hexdigest(), sha1)
+
+    def test_levels_are_those_of_the_vectors(self) -> None:
+        for vector in vectors("policies.json")["policies"]:
+            policy = policy_of(vector["policy"])
+            with self.subTest(vector["name"]):
+                self.assertEqual([[count, policy.level(count)] for count, _ in vector["levels"]], vector["levels"])
+
+    def test_policies_of_the_vectors_are_refused(self) -> None:
+        for vector in vectors("policies.json")["refused"]:
+            with self.subTest(vector["why"]), self.assertRaises(ValueError):
+                store(policy=policy_of(vector["policy"]), lease=timedelta(milliseconds=vector["lease_ms"]))
+
+    def test_a_policy_and_a_decision_cannot_be_changed(self) -> None:
+        decision = docpriority.Decision(1, 0, 0, timedelta(seconds=1500))
+        with self.assertRaises(FrozenInstanceError):
+            decision.level = 2  # type: ignore[misc]
+        with self.assertRaises(FrozenInstanceError):
+            Policy().thresholds = ()  # type: ignore[misc]
+        self.assertFalse(hasattr(decision, "__dict__"))
+        self.assertEqual(pickle.loads(pickle.dumps(decision)), decision)
+
+
+class Costs(unittest.TestCase):
+    def test_a_cost_is_known_after_100_documents(self) -> None:
+        mean, took = Mean(), timedelta(milliseconds=200)
+        self.assertEqual({mean.cost(took, 1) for _ in range(99)}, {0})
+        self.assertEqual(mean.cost(took, 1), 1000)
+        self.assertEqual(mean.cost(timedelta(), 1), 0)
+        self.assertEqual(mean.cost(timedelta(seconds=4), 1), 16_833)  # 4000 ÷ (200 + 3800 ÷ 101)
+
+    def test_documents_that_are_done_together_are_as_many(self) -> None:
+        mean = Mean()
+        self.assertEqual(mean.cost(timedelta(seconds=20), 100), 1000)  # 0.2 s each
+        self.assertEqual(mean.cost(timedelta(seconds=4), 1), 16_833)
+
+    def test_a_cost_is_what_done_takes(self) -> None:
+        mean = Mean()
+        mean.cost(timedelta(seconds=100), 100)
+        self.assertEqual(mean.cost(timedelta(microseconds=1), 1000), 1)
+        for _ in range(10):
+            self.assertLessEqual(mean.cost(timedelta.max, 1), 999_999)
+
+
+class Courses(unittest.TestCase):
+    def test_what_is_refused_until_the_time_is_over_is_not_counted(self) -> None:
+        calls = Calls("priority", Policy(), None, None, timedelta(days=1))
+        for vector in vectors("errors.json")["answers"]:
+            if vector.get("then") == "again":
+                for call in (calls.next("acme"), calls.submit("acme", "document"), calls.peek("acme")):
+                    course: Course[Any] = Course(call, OneServer(), timeout=0.001)
+                    course.answered(ErrorReply(vector["answer"]))
+                    self.assertTrue(course.over)
+                    self.assertRaises(docpriority.NotCounted, course.result)
+
+
+class Replies(unittest.TestCase):
+    def test_replies_are_read_however_they_come_in_pieces(self) -> None:
+        text = b"*3\r\n:1\r\n:-20\r\n$4\r\na\r\nb\r\n+OK\r\n-ERR no\r\n$-1\r\n_\r\n>1\r\n+push\r\n:7\r\n"
+        for size in (1, 2, 3, 7, len(text)):
+            reader = ReplyReader()
+            replies = [reply for at in range(0, len(text), size) for reply in reader.feed(text[at : at + size])]
+            error = replies.pop(2)
+            self.assertIsInstance(error, ErrorReply)
+            self.assertEqual(getattr(error, "text"), "ERR no")
+            self.assertEqual(replies, [[1, -20, b"a\r\nb"], b"OK", None, None, 7])
+            self.assertTrue(reader.empty)
+
+    def test_what_is_no_reply_is_told(self) -> None:
+        for text in (b"HTTP/1.1 400 Bad Request\r\n", b":one\r\n", b"*x\r\n", b"\r\n"):
+            with self.assertRaises(ProtocolError):
+                ReplyReader().feed(text)

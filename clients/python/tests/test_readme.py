@@ -1,0 +1,118 @@
+"""README.md does what it says."""
+
+import io
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from .support import HOST, PORT, needs_redis
+
+README = Path(__file__).resolve().parents[1] / "README.md"
+
+
+def blocks() -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def block(part: str) -> str:
+    (found,) = [text for text in blocks() if part in text]
+    return found.replace("localhost:6379", f"{HOST}:{PORT}")
+
+
+@needs_redis
+class Readme(unittest.TestCase):
+    def setUp(self) -> None:
+        server = redis.Redis(HOST, int(PORT))
+        server.flushdb()
+        server.close()
+
+    def run_block(self, part: str, more: str = "") -> tuple[str, dict[str, Any]]:
+        names: dict[str, Any] = {"__name__": "readme"}
+        with redirect_stdout(io.StringIO()) as printed:
+            exec(block(part) + more, names)
+        self.addCleanup(names["store"].close if "store" in names else lambda: None)
+        return printed.getvalue(), names
+
+    def test_there_are_no_other_blocks(self) -> None:
+        self.assertEqual(len(blocks()), 6)
+
+    def test_a_document_is_submitted_and_done(self) -> None:
+        printed, names = self.run_block('store.done("acme", "invoice-1"')
+        self.assertEqual(printed, "1\n")
+        self.assertEqual(names["store"].peek("acme").pending, 0)
+
+    def test_asyncio_does_the_same(self) -> None:
+        self.assertEqual(self.run_block("async def main")[0], "[1, 1]\n")
+
+    def test_a_document_goes_on_without_redis(self) -> None:
+        _, names = self.run_block("def level_of")
+        self.assertEqual([names["level_of"]("acme", str(n)) for n in range(3)], [1, 1, 2])
+        names["store"].close()
+        with self.assertLogs(level="WARNING"):
+            self.assertEqual(names["level_of"]("acme", "another"), 1)
+
+    def test_settings_are_taken(self) -> None:
+        printed, names = self.run_block("tier_of=")
+        self.assertEqual(printed, "1\n")
+        self.assertEqual(names["store"].next_n("acme", 101)[-1].level, 2)
+        self.assertEqual(names["store"].next_n("other", 30)[-1].level, 9)
+
+    def test_celery_on_redis_serves_by_level(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "documents.py").write_text(block('"priority_steps"'))
+            environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
+            environment["PYTHONPATH"] = f"{README.parent / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+            send = "from documents import send\nfor n in range(30): send('archive', f'photo-{n}')\nsend('bakery', 'invoice')"
+            subprocess.run([sys.executable, "-c", send], cwd=folder, env=environment, check=True)
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "celery", "-q", "-A", "documents", "worker", "-P", "solo", "-l", "warning"],
+                cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )
+            try:
+                served = []
+                for line in worker.stdout or ():
+                    found = re.search(r"work on (\S+) of", line)
+                    if found:
+                        served.append(found[1])
+                    if len(served) == 31:
+                        break
+            finally:
+                worker.kill()
+                worker.wait()
+                if worker.stdout:
+                    worker.stdout.close()
+        # Those that came before the flood was one are before it.
+        self.assertLess(served.index("invoice"), 5, served)
+        self.assertEqual(len(set(served)), 31)
+
+    def test_celery_on_rabbitmq_is_sent_the_priority(self) -> None:
+        text = block("x-max-priority").replace("amqp://localhost", "memory://")
+        names: dict[str, Any] = {"__name__": "readme"}
+        quiet = warnings.catch_warnings()  # of Celery
+        quiet.__enter__()
+        self.addCleanup(quiet.__exit__, None, None, None)
+        warnings.simplefilter("ignore")
+        exec(text, names)
+        self.addCleanup(names["store"].close)
+        for n in range(30):
+            names["send"]("archive", f"photo-{n}")
+        names["send"]("bakery", "invoice")
+        with names["app"].connection() as connection:
+            queue = names["app"].amqp.queues["documents"]
+            self.assertEqual(queue.queue_arguments, {"x-max-priority": 8})
+            messages = [queue(connection.default_channel).get() for _ in range(31)]
+        priorities = [message.properties["priority"] for message in messages]
+        self.assertEqual((max(priorities), priorities[-1] > 0), (8, True))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,216 @@
+"""The ways to reach a server: a cluster, a Sentinel, TLS, a Unix socket, users with few rights."""
+
+import os
+import unittest
+from typing import Any
+
+import redis
+import redis.asyncio
+import redis.asyncio.cluster
+import redis.asyncio.sentinel
+import redis.cluster
+import redis.sentinel
+from redis.crc import key_slot
+
+from docpriority import NotCounted, PriorityError
+
+from .support import HOST, LONG, PORT, StoreCase, both_kinds, needs_redis
+
+
+def needs(variable: str) -> Any:
+    return unittest.skipUnless(os.environ.get(variable), f"{variable} is not set; go test ./clients/python sets it")
+
+
+def address(variable: str) -> tuple[str, int]:
+    host, _, port = os.environ[variable].partition(":")
+    return host, int(port)
+
+
+@needs("REDIS_CLUSTER")
+class Clusters(StoreCase):
+    """Of three masters."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        host, port = address("REDIS_CLUSTER")
+        self.client = redis.cluster.RedisCluster(host=host, port=port)
+        self.addCleanup(self.client.close)
+
+    def cluster_store(self, **options: Any) -> Any:
+        host, port = address("REDIS_CLUSTER")
+        client = lambda: self.client  # noqa: E731
+        if self.asynchronous:
+            client = lambda: redis.asyncio.cluster.RedisCluster(host=host, port=port)  # noqa: E731
+        return self.open(client=client, timeout=LONG, **options)
+
+    def test_customers_on_all_nodes_are_counted(self) -> None:
+        store = self.cluster_store()
+        nodes = set()
+        for n in range(30):
+            customer = f"customer {n}"
+            self.assertEqual([d.count for d in store.next_n(customer, 3)], [0, -1, -2])
+            self.assertEqual(store.submit(customer, "document").pending, 1)
+            store.done(customer, "document")
+            self.assertEqual(store.peek(customer).count, -3)
+            nodes.add(self.client.get_node_from_key(store.key(customer)).name)
+            store.reset(customer)
+        self.assertEqual(len(nodes), 3)
+
+    def test_a_slot_that_moves_loses_no_count_and_doubles_none(self) -> None:
+        store = self.cluster_store()
+        key = store.key("acme")
+        slot = key_slot(key)
+        source = self.client.get_node_from_key(key)
+        target = next(node for node in self.client.get_primaries() if node.name != source.name)
+        at_source, at_target = (redis.Redis(node.host, node.port) for node in (source, target))
+        own_id, target_id = (client.execute_command("CLUSTER MYID") for client in (at_source, at_target))
+        counts = [store.next("acme").count, store.submit("acme", "document").count]
+        at_target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", own_id)
+        at_source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
+        counts.append(store.next("acme").count)  # it is here yet
+        for end in (store.key, store.usage_key, store.pending_key):
+            at_source.execute_command("MIGRATE", target.host, target.port, end("acme"), 0, 5000)
+            counts.append(store.next("acme").count)  # ASK
+        counts.append(store.submit("acme", "another").count)
+        for client in (at_target, at_source):
+            client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
+        counts.append(store.next("acme").count)  # MOVED
+        counts.append(store.next("acme").count)  # it is known where
+        self.assertEqual(counts, [-n for n in range(len(counts))])
+        store.reset("acme")
+        at_source.close()
+        at_target.close()
+
+    def test_a_store_for_one_server_says_where_it_was_sent(self) -> None:
+        package: Any = redis.asyncio if self.asynchronous else redis
+        host, port = address("REDIS_CLUSTER")
+        store = self.open(client=lambda: package.Redis(host=host, port=port), timeout=LONG)
+        elsewhere = next(
+            customer
+            for customer in map(str, range(100))
+            if self.client.get_node_from_key(store.key(customer)).port != port
+        )
+        with self.assertRaises(NotCounted) as raised:
+            store.next(elsewhere)
+        self.assertIn("MOVED", str(raised.exception))
+
+
+@needs("REDIS_SENTINEL")
+class Sentinels(StoreCase):
+    def test_the_master_that_a_sentinel_names_counts_also_after_a_failover(self) -> None:
+        package: Any = redis.asyncio.sentinel if self.asynchronous else redis.sentinel
+        seen = []
+
+        def client() -> Any:
+            sentinel = package.Sentinel([address("REDIS_SENTINEL")], socket_timeout=1)
+            seen.append(sentinel)  # its pools hold it only weakly
+            return sentinel.master_for("counts")
+
+        store = self.open(client=client)
+        asked = redis.Redis(*address("REDIS_SENTINEL"))
+        self.addCleanup(asked.close)
+        self.until_counted(store)
+        before = asked.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "counts")
+        while True:
+            try:
+                asked.execute_command("SENTINEL", "FAILOVER", "counts")
+                break
+            except redis.ResponseError:  # the last one is under way yet
+                pass
+        while asked.execute_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "counts") == before:
+            pass
+        self.until_counted(store)
+
+    def until_counted(self, store: Any) -> None:
+        while True:
+            try:
+                store.next("acme")
+                return
+            except PriorityError:
+                pass
+
+
+@needs("REDIS_TLS")
+class TLS(StoreCase):
+    def client(self, **settings: Any) -> Any:
+        package: Any = redis.asyncio if self.asynchronous else redis
+        certificate, key = os.environ["REDIS_TLS_FILES"].split(":")
+        given = {"ssl": True, "ssl_ca_certs": certificate, "ssl_certfile": certificate, "ssl_keyfile": key, **settings}
+        host, port = address("REDIS_TLS")
+        return lambda: package.Redis(host=host, port=port, **given)
+
+    def test_a_store_speaks_tls_as_its_client_does(self) -> None:
+        store = self.open(client=self.client(), timeout=LONG)
+        self.assertEqual([store.next("acme").count for _ in range(20)], [-n for n in range(20)])
+        documents = [f"{n}".rjust(512, "x") for n in range(1000)]
+        store.submit_n("acme", documents[:100])
+        store.done_n("acme", documents)  # some records of TLS
+        self.assertEqual(store.peek("acme").pending, 0)
+
+    def test_who_is_not_trusted_counts_nothing(self) -> None:
+        for settings in ({"ssl": False}, {"ssl_certfile": None, "ssl_keyfile": None}):
+            given: dict[str, Any] = settings
+            store = self.open(client=self.client(**given), timeout=0.5)
+            self.assertRaises(NotCounted, store.next, "acme")
+
+
+@needs("REDIS_SOCKET")
+class UnixSockets(StoreCase):
+    def test_a_unix_socket_will_do(self) -> None:
+        store = self.open("unix://" + os.environ["REDIS_SOCKET"], timeout=LONG)
+        self.assertEqual([store.next("acme").count for _ in range(20)], [-n for n in range(20)])
+
+    def test_a_socket_that_is_not_there_is_named(self) -> None:
+        store = self.open("unix:///nowhere/redis.sock")
+        with self.assertRaises(NotCounted) as raised:
+            store.next("acme")
+        self.assertIn("/nowhere/redis.sock: No such file", str(raised.exception))
+
+
+# As docs/redis.md has them.
+RIGHTS = (
+    "on resetkeys ~test-*:{*}:count ~test-*:{*}:pending ~test-*:{*}:usage -@all +evalsha +eval +exists +get +set +decr "
+    "+decrby +incrby +pexpire +pttl +unlink +time +zadd +zcard +zcount +zscore +zmscore +zrange +zrangebyscore +zrem"
+)
+
+
+@needs_redis
+class Rights(StoreCase):
+    def user(self, *rules: str) -> Any:
+        name = f"user-{self.asynchronous}"
+        server = self.redis()
+        server.execute_command("ACL", "SETUSER", name, "reset", ">secret", *RIGHTS.split(), *rules)
+        self.addCleanup(server.execute_command, "ACL", "DELUSER", name)
+        return f"redis://{name}:secret@{HOST}:{PORT}"
+
+    def test_the_rights_of_the_docs_are_enough(self) -> None:
+        store = self.open(self.user(), timeout=LONG)
+        store.next("acme")
+        store.submit("acme", "document")
+        store.done("acme", "document")
+        store.peek("acme")
+        store.reset("acme")
+
+    def test_who_may_not_run_scripts_counts_nothing(self) -> None:
+        store = self.open(self.user("-evalsha", "-eval"), timeout=LONG)
+        with self.assertRaises(NotCounted) as raised:
+            store.next("acme")
+        self.assertIn("NOPERM", str(raised.exception))
+
+    def test_a_wrong_password_counts_nothing(self) -> None:
+        store = self.open(self.user().replace("secret", "wrong"))
+        with self.assertRaises(NotCounted) as raised:
+            store.next("acme")
+        self.assertIn("invalid username-password pair", str(raised.exception))
+
+    def test_a_script_that_was_flushed_is_sent_with_its_text(self) -> None:
+        store, server = self.open(timeout=LONG), self.redis()
+        for count in range(3):
+            server.script_flush()
+            self.assertEqual(store.next("acme").count, -count)
+
+
+both_kinds(globals())
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,209 @@
+package priority_test
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// Links lead to a file, and to a heading that is in it.
+func TestLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	known := make(map[string][]string)
+	for _, page := range everyPage(t) {
+		for _, link := range links(t, page) {
+			target, anchor, _ := strings.Cut(link, "#")
+			if strings.Contains(target, ":") {
+				continue // of another site
+			}
+			file := page
+			if target != "" {
+				file = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %s: %v", page, link, err)
+				continue
+			}
+			if anchor == "" {
+				continue
+			}
+			if known[file] == nil {
+				known[file] = anchors(t, file)
+			}
+			if !slices.Contains(known[file], anchor) {
+				t.Errorf("%s: %s: %s has no such heading", page, link, file)
+			}
+		}
+	}
+}
+
+// No page is only reached by chance: the index has all of them.
+func TestEveryPageIsInTheIndex(t *testing.T) {
+	t.Parallel()
+	const index = "docs/README.md"
+	var reached []string
+	for _, link := range links(t, index) {
+		target, _, _ := strings.Cut(link, "#")
+		reached = append(reached, filepath.Join(filepath.Dir(index), target))
+	}
+	for _, page := range everyPage(t) {
+		isAClients := strings.HasPrefix(page, "clients/") && filepath.Base(page) == "README.md"
+		if (strings.HasPrefix(page, "docs/") || isAClients) && page != index && !slices.Contains(reached, page) {
+			t.Errorf("%s does not lead to %s", index, page)
+		}
+	}
+}
+
+func TestTheDocumentsAreSpelledRight(t *testing.T) {
+	t.Parallel()
+	codespell := redistest.Find(t, "codespell", "codespell")
+	var pages []string
+	for _, page := range everyPage(t) {
+		if !translation.MatchString(page) {
+			pages = append(pages, page)
+		}
+	}
+	if out, err := exec.Command(codespell, pages...).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+var translation = regexp.MustCompile(`^docs/start\.[a-z]{2}\.md$`)
+
+// A translation has the commands, figures and links of the English page, in its order.
+func TestTranslationsSayTheSame(t *testing.T) {
+	t.Parallel()
+	const original = "docs/start.md"
+	pages := slices.DeleteFunc(everyPage(t), func(page string) bool { return !translation.MatchString(page) })
+	if len(pages) != 4 {
+		t.Errorf("the translations are %q", pages)
+	}
+	english := textOf(t, original)
+	for _, page := range pages {
+		translated := textOf(t, page)
+		for what, parts := range map[string]*regexp.Regexp{
+			"blocks":   regexp.MustCompile("(?ms)((?:`[^`\n]+`)?:)?\n\n```.*?^```$"), // with the file's name
+			"headings": regexp.MustCompile(`(?m)^#+ `),
+			"lines":    regexp.MustCompile(`(?m)^\[English\].*$`),
+			"links":    regexp.MustCompile(`\]\([^)\s]+\)`),
+		} {
+			if want, got := parts.FindAllString(english, -1), parts.FindAllString(translated, -1); !slices.Equal(got, want) {
+				t.Errorf("the %s of %s are\n%q\nand not those of %s\n%q", what, page, got, original, want)
+			}
+		}
+		for what, parts := range map[string]*regexp.Regexp{ // in the order of the language
+			"figures": regexp.MustCompile(`\d+(\.\d+)*`),
+			"code":    regexp.MustCompile("`[^`\n]+`"),
+		} {
+			want, got := parts.FindAllString(prose(english), -1), parts.FindAllString(prose(translated), -1)
+			slices.Sort(want)
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("the %s of %s are\n%q\nand not those of %s\n%q", what, page, got, original, want)
+			}
+		}
+	}
+}
+
+// The Python and JavaScript of all pages is at least whole.
+func TestTheSnippetsOfOtherLanguagesAreWhole(t *testing.T) {
+	t.Parallel()
+	python, node := redistest.Find(t, "python3", "python3"), redistest.Find(t, "node", "nodejs")
+	const (
+		ofPython = `import ast, sys
+for name in sys.argv[1:]:
+    ast.parse(open(name).read(), name)`
+		ofJavaScript = `const { readFileSync } = require('node:fs');
+const { SourceTextModule } = require('node:vm');
+for (const identifier of process.argv.slice(1)) new SourceTextModule(readFileSync(identifier, 'utf8'), { identifier });`
+	)
+	for language, check := range map[string][]string{
+		"python": {python, "-c", ofPython},
+		"js":     {node, "--experimental-vm-modules", "-e", ofJavaScript},
+	} {
+		dir := t.TempDir()
+		var files []string
+		for _, page := range everyPage(t) {
+			for _, block := range blocks(t, page, language) {
+				file := filepath.Join(dir, fmt.Sprintf("%d-%s", len(files), strings.ReplaceAll(page, "/", "-")))
+				if err := os.WriteFile(file, []byte(block), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				files = append(files, file)
+			}
+		}
+		if out, err := exec.Command(check[0], append(check[1:], files...)...).CombinedOutput(); err != nil || len(files) < 3 {
+			t.Errorf("%d blocks of %s: %v\n%s", len(files), language, err, out)
+		}
+	}
+}
+
+// everyPage returns all pages of the repository.
+func everyPage(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() && name != "." && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata") {
+			return filepath.SkipDir
+		}
+		if !entry.IsDir() && strings.HasSuffix(name, ".md") {
+			found = append(found, filepath.ToSlash(file))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// links returns where the links and pictures of a page lead.
+func links(t *testing.T, page string) []string {
+	t.Helper()
+	var found []string
+	for _, match := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(prose(textOf(t, page)), -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
+// anchors returns the anchors of a page's headings, as GitHub makes them.
+func anchors(t *testing.T, page string) []string {
+	t.Helper()
+	seen := make(map[string]int)
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(prose(textOf(t, page)), -1) {
+		heading := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(strings.ToLower(match[1]), "$1")
+		anchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(heading, "")
+		anchor = strings.ReplaceAll(anchor, " ", "-")
+		if n := seen[anchor]; n > 0 {
+			seen[fmt.Sprintf("%s-%d", anchor, n)]++
+		}
+		seen[anchor]++
+	}
+	return slices.Collect(maps.Keys(seen))
+}
+
+// prose is a page without its blocks.
+func prose(text string) string {
+	return fenced.ReplaceAllString(text, "")
+}
+
+var fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+
+func textOf(t *testing.T, page string) string {
+	t.Helper()
+	return string(readPage(t, page))
+}

@@ -1,0 +1,43 @@
+package observe_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/observe"
+)
+
+// An observer is told of each call: to count levels and errors, or to log.
+func Example() {
+	store := observe.New(new(memory.Store), func(_ context.Context, call observe.Call) {
+		fmt.Println(call.Operation, observe.Outcome(call.Err))
+		for _, decision := range call.Decisions {
+			fmt.Println("  level", decision.Level)
+		}
+		if call.Took > 0 {
+			fmt.Println("  took", call.Took)
+		}
+	})
+
+	ctx := context.Background()
+	if _, err := store.SubmitN(ctx, "acme", []string{"invoice-1", "invoice-2", "invoice-3"}); err != nil {
+		log.Fatal(err)
+	}
+	if err := store.Done(ctx, "acme", "invoice-1", 2*time.Second); err != nil {
+		log.Print(err)
+	}
+	_, err := store.Submit(ctx, "", "invoice-4") // a customer has a name
+	fmt.Println(err)
+	// Output:
+	// SubmitN ok
+	//   level 1
+	//   level 1
+	//   level 2
+	// Done ok
+	//   took 2s
+	// Submit invalid
+	// priority: invalid customer: "" has 0 bytes, not 1 to 512
+}

@@ -1,0 +1,193 @@
+package vectors_test
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+)
+
+// The format of policies.json; README.md describes it.
+type (
+	shape struct {
+		Name   string            `json:"name"`
+		Policy policyOf          `json:"policy"`
+		Lease  int64             `json:"lease_ms"`
+		Levels [][2]int64        `json:"levels"` // counts, each with its level
+		SHA    map[string]string `json:"sha1"`
+		Table  map[string]string `json:"sha1_by_table"`
+	}
+	refusal struct {
+		Why    string   `json:"why"`
+		Policy policyOf `json:"policy"`
+		Lease  int64    `json:"lease_ms"`
+	}
+)
+
+func shapes() []shape {
+	down := func(first, step int64, n int) []int64 {
+		thresholds := make([]int64, n)
+		for i := range thresholds {
+			thresholds[i] = first - step*int64(i)
+		}
+		return thresholds
+	}
+	return []shape{
+		{Name: "the default", Policy: standard},
+		{Name: "the default, since the last reset", Policy: policyOf{Thresholds: standard.Thresholds, Interval: interval, Mode: sinceLastReset}},
+		{Name: "the default, with a short lease", Policy: standard, Lease: 10 * minute},
+		{Name: "one level", Policy: policyOf{Thresholds: []int64{}, Interval: hour}},
+		{Name: "two levels", Policy: policyOf{Thresholds: []int64{-100}, Interval: interval, Mode: sinceLastReset}, Lease: hour},
+		{Name: "three levels, the first for nobody", Policy: policyOf{Thresholds: []int64{7, 0}, Interval: interval}},
+		{Name: "nine levels that come fast, the shortest interval and lease", Policy: policyOf{Thresholds: down(-1, 1, 8), Interval: 1}, Lease: 1},
+		{Name: "ten levels, an odd interval and lease", Policy: policyOf{Thresholds: down(-3, 5, 9), Interval: 1_500_001}, Lease: 77_777_777},
+		{Name: "twenty levels", Policy: policyOf{Thresholds: down(-2, 3, 19), Interval: day - 1, Mode: sinceLastReset}, Lease: 3 * minute},
+		{Name: "255 levels, ninety days", Policy: policyOf{Thresholds: down(-1, 1, 254), Interval: 90 * day}},
+		{Name: "the greatest thresholds", Policy: policyOf{Thresholds: []int64{1 << 53, -1 << 53}, Interval: interval}},
+	}
+}
+
+func refusals() []refusal {
+	of := func(why string, policy policyOf, lease int64) refusal {
+		return refusal{why, policyOf{policy.Thresholds, cmp.Or(policy.Interval, interval), cmp.Or(policy.Mode, sinceLastUpdate)}, lease}
+	}
+	tooMany := make([]int64, 255)
+	for i := range tooMany {
+		tooMany[i] = -int64(i)
+	}
+	return []refusal{
+		of("the thresholds go up", policyOf{Thresholds: []int64{-4, -2}}, lease),
+		of("two thresholds are the same", policyOf{Thresholds: []int64{-2, -4, -4}}, lease),
+		of("a threshold is below -2^53", policyOf{Thresholds: []int64{-2, -1<<53 - 2}}, lease),
+		of("a threshold is above 2^53", policyOf{Thresholds: []int64{1<<53 + 2}}, lease),
+		of("255 thresholds are too many", policyOf{Thresholds: tooMany}, lease),
+		of("the interval is less than nothing", policyOf{Thresholds: standard.Thresholds, Interval: -1}, lease),
+		of("there is no such mode", policyOf{Thresholds: standard.Thresholds, Mode: "since_yesterday"}, lease),
+		of("the lease is less than nothing", standard, -1),
+		of("the lease is longer than a day", standard, day+1),
+	}
+}
+
+// The scripts are those that a RedisStore sends, and those that README.md's table makes.
+func TestPolicyVectors(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClient(&redis.Options{})
+	t.Cleanup(func() { _ = client.Close() })
+	table := blocks(t)
+	var text bytes.Buffer
+	text.WriteString("{\"policies\": [")
+	for i, shape := range shapes() {
+		shape.Policy.Mode, shape.Lease = cmp.Or(shape.Policy.Mode, sinceLastUpdate), cmp.Or(shape.Lease, lease)
+		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Policy: shape.Policy.policy(), Lease: milliseconds(shape.Lease)})
+		if err != nil {
+			t.Fatalf("%s: %v", shape.Name, err)
+		}
+		shape.Levels = levelsOf(shape.Policy)
+		shape.SHA = map[string]string{
+			"next": sha(store.NextScript("acme")), "submit": sha(store.SubmitScript("acme")), "peek": sha(store.PeekScript("acme")),
+		}
+		shape.Table = make(map[string]string)
+		for name, sum := range shape.SHA {
+			shape.Table[name] = sha(render(t, table, name+".lua", shape.Policy, shape.Policy.Interval, shape.Lease))
+			if written := sha(render(t, exactly(table, shape.Policy), name+".lua", shape.Policy, shape.Policy.Interval, shape.Lease)); written != sum {
+				t.Errorf("%s: %s.lua is not what README.md says that the module writes", shape.Name, name)
+			}
+		}
+		text.WriteString(map[bool]string{true: "\n", false: ",\n"}[i == 0])
+		fmt.Fprintf(&text, "{\n  \"name\": %s,\n  \"policy\": %s,\n  \"lease_ms\": %d,\n  \"levels\": %s,\n  \"sha1\": %s,\n  \"sha1_by_table\": %s\n}",
+			asJSON(t, shape.Name), asJSON(t, shape.Policy), shape.Lease, asJSON(t, shape.Levels), asJSON(t, shape.SHA), asJSON(t, shape.Table))
+	}
+	fmt.Fprintf(&text, "\n],\n\"always\": %s,\n\"refused\": [", asJSON(t, map[string]string{
+		"done": sha(render(t, nil, "done.lua", standard, interval, lease)), "reset": sha(render(t, nil, "reset.lua", standard, interval, lease)),
+	}))
+	for i, refusal := range refusals() {
+		if _, err := priority.NewRedisStore(client, &priority.RedisOptions{
+			Policy: refusal.Policy.policy(), Lease: milliseconds(refusal.Lease),
+		}); err == nil && refusal.Policy.Mode != "since_yesterday" {
+			t.Errorf("%s: a RedisStore takes it", refusal.Why)
+		}
+		text.WriteString(map[bool]string{true: "\n  ", false: ",\n  "}[i == 0] + asJSON(t, refusal))
+	}
+	text.WriteString("\n]}\n")
+	compare(t, "policies.json", text.Bytes())
+}
+
+func sha(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// levelsOf returns the counts at both sides of some thresholds, those that a count
+// can reach, with their levels by the definition.
+func levelsOf(policy policyOf) [][2]int64 {
+	level := func(count int64) int64 {
+		level := int64(1)
+		for _, threshold := range policy.Thresholds {
+			if count < threshold {
+				level++
+			}
+		}
+		return level
+	}
+	levels := [][2]int64{{0, level(0)}}
+	for i, threshold := range policy.Thresholds {
+		if few := i < 20 || i >= len(policy.Thresholds)-2; few && threshold <= 0 && threshold > -1<<53 {
+			for _, count := range []int64{threshold, threshold - 1} {
+				if count < levels[len(levels)-1][0] {
+					levels = append(levels, [2]int64{count, level(count)})
+				}
+			}
+		}
+	}
+	return levels
+}
+
+// exactly returns the blocks with the lines of levels that the module writes, as
+// README.md says: a chain of up to eight thresholds, and halves of more.
+func exactly(table map[string][]string, policy policyOf) map[string][]string {
+	blocks := maps.Clone(table)
+	blocks["levels"] = append([]string{"local level = 1"}, find(policy.Thresholds, 1)...)
+	return blocks
+}
+
+// find returns the lines that find the level of a count, which is first where the
+// count is below none of the thresholds.
+func find(thresholds []int64, first int) []string {
+	n := len(thresholds)
+	var lines []string
+	switch {
+	case n == 0:
+	case n > 8:
+		half := n / 2
+		lines = append(lines, fmt.Sprintf("if count < %d then", thresholds[half]), fmt.Sprintf("  level = %d", first+half+1))
+		lines = append(lines, indented(find(thresholds[half+1:], first+half+1))...)
+		lines = append(lines, "else")
+		lines = append(lines, indented(find(thresholds[:half], first))...)
+		lines = append(lines, "end")
+	case n == 1:
+		lines = append(lines, fmt.Sprintf("if count < %d then", thresholds[0]), fmt.Sprintf("level = %d", first+1), "end")
+	default:
+		lines = append(lines, fmt.Sprintf("if count < %d then", thresholds[0]))
+		word := "if"
+		for i := n - 1; i > 0; i-- {
+			lines = append(lines, fmt.Sprintf("  %s count < %d then level = %d", word, thresholds[i], first+i+1))
+			word = "elseif"
+		}
+		lines = append(lines, fmt.Sprintf("  else level = %d", first+1), "  end", "end")
+	}
+	return lines
+}
+
+func indented(lines []string) []string {
+	for i := range lines {
+		lines[i] = "  " + lines[i]
+	}
+	return lines
+}

@@ -1,0 +1,423 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/clients/nodejs/nodetest"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// beDriver is the environment's variable that makes a driver of the test's binary: the
+// module's own, or a broken one.
+const beDriver = "CONFORMANCE_DRIVER"
+
+func TestMain(m *testing.M) {
+	if name := os.Getenv(beDriver); name != "" {
+		if err := drive(os.Stdin, os.Stdout, drivers[name]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	flag.Parse()
+	// The checks wait for servers and processes most of the time.
+	if err := flag.Set("test.parallel", fmt.Sprint(max(4, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	installed.Remove()
+	os.Exit(status)
+}
+
+// conform runs all checks on a port.
+func conform(t *testing.T, p port) {
+	p.patience = patience
+	for _, c := range checks {
+		if !c.isFor(p) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(&world{TB: t, port: p})
+		})
+	}
+}
+
+// self is the test's binary as a driver.
+func self(t *testing.T, name string) port {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port{command: []string{program}, env: append(os.Environ(), beDriver+"="+name), patience: patience}
+}
+
+func TestTheModuleConforms(t *testing.T) {
+	t.Parallel()
+	conform(t, self(t, "the module"))
+}
+
+func TestTheModuleConformsOnACluster(t *testing.T) {
+	t.Parallel()
+	p := self(t, "the module")
+	p.client, p.cluster = "cluster", true
+	conform(t, p)
+}
+
+func TestPythonConforms(t *testing.T) {
+	for _, client := range []string{"redis", "asyncio", "cluster", "asyncio-cluster"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			conform(t, python(t, client))
+		})
+	}
+}
+
+func TestNodeConforms(t *testing.T) {
+	for _, client := range []string{"node-redis", "ioredis", "node-redis-cluster", "ioredis-cluster"} {
+		t.Run(client, func(t *testing.T) {
+			t.Parallel()
+			conform(t, node(t, client))
+		})
+	}
+}
+
+// python returns the port to Python, which is run as it is.
+func python(t *testing.T, client string) port {
+	t.Helper()
+	program := ""
+	// Debian's packages are for Debian's python3, which need not be the first on the PATH.
+	for _, candidate := range []string{"python3", "/usr/bin/python3"} {
+		if program == "" && exec.Command(candidate, "-c", "import redis").Run() == nil {
+			program = candidate
+		}
+	}
+	if program == "" {
+		redistest.Skip(t, "no python3 has redis-py: apt-get install python3 python3-redis")
+	}
+	return port{
+		command: []string{program, "conformance/driver.py"}, dir: "../../clients/python",
+		env:    append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), // the checkout stays clean
+		client: client, cluster: strings.HasSuffix(client, "cluster"), patience: patience,
+	}
+}
+
+// node returns the port to Node.js, in a copy with what it depends on.
+func node(t *testing.T, client string) port {
+	t.Helper()
+	return port{
+		command: []string{"node", "conformance/driver.mjs"}, dir: installed.Install(t, "../..", "clients/nodejs"),
+		client: client, cluster: strings.HasSuffix(client, "cluster"), patience: patience,
+	}
+}
+
+var installed nodetest.Copy
+
+// drivers are the module's own, and broken ones.
+var drivers = map[string]func(*request) (subject, error){
+	"the module": openGo,
+	"counts again after a lost answer": broken(func(s goStore, r *request) response {
+		result := s.do(r)
+		if r.Do == "next" && result.class() == outcomeUnknown {
+			result = s.do(r)
+		}
+		return result
+	}),
+	"calls what is lost not counted": broken(func(s goStore, r *request) response {
+		result := s.do(r)
+		if result.class() == outcomeUnknown {
+			result.Error.Class = notCounted
+		}
+		return result
+	}),
+	"now and then calls what is lost not counted": broken(func(s goStore, r *request) response {
+		result := s.do(r)
+		if result.class() == outcomeUnknown && rand.N(2) == 0 {
+			result.Error.Class = notCounted
+		}
+		return result
+	}),
+	"never says not counted": broken(func(s goStore, r *request) response {
+		result := s.do(r)
+		if result.class() == notCounted {
+			result.Error.Class = outcomeUnknown
+		}
+		return result
+	}),
+	"takes a corrupt key for a lost answer": broken(func(s goStore, r *request) response {
+		result := s.do(r)
+		if result.class() == corrupt {
+			result.Error.Class = outcomeUnknown
+		}
+		return result
+	}),
+	"does not escape customers": broken(func(s goStore, r *request) response {
+		if r.Do == "key" {
+			return response{Key: fmt.Appendf(nil, "%s:{%s}:%s", s.Prefix(), r.Customer, r.Kind)}
+		}
+		return s.do(r)
+	}),
+	"reads customers as text": broken(func(s goStore, r *request) response {
+		r.Customer = bytes.ToValidUTF8(r.Customer, []byte("\uFFFD"))
+		return s.do(r)
+	}),
+	"gives all of a call the last level": broken(func(s goStore, r *request) response {
+		result := s.do(r)
+		for i := range result.Decisions {
+			result.Decisions[i].Level = result.Decisions[len(result.Decisions)-1].Level
+		}
+		return result
+	}),
+	"decides by the default policy": broken(func(s goStore, r *request) response {
+		result := s.do(r)
+		for i, d := range result.Decisions {
+			result.Decisions[i].Level = int64(priority.Policy{}.Level(d.Count))
+		}
+		return result
+	}),
+	"counts wrong calls too": broken(func(s goStore, r *request) response {
+		r.Customer = r.Customer[:min(len(r.Customer), 512)]
+		return s.do(r)
+	}),
+	"forgets what documents took": broken(func(s goStore, r *request) response {
+		r.Took = 0
+		return s.do(r)
+	}),
+	"does not send a submit again": hooked(&oneTry{}),
+	"does not send the text":       hooked(&oneTry{noText: true}),
+	"waits for ever": func(r *request) (subject, error) {
+		r.Timeout = -1
+		parsed, err := redis.ParseURL(r.URL)
+		if err != nil {
+			return nil, err
+		}
+		parsed.ReadTimeout, parsed.DialTimeout, parsed.MaxRetries = -1, time.Hour, -1
+		store, err := priority.NewRedisStore(redis.NewClient(parsed), &priority.RedisOptions{Timeout: -1})
+		return goStore{store}, err
+	},
+	"ignores the policy": func(r *request) (subject, error) {
+		r.Policy = nil
+		return openGo(r)
+	},
+	"ignores the lease": func(r *request) (subject, error) {
+		r.Lease = nil
+		return openGo(r)
+	},
+	"says what is no answer": broken(func(s goStore, r *request) response {
+		fmt.Println("next!")
+		return s.do(r)
+	}),
+	"dies": broken(func(goStore, *request) response {
+		os.Exit(3)
+		return response{}
+	}),
+}
+
+// A driver that breaks a promise is found out by the check of this promise, which says
+// what is wrong.
+func TestABrokenPortIsFoundOut(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ driver, check, says string }{
+		{"counts again after a lost answer", "lost answers are treated as in lost.json", "was sent 2 times, want 1"},
+		{"calls what is lost not counted", "lost answers are treated as in lost.json", "want outcome_unknown"},
+		{"calls what is lost not counted", "connections that are cut under load are counted exactly", "extra"},
+		{"never says not counted", "a server that is gone has counted nothing, and comes back", "what cannot be sent is not counted"},
+		{"never says not counted", "a server whose memory is full counts nothing", "want not_counted"},
+		{"takes a corrupt key for a lost answer", "corrupt keys are told and left as they are", "want corrupt"},
+		{"does not escape customers", "keys are those of keys.json", "want"},
+		{"reads customers as text", "customers and documents are any bytes", "has the count"},
+		{"gives all of a call the last level", "decisions are those of rule.json", "want"},
+		{"counts wrong calls too", "wrong calls are refused before anything is sent", "scripts were sent for wrong calls"},
+		{"forgets what documents took", "costs follow what documents take", "the average cost is 1000"},
+		{"does not send a submit again", "lost answers are treated as in lost.json", "want answered"},
+		{"does not send the text", "scripts that the server forgets are noticed by nobody", "NOSCRIPT"},
+		{"waits for ever", "a server that stands still is outlived", "has not answered"},
+		{"waits for ever", "500 calls end while the server stands still", "has not answered"},
+		{"ignores the policy", "scripts and levels are those of policies.json", "want one of"},
+		{"decides by the default policy", "scripts and levels are those of policies.json", "of 4 at once"},
+		{"ignores the policy", "policies, leases and prefixes that are wrong are refused", "want invalid"},
+		{"ignores the lease", "decisions are those of edges.json", "want"},
+		{"says what is no answer", "the defaults are those of the module", "which is no answer"},
+		{"dies", "the defaults are those of the module", "the driver has ended"},
+	} {
+		t.Run(test.driver+": "+test.check, func(t *testing.T) {
+			t.Parallel()
+			p := self(t, test.driver)
+			p.patience = 10 * time.Second
+			if test.driver == "waits for ever" {
+				p.patience = 2 * time.Second
+			}
+			at := slices.IndexFunc(checks, func(c check) bool { return c.name == test.check })
+			if at < 0 {
+				t.Fatal("there is no such check")
+			}
+			a := try(checks[at], p)
+			if said := strings.Join(a.said, "\n"); !a.failed || !strings.Contains(said, test.says) {
+				t.Errorf("it says %q, want %q in it", said, test.says)
+			}
+		})
+	}
+}
+
+// broken is a driver whose store is not the module's.
+func broken(do func(goStore, *request) response) func(*request) (subject, error) {
+	return func(r *request) (subject, error) {
+		store, err := openGo(r)
+		if err != nil {
+			return nil, err
+		}
+		return brokenStore{store.(goStore), do}, nil
+	}
+}
+
+type brokenStore struct {
+	goStore
+	how func(goStore, *request) response
+}
+
+func (s brokenStore) do(r *request) response { return s.how(s.goStore, r) }
+
+// hooked is a driver whose client has a hook.
+func hooked(hook redis.Hook) func(*request) (subject, error) {
+	return func(r *request) (subject, error) {
+		store, err := openGo(r)
+		if err == nil {
+			store.(goStore).Client().(*redis.Client).AddHook(hook)
+		}
+		return store, err
+	}
+}
+
+// oneTry answers for Redis, for good, where it would have to be asked again.
+type oneTry struct{ noText bool }
+
+func (h *oneTry) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h *oneTry) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (h *oneTry) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		text := redis.Error(nil)
+		switch isReply := errors.As(err, &text); {
+		case h.noText && isReply && strings.HasPrefix(text.Error(), "NOSCRIPT"):
+			err = finalAnswer("ERR the port knows no " + text.Error())
+		case !h.noText && err != nil && !isReply:
+			err = finalAnswer("ERR the port does not try again")
+		}
+		cmd.SetErr(err)
+		return err
+	}
+}
+
+type finalAnswer string
+
+func (a finalAnswer) Error() string { return string(a) }
+func (finalAnswer) RedisError()     {}
+
+// An author sees a line for each check, and why it failed, in 80 columns.
+func TestTheReportSaysWhatFailedAndWhy(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	p := self(t, "does not escape customers")
+	status := report(p, regexp.MustCompile("keys.json|byte by byte"), &out)
+	text := out.String()
+	if status != 1 || !strings.HasPrefix(text, "FAIL  keys are those of keys.json\n      ") ||
+		!strings.Contains(text, "\n      and ") ||
+		!strings.HasSuffix(text, "\nok    an answer that comes byte by byte is an answer\n1 of 2 checks failed.\n") {
+		t.Errorf("exit status %d, and\n%s", status, text)
+	}
+	for line := range strings.Lines(text) {
+		if len([]rune(line)) > 81 {
+			t.Errorf("a line of %d characters: %s", len(line)-1, line)
+		}
+	}
+}
+
+func TestMisuseIsTold(t *testing.T) {
+	for _, test := range []struct {
+		args   []string
+		status int
+		out    string
+		err    string
+	}{
+		{[]string{}, 2, "", "usage: go run ./verify/conformance"},
+		{[]string{"-run", "["}, 2, "", "conformance: -run: "},
+		{[]string{"-nonsense"}, 2, "", "flag provided but not defined"},
+		{[]string{"-run", "nothing like it", "--", "true"}, 1, "No check has such a name: see -list.\n", ""},
+	} {
+		var out, err bytes.Buffer
+		status := run(test.args, strings.NewReader(""), &out, &err)
+		if status != test.status || out.String() != test.out || !strings.Contains(err.String(), test.err) {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", test.args, status, out.String(), err.String())
+		}
+	}
+}
+
+// The page for an author names the checks and nothing else.
+func TestThePageNamesEachCheck(t *testing.T) {
+	var listed bytes.Buffer
+	if status := run([]string{"-list"}, nil, &listed, io.Discard); status != 0 {
+		t.Fatalf("-list: exit status %d", status)
+	}
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.Lines(listed.String()) {
+		if !strings.Contains(string(text), "- "+name) {
+			t.Errorf("README.md does not have the check %q", strings.TrimSpace(name))
+		}
+	}
+}
+
+// The page's requests have the page's answers.
+func TestThePageShowsWhatADriverSays(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	if len(blocks) < 2 {
+		t.Fatal("the page has no requests and answers")
+	}
+	server := redistest.Start(t)
+	requests := strings.ReplaceAll(blocks[0][1], "127.0.0.1:7000", server.Addr)
+	var said bytes.Buffer
+	for line := range strings.Lines(requests) { // one after the other, so that the answers are certain
+		open := strings.SplitAfter(requests, "\n")[0]
+		if line != open {
+			line = open + line
+		}
+		var out bytes.Buffer
+		if err := drive(strings.NewReader(line), &out, openGo); err != nil {
+			t.Fatal(err)
+		}
+		answers := strings.SplitAfter(out.String(), "\n")
+		said.WriteString(answers[len(answers)-2])
+	}
+	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
+	if got, want := sorted(said.String()), sorted(blocks[1][1]); !slices.Equal(got, want) {
+		t.Errorf("the requests of the page are answered with\n%s", strings.Join(got, ""))
+	}
+}

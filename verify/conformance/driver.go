@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// The protocol; README.md describes it.
+type (
+	fields map[string]any // of a request; []byte becomes base64
+
+	response struct {
+		ID        int64      `json:"id"`
+		Decisions []decision `json:"decisions,omitempty"`
+		Error     *failure   `json:"error,omitempty"`
+		Key       []byte     `json:"key,omitempty"`
+		Script    string     `json:"script,omitempty"`
+		SHA1      string     `json:"sha1,omitempty"`
+	}
+	decision struct {
+		Level   int64 `json:"level"`
+		Count   int64 `json:"count"`
+		Pending int64 `json:"pending"`
+		ResetIn int64 `json:"reset_in_ms"`
+	}
+	failure struct {
+		Class   string `json:"class"`
+		Message string `json:"message"`
+	}
+)
+
+// The classes of errors, and answered for none.
+const (
+	answered       = "answered"
+	invalid        = "invalid"
+	notCounted     = "not_counted"
+	outcomeUnknown = "outcome_unknown"
+	corrupt        = "corrupt"
+)
+
+// class returns the class of the response's error, or answered.
+func (r response) class() string {
+	if r.Error == nil {
+		return answered
+	}
+	return r.Error.Class
+}
+
+// err is the module's error for the class of the response's.
+func (r response) err() error {
+	switch r.class() {
+	case answered:
+		return nil
+	case notCounted:
+		return fmt.Errorf("%w: %s", priority.ErrNotCounted, r.Error.Message)
+	case outcomeUnknown:
+		return fmt.Errorf("%w: %s", priority.ErrOutcomeUnknown, r.Error.Message)
+	}
+	return fmt.Errorf("%s: %s", r.Error.Class, r.Error.Message)
+}
+
+func (r response) String() string {
+	text, _ := json.Marshal(r)
+	return string(text)
+}
+
+// driver is a process that answers requests.
+type driver struct {
+	tb       testing.TB
+	patience time.Duration
+	process  *exec.Cmd
+	input    io.WriteCloser
+	said     *tail         // on its standard error
+	gone     chan struct{} // it has ended, or said what is no answer
+
+	mu      sync.Mutex
+	last    int64
+	waiting map[int64]chan response
+	why     error // it is gone
+}
+
+// start starts a driver, which ends with the check at the latest.
+func start(tb testing.TB, p port) *driver {
+	tb.Helper()
+	d := &driver{
+		tb: tb, patience: p.patience, process: exec.Command(p.command[0], p.command[1:]...),
+		said: new(tail), gone: make(chan struct{}), waiting: make(map[int64]chan response),
+	}
+	d.process.Dir, d.process.Env, d.process.Stderr = p.dir, p.env, d.said
+	output, err := d.process.StdoutPipe()
+	if err == nil {
+		d.input, err = d.process.StdinPipe()
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	redistest.StartProgram(tb, d.process)
+	go d.listen(output)
+	return d
+}
+
+// listen hands each answer to whom it is for.
+func (d *driver) listen(output io.Reader) {
+	lines := bufio.NewReader(output)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			d.leave(errors.New("the driver has ended"))
+			return
+		}
+		var r response
+		if err := json.Unmarshal(line, &r); err != nil {
+			d.leave(fmt.Errorf("the driver says %.200q, which is no answer: %w", line, err))
+			return
+		}
+		d.mu.Lock()
+		asked := d.waiting[r.ID]
+		delete(d.waiting, r.ID)
+		d.mu.Unlock()
+		if asked == nil {
+			d.leave(fmt.Errorf("the driver answers %.200q, which nobody waits for", bytes.TrimSpace(line)))
+			return
+		}
+		asked <- r
+	}
+}
+
+func (d *driver) leave(why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.why == nil {
+		d.why = why
+		close(d.gone)
+	}
+}
+
+// errGone is the error of a call whose driver ended before it answered.
+var errGone = errors.New("the driver is gone")
+
+// try makes one request and awaits its answer. It fails only by the driver's fault.
+func (d *driver) try(do string, f fields) (response, error) {
+	mine := make(chan response, 1)
+	d.mu.Lock()
+	d.last++
+	request := fields{"id": d.last, "do": do}
+	maps.Copy(request, f)
+	line, err := json.Marshal(request)
+	if err != nil {
+		panic(err)
+	}
+	d.waiting[d.last] = mine
+	_, err = d.input.Write(append(line, '\n'))
+	d.mu.Unlock()
+	if err != nil {
+		return response{}, fmt.Errorf("%w: it takes no request: %w", errGone, err)
+	}
+	late := time.NewTimer(d.patience)
+	defer late.Stop()
+	select {
+	case r := <-mine:
+		return r, nil
+	case <-d.gone:
+		return response{}, fmt.Errorf("%w: %w", errGone, d.why)
+	case <-late.C:
+		return response{}, fmt.Errorf("the driver has not answered %.200s within %v", line, d.patience)
+	}
+}
+
+// ask makes one request, and fails the check where there is no answer.
+func (d *driver) ask(do string, f fields) response {
+	d.tb.Helper()
+	r, err := d.try(do, f)
+	if err != nil {
+		d.tb.Fatalf("%v%s", err, d.said)
+	}
+	return r
+}
+
+// must makes one request that has to succeed, and returns its decisions.
+func (d *driver) must(do string, f fields) []decision {
+	d.tb.Helper()
+	r := d.ask(do, f)
+	if r.Error != nil {
+		d.tb.Fatalf("%s %s: %s: %s", do, shown(f), r.Error.Class, r.Error.Message)
+	}
+	return r.Decisions
+}
+
+// next counts one document, which has to succeed.
+func (d *driver) next(customer string) decision {
+	d.tb.Helper()
+	decisions := d.must("next", fields{"customer": []byte(customer), "n": 1})
+	if len(decisions) != 1 {
+		d.tb.Fatalf("next of one document has %d decisions", len(decisions))
+	}
+	return decisions[0]
+}
+
+// end ends the driver's input and waits until it is gone.
+func (d *driver) end() {
+	d.tb.Helper()
+	_ = d.input.Close()
+	late := time.NewTimer(d.patience)
+	defer late.Stop()
+	select {
+	case <-d.gone:
+	case <-late.C:
+		d.tb.Fatalf("the driver has not ended within %v of the end of its input%s", d.patience, d.said)
+	}
+}
+
+// kill ends the driver at once, and waits until it is gone.
+func (d *driver) kill() {
+	_ = d.process.Process.Kill()
+	<-d.gone
+}
+
+// shown is a request for a reader.
+func shown(f fields) string {
+	readable := make(fields)
+	for name, value := range f {
+		switch v := value.(type) {
+		case []byte:
+			value = fmt.Sprintf("%.40q", v)
+		case [][]byte:
+			value = fmt.Sprintf("%.80q", v)
+		}
+		readable[name] = value
+	}
+	text, _ := json.Marshal(readable)
+	return string(text)
+}
+
+// documents is a field of a request.
+func documents(ids ...string) [][]byte {
+	list := make([][]byte, len(ids))
+	for i, id := range ids {
+		list[i] = []byte(id)
+	}
+	return list
+}
+
+// tail keeps the end of what a driver logs.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(text []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, text...)
+	t.text = t.text[max(0, len(t.text)-2000):]
+	return len(text), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.text) == 0 {
+		return ""
+	}
+	return "; its last words: " + string(t.text)
+}

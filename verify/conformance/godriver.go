@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/lua"
+)
+
+// The driver of the module itself: what the drivers of ports do, in Go.
+
+// request is any request of the protocol.
+type request struct {
+	ID int64  `json:"id"`
+	Do string `json:"do"`
+
+	URL     string `json:"url"`
+	Client  string `json:"client"`
+	Prefix  string `json:"prefix"`
+	Timeout int64  `json:"timeout_ms"`
+	Lease   *int64 `json:"lease_ms"`
+	Policy  *struct {
+		Thresholds []int64 `json:"thresholds"`
+		Interval   int64   `json:"reset_interval_ms"`
+		Mode       string  `json:"reset_mode"`
+	} `json:"policy"`
+
+	Customer  []byte   `json:"customer"`
+	N         int      `json:"n"`
+	Documents [][]byte `json:"documents"`
+	Took      int64    `json:"took_ms"`
+
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+// drive answers the requests of an input until it ends.
+func drive(input io.Reader, output io.Writer, open func(*request) (subject, error)) error {
+	var store subject
+	var writing sync.Mutex
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	answers := json.NewEncoder(output)
+	answer := func(r response) {
+		writing.Lock()
+		defer writing.Unlock()
+		_ = answers.Encode(r)
+	}
+	lines := bufio.NewReader(input)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var r request
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("conformance: %.200q is no request: %w", line, err)
+		}
+		if r.Do == "open" {
+			store, err = open(&r)
+			answer(response{ID: r.ID, Error: failureOf(err)})
+			continue
+		}
+		if store == nil {
+			return fmt.Errorf("conformance: %.200q comes before a store is open", line)
+		}
+		calls.Go(func() {
+			result := store.do(&r)
+			result.ID = r.ID
+			answer(result)
+		})
+	}
+}
+
+// subject is what a driver drives.
+type subject interface {
+	do(r *request) response
+}
+
+// goStore is the module's store.
+type goStore struct{ *priority.RedisStore }
+
+func openGo(r *request) (subject, error) {
+	opts, err := optionsOf(r)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := redis.ParseURL(r.URL)
+	if err != nil {
+		return nil, err
+	}
+	var client redis.UniversalClient
+	switch r.Client {
+	case "", "go-redis":
+		client = redis.NewClient(parsed)
+	case "cluster":
+		client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{parsed.Addr}})
+	default:
+		return nil, fmt.Errorf("%w: there is no client %q", priority.ErrInvalidOption, r.Client)
+	}
+	store, err := priority.NewRedisStore(client, opts)
+	return goStore{store}, err
+}
+
+// optionsOf returns the options of an open.
+func optionsOf(r *request) (*priority.RedisOptions, error) {
+	opts := &priority.RedisOptions{Prefix: r.Prefix, Timeout: time.Duration(r.Timeout) * time.Millisecond}
+	if r.Lease != nil {
+		opts.Lease = time.Duration(*r.Lease) * time.Millisecond
+	}
+	if r.Policy != nil {
+		opts.Policy.Thresholds = r.Policy.Thresholds
+		opts.Policy.ResetInterval = time.Duration(r.Policy.Interval) * time.Millisecond
+		switch r.Policy.Mode {
+		case "", "since_last_update":
+		case "since_last_reset":
+			opts.Policy.ResetMode = priority.SinceLastReset
+		default:
+			return nil, fmt.Errorf("%w: there is no reset mode %q", priority.ErrInvalidPolicy, r.Policy.Mode)
+		}
+	}
+	return opts, nil
+}
+
+func (s goStore) do(r *request) response {
+	ctx, customer := context.Background(), string(r.Customer)
+	ids := make([]string, len(r.Documents))
+	for i, document := range r.Documents {
+		ids[i] = string(document)
+	}
+	took := time.Duration(r.Took) * time.Millisecond
+	switch r.Do {
+	case "next":
+		if r.N > 1 {
+			return decided(s.NextN(ctx, customer, r.N))
+		}
+		return decidedOne(s.Next(ctx, customer))
+	case "submit":
+		if len(ids) == 1 {
+			return decidedOne(s.Submit(ctx, customer, ids[0]))
+		}
+		return decided(s.SubmitN(ctx, customer, ids))
+	case "done":
+		if len(ids) == 1 {
+			return response{Error: failureOf(s.Done(ctx, customer, ids[0], took))}
+		}
+		return response{Error: failureOf(s.DoneN(ctx, customer, ids, took))}
+	case "peek":
+		return decidedOne(s.Peek(ctx, customer))
+	case "reset":
+		return response{Error: failureOf(s.Reset(ctx, customer))}
+	case "key":
+		keys := map[string]func(string) string{"count": s.Key, "pending": s.PendingKey, "usage": s.UsageKey}
+		if key := keys[r.Kind]; key != nil {
+			return response{Key: []byte(key(customer))}
+		}
+	case "script":
+		texts := map[string]string{
+			"next": s.NextScript(""), "submit": s.SubmitScript(""), "peek": s.PeekScript(""), "done": lua.Done, "reset": lua.Reset,
+		}
+		if text := texts[r.Name]; text != "" {
+			sum := sha1.Sum([]byte(text))
+			return response{Script: text, SHA1: hex.EncodeToString(sum[:])}
+		}
+	}
+	return response{Error: &failure{invalid, fmt.Sprintf("the driver does not know %s %s%s", r.Do, r.Kind, r.Name)}}
+}
+
+func decidedOne(d priority.Decision, err error) response {
+	return decided([]priority.Decision{d}, err)
+}
+
+func decided(told []priority.Decision, err error) response {
+	if err != nil {
+		return response{Error: failureOf(err)}
+	}
+	var r response
+	for _, d := range told {
+		r.Decisions = append(r.Decisions, decision{int64(d.Level), d.Count, d.Pending, d.ResetIn.Milliseconds()})
+	}
+	return r
+}
+
+func failureOf(err error) *failure {
+	if err == nil {
+		return nil
+	}
+	// The documents of one call share a fate here: they are one script.
+	if batch := (*priority.BatchError)(nil); errors.As(err, &batch) && len(batch.Errs) > 0 {
+		err = batch.Errs[0]
+	}
+	classes := []struct {
+		name string
+		is   error
+	}{
+		{invalid, priority.ErrInvalid}, {notCounted, priority.ErrNotCounted},
+		{outcomeUnknown, priority.ErrOutcomeUnknown}, {corrupt, priority.ErrCorruptCount},
+	}
+	for _, class := range classes {
+		if errors.Is(err, class.is) {
+			return &failure{class.name, strings.ToValidUTF8(err.Error(), "?")}
+		}
+	}
+	return &failure{"other", strings.ToValidUTF8(err.Error(), "?")}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/ledger"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// port is a port to check: its driver, and which of its client libraries.
+type port struct {
+	command  []string
+	dir      string   // where the command runs
+	env      []string // nil: that of this process
+	client   string   // "": the port's default
+	cluster  bool     // the client wants a Redis Cluster
+	patience time.Duration
+}
+
+// patience is how long a driver may take for an answer whatever its timeout is, so
+// that a slow machine is no failure and a call that hangs is one.
+const patience = 30 * time.Second
+
+// The timeouts of the calls. A call that has to succeed gets time enough for any
+// machine, and one that cannot need not take long to say so.
+const (
+	enough = 10_000
+	short  = 400
+)
+
+// world is what one check has: a port, and servers that end with the check.
+type world struct {
+	testing.TB
+	port port
+}
+
+// site is a server and what stands between it and the port.
+type site struct {
+	*redistest.Server
+	between *between
+	client  *redis.Client
+}
+
+// site starts a server. One for a client of clusters is a cluster of one node, which
+// calls itself by the address between.
+func (w *world) site(args ...string) *site {
+	w.Helper()
+	b := listen(w)
+	s := w.siteAt(b.addr, args...)
+	s.between = b
+	b.lead(s.Addr)
+	return s
+}
+
+// siteAt starts a server without anything between, which in a cluster calls itself by
+// an address: "" is its own.
+func (w *world) siteAt(addr string, args ...string) *site {
+	w.Helper()
+	if w.port.cluster {
+		args = append([]string{"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"}, args...)
+		if _, port, err := net.SplitHostPort(addr); err == nil {
+			args = append([]string{"--cluster-announce-port", port}, args...)
+		}
+	}
+	server := redistest.Start(w, args...)
+	s := &site{Server: server, client: redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1})}
+	w.Cleanup(func() { _ = s.client.Close() })
+	if w.port.cluster {
+		if err := s.client.ClusterAddSlotsRange(context.Background(), 0, 16383).Err(); err != nil {
+			w.Fatal(err)
+		}
+		s.awaitWhole(w)
+	}
+	return s
+}
+
+// awaitWhole waits until a server can be asked, as a part of its cluster.
+func (s *site) awaitWhole(w *world) {
+	w.Helper()
+	redistest.Await(w, "the server answers", func() bool {
+		return s.client.Exists(context.Background(), "any").Err() == nil
+	})
+}
+
+// open starts a driver on an address and opens it with further options.
+func (w *world) open(addr string, timeout int64, options fields) *driver {
+	w.Helper()
+	d := start(w, w.port)
+	if r := d.ask("open", w.options(addr, timeout, options)); r.Error != nil {
+		w.Fatalf("open: %v", r)
+	}
+	return d
+}
+
+// options are those of an open.
+func (w *world) options(addr string, timeout int64, options fields) fields {
+	f := fields{"url": "redis://" + addr, "timeout_ms": timeout}
+	if w.port.client != "" {
+		f["client"] = w.port.client
+	}
+	maps.Copy(f, options)
+	return f
+}
+
+// awaitNext counts documents until one is answered, and notes all.
+func (w *world) awaitNext(d *driver, books *ledger.Ledger, customer string) decision {
+	w.Helper()
+	var told decision
+	redistest.Await(w, "documents are counted again", func() bool {
+		r := d.ask("next", fields{"customer": []byte(customer), "n": 1})
+		note(books, customer, r)
+		if r.Error == nil {
+			told = r.Decisions[0]
+		}
+		return r.Error == nil
+	})
+	return told
+}
+
+// noteAs notes what one document's caller was told where an answer may have been lost.
+// A submit that was sent again tells the count as it is then, which others have too.
+func noteAs(books *ledger.Ledger, customer string, r response, do string) {
+	if do == "submit" && r.Error == nil {
+		books.Note(customer, priority.Decision{Estimated: true}, nil)
+		return
+	}
+	note(books, customer, r)
+}
+
+// note notes what one document's caller was told.
+func note(books *ledger.Ledger, customer string, r response) {
+	var told priority.Decision
+	if r.Error == nil && len(r.Decisions) > 0 {
+		told.Count = r.Decisions[0].Count
+	}
+	books.Note(customer, told, r.err())
+}
+
+// audit compares what callers were told with the counts in a server.
+func (w *world) audit(s *site, books *ledger.Ledger) {
+	w.Helper()
+	if other := books.Totals().Other; other > 0 {
+		w.Errorf("%d errors are neither %s nor %s", other, notCounted, outcomeUnknown)
+	}
+	if found := books.Reconcile(func(customer string) (int64, bool) { return s.count(w, customer) }); !found.Exact() {
+		w.Errorf("of %v: %v", books.Totals(), found)
+	}
+}
+
+// count returns a customer's count, false where there is none.
+func (s *site) count(w *world, customer string) (int64, bool) {
+	w.Helper()
+	count, err := s.client.Get(context.Background(), keys(customer)[0]).Int64()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		w.Fatal(err)
+	}
+	return count, err == nil
+}
+
+// keys returns a customer's keys by the reference.
+func keys(customer string) []string {
+	return []string{reference.Key(customer), reference.PendingKey(customer), reference.UsageKey(customer)}
+}
+
+// reference tells keys and scripts; it is never asked to send anything.
+var reference = newReference(nil)
+
+func newReference(opts *priority.RedisOptions) *priority.RedisStore {
+	store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{}), opts)
+	if err != nil {
+		panic(err)
+	}
+	return store
+}
+
+// vectors reads one of the files of vectors/, which lies above the working directory.
+func (w *world) vectors(file string, value any) {
+	w.Helper()
+	root, err := repository()
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(filepath.Join(root, "vectors", file))
+	}
+	if err == nil {
+		err = json.Unmarshal(text, value)
+	}
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// repository returns the root of the checkout that this runs in.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "vectors", "keys.json")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("conformance: %s is not in a checkout of this repository, which has the vectors", dir)
+		}
+	}
+}
