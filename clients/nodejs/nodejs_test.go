@@ -21,9 +21,11 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// runTests runs the tests of one file, none of which may be skipped.
+// runTests runs the tests of one file, none of which may be skipped, beside those of other
+// files: nearly all of them wait.
 func runTests(t *testing.T, file string, env ...string) {
 	t.Helper()
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "node", "--test", "--test-reporter=tap", "test/"+file)
@@ -63,6 +65,10 @@ func TestNodeDecidesAsTheVectorsSay(t *testing.T) {
 }
 
 func TestNodeStandsFaults(t *testing.T) { runTests(t, "faults.test.mjs") }
+
+func TestNodeConnectsAgainWithPauses(t *testing.T) { runTests(t, "connection.test.mjs") }
+
+func TestNodeAsksTheNextSentinel(t *testing.T) { runTests(t, "sentinel.test.mjs") }
 
 func TestNodeFollowsTheSlotsOfACluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)

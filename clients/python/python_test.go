@@ -108,15 +108,19 @@ func TestPythonIsInstalledFromItsWheel(t *testing.T) {
 		run(t, ".", nil, "cp", "-R", file, source)
 	}
 	run(t, source, nil, interpreter, "-m", "build", "--no-isolation", "--skip-dependency-check", "--outdir", dir)
-	for _, pattern := range []string{"docpriority-0.1.0-py3-none-any.whl", "docpriority-0.1.0.tar.gz"} {
-		if _, err := os.Stat(filepath.Join(dir, pattern)); err != nil {
-			t.Error(err)
+	built := func(pattern string) string {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("%s was built %q (%v), want one", pattern, files, err)
 		}
+		return files[0]
 	}
+	wheel, _ := built("docpriority-*-py3-none-any.whl"), built("docpriority-*.tar.gz")
 	installed := filepath.Join(dir, "installed")
 	run(t, dir, nil, interpreter, "-m", "venv", "--system-site-packages", installed)
 	own := filepath.Join(installed, "bin", "python")
-	run(t, dir, nil, own, "-m", "pip", "install", "--no-index", "--no-deps", filepath.Join(dir, "docpriority-0.1.0-py3-none-any.whl"))
+	run(t, dir, nil, own, "-m", "pip", "install", "--no-index", "--no-deps", wheel)
 	host, port, _ := net.SplitHostPort(server.Addr)
 	program := `import docpriority, redis, importlib.metadata, importlib.resources, sys
 store = docpriority.Store(redis.Redis(sys.argv[1], int(sys.argv[2])), timeout=30)

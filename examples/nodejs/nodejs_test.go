@@ -203,6 +203,11 @@ func TestNodeTellsMisuse(t *testing.T) {
 		{[]string{"--pause", "-1"}, 2, "worker: "},
 		{[]string{"--client", "other"}, 2, "worker: --client other is not one of node-redis,ioredis\nusage: "},
 		{[]string{"--nonsense"}, 2, "usage: "},
+		{[]string{"--timeout", "0"}, 2, "worker: docpriority: timeout = 0 is not"},
+		{[]string{"--prefix", "a{b"}, 2, "worker: docpriority: the prefix "},
+		{[]string{"--customer="}, 2, "worker: docpriority: a customer "},
+		{[]string{"--redis", "foo:bar"}, 2, "worker: Invalid URL\nusage: "},
+		{[]string{"--redis", "foo:bar", "--client", "ioredis"}, 2, "worker: Invalid URL\nusage: "},
 	} {
 		command := node(t, append([]string{"worker.mjs"}, test.args...)...)
 		var stderr bytes.Buffer

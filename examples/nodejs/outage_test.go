@@ -90,6 +90,7 @@ func startDuringAnOutage(t *testing.T, client string) {
 	server.Kill()
 	w := startWorker(t, server.Addr, client)
 	w.awaitMore(t, "documents without a count", `"degraded"`, 3)
+	redistest.Await(t, "the reasons", func() bool { return strings.Count(w.stderr.String(), "\n") >= 3 })
 	why := strings.SplitAfter(w.stderr.String(), "\n")
 	server.Restart()
 	w.awaitMore(t, "decisions", `"count"`, 20)

@@ -45,8 +45,15 @@ function whole(name, text) {
   return number;
 }
 
-async function work({ redis, client, prefix, customer, documents, pause, timeout }) {
-  const store = new Store(clients[client](`redis://${redis}`), { prefix, timeout });
+// Throws where an option is wrong, and sends nothing.
+function storeOf({ redis, client, prefix, customer, timeout }) {
+  const { href } = new URL(`redis://${redis}`);
+  const store = new Store(clients[client](href), { prefix, timeout });
+  store.keys(customer);
+  return store;
+}
+
+async function work(store, { customer, documents, pause }) {
   let ended = false;
   process.once('SIGTERM', () => (ended = true));
   const failed = { NotCounted: 0, OutcomeUnknown: 0 };
@@ -77,14 +84,15 @@ function fail(status, ...messages) {
   process.exit(status);
 }
 
-let chosen;
+let chosen, store;
 try {
   chosen = options();
+  store = storeOf(chosen);
 } catch (error) {
   fail(2, `worker: ${error.message}`, usage);
 }
 try {
-  const { NotCounted: not, OutcomeUnknown: unknown } = await work(chosen);
+  const { NotCounted: not, OutcomeUnknown: unknown } = await work(store, chosen);
   if (not + unknown > 0) fail(1, `worker: ${not} documents were not counted, and ${unknown} perhaps`);
 } catch (error) {
   fail(1, `worker: ${error.message}`);

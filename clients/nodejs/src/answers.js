@@ -13,6 +13,9 @@ export class Unsent extends Error {}
 /** It was sent, or perhaps, and not answered. */
 export class Lost extends Error {}
 
+/** Tells whether a server is only a replica: its master is elsewhere. */
+export const isReplica = (error) => error instanceof Refused && readOnlyServer.test(error.message);
+
 /**
  * Returns the class of error that a call ends with, whether it may be made again, and
  * whether it must be made with the script's text.
@@ -25,7 +28,7 @@ export function judge(error, { repeatable, readOnly }) {
   const text = error.message;
   if (text.startsWith('NOSCRIPT ')) return { Class: NotCounted, noScript: true };
   if (corrupt.test(text)) return { Class: CorruptCount };
-  if (refusedForAMoment.test(text)) return { Class: NotCounted, again: true };
+  if (refusedForAMoment.test(text) || readOnlyServer.test(text)) return { Class: NotCounted, again: true };
   if (refused.test(text) || readOnly) return { Class: NotCounted };
   return { Class: OutcomeUnknown }; // it may come from the middle of a script
 }
@@ -33,9 +36,9 @@ export function judge(error, { repeatable, readOnly }) {
 // Beginnings of Redis's answers when it did not run a script, or when the script's first
 // command that writes was refused and so nothing was written. Redis before 7.0 gives a
 // refusal within a script after words of its own.
+const readOnlyServer = /^READONLY |-READONLY |READONLY You can't write/;
 const corrupt = /^(CORRUPTCOUNT|CORRUPTPENDING|CORRUPTUSAGE) /;
-const refusedForAMoment =
-  /^((LOADING|READONLY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)|-READONLY |READONLY You can't write/;
+const refusedForAMoment = /^((LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)/;
 const refused = new RegExp(
   '^((NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|NOREPLICAS|MOVED|ASK|CROSSSLOT) |ERR unknown command|ERR the number of documents|ERR the cost)' +
     '|-OOM |OOM command not allowed|-MISCONF |-NOREPLICAS ',

@@ -3,29 +3,29 @@
 
 import { Refused, Unsent } from './answers.js';
 import { Connection } from './connection.js';
-import { pauseOf } from './pause.js';
+import { pauseToConnect } from './pause.js';
 import { slotOf } from './slot.js';
 
-const patience = 3_000; // milliseconds that the cluster has to tell where the slots are
 const maxRedirects = 16;
 
 export class Cluster {
-  /** Why it takes no more calls; undefined: it does. */
-  closed;
-
   #ask;
+  #Link;
   #addressOf; // of each slot
-  #open = new Map(); // of each address: what opens a link to it
+  #masters = new Map(); // by address: a client that has the settings for it
   #connections = new Map(); // by address
   #asking; // while the cluster is asked where the slots are
   #waiting = new Set(); // calls that wait for it
-  #tries = 0;
-  #again;
+  #stale = false; // whether what is known was wrong since it was asked
+  #tries = 0; // how often it was asked without a rest
+  #again; // the timer until it may be asked again
   #trouble;
+  #closed = false;
 
-  /** ask returns where the slots are: see node-redis.js and ioredis.js. */
-  constructor(ask) {
+  /** ask tells where the slots are, and a Link is made of a client: see node-redis.js and ioredis.js. */
+  constructor(ask, Link) {
     this.#ask = ask;
+    this.#Link = Link;
   }
 
   /** Sends a command to the server that has a key. Rejects as a Connection does. */
@@ -45,27 +45,28 @@ export class Cluster {
         }
         if (redirects === maxRedirects) throw error;
         asking = kind === 'ASK';
-        address = await this.#follow(slot, to.startsWith(':') ? hostOf(address) + to : to, asking, deadline);
+        const whole = /^:\d+$/.test(to) ? hostOf(address) + to : to; // a server may not know its own host
+        address = await this.#follow(slot, whole, asking, deadline);
       }
     }
   }
 
+  /** Ends all connections. No call may be under way. */
   async close() {
-    this.closed ??= new Unsent('the store is closed');
+    this.#closed = true;
     clearTimeout(this.#again);
-    for (const { reject } of this.#waiting) reject(this.closed);
-    this.#waiting.clear();
     await Promise.all([this.#asking, ...[...this.#connections.values()].map((connection) => connection.close())]);
   }
 
   #connection(address) {
-    if (this.closed) throw this.closed;
     let connection = this.#connections.get(address);
     if (!connection) {
+      const client = this.#masters.get(address);
+      // A server that takes its first slot is not a master yet: another one's settings, but
+      // for the address, will do.
+      const [another] = this.#masters.values();
       const place = { host: hostOf(address), port: Number(address.slice(address.lastIndexOf(':') + 1)) };
-      const open = this.#open.get(address);
-      const [other] = this.#open.values();
-      connection = new Connection(() => (open ? open() : other(place)));
+      connection = new Connection(() => (client ? new this.#Link(client) : new this.#Link(another, place)));
       this.#connections.set(address, connection);
     }
     return connection;
@@ -74,7 +75,7 @@ export class Cluster {
   // Where the cluster is asked from may be another network, with other addresses than the
   // servers tell of each other. So an address that is not known is asked about first.
   async #follow(slot, address, asking, deadline) {
-    if (this.#open.has(address)) {
+    if (this.#masters.has(address)) {
       if (!asking) {
         this.#addressOf[slot] = address;
         this.#refresh();
@@ -83,7 +84,7 @@ export class Cluster {
     }
     const before = this.#addressOf[slot];
     await this.#refreshed(deadline);
-    if (this.#open.has(address) || asking || this.#addressOf[slot] === before) return address;
+    if (this.#masters.has(address) || asking || this.#addressOf[slot] === before) return address;
     return this.#addressOf[slot];
   }
 
@@ -96,34 +97,46 @@ export class Cluster {
   }
 
   #refreshed(deadline) {
-    if (this.closed) throw this.closed;
     this.#refresh();
     return deadline.in(this.#waiting, () => `no connection in time: ${this.#trouble?.message ?? 'the cluster does not answer'}`);
   }
 
+  // A server that is down for long, and each slot that moves, would have it asked all the
+  // time: the pauses grow until one passes in which nothing new was wrong.
   #refresh() {
-    if (this.closed || this.#asking || this.#again) return;
-    this.#asking = this.#ask(inTime).then(
+    this.#stale = true;
+    if (this.#closed || this.#asking || this.#again) return;
+    this.#asking = this.#askMasters().then(
       (told) => this.#learn(told),
       (error) => (this.#trouble = error),
     ).then(() => {
       this.#asking = undefined;
-      if (this.closed) return;
-      // Not more often than that, however many calls fail; and on and on until it is known.
+      if (this.#closed) return;
       this.#again = setTimeout(() => {
         this.#again = undefined;
-        if (this.#waiting.size > 0) this.#refresh();
-      }, pauseOf(this.#trouble ? this.#tries++ : 0));
+        if (this.#stale) this.#refresh();
+        else this.#tries = 0;
+      }, pauseToConnect(this.#tries++));
     });
   }
 
-  #learn({ addressOf, open }) {
-    this.#tries = 0;
+  // The servers that the caller has named may be gone while the cluster lives on.
+  async #askMasters() {
+    try {
+      if (this.#masters.size > 0) return await this.#ask(this.#masters);
+    } catch (error) {
+      if (this.#closed) throw error;
+    }
+    return this.#ask(new Map());
+  }
+
+  #learn({ addressOf, masters }) {
+    this.#stale = false;
     this.#trouble = undefined;
     this.#addressOf = addressOf;
-    this.#open = open;
+    this.#masters = masters;
     for (const [address, connection] of this.#connections) {
-      if (open.has(address)) continue;
+      if (masters.has(address)) continue;
       this.#connections.delete(address);
       connection.close();
     }
@@ -133,15 +146,3 @@ export class Cluster {
 }
 
 const hostOf = (address) => address.slice(0, address.lastIndexOf(':'));
-
-async function inTime(promise) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the cluster does not answer')), patience);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}

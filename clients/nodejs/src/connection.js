@@ -1,24 +1,22 @@
 // A connection to one server, which comes about in the background and after each loss
 // again, for ever, until it is closed.
 
-import { Lost, Refused, Unsent } from './answers.js';
-import { pauseOf } from './pause.js';
+import { isReplica, Lost, Refused, Unsent } from './answers.js';
+import { pauseToConnect } from './pause.js';
 
-const checkEvery = 1_000; // milliseconds: a link without calls is asked whether it is still there
+const checkEvery = 1_000; // milliseconds: a link is asked whether it is still there
 const patience = 2_000; // so long a link may take to come about, or to answer a check
 
 export class Connection {
-  /** Why it takes no more calls; undefined: it does. */
-  closed;
-
   #open;
   #opening; // the link that comes about
   #link; // the link that is used
   #links = new Set(); // these two, and those that only wait for answers to what they have sent
   #waiting = new Set(); // calls that wait for a link
-  #tries = 0;
+  #tries = 0; // links that were given up since a call was answered
   #again; // the timer until the next try
   #trouble; // why there is no link
+  #closed; // why it takes no more calls
 
   /** open returns a new link: see node-redis.js and ioredis.js. */
   constructor(open) {
@@ -33,12 +31,16 @@ export class Connection {
     if (deadline.over) throw new Unsent(`it was not sent: ${deadline.why}`);
     link.calls++;
     try {
-      return await deadline.answer((signal) => {
+      const answer = await deadline.answer((signal) => {
         if (asking) link.send(['ASKING'], signal).catch(() => {}); // for what comes next
         return link.send(args, signal);
       });
+      this.#tries = 0;
+      return answer;
     } catch (error) {
-      if (error instanceof Lost && deadline.timedOut) this.#retire(link);
+      // A replica may be the master of before, and a new link may lead to the new one.
+      if (isReplica(error) || (error instanceof Lost && deadline.timedOut)) this.#retire(link);
+      else if (error instanceof Refused) this.#tries = 0;
       throw error;
     } finally {
       link.calls--;
@@ -48,9 +50,9 @@ export class Connection {
 
   /** Takes no more calls, and ends when those that were sent are answered or over. */
   async close() {
-    this.closed ??= new Unsent('the connection is closed');
+    this.#closed ??= new Unsent('the connection is closed');
     clearTimeout(this.#again);
-    for (const { reject } of this.#waiting) reject(this.closed);
+    for (const { reject } of this.#waiting) reject(this.#closed);
     this.#waiting.clear();
     const links = [...this.#links];
     this.#opening?.end();
@@ -60,25 +62,30 @@ export class Connection {
   }
 
   #ready(deadline) {
-    if (this.closed) throw this.closed;
+    if (this.#closed) throw this.#closed;
     if (this.#link) return this.#link;
     this.#connect();
     return deadline.in(this.#waiting, () => `no connection in time: ${this.#trouble?.message ?? 'the server does not answer'}`);
   }
 
   #connect() {
-    if (this.closed || this.#link || this.#opening || this.#again) return;
-    const link = this.#open();
+    if (this.#closed || this.#link || this.#opening || this.#again) return;
+    let link;
+    try {
+      link = this.#open();
+    } catch (error) {
+      this.#trouble = error; // a setting of the caller that no link can have
+      return this.#connectLater();
+    }
     this.#opening = link;
     this.#links.add(link);
     const slow = setTimeout(() => link.end(new Error('the server does not answer')), patience);
     let checks;
     link.ready.then(() => {
       clearTimeout(slow);
-      if (this.closed) return link.end();
+      if (this.#closed || link !== this.#opening) return link.end();
       checks = setInterval(() => this.#check(link), checkEvery).unref();
       this.#opening = undefined;
-      this.#tries = 0;
       this.#trouble = undefined;
       this.#link = link;
       for (const { resolve } of this.#waiting) resolve(link);
@@ -96,12 +103,14 @@ export class Connection {
     });
   }
 
+  // The pause grows until a call is answered: a server that is only slow greets at once,
+  // and must not get more and more connections.
   #connectLater() {
-    if (this.closed) return;
+    if (this.#closed) return;
     this.#again = setTimeout(() => {
       this.#again = undefined;
       this.#connect();
-    }, pauseOf(this.#tries++));
+    }, pauseToConnect(this.#tries++));
   }
 
   // A link that owes an answer is of no more use: the network may have lost it without a
@@ -109,12 +118,11 @@ export class Connection {
   #retire(link) {
     if (link !== this.#link) return;
     this.#link = undefined;
-    this.#connect();
+    this.#connectLater();
     endIfIdle(link);
   }
 
   #check(link) {
-    if (link.calls > 0) return; // they tell
     const silent = setTimeout(() => this.#retire(link), patience).unref();
     const answered = () => clearTimeout(silent);
     link.send(['PING']).then(answered, (error) => {

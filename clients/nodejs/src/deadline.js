@@ -5,8 +5,10 @@ import { setMaxListeners } from 'node:events';
 import { Lost, Unsent } from './answers.js';
 
 export class Deadline {
-  /** Why the time is over; undefined: it is not. */
-  over;
+  /** Whether the time is over. */
+  over = false;
+  /** Why: an Error, or whatever the caller has aborted with. */
+  cause;
   /** Whether the timeout has ended it, and not the caller. */
   timedOut = false;
 
@@ -23,7 +25,7 @@ export class Deadline {
     this.whole = milliseconds;
     this.#ends = performance.now() + milliseconds;
     this.#timer = setTimeout(() => {
-      this.timedOut = true;
+      this.timedOut = !this.over;
       this.#end(new Error(`its time is over after ${milliseconds} ms`));
     }, milliseconds);
     if (!callers) return;
@@ -33,8 +35,13 @@ export class Deadline {
     callers.addEventListener('abort', this.#canceled);
   }
 
+  /** The cause in words. */
   get why() {
-    return this.over instanceof Error ? this.over.message : String(this.over);
+    try {
+      return String(this.cause instanceof Error ? this.cause.message : this.cause);
+    } catch {
+      return 'it was canceled'; // for a reason that has no words
+    }
   }
 
   /** Frees what the call holds. */
@@ -103,8 +110,10 @@ export class Deadline {
     }
   }
 
-  #end(why) {
-    this.over = why ?? new Error('it was canceled');
+  #end(cause) {
+    if (this.over) return;
+    this.over = true;
+    this.cause = cause;
     for (const wait of this.#waits) wait();
   }
 }

@@ -9,9 +9,10 @@
 
 /**
  * A client of node-redis 5 or 6 (`createClient`, `createCluster`) or of ioredis 5 or 6
- * (`Redis`, `Cluster`). The store takes its settings (address, credentials, TLS, database,
- * sentinels) and makes connections of its own. It never uses, changes or closes the client,
- * which need not be connected.
+ * (`Redis`, `Cluster`). The store takes the settings that it was made with (address,
+ * credentials, TLS, database, sentinels) and makes connections of its own. It never uses,
+ * changes or closes the client, which need not be connected. Pools and `createSentinel` of
+ * node-redis are refused with a TypeError.
  */
 export interface RedisClient {
   // Parameters differ between the libraries: this is only what all of them have.
@@ -60,8 +61,9 @@ export interface StoreOptions {
   /** Policies for some of the customers, by the tier's name. None may have more levels than policy. */
   tiers?: Readonly<Record<string, Policy>>;
   /**
-   * Returns a customer's tier; one that is not in tiers stands for policy. It is given the
-   * customer as the call was.
+   * Returns a customer's tier, and not a promise; one that is not in tiers stands for
+   * policy. It is given the customer as the call was, once and before anything is sent; what
+   * it throws, the call rejects with.
    */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   tierOf?: (customer: any) => string | undefined;
@@ -114,8 +116,9 @@ export class Store {
 
   /**
    * Says that a document is not pending any more. took is how many milliseconds it was
-   * worked on, 0 (the default) where that is not known. It may always be called again: a
-   * second one does nothing.
+   * worked on, 0 (the default) where that is not known: it weighs the customer against how
+   * long documents take on the whole, once this store knows that of 100. It may always be
+   * called again: a second one does nothing.
    */
   done(customer: Name, document: Name, took?: number, options?: CallOptions): Promise<void>;
 
@@ -135,8 +138,8 @@ export class Store {
   script(name: 'next' | 'submit' | 'done' | 'peek' | 'reset', customer?: Name): { text: string; sha1: string };
 
   /**
-   * Ends the store's connections, after the answers that calls wait for. Further calls
-   * reject with NotCounted. The client that the store was made with stays as it is.
+   * Awaits the calls that were made before, each of which ends within the timeout, and ends
+   * the store's connections. Further calls reject with NotCounted. The client that the store was made with stays as it is.
    */
   close(): Promise<void>;
 }

@@ -1,18 +1,18 @@
 // Links and clusters of ioredis, 5 and 6.
 
 import { Lost, Refused, Unsent } from './answers.js';
-import { Link } from './link.js';
+import { inTime } from './in-time.js';
+import { has, Link } from './link.js';
 
-export const isIoredis = (client) => isFunction(client.callBuffer) && isFunction(client.duplicate) && client.isCluster !== true;
-export const isIoredisCluster = (client) => client.isCluster === true && isFunction(client.callBuffer) && isFunction(client.duplicate);
-
-const isFunction = (value) => typeof value === 'function';
+export const isIoredis = (client) => has(client, 'callBuffer', 'duplicate') && client.isCluster !== true;
+export const isIoredisCluster = (client) => has(client, 'callBuffer', 'duplicate') && client.isCluster === true;
 
 // What must not be as the caller has it.
 const own = {
   lazyConnect: true,
   retryStrategy: () => null,
   sentinelRetryStrategy: () => null,
+  sentinelCommandTimeout: 500, // so that the others are asked too while a link comes about
   reconnectOnError: null,
   maxRetriesPerRequest: 0,
   autoResendUnfulfilledCommands: false,
@@ -27,6 +27,7 @@ const own = {
   keyPrefix: '',
   stringNumbers: false,
   protocol: 2,
+  replyMapping: 'legacy',
   readOnly: false,
   monitor: false,
   showFriendlyErrorStack: false,
@@ -53,11 +54,11 @@ export class IoredisLink extends Link {
   }
 
   async send(args) {
+    if (this.#redis.status !== 'ready') throw new Unsent('the connection was closed');
     try {
       return await this.#redis.call(...args);
     } catch (error) {
       if (error.name === 'ReplyError') throw new Refused(error.message, { cause: error });
-      if (error.message.startsWith("Stream isn't writeable")) throw new Unsent('the connection was closed', { cause: error });
       const why = this.why ?? error;
       throw new Lost(`no answer came: ${why.message}`, { cause: why });
     }
@@ -68,9 +69,12 @@ export class IoredisLink extends Link {
   }
 }
 
-/** Asks a cluster for the address of each slot, and for what opens a link to each address. */
-export async function askIoredisCluster(cluster, patience) {
-  const asking = cluster.duplicate([], {
+/**
+ * Asks a cluster for the address of each slot, and for a client with the settings for each
+ * master. known are such clients of before, which are asked where there are any.
+ */
+export async function askIoredisCluster(cluster, known) {
+  const asking = cluster.duplicate([...known.values()].map(({ options: { host, port } }) => ({ host, port })), {
     lazyConnect: true,
     clusterRetryStrategy: () => null,
     enableReadyCheck: false,
@@ -78,17 +82,23 @@ export async function askIoredisCluster(cluster, patience) {
     slotsRefreshInterval: undefined,
     shardedSubscribers: false,
     scripts: undefined,
-    redisOptions: { connectTimeout: 1_000, enableReadyCheck: false, maxRetriesPerRequest: 0, showFriendlyErrorStack: false },
+    redisOptions: {
+      ...cluster.options.redisOptions, // ioredis 5 does not
+      commandTimeout: undefined,
+      connectTimeout: 1_000,
+      enableReadyCheck: false,
+      maxRetriesPerRequest: 0,
+      replyMapping: 'legacy',
+      showFriendlyErrorStack: false,
+      stringNumbers: false,
+    },
   });
   let trouble;
   asking.on('error', (error) => (trouble = error.lastNodeError ?? error));
   try {
-    await patience(asking.connect());
-    const open = new Map();
-    for (const node of asking.nodes('master')) {
-      open.set(`${node.options.host}:${node.options.port}`, (place) => new IoredisLink(node, place));
-    }
-    return { addressOf: asking.slots.map(([address]) => address), open };
+    await inTime(asking.connect());
+    const masters = new Map(asking.nodes('master').map((node) => [`${node.options.host}:${node.options.port}`, node]));
+    return { addressOf: asking.slots.map(([address]) => address), masters };
   } catch (error) {
     const why = trouble ?? error;
     throw new Error(`no startup node tells where the slots are: ${why.message}`, { cause: why });

@@ -3,6 +3,9 @@
 
 import { Refused } from './answers.js';
 
+/** Tells whether a client has methods of such names. */
+export const has = (client, ...names) => names.every((name) => typeof client[name] === 'function');
+
 export class Link {
   /** How many calls were sent on it and are not over. */
   calls = 0;

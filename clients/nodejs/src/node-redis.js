@@ -1,12 +1,11 @@
 // Links and clusters of node-redis, 5 and 6.
 
 import { Lost, Refused, Unsent } from './answers.js';
-import { Link } from './link.js';
+import { inTime } from './in-time.js';
+import { has, Link } from './link.js';
 
-export const isNodeRedis = (client) => isFunction(client.withAbortSignal) && isFunction(client.duplicate) && 'isReady' in client;
-export const isNodeRedisCluster = (client) => isFunction(client.nodeClient) && isFunction(client.duplicate) && isFunction(client.withTypeMapping);
-
-const isFunction = (value) => typeof value === 'function';
+export const isNodeRedis = (client) => has(client, 'withAbortSignal', 'duplicate') && 'isReady' in client;
+export const isNodeRedisCluster = (client) => has(client, 'nodeClient', 'duplicate', 'withTypeMapping');
 
 // What must not be as the caller has it.
 const own = {
@@ -14,6 +13,7 @@ const own = {
   RESP: 2,
   commandOptions: {},
   clientSideCache: undefined,
+  emitInvalidate: false,
   commandsQueueMaxLength: undefined,
   maintNotifications: 'disabled',
   pingInterval: undefined,
@@ -69,9 +69,19 @@ export class NodeRedisLink extends Link {
   }
 }
 
-/** Asks a cluster for the address of each slot, and for what opens a link to each address. */
-export async function askNodeRedisCluster(cluster, patience) {
-  const asking = cluster.duplicate({ RESP: 2, commandOptions: {}, clientSideCache: undefined, minimizeConnections: true, useReplicas: false });
+/**
+ * Asks a cluster for the address of each slot, and for a client with the settings for each
+ * master. known are such clients of before, which are asked where there are any.
+ */
+export async function askNodeRedisCluster(cluster, known) {
+  const rootNodes = [...known.values()].map(({ options: { socket } }) => ({ socket: { ...socket } }));
+  const asking = cluster.duplicate({
+    commandOptions: {},
+    clientSideCache: undefined,
+    minimizeConnections: true,
+    useReplicas: false,
+    ...(rootNodes.length > 0 && { rootNodes }),
+  });
   const trouble = [];
   asking.on('error', (error) => trouble.push(error));
   const end = () => {
@@ -82,18 +92,21 @@ export async function askNodeRedisCluster(cluster, patience) {
     }
   };
   try {
-    await patience(asking.connect());
+    await inTime(asking.connect());
   } catch (error) {
     end();
     throw trouble[0] ?? error;
   }
-  const open = new Map();
+  const masters = new Map();
   const connecting = [];
   for (const master of asking.masters) {
-    connecting.push(asking.nodeClient(master)); // its client has the caller's settings for this node
-    const { client } = master;
-    open.set(master.address, (place) => new NodeRedisLink(client, place));
+    let client = known.get(master.address);
+    if (!client) {
+      connecting.push(asking.nodeClient(master)); // it makes a client with the caller's settings, and connects it
+      client = master.client;
+    }
+    masters.set(master.address, client);
   }
-  patience(Promise.allSettled(connecting)).catch(() => {}).then(end);
-  return { addressOf: asking.slots.map(({ master }) => master.address), open };
+  inTime(Promise.allSettled(connecting)).catch(() => {}).then(end);
+  return { addressOf: asking.slots.map(({ master }) => master.address), masters };
 }

@@ -2,6 +2,7 @@
 
 import { judge, Lost } from './answers.js';
 import { NotCounted, OutcomeUnknown } from './errors.js';
+import { pauseToRepeat } from './pause.js';
 
 /**
  * Returns the reply. call has the script ({ text, digest }), keys, args, how many integers
@@ -26,7 +27,7 @@ export async function run(wire, call, deadline) {
       mayHaveRun ||= Class === OutcomeUnknown;
       // What is sent so late that its answer would not come in time is better not sent.
       const trip = Math.min(2 * (performance.now() - begun), deadline.whole / 5);
-      if (again && !wire.closed && (await deadline.pause(pauseOf(tries++), trip))) {
+      if (again && (await deadline.pause(pauseToRepeat(tries++), trip))) {
         before = error.message;
         continue;
       }
@@ -50,10 +51,4 @@ function message({ operation, named }, { message: now }, before) {
   return `docpriority: ${operation} ${named[kind.toLowerCase()]}: ${now}${before === undefined || before === now ? '' : `; before that: ${before}`}`;
 }
 
-const causeOf = (error, { over }) => over ?? error.cause ?? error;
-
-// Milliseconds before a further try: 4, doubled each time, at most 64, half of them left
-// to chance.
-function pauseOf(tries) {
-  return Math.min(4 * 2 ** Math.min(tries, 4), 64) * (0.5 + Math.random() / 2);
-}
+const causeOf = (error, { over, cause }) => (over ? cause : (error.cause ?? error));

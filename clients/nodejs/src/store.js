@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { Cluster } from './cluster.js';
 import { Connection } from './connection.js';
 import { Deadline } from './deadline.js';
+import { NotCounted } from './errors.js';
 import { askIoredisCluster, IoredisLink, isIoredis, isIoredisCluster } from './ioredis.js';
 import { bytesOf, checkPrefix, defaultPrefix, keysOf } from './keys.js';
 import { Mean } from './mean.js';
@@ -20,6 +21,8 @@ export class Store {
   #tierOf;
   #tiers = new Map(); // by name; undefined: customers without one
   #mean = new Mean();
+  #calls = new Set(); // that are under way
+  #closed = false;
 
   constructor(client, options = {}) {
     checkNames(options, ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'lease'], 'options');
@@ -68,7 +71,7 @@ export class Store {
   }
 
   async peek(customer, options) {
-    const reply = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage'], integers: 8, readOnly: true }, options);
+    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage'], integers: 8, readOnly: true }, options);
     const [level, count, pending, resetIn] = reply;
     return decisionOf(level, count, pending, resetIn);
   }
@@ -89,13 +92,14 @@ export class Store {
   }
 
   async close() {
+    this.#closed = true;
+    await Promise.allSettled(this.#calls);
     await this.#wire.close();
   }
 
   async #next(operation, customer, n, options) {
     const args = n === 1 ? [] : [String(n)];
-    const reply = await this.#run(operation, customer, { script: 'next', kinds: ['count'], args, integers: 2 }, options);
-    const { policy } = this.#tier(customer);
+    const { reply, policy } = await this.#run(operation, customer, { script: 'next', kinds: ['count'], args, integers: 2 }, options);
     const [level, last, resetIn = policy.resetInterval] = reply;
     return Array.from({ length: n }, (_, i) => {
       const count = last + n - 1 - i;
@@ -104,20 +108,21 @@ export class Store {
   }
 
   async #submit(operation, customer, documents, options) {
-    const args = documents.map((document) => bytesOf(document, 'a document'));
+    const args = idsOf(documents);
     const call = { script: 'submit', kinds: ['count', 'pending', 'usage'], args, integers: 3 * args.length + 1, repeatable: true };
-    const reply = await this.#run(operation, customer, call, options);
+    const { reply } = await this.#run(operation, customer, call, options);
     const resetIn = reply[3 * args.length];
     return args.map((_, i) => decisionOf(...reply.slice(3 * i, 3 * i + 3), resetIn));
   }
 
   async #done(operation, customer, documents, took, options) {
-    const ids = documents.map((document) => bytesOf(document, 'a document'));
+    const ids = idsOf(documents);
     if (typeof took !== 'number') throw new TypeError(`docpriority: took is a number of milliseconds, not ${typeof took}`);
     if (!(took >= 0 && took < Infinity)) throw new RangeError(`docpriority: documents cannot have taken ${took} ms`);
-    this.keys(customer); // a wrong call must not change the mean
-    const args = [String(this.#mean.cost(took, ids.length)), ...ids];
-    await this.#run(operation, customer, { script: 'done', kinds: ['pending', 'usage'], args, integers: 1, repeatable: true }, options);
+    const args = [String(this.#mean.relative(took, ids.length)), ...ids];
+    const call = { script: 'done', kinds: ['pending', 'usage'], args, integers: 1, repeatable: true };
+    const { reply: [done] } = await this.#run(operation, customer, call, options);
+    this.#mean.add(took, ids.length, done); // a second done must not change the mean
   }
 
   async #run(operation, customer, { script, kinds, args = [], ...call }, options = {}) {
@@ -125,25 +130,30 @@ export class Store {
     const { signal } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
     const named = this.keys(customer);
-    const { scripts } = this.#tier(customer);
+    const { policy, scripts } = this.#tier(customer); // asked once: the caller may answer otherwise the next time
+    if (this.#closed) throw new NotCounted(`docpriority: ${operation} ${named.count}: the store is closed`);
     const deadline = new Deadline(this.#timeout, signal);
+    const running = run(this.#wire, { ...call, operation, named, script: scripts[script], keys: kinds.map((kind) => named[kind]), args }, deadline);
+    this.#calls.add(running);
     try {
-      return await run(this.#wire, { ...call, operation, named, script: scripts[script], keys: kinds.map((kind) => named[kind]), args }, deadline);
+      return { reply: await running, policy };
     } finally {
+      this.#calls.delete(running);
       deadline.end();
     }
   }
 
   #tier(customer) {
     const name = this.#tierOf?.(customer);
+    if (typeof name?.then === 'function') throw new TypeError('docpriority: tierOf returns a promise, and not a tier');
     return this.#tiers.get(name) ?? this.#tiers.get(undefined);
   }
 }
 
 function wireOf(client) {
   if (client === null || typeof client !== 'object') throw new TypeError('docpriority: there is no client');
-  if (isIoredisCluster(client)) return new Cluster((patience) => askIoredisCluster(client, patience));
-  if (isNodeRedisCluster(client)) return new Cluster((patience) => askNodeRedisCluster(client, patience));
+  if (isIoredisCluster(client)) return new Cluster((known) => askIoredisCluster(client, known), IoredisLink);
+  if (isNodeRedisCluster(client)) return new Cluster((known) => askNodeRedisCluster(client, known), NodeRedisLink);
   if (isIoredis(client)) return new Connection(() => new IoredisLink(client));
   if (isNodeRedis(client)) return new Connection(() => new NodeRedisLink(client));
   throw new TypeError('docpriority: the client is none of node-redis (5 or later) or ioredis (5 or later), nor a cluster of one');
@@ -180,7 +190,7 @@ function checkMilliseconds(name, value, longest) {
 }
 
 function checkNumber(n, longest) {
-  if (typeof n !== 'number') throw new TypeError(`docpriority: the number of documents is not a ${typeof n}`);
+  if (typeof n !== 'number') throw new TypeError(`docpriority: the number of documents is a number, not ${typeof n}`);
   if (!Number.isInteger(n) || n < 1 || n > longest) throw new RangeError(`docpriority: the number of documents is 1 to ${longest}, not ${n}`);
 }
 
@@ -188,5 +198,8 @@ function checkDocuments(documents, longest) {
   if (!Array.isArray(documents)) throw new TypeError('docpriority: the documents are not an array');
   checkNumber(documents.length, longest);
 }
+
+// An array may have holes, which map would leave out.
+const idsOf = (documents) => Array.from(documents, (document) => bytesOf(document, 'a document'));
 
 const decisionOf = (level, count, pending, resetIn) => Object.freeze({ level, count, pending, resetIn });

@@ -13,19 +13,19 @@ export const clients = {
 };
 
 export const clusters = {
-  'node-redis 6': (urls) => createCluster({ rootNodes: urls.map((url) => ({ url })) }),
-  'node-redis 5': (urls) => createCluster5({ rootNodes: urls.map((url) => ({ url })) }),
-  'ioredis 6': (urls) => new Cluster(urls, { lazyConnect: true }),
-  'ioredis 5': (urls) => new Redis5.Cluster(urls, { lazyConnect: true }),
+  'node-redis 6': (urls, settings) => createCluster({ rootNodes: urls.map((url) => ({ url })), defaults: settings }),
+  'node-redis 5': (urls, settings) => createCluster5({ rootNodes: urls.map((url) => ({ url })), defaults: settings }),
+  'ioredis 6': (urls, settings) => new Cluster(urls, { lazyConnect: true, redisOptions: settings }),
+  'ioredis 5': (urls, settings) => new Redis5.Cluster(urls, { lazyConnect: true, redisOptions: settings }),
 };
 
 // Settings of a caller that would change what a count is, or how often it is counted.
 export const oddSettings = {
-  'node-redis 6': { RESP: 3, commandOptions: { typeMapping: { 58: String } }, pingInterval: 10_000 },
+  'node-redis 6': { RESP: 3, commandOptions: { typeMapping: { 58: String } }, pingInterval: 10_000, emitInvalidate: true },
   'node-redis 5': { RESP: 3, commandOptions: { typeMapping: { 58: String } }, disableOfflineQueue: true },
   'ioredis 6': {
     keyPrefix: 'mine:', stringNumbers: true, enableAutoPipelining: true, maxRetriesPerRequest: null,
-    autoResendUnfulfilledCommands: true, retryStrategy: () => 1, reconnectOnError: () => 2, commandTimeout: 1, protocol: 3,
+    autoResendUnfulfilledCommands: true, retryStrategy: () => 1, reconnectOnError: () => 2, commandTimeout: 1, protocol: 3, replyMapping: 'resp3',
   },
   'ioredis 5': {
     keyPrefix: 'mine:', stringNumbers: true, enableAutoPipelining: true, maxRetriesPerRequest: null,

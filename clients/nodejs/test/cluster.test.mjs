@@ -5,6 +5,8 @@ import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { createClient } from 'redis';
+import { askIoredisCluster, isIoredisCluster } from '../src/ioredis.js';
+import { askNodeRedisCluster } from '../src/node-redis.js';
 import { slotOf } from '../src/slot.js';
 import { clusters } from './clients.mjs';
 
@@ -81,6 +83,33 @@ describe('a cluster', { skip: process.env.CLUSTER ? false : 'CLUSTER names no se
         await next();
         assert.deepEqual(given, [0, -1, -2, -3, -4, -5, -6, -7]);
         await store.reset('acme');
+      });
+
+      test('a password is that of the settings for each server', async () => {
+        const every = (...args) => Promise.all(masters.map(({ redis }) => redis.sendCommand(args)));
+        await every('CONFIG', 'SET', 'requirepass', 'sesame');
+        try {
+          const settings = { password: 'sesame', ...(kind.startsWith('ioredis') && { commandTimeout: 1 }) };
+          const store = new Store(make([url], settings), { prefix: randomUUID(), timeout: 60_000 });
+          for (const customer of customers) assert.equal((await store.next(customer)).level, 1);
+          await store.close();
+        } finally {
+          await every('CONFIG', 'SET', 'requirepass', '');
+        }
+      });
+
+      test('masters that are known are asked without the servers of the caller, and not all of them', async () => {
+        const ask = isIoredisCluster(make([url])) ? askIoredisCluster : askNodeRedisCluster;
+        const made = async () => {
+          const each = await Promise.all(masters.map(({ redis }) => redis.info('stats')));
+          return each.reduce((sum, text) => sum + Number(/total_connections_received:(\d+)/.exec(text)[1]), 0);
+        };
+        const first = await ask(make([url]), new Map());
+        const before = await made();
+        const again = await ask(make(['redis://127.0.0.1:1']), first.masters);
+        assert.deepEqual([...again.masters.keys()], [...first.masters.keys()]);
+        assert.deepEqual(again.addressOf, first.addressOf);
+        assert.ok((await made()) - before < masters.length, `${(await made()) - before} connections`);
       });
 
       test('a server that stands still is the trouble of its own customers', async () => {

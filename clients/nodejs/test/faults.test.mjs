@@ -27,148 +27,228 @@ function gate() {
   return { open, opened };
 }
 
-for (const [kind, make] of Object.entries(clients)) {
-  describe(kind, { concurrency: 6 }, () => {
-    /** Runs a test with a server, and a function that opens stores on it. */
-    const withServer = (name, answer, body, options) => test(name, async () => {
-      const server = await Server.start(answer, options);
-      const stores = [];
-      const open = (settings, of = make(server.url, oddSettings[kind])) => {
-        stores.push(new Store(of, { timeout: long, ...settings }));
-        return stores.at(-1);
-      };
-      try {
-        await body(server, open);
-      } finally {
-        await Promise.all([server.close(), ...stores.map((store) => store.close())]);
-      }
-    });
-
-    for (const { name, do: operation, tries, class: want, sent } of vectors('lost.json').cases) {
-      let at = 0;
-      const answer = () => {
-        const now = tries[Math.min(at++, tries.length - 1)];
-        return { lost: 'cut', answered: replies[operation] }[now] ?? `-${now}\r\n`;
-      };
-      withServer(name, answer, async (server, open) => {
-        const call = calls[operation](open({ timeout: want === 'answered' || sent !== undefined ? long : 8_000 }));
-        if (want === 'answered') await call;
-        else await assert.rejects(call, classes[want]);
-        if (sent !== undefined) assert.equal(server.scripts.length, sent);
-        else assert.ok(server.scripts.length > 1, 'it was not tried again');
+// Nearly all of the time is waited: so the libraries wait at once.
+describe('faults', { concurrency: true }, () => {
+  for (const [kind, make] of Object.entries(clients)) {
+    describe(kind, { concurrency: 6 }, () => {
+      /** Runs a test with a server, and a function that opens stores on it. */
+      const withServer = (name, answer, body, options) => test(name, async () => {
+        const server = await Server.start(answer, options);
+        const stores = [];
+        const open = (settings, of = make(server.url, oddSettings[kind])) => {
+          stores.push(new Store(of, { timeout: long, ...settings }));
+          return stores.at(-1);
+        };
+        try {
+          await body(server, open);
+        } finally {
+          await Promise.all([server.close(), ...stores.map((store) => store.close())]);
+        }
       });
-    }
 
-    for (const { why, reply } of vectors('errors.json').replies) {
-      withServer(`an odd reply: ${why}`, () => reply, async (server, open) => {
-        await assert.rejects(open().next('acme'), OutcomeUnknown);
+      for (const { name, do: operation, tries, class: want, sent } of vectors('lost.json').cases) {
+        let at = 0;
+        const answer = () => {
+          const now = tries[Math.min(at++, tries.length - 1)];
+          return { lost: 'cut', answered: replies[operation] }[now] ?? `-${now}\r\n`;
+        };
+        withServer(name, answer, async (server, open) => {
+          const call = calls[operation](open({ timeout: want === 'answered' || sent !== undefined ? long : 4_000 }));
+          if (want === 'answered') await call;
+          else await assert.rejects(call, classes[want]);
+          if (sent !== undefined) assert.equal(server.scripts.length, sent);
+          else assert.ok(server.scripts.length > 1, 'it was not tried again');
+        });
+      }
+
+      for (const { why, reply } of vectors('errors.json').replies) {
+        withServer(`an odd reply: ${why}`, () => reply, async (server, open) => {
+          await assert.rejects(open().next('acme'), OutcomeUnknown);
+          assert.equal(server.scripts.length, 1);
+        });
+      }
+
+      withServer('the constructor does not connect, and close ends what calls have made', () => replies.next, async (server, open) => {
+        const store = open();
+        assert.equal(server.connections, 0);
+        await store.next('acme');
+        const { connections } = server;
+        await store.close();
+        await server.until(() => server.open.size === 0);
+        await assert.rejects(store.next('acme'), NotCounted);
+        await store.close();
+        assert.equal(server.connections, connections);
+      });
+
+      const parting = gate();
+      withServer('close awaits the calls that were made before it, and takes no more', (command) => (command[0] === 'EVALSHA' ? '-NOSCRIPT No matching script.\r\n' : parting.opened), async (server, open) => {
+        const store = open();
+        const calls = Array.from({ length: 50 }, () => store.submit('acme', 'd'));
+        const closed = store.close();
+        await assert.rejects(store.next('acme'), (error) => error instanceof NotCounted && error.message.endsWith(': the store is closed'));
+        parting.open(replies.submit);
+        for (const { level } of await Promise.all(calls)) assert.equal(level, 1);
+        await closed;
+        await server.until(() => server.open.size === 0);
+      });
+
+      withServer('the tier is asked for once, before anything is sent', () => replies.next, async (server, open) => {
+        let asked = 0;
+        const tierOf = () => {
+          if (++asked > 1) throw new Error('the tiers are being loaded');
+          return 'gold';
+        };
+        const store = open({ tiers: { gold: { resetInterval: 7 } }, tierOf });
+        assert.equal((await store.next('acme')).resetIn, 7);
+        await assert.rejects(store.next('acme'), /the tiers are being loaded/);
         assert.equal(server.scripts.length, 1);
       });
-    }
 
-    withServer('the constructor does not connect, and close ends what calls have made', () => replies.next, async (server, open) => {
-      const store = open();
-      assert.equal(server.connections, 0);
-      await store.next('acme');
-      const { connections } = server;
-      await store.close();
-      await server.until(() => server.open.size === 0);
-      await assert.rejects(store.next('acme'), NotCounted);
-      await store.close();
-      assert.equal(server.connections, connections);
+      withServer('only what was done moves the mean, and after its answer', (command) => (command.at(-1) === 'again' ? integers(0) : command[2] === '2' ? integers(100) : '-OOM\r\n'), async (server, open) => {
+        const store = open();
+        const costOf = (command) => Number(command[5]);
+        const hundred = Array.from({ length: 100 }, (_, i) => `d${i}`);
+        await store.doneN('acme', hundred, 100_000);
+        await assert.rejects(store.doneN('acme', hundred, 500_000, { signal: {} }), TypeError);
+        await store.done('acme', 'again', 5_000);
+        await store.done('acme', 'again', 1_000);
+        assert.deepEqual(server.scripts.map(costOf), [0, 5_000, 1_000]);
+      });
+
+      withServer('where a master has become a replica, a new connection is made', (_, connection) => (connection === 1 ? "-READONLY You can't write against a read only replica.\r\n" : replies.next), async (server, open) => {
+        assert.equal((await open().next('acme')).level, 1);
+        assert.equal(server.connections, 2);
+      });
+
+      let pings = 0;
+      withServer('a connection that the network has lost is noticed while calls wait on it', (_, connection) => (connection === 1 ? undefined : replies.next), async (server, open) => {
+        const store = open({ timeout: 2 ** 31 - 1 });
+        const canceled = new AbortController();
+        const lost = store.next('acme', { signal: canceled.signal });
+        await server.until(() => server.connections === 2);
+        assert.equal((await store.next('acme')).level, 1);
+        canceled.abort();
+        await assert.rejects(lost, OutcomeUnknown);
+      }, { greets: (name, connection) => connection > 1 || name !== 'PING' || pings++ === 0 });
+
+      withServer('a server that is only slow does not get more and more connections', () => undefined, async (server, open) => {
+        const store = open({ timeout: 50 });
+        const begun = performance.now();
+        while (server.connections < 7) await assert.rejects(store.next('acme'));
+        const least = 25 + 50 + 100 + 200 + 400 + 800; // half of each pause
+        assert.ok(performance.now() - begun >= least, `${server.connections} connections in ${performance.now() - begun} ms`);
+      });
+
+      const slow = gate();
+      withServer('a call whose time is over does not end the others', () => slow.opened, async (server, open) => {
+        const store = open({ timeout: 2_600 });
+        const first = store.next('acme');
+        await server.until(() => server.scripts.length === 1);
+        await new Promise((resolve) => setTimeout(resolve, 1_300)); // so that its time is over later
+        const second = store.next('umbrella');
+        await server.until(() => server.scripts.length === 2);
+        await assert.rejects(first, OutcomeUnknown);
+        slow.open(replies.next);
+        assert.equal((await second).level, 1);
+        await server.until(() => server.open.size === 1); // the old connection is gone, the new one there
+        assert.equal((await store.next('acme')).level, 1);
+      });
+
+      const never = gate();
+      withServer('what waits with others for a server that hangs ends in time', () => never.opened, async (server, open) => {
+        const store = open({ timeout: 4_000 });
+        const all = await Promise.allSettled(Array.from({ length: 1_000 }, (_, i) => store.next(`customer ${i}`)));
+        const ends = new Set(all.map(({ reason }) => reason?.constructor));
+        assert.ok(ends.size > 0 && [...ends].every((end) => end === NotCounted || end === OutcomeUnknown), String([...ends]));
+        const unknown = all.filter(({ reason }) => reason instanceof OutcomeUnknown).length;
+        assert.ok(server.scripts.length <= unknown, `${server.scripts.length} arrived, ${unknown} are of unknown outcome`);
+        never.open(replies.next);
+        const later = await Promise.race([store.next('acme'), store.next('acme')].map((call) => call.catch((error) => error)));
+        assert.equal(later.level, 1, String(later));
+      });
+
+      withServer('a server that takes connections and says nothing', () => replies.next, async (server, open) => {
+        await assert.rejects(open({ timeout: 500 }).next('acme'), (error) => error instanceof NotCounted && /no connection in time/.test(error.message));
+        assert.equal(server.scripts.length, 0);
+      }, { greets: false });
+
+      withServer('a connection without calls that the network has lost is noticed', () => replies.next, async (server, open) => {
+        const store = open();
+        await store.next('acme');
+        const { connections } = server;
+        server.greets = (_, connection) => connection > connections; // the one that there is is silent from now on
+        await server.until(() => server.connections > connections);
+        await server.until(() => server.open.size === 1);
+        assert.equal((await store.next('acme')).level, 1);
+      });
+
+      const held = gate();
+      withServer('the caller may give up', () => held.opened, async (server, open) => {
+        const store = open();
+        const canceled = new AbortController();
+        const reason = new Error('the upload was canceled');
+        const cause = (Class) => (error) => error instanceof Class && error.cause === reason && error.message.includes(reason.message);
+        const sent = store.next('acme', { signal: canceled.signal });
+        const others = Array.from({ length: 20 }, () => store.submit('acme', 'd', { signal: canceled.signal }));
+        const stays = store.next('umbrella');
+        await server.until(() => server.scripts.length === 22);
+        const { connections } = server;
+        canceled.abort(reason);
+        await assert.rejects(sent, cause(OutcomeUnknown));
+        for (const other of others) await assert.rejects(other, cause(OutcomeUnknown));
+        await assert.rejects(store.next('acme', { signal: canceled.signal }), cause(NotCounted));
+        held.open(replies.submit);
+        assert.equal((await stays).level, 1);
+        assert.equal(server.connections, connections);
+      });
+
+      const unanswered = gate();
+      withServer('the caller may give up for any reason', () => unanswered.opened, async (server, open) => {
+        const store = open();
+        const reasons = [false, 0, '', null, Symbol('tired'), Object.create(null), { toString: () => { throw new Error('no words'); } }];
+        for (const reason of reasons) {
+          const is = (Class) => (error) => error instanceof Class && error.cause === reason;
+          await assert.rejects(store.next('acme', { signal: AbortSignal.abort(reason) }), is(NotCounted));
+          const canceled = new AbortController();
+          const before = server.scripts.length;
+          const sent = store.next('acme', { signal: canceled.signal });
+          await server.until(() => server.scripts.length === before + 1);
+          canceled.abort(reason);
+          await assert.rejects(sent, is(OutcomeUnknown));
+        }
+        assert.equal(server.scripts.length, reasons.length);
+        unanswered.open(replies.next);
+      });
+
+      test('a server that is not there, and comes', async () => {
+        const gone = await Server.start();
+        const { port, url } = gone;
+        await gone.close();
+        const store = new Store(make(url), { timeout: 3_000 });
+        const refused = (error) => error instanceof NotCounted && error.message.includes(`connect ECONNREFUSED 127.0.0.1:${port}`);
+        await assert.rejects(store.next('acme'), refused);
+        const server = await Server.start(() => replies.next, { port });
+        await server.until(() => server.open.size === 1); // by itself
+        for (;;) { // a slow machine may need more time than a call has
+          const decision = await store.next('acme').catch((error) => assert.ok(error instanceof NotCounted));
+          if (decision) break;
+        }
+        await Promise.all([store.close(), server.close()]);
+      });
+
+      withServer("the caller's own client stays as it was", () => replies.next, async (server, open) => {
+        const own = make(server.url);
+        own.on('error', () => {});
+        await own.connect();
+        const listeners = own.eventNames().map((name) => [name, own.listenerCount(name)]);
+        const store = open({}, own);
+        await store.next('acme');
+        assert.ok(server.connections > 1);
+        await store.close();
+        assert.equal(await own.ping(), 'PONG');
+        assert.deepEqual(own.eventNames().map((name) => [name, own.listenerCount(name)]), listeners);
+        await (own.close ?? own.quit).call(own).catch(() => {});
+      });
     });
-
-    const slow = gate();
-    withServer('a call whose time is over does not end the others', () => slow.opened, async (server, open) => {
-      const store = open({ timeout: 10_000 });
-      const first = store.next('acme');
-      await server.until(() => server.scripts.length === 1);
-      await new Promise((resolve) => setTimeout(resolve, 4_000)); // so that its time is over later
-      const second = store.next('umbrella');
-      await server.until(() => server.scripts.length === 2);
-      await assert.rejects(first, OutcomeUnknown);
-      slow.open(replies.next);
-      assert.equal((await second).level, 1);
-      await server.until(() => server.open.size === 1); // the old connection is gone, the new one there
-      assert.equal((await store.next('acme')).level, 1);
-    });
-
-    const never = gate();
-    withServer('what waits with others for a server that hangs ends in time', () => never.opened, async (server, open) => {
-      const store = open({ timeout: 4_000 });
-      const all = await Promise.allSettled(Array.from({ length: 1_000 }, (_, i) => store.next(`customer ${i}`)));
-      const ends = new Set(all.map(({ reason }) => reason?.constructor));
-      assert.ok(ends.size > 0 && [...ends].every((end) => end === NotCounted || end === OutcomeUnknown), String([...ends]));
-      const unknown = all.filter(({ reason }) => reason instanceof OutcomeUnknown).length;
-      assert.ok(server.scripts.length <= unknown, `${server.scripts.length} arrived, ${unknown} are of unknown outcome`);
-      never.open(replies.next);
-      const later = await Promise.race([store.next('acme'), store.next('acme')].map((call) => call.catch((error) => error)));
-      assert.equal(later.level, 1, String(later));
-    });
-
-    withServer('a server that takes connections and says nothing', () => replies.next, async (server, open) => {
-      await assert.rejects(open({ timeout: 500 }).next('acme'), (error) => error instanceof NotCounted && /no connection in time/.test(error.message));
-      assert.equal(server.scripts.length, 0);
-    }, { greets: false });
-
-    withServer('a connection without calls that the network has lost is noticed', () => replies.next, async (server, open) => {
-      const store = open();
-      await store.next('acme');
-      const { connections } = server;
-      server.greets = (_, connection) => connection > connections; // the one that there is is silent from now on
-      await server.until(() => server.connections > connections);
-      await server.until(() => server.open.size === 1);
-      assert.equal((await store.next('acme')).level, 1);
-    });
-
-    const held = gate();
-    withServer('the caller may give up', () => held.opened, async (server, open) => {
-      const store = open();
-      const canceled = new AbortController();
-      const reason = new Error('the upload was canceled');
-      const cause = (Class) => (error) => error instanceof Class && error.cause === reason && error.message.includes(reason.message);
-      const sent = store.next('acme', { signal: canceled.signal });
-      const others = Array.from({ length: 20 }, () => store.submit('acme', 'd', { signal: canceled.signal }));
-      const stays = store.next('umbrella');
-      await server.until(() => server.scripts.length === 22);
-      const { connections } = server;
-      canceled.abort(reason);
-      await assert.rejects(sent, cause(OutcomeUnknown));
-      for (const other of others) await assert.rejects(other, cause(OutcomeUnknown));
-      await assert.rejects(store.next('acme', { signal: canceled.signal }), cause(NotCounted));
-      held.open(replies.submit);
-      assert.equal((await stays).level, 1);
-      assert.equal(server.connections, connections);
-    });
-
-    test('a server that is not there, and comes', async () => {
-      const gone = await Server.start();
-      const { port, url } = gone;
-      await gone.close();
-      const store = new Store(make(url), { timeout: 3_000 });
-      const refused = (error) => error instanceof NotCounted && error.message.includes(`connect ECONNREFUSED 127.0.0.1:${port}`);
-      await assert.rejects(store.next('acme'), refused);
-      const server = await Server.start(() => replies.next, { port });
-      await server.until(() => server.open.size === 1); // by itself
-      for (;;) { // a slow machine may need more time than a call has
-        const decision = await store.next('acme').catch((error) => assert.ok(error instanceof NotCounted));
-        if (decision) break;
-      }
-      await Promise.all([store.close(), server.close()]);
-    });
-
-    withServer("the caller's own client stays as it was", () => replies.next, async (server, open) => {
-      const own = make(server.url);
-      own.on('error', () => {});
-      await own.connect();
-      const listeners = own.eventNames().map((name) => [name, own.listenerCount(name)]);
-      const store = open({}, own);
-      await store.next('acme');
-      assert.ok(server.connections > 1);
-      await store.close();
-      assert.equal(await own.ping(), 'PONG');
-      assert.deepEqual(own.eventNames().map((name) => [name, own.listenerCount(name)]), listeners);
-      await (own.close ?? own.quit).call(own).catch(() => {});
-    });
-  });
-}
+  }
+});

@@ -15,7 +15,7 @@ export class Server {
   /**
    * answer is given a command and returns RESP, or a promise of it; undefined: nothing;
    * 'cut': the connection is closed. Commands of the handshake and PING are answered unless
-   * greets is false.
+   * greets is false, or a function of a command that returns false; or it returns RESP.
    */
   static async start(answer, { port = 0, greets = true } = {}) {
     const server = new Server();
@@ -45,7 +45,7 @@ export class Server {
   }
 
   #serve(socket) {
-    this.connections++;
+    const connection = ++this.connections;
     this.open.add(socket);
     this.#happened();
     let rest = Buffer.alloc(0);
@@ -59,7 +59,7 @@ export class Server {
       rest = Buffer.concat([rest, data]);
       for (let read; (read = parse(rest)); ) {
         rest = rest.subarray(read.length);
-        const answer = this.#answer(read.command, this.connections);
+        const answer = this.#answer(read.command, connection);
         writing = writing.then(async () => {
           const text = await answer;
           if (text === 'cut') socket.destroy();
@@ -77,7 +77,9 @@ export class Server {
       this.#happened();
       return answer;
     }
-    if (typeof this.greets === 'function' ? !this.greets(name, connection) : !this.greets) return undefined;
+    const greets = typeof this.greets === 'function' ? this.greets(name, connection) : this.greets;
+    if (!greets) return undefined;
+    if (typeof greets === 'string') return greets;
     return name === 'PING' ? '+PONG\r\n' : '+OK\r\n';
   }
 }

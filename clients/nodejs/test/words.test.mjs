@@ -88,16 +88,29 @@ describe('errors', () => {
   });
 });
 
-test('a cost is known after 100 documents', () => {
-  const mean = new Mean();
-  const first = Array.from({ length: 99 }, () => mean.cost(200));
-  assert.deepEqual(new Set(first), new Set([0]));
-  assert.equal(mean.cost(200), 1000);
-  assert.equal(mean.cost(0), 0);
-  assert.equal(mean.cost(4000), 16_833); // 4000 ÷ (200 + 3800 ÷ 101)
-  const together = new Mean();
-  assert.equal(together.cost(20_000, 100), 1000); // 100 documents of 200 ms
-  assert.equal(together.cost(4000), 16_833);
+describe('costs', () => {
+  for (const { name, steps } of vectors('mean.json').cases) {
+    test(name, () => {
+      const mean = new Mean();
+      for (const [i, { took_ms: took, n, done, cost }] of steps.entries()) {
+        assert.equal(mean.relative(took, n), cost, `step ${i}`);
+        mean.add(took, n, done);
+      }
+    });
+  }
+
+  test('no time, however odd, makes a cost that is none', () => {
+    for (const odd of [Number.MIN_VALUE, 1e-6, 1e308, Number.MAX_VALUE]) {
+      const mean = new Mean();
+      for (const took of [odd, odd, 5, Number.MIN_VALUE, Number.MAX_VALUE, 5]) {
+        mean.add(took, 1_000, 1_000);
+        for (const next of [odd, 5]) {
+          const cost = mean.relative(next, 1);
+          assert.ok(Number.isInteger(cost) && cost >= 0 && cost <= 100_000, `${odd} ${took} ${next}: ${cost}`);
+        }
+      }
+    }
+  });
 });
 
 describe('a wrong call is refused before anything is sent', () => {
@@ -113,6 +126,8 @@ describe('a wrong call is refused before anything is sent', () => {
     'no documents': [() => store.submitN('acme', []), RangeError],
     '101 documents': [() => store.submitN('acme', Array(101).fill('d')), RangeError],
     '1001 documents': [() => store.doneN('acme', Array(1001).fill('d')), RangeError],
+    'a hole among the documents': [() => store.submitN('acme', ['a', , 'b']), TypeError], // eslint-disable-line no-sparse-arrays
+    'a hole among what is done': [() => store.doneN('acme', Array(2)), TypeError],
     'documents in a string': [() => store.submitN('acme', 'abc'), TypeError],
     'zero of them': [() => store.nextN('acme', 0), RangeError],
     'half of one': [() => store.nextN('acme', 1.5), RangeError],
@@ -123,6 +138,7 @@ describe('a wrong call is refused before anything is sent', () => {
     'options for a time': [() => store.done('acme', 'd', {}), TypeError],
     'no signal': [() => store.next('acme', { signal: {} }), TypeError],
     'an unknown option': [() => store.next('acme', { timeout: 5 }), TypeError],
+    'a promise of a tier': [() => new Store(client, { tiers: { gold: {} }, tierOf: async () => 'gold' }).next('acme'), TypeError],
   };
   for (const [name, [call, error]] of Object.entries(calls)) test(name, () => assert.rejects(call, error));
 });

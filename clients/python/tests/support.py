@@ -164,10 +164,19 @@ class _Server:
         except OSError:
             pass
         finally:
+            with self._lock:
+                if client in self._open:
+                    self._open.remove(client)
             _end(client)
 
     def serve(self, client: socket.socket) -> None:
         raise NotImplementedError
+
+    def say(self, unasked: bytes) -> None:
+        """Sends something on every connection."""
+        with self._lock:
+            for sock in self._open:
+                sock.sendall(unasked)
 
     def close_connections(self) -> None:
         with self._lock:
@@ -290,7 +299,10 @@ class Silent(_Server):
     def serve(self, client: socket.socket) -> None:
         reader = ReplyReader()
         while not self._over.is_set():
-            commands: list[Any] = list(reader.feed(client.recv(65536)))
+            data = client.recv(65536)
+            if not data:
+                return
+            commands: list[Any] = list(reader.feed(data))
             if any(command[0].upper() in (b"EVAL", b"EVALSHA") for command in commands):
                 break
             client.sendall(b"+OK\r\n" * len(commands))

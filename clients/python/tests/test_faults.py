@@ -3,9 +3,11 @@
 import os
 import socket
 import threading
+import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from datetime import timedelta
+from typing import Any, Callable
 from unittest import mock
 
 import redis
@@ -13,6 +15,7 @@ import redis.asyncio
 
 import docpriority
 from docpriority import NotCounted, OutcomeUnknown
+from docpriority._sockets import readable
 
 from .support import HOST, LONG, PORT, SHORT, Scripted, Silent, StoreCase, both_kinds, needs_redis
 
@@ -38,7 +41,7 @@ class LostAnswers(StoreCase):
         with self.assertRaises(docpriority.PriorityError):
             store.submit("acme", "second")
         proxy.fault = ""
-        store.submit("acme", "second")
+        self.until_answered(lambda: store.submit("acme", "second"))
         self.assertEqual(int(server.get(store.key("acme"))), -1)
 
     def test_an_answer_that_is_late_is_nobody_elses(self) -> None:
@@ -64,6 +67,30 @@ class LostAnswers(StoreCase):
             proxy.close_connections()
             self.redis().ping()  # the end has come to this process
 
+    def test_what_nobody_asked_for_is_no_answer(self) -> None:
+        server = self.scripted("answered")
+        store = self.open(server.url, timeout=LONG)
+        for count in range(3):
+            server.reply = b"*2\r\n:1\r\n:%d\r\n" % -count
+            self.assertEqual(store.next("acme").count, -count)
+            ((connection, _),) = self.pool(store)._shelf._free
+            server.say(b"*2\r\n:9\r\n:-999\r\n")
+            self.await_bytes(connection)
+
+    def pool(self, store: Any) -> Any:
+        if self.asynchronous:
+            return store.store._tasks._pools[self.loop.loop][None]
+        return store._threads._own_pools()[None]
+
+    def await_bytes(self, connection: Any) -> None:
+        """Waits until something has come into this process."""
+        if self.asynchronous:
+            while not connection._streams[0]._buffer:
+                pass
+        else:
+            while not readable(connection._socket):
+                pass
+
     def test_a_server_that_restarts_is_found_again(self) -> None:
         proxy = self.proxy()
         store = self.open(proxy.url)
@@ -77,9 +104,12 @@ class LostAnswers(StoreCase):
 
     def until_counted(self, store: Any, customer: str) -> int:
         """The next count of a customer, as soon as there is a connection."""
+        return int(self.until_answered(lambda: store.next(customer)).count)
+
+    def until_answered(self, call: Callable[[], Any]) -> Any:
         while True:
             try:
-                return int(store.next(customer).count)
+                return call()
             except NotCounted:
                 pass
 
@@ -164,15 +194,36 @@ class Outages(StoreCase):
     def test_a_store_that_was_closed_counts_nothing(self) -> None:
         server = self.scripted("answered")
         server.reply = b"*2\r\n:1\r\n:0\r\n"
-        store = self.open(server.url)
+        store = self.open(server.url, timeout=LONG)
         store.next("acme")
         store.close()
+        began = time.monotonic()
         for _ in range(2):
             with self.assertRaises(NotCounted) as raised:
                 store.next("acme")
             self.assertIn("closed", str(raised.exception))
             store.close()
+        self.assertLess(time.monotonic() - began, LONG / 2)
         self.assertEqual(len(server.sent), 1)
+
+
+class Costs(StoreCase):
+    def test_only_what_redis_says_was_pending_is_added_to_the_mean(self) -> None:
+        server = self.scripted("answered", "ERR the cost is not 0 to 999999", "lost", "answered")
+        store = self.open(server.url, timeout=LONG)
+        seen = lambda: getattr(store, "store", store)._calls._mean._seen_and_mean[0]  # noqa: E731
+        documents, took = [str(n) for n in range(100)], timedelta(seconds=100)
+        server.reply = b"*1\r\n:0\r\n"
+        store.done_n("acme", documents, took)
+        self.assertEqual(seen(), 0)
+        self.assertRaises(NotCounted, store.done_n, "acme", documents, took)
+        self.assertEqual(seen(), 0)
+        server.reply = b"*1\r\n:7\r\n"
+        store.done_n("acme", documents, took)  # lost, and sent again
+        self.assertEqual(seen(), 7)
+        server.reply = b"*1\r\n:1\r\n"
+        store.done("acme", "document", took)
+        self.assertEqual(seen(), 8)
 
 
 @needs_redis

@@ -1,12 +1,15 @@
 """What asks no server: keys, policies, scripts, costs, decisions, wrong calls."""
 
 import hashlib
+import itertools
 import json
 import pickle
+import time
 import unittest
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 import redis
 import redis.asyncio
@@ -16,8 +19,8 @@ import docpriority
 from docpriority import Policy, ResetMode
 from docpriority._calls import Calls
 from docpriority._cost import Mean
-from docpriority._course import Course
-from docpriority._nodes import OneServer
+from docpriority._course import Course, Unanswered
+from docpriority._nodes import ClusterNodes, OneServer
 from docpriority._protocol import ErrorReply, ProtocolError, ReplyReader
 
 from .support import VECTORS
@@ -66,10 +69,13 @@ class Options(unittest.TestCase):
         for wrong in (
             {"prefix": "a{b"},
             {"prefix": "}"},
+            {"prefix": ""},
             {"timeout": 0},
             {"timeout": -1.0},
             {"timeout": float("nan")},
             {"timeout": float("inf")},
+            {"timeout": 86_401},
+            {"timeout": 10**400},
             {"lease": timedelta()},
             {"lease": timedelta(days=1, milliseconds=1)},
             {"lease": timedelta(microseconds=1500)},
@@ -106,6 +112,7 @@ class Options(unittest.TestCase):
         self.assertRaises(ValueError, own.submit_n, "acme", [])
         self.assertRaises(ValueError, own.submit_n, "acme", ["a"] * 101)
         self.assertRaises(ValueError, own.done_n, "acme", ["a"] * 1001)
+        self.assertRaises(ValueError, own.submit_n, "acme", map(str, itertools.count()))
         self.assertRaises(TypeError, own.submit_n, "acme", "abc")
         self.assertRaises(TypeError, own.done, "acme", "a", 0.5)
         self.assertRaises(ValueError, own.done, "acme", "a", timedelta(seconds=-1))
@@ -152,24 +159,75 @@ class Policies(unittest.TestCase):
 
 
 class Costs(unittest.TestCase):
-    def test_a_cost_is_known_after_100_documents(self) -> None:
-        mean, took = Mean(), timedelta(milliseconds=200)
-        self.assertEqual({mean.cost(took, 1) for _ in range(99)}, {0})
-        self.assertEqual(mean.cost(took, 1), 1000)
-        self.assertEqual(mean.cost(timedelta(), 1), 0)
-        self.assertEqual(mean.cost(timedelta(seconds=4), 1), 16_833)  # 4000 ÷ (200 + 3800 ÷ 101)
+    def test_costs_are_those_of_the_vectors(self) -> None:
+        for case in vectors("mean.json")["cases"]:
+            with self.subTest(case["name"]):
+                mean, costs = Mean(), []
+                for step in case["steps"]:
+                    took = timedelta(milliseconds=step["took_ms"])
+                    costs.append(mean.relative(took, step["n"]))
+                    mean.add(took, step["n"], step["done"])
+                self.assertEqual(costs, [step["cost"] for step in case["steps"]])
 
-    def test_documents_that_are_done_together_are_as_many(self) -> None:
+    def test_the_longest_time_there_is_counts_as_a_day(self) -> None:
         mean = Mean()
-        self.assertEqual(mean.cost(timedelta(seconds=20), 100), 1000)  # 0.2 s each
-        self.assertEqual(mean.cost(timedelta(seconds=4), 1), 16_833)
+        mean.add(timedelta.max, 1, 100)
+        self.assertEqual(mean.relative(timedelta(days=2), 1), 2000)
+        self.assertEqual(mean.relative(timedelta.max, 1), 100_000)
 
-    def test_a_cost_is_what_done_takes(self) -> None:
-        mean = Mean()
-        mean.cost(timedelta(seconds=100), 100)
-        self.assertEqual(mean.cost(timedelta(microseconds=1), 1000), 1)
-        for _ in range(10):
-            self.assertLessEqual(mean.cost(timedelta.max, 1), 999_999)
+
+class Clusters(unittest.TestCase):
+    """Two nodes, of which the client believes that the first has all keys."""
+
+    def setUp(self) -> None:
+        self.first, self.second = ("127.0.0.1", 1), ("127.0.0.1", 2)
+        self.nodes = ClusterNodes([self.first, self.second], lambda key: self.first, lambda host, port: (host, port))
+        self.calls = Calls("priority", Policy(), None, None, timedelta(days=1))
+
+    def course(self) -> Course[Any]:
+        return Course(self.calls.next("acme"), self.nodes, timeout=60)
+
+    def begins_at(self) -> set[Any]:
+        return {self.course().address for _ in range(20)}
+
+    def test_a_node_that_failed_is_asked_when_another_names_it_until_it_answers(self) -> None:
+        self.course().unanswered(Unanswered("no answer came"))
+        with mock.patch("time.monotonic", return_value=time.monotonic() + 1000):
+            self.assertEqual(self.begins_at(), {self.second})
+            course = self.course()
+            course.answered(ErrorReply("MOVED 5 127.0.0.1:1"))
+            self.assertEqual((course.address, self.begins_at()), (self.first, {self.second}))
+            course.answered([1, 0])
+        self.assertEqual(self.begins_at(), {self.first})
+
+    def test_a_node_that_answers_a_call_has_the_key(self) -> None:
+        self.course().answered(ErrorReply("MOVED 5 127.0.0.1:1"))
+        self.course().unanswered(Unanswered("no answer came"))
+        self.course().answered([1, 0])  # the second one
+        self.nodes.answered(self.first)
+        self.assertEqual(self.begins_at(), {self.second})
+
+    def test_a_node_that_is_only_asked_this_time_is_not_learned(self) -> None:
+        course = self.course()
+        course.answered(ErrorReply("ASK 5 127.0.0.1:2"))
+        self.assertEqual((course.address, course.replies), (self.second, 2))
+        course.answered([1, 0])
+        self.assertEqual(self.begins_at(), {self.first})
+
+    def test_a_node_that_serves_nobody_any_more_is_left(self) -> None:
+        for text in ("CLUSTERDOWN The cluster is down", "READONLY You can't write", "LOADING Redis is loading"):
+            course = self.course()
+            self.assertEqual(course.address, self.first)
+            course.answered(ErrorReply(text))
+            self.assertEqual((course.over, course.address), (False, self.second))
+            self.nodes.answered(self.first)
+
+    def test_a_redirect_to_nowhere_is_tried_again(self) -> None:
+        for text in ("MOVED 5", "MOVED ", "ASK 5 nowhere", "MOVED 5 127.0.0.1:port"):
+            course = self.course()
+            course.answered(ErrorReply(text))
+            self.assertFalse(course.over)
+            self.assertGreater(course.pause, 0)
 
 
 class Courses(unittest.TestCase):
@@ -185,6 +243,11 @@ class Courses(unittest.TestCase):
 
 
 class Replies(unittest.TestCase):
+    def test_a_time_that_is_too_long_is_the_longest(self) -> None:
+        call = Calls("priority", Policy(), None, None, timedelta(days=1)).peek("acme")
+        longest = timedelta.max - timedelta.max % timedelta(milliseconds=1)
+        self.assertEqual(call.read([1, 0, 0, 9 * 10**18, 0, 0, 0, 0]).reset_in, longest)
+
     def test_replies_are_read_however_they_come_in_pieces(self) -> None:
         text = b"*3\r\n:1\r\n:-20\r\n$4\r\na\r\nb\r\n+OK\r\n-ERR no\r\n$-1\r\n_\r\n>1\r\n+push\r\n:7\r\n"
         for size in (1, 2, 3, 7, len(text)):
@@ -197,6 +260,6 @@ class Replies(unittest.TestCase):
             self.assertTrue(reader.empty)
 
     def test_what_is_no_reply_is_told(self) -> None:
-        for text in (b"HTTP/1.1 400 Bad Request\r\n", b":one\r\n", b"*x\r\n", b"\r\n"):
+        for text in (b"HTTP/1.1 400 Bad Request\r\n", b":one\r\n", b"*x\r\n", b"\r\n", b"*1\r\n" * 5000):
             with self.assertRaises(ProtocolError):
                 ReplyReader().feed(text)

@@ -56,6 +56,37 @@ class Clusters(StoreCase):
             store.reset(customer)
         self.assertEqual(len(nodes), 3)
 
+    def test_no_node_is_asked_to_answer_as_a_replica(self) -> None:
+        store = self.reading_store()
+        before = self.readonly_calls()
+        store.next("acme")
+        store.peek("acme")
+        self.assertEqual(self.readonly_calls(), before)
+        store.reset("acme")
+
+    def test_what_the_caller_does_with_new_connections_is_done(self) -> None:
+        if self.asynchronous:
+            return  # redis-py takes no such function there
+        called: list[Any] = []
+        store = self.reading_store(redis_connect_func=called.append)
+        called.clear()
+        store.next("acme")
+        self.assertEqual(len(called), 1)
+        store.reset("acme")
+
+    def reading_store(self, **options: Any) -> Any:
+        host, port = address("REDIS_CLUSTER")
+        package: Any = redis.asyncio.cluster if self.asynchronous else redis.cluster
+        client = lambda: package.RedisCluster(host=host, port=port, read_from_replicas=True, **options)  # noqa: E731
+        return self.open(client=client, timeout=LONG)
+
+    def readonly_calls(self) -> int:
+        calls = 0
+        for node in self.client.get_primaries():
+            with redis.Redis(node.host, node.port) as asked:
+                calls += asked.info("commandstats").get("cmdstat_readonly", {}).get("calls", 0)
+        return calls
+
     def test_a_slot_that_moves_loses_no_count_and_doubles_none(self) -> None:
         store = self.cluster_store()
         key = store.key("acme")

@@ -87,7 +87,7 @@ class Vectors(StoreCase):
             return []
         self.assertEqual(step["do"], "done")
         # A case says what documents cost; a store learns it from many of them.
-        getattr(store, "store", store)._calls._mean.cost = lambda took, documents: step.get("cost", 0)
+        getattr(store, "store", store)._calls._mean.relative = lambda took, documents: step.get("cost", 0)
         store.done_n(customer, step["documents"])
         return []
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
-from ._calls import Call, Calls
+from ._calls import Call, Calls, checked_timeout
 from ._client import async_client_of
 from ._course import Course
 from ._decision import Decision
 from ._keys import Name
-from ._options import Keys, checked_timeout
 from ._policy import Policy
+from ._store_keys import Keys
 from ._tasks import Tasks
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class AsyncStore(Keys):
         timeout: float = 0.25,
         policy: Policy = Policy(),
         tiers: Optional[Mapping[str, Policy]] = None,
-        tier_of: Optional[Callable[[Name], Optional[str]]] = None,
+        tier_of: Optional[Callable[[Any], Optional[str]]] = None,
         lease: timedelta = timedelta(days=1),
     ) -> None:
         self._timeout = checked_timeout(timeout)
@@ -81,7 +81,8 @@ class AsyncStore(Keys):
         await self._run(self._calls.reset(customer))
 
     async def close(self) -> None:
-        """Ends the store's connections. Later calls raise ``NotCounted``."""
+        """Ends the store's connections in this event loop. Later calls raise ``NotCounted``,
+        in any loop."""
         await self._tasks.close()
 
     async def __aenter__(self) -> AsyncStore:

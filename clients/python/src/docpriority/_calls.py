@@ -5,7 +5,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Callable, Generic, Optional, TypeVar
+from itertools import islice
+from typing import Any, Callable, Generic, Optional, TypeVar
 
 from ._cost import Mean
 from ._decision import Decision
@@ -17,11 +18,14 @@ T = TypeVar("T")
 
 MOST_COUNTED, MOST_SUBMITTED, MOST_DONE = 1_000_000, 100, 1000  # what the scripts take
 
+_LONGEST = timedelta.max // timedelta(milliseconds=1)
+_DAY = 86_400  # seconds
+
 
 class Lost(enum.Enum):
     """What a lost answer means for a call."""
 
-    MAY_HAVE_COUNTED = enum.auto()  # it must not be sent again
+    MUST_NOT_BE_REPEATED = enum.auto()
     MAY_BE_REPEATED = enum.auto()  # running it twice is as good as once
     CHANGES_NOTHING = enum.auto()  # not counted in any case
 
@@ -56,7 +60,7 @@ class Calls:
         prefix: str,
         policy: Policy,
         tiers: Optional[Mapping[str, Policy]],
-        tier_of: Optional[Callable[[Name], Optional[str]]],
+        tier_of: Optional[Callable[[Any], Optional[str]]],
         lease: timedelta,
     ) -> None:
         self._prefix = prefix_bytes(prefix)
@@ -97,13 +101,13 @@ class Calls:
 
     def peek(self, customer: Name) -> Call[Decision]:
         def read(reply: list[int]) -> Decision:
-            return Decision(reply[0], reply[1], reply[2], timedelta(milliseconds=reply[3]))
+            return Decision(reply[0], reply[1], reply[2], _time_of(reply[3]))
 
         return Call("peek", self.script("peek", customer), self._all_keys(customer), (), Lost.CHANGES_NOTHING, 8, read)
 
     def reset(self, customer: Name) -> Call[None]:
         keys = self._all_keys(customer)
-        return Call("reset", self.script("reset", customer), keys, (), Lost.MAY_HAVE_COUNTED, 1, lambda reply: None)
+        return Call("reset", self.script("reset", customer), keys, (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None)
 
     def _count(self, operation: str, customer: Name, n: int, arguments: Sequence[bytes]) -> Call[list[Decision]]:
         keys = [self.key(customer, "count")]
@@ -111,18 +115,18 @@ class Calls:
 
         def read(reply: list[int]) -> list[Decision]:
             level, last = reply[0], reply[1]
-            reset_in = timedelta(milliseconds=reply[2]) if len(reply) > 2 else policy.reset_interval
+            reset_in = _time_of(reply[2]) if len(reply) > 2 else policy.reset_interval
             before = [Decision(policy.level(count), count, 0, reset_in) for count in range(last + n - 1, last, -1)]
             return [*before, Decision(level, last, 0, reset_in)]
 
         script = self._scripts[policy]["next"]
-        return Call(operation, script, keys, arguments, Lost.MAY_HAVE_COUNTED, 2, read)
+        return Call(operation, script, keys, arguments, Lost.MUST_NOT_BE_REPEATED, 2, read)
 
     def _submit(self, operation: str, customer: Name, documents: Sequence[bytes]) -> Call[list[Decision]]:
         n = len(documents)
 
         def read(reply: list[int]) -> list[Decision]:
-            reset_in = timedelta(milliseconds=reply[3 * n])
+            reset_in = _time_of(reply[3 * n])
             return [Decision(reply[i], reply[i + 1], reply[i + 2], reset_in) for i in range(0, 3 * n, 3)]
 
         keys = self._all_keys(customer)
@@ -135,9 +139,13 @@ class Calls:
             raise TypeError(f"took is a timedelta, not {type(took).__name__}")
         if took < timedelta():
             raise ValueError(f"a document cannot have taken {took}")
-        arguments = [b"%d" % self._mean.cost(took, len(documents)), *documents]
-        script = self.script("done", customer)
-        return Call(operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply: None)
+        n = len(documents)
+
+        def read(reply: list[int]) -> None:
+            self._mean.add(took, n, reply[0])
+
+        arguments = [b"%d" % self._mean.relative(took, n), *documents]
+        return Call(operation, self.script("done", customer), keys, arguments, Lost.MAY_BE_REPEATED, 1, read)
 
     def _all_keys(self, customer: Name) -> list[bytes]:
         return [self.key(customer, end) for end in ("count", "pending", "usage")]
@@ -146,7 +154,23 @@ class Calls:
 def _documents(documents: Iterable[Name], most: int) -> list[bytes]:
     if isinstance(documents, (str, bytes)):
         raise TypeError("documents is a list of them, not one")
-    named = [bytes_of("document", document) for document in documents]
-    if not 1 <= len(named) <= most:
-        raise ValueError(f"{len(named)} documents in one call are not 1 to {most}")
+    named = [bytes_of("document", document) for document in islice(documents, most + 1)]
+    if not named:
+        raise ValueError("there are no documents in the call")
+    if len(named) > most:
+        raise ValueError(f"there are more than {most} documents in the call")
     return named
+
+
+def _time_of(milliseconds: int) -> timedelta:
+    """Returns a time, as long as there can be one: another program may set a key's TTL."""
+    return timedelta(milliseconds=max(0, min(milliseconds, _LONGEST)))
+
+
+def checked_timeout(timeout: float) -> float:
+    """Returns a timeout in seconds, or raises."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"the timeout is seconds, not {type(timeout).__name__}")
+    if not 0 < timeout <= _DAY:
+        raise ValueError("the timeout is not above 0 seconds and at most a day")
+    return float(timeout)

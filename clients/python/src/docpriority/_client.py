@@ -115,9 +115,20 @@ def _of_cluster(client: Any, connection_class: Any, settings: Mapping[str, Any],
     def as_it_is(host: str, port: int) -> Tuple[str, int]:
         return host, port
 
+    def connected(connection: Any) -> None:
+        connection.on_connect()
+        client.user_on_connect_func(connection)
+
+    # That of the cluster itself may have a node answer as a replica, which knows only what
+    # is old, and never says who is the master.
+    kept = _kept(settings)
+    kept.pop("redis_connect_func", None)
+    if getattr(client, "user_on_connect_func", None) is not None:
+        kept["redis_connect_func"] = connected
+
     known = {(node.host, int(node.port)) for node in [*manager.startup_nodes.values(), *client.get_nodes()]}
     nodes = ClusterNodes(known, hint, getattr(manager, "remap_host_port", as_it_is))
-    return Client(nodes, MOST_CONNECTIONS, max(timeout, DIAL_SECONDS), connection_class, _kept(settings))
+    return Client(nodes, MOST_CONNECTIONS, max(timeout, DIAL_SECONDS), connection_class, kept)
 
 
 def _kept(settings: Mapping[str, Any]) -> dict[str, Any]:

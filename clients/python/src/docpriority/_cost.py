@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-_ENOUGH = 100  # documents that must have been seen before a cost is known
+_ENOUGH = 100  # documents that must have been seen before a cost is known, and what a call weighs at most
 _MEMORY = 1000  # the mean is of about so many
-_GREATEST = 999_999  # thousandths: what done.lua takes
+_GREATEST = 100_000  # thousandths
+_DAY = 86_400  # seconds
+_OUTLIER = 20  # times the mean: what took longer, as where a worker stood still, counts as that
 
 
 class Mean:
@@ -19,19 +21,22 @@ class Mean:
     def __init__(self) -> None:
         self._seen_and_mean = (0, 0.0)  # seconds
 
-    def cost(self, took: timedelta, documents: int) -> int:
-        """Adds documents that took a time together.
-
-        Returns what each costs in thousandths of the mean; 0: that is not known.
-        """
-        each = took.total_seconds() / documents
-        if each <= 0:
-            return 0
+    def relative(self, took: timedelta, documents: int) -> int:
+        """Returns what each of documents costs that took a time together, in thousandths of
+        the mean; 0: the time or the mean is not known."""
         seen, mean = self._seen_and_mean
-        weight = min(documents, _ENOUGH)
-        seen = min(seen + weight, _MEMORY)
-        mean += (each - mean) * weight / seen
-        self._seen_and_mean = (seen, mean)
-        if seen < _ENOUGH:
+        if not took or seen < _ENOUGH:
             return 0
-        return min(max(int(1000 * each / mean + 0.5), 1), _GREATEST)
+        return int(min(max(1000 * took.total_seconds() / documents / mean + 0.5, 1), _GREATEST))
+
+    def add(self, took: timedelta, documents: int, done: int) -> None:
+        """Adds those that were pending of documents that took a time together."""
+        if not took or done < 1:
+            return
+        each = min(took.total_seconds(), _DAY) / documents
+        seen, mean = self._seen_and_mean
+        if seen >= _ENOUGH:
+            each = min(each, _OUTLIER * mean)
+        weight = min(done, _ENOUGH)
+        seen = min(seen + weight, _MEMORY)
+        self._seen_and_mean = (seen, mean + (each - mean) * weight / seen)

@@ -29,6 +29,10 @@ class Unsent(Exception):
     """A request certainly did not arrive whole, and so was not run."""
 
 
+class Closed(Unsent):
+    """The store was closed, so that no further try is of use."""
+
+
 class Unanswered(Exception):
     """A request was sent, and no answer came."""
 
@@ -78,23 +82,29 @@ class Course(Generic[T]):
 
     def answered(self, reply: Reply) -> None:
         self._nodes.answered(self.address)
-        self._asking, self.pause = False, 0.0
+        was_asking, self._asking, self.pause = self._asking, False, 0.0
         if isinstance(reply, ErrorReply):
             self._refused(reply.text)
         elif isinstance(reply, list) and len(reply) >= self._call.integers and all(type(i) is int for i in reply):
+            if not was_asking:
+                self._nodes.learn(self._call.keys[0], self.address)
             self._reply = reply
             self.over = True
         else:
-            self.unanswered("the reply is not that of the script", None)
+            self.unanswered(Unanswered("the reply is not that of the script"))
 
-    def unsent(self, why: str, cause: Optional[BaseException]) -> None:
+    def unsent(self, error: Unsent) -> None:
         """It was certainly not run."""
         self._asking = False
-        self._try_elsewhere()
-        self._try_again(NotCounted, why, cause)
+        if isinstance(error, Closed):
+            self._end(NotCounted, str(error), None)
+        else:
+            self._try_elsewhere()
+            self._try_again(NotCounted, str(error), error.__cause__)
 
-    def unanswered(self, why: str, cause: Optional[BaseException]) -> None:
+    def unanswered(self, error: Unanswered) -> None:
         """It was sent, and who knows whether it was run."""
+        why, cause = str(error), error.__cause__
         self._asking = False
         if self._call.lost is Lost.CHANGES_NOTHING:
             self._try_elsewhere()
@@ -114,6 +124,7 @@ class Course(Generic[T]):
         elif means in (Meaning.MOVED, Meaning.ASK) and self._nodes.are_many:
             self._redirected(means, text)
         elif means is Meaning.REFUSED_FOR_A_MOMENT:
+            self._try_elsewhere()
             self._try_again(NotCounted, text, None)
         elif means in (Meaning.CORRUPT_COUNT, Meaning.CORRUPT_PENDING, Meaning.CORRUPT_USAGE):
             self._end(CorruptCount, text, None)
@@ -124,18 +135,21 @@ class Course(Generic[T]):
 
     def _redirected(self, means: Meaning, text: str) -> None:
         self._redirects += 1
-        if self._redirects > _REDIRECTS_AT_ONCE:
+        address = self._nodes.named(text, self.address)
+        if address is None:
+            self._try_elsewhere()
+        if address is None or self._redirects > _REDIRECTS_AT_ONCE:
             self._try_again(NotCounted, text, None)
-        if self.over:
+        if address is None or self.over:
             return
+        self.address = address
         if means is Meaning.MOVED:
-            self.address = self._nodes.moved(self._call.keys[0], text, self.address)
+            self._nodes.learn(self._call.keys[0], address)
         else:
-            self.address = self._nodes.named(text, self.address)
             self._asking = True
 
     def _try_elsewhere(self) -> None:
-        """A node of a cluster that does not answer may have a successor, whom others know."""
+        """A node of a cluster that does not serve may have a successor, whom others know."""
         self._nodes.failed(self.address)
         self.address = self._nodes.of(self._call.keys[0])
 

@@ -25,8 +25,8 @@ def prefix_bytes(prefix: str) -> bytes:
     """Returns the bytes of a prefix, or raises."""
     if not isinstance(prefix, str):
         raise TypeError(f"the prefix is a str, not {type(prefix).__name__}")
-    if "{" in prefix or "}" in prefix:
-        raise ValueError(f"the prefix {prefix[:80]!r} has a brace in it")
+    if not prefix or "{" in prefix or "}" in prefix:
+        raise ValueError(f"the prefix {prefix[:80]!r} is empty or has a brace in it")
     return prefix.encode()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-import time
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Callable, Optional, Tuple
@@ -13,8 +13,7 @@ from redis.crc import key_slot
 Address = Optional[Tuple[str, int]]
 """A node of a cluster by its host and port; None: the one server."""
 
-# Seconds for which a node that failed is asked only where another one says so.
-_SUSPECT = 1.0
+_NAMED = re.compile(r"(?:MOVED|ASK) \d+ (.*):(\d+)")
 
 
 class Nodes(ABC):
@@ -28,17 +27,16 @@ class Nodes(ABC):
 
     @abstractmethod
     def named(self, text: str, by: Address) -> Address:
-        """Returns the node that a MOVED or ASK names."""
+        """Returns the node that a MOVED or ASK names; None: it names none."""
 
-    def moved(self, key: bytes, text: str, by: Address) -> Address:
-        """Learns from a MOVED of a node, and returns the node that has the key."""
-        return self.named(text, by)
+    def learn(self, key: bytes, address: Address) -> None:
+        """The node has the key."""
 
     def failed(self, address: Address) -> None:
-        """The node did not answer."""
+        """The node does not serve."""
 
     def answered(self, address: Address) -> None:
-        """The node answered."""
+        """The node answers."""
 
 
 class OneServer(Nodes):
@@ -52,10 +50,11 @@ class OneServer(Nodes):
 
 
 class ClusterNodes(Nodes):
-    """Learns from the nodes' own MOVED where slots are.
+    """Learns from the nodes' own answers where slots are.
 
-    What the caller's client knows is where to begin. Each dictionary is changed by one
-    operation at a time, which Python does whole.
+    What the caller's client knows is where to begin. A node that failed is asked only where
+    another one names it, until it answers: its slots may have another master now. Each
+    dictionary is changed by one operation at a time, which Python does whole.
     """
 
     are_many = True
@@ -70,37 +69,33 @@ class ClusterNodes(Nodes):
         self._hint = hint
         self._remap = remap
         self._learned: dict[int, Tuple[str, int]] = {}
-        self._failed_at: dict[Address, float] = {}
+        self._failing: dict[Address, bool] = {}
 
     def of(self, key: bytes) -> Address:
         address = self._learned.get(key_slot(key)) or self._hint(key)
-        if address is not None and not self._is_suspect(address):
+        if address is not None and address not in self._failing:
             return address
         known = list(self._known)
-        good = [node for node in known if not self._is_suspect(node)]
+        good = [node for node in known if node not in self._failing]
         return random.choice(good or known)
 
     def named(self, text: str, by: Address) -> Address:
-        host, _, port = text.split(" ")[2].rpartition(":")
+        found = _NAMED.fullmatch(text)
+        if found is None:
+            return None
+        host = found[1]
         if not host and by is not None:  # the node does not know its own name
             host = by[0]
-        address = self._remap(host, int(port))
+        address = self._remap(host, int(found[2]))
         self._known[address] = True
         return address
 
-    def moved(self, key: bytes, text: str, by: Address) -> Address:
-        address = self.named(text, by)
-        assert address is not None
-        self._learned[key_slot(key)] = address
-        return address
+    def learn(self, key: bytes, address: Address) -> None:
+        if address is not None:
+            self._learned[key_slot(key)] = address
 
     def failed(self, address: Address) -> None:
-        self._failed_at[address] = time.monotonic()
+        self._failing[address] = True
 
     def answered(self, address: Address) -> None:
-        if address in self._failed_at:
-            self._failed_at.pop(address, None)
-
-    def _is_suspect(self, address: Address) -> bool:
-        at = self._failed_at.get(address)
-        return at is not None and time.monotonic() - at < _SUSPECT
+        self._failing.pop(address, None)

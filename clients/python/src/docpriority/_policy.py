@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Callable, Optional
+from typing import Any, Callable, Optional
 
 from ._keys import Name
 
@@ -36,7 +36,8 @@ class Policy:
 
     thresholds: Sequence[int] = (-2, -4, -6, -8, -10, -12, -14, -20)
     """Strictly descending counts, at most 254, each from -2**53 to 2**53. A count below
-    the first has level 2 or a later one, below the second 3, and so on. None: one level."""
+    the first has level 2 or a later one, below the second 3, and so on. Without any there
+    is one level."""
 
     reset_interval: timedelta = timedelta(seconds=1500)
     """How long a customer must pause to start afresh: whole milliseconds, at least 1."""
@@ -82,7 +83,7 @@ class Policies:
         self,
         policy: Policy,
         tiers: Optional[Mapping[str, Policy]],
-        tier_of: Optional[Callable[[Name], Optional[str]]],
+        tier_of: Optional[Callable[[Any], Optional[str]]],
     ) -> None:
         self._policy = policy
         self._tiers = dict(tiers or {})

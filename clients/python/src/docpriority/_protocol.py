@@ -51,7 +51,7 @@ class ReplyReader:
                 reply, end = self._parse(0)
             except _Incomplete:
                 break
-            except (ValueError, IndexError) as error:
+            except (ValueError, IndexError, RecursionError) as error:
                 raise ProtocolError(f"{bytes(self._buffer[:80])!r} is no reply") from error
             del self._buffer[:end]
             if not is_push:

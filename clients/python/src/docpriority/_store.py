@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from types import TracebackType
-from typing import Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Optional, TypeVar, Union
 
 from redis import Redis
 from redis.cluster import RedisCluster
 
-from ._calls import Call, Calls
+from ._calls import Call, Calls, checked_timeout
 from ._client import client_of
 from ._course import Course
 from ._decision import Decision
 from ._keys import Name
-from ._options import Keys, checked_timeout
 from ._policy import Policy
+from ._store_keys import Keys
 from ._threads import Threads
 
 T = TypeVar("T")
@@ -35,17 +36,18 @@ class Store(Keys):
     timeouts do not matter. The constructor sends nothing.
 
     prefix
-        Begins every key. No braces.
+        Begins every key. Not empty, and no braces.
     timeout
         Seconds that any call may take, with all that is in it: names to look up,
-        connections to make, further tries.
+        connections to make, further tries. At most a day.
     policy
         The rule for every customer who has no tier.
     tiers, tier_of
         Policies for some of the customers, by the name of the tier, and a function that
         names a customer's tier. Customers of another one, or None, have ``policy``. No tier
         may have more levels than ``policy``. The function is given the customer as the
-        caller gave it, and must be safe for concurrent use.
+        caller gave it, and must be safe for concurrent use. What it raises, the caller
+        of the method gets, and nothing was sent.
     lease
         Bounds how long a submitted document that nobody finishes counts as pending: whole
         milliseconds, 1 ms to a day.
@@ -71,7 +73,7 @@ class Store(Keys):
         timeout: float = 0.25,
         policy: Policy = Policy(),
         tiers: Optional[Mapping[str, Policy]] = None,
-        tier_of: Optional[Callable[[Name], Optional[str]]] = None,
+        tier_of: Optional[Callable[[Any], Optional[str]]] = None,
         lease: timedelta = timedelta(days=1),
     ) -> None:
         self._timeout = checked_timeout(timeout)
@@ -79,6 +81,7 @@ class Store(Keys):
         self._own = client_of(client, self._timeout)
         self._client = client  # a Sentinel's pool lives as long as its client
         self._threads = Threads(self._own, self._timeout)
+        weakref.finalize(self, self._threads.close)
 
     def next(self, customer: Name) -> Decision:
         """Counts one document by the rule alone. At most once, whatever happens."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from typing import Any, Optional, TypeVar
+from typing import Any, TypeVar
 
 from ._answers import ends_connection, lets_nobody_in
 from ._client import Client
-from ._course import Course, Unanswered, Unsent
+from ._course import Closed, Course, Unanswered, Unsent
 from ._nodes import Address
 from ._protocol import ErrorReply, ProtocolError, Reply, ReplyReader, encode
-from ._shelf import Shelf
+from ._shelf import Dial, Shelf
 from ._sockets import readable
 
 T = TypeVar("T")
@@ -25,9 +25,8 @@ class Tasks:
         self._client = client
         self._timeout = timeout
         self._closed = False
-        # Connections belong to an event loop, so that another one begins anew.
-        self._loop: Optional[asyncio.AbstractEventLoop] = None
-        self._pools: dict[Address, _Pool] = {}
+        # By the event loop: connections belong to one.
+        self._pools: dict[asyncio.AbstractEventLoop, dict[Address, _Pool]] = {}
 
     async def run(self, course: Course[T]) -> T:
         while not course.over:
@@ -36,9 +35,9 @@ class Tasks:
             try:
                 await self._try(course)
             except Unsent as error:
-                course.unsent(str(error), error.__cause__)
+                course.unsent(error)
             except Unanswered as error:
-                course.unanswered(str(error), error.__cause__)
+                course.unanswered(error)
         return course.result()
 
     async def close(self) -> None:
@@ -48,7 +47,7 @@ class Tasks:
 
     async def _try(self, course: Course[Any]) -> None:
         if self._closed:
-            raise Unsent("the store is closed")
+            raise Closed("the store is closed")
         pool = self._pool(course.address)
         connection = await pool.take(course.send_by)
         try:
@@ -72,9 +71,11 @@ class Tasks:
 
     def _own_pools(self) -> dict[Address, _Pool]:
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._loop, self._pools = loop, {}
-        return self._pools
+        if loop not in self._pools:
+            for other in list(self._pools):
+                if other.is_closed():
+                    self._pools.pop(other, None)
+        return self._pools.setdefault(loop, {})
 
 
 class _Pool:
@@ -83,72 +84,67 @@ class _Pool:
     def __init__(self, client: Client, address: Address, timeout: float) -> None:
         self._client = client
         self._address = address
-        self._waiters: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self._dialing: set[asyncio.Task[None]] = set()
         self._shelf: Shelf[_Connection] = Shelf(client.where(address), client.most_connections, timeout)
 
     async def take(self, deadline: float) -> _Connection:
         """Returns a connection, or raises Unsent."""
-        shelf = self._shelf
-        failures = shelf.failures
-        is_next = not self._waiters
-        while True:
-            if shelf.closed:
-                raise Unsent("the store is closed")
-            now = time.monotonic()
-            connection = shelf.take(now) if is_next and now < deadline else None
-            if connection is not None:
-                return connection
-            if shelf.failures != failures or now >= deadline:
-                raise Unsent(shelf.why) from shelf.trouble
-            token = shelf.dial(now, len(self._waiters) + 1)
-            if token is not None:
-                task = asyncio.ensure_future(self._dial(token))
-                self._dialing.add(task)
-                task.add_done_callback(self._dialing.discard)
-            await self._wait(deadline - now)
-            is_next = True
+        failures = self._shelf.failures
+        try:
+            while True:
+                now = time.monotonic()
+                connection = self._shelf.take(now, deadline, failures)
+                if connection is not None:
+                    return connection
+                await self._wait(now, deadline)
+        except BaseException:
+            self._wake_next()  # what this one was woken for is for another
+            raise
 
-    async def _wait(self, seconds: float) -> None:
-        """Waits until something has changed, or for some seconds."""
+    async def _wait(self, now: float, deadline: float) -> None:
+        """Waits until something has changed, or for the deadline."""
         loop = asyncio.get_running_loop()
         waiter = loop.create_future()
-        self._waiters[waiter] = None
-        timer = loop.call_later(seconds, _wake, waiter)
+        self._waiting[waiter] = None
+        self._dial_if_needed(now)
+        timer = loop.call_later(deadline - now, _wake, waiter)
         try:
             await waiter
-        except asyncio.CancelledError:
-            if waiter.done() and not waiter.cancelled():
-                self._wake_next()  # what it was woken for is for another
-            raise
         finally:
             timer.cancel()
-            self._waiters.pop(waiter, None)
+            self._waiting.pop(waiter, None)
+
+    def _dial_if_needed(self, now: float) -> None:
+        dial = self._shelf.dial(now, len(self._waiting))
+        if dial is not None:
+            task = asyncio.ensure_future(self._dial(dial))
+            self._dialing.add(task)
+            task.add_done_callback(self._dialing.discard)
+
+    async def _dial(self, dial: Dial) -> None:
+        try:
+            dialing = _Connection.dial(self._client.connection(self._address), self._client.dial_seconds)
+            connection = await asyncio.wait_for(dialing, self._client.dial_seconds)
+        except asyncio.TimeoutError:
+            self._shelf.dial_failed(dial, ConnectionError("it does not answer"))
+            self._wake_all()
+        except (Exception, asyncio.CancelledError) as error:
+            self._shelf.dial_failed(dial, error)
+            self._wake_all()
+        else:
+            self._shelf.dial_succeeded(dial, connection, time.monotonic())
+            self._wake_next()
 
     def _wake_next(self) -> None:
-        while self._waiters:
-            waiter, _ = self._waiters.popitem(last=False)
+        while self._waiting:
+            waiter, _ = self._waiting.popitem(last=False)
             if not waiter.done():
                 waiter.set_result(None)
                 return
 
     def _wake_all(self) -> None:
-        for waiter in list(self._waiters):
-            _wake(waiter)
-        self._waiters.clear()
-
-    async def _dial(self, token: object) -> None:
-        try:
-            dialing = _Connection.dial(self._client.connection(self._address), self._client.dial_seconds)
-            connection = await asyncio.wait_for(dialing, self._client.dial_seconds)
-        except asyncio.TimeoutError:
-            self._shelf.undialed(token, ConnectionError("it does not answer"))
-            self._wake_all()
-        except (Exception, asyncio.CancelledError) as error:
-            self._shelf.undialed(token, error)
-            self._wake_all()
-        else:
-            self._shelf.dialed(token, connection, time.monotonic())
+        while self._waiting:
             self._wake_next()
 
     def give(self, connection: _Connection) -> None:
@@ -203,13 +199,12 @@ class _Connection:
 
     @property
     def usable(self) -> bool:
+        reader: Any
         reader, writer = self._streams
-        if writer.is_closing() or reader.at_eof():
+        if writer.is_closing() or reader.at_eof() or reader._buffer:
             return False
         sock = writer.get_extra_info("socket")
-        if sock is None or writer.get_extra_info("ssl_object") is not None:
-            return True  # what came may be a message of TLS itself
-        return not readable(sock)
+        return sock is None or not readable(sock)  # be it only a message of TLS itself
 
     async def exchange(self, request: bytes, replies: int, deadline: float) -> list[Reply]:
         """Sends a request and returns its replies, or raises Unsent or Unanswered."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 import socket
 import ssl
 import threading
 import time
+from collections import OrderedDict
 from typing import Any, TypeVar
 
 from ._answers import ends_connection, lets_nobody_in
@@ -14,7 +16,7 @@ from ._client import Client
 from ._course import Course, Unanswered, Unsent
 from ._nodes import Address
 from ._protocol import ErrorReply, ProtocolError, Reply, ReplyReader, encode
-from ._shelf import Shelf
+from ._shelf import Dial, Shelf
 from ._sockets import readable
 
 T = TypeVar("T")
@@ -38,9 +40,9 @@ class Threads:
             try:
                 self._try(course)
             except Unsent as error:
-                course.unsent(str(error), error.__cause__)
+                course.unsent(error)
             except Unanswered as error:
-                course.unanswered(str(error), error.__cause__)
+                course.unanswered(error)
         return course.result()
 
     def close(self) -> None:
@@ -82,78 +84,90 @@ class Threads:
 
 
 class _Pool:
-    """The connections to one server."""
+    """The connections to one server.
+
+    There is no Condition: a handler of signals that raises may come between it and its
+    ``with``, but not between a lock and its own.
+    """
 
     def __init__(self, client: Client, address: Address, timeout: float) -> None:
         self._client = client
         self._address = address
-        self._changed = threading.Condition()
-        self._waiting = 0
+        self._lock = threading.RLock()  # such a handler may call the store too
+        self._waiting: OrderedDict[Any, None] = OrderedDict()  # locks, released to wake who waits
         self._shelf: Shelf[_Connection] = Shelf(client.where(address), client.most_connections, timeout)
 
     def take(self, deadline: float) -> _Connection:
         """Returns a connection, or raises Unsent."""
-        with self._changed:
-            self._waiting += 1
-            try:
-                return self._await_one(deadline)
-            finally:
-                self._waiting -= 1
-
-    def _await_one(self, deadline: float) -> _Connection:
-        shelf = self._shelf
-        failures = shelf.failures
-        while True:
-            if shelf.closed:
-                raise Unsent("the store is closed")
-            now = time.monotonic()
-            connection = shelf.take(now) if now < deadline else None
-            if connection is not None:
-                return connection
-            if shelf.failures != failures or now >= deadline:
-                raise Unsent(shelf.why) from shelf.trouble
-            token = shelf.dial(now, self._waiting)
-            if token is not None:
-                self._start_dial(token)
-            self._changed.wait(deadline - now)
-
-    def _start_dial(self, token: object) -> None:
-        # In a thread of its own, because looking a name up takes as long as it likes.
+        failures = self._shelf.failures
+        asleep = None
         try:
-            threading.Thread(target=self._dial, args=(token,), name="docpriority-dial", daemon=True).start()
-        except RuntimeError as error:  # there are too many threads, or the program ends
-            self._shelf.undialed(token, error)
-            self._changed.notify_all()
+            while True:
+                with self._lock:
+                    self._waiting.pop(asleep, None)
+                    now = time.monotonic()
+                    connection = self._shelf.take(now, deadline, failures)
+                    if connection is not None:
+                        return connection
+                    asleep = threading.Lock()
+                    asleep.acquire()
+                    self._waiting[asleep] = None
+                    self._dial_if_needed(now)
+                asleep.acquire(timeout=deadline - now)
+        except BaseException:
+            with self._lock:
+                self._waiting.pop(asleep, None)
+                self._wake_next()  # what this one was woken for is for another
+            raise
 
-    def _dial(self, token: object) -> None:
+    def _dial_if_needed(self, now: float) -> None:
+        dial = self._shelf.dial(now, len(self._waiting))
+        if dial is None:
+            return
+        # In a thread of its own, because looking a name up takes as long as it likes. A
+        # Thread's start would not bear the exception of a handler of signals.
+        try:
+            _thread.start_new_thread(self._dial, (dial,))
+        except RuntimeError as error:  # there are too many threads, or the program ends
+            self._shelf.dial_failed(dial, error)
+            self._wake_all()
+
+    def _dial(self, dial: Dial) -> None:
         try:
             connection = _Connection.dial(self._client.connection(self._address), self._client.dial_seconds)
         except Exception as error:
-            with self._changed:
-                self._shelf.undialed(token, error)
-                self._changed.notify_all()
+            with self._lock:
+                self._shelf.dial_failed(dial, error)
+                self._wake_all()
             return
-        with self._changed:
-            self._shelf.dialed(token, connection, time.monotonic())
-            self._changed.notify()
+        with self._lock:
+            self._shelf.dial_succeeded(dial, connection, time.monotonic())
+            self._wake_next()
+
+    def _wake_next(self) -> None:
+        if self._waiting:
+            self._waiting.popitem(last=False)[0].release()
+
+    def _wake_all(self) -> None:
+        while self._waiting:
+            self._wake_next()
 
     def give(self, connection: _Connection) -> None:
-        with self._changed:
+        with self._lock:
             self._shelf.give(connection, time.monotonic())
-            if self._waiting:
-                self._changed.notify()
+            self._wake_next()
 
     def drop(self, connection: _Connection, free_ones_too: bool) -> None:
-        with self._changed:
+        with self._lock:
             self._shelf.drop(connection)
             if free_ones_too:
                 self._shelf.drop_free()
-            self._changed.notify()
+            self._wake_next()
 
     def close(self) -> None:
-        with self._changed:
+        with self._lock:
             self._shelf.close()
-            self._changed.notify_all()
+            self._wake_all()
 
 
 class _Connection:

@@ -1,8 +1,6 @@
-"""What both stores have that asks nobody."""
+"""What both stores tell without asking Redis."""
 
 from __future__ import annotations
-
-import math
 
 from ._calls import Calls
 from ._keys import Name
@@ -34,12 +32,3 @@ class Keys:
         """Returns a script with the numbers of the customer's policy: ``next``,
         ``submit``, ``done``, ``peek`` or ``reset``. Its head has its keys and arguments."""
         return self._calls.script(name, customer).text
-
-
-def checked_timeout(timeout: float) -> float:
-    """Returns a timeout in seconds, or raises."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"the timeout is seconds, not {type(timeout).__name__}")
-    if not (math.isfinite(timeout) and timeout > 0):
-        raise ValueError(f"the timeout {timeout} is not a number of seconds above 0")
-    return float(timeout)
