@@ -110,7 +110,7 @@ func product(t *testing.T) map[string]map[string][]string {
 	}
 	for room := range all {
 		switch first, _, _ := strings.Cut(room, "/"); first {
-		case "internal", "examples", "prioritytest", "clients":
+		case "internal", "examples", "prioritytest":
 		default:
 			link(room)
 		}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,6 +40,41 @@ func (t tree) entry() (entry, error) {
 		return entry{}, fmt.Errorf("%s: the first heading is %q, not such as \"## v0.2.0 - unreleased\"", changelog, "## "+line)
 	}
 	return entry{"## " + line, match[1], match[2] != "unreleased", strings.TrimSpace(section)}, nil
+}
+
+// released returns the versions of the sections below the first that have a day.
+func (t tree) released() ([]string, error) {
+	text, err := t.read(changelog)
+	if err != nil {
+		return nil, err
+	}
+	var versions []string
+	_, below, _ := strings.Cut(text, "\n## ")
+	_, below, _ = strings.Cut(below, "\n## ")
+	for section := range strings.SplitSeq(below, "\n## ") {
+		line, _, _ := strings.Cut(section, "\n")
+		if match := heading.FindStringSubmatch(line); match != nil && match[2] != "unreleased" {
+			versions = append(versions, match[1])
+		}
+	}
+	return versions, nil
+}
+
+// fetched says which of these versions are not tagged here.
+func (t tree) fetched(ctx context.Context) error {
+	versions, err := t.released()
+	if err != nil {
+		return err
+	}
+	tagged, err := t.versions(ctx)
+	if err != nil {
+		return err
+	}
+	missing := slices.DeleteFunc(versions, func(version string) bool { return slices.Contains(tagged, version) })
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s has %s, and this repository has no such tag: git fetch --tags", changelog, strings.Join(missing, ", "))
 }
 
 // setDate makes an unreleased section one of a day.

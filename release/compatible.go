@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -21,7 +22,7 @@ func (r *rehearsal) compatible(ctx context.Context) error {
 		return err
 	}
 	if last == "" {
-		fmt.Println("  there is no version before")
+		fmt.Println("  NOT COMPARED: no earlier version is tagged here; where there is one: git fetch --tags")
 		return nil
 	}
 	old := filepath.Join(r.dir, "last")
@@ -33,11 +34,22 @@ func (r *rehearsal) compatible(ctx context.Context) error {
 		if _, err := os.Stat(filepath.Join(old, filepath.FromSlash(module.goMod()))); err != nil {
 			continue // it is new
 		}
-		export := filepath.Join(r.dir, "export")
-		if _, err := output(ctx, filepath.Join(old, filepath.FromSlash(module.folder)), nil, "go", "run", apidiff, "-m", "-w", export, module.path()); err != nil {
+		changed, err := r.hasChanged(ctx, module, last)
+		if err != nil {
 			return err
 		}
-		said, err := output(ctx, r.copied.at(module.folder), nil, "go", "run", apidiff, "-m", export, module.path())
+		if !changed || !r.hasLibrary(module) {
+			continue
+		}
+		var variables []string
+		if module.folder == "." {
+			variables = []string{"GOWORK=off"} // the names of all others begin with its own
+		}
+		export := filepath.Join(r.dir, "export")
+		if _, err := output(ctx, filepath.Join(old, filepath.FromSlash(module.folder)), variables, "go", "run", apidiff, "-m", "-w", export, module.path()); err != nil {
+			return err
+		}
+		said, err := output(ctx, r.copied.at(module.folder), variables, "go", "run", apidiff, "-m", export, module.path())
 		if err != nil {
 			return err
 		}
@@ -54,6 +66,18 @@ func (r *rehearsal) compatible(ctx context.Context) error {
 		return fmt.Errorf("programs with %s %s do not compile with %s: that takes a version with more than a new patch, and from v1 on a new major", breaking, last, r.version)
 	}
 	return nil
+}
+
+// hasChanged says whether there is other Go in a module than in a version, tests aside.
+func (r *rehearsal) hasChanged(ctx context.Context, m module, since string) (bool, error) {
+	arguments := []string{"diff", "--name-only", since, "--", path.Join(m.folder, "*.go"), ":(exclude)*_test.go"}
+	for _, other := range r.modules {
+		if other.folder != "." && other.folder != m.folder {
+			arguments = append(arguments, ":(exclude)"+other.folder)
+		}
+	}
+	said, err := r.copied.git(ctx, arguments...)
+	return said != "", err
 }
 
 // before is the last version below the one that is rehearsed, or "".

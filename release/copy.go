@@ -33,9 +33,9 @@ func (t tree) copyTo(ctx context.Context, dir string) (tree, error) {
 	return copied, copied.commit(ctx)
 }
 
-// commit takes all that is in a copy.
+// commit takes all that is in a copy, what the machine's user has git ignore too.
 func (t tree) commit(ctx context.Context) error {
-	if _, err := t.git(ctx, "add", "--all"); err != nil {
+	if _, err := t.git(ctx, "add", "--all", "--force"); err != nil {
 		return err
 	}
 	_, err := t.git(ctx, "commit", "--quiet", "--allow-empty", "--message", "What is rehearsed")

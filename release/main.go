@@ -31,9 +31,16 @@ tag              tags the commit, which prepare has made; pushes nothing
 type wrongCall struct{ error }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGPIPE}
+	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
-	err := run(ctx, os.Args[1:])
+	err := forgetRepository(ctx)
+	if err == nil {
+		err = run(ctx, os.Args[1:])
+	}
 	switch {
 	case err == nil:
 	case errors.As(err, new(wrongCall)):

@@ -25,6 +25,9 @@ func prepare(ctx context.Context, t tree, version string, day time.Time) error {
 	if changes != "" {
 		return fmt.Errorf("commit these first, or undo them:\n%s", changes)
 	}
+	if err := t.fetched(ctx); err != nil {
+		return err
+	}
 	versions, err := t.versions(ctx)
 	if err != nil {
 		return err
@@ -33,6 +36,9 @@ func prepare(ctx context.Context, t tree, version string, day time.Time) error {
 		return fmt.Errorf("%s is not above %s, the last tag", version, versions[last])
 	}
 	if err := t.setVersion(ctx, version, day); err != nil {
+		if changes, failed := t.changes(context.WithoutCancel(ctx)); failed != nil || changes != "" {
+			err = fmt.Errorf("%w\nThe tree is half prepared. To undo that: git checkout .", err)
+		}
 		return err
 	}
 	if changes, err = t.changes(ctx); err != nil {

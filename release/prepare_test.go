@@ -121,3 +121,19 @@ func TestAChangeAfterPrepareIsNotTagged(t *testing.T) {
 	commitAll(t, tree)
 	wantError(t, tag(t.Context(), tree), "M page/go.sum")
 }
+
+func TestWhoPreparesByHalvesHearsHowToUndoIt(t *testing.T) {
+	t.Parallel()
+	tree := newTree(t)
+	if err := tree.write("Priority.go", "package priority\n"); err != nil {
+		t.Fatal(err)
+	}
+	commitAll(t, tree)
+	err := prepare(t.Context(), tree, "v0.1.0", day)
+	wantError(t, err, "case-insensitive file name collision")
+	wantError(t, err, "git checkout .")
+	mustGit(t, tree, "checkout", "--quiet", ".")
+	if changes := mustGit(t, tree, "status", "--porcelain"); changes != "" {
+		t.Errorf("it stays\n%s", changes)
+	}
+}

@@ -14,14 +14,19 @@ import (
 // redisAddress is where the documents have a Redis.
 const redisAddress = "127.0.0.1:6379"
 
+// portIsFree says whether a Redis can be started there.
+func portIsFree() error {
+	listener, err := net.Listen("tcp", redisAddress)
+	if err != nil {
+		return fmt.Errorf("%w: the documents want an empty Redis there; stop what listens", err)
+	}
+	return listener.Close()
+}
+
 // onRedis starts an empty Redis where the documents have one, does something, and
 // ends the server.
 func onRedis[T any](ctx context.Context, do func() (T, error)) (result T, err error) {
-	listener, err := net.Listen("tcp", redisAddress)
-	if err != nil {
-		return result, fmt.Errorf("%w: the documents want an empty Redis there; stop what listens", err)
-	}
-	if err := listener.Close(); err != nil {
+	if err := portIsFree(); err != nil {
 		return result, err
 	}
 	program, err := exec.LookPath("redis-server")

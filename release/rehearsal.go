@@ -29,6 +29,13 @@ func release(ctx context.Context, t tree) (*rehearsal, error) {
 	if err := t.rules(ctx); err != nil {
 		return nil, err
 	}
+	believed, err := t.believed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(believed) > 0 {
+		fmt.Printf("  no tag is here: %s counts as tagged, as %s has it\n", strings.Join(believed, ", "), changelog)
+	}
 	dir, err := os.MkdirTemp("", "release-")
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -167,10 +166,6 @@ func TestARehearsalLeavesNothingBehind(t *testing.T) {
 func TestAWrongCallIsTold(t *testing.T) {
 	t.Parallel()
 	tree := newTree(t)
-	program := filepath.Join(t.TempDir(), "release")
-	if said, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
 	for arguments, says := range map[string]string{
 		"":              "release: which command?",
 		"publish":       `release: there is no command "publish"`,
@@ -179,16 +174,52 @@ func TestAWrongCallIsTold(t *testing.T) {
 		"prepare 1.0.0": `release: "1.0.0" is not a version such as v0.2.0`,
 		"start x.md":    "release: stat x.md: no such file or directory",
 	} {
-		command := exec.Command(program, strings.Fields(arguments)...)
-		command.Dir = tree.dir
+		command := programIn(t, tree.dir, strings.Fields(arguments)...)
 		said, err := command.CombinedOutput()
 		if command.ProcessState.ExitCode() != 2 || !strings.HasPrefix(string(said), says) || !strings.Contains(string(said), "Usage:") {
 			t.Errorf("%q: %v\n%s", arguments, err, said)
 		}
 	}
-	command := exec.Command(program, "check")
-	command.Dir = tree.at("page")
+	command := programIn(t, tree.at("page"), "check")
 	if said, _ := command.CombinedOutput(); command.ProcessState.ExitCode() != 2 || !strings.Contains(string(said), "not the root") {
 		t.Errorf("in a folder: %s", said)
+	}
+}
+
+// To compare a module takes half a minute.
+func TestOnlyModulesThatHaveChangedAreCompared(t *testing.T) {
+	t.Parallel()
+	tree := newTree(t)
+	mustGit(t, tree, "tag", "v0.0.9")
+	r := &rehearsal{copied: tree}
+	var err error
+	if r.modules, err = tree.modules(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	changed := func() (found []string) {
+		for _, module := range r.modules {
+			has, err := r.hasChanged(t.Context(), module, "v0.0.9")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if has {
+				found = append(found, module.folder)
+			}
+		}
+		return found
+	}
+	for _, step := range []struct{ file, want string }{
+		{"README.md", ""}, {"new_test.go", ""}, {"page/inner/new.go", "page"}, {"inner/new.go", ". page"},
+	} {
+		if err := os.MkdirAll(filepath.Dir(tree.at(step.file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.write(step.file, "package inner\n"); err != nil {
+			t.Fatal(err)
+		}
+		commitAll(t, tree)
+		if got := strings.Join(changed(), " "); got != step.want {
+			t.Errorf("after a change of %s, %q has changed and not %q", step.file, got, step.want)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -16,6 +17,7 @@ func rehearse(ctx context.Context, t tree) error {
 		}
 	}()
 	return steps(
+		step{"go.mod files, versions and the workspace; a port for Redis", func() error { return errors.Join(t.rules(ctx), portIsFree()) }},
 		step{"release a copy of the tree", func() (err error) { r, err = release(ctx, t); return err }},
 		step{"go mod tidy would change nothing", func() error { return r.tidy(ctx) }},
 		step{"go get each library, and vet a program with all packages", func() error { return r.consumer(ctx) }},

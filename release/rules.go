@@ -4,7 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
+
+// believed returns the versions that count as tagged without a tag: those that the
+// changelog has with a day, in a clone without any tag, such as that of CI.
+func (t tree) believed(ctx context.Context) ([]string, error) {
+	tagged, err := t.versions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(tagged) > 0 {
+		return nil, t.fetched(ctx)
+	}
+	return t.released()
+}
 
 // rules returns what is wrong with what the tree says of versions. It reads files
 // and tags only.
@@ -14,6 +28,10 @@ func (t tree) rules(ctx context.Context) error {
 		return err
 	}
 	first, err := t.entry()
+	if err != nil {
+		return err
+	}
+	believed, err := t.believed(ctx)
 	if err != nil {
 		return err
 	}
@@ -46,7 +64,7 @@ func (t tree) rules(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if !tagged && version != first.version {
+			if !tagged && version != first.version && !slices.Contains(believed, version) {
 				say("%s requires %s %s, which is neither tagged nor in preparation (%s has %s)",
 					module.goMod(), require.Mod.Path, version, changelog, first.version)
 			}

@@ -20,6 +20,9 @@ func start(ctx context.Context, t tree, page string) error {
 	if _, err := os.Stat(page); err != nil {
 		return wrongCall{err}
 	}
+	if err := portIsFree(); err != nil {
+		return err
+	}
 	r, err := release(ctx, t)
 	if err != nil {
 		return err

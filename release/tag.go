@@ -36,6 +36,9 @@ func (t tree) isPrepared(ctx context.Context) error {
 	if changes != "" {
 		return fmt.Errorf("commit these first, or undo them:\n%s", changes)
 	}
+	if err := t.fetched(ctx); err != nil {
+		return err
+	}
 	if err := t.rules(ctx); err != nil {
 		return err
 	}

@@ -36,6 +36,21 @@ func open(ctx context.Context, dir string) (tree, error) {
 	return t, nil
 }
 
+// forgetRepository drops the variables with which a hook, or git rebase --exec, says
+// which repository git is in: they would stand for every copy of the tree too.
+func forgetRepository(ctx context.Context) error {
+	names, err := output(ctx, "", nil, "git", "rev-parse", "--local-env-vars")
+	if err != nil {
+		return err
+	}
+	for _, name := range strings.Fields(names) {
+		if err := os.Unsetenv(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // module is a go.mod of the tree.
 type module struct {
 	folder string // from the root, with slashes; "." is the root
@@ -100,6 +115,9 @@ func (t tree) files(ctx context.Context) ([]string, error) {
 	}
 	names := strings.Split(strings.TrimSuffix(listed, "\x00"), "\x00")
 	names = slices.DeleteFunc(names, func(name string) bool {
+		if strings.HasSuffix(name, "/") {
+			return true // another repository, or another work tree of this one
+		}
 		_, err := os.Lstat(t.at(name))
 		return errors.Is(err, fs.ErrNotExist) // deleted, and still in the index
 	})

@@ -1,15 +1,25 @@
 package main
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 )
 
-// The git of the tests has nothing of who runs them.
+// The git of the tests has nothing of who runs them. With runsMain set, the tests'
+// program is the command itself.
 func TestMain(m *testing.M) {
+	if os.Getenv(runsMain) != "" {
+		main()
+		return
+	}
+	if err := forgetRepository(context.Background()); err != nil {
+		panic(err)
+	}
 	for name, value := range map[string]string{
 		"GIT_CONFIG_GLOBAL": os.DevNull, "GIT_CONFIG_SYSTEM": os.DevNull,
 		"GIT_AUTHOR_NAME": "test", "GIT_AUTHOR_EMAIL": "test@localhost",
@@ -20,6 +30,20 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Exit(m.Run())
+}
+
+const runsMain = "RELEASE_RUNS_MAIN"
+
+// programIn is the command in a folder.
+func programIn(t *testing.T, dir string, arguments ...string) *exec.Cmd {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.CommandContext(t.Context(), program, arguments...)
+	command.Dir, command.Env = dir, append(os.Environ(), runsMain+"=1")
+	return command
 }
 
 // newTree makes a repository like this one, with next to nothing in it. It needs no

@@ -40,7 +40,7 @@ func (r *rehearsal) begin(ctx context.Context, name string) (dir string, err err
 		return "", err
 	}
 	for _, module := range r.modules[:len(published)] {
-		if !slices.ContainsFunc(r.libraries, func(library goPackage) bool { return library.module == module.path() }) {
+		if !r.hasLibrary(module) {
 			continue
 		}
 		if _, err := r.user.run(ctx, dir, "get", module.path()); err != nil {
@@ -57,16 +57,27 @@ func (r *rehearsal) begin(ctx context.Context, name string) (dir string, err err
 	return dir, nil
 }
 
+// hasLibrary says whether users import anything of a module.
+func (r *rehearsal) hasLibrary(m module) bool {
+	return slices.ContainsFunc(r.libraries, func(library goPackage) bool { return library.module == m.path() })
+}
+
 // installs installs every command, and asks priorityctl which version it is.
 func (r *rehearsal) installs(ctx context.Context) error {
 	dir, err := r.folder("installs")
 	if err != nil {
 		return err
 	}
+	wanted := make(map[string][]string) // of each module
 	for _, command := range r.commands {
-		if _, err := r.user.run(ctx, dir, "install", command.path+"@latest"); err != nil {
+		wanted[command.module] = append(wanted[command.module], command.path+"@latest")
+	}
+	for _, commands := range wanted {
+		if _, err := r.user.run(ctx, dir, append([]string{"install"}, commands...)...); err != nil {
 			return err
 		}
+	}
+	for _, command := range r.commands {
 		if _, err := os.Stat(filepath.Join(r.dir, "bin", path.Base(command.path))); err != nil {
 			return err
 		}

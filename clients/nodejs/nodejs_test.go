@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/clients/nodejs/nodetest"
+	"github.com/docpriority/priority/internal/nodetest"
 	"github.com/docpriority/priority/internal/redistest"
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/clients/nodejs/nodetest"
+	"github.com/docpriority/priority/internal/nodetest"
 	"github.com/docpriority/priority/internal/redistest"
 )
 

@@ -2,18 +2,25 @@ package redistest
 
 import (
 	"os/exec"
+	"sync"
 	"testing"
+	"time"
 )
 
-// StartProgram starts a command that ends with the test at the latest.
-func StartProgram(tb testing.TB, cmd *exec.Cmd) {
+// StartProgram starts a command that ends with the test at the latest, as does what it
+// has started. It returns what waits for its end, any number of times.
+func StartProgram(tb testing.TB, cmd *exec.Cmd) (wait func() error) {
 	tb.Helper()
 	dieWithParent(cmd)
+	haveOwnGroup(cmd)
+	cmd.WaitDelay = 5 * time.Second // for what has left the group with an output of it
 	if err := cmd.Start(); err != nil {
 		tb.Fatalf("start %s: %v", cmd.Path, err)
 	}
+	wait = sync.OnceValue(cmd.Wait)
 	tb.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		KillProgram(cmd)
+		_ = wait()
 	})
+	return wait
 }

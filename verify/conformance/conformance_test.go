@@ -20,7 +20,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/clients/nodejs/nodetest"
+	"github.com/docpriority/priority/internal/nodetest"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -83,7 +83,7 @@ func TestTheModuleConformsOnACluster(t *testing.T) {
 }
 
 func TestPythonConforms(t *testing.T) {
-	for _, client := range []string{"redis", "asyncio", "cluster", "asyncio-cluster"} {
+	for _, client := range libraries([]string{"redis", "asyncio-cluster"}, "asyncio", "cluster") {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			conform(t, python(t, client))
@@ -92,12 +92,21 @@ func TestPythonConforms(t *testing.T) {
 }
 
 func TestNodeConforms(t *testing.T) {
-	for _, client := range []string{"node-redis", "ioredis", "node-redis-cluster", "ioredis-cluster"} {
+	for _, client := range libraries([]string{"node-redis", "ioredis-cluster"}, "ioredis", "node-redis-cluster") {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
 			conform(t, node(t, client))
 		})
 	}
+}
+
+// libraries returns two of a port's client libraries, which differ in all that they can,
+// or all of them where the environment asks for it.
+func libraries(two []string, more ...string) []string {
+	if os.Getenv("PRIORITY_CONFORMANCE") == "all" {
+		return append(two, more...)
+	}
+	return two
 }
 
 // python returns the port to Python, which is run as it is.
@@ -229,6 +238,9 @@ var drivers = map[string]func(*request) (subject, error){
 		os.Exit(3)
 		return response{}
 	}),
+	"answers without decisions": broken(func(s goStore, r *request) response {
+		return response{Error: s.do(r).Error}
+	}),
 }
 
 // A driver that breaks a promise is found out by the check of this promise, which says
@@ -256,7 +268,9 @@ func TestABrokenPortIsFoundOut(t *testing.T) {
 		{"ignores the policy", "policies, leases and prefixes that are wrong are refused", "want invalid"},
 		{"ignores the lease", "decisions are those of edges.json", "want"},
 		{"says what is no answer", "the defaults are those of the module", "which is no answer"},
-		{"dies", "the defaults are those of the module", "the driver has ended"},
+		{"dies", "the defaults are those of the module", "the driver has ended: exit status 3"},
+		{"answers without decisions", "the defaults are those of the module", "has 0 decisions, want 1"},
+		{"answers without decisions", "connections that are cut under load are counted exactly", "has 0 decisions, want 1"},
 	} {
 		t.Run(test.driver+": "+test.check, func(t *testing.T) {
 			t.Parallel()
@@ -265,15 +279,63 @@ func TestABrokenPortIsFoundOut(t *testing.T) {
 			if test.driver == "waits for ever" {
 				p.patience = 2 * time.Second
 			}
-			at := slices.IndexFunc(checks, func(c check) bool { return c.name == test.check })
-			if at < 0 {
-				t.Fatal("there is no such check")
-			}
-			a := try(checks[at], p)
+			a := tryNamed(t, test.check, p)
 			if said := strings.Join(a.said, "\n"); !a.failed || !strings.Contains(said, test.says) {
 				t.Errorf("it says %q, want %q in it", said, test.says)
 			}
 		})
+	}
+}
+
+// A script may start the driver. It has to end as the driver does.
+func TestADriverMayBeStartedByAScript(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ name, script, check, says string }{
+		{"is answered", `"$0"; echo over >&2`, "the defaults are those of the module", ""},
+		{"is ended", `"$0"; echo over >&2`, "a process ends when its input does", ""},
+		{"has a status", `"$0"; exit 3`, "a process ends when its input does", "exit status 3"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			p := self(t, "the module")
+			p.command = append([]string{"sh", "-c", test.script}, p.command...)
+			var a *attempt
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				a = tryNamed(t, test.check, p)
+			}()
+			select {
+			case <-ended:
+			case <-time.After(2 * patience):
+				t.Fatal("the check does not end")
+			}
+			if said := strings.Join(a.said, "\n"); a.failed != (test.says != "") || !strings.Contains(said, test.says) {
+				t.Errorf("it says %q, want %q in it", said, test.says)
+			}
+		})
+	}
+}
+
+// tryNamed runs one of the checks.
+func tryNamed(t *testing.T, name string, p port) *attempt {
+	at := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
+	if at < 0 {
+		t.Fatal("there is no such check")
+	}
+	return try(checks[at], p)
+}
+
+// A check that panics fails, and what it has started ends.
+func TestAPanicIsAFailure(t *testing.T) {
+	t.Parallel()
+	ended := false
+	a := try(check{run: func(w *world) {
+		w.Cleanup(func() { ended = true })
+		panic("no decision")
+	}}, port{})
+	if said := strings.Join(a.said, "\n"); !a.failed || !strings.Contains(said, "no decision") || !ended {
+		t.Errorf("failed %t, says %q, cleaned up %t", a.failed, said, ended)
 	}
 }
 
@@ -371,6 +433,16 @@ func TestMisuseIsTold(t *testing.T) {
 		if status != test.status || out.String() != test.out || !strings.Contains(err.String(), test.err) {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", test.args, status, out.String(), err.String())
 		}
+	}
+}
+
+// Where there are no vectors, no check is begun.
+func TestOutsideOfACheckoutNothingIsChecked(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var out, err bytes.Buffer
+	if status := run([]string{"--", "true"}, nil, &out, &err); status != 2 || out.String() != "" ||
+		!strings.Contains(err.String(), "is not in a checkout of this repository") {
+		t.Errorf("exit status %d, stdout %q, stderr %q", status, out.String(), err.String())
 	}
 }
 

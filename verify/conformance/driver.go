@@ -82,6 +82,7 @@ type driver struct {
 	patience time.Duration
 	process  *exec.Cmd
 	input    io.WriteCloser
+	wait     func() error  // until the process has ended
 	said     *tail         // on its standard error
 	gone     chan struct{} // it has ended, or said what is no answer
 
@@ -106,7 +107,7 @@ func start(tb testing.TB, p port) *driver {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	redistest.StartProgram(tb, d.process)
+	d.wait = redistest.StartProgram(tb, d.process)
 	go d.listen(output)
 	return d
 }
@@ -117,7 +118,11 @@ func (d *driver) listen(output io.Reader) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			d.leave(errors.New("the driver has ended"))
+			why := errEnded
+			if err := d.wait(); err != nil {
+				why = fmt.Errorf("%w: %w", errEnded, err)
+			}
+			d.leave(why)
 			return
 		}
 		var r response
@@ -146,10 +151,16 @@ func (d *driver) leave(why error) {
 	}
 }
 
-// errGone is the error of a call whose driver ended before it answered.
-var errGone = errors.New("the driver is gone")
+var (
+	// errGone is the error of a call whose driver ended before it answered.
+	errGone = errors.New("the driver is gone")
 
-// try makes one request and awaits its answer. It fails only by the driver's fault.
+	// errEnded is why a driver is gone that has ended with status 0.
+	errEnded = errors.New("the driver has ended")
+)
+
+// try makes one request and awaits its answer, which has as many decisions as it has to
+// have, or an error. It fails only by the driver's fault.
 func (d *driver) try(do string, f fields) (response, error) {
 	mine := make(chan response, 1)
 	d.mu.Lock()
@@ -170,12 +181,28 @@ func (d *driver) try(do string, f fields) (response, error) {
 	defer late.Stop()
 	select {
 	case r := <-mine:
+		if want := decisionsOf(do, f); r.Error == nil && len(r.Decisions) != want {
+			return r, fmt.Errorf("the answer to %.200s has %d decisions, want %d", line, len(r.Decisions), want)
+		}
 		return r, nil
 	case <-d.gone:
 		return response{}, fmt.Errorf("%w: %w", errGone, d.why)
 	case <-late.C:
 		return response{}, fmt.Errorf("the driver has not answered %.200s within %v", line, d.patience)
 	}
+}
+
+// decisionsOf returns how many decisions an answer to a request has.
+func decisionsOf(do string, f fields) int {
+	switch do {
+	case "next":
+		return f["n"].(int)
+	case "submit":
+		return len(f["documents"].([][]byte))
+	case "peek":
+		return 1
+	}
+	return 0
 }
 
 // ask makes one request, and fails the check where there is no answer.
@@ -201,30 +228,35 @@ func (d *driver) must(do string, f fields) []decision {
 // next counts one document, which has to succeed.
 func (d *driver) next(customer string) decision {
 	d.tb.Helper()
-	decisions := d.must("next", fields{"customer": []byte(customer), "n": 1})
-	if len(decisions) != 1 {
-		d.tb.Fatalf("next of one document has %d decisions", len(decisions))
-	}
-	return decisions[0]
+	return d.must("next", fields{"customer": []byte(customer), "n": 1})[0]
 }
 
-// end ends the driver's input and waits until it is gone.
+// end ends the driver's input and waits until it has ended with status 0.
 func (d *driver) end() {
 	d.tb.Helper()
 	_ = d.input.Close()
-	late := time.NewTimer(d.patience)
-	defer late.Stop()
-	select {
-	case <-d.gone:
-	case <-late.C:
-		d.tb.Fatalf("the driver has not ended within %v of the end of its input%s", d.patience, d.said)
+	d.awaitGone("the end of its input")
+	if d.why != errEnded {
+		d.tb.Fatalf("at the end of its input: %v%s", d.why, d.said)
 	}
 }
 
 // kill ends the driver at once, and waits until it is gone.
 func (d *driver) kill() {
-	_ = d.process.Process.Kill()
-	<-d.gone
+	d.tb.Helper()
+	redistest.KillProgram(d.process)
+	d.awaitGone("its kill")
+}
+
+func (d *driver) awaitGone(since string) {
+	d.tb.Helper()
+	late := time.NewTimer(d.patience)
+	defer late.Stop()
+	select {
+	case <-d.gone:
+	case <-late.C:
+		d.tb.Fatalf("the driver has not ended within %v of %s%s", d.patience, since, d.said)
+	}
 }
 
 // shown is a request for a reader.

@@ -91,6 +91,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		flags.Usage()
 		return 2
 	}
+	if _, err := repository(); err != nil {
+		fmt.Fprintln(stderr, err)
+		return 2
+	}
 	p := port{command: flags.Args(), client: *client, cluster: *cluster, patience: patience}
 	return report(p, wanted, stdout)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -50,10 +51,18 @@ func try(c check, p port) *attempt {
 	go func() { // FailNow ends it
 		defer close(ended)
 		defer a.cleanUp()
+		defer a.failOnPanic()
 		c.run(&world{TB: a, port: p})
 	}()
 	<-ended
 	return a
+}
+
+// failOnPanic has a check that panics fail.
+func (a *attempt) failOnPanic() {
+	if why := recover(); why != nil {
+		a.Errorf("the check itself has panicked: %v\n%s", why, debug.Stack())
+	}
 }
 
 func (a *attempt) cleanUp() {

@@ -142,7 +142,7 @@ func noteAs(books *ledger.Ledger, customer string, r response, do string) {
 // note notes what one document's caller was told.
 func note(books *ledger.Ledger, customer string, r response) {
 	var told priority.Decision
-	if r.Error == nil && len(r.Decisions) > 0 {
+	if r.Error == nil {
 		told.Count = r.Decisions[0].Count
 	}
 	books.Note(customer, told, r.err())

@@ -46,6 +46,20 @@ describe('a connection', () => {
     await connection.close();
   });
 
+  test('a caller who gives up leaves the link to the others', async () => {
+    let links = 0;
+    const connection = new Connection(() => {
+      links++;
+      return new TestLink(([what]) => (what === 'SLOW' ? new Promise(() => {}) : 'answered'));
+    });
+    const deadline = new Deadline(60_000, AbortSignal.timeout(50));
+    await assert.rejects(connection.send(['SLOW'], deadline), Lost);
+    deadline.end();
+    assert.equal(await within(60_000, (others) => connection.send(['GET'], others)), 'answered');
+    assert.equal(links, 1);
+    await connection.close();
+  });
+
   test('a setting that no link can have is told, and nothing was sent', async () => {
     const connection = new Connection(() => {
       throw new Error('no such setting');

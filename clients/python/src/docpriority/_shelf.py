@@ -55,6 +55,7 @@ class _Held(Generic[T]):
 
 
 class Shelf(Generic[C]):
+    """Holds those that are free, and knows of those that are in use or being made."""
 
     def __init__(self, where: str, most: int, patience: float) -> None:
         self._where = where

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package redistest
+
+import "os/exec"
+
+func haveOwnGroup(*exec.Cmd) {}
+
+// KillProgram ends at once what StartProgram has started.
+func KillProgram(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+}
