@@ -74,7 +74,8 @@ export class NodeRedisLink extends Link {
  * master. known are such clients of before, which are asked where there are any.
  */
 export async function askNodeRedisCluster(cluster, known) {
-  const rootNodes = [...known.values()].map(({ options: { socket } }) => ({ socket: { ...socket } }));
+  const over = new AbortController(); // destroy does not know of the socket on which a node is asked
+  const rootNodes = [...known.values()].map(({ options: { socket } }) => ({ socket: { ...socket, signal: over.signal } }));
   const asking = cluster.duplicate({
     commandOptions: {},
     clientSideCache: undefined,
@@ -85,6 +86,7 @@ export async function askNodeRedisCluster(cluster, known) {
   const trouble = [];
   asking.on('error', (error) => trouble.push(error));
   const end = () => {
+    over.abort();
     try {
       asking.destroy();
     } catch {

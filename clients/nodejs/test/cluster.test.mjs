@@ -8,7 +8,8 @@ import { createClient } from 'redis';
 import { askIoredisCluster, isIoredisCluster } from '../src/ioredis.js';
 import { askNodeRedisCluster } from '../src/node-redis.js';
 import { slotOf } from '../src/slot.js';
-import { clusters } from './clients.mjs';
+import { clients, clusters } from './clients.mjs';
+import { Server } from './server.mjs';
 
 describe('a cluster', { skip: process.env.CLUSTER ? false : 'CLUSTER names no server' }, () => {
   const url = `redis://${process.env.CLUSTER}`;
@@ -139,3 +140,15 @@ describe('a cluster', { skip: process.env.CLUSTER ? false : 'CLUSTER names no se
     }
   });
 });
+
+for (const [kind, make] of Object.entries(clusters)) {
+  test(`a server that stands still when ${kind} asks it keeps no connection`, async () => {
+    const cluster = make(['redis://127.0.0.1:1']);
+    const ask = isIoredisCluster(cluster) ? askIoredisCluster : askNodeRedisCluster;
+    const still = await Server.start(() => {}, { greets: false });
+    const known = new Map([[`127.0.0.1:${still.port}`, clients[kind](still.url)]]);
+    await assert.rejects(ask(cluster, known));
+    await still.until(() => still.open.size === 0);
+    await still.close();
+  });
+}
