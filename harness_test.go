@@ -342,8 +342,7 @@ func onMiniredis(t *testing.T, server *miniredis.Miniredis) opener {
 	now := start.Add(900 * time.Microsecond)
 	server.SetTime(now)
 	server.ClockTTL(true)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute}) // it is slow with -race
-	t.Cleanup(func() { _ = client.Close() })
+	client := connect(t, server.Addr())
 	return func(t *testing.T, r rule) *world {
 		t.Helper()
 		return &world{Store: newStore(t, client, r), wait: func(d time.Duration) {
@@ -533,9 +532,9 @@ func storeOf(t testing.TB, client priority.RedisClient) *world {
 	return &world{Store: openStore(t, client, patient), slack: handSlack}
 }
 
-// connect makes a client, closed with the test.
+// connect makes a client, closed with the test. It is patient: miniredis is slow with -race.
 func connect(t testing.TB, addr string) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: addr})
+	client := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
