@@ -42,7 +42,7 @@ func misnamed(ctx context.Context, target *redisurl.Target, timeout time.Duratio
 	told := make([]map[string]string, len(servers))
 	var asking sync.WaitGroup
 	for i, server := range servers {
-		defer server.Close()
+		context.AfterFunc(ctx, func() { _ = server.Close() }) // go-redis reads on when a context is canceled
 		asking.Go(func() { told[i] = hello(ctx, server) })
 	}
 	asking.Wait()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"go/parser"
 	"go/token"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
 )
@@ -90,53 +88,6 @@ func TestTheHelpNamesTheScenarios(t *testing.T) {
 	for _, scenario := range simulation.Scenarios() {
 		if !strings.Contains(help, scenario.Name) {
 			t.Errorf("%s is not in the help", scenario.Name)
-		}
-	}
-}
-
-func TestTheSameSeedsGiveTheSameJSON(t *testing.T) {
-	args := []string{"simulate", "-scenario", "starve", "-seeds", "2", "-schedulers", "rule:linear,submit:linear", "-json"}
-	stdout := succeeded(t, "", args...)
-	if again := succeeded(t, "", args...); again != stdout {
-		t.Error("the same seeds give other figures")
-	}
-	var object struct {
-		Name       string
-		Seeds      int
-		Schedulers []struct {
-			Scheduler string
-			Measures  map[string]struct{ Mean, CI95 float64 }
-		}
-		Targets []struct {
-			Scheduler string
-			Reached   bool
-		}
-	}
-	decoder := json.NewDecoder(strings.NewReader(stdout))
-	if err := decoder.Decode(&object); err != nil || decoder.More() {
-		t.Fatalf("%v, or more than one object: %s", err, stdout)
-	}
-	if object.Name != "starve" || object.Seeds != 2 || len(object.Schedulers) != 2 || len(object.Targets) != 2 {
-		t.Errorf("got %+v", object)
-	}
-	for _, s := range object.Schedulers {
-		wait := s.Measures["flooder_wait_max_s"]
-		if s.Scheduler == "rule:linear" && !(wait.Mean > 200 && wait.Mean < 300 && wait.CI95 > 0) {
-			t.Errorf("%s: the longest wait is %+v", s.Scheduler, wait)
-		}
-	}
-}
-
-func TestTheTablesFitATerminal(t *testing.T) {
-	table := succeeded(t, "", "simulate", "-scenario", "starve", "-seeds", "2", "-lease", "1h")
-	for line := range strings.Lines(table) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
-	for _, want := range []string{"Targets\n  reached: rule:linear", "lease 1h0m0s", "mean\nof 2 seeds", "Wait of the flooder, s", "\n  least-in-flight ", "\n  submit:halving "} {
-		if !strings.Contains(table, want) {
-			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
 }
