@@ -37,7 +37,7 @@ func prepare(ctx context.Context, t tree, version string, day time.Time) error {
 	}
 	if err := t.setVersion(ctx, version, day); err != nil {
 		if changes, failed := t.changes(context.WithoutCancel(ctx)); failed != nil || changes != "" {
-			err = fmt.Errorf("%w\nThe tree is half prepared. To undo that: git checkout .", err)
+			err = fmt.Errorf("%w\nThe tree is half prepared: git checkout . undoes that", err)
 		}
 		return err
 	}
