@@ -200,6 +200,13 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	slot := int(cluster.Client().ClusterKeySlot(t.Context(), store.Key("acme")).Val())
+	owner := slot * 3 / 16384
+	cluster.MoveSlot(slot, cluster.Masters[owner], cluster.Masters[(owner+1)%3], func() { // now and then ASK
+		if _, err := store.Next(t.Context(), "acme"); err != nil {
+			t.Errorf("Next while the slot moves: %v", err)
+		}
+	})
 	for _, node := range cluster.Masters {
 		for _, denied := range must(node.Client().ACLLog(t.Context(), 100).Result())(t) {
 			if !strings.HasPrefix(denied.Object, "client|") { // of which go-redis tries some for each connection
