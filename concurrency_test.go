@@ -29,7 +29,7 @@ func onProcesses(t *testing.T, test func(t *testing.T, stores []priority.Store))
 		"memory": nil,
 		"miniredis": func(t *testing.T) func() priority.RedisClient {
 			server := miniredis.RunT(t)
-			return func() priority.RedisClient { return connect(t, server.Addr()) }
+			return func() priority.RedisClient { return connectToMiniredis(t, server) }
 		},
 		"Client":            server(func(_ *testing.T, c *redis.Client) priority.RedisClient { return c }),
 		"AutoPipeline":      server(func(t *testing.T, c *redis.Client) priority.RedisClient { return must(c.AutoPipeline())(t) }),

@@ -342,7 +342,7 @@ func onMiniredis(t *testing.T, server *miniredis.Miniredis) opener {
 	now := start.Add(900 * time.Microsecond)
 	server.SetTime(now)
 	server.ClockTTL(true)
-	client := connect(t, server.Addr())
+	client := connectToMiniredis(t, server)
 	return func(t *testing.T, r rule) *world {
 		t.Helper()
 		return &world{Store: newStore(t, client, r), wait: func(d time.Duration) {
@@ -532,9 +532,18 @@ func storeOf(t testing.TB, client priority.RedisClient) *world {
 	return &world{Store: openStore(t, client, patient), slack: handSlack}
 }
 
-// connect makes a client, closed with the test. It is patient: miniredis is slow with -race.
+// connect makes a client, closed with the test.
 func connect(t testing.TB, addr string) *redis.Client {
-	client := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute})
+	return connectWith(t, &redis.Options{Addr: addr})
+}
+
+// connectToMiniredis makes a client that has patience: with -race it is slow.
+func connectToMiniredis(t testing.TB, server *miniredis.Miniredis) *redis.Client {
+	return connectWith(t, &redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
+}
+
+func connectWith(t testing.TB, opts *redis.Options) *redis.Client {
+	client := redis.NewClient(opts)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
@@ -550,7 +559,7 @@ func twoClients(t testing.TB, addr string) (plain, pipeliner priority.RedisClien
 func onEachServer(t *testing.T, test func(t *testing.T, client *redis.Client)) {
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		test(t, connect(t, miniredis.RunT(t).Addr()))
+		test(t, connectToMiniredis(t, miniredis.RunT(t)))
 	})
 	t.Run("server", func(t *testing.T) {
 		t.Parallel()

@@ -239,7 +239,7 @@ func flushed(t *testing.T, test func(t *testing.T, w *world, flush func())) {
 	}
 	for name, open := range map[string]func(t *testing.T) client{
 		"miniredis": func(t *testing.T) client {
-			direct := connect(t, miniredis.RunT(t).Addr())
+			direct := connectToMiniredis(t, miniredis.RunT(t))
 			return client{direct, []*redis.Client{direct}}
 		},
 		"Client":            ofServer(func(_ *testing.T, c *redis.Client) priority.RedisClient { return c }),

@@ -197,13 +197,14 @@ func TestAReplicaThatLagsIsNotTakenForTheLatest(t *testing.T) {
 		check(t, stale.Client().Restore(ctx, key, 0, w.client.Dump(ctx, key).Val()).Err())
 	}
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(1)))(t)
-	client := &splitClient{Client: w.client, reads: stale.Client()}
+	client := &splitClient{Client: w.client}
+	client.reads.Store(stale.Client())
 	store := openControl(t, must(priority.NewRedisStore(client, nil))(t), seldom)
 	_ = store.Refresh(ctx) // it may fail, and it may not claim to know
 	if status := store.Status(); status.Document != nil && status.Document.Version == 2 && asked(store, "acme") != 5 {
 		t.Errorf("the worker claims version 2 and acme has %d", asked(store, "acme"))
 	}
-	client.reads = w.client // it has caught up
+	client.reads.Store(w.client) // it has caught up
 	check(t, store.Refresh(ctx))
 	if got := asked(store, "acme"); got != 5 {
 		t.Errorf("when the replica has caught up acme has %d", got)

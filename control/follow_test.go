@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -92,6 +93,7 @@ func TestAChangeIsReadByItself(t *testing.T) {
 			must(admin.SetOverride(ctx, fmt.Sprint(i), control.Pin(5), time.Hour, demo(0)))(t)
 		}
 		check(t, store.Refresh(ctx))
+		synctest.Wait() // for the store's own first reading
 		v.sent.take()
 		must(admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
 		check(t, store.Refresh(ctx))

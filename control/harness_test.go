@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +32,8 @@ const (
 	trialKey    = "priority:{control}:trial"
 )
 
-// seldom is an Interval in which no test ends: only Refresh reads the document.
+// seldom is an Interval in which no test ends: after the first reading, only Refresh
+// reads the document.
 var seldom = &control.Options{Interval: time.Minute}
 
 // newWorld starts a server. Nil opts are the defaults.
@@ -213,13 +215,13 @@ var await = redistest.Await
 // clients do that read from replicas.
 type splitClient struct {
 	*redis.Client
-	reads *redis.Client
+	reads atomic.Pointer[redis.Client]
 }
 
 func (c *splitClient) Process(ctx context.Context, cmd redis.Cmder) error {
 	switch cmd.Name() {
 	case "hscan", "xrange", "xrevrange", "hget", "hmget", "hgetall":
-		return c.reads.Process(ctx, cmd)
+		return c.reads.Load().Process(ctx, cmd)
 	}
 	return c.Client.Process(ctx, cmd)
 }

@@ -68,15 +68,17 @@ func (r *rehearsal) licences(ctx context.Context) error {
 // they are.
 func (r *rehearsal) dependencies(ctx context.Context, flags ...string) (map[string]string, error) {
 	found := make(map[string]string)
-	for _, module := range r.modules[:len(published)] {
-		arguments := append([]string{"list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}} {{.Dir}}{{end}}"}, flags...)
-		said, err := output(ctx, r.copied.at(module.folder), nil, "go", append(arguments, "./...")...)
-		if err != nil {
-			return nil, err
-		}
-		for line := range strings.Lines(said) {
-			if fields := strings.Fields(line); len(fields) == 3 && !ours(fields[0]) {
-				found[fields[0]+" "+fields[1]] = fields[2]
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		for _, module := range r.modules[:len(published)] {
+			arguments := append([]string{"list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}} {{.Dir}}{{end}}"}, flags...)
+			said, err := output(ctx, r.copied.at(module.folder), []string{"GOOS=" + system}, "go", append(arguments, "./...")...)
+			if err != nil {
+				return nil, err
+			}
+			for line := range strings.Lines(said) {
+				if fields := strings.Fields(line); len(fields) == 3 && !ours(fields[0]) {
+					found[fields[0]+" "+fields[1]] = fields[2]
+				}
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -54,12 +53,19 @@ func (r *rehearsal) start(ctx context.Context, page string) error {
 		}
 		done++
 		begin := time.Now()
-		dir, err := r.folder("section" + strconv.Itoa(i))
-		if err != nil {
-			return err
-		}
-		if _, err := onRedis(ctx, func() (any, error) { return nil, section.follow(ctx, dir, variables) }); err != nil {
-			return fmt.Errorf("%s, %q: %w", page, section.title, err)
+		// The page's calls have 250 ms each, which a machine that is busy with others' work may not keep.
+		for try := range 3 {
+			dir, err := r.folder(fmt.Sprintf("section%d-%d", i, try))
+			if err != nil {
+				return err
+			}
+			if _, err = onRedis(ctx, func() (any, error) { return nil, section.follow(ctx, dir, variables) }); err == nil {
+				break
+			}
+			if try == 2 || !errors.As(err, new(otherOutput)) {
+				return fmt.Errorf("%s, %q: %w", page, section.title, err)
+			}
+			fmt.Printf("  %s, once more: %v\n", section.title, err)
 		}
 		fmt.Printf("  %s, %d blocks: %.1f s\n", section.title, len(section.parts), time.Since(begin).Seconds())
 	}
@@ -84,6 +90,9 @@ func (r *rehearsal) everybody(ctx context.Context) (variables []string, end func
 	return append(variables, "GOFLAGS="+userFlags), end, nil // go run adds nothing to go.mod
 }
 
+// otherOutput is the error of a command that prints something else than the page says.
+type otherOutput struct{ error }
+
 // sectionLimit is how long a section may take: longer than the page promises.
 const sectionLimit = 10 * time.Minute
 
@@ -105,7 +114,7 @@ func (s section) follow(ctx context.Context, dir string, variables []string) (er
 				var got string
 				got, err = shell(ctx, dir, variables, one.command, &groups)
 				if err == nil && !prints(got, one.want) {
-					err = fmt.Errorf("$ %s\nprints\n%s\nand not\n%s", one.command, got, one.want)
+					err = otherOutput{fmt.Errorf("$ %s\nprints\n%s\nand not\n%s", one.command, got, one.want)}
 				}
 				if err != nil {
 					break

@@ -39,6 +39,7 @@ func userOf(ctx context.Context, dir, cache, oldest string) (user, error) {
 		"GOMODCACHE=" + filepath.Join(dir, "modules"),
 		"GOPROXY=" + strings.Join([]string{fileProxy(cache), fileProxy(machines), proxies}, ","),
 		"GONOSUMDB=" + rootPath,
+		"GONOPROXY=none",
 		"GOBIN=" + filepath.Join(dir, "bin"),
 		"PATH=" + u.path + string(filepath.ListSeparator) + os.Getenv("PATH"),
 	}

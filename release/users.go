@@ -62,7 +62,7 @@ func (r *rehearsal) hasLibrary(m module) bool {
 	return slices.ContainsFunc(r.libraries, func(library goPackage) bool { return library.module == m.path() })
 }
 
-// installs installs every command, and asks priorityctl which version it is.
+// installs installs every command and runs it, and asks priorityctl which version it is.
 func (r *rehearsal) installs(ctx context.Context) error {
 	dir, err := r.folder("installs")
 	if err != nil {
@@ -78,7 +78,7 @@ func (r *rehearsal) installs(ctx context.Context) error {
 		}
 	}
 	for _, command := range r.commands {
-		if _, err := os.Stat(filepath.Join(r.dir, "bin", path.Base(command.path))); err != nil {
+		if _, err := output(ctx, dir, nil, filepath.Join(r.dir, "bin", path.Base(command.path)), "-h"); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"regexp"
@@ -153,13 +152,6 @@ var drivers = map[string]func(*request) (subject, error){
 	"calls what is lost not counted": broken(func(s goStore, r *request) response {
 		result := s.do(r)
 		if result.class() == outcomeUnknown {
-			result.Error.Class = notCounted
-		}
-		return result
-	}),
-	"now and then calls what is lost not counted": broken(func(s goStore, r *request) response {
-		result := s.do(r)
-		if result.class() == outcomeUnknown && rand.N(2) == 0 {
 			result.Error.Class = notCounted
 		}
 		return result
