@@ -40,7 +40,8 @@ export class Cluster {
         const [, kind, to] = (error instanceof Refused && /^(MOVED|ASK) \d+ (\S+)/.exec(error.message)) || [];
         if (!kind) {
           // It may be a server that others have taken the place of.
-          if (!(error instanceof Refused) || error.message.startsWith('CLUSTERDOWN ')) this.#refresh();
+          const missing = error instanceof Refused ? error.message.startsWith('CLUSTERDOWN ') : deadline.timedOut || !deadline.over;
+          if (missing) this.#refresh();
           throw error;
         }
         if (redirects === maxRedirects) throw error;
@@ -75,16 +76,15 @@ export class Cluster {
   // Where the cluster is asked from may be another network, with other addresses than the
   // servers tell of each other. So an address that is not known is asked about first.
   async #follow(slot, address, asking, deadline) {
+    if (asking) return address; // for this once: the slot is another's until its move is over
     if (this.#masters.has(address)) {
-      if (!asking) {
-        this.#addressOf[slot] = address;
-        this.#refresh();
-      }
+      this.#addressOf[slot] = address;
+      this.#refresh();
       return address;
     }
     const before = this.#addressOf[slot];
     await this.#refreshed(deadline);
-    if (this.#masters.has(address) || asking || this.#addressOf[slot] === before) return address;
+    if (this.#masters.has(address) || this.#addressOf[slot] === before) return address;
     return this.#addressOf[slot];
   }
 

@@ -39,7 +39,7 @@ export class Connection {
       return answer;
     } catch (error) {
       // A replica may be the master of before, and a new link may lead to the new one.
-      if (isReplica(error) || (error instanceof Lost && deadline.timedOut)) this.#retire(link);
+      if (isReplica(error) || (error instanceof Lost && deadline.timedOut)) this.#retire(link, error);
       else if (error instanceof Refused) this.#tries = 0;
       throw error;
     } finally {
@@ -115,15 +115,16 @@ export class Connection {
 
   // A link that owes an answer is of no more use: the network may have lost it without a
   // word. New calls go to a new one; those that were sent on it may be answered yet.
-  #retire(link) {
+  #retire(link, why) {
     if (link !== this.#link) return;
     this.#link = undefined;
+    this.#trouble = why;
     this.#connectLater();
     endIfIdle(link);
   }
 
   #check(link) {
-    const silent = setTimeout(() => this.#retire(link), patience).unref();
+    const silent = setTimeout(() => this.#retire(link, new Error('the server does not answer')), patience).unref();
     const answered = () => clearTimeout(silent);
     link.send(['PING']).then(answered, (error) => {
       if (error instanceof Refused) answered();

@@ -37,7 +37,7 @@ export class NodeRedisLink extends Link {
     });
     this.#client.on('error', (error) => this.end(error));
     this.#client.on('end', () => this.end(new Error('the connection was closed')));
-    this.begin(this.#client.connect());
+    this.begin(this.#client.connect().finally(() => (this.#connected = true))); // or no socket is under way any more
   }
 
   async greet() {
@@ -75,22 +75,29 @@ export class NodeRedisLink extends Link {
  */
 export async function askNodeRedisCluster(cluster, known) {
   const over = new AbortController(); // destroy does not know of the socket on which a node is asked
-  const rootNodes = [...known.values()].map(({ options: { socket } }) => ({ socket: { ...socket, signal: over.signal } }));
+  const nodes = known.size > 0 ? [...known.values()].map(({ options: { socket } }) => ({ socket })) : rootNodesOf(cluster);
   const asking = cluster.duplicate({
     commandOptions: {},
     clientSideCache: undefined,
     minimizeConnections: true,
     useReplicas: false,
-    ...(rootNodes.length > 0 && { rootNodes }),
+    ...(nodes && { rootNodes: nodes.map((node) => ({ ...node, socket: { ...node.socket, signal: over.signal } })) }),
   });
   const trouble = [];
   asking.on('error', (error) => trouble.push(error));
   const end = () => {
     over.abort();
+    for (const { client } of asking.masters) {
+      try {
+        client?.destroy(); // node-redis 5 would stop at the first one that has ended by itself
+      } catch {
+        // it has
+      }
+    }
     try {
       asking.destroy();
     } catch {
-      // it never began
+      // it never began, or has ended
     }
   };
   try {
@@ -111,4 +118,17 @@ export async function askNodeRedisCluster(cluster, known) {
   }
   inTime(Promise.allSettled(connecting)).catch(() => {}).then(end);
   return { addressOf: asking.slots.map(({ master }) => master.address), masters };
+}
+
+// A cluster does not show its options, but gives them to whatever duplicate makes. Where
+// it does not, its own are taken as they are.
+function rootNodesOf(cluster) {
+  function Options({ rootNodes }) {
+    this.rootNodes = rootNodes;
+  }
+  try {
+    return cluster.duplicate.call(Object.create({ constructor: Options }, { _self: { value: cluster._self } })).rootNodes;
+  } catch {
+    return undefined;
+  }
 }

@@ -145,7 +145,10 @@ export class Store {
 
   #tier(customer) {
     const name = this.#tierOf?.(customer);
-    if (typeof name?.then === 'function') throw new TypeError('docpriority: tierOf returns a promise, and not a tier');
+    if (typeof name?.then === 'function') {
+      name.then(undefined, () => {}); // its error is nobody's
+      throw new TypeError('docpriority: tierOf returns a promise, and not a tier');
+    }
     return this.#tiers.get(name) ?? this.#tiers.get(undefined);
   }
 }

@@ -142,13 +142,17 @@ describe('a cluster', { skip: process.env.CLUSTER ? false : 'CLUSTER names no se
 });
 
 for (const [kind, make] of Object.entries(clusters)) {
-  test(`a server that stands still when ${kind} asks it keeps no connection`, async () => {
-    const cluster = make(['redis://127.0.0.1:1']);
-    const ask = isIoredisCluster(cluster) ? askIoredisCluster : askNodeRedisCluster;
-    const still = await Server.start(() => {}, { greets: false });
-    const known = new Map([[`127.0.0.1:${still.port}`, clients[kind](still.url)]]);
-    await assert.rejects(ask(cluster, known));
-    await still.until(() => still.open.size === 0);
-    await still.close();
-  });
+  const ask = isIoredisCluster(make([])) ? askIoredisCluster : askNodeRedisCluster;
+  const asks = {
+    'that is known': (still) => ask(make(['redis://127.0.0.1:1']), new Map([[`127.0.0.1:${still.port}`, clients[kind](still.url)]])),
+    'that the caller has named': (still) => ask(make([still.url]), new Map()),
+  };
+  for (const [which, asking] of Object.entries(asks)) {
+    test(`a server ${which} keeps no connection when it stands still as ${kind} asks it`, async () => {
+      const still = await Server.start(() => {}, { greets: false });
+      await assert.rejects(asking(still));
+      await still.until(() => still.open.size === 0);
+      await still.close();
+    });
+  }
 }

@@ -114,6 +114,20 @@ describe('a cluster', () => {
     await cluster.close();
   });
 
+  test('a slot that moves to a server without slots is followed at once, and asked about no more', async () => {
+    let asked = 0;
+    const ask = async () => {
+      asked++;
+      return { addressOf: all('a:1'), masters: new Map([['a:1', { address: 'a:1' }]]) };
+    };
+    const cluster = clusterOf(ask, (address) => (address === 'a:1' ? Promise.reject(new Refused('ASK 1 b:1')) : 'answered'));
+    for (let i = 0; i < 20; i++) {
+      assert.equal(await within(60_000, (deadline) => cluster.send(['GET'], deadline, key)), 'answered');
+    }
+    assert.equal(asked, 1);
+    await cluster.close();
+  });
+
   test('is told of servers without names', async () => {
     const places = [];
     const moves = { '::1:7000': 'MOVED 1 ::1:7001', '::1:7001': 'MOVED 1 :7002' };

@@ -22,6 +22,7 @@ from docpriority._cost import Mean
 from docpriority._course import Course, Unanswered
 from docpriority._nodes import ClusterNodes, OneServer
 from docpriority._protocol import ErrorReply, ProtocolError, ReplyReader
+from docpriority._shelf import _LONGEST_IDLE, Shelf
 
 from .support import VECTORS
 
@@ -242,6 +243,18 @@ class Courses(unittest.TestCase):
                     self.assertRaises(docpriority.NotCounted, course.result)
 
 
+class Shelves(unittest.TestCase):
+    def test_what_was_free_for_too_long_is_closed_and_the_rest_is_kept(self) -> None:
+        shelf: Shelf[mock.Mock] = Shelf("nowhere", 9, 1)
+        old, young = mock.Mock(), mock.Mock()
+        shelf.give(old, 0)
+        shelf.give(young, 1)
+        shelf.drop_idle(_LONGEST_IDLE)
+        old.close.assert_called_once()
+        young.close.assert_not_called()
+        self.assertIs(shelf.take(2, 3, 0), young)
+
+
 class Replies(unittest.TestCase):
     def test_a_time_that_is_too_long_is_the_longest(self) -> None:
         call = Calls("priority", Policy(), None, None, timedelta(days=1)).peek("acme")
@@ -260,6 +273,6 @@ class Replies(unittest.TestCase):
             self.assertTrue(reader.empty)
 
     def test_what_is_no_reply_is_told(self) -> None:
-        for text in (b"HTTP/1.1 400 Bad Request\r\n", b":one\r\n", b"*x\r\n", b"\r\n", b"*1\r\n" * 5000):
+        for text in (b"HTTP/1.1 400 Bad Request\r\n", b":one\r\n", b"*x\r\n", b"\r\n", b"$-100\r\n", b"*1\r\n" * 5000):
             with self.assertRaises(ProtocolError):
                 ReplyReader().feed(text)

@@ -28,7 +28,8 @@ class AsyncStore(Keys):
 
     Its options, methods and errors are those of ``Store``. Every method may be called by
     many tasks of one event loop at once; another loop makes connections of its own. A call
-    that is cancelled may have been counted; its connection is not used again.
+    that is cancelled may have been counted; its connection is not used again. A child after
+    a fork needs a store of its own.
     """
 
     def __init__(

@@ -74,6 +74,8 @@ class ReplyReader:
             return None, end
         if kind == b"$":
             length = int(rest)
+            if length < 0:
+                raise ValueError("a length is not below 0")
             if len(self._buffer) < end + length + 2:
                 raise _Incomplete
             return bytes(self._buffer[end : end + length]), end + length + 2

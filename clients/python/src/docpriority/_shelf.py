@@ -135,6 +135,11 @@ class Shelf(Generic[C]):
         while self._free:
             self._free.pop()[0].close()
 
+    def drop_idle(self, now: float) -> None:
+        """Those that were free for so long that nobody would be given them."""
+        while self._free and now - self._free[0][1] >= _LONGEST_IDLE:
+            self._free.pop(0)[0].close()
+
     def close(self) -> None:
         self._closed = True
         self.drop_free()

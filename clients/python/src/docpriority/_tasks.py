@@ -66,6 +66,8 @@ class Tasks:
     def _pool(self, address: Address) -> _Pool:
         pools = self._own_pools()
         if address not in pools:
+            for other in pools.values():  # of a cluster's nodes, which may be gone
+                other.drop_idle()
             pools[address] = _Pool(self._client, address, self._timeout)
         return pools[address]
 
@@ -150,6 +152,9 @@ class _Pool:
     def give(self, connection: _Connection) -> None:
         self._shelf.give(connection, time.monotonic())
         self._wake_next()
+
+    def drop_idle(self) -> None:
+        self._shelf.drop_idle(time.monotonic())
 
     def drop(self, connection: _Connection, free_ones_too: bool) -> None:
         self._shelf.drop(connection)

@@ -70,6 +70,8 @@ class Threads:
         pools = self._own_pools()
         pool = pools.get(address)
         if pool is None:
+            for other in list(pools.values()):  # of a cluster's nodes, which may be gone
+                other.drop_idle()
             pool = pools.setdefault(address, _Pool(self._client, address, self._timeout))
         if self._closed:
             pool.close()
@@ -163,6 +165,10 @@ class _Pool:
             if free_ones_too:
                 self._shelf.drop_free()
             self._wake_next()
+
+    def drop_idle(self) -> None:
+        with self._lock:
+            self._shelf.drop_idle(time.monotonic())
 
     def close(self) -> None:
         with self._lock:
