@@ -35,12 +35,12 @@ export class Connection {
         if (asking) link.send(['ASKING'], signal).catch(() => {}); // for what comes next
         return link.send(args, signal);
       });
-      this.#tries = 0;
+      this.#isWell();
       return answer;
     } catch (error) {
       // A replica may be the master of before, and a new link may lead to the new one.
       if (isReplica(error) || (error instanceof Lost && deadline.timedOut)) this.#retire(link, error);
-      else if (error instanceof Refused) this.#tries = 0;
+      else if (error instanceof Refused) this.#isWell();
       throw error;
     } finally {
       link.calls--;
@@ -86,7 +86,6 @@ export class Connection {
       if (this.#closed || link !== this.#opening) return link.end();
       checks = setInterval(() => this.#check(link), checkEvery).unref();
       this.#opening = undefined;
-      this.#trouble = undefined;
       this.#link = link;
       for (const { resolve } of this.#waiting) resolve(link);
       this.#waiting.clear();
@@ -101,6 +100,11 @@ export class Connection {
       this.#opening = this.#link = undefined;
       this.#connectLater();
     });
+  }
+
+  #isWell() {
+    this.#tries = 0;
+    this.#trouble = undefined;
   }
 
   // The pause grows until a call is answered: a server that is only slow greets at once,

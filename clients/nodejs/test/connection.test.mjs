@@ -60,6 +60,13 @@ describe('a connection', () => {
     await connection.close();
   });
 
+  test('who waits for a link hears why the last one was given up', async () => {
+    const connection = new Connection(() => new TestLink(() => Promise.reject(new Refused('READONLY it is a replica'))));
+    await assert.rejects(within(60_000, (deadline) => connection.send(['GET'], deadline)), Refused);
+    await assert.rejects(within(1, (deadline) => connection.send(['GET'], deadline)), (error) => error instanceof Unsent && /READONLY/.test(error.message));
+    await connection.close();
+  });
+
   test('a setting that no link can have is told, and nothing was sent', async () => {
     const connection = new Connection(() => {
       throw new Error('no such setting');

@@ -148,13 +148,6 @@ describe('faults', { concurrency: true }, () => {
         assert.equal((await open().next('acme')).level, 1);
       });
 
-      withServer('where all are replicas, who waits for another connection is told so', () => "-READONLY You can't write against a read only replica.\r\n", async (_, open) => {
-        const store = open({ timeout: 100 });
-        const why = () => store.next('acme').then(assert.fail, (error) => error.message);
-        while (!/READONLY/.test(await why())); // the first connection may take longer
-        for (let i = 0; i < 20; i++) assert.match(await why(), /READONLY|no answer came/);
-      });
-
       let silent;
       withServer('a connection that the network has lost is noticed while calls wait on it', (_, connection) => {
         silent ??= connection;
