@@ -216,6 +216,22 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 	}
 }
 
+func TestAnotherDatabaseNeedsTheRightToSelectIt(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "documents", Password: "secret", DB: 1})
+	defer client.Close()
+	store := openStore(t, client, patient)
+	grant(t, server)
+	if _, err := store.Next(t.Context(), "acme"); err == nil || !strings.Contains(err.Error(), "select") {
+		t.Errorf("without the right: %v", err)
+	}
+	grant(t, server, "+select")
+	if _, err := store.Next(t.Context(), "acme"); err != nil {
+		t.Error(err)
+	}
+}
+
 // The rights stand in two places.
 func TestTheRightsAreTheSameOnBothPages(t *testing.T) {
 	t.Parallel()

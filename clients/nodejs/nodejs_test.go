@@ -83,7 +83,7 @@ func TestNodeREADMERuns(t *testing.T) {
 	command := exec.CommandContext(t.Context(), "npm", "install", "--no-save", "--ignore-scripts", "bullmq@6.7.0")
 	command.Dir = installed.Install(t, "../..", "clients/nodejs")
 	if output, err := command.CombinedOutput(); err != nil {
-		redistest.Skip(t, "npm install bullmq: "+err.Error()+"\n"+string(output))
+		redistest.Skip(t, "npm install bullmq, which wants the npm registry: "+err.Error()+"\n"+string(output))
 	}
 	server := redistest.Start(t)
 	runTests(t, "readme.test.mjs", "REDIS="+server.Addr)
