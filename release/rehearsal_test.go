@@ -49,22 +49,14 @@ func TestWhatIsReleasedCanBeUsed(t *testing.T) {
 func TestTheTreeIsRehearsedAsItIs(t *testing.T) {
 	t.Parallel()
 	tree := newTree(t)
-	for name, text := range map[string]string{
-		"new/new.go": "package new\n", "old.go": "package priority\n", ".gitignore": "*.out\n", "ignored.out": "\n",
-	} {
-		if err := os.MkdirAll(filepath.Dir(tree.at(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(tree.at(name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if name == "old.go" {
-			commitAll(t, tree)
-			if err := os.Remove(tree.at(name)); err != nil {
-				t.Fatal(err)
-			}
-		}
+	put(t, tree, "old.go", "package priority\n")
+	commitAll(t, tree)
+	if err := os.Remove(tree.at("old.go")); err != nil {
+		t.Fatal(err)
 	}
+	put(t, tree, "new/new.go", "package new\n")
+	put(t, tree, ".gitignore", "*.out\n")
+	put(t, tree, "ignored.out", "\n")
 	edit(t, tree, "priority.go", "return 1", "return 2")
 	r := rehearsalOf(t, tree)
 	if err := r.consumer(t.Context()); err != nil {
@@ -211,12 +203,7 @@ func TestOnlyModulesThatHaveChangedAreCompared(t *testing.T) {
 	for _, step := range []struct{ file, want string }{
 		{"README.md", ""}, {"new_test.go", ""}, {"page/inner/new.go", "page"}, {"inner/new.go", ". page"},
 	} {
-		if err := os.MkdirAll(filepath.Dir(tree.at(step.file)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := tree.write(step.file, "package inner\n"); err != nil {
-			t.Fatal(err)
-		}
+		put(t, tree, step.file, "package inner\n")
 		commitAll(t, tree)
 		if got := strings.Join(changed(), " "); got != step.want {
 			t.Errorf("after a change of %s, %q has changed and not %q", step.file, got, step.want)

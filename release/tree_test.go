@@ -95,12 +95,7 @@ replace (
 )
 `,
 	} {
-		if err := os.MkdirAll(filepath.Dir(tree.at(name)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(tree.at(name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		put(t, tree, name, text)
 	}
 	mustGit(t, tree, "init", "--quiet")
 	commitAll(t, tree)
@@ -123,6 +118,17 @@ func main() {
 	fmt.Println("priorityctl "+info.Main.Version+",", priority.Level(nil), page.Level)
 }
 `
+
+// put writes a file, and makes the folder that it is in.
+func put(t *testing.T, tree tree, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(tree.at(name)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.write(name, text); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func commitAll(t *testing.T, tree tree) {
 	t.Helper()
