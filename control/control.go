@@ -56,7 +56,8 @@ type Store struct {
 	current atomic.Pointer[state]
 	readers chan struct{} // of maxReaders
 	reading sync.Mutex    // held while what was read, or why not, is noted
-	failure error         // of the last reading; reading guards it
+	failure error         // of the reading that began at noted; reading guards both
+	noted   time.Time
 
 	unusable unusable
 	begin    sync.Once

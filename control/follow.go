@@ -158,15 +158,15 @@ func (s *Store) goBy(document *Document, h head) (*state, error) {
 }
 
 // note notes why a reading failed, nil if it did not, and tells of it until Close:
-// unless one that began later has worked.
+// unless one that began later has ended before.
 func (s *Store) note(began time.Time, failure error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
-	if failure != nil && s.current.Load().head.asked.After(began) {
+	if began.Before(s.noted) {
 		return
 	}
 	before := s.failure
-	s.failure = failure
+	s.noted, s.failure = began, failure
 	if failure != nil && reason(before) != reason(failure) && s.onError != nil && s.live.Err() == nil {
 		s.onError(failure)
 	}

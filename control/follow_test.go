@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -387,7 +388,7 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			proxy := redistest.StartProxy(t, server.Addr)
-			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 30 * time.Millisecond})
+			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 200 * time.Millisecond})
 			t.Cleanup(func() { _ = client.Close() })
 			told := new(failures)
 			store := openControl(t, openStore(t, client, nil), &control.Options{Interval: time.Minute, OnError: told.note})
@@ -426,6 +427,45 @@ func TestRefreshBesideAnotherReading(t *testing.T) {
 	}
 	both.Wait()
 	proxy.Set(redistest.None)
+}
+
+// late is a hook by which the first reply with the document's version comes late.
+type late struct {
+	delay time.Duration
+	met   atomic.Bool
+}
+
+func (l *late) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (l *late) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (l *late) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		if cmds[0].Name() == "hmget" && !l.met.Swap(true) {
+			time.Sleep(l.delay)
+		}
+		return err
+	}
+}
+
+// What a reading found long ago says nothing of the document that a later one has read.
+func TestAReadingThatIsLateTellsNothing(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		client, ctx := v.Client(v.Faults), t.Context()
+		client.AddHook(&late{delay: time.Second})
+		store := openControl(t, openStore(t, client, nil), seldom)
+		must(store.Next(ctx, "acme"))(t) // begins a reading, of a document that is right
+		time.Sleep(time.Millisecond)
+		check(t, client.HSet(ctx, documentKey, "format", 2).Err())
+		if err := store.Refresh(ctx); !errors.Is(err, control.ErrNewerDocument) {
+			t.Errorf("Refresh = %v", err)
+		}
+		time.Sleep(2 * time.Second)
+		if err := store.Status().Err; !errors.Is(err, control.ErrNewerDocument) {
+			t.Errorf("the status is %v", err)
+		}
+	})
 }
 
 // As after NTP or a failover: what is new does not depend on whose clock is ahead.
