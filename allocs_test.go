@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/redistest"
@@ -23,7 +24,7 @@ func TestAllocations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounded, free := benchmarkedStore(t, client, 0), benchmarkedStore(t, client, -1)
+	bounded, free := benchmarkedStore(t, client, time.Minute), benchmarkedStore(t, client, -1)
 	batched := benchmarkedStore(t, pipeliner, -1)
 	names := customerNames(1000)
 
@@ -89,7 +90,7 @@ func allocations(t *testing.T, callers int, call func() error) float64 {
 // A NextEach that nobody answers does not pay for what it will not send: the
 // answers of a million documents are 56 MB, decisions and errors.
 func TestALargeCallOfAStoppedServerIsCheap(t *testing.T) {
-	store, million := stoppedStore(t), customerNames(1_000_000)
+	store, million := stoppedStore(t, 3*time.Second), customerNames(1_000_000)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := store.NextEach(t.Context(), million)

@@ -103,7 +103,7 @@ func BenchmarkStoppedServer(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			store := stoppedStore(b)
+			store := stoppedStore(b, 0)
 			b.ReportAllocs()
 			var most time.Duration
 			for b.Loop() {
@@ -127,12 +127,11 @@ func benchmarkedStore(tb testing.TB, client priority.RedisClient, timeout time.D
 	return store
 }
 
-// stoppedStore returns a store with the default options whose server answered once
-// and does not any more.
-func stoppedStore(tb testing.TB) *priority.RedisStore {
+// stoppedStore returns a store whose server answered once and does not any more.
+func stoppedStore(tb testing.TB, timeout time.Duration) *priority.RedisStore {
 	tb.Helper()
 	server := redistest.Start(tb)
-	store := benchmarkedStore(tb, server.Client(), 0)
+	store := benchmarkedStore(tb, server.Client(), timeout)
 	if _, err := store.NextEach(tb.Context(), []string{"acme"}); err != nil {
 		tb.Fatal(err)
 	}

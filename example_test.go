@@ -78,7 +78,7 @@ func exampleStore(opts *priority.RedisOptions) (store *priority.RedisStore, clie
 		log.Fatal(err)
 	}
 	client = redis.NewClient(&redis.Options{Addr: server.Addr()})
-	opts.Timeout = time.Second
+	opts.Timeout = time.Minute
 	if store, err = priority.NewRedisStore(client, opts); err != nil {
 		log.Fatal(err)
 	}

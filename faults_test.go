@@ -45,6 +45,7 @@ var clientKinds = map[string]func(t *testing.T, addr string) priority.RedisClien
 	"Ring": func(t *testing.T, addr string) priority.RedisClient {
 		ring := redis.NewRing(&redis.RingOptions{
 			Addrs: map[string]string{"one": addr}, ReadTimeout: ownTimeout, WriteTimeout: ownTimeout, DialTimeout: ownTimeout,
+			HeartbeatFrequency: time.Hour, // whose PINGs would meet the faults
 		})
 		t.Cleanup(func() { _ = ring.Close() })
 		return ring
@@ -177,7 +178,7 @@ func TestALostReplyIsCountedOnce(t *testing.T) {
 					proxy := redistest.StartProxy(t, server.Addr)
 					client := newClient(t, proxy.Addr)
 					patient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: time.Minute})
-					impatient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: 100 * time.Millisecond})
+					impatient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: 300 * time.Millisecond})
 					// First calls open the connections and load the scripts.
 					_, err1 := patient.Submit(ctx, "acme", "a")
 					_, err2 := patient.NextEach(ctx, []string{"c", "d"})
@@ -351,7 +352,7 @@ func TestNothingSentIsNotCounted(t *testing.T) {
 		t.Parallel()
 		client := redis.NewClient(&redis.Options{Addr: server.Addr, DB: 99})
 		defer client.Close()
-		_, err := openStore(t, client, nil).Next(ctx, "acme")
+		_, err := openStore(t, client, patient).Next(ctx, "acme")
 		wantClass(t, err, priority.ErrNotCounted)
 		if err == nil || !strings.Contains(err.Error(), "DB index is out of range") {
 			t.Errorf("got %v; want Redis's own words in it", err)
@@ -1138,7 +1139,7 @@ func TestARefusalChangesNothing(t *testing.T) {
 		replica := redistest.StartReplica(t, master)
 		w := storeOf(t, master.Client())
 		w.submit(t, "acme", "a", pending(0, 1))
-		store := openStore(t, replica.Client(), nil)
+		store := openStore(t, replica.Client(), patient)
 		redistest.Await(t, "the replica can be asked", func() bool {
 			decision, err := store.Peek(ctx, "acme")
 			return err == nil && decision.Pending == 1
@@ -1158,7 +1159,7 @@ func TestARefusalChangesNothing(t *testing.T) {
 	t.Run("password missing", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t, "--requirepass", "secret")
-		for operation, call := range timedCalls(t, openStore(t, server.Client(), nil)) {
+		for operation, call := range timedCalls(t, openStore(t, server.Client(), patient)) {
 			err := call()
 			wantClass(t, err, priority.ErrNotCounted)
 			if err := priority.ItemErrors(err, 1)[0]; !redis.IsAuthError(err) {

@@ -5,6 +5,9 @@ package priority_test
 import (
 	"fmt"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/redistest"
@@ -17,7 +20,7 @@ import (
 // nothing all the while. In the end they are all gone.
 func TestManyEndedLeasesAreClearedInSteps(t *testing.T) {
 	t.Parallel()
-	client := redistest.Start(t).Client()
+	client := connectWith(t, &redis.Options{Addr: redistest.Start(t).Addr, ReadTimeout: time.Minute})
 	w := storeOf(t, client)
 	key := w.Store.(*priority.RedisStore).PendingKey("acme")
 	ids := documentIDs("old", manyPending)

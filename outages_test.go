@@ -259,7 +259,8 @@ func TestACrashUnderLoadIsCountedExactly(t *testing.T) {
 
 func TestForgottenScriptsUnderLoadAreNoticedByNobody(t *testing.T) {
 	server := redistest.Start(t)
-	first, second := twoStores(t, server.Addr)
+	plain, pipeliner := twoClients(t, server.Addr)
+	first, second := openStore(t, plain, patient), openStore(t, pipeliner, patient)
 	tr := startTraffic(t, first, second)
 	direct := server.Client()
 	for range 100 {
@@ -308,9 +309,13 @@ func TestKilledConnectionsUnderLoadAreCountedExactly(t *testing.T) {
 	t.Run("FailoverClient", func(t *testing.T) {
 		master := redistest.Start(t)
 		redistest.StartReplica(t, master)
-		client := redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: redistest.MasterName, SentinelAddrs: []string{redistest.StartSentinel(t, master)},
-		})
+		sentinel := redistest.StartSentinel(t, master)
+		watch := redis.NewSentinelClient(&redis.Options{Addr: sentinel})
+		defer watch.Close()
+		if err := watch.Set(t.Context(), redistest.MasterName, "down-after-milliseconds", "60000").Err(); err != nil {
+			t.Fatal(err) // no failover is wanted here, however slow the machine is
+		}
+		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: redistest.MasterName, SentinelAddrs: []string{sentinel}})
 		defer client.Close()
 		killing(t, master.Client(), []*redistest.Server{master}, openStore(t, client, nil))
 	})
@@ -449,7 +454,7 @@ func TestNoCommandCarriesATime(t *testing.T) {
 	client := redistest.Start(t).Client()
 	sent := &wire{}
 	client.AddHook(sent)
-	store := openStore(t, client, nil)
+	store := openStore(t, client, patient)
 	for operation, call := range map[string]func() error{
 		"Next":   func() error { _, err := store.Next(ctx, "acme"); return err },
 		"Submit": func() error { _, err := store.Submit(ctx, "acme", "a"); return err },

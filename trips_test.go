@@ -383,7 +383,7 @@ func TestManyCustomersInOneCall(t *testing.T) {
 // many are pending.
 func TestABatchIsCutIntoShortScriptCalls(t *testing.T) {
 	t.Parallel()
-	client := redistest.Start(t).Client()
+	client := connectWith(t, &redis.Options{Addr: redistest.Start(t).Addr, ReadTimeout: time.Minute})
 	w := storeOf(t, client)
 	ids := documentIDs("invoice", manyPending)
 	told := serverCalls(t, client, func() { w.submitN(t, "acme", ids, submitted(0, 1, manyPending)...) })

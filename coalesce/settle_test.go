@@ -446,7 +446,7 @@ func TestAfterCloseCallsGoToTheStore(t *testing.T) {
 func TestAServerThatHangsForAWhile(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
-	redisStore, err := priority.NewRedisStore(client, nil)
+	redisStore, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -518,9 +518,9 @@ func TestChangesWhileRedisIsAway(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 100 * time.Millisecond})
 	t.Cleanup(func() { _ = client.Close() })
 	admin := openAdmin(t, client, &control.AdminOptions{Timeout: 700 * time.Millisecond})
-	direct := openAdmin(t, server.Client(), &control.AdminOptions{Timeout: 2 * time.Second})
+	direct := openAdmin(t, server.Client(), &control.AdminOptions{Timeout: 10 * time.Second})
 	ctx := t.Context()
-	must(admin.SetMember(ctx, "acme", "gold", demo(0)))(t)
+	must(openAdmin(t, client, nil).SetMember(ctx, "acme", "gold", demo(0)))(t)
 	proxy.Set(redistest.Swallow) // it is made, and nobody hears of it
 	_, err := admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0))
 	wantError(t, "without a reply", err, priority.ErrOutcomeUnknown)
@@ -550,7 +550,7 @@ func TestAReplicaAndAFullServerRefuseChanges(t *testing.T) {
 		t.Errorf("a replica: %v", err)
 	}
 	check(t, w.client.ConfigSet(ctx, "maxmemory", "1").Err())
-	_, err = openAdmin(t, w.client, brief).SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0))
+	_, err = w.admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0))
 	wantError(t, "a full server", err, control.ErrNotChanged)
 	check(t, w.client.ConfigSet(ctx, "maxmemory", "0").Err())
 	if n := must(w.client.Exists(ctx, documentKey, endsKey, logKey).Result())(t); n != 0 {

@@ -163,10 +163,9 @@ func (f *fleet) read(worker int, lines io.Reader) {
 }
 
 // follows is how soon workers must follow a change.
-const follows = 2 * time.Second
+const follows = 6 * time.Second
 
-// await waits until all workers do as they should, which they must from two seconds
-// after now on.
+// await waits until all workers do as they should, which they must from then on.
 func (f *fleet) await(what string, is func(customer string, t told) bool) {
 	f.t.Helper()
 	changed := time.Now()
@@ -191,7 +190,7 @@ func (f *fleet) await(what string, is func(customer string, t told) bool) {
 	for _, late := range f.late {
 		f.t.Error(late)
 	}
-	f.late = nil
+	f.late, f.want = nil, expectation{}
 }
 
 // Ten times: an override, other rules, the earlier ones again, the end of the override.
@@ -200,7 +199,7 @@ func TestEightProcessesFollowOperatorsAndCountExactly(t *testing.T) {
 	ctx := t.Context()
 	cluster := redistest.StartCluster(t, 3)
 	client := cluster.Client()
-	admin := must(control.NewAdmin(client, nil))(t)
+	admin := openAdmin(t, client, nil)
 	holder := must(client.MasterForKey(ctx, "priority:{control}:document"))(t).Options().Addr
 	var replica *redis.Client
 	var addrs []string
@@ -260,7 +259,7 @@ func TestEightProcessesFollowOperatorsAndCountExactly(t *testing.T) {
 	}
 	f.stop()
 
-	own := must(priority.NewRedisStore(client, nil))(t)
+	own := openStore(t, client, nil)
 	found := f.book.Reconcile(func(customer string) (int64, bool) {
 		decision, err := own.Peek(ctx, customer)
 		if err != nil {

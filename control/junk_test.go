@@ -138,7 +138,7 @@ func TestJunkIsNotFollowedAndNotChanged(t *testing.T) {
 	must(w.admin.Try(ctx, only(), demo(0)))(t)
 	w.refresh()
 	good, restore := w.contentsOf(documentKey, endsKey, logKey, trialKey), w.keep()
-	admin := openAdmin(t, w.client, &control.AdminOptions{Timeout: 200 * time.Millisecond})
+	admin := w.admin
 	changes := map[string]func() (int64, error){
 		"SetOverride":       func() (int64, error) { return admin.SetOverride(ctx, "acme", control.Pin(6), time.Hour, demo(2)) },
 		"another's":         func() (int64, error) { return admin.SetOverride(ctx, "bolt", control.Pin(6), time.Hour, demo(0)) },

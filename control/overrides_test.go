@@ -196,10 +196,10 @@ func TestAnOverrideEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
-	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), 300*time.Millisecond, demo(0)))(t)
+	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), 3*time.Second, demo(0)))(t)
 	w.override("bolt", control.Pin(5))
 	item := w.document().Overrides["acme"]
-	if got := item.Until.Sub(item.At); got != 300*time.Millisecond {
+	if got := item.Until.Sub(item.At); got != 3*time.Second {
 		t.Errorf("it lasts %v", got)
 	}
 	over := func() bool {

@@ -67,7 +67,7 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 	w.wantTotal(version, []control.Moved{{From: 1, To: 1, Documents: 1}})
 
 	before := w.contents()
-	admin := openAdmin(t, client, &control.AdminOptions{Timeout: 300 * time.Millisecond})
+	admin := openAdmin(t, client, nil)
 	for name, change := range map[string]func() (int64, error){
 		"SetOverride": func() (int64, error) { return admin.SetOverride(ctx, "acme", control.Pin(1), time.Hour, demo(1)) },
 		"EndOverride": func() (int64, error) { return admin.EndOverride(ctx, "acme", demo(1)) },
@@ -152,7 +152,7 @@ func TestAnAdminNeedsNoRightsToCount(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx := t.Context()
 	client := w.user("operator", adminRights, changes, "+hscan +xrange +hget +hgetall")
-	admin := openAdmin(t, client, &control.AdminOptions{Timeout: time.Second})
+	admin := openAdmin(t, client, nil)
 	override := must(admin.SetOverride(ctx, "acme", control.Pin(1), time.Hour, demo(0)))(t)
 	must(admin.SetOverride(ctx, "over", control.Pin(1), time.Millisecond, demo(0)))(t)
 	await(t, "one is over", func() bool { return len(must(since(admin.Document(ctx)))(t).Overrides) == 1 })
@@ -190,7 +190,7 @@ func TestARefusedLoginIsToldAndTheLastStateHolds(t *testing.T) {
 	if err := store.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("Refresh = %v", err)
 	}
-	if _, _, err := must(control.NewAdmin(client, nil))(t).Document(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
+	if _, _, err := openAdmin(t, client, nil).Document(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("Document = %v", err)
 	}
 	if status := store.Status(); status.Err == nil || status.Document != nil {

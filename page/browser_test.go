@@ -132,7 +132,7 @@ func install(npm string) (script string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	command := exec.CommandContext(ctx, npm, "ci", "--fetch-retries=5", "--ignore-scripts", "--no-audit", "--no-fund")
 	command.Dir = folder
 	if output, err := command.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("npm ci: %w\n%s", err, output)

@@ -45,7 +45,7 @@ func byHeader(r *http.Request) (string, bool) { return r.Header.Get(actor), r.He
 func newWorld(t *testing.T, opts *page.Options) *world {
 	t.Helper()
 	server := redistest.Start(t)
-	return worldOn(t, server, redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialTimeout: time.Second}), opts)
+	return worldOn(t, server, redis.NewClient(&redis.Options{Addr: server.Addr, MaxRetries: -1, DialerRetries: 1, DialTimeout: time.Second}), opts)
 }
 
 func worldOn(t *testing.T, server *redistest.Server, client *redis.Client, opts *page.Options) *world {

@@ -180,7 +180,7 @@ func TestANewTrialHasSeriesOfItsOwn(t *testing.T) {
 func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 	server := redistest.Start(t)
 	ctx, client := t.Context(), server.Client()
-	counts, err := priority.NewRedisStore(client, nil)
+	counts, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +189,7 @@ func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = controlled.Close(t.Context()) })
-	admin, err := control.NewAdmin(client, nil)
+	admin, err := control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

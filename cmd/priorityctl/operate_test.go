@@ -39,6 +39,9 @@ func operatorOn(t *testing.T, flags ...string) operator {
 	for _, variable := range []string{urlVariable, passwordVariable, sentinelPasswordVariable} {
 		t.Setenv(variable, "")
 	}
+	if len(flags) > 0 {
+		flags = append([]string{"-timeout", "5s"}, flags...) // the machine may be slow
+	}
 	return operator{t, flags}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
@@ -56,7 +57,7 @@ func worker(t *testing.T, client *redis.Client) *control.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := control.New(own, nil)
+	store, err := control.New(own, &control.Options{Interval: time.Minute}) // next reads, and nothing in the background
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func copyFolder(from, to string) error {
 func install(npm, dir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	command := exec.CommandContext(ctx, npm, "ci", "--fetch-retries=5", "--ignore-scripts", "--no-audit", "--no-fund")
 	command.Dir = dir
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("npm ci, which wants the npm registry: %w\n%s", err, output)

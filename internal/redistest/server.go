@@ -5,6 +5,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -246,7 +248,7 @@ var ports = struct {
 }{next: rand.IntN(portCount)}
 
 // FreePort returns a loopback port that is free, as is the one 10,000 above it,
-// which a cluster node uses too.
+// which a cluster node uses too. No other test gets it until this one has ended.
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	ports.Lock()
@@ -254,12 +256,23 @@ func FreePort(tb testing.TB) int {
 	for range portCount {
 		port := firstPort + ports.next
 		ports.next = (ports.next + 1) % portCount
-		if free(port) && free(port+busOffset) {
+		if reserve(tb, port) && free(port) && free(port+busOffset) {
 			return port
 		}
 	}
 	tb.Fatal("found no free port")
 	return 0
+}
+
+// reserve keeps a port from the tests of other processes, until this one has ended, and
+// reports whether none of them has it. What is bound is the port of a second loopback
+// address; where there is none, as on macOS, all ports are had.
+func reserve(tb testing.TB, port int) bool {
+	held, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", port))
+	if err == nil {
+		tb.Cleanup(func() { _ = held.Close() })
+	}
+	return !errors.Is(err, syscall.EADDRINUSE)
 }
 
 func free(port int) bool {

@@ -16,7 +16,7 @@ func TestHealthGoesThroughAllChecksAndLeavesNothing(t *testing.T) {
 	server := redistest.Start(t)
 	client := server.Client()
 	inspector := inspectorOf(t, client, priority.RedisOptions{})
-	health, err := inspector.Health(t.Context(), 3)
+	health, err := inspector.Health(t.Context(), 51)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -267,7 +267,7 @@ func TestCommand(t *testing.T) {
 	})
 	t.Run("json", func(t *testing.T) {
 		var stdout, stderr bytes.Buffer
-		args := []string{"-redis", server.Addr, "-calls", "1000", "-json"}
+		args := []string{"-redis", server.Addr, "-calls", "1000", "-timeout", "10s", "-json"}
 		if status := command(t.Context(), args, &stdout, &stderr); status != statusOK || stderr.Len() > 0 {
 			t.Fatalf("status %d: %s%s", status, &stdout, &stderr)
 		}

@@ -8,6 +8,7 @@ import socket
 import threading
 import unittest
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Optional
 
@@ -176,7 +177,8 @@ class _Server:
         """Sends something on every connection."""
         with self._lock:
             for sock in self._open:
-                sock.sendall(unasked)
+                with suppress(OSError):  # the client has closed it just now
+                    sock.sendall(unasked)
 
     def close_connections(self) -> None:
         with self._lock:

@@ -35,7 +35,7 @@ class LostAnswers(StoreCase):
 
     def test_a_document_whose_answers_are_lost_is_counted_once(self) -> None:
         proxy, server = self.proxy(), self.redis()
-        store = self.open(proxy.url)
+        store = self.open(proxy.url, timeout=2)
         store.submit("acme", "first")
         proxy.fault = "cut"
         with self.assertRaises(docpriority.PriorityError):
@@ -93,7 +93,7 @@ class LostAnswers(StoreCase):
 
     def test_a_server_that_restarts_is_found_again(self) -> None:
         proxy = self.proxy()
-        store = self.open(proxy.url)
+        store = self.open(proxy.url, timeout=2)
         store.next("acme")
         target, proxy.target = proxy.target, ("127.0.0.1", 1)
         proxy.close_connections()
@@ -123,14 +123,14 @@ class Outages(StoreCase):
     # The servers below never come back, so that a call which returns at all does so by its
     # own deadline.
     def test_a_call_ends_where_the_server_is_silent(self) -> None:
-        store = self.open(self.server(Silent).url, timeout=SHORT)
+        store = self.open(self.server(Silent).url, timeout=2)
         self.assertRaises(OutcomeUnknown, store.next, "acme")
         self.assertRaises(OutcomeUnknown, store.submit, "acme", "document")
         self.assertRaises(NotCounted, store.peek, "acme")
 
     def test_a_call_ends_where_an_answer_drips(self) -> None:
         for drop in (b"1", b"*1\r\n", b":1\r\n:"):
-            store = self.open(self.server(Silent, drop).url, timeout=SHORT)
+            store = self.open(self.server(Silent, drop).url, timeout=2)
             self.assertRaises(OutcomeUnknown, store.next, "acme")
 
     def test_a_call_ends_where_nobody_says_hello(self) -> None:
@@ -159,7 +159,7 @@ class Outages(StoreCase):
     def test_what_is_refused_is_not_counted_and_says_by_whom(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
-        store = self.open(f"redis://127.0.0.1:{port}", timeout=SHORT)
+        store = self.open(f"redis://127.0.0.1:{port}", timeout=2)
         with self.assertRaises(NotCounted) as raised:
             store.next("acme")
         for part in ("next", "{acme}:count", f"127.0.0.1:{port}", "refused"):

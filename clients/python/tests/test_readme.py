@@ -11,8 +11,11 @@ import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import redis
+
+import docpriority
 
 from .support import HOST, PORT, needs_redis
 
@@ -34,6 +37,10 @@ class Readme(unittest.TestCase):
         server = redis.Redis(HOST, int(PORT))
         server.flushdb()
         server.close()
+        for kind in (docpriority.Store, docpriority.AsyncStore):  # the machine may be slow
+            patience = mock.patch.dict(vars(kind)["__init__"].__kwdefaults__, timeout=60)
+            patience.start()
+            self.addCleanup(patience.stop)
 
     def run_block(self, part: str, more: str = "") -> tuple[str, dict[str, Any]]:
         names: dict[str, Any] = {"__name__": "readme"}

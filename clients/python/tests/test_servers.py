@@ -192,7 +192,7 @@ class UnixSockets(StoreCase):
         self.assertEqual([store.next("acme").count for _ in range(20)], [-n for n in range(20)])
 
     def test_a_socket_that_is_not_there_is_named(self) -> None:
-        store = self.open("unix:///nowhere/redis.sock")
+        store = self.open("unix:///nowhere/redis.sock", timeout=2)
         with self.assertRaises(NotCounted) as raised:
             store.next("acme")
         self.assertIn("/nowhere/redis.sock: No such file", str(raised.exception))
@@ -229,7 +229,7 @@ class Rights(StoreCase):
         self.assertIn("NOPERM", str(raised.exception))
 
     def test_a_wrong_password_counts_nothing(self) -> None:
-        store = self.open(self.user().replace("secret", "wrong"))
+        store = self.open(self.user().replace("secret", "wrong"), timeout=2)
         with self.assertRaises(NotCounted) as raised:
             store.next("acme")
         self.assertIn("invalid username-password pair", str(raised.exception))

@@ -166,7 +166,7 @@ class Errors(StoreCase):
             "reset": b"*1\r\n:0\r\n",
         }[do]
         # Where it is not said how often it is sent, that is until the time is over.
-        store = self.open(server.url, timeout=0.4 if sent is None else LONG)
+        store = self.open(server.url, timeout=2 if sent is None and ends != "answered" else LONG)
         arguments = ["acme", "document"] if do in ("submit", "done") else ["acme"]
         if ends == "answered":
             getattr(store, do)(*arguments)

@@ -318,22 +318,22 @@ func TestADocumentThatFailedComesBackAtItsLevel(t *testing.T) {
 func TestByWeightTheLastLevelIsServedToo(t *testing.T) {
 	t.Parallel()
 	q := open(t, startRedis(t), func(o *Options) { o.Workers = 1 })
-	const each = 100
+	const each = 200
 	for number := range each {
 		for _, level := range []priority.Level{9, 1} {
 			q.produceAt(level, fmt.Sprintf("%d-%d", level, number))
 		}
 	}
 	served := q.work(func(string) error { return nil })
-	// While both have work, one in ten is of the last level: 10 of 100, give or take
-	// 3. That it is none, or 40, is as good as impossible.
+	// While both have work, one in ten is of the last level: 20 of 200, give or take
+	// 4. That it is none, or 80, is as good as impossible.
 	ofLast := 0
 	for range each {
 		if document := <-served; strings.HasPrefix(document, "9-") {
 			ofLast++
 		}
 	}
-	if ofLast < 1 || ofLast > 40 {
+	if ofLast < 1 || ofLast > 80 {
 		t.Errorf("of the first %d documents %d are of the last level", each, ofLast)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestMain(m *testing.M) { trial.Main(m, main) }
 
 // A trial's workers are lost soon.
-const ackWait = 2 * time.Second
+const ackWait = 5 * time.Second
 
 var soon = []string{"-ack-wait", ackWait.String()}
 
@@ -48,7 +48,7 @@ func TestAShutdownRepeatsNoDocument(t *testing.T) {
 func TestAPoisonDocumentIsGivenUp(t *testing.T) { t.Parallel(); trial.Poison(t, hasty(t), soon...) }
 func TestALongDocumentIsBegunOnce(t *testing.T) {
 	t.Parallel()
-	trial.LongDocument(t, hasty(t), 3*ackWait, soon...)
+	trial.LongDocument(t, hasty(t), 2*ackWait, soon...)
 }
 func TestTheBooksAreExactAfterRandomFaults(t *testing.T) {
 	t.Parallel()

@@ -214,7 +214,7 @@ func TestADocumentOverItsLimitHasFailed(t *testing.T) {
 
 func TestAShutdownFinishesWhatIsInHand(t *testing.T) {
 	t.Parallel()
-	d := open(t, start(t), func(o *Options) { o.AckWait = 200 * time.Millisecond })
+	d := open(t, start(t), func(o *Options) { o.AckWait = time.Second })
 	produce(t, d, "one")
 	ctx, end := context.WithCancel(t.Context())
 	err := d.Work(ctx, func(ctx context.Context, _, _ string, _ []byte) error {
@@ -266,7 +266,7 @@ func TestPutBackEnds(t *testing.T) {
 		giveUp(t, d, fmt.Sprint(i))
 	}
 	d.store = &store{Store: d.store, submit: func() error { giveUp(t, d, "another"); return nil }}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := d.PutBack(ctx); err != nil {
 		t.Error(err)

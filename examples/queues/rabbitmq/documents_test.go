@@ -83,7 +83,7 @@ func TestAFullQueueKeepsItsFirstLevels(t *testing.T) {
 
 // What comes back to a full queue waits outside until there is room.
 func TestAFullQueueDropsNoDocumentThatComesBack(t *testing.T) {
-	d := open(t, shared(t), func(o *Options) { o.MaxLength = 1 })
+	d := open(t, shared(t), func(o *Options) { o.MaxLength, o.Backoff = 1, []time.Duration{3 * time.Second} })
 	produce(t, d, "fails")
 	began := 0
 	serve(t, d, 3, func(context.Context, string) error {
@@ -93,7 +93,7 @@ func TestAFullQueueDropsNoDocumentThatComesBack(t *testing.T) {
 			return errors.New("not yet")
 		case 2:
 			produce(t, d, "fills")
-			await(t, "the failed one is on its way back", func() bool { return waiting(t, d, d.retry(backoff[0])) == 0 })
+			await(t, "the failed one is on its way back", func() bool { return waiting(t, d, d.retry(d.options.Backoff[0])) == 0 })
 		}
 		return nil
 	})
@@ -101,7 +101,7 @@ func TestAFullQueueDropsNoDocumentThatComesBack(t *testing.T) {
 
 func TestADocumentThatFailedKeepsItsLevel(t *testing.T) {
 	store := &levels{of: map[string]priority.Level{"urgent": 1}}
-	d := open(t, shared(t), nil, store)
+	d := open(t, shared(t), func(o *Options) { o.Backoff = []time.Duration{3 * time.Second} }, store)
 	produce(t, d, "urgent", "one", "two", "three")
 	var tried []string
 	serve(t, d, 4, func(_ context.Context, document string) error {
@@ -442,7 +442,7 @@ func serve(t *testing.T, d *Documents, documents int, process func(ctx context.C
 
 func await(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !condition(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain: ", what)
 		}

@@ -92,7 +92,7 @@ func TestAWorkerThatWasLostHasNoSayAnyMore(t *testing.T) {
 // more for its error.
 func TestAWorkerIsToldThatItLostItsDocument(t *testing.T) {
 	onBoth(t, func(t *testing.T, options *Options) {
-		options.Lease = 300 * time.Millisecond
+		options.Lease, options.Limit = 300*time.Millisecond, time.Minute
 		server := redistest.Start(t)
 		proxy := redistest.StartProxy(t, server.Addr)
 		client := redis.NewClient(&redis.Options{Addr: proxy.Addr})

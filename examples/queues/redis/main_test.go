@@ -59,7 +59,7 @@ func TestAnUrgentDocumentOvertakes(t *testing.T) {
 }
 
 // lease is that of the trials' workers.
-const lease = 2 * time.Second
+const lease = 5 * time.Second
 
 // onTrial puts the program on trial, with streams and with lists.
 func onTrial(t *testing.T, scenario func(t *testing.T, example *program.Example, workerFlags ...string)) {

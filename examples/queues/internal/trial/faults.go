@@ -190,7 +190,7 @@ func Soak(t *testing.T, example *program.Example, workerFlags ...string) {
 		func() {
 			paused := tr.Running(random.IntN(2))
 			paused.Pause()
-			time.Sleep(time.Duration(random.IntN(2000)) * time.Millisecond)
+			time.Sleep(time.Duration(random.IntN(6000)) * time.Millisecond)
 			paused.Resume()
 			tr.mayRepeat(workersAProcess)
 		},

@@ -130,8 +130,9 @@ const producersAtATime = 2
 // KillBroker ends the server as a crash would, and starts it again.
 func (tr *Trial) KillBroker() {
 	tr.tb.Helper()
+	forgotten := time.Now().Add(-tr.forgets)
 	tr.broker.Kill()
-	tr.mayRepeat(tr.inHand() + producersAtATime + tr.books.servedSince(time.Now().Add(-tr.forgets)))
+	tr.mayRepeat(tr.inHand() + producersAtATime + tr.books.servedSince(forgotten))
 	if err := tr.broker.Restart(tr.tb.Context()); err != nil {
 		tr.tb.Fatal(err)
 	}
