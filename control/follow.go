@@ -72,11 +72,9 @@ func (s *Store) follow() {
 		ctx, cancel := context.WithTimeout(s.live, readTimeout)
 		_ = s.refresh(ctx) // Status has it
 		cancel()
-		timer := time.NewTimer(s.interval*9/10 + rand.N(s.interval/5+1))
 		select {
-		case <-timer.C:
+		case <-time.After(s.interval*9/10 + rand.N(s.interval/5+1)):
 		case <-s.live.Done():
-			timer.Stop()
 		}
 	}
 }

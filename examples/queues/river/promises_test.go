@@ -534,8 +534,10 @@ func TestResultsAreWrittenOnceByAKilledWorkersSuccessor(t *testing.T) {
 		t.Fatalf("%s results of a worker that was killed before the end of its transaction", rows)
 	}
 
-	redistest.Await(t, "the killed worker leads no more", func() bool {
-		return d.text(t, "SELECT count(*)::text FROM river_leader WHERE expires_at > now()") == "0"
+	// The rescuer comes by when somebody begins to lead, and then every 30 s.
+	redistest.Await(t, "the document is overdue, and the killed worker leads no more", func() bool {
+		overdue := fmt.Sprintf("SELECT count(*)::text FROM river_job WHERE attempted_at < now() - interval '%v'", d.options.Limit+slack)
+		return d.text(t, overdue) == "1" && d.text(t, "SELECT count(*)::text FROM river_leader WHERE expires_at > now()") == "0"
 	})
 	d.workTx(t, func(context.Context, string, string, []byte) (Results, error) { return d.result("invoice"), nil })
 	redistest.Await(t, "the document is served", func() bool { return d.text(t, "SELECT state::text FROM river_job") == "completed" })
