@@ -25,7 +25,7 @@ type Cluster struct {
 func StartCluster(tb testing.TB, masters int, args ...string) *Cluster {
 	tb.Helper()
 	c := &Cluster{tb: tb}
-	c.args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "3000"}, args...)
+	c.args = append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000"}, args...)
 	for range masters {
 		c.Masters = append(c.Masters, Start(tb, c.args...))
 	}
