@@ -178,7 +178,7 @@ func TestALostReplyIsCountedOnce(t *testing.T) {
 					proxy := redistest.StartProxy(t, server.Addr)
 					client := newClient(t, proxy.Addr)
 					patient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: time.Minute})
-					impatient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: 300 * time.Millisecond})
+					impatient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: 200 * time.Millisecond})
 					// First calls open the connections and load the scripts.
 					_, err1 := patient.Submit(ctx, "acme", "a")
 					_, err2 := patient.NextEach(ctx, []string{"c", "d"})

@@ -417,7 +417,7 @@ func TestRefreshBesideAnotherReading(t *testing.T) {
 	store := openControl(t, openStore(t, client, nil), seldom)
 	must(admin.SetOverride(ctx, "acme", control.Pin(4), time.Hour, demo(0)))(t)
 	check(t, store.Refresh(ctx))
-	proxy.Set(redistest.Delay) // replies come half a second late
+	proxy.Set(redistest.Delay) // replies come a second late
 	var both sync.WaitGroup
 	both.Go(func() { _ = store.Refresh(ctx) })
 	time.Sleep(100 * time.Millisecond) // which has asked, and read nothing yet

@@ -17,7 +17,7 @@ const (
 	Swallow         // requests arrive, replies go nowhere
 	Cut             // requests arrive, the connection is closed instead of a reply
 	Truncate        // requests arrive, the connection is closed within the reply
-	Delay           // replies come half a second late
+	Delay           // replies come a second late
 )
 
 // Proxy stands between a client and a server and does harm.
@@ -141,7 +141,7 @@ func (p *Proxy) replies(chunk []byte) ([]byte, bool) {
 	case Truncate:
 		return chunk[:len(chunk)/2], true
 	case Delay:
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(time.Second)
 	}
 	return chunk, false
 }
