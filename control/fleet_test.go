@@ -162,7 +162,8 @@ func (f *fleet) read(worker int, lines io.Reader) {
 	}
 }
 
-// follows is how soon workers must follow a change.
+// follows is how soon workers must follow a change, on a machine that may stand still
+// for seconds. How soon they do otherwise is tested in virtual time.
 const follows = 6 * time.Second
 
 // await waits until all workers do as they should, which they must from then on.

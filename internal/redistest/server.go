@@ -264,9 +264,9 @@ func FreePort(tb testing.TB) int {
 	return 0
 }
 
-// reserve keeps a port from the tests of other processes, until this one has ended, and
-// reports whether none of them has it. What is bound is the port of a second loopback
-// address; where there is none, as on macOS, all ports are had.
+// reserve keeps a port from the tests of other processes until this one has ended, and
+// reports whether none of them has it. They all bind the port of a second loopback
+// address for that; where there is none, as on macOS, no port is reserved.
 func reserve(tb testing.TB, port int) bool {
 	held, err := net.Listen("tcp", fmt.Sprintf("127.0.0.2:%d", port))
 	if err == nil {
