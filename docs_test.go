@@ -46,71 +46,11 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// No page is only reached by chance: the index has all of them.
-func TestEveryPageIsInTheIndex(t *testing.T) {
-	t.Parallel()
-	const index = "docs/README.md"
-	var reached []string
-	for _, link := range links(t, index) {
-		target, _, _ := strings.Cut(link, "#")
-		reached = append(reached, filepath.Join(filepath.Dir(index), target))
-	}
-	for _, page := range everyPage(t) {
-		isAClients := strings.HasPrefix(page, "clients/") && filepath.Base(page) == "README.md"
-		if (strings.HasPrefix(page, "docs/") || isAClients) && page != index && !slices.Contains(reached, page) {
-			t.Errorf("%s does not lead to %s", index, page)
-		}
-	}
-}
-
 func TestTheDocumentsAreSpelledRight(t *testing.T) {
 	t.Parallel()
 	codespell := redistest.Find(t, "codespell", "codespell")
-	var pages []string
-	for _, page := range everyPage(t) {
-		if !translation.MatchString(page) {
-			pages = append(pages, page)
-		}
-	}
-	if out, err := exec.Command(codespell, pages...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(codespell, everyPage(t)...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-var translation = regexp.MustCompile(`^docs/start\.[a-z]{2}\.md$`)
-
-// A translation has the commands, figures and links of the English page, in its order.
-func TestTranslationsSayTheSame(t *testing.T) {
-	t.Parallel()
-	const original = "docs/start.md"
-	pages := slices.DeleteFunc(everyPage(t), func(page string) bool { return !translation.MatchString(page) })
-	if len(pages) != 4 {
-		t.Errorf("the translations are %q", pages)
-	}
-	english := textOf(t, original)
-	for _, page := range pages {
-		translated := textOf(t, page)
-		for what, parts := range map[string]*regexp.Regexp{
-			"blocks":   regexp.MustCompile("(?ms)((?:`[^`\n]+`)?:)?\n\n```.*?^```$"), // with the file's name
-			"headings": regexp.MustCompile(`(?m)^#+ `),
-			"lines":    regexp.MustCompile(`(?m)^\[English\].*$`),
-			"links":    regexp.MustCompile(`\]\([^)\s]+\)`),
-		} {
-			if want, got := parts.FindAllString(english, -1), parts.FindAllString(translated, -1); !slices.Equal(got, want) {
-				t.Errorf("the %s of %s are\n%q\nand not those of %s\n%q", what, page, got, original, want)
-			}
-		}
-		for what, parts := range map[string]*regexp.Regexp{ // in the order of the language
-			"figures": regexp.MustCompile(`\d+(\.\d+)*`),
-			"code":    regexp.MustCompile("`[^`\n]+`"),
-		} {
-			want, got := parts.FindAllString(prose(english), -1), parts.FindAllString(prose(translated), -1)
-			slices.Sort(want)
-			slices.Sort(got)
-			if !slices.Equal(got, want) {
-				t.Errorf("the %s of %s are\n%q\nand not those of %s\n%q", what, page, got, original, want)
-			}
-		}
 	}
 }
 

@@ -1,11 +1,9 @@
 package priority_test
 
 import (
-	"bytes"
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -55,34 +53,6 @@ func TestRoomsImportOneWay(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func TestTheRootHasThreeSourceFiles(t *testing.T) {
-	t.Parallel()
-	files := slices.Sorted(maps.Keys(product(t)["."]))
-	if want := []string{"policy.go", "priority.go", "redisstore.go"}; !slices.Equal(files, want) {
-		t.Errorf("the root has %v, want %v", files, want)
-	}
-}
-
-func TestTheProductStaysSmall(t *testing.T) {
-	t.Parallel()
-	const most = 7100 // what it was when package control came
-	lines, ofRoom := 0, make(map[string]int)
-	for room, files := range product(t) {
-		for file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ofRoom[room] += bytes.Count(text, []byte("\n"))
-		}
-		lines += ofRoom[room]
-	}
-	t.Logf("%d lines: %v", lines, ofRoom)
-	if lines > most {
-		t.Errorf("the product has %d lines of Go, more than %d: %v", lines, most, ofRoom)
 	}
 }
 

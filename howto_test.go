@@ -2,7 +2,6 @@ package priority_test
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,56 +85,6 @@ func copyOf(t *testing.T, snippets []string, name string) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-// The example of docs/how-to/size-redis.md is reckoned as its formula says, from
-// figures that are in the pages that measure them.
-func TestTheExampleOfASizeIsRight(t *testing.T) {
-	t.Parallel()
-	page := textOf(t, "docs/how-to/size-redis.md")
-	redis, performance := textOf(t, "docs/redis.md"), textOf(t, "docs/performance.md")
-	number := func(text string) float64 {
-		t.Helper()
-		return must(strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64))(t)
-	}
-
-	rows := regexp.MustCompile(`(?m)^\| [^|]+ \| ([\d,]+) \| (\d+) \| ([\d.]+) \|$`).FindAllStringSubmatch(page, -1)
-	formula := regexp.MustCompile(`(?s)bytes = .*?\n\n`).FindString(page)
-	sum := 0.0
-	for _, row := range rows {
-		bytes := number(row[1]) * number(row[2])
-		sum += bytes
-		if got := fmt.Sprintf("%.1f", bytes/1e6); got != row[3] {
-			t.Errorf("%s is %s MB", row[0], got)
-		}
-		if !strings.Contains(formula, row[2]) || !regexp.MustCompile(`\b`+row[2]+`\b`).MatchString(redis) {
-			t.Errorf("%s: %s bytes are not in the formula or not in docs/redis.md", row[0], row[2])
-		}
-	}
-	total := regexp.MustCompile(`\| together \| \| \| ([\d.]+) \|`).FindStringSubmatch(page)
-	if len(rows) != 5 || total == nil || math.Abs(number(total[1])-sum/1e6) > 0.05 {
-		t.Errorf("%d rows are %.2f MB together, not %q", len(rows), sum/1e6, total)
-	}
-
-	decisions := regexp.MustCompile("(?m)^\\| `.*` \\| ([\\d.]+) \\| ([\\d,]+) \\|$").FindAllStringSubmatch(page, -1)
-	if len(decisions) != 2 {
-		t.Fatalf("the rows of decisions are %q", decisions)
-	}
-	for _, row := range decisions {
-		if got := 600_000 / number(row[1]); math.Abs(got/number(row[2])-1) > 0.01 {
-			t.Errorf("%s: one Redis makes %.0f", row[0], got)
-		}
-	}
-	next, both := number(decisions[0][1]), number(decisions[1][1])
-	times := regexp.MustCompile(`second is ([\d.]+) times as much`).FindStringSubmatch(page)
-	if times == nil || math.Round(next*number(times[1])) != both || !strings.Contains(performance, "| Submit and Done | "+times[1]+" (") ||
-		!strings.Contains(performance, fmt.Sprintf("0.6 / %v µs = %s decisions", next, decisions[0][2])) {
-		t.Errorf("%v µs and %v µs, %q times as much, are not those of docs/performance.md", next, both, times)
-	}
-	share := regexp.MustCompile(`([\d,]+) × (\d+)\s+µs are ([\d.]+) % of one Redis`).FindStringSubmatch(page)
-	if share == nil || number(share[2]) != both || math.Abs(number(share[1])*both/1e4-number(share[3])) > 0.05 {
-		t.Errorf("the share is %q", share)
-	}
 }
 
 // What a server holds for customers is within a tenth of the formula of

@@ -66,12 +66,6 @@ func serverProgram(tb testing.TB) string {
 	return path
 }
 
-// Skips reports whether tests that need a server are skipped.
-func Skips() bool {
-	_, err := exec.LookPath("redis-server")
-	return err != nil && os.Getenv("REDIS_SERVER") == "" && os.Getenv("CI") == ""
-}
-
 // Start starts redis-server from the PATH, or the server named by the
 // environment's REDIS_SERVER, and waits until it answers. It keeps nothing on
 // disk, but for what further command line arguments say.
