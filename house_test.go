@@ -57,7 +57,7 @@ func TestRoomsImportOneWay(t *testing.T) {
 }
 
 // product returns the rooms that a user's program can link, each with its files
-// and what they import: the public packages but for prioritytest and examples,
+// and what they import: the public packages but for prioritytest, examples and clients,
 // and the internal ones that these need. What only tests and tools need, such as
 // internal/redistest, internal/ledger and internal/trace, is not among them.
 func product(t *testing.T) map[string]map[string][]string {
@@ -80,7 +80,7 @@ func product(t *testing.T) map[string]map[string][]string {
 	}
 	for room := range all {
 		switch first, _, _ := strings.Cut(room, "/"); first {
-		case "internal", "examples", "prioritytest":
+		case "internal", "examples", "prioritytest", "clients":
 		default:
 			link(room)
 		}

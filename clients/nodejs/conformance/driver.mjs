@@ -1,5 +1,5 @@
 // Drives this client for the conformance checks: JSON lines in, JSON lines out. See
-// verify/conformance/README.md in the repository.
+// clients/conformance/README.md in the repository.
 
 import { createInterface } from 'node:readline';
 import { Redis, Cluster } from 'ioredis';

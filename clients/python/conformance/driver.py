@@ -2,7 +2,7 @@
 
     python3 conformance/driver.py
 
-verify/conformance describes both. Calls run at the same time, and answers come in any
+clients/conformance describes both. Calls run at the same time, and answers come in any
 order. The client that the store is given would repeat each call: the store must not.
 """
 

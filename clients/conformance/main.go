@@ -2,7 +2,7 @@
 // pass: all test vectors, and faults. It drives a port through a program of the port's
 // author, which README.md describes:
 //
-//	go run ./verify/conformance -- python3 clients/python/conformance/driver.py
+//	go run ./clients/conformance -- python3 clients/python/conformance/driver.py
 //
 // It starts redis-server for each check, on free loopback ports.
 package main
@@ -58,9 +58,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		fmt.Fprint(stderr, "usage: go run ./verify/conformance [flags] -- DRIVER [ARGUMENT ...]\n\n"+
+		fmt.Fprint(stderr, "usage: go run ./clients/conformance [flags] -- DRIVER [ARGUMENT ...]\n\n"+
 			"Runs what every port has to pass. DRIVER is the port's program that answers\n"+
-			"requests: see verify/conformance/README.md.\n\n")
+			"requests: see clients/conformance/README.md.\n\n")
 		flags.PrintDefaults()
 	}
 	client := flags.String("client", "", "which of the port's client `libraries` (default: the port's own)")

@@ -23,6 +23,7 @@ import (
 // besides only what nobody knows of; no count was told twice; and what was not counted
 // is not there.
 func TestAFleetOfThreeLanguagesIsExact(t *testing.T) {
+	long(t)
 	w := &world{TB: t}
 	f := &fleet{world: w, site: w.siteAt("", durable...), documents: make(map[string]*document), recent: new(ledger.Ledger), over: make(chan struct{})}
 	for _, p := range []port{

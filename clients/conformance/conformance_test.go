@@ -75,6 +75,7 @@ func TestTheModuleConforms(t *testing.T) {
 }
 
 func TestTheModuleConformsOnACluster(t *testing.T) {
+	long(t)
 	t.Parallel()
 	p := self(t, "the module")
 	p.client, p.cluster = "cluster", true
@@ -82,6 +83,7 @@ func TestTheModuleConformsOnACluster(t *testing.T) {
 }
 
 func TestPythonConforms(t *testing.T) {
+	long(t)
 	for _, client := range libraries([]string{"redis", "asyncio-cluster"}, "asyncio", "cluster") {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
@@ -91,6 +93,7 @@ func TestPythonConforms(t *testing.T) {
 }
 
 func TestNodeConforms(t *testing.T) {
+	long(t)
 	for _, client := range libraries([]string{"node-redis", "ioredis-cluster"}, "ioredis", "node-redis-cluster") {
 		t.Run(client, func(t *testing.T) {
 			t.Parallel()
@@ -99,8 +102,16 @@ func TestNodeConforms(t *testing.T) {
 	}
 }
 
+// long skips what takes minutes, unless the environment asks for it.
+func long(t *testing.T) {
+	t.Helper()
+	if os.Getenv("PRIORITY_CONFORMANCE") == "" {
+		t.Skip("takes minutes: set PRIORITY_CONFORMANCE to two, or to all, of each port's client libraries")
+	}
+}
+
 // libraries returns two of a port's client libraries, which differ in all that they can,
-// or all of them where the environment asks for it.
+// or all of them if the environment asks for it.
 func libraries(two []string, more ...string) []string {
 	if os.Getenv("PRIORITY_CONFORMANCE") == "all" {
 		return append(two, more...)
@@ -238,6 +249,7 @@ var drivers = map[string]func(*request) (subject, error){
 // A driver that breaks a promise is found out by the check of this promise, which says
 // what is wrong.
 func TestABrokenPortIsFoundOut(t *testing.T) {
+	long(t)
 	t.Parallel()
 	for _, test := range []struct{ driver, check, says string }{
 		{"counts again after a lost answer", "lost answers are treated as in lost.json", "was sent 2 times, want 1"},
@@ -415,7 +427,7 @@ func TestMisuseIsTold(t *testing.T) {
 		out    string
 		err    string
 	}{
-		{[]string{}, 2, "", "usage: go run ./verify/conformance"},
+		{[]string{}, 2, "", "usage: go run ./clients/conformance"},
 		{[]string{"-run", "["}, 2, "", "conformance: -run: "},
 		{[]string{"-nonsense"}, 2, "", "flag provided but not defined"},
 		{[]string{"-run", "nothing like it", "--", "true"}, 1, "No check has such a name: see -list.\n", ""},
