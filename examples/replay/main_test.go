@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -270,70 +269,42 @@ func TestAnInterruptLeavesNoKeys(t *testing.T) {
 }
 
 // realTrace returns the path of a recorded trace, or skips the test.
-func realTrace(t *testing.T, name string) string {
+func realTrace(t *testing.T) string {
 	t.Helper()
-	folder := os.Getenv("PRIORITY_TRACES")
-	if folder == "" {
-		folder = filepath.Join("..", "..", "..", "shared", "traces")
-	}
-	file := filepath.Join(folder, name)
-	if _, err := os.Stat(file); err != nil {
-		redistest.Skip(t, fmt.Sprintf("%v: name the folder that has it in PRIORITY_TRACES", err))
+	file := os.Getenv("PRIORITY_TRACE")
+	if file == "" {
+		t.Skip("PRIORITY_TRACE names no file of submitted_ms,customer,service_ms")
 	}
 	return file
 }
 
-const (
-	day  = "google_borg_2011_day02.csv.gz"
-	week = "google_borg_2011_d01-07.csv.gz"
-)
-
-// The expected levels were counted by a program in another language.
-func TestLevelsOfRealTraces(t *testing.T) {
-	for _, test := range []struct {
-		name, mode           string
-		documents, customers float64
-		levels               []float64
-	}{
-		{day, "last-update", 23617, 200, []float64{2274, 896, 678, 580, 510, 458, 425, 982, 16814}},
-		{day, "last-reset", 23617, 200, []float64{5401, 2486, 2038, 1730, 1391, 1189, 1058, 2042, 6282}},
-		{week, "last-update", 150098, 367, []float64{14426, 5451, 4060, 3495, 3018, 2734, 2452, 5454, 109008}},
-		{week, "last-reset", 150098, 367, []float64{33300, 14631, 11940, 10144, 7854, 6638, 5828, 11538, 48225}},
-	} {
-		levels := make(map[string]any)
-		for i, n := range test.levels {
-			levels[fmt.Sprint(i+1)] = n
-		}
-		status, object := parsed(t, "", "-reset", test.mode, realTrace(t, test.name))
-		got, _ := object["levels"].(map[string]any)
-		if status != succeeded || object["documents"] != test.documents || object["customers"] != test.customers || !maps.Equal(got, levels) {
-			t.Errorf("%s, %s: exit status %d, %v documents, %v customers, levels %v", test.name, test.mode,
-				status, object["documents"], object["customers"], got)
-		}
-	}
-}
-
-func TestTheScriptAgreesOnARealTrace(t *testing.T) {
-	documents, err := read(realTrace(t, day), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var beginning strings.Builder // all of it takes long with -race
-	for _, d := range documents[:2500] {
-		fmt.Fprintf(&beginning, "%d,%s\n", d.Submitted.Milliseconds(), d.Customer)
-	}
-	for _, mode := range resetModes {
-		if status, object := parsed(t, beginning.String(), "-reset", mode, "-lua"); status != succeeded || !agrees(object, "lua") {
-			t.Errorf("%s: exit status %d: %v", mode, status, object)
-		}
-	}
+// knownLevels has how many documents of a trace have each level, by the name of its file
+// and the mode. They were counted by a program in another language.
+var knownLevels = map[string]map[string][]float64{
+	"google_borg_2011_day02.csv.gz": {
+		"last-update": {2274, 896, 678, 580, 510, 458, 425, 982, 16814},
+		"last-reset":  {5401, 2486, 2038, 1730, 1391, 1189, 1058, 2042, 6282},
+	},
+	"google_borg_2011_d01-07.csv.gz": {
+		"last-update": {14426, 5451, 4060, 3495, 3018, 2734, 2452, 5454, 109008},
+		"last-reset":  {33300, 14631, 11940, 10144, 7854, 6638, 5828, 11538, 48225},
+	},
 }
 
 func TestARealServerAgreesOnARealTrace(t *testing.T) {
-	file, running := realTrace(t, day), redistest.Start(t)
+	file, running := realTrace(t), redistest.Start(t)
+	known := knownLevels[filepath.Base(file)]
 	for _, mode := range resetModes {
-		if status, object := parsed(t, "", "-reset", mode, "-redis", running.Addr, file); status != succeeded || !agrees(object, "redis") {
+		status, object := parsed(t, "", "-reset", mode, "-redis", running.Addr, file)
+		if status != succeeded || !agrees(object, "redis") {
 			t.Errorf("%s: exit status %d: %v", mode, status, object)
+		}
+		got, _ := object["levels"].(map[string]any)
+		for i, want := range known[mode] {
+			if got[fmt.Sprint(i+1)] != want {
+				t.Errorf("%s: the levels of the documents are %v, want %v", mode, got, known[mode])
+				break
+			}
 		}
 	}
 }
