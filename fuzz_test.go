@@ -12,7 +12,7 @@ import (
 // FuzzKey shows that no two customers share a key, that the keys' hash tag holds
 // all of the customer and nothing else, and that it can be read back.
 func FuzzKey(f *testing.F) {
-	client := redis.NewClient(&redis.Options{}) // never connected
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	f.Cleanup(func() { _ = client.Close() })
 	store := openStore(f, client, &priority.RedisOptions{Prefix: "p%7D:"})
 	for i, customer := range oddCustomers {

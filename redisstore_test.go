@@ -879,7 +879,7 @@ func endedContextsChangeNothing(t *testing.T, open opener) {
 
 // TestConstructorsRefuseWhatCannotWork gives NewRedisStore and memory.New what they must refuse.
 func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
-	client := redis.NewClient(&redis.Options{})
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
 	gold := func(policy priority.Policy) rule {
 		return rule{tiers: map[string]priority.Policy{"silver": {}, "gold": policy}, tierOf: func(string) string { return "gold" }}

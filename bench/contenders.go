@@ -185,7 +185,7 @@ func storeDecide(client priority.RedisClient, opts *priority.RedisOptions) (deci
 
 // offlineStore returns a store for its script and its keys alone.
 func offlineStore() (*priority.RedisStore, error) {
-	client := redis.NewClient(&redis.Options{})
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
 	return priority.NewRedisStore(client, nil)
 }

@@ -292,7 +292,7 @@ var oddCustomers = []string{
 func TestKeyVectors(t *testing.T) {
 	var keys []keysOf
 	for _, prefix := range []string{"priority", "fleet-1", "a:%", "größer"} {
-		store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{}), &priority.RedisOptions{Prefix: prefix})
+		store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), &priority.RedisOptions{Prefix: prefix})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -178,7 +178,7 @@ func keys(customer string) []string {
 var reference = newReference(nil)
 
 func newReference(opts *priority.RedisOptions) *priority.RedisStore {
-	store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{}), opts)
+	store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), opts)
 	if err != nil {
 		panic(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"os/user"
 	"strings"
 
@@ -37,7 +36,7 @@ func (f *changeFlags) change(command *cobra.Command, version int64) control.Chan
 	if command.Flags().Changed("replaces") {
 		version = f.replaces
 	}
-	return control.Change{By: f.author(), Why: f.why, Replaces: version}
+	return control.Change{By: f.author(command), Why: f.why, Replaces: version}
 }
 
 // checkWhy makes sure that there is a reason before anything is asked.
@@ -48,11 +47,11 @@ func (f *changeFlags) checkWhy() error {
 	return nil
 }
 
-func (f *changeFlags) author() string {
+func (f *changeFlags) author(command *cobra.Command) string {
 	if f.by != "" {
 		return f.by
 	}
-	name := os.Getenv("USER")
+	name := environmentOf(command).getenv("USER")
 	if current, err := user.Current(); err == nil {
 		name = cmp.Or(current.Username, name)
 	}

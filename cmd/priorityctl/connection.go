@@ -28,7 +28,8 @@ const (
 	defaultURL = "redis://localhost:6379"
 )
 
-const connectionHelp = `Redis is named by -redis or else by ` + urlVariable + `:
+const connectionHelp = `Redis is named by -redis or else by ` + urlVariable + `. If neither names one, it
+is ` + defaultURL + `, and a line on stderr says so. URLs:
 ` + redisurl.Forms + `
 A password is best given by ` + passwordVariable + ` or -password-file; that
 of sentinels by ` + sentinelPasswordVariable + `. No password is ever printed.`
@@ -90,7 +91,7 @@ func connected(flags *connectionFlags, own ownRules, do func(command *cobra.Comm
 		if err != nil {
 			return err
 		}
-		c, err := flags.connect(command.Context(), rules)
+		c, err := flags.connect(command, rules)
 		if err != nil {
 			return err
 		}
@@ -102,11 +103,12 @@ func connected(flags *connectionFlags, own ownRules, do func(command *cobra.Comm
 	}
 }
 
-func (f *connectionFlags) connect(ctx context.Context, rules insight.NamedRules) (*connection, error) {
+func (f *connectionFlags) connect(command *cobra.Command, rules insight.NamedRules) (*connection, error) {
+	ctx := command.Context()
 	if f.timeout < time.Millisecond {
 		return nil, usageError("-timeout %v is less than 1ms", f.timeout)
 	}
-	target, err := f.target()
+	target, err := f.target(command)
 	if err != nil {
 		return nil, err
 	}
@@ -138,21 +140,26 @@ func (f *connectionFlags) connect(ctx context.Context, rules insight.NamedRules)
 }
 
 // target reads the URL, the login and the certificates.
-func (f *connectionFlags) target() (*redisurl.Target, error) {
+func (f *connectionFlags) target(command *cobra.Command) (*redisurl.Target, error) {
+	env := environmentOf(command)
 	text, source := f.url, "-redis"
 	if text == "" {
-		text, source = os.Getenv(urlVariable), urlVariable
+		text, source = env.getenv(urlVariable), urlVariable
 	}
 	if text == "" {
-		text = defaultURL
+		if env.defaultURL == "" {
+			return nil, usageError("no Redis is named: give -redis or set %s", urlVariable)
+		}
+		text = env.defaultURL
+		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: no -redis and no %s: using %s\n", urlVariable, text)
 	}
 	target, err := redisurl.Parse(text)
 	if err != nil {
 		return nil, usageError("%s: %w", source, err)
 	}
 	login := redisurl.Login{
-		User: f.user, Password: os.Getenv(passwordVariable),
-		SentinelUser: f.sentinelUser, SentinelPassword: os.Getenv(sentinelPasswordVariable),
+		User: f.user, Password: env.getenv(passwordVariable),
+		SentinelUser: f.sentinelUser, SentinelPassword: env.getenv(sentinelPasswordVariable),
 	}
 	if f.passwordFile != "" {
 		held, err := os.ReadFile(f.passwordFile)

@@ -13,6 +13,7 @@ import (
 // All that docs/priorityctl.md shows is run, and what is printed is compared, but
 // for times, versions, and where lines and columns that hold them end.
 func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
@@ -21,53 +22,31 @@ func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 	if err := client.HSet(t.Context(), "priority:{control}:trial", "version", 4, "1 1", 5210, "2 2", 480, "3 2", 310, "4 2", 120, "9 3", 1380).Err(); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(urlVariable, "redis://"+server.Addr)
-	t.Setenv(passwordVariable, "")
-	name, err := filepath.Abs("../../docs/priorityctl.md")
+	text, err := os.ReadFile("../../docs/priorityctl.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(t.TempDir())
-
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bin, dir := filepath.Dir(installed(t)), t.TempDir()
 	// What varies from run to run.
 	varying := regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(h|ms|µs|m|s)\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|"reset_in_ms":\d+|Redis \d[\d.]*|\d+ MB`)
 	plain := func(text string) string {
 		text = strings.ReplaceAll(text, server.Addr, "localhost:6379")
 		return strings.Join(strings.Fields(varying.ReplaceAllString(text, "~")), " ")
 	}
-	words := regexp.MustCompile(`'[^']*'|\S+`)
 	calls := 0
 	for _, block := range regexp.MustCompile("(?ms)^```console\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 		fits(t, block[1])
 		for _, call := range strings.Split("\n"+block[1], "\n$ ")[1:] {
 			calls++
 			command, want, _ := strings.Cut(call, "\n")
-			command, file, _ := strings.Cut(command, " >")
-			args := words.FindAllString(command, -1)
-			for i, arg := range args {
-				args[i] = strings.Trim(arg, "'")
-			}
-			if args[0] != "priorityctl" {
-				t.Fatalf("%s is not run", command)
-			}
-			status, stdout, stderr := called(t, "", args[1:]...)
-			if file != "" {
-				if err := os.WriteFile(strings.TrimSpace(file), []byte(stdout), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				stdout = ""
-			}
+			status, stdout, stderr := inShell(t, bin, dir, "redis://"+server.Addr, command)
 			if got := plain(stdout + stderr); status != 0 || got != plain(want) {
 				t.Errorf("%s: exit status %d, it prints\n%s\nand not\n%s", command, status, got, plain(want))
 			}
 		}
 	}
 	if calls < 8 {
-		t.Errorf("%d commands were found in %s", calls, name)
+		t.Errorf("only %d commands were found", calls)
 	}
 	if !strings.Contains(string(text), exitTable()) {
 		t.Errorf("the exit statuses are not those of the help:\n%s", exitTable())

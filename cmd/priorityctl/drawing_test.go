@@ -26,6 +26,7 @@ func flooded(levels int) insight.Snapshot {
 // However small the terminal, the last level and the busiest customer are on it, and
 // no document is left out of the levels.
 func TestTopShowsTheLastLevelAndTheBusiestOnEveryTerminal(t *testing.T) {
+	t.Parallel()
 	for _, levels := range []int{1, 2, 3, 9, 40} {
 		for height := 7; height <= 60; height++ {
 			d := drawing{title: "title", status: "status", last: flooded(levels), live: true, width: 40, height: height}
@@ -61,6 +62,7 @@ func TestTopShowsTheLastLevelAndTheBusiestOnEveryTerminal(t *testing.T) {
 
 // A terminal of 40 columns and 10 lines has two lines of levels, and the three busiest.
 func TestTopOnASmallTerminal(t *testing.T) {
+	t.Parallel()
 	d := drawing{title: "redis://localhost:6379", status: "status", last: flooded(9), live: true, width: 40, height: 10}
 	const want = `redis://localhost:6379
 status

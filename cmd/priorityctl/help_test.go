@@ -7,6 +7,7 @@ import (
 )
 
 func TestEveryHelpFitsATerminal(t *testing.T) {
+	t.Parallel()
 	var check func(command *cobra.Command, path ...string)
 	check = func(command *cobra.Command, path ...string) {
 		fits(t, succeeded(t, "", append(path, "-help")...))

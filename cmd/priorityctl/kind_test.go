@@ -21,6 +21,7 @@ var suggestion = regexp.MustCompile(`\b(redis(?:\+\w+)?://\S*)(?: \(it knows .*\
 // Every kind of Redis is asked by the URL of every kind. The right ones are answered
 // for all customers; the others are refused with a URL, and by that it works.
 func TestEveryKindOfRedisAnswersForAllCustomersOrSaysHowToAsk(t *testing.T) {
+	t.Parallel()
 	single := redistest.Start(t)
 	watched := redistest.Start(t)
 	redistest.StartReplica(t, watched)
@@ -43,6 +44,7 @@ func TestEveryKindOfRedisAnswersForAllCustomersOrSaysHowToAsk(t *testing.T) {
 			[]string{"redis://" + cluster.Addrs()[0], "redis://" + clusterReplica.Addr, "redis+sentinel://" + cluster.Addrs()[1] + "/counts", "redis://" + cluster.Addrs()[0] + "?protocol=2"}},
 	} {
 		t.Run(server.name, func(t *testing.T) {
+			t.Parallel()
 			documents := make(map[string]int)
 			for i := range 30 {
 				documents[fmt.Sprint("customer-", i)] = 5
@@ -60,7 +62,7 @@ func TestEveryKindOfRedisAnswersForAllCustomersOrSaysHowToAsk(t *testing.T) {
 					{"list"}, {"top"}, {"get", "customer-1"}, {"ping"}, {"serve", "-listen", "127.0.0.1:0"}, {"log"},
 					{"override", "list"}, {"policy", "compare", "default", "default", "-live"}, {"reset", "-yes", "customer-1"},
 				} {
-					status, stdout, stderr := called(t, "", append(call, o.flags...)...)
+					status, stdout, stderr := o.ask(call[0], call[1:]...)
 					found := suggestion.FindStringSubmatch(stderr)
 					if status != exitUsage || stdout != "" || found == nil {
 						t.Fatalf("%s, %q: exit status %d, stdout %q, stderr %q", url, call, status, stdout, stderr)
@@ -100,6 +102,7 @@ func answersForAll(t *testing.T, url string, customers int) {
 
 // A sentinel of several masters names them.
 func TestASentinelNamesItsMasters(t *testing.T) {
+	t.Parallel()
 	first, second := redistest.Start(t), redistest.Start(t)
 	redistest.StartReplica(t, first)
 	sentinel := redistest.StartSentinel(t, first)
@@ -116,6 +119,7 @@ func TestASentinelNamesItsMasters(t *testing.T) {
 
 // What reads may go to a replica, and says so; what changes something may not.
 func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
+	t.Parallel()
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master, "--replica-read-only", "no") // a write would be lost
 	count(t, master.Client(), map[string]int{"acme": 30})
@@ -128,13 +132,12 @@ func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
 		}
 	}
 	o.refused(2, "where nothing can be changed", "serve", "-write", "-listen", "127.0.0.1:0")
-	why := []string{"-why", "x"}
 	for _, call := range [][]string{
 		{"reset", "-yes", "acme"}, {"override", "set", "acme", "-level", "1", "-for", "1h"}, {"override", "end", "acme"},
 		{"members", "set", "acme", "gold"}, {"members", "end", "acme"},
 		{"policy", "apply", "default"}, {"policy", "trial", "default"}, {"policy", "trial", "end"}, {"policy", "rollback", "1"}, {"policy", "withdraw"},
 	} {
-		status, stdout, stderr := called(t, "", append(append(call, o.flags...), why...)...)
+		status, stdout, stderr := o.ask(call[0], append(call[1:], "-why", "x")...)
 		if status != 2 || stdout != "" || !strings.Contains(stderr, "is a replica of "+master.Addr+", where nothing can be changed: name the master") {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", call, status, stdout, stderr)
 		}
@@ -146,6 +149,7 @@ func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
 
 // Rights that suffice for get suffice to find out what kind of server it is.
 func TestEveryUserIsToldHowToAsk(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	for _, master := range cluster.Masters {
 		if err := master.Client().Do(t.Context(), "ACL", "SETUSER", "reader", "on", ">"+secret, "~priority:*", "-@all", "+get").Err(); err != nil {
@@ -158,6 +162,7 @@ func TestEveryUserIsToldHowToAsk(t *testing.T) {
 
 // Wherever HELLO is not known, as before Redis 6 and behind some proxies, INFO tells.
 func TestAServerWithoutHelloIsRecognizedByInfo(t *testing.T) {
+	t.Parallel()
 	withoutHello := []string{"--rename-command", "HELLO", ""}
 	cluster := redistest.StartCluster(t, 3, withoutHello...)
 	operatorOn(t, "-redis", "redis://"+cluster.Addrs()[0]).refused(2, "ask the whole cluster by redis+cluster://", "list")
@@ -168,6 +173,7 @@ func TestAServerWithoutHelloIsRecognizedByInfo(t *testing.T) {
 
 // A cluster's node knows one database, so the one in the URL must not hide what it is.
 func TestADatabaseDoesNotHideWhatAServerIs(t *testing.T) {
+	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
 	operatorOn(t, "-redis", "redis://"+cluster.Addrs()[0]+"/3").refused(2, "ask the whole cluster by redis+cluster://", "list")
 	single := redistest.Start(t)
@@ -177,6 +183,7 @@ func TestADatabaseDoesNotHideWhatAServerIs(t *testing.T) {
 // However many servers a URL names that take a connection and say nothing, they are
 // asked at the same time.
 func TestServersThatSayNothingAreAskedTogether(t *testing.T) {
+	t.Parallel()
 	var hosts []string
 	var asked atomic.Int32
 	for range 6 {

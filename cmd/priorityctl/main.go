@@ -22,11 +22,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	env := environment{getenv: os.Getenv, defaultURL: defaultURL}
+	os.Exit(run(ctx, env, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
 // run returns the exit status; the error behind it is then on stderr.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(ctx context.Context, env environment, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -34,7 +35,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	addCobras(root)
 	tellUsage(root)
 	root.SetArgs(doubleDashes(root, args))
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(env.in(ctx))
 	if err != nil && !told(err) {
 		fmt.Fprintln(stderr, "priorityctl:", insight.OneLine(err))
 	}

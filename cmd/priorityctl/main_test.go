@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,12 +14,32 @@ import (
 	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
 )
 
-// called runs the program with a standard input.
+// called runs the program with a standard input, and without a variable.
 func called(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
+	return calledIn(t, environment{getenv: noVariable}, stdin, args...)
+}
+
+func noVariable(string) string { return "" }
+
+// calledIn runs the program with an environment and a standard input.
+func calledIn(t *testing.T, env environment, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	notTheDefault(t, args...)
 	var out, errs bytes.Buffer
-	status = run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	status = run(t.Context(), env, args, strings.NewReader(stdin), &out, &errs)
 	return status, out.String(), errs.String()
+}
+
+var defaultPort = regexp.MustCompile(`:6379\b`)
+
+// notTheDefault fails if arguments, such as those that documents show, name what may be
+// somebody's own Redis.
+func notTheDefault(t *testing.T, args ...string) {
+	t.Helper()
+	if words := strings.Join(args, " "); defaultPort.MatchString(words) {
+		t.Fatalf("a Redis that no test has started: %s", words)
+	}
 }
 
 // succeeded runs the program and returns what it prints.
@@ -32,6 +53,7 @@ func succeeded(t *testing.T, stdin string, args ...string) string {
 }
 
 func TestFlagsHaveOneDashOrTwo(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ args, want string }{
 		{"simulate -scenario steady-flood -json", "simulate --scenario steady-flood --json"},
 		{"simulate --scenario steady-flood --json=true", "simulate --scenario steady-flood --json=true"},
@@ -46,6 +68,7 @@ func TestFlagsHaveOneDashOrTwo(t *testing.T) {
 }
 
 func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	const wrong = 2
 	for want, args := range map[string][]string{
 		"takes either -scenario or a trace": {"simulate"},
@@ -84,6 +107,7 @@ func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestTheHelpNamesTheScenarios(t *testing.T) {
+	t.Parallel()
 	help := succeeded(t, "", "simulate", "-help")
 	for _, scenario := range simulation.Scenarios() {
 		if !strings.Contains(help, scenario.Name) {
@@ -95,6 +119,7 @@ func TestTheHelpNamesTheScenarios(t *testing.T) {
 const smallTrace = "0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n"
 
 func TestATraceIsSimulatedFromAFileOrAPipe(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "trace.csv")
 	if err := os.WriteFile(file, []byte(smallTrace), 0o600); err != nil {
 		t.Fatal(err)
@@ -112,6 +137,7 @@ func TestATraceIsSimulatedFromAFileOrAPipe(t *testing.T) {
 }
 
 func TestTuneSuggestsAPolicyInGo(t *testing.T) {
+	t.Parallel()
 	text := succeeded(t, smallTrace, "tune", "-", "-light", "20", "-thresholds", "-50,-100")
 	start := strings.Index(text, "store, err :=")
 	if start < 0 || !strings.Contains(text, "priority.Policy{") {

@@ -32,29 +32,40 @@ const secret = "hush-hush"
 // operator runs the program on one Redis.
 type operator struct {
 	*testing.T
-	flags []string // that name it
+	flags     []string // that name it
+	variables map[string]string
 }
 
 func operatorOn(t *testing.T, flags ...string) operator {
-	for _, variable := range []string{urlVariable, passwordVariable, sentinelPasswordVariable} {
-		t.Setenv(variable, "")
+	return operator{T: t, flags: append([]string{"-timeout", "5s"}, flags...)} // the machine may be slow
+}
+
+// with returns an operator who has set an environment variable, too.
+func (o operator) with(variable, value string) operator {
+	o.variables = maps.Clone(o.variables)
+	if o.variables == nil {
+		o.variables = make(map[string]string)
 	}
-	if len(flags) > 0 {
-		flags = append([]string{"-timeout", "5s"}, flags...) // the machine may be slow
-	}
-	return operator{t, flags}
+	o.variables[variable] = value
+	return o
+}
+
+// fed runs a command on a standard input.
+func (o operator) fed(stdin, command string, args ...string) (status int, stdout, stderr string) {
+	o.Helper()
+	env := environment{getenv: func(name string) string { return o.variables[name] }}
+	return calledIn(o.T, env, stdin, slices.Concat([]string{command}, o.flags, args)...)
 }
 
 // ask runs a command and looks for the password in what it prints.
 func (o operator) ask(command string, args ...string) (status int, stdout, stderr string) {
 	o.Helper()
-	args = slices.Concat([]string{command}, o.flags, args)
-	status, stdout, stderr = called(o.T, "", args...)
+	status, stdout, stderr = o.fed("", command, args...)
 	if strings.Contains(stdout+stderr, secret) {
-		o.Errorf("%q prints the password:\n%s%s", args, stdout, stderr)
+		o.Errorf("%s %q prints the password:\n%s%s", command, args, stdout, stderr)
 	}
 	if strings.Count(stderr, "\n") > strings.Count(stderr, "priorityctl: ") {
-		o.Errorf("%q: an error of more than one line:\n%s", args, stderr)
+		o.Errorf("%s %q: an error of more than one line:\n%s", command, args, stderr)
 	}
 	return status, stdout, stderr
 }
@@ -143,6 +154,7 @@ func started(t *testing.T) (operator, *redis.Client) {
 }
 
 func TestGetTellsALevelAndWhy(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	submit(t, client, "clinic", 11)
@@ -150,7 +162,7 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 	submit(t, client, "shop", 1)
 	submit(t, client, "flood", 3000)
 	client.Set(t.Context(), "priority:{forever}:count", "-3", 0)
-	client.Set(t.Context(), "priority:{back}:usage", "1000", 49*time.Hour)
+	client.Set(t.Context(), "priority:{back}:usage", "1000", 49*time.Hour+20*time.Second) // for get to be asked in
 
 	for customer, want := range map[string][]string{
 		"acme":    {"level     9 of 1 to 9\n", "next      level 1 by Submit, level 9 by Next\n", "count     -29: 30 documents", "count < -20 → level 9 by Next\n", "slow because of 30 documents", "processed last", "policy    the module's default"},
@@ -222,6 +234,7 @@ func sameFields(t *testing.T, got, want map[string]any) {
 
 // The newest document keeps its last level though others are done.
 func TestGetTellsThatTheNewestDocumentWasUnlucky(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	submit(t, client, "acme", 3000)
 	store, err := priority.NewRedisStore(client, nil)
@@ -249,6 +262,7 @@ func TestGetTellsThatTheNewestDocumentWasUnlucky(t *testing.T) {
 
 // However many documents are pending, get calls nothing that walks over them.
 func TestGetWalksOverNoPendingDocuments(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	const pending = 100_000
 	now := client.Time(t.Context()).Val().UnixMilli()
@@ -286,6 +300,7 @@ func TestGetWalksOverNoPendingDocuments(t *testing.T) {
 }
 
 func TestGetTellsWhatIsCorrupt(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	ctx := t.Context()
 	client.Set(ctx, "priority:{it's}:count", "x", 0)
@@ -312,6 +327,7 @@ func TestGetTellsWhatIsCorrupt(t *testing.T) {
 }
 
 func TestATerminalObeysNoCustomersName(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	odd := []string{"}%", "Müller & Co", "\x1b[2J", "\xff\xfe", "a\nb", `"quoted"`}
 	for _, customer := range odd {
@@ -336,6 +352,7 @@ func TestATerminalObeysNoCustomersName(t *testing.T) {
 }
 
 func TestListShowsTheLevelsAskedFor(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "clinic": 5, "first": 1})
 	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
@@ -364,6 +381,7 @@ func TestListShowsTheLevelsAskedFor(t *testing.T) {
 
 // A list is taken in parts, on one server and on a cluster.
 func TestACursorGoesOnWhereAListStopped(t *testing.T) {
+	t.Parallel()
 	single := redistest.Start(t)
 	cluster := redistest.StartCluster(t, 3)
 	for url, client := range map[string]redis.UniversalClient{
@@ -403,10 +421,13 @@ func TestACursorGoesOnWhereAListStopped(t *testing.T) {
 
 // Whoever wants one customer among other people's keys does not send a SCAN for each.
 func TestAListOfFewCustomersSendsFewScans(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	const keys = 200_000
-	if err := client.Eval(t.Context(), "for i = 1, ARGV[1] do redis.call('SET', 'session:' .. i, '') end return 1", nil, keys).Err(); err != nil {
-		t.Fatal(err)
+	for from := 0; from < keys; from += keys / 20 { // one script of all would make Redis busy for too long
+		if err := client.Eval(t.Context(), "for i = 1, ARGV[1] do redis.call('SET', 'session:' .. ARGV[2] + i, '') end return 1", nil, keys/20, from).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	heavy := map[string]int{"slow": 30}
 	for i := range 2000 {
@@ -447,6 +468,7 @@ func TestAListOfFewCustomersSendsFewScans(t *testing.T) {
 }
 
 func TestAnInterruptedListPrintsACursor(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	documents := make(map[string]int)
 	for i := range 100 {
@@ -458,7 +480,7 @@ func TestAnInterruptedListPrintsACursor(t *testing.T) {
 	// At 10 keys a second it is certainly not through when the first line comes.
 	out := writer(func(p []byte) { interrupt() })
 	var stderr strings.Builder
-	status := run(ctx, slices.Concat([]string{"list", "-pace", "10", "-json"}, o.flags), strings.NewReader(""), out, &stderr)
+	status := run(ctx, environment{getenv: noVariable}, slices.Concat([]string{"list", "-pace", "10", "-json"}, o.flags), strings.NewReader(""), out, &stderr)
 	if status != exitInterrupted || !strings.Contains(stderr.String(), "go on with -cursor ") {
 		t.Errorf("exit status %d, stderr %q", status, stderr.String())
 	}
@@ -469,6 +491,7 @@ type writer func(p []byte)
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
 func TestTopPrintsOnePassWithoutATerminal(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	text := o.told("top", "-customers", "2")
@@ -492,6 +515,7 @@ func TestTopPrintsOnePassWithoutATerminal(t *testing.T) {
 }
 
 func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "stays": 5})
 	submit(t, client, "acme", 3)
@@ -511,6 +535,7 @@ func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
 }
 
 func TestPingChecksAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	text := o.told("ping", "-count", "3")
 	fits(t, text)
@@ -539,6 +564,7 @@ func TestPingChecksAndLeavesNothing(t *testing.T) {
 }
 
 func TestPingFailsOnAReplica(t *testing.T) {
+	t.Parallel()
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master)
 	status, text, _ := operatorOn(t, "-redis", "redis://"+replica.Addr).ask("ping")
@@ -551,6 +577,7 @@ func TestPingFailsOnAReplica(t *testing.T) {
 }
 
 func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client()
 	user := func(name string, rules ...any) {
@@ -567,14 +594,14 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 
 	o := operatorOn(t, "-redis", "redis://"+server.Addr, "-user", "reader")
 	o.refused(2, `no password for the user "reader"`, "get", "acme")
-	t.Setenv(passwordVariable, secret)
+	o = o.with(passwordVariable, secret)
 	if text := o.told("get", "acme"); !strings.Contains(text, "level     2") {
 		t.Errorf("got\n%s", text)
 	}
 	if status, text, _ := o.ask("ping"); status != 1 || !strings.Contains(text, "next         failed") || !strings.Contains(text, "+incrby") {
 		t.Errorf("exit status %d\n%s", status, text)
 	}
-	worker := operator{t, []string{"-redis", "redis://" + server.Addr, "-user", "worker"}}
+	worker := operatorOn(t, "-redis", "redis://"+server.Addr, "-user", "worker").with(passwordVariable, secret)
 	text := worker.told("ping")
 	if !strings.Contains(text, "next         ok") || !strings.Contains(text, "submit       warning") || !strings.Contains(text, "memory       warning") {
 		t.Errorf("got\n%s", text)
@@ -586,7 +613,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	o.refused(1, "NOPERM", "list")
 
 	// Every way to give a password, and a wrong one.
-	t.Setenv(passwordVariable, "")
+	o = o.with(passwordVariable, "")
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -598,19 +625,19 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	operatorOn(t, "-redis", "redis://other:"+secret+"@"+server.Addr).refused(3, "refuses the login", "get", "acme")
 	operatorOn(t, "-redis", "redis://other:"+secret+"@127.0.0.1:1").refused(3, "cannot reach", "get", "acme")
 	operatorOn(t, "-redis", "redis://other:"+secret+"/x@127.0.0.1:1").refused(2, "-password-file", "get", "acme")
-	operatorOn(t).refused(2, "", "get", "--redis://other:"+secret+"@127.0.0.1:1")
-	t.Setenv(urlVariable, "redis://reader:"+secret+"@"+server.Addr)
-	operator{T: t}.told("get", "acme")
-	operator{T: t}.told("get", "-help")
-	operator{T: t}.told("completion", "bash")
+	operator{T: t}.refused(2, "", "get", "--redis://other:"+secret+"@127.0.0.1:1")
+	byVariable := operator{T: t}.with(urlVariable, "redis://reader:"+secret+"@"+server.Addr)
+	byVariable.told("get", "acme")
+	byVariable.told("get", "-help")
+	byVariable.told("completion", "bash")
 }
 
 // Rights that a deployment forgot when Submit got a key and commands of its own.
 func TestPingNamesTheRightThatIsMissing(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client()
 	all := strings.Fields(insight.NextRights + " " + insight.SubmitRights)
-	t.Setenv(passwordVariable, secret)
 	for name, test := range map[string]struct{ keys, without, want string }{
 		"all":           {"~priority:*", "", "submit ok"},
 		"zmscore":       {"~priority:*", "+zmscore", "→ grant +zmscore: who calls Submit"},
@@ -631,7 +658,7 @@ func TestPingNamesTheRightThatIsMissing(t *testing.T) {
 		if err := admin.Do(t.Context(), rules...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		_, text, _ := operator{t, []string{"-redis", "redis://" + server.Addr, "-user", name}}.ask("ping")
+		_, text, _ := operatorOn(t, "-redis", "redis://"+server.Addr, "-user", name).with(passwordVariable, secret).ask("ping")
 		fits(t, text)
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), test.want) {
 			t.Errorf("%s: no %q in\n%s", name, test.want, text)
@@ -644,6 +671,7 @@ func TestPingNamesTheRightThatIsMissing(t *testing.T) {
 
 // Redis quotes the password as an old server does that does not know HELLO or ACL users.
 func TestNoPasswordIsPrintedThatRedisQuotes(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -673,13 +701,14 @@ func TestNoPasswordIsPrintedThatRedisQuotes(t *testing.T) {
 
 // A password may be a word of any message, of an address or of a customer's name.
 func TestAPasswordThatIsAWordGarblesNoMessage(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	client.Set(t.Context(), "priority:{acme}:count", "x", 0)
 	plain := operatorOn(t, "-redis", "redis://"+server.Addr)
 	for _, password := range []string{"a", "acme", "count", "redis", "s", "the", "127", "priority"} {
 		client.ConfigSet(t.Context(), "requirepass", "")
-		_, _, want := called(t, "", append([]string{"get", "acme"}, plain.flags...)...)
+		_, _, want := plain.fed("", "get", "acme")
 		client.ConfigSet(t.Context(), "requirepass", password)
 		if status, _, got := called(t, "", "get", "acme", "-redis", "redis://:"+password+"@"+server.Addr); status != 1 || got != want {
 			t.Errorf("%s: exit status %d, %q and not %q", password, status, got, want)
@@ -697,6 +726,7 @@ func TestAPasswordThatIsAWordGarblesNoMessage(t *testing.T) {
 }
 
 func TestTLSIsCheckedBothWays(t *testing.T) {
+	t.Parallel()
 	cert, key := certificate(t)
 	server := redistest.StartTLS(t, cert, key, cert)
 	_, port, _ := net.SplitHostPort(server.Addr)
@@ -747,6 +777,7 @@ func certificate(t *testing.T) (certFile, keyFile string) {
 }
 
 func TestSentinelsAndClustersAreServed(t *testing.T) {
+	t.Parallel()
 	master := redistest.Start(t)
 	redistest.StartReplica(t, master)
 	sentinel := redistest.StartSentinel(t, master)
@@ -786,13 +817,14 @@ func TestSentinelsAndClustersAreServed(t *testing.T) {
 }
 
 func TestLosingRedisHasAnExitStatusOfItsOwn(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	count(t, server.Client(), map[string]int{"acme": 5})
 	o := operatorOn(t, "-redis", "redis://"+server.Addr, "-timeout", "200ms")
 	out := writer(func([]byte) { server.Kill() })
 	var stderr strings.Builder
 	args := slices.Concat([]string{"get", "-json"}, o.flags, []string{"acme", "bakery"})
-	if status := run(t.Context(), args, strings.NewReader(""), out, &stderr); status != exitUnreachable {
+	if status := run(t.Context(), environment{getenv: noVariable}, args, strings.NewReader(""), out, &stderr); status != exitUnreachable {
 		t.Errorf("exit status %d, %s", status, stderr.String())
 	}
 	o.refused(3, "cannot reach", "list")
@@ -802,7 +834,8 @@ func TestLosingRedisHasAnExitStatusOfItsOwn(t *testing.T) {
 }
 
 func TestAPolicysFileIsReadAsItIsPrinted(t *testing.T) {
-	o := operatorOn(t)
+	t.Parallel()
+	o := operator{T: t}
 	text := o.told("policy")
 	fits(t, text)
 	for _, want := range []string{"    9  count < -20        22 and on\n", "    1  count ≥ -2         1–3\n", "more than 25m after", "25 * time.Minute"} {
@@ -860,7 +893,8 @@ func TestAPolicysFileIsReadAsItIsPrinted(t *testing.T) {
 }
 
 func TestAWrongCallNeedsNoRedis(t *testing.T) {
-	o := operatorOn(t)
+	t.Parallel()
+	o := operator{T: t}
 	o.refused(2, "did you mean policy", "polcy")
 	o.refused(2, "name a customer, or a file of them by -from", "get")
 	o.refused(2, "name a customer, or a file of them by -from", "reset", "-yes")
@@ -868,7 +902,7 @@ func TestAWrongCallNeedsNoRedis(t *testing.T) {
 	o.refused(2, "no level and no count", "list", "-corrupt", "-level", "9")
 	o.refused(2, "-timeout", "get", "acme", "-timeout", "0s")
 	o.refused(2, "unknown command", "list", "acme")
-	o.refused(2, "brace", "get", "acme", "-prefix", "a{b")
+	o.refused(2, "brace", "get", "acme", "-prefix", "a{b", "-redis", "redis://127.0.0.1:1")
 	o.refused(2, "unknown shorthand flag", "top", "-nonsense")
 	for _, command := range []string{"ping", "get", "top", "list", "reset"} {
 		help := o.told(command, "-help")
@@ -883,8 +917,35 @@ func TestAWrongCallNeedsNoRedis(t *testing.T) {
 	}
 }
 
+// Whoever names no Redis is told which one it is, before it is asked.
+func TestTheDefaultRedisIsNamedOnStderr(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	count(t, server.Client(), map[string]int{"acme": 5})
+	url := "redis://" + server.Addr
+	env := environment{getenv: noVariable, defaultURL: url}
+	const says = "priorityctl: no -redis and no PRIORITY_REDIS_URL: using "
+	status, stdout, stderr := calledIn(t, env, "", "get", "acme", "-json")
+	if got := objects(t, stdout); status != 0 || len(got) != 1 || got[0]["customer"] != "acme" || stderr != says+url+"\n" {
+		t.Errorf("exit status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	if status, _, stderr := calledIn(t, env, "", "get", "acme", "-redis", url); status != 0 || stderr != "" {
+		t.Errorf("named, exit status %d, stderr %q", status, stderr)
+	}
+	if status, _, stderr := calledIn(t, env, "", "policy", "-json"); status != 0 || stderr != "" {
+		t.Errorf("without Redis, exit status %d, stderr %q", status, stderr)
+	}
+	env.defaultURL = "redis://127.0.0.1:1"
+	if status, _, stderr := calledIn(t, env, "", "list"); status != 3 || !strings.HasPrefix(stderr, says+env.defaultURL+"\npriorityctl: cannot reach ") {
+		t.Errorf("out of reach, exit status %d, stderr %q", status, stderr)
+	}
+	// The tests' own environment has no default.
+	operator{T: t}.refused(2, "no Redis is named: give -redis or set PRIORITY_REDIS_URL", "get", "acme")
+}
+
 func TestTheShellCompletesLevelsAndModes(t *testing.T) {
-	o := operatorOn(t)
+	t.Parallel()
+	o := operator{T: t}
 	for want, args := range map[string][]string{
 		"last-reset\n":      {"get", "--reset-mode", ""},
 		"9\tcount < -20\n":  {"list", "--level", ""},

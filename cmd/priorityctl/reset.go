@@ -65,7 +65,7 @@ func newReset() *cobra.Command {
 			}
 		}
 		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
-			forgotten, err := c.Reset(ctx, customer, author.author(), author.why)
+			forgotten, err := c.Reset(ctx, customer, author.author(command), author.why)
 			if forgotten.NotLogged != "" {
 				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s: not in the log: %s\n", insight.Shown(customer), forgotten.NotLogged)
 			}

@@ -106,7 +106,7 @@ func (f *serveFlags) check(command *cobra.Command) error {
 func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 	operators, err := page.New(c.Client, &page.Options{
 		Store:  priority.RedisOptions{Policy: c.Policy.Policy, Tiers: c.Store.Policies().Tiers(), TierOf: c.Store.Policies().TierOf, Prefix: c.Prefix},
-		Server: c.Server, Secrets: c.Secrets, Authorize: f.authorize(),
+		Server: c.Server, Secrets: c.Secrets, Authorize: f.authorize(command),
 	})
 	if err != nil {
 		return err
@@ -123,7 +123,7 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 	mode := "read-only"
 	switch {
 	case f.write:
-		mode = "changes are written down as by " + (&changeFlags{by: f.by}).author()
+		mode = "changes are written down as by " + (&changeFlags{by: f.by}).author(command)
 	case f.userHeader != "":
 		mode = "changes by those whom " + f.userHeader + " names"
 	}
@@ -145,10 +145,10 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 }
 
 // authorize says who may change things, nil if nobody may.
-func (f *serveFlags) authorize() func(*http.Request) (string, bool) {
+func (f *serveFlags) authorize(command *cobra.Command) func(*http.Request) (string, bool) {
 	switch {
 	case f.write:
-		author := (&changeFlags{by: f.by}).author()
+		author := (&changeFlags{by: f.by}).author(command)
 		return func(*http.Request) (string, bool) { return author, true }
 	case f.userHeader != "":
 		return func(r *http.Request) (string, bool) {

@@ -21,7 +21,7 @@ func serving(t *testing.T, args ...string) (address, line string) {
 	from, to := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, append([]string{"serve", "-redis", "redis://" + server.Addr, "-listen", "127.0.0.1:0"}, args...), nil, to, io.Discard)
+		ended <- run(ctx, environment{getenv: noVariable}, append([]string{"serve", "-redis", "redis://" + server.Addr, "-listen", "127.0.0.1:0"}, args...), nil, to, io.Discard)
 		_ = to.Close()
 	}()
 	line, err := bufio.NewReader(from).ReadString('\n')
@@ -61,6 +61,7 @@ func get(t *testing.T, address, host string, header http.Header) (status int, bo
 }
 
 func TestServeIsReadOnlyUnlessToldOtherwise(t *testing.T) {
+	t.Parallel()
 	address, line := serving(t)
 	if !strings.Contains(line, "read-only") {
 		t.Error(line)
@@ -79,6 +80,7 @@ func TestServeIsReadOnlyUnlessToldOtherwise(t *testing.T) {
 }
 
 func TestServeLetsTheUserOfThisMachineWrite(t *testing.T) {
+	t.Parallel()
 	address, line := serving(t, "-write", "-by", "mary")
 	if !strings.Contains(line, "as by mary") {
 		t.Error(line)
@@ -89,6 +91,7 @@ func TestServeLetsTheUserOfThisMachineWrite(t *testing.T) {
 }
 
 func TestServeLetsThoseWriteWhomAProxyNames(t *testing.T) {
+	t.Parallel()
 	address, _ := serving(t, "-user-header", "X-Forwarded-User")
 	for _, test := range []struct {
 		names []string
@@ -103,6 +106,7 @@ func TestServeLetsThoseWriteWhomAProxyNames(t *testing.T) {
 
 // A name of somebody else's that leads to this machine is not answered for.
 func TestServeAnswersForThisMachineOnly(t *testing.T) {
+	t.Parallel()
 	address, _ := serving(t, "-host", "Ops.Example.", "-host", "ops.two")
 	for host, want := range map[string]int{
 		"": http.StatusOK, "localhost": http.StatusOK, "localhost:7090": http.StatusOK, "[::1]:80": http.StatusOK,
@@ -118,6 +122,7 @@ func TestServeAnswersForThisMachineOnly(t *testing.T) {
 }
 
 func TestServeRefusesToLetTheNetworkWrite(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"-write", "-listen", ":0"}, {"-write", "-listen", "0.0.0.0:0"}, {"-write", "-listen", "[::]:0"},
 		{"-write", "-user-header", "X-User"}, {"-listen", "nowhere"},

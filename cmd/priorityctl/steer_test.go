@@ -20,10 +20,9 @@ import (
 // pipe runs a command on what another one has printed.
 func (o operator) pipe(stdin, command string, args ...string) string {
 	o.Helper()
-	args = slices.Concat([]string{command}, o.flags, args)
-	status, stdout, stderr := called(o.T, stdin, args...)
+	status, stdout, stderr := o.fed(stdin, command, args...)
 	if status != 0 || stderr != "" {
-		o.Fatalf("%q: exit status %d, stderr %q, stdout\n%s", args, status, stderr, stdout)
+		o.Fatalf("%s %q: exit status %d, stderr %q, stdout\n%s", command, args, status, stderr, stdout)
 	}
 	return stdout
 }
@@ -79,6 +78,7 @@ func next(t *testing.T, store *control.Store, customer string) priority.Decision
 }
 
 func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	store := worker(t, client)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5})
@@ -135,6 +135,7 @@ func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
 }
 
 func TestATrialIsSeenBeforeItIsApplied(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	store := worker(t, client)
 	wider := file(t, "wider.json", `{"thresholds":[-2,-20],"tiers":{"gold":{"thresholds":[]}}}`)
@@ -189,6 +190,7 @@ func TestATrialIsSeenBeforeItIsApplied(t *testing.T) {
 }
 
 func TestOfTwoOperatorsOneIsToldOfTheOther(t *testing.T) {
+	t.Parallel()
 	o, _ := started(t)
 	o.told("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "the demo", "-by", "mary")
 	// Tom has looked before mary did.
@@ -210,6 +212,7 @@ func TestOfTwoOperatorsOneIsToldOfTheOther(t *testing.T) {
 
 // What one command prints in JSON, others read.
 func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	odd := []string{"}%", "Müller & Co", "\x1b[2J", "\xff\xfe", "a\nb", `"quoted"`, "<script>alert(1)</script>", strings.Repeat("x", 512)}
 	documents := make(map[string]int)
@@ -303,8 +306,7 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 		`{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}`:              "10 levels, more than the 9",
 		`{"thresholds":[-1],"tiers":{"g":{"thresholds":[-1,-2]}}}`: `tier "g" has 3 levels`,
 	} {
-		args := slices.Concat([]string{"policy"}, o.flags, []string{"apply", "-", "-why", "x"})
-		if status, _, stderr := called(t, stdin, args...); status != 2 || !strings.Contains(stderr, want) {
+		if status, _, stderr := o.fed(stdin, "policy", "apply", "-", "-why", "x"); status != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit status %d, %s", stdin, status, stderr)
 		}
 	}
@@ -318,6 +320,7 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 }
 
 func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	o, _ := started(t)
 	set := func(args ...string) []string { return append([]string{"set"}, args...) }
 	for want, args := range map[string][]string{
@@ -355,12 +358,11 @@ func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
 		`{"customer":"a","latest":3}`:                                          "give -for",
 		`{"customer":"a","latest":3,"until":"2020-01-01T00:00:00Z","why":"x"}`: "give -for",
 	} {
-		args := slices.Concat([]string{"override"}, o.flags, []string{"set", "-from", "-", "-why", "x"})
-		if status, _, stderr := called(t, stdin, args...); status != 2 || !strings.Contains(stderr, want) {
+		if status, _, stderr := o.fed(stdin, "override", "set", "-from", "-", "-why", "x"); status != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit status %d, %s", stdin, status, stderr)
 		}
 	}
-	operatorOn(t).refused(2, "unknown command", "override", "nonsense")
+	operator{T: t}.refused(2, "unknown command", "override", "nonsense")
 	o.refused(2, "a customer and a tier", "members", "set", "acme", "-why", "x")
 	o.refused(2, "-why is missing", "policy", "apply", "default")
 	o.refused(2, "-n 0", "log", "-n", "0")
@@ -371,6 +373,7 @@ func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestTheCustomersOfTopOfAComparisonAndOfTheLogAreTaken(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "\xff": 30})
 	overridden := func() (all []string) {
@@ -407,8 +410,7 @@ func TestTheCustomersOfTopOfAComparisonAndOfTheLogAreTaken(t *testing.T) {
 	holds(t, o.told("members", "list"), " gold acme ")
 
 	// The policy of one customer is not the fleet's. That of top is, with its tiers.
-	args := slices.Concat([]string{"policy"}, o.flags, []string{"apply", "-", "-why", "x"})
-	if status, _, stderr := called(t, o.told("get", "acme", "-json"), args...); status != exitUsage || !strings.Contains(stderr, "of one customer, acme") {
+	if status, _, stderr := o.fed(o.told("get", "acme", "-json"), "policy", "apply", "-", "-why", "x"); status != exitUsage || !strings.Contains(stderr, "of one customer, acme") {
 		t.Errorf("exit status %d, %s", status, stderr)
 	}
 	if text := o.told("top", "-json"); !strings.Contains(text, `"tiers":{"gold":{"thresholds":[-50]`) {
@@ -417,19 +419,19 @@ func TestTheCustomersOfTopOfAComparisonAndOfTheLogAreTaken(t *testing.T) {
 }
 
 func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	admin := server.Client()
 	count(t, admin, map[string]int{"acme": 30})
 	boss := operatorOn(t, "-redis", "redis://"+server.Addr)
 	boss.told("override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x")
-	t.Setenv(passwordVariable, secret)
 	user := func(name string, rules ...any) operator {
 		t.Helper()
 		args := append([]any{"ACL", "SETUSER", name, "on", ">" + secret, "resetkeys", "~priority:*", "-@all"}, rules...)
 		if err := admin.Do(t.Context(), args...).Err(); err != nil {
 			t.Fatal(err)
 		}
-		return operator{t, []string{"-redis", "redis://" + server.Addr, "-user", name}}
+		return operatorOn(t, "-redis", "redis://"+server.Addr, "-user", name).with(passwordVariable, secret)
 	}
 	// As docs/priorityctl.md spells them out.
 	reader := user("reader", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+zrange", "+time", "+hmget", "+hget", "+hgetall", "+hscan", "+xrange", "+xrevrange")
@@ -472,6 +474,7 @@ func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 }
 
 func TestAnotherProgramsKeyIsNamed(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30})
 	client.Set(t.Context(), "priority:{control}:document", "x", 0)
@@ -488,6 +491,7 @@ func TestAnotherProgramsKeyIsNamed(t *testing.T) {
 
 // Compare needs no Redis unless it is to count.
 func TestCompareCountsLiveCustomersOfAllTiers(t *testing.T) {
+	t.Parallel()
 	o, client := started(t)
 	documents := make(map[string]int)
 	for i := range 300 {
@@ -510,8 +514,7 @@ func TestCompareCountsLiveCustomersOfAllTiers(t *testing.T) {
 	if err := json.Unmarshal([]byte(o.told("policy", "compare", "default", tiers, "-live", "-json", "-pace", "0")), &object); err != nil || object.Live.Customers != 300 || object.Live.Earlier != 43 || len(object.Live.Examples) != 10 {
 		t.Errorf("%v: %+v", err, object)
 	}
-	t.Setenv(urlVariable, "redis://127.0.0.1:1")
-	alone := operatorOn(t)
+	alone := operator{T: t}.with(urlVariable, "redis://127.0.0.1:1")
 	holds(t, alone.told("policy", "compare", "default", tiers), "Tier gold")
 	alone.refused(3, "cannot reach", "policy", "compare", "default", "current")
 	for _, args := range [][]string{{"override", "list"}, {"members", "list"}, {"log"}, {"policy", "history"}, {"policy", "apply", "default", "-why", "x"}, {"policy", "trial", "show"}} {
@@ -520,7 +523,8 @@ func TestCompareCountsLiveCustomersOfAllTiers(t *testing.T) {
 }
 
 func TestTheHelpOfEveryChangeSaysHowConflictsEnd(t *testing.T) {
-	o := operatorOn(t)
+	t.Parallel()
+	o := operator{T: t}
 	overlong := regexp.MustCompile(`(?m)^.{81,}$`)
 	for _, args := range [][]string{{"override", "set"}, {"override", "end"}, {"members", "set"}, {"members", "end"}, {"policy", "apply"}, {"policy", "trial"}, {"policy", "trial", "end"}, {"policy", "rollback"}, {"policy", "withdraw"}} {
 		help := o.told(args[0], append(args[1:], "-help")...)

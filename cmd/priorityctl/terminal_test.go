@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,14 +14,28 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// TestMain runs the program itself where a terminal's shell calls this binary.
+// TestMain runs the program itself where a terminal's shell calls this binary. A program
+// that a test starts without naming a Redis is refused.
 func TestMain(m *testing.M) {
 	if os.Getenv("PRIORITYCTL_TEST_RUN") != "" {
 		main()
 		return
 	}
-	os.Exit(m.Run())
+	if err := os.Setenv(urlVariable, "not named by the test"); err != nil {
+		panic(err)
+	}
+	_ = flag.Set("test.parallel", "6") // they wait more than they compute; -parallel says otherwise
+	var err error
+	if scratch, err = os.MkdirTemp("", "priorityctl"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	_ = os.RemoveAll(scratch)
+	os.Exit(status)
 }
+
+// scratch is a directory of all tests.
+var scratch string
 
 // terminal is a real one, of tmux, with a shell in it that knows priorityctl.
 type terminal struct {
@@ -140,6 +155,7 @@ q: quit
 
 // It is looked at on 80 columns and 24 lines, then on fewer.
 func TestTopFitsTheTerminal(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 60, "bakery": 5, "first": 1})
@@ -188,6 +204,7 @@ func fits40(t *testing.T, screen string) {
 
 // Documents are counted while it looks, and Redis is stopped.
 func TestTopIsLive(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 5})
@@ -212,6 +229,7 @@ func TestTopIsLive(t *testing.T) {
 }
 
 func TestTopRestoresTheTerminalWhenTerminated(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	term := openTerminal(t, 80, 24)
 	term.ask("PRIORITYCTL_TEST_RUN=1 sh -c 'echo $$ >" + term.socket + ".pid; exec " + os.Args[0] + " top -redis redis://" + server.Addr + "'; echo status $?")
@@ -252,6 +270,7 @@ status 0
 `
 
 func TestGetFitsTheTerminal(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	submit(t, client, "acme", 3000)
@@ -266,6 +285,7 @@ func TestGetFitsTheTerminal(t *testing.T) {
 }
 
 func TestResetAsksOnATerminal(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 30, "bakery": 5})

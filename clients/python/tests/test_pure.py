@@ -98,10 +98,10 @@ class Options(unittest.TestCase):
                 self.assertRaises(TypeError, store, **wrong)
 
     def test_only_clients_of_redis_py_are_taken_and_each_by_its_own_store(self) -> None:
-        threads, asynchronous = redis.Redis(), redis.asyncio.Redis()
-        for wrong in (None, "redis://", redis.ConnectionPool(), threads.pipeline(), asynchronous, redis.Redis):
+        threads, asynchronous = redis.Redis(port=1), redis.asyncio.Redis(port=1)
+        for wrong in (None, "redis://", redis.ConnectionPool(port=1), threads.pipeline(), asynchronous, redis.Redis):
             self.assertRaises(TypeError, docpriority.Store, wrong)
-        for wrong in (None, redis.asyncio.ConnectionPool(), asynchronous.pipeline(), threads):
+        for wrong in (None, redis.asyncio.ConnectionPool(port=1), asynchronous.pipeline(), threads):
             self.assertRaises(TypeError, docpriority.AsyncStore, wrong)
 
     def test_calls_that_cannot_be_are_refused(self) -> None:

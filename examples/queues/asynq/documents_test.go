@@ -541,7 +541,7 @@ func TestWrongOptionsAreRefused(t *testing.T) {
 		"Logger":  func(o *Options) { o.Logger = nil },
 	} {
 		options := &Options{Name: "documents", Workers: 1, Limit: 1, Check: 1, Logger: slog.Default()}
-		client := redis.NewClient(&redis.Options{})
+		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 		if _, err := Open(client, new(memory.Store), options); err != nil {
 			t.Errorf("without Backoff, which is one try: error %v", err)
 		}

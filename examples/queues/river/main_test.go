@@ -110,7 +110,7 @@ func TestAWrongAddressIsSaid(t *testing.T) {
 		"no address":                         "cannot parse",
 		startPostgres(t) + "&user=nobody":    `role "nobody" does not exist`,
 	} {
-		err := program.Run(t.Context(), example(), []string{"work", "-url", url}, io.Discard)
+		err := program.Run(t.Context(), example(), []string{"work", "-url", url, "-redis", "redis://127.0.0.1:1"}, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", url, err)
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 func TestAKeyTellsItsCustomer(t *testing.T) {
-	store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{}), &priority.RedisOptions{Prefix: "p"})
+	store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), &priority.RedisOptions{Prefix: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func Run(ctx context.Context, example *Example, args []string, out io.Writer) er
 		config.Backoff, err = durations(text)
 		return err
 	})
-	counts := flags.String("redis", "redis://localhost:6379", "produce, work: the `address` of the Redis with the fleet's counts")
+	counts := flags.String("redis", "", "produce, work: the `address` of the Redis with the fleet's counts")
 	customer := flags.String("customer", "acme", "produce: whose documents")
 	picture := flags.String("svg", "", "without a command: also draw a picture into the `file`")
 	if example.Flags != nil {
@@ -127,6 +127,9 @@ func Run(ctx context.Context, example *Example, args []string, out io.Writer) er
 	if config.URL == "" {
 		return fmt.Errorf("%s needs -url, the address of the queue's server", command)
 	}
+	if *counts == "" {
+		return fmt.Errorf("%s needs -redis, the address of the Redis with the fleet's counts", command)
+	}
 	store, done, err := openStore(*counts)
 	if err != nil {
 		return err
@@ -149,9 +152,9 @@ func Run(ctx context.Context, example *Example, args []string, out io.Writer) er
 
 const usage = `A producer and a consumer for %[1]s, and a demonstration of both.
 
-    %[2]s                                shows who waits how long, and ends
-    %[2]s produce -url … DOCUMENT...     puts documents into the queue
-    %[2]s work -url …                    works on them until Ctrl-C
+    %[2]s                                        shows who waits how long, and ends
+    %[2]s produce -url … -redis … DOCUMENT...    puts documents into the queue
+    %[2]s work -url … -redis …                   works on them until Ctrl-C
 
 `
 

@@ -33,6 +33,9 @@ func (r *recorder) Work(ctx context.Context, process Process) error {
 
 func (r *recorder) Close() error { r.closed++; return nil }
 
+// noRedis is where none listens: a recorder asks for no level.
+const noRedis = "redis://127.0.0.1:1"
+
 func run(t *testing.T, args ...string) (*recorder, string, error) {
 	t.Helper()
 	queue := new(recorder)
@@ -45,14 +48,14 @@ func run(t *testing.T, args ...string) (*recorder, string, error) {
 }
 
 func TestProducePutsEachDocumentIntoTheQueue(t *testing.T) {
-	queue, _, err := run(t, "produce", "-url", "there", "-customer", "bakery", "first", "second")
+	queue, _, err := run(t, "produce", "-url", "there", "-redis", noRedis, "-customer", "bakery", "first", "second")
 	if want := []string{"bakery first", "bakery second"}; err != nil || !slices.Equal(queue.produced, want) || queue.closed != 1 {
 		t.Errorf("produced %q, closed %d times, error %v", queue.produced, queue.closed, err)
 	}
 }
 
 func TestWorkTellsALineOfEachEvent(t *testing.T) {
-	queue, out, err := run(t, "work", "-url", "there", "-backoff", "1s,2s", "-workers", "7")
+	queue, out, err := run(t, "work", "-url", "there", "-redis", noRedis, "-backoff", "1s,2s", "-workers", "7")
 	if err != nil || queue.closed != 1 || len(queue.config.Backoff) != 2 || queue.config.Workers != 7 {
 		t.Errorf("%+v, error %v", queue.config, err)
 	}
@@ -73,6 +76,7 @@ func TestAWrongCommandLineSaysWhatIsWrong(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"serve", `unknown command "serve": want produce, work, or none; -h says more`},
 		{"work", "work needs -url, the address of the queue's server"},
+		{"work -url there", "work needs -redis, the address of the Redis with the fleet's counts"},
 		{"work -url there -backoff 1s,soon", `invalid value "1s,soon" for flag -backoff: time: invalid duration "soon"`},
 		{"work -url there -redis elsewhere", "redis: invalid URL scheme: "},
 	} {
