@@ -1,7 +1,6 @@
 package vectors_test
 
 import (
-	"bytes"
 	"context"
 	"encoding"
 	"errors"
@@ -144,9 +143,7 @@ func lossCases() []lossOf {
 // errors.json is what a RedisStore makes of each answer.
 func TestErrorVectors(t *testing.T) {
 	t.Parallel()
-	var text bytes.Buffer
-	text.WriteString(`{"answers": [`)
-	for i, answer := range answerCases() {
+	for _, answer := range answerCases() {
 		for _, do := range []string{"next", "submit", "done", "reset", "peek"} {
 			want := answer.Class
 			if do == "peek" && want == outcomeUnknown {
@@ -169,22 +166,14 @@ func TestErrorVectors(t *testing.T) {
 				t.Errorf("%s answered with %q and then refused is sent %d times, and %s", do, answer.Answer, server.sent, got)
 			}
 		}
-		text.WriteString(map[bool]string{true: "\n  ", false: ",\n  "}[i == 0] + asLine(t, answer))
 	}
-	text.WriteString("\n],\n\"replies\": [")
-	for i, reply := range replyCases() {
-		text.WriteString(map[bool]string{true: "\n  ", false: ",\n  "}[i == 0] + asLine(t, reply))
-	}
-	text.WriteString("\n]}\n")
-	compare(t, "errors.json", text.Bytes())
+	compare(t, "errors.json", asFile(t, "answers", answerCases(), "replies", replyCases()))
 }
 
 // lost.json is what a RedisStore does.
 func TestLostVectors(t *testing.T) {
 	t.Parallel()
-	var text bytes.Buffer
-	text.WriteString(`{"cases": [`)
-	for i, loss := range lossCases() {
+	for _, loss := range lossCases() {
 		server := &told{tries: loss.Tries}
 		timeout := 10 * time.Second
 		if loss.Sent == 0 && loss.Tries[len(loss.Tries)-1] != answered { // it ends with its time
@@ -193,10 +182,8 @@ func TestLostVectors(t *testing.T) {
 		if got := server.call(t, loss.Do, timeout); got != loss.Class || loss.Sent > 0 && server.sent != loss.Sent {
 			t.Errorf("%s: %s was sent %d times, and %s", loss.Name, loss.Do, server.sent, got)
 		}
-		text.WriteString(map[bool]string{true: "\n  ", false: ",\n  "}[i == 0] + asLine(t, loss))
 	}
-	text.WriteString("\n]}\n")
-	compare(t, "lost.json", text.Bytes())
+	compare(t, "lost.json", asFile(t, "cases", lossCases()))
 }
 
 // Every answer that the module knows, and that a port's scripts can have, is there.
@@ -314,9 +301,3 @@ type errorReply string
 
 func (e errorReply) Error() string { return string(e) }
 func (errorReply) RedisError()     {}
-
-// asLine is JSON in one line, with < and > as they are.
-func asLine(t *testing.T, value any) string {
-	t.Helper()
-	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(asJSON(t, value))
-}

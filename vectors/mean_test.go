@@ -1,7 +1,6 @@
 package vectors_test
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/docpriority/priority/internal/fair"
@@ -10,8 +9,8 @@ import (
 // The format of mean.json; README.md describes it.
 type (
 	meanCase struct {
-		name  string
-		steps []doneOf
+		Name  string   `json:"name"`
+		Steps []doneOf `json:"steps"`
 	}
 	doneOf struct {
 		Took int64 `json:"took_ms"` // of all n documents together
@@ -68,18 +67,14 @@ func manyKinds() (steps []doneOf) {
 // mean.json is what a fair.Mean comes to.
 func TestMeanVectors(t *testing.T) {
 	t.Parallel()
-	var text bytes.Buffer
-	text.WriteString(`{"cases": [`)
-	for i, c := range meanCases() {
+	cases := meanCases()
+	for _, c := range cases {
 		var mean fair.Mean
-		text.WriteString(map[bool]string{true: "\n{", false: ",\n{"}[i == 0] + `"name": ` + asJSON(t, c.name) + `, "steps": [`)
-		for j, step := range c.steps {
+		for i := range c.Steps {
+			step := &c.Steps[i]
 			step.Cost = mean.Relative(milliseconds(step.Took), step.N)
 			mean.Add(milliseconds(step.Took), step.N, step.Done)
-			text.WriteString(map[bool]string{true: "\n  ", false: ",\n  "}[j == 0] + asJSON(t, step))
 		}
-		text.WriteString("\n]}")
 	}
-	text.WriteString("\n]}\n")
-	compare(t, "mean.json", text.Bytes())
+	compare(t, "mean.json", asFile(t, "cases", cases))
 }

@@ -1,7 +1,6 @@
 package vectors_test
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha1"
 	"encoding/hex"
@@ -81,9 +80,9 @@ func TestPolicyVectors(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
 	table := blocks(t)
-	var text bytes.Buffer
-	text.WriteString("{\"policies\": [")
-	for i, shape := range shapes() {
+	policies := shapes()
+	for i := range policies {
+		shape := &policies[i]
 		shape.Policy.Mode, shape.Lease = cmp.Or(shape.Policy.Mode, sinceLastUpdate), cmp.Or(shape.Lease, lease)
 		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Policy: shape.Policy.policy(), Lease: milliseconds(shape.Lease)})
 		if err != nil {
@@ -100,23 +99,18 @@ func TestPolicyVectors(t *testing.T) {
 				t.Errorf("%s: %s.lua is not what README.md says that the module writes", shape.Name, name)
 			}
 		}
-		text.WriteString(map[bool]string{true: "\n", false: ",\n"}[i == 0])
-		fmt.Fprintf(&text, "{\n  \"name\": %s,\n  \"policy\": %s,\n  \"lease_ms\": %d,\n  \"levels\": %s,\n  \"sha1\": %s,\n  \"sha1_by_table\": %s\n}",
-			asJSON(t, shape.Name), asJSON(t, shape.Policy), shape.Lease, asJSON(t, shape.Levels), asJSON(t, shape.SHA), asJSON(t, shape.Table))
 	}
-	fmt.Fprintf(&text, "\n],\n\"always\": %s,\n\"refused\": [", asJSON(t, map[string]string{
-		"done": sha(render(t, nil, "done.lua", standard, interval, lease)), "reset": sha(render(t, nil, "reset.lua", standard, interval, lease)),
-	}))
-	for i, refusal := range refusals() {
+	for _, refusal := range refusals() {
 		if _, err := priority.NewRedisStore(client, &priority.RedisOptions{
 			Policy: refusal.Policy.policy(), Lease: milliseconds(refusal.Lease),
 		}); err == nil && refusal.Policy.Mode != "since_yesterday" {
 			t.Errorf("%s: a RedisStore takes it", refusal.Why)
 		}
-		text.WriteString(map[bool]string{true: "\n  ", false: ",\n  "}[i == 0] + asJSON(t, refusal))
 	}
-	text.WriteString("\n]}\n")
-	compare(t, "policies.json", text.Bytes())
+	always := map[string]string{
+		"done": sha(render(t, nil, "done.lua", standard, interval, lease)), "reset": sha(render(t, nil, "reset.lua", standard, interval, lease)),
+	}
+	compare(t, "policies.json", asFile(t, "policies", policies, "always", always, "refused", refusals()))
 }
 
 func sha(text string) string {

@@ -105,7 +105,7 @@ func verify(t *testing.T, file string, cases []vector, inMemory bool) {
 			cases[i].Steps = answers(t, cases[i], openMemory(t, cases[i]))
 		}
 	}
-	golden(t, file, cases)
+	compare(t, file, asFile(t, "cases", cases))
 	t.Run("miniredis", func(t *testing.T) {
 		server := miniredis.RunT(t)
 		server.ClockTTL(true)
@@ -308,12 +308,7 @@ func TestKeyVectors(t *testing.T) {
 			})
 		}
 	}
-	var text bytes.Buffer
-	for i, key := range keys {
-		text.WriteString(map[bool]string{true: "{\"keys\": [\n  ", false: ",\n  "}[i == 0] + asJSON(t, key))
-	}
-	text.WriteString("\n]}\n")
-	compare(t, "keys.json", text.Bytes())
+	compare(t, "keys.json", asFile(t, "keys", keys))
 }
 
 func brief(customer string) string {
@@ -323,30 +318,23 @@ func brief(customer string) string {
 	return customer
 }
 
-// golden compares a file with the cases, a step a line.
-func golden(t *testing.T, file string, cases []vector) {
+// asFile returns an object as JSON, with a line for each item of its lists. Its fields
+// are names, each followed by a value.
+func asFile(t *testing.T, fields ...any) []byte {
 	t.Helper()
-	var text bytes.Buffer
-	text.WriteString(`{"cases": [`)
-	for i, vector := range cases {
-		if i > 0 {
-			text.WriteString(",")
-		}
-		fmt.Fprintf(&text, "\n{\n  \"name\": %s,\n  \"policy\": %s,\n", asJSON(t, vector.Name), asJSON(t, vector.Policy))
-		if vector.Lease > 0 {
-			fmt.Fprintf(&text, "  \"lease_ms\": %d,\n", vector.Lease)
-		}
-		text.WriteString(`  "steps": [`)
-		for j, step := range vector.Steps {
-			if j > 0 {
-				text.WriteString(",")
+	var parts []string
+	for i := 0; i < len(fields); i += 2 {
+		text := asJSON(t, fields[i+1])
+		if items := reflect.ValueOf(fields[i+1]); items.Kind() == reflect.Slice {
+			lines := make([]string, items.Len())
+			for i := range lines {
+				lines[i] = asJSON(t, items.Index(i).Interface())
 			}
-			text.WriteString("\n    " + asJSON(t, step))
+			text = "[\n" + strings.Join(lines, ",\n") + "\n]"
 		}
-		text.WriteString("\n  ]\n}")
+		parts = append(parts, asJSON(t, fields[i])+": "+text)
 	}
-	text.WriteString("\n]}\n")
-	compare(t, file, text.Bytes())
+	return []byte("{" + strings.Join(parts, ",\n") + "}\n")
 }
 
 // compare compares a file with what it should be, or writes it.
@@ -362,11 +350,14 @@ func compare(t *testing.T, file string, want []byte) {
 	}
 }
 
+// asJSON is JSON in one line, with < and > as they are.
 func asJSON(t *testing.T, value any) string {
 	t.Helper()
-	text, err := json.Marshal(value)
-	if err != nil {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
+	return strings.TrimSuffix(text.String(), "\n")
 }
