@@ -89,10 +89,6 @@ type Decision struct {
 	// Ruled is the level without an operator's override (package control), where one
 	// is in force for the customer, even if Level is the same; else 0.
 	Ruled Level
-
-	// Trial is the level by the policy that is on trial (package control), 0 where
-	// there is none. What is answered from memory or Degraded is not tried.
-	Trial Level
 }
 
 // Store counts documents and decides their levels. All implementations are safe

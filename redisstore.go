@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -82,15 +81,12 @@ type RedisStore struct {
 	policies *Policies
 	tiers    []tier     // by the policies' index
 	mean     *fair.Mean // of what this process's Dones said that documents take
-	trial    *Policies  // nil: there is none
 }
 
 // tier is the customers of one policy.
 type tier struct {
 	policy                     Policy
 	next, settle, submit, peek *script.Script
-	numbers                    lua.Numbers
-	trials                     *sync.Map // lua.Scale of a policy on trial → *script.Script that submits with it
 }
 
 var (
@@ -138,16 +134,11 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 }
 
 // With returns a store of the same counts, on the same client and within the same
-// bounds, that decides by other policies: a nil *Policies stands for the store's own.
-// Calls that are under way end by the old ones, and no count is lost or doubled. Where
-// trial is not nil, each decision tells in Trial what level its policies would give
-// the document, while all else goes by policies. Package control uses it.
-func (s *RedisStore) With(policies, trial *Policies) *RedisStore {
+// bounds, that decides by other policies. Calls that are under way end by the old
+// ones, and no count is lost or doubled. Package control uses it.
+func (s *RedisStore) With(policies *Policies) *RedisStore {
 	with := *s
-	with.trial = trial
-	if policies != nil {
-		with.policies, with.tiers = policies, newTiers(policies, s.lease)
-	}
+	with.policies, with.tiers = policies, newTiers(policies, s.lease)
 	return &with
 }
 
@@ -175,27 +166,12 @@ func newTier(policy Policy, lease time.Duration) tier {
 		Scale: lua.Scale(fair.ScaleOf(policy.Thresholds)),
 	}
 	return tier{
-		policy:  policy,
-		next:    script.New(lua.With(lua.Next, numbers), 2, 0),
-		settle:  script.New(lua.With(lua.Settle, numbers), 4, 0),
-		submit:  script.New(lua.With(lua.Submit, numbers), 1, 3),
-		peek:    script.New(lua.With(lua.Peek, numbers), 8, 0),
-		numbers: numbers,
-		trials:  new(sync.Map),
+		policy: policy,
+		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
+		settle: script.New(lua.With(lua.Settle, numbers), 4, 0),
+		submit: script.New(lua.With(lua.Submit, numbers), 1, 3),
+		peek:   script.New(lua.With(lua.Peek, numbers), 8, 0),
 	}
-}
-
-// submitOnTrial returns a script that submits and also replies the levels by another
-// policy.
-func (t *tier) submitOnTrial(policy Policy) *script.Script {
-	scale := lua.Scale(fair.ScaleOf(policy.Thresholds))
-	if known, ok := t.trials.Load(scale); ok {
-		return known.(*script.Script)
-	}
-	numbers := t.numbers
-	numbers.Trial = scale
-	made, _ := t.trials.LoadOrStore(scale, script.New(lua.With(lua.Submit, numbers), 1, 4))
-	return made.(*script.Script)
 }
 
 // LeaseOf returns the lease that an option stands for: [DefaultLease] for 0. An
@@ -290,7 +266,7 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string) (Dec
 		return Decision{}, err
 	}
 	reply, err := s.run(ctx, "Submit", &script.Call{
-		Script: s.submit(customer), Key: s.Key(customer), Others: s.submitKeys(customer),
+		Script: s.of(customer).submit, Key: s.Key(customer), Others: s.submitKeys(customer),
 		IDs: documents, Repeatable: true,
 	})
 	if err != nil {
@@ -307,7 +283,7 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 		return nil, err
 	}
 	call := script.Call{
-		Script: s.submit(customer), Key: s.Key(customer), Others: s.submitKeys(customer),
+		Script: s.of(customer).submit, Key: s.Key(customer), Others: s.submitKeys(customer),
 		Repeatable: true, Ordered: len(documents) > submittedPerCall,
 	}
 	decisions := make([]Decision, len(documents))
@@ -501,14 +477,6 @@ func (s *RedisStore) SubmitScript(customer string) string { return s.of(customer
 // PeekScript returns lua/peek.lua.
 func (s *RedisStore) PeekScript(customer string) string { return s.of(customer).peek.Text }
 
-// submit returns the script by which a customer submits.
-func (s *RedisStore) submit(customer string) *script.Script {
-	if s.trial != nil {
-		return s.of(customer).submitOnTrial(*s.trial.of(customer))
-	}
-	return s.of(customer).submit
-}
-
 func (s *RedisStore) of(customer string) *tier {
 	if s.tiers == nil { // as no constructor made the store, it has the default policy
 		zero := newTier(DefaultPolicy(), DefaultLease)
@@ -616,24 +584,17 @@ func (s *RedisStore) ruled(customer string, reply []int64, before int) Decision 
 	if len(reply) > 2 {
 		d.ResetIn = time.Duration(reply[2]) * time.Millisecond
 	}
-	if s.trial != nil {
-		d.Trial = s.trial.of(customer).Level(d.Count)
-	}
 	return d
 }
 
 // submitted reads the decision of one of n documents in a reply of submit.lua.
 func (s *RedisStore) submitted(reply []int64, at, n int) Decision {
-	d := Decision{
+	return Decision{
 		Level:   Level(reply[3*at]),
 		Count:   reply[3*at+1],
 		Pending: reply[3*at+2],
 		ResetIn: time.Duration(reply[3*n]) * time.Millisecond,
 	}
-	if s.trial != nil {
-		d.Trial = Level(reply[3*n+1+at])
-	}
-	return d
 }
 
 // peeked reads a reply of peek.lua.

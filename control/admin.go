@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -217,21 +216,6 @@ func (a *Admin) Rollback(ctx context.Context, version int64, change Change) (int
 	return a.Apply(ctx, earlier.Value, change)
 }
 
-// Try puts rules on trial: workers tell what level they would give to each document,
-// and change none.
-func (a *Admin) Try(ctx context.Context, rules Rules, change Change) (int64, error) {
-	if err := rules.Validate(a.levels); err != nil {
-		return 0, err
-	}
-	return changeItem(ctx, a, "trial", &rules, 0, 0, change)
-}
-
-// EndTrial ends the trial. Its total can be read until the next one begins, and for 30
-// days.
-func (a *Admin) EndTrial(ctx context.Context, change Change) (int64, error) {
-	return changeItem[Rules](ctx, a, "trial", nil, 0, 0, change)
-}
-
 // NoteReset writes down that a customer's count is about to be reset: the log has
 // all that operators do. The caller resets it afterwards.
 func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) (int64, error) {
@@ -240,38 +224,6 @@ func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) (
 	}
 	change.Replaces = 0
 	return changeItem[string](ctx, a, "reset:"+customer, nil, 0, 0, change)
-}
-
-// Total returns what all workers have seen of the trial that runs, or of the last one,
-// and its version: 0 if there is no total.
-func (a *Admin) Total(ctx context.Context) (version int64, total []Moved, err error) {
-	ctx, cancel := a.within(ctx)
-	defer cancel()
-	key := a.reader.key("trial")
-	cmd := redis.NewMapStringStringCmd(ctx, "HGETALL", key)
-	_ = a.reader.client.Process(ctx, cmd)
-	held, err := cmd.Result()
-	if err != nil {
-		return 0, nil, readFailed(key, err)
-	}
-	for name, text := range held {
-		n, err := strconv.ParseInt(text, 10, 64)
-		var moved Moved
-		if err == nil && name == "version" {
-			version = n
-			continue
-		}
-		if err == nil {
-			_, err = fmt.Sscanf(name, "%d %d", &moved.From, &moved.To)
-		}
-		if err != nil {
-			return 0, nil, fmt.Errorf("%w: %q holds %.80q: %w", ErrCorruptDocument, key, name, err)
-		}
-		moved.Documents = n
-		total = append(total, moved)
-	}
-	slices.SortFunc(total, func(a, b Moved) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
-	return version, total, nil
 }
 
 // Log returns the last changes, the newest first: at most so many, of those up to a

@@ -37,9 +37,6 @@ func TestOfManyChangesOfAnItemOneIsMade(t *testing.T) {
 		"policy": func(admin *control.Admin, i int, change control.Change) (int64, error) {
 			return admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{int64(-i)}}}, change)
 		},
-		"trial": func(admin *control.Admin, i int, change control.Change) (int64, error) {
-			return admin.Try(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{int64(-i)}}}, change)
-		},
 	}
 	made := int64(0)
 	for kind, change := range changes {
@@ -75,11 +72,11 @@ func TestOfManyChangesOfAnItemOneIsMade(t *testing.T) {
 		}
 	}
 	entries := must(w.admin.Log(ctx, 0, 1000))(t)
-	if len(entries) != 16 {
+	if len(entries) != 12 {
 		t.Errorf("%d entries", len(entries))
 	}
 	for i, entry := range entries {
-		if entry.Version != int64(16-i) {
+		if entry.Version != int64(12-i) {
 			t.Errorf("entry %d has version %d", i, entry.Version)
 		}
 	}
@@ -105,10 +102,6 @@ func TestAChangeReplacesWhatItSays(t *testing.T) {
 		"policy": {
 			func(r int64) (int64, error) { return w.admin.Apply(ctx, strict(), demo(r)) },
 			func(r int64) (int64, error) { return w.admin.Withdraw(ctx, demo(r)) },
-		},
-		"trial": {
-			func(r int64) (int64, error) { return w.admin.Try(ctx, strict(), demo(r)) },
-			func(r int64) (int64, error) { return w.admin.EndTrial(ctx, demo(r)) },
 		},
 	} {
 		before := w.document().Version
@@ -152,14 +145,12 @@ func TestTheLogHasEveryChange(t *testing.T) {
 	must(w.admin.SetMember(ctx, "bolt", "", change("eve", 4)))(t)
 	must(w.admin.EndMember(ctx, "bolt", change("fay", 5)))(t)
 	must(w.admin.Apply(ctx, strict(), change("gus", 0)))(t)
-	must(w.admin.Try(ctx, only(), change("hal", 0)))(t)
-	must(w.admin.EndTrial(ctx, change("ida", 8)))(t)
 	must(w.admin.Withdraw(ctx, change("jim", 7)))(t)
 	must(w.admin.NoteReset(ctx, "a}c", change("kim", 0)))(t)
 	now := must(w.client.Time(ctx).Result())(t)
 
 	two, five := `{"earliest":2,"latest":4}`, `{"earliest":5,"latest":5}`
-	rules, single := string(must(json.Marshal(strict()))(t)), string(must(json.Marshal(only()))(t))
+	rules := string(must(json.Marshal(strict()))(t))
 	wants := []control.Entry{
 		{By: "ann", Kind: "override", Customer: "a}c", New: raw(two)},
 		{By: "bob", Kind: "override", Customer: "a}c", Old: raw(two), New: raw(five)},
@@ -168,8 +159,6 @@ func TestTheLogHasEveryChange(t *testing.T) {
 		{By: "eve", Kind: "member", Customer: "bolt", Old: raw(`"gold"`), New: raw(`""`)},
 		{By: "fay", Kind: "member", Customer: "bolt", Old: raw(`""`)},
 		{By: "gus", Kind: "policy", New: raw(rules)},
-		{By: "hal", Kind: "trial", New: raw(single)},
-		{By: "ida", Kind: "trial", Old: raw(single)},
 		{By: "jim", Kind: "policy", Old: raw(rules)},
 		{By: "kim", Kind: "reset", Customer: "a}c"},
 	}
@@ -197,7 +186,7 @@ func TestTheLogHasEveryChange(t *testing.T) {
 		upTo int64
 		most int
 		want []int64
-	}{{0, 2, []int64{11, 10}}, {3, 2, []int64{3, 2}}, {3, 10, []int64{3, 2, 1}}, {100, 1, []int64{11}}, {1, 1, []int64{1}}} {
+	}{{0, 2, []int64{9, 8}}, {3, 2, []int64{3, 2}}, {3, 10, []int64{3, 2, 1}}, {100, 1, []int64{9}}, {1, 1, []int64{1}}} {
 		var got []int64
 		for _, entry := range must(w.admin.Log(ctx, test.upTo, test.most))(t) {
 			got = append(got, entry.Version)
@@ -206,7 +195,7 @@ func TestTheLogHasEveryChange(t *testing.T) {
 			t.Errorf("Log(%d, %d) has %v, want %v", test.upTo, test.most, got, test.want)
 		}
 	}
-	if got := w.document(); got.Version != 11 || got.Rules != nil || got.Trial != nil || len(got.Overrides)+len(got.Members) != 0 {
+	if got := w.document(); got.Version != 9 || got.Rules != nil || len(got.Overrides)+len(got.Members) != 0 {
 		t.Errorf("the document is %+v", got)
 	}
 }
@@ -223,12 +212,11 @@ func TestTheDocumentHasWhatWasSet(t *testing.T) {
 		Tiers:  map[string]priority.Policy{"gold": {Thresholds: []int64{}}, "}": {Thresholds: []int64{5}, ResetInterval: time.Millisecond}},
 	}
 	must(w.admin.Apply(ctx, rules, demo(0)))(t)
-	must(w.admin.Try(ctx, strict(), control.Change{By: "bob", Why: "try"}))(t)
 	must(w.admin.SetMember(ctx, "acme", "gold", demo(0)))(t)
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), control.MaxOverride, demo(0)))(t)
 	document, now, err := w.admin.Document(ctx)
 	check(t, err)
-	if document.Version != 4 {
+	if document.Version != 3 {
 		t.Errorf("version %d", document.Version)
 	}
 	if got := document.Rules; got.Version != 1 || got.By != "mary" || got.Why != "a demo" || !got.Until.IsZero() ||
@@ -247,13 +235,10 @@ func TestTheDocumentHasWhatWasSet(t *testing.T) {
 	if !reflect.DeepEqual(got.Policy, rules.Policy) || len(got.Tiers) != 2 {
 		t.Errorf("rules %+v", got)
 	}
-	if got := document.Trial; got.Version != 2 || got.By != "bob" || got.Why != "try" {
-		t.Errorf("trial %+v", got)
-	}
-	if got := document.Members["acme"]; got.Version != 3 || got.Value != "gold" || got.By != "mary" {
+	if got := document.Members["acme"]; got.Version != 2 || got.Value != "gold" || got.By != "mary" {
 		t.Errorf("member %+v", got)
 	}
-	if got := document.Overrides["acme"]; got.Version != 4 || got.Value != control.Pin(5) || got.Until.Sub(got.At) != control.MaxOverride || got.Why != "a demo" {
+	if got := document.Overrides["acme"]; got.Version != 3 || got.Value != control.Pin(5) || got.Until.Sub(got.At) != control.MaxOverride || got.Why != "a demo" {
 		t.Errorf("override %+v", got)
 	}
 	w.refresh()
@@ -268,7 +253,7 @@ func sameDocument(a, b *control.Document) bool {
 		len(a.Members)+len(b.Members) > 0 && !reflect.DeepEqual(a.Members, b.Members) {
 		return false
 	}
-	return a.Version == b.Version && reflect.DeepEqual(a.Rules, b.Rules) && reflect.DeepEqual(a.Trial, b.Trial)
+	return a.Version == b.Version && reflect.DeepEqual(a.Rules, b.Rules)
 }
 
 func TestWrongChangesAreRefused(t *testing.T) {
@@ -281,7 +266,6 @@ func TestWrongChangesAreRefused(t *testing.T) {
 		return err
 	}
 	apply := func(rules control.Rules) error { _, err := w.admin.Apply(ctx, rules, demo(0)); return err }
-	try := func(rules control.Rules) error { _, err := w.admin.Try(ctx, rules, demo(0)); return err }
 	member := func(customer, tier string) error {
 		_, err := w.admin.SetMember(ctx, customer, tier, demo(0))
 		return err
@@ -331,7 +315,6 @@ func TestWrongChangesAreRefused(t *testing.T) {
 		"a tier of wrong levels": {Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{1, 2}}}},
 	} {
 		wantError(t, name+" applied", apply(rules), priority.ErrInvalid, priority.ErrInvalidPolicy)
-		wantError(t, name+" tried", try(rules), priority.ErrInvalid, priority.ErrInvalidPolicy)
 		if err := rules.Validate(9); !errors.Is(err, priority.ErrInvalidPolicy) {
 			t.Errorf("%s: Validate = %v", name, err)
 		}
@@ -466,7 +449,7 @@ func TestALostReplyOfAChangeIsMadeOnce(t *testing.T) {
 			opts := &control.AdminOptions{Prefix: name}
 			admin, direct := openAdmin(t, client, opts), openAdmin(t, server.Client(), opts)
 			ctx := t.Context()
-			var override, member, policy, trial int64
+			var override, member, policy int64
 			for round, change := range []func() (int64, error){
 				func() (_ int64, err error) {
 					override, err = admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0))
@@ -477,12 +460,10 @@ func TestALostReplyOfAChangeIsMadeOnce(t *testing.T) {
 					return member, err
 				},
 				func() (_ int64, err error) { policy, err = admin.Apply(ctx, strict(), demo(0)); return policy, err },
-				func() (_ int64, err error) { trial, err = admin.Try(ctx, strict(), demo(0)); return trial, err },
 				func() (int64, error) { return admin.NoteReset(ctx, "acme", demo(0)) },
 				func() (int64, error) { return admin.EndOverride(ctx, "acme", demo(override)) },
 				func() (int64, error) { return admin.EndMember(ctx, "acme", demo(member)) },
 				func() (int64, error) { return admin.Rollback(ctx, policy, demo(policy)) },
-				func() (int64, error) { return admin.EndTrial(ctx, demo(trial)) },
 			} {
 				must(admin.Log(ctx, 0, 1))(t) // it is connected
 				proxy.Set(fault)
@@ -494,7 +475,7 @@ func TestALostReplyOfAChangeIsMadeOnce(t *testing.T) {
 					})
 					proxy.Set(redistest.None)
 				}()
-				if round == 7 { // reads before it changes
+				if round == 6 { // reads before it changes
 					proxy.Set(redistest.None)
 				}
 				version, err := change()
@@ -503,7 +484,7 @@ func TestALostReplyOfAChangeIsMadeOnce(t *testing.T) {
 					t.Fatalf("change %d: %d, %v", round, version, err)
 				}
 			}
-			if entries := must(direct.Log(ctx, 0, 100))(t); len(entries) != 9 {
+			if entries := must(direct.Log(ctx, 0, 100))(t); len(entries) != 7 {
 				t.Errorf("%d entries", len(entries))
 			}
 		})

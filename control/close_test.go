@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -58,8 +57,7 @@ func TestAfterCloseTheLastDocumentHolds(t *testing.T) {
 func TestCloseIsInTimeWhileRedisHangs(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
-		store, admin := v.worker(nil, nil), v.admin()
-		must(admin.Try(t.Context(), strict(), demo(0)))(t)
+		store := v.worker(nil, nil)
 		check(t, store.Refresh(t.Context()))
 		must(store.Next(t.Context(), "acme"))(t)
 		v.Faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
@@ -77,38 +75,6 @@ func TestCloseIsInTimeWhileRedisHangs(t *testing.T) {
 		v.Faults.Heal()
 		time.Sleep(5 * time.Second)
 		check(t, store.Close(t.Context()))
-	})
-}
-
-func TestCloseWritesTheTotal(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		store, admin, ctx := v.worker(nil, seldom), v.admin(), t.Context()
-		version := must(admin.Try(ctx, strict(), demo(0)))(t)
-		check(t, store.Refresh(ctx))
-		synctest.Wait()
-		must(store.NextN(ctx, "acme", 3))(t)
-		check(t, store.Close(ctx))
-		got, total, err := admin.Total(ctx)
-		if err != nil || got != version || len(total) != 3 {
-			t.Errorf("the total of %d is %v, %v", got, total, err)
-		}
-	})
-}
-
-// What of a total could not be written is told.
-func TestCloseTellsThatTheTotalIsNotWritten(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		store, admin, ctx := v.worker(nil, seldom), v.admin(), t.Context()
-		must(admin.Try(ctx, strict(), demo(0)))(t)
-		check(t, store.Refresh(ctx))
-		synctest.Wait()
-		must(store.NextN(ctx, "acme", 3))(t)
-		v.Faults.Fail(prioritytest.Fault{Customer: "control"})
-		if err := store.Close(ctx); err == nil {
-			t.Error("Close says that all is written")
-		}
 	})
 }
 

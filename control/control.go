@@ -155,7 +155,6 @@ func (s *Store) Settle(ctx context.Context, owed []priority.Owed) ([]priority.De
 	if len(decisions) > 0 {
 		for i, failure := range priority.ItemErrors(err, len(decisions)) {
 			if failure == nil {
-				now.trySettled(owed[i], decisions[i])
 				decisions[i] = now.override(owed[i].Customer, decisions[i])
 			}
 		}
@@ -198,9 +197,8 @@ func (s *Store) now() *state {
 	return s.current.Load()
 }
 
-// Close ends what runs in the background, and writes what is left of a trial's total,
-// until ctx ends. Later calls go by what was known last. An error says that part of the
-// total is not written, or may not be; Close may be called again.
+// Close ends what runs in the background, until ctx ends. Later calls go by what was
+// known last. Close may be called again.
 func (s *Store) Close(ctx context.Context) error {
 	s.stop()
 	s.begin.Do(func() { close(s.ended) }) // it never began
@@ -215,7 +213,7 @@ func (s *Store) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("control: another Close is under way: %w", ctx.Err())
 	}
-	for range maxReaders { // those that are under way may be writing it
+	for range maxReaders {
 		select {
 		case s.readers <- struct{}{}:
 			defer func() { <-s.readers }()
@@ -223,5 +221,5 @@ func (s *Store) Close(ctx context.Context) error {
 			return fmt.Errorf("control: the document is being read: %w", ctx.Err())
 		}
 	}
-	return s.current.Load().flush(ctx, &s.reader)
+	return nil
 }

@@ -33,9 +33,6 @@ type Document struct {
 	// Rules are the fleet's policies; nil: those of the workers' own options.
 	Rules *Item[Rules]
 
-	// Trial is the rules on trial; nil: there are none.
-	Trial *Item[Rules]
-
 	// Overrides are those of customers, and Members what tiers customers are in. They
 	// may not be changed.
 	Overrides map[string]Item[Override]
@@ -64,8 +61,6 @@ func (d *Document) set(name, stored string) error {
 	switch {
 	case kind == "policy" && customer == "":
 		d.Rules, err = itemOf[Rules](stored)
-	case kind == "trial" && customer == "":
-		d.Trial, err = itemOf[Rules](stored)
 	case kind == "override":
 		err = put(&d.Overrides, customer, stored)
 	case kind == "member":
@@ -137,10 +132,9 @@ func itemOf[T any](stored string) (*Item[T], error) {
 	return item, nil
 }
 
-// Policies returns those that a worker with policies of its own decides by, and those
-// on trial, nil if there are none. An error wraps [priority.ErrInvalidPolicy]: the
-// worker's queue has fewer levels, say.
-func (d *Document) Policies(own *priority.Policies) (current, trial *priority.Policies, err error) {
+// Policies returns those that a worker with policies of its own decides by. An error
+// wraps [priority.ErrInvalidPolicy]: the worker's queue has fewer levels, say.
+func (d *Document) Policies(own *priority.Policies) (*priority.Policies, error) {
 	tierOf := own.TierOf
 	if members := d.Members; len(members) > 0 {
 		tierOf = func(customer string) string {
@@ -150,26 +144,18 @@ func (d *Document) Policies(own *priority.Policies) (current, trial *priority.Po
 			return own.TierOf(customer)
 		}
 	}
-	of := func(rules Rules) (*priority.Policies, error) {
-		policies, err := priority.NewPolicies(rules.Policy, rules.Tiers, tierOf)
-		if err != nil {
-			return nil, err
-		}
-		return policies, atMost(policies, own.Last())
-	}
 	rules := Rules{own.Policy(), own.Tiers()}
 	if d.Rules != nil {
 		rules = d.Rules.Value
 	}
-	if current, err = of(rules); err != nil {
-		return nil, nil, fmt.Errorf("version %d of the policy: %w", itemVersion(d.Rules), err)
+	policies, err := priority.NewPolicies(rules.Policy, rules.Tiers, tierOf)
+	if err == nil {
+		err = atMost(policies, own.Last())
 	}
-	if d.Trial != nil {
-		if trial, err = of(d.Trial.Value); err != nil {
-			return nil, nil, fmt.Errorf("version %d of the trial: %w", d.Trial.Version, err)
-		}
+	if err != nil {
+		return nil, fmt.Errorf("version %d of the policy: %w", itemVersion(d.Rules), err)
 	}
-	return current, trial, nil
+	return policies, nil
 }
 
 func itemVersion[T any](item *Item[T]) int64 {

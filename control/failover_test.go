@@ -22,7 +22,7 @@ func (w *world) keep() (restore func()) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	dumps := make(map[string]string)
-	for _, key := range []string{documentKey, endsKey, logKey, trialKey} {
+	for _, key := range []string{documentKey, endsKey, logKey} {
 		dumps[key] = w.client.Dump(ctx, key).Val()
 	}
 	return func() {
@@ -268,12 +268,12 @@ func (m *model) step(t *testing.T) {
 	override := control.Override{Earliest: priority.Level(1 + m.random.IntN(5)), Latest: priority.Level(5 + m.random.IntN(5))}
 	tier := fmt.Sprint("tier ", m.random.IntN(5))
 	rules := control.Rules{Policy: priority.Policy{Thresholds: []int64{m.random.Int64N(100), -m.random.Int64N(100) - 1}}}
-	kind := m.random.IntN(10)
-	item := []string{"policy", "policy", "trial", "trial", "override:" + customer, "override:" + customer, "override:" + customer,
+	kind := m.random.IntN(8)
+	item := []string{"policy", "policy", "override:" + customer, "override:" + customer, "override:" + customer,
 		"member:" + customer, "member:" + customer, "reset:" + customer}[kind]
 	there := m.versions[item]
 	change := demo(there)
-	wrong := m.random.IntN(5) == 0 && kind != 9
+	wrong := m.random.IntN(5) == 0 && kind != 7
 	if wrong {
 		change.Replaces += 1 + m.random.Int64N(3)
 	}
@@ -287,25 +287,19 @@ func (m *model) step(t *testing.T) {
 	case 1:
 		ends = true
 		version, err = admin.Withdraw(ctx, change)
-	case 2:
-		value = text(t, rules)
-		version, err = admin.Try(ctx, rules, change)
-	case 3:
-		ends = true
-		version, err = admin.EndTrial(ctx, change)
-	case 4, 5:
+	case 2, 3:
 		value = text(t, override)
 		version, err = admin.SetOverride(ctx, customer, override, time.Hour, change)
-	case 6:
+	case 4:
 		ends = true
 		version, err = admin.EndOverride(ctx, customer, change)
-	case 7:
+	case 5:
 		value = text(t, tier)
 		version, err = admin.SetMember(ctx, customer, tier, change)
-	case 8:
+	case 6:
 		ends = true
 		version, err = admin.EndMember(ctx, customer, change)
-	case 9:
+	case 7:
 		version, err = admin.NoteReset(ctx, customer, change)
 	}
 	if wrong || ends && there == 0 {
@@ -375,9 +369,6 @@ func itemsOf(t *testing.T, document *control.Document) map[string]string {
 	items := make(map[string]string)
 	if document.Rules != nil {
 		items["policy"] = text(t, document.Rules.Value)
-	}
-	if document.Trial != nil {
-		items["trial"] = text(t, document.Trial.Value)
 	}
 	for customer, item := range document.Overrides {
 		items["override:"+customer] = text(t, item.Value)

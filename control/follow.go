@@ -33,13 +33,10 @@ type Status struct {
 	// clock, and Now is the time by Redis's clock. Zero: none was read yet.
 	ReadAt, Now time.Time
 
-	// Err is why the last reading failed, why what it read is not used, or why the total
-	// of a trial cannot be written; else nil. It wraps [ErrCorruptDocument],
-	// [ErrNewerDocument], [priority.ErrInvalidPolicy], or what kept Redis from answering.
+	// Err is why the last reading failed, or why what it read is not used; else nil. It
+	// wraps [ErrCorruptDocument], [ErrNewerDocument], [priority.ErrInvalidPolicy], or
+	// what kept Redis from answering.
 	Err error
-
-	// Moved is what this process has seen of the trial that runs.
-	Moved []Moved
 }
 
 // Status returns what the Store knows of the document. It asks nobody.
@@ -47,7 +44,7 @@ func (s *Store) Status() Status {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	now := s.current.Load()
-	status := Status{Err: s.failure, Moved: now.tally.moved()}
+	status := Status{Err: s.failure}
 	if !now.head.seen.IsZero() {
 		status.Document, status.ReadAt, status.Now = now.document, now.head.seen, now.head.redisTime()
 	}
@@ -109,18 +106,13 @@ func (s *Store) gaveUp(ctx context.Context, began time.Time) error {
 	return err
 }
 
-// read reads the document, goes by it, and writes what was seen of a trial.
+// read reads the document and goes by it.
 func (s *Store) read(ctx context.Context) error {
 	known, began := s.current.Load(), time.Now()
 	h, err := s.reader.head(ctx)
 	if err == nil {
 		if err = s.unusable.is(h); err == nil {
-			known, err = s.catchUp(ctx, known, h)
-		}
-	}
-	if err == nil { // a count that was given up halfway would be lost
-		if err = known.flush(context.WithoutCancel(ctx), &s.reader); err != nil {
-			began = time.Now() // what could not be written matters, whatever was read since
+			err = s.catchUp(ctx, known, h)
 		}
 	}
 	s.note(began, err)
@@ -128,31 +120,31 @@ func (s *Store) read(ctx context.Context) error {
 }
 
 // catchUp reads what has changed since what was known, and goes by it.
-func (s *Store) catchUp(ctx context.Context, known *state, h head) (*state, error) {
+func (s *Store) catchUp(ctx context.Context, known *state, h head) error {
 	document, h, err := s.reader.catchUp(ctx, known.document, h)
 	if err == nil {
-		known, err = s.goBy(document, h)
+		err = s.goBy(document, h)
 	}
 	if errors.Is(err, ErrCorruptDocument) || errors.Is(err, priority.ErrInvalidPolicy) {
 		s.unusable.note(h, err)
 	}
-	return known, err
+	return err
 }
 
 // goBy makes a document the one that holds, unless a later reading was faster.
-func (s *Store) goBy(document *Document, h head) (*state, error) {
+func (s *Store) goBy(document *Document, h head) error {
 	s.reading.Lock()
 	defer s.reading.Unlock()
 	now := s.current.Load()
 	if h.asked.Before(now.head.asked) {
-		return now, nil
+		return nil
 	}
 	next, err := now.with(document, h, s.own)
 	if err != nil {
-		return now, err
+		return err
 	}
 	s.current.Store(next)
-	return next, nil
+	return nil
 }
 
 // note notes why a reading failed, nil if it did not, and tells of it until Close:

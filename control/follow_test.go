@@ -243,7 +243,7 @@ func TestNothingWasEverSet(t *testing.T) {
 	if status.Document == nil || !reflect.DeepEqual(*status.Document, control.Document{}) || status.Err != nil || status.ReadAt.IsZero() {
 		t.Errorf("%+v", status)
 	}
-	if n := must(w.client.Exists(t.Context(), documentKey, endsKey, logKey, trialKey).Result())(t); n != 0 {
+	if n := must(w.client.Exists(t.Context(), documentKey, endsKey, logKey).Result())(t); n != 0 {
 		t.Errorf("%d keys", n)
 	}
 }

@@ -29,7 +29,6 @@ const (
 	documentKey = "priority:{control}:document"
 	endsKey     = "priority:{control}:ends"
 	logKey      = "priority:{control}:log"
-	trialKey    = "priority:{control}:trial"
 )
 
 // seldom is an Interval in which no test ends: after the first reading, only Refresh
@@ -71,7 +70,7 @@ func openControl(t *testing.T, own *priority.RedisStore, opts *control.Options) 
 	store := must(control.New(own, opts))(t)
 	t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
-		cancel() // nobody asks for the total
+		cancel()
 		_ = store.Close(ended)
 	})
 	return store
@@ -133,18 +132,6 @@ func (w *world) override(customer string, override control.Override) int64 {
 func (w *world) apply(rules control.Rules) int64 {
 	w.t.Helper()
 	version := must(w.admin.Apply(w.t.Context(), rules, demo(w.rulesVersion())))(w.t)
-	w.refresh()
-	return version
-}
-
-// try puts rules on trial, in place of those that are, and lets the worker know.
-func (w *world) try(rules control.Rules) int64 {
-	w.t.Helper()
-	replaces := int64(0)
-	if trial := w.document().Trial; trial != nil {
-		replaces = trial.Version
-	}
-	version := must(w.admin.Try(w.t.Context(), rules, demo(replaces)))(w.t)
 	w.refresh()
 	return version
 }

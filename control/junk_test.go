@@ -60,7 +60,6 @@ var junkFields = map[string]fields{
 	"a policy that is a text":       {"policy": `1 2 0 {"value":"x"}`},
 	"a policy that is not one":      {"policy": `1 2 0 {"value":{"thresholds":[1,2]}}`},
 	"a policy of unknown fields":    {"policy": `1 2 0 {"value":{"threshold":[1]}}`},
-	"a trial that is junk":          {"trial": "junk"},
 	"fields of nobody":              {"": "x", "junk": "x", "override": "x", "override:": "x", "policy:": "x", "policy:x": "x", "\x00": "\xff"},
 }
 
@@ -79,10 +78,8 @@ func junk(w *world) map[string]func() {
 		"an entry of nobody": func() {
 			check(w.t, w.client.XAdd(ctx, &redis.XAddArgs{Stream: logKey, Values: []string{"a", "b"}}).Err())
 		},
-		"an end of nobody":  func() { check(w.t, w.client.ZAdd(ctx, endsKey, redis.Z{Score: 1, Member: "nobody"}).Err()) },
-		"an infinite end":   func() { check(w.t, w.client.ZAdd(ctx, endsKey, redis.Z{Score: 1e308, Member: "nobody"}).Err()) },
-		"a total of nobody": func() { check(w.t, w.client.HSet(ctx, trialKey, "version", "x").Err()) },
-		"a total of junk":   func() { check(w.t, w.client.HSet(ctx, trialKey, "version", "2", "9 9", "x").Err()) },
+		"an end of nobody": func() { check(w.t, w.client.ZAdd(ctx, endsKey, redis.Z{Score: 1, Member: "nobody"}).Err()) },
+		"an infinite end":  func() { check(w.t, w.client.ZAdd(ctx, endsKey, redis.Z{Score: 1e308, Member: "nobody"}).Err()) },
 	}
 	for name, fields := range junkFields {
 		all[name] = func() {
@@ -91,7 +88,7 @@ func junk(w *world) map[string]func() {
 			}
 		}
 	}
-	for _, key := range []string{documentKey, endsKey, logKey, trialKey} {
+	for _, key := range []string{documentKey, endsKey, logKey} {
 		all["a string in "+key] = func() { check(w.t, w.client.Set(ctx, key, "junk", 0).Err()) }
 		all["a list in "+key] = func() { w.delete(key); check(w.t, w.client.RPush(ctx, key, "junk").Err()) }
 		if key != endsKey {
@@ -105,11 +102,9 @@ func junk(w *world) map[string]func() {
 }
 
 // contents returns what the keys hold that changes write.
-func (w *world) contents() map[string]string { return w.contentsOf(documentKey, endsKey, logKey) }
-
-func (w *world) contentsOf(keys ...string) map[string]string {
+func (w *world) contents() map[string]string {
 	ctx, contents := w.t.Context(), make(map[string]string)
-	for _, key := range keys {
+	for _, key := range []string{documentKey, endsKey, logKey} {
 		var held any
 		switch kind := w.client.Type(ctx, key).Val(); kind {
 		case "hash":
@@ -135,9 +130,8 @@ func TestJunkIsNotFollowedAndNotChanged(t *testing.T) {
 	must(w.admin.SetMember(ctx, "acme", "gold", demo(0)))(t)
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
 	must(w.admin.Apply(ctx, strict(), demo(0)))(t)
-	must(w.admin.Try(ctx, only(), demo(0)))(t)
 	w.refresh()
-	good, restore := w.contentsOf(documentKey, endsKey, logKey, trialKey), w.keep()
+	good, restore := w.contents(), w.keep()
 	admin := w.admin
 	changes := map[string]func() (int64, error){
 		"SetOverride":       func() (int64, error) { return admin.SetOverride(ctx, "acme", control.Pin(6), time.Hour, demo(2)) },
@@ -149,7 +143,6 @@ func TestJunkIsNotFollowedAndNotChanged(t *testing.T) {
 		"Apply":             func() (int64, error) { return admin.Apply(ctx, only(), demo(3)) },
 		"Rollback":          func() (int64, error) { return admin.Rollback(ctx, 3, demo(3)) },
 		"Withdraw":          func() (int64, error) { return admin.Withdraw(ctx, demo(3)) },
-		"Try":               func() (int64, error) { return admin.Try(ctx, strict(), demo(4)) },
 		"NoteReset":         func() (int64, error) { return admin.NoteReset(ctx, "acme", demo(0)) },
 	}
 	for name, harm := range junk(w) {
@@ -158,7 +151,7 @@ func TestJunkIsNotFollowedAndNotChanged(t *testing.T) {
 			w.t = t
 			harm()
 			harmed, again := w.contents(), w.keep()
-			if maps.Equal(w.contentsOf(documentKey, endsKey, logKey, trialKey), good) {
+			if maps.Equal(harmed, good) {
 				t.Fatal("nothing is harmed")
 			}
 			for call, change := range changes {
@@ -186,13 +179,12 @@ func TestJunkIsNotFollowedAndNotChanged(t *testing.T) {
 				}
 			}
 			w.wantRead(t, store, "a worker that begins", err)
-			_ = store.Close(ctx) // writes no total any more
+			_ = store.Close(ctx)
 
 			for _, read := range []func() error{
 				func() error { _, _, err := admin.Document(ctx); return err },
 				func() error { _, err := admin.Log(ctx, 0, 10); return err },
 				func() error { _, err := admin.History(ctx); return err },
-				func() error { _, _, err := admin.Total(ctx); return err },
 			} {
 				if err := read(); err != nil && !errors.Is(err, control.ErrCorruptDocument) && !errors.Is(err, control.ErrNewerDocument) {
 					t.Errorf("the Admin reads: %v", err)
@@ -311,22 +303,6 @@ func TestAJunkEntryDoesNotStopFollowing(t *testing.T) {
 	}
 }
 
-// A total that is junk is no reason not to follow.
-func TestAJunkTotalDoesNotStopFollowing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	w.try(strict())
-	check(t, w.client.Set(ctx, trialKey, "x", 0).Err())
-	must(w.store.Next(ctx, "acme"))(t)
-	before := time.Now()
-	must(w.admin.SetOverride(ctx, "bolt", control.Pin(6), time.Hour, demo(0)))(t)
-	_ = w.store.Refresh(ctx) // may say so
-	if status := w.store.Status(); asked(w.store, "bolt") != 6 || status.ReadAt.Before(before) {
-		t.Errorf("bolt has %d; read at %v, before %v", asked(w.store, "bolt"), status.ReadAt, before)
-	}
-}
-
 // Where the worker's queue has fewer levels than the Admin was told, what held before
 // holds on, OnError is told once, and all is well when the rules are.
 func TestRulesOfTooManyLevelsAreNotUsed(t *testing.T) {
@@ -364,11 +340,6 @@ func TestRulesOfTooManyLevelsAreNotUsed(t *testing.T) {
 	}
 	if got := store.PolicyOf("x").Thresholds; len(got) != 2 || got[0] != 0 {
 		t.Errorf("thresholds %v", got)
-	}
-	// and so with a trial, and with tiers
-	w.try(control.Rules{})
-	if err := store.Refresh(ctx); !errors.Is(err, priority.ErrInvalidPolicy) {
-		t.Errorf("Refresh = %v", err)
 	}
 }
 

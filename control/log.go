@@ -18,8 +18,8 @@ type Entry struct {
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
 
-	// Kind is what was changed: "policy", "trial", "override", "member", or "reset",
-	// whose count was reset and nothing else.
+	// Kind is what was changed: "policy", "override", "member", or "reset", whose count
+	// was reset and nothing else.
 	Kind string `json:"kind"`
 
 	// Customer is whose override, member or reset it is, else empty.

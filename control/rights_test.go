@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,15 +15,13 @@ import (
 )
 
 // What a worker and an Admin need. The worker's are those of a RedisStore, and then
-// %R~ on what operators set, and ~ on the total of a trial.
+// %R~ on what operators set.
 const (
-	workerReads  = "%R~priority:{control}:*"
-	workerTotals = "~priority:{control}:trial"
-	adminRights  = "~priority:{control}:* -@all +evalsha +eval"
-	counts       = "-@all +evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl"
-	reads        = "+hmget +hscan +xrange +time"
-	totals       = "+hget +del +hset +hincrby +pexpire"
-	changes      = "+hmget +time +xrevrange +zrangebyscore +zcount +xadd +hdel +zrem +hset +zadd +hincrby"
+	workerReads = "%R~priority:{control}:*"
+	adminRights = "~priority:{control}:* -@all +evalsha +eval"
+	counts      = "-@all +evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl"
+	reads       = "+hmget +hscan +xrange +time"
+	changes     = "+hmget +time +xrevrange +zrangebyscore +zcount +xadd +hdel +zrem +hset +zadd +hincrby"
 )
 
 // user returns a client of a user with some rights.
@@ -50,7 +47,7 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
-	client := w.user("worker", "~priority:{acme}:* ~priority:{bolt}:*", counts, reads, totals, workerReads, workerTotals)
+	client := w.user("worker", "~priority:{acme}:* ~priority:{bolt}:*", counts, reads, workerReads)
 	store := openControl(t, openStore(t, client, nil), seldom)
 	check(t, store.Refresh(ctx)) // where nothing was ever set
 	w.override("acme", control.Pin(5))
@@ -60,12 +57,6 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 		must(w.admin.SetMember(ctx, "bolt", "gold", demo(w.document().Members["bolt"].Version)))(t)
 		check(t, store.Refresh(ctx))
 	}
-	version := w.try(strict())
-	check(t, store.Refresh(ctx))
-	must(store.Next(ctx, "bolt"))(t)
-	check(t, store.Refresh(ctx))
-	w.wantTotal(version, []control.Moved{{From: 1, To: 1, Documents: 1}})
-
 	before := w.contents()
 	admin := openAdmin(t, client, nil)
 	for name, change := range map[string]func() (int64, error){
@@ -73,7 +64,6 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 		"EndOverride": func() (int64, error) { return admin.EndOverride(ctx, "acme", demo(1)) },
 		"SetMember":   func() (int64, error) { return admin.SetMember(ctx, "cog", "gold", demo(0)) },
 		"Apply":       func() (int64, error) { return admin.Apply(ctx, only(), demo(0)) },
-		"EndTrial":    func() (int64, error) { return admin.EndTrial(ctx, demo(version)) },
 		"NoteReset":   func() (int64, error) { return admin.NoteReset(ctx, "acme", demo(0)) },
 	} {
 		_, err := change()
@@ -96,52 +86,20 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 	}
 }
 
-// A worker that may read what operators set and nothing else follows it during a trial
-// too, of which there is then no total.
-func TestAWorkerThatMayOnlyReadFollows(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	client := w.user("worker", "~priority:{acme}:*", counts, reads, workerReads)
-	store := openControl(t, openStore(t, client, nil), seldom)
-	w.try(strict())
-	_ = store.Refresh(ctx)
-	got := must(store.Next(ctx, "acme"))(t)
-	if got.Trial != 1 || len(store.Status().Moved) != 1 {
-		t.Errorf("%+v, moved %v", got, store.Status().Moved)
-	}
-	before := time.Now()
-	w.override("acme", control.Pin(5))
-	_ = store.Refresh(ctx) // may say that there is no total
-	w.wantLevel(store, "acme", 5, 1)
-	if status := store.Status(); status.ReadAt.Before(before) {
-		t.Errorf("read at %v, before %v: %v", status.ReadAt, before, status.Err)
-	}
-	w.wantTotal(0, nil)
-}
-
 // Each of the rights is needed: without it something fails.
 func TestAWorkerNeedsNoMoreRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
-	w.try(strict())
-	for i, right := range strings.Fields(reads + " " + totals) {
-		client := w.user(fmt.Sprint("worker", i), "~priority:{acme}:* "+counts, reads, totals, workerReads, workerTotals, "-"+right[1:])
-		var told atomic.Bool // the total may be written by the reading that the first call begins
-		opts := &control.Options{Interval: seldom.Interval, OnError: func(error) { told.Store(true) }}
-		store := openControl(t, openStore(t, client, &priority.RedisOptions{Timeout: 200 * time.Millisecond}), opts)
-		w.delete(trialKey)
+	for i, right := range strings.Fields(reads) {
+		client := w.user(fmt.Sprint("worker", i), "~priority:{acme}:* "+counts, reads, workerReads, "-"+right[1:])
+		store := openControl(t, openStore(t, client, &priority.RedisOptions{Timeout: 200 * time.Millisecond}), seldom)
 		err := store.Refresh(ctx)
 		_, counted := store.Next(ctx, "acme")
-		again := store.Refresh(ctx)
 		must(w.admin.SetMember(ctx, "bolt", right, demo(w.document().Members["bolt"].Version)))(t)
-		if last := store.Refresh(ctx); errors.Join(err, counted, again, last) == nil && !told.Load() {
-			t.Logf("%s is not needed", right)
-			if right != "+hget" && right != "+del" {
-				t.Errorf("%s is not needed", right)
-			}
+		if again := store.Refresh(ctx); errors.Join(err, counted, again) == nil {
+			t.Errorf("%s is not needed", right)
 		}
 	}
 }
@@ -151,7 +109,7 @@ func TestAnAdminNeedsNoRightsToCount(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
-	client := w.user("operator", adminRights, changes, "+hscan +xrange +hget +hgetall")
+	client := w.user("operator", adminRights, changes, "+hscan +xrange +hget")
 	admin := openAdmin(t, client, nil)
 	override := must(admin.SetOverride(ctx, "acme", control.Pin(1), time.Hour, demo(0)))(t)
 	must(admin.SetOverride(ctx, "over", control.Pin(1), time.Millisecond, demo(0)))(t)
@@ -161,7 +119,6 @@ func TestAnAdminNeedsNoRightsToCount(t *testing.T) {
 	policy := must(admin.Apply(ctx, strict(), demo(0)))(t)
 	policy = must(admin.Rollback(ctx, policy, demo(policy)))(t)
 	must(admin.Withdraw(ctx, demo(policy)))(t)
-	must(admin.EndTrial(ctx, demo(must(admin.Try(ctx, strict(), demo(0)))(t))))(t)
 	must(admin.NoteReset(ctx, "acme", demo(0)))(t)
 	known := must(since(admin.Document(ctx)))(t)
 	must(admin.NoteReset(ctx, "acme", demo(0)))(t)
@@ -169,11 +126,8 @@ func TestAnAdminNeedsNoRightsToCount(t *testing.T) {
 	if got := must(admin.History(ctx))(t); len(got) != 2 {
 		t.Errorf("the history has %d", len(got))
 	}
-	if got := must(admin.Log(ctx, 0, 100))(t); len(got) != 12 {
+	if got := must(admin.Log(ctx, 0, 100))(t); len(got) != 10 {
 		t.Errorf("the log has %d", len(got))
-	}
-	if _, _, err := admin.Total(ctx); err != nil {
-		t.Error(err)
 	}
 	if _, err := openStore(t, client, nil).Next(ctx, "acme"); err == nil {
 		t.Error("it may count")

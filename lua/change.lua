@@ -13,7 +13,7 @@
 -- ARGV[3]  a random token, 1 to 999999999999999
 -- ARGV[4]  the most overrides, or members, that there may be
 -- ARGV[5]  about how many entries the log keeps
--- ARGV[6]  the item: "policy", "trial", "override:<customer>", "member:<customer>", or
+-- ARGV[6]  the item: "policy", "override:<customer>", "member:<customer>", or
 --          "reset:<customer>", which is only written down
 -- ARGV[7]  its new value in JSON; empty: it is removed
 -- ARGV[8]  who
@@ -40,7 +40,7 @@ local replaced, lasts, token = ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
 local most, entries = ARGV[4] + 0, ARGV[5]
 local item, value, who, why = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local kind, customer = string.match(item, '^(%l+):?(.*)$')
-if not (kind == 'policy' or kind == 'trial' or kind == 'override' or kind == 'member' or kind == 'reset') or
+if not (kind == 'policy' or kind == 'override' or kind == 'member' or kind == 'reset') or
   who == '' or why == '' then
   return redis.error_reply('ERR the change is not one of an item by somebody for a reason')
 end

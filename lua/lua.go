@@ -25,11 +25,9 @@ var (
 	//go:embed reset.lua
 	Reset string
 
-	// Those of package control.
+	// That of package control.
 	//go:embed change.lua
 	Change string
-	//go:embed tally.lua
-	Tally string
 )
 
 // Numbers are what a policy and a lease are to a script.
@@ -39,7 +37,6 @@ type Numbers struct {
 	SinceLastReset bool
 	Lease          time.Duration // the longest
 	Scale          Scale
-	Trial          Scale // of a policy on trial; zero: there is none
 }
 
 // Scale is that of package internal/fair.
@@ -55,9 +52,6 @@ func With(text string, n Numbers) string {
 		"local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset))
 	text = replaceBlock(text, "lease", fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()))
 	text = replaceBlock(text, "scale", fmt.Sprintf("local first = %d\nlocal levels = %d\n", n.Scale.First, n.Scale.Levels))
-	if n.Trial != (Scale{}) {
-		text = replaceBlock(text, "trial", fmt.Sprintf("local trial_first, trial_levels = %d, %d\n", n.Trial.First, n.Trial.Levels))
-	}
 	var levels strings.Builder
 	levels.WriteString("local level = 1\n")
 	writeLevels(&levels, "", n.Thresholds, 1)

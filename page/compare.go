@@ -29,12 +29,10 @@ type compareView struct {
 	Version  int64  // of the history; 0: they are not from there
 	Again    string // the URL of the same; empty: they were sent
 	Own      bool   // they are the workers' own options
-	OnTrial  bool
-	Same     bool  // they are those that hold
-	Known    bool  // what operators have set is
-	Replaces int64 // the version that holds
-	Trial    int64 // the version on trial
-	Set      bool  // operators have set what holds
+	Same     bool   // they are those that hold
+	Known    bool   // what operators have set is
+	Replaces int64  // the version that holds
+	Set      bool   // operators have set what holds
 }
 
 // bandTable compares the policies of a tier, or of those without one.
@@ -44,7 +42,7 @@ type bandTable struct {
 }
 
 // compareVersion compares what decides with the rules of the URL's version: one of the
-// history, "own" or "trial".
+// history, or "own".
 func (v *visit) compareVersion() {
 	version := v.r.URL.Query().Get("version")
 	inspector := v.inspector()
@@ -53,14 +51,11 @@ func (v *visit) compareVersion() {
 		return
 	}
 	view := compareView{}
-	switch {
-	case version == "own":
+	if version == "own" {
 		own := v.fleet.own.Store.Policies()
 		view.Own, view.Name = true, v.fleet.own.Policy.Name
 		view.Rules = control.Rules{Policy: own.Policy(), Tiers: own.Tiers()}
-	case version == "trial" && inspector.Document.Trial != nil:
-		view.OnTrial, view.Rules, view.Name = true, inspector.Document.Trial.Value, "what is on trial"
-	default:
+	} else {
 		number, err := strconv.ParseInt(version, 10, 64)
 		history := v.fleet.history.get(v.reading)
 		if history.err != nil {
@@ -121,9 +116,6 @@ func (v *visit) compareWith(inspector *insight.Inspector, view compareView) {
 	view.Known, view.Set = true, inspector.Document.Rules != nil
 	if view.Set {
 		view.Replaces = inspector.Document.Rules.Version
-	}
-	if inspector.Document.Trial != nil {
-		view.Trial = inspector.Document.Trial.Version
 	}
 	text, err := json.Marshal(view.Rules)
 	now, err2 := json.Marshal(current.Rules)

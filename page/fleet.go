@@ -41,7 +41,6 @@ type fleet struct {
 	changes   *cell[[]insight.Logged] // the last ones, the newest first
 	logPages  *cells[int64, []insight.Logged]
 	history   *cell[[]insight.SetRules]
-	trial     *cell[*insight.TrialReport]
 }
 
 // customerLook is a customer, and the inspector that has looked.
@@ -71,17 +70,6 @@ func newFleet(own *insight.Inspector, options Options) *fleet {
 			return nil, err
 		}
 		return inspector.History(ctx)
-	})
-	f.trial = newCell(f.background, interval, func(ctx context.Context) (*insight.TrialReport, error) {
-		inspector, err := f.now(ctx)
-		if err != nil {
-			return nil, err
-		}
-		report, err := inspector.Trial(ctx)
-		if errors.Is(err, insight.ErrNoTrial) {
-			return nil, nil
-		}
-		return report, err
 	})
 	return f
 }
@@ -156,7 +144,6 @@ func (f *fleet) expire() {
 	f.changes.expire()
 	f.logPages.expire()
 	f.history.expire()
-	f.trial.expire()
 }
 
 // besides runs a step of a pass beside that of the page, which waits meanwhile. Each of

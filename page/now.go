@@ -27,7 +27,6 @@ type nowView struct {
 
 	Overrides int64
 	Rules     string // what decides
-	Trial     string // what is on trial
 }
 
 // levelRow is what happens at a level.
@@ -77,9 +76,6 @@ func (v *visit) now() {
 	noteStale(v, looked[*insight.Health]{err: health.err, at: health.at})
 	if document := inspector.Document; document != nil {
 		view.Overrides = int64(len(inspector.Overrides()))
-		if document.Trial != nil {
-			view.Trial = insight.ItemName(*document.Trial)
-		}
 	}
 	v.showLive("now", "Now", view)
 }

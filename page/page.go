@@ -136,7 +136,6 @@ func init() {
 		"policy":   {get: (*visit).policy},
 		"compare":  {get: (*visit).compareVersion, post: (*visit).compareRules, reads: true},
 		"apply":    {post: (*visit).apply},
-		"trial":    {post: (*visit).trial},
 		"log":      {get: (*visit).log},
 	}
 }

@@ -125,7 +125,6 @@ func TestOfTwoChangesOneIsAConflict(t *testing.T) {
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(7), time.Hour, mary))(t)
 	must(w.admin.SetMember(ctx, "acme", "silver", mary))(t)
 	must(w.admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{-3}}}, mary))(t)
-	must(w.admin.Try(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{-4}}}, mary))(t)
 	before := w.document().Version
 	for _, write := range writes {
 		if write.path == "reset" {
@@ -145,47 +144,29 @@ func TestOfTwoChangesOneIsAConflict(t *testing.T) {
 	}
 }
 
-// Compare, trial, apply, rollback and withdraw.
-func TestAPolicyIsComparedTriedAppliedAndRolledBack(t *testing.T) {
+// Compare, apply, rollback and withdraw.
+func TestAPolicyIsComparedAppliedAndRolledBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.count("acme", 6)
 	w.count("busy", 40)
 	const wide = `{"thresholds":[-10,-20]}`
 	compared := w.post("compare", "rules", wide)
-	compared.has(t, 200, "Of 2 customers, 2 (100 %) would change level by Next: 2 earlier, 0 later", "−6, earlier", ">Apply</button>", "Begin the trial")
+	compared.has(t, 200, "Of 2 customers, 2 (100 %) would change level by Next: 2 earlier, 0 later", "−6, earlier", ">Apply</button>")
 	if w.document().Version != 0 {
 		t.Error("to compare has changed something")
 	}
-	w.post("trial", "rules", wide, "replaces", compared.field(t, "replaces"), "why", "who gains?").has(t, http.StatusSeeOther)
-	w.get("policy").has(t, 200, "On trial since", "No worker has told of a document yet", "End the trial of version 1")
-
-	worker := must(control.New(w.store, nil))(t)
-	if err := worker.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	must(worker.NextN(t.Context(), "busy", 10))(t)
-	if err := worker.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "the trial's total", func() bool {
-		return strings.Contains(w.get("policy").body, "Of 10 documents, 10 (100 %) would be earlier")
-	})
-	w.get("compare?version=trial").has(t, 200, "what is on trial")
-	w.get("customer?c=busy").has(t, 200, "version 1 would give level 3 by Next")
-	w.post("trial", "kind", "end", "replaces", "1", "why", "seen enough").has(t, http.StatusSeeOther)
-
 	w.post("apply", "rules", wide, "replaces", "0", "why", "it is better").has(t, http.StatusSeeOther)
-	w.get("policy?done=3").has(t, 200, "version 3, by mary", "it is better", "count &lt; -10", "decides now", "Withdraw it…")
+	w.get("policy?done=1").has(t, 200, "version 1, by mary", "it is better", "count &lt; -10", "decides now", "Withdraw it…")
 	w.get("customer?c=busy").has(t, 200, "level 3 by Next")
-	w.post("apply", "rules", `{"thresholds":[-1]}`, "replaces", "3", "why", "worse").has(t, http.StatusSeeOther)
-	w.get("compare?version=3").has(t, 200, "Roll back to version 3", "version 3, by mary")
-	w.post("apply", "kind", "rollback", "version", "3", "replaces", "4", "why", "back").has(t, http.StatusSeeOther)
-	if rules := w.document().Rules; rules.Version != 5 || len(rules.Value.Policy.Thresholds) != 2 {
+	w.post("apply", "rules", `{"thresholds":[-1]}`, "replaces", "1", "why", "worse").has(t, http.StatusSeeOther)
+	w.get("compare?version=1").has(t, 200, "Roll back to version 1", "version 1, by mary")
+	w.post("apply", "kind", "rollback", "version", "1", "replaces", "2", "why", "back").has(t, http.StatusSeeOther)
+	if rules := w.document().Rules; rules.Version != 3 || len(rules.Value.Policy.Thresholds) != 2 {
 		t.Errorf("after the rollback: %+v", rules)
 	}
-	w.get("compare?version=own").has(t, 200, "Withdraw version 5")
-	w.post("apply", "kind", "withdraw", "replaces", "5", "why", "the deployment has it").has(t, http.StatusSeeOther)
+	w.get("compare?version=own").has(t, 200, "Withdraw version 3")
+	w.post("apply", "kind", "withdraw", "replaces", "3", "why", "the deployment has it").has(t, http.StatusSeeOther)
 	if w.document().Rules != nil {
 		t.Error("the policy is not withdrawn")
 	}
@@ -243,7 +224,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		{"apply", "rules=nonsense&replaces=0&why=x", "not a policy"},
 		{"apply", `rules={"thresholds":[1,2]}&replaces=0&why=x`, "invalid"},
 		{"apply", `rules={"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9,-10]}&replaces=0&why=x`, "more than the 9"},
-		{"trial", `rules={"threshold":[1]}&replaces=0&why=x`, "unknown field"},
+		{"apply", `rules={"threshold":[1]}&replaces=0&why=x`, "unknown field"},
 		{"compare", "rules=", "not a policy"},
 	} {
 		fields := []string{}

@@ -6,15 +6,12 @@ import (
 	"github.com/docpriority/priority/page/insight"
 )
 
-// policyView is what decides, what is on trial, and what was before.
+// policyView is what decides, and what was before.
 type policyView struct {
 	Name     string
 	Item     *control.Item[control.Rules] // nil: the workers' own options hold
 	Tables   []policyTable
 	Levels   priority.Level
-	Trial    *insight.TrialReport
-	Matrix   matrix
-	TrialIs  *control.Item[control.Rules]
 	History  []insight.SetRules
 	Known    bool // what operators have set is
 	Done     int64
@@ -45,12 +42,7 @@ func (v *visit) policy() {
 		Tables: tablesOf(control.Rules{Policy: policies.Policy(), Tiers: policies.Tiers()}),
 	}
 	if document := inspector.Document; document != nil {
-		view.Item, view.TrialIs = document.Rules, document.Trial
-	}
-	trial := v.fleet.trial.get(ctx)
-	noteStale(v, trial)
-	if view.Trial = trial.value; view.Trial != nil {
-		view.Matrix = matrixOf(view.Trial)
+		view.Item = document.Rules
 	}
 	history := v.fleet.history.get(ctx)
 	noteStale(v, history)
@@ -74,7 +66,7 @@ func tablesOf(rules control.Rules) []policyTable {
 	return tables
 }
 
-// matrix is from which level to which other documents would go.
+// matrix is from which level to which other customers would go.
 type matrix struct {
 	Caption string
 	To      []priority.Level
@@ -118,18 +110,6 @@ func (m *matrix) fill(amounts map[[2]priority.Level]int64) {
 			m.Rows = append(m.Rows, row)
 		}
 	}
-}
-
-func matrixOf(report *insight.TrialReport) matrix {
-	m := matrix{Caption: "Documents by their level, and by the one that they would have"}
-	amounts := make(map[[2]priority.Level]int64)
-	for _, move := range report.Moves {
-		amounts[[2]priority.Level{move.From, move.To}] = move.Documents
-	}
-	if len(amounts) > 0 {
-		m.fill(amounts)
-	}
-	return m
 }
 
 func shiftsOf(found insight.Compared) matrix {

@@ -14,8 +14,8 @@ import (
 )
 
 // ObserveControl records what a *control.Store knows of what operators have set, each
-// time that the metrics are read, until stop is called. The priority.control and
-// priority.trial metrics are only there meanwhile.
+// time that the metrics are read, until stop is called. The priority.control metrics
+// are only there meanwhile.
 //
 // They are of one document: an Instrumentation observes one such store at a time. An
 // error wraps [priority.ErrInvalidOption], or is the meter provider's.
@@ -46,20 +46,17 @@ type controlled struct {
 	version   metric.Int64ObservableGauge
 	overrides metric.Int64ObservableGauge
 	members   metric.Int64ObservableGauge
-	trials    metric.Int64ObservableGauge
-	trialAge  metric.Float64ObservableGauge
-	tried     metric.Int64ObservableCounter
 }
 
 func observeControl(meter metric.Meter, store interface{ Status() control.Status }) (metric.Registration, error) {
 	c := controlled{since: time.Now()}
-	var errs [8]error
+	var errs [5]error
 	c.age, errs[0] = meter.Float64ObservableGauge("priority.control.age",
 		metric.WithUnit("s"),
 		metric.WithDescription("How long ago this process knew for sure what operators have set; where it never did, since it is observed."))
 	c.failing, errs[1] = meter.Int64ObservableGauge("priority.control.failing",
 		metric.WithUnit("{store}"),
-		metric.WithDescription("1 where what operators have set could not be read or used the last time, or the total of a trial not be written; else 0."))
+		metric.WithDescription("1 where what operators have set could not be read or used the last time, else 0."))
 	c.version, errs[2] = meter.Int64ObservableGauge("priority.control.version",
 		metric.WithUnit("{change}"),
 		metric.WithDescription("Version of the operators' document that this process goes by."))
@@ -69,24 +66,13 @@ func observeControl(meter metric.Meter, store interface{ Status() control.Status
 	c.members, errs[4] = meter.Int64ObservableGauge("priority.control.members",
 		metric.WithUnit("{customer}"),
 		metric.WithDescription("Customers whose tier operators have set."))
-	c.trials, errs[5] = meter.Int64ObservableGauge("priority.control.trials",
-		metric.WithUnit("{trial}"),
-		metric.WithDescription("1 where rules are on trial, else 0."))
-	c.trialAge, errs[6] = meter.Float64ObservableGauge("priority.trial.age",
-		metric.WithUnit("s"),
-		metric.WithDescription("How long the rules have been on trial, by this process's clock."))
-	// A new trial begins at 0. Its version makes it a series of its own, and not one
-	// that goes back; only those of the trial that runs are told, levels² at most.
-	c.tried, errs[7] = meter.Int64ObservableCounter("priority.trial.documents",
-		metric.WithUnit("{document}"),
-		metric.WithDescription("Documents that this process has seen during the trial: by their level without an override, and by the rules on trial."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	return meter.RegisterCallback(func(_ context.Context, observer metric.Observer) error {
 		c.observe(observer, store.Status(), time.Now())
 		return nil
-	}, c.age, c.failing, c.version, c.overrides, c.members, c.trials, c.trialAge, c.tried)
+	}, c.age, c.failing, c.version, c.overrides, c.members)
 }
 
 func (c *controlled) observe(observer metric.Observer, status control.Status, now time.Time) {
@@ -107,15 +93,6 @@ func (c *controlled) observe(observer metric.Observer, status control.Status, no
 	observer.ObserveInt64(c.version, document.Version)
 	observer.ObserveInt64(c.overrides, overrides)
 	observer.ObserveInt64(c.members, int64(len(document.Members)))
-	observer.ObserveInt64(c.trials, oneIf(document.Trial != nil))
-	if document.Trial == nil {
-		return
-	}
-	observer.ObserveFloat64(c.trialAge, max(0, now.Sub(document.Trial.At).Seconds()))
-	for _, moved := range status.Moved {
-		observer.ObserveInt64(c.tried, moved.Documents, metric.WithAttributes(
-			ruledLevelKey.Int(int(moved.From)), trialLevelKey.Int(int(moved.To)), trialVersionKey.Int64(document.Trial.Version)))
-	}
 }
 
 func oneIf(condition bool) int64 {

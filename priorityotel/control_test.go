@@ -2,7 +2,6 @@ package priorityotel_test
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +26,7 @@ func acmesStatus() *knowing {
 	return &knowing{
 		Document: &control.Document{
 			Version: 7,
-			Trial: &control.Item[control.Rules]{
+			Rules: &control.Item[control.Rules]{
 				Value: control.Rules{Tiers: map[string]priority.Policy{"acme": {}}}, Version: 6, At: now, By: "acme", Why: "acme",
 			},
 			Overrides: map[string]control.Item[control.Override]{"acme": {Value: control.Pin(1), Until: now.Add(time.Hour), By: "acme", Why: "acme"}},
@@ -35,7 +34,6 @@ func acmesStatus() *knowing {
 		},
 		ReadAt: now,
 		Err:    errors.New("acme"),
-		Moved:  []control.Moved{{From: 3, To: 1, Documents: 5}},
 	}
 }
 
@@ -54,7 +52,7 @@ func (r *recorder) control(t *testing.T) map[string]float64 {
 	t.Helper()
 	values := make(map[string]float64)
 	for name, metric := range r.metrics(t) {
-		if !strings.HasPrefix(name, "priority.control.") && !strings.HasPrefix(name, "priority.trial.") {
+		if !strings.HasPrefix(name, "priority.control.") {
 			continue
 		}
 		name = strings.TrimPrefix(name, "priority.")
@@ -69,13 +67,6 @@ func (r *recorder) control(t *testing.T) map[string]float64 {
 			}
 			if metric.Unit != "s" {
 				t.Errorf("%s is in %q, want seconds", name, metric.Unit)
-			}
-		case metricdata.Sum[int64]:
-			for _, point := range data.DataPoints {
-				values[name+" "+encoded(point.Attributes)] = float64(point.Value)
-			}
-			if !data.IsMonotonic || metric.Unit != "{document}" {
-				t.Errorf("%s is %+v, want a counter of documents", name, metric)
 			}
 		default:
 			t.Errorf("%s is %+v", name, metric)
@@ -121,30 +112,26 @@ func TestWhatOperatorsHaveSetIsRecorded(t *testing.T) {
 		store := &knowing{
 			Document: &control.Document{
 				Version: 7,
-				Trial:   &control.Item[control.Rules]{Version: 5, At: now.Add(-time.Hour)},
 				Overrides: map[string]control.Item[control.Override]{
 					"acme": item(time.Minute), "bakery": item(0), "clinic": item(time.Hour), "dealer": item(-time.Minute),
 				},
 				Members: map[string]control.Item[string]{"acme": {Value: "gold"}, "embassy": {Value: "gold"}, "farm": {}},
 			},
 			ReadAt: now.Add(-1500 * time.Millisecond),
-			Moved:  []control.Moved{{From: 1, To: 1, Documents: 30}, {From: 1, To: 3, Documents: 4}},
 		}
 		r := newRecorder(t, priorityotel.Options{})
 		r.observeControl(t, store)
-		expect(t, "with a trial", r.control(t), map[string]float64{
+		expect(t, "overrides and members", r.control(t), map[string]float64{
 			"control.age": 1.5, "control.failing": 0, "control.version": 7,
-			"control.overrides": 2, "control.members": 3, "control.trials": 1, "trial.age": 3600,
-			"trial.documents priority.ruled.level=1,priority.trial.level=1,priority.trial.version=5": 30,
-			"trial.documents priority.ruled.level=1,priority.trial.level=3,priority.trial.version=5": 4,
+			"control.overrides": 2, "control.members": 3,
 		})
 
 		store.Document = &control.Document{Version: 8}
-		store.Moved, store.Err = nil, control.ErrNewerDocument
+		store.Err = control.ErrNewerDocument
 		time.Sleep(time.Minute)
 		expect(t, "nothing is set, and it cannot be followed", r.control(t), map[string]float64{
 			"control.age": 61.5, "control.failing": 1, "control.version": 8,
-			"control.overrides": 0, "control.members": 0, "control.trials": 0,
+			"control.overrides": 0, "control.members": 0,
 		})
 	})
 }
@@ -157,22 +144,6 @@ func TestADocumentThatWasNeverReadGrowsOld(t *testing.T) {
 		r.observeControl(t, &knowing{Err: errors.New("away")})
 		time.Sleep(90 * time.Second)
 		expect(t, "never read", r.control(t), map[string]float64{"control.age": 90, "control.failing": 1})
-	})
-}
-
-// A new trial begins at 0, and a counter may not go back.
-func TestANewTrialHasSeriesOfItsOwn(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		trial := func(version int64) *control.Document {
-			return &control.Document{Version: version, Trial: &control.Item[control.Rules]{Version: version, At: time.Now()}}
-		}
-		tried := func(r *recorder) map[string]int64 { return r.counter(t, "priority.trial.documents", "{document}") }
-		store := &knowing{Document: trial(5), ReadAt: time.Now(), Moved: []control.Moved{{From: 1, To: 3, Documents: 400}}}
-		r := newRecorder(t, priorityotel.Options{})
-		r.observeControl(t, store)
-		expect(t, "the first trial", tried(r), map[string]int64{"priority.ruled.level=1,priority.trial.level=3,priority.trial.version=5": 400})
-		store.Document, store.Moved = trial(6), []control.Moved{{From: 1, To: 3, Documents: 2}}
-		expect(t, "the second", tried(r), map[string]int64{"priority.ruled.level=1,priority.trial.level=3,priority.trial.version=6": 2})
 	})
 }
 
@@ -196,8 +167,7 @@ func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 	change := control.Change{By: "mary", Why: "a test"}
 	_, err1 := admin.SetOverride(ctx, "acme", control.Pin(4), time.Hour, change)
 	_, err2 := admin.SetMember(ctx, "bakery", "gold", change)
-	trial, err3 := admin.Try(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{0}}}, change)
-	if err := errors.Join(err1, err2, err3, controlled.Refresh(ctx)); err != nil {
+	if err := errors.Join(err1, err2, controlled.Refresh(ctx)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -212,18 +182,12 @@ func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"),
 		map[string]int64{"priority.level=4,priority.ruled.level=1": 2})
 	got := r.control(t)
-	for _, age := range []string{"control.age", "trial.age"} {
-		if seconds, ok := got[age]; !ok || seconds < 0 || seconds > 60 {
-			t.Errorf("%s is %v s, want that of a document just read", age, seconds)
-		}
-		delete(got, age)
+	if seconds, ok := got["control.age"]; !ok || seconds < 0 || seconds > 60 {
+		t.Errorf("the document's age is %v s, want that of one just read", seconds)
 	}
-	tried := func(level int) string {
-		return fmt.Sprintf("trial.documents priority.ruled.level=1,priority.trial.level=%d,priority.trial.version=%d", level, trial)
-	}
+	delete(got, "control.age")
 	expect(t, "control", got, map[string]float64{
-		"control.failing": 0, "control.version": 3, "control.overrides": 1, "control.members": 1, "control.trials": 1,
-		tried(1): 2, tried(2): 1,
+		"control.failing": 0, "control.version": 2, "control.overrides": 1, "control.members": 1,
 	})
 }
 

@@ -13,12 +13,10 @@ import (
 
 // The attributes beside error.type, of metrics and of spans.
 const (
-	operationKey    = attribute.Key("priority.operation")
-	levelKey        = attribute.Key("priority.level")
-	degradedKey     = attribute.Key("priority.degraded")
-	ruledLevelKey   = attribute.Key("priority.ruled.level")
-	trialLevelKey   = attribute.Key("priority.trial.level")
-	trialVersionKey = attribute.Key("priority.trial.version")
+	operationKey  = attribute.Key("priority.operation")
+	levelKey      = attribute.Key("priority.level")
+	degradedKey   = attribute.Key("priority.degraded")
+	ruledLevelKey = attribute.Key("priority.ruled.level")
 )
 
 // The bounds of the histograms' buckets, in seconds.

@@ -26,11 +26,7 @@
 //   - priority.control.age, for how many seconds this process has not known for sure
 //     what holds, and priority.control.failing, 1 where that cannot be read or used
 //   - priority.control.version, that of the document
-//   - priority.control.overrides, priority.control.members and priority.control.trials,
-//     how many there are
-//   - priority.trial.age, in seconds, and priority.trial.documents, a counter of those
-//     that the trial has seen, by priority.ruled.level, priority.trial.level and
-//     priority.trial.version
+//   - priority.control.overrides and priority.control.members, how many there are
 //
 // The values of error.type are those of [observe.Outcome], with _OTHER for "error". A
 // customer is never an attribute of a metric, and neither is a document.

@@ -37,7 +37,6 @@ type effect struct {
 	ends     []string // whose override ends
 	tier     []string // whose tier changes
 	rules    bool
-	trial    bool
 }
 
 // effects has what every command line does that does more than print. The first one
@@ -67,9 +66,6 @@ var effects = []struct {
 	{"members set clinic", effect{tier: []string{"clinic"}}},
 	{"members end acme", effect{tier: []string{"acme"}}},
 	{"members end clinic", effect{tier: []string{"clinic"}}},
-	{"policy trial end", effect{trial: true}},
-	{"policy trial show", effect{}},
-	{"policy trial", effect{trial: true}},
 	{"policy apply", effect{rules: true}},
 	{"policy rollback", effect{rules: true}},
 	{"policy withdraw", effect{rules: true}},
@@ -125,8 +121,6 @@ func fillHostile(t *testing.T, client *redis.Client) {
 		made(admin.Apply(t.Context(), rules, change))
 	}
 	change.Replaces = 0
-	made(admin.Try(t.Context(), rules, change))
-	change.Replaces = 0
 	made(admin.SetOverride(t.Context(), "acme", control.Pin(2), time.Hour, change))
 	change.Replaces = 0
 	made(admin.SetOverride(t.Context(), "o'neil\n", control.Override{Latest: 4}, time.Hour, change))
@@ -142,7 +136,6 @@ type held struct {
 	overrides map[string]int64  // their versions
 	members   map[string]int64
 	rules     int64
-	trial     int64
 }
 
 func holding(t *testing.T, client *redis.Client) held {
@@ -176,7 +169,7 @@ func holding(t *testing.T, client *redis.Client) held {
 	for customer, item := range document.Members {
 		h.members[customer] = item.Version
 	}
-	h.rules, h.trial = versionOf(document.Rules), versionOf(document.Trial)
+	h.rules = versionOf(document.Rules)
 	return h
 }
 
@@ -219,8 +212,8 @@ func (h held) check(t *testing.T, line string, want effect, after held) {
 	if got := differing(h.members, after.members); !slices.Equal(got, sorted(want.tier...)) {
 		t.Errorf("%s\nchanges the tiers of\n%q", line, got)
 	}
-	if (h.rules != after.rules) != want.rules || (h.trial != after.trial) != want.trial {
-		t.Errorf("%s\nmakes of the policy's version %d %d, of the trial's %d %d", line, h.rules, after.rules, h.trial, after.trial)
+	if (h.rules != after.rules) != want.rules {
+		t.Errorf("%s\nmakes of the policy's version %d %d", line, h.rules, after.rules)
 	}
 }
 

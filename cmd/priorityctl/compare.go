@@ -16,7 +16,7 @@ import (
 
 const policyCompareLong = `Compare shows which counts get another level by the policy B than by A. Each
 is a file as that of policy apply, or default for the module's policy; with
-Redis also current, which operators have applied, or trial.
+Redis also current, which operators have applied.
 
 With -redis, or with -live, it also counts, over all customers who have a
 count now, who would change level by Next, each by the policy of their tier.
@@ -51,7 +51,7 @@ func newPolicyCompare() *cobra.Command {
 		return f.run(command, c, names)
 	})
 	command.RunE = func(command *cobra.Command, names []string) error {
-		if f.live || command.Flags().Changed("redis") || slices.Contains(names, "current") || slices.Contains(names, "trial") {
+		if f.live || command.Flags().Changed("redis") || slices.Contains(names, "current") {
 			return onRedis(command, names)
 		}
 		return f.run(command, nil, names)
@@ -101,10 +101,6 @@ func rulesNamed(command *cobra.Command, c *connection, name string) (insight.Nam
 		current := defaultRules() // the workers' own options are not known here
 		current.Name += ": operators have applied none"
 		return current, nil
-	case c != nil && name == "trial" && c.Document.Trial != nil:
-		return insight.NamedRules{Rules: c.Document.Trial.Value, Name: insight.ItemName(*c.Document.Trial)}, nil
-	case c != nil && name == "trial":
-		return insight.NamedRules{}, insight.ErrNoTrial
 	}
 	return readRules(name, command.InOrStdin())
 }

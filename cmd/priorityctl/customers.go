@@ -135,7 +135,7 @@ func (l *customersOfLog) with(all []named, read object) ([]named, error) {
 	case read.Name != (insight.Name{}):
 		several = []named{read.named}
 	case logged:
-		return all, nil // of the policy or the trial
+		return all, nil // of the policy
 	case read.Busiest == nil && read.Live.Examples == nil:
 		return nil, errors.New("it names no customer")
 	}

@@ -18,10 +18,6 @@ func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	submit(t, client, "clinic", 11)
-	// What workers have seen of the trial that begins in the document.
-	if err := client.HSet(t.Context(), "priority:{control}:trial", "version", 4, "1 1", 5210, "2 2", 480, "3 2", 310, "4 2", 120, "9 3", 1380).Err(); err != nil {
-		t.Fatal(err)
-	}
 	text, err := os.ReadFile("../../docs/priorityctl.md")
 	if err != nil {
 		t.Fatal(err)

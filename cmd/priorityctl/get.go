@@ -15,7 +15,7 @@ const getLong = `Get tells a customer's level and why it is so, and what the nex
 by Next, which goes by the count, and by Submit, which goes by what was submitted
 lately and what is pending. It changes nothing.
 Of an override it tells until when, by whom and why, and what the level is
-without it; of a policy on trial, what it would give to the next document.
+without it.
 
   priorityctl get acme
   priorityctl get acme 'Müller & Co' -json

@@ -135,7 +135,7 @@ func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
 	for _, call := range [][]string{
 		{"reset", "-yes", "acme"}, {"override", "set", "acme", "-level", "1", "-for", "1h"}, {"override", "end", "acme"},
 		{"members", "set", "acme", "gold"}, {"members", "end", "acme"},
-		{"policy", "apply", "default"}, {"policy", "trial", "default"}, {"policy", "trial", "end"}, {"policy", "rollback", "1"}, {"policy", "withdraw"},
+		{"policy", "apply", "default"}, {"policy", "rollback", "1"}, {"policy", "withdraw"},
 	} {
 		status, stdout, stderr := o.ask(call[0], append(call[1:], "-why", "x")...)
 		if status != 2 || stdout != "" || !strings.Contains(stderr, "is a replica of "+master.Addr+", where nothing can be changed: name the master") {

@@ -19,10 +19,9 @@ the other commands reads; what the file leaves out is the module's default.
   priorityctl policy check team.json
   priorityctl policy compare default team.json
 
-Apply, trial, rollback, history and withdraw change what the whole fleet goes by, in
-Redis, while it runs.
+Apply, rollback and withdraw change what the whole fleet goes by, in Redis, while
+it runs; history lists it.
 
-  priorityctl policy trial team.json -why 'is it too kind?'
   priorityctl policy apply team.json -why 'fewer levels'
   priorityctl policy history
   priorityctl policy rollback 12 -why 'too slow for small customers'`
@@ -32,7 +31,7 @@ func newPolicy() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "policy",
-		Short: "Prints, checks, compares, tries and applies policies",
+		Short: "Prints, checks, compares and applies policies",
 		Long:  policyLong,
 		Args:  unknownCommand,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -45,7 +44,7 @@ func newPolicy() *cobra.Command {
 	}
 	policies.register(command)
 	command.Flags().BoolVar(&asJSON, "json", false, "print the policy's file")
-	command.AddCommand(newPolicyCheck(), newPolicyCompare(), newPolicyTrial(), newPolicyApply(), newPolicyHistory(), newPolicyRollback(), newPolicyWithdraw())
+	command.AddCommand(newPolicyCheck(), newPolicyCompare(), newPolicyApply(), newPolicyHistory(), newPolicyRollback(), newPolicyWithdraw())
 	return command
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -29,7 +28,7 @@ It may not have more levels than the queue was declared with: see -levels.
 func newPolicyApply() *cobra.Command {
 	return newRulesChange(rulesChange{
 		use: "apply {FILE | - | default} -why TEXT", short: "Makes a policy that of the whole fleet", long: policyApplyLong,
-		args: cobra.ExactArgs(1), completeFiles: true, kind: "policy",
+		args: cobra.ExactArgs(1), completeFiles: true,
 		do: func(ctx context.Context, command *cobra.Command, c *connection, args []string, change control.Change) (int64, error) {
 			rules, err := readRules(args[0], command.InOrStdin())
 			if err != nil {
@@ -44,7 +43,7 @@ func newPolicyRollback() *cobra.Command {
 	return newRulesChange(rulesChange{
 		use: "rollback VERSION -why TEXT", short: "Applies an earlier policy again",
 		long: "Rollback applies the policy of a version of policy history again.\n\n" + changeHelp,
-		args: cobra.ExactArgs(1), kind: "policy",
+		args: cobra.ExactArgs(1),
 		do: func(ctx context.Context, _ *cobra.Command, c *connection, args []string, change control.Change) (int64, error) {
 			var version int64
 			if _, err := fmt.Sscanf(args[0], "%d", &version); err != nil || fmt.Sprint(version) != args[0] || version < 1 {
@@ -59,54 +58,18 @@ func newPolicyWithdraw() *cobra.Command {
 	return newRulesChange(rulesChange{
 		use: "withdraw -why TEXT", short: "Leaves the policy to the workers' own options again",
 		long: "Withdraw leaves the policy to the workers' own options again.\n\n" + changeHelp,
-		args: cobra.NoArgs, kind: "policy",
+		args: cobra.NoArgs,
 		do: func(ctx context.Context, _ *cobra.Command, c *connection, _ []string, change control.Change) (int64, error) {
 			return c.Admin.Withdraw(ctx, change)
 		},
 	})
 }
 
-const policyTrialLong = `Trial lets workers tell, of every document, what level a policy would give to
-it, and changes none. Trial show tells how many documents would have got which
-other level. FILE is as that of policy apply.
-
-  priorityctl policy trial wider.json -why 'is it too kind?'
-  priorityctl policy trial show
-  priorityctl policy trial end -why 'seen enough'
-
-A file whose name is show or end is named ./show or ./end.
-
-` + changeHelp
-
-func newPolicyTrial() *cobra.Command {
-	command := newRulesChange(rulesChange{
-		use: "trial {FILE | - | default} -why TEXT", short: "Puts a policy on trial, beside the current one", long: policyTrialLong,
-		args: cobra.ExactArgs(1), completeFiles: true, kind: "trial",
-		do: func(ctx context.Context, command *cobra.Command, c *connection, args []string, change control.Change) (int64, error) {
-			rules, err := readRules(args[0], command.InOrStdin())
-			if err != nil {
-				return 0, err
-			}
-			return c.Admin.Try(ctx, rules.Rules, change)
-		},
-	})
-	command.AddCommand(newPolicyTrialShow(), newRulesChange(rulesChange{
-		use: "end -why TEXT", short: "Ends the trial",
-		long: "End ends the trial. What it has shown can be read until the next one begins, and\nfor 30 days.\n\n" + changeHelp,
-		args: cobra.NoArgs, kind: "trial",
-		do: func(ctx context.Context, _ *cobra.Command, c *connection, _ []string, change control.Change) (int64, error) {
-			return c.Admin.EndTrial(ctx, change)
-		},
-	}))
-	return command
-}
-
-// rulesChange is a command that changes the policy or the trial.
+// rulesChange is a command that changes the policy.
 type rulesChange struct {
 	use, short, long string
 	args             cobra.PositionalArgs
 	completeFiles    bool
-	kind             string // policy or trial
 	do               func(ctx context.Context, command *cobra.Command, c *connection, args []string, change control.Change) (int64, error)
 }
 
@@ -134,14 +97,11 @@ func newRulesChange(r rulesChange) *cobra.Command {
 			return c.broken(c.readable(err))
 		}
 		replaced := document.Rules
-		if r.kind == "trial" {
-			replaced = document.Trial
-		}
 		version, err := r.do(ctx, command, c, args, flags.change(command, versionOf(replaced)))
 		if err != nil {
-			return c.broken(explained(ctx, c, err, r.kind, ""))
+			return c.broken(explained(ctx, c, err, "policy", ""))
 		}
-		changed := rulesChanged{Kind: r.kind, Version: version}
+		changed := rulesChanged{Version: version}
 		if replaced != nil {
 			set := insight.SetRulesOf(*replaced, false)
 			changed.Replaced = &set
@@ -149,11 +109,7 @@ func newRulesChange(r rulesChange) *cobra.Command {
 		if document, _, err = c.Admin.DocumentSince(ctx, document); err != nil {
 			return c.broken(err)
 		}
-		now := document.Rules
-		if r.kind == "trial" {
-			now = document.Trial
-		}
-		if now != nil && now.Version == version {
+		if now := document.Rules; now != nil && now.Version == version {
 			changed.Rules = &now.Value
 		}
 		if asJSON {
@@ -169,9 +125,8 @@ func newRulesChange(r rulesChange) *cobra.Command {
 	return command
 }
 
-// rulesChanged is a policy or a trial that was set or ended, and the one before.
+// rulesChanged is a policy that was set or ended, and the one before.
 type rulesChanged struct {
-	Kind     string            `json:"kind"`
 	Version  int64             `json:"version"`
 	Rules    *control.Rules    `json:"policy"`   // null: there is none any more
 	Replaced *insight.SetRules `json:"replaced"` // null: there was none
@@ -179,9 +134,9 @@ type rulesChanged struct {
 
 // String is what a person reads.
 func (r rulesChanged) String() string {
-	now := map[string]string{"policy": "the workers' own options decide again", "trial": "nothing is on trial any more"}[r.Kind]
+	now := "the workers' own options decide again"
 	if r.Rules != nil {
-		now = map[string]string{"policy": "applied", "trial": "on trial"}[r.Kind] + ": " + insight.RulesSummary(*r.Rules)
+		now = "applied: " + insight.RulesSummary(*r.Rules)
 	}
 	text := insight.Wrap(fmt.Sprintf("Version %d, %s.", r.Version, now), 79)
 	if b := r.Replaced; b != nil {
@@ -189,39 +144,6 @@ func (r rulesChanged) String() string {
 		text += "\n  " + strings.ReplaceAll(insight.Wrap(was, 77), "\n", "\n  ")
 	}
 	return text
-}
-
-func newPolicyTrialShow() *cobra.Command {
-	var connect connectionFlags
-	var queue queueFlags
-	var asJSON bool
-	command := &cobra.Command{
-		Use:               "show",
-		Short:             "Tells how many documents would get which other level",
-		Long:              "Show tells what workers have seen of the policy on trial, or of the last one: how\nmany documents would have got which other level. Overrides are left out.\n\n" + connectionHelp + "\n\n" + exitHelp,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	command.RunE = connected(&connect, &queue, func(command *cobra.Command, c *connection, _ []string) error {
-		if err := c.mustFollow(command); err != nil {
-			return err
-		}
-		report, err := c.Trial(command.Context())
-		switch {
-		case errors.Is(err, insight.ErrNoTrial):
-			return err
-		case err != nil:
-			return c.broken(c.readable(err))
-		case asJSON:
-			return writeJSON(command.OutOrStdout(), report)
-		}
-		_, err = fmt.Fprint(command.OutOrStdout(), report)
-		return err
-	})
-	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	queue.register(command)
-	connect.register(command)
-	return command
 }
 
 func newPolicyHistory() *cobra.Command {

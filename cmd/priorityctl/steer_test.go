@@ -134,59 +134,37 @@ func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
 	}
 }
 
-func TestATrialIsSeenBeforeItIsApplied(t *testing.T) {
+func TestAPolicyIsComparedBeforeItIsApplied(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
 	store := worker(t, client)
 	wider := file(t, "wider.json", `{"thresholds":[-2,-20],"tiers":{"gold":{"thresholds":[]}}}`)
-	o.refused(1, "nothing is on trial", "policy", "trial", "show")
-	holds(t, o.told("policy", "trial", wider, "-why", "is it kind?", "-by", "mary"), "Version 1, on trial: 3 levels, afresh after 25m since the last update, 1 tier.")
-	holds(t, o.told("policy", "trial", "show"), `On trial since`, `is version 1, by mary: "is it kind?". No worker has told of a document yet.`)
-	if err := store.Refresh(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.NextN(t.Context(), "acme", 30); err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Refresh(t.Context()); err != nil { // tells the total
+	if _, err := store.NextN(t.Context(), "acme", 31); err != nil {
 		t.Fatal(err)
 	}
 	o.told("members", "set", "shop", "gold", "-why", "their contract", "-by", "mary")
-	holds(t, o.told("get", "acme"), "policy the module's default trial level 1 by Submit, level 3 by Next, by version 1",
-		`On trial is version 1, by mary: "is it kind?": by it the next document would get level 1 by Submit, level 3 by Next. That changes no level.`)
-	sameFields(t, objects(t, o.told("get", "acme", "-json"))[0]["trial"].(map[string]any), map[string]any{"next_level": 3., "submit_next_level": 1., "version": 1.})
-	holds(t, o.told("policy", "trial", "show"), "Of 30 documents, 25 (83.3 %) would be earlier, 0 (0 %) later, and 5 (16.7 %) the same.", "9 3 9 30 % -6")
-	shown := objects(t, o.told("policy", "trial", "show", "-json"))[0]
-	sameFields(t, shown, map[string]any{"documents": 30., "running": true, "version": 1.})
-	if d := next(t, store, "acme"); d.Level != 9 || d.Trial != 3 {
-		t.Errorf("a worker gives %+v", d)
-	}
-
-	holds(t, o.told("policy", "compare", "current", "trial", "-live"), "A: the module's default: operators have applied none", "B: version 1, by mary", "Tier gold",
+	holds(t, o.told("policy", "compare", "current", wider, "-live"), "A: the module's default: operators have applied none", "B: wider.json", "Tier gold",
 		"Of 1 customer, 1 (100 %) would change level by Next: 1 earlier, 0 later.", "A → B CUSTOMERS 9 → 3 1 -6", "9 → 3 -30 acme")
 	o.told("policy", "apply", wider, "-why", "it is kind", "-by", "mary")
 	if d := next(t, store, "acme"); d.Level != 3 {
 		t.Errorf("a worker gives %+v", d)
 	}
-	holds(t, o.told("get", "acme"), "level 3 of 1 to 3", "policy version 3, by mary")
-	holds(t, o.told("get", "shop"), "policy version 3, by mary, tier gold tier gold", `The tier is set by mary: "their contract".`)
-	holds(t, o.told("policy", "trial", "end", "-why", "seen"), "Version 4, nothing is on trial any more. before: version 1, 3 levels")
-	holds(t, o.told("policy", "trial", "show"), "The trial of version 1 is over. Of 31 documents")
-
-	holds(t, o.told("policy", "apply", "default", "-why", "oh no", "-by", "tom"), "Version 5, applied: 9 levels", `before: version 3, 3 levels, afresh after 25m since the last update, 1 tier, by mary at`)
+	holds(t, o.told("get", "acme"), "level 3 of 1 to 3", "policy version 2, by mary")
+	holds(t, o.told("get", "shop"), "policy version 2, by mary, tier gold tier gold", `The tier is set by mary: "their contract".`)
+	holds(t, o.told("policy", "apply", "default", "-why", "oh no", "-by", "tom"), "Version 3, applied: 9 levels", `before: version 2, 3 levels, afresh after 25m since the last update, 1 tier, by mary at`)
 	holds(t, o.told("policy", "history"), "by tom current", "9 levels, afresh after 25m since the last update", `"it is kind"`)
-	holds(t, o.told("policy", "rollback", "3", "-why", "again"), "Version 6, applied: 3 levels")
+	holds(t, o.told("policy", "rollback", "2", "-why", "again"), "Version 4, applied: 3 levels")
 	if d := next(t, store, "acme"); d.Level != 3 {
 		t.Errorf("a worker gives %+v", d)
 	}
-	o.refused(1, "version 4 is not one of", "policy", "rollback", "4", "-why", "x")
+	o.refused(1, "version 9 is not one of", "policy", "rollback", "9", "-why", "x")
 	o.refused(2, "is no version", "policy", "rollback", "v4", "-why", "x")
-	holds(t, o.told("policy", "withdraw", "-why", "no more"), "Version 7, the workers' own options decide again.")
+	holds(t, o.told("policy", "withdraw", "-why", "no more"), "Version 5, the workers' own options decide again.")
 	if d := next(t, store, "acme"); d.Level != 9 {
 		t.Errorf("a worker gives %+v", d)
 	}
 	holds(t, o.told("members", "list"), "VERSION TIER CUSTOMER", `gold shop by mary: "their contract"`)
-	holds(t, o.told("members", "end", "shop", "-why", "over"), "shop: the tier is up to the workers' own options again (version 8) before: tier gold")
+	holds(t, o.told("members", "end", "shop", "-why", "over"), "shop: the tier is up to the workers' own options again (version 6) before: tier gold")
 }
 
 func TestOfTwoOperatorsOneIsToldOfTheOther(t *testing.T) {
@@ -291,8 +269,6 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 	apply(o.told("policy", "apply", file(t, "a.json", policy), "-why", "x", "-json"))
 	apply(strings.SplitN(o.told("log", "-n", "2", "-json"), "\n", 3)[1])
 	apply(alone.told("policy", "check", file(t, "a.json", policy), "-json"))
-	o.told("policy", "trial", file(t, "a.json", policy), "-why", "x")
-	apply(o.told("policy", "trial", "show", "-json"))
 
 	tuned := succeeded(t, "0,a\n1000,b\n2000,c\n3000,a\n", "tune", "-", "-json", "-thresholds", "-2,-9", "-reset-mode", "last-reset")
 	apply(tuned)
@@ -434,7 +410,7 @@ func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 		return operatorOn(t, "-redis", "redis://"+server.Addr, "-user", name).with(passwordVariable, secret)
 	}
 	// As docs/priorityctl.md spells them out.
-	reader := user("reader", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+zrange", "+time", "+hmget", "+hget", "+hgetall", "+hscan", "+xrange", "+xrevrange")
+	reader := user("reader", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+zrange", "+time", "+hmget", "+hget", "+hscan", "+xrange", "+xrevrange")
 	holds(t, reader.told("get", "acme")+reader.told("override", "list")+reader.told("log"), "pinned to level 2")
 	reader.told("policy", "history")
 	for _, args := range [][]string{
@@ -450,13 +426,12 @@ func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 	}
 	none.refused(1, "+hscan", "override", "list")
 	none.refused(1, "+xrevrange", "log")
-	none.refused(1, "+hmget", "policy", "trial", "show")
 	status, stdout, stderr = none.ask("reset", "-yes", "acme")
 	if status != 0 || !strings.HasPrefix(stdout, "acme: forgotten") || !strings.Contains(stderr, "priorityctl: acme: not in the log: ") {
 		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
 	}
 	all := strings.Fields("+hset +hdel +hincrby +xadd +zadd +zrem +zcount +zrangebyscore +unlink")
-	rights := []any{"+evalsha", "+eval", "+get", "+pttl", "+zrange", "+time", "+hmget", "+hget", "+hgetall", "+hscan", "+xrange", "+xrevrange"}
+	rights := []any{"+evalsha", "+eval", "+get", "+pttl", "+zrange", "+time", "+hmget", "+hget", "+hscan", "+xrange", "+xrevrange"}
 	for _, right := range all {
 		rights = append(rights, right)
 	}
@@ -517,7 +492,7 @@ func TestCompareCountsLiveCustomersOfAllTiers(t *testing.T) {
 	alone := operator{T: t}.with(urlVariable, "redis://127.0.0.1:1")
 	holds(t, alone.told("policy", "compare", "default", tiers), "Tier gold")
 	alone.refused(3, "cannot reach", "policy", "compare", "default", "current")
-	for _, args := range [][]string{{"override", "list"}, {"members", "list"}, {"log"}, {"policy", "history"}, {"policy", "apply", "default", "-why", "x"}, {"policy", "trial", "show"}} {
+	for _, args := range [][]string{{"override", "list"}, {"members", "list"}, {"log"}, {"policy", "history"}, {"policy", "apply", "default", "-why", "x"}} {
 		alone.refused(3, "cannot reach", args[0], args[1:]...)
 	}
 }
@@ -526,7 +501,7 @@ func TestTheHelpOfEveryChangeSaysHowConflictsEnd(t *testing.T) {
 	t.Parallel()
 	o := operator{T: t}
 	overlong := regexp.MustCompile(`(?m)^.{81,}$`)
-	for _, args := range [][]string{{"override", "set"}, {"override", "end"}, {"members", "set"}, {"members", "end"}, {"policy", "apply"}, {"policy", "trial"}, {"policy", "trial", "end"}, {"policy", "rollback"}, {"policy", "withdraw"}} {
+	for _, args := range [][]string{{"override", "set"}, {"override", "end"}, {"members", "set"}, {"members", "end"}, {"policy", "apply"}, {"policy", "rollback"}, {"policy", "withdraw"}} {
 		help := o.told(args[0], append(args[1:], "-help")...)
 		long, _, _ := strings.Cut(help, "Usage:")
 		words := strings.Join(strings.Fields(long), " ")

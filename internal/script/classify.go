@@ -62,7 +62,7 @@ var (
 	refused = []string{
 		"NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ",
 		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost", "ERR the change",
-		"CORRUPTDOCUMENT ", "CORRUPTTRIAL ", "NEWERDOCUMENT ", "TOOMANY ",
+		"CORRUPTDOCUMENT ", "NEWERDOCUMENT ", "TOOMANY ",
 	}
 	// Redis before 7.0 gives a refusal within a script after words of its own.
 	refusedForAMomentWithin = []string{"-READONLY ", "READONLY You can't write"}

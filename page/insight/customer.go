@@ -33,11 +33,9 @@ type Customer struct {
 	Policy     control.Rules `json:"policy"`
 	PolicyName string        `json:"policy_name"`
 
-	// What operators have set for the customer, and have on trial: see
-	// [Inspector.Follow]. Nil: there is none.
+	// What operators have set for the customer: see [Inspector.Follow]. Nil: nothing.
 	Override *OverrideInForce `json:"override,omitempty"`
 	Tier     *Tier            `json:"tier,omitempty"`
-	Trial    *Tried           `json:"trial,omitempty"`
 
 	policy priority.Policy
 	last   priority.Level // of the queue
@@ -70,16 +68,6 @@ type Tier struct {
 // Missing reports that there certainly is no policy for the tier: the customer has that
 // of those without one.
 func (t *Tier) Missing() bool { return t.missing }
-
-// Tried is what the rules on trial would give to the next document, without an
-// override. They change no level.
-type Tried struct {
-	NextLevel       priority.Level `json:"next_level"`
-	SubmitNextLevel priority.Level `json:"submit_next_level"`
-	Version         int64          `json:"version"`
-	By              string         `json:"by"`
-	Why             string         `json:"why"`
-}
 
 // What Customer asks Redis for: what peek.lua replies, the average time from Submit to
 // Done in tenths of a second, and the TTLs of the usage and of the count. It is one
@@ -143,13 +131,13 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 	c.Submit = submittedOf(policy.Policy, level, known)
 	c.rule, c.last = levels{level, c.NextLevel, c.Submit.NextLevel}, i.LastLevel()
 	if i.Document != nil {
-		i.set(c, customer, known)
+		i.set(c, customer)
 	}
 	return c, nil
 }
 
 // set adds what operators have set.
-func (i *Inspector) set(c *Customer, customer string, known history) {
+func (i *Inspector) set(c *Customer, customer string) {
 	if member := i.MemberOf(customer); member != nil {
 		c.Tier = &member.Tier
 	} else if tier, ok := i.tierOf(customer); ok {
@@ -159,13 +147,6 @@ func (i *Inspector) set(c *Customer, customer string, known history) {
 		c.Override = &OverrideInForce{*overridden, c.rule.now, c.rule.next, c.rule.submit}
 		for _, level := range []*priority.Level{&c.Level, &c.NextLevel, &c.Submit.NextLevel} {
 			*level = overridden.Override().Level(*level, c.last)
-		}
-	}
-	if i.trial != nil {
-		policy, item := i.trial.PolicyOf(customer), i.Document.Trial
-		c.Trial = &Tried{policy.Level(0), submittedOf(policy, priority.First, known).NextLevel, item.Version, item.By, item.Why}
-		if c.Counted {
-			c.Trial.NextLevel = policy.Level(c.Count - 1)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func Unreachable(err error) bool {
 		return false
 	}
 	for _, other := range []error{
-		priority.ErrInvalid, priority.ErrCorruptCount, context.Canceled, ErrNoTrial,
+		priority.ErrInvalid, priority.ErrCorruptCount, context.Canceled,
 		control.ErrConflict, control.ErrNotFound, control.ErrTooMany, control.ErrCorruptDocument, control.ErrNewerDocument,
 	} {
 		if errors.Is(err, other) {

@@ -36,13 +36,13 @@ func (i *Inspector) Follow(ctx context.Context) (*Inspector, error) {
 	next := *own
 	next.before, next.Own, next.Document = own, own.Store, document
 	next.Now, next.read = now, time.Now()
-	current, trial, err := document.Policies(own.Store.Policies())
+	policies, err := document.Policies(own.Store.Policies())
 	if err != nil {
 		return nil, fmt.Errorf("what operators have set is not used by workers with these options: %w", err)
 	}
-	next.Store, next.trial = own.Store.With(current, trial), trial
+	next.Store = own.Store.With(policies)
 	if document.Rules != nil {
-		next.Policy = NamedPolicy{current.Policy(), ItemName(*document.Rules)}
+		next.Policy = NamedPolicy{policies.Policy(), ItemName(*document.Rules)}
 	}
 	next.PolicyName = next.nameOf
 	return &next, nil
@@ -51,7 +51,7 @@ func (i *Inspector) Follow(ctx context.Context) (*Inspector, error) {
 // The rights that reading and changing what operators have set need, as ACL SETUSER
 // takes them.
 const (
-	ControlReadRights  = "+evalsha +eval +hmget +hget +hgetall +hscan +xrange +xrevrange +time"
+	ControlReadRights  = "+evalsha +eval +hmget +hget +hscan +xrange +xrevrange +time"
 	ControlWriteRights = ControlReadRights + " +hset +hdel +hincrby +xadd +zadd +zrem +zcount +zrangebyscore"
 )
 

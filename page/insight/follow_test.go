@@ -56,9 +56,6 @@ func TestWhereNothingIsSetNothingIsSaid(t *testing.T) {
 	if now.Document.Version != 0 || now.Now.IsZero() || len(now.Overrides())+len(now.Members()) != 0 {
 		t.Errorf("got %+v", now)
 	}
-	if _, err := now.Trial(t.Context()); !errors.Is(err, insight.ErrNoTrial) {
-		t.Errorf("got %v", err)
-	}
 	// Nothing that follows: as if there were nothing set.
 	alone := inspectorOf(t, redistest.Start(t).Client(), priority.RedisOptions{})
 	if next, err := alone.Follow(t.Context()); err != nil || next != alone {
@@ -292,7 +289,7 @@ func TestRulesAreReadFromAnyJSONThatHasThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		string(rules), `{"policy":` + string(rules) + `,"verdict":"x"}`, `{"kind":"policy","new":` + string(rules) + `}`, ` {"kind":"trial","new":` + string(rules) + "}\n",
+		string(rules), `{"policy":` + string(rules) + `,"verdict":"x"}`, `{"kind":"policy","new":` + string(rules) + `}`, ` {"policy":` + string(rules) + "}\n",
 	} {
 		got, err := insight.ParseRules([]byte(text))
 		if again, _ := json.Marshal(got); err != nil || string(again) != string(rules) {

@@ -61,9 +61,8 @@ type Inspector struct {
 	Document *control.Document
 	Now      time.Time
 
-	read   time.Time          // by this process's clock, when it was Now
-	before *Inspector         // as it was before Follow; nil: it did not follow
-	trial  *priority.Policies // nil: nothing is on trial
+	read   time.Time  // by this process's clock, when it was Now
+	before *Inspector // as it was before Follow; nil: it did not follow
 }
 
 // NamedPolicy is a policy with every field filled in, and what people call it.

@@ -37,7 +37,7 @@ func ParseRules(text []byte) (control.Rules, error) {
 			return rules, fmt.Errorf("it is the policy of one customer, %s, and not the fleet's: %w", Shown(around.Exact()), priority.ErrInvalidPolicy)
 		case around.Policy != nil:
 			text = around.Policy
-		case around.New != nil && (around.Kind == "policy" || around.Kind == "trial"):
+		case around.New != nil && around.Kind == "policy":
 			text = around.New
 		}
 	}

@@ -119,7 +119,7 @@ type Logged struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
-	Kind    string    `json:"kind"` // policy, trial, override, member or reset
+	Kind    string    `json:"kind"` // policy, override, member or reset
 	*Name             // whose override, member or reset it is
 
 	Old   json.RawMessage `json:"old,omitempty"`
@@ -151,8 +151,6 @@ func LoggedOf(entry control.Entry) Logged {
 		l.Says = who + " reset"
 	case "policy":
 		l.Says = "policy " + changed(before, after, "applied", "withdrawn: the workers' own holds")
-	case "trial":
-		l.Says = "trial " + changed(before, after, "begun", "ended")
 	case "override":
 		l.Says = who + " " + changed(before, after, "overridden", "override ended")
 	case "member":
@@ -182,7 +180,7 @@ func said(kind string, text json.RawMessage) string {
 	var override control.Override
 	var tier string
 	switch kind {
-	case "policy", "trial":
+	case "policy":
 		if json.Unmarshal(text, &rules) == nil {
 			return RulesSummary(rules)
 		}

@@ -55,9 +55,6 @@ func (c *Customer) String() string {
 	if t := c.Tier; t != nil {
 		line("tier", "%s", t.name())
 	}
-	if t := c.Trial; t != nil {
-		line("trial", "level %d by Submit, level %d by Next, by version %d", t.SubmitNextLevel, t.NextLevel, t.Version)
-	}
 	out.WriteString("\n" + Wrap(c.Why(), 79))
 	return out.String()
 }
@@ -89,10 +86,6 @@ func (c *Customer) Why() string {
 	}
 	if t := c.Tier; t != nil && t.By != "" {
 		fmt.Fprintf(&why, " The tier is set %s.", byWhom(t.By, t.Why))
-	}
-	if t := c.Trial; t != nil {
-		fmt.Fprintf(&why, " On trial is version %d, %s: by it the next document would get %s. That changes no level.",
-			t.Version, byWhom(t.By, t.Why), levelsOf(t.SubmitNextLevel, t.NextLevel))
 	}
 	return why.String()
 }

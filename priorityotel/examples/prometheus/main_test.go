@@ -123,7 +123,6 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 	for query, want := range map[string]float64{
 		`max(priority_control_overrides)`:     1,
 		`max(priority_control_failing)`:       0,
-		`max(priority_control_trials)`:        0,
 		`count(priority_control_age_seconds)`: 4,
 	} {
 		api.await(t, query, want)

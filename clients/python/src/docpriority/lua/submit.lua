@@ -13,8 +13,7 @@
 --
 -- Reply    {level, count, pending, …, reset_in}: for each document its level, 1
 --          being first, the count and the number of pending documents after it;
---          at last the milliseconds until the count starts afresh. Where a policy is
---          on trial, then each document's level by that.
+--          at last the milliseconds until the count starts afresh.
 -- Errors   CORRUPTCOUNT, CORRUPTPENDING, CORRUPTUSAGE: a key holds something else.
 --          ERR: ARGV is not 1 to 100 ids. Redis's own (READONLY, OOM …).
 --          With any of them nothing was changed.
@@ -30,7 +29,7 @@
 -- next.lua, and does not matter to the level.
 --
 -- The blocks policy, lease and scale are those of the default policy; the module
--- writes others there for another one, and into trial the scale of one on trial.
+-- writes others there for another one.
 
 -- begin policy
 local interval = '1500000'
@@ -43,9 +42,6 @@ local longest_lease = 86400000
 local first = 2
 local levels = 9
 -- end scale
--- begin trial
-local trial_first, trial_levels
--- end trial
 local day = 86400000
 
 if #ARGV < 1 or #ARGV > 100 then
@@ -193,7 +189,7 @@ local function of(level, levels)
 end
 -- end level
 
-local reply, submits, trials = {}, {}, {}
+local reply, submits = {}, {}
 for i, document in ipairs(ARGV) do
   if new[i] then
     n = n - 1
@@ -207,9 +203,6 @@ for i, document in ipairs(ARGV) do
     ordinary = ordinary - 1
   end
   local level = level_of(usage, (ordinary + 1) * cost, first)
-  if trial_first then
-    trials[i] = of(level_of(usage, (ordinary + 1) * cost, trial_first), trial_levels)
-  end
   was_ordinary[document] = level < 9
   submits[2 * i - 1], submits[2 * i] = level < 9 and now or -now, document
   if level < 9 then
@@ -218,9 +211,6 @@ for i, document in ipairs(ARGV) do
   reply[3 * i - 2], reply[3 * i - 1], reply[3 * i] = of(level, levels), shown, pending
 end
 reply[#reply + 1] = reset_in
-for _, level in ipairs(trials) do
-  reply[#reply + 1] = level
-end
 
 redis.call('ZADD', KEYS[2], unpack(submits))
 redis.call('PEXPIRE', KEYS[2], day)
