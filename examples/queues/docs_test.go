@@ -15,35 +15,32 @@ import (
 	"testing"
 )
 
-const (
-	guide  = "../../docs/queues.md"
-	readme = "../../README.md" // its Go blocks are run elsewhere; its table's lines count here
-	pages  = "../../docs/queues"
-)
+var queues = []string{"asynq", "nats", "rabbitmq", "redis", "river"}
 
 // The pages take these as given; everything else a snippet declares.
-const given = "ctx context.Context, store priority.Store, level, last priority.Level, maxPriority uint8, url string, " +
-	"customer, document string, body []byte"
+const (
+	given = "ctx context.Context, store priority.Store, level, last priority.Level, maxPriority uint8, " +
+		"customer, document string, body []byte"
+	givenOnPages = given + ", process func(context.Context, string, string, []byte) error, documents *Documents, " +
+		"pool *pgxpool.Pool, client *redis.Client"
+)
 
-// givenIn adds what a page or a section of the guide takes as given.
+// givenIn adds what a section of the guide takes as given.
 var givenIn = map[string]string{
-	"rabbitmq":            "documents *Documents, process func(context.Context, string, string, []byte) error",
-	"asynq":               "documents *Documents, process func(context.Context, string, string, []byte) error",
-	"river":               "pool *pgxpool.Pool, documents *Documents, process func(context.Context, string, string, []byte) error",
-	"nats":                "documents *Documents, process func(context.Context, string, string, []byte) error",
-	"redis":               "documents *Documents, client *redis.Client, process func(context.Context, string, string, []byte) error",
-	"Celery on Redis":     "properties map[string]any",
-	"SQS, Pub/Sub, Kafka": "receive func(name string) (message, bool), process func([]byte) error, acknowledge func(message)",
+	"The programs":        ", documents program.Queue, process program.Process",
+	"Celery on Redis":     ", properties map[string]any",
+	"SQS, Pub/Sub, Kafka": ", receive func(name string) (message, bool), process func([]byte) error, acknowledge func(message)",
 }
 
+const message = "\ntype message struct {\n\tCustomer, Document string\n\tBody []byte\n}\n" // of a team's queue
+
 var imports = map[string]string{
-	"context": "context", "fmt": "fmt", "slices": "slices", "time": "time", "slog": "log/slog", "signal": "os/signal",
-	"os": "os", "errors": "errors", "log": "log",
 	"priority": "github.com/docpriority/priority", "queue": "github.com/docpriority/priority/queue",
-	"amqp": "github.com/rabbitmq/amqp091-go", "asynq": "github.com/hibiken/asynq",
-	"river": "github.com/riverqueue/river", "pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool",
-	"nats": "github.com/nats-io/nats.go", "jetstream": "github.com/nats-io/nats.go/jetstream",
-	"redis": "github.com/redis/go-redis/v9",
+	"program": "github.com/docpriority/priority/examples/queues/internal/program",
+	"amqp":    "github.com/rabbitmq/amqp091-go", "asynq": "github.com/hibiken/asynq", "river": "github.com/riverqueue/river",
+	"pgx": "github.com/jackc/pgx/v5", "pgxpool": "github.com/jackc/pgx/v5/pgxpool",
+	"nats": "github.com/nats-io/nats.go", "redis": "github.com/redis/go-redis/v9", "slog": "log/slog",
+	"context": "context", "fmt": "fmt", "slices": "slices", "time": "time", "log": "log",
 }
 
 var (
@@ -53,28 +50,20 @@ var (
 
 // Every Go block of a queue's page compiles beside its example.
 func TestThePagesOfTheQueuesCompile(t *testing.T) {
-	for _, name := range queuePages(t) {
+	for _, name := range queues {
 		t.Run(name, func(t *testing.T) {
-			blocks := goBlock.FindAllStringSubmatch(read(t, filepath.Join(pages, name+".md")), -1)
-			if len(blocks) == 0 {
-				t.Fatal("the page has no Go block")
-			}
-			var code []string
-			for _, block := range blocks {
-				code = append(code, block[1])
-			}
-			compile(t, name, "main", code, givenIn[name])
+			compile(t, name, functions(givenOnPages, goBlocks(t, page(t, name))))
 		})
 	}
 }
 
 // Every Go block of the guide compiles, and every line in its table and the README's.
 func TestTheGuideCompiles(t *testing.T) {
-	page, readme := read(t, guide), read(t, readme)
+	guide, readme := read(t, "../../docs/queues.md"), read(t, "../../README.md")
 	row := regexp.MustCompile(`(?m)^\| \[(.+?)\]\(.*?\).*? \| (.+?) \|`)
 	quoted := regexp.MustCompile("`(.+?)`")
 	var lines []string
-	for _, cells := range row.FindAllStringSubmatch(page+readme, -1) {
+	for _, cells := range row.FindAllStringSubmatch(guide+readme, -1) {
 		for _, line := range quoted.FindAllStringSubmatch(cells[2], -1) {
 			if strings.ContainsAny(line[1], "({") { // more than a name
 				lines = append(lines, "_ = "+line[1])
@@ -84,37 +73,22 @@ func TestTheGuideCompiles(t *testing.T) {
 	if len(lines) < 6 {
 		t.Errorf("the tables have only the lines %q", lines)
 	}
-	compile(t, "", "pasted", lines, "")
-	for _, section := range strings.Split(page, "\n## ") {
+	code := message + functions(given, lines)
+	for _, section := range strings.Split(guide, "\n## ") {
 		heading, _, _ := strings.Cut(section, "\n")
 		for _, block := range goBlock.FindAllStringSubmatch(section, -1) {
-			compile(t, "", "pasted", []string{block[1]}, givenIn[heading])
+			code += functions(given+givenIn[heading], block[1:])
 		}
 	}
+	compile(t, "internal/program", code)
 }
 
 // The guide's loop looks at all levels, and then waits: it does not spin while all
 // are empty. In a second it looks at most ten times, with room for a busy machine.
 func TestTheGuidesLoopWaitsWhileAllIsEmpty(t *testing.T) {
-	_, section, _ := strings.Cut(read(t, guide), "\n## SQS, Pub/Sub, Kafka\n")
-	block := goBlock.FindStringSubmatch(section)
-	if block == nil {
-		t.Fatal("the section has no Go block")
-	}
+	_, section, _ := strings.Cut(read(t, "../../docs/queues.md"), "\n## SQS, Pub/Sub, Kafka\n")
 	file := filepath.Join(t.TempDir(), "loop.go")
-	program := fmt.Sprintf(`package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-	"slices"
-	"time"
-
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/queue"
-)
-
+	write(t, file, withImports("main", message+`
 func main() {
 	ctx, end := context.WithTimeout(context.Background(), time.Second)
 	defer end()
@@ -126,20 +100,11 @@ func main() {
 	fmt.Print(looks)
 }
 
-type message struct {
-	Customer, Document string
-	Body               []byte
-}
-
-func consume(ctx context.Context, store priority.Store, last priority.Level, receive func(string) (message, bool),
-	process func([]byte) error, acknowledge func(message)) error {
-%s
+func consume(ctx context.Context, store priority.Store, last priority.Level`+givenIn["SQS, Pub/Sub, Kafka"]+`) error {
+	`+goBlocks(t, section)[0]+`
 	return nil
 }
-`, block[1])
-	if err := os.WriteFile(file, []byte(program), 0o644); err != nil {
-		t.Fatal(err)
-	}
+`))
 	output, err := exec.Command("go", "run", file).CombinedOutput()
 	looks, notANumber := strconv.Atoi(string(output))
 	if err != nil || notANumber != nil || looks < 9 || looks > 10*9 {
@@ -147,108 +112,108 @@ func consume(ctx context.Context, store priority.Store, last priority.Level, rec
 	}
 }
 
-// A row of a page's table is as good as the test that it names.
+// A row of a page's table is as good as the test that it names; and the guide's is one
+// that each queue is put to.
 func TestThePagesNameTestsThatThereAre(t *testing.T) {
 	named := regexp.MustCompile("`(Test[A-Z]\\w*)")
-	for _, name := range queuePages(t) {
-		page := read(t, filepath.Join(pages, name+".md"))
-		tests, err := filepath.Glob(filepath.Join(name, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
+	for _, name := range queues {
+		code := read(t, filepath.Join(name, "documents_test.go")) + read(t, filepath.Join(name, "main_test.go"))
+		if !strings.Contains(code, "trial.Run(t, ") {
+			t.Errorf("examples/queues/%s does not test what docs/queues.md promises", name)
 		}
-		var code strings.Builder
-		for _, file := range tests {
-			code.WriteString(read(t, file))
-		}
-		found := named.FindAllStringSubmatch(page, -1)
+		found := named.FindAllStringSubmatch(page(t, name), -1)
 		for _, test := range found {
-			if !strings.Contains(code.String(), "func "+test[1]+"(") {
+			if !strings.Contains(code, "func "+test[1]+"(") {
 				t.Errorf("docs/queues/%s.md names %s, which is not in examples/queues/%s", name, test[1], name)
 			}
 		}
-		if len(found) < 8 {
+		if len(found) < 5 {
 			t.Errorf("docs/queues/%s.md names only %d tests", name, len(found))
 		}
 	}
-}
-
-// queuePages returns the names of the pages, each of which has an example.
-func queuePages(t *testing.T) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(pages, "*.md"))
-	if err != nil || len(files) < 5 {
-		t.Fatalf("pages %q, error %v", files, err)
-	}
-	var names []string
-	for _, file := range files {
-		names = append(names, strings.TrimSuffix(filepath.Base(file), ".md"))
-	}
-	return names
-}
-
-// compile builds the blocks, each as a function or as declarations, as a file more
-// of the package in a folder.
-func compile(t *testing.T, folder, pkg string, blocks []string, more string) {
-	t.Helper()
-	parameters := given
-	if more != "" {
-		parameters += ", " + more
-	}
-	var declarations strings.Builder
-	for _, block := range blocks {
-		if regexp.MustCompile(`(?m)^(func|type) `).MatchString(block) {
-			declarations.WriteString(block)
-			continue
+	guide, tested := read(t, "../../docs/queues.md"), 0
+	for _, promise := range regexp.MustCompile(`(?m)^\t\{"(\w+)", \w+\},$`).FindAllStringSubmatch(read(t, "internal/trial/suite.go"), -1) {
+		if tested++; !strings.Contains(guide, "`"+promise[1]+"`") && promise[1] != "TheDemonstrationShowsEachCustomer" {
+			t.Errorf("docs/queues.md does not name %s", promise[1])
 		}
-		fmt.Fprintf(&declarations, "\nfunc _(%s) error {\n\t{\n%s\n\t}\n\treturn nil\n}\n", parameters, block)
+		guide = strings.ReplaceAll(guide, "`"+promise[1]+"`", "")
 	}
-	var program strings.Builder
-	fmt.Fprintf(&program, "package %s\n\n", pkg)
-	uncommented := comment.ReplaceAllString(declarations.String(), "")
+	if left := regexp.MustCompile("`A[a-z]*[A-Z]\\w{15,}`").FindAllString(guide, -1); tested < 10 || len(left) > 0 {
+		t.Errorf("docs/queues.md names %q, which is not among the %d tests of all queues", left, tested)
+	}
+}
+
+func page(t *testing.T, queue string) string { return read(t, "../../docs/queues/"+queue+".md") }
+
+func goBlocks(t *testing.T, page string) (blocks []string) {
+	t.Helper()
+	for _, block := range goBlock.FindAllStringSubmatch(page, -1) {
+		blocks = append(blocks, block[1])
+	}
+	if len(blocks) == 0 {
+		t.Fatal("no Go block")
+	}
+	return blocks
+}
+
+// functions makes a function of each block.
+func functions(given string, blocks []string) (code string) {
+	for _, block := range blocks {
+		code += fmt.Sprintf("\nfunc _(%s) error {\n\t{\n%s\n\t}\n\treturn nil\n}\n", given, block)
+	}
+	return code
+}
+
+// withImports is a file of what it needs.
+func withImports(pkg, code string) string {
+	header, uncommented := "package "+pkg+"\n\n", comment.ReplaceAllString(code, "")
 	for name, path := range imports {
 		if regexp.MustCompile(`\b` + name + `\.`).MatchString(uncommented) {
-			fmt.Fprintf(&program, "import %s %q\n", name, path)
+			header += fmt.Sprintf("import %s %q\n", name, path)
 		}
 	}
-	program.WriteString(declarations.String())
-	if folder == "" {
-		program.WriteString("\ntype message struct {\n\tCustomer, Document string\n\tBody []byte\n}\n") // of the team's queue
-	}
+	return header + code
+}
 
-	file := filepath.Join(t.TempDir(), "pasted.go")
-	if err := os.WriteFile(file, []byte(program.String()), 0o644); err != nil {
+// compile builds code as a file more of the package in a folder.
+func compile(t *testing.T, folder, code string) {
+	t.Helper()
+	absolute, err := filepath.Abs(folder)
+	if err != nil {
 		t.Fatal(err)
 	}
-	build := []string{"build", "-gcflags=-e", "-o", os.DevNull}
-	if folder == "" {
-		build = append(build, file)
-	} else {
-		absolute, err := filepath.Abs(folder)
-		if err != nil {
-			t.Fatal(err)
-		}
-		overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(absolute, "pasted.go"): file}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		description := filepath.Join(t.TempDir(), "overlay.json")
-		if err := os.WriteFile(description, overlay, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		build = append(build, "-overlay", description, "./"+folder)
+	pkg := "main"
+	if strings.HasPrefix(folder, "internal/") {
+		pkg = filepath.Base(folder)
+		code = strings.ReplaceAll(code, pkg+".", "")
 	}
-	output, err := exec.Command("go", build...).CombinedOutput()
+	file, description := filepath.Join(t.TempDir(), "pasted.go"), filepath.Join(t.TempDir(), "overlay.json")
+	code = withImports(pkg, code)
+	write(t, file, code)
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(absolute, "pasted.go"): file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, description, string(overlay))
+	output, err := exec.Command("go", "build", "-gcflags=-e", "-o", os.DevNull, "-overlay", description, "./"+folder).CombinedOutput()
 	complaints := slices.DeleteFunc(strings.Split(strings.TrimSpace(string(output)), "\n"), func(line string) bool {
 		return line == "" || strings.HasPrefix(line, "#") || strings.Contains(line, "declared and not used: ")
 	})
 	if err != nil && len(complaints) > 0 {
-		t.Errorf("%v\n%s\n%s", err, strings.Join(complaints, "\n"), program.String())
+		t.Errorf("%v\n%s\n%s", err, strings.Join(complaints, "\n"), code)
 	}
 }
 
-func read(t *testing.T, page string) string {
+func write(t *testing.T, file, text string) {
 	t.Helper()
-	text, err := os.ReadFile(page)
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

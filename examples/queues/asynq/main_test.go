@@ -1,114 +1,46 @@
 package main
 
 import (
-	"encoding/xml"
-	"errors"
-	"flag"
-	"io"
-	"os"
-	"path/filepath"
-	"regexp"
-	"strings"
+	"fmt"
 	"testing"
 	"time"
+	"unicode/utf8"
 
-	"github.com/docpriority/priority/examples/queues/internal/program"
 	"github.com/docpriority/priority/examples/queues/internal/trial"
+	"github.com/docpriority/priority/queue"
+	"github.com/redis/go-redis/v9"
 )
 
-func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "8") // they wait more than they compute; -parallel says otherwise
-	trial.Main(m, main)
+func TestMain(m *testing.M) { trial.Main(m, main) }
+
+func TestPromises(t *testing.T) {
+	trial.Run(t, &trial.Subject{
+		Example: example,
+		Flags:   []string{"-check", "20ms"},
+		More: map[string][]string{
+			"DocumentsComeOutByLevel": {"-strict"}, "AnUrgentDocumentOvertakes": {"-strict"}, "AFailedDocumentKeepsItsLevel": {"-strict"},
+		},
+		Weighted: true,
+		Long:     35 * time.Second, // asynq's lease is 30 s, and its own time for a shutdown 8 s
+		Refuses:  func(name string) bool { return !utf8.ValidString(name) },
+		Expire:   expire,
+	})
 }
 
-func TestAKilledBrokerLosesNoDocument(t *testing.T) {
-	t.Parallel()
-	trial.KilledBroker(t, example())
-}
-
-func TestACutConnectionLosesNoDocument(t *testing.T) {
-	t.Parallel()
-	trial.CutConnection(t, example())
-}
-
-// It takes a good minute: asynq has a lease of 30 s, waits for 30 s more, and looks
-// once a minute.
-func TestAKilledWorkersDocumentsAreServedByOthers(t *testing.T) {
-	t.Parallel()
-	trial.KilledWorker(t, example())
-}
-
-func TestAShutdownRepeatsNoDocument(t *testing.T) {
-	t.Parallel()
-	trial.ShutdownUnderLoad(t, example())
-}
-
-// asynq's own time for it is 8 s.
-func TestALongDocumentInHandAtShutdownIsServedOnce(t *testing.T) {
-	t.Parallel()
-	trial.ShutdownInLongDocument(t, example(), 10*time.Second)
-}
-
-func TestAPoisonDocumentIsGivenUp(t *testing.T) {
-	t.Parallel()
-	trial.Poison(t, example())
-}
-
-// asynq's lease is 30 s.
-func TestALongDocumentIsBegunOnce(t *testing.T) {
-	t.Parallel()
-	trial.LongDocument(t, example(), 35*time.Second)
-}
-
-func TestDocumentsComeOutByLevel(t *testing.T) {
-	t.Parallel()
-	trial.Order(t, strictly(t), startRedis(t).URL, 0)
-}
-
-func TestAnUrgentDocumentOvertakes(t *testing.T) {
-	t.Parallel()
-	trial.Overtaking(t, strictly(t), startRedis(t).URL)
-}
-
-func TestTheBooksAreExactAfterRandomFaults(t *testing.T) {
-	t.Parallel()
-	trial.Soak(t, example())
-}
-
-func TestTheDemonstrationShowsAllCustomers(t *testing.T) {
-	t.Parallel()
-	picture := filepath.Join(t.TempDir(), "picture.svg")
-	var out strings.Builder
-	if err := program.Run(t.Context(), example(), []string{"-url", startRedis(t).URL, "-svg", picture}, &out); err != nil {
-		t.Fatal(err)
-	}
-	for _, row := range []string{"bakery +30 ", "clinic +30 ", "dentist +30 ", "archive +400 "} {
-		if !regexp.MustCompile("(?m)^" + row).MatchString(out.String()) {
-			t.Errorf("no row %q in\n%s", row, out.String())
-		}
-	}
-	file, err := os.Open(picture)
+// expire has the leases of all documents in hand have ended a good minute ago. asynq
+// waits for 30 s after a lease's end, and looks once a minute and when a worker starts.
+func expire(tb testing.TB, url, name string) {
+	tb.Helper()
+	address, err := redis.ParseURL(url)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer file.Close()
-	for tokens := xml.NewDecoder(file); ; {
-		if _, err := tokens.Token(); errors.Is(err, io.EOF) {
-			return
-		} else if err != nil {
-			t.Fatal(err)
+	client := redis.NewClient(address)
+	defer client.Close()
+	for _, one := range queue.Names(name, 9) {
+		key := fmt.Sprintf("asynq:{%s}:lease", one)
+		for _, id := range client.ZRange(tb.Context(), key, 0, -1).Val() {
+			client.ZAdd(tb.Context(), key, redis.Z{Member: id, Score: float64(time.Now().Add(-time.Minute).Unix())})
 		}
 	}
-}
-
-// strictly returns the example with -strict.
-func strictly(t *testing.T) *program.Example {
-	t.Helper()
-	strict := example()
-	flags := flag.NewFlagSet("", flag.ContinueOnError)
-	strict.Flags(flags)
-	if err := flags.Parse([]string{"-strict", "-check", "20ms"}); err != nil {
-		t.Fatal(err)
-	}
-	return strict
 }

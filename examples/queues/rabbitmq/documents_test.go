@@ -1,24 +1,22 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/examples/queues/internal/program"
 	"github.com/docpriority/priority/examples/queues/internal/server"
 	"github.com/docpriority/priority/examples/queues/internal/trial"
 	"github.com/docpriority/priority/internal/redistest"
@@ -40,24 +38,21 @@ func TestAVirtualHostOfQuorumQueuesTakesTheDeclaration(t *testing.T) {
 	}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := start(t, "load_definitions = "+definitions+"\n", "")
-	d := open(t, s.URL+"quorum", nil)
-	produce(t, d, "document")
-	if served := serve(t, d, 1, nil); !slices.Equal(served, []string{"document"}) {
-		t.Errorf("served %q", served)
-	}
+	q := openAt(t, trial.Start(t, startWith("load_definitions = "+definitions+"\n", "")).URL+"quorum", nil)
+	q.Send("document")
+	q.Serve(nil)
+	q.AwaitServed("document")
 }
 
 func TestAFullQueueKeepsItsFirstLevels(t *testing.T) {
-	store := &levels{of: map[string]priority.Level{"first": 1}}
 	const most = 3
-	d := open(t, shared(t), func(o *Options) { o.MaxLength = most }, store)
+	q := open(t, func(o *Options) { o.MaxLength = most })
+	q.SendAt(1, "first")
 	want := []string{"first"}
-	produce(t, d, want...)
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		document := fmt.Sprint("document-", len(want))
-		err := d.Produce(ctx, "customer", document, nil)
+		err := q.Produce(ctx, "acme", document, nil)
 		cancel()
 		if err != nil {
 			if !strings.Contains(err.Error(), "the queue is full") {
@@ -70,84 +65,34 @@ func TestAFullQueueKeepsItsFirstLevels(t *testing.T) {
 		}
 	}
 	waited := make(chan error)
-	go func() { waited <- d.Produce(t.Context(), "customer", "waits", nil) }()
-	want = append(want, "waits")
-	served := serve(t, d, len(want), nil)
+	go func() { waited <- q.Produce(t.Context(), "acme", "waits", nil) }()
+	q.Serve(nil)
+	q.AwaitServed(append(want, "waits")...)
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	if !slices.Equal(served, want) {
-		t.Errorf("served %q, want %q", served, want)
+	if q.Served()[0] != "first" {
+		t.Errorf("served %q", q.Served())
 	}
 }
 
 // What comes back to a full queue waits outside until there is room.
 func TestAFullQueueDropsNoDocumentThatComesBack(t *testing.T) {
-	d := open(t, shared(t), func(o *Options) { o.MaxLength, o.Backoff = 1, []time.Duration{3 * time.Second} })
-	produce(t, d, "fails")
+	q := open(t, func(o *Options) { o.MaxLength, o.Backoff = 1, []time.Duration{3 * time.Second} })
+	q.Send("fails")
 	began := 0
-	serve(t, d, 3, func(context.Context, string) error {
+	q.Serve(func(context.Context, string) error {
 		switch began++; began {
 		case 1:
-			produce(t, d, "next")
+			q.Send("next")
 			return errors.New("not yet")
 		case 2:
-			produce(t, d, "fills")
-			await(t, "the failed one is on its way back", func() bool { return waiting(t, d, d.retry(d.options.Backoff[0])) == 0 })
+			q.Send("fills")
+			trial.Await(t, "the failed one is on its way back", func() bool { return q.waiting(q.retry(q.options.Backoff[0])) == 0 })
 		}
 		return nil
 	})
-}
-
-func TestADocumentThatFailedKeepsItsLevel(t *testing.T) {
-	store := &levels{of: map[string]priority.Level{"urgent": 1}}
-	d := open(t, shared(t), func(o *Options) { o.Backoff = []time.Duration{3 * time.Second} }, store)
-	produce(t, d, "urgent", "one", "two", "three")
-	var tried []string
-	serve(t, d, 4, func(_ context.Context, document string) error {
-		tried = append(tried, document)
-		switch len(tried) {
-		case 1:
-			return errors.New("not yet")
-		case 2:
-			await(t, "urgent is back", func() bool { return waiting(t, d, d.options.Name) == 3 })
-		}
-		return nil
-	})
-	if want := []string{"urgent", "one", "urgent", "two", "three"}; !slices.Equal(tried, want) {
-		t.Errorf("tried %q, want %q", tried, want)
-	}
-}
-
-func TestADocumentOverItsLimitIsCancelledAndFailed(t *testing.T) {
-	d := open(t, shared(t), func(o *Options) { o.Limit = 50 * time.Millisecond })
-	produce(t, d, "endless", "good")
-	tries := 0
-	served := serve(t, d, 1, func(ctx context.Context, document string) error {
-		if document == "good" {
-			return nil
-		}
-		tries++
-		<-ctx.Done()
-		return ctx.Err()
-	}, "endless")
-	if !slices.Equal(served, []string{"good"}) || tries != len(backoff)+1 {
-		t.Errorf("served %q; endless was tried %d times", served, tries)
-	}
-}
-
-func TestAPanicIsAFailure(t *testing.T) {
-	d := open(t, shared(t), nil)
-	produce(t, d, "panics", "good")
-	served := serve(t, d, 1, func(_ context.Context, document string) error {
-		if document == "panics" {
-			panic(strings.Repeat("of this document", 1<<16)) // more than headers take
-		}
-		return nil
-	}, "panics")
-	if !slices.Equal(served, []string{"good"}) {
-		t.Errorf("served %q", served)
-	}
+	q.AwaitServed("next", "fills", "fails")
 }
 
 // The server closes the channel of a consumer that takes longer than its
@@ -157,65 +102,55 @@ func TestADocumentLongerThanTheServerWaitsIsCancelledAndTheReasonIsLogged(t *tes
 		redistest.Skip(t, "RabbitMQ 4.3 does not wait for less than a quorum queue's consumer asks for, and for ever on a classic one's: unset PRIORITY_RABBITMQ")
 	}
 	t.Parallel()
-	s := start(t, "consumer_timeout = 1000\n", "-rabbit channel_tick_interval 500")
+	s := trial.Start(t, startWith("consumer_timeout = 1000\n", "-rabbit channel_tick_interval 500"))
 	var log trial.Log
-	d := open(t, s.URL, func(o *Options) {
-		o.Losses = 2
-		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	q := openAt(t, s.URL, func(o *Options) {
+		o.Losses, o.Logger = 2, slog.New(slog.NewTextHandler(&log, nil))
 	})
-	produce(t, d, "long", "good")
-	served := serve(t, d, 1, func(ctx context.Context, document string) error {
+	q.Send("long", "good")
+	q.Serve(func(ctx context.Context, document string) error {
 		if document == "long" {
 			<-ctx.Done()
 		}
 		return ctx.Err()
-	}, "long")
-	if !slices.Equal(served, []string{"good"}) {
-		t.Errorf("served %q", served)
-	}
-	if reason := "delivery acknowledgement on channel"; !strings.Contains(log.String(), reason) {
-		t.Errorf("not in the log: %s\n%s", reason, log.String())
-	}
+	})
+	q.AwaitServed("good")
+	q.AwaitDead("long")
+	log.Await(t, "delivery acknowledgement on channel")
 }
 
 func TestADeletedQueueSwallowsNoDocument(t *testing.T) {
-	d := open(t, shared(t), nil)
-	remove(t, d, d.options.Name)
-	produce(t, d, "document")
-	if served := serve(t, d, 1, func(context.Context, string) error { return nil }); !slices.Equal(served, []string{"document"}) {
-		t.Errorf("served %q", served)
-	}
-	produce(t, d, "fails")
+	q := open(t, nil)
+	q.remove(q.options.Name)
+	q.Send("document", "fails")
 	tries := 0
-	serve(t, d, 1, func(context.Context, string) error {
-		if tries++; tries == 1 {
-			remove(t, d, d.retry(backoff[0]))
-			return errors.New("not yet")
+	q.Serve(func(_ context.Context, document string) error {
+		if document == "fails" {
+			if tries++; tries == 1 {
+				q.remove(q.retry(backoff[0]))
+				return errors.New("not yet")
+			}
 		}
 		return nil
 	})
+	q.AwaitServed("document", "fails")
 }
 
 // A queue of the server's own making keeps what waits in it until the next queue
 // has it for certain.
 func TestACrashLosesNoDocumentThatWaitsForItsNextTry(t *testing.T) {
 	t.Parallel()
-	s := start(t, "", "")
-	d := open(t, s.URL, func(o *Options) { o.Workers, o.Backoff = 8, []time.Duration{time.Second} })
+	s := trial.Start(t, server.StartRabbitMQ)
+	q := openAt(t, s.URL, func(o *Options) { o.Workers, o.Backoff = 8, []time.Duration{time.Second} })
 	var documents []string
 	for n := range 200 {
-		documents = append(documents, fmt.Sprint("document-", n))
+		documents = append(documents, fmt.Sprintf("document-%03d", n))
 	}
-	produce(t, d, documents...)
-	var mutex sync.Mutex
-	failed := make(map[string]bool)
+	q.Send(documents...)
+	var failed sync.Map
 	var crash sync.Once
-	served := serve(t, d, len(documents), func(_ context.Context, document string) error {
-		mutex.Lock()
-		again := failed[document]
-		failed[document] = true
-		mutex.Unlock()
-		if !again {
+	q.Serve(func(_ context.Context, document string) error {
+		if _, again := failed.LoadOrStore(document, true); !again {
 			return errors.New("not yet")
 		}
 		crash.Do(func() { // while the others are on their way back
@@ -226,63 +161,30 @@ func TestACrashLosesNoDocumentThatWaitsForItsNextTry(t *testing.T) {
 		})
 		return nil
 	})
-	slices.Sort(served)
-	if got := len(slices.Compact(served)); got != len(documents) {
-		t.Errorf("%d of %d were served", got, len(documents))
-	}
-}
-
-func TestCustomersAndDocumentsMayBeAnyBytes(t *testing.T) {
-	hostile := strings.Repeat("\xff\x00\n\"{}é", 70)[:512]
-	d := open(t, shared(t), nil)
-	for _, document := range []string{hostile, hostile[1:]} {
-		if err := d.Produce(t.Context(), hostile, document, []byte(hostile)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	served := serve(t, d, 1, func(_ context.Context, document string) error {
-		if document == hostile {
-			return errors.New("fails")
-		}
-		return nil
-	}, hostile)
-	if !slices.Equal(served, []string{hostile[1:]}) {
-		t.Errorf("served %q", served)
-	}
-	now, err := d.store.Peek(t.Context(), hostile)
-	if err != nil || now.Pending != 0 {
-		t.Errorf("%d are pending, error %v", now.Pending, err)
-	}
+	q.awaitAll(documents)
 }
 
 // A body that is too long for the server is so the next time, too.
 func TestADocumentThatTheServerRefusesIsAnErrorAtOnce(t *testing.T) {
-	d := open(t, shared(t), nil)
-	err := d.Produce(t.Context(), "customer", "long", make([]byte, 129<<20)) // 128 MiB; 16 from 4.0 on
+	q := open(t, nil)
+	err := q.Produce(t.Context(), "acme", "long", make([]byte, 129<<20)) // 128 MiB; 16 from 4.0 on
 	if !isRefused(err) || !strings.Contains(err.Error(), "message size") {
 		t.Errorf("error %v", err)
 	}
-	if now, err := d.store.Peek(t.Context(), "customer"); err != nil || now.Pending != 0 {
-		t.Errorf("%d are pending, error %v", now.Pending, err)
-	}
+	q.AwaitNothingPending()
 }
 
 // A server that reads nothing, as one that is short of memory, holds up nobody whose
 // time is over.
 func TestProduceEndsWithItsContext(t *testing.T) {
-	address, err := url.Parse(shared(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := redistest.StartProxy(t, address.Host)
-	address.Host = proxy.Addr
-	d := open(t, address.String(), nil)
+	address, proxy := proxied(t)
+	q := openAt(t, address, nil)
 	for _, fault := range []redistest.Fault{redistest.Blackhole, redistest.Swallow} {
 		proxy.Set(fault)
 		for _, what := range []string{"on an old channel", "on a new one"} {
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			began := time.Now()
-			err := d.Produce(ctx, "customer", what, nil)
+			err := q.Produce(ctx, "acme", what, nil)
 			cancel()
 			if took := time.Since(began); took > 15*time.Second { // the heartbeats end the connection after 30
 				t.Errorf("%s: it was held up for %v", what, took)
@@ -294,20 +196,19 @@ func TestProduceEndsWithItsContext(t *testing.T) {
 		proxy.Set(redistest.None)
 		proxy.CloseConnections()
 	}
-	remove(t, d, d.options.Name)
 }
 
 func TestQuorumQueuesWithoutPrioritiesAreRefused(t *testing.T) {
 	refused := usable("refused")
 	refused.Quorum = true
-	_, err := Open(t.Context(), shared(t), new(memory.Store), refused)
+	_, err := Open(t.Context(), subject().Server(t), new(memory.Store), refused)
 	if os.Getenv("PRIORITY_RABBITMQ") == "" && (err == nil || !strings.Contains(err.Error(), "server 3.10.8: a quorum queue has no priorities before RabbitMQ 4.0")) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestAWrongAddressIsAnErrorAtOnce(t *testing.T) {
-	right := shared(t)
+	right := subject().Server(t)
 	for address, want := range map[string]string{
 		"amqp://guest:guest@127.0.0.1:1/":            "connection refused",
 		"http://127.0.0.1/":                          "AMQP scheme",
@@ -321,44 +222,185 @@ func TestAWrongAddressIsAnErrorAtOnce(t *testing.T) {
 	}
 }
 
-func TestTheDemonstrationTellsOfEveryCustomer(t *testing.T) {
-	picture := filepath.Join(t.TempDir(), "flood.svg")
-	var out strings.Builder
-	args := append([]string{"-url", shared(t), "-svg", picture}, flags...)
-	if err := program.Run(t.Context(), example(), args, &out); err != nil {
-		t.Fatal(err)
+// A crash marks all of a classic queue's documents as redelivered.
+func TestABacklogOutlivesMoreCrashesThanADocumentMay(t *testing.T) {
+	t.Parallel()
+	s := trial.Start(t, server.StartRabbitMQ)
+	const losses = 2
+	q := openAt(t, s.URL, func(o *Options) { o.Losses = losses })
+	var documents []string
+	for n := range 30 {
+		documents = append(documents, fmt.Sprintf("document-%02d", n))
 	}
-	for _, want := range []string{"archive         400 ", "bakery           30 ", "clinic           30 ", "dentist          30 "} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+	q.Send(documents...)
+	for range losses + 1 {
+		began := make(chan struct{}, len(documents))
+		stop := q.Serve(func(ctx context.Context, _ string) error {
+			began <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		<-began
+		// All others are seen: those that came back went round.
+		trial.Await(t, "the others wait for their turn", func() bool { return q.waiting(q.options.Name) >= len(documents)-1 })
+		s.Kill()
+		stop()
+		if err := s.Restart(t.Context()); err != nil {
+			t.Fatal(err)
 		}
 	}
-	svg, err := os.ReadFile(picture)
+	q.Serve(nil)
+	q.awaitAll(documents)
+}
+
+func TestAllConnectionsHaveOneMarkOfTheServersRun(t *testing.T) {
+	if quorum {
+		redistest.Skip(t, "a quorum queue needs no mark: unset "+quorumEnvironment)
+	}
+	address, options := subject().Server(t), usable(t.Name())
+	const many = 20
+	marks := make(chan string)
+	for range many {
+		go func() {
+			var mark string
+			d, err := Open(t.Context(), address, new(memory.Store), options)
+			if err == nil {
+				mark = d.producing.mark
+				err = d.Close()
+			}
+			if err != nil {
+				t.Error(err)
+			}
+			marks <- mark
+		}()
+	}
+	seen := make(map[string]int)
+	for range many {
+		seen[<-marks]++
+	}
+	if len(seen) != 1 || seen[""] > 0 {
+		t.Errorf("marks %v", seen)
+	}
+	open(t, nil) // and remove
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	for field, spoil := range map[string]func(*Options){
+		"Name":    func(o *Options) { o.Name = "" },
+		"Workers": func(o *Options) { o.Workers = 0 },
+		"Limit":   func(o *Options) { o.Limit = 0 },
+		"Backoff": func(o *Options) { o.Backoff = nil },
+		"Logger":  func(o *Options) { o.Logger = nil },
+	} {
+		options := usable("refused")
+		spoil(options)
+		_, err := Open(t.Context(), "amqp://127.0.0.1:1/", new(memory.Store), options)
+		if !errors.Is(err, priority.ErrInvalidOption) || !strings.Contains(err.Error(), "invalid option: "+field+" is ") {
+			t.Errorf("error %v, want one of %s", err, field)
+		}
+	}
+}
+
+// Anybody may put messages into the queue.
+func TestForeignMessagesHurtNoWorker(t *testing.T) {
+	q := open(t, nil)
+	q.onChannel(func(channel *amqp.Channel) error {
+		for _, headers := range []amqp.Table{
+			nil,
+			{headerCustomer: int32(4), headerDocument: []byte("x")},
+			{headerCustomer: "customer", headerDocument: "a", headerFailed: int64(-5), headerLost: int64(math.MinInt64)},
+			{headerCustomer: "customer", headerDocument: "b", headerFailed: int64(math.MaxInt64)},
+		} {
+			if err := channel.PublishWithContext(t.Context(), "", q.options.Name, false, false, amqp.Publishing{Headers: headers}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	q.Send("good")
+	var a, b, nameless atomic.Int32
+	tries := map[string]*atomic.Int32{"a": &a, "b": &b, "": &nameless, "good": new(atomic.Int32)}
+	q.Serve(func(_ context.Context, document string) error {
+		if tries[document].Add(1); document == "good" {
+			return nil
+		}
+		return errors.New("fails")
+	})
+	q.AwaitServed("good")
+	q.AwaitDead("", "a", "b")
+	if nameless.Load() != 0 || int(a.Load()) != len(backoff)+1 || b.Load() != 1 {
+		t.Errorf("tries: %d, %d, %d", nameless.Load(), a.Load(), b.Load())
+	}
+}
+
+func TestAnOpenThatFailsLeavesNoConnection(t *testing.T) {
+	options := *open(t, nil).options
+	options.MaxLength = 7 // declared without
+	address, proxy := proxied(t)
+	if d, err := Open(t.Context(), address, new(memory.Store), &options); err == nil {
+		t.Error("no error", d.Close())
+	}
+	trial.Await(t, "no connection is left", func() bool { return proxy.Connections() == 0 })
+}
+
+func TestAfterCloseNothingConnects(t *testing.T) {
+	q := open(t, nil)
+	d, err := Open(t.Context(), subject().Server(t), new(memory.Store), q.options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for decoder := xml.NewDecoder(bytes.NewReader(svg)); err == nil; {
-		_, err = decoder.Token()
-	}
-	if err != io.EOF {
+	worked := make(chan error)
+	began := make(chan struct{})
+	go func() {
+		worked <- d.Work(t.Context(), func(ctx context.Context, _, _ string, _ []byte) error {
+			close(began)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	q.Send("document")
+	<-began
+	if err := d.Close(); err != nil {
 		t.Error(err)
+	}
+	if err := <-worked; !errors.Is(err, amqp.ErrClosed) {
+		t.Errorf("Work: %v", err)
+	}
+	if err := d.Produce(t.Context(), "acme", "document", nil); !errors.Is(err, amqp.ErrClosed) {
+		t.Errorf("Produce: %v", err)
+	}
+}
+
+func TestAProcessDeafToItsContextIsLogged(t *testing.T) {
+	t.Parallel()
+	var log trial.Log
+	q := open(t, func(o *Options) {
+		o.Limit, o.Logger = 50*time.Millisecond, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	q.Send("deaf")
+	q.Serve(func(context.Context, string) error {
+		log.Await(t, "level=ERROR .*still at work.* document=deaf")
+		return nil
+	})
+	q.AwaitServed("deaf")
+}
+
+func TestDeadEndsWithItsContext(t *testing.T) {
+	q := open(t, nil)
+	q.onChannel(func(channel *amqp.Channel) error {
+		return channel.PublishWithContext(t.Context(), "", q.dead(), false, false, amqp.Publishing{})
+	})
+	if _, _, err := q.consuming.connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if dead, err := q.Dead(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("dead %q, error %v", dead, err)
 	}
 }
 
 var backoff = []time.Duration{100 * time.Millisecond, 200 * time.Millisecond}
-
-func start(t *testing.T, settings, arguments string) *server.Server {
-	t.Helper()
-	s, err := server.StartRabbitMQWith(t.Context(), settings, arguments)
-	if missing := (*server.MissingError)(nil); errors.As(err, &missing) {
-		redistest.Skip(t, err.Error())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Stop)
-	return s
-}
 
 func usable(name string) *Options {
 	return &Options{
@@ -367,92 +409,62 @@ func usable(name string) *Options {
 	}
 }
 
-// open opens a queue of the test's own, which is removed after it.
-func open(t *testing.T, address string, set func(*Options), stores ...priority.Store) *Documents {
+// opened is a queue of the test's own.
+type opened struct {
+	*Documents
+	*trial.Bench
+	t   *testing.T
+	url string
+}
+
+// open opens a queue on the server of most tests.
+func open(t *testing.T, set func(*Options)) *opened {
 	t.Helper()
-	options := usable(t.Name())
+	return openAt(t, subject().Server(t), set)
+}
+
+func openAt(t *testing.T, url string, set func(*Options)) *opened {
+	t.Helper()
+	options, store := usable(t.Name()), new(trial.Store)
 	if set != nil {
 		set(options)
 	}
-	var store priority.Store = new(memory.Store)
-	if len(stores) > 0 {
-		store = stores[0]
-	}
-	d, err := Open(t.Context(), address, store, options)
+	d, err := Open(t.Context(), url, store, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := d.Remove(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-		if err := d.Close(); err != nil {
+		if err := errors.Join(d.Remove(context.WithoutCancel(t.Context())), d.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	return d
+	return &opened{d, trial.NewBench(t, d, store), t, url}
 }
 
-func produce(t *testing.T, d *Documents, documents ...string) {
+// proxied returns the address of the server of most tests behind a proxy.
+func proxied(t *testing.T) (string, *redistest.Proxy) {
 	t.Helper()
-	for _, document := range documents {
-		if err := d.Produce(t.Context(), "customer", document, nil); err != nil {
-			t.Fatal(err)
-		}
+	address, err := url.Parse(subject().Server(t))
+	if err != nil {
+		t.Fatal(err)
 	}
+	proxy := redistest.StartProxy(t, address.Host)
+	address.Host = proxy.Addr
+	return address.String(), proxy
 }
 
-// serve works until as many documents were served and just those dead, and returns
-// them in the order of service.
-func serve(t *testing.T, d *Documents, documents int, process func(ctx context.Context, document string) error, dead ...string) []string {
-	t.Helper()
-	working, finish := context.WithCancel(t.Context())
-	defer finish()
-	var mutex sync.Mutex
-	var served []string
-	worked := make(chan error, 1)
-	go func() {
-		worked <- d.Work(working, func(ctx context.Context, _, document string, _ []byte) error {
-			if process != nil {
-				if err := process(ctx, document); err != nil {
-					return err
-				}
-			}
-			mutex.Lock()
-			defer mutex.Unlock()
-			served = append(served, document)
-			return nil
-		})
-	}()
-	await(t, fmt.Sprint(documents, " documents are served"), func() bool {
-		mutex.Lock()
-		defer mutex.Unlock()
-		return len(slices.Compact(slices.Sorted(slices.Values(served)))) >= documents
+// awaitAll returns when all of these documents were served, some of them more than once.
+func (q *opened) awaitAll(documents []string) {
+	q.t.Helper()
+	trial.Await(q.t, "all are served", func() bool {
+		return slices.Equal(slices.Compact(slices.Sorted(slices.Values(q.Served()))), documents)
 	})
-	await(t, fmt.Sprintf("%q are dead", dead), func() bool {
-		now, err := d.Dead(t.Context())
-		return err == nil && slices.Equal(slices.Compact(now), dead)
-	})
-	finish()
-	if err := <-worked; err != nil {
-		t.Error(err)
-	}
-	return served
-}
-
-func await(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(3 * time.Minute); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("waited in vain: ", what)
-		}
-	}
 }
 
 // waiting is how many documents are in a queue for someone to take.
-func waiting(t *testing.T, d *Documents, queue string) (waiting int) {
-	t.Helper()
-	onChannel(t, d, func(channel *amqp.Channel) error {
+func (q *opened) waiting(queue string) (waiting int) {
+	q.t.Helper()
+	q.onChannel(func(channel *amqp.Channel) error {
 		state, err := channel.QueueDeclarePassive(queue, true, false, false, false, nil)
 		waiting = state.Messages
 		return err
@@ -460,20 +472,20 @@ func waiting(t *testing.T, d *Documents, queue string) (waiting int) {
 	return waiting
 }
 
-func remove(t *testing.T, d *Documents, queue string) {
-	t.Helper()
-	onChannel(t, d, func(channel *amqp.Channel) error {
+func (q *opened) remove(queue string) {
+	q.t.Helper()
+	q.onChannel(func(channel *amqp.Channel) error {
 		_, err := channel.QueueDelete(queue, false, false, false)
 		return err
 	})
 }
 
 // onChannel uses one that declares nothing.
-func onChannel(t *testing.T, d *Documents, use func(*amqp.Channel) error) {
-	t.Helper()
-	connection, err := amqp.Dial(d.consuming.url)
+func (q *opened) onChannel(use func(*amqp.Channel) error) {
+	q.t.Helper()
+	connection, err := amqp.Dial(q.url)
 	if err != nil {
-		t.Error(err)
+		q.t.Error(err)
 		return
 	}
 	defer connection.Close()
@@ -482,20 +494,6 @@ func onChannel(t *testing.T, d *Documents, use func(*amqp.Channel) error) {
 		err = use(channel)
 	}
 	if err != nil {
-		t.Error(err)
+		q.t.Error(err)
 	}
-}
-
-// levels is a store that gives documents the levels that the test says, and 5.
-type levels struct {
-	memory.Store
-	of  map[string]priority.Level
-	err error
-}
-
-func (l *levels) Submit(_ context.Context, _, document string) (priority.Decision, error) {
-	if level, ok := l.of[document]; ok {
-		return priority.Decision{Level: level}, l.err
-	}
-	return priority.Decision{Level: 5}, l.err
 }

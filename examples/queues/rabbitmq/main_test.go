@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"flag"
 	"os"
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/program"
 	"github.com/docpriority/priority/examples/queues/internal/server"
 	"github.com/docpriority/priority/examples/queues/internal/trial"
@@ -15,65 +13,7 @@ import (
 
 func TestMain(m *testing.M) { trial.Main(m, main) }
 
-func TestAKilledBrokerLosesNoDocument(t *testing.T) {
-	t.Parallel()
-	trial.KilledBroker(t, tested(), flags...)
-}
-
-func TestACutConnectionLosesNoDocument(t *testing.T) {
-	t.Parallel()
-	trial.CutConnection(t, tested(), flags...)
-}
-
-func TestAKilledWorkersDocumentsAreServedByOthers(t *testing.T) {
-	t.Parallel()
-	trial.KilledWorker(t, tested(), flags...)
-}
-
-func TestAShutdownRepeatsNoDocument(t *testing.T) {
-	t.Parallel()
-	trial.ShutdownUnderLoad(t, tested(), flags...)
-}
-
-func TestAPoisonDocumentIsGivenUp(t *testing.T) {
-	t.Parallel()
-	trial.Poison(t, tested(), flags...)
-}
-
-func TestADocumentThatKillsItsWorkersIsGivenUp(t *testing.T) {
-	t.Parallel()
-	trial.Killer(t, tested(), 3, append(flags, "-losses", "3")...)
-}
-
-// While a document is worked on, its connection is kept by heartbeats.
-func TestALongDocumentIsBegunOnce(t *testing.T) {
-	t.Parallel()
-	e := tested()
-	settings := "heartbeat = 1\n"
-	if quorum {
-		settings += "consumer_timeout = 1000\n" // from 4.3 on the consumer asks for more
-	}
-	e.Start = startWith(settings, "")
-	trial.LongDocument(t, e, 4*time.Second, flags...)
-}
-
-func TestDocumentsComeOutByLevel(t *testing.T) {
-	e := tested()
-	var classes priority.Level = 11
-	if quorum {
-		classes = 28 // of RabbitMQ 4.3
-	}
-	trial.Order(t, e, shared(t), classes)
-}
-
-func TestAnUrgentDocumentOvertakes(t *testing.T) {
-	trial.Overtaking(t, tested(), shared(t))
-}
-
-func TestTheBooksAreExactAfterRandomFaults(t *testing.T) {
-	t.Parallel()
-	trial.Soak(t, tested(), flags...)
-}
+func TestPromises(t *testing.T) { trial.Run(t, subject()) }
 
 // With quorumEnvironment set, the tests are of a quorum queue. PRIORITY_RABBITMQ has
 // them run on another version: see package server.
@@ -81,33 +21,37 @@ const quorumEnvironment = "PRIORITY_RABBITMQ_QUORUM"
 
 var quorum = os.Getenv(quorumEnvironment) != ""
 
-var flags []string // of the workers
-
-func init() {
-	if quorum {
-		flags = []string{"-quorum"}
+func subject() *trial.Subject {
+	s := &trial.Subject{
+		Example: example,
+		More:    map[string][]string{"ADocumentThatKillsItsWorkersIsGivenUp": {"-losses", "3"}},
+		Deaths:  3,
+		Long:    4 * time.Second, // while a document is worked on, its connection is kept by heartbeats
+		Classes: 11,
 	}
-}
-
-// tested is the example as the workers have it.
-func tested() *program.Example {
-	e := example()
-	set := flag.NewFlagSet("", flag.PanicOnError)
-	e.Flags(set)
-	_ = set.Parse(flags)
+	heartbeat := "heartbeat = 1\n"
 	if quorum {
-		e.Forgets = 0
+		s.Flags = []string{"-quorum"}
+		s.Classes = 28                           // of RabbitMQ 4.3
+		heartbeat += "consumer_timeout = 1000\n" // from 4.3 on the consumer asks for more
+		s.Example = func() *program.Example {
+			e := example()
+			e.Forgets = 0
+			return e
+		}
 	}
-	return e
-}
-
-// shared is the address of a server that many tests share. It is not as patient as
-// others with documents that come back to a full queue: 1 s instead of 3 minutes.
-func shared(t *testing.T) string {
-	t.Helper()
-	e := tested()
-	e.Start = startWith("", "-rabbit dead_letter_worker_publisher_confirm_timeout 1000")
-	return trial.Shared(t, e)
+	s.Start = func(promise string) func(context.Context) (*server.Server, error) {
+		switch promise {
+		case "":
+			// It is not as patient as others with documents that come back to a full
+			// queue: 1 s instead of 3 minutes.
+			return startWith("", "-rabbit dead_letter_worker_publisher_confirm_timeout 1000")
+		case "ALongDocumentIsBegunOnce":
+			return startWith(heartbeat, "")
+		}
+		return server.StartRabbitMQ
+	}
+	return s
 }
 
 func startWith(settings, arguments string) func(context.Context) (*server.Server, error) {

@@ -5,9 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,7 +30,7 @@ func TestALostReplyAddsADocumentOnce(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: proxy.Addr})
 		t.Cleanup(func() { _ = client.Close() })
 		d := open(t, client, options)
-		produce(t, d, "earlier") // Redis knows the script, and the client has a connection
+		d.SendAt(1, "earlier") // Redis knows the script, and the client has a connection
 		proxy.Set(redistest.Cut)
 		produced := make(chan error)
 		go func() { produced <- d.Produce(t.Context(), "acme", "invoice", nil) }()
@@ -44,7 +49,7 @@ func TestALostReplyAddsADocumentOnce(t *testing.T) {
 func TestALostReplyOfAFetchGivesTheSameDocumentAgain(t *testing.T) {
 	onBoth(t, func(t *testing.T, options *Options) {
 		d := open(t, redistest.Start(t).Client(), options)
-		produce(t, d, "first", "second")
+		d.SendAt(1, "first", "second")
 		for range 3 {
 			if got := fetch(t, d, "worker-1"); got.document != "first" || got.tries != 1 {
 				t.Errorf("got %s, try %d", got.document, got.tries)
@@ -62,7 +67,7 @@ func TestAWorkerThatWasLostHasNoSayAnyMore(t *testing.T) {
 	onBoth(t, func(t *testing.T, options *Options) {
 		options.Lease = 100 * time.Millisecond
 		d := open(t, redistest.Start(t).Client(), options)
-		produce(t, d, "invoice")
+		d.SendAt(1, "invoice")
 		lost := fetch(t, d, "worker-1")
 		var other *delivery
 		redistest.Await(t, "another gets it", func() bool {
@@ -98,9 +103,9 @@ func TestAWorkerIsToldThatItLostItsDocument(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: proxy.Addr})
 		t.Cleanup(func() { _ = client.Close() })
 		d := open(t, client, options)
-		produce(t, d, "invoice")
+		d.SendAt(1, "invoice")
 		began, told := make(chan bool, 1), make(chan error, 1)
-		work(t, d, func(ctx context.Context, _, _ string, _ []byte) error {
+		d.Serve(func(ctx context.Context, _ string) error {
 			began <- true
 			<-ctx.Done()
 			told <- context.Cause(ctx)
@@ -127,7 +132,7 @@ func TestCancelEndsAWorkerThatWaits(t *testing.T) {
 		options.Poll = time.Hour
 		server := redistest.Start(t)
 		d := open(t, server.Client(), options)
-		stop := work(t, d, nil)
+		stop := d.Serve(nil)
 		redistest.Await(t, "it has looked for documents", func() bool {
 			return redistest.Calls(t, server.Client())["evalsha"] > 10
 		})
@@ -145,9 +150,9 @@ func TestAWorkerEndsWhileRedisIsAway(t *testing.T) {
 		options.Lease = 100 * time.Millisecond
 		server := redistest.Start(t)
 		d := open(t, server.Client(), options)
-		produce(t, d, "invoice")
+		d.SendAt(1, "invoice")
 		inHand, finish := make(chan bool), make(chan bool)
-		stop := work(t, d, func(context.Context, string, string, []byte) error {
+		stop := d.Serve(func(context.Context, string) error {
 			inHand <- true
 			<-finish
 			return nil
@@ -175,23 +180,22 @@ func TestAFullRedisLosesNoDocument(t *testing.T) {
 		if _, err := d.fetch(t.Context(), "worker-1"); !errors.Is(err, redis.Nil) { // a worker has been here before
 			t.Fatal(err)
 		}
-		produce(t, d, "a", "b", "c")
+		d.SendAt(1, "a", "b", "c")
 		setMemory("1")
 		added := make(chan error, 1)
 		go func() { added <- d.Produce(t.Context(), "acme", "d", nil) }()
 		log.Await(t, `"a document is not added yet".*OOM`)
-		served := new(served)
-		work(t, d, served.process)
+		d.Serve(nil)
 		if options.Lists {
 			log.Await(t, `"no document can be fetched".*OOM`)
 		} else {
-			served.await(t, "a", "b", "c")
+			d.AwaitServed("a", "b", "c")
 		}
 		setMemory("0")
 		if err := <-added; err != nil {
 			t.Error(err)
 		}
-		served.await(t, "a", "b", "c", "d")
+		d.AwaitServed("a", "b", "c", "d")
 	})
 }
 
@@ -201,60 +205,22 @@ func TestAQueueThatWasDeletedIsMadeAgain(t *testing.T) {
 		server := redistest.Start(t)
 		d := open(t, server.Client(), options)
 		inHand, finish := make(chan bool, 1), make(chan bool)
-		served := new(served)
-		work(t, d, func(ctx context.Context, customer, document string, body []byte) error {
+		d.Serve(func(ctx context.Context, document string) error {
 			if document == "deleted" {
 				inHand <- true
 				<-finish
 				return errors.New("fails") // nobody can try it again
 			}
-			return served.process(ctx, customer, document, body)
+			return nil
 		})
-		produce(t, d, "deleted")
+		d.SendAt(1, "deleted")
 		<-inHand
 		if err := server.Client().FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
 		close(finish)
-		produce(t, d, "next")
-		served.await(t, "next")
-	})
-}
-
-func TestAPanicCountsAsAFailure(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		options.Backoff = []time.Duration{time.Millisecond}
-		d := open(t, redistest.Start(t).Client(), options)
-		produce(t, d, "invoice")
-		served := new(served)
-		work(t, d, func(ctx context.Context, customer, document string, body []byte) error {
-			if len(served.now()) == 0 {
-				_ = served.process(ctx, customer, document, body)
-				panic("a bug")
-			}
-			return served.process(ctx, customer, document, body)
-		})
-		served.await(t, "invoice", "invoice")
-	})
-}
-
-func TestADocumentThatTakesTooLongIsCancelledAndGivenUp(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		options.Limit = 20 * time.Millisecond
-		options.Backoff = []time.Duration{}
-		log := new(trial.Log)
-		options.Logger = slog.New(slog.NewTextHandler(log, nil))
-		d := open(t, redistest.Start(t).Client(), options)
-		produce(t, d, "endless")
-		work(t, d, func(ctx context.Context, _, _ string, _ []byte) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		redistest.Await(t, "it is given up", func() bool {
-			dead, err := d.Dead(t.Context())
-			return err == nil && slices.Equal(dead, []string{"endless"})
-		})
-		log.Await(t, "the document took longer than 20ms")
+		d.SendAt(1, "next")
+		d.AwaitServed("next")
 	})
 }
 
@@ -262,30 +228,16 @@ func TestADocumentThatTakesTooLongIsCancelledAndGivenUp(t *testing.T) {
 func TestDoneIsSaidBeforeTheDocumentIsRemoved(t *testing.T) {
 	onBoth(t, func(t *testing.T, options *Options) {
 		d := open(t, redistest.Start(t).Client(), options)
-		store := new(doneFirst)
-		d.store = store
-		store.inQueue = func() int { return waiting(t, d) }
-		produce(t, d, "invoice")
-		served := new(served)
-		stop := work(t, d, served.process)
-		served.await(t, "invoice")
+		found := -1
+		d.Store.OnDone = func(string, time.Duration) { found = waiting(t, d) }
+		d.SendAt(1, "invoice")
+		stop := d.Serve(nil)
+		d.AwaitServed("invoice")
 		stop()
-		if store.found != 1 || waiting(t, d) != 0 {
-			t.Errorf("in the queue: %d at Done, %d in the end", store.found, waiting(t, d))
+		if found != 1 || waiting(t, d) != 0 {
+			t.Errorf("in the queue: %d at Done, %d in the end", found, waiting(t, d))
 		}
 	})
-}
-
-// doneFirst is a store that looks what is in the queue when Done is said.
-type doneFirst struct {
-	memory.Store
-	inQueue func() int
-	found   int
-}
-
-func (s *doneFirst) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	s.found = s.inQueue()
-	return s.Store.Done(ctx, customer, document, took)
 }
 
 func TestNothingIsLeftOfServedDocuments(t *testing.T) {
@@ -294,18 +246,17 @@ func TestNothingIsLeftOfServedDocuments(t *testing.T) {
 		client := redistest.Start(t).Client()
 		d := open(t, client, options)
 		for i := range 30 {
-			produce(t, d, fmt.Sprint(i))
+			d.SendAt(1, fmt.Sprint(i))
 		}
-		served := new(served)
 		failed := make(map[string]bool)
-		stop := work(t, d, func(ctx context.Context, customer, document string, body []byte) error {
+		stop := d.Serve(func(ctx context.Context, document string) error {
 			if first := !failed[document]; first {
 				failed[document] = true
 				return errors.New("the first time")
 			}
-			return served.process(ctx, customer, document, body)
+			return nil
 		})
-		redistest.Await(t, "all are served", func() bool { return len(served.now()) == 30 })
+		redistest.Await(t, "all are served", func() bool { return len(d.Served()) == 30 })
 		stop()
 		if err := client.Del(t.Context(), d.added).Err(); err != nil {
 			t.Fatal(err)
@@ -327,7 +278,7 @@ func TestWorkersOfTheStreamsThatAreGoneAreForgotten(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
 	d := open(t, client, new(Options))
-	produce(t, d, "invoice", "other")
+	d.SendAt(1, "invoice", "other")
 	done := fetch(t, d, "worker-1")
 	fetch(t, d, "worker-2")
 	if err := d.run(t.Context(), "done", done.keys, done.worker, done.id).Err(); err != nil {
@@ -360,33 +311,6 @@ func TestEachLevelIsServedByItsWeight(t *testing.T) {
 	if want := rounds / 10; ofTwo[8] < want-600 || ofTwo[8] > want+600 {
 		t.Errorf("level 9 comes before level 1 %d times, want about %d", ofTwo[8], want)
 	}
-}
-
-func TestNamesAndBodiesComeOutAsTheyWentIn(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		d := open(t, redistest.Start(t).Client(), options)
-		for _, name := range []string{"a b", "a\nb\r\n", `"'\`, "{}%7D", "\x00\x7f", "Ünïcode 文書 🙂", "- 1 x", "\xff\xfe"} {
-			err := d.Produce(t.Context(), name, name, []byte(name))
-			if options.Lists && name == "\xff\xfe" {
-				pending, peek := d.store.Peek(t.Context(), name)
-				if err == nil || peek != nil || pending.Pending != 0 {
-					t.Errorf("%q: %v; pending %v, %v", name, err, pending, peek)
-				}
-				continue
-			}
-			if err != nil {
-				t.Errorf("%q: %v", name, err)
-				continue
-			}
-			got := fetch(t, d, "worker-1")
-			if got.customer != name || got.document != name || string(got.body) != name {
-				t.Errorf("%q: got %q, %q, %q", name, got.customer, got.document, got.body)
-			}
-			if gone, err := d.run(t.Context(), "done", got.keys, got.worker, got.id).Bool(); err != nil || !gone {
-				t.Errorf("%q: done %t, %v", name, gone, err)
-			}
-		}
-	})
 }
 
 // Producers in other languages push what they like.
@@ -427,7 +351,7 @@ func TestAnyConsumerOfAStreamSharesTheWork(t *testing.T) {
 	if _, err := d.fetch(t.Context(), "worker-1"); !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
-	produce(t, d, "done", "begun")
+	d.SendAt(1, "done", "begun")
 	read, err := client.XReadGroup(t.Context(), &redis.XReadGroupArgs{
 		Group: "workers", Consumer: "python-1", Streams: []string{d.queues[0], ">"}, Count: 2,
 	}).Result()
@@ -451,7 +375,7 @@ func TestADocumentCostsARoundTripToFetchAndOneToRemove(t *testing.T) {
 	onBoth(t, func(t *testing.T, options *Options) {
 		client := redistest.Start(t).Client()
 		d := open(t, client, options)
-		produce(t, d, "first", "second")
+		d.SendAt(1, "first", "second")
 		serve := func() {
 			d.tell(t.Context(), d.options.Logger, "done", fetch(t, d, "worker-1"))
 		}
@@ -474,19 +398,15 @@ func TestAClusterHasTheQueueOnOneNode(t *testing.T) {
 	for name, lists := range map[string]bool{"streams": false, "lists": true} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, client, &Options{Name: name, Lists: lists, Backoff: []time.Duration{}})
-			produce(t, d, "a", "b", "fails")
-			served := new(served)
-			stop := work(t, d, func(ctx context.Context, customer, document string, body []byte) error {
+			d.SendAt(1, "a", "b", "fails")
+			stop := d.Serve(func(ctx context.Context, document string) error {
 				if document == "fails" {
 					return errors.New("as it says")
 				}
-				return served.process(ctx, customer, document, body)
+				return nil
 			})
-			served.await(t, "a", "b")
-			redistest.Await(t, "the other is given up", func() bool {
-				dead, err := d.Dead(t.Context())
-				return err == nil && slices.Equal(dead, []string{"fails"})
-			})
+			d.AwaitServed("a", "b")
+			d.AwaitDead("fails")
 			stop()
 			if err := d.Remove(t.Context()); err != nil {
 				t.Error(err)
@@ -498,7 +418,7 @@ func TestAClusterHasTheQueueOnOneNode(t *testing.T) {
 func TestOpenRefusesWhatCannotBeTheQueue(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
-	produce(t, open(t, client, &Options{Name: "streams"}), "invoice")
+	open(t, client, &Options{Name: "streams"}).Send("invoice")
 	for want, options := range map[string]*Options{
 		"{streams}-1 is a stream, not a list": {Name: "streams", Lists: true},
 		"has a brace":                         {Name: "{documents}"},
@@ -529,7 +449,7 @@ func TestStreamsRefuseTheDocumentsOfLists(t *testing.T) {
 			client := redistest.Start(t).Client()
 			early := open(t, client, new(Options)) // before the lists had any
 			lists := open(t, client, &Options{Lists: true})
-			produce(t, lists, "invoice")
+			lists.SendAt(1, "invoice")
 			lists.tell(t.Context(), lists.options.Logger, "failed", fetch(t, lists, "worker-1"), wait, "why")
 			_, err := Open(t.Context(), client, new(memory.Store), &Options{Logger: slog.New(slog.DiscardHandler)})
 			if err == nil || !strings.Contains(err.Error(), "of lists") && !strings.Contains(err.Error(), "is a list") {
@@ -546,28 +466,6 @@ func TestStreamsRefuseTheDocumentsOfLists(t *testing.T) {
 	}
 }
 
-func TestAStoreThatErrsLeavesNothingInTheQueue(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		d := open(t, redistest.Start(t).Client(), options)
-		d.store = errs{d.store}
-		if err := d.Produce(t.Context(), "acme", "invoice", nil); !errors.Is(err, errStore) {
-			t.Errorf("produced: %v", err)
-		}
-		if got := waiting(t, d); got != 0 {
-			t.Errorf("%d documents in the queue", got)
-		}
-	})
-}
-
-var errStore = errors.New("the store is away")
-
-// errs is a store whose Submit errs.
-type errs struct{ priority.Store }
-
-func (errs) Submit(context.Context, string, string) (priority.Decision, error) {
-	return priority.Decision{}, errStore
-}
-
 func TestOpenWarnsOfARedisThatForgets(t *testing.T) {
 	t.Parallel()
 	log := new(trial.Log)
@@ -577,50 +475,7 @@ func TestOpenWarnsOfARedisThatForgets(t *testing.T) {
 	log.Await(t, "set appendonly yes")
 }
 
-// open opens a queue, and discards what it logs unless the options say otherwise.
-func open(t *testing.T, client redis.UniversalClient, options *Options) *Documents {
-	t.Helper()
-	own := *options
-	if own.Logger == nil {
-		own.Logger = slog.New(slog.DiscardHandler)
-	}
-	d, err := Open(t.Context(), client, new(memory.Store), &own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
-}
-
-// produce adds documents of a customer, each of level 1.
-func produce(t *testing.T, d *Documents, documents ...string) {
-	t.Helper()
-	produceAt(t, d, 1, documents...)
-}
-
-func produceAt(t *testing.T, d *Documents, level priority.Level, documents ...string) {
-	t.Helper()
-	given := *d
-	given.store = givenLevel{d.store, level}
-	for _, document := range documents {
-		if err := given.Produce(t.Context(), "acme", document, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// givenLevel is a store whose documents all have the same level.
-type givenLevel struct {
-	priority.Store
-	level priority.Level
-}
-
-func (s givenLevel) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
-	decision, err := s.Store.Submit(ctx, customer, document)
-	decision.Level = s.level
-	return decision, err
-}
-
-func fetch(t *testing.T, d *Documents, worker string) *delivery {
+func fetch(t *testing.T, d *opened, worker string) *delivery {
 	t.Helper()
 	got, err := d.fetch(t.Context(), worker)
 	if err != nil {
@@ -629,23 +484,8 @@ func fetch(t *testing.T, d *Documents, worker string) *delivery {
 	return got
 }
 
-// work has the queue work until the test ends, or the returned function is called.
-func work(t *testing.T, d *Documents, process Process) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Work(ctx, process) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
-}
-
 // waiting is how many documents are in the levels' queues.
-func waiting(t *testing.T, d *Documents) int {
+func waiting(t *testing.T, d *opened) int {
 	t.Helper()
 	var count int64
 	for i, one := range d.queues {
@@ -658,27 +498,233 @@ func waiting(t *testing.T, d *Documents) int {
 	return int(count)
 }
 
-// served are the documents that were served.
-type served struct {
-	mutex     sync.Mutex
-	documents []string
+// All leases end while Redis cannot be reached. The workers that live renew them
+// before anybody takes their documents, those on their last try, too.
+func TestAnOutageTakesNoDocumentFromALivingWorker(t *testing.T) {
+	onBoth(t, func(t *testing.T, options *Options) {
+		options.Workers, options.Lease, options.Backoff = 7, 3*time.Second, []time.Duration{}
+		server := redistest.Start(t)
+		proxy := redistest.StartProxy(t, server.Addr)
+		client := redis.NewClient(&redis.Options{Addr: proxy.Addr})
+		t.Cleanup(func() { _ = client.Close() })
+		d, direct := open(t, client, options), open(t, server.Client(), options)
+		d.SendAt(1, "a", "b", "c", "d", "e", "f")
+		var begun atomic.Int32
+		finish := make(chan bool)
+		stop := d.Serve(func(ctx context.Context, document string) error {
+			begun.Add(1)
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-finish:
+				return nil
+			}
+		})
+		redistest.Await(t, "all are begun", func() bool { return begun.Load() == 6 })
+		proxy.Set(redistest.Blackhole)
+		proxy.CloseConnections()
+		redistest.Await(t, "all leases are over", func() bool { return overdue(t, direct) == 6 })
+		proxy.Set(redistest.None)
+		proxy.CloseConnections()
+		redistest.Await(t, "all have a lease again", func() bool { return overdue(t, direct) == 0 })
+		close(finish)
+		d.AwaitServed("a", "b", "c", "d", "e", "f")
+		stop()
+		if dead, err := d.Dead(t.Context()); err != nil || len(dead) > 0 || begun.Load() != 6 {
+			t.Errorf("given up: %q, %v; begun %d times", dead, err, begun.Load())
+		}
+	})
 }
 
-func (s *served) process(_ context.Context, _, document string, _ []byte) error {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.documents = append(s.documents, document)
-	return nil
+// Who has lost Redis from sight does not know who else has: it leaves the documents
+// of lost workers to others for a while, and serves what is new.
+func TestAProcessThatLostRedisTakesNoDocumentsOfOthers(t *testing.T) {
+	onBoth(t, func(t *testing.T, options *Options) {
+		options.Lease = 2 * time.Second
+		d := open(t, redistest.Start(t).Client(), options)
+		d.SendAt(1, "lost")
+		fetch(t, d, "worker-1")
+		redistest.Await(t, "its lease is over", func() bool { return overdue(t, d) == 1 })
+		d.unreached.Store(time.Now().UnixMilli())
+		d.SendAt(1, "new")
+		if got := fetch(t, d, "worker-2"); got.document != "new" {
+			t.Errorf("got %s", got.document)
+		}
+		redistest.Await(t, "the other is taken in the end", func() bool {
+			got, err := d.fetch(t.Context(), "worker-3")
+			return err == nil && got.document == "lost" && got.tries == 2
+		})
+	})
 }
 
-func (s *served) now() []string {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return slices.Sorted(slices.Values(s.documents))
-}
-
-// await returns when just these documents were served.
-func (s *served) await(t *testing.T, documents ...string) {
+// overdue is how many documents of level 1 are in the hands of workers whose lease
+// is over.
+func overdue(t *testing.T, d *opened) int {
 	t.Helper()
-	redistest.Await(t, fmt.Sprintf("%q are served", documents), func() bool { return slices.Equal(s.now(), documents) })
+	if d.options.Lists {
+		now := d.client.Time(t.Context()).Val().UnixMilli()
+		return int(d.client.ZCount(t.Context(), d.later[0], "-inf", strconv.FormatInt(now, 10)).Val())
+	}
+	return len(d.client.XPendingExt(t.Context(), &redis.XPendingExtArgs{
+		Stream: d.queues[0], Group: "workers", Start: "-", End: "+", Count: 100, Idle: d.options.Lease,
+	}).Val())
+}
+
+// Equal elements are as many documents as were pushed, however often they fail.
+func TestEqualElementsOfAListStayAsMany(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	d := open(t, client, &Options{Lists: true})
+	for range 3 {
+		if err := client.RPush(t.Context(), d.queues[0], `{"body": "tick"}`).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for try := range 3 {
+		var held []*delivery
+		for i := range 3 {
+			redistest.Await(t, "one is due", func() bool {
+				got, err := d.fetch(t.Context(), fmt.Sprint("worker-", i))
+				if err == nil {
+					held = append(held, got)
+				}
+				return err == nil
+			})
+		}
+		for _, got := range held {
+			if got.tries != try+1 || string(got.body) != "tick" {
+				t.Errorf("try %d of %q, want %d", got.tries, got.body, try+1)
+			}
+			d.tell(t.Context(), d.options.Logger, "failed", got, 1, "why")
+		}
+		if got := waiting(t, d); got != 3 {
+			t.Fatalf("after try %d there are %d documents", try+1, got)
+		}
+	}
+}
+
+// A producer in another language has added more fields than a script can pass on.
+func TestAnEntryOfManyFieldsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	d := open(t, client, &Options{Backoff: []time.Duration{}})
+	values := []any{"customer", "acme", "document", "wide", "body", "text"}
+	for i := range 5000 {
+		values = append(values, fmt.Sprint("field-", i), "value")
+	}
+	if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: d.queues[0], Values: values}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	got := fetch(t, d, "worker-1")
+	if err := d.run(t.Context(), "failed", got.keys, got.worker, got.id, -1, "why").Err(); err != nil {
+		t.Fatal(err)
+	}
+	dead := client.XRange(t.Context(), d.dead, "-", "+").Val()
+	if len(dead) != 1 || dead[0].Values["document"] != "wide" || dead[0].Values["body"] != "text" || dead[0].Values["why"] != "why" {
+		t.Errorf("given up: %v", dead)
+	}
+}
+
+// No step takes Redis for as long as there are dead letters.
+func TestDeadLettersAreReadInPages(t *testing.T) {
+	onBoth(t, func(t *testing.T, options *Options) {
+		client := redistest.Start(t).Client()
+		d := open(t, client, options)
+		var want []string
+		for i := range 50 {
+			want = append(want, fmt.Sprint(i))
+			d.SendAt(1, want[i])
+			d.tell(t.Context(), d.options.Logger, "failed", fetch(t, d, "worker-1"), -1, "why")
+		}
+		if _, err := d.Dead(t.Context()); err != nil { // Redis knows the script from now on
+			t.Fatal(err)
+		}
+		if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if dead, err := d.Dead(t.Context()); err != nil || !slices.Equal(dead, want) {
+			t.Errorf("given up: %q, %v", dead, err)
+		}
+		if calls := redistest.Calls(t, client)["evalsha"]; calls != 3 {
+			t.Errorf("%d calls for 50 documents, want one for each 20", calls)
+		}
+	})
+}
+
+const root = "../../.."
+
+// Each line of the page for redis-cli is run, in their order, on a queue with a
+// document that waits, one in hand, one that has failed, and one given up, all of
+// level 9.
+func TestTheLinesOfThePageDoWhatTheySay(t *testing.T) {
+	redistest.Find(t, "redis-cli", "redis-tools")
+	page, err := os.ReadFile(root + "/docs/queues/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
+		blocks = append(blocks, strings.TrimSpace(block[1]))
+	}
+	if len(blocks) != 2 {
+		t.Fatalf("the page has %d blocks of lines, want one for streams and one for lists", len(blocks))
+	}
+	onBoth(t, func(t *testing.T, options *Options) {
+		lines, tells := strings.Split(blocks[0], "\n"), []string{"3", "worker-1", " 1\n", "why it failed", "1"}
+		if options.Lists {
+			lines, tells = strings.Split(blocks[1], "\n"), []string{"1", "worker-1", `"failed"`, "why it failed", "given-up"}
+		}
+		if len(lines) != len(tells) {
+			t.Fatalf("%d lines, want %d", len(lines), len(tells))
+		}
+		server := redistest.Start(t)
+		d := open(t, server.Client(), options)
+		d.SendAt(9, "given-up", "failed", "in-hand")
+		d.tell(t.Context(), d.options.Logger, "failed", fetch(t, d, "worker-1"), -1, "why it failed")
+		d.tell(t.Context(), d.options.Logger, "failed", fetch(t, d, "worker-1"), time.Hour.Milliseconds(), "why it failed")
+		fetch(t, d, "worker-1")
+		d.SendAt(9, "waits")
+
+		_, port, err := net.SplitHostPort(server.Addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range lines {
+			command := exec.Command("sh", "-c", strings.Replace(line, "redis-cli", "redis-cli -p "+port, 1))
+			command.Dir = root
+			output, err := command.CombinedOutput()
+			if err != nil || !strings.Contains(string(output), tells[i]) {
+				t.Errorf("%s\n%v, does not tell %q:\n%s", line, err, tells[i], output)
+			}
+		}
+		if dead, err := d.Dead(t.Context()); err != nil || len(dead) > 0 {
+			t.Errorf("still given up: %q, %v", dead, err)
+		}
+		if got := fetch(t, d, "worker-2"); got.document != "waits" {
+			t.Errorf("got %s", got.document)
+		}
+		if got := fetch(t, d, "worker-3"); got.document != "given-up" || got.customer != "acme" || got.tries != 1 {
+			t.Errorf("got %s of %s, try %d: want what was put back, as new", got.document, got.customer, got.tries)
+		}
+	})
+}
+
+// opened is a queue that is tried in this process.
+type opened struct {
+	*Documents
+	*trial.Bench
+}
+
+// open opens a queue, and discards what it logs unless the options say otherwise.
+func open(t *testing.T, client redis.UniversalClient, options *Options) *opened {
+	t.Helper()
+	own, store := *options, new(trial.Store)
+	if own.Logger == nil {
+		own.Logger = slog.New(slog.DiscardHandler)
+	}
+	d, err := Open(t.Context(), client, store, &own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &opened{d, trial.NewBench(t, d, store)}
 }

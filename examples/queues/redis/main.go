@@ -18,10 +18,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func main() { program.Main(example(new(Options))) }
+func main() { program.Main(example()) }
 
-// example is the program, with the queue's own options.
-func example(own *Options) *program.Example {
+func example() *program.Example {
+	var own Options
 	return &program.Example{
 		Queue: "Redis",
 		Start: server.StartRedis,
@@ -29,16 +29,16 @@ func example(own *Options) *program.Example {
 			return queue.Name("{documents}", level, last)
 		},
 		Flags: func(flags *flag.FlagSet) {
-			flags.BoolVar(&own.Lists, "lists", own.Lists, "lists in the place of streams")
-			flags.BoolVar(&own.Strict, "strict", own.Strict, "work: serve a level only while those before it are empty")
-			flags.DurationVar(&own.Lease, "lease", own.Lease, "work: after how long others get the document of a lost worker (default 30s)")
+			flags.BoolVar(&own.Lists, "lists", false, "lists in the place of streams")
+			flags.BoolVar(&own.Strict, "strict", false, "work: serve a level only while those before it are empty")
+			flags.DurationVar(&own.Lease, "lease", 0, "work: after how long others get the document of a lost worker (default 30s)")
 		},
 		Open: func(ctx context.Context, config *program.Config) (program.Queue, error) {
 			address, err := redis.ParseURL(config.URL)
 			if err != nil {
 				return nil, err
 			}
-			options := *own
+			options := own
 			options.Name, options.Workers, options.Limit = config.Name, config.Workers, config.Limit
 			options.Backoff, options.Logger = config.Backoff, config.Logger
 			client := redis.NewClient(address)
@@ -47,15 +47,15 @@ func example(own *Options) *program.Example {
 				_ = client.Close()
 				return nil, err
 			}
-			return &opened{documents, client}, nil
+			return connected{documents, client}, nil
 		},
 	}
 }
 
-// opened is a queue with a client of its own.
-type opened struct {
+// connected is a queue with a client of its own.
+type connected struct {
 	*Documents
 	client *redis.Client
 }
 
-func (o *opened) Close() error { return o.client.Close() }
+func (c connected) Close() error { return c.client.Close() }

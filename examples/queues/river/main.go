@@ -50,18 +50,18 @@ func example() *program.Example {
 				pool.Close()
 				return nil, err
 			}
-			return opened{documents, pool}, nil
+			return connected{documents, pool}, nil
 		},
 	}
 }
 
-// opened is a queue with its pool.
-type opened struct {
+// connected is a queue with its pool.
+type connected struct {
 	*Documents
 	pool *pgxpool.Pool
 }
 
-func (o opened) Close() error {
-	o.pool.Close()
-	return o.Documents.Close()
+func (c connected) Close() error {
+	c.pool.Close()
+	return c.Documents.Close()
 }

@@ -2,9 +2,7 @@ package flood
 
 import (
 	"context"
-	"encoding/xml"
 	"errors"
-	"io"
 	"strings"
 	"sync"
 	"testing"
@@ -45,24 +43,6 @@ customer  documents   half wait   longest    half wait   longest
 `
 		if !strings.HasPrefix(table.String(), want) || strings.Count(table.String(), "\n") != 8 {
 			t.Errorf("the table is\n%s", table.String())
-		}
-		picture := Picture("a queue & more", with, without)
-		decoder := xml.NewDecoder(strings.NewReader(string(picture)))
-		dots := 0
-		for {
-			token, err := decoder.Token()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				t.Fatalf("%v in\n%s", err, picture)
-			}
-			if start, is := token.(xml.StartElement); is && start.Name.Local == "circle" {
-				dots++
-			}
-		}
-		if want := len(with) + len(without) + len(customers()); dots != want {
-			t.Errorf("%d dots, want %d", dots, want)
 		}
 	})
 }

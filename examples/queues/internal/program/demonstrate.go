@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -16,7 +15,7 @@ import (
 
 // demonstrate tells the flood's story twice on a real server, with levels and
 // without.
-func demonstrate(ctx context.Context, example *Example, config *Config, picture string, out io.Writer) error {
+func demonstrate(ctx context.Context, example *Example, config *Config, out io.Writer) error {
 	if config.URL == "" {
 		own, err := example.Start(ctx)
 		if err != nil {
@@ -43,10 +42,7 @@ func demonstrate(ctx context.Context, example *Example, config *Config, picture 
 	fmt.Fprintf(out, "In %s level 1 is %s, and level %d is %s.\n\n",
 		example.Queue, example.Call(1, last), last, example.Call(last, last))
 	flood.Table(out, with, without)
-	if picture == "" {
-		return nil
-	}
-	return os.WriteFile(picture, flood.Picture(example.Queue, with, without), 0o644)
+	return nil
 }
 
 // wait tells the story once, in a queue of its own, and returns who waited how long.

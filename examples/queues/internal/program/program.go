@@ -84,66 +84,90 @@ func Main(example *Example) {
 	}
 }
 
-// Run runs a command line: see usage.
-func Run(ctx context.Context, example *Example, args []string, out io.Writer) error {
-	var command string
+// line is a command line: see usage.
+type line struct {
+	Config
+	command   string
+	counts    string // the address of the Redis with the fleet's counts
+	customer  string
+	documents []string
+}
+
+// Parse returns what flags say of a queue.
+func Parse(example *Example, flags ...string) (*Config, error) {
+	parsed, err := parse(example, flags, io.Discard)
+	return &parsed.Config, err
+}
+
+func parse(example *Example, args []string, help io.Writer) (*line, error) {
+	l := new(line)
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
-		command, args = args[0], args[1:]
+		l.command, args = args[0], args[1:]
 	}
 	flags := flag.NewFlagSet(example.Queue, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error says it
-	config := &Config{Logger: slog.Default()}
-	flags.StringVar(&config.URL, "url", "", "the `address` of the queue's server; without a command: of its own unless set")
-	flags.StringVar(&config.Name, "name", "documents", "the queue's `name`")
-	flags.IntVar(&config.Workers, "workers", 4, "work: documents at a time")
-	flags.DurationVar(&config.Limit, "limit", 10*time.Minute, "work: how long a document may take")
-	config.Backoff = []time.Duration{time.Second, 10 * time.Second, time.Minute}
+	l.Logger = slog.Default()
+	flags.StringVar(&l.URL, "url", "", "the `address` of the queue's server; without a command: of its own unless set")
+	flags.StringVar(&l.Name, "name", "documents", "the queue's `name`")
+	flags.IntVar(&l.Workers, "workers", 4, "work: documents at a time")
+	flags.DurationVar(&l.Limit, "limit", 10*time.Minute, "work: how long a document may take")
+	l.Backoff = []time.Duration{time.Second, 10 * time.Second, time.Minute}
 	flags.Func("backoff", "how long a document waits after each failure, before it is given up (default 1s,10s,1m)", func(text string) (err error) {
-		config.Backoff, err = durations(text)
+		l.Backoff, err = durations(text)
 		return err
 	})
-	counts := flags.String("redis", "", "produce, work: the `address` of the Redis with the fleet's counts")
-	customer := flags.String("customer", "acme", "produce: whose documents")
-	picture := flags.String("svg", "", "without a command: also draw a picture into the `file`")
+	flags.StringVar(&l.counts, "redis", "", "produce, work: the `address` of the Redis with the fleet's counts")
+	flags.StringVar(&l.customer, "customer", "acme", "produce: whose documents")
 	if example.Flags != nil {
 		example.Flags(flags)
 	}
-	if err := flags.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			flags.SetOutput(out)
-			fmt.Fprintf(out, usage, example.Queue, strings.ToLower(example.Queue))
-			flags.PrintDefaults()
-		}
+	err := flags.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(help)
+		fmt.Fprintf(help, usage, example.Queue, strings.ToLower(example.Queue))
+		flags.PrintDefaults()
+	}
+	l.documents = flags.Args()
+	return l, err
+}
+
+// Run runs a command line.
+func Run(ctx context.Context, example *Example, args []string, out io.Writer) error {
+	l, err := parse(example, args, out)
+	if err != nil {
 		return err
 	}
-
-	switch command {
+	switch l.command {
 	case "":
-		return demonstrate(ctx, example, config, *picture, out)
+		return demonstrate(ctx, example, &l.Config, out)
 	case "produce", "work":
 	default:
-		return fmt.Errorf("unknown command %q: want produce, work, or none; -h says more", command)
+		return fmt.Errorf("unknown command %q: want produce, work, or none; -h says more", l.command)
 	}
-	if config.URL == "" {
-		return fmt.Errorf("%s needs -url, the address of the queue's server", command)
+	if l.URL == "" {
+		return fmt.Errorf("%s needs -url, the address of the queue's server", l.command)
 	}
-	if *counts == "" {
-		return fmt.Errorf("%s needs -redis, the address of the Redis with the fleet's counts", command)
+	if l.counts == "" {
+		return fmt.Errorf("%s needs -redis, the address of the Redis with the fleet's counts", l.command)
 	}
-	store, done, err := openStore(*counts)
+	store, done, err := openStore(l.counts)
 	if err != nil {
 		return err
 	}
-	config.Store = store
-	queue, err := example.Open(ctx, config)
+	l.Store = store
+	queue, err := example.Open(ctx, &l.Config)
 	if err != nil {
-		if command == "work" && ctx.Err() != nil {
+		if l.command == "work" && ctx.Err() != nil {
 			err = nil // it was to end before it had anything in hand
 		}
 		return errors.Join(err, done())
 	}
-	if command == "produce" {
-		err = produce(ctx, queue, *customer, flags.Args())
+	if l.command == "produce" {
+		for _, document := range l.documents {
+			if err = queue.Produce(ctx, l.customer, document, nil); err != nil {
+				break
+			}
+		}
 	} else {
 		err = queue.Work(ctx, standIn(out))
 	}
@@ -191,15 +215,6 @@ func openStore(url string) (store priority.Store, done func() error, err error) 
 		return errors.Join(answering.Close(ctx), client.Close())
 	}
 	return answering, done, nil
-}
-
-func produce(ctx context.Context, queue Queue, customer string, documents []string) error {
-	for _, document := range documents {
-		if err := queue.Produce(ctx, customer, document, nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Event is what a consumer tells of a document: a line of JSON.

@@ -1,7 +1,7 @@
 package trial
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -17,12 +17,11 @@ import (
 type books struct {
 	tb   testing.TB
 	file *os.File // what the workers write to
-	own  *os.File // the same, for reading: a shared one would share the offset
 
-	mutex   sync.Mutex
-	rest    []byte                    // of a line that is not whole
-	events  map[string]map[string]int // by document and what became of it
-	moments []time.Time               // of each service
+	mutex  sync.Mutex
+	reader *bufio.Reader // of the same by another file: a shared one would share the offset
+	rest   []byte        // of a line that is not whole
+	events []program.Event
 }
 
 func openBooks(tb testing.TB) *books {
@@ -37,52 +36,33 @@ func openBooks(tb testing.TB) *books {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { _, _ = file.Close(), own.Close() })
-	return &books{tb: tb, file: file, own: own, events: make(map[string]map[string]int)}
+	return &books{tb: tb, file: file, reader: bufio.NewReader(own)}
 }
 
-// read returns how often each event was told of each document until now.
-func (b *books) read() map[string]map[string]int {
+// read returns what was told until now.
+func (b *books) read() []program.Event {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	buffer := make([]byte, 64<<10)
 	for {
-		n, _ := b.own.Read(buffer)
-		if n == 0 {
+		line, err := b.reader.ReadBytes('\n')
+		b.rest = append(b.rest, line...)
+		if err != nil {
 			return b.events
 		}
-		b.rest = append(b.rest, buffer[:n]...)
-		for {
-			line, rest, whole := bytes.Cut(b.rest, []byte("\n"))
-			if !whole {
-				break
-			}
-			b.note(line)
-			b.rest = rest
+		var event program.Event
+		if err := json.Unmarshal(b.rest, &event); err != nil {
+			b.tb.Errorf("a worker's line %q: %v", b.rest, err)
 		}
+		b.events, b.rest = append(b.events, event), nil
 	}
 }
 
-func (b *books) note(line []byte) {
-	var event program.Event
-	if err := json.Unmarshal(line, &event); err != nil {
-		b.tb.Errorf("a worker's line %q: %v", line, err)
-		return
-	}
-	if b.events[event.Document] == nil {
-		b.events[event.Document] = make(map[string]int)
-	}
-	b.events[event.Document][event.What]++
-	if event.What == program.Served {
-		b.moments = append(b.moments, event.At)
-	}
-}
-
-// served returns how many different documents were served.
-func (b *books) served() int {
-	served := 0
-	for _, events := range b.read() {
-		if events[program.Served] > 0 {
-			served++
+// served returns how often each document was served.
+func (b *books) served() map[string]int {
+	served := make(map[string]int)
+	for _, event := range b.read() {
+		if event.What == program.Served {
+			served[event.Document]++
 		}
 	}
 	return served
@@ -90,12 +70,9 @@ func (b *books) served() int {
 
 // servedSince returns how many services were told of after a moment.
 func (b *books) servedSince(moment time.Time) int {
-	b.read()
-	b.mutex.Lock()
-	defer b.mutex.Unlock()
 	served := 0
-	for _, at := range b.moments {
-		if at.After(moment) {
+	for _, event := range b.read() {
+		if event.What == program.Served && event.At.After(moment) {
 			served++
 		}
 	}
@@ -103,6 +80,12 @@ func (b *books) servedSince(moment time.Time) int {
 }
 
 // count returns how often an event was told of a document.
-func (b *books) count(document, event string) int {
-	return b.read()[document][event]
+func (b *books) count(document, what string) int {
+	count := 0
+	for _, event := range b.read() {
+		if event.Document == document && event.What == what {
+			count++
+		}
+	}
+	return count
 }

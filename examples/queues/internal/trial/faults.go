@@ -5,154 +5,142 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority/examples/queues/internal/program"
 )
 
-// Each of these is one promise of a queue's program, held to on its real server.
+// These promises are tested on a fleet of worker processes.
 
 const (
 	load  = 300
 	takes = 20 * time.Millisecond
 )
 
-// KilledBroker: a server that crashes and comes back in the middle of the load loses
+// killedBroker: a server that crashes and comes back in the middle of the load loses
 // nothing, and consumers and producers go on by themselves.
-func KilledBroker(t *testing.T, example *program.Example, workerFlags ...string) {
-	underLoad(t, example, workerFlags, func(tr *Trial) { tr.KillBroker() })
+func killedBroker(t *testing.T, s *Subject) {
+	tr := newTrial(t, s, true)
+	tr.underLoad(tr.killBroker)
 }
 
-// CutConnection: so it is when only the connections are lost.
-func CutConnection(t *testing.T, example *program.Example, workerFlags ...string) {
-	underLoad(t, example, workerFlags, func(tr *Trial) {
-		tr.CutConnections()
-		tr.AwaitServed(2 * load / 3)
-		tr.CutConnections()
+// cutConnection: so it is when only the connections are lost.
+func cutConnection(t *testing.T, s *Subject) {
+	tr := newTrial(t, s, false)
+	tr.underLoad(func() {
+		tr.cutConnections()
+		tr.awaitServed(2 * load / 3)
+		tr.cutConnections()
 	})
 }
 
-// KilledWorker: what a worker had in hand when it was killed is served by another. The
-// document takes 3 s, for which the worker's own limit has to leave room.
-func KilledWorker(t *testing.T, example *program.Example, workerFlags ...string) {
-	tr := New(t, example, workerFlags...)
-	victim := tr.StartWorker()
-	const held = "held-1"
-	tr.Produce(customers[0], held, "3s")
-	await(t, held+" is begun", func() bool { return tr.books.count(held, program.Began) > 0 })
-	tr.KillWorker(victim)
-	tr.StartWorker()
-	tr.ProduceAll(load, takes)
-	tr.Settle()
-	if began := tr.books.count(held, program.Began); began < 2 {
-		t.Errorf("%s was begun %d times: the worker that was killed did not have it", held, began)
-	}
-}
-
-// ShutdownUnderLoad: a worker that is asked to end finishes what it has in hand, and
+// shutdownUnderLoad: a worker that is asked to end finishes what it has in hand, and
 // leaves the rest to others. No document is repeated.
-func ShutdownUnderLoad(t *testing.T, example *program.Example, workerFlags ...string) {
-	underLoad(t, example, workerFlags, func(tr *Trial) {
-		tr.workers[0].End()
-		tr.StartWorker()
-		tr.AwaitServed(2 * load / 3)
-		tr.workers[1].End()
+func shutdownUnderLoad(t *testing.T, s *Subject) {
+	tr := newTrial(t, s, false)
+	tr.underLoad(func() {
+		tr.workers[0].end()
+		tr.startWorker()
+		tr.awaitServed(2 * load / 3)
+		tr.workers[1].end()
 	})
 }
 
 // underLoad has two worker processes serve a load, and does something to them when
 // a third of it was served.
-func underLoad(t *testing.T, example *program.Example, workerFlags []string, fault func(*Trial)) {
-	t.Helper()
-	tr := New(t, example, workerFlags...)
-	tr.StartWorker()
-	tr.StartWorker()
+func (tr *trial) underLoad(fault func()) {
+	tr.t.Helper()
+	tr.startWorker()
+	tr.startWorker()
 	produced := make(chan struct{})
 	go func() {
 		defer close(produced)
-		tr.ProduceAll(load, takes)
+		tr.produceAll(load, takes)
 	}()
-	tr.AwaitServed(load / 3)
-	fault(tr)
+	tr.awaitServed(load / 3)
+	fault()
 	<-produced
-	tr.Settle()
+	tr.settle()
 }
 
-// Poison: a document that always fails, at level 1 as any customer's first one,
-// is tried three times and given up. A hundred good ones are served meanwhile.
-func Poison(t *testing.T, example *program.Example, workerFlags ...string) {
-	tr := New(t, example, workerFlags...)
-	const poison = "poison-1"
-	tr.Produce(customers[0], poison, program.Fails)
-	tr.StartWorker()
-	tr.ProduceAll(100, takes)
-	tr.Settle(poison)
-	if failed := tr.books.count(poison, program.Failed); failed != 3 {
-		t.Errorf("%s was tried %d times, want 3", poison, failed)
+// killedWorker: what a worker had in hand when it was killed is served by another. The
+// document takes 3 s, for which the worker's own limit has to leave room.
+func killedWorker(t *testing.T, s *Subject) {
+	tr := newTrial(t, s, false)
+	victim := tr.startWorker()
+	tr.produce(customers[0], "held", "3s")
+	tr.awaitBegun("held", 1)
+	tr.killWorker(victim)
+	if s.Expire != nil {
+		s.Expire(t, tr.direct, tr.config.Name)
 	}
+	tr.startWorker()
+	tr.produceAll(load/3, takes)
+	tr.settle()
+	tr.awaitBegun("held", 2) // else the one that was killed did not have it
 }
 
-// Killer: a document whose worker dies of it, each time, is given up after as many
+// killer: a document whose worker dies of it, each time, is given up after as many
 // deaths.
-func Killer(t *testing.T, example *program.Example, deaths int, workerFlags ...string) {
-	tr := New(t, example, workerFlags...)
-	const killer = "killer-1"
-	tr.Produce(customers[0], killer, time.Hour.String())
-	for death := range deaths {
-		w := tr.StartWorker()
-		await(t, fmt.Sprintf("%s is begun %d times", killer, death+1), func() bool {
-			return tr.books.count(killer, program.Began) > death
-		})
-		tr.KillWorker(w)
+func killer(t *testing.T, s *Subject) {
+	tr := newTrial(t, s, false)
+	tr.produce(customers[0], "killer", time.Hour.String())
+	for death := range s.Deaths {
+		w := tr.startWorker()
+		tr.awaitBegun("killer", death+1)
+		tr.killWorker(w)
 	}
-	tr.StartWorker()
-	tr.Settle(killer)
+	tr.startWorker()
+	tr.settle("killer")
 }
 
-// LongDocument: a document that takes as long, which is longer than the queue waits
-// for an acknowledgement that nobody asks it to wait for, is begun once.
-func LongDocument(t *testing.T, example *program.Example, takes time.Duration, workerFlags ...string) {
-	tr := New(t, example, workerFlags...)
-	tr.StartWorker()
-	tr.StartWorker()
-	const long = "long-1"
-	tr.Produce(customers[0], long, takes.String())
-	tr.Settle()
-	if began := tr.books.count(long, program.Began); began != 1 {
-		t.Errorf("%s was begun %d times", long, began)
+// poison: a document that always fails, at level 1 as any customer's first one,
+// is tried three times and given up. A hundred good ones are served meanwhile.
+func poison(t *testing.T, s *Subject) {
+	tr := newTrial(t, s, false)
+	tr.produce(customers[0], "poison", program.Fails)
+	tr.startWorker()
+	tr.produceAll(100, takes)
+	tr.settle("poison")
+	if failed := tr.books.count("poison", program.Failed); failed != 3 {
+		t.Errorf("it was tried %d times, want 3", failed)
 	}
 }
 
-// ShutdownInLongDocument: a worker that is asked to end in the middle of a document
-// that takes as long finishes it, and nobody else begins with it.
-func ShutdownInLongDocument(t *testing.T, example *program.Example, takes time.Duration, workerFlags ...string) {
-	tr := New(t, example, workerFlags...)
-	worker := tr.StartWorker()
-	const long = "long-1"
-	tr.Produce(customers[0], long, takes.String())
-	await(t, "the document is begun", func() bool { return tr.books.count(long, program.Began) > 0 })
-	tr.StartWorker()
-	worker.End()
-	tr.Settle()
-	if began := tr.books.count(long, program.Began); began != 1 {
-		t.Errorf("%s was begun %d times", long, began)
+// longDocument: documents that take longer than the queue waits for an acknowledgement
+// are begun once, also those of a worker that is asked to end meanwhile.
+func longDocument(t *testing.T, s *Subject) {
+	tr := newTrial(t, s, s.Start != nil)
+	ending := tr.startWorker("-workers", "1")
+	tr.produce(customers[0], "long in the end", s.Long.String())
+	tr.awaitBegun("long in the end", 1)
+	tr.startWorker()
+	tr.produce(customers[0], "long", s.Long.String())
+	tr.awaitBegun("long", 1)
+	ending.end()
+	tr.settle()
+	for _, document := range tr.produced {
+		if began := tr.books.count(document, program.Began); began != 1 {
+			t.Errorf("%s was begun %d times", document, began)
+		}
 	}
 }
 
-// soakEnvironment says how long Soak goes on; 10 s where it is not set.
+// soakEnvironment says how long soak goes on; 10 s where it is not set.
 const soakEnvironment = "PRIORITY_SOAK"
 
-// Soak: faults of all kinds come at random times, in any order, with documents that
+// soak: faults of all kinds come at random times, in any order, with documents that
 // fail among those that do not. The books are exact in the end.
-func Soak(t *testing.T, example *program.Example, workerFlags ...string) {
+func soak(t *testing.T, s *Subject) {
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv(soakEnvironment), "10s"))
 	if err != nil {
 		t.Fatalf("%s: %v", soakEnvironment, err)
 	}
-	tr := New(t, example, workerFlags...)
-	tr.StartWorker()
-	tr.StartWorker()
+	tr := newTrial(t, s, true)
+	tr.startWorker()
+	tr.startWorker()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -173,25 +161,25 @@ func Soak(t *testing.T, example *program.Example, workerFlags ...string) {
 			if number%100 == 50 {
 				failing, body = append(failing, document), program.Fails
 			}
-			tr.Produce(customer, document, body)
+			tr.produce(customer, document, body)
 		}
 	}()
 	faults := []func(){
-		tr.KillBroker,
-		tr.CutConnections,
+		tr.killBroker,
+		tr.cutConnections,
 		func() {
-			tr.KillWorker(tr.Running(random.IntN(2)))
-			tr.StartWorker()
+			tr.killWorker(tr.running(random.IntN(2)))
+			tr.startWorker()
 		},
 		func() {
-			tr.Running(random.IntN(2)).End()
-			tr.StartWorker()
+			tr.running(random.IntN(2)).end()
+			tr.startWorker()
 		},
 		func() {
-			paused := tr.Running(random.IntN(2))
-			paused.Pause()
+			paused := tr.running(random.IntN(2))
+			paused.signal(syscall.SIGSTOP)
 			time.Sleep(time.Duration(random.IntN(6000)) * time.Millisecond)
-			paused.Resume()
+			paused.signal(syscall.SIGCONT)
 			tr.mayRepeat(workersAProcess)
 		},
 	}
@@ -201,5 +189,5 @@ func Soak(t *testing.T, example *program.Example, workerFlags ...string) {
 	}
 	close(stop)
 	<-produced
-	tr.Settle(failing...)
+	tr.settle(failing...)
 }

@@ -29,5 +29,5 @@ func (l *Log) String() string {
 func (l *Log) Await(tb testing.TB, line string) {
 	tb.Helper()
 	matches := regexp.MustCompile(line)
-	await(tb, line+" is logged", func() bool { return matches.MatchString(l.String()) })
+	Await(tb, line+" is logged", func() bool { return matches.MatchString(l.String()) })
 }

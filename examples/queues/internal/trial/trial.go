@@ -1,12 +1,8 @@
-// Package trial puts a queue's program on trial: on a real server, with a fleet of
-// worker processes, under faults. The books tell what became of each document.
 package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/url"
 	"slices"
 	"sync"
@@ -23,81 +19,71 @@ import (
 // customers send the documents of a trial, in turn.
 var customers = []string{"archive", "bakery", "clinic", "dentist", "estate"}
 
-// Trial is a queue on a real server, which the producer and the workers reach
-// through a proxy.
-type Trial struct {
-	tb      testing.TB
-	broker  *server.Server
+// trial is a fleet of worker processes and a producer, who reach their queue's server
+// through a proxy. The books tell what became of each document.
+type trial struct {
+	t       *testing.T
+	subject *Subject
+	broker  *server.Server // of this trial alone; nil: shared
 	proxy   *redistest.Proxy
-	config  program.Config // of the producer
-	queue   program.Queue  // the producer's
-	counts  string         // the address of the Redis with the fleet's counts
+	config  *program.Config // of the producer
+	queue   program.Queue   // the producer's
+	direct  string          // the server's address, around the proxy
+	counts  string          // the address of the Redis with the fleet's counts
 	store   *priority.RedisStore
 	books   *books
-	workers []*Worker
-
-	workerFlags []string
-	forgets     time.Duration
+	workers []*worker
+	forgets time.Duration
+	hurried time.Time
 
 	mutex    sync.Mutex
 	produced []string // documents that the queue has, as it has confirmed
 	repeats  int      // how often a document may have been served once more
 }
 
-// Backoff is that of a trial's workers: a document may fail three times.
-const Backoff = "100ms,200ms"
-
-// New starts a server, a Redis for the counts, and opens a producer's queue. The
-// flags are given to each worker beside its addresses.
-func New(tb testing.TB, example *program.Example, workerFlags ...string) *Trial {
-	tb.Helper()
-	broker, err := example.Start(tb.Context())
-	if missing := (*server.MissingError)(nil); errors.As(err, &missing) {
-		redistest.Skip(tb, err.Error())
+// newTrial opens a producer's queue on the shared server, or on one that may be killed.
+func newTrial(t *testing.T, s *Subject, ownServer bool) *trial {
+	t.Helper()
+	tr := &trial{t: t, subject: s, books: openBooks(t)}
+	example, config := s.parse(t, queueOf(t))
+	tr.config, tr.forgets = config, example.Forgets
+	if ownServer {
+		tr.broker = s.ownServer(t)
+		config.URL = tr.broker.URL
+	} else {
+		config.URL = s.Server(t)
 	}
+	tr.direct = config.URL
+	address, err := url.Parse(config.URL)
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
-	tb.Cleanup(broker.Stop)
-	address, err := url.Parse(broker.URL)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	proxy := redistest.StartProxy(tb, address.Host)
-	address.Host = proxy.Addr
+	tr.proxy = redistest.StartProxy(t, address.Host)
+	address.Host = tr.proxy.Addr
 
-	counts := redistest.Start(tb)
+	counts := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: counts.Addr})
-	tb.Cleanup(func() { _ = client.Close() })
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: 10 * time.Second})
-	if err != nil {
-		tb.Fatal(err)
+	t.Cleanup(func() { _ = client.Close() })
+	if tr.store, err = priority.NewRedisStore(client, &priority.RedisOptions{Timeout: 10 * time.Second}); err != nil {
+		t.Fatal(err)
 	}
-	tr := &Trial{
-		tb: tb, broker: broker, proxy: proxy, counts: "redis://" + counts.Addr, store: store, books: openBooks(tb),
-		workerFlags: append([]string{"-backoff", Backoff}, workerFlags...), forgets: example.Forgets,
-		config: program.Config{
-			URL: address.String(), Store: store, Name: "documents",
-			Workers: 1, Limit: time.Minute, Backoff: []time.Duration{100 * time.Millisecond, 200 * time.Millisecond},
-			Logger: slog.New(slog.DiscardHandler),
-		},
+	tr.counts = "redis://" + counts.Addr
+	config.URL, config.Store, config.Backoff = address.String(), tr.store, backoff
+	if tr.queue, err = example.Open(t.Context(), config); err != nil {
+		t.Fatal(err)
 	}
-	tr.queue, err = example.Open(tb.Context(), &tr.config)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { _ = tr.queue.Close() })
+	t.Cleanup(func() { _ = tr.queue.Close() })
 	return tr
 }
 
-// Produce puts a customer's document into the queue. A document that the queue may
+// produce puts a customer's document into the queue. A document that the queue may
 // have without the producer knowing is sent again until it has confirmed one.
-func (tr *Trial) Produce(customer, document, body string) {
-	tr.tb.Helper()
-	ctx, cancel := context.WithTimeout(tr.tb.Context(), patience)
+func (tr *trial) produce(customer, document, body string) {
+	tr.t.Helper()
+	ctx, cancel := context.WithTimeout(tr.t.Context(), patience)
 	defer cancel()
 	if err := tr.queue.Produce(ctx, customer, document, []byte(body)); err != nil {
-		tr.tb.Errorf("produce %s: %v", document, err)
+		tr.t.Errorf("produce %s: %v", document, err)
 		return
 	}
 	tr.mutex.Lock()
@@ -105,16 +91,16 @@ func (tr *Trial) Produce(customer, document, body string) {
 	tr.produced = append(tr.produced, document)
 }
 
-// ProduceAll puts as many documents into the queue, by a few producers at a time,
+// produceAll puts as many documents into the queue, by a few producers at a time,
 // each of which takes as long to serve.
-func (tr *Trial) ProduceAll(documents int, takes time.Duration) {
+func (tr *trial) produceAll(documents int, takes time.Duration) {
 	numbers := make(chan int)
 	var producers sync.WaitGroup
 	for range producersAtATime {
 		producers.Go(func() {
 			for number := range numbers {
 				customer := customers[number%len(customers)]
-				tr.Produce(customer, fmt.Sprint(customer, "-", number), takes.String())
+				tr.produce(customer, fmt.Sprint(customer, "-", number), takes.String())
 			}
 		})
 	}
@@ -127,32 +113,32 @@ func (tr *Trial) ProduceAll(documents int, takes time.Duration) {
 
 const producersAtATime = 2
 
-// KillBroker ends the server as a crash would, and starts it again.
-func (tr *Trial) KillBroker() {
-	tr.tb.Helper()
+// killBroker ends the server as a crash would, and starts it again.
+func (tr *trial) killBroker() {
+	tr.t.Helper()
 	forgotten := time.Now().Add(-tr.forgets)
 	tr.broker.Kill()
 	tr.mayRepeat(tr.inHand() + producersAtATime + tr.books.servedSince(forgotten))
-	if err := tr.broker.Restart(tr.tb.Context()); err != nil {
-		tr.tb.Fatal(err)
+	if err := tr.broker.Restart(tr.t.Context()); err != nil {
+		tr.t.Fatal(err)
 	}
 }
 
-// CutConnections closes all connections to the server, in the middle of whatever
+// cutConnections closes all connections to the server, in the middle of whatever
 // is on them.
-func (tr *Trial) CutConnections() {
+func (tr *trial) cutConnections() {
 	tr.proxy.CloseConnections()
 	tr.mayRepeat(tr.inHand() + producersAtATime)
 }
 
-// KillWorker ends a worker in the middle of what it does.
-func (tr *Trial) KillWorker(w *Worker) {
-	w.Kill()
+// killWorker ends a worker in the middle of what it does.
+func (tr *trial) killWorker(w *worker) {
+	w.kill()
 	tr.mayRepeat(workersAProcess)
 }
 
-// Running returns the nth worker that has not been ended, from 0.
-func (tr *Trial) Running(n int) *Worker {
+// running returns the nth worker that has not been ended, from 0.
+func (tr *trial) running(n int) *worker {
 	for _, w := range tr.workers {
 		if !w.over {
 			if n == 0 {
@@ -161,20 +147,20 @@ func (tr *Trial) Running(n int) *Worker {
 			n--
 		}
 	}
-	tr.tb.Fatal("no such worker")
+	tr.t.Fatal("no such worker")
 	return nil
 }
 
 // mayRepeat notes that a fault had as many documents on their way, each of which
 // may be served twice.
-func (tr *Trial) mayRepeat(documents int) {
+func (tr *trial) mayRepeat(documents int) {
 	tr.mutex.Lock()
 	defer tr.mutex.Unlock()
 	tr.repeats += documents
 }
 
 // inHand is how many documents the workers have in hand at most.
-func (tr *Trial) inHand() int {
+func (tr *trial) inHand() int {
 	running := 0
 	for _, w := range tr.workers {
 		if !w.over {
@@ -186,87 +172,63 @@ func (tr *Trial) inHand() int {
 
 const workersAProcess = 4 // the default of -workers
 
-// AwaitServed returns when as many different documents were served.
-func (tr *Trial) AwaitServed(documents int) {
-	tr.tb.Helper()
-	await(tr.tb, fmt.Sprint(documents, " documents are served"), func() bool { return tr.books.served() >= documents })
+// awaitServed returns when as many different documents were served.
+func (tr *trial) awaitServed(documents int) {
+	tr.t.Helper()
+	Await(tr.t, fmt.Sprint(documents, " documents are served"), func() bool { return len(tr.books.served()) >= documents })
 }
 
-// Settle waits until each document was served or given up, ends the workers, and
+// awaitBegun returns when a document was begun as often.
+func (tr *trial) awaitBegun(document string, times int) {
+	tr.t.Helper()
+	Await(tr.t, fmt.Sprintf("%s is begun %d times", document, times), func() bool {
+		return tr.books.count(document, program.Began) >= times
+	})
+}
+
+// hurry has the queue give out what was lost on its way to a worker, if nobody has worked
+// on anything for a while and the queue would wait for minutes.
+func (tr *trial) hurry() {
+	events := tr.books.read()
+	if tr.subject.Expire == nil || len(events) == 0 || time.Since(events[len(events)-1].At) < 5*time.Second || time.Since(tr.hurried) < 10*time.Second {
+		return
+	}
+	tr.hurried = time.Now()
+	tr.mayRepeat(tr.inHand())
+	tr.subject.Expire(tr.t, tr.direct, tr.config.Name)
+	tr.startWorker()
+}
+
+// settle waits until each document was served or given up, ends the workers, and
 // checks the books: each document but those that fail was served once, or once more
 // for each that a fault met on its way; those that fail are given up; nothing is
 // pending.
-func (tr *Trial) Settle(failing ...string) {
-	tr.tb.Helper()
-	tr.mutex.Lock()
-	produced, repeats := slices.Clone(tr.produced), tr.repeats
-	tr.mutex.Unlock()
-	tr.AwaitServed(len(produced) - len(failing))
-	tr.AwaitDead(failing...)
+func (tr *trial) settle(failing ...string) {
+	tr.t.Helper()
+	Await(tr.t, "all are served", func() bool {
+		tr.hurry()
+		return len(tr.books.served()) >= len(tr.produced)-len(failing)
+	})
+	awaitDead(tr.t, tr.queue, failing...)
 	for _, w := range tr.workers {
 		if !w.over {
-			w.End()
+			w.end()
 		}
 	}
-
-	more := 0
-	for _, document := range produced {
-		served := tr.books.count(document, program.Served)
+	more, served := 0, tr.books.served()
+	for _, document := range tr.produced {
 		switch isFailing := slices.Contains(failing, document); {
-		case isFailing && served > 0:
-			tr.tb.Errorf("%s fails, and was served %d times", document, served)
-		case !isFailing && served == 0:
-			tr.tb.Errorf("%s is lost", document)
-		case served > 1:
-			more += served - 1
+		case isFailing && served[document] > 0:
+			tr.t.Errorf("%s fails, and was served %d times", document, served[document])
+		case !isFailing && served[document] == 0:
+			tr.t.Errorf("%s is lost", document)
+		case served[document] > 1:
+			more += served[document] - 1
 		}
 	}
-	if more > repeats {
-		tr.tb.Errorf("documents were served %d times more than once; the faults explain %d", more, repeats)
+	if more > tr.repeats {
+		tr.t.Errorf("documents were served %d times more than once; the faults explain %d", more, tr.repeats)
 	}
-	tr.tb.Logf("%d documents; %d served once more, of %d that may have been", len(produced), more, repeats)
-	for _, customer := range customers {
-		tr.awaitNothingPending(customer)
-	}
-}
-
-// AwaitDead returns when just these documents were given up.
-func (tr *Trial) AwaitDead(documents ...string) {
-	tr.tb.Helper()
-	slices.Sort(documents)
-	var dead []string
-	await(tr.tb, fmt.Sprintf("%q are given up", documents), func() bool {
-		ctx, cancel := context.WithTimeout(tr.tb.Context(), 10*time.Second)
-		defer cancel()
-		var err error
-		if dead, err = tr.queue.Dead(ctx); err != nil {
-			return false // the server may be on its way up
-		}
-		slices.Sort(dead)
-		return slices.Equal(slices.Compact(dead), documents)
-	})
-}
-
-// awaitNothingPending: Done was said for each document of the customer.
-func (tr *Trial) awaitNothingPending(customer string) {
-	tr.tb.Helper()
-	await(tr.tb, "nothing of "+customer+" is pending", func() bool {
-		now, err := tr.store.Peek(tr.tb.Context(), customer)
-		return err == nil && now.Pending == 0
-	})
-}
-
-// patience is how long anything may take on a busy machine before the trial fails.
-// asynq takes two minutes to notice that a worker is gone.
-const patience = 3 * time.Minute
-
-func await(tb testing.TB, what string, condition func() bool) {
-	tb.Helper()
-	deadline := time.Now().Add(patience)
-	for !condition() {
-		if time.Now().After(deadline) {
-			tb.Fatalf("waited %v in vain: %s", patience, what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	tr.t.Logf("%d documents; %d served once more, of %d that may have been", len(tr.produced), more, tr.repeats)
+	awaitNothingPending(tr.t, tr.store, customers...)
 }
