@@ -393,8 +393,6 @@ func shellCommands(t *testing.T) string {
 	t.Helper()
 	script := "#!/bin/sh\n" + `case "$1" in
 serve) set -- "$@" -listen 127.0.0.1:0; echo $$ >serve.pid ;;
-matrix) set -- "$@" -seeds 1; case "$*" in *-scenario*) ;; *) set -- "$@" -scenario cost-skew ;; esac ;;
-simulate) case "$*" in *-scenario*) set -- "$@" -seeds 1 -servers 2 -flood 300 ;; esac ;;
 esac
 ` + fmt.Sprintf("exec '%s' \"$@\"\n", installed(t))
 	bin := t.TempDir()

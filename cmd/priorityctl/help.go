@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/docpriority/priority/cmd/priorityctl/internal/simulation"
 	"github.com/docpriority/priority/page/insight"
 	"github.com/spf13/cobra"
 )
@@ -42,11 +41,4 @@ func wrapHelp(command *cobra.Command) {
 	for _, child := range command.Commands() {
 		wrapHelp(child)
 	}
-}
-
-// inList is a scenario's line, or lines, in a help.
-func inList(scenario simulation.Scenario) string {
-	const column = 20
-	lines := strings.ReplaceAll(insight.Wrap(scenario.Summary, helpColumns-column), "\n", "\n"+strings.Repeat(" ", column))
-	return fmt.Sprintf("  %-*s%s\n", column-2, scenario.Name, lines)
 }

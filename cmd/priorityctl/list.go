@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
 	"github.com/docpriority/priority/page/insight"
 	"github.com/docpriority/priority/page/insight/census"
 	"github.com/spf13/cobra"
@@ -155,8 +154,8 @@ func (l *list) print(ctx context.Context, out, stderr io.Writer, c *connection, 
 			return statusError{exitFailed, err}
 		}
 	}
-	bar := report.NewProgress(stderr)
-	defer bar.Clear()
+	bar := newProgress(stderr)
+	defer bar.clear()
 	keys, _ := walk.Keys(ctx) // without the right to DBSIZE there is no bar
 	printed := 0
 	for {
@@ -174,7 +173,7 @@ func (l *list) print(ctx context.Context, out, stderr io.Writer, c *connection, 
 				continue
 			}
 			if printed++; printed == before+1 {
-				bar.Clear()
+				bar.clear()
 			}
 			if l.asJSON {
 				err = writeJSON(out, listed)
@@ -192,7 +191,7 @@ func (l *list) print(ctx context.Context, out, stderr io.Writer, c *connection, 
 			walk.Widen()
 		}
 		if keys > 0 {
-			bar.Show(int(min(walk.Looked(), keys)), int(keys))
+			bar.show(int(min(walk.Looked(), keys)), int(keys))
 		}
 	}
 }

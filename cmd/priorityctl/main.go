@@ -2,9 +2,6 @@
 //
 //	go run ./cmd/priorityctl get acme
 //	go run ./cmd/priorityctl top
-//	go run ./cmd/priorityctl simulate -scenario steady-flood
-//	go run ./cmd/priorityctl matrix
-//	go run ./cmd/priorityctl tune trace.csv
 package main
 
 import (
@@ -74,7 +71,7 @@ Flags are written with one dash or with two. -json prints one JSON object a line
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "priorityctl",
-		Short:         "Simulates, tunes and operates the levels of customers' documents",
+		Short:         "Shows and steers the levels of customers' documents",
 		Long:          rootLong + "\n" + exitHelp,
 		Args:          unknownCommand,
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
@@ -86,18 +83,13 @@ func newRoot() *cobra.Command {
 	root.SetUsageTemplate(usage.Replace(root.UsageTemplate()))
 	operate := cobra.Group{ID: "operate", Title: "Operate a fleet:"}
 	steer := cobra.Group{ID: "steer", Title: "Steer it while it runs:"}
-	plan := cobra.Group{ID: "plan", Title: "Plan one:"}
-	root.AddGroup(&operate, &steer, &plan)
+	root.AddGroup(&operate, &steer)
 	for _, command := range []*cobra.Command{newPing(), newGet(), newTop(), newList(), newReset()} {
 		command.GroupID = operate.ID
 		root.AddCommand(command)
 	}
 	for _, command := range []*cobra.Command{newOverride(), newPolicy(), newMembers(), newLog(), newServe()} {
 		command.GroupID = steer.ID
-		root.AddCommand(command)
-	}
-	for _, command := range []*cobra.Command{newSimulate(), newMatrix(), newTune()} {
-		command.GroupID = plan.ID
 		root.AddCommand(command)
 	}
 	wrapHelp(root)

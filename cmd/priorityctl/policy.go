@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/cmd/priorityctl/internal/report"
+	"github.com/docpriority/priority/internal/gocode"
 	"github.com/docpriority/priority/page/insight"
 	"github.com/spf13/cobra"
 )
@@ -68,7 +68,7 @@ func writePolicy(out io.Writer, policy priority.Policy) {
 	for _, row := range insight.Rows(policy) {
 		fmt.Fprintf(out, "%5d  %-17s  %s\n", row.Level, row.Condition(), row.Documents())
 	}
-	fmt.Fprintf(out, "\nThe last row that holds gives the level.\n%s\n\n%s\n", insight.Afresh(policy), report.GoCode(policy))
+	fmt.Fprintf(out, "\nThe last row that holds gives the level.\n%s\n\n%s\n", insight.Afresh(policy), gocode.Policy(policy))
 }
 
 func newPolicyCheck() *cobra.Command {

@@ -13,7 +13,7 @@ import (
 
 const policyApplyLong = `Apply makes a policy, and tiers, those of the whole fleet, in place of the
 workers' own options. FILE is what policy -json prints, or the JSON of any
-command that has found a policy, as tune; -: standard input. A file may have
+command that has found a policy, as the laboratory's tune; -: standard input. A file may have
 tiers:
 
   {"thresholds": [-2, -9], "tiers": {"gold": {"thresholds": [-50]}}}
@@ -21,7 +21,6 @@ tiers:
 It may not have more levels than the queue was declared with: see -levels.
 
   priorityctl policy apply team.json -why 'fewer levels'
-  priorityctl tune trace.csv -json | priorityctl policy apply - -why 'as tuned'
 
 ` + changeHelp
 

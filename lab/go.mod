@@ -1,0 +1,16 @@
+module github.com/docpriority/priority/lab
+
+go 1.26.0
+
+require (
+	github.com/docpriority/priority v0.1.0
+	golang.org/x/sync v0.24.0
+	gonum.org/v1/gonum v0.17.0
+)
+
+require (
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/redis/go-redis/v9 v9.23.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
+)

@@ -1,0 +1,206 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/lab/internal/simulation"
+)
+
+func TestNumbersHaveThreeDigits(t *testing.T) {
+	for value, want := range map[float64]string{
+		0: "0.00", 0.00123: "0.0012", 0.0149: "0.01", 9.99: "9.99", 9.996: "10.0", 99.94: "99.9", 99.96: "100", 182018.4: "182018",
+	} {
+		if got := number(value); got != want {
+			t.Errorf("number(%v) = %s, want %s", value, got, want)
+		}
+	}
+}
+
+func TestTheMatrixIsPrintedInMarkdown(t *testing.T) {
+	cell := func(name string, mean, within float64) simulation.Cell {
+		estimate := simulation.Estimate{Mean: mean, Within: within}
+		return simulation.Cell{Outcome: simulation.Outcome{Scheduler: name, Measures: map[string]simulation.Estimate{
+			simulation.OvertakenShare: {Mean: 0.25}, "light_wait_max_s": {Mean: 7}, simulation.LongestWait: {Mean: mean},
+		}}, Estimate: estimate, Ratio: mean / 2}
+	}
+	row := func(measure string, mean, within float64) simulation.Row {
+		return simulation.Row{
+			Regime: simulation.Regime{Name: "flood"},
+			Figure: simulation.Figure{Measure: measure},
+			Cells:  []simulation.Cell{cell("rule", 2*mean, within), cell("submit", mean, within)},
+			Ideal:  cell("stride", 2, 0), Oracle: cell("oracle-size", 1, 0),
+		}
+	}
+	m := Matrix{
+		Matrix: simulation.Matrix{
+			Schedulers: []string{"rule", "submit"},
+			Rows:       []simulation.Row{row("others_wait_p99_s", 3, 0.5), row("jain", math.NaN(), math.NaN())},
+			Scores:     []simulation.Score{{Scheduler: "submit", Value: 1.25}},
+		},
+		Options: simulation.Options{Discipline: simulation.Strict, Policy: priority.DefaultPolicy()}, Service: "some service", Seeds: 20,
+	}
+	const table = `some service; strict consumers; 9 levels; seeds: 20.
+
+| regime | figure          | rule        | submit      | oracle | ideal         | submit ÷ ideal |
+|--------|-----------------|-------------|-------------|--------|---------------|----------------|
+| flood  | others wait p99 | 6.00 ± 0.50 | 3.00 ± 0.50 | 1.00   | 2.00 (stride) | 1.50           |
+| flood  | jain            | -           | -           | 1.00   | 2.00 (stride) | -              |
+
+Score, 1 is ideal: submit 1.25.
+`
+	if got := written(t, m.WriteTable); got != table {
+		t.Errorf("got\n%s", got)
+	}
+	const order = `some service; strict consumers; 9 levels; seeds: 20.
+
+| regime |                 | rule | submit |
+|--------|-----------------|------|--------|
+| flood  | overtaken, %    | 25.0 | 25.0   |
+| flood  | longest, others | 7.00 | 7.00   |
+| flood  | longest, all    | 6.00 | 3.00   |
+`
+	if got := written(t, m.WriteOrder); got != order {
+		t.Errorf("got\n%s", got)
+	}
+}
+
+func written(t *testing.T, write func(io.Writer) error) string {
+	t.Helper()
+	var text strings.Builder
+	if err := write(&text); err != nil {
+		t.Fatal(err)
+	}
+	return text.String()
+}
+
+var reasons = []simulation.Reason{
+	simulation.SubmitBetter, simulation.NextBetter, simulation.NoDifference, simulation.Mixed, simulation.NextTooDear,
+	simulation.SubmitTooDear, simulation.NobodyWaits, simulation.TooLittle,
+}
+
+// advised returns a tuning with long figures, and a policy found for each call.
+func advised(reason simulation.Reason) Tuning {
+	measures := simulation.Measures{"light_wait_p99_s": 612071.9, "worst_tenth_wait_s": 0.00123, "heavy_wait_mean_s": 99999.9}
+	choice := func(counting string, policy priority.Policy) *simulation.Choice {
+		return &simulation.Choice{Counting: counting, Policy: policy, Chosen: measures, Judged: measures}
+	}
+	other := priority.Policy{Thresholds: []int64{-1, -3, -10, -32, -100, -316, -1000, -3162}, ResetInterval: 6 * time.Hour}
+	unsure := simulation.Contrast{Wait: 612071.9, Than: 612071.9, Low: 0.00123, High: math.Inf(1), Felt: true}
+	comparison := simulation.Comparison{LightP99: unsure, WorstTenth: simulation.Contrast{Wait: 1, Than: 4, Low: 0.1, High: 0.9, Felt: true}}
+	t := Tuning{
+		About:     About{Name: "trace.csv", Summary: strings.Repeat("word ", 50), Service: "some service"},
+		Options:   simulation.Options{Servers: 12, Policy: priority.DefaultPolicy(), Discipline: simulation.Strict},
+		HeavyCost: 2,
+		Advice: simulation.Advice{
+			Division:  simulation.Division{Split: 100 * time.Hour, End: 150 * time.Hour, Light: 9, Stretches: 7},
+			Next:      simulation.Found{Present: choice(simulation.Rule, priority.DefaultPolicy()), Best: choice(simulation.Rule, other), Gain: comparison},
+			Submit:    simulation.Found{Present: choice(simulation.Submit, priority.DefaultPolicy()), Best: choice(simulation.Submit, other), Gain: comparison},
+			AtPresent: comparison,
+			Verdict:   comparison,
+			Reason:    reason,
+		},
+	}
+	t.Advice.Take = t.Advice.Next.Present
+	if reason == simulation.SubmitBetter || reason == simulation.NextTooDear {
+		t.Advice.Submit.Holds, t.Advice.Take = true, t.Advice.Submit.Best
+	}
+	return t
+}
+
+func TestEveryVerdictSaysWhatToCall(t *testing.T) {
+	for _, reason := range reasons {
+		text := written(t, advised(reason).WriteText)
+		call := "Call Next"
+		switch reason {
+		case simulation.SubmitBetter, simulation.NextTooDear:
+			call = "Call Submit and Done with the policy found"
+		case simulation.TooLittle:
+			call = "leave things as they are"
+		}
+		if !strings.Contains(text, call) {
+			t.Errorf("%s: %q is not in\n%s", reason, call, text)
+		}
+		if uncertain := reason == simulation.TooLittle; strings.Contains(text, "95 % interval") == uncertain {
+			t.Errorf("%s: intervals\n%s", reason, text)
+		}
+	}
+}
+
+func TestTheVerdictNamesBothWaitsAndTheirIntervals(t *testing.T) {
+	words := strings.Join(strings.Fields(written(t, advised(simulation.SubmitBetter).WriteText)), " ")
+	for _, want := range []string{
+		"The worst tenth is 1.00 s by Submit and 4.00 s by Next: shorter (ratio 0.25, 95 % interval 0.10 to 0.90).",
+		"The light customers' p99 is 612072 s by Submit and 612072 s by Next: that may be luck (ratio 1.00, 95 % interval 0.0012 to +Inf).",
+		"Policies were chosen on the first 4.2 days, and are judged on the 2.1 days after them",
+		"The policy found is better than the default on the part held back, too.",
+		"Submit ÷ Next, better policy",
+	} {
+		if !strings.Contains(words, want) {
+			t.Errorf("%q is not in\n%s", want, words)
+		}
+	}
+	unheld := advised(simulation.NextBetter)
+	unheld.Options.Policy.ResetMode = priority.SinceLastReset
+	unheld.Advice.Next.Present.Policy.ResetMode = priority.SinceLastReset
+	if text := written(t, unheld.WriteText); !strings.Contains(text, "Next, your policy") || !strings.Contains(text, "ResetMode:     priority.SinceLastReset") {
+		t.Errorf("the present policy is not kept in\n%s", text)
+	}
+}
+
+// All lines that can be printed are compiled as a program.
+func TestTheLinesToPasteCompile(t *testing.T) {
+	var program strings.Builder
+	program.WriteString("package main\n\nimport (\n\t\"context\"\n\t\"time\"\n\n\t\"github.com/docpriority/priority\"\n\t\"github.com/redis/go-redis/v9\"\n)\n\n" +
+		"var _ = time.Hour\n\nfunc main() {}\n")
+	for i, reason := range reasons {
+		for j, lease := range []time.Duration{0, 90 * time.Minute} {
+			for k, own := range []bool{false, true} {
+				tuning := advised(reason)
+				tuning.Options.Lease = lease
+				if own {
+					tuning.Advice.Take = tuning.Advice.Next.Best
+				}
+				_, paste, _ := strings.Cut(written(t, tuning.WriteText), "\n\nstore, ")
+				fmt.Fprintf(&program, "\nfunc paste%d%d%d(ctx context.Context, client redis.UniversalClient, customer, document string, took time.Duration) (priority.Level, error) {\n"+
+					"store, %sreturn decision.Level, err\n}\n", i, j, k, paste)
+			}
+		}
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "main.go")
+	if err := os.WriteFile(file, []byte(program.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "program"), file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s\n%s", err, out, program.String())
+	}
+}
+
+func TestTheJSONSaysTheSame(t *testing.T) {
+	for _, reason := range reasons {
+		tuning := advised(reason)
+		var object struct {
+			Call, Reason, Go string
+			Verdict          []string
+			Choices          []struct{ Call, Title string }
+		}
+		if err := json.Unmarshal([]byte(written(t, tuning.WriteJSON)), &object); err != nil {
+			t.Fatal(err)
+		}
+		text := written(t, tuning.WriteText)
+		if len(object.Choices) != 4 || object.Reason != string(reason) || object.Call == "" ||
+			!strings.Contains(text, strings.Join(object.Verdict, "\n")) || !strings.HasSuffix(text, object.Go) {
+			t.Errorf("%s: %+v", reason, object)
+		}
+	}
+}

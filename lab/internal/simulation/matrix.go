@@ -1,0 +1,168 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Regime is what ways to schedule are compared under: a scenario, or a trace with
+// a number of servers.
+type Regime struct {
+	Name, Summary string
+	Figures       []Figure
+	Experiment
+}
+
+// Regime returns the scenario with its own number of servers, or 16, and without
+// seeds. The options' Servers and LostDone do not matter.
+func (s Scenario) Regime(o Options, service ServiceTime) Regime {
+	o.Servers, o.LostDone = cmp.Or(s.Servers, usualServers), s.LostDone
+	demand := Demand{Servers: o.Servers, Service: service}
+	return Regime{s.Name, s.Summary, s.Figures, Experiment{
+		Options:  o,
+		Workload: func(seed uint64) *Workload { return s.Workload(demand, seed) },
+		Targets:  s.Targets,
+	}}
+}
+
+// Regime returns the trace with the options' number of servers, and without seeds.
+func (t *Trace) Regime(o Options, how TraceOptions) Regime {
+	return Regime{
+		fmt.Sprintf("trace-%d", o.Servers),
+		fmt.Sprintf("the trace on %d servers", o.Servers),
+		[]Figure{{Measure: lightP99}, {Measure: worstTenth}},
+		Experiment{Options: o, Workload: func(seed uint64) *Workload { return t.Workload(how, seed) }},
+	}
+}
+
+// Matrix is what ways to schedule came to under several regimes.
+type Matrix struct {
+	Schedulers []string
+	Rows       []Row   // the figures of all regimes
+	Scores     []Score // of Oracle, and of those of the Schedulers that are not Informed
+}
+
+// Row is one figure of a regime under all schedulers.
+type Row struct {
+	Regime Regime
+	Figure Figure
+	Cells  []Cell // by Matrix.Schedulers
+	Ideal  Cell   // the best of Informed
+	Oracle Cell   // the best of Oracles
+}
+
+// Cell is what one scheduler came to under a regime.
+type Cell struct {
+	Outcome
+	Estimate         // of the row's figure; NaN if there is none
+	Ratio    float64 // to ideal, 1 if equal, more if worse; NaN where ideal is 0
+}
+
+// Score is the geometric mean, over all rows, of the scheduler's ratio to ideal, of
+// 1 at least: to be better than ideal here makes up for nothing there.
+type Score struct {
+	Scheduler string
+	Value     float64
+}
+
+// Oracle is the name of the best of Oracles in a Score.
+const Oracle = "oracle"
+
+// Compete runs all schedulers under all regimes, and those that are needed to
+// say what is ideal. The regimes' own Schedulers do not matter. Progress, if not
+// nil, is called after each run, from any goroutine.
+func Compete(ctx context.Context, regimes []Regime, schedulers []string, progress func(done, of int)) (Matrix, error) {
+	all := slices.Concat(schedulers, Informed(), Oracles())
+	slices.Sort(all)
+	all = slices.Compact(all)
+	experiments := make([]Experiment, len(regimes))
+	for i, regime := range regimes {
+		experiments[i] = regime.Experiment
+		experiments[i].Schedulers = all
+	}
+	outcomes, err := runAll(ctx, experiments, progress)
+	if err != nil {
+		return Matrix{}, err
+	}
+	m := Matrix{Schedulers: schedulers}
+	for i, regime := range regimes {
+		byName := make(map[string]Outcome)
+		for _, outcome := range outcomes[i] {
+			byName[outcome.Scheduler] = outcome
+		}
+		for _, figure := range regime.Figures {
+			m.Rows = append(m.Rows, newRow(regime, figure, schedulers, byName))
+		}
+	}
+	m.Scores = m.scores()
+	return m, nil
+}
+
+func newRow(regime Regime, figure Figure, schedulers []string, outcomes map[string]Outcome) Row {
+	cells := func(names []string) []Cell {
+		cells := make([]Cell, len(names))
+		for i, name := range names {
+			cells[i] = Cell{Outcome: outcomes[name], Estimate: Estimate{math.NaN(), math.NaN()}}
+			if estimate, ok := outcomes[name].Measures[figure.Measure]; ok {
+				cells[i].Estimate = estimate
+			}
+		}
+		return cells
+	}
+	row := Row{Regime: regime, Figure: figure, Cells: cells(schedulers)}
+	row.Ideal, row.Oracle = figure.best(cells(Informed())), figure.best(cells(Oracles()))
+	for i := range row.Cells {
+		row.Cells[i].Ratio = figure.ratio(row.Cells[i].Mean, row.Ideal.Mean)
+	}
+	row.Ideal.Ratio, row.Oracle.Ratio = 1, figure.ratio(row.Oracle.Mean, row.Ideal.Mean)
+	return row
+}
+
+// best returns the cell with the best mean, of equals the first.
+func (f Figure) best(cells []Cell) Cell {
+	return slices.MinFunc(cells, func(a, b Cell) int {
+		if f.MoreIsBetter {
+			a, b = b, a
+		}
+		return cmp.Compare(a.Mean, b.Mean)
+	})
+}
+
+// ratio says how much worse a mean is than the ideal one.
+func (f Figure) ratio(mean, ideal float64) float64 {
+	switch {
+	case ideal <= 0:
+		return math.NaN()
+	case f.MoreIsBetter:
+		return ideal / mean
+	}
+	return mean / ideal
+}
+
+func (m Matrix) scores() []Score {
+	var scores []Score
+	for i, name := range m.Schedulers {
+		if !slices.Contains(Informed(), name) {
+			scores = append(scores, Score{name, m.score(func(r Row) float64 { return r.Cells[i].Ratio })})
+		}
+	}
+	return append(scores, Score{Oracle, m.score(func(r Row) float64 { return r.Oracle.Ratio })})
+}
+
+// score leaves out the rows without a ratio.
+func (m Matrix) score(ratio func(Row) float64) float64 {
+	sum, rows := 0.0, 0
+	for _, row := range m.Rows {
+		if r := ratio(row); !math.IsNaN(r) {
+			sum += math.Log(max(r, 1))
+			rows++
+		}
+	}
+	if rows == 0 {
+		return math.NaN()
+	}
+	return math.Exp(sum / float64(rows))
+}

@@ -1,0 +1,245 @@
+//go:build !race
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docpriority/priority/lab/internal/simulation"
+)
+
+// called runs the program with a standard input.
+func called(t *testing.T, stdin string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = run(t.Context(), terminal{strings.NewReader(stdin), &out, &errs}, args)
+	return status, out.String(), errs.String()
+}
+
+// succeeded runs the program and returns what it prints.
+func succeeded(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	status, stdout, stderr := called(t, stdin, args...)
+	if status != 0 || stderr != "" {
+		t.Fatalf("%q: exit status %d, stderr %q", args, status, stderr)
+	}
+	return stdout
+}
+
+func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
+	for want, args := range map[string][]string{
+		"unknown command":               {"nonsense"},
+		"either -scenario or one trace": {"simulate"},
+		"it takes one trace: see -help": {"tune", "a.csv", "b.csv"},
+		"it takes one trace at most":    {"matrix", "a.csv", "b.csv"},
+		"there is no scenario":          {"simulate", "-scenario", "overload,calm"},
+		"the matrix has no scenario":    {"matrix", "-scenario", "overload,pauser"},
+		"there is no scheduler":         {"simulate", "-scenario", "overload", "-schedulers", "magic"},
+		`there is no scheduler "magic"`: {"matrix", "-schedulers", "magic"},
+		"flag provided but not defined": {"simulate", "-nonsense"},
+		"no such file":                  {"simulate", "no-such-file.csv"},
+		"is a directory":                {"tune", "."},
+		"-reset-mode is last-update or": {"simulate", "-scenario", "overload", "-reset-mode", "never"},
+		"is not below":                  {"simulate", "-scenario", "overload", "-thresholds", "-1,-1"},
+		"not a whole number":            {"tune", "-thresholds", "-1,x", "-"},
+		"0 seeds":                       {"matrix", "-seeds", "0"},
+		"0 servers":                     {"simulate", "-scenario", "overload", "-servers", "0"},
+		"0 servers are not":             {"tune", "-servers", "0", "-"},
+		"service times are":             {"matrix", "-service", "slow"},
+		"a consumer discipline is":      {"simulate", "-scenario", "overload", "-discipline", "lazy"},
+		"patience is a time":            {"matrix", "-discipline", "patience=soon"},
+		"missing service times":         {"simulate", "-missing-service", "guess", "-"},
+		"-counting is":                  {"tune", "-counting", "fingers", "-"},
+		"-heavy-cost":                   {"tune", "-heavy-cost", "-1", "-"},
+		"has at most -1 documents":      {"tune", "-light", "-1", "-"},
+		"lost Dones, 2,":                {"simulate", "-scenario", "overload", "-lost-done", "2"},
+		"a flood of -1":                 {"simulate", "-scenario", "overload", "-flood", "-1"},
+	} {
+		status, stdout, stderr := called(t, "0,a,1\n", args...)
+		if status != 2 || stdout != "" || !strings.HasPrefix(stderr, "lab") || !strings.Contains(stderr, want) {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", args, status, stdout, stderr)
+		}
+	}
+}
+
+func TestTheHelpNamesCommandsAndScenarios(t *testing.T) {
+	help := succeeded(t, "", "help")
+	for _, command := range commands {
+		if !strings.Contains(help, "go run ./lab "+command.name+" ") || !strings.Contains(succeeded(t, "", command.name, "-help"), "usage: ") {
+			t.Errorf("%s is not in the help, or has none", command.name)
+		}
+	}
+	simulate, matrix := succeeded(t, "", "simulate", "-help"), succeeded(t, "", "matrix", "-help")
+	for _, scenario := range simulation.Scenarios() {
+		if name := "\n  " + scenario.Name + " "; !strings.Contains(simulate, name) || strings.Contains(matrix, name) != (len(scenario.Figures) > 0) {
+			t.Errorf("%s, with the figures %v", scenario.Name, scenario.Figures)
+		}
+	}
+}
+
+// quick makes a simulation small.
+var quick = []string{"-seeds", "1", "-servers", "2", "-flood", "300"}
+
+func TestSeveralScenariosArePrintedOneAfterTheOther(t *testing.T) {
+	simulated := func(args ...string) string {
+		return succeeded(t, "", append(append([]string{"simulate"}, args...), quick...)...)
+	}
+	one, two := simulated("-scenario", "overload"), simulated("-scenario", "pauser")
+	if got, want := simulated("-scenario", "overload,pauser"), one+"\n\n"+two; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestTheSameSeedsGiveTheSameJSON(t *testing.T) {
+	args := []string{"simulate", "-scenario", "starve", "-seeds", "2", "-schedulers", "rule:linear,submit:linear", "-json"}
+	stdout := succeeded(t, "", args...)
+	if again := succeeded(t, "", args...); again != stdout {
+		t.Error("the same seeds give other figures")
+	}
+	var object struct {
+		Name       string
+		Seeds      int
+		Schedulers []struct {
+			Scheduler string
+			Measures  map[string]struct{ Mean, CI95 float64 }
+		}
+		Targets []struct {
+			Scheduler string
+			Reached   bool
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &object); err != nil {
+		t.Fatalf("%v, or more than one object: %s", err, stdout)
+	}
+	if object.Name != "starve" || object.Seeds != 2 || len(object.Schedulers) != 2 || len(object.Targets) != 2 {
+		t.Errorf("got %+v", object)
+	}
+	if wait := object.Schedulers[0].Measures["flooder_wait_max_s"]; !(wait.Mean > 200 && wait.Mean < 300 && wait.CI95 > 0) {
+		t.Errorf("rule:linear: the longest wait is %+v", wait)
+	}
+	table := succeeded(t, "", args[:len(args)-1]...)
+	for _, want := range []string{"Targets\n  reached: rule:linear", "mean of 2 seeds", "Wait of the flooder, s", "\n  submit:linear "} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+}
+
+const smallTrace = "0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n"
+
+func TestATraceIsSimulatedFromAFileOrAPipe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace.csv")
+	if err := os.WriteFile(file, []byte(smallTrace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fromFile := succeeded(t, "", "simulate", file, "-servers", "1", "-light", "2")
+	fromPipe := succeeded(t, smallTrace, "simulate", "-servers", "1", "-", "-light", "2")
+	if _, tables, _ := strings.Cut(fromFile, ": "); !strings.HasSuffix(fromPipe, tables) {
+		t.Errorf("from a file:\n%s\nfrom a pipe:\n%s", fromFile, fromPipe)
+	}
+	for _, want := range []string{"4 documents of 2 customers", "1 seed.", "capped at 1m0s", "Wait of light customers", "Wait of heavy customers"} {
+		if !strings.Contains(fromFile, want) {
+			t.Errorf("no %q in\n%s", want, fromFile)
+		}
+	}
+	matrix := succeeded(t, "", "matrix", file, "-seeds", "1", "-scenario", "overload-equal", "-light", "2")
+	for _, name := range []string{"overload-equal", "trace-10", "trace-12", "trace-14"} {
+		if !strings.Contains(matrix, "\n| "+name+" ") {
+			t.Errorf("no %s in\n%s", name, matrix)
+		}
+	}
+}
+
+func TestTheMatrixPrintsAnObjectARegime(t *testing.T) {
+	args := []string{"matrix", "-scenario", "cost-skew", "-seeds", "2", "-schedulers", "rule,submit:linear,stride", "-json"}
+	stdout := succeeded(t, "", args...)
+	if again := succeeded(t, "", args...); again != stdout {
+		t.Error("the same seeds give other figures")
+	}
+	var object struct {
+		Name       string
+		Seeds      int
+		Schedulers []struct {
+			Measures map[string]struct{ Mean float64 }
+		}
+	}
+	if err := json.Unmarshal([]byte(stdout), &object); err != nil {
+		t.Fatal(err)
+	}
+	if object.Name != "cost-skew" || object.Seeds != 2 || len(object.Schedulers) != 3 || object.Schedulers[0].Measures["longest_wait_s"].Mean == 0 {
+		t.Errorf("got %+v", object)
+	}
+}
+
+// serviceTrace is twelve hours of a small service: 20 shops send 3 documents at a
+// time, 3 archives send 5 long ones, and one customer uploads 200 now and then.
+func serviceTrace() string {
+	type row struct {
+		submitted, service int
+		customer           string
+	}
+	var rows []row
+	random := rand.New(rand.NewPCG(1, 1))
+	const minute = 60_000
+	send := func(name string, customers, documents, every, service int) {
+		for i := range customers {
+			for at := random.IntN(every); at < 12*60*minute; at += every*4/5 + random.IntN(every*2/5) {
+				for range documents {
+					rows = append(rows, row{at, service/2 + random.IntN(service), fmt.Sprint(name, i+1)})
+				}
+			}
+		}
+	}
+	send("shop", 20, 3, 12*minute, 4_000)
+	send("archive", 3, 5, 14*minute, 100_000)
+	send("upload", 1, 200, 90*minute, 4_000)
+	slices.SortStableFunc(rows, func(a, b row) int { return a.submitted - b.submitted })
+	text := "submitted_ms,customer,service_ms\n"
+	for _, r := range rows {
+		text += fmt.Sprintf("%d,%s,%d\n", r.submitted, r.customer, r.service)
+	}
+	return text
+}
+
+func TestTuneSaysWhatToCall(t *testing.T) {
+	text := succeeded(t, serviceTrace(), "tune", "-", "-servers", "3", "-service-cap", "3m", "-light", "250")
+	for _, want := range []string{
+		": 5973 documents of 24 customers", "on the first 8.0 hours", "\nNext, policy found ", "\nSubmit ÷ Next, better policy ",
+		"Call Submit and Done: on the part held back, Submit serves your customers better than Next.", "store.Submit(",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+func TestTuneSaysWhatItCannotTell(t *testing.T) {
+	for _, test := range []struct{ trace, want string }{
+		{"", "the trace has no documents"},
+		{"0,a,1\n9000,a,1\n", "of one customer"},
+		{"5,a,1\n5,b,1\n", "at one moment"},
+		{strings.Repeat("0,a,1\n", 21) + strings.Repeat("9,b,1\n", 22), "no customer of the trace is light: each has at least 21 documents"},
+		{strings.Repeat("0,a,1\n", 21) + "9000,b,1\n", "in the first two thirds"},
+		{"0,a,1\n" + strings.Repeat("9000,b,1\n", 21), "in the last third"},
+		{"0,a,1\nsoon,b,1\n", "standard input:2"},
+	} {
+		status, stdout, stderr := called(t, test.trace, "tune", "-")
+		if status != 1 || stdout != "" || !strings.HasPrefix(stderr, "lab tune: ") || !strings.Contains(stderr, test.want) {
+			t.Errorf("%.40q: exit status %d, stdout %q, stderr %q, want %q", test.trace, status, stdout, stderr, test.want)
+		}
+	}
+	small := succeeded(t, "0,a\n1000,b\n2000,c\n3000,a\n", "tune", "-", "-counting", "submit")
+	for _, want := range []string{"too small to tell a difference from luck", "and their number is 2", "store.Submit(", "unknown ones drawn: lognormal"} {
+		if !strings.Contains(strings.Join(strings.Fields(small), " "), want) {
+			t.Errorf("no %q in\n%s", want, small)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+
+	"github.com/docpriority/priority/lab/internal/report"
+	"github.com/docpriority/priority/lab/internal/simulation"
+)
+
+const matrixHelp = `Matrix runs every way to schedule under every regime: the scenarios below that are about
+a figure, and a trace on 10, 12 and 14 servers. It prints that figure, in seconds but for
+Jain's index and the smallest share, as the mean over the seeds with half its 95 %
+confidence interval, and how far each way is from ideal.
+
+- "ideal" is the best of five schedulers that know the customers' queues or what documents
+  cost, which no level at arrival knows: round-robin, deficit, stride, fair-share and
+  least-in-flight.
+- "oracle" is the best of three ways to give levels at arrival by somebody who knows all
+  that will come: who floods, what fair shares are, how long documents would wait under
+  round robin. It shows what a level at arrival can reach, not that none reaches more.
+- The score is the geometric mean, over all figures, of how many times worse than ideal
+  they are; to be better than ideal counts as 1.
+
+Variants of rule and submit show what order and patience cost:
+
+  submit:ordered       no better level than an earlier document of the customer that waits
+  submit:linear, submit:halving, submit:8,4,2,1    consumers with weights, as queue.Picker
+  submit:patience=10m  what has waited longest comes first, if for more than 10 minutes
+
+`
+
+// matrixServers are the numbers of servers that a trace is served by.
+var matrixServers = []int{10, 12, 14}
+
+// matrix is what the command's flags say.
+type matrix struct {
+	modelFlags
+	scenarios  listFlag
+	schedulers listFlag
+	seeds      int
+	seed       uint64
+	order      bool
+	asJSON     bool
+}
+
+func newMatrix(flags *flag.FlagSet) (action, string) {
+	m := &matrix{schedulers: simulation.Schedulers()}
+	flags.Var(&m.scenarios, "scenario", "which `scenarios`, separated by commas (default: all above)")
+	flags.Var(&m.schedulers, "schedulers", "which `schedulers` to show")
+	flags.IntVar(&m.seeds, "seeds", 20, "how many seeds")
+	flags.Uint64Var(&m.seed, "seed", 1, "the first of them")
+	flags.BoolVar(&m.order, "order", false, "print who overtakes and who waits longest instead")
+	flags.BoolVar(&m.asJSON, "json", false, "print one JSON object a line, one for each regime")
+	m.register(flags)
+	return m.run, matrixHelp + scenarioList(matrixScenarios())
+}
+
+// matrixScenarios are those that are about a figure.
+func matrixScenarios() []simulation.Scenario {
+	return slices.DeleteFunc(simulation.Scenarios(), func(s simulation.Scenario) bool { return len(s.Figures) == 0 })
+}
+
+func (m *matrix) run(ctx context.Context, with terminal, args []string) error {
+	regimes, err := m.regimes(with, args)
+	if err != nil {
+		return err
+	}
+	show, clear := progress(with.stderr)
+	compared, err := simulation.Compete(ctx, regimes, m.schedulers, show)
+	clear()
+	if err != nil {
+		return err
+	}
+	result := report.Matrix{Matrix: compared, Options: m.options, Service: m.service.String(), Seeds: m.seeds}
+	switch {
+	case m.asJSON:
+		return result.WriteJSON(with.stdout)
+	case m.order:
+		return result.WriteOrder(with.stdout)
+	}
+	return result.WriteTable(with.stdout)
+}
+
+// regimes returns what is to be compared.
+func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Regime, err error) {
+	if err := errors.Join(m.check(), checkSeeds(m.seeds)); err != nil {
+		return nil, wrongCall(err)
+	}
+	if len(args) > 1 {
+		return nil, wrongCall(errors.New("it takes one trace at most"))
+	}
+	known := make(map[string]bool)
+	for _, scenario := range matrixScenarios() {
+		known[scenario.Name] = true
+		if len(m.scenarios) == 0 || slices.Contains(m.scenarios, scenario.Name) {
+			regimes = append(regimes, scenario.Regime(m.options, m.service))
+		}
+	}
+	for _, name := range m.scenarios {
+		if !known[name] {
+			return nil, wrongCall(fmt.Errorf("the matrix has no scenario %q", name))
+		}
+	}
+	for i := range regimes {
+		regimes[i].FirstSeed, regimes[i].Seeds = m.seed, m.seeds
+		shown := regimes[i].Options
+		shown.Schedulers = m.schedulers
+		if err := shown.Validate(); err != nil {
+			return nil, wrongCall(err)
+		}
+	}
+	if len(args) == 0 {
+		return regimes, nil
+	}
+	recorded, err := m.read(with, args[0])
+	if err != nil {
+		return nil, err
+	}
+	seeds := m.seeds
+	if !recorded.Random(m.trace) {
+		seeds = 1 // all would be alike
+	}
+	options := m.options
+	for _, options.Servers = range matrixServers {
+		regime := recorded.Regime(options, m.trace)
+		regime.FirstSeed, regime.Seeds = m.seed, seeds
+		regimes = append(regimes, regime)
+	}
+	return regimes, nil
+}

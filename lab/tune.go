@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+
+	"github.com/docpriority/priority/lab/internal/report"
+	"github.com/docpriority/priority/lab/internal/simulation"
+)
+
+const tuneHelp = `Tune replays a trace (see simulate) and says whether Next or Submit (with Done) serves its
+customers better, and with which policy. It chooses policies on the first two thirds of the
+trace's time, and judges on the last third, which it holds back: only a difference that
+shows there, and is more than luck, counts. It prints the waits, the verdict, and the Go
+lines to paste.
+
+Two waits decide: the 99th percentile of the light customers' (see -light), and that of the
+worst tenth of all customers (the 90th percentile of their mean waits). One must become
+shorter, by a twentieth of wait and service at least, and the other not longer. What others
+no longer wait for, the heavy customers wait for, at most -heavy-cost longer than now. "Now"
+is what -counting, -thresholds, -reset-interval and -reset-mode say. What makes no
+difference is left as it is.
+
+-servers must be as many documents as your workers process at once: with too many nobody
+waits, and nothing makes a difference.
+
+Which policies: for Next, reset intervals from 5 minutes to 6 hours, both modes, five tables;
+for Submit, the first threshold, from -1 to -32. None has more levels than you have now.
+
+Is it luck? The intervals come from drawing customers and twelfths of the later part's time
+again, both together: one customer's documents are alike, and so are those of one busy hour.
+Of two ways that are equal, about one trace in twelve says otherwise. Busy times that last
+longer than a twelfth make the intervals too narrow.
+`
+
+// tune is what the command's flags say.
+type tune struct {
+	modelFlags
+	counting  string
+	heavyCost float64
+	seed      uint64
+	asJSON    bool
+}
+
+func newTune(flags *flag.FlagSet) (action, string) {
+	t := new(tune)
+	flags.IntVar(&t.options.Servers, "servers", 16, "how many documents are served at once")
+	flags.Float64Var(&t.heavyCost, "heavy-cost", 2, "how much longer than now the heavy customers may wait on average: 2 is three times as long")
+	flags.StringVar(&t.counting, "counting", simulation.Rule, "what is called now: rule (Next) or submit (Submit and Done)")
+	flags.Uint64Var(&t.seed, "seed", 1, "of the service times that are drawn, and of the intervals")
+	flags.BoolVar(&t.asJSON, "json", false, "print one JSON object, which priorityctl takes for a policy")
+	t.register(flags)
+	return t.run, tuneHelp
+}
+
+// checkAll sets the options by the flags.
+func (t *tune) checkAll() error {
+	switch {
+	case t.counting != simulation.Rule && t.counting != simulation.Submit:
+		return fmt.Errorf("-counting is %s or %s, not %q", simulation.Rule, simulation.Submit, t.counting)
+	case !(t.heavyCost >= 0):
+		return fmt.Errorf("-heavy-cost %v is negative", t.heavyCost)
+	}
+	if err := t.check(); err != nil {
+		return err
+	}
+	t.options.Schedulers = []string{t.counting}
+	return t.options.Validate()
+}
+
+func (t *tune) run(ctx context.Context, with terminal, args []string) error {
+	if err := t.checkAll(); err != nil {
+		return wrongCall(err)
+	}
+	if len(args) != 1 {
+		return wrongCall(errors.New("it takes one trace"))
+	}
+	recorded, err := t.read(with, args[0])
+	if err != nil {
+		return err
+	}
+	show, clear := progress(with.stderr)
+	advice, err := simulation.Tuning{
+		Workload:  recorded.Workload(t.trace, t.seed),
+		Options:   t.options,
+		Counting:  t.counting,
+		HeavyCost: t.heavyCost,
+		Seed:      t.seed,
+		Progress:  show,
+	}.Run(ctx)
+	clear()
+	if err != nil {
+		return err
+	}
+	result := report.Tuning{About: aboutTrace(args[0], recorded, t.trace, t.seed), Options: t.options, HeavyCost: t.heavyCost, Advice: advice}
+	if t.asJSON {
+		return result.WriteJSON(with.stdout)
+	}
+	return result.WriteText(with.stdout)
+}
