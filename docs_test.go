@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -73,7 +74,7 @@ for (const identifier of process.argv.slice(1)) new SourceTextModule(readFileSyn
 		dir := t.TempDir()
 		var files []string
 		for _, page := range everyPage(t) {
-			for _, block := range blocks(t, page, language) {
+			for _, block := range markdown.Read(t, page).Blocks(language) {
 				file := filepath.Join(dir, fmt.Sprintf("%d-%s", len(files), strings.ReplaceAll(page, "/", "-")))
 				if err := os.WriteFile(file, []byte(block), 0o644); err != nil {
 					t.Fatal(err)
@@ -114,7 +115,7 @@ func everyPage(t *testing.T) []string {
 func links(t *testing.T, page string) []string {
 	t.Helper()
 	var found []string
-	for _, match := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(prose(textOf(t, page)), -1) {
+	for _, match := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(markdown.Read(t, page).Prose(), -1) {
 		found = append(found, match[1])
 	}
 	return found
@@ -124,7 +125,7 @@ func links(t *testing.T, page string) []string {
 func anchors(t *testing.T, page string) []string {
 	t.Helper()
 	seen := make(map[string]int)
-	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(prose(textOf(t, page)), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(markdown.Read(t, page).Prose(), -1) {
 		heading := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(strings.ToLower(match[1]), "$1")
 		anchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(heading, "")
 		anchor = strings.ReplaceAll(anchor, " ", "-")
@@ -134,16 +135,4 @@ func anchors(t *testing.T, page string) []string {
 		seen[anchor]++
 	}
 	return slices.Collect(maps.Keys(seen))
-}
-
-// prose is a page without its blocks.
-func prose(text string) string {
-	return fenced.ReplaceAllString(text, "")
-}
-
-var fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
-
-func textOf(t *testing.T, page string) string {
-	t.Helper()
-	return string(readPage(t, page))
 }

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
 // The code and the tests that docs/how-to/test.md shows are a package that passes.
 func TestTheTestsToCopyPass(t *testing.T) {
 	t.Parallel()
-	snippets := blocks(t, "docs/how-to/test.md", "go")
+	snippets := markdown.Read(t, "docs/how-to/test.md").Blocks("go")
 	if len(snippets) != 2 {
 		t.Fatalf("the page has %d blocks", len(snippets))
 	}
@@ -46,7 +47,7 @@ func TestTheTestsToCopyPassInPython(t *testing.T) {
 		redistest.Skip(t, "no python3 has redis: apt-get install python3-redis")
 	}
 	source := must(filepath.Abs("clients/python/src"))(t)
-	copied := copyOf(t, blocks(t, "docs/how-to/test.md", "python"), "test_level.py")
+	copied := copyOf(t, markdown.Read(t, "docs/how-to/test.md").Blocks("python"), "test_level.py")
 	command := exec.Command(pythons[0], "-B", "-m", "unittest", "-v", "test_level")
 	command.Dir, command.Env = filepath.Dir(copied), append(os.Environ(), "PYTHONPATH="+source)
 	if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), "Ran 2 tests") {
@@ -59,7 +60,7 @@ func TestTheTestsToCopyPassInNode(t *testing.T) {
 	t.Parallel()
 	node := redistest.Find(t, "node", "nodejs")
 	source := must(filepath.Abs("clients/nodejs"))(t)
-	copied := copyOf(t, blocks(t, "docs/how-to/test.md", "js"), "level.test.mjs")
+	copied := copyOf(t, markdown.Read(t, "docs/how-to/test.md").Blocks("js"), "level.test.mjs")
 	modules := filepath.Join(filepath.Dir(copied), "node_modules")
 	if err := os.Mkdir(modules, 0o755); err != nil {
 		t.Fatal(err)
@@ -112,7 +113,7 @@ func TestCustomersTakeNoMoreMemoryThanThePageSays(t *testing.T) {
 		}
 	}
 	took, reckoned := used()-before, 0
-	formula := regexp.MustCompile(`(?s)bytes = .*?\n\n`).FindString(textOf(t, "docs/how-to/size-redis.md"))
+	formula := regexp.MustCompile(`(?s)bytes = .*?\n\n`).FindString(string(markdown.Read(t, "docs/how-to/size-redis.md")))
 	for i, times := range regexp.MustCompile(`(\d+) ×`).FindAllStringSubmatch(formula, -1) {
 		reckoned += must(strconv.Atoi(times[1]))(t) * [...]int{many, many, many, many * pendingEach}[i]
 	}
@@ -140,7 +141,7 @@ func TestCountsMoveToAnotherPrefix(t *testing.T) {
 	admin := must(control.NewAdmin(client, nil))(t)
 	must(admin.SetOverride(t.Context(), "acme", control.Pin(4), time.Hour, control.Change{By: "mary", Why: "a demo"}))(t)
 
-	commands := blocks(t, "docs/how-to/migrate-prefix.md", "sh")
+	commands := markdown.Read(t, "docs/how-to/migrate-prefix.md").Blocks("sh")
 	if len(commands) != 2 {
 		t.Fatalf("the page has %d blocks of commands", len(commands))
 	}

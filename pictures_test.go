@@ -32,7 +32,7 @@ func TestThePicturesOfTheConceptsAreTrue(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if held := string(readPage(t, name)); held != drawn {
+		if held := string(must(os.ReadFile(name))(t)); held != drawn {
 			t.Errorf("%s shows something else: go test . -run %s -update", name, t.Name())
 		}
 	}

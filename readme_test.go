@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -35,7 +36,7 @@ func TestSnippetsDoWhatTheirPagesSay(t *testing.T) {
 	t.Parallel()
 	var snippets []string
 	for _, page := range pages {
-		snippets = append(snippets, blocks(t, page, "go")...)
+		snippets = append(snippets, markdown.Read(t, page).Blocks("go")...)
 	}
 	program := build(t, snippets)
 	for i, snippet := range snippets {
@@ -56,13 +57,13 @@ func TestSnippetsDoWhatTheirPagesSay(t *testing.T) {
 func TestTheFirstSnippetSaysThatNoRedisListens(t *testing.T) {
 	t.Parallel()
 	const address = "127.0.0.1:6379"
-	want := regexp.MustCompile("`(dial tcp " + address + ".*)`").FindSubmatch(readPage(t, "README.md"))
+	want := regexp.MustCompile("`(dial tcp " + address + ".*)`").FindStringSubmatch(string(markdown.Read(t, "README.md")))
 	if want == nil {
 		t.Fatal("README.md does not say what the error is")
 	}
 	nobody := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
-	reason := strings.Replace(string(want[1]), address, nobody, 1)
-	program := build(t, blocks(t, "README.md", "go")[:1])
+	reason := strings.Replace(want[1], address, nobody, 1)
+	program := build(t, markdown.Read(t, "README.md").Blocks("go")[:1])
 	redistest.Await(t, "the error says "+reason, func() bool {
 		_, stderr, err := run(t, program, 0, nobody)
 		return err != nil && strings.Contains(stderr, `"priority:{acme}:count"`) && strings.Contains(stderr, reason)
@@ -82,7 +83,7 @@ func TestCommandsPrintWhatTheirPagesSay(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, page := range pages {
-		for _, block := range blocks(t, page, "console") {
+		for _, block := range markdown.Read(t, page).Blocks("console") {
 			for _, command := range strings.Split("\n"+block, "\n$ ")[1:] {
 				line, want, _ := strings.Cut(command, "\n")
 				cmd := exec.Command("sh", "-c", line)
@@ -101,8 +102,8 @@ func TestCommandsPrintWhatTheirPagesSay(t *testing.T) {
 
 func TestTheProgramsOfTheREADMEAreThere(t *testing.T) {
 	t.Parallel()
-	for _, match := range regexp.MustCompile(`go run (\./[a-z/]+)`).FindAllSubmatch(readPage(t, "README.md"), -1) {
-		if _, err := os.Stat(filepath.Join(string(match[1]), "main.go")); err != nil {
+	for _, match := range regexp.MustCompile(`go run (\./[a-z/]+)`).FindAllStringSubmatch(string(markdown.Read(t, "README.md")), -1) {
+		if _, err := os.Stat(filepath.Join(match[1], "main.go")); err != nil {
 			t.Errorf("README.md: %s: %v", match[0], err)
 		}
 	}
@@ -166,13 +167,13 @@ func TestEachDocumentedRightIsNeeded(t *testing.T) {
 
 func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 	t.Parallel()
-	line := regexp.MustCompile("On a Redis Cluster add `([^`]*)`").FindSubmatch(readPage(t, "docs/redis.md"))
+	line := regexp.MustCompile("On a Redis Cluster add `([^`]*)`").FindStringSubmatch(string(markdown.Read(t, "docs/redis.md")))
 	if line == nil {
 		t.Fatal("docs/redis.md does not say what a cluster needs")
 	}
 	cluster := redistest.StartCluster(t, 3)
 	for _, node := range cluster.Masters {
-		grant(t, node, strings.Fields(string(line[1]))...)
+		grant(t, node, strings.Fields(line[1])...)
 	}
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "documents", Password: "secret"})
 	defer client.Close()
@@ -248,11 +249,11 @@ func grant(t *testing.T, server *redistest.Server, further ...string) (rights []
 
 func aclLine(t *testing.T, page string) string {
 	t.Helper()
-	line := regexp.MustCompile("ACL SETUSER .*").Find(readPage(t, page))
-	if line == nil {
+	line := regexp.MustCompile("ACL SETUSER .*").FindString(string(markdown.Read(t, page)))
+	if line == "" {
 		t.Fatalf("%s has no line with ACL SETUSER", page)
 	}
-	return string(line)
+	return line
 }
 
 // documentsUser is a client of the documented user.
@@ -299,26 +300,6 @@ func useEveryRight(t *testing.T, server *redistest.Server, client priority.Redis
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func readPage(t *testing.T, page string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
-// blocks returns a page's fenced blocks of one language.
-func blocks(t *testing.T, page, language string) []string {
-	t.Helper()
-	var found []string
-	fence := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$")
-	for _, match := range fence.FindAllSubmatch(readPage(t, page), -1) {
-		found = append(found, string(match[1]))
-	}
-	return found
 }
 
 // printed returns what a snippet claims to print.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -18,15 +19,15 @@ import (
 
 // The document's Go is that of the examples, which compile.
 func TestTheDocumentShowsTheExamples(t *testing.T) {
-	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(read(t, "../docs/observability.md"), -1)
+	blocks := markdown.Read(t, "../docs/observability.md").Blocks("go")
 	if len(blocks) != 2 {
 		t.Fatalf("%d Go blocks in the document, want two", len(blocks))
 	}
 	source := read(t, "example_wiring_test.go") + read(t, "example_test.go")
 	body := regexp.MustCompile(`(?m)^\t`).ReplaceAllString(source, "")
 	for _, block := range blocks {
-		if !strings.Contains(body, block[1]) {
-			t.Errorf("no example is what the document shows:\n%s", block[1])
+		if !strings.Contains(body, block) {
+			t.Errorf("no example is what the document shows:\n%s", block)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/nodetest"
 	"github.com/docpriority/priority/internal/redistest"
 )
@@ -456,12 +457,9 @@ func TestThePageNamesEachCheck(t *testing.T) {
 	if status := run([]string{"-list"}, nil, &listed, io.Discard); status != 0 {
 		t.Fatalf("-list: exit status %d", status)
 	}
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := markdown.Read(t, "README.md")
 	for name := range strings.Lines(listed.String()) {
-		if !strings.Contains(string(text), "- "+name) {
+		if !strings.Contains(string(page), "- "+name) {
 			t.Errorf("README.md does not have the check %q", strings.TrimSpace(name))
 		}
 	}
@@ -469,16 +467,12 @@ func TestThePageNamesEachCheck(t *testing.T) {
 
 // The page's requests have the page's answers.
 func TestThePageShowsWhatADriverSays(t *testing.T) {
-	page, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	blocks := regexp.MustCompile("(?s)```json\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	blocks := markdown.Read(t, "README.md").Blocks("json")
 	if len(blocks) < 2 {
 		t.Fatal("the page has no requests and answers")
 	}
 	server := redistest.Start(t)
-	requests := strings.ReplaceAll(blocks[0][1], "127.0.0.1:7000", server.Addr)
+	requests := strings.ReplaceAll(blocks[0], "127.0.0.1:7000", server.Addr)
 	var said bytes.Buffer
 	for line := range strings.Lines(requests) { // one after the other, so that the answers are certain
 		open := strings.SplitAfter(requests, "\n")[0]
@@ -493,7 +487,7 @@ func TestThePageShowsWhatADriverSays(t *testing.T) {
 		said.WriteString(answers[len(answers)-2])
 	}
 	sorted := func(text string) []string { return slices.Sorted(strings.Lines(text)) }
-	if got, want := sorted(said.String()), sorted(blocks[1][1]); !slices.Equal(got, want) {
+	if got, want := sorted(said.String()), sorted(blocks[1]); !slices.Equal(got, want) {
 		t.Errorf("the requests of the page are answered with\n%s", strings.Join(got, ""))
 	}
 }

@@ -16,11 +16,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -80,16 +80,12 @@ func TestPythonTypesAreStrict(t *testing.T) {
 	run(t, ".", nil, interpreter, "-m", "mypy", cache, "src")
 	run(t, ".", []string{"MYPYPATH=src"}, interpreter, "-m", "mypy", cache, "conformance/driver.py")
 
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	// Celery has no types.
 	args := []string{"-m", "mypy", cache, "--ignore-missing-imports", "--allow-untyped-decorators"}
 	dir := t.TempDir()
-	for i, block := range regexp.MustCompile("(?s)```python\n(.*?)```").FindAllSubmatch(readme, -1) {
+	for i, block := range markdown.Read(t, "README.md").Blocks("python") {
 		args = append(args, filepath.Join(dir, fmt.Sprintf("snippet%d.py", i+1)))
-		if err := os.WriteFile(args[len(args)-1], block[1], 0o644); err != nil {
+		if err := os.WriteFile(args[len(args)-1], []byte(block), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

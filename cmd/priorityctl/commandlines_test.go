@@ -21,6 +21,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/page/insight"
 	"github.com/redis/go-redis/v9"
@@ -356,19 +357,16 @@ func printedLines(t *testing.T) map[string]string {
 		pages = append(pages, found...)
 	}
 	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, block := range blocks.FindAllStringSubmatch(string(text), -1) {
-			for _, line := range wholeLine.FindAllString(block[2], -1) {
+		text := markdown.Read(t, page)
+		for _, language := range []string{"sh", "console", "text"} {
+			for _, line := range wholeLine.FindAllString(strings.Join(text.Blocks(language), ""), -1) {
 				typed, prompted := strings.CutPrefix(line, "$ ")
-				if (prompted || block[1] == "sh") && calling.MatchString(typed) {
+				if (prompted || language == "sh") && calling.MatchString(typed) {
 					add(typed, page)
 				}
 			}
 		}
-		for _, span := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(blocks.ReplaceAllString(string(text), ""), -1) {
+		for _, span := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(text.Prose(), -1) {
 			if typed := strings.Join(strings.Fields(strings.ReplaceAll(span[1], `\|`, "|")), " "); calling.MatchString(typed) {
 				add(typed, page)
 			}
@@ -378,7 +376,6 @@ func printedLines(t *testing.T) map[string]string {
 }
 
 var (
-	blocks    = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 	wholeLine = regexp.MustCompile(`(?:.*\\\n)*.+`)
 	calling   = regexp.MustCompile(`(^|[|;&] *)(priorityctl |go run \./cmd/priorityctl |export PRIORITY_)`)
 	continued = regexp.MustCompile(`\s*\\\n\s*`)

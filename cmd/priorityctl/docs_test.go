@@ -1,12 +1,12 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -18,10 +18,7 @@ func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	submit(t, client, "clinic", 11)
-	text, err := os.ReadFile("../../docs/priorityctl.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := markdown.Read(t, "../../docs/priorityctl.md")
 	bin, dir := filepath.Dir(installed(t)), t.TempDir()
 	// What varies from run to run.
 	varying := regexp.MustCompile(`\b(\d+h)?(\d+m)?\d+(\.\d+)?(h|ms|µs|m|s)\b|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC|"reset_in_ms":\d+|Redis \d[\d.]*|\d+ MB`)
@@ -30,9 +27,9 @@ func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 		return strings.Join(strings.Fields(varying.ReplaceAllString(text, "~")), " ")
 	}
 	calls := 0
-	for _, block := range regexp.MustCompile("(?ms)^```console\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
-		fits(t, block[1])
-		for _, call := range strings.Split("\n"+block[1], "\n$ ")[1:] {
+	for _, block := range page.Blocks("console") {
+		fits(t, block)
+		for _, call := range strings.Split("\n"+block, "\n$ ")[1:] {
 			calls++
 			command, want, _ := strings.Cut(call, "\n")
 			status, stdout, stderr := inShell(t, bin, dir, "redis://"+server.Addr, command)
@@ -44,7 +41,7 @@ func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 	if calls < 8 {
 		t.Errorf("only %d commands were found", calls)
 	}
-	if !strings.Contains(string(text), exitTable()) {
+	if !strings.Contains(string(page), exitTable()) {
 		t.Errorf("the exit statuses are not those of the help:\n%s", exitTable())
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/docpriority/priority/internal/markdown"
 )
 
 var queues = []string{"asynq", "nats", "rabbitmq", "redis", "river"}
@@ -43,10 +45,7 @@ var imports = map[string]string{
 	"context": "context", "fmt": "fmt", "slices": "slices", "time": "time", "log": "log",
 }
 
-var (
-	goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
-	comment = regexp.MustCompile(`(?m)//.*$`)
-)
+var comment = regexp.MustCompile(`(?m)//.*$`)
 
 // Every Go block of a queue's page compiles beside its example.
 func TestThePagesOfTheQueuesCompile(t *testing.T) {
@@ -76,9 +75,7 @@ func TestTheGuideCompiles(t *testing.T) {
 	code := message + functions(given, lines)
 	for _, section := range strings.Split(guide, "\n## ") {
 		heading, _, _ := strings.Cut(section, "\n")
-		for _, block := range goBlock.FindAllStringSubmatch(section, -1) {
-			code += functions(given+givenIn[heading], block[1:])
-		}
+		code += functions(given+givenIn[heading], markdown.Page(section).Blocks("go"))
 	}
 	compile(t, "internal/program", code)
 }
@@ -145,11 +142,9 @@ func TestThePagesNameTestsThatThereAre(t *testing.T) {
 
 func page(t *testing.T, queue string) string { return read(t, "../../docs/queues/"+queue+".md") }
 
-func goBlocks(t *testing.T, page string) (blocks []string) {
+func goBlocks(t *testing.T, page string) []string {
 	t.Helper()
-	for _, block := range goBlock.FindAllStringSubmatch(page, -1) {
-		blocks = append(blocks, block[1])
-	}
+	blocks := markdown.Page(page).Blocks("go")
 	if len(blocks) == 0 {
 		t.Fatal("no Go block")
 	}

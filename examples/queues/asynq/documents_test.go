@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/trial"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/hibiken/asynq"
@@ -329,14 +329,11 @@ func TestTheLinesOfThePageDoWhatTheySay(t *testing.T) {
 	finish()
 	q.SendAt(9, "waits", "waits", "waits")
 
-	page, err := os.ReadFile("../../../docs/queues/asynq.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := markdown.Read(t, "../../../docs/queues/asynq.md")
 	_, port, _ := strings.Cut(q.server.Addr, ":")
 	var said []string
-	for _, line := range regexp.MustCompile(`(?m)^redis-cli (.*)$`).FindAllSubmatch(page, -1) {
-		output, err := exec.Command("sh", "-c", client+" -p "+port+" "+string(line[1])).CombinedOutput()
+	for _, line := range regexp.MustCompile(`(?m)^redis-cli (.*)$`).FindAllStringSubmatch(string(page), -1) {
+		output, err := exec.Command("sh", "-c", client+" -p "+port+" "+line[1]).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", line[0], err, output)
 		}

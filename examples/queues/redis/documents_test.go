@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +16,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/trial"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/redis/go-redis/v9"
@@ -658,21 +657,14 @@ const root = "../../.."
 // level 9.
 func TestTheLinesOfThePageDoWhatTheySay(t *testing.T) {
 	redistest.Find(t, "redis-cli", "redis-tools")
-	page, err := os.ReadFile(root + "/docs/queues/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var blocks []string
-	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
-		blocks = append(blocks, strings.TrimSpace(block[1]))
-	}
+	blocks := markdown.Read(t, root+"/docs/queues/redis.md").Blocks("sh")
 	if len(blocks) != 2 {
 		t.Fatalf("the page has %d blocks of lines, want one for streams and one for lists", len(blocks))
 	}
 	onBoth(t, func(t *testing.T, options *Options) {
-		lines, tells := strings.Split(blocks[0], "\n"), []string{"3", "worker-1", " 1\n", "why it failed", "1"}
+		lines, tells := strings.Split(strings.TrimSpace(blocks[0]), "\n"), []string{"3", "worker-1", " 1\n", "why it failed", "1"}
 		if options.Lists {
-			lines, tells = strings.Split(blocks[1], "\n"), []string{"1", "worker-1", `"failed"`, "why it failed", "given-up"}
+			lines, tells = strings.Split(strings.TrimSpace(blocks[1]), "\n"), []string{"1", "worker-1", `"failed"`, "why it failed", "given-up"}
 		}
 		if len(lines) != len(tells) {
 			t.Fatalf("%d lines, want %d", len(lines), len(tells))

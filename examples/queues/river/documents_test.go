@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/trial"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/jackc/pgx/v5"
@@ -443,13 +443,9 @@ func accountant(url string) {
 // was produced again.
 func TestTheLinesOfThePageDoWhatTheySay(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/queues/river.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var statements []string
-	for _, block := range regexp.MustCompile("(?ms)^```sql\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
-		for statement := range strings.SplitSeq(strings.TrimSpace(block[1]), ";") {
+	for _, block := range markdown.Read(t, "../../../docs/queues/river.md").Blocks("sql") {
+		for statement := range strings.SplitSeq(strings.TrimSpace(block), ";") {
 			if statement != "" {
 				statements = append(statements, statement)
 			}
