@@ -23,6 +23,7 @@ import (
 var commands = []command{
 	{"simulate", "{-scenario NAME[,NAME…] | trace.csv[.gz] | -}", "who waits how long, by the module and by other ways to schedule", newSimulate},
 	{"matrix", "[trace.csv[.gz] | -]", "every way to schedule under every regime", newMatrix},
+	{"flood", "waits.csv", "a picture of how long small customers wait during a flood", newFlood},
 	{"tune", "{trace.csv[.gz] | -}", "whether Next or Submit serves a trace's customers better, and with which policy", newTune},
 }
 

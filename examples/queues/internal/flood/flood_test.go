@@ -44,6 +44,9 @@ customer  documents   half wait   longest    half wait   longest
 		if !strings.HasPrefix(table.String(), want) || strings.Count(table.String(), "\n") != 8 {
 			t.Errorf("the table is\n%s", table.String())
 		}
+		if lines := strings.Count(string(CSV(with, without)), "\n"); lines != 1+len(with)+len(without) {
+			t.Errorf("%d lines of %d documents", lines, len(with)+len(without))
+		}
 	})
 }
 
@@ -73,17 +76,11 @@ type ordered struct {
 	refuses error
 
 	mutex   sync.Mutex
-	changed *sync.Cond
-	waiting [][]waiting // by level
-	ended   bool
+	waiting [][][2]string // by level: customers and documents
 }
 
-type waiting struct{ customer, document string }
-
 func newOrdered(store priority.Store) *ordered {
-	o := &ordered{store: store, waiting: make([][]waiting, store.Last())}
-	o.changed = sync.NewCond(&o.mutex)
-	return o
+	return &ordered{store: store, waiting: make([][][2]string, store.Last())}
 }
 
 func (o *ordered) Produce(ctx context.Context, customer, document string, _ []byte) error {
@@ -93,24 +90,22 @@ func (o *ordered) Produce(ctx context.Context, customer, document string, _ []by
 	}
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	o.waiting[decision.Level-1] = append(o.waiting[decision.Level-1], waiting{customer, document})
-	o.changed.Signal()
+	o.waiting[decision.Level-1] = append(o.waiting[decision.Level-1], [2]string{customer, document})
 	return nil
 }
 
 func (o *ordered) Work(ctx context.Context, process func(ctx context.Context, customer, document string, body []byte) error) error {
-	defer context.AfterFunc(ctx, func() {
-		o.mutex.Lock()
-		defer o.mutex.Unlock()
-		o.ended = true
-		o.changed.Broadcast()
-	})()
 	var workers sync.WaitGroup
 	for range Workers {
 		workers.Go(func() {
-			for next, ok := o.next(); ok; next, ok = o.next() {
-				_ = process(ctx, next.customer, next.document, nil)
-				_ = o.store.Done(ctx, next.customer, next.document, takes)
+			for ctx.Err() == nil {
+				next, ok := o.next()
+				if !ok {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				_ = process(ctx, next[0], next[1], nil)
+				_ = o.store.Done(ctx, next[0], next[1], takes)
 			}
 		})
 	}
@@ -118,18 +113,14 @@ func (o *ordered) Work(ctx context.Context, process func(ctx context.Context, cu
 	return nil
 }
 
-// next returns the next document, and false when the queue has ended.
-func (o *ordered) next() (waiting, bool) {
+func (o *ordered) next() (document [2]string, ok bool) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	for !o.ended {
-		for level, documents := range o.waiting {
-			if len(documents) > 0 {
-				o.waiting[level] = documents[1:]
-				return documents[0], true
-			}
+	for level, documents := range o.waiting {
+		if len(documents) > 0 {
+			o.waiting[level] = documents[1:]
+			return documents[0], true
 		}
-		o.changed.Wait()
 	}
-	return waiting{}, false
+	return document, false
 }

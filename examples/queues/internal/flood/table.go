@@ -6,6 +6,18 @@ import (
 	"time"
 )
 
+// CSV has a line for each document: with levels or without, whose it was, when it arrived
+// and how long it waited, in seconds.
+func CSV(with, without []Wait) []byte {
+	lines := []byte("levels,customer,arrived,waited\n")
+	for levels, waits := range map[string][]Wait{"with": with, "without": without} {
+		for _, wait := range waits {
+			lines = fmt.Appendf(lines, "%s,%s,%.3f,%.3f\n", levels, wait.Customer, wait.Arrived.Seconds(), wait.Waited.Seconds())
+		}
+	}
+	return lines
+}
+
 // Table prints who waited how long, with levels and without.
 func Table(out io.Writer, with, without []Wait) {
 	fmt.Fprintln(out, "                      with levels            without levels")

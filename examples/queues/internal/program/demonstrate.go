@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -15,7 +16,8 @@ import (
 
 // demonstrate tells the flood's story twice on a real server, with levels and
 // without.
-func demonstrate(ctx context.Context, example *Example, config *Config, out io.Writer) error {
+func demonstrate(ctx context.Context, example *Example, l *line, out io.Writer) error {
+	config := &l.Config
 	if config.URL == "" {
 		own, err := example.Start(ctx)
 		if err != nil {
@@ -42,7 +44,10 @@ func demonstrate(ctx context.Context, example *Example, config *Config, out io.W
 	fmt.Fprintf(out, "In %s level 1 is %s, and level %d is %s.\n\n",
 		example.Queue, example.Call(1, last), last, example.Call(last, last))
 	flood.Table(out, with, without)
-	return nil
+	if l.waits == "" {
+		return nil
+	}
+	return os.WriteFile(l.waits, flood.CSV(with, without), 0o644)
 }
 
 // wait tells the story once, in a queue of its own, and returns who waited how long.

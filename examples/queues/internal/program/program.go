@@ -90,6 +90,7 @@ type line struct {
 	command   string
 	counts    string // the address of the Redis with the fleet's counts
 	customer  string
+	waits     string // a file
 	documents []string
 }
 
@@ -118,6 +119,7 @@ func parse(example *Example, args []string, help io.Writer) (*line, error) {
 	})
 	flags.StringVar(&l.counts, "redis", "", "produce, work: the `address` of the Redis with the fleet's counts")
 	flags.StringVar(&l.customer, "customer", "acme", "produce: whose documents")
+	flags.StringVar(&l.waits, "waits", "", "without a command: also write each document's wait into the CSV `file`")
 	if example.Flags != nil {
 		example.Flags(flags)
 	}
@@ -139,7 +141,7 @@ func Run(ctx context.Context, example *Example, args []string, out io.Writer) er
 	}
 	switch l.command {
 	case "":
-		return demonstrate(ctx, example, &l.Config, out)
+		return demonstrate(ctx, example, l, out)
 	case "produce", "work":
 	default:
 		return fmt.Errorf("unknown command %q: want produce, work, or none; -h says more", l.command)
