@@ -25,11 +25,7 @@ func StartPostgres(ctx context.Context) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, func(ctx context.Context, s *Server) error {
-		ports, err := freePorts(1)
-		if err != nil {
-			return err
-		}
+	return start(ctx, 1, func(ctx context.Context, s *Server, ports []int) error {
 		s.URL = fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", ports[0])
 		data := filepath.Join(s.dir, "data")
 
@@ -52,11 +48,7 @@ func StartPostgres(ctx context.Context) (*Server, error) {
 		if output, err := create.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w: %s", initdb, err, bytes.TrimSpace(output))
 		}
-		p, err := s.run(serve, syscall.SIGQUIT) // it gives its shared memory back
-		if err != nil {
-			return err
-		}
-		return p.await(ctx, func() bool {
+		return s.run(ctx, serve, syscall.SIGQUIT, func() bool { // by it, it gives its shared memory back
 			status, err := os.ReadFile(filepath.Join(data, "postmaster.pid")) // its first line is whose it is, its last one the state
 			lines := strings.Fields(string(status))
 			return err == nil && len(lines) > 0 && lines[len(lines)-1] == "ready" && lines[0] == fmt.Sprint(s.last().command.Process.Pid)

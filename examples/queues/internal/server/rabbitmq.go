@@ -36,20 +36,13 @@ func StartRabbitMQWith(ctx context.Context, settings, arguments string) (*Server
 	if err != nil {
 		return nil, err
 	}
-	return start(ctx, func(ctx context.Context, s *Server) error {
-		ports, err := freePorts(3)
-		if err != nil {
-			return err
-		}
+	return start(ctx, 3, func(ctx context.Context, s *Server, ports []int) error {
 		port, distributionPort, nameServerPort := ports[0], ports[1], ports[2]
 		s.URL = fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", port)
 
 		// Started by RabbitMQ it would be a daemon, and outlive it.
-		names, err := s.run(exec.Command(nameServer, "-address", "127.0.0.1", "-port", fmt.Sprint(nameServerPort)), syscall.SIGKILL)
-		if err != nil {
-			return err
-		}
-		if err := names.await(ctx, func() bool { return answers(nameServerPort, "\x00\x01n", "\x00") }); err != nil {
+		names := exec.Command(nameServer, "-address", "127.0.0.1", "-port", fmt.Sprint(nameServerPort))
+		if err := s.run(ctx, names, syscall.SIGKILL, func() bool { return answers(nameServerPort, "\x00\x01n", "\x00") }); err != nil {
 			return err
 		}
 
@@ -73,22 +66,14 @@ func StartRabbitMQWith(ctx context.Context, settings, arguments string) (*Server
 			"RABBITMQ_LOG_BASE=" + filepath.Join(s.dir, "log"),
 			"RUNNING_UNDER_SYSTEMD=true", // the script becomes the server instead of waiting for it
 		}
-		p, err := s.run(command, syscall.SIGKILL)
-		if err != nil {
-			return err
-		}
-		return p.await(ctx, func() bool { return answers(port, amqpHeader, "\x01") })
+		return s.run(ctx, command, syscall.SIGKILL, func() bool { return answers(port, amqpHeader, "\x01") })
 	})
 }
 
 const amqpHeader = "AMQP\x00\x00\x09\x01"
 
 func startOther(ctx context.Context, words []string, settings, arguments string) (*Server, error) {
-	return start(ctx, func(ctx context.Context, s *Server) error {
-		ports, err := freePorts(1)
-		if err != nil {
-			return err
-		}
+	return start(ctx, 1, func(ctx context.Context, s *Server, ports []int) error {
 		s.URL = fmt.Sprintf("amqp://guest:guest@127.0.0.1:%d/", ports[0])
 		data, config := filepath.Join(s.dir, "data"), filepath.Join(s.dir, "rabbitmq.conf")
 		if err := os.Mkdir(data, 0o700); err != nil {
@@ -99,10 +84,6 @@ func startOther(ctx context.Context, words []string, settings, arguments string)
 		}
 		command := exec.Command(words[0], append(words[1:], fmt.Sprint(ports[0]))...)
 		command.Env = append(os.Environ(), "DATA="+data, "CONF="+config, "ERLARGS="+arguments)
-		p, err := s.run(command, syscall.SIGKILL)
-		if err != nil {
-			return err
-		}
-		return p.await(ctx, func() bool { return answers(ports[0], amqpHeader, "\x01") })
+		return s.run(ctx, command, syscall.SIGKILL, func() bool { return answers(ports[0], amqpHeader, "\x01") })
 	})
 }

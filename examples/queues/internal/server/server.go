@@ -44,11 +44,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	for {
 		killed := s.last()
 		s.processes = s.processes[:len(s.processes)-1]
-		p, err := s.run(again(killed.command), killed.quit)
-		if err != nil {
-			return err
-		}
-		if err = p.await(ctx, killed.ready); err == nil || ctx.Err() != nil {
+		if err := s.run(ctx, again(killed.command), killed.quit, killed.ready); err == nil || ctx.Err() != nil {
 			return err
 		}
 		// What the killed one has left, such as shared memory, is there for a moment.
@@ -71,6 +67,35 @@ func (s *Server) Stop() {
 		p.end()
 	}
 	_ = os.RemoveAll(s.dir)
+}
+
+// StartNATS starts nats-server with JetStream.
+func StartNATS(ctx context.Context) (*Server, error) {
+	program, err := find("nats-server", "nats-server", "/usr/sbin")
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, 1, func(ctx context.Context, s *Server, ports []int) error {
+		s.URL = fmt.Sprintf("nats://127.0.0.1:%d", ports[0])
+		command := exec.Command(program, "-a", "127.0.0.1", "-p", fmt.Sprint(ports[0]), "-js", "-sd", s.dir)
+		return s.run(ctx, command, syscall.SIGKILL, func() bool { return answers(ports[0], "", "INFO") })
+	})
+}
+
+// StartRedis starts redis-server, which has written what it confirms. With
+// appendfsync everysec, its default, it writes up to two seconds late where the disk
+// is busy.
+func StartRedis(ctx context.Context) (*Server, error) {
+	program, err := find("redis-server", "redis-server")
+	if err != nil {
+		return nil, err
+	}
+	return start(ctx, 1, func(ctx context.Context, s *Server, ports []int) error {
+		s.URL = fmt.Sprintf("redis://127.0.0.1:%d", ports[0])
+		command := exec.Command(program, "--port", fmt.Sprint(ports[0]), "--bind", "127.0.0.1",
+			"--save", "", "--appendonly", "yes", "--appendfsync", "always")
+		return s.run(ctx, command, syscall.SIGKILL, func() bool { return answers(ports[0], "PING\r\n", "+PONG") })
+	})
 }
 
 // MissingError reports a program that is not installed.
@@ -98,9 +123,9 @@ func find(program, debianPackage string, places ...string) (string, error) {
 	return path, nil
 }
 
-// start launches a server in a new directory, and again on other ports where it
-// fails to come up.
-func start(ctx context.Context, launch func(ctx context.Context, s *Server) error) (*Server, error) {
+// start launches a server in a new directory with some free ports, and again on others
+// if it fails to come up.
+func start(ctx context.Context, ports int, launch func(ctx context.Context, s *Server, ports []int) error) (*Server, error) {
 	var failures error
 	for range attempts {
 		dir, err := os.MkdirTemp("", "priority-example-")
@@ -109,7 +134,10 @@ func start(ctx context.Context, launch func(ctx context.Context, s *Server) erro
 		}
 		s := &Server{dir: dir}
 		limited, cancel := context.WithTimeout(ctx, startLimit)
-		err = launch(limited, s)
+		free, err := freePorts(ports)
+		if err == nil {
+			err = launch(limited, s, free)
+		}
 		cancel()
 		if err == nil {
 			return s, nil
@@ -127,28 +155,37 @@ func start(ctx context.Context, launch func(ctx context.Context, s *Server) erro
 type process struct {
 	command *exec.Cmd
 	quit    syscall.Signal
-	ready   func() bool  // set by await
+	ready   func() bool
 	output  bytes.Buffer // to be read after ended is closed
 	ended   chan struct{}
 }
 
-// run starts a process that ends with the server, and at the latest with this one,
-// by the signal.
-func (s *Server) run(command *exec.Cmd, quit syscall.Signal) (*process, error) {
-	p := &process{command: command, quit: quit, ended: make(chan struct{})}
+// run starts a process that ends with the server, and at the latest with this one, by
+// the signal, and polls until it is ready. It gives up when the process has ended.
+func (s *Server) run(ctx context.Context, command *exec.Cmd, quit syscall.Signal, ready func() bool) error {
+	p := &process{command: command, quit: quit, ready: ready, ended: make(chan struct{})}
 	command.Dir = s.dir
 	command.Stdout, command.Stderr = &p.output, &p.output
 	command.WaitDelay = 5 * time.Second
 	isolate(command, quit)
 	if err := command.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	s.processes = append(s.processes, p)
 	go func() {
 		_ = command.Wait()
 		close(p.ended)
 	}()
-	return p, nil
+	for !ready() {
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s ended: %s", command.Path, strings.TrimSpace(p.output.String()))
+		case <-ctx.Done():
+			return fmt.Errorf("%s does not come up: %w", command.Path, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // end ends the process and what it has started.
@@ -164,21 +201,6 @@ func (p *process) end() {
 func (p *process) kill() {
 	signalGroup(p.command, syscall.SIGKILL)
 	<-p.ended
-}
-
-// await polls until ready returns true, and gives up when the process has ended.
-func (p *process) await(ctx context.Context, ready func() bool) error {
-	p.ready = ready
-	for !ready() {
-		select {
-		case <-p.ended:
-			return fmt.Errorf("%s ended: %s", p.command.Path, strings.TrimSpace(p.output.String()))
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not come up: %w", p.command.Path, ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-	return nil
 }
 
 // freePorts returns different loopback ports that are free.

@@ -81,13 +81,9 @@ func TestServerThatDoesNotComeUp(t *testing.T) {
 		redistest.Skip(t, err.Error())
 	}
 	var tries []*Server
-	_, err = start(t.Context(), func(ctx context.Context, s *Server) error {
+	_, err = start(t.Context(), 1, func(ctx context.Context, s *Server, _ []int) error {
 		tries = append(tries, s)
-		p, err := s.run(exec.Command(program, "--no-such-option"), syscall.SIGKILL)
-		if err != nil {
-			return err
-		}
-		return p.await(ctx, func() bool { return false })
+		return s.run(ctx, exec.Command(program, "--no-such-option"), syscall.SIGKILL, func() bool { return false })
 	})
 	if err == nil || len(tries) != attempts {
 		t.Errorf("%d tries, error %v", len(tries), err)
