@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page/insight"
 )
@@ -141,21 +140,9 @@ func (v *visit) compareWith(inspector *insight.Inspector, view compareView) {
 // bandsOf compares all policies, tier by tier. A customer of a tier that one of the
 // rules does not have has the policy of those without one there.
 func bandsOf(a, b control.Rules) []bandTable {
-	of := func(rules control.Rules, tier string) priority.Policy {
-		if policy, ok := rules.Tiers[tier]; ok {
-			return policy
-		}
-		return rules.Policy
-	}
-	names := make(map[string]bool)
-	for _, rules := range []control.Rules{a, b} {
-		for name := range rules.Tiers {
-			names[name] = true
-		}
-	}
-	tables := []bandTable{{"", insight.Bands(a.Policy, b.Policy)}}
-	for _, name := range sortedKeys(names) {
-		tables = append(tables, bandTable{name, insight.Bands(of(a, name), of(b, name))})
+	var tables []bandTable
+	for _, tier := range insight.TiersOf(a, b) {
+		tables = append(tables, bandTable{tier, insight.Bands(insight.PolicyOfTier(a, tier), insight.PolicyOfTier(b, tier))})
 	}
 	return tables
 }

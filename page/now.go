@@ -2,7 +2,6 @@ package page
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -108,14 +107,3 @@ func worst(health *insight.Health) insight.Status {
 }
 
 func grouped(value float64) string { return insight.Group(int64(math.Round(value))) }
-
-// changeText is "+2" or "−1", empty where nothing changes.
-func changeText(from, to priority.Level) string {
-	switch {
-	case to > from:
-		return fmt.Sprintf("+%d, later", to-from)
-	case to < from:
-		return fmt.Sprintf("−%d, earlier", from-to)
-	}
-	return "the same"
-}

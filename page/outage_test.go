@@ -63,5 +63,5 @@ func TestThePageShowsACluster(t *testing.T) {
 	})
 	w.post("override", "c", "a", "kind", "pin", "level", "1", "for", "1h", "replaces", "0", "why", "x").has(t, http.StatusSeeOther)
 	w.get("customer?c=a").has(t, 200, "pinned to level 1", "level 1 by Next")
-	w.get("compare?version=own").has(t, 200, "None of 6 customers changes level.")
+	w.get("compare?version=own").has(t, 200, "By Next, the order of 6 customers does not change.")
 }

@@ -149,10 +149,12 @@ func TestAPolicyIsComparedAppliedAndRolledBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.count("acme", 6)
+	w.count("calm", 26)
 	w.count("busy", 40)
-	const wide = `{"thresholds":[-10,-20]}`
+	const wide = `{"thresholds":[-10,-30]}`
 	compared := w.post("compare", "rules", wide)
-	compared.has(t, 200, "Of 2 customers, 2 (100 %) would change level by Next: 2 earlier, 0 later", "−6, earlier", ">Apply</button>")
+	compared.has(t, 200, "Of 3 customers, 1 would move forward by Next, and 1 back. The order of 1 of 3 pairs (33.3 %) changes: 0 reversed, 1 split, 0 merged.",
+		`<span class="unseen">forward: </span>1`, `<td class="left">merged</td>`, ">Apply</button>")
 	if w.document().Version != 0 {
 		t.Error("to compare has changed something")
 	}

@@ -68,9 +68,8 @@ func tablesOf(rules control.Rules) []policyTable {
 
 // matrix is from which level to which other customers would go.
 type matrix struct {
-	Caption string
-	To      []priority.Level
-	Rows    []matrixRow
+	To   []priority.Level
+	Rows []matrixRow
 }
 
 type matrixRow struct {
@@ -79,47 +78,25 @@ type matrixRow struct {
 }
 
 type matrixCell struct {
-	Amount int64
-	Class  string // same, earlier or later
+	Customers int64
+	Class     string // same, forward or back
 }
 
-// fill makes a matrix of amounts.
-func (m *matrix) fill(amounts map[[2]priority.Level]int64) {
+func shiftsOf(found insight.Compared) matrix {
+	m := matrix{}
 	last := priority.First
-	for pair := range amounts {
-		last = max(last, pair[0], pair[1])
+	for _, s := range found.Shifts {
+		last = max(last, s.To)
 	}
 	for to := priority.First; to <= last; to++ {
 		m.To = append(m.To, to)
 	}
-	for from := priority.First; from <= last; from++ {
-		row := matrixRow{From: from}
-		used := false
-		for to := priority.First; to <= last; to++ {
-			cell := matrixCell{amounts[[2]priority.Level{from, to}], "same"}
-			switch {
-			case to < from:
-				cell.Class = "earlier"
-			case to > from:
-				cell.Class = "later"
-			}
-			used = used || cell.Amount > 0
-			row.Cells = append(row.Cells, cell)
+	for _, s := range found.Shifts { // by level
+		if n := len(m.Rows); n == 0 || m.Rows[n-1].From != s.From {
+			m.Rows = append(m.Rows, matrixRow{s.From, make([]matrixCell, last)})
 		}
-		if used {
-			m.Rows = append(m.Rows, row)
-		}
-	}
-}
-
-func shiftsOf(found insight.Compared) matrix {
-	m := matrix{Caption: "Customers by their level, and by the one that they would have"}
-	amounts := make(map[[2]priority.Level]int64)
-	for _, shift := range found.Shifts {
-		amounts[[2]priority.Level{shift.From, shift.To}] = shift.Customers
-	}
-	if len(amounts) > 0 {
-		m.fill(amounts)
+		class := [...]string{"forward", "same", "back"}[s.Direction()+1]
+		m.Rows[len(m.Rows)-1].Cells[s.To-1] = matrixCell{s.Customers, class}
 	}
 	return m
 }

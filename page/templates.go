@@ -44,7 +44,6 @@ var functions = template.FuncMap{
 	"lately":      lately,
 	"rate":        rateText,
 	"since":       func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
-	"step":        changeText,
 }
 
 func parsed(pages ...string) map[string]*template.Template {

@@ -4,23 +4,23 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/page/insight"
 	"github.com/spf13/cobra"
 )
 
-const policyCompareLong = `Compare shows which counts get another level by the policy B than by A. Each
-is a file as that of policy apply, or default for the module's policy; with
-Redis also current, which operators have applied.
+const policyCompareLong = `Compare shows whose order changes by the policy B. What counts is who goes before
+whom, not the numbers of the levels: to have fewer of them makes nobody faster.
+A and B are files like those of policy apply, or default for the module's policy;
+with Redis also current, the one that operators have applied.
 
-With -redis, or with -live, it also counts, over all customers who have a
-count now, who would change level by Next, each by the policy of their tier.
-Overrides are left out. It goes through the counts at a bounded pace.
+With -redis, or with -live, it also compares all customers who have a count now,
+each with all others: how many move forward or back by Next, and between how many
+pairs the order is reversed, split (one level by A, two by B) or merged. Overrides
+are left out. It goes through the counts at a bounded pace.
 
   priorityctl policy compare default team.json
   priorityctl policy compare current team.json -redis redis://localhost:6379`
@@ -39,7 +39,7 @@ func newPolicyCompare() *cobra.Command {
 	var f compare
 	command := &cobra.Command{
 		Use:     "compare A B",
-		Short:   "Shows which counts and customers get another level by B than by A",
+		Short:   "Shows which customers B puts before or after others",
 		Long:    policyCompareLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:    cobra.ExactArgs(2),
 		PreRunE: func(*cobra.Command, []string) error { return cmp.Or(checkPace(f.pace), checkExamples(f.examples)) },
@@ -57,8 +57,8 @@ func newPolicyCompare() *cobra.Command {
 		return f.run(command, nil, names)
 	}
 	flags := command.Flags()
-	flags.BoolVar(&f.live, "live", false, "count over the live customers, in the Redis of "+urlVariable)
-	flags.IntVar(&f.examples, "examples", 10, "how many of the customers who change level to name")
+	flags.BoolVar(&f.live, "live", false, "compare the live customers, in the Redis of "+urlVariable)
+	flags.IntVar(&f.examples, "examples", 10, "how many of the customers who move to name")
 	flags.BoolVar(&f.asJSON, "json", false, "print one JSON object")
 	registerPace(command, &f.pace)
 	f.queue.register(command)
@@ -105,7 +105,7 @@ func rulesNamed(command *cobra.Command, c *connection, name string) (insight.Nam
 	return readRules(name, command.InOrStdin())
 }
 
-// count counts the customers who would change level.
+// count compares the live customers.
 func (f *compare) count(command *cobra.Command, c *connection, a, b insight.NamedRules) (*insight.Compared, error) {
 	comparison, err := insight.NewComparison(&c.Inspector, a, b, insight.ComparisonOptions{Pace: f.pace, Examples: f.examples})
 	if err != nil {
@@ -128,14 +128,22 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n", a.Name, insight.Afresh(a.Policy), b.Name, insight.Afresh(b.Policy))
-	same := writeBands(&out, "", a.Policy, b.Policy)
-	for _, tier := range tiersOf(a, b) {
-		same = writeBands(&out, tier, policyOfTier(a, tier), policyOfTier(b, tier)) && same
+	changes := make(map[insight.Change]bool)
+	for _, tier := range insight.TiersOf(a.Rules, b.Rules) {
+		writeBands(&out, tier, insight.Bands(insight.PolicyOfTier(a.Rules, tier), insight.PolicyOfTier(b.Rules, tier)), changes)
 	}
-	if same {
-		out.WriteString("\nEvery count has the same level by both.\n")
-	} else {
-		out.WriteString("\n+: B processes it later. -: B processes it earlier.\n")
+	out.WriteString("\n")
+	if changes[insight.Merged] {
+		out.WriteString("merged: one level with the row above by B, and two by A.\n")
+	}
+	if changes[insight.Split] {
+		out.WriteString("split: one level with the row above by A, and two by B.\n")
+	}
+	if len(changes) == 0 {
+		out.WriteString("Both give the counts the same order.\n")
+	}
+	if insight.Reverses(a.Rules, b.Rules) {
+		out.WriteString("Some customers of different tiers change places: -live counts them.\n")
 	}
 	if found != nil {
 		fmt.Fprintf(&out, "\n%s", found)
@@ -144,40 +152,20 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 	return err
 }
 
-// writeBands writes the table of a tier, "" for customers without one, and reports
-// whether the levels are the same.
-func writeBands(out io.Writer, tier string, a, b priority.Policy) (same bool) {
+// writeBands writes the table of a tier, "" for customers without one, and notes what
+// changes.
+func writeBands(out io.Writer, tier string, bands []insight.Band, changes map[insight.Change]bool) {
 	heading := "COUNT"
 	if tier != "" {
 		heading = "Tier " + insight.Shown(tier) + "\nCOUNT"
 	}
 	fmt.Fprintf(out, "\n%s               A    B\n", heading)
-	same = true
-	for _, band := range insight.Bands(a, b) {
+	for _, band := range bands {
 		change := ""
-		if band.A != band.B {
-			same = false
-			change = fmt.Sprintf("  %+d", band.B-band.A)
+		if band.Change != "" {
+			changes[band.Change] = true
+			change = "  " + string(band.Change)
 		}
 		fmt.Fprintf(out, "%-16s  %3d  %3d%s\n", band.Counts(), band.A, band.B, change)
 	}
-	return same
-}
-
-// tiersOf names the tiers of several rules.
-func tiersOf(all ...insight.NamedRules) []string {
-	names := make(map[string]bool)
-	for _, rules := range all {
-		for tier := range rules.Tiers {
-			names[tier] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-func policyOfTier(rules insight.NamedRules, tier string) priority.Policy {
-	if policy, ok := rules.Tiers[tier]; ok {
-		return policy
-	}
-	return rules.Policy
 }

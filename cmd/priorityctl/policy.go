@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/docpriority/priority"
@@ -55,7 +57,7 @@ func printPolicy(w io.Writer, rules insight.NamedRules, asJSON bool) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Policy: %s\n", rules.Name)
 	writePolicy(&out, rules.Policy)
-	for _, tier := range tiersOf(rules) {
+	for _, tier := range slices.Sorted(maps.Keys(rules.Tiers)) {
 		fmt.Fprintf(&out, "\nTier: %s\n", insight.Shown(tier))
 		writePolicy(&out, rules.Tiers[tier])
 	}

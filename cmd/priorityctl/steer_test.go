@@ -144,7 +144,7 @@ func TestAPolicyIsComparedBeforeItIsApplied(t *testing.T) {
 	}
 	o.told("members", "set", "shop", "gold", "-why", "their contract", "-by", "mary")
 	holds(t, o.told("policy", "compare", "current", wider, "-live"), "A: the module's default: operators have applied none", "B: wider.json", "Tier gold",
-		"Of 1 customer, 1 (100 %) would change level by Next: 1 earlier, 0 later.", "A → B CUSTOMERS 9 → 3 1 -6", "9 → 3 -30 acme")
+		"By Next, the order of 1 customer does not change.")
 	o.told("policy", "apply", wider, "-why", "it is kind", "-by", "mary")
 	if d := next(t, store, "acme"); d.Level != 3 {
 		t.Errorf("a worker gives %+v", d)
@@ -359,7 +359,8 @@ func TestTheCustomersOfTopOfAComparisonAndOfTheLogAreTaken(t *testing.T) {
 		return all
 	}
 	few := file(t, "few.json", `{"thresholds":[-20],"tiers":{"gold":{"thresholds":[-50]}}}`)
-	top, compared := o.told("top", "-json"), o.told("policy", "compare", "current", few, "-live", "-json")
+	one := file(t, "one.json", `{"thresholds":[]}`)
+	top, compared := o.told("top", "-json"), o.told("policy", "compare", one, "current", "-live", "-json")
 	for name, text := range map[string]string{"top": top, "compare": compared} {
 		o.pipe(text, "override", "set", "-from", "-", "-level", "2", "-for", "1h", "-why", "x")
 		if got := overridden(); len(got) != 3 || got[0] != "acme pinned to level 2" {
@@ -463,8 +464,8 @@ func TestAnotherProgramsKeyIsNamed(t *testing.T) {
 	}
 }
 
-// Compare needs no Redis unless it is to count.
-func TestCompareCountsLiveCustomersOfAllTiers(t *testing.T) {
+// Compare goes by who overtakes whom, and needs no Redis unless it looks at customers.
+func TestCompareGoesByTheOrderOfLiveCustomers(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
 	documents := make(map[string]int)
@@ -472,24 +473,28 @@ func TestCompareCountsLiveCustomersOfAllTiers(t *testing.T) {
 		documents[fmt.Sprint("customer ", i)] = 1 + i%30
 	}
 	count(t, client, documents)
-	for i := range 3 {
-		o.told("members", "set", fmt.Sprint("customer ", 29+30*i), "gold", "-why", "x")
-	}
-	tiers := file(t, "tiers.json", `{"thresholds":[-2,-4,-6,-8,-10,-12,-14,-24],"tiers":{"gold":{"thresholds":[-50]}}}`)
-	text := o.told("policy", "compare", "default", tiers, "-live", "-examples", "4")
-	// Counts -21 to -24 get 8 instead of 9; gold's -29 gets 1.
-	holds(t, text, "Of 300 customers, 43 (14.3 %) would change level by Next: 43 earlier, 0 later.", "9 → 1 3 -8", "9 → 8 40 -1", `9 → 1 -29 "customer 29", tier gold`)
+	merged := file(t, "merged.json", `{"thresholds":[-6,-12]}`)
+	holds(t, o.told("policy", "compare", "default", merged, "-live"), "≤ -21 9 3 merged",
+		"merged: one level with the row above by B, and two by A.",
+		"Of 300 customers, none would overtake another by Next: levels are merged. In 11,200 of 44,850 pairs (25 %), two levels become one.",
+		"A → B CUSTOMERS BEFORE AFTER 1 → 1 30 0 0", "9 → 3 90 0 0")
+	kinder := file(t, "kinder.json", `{"thresholds":[-2,-4,-6,-8,-10,-12,-14,-24],"tiers":{"gold":{"thresholds":[-50]}}}`)
+	// Counts of -21 to -24 join those of -15 to -20, and go before those from -25 on.
+	holds(t, o.told("policy", "compare", "default", kinder, "-live", "-examples", "4"), "-21 to -24 9 8 merged", "≤ -25 9 9 split", "Some customers of different tiers change places",
+		"Of 300 customers, 40 would move forward by Next, and 50 back. The order of 4,400 of 44,850 pairs (9.8 %) changes: 0 reversed, 2,000 split, 2,400 merged.",
+		"8 → 8 60 0 0 9 → 8 40 50 0 9 → 9 50 0 40", "A → B COUNT BEFORE AFTER FOR EXAMPLE 9 → 8")
 	var object struct {
 		Live struct {
-			Customers, Earlier, Later int
-			Examples                  []struct{ Customer, Tier string }
+			Customers, Forward, Back int
+			Examples                 []struct{ Customer string }
 		}
 	}
-	if err := json.Unmarshal([]byte(o.told("policy", "compare", "default", tiers, "-live", "-json", "-pace", "0")), &object); err != nil || object.Live.Customers != 300 || object.Live.Earlier != 43 || len(object.Live.Examples) != 10 {
+	if err := json.Unmarshal([]byte(o.told("policy", "compare", "default", kinder, "-live", "-json", "-pace", "0")), &object); err != nil || object.Live.Customers != 300 ||
+		object.Live.Forward != 40 || object.Live.Back != 50 || len(object.Live.Examples) != 10 {
 		t.Errorf("%v: %+v", err, object)
 	}
 	alone := operator{T: t}.with(urlVariable, "redis://127.0.0.1:1")
-	holds(t, alone.told("policy", "compare", "default", tiers), "Tier gold")
+	holds(t, alone.told("policy", "compare", "default", kinder), "Tier gold")
 	alone.refused(3, "cannot reach", "policy", "compare", "default", "current")
 	for _, args := range [][]string{{"override", "list"}, {"members", "list"}, {"log"}, {"policy", "history"}, {"policy", "apply", "default", "-why", "x"}} {
 		alone.refused(3, "cannot reach", args[0], args[1:]...)

@@ -15,25 +15,26 @@ import (
 	"github.com/docpriority/priority/page/insight/census"
 )
 
-// Comparison goes through the counts of all customers once, and finds who would change
-// level between two rules. It is not safe for concurrent use.
+// Comparison goes through the counts of all customers once, and finds who would go
+// before whom by other rules. It is not safe for concurrent use.
 type Comparison struct {
 	inspector *Inspector
 	options   ComparisonOptions
 	a, b      *priority.Policies
 
-	walk   *census.Walk
-	keys   int64 // of the servers, when the walk began
-	looked int64
-	met    map[string]struct{}
-	shifts map[Shift]int64
-	found  Compared
+	walk     *census.Walk
+	keys     int64 // of the servers, when the walk began
+	looked   int64
+	met      map[string]struct{}
+	order    order
+	examples map[[2]priority.Level][]Example // by the levels
+	found    Compared
 }
 
 // ComparisonOptions say how the counts are gone through.
 type ComparisonOptions struct {
 	Pace     int // how many keys a second are looked at; 0: as fast as Redis answers
-	Examples int // how many of the customers who change level to name
+	Examples int // how many of the customers whose order changes to name
 }
 
 // Compared is what a Comparison has found. The levels are those of Next, without
@@ -44,32 +45,28 @@ type Compared struct {
 	AName     string        `json:"a_name"`
 	BName     string        `json:"b_name"`
 	Customers int64         `json:"customers"`
-	Earlier   int64         `json:"earlier"` // are processed earlier by B
-	Later     int64         `json:"later"`
 	Corrupt   int64         `json:"corrupt"`
 
-	// Overridden is how many of those who change level have an override in force.
-	Overridden int64 `json:"overridden"`
+	// Forward is how many customers go before more others than after, by B and not by
+	// A, and Back for how many it is the other way round.
+	Forward int64 `json:"forward"`
+	Back    int64 `json:"back"`
+	Pairs   Pairs `json:"pairs"`
 
-	Shifts   []Shift   `json:"shifts"`   // by level; those of customers whose level is the same too
-	Examples []Example `json:"examples"` // those who change most first
+	Shifts   []Shift   `json:"shifts"`   // by level
+	Examples []Example `json:"examples"` // those who meet the most changes first
 }
 
-// Shift is how many customers with a level by A have another by B, or the same.
-type Shift struct {
-	From      priority.Level `json:"from"`
-	To        priority.Level `json:"to"`
-	Customers int64          `json:"customers"`
-}
-
-// Example is a customer who would change level.
+// Example is a customer who would go before or after others.
 type Example struct {
 	Name
 	Tier       string         `json:"tier,omitempty"`
 	Count      int64          `json:"count"`
 	From       priority.Level `json:"from"`
 	To         priority.Level `json:"to"`
-	Overridden bool           `json:"overridden,omitempty"`
+	Before     int64          `json:"before"` // as in a Shift
+	After      int64          `json:"after"`
+	Overridden bool           `json:"overridden,omitempty"` // there is an override in force
 }
 
 // NewComparison returns a Comparison that has looked at nothing yet. Tiers are those
@@ -98,7 +95,8 @@ func (c *Comparison) Advance(ctx context.Context, deadline time.Time) (done bool
 			return false, err
 		}
 		c.keys, _ = c.walk.Keys(ctx) // without the right to DBSIZE there is no progress to show
-		c.looked, c.met, c.shifts = 0, make(map[string]struct{}), make(map[Shift]int64)
+		c.looked, c.met = 0, make(map[string]struct{})
+		c.order, c.examples = order{}, make(map[[2]priority.Level][]Example)
 		c.found = Compared{A: c.found.A, B: c.found.B, AName: c.found.AName, BName: c.found.BName}
 	}
 	for {
@@ -131,12 +129,27 @@ func (c *Comparison) Progress() int {
 // Found returns what was found until now.
 func (c *Comparison) Found() Compared {
 	found := c.found
-	found.Shifts, found.Examples = []Shift{}, append([]Example{}, found.Examples...)
-	for shift, customers := range c.shifts {
-		shift.Customers = customers
-		found.Shifts = append(found.Shifts, shift)
+	found.Shifts, found.Pairs = c.order.shifts()
+	found.Examples = []Example{}
+	for _, s := range found.Shifts {
+		switch s.Direction() {
+		case -1:
+			found.Forward += s.Customers
+		case 1:
+			found.Back += s.Customers
+		}
+		if s.Before+s.After == 0 {
+			continue
+		}
+		for _, example := range c.examples[[2]priority.Level{s.From, s.To}] {
+			example.Before, example.After = s.Before, s.After
+			found.Examples = append(found.Examples, example)
+		}
 	}
-	slices.SortFunc(found.Shifts, func(a, b Shift) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
+	slices.SortFunc(found.Examples, func(x, y Example) int {
+		return cmp.Or(cmp.Compare(y.Before+y.After, x.Before+x.After), strings.Compare(x.Exact(), y.Exact()))
+	})
+	found.Examples = found.Examples[:min(len(found.Examples), c.options.Examples)]
 	return found
 }
 
@@ -153,74 +166,46 @@ func (c *Comparison) add(entry census.Entry) {
 	}
 	from, to := c.a.PolicyOf(entry.Customer).Level(entry.Count), c.b.PolicyOf(entry.Customer).Level(entry.Count)
 	c.found.Customers++
-	c.shifts[Shift{From: from, To: to}]++
-	if from == to {
-		return
-	}
-	if to < from {
-		c.found.Earlier++
-	} else {
-		c.found.Later++
-	}
-	_, overridden := c.inspector.override(entry.Customer)
-	if overridden {
-		c.found.Overridden++
-	}
-	example := Example{NameOf(entry.Customer), c.b.TierOf(entry.Customer), entry.Count, from, to, overridden}
-	at, _ := slices.BinarySearchFunc(c.found.Examples, example, moreChanged)
-	if at < c.options.Examples {
-		c.found.Examples = slices.Insert(c.found.Examples, at, example)
-		c.found.Examples = c.found.Examples[:min(len(c.found.Examples), c.options.Examples)]
+	c.order.add(from, to)
+	// Whom the order of these levels concerns is known in the end.
+	levels := [2]priority.Level{from, to}
+	if examples := c.examples[levels]; len(examples) < c.options.Examples {
+		_, overridden := c.inspector.override(entry.Customer)
+		example := Example{Name: NameOf(entry.Customer), Tier: c.b.TierOf(entry.Customer), Count: entry.Count, From: from, To: to, Overridden: overridden}
+		c.examples[levels] = append(examples, example)
 	}
 }
 
-// moreChanged orders by how far a level changes, then by the customer.
-func moreChanged(a, b Example) int {
-	change := func(e Example) priority.Level { return max(e.To-e.From, e.From-e.To) }
-	return cmp.Or(cmp.Compare(change(b), change(a)), strings.Compare(a.Exact(), b.Exact()))
-}
-
-// Summary says in a sentence what was found.
+// Summary says in a few sentences what was found.
 func (c Compared) Summary() string {
-	changed := c.Earlier + c.Later
-	if c.Customers == 0 {
+	customers, changed := Plural(c.Customers, "customer"), c.Pairs.Changed()
+	switch {
+	case c.Customers == 0:
 		return "No customer has a count now."
+	case changed == 0:
+		return fmt.Sprintf("By Next, the order of %s does not change.", customers)
 	}
-	if changed == 0 {
-		return fmt.Sprintf("None of %s changes level.", Plural(c.Customers, "customer"))
+	pairs := fmt.Sprintf("%s of %s (%s)", Group(changed), Plural(c.Pairs.All, "pair"), Percent(float64(changed)/float64(c.Pairs.All)))
+	if changed == c.Pairs.Merged {
+		return fmt.Sprintf("Of %s, none would overtake another by Next: levels are merged. In %s, two levels become one.", customers, pairs)
 	}
-	summary := fmt.Sprintf("Of %s, %s (%s) would change level by Next: %s earlier, %s later.", Plural(c.Customers, "customer"),
-		Group(changed), Percent(float64(changed)/float64(c.Customers)), Group(c.Earlier), Group(c.Later))
-	if c.Overridden > 0 {
-		summary += fmt.Sprintf(" Of them, %s an override meanwhile.", has(c.Overridden))
-	}
-	return summary
-}
-
-func has(n int64) string {
-	if n == 1 {
-		return "1 has"
-	}
-	return Group(n) + " have"
+	return fmt.Sprintf("Of %s, %s would move forward by Next, and %s back. The order of %s changes: %s reversed, %s split, %s merged.",
+		customers, Group(c.Forward), Group(c.Back), pairs, Group(c.Pairs.Reversed), Group(c.Pairs.Split), Group(c.Pairs.Merged))
 }
 
 // String is what a person reads on a terminal.
 func (c Compared) String() string {
 	var out strings.Builder
 	out.WriteString(Wrap(c.Summary(), 79) + "\n")
-	if c.Earlier+c.Later == 0 {
+	if c.Pairs.Changed() == 0 {
 		return out.String()
 	}
-	out.WriteString("\nA  →  B   CUSTOMERS\n")
+	out.WriteString("\nA  →  B   CUSTOMERS      BEFORE       AFTER\n")
 	for _, s := range c.Shifts {
-		change := ""
-		if s.From != s.To {
-			change = fmt.Sprintf("  %+d", s.To-s.From)
-		}
-		fmt.Fprintf(&out, "%-3d→%3d  %10s%s\n", s.From, s.To, Group(s.Customers), change)
+		fmt.Fprintf(&out, "%-3d→%3d  %10s  %10s  %10s\n", s.From, s.To, Group(s.Customers), Group(s.Before), Group(s.After))
 	}
 	if len(c.Examples) > 0 {
-		out.WriteString("\nA  →  B       COUNT  FOR EXAMPLE\n")
+		out.WriteString("\nA  →  B       COUNT      BEFORE       AFTER  FOR EXAMPLE\n")
 	}
 	for _, e := range c.Examples {
 		about := ""
@@ -230,7 +215,8 @@ func (c Compared) String() string {
 		if e.Overridden {
 			about += ", overridden"
 		}
-		fmt.Fprintf(&out, "%-3d→%3d  %10s  %s%s\n", e.From, e.To, Group(e.Count), Shown(e.Exact()), about)
+		fmt.Fprintf(&out, "%-3d→%3d  %10s  %10s  %10s  %s%s\n", e.From, e.To, Group(e.Count), Group(e.Before), Group(e.After), Shown(e.Exact()), about)
 	}
+	out.WriteString("\nBEFORE, AFTER: how many others each goes before, or after, by B and not by A.\n")
 	return out.String()
 }

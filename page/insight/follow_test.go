@@ -205,19 +205,60 @@ func TestAComparisonGoesByEachCustomersTier(t *testing.T) {
 		}
 	}
 	found := comparison.Found()
-	// acme 9 → 3, gold mine 9 → 1, bakery 6 → 2.
-	if found.Customers != 4 || found.Earlier != 3 || found.Later != 0 || found.Corrupt != 1 || found.Overridden != 1 || len(found.Shifts) != 4 || comparison.Progress() != 100 {
+	// By A gold mine shares 9 with acme, behind bakery's 6 and first's 1. By B it shares 1
+	// with first, before bakery's 2 and acme's 3.
+	if found.Customers != 4 || found.Forward != 1 || found.Back != 2 || found.Corrupt != 1 || len(found.Shifts) != 4 || comparison.Progress() != 100 ||
+		found.Pairs != (insight.Pairs{All: 6, Reversed: 1, Split: 1, Merged: 1}) {
 		t.Errorf("got %+v", found)
 	}
-	if len(found.Examples) != 2 || found.Examples[0].Customer != "gold mine" || found.Examples[0].To != 1 || found.Examples[0].Tier != "gold" || found.Examples[1].Customer != "acme" {
+	if len(found.Examples) != 2 || found.Examples[0].Customer != "gold mine" || found.Examples[0].Before != 2 || found.Examples[0].Tier != "gold" ||
+		found.Examples[1].Customer != "acme" || found.Examples[1].After != 1 || !found.Examples[1].Overridden {
 		t.Errorf("got %+v", found.Examples)
 	}
-	if want := "Of 4 customers, 3 (75 %) would change level by Next: 3 earlier, 0 later. Of them, 1 has an override meanwhile."; found.Summary() != want {
+	if want := "Of 4 customers, 1 would move forward by Next, and 2 back. The order of 3 of 6 pairs (50 %) changes: 1 reversed, 1 split, 1 merged."; found.Summary() != want {
 		t.Errorf("got %s", found.Summary())
 	}
 	b.Tiers["gold"] = priority.Policy{Thresholds: []int64{-1, -2, -3}}
 	if _, err := insight.NewComparison(now, a, b, insight.ComparisonOptions{}); !errors.Is(err, priority.ErrInvalidPolicy) || !strings.HasPrefix(err.Error(), "B: ") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Levels that are merged put nobody before anybody: fewer levels have lower numbers, and
+// that alone says nothing.
+func TestMergedLevelsMoveNobody(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := inspectorOf(t, client, priority.RedisOptions{})
+	for i := range 30 {
+		if _, err := inspector.Store.NextN(t.Context(), fmt.Sprint("customer ", i), 1+i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules := func(name string, thresholds ...int64) insight.NamedRules {
+		return insight.NamedRules{Rules: control.Rules{Policy: priority.Policy{Thresholds: thresholds}}, Name: name}
+	}
+	nine, three := rules("nine", priority.DefaultPolicy().Thresholds...), rules("three", -6, -12)
+	for _, test := range []struct {
+		a, b    insight.NamedRules
+		want    string
+		forward int64
+	}{
+		{nine, three, "Of 30 customers, none would overtake another by Next: levels are merged. In 112 of 435 pairs (25.7 %), two levels become one.", 0},
+		{three, nine, "Of 30 customers, 13 would move forward by Next, and 15 back.", 13},
+		{nine, nine, "By Next, the order of 30 customers does not change.", 0},
+		{rules("a", 5, -6), rules("b", -6), "By Next, the order of 30 customers does not change.", 0}, // 2 and 3; 1 and 2
+	} {
+		comparison, err := insight.NewComparison(inspector, test.a, test.b, insight.ComparisonOptions{Examples: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := comparison.Advance(t.Context(), time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		found := comparison.Found()
+		if !strings.HasPrefix(found.Summary(), test.want) || found.Forward != test.forward || (len(found.Examples) > 0) != (test.forward > 0) {
+			t.Errorf("%s to %s: got %s, %+v", test.a.Name, test.b.Name, found.Summary(), found)
+		}
 	}
 }
 

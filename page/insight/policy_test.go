@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page/insight"
 )
 
@@ -40,6 +42,27 @@ func TestEveryCountIsInOneBandOfTwoPolicies(t *testing.T) {
 		if found != 1 {
 			t.Errorf("count %d is in %d bands", count, found)
 		}
+	}
+}
+
+// What becomes of counts is told by their order, not by the numbers of levels.
+func TestBandsAreMergedAndSplit(t *testing.T) {
+	a, b := priority.Policy{Thresholds: []int64{5, -2, -4}}, priority.Policy{Thresholds: []int64{-2, -9}}
+	var changes []insight.Change
+	for _, band := range insight.Bands(a, b) {
+		changes = append(changes, band.Change)
+	}
+	// ≥ 5, 4 to -2, -3 to -4, -5 to -9, ≤ -10
+	if want := []insight.Change{"", insight.Merged, "", insight.Merged, insight.Split}; !slices.Equal(changes, want) {
+		t.Errorf("got %q, not %q", changes, want)
+	}
+	gold := map[string]priority.Policy{"gold": {Thresholds: []int64{}}}
+	fast, tiered := control.Rules{Policy: priority.Policy{Thresholds: []int64{0}}}, control.Rules{Policy: a, Tiers: gold}
+	if insight.Reverses(control.Rules{Policy: a}, control.Rules{Policy: b}) || insight.Reverses(fast, fast) {
+		t.Error("one policy for all reverses the order of counts")
+	}
+	if !insight.Reverses(control.Rules{Policy: a}, tiered) {
+		t.Error("a tier that goes before all others reverses nothing")
 	}
 }
 
