@@ -25,6 +25,7 @@ var commands = []command{
 	{"matrix", "[trace.csv[.gz] | -]", "every way to schedule under every regime", newMatrix},
 	{"flood", "waits.csv", "a picture of how long small customers wait during a flood", newFlood},
 	{"tune", "{trace.csv[.gz] | -}", "whether Next or Submit serves a trace's customers better, and with which policy", newTune},
+	{"pictures", "", "draws the pictures of the documents", newPictures},
 }
 
 // command is one of the things that lab does.

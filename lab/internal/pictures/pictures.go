@@ -1,0 +1,236 @@
+// Package pictures draws what the documents show, by gonum/plot.
+package pictures
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image/color"
+	"slices"
+	"strings"
+	"time"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/prioritytest"
+)
+
+var (
+	blue  = color.RGBA{0x2f, 0x6f, 0xde, 0xff}
+	green = color.RGBA{0x1b, 0x7f, 0x4d, 0xff}
+	brown = color.RGBA{0x8a, 0x5a, 0x00, 0xff}
+	gray  = color.RGBA{0x9a, 0xa4, 0xaf, 0xff}
+	pale  = color.RGBA{0xd0, 0xd7, 0xde, 0xff}
+)
+
+// Rule draws each document of a customer who pauses once.
+func Rule() ([]byte, error) {
+	const beforeThePause, afterwards, gap = 24, 3, 3
+	clock := new(prioritytest.Clock)
+	store := prioritytest.NewStore(clock, nil)
+	p := newPlot("Next: each document counts down, and a pause starts over")
+	var documents plotter.XYs
+	var counts, levels []plot.Tick
+	for i := range beforeThePause + afterwards {
+		x := float64(i + 1)
+		if i == beforeThePause {
+			clock.Advance(priority.DefaultPolicy().ResetInterval + time.Millisecond)
+		}
+		if i >= beforeThePause {
+			x += gap
+		}
+		decision, err := store.Next(context.Background(), "acme")
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, plotter.XY{X: x, Y: -float64(decision.Level)})
+		counts = append(counts, plot.Tick{Value: x, Label: fmt.Sprint(decision.Count)})
+	}
+	for level := priority.First; level <= store.Last(); level++ {
+		levels = append(levels, plot.Tick{Value: -float64(level), Label: fmt.Sprint(level)})
+	}
+	p.X.Label.Text, p.Y.Label.Text = "count", "level"
+	p.X.Tick.Marker, p.Y.Tick.Marker = plot.ConstantTicks(counts), plot.ConstantTicks(levels)
+	pause := line(gray, plotter.XY{X: beforeThePause + 2, Y: -0.5}, plotter.XY{X: beforeThePause + 2, Y: -9.5})
+	pause.Dashes = []vg.Length{vg.Points(4), vg.Points(4)}
+	said := fmt.Sprintf("more than %.0f min without a document", priority.DefaultPolicy().ResetInterval.Minutes())
+	grid := plotter.NewGrid()
+	grid.Vertical.Width = 0
+	p.Add(grid, pause, squares(blue, documents), label(beforeThePause+1.6, -2.5, text.XRight, said))
+	return png(p, 3.3)
+}
+
+// Pending draws three customers' two levels by Submit, and the mean of them.
+func Pending() ([]byte, error) {
+	scale := fair.ScaleOf(priority.DefaultPolicy().Thresholds)
+	p := newPlot("Submit: a level is the mean of two, rounded up")
+	p.HideAxes()
+	p.X.Min, p.X.Max = -0.6, 2.6
+	bottom := -float64(scale.Last())
+	for x, name := range []string{"submitted lately", "level", "pending × cost"} {
+		p.Add(label(float64(x), 0, text.XCenter, name), line(pale, plotter.XY{X: float64(x), Y: -0.6}, plotter.XY{X: float64(x), Y: bottom - 0.4}))
+	}
+	for level := 1; level <= scale.Last(); level++ {
+		lately := upTo(scale.Last(), level, func(n int64) int { part, _ := scale.Parts(float64(n), 1, 1000); return part })
+		pending := upTo(scale.Last(), level, func(n int64) int { _, part := scale.Parts(1, n, 1000); return part })
+		y := -float64(level)
+		p.Add(label(-0.05, y, text.XRight, lately), label(2.05, y, text.XLeft, pending), label(0.96, y-0.35, text.XRight, fmt.Sprint(level)))
+	}
+	for i, customer := range []struct {
+		who                string
+		submitted, pending int64
+	}{
+		{"sends now and then", 1, 1},
+		{"sends all day, and never much at once", 400, 3},
+		{"sends a thousand documents at once", 1000, 1000},
+	} {
+		left, right := scale.Parts(float64(customer.submitted), customer.pending, 1000)
+		level, _ := scale.Level(float64(customer.submitted), customer.pending, 1000)
+		c := []color.Color{blue, green, brown}[i]
+		below := bottom - 1.5 - float64(i)
+		said := fmt.Sprintf("%s: %d submitted, %d pending: level %d", customer.who, customer.submitted, customer.pending, level)
+		p.Add(line(c, plotter.XY{X: 0, Y: -float64(left)}, plotter.XY{X: 2, Y: -float64(right)}),
+			circles(c, 4, plotter.XY{X: 1, Y: -float64(level)}, plotter.XY{X: 0, Y: below}), label(0.06, below, text.XLeft, said))
+	}
+	return png(p, 4.2)
+}
+
+// upTo says how much has one of the levels.
+func upTo(last, level int, levelOf func(n int64) int) string {
+	n := int64(1)
+	if level == last {
+		for levelOf(n) < level {
+			n++
+		}
+		return fmt.Sprintf("more than %d", n-1)
+	}
+	for levelOf(n+1) <= level {
+		n++
+	}
+	return fmt.Sprintf("up to %d", n)
+}
+
+// Levels draws some documents as they arrive, and as a worker takes them.
+func Levels() ([]byte, error) {
+	type document struct {
+		customer string
+		level    priority.Level
+		arrived  int
+	}
+	var documents []document
+	store := new(memory.Store)
+	for i, customer := range strings.Fields("archive archive archive archive archive archive archive bakery archive archive clinic bakery") {
+		decision, err := store.Submit(context.Background(), customer, fmt.Sprint(i))
+		if err != nil {
+			return nil, err
+		}
+		documents = append(documents, document{customer, decision.Level, i})
+	}
+	taken := slices.Clone(documents)
+	slices.SortStableFunc(taken, func(a, b document) int { return int(a.level - b.level) })
+	p := newPlot("A worker takes level 1 first, and within a level what came first")
+	p.HideAxes()
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = -2, float64(len(documents))-0.5, -0.9, 1.3
+	p.Add(label(-0.6, 1, text.XRight, "arrive"), label(-0.6, 0, text.XRight, "are taken"))
+	colors := map[string]color.Color{"archive": brown, "bakery": blue, "clinic": green}
+	for i, d := range taken {
+		from, to := plotter.XY{X: float64(d.arrived), Y: 1}, plotter.XY{X: float64(i), Y: 0}
+		p.Add(line(colors[d.customer], from, to), circles(colors[d.customer], 10, from, to))
+		for _, at := range []plotter.XY{from, to} {
+			figure := label(at.X, at.Y, text.XCenter, fmt.Sprint(d.level))
+			figure.TextStyle[0].Color = color.White
+			p.Add(figure)
+		}
+	}
+	for i, customer := range []string{"archive", "bakery", "clinic"} {
+		at := plotter.XY{X: 2 * float64(i), Y: -0.7}
+		p.Add(circles(colors[customer], 5, at), label(at.X+0.3, at.Y, text.XLeft, customer))
+	}
+	p.Add(label(6, -0.7, text.XLeft, "the figure is the level"))
+	return png(p, 2.7)
+}
+
+// Bar is how a contender of the bench did: the median over the rounds, with the least and
+// the most.
+type Bar struct {
+	Name                string
+	Median, Least, Most float64
+}
+
+// Bars draws a bar for each contender. Those with own names stand out.
+func Bars(title, axis string, bars []Bar, own func(name string) bool) ([]byte, error) {
+	p := newPlot(title)
+	p.X.Label.Text, p.X.Min = axis, 0
+	names := make([]string, len(bars))
+	for i, bar := range bars {
+		at := float64(len(bars) - 1 - i) // the first on top
+		names[len(bars)-1-i] = bar.Name
+		drawn, err := plotter.NewBarChart(plotter.Values{bar.Median}, vg.Points(13))
+		if err != nil {
+			return nil, err
+		}
+		drawn.Horizontal, drawn.XMin, drawn.LineStyle.Width, drawn.Color = true, at, 0, gray
+		if own(bar.Name) {
+			drawn.Color = blue
+		}
+		p.Add(drawn, line(color.Black, plotter.XY{X: bar.Least, Y: at}, plotter.XY{X: bar.Most, Y: at}),
+			label(bar.Most, at, text.XLeft, fmt.Sprintf("  %.2f", bar.Median)))
+		p.X.Max = max(p.X.Max, 1.1*bar.Most)
+	}
+	one := line(gray, plotter.XY{X: 1, Y: -0.5}, plotter.XY{X: 1, Y: float64(len(bars)) - 0.5})
+	one.Dashes = []vg.Length{vg.Points(2), vg.Points(3)}
+	p.Add(one)
+	p.NominalY(names...)
+	p.Y.Padding = vg.Points(4)
+	return png(p, 0.9+0.25*float64(len(bars)))
+}
+
+func newPlot(title string) *plot.Plot {
+	plot.DefaultFont.Variant = "Sans"
+	p := plot.New()
+	p.Title.Text = title
+	p.Title.Padding = vg.Points(8)
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.LineStyle.Width, axis.Tick.LineStyle.Width = 0, 0
+	}
+	return p
+}
+
+func line(c color.Color, points ...plotter.XY) *plotter.Line {
+	return &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: c, Width: vg.Points(1.5)}}
+}
+
+func circles(c color.Color, radius float64, points ...plotter.XY) *plotter.Scatter {
+	return &plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{Color: c, Radius: vg.Points(radius), Shape: draw.CircleGlyph{}}}
+}
+
+func squares(c color.Color, points plotter.XYs) *plotter.Scatter {
+	return &plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{Color: c, Radius: vg.Points(6), Shape: draw.BoxGlyph{}}}
+}
+
+// label is a text beside, or at, a point.
+func label(x, y float64, align text.XAlignment, said string) *plotter.Labels {
+	labels, err := plotter.NewLabels(plotter.XYLabels{XYs: plotter.XYs{{X: x, Y: y}}, Labels: []string{said}})
+	if err != nil {
+		panic(err) // there is a label for each point
+	}
+	labels.TextStyle[0].XAlign, labels.TextStyle[0].YAlign = align, text.YCenter
+	return labels
+}
+
+// png draws a plot of 8 inches, and of a height in inches.
+func png(p *plot.Plot, height float64) ([]byte, error) {
+	canvas := vgimg.NewWith(vgimg.UseWH(8*vg.Inch, vg.Length(height)*vg.Inch), vgimg.UseDPI(110))
+	p.Draw(draw.Crop(draw.New(canvas), vg.Points(8), -vg.Points(8), vg.Points(8), -vg.Points(8)))
+	var out bytes.Buffer
+	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(&out)
+	return out.Bytes(), err
+}
