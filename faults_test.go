@@ -103,13 +103,6 @@ func wantOneClass(t testing.TB, err error) {
 	}
 }
 
-// timedCalls is all calls that the store's timeout bounds, by name.
-func timedCalls(t testing.TB, store priority.Store) map[string]func() error {
-	calls := everyCall(t, store, "acme", "a")
-	delete(calls, "Settle")
-	return calls
-}
-
 // scriptsRun returns how often a server was asked to run a script.
 func scriptsRun(t testing.TB, server *redis.Client) int {
 	told := redistest.Calls(t, server)
@@ -152,12 +145,6 @@ func TestALostReplyIsCountedOnce(t *testing.T) {
 			_, err := s.NextEach(ctx, []string{"acme", "b", "acme"})
 			return err
 		}, "-2", 1, false},
-		"Settle": {func(s *priority.RedisStore) error {
-			ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-			defer cancel()
-			_, err := s.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: 7}})
-			return err
-		}, "-7", 1, false},
 		"Submit": {func(s *priority.RedisStore) error { _, err := s.Submit(ctx, "acme", "b"); return err }, "-1", 2, true},
 		"SubmitN": {func(s *priority.RedisStore) error {
 			_, err := s.SubmitN(ctx, "acme", documentIDs("invoice", 120))
@@ -182,9 +169,8 @@ func TestALostReplyIsCountedOnce(t *testing.T) {
 					// First calls open the connections and load the scripts.
 					_, err1 := patient.Submit(ctx, "acme", "a")
 					_, err2 := patient.NextEach(ctx, []string{"c", "d"})
-					_, err3 := patient.Settle(ctx, []priority.Owed{{Customer: "c", Documents: 1}})
-					err4 := patient.Done(ctx, "acme", "unknown", 0)
-					if err := errors.Join(err1, err2, err3, err4, patient.Reset(ctx, "c")); err != nil {
+					err3 := patient.Done(ctx, "acme", "unknown", 0)
+					if err := errors.Join(err1, err2, err3, patient.Reset(ctx, "c")); err != nil {
 						t.Fatal(err)
 					}
 					holds := func() bool {
@@ -319,7 +305,7 @@ func TestNothingSentIsNotCounted(t *testing.T) {
 			if isPipeliner(kind) {
 				continue
 			}
-			for operation, call := range timedCalls(t, openStore(t, newClient(t, addr), nil)) {
+			for operation, call := range everyCall(t, openStore(t, newClient(t, addr), nil), "acme", "a") {
 				t.Run(name+"/"+kind+"/"+operation, func(t *testing.T) {
 					t.Parallel()
 					err := call()
@@ -975,7 +961,7 @@ func TestNoCallTakesLongerThanItsTimeout(t *testing.T) {
 				store := openStore(t, client, nil)
 				impatient, cancel := context.WithTimeout(context.Background(), time.Hour)
 				defer cancel()
-				calls := timedCalls(t, store)
+				calls := everyCall(t, store, "acme", "a")
 				calls["NextEach of many"] = func() error { _, err := store.NextEach(impatient, customers(25_000)); return err }
 				calls["a crowd"] = func() error {
 					var all sync.WaitGroup
@@ -1144,7 +1130,7 @@ func TestARefusalChangesNothing(t *testing.T) {
 			decision, err := store.Peek(ctx, "acme")
 			return err == nil && decision.Pending == 1
 		})
-		calls := timedCalls(t, store)
+		calls := everyCall(t, store, "acme", "a")
 		delete(calls, "Peek")
 		calls["Submit of another"] = func() error { _, err := store.Submit(ctx, "acme", "new"); return err }
 		for operation, call := range calls {
@@ -1159,7 +1145,7 @@ func TestARefusalChangesNothing(t *testing.T) {
 	t.Run("password missing", func(t *testing.T) {
 		t.Parallel()
 		server := redistest.Start(t, "--requirepass", "secret")
-		for operation, call := range timedCalls(t, openStore(t, server.Client(), patient)) {
+		for operation, call := range everyCall(t, openStore(t, server.Client(), patient), "acme", "a") {
 			err := call()
 			wantClass(t, err, priority.ErrNotCounted)
 			if err := priority.ItemErrors(err, 1)[0]; !redis.IsAuthError(err) {
@@ -1200,7 +1186,7 @@ func TestARefusalChangesNothing(t *testing.T) {
 		server := redistest.Start(t, "--maxclients", "1")
 		holder := server.Client()
 		redistest.Await(t, "the only connection is taken", func() bool { return holder.Ping(ctx).Err() == nil })
-		for _, call := range timedCalls(t, openStore(t, server.Client(), nil)) {
+		for _, call := range everyCall(t, openStore(t, server.Client(), nil), "acme", "a") {
 			wantClass(t, call(), priority.ErrNotCounted)
 		}
 	})
@@ -1211,7 +1197,7 @@ func TestARefusalChangesNothing(t *testing.T) {
 		w := storeOf(t, client)
 		w.next(t, "acme", counted(0))
 		_ = client.Close()
-		for operation, call := range timedCalls(t, w) {
+		for operation, call := range everyCall(t, w, "acme", "a") {
 			err := call()
 			wantClass(t, err, priority.ErrNotCounted)
 			if !errors.Is(err, redis.ErrClosed) {

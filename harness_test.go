@@ -214,12 +214,6 @@ func (w *world) submitN(t testing.TB, customer string, documents []string, want 
 	w.decidedAll(t, "SubmitN of "+customer, got, err, want)
 }
 
-func (w *world) settle(t testing.TB, owed []priority.Owed, want ...priority.Decision) {
-	t.Helper()
-	got, err := w.Settle(t.Context(), owed)
-	w.decidedAll(t, "Settle", got, err, want)
-}
-
 func (w *world) peek(t testing.TB, customer string, want priority.Decision) {
 	t.Helper()
 	got, err := w.Peek(t.Context(), customer)
@@ -263,16 +257,6 @@ func (w *world) decidedAll(t testing.TB, call string, got []priority.Decision, e
 	}
 }
 
-// settler is a store with a Settle, which is not in the contract.
-type settler interface {
-	Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error)
-}
-
-// Settle is the store's.
-func (w *world) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
-	return w.Store.(settler).Settle(ctx, owed)
-}
-
 // countingCalls are the calls by the rule that count one customer, by name.
 func countingCalls(t testing.TB, store priority.Store, customer string) map[string]func() error {
 	return map[string]func() error{
@@ -301,12 +285,6 @@ func everyCall(t testing.TB, store priority.Store, customer, document string) ma
 	}
 	calls["Peek"] = func() error { _, err := store.Peek(t.Context(), customer); return err }
 	calls["Reset"] = func() error { return store.Reset(t.Context(), customer) }
-	if store, ok := store.(settler); ok {
-		calls["Settle"] = func() error {
-			_, err := store.Settle(t.Context(), []priority.Owed{{Customer: customer, Documents: 1}})
-			return err
-		}
-	}
 	return calls
 }
 
@@ -422,16 +400,6 @@ func (s *handStore) DoneN(ctx context.Context, customer string, documents []stri
 		delete(s.leases[customer], document)
 	}
 	return s.RedisStore.DoneN(ctx, customer, documents, took)
-}
-
-func (s *handStore) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
-	decisions, err := s.RedisStore.Settle(ctx, owed)
-	for i, err := range priority.ItemErrors(err, len(owed)) {
-		if err == nil {
-			s.checked(owed[i].Customer)
-		}
-	}
-	return decisions, err
 }
 
 func (s *handStore) Reset(ctx context.Context, customer string) error {

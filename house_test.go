@@ -21,7 +21,6 @@ var mayImport = map[string][]string{
 	".":                 {"lua", "internal/fair", "internal/script", "internal/typednil", goRedis},
 	"lua":               {},
 	"memory":            {".", "internal/fair"},
-	"coalesce":          {".", "internal/typednil"},
 	"control":           {".", "lua", "internal/script", "internal/typednil", goRedis},
 	"fallback":          {".", "memory", "internal/leases", "internal/typednil"},
 	"observe":           {".", "internal/typednil"},

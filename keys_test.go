@@ -101,10 +101,6 @@ func TestEachCheckSetsTheTTLThatThePolicyWants(t *testing.T) {
 					_, err := store.SubmitN(t.Context(), "acme", []string{"known", id})
 					return err
 				},
-				"Settle": func(string) error {
-					_, err := store.Settle(t.Context(), []priority.Owed{{Customer: "acme", Documents: 2}})
-					return err
-				},
 			} {
 				checks[name] = func() error { n++; return call(fmt.Sprint("new ", n)) }
 			}
@@ -449,11 +445,6 @@ func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMod
 	if want := []priority.Decision{counted(0), {}, counted(0), {}, counted(-1)}; !slices.Equal(each, want) {
 		t.Errorf("NextEach = %+v, want %+v", each, want)
 	}
-	settled, err := w.Settle(ctx, []priority.Owed{{Customer: "globex", Documents: 1}, {Customer: "acme", Documents: 1}})
-	wantBatchError(t, err, 2, map[int]error{1: priority.ErrCorruptCount})
-	if want := []priority.Decision{counted(-2), {}}; !w.agreeAll(settled, want) {
-		t.Errorf("Settle = %+v, want %+v", settled, want)
-	}
 	untouched("a call about others too")
 
 	w.doneN(t, "acme", "a")
@@ -576,10 +567,8 @@ func TestOtherLanguagesRunTheScriptsAsPrinted(t *testing.T) {
 			w.nextN(t, "acme", 2, countdown(count-5, 2)...)
 			wants(eval(lua.Peek, keys))(int64(counted(count-6).Level), count-6, 0)
 		}
-		wants(eval(lua.Settle, keys[:1], 5, -41))(1, 9, -46)
-		wants(eval(lua.Settle, keys[:1], 5, -47))(0, 0, 0)
-		wants(eval(lua.Next, keys[:1], 1_000_000))(9, -1_000_046)
-		w.peek(t, "acme", counted(-1_000_046))
+		wants(eval(lua.Next, keys[:1], 1_000_000))(9, -1_000_041)
+		w.peek(t, "acme", counted(-1_000_041))
 
 		wants(eval(lua.Reset, keys))(1)
 		wants(eval(lua.Reset, keys))(0)
@@ -621,7 +610,6 @@ func TestOtherLanguagesRunTheScriptsAsPrinted(t *testing.T) {
 		client.Set(t.Context(), count, "abc", time.Hour)
 		for name, call := range map[string]func() ([]int64, error){
 			"next.lua":   func() ([]int64, error) { return eval(lua.Next, keys[:1]) },
-			"settle.lua": func() ([]int64, error) { return eval(lua.Settle, keys[:1], 1, 0) },
 			"submit.lua": func() ([]int64, error) { return eval(lua.Submit, keys, "a") },
 			"peek.lua":   func() ([]int64, error) { return eval(lua.Peek, keys) },
 		} {

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/coalesce"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/internal/virtualredis"
@@ -60,19 +59,18 @@ func TestARedisStoreOnAServerKeepsTheLaws(t *testing.T) {
 	})
 }
 
-// RedisStore, coalesce, fallback and observe, one around the other.
+// RedisStore, fallback and observe, one around the other.
 func TestTheWholeStackKeepsTheLaws(t *testing.T) {
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
 		redis := newBubbleRedis(t)
 		inner := redis.open(&lawfulPolicies)
 		failing := prioritytest.NewFailingStore(observe.New(inner, func(context.Context, observe.Call) {}))
-		coalesced := must(coalesce.New(failing, nil))(t)
-		fallen := must(fallback.New(coalesced, nil, nil))(t)
+		fallen := must(fallback.New(failing, nil, nil))(t)
 		return prioritytest.Subject{
 			Store: observe.New(fallen, new(prioritytest.Recorder).Observe), Other: openStore(t, redis.Client(nil), &lawfulPolicies),
 			Faulty: []prioritytest.Faulty{failing, redis.Faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
-			Lag: 2 * time.Second, Recovery: 1250 * time.Millisecond,
-			Close: func(ctx context.Context) error { return errors.Join(fallen.Close(ctx), coalesced.Close(ctx)) },
+			Recovery: 1250 * time.Millisecond,
+			Close:    fallen.Close,
 		}
 	})
 }
@@ -95,7 +93,7 @@ func (r *bubbleRedis) open(opts *priority.RedisOptions) *priority.RedisStore {
 	store := openStore(r.t, r.Client(r.Faults), opts)
 	for _, customer := range lawfulCustomers {
 		for name, call := range everyCall(r.t, store, customer, "d") {
-			if err := call(); err != nil && !errors.Is(err, priority.ErrWasReset) {
+			if err := call(); err != nil {
 				r.t.Fatalf("%s of %q: %v", name, customer, err)
 			}
 		}

@@ -32,11 +32,10 @@
 // # Rooms
 //
 // A [Store] may be wrapped, in this order: package control lets operators change
-// policies and customers' levels while the fleet runs, package coalesce answers for
-// customers at the last level from memory, package fallback answers while Redis
-// cannot be reached, package observe reports every call. Package memory is the same contract
-// in one process, package queue translates a level for each queue, and package
-// prioritytest has what tests need.
+// policies and customers' levels while the fleet runs, package fallback answers while
+// Redis cannot be reached, package observe reports every call. Package memory is the
+// same contract in one process, package queue translates a level for each queue, and
+// package prioritytest has what tests need.
 package priority
 
 import (
@@ -81,10 +80,6 @@ type Decision struct {
 	// Degraded reports that the fleet's count could not be reached and a
 	// fallback answered with a count of its own.
 	Degraded bool
-
-	// Estimated reports that Count is an estimate of package coalesce. Level is
-	// exact all the same.
-	Estimated bool
 
 	// Ruled is the level without an operator's override (package control), where one
 	// is in force for the customer, even if Level is the same; else 0.
@@ -171,21 +166,6 @@ type Store interface {
 	Last() Level
 }
 
-// Owed is documents of one customer that were answered before they are counted.
-type Owed struct {
-	Customer  string
-	Documents int   // 1 to MaxDocuments
-	Known     int64 // the customer's count when they were answered
-}
-
-// Check returns an error that wraps [ErrInvalid] unless Settle takes the entry.
-func (o Owed) Check() error {
-	if err := CheckN(o.Customer, o.Documents); err != nil || o.Documents > 0 {
-		return err
-	}
-	return fmt.Errorf("%w: 0 documents are owed", ErrInvalidCount)
-}
-
 var (
 	// ErrInvalid is what every error of a wrong call or option wraps. Nothing
 	// was sent and nothing was counted.
@@ -206,10 +186,6 @@ var (
 	// ErrNotCounted: the document was definitely not counted, because Redis
 	// refused the command or never got it. The caller may try again.
 	ErrNotCounted = errors.New("priority: not counted")
-
-	// ErrWasReset is the ErrNotCounted of an entry of Settle whose count has been
-	// reset, or has expired, since it was known.
-	ErrWasReset = fmt.Errorf("%w: the count was reset meanwhile", ErrNotCounted)
 
 	// ErrOutcomeUnknown: the command was sent and no answer came, so the document
 	// may have been counted. The caller goes on with a default level; to try

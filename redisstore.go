@@ -85,8 +85,8 @@ type RedisStore struct {
 
 // tier is the customers of one policy.
 type tier struct {
-	policy                     Policy
-	next, settle, submit, peek *script.Script
+	policy             Policy
+	next, submit, peek *script.Script
 }
 
 var (
@@ -168,7 +168,6 @@ func newTier(policy Policy, lease time.Duration) tier {
 	return tier{
 		policy: policy,
 		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
-		settle: script.New(lua.With(lua.Settle, numbers), 4, 0),
 		submit: script.New(lua.With(lua.Submit, numbers), 1, 3),
 		peek:   script.New(lua.With(lua.Peek, numbers), 8, 0),
 	}
@@ -357,48 +356,6 @@ func (s *RedisStore) eachDocument(ctx context.Context, operation string, documen
 				}
 			}
 		})
-}
-
-// Settle counts documents that were answered before they are counted, which is
-// what package coalesce does for customers at the last level: Documents more for
-// each entry, unless the customer's count is above Known. Then it was reset since,
-// and the entry's error is [ErrWasReset]. Where some entries fail, the error is a
-// *BatchError. Each 10,000 entries are one round trip to each node. Nobody waits
-// for it, so only ctx bounds it, and not Timeout.
-func (s *RedisStore) Settle(ctx context.Context, owed []Owed) ([]Decision, error) {
-	if err := s.check(nil); err != nil {
-		return nil, err
-	}
-	for i, o := range owed {
-		if err := o.Check(); err != nil {
-			return nil, fmt.Errorf("%w (owed[%d])", err, i)
-		}
-	}
-	decisions := make([]Decision, len(owed))
-	err := s.inTrips(ctx, -1, "Settle", len(owed), script.MaxPipeline,
-		func(d script.Deadline, from, to int, fail func(at int, err error)) {
-			calls := make([]script.Call, to-from)
-			for i, o := range owed[from:to] {
-				calls[i] = script.Call{
-					Script: s.of(o.Customer).settle, Key: s.Key(o.Customer),
-					Numbers: []int64{int64(o.Documents), o.Known},
-				}
-			}
-			replies, errs := s.runEach(d, "Settle", calls)
-			for i := range calls {
-				switch {
-				case errs[i] != nil:
-					fail(i, errs[i])
-				case replies[i][0] == 0:
-					fail(i, ErrWasReset)
-				default:
-					decisions[from+i] = Decision{
-						Level: Level(replies[i][1]), Count: replies[i][2], ResetIn: time.Duration(replies[i][3]) * time.Millisecond,
-					}
-				}
-			}
-		})
-	return decisions, err
 }
 
 func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error) {

@@ -86,7 +86,6 @@ var contract = []struct {
 	{"Reset forgets one customer", resetForgetsOneCustomer},
 	{"what is submitted again has the same level", whatIsSubmittedAgainHasTheSameLevel},
 	{"a second Done teaches nothing", aSecondDoneTeachesNothing},
-	{"Settle counts more unless the count is above what was known", settleCountsUnlessReset},
 	{"any valid policy", anyValidPolicy},
 	{"the longest interval and lease", longestIntervalAndLease},
 	{"each tier has its policy", eachTierHasItsPolicy},
@@ -463,8 +462,7 @@ func bothWaysShareTheCount(t *testing.T, open opener) {
 		w.nextEach(t, []string{"acme", "globex", "acme"}, counted(-7), counted(0), counted(-8))
 		w.peek(t, "acme", held(-8, 3))
 		w.peek(t, "globex", counted(0))
-		w.settle(t, []priority.Owed{{Customer: "acme", Documents: 2, Known: -8}}, counted(-10))
-		w.submit(t, "acme", "d", held(-11, 4))
+		w.submit(t, "acme", "d", held(-9, 4))
 	}
 }
 
@@ -519,52 +517,6 @@ func resetForgetsOneCustomer(t *testing.T, open opener) {
 	}
 }
 
-func settleCountsUnlessReset(t *testing.T, open opener) {
-	const into = 500 * time.Second
-	for _, mode := range bothModes {
-		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
-		rest := func(decision priority.Decision) priority.Decision {
-			if mode == priority.SinceLastReset {
-				decision.ResetIn -= into
-			}
-			return decision
-		}
-		w.nextN(t, "acme", 25, countdown(0, 25)...)
-		w.submit(t, "globex", "a", held(0, 1))
-		w.wait(into)
-		w.settle(t, []priority.Owed{
-			{Customer: "acme", Documents: 3, Known: -24},
-			{Customer: "acme", Documents: 2, Known: -24}, // others counted meanwhile
-			{Customer: "globex", Documents: 4, Known: 0},
-		}, rest(counted(-27)), rest(counted(-29)), rest(counted(-4)))
-		w.peek(t, "acme", rest(counted(-29)))
-		w.peek(t, "globex", rest(held(-4, 1)))
-
-		// Somebody's Reset stands, and what was counted after it.
-		w.reset(t, "acme")
-		w.nextN(t, "acme", 5, countdown(0, 5)...)
-		settled, err := w.Settle(t.Context(), []priority.Owed{
-			{Customer: "acme", Documents: 7, Known: -29},
-			{Customer: "globex", Documents: 1, Known: -4},
-			{Customer: "nobody", Documents: 1, Known: 0},
-			{Customer: "acme", Documents: 1, Known: -4},
-		})
-		wantBatchError(t, err, 4, map[int]error{0: priority.ErrWasReset, 2: priority.ErrWasReset})
-		wantClass(t, err, priority.ErrNotCounted)
-		if want := []priority.Decision{{}, rest(counted(-5)), {}, counted(-5)}; !w.agreeAll(settled, want) {
-			t.Errorf("%v: Settle = %+v, want %+v", mode, settled, want)
-		}
-		w.peek(t, "nobody", none(0))
-
-		// So does the end of an interval.
-		w.wait(quiet + ms)
-		_, err = w.Settle(t.Context(), []priority.Owed{{Customer: "acme", Documents: 1, Known: -5}})
-		wantBatchError(t, err, 1, map[int]error{0: priority.ErrWasReset})
-		w.peek(t, "acme", none(0))
-		w.next(t, "acme", counted(0))
-	}
-}
-
 func anyValidPolicy(t *testing.T, open opener) {
 	for _, edge := range edgePolicies {
 		for _, mode := range bothModes {
@@ -591,7 +543,6 @@ func anyValidPolicy(t *testing.T, open opener) {
 			w.submitN(t, "globex", documentIDs("document", len(more)), more...)
 			w.peek(t, "globex", decided(-299, 300))
 			w.nextEach(t, []string{"acme", "initech"}, decided(-300, 0), decided(0, 0))
-			w.settle(t, []priority.Owed{{Customer: "acme", Documents: 7}}, decided(-307, 0))
 			w.wait(2 * time.Hour)
 			last := decided(-1, 0)
 			if mode == priority.SinceLastReset {
@@ -648,8 +599,7 @@ func eachTierHasItsPolicy(t *testing.T, open opener) {
 	}
 	w.nextN(t, "gold acme", 1, decided(3, -6, gold))
 	w.peek(t, "gold acme", decided(3, -6, gold))
-	w.settle(t, []priority.Owed{{Customer: "silver acme", Documents: 1}, {Customer: "acme", Documents: 1}},
-		decided(2, -6, quiet), decided(3, -6, time.Hour))
+	w.nextEach(t, []string{"silver acme", "acme"}, decided(2, -6, quiet), decided(3, -6, time.Hour))
 
 	w.wait(quiet + ms) // silver is over, the others are not
 	w.peek(t, "silver acme", decided(1, 0, 0))
@@ -777,7 +727,6 @@ func nothingToDo(t *testing.T, open opener) {
 	}
 	w.nextN(t, "acme", 0)
 	w.nextN(t, "globex", 0)
-	w.settle(t, nil)
 	w.peek(t, "globex", none(0))
 	w.peek(t, "acme", held(0, 1))
 }
@@ -821,9 +770,7 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 		many, err := w.SubmitN(ctx, "acme", names)
 		wantInvalid(t, err, priority.ErrInvalidDocument, "1234")
 		wantInvalid(t, w.DoneN(ctx, "acme", names, 0), priority.ErrInvalidDocument, "1234")
-		settled, err := w.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: 1}, {Customer: bad.name, Documents: 1}})
-		wantInvalid(t, err, priority.ErrInvalidCustomer, "owed[1]")
-		if len(each)+len(many)+len(settled) != 0 {
+		if len(each)+len(many) != 0 {
 			t.Error("decisions beside the error of a wrong call")
 		}
 	}
@@ -831,11 +778,7 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 	for n, shown := range map[int]string{-1: "-1", -1_000_000: "-1000000", 1_000_001: "1000001"} {
 		_, err := w.NextN(ctx, "acme", n)
 		wantInvalid(t, err, priority.ErrInvalidCount, shown)
-		_, err = w.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: n}})
-		wantInvalid(t, err, priority.ErrInvalidCount, shown)
 	}
-	_, settle := w.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: 1}, {Customer: "acme"}})
-	wantInvalid(t, settle, priority.ErrInvalidCount, "owed[1]")
 	many := slices.Repeat([]string{"acme"}, priority.MaxDocuments+1)
 	_, each := w.NextEach(ctx, many)
 	_, submitN := w.SubmitN(ctx, "acme", many)
@@ -859,20 +802,19 @@ func endedContextsChangeNothing(t *testing.T, open opener) {
 	_, submit := w.Submit(ctx, "acme", "b")
 	submits, submitN := w.SubmitN(ctx, "acme", []string{"b", "c"})
 	doneN := w.DoneN(ctx, "acme", []string{"a", "b"}, 0)
-	settled, settle := w.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: 1}, {Customer: "acme", Documents: 1}})
 	_, peek := w.Peek(ctx, "acme")
 	done, reset := w.Done(ctx, "acme", "a", 0), w.Reset(ctx, "acme")
-	for _, err := range []error{next, nextN, nextEach, submit, submitN, done, doneN, settle, peek, reset} {
+	for _, err := range []error{next, nextN, nextEach, submit, submitN, done, doneN, peek, reset} {
 		wantClass(t, err, priority.ErrNotCounted)
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("error = %v, want context.Canceled in it", err)
 		}
 	}
-	for _, err := range []error{nextEach, submitN, doneN, settle} {
+	for _, err := range []error{nextEach, submitN, doneN} {
 		wantBatchError(t, err, 2, map[int]error{0: context.Canceled, 1: context.Canceled})
 	}
-	if len(nexts) != 0 || len(each) != 2 || len(submits) != 2 || len(settled) != 2 {
-		t.Errorf("beside the errors %d, %d, %d, %d decisions; want none, and one an entry", len(nexts), len(each), len(submits), len(settled))
+	if len(nexts) != 0 || len(each) != 2 || len(submits) != 2 {
+		t.Errorf("beside the errors %d, %d, %d decisions; want none, and one an entry", len(nexts), len(each), len(submits))
 	}
 	w.peek(t, "acme", held(0, 1))
 }

@@ -32,11 +32,9 @@ func TestADecisionIsOneCommand(t *testing.T) {
 		keys, n := []string{store.Key("acme"), store.PendingKey("acme"), store.UsageKey("acme")}, 0
 		ruled := map[string]int{"exists": 1, "pexpire": 1}
 		submits := map[string]int{"get": 1, "time": 1, "zcount": 2, "zcard": 1, "zscore": 1, "pttl": 2, "decrby": 1, "pexpire": 3, "zadd": 1}
-		settles := map[string]int{"get": 1, "decrby": 1, "pexpire": 1}
 		if mode == priority.SinceLastReset {
 			ruled = map[string]int{"pttl": 1}
 			submits["pexpire"] = 2
-			settles = map[string]int{"get": 1, "decrby": 1, "pttl": 1}
 		}
 		// with is a copy with one command more.
 		with := func(told map[string]int, command string, times int) map[string]int {
@@ -66,7 +64,6 @@ func TestADecisionIsOneCommand(t *testing.T) {
 			{"SubmitN", keys, []any{"again"}, again},
 			{"Submit of a new one", keys, nil, submits},
 			{"SubmitN of new ones", keys, nil, with(submits, "zscore", 3)},
-			{"Settle", keys[:1], []any{int64(1), int64(0)}, settles},
 			{"Peek", keys, nil, map[string]int{"get": 2, "pttl": 2, "time": 1, "zcount": 2, "zrange": 2}},
 			{"Done", keys[1:], []any{int64(0), "again"}, done},
 			{"DoneN", keys[1:], []any{int64(0), "again"}, done},
@@ -106,17 +103,13 @@ func TestABatchIsOneRoundTripToEachNode(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, client priority.RedisClient, sent *wire, nodes int) {
 		store := openStore(t, client, patient)
-		ids, names, owed := documentIDs("invoice", 2345), customers(1000), make([]priority.Owed, 1000)
-		for i := range owed {
-			owed[i] = priority.Owed{Customer: names[i], Documents: 1}
-		}
+		ids, names := documentIDs("invoice", 2345), customers(1000)
 		for _, test := range []struct {
 			name  string
 			nodes int
 			call  func() error
 		}{
 			{"NextEach", nodes, func() error { _, err := store.NextEach(t.Context(), append(names, names[:200]...)); return err }},
-			{"Settle", nodes, func() error { _, err := store.Settle(t.Context(), owed); return err }},
 			{"SubmitN", 1, func() error { _, err := store.SubmitN(t.Context(), "acme", ids); return err }},
 			{"DoneN", 1, func() error { return store.DoneN(t.Context(), "acme", ids, 0) }},
 		} {
@@ -215,8 +208,7 @@ func TestNothingIsSentForNothing(t *testing.T) {
 	_, nextN := store.NextN(t.Context(), "acme", 0)
 	_, nextEach := store.NextEach(t.Context(), nil)
 	_, submitN := store.SubmitN(t.Context(), "acme", nil)
-	_, settle := store.Settle(t.Context(), nil)
-	if err := errors.Join(nextN, nextEach, submitN, settle, store.DoneN(t.Context(), "acme", nil, 0)); err != nil {
+	if err := errors.Join(nextN, nextEach, submitN, store.DoneN(t.Context(), "acme", nil, 0)); err != nil {
 		t.Error(err)
 	}
 	if n := server.TotalConnectionCount(); n != 0 {
@@ -281,7 +273,7 @@ func TestAForgottenScriptIsSentAgain(t *testing.T) {
 			w.nextEach(t, []string{"acme", "globex", "acme", "initech", "acme"},
 				counted(-9*i-4), counted(-i), counted(-9*i-5), counted(-i), counted(-9*i-6))
 			flush()
-			w.settle(t, []priority.Owed{{Customer: "acme", Documents: 2}}, counted(-9*i-8))
+			w.nextN(t, "acme", 2, countdown(-9*i-7, 2)...)
 			flush()
 			w.peek(t, "acme", counted(-9*i-8))
 

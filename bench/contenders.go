@@ -257,7 +257,7 @@ func rawRueidis(addr string) (*contender, func(), error) {
 		return err
 	}
 	c.counted = func(ctx context.Context, customer string) error {
-		c.sent.add(true, "evalsha")
+		c.sent.add("evalsha")
 		return c.decide(ctx, customer)
 	}
 	return c, client.Close, nil

@@ -8,7 +8,7 @@
 // turns in random order, with the least and the most. The bars that the module
 // sets itself stand below, held or not. Progress goes to the standard error.
 //
-// The tables are peers, scripts, policies, trips, pending, coalesce, control, scale
+// The tables are peers, scripts, policies, trips, pending, control, scale
 // and cluster; -table picks some of them. -svg writes the table of the peers as a chart.
 package main
 
@@ -118,7 +118,6 @@ var tables = []struct {
 	{"policies", measurePolicies},
 	{"trips", measureTrips},
 	{"pending", measurePending},
-	{"coalesce", measureCoalesce},
 	{"control", measureControl},
 	{"scale", measureScale},
 	{"cluster", measureCluster},

@@ -137,13 +137,12 @@ type sentCommands struct {
 	mu         sync.Mutex
 	commands   map[string]int
 	roundTrips int
-	piped      int // of the round trips
 }
 
 func (s *sentCommands) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commands, s.roundTrips, s.piped = nil, 0, 0
+	s.commands, s.roundTrips = nil, 0
 }
 
 // calls returns how often each command was sent, by its name in lower case.
@@ -153,15 +152,8 @@ func (s *sentCommands) calls() map[string]int {
 	return maps.Clone(s.commands)
 }
 
-// pipelines returns how many round trips were pipelines.
-func (s *sentCommands) pipelines() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.piped
-}
-
-// add counts commands that make one round trip, in a pipeline or not.
-func (s *sentCommands) add(pipeline bool, names ...string) {
+// add counts commands that make one round trip.
+func (s *sentCommands) add(names ...string) {
 	if names[0] == "hello" || names[0] == "client" {
 		return // a new connection introduces itself, which is no decision's
 	}
@@ -174,9 +166,6 @@ func (s *sentCommands) add(pipeline bool, names ...string) {
 		s.commands[name]++
 	}
 	s.roundTrips++
-	if pipeline {
-		s.piped++
-	}
 }
 
 // DialHook implements [redis.Hook].
@@ -185,7 +174,7 @@ func (s *sentCommands) DialHook(next redis.DialHook) redis.DialHook { return nex
 // ProcessHook implements [redis.Hook].
 func (s *sentCommands) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		s.add(false, cmd.Name())
+		s.add(cmd.Name())
 		return next(ctx, cmd)
 	}
 }
@@ -197,7 +186,7 @@ func (s *sentCommands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 		for i, cmd := range cmds {
 			names[i] = cmd.Name()
 		}
-		s.add(true, names...)
+		s.add(names...)
 		return next(ctx, cmds)
 	}
 }

@@ -148,20 +148,6 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	return s.now().store.DoneN(ctx, customer, documents, took)
 }
 
-// Settle is that of the store, for a package coalesce around this one.
-func (s *Store) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
-	now := s.now()
-	decisions, err := now.store.Settle(ctx, owed)
-	if len(decisions) > 0 {
-		for i, failure := range priority.ItemErrors(err, len(decisions)) {
-			if failure == nil {
-				decisions[i] = now.override(owed[i].Customer, decisions[i])
-			}
-		}
-	}
-	return decisions, err
-}
-
 // Peek implements [priority.Store]. The level is that with the customer's override.
 func (s *Store) Peek(ctx context.Context, customer string) (priority.Decision, error) {
 	now := s.now()

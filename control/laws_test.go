@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/coalesce"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/observe"
@@ -44,13 +43,9 @@ func (v *virtual) controlled(t *testing.T) *control.Store {
 			func() error { _, err := store.Submit(ctx, customer, "d"); return err },
 			func() error { return store.Done(ctx, customer, "d", 0) },
 			func() error { _, err := store.Peek(ctx, customer); return err },
-			func() error {
-				_, err := store.Settle(ctx, []priority.Owed{{Customer: customer, Documents: 1}})
-				return err
-			},
 			func() error { return store.Reset(ctx, customer) },
 		} {
-			if err := calls(); err != nil && !errors.Is(err, priority.ErrWasReset) {
+			if err := calls(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -92,21 +87,20 @@ func TestControlKeepsTheLaws(t *testing.T) {
 	})
 }
 
-// RedisStore, control, coalesce, fallback and observe, one around the other.
+// RedisStore, control, fallback and observe, one around the other.
 func TestTheStackWithControlKeepsTheLaws(t *testing.T) {
 	fewSeeds(t)
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
 		v := newVirtual(t)
 		store := v.controlled(t)
 		failing := prioritytest.NewFailingStore(observe.New(store, func(context.Context, observe.Call) {}))
-		coalesced := must(coalesce.New(failing, nil))(t)
-		fallen := must(fallback.New(coalesced, nil, nil))(t)
+		fallen := must(fallback.New(failing, nil, nil))(t)
 		return prioritytest.Subject{
 			Store: observe.New(fallen, new(prioritytest.Recorder).Observe), Other: must(priority.NewRedisStore(v.Client(nil), &lawfulPolicies))(t),
 			Faulty: []prioritytest.Faulty{failing, v.Faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,
-			Lag: 2 * time.Second, Recovery: 1250 * time.Millisecond,
+			Recovery: 1250 * time.Millisecond,
 			Close: func(ctx context.Context) error {
-				return errors.Join(fallen.Close(ctx), coalesced.Close(ctx), store.Close(ctx))
+				return errors.Join(fallen.Close(ctx), store.Close(ctx))
 			},
 		}
 	})

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/coalesce"
 	"github.com/docpriority/priority/control"
 )
 
@@ -248,7 +247,7 @@ func TestAnOverrideOfADecisionOfAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.override("acme", control.Override{Latest: 3})
-	decision := priority.Decision{Level: 8, Count: -17, Pending: 3, ResetIn: time.Second, Degraded: true, Estimated: true}
+	decision := priority.Decision{Level: 8, Count: -17, Pending: 3, ResetIn: time.Second, Degraded: true}
 	want := decision
 	want.Level, want.Ruled = 3, 8
 	if got := w.store.Override("acme", decision); got != want {
@@ -261,49 +260,6 @@ func TestAnOverrideOfADecisionOfAnother(t *testing.T) {
 	if got := w.store.Override("acme", want); got != want {
 		t.Errorf("the override of what is overridden: %+v, want %+v", got, want)
 	}
-}
-
-// Coalesce answers for customers at the last level by the rule, whatever an override
-// makes of it.
-func TestOverridesThroughCoalesce(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	store := must(coalesce.New(w.store, &coalesce.Options{Interval: time.Minute}))(t)
-	for _, customer := range []string{"early", "late", "none"} {
-		w.counts(customer, 40)
-	}
-	w.override("early", control.Pin(1))
-	w.override("late", control.Override{Earliest: 5})
-	w.override("new", control.Pin(9))
-	for i := range 5 {
-		w.wantLevel(store, "early", 1, 9)
-		w.wantLevel(store, "late", 9, 9)
-		w.wantLevel(store, "none", 9, 0)
-		w.wantLevel(store, "new", 9, map[int]priority.Level{0: 1, 1: 1, 2: 1, 3: 2, 4: 2}[i])
-	}
-	check(t, store.Close(t.Context()))
-	for customer, want := range map[string]int64{"early": -44, "late": -44, "none": -44, "new": -4} {
-		if got := must(w.own.Peek(t.Context(), customer))(t); got.Count != want {
-			t.Errorf("%s: %d, want %d", customer, got.Count, want)
-		}
-	}
-}
-
-// A customer who is answered from memory gets an override, and loses it, as soon as
-// coalesce asks again.
-func TestCoalesceNoticesAnOverride(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	store := must(coalesce.New(w.store, &coalesce.Options{Interval: 10 * time.Millisecond}))(t)
-	w.counts("acme", 40)
-	level := func() priority.Level { return must(store.Next(t.Context(), "acme"))(t).Level }
-	level()
-	version := w.override("acme", control.Pin(2))
-	await(t, "the override is noticed", func() bool { return level() == 2 })
-	must(w.admin.EndOverride(t.Context(), "acme", demo(version)))(t)
-	w.refresh()
-	await(t, "its end is noticed", func() bool { return level() == 9 })
-	check(t, store.Close(t.Context()))
 }
 
 func TestOverridesOfCustomersOfAnyBytes(t *testing.T) {

@@ -286,7 +286,7 @@ func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
 	}
 }
 
-func TestAResetDropsWhatIsOwed(t *testing.T) {
+func TestAResetDropsUnpaidDones(t *testing.T) {
 	for _, hanging := range []bool{false, true} {
 		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 			submit(t, f, "acme", "one", "two")
@@ -388,7 +388,7 @@ func TestClosePaysWhatItCanInTime(t *testing.T) {
 	})
 }
 
-func TestASubmitCostsTheSameHoweverManyDonesAreOwed(t *testing.T) {
+func TestASubmitCostsTheSameHoweverManyDonesAreUnpaid(t *testing.T) {
 	cost := func(owed int) float64 {
 		p := newPrimary(t)
 		f := open(t, p, nil, &fallback.Options{RetryAfter: time.Hour})

@@ -1,12 +1,10 @@
 package fallback_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/coalesce"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
@@ -23,19 +21,11 @@ func (overriding) Override(customer string, decision priority.Decision) priority
 	return decision
 }
 
-func (o overriding) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
-	return o.Store.Settle(ctx, owed)
-}
-
 // What operators have set holds while Redis is away too, through every wrapper.
 func TestOverridesHoldForDegradedDecisions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		inner := overriding{&primary{Store: memory.Like(new(priority.RedisStore))}}
-		coalesced, err := coalesce.New(inner, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, err := fallback.New(observe.New(coalesced), nil, nil)
+		store, err := fallback.New(observe.New(inner), nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

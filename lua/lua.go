@@ -14,8 +14,6 @@ import (
 var (
 	//go:embed next.lua
 	Next string
-	//go:embed settle.lua
-	Settle string
 	//go:embed submit.lua
 	Submit string
 	//go:embed done.lua

@@ -236,41 +236,6 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	})
 }
 
-// Settle counts documents that were answered before, as [priority.RedisStore.Settle]
-// does.
-func (s *Store) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
-	customers := make([]string, len(owed))
-	for i, o := range owed {
-		if err := o.Check(); err != nil {
-			return nil, fmt.Errorf("%w (owed[%d])", err, i)
-		}
-		customers[i] = o.Customer
-	}
-	if len(owed) == 0 {
-		return nil, nil
-	}
-	policies, decisions := s.policiesOf(customers), make([]priority.Decision, len(owed))
-	var errs []error
-	err := s.locked(ctx, "Settle", customers[0], len(owed), func(now time.Time) {
-		for i, o := range owed {
-			if held, ok := s.find(o.Customer, now); !ok || held.value > o.Known {
-				if errs == nil {
-					errs = make([]error, len(owed))
-				}
-				errs[i] = priority.ErrWasReset
-				continue
-			}
-			for range o.Documents {
-				decisions[i] = s.next(policies[i], o.Customer, now)
-			}
-		}
-	})
-	if errs != nil {
-		err = &priority.BatchError{Errs: errs}
-	}
-	return decisions, err
-}
-
 func (s *Store) Peek(ctx context.Context, customer string) (decision priority.Decision, err error) {
 	if err := priority.CheckCustomer(customer); err != nil {
 		return decision, err

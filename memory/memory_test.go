@@ -61,7 +61,6 @@ func TestTheZeroStoreIsReady(t *testing.T) {
 				"Done":   func(s *memory.Store) error { return s.Done(ctx, "b", "1", 0) },
 				"Peek":   func(s *memory.Store) error { _, err := s.Peek(ctx, "b"); return err },
 				"Reset":  func(s *memory.Store) error { return s.Reset(ctx, "b") },
-				"Settle": func(s *memory.Store) error { _, err := s.Settle(ctx, nil); return err },
 				"Clear":  func(s *memory.Store) error { s.Clear(); return nil },
 				"Len":    func(s *memory.Store) error { s.Len(); return nil },
 			} {

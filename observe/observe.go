@@ -5,7 +5,6 @@ package observe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -15,11 +14,11 @@ import (
 // Call is one call of a store that has returned.
 type Call struct {
 	// Operation is the method's name: "Next", "NextN", "NextEach", "Submit",
-	// "SubmitN", "Done", "DoneN", "Peek", "Reset" or "Settle".
+	// "SubmitN", "Done", "DoneN", "Peek" or "Reset".
 	Operation string
 
-	// Customers is the customer of the call; of a NextEach or a Settle, that of
-	// each entry. It may not be kept or changed.
+	// Customers is the customer of the call; of a NextEach, the customer of each
+	// entry. It may not be kept or changed.
 	Customers []string
 
 	// Items is how many documents the call was for: 0 of a Peek, a Reset and a
@@ -151,26 +150,6 @@ func (s *Store) Override(customer string, decision priority.Decision) priority.D
 		return controlled.Override(customer, decision)
 	}
 	return decision
-}
-
-// Settle is that of the store, for a package coalesce around this one. An error
-// wraps [priority.ErrInvalidOption] where the store has none.
-func (s *Store) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
-	store, ok := s.inner.(interface {
-		Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error)
-	})
-	if !ok {
-		return nil, fmt.Errorf("%w: %T has no Settle", priority.ErrInvalidOption, s.inner)
-	}
-	if len(owed) == 0 {
-		return store.Settle(ctx, owed)
-	}
-	call := Call{Operation: "Settle"}
-	for _, o := range owed {
-		call.Customers = append(call.Customers, o.Customer)
-		call.Items += o.Documents
-	}
-	return s.many(ctx, call, func() ([]priority.Decision, error) { return store.Settle(ctx, owed) })
 }
 
 // one makes a call for one customer that returns one decision, and tells of it.

@@ -78,9 +78,6 @@ var operations = []struct {
 	{"Peek", []string{"acme"}, 0, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return one(s.Peek(ctx, "acme"))
 	}},
-	{"Settle", []string{"acme", "b"}, 6, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
-		return s.Settle(ctx, []priority.Owed{{Customer: "acme", Documents: 4}, {Customer: "b", Documents: 2}})
-	}},
 	{"Reset", []string{"acme"}, 0, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return nil, s.Reset(ctx, "acme")
 	}},
@@ -108,7 +105,7 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 			for ctx, took := range map[context.Context]time.Duration{t.Context(): time.Second, ended: 0} {
 				start := time.Now()
 				decisions, err := operation.call(ctx, store)
-				if (err == nil) != (ctx == t.Context()) && operation.name != "Settle" {
+				if (err == nil) != (ctx == t.Context()) {
 					t.Fatalf("%s: %v", operation.name, err)
 				}
 				want := observe.Call{
@@ -158,12 +155,9 @@ func TestThePolicyPassesThrough(t *testing.T) {
 	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, inner.PolicyOf("acme")) || store.Last() != 2 || store.Lease() != time.Hour {
 		t.Errorf("PolicyOf = %+v, Last = %d, Lease = %v", got, store.Last(), store.Lease())
 	}
-	bare := observe.New(struct{ priority.Store }{inner}) // neither Lease nor Settle
+	bare := observe.New(struct{ priority.Store }{inner})
 	if bare.Lease() != 0 {
 		t.Errorf("the lease of a store that has none is %v", bare.Lease())
-	}
-	if _, err := bare.Settle(t.Context(), nil); !errors.Is(err, priority.ErrInvalidOption) {
-		t.Errorf("Settle of a store that has none: %v", err)
 	}
 }
 
@@ -198,7 +192,6 @@ func TestOutcomeNamesTheClass(t *testing.T) {
 		{priority.ErrInvalidCustomer, "invalid"},
 		{priority.ErrInvalidOption, "invalid"},
 		{away, "not_counted"},
-		{priority.ErrWasReset, "not_counted"},
 		{lost, "outcome_unknown"},
 		{fmt.Errorf("%w: list", priority.ErrCorruptCount), "corrupt_count"},
 		{errors.New("boom"), "error"},

@@ -57,7 +57,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		metric.WithExplicitBucketBoundaries(workBounds...))
 	absorbed, err4 := meter.Int64Counter("priority.absorbed.errors",
 		metric.WithUnit("{error}"),
-		metric.WithDescription("Errors that a fallback or a coalescing store met and no caller was told."))
+		metric.WithDescription("Errors that a fallback answered instead of, so that no caller saw them."))
 	circuits, err5 := meter.Int64UpDownCounter("priority.open.circuits",
 		metric.WithUnit("{circuit}"),
 		metric.WithDescription("Fallbacks of this process whose circuit is open."))

@@ -16,8 +16,8 @@
 //     priority.operation, priority.degraded and, of calls that failed, error.type
 //   - priority.document.duration, a histogram in seconds of how long documents were
 //     worked on, as Done and DoneN were told
-//   - priority.absorbed.errors, a counter of the errors that a fallback or a
-//     coalescing store met and no caller was told, by error.type
+//   - priority.absorbed.errors, a counter of the errors that no caller saw because
+//     a fallback answered, by error.type
 //   - priority.open.circuits, how many fallbacks of the process have their circuit open
 //
 // and, of what operators have set, while a store is given to
@@ -103,8 +103,8 @@ func (i *Instrumentation) ObserveCircuit(open bool, _ error) {
 	i.metrics.recordCircuit(open)
 }
 
-// ObserveError records an error that no caller is told. It is the OnError of the
-// Options of packages fallback and coalesce.
+// ObserveError records an error that no caller is told. It is the OnError of
+// package fallback's Options.
 func (i *Instrumentation) ObserveError(err error) {
 	if err != nil {
 		i.metrics.recordAbsorbed(err)

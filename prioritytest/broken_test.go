@@ -26,7 +26,6 @@ func TestABrokenStoreIsRejected(t *testing.T) {
 		{"repeats a call of unknown outcome", 1, around(func(s priority.Store) priority.Store { return repeats{s, priority.ErrOutcomeUnknown} })},
 		{"says not counted of what may be", 1, around(func(s priority.Store) priority.Store { return hidesUnknown{s} })},
 		{"has errors of two classes", 1, around(func(s priority.Store) priority.Store { return twoClasses{s} })},
-		{"never writes what it answered", 1, coalescing(func(*answersFromMemory) {})},
 		{"tries again when time is over", 2, around(func(s priority.Store) priority.Store { return repeats{s, priority.ErrNotCounted} })},
 		{"is deaf to contexts", 2, around(func(s priority.Store) priority.Store { return deaf{s} })},
 		{"leaves a goroutine behind each call that fails", 3, around(func(s priority.Store) priority.Store { return leaves{s} })},
@@ -35,7 +34,7 @@ func TestABrokenStoreIsRejected(t *testing.T) {
 		{"loses Dones", 4, around(func(s priority.Store) priority.Store { return losesDones{s} })},
 		{"has an old Done end a new Submit", 4, recovering(around(func(s priority.Store) priority.Store { return &owesDones{Store: s} }))},
 		{"ends leases early", 4, endsLeasesEarly},
-		{"writes what it owes after a Reset of another", 5, coalescing((*answersFromMemory).writeAll)},
+		{"restores what another has reset", 5, restoring},
 		{"fails a batch for one customer", 6, around(func(s priority.Store) priority.Store { return failsAll{s} })},
 		{"gives up on all for one customer", 6, around(func(s priority.Store) priority.Store { return &givesUp{Store: s} })},
 		{"has all wait for one", 6, around(func(s priority.Store) priority.Store { return queues{s, make(chan struct{}, 1)} })},
@@ -303,61 +302,40 @@ type longLease struct{ *memory.Store }
 
 func (longLease) Lease() time.Duration { return priority.DefaultLease }
 
-// answersFromMemory answers for customers at the last level, and may write it later.
-type answersFromMemory struct {
+// restoresCounts counts once more what it has counted itself, when the count is gone.
+type restoresCounts struct {
 	*memory.Store
 	mu    sync.Mutex
-	owed  map[string]int
 	count map[string]int64
 }
 
-func coalescing(write func(*answersFromMemory)) func(t *testing.T) Subject {
-	return func(t *testing.T) Subject {
-		s := &answersFromMemory{Store: policed(), owed: make(map[string]int), count: make(map[string]int64)}
-		ended := make(chan struct{})
-		end := sync.OnceFunc(func() { close(ended) })
-		go func() {
-			for {
-				select {
-				case <-ended:
-					return
-				case <-time.After(time.Second):
-					write(s)
-				}
-			}
-		}()
-		return Subject{
-			Store: s, Other: s.Store, Lag: 2 * time.Second, Goroutines: 1,
-			Close: func(context.Context) error { end(); return nil },
-		}
-	}
+func restoring(*testing.T) Subject {
+	inner := policed()
+	return Subject{Store: &restoresCounts{Store: inner, count: make(map[string]int64)}, Other: inner}
 }
 
-func (s *answersFromMemory) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	if err := ctx.Err(); err != nil || priority.CheckCustomer(customer) != nil {
-		return s.Store.Next(ctx, customer)
-	}
+func (s *restoresCounts) Next(ctx context.Context, customer string) (priority.Decision, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if count, ok := s.count[customer]; ok {
-		s.owed[customer]++
-		return priority.Decision{Level: s.Last(), Count: count - int64(s.owed[customer]), ResetIn: s.PolicyOf(customer).ResetInterval, Estimated: true}, nil
-	}
 	d, err := s.Store.Next(ctx, customer)
-	if d.Level == s.Last() {
+	if lost := d.Count - s.count[customer]; err == nil && lost > 1 {
+		decisions, err := s.Store.NextN(ctx, customer, int(lost))
+		if err != nil {
+			return d, err
+		}
+		d = decisions[lost-1]
+	}
+	if err == nil {
 		s.count[customer] = d.Count
 	}
 	return d, err
 }
 
-func (s *answersFromMemory) writeAll() {
+func (s *restoresCounts) Reset(ctx context.Context, customer string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for customer, n := range s.owed {
-		_, _ = s.Store.NextN(context.Background(), customer, n)
-	}
-	clear(s.owed)
-	clear(s.count)
+	delete(s.count, customer)
+	return s.Store.Reset(ctx, customer)
 }
 
 type failsAll struct{ priority.Store }

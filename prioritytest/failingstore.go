@@ -2,7 +2,6 @@ package prioritytest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -135,25 +134,6 @@ func (s *FailingStore) Last() priority.Level { return s.store.Last() }
 
 // Lease returns that of the store, 0 where it has none.
 func (s *FailingStore) Lease() time.Duration { return leaseOf(s.store) }
-
-// Settle is that of the store, for a package coalesce around this one. An error
-// wraps [priority.ErrInvalidOption] where the store has none.
-func (s *FailingStore) Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error) {
-	store, ok := s.store.(interface {
-		Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error)
-	})
-	if !ok {
-		return nil, fmt.Errorf("%w: %T has no Settle", priority.ErrInvalidOption, s.store)
-	}
-	customers := make([]string, len(owed))
-	for i, o := range owed {
-		if priority.CheckN(o.Customer, o.Documents) != nil || o.Documents == 0 {
-			return store.Settle(ctx, owed)
-		}
-		customers[i] = o.Customer
-	}
-	return each(ctx, s, Settle, owed, customers, store.Settle)
-}
 
 // one makes a call of one customer, with the fault that it meets. Where it has
 // entries, the error has one for each of them.

@@ -14,7 +14,7 @@ import (
 // Operation is a method of a [priority.Store].
 type Operation string
 
-// The operations, by the methods' names. Settle is what package coalesce writes with.
+// The operations, by the methods' names.
 const (
 	Next     Operation = "Next"
 	NextN    Operation = "NextN"
@@ -25,7 +25,6 @@ const (
 	DoneN    Operation = "DoneN"
 	Peek     Operation = "Peek"
 	Reset    Operation = "Reset"
-	Settle   Operation = "Settle"
 )
 
 // Fault says which calls fail, and how. The zero Fault is a Redis that cannot be
@@ -62,8 +61,8 @@ type Fault struct {
 	// Operations are those that fail. Default: all.
 	Operations []Operation
 
-	// Customer is the one whose calls fail; of a NextEach or Settle, the one whose
-	// entries fail, while the others are passed on. Default (empty): all customers.
+	// Customer is the one whose calls fail; of a NextEach, the one whose entries
+	// fail, while the others are passed on. Default (empty): all customers.
 	Customer string
 
 	// Calls is how many calls fail. Default (0): all, until Heal.

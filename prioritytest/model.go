@@ -20,20 +20,12 @@ type account struct {
 	has     bool
 	count   int64
 	resetAt time.Duration // a document later than this resets the count
-	seen    time.Duration // when the fleet was asked last
 
 	docs     map[string]lease
 	doneAt   time.Duration // the last Done that may not have arrived
 	adaptive bool          // leases depend on how long documents take
 
-	// Documents that the Store answered with an estimate may be written later.
-	may       int    // so many at most
-	must      []owed // so many at least
-	stale     int    // so many were answered for a count that is over
-	estimated time.Duration
-
-	blindUntil time.Duration // the Store may not know of another process's Reset yet
-	others     bool          // another process did something since the Store reset it
+	others bool // another process did something since the Store reset it
 }
 
 // lease is a document that is pending, or may be.
@@ -41,12 +33,6 @@ type lease struct {
 	sure, maybe time.Duration // it is pending until sure, and may be until maybe
 	coming      bool          // a Done may still arrive
 	ends        bool          // and must do so
-}
-
-// owed are documents that are to be written.
-type owed struct {
-	n  int
-	by time.Duration
 }
 
 const never time.Duration = math.MinInt64
@@ -62,16 +48,14 @@ type span struct {
 
 // candidate is a count that the fleet may hold.
 type candidate struct {
-	has        bool
-	count      int64
-	low, high  time.Duration // of resetAt
-	called     int           // documents counted by the calls
-	settlement int           // and by settlements
+	has       bool
+	count     int64
+	low, high time.Duration // of resetAt
 }
 
-// candidates calls yield with the counts that the fleet may hold at a time, if it
-// holds this count, until yield says that one of them is right.
-func (a *account) candidates(s span, now time.Duration, count int64, yield func(candidate) bool) bool {
+// candidates calls yield with the counts that the fleet may hold after the span, until
+// yield says that one of them is right.
+func (a *account) candidates(s span, yield func(candidate) bool) bool {
 	interval := a.policy.ResetInterval
 	sinceUpdate := a.policy.ResetMode == priority.SinceLastUpdate
 	if s.reset && yield(candidate{}) {
@@ -86,25 +70,16 @@ func (a *account) candidates(s span, now time.Duration, count int64, yield func(
 			continue
 		}
 		if a.has {
-			c := candidate{has: true, low: a.resetAt, high: a.resetAt, called: called}
-			c.settlement = a.settlement(int(a.count-int64(called)-count), count)
-			c.count = a.count - int64(called+c.settlement)
+			c := candidate{has: true, count: a.count - int64(called), low: a.resetAt, high: a.resetAt}
 			if sinceUpdate && called > 0 {
 				c.low, c.high = s.from+interval, s.to+interval
 			}
-			if sinceUpdate && c.settlement > 0 {
-				c.high = now + interval
-				if called == 0 {
-					c.low = a.seen + interval
-				}
-			}
-			live := a.resetAt >= s.from || called == 0 && c.settlement > 0 // which came in time
-			if live && yield(c) {
+			if a.resetAt >= s.from && yield(c) {
 				return true
 			}
 		}
 		if fresh {
-			c := candidate{low: s.from + interval, high: s.to + interval, called: called}
+			c := candidate{low: s.from + interval, high: s.to + interval}
 			if called > 0 {
 				c.has, c.count = true, int64(1-called)
 			}
@@ -114,19 +89,6 @@ func (a *account) candidates(s span, now time.Duration, count int64, yield func(
 		}
 	}
 	return false
-}
-
-// settlement returns n, if settlements can have written so many documents, down to
-// this count, and else 0.
-func (a *account) settlement(n int, count int64) int {
-	most := a.may
-	if a.policy.Level(count+int64(n)) == a.policy.Last() {
-		most += a.stale
-	}
-	if n < 0 || n > most {
-		return 0
-	}
-	return n
 }
 
 // is reports whether a decision of Peek shows the candidate.
@@ -143,42 +105,14 @@ func (c *candidate) is(peeked priority.Decision, now, slack time.Duration) bool 
 // adopt takes the count that the fleet holds, if calls that counted as the span says
 // can have made it.
 func (a *account) adopt(s span, peeked priority.Decision, now, slack time.Duration) bool {
-	return a.candidates(s, now, peeked.Count, func(c candidate) bool {
+	return a.candidates(s, func(c candidate) bool {
 		if !c.is(peeked, now, slack) {
 			return false
 		}
 		a.has = peeked.ResetIn > 0 || c.has && c.high >= now
 		a.count, a.resetAt = peeked.Count, min(max(now+peeked.ResetIn, c.low), c.high)
-		a.written(c, s)
-		a.seen = now
-		if !a.has {
-			a.outlive()
-		}
 		return true
 	})
-}
-
-// written notes which of the documents that were owed are written.
-func (a *account) written(c candidate, s span) {
-	sure := c.called - s.max + c.settlement
-	maybe := c.called - s.min + c.settlement
-	a.may = max(a.may-max(sure, 0), 0)
-	for maybe > 0 && len(a.must) > 0 {
-		n := min(maybe, a.must[0].n)
-		a.must[0].n -= n
-		maybe -= n
-		if a.must[0].n == 0 {
-			a.must = a.must[1:]
-		}
-	}
-}
-
-// outlive notes that the count is over for which documents were answered. They are
-// not written any more, unless the new count is as far down as the old one was, where
-// they change no level.
-func (a *account) outlive() {
-	a.stale += a.may
-	a.must, a.may = nil, 0
 }
 
 // pending returns how many documents are pending at a time, at least and at most.
@@ -284,20 +218,19 @@ func (r *run) judgeLevel(policy priority.Policy, d priority.Decision, submits bo
 	}
 }
 
-// tally counts what a call's entries of one customer may have counted so far.
-type tally struct {
-	min, max  int
-	estimated int
-	docs      map[string]lease
+// progress is what a call's entries of one customer may have counted so far.
+type progress struct {
+	min, max int
+	docs     map[string]lease
 }
 
 // within reports whether a count can be that after so many documents.
-func (a *account) within(count int64, t *tally, from, to time.Duration) bool {
+func (a *account) within(count int64, p *progress, from, to time.Duration) bool {
 	live, fresh := a.has && a.resetAt >= from, !a.has || a.resetAt < to
-	if live && count >= a.count-int64(t.max+a.may+t.estimated) && count <= a.count-int64(t.min) {
+	if live && count >= a.count-int64(p.max) && count <= a.count-int64(p.min) {
 		return true
 	}
-	return fresh && count >= min(0, int64(1-t.max-a.may)) && count <= min(0, int64(1-t.min))
+	return fresh && count >= min(0, int64(1-p.max)) && count <= min(0, int64(1-p.min))
 }
 
 // String shows what the model knows.
@@ -305,9 +238,6 @@ func (a *account) String() string {
 	count := "no count"
 	if a.has {
 		count = fmt.Sprintf("count %d until %v", a.count, a.resetAt)
-	}
-	if a.may > 0 {
-		count += fmt.Sprintf(", up to %d more to be written", a.may)
 	}
 	var docs []string
 	for document, l := range a.docs {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -89,7 +88,7 @@ func (r *run) decide(c caller, operation Operation, entries []entry, do func(ctx
 // have counted in the fleet.
 func (r *run) judge(c caller, entries []entry, s span) span {
 	a := r.account(entries[0].customer)
-	t := &tally{docs: maps.Clone(a.docs)}
+	p := &progress{docs: maps.Clone(a.docs)}
 	excused := r.excused(a.customer) || c.ended || c.patience > 0
 	length := r.leaseOf(c)
 	var last *priority.Decision
@@ -97,20 +96,20 @@ func (r *run) judge(c caller, entries []entry, s span) span {
 	for _, e := range entries {
 		d := e.decision
 		submitted := e.document != ""
-		least, most, held := 1, 1, find(t.docs, e.document)
+		least, most, held := 1, 1, find(p.docs, e.document)
 		if submitted {
 			least, most = counts(held, s)
 			if held.ends && !c.other { // the Submit cancels the Done
 				held.ends = false
-				t.docs[e.document] = held
+				p.docs[e.document] = held
 			}
 		}
 		switch {
 		case e.err != nil:
 			r.excuse(c, e, excused)
 			if errors.Is(e.err, priority.ErrOutcomeUnknown) {
-				t.max += most
-				t.perhaps(e.document, s.to+length)
+				p.max += most
+				p.perhaps(e.document, s.to+length)
 				r.secondAccount(a.customer).known = false
 			}
 			continue
@@ -118,30 +117,26 @@ func (r *run) judge(c caller, entries []entry, s span) span {
 			r.excuse(c, e, excused)
 			r.judgeDegraded(a, e, s, length)
 			if r.mayArrive(a.customer) {
-				t.max += most
-				t.perhaps(e.document, s.to+length)
+				p.max += most
+				p.perhaps(e.document, s.to+length)
 			}
 			continue
-		case d.Estimated:
-			t.estimated++
-			r.judgeEstimated(a, e, t, s)
-			continue
 		}
-		t.min, t.max = t.min+least, t.max+most
+		p.min, p.max = p.min+least, p.max+most
 		if submitted && r.mayArrive(a.customer) { // and be sent again, which shows what it is then
 			again = len(entries)
 		}
 		if submitted {
 			if held.coming && c.other { // the Done does not know of this Submit
-				t.docs[e.document] = lease{sure: never, maybe: s.to + length, coming: true}
+				p.docs[e.document] = lease{sure: never, maybe: s.to + length, coming: true}
 			} else {
-				t.docs[e.document] = leaseUntil(max(held.sure, s.from+certain(length)), max(held.maybe, s.to+length))
+				p.docs[e.document] = leaseUntil(max(held.sure, s.from+certain(length)), max(held.maybe, s.to+length))
 			}
 		}
 		if !c.other {
 			r.forgotten(a.customer)
 		}
-		if !a.within(d.Count, &tally{min: t.min, max: t.max + again, estimated: t.estimated}, s.from, s.to) {
+		if !a.within(d.Count, &progress{min: p.min, max: p.max + again}, s.from, s.to) {
 			r.wrong(a, e)
 		}
 		if last != nil && s.atomic && d.Count != last.Count-1 {
@@ -150,8 +145,8 @@ func (r *run) judge(c caller, entries []entry, s span) span {
 		last = &d
 		sure, possible := 0, 0
 		if submitted {
-			sure, _ = pendingOf(t.docs, s.to)
-			_, possible = pendingOf(t.docs, s.from)
+			sure, _ = pendingOf(p.docs, s.to)
+			_, possible = pendingOf(p.docs, s.from)
 			possible += again
 		}
 		if d.Pending < int64(sure) || d.Pending > int64(possible) {
@@ -163,12 +158,9 @@ func (r *run) judge(c caller, entries []entry, s span) span {
 			r.broken(1, "the count starts afresh in %v, and the interval is %v", d.ResetIn, a.policy.ResetInterval)
 		}
 	}
-	a.docs = t.docs
+	a.docs = p.docs
 	a.others = a.others || c.other
-	s.min, s.max = t.min, t.max
-	if t.estimated > 0 {
-		a.owe(t.estimated, s.to, s.to+r.Lag, !r.loses(a.customer))
-	}
+	s.min, s.max = p.min, p.max
 	return s
 }
 
@@ -221,40 +213,6 @@ func (r *run) mayArrive(customer string) bool {
 	})
 }
 
-// loses reports whether what is written for the customer may be lost for good.
-func (r *run) loses(customer string) bool {
-	return r.now() <= r.account(customer).blindUntil || slices.ContainsFunc(r.active, func(f Fault) bool {
-		return f.concerns(customer) && (f.Class == priority.ErrOutcomeUnknown || f.Class == priority.ErrCorruptCount)
-	})
-}
-
-// judgeEstimated checks that a level is that of the documents up to this one.
-func (r *run) judgeEstimated(a *account, e entry, t *tally, s span) {
-	if s.from <= a.blindUntil {
-		return
-	}
-	first, last := priority.Level(math.MaxInt), priority.Level(0)
-	if a.has && a.resetAt >= s.from {
-		first = a.policy.Level(a.count - int64(t.min))
-		last = a.policy.Level(a.count - int64(t.max+t.estimated+a.may))
-	}
-	if !a.has || a.resetAt < s.to {
-		first, last = priority.First, max(last, a.policy.Level(int64(1-t.max-t.estimated)))
-	}
-	if e.decision.Level < first || e.decision.Level > last {
-		r.broken(4, "%q had %v; level %d is estimated, not %d to %d", a.customer, a, e.decision.Level, first, last)
-	}
-}
-
-// owe notes documents that are to be written to the fleet.
-func (a *account) owe(n int, now, by time.Duration, sure bool) {
-	a.may += n
-	a.estimated = now
-	if sure {
-		a.must = append(a.must, owed{n, by})
-	}
-}
-
 // peek asks the Store for what holds.
 func (r *run) peek(c caller, customer string) {
 	var d priority.Decision
@@ -271,7 +229,7 @@ func (r *run) peek(c caller, customer string) {
 	case err != nil, d.Degraded:
 		r.excuse(c, e, r.excused(customer) || c.ended || c.patience > 0)
 	default:
-		if !d.Estimated && !a.within(d.Count, &tally{}, from, to) {
+		if !a.within(d.Count, &progress{}, from, to) {
 			r.wrong(a, e)
 		}
 		sure, _ := a.pending(to)
@@ -303,11 +261,7 @@ func (r *run) reset(c caller, customer string) {
 				delete(a.docs, document)
 			}
 		}
-		a.outlive()
-		if a.others = c.other; c.other {
-			a.blindUntil = to + r.Lag
-		} else {
-			a.stale, a.blindUntil = 0, never
+		if a.others = c.other; !c.other {
 			second.known, second.has = true, false
 			clear(second.docs)
 		}
@@ -316,7 +270,6 @@ func (r *run) reset(c caller, customer string) {
 		second.maybeForgotten = true
 		if errors.Is(err, priority.ErrOutcomeUnknown) {
 			s.reset, s.kept = true, true
-			a.must = nil
 			for document, l := range a.docs {
 				l.sure = never
 				a.docs[document] = l
@@ -402,13 +355,13 @@ func counts(held lease, s span) (least, most int) {
 }
 
 // perhaps notes that a document may be pending until a time.
-func (t *tally) perhaps(document string, until time.Duration) {
+func (p *progress) perhaps(document string, until time.Duration) {
 	if document == "" {
 		return
 	}
-	l := find(t.docs, document)
+	l := find(p.docs, document)
 	l.maybe, l.coming, l.ends = max(l.maybe, until), false, false // a Submit cancels a Done
-	t.docs[document] = l
+	p.docs[document] = l
 }
 
 func customersOf(entries []entry) []string {

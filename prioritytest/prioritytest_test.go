@@ -102,10 +102,6 @@ var calls = map[prioritytest.Operation]func(context.Context, *prioritytest.Faili
 	prioritytest.DoneN: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
 		return s.DoneN(ctx, customer, []string{"old"}, time.Second)
 	},
-	prioritytest.Settle: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.Settle(ctx, []priority.Owed{{Customer: customer, Documents: 1}})
-		return err
-	},
 	prioritytest.Peek: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
 		_, err := s.Peek(ctx, customer)
 		return err
@@ -116,7 +112,7 @@ var calls = map[prioritytest.Operation]func(context.Context, *prioritytest.Faili
 }
 
 // batches are those whose error is a *priority.BatchError.
-var batches = []prioritytest.Operation{prioritytest.NextEach, prioritytest.SubmitN, prioritytest.DoneN, prioritytest.Settle}
+var batches = []prioritytest.Operation{prioritytest.NextEach, prioritytest.SubmitN, prioritytest.DoneN}
 
 // kinds are the kinds of faults, and what a call that meets one comes to.
 var kinds = []struct {
@@ -414,7 +410,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// A FailingStore has the policies and the lease of the store, and its Settle.
+// A FailingStore has the policies and the lease of the store.
 func TestAFailingStorePassesOnWhatTheStoreHas(t *testing.T) {
 	inner := prioritytest.NewStore(new(prioritytest.Clock), &tiered)
 	store := prioritytest.NewFailingStore(inner)
@@ -425,11 +421,5 @@ func TestAFailingStorePassesOnWhatTheStoreHas(t *testing.T) {
 	}
 	if store.Last() != 9 || store.Lease() != 3*time.Minute {
 		t.Errorf("the last level is %d, the lease %v", store.Last(), store.Lease())
-	}
-	if _, err := store.Settle(t.Context(), []priority.Owed{{Customer: "acme", Documents: 1}}); !errors.Is(err, priority.ErrWasReset) {
-		t.Errorf("Settle of a customer without a count: %v", err)
-	}
-	if _, err := prioritytest.NewFailingStore(struct{ priority.Store }{inner}).Settle(t.Context(), nil); !errors.Is(err, priority.ErrInvalidOption) {
-		t.Errorf("Settle of a store without one: %v", err)
 	}
 }

@@ -165,13 +165,6 @@ func (r *run) fail(at int, fault Fault) {
 	r.active = append(r.active, fault)
 	r.faulty = true
 	r.Faulty[at%len(r.Faulty)].Fail(fault)
-	if fault.Class == priority.ErrOutcomeUnknown || fault.Class == priority.ErrCorruptCount {
-		for _, a := range r.accounts {
-			if fault.concerns(a.customer) {
-				a.must = nil // a settlement that meets it is not repeated
-			}
-		}
-	}
 }
 
 func (r *run) heal() {
@@ -185,12 +178,9 @@ func (r *run) heal() {
 	r.rest()
 }
 
-// hindered reports whether a fault may be met by a call of one of the customers. No
-// caller meets what only settlements meet.
+// hindered reports whether a fault may be met by a call of one of the customers.
 func (r *run) hindered(customers ...string) bool {
-	return slices.ContainsFunc(r.active, func(f Fault) bool {
-		return len(f.Operations) == 0 && slices.ContainsFunc(customers, f.concerns)
-	})
+	return slices.ContainsFunc(r.active, func(f Fault) bool { return slices.ContainsFunc(customers, f.concerns) })
 }
 
 // excused reports whether a call of the customers need not be answered as usual.
@@ -210,7 +200,7 @@ func (r *run) account(customer string) *account {
 		length := r.leaseOf(caller{})
 		a = &account{
 			customer: customer, policy: r.Other.PolicyOf(customer), docs: make(map[string]lease),
-			adaptive: certain(length) < length, seen: r.now(), blindUntil: never,
+			adaptive: certain(length) < length,
 		}
 		r.accounts[customer] = a
 	}
@@ -235,12 +225,6 @@ func (r *run) observe(customer string, s span) {
 		}
 		r.note(now, "the fleet has %s", describe([]priority.Decision{peeked}, nil))
 		r.broken(law, "%q had %s; %s then is not possible in the fleet", customer, was, describe([]priority.Decision{peeked}, nil))
-	}
-	if len(a.must) > 0 && len(r.active) == 0 && now > max(a.must[0].by, r.troubled+r.Lag) {
-		r.broken(1, "%d documents of %q that were answered %v ago are not counted in the fleet", a.must[0].n, customer, now-a.must[0].by+r.Lag)
-	}
-	if len(r.active) == 0 && now > max(a.estimated, r.troubled)+r.Lag {
-		a.may, a.stale = 0, 0
 	}
 	if len(r.active) == 0 && now > max(a.doneAt, r.troubled)+r.Recovery {
 		a.arrived()
@@ -327,9 +311,6 @@ func describe(decisions []priority.Decision, err error) string {
 		part += fmt.Sprintf(" reset in %v", d.ResetIn)
 		if d.Degraded {
 			part += " degraded"
-		}
-		if d.Estimated {
-			part += " estimated"
 		}
 		parts = append(parts, part)
 	}

@@ -33,7 +33,6 @@ type waitFor int
 const (
 	noWait      waitFor = iota
 	forAmount           // as long as the step says
-	forLag              // until what is done elsewhere is noticed
 	forRecovery         // until an outage is over
 	forLease            // the shortest lease
 	forInterval         // a customer's reset interval
@@ -123,15 +122,13 @@ func randomFault(random *rand.Rand) *Fault {
 	case 5:
 		f.Slow, f.Delay = true, time.Duration(1+random.IntN(60))
 	}
-	switch random.IntN(6) {
+	switch random.IntN(5) {
 	case 0, 1:
 		f.Customer = fmt.Sprint(random.IntN(3))
 	case 2:
 		if !f.Slow {
 			f.Calls = 1 + random.IntN(3)
 		}
-	case 3:
-		f.Operations = []Operation{Settle}
 	}
 	return f
 }
@@ -145,7 +142,7 @@ func (r *run) apply(steps []step) {
 		r.do(&steps[i])
 	}
 	r.heal()
-	r.pass(max(r.Lag, r.Recovery) + time.Millisecond)
+	r.pass(r.Recovery + time.Millisecond)
 	r.observeAll()
 }
 
@@ -243,8 +240,6 @@ func (r *run) waitOf(s *step) time.Duration {
 	a, now := r.account(r.Customers[s.customers[0]]), r.now()
 	d := s.amount
 	switch s.wait {
-	case forLag:
-		d = r.Lag
 	case forRecovery:
 		d = r.Recovery
 	case forLease:

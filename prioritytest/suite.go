@@ -31,11 +31,6 @@ type Subject struct {
 	// long when it hangs. Default: 250 ms.
 	Timeout time.Duration
 
-	// Lag is how late the Store may notice what other processes do, and how late
-	// what it answered may be written: of a coalesce.Store two Intervals.
-	// Default: none.
-	Lag time.Duration
-
 	// Recovery is how long after the last fault, of whatever customer, answers may
 	// still be Degraded, and Dones may not have arrived: of a fallback.Store twice
 	// RetryAfter and a Timeout. Default: none.

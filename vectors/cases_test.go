@@ -47,10 +47,6 @@ func done(at int64, customer string, documents ...string) step {
 	return step{At: at, Do: "done", Customer: customer, Documents: documents}
 }
 
-func settle(at int64, customer string, n int, known int64) step {
-	return step{At: at, Do: "settle", Customer: customer, N: &n, Known: &known}
-}
-
 func peek(at int64, customer string) step {
 	return step{At: at, Do: "peek", Customer: customer}
 }
@@ -158,25 +154,5 @@ func ruleCases() []vector {
 		}
 		add("forty-one levels", policyOf{Thresholds: many, Interval: 86_400_000}, 0,
 			next(0, "acme", 45), next(86_400_000, "acme", 1), next(2*86_400_000+1, "acme", 1))
-	})
-}
-
-// settleCases are those of settle.json, without what they want.
-func settleCases() []vector {
-	return inBothModes(func(add func(string, policyOf, int64, ...step), _ string) {
-		add("documents that were answered are counted", standard, 0,
-			next(0, "acme", 22), settle(1000, "acme", 5, -21), peek(1000, "acme"), settle(2000, "acme", 1, -26), next(3000, "acme", 1))
-		add("what others counted meanwhile is no reset", standard, 0,
-			next(0, "acme", 22), next(500, "acme", 7), settle(1000, "acme", 5, -21), peek(1000, "acme"))
-		add("not after a reset", standard, 0,
-			next(0, "acme", 30), reset(1, "acme"), settle(2, "acme", 5, -29), peek(2, "acme"),
-			next(3, "acme", 1), settle(4, "acme", 5, -29), peek(4, "acme"))
-		add("not after the count has expired", standard, 0,
-			next(0, "acme", 30), settle(interval+1, "acme", 5, -29), peek(interval+1, "acme"), next(interval+2, "acme", 1),
-			settle(interval+3, "acme", 5, -29), next(interval+4, "acme", 1))
-		add("exactly the interval later it has not", standard, 0,
-			next(0, "acme", 30), settle(interval, "acme", 5, -29), peek(interval, "acme"), peek(interval+1, "acme"))
-		add("not above what was known", standard, 0,
-			next(0, "acme", 22), settle(1, "acme", 1, -22), settle(2, "acme", 1, -21), peek(3, "acme"))
 	})
 }

@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
 )
 
 // clock knows how long documents must take to cost so much: a store is told a time,
 // and works the cost out from all the times that it was told.
 type clock struct {
-	store counter
+	store priority.Store
 	held  map[string]map[string]bool // the documents that are not done, by customer
 	told  []spell
 }

@@ -19,7 +19,7 @@ func countCases() []vector {
 		for _, value := range []string{tooLarge, tooSmall, "9223372036854775807", "-9223372036854775808", "many"} {
 			add("no count: "+value, standard, lease,
 				set(0, "acme", value, 1000), next(1, "acme", 1).fails(), next(2, "acme", 3).fails(), submit(3, "acme", "a").fails(),
-				settle(4, "acme", 1, 0).fails(), peek(6, "acme").fails(),
+				peek(6, "acme").fails(),
 				reset(7, "acme"), next(8, "acme", 1).wants(1, 0, 0, interval))
 		}
 		add("the largest count", standard, lease,
@@ -30,16 +30,12 @@ func countCases() []vector {
 			set(0, "acme", beforeEnd, interval), next(0, "acme", 2).fails(),
 			next(0, "acme", 1).wants(9, -999999999999999, 0, interval),
 			next(0, "acme", 1).fails(), next(0, "acme", 1_000_000).fails(), submit(0, "acme", "a").fails(),
-			settle(0, "acme", 1, 0).fails(),
 			peek(0, "acme").wants(9, -999999999999999, 0, interval))
 		add("the last count, by submit", standard, lease,
 			set(0, "acme", beforeEnd, interval), submit(0, "acme", "a", "b").fails(),
 			submit(0, "acme", "a").wants(1, -999999999999999, 1, interval),
 			submit(0, "acme", "b").fails(), submit(0, "acme", "a").wants(1, -999999999999999, 1, interval),
 			peek(0, "acme").wants(1, -999999999999999, 1, interval))
-		add("the last count, by settle", standard, lease,
-			set(0, "acme", beforeEnd, interval), settle(0, "acme", 2, 0).fails(),
-			settle(0, "acme", 1, 0).wants(9, -999999999999999, 0, interval), settle(0, "acme", 1, 0).fails())
 
 		for _, way := range []struct {
 			name   string
@@ -47,7 +43,6 @@ func countCases() []vector {
 		}{
 			{"next", func(at, resetIn int64) step { return next(at, "acme", 1).wants(3, -5, 0, resetIn) }},
 			{"submit", func(at, resetIn int64) step { return submit(at, "acme", "a").wants(1, -5, 1, resetIn) }},
-			{"settle", func(at, resetIn int64) step { return settle(at, "acme", 1, 0).wants(3, -5, 0, resetIn) }},
 		} {
 			left := int64(interval) // after a second more
 			if mode == sinceLastReset {
@@ -78,7 +73,7 @@ func historyCases() (all []vector) {
 		add("no usage: "+value, lease,
 			usage(0, value, 2*day), submit(1, "acme", "a", "b").failsWith("CORRUPTUSAGE"), done(2, "acme", "a").failsWith("CORRUPTUSAGE"),
 			done(3, "acme", "a").cost(2000).failsWith("CORRUPTUSAGE"), peek(4, "acme").failsWith("CORRUPTUSAGE"),
-			next(5, "acme", 1).wants(1, 0, 0, interval), settle(6, "acme", 1, 0).wants(1, -1, 0, interval),
+			next(5, "acme", 1).wants(1, 0, 0, interval), next(6, "acme", 1).wants(1, -1, 0, interval),
 			reset(7, "acme"), submit(8, "acme", "a").wants(1, 0, 1, interval), peek(9, "acme").wants(1, 0, 1, interval-1).madeOf(100, 1, 1000, day))
 	}
 	add("no pending documents: many", lease,

@@ -26,7 +26,7 @@ func TestAPortThatFollowsTheReadmeDecidesAsTheVectorsSay(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
 	scripts := scripts{blocks: blocks(t), written: make(map[string]string)}
-	for _, file := range []string{"rule.json", "submit.json", "settle.json", "edges.json"} {
+	for _, file := range []string{"rule.json", "submit.json", "edges.json"} {
 		var vectors struct{ Cases []vector }
 		readJSON(t, file, &vectors)
 		for i, vector := range vectors.Cases {
@@ -122,8 +122,6 @@ func (p *port) call(step step) (keys []string, args []any) {
 	switch step.Do {
 	case "next":
 		return keys[:1], []any{*step.N}
-	case "settle":
-		return keys[:1], []any{*step.N, *step.Known}
 	case "done":
 		return keys[1:], append([]any{step.Cost}, args...)
 	}
@@ -147,10 +145,6 @@ func decisionsOf(step step, reply []int64, interval int64) []decision {
 			decisions = append(decisions, of(one[0], one[1], one[2], reply[3*len(step.Documents)]))
 		}
 		return decisions
-	case "settle":
-		if reply[0] == 1 {
-			return []decision{of(reply[1], reply[2], 0, reply[3])}
-		}
 	case "peek":
 		return []decision{of(reply[0], reply[1], reply[2], reply[3])}
 	}

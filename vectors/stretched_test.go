@@ -50,7 +50,7 @@ func stretchedFor(d time.Duration) time.Duration {
 	return stretch*d + stretch*time.Millisecond/2
 }
 
-func (w *stretched) store(lease time.Duration) counter { return w.open(lease) }
+func (w *stretched) store(lease time.Duration) priority.Store { return w.open(lease) }
 
 func (w *stretched) milliseconds(d time.Duration) int64 { return d.Milliseconds() / stretch }
 

@@ -5,7 +5,6 @@ package vectors_test
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -47,8 +46,7 @@ type (
 		At        int64      `json:"at_ms"`
 		Do        string     `json:"do"`
 		Customer  string     `json:"customer"`
-		N         *int       `json:"n,omitempty"`         // of next and settle
-		Known     *int64     `json:"known,omitempty"`     // of settle
+		N         *int       `json:"n,omitempty"`         // of next
 		Documents []string   `json:"documents,omitempty"` // of submit and done
 		Cost      int64      `json:"cost,omitempty"`      // of done, where it is known
 		Key       string     `json:"key,omitempty"`       // of set, where it is not the count's
@@ -93,7 +91,6 @@ func (v vector) customers() []string {
 
 func TestRuleVectors(t *testing.T)   { verify(t, "rule.json", ruleCases(), true) }
 func TestSubmitVectors(t *testing.T) { verify(t, "submit.json", submitCases(), true) }
-func TestSettleVectors(t *testing.T) { verify(t, "settle.json", settleCases(), true) }
 func TestEdgeVectors(t *testing.T)   { verify(t, "edges.json", edgeCases(), false) }
 
 // verify holds a file's cases to what they come to on a miniredis and on a real
@@ -139,23 +136,17 @@ func onRedis(t *testing.T, client *redis.Client, cases []vector, lose func(steps
 type world interface {
 	pass(d time.Duration)
 	milliseconds(d time.Duration) int64 // of the world's time, as a case has them
-	store(lease time.Duration) counter
+	store(lease time.Duration) priority.Store
 	set(s step)
 	madeOf(s step, lease time.Duration) *madeOf // of a peek
 	dump(customer string) string                // what is stored, but for TTLs
-}
-
-// counter is what all stores of this module that keep counts have.
-type counter interface {
-	priority.Store
-	Settle(ctx context.Context, owed []priority.Owed) ([]priority.Decision, error)
 }
 
 // answers does the steps of a case and returns them with what they came to.
 func answers(t *testing.T, vector vector, world world) []step {
 	t.Helper()
 	now := int64(0)
-	steps, clocks := make([]step, len(vector.Steps)), make(map[counter]*clock)
+	steps, clocks := make([]step, len(vector.Steps)), make(map[priority.Store]*clock)
 	held := make(map[string]map[string]bool)
 	for i, s := range vector.Steps {
 		world.pass(milliseconds(s.At - now))
@@ -193,7 +184,7 @@ func answers(t *testing.T, vector vector, world world) []step {
 }
 
 // do does a step and returns its decisions, or an error.
-func do(t *testing.T, s step, world world, store counter, clock *clock) ([]priority.Decision, error) {
+func do(t *testing.T, s step, world world, store priority.Store, clock *clock) ([]priority.Decision, error) {
 	ctx := t.Context()
 	switch s.Do {
 	case "next":
@@ -214,12 +205,6 @@ func do(t *testing.T, s step, world world, store counter, clock *clock) ([]prior
 			return nil, store.Done(ctx, s.Customer, s.Documents[0], took)
 		}
 		return nil, store.DoneN(ctx, s.Customer, s.Documents, took)
-	case "settle":
-		decisions, err := store.Settle(ctx, []priority.Owed{{Customer: s.Customer, Documents: *s.N, Known: *s.Known}})
-		if errors.Is(err, priority.ErrWasReset) {
-			return nil, nil
-		}
-		return all(decisions, err)
 	case "peek":
 		return one(store.Peek(ctx, s.Customer))
 	case "reset":
@@ -271,7 +256,7 @@ func openMemory(t *testing.T, vector vector) *memoryWorld {
 
 func (w *memoryWorld) pass(d time.Duration)               { w.now = w.now.Add(d) }
 func (w *memoryWorld) milliseconds(d time.Duration) int64 { return d.Milliseconds() }
-func (w *memoryWorld) store(time.Duration) counter        { return w.Store }
+func (w *memoryWorld) store(time.Duration) priority.Store { return w.Store }
 func (w *memoryWorld) dump(string) string                 { return "" }
 func (w *memoryWorld) set(step)                           {}
 func (w *memoryWorld) madeOf(step, time.Duration) *madeOf { return nil }

@@ -299,7 +299,7 @@ func (c *oneCase) step(s step) string {
 	switch {
 	case s.Do == "set":
 		return c.set(s)
-	case s.Do == "settle", s.Do == "done" && s.Cost > 0: // which the protocol cannot say
+	case s.Do == "done" && s.Cost > 0: // which the protocol cannot say
 		return c.elsewhere(s)
 	}
 	r := c.driver(s).ask(s.Do, s.fields())
@@ -359,25 +359,15 @@ func stretched(ms int64) int64 { return stretch*ms + stretch/2 }
 
 // elsewhere does in the port's place what another program of the fleet might do.
 func (c *oneCase) elsewhere(s step) string {
-	text, scriptKeys, args := lua.Done, keys(s.Customer)[1:], []any{s.Cost}
+	args := []any{s.Cost}
 	for _, document := range s.Documents {
 		args = append(args, document)
 	}
-	if s.Do == "settle" {
-		text, scriptKeys, args = c.settle(), keys(s.Customer)[:1], []any{s.N, s.Known}
-	}
-	err := c.site.client.Eval(context.Background(), text, scriptKeys, args...).Err()
+	err := c.site.client.Eval(context.Background(), lua.Done, keys(s.Customer)[1:], args...).Err()
 	if (err != nil) != (s.Error != "") || err != nil && !strings.HasPrefix(err.Error(), s.Error) {
 		return fmt.Sprint(err)
 	}
 	return ""
-}
-
-func (c *oneCase) settle() string {
-	return lua.With(lua.Settle, lua.Numbers{
-		Thresholds: c.vector.Policy.Thresholds, Interval: time.Duration(stretched(c.vector.Policy.Interval)) * time.Millisecond,
-		SinceLastReset: c.vector.Policy.Mode == "since_last_reset",
-	})
 }
 
 // driver returns the one of a process with the step's lease.

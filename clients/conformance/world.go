@@ -133,7 +133,7 @@ func (w *world) awaitNext(d *driver, books *ledger.Ledger, customer string) deci
 // A submit that was sent again tells the count as it is then, which others have too.
 func noteAs(books *ledger.Ledger, customer string, r response, do string) {
 	if do == "submit" && r.Error == nil {
-		books.Note(customer, priority.Decision{Estimated: true}, nil)
+		books.NoteRepeatable(customer)
 		return
 	}
 	note(books, customer, r)

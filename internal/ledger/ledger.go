@@ -70,9 +70,7 @@ func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
 	case err == nil:
 		l.totals.Answered++
 		a.answered++
-		if !decision.Estimated { // estimates of package coalesce may repeat
-			a.told.add(decision.Count)
-		}
+		a.told.add(decision.Count)
 	case errors.Is(err, priority.ErrNotCounted):
 		l.totals.NotCounted++
 	case errors.Is(err, priority.ErrOutcomeUnknown):
@@ -81,6 +79,16 @@ func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
 	default:
 		l.totals.Other++
 	}
+}
+
+// NoteRepeatable notes a document that was answered with a count which others may be told
+// too, as a Submit that was sent again is.
+func (l *Ledger) NoteRepeatable(customer string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.totals.Documents++
+	l.totals.Answered++
+	l.of(customer).answered++
 }
 
 // NoteN notes the outcome of a NextN of n documents.

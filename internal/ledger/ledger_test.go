@@ -83,10 +83,10 @@ func TestReconcile(t *testing.T) {
 			})
 			answer(l, 0)
 		}, -1, true, Reconciliation{Counted: 4, Extra: 2}}, // both hold as much
-		{"estimates that repeat", func(l *Ledger) {
+		{"counts that repeat", func(l *Ledger) {
 			answer(l, 0, -1)
 			for range 3 {
-				l.Note(customer, priority.Decision{Count: -1, Estimated: true}, nil)
+				l.NoteRepeatable(customer)
 			}
 		}, -4, true, Reconciliation{Counted: 5}},
 		{"many at once", func(l *Ledger) {

@@ -29,8 +29,6 @@ func TestLoad(t *testing.T) {
 		{"url", func(cfg *config) { cfg.redis = "redis://" + server.Addr + "?pool_size=3" }},
 		{"autopipeline", func(cfg *config) { cfg.autopipeline = true }},
 		{"fallback", func(cfg *config) { cfg.fallback = true }},
-		{"coalesce", func(cfg *config) { cfg.coalesce = true }},
-		{"coalesce and fallback", func(cfg *config) { cfg.coalesce, cfg.fallback = true, true }},
 		{"one customer", func(cfg *config) { cfg.customers = 1 }},
 		{"cluster", func(cfg *config) { cfg.redis, cfg.cluster = cluster.Masters[0].Addr, true }},
 		{"cluster url", func(cfg *config) { cfg.redis, cfg.cluster = "redis://"+cluster.Masters[1].Addr, true }},

@@ -84,7 +84,6 @@ type config struct {
 	redis        string
 	cluster      bool
 	autopipeline bool
-	coalesce     bool
 	fallback     bool
 	timeout      time.Duration
 
@@ -105,7 +104,6 @@ func parse(args []string, stderr io.Writer) (cfg config, asJSON bool, err error)
 	flags.StringVar(&cfg.redis, "redis", "", "the server's `address`: host:port, or a redis:// URL with the client's options")
 	flags.BoolVar(&cfg.cluster, "cluster", false, "the server is a node of a Redis Cluster")
 	flags.BoolVar(&cfg.autopipeline, "autopipeline", false, "pipeline the calls of concurrent callers (go-redis's AutoPipeliner)")
-	flags.BoolVar(&cfg.coalesce, "coalesce", false, "answer for customers at the last level from memory")
 	flags.BoolVar(&cfg.fallback, "fallback", false, "answer from memory while the server does not")
 	flags.DurationVar(&cfg.timeout, "timeout", 250*time.Millisecond, "the store's timeout")
 	flags.DurationVar(&cfg.duration, "duration", 30*time.Second, "how long to call")

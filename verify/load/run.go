@@ -54,11 +54,11 @@ func run(ctx context.Context, cfg config) (*report, error) {
 // close takes stock, removes the keys and closes the client, and looks for what
 // is left then. There were some goroutines before the load.
 func (r *report) close(ctx context.Context, t *target, w *workload, m *monitor, grace time.Duration, goroutines int) error {
-	settleErr := t.settle(ctx, grace)
+	finishErr := t.finish(ctx, grace)
 	r.Documents = w.ledger.Totals()
 	r.Operations, r.Errors = w.recorder.summarize(r.Seconds)
 	// Calls that their callers gave up on may be under way still, and count.
-	inUse := settle(grace, 0, func() int { all, idle := t.connections(); return all - idle })
+	inUse := awaitAtMost(grace, 0, func() int { all, idle := t.connections(); return all - idle })
 	if inUse > 0 {
 		r.leaked("%d connections were in use %v after the load", inUse, grace)
 	}
@@ -73,22 +73,22 @@ func (r *report) close(ctx context.Context, t *target, w *workload, m *monitor, 
 	removeErr := t.remove(ctx, w.customers)
 	closeErr := t.client.Close()
 
-	if after := settle(grace, goroutines, runtime.NumGoroutine); after > goroutines {
+	if after := awaitAtMost(grace, goroutines, runtime.NumGoroutine); after > goroutines {
 		r.leaked("%d goroutines were there before the load and %d after it", goroutines, after)
 	}
 	var leftErr error
-	left := settle(grace, 0, func() (left int) { left, leftErr = t.left(ctx); return left })
+	left := awaitAtMost(grace, 0, func() (left int) { left, leftErr = t.left(ctx); return left })
 	if left > 0 {
 		r.leaked("the server had %d connections of the closed client", left)
 	}
 	m.sample("closed")
 	r.Samples, r.Peak = m.samples, m.peak
-	return errors.Join(settleErr, countsErr, removeErr, closeErr, leftErr)
+	return errors.Join(finishErr, countsErr, removeErr, closeErr, leftErr)
 }
 
-// settle waits until a number has come down to a bound, for some time at most,
+// awaitAtMost waits until a number has come down to a bound, for some time at most,
 // and returns it.
-func settle(grace time.Duration, bound int, number func() int) int {
+func awaitAtMost(grace time.Duration, bound int, number func() int) int {
 	for deadline := time.Now().Add(grace); ; time.Sleep(10 * time.Millisecond) {
 		if n := number(); n <= bound || time.Now().After(deadline) {
 			return n

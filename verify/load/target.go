@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/coalesce"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/ledger"
 	"github.com/docpriority/priority/observe"
@@ -22,7 +21,7 @@ import (
 // target is the store under load and what it stands on.
 type target struct {
 	store  priority.Store
-	closes []func(context.Context) error // of its wrappers, the outermost first
+	end    func(context.Context) error // of the fallback, if there is one
 	server server
 	name   string // of its connections, as the server knows them
 
@@ -49,32 +48,24 @@ func (t *target) openStore(cfg config, book *ledger.Ledger) (err error) {
 		return err
 	}
 	t.store = t.redisStore
-	if cfg.coalesce {
-		store, err := coalesce.New(t.redisStore, nil)
-		if err != nil {
-			return err
-		}
-		t.store, t.closes = store, append(t.closes, store.Close)
-	}
 	if cfg.fallback {
 		store, err := fallback.New(observe.New(t.store, book.Primary), nil, nil)
 		if err != nil {
 			return err
 		}
-		t.store, t.closes = store, slices.Insert(t.closes, 0, store.Close)
+		t.store, t.end = store, store.Close
 	}
 	return nil
 }
 
-// settle has the wrappers write what they owe to Redis.
-func (t *target) settle(ctx context.Context, grace time.Duration) error {
+// finish has the fallback send its Dones to Redis.
+func (t *target) finish(ctx context.Context, grace time.Duration) error {
+	if t.end == nil {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
-	var errs []error
-	for _, close := range t.closes {
-		errs = append(errs, close(ctx))
-	}
-	return errors.Join(errs...)
+	return t.end(ctx)
 }
 
 func (t *target) openRedisStore(cfg config) (*priority.RedisStore, error) {

@@ -57,5 +57,5 @@ export function mistakes(store: Store, decision: Decision): void {
   // @ts-expect-error an address is no client
   new Store('redis://localhost');
   // @ts-expect-error there is no such script
-  store.script('settle');
+  store.script('count');
 }
