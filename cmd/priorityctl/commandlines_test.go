@@ -270,21 +270,20 @@ func TestTheRemedyOfACorruptKeyMeetsItsCustomer(t *testing.T) {
 	client := server.Client()
 	bin := shellCommands(t)
 	const prefix = "team's"
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix, Timeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := operatorOn(t, "-redis", "redis://"+server.Addr)
+	for _, other := range append(slices.Concat(heavy, light), "a b", "h", "it's") {
+		client.Set(t.Context(), store.Key(other), "-5", 0)
+	}
 	for _, customer := range slices.Concat(heavy, corrupt, []string{"-", "-h", "~", "a'b\nc", "Müller & Co", "100 %"}) {
-		client.FlushAll(t.Context())
-		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix, Timeout: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, other := range append(slices.Concat(heavy, light), "a b", "h", "it's") {
-			if other != customer {
-				client.Set(t.Context(), store.Key(other), "-5", 0)
-			}
-		}
+		client.Del(t.Context(), store.Key(customer))
 		client.RPush(t.Context(), store.Key(customer), "x")
 		before := holding(t, client)
 		object := fmt.Sprintf(`{"customer_base64":%q}`, base64.StdEncoding.EncodeToString([]byte(customer)))
-		_, _, stderr := called(t, object, "get", "-from", "-", "-prefix", prefix, "-redis", "redis://"+server.Addr)
+		_, _, stderr := o.reading(object).ask("get", "-from", "-", "-prefix", prefix)
 		_, remedy, _ := strings.Cut(stderr, "to remove it: ")
 		remedy, _, _ = strings.Cut(remedy, ": "+priority.ErrCorruptCount.Error())
 		if remedy == "" || strings.Trim(remedy, "\x1b\n") != remedy {
@@ -298,6 +297,7 @@ func TestTheRemedyOfACorruptKeyMeetsItsCustomer(t *testing.T) {
 		if got := differing(before.keys, holding(t, client).keys); !slices.Equal(slices.DeleteFunc(got, func(key string) bool { return strings.Contains(key, "{control}") }), []string{store.Key(customer)}) {
 			t.Errorf("%s\nfor %q changes %q", line, customer, got)
 		}
+		client.Set(t.Context(), store.Key(customer), "-5", 0)
 	}
 }
 

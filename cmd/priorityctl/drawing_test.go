@@ -35,7 +35,7 @@ func TestTopShowsTheLastLevelAndTheBusiestOnEveryTerminal(t *testing.T) {
 			if len(lines) != height || lines[height-1] != "q: quit" {
 				t.Fatalf("%d levels, height %d: %d lines\n%s", levels, height, len(lines), text)
 			}
-			fits40(t, text)
+			fitsIn(t, 40, text)
 			var documents, last, read int
 			for _, line := range lines[:height-1] {
 				var name string

@@ -10,7 +10,7 @@ func TestEveryHelpFitsATerminal(t *testing.T) {
 	t.Parallel()
 	var check func(command *cobra.Command, path ...string)
 	check = func(command *cobra.Command, path ...string) {
-		fits(t, succeeded(t, "", append(path, "-help")...))
+		fits(t, alone(t).told("help", path...))
 		for _, child := range command.Commands() {
 			if child.Name() != "completion" { // whose text is of cobra
 				check(child, append(path, child.Name())...)

@@ -112,6 +112,7 @@ func TestASentinelNamesItsMasters(t *testing.T) {
 	if err := client.Monitor(t.Context(), "another", host, port, "1").Err(); err != nil {
 		t.Fatal(err)
 	}
+	holds(t, operatorOn(t, "-redis", "redis+sentinel://"+sentinel+"/"+redistest.MasterName).told("ping"), "sentinel, user default")
 	for _, url := range []string{"redis://" + sentinel, "redis+sentinel://" + sentinel + "/other"} {
 		operatorOn(t, "-redis", url).refused(2, "redis+sentinel://"+sentinel+"/another (it knows another, counts)", "list")
 	}

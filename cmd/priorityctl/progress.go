@@ -3,27 +3,19 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/term"
 )
 
-// progress is a bar on a terminal, and nothing anywhere else. It is safe for
-// concurrent use.
+// progress is a bar on a terminal, and nothing anywhere else.
 type progress struct {
-	terminal io.Writer // nil: no bar
-
-	mu      sync.Mutex
-	started time.Time
-	drawn   time.Time
+	terminal       io.Writer // nil: no bar
+	started, drawn time.Time
 }
 
 // newProgress returns a bar, if out is a terminal.
 func newProgress(out io.Writer) *progress {
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if isTerminal(out) {
 		return &progress{terminal: out, started: time.Now()}
 	}
 	return &progress{}
@@ -32,8 +24,6 @@ func newProgress(out io.Writer) *progress {
 // show draws the bar, at most ten times a second, and not in the first second:
 // what is short needs none.
 func (p *progress) show(done, of int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.terminal == nil || time.Since(p.started) < time.Second || time.Since(p.drawn) < 100*time.Millisecond {
 		return
 	}
@@ -45,8 +35,6 @@ func (p *progress) show(done, of int) {
 
 // clear removes the bar.
 func (p *progress) clear() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.terminal != nil && !p.drawn.IsZero() {
 		fmt.Fprint(p.terminal, "\r", strings.Repeat(" ", helpColumns-1), "\r")
 	}

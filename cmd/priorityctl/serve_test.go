@@ -21,7 +21,7 @@ func serving(t *testing.T, args ...string) (address, line string) {
 	from, to := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, environment{getenv: noVariable}, append([]string{"serve", "-redis", "redis://" + server.Addr, "-listen", "127.0.0.1:0"}, args...), nil, to, io.Discard)
+		ended <- run(ctx, alone(t).environment, append([]string{"serve", "-redis", "redis://" + server.Addr, "-listen", "127.0.0.1:0"}, args...), nil, to, io.Discard)
 		_ = to.Close()
 	}()
 	line, err := bufio.NewReader(from).ReadString('\n')
@@ -130,8 +130,6 @@ func TestServeRefusesToLetTheNetworkWrite(t *testing.T) {
 		{"-write", "-by", strings.Repeat("x", 201)}, {"-write", "-by", "\xff"},
 		{"-host", ""}, {"-host", "ops.example:80"}, {"-host", "https://ops.example"}, {"-host", "*.example"},
 	} {
-		if status, _, stderr := called(t, "", append([]string{"serve"}, args...)...); status != exitUsage {
-			t.Errorf("%v: %d %s", args, status, stderr)
-		}
+		alone(t).refused(2, "", "serve", args...)
 	}
 }

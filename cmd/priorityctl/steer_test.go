@@ -3,9 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,38 +13,6 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
-
-// pipe runs a command on what another one has printed.
-func (o operator) pipe(stdin, command string, args ...string) string {
-	o.Helper()
-	status, stdout, stderr := o.fed(stdin, command, args...)
-	if status != 0 || stderr != "" {
-		o.Fatalf("%s %q: exit status %d, stderr %q, stdout\n%s", command, args, status, stderr, stdout)
-	}
-	return stdout
-}
-
-// holds checks that a text has all of these, wherever lines end.
-func holds(t *testing.T, text string, wants ...string) {
-	t.Helper()
-	fits(t, text)
-	words := strings.Join(strings.Fields(text), " ")
-	for _, want := range wants {
-		if !strings.Contains(words, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-}
-
-// file writes a file of a name.
-func file(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
 
 // worker is a store that follows what operators set.
 func worker(t *testing.T, client *redis.Client) *control.Store {
@@ -214,7 +179,7 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 		return names
 	}
 
-	o.pipe(o.told("list", "-level", "9", "-json"), "override", "set", "-from", "-", "-not-later-than", "5", "-for", "1h", "-why", "an import")
+	o.reading(o.told("list", "-level", "9", "-json")).told("override", "set", "-from", "-", "-not-later-than", "5", "-for", "1h", "-why", "an import")
 	if !slices.Equal(keys(), want("override")) {
 		t.Fatalf("got %q", keys())
 	}
@@ -223,9 +188,9 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 		t.Errorf("got\n%s", text)
 	}
 	list, got, log := o.told("override", "list", "-json"), o.told("get", "-json", odd[0]), o.told("log", "-n", "100", "-json")
-	ended := o.pipe(list, "override", "end", "-from", "-", "-why", "over", "-json")
+	ended := o.reading(list).told("override", "end", "-from", "-", "-why", "over", "-json")
 	for name, lines := range map[string]string{"list": list, "log": log, "what has ended": ended} {
-		o.pipe(lines, "override", "set", "-from", "-", "-why", "as before")
+		o.reading(lines).told("override", "set", "-from", "-", "-why", "as before")
 		if !slices.Equal(keys(), want("override")) {
 			t.Fatalf("%s: got %q", name, keys())
 		}
@@ -234,18 +199,18 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 				t.Errorf("%s: got %v", name, object)
 			}
 		}
-		o.pipe(o.told("override", "list", "-json"), "override", "end", "-from", "-", "-why", "over")
+		o.reading(o.told("override", "list", "-json")).told("override", "end", "-from", "-", "-why", "over")
 	}
-	o.pipe(got, "override", "set", "-from", "-")
-	o.pipe(got, "override", "end", "-from", "-", "-why", "over")
-	o.pipe(o.told("list", "-json"), "members", "set", "-from", "-", "gold", "-why", "x")
+	o.reading(got).told("override", "set", "-from", "-")
+	o.reading(got).told("override", "end", "-from", "-", "-why", "over")
+	o.reading(o.told("list", "-json")).told("members", "set", "-from", "-", "gold", "-why", "x")
 	members := o.told("members", "list", "-json")
-	ended = o.pipe(members, "members", "end", "-from", "-", "-why", "x", "-json")
+	ended = o.reading(members).told("members", "end", "-from", "-", "-why", "x", "-json")
 	if len(keys()) != 0 {
 		t.Fatalf("got %q", keys())
 	}
-	o.pipe(ended, "members", "set", "-from", "-", "-why", "x")
-	o.pipe(members, "members", "set", "-from", "-", "-why", "x")
+	o.reading(ended).told("members", "set", "-from", "-", "-why", "x")
+	o.reading(members).told("members", "set", "-from", "-", "-why", "x")
 	if !slices.Equal(keys(), want("member")) {
 		t.Fatalf("got %q", keys())
 	}
@@ -253,11 +218,10 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 		t.Errorf("got %s", members)
 	}
 
-	alone := operator{T: t}
-	policy := alone.told("policy", "-thresholds", "-2,-9", "-reset-mode", "last-reset", "-json")
+	policy := alone(t).told("policy", "-thresholds", "-2,-9", "-reset-mode", "last-reset", "-json")
 	apply := func(lines string) {
 		t.Helper()
-		o.pipe(lines, "policy", "apply", "-", "-why", "x")
+		o.reading(lines).told("policy", "apply", "-", "-why", "x")
 		if got := objects(t, o.told("policy", "history", "-json"))[0]["policy"]; fmt.Sprint(got) != fmt.Sprint(objects(t, policy)[0]) {
 			t.Errorf("%s gives %v", lines, got)
 		}
@@ -268,7 +232,7 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 	apply(second)
 	apply(o.told("policy", "apply", file(t, "a.json", policy), "-why", "x", "-json"))
 	apply(strings.SplitN(o.told("log", "-n", "2", "-json"), "\n", 3)[1])
-	apply(alone.told("policy", "check", file(t, "a.json", policy), "-json"))
+	apply(alone(t).told("policy", "check", file(t, "a.json", policy), "-json"))
 
 	apply(`{"call":"Next","policy":{"thresholds":[-2,-9],"reset_mode":"last-reset"},"reason":"no difference"}`) // as lab's tune prints it
 
@@ -281,17 +245,13 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 		`{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}`:              "10 levels, more than the 9",
 		`{"thresholds":[-1],"tiers":{"g":{"thresholds":[-1,-2]}}}`: `tier "g" has 3 levels`,
 	} {
-		if status, _, stderr := o.fed(stdin, "policy", "apply", "-", "-why", "x"); status != 2 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit status %d, %s", stdin, status, stderr)
-		}
+		o.reading(stdin).refused(2, want, "policy", "apply", "-", "-why", "x")
 	}
-	o.pipe(`{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}`, "policy", "apply", "-", "-why", "x", "-levels", "10")
+	o.reading(`{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}`).told("policy", "apply", "-", "-why", "x", "-levels", "10")
 	o.refused(1, "say what the workers have by -levels", "override", "list")
 	o.told("override", "list", "-levels", "10")
-	status, stdout, stderr := o.ask("get", "acme")
-	if status != 0 || !strings.Contains(stderr, "without what operators have set: ") || !strings.Contains(stderr, "by -policy") || !strings.Contains(stdout, "the module's default") {
-		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
-	}
+	holds(t, o.warned("without what operators have set: ", "get", "acme"), "the module's default")
+	o.warned("by -policy", "get", "acme")
 }
 
 func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
@@ -333,11 +293,8 @@ func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
 		`{"customer":"a","latest":3}`:                                          "give -for",
 		`{"customer":"a","latest":3,"until":"2020-01-01T00:00:00Z","why":"x"}`: "give -for",
 	} {
-		if status, _, stderr := o.fed(stdin, "override", "set", "-from", "-", "-why", "x"); status != 2 || !strings.Contains(stderr, want) {
-			t.Errorf("%s: exit status %d, %s", stdin, status, stderr)
-		}
+		o.reading(stdin).refused(2, want, "override", "set", "-from", "-", "-why", "x")
 	}
-	operator{T: t}.refused(2, "unknown command", "override", "nonsense")
 	o.refused(2, "a customer and a tier", "members", "set", "acme", "-why", "x")
 	o.refused(2, "-why is missing", "policy", "apply", "default")
 	o.refused(2, "-n 0", "log", "-n", "0")
@@ -362,11 +319,11 @@ func TestTheCustomersOfTopOfAComparisonAndOfTheLogAreTaken(t *testing.T) {
 	one := file(t, "one.json", `{"thresholds":[]}`)
 	top, compared := o.told("top", "-json"), o.told("policy", "compare", one, "current", "-live", "-json")
 	for name, text := range map[string]string{"top": top, "compare": compared} {
-		o.pipe(text, "override", "set", "-from", "-", "-level", "2", "-for", "1h", "-why", "x")
+		o.reading(text).told("override", "set", "-from", "-", "-level", "2", "-for", "1h", "-why", "x")
 		if got := overridden(); len(got) != 3 || got[0] != "acme pinned to level 2" {
 			t.Errorf("%s: got %q", name, got)
 		}
-		o.pipe(text, "override", "end", "-from", "-", "-why", "x")
+		o.reading(text).told("override", "end", "-from", "-", "-why", "x")
 	}
 
 	o.told("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "first")
@@ -378,17 +335,15 @@ func TestTheCustomersOfTopOfAComparisonAndOfTheLogAreTaken(t *testing.T) {
 	log := o.told("log", "-n", "100", "-json")
 	o.told("override", "end", "acme", "-why", "x")
 	o.told("members", "end", "acme", "-why", "x")
-	o.pipe(log, "override", "set", "-from", "-", "-why", "as before")
+	o.reading(log).told("override", "set", "-from", "-", "-why", "as before")
 	if got := overridden(); !slices.Equal(got, []string{"acme pinned to level 3"}) {
 		t.Errorf("got %q", got)
 	}
-	o.pipe(log, "members", "set", "-from", "-", "-why", "as before")
+	o.reading(log).told("members", "set", "-from", "-", "-why", "as before")
 	holds(t, o.told("members", "list"), " gold acme ")
 
 	// The policy of one customer is not the fleet's. That of top is, with its tiers.
-	if status, _, stderr := o.fed(o.told("get", "acme", "-json"), "policy", "apply", "-", "-why", "x"); status != exitUsage || !strings.Contains(stderr, "of one customer, acme") {
-		t.Errorf("exit status %d, %s", status, stderr)
-	}
+	o.reading(o.told("get", "acme", "-json")).refused(2, "of one customer, acme", "policy", "apply", "-", "-why", "x")
 	if text := o.told("top", "-json"); !strings.Contains(text, `"tiers":{"gold":{"thresholds":[-50]`) {
 		t.Errorf("got %s", text)
 	}
@@ -397,20 +352,11 @@ func TestTheCustomersOfTopOfAComparisonAndOfTheLogAreTaken(t *testing.T) {
 func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	admin := server.Client()
-	count(t, admin, map[string]int{"acme": 30})
+	count(t, server.Client(), map[string]int{"acme": 30})
 	boss := operatorOn(t, "-redis", "redis://"+server.Addr)
 	boss.told("override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x")
-	user := func(name string, rules ...any) operator {
-		t.Helper()
-		args := append([]any{"ACL", "SETUSER", name, "on", ">" + secret, "resetkeys", "~priority:*", "-@all"}, rules...)
-		if err := admin.Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		return operatorOn(t, "-redis", "redis://"+server.Addr, "-user", name).with(passwordVariable, secret)
-	}
 	// As docs/priorityctl.md spells them out.
-	reader := user("reader", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+zrange", "+time", "+hmget", "+hget", "+hscan", "+xrange", "+xrevrange")
+	reader := userOf(t, server, "reader", "~priority:* +evalsha +eval +get +pttl +zcount +zrange +time +hmget +hget +hscan +xrange +xrevrange")
 	holds(t, reader.told("get", "acme")+reader.told("override", "list")+reader.told("log"), "pinned to level 2")
 	reader.told("policy", "history")
 	for _, args := range [][]string{
@@ -419,23 +365,16 @@ func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 	} {
 		reader.refused(1, "it needs +evalsha", args[0], args[1:]...)
 	}
-	none := user("none", "+evalsha", "+eval", "+get", "+pttl", "+zcount", "+zrange", "+time", "+unlink")
-	status, stdout, stderr := none.ask("get", "acme")
-	if status != 0 || !strings.Contains(stderr, "without what operators have set: ") || !strings.Contains(stderr, "+hmget") || strings.Contains(stdout, "override") {
-		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
+	none := userOf(t, server, "none", "~priority:* +evalsha +eval +get +pttl +zcount +zrange +time +unlink")
+	if text := none.warned("without what operators have set: ", "get", "acme"); strings.Contains(text, "override") {
+		t.Errorf("got\n%s", text)
 	}
+	none.warned("+hmget", "get", "acme")
 	none.refused(1, "+hscan", "override", "list")
 	none.refused(1, "+xrevrange", "log")
-	status, stdout, stderr = none.ask("reset", "-yes", "acme")
-	if status != 0 || !strings.HasPrefix(stdout, "acme: forgotten") || !strings.Contains(stderr, "priorityctl: acme: not in the log: ") {
-		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
-	}
-	all := strings.Fields("+hset +hdel +hincrby +xadd +zadd +zrem +zcount +zrangebyscore +unlink")
-	rights := []any{"+evalsha", "+eval", "+get", "+pttl", "+zrange", "+time", "+hmget", "+hget", "+hscan", "+xrange", "+xrevrange"}
-	for _, right := range all {
-		rights = append(rights, right)
-	}
-	operator := user("operator", rights...)
+	holds(t, none.warned("priorityctl: acme: not in the log: ", "reset", "-yes", "acme"), "acme: forgotten")
+	operator := userOf(t, server, "operator", "~priority:* +evalsha +eval +get +pttl +zrange +time +hmget +hget +hscan +xrange +xrevrange "+
+		"+hset +hdel +hincrby +xadd +zadd +zrem +zcount +zrangebyscore +unlink")
 	operator.told("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
 	operator.told("override", "end", "acme", "-why", "x")
 	operator.told("members", "set", "acme", "gold", "-why", "x")
@@ -453,15 +392,10 @@ func TestAnotherProgramsKeyIsNamed(t *testing.T) {
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30})
 	client.Set(t.Context(), "priority:{control}:document", "x", 0)
-	status, stdout, stderr := o.ask("get", "acme")
-	if status != 0 || !strings.Contains(stderr, `"priority:{control}:document"`) || !strings.Contains(stdout, "level     9") {
-		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
-	}
+	holds(t, o.warned(`"priority:{control}:document"`, "get", "acme"), "level 9")
 	o.refused(1, "corrupt document", "override", "list")
 	o.refused(1, "corrupt document", "policy", "apply", "default", "-why", "x")
-	if status, stdout, stderr := o.ask("reset", "-yes", "acme"); status != 0 || !strings.HasPrefix(stdout, "acme: forgotten") || !strings.Contains(stderr, "not in the log") {
-		t.Errorf("exit status %d, %s\n%s", status, stderr, stdout)
-	}
+	holds(t, o.warned("not in the log", "reset", "-yes", "acme"), "acme: forgotten")
 }
 
 // Compare goes by who overtakes whom, and needs no Redis unless it looks at customers.
@@ -493,29 +427,18 @@ func TestCompareGoesByTheOrderOfLiveCustomers(t *testing.T) {
 		object.Live.Forward != 40 || object.Live.Back != 50 || len(object.Live.Examples) != 10 {
 		t.Errorf("%v: %+v", err, object)
 	}
-	alone := operator{T: t}.with(urlVariable, "redis://127.0.0.1:1")
-	holds(t, alone.told("policy", "compare", "default", kinder), "Tier gold")
-	alone.refused(3, "cannot reach", "policy", "compare", "default", "current")
+	away := alone(t).with(urlVariable, "redis://127.0.0.1:1")
+	holds(t, away.told("policy", "compare", "default", kinder), "Tier gold")
+	away.refused(3, "cannot reach", "policy", "compare", "default", "current")
 	for _, args := range [][]string{{"override", "list"}, {"members", "list"}, {"log"}, {"policy", "history"}, {"policy", "apply", "default", "-why", "x"}} {
-		alone.refused(3, "cannot reach", args[0], args[1:]...)
+		away.refused(3, "cannot reach", args[0], args[1:]...)
 	}
 }
 
 func TestTheHelpOfEveryChangeSaysHowConflictsEnd(t *testing.T) {
 	t.Parallel()
-	o := operator{T: t}
-	overlong := regexp.MustCompile(`(?m)^.{81,}$`)
+	o := alone(t)
 	for _, args := range [][]string{{"override", "set"}, {"override", "end"}, {"members", "set"}, {"members", "end"}, {"policy", "apply"}, {"policy", "rollback"}, {"policy", "withdraw"}} {
-		help := o.told(args[0], append(args[1:], "-help")...)
-		long, _, _ := strings.Cut(help, "Usage:")
-		words := strings.Join(strings.Fields(long), " ")
-		for _, want := range []string{"-replaces", "the exit status is 1", "within two seconds", passwordVariable} {
-			if !strings.Contains(words, want) {
-				t.Errorf("no %q in the help of %s", want, args)
-			}
-		}
-		if lines := overlong.FindAllString(strings.ReplaceAll(long, connectionHelp, ""), -1); len(lines) > 0 {
-			t.Errorf("%s: %q", args, lines)
-		}
+		holds(t, o.told(args[0], append(args[1:], "-help")...), "-replaces", "the exit status is 1", "within two seconds", passwordVariable)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,29 +12,6 @@ import (
 
 	"github.com/docpriority/priority/internal/redistest"
 )
-
-// TestMain runs the program itself where a terminal's shell calls this binary. A program
-// that a test starts without naming a Redis is refused.
-func TestMain(m *testing.M) {
-	if os.Getenv("PRIORITYCTL_TEST_RUN") != "" {
-		main()
-		return
-	}
-	if err := os.Setenv(urlVariable, "not named by the test"); err != nil {
-		panic(err)
-	}
-	_ = flag.Set("test.parallel", "6") // they wait more than they compute; -parallel says otherwise
-	var err error
-	if scratch, err = os.MkdirTemp("", "priorityctl"); err != nil {
-		panic(err)
-	}
-	status := m.Run()
-	_ = os.RemoveAll(scratch)
-	os.Exit(status)
-}
-
-// scratch is a directory of all tests.
-var scratch string
 
 // terminal is a real one, of tmux, with a shell in it that knows priorityctl.
 type terminal struct {
@@ -178,7 +154,7 @@ func TestTopFitsTheTerminal(t *testing.T) {
 
 	term.do("resize-window", "-x", "40", "-y", "12")
 	screen := term.await("LEVEL  DOCUMENTS  CUSTOMER")
-	fits40(t, screen)
+	fitsIn(t, 40, screen)
 	for _, want := range []string{"prefix priorit…", "    9          1         39  ███████", "    9         60  acme", "\nq: quit\n"} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("no %q on 40 columns:\n%s", want, screen)
@@ -191,15 +167,6 @@ func TestTopFitsTheTerminal(t *testing.T) {
 	term.await("LEVEL       COUNT  DOCUMENTS   RESETS IN  CUSTOMER")
 	term.do("send-keys", "q")
 	term.restored("status 0")
-}
-
-func fits40(t *testing.T, screen string) {
-	t.Helper()
-	for line := range strings.Lines(screen) {
-		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 40 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
 }
 
 // Documents are counted while it looks, and Redis is stopped.

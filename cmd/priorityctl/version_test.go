@@ -1,13 +1,9 @@
 package main
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 )
 
@@ -16,7 +12,7 @@ var versionLine = regexp.MustCompile(`^priorityctl \S+, go1\.\S+ \w+/\w+\n$`)
 func TestPriorityctlSaysWhichOneItIs(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"-version", "--version", "-v"} {
-		if text := succeeded(t, "", flag); !versionLine.MatchString(text) {
+		if text := alone(t).told(flag); !versionLine.MatchString(text) {
 			t.Errorf("%s prints %q", flag, text)
 		}
 	}
@@ -35,23 +31,3 @@ func TestPriorityctlSaysWhichOneItIs(t *testing.T) {
 		t.Errorf("it prints %q, and is %q", text, module)
 	}
 }
-
-// installed returns the path of the program as go install makes it.
-func installed(t *testing.T) string {
-	t.Helper()
-	path, err := install()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var install = sync.OnceValues(func() (path string, err error) {
-	bin := filepath.Join(scratch, "bin")
-	command := exec.Command("go", "install", ".")
-	command.Env = append(os.Environ(), "GOBIN="+bin)
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go install: %w\n%s", err, out)
-	}
-	return filepath.Join(bin, "priorityctl"), nil
-})
