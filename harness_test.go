@@ -629,6 +629,7 @@ func serverCalls(t *testing.T, client *redis.Client, run func()) map[string]int 
 	run()
 	told := redistest.Calls(t, client)
 	delete(told, "config|resetstat")
+	delete(told, "config") // Redis 6.2 does not tell subcommands apart
 	delete(told, "info")
 	return told
 }

@@ -236,7 +236,9 @@ func TestDoneLearnsOfADocumentOnce(t *testing.T) {
 func TestTheCountGoesDownUntilExactlyTheEnd(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
-	skipBefore(t, client, 7)
+	if version := majorVersion(t, client); version < 7 {
+		redistest.SkipServer(t, fmt.Sprintf("Redis %d cannot do what this test needs", version))
+	}
 	const due = `
 		local t = redis.call('TIME')
 		local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -251,7 +253,7 @@ func TestTheCountGoesDownUntilExactlyTheEnd(t *testing.T) {
 	for range 20 {
 		reply := run(due0 + lua.Next)
 		if len(reply) == 0 {
-			redistest.Skip(t, "this server removes a key that is set to expire now before its time is over: test on Redis 7.0")
+			redistest.SkipServer(t, "this server removes a key that is set to expire now before its time is over")
 		}
 		if reply[1] != -6 {
 			t.Fatalf("exactly at the end of the interval the count is %d, want -6", reply[1])
@@ -310,17 +312,14 @@ func TestALeaseHoldsUntilExactlyItsEnd(t *testing.T) {
 	}
 }
 
-// skipBefore skips a test on servers older than a major version.
-func skipBefore(t *testing.T, client *redis.Client, major int) {
+// majorVersion returns the major version of Redis that a server is, or says to be.
+func majorVersion(t *testing.T, client *redis.Client) (version int) {
 	t.Helper()
-	var version int
 	_, after, _ := strings.Cut(client.Info(t.Context(), "server").Val(), "redis_version:")
 	if _, err := fmt.Sscanf(after, "%d.", &version); err != nil {
 		t.Fatalf("INFO server: %v", err)
 	}
-	if version < major {
-		redistest.Skip(t, fmt.Sprintf("Redis %d cannot do what this test needs: install %d or later", version, major))
-	}
+	return version
 }
 
 // A count above 0 is none that a store writes, but it is a count.

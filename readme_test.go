@@ -134,6 +134,9 @@ func TestTheDocumentedRightsAreEnoughAndNoMore(t *testing.T) {
 		allowed = append(allowed, strings.TrimPrefix(right, "+"))
 	}
 	admin := server.Client()
+	if majorVersion(t, admin) < 7 {
+		return // it has no ACL DRYRUN
+	}
 	for _, name := range must(admin.Do(t.Context(), "command", "list").StringSlice())(t) {
 		info := must(admin.Do(t.Context(), "command", "info", name).Slice())(t)
 		arity := int(info[0].([]any)[1].(int64))
@@ -195,7 +198,7 @@ func TestTheDocumentedRightsAreEnoughOnACluster(t *testing.T) {
 	})
 	for _, node := range cluster.Masters {
 		for _, denied := range must(node.Client().ACLLog(t.Context(), 100).Result())(t) {
-			if !strings.HasPrefix(denied.Object, "client|") { // of which go-redis tries some for each connection
+			if denied.Object != "client" && !strings.HasPrefix(denied.Object, "client|") { // of which go-redis tries some for each connection
 				t.Errorf("the user was denied %s %d times", denied.Object, denied.Count)
 			}
 		}

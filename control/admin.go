@@ -345,6 +345,10 @@ func (a *Admin) change(ctx context.Context, call *script.Call, token int64) (int
 			return reply[1], nil
 		case failure != nil && failure.Outcome == script.Unknown:
 			unknown = failure.Err
+			var stopped redis.Error
+			if errors.As(unknown, &stopped) { // halfway, so what the log says may not be in force
+				return 0, outcomeUnknown(call, unknown)
+			}
 		case unknown == nil && failure != nil:
 			return 0, notChanged(call.Key, failure.Err)
 		case unknown == nil:
@@ -359,7 +363,7 @@ func (a *Admin) change(ctx context.Context, call *script.Call, token int64) (int
 		}
 		select {
 		case <-ctx.Done():
-			return 0, fmt.Errorf("%w: %s in %q: %w", priority.ErrOutcomeUnknown, call.IDs[0], call.Key, unknown)
+			return 0, outcomeUnknown(call, unknown)
 		case <-time.After(betweenTries):
 		}
 	}
@@ -386,6 +390,10 @@ func conflict(call *script.Call, there int64) error {
 		return fmt.Errorf("%w: %.200q had version %d, and is over", ErrConflict, item, replaces)
 	}
 	return fmt.Errorf("%w: %.200q", ErrNotFound, item)
+}
+
+func outcomeUnknown(call *script.Call, err error) error {
+	return fmt.Errorf("%w: %s in %q: %w", priority.ErrOutcomeUnknown, call.IDs[0], call.Key, err)
 }
 
 // notChanged is the error of a change that was refused.

@@ -33,7 +33,7 @@ func (w *world) user(name string, rights ...string) *redis.Client {
 	}
 	if err := w.client.Do(w.t.Context(), args...).Err(); err != nil {
 		if strings.Contains(err.Error(), "%R~") || strings.Contains(err.Error(), "Syntax") {
-			redistest.Skip(w.t, "the server has no rights to read only, install Redis 7.0 or later: "+err.Error())
+			redistest.SkipServer(w.t, "it has no rights to read only: "+err.Error())
 		}
 		w.t.Fatal(err)
 	}
@@ -153,17 +153,28 @@ func TestARefusedLoginIsToldAndTheLastStateHolds(t *testing.T) {
 	check(t, store.Close(t.Context()))
 }
 
-// An Admin without one of the rights changes nothing, not even the log.
+// An Admin without one of the rights changes nothing, not even the log. On Redis 6.2,
+// which a script cannot ask for rights, that is so for those up to the first write; and
+// without another one an Admin does not claim that the change was made.
 func TestAChangeThatWouldStopHalfwayIsNotBegun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
 	must(w.admin.SetMember(ctx, "bolt", "gold", demo(0)))(t)
 	before := w.contents()
-	for i, command := range []string{"hmget", "xrevrange", "zrangebyscore", "zcount", "xadd", "hset", "hdel", "hincrby", "zadd", "zrem"} {
-		client := w.user(fmt.Sprint("admin", i), "~priority:{control}:* -@all +evalsha +eval "+
-			"+hmget +time +xrevrange +zrangebyscore +zcount +xadd +hdel +zrem +hset +zadd +hincrby", "-"+command)
+	change := func(without string) error {
+		client := w.user("without-"+without, "~priority:{control}:* -@all +evalsha +eval "+
+			"+hmget +time +xrevrange +zrangebyscore +zcount +xadd +hdel +zrem +hset +zadd +hincrby", "-"+without)
 		_, err := openAdmin(t, client, nil).SetOverride(ctx, "acme", control.Pin(1), time.Hour, demo(0))
+		return err
+	}
+	commands := []string{"hmget", "xrevrange", "zrangebyscore", "zcount", "xadd"}
+	tellsRights := must(w.client.Eval(ctx, "return redis.acl_check_cmd and 1 or 0", nil).Bool())(t)
+	if tellsRights {
+		commands = append(commands, "hset", "hdel", "hincrby", "zadd", "zrem")
+	}
+	for _, command := range commands {
+		err := change(command)
 		wantError(t, "without "+command, err, control.ErrNotChanged)
 		if err != nil && !strings.Contains(err.Error(), "NOPERM") {
 			t.Errorf("without %s: %v", command, err)
@@ -171,5 +182,8 @@ func TestAChangeThatWouldStopHalfwayIsNotBegun(t *testing.T) {
 	}
 	if got := w.contents(); got[documentKey] != before[documentKey] || got[logKey] != before[logKey] || got[endsKey] != before[endsKey] {
 		t.Error("something is changed")
+	}
+	if !tellsRights {
+		wantError(t, "without hset", change("hset"), priority.ErrOutcomeUnknown)
 	}
 }

@@ -29,7 +29,8 @@
 -- Errors   CORRUPTDOCUMENT: a key holds something else. NEWERDOCUMENT: the document
 --          has a later format. TOOMANY: there are ARGV[4] others. ERR: an argument is
 --          wrong. Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was
---          changed.
+--          changed; but Redis 6.2, which a script cannot ask for rights, may stop where
+--          one to HSET, HDEL, HINCRBY, ZADD or ZREM is missing, with the log written.
 --
 -- An item is "<version> <at> <end> <value>": the version of the document that set it,
 -- when that was and when it ends, 0 for never, in milliseconds of Redis's time. The
@@ -49,6 +50,8 @@ local corrupt = redis.error_reply('CORRUPTDOCUMENT a key holds something other t
 local function failed(reply)
   if string.find(reply.err, 'wrong kind of value', 1, true) or string.find(reply.err, 'not an integer', 1, true) then
     return corrupt
+  elseif string.find(reply.err, 'The user executing the script', 1, true) then -- Redis 6.2's NOPERM
+    return redis.error_reply('NOPERM ' .. reply.err)
   end
   return reply
 end
@@ -115,7 +118,10 @@ if over.err then
 end
 local count, is_new = -1, value ~= '' and was == 0
 if kind == 'override' then
-  count = redis.call('ZCOUNT', ends, '(' .. now, '+inf')
+  count = redis.pcall('ZCOUNT', ends, '(' .. now, '+inf')
+  if type(count) == 'table' then
+    return failed(count)
+  end
 elseif kind == 'member' then
   count = (held[4] or 0) + 0
 end
@@ -155,7 +161,7 @@ elseif kind == 'policy' and value ~= '' then
   redis.call('HSET', document, 'policy:' .. version, stored)
   local _, n = string.gsub(versions, ' ', '')
   if n > 100 then
-    local first, rest = string.match(versions, '^(%d+) (.*)$')
+    local first, rest = string.match(versions, '^(%S*) (.*)$')
     redis.call('HDEL', document, 'policy:' .. first)
     versions = rest
   end

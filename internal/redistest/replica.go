@@ -17,7 +17,7 @@ import (
 func StartReplica(tb testing.TB, master *Server, args ...string) *Server {
 	tb.Helper()
 	host, port, _ := net.SplitHostPort(master.Addr)
-	replica := Start(tb, append([]string{"--replicaof", host + " " + port}, args...)...)
+	replica := Start(tb, append([]string{"--replicaof", host, port}, args...)...)
 	AwaitReplica(tb, master.Client(), replica.Client())
 	return replica
 }
