@@ -31,7 +31,7 @@ whoever a proxy names in that header may change things: let nobody but the proxy
 the address, and let the proxy remove the header from what it receives. On a loopback address only
 requests for this machine's own names are answered: name a proxy's by -host, if it
 passes on the Host that it receives. A team's own server can mount the page too: see
-docs/page.md.`
+docs/control.md.`
 
 // shutdownTime is how long requests may take when the program ends.
 const shutdownTime = 5 * time.Second
