@@ -4,6 +4,7 @@ package markdown
 import (
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -20,14 +21,38 @@ func Read(tb testing.TB, file string) Page {
 	return Page(text)
 }
 
+// Fence is a fenced block of a page.
+type Fence struct {
+	Language string
+	Text     string
+	Line     int    // where its text begins
+	Before   string // the last line of prose before it
+}
+
 var fence = regexp.MustCompile("(?ms)^ *```([^\n]*)\n(.*?)^ *```$")
 
-// Blocks returns the fenced blocks of one language.
+// Fences returns the fenced blocks of all languages.
+func (p Page) Fences() []Fence {
+	var found []Fence
+	text := string(p)
+	for _, at := range fence.FindAllStringSubmatchIndex(text, -1) {
+		before := strings.TrimSpace(text[:at[0]])
+		found = append(found, Fence{
+			Language: text[at[2]:at[3]],
+			Text:     text[at[4]:at[5]],
+			Line:     1 + strings.Count(text[:at[4]], "\n"),
+			Before:   before[strings.LastIndex(before, "\n")+1:],
+		})
+	}
+	return found
+}
+
+// Blocks returns the texts of the fenced blocks of one language.
 func (p Page) Blocks(language string) []string {
 	var found []string
-	for _, block := range fence.FindAllStringSubmatch(string(p), -1) {
-		if block[1] == language {
-			found = append(found, block[2])
+	for _, fence := range p.Fences() {
+		if fence.Language == language {
+			found = append(found, fence.Text)
 		}
 	}
 	return found

@@ -16,3 +16,11 @@ func TestBlocksAreOfOneLanguage(t *testing.T) {
 		t.Errorf("prose %q, want %q", got, want)
 	}
 }
+
+func TestAFenceKnowsItsPlace(t *testing.T) {
+	const page = Page("# Title\n\nIn `a.go`:\n\n```go\na := 1\n```\n\n```\nplain\n```\n")
+	want := []Fence{{"go", "a := 1\n", 6, "In `a.go`:"}, {"", "plain\n", 10, "```"}}
+	if got := page.Fences(); !slices.Equal(got, want) {
+		t.Errorf("fences %+v, want %+v", got, want)
+	}
+}
