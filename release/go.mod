@@ -2,12 +2,11 @@ module github.com/docpriority/priority/release
 
 go 1.26.0
 
-require (
-	github.com/google/licenseclassifier/v2 v2.0.0
-	golang.org/x/mod v0.42.0
-)
+require github.com/docpriority/priority v0.1.0
 
 require (
-	github.com/davecgh/go-spew v1.1.1 // indirect
-	github.com/sergi/go-diff v1.1.0 // indirect
+	github.com/cespare/xxhash/v2 v2.3.0 // indirect
+	github.com/redis/go-redis/v9 v9.23.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/sys v0.48.0 // indirect
 )

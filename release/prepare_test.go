@@ -1,139 +1,58 @@
-package main
+package release
 
 import (
-	"errors"
+	"os/exec"
 	"strings"
 	"testing"
-	"time"
 )
-
-var day = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func TestPrepareWritesTheVersionEverywhere(t *testing.T) {
 	t.Parallel()
-	tree := newTree(t)
-	edit(t, tree, "CHANGELOG.md", "v0.1.0", "v0.2.0")
-	commitAll(t, tree)
-	mustGit(t, tree, "tag", "v0.1.0")
-	mustGit(t, tree, "tag", "page/v0.1.0")
-	if err := prepare(t.Context(), tree, "v0.2.0", day); err != nil {
-		t.Fatal(err)
+	tree := copyTree(t)
+	run(t, tree, nil, "release/prepare", version)
+	changed := strings.Fields(run(t, tree, nil, "git", "diff", "--name-only"))
+	wanted := append(strings.Fields(run(t, tree, nil, "git", "grep", "-lE", root+"[^ ]* v[0-9]", "--", "*go.mod", "go.work")),
+		"CHANGELOG.md", "clients/nodejs/package-lock.json", "clients/nodejs/package.json", "clients/python/pyproject.toml",
+		"clients/python/src/docpriority/__init__.py", "examples/nodejs/package-lock.json")
+	if len(changed) != len(wanted) {
+		t.Errorf("it changes %q, and not %q", changed, wanted)
 	}
-	for file, says := range map[string]string{
-		"CHANGELOG.md":                               "## v0.2.0 - 2026-11-22\n",
-		"page/go.mod":                                "require " + rootPath + " v0.2.0",
-		"examples/queues/go.mod":                     "require " + rootPath + " v0.2.0",
-		"cmd/priorityctl/go.sum":                     rootPath + "/page v0.2.0 h1:",
-		"clients/python/pyproject.toml":              `version = "0.2.0"`,
-		"clients/nodejs/package.json":                `"version": "0.2.0"`,
-		"clients/nodejs/package-lock.json":           `"version": "0.2.0"`,
-		"clients/python/src/docpriority/__init__.py": `__version__ = "0.2.0"`,
-		"examples/nodejs/package-lock.json":          `"version": "0.2.0"`,
-		"go.work":                                    "// Why it is so.\nreplace (\n\t" + rootPath + " v0.2.0 => ./\n",
-	} {
-		if text := readText(t, tree, file); !strings.Contains(text, says) || strings.Contains(text, "0.1.0") {
-			t.Errorf("%s does not say %q, or v0.1.0 too:\n%s", file, says, text)
+	for _, file := range wanted {
+		lines := run(t, tree, nil, "git", "diff", "--unified=0", file)
+		added, removed := strings.Count(lines, "\n+")-1, strings.Count(lines, "\n-")-1
+		if added < 1 || added != removed || strings.Count(lines, strings.TrimPrefix(version, "v")) < added {
+			t.Errorf("%s:\n%s", file, lines)
 		}
 	}
-	if err := tree.rules(t.Context()); err != nil {
-		t.Error(err)
-	}
+	run(t, tree, nil, "go", "list", "./...", "./page") // go.work replaces the version
 }
 
-func TestWhatIsPreparedStaysAsItIs(t *testing.T) {
+func TestNothingIsTaggedThatIsNotPrepared(t *testing.T) {
 	t.Parallel()
-	tree := newTree(t)
-	if err := prepare(t.Context(), tree, "v0.1.0", day); err != nil {
-		t.Fatal(err)
-	}
-	commitAll(t, tree)
-	if err := prepare(t.Context(), tree, "v0.1.0", day.AddDate(0, 0, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if changes := mustGit(t, tree, "status", "--porcelain"); changes != "" {
-		t.Errorf("a second prepare changes\n%s", changes)
-	}
-}
-
-func TestPrepareRefusesWhatIsNoNewVersion(t *testing.T) {
-	t.Parallel()
-	tree := newTree(t)
-	mustGit(t, tree, "tag", "v0.1.0")
-	for version, says := range map[string]string{
-		"v0.1.0":      "v0.1.0 is not above v0.1.0, the last tag",
-		"v0.0.9":      "v0.0.9 is not above v0.1.0, the last tag",
-		"v0.2.0":      `say under "## v0.2.0 - unreleased" what is new`,
-		"0.2.0":       `"0.2.0" is not a version`,
-		"v0.2":        `"v0.2" is not a version`,
-		"v0.2.0-rc.1": `"v0.2.0-rc.1" is not a version`,
-		"v2.0.0":      "module paths, that end with /v2",
-	} {
-		err := prepare(t.Context(), tree, version, day)
-		wantError(t, err, says)
-		if isWrong := errors.As(err, new(wrongCall)); isWrong != strings.Contains(says, "is not a version") && version != "v2.0.0" {
-			t.Errorf("%s: a wrong call: %v", version, isWrong)
+	tree := copyTree(t)
+	refused := func(says string, command ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+		cmd.Dir = tree
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), says) {
+			t.Errorf("%q: %v\n%s", command, err, out)
 		}
 	}
-	edit(t, tree, "CHANGELOG.md", "## v0.1.0 - unreleased\n\n- A level.\n", "## v0.2.0 - unreleased\n\nSoon.\n")
-	wantError(t, prepare(t.Context(), tree, "v0.2.0", day), "commit these first, or undo them:\nM CHANGELOG.md")
-	commitAll(t, tree)
-	wantError(t, prepare(t.Context(), tree, "v0.2.0", day), "CHANGELOG.md does not say what is new in v0.2.0")
-	if changes := mustGit(t, tree, "status", "--porcelain"); changes != "" {
-		t.Errorf("what was refused has changed\n%s", changes)
+	for _, wrong := range []string{"", "1.2.3", "v1.2", "v1.2.3-rc.1", "v2.0.0"} {
+		refused("usage: release/prepare v0.2.0", "release/prepare", wrong)
 	}
-}
-
-func TestTheTagsAreThoseOfThePreparedCommit(t *testing.T) {
-	t.Parallel()
-	tree := newTree(t)
-	wantError(t, tag(t.Context(), tree), `this is not what "prepare v0.1.0" makes; it would change:`)
-	if err := prepare(t.Context(), tree, "v0.1.0", day); err != nil {
-		t.Fatal(err)
-	}
-	wantError(t, tag(t.Context(), tree), "commit these first, or undo them:")
-	commitAll(t, tree)
-	mustGit(t, tree, "tag", "page/v0.1.0")
-	wantError(t, tag(t.Context(), tree), "the tag page/v0.1.0 is there already")
-	if tags := mustGit(t, tree, "tag"); tags != "page/v0.1.0" {
-		t.Errorf("it is refused, and the tags are %q", tags)
-	}
-	mustGit(t, tree, "tag", "--delete", "page/v0.1.0")
-	if err := tag(t.Context(), tree); err != nil {
-		t.Fatal(err)
-	}
-	said := mustGit(t, tree, "for-each-ref", "--sort=taggerdate", "--format=%(refname:short) %(objecttype) %(*objectname)", "refs/tags")
-	head := mustGit(t, tree, "rev-parse", "HEAD")
-	for _, name := range []string{"v0.1.0", "page/v0.1.0", "priorityotel/v0.1.0", "cmd/priorityctl/v0.1.0"} {
-		if !strings.Contains(said, name+" tag "+head) {
-			t.Errorf("there is no tag %s of the commit:\n%s", name, said)
+	refused("release/prepare "+version+" first, and commit it", "release/tag", version)
+	run(t, tree, nil, "release/prepare", version)
+	refused("release/prepare "+version+" first, and commit it", "release/tag", version)
+	run(t, tree, nil, "git", "commit", "--quiet", "--all", "--message", version)
+	refused("release/prepare v1.2.3 first, and commit it", "release/tag", "v1.2.3")
+	run(t, tree, nil, "release/tag", version)
+	for _, tag := range strings.Fields(run(t, tree, nil, "git", "tag", "--list", "*"+version)) {
+		if kind := run(t, tree, nil, "git", "cat-file", "-t", tag); kind != "tag" {
+			t.Errorf("%s is a %s", tag, kind)
 		}
 	}
-}
-
-// A change after prepare, however small, makes other sums than those that it wrote.
-func TestAChangeAfterPrepareIsNotTagged(t *testing.T) {
-	t.Parallel()
-	tree := newTree(t)
-	if err := prepare(t.Context(), tree, "v0.1.0", day); err != nil {
-		t.Fatal(err)
-	}
-	edit(t, tree, "README.md", "# priority", "# Priority")
-	commitAll(t, tree)
-	wantError(t, tag(t.Context(), tree), "M page/go.sum")
-}
-
-func TestWhoPreparesByHalvesHearsHowToUndoIt(t *testing.T) {
-	t.Parallel()
-	tree := newTree(t)
-	if err := tree.write("Priority.go", "package priority\n"); err != nil {
-		t.Fatal(err)
-	}
-	commitAll(t, tree)
-	err := prepare(t.Context(), tree, "v0.1.0", day)
-	wantError(t, err, "case-insensitive file name collision")
-	wantError(t, err, "git checkout .")
-	mustGit(t, tree, "checkout", "--quiet", ".")
-	if changes := mustGit(t, tree, "status", "--porcelain"); changes != "" {
-		t.Errorf("it stays\n%s", changes)
+	if got, want := run(t, tree, nil, "git", "tag", "--points-at", "HEAD"), "cmd/priorityctl/"+version+"\npage/"+version; !strings.HasPrefix(got, want) {
+		t.Errorf("the tags are %s", got)
 	}
 }

@@ -1,0 +1,187 @@
+// Package release rehearses a release: it releases a copy of the tree on this machine, and
+// does with it what users do, in empty folders.
+package release
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const root = "github.com/docpriority/priority"
+
+// version is one that nobody has, so what has it was written by release/prepare. It is
+// later than all others that a copy has the tags of.
+var version = fmt.Sprintf("v1.9999.%d", os.Getpid())
+
+func TestUsersCanUseWhatWouldBeReleased(t *testing.T) {
+	r := rehearse(t)
+	t.Run("every module in a program", func(t *testing.T) {
+		t.Run("go mod tidy", func(t *testing.T) { t.Parallel(); r.tidy(t) })
+		t.Run("go get", func(t *testing.T) { t.Parallel(); r.get(t) })
+		t.Run("go install", func(t *testing.T) { t.Parallel(); r.install(t) })
+	})
+	r.start(t)
+}
+
+// copyTree copies the tree with all edits of tracked files into a repository of its own,
+// with a version in preparation.
+func copyTree(t *testing.T) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "tree")
+	run(t, "..", []string{"COPY=" + dir}, "bash", "-euc", `
+		unset $(git rev-parse --local-env-vars) # a hook says with them which repository it is about
+		git clone --quiet -c user.name=rehearsal -c user.email=rehearsal@localhost \
+			-c commit.gpgSign=false -c tag.gpgSign=false -c core.hooksPath=/dev/null . "$COPY"
+		git diff --binary HEAD | git -C "$COPY" apply --allow-empty --index
+		cd "$COPY"
+		sed -i '0,/^## /s//## `+version+` - unreleased\n\n- A rehearsal.\n\n&/' CHANGELOG.md
+		git commit --quiet --all --message 'What is rehearsed'`)
+	return dir
+}
+
+// rehearsal is a copy of the tree that is released on this machine alone.
+type rehearsal struct {
+	tree    string
+	modules []string // the folders of the published ones, "." for the root
+	env     []string // of a user who gets our modules from a file proxy
+}
+
+func rehearse(t *testing.T) *rehearsal {
+	t.Helper()
+	r := &rehearsal{tree: copyTree(t)}
+	run(t, r.tree, nil, "bash", "-euc", `
+		unset $(git rev-parse --local-env-vars)
+		release/prepare `+version+`
+		git commit --quiet --all --message `+version+`
+		release/tag `+version)
+	r.modules = strings.Fields(run(t, r.tree, nil, "release/modules"))
+
+	// The go command makes the published form of the modules out of the tags.
+	packed := t.TempDir()
+	download := []string{"mod", "download"}
+	for _, module := range r.modules {
+		download = append(download, path.Join(root, module)+"@"+version)
+	}
+	run(t, packed, []string{
+		"GOWORK=off", "GOFLAGS=-modcacherw", "GOMODCACHE=" + packed, "GOPROXY=direct", "GONOSUMDB=" + root,
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://" + r.tree + ".insteadOf", "GIT_CONFIG_VALUE_0=https://" + root,
+	}, "go", download...)
+
+	// A user has this machine's module cache, so that what others have written is downloaded
+	// and compiled once.
+	cache, proxies, _ := strings.Cut(run(t, packed, nil, "go", "env", "GOMODCACHE", "GOPROXY"), "\n")
+	t.Cleanup(func() {
+		for _, module := range r.modules {
+			name := path.Join(root, module)
+			_ = os.RemoveAll(filepath.Join(cache, name+"@"+version))
+			files, _ := filepath.Glob(filepath.Join(cache, "cache/download", name, "@v", version+".*"))
+			for _, file := range append(files, filepath.Join(cache, "cache/download", name, "@v/list")) {
+				_ = os.Remove(file)
+			}
+		}
+	})
+	r.env = []string{
+		"GOWORK=off", "GOFLAGS=-modcacherw", "GONOSUMDB=" + root, "GONOPROXY=none",
+		"GOPROXY=file://" + packed + "/cache/download," + proxies,
+	}
+	return r
+}
+
+// tidy fails where go mod tidy would change a go.mod or go.sum, but for the sums of our own
+// modules: these are known only when everything is committed, and go.work does without.
+func (r *rehearsal) tidy(t *testing.T) {
+	for _, file := range strings.Fields(run(t, r.tree, nil, "git", "ls-files", "*go.mod")) {
+		run(t, filepath.Join(r.tree, filepath.Dir(file)), r.env, "go", "mod", "tidy")
+	}
+	run(t, r.tree, nil, "git", "add", "--intent-to-add", ".")
+	diff := run(t, r.tree, nil, "git", "diff", "--unified=0", "--", "*go.mod", "*go.sum")
+	ours := regexp.MustCompile(`(?m)^\+` + root + `(/\S+)? ` + version + `.*$`)
+	if regexp.MustCompile(`(?m)^[-+]\w`).MatchString(ours.ReplaceAllString(diff, "")) {
+		t.Error(diff)
+	}
+}
+
+// get is a user who begins a program with all that we have, and pastes the pages' Go.
+func (r *rehearsal) get(t *testing.T) {
+	dir := t.TempDir()
+	run(t, dir, r.env, "go", "mod", "init", "example.com/service")
+	libraries := make(map[string]string) // their paths by their names
+	var imports strings.Builder
+	for _, module := range r.modules {
+		found := r.packages(t, module, `ne .Name "main"`)
+		if len(found) == 0 {
+			continue
+		}
+		name := path.Join(root, module)
+		run(t, dir, r.env, "go", "get", name)
+		if got := run(t, dir, r.env, "go", "list", "-m", "-f", "{{.Version}}", name); got != version {
+			t.Errorf("go get %s gets %s", name, got)
+		}
+		for _, library := range found {
+			name := run(t, r.tree, nil, "go", "list", "-f", "{{.Name}}", library)
+			libraries[name] = library
+			fmt.Fprintf(&imports, "\t_ %q\n", library)
+		}
+	}
+	write(t, filepath.Join(dir, "main.go"), "package main\n\nimport (\n"+imports.String()+")\n\nfunc main() {}\n")
+	run(t, dir, r.env, "go", "vet", ".")
+	r.paste(t, dir, libraries)
+}
+
+// install installs every command, and runs the two that nobody needs a server for.
+func (r *rehearsal) install(t *testing.T) {
+	bin := t.TempDir()
+	for _, module := range r.modules {
+		install := []string{"install"}
+		for _, command := range r.packages(t, module, `eq .Name "main"`) {
+			install = append(install, command+"@latest")
+		}
+		if len(install) > 1 {
+			run(t, bin, append(r.env, "GOBIN="+bin), "go", install...)
+		}
+	}
+	for command, says := range map[string]string{"priorityctl": "priorityctl " + version + ",", "quickstart": "Three customers send"} {
+		if said := run(t, bin, nil, filepath.Join(bin, command), "-version"); !strings.HasPrefix(said, says) {
+			t.Errorf("%s says %s", command, said)
+		}
+	}
+}
+
+// packages lists the packages of a module that users can have, if a condition holds.
+func (r *rehearsal) packages(t *testing.T, module, condition string) []string {
+	t.Helper()
+	format := "{{if and .GoFiles (" + condition + ")}}{{.ImportPath}}{{end}}"
+	all := strings.Fields(run(t, filepath.Join(r.tree, module), nil, "go", "list", "-f", format, "./..."))
+	return slices.DeleteFunc(all, func(name string) bool { return strings.Contains(name+"/", "/internal/") })
+}
+
+// run runs a program in a folder and returns what it prints, without the space around it.
+func run(t *testing.T, dir string, env []string, program string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), program, args...)
+	command.Dir, command.Env = dir, append(os.Environ(), env...)
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", program, strings.Join(args, " "), err, out, stderr.String())
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
