@@ -209,7 +209,7 @@ func TestNodeTellsMisuse(t *testing.T) {
 		{[]string{"--redis", "foo:bar"}, 2, "worker: Invalid URL\nusage: "},
 		{[]string{"--redis", "foo:bar", "--client", "ioredis"}, 2, "worker: Invalid URL\nusage: "},
 	} {
-		command := node(t, append([]string{"worker.mjs"}, test.args...)...)
+		command := node(t, append([]string{"worker.mjs", "--redis", "127.0.0.1:1"}, test.args...)...)
 		var stderr bytes.Buffer
 		command.Stderr = &stderr
 		stdout, _ := command.Output()
