@@ -3,6 +3,7 @@ package priority_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"math"
 	"strings"
 	"testing"
@@ -31,7 +32,17 @@ var lawfulPolicies = priority.RedisOptions{
 
 var lawfulCustomers = []string{"acme", "short {b}%", "steady \x00"}
 
+// fewSequences runs fewer than usual: miniredis with -race is slow.
+func fewSequences(t *testing.T) {
+	checks := flag.Lookup("rapid.checks")
+	if usual := checks.Value.String(); usual == checks.DefValue {
+		_ = checks.Value.Set("30")
+		t.Cleanup(func() { _ = checks.Value.Set(usual) })
+	}
+}
+
 func TestARedisStoreKeepsTheLaws(t *testing.T) {
+	fewSequences(t)
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
 		redis := newBubbleRedis(t)
 		return prioritytest.Subject{
@@ -61,6 +72,7 @@ func TestARedisStoreOnAServerKeepsTheLaws(t *testing.T) {
 
 // RedisStore, fallback and observe, one around the other.
 func TestTheWholeStackKeepsTheLaws(t *testing.T) {
+	fewSequences(t)
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
 		redis := newBubbleRedis(t)
 		inner := redis.open(&lawfulPolicies)

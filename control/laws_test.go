@@ -3,7 +3,7 @@ package control_test
 import (
 	"context"
 	"errors"
-	"os"
+	"flag"
 	"strings"
 	"testing"
 	"time"
@@ -66,16 +66,10 @@ func (v *virtual) controlled(t *testing.T) *control.Store {
 // connections with their server.
 const redisGoroutines = 1024 + 32 + 100
 
-// fewSeeds runs few random sequences unless somebody asks for more: miniredis with -race
-// is slow.
-func fewSeeds(t *testing.T) {
-	if os.Getenv(prioritytest.SeedsVariable) == "" {
-		t.Setenv(prioritytest.SeedsVariable, "8")
-	}
-}
+// miniredis with -race is slow: -rapid.checks asks for more sequences.
+func init() { _ = flag.Set("rapid.checks", "8") }
 
 func TestControlKeepsTheLaws(t *testing.T) {
-	fewSeeds(t)
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
 		v := newVirtual(t)
 		store := v.controlled(t)
@@ -89,7 +83,6 @@ func TestControlKeepsTheLaws(t *testing.T) {
 
 // RedisStore, control, fallback and observe, one around the other.
 func TestTheStackWithControlKeepsTheLaws(t *testing.T) {
-	fewSeeds(t)
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
 		v := newVirtual(t)
 		store := v.controlled(t)

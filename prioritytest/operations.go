@@ -310,6 +310,8 @@ func (r *run) done(c caller, operation Operation, customer string, documents []s
 			corrupt := slices.ContainsFunc(r.active, func(f Fault) bool { return f.Class == priority.ErrCorruptCount && f.concerns(customer) })
 			a.docs[document] = lease{sure: never, maybe: l.maybe, coming: true, ends: !corrupt}
 			a.doneAt = to
+		case l.coming && c.other: // which does not take back the one that is on its way
+			a.docs[document] = lease{sure: never, maybe: never, coming: true, ends: l.ends}
 		default:
 			delete(a.docs, document)
 		}

@@ -165,6 +165,15 @@ func (r *run) fail(at int, fault Fault) {
 	r.active = append(r.active, fault)
 	r.faulty = true
 	r.Faulty[at%len(r.Faulty)].Fail(fault)
+	if fault.Class != priority.ErrCorruptCount {
+		return
+	}
+	for customer, a := range r.accounts {
+		for document, l := range a.docs {
+			l.ends = l.ends && !fault.concerns(customer) // a Done that meets it is not sent again
+			a.docs[document] = l
+		}
+	}
 }
 
 func (r *run) heal() {

@@ -3,8 +3,9 @@ package prioritytest
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/docpriority/priority"
 )
@@ -46,91 +47,88 @@ const (
 	longestOutage   = 2 * time.Minute
 )
 
-// randomSteps returns the steps of a seed. Where time is real, nothing fails and no
-// context ends.
-func randomSteps(seed uint64, virtual bool) []step {
-	random := rand.New(rand.NewPCG(seed, 0))
-	steps := make([]step, 30+random.IntN(50))
-	// Some sequences have no faults: there the Store must equal the model.
-	faults := virtual && seed%4 != 0
-	for i := range steps {
-		steps[i] = randomStep(random, faults)
-		if !virtual {
-			steps[i].caller = caller{other: steps[i].caller.other}
+// sequence is what a random test does.
+type sequence []step
+
+// GoString is what rapid prints: what each step came to, the violation tells.
+func (s sequence) GoString() string { return fmt.Sprint(len(s), " steps") }
+
+// sequences returns a generator. Where time is real, nothing fails and no context ends.
+func sequences(virtual bool) *rapid.Generator[sequence] {
+	return rapid.Custom(func(t *rapid.T) sequence {
+		var steps sequence
+		// Some sequences have no faults: there the Store must equal the model.
+		faults := virtual && rapid.IntRange(0, 3).Draw(t, "faults") > 0
+		call := func(operation Operation) func(t *rapid.T) {
+			return func(t *rapid.T) { steps = append(steps, drawCall(t, operation, virtual)) }
 		}
-	}
-	return steps
+		customer := rapid.IntRange(0, 2)
+		wait := func(t *rapid.T) {
+			steps = append(steps, step{
+				customers: []int{customer.Draw(t, "customer")},
+				wait:      waitFor(rapid.IntRange(1, int(waits)-1).Draw(t, "wait")),
+				amount:    time.Duration(rapid.IntRange(1, 2000).Draw(t, "amount")) * time.Millisecond,
+				plus:      time.Duration(rapid.IntRange(0, 1).Draw(t, "plus")) * time.Millisecond,
+			})
+		}
+		actions := map[string]func(t *rapid.T){
+			"next": call(Next), "next n": call(NextN), "next each": call(NextEach),
+			"submit": call(Submit), "submit again": call(Submit), "submit n": call(SubmitN),
+			"done": call(Done), "done n": call(DoneN), "peek": call(Peek), "reset": call(Reset),
+			"wait": wait, "wait again": wait,
+		}
+		if faults {
+			actions["fail"] = func(t *rapid.T) {
+				steps = append(steps, step{customers: []int{0}, fault: drawFault(t), at: rapid.IntRange(0, 7).Draw(t, "at")})
+			}
+			actions["heal"] = func(t *rapid.T) { steps = append(steps, step{heal: true}) }
+		}
+		t.Repeat(actions)
+		return steps
+	})
 }
 
-func randomStep(random *rand.Rand, faults bool) (s step) {
-	s.customers = []int{random.IntN(3)}
-	switch kind := random.IntN(100); {
-	case kind < 20:
-		s.wait = 1 + waitFor(random.IntN(int(waits)-1))
-		s.amount = time.Duration(1+random.IntN(2000)) * time.Millisecond
-		if random.IntN(2) == 0 {
-			s.plus = time.Millisecond
-		}
-		return s
-	case kind < 28 && faults:
-		s.fault, s.at = randomFault(random), random.IntN(8)
-		return s
-	case kind < 35 && faults:
-		s.heal = true
-		return s
+func drawCall(t *rapid.T, operation Operation, virtual bool) step {
+	s := step{
+		operation: operation,
+		customers: rapid.SliceOfN(rapid.IntRange(0, 2), 1, 6).Draw(t, "customers"),
+		documents: rapid.SliceOfN(rapid.IntRange(0, documentsInTest-1), 1, 5).Draw(t, "documents"),
+		n:         rapid.OneOf(rapid.IntRange(1, 12), rapid.IntRange(21, 32)).Draw(t, "n"), // or to the last level at once
 	}
-	operations := []Operation{Next, Next, NextN, NextN, NextEach, NextEach, Submit, Submit, Submit, SubmitN, Done, Done, DoneN, Peek, Reset}
-	s.operation = operations[random.IntN(len(operations))]
-	switch random.IntN(12) {
-	case 0, 1:
+	switch who := rapid.IntRange(0, 11).Draw(t, "caller"); {
+	case who >= 10:
 		s.caller.other = true
-	case 2:
+	case who == 9 && virtual:
 		s.caller.ended = true
-	case 3:
-		s.caller.patience = time.Duration(1+random.IntN(30)) * time.Millisecond
-	}
-	s.n = 1 + random.IntN(12)
-	if random.IntN(3) == 0 {
-		s.n += 20 // to the last level at once
-	}
-	for range random.IntN(6) {
-		s.customers = append(s.customers, random.IntN(3))
-	}
-	for range 1 + random.IntN(5) {
-		s.documents = append(s.documents, random.IntN(documentsInTest))
+	case who == 8 && virtual:
+		s.caller.patience = time.Duration(rapid.IntRange(1, 30).Draw(t, "patience")) * time.Millisecond
 	}
 	return s
 }
 
-// randomFault returns a fault; its customer is the number of one, its Delay a part
-// of the Timeout in 100 (see apply).
-func randomFault(random *rand.Rand) *Fault {
-	f := new(Fault)
-	switch random.IntN(6) {
-	case 0: // not counted
-	case 1:
-		f.Class, f.Counted = priority.ErrOutcomeUnknown, true
-	case 2:
-		f.Class = priority.ErrOutcomeUnknown
+// drawFault returns a fault; its customer is the number of one, its Delay a part of the
+// Timeout in 100 (see makeFault).
+func drawFault(t *rapid.T) *Fault {
+	customer := fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "customer"))
+	kinds := []Fault{
+		{}, // not counted
+		{Class: priority.ErrOutcomeUnknown, Counted: true},
+		{Class: priority.ErrOutcomeUnknown},
+		{Class: priority.ErrCorruptCount, Customer: customer},
+		{Class: priority.ErrOutcomeUnknown, Delay: 100},
+		{Delay: 100},
+		{Slow: true, Delay: time.Duration(rapid.IntRange(1, 60).Draw(t, "delay"))},
+	}
+	f := kinds[rapid.IntRange(0, len(kinds)-1).Draw(t, "kind")]
+	switch rapid.IntRange(0, 5).Draw(t, "whom it concerns") {
+	case 4, 5:
+		f.Customer = customer
 	case 3:
-		f.Class, f.Customer = priority.ErrCorruptCount, fmt.Sprint(random.IntN(3))
-	case 4:
-		f.Class, f.Delay = priority.ErrOutcomeUnknown, 100
-		if random.IntN(2) == 0 {
-			f.Class = nil
-		}
-	case 5:
-		f.Slow, f.Delay = true, time.Duration(1+random.IntN(60))
-	}
-	switch random.IntN(5) {
-	case 0, 1:
-		f.Customer = fmt.Sprint(random.IntN(3))
-	case 2:
 		if !f.Slow {
-			f.Calls = 1 + random.IntN(3)
+			f.Calls = rapid.IntRange(1, 3).Draw(t, "calls")
 		}
 	}
-	return f
+	return &f
 }
 
 // apply does the steps one after the other.

@@ -3,10 +3,11 @@ package prioritytest
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/bubble"
@@ -65,10 +66,6 @@ type Faulty interface {
 	Heal()
 }
 
-// SeedsVariable names an environment variable that says which random sequences
-// [TestStore] runs: "200" is the first 200, "17-17" only that of seed 17.
-const SeedsVariable = "PRIORITYTEST_SEEDS"
-
 // TestStore tests that a Store keeps the laws of this module's stores:
 //
 //  1. At most once: a call without an error counts its documents exactly once, by
@@ -87,14 +84,15 @@ const SeedsVariable = "PRIORITYTEST_SEEDS"
 // runs in a testing/synctest bubble of its own, where waits cost nothing; open is
 // called in the bubble. (Time stands still in a bubble while a goroutine waits for a
 // sync.Mutex: a Store that holds one during a call of what is inside makes the test
-// hang, as it would its callers.) A sequence that breaks a law is shortened and printed. To
-// run it again, use its subtest's name; for more sequences see [SeedsVariable].
+// hang, as it would its callers.) The sequences are those of [pgregory.net/rapid], which
+// shortens one that breaks a law and prints how to run it again; its flags, such as
+// -rapid.checks, say how many there are.
 //
 // It counts the goroutines of the process, so it should not run in parallel with
 // other tests.
 func TestStore(t *testing.T, open func(t *testing.T) Subject) {
 	t.Helper()
-	test(t, suite{open: open, virtual: true, seeds: 40})
+	test(t, suite{open: open, virtual: true})
 }
 
 // TestStoreInRealTime does as [TestStore] without a bubble, for a Store that depends
@@ -102,19 +100,11 @@ func TestStore(t *testing.T, open func(t *testing.T) Subject) {
 // required. What is about faults, contexts that end and goroutines is not tested.
 func TestStoreInRealTime(t *testing.T, open func(t *testing.T) Subject) {
 	t.Helper()
-	test(t, suite{open: open, seeds: 10})
+	test(t, suite{open: open})
 }
 
 func test(t *testing.T, s suite) {
 	t.Helper()
-	from, to := uint64(1), uint64(s.seeds)
-	if value := os.Getenv(SeedsVariable); value != "" {
-		if n, _ := fmt.Sscanf(value, "%d-%d", &from, &to); n == 1 {
-			from, to = 1, from
-		} else if n != 2 {
-			t.Fatalf("%s=%q is neither a number nor two, such as 17-17", SeedsVariable, value)
-		}
-	}
 	for _, check := range checks {
 		t.Run(check.name, func(t *testing.T) {
 			switch broken, lacks := s.check(t, check); {
@@ -125,24 +115,27 @@ func test(t *testing.T, s suite) {
 			}
 		})
 	}
-	const enough = 5 // broken sequences: what is broken is broken in many
-	for seed, broken := from, 0; seed <= to && broken < enough; seed++ {
-		passed := t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			if broken := s.sequence(t, seed); broken != nil {
-				t.Error(broken)
-			}
-		})
-		if !passed {
-			broken++
+	t.Run("random sequences", func(t *testing.T) {
+		if s.virtual {
+			rapid.Check(t, func(drawn *rapid.T) {
+				if broken := s.sequence(t, sequences(true).Draw(drawn, "sequence")); broken != nil {
+					drawn.Fatal(broken)
+				}
+			})
+			return
 		}
-	}
+		for seed := range 10 { // a hundred and their shortening would take too long
+			if broken := s.sequence(t, sequences(false).Example(seed)); broken != nil {
+				t.Fatal(broken)
+			}
+		}
+	})
 }
 
 // suite is how the checks are run.
 type suite struct {
 	open    func(t *testing.T) Subject
 	virtual bool // in a bubble
-	seeds   int
 }
 
 // check runs one check and returns the law that it found broken, or what the subject
@@ -165,29 +158,9 @@ func (s *suite) check(t *testing.T, c check) (broken *violation, lacks string) {
 	return broken, lacks
 }
 
-// sequence runs one random sequence. If it breaks a law, steps are left out for as
-// long as it still does.
-func (s *suite) sequence(t *testing.T, seed uint64) *violation {
-	steps := randomSteps(seed, s.virtual)
-	broken := s.attempt(t, func(r *run) { r.apply(steps) })
-	if broken == nil || !s.virtual {
-		return broken
-	}
-	for size, tries := len(steps)/2, 150; size > 0; {
-		shorter := false
-		for from := 0; from+size <= len(steps) && tries > 0; tries-- {
-			rest := append(append([]step(nil), steps[:from]...), steps[from+size:]...)
-			if b := s.attempt(t, func(r *run) { r.apply(rest) }); b != nil && b.law == broken.law {
-				steps, broken, shorter = rest, b, true
-			} else {
-				from += size
-			}
-		}
-		if !shorter || size > len(steps) {
-			size /= 2
-		}
-	}
-	return broken
+// sequence does steps one after the other and returns the law that they found broken.
+func (s *suite) sequence(t *testing.T, steps sequence) *violation {
+	return s.attempt(t, func(r *run) { r.apply(steps) })
 }
 
 // attempt runs something on a new subject, which it closes.
