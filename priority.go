@@ -43,6 +43,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -164,6 +165,44 @@ type Store interface {
 	// Last returns the last level that any customer can get. It is what the
 	// functions of package queue take.
 	Last() Level
+}
+
+// As returns what a store, or one that it wraps, has beside the contract: T is an
+// interface, or a type such as *RedisStore, and the outermost that is a T is returned.
+//
+//	redisStore, ok := priority.As[*priority.RedisStore](store)
+//
+// A wrapper has a method Unwrap() Store. As looks into a struct without one if it
+// embeds a Store: type mine struct{ priority.Store } hides nothing.
+func As[T any](store Store) (found T, ok bool) {
+	for store != nil {
+		if found, ok = store.(T); ok {
+			return found, true
+		}
+		store = unwrap(store)
+	}
+	return found, false
+}
+
+// unwrap returns the store that a store wraps, nil if there is none.
+func unwrap(store Store) Store {
+	if wrapper, ok := store.(interface{ Unwrap() Store }); ok {
+		return wrapper.Unwrap()
+	}
+	wrapper := reflect.Indirect(reflect.ValueOf(store))
+	if wrapper.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range wrapper.NumField() {
+		field, value := wrapper.Type().Field(i), wrapper.Field(i)
+		if !field.Anonymous || !field.IsExported() || value.Kind() != reflect.Interface && value.Kind() != reflect.Pointer {
+			continue
+		}
+		if inner, ok := value.Interface().(Store); ok {
+			return inner
+		}
+	}
+	return nil
 }
 
 var (

@@ -653,7 +653,7 @@ func policiesAreTold(t *testing.T, open opener) {
 	if last := open(t, rule{policy: priority.Policy{Thresholds: []int64{}}}).Last(); last != priority.First {
 		t.Errorf("Last() = %d with one level", last)
 	}
-	if leased, ok := w.Store.(interface{ Lease() time.Duration }); !ok || leased.Lease() != 24*time.Hour {
+	if leased, ok := priority.As[interface{ Lease() time.Duration }](w); !ok || leased.Lease() != 24*time.Hour {
 		t.Errorf("%T does not tell its lease", w.Store)
 	}
 }

@@ -168,8 +168,8 @@ func (s *Store) PolicyOf(customer string) priority.Policy {
 
 func (s *Store) Last() priority.Level { return s.own.Last() }
 
-// Lease returns that of the store.
-func (s *Store) Lease() time.Duration { return s.own.Lease() }
+// Unwrap returns the store that New was given; see [priority.As].
+func (s *Store) Unwrap() priority.Store { return s.own }
 
 // Override returns a decision with the override that holds for the customer, for
 // stores around this one that decide themselves, as package fallback does.

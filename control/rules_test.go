@@ -57,8 +57,8 @@ func TestRulesChangeAndCountsGoOn(t *testing.T) {
 	if got := w.store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) {
 		t.Errorf("acme has %v", got)
 	}
-	if w.store.Last() != 9 || w.store.Lease() != w.own.Lease() {
-		t.Errorf("last level %d, lease %v", w.store.Last(), w.store.Lease())
+	if w.store.Last() != 9 || w.store.Unwrap() != w.own {
+		t.Errorf("last level %d, Unwrap %v", w.store.Last(), w.store.Unwrap())
 	}
 }
 

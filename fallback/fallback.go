@@ -75,7 +75,6 @@ type Store struct {
 
 	circuit circuit
 	dones   dones
-	lease   time.Duration
 	repair  repair
 }
 
@@ -103,9 +102,9 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 	if secondary == nil {
 		s.secondary, s.own = like, like
 	}
-	s.override, _ = primary.(overrider)
+	s.override, _ = priority.As[overrider](primary)
 	s.circuit.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))
-	s.dones.most, s.lease = cmp.Or(opts.MaxDones, defaultMaxDones), like.Lease()
+	s.dones.most = cmp.Or(opts.MaxDones, defaultMaxDones)
 	s.repair.every, s.repair.onChange = cmp.Or(opts.RetryAfter, defaultRetryAfter), opts.OnChange
 	s.repair.turn = make(chan struct{}, 1)
 	return s, nil
@@ -259,8 +258,8 @@ func (s *Store) PolicyOf(customer string) priority.Policy { return s.primary.Pol
 
 func (s *Store) Last() priority.Level { return s.primary.Last() }
 
-// Lease returns that of the primary.
-func (s *Store) Lease() time.Duration { return s.lease }
+// Unwrap returns the primary; see [priority.As].
+func (s *Store) Unwrap() priority.Store { return s.primary }
 
 // overrider knows what operators have set for a customer, as a control.Store does.
 type overrider interface {

@@ -93,15 +93,17 @@ func New(opts *Options) (*Store, error) {
 }
 
 // Like returns a store with no counts and with the policies of another one, and
-// its lease where it has a method Lease() time.Duration, as those of this module
-// have.
+// its lease where it, or one that it wraps, has a method Lease() time.Duration.
 func Like(store priority.Store) *Store {
 	s := &Store{policies: store}
-	if leased, ok := store.(interface{ Lease() time.Duration }); ok {
+	if leased, ok := priority.As[leaser](store); ok {
 		s.lease = leased.Lease()
 	}
 	return s
 }
+
+// leaser knows how long documents are pending at most.
+type leaser interface{ Lease() time.Duration }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
 	return first(s.NextN(ctx, customer, 1))

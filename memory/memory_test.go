@@ -169,8 +169,8 @@ func TestAStoreLikeAnotherHasItsPoliciesAndLease(t *testing.T) {
 	wants(t, 1, 0, 0)(store.Next(ctx, "acme")) // it has counts of its own
 	wants(t, 1, -1, 0)(store.Next(ctx, "acme"))
 	wants(t, 2, -2, 0)(store.Next(ctx, "acme"))
-	if lease := memory.Like(struct{ priority.Store }{other}).Lease(); lease != priority.DefaultLease {
-		t.Errorf("like a store that tells no lease: %v", lease)
+	if lease := memory.Like(struct{ priority.Store }{other}).Lease(); lease != time.Hour {
+		t.Errorf("like a store with a wrapper around it: %v", lease)
 	}
 }
 

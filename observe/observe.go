@@ -133,24 +133,8 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 	})
 }
 
-// Lease returns that of the store, 0 where it has none.
-func (s *Store) Lease() time.Duration {
-	if leased, ok := s.inner.(interface{ Lease() time.Duration }); ok {
-		return leased.Lease()
-	}
-	return 0
-}
-
-// Override returns what the store makes of a decision of the customer's: the decision
-// itself, where it has no overrides.
-func (s *Store) Override(customer string, decision priority.Decision) priority.Decision {
-	if controlled, ok := s.inner.(interface {
-		Override(customer string, decision priority.Decision) priority.Decision
-	}); ok {
-		return controlled.Override(customer, decision)
-	}
-	return decision
-}
+// Unwrap returns the store whose calls are observed; see [priority.As].
+func (s *Store) Unwrap() priority.Store { return s.inner }
 
 // one makes a call for one customer that returns one decision, and tells of it.
 func (s *Store) one(ctx context.Context, c Call, customer string, call func() (priority.Decision, error)) (priority.Decision, error) {

@@ -152,12 +152,8 @@ func TestThePolicyPassesThrough(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := observe.New(inner)
-	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, inner.PolicyOf("acme")) || store.Last() != 2 || store.Lease() != time.Hour {
-		t.Errorf("PolicyOf = %+v, Last = %d, Lease = %v", got, store.Last(), store.Lease())
-	}
-	bare := observe.New(struct{ priority.Store }{inner})
-	if bare.Lease() != 0 {
-		t.Errorf("the lease of a store that has none is %v", bare.Lease())
+	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, inner.PolicyOf("acme")) || store.Last() != 2 || store.Unwrap() != inner {
+		t.Errorf("PolicyOf = %+v, Last = %d, Unwrap = %v", got, store.Last(), store.Unwrap())
 	}
 }
 
@@ -175,7 +171,6 @@ func TestANilStoreReturnsErrors(t *testing.T) {
 			if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 {
 				t.Errorf("%s: PolicyOf = %+v, Last = %d", name, got, store.Last())
 			}
-			_ = store.Lease()
 		}
 	}
 }

@@ -132,8 +132,8 @@ func (s *FailingStore) PolicyOf(customer string) priority.Policy { return s.stor
 // Last implements [priority.Store].
 func (s *FailingStore) Last() priority.Level { return s.store.Last() }
 
-// Lease returns that of the store, 0 where it has none.
-func (s *FailingStore) Lease() time.Duration { return leaseOf(s.store) }
+// Unwrap returns the store that fails; see [priority.As].
+func (s *FailingStore) Unwrap() priority.Store { return s.store }
 
 // one makes a call of one customer, with the fault that it meets. Where it has
 // entries, the error has one for each of them.
@@ -200,13 +200,4 @@ func each[T any](ctx context.Context, s *FailingStore, operation Operation, entr
 		}
 	}
 	return decisions, nil
-}
-
-// leaseOf returns how long a document counts as pending in a store; 0 where it does
-// not say.
-func leaseOf(store priority.Store) time.Duration {
-	if leased, ok := store.(interface{ Lease() time.Duration }); ok {
-		return leased.Lease()
-	}
-	return 0
 }

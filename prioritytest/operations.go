@@ -326,11 +326,15 @@ func (r *run) leaseOf(c caller) time.Duration {
 	if c.other {
 		store = r.Other
 	}
-	if lease := leaseOf(store); lease > 0 {
-		return lease
+	if leased, ok := priority.As[leaser](store); ok {
+		return leased.Lease()
 	}
 	return priority.DefaultLease
 }
+
+// leaser knows how long documents are pending at most, as a RedisStore and a
+// memory.Store do.
+type leaser interface{ Lease() time.Duration }
 
 // certain returns how long documents are pending at least, of the longest lease.
 func certain(lease time.Duration) time.Duration { return min(lease, 3*time.Minute) }

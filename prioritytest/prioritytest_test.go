@@ -410,7 +410,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// A FailingStore has the policies and the lease of the store.
+// A FailingStore has the policies of the store, and Unwrap.
 func TestAFailingStorePassesOnWhatTheStoreHas(t *testing.T) {
 	inner := prioritytest.NewStore(new(prioritytest.Clock), &tiered)
 	store := prioritytest.NewFailingStore(inner)
@@ -419,7 +419,7 @@ func TestAFailingStorePassesOnWhatTheStoreHas(t *testing.T) {
 			t.Errorf("PolicyOf(%q) = %+v, want %+v", customer, got, want)
 		}
 	}
-	if store.Last() != 9 || store.Lease() != 3*time.Minute {
-		t.Errorf("the last level is %d, the lease %v", store.Last(), store.Lease())
+	if store.Last() != 9 || store.Unwrap() != inner {
+		t.Errorf("the last level is %d, and Unwrap is %v", store.Last(), store.Unwrap())
 	}
 }
