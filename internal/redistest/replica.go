@@ -53,7 +53,7 @@ func StartSentinel(tb testing.TB, master *Server) string {
 	own := FreePort(tb)
 	config := filepath.Join(tb.TempDir(), "sentinel.conf")
 	lines := []string{
-		fmt.Sprintf("port %d", own), "bind 127.0.0.1", "logfile sentinel.log", "dir " + filepath.Dir(config),
+		fmt.Sprintf("port %d", own), "bind 127.0.0.1", "dir " + filepath.Dir(config), "logfile sentinel.log",
 		fmt.Sprintf("sentinel monitor %s %s %s 1", MasterName, host, port),
 		"sentinel down-after-milliseconds " + MasterName + " 500",
 		"sentinel failover-timeout " + MasterName + " 5000",
