@@ -14,7 +14,7 @@ import (
 
 // The benchmarks run on a real server, never on miniredis, which costs several
 // times what Redis costs: go test -run '^$' -bench . -benchmem .
-// What is compared with others is in the module bench.
+// What is compared with others is in the module lab.
 
 func BenchmarkNext(b *testing.B) {
 	ctx := context.Background() // one that can end costs a goroutine, as a timeout does

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/lab/internal/simulation"
 )
 
@@ -62,6 +63,8 @@ func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
 		"-heavy-cost":                   {"tune", "-heavy-cost", "-1", "-"},
 		"has at most -1 documents":      {"tune", "-light", "-1", "-"},
 		"lost Dones, 2,":                {"simulate", "-scenario", "overload", "-lost-done", "2"},
+		"-callers 0 is not":             {"soak", "-callers", "0"},
+		"there is no table":             {"bench", "-table", "nothing"},
 		"a flood of -1":                 {"simulate", "-scenario", "overload", "-flood", "-1"},
 	} {
 		status, stdout, stderr := called(t, "0,a,1\n", args...)
@@ -258,5 +261,13 @@ func TestThePicturesAreTrue(t *testing.T) {
 		if held, err := os.ReadFile(filepath.Join("..", "docs", name)); err != nil || !bytes.Equal(held, drawn) {
 			t.Errorf("docs/%s shows something else (%v): go run ./lab pictures", name, err)
 		}
+	}
+}
+
+func TestASoakStartsItsOwnServer(t *testing.T) {
+	redistest.Find(t, "redis-server", "redis-server")
+	status, stdout, stderr := called(t, "", "soak", "-for", "200ms", "-callers", "4", "-customers", "20", "-timeout", "1m")
+	if status != 0 || !strings.Contains(stdout, "0 missing, 0 extra, 0 counts told twice") {
+		t.Errorf("exit status %d, stdout %s, stderr %s", status, stdout, stderr)
 	}
 }

@@ -285,7 +285,7 @@ func TestABrokenPortIsFoundOut(t *testing.T) {
 				p.patience = 2 * time.Second
 			}
 			a := tryNamed(t, test.check, p)
-			if said := strings.Join(a.said, "\n"); !a.failed || !strings.Contains(said, test.says) {
+			if said := strings.Join(a.Said(), "\n"); !a.Failed() || !strings.Contains(said, test.says) {
 				t.Errorf("it says %q, want %q in it", said, test.says)
 			}
 		})
@@ -304,7 +304,7 @@ func TestADriverMayBeStartedByAScript(t *testing.T) {
 			t.Parallel()
 			p := self(t, "the module")
 			p.command = append([]string{"sh", "-c", test.script}, p.command...)
-			var a *attempt
+			var a *redistest.Attempt
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
@@ -315,7 +315,7 @@ func TestADriverMayBeStartedByAScript(t *testing.T) {
 			case <-time.After(2 * patience):
 				t.Fatal("the check does not end")
 			}
-			if said := strings.Join(a.said, "\n"); a.failed != (test.says != "") || !strings.Contains(said, test.says) {
+			if said := strings.Join(a.Said(), "\n"); a.Failed() != (test.says != "") || !strings.Contains(said, test.says) {
 				t.Errorf("it says %q, want %q in it", said, test.says)
 			}
 		})
@@ -323,7 +323,7 @@ func TestADriverMayBeStartedByAScript(t *testing.T) {
 }
 
 // tryNamed runs one of the checks.
-func tryNamed(t *testing.T, name string, p port) *attempt {
+func tryNamed(t *testing.T, name string, p port) *redistest.Attempt {
 	at := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
 	if at < 0 {
 		t.Fatal("there is no such check")
@@ -339,8 +339,8 @@ func TestAPanicIsAFailure(t *testing.T) {
 		w.Cleanup(func() { ended = true })
 		panic("no decision")
 	}}, port{})
-	if said := strings.Join(a.said, "\n"); !a.failed || !strings.Contains(said, "no decision") || !ended {
-		t.Errorf("failed %t, says %q, cleaned up %t", a.failed, said, ended)
+	if said := strings.Join(a.Said(), "\n"); !a.Failed() || !strings.Contains(said, "no decision") || !ended {
+		t.Errorf("failed %t, says %q, cleaned up %t", a.Failed(), said, ended)
 	}
 }
 

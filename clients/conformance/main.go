@@ -108,16 +108,16 @@ func report(p port, wanted *regexp.Regexp, stdout io.Writer) int {
 		}
 		ran++
 		a := try(c, p)
-		if !a.failed {
+		if !a.Failed() {
 			fmt.Fprintf(stdout, "ok    %s\n", c.name)
 			continue
 		}
 		failed++
 		fmt.Fprintf(stdout, "FAIL  %s\n", c.name)
 		const most = 10
-		for i, why := range a.said {
+		for i, why := range a.Said() {
 			if i == most {
-				fmt.Fprintf(stdout, "      and %d more\n", len(a.said)-most)
+				fmt.Fprintf(stdout, "      and %d more\n", len(a.Said())-most)
 				break
 			}
 			for line := range strings.Lines(folded(why, 74)) {

@@ -194,7 +194,7 @@ func Bars(title, axis string, bars []Bar, own func(name string) bool) ([]byte, e
 }
 
 func newPlot(title string) *plot.Plot {
-	plot.DefaultFont.Variant = "Sans"
+	plot.DefaultFont.Variant, plotter.DefaultFont.Variant = "Sans", "Sans"
 	p := plot.New()
 	p.Title.Text = title
 	p.Title.Padding = vg.Points(8)

@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/docpriority/priority"
+)
+
+// pending measures the calls that count what is pending.
+type pending struct {
+	*bench
+	server *server
+	store  *priority.RedisStore // of an AutoPipeliner that counts what it sends
+	ids    []string             // of acme's documents
+}
+
+// measurePending measures what it costs to count what is pending, where that is
+// little and where it is much.
+func measurePending(ctx context.Context, b *bench) (*report, error) {
+	server, err := b.startServer(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer server.stop()
+	client, sent := server.countingClient()
+	defer client.Close()
+	batching, err := client.AutoPipeline()
+	if err != nil {
+		return nil, err
+	}
+	store, err := priority.NewRedisStore(batching, &priority.RedisOptions{Timeout: patience, Lease: time.Hour})
+	if err != nil {
+		return nil, err
+	}
+	p := &pending{bench: b, server: server, store: store, ids: customerNames(b.pending)}
+
+	perCustomer, perDocument, err := p.memory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slow, err := b.takeTurns(ctx, "pending, many at once", []lap{p.slowScript})
+	if err != nil {
+		return nil, err
+	}
+	names := customerNames(b.customers)
+	if err := decideAll(ctx, b.callers, names, p.submit); err != nil {
+		return nil, err
+	}
+	if _, err := store.SubmitN(ctx, "acme", p.ids); err != nil {
+		return nil, err
+	}
+	one, many := b.picked(names), b.picked(p.ids)
+	var loads []timed
+	for _, load := range []struct {
+		of     documents
+		decide decide
+	}{
+		{one, next(store)},
+		{one, p.submit}, {one, p.submitAndDone}, {one, p.peek},
+		{many, p.submitOfAcme}, {many, p.submitAndDoneOfAcme}, {many, p.peekAtAcme},
+	} {
+		loads = append(loads, timed{server, sent, load.of, b.together(load.decide)})
+	}
+	loads = append(loads, timed{server, sent, one.tenth(), b.together(p.submitFifty)})
+	times, err := b.serverTimes(ctx, "pending, server time", loads)
+	if err != nil {
+		return nil, err
+	}
+	r := p.report(times[0], times[1:4], times[4:7], slow[0])
+	each := make(samples, len(times[7])) // a document
+	for i, microseconds := range times[7] {
+		each[i] = microseconds / fifty
+	}
+	r.grids = append(r.grids,
+		grid{{"SubmitN of 50", "server time a document", "µs"}, {"documents again", each.over(times[0]).String(), tenths(each.median())}},
+		grid{{"bytes of Redis", ""}, {"a customer with one pending document", whole(perCustomer)}, {"each further document of many", whole(perDocument)}})
+	r.bars = append(r.bars, bar{what: "SubmitN of 50, a document, to Next", figure: each.over(times[0]).median(), bound: 1.8})
+	return r, nil
+}
+
+// memory returns the bytes of a customer with one pending document, and of each document
+// of a customer with many.
+func (p *pending) memory(ctx context.Context) (perCustomer, perDocument float64, err error) {
+	perCustomer, err = p.server.memoryOfCustomers(ctx, p.callers, customerNames(p.customers), p.submit)
+	if err != nil {
+		return 0, 0, err
+	}
+	perDocument, err = p.server.memoryOfCustomers(ctx, p.callers, p.ids, p.submitOfAcme)
+	return perCustomer, perDocument, err
+}
+
+// submitFifty submits fifty documents of each customer at once.
+func (p *pending) submitFifty(ctx context.Context, customer string) error {
+	_, err := p.store.SubmitN(ctx, customer, p.ids[:fifty])
+	return err
+}
+
+const fifty = 50
+
+// tenth returns a part of each slice, for calls that do more.
+func (d documents) tenth() (part documents) {
+	for _, slice := range d.slices {
+		part.slices = append(part.slices, slice[:len(slice)/10])
+	}
+	return part
+}
+
+// picked returns slices of names that are picked at random.
+func (b *bench) picked(names []string) (picked documents) {
+	random := rand.New(rand.NewPCG(1, uint64(len(names))))
+	for range b.decisions / b.slice {
+		slice := make([]string, b.slice)
+		for i := range slice {
+			slice[i] = names[random.IntN(len(names))]
+		}
+		picked.slices = append(picked.slices, slice)
+	}
+	return picked
+}
+
+// The calls for customers with one pending document each.
+
+func (p *pending) submit(ctx context.Context, customer string) error {
+	_, err := p.store.Submit(ctx, customer, "invoice")
+	return err
+}
+
+func (p *pending) submitAndDone(ctx context.Context, customer string) error {
+	if _, err := p.store.Submit(ctx, customer, "another"); err != nil {
+		return err
+	}
+	return p.store.Done(ctx, customer, "another", 0)
+}
+
+func (p *pending) peek(ctx context.Context, customer string) error {
+	_, err := p.store.Peek(ctx, customer)
+	return err
+}
+
+// The same for one customer with many.
+
+func (p *pending) submitOfAcme(ctx context.Context, id string) error {
+	_, err := p.store.Submit(ctx, "acme", id)
+	return err
+}
+
+func (p *pending) submitAndDoneOfAcme(ctx context.Context, id string) error {
+	if _, err := p.store.Submit(ctx, "acme", "another "+id); err != nil {
+		return err
+	}
+	return p.store.Done(ctx, "acme", "another "+id, 0)
+}
+
+func (p *pending) peekAtAcme(ctx context.Context, _ string) error { return p.peek(ctx, "acme") }
+
+// slowScript submits all of acme's documents, submits them again and ends them, in
+// one call each, and returns the microseconds that 99 of 100 scripts take at most.
+// (The longest is that of a server that had to wait for its CPU.)
+func (p *pending) slowScript(ctx context.Context) (float64, error) {
+	times, err := p.server.scriptTimes(ctx, 3*len(p.ids), func() error {
+		for range 2 {
+			if _, err := p.store.SubmitN(ctx, "acme", p.ids); err != nil {
+				return err
+			}
+		}
+		return p.store.DoneN(ctx, "acme", p.ids, 0)
+	})
+	if err != nil {
+		return 0, err
+	}
+	slices.Sort(times)
+	return times[len(times)*99/100], nil
+}
+
+func (p *pending) report(next samples, one, many []samples, slow samples) *report {
+	all := whole(float64(len(p.ids)))
+	g := grid{{"server time", "one pending", "µs", all + " pending", "µs"}}
+	for i, name := range []string{"Submit, again", "Submit and Done", "Peek"} {
+		g = append(g, []string{
+			name, one[i].over(next).String(), tenths(one[i].median()), many[i].over(next).String(), tenths(many[i].median()),
+		})
+	}
+	return &report{
+		title: "pending",
+		notes: fmt.Sprintf(`Server time of the calls that count what is pending, as a ratio to that of Next (%s µs) for customers
+			with one pending document: medians of %d rounds, with the least and the most, measured as that of the peers, for customers or documents
+			picked at random. "Again" is a document that is pending. At once are a SubmitN of %s documents, another of the same, and a
+			DoneN; the slow log has the time of their scripts.`, tenths(next.median()), p.rounds, all),
+		grids: []grid{g},
+		bars: []bar{
+			{what: "Submit and Done, " + all + " pending, to one", figure: many[1].over(one[1]).median(), bound: 1.5},
+			{what: "Submit and Done, to Next", figure: one[1].over(next).median(), bound: 4.5},
+			{what: "Submit again, to Next", figure: one[0].over(next).median(), bound: 3.2},
+			{what: "Peek, to Next", figure: one[2].over(next).median(), bound: 2.6},
+			{what: all + " at once, 99 of 100 scripts, to 1 ms", figure: slow.median() / 1000, bound: 1},
+		},
+	}
+}
