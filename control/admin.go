@@ -31,15 +31,13 @@ var (
 	// ErrNotFound is that of an item, or a version, that is not there.
 	ErrNotFound = fmt.Errorf("%w: not found", ErrNotChanged)
 
-	// ErrTooMany is that of one more than MaxOverrides or MaxMembers.
+	// ErrTooMany: there are MaxOverrides already.
 	ErrTooMany = fmt.Errorf("%w: too many", ErrNotChanged)
 )
 
 // The largest amounts that there may be.
 const (
 	MaxOverrides = 10_000
-	MaxMembers   = 100_000
-	MaxTierBytes = 512
 	MaxByBytes   = 200
 	MaxWhyBytes  = 1000
 
@@ -168,26 +166,6 @@ func (a *Admin) EndOverride(ctx context.Context, customer string, change Change)
 	return changeItem[Override](ctx, a, "override:"+customer, nil, 0, 0, change)
 }
 
-// SetMember puts a customer into a tier, whatever the workers' TierOf says. Where
-// there is no tier of that name, the customer has the policy of those without one.
-func (a *Admin) SetMember(ctx context.Context, customer, tier string, change Change) (int64, error) {
-	if err := priority.CheckCustomer(customer); err != nil {
-		return 0, err
-	}
-	if len(tier) > MaxTierBytes || !utf8.ValidString(tier) {
-		return 0, fmt.Errorf("%w: a tier's name %.80q is not UTF-8 of at most %d bytes", priority.ErrInvalidOption, tier, MaxTierBytes)
-	}
-	return changeItem(ctx, a, "member:"+customer, &tier, 0, MaxMembers, change)
-}
-
-// EndMember leaves a customer's tier to the workers' TierOf again.
-func (a *Admin) EndMember(ctx context.Context, customer string, change Change) (int64, error) {
-	if err := priority.CheckCustomer(customer); err != nil {
-		return 0, err
-	}
-	return changeItem[string](ctx, a, "member:"+customer, nil, 0, 0, change)
-}
-
 // Apply makes rules those of the fleet. An error wraps [priority.ErrInvalidPolicy]
 // where they are not valid.
 func (a *Admin) Apply(ctx context.Context, rules Rules, change Change) (int64, error) {
@@ -223,7 +201,7 @@ func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) (
 		return 0, err
 	}
 	change.Replaces = 0
-	return changeItem[string](ctx, a, "reset:"+customer, nil, 0, 0, change)
+	return changeItem[Override](ctx, a, "reset:"+customer, nil, 0, 0, change)
 }
 
 // Log returns the last changes, the newest first: at most so many, of those up to a

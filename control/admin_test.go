@@ -31,9 +31,6 @@ func TestOfManyChangesOfAnItemOneIsMade(t *testing.T) {
 		"override": func(admin *control.Admin, i int, change control.Change) (int64, error) {
 			return admin.SetOverride(ctx, "acme", control.Pin(priority.Level(1+i%9)), time.Hour, change)
 		},
-		"member": func(admin *control.Admin, i int, change control.Change) (int64, error) {
-			return admin.SetMember(ctx, "acme", fmt.Sprint(i), change)
-		},
 		"policy": func(admin *control.Admin, i int, change control.Change) (int64, error) {
 			return admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{int64(-i)}}}, change)
 		},
@@ -72,11 +69,11 @@ func TestOfManyChangesOfAnItemOneIsMade(t *testing.T) {
 		}
 	}
 	entries := must(w.admin.Log(ctx, 0, 1000))(t)
-	if len(entries) != 12 {
+	if len(entries) != 8 {
 		t.Errorf("%d entries", len(entries))
 	}
 	for i, entry := range entries {
-		if entry.Version != int64(12-i) {
+		if entry.Version != int64(8-i) {
 			t.Errorf("entry %d has version %d", i, entry.Version)
 		}
 	}
@@ -94,10 +91,6 @@ func TestAChangeReplacesWhatItSays(t *testing.T) {
 				return w.admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(r))
 			},
 			func(r int64) (int64, error) { return w.admin.EndOverride(ctx, "acme", demo(r)) },
-		},
-		"member": {
-			func(r int64) (int64, error) { return w.admin.SetMember(ctx, "acme", "gold", demo(r)) },
-			func(r int64) (int64, error) { return w.admin.EndMember(ctx, "acme", demo(r)) },
 		},
 		"policy": {
 			func(r int64) (int64, error) { return w.admin.Apply(ctx, strict(), demo(r)) },
@@ -141,11 +134,8 @@ func TestTheLogHasEveryChange(t *testing.T) {
 	must(w.admin.SetOverride(ctx, "a}c", control.Override{Earliest: 2, Latest: 4}, time.Hour, change("ann", 0)))(t)
 	must(w.admin.SetOverride(ctx, "a}c", control.Pin(5), 2*time.Hour, change("bob", 1)))(t)
 	must(w.admin.EndOverride(ctx, "a}c", change("cid", 2)))(t)
-	must(w.admin.SetMember(ctx, "bolt", "gold", change("dan", 0)))(t)
-	must(w.admin.SetMember(ctx, "bolt", "", change("eve", 4)))(t)
-	must(w.admin.EndMember(ctx, "bolt", change("fay", 5)))(t)
 	must(w.admin.Apply(ctx, strict(), change("gus", 0)))(t)
-	must(w.admin.Withdraw(ctx, change("jim", 7)))(t)
+	must(w.admin.Withdraw(ctx, change("jim", 4)))(t)
 	must(w.admin.NoteReset(ctx, "a}c", change("kim", 0)))(t)
 	now := must(w.client.Time(ctx).Result())(t)
 
@@ -155,9 +145,6 @@ func TestTheLogHasEveryChange(t *testing.T) {
 		{By: "ann", Kind: "override", Customer: "a}c", New: raw(two)},
 		{By: "bob", Kind: "override", Customer: "a}c", Old: raw(two), New: raw(five)},
 		{By: "cid", Kind: "override", Customer: "a}c", Old: raw(five)},
-		{By: "dan", Kind: "member", Customer: "bolt", New: raw(`"gold"`)},
-		{By: "eve", Kind: "member", Customer: "bolt", Old: raw(`"gold"`), New: raw(`""`)},
-		{By: "fay", Kind: "member", Customer: "bolt", Old: raw(`""`)},
 		{By: "gus", Kind: "policy", New: raw(rules)},
 		{By: "jim", Kind: "policy", Old: raw(rules)},
 		{By: "kim", Kind: "reset", Customer: "a}c"},
@@ -186,7 +173,7 @@ func TestTheLogHasEveryChange(t *testing.T) {
 		upTo int64
 		most int
 		want []int64
-	}{{0, 2, []int64{9, 8}}, {3, 2, []int64{3, 2}}, {3, 10, []int64{3, 2, 1}}, {100, 1, []int64{9}}, {1, 1, []int64{1}}} {
+	}{{0, 2, []int64{6, 5}}, {3, 2, []int64{3, 2}}, {3, 10, []int64{3, 2, 1}}, {100, 1, []int64{6}}, {1, 1, []int64{1}}} {
 		var got []int64
 		for _, entry := range must(w.admin.Log(ctx, test.upTo, test.most))(t) {
 			got = append(got, entry.Version)
@@ -195,7 +182,7 @@ func TestTheLogHasEveryChange(t *testing.T) {
 			t.Errorf("Log(%d, %d) has %v, want %v", test.upTo, test.most, got, test.want)
 		}
 	}
-	if got := w.document(); got.Version != 9 || got.Rules != nil || len(got.Overrides)+len(got.Members) != 0 {
+	if got := w.document(); got.Version != 6 || got.Rules != nil || len(got.Overrides) != 0 {
 		t.Errorf("the document is %+v", got)
 	}
 }
@@ -212,11 +199,10 @@ func TestTheDocumentHasWhatWasSet(t *testing.T) {
 		Tiers:  map[string]priority.Policy{"gold": {Thresholds: []int64{}}, "}": {Thresholds: []int64{5}, ResetInterval: time.Millisecond}},
 	}
 	must(w.admin.Apply(ctx, rules, demo(0)))(t)
-	must(w.admin.SetMember(ctx, "acme", "gold", demo(0)))(t)
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), control.MaxOverride, demo(0)))(t)
 	document, now, err := w.admin.Document(ctx)
 	check(t, err)
-	if document.Version != 3 {
+	if document.Version != 2 {
 		t.Errorf("version %d", document.Version)
 	}
 	if got := document.Rules; got.Version != 1 || got.By != "mary" || got.Why != "a demo" || !got.Until.IsZero() ||
@@ -235,10 +221,7 @@ func TestTheDocumentHasWhatWasSet(t *testing.T) {
 	if !reflect.DeepEqual(got.Policy, rules.Policy) || len(got.Tiers) != 2 {
 		t.Errorf("rules %+v", got)
 	}
-	if got := document.Members["acme"]; got.Version != 2 || got.Value != "gold" || got.By != "mary" {
-		t.Errorf("member %+v", got)
-	}
-	if got := document.Overrides["acme"]; got.Version != 3 || got.Value != control.Pin(5) || got.Until.Sub(got.At) != control.MaxOverride || got.Why != "a demo" {
+	if got := document.Overrides["acme"]; got.Version != 2 || got.Value != control.Pin(5) || got.Until.Sub(got.At) != control.MaxOverride || got.Why != "a demo" {
 		t.Errorf("override %+v", got)
 	}
 	w.refresh()
@@ -249,8 +232,7 @@ func TestTheDocumentHasWhatWasSet(t *testing.T) {
 
 // sameDocument reports whether two documents hold the same.
 func sameDocument(a, b *control.Document) bool {
-	if len(a.Overrides)+len(b.Overrides) > 0 && !reflect.DeepEqual(a.Overrides, b.Overrides) ||
-		len(a.Members)+len(b.Members) > 0 && !reflect.DeepEqual(a.Members, b.Members) {
+	if len(a.Overrides)+len(b.Overrides) > 0 && !reflect.DeepEqual(a.Overrides, b.Overrides) {
 		return false
 	}
 	return a.Version == b.Version && reflect.DeepEqual(a.Rules, b.Rules)
@@ -266,40 +248,31 @@ func TestWrongChangesAreRefused(t *testing.T) {
 		return err
 	}
 	apply := func(rules control.Rules) error { _, err := w.admin.Apply(ctx, rules, demo(0)); return err }
-	member := func(customer, tier string) error {
-		_, err := w.admin.SetMember(ctx, customer, tier, demo(0))
-		return err
-	}
 	end := func(customer string) error { _, err := w.admin.EndOverride(ctx, customer, demo(0)); return err }
-	endMember := func(customer string) error { _, err := w.admin.EndMember(ctx, customer, demo(0)); return err }
 	reset := func(customer string) error { _, err := w.admin.NoteReset(ctx, customer, demo(0)); return err }
 	ten := make([]int64, 9)
 	for i := range ten {
 		ten[i] = int64(-i)
 	}
 	for name, err := range map[string]error{
-		"no customer":                set("", control.Pin(5), time.Hour, demo(0)),
-		"a long customer":            set(long, control.Pin(5), time.Hour, demo(0)),
-		"no level":                   set("acme", control.Override{}, time.Hour, demo(0)),
-		"a level of -1":              set("acme", control.Pin(-1), time.Hour, demo(0)),
-		"a latest of -1":             set("acme", control.Override{Latest: -1}, time.Hour, demo(0)),
-		"earliest after latest":      set("acme", control.Override{Earliest: 5, Latest: 4}, time.Hour, demo(0)),
-		"no time":                    set("acme", control.Pin(5), 0, demo(0)),
-		"a negative time":            set("acme", control.Pin(5), -time.Hour, demo(0)),
-		"less than a millisecond":    set("acme", control.Pin(5), time.Millisecond-1, demo(0)),
-		"more than 30 days":          set("acme", control.Pin(5), control.MaxOverride+1, demo(0)),
-		"nobody":                     set("acme", control.Pin(5), time.Hour, control.Change{Why: "x"}),
-		"for nothing":                set("acme", control.Pin(5), time.Hour, control.Change{By: "x"}),
-		"a long By":                  set("acme", control.Pin(5), time.Hour, control.Change{By: strings.Repeat("x", control.MaxByBytes+1), Why: "x"}),
-		"a long Why":                 set("acme", control.Pin(5), time.Hour, control.Change{By: "x", Why: strings.Repeat("x", control.MaxWhyBytes+1)}),
-		"a member without a name":    member("", "gold"),
-		"a member of a long name":    member(long, "gold"),
-		"a tier of a long name":      member("acme", long),
-		"the end of nobody's":        end(""),
-		"the end of a long":          end(long),
-		"the end of nobody's member": endMember(""),
-		"the reset of nobody":        reset(""),
-		"the reset of a long":        reset(long),
+		"no customer":             set("", control.Pin(5), time.Hour, demo(0)),
+		"a long customer":         set(long, control.Pin(5), time.Hour, demo(0)),
+		"no level":                set("acme", control.Override{}, time.Hour, demo(0)),
+		"a level of -1":           set("acme", control.Pin(-1), time.Hour, demo(0)),
+		"a latest of -1":          set("acme", control.Override{Latest: -1}, time.Hour, demo(0)),
+		"earliest after latest":   set("acme", control.Override{Earliest: 5, Latest: 4}, time.Hour, demo(0)),
+		"no time":                 set("acme", control.Pin(5), 0, demo(0)),
+		"a negative time":         set("acme", control.Pin(5), -time.Hour, demo(0)),
+		"less than a millisecond": set("acme", control.Pin(5), time.Millisecond-1, demo(0)),
+		"more than 30 days":       set("acme", control.Pin(5), control.MaxOverride+1, demo(0)),
+		"nobody":                  set("acme", control.Pin(5), time.Hour, control.Change{Why: "x"}),
+		"for nothing":             set("acme", control.Pin(5), time.Hour, control.Change{By: "x"}),
+		"a long By":               set("acme", control.Pin(5), time.Hour, control.Change{By: strings.Repeat("x", control.MaxByBytes+1), Why: "x"}),
+		"a long Why":              set("acme", control.Pin(5), time.Hour, control.Change{By: "x", Why: strings.Repeat("x", control.MaxWhyBytes+1)}),
+		"the end of nobody's":     end(""),
+		"the end of a long":       end(long),
+		"the reset of nobody":     reset(""),
+		"the reset of a long":     reset(long),
 	} {
 		wantError(t, name, err, priority.ErrInvalid)
 	}
@@ -328,7 +301,6 @@ func TestWrongChangesAreRefused(t *testing.T) {
 	check(t, set(long[:512], control.Pin(9), time.Millisecond, control.Change{By: long[:control.MaxByBytes], Why: strings.Repeat("x", control.MaxWhyBytes)}))
 	check(t, set("acme", control.Pin(1), control.MaxOverride, demo(0)))
 	check(t, set("bolt", control.Pin(1), 1500*time.Microsecond, demo(0)))
-	check(t, member("acme", long[:512]))
 	check(t, apply(control.Rules{Policy: priority.Policy{Thresholds: ten[:8]}}))
 }
 
@@ -338,13 +310,7 @@ func TestTiersOfAnyName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
-	for i, tier := range slices.Concat(oddCustomers, []string{""}) {
-		customer := fmt.Sprint("member ", i)
-		if _, err := w.admin.SetMember(ctx, customer, tier, demo(0)); err != nil {
-			wantError(t, fmt.Sprintf("the tier %.40q", tier), err, priority.ErrInvalid)
-		} else if got := w.document().Members[customer].Value; got != tier {
-			t.Errorf("the tier of the member is %.40q, not %.40q", got, tier)
-		}
+	for _, tier := range slices.Concat(oddCustomers, []string{""}) {
 		rules := control.Rules{Tiers: map[string]priority.Policy{tier: strict().Policy}}
 		if _, err := w.admin.Apply(ctx, rules, demo(w.rulesVersion())); err != nil {
 			wantError(t, fmt.Sprintf("the tier %.40q", tier), err, priority.ErrInvalid)
@@ -439,7 +405,7 @@ func TestALostReplyOfAChangeIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	warm := openAdmin(t, server.Client(), &control.AdminOptions{Prefix: "warm"}) // the server knows the script
-	must(warm.SetMember(t.Context(), "acme", "gold", demo(0)))(t)
+	must(warm.NoteReset(t.Context(), "acme", demo(0)))(t)
 	for name, fault := range map[string]redistest.Fault{"cut": redistest.Cut, "truncated": redistest.Truncate, "swallowed": redistest.Swallow} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -449,20 +415,15 @@ func TestALostReplyOfAChangeIsMadeOnce(t *testing.T) {
 			opts := &control.AdminOptions{Prefix: name}
 			admin, direct := openAdmin(t, client, opts), openAdmin(t, server.Client(), opts)
 			ctx := t.Context()
-			var override, member, policy int64
+			var override, policy int64
 			for round, change := range []func() (int64, error){
 				func() (_ int64, err error) {
 					override, err = admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0))
 					return override, err
 				},
-				func() (_ int64, err error) {
-					member, err = admin.SetMember(ctx, "acme", "gold", demo(0))
-					return member, err
-				},
 				func() (_ int64, err error) { policy, err = admin.Apply(ctx, strict(), demo(0)); return policy, err },
 				func() (int64, error) { return admin.NoteReset(ctx, "acme", demo(0)) },
 				func() (int64, error) { return admin.EndOverride(ctx, "acme", demo(override)) },
-				func() (int64, error) { return admin.EndMember(ctx, "acme", demo(member)) },
 				func() (int64, error) { return admin.Rollback(ctx, policy, demo(policy)) },
 			} {
 				must(admin.Log(ctx, 0, 1))(t) // it is connected
@@ -475,7 +436,7 @@ func TestALostReplyOfAChangeIsMadeOnce(t *testing.T) {
 					})
 					proxy.Set(redistest.None)
 				}()
-				if round == 6 { // reads before it changes
+				if round == 4 { // reads before it changes
 					proxy.Set(redistest.None)
 				}
 				version, err := change()
@@ -484,7 +445,7 @@ func TestALostReplyOfAChangeIsMadeOnce(t *testing.T) {
 					t.Fatalf("change %d: %d, %v", round, version, err)
 				}
 			}
-			if entries := must(direct.Log(ctx, 0, 100))(t); len(entries) != 7 {
+			if entries := must(direct.Log(ctx, 0, 100))(t); len(entries) != 5 {
 				t.Errorf("%d entries", len(entries))
 			}
 		})
@@ -501,7 +462,7 @@ func TestChangesWhileRedisIsAway(t *testing.T) {
 	admin := openAdmin(t, client, &control.AdminOptions{Timeout: 700 * time.Millisecond})
 	direct := openAdmin(t, server.Client(), &control.AdminOptions{Timeout: 10 * time.Second})
 	ctx := t.Context()
-	must(openAdmin(t, client, nil).SetMember(ctx, "acme", "gold", demo(0)))(t)
+	must(openAdmin(t, client, nil).NoteReset(ctx, "acme", demo(0)))(t)
 	proxy.Set(redistest.Swallow) // it is made, and nobody hears of it
 	_, err := admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0))
 	wantError(t, "without a reply", err, priority.ErrOutcomeUnknown)

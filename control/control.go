@@ -1,6 +1,6 @@
 // Package control lets operators change a fleet's levels while it runs: the policies,
-// which tier a customer is in, and the level of single customers, for a time. What
-// they set is a document in Redis that all workers follow, and no deployment.
+// and the level of single customers, for a time. What they set is a document in Redis
+// that all workers follow, and no deployment.
 //
 // A worker puts a [Store] around its RedisStore. An operator's program uses an
 // [Admin], as priorityctl does.

@@ -33,10 +33,8 @@ type Document struct {
 	// Rules are the fleet's policies; nil: those of the workers' own options.
 	Rules *Item[Rules]
 
-	// Overrides are those of customers, and Members what tiers customers are in. They
-	// may not be changed.
+	// Overrides are those of customers. The map may not be changed.
 	Overrides map[string]Item[Override]
-	Members   map[string]Item[string]
 
 	token int64
 }
@@ -44,7 +42,7 @@ type Document struct {
 // clone returns a document that may be changed.
 func (d *Document) clone() *Document {
 	next := *d
-	next.Overrides, next.Members = maps.Clone(d.Overrides), maps.Clone(d.Members)
+	next.Overrides = maps.Clone(d.Overrides)
 	return &next
 }
 
@@ -62,9 +60,7 @@ func (d *Document) set(name, stored string) error {
 	case kind == "policy" && customer == "":
 		d.Rules, err = itemOf[Rules](stored)
 	case kind == "override":
-		err = put(&d.Overrides, customer, stored)
-	case kind == "member":
-		err = put(&d.Members, customer, stored)
+		err = d.setOverride(customer, stored)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: the item %.200q: %w", ErrCorruptDocument, name, err)
@@ -72,18 +68,18 @@ func (d *Document) set(name, stored string) error {
 	return nil
 }
 
-func put[T any](items *map[string]Item[T], customer, stored string) error {
-	item, err := itemOf[T](stored)
+func (d *Document) setOverride(customer, stored string) error {
+	item, err := itemOf[Override](stored)
 	switch {
 	case err != nil:
 		return err
 	case item == nil:
-		delete(*items, customer)
+		delete(d.Overrides, customer)
 		return nil
-	case *items == nil:
-		*items = make(map[string]Item[T])
+	case d.Overrides == nil:
+		d.Overrides = make(map[string]Item[Override])
 	}
-	(*items)[customer] = *item
+	d.Overrides[customer] = *item
 	return nil
 }
 
@@ -135,20 +131,11 @@ func itemOf[T any](stored string) (*Item[T], error) {
 // Policies returns those that a worker with policies of its own decides by. An error
 // wraps [priority.ErrInvalidPolicy]: the worker's queue has fewer levels, say.
 func (d *Document) Policies(own *priority.Policies) (*priority.Policies, error) {
-	tierOf := own.TierOf
-	if members := d.Members; len(members) > 0 {
-		tierOf = func(customer string) string {
-			if member, ok := members[customer]; ok {
-				return member.Value
-			}
-			return own.TierOf(customer)
-		}
-	}
 	rules := Rules{own.Policy(), own.Tiers()}
 	if d.Rules != nil {
 		rules = d.Rules.Value
 	}
-	policies, err := priority.NewPolicies(rules.Policy, rules.Tiers, tierOf)
+	policies, err := priority.NewPolicies(rules.Policy, rules.Tiers, own.TierOf)
 	if err == nil {
 		err = atMost(policies, own.Last())
 	}

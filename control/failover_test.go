@@ -47,10 +47,10 @@ func TestAFailoverThatLosesChanges(t *testing.T) {
 			must(w.admin.SetOverride(w.t.Context(), "acme", control.Pin(level), time.Hour, demo(version)))(w.t)
 		}
 	}
-	member := func(tier string) change {
+	other := func(level priority.Level) change {
 		return func(w *world) {
-			version := w.document().Members["acme"].Version
-			must(w.admin.SetMember(w.t.Context(), "acme", tier, demo(version)))(w.t)
+			version := w.document().Overrides["bolt"].Version
+			must(w.admin.SetOverride(w.t.Context(), "bolt", control.Pin(level), time.Hour, demo(version)))(w.t)
 		}
 	}
 	apply := func(rules control.Rules) change {
@@ -61,14 +61,14 @@ func TestAFailoverThatLosesChanges(t *testing.T) {
 	for name, test := range map[string]struct{ before, lost, after []change }{
 		"nothing since":                  {[]change{override(2)}, []change{override(3), override(4)}, nil},
 		"another override":               {[]change{override(2)}, []change{override(3)}, []change{override(4)}},
-		"more than were lost":            {[]change{override(2)}, []change{override(3)}, []change{member("gold"), member("iron"), member("tin")}},
-		"fewer than were lost":           {[]change{override(2)}, []change{override(3), member("a"), member("b")}, []change{override(4)}},
+		"more than were lost":            {[]change{override(2)}, []change{override(3)}, []change{other(5), other(6), other(7)}},
+		"fewer than were lost":           {[]change{override(2)}, []change{override(3), other(5), other(6)}, []change{override(4)}},
 		"other rules":                    {nil, []change{apply(strict())}, []change{apply(four)}},
 		"other rules as the third":       {[]change{apply(only()), override(2)}, []change{apply(strict())}, []change{apply(four)}},
 		"no rules":                       {[]change{apply(four)}, []change{apply(strict())}, []change{withdraw}},
-		"rules that were lost withdrawn": {[]change{apply(four)}, []change{withdraw}, []change{member("a")}},
-		"all is lost":                    {nil, []change{apply(strict()), override(3), member("gold")}, nil},
-		"all is lost and more":           {nil, []change{apply(strict()), override(3)}, []change{member("a"), member("b"), member("c")}},
+		"rules that were lost withdrawn": {[]change{apply(four)}, []change{withdraw}, []change{other(5)}},
+		"all is lost":                    {nil, []change{apply(strict()), override(3), other(5)}, nil},
+		"all is lost and more":           {nil, []change{apply(strict()), override(3)}, []change{other(5), other(6), other(7)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +153,7 @@ func TestFollowingWithoutTheChanges(t *testing.T) {
 			w := newWorld(t, nil)
 			w.many(30, 0, time.Hour)
 			w.apply(strict())
-			must(w.admin.SetMember(t.Context(), "acme", "gold", demo(0)))(t)
+			must(w.admin.SetOverride(t.Context(), "acme", control.Pin(3), time.Hour, demo(0)))(t)
 			w.refresh()
 			before := w.document()
 			harm(w)
@@ -266,14 +266,12 @@ func (m *model) step(t *testing.T) {
 	ctx, admin := t.Context(), m.admins[m.random.IntN(len(m.admins))]
 	customer := oddCustomers[m.random.IntN(len(oddCustomers))]
 	override := control.Override{Earliest: priority.Level(1 + m.random.IntN(5)), Latest: priority.Level(5 + m.random.IntN(5))}
-	tier := fmt.Sprint("tier ", m.random.IntN(5))
 	rules := control.Rules{Policy: priority.Policy{Thresholds: []int64{m.random.Int64N(100), -m.random.Int64N(100) - 1}}}
-	kind := m.random.IntN(8)
-	item := []string{"policy", "policy", "override:" + customer, "override:" + customer, "override:" + customer,
-		"member:" + customer, "member:" + customer, "reset:" + customer}[kind]
+	kind := m.random.IntN(6)
+	item := []string{"policy", "policy", "override:" + customer, "override:" + customer, "override:" + customer, "reset:" + customer}[kind]
 	there := m.versions[item]
 	change := demo(there)
-	wrong := m.random.IntN(5) == 0 && kind != 7
+	wrong := m.random.IntN(5) == 0 && kind != 5
 	if wrong {
 		change.Replaces += 1 + m.random.Int64N(3)
 	}
@@ -294,12 +292,6 @@ func (m *model) step(t *testing.T) {
 		ends = true
 		version, err = admin.EndOverride(ctx, customer, change)
 	case 5:
-		value = text(t, tier)
-		version, err = admin.SetMember(ctx, customer, tier, change)
-	case 6:
-		ends = true
-		version, err = admin.EndMember(ctx, customer, change)
-	case 7:
 		version, err = admin.NoteReset(ctx, customer, change)
 	}
 	if wrong || ends && there == 0 {
@@ -372,9 +364,6 @@ func itemsOf(t *testing.T, document *control.Document) map[string]string {
 	}
 	for customer, item := range document.Overrides {
 		items["override:"+customer] = text(t, item.Value)
-	}
-	for customer, item := range document.Members {
-		items["member:"+customer] = text(t, item.Value)
 	}
 	return items
 }

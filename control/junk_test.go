@@ -36,12 +36,6 @@ var junkFields = map[string]fields{
 	"an empty version":              {"version": ""},
 	"a token that is no number":     {"token": "x"},
 	"a negative token":              {"token": "-1"},
-	"members that are no number":    {"members": "x"},
-	"members in parts":              {"members": "1.5"},
-	"members with an exponent":      {"members": "1e3"},
-	"members with a space":          {"members": " 7"},
-	"a huge number of members":      {"members": strings.Repeat("9", 40)},
-	"the most members":              {"members": "9223372036854775807"},
 	"policies that are junk":        {"policies": strings.Repeat("x ", 101)},
 	"many policies that are junk":   {"policies": strings.Repeat(" ", 101)},
 	"policies that are not there":   {"policies": strings.Repeat("7 ", 101)},
@@ -54,8 +48,6 @@ var junkFields = map[string]fields{
 	"an override of huge numbers":   {"override:acme": strings.Repeat("9", 30) + ` 2 9999999999999 {"value":{"latest":1}}`},
 	"an override of negative ones":  {"override:acme": `-1 -2 -3 {"value":{"latest":1}}`},
 	"another's override that is so": {"override:other": "junk"},
-	"a member that is junk":         {"member:acme": "junk"},
-	"a member that is a number":     {"member:acme": `1 2 0 {"value":5}`},
 	"a policy that is junk":         {"policy": "junk"},
 	"a policy that is a text":       {"policy": `1 2 0 {"value":"x"}`},
 	"a policy that is not one":      {"policy": `1 2 0 {"value":{"thresholds":[1,2]}}`},
@@ -127,23 +119,20 @@ func TestJunkIsNotFollowedAndNotChanged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
-	must(w.admin.SetMember(ctx, "acme", "gold", demo(0)))(t)
+	must(w.admin.NoteReset(ctx, "acme", demo(0)))(t)
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
 	must(w.admin.Apply(ctx, strict(), demo(0)))(t)
 	w.refresh()
 	good, restore := w.contents(), w.keep()
 	admin := w.admin
 	changes := map[string]func() (int64, error){
-		"SetOverride":       func() (int64, error) { return admin.SetOverride(ctx, "acme", control.Pin(6), time.Hour, demo(2)) },
-		"another's":         func() (int64, error) { return admin.SetOverride(ctx, "bolt", control.Pin(6), time.Hour, demo(0)) },
-		"EndOverride":       func() (int64, error) { return admin.EndOverride(ctx, "acme", demo(2)) },
-		"SetMember":         func() (int64, error) { return admin.SetMember(ctx, "acme", "iron", demo(1)) },
-		"another SetMember": func() (int64, error) { return admin.SetMember(ctx, "bolt", "iron", demo(0)) },
-		"EndMember":         func() (int64, error) { return admin.EndMember(ctx, "acme", demo(1)) },
-		"Apply":             func() (int64, error) { return admin.Apply(ctx, only(), demo(3)) },
-		"Rollback":          func() (int64, error) { return admin.Rollback(ctx, 3, demo(3)) },
-		"Withdraw":          func() (int64, error) { return admin.Withdraw(ctx, demo(3)) },
-		"NoteReset":         func() (int64, error) { return admin.NoteReset(ctx, "acme", demo(0)) },
+		"SetOverride": func() (int64, error) { return admin.SetOverride(ctx, "acme", control.Pin(6), time.Hour, demo(2)) },
+		"another's":   func() (int64, error) { return admin.SetOverride(ctx, "bolt", control.Pin(6), time.Hour, demo(0)) },
+		"EndOverride": func() (int64, error) { return admin.EndOverride(ctx, "acme", demo(2)) },
+		"Apply":       func() (int64, error) { return admin.Apply(ctx, only(), demo(3)) },
+		"Rollback":    func() (int64, error) { return admin.Rollback(ctx, 3, demo(3)) },
+		"Withdraw":    func() (int64, error) { return admin.Withdraw(ctx, demo(3)) },
+		"NoteReset":   func() (int64, error) { return admin.NoteReset(ctx, "acme", demo(0)) },
 	}
 	for name, harm := range junk(w) {
 		t.Run(name, func(t *testing.T) {
@@ -263,10 +252,6 @@ func TestJunkIsNamed(t *testing.T) {
 			func(w *world) { check(w.t, w.client.Set(w.t.Context(), logKey, "x", 0).Err()) },
 			"{control}:", nil, control.ErrCorruptDocument,
 		},
-		"junk members": {
-			func(w *world) { check(w.t, w.client.HSet(w.t.Context(), documentKey, "members", "x").Err()) },
-			documentKey, nil, control.ErrCorruptDocument,
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -280,7 +265,7 @@ func TestJunkIsNamed(t *testing.T) {
 			if !errors.Is(w.store.Status().Err, test.worker) {
 				t.Errorf("the worker's status: %v", w.store.Status().Err)
 			}
-			_, err = w.admin.SetMember(t.Context(), "acme", "gold", demo(0))
+			_, err = w.admin.NoteReset(t.Context(), "acme", demo(0))
 			wantError(t, "the Admin", err, test.made, control.ErrNotChanged)
 			if err != nil && !strings.Contains(err.Error(), test.key) {
 				t.Errorf("%v does not name %s", err, test.key)
@@ -319,7 +304,7 @@ func TestRulesOfTooManyLevelsAreNotUsed(t *testing.T) {
 		if err := store.Refresh(ctx); !errors.Is(err, priority.ErrInvalidPolicy) {
 			t.Errorf("Refresh = %v", err)
 		}
-		must(w.admin.SetMember(ctx, fmt.Sprint(len(w.document().Members)), "gold", demo(0)))(t)
+		must(w.admin.NoteReset(ctx, "acme", demo(0)))(t)
 	}
 	status := store.Status()
 	if !errors.Is(status.Err, priority.ErrInvalidPolicy) || status.Document == nil || status.Document.Version != 1 {

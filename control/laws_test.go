@@ -28,12 +28,12 @@ var lawfulPolicies = priority.RedisOptions{
 
 var lawfulCustomers = []string{"acme", "short {b}%", "steady \x00"}
 
-// controlled sets the policies of lawfulPolicies and the tiers of its customers as
-// operators do, and returns a worker that has them from there.
+// controlled sets the policies of lawfulPolicies as operators do, and returns a worker
+// that has them from there.
 func (v *virtual) controlled(t *testing.T) *control.Store {
 	admin, ctx := v.admin(), t.Context()
 	own := lawfulPolicies
-	own.Policy, own.Tiers, own.TierOf = priority.Policy{}, nil, nil
+	own.Policy, own.Tiers = priority.Policy{}, nil
 	store := v.worker(&own, seldom)            // each of a bubble's days has many half seconds
 	for _, customer := range lawfulCustomers { // the server knows the scripts: who hangs keeps nobody from sending theirs
 		for _, calls := range []func() error{
@@ -52,8 +52,6 @@ func (v *virtual) controlled(t *testing.T) *control.Store {
 	}
 	rules := control.Rules{Policy: lawfulPolicies.Policy, Tiers: lawfulPolicies.Tiers}
 	must(admin.Apply(ctx, rules, demo(0)))(t)
-	must(admin.SetMember(ctx, lawfulCustomers[1], "short", demo(0)))(t)
-	must(admin.SetMember(ctx, lawfulCustomers[2], "steady", demo(0)))(t)
 	must(admin.SetOverride(ctx, "somebody else", control.Pin(5), control.MaxOverride, demo(0)))(t)
 	check(t, store.Refresh(ctx))
 	for _, customer := range lawfulCustomers {

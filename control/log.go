@@ -18,15 +18,15 @@ type Entry struct {
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
 
-	// Kind is what was changed: "policy", "override", "member", or "reset", whose count
-	// was reset and nothing else.
+	// Kind is what was changed: "policy", "override", or "reset", whose count was reset
+	// and nothing else.
 	Kind string `json:"kind"`
 
-	// Customer is whose override, member or reset it is, else empty.
+	// Customer is whose override or reset it is, else empty.
 	Customer string `json:"customer,omitempty"`
 
 	// Old and New are the values before and after in JSON, empty where there was or is
-	// none: a [Rules], an [Override] or the name of a tier.
+	// none: a [Rules] or an [Override].
 	Old json.RawMessage `json:"old,omitempty"`
 	New json.RawMessage `json:"new,omitempty"`
 

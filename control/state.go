@@ -1,8 +1,6 @@
 package control
 
 import (
-	"maps"
-
 	"github.com/docpriority/priority"
 )
 
@@ -21,7 +19,7 @@ func (now *state) with(document *Document, h head, own *priority.RedisStore) (*s
 	before := now.document
 	// What was not read again is the same. A version says less: after a failover, two
 	// changes may have the same one.
-	if before == document || before.Rules == document.Rules && maps.Equal(before.Members, document.Members) {
+	if before == document || before.Rules == document.Rules {
 		return &next, nil
 	}
 	policies, err := document.Policies(own.Policies())

@@ -11,10 +11,10 @@
 --          none
 -- ARGV[2]  for how many milliseconds an override holds; 0: it has no end
 -- ARGV[3]  a random token, 1 to 999999999999999
--- ARGV[4]  the most overrides, or members, that there may be
+-- ARGV[4]  the most overrides that there may be
 -- ARGV[5]  about how many entries the log keeps
--- ARGV[6]  the item: "policy", "override:<customer>", "member:<customer>", or
---          "reset:<customer>", which is only written down
+-- ARGV[6]  the item: "policy", "override:<customer>", or "reset:<customer>", which is
+--          only written down
 -- ARGV[7]  its new value in JSON; empty: it is removed
 -- ARGV[8]  who
 -- ARGV[9]  why
@@ -41,8 +41,7 @@ local replaced, lasts, token = ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
 local most, entries = ARGV[4] + 0, ARGV[5]
 local item, value, who, why = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
 local kind, customer = string.match(item, '^(%l+):?(.*)$')
-if not (kind == 'policy' or kind == 'override' or kind == 'member' or kind == 'reset') or
-  who == '' or why == '' then
+if not (kind == 'policy' or kind == 'override' or kind == 'reset') or who == '' or why == '' then
   return redis.error_reply('ERR the change is not one of an item by somebody for a reason')
 end
 
@@ -60,14 +59,14 @@ end
 for _, command in ipairs(redis.acl_check_cmd and {
   {'HMGET', document, 'f'}, {'XREVRANGE', log, '+', '-'}, {'ZRANGEBYSCORE', ends, '0', '1'},
   {'ZCOUNT', ends, '0', '1'}, {'XADD', log, '*', 'f', 'v'}, {'HSET', document, 'f', 'v'},
-  {'HDEL', document, 'f'}, {'HINCRBY', document, 'f', '1'}, {'ZADD', ends, '1', 'm'}, {'ZREM', ends, 'm'},
+  {'HDEL', document, 'f'}, {'ZADD', ends, '1', 'm'}, {'ZREM', ends, 'm'},
 } or {}) do
   if not redis.acl_check_cmd(unpack(command)) then
     return redis.error_reply('NOPERM this user may not run ' .. command[1] .. ' on ' .. command[2])
   end
 end
 
-local held = redis.pcall('HMGET', document, 'format', 'version', item, 'members', 'policies', 'token')
+local held = redis.pcall('HMGET', document, 'format', 'version', item, 'policies', 'token')
 if held.err then
   return failed(held)
 end
@@ -77,7 +76,7 @@ if held[1] and held[1] ~= '1' then
   end
   return redis.error_reply('NEWERDOCUMENT the document has format ' .. held[1] .. ', not 1: use a newer program')
 end
-for _, i in ipairs({2, 4, 6}) do
+for _, i in ipairs({2, 5}) do
   if held[i] and (#held[i] > 15 or not string.find(held[i], '^%d+$')) then
     return corrupt
   end
@@ -116,22 +115,19 @@ local over = redis.pcall('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 1000)
 if over.err then
   return failed(over)
 end
-local count, is_new = -1, value ~= '' and was == 0
-if kind == 'override' then
-  count = redis.pcall('ZCOUNT', ends, '(' .. now, '+inf')
+if kind == 'override' and value ~= '' and was == 0 then
+  local count = redis.pcall('ZCOUNT', ends, '(' .. now, '+inf')
   if type(count) == 'table' then
     return failed(count)
   end
-elseif kind == 'member' then
-  count = (held[4] or 0) + 0
-end
-if is_new and count >= most then
-  return redis.error_reply('TOOMANY there are ' .. most .. ' already')
+  if count >= most then
+    return redis.error_reply('TOOMANY there are ' .. most .. ' already')
+  end
 end
 
 local till = lasts > 0 and now + lasts or 0
 local added = redis.pcall('XADD', log, 'MAXLEN', '~', entries, version .. '-0', 'at', now, 'item', item,
-  'old', old, 'new', value, 'end', till, 'who', who, 'why', why, 'token', token, 'after', held[6] or 0)
+  'old', old, 'new', value, 'end', till, 'who', who, 'why', why, 'token', token, 'after', held[5] or 0)
 if type(added) == 'table' and added.err then
   return failed(added)
 end
@@ -154,10 +150,8 @@ if kind == 'override' then
   else
     redis.call('ZADD', ends, till, customer)
   end
-elseif kind == 'member' and (is_new or value == '') then
-  redis.call('HINCRBY', document, 'members', is_new and 1 or -1)
 elseif kind == 'policy' and value ~= '' then
-  local versions = (held[5] or '') .. version .. ' '
+  local versions = (held[4] or '') .. version .. ' '
   redis.call('HSET', document, 'policy:' .. version, stored)
   local _, n = string.gsub(versions, ' ', '')
   if n > 100 then

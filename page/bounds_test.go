@@ -20,7 +20,7 @@ func TestManyPreviewsCostWhatOneDoes(t *testing.T) {
 	w := newWorld(t, &page.Options{Interval: time.Minute})
 	w.count("acme", 30)
 	look := func() {
-		for _, path := range []string{"reset?c=acme", "override?c=acme&kind=pin&level=1&for=1h", "member?c=acme&tier=x", "compare?version=own"} {
+		for _, path := range []string{"reset?c=acme", "override?c=acme&kind=pin&level=1&for=1h", "compare?version=own"} {
 			w.get(path).has(t, 200)
 		}
 	}
@@ -115,7 +115,7 @@ func TestANoticeStandsOnceOnAPage(t *testing.T) {
 		redistest.Await(t, path+" says that Redis is away", func() bool { return strings.Contains(w.get(path).body, "cannot be reached") })
 		once(path)
 	}
-	for _, path := range []string{"customer?c=other", "override?c=other&kind=pin&level=1&for=1h", "member?c=other&tier=x"} {
+	for _, path := range []string{"customer?c=other", "override?c=other&kind=pin&level=1&for=1h"} {
 		once(path)
 	}
 	unread := newWorld(t, nil)

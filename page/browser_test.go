@@ -30,7 +30,7 @@ var (
 func fullWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, &page.Options{Store: priority.RedisOptions{
-		Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{-20, -40, -80}}}, TierOf: func(string) string { return "" },
+		Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{-20, -40, -80}}}, TierOf: func(customer string) string { return map[string]string{"customer-3": "gold"}[customer] },
 	}})
 	ctx := t.Context()
 	for i := range 30 {
@@ -42,10 +42,9 @@ func fullWorld(t *testing.T) *world {
 	w.client.Set(ctx, "priority:{broken}:count", "junk", 0)
 	must(w.store.Submit(ctx, "acme", "invoice-1"))(t)
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(2), 6*time.Hour, control.Change{By: "mary", Why: "a demo"}))(t)
-	must(w.admin.SetMember(ctx, "customer-3", "gold", control.Change{By: "mary", Why: "they pay"}))(t)
 	gold := map[string]priority.Policy{"gold": {Thresholds: []int64{-20}}}
 	must(w.admin.Apply(ctx, control.Rules{}, control.Change{By: "mary", Why: "the default"}))(t)
-	must(w.admin.Apply(ctx, control.Rules{Tiers: gold}, control.Change{By: "mary", Why: "tiers", Replaces: 3}))(t)
+	must(w.admin.Apply(ctx, control.Rules{Tiers: gold}, control.Change{By: "mary", Why: "tiers", Replaces: 2}))(t)
 	worker := must(control.New(w.store, nil))(t)
 	if err := worker.Refresh(ctx); err != nil {
 		t.Fatal(err)
@@ -64,8 +63,8 @@ func fullWorld(t *testing.T) *world {
 // everyPage is all that an operator may come to.
 var everyPage = []string{
 	"", "?q=nobody", "customer?c=acme", "customer?c=acme&done=1", "customer?c=broken", "customer?c64=__4KPGI-", "policy", "log",
-	"override?c=acme&kind=latest&level=1&for=4h", "override?c=acme&kind=end", "member?c=acme&tier=gold", "member?c=acme&tier=tin",
-	"reset?c=acme", "compare?version=3", "compare?version=own", "nothing",
+	"override?c=acme&kind=latest&level=1&for=4h", "override?c=acme&kind=end",
+	"reset?c=acme", "compare?version=2", "compare?version=own", "nothing",
 }
 
 // axe finds nothing wrong with any page, by day and by night, on a desk and on a phone.

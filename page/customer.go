@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page/insight"
 )
 
@@ -18,13 +17,10 @@ type customerView struct {
 	Failure  string
 	Corrupt  bool // and a reset removes what it is
 	Override *insight.Overridden
-	Tier     string
-	Tiers    []string
 	Rows     []policyRow
 	Pending  string
 	Usage    string
 	ResetIn  time.Duration
-	IsMember bool
 	History  []changed
 	Looked   int64 // changes that were looked through
 	Done     int64
@@ -61,8 +57,7 @@ func (v *visit) customer() {
 	inspector := v.inspector()
 	found := v.fleet.customers.get(ctx, customer)
 	view := customerView{
-		Customer: customer, Override: inspector.OverrideOf(customer), Done: v.done(),
-		Tiers: tierNames(inspector), Lasts: lastings,
+		Customer: customer, Override: inspector.OverrideOf(customer), Done: v.done(), Lasts: lastings,
 	}
 	for level := priority.First; level <= v.options.Levels; level++ {
 		view.Levels = append(view.Levels, level)
@@ -86,9 +81,6 @@ func (v *visit) customer() {
 			view.History = append(view.History, changed{entry, "", entry.Version == view.Done})
 		}
 	}
-	if member, ok := memberOf(inspector, customer); ok {
-		view.Tier, view.IsMember = member.Value, true
-	}
 	v.showLive("customer", insight.Shown(customer), view)
 }
 
@@ -107,18 +99,4 @@ func rowsOf(policy priority.Policy, count int64, counted bool) []policyRow {
 		rows = append(rows, policyRow{row, counted && row.Least <= count && count <= row.Most, count})
 	}
 	return rows
-}
-
-// tierNames are those of all tiers that have a policy.
-func tierNames(inspector *insight.Inspector) []string {
-	return sortedKeys(inspector.Store.Policies().Tiers())
-}
-
-// memberOf returns the tier that operators have set for a customer.
-func memberOf(inspector *insight.Inspector, customer string) (control.Item[string], bool) {
-	if inspector.Document == nil {
-		return control.Item[string]{}, false
-	}
-	item, ok := inspector.Document.Members[customer]
-	return item, ok
 }

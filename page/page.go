@@ -131,7 +131,6 @@ func init() {
 		"":         {get: (*visit).now},
 		"customer": {get: (*visit).customer},
 		"override": {get: (*visit).previewOverride, post: (*visit).override},
-		"member":   {get: (*visit).previewMember, post: (*visit).member},
 		"reset":    {get: (*visit).previewReset, post: (*visit).reset},
 		"policy":   {get: (*visit).policy},
 		"compare":  {get: (*visit).compareVersion, post: (*visit).compareRules, reads: true},

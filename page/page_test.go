@@ -70,8 +70,8 @@ func TestThePageWorksUnderAnyPrefix(t *testing.T) {
 		for _, link := range []string{"./", "policy", "log", "style.css?v=1", "script.js", "icon.svg"} {
 			visit(second, link)
 		}
-		form := url.Values{"c": {"acme"}, "tier": {"gold"}, "why": {"a test"}, "replaces": {fmt.Sprint(w.document().Members["acme"].Version)}}
-		request := must(http.NewRequestWithContext(t.Context(), http.MethodPost, must(must(url.Parse(second))(t).Parse("member"))(t).String(), strings.NewReader(form.Encode())))(t)
+		form := url.Values{"c": {"acme"}, "kind": {"pin"}, "level": {"2"}, "for": {"1h"}, "why": {"a test"}, "replaces": {fmt.Sprint(w.document().Overrides["acme"].Version)}}
+		request := must(http.NewRequestWithContext(t.Context(), http.MethodPost, must(must(url.Parse(second))(t).Parse("override"))(t).String(), strings.NewReader(form.Encode())))(t)
 		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		request.Header.Set(actor, "mary")
 		response := must(http.DefaultClient.Do(request))(t)
@@ -123,7 +123,6 @@ func TestOfTwoChangesOneIsAConflict(t *testing.T) {
 	ctx := t.Context()
 	mary := control.Change{By: "john", Why: "I was first"}
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(7), time.Hour, mary))(t)
-	must(w.admin.SetMember(ctx, "acme", "silver", mary))(t)
 	must(w.admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{-3}}}, mary))(t)
 	before := w.document().Version
 	for _, write := range writes {
@@ -135,7 +134,7 @@ func TestOfTwoChangesOneIsAConflict(t *testing.T) {
 			fields = append(fields, name, values[0])
 		}
 		if strings.Contains(write.fields, "rollback") {
-			fields = append(fields, "version", "3")
+			fields = append(fields, "version", "2")
 		}
 		w.post(write.path, fields...).has(t, http.StatusConflict, "Nothing of yours was changed", "What there is now", "john", "I was first")
 	}
@@ -173,23 +172,6 @@ func TestAPolicyIsComparedAppliedAndRolledBack(t *testing.T) {
 		t.Error("the policy is not withdrawn")
 	}
 	w.get("policy").has(t, 200, "operators have set no policy")
-}
-
-// A tier is previewed by its table, and set.
-func TestACustomerIsPutIntoATier(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, &page.Options{Store: priority.RedisOptions{
-		Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{-100}}}, TierOf: func(string) string { return "" },
-	}})
-	w.count("acme", 30)
-	preview := w.get("member?c=acme&tier=gold")
-	preview.has(t, 200, "count ≥ -100 <strong>◂ -29</strong>")
-	w.post("member", "c", "acme", "tier", "gold", "replaces", preview.field(t, "replaces"), "why", "they pay").has(t, http.StatusSeeOther)
-	w.get("customer?c=acme").has(t, 200, "level 1 by Next", "set by <bdi>mary</bdi>", "tier gold")
-	w.get("member?c=acme&tier=tin").has(t, 200, "no policy of a tier of this name")
-	end := w.get("member?c=acme&kind=end")
-	w.post("member", "c", "acme", "kind", "end", "replaces", end.field(t, "replaces"), "why", "they left").has(t, http.StatusSeeOther)
-	w.get("customer?c=acme").has(t, 200, "level 9 by Next")
 }
 
 // A corrupt key is found by name, and gone with a reset.
@@ -248,7 +230,7 @@ func TestTheLogIsPaged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	for i := range 120 {
-		must(w.admin.SetMember(t.Context(), fmt.Sprint("customer-", i), "gold", control.Change{By: "mary", Why: "many"}))(t)
+		must(w.admin.NoteReset(t.Context(), fmt.Sprint("customer-", i), control.Change{By: "mary", Why: "many"}))(t)
 	}
 	seen, path := 0, "log"
 	for pages := 0; path != "" && pages < 5; pages++ {
@@ -365,7 +347,7 @@ func TestWithoutRedisThePageSaysSo(t *testing.T) {
 	w.get("log").has(t, http.StatusServiceUnavailable, "cannot be reached")
 	w.get("customer?c=acme").has(t, 200, "cannot be reached")
 	w.get("policy").has(t, 200, "is not known now")
-	for _, path := range []string{"override?c=acme&kind=pin&level=1&for=1h", "member?c=acme&tier=x", "compare?version=own"} {
+	for _, path := range []string{"override?c=acme&kind=pin&level=1&for=1h", "compare?version=own"} {
 		w.get(path).has(t, http.StatusServiceUnavailable)
 	}
 }

@@ -1,6 +1,9 @@
 package page
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/page/insight"
@@ -17,10 +20,8 @@ type policyView struct {
 	Done     int64
 	Example  string
 	Override []*insight.Overridden
-	Members  []insight.Member
 
-	// Those that are not shown.
-	MoreOverrides, MoreMembers int64
+	MoreOverrides int64 // that are not shown
 }
 
 // policyTable is the table of a policy.
@@ -30,7 +31,7 @@ type policyTable struct {
 	Rows   []policyRow
 }
 
-const mostListed = 100 // overrides and members on the page
+const mostListed = 100 // overrides on the page
 
 // policy shows what decides.
 func (v *visit) policy() {
@@ -48,19 +49,15 @@ func (v *visit) policy() {
 	noteStale(v, history)
 	view.History = history.value
 	view.Override = inspector.Overrides()
-	view.Members = inspector.Members()
 	if n := len(view.Override); n > mostListed {
 		view.Override, view.MoreOverrides = view.Override[:mostListed], int64(n-mostListed)
-	}
-	if n := len(view.Members); n > mostListed {
-		view.Members, view.MoreMembers = view.Members[:mostListed], int64(n-mostListed)
 	}
 	v.showLive("policy", "Policy", view)
 }
 
 func tablesOf(rules control.Rules) []policyTable {
 	tables := []policyTable{{"", rules.Policy, rowsOf(rules.Policy, 0, false)}}
-	for _, name := range sortedKeys(rules.Tiers) {
+	for _, name := range slices.Sorted(maps.Keys(rules.Tiers)) {
 		tables = append(tables, policyTable{name, rules.Tiers[name], rowsOf(rules.Tiers[name], 0, false)})
 	}
 	return tables

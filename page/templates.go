@@ -19,7 +19,7 @@ var (
 	assetFiles embed.FS
 
 	// templates has each page within the layout.
-	templates = parsed("now", "customer", "override", "member", "reset", "policy", "compare", "log", "problem")
+	templates = parsed("now", "customer", "override", "reset", "policy", "compare", "log", "problem")
 
 	// assetsVersion is another one where an asset is, so that browsers may keep them.
 	assetsVersion = versionOf("style.css", "script.js", "icon.svg")

@@ -45,12 +45,11 @@ type controlled struct {
 	failing   metric.Int64ObservableGauge
 	version   metric.Int64ObservableGauge
 	overrides metric.Int64ObservableGauge
-	members   metric.Int64ObservableGauge
 }
 
 func observeControl(meter metric.Meter, store interface{ Status() control.Status }) (metric.Registration, error) {
 	c := controlled{since: time.Now()}
-	var errs [5]error
+	var errs [4]error
 	c.age, errs[0] = meter.Float64ObservableGauge("priority.control.age",
 		metric.WithUnit("s"),
 		metric.WithDescription("How long ago this process knew for sure what operators have set; where it never did, since it is observed."))
@@ -63,16 +62,13 @@ func observeControl(meter metric.Meter, store interface{ Status() control.Status
 	c.overrides, errs[3] = meter.Int64ObservableGauge("priority.control.overrides",
 		metric.WithUnit("{override}"),
 		metric.WithDescription("Overrides that hold, by this process's clock."))
-	c.members, errs[4] = meter.Int64ObservableGauge("priority.control.members",
-		metric.WithUnit("{customer}"),
-		metric.WithDescription("Customers whose tier operators have set."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	return meter.RegisterCallback(func(_ context.Context, observer metric.Observer) error {
 		c.observe(observer, store.Status(), time.Now())
 		return nil
-	}, c.age, c.failing, c.version, c.overrides, c.members)
+	}, c.age, c.failing, c.version, c.overrides)
 }
 
 func (c *controlled) observe(observer metric.Observer, status control.Status, now time.Time) {
@@ -92,7 +88,6 @@ func (c *controlled) observe(observer metric.Observer, status control.Status, no
 	}
 	observer.ObserveInt64(c.version, document.Version)
 	observer.ObserveInt64(c.overrides, overrides)
-	observer.ObserveInt64(c.members, int64(len(document.Members)))
 }
 
 func oneIf(condition bool) int64 {

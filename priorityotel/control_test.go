@@ -30,7 +30,6 @@ func acmesStatus() *knowing {
 				Value: control.Rules{Tiers: map[string]priority.Policy{"acme": {}}}, Version: 6, At: now, By: "acme", Why: "acme",
 			},
 			Overrides: map[string]control.Item[control.Override]{"acme": {Value: control.Pin(1), Until: now.Add(time.Hour), By: "acme", Why: "acme"}},
-			Members:   map[string]control.Item[string]{"acme": {Value: "acme", By: "acme", Why: "acme"}},
 		},
 		ReadAt: now,
 		Err:    errors.New("acme"),
@@ -115,15 +114,14 @@ func TestWhatOperatorsHaveSetIsRecorded(t *testing.T) {
 				Overrides: map[string]control.Item[control.Override]{
 					"acme": item(time.Minute), "bakery": item(0), "clinic": item(time.Hour), "dealer": item(-time.Minute),
 				},
-				Members: map[string]control.Item[string]{"acme": {Value: "gold"}, "embassy": {Value: "gold"}, "farm": {}},
 			},
 			ReadAt: now.Add(-1500 * time.Millisecond),
 		}
 		r := newRecorder(t, priorityotel.Options{})
 		r.observeControl(t, store)
-		expect(t, "overrides and members", r.control(t), map[string]float64{
+		expect(t, "overrides", r.control(t), map[string]float64{
 			"control.age": 1.5, "control.failing": 0, "control.version": 7,
-			"control.overrides": 2, "control.members": 3,
+			"control.overrides": 2,
 		})
 
 		store.Document = &control.Document{Version: 8}
@@ -131,7 +129,7 @@ func TestWhatOperatorsHaveSetIsRecorded(t *testing.T) {
 		time.Sleep(time.Minute)
 		expect(t, "nothing is set, and it cannot be followed", r.control(t), map[string]float64{
 			"control.age": 61.5, "control.failing": 1, "control.version": 8,
-			"control.overrides": 0, "control.members": 0,
+			"control.overrides": 0,
 		})
 	})
 }
@@ -165,9 +163,8 @@ func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	change := control.Change{By: "mary", Why: "a test"}
-	_, err1 := admin.SetOverride(ctx, "acme", control.Pin(4), time.Hour, change)
-	_, err2 := admin.SetMember(ctx, "bakery", "gold", change)
-	if err := errors.Join(err1, err2, controlled.Refresh(ctx)); err != nil {
+	_, err = admin.SetOverride(ctx, "acme", control.Pin(4), time.Hour, change)
+	if err := errors.Join(err, controlled.Refresh(ctx)); err != nil {
 		t.Fatal(err)
 	}
 
@@ -187,7 +184,7 @@ func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 	}
 	delete(got, "control.age")
 	expect(t, "control", got, map[string]float64{
-		"control.failing": 0, "control.version": 2, "control.overrides": 1, "control.members": 1,
+		"control.failing": 0, "control.version": 1, "control.overrides": 1,
 	})
 }
 

@@ -25,8 +25,8 @@
 //
 //   - priority.control.age, for how many seconds this process has not known for sure
 //     what holds, and priority.control.failing, 1 where that cannot be read or used
-//   - priority.control.version, that of the document
-//   - priority.control.overrides and priority.control.members, how many there are
+//   - priority.control.version, the document's version
+//   - priority.control.overrides, how many hold
 //
 // The values of error.type are those of [observe.Outcome], with _OTHER for "error". A
 // customer is never an attribute of a metric, and neither is a document.

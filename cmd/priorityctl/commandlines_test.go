@@ -36,7 +36,6 @@ type effect struct {
 	forgets  []string
 	override []string // who gets one, or another
 	ends     []string // whose override ends
-	tier     []string // whose tier changes
 	rules    bool
 }
 
@@ -63,10 +62,6 @@ var effects = []struct {
 	{"override set -from overrides", effect{override: []string{"acme", "o'neil\n"}}},
 	{"override set acme", effect{override: []string{"acme"}}},
 	{"override end acme", effect{ends: []string{"acme"}}},
-	{"members set acme", effect{tier: []string{"acme"}}},
-	{"members set clinic", effect{tier: []string{"clinic"}}},
-	{"members end acme", effect{tier: []string{"acme"}}},
-	{"members end clinic", effect{tier: []string{"clinic"}}},
 	{"policy apply", effect{rules: true}},
 	{"policy rollback", effect{rules: true}},
 	{"policy withdraw", effect{rules: true}},
@@ -125,23 +120,18 @@ func fillHostile(t *testing.T, client *redis.Client) {
 	made(admin.SetOverride(t.Context(), "acme", control.Pin(2), time.Hour, change))
 	change.Replaces = 0
 	made(admin.SetOverride(t.Context(), "o'neil\n", control.Override{Latest: 4}, time.Hour, change))
-	for _, customer := range []string{"clinic", "acme"} {
-		change.Replaces = 0
-		made(admin.SetMember(t.Context(), customer, "silver", change))
-	}
 }
 
 // held is all that a command line could have changed.
 type held struct {
 	keys      map[string]string // but those of operators
 	overrides map[string]int64  // their versions
-	members   map[string]int64
 	rules     int64
 }
 
 func holding(t *testing.T, client *redis.Client) held {
 	t.Helper()
-	h := held{keys: make(map[string]string), overrides: make(map[string]int64), members: make(map[string]int64)}
+	h := held{keys: make(map[string]string), overrides: make(map[string]int64)}
 	keys := client.Keys(t.Context(), "*").Val()
 	dumps := make([]*redis.StringCmd, len(keys))
 	pipeline := client.Pipeline()
@@ -166,9 +156,6 @@ func holding(t *testing.T, client *redis.Client) held {
 	}
 	for customer, item := range document.Overrides {
 		h.overrides[customer] = item.Version
-	}
-	for customer, item := range document.Members {
-		h.members[customer] = item.Version
 	}
 	h.rules = versionOf(document.Rules)
 	return h
@@ -209,9 +196,6 @@ func (h held) check(t *testing.T, line string, want effect, after held) {
 		if after.overrides[customer] != 0 {
 			t.Errorf("%s\ndoes not end the override of %q", line, customer)
 		}
-	}
-	if got := differing(h.members, after.members); !slices.Equal(got, sorted(want.tier...)) {
-		t.Errorf("%s\nchanges the tiers of\n%q", line, got)
 	}
 	if (h.rules != after.rules) != want.rules {
 		t.Errorf("%s\nmakes of the policy's version %d %d", line, h.rules, after.rules)

@@ -20,7 +20,8 @@ with Redis also current, the one that operators have applied.
 With -redis, or with -live, it also compares all customers who have a count now,
 each with all others: how many move forward or back by Next, and between how many
 pairs the order is reversed, split (one level by A, two by B) or merged. Overrides
-are left out. It goes through the counts at a bounded pace.
+are left out, and so are tiers: only the workers know who is in which. It goes
+through the counts at a bounded pace.
 
   priorityctl policy compare default team.json
   priorityctl policy compare current team.json -redis redis://localhost:6379`

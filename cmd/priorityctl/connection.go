@@ -121,7 +121,7 @@ func (f *connectionFlags) connect(command *cobra.Command, rules insight.NamedRul
 	}}
 	options := &priority.RedisOptions{
 		Policy: rules.Policy, Tiers: rules.Tiers, Prefix: c.Prefix, Timeout: f.timeout,
-		TierOf: func(string) string { return "" }, // only operators' members are known here
+		TierOf: func(string) string { return "" }, // only the workers know their customers' tiers
 	}
 	if c.Store, err = priority.NewRedisStore(c.Client, options); err == nil {
 		c.Admin, err = control.NewAdmin(c.Client, &control.AdminOptions{Prefix: c.Prefix, Levels: rules.Policy.Last(), Timeout: f.timeout})

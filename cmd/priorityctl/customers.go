@@ -29,11 +29,10 @@ func (f *fromFlag) register(command *cobra.Command) {
 // named is a customer of a line, and what the line says of it.
 type named struct {
 	insight.Name
-	Earliest priority.Level  `json:"earliest"`
-	Latest   priority.Level  `json:"latest"`
-	Until    time.Time       `json:"until"`
-	Why      string          `json:"why"`
-	Tier     json.RawMessage `json:"tier"` // a name, or from get an object
+	Earliest priority.Level `json:"earliest"`
+	Latest   priority.Level `json:"latest"`
+	Until    time.Time      `json:"until"`
+	Why      string         `json:"why"`
 
 	// From get the override is inside, and from what has ended one, what was before.
 	Override *named `json:"override"`
@@ -95,7 +94,7 @@ func readCustomers(held []byte) ([]named, error) {
 		}
 	}
 	var all []named
-	log := customersOfLog{places: make(map[string]int), versions: make(map[string]versionsOfLog)}
+	log := customersOfLog{places: make(map[string]int), versions: make(map[string]int64)}
 	decoder := json.NewDecoder(bytes.NewReader(held))
 	for place := 1; ; place++ {
 		var read object
@@ -118,12 +117,9 @@ func readCustomers(held []byte) ([]named, error) {
 
 // customersOfLog makes of all lines of the log about one customer a single one.
 type customersOfLog struct {
-	places   map[string]int // of the customers
-	versions map[string]versionsOfLog
+	places   map[string]int   // of the customers
+	versions map[string]int64 // of the last changes of their overrides
 }
-
-// versionsOfLog are those of the last changes that were seen of a customer.
-type versionsOfLog struct{ override, member int64 }
 
 // with adds the customers of a line.
 func (l *customersOfLog) with(all []named, read object) ([]named, error) {
@@ -165,22 +161,17 @@ func (l *customersOfLog) withLogged(all []named, read object) ([]named, error) {
 		l.places[customer] = place
 		all = append(all, named{Name: read.Name, logged: true})
 	}
-	one, seen := &all[place], l.versions[customer]
-	switch {
-	case read.Kind == "override" && read.Version > seen.override:
+	if read.Kind == "override" && read.Version > l.versions[customer] {
 		var override control.Override // none, where it was ended
 		if read.New != nil {
 			if err := json.Unmarshal(read.New, &override); err != nil {
 				return nil, err
 			}
 		}
-		seen.override = read.Version
+		l.versions[customer] = read.Version
+		one := &all[place]
 		one.Earliest, one.Latest, one.Until, one.Why = override.Earliest, override.Latest, read.Until, read.Why
-	case read.Kind == "member" && read.Version > seen.member:
-		seen.member = read.Version
-		one.Tier = read.New
 	}
-	l.versions[customer] = seen
 	return all, nil
 }
 
@@ -192,34 +183,17 @@ func (n named) unfolded() named {
 	}
 	if inside != nil {
 		n.Earliest, n.Latest, n.Until, n.Why = inside.Earliest, inside.Latest, inside.Until, inside.Why
-		if _, ok := n.tier(); !ok {
-			n.Tier = inside.Tier
-		}
 	}
 	return n
 }
 
-// stillSet leaves out those of the log who have no more of what is to be set.
-func stillSet(all []named, has func(named) bool) ([]named, error) {
-	left := slices.DeleteFunc(all, func(n named) bool { return n.logged && !has(n) })
+// overridden leaves out those of the log who have no override any more.
+func overridden(all []named) ([]named, error) {
+	left := slices.DeleteFunc(all, func(n named) bool { return n.logged && n.Earliest+n.Latest == 0 })
 	if len(left) == 0 {
-		return nil, usageError("by its last change, no customer of the log has it any more")
+		return nil, usageError("by its last change, no customer of the log has an override any more")
 	}
 	return left, nil
-}
-
-// tier returns the tier of a line; ok is false where the line has none.
-func (n named) tier() (name string, ok bool) {
-	var object struct{ Tier string }
-	switch {
-	case len(n.Tier) == 0 || string(n.Tier) == "null":
-		return "", false
-	case json.Unmarshal(n.Tier, &name) == nil:
-		return name, true
-	case json.Unmarshal(n.Tier, &object) == nil:
-		return object.Tier, true
-	}
-	return "", false
 }
 
 func names(all []named) []string {

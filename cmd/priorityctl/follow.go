@@ -10,9 +10,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const followHelp = `The levels are those by what operators have set: see policy apply, override and
-members. Where they have set no policy, it is that of the workers' own options,
-which you name by -policy: Redis does not know it.`
+const followHelp = `The levels are those by what operators have set: see policy apply and override.
+Where they have set no policy, it is that of the workers' own options, which you
+name by -policy: Redis does not know it, nor which tier a customer is in.`
 
 // follow goes by what operators have set. Where that cannot be read, it says so, and
 // all goes by the workers' own options.

@@ -88,7 +88,7 @@ func newRoot() *cobra.Command {
 		command.GroupID = operate.ID
 		root.AddCommand(command)
 	}
-	for _, command := range []*cobra.Command{newOverride(), newPolicy(), newMembers(), newLog(), newServe()} {
+	for _, command := range []*cobra.Command{newOverride(), newPolicy(), newLog(), newServe()} {
 		command.GroupID = steer.ID
 		root.AddCommand(command)
 	}

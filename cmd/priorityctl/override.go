@@ -78,7 +78,7 @@ func newOverrideSet() *cobra.Command {
 			return err
 		}
 		if set.level+set.latest+set.earliest == 0 {
-			if lines, err = stillSet(lines, func(n named) bool { return n.Earliest+n.Latest > 0 }); err != nil {
+			if lines, err = overridden(lines); err != nil {
 				return err
 			}
 		}

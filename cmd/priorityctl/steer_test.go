@@ -107,29 +107,25 @@ func TestAPolicyIsComparedBeforeItIsApplied(t *testing.T) {
 	if _, err := store.NextN(t.Context(), "acme", 31); err != nil {
 		t.Fatal(err)
 	}
-	o.told("members", "set", "shop", "gold", "-why", "their contract", "-by", "mary")
 	holds(t, o.told("policy", "compare", "current", wider, "-live"), "A: the module's default: operators have applied none", "B: wider.json", "Tier gold",
 		"By Next, the order of 1 customer does not change.")
 	o.told("policy", "apply", wider, "-why", "it is kind", "-by", "mary")
 	if d := next(t, store, "acme"); d.Level != 3 {
 		t.Errorf("a worker gives %+v", d)
 	}
-	holds(t, o.told("get", "acme"), "level 3 of 1 to 3", "policy version 2, by mary")
-	holds(t, o.told("get", "shop"), "policy version 2, by mary, tier gold tier gold", `The tier is set by mary: "their contract".`)
-	holds(t, o.told("policy", "apply", "default", "-why", "oh no", "-by", "tom"), "Version 3, applied: 9 levels", `before: version 2, 3 levels, afresh after 25m since the last update, 1 tier, by mary at`)
+	holds(t, o.told("get", "acme"), "level 3 of 1 to 3", "policy version 1, by mary")
+	holds(t, o.told("policy", "apply", "default", "-why", "oh no", "-by", "tom"), "Version 2, applied: 9 levels", `before: version 1, 3 levels, afresh after 25m since the last update, 1 tier, by mary at`)
 	holds(t, o.told("policy", "history"), "by tom current", "9 levels, afresh after 25m since the last update", `"it is kind"`)
-	holds(t, o.told("policy", "rollback", "2", "-why", "again"), "Version 4, applied: 3 levels")
+	holds(t, o.told("policy", "rollback", "1", "-why", "again"), "Version 3, applied: 3 levels")
 	if d := next(t, store, "acme"); d.Level != 3 {
 		t.Errorf("a worker gives %+v", d)
 	}
 	o.refused(1, "version 9 is not one of", "policy", "rollback", "9", "-why", "x")
 	o.refused(2, "is no version", "policy", "rollback", "v4", "-why", "x")
-	holds(t, o.told("policy", "withdraw", "-why", "no more"), "Version 5, the workers' own options decide again.")
+	holds(t, o.told("policy", "withdraw", "-why", "no more"), "Version 4, the workers' own options decide again.")
 	if d := next(t, store, "acme"); d.Level != 9 {
 		t.Errorf("a worker gives %+v", d)
 	}
-	holds(t, o.told("members", "list"), "VERSION TIER CUSTOMER", `gold shop by mary: "their contract"`)
-	holds(t, o.told("members", "end", "shop", "-why", "over"), "shop: the tier is up to the workers' own options again (version 6) before: tier gold")
 }
 
 func TestOfTwoOperatorsOneIsToldOfTheOther(t *testing.T) {
@@ -142,13 +138,11 @@ func TestOfTwoOperatorsOneIsToldOfTheOther(t *testing.T) {
 	o.told("policy", "apply", "default", "-why", "one", "-by", "mary")
 	o.refused(1, `changed meanwhile by mary`, "policy", "apply", "default", "-why", "two", "-by", "tom", "-replaces", "1")
 	o.told("policy", "apply", "default", "-why", "two", "-by", "tom", "-replaces", "2")
-	o.told("members", "set", "acme", "gold", "-why", "x", "-by", "mary", "-replaces", "0")
-	o.refused(1, "acme put into a tier: gold", "members", "set", "acme", "silver", "-why", "x", "-replaces", "0")
-	_, stdout, _ := o.ask("members", "set", "-json", "acme", "silver", "-why", "x", "-replaces", "0")
+	_, stdout, _ := o.ask("override", "set", "-json", "acme", "-level", "9", "-for", "1h", "-why", "x", "-replaces", "0")
 	if got := objects(t, stdout); got[0]["customer"] != "acme" || !strings.Contains(got[0]["error"].(string), "by mary") {
 		t.Errorf("got %v", got)
 	}
-	if text := o.told("log", "-json"); len(objects(t, text)) != 4 {
+	if text := o.told("log", "-json"); len(objects(t, text)) != 3 {
 		t.Errorf("a change that was refused is in the log:\n%s", text)
 	}
 }
@@ -165,22 +159,18 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 	count(t, client, documents)
 	keys := func() []string {
 		all := client.HKeys(t.Context(), "priority:{control}:document").Val()
-		all = slices.DeleteFunc(all, func(name string) bool {
-			return !strings.HasPrefix(name, "override:") && !strings.HasPrefix(name, "member:")
-		})
+		all = slices.DeleteFunc(all, func(name string) bool { return !strings.HasPrefix(name, "override:") })
 		slices.Sort(all)
 		return all
 	}
-	want := func(kind string) (names []string) {
-		for _, customer := range odd {
-			names = append(names, kind+":"+customer)
-		}
-		slices.Sort(names)
-		return names
+	var want []string
+	for _, customer := range odd {
+		want = append(want, "override:"+customer)
 	}
+	slices.Sort(want)
 
 	o.reading(o.told("list", "-level", "9", "-json")).told("override", "set", "-from", "-", "-not-later-than", "5", "-for", "1h", "-why", "an import")
-	if !slices.Equal(keys(), want("override")) {
+	if !slices.Equal(keys(), want) {
 		t.Fatalf("got %q", keys())
 	}
 	text := o.told("override", "list") + o.told("log", "-n", "100")
@@ -191,7 +181,7 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 	ended := o.reading(list).told("override", "end", "-from", "-", "-why", "over", "-json")
 	for name, lines := range map[string]string{"list": list, "log": log, "what has ended": ended} {
 		o.reading(lines).told("override", "set", "-from", "-", "-why", "as before")
-		if !slices.Equal(keys(), want("override")) {
+		if !slices.Equal(keys(), want) {
 			t.Fatalf("%s: got %q", name, keys())
 		}
 		for _, object := range objects(t, o.told("override", "list", "-json")) {
@@ -203,19 +193,8 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 	}
 	o.reading(got).told("override", "set", "-from", "-")
 	o.reading(got).told("override", "end", "-from", "-", "-why", "over")
-	o.reading(o.told("list", "-json")).told("members", "set", "-from", "-", "gold", "-why", "x")
-	members := o.told("members", "list", "-json")
-	ended = o.reading(members).told("members", "end", "-from", "-", "-why", "x", "-json")
 	if len(keys()) != 0 {
 		t.Fatalf("got %q", keys())
-	}
-	o.reading(ended).told("members", "set", "-from", "-", "-why", "x")
-	o.reading(members).told("members", "set", "-from", "-", "-why", "x")
-	if !slices.Equal(keys(), want("member")) {
-		t.Fatalf("got %q", keys())
-	}
-	if strings.Contains(members, `"tier":"silver"`) || strings.Count(members, `"tier":"gold"`) != len(odd) {
-		t.Errorf("got %s", members)
 	}
 
 	policy := alone(t).told("policy", "-thresholds", "-2,-9", "-reset-mode", "last-reset", "-json")
@@ -289,13 +268,12 @@ func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
 		`{"busiest":[{"customer":"a","customer_base64":"Yg=="}]}`: "customer is a",
 		"{\"customer\":\"a\"}\n{\"customer\":\"\xff\"}":           "line 2 is not UTF-8",
 		`{"busiest":[]}`: "no customer in it",
-		`{"kind":"override","says":"x","version":2,"customer":"a"}{"kind":"override","says":"x","version":1,"customer":"a","new":{"latest":3}}`: "has it any more",
+		`{"kind":"override","says":"x","version":2,"customer":"a"}{"kind":"override","says":"x","version":1,"customer":"a","new":{"latest":3}}`: "has an override any more",
 		`{"customer":"a","latest":3}`:                                          "give -for",
 		`{"customer":"a","latest":3,"until":"2020-01-01T00:00:00Z","why":"x"}`: "give -for",
 	} {
 		o.reading(stdin).refused(2, want, "override", "set", "-from", "-", "-why", "x")
 	}
-	o.refused(2, "a customer and a tier", "members", "set", "acme", "-why", "x")
 	o.refused(2, "-why is missing", "policy", "apply", "default")
 	o.refused(2, "-n 0", "log", "-n", "0")
 	o.refused(2, "-examples", "policy", "compare", "default", "default", "-examples", "-1")
@@ -330,17 +308,13 @@ func TestTheCustomersOfTopOfAComparisonAndOfTheLogAreTaken(t *testing.T) {
 	o.told("override", "set", "acme", "-level", "3", "-for", "1h", "-why", "second")
 	o.told("override", "set", "bakery", "-level", "4", "-for", "1h", "-why", "for a moment")
 	o.told("override", "end", "bakery", "-why", "over")
-	o.told("members", "set", "acme", "gold", "-why", "x")
 	o.told("policy", "apply", few, "-why", "x")
 	log := o.told("log", "-n", "100", "-json")
 	o.told("override", "end", "acme", "-why", "x")
-	o.told("members", "end", "acme", "-why", "x")
 	o.reading(log).told("override", "set", "-from", "-", "-why", "as before")
 	if got := overridden(); !slices.Equal(got, []string{"acme pinned to level 3"}) {
 		t.Errorf("got %q", got)
 	}
-	o.reading(log).told("members", "set", "-from", "-", "-why", "as before")
-	holds(t, o.told("members", "list"), " gold acme ")
 
 	// The policy of one customer is not the fleet's. That of top is, with its tiers.
 	o.reading(o.told("get", "acme", "-json")).refused(2, "of one customer, acme", "policy", "apply", "-", "-why", "x")
@@ -361,7 +335,7 @@ func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 	reader.told("policy", "history")
 	for _, args := range [][]string{
 		{"override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x"}, {"override", "end", "acme", "-why", "x"},
-		{"policy", "apply", "default", "-why", "x"}, {"members", "set", "acme", "gold", "-why", "x"},
+		{"policy", "apply", "default", "-why", "x"},
 	} {
 		reader.refused(1, "it needs +evalsha", args[0], args[1:]...)
 	}
@@ -374,15 +348,14 @@ func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 	none.refused(1, "+xrevrange", "log")
 	holds(t, none.warned("priorityctl: acme: not in the log: ", "reset", "-yes", "acme"), "acme: forgotten")
 	operator := userOf(t, server, "operator", "~priority:* +evalsha +eval +get +pttl +zrange +time +hmget +hget +hscan +xrange +xrevrange "+
-		"+hset +hdel +hincrby +xadd +zadd +zrem +zcount +zrangebyscore +unlink")
+		"+hset +hdel +xadd +zadd +zrem +zcount +zrangebyscore +unlink")
 	operator.told("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
 	operator.told("override", "end", "acme", "-why", "x")
-	operator.told("members", "set", "acme", "gold", "-why", "x")
 	operator.told("policy", "apply", "default", "-why", "x")
-	operator.told("policy", "rollback", "5", "-why", "x")
+	operator.told("policy", "rollback", "4", "-why", "x")
 	operator.told("reset", "-yes", "acme", "-why", "a wrong flood", "-by", "mary")
 	holds(t, operator.told("log", "-n", "1"), `by mary acme reset "a wrong flood"`)
-	if got := objects(t, operator.told("reset", "-yes", "-json", "acme")); got[0]["version"] != 8. {
+	if got := objects(t, operator.told("reset", "-yes", "-json", "acme")); got[0]["version"] != 7. {
 		t.Errorf("got %v", got)
 	}
 }
@@ -430,7 +403,7 @@ func TestCompareGoesByTheOrderOfLiveCustomers(t *testing.T) {
 	away := alone(t).with(urlVariable, "redis://127.0.0.1:1")
 	holds(t, away.told("policy", "compare", "default", kinder), "Tier gold")
 	away.refused(3, "cannot reach", "policy", "compare", "default", "current")
-	for _, args := range [][]string{{"override", "list"}, {"members", "list"}, {"log"}, {"policy", "history"}, {"policy", "apply", "default", "-why", "x"}} {
+	for _, args := range [][]string{{"override", "list"}, {"log"}, {"policy", "history"}, {"policy", "apply", "default", "-why", "x"}} {
 		away.refused(3, "cannot reach", args[0], args[1:]...)
 	}
 }
@@ -438,7 +411,7 @@ func TestCompareGoesByTheOrderOfLiveCustomers(t *testing.T) {
 func TestTheHelpOfEveryChangeSaysHowConflictsEnd(t *testing.T) {
 	t.Parallel()
 	o := alone(t)
-	for _, args := range [][]string{{"override", "set"}, {"override", "end"}, {"members", "set"}, {"members", "end"}, {"policy", "apply"}, {"policy", "rollback"}, {"policy", "withdraw"}} {
+	for _, args := range [][]string{{"override", "set"}, {"override", "end"}, {"policy", "apply"}, {"policy", "rollback"}, {"policy", "withdraw"}} {
 		holds(t, o.told(args[0], append(args[1:], "-help")...), "-replaces", "the exit status is 1", "within two seconds", passwordVariable)
 	}
 }

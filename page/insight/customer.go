@@ -33,9 +33,12 @@ type Customer struct {
 	Policy     control.Rules `json:"policy"`
 	PolicyName string        `json:"policy_name"`
 
-	// What operators have set for the customer: see [Inspector.Follow]. Nil: nothing.
+	// Tier is the customer's tier, where it has a policy of its own.
+	Tier string `json:"tier,omitempty"`
+
+	// Override is what operators have set for the customer: see [Inspector.Follow]. Nil:
+	// nothing.
 	Override *OverrideInForce `json:"override,omitempty"`
-	Tier     *Tier            `json:"tier,omitempty"`
 
 	policy priority.Policy
 	last   priority.Level // of the queue
@@ -52,22 +55,6 @@ type OverrideInForce struct {
 	RuledNextLevel       priority.Level `json:"ruled_next_level"`
 	RuledSubmitNextLevel priority.Level `json:"ruled_submit_next_level"`
 }
-
-// Tier is the one that a customer is in.
-type Tier struct {
-	Tier      string    `json:"tier"`
-	HasPolicy bool      `json:"has_policy"` // as far as is known here: the workers' own options may have it
-	Version   int64     `json:"version,omitempty"`
-	At        time.Time `json:"at,omitzero"`
-	By        string    `json:"by,omitempty"` // who set it; empty: the workers' own TierOf
-	Why       string    `json:"why,omitempty"`
-
-	missing bool // it certainly has no policy
-}
-
-// Missing reports that there certainly is no policy for the tier: the customer has that
-// of those without one.
-func (t *Tier) Missing() bool { return t.missing }
 
 // What Customer asks Redis for: what peek.lua replies, the average time from Submit to
 // Done in tenths of a second, and the TTLs of the usage and of the count. It is one
@@ -130,18 +117,8 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 	}
 	c.Submit = submittedOf(policy.Policy, level, known)
 	c.rule, c.last = levels{level, c.NextLevel, c.Submit.NextLevel}, i.LastLevel()
-	if i.Document != nil {
-		i.set(c, customer)
-	}
-	return c, nil
-}
-
-// set adds what operators have set.
-func (i *Inspector) set(c *Customer, customer string) {
-	if member := i.MemberOf(customer); member != nil {
-		c.Tier = &member.Tier
-	} else if tier, ok := i.tierOf(customer); ok {
-		c.Tier = &Tier{Tier: tier, HasPolicy: true}
+	if tier, ok := i.tierOf(customer); ok {
+		c.Tier = tier
 	}
 	if overridden := i.OverrideOf(customer); overridden != nil {
 		c.Override = &OverrideInForce{*overridden, c.rule.now, c.rule.next, c.rule.submit}
@@ -149,4 +126,5 @@ func (i *Inspector) set(c *Customer, customer string) {
 			*level = overridden.Override().Level(*level, c.last)
 		}
 	}
+	return c, nil
 }

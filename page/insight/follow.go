@@ -52,7 +52,7 @@ func (i *Inspector) Follow(ctx context.Context) (*Inspector, error) {
 // takes them.
 const (
 	ControlReadRights  = "+evalsha +eval +hmget +hget +hscan +xrange +xrevrange +time"
-	ControlWriteRights = ControlReadRights + " +hset +hdel +hincrby +xadd +zadd +zrem +zcount +zrangebyscore"
+	ControlWriteRights = ControlReadRights + " +hset +hdel +xadd +zadd +zrem +zcount +zrangebyscore"
 )
 
 // ItemName is what people call rules that operators have set, such as "version 12, by mary".
@@ -71,8 +71,7 @@ func (i *Inspector) policyOf(customer string) NamedPolicy {
 
 // nameOf names a customer's policy where operators may have set it.
 func (i *Inspector) nameOf(customer string) string {
-	_, member := i.Document.Members[customer]
-	if i.Document.Rules == nil && !member {
+	if i.Document.Rules == nil {
 		return i.before.policyOf(customer).Name
 	}
 	name := i.Policy.Name

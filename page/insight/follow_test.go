@@ -53,7 +53,7 @@ func TestWhereNothingIsSetNothingIsSaid(t *testing.T) {
 			t.Errorf("got\n%s\n%s\n%s\n%s", one, two, before, after)
 		}
 	}
-	if now.Document.Version != 0 || now.Now.IsZero() || len(now.Overrides())+len(now.Members()) != 0 {
+	if now.Document.Version != 0 || now.Now.IsZero() || len(now.Overrides()) != 0 {
 		t.Errorf("got %+v", now)
 	}
 	// Nothing that follows: as if there were nothing set.
@@ -68,31 +68,28 @@ func TestAnInspectorFollowsEveryChangeAndForgetsWhatIsOver(t *testing.T) {
 	inspector := steered(t, client, tiered("team"))
 	admin := inspector.Admin
 	now := followed(t, inspector)
+	const customer = "gold mine"
 	steps := []struct {
 		do   func() (int64, error)
-		want string // of acme
+		want string
 	}{
-		{func() (int64, error) { return admin.SetMember(t.Context(), "acme", "gold", change) }, "2 the team's, tier gold"},
 		{func() (int64, error) {
 			return admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-2, -9}}}, change)
-		}, "3 version 2, by mary"},
+		}, "3 version 1, by mary"},
 		{func() (int64, error) {
-			return admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-2, -9}}, Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{}}}}, control.Change{By: "\x1b", Why: "x", Replaces: 2})
-		}, `1 version 3, by "\x1b", tier gold`},
+			return admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-2, -9}}, Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{}}}}, control.Change{By: "\x1b", Why: "x", Replaces: 1})
+		}, `1 version 2, by "\x1b", tier gold`},
 		{func() (int64, error) {
-			return admin.EndMember(t.Context(), "acme", control.Change{By: "tom", Why: "x", Replaces: 1})
-		}, `3 version 3, by "\x1b"`},
+			return admin.SetOverride(t.Context(), customer, control.Pin(9), time.Hour, change)
+		}, `9 version 2, by "\x1b", tier gold`},
 		{func() (int64, error) {
-			return admin.SetOverride(t.Context(), "acme", control.Pin(9), time.Hour, change)
-		}, `9 version 3, by "\x1b"`},
-		{func() (int64, error) {
-			return admin.Withdraw(t.Context(), control.Change{By: "tom", Why: "x", Replaces: 3})
+			return admin.Withdraw(t.Context(), control.Change{By: "tom", Why: "x", Replaces: 2})
 		}, "9 the team's"},
 		{func() (int64, error) {
-			return admin.EndOverride(t.Context(), "acme", control.Change{By: "tom", Why: "x", Replaces: 5})
-		}, "9 the team's"},
+			return admin.EndOverride(t.Context(), customer, control.Change{By: "tom", Why: "x", Replaces: 3})
+		}, "2 the team's"},
 	}
-	if _, err := inspector.Store.NextN(t.Context(), "acme", 120); err != nil {
+	if _, err := inspector.Store.NextN(t.Context(), customer, 120); err != nil {
 		t.Fatal(err)
 	}
 	for i, step := range steps {
@@ -100,8 +97,8 @@ func TestAnInspectorFollowsEveryChangeAndForgetsWhatIsOver(t *testing.T) {
 			t.Fatal(i, err)
 		}
 		now = followed(t, now)
-		acme := lookup(t, now, "acme")
-		if got := fmt.Sprint(acme.Level, " ", acme.PolicyName); got != step.want {
+		found := lookup(t, now, customer)
+		if got := fmt.Sprint(found.Level, " ", found.PolicyName); got != step.want {
 			t.Errorf("step %d: got %s, not %s", i, got, step.want)
 		}
 	}
@@ -110,17 +107,17 @@ func TestAnInspectorFollowsEveryChangeAndForgetsWhatIsOver(t *testing.T) {
 	}
 
 	// What is over by Redis's clock is over, though nobody has followed since.
-	if _, err := admin.SetOverride(t.Context(), "acme", control.Pin(1), 300*time.Millisecond, change); err != nil {
+	if _, err := admin.SetOverride(t.Context(), customer, control.Pin(1), 300*time.Millisecond, change); err != nil {
 		t.Fatal(err)
 	}
 	now = followed(t, now)
-	for deadline := time.Now().Add(10 * time.Second); now.OverrideOf("acme") != nil; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); now.OverrideOf(customer) != nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the override does not end")
 		}
 	}
-	if acme := lookup(t, now, "acme"); acme.Override != nil || acme.Level != 9 || len(now.Overrides()) != 0 {
-		t.Errorf("got %+v", acme)
+	if found := lookup(t, now, customer); found.Override != nil || found.Level != 2 || len(now.Overrides()) != 0 {
+		t.Errorf("got %+v", found)
 	}
 }
 

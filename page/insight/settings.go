@@ -31,45 +31,6 @@ func (i *Inspector) Overrides() []*Overridden {
 	return all
 }
 
-// Member is a customer whose tier operators have set.
-type Member struct {
-	Name
-	Tier
-}
-
-// MemberOf returns the tier that operators have set for a customer; nil: they have set
-// none. It asks nobody: see [Inspector.Follow].
-func (i *Inspector) MemberOf(customer string) *Member {
-	if i.Document == nil {
-		return nil
-	}
-	item, ok := i.Document.Members[customer]
-	if !ok {
-		return nil
-	}
-	known := i.hasTier(item.Value)
-	return &Member{NameOf(customer), Tier{
-		Tier: item.Value, HasPolicy: known, Version: item.Version, At: item.At.UTC(), By: item.By, Why: item.Why,
-		missing: !known && item.Value != "" && i.Document.Rules != nil,
-	}}
-}
-
-// Members returns all customers whose tier operators have set, by tier and name. It
-// asks nobody: see [Inspector.Follow].
-func (i *Inspector) Members() []Member {
-	var all []Member
-	if i.Document == nil {
-		return all
-	}
-	for customer := range i.Document.Members {
-		all = append(all, *i.MemberOf(customer))
-	}
-	slices.SortFunc(all, func(a, b Member) int {
-		return cmp.Or(strings.Compare(a.Tier.Tier, b.Tier.Tier), strings.Compare(a.Exact(), b.Exact()))
-	})
-	return all
-}
-
 // SetRules are rules that operators have set, now or before.
 type SetRules struct {
 	Version int64         `json:"version"`
@@ -119,8 +80,8 @@ type Logged struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
-	Kind    string    `json:"kind"` // policy, override, member or reset
-	*Name             // whose override, member or reset it is
+	Kind    string    `json:"kind"` // policy, override or reset
+	*Name             // whose override or reset it is
 
 	Old   json.RawMessage `json:"old,omitempty"`
 	New   json.RawMessage `json:"new,omitempty"`
@@ -153,8 +114,6 @@ func LoggedOf(entry control.Entry) Logged {
 		l.Says = "policy " + changed(before, after, "applied", "withdrawn: the workers' own holds")
 	case "override":
 		l.Says = who + " " + changed(before, after, "overridden", "override ended")
-	case "member":
-		l.Says = who + " " + changed(before, after, "put into a tier", "tier ended")
 	default:
 		l.Says = Shown(entry.Kind)
 	}
@@ -178,7 +137,6 @@ func said(kind string, text json.RawMessage) string {
 	}
 	var rules control.Rules
 	var override control.Override
-	var tier string
 	switch kind {
 	case "policy":
 		if json.Unmarshal(text, &rules) == nil {
@@ -187,13 +145,6 @@ func said(kind string, text json.RawMessage) string {
 	case "override":
 		if json.Unmarshal(text, &override) == nil {
 			return override.String()
-		}
-	case "member":
-		if json.Unmarshal(text, &tier) == nil {
-			if tier == "" {
-				return "none"
-			}
-			return Shown(tier)
 		}
 	}
 	return Quoted(string(text))

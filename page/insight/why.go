@@ -52,8 +52,8 @@ func (c *Customer) String() string {
 		line("", "%s", Shown(c.UsageKey))
 	}
 	line("policy", "%s", c.PolicyName)
-	if t := c.Tier; t != nil {
-		line("tier", "%s", t.name())
+	if c.Tier != "" {
+		line("tier", "%s", Shown(c.Tier))
 	}
 	out.WriteString("\n" + Wrap(c.Why(), 79))
 	return out.String()
@@ -69,7 +69,7 @@ func (c *Customer) unless() string {
 }
 
 // Why says in plain words, in one line, why the customer is slow and when that ends,
-// and what operators have set for it.
+// and which override it has.
 func (c *Customer) Why() string {
 	who := Shown(c.Exact())
 	var why strings.Builder
@@ -84,9 +84,6 @@ func (c *Customer) Why() string {
 	} else {
 		why.WriteString(c.whyByNext())
 	}
-	if t := c.Tier; t != nil && t.By != "" {
-		fmt.Fprintf(&why, " The tier is set %s.", byWhom(t.By, t.Why))
-	}
 	return why.String()
 }
 
@@ -96,16 +93,6 @@ func levelsOf(submit, next priority.Level) string {
 		return fmt.Sprintf("level %d", next)
 	}
 	return fmt.Sprintf("level %d by Submit, level %d by Next", submit, next)
-}
-
-func (t *Tier) name() string {
-	switch {
-	case t.Tier == "":
-		return "none"
-	case t.missing:
-		return Shown(t.Tier) + ", which has no policy of its own"
-	}
-	return Shown(t.Tier)
 }
 
 // whyByNext is Why for a customer of whom only the count is known, without an override.
