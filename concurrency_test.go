@@ -6,11 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
-
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -19,46 +15,16 @@ const processes = 4
 // onProcesses runs a test with some stores of the same counts, as many processes
 // would have them.
 func onProcesses(t *testing.T, test func(t *testing.T, stores []priority.Store)) {
-	server := func(of func(t *testing.T, client *redis.Client) priority.RedisClient) func(t *testing.T) func() priority.RedisClient {
-		return func(t *testing.T) func() priority.RedisClient {
-			server := redistest.Start(t)
-			return func() priority.RedisClient { return of(t, server.Client()) }
-		}
-	}
-	for name, start := range map[string]func(t *testing.T) func() priority.RedisClient{
-		"memory": nil,
-		"miniredis": func(t *testing.T) func() priority.RedisClient {
-			server := miniredis.RunT(t)
-			return func() priority.RedisClient { return connectToMiniredis(t, server) }
-		},
-		"Client":            server(func(_ *testing.T, c *redis.Client) priority.RedisClient { return c }),
-		"AutoPipeline":      server(func(t *testing.T, c *redis.Client) priority.RedisClient { return must(c.AutoPipeline())(t) }),
-		"AsyncAutoPipeline": server(func(t *testing.T, c *redis.Client) priority.RedisClient { return must(c.AsyncAutoPipeline())(t) }),
-		"one Client": func(t *testing.T) func() priority.RedisClient {
-			client := redistest.Start(t).Client()
-			return func() priority.RedisClient { return client }
-		},
-		"Ring": func(t *testing.T) func() priority.RedisClient {
-			addrs := map[string]string{"one": redistest.Start(t).Addr, "two": redistest.Start(t).Addr}
-			return func() priority.RedisClient {
-				ring := redis.NewRing(&redis.RingOptions{Addrs: addrs})
-				t.Cleanup(func() { _ = ring.Close() })
-				return ring
-			}
-		},
-		"ClusterClient": func(t *testing.T) func() priority.RedisClient {
-			cluster := redistest.StartCluster(t, 3)
-			return func() priority.RedisClient { return cluster.Client() }
-		},
-	} {
+	t.Run("memory", func(t *testing.T) {
+		t.Parallel()
+		test(t, slices.Repeat([]priority.Store{new(memory.Store)}, processes))
+	})
+	for name, start := range fleets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			stores := slices.Repeat([]priority.Store{new(memory.Store)}, processes)
-			if start != nil {
-				client := start(t)
-				for i := range stores {
-					stores[i] = openStore(t, client(), patient)
-				}
+			fleet, stores := start(t), make([]priority.Store, processes)
+			for i := range stores {
+				stores[i] = openStore(t, fleet.connect(), patient)
 			}
 			test(t, stores)
 		})

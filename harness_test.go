@@ -288,6 +288,61 @@ func everyCall(t testing.TB, store priority.Store, customer, document string) ma
 	return calls
 }
 
+// fleet is one server or more.
+type fleet struct {
+	connect func() priority.RedisClient // another client of a kind
+	hand    redis.Cmdable               // looks and sets by hand
+	nodes   []*redis.Client
+}
+
+// fleets are those with the kinds of client that differ in how they send a command.
+var fleets = map[string]func(t *testing.T) fleet{
+	"miniredis": func(t *testing.T) fleet {
+		server := miniredis.RunT(t)
+		direct := connectToMiniredis(t, server)
+		return fleet{func() priority.RedisClient { return connectToMiniredis(t, server) }, direct, []*redis.Client{direct}}
+	},
+	"Client": onOne(func(_ *testing.T, c *redis.Client) priority.RedisClient { return c }),
+	"AutoPipeline": onOne(func(t *testing.T, c *redis.Client) priority.RedisClient {
+		return must(c.AutoPipeline())(t)
+	}),
+	"AsyncAutoPipeline": onOne(func(t *testing.T, c *redis.Client) priority.RedisClient {
+		return must(c.AsyncAutoPipeline())(t)
+	}),
+	"Ring": func(t *testing.T) fleet {
+		one, two := redistest.Start(t), redistest.Start(t)
+		connect := func() *redis.Ring {
+			ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": one.Addr, "two": two.Addr}})
+			t.Cleanup(func() { _ = ring.Close() })
+			return ring
+		}
+		return fleet{func() priority.RedisClient { return connect() }, connect(), []*redis.Client{one.Client(), two.Client()}}
+	},
+	"ClusterClient": onCluster(func(_ *testing.T, c *redis.ClusterClient) priority.RedisClient { return c }),
+	"cluster AutoPipeline": onCluster(func(t *testing.T, c *redis.ClusterClient) priority.RedisClient {
+		return must(c.AutoPipeline())(t)
+	}),
+}
+
+func onOne(connect func(t *testing.T, client *redis.Client) priority.RedisClient) func(t *testing.T) fleet {
+	return func(t *testing.T) fleet {
+		server := redistest.Start(t)
+		direct := server.Client()
+		return fleet{func() priority.RedisClient { return connect(t, server.Client()) }, direct, []*redis.Client{direct}}
+	}
+}
+
+func onCluster(connect func(t *testing.T, client *redis.ClusterClient) priority.RedisClient) func(t *testing.T) fleet {
+	return func(t *testing.T) fleet {
+		cluster := redistest.StartCluster(t, 3)
+		f := fleet{connect: func() priority.RedisClient { return connect(t, cluster.Client()) }, hand: cluster.Client()}
+		for _, master := range cluster.Masters {
+			f.nodes = append(f.nodes, master.Client())
+		}
+		return f
+	}
+}
+
 // start is when time begins for clocks that the tests move.
 var start = time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
 

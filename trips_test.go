@@ -216,41 +216,15 @@ func TestNothingIsSentForNothing(t *testing.T) {
 	}
 }
 
-// flushed runs a test with a store on each kind of client, of a server or cluster
-// whose scripts it can flush.
+// flushed runs a test with a store on each kind of client, of servers whose scripts it
+// can flush.
 func flushed(t *testing.T, test func(t *testing.T, w *world, flush func())) {
-	type client struct {
-		priority.RedisClient
-		nodes []*redis.Client
-	}
-	ofServer := func(of func(t *testing.T, client *redis.Client) priority.RedisClient) func(*testing.T) client {
-		return func(t *testing.T) client {
-			server := redistest.Start(t)
-			return client{of(t, server.Client()), []*redis.Client{server.Client()}}
-		}
-	}
-	for name, open := range map[string]func(t *testing.T) client{
-		"miniredis": func(t *testing.T) client {
-			direct := connectToMiniredis(t, miniredis.RunT(t))
-			return client{direct, []*redis.Client{direct}}
-		},
-		"Client":            ofServer(func(_ *testing.T, c *redis.Client) priority.RedisClient { return c }),
-		"AutoPipeline":      ofServer(func(t *testing.T, c *redis.Client) priority.RedisClient { return must(c.AutoPipeline())(t) }),
-		"AsyncAutoPipeline": ofServer(func(t *testing.T, c *redis.Client) priority.RedisClient { return must(c.AsyncAutoPipeline())(t) }),
-		"ClusterClient": func(t *testing.T) client {
-			cluster := redistest.StartCluster(t, 3)
-			var nodes []*redis.Client
-			for _, master := range cluster.Masters {
-				nodes = append(nodes, master.Client())
-			}
-			return client{cluster.Client(), nodes}
-		},
-	} {
+	for name, start := range fleets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := open(t)
-			test(t, storeOf(t, c.RedisClient), func() {
-				for _, node := range c.nodes {
+			fleet := start(t)
+			test(t, storeOf(t, fleet.connect()), func() {
+				for _, node := range fleet.nodes {
 					node.ScriptFlush(context.Background())
 				}
 			})
