@@ -63,6 +63,12 @@ func (r *rehearsal) python(t *testing.T, section string) (string, []string) {
 	dist := t.TempDir()
 	// The check would miss what Debian's hatchling wants for editable installs only.
 	run(t, filepath.Join(r.tree, "clients/python"), nil, python, "-m", "build", "--no-isolation", "--skip-dependency-check", "--outdir", dist)
+	wheel := run(t, dist, nil, "sh", "-c", python+" -m zipfile --list *.whl")
+	for _, file := range []string{"docpriority/py.typed", "docpriority/lua/next.lua", "LICENSE"} {
+		if !strings.Contains(wheel, file) {
+			t.Errorf("there is no %s in the wheel:\n%s", file, wheel)
+		}
+	}
 	return section, []string{
 		"PATH=" + filepath.Dir(python) + ":" + os.Getenv("PATH"),
 		"PIP_NO_INDEX=1", "PIP_FIND_LINKS=" + dist, "PYTHONPATH=/usr/lib/python3/dist-packages",

@@ -56,9 +56,9 @@ func failures(output string) string {
 
 func TestNodeKeepsToTheWordsOfTheContract(t *testing.T) { runTests(t, "words.test.mjs") }
 
-func TestNodeDecidesAsTheVectorsSay(t *testing.T) {
+func TestNodeDecidesTheSameWithAllSettings(t *testing.T) {
 	server := redistest.Start(t)
-	runTests(t, "vectors.test.mjs", "REDIS="+server.Addr)
+	runTests(t, "settings.test.mjs", "REDIS="+server.Addr)
 	if left := server.Client().DBSize(t.Context()).Val(); left != 0 {
 		t.Errorf("%d keys are left behind", left)
 	}

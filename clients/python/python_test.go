@@ -1,5 +1,5 @@
-// Package python_test runs the tests of the Python client on real servers, checks its
-// types, and installs it as its users do.
+// Package python_test runs the tests of the Python client on real servers, and checks its
+// types. Package release installs it as its users do.
 package python_test
 
 import (
@@ -90,44 +90,6 @@ func TestPythonTypesAreStrict(t *testing.T) {
 		}
 	}
 	run(t, ".", []string{"MYPYPATH=src"}, interpreter, args...)
-}
-
-// Users install a wheel into a virtual environment, where nothing of the checkout is.
-func TestPythonIsInstalledFromItsWheel(t *testing.T) {
-	t.Parallel()
-	interpreter := python(t, "build, hatchling, venv, ensurepip, redis.asyncio", "python3-build python3-hatchling python3-venv python3-redis")
-	server := redistest.Start(t)
-	dir := t.TempDir()
-	source := filepath.Join(dir, "source")
-	for _, file := range []string{"pyproject.toml", "README.md", "LICENSE", "src"} {
-		run(t, ".", nil, "mkdir", "-p", source)
-		run(t, ".", nil, "cp", "-R", file, source)
-	}
-	run(t, source, nil, interpreter, "-m", "build", "--no-isolation", "--skip-dependency-check", "--outdir", dir)
-	built := func(pattern string) string {
-		t.Helper()
-		files, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil || len(files) != 1 {
-			t.Fatalf("%s was built %q (%v), want one", pattern, files, err)
-		}
-		return files[0]
-	}
-	wheel, _ := built("docpriority-*-py3-none-any.whl"), built("docpriority-*.tar.gz")
-	installed := filepath.Join(dir, "installed")
-	run(t, dir, nil, interpreter, "-m", "venv", "--system-site-packages", installed)
-	own := filepath.Join(installed, "bin", "python")
-	run(t, dir, nil, own, "-m", "pip", "install", "--no-index", "--no-deps", wheel)
-	host, port, _ := net.SplitHostPort(server.Addr)
-	program := `import docpriority, redis, importlib.metadata, importlib.resources, sys
-store = docpriority.Store(redis.Redis(sys.argv[1], int(sys.argv[2])), timeout=30)
-print(docpriority.__file__)
-print(store.submit("acme", "invoice-1").level, importlib.metadata.version("docpriority") == docpriority.__version__)
-print((importlib.resources.files(docpriority) / "py.typed").is_file())
-store.close()`
-	output := run(t, dir, nil, own, "-c", program, host, port)
-	if !strings.HasPrefix(output, installed) || !strings.HasSuffix(output, "\n1 True\nTrue\n") {
-		t.Errorf("the installed package printed:\n%s", output)
-	}
 }
 
 // signed writes a certificate for 127.0.0.1 that is its own authority, and its key.

@@ -7,7 +7,7 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any, Callable
+from typing import Any
 from unittest import mock
 
 import redis
@@ -32,32 +32,6 @@ class LostAnswers(StoreCase):
                 store.next("acme")
             proxy.fault = ""
             self.assertEqual(int(server.get(store.key("acme"))), before - 1)
-
-    def test_a_document_whose_answers_are_lost_is_counted_once(self) -> None:
-        proxy, server = self.proxy(), self.redis()
-        store = self.open(proxy.url, timeout=2)
-        store.submit("acme", "first")
-        proxy.fault = "cut"
-        with self.assertRaises(docpriority.PriorityError):
-            store.submit("acme", "second")
-        proxy.fault = ""
-        self.until_answered(lambda: store.submit("acme", "second"))
-        self.assertEqual(int(server.get(store.key("acme"))), -1)
-
-    def test_an_answer_that_is_late_is_nobody_elses(self) -> None:
-        proxy, server = self.proxy(), self.redis()
-        store = self.open(proxy.url, timeout=1)
-        store.next("others")
-        proxy.fault = "hold"
-        with self.assertRaises(OutcomeUnknown):
-            store.next_n("acme", 1000)
-        proxy.fault = ""
-        with ThreadPoolExecutor(1) as threads:
-            others = threads.submit(self.until_counted, store, "others")
-            while server.get(store.key("others")) != b"-1":
-                pass
-            proxy.release()  # the answer to acme comes before any that is yet to come
-            self.assertEqual(others.result(), -1)
 
     def test_a_connection_that_was_closed_meanwhile_is_not_used(self) -> None:
         proxy = self.proxy()
@@ -89,28 +63,6 @@ class LostAnswers(StoreCase):
                 pass
         else:
             while not readable(connection._socket):
-                pass
-
-    def test_a_server_that_restarts_is_found_again(self) -> None:
-        proxy = self.proxy()
-        store = self.open(proxy.url, timeout=2)
-        store.next("acme")
-        target, proxy.target = proxy.target, ("127.0.0.1", 1)
-        proxy.close_connections()
-        with self.assertRaises(NotCounted):
-            store.next("acme")
-        proxy.target = target
-        self.assertEqual(self.until_counted(store, "acme"), -1)
-
-    def until_counted(self, store: Any, customer: str) -> int:
-        """The next count of a customer, as soon as there is a connection."""
-        return int(self.until_answered(lambda: store.next(customer)).count)
-
-    def until_answered(self, call: Callable[[], Any]) -> Any:
-        while True:
-            try:
-                return call()
-            except NotCounted:
                 pass
 
 
@@ -228,12 +180,6 @@ class Costs(StoreCase):
 
 @needs_redis
 class Company(StoreCase):
-    def test_threads_and_tasks_count_each_document_once(self) -> None:
-        store = self.open(timeout=LONG)
-        with ThreadPoolExecutor(80) as threads:  # more than there are connections
-            counts = list(threads.map(lambda _: store.next("acme").count, range(1000)))
-        self.assertEqual(sorted(counts), list(range(-999, 1)))
-
     def test_each_answer_is_its_own_callers(self) -> None:
         store = self.open(timeout=LONG)
         with ThreadPoolExecutor(20) as threads:

@@ -1,0 +1,87 @@
+// Each client library, with settings that would change what a count is, on the Redis server
+// that REDIS names. The vectors are clients/conformance's.
+
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { after, before, describe, test } from 'node:test';
+import { CorruptCount, keysOf, NotCounted, OutcomeUnknown, Store } from 'docpriority';
+import { createClient } from 'redis';
+import { clients, oddSettings } from './clients.mjs';
+
+for (const [kind, make] of Object.entries(clients)) {
+  describe(kind, { skip: process.env.REDIS || process.env.CI ? false : 'REDIS names no server: go test ./clients/nodejs starts one' }, () => {
+    const url = `redis://${process.env.REDIS}`;
+    const stores = [];
+    const open = (options) => {
+      const store = new Store(make(url, oddSettings[kind]), { timeout: 60_000, ...options });
+      stores.push(store);
+      return store;
+    };
+    let redis;
+    before(async () => {
+      redis = await createClient({ url }).connect();
+    });
+    after(async () => {
+      for (const store of stores) await store.close();
+      await redis.close();
+    });
+
+    test('decisions are the same with all settings', async () => {
+      const prefix = `test-${randomUUID()}`;
+      const store = open({ prefix });
+      const { count, pending, usage } = keysOf('größer}', prefix);
+      const decisions = [...await store.nextN('größer}', 4), await store.submit('größer}', 'd'), await store.peek('größer}')];
+      assert.deepEqual(decisions.map(({ level, count, pending }) => [level, count, pending]), [
+        [1, 0, 0], [1, -1, 0], [1, -2, 0], [2, -3, 0], [1, -4, 1], [1, -4, 1],
+      ]);
+      assert.ok(decisions.every(Object.isFrozen));
+      assert.equal(await redis.get(count.toString()), '-4');
+      await store.done('größer}', 'd', 5);
+      assert.equal((await store.peek('größer}')).pending, 0);
+      await store.reset('größer}');
+      assert.equal(await redis.exists([count, pending, usage]), 0);
+    });
+
+    test('a script that the server forgot is sent once more, with its text', async () => {
+      const prefix = `test-${randomUUID()}`;
+      const store = open({ prefix, policy: { thresholds: [-1, -1 - process.pid] } }); // nobody else's script
+      assert.deepEqual(await store.next('acme'), { level: 1, count: 0, pending: 0, resetIn: 1_500_000 });
+      assert.equal((await store.nextN('acme', 5)).at(-1).count, -5);
+      await redis.del(keysOf('acme', prefix).count);
+    });
+
+    test('what Redis refuses is not counted', async () => {
+      const prefix = `test-${randomUUID()}`;
+      const { count } = keysOf('acme', prefix);
+      await redis.set(count, 'something');
+      await assert.rejects(open({ prefix }).next('acme'), (error) => error instanceof CorruptCount && error.message.includes(count.toString()));
+      assert.equal(await redis.get(count), 'something');
+      await redis.del(count);
+    });
+
+    test('the database of the caller is used, and no other where that is not there', async () => {
+      const prefix = `test-${randomUUID()}`;
+      const store = new Store(make(`${url}/3`), { prefix, timeout: 60_000 });
+      await store.next('acme');
+      await store.close();
+      const there = await createClient({ url: `${url}/3` }).connect();
+      assert.equal(await there.del(keysOf('acme', prefix).count), 1);
+      await there.close();
+      const nowhere = new Store(make(`${url}/9999`), { prefix, timeout: 1_000 });
+      await assert.rejects(nowhere.next('acme'), (error) => error instanceof NotCounted && /DB index/.test(error.message));
+      await nowhere.close();
+      assert.equal(await redis.exists(keysOf('acme', prefix).count), 0);
+    });
+
+    test('a call ends in time, and its document is counted once or not at all', async () => {
+      const prefix = `test-${randomUUID()}`;
+      const patient = open({ prefix });
+      const store = open({ prefix, timeout: 1_000 });
+      await store.next('acme');
+      await redis.sendCommand(['CLIENT', 'PAUSE', '2500']);
+      await assert.rejects(store.next('acme'), OutcomeUnknown);
+      assert.ok([-1, -2].includes((await patient.next('acme')).count));
+      await redis.del(keysOf('acme', prefix).count);
+    });
+  });
+}
