@@ -41,7 +41,7 @@ func TestTables(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		floorName, plainIncrName, nextName, batchedName, timedName, rateName, rateBatchedName, limiterName, throttledName, rueidisName,
+		floorName, plainIncrName, nextName, batchedName, timedName, rateName, rateBatchedName, limiterName, rueidisName,
 	} {
 		if !strings.Contains(out.String(), "| "+name+" ") {
 			t.Errorf("there is no row of %s", name)
@@ -227,18 +227,6 @@ func TestFigures(t *testing.T) {
 		if got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
-	}
-}
-
-func TestGrid(t *testing.T) {
-	var out strings.Builder
-	grid{{"what", "figure"}, {"≤ one", "1.00 (1.00–1.00)"}}.write(&out)
-	want := "" +
-		"| what  |           figure |\n" +
-		"|-------|-----------------:|\n" +
-		"| ≤ one | 1.00 (1.00–1.00) |\n"
-	if out.String() != want {
-		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 }
 

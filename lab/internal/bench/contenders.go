@@ -11,8 +11,6 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
-	"github.com/throttled/throttled/v2"
-	"github.com/throttled/throttled/v2/store/goredisstore.v9"
 	"github.com/ulule/limiter/v3"
 	limiterredis "github.com/ulule/limiter/v3/drivers/store/redis"
 )
@@ -44,7 +42,6 @@ const (
 	rateName        = "redis_rate"
 	rueidisName     = "rueidis, our script"
 	limiterName     = "ulule/limiter"
-	throttledName   = "throttled"
 	plainIncrName   = "INCR, then PEXPIRE"
 	rateBatchedName = "redis_rate, batched"
 )
@@ -81,7 +78,6 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 		{rateName, false, redisRate},
 		{rateBatchedName, true, redisRate},
 		{limiterName, false, ululeLimiter},
-		{throttledName, false, throttledLimiter},
 	} {
 		c := &contender{name: entry.name, batches: entry.batches, sent: new(sentCommands)}
 		client, counting := newClient(), newClient()
@@ -208,25 +204,6 @@ func ululeLimiter(_ context.Context, client redis.UniversalClient) (decide, erro
 	return func(ctx context.Context, customer string) error {
 		result, err := store.Get(ctx, customer, rate)
 		if err == nil && result.Reached {
-			err = errRefused
-		}
-		return err
-	}, nil
-}
-
-func throttledLimiter(_ context.Context, client redis.UniversalClient) (decide, error) {
-	store, err := goredisstore.NewCtx(client, "throttled:")
-	if err != nil {
-		return nil, err
-	}
-	quota := throttled.RateQuota{MaxRate: throttled.PerDuration(1, time.Minute), MaxBurst: 1_000_000}
-	limiter, err := throttled.NewGCRARateLimiterCtx(store, quota)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, customer string) error {
-		limited, _, err := limiter.RateLimitCtx(ctx, customer, 1)
-		if err == nil && limited {
 			err = errRefused
 		}
 		return err

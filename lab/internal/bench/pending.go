@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -42,10 +41,6 @@ func measurePending(ctx context.Context, b *bench) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	slow, err := b.takeTurns(ctx, "pending, many at once", []lap{p.slowScript})
-	if err != nil {
-		return nil, err
-	}
 	names := customerNames(b.customers)
 	if err := decideAll(ctx, b.callers, names, p.submit); err != nil {
 		return nil, err
@@ -70,7 +65,7 @@ func measurePending(ctx context.Context, b *bench) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := p.report(times[0], times[1:4], times[4:7], slow[0])
+	r := p.report(times[0], times[1:4], times[4:7])
 	each := make(samples, len(times[7])) // a document
 	for i, microseconds := range times[7] {
 		each[i] = microseconds / fifty
@@ -95,7 +90,7 @@ func (p *pending) memory(ctx context.Context) (perCustomer, perDocument float64,
 
 // submitFifty submits fifty documents of each customer at once.
 func (p *pending) submitFifty(ctx context.Context, customer string) error {
-	_, err := p.store.SubmitN(ctx, customer, p.ids[:fifty])
+	_, err := p.store.SubmitN(ctx, "many "+customer, p.ids[:fifty]) // others stay with one document
 	return err
 }
 
@@ -157,26 +152,7 @@ func (p *pending) submitAndDoneOfAcme(ctx context.Context, id string) error {
 
 func (p *pending) peekAtAcme(ctx context.Context, _ string) error { return p.peek(ctx, "acme") }
 
-// slowScript submits all of acme's documents, submits them again and ends them, in
-// one call each, and returns the microseconds that 99 of 100 scripts take at most.
-// (The longest is that of a server that had to wait for its CPU.)
-func (p *pending) slowScript(ctx context.Context) (float64, error) {
-	times, err := p.server.scriptTimes(ctx, 3*len(p.ids), func() error {
-		for range 2 {
-			if _, err := p.store.SubmitN(ctx, "acme", p.ids); err != nil {
-				return err
-			}
-		}
-		return p.store.DoneN(ctx, "acme", p.ids, 0)
-	})
-	if err != nil {
-		return 0, err
-	}
-	slices.Sort(times)
-	return times[len(times)*99/100], nil
-}
-
-func (p *pending) report(next samples, one, many []samples, slow samples) *report {
+func (p *pending) report(next samples, one, many []samples) *report {
 	all := whole(float64(len(p.ids)))
 	g := grid{{"server time", "one pending", "µs", all + " pending", "µs"}}
 	for i, name := range []string{"Submit, again", "Submit and Done", "Peek"} {
@@ -188,15 +164,13 @@ func (p *pending) report(next samples, one, many []samples, slow samples) *repor
 		title: "pending",
 		notes: fmt.Sprintf(`Server time of the calls that count what is pending, as a ratio to that of Next (%s µs) for customers
 			with one pending document: medians of %d rounds, with the least and the most, measured as that of the peers, for customers or documents
-			picked at random. "Again" is a document that is pending. At once are a SubmitN of %s documents, another of the same, and a
-			DoneN; the slow log has the time of their scripts.`, tenths(next.median()), p.rounds, all),
+			picked at random. "Again" is a document that is pending.`, tenths(next.median()), p.rounds),
 		grids: []grid{g},
 		bars: []bar{
 			{what: "Submit and Done, " + all + " pending, to one", figure: many[1].over(one[1]).median(), bound: 1.5},
 			{what: "Submit and Done, to Next", figure: one[1].over(next).median(), bound: 4.5},
 			{what: "Submit again, to Next", figure: one[0].over(next).median(), bound: 3.2},
 			{what: "Peek, to Next", figure: one[2].over(next).median(), bound: 2.6},
-			{what: all + " at once, 99 of 100 scripts, to 1 ms", figure: slow.median() / 1000, bound: 1},
 		},
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"io"
 	"math"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/docpriority/priority/lab/internal/markdown"
 )
 
 // report is what was measured for one table's name.
@@ -35,7 +36,7 @@ func (r *report) write(w io.Writer) error {
 		out.WriteString(strings.Join(strings.Fields(r.notes), " ") + "\n\n")
 	}
 	for _, grid := range r.grids {
-		grid.write(&out)
+		out.WriteString(markdown.Table(grid))
 		out.WriteString("\n")
 	}
 	if len(r.bars) > 0 {
@@ -43,41 +44,11 @@ func (r *report) write(w io.Writer) error {
 		for _, bar := range r.bars {
 			bars = append(bars, bar.row())
 		}
-		bars.write(&out)
+		out.WriteString(markdown.Table(bars))
 		out.WriteString("\n")
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
-}
-
-func (g grid) write(out *strings.Builder) {
-	widths := make([]int, len(g[0]))
-	for _, row := range g {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	for at, row := range g {
-		for i, cell := range row {
-			padding := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if i == 0 {
-				out.WriteString("| " + cell + padding)
-			} else {
-				out.WriteString(" | " + padding + cell)
-			}
-		}
-		out.WriteString(" |\n")
-		if at == 0 {
-			for i, width := range widths {
-				if i == 0 {
-					out.WriteString("|" + strings.Repeat("-", width+2))
-				} else {
-					out.WriteString("|" + strings.Repeat("-", width+1) + ":")
-				}
-			}
-			out.WriteString("|\n")
-		}
-	}
 }
 
 func (b bar) row() []string {

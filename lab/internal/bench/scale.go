@@ -40,7 +40,7 @@ func measureScale(ctx context.Context, b *bench) (*report, error) {
 	}
 	memory[0] = append(memory[0], "to priority")
 	ours := rows[nextName]
-	for _, name := range []string{nextName, rateName, limiterName, throttledName} {
+	for _, name := range []string{nextName, rateName, limiterName} {
 		row := []string{name}
 		for _, bytes := range rows[name] {
 			row = append(row, whole(bytes))
@@ -129,7 +129,7 @@ func (b *bench) memoryByCustomers(ctx context.Context, names []string) (map[stri
 	}
 	rows := make(map[string][]float64)
 	for name, open := range map[string]func(context.Context, redis.UniversalClient) (decide, error){
-		nextName: priorityNext, rateName: redisRate, limiterName: ululeLimiter, throttledName: throttledLimiter,
+		nextName: priorityNext, rateName: redisRate, limiterName: ululeLimiter,
 	} {
 		fmt.Fprintf(b.progress, "scale: memory of %s\n", name)
 		decide, err := open(ctx, batching)

@@ -3,8 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -54,40 +52,4 @@ func (s *server) info(ctx context.Context, section string) (map[string]string, e
 		return fields, nil
 	}
 	return nil, fmt.Errorf("INFO %s: it is empty", section)
-}
-
-// scriptTimes returns the microseconds of each script that is run meanwhile, among
-// at most so many commands.
-func (s *server) scriptTimes(ctx context.Context, commands int, meanwhile func() error) (times samples, err error) {
-	logSlowerThan := func(microseconds int) error {
-		return s.client.ConfigSet(ctx, "slowlog-log-slower-than", strconv.Itoa(microseconds)).Err()
-	}
-	if err := s.client.ConfigSet(ctx, "slowlog-max-len", strconv.Itoa(commands)).Err(); err != nil {
-		return nil, err
-	}
-	if err := s.client.Do(ctx, "slowlog", "reset").Err(); err != nil {
-		return nil, err
-	}
-	if err := logSlowerThan(0); err != nil {
-		return nil, err
-	}
-	if err := meanwhile(); err != nil {
-		return nil, err
-	}
-	if err := logSlowerThan(-1); err != nil {
-		return nil, err
-	}
-	entries, err := s.client.SlowLogGet(ctx, int64(commands)).Result()
-	if err != nil {
-		return nil, err
-	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Args[0], "eval") {
-			times = append(times, float64(entry.Duration.Microseconds()))
-		}
-	}
-	if len(times) == 0 {
-		return nil, fmt.Errorf("the slow log has no script among %d commands", len(entries))
-	}
-	return times, nil
 }

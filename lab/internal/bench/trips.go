@@ -52,7 +52,6 @@ func measureTrips(ctx context.Context, b *bench) (*report, error) {
 	many := documents{slices: slices.Collect(slices.Chunk(t.names[:len(each.slices)*nextNSlice], nextNSlice))}
 	all, err := b.takeTurns(ctx, "trips", []lap{
 		t.serially, t.byNextN, t.serialCustomers, t.byNextEach,
-		t.longestOf(each, t.batchedNext), t.longestOf(each, t.nextEach), t.longestOf(many, t.nextN),
 	})
 	if err != nil {
 		return nil, err
@@ -132,27 +131,6 @@ func (t *trips) byNextEach(ctx context.Context) (float64, error) {
 	return calls * float64(t.batch), err
 }
 
-// longestOf returns the microseconds of the longest script of a load.
-func (t *trips) longestOf(documents documents, load load) lap {
-	return func(ctx context.Context) (float64, error) {
-		if err := t.server.clear(ctx); err != nil {
-			return 0, err
-		}
-		times, err := t.server.scriptTimes(ctx, t.customers+t.decisions, func() error {
-			for _, slice := range documents.slices {
-				if err := load(ctx, slice); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			return 0, err
-		}
-		return times.most(), nil
-	}
-}
-
 // trip is what one call sends.
 type trip struct{ commands, roundTrips int }
 
@@ -175,8 +153,7 @@ func (t *trips) countTrips(ctx context.Context) ([]trip, error) {
 
 func (t *trips) report(all []samples, counted []trip) *report {
 	serially, byNextN, serialCustomers, byNextEach := all[0], all[1], all[2], all[3]
-	nextLongest, eachLongest, manyLongest := all[4], all[5], all[6]
-	nextTime, eachTime, manyTime := all[7], all[8], all[9]
+	nextTime, eachTime, manyTime := all[4], all[5], all[6]
 
 	many := fmt.Sprintf("NextN of %s", whole(float64(t.many)))
 	each := fmt.Sprintf("NextEach of %s", whole(float64(t.batch)))
@@ -192,38 +169,24 @@ func (t *trips) report(all []samples, counted []trip) *report {
 			row.figure.over(row.base).String(), thousands(row.figure),
 		})
 	}
-	scripts := grid{{"one script of", "server time", "µs", "longest, to 1 ms", "µs"}}
+	scripts := grid{{"one script of", "server time", "µs"}}
 	for _, row := range []struct {
-		name          string
-		time, longest samples
-	}{
-		{"Next", nextTime, nextLongest}, {many, manyTime, manyLongest}, {each, eachTime, eachLongest},
-	} {
-		scripts = append(scripts, []string{
-			row.name, row.time.over(nextTime).String(), tenths(row.time.median()),
-			row.longest.over(t.millisecond()).String(), whole(row.longest.median()),
-		})
+		name string
+		time samples
+	}{{"Next", nextTime}, {many, manyTime}, {each, eachTime}} {
+		scripts = append(scripts, []string{row.name, row.time.over(nextTime).String(), tenths(row.time.median())})
 	}
 	return &report{
 		title: "trips",
 		notes: fmt.Sprintf(`Calls for many documents at once: medians of %d rounds, with the least and the most. Decisions a second
 			as a ratio to Next by one caller, without a pipeline. Server time of a script as a ratio to that of Next by %d callers of an
-			AutoPipeliner. The longest script of each round is that of the slow log, which counts what other processes take of the CPU
-			meanwhile; there are %s of Next and of NextEach and %d of NextN.`,
-			t.rounds, t.callers, whole(float64(t.decisions)), len(t.documents.slices)*nextNSlice),
+			AutoPipeliner.`, t.rounds, t.callers),
 		grids: []grid{speed, scripts},
 		bars: []bar{
 			{what: many + ", to Next", figure: byNextN.over(serially).median(), atLeast: true, bound: 500},
 			{what: each + ", to Next", figure: byNextEach.over(serialCustomers).median(), atLeast: true, bound: 12},
 			{what: each + ", round trips", figure: float64(counted[2].roundTrips), bound: 1},
 			{what: each + ", server time, to Next", figure: eachTime.over(nextTime).median(), bound: 1},
-			{what: each + ", longest script, to 1 ms", figure: eachLongest.over(t.millisecond()).median(), bound: 1},
-			{what: many + ", longest script, to 1 ms", figure: manyLongest.over(t.millisecond()).median(), bound: 1},
 		},
 	}
-}
-
-// millisecond is a millisecond in every round.
-func (t *trips) millisecond() samples {
-	return slices.Repeat(samples{1000}, t.rounds)
 }

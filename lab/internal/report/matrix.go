@@ -6,8 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/docpriority/priority/lab/internal/markdown"
 	"github.com/docpriority/priority/lab/internal/simulation"
 )
 
@@ -34,7 +34,7 @@ func (m Matrix) WriteTable(to io.Writer) error {
 	for i, score := range m.Scores {
 		scores[i] = score.Scheduler + " " + number(score.Value)
 	}
-	_, err := fmt.Fprintf(to, "%s.\n\n%s\nScore, 1 is ideal: %s.\n", m.conditions(), markdown(table), strings.Join(scores, ", "))
+	_, err := fmt.Fprintf(to, "%s.\n\n%s\nScore, 1 is ideal: %s.\n", m.conditions(), markdown.Table(table), strings.Join(scores, ", "))
 	return err
 }
 
@@ -60,7 +60,7 @@ func (m Matrix) WriteOrder(to io.Writer) error {
 			table = append(table, line)
 		}
 	}
-	_, err := fmt.Fprintf(to, "%s.\n\n%s", m.conditions(), markdown(table))
+	_, err := fmt.Fprintf(to, "%s.\n\n%s", m.conditions(), markdown.Table(table))
 	return err
 }
 
@@ -125,28 +125,4 @@ func wide(e simulation.Estimate) string {
 		return number(e.Mean)
 	}
 	return number(e.Mean) + " ± " + number(e.Within)
-}
-
-// markdown writes a table, whose first row is the heading, with columns that line up.
-func markdown(table [][]string) string {
-	widths := make([]int, len(table[0]))
-	for _, row := range table {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell), len("---"))
-		}
-	}
-	var text strings.Builder
-	for at, row := range table {
-		for i, cell := range row {
-			fmt.Fprintf(&text, "| %-*s ", widths[i], cell)
-		}
-		text.WriteString("|\n")
-		if at == 0 {
-			for _, width := range widths {
-				text.WriteString("|" + strings.Repeat("-", width+2))
-			}
-			text.WriteString("|\n")
-		}
-	}
-	return text.String()
 }

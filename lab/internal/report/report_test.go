@@ -51,10 +51,10 @@ func TestTheMatrixIsPrintedInMarkdown(t *testing.T) {
 	}
 	const table = `some service; strict consumers; 9 levels; seeds: 20.
 
-| regime | figure          | rule        | submit      | oracle | ideal         | submit ÷ ideal |
-|--------|-----------------|-------------|-------------|--------|---------------|----------------|
-| flood  | others wait p99 | 6.00 ± 0.50 | 3.00 ± 0.50 | 1.00   | 2.00 (stride) | 1.50           |
-| flood  | jain            | -           | -           | 1.00   | 2.00 (stride) | -              |
+| regime |          figure |        rule |      submit | oracle |         ideal | submit ÷ ideal |
+|--------|----------------:|------------:|------------:|-------:|--------------:|---------------:|
+| flood  | others wait p99 | 6.00 ± 0.50 | 3.00 ± 0.50 |   1.00 | 2.00 (stride) |           1.50 |
+| flood  |            jain |           - |           - |   1.00 | 2.00 (stride) |              - |
 
 Score, 1 is ideal: submit 1.25.
 `
@@ -64,10 +64,10 @@ Score, 1 is ideal: submit 1.25.
 	const order = `some service; strict consumers; 9 levels; seeds: 20.
 
 | regime |                 | rule | submit |
-|--------|-----------------|------|--------|
-| flood  | overtaken, %    | 25.0 | 25.0   |
-| flood  | longest, others | 7.00 | 7.00   |
-| flood  | longest, all    | 6.00 | 3.00   |
+|--------|----------------:|-----:|-------:|
+| flood  |    overtaken, % | 25.0 |   25.0 |
+| flood  | longest, others | 7.00 |   7.00 |
+| flood  |    longest, all | 6.00 |   3.00 |
 `
 	if got := written(t, m.WriteOrder); got != order {
 		t.Errorf("got\n%s", got)

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -296,35 +295,6 @@ func TestServiceTimesHaveTheirMeanAndVariation(t *testing.T) {
 		if math.Abs(mean/s.Mean.Seconds()-1) > 0.02 || math.Abs(cv-s.cv) > 0.03 {
 			t.Errorf("%v: mean %v, CV %v", s.ServiceTime, mean, cv)
 		}
-	}
-}
-
-// One operation is a million documents of a scenario, on one processor.
-func BenchmarkMillionDocuments(b *testing.B) {
-	scenario, err := FindScenario("steady-flood")
-	if err != nil {
-		b.Fatal(err)
-	}
-	big := demand
-	big.Flood = 355_000
-	w := scenario.Workload(big, 1)
-	b.ReportMetric(float64(len(w.Documents)), "documents")
-	for _, name := range Schedulers() {
-		b.Run(name, func(b *testing.B) {
-			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-			for b.Loop() {
-				scheduler, err := NewScheduler(name, w, Options{}, 1)
-				if err != nil {
-					b.Fatal(err)
-				}
-				starts, err := Run(w, demand.Servers, scheduler)
-				if err != nil {
-					b.Fatal(err)
-				}
-				measure(w, demand.Servers, starts)
-			}
-			b.ReportMetric(float64(len(w.Documents)), "documents")
-		})
 	}
 }
 
