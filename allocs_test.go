@@ -20,12 +20,8 @@ import (
 func TestAllocations(t *testing.T) {
 	ctx := context.Background()
 	client := redistest.Start(t).Client()
-	pipeliner, err := client.AutoPipeline()
-	if err != nil {
-		t.Fatal(err)
-	}
 	bounded, free := benchmarkedStore(t, client, time.Minute), benchmarkedStore(t, client, -1)
-	batched := benchmarkedStore(t, pipeliner, -1)
+	batched := benchmarkedStore(t, autoPipeline(t, client), -1)
 	names := customerNames(1000)
 
 	next := func(store *priority.RedisStore) func() error {

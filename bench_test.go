@@ -32,11 +32,7 @@ func BenchmarkNext(b *testing.B) {
 	}
 	for name, names := range map[string][]string{"": names, " for one customer": names[:1]} {
 		b.Run("256 callers of an AutoPipeliner"+name, func(b *testing.B) {
-			pipeliner, err := redistest.Start(b).Client().AutoPipeline()
-			if err != nil {
-				b.Fatal(err)
-			}
-			store := benchmarkedStore(b, pipeliner, 0)
+			store := benchmarkedStore(b, autoPipeline(b, redistest.Start(b).Client()), 0)
 			b.ReportAllocs()
 			b.SetParallelism(256 / runtime.GOMAXPROCS(0))
 			b.RunParallel(func(pb *testing.PB) {

@@ -51,16 +51,16 @@ var clientKinds = map[string]func(t *testing.T, addr string) priority.RedisClien
 		return ring
 	},
 	"AutoPipeline": func(t *testing.T, addr string) priority.RedisClient {
-		return must(slowClient(t, addr).AutoPipeline())(t)
+		return autoPipeline(t, slowClient(t, addr))
 	},
 	"AsyncAutoPipeline": func(t *testing.T, addr string) priority.RedisClient {
-		return must(slowClient(t, addr).AsyncAutoPipeline())(t)
+		return asyncAutoPipeline(t, slowClient(t, addr))
 	},
 }
 
 // isPipeliner reports whether a kind of client asks for a command's bytes before it
 // has a connection.
-func isPipeliner(kind string) bool { return strings.HasSuffix(kind, "AutoPipeline") }
+func isPipeliner(kind string) bool { return hasAutoPipeline && strings.HasSuffix(kind, "AutoPipeline") }
 
 func slowClient(t *testing.T, addr string) *redis.Client {
 	client := redis.NewClient(&redis.Options{
@@ -414,13 +414,13 @@ func TestWhatNeverLeftTheProcessIsNotCounted(t *testing.T) {
 	const pool, callers = 2, 400
 	server := redistest.Start(t)
 	cluster := redistest.StartCluster(t, 1)
-	ofCluster := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: cluster.Addrs(), PoolSize: pool, PipelinePoolSize: pool, ReadTimeout: time.Minute, PoolTimeout: time.Minute,
-	})
+	ofCluster := redis.NewClusterClient(withPipelinePool(pool, &redis.ClusterOptions{
+		Addrs: cluster.Addrs(), PoolSize: pool, ReadTimeout: time.Minute, PoolTimeout: time.Minute,
+	}))
 	newClient := func(hooks ...redis.Hook) *redis.Client {
-		client := redis.NewClient(&redis.Options{
-			Addr: server.Addr, PoolSize: pool, PipelinePoolSize: pool, ReadTimeout: time.Minute, PoolTimeout: time.Minute,
-		})
+		client := redis.NewClient(withPipelinePool(pool, &redis.Options{
+			Addr: server.Addr, PoolSize: pool, ReadTimeout: time.Minute, PoolTimeout: time.Minute,
+		}))
 		for _, hook := range hooks {
 			client.AddHook(hook)
 		}
@@ -504,7 +504,7 @@ func TestACallGivenUpBeforeItWasSentIsNeverCounted(t *testing.T) {
 	kinds := map[string]func(t *testing.T, addr string) priority.RedisClient{
 		"ClusterClient": func(t *testing.T, _ string) priority.RedisClient { return newCluster(t) },
 		"ClusterClient's AutoPipeline": func(t *testing.T, _ string) priority.RedisClient {
-			return must(newCluster(t).AutoPipeline())(t)
+			return autoPipeline(t, newCluster(t))
 		},
 		"contextless Client": func(t *testing.T, addr string) priority.RedisClient { return contextless{slowClient(t, addr)} },
 	}
@@ -790,7 +790,7 @@ func TestAHangingNodeIsTheTroubleOfItsOwnCustomers(t *testing.T) {
 	for kind, newClient := range map[string]func(t *testing.T) priority.RedisClient{
 		"ClusterClient": func(t *testing.T) priority.RedisClient { return newCluster(t) },
 		"AutoPipeline": func(t *testing.T) priority.RedisClient {
-			return must(newCluster(t).AutoPipelineWithOptions(&redis.AutoPipelineOptions{NumShards: masters, MaxBatchSize: 100}))(t)
+			return newPipeliner(t, newCluster(t), "AutoPipelineWithOptions", map[string]int{"NumShards": masters, "MaxBatchSize": 100})
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {

@@ -304,10 +304,10 @@ var fleets = map[string]func(t *testing.T) fleet{
 	},
 	"Client": onOne(func(_ *testing.T, c *redis.Client) priority.RedisClient { return c }),
 	"AutoPipeline": onOne(func(t *testing.T, c *redis.Client) priority.RedisClient {
-		return must(c.AutoPipeline())(t)
+		return autoPipeline(t, c)
 	}),
 	"AsyncAutoPipeline": onOne(func(t *testing.T, c *redis.Client) priority.RedisClient {
-		return must(c.AsyncAutoPipeline())(t)
+		return asyncAutoPipeline(t, c)
 	}),
 	"Ring": func(t *testing.T) fleet {
 		one, two := redistest.Start(t), redistest.Start(t)
@@ -320,7 +320,7 @@ var fleets = map[string]func(t *testing.T) fleet{
 	},
 	"ClusterClient": onCluster(func(_ *testing.T, c *redis.ClusterClient) priority.RedisClient { return c }),
 	"cluster AutoPipeline": onCluster(func(t *testing.T, c *redis.ClusterClient) priority.RedisClient {
-		return must(c.AutoPipeline())(t)
+		return autoPipeline(t, c)
 	}),
 }
 
@@ -575,7 +575,7 @@ func connectWith(t testing.TB, opts *redis.Options) *redis.Client {
 // AutoPipeliner.
 func twoClients(t testing.TB, addr string) (plain, pipeliner priority.RedisClient) {
 	t.Helper()
-	return connect(t, addr), must(connect(t, addr).AutoPipeline())(t)
+	return connect(t, addr), autoPipeline(t, connect(t, addr))
 }
 
 // onEachServer runs a test on miniredis and on a real server.

@@ -314,7 +314,7 @@ func TestKilledConnectionsUnderLoadAreCountedExactly(t *testing.T) {
 	})
 	t.Run("ClusterClient and its AutoPipeliner", func(t *testing.T) {
 		cluster := redistest.StartCluster(t, 3)
-		pipeliner := must(cluster.Client().AutoPipeline())(t)
+		pipeliner := autoPipeline(t, cluster.Client())
 		killing(t, cluster.Client(), cluster.Masters, openStore(t, cluster.Client(), nil), openStore(t, pipeliner, nil))
 	})
 	t.Run("FailoverClient", func(t *testing.T) {

@@ -122,7 +122,7 @@ func TestTheDocumentedRightsAreEnoughAndNoMore(t *testing.T) {
 	if err := useEveryRight(t, server, client); err != nil {
 		t.Error(err)
 	}
-	if err := useEveryRight(t, server, must(client.AutoPipeline())(t)); err != nil {
+	if err := useEveryRight(t, server, autoPipeline(t, client)); err != nil {
 		t.Errorf("AutoPipeliner: %v", err)
 	}
 

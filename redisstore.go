@@ -100,7 +100,6 @@ var (
 	_ RedisClient = (*redis.ClusterClient)(nil)
 	_ RedisClient = (*redis.Ring)(nil)
 	_ RedisClient = (redis.UniversalClient)(nil)
-	_ RedisClient = (*redis.AutoPipeliner)(nil)
 )
 
 // NewRedisStore returns a store on a client. It sends nothing. Nil opts are the

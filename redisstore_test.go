@@ -509,7 +509,7 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 		wantInvalid(t, err, priority.ErrInvalidOption, prefix)
 	}
 	for _, client := range []priority.RedisClient{
-		nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil), (*redis.Ring)(nil), (*redis.AutoPipeliner)(nil),
+		nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil), (*redis.Ring)(nil),
 		redis.UniversalClient((*redis.Client)(nil)),
 	} {
 		store, err := priority.NewRedisStore(client, nil)

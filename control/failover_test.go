@@ -116,7 +116,7 @@ func TestAFailoverToAReplicaThatLacksChanges(t *testing.T) {
 	other := worldOn(t, replica, replica.Client(), nil)
 	must(w.admin.Apply(ctx, only(), demo(0)))(t)
 	await(t, "the replica has it", func() bool { return replica.Client().Exists(ctx, documentKey).Val() == 1 })
-	check(t, replica.Client().ReplicaOf(ctx, "no", "one").Err())
+	check(t, replica.Client().Do(ctx, "REPLICAOF", "no", "one").Err())
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(4), time.Hour, demo(0)))(t)
 	known := w.document()
 	must(other.admin.SetOverride(ctx, "bolt", control.Pin(4), time.Hour, demo(0)))(t)

@@ -224,7 +224,7 @@ func TestARedisThatTakesNoDocumentsDoesNotFlap(t *testing.T) {
 			if err := client.ConfigSet(t.Context(), "maxmemory", maxMemory).Err(); err != nil {
 				t.Fatal(err)
 			}
-			if err := client.ReplicaOf(t.Context(), host, port).Err(); err != nil {
+			if err := client.Do(t.Context(), "REPLICAOF", host, port).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -396,7 +396,7 @@ func checkReadOnly(w *world) {
 	w.warmly(d)
 	s.flush(w)
 	ctx := context.Background()
-	if err := s.client.ReplicaOf(ctx, "127.0.0.1", fmt.Sprint(redistest.FreePort(w))).Err(); err != nil {
+	if err := s.client.Do(ctx, "REPLICAOF", "127.0.0.1", fmt.Sprint(redistest.FreePort(w))).Err(); err != nil {
 		w.Fatal(err)
 	}
 	for _, do := range []string{"next", "submit"} {
@@ -405,7 +405,7 @@ func checkReadOnly(w *world) {
 		}
 	}
 	w.awaitAnswer(d)
-	if err := s.client.ReplicaOf(ctx, "no", "one").Err(); err != nil {
+	if err := s.client.Do(ctx, "REPLICAOF", "no", "one").Err(); err != nil {
 		w.Fatal(err)
 	}
 	if got := w.awaitNext(d, new(ledger.Ledger), "acme"); got.Count != 0 {

@@ -48,9 +48,16 @@ func neverQueued(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" ||
 		errors.Is(err, redis.ErrPoolTimeout) ||
 		errors.Is(err, redis.ErrPoolExhausted) ||
-		errors.Is(err, redis.ErrAutoPipelineQueueFull) ||
-		errors.Is(err, redis.ErrAutoPipelineTimeout)
+		strings.HasPrefix(err.Error(), queueFull) ||
+		strings.HasPrefix(err.Error(), noPermit)
 }
+
+// How ErrAutoPipelineQueueFull and ErrAutoPipelineTimeout begin, which the oldest go-redis
+// that the module supports does not have.
+const (
+	queueFull = "redis: autopipeline: queue full"
+	noPermit  = "redis: autopipeline: no batch permit"
+)
 
 // Beginnings of Redis's answers when it did not run a script, or when the
 // script's first command that writes was refused and so nothing was written.
