@@ -120,7 +120,7 @@ func (r *rehearsal) get(t *testing.T) {
 			continue
 		}
 		name := path.Join(root, module)
-		run(t, dir, r.env, "go", "get", name)
+		run(t, dir, r.env, "go", append([]string{"get"}, found...)...)
 		if got := run(t, dir, r.env, "go", "list", "-m", "-f", "{{.Version}}", name); got != version {
 			t.Errorf("go get %s gets %s", name, got)
 		}
