@@ -29,6 +29,10 @@ var mayImport = map[string][]string{
 	"internal/script":   {goRedis},
 	"internal/leases":   {},
 	"internal/typednil": {},
+
+	// What page and priorityctl know.
+	"internal/insight":        {".", "control", "internal/fair", "internal/insight/census", "internal/script", goRedis},
+	"internal/insight/census": {".", goRedis},
 }
 
 const goRedis = "github.com/redis/go-redis/v9"
@@ -57,8 +61,9 @@ func TestRoomsImportOneWay(t *testing.T) {
 
 // product returns the rooms that a user's program can link, each with its files
 // and what they import: the public packages but for prioritytest, examples and clients,
-// and the internal ones that these need. What only tests and tools need, such as
-// internal/redistest, internal/ledger and internal/trace, is not among them.
+// and the internal ones that these, or page and priorityctl, need. What only tests and
+// the laboratory need, such as internal/redistest, internal/ledger and internal/trace,
+// is not among them.
 func product(t *testing.T) map[string]map[string][]string {
 	t.Helper()
 	all := rooms(t)
@@ -77,6 +82,7 @@ func product(t *testing.T) map[string]map[string][]string {
 			}
 		}
 	}
+	link("internal/insight")
 	for room := range all {
 		switch first, _, _ := strings.Cut(room, "/"); first {
 		case "internal", "examples", "prioritytest", "clients":

@@ -168,7 +168,7 @@ func newTier(policy Policy, lease time.Duration) tier {
 		policy: policy,
 		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
 		submit: script.New(lua.With(lua.Submit, numbers), 1, 3),
-		peek:   script.New(lua.With(lua.Peek, numbers), 8, 0),
+		peek:   script.New(lua.With(lua.Peek, numbers), script.PeekReplies, 0),
 	}
 }
 
@@ -368,7 +368,8 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error
 	if err != nil {
 		return Decision{}, err
 	}
-	return peeked(reply), nil
+	known := script.PeekedOf(reply)
+	return Decision{Level: Level(known.Level), Count: known.Count, Pending: known.Pending, ResetIn: known.ResetIn}, nil
 }
 
 func (s *RedisStore) Reset(ctx context.Context, customer string) error {
@@ -550,12 +551,5 @@ func (s *RedisStore) submitted(reply []int64, at, n int) Decision {
 		Count:   reply[3*at+1],
 		Pending: reply[3*at+2],
 		ResetIn: time.Duration(reply[3*n]) * time.Millisecond,
-	}
-}
-
-// peeked reads a reply of peek.lua.
-func peeked(reply []int64) Decision {
-	return Decision{
-		Level: Level(reply[0]), Count: reply[1], Pending: reply[2], ResetIn: time.Duration(reply[3]) * time.Millisecond,
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 // apply makes rules those of the fleet: those that were sent, those of an earlier

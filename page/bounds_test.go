@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/page"
-	"github.com/docpriority/priority/page/insight"
 )
 
 // A preview asks Redis no more often than the customer's page does, whoever looks.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 const (

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/docpriority/priority/internal/insight"
 )
 
 // The pictures are SVG that takes its colours from the style sheet. All that they say
@@ -76,5 +78,5 @@ func rateText(rate float64) string {
 	case rate < 100:
 		return fmt.Sprintf("%.1f", rate)
 	}
-	return grouped(rate)
+	return insight.Group(int64(math.Round(rate)))
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 const (

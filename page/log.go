@@ -3,7 +3,7 @@ package page
 import (
 	"strconv"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 // logView is a page of the log.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 // nowView is what happens now.
@@ -105,5 +105,3 @@ func worst(health *insight.Health) insight.Status {
 	}
 	return status
 }
-
-func grouped(value float64) string { return insight.Group(int64(math.Round(value))) }

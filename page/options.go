@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/page/insight"
 )
 
 // Options configures a Page. The zero value works, and lets nobody write.
@@ -38,7 +37,7 @@ type Options struct {
 	Pace int
 
 	// Server says where the client leads. Default: what the client's options say.
-	Server insight.Server
+	Server Server
 
 	// Secrets are passwords that no text may show. Default: none, and what looks like
 	// one in a URL is hidden all the same.

@@ -8,8 +8,7 @@
 //	http.Handle("/ops/priority/", http.StripPrefix("/ops/priority", operators))
 //
 // Everybody who reaches it may read: customers' names, counts, the log. Who may write
-// is for Authorize to say. What it says about a customer or a policy is from package
-// insight, as is what priorityctl says.
+// is for Authorize to say. It says the same as priorityctl, in the same words.
 package page
 
 import (
@@ -22,7 +21,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 // Page is an http.Handler. All its URLs are relative, so it works at any path that

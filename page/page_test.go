@@ -13,9 +13,9 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/page"
-	"github.com/docpriority/priority/page/insight"
 )
 
 // awaitPass waits until the page shows a pass with so many customers.

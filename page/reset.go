@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 // resetView is what a reset would forget.

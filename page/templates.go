@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 var (

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 // visit is one request for a page.

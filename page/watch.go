@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/page/insight"
-	"github.com/docpriority/priority/page/insight/census"
+	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/internal/insight/census"
 )
 
 const (
@@ -28,8 +28,8 @@ type watch struct {
 	passes  *cell[pass]
 	corrupt *cell[[]string] // customers whose count is none
 
-	tally *insight.Tally // of the pass that is under way: there is one at a time
-	past  past           // and so with this
+	survey *insight.Survey // of the pass that is under way: there is one at a time
+	past   past            // and so with this
 
 	mu     sync.Mutex // guards status
 	status string
@@ -45,9 +45,9 @@ type pass struct {
 
 func newWatch(fleet *fleet, options Options) *watch {
 	w := &watch{
-		fleet: fleet,
-		tally: insight.NewTally(insight.TallyOptions{Pace: options.Pace, Busiest: busiest}),
-		past:  past{levels: map[priority.Level][]float64{}, customers: map[string][]float64{}},
+		fleet:  fleet,
+		survey: insight.NewSurvey(insight.SurveyOptions{Pace: options.Pace, Busiest: busiest}),
+		past:   past{levels: map[priority.Level][]float64{}, customers: map[string][]float64{}},
 	}
 	w.passes = newCell(fleet.background, options.Interval, w.pass)
 	w.corrupt = newCell(fleet.background, corruptEvery, w.findCorrupt)
@@ -64,10 +64,10 @@ func (w *watch) pass(ctx context.Context) (pass, error) {
 	for {
 		inspector, _ := w.fleet.now(ctx) // the page says that it is not known
 		w.fleet.alone.Lock()
-		done, err := w.tally.Advance(ctx, inspector, time.Now().Add(stepTime))
+		done, err := w.survey.Advance(ctx, inspector, time.Now().Add(stepTime))
 		w.fleet.alone.Unlock()
 		w.mu.Lock()
-		w.status = w.tally.Status()
+		w.status = w.survey.Status()
 		w.mu.Unlock()
 		switch {
 		case insight.Forbidden(err):
@@ -75,7 +75,7 @@ func (w *watch) pass(ctx context.Context) (pass, error) {
 		case err != nil:
 			return pass{}, err
 		case done:
-			return w.past.with(w.tally.Last()), nil
+			return w.past.with(w.survey.Last()), nil
 		case w.passes.idle() > unwatched:
 			return pass{}, errUnwatched
 		}

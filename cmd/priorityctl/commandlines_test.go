@@ -21,9 +21,9 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/page/insight"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
 

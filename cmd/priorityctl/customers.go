@@ -12,7 +12,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
 

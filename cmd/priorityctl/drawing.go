@@ -9,7 +9,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 const (
@@ -31,7 +31,7 @@ type drawing struct {
 }
 
 func (t top) drawing() drawing {
-	return drawing{title: t.title(), status: t.tally.Status(), unfollowed: t.now.failed, last: t.tally.Last(), midway: t.tally.Midway()}
+	return drawing{title: t.title(), status: t.survey.Status(), unfollowed: t.now.failed, last: t.survey.Last(), midway: t.survey.Midway()}
 }
 
 // text draws all. On a terminal it has exactly as many lines as that, in

@@ -8,7 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 // flooded is a fleet in which each level has customers, and some are very busy.

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )

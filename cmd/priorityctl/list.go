@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/docpriority/priority/page/insight"
-	"github.com/docpriority/priority/page/insight/census"
+	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/internal/insight/census"
 	"github.com/spf13/cobra"
 )
 

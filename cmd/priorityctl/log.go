@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
 

@@ -22,8 +22,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/page/insight"
 	"github.com/redis/go-redis/v9"
 )
 

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )

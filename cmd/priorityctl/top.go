@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
 
@@ -42,7 +42,7 @@ func newTop() *cobra.Command {
 		},
 	}
 	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
-		t := top{c, insight.NewTally(insight.TallyOptions{Pace: pace, Busiest: busiest}), &fleet{inspector: &c.Inspector}}
+		t := top{c, insight.NewSurvey(insight.SurveyOptions{Pace: pace, Busiest: busiest}), &fleet{inspector: &c.Inspector}}
 		if !once && !asJSON && isTerminal(command.OutOrStdout()) {
 			return t.live(command, interval)
 		}
@@ -62,8 +62,8 @@ func newTop() *cobra.Command {
 // top is what the command looks at.
 type top struct {
 	*connection
-	tally *insight.Tally
-	now   *fleet
+	survey *insight.Survey
+	now    *fleet
 }
 
 // fleet is what operators have set, as it was known last.
@@ -78,7 +78,7 @@ func (t top) advance(ctx context.Context, deadline time.Time) error {
 	if t.now.failed = t.Hidden(err); err == nil {
 		t.now.inspector = followed
 	}
-	_, err = t.tally.Advance(ctx, t.now.inspector, deadline)
+	_, err = t.survey.Advance(ctx, t.now.inspector, deadline)
 	return err
 }
 
@@ -92,7 +92,7 @@ func (t top) once(command *cobra.Command, asJSON bool) error {
 		return t.broken(err)
 	}
 	if asJSON {
-		return writeJSON(out, t.tally.Last())
+		return writeJSON(out, t.survey.Last())
 	}
 	drawing := t.drawing()
 	drawing.width = 80

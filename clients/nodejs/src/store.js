@@ -71,7 +71,7 @@ export class Store {
   }
 
   async peek(customer, options) {
-    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage'], integers: 8, readOnly: true }, options);
+    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage'], integers: 11, readOnly: true }, options);
     const [level, count, pending, resetIn] = reply;
     return decisionOf(level, count, pending, resetIn);
   }

@@ -16,7 +16,7 @@ const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${fi
 const classes = { not_counted: NotCounted, outcome_unknown: OutcomeUnknown };
 const long = 60_000; // for what ends without a timeout, however slow the machine is
 
-const replies = { next: integers(1, 0), submit: integers(1, 0, 1, 1_500_000), done: integers(1), peek: integers(1, 0, 0, 0, 0, 0, 1000, 1), reset: integers(1) };
+const replies = { next: integers(1, 0), submit: integers(1, 0, 1, 1_500_000), done: integers(1), peek: integers(1, 0, 0, 0, 0, 0, 1000, 1, 0, -2, -2), reset: integers(1) };
 const calls = {
   next: (store) => store.next('acme'),
   submit: (store) => store.submit('acme', 'invoice-1'),

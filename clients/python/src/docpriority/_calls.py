@@ -103,7 +103,7 @@ class Calls:
         def read(reply: list[int]) -> Decision:
             return Decision(reply[0], reply[1], reply[2], _time_of(reply[3]))
 
-        return Call("peek", self.script("peek", customer), self._all_keys(customer), (), Lost.CHANGES_NOTHING, 8, read)
+        return Call("peek", self.script("peek", customer), self._all_keys(customer), (), Lost.CHANGES_NOTHING, 11, read)
 
     def reset(self, customer: Name) -> Call[None]:
         keys = self._all_keys(customer)

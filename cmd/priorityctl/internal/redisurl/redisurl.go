@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/redis/go-redis/v9"
 )
 

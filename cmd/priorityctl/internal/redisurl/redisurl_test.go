@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 func TestEveryFormOfURLIsRead(t *testing.T) {

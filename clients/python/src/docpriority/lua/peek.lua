@@ -4,14 +4,17 @@
 -- KEYS[2]  <prefix>:{<customer>}:pending, the sorted set that submit.lua writes
 -- KEYS[3]  <prefix>:{<customer>}:usage, the string that submit.lua explains
 --
--- Reply    {level, count, pending, reset_in, usage, ordinary, cost, lease}: the level
---          of the count where nothing is pending, else the level that the customer's
---          last document has. Where there is no count it is 0 and so is reset_in,
---          which is 0 too for a key without a TTL. Then what makes the level of a
---          document: what was submitted lately, in hundredths of a document; what is
---          pending without the documents at the last level; what one costs, in
---          thousandths of what those of all customers do; and the milliseconds
---          after which a document does not count as pending any more.
+-- Reply    {level, count, pending, reset_in, usage, ordinary, cost, lease, sojourn,
+--          usage_left, count_left}: the level of the count where nothing is pending,
+--          else the level that the customer's last document has. Where there is no
+--          count it is 0 and so is reset_in, which is 0 too for a key without a TTL.
+--          Then what makes the level of a document: what was submitted lately, in
+--          hundredths of a document; what is pending without the documents at the
+--          last level; what one costs, in thousandths of what those of all customers
+--          do; and the milliseconds after which a document does not count as pending
+--          any more. Then the average time from Submit to Done in tenths of a second,
+--          0 where it is not known; and the milliseconds left of the usage and of the
+--          count, -2 where there is none, and -1 of a count without a TTL.
 -- Errors   CORRUPTCOUNT, CORRUPTPENDING, CORRUPTUSAGE: a key holds something else.
 --          Redis's own (LOADING …).
 --
@@ -62,7 +65,7 @@ if value and not (value == '0' or
   return redis.error_reply(corrupt)
 end
 local count = value and tonumber(value) or 0
-local reset_in = value and math.max(redis.call('PTTL', KEYS[1]), 0) or 0
+local count_left = value and redis.call('PTTL', KEYS[1]) or -2
 
 -- begin history
 local held = redis.pcall('GET', KEYS[3])
@@ -126,4 +129,9 @@ if pending > 0 then
   end
   level = of(level, levels)
 end
-return {level, count, pending, reset_in, math.floor(100 * usage + 0.5), ordinary, cost, lease}
+local usage_left = held and 0 or -2
+if usage > 0 then
+  usage_left = math.floor(day * (1 + math.log(usage) / math.log(2)) + 0.5)
+end
+return {level, count, pending, math.max(count_left, 0), math.floor(100 * usage + 0.5), ordinary, cost, lease,
+  held and math.floor(held / 1000000) or 0, usage_left, count_left}

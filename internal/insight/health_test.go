@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/page/insight"
 )
 
 func TestHealthGoesThroughAllChecksAndLeavesNothing(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docpriority/priority/page/insight/census"
+	"github.com/docpriority/priority/internal/insight/census"
 	"github.com/redis/go-redis/v9"
 )
 

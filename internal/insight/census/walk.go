@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/time/rate"
 )
 
 // Entry is one customer's count.
@@ -48,10 +47,10 @@ var ErrOtherServers = errors.New("the cursor does not fit: servers have restarte
 type Walk struct {
 	client  redis.UniversalClient
 	options Options
-	limiter *rate.Limiter
-	page    int   // how many keys the next SCAN looks at
-	most    int   // may become
-	looked  int64 // how many keys all have looked at
+	due     time.Time // not before this is the next SCAN sent
+	page    int       // how many keys it looks at
+	most    int       // may become
+	looked  int64     // how many keys all have looked at
 	nodes   []node
 	digest  string // of the nodes and the prefix
 
@@ -66,11 +65,10 @@ func Start(ctx context.Context, client redis.UniversalClient, options Options, c
 	if options.PageKeys <= 0 {
 		options.PageKeys = mostPageKeys
 	}
-	w := &Walk{client: client, options: options, limiter: rate.NewLimiter(rate.Inf, 0)}
+	w := &Walk{client: client, options: options}
 	w.page, w.most = options.PageKeys, max(options.PageKeys, mostPageKeys)
 	if options.Pace > 0 {
 		w.page, w.most = min(w.page, options.Pace), min(w.most, options.Pace)
-		w.limiter = rate.NewLimiter(rate.Limit(options.Pace), w.most)
 	}
 	var err error
 	if w.nodes, err = nodesOf(ctx, client); err != nil {
@@ -126,10 +124,7 @@ func (w *Walk) Next(ctx context.Context) ([]Entry, error) {
 	if w.Done() {
 		return nil, io.EOF
 	}
-	if err := w.limiter.WaitN(ctx, w.page); err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
+	if err := w.wait(ctx); err != nil {
 		return nil, err
 	}
 	keys, cursor, err := w.nodes[w.at].client.Scan(ctx, w.cursor, Pattern(w.options.Prefix), int64(w.page)).Result()
@@ -147,6 +142,20 @@ func (w *Walk) Next(ctx context.Context) ([]Entry, error) {
 		w.at++
 	}
 	return entries, nil
+}
+
+// wait keeps the pace: a page is due when the one before has taken its time.
+func (w *Walk) wait(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || w.options.Pace <= 0 {
+		return err
+	}
+	select {
+	case <-time.After(time.Until(w.due)):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	w.due = time.Now().Add(time.Duration(w.page) * time.Second / time.Duration(w.options.Pace))
+	return nil
 }
 
 // read reads the counts of keys in one round trip a node.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/page/insight"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -138,20 +138,20 @@ func TestWhatCannotBeFollowedIsAnErrorAndTheOwnOptionsStay(t *testing.T) {
 	lookup(t, inspector, "acme")
 }
 
-func TestATallyGoesOnWhenThePolicyChanges(t *testing.T) {
+func TestASurveyGoesOnWhenThePolicyChanges(t *testing.T) {
 	client := redistest.Start(t).Client()
 	inspector := steered(t, client, priority.RedisOptions{})
 	if _, err := inspector.Store.NextN(t.Context(), "acme", 30); err != nil {
 		t.Fatal(err)
 	}
-	tally := insight.NewTally(insight.TallyOptions{Busiest: 2})
+	survey := insight.NewSurvey(insight.SurveyOptions{Busiest: 2})
 	pass := func() insight.Snapshot {
 		t.Helper()
 		inspector = followed(t, inspector)
-		if done, err := tally.Advance(t.Context(), inspector, time.Time{}); !done || err != nil {
+		if done, err := survey.Advance(t.Context(), inspector, time.Time{}); !done || err != nil {
 			t.Fatal(done, err)
 		}
-		return tally.Last()
+		return survey.Last()
 	}
 	pass()
 	if _, err := inspector.Admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-2, -9}}}, change); err != nil {

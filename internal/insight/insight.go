@@ -17,7 +17,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/page/insight/census"
+	"github.com/docpriority/priority/internal/insight/census"
 	"github.com/redis/go-redis/v9"
 )
 

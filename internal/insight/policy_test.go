@@ -10,7 +10,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/page/insight"
+	"github.com/docpriority/priority/internal/insight"
 )
 
 func TestEveryCountIsInTheRowOfItsLevel(t *testing.T) {

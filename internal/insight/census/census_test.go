@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/insight/census"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/page/insight/census"
 	"github.com/redis/go-redis/v9"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/page/insight"
 )
 
 func TestPassesCountWhatCameBetweenThem(t *testing.T) {
@@ -20,13 +20,13 @@ func TestPassesCountWhatCameBetweenThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tally := insight.NewTally(insight.TallyOptions{Busiest: 2})
+	survey := insight.NewSurvey(insight.SurveyOptions{Busiest: 2})
 	pass := func() insight.Snapshot {
 		t.Helper()
-		if done, err := tally.Advance(t.Context(), inspector, time.Time{}); !done || err != nil || tally.Midway() {
+		if done, err := survey.Advance(t.Context(), inspector, time.Time{}); !done || err != nil || survey.Midway() {
 			t.Fatalf("the pass is done: %v, %v", done, err)
 		}
-		return tally.Last()
+		return survey.Last()
 	}
 	next("acme", 30)
 	next("bakery", 1)
@@ -37,8 +37,8 @@ func TestPassesCountWhatCameBetweenThem(t *testing.T) {
 	if first.Levels[8] != (insight.LevelLoad{Level: 9, Customers: 1, Documents: 9}) || first.Levels[0] != (insight.LevelLoad{Level: 1, Customers: 2, Documents: 54}) {
 		t.Errorf("got %+v", first.Levels)
 	}
-	if want := "3 customers, 81 documents since their resets, 1 key corrupt"; tally.Status() != want {
-		t.Errorf("got %s", tally.Status())
+	if want := "3 customers, 81 documents since their resets, 1 key corrupt"; survey.Status() != want {
+		t.Errorf("got %s", survey.Status())
 	}
 	if len(first.Busiest) != 2 || first.Busiest[0].Customer != "gold mine" || first.Busiest[1].Documents != 30 {
 		t.Errorf("got %+v", first.Busiest)
@@ -70,22 +70,22 @@ func TestAPassStopsAtItsDeadlineAndGoesOn(t *testing.T) {
 	if _, err := pipeline.Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	tally := insight.NewTally(insight.TallyOptions{})
+	survey := insight.NewSurvey(insight.SurveyOptions{})
 	steps := 1
 	for {
-		done, err := tally.Advance(t.Context(), inspector, time.Now())
+		done, err := survey.Advance(t.Context(), inspector, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if done {
 			break
 		}
-		if !tally.Midway() || !tally.Last().At.IsZero() || !strings.Contains(tally.Status(), "% of 3,000 keys") {
-			t.Fatalf("step %d: got %s", steps, tally.Status())
+		if !survey.Midway() || !survey.Last().At.IsZero() || !strings.Contains(survey.Status(), "% of 3,000 keys") {
+			t.Fatalf("step %d: got %s", steps, survey.Status())
 		}
 		steps++
 	}
-	if last := tally.Last(); last.Levels[0].Customers != customers || steps < 3 {
+	if last := survey.Last(); last.Levels[0].Customers != customers || steps < 3 {
 		t.Errorf("%d steps, %s", steps, last)
 	}
 }

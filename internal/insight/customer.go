@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/script"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -56,23 +56,8 @@ type OverrideInForce struct {
 	RuledSubmitNextLevel priority.Level `json:"ruled_submit_next_level"`
 }
 
-// What Customer asks Redis for: what peek.lua replies, the average time from Submit to
-// Done in tenths of a second, and the TTLs of the usage and of the count. It is one
-// call, so that the numbers fit together.
-const (
-	beforePeek = "local function peek()\n"
-	afterPeek  = `
-end
-local reply = peek()
-if not reply.err then
-  reply[9] = math.floor((redis.call('GET', KEYS[3]) or 0) / 1000000)
-  reply[10] = redis.call('PTTL', KEYS[3])
-  reply[11] = redis.call('PTTL', KEYS[1])
-end
-return reply`
-
-	customerRights = "+evalsha +eval +get +pttl +zcount +zrange +time"
-)
+// customerRights are what Customer needs, as ACL SETUSER takes them.
+const customerRights = "+evalsha +eval +get +pttl +zcount +zrange +time"
 
 // Customer looks a customer up. It changes nothing. An error wraps
 // [priority.ErrInvalidCustomer] or [priority.ErrCorruptCount], says which rights are
@@ -82,8 +67,7 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 		return nil, err
 	}
 	keys := i.keys(customer)
-	script := redis.NewScript(beforePeek + i.Store.PeekScript(customer) + afterPeek)
-	reply, err := script.Run(ctx, i.Client, keys).Int64Slice()
+	reply, err := redis.NewScript(i.Store.PeekScript(customer)).Run(ctx, i.Client, keys).Int64Slice()
 	var refused redis.Error
 	switch {
 	case errors.As(err, &refused) && strings.HasPrefix(refused.Error(), "CORRUPT"):
@@ -92,30 +76,25 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 		return nil, fmt.Errorf("%s: %w; it needs %s on the keys ~%s:*", Shown(customer), err, customerRights, i.prefix())
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", Shown(customer), err)
-	case len(reply) != 11:
-		return nil, fmt.Errorf("%s: Redis replied %d numbers, not 11", Shown(customer), len(reply))
+	case len(reply) != script.PeekReplies:
+		return nil, fmt.Errorf("%s: Redis replied %d numbers, not %d", Shown(customer), len(reply), script.PeekReplies)
 	}
-	level, count, pending, resetIn, countTTL := priority.Level(reply[0]), reply[1], reply[2], reply[3], reply[10]
-	policy := i.policyOf(customer)
-	ruled := policy.Level(count)
+	known := script.PeekedOf(reply)
+	level, policy := priority.Level(known.Level), i.policyOf(customer)
+	ruled := policy.Level(known.Count)
 	c := &Customer{
-		Name: NameOf(customer), Level: level, Count: count, Pending: pending,
+		Name: NameOf(customer), Level: level, Count: known.Count, Pending: known.Pending,
 		RuleLevel: ruled, Row: rowOf(policy.Policy, ruled).Condition(),
-		Counted: countTTL != -2, ResetInMS: resetIn, NoTTL: countTTL == -1,
+		Counted: known.HasCount, ResetInMS: known.ResetIn.Milliseconds(), NoTTL: known.HasCount && known.CountLeft < 0,
 		CountKey: keys[0], PendingKey: keys[1], UsageKey: keys[2],
 		Policy: RulesOf(policy.Policy), PolicyName: policy.Name, policy: policy.Policy,
 	}
 	c.NextLevel = policy.Level(0)
 	if c.Counted {
-		c.Documents = 1 - count
-		c.NextLevel = policy.Level(count - 1)
+		c.Documents = 1 - c.Count
+		c.NextLevel = policy.Level(c.Count - 1)
 	}
-	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	known := history{
-		pending: pending, ordinary: reply[5], cost: reply[6], lease: ms(reply[7]),
-		sojourn: 100 * ms(reply[8]), usageTTL: max(ms(reply[9]), 0), known: reply[9] != -2,
-	}
-	c.Submit = submittedOf(policy.Policy, level, known)
+	c.Submit = submittedOf(policy.Policy, known)
 	c.rule, c.last = levels{level, c.NextLevel, c.Submit.NextLevel}, i.LastLevel()
 	if tier, ok := i.tierOf(customer); ok {
 		c.Tier = tier

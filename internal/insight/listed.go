@@ -2,7 +2,7 @@ package insight
 
 import (
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/page/insight/census"
+	"github.com/docpriority/priority/internal/insight/census"
 )
 
 // Listed is a customer in a list.

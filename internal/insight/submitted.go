@@ -8,6 +8,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/script"
 )
 
 // Submitted is what Submit makes of a customer. Durations are in milliseconds.
@@ -41,47 +42,38 @@ type Submitted struct {
 	cost  int64 // in thousandths
 }
 
-// history is what Redis knows of a customer who submits.
-type history struct {
-	pending, ordinary, cost  int64
-	lease, sojourn, usageTTL time.Duration
-	known                    bool // there is a usage
-}
-
-// usage returns what will have been submitted lately, after some seconds without a
-// document.
-func (h history) usage(seconds int) float64 {
-	var now time.Time
-	return fair.History{Fades: now.Add(h.usageTTL)}.Usage(now.Add(time.Duration(seconds) * time.Second))
-}
-
 // submittedOf explains the level that a customer has by Submit.
-func submittedOf(policy priority.Policy, level priority.Level, h history) Submitted {
+func submittedOf(policy priority.Policy, known script.Peeked) Submitted {
 	scale := fair.ScaleOf(policy.Thresholds)
 	of := func(usage float64, pending int64) priority.Level {
-		level, _ := scale.Level(usage, pending, h.cost)
+		level, _ := scale.Level(usage, pending, known.Cost)
 		return priority.Level(level)
 	}
-	usage := h.usage(0)
-	s := Submitted{
-		NextLevel: of(usage+1, h.ordinary+1), Usage: usage, UsageTTLMS: h.usageTTL.Milliseconds(),
-		Ordinary: h.ordinary, AtLastLevel: h.pending - h.ordinary, Cost: float64(h.cost) / 1000,
-		SojournMS: h.sojourn.Milliseconds(), LeaseMS: h.lease.Milliseconds(),
-		NewestLast: h.pending > 0 && level != of(usage, h.ordinary),
-		known:      h.known || h.pending > 0, scale: scale, cost: h.cost,
+	// what will have been submitted lately, after some seconds without a document
+	usageIn := func(seconds int) float64 {
+		var now time.Time
+		return fair.History{Fades: now.Add(known.UsageLeft)}.Usage(now.Add(time.Duration(seconds) * time.Second))
 	}
-	s.UsageLevel, s.PendingLevel = s.scale.Parts(usage, h.ordinary, h.cost)
+	usage := usageIn(0)
+	s := Submitted{
+		NextLevel: of(usage+1, known.Ordinary+1), Usage: usage, UsageTTLMS: known.UsageLeft.Milliseconds(),
+		Ordinary: known.Ordinary, AtLastLevel: known.Pending - known.Ordinary, Cost: float64(known.Cost) / 1000,
+		SojournMS: known.Sojourn.Milliseconds(), LeaseMS: known.Lease.Milliseconds(),
+		NewestLast: known.Pending > 0 && priority.Level(known.Level) != of(usage, known.Ordinary),
+		known:      known.HasUsage || known.Pending > 0, scale: scale, cost: known.Cost,
+	}
+	s.UsageLevel, s.PendingLevel = s.scale.Parts(usage, known.Ordinary, known.Cost)
 	s.ScaleLevel = mean(s.UsageLevel, s.PendingLevel)
 
-	faded := seconds(func(n int) bool { level, _ := s.scale.Parts(h.usage(n), 0, h.cost); return level < s.UsageLevel })
+	faded := seconds(func(n int) bool { level, _ := s.scale.Parts(usageIn(n), 0, known.Cost); return level < s.UsageLevel })
 	s.FadesInMS = faded.Milliseconds()
-	fewer := 1 + sort.Search(int(h.ordinary), func(n int) bool { return of(usage+1, h.ordinary-int64(n)) < s.NextLevel })
-	if int64(fewer) <= h.ordinary {
-		s.FewerPending, s.FewerLevel = int64(fewer), of(usage+1, h.ordinary+1-int64(fewer))
+	fewer := 1 + sort.Search(int(known.Ordinary), func(n int) bool { return of(usage+1, known.Ordinary-int64(n)) < s.NextLevel })
+	if int64(fewer) <= known.Ordinary {
+		s.FewerPending, s.FewerLevel = int64(fewer), of(usage+1, known.Ordinary+1-int64(fewer))
 	}
-	faded = seconds(func(n int) bool { return of(h.usage(n)+1, h.ordinary+1) < s.NextLevel })
+	faded = seconds(func(n int) bool { return of(usageIn(n)+1, known.Ordinary+1) < s.NextLevel })
 	if faded > 0 && s.PendingLevel == 1 { // or else what is pending is done, or presumed lost, before
-		s.FadedInMS, s.FadedLevel = faded.Milliseconds(), of(h.usage(int(faded.Seconds()))+1, h.ordinary+1)
+		s.FadedInMS, s.FadedLevel = faded.Milliseconds(), of(usageIn(int(faded.Seconds()))+1, known.Ordinary+1)
 	}
 	return s
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/page/insight"
 	"github.com/redis/go-redis/v9"
 )
 

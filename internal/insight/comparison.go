@@ -12,7 +12,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/page/insight/census"
+	"github.com/docpriority/priority/internal/insight/census"
 )
 
 // Comparison goes through the counts of all customers once, and finds who would go
