@@ -20,11 +20,11 @@ type load struct {
 	pause     time.Duration
 }
 
-// tally is how many documents were given each level.
-type tally map[priority.Level]int
+// totals is how many documents have each level.
+type totals map[priority.Level]int
 
 // String returns "counted n documents: 1×2 2×3", level×documents.
-func (t tally) String() string {
+func (t totals) String() string {
 	documents := 0
 	var levels strings.Builder
 	for _, level := range slices.Sorted(maps.Keys(t)) {
@@ -35,9 +35,9 @@ func (t tally) String() string {
 }
 
 // put counts the documents, or as many as there is time for, and returns the
-// workers' own tally of them.
-func (l load) put(ctx context.Context, store priority.Store) (tally, error) {
-	all := make(tally)
+// workers' own totals of them.
+func (l load) put(ctx context.Context, store priority.Store) (totals, error) {
+	all := make(totals)
 	var mu sync.Mutex
 	var failure error
 	var running sync.WaitGroup
@@ -62,8 +62,8 @@ func (l load) put(ctx context.Context, store priority.Store) (tally, error) {
 	return all, failure
 }
 
-func (l load) work(ctx context.Context, store priority.Store, documents int) (tally, error) {
-	counted := make(tally)
+func (l load) work(ctx context.Context, store priority.Store, documents int) (totals, error) {
+	counted := make(totals)
 	for documents > 0 && ctx.Err() == nil {
 		decisions, err := upload(store, documents)
 		if err != nil {

@@ -73,7 +73,7 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 	counted := make(map[string]float64)
 	documents := 0
 	for _, p := range fleet {
-		for level, n := range p.awaitTally(t) {
+		for level, n := range p.awaitTotals(t) {
 			counted[strconv.Itoa(int(level))] += float64(n)
 			documents += n
 		}
@@ -192,14 +192,14 @@ func (p *process) line(t *testing.T) string {
 	return p.lines.Text()
 }
 
-func (p *process) awaitTally(t *testing.T) tally {
+func (p *process) awaitTotals(t *testing.T) totals {
 	t.Helper()
 	line := p.line(t)
 	_, levels, ok := strings.Cut(line, "level×documents:")
 	if !ok {
-		t.Fatalf("the process prints %q, not its tally", line)
+		t.Fatalf("the process prints %q, not its totals", line)
 	}
-	counted := make(tally)
+	counted := make(totals)
 	for field := range strings.FieldsSeq(levels) {
 		var level priority.Level
 		var n int
