@@ -32,11 +32,8 @@ func (m *modelFlags) register(flags *flag.FlagSet) {
 	flags.DurationVar(&m.options.Lease, "lease", 0, "how long a submitted document without a Done is pending at most; 0: the module's default")
 	flags.StringVar(&m.options.Discipline, "discipline", simulation.Strict,
 		"how consumers take levels: strict, linear, halving, patience=10m, or weights as 8,4,2,1")
-	flags.StringVar(&m.service.Shape, "service", simulation.Lognormal, "distribution of service times: lognormal, exponential or fixed")
 	flags.DurationVar(&m.service.Mean, "service-mean", 2*time.Second, "mean service time")
-	flags.Float64Var(&m.service.CV, "service-cv", 1, "standard deviation of lognormal service times ÷ mean")
-	flags.StringVar(&m.trace.Missing, "missing-service", simulation.MissingMedian,
-		"a trace's documents without a service time: median of the others, draw (see -service), or drop")
+	flags.Float64Var(&m.service.CV, "service-cv", 1, "standard deviation of service times, which are lognormal, ÷ mean; 0: all are alike")
 	flags.DurationVar(&m.trace.Cap, "service-cap", time.Minute, "shorten a trace's longer service times to this; 0: leave them")
 	flags.IntVar(&m.trace.LightDocuments, "light", 20, "a light customer has at most this many documents in the trace")
 }

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // commands are what lab does, by name.
@@ -118,20 +117,3 @@ func parse(flags *flag.FlagSet, args []string) (rest []string, err error) {
 
 // wrongCall is the error of a call that cannot be right.
 func wrongCall(err error) error { return fmt.Errorf("%w: %w", err, errUsage) }
-
-// progress returns what shows how far something is, on a terminal, and what removes that.
-func progress(out io.Writer) (show func(done, of int), clear func()) {
-	file, ok := out.(*os.File)
-	if !ok {
-		return func(int, int) {}, func() {}
-	}
-	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return func(int, int) {}, func() {}
-	}
-	started := time.Now()
-	return func(done, of int) {
-		if time.Since(started) > time.Second {
-			fmt.Fprintf(out, "\r%3d %%", 100*done/of)
-		}
-	}, func() { fmt.Fprint(out, "\r     \r") }
-}

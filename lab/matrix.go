@@ -44,7 +44,6 @@ type matrix struct {
 	seeds      int
 	seed       uint64
 	order      bool
-	asJSON     bool
 }
 
 func newMatrix(flags *flag.FlagSet) (action, string) {
@@ -54,7 +53,6 @@ func newMatrix(flags *flag.FlagSet) (action, string) {
 	flags.IntVar(&m.seeds, "seeds", 20, "how many seeds")
 	flags.Uint64Var(&m.seed, "seed", 1, "the first of them")
 	flags.BoolVar(&m.order, "order", false, "print who overtakes and who waits longest instead")
-	flags.BoolVar(&m.asJSON, "json", false, "print one JSON object a line, one for each regime")
 	m.register(flags)
 	return m.run, matrixHelp + scenarioList(matrixScenarios())
 }
@@ -69,17 +67,12 @@ func (m *matrix) run(ctx context.Context, with terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	show, clear := progress(with.stderr)
-	compared, err := simulation.Compete(ctx, regimes, m.schedulers, show)
-	clear()
+	compared, err := simulation.Compete(ctx, regimes, m.schedulers)
 	if err != nil {
 		return err
 	}
 	result := report.Matrix{Matrix: compared, Options: m.options, Service: m.service.String(), Seeds: m.seeds}
-	switch {
-	case m.asJSON:
-		return result.WriteJSON(with.stdout)
-	case m.order:
+	if m.order {
 		return result.WriteOrder(with.stdout)
 	}
 	return result.WriteTable(with.stdout)
@@ -121,7 +114,7 @@ func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Reg
 		return nil, err
 	}
 	seeds := m.seeds
-	if !recorded.Random(m.trace) {
+	if !recorded.Random() {
 		seeds = 1 // all would be alike
 	}
 	options := m.options

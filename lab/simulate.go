@@ -30,11 +30,8 @@ type simulate struct {
 	flags      *flag.FlagSet
 	scenarios  listFlag
 	schedulers listFlag
-	lostDone   float64
-	flood      int
 	seeds      int
 	seed       uint64
-	asJSON     bool
 }
 
 func newSimulate(flags *flag.FlagSet) (action, string) {
@@ -42,11 +39,8 @@ func newSimulate(flags *flag.FlagSet) (action, string) {
 	flags.Var(&s.scenarios, "scenario", "`scenarios` from the list above, separated by commas, or all")
 	flags.Var(&s.schedulers, "schedulers", "which `schedulers` to compare (default: the scenario's, or all); rule:linear is the rule with linear consumers")
 	flags.IntVar(&s.options.Servers, "servers", 16, "how many documents are served at once (default: the scenario's, or 16)")
-	flags.Float64Var(&s.lostDone, "lost-done", -1, "share of the Dones that are lost; negative: the scenario's, or 0")
-	flags.IntVar(&s.flood, "flood", 0, "documents of the flood; 0: the scenario's")
 	flags.IntVar(&s.seeds, "seeds", 10, "how many seeds")
 	flags.Uint64Var(&s.seed, "seed", 1, "the first of them")
-	flags.BoolVar(&s.asJSON, "json", false, "print one JSON object a line, one for each scenario")
 	s.register(flags)
 	return s.run, simulateHelp + scenarioList(simulation.Scenarios())
 }
@@ -57,17 +51,15 @@ func (s *simulate) run(ctx context.Context, with terminal, args []string) error 
 		return err
 	}
 	for i, subject := range subjects {
-		result, err := subject.run(ctx, with)
+		outcomes, err := subject.Run(ctx)
 		if err != nil {
 			return err
 		}
-		write := result.WriteTable
-		if s.asJSON {
-			write = result.WriteJSON
-		} else if i > 0 {
+		if i > 0 {
 			fmt.Fprint(with.stdout, "\n\n")
 		}
-		if err := write(with.stdout); err != nil {
+		result := report.Simulation{About: subject.about, Options: subject.Options, Seeds: subject.Seeds, Outcomes: outcomes}
+		if err := result.WriteTable(with.stdout); err != nil {
 			return err
 		}
 	}
@@ -80,27 +72,10 @@ type subject struct {
 	about report.About
 }
 
-func (s subject) run(ctx context.Context, with terminal) (report.Simulation, error) {
-	show, clear := progress(with.stderr)
-	defer clear()
-	s.Progress = show
-	outcomes, err := s.Run(ctx)
-	return report.Simulation{
-		About:    s.about,
-		Options:  s.Options,
-		Seeds:    s.Seeds,
-		Outcomes: outcomes,
-		Results:  simulation.Compare(s.Targets, outcomes),
-	}, err
-}
-
 // subjects returns what is to be simulated: some scenarios, or a trace.
 func (s *simulate) subjects(with terminal, args []string) (subjects []subject, err error) {
 	if err := errors.Join(s.check(), checkSeeds(s.seeds)); err != nil {
 		return nil, wrongCall(err)
-	}
-	if s.flood < 0 || s.flood > 100_000_000 {
-		return nil, wrongCall(fmt.Errorf("a flood of %d documents is not from 0 to 100,000,000", s.flood))
 	}
 	switch {
 	case len(s.scenarios) > 0 && len(args) == 0:
@@ -115,9 +90,6 @@ func (s *simulate) subjects(with terminal, args []string) (subjects []subject, e
 	}
 	for i := range subjects {
 		e := &subjects[i].Experiment
-		if s.lostDone >= 0 {
-			e.LostDone = s.lostDone
-		}
 		if len(e.Schedulers) == 0 {
 			e.Schedulers = simulation.Schedulers()
 		}
@@ -150,14 +122,14 @@ func (s *simulate) ofScenarios() (subjects []subject, err error) {
 	s.flags.Visit(func(f *flag.Flag) { servers = servers || f.Name == "servers" })
 	for _, scenario := range scenarios {
 		e := s.experiment()
-		e.LostDone, e.Targets = scenario.LostDone, scenario.Targets
+		e.LostDone = scenario.LostDone
 		if len(e.Schedulers) == 0 {
 			e.Schedulers = scenario.Schedulers
 		}
 		if scenario.Servers > 0 && !servers {
 			e.Servers = scenario.Servers
 		}
-		demand := simulation.Demand{Servers: e.Servers, Service: s.service, Flood: s.flood}
+		demand := simulation.Demand{Servers: e.Servers, Service: s.service}
 		e.Workload = func(seed uint64) *simulation.Workload { return scenario.Workload(demand, seed) }
 		subjects = append(subjects, subject{e, report.About{Name: scenario.Name, Summary: scenario.Summary, Service: s.service.String()}})
 	}
@@ -170,7 +142,7 @@ func (s *simulate) ofTrace(with terminal, name string) ([]subject, error) {
 		return nil, err
 	}
 	e := s.experiment()
-	if !recorded.Random(s.trace) && s.lostDone <= 0 {
+	if !recorded.Random() {
 		e.Seeds = 1 // all would be alike
 	}
 	e.Workload = func(seed uint64) *simulation.Workload { return recorded.Workload(s.trace, seed) }
@@ -188,7 +160,7 @@ func aboutTrace(name string, recorded *simulation.Trace, options simulation.Trac
 	if options.Cap > 0 {
 		about.Service += fmt.Sprintf(", capped at %v", options.Cap.Round(time.Millisecond))
 	}
-	if recorded.Random(options) {
+	if recorded.Random() {
 		about.Service += ", unknown ones drawn: " + options.Service.String()
 	}
 	return about

@@ -50,7 +50,7 @@ func newTune(flags *flag.FlagSet) (action, string) {
 	flags.Float64Var(&t.heavyCost, "heavy-cost", 2, "how much longer than now the heavy customers may wait on average: 2 is three times as long")
 	flags.StringVar(&t.counting, "counting", simulation.Rule, "what is called now: rule (Next) or submit (Submit and Done)")
 	flags.Uint64Var(&t.seed, "seed", 1, "of the service times that are drawn, and of the intervals")
-	flags.BoolVar(&t.asJSON, "json", false, "print one JSON object, which priorityctl takes for a policy")
+	flags.BoolVar(&t.asJSON, "json", false, "print what to call, why, and the policy, as priorityctl policy apply takes it")
 	t.register(flags)
 	return t.run, tuneHelp
 }
@@ -81,16 +81,13 @@ func (t *tune) run(ctx context.Context, with terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	show, clear := progress(with.stderr)
 	advice, err := simulation.Tuning{
 		Workload:  recorded.Workload(t.trace, t.seed),
 		Options:   t.options,
 		Counting:  t.counting,
 		HeavyCost: t.heavyCost,
 		Seed:      t.seed,
-		Progress:  show,
 	}.Run(ctx)
-	clear()
 	if err != nil {
 		return err
 	}

@@ -64,25 +64,6 @@ func (m Matrix) WriteOrder(to io.Writer) error {
 	return err
 }
 
-// WriteJSON writes an object for each regime, as a simulation does.
-func (m Matrix) WriteJSON(to io.Writer) error {
-	for _, row := range m.regimes() {
-		s := Simulation{
-			About:   About{row.Regime.Name, row.Regime.Summary, m.Service},
-			Options: row.Regime.Options,
-			Seeds:   row.Regime.Seeds,
-		}
-		for _, cell := range row.Cells {
-			s.Outcomes = append(s.Outcomes, cell.Outcome)
-		}
-		s.Results = simulation.Compare(row.Regime.Targets, s.Outcomes)
-		if err := s.WriteJSON(to); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // conditions says under which the matrix was made.
 func (m Matrix) conditions() string {
 	conditions := fmt.Sprintf("%s; %s consumers; %d levels", m.Service, m.Options.Discipline, m.Options.Policy.Last())

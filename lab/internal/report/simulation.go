@@ -1,11 +1,13 @@
-// Package report shows what the simulator measured, as tables and as JSON.
+// Package report shows what the simulator measured, in tables and in words.
 package report
 
 import (
-	"encoding/json"
+	"fmt"
 	"io"
+	"math"
+	"strings"
 
-	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/lab/internal/markdown"
 	"github.com/docpriority/priority/lab/internal/simulation"
 )
 
@@ -15,34 +17,100 @@ type Simulation struct {
 	Options  simulation.Options
 	Seeds    int
 	Outcomes []simulation.Outcome
-	Results  []simulation.Result
 }
 
 // About says what was simulated.
 type About struct{ Name, Summary, Service string }
 
-// WriteJSON writes one object.
-func (s Simulation) WriteJSON(to io.Writer) error {
-	return writeJSON(to, struct {
-		Name       string               `json:"name"`
-		Summary    string               `json:"summary"`
-		Service    string               `json:"service"`
-		Servers    int                  `json:"servers"`
-		Discipline string               `json:"discipline"`
-		LostDone   float64              `json:"lost_done"`
-		LeaseS     float64              `json:"lease_s,omitempty"`
-		Policy     control.Rules        `json:"policy"`
-		Seeds      int                  `json:"seeds"`
-		Schedulers []simulation.Outcome `json:"schedulers"`
-		Targets    []simulation.Result  `json:"targets"`
-	}{
-		s.About.Name, s.About.Summary, s.About.Service, s.Options.Servers, s.Options.Discipline, s.Options.LostDone,
-		s.Options.Lease.Seconds(), control.Rules{Policy: s.Options.Policy}, s.Seeds, s.Outcomes, s.Results,
-	})
+// WriteTable writes a table for each group of customers.
+func (s Simulation) WriteTable(to io.Writer) error {
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s: %s.\n%s.\n", s.About.Name, s.About.Summary, s.conditions())
+	for _, group := range s.groups() {
+		fmt.Fprintf(&text, "\nWait of %s, s\n%s", theGroup(group), s.table(group+"_wait_", "mean_s", "p50_s", "p99_s", "max_s"))
+	}
+	fmt.Fprintf(&text, "\nOf all\n%s", s.table("", "jain", "smallest_share", "worst_tenth_wait_s", simulation.OvertakenShare, simulation.LongestWait))
+	if s.Seeds > 1 {
+		text.WriteString("\n± is half the 95 % confidence interval of the mean.\n")
+	}
+	_, err := io.WriteString(to, text.String())
+	return err
 }
 
-func writeJSON(to io.Writer, object any) error {
-	encoder := json.NewEncoder(to)
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(object)
+// conditions says under which the simulation was made.
+func (s Simulation) conditions() string {
+	conditions := fmt.Sprintf("%d servers; %s; %s levels", s.Options.Servers, s.About.Service, s.Options.Discipline)
+	if s.Options.LostDone > 0 {
+		conditions += fmt.Sprintf("; %v %% of Dones lost", 100*s.Options.LostDone)
+	}
+	if s.Options.Lease > 0 {
+		conditions += fmt.Sprintf("; lease %v", s.Options.Lease)
+	}
+	if s.Seeds == 1 {
+		return conditions + "; 1 seed"
+	}
+	return conditions + fmt.Sprintf("; mean of %d seeds", s.Seeds)
+}
+
+// groups returns those that were measured, in the order in which they matter.
+func (s Simulation) groups() []string {
+	var groups []string
+	for _, group := range []string{
+		simulation.Others, simulation.Light, simulation.Heavy, "lightest_half", simulation.Pauser, simulation.Flooder, simulation.Second,
+	} {
+		if s.Outcomes[0].Measures[group+"_documents"].Mean > 0 {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+func theGroup(group string) string {
+	switch group {
+	case simulation.Others:
+		return "the others"
+	case simulation.Light, simulation.Heavy:
+		return group + " customers"
+	case simulation.Second:
+		return "the second flooder"
+	}
+	return "the " + plain(group)
+}
+
+// table has a line for each scheduler, of measures whose names begin alike.
+func (s Simulation) table(prefix string, measures ...string) string {
+	rows := [][]string{{""}}
+	for _, measure := range measures {
+		rows[0] = append(rows[0], plain(measure))
+	}
+	for _, outcome := range s.Outcomes {
+		row := []string{outcome.Scheduler}
+		for _, measure := range measures {
+			estimate, ok := outcome.Measures[prefix+measure]
+			if !ok {
+				estimate.Mean = math.NaN()
+			}
+			row = append(row, wide(estimate))
+		}
+		rows = append(rows, row)
+	}
+	return markdown.Table(rows)
+}
+
+// number writes a value with three digits, and never as a power of ten.
+func number(value float64) string {
+	switch size := math.Abs(value); {
+	case size >= 99.95:
+		return fmt.Sprintf("%.0f", value)
+	case size >= 9.995:
+		return fmt.Sprintf("%.1f", value)
+	case size >= 0.01 || value == 0:
+		return fmt.Sprintf("%.2f", value)
+	}
+	return fmt.Sprintf("%.4f", value)
+}
+
+// plain makes words of a measure's name, as in "others wait p99".
+func plain(measure string) string {
+	return strings.ReplaceAll(strings.TrimSuffix(measure, "_s"), "_", " ")
 }

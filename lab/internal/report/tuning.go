@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -255,30 +256,11 @@ func (t Tuning) lines() string {
 	return lines + "decision, err := store.Next(ctx, customer) // when a document arrives\n"
 }
 
-// WriteJSON writes one object. The policy in it is a file for "priorityctl policy apply".
+// WriteJSON writes one object, which is a file for "priorityctl policy apply".
 func (t Tuning) WriteJSON(to io.Writer) error {
-	type choice struct {
-		Call     string              `json:"call"`
-		Title    string              `json:"title"`
-		Policy   control.Rules       `json:"policy"`
-		Chosen   simulation.Measures `json:"chosen_on"`
-		HeldBack simulation.Measures `json:"held_back"`
-	}
-	var choices []choice
-	for _, c := range t.choices() {
-		choices = append(choices, choice{calls[c.Counting], t.policyName(c), control.Rules{Policy: c.Policy}, c.Chosen, c.Judged})
-	}
-	return writeJSON(to, struct {
-		Name    string        `json:"name"`
-		Servers int           `json:"servers"`
-		Call    string        `json:"call"`
-		Policy  control.Rules `json:"policy"`
-		Reason  string        `json:"reason"`
-		Verdict []string      `json:"verdict"`
-		Go      string        `json:"go"`
-		Choices []choice      `json:"choices"`
-	}{
-		t.About.Name, t.Options.Servers, calls[t.Advice.Take.Counting], control.Rules{Policy: t.Advice.Take.Policy},
-		string(t.Advice.Reason), t.verdict(), t.lines(), choices,
-	})
+	return json.NewEncoder(to).Encode(struct {
+		Call   string        `json:"call"`
+		Policy control.Rules `json:"policy"`
+		Reason string        `json:"reason"`
+	}{calls[t.Advice.Take.Counting], control.Rules{Policy: t.Advice.Take.Policy}, string(t.Advice.Reason)})
 }

@@ -139,9 +139,6 @@ func (d *drawing) gaps(load float64) func() time.Duration {
 // rate a second, or all at once if that is 0. What comes until the backlog
 // should be gone, and 15 % longer, is measured.
 func (d *drawing) flood(documents int, rate float64) {
-	if d.demand.Flood > 0 {
-		documents = d.demand.Flood
-	}
 	drained := float64(documents) / d.rate(1-d.load)
 	d.measure(warmUp, seconds(1.15*drained).Round(time.Minute))
 	flooder, service := int(d.work.addApart(Flooder)), d.server()

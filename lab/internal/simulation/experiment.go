@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -22,29 +21,26 @@ type Experiment struct {
 	Workload  func(seed uint64) *Workload
 	FirstSeed uint64
 	Seeds     int // at least 1
-	Targets   []Target
-	// Progress, if not nil, is called after each run, from any goroutine.
-	Progress func(done, of int)
 }
 
 // Outcome is what one scheduler made of all the workloads.
 type Outcome struct {
-	Scheduler string              `json:"scheduler"`
-	Measures  map[string]Estimate `json:"measures"`
+	Scheduler string
+	Measures  map[string]Estimate
 }
 
 // Estimate is a measure over the seeds.
 type Estimate struct {
-	Mean float64 `json:"mean"`
+	Mean float64
 	// Within is half the width of the 95 % confidence interval of the mean, by
 	// Student's t. It is 0 with a single seed.
-	Within float64 `json:"ci95"`
+	Within float64
 }
 
 // Run runs all seeds, as many at once as there are processors. What it returns
 // depends on the seeds alone.
 func (e Experiment) Run(ctx context.Context) ([]Outcome, error) {
-	outcomes, err := runAll(ctx, []Experiment{e}, e.Progress)
+	outcomes, err := runAll(ctx, []Experiment{e})
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +50,10 @@ func (e Experiment) Run(ctx context.Context) ([]Outcome, error) {
 // runAll runs several experiments, one after the other, with as many seeds at once
 // as there are processors: that many workloads are in memory. It returns the
 // outcomes by experiment.
-func runAll(ctx context.Context, experiments []Experiment, progress func(done, of int)) ([][]Outcome, error) {
-	runs := 0
+func runAll(ctx context.Context, experiments []Experiment) ([][]Outcome, error) {
 	for _, e := range experiments {
 		if err := e.Validate(); err != nil {
 			return nil, err
-		}
-		runs += e.Seeds * len(e.Schedulers)
-	}
-	var done atomic.Int64
-	step := func() {
-		if progress != nil {
-			progress(int(done.Add(1)), runs)
 		}
 	}
 	outcomes := make([][]Outcome, len(experiments))
@@ -79,7 +67,7 @@ func runAll(ctx context.Context, experiments []Experiment, progress func(done, o
 		var seeds atomic.Int64
 		for seed := range e.Seeds {
 			group.Go(func() error {
-				if err := e.runSeed(ctx, seed, measures, step); err != nil {
+				if err := e.runSeed(ctx, seed, measures); err != nil {
 					return err
 				}
 				if seeds.Add(1) == int64(e.Seeds) {
@@ -93,7 +81,7 @@ func runAll(ctx context.Context, experiments []Experiment, progress func(done, o
 }
 
 // runSeed runs all schedulers with one seed, and fills in their measures.
-func (e Experiment) runSeed(ctx context.Context, at int, measures [][]Measures, step func()) error {
+func (e Experiment) runSeed(ctx context.Context, at int, measures [][]Measures) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -108,7 +96,6 @@ func (e Experiment) runSeed(ctx context.Context, at int, measures [][]Measures, 
 			return err
 		}
 		measures[s][at] = measure(work, e.Servers, starts)
-		step()
 	}
 	return nil
 }
@@ -128,26 +115,11 @@ func (e Experiment) serve(name string, work *Workload, seed uint64) (scheduler S
 
 // outcomes sums up the measures of all schedulers and seeds.
 func (e Experiment) outcomes(measures [][]Measures) []Outcome {
-	compareMakespans(e.Schedulers, measures)
 	outcomes := make([]Outcome, len(e.Schedulers))
 	for i, name := range e.Schedulers {
 		outcomes[i] = Outcome{Scheduler: name, Measures: estimates(measures[i])}
 	}
 	return outcomes
-}
-
-// compareMakespans adds the measure makespan_to_first_come, seed by seed, if
-// first come is among the schedulers.
-func compareMakespans(schedulers []string, measures [][]Measures) {
-	first := slices.Index(schedulers, FirstCome)
-	if first < 0 {
-		return
-	}
-	for _, bySeed := range measures {
-		for seed, m := range bySeed {
-			m["makespan_to_first_come"] = m["makespan_s"] / measures[first][seed]["makespan_s"]
-		}
-	}
 }
 
 // estimates returns those of the measures that all seeds have.
@@ -176,35 +148,4 @@ func estimate(values []float64) Estimate {
 	mean, deviation := stat.MeanStdDev(values, nil)
 	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: n - 1}.Quantile(0.975)
 	return Estimate{Mean: mean, Within: t * deviation / math.Sqrt(n)}
-}
-
-// Result is a target, and what was reached.
-type Result struct {
-	Target
-	Estimate Estimate `json:"got"`
-	// Reached says that the whole confidence interval is on the right side.
-	Reached bool `json:"reached"`
-}
-
-// Compare compares outcomes with the targets that they can be compared with.
-func Compare(targets []Target, outcomes []Outcome) []Result {
-	byName := make(map[string]Outcome)
-	for _, o := range outcomes {
-		byName[o.Scheduler] = o
-	}
-	var results []Result
-	for _, target := range targets {
-		got, ok := byName[target.Scheduler].Measures[target.Measure]
-		if !ok {
-			continue
-		}
-		result := Result{Target: target, Estimate: got}
-		if target.AtLeast {
-			result.Reached = got.Mean-got.Within >= target.Value
-		} else {
-			result.Reached = got.Mean+got.Within <= target.Value
-		}
-		results = append(results, result)
-	}
-	return results
 }

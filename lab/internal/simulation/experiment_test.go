@@ -202,8 +202,6 @@ func TestAScenarioScalesWithItsDocuments(t *testing.T) {
 	slow := demand
 	slow.Service.Mean *= 10
 	for _, scenario := range Scenarios() {
-		demand, slow := demand, slow
-		demand.Flood, slow.Flood = 1000, 1000
 		a, b := scenario.Workload(demand, 1), scenario.Workload(slow, 1)
 		times := func(w *Workload) []time.Duration {
 			all := []time.Duration{w.From, w.To, w.Outage.From, w.Outage.To, w.Failover.From, w.Failover.To}
@@ -218,33 +216,35 @@ func TestAScenarioScalesWithItsDocuments(t *testing.T) {
 	}
 }
 
-// What the module promises of its own scenarios, with few seeds. The overloads and
-// cost-skew, whose figures vary more, need more of them.
+// What the module promises of its own scenarios, with few seeds. Jain's
+// index in the other overloads varies more: the matrix has it, with 20 seeds.
 func TestTheModuleReachesItsTargets(t *testing.T) {
-	for name, scheduler := range map[string][]string{
-		"steady-flood":     {FirstCome, Submit},
-		"occasional-flood": {Rule, Submit},
-		"trickle-flood":    {Submit},
-		"starve":           {"rule:linear", "submit:linear"},
-		"many-servers":     {Submit},
-		"big-customer":     {Submit},
-		"batches":          {Submit},
-		"overload-wide":    {Submit},
-		"lost-done":        {Submit},
-		"pauser":           {Submit},
+	for _, target := range []struct {
+		scenario, scheduler, measure string
+		relation                     string
+		bound                        float64
+	}{
+		{"steady-flood", Submit, othersP99, "≤", 2},
+		{"occasional-flood", Rule, othersP99, "≤", 1.6},
+		{"occasional-flood", Submit, othersP99, "≤", 1.7},
+		{"trickle-flood", Submit, othersP99, "≤", 2},
+		{"many-servers", Submit, othersP99, "≤", 0.6},
+		{"big-customer", Submit, othersP99, "≤", 3.5},
+		{"batches", Submit, othersP99, "≤", 13},
+		{"pauser", Submit, "pauser_to_others_p50", "≥", 1},
+		{"overload-wide", Submit, smallestShare, "≥", 0.8},
+		{"cost-skew", Submit, othersP99, "≤", 85},
+		{"starve", "rule:linear", "flooder_wait_max_s", "≤", 300},
+		{"starve", "submit:linear", "flooder_wait_max_s", "≤", 300},
+		{"lost-done", Submit, othersP99, "≤", 2.3},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(target.scenario+", "+target.scheduler+", "+target.measure, func(t *testing.T) {
 			t.Parallel()
-			e := regimes(t, 2, name)[0].Experiment
-			e.Schedulers = scheduler
-			results := Compare(e.Targets, run(t, e))
-			if len(results) != len(e.Targets) || len(results) == 0 {
-				t.Errorf("%d results of %d targets", len(results), len(e.Targets))
-			}
-			for _, v := range results {
-				if within := v.Value - v.Estimate.Mean; within < 0 != v.AtLeast {
-					t.Errorf("%s: %s is %v, target %v", v.Scheduler, v.Measure, v.Estimate.Mean, v.Value)
-				}
+			e := regimes(t, 2, target.scenario)[0].Experiment
+			e.Schedulers = []string{target.scheduler}
+			got, ok := run(t, e)[0].Measures[target.measure]
+			if !ok || got.Mean != target.bound && (got.Mean > target.bound) != (target.relation == "≥") {
+				t.Errorf("it is %v, to be %s %v", got.Mean, target.relation, target.bound)
 			}
 		})
 	}
@@ -265,7 +265,7 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	for _, s := range []ServiceTime{{}, {Shape: Fixed}, {Shape: Lognormal, Mean: 1}, {Shape: "odd", Mean: 1}} {
+	for _, s := range []ServiceTime{{}, {Mean: 1}, {Mean: time.Second, CV: -1}} {
 		if s.Validate() == nil {
 			t.Errorf("%+v is taken", s)
 		}
@@ -273,15 +273,7 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func TestServiceTimesHaveTheirMeanAndVariation(t *testing.T) {
-	for _, s := range []struct {
-		ServiceTime
-		cv float64
-	}{
-		{ServiceTime{Lognormal, 2 * time.Second, 1}, 1},
-		{ServiceTime{Lognormal, 2 * time.Second, 0.3}, 0.3},
-		{ServiceTime{Exponential, time.Second, 0}, 1},
-		{ServiceTime{Fixed, time.Minute, 0}, 0},
-	} {
+	for _, s := range []ServiceTime{{2 * time.Second, 1}, {2 * time.Second, 0.3}, {time.Minute, 0}} {
 		draw := s.drawer(rand.NewPCG(1, 2))
 		const n = 200_000
 		var sum, squares float64
@@ -292,8 +284,8 @@ func TestServiceTimesHaveTheirMeanAndVariation(t *testing.T) {
 		}
 		mean := sum / n
 		cv := math.Sqrt(max(squares/n-mean*mean, 0)) / mean
-		if math.Abs(mean/s.Mean.Seconds()-1) > 0.02 || math.Abs(cv-s.cv) > 0.03 {
-			t.Errorf("%v: mean %v, CV %v", s.ServiceTime, mean, cv)
+		if math.Abs(mean/s.Mean.Seconds()-1) > 0.02 || math.Abs(cv-s.CV) > 0.03 {
+			t.Errorf("%v: mean %v, CV %v", s, mean, cv)
 		}
 	}
 }

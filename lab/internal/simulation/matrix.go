@@ -24,7 +24,6 @@ func (s Scenario) Regime(o Options, service ServiceTime) Regime {
 	return Regime{s.Name, s.Summary, s.Figures, Experiment{
 		Options:  o,
 		Workload: func(seed uint64) *Workload { return s.Workload(demand, seed) },
-		Targets:  s.Targets,
 	}}
 }
 
@@ -72,9 +71,8 @@ type Score struct {
 const Oracle = "oracle"
 
 // Compete runs all schedulers under all regimes, and those that are needed to
-// say what is ideal. The regimes' own Schedulers do not matter. Progress, if not
-// nil, is called after each run, from any goroutine.
-func Compete(ctx context.Context, regimes []Regime, schedulers []string, progress func(done, of int)) (Matrix, error) {
+// say what is ideal. The regimes' own Schedulers do not matter.
+func Compete(ctx context.Context, regimes []Regime, schedulers []string) (Matrix, error) {
 	all := slices.Concat(schedulers, Informed(), Oracles())
 	slices.Sort(all)
 	all = slices.Compact(all)
@@ -83,7 +81,7 @@ func Compete(ctx context.Context, regimes []Regime, schedulers []string, progres
 		experiments[i] = regime.Experiment
 		experiments[i].Schedulers = all
 	}
-	outcomes, err := runAll(ctx, experiments, progress)
+	outcomes, err := runAll(ctx, experiments)
 	if err != nil {
 		return Matrix{}, err
 	}

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"sort"
@@ -14,21 +15,15 @@ import (
 // documents) is not in it.
 //
 //	<group>_documents        submitted in the time measured
-//	<group>_wait_mean_s      from submission to the start of service; also p50, p95, p99, max
-//	<group>_slowdown_p50     (wait + service) / service; also p99
+//	<group>_wait_mean_s      from submission to the start of service; also p50, p99, max
 //	worst_tenth_wait_s       90th percentile of the customers' mean waits
 //	jain, smallest_share     of the shares: what a customer was served in the time measured ÷ their max-min fair share
-//	makespan_s               from the beginning of the time measured until all is served
-//	makespan_to_first_come   the makespan ÷ that of first come, with the same seed
-//	overtaken                documents that a later one of the same customer overtook
-//	overtaken_share          of the documents that waited at all
+//	overtaken_share          of the documents that waited, those that a later one of the same customer overtook
 //	longest_wait_s           of all documents
-//	oldest_unserved_s        the age of the oldest document waiting at the end of the time measured
 //	pauser_to_others_p50     the pauser's median wait ÷ that of the others
 //
 // The groups are the workload's, and lightest_half, the half of the customers
-// with the fewest documents, and worst_customer, the one with the longest mean
-// wait, both without the customers that are apart.
+// with the fewest documents, without the customers that are apart.
 type Measures map[string]float64
 
 // Names of measures.
@@ -52,12 +47,11 @@ func measure(w *Workload, servers int, starts []time.Duration) Measures {
 	for group, name := range w.Groups {
 		m.addGroup(name, w, starts, func(customer int32) bool { return int(w.GroupOf[customer]) == group })
 	}
-	lightest, worst := lightestAndWorst(w, customers)
+	lightest := lightestHalf(w, customers)
 	m.addGroup("lightest_half", w, starts, func(customer int32) bool { return lightest[customer] })
-	m.addGroup("worst_customer", w, starts, func(customer int32) bool { return customer == worst })
 	m.addWorstTenth(customers)
 	m.addShares(w, servers, starts)
-	m.addEnds(w, starts)
+	m.addOrder(w, starts)
 	if pauser, ok := m["pauser_wait_p50_s"]; ok && m["others_wait_p50_s"] > 0 {
 		m["pauser_to_others_p50"] = pauser / m["others_wait_p50_s"]
 	}
@@ -70,8 +64,6 @@ type measuredCustomer struct {
 	documents int
 	waited    float64 // in all
 }
-
-func (c measuredCustomer) meanWait() float64 { return c.waited / float64(c.documents) }
 
 func measuredCustomers(w *Workload, starts []time.Duration) []measuredCustomer {
 	all := make([]measuredCustomer, len(w.Customers))
@@ -96,34 +88,24 @@ func (w *Workload) measured() func(yield func(int) bool) {
 	}
 }
 
-func lightestAndWorst(w *Workload, customers []measuredCustomer) (lightest []bool, worst int32) {
+func lightestHalf(w *Workload, customers []measuredCustomer) []bool {
 	ordinary := slices.DeleteFunc(slices.Clone(customers), func(c measuredCustomer) bool { return w.Apart[w.GroupOf[c.customer]] })
 	slices.SortStableFunc(ordinary, func(a, b measuredCustomer) int { return a.documents - b.documents })
-	lightest, worst = make([]bool, len(w.Customers)), -1
-	longest := -1.0
-	for i, c := range ordinary {
-		if i < (len(ordinary)+1)/2 {
-			lightest[c.customer] = true
-		}
-		if mean := c.meanWait(); mean > longest {
-			longest, worst = mean, c.customer
-		}
+	lightest := make([]bool, len(w.Customers))
+	for _, c := range ordinary[:(len(ordinary)+1)/2] {
+		lightest[c.customer] = true
 	}
-	return lightest, worst
+	return lightest
 }
 
 func (m Measures) addGroup(name string, w *Workload, starts []time.Duration, in func(customer int32) bool) {
-	var waits, slowdowns []float64
+	var waits []float64
 	for i := range w.measured() {
 		d := w.Documents[i]
 		if !in(d.Customer) {
 			continue
 		}
-		wait := (starts[i] - d.Submitted).Seconds()
-		waits = append(waits, wait)
-		if d.Service > 0 {
-			slowdowns = append(slowdowns, 1+wait/d.Service.Seconds())
-		}
+		waits = append(waits, (starts[i] - d.Submitted).Seconds())
 	}
 	m[name+"_documents"] = float64(len(waits))
 	if len(waits) == 0 {
@@ -132,14 +114,8 @@ func (m Measures) addGroup(name string, w *Workload, starts []time.Duration, in 
 	slices.Sort(waits)
 	m[name+"_wait_mean_s"] = stat.Mean(waits, nil)
 	m[name+"_wait_p50_s"] = quantile(0.5, waits)
-	m[name+"_wait_p95_s"] = quantile(0.95, waits)
 	m[name+"_wait_p99_s"] = quantile(0.99, waits)
 	m[name+"_wait_max_s"] = waits[len(waits)-1]
-	if len(slowdowns) > 0 {
-		slices.Sort(slowdowns)
-		m[name+"_slowdown_p50"] = quantile(0.5, slowdowns)
-		m[name+"_slowdown_p99"] = quantile(0.99, slowdowns)
-	}
 }
 
 // quantile returns the least of the sorted values that a share p of them does
@@ -154,7 +130,7 @@ func (m Measures) addWorstTenth(customers []measuredCustomer) {
 	}
 	means := make([]float64, len(customers))
 	for i, c := range customers {
-		means[i] = c.meanWait()
+		means[i] = c.waited / float64(c.documents)
 	}
 	slices.Sort(means)
 	m["worst_tenth_wait_s"] = quantile(0.9, means)
@@ -191,15 +167,7 @@ func maxMinFair(demands []float64, capacity float64) []float64 {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case demands[a] < demands[b]:
-			return -1
-		case demands[a] > demands[b]:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(demands[a], demands[b]) })
 	shares := make([]float64, len(demands))
 	for served, i := range order {
 		shares[i] = min(demands[i], capacity/float64(len(order)-served))
@@ -221,11 +189,9 @@ func jain(shares []float64) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-// addEnds adds what is left behind, at the end and in the customers' own order.
-func (m Measures) addEnds(w *Workload, starts []time.Duration) {
+// addOrder adds how long the last one waits, and what is overtaken.
+func (m Measures) addOrder(w *Workload, starts []time.Duration) {
 	const never = time.Duration(math.MaxInt64)
-	last := w.From
-	oldest := time.Duration(0)
 	overtaken, waited, longest := 0, 0, time.Duration(0)
 	// firstStart is when the first of the documents behind this one began.
 	firstStart := make([]time.Duration, len(w.Customers))
@@ -234,10 +200,6 @@ func (m Measures) addEnds(w *Workload, starts []time.Duration) {
 	}
 	for i := len(w.Documents) - 1; i >= 0; i-- {
 		d := w.Documents[i]
-		last = max(last, starts[i]+d.Service)
-		if d.Submitted < w.To && starts[i] >= w.To {
-			oldest = max(oldest, w.To-d.Submitted)
-		}
 		if wait := starts[i] - d.Submitted; wait > 0 && d.Submitted >= w.From && d.Submitted < w.To {
 			waited++
 			longest = max(longest, wait)
@@ -247,9 +209,6 @@ func (m Measures) addEnds(w *Workload, starts []time.Duration) {
 		}
 		firstStart[d.Customer] = min(firstStart[d.Customer], starts[i])
 	}
-	m["makespan_s"] = (last - w.From).Seconds()
-	m["overtaken"] = float64(overtaken)
 	m[OvertakenShare] = float64(overtaken) / float64(max(waited, 1))
 	m[LongestWait] = longest.Seconds()
-	m["oldest_unserved_s"] = oldest.Seconds()
 }

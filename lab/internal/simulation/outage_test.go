@@ -21,7 +21,7 @@ func TestAnOutageLeavesNothingBehind(t *testing.T) {
 	for _, end := range []time.Duration{middle + time.Minute, 1000 * time.Hour} {
 		for _, counting := range []string{Rule, Submit} {
 			bubble.Test(t, func(t *testing.T) {
-				w := scenario.Workload(Demand{Servers: demand.Servers, Service: demand.Service, Flood: 15_000}, 1)
+				w := scenario.Workload(Demand{Servers: demand.Servers, Service: demand.Service}, 1)
 				w.Outage.To = end
 				e := experiment(t, "outage", 1, counting)
 				by, starts, err := e.serve(counting, w, 1)

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -175,15 +176,7 @@ func newPart(w *Workload, starts []time.Duration) part {
 		p.cells[at].waited += wait
 	}
 	p.customers = len(number)
-	slices.SortFunc(p.light, func(a, b lightWait) int {
-		switch {
-		case a.wait < b.wait:
-			return -1
-		case a.wait > b.wait:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(p.light, func(a, b lightWait) int { return cmp.Compare(a.wait, b.wait) })
 	slices.SortStableFunc(p.cells, func(a, b cell) int { return a.customer - b.customer })
 	return p
 }

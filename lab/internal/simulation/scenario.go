@@ -17,17 +17,8 @@ type Scenario struct {
 	LostDone   float64
 	Schedulers []string
 	Figures    []Figure
-	Targets    []Target
 
 	build func(*drawing)
-}
-
-// Target is what a scheduler is to reach.
-type Target struct {
-	Scheduler string  `json:"scheduler"`
-	Measure   string  `json:"measure"`
-	AtLeast   bool    `json:"at_least"` // or at most
-	Value     float64 `json:"value"`
 }
 
 // Figure is a measure that a scenario is about.
@@ -40,7 +31,6 @@ type Figure struct {
 type Demand struct {
 	Servers int // the load is relative to them
 	Service ServiceTime
-	Flood   int // documents of a flood; 0: the scenario's own number
 }
 
 // warmUp is how long the customers send before what the scenario is about
@@ -73,27 +63,18 @@ func floods() []Scenario {
 			Name:    "steady-flood",
 			Summary: "200 steady customers (Zipf 1.0) at 60 % load; one more uploads 10,000 documents at once",
 			Figures: []Figure{{Measure: othersP99}},
-			Targets: []Target{
-				{Scheduler: Submit, Measure: othersP99, Value: 2},
-				{Scheduler: Submit, Measure: "makespan_to_first_come", Value: 1.01},
-			},
-			build: func(d *drawing) { d.steady(200, 1, 0.6); d.flood(10_000, 0) },
+			build:   func(d *drawing) { d.steady(200, 1, 0.6); d.flood(10_000, 0) },
 		},
 		{
 			Name:    "occasional-flood",
 			Summary: "20,000 equal occasional customers at 60 % load; one more uploads 10,000 documents at once",
 			Figures: []Figure{{Measure: othersP99}},
-			Targets: []Target{
-				{Scheduler: Rule, Measure: othersP99, Value: 1.6},
-				{Scheduler: Submit, Measure: othersP99, Value: 1.7},
-			},
-			build: func(d *drawing) { d.steady(20_000, 0, 0.6); d.flood(10_000, 0) },
+			build:   func(d *drawing) { d.steady(20_000, 0, 0.6); d.flood(10_000, 0) },
 		},
 		{
 			Name:    "trickle-flood",
 			Summary: "200 steady customers (Zipf 1.0) at 60 % load; one more sends 20,000 documents at 8/s",
 			Figures: []Figure{{Measure: othersP99}},
-			Targets: []Target{{Scheduler: Submit, Measure: othersP99, Value: 2}},
 			build:   func(d *drawing) { d.steady(200, 1, 0.6); d.flood(20_000, 8) },
 		},
 		{
@@ -101,7 +82,6 @@ func floods() []Scenario {
 			Summary: "as steady-flood, with as many customers on 64 servers",
 			Servers: 64,
 			Figures: []Figure{{Measure: othersP99}},
-			Targets: []Target{{Scheduler: Submit, Measure: othersP99, Value: 0.6}},
 			build:   func(d *drawing) { d.steady(200, 1, 0.6); d.flood(10_000, 0) },
 		},
 		{
@@ -109,14 +89,12 @@ func floods() []Scenario {
 			Summary: "one steady customer with 30 % of the load and 200 (Zipf 1.0) with another 30 %; " +
 				"one more uploads 10,000 documents at once",
 			Figures: []Figure{{Measure: othersP99}},
-			Targets: []Target{{Scheduler: Submit, Measure: othersP99, Value: 3.5}},
 			build:   func(d *drawing) { d.steady(1, 0, 0.3); d.steady(200, 1, 0.3); d.flood(10_000, 0) },
 		},
 		{
 			Name:    "batches",
 			Summary: "as steady-flood, but the steady customers send 5 documents at a time",
 			Figures: []Figure{{Measure: othersP99}},
-			Targets: []Target{{Scheduler: Submit, Measure: othersP99, Value: 13}},
 			build:   func(d *drawing) { d.batches = 5; d.steady(200, 1, 0.6); d.flood(10_000, 0) },
 		},
 		{
@@ -132,7 +110,6 @@ func floods() []Scenario {
 		{
 			Name:    "pauser",
 			Summary: "as steady-flood, and one customer sends 20 documents every 1501 s",
-			Targets: []Target{{Scheduler: Submit, Measure: "pauser_to_others_p50", AtLeast: true, Value: 1}},
 			build: func(d *drawing) {
 				d.steady(200, 1, 0.6)
 				d.flood(10_000, 0)
@@ -149,24 +126,18 @@ func overloads() []Scenario {
 			Name:    "overload",
 			Summary: "20 customers (Zipf 1.0) at 150 % load",
 			Figures: []Figure{{Measure: jainIndex, MoreIsBetter: true}, {Measure: smallestShare, MoreIsBetter: true}},
-			Targets: []Target{
-				{Scheduler: Submit, Measure: jainIndex, AtLeast: true, Value: 0.985},
-				{Scheduler: Submit, Measure: smallestShare, AtLeast: true, Value: 0.7},
-			},
-			build: func(d *drawing) { d.steady(20, 1, 1.5); d.measure(warmUp, time.Hour) },
+			build:   func(d *drawing) { d.steady(20, 1, 1.5); d.measure(warmUp, time.Hour) },
 		},
 		{
 			Name:    "overload-equal",
 			Summary: "20 equal customers at 150 % load",
 			Figures: []Figure{{Measure: jainIndex, MoreIsBetter: true}},
-			Targets: []Target{{Scheduler: Submit, Measure: jainIndex, AtLeast: true, Value: 0.95}},
 			build:   func(d *drawing) { d.steady(20, 0, 1.5); d.measure(warmUp, time.Hour) },
 		},
 		{
 			Name:    "overload-wide",
 			Summary: "200 customers (Zipf 1.0) at 120 % load",
 			Figures: []Figure{{Measure: smallestShare, MoreIsBetter: true}},
-			Targets: []Target{{Scheduler: Submit, Measure: smallestShare, AtLeast: true, Value: 0.8}},
 			build:   func(d *drawing) { d.steady(200, 1, 1.2); d.measure(warmUp, time.Hour) },
 		},
 		{
@@ -180,7 +151,6 @@ func overloads() []Scenario {
 			Summary: "50 equal customers at 60 % load; for 70 minutes one more sends documents that take 50 times as long, " +
 				"enough for 10 of 16 servers",
 			Figures: []Figure{{Measure: othersP99}},
-			Targets: []Target{{Scheduler: Submit, Measure: othersP99, Value: 85}},
 			build:   func(d *drawing) { d.steady(50, 0, 0.6); d.heavy(50*usualService, 10./16, 70*time.Minute) },
 		},
 		{
@@ -188,10 +158,6 @@ func overloads() []Scenario {
 			Summary: "new customers send one document each, all of level 1, at 105 % load for 7000 s; " +
 				"at 500 s another customer sends 200 documents",
 			Schedulers: append(Schedulers(), "rule:linear", "submit:linear", "rule:halving", "submit:halving"),
-			Targets: []Target{
-				{Scheduler: "rule:linear", Measure: "flooder_wait_max_s", Value: 300},
-				{Scheduler: "submit:linear", Measure: "flooder_wait_max_s", Value: 300},
-			},
 			build: func(d *drawing) {
 				d.measure(0, 7000*time.Second)
 				d.strangers(1.05)
@@ -209,7 +175,6 @@ func troubles() []Scenario {
 			Summary:  "as steady-flood; 1 % of the Dones are lost",
 			LostDone: 0.01,
 			Figures:  []Figure{{Measure: othersP99}},
-			Targets:  []Target{{Scheduler: Submit, Measure: othersP99, Value: 2.3}},
 			build:    func(d *drawing) { d.steady(200, 1, 0.6); d.flood(10_000, 0) },
 		},
 		{

@@ -16,31 +16,20 @@ type Trace struct {
 	documents []Document // Service may be trace.Unknown
 }
 
-// What to do about documents whose service time is not known.
-const (
-	MissingMedian = "median" // they take the median of the known ones
-	MissingDrawn  = "draw"   // a service time is drawn for each
-	MissingLeft   = "drop"   // they are left out
-)
-
 // TraceOptions says how a trace becomes a workload.
 type TraceOptions struct {
-	// Missing is MissingMedian, MissingDrawn or MissingLeft. Where no service time
-	// of the trace is known, all are drawn.
-	Missing string
 	// Cap is the longest service time; longer ones are shortened to it. 0: none.
 	Cap time.Duration
 	// LightDocuments is how many documents a light customer has in the trace at
 	// most.
 	LightDocuments int
-	Service        ServiceTime // to draw from
+	// Service is what is drawn from where no service time of the trace is known.
+	Service ServiceTime
 }
 
 // Validate returns an error that says what is wrong, or nil.
 func (o TraceOptions) Validate() error {
 	switch {
-	case o.Missing != MissingMedian && o.Missing != MissingDrawn && o.Missing != MissingLeft:
-		return fmt.Errorf("missing service times are handled by %s, %s or %s, not %q", MissingMedian, MissingDrawn, MissingLeft, o.Missing)
 	case o.LightDocuments < 0:
 		return fmt.Errorf("a light customer has at most %d documents, fewer than none", o.LightDocuments)
 	case o.Cap < 0:
@@ -69,14 +58,13 @@ func ReadTrace(documents iter.Seq2[trace.Document, error]) (*Trace, error) {
 }
 
 // Random reports whether workloads of the trace differ from seed to seed.
-func (t *Trace) Random(o TraceOptions) bool {
-	known := slices.ContainsFunc(t.documents, func(d Document) bool { return d.Service != trace.Unknown })
-	unknown := slices.ContainsFunc(t.documents, func(d Document) bool { return d.Service == trace.Unknown })
-	return unknown && (o.Missing == MissingDrawn || o.Missing == MissingMedian && !known)
+func (t *Trace) Random() bool {
+	_, known := t.medianService()
+	return !known
 }
 
 // Workload returns the trace's documents, its light and its heavy customers
-// apart.
+// apart. A service time that is not known is the median of those that are.
 func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 	w := &Workload{
 		Customers: t.customers,
@@ -90,13 +78,9 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 	for _, d := range t.documents {
 		sent[d.Customer]++
 		if d.Service == trace.Unknown {
-			switch {
-			case o.Missing == MissingLeft:
-				continue
-			case o.Missing == MissingDrawn || !known:
+			d.Service = median
+			if !known {
 				d.Service = draw()
-			default:
-				d.Service = median
 			}
 		}
 		if o.Cap > 0 {

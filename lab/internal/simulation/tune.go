@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -21,8 +20,6 @@ type Tuning struct {
 	// average: 1 is twice as long.
 	HeavyCost float64
 	Seed      uint64 // of the redraws
-	// Progress, if not nil, is called after each run, from any goroutine.
-	Progress func(done, of int)
 }
 
 // Advice is what came of a tuning.
@@ -87,10 +84,8 @@ func (t Tuning) Run(ctx context.Context) (Advice, error) {
 		return Advice{}, err
 	}
 	next, submit := t.choices(Rule), t.choices(Submit)
-	step := t.steps(len(next) + len(submit) + 4)
 	err = t.each(ctx, append(next, submit...), first, func(c *Choice, starts []time.Duration) {
 		c.Chosen = measure(first, t.Options.Servers, starts)
-		step()
 	})
 	if err != nil {
 		return Advice{}, err
@@ -103,7 +98,6 @@ func (t Tuning) Run(ctx context.Context) (Advice, error) {
 	err = t.each(ctx, a.finalists(), last, func(c *Choice, starts []time.Duration) {
 		c.Judged = measure(last, t.Options.Servers, starts)
 		c.redrawn = redraw(last, starts, t.Seed)
-		step()
 	})
 	if err != nil {
 		return Advice{}, err
@@ -119,16 +113,6 @@ func (t Tuning) choices(counting string) []*Choice {
 		choices = append(choices, &Choice{Counting: counting, Policy: policy})
 	}
 	return choices
-}
-
-// steps returns what is called after each of so many runs.
-func (t Tuning) steps(of int) func() {
-	var done atomic.Int64
-	return func() {
-		if t.Progress != nil {
-			t.Progress(int(done.Add(1)), of)
-		}
-	}
 }
 
 // each serves a workload under every choice.

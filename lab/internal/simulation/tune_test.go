@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -310,26 +309,6 @@ func manyThresholds() []int64 {
 		thresholds[i] = -int64(i) * 1e13
 	}
 	return thresholds
-}
-
-func TestATraceThatTellsNothingIsRefusedByName(t *testing.T) {
-	of := func(groups []uint8, rows ...[3]int) *Workload {
-		w := made(rows...)
-		w.Groups, w.GroupOf = []string{Light, Heavy}, groups
-		return w
-	}
-	for want, w := range map[string]*Workload{
-		"the trace has no documents":                  of([]uint8{light, light}),
-		"each has at least 2 documents":               of([]uint8{heavy, heavy}, [3]int{a, 0, 1}, [3]int{a, 1, 1}, [3]int{b, 2, 1}, [3]int{b, 3, 1}),
-		"are of one customer":                         of([]uint8{light, light}, [3]int{a, 0, 1}, [3]int{a, 9, 1}),
-		"at one moment":                               of([]uint8{light, light}, [3]int{a, 5, 1}, [3]int{b, 5, 1}),
-		"in the first two thirds of the trace's time": of([]uint8{heavy, light}, [3]int{a, 0, 1}, [3]int{b, 9, 1}),
-		"in the last third of the trace's time":       of([]uint8{heavy, light}, [3]int{b, 0, 1}, [3]int{a, 9, 1}),
-	} {
-		if _, err := tuning(w, 1).Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
-	}
 }
 
 func TestTooFewCustomersAreNoEvidence(t *testing.T) {
