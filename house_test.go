@@ -22,12 +22,12 @@ var mayImport = map[string][]string{
 	"lua":               {},
 	"memory":            {".", "internal/fair"},
 	"control":           {".", "lua", "internal/script", "internal/typednil", goRedis},
-	"fallback":          {".", "memory", "internal/leases", "internal/typednil"},
+	"fallback":          {".", "memory", "internal/expiring", "internal/typednil"},
 	"observe":           {".", "internal/typednil"},
 	"queue":             {"."},
 	"internal/fair":     {},
 	"internal/script":   {goRedis},
-	"internal/leases":   {},
+	"internal/expiring": {},
 	"internal/typednil": {},
 
 	// What page and priorityctl know.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/leases"
+	"github.com/docpriority/priority/internal/expiring"
 )
 
 // mostPaid is how many Dones go to the primary in one call.
@@ -20,7 +20,7 @@ type dones struct {
 	most int
 
 	mu     sync.Mutex
-	owed   leases.Set[time.Duration]
+	owed   expiring.Set[time.Duration]
 	paying payment
 }
 

@@ -1,4 +1,4 @@
-package leases
+package expiring
 
 import (
 	"math/rand/v2"
