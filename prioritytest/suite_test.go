@@ -67,8 +67,11 @@ func TestAStoreInRealTimeKeepsTheLaws(t *testing.T) {
 
 func TestAFailingStoreKeepsTheLaws(t *testing.T) {
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
-		inner := new(memory.Store)
+		inner, err := memory.New(&tiered)
 		failing := prioritytest.NewFailingStore(inner)
-		return prioritytest.Subject{Store: failing, Other: inner, Faulty: []prioritytest.Faulty{failing}}
+		if err != nil || failing.Unwrap() != inner {
+			t.Fatal(failing.Unwrap(), err)
+		}
+		return prioritytest.Subject{Store: failing, Other: inner, Faulty: []prioritytest.Faulty{failing}, Customers: tieredCustomers}
 	})
 }
