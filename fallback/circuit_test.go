@@ -18,59 +18,6 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// Callers without patience tell nothing about the primary.
-func TestContextsOfCallersDoNotOpenTheCircuit(t *testing.T) {
-	for name, end := range map[string]func() (context.Context, context.CancelFunc){
-		"canceled": func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(context.Background())
-			cancel()
-			return ctx, cancel
-		},
-		"expired":      func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), 0) },
-		"soon expired": func() (context.Context, context.CancelFunc) { return context.WithTimeout(context.Background(), ms) },
-		"soon cancelled": func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(context.Background())
-			time.AfterFunc(ms, cancel)
-			return ctx, cancel
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			changes := 0
-			opts := &fallback.Options{OnChange: func(bool, error) { changes++ }}
-			test(t, opts, func(t *testing.T, f *fallback.Store, p *primary) {
-				p.fail(func(ctx context.Context, _ call) error { // slow, but working
-					select {
-					case <-ctx.Done():
-						return fmt.Errorf("%w: %w", priority.ErrOutcomeUnknown, ctx.Err())
-					case <-time.After(10 * ms):
-						return nil
-					}
-				}, nil)
-				for i := range 2000 {
-					ctx, cancel := end()
-					_, err1 := f.Next(ctx, "acme")
-					_, err2 := f.NextEach(ctx, []string{"acme", "globex"})
-					_, err3 := f.SubmitN(ctx, "acme", []string{"one", "two"})
-					_, err4 := f.Peek(ctx, "acme")
-					err5 := f.Done(ctx, "acme", "one", 0)
-					for _, err := range []error{err1, err2, err3, err4, err5} {
-						if len(classes(err)) > 1 || strings.Contains(name, "cancel") && !errors.Is(err, context.Canceled) {
-							t.Fatalf("%v", err)
-						}
-					}
-					cancel()
-					if f.Open() || f.Degraded() {
-						t.Fatalf("Open is %v, Degraded is %v after %d calls", f.Open(), f.Degraded(), i+1)
-					}
-				}
-				if d, err := f.Next(t.Context(), "initech"); err != nil || d.Degraded || changes > 0 {
-					t.Errorf("%+v, %v; %d changes", d, err, changes)
-				}
-			})
-		})
-	}
-}
-
 func TestTheCircuitOpensAndClosesWithoutCalls(t *testing.T) {
 	var changes []string
 	opts := &fallback.Options{OnChange: func(open bool, cause error) { changes = append(changes, fmt.Sprint(open, " ", cause)) }}
@@ -278,44 +225,6 @@ func TestACorruptKeyIsNoOutage(t *testing.T) {
 		if f.Degraded() {
 			t.Error("still degraded")
 		}
-	})
-}
-
-// A customer whose node hangs does not keep all others degraded.
-func TestOneHangingNodeDegradesOthersForMomentsOnly(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		const hanging, other = "hanging.example", "healthy.example"
-		p.fail(only("", hanging, hang), nil)
-		stop := make(chan struct{})
-		var wait sync.WaitGroup
-		for range 50 {
-			wait.Go(func() {
-				for {
-					select {
-					case <-stop:
-						return
-					case <-time.After(10 * ms):
-						_, _ = f.Next(t.Context(), hanging)
-						_ = f.Done(t.Context(), hanging, "one", 0)
-					}
-				}
-			})
-		}
-		exact := 0
-		for range 1000 {
-			if d, err := f.Next(t.Context(), other); err != nil {
-				t.Fatal(err)
-			} else if !d.Degraded {
-				exact++
-			}
-			time.Sleep(100 * ms)
-		}
-		close(stop)
-		wait.Wait()
-		if exact < 900 {
-			t.Errorf("%d of 1000 answers for another customer were not degraded", exact)
-		}
-		back(t, f, p)
 	})
 }
 

@@ -286,27 +286,6 @@ func TestTheLeaseOfThePrimaryHoldsInAnOutage(t *testing.T) {
 	})
 }
 
-func TestThePoliciesOfThePrimaryHoldInAnOutage(t *testing.T) {
-	store, err := memory.New(&memory.Options{
-		Policy: priority.Policy{Thresholds: []int64{-1, -2}}, Lease: time.Minute,
-		Tiers: map[string]priority.Policy{"one": {Thresholds: []int64{}}}, TierOf: func(c string) string { return c },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &primary{Store: store}
-	f := open(t, p, nil, nil)
-	outage(t, f, p)
-	for customer, last := range map[string]priority.Level{"acme": 3, "one": 1} {
-		if ds, err := f.NextN(t.Context(), customer, 9); err != nil || ds[8].Level != last {
-			t.Errorf("%+v, %v", ds, err)
-		}
-	}
-	if err := f.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestNewRefusesWhatItCannotTake(t *testing.T) {
 	for i, refused := range []struct {
 		primary, secondary priority.Store

@@ -2,7 +2,9 @@ package observe_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
@@ -10,11 +12,15 @@ import (
 
 func TestAnObservedStoreKeepsTheLaws(t *testing.T) {
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
-		inner := new(memory.Store)
-		failing := prioritytest.NewFailingStore(inner)
-		return prioritytest.Subject{
-			Store: observe.New(failing, new(prioritytest.Recorder).Observe), Other: inner,
-			Faulty: []prioritytest.Faulty{failing},
+		inner, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{-1, -4}}, Lease: time.Hour})
+		if err != nil {
+			t.Fatal(err)
 		}
+		failing := prioritytest.NewFailingStore(inner)
+		store := observe.New(failing, new(prioritytest.Recorder).Observe)
+		if store.Unwrap() != failing {
+			t.Errorf("Unwrap = %v", store.Unwrap())
+		}
+		return prioritytest.Subject{Store: store, Other: inner, Faulty: []prioritytest.Faulty{failing}}
 	})
 }

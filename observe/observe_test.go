@@ -146,17 +146,6 @@ func TestObserversSeeTheCallersContext(t *testing.T) {
 	}
 }
 
-func TestThePolicyPassesThrough(t *testing.T) {
-	inner, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{-1}}, Lease: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store := observe.New(inner)
-	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, inner.PolicyOf("acme")) || store.Last() != 2 || store.Unwrap() != inner {
-		t.Errorf("PolicyOf = %+v, Last = %d, Unwrap = %v", got, store.Last(), store.Unwrap())
-	}
-}
-
 func TestANilStoreReturnsErrors(t *testing.T) {
 	for name, inner := range map[string]priority.Store{
 		"nil": nil, "typed nil": (*memory.Store)(nil), "nil of the same kind": (*observe.Store)(nil),

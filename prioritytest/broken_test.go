@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,15 +21,15 @@ func TestABrokenStoreIsRejected(t *testing.T) {
 		law  int
 		open func(t *testing.T) Subject
 	}{
-		{"counts a document twice", 1, alone(func(s *memory.Store) priority.Store { return countsTwice{s} })},
-		{"takes two entries of a customer for one", 1, alone(func(s *memory.Store) priority.Store { return mergesEntries{s} })},
-		{"counts a redelivery", 1, alone(func(s *memory.Store) priority.Store { return countsRedeliveries{s} })},
-		{"repeats a call of unknown outcome", 1, around(func(s priority.Store) priority.Store { return repeats{s, priority.ErrOutcomeUnknown} })},
-		{"says not counted of what may be", 1, around(func(s priority.Store) priority.Store { return hidesUnknown{s} })},
-		{"has errors of two classes", 1, around(func(s priority.Store) priority.Store { return twoClasses{s} })},
-		{"tries again when time is over", 2, around(func(s priority.Store) priority.Store { return repeats{s, priority.ErrNotCounted} })},
-		{"is deaf to contexts", 2, around(func(s priority.Store) priority.Store { return deaf{s} })},
-		{"leaves a goroutine behind each call that fails", 3, around(func(s priority.Store) priority.Store { return leaves{s} })},
+		{"counts a document twice", 1, nexts(countsTwice)},
+		{"takes two entries of a customer for one", 1, around(func(s priority.Store) priority.Store { return mergesEntries{s} })},
+		{"counts a redelivery", 1, countingRedeliveries},
+		{"repeats a call of unknown outcome", 1, nexts(repeats(priority.ErrOutcomeUnknown))},
+		{"says not counted of what may be", 1, nexts(hidesUnknown)},
+		{"has errors of two classes", 1, nexts(twoClasses)},
+		{"tries again when time is over", 2, nexts(repeats(priority.ErrNotCounted))},
+		{"is deaf to contexts", 2, nexts(deaf)},
+		{"leaves a goroutine behind each call that fails", 3, nexts(leaves)},
 		{"keeps entries for good", 3, keepsEntries},
 		{"remembers an outage's level", 4, around(func(s priority.Store) priority.Store { return &remembersLevels{Store: s} })},
 		{"loses Dones", 4, around(func(s priority.Store) priority.Store { return losesDones{s} })},
@@ -37,7 +38,7 @@ func TestABrokenStoreIsRejected(t *testing.T) {
 		{"restores what another has reset", 5, restoring},
 		{"fails a batch for one customer", 6, around(func(s priority.Store) priority.Store { return failsAll{s} })},
 		{"gives up on all for one customer", 6, around(func(s priority.Store) priority.Store { return &givesUp{Store: s} })},
-		{"has all wait for one", 6, around(func(s priority.Store) priority.Store { return queues{s, make(chan struct{}, 1)} })},
+		{"has all wait for one", 6, func(t *testing.T) Subject { return nexts(queues(make(chan struct{}, 1)))(t) }},
 		{"invents a policy", 7, around(func(s priority.Store) priority.Store { return inventsPolicy{s} })},
 		{"invents a last level", 7, around(func(s priority.Store) priority.Store { return inventsLast{s} })},
 		{"lends its thresholds", 7, around(func(s priority.Store) priority.Store { return &lendsPolicy{s, s.PolicyOf("acme")} })},
@@ -77,13 +78,6 @@ func policed() *memory.Store {
 	return s
 }
 
-func alone(broken func(*memory.Store) priority.Store) func(t *testing.T) Subject {
-	return func(*testing.T) Subject {
-		inner := policed()
-		return Subject{Store: broken(inner), Other: inner}
-	}
-}
-
 func around(broken func(priority.Store) priority.Store) func(t *testing.T) Subject {
 	return func(*testing.T) Subject {
 		inner := policed()
@@ -100,91 +94,95 @@ func recovering(open func(t *testing.T) Subject) func(t *testing.T) Subject {
 	}
 }
 
-type countsTwice struct{ *memory.Store }
+// next answers a Next of the store inside.
+type next func(ctx context.Context, inner priority.Store, customer string) (priority.Decision, error)
 
-func (s countsTwice) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	d, err := s.Store.Next(ctx, customer)
-	_, _ = s.Store.Next(ctx, customer)
+type nexting struct {
+	priority.Store
+	next next
+}
+
+func (s nexting) Next(ctx context.Context, customer string) (priority.Decision, error) {
+	return s.next(ctx, s.Store, customer)
+}
+
+func nexts(next next) func(t *testing.T) Subject {
+	return around(func(s priority.Store) priority.Store { return nexting{s, next} })
+}
+
+func countsTwice(ctx context.Context, s priority.Store, customer string) (priority.Decision, error) {
+	d, err := s.Next(ctx, customer)
+	_, _ = s.Next(ctx, customer)
 	return d, err
-}
-
-type mergesEntries struct{ *memory.Store }
-
-func (s mergesEntries) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
-	if priority.CheckEach(customers) != nil || ctx.Err() != nil {
-		return s.Store.NextEach(ctx, customers)
-	}
-	decided := make(map[string]priority.Decision)
-	var decisions []priority.Decision
-	for _, customer := range customers {
-		if d, ok := decided[customer]; ok {
-			decisions = append(decisions, d)
-			continue
-		}
-		d, _ := s.Next(ctx, customer)
-		decided[customer] = d
-		decisions = append(decisions, d)
-	}
-	return decisions, nil
-}
-
-type countsRedeliveries struct{ *memory.Store }
-
-func (s countsRedeliveries) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
-	if err := s.Done(ctx, customer, document, 0); err != nil {
-		return priority.Decision{}, err
-	}
-	return s.Store.Submit(ctx, customer, document)
 }
 
 // repeats makes a call again if it fails like this.
-type repeats struct {
-	priority.Store
-	class error
-}
-
-func (s repeats) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	d, err := s.Store.Next(ctx, customer)
-	if errors.Is(err, s.class) {
-		return s.Store.Next(ctx, customer)
+func repeats(class error) next {
+	return func(ctx context.Context, s priority.Store, customer string) (priority.Decision, error) {
+		d, err := s.Next(ctx, customer)
+		if errors.Is(err, class) {
+			return s.Next(ctx, customer)
+		}
+		return d, err
 	}
-	return d, err
 }
 
-type hidesUnknown struct{ priority.Store }
-
-func (s hidesUnknown) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	d, err := s.Store.Next(ctx, customer)
+func hidesUnknown(ctx context.Context, s priority.Store, customer string) (priority.Decision, error) {
+	d, err := s.Next(ctx, customer)
 	if errors.Is(err, priority.ErrOutcomeUnknown) {
 		err = priority.ErrNotCounted
 	}
 	return d, err
 }
 
-type twoClasses struct{ priority.Store }
-
-func (s twoClasses) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	d, err := s.Store.Next(ctx, customer)
+func twoClasses(ctx context.Context, s priority.Store, customer string) (priority.Decision, error) {
+	d, err := s.Next(ctx, customer)
 	if err != nil {
 		err = fmt.Errorf("%w and %w", priority.ErrOutcomeUnknown, err)
 	}
 	return d, err
 }
 
-type deaf struct{ priority.Store }
-
-func (s deaf) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	return s.Store.Next(context.WithoutCancel(ctx), customer)
+func deaf(ctx context.Context, s priority.Store, customer string) (priority.Decision, error) {
+	return s.Next(context.WithoutCancel(ctx), customer)
 }
 
-type leaves struct{ priority.Store }
-
-func (s leaves) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	d, err := s.Store.Next(ctx, customer)
+func leaves(ctx context.Context, s priority.Store, customer string) (priority.Decision, error) {
+	d, err := s.Next(ctx, customer)
 	if err != nil {
 		go time.Sleep(time.Hour)
 	}
 	return d, err
+}
+
+type mergesEntries struct{ priority.Store }
+
+func (s mergesEntries) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
+	if priority.CheckEach(customers) != nil || ctx.Err() != nil {
+		return s.Store.NextEach(ctx, customers)
+	}
+	distinct := slices.Compact(slices.Sorted(slices.Values(customers)))
+	once, err := s.Store.NextEach(ctx, distinct)
+	var decisions []priority.Decision
+	for _, customer := range customers {
+		at, _ := slices.BinarySearch(distinct, customer)
+		decisions = append(decisions, once[at])
+	}
+	return decisions, err
+}
+
+func countingRedeliveries(*testing.T) Subject {
+	inner := policed()
+	return Subject{Store: countsRedeliveries{inner}, Other: inner}
+}
+
+type countsRedeliveries struct{ priority.Store }
+
+func (s countsRedeliveries) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+	if err := s.Done(ctx, customer, document, 0); err != nil {
+		return priority.Decision{}, err
+	}
+	return s.Store.Submit(ctx, customer, document)
 }
 
 func keepsEntries(*testing.T) Subject {
@@ -223,13 +221,6 @@ func (s *remembersLevels) Next(ctx context.Context, customer string) (priority.D
 }
 
 type losesDones struct{ priority.Store }
-
-func (s losesDones) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	if err := s.Store.Done(ctx, customer, document, took); errors.Is(err, priority.ErrInvalid) {
-		return err
-	}
-	return nil
-}
 
 func (s losesDones) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
 	if err := s.Store.DoneN(ctx, customer, documents, took); errors.Is(err, priority.ErrInvalid) {
@@ -366,15 +357,12 @@ func (s *givesUp) Next(ctx context.Context, customer string) (priority.Decision,
 }
 
 // queues makes one call at a time.
-type queues struct {
-	priority.Store
-	turn chan struct{}
-}
-
-func (s queues) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	return s.Store.Next(ctx, customer)
+func queues(turn chan struct{}) next {
+	return func(ctx context.Context, s priority.Store, customer string) (priority.Decision, error) {
+		turn <- struct{}{}
+		defer func() { <-turn }()
+		return s.Next(ctx, customer)
+	}
 }
 
 type inventsPolicy struct{ priority.Store }

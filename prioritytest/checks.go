@@ -405,7 +405,7 @@ func (r *run) everythingHangs() {
 		_, err := r.Store.Next(ctx, customer)
 		return err
 	}
-	for at, faulty := range r.Faulty {
+	for at := range r.Faulty {
 		for _, patience := range []time.Duration{0, r.Timeout / 5} {
 			r.note(r.now(), "fail unknown, after %v; %d callers, patience %v", r.Timeout, callers, patience)
 			r.fail(at, Fault{Class: priority.ErrOutcomeUnknown, Delay: r.Timeout})
@@ -442,8 +442,7 @@ func (r *run) everythingHangs() {
 					r.broken(2, "call %d of many took %v, more than %v", i, took[i], limit)
 				}
 			}
-			faulty.Heal()
-			r.active, r.troubled = nil, r.now()
+			r.heal()
 			r.pass(max(r.Recovery, time.Second) + time.Millisecond)
 			r.boundedGoroutines("after everything hung", 0)
 		}
@@ -455,7 +454,7 @@ func (r *run) everythingHangs() {
 // fault's end.
 func (r *run) trouble(at int, f Fault, callers int) (end func()) {
 	f.Customer = r.Customers[0]
-	r.note(r.now(), "fail %s; %d callers", f.describe(), callers)
+	r.note(r.now(), "fail %+v; %d callers", f, callers)
 	delete(r.accounts, f.Customer) // nobody follows what is counted of this
 	r.fail(at, f)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -475,8 +474,7 @@ func (r *run) trouble(at int, f Fault, callers int) (end func()) {
 	}
 	return func() {
 		r.stop()
-		r.active, r.troubled = nil, r.now()
-		r.Faulty[at].Heal()
+		r.heal()
 		r.pass(r.Recovery + time.Millisecond)
 		delete(r.secondary, f.Customer)
 		if err := r.Other.Reset(context.Background(), r.Customers[0]); err != nil {
@@ -522,7 +520,7 @@ func (r *run) aCustomersCountIsCorrupt() {
 // callersAreImpatient has callers give up before they are answered, one customer's
 // again and again.
 func (r *run) callersAreImpatient() {
-	for at, faulty := range r.Faulty {
+	for at := range r.Faulty {
 		delay := r.Timeout / 5
 		r.fail(at, Fault{Slow: true, Delay: delay})
 		r.note(r.now(), "slow, %v; impatient callers of %q", delay, r.Customers[0])
@@ -532,15 +530,17 @@ func (r *run) callersAreImpatient() {
 				cancel()
 			}
 			_, _ = r.Store.Next(ctx, r.Customers[0])
+			_, _ = r.Store.NextEach(ctx, r.Customers[:1])
 			_, _ = r.Store.Submit(ctx, r.Customers[0], "d")
+			_ = r.Store.Done(ctx, r.Customers[0], "d", 0)
+			_, _ = r.Store.Peek(ctx, r.Customers[0])
 			cancel()
 		}
 		d, err := r.Store.Next(context.Background(), r.Customers[1])
 		if err != nil || d.Degraded {
 			r.broken(6, "%q is answered %s because callers of %q gave up", r.Customers[1], describe([]priority.Decision{d}, err), r.Customers[0])
 		}
-		faulty.Heal()
-		r.active, r.troubled = nil, r.now()
+		r.heal()
 		r.pass(r.Recovery + time.Millisecond)
 	}
 }
@@ -550,7 +550,7 @@ func (r *run) closeEndsInTime() {
 	r.do(&step{operation: NextN, customers: []int{0}, n: 40})
 	r.do(&step{operation: Next, customers: []int{0}})
 	r.do(&step{operation: Submit, customers: []int{0}, documents: []int{0}})
-	for at, faulty := range r.Faulty {
+	for at := range r.Faulty {
 		r.note(r.now(), "fail not counted, hanging")
 		r.fail(at, Fault{Delay: r.Timeout})
 		r.do(&step{operation: Done, customers: []int{0}, documents: []int{0}})
@@ -564,9 +564,7 @@ func (r *run) closeEndsInTime() {
 		if took := time.Since(start); took > patience {
 			r.broken(2, "Close took %v, and its context %v", took, patience)
 		}
-		faulty.Heal()
-		r.active, r.troubled = nil, r.now()
-		r.rest()
+		r.heal()
 	}
 	err := r.Close(context.Background())
 	r.note(r.now(), "Close = %v", err)

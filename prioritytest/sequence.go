@@ -229,7 +229,7 @@ func (r *run) makeFault(s *step) {
 		r.observeAll()
 	}
 	r.failing = at
-	r.note(r.now(), "fail %s", f.describe())
+	r.note(r.now(), "fail %+v", f)
 	r.fail(at, f)
 }
 
@@ -257,31 +257,4 @@ func (r *run) waitOf(s *step) time.Duration {
 		d = min(d, longestOutage)
 	}
 	return d
-}
-
-func (f *Fault) describe() string {
-	text := "not counted"
-	switch {
-	case f.Slow:
-		text = "slow"
-	case f.Class == priority.ErrCorruptCount:
-		text = "corrupt"
-	case f.Counted:
-		text = "unknown, counted"
-	case f.Class == priority.ErrOutcomeUnknown:
-		text = "unknown, lost"
-	}
-	if f.Delay > 0 {
-		text += fmt.Sprint(", after ", f.Delay)
-	}
-	if f.Customer != "" {
-		text += fmt.Sprintf(", for %q", f.Customer)
-	}
-	if f.Calls > 0 {
-		text += fmt.Sprintf(", %d calls", f.Calls)
-	}
-	if len(f.Operations) > 0 {
-		text += fmt.Sprint(", ", f.Operations)
-	}
-	return text
 }
