@@ -393,22 +393,12 @@ func (c caller) name(operation Operation) string {
 }
 
 func (c caller) describe(operation Operation, entries []entry) string {
+	if operation == NextN {
+		return fmt.Sprintf("%s(%q, %d)", c.name(operation), entries[0].customer, len(entries))
+	}
 	var what []string
 	for _, e := range entries {
-		switch {
-		case e.document != "":
-			what = append(what, e.document)
-		case operation == NextEach:
-			what = append(what, fmt.Sprintf("%q", e.customer))
-		}
+		what = append(what, strings.TrimSpace(fmt.Sprintf("%q %s", e.customer, e.document)))
 	}
-	switch operation {
-	case NextEach:
-		return fmt.Sprintf("%s(%s)", c.name(operation), strings.Join(what, " "))
-	case NextN:
-		return fmt.Sprintf("%s(%q, %d)", c.name(operation), entries[0].customer, len(entries))
-	case Next:
-		return fmt.Sprintf("%s(%q)", c.name(operation), entries[0].customer)
-	}
-	return fmt.Sprintf("%s(%q, %s)", c.name(operation), entries[0].customer, strings.Join(what, " "))
+	return fmt.Sprintf("%s(%s)", c.name(operation), strings.Join(what, ", "))
 }
