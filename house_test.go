@@ -20,13 +20,14 @@ const module = "github.com/docpriority/priority"
 var mayImport = map[string][]string{
 	".":                 {"lua", "internal/fair", "internal/script", "internal/typednil", goRedis},
 	"lua":               {},
-	"memory":            {".", "internal/fair"},
+	"memory":            {".", "internal/fair", "internal/inmemory"},
 	"control":           {".", "lua", "internal/script", "internal/typednil", goRedis},
-	"fallback":          {".", "memory", "internal/expiring", "internal/typednil"},
+	"fallback":          {".", "memory", "internal/inmemory", "internal/expiring", "internal/typednil"},
 	"observe":           {".", "internal/typednil"},
 	"queue":             {"."},
 	"internal/fair":     {},
 	"internal/script":   {goRedis},
+	"internal/inmemory": {"."},
 	"internal/expiring": {},
 	"internal/typednil": {},
 

@@ -156,7 +156,7 @@ func TestCountsMoveToAnotherPrefix(t *testing.T) {
 			t.Errorf("the usage of %q lasts %v, not %v", customer, lasts, original)
 		}
 	}
-	steered := must(control.New(after, nil))(t)
+	steered := must(control.New(client, &control.Options{Store: options}))(t)
 	t.Cleanup(func() { _ = steered.Close(t.Context()) })
 	if err := steered.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

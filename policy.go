@@ -128,8 +128,7 @@ func (p Policy) resetInterval() time.Duration {
 
 // Policies assigns a policy to each customer: a tier's, or that of customers without
 // one.
-// Its PolicyOf and Last are those of a [Store]. A nil *Policies assigns
-// [DefaultPolicy]. It is safe for concurrent use.
+// Its PolicyOf and Last are those of a [Store]. It is safe for concurrent use.
 type Policies struct {
 	all    []Policy       // filled; all[0] is of customers without a tier
 	tiers  map[string]int // where each tier's policy is in all
@@ -163,45 +162,11 @@ func NewPolicies(policy Policy, tiers map[string]Policy, tierOf func(customer st
 
 // PolicyOf returns a customer's policy, with every field filled in.
 func (p *Policies) PolicyOf(customer string) Policy {
-	if p == nil {
-		return DefaultPolicy()
-	}
 	return p.of(customer).filled()
-}
-
-// TierOf returns the name of a customer's tier, "" for one without.
-func (p *Policies) TierOf(customer string) string {
-	if p == nil || p.tierOf == nil {
-		return ""
-	}
-	return p.tierOf(customer)
-}
-
-// Policy returns the policy of customers without a tier, with every field filled in.
-func (p *Policies) Policy() Policy {
-	if p == nil {
-		return DefaultPolicy()
-	}
-	return p.all[0].filled()
-}
-
-// Tiers returns the policies of the tiers by their names, with every field filled in.
-func (p *Policies) Tiers() map[string]Policy {
-	if p == nil {
-		return nil
-	}
-	tiers := make(map[string]Policy, len(p.tiers))
-	for name, i := range p.tiers {
-		tiers[name] = p.all[i].filled()
-	}
-	return tiers
 }
 
 // Last returns the last level that any customer can get.
 func (p *Policies) Last() Level {
-	if p == nil {
-		return Policy{}.Last()
-	}
 	return p.all[0].Last()
 }
 

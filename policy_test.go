@@ -2,7 +2,6 @@ package priority_test
 
 import (
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -131,14 +130,6 @@ func TestTheDefaultPolicyCannotBeChanged(t *testing.T) {
 	policy.Thresholds[0] = 100
 	if got := (priority.Policy{}).Level(0); got != 1 {
 		t.Errorf("a changed copy of the default policy changed the default: Level(0) = %d", got)
-	}
-}
-
-// A nil *Policies is what a zero store has.
-func TestNilPoliciesAreTheDefault(t *testing.T) {
-	var policies *priority.Policies
-	if got := policies.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || policies.Last() != 9 {
-		t.Errorf("PolicyOf = %+v, Last = %d", got, policies.Last())
 	}
 }
 

@@ -71,10 +71,10 @@ const (
 
 // RedisStore is a [Store] whose counts live in Redis, shared by all processes
 // that use the same server, prefix and policies. Each decision is one call of
-// an atomic script on the customer's keys, by Redis's clock.
+// an atomic script on the customer's keys, by Redis's clock. NewRedisStore makes it; the
+// zero value is not ready to use.
 type RedisStore struct {
-	client   RedisClient
-	runner   *script.Runner // nil: no constructor made the store
+	runner   *script.Runner
 	timeout  time.Duration
 	prefix   string
 	lease    time.Duration
@@ -114,7 +114,7 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if strings.ContainsAny(opts.Prefix, "{}") {
 		return nil, fmt.Errorf("%w: Prefix %.80q has a brace in it", ErrInvalidOption, opts.Prefix)
 	}
-	s := &RedisStore{client: client, runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix, mean: new(fair.Mean)}
+	s := &RedisStore{runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix, mean: new(fair.Mean)}
 	if s.timeout == 0 {
 		s.timeout = defaultTimeout
 	}
@@ -122,8 +122,8 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 		s.prefix = defaultPrefix
 	}
 	var err error
-	if s.lease, err = LeaseOf(opts.Lease); err != nil {
-		return nil, err
+	if s.lease, err = fair.LeaseOf(opts.Lease); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidOption, err)
 	}
 	if s.policies, err = NewPolicies(opts.Policy, opts.Tiers, opts.TierOf); err != nil {
 		return nil, err
@@ -131,24 +131,6 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	s.tiers = newTiers(s.policies, s.lease)
 	return s, nil
 }
-
-// With returns a store of the same counts, on the same client and within the same
-// bounds, that decides by other policies. Calls that are under way end by the old
-// ones, and no count is lost or doubled. Package control uses it.
-func (s *RedisStore) With(policies *Policies) *RedisStore {
-	with := *s
-	with.policies, with.tiers = policies, newTiers(policies, s.lease)
-	return &with
-}
-
-// Policies returns the policies that decide.
-func (s *RedisStore) Policies() *Policies { return s.policies }
-
-// Client returns the client that the store was made with.
-func (s *RedisStore) Client() RedisClient { return s.client }
-
-// Prefix returns what every key begins with.
-func (s *RedisStore) Prefix() string { return s.prefix }
 
 func newTiers(policies *Policies, lease time.Duration) []tier {
 	tiers := make([]tier, len(policies.all))
@@ -172,20 +154,8 @@ func newTier(policy Policy, lease time.Duration) tier {
 	}
 }
 
-// LeaseOf returns the lease that an option stands for: [DefaultLease] for 0. An
-// error wraps [ErrInvalidOption].
-func LeaseOf(option time.Duration) (time.Duration, error) {
-	switch {
-	case option == 0:
-		return DefaultLease, nil
-	case option < time.Millisecond || option%time.Millisecond != 0 || option > DefaultLease:
-		return 0, fmt.Errorf("%w: Lease %v is not a whole number of milliseconds from 1 ms to %v", ErrInvalidOption, option, DefaultLease)
-	}
-	return option, nil
-}
-
 func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error) {
-	if err := s.check(CheckCustomer(customer)); err != nil {
+	if err := CheckCustomer(customer); err != nil {
 		return Decision{}, err
 	}
 	reply, err := s.run(ctx, "Next", &script.Call{Script: s.of(customer).next, Key: s.Key(customer)})
@@ -196,7 +166,7 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 }
 
 func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
-	if err := s.check(CheckN(customer, n)); err != nil || n == 0 {
+	if err := CheckN(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
 	reply, err := s.run(ctx, "NextN", &script.Call{Script: s.of(customer).next, Key: s.Key(customer), Numbers: []int64{int64(n)}})
@@ -213,7 +183,7 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 // NextEach implements [Store]. Each 10,000 entries are one round trip to each
 // node, all nodes at the same time.
 func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decision, error) {
-	if err := s.check(CheckEach(customers)); err != nil || len(customers) == 0 {
+	if err := CheckEach(customers); err != nil || len(customers) == 0 {
 		return nil, err
 	}
 	decisions := make([]Decision, len(customers))
@@ -260,7 +230,7 @@ func (s *RedisStore) nextEach(d script.Deadline, customers []string, decisions [
 // lost.
 func (s *RedisStore) Submit(ctx context.Context, customer, document string) (Decision, error) {
 	documents := []string{document}
-	if err := s.check(CheckDocuments(customer, documents, 0)); err != nil {
+	if err := CheckDocuments(customer, documents, 0); err != nil {
 		return Decision{}, err
 	}
 	reply, err := s.run(ctx, "Submit", &script.Call{
@@ -277,7 +247,7 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string) (Dec
 // 100,000 one round trip. Those that Redis refuses for a moment, as in a failover,
 // are sent again and so come after the others.
 func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []string) ([]Decision, error) {
-	if err := s.check(CheckDocuments(customer, documents, 0)); err != nil || len(documents) == 0 {
+	if err := CheckDocuments(customer, documents, 0); err != nil || len(documents) == 0 {
 		return nil, err
 	}
 	call := script.Call{
@@ -301,7 +271,7 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 // lost.
 func (s *RedisStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
 	documents := []string{document}
-	if err := s.check(CheckDocuments(customer, documents, took)); err != nil {
+	if err := CheckDocuments(customer, documents, took); err != nil {
 		return err
 	}
 	call := s.doneCall(customer, took, 1)
@@ -316,7 +286,7 @@ func (s *RedisStore) Done(ctx context.Context, customer, document string, took t
 // DoneN implements [Store]. Each 250 documents are one atomic command, and each
 // 100,000 one round trip.
 func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	if err := s.check(CheckDocuments(customer, documents, took)); err != nil || len(documents) == 0 {
+	if err := CheckDocuments(customer, documents, took); err != nil || len(documents) == 0 {
 		return err
 	}
 	call := s.doneCall(customer, took, len(documents))
@@ -358,7 +328,7 @@ func (s *RedisStore) eachDocument(ctx context.Context, operation string, documen
 }
 
 func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error) {
-	if err := s.check(CheckCustomer(customer)); err != nil {
+	if err := CheckCustomer(customer); err != nil {
 		return Decision{}, err
 	}
 	reply, err := s.run(ctx, "Peek", &script.Call{
@@ -373,7 +343,7 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error
 }
 
 func (s *RedisStore) Reset(ctx context.Context, customer string) error {
-	if err := s.check(CheckCustomer(customer)); err != nil {
+	if err := CheckCustomer(customer); err != nil {
 		return err
 	}
 	_, err := s.run(ctx, "Reset", &script.Call{
@@ -435,19 +405,7 @@ func (s *RedisStore) SubmitScript(customer string) string { return s.of(customer
 func (s *RedisStore) PeekScript(customer string) string { return s.of(customer).peek.Text }
 
 func (s *RedisStore) of(customer string) *tier {
-	if s.tiers == nil { // as no constructor made the store, it has the default policy
-		zero := newTier(DefaultPolicy(), DefaultLease)
-		return &zero
-	}
 	return &s.tiers[s.policies.index(customer)]
-}
-
-// check returns err, or what is wrong with the store itself.
-func (s *RedisStore) check(err error) error {
-	if s.runner == nil {
-		return fmt.Errorf("%w: this RedisStore was not made by NewRedisStore", ErrInvalidOption)
-	}
-	return err
 }
 
 // run makes one call within the timeout.

@@ -519,33 +519,3 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 		}
 	}
 }
-
-// A RedisStore that was not made by NewRedisStore says so.
-func TestTheZeroRedisStoreReturnsErrors(t *testing.T) {
-	store := new(priority.RedisStore)
-	calls := everyCall(t, store, "acme", "a")
-	calls["NextN of none"] = func() error { _, err := store.NextN(t.Context(), "acme", 0); return err }
-	for name, call := range calls {
-		if wantInvalid(t, call(), priority.ErrInvalidOption, "NewRedisStore"); t.Failed() {
-			t.Fatal(name)
-		}
-	}
-	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 {
-		t.Errorf("PolicyOf = %+v, Last = %d, want the default policy's", got, store.Last())
-	}
-	for name, call := range map[string]func() string{
-		"Key": func() string { return store.Key("acme") }, "PendingKey": func() string { return store.PendingKey("acme") },
-		"NextScript":   func() string { return store.NextScript("acme") },
-		"SubmitScript": func() string { return store.SubmitScript("acme") },
-		"PeekScript":   func() string { return store.PeekScript("acme") },
-	} {
-		func() {
-			defer func() {
-				if e := recover(); e != nil {
-					t.Errorf("%s panics: %v", name, e)
-				}
-			}()
-			_ = call()
-		}()
-	}
-}

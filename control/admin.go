@@ -98,7 +98,7 @@ func NewAdmin(client priority.RedisClient, opts *AdminOptions) (*Admin, error) {
 	a := &Admin{levels: opts.Levels, timeout: opts.Timeout}
 	prefix := opts.Prefix
 	if prefix == "" {
-		prefix = "priority"
+		prefix = defaultPrefix
 	}
 	if strings.ContainsAny(prefix, "{}") {
 		return nil, fmt.Errorf("%w: Prefix %.80q has a brace in it", priority.ErrInvalidOption, prefix)

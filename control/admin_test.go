@@ -345,25 +345,25 @@ func TestConstructorsRefuseWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // where nobody is
 	defer client.Close()
-	own := openStore(t, client, nil)
 	for name, opts := range map[string]*control.Options{
 		"9 ms":               {Interval: 9 * time.Millisecond},
 		"a negative":         {Interval: -time.Second},
 		"more than a minute": {Interval: time.Minute + 1},
 	} {
-		if _, err := control.New(own, opts); !errors.Is(err, priority.ErrInvalidOption) {
+		if _, err := control.New(client, opts); !errors.Is(err, priority.ErrInvalidOption) {
 			t.Errorf("an Interval of %s: %v", name, err)
 		}
 	}
 	for _, opts := range []*control.Options{nil, {}, {Interval: 10 * time.Millisecond}, {Interval: time.Minute}} {
-		check(t, must(control.New(own, opts))(t).Close(t.Context()))
+		check(t, must(control.New(client, opts))(t).Close(t.Context()))
 	}
-	for name, store := range map[string]*priority.RedisStore{"nil": nil, "zero": {}} {
-		if _, err := control.New(store, nil); !errors.Is(err, priority.ErrInvalidOption) {
-			t.Errorf("a RedisStore that is %s: %v", name, err)
-		}
+	if _, err := control.New(client, &control.Options{Store: priority.RedisOptions{Prefix: "{"}}); !errors.Is(err, priority.ErrInvalidOption) {
+		t.Errorf("a prefix with a brace: %v", err)
 	}
 	for name, client := range map[string]priority.RedisClient{"nil": nil, "a typed nil": (*redis.Client)(nil)} {
+		if _, err := control.New(client, nil); !errors.Is(err, priority.ErrInvalidOption) {
+			t.Errorf("a Store on %s: %v", name, err)
+		}
 		if _, err := control.NewAdmin(client, nil); !errors.Is(err, priority.ErrInvalidOption) {
 			t.Errorf("an Admin of %s: %v", name, err)
 		}
@@ -392,7 +392,7 @@ func TestPrefixesAreApart(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx := t.Context()
 	other := openAdmin(t, w.client, &control.AdminOptions{Prefix: "other"})
-	store := openControl(t, openStore(t, w.client, &priority.RedisOptions{Prefix: "other"}), seldom)
+	store := openControl(t, w.client, &priority.RedisOptions{Prefix: "other"}, seldom)
 	must(other.SetOverride(ctx, "acme", control.Pin(7), time.Hour, demo(0)))(t)
 	w.override("acme", control.Pin(5))
 	check(t, store.Refresh(ctx))

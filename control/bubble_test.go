@@ -27,7 +27,10 @@ func newVirtual(t *testing.T) *virtual {
 // worker returns a store whose commands meet faults.
 func (v *virtual) worker(opts *priority.RedisOptions, own *control.Options) *control.Store {
 	v.t.Helper()
-	return openControl(v.t, must(priority.NewRedisStore(v.Client(v.Faults), opts))(v.t), own)
+	if opts == nil {
+		opts = &priority.RedisOptions{}
+	}
+	return closedAtEnd(v.t, v.Client(v.Faults), *opts, own)
 }
 
 // admin returns an Admin whose commands meet none.

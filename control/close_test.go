@@ -109,8 +109,7 @@ func TestCloseBesideCalls(t *testing.T) {
 func TestConstructorsSendNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
-		own := must(priority.NewRedisStore(v.Client(v.Faults), nil))(t)
-		must(control.New(own, nil))(t)
+		must(control.New(v.Client(v.Faults), nil))(t)
 		must(control.NewAdmin(v.Client(v.Faults), nil))(t)
 		time.Sleep(time.Minute)
 		if got := v.sent.take(); len(got) != 0 {

@@ -2,11 +2,12 @@
 // and the level of single customers, for a time. What they set is a document in Redis
 // that all workers follow, and no deployment.
 //
-// A worker puts a [Store] around its RedisStore. An operator's program uses an
-// [Admin], as priorityctl does.
+// A worker makes its [Store] by [New], in the place of priority.NewRedisStore. An
+// operator's program uses an [Admin], as priorityctl does.
 package control
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -18,6 +19,10 @@ import (
 
 // Options configures a [Store]. The zero value works.
 type Options struct {
+	// Store makes the RedisStore: its Policy and Tiers hold until operators set others,
+	// and the document has its Prefix.
+	Store priority.RedisOptions
+
 	// Interval is how often to ask whether something was changed: two short commands in
 	// one round trip. At least 10 ms, at most a minute. Default: 500 ms.
 	Interval time.Duration
@@ -29,6 +34,7 @@ type Options struct {
 }
 
 const (
+	defaultPrefix    = "priority"
 	defaultInterval  = 500 * time.Millisecond
 	shortestInterval = 10 * time.Millisecond
 	longestInterval  = time.Minute
@@ -49,6 +55,8 @@ const (
 // It is safe for concurrent use. Close it before the store's client.
 type Store struct {
 	own      *priority.RedisStore
+	client   priority.RedisClient
+	options  priority.RedisOptions // of own
 	reader   reader
 	interval time.Duration
 	onError  func(error)
@@ -69,21 +77,20 @@ type Store struct {
 
 var _ priority.Store = (*Store)(nil)
 
-// New returns a Store around a store, whose client and prefix are those of the
-// document too. It sends nothing. Nil opts are the defaults. An error wraps
+// New returns a Store around a RedisStore that it makes on the client. It sends nothing.
+// Nil opts are the defaults. An error wraps [priority.ErrInvalidPolicy] or
 // [priority.ErrInvalidOption].
-func New(store *priority.RedisStore, opts *Options) (*Store, error) {
-	if store == nil {
-		return nil, fmt.Errorf("%w: the store is nil", priority.ErrInvalidOption)
-	}
-	if _, err := store.NextEach(context.Background(), nil); err != nil { // sends nothing
-		return nil, err
-	}
+func New(client priority.RedisClient, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
+	own, err := priority.NewRedisStore(client, &opts.Store)
+	if err != nil {
+		return nil, err
+	}
 	s := &Store{
-		own: store, reader: newReader(store.Client(), store.Prefix()), interval: opts.Interval, onError: opts.OnError,
+		own: own, client: client, options: opts.Store,
+		reader: newReader(client, cmp.Or(opts.Store.Prefix, defaultPrefix)), interval: opts.Interval, onError: opts.OnError,
 		readers: make(chan struct{}, maxReaders), ended: make(chan struct{}), closing: make(chan struct{}, 1),
 	}
 	if s.interval == 0 {
@@ -93,7 +100,7 @@ func New(store *priority.RedisStore, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: Interval %v is not from %v to %v", priority.ErrInvalidOption, opts.Interval, shortestInterval, longestInterval)
 	}
 	s.live, s.stop = context.WithCancel(context.Background())
-	s.current.Store(&state{store: store, document: &Document{}, last: store.Last()})
+	s.current.Store(&state{store: own, document: &Document{}, last: own.Last()})
 	return s, nil
 }
 
@@ -168,7 +175,7 @@ func (s *Store) PolicyOf(customer string) priority.Policy {
 
 func (s *Store) Last() priority.Level { return s.own.Last() }
 
-// Unwrap returns the store that New was given; see [priority.As].
+// Unwrap returns the RedisStore by the options; see [priority.As].
 func (s *Store) Unwrap() priority.Store { return s.own }
 
 // Override returns a decision with the override that holds for the customer, for

@@ -128,26 +128,19 @@ func itemOf[T any](stored string) (*Item[T], error) {
 	return item, nil
 }
 
-// Policies returns those that a worker with policies of its own decides by. An error
-// wraps [priority.ErrInvalidPolicy]: the worker's queue has fewer levels, say.
-func (d *Document) Policies(own *priority.Policies) (*priority.Policies, error) {
-	rules := Rules{own.Policy(), own.Tiers()}
-	if d.Rules != nil {
-		rules = d.Rules.Value
+// Options returns what the options of a worker become by what operators have set. An
+// error wraps [priority.ErrInvalidPolicy]: the worker's queue has fewer levels, say.
+func (d *Document) Options(own priority.RedisOptions) (priority.RedisOptions, error) {
+	if d.Rules == nil {
+		return own, nil
 	}
-	policies, err := priority.NewPolicies(rules.Policy, rules.Tiers, own.TierOf)
-	if err == nil {
-		err = atMost(policies, own.Last())
+	rules := d.Rules.Value
+	if err := rules.Validate(own.Policy.Last()); err != nil {
+		return own, fmt.Errorf("version %d of the policy: %w", d.Rules.Version, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("version %d of the policy: %w", itemVersion(d.Rules), err)
+	own.Policy, own.Tiers = rules.Policy, rules.Tiers
+	if own.TierOf == nil {
+		own.TierOf = func(string) string { return "" }
 	}
-	return policies, nil
-}
-
-func itemVersion[T any](item *Item[T]) int64 {
-	if item == nil {
-		return 0
-	}
-	return item.Version
+	return own, nil
 }

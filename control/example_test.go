@@ -22,11 +22,7 @@ func Example() {
 	defer server.Close()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
-	redisStore, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: 5 * time.Second})
-	if err != nil {
-		log.Fatal(err)
-	}
-	store, err := control.New(redisStore, nil)
+	store, err := control.New(client, &control.Options{Store: priority.RedisOptions{Timeout: 5 * time.Second}})
 	if err != nil {
 		log.Fatal(err)
 	}

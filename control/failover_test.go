@@ -95,7 +95,7 @@ func TestAFailoverThatLosesChanges(t *testing.T) {
 			if got := must(since(w.admin.DocumentSince(t.Context(), known)))(t); !sameDocument(got, document) {
 				t.Errorf("from what was known %+v, and there is %+v", got, document)
 			}
-			fresh := openControl(t, w.own, seldom)
+			fresh := openControl(t, w.client, w.options, seldom)
 			check(t, fresh.Refresh(t.Context()))
 			if got, want := asked(w.store, "acme"), asked(fresh, "acme"); got != want {
 				t.Errorf("acme has %d, of a worker that began %d", got, want)
@@ -199,7 +199,7 @@ func TestAReplicaThatLagsIsNotTakenForTheLatest(t *testing.T) {
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(1)))(t)
 	client := &splitClient{Client: w.client}
 	client.reads.Store(stale.Client())
-	store := openControl(t, must(priority.NewRedisStore(client, nil))(t), seldom)
+	store := closedAtEnd(t, client, priority.RedisOptions{}, seldom)
 	_ = store.Refresh(ctx) // it may fail, and it may not claim to know
 	if status := store.Status(); status.Document != nil && status.Document.Version == 2 && asked(store, "acme") != 5 {
 		t.Errorf("the worker claims version 2 and acme has %d", asked(store, "acme"))

@@ -49,11 +49,7 @@ func work(addrs []string, stdin io.Reader, stdout io.Writer) error {
 	}()
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
 	defer client.Close()
-	own, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: 5 * time.Second})
-	if err != nil {
-		return err
-	}
-	store, err := control.New(own, nil)
+	store, err := control.New(client, &control.Options{Store: priority.RedisOptions{Timeout: 5 * time.Second}})
 	if err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func (s *Store) goBy(document *Document, h head) error {
 	if h.asked.Before(now.head.asked) {
 		return nil
 	}
-	next, err := now.with(document, h, s.own)
+	next, err := s.with(now, document, h)
 	if err != nil {
 		return err
 	}

@@ -391,7 +391,7 @@ func TestAnOutageIsToldOnce(t *testing.T) {
 			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 200 * time.Millisecond})
 			t.Cleanup(func() { _ = client.Close() })
 			told := new(failures)
-			store := openControl(t, openStore(t, client, nil), &control.Options{Interval: time.Minute, OnError: told.note})
+			store := openControl(t, client, nil, &control.Options{Interval: time.Minute, OnError: told.note})
 			check(t, store.Refresh(t.Context()))
 			proxy.Set(fault)
 			for range 4 {
@@ -414,7 +414,7 @@ func TestRefreshBesideAnotherReading(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, MinIdleConns: 4})
 	t.Cleanup(func() { _ = client.Close() })
 	admin, ctx := openAdmin(t, server.Client(), nil), t.Context()
-	store := openControl(t, openStore(t, client, nil), seldom)
+	store := openControl(t, client, nil, seldom)
 	must(admin.SetOverride(ctx, "acme", control.Pin(4), time.Hour, demo(0)))(t)
 	check(t, store.Refresh(ctx))
 	proxy.Set(redistest.Delay) // replies come a second late
@@ -454,7 +454,7 @@ func TestAReadingThatIsLateTellsNothing(t *testing.T) {
 		v := newVirtual(t)
 		client, ctx := v.Client(v.Faults), t.Context()
 		client.AddHook(&late{delay: time.Second})
-		store := openControl(t, openStore(t, client, nil), seldom)
+		store := openControl(t, client, nil, seldom)
 		must(store.Next(ctx, "acme"))(t) // begins a reading, of a document that is right
 		time.Sleep(time.Millisecond)
 		check(t, client.HSet(ctx, documentKey, "format", 2).Err())

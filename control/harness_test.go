@@ -21,8 +21,10 @@ type world struct {
 	server *redistest.Server
 	client *redis.Client
 	own    *priority.RedisStore // decides by its own options
-	store  *control.Store       // around own; it follows on Refresh, and once a minute
+	store  *control.Store       // of the same options; it follows on Refresh, and once a minute
 	admin  *control.Admin
+
+	options *priority.RedisOptions
 }
 
 const (
@@ -45,8 +47,9 @@ func newWorld(t *testing.T, opts *priority.RedisOptions) *world {
 func worldOn(t *testing.T, server *redistest.Server, client *redis.Client, opts *priority.RedisOptions) *world {
 	t.Helper()
 	w := &world{t: t, server: server, client: client}
+	w.options = opts
 	w.own = openStore(t, client, opts)
-	w.store = openControl(t, w.own, seldom)
+	w.store = openControl(t, client, opts, seldom)
 	w.admin = openAdmin(t, client, nil)
 	return w
 }
@@ -55,19 +58,35 @@ func worldOn(t *testing.T, server *redistest.Server, client *redis.Client, opts 
 // long.
 func openStore(t *testing.T, client priority.RedisClient, opts *priority.RedisOptions) *priority.RedisStore {
 	t.Helper()
-	var patient priority.RedisOptions
+	patient := patientOptions(opts)
+	return must(priority.NewRedisStore(client, &patient))(t)
+}
+
+func patientOptions(opts *priority.RedisOptions) (patient priority.RedisOptions) {
 	if opts != nil {
 		patient = *opts
 	}
 	if patient.Timeout == 0 {
 		patient.Timeout = time.Minute
 	}
-	return must(priority.NewRedisStore(client, &patient))(t)
+	return patient
 }
 
-func openControl(t *testing.T, own *priority.RedisStore, opts *control.Options) *control.Store {
+// openControl makes a store around one such as openStore makes.
+func openControl(t *testing.T, client priority.RedisClient, own *priority.RedisOptions, opts *control.Options) *control.Store {
 	t.Helper()
-	store := must(control.New(own, opts))(t)
+	return closedAtEnd(t, client, patientOptions(own), opts)
+}
+
+// closedAtEnd makes a store that is closed with the test.
+func closedAtEnd(t *testing.T, client priority.RedisClient, own priority.RedisOptions, opts *control.Options) *control.Store {
+	t.Helper()
+	var options control.Options
+	if opts != nil {
+		options = *opts
+	}
+	options.Store = own
+	store := must(control.New(client, &options))(t)
 	t.Cleanup(func() {
 		ended, cancel := context.WithCancel(context.Background())
 		cancel()

@@ -156,7 +156,7 @@ func TestJunkIsNotFollowedAndNotChanged(t *testing.T) {
 				}
 				again()
 			}
-			store := openControl(t, w.own, seldom) // begins with it
+			store := openControl(t, w.client, w.options, seldom) // begins with it
 			err := store.Refresh(ctx)
 			if err != nil && !errors.Is(err, control.ErrCorruptDocument) && !errors.Is(err, control.ErrNewerDocument) &&
 				!errors.Is(err, priority.ErrInvalidPolicy) {
@@ -295,8 +295,8 @@ func TestRulesOfTooManyLevelsAreNotUsed(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx := t.Context()
 	told := new(failures)
-	own := openStore(t, w.client, &priority.RedisOptions{Policy: priority.Policy{Thresholds: []int64{-2, -4}}})
-	store := openControl(t, own, &control.Options{Interval: time.Minute, OnError: told.note})
+	own := &priority.RedisOptions{Policy: priority.Policy{Thresholds: []int64{-2, -4}}}
+	store := openControl(t, w.client, own, &control.Options{Interval: time.Minute, OnError: told.note})
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(2), time.Hour, demo(0)))(t)
 	check(t, store.Refresh(ctx))
 	w.apply(control.Rules{}) // nine levels

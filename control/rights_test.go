@@ -48,7 +48,7 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx := t.Context()
 	client := w.user("worker", "~priority:{acme}:* ~priority:{bolt}:*", counts, reads, workerReads)
-	store := openControl(t, openStore(t, client, nil), seldom)
+	store := openControl(t, client, nil, seldom)
 	check(t, store.Refresh(ctx)) // where nothing was ever set
 	w.override("acme", control.Pin(5))
 	check(t, store.Refresh(ctx))
@@ -93,7 +93,7 @@ func TestAWorkerNeedsNoMoreRights(t *testing.T) {
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
 	for i, right := range strings.Fields(reads) {
 		client := w.user(fmt.Sprint("worker", i), "~priority:{acme}:* "+counts, reads, workerReads, "-"+right[1:])
-		store := openControl(t, openStore(t, client, &priority.RedisOptions{Timeout: 200 * time.Millisecond}), seldom)
+		store := openControl(t, client, &priority.RedisOptions{Timeout: 200 * time.Millisecond}, seldom)
 		err := store.Refresh(ctx)
 		_, counted := store.Next(ctx, "acme")
 		must(w.admin.NoteReset(ctx, "bolt", demo(0)))(t)
@@ -138,7 +138,7 @@ func TestARefusedLoginIsToldAndTheLastStateHolds(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "secret")
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Password: "another"})
 	t.Cleanup(func() { _ = client.Close() })
-	store := must(control.New(must(priority.NewRedisStore(client, nil))(t), nil))(t)
+	store := must(control.New(client, nil))(t)
 	if err := store.Refresh(t.Context()); err == nil || !strings.Contains(err.Error(), "WRONGPASS") {
 		t.Errorf("Refresh = %v", err)
 	}

@@ -45,8 +45,8 @@ func TestRulesChangeAndCountsGoOn(t *testing.T) {
 	if got := w.store.PolicyOf("acme"); got.Last() != 1 {
 		t.Errorf("acme has %v", got)
 	}
-	if w.store.Last() != 9 || w.store.Unwrap() != w.own {
-		t.Errorf("last level %d, Unwrap %v", w.store.Last(), w.store.Unwrap())
+	if w.store.Last() != 9 || w.store.Unwrap().PolicyOf("acme").Last() != 1 {
+		t.Errorf("last level %d, of acme by the options %v", w.store.Last(), w.store.Unwrap().PolicyOf("acme"))
 	}
 }
 

@@ -13,7 +13,7 @@ type state struct {
 }
 
 // with returns the state of another document, or of the same one later.
-func (now *state) with(document *Document, h head, own *priority.RedisStore) (*state, error) {
+func (s *Store) with(now *state, document *Document, h head) (*state, error) {
 	next := *now
 	next.document, next.head = document, h
 	before := now.document
@@ -22,12 +22,15 @@ func (now *state) with(document *Document, h head, own *priority.RedisStore) (*s
 	if before == document || before.Rules == document.Rules {
 		return &next, nil
 	}
-	policies, err := document.Policies(own.Policies())
+	if next.store = s.own; document.Rules == nil {
+		return &next, nil
+	}
+	options, err := document.Options(s.options)
 	if err != nil {
 		return nil, err
 	}
-	next.store = own.With(policies)
-	return &next, nil
+	next.store, err = priority.NewRedisStore(s.client, &options)
+	return &next, err
 }
 
 // decided is what a decision of the store's becomes.

@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/inmemory"
 	"github.com/docpriority/priority/internal/typednil"
-	"github.com/docpriority/priority/memory"
+	_ "github.com/docpriority/priority/memory" // for inmemory.Like
 )
 
 // Options configures a [Store]. The zero value works.
@@ -69,8 +70,8 @@ const (
 // It is safe for concurrent use. Close it before the primary's client.
 type Store struct {
 	primary, secondary priority.Store
-	own                *memory.Store // the secondary, if it is the Store's own
-	override           overrider     // the primary, if it has overrides
+	own                inmemory.Store // the secondary, if it is the Store's own
+	override           overrider      // the primary, if it has overrides
 	onError            func(error)
 
 	circuit circuit
@@ -97,10 +98,10 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: MaxFailures %d, RetryAfter %v or MaxDones %d is negative",
 			priority.ErrInvalidOption, opts.MaxFailures, opts.RetryAfter, opts.MaxDones)
 	}
-	like := memory.Like(primary)
 	s := &Store{primary: primary, secondary: secondary, onError: opts.OnError}
 	if secondary == nil {
-		s.secondary, s.own = like, like
+		s.own = inmemory.Like(primary)
+		s.secondary = s.own
 	}
 	s.override, _ = priority.As[overrider](primary)
 	s.circuit.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))

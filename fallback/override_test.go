@@ -24,7 +24,7 @@ func (overriding) Override(customer string, decision priority.Decision) priority
 // What operators have set holds while Redis is away too, through every wrapper.
 func TestOverridesHoldForDegradedDecisions(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		inner := overriding{&primary{Store: memory.Like(new(priority.RedisStore))}}
+		inner := overriding{&primary{Store: new(memory.Store)}}
 		store, err := fallback.New(observe.New(inner), nil, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestOverridesHoldForDegradedDecisions(t *testing.T) {
 // A decision of the primary has its override already.
 func TestOverridesAreAppliedOnce(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		inner := overriding{&primary{Store: memory.Like(new(priority.RedisStore))}}
+		inner := overriding{&primary{Store: new(memory.Store)}}
 		store, err := fallback.New(inner, nil, nil)
 		if err != nil {
 			t.Fatal(err)

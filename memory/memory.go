@@ -12,6 +12,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/inmemory"
 )
 
 // Options configures a [Store]. The zero value works.
@@ -81,9 +82,9 @@ func New(opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	lease, err := priority.LeaseOf(opts.Lease)
+	lease, err := fair.LeaseOf(opts.Lease)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", priority.ErrInvalidOption, err)
 	}
 	policies, err := priority.NewPolicies(opts.Policy, opts.Tiers, opts.TierOf)
 	if err != nil {
@@ -92,14 +93,14 @@ func New(opts *Options) (*Store, error) {
 	return &Store{policies: policies, lease: lease, clock: opts.Now}, nil
 }
 
-// Like returns a store with no counts and with the policies of another one, and
-// its lease where it, or one that it wraps, has a method Lease() time.Duration.
-func Like(store priority.Store) *Store {
-	s := &Store{policies: store}
-	if leased, ok := priority.As[leaser](store); ok {
-		s.lease = leased.Lease()
+func init() {
+	inmemory.Like = func(store priority.Store) inmemory.Store {
+		s := &Store{policies: store}
+		if leased, ok := priority.As[leaser](store); ok {
+			s.lease = leased.Lease()
+		}
+		return s
 	}
-	return s
 }
 
 // leaser knows how long documents are pending at most.

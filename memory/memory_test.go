@@ -9,6 +9,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/inmemory"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -146,6 +147,8 @@ func TestClearForgetsAll(t *testing.T) {
 	wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
 }
 
+func like(store priority.Store) *memory.Store { return inmemory.Like(store).(*memory.Store) }
+
 func TestAStoreLikeAnotherHasItsPoliciesAndLease(t *testing.T) {
 	ctx := t.Context()
 	other := open(t, &memory.Options{
@@ -157,7 +160,7 @@ func TestAStoreLikeAnotherHasItsPoliciesAndLease(t *testing.T) {
 	if _, err := other.NextN(ctx, "acme", 3); err != nil {
 		t.Fatal(err)
 	}
-	store := memory.Like(other)
+	store := like(other)
 	for _, customer := range []string{"acme", "gold"} {
 		if got, want := store.PolicyOf(customer), other.PolicyOf(customer); !reflect.DeepEqual(got, want) {
 			t.Errorf("the policy of %q is %+v, want %+v", customer, got, want)
@@ -169,7 +172,7 @@ func TestAStoreLikeAnotherHasItsPoliciesAndLease(t *testing.T) {
 	wants(t, 1, 0, 0)(store.Next(ctx, "acme")) // it has counts of its own
 	wants(t, 1, -1, 0)(store.Next(ctx, "acme"))
 	wants(t, 2, -2, 0)(store.Next(ctx, "acme"))
-	if lease := memory.Like(struct{ priority.Store }{other}).Lease(); lease != time.Hour {
+	if lease := like(struct{ priority.Store }{other}).Lease(); lease != time.Hour {
 		t.Errorf("like a store with a wrapper around it: %v", lease)
 	}
 }

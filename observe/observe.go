@@ -5,6 +5,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -65,7 +66,7 @@ type inner = priority.Store
 func New(store priority.Store, observers ...Func) *Store {
 	s := &Store{inner: store}
 	if typednil.Is(store) {
-		s.inner = new(priority.RedisStore) // which says so
+		s.inner = missing{}
 	}
 	for _, observe := range observers {
 		if observe != nil {
@@ -175,6 +176,41 @@ func (s *Store) tell(ctx context.Context, call Call) {
 		observe(ctx, call)
 	}
 }
+
+// missing stands in for a nil store.
+type missing struct{}
+
+var errMissing = fmt.Errorf("%w: observe.New was given a nil store", priority.ErrInvalidOption)
+
+func (missing) Next(context.Context, string) (d priority.Decision, err error) { return d, errMissing }
+
+func (missing) NextN(context.Context, string, int) ([]priority.Decision, error) {
+	return nil, errMissing
+}
+
+func (missing) NextEach(context.Context, []string) ([]priority.Decision, error) {
+	return nil, errMissing
+}
+
+func (missing) Submit(context.Context, string, string) (d priority.Decision, err error) {
+	return d, errMissing
+}
+
+func (missing) SubmitN(context.Context, string, []string) ([]priority.Decision, error) {
+	return nil, errMissing
+}
+
+func (missing) Done(context.Context, string, string, time.Duration) error { return errMissing }
+
+func (missing) DoneN(context.Context, string, []string, time.Duration) error { return errMissing }
+
+func (missing) Peek(context.Context, string) (d priority.Decision, err error) { return d, errMissing }
+
+func (missing) Reset(context.Context, string) error { return errMissing }
+
+func (missing) PolicyOf(string) priority.Policy { return priority.DefaultPolicy() }
+
+func (missing) Last() priority.Level { return priority.DefaultPolicy().Last() }
 
 // Outcome names the class of a call's error, or of one entry of a *BatchError:
 //

@@ -45,7 +45,7 @@ func fullWorld(t *testing.T) *world {
 	gold := map[string]priority.Policy{"gold": {Thresholds: []int64{-20}}}
 	must(w.admin.Apply(ctx, control.Rules{}, control.Change{By: "mary", Why: "the default"}))(t)
 	must(w.admin.Apply(ctx, control.Rules{Tiers: gold}, control.Change{By: "mary", Why: "tiers", Replaces: 2}))(t)
-	worker := must(control.New(w.store, nil))(t)
+	worker := must(control.New(w.client, &control.Options{Store: priority.RedisOptions{Timeout: time.Minute}}))(t)
 	if err := worker.Refresh(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -51,9 +51,8 @@ func (v *visit) compareVersion() {
 	}
 	view := compareView{}
 	if version == "own" {
-		own := v.fleet.own.Store.Policies()
 		view.Own, view.Name = true, v.fleet.own.Policy.Name
-		view.Rules = control.Rules{Policy: own.Policy(), Tiers: own.Tiers()}
+		view.Rules = v.fleet.own.Rules()
 	} else {
 		number, err := strconv.ParseInt(version, 10, 64)
 		history := v.fleet.history.get(v.reading)
@@ -110,8 +109,7 @@ func (v *visit) sentRules() (control.Rules, error) {
 }
 
 func (v *visit) compareWith(inspector *insight.Inspector, view compareView) {
-	policies := inspector.Store.Policies()
-	current := insight.NamedRules{Rules: control.Rules{Policy: policies.Policy(), Tiers: policies.Tiers()}, Name: inspector.Policy.Name}
+	current := insight.NamedRules{Rules: inspector.Rules(), Name: inspector.Policy.Name}
 	view.Known, view.Set = true, inspector.Document.Rules != nil
 	if view.Set {
 		view.Replaces = inspector.Document.Rules.Version

@@ -166,9 +166,8 @@ func (f *fleet) besides(ctx context.Context, step func() (over bool, err error))
 
 // ownPolicyName names the policy that a customer has by the workers' own options.
 func (f *fleet) ownPolicyName(customer string) string {
-	policies := f.own.Store.Policies()
-	tier := policies.TierOf(customer)
-	if _, ok := policies.Tiers()[tier]; !ok {
+	tier, ok := f.own.Tier(customer)
+	if !ok {
 		return f.own.Policy.Name
 	}
 	return f.own.Policy.Name + ", tier " + insight.Shown(tier)

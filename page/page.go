@@ -12,6 +12,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -61,16 +62,18 @@ func New(client redis.UniversalClient, opts *Options) (*Page, error) {
 	if options.Levels == 0 {
 		options.Levels = store.Last()
 	}
-	admin, err := control.NewAdmin(client, &control.AdminOptions{Prefix: store.Prefix(), Levels: options.Levels})
+	prefix := cmp.Or(options.Store.Prefix, insight.DefaultPrefix)
+	admin, err := control.NewAdmin(client, &control.AdminOptions{Prefix: prefix, Levels: options.Levels})
 	if err != nil {
 		return nil, err
 	}
 	p := &Page{options: options, origins: http.NewCrossOriginProtection()}
-	p.fleet = newFleet(&insight.Inspector{
-		Client: client, Store: store, Prefix: store.Prefix(), Admin: admin,
-		Policy: insight.NamedPolicy{Policy: store.Policies().Policy(), Name: "the workers' own options"},
+	own := &insight.Inspector{
+		Client: client, Store: store, Options: options.Store, Prefix: prefix, Admin: admin,
 		Server: options.Server, Secrets: options.Secrets,
-	}, options)
+	}
+	own.Policy = insight.NamedPolicy{Policy: own.Rules().Policy, Name: "the workers' own options"}
+	p.fleet = newFleet(own, options)
 	p.fleet.own.PolicyName = p.fleet.ownPolicyName
 	p.watch = newWatch(p.fleet, options)
 	p.compare = newComparisons(p.fleet, options)

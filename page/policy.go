@@ -37,10 +37,9 @@ const mostListed = 100 // overrides on the page
 func (v *visit) policy() {
 	ctx := v.reading
 	inspector := v.inspector()
-	policies := inspector.Store.Policies()
 	view := policyView{
 		Name: inspector.Policy.Name, Levels: v.options.Levels, Known: inspector.Document != nil, Done: v.done(),
-		Tables: tablesOf(control.Rules{Policy: policies.Policy(), Tiers: policies.Tiers()}),
+		Tables: tablesOf(inspector.Rules()),
 	}
 	if document := inspector.Document; document != nil {
 		view.Item = document.Rules

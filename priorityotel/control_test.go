@@ -149,11 +149,7 @@ func TestADocumentThatWasNeverReadGrowsOld(t *testing.T) {
 func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 	server := redistest.Start(t)
 	ctx, client := t.Context(), server.Client()
-	counts, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	controlled, err := control.New(counts, nil)
+	controlled, err := control.New(client, &control.Options{Store: priority.RedisOptions{Timeout: time.Minute}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"log"
 	"log/slog"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
@@ -15,16 +14,12 @@ import (
 
 func ExampleInstrumentation_ObserveControl() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	counts, err := priority.NewRedisStore(client, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
 	instrumentation, err := priorityotel.New(nil)
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	store, err := control.New(counts, &control.Options{
+	store, err := control.New(client, &control.Options{
 		OnError: func(err error) { slog.Warn("what operators have set cannot be followed", "error", err) },
 	})
 	if err != nil {

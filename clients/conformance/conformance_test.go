@@ -184,7 +184,7 @@ var drivers = map[string]func(*request) (subject, error){
 	}),
 	"does not escape customers": broken(func(s goStore, r *request) response {
 		if r.Do == "key" {
-			return response{Key: fmt.Appendf(nil, "%s:{%s}:%s", s.Prefix(), r.Customer, r.Kind)}
+			return response{Key: fmt.Appendf(nil, "%s:{%s}:%s", s.prefix, r.Customer, r.Kind)}
 		}
 		return s.do(r)
 	}),
@@ -223,8 +223,9 @@ var drivers = map[string]func(*request) (subject, error){
 			return nil, err
 		}
 		parsed.ReadTimeout, parsed.DialTimeout, parsed.MaxRetries = -1, time.Hour, -1
-		store, err := priority.NewRedisStore(redis.NewClient(parsed), &priority.RedisOptions{Timeout: -1})
-		return goStore{store}, err
+		client := redis.NewClient(parsed)
+		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: -1})
+		return goStore{RedisStore: store, client: client}, err
 	},
 	"ignores the policy": func(r *request) (subject, error) {
 		r.Policy = nil
@@ -367,7 +368,7 @@ func hooked(hook redis.Hook) func(*request) (subject, error) {
 	return func(r *request) (subject, error) {
 		store, err := openGo(r)
 		if err == nil {
-			store.(goStore).Client().(*redis.Client).AddHook(hook)
+			store.(goStore).client.(*redis.Client).AddHook(hook)
 		}
 		return store, err
 	}

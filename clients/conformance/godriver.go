@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -93,7 +94,11 @@ type subject interface {
 }
 
 // goStore is the module's store.
-type goStore struct{ *priority.RedisStore }
+type goStore struct {
+	*priority.RedisStore
+	client redis.UniversalClient
+	prefix string
+}
 
 func openGo(r *request) (subject, error) {
 	opts, err := optionsOf(r)
@@ -114,7 +119,7 @@ func openGo(r *request) (subject, error) {
 		return nil, fmt.Errorf("%w: there is no client %q", priority.ErrInvalidOption, r.Client)
 	}
 	store, err := priority.NewRedisStore(client, opts)
-	return goStore{store}, err
+	return goStore{store, client, cmp.Or(r.Prefix, "priority")}, err
 }
 
 // optionsOf returns the options of an open.

@@ -119,11 +119,11 @@ func (f *connectionFlags) connect(command *cobra.Command, rules insight.NamedRul
 		Server:  insight.Server{Address: target.String(), Kind: target.Kind, TLS: target.TLS},
 		Secrets: target.Secrets(),
 	}}
-	options := &priority.RedisOptions{
+	c.Options = priority.RedisOptions{
 		Policy: rules.Policy, Tiers: rules.Tiers, Prefix: c.Prefix, Timeout: f.timeout,
 		TierOf: func(string) string { return "" }, // only the workers know their customers' tiers
 	}
-	if c.Store, err = priority.NewRedisStore(c.Client, options); err == nil {
+	if c.Store, err = priority.NewRedisStore(c.Client, &c.Options); err == nil {
 		c.Admin, err = control.NewAdmin(c.Client, &control.AdminOptions{Prefix: c.Prefix, Levels: rules.Policy.Last(), Timeout: f.timeout})
 	}
 	if err == nil {

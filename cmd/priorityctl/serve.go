@@ -105,7 +105,7 @@ func (f *serveFlags) check(command *cobra.Command) error {
 // run serves the page until the command is interrupted.
 func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 	operators, err := page.New(c.Client, &page.Options{
-		Store:  priority.RedisOptions{Policy: c.Policy.Policy, Tiers: c.Store.Policies().Tiers(), TierOf: c.Store.Policies().TierOf, Prefix: c.Prefix},
+		Store:  priority.RedisOptions{Policy: c.Policy.Policy, Tiers: c.Options.Tiers, TierOf: c.Options.TierOf, Prefix: c.Prefix},
 		Server: c.Server, Secrets: c.Secrets, Authorize: f.authorize(command),
 	})
 	if err != nil {

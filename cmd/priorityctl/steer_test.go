@@ -17,11 +17,7 @@ import (
 // worker is a store that follows what operators set.
 func worker(t *testing.T, client *redis.Client) *control.Store {
 	t.Helper()
-	own, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := control.New(own, &control.Options{Interval: time.Minute}) // next reads, and nothing in the background
+	store, err := control.New(client, &control.Options{Store: priority.RedisOptions{Timeout: -1}, Interval: time.Minute}) // next reads, and nothing in the background
 	if err != nil {
 		t.Fatal(err)
 	}

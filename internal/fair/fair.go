@@ -5,6 +5,7 @@
 package fair
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -25,6 +26,17 @@ const (
 	// tolerance is what reading and writing may change a usage by.
 	tolerance = 1e-6
 )
+
+// LeaseOf returns the lease that an option stands for: Day for 0.
+func LeaseOf(option time.Duration) (time.Duration, error) {
+	switch {
+	case option == 0:
+		return Day, nil
+	case option < time.Millisecond || option%time.Millisecond != 0 || option > Day:
+		return 0, fmt.Errorf("Lease %v is not a whole number of milliseconds from 1 ms to %v", option, Day)
+	}
+	return option, nil
+}
 
 // Scale is what a policy makes of usage and pending documents.
 type Scale struct {

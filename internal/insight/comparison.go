@@ -75,12 +75,11 @@ type Example struct {
 func NewComparison(inspector *Inspector, a, b NamedRules, options ComparisonOptions) (*Comparison, error) {
 	c := &Comparison{inspector: inspector, options: options}
 	c.found = Compared{A: a.Rules, B: b.Rules, AName: a.Name, BName: b.Name}
-	tierOf := inspector.Store.Policies().TierOf
 	var err error
-	if c.a, err = priority.NewPolicies(a.Policy, a.Tiers, tierOf); err != nil {
+	if c.a, err = priority.NewPolicies(a.Policy, a.Tiers, inspector.tier); err != nil {
 		return nil, fmt.Errorf("%s: %w", a.Name, err)
 	}
-	if c.b, err = priority.NewPolicies(b.Policy, b.Tiers, tierOf); err != nil {
+	if c.b, err = priority.NewPolicies(b.Policy, b.Tiers, inspector.tier); err != nil {
 		return nil, fmt.Errorf("%s: %w", b.Name, err)
 	}
 	return c, nil
@@ -171,7 +170,7 @@ func (c *Comparison) add(entry census.Entry) {
 	levels := [2]priority.Level{from, to}
 	if examples := c.examples[levels]; len(examples) < c.options.Examples {
 		_, overridden := c.inspector.override(entry.Customer)
-		example := Example{Name: NameOf(entry.Customer), Tier: c.b.TierOf(entry.Customer), Count: entry.Count, From: from, To: to, Overridden: overridden}
+		example := Example{Name: NameOf(entry.Customer), Tier: c.inspector.tier(entry.Customer), Count: entry.Count, From: from, To: to, Overridden: overridden}
 		c.examples[levels] = append(examples, example)
 	}
 }

@@ -96,7 +96,7 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 	}
 	c.Submit = submittedOf(policy.Policy, known)
 	c.rule, c.last = levels{level, c.NextLevel, c.Submit.NextLevel}, i.LastLevel()
-	if tier, ok := i.tierOf(customer); ok {
+	if tier, ok := i.Tier(customer); ok {
 		c.Tier = tier
 	}
 	if overridden := i.OverrideOf(customer); overridden != nil {

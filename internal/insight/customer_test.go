@@ -24,7 +24,7 @@ func inspectorOf(t *testing.T, client *redis.Client, options priority.RedisOptio
 		t.Fatal(err)
 	}
 	return &insight.Inspector{
-		Client: client, Store: store, Prefix: options.Prefix,
+		Client: client, Store: store, Options: options, Prefix: options.Prefix,
 		Policy: insight.NamedPolicy{Policy: store.PolicyOf(""), Name: "the team's"},
 		Server: insight.Server{Address: "redis://" + client.Options().Addr, Kind: insight.SingleServer},
 	}

@@ -36,13 +36,14 @@ func (i *Inspector) Follow(ctx context.Context) (*Inspector, error) {
 	next := *own
 	next.before, next.Own, next.Document = own, own.Store, document
 	next.Now, next.read = now, time.Now()
-	policies, err := document.Policies(own.Store.Policies())
+	if next.Options, err = document.Options(own.Options); err == nil {
+		next.Store, err = priority.NewRedisStore(own.Client, &next.Options)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("what operators have set is not used by workers with these options: %w", err)
 	}
-	next.Store = own.Store.With(policies)
 	if document.Rules != nil {
-		next.Policy = NamedPolicy{policies.Policy(), ItemName(*document.Rules)}
+		next.Policy = NamedPolicy{filled(document.Rules.Value.Policy), ItemName(*document.Rules)}
 	}
 	next.PolicyName = next.nameOf
 	return &next, nil
@@ -75,29 +76,42 @@ func (i *Inspector) nameOf(customer string) string {
 		return i.before.policyOf(customer).Name
 	}
 	name := i.Policy.Name
-	if tier, ok := i.tierOf(customer); ok {
+	if tier, ok := i.Tier(customer); ok {
 		name += ", tier " + Shown(tier)
 	}
 	return name
 }
 
-// tierOf returns a customer's tier, and whether it has a policy of its own.
-func (i *Inspector) tierOf(customer string) (tier string, ok bool) {
-	tier = i.Store.Policies().TierOf(customer)
-	return tier, i.hasTier(tier)
+// Tier returns a customer's tier, and whether it has a policy of its own.
+func (i *Inspector) Tier(customer string) (tier string, ok bool) {
+	tier = i.tier(customer)
+	_, ok = i.Options.Tiers[tier]
+	return tier, ok
 }
 
-func (i *Inspector) hasTier(tier string) bool {
-	if i.Document != nil && i.Document.Rules != nil {
-		_, ok := i.Document.Rules.Value.Tiers[tier]
-		return ok
+func (i *Inspector) tier(customer string) string {
+	if i.Options.TierOf == nil {
+		return ""
 	}
-	own := i.Store
-	if i.Own != nil {
-		own = i.Own
+	return i.Options.TierOf(customer)
+}
+
+// Rules returns the policy and the tiers that decide, with every field filled in.
+func (i *Inspector) Rules() control.Rules {
+	rules := control.Rules{Policy: filled(i.Options.Policy), Tiers: make(map[string]priority.Policy, len(i.Options.Tiers))}
+	for name, policy := range i.Options.Tiers {
+		rules.Tiers[name] = filled(policy)
 	}
-	_, ok := own.Policies().Tiers()[tier]
-	return ok
+	return rules
+}
+
+// filled returns a valid policy with every field filled in.
+func filled(policy priority.Policy) priority.Policy {
+	policies, err := priority.NewPolicies(policy, nil, nil)
+	if err != nil {
+		return policy
+	}
+	return policies.PolicyOf("")
 }
 
 // LastLevel returns the last level of the queue, which overrides may reach too.

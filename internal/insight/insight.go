@@ -31,8 +31,10 @@ type Inspector struct {
 	// Client is a *redis.Client or a *redis.ClusterClient.
 	Client redis.UniversalClient
 
-	// Store counts on the same Redis. Its PolicyOf says which policy a customer has.
-	Store *priority.RedisStore
+	// Store counts on the same Redis by Options. Its PolicyOf says which policy a
+	// customer has.
+	Store   *priority.RedisStore
+	Options priority.RedisOptions
 
 	// Prefix is that of Store's keys. Default: DefaultPrefix.
 	Prefix string

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight/census"
 )
 
@@ -169,8 +168,7 @@ func busier(a, b Busy) int {
 
 func (s *Survey) finish(inspector *Inspector) {
 	s.now.At = time.Now()
-	policies := inspector.Store.Policies()
-	s.now.Policy = control.Rules{Policy: policies.Policy(), Tiers: policies.Tiers()}
+	s.now.Policy = inspector.Rules()
 	if !s.last.At.IsZero() {
 		s.now.Since = s.now.At.Sub(s.last.At)
 	}

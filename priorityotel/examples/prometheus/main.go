@@ -136,12 +136,8 @@ func open(address string, logger *slog.Logger) (store priority.Store, metrics ht
 
 	logging.Disable() // what go-redis would write to stderr is in its errors too
 	client := redis.NewClient(&redis.Options{Addr: address})
-	shared, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix})
-	if err != nil {
-		_ = client.Close()
-		return nil, nil, nil, err
-	}
-	controlled, err := control.New(shared, &control.Options{
+	controlled, err := control.New(client, &control.Options{
+		Store:   priority.RedisOptions{Prefix: prefix},
 		OnError: func(err error) { logger.Warn("what operators have set cannot be followed", "error", err) },
 	})
 	if err != nil {
