@@ -20,14 +20,13 @@ const module = "github.com/docpriority/priority"
 var mayImport = map[string][]string{
 	".":                 {"lua", "internal/fair", "internal/script", "internal/typednil", goRedis},
 	"lua":               {},
-	"memory":            {".", "internal/fair", "internal/inmemory"},
+	"memory":            {".", "internal/fair", "internal/typednil"},
 	"control":           {".", "lua", "internal/script", "internal/typednil", goRedis},
-	"fallback":          {".", "memory", "internal/inmemory", "internal/expiring", "internal/typednil"},
+	"fallback":          {".", "memory", "internal/expiring", "internal/typednil"},
 	"observe":           {".", "internal/typednil"},
 	"queue":             {"."},
 	"internal/fair":     {},
 	"internal/script":   {goRedis},
-	"internal/inmemory": {"."},
 	"internal/expiring": {},
 	"internal/typednil": {},
 

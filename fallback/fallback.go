@@ -12,9 +12,8 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/inmemory"
 	"github.com/docpriority/priority/internal/typednil"
-	_ "github.com/docpriority/priority/memory" // for inmemory.Like
+	"github.com/docpriority/priority/memory"
 )
 
 // Options configures a [Store]. The zero value works.
@@ -70,8 +69,8 @@ const (
 // It is safe for concurrent use. Close it before the primary's client.
 type Store struct {
 	primary, secondary priority.Store
-	own                inmemory.Store // the secondary, if it is the Store's own
-	override           overrider      // the primary, if it has overrides
+	own                *memory.Store // the secondary, if it is the Store's own
+	override           overrider     // the primary, if it has overrides
 	onError            func(error)
 
 	circuit circuit
@@ -100,8 +99,11 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 	}
 	s := &Store{primary: primary, secondary: secondary, onError: opts.OnError}
 	if secondary == nil {
-		s.own = inmemory.Like(primary)
-		s.secondary = s.own
+		own, err := memory.New(&memory.Options{Like: primary})
+		if err != nil {
+			return nil, err
+		}
+		s.secondary, s.own = own, own
 	}
 	s.override, _ = priority.As[overrider](primary)
 	s.circuit.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))

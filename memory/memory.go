@@ -12,7 +12,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
-	"github.com/docpriority/priority/internal/inmemory"
+	"github.com/docpriority/priority/internal/typednil"
 )
 
 // Options configures a [Store]. The zero value works.
@@ -33,6 +33,10 @@ type Options struct {
 	// pending: whole milliseconds, from 1 ms to 24 h. See priority.RedisOptions.
 	// Default: 24 h.
 	Lease time.Duration
+
+	// Like is a store whose policies and lease hold here too, whatever they are at the
+	// time, in the place of Policy, Tiers, TierOf and Lease. Default: none.
+	Like priority.Store
 
 	// Now is the clock. It must be safe for concurrent use. While it shows less than
 	// it did, time stands still. Default: time.Now.
@@ -82,6 +86,16 @@ func New(opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
+	if opts.Like != nil {
+		if typednil.Is(opts.Like) {
+			return nil, fmt.Errorf("%w: Like is a nil %T", priority.ErrInvalidOption, opts.Like)
+		}
+		s := &Store{policies: opts.Like, clock: opts.Now}
+		if leased, ok := priority.As[leaser](opts.Like); ok {
+			s.lease = leased.Lease()
+		}
+		return s, nil
+	}
 	lease, err := fair.LeaseOf(opts.Lease)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", priority.ErrInvalidOption, err)
@@ -91,16 +105,6 @@ func New(opts *Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{policies: policies, lease: lease, clock: opts.Now}, nil
-}
-
-func init() {
-	inmemory.Like = func(store priority.Store) inmemory.Store {
-		s := &Store{policies: store}
-		if leased, ok := priority.As[leaser](store); ok {
-			s.lease = leased.Lease()
-		}
-		return s
-	}
 }
 
 // leaser knows how long documents are pending at most.

@@ -1,6 +1,7 @@
 package memory_test
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/bubble"
-	"github.com/docpriority/priority/internal/inmemory"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -147,7 +147,13 @@ func TestClearForgetsAll(t *testing.T) {
 	wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
 }
 
-func like(store priority.Store) *memory.Store { return inmemory.Like(store).(*memory.Store) }
+func like(store priority.Store) *memory.Store {
+	s, err := memory.New(&memory.Options{Like: store})
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
 
 func TestAStoreLikeAnotherHasItsPoliciesAndLease(t *testing.T) {
 	ctx := t.Context()
@@ -191,4 +197,10 @@ func TestAStoreWorksInsideAndOutsideABubble(t *testing.T) {
 	t.Run("inside", func(t *testing.T) { bubble.Test(t, use) })
 	t.Run("outside again", use)
 	t.Run("inside again", func(t *testing.T) { bubble.Test(t, use) })
+}
+
+func TestANilStoreIsRefused(t *testing.T) {
+	if _, err := memory.New(&memory.Options{Like: (*memory.Store)(nil)}); !errors.Is(err, priority.ErrInvalidOption) {
+		t.Errorf("got %v", err)
+	}
 }
