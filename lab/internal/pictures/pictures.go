@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"image"
 	"image/color"
+	"image/png"
 	"slices"
 	"strings"
 	"time"
@@ -65,7 +67,7 @@ func Rule() ([]byte, error) {
 	grid := plotter.NewGrid()
 	grid.Vertical.Width = 0
 	p.Add(grid, pause, squares(blue, documents), label(beforeThePause+1.6, -2.5, text.XRight, said))
-	return png(p, 3.3)
+	return encoded(p, 3.3)
 }
 
 // Pending draws three customers' two levels by Submit, and the mean of them.
@@ -100,7 +102,7 @@ func Pending() ([]byte, error) {
 		p.Add(line(c, plotter.XY{X: 0, Y: -float64(left)}, plotter.XY{X: 2, Y: -float64(right)}),
 			circles(c, 4, plotter.XY{X: 1, Y: -float64(level)}, plotter.XY{X: 0, Y: below}), label(0.06, below, text.XLeft, said))
 	}
-	return png(p, 4.2)
+	return encoded(p, 4.2)
 }
 
 // upTo says how much has one of the levels.
@@ -155,7 +157,7 @@ func Levels() ([]byte, error) {
 		p.Add(circles(colors[customer], 5, at), label(at.X+0.3, at.Y, text.XLeft, customer))
 	}
 	p.Add(label(6, -0.7, text.XLeft, "the figure is the level"))
-	return png(p, 2.7)
+	return encoded(p, 2.7)
 }
 
 // Bar is how a contender of the bench did: the median over the rounds, with the least and
@@ -190,7 +192,7 @@ func Bars(title, axis string, bars []Bar, own func(name string) bool) ([]byte, e
 	p.Add(one)
 	p.NominalY(names...)
 	p.Y.Padding = vg.Points(4)
-	return png(p, 0.9+0.25*float64(len(bars)))
+	return encoded(p, 0.9+0.25*float64(len(bars)))
 }
 
 func newPlot(title string) *plot.Plot {
@@ -226,11 +228,30 @@ func label(x, y float64, align text.XAlignment, said string) *plotter.Labels {
 	return labels
 }
 
-// png draws a plot of 8 inches, and of a height in inches.
-func png(p *plot.Plot, height float64) ([]byte, error) {
+// encoded is a PNG of a plot of 8 inches, and of a height in inches.
+func encoded(p *plot.Plot, height float64) ([]byte, error) {
 	canvas := vgimg.NewWith(vgimg.UseWH(8*vg.Inch, vg.Length(height)*vg.Inch), vgimg.UseDPI(110))
 	p.Draw(draw.Crop(draw.New(canvas), vg.Points(8), -vg.Points(8), vg.Points(8), -vg.Points(8)))
+	drawn := canvas.Image()
+	small := image.NewPaletted(drawn.Bounds(), shades())
+	for y := range small.Rect.Dy() {
+		for x := range small.Rect.Dx() {
+			small.Set(x, y, drawn.At(x, y))
+		}
+	}
 	var out bytes.Buffer
-	_, err := vgimg.PngCanvas{Canvas: canvas}.WriteTo(&out)
+	err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, small)
 	return out.Bytes(), err
+}
+
+// shades are few colors, for small files: eight of each, from it to white.
+func shades() color.Palette {
+	var shades color.Palette
+	for _, full := range []color.RGBA{{A: 0xff}, blue, green, brown, gray} {
+		for step := range 8 {
+			toWhite := func(c uint8) uint8 { return c + uint8((255-int(c))*step/7) }
+			shades = append(shades, color.RGBA{toWhite(full.R), toWhite(full.G), toWhite(full.B), 0xff})
+		}
+	}
+	return shades
 }
