@@ -50,10 +50,7 @@ func With(text string, n Numbers) string {
 		"local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset))
 	text = replaceBlock(text, "lease", fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()))
 	text = replaceBlock(text, "scale", fmt.Sprintf("local first = %d\nlocal levels = %d\n", n.Scale.First, n.Scale.Levels))
-	var levels strings.Builder
-	levels.WriteString("local level = 1\n")
-	writeLevels(&levels, "", n.Thresholds, 1)
-	return replaceBlock(text, "levels", levels.String())
+	return replaceBlock(text, "levels", levels(n.Thresholds))
 }
 
 // replaceBlock replaces the lines between "-- begin name" and "-- end name", in a
@@ -68,38 +65,19 @@ func replaceBlock(text, name, lines string) string {
 	return before + begin + lines + end + after
 }
 
-// writeLevels writes the comparisons that find a count's level, where best is the
-// level of a count that is below none of the thresholds. Many thresholds are
-// halved first, so that a long table costs few comparisons.
-func writeLevels(w *strings.Builder, indent string, thresholds []int64, best int) {
-	const chain = 8
-	if len(thresholds) <= chain {
-		writeChain(w, indent, thresholds, best)
-		return
+// levels returns the comparisons that find a count's level. The last level and the first
+// ones, which most documents have, come first.
+func levels(thresholds []int64) string {
+	var lines strings.Builder
+	lines.WriteString("local level = 1\n")
+	n := len(thresholds)
+	if n == 0 {
+		return lines.String()
 	}
-	half := len(thresholds) / 2
-	below := best + half + 1
-	fmt.Fprintf(w, "%sif count < %d then\n%s  level = %d\n", indent, thresholds[half], indent, below)
-	writeLevels(w, indent+"  ", thresholds[half+1:], below)
-	fmt.Fprintf(w, "%selse\n", indent)
-	writeLevels(w, indent+"  ", thresholds[:half], best)
-	fmt.Fprintf(w, "%send\n", indent)
-}
-
-// writeChain writes the comparisons for few thresholds. The first and the last
-// level, which most documents have, come first.
-func writeChain(w *strings.Builder, indent string, thresholds []int64, best int) {
-	if len(thresholds) == 0 {
-		return
+	fmt.Fprintf(&lines, "if count < %d then level = %d\n", thresholds[n-1], n+1)
+	for i, threshold := range thresholds {
+		fmt.Fprintf(&lines, "elseif count >= %d then level = %d\n", threshold, i+1)
 	}
-	fmt.Fprintf(w, "%sif count < %d then\n", indent, thresholds[0])
-	keyword, end := "if", ""
-	for i := len(thresholds) - 1; i > 0; i-- {
-		fmt.Fprintf(w, "%s  %s count < %d then level = %d\n", indent, keyword, thresholds[i], best+i+1)
-		keyword, end = "elseif", indent+"  end\n"
-	}
-	if end != "" {
-		fmt.Fprintf(w, "%s  else ", indent)
-	}
-	fmt.Fprintf(w, "level = %d\n%s%send\n", best+1, end, indent)
+	lines.WriteString("end\n")
+	return lines.String()
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"crypto/sha1"
 	"encoding/hex"
-	"fmt"
-	"maps"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -21,7 +19,6 @@ type (
 		Lease  int64             `json:"lease_ms"`
 		Levels [][2]int64        `json:"levels"` // counts, each with its level
 		SHA    map[string]string `json:"sha1"`
-		Table  map[string]string `json:"sha1_by_table"`
 	}
 	refusal struct {
 		Why    string   `json:"why"`
@@ -92,11 +89,9 @@ func TestPolicyVectors(t *testing.T) {
 		shape.SHA = map[string]string{
 			"next": sha(store.NextScript("acme")), "submit": sha(store.SubmitScript("acme")), "peek": sha(store.PeekScript("acme")),
 		}
-		shape.Table = make(map[string]string)
 		for name, sum := range shape.SHA {
-			shape.Table[name] = sha(render(t, table, name+".lua", shape.Policy, shape.Policy.Interval, shape.Lease))
-			if written := sha(render(t, exactly(table, shape.Policy), name+".lua", shape.Policy, shape.Policy.Interval, shape.Lease)); written != sum {
-				t.Errorf("%s: %s.lua is not what README.md says that the module writes", shape.Name, name)
+			if written := sha(render(t, table, name+".lua", shape.Policy, shape.Policy.Interval, shape.Lease)); written != sum {
+				t.Errorf("%s: %s.lua is not what README.md says", shape.Name, name)
 			}
 		}
 	}
@@ -141,47 +136,4 @@ func levelsOf(policy policyOf) [][2]int64 {
 		}
 	}
 	return levels
-}
-
-// exactly returns the blocks with the lines of levels that the module writes, as
-// README.md says: a chain of up to eight thresholds, and halves of more.
-func exactly(table map[string][]string, policy policyOf) map[string][]string {
-	blocks := maps.Clone(table)
-	blocks["levels"] = append([]string{"local level = 1"}, find(policy.Thresholds, 1)...)
-	return blocks
-}
-
-// find returns the lines that find the level of a count, which is first where the
-// count is below none of the thresholds.
-func find(thresholds []int64, first int) []string {
-	n := len(thresholds)
-	var lines []string
-	switch {
-	case n == 0:
-	case n > 8:
-		half := n / 2
-		lines = append(lines, fmt.Sprintf("if count < %d then", thresholds[half]), fmt.Sprintf("  level = %d", first+half+1))
-		lines = append(lines, indented(find(thresholds[half+1:], first+half+1))...)
-		lines = append(lines, "else")
-		lines = append(lines, indented(find(thresholds[:half], first))...)
-		lines = append(lines, "end")
-	case n == 1:
-		lines = append(lines, fmt.Sprintf("if count < %d then", thresholds[0]), fmt.Sprintf("level = %d", first+1), "end")
-	default:
-		lines = append(lines, fmt.Sprintf("if count < %d then", thresholds[0]))
-		word := "if"
-		for i := n - 1; i > 0; i-- {
-			lines = append(lines, fmt.Sprintf("  %s count < %d then level = %d", word, thresholds[i], first+i+1))
-			word = "elseif"
-		}
-		lines = append(lines, fmt.Sprintf("  else level = %d", first+1), "  end", "end")
-	}
-	return lines
-}
-
-func indented(lines []string) []string {
-	for i := range lines {
-		lines[i] = "  " + lines[i]
-	}
-	return lines
 }

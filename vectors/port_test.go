@@ -170,25 +170,29 @@ func (s scripts) of(t *testing.T, name string, policy policyOf, lease int64) str
 // render writes a policy's and a lease's lines into the blocks of a script.
 func render(t *testing.T, blocks map[string][]string, name string, policy policyOf, interval, lease int64) string {
 	t.Helper()
-	first := int64(1)
-	if len(policy.Thresholds) > 0 {
-		first = max(1, -policy.Thresholds[0])
+	first, lowest := int64(1), int64(0)
+	if n := len(policy.Thresholds); n > 0 {
+		first, lowest = max(1, -policy.Thresholds[0]), policy.Thresholds[n-1]
 	}
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	numbers := strings.NewReplacer(
 		"INTERVAL", number(interval), "RESET", strconv.FormatBool(policy.Mode == "since_last_reset"),
 		"LEASE", number(lease), "FIRST", number(first), "LEVELS", number(int64(len(policy.Thresholds)+1)),
+		"LOWEST", number(lowest),
 	)
 	script := text(t, "../lua/"+name)
 	for block, lines := range blocks {
 		body := ""
+		if block == "levels" && len(policy.Thresholds) == 0 {
+			lines = lines[:1]
+		}
 		for _, line := range lines {
 			if !strings.Contains(line, "THRESHOLD") {
 				body += numbers.Replace(line) + "\n"
 				continue
 			}
 			for i, threshold := range policy.Thresholds {
-				body += strings.NewReplacer("THRESHOLD", number(threshold), "LEVEL", strconv.Itoa(i+2)).Replace(line) + "\n"
+				body += strings.NewReplacer("THRESHOLD", number(threshold), "LEVEL", strconv.Itoa(i+1)).Replace(line) + "\n"
 			}
 		}
 		between := regexp.MustCompile(`(?s)(-- begin ` + block + `\n).*(-- end ` + block + `\n)`)
@@ -200,10 +204,10 @@ func render(t *testing.T, blocks map[string][]string, name string, policy policy
 // blocks are the lines of each block in README.md's table.
 func blocks(t *testing.T) map[string][]string {
 	t.Helper()
-	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*`(?:local|if) .*) \\|$").FindAllStringSubmatch(text(t, "README.md"), -1)
+	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (.*`(?:local) .*) \\|$").FindAllStringSubmatch(text(t, "README.md"), -1)
 	found := make(map[string][]string)
 	for _, row := range rows {
-		for _, line := range regexp.MustCompile("`((?:local|if) [^`]*)`").FindAllStringSubmatch(row[2], -1) {
+		for _, line := range regexp.MustCompile("`((?:local|if|elseif) [^`]*|end)`").FindAllStringSubmatch(row[2], -1) {
 			found[row[1]] = append(found[row[1]], line[1])
 		}
 	}

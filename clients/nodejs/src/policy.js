@@ -45,7 +45,7 @@ export function levelOf({ thresholds }, count) {
 export function scriptsOf({ thresholds, resetInterval, resetMode }, lease) {
   const blocks = {
     policy: `local interval = '${resetInterval}'\nlocal since_last_reset = ${resetMode === 'sinceLastReset'}\n`,
-    levels: `local level = 1\n${levelLines(thresholds, 1, '')}`,
+    levels: levelLines(thresholds),
     lease: `local longest_lease = ${lease}\n`,
     scale: `local first = ${Math.max(1, -(thresholds[0] ?? 0))}\nlocal levels = ${thresholds.length + 1}\n`,
   };
@@ -63,26 +63,13 @@ function withBlocks(text, blocks) {
   return text;
 }
 
-// The comparisons that find a count's level, where best is the level of a count that is
-// below none of the thresholds. They are those that the Go module writes, so that Redis
-// keeps one script for both. A long table is halved first, and costs few comparisons.
-function levelLines(thresholds, best, indent) {
+// The comparisons that find a count's level, as the Go module writes them: so Redis keeps one
+// script for both.
+function levelLines(thresholds) {
   const n = thresholds.length;
-  if (n === 0) return '';
-  if (n > 8) {
-    const half = Math.floor(n / 2);
-    const below = best + half + 1;
-    return (
-      `${indent}if count < ${thresholds[half]} then\n${indent}  level = ${below}\n` +
-      levelLines(thresholds.slice(half + 1), below, `${indent}  `) +
-      `${indent}else\n${levelLines(thresholds.slice(0, half), best, `${indent}  `)}${indent}end\n`
-    );
-  }
-  let lines = `${indent}if count < ${thresholds[0]} then\n`;
-  for (let i = n - 1; i > 0; i--) {
-    lines += `${indent}  ${i === n - 1 ? 'if' : 'elseif'} count < ${thresholds[i]} then level = ${best + i + 1}\n`;
-  }
-  return lines + (n > 1 ? `${indent}  else level = ${best + 1}\n${indent}  end\n` : `${indent}level = ${best + 1}\n`) + `${indent}end\n`;
+  if (n === 0) return 'local level = 1\n';
+  const lines = thresholds.map((threshold, i) => `elseif count >= ${threshold} then level = ${i + 1}\n`);
+  return `local level = 1\nif count < ${thresholds[n - 1]} then level = ${n + 1}\n${lines.join('')}end\n`;
 }
 
 // Refuses what an object has by a name that nobody would read.

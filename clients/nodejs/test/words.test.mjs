@@ -62,7 +62,7 @@ describe('policies', () => {
   test('each tier has scripts of its own', () => {
     const tierOf = (customer) => (String(customer).startsWith('gold') ? 'gold' : 'unknown');
     const store = new Store(client, { tiers: { gold: { thresholds: [-50] } }, tierOf });
-    assert.match(store.script('next', 'gold mine').text, /if count < -50 then\nlevel = 2\nend\n/);
+    assert.match(store.script('next', 'gold mine').text, /if count < -50 then level = 2\nelseif count >= -50 then level = 1\nend\n/);
     assert.deepEqual(store.script('next', 'acme'), new Store(client).script('next'));
   });
 });

@@ -9,7 +9,6 @@ from importlib import resources
 from ._policy import Policy, ResetMode, whole_milliseconds
 
 _NAMES = ("next", "submit", "done", "peek", "reset")
-_CHAIN = 8  # so many comparisons one after the other; more are halved first
 
 
 class Script:
@@ -48,37 +47,18 @@ def _blocks(policy: Policy, lease_milliseconds: int) -> dict[str, list[str]]:
         "policy": [f"local interval = '{interval}'", f"local since_last_reset = {str(since_last_reset).lower()}"],
         "lease": [f"local longest_lease = {lease_milliseconds}"],
         "scale": [f"local first = {first}", f"local levels = {policy.last}"],
-        "levels": ["local level = 1", *_find(policy.thresholds, 1)],
+        "levels": _levels(policy.thresholds),
     }
 
 
-def _find(thresholds: Sequence[int], best: int) -> list[str]:
-    """The lines that find a count's level; best is that of a count below none of them.
-
-    They are those of the Go module, so that Redis keeps one script for all languages.
-    """
-    if len(thresholds) > _CHAIN:
-        half = len(thresholds) // 2
-        below = best + half + 1
-        return [
-            f"if count < {thresholds[half]} then",
-            f"  level = {below}",
-            *("  " + line for line in _find(thresholds[half + 1 :], below)),
-            "else",
-            *("  " + line for line in _find(thresholds[:half], best)),
-            "end",
-        ]
-    if not thresholds:
-        return []
-    # The first and the last level, which most documents have, come first.
-    lines = [f"if count < {thresholds[0]} then"]
-    keyword = "if"
-    for i in range(len(thresholds) - 1, 0, -1):
-        lines.append(f"  {keyword} count < {thresholds[i]} then level = {best + i + 1}")
-        keyword = "elseif"
-    if keyword == "if":
-        return [*lines, f"level = {best + 1}", "end"]
-    return [*lines, f"  else level = {best + 1}", "  end", "end"]
+def _levels(thresholds: Sequence[int]) -> list[str]:
+    """The lines that find a count's level, as the Go module writes them: Redis keeps one script for all."""
+    lines = ["local level = 1"]
+    if thresholds:
+        lines.append(f"if count < {thresholds[-1]} then level = {len(thresholds) + 1}")
+        lines += [f"elseif count >= {threshold} then level = {i}" for i, threshold in enumerate(thresholds, 1)]
+        lines.append("end")
+    return lines
 
 
 def _replace(text: str, block: str, lines: list[str]) -> str:

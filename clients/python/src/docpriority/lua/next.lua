@@ -66,16 +66,15 @@ end
 
 -- begin levels
 local level = 1
-if count < -2 then
-  if count < -20 then level = 9
-  elseif count < -14 then level = 8
-  elseif count < -12 then level = 7
-  elseif count < -10 then level = 6
-  elseif count < -8 then level = 5
-  elseif count < -6 then level = 4
-  elseif count < -4 then level = 3
-  else level = 2
-  end
+if count < -20 then level = 9
+elseif count >= -2 then level = 1
+elseif count >= -4 then level = 2
+elseif count >= -6 then level = 3
+elseif count >= -8 then level = 4
+elseif count >= -10 then level = 5
+elseif count >= -12 then level = 6
+elseif count >= -14 then level = 7
+elseif count >= -20 then level = 8
 end
 -- end levels
 
