@@ -269,7 +269,7 @@ func TestABrokenPortIsFoundOut(t *testing.T) {
 		{"does not send the text", "scripts that the server forgets are noticed by nobody", "NOSCRIPT"},
 		{"waits for ever", "a server that stands still is outlived", "has not answered"},
 		{"waits for ever", "500 calls end while the server stands still", "has not answered"},
-		{"ignores the policy", "scripts and levels are those of policies.json", "want one of"},
+		{"ignores the policy", "scripts and levels are those of policies.json", "its blocks are"},
 		{"decides by the default policy", "scripts and levels are those of policies.json", "of 4 at once"},
 		{"ignores the policy", "policies, leases and prefixes that are wrong are refused", "want invalid"},
 		{"ignores the lease", "decisions are those of edges.json", "want"},
