@@ -5,6 +5,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/observe"
 )
 
 // Wrappers as users write them.
@@ -14,11 +15,18 @@ type (
 	unexported  struct{ inner }
 	says        struct{ inner }
 	inner       = priority.Store
+	base        struct{ priority.Store }
+	embedsBase  struct{ Base }
+	Base        = base
+	embedsNil   struct{ *observe.Store }
+	itself      struct{ inner }
 	embedsNames struct {
 		priority.Policy // has Last, too, but is no Store
 		priority.Store
 	}
 )
+
+func (s itself) Unwrap() priority.Store { return s }
 
 func (s says) Unwrap() priority.Store { return s.inner }
 
@@ -41,11 +49,22 @@ func TestAsFindsWhatAWrappedStoreHas(t *testing.T) {
 		"nothing":                 {nil, nil},
 		"embeds nothing":          {embeds{}, nil},
 		"is a nil pointer":        {(*embeds)(nil), nil},
+		"embeds what embeds":      {embedsBase{Base{store}}, store},
 		"embeds an alias":         {unexported{store}, nil},
 	} {
 		if got, ok := priority.As[*memory.Store](test.store); got != test.want || ok != (test.want != nil) {
 			t.Errorf("%s: %v, %t", name, got, ok)
 		}
+	}
+	if _, ok := priority.As[*memory.Store](itself{store}); ok { // and it returns
+		t.Error("a wrapper of itself has what it wraps")
+	}
+	observed := observe.New(store)
+	if got, ok := priority.As[*observe.Store](embedsNil{observed}); !ok || got != observed {
+		t.Errorf("what is embedded was skipped: %v, %t", got, ok)
+	}
+	if _, ok := priority.As[*observe.Store](embedsNil{}); ok {
+		t.Error("a nil pointer was returned")
 	}
 	if outer, ok := priority.As[*embeds](&embeds{&embeds{store}}); !ok || outer.Store == store {
 		t.Error("the inner one was returned, not the outer one")

@@ -172,10 +172,13 @@ type Store interface {
 //
 //	redisStore, ok := priority.As[*priority.RedisStore](store)
 //
-// A wrapper has a method Unwrap() Store. As looks into a struct without one if it
-// embeds a Store: type mine struct{ priority.Store } hides nothing.
+// As looks into a struct that embeds a Store, so type mine struct{ priority.Store } hides
+// nothing. Another wrapper has a method Unwrap() Store. As gives up after a hundred.
 func As[T any](store Store) (found T, ok bool) {
-	for store != nil {
+	for range 100 {
+		if store == nil {
+			break
+		}
 		if found, ok = store.(T); ok {
 			return found, true
 		}
@@ -186,21 +189,23 @@ func As[T any](store Store) (found T, ok bool) {
 
 // unwrap returns the store that a store wraps, nil if there is none.
 func unwrap(store Store) Store {
+	// What is embedded comes first: its own Unwrap is the struct's, and would skip it.
+	if wrapper := reflect.Indirect(reflect.ValueOf(store)); wrapper.Kind() == reflect.Struct {
+		for i := range wrapper.NumField() {
+			field, value := wrapper.Type().Field(i), wrapper.Field(i)
+			if !field.Anonymous || !field.IsExported() {
+				continue
+			}
+			if inner, ok := value.Interface().(Store); ok {
+				if value.Kind() == reflect.Pointer && value.IsNil() {
+					return nil
+				}
+				return inner
+			}
+		}
+	}
 	if wrapper, ok := store.(interface{ Unwrap() Store }); ok {
 		return wrapper.Unwrap()
-	}
-	wrapper := reflect.Indirect(reflect.ValueOf(store))
-	if wrapper.Kind() != reflect.Struct {
-		return nil
-	}
-	for i := range wrapper.NumField() {
-		field, value := wrapper.Type().Field(i), wrapper.Field(i)
-		if !field.Anonymous || !field.IsExported() || value.Kind() != reflect.Interface && value.Kind() != reflect.Pointer {
-			continue
-		}
-		if inner, ok := value.Interface().(Store); ok {
-			return inner
-		}
 	}
 	return nil
 }

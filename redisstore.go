@@ -132,6 +132,15 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	return s, nil
 }
 
+// With returns a store of the same counts, on the same client and within the same
+// bounds, that decides by other policies. Calls that are under way end by the old
+// ones, and no count is lost or doubled.
+func (s *RedisStore) With(policies *Policies) *RedisStore {
+	with := *s
+	with.policies, with.tiers = policies, newTiers(policies, s.lease)
+	return &with
+}
+
 func newTiers(policies *Policies, lease time.Duration) []tier {
 	tiers := make([]tier, len(policies.all))
 	for i, policy := range policies.all {

@@ -55,7 +55,6 @@ const (
 // It is safe for concurrent use. Close it before the store's client.
 type Store struct {
 	own      *priority.RedisStore
-	client   priority.RedisClient
 	options  priority.RedisOptions // of own
 	reader   reader
 	interval time.Duration
@@ -89,7 +88,7 @@ func New(client priority.RedisClient, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		own: own, client: client, options: opts.Store,
+		own: own, options: opts.Store,
 		reader: newReader(client, cmp.Or(opts.Store.Prefix, defaultPrefix)), interval: opts.Interval, onError: opts.OnError,
 		readers: make(chan struct{}, maxReaders), ended: make(chan struct{}), closing: make(chan struct{}, 1),
 	}

@@ -34,7 +34,11 @@ func (v *virtual) controlled(t *testing.T) *control.Store {
 	admin, ctx := v.admin(), t.Context()
 	own := lawfulPolicies
 	own.Policy, own.Tiers = priority.Policy{}, nil
-	store := v.worker(&own, seldom)            // each of a bubble's days has many half seconds
+	store := v.worker(&own, seldom) // each of a bubble's days has many half seconds
+	rules := control.Rules{Policy: lawfulPolicies.Policy, Tiers: lawfulPolicies.Tiers}
+	must(admin.Apply(ctx, rules, demo(0)))(t)
+	must(admin.SetOverride(ctx, "somebody else", control.Pin(5), control.MaxOverride, demo(0)))(t)
+	check(t, store.Refresh(ctx))
 	for _, customer := range lawfulCustomers { // the server knows the scripts: who hangs keeps nobody from sending theirs
 		for _, calls := range []func() error{
 			func() error { _, err := store.Next(ctx, customer); return err },
@@ -49,13 +53,6 @@ func (v *virtual) controlled(t *testing.T) *control.Store {
 				t.Fatal(err)
 			}
 		}
-	}
-	rules := control.Rules{Policy: lawfulPolicies.Policy, Tiers: lawfulPolicies.Tiers}
-	must(admin.Apply(ctx, rules, demo(0)))(t)
-	must(admin.SetOverride(ctx, "somebody else", control.Pin(5), control.MaxOverride, demo(0)))(t)
-	check(t, store.Refresh(ctx))
-	for _, customer := range lawfulCustomers {
-		check(t, store.Reset(ctx, customer))
 	}
 	return store
 }

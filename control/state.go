@@ -29,8 +29,12 @@ func (s *Store) with(now *state, document *Document, h head) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	next.store, err = priority.NewRedisStore(s.client, &options)
-	return &next, err
+	policies, err := priority.NewPolicies(options.Policy, options.Tiers, options.TierOf)
+	if err != nil {
+		return nil, err
+	}
+	next.store = s.own.With(policies)
+	return &next, nil
 }
 
 // decided is what a decision of the store's becomes.

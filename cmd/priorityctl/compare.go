@@ -144,7 +144,7 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 		out.WriteString("Both give the counts the same order.\n")
 	}
 	if insight.Reverses(a.Rules, b.Rules) {
-		out.WriteString("Some customers of different tiers change places: -live counts them.\n")
+		out.WriteString("Some customers of different tiers change places. The page of a\nserver that knows the tiers counts them.\n")
 	}
 	if found != nil {
 		fmt.Fprintf(&out, "\n%s", found)

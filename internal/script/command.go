@@ -17,8 +17,8 @@ type command struct {
 	body body
 }
 
-func (c *command) prepare(ctx context.Context, call *Call, withText bool, client habits) {
-	c.body.script, c.body.withText, c.body.client = call.Script, withText, client
+func (c *command) prepare(ctx context.Context, call *Call, withText bool) {
+	c.body.script, c.body.withText = call.Script, withText
 	c.argv = [8]any{"evalsha", &c.body, 1, call.Key}
 	if withText {
 		c.argv[0] = "eval"
@@ -40,18 +40,8 @@ func (c *command) prepare(ctx context.Context, call *Call, withText bool, client
 	c.SetFirstKeyPos(3)
 }
 
-// NoRetry keeps go-redis from sending the command again after a lost answer, since v9.19.
-// An older one sends a script that does nothing then: see SetErr and body.
+// NoRetry keeps go-redis from sending the command again after a lost answer.
 func (c *command) NoRetry() bool { return true }
-
-// SetErr also learns of a try whose answer was lost, before a cluster client makes another.
-func (c *command) SetErr(err error) {
-	var reply redis.Error
-	if err != nil && !c.body.client.sizes && !errors.As(err, &reply) && c.body.sent() > 0 {
-		c.body.cancel()
-	}
-	c.IntSliceCmd.SetErr(err)
-}
 
 func (c *command) send(ctx context.Context, client Client) {
 	_ = client.Process(ctx, c)
@@ -59,7 +49,7 @@ func (c *command) send(ctx context.Context, client Client) {
 }
 
 // result says what became of the command after do returned over.
-func (c *command) result(call *Call, over *overdue) result {
+func (c *command) result(call *Call, over *overdue, client habits) result {
 	if over != nil { // It may be under way still: what it holds may not be read.
 		if c.body.cancel() == 0 {
 			return result{unsent: true, Failure: Failure{NotCounted, over.unsent}}
@@ -74,10 +64,10 @@ func (c *command) result(call *Call, over *overdue) result {
 		return result{answered: true}
 	}
 	asked := c.body.cancel()
-	if asked > 1 && !c.body.client.resends || c.body.sentInVain() { // the error is the last try's only
+	if asked > 1 && !client.resends { // A hook sent it again: the error is the last try's only.
 		return lost(call, err)
 	}
-	r := classify(call, err, asked > 0 && !(asked == 1 && c.body.client.sizes && neverQueued(err)))
+	r := classify(call, err, asked > 0 && !(asked == 1 && client.sizes && neverQueued(err)))
 	r.noScript = r.noScript && !c.body.withText
 	return r
 }
@@ -119,33 +109,25 @@ var errOddReply = errors.New("the reply is not that of the script")
 type body struct {
 	script   *Script
 	withText bool
-	client   habits
-	state    atomic.Int32 // how often the bytes were asked for, and the bits
+	state    atomic.Int32 // how often the bytes were asked for, and the bit of canceled
 }
 
-const (
-	canceled = 1 << 16 // it must not run any more
-	inVain   = 1 << 17 // it was sent all the same, as a script that does nothing
-)
+const canceled = 1 << 16
 
 var (
 	noText   = []byte("return 0")
 	noDigest = []byte("0000000000000000000000000000000000000000")
 )
 
-// MarshalBinary returns what go-redis writes. Of a command that was canceled, or sent
-// before by a client that has no reason to send it again, it is a script that does
-// nothing: the order of commands and answers stays intact.
+// MarshalBinary returns what go-redis writes. Of a command that was canceled, it
+// is a script that does nothing: the order of commands and answers stays intact.
 func (b *body) MarshalBinary() ([]byte, error) {
-	state := b.state.Add(1)
-	if state&canceled != 0 || state&^inVain > 1 && !b.client.resends {
-		b.state.Or(inVain)
-		if b.withText {
-			return noText, nil
-		}
+	switch isCanceled := b.state.Add(1)&canceled != 0; {
+	case isCanceled && b.withText:
+		return noText, nil
+	case isCanceled:
 		return noDigest, nil
-	}
-	if b.withText {
+	case b.withText:
 		return b.script.text, nil
 	}
 	return b.script.digest, nil
@@ -162,11 +144,5 @@ func (b *body) String() string {
 // cancel makes sure that a command which was not sent never will be, and returns
 // how often it was sent.
 func (b *body) cancel() int {
-	return int(b.state.Or(canceled) &^ (canceled | inVain))
+	return int(b.state.Or(canceled) &^ canceled)
 }
-
-// sent returns how often it was sent.
-func (b *body) sent() int { return int(b.state.Load() &^ (canceled | inVain)) }
-
-// sentInVain reports whether it was sent as a script that does nothing.
-func (b *body) sentInVain() bool { return b.state.Load()&inVain != 0 }

@@ -17,7 +17,7 @@ var next = New("return {1, 0}", 2, 0)
 // What a hook, a cluster client or an AutoPipeliner looks at is not sent.
 func TestACommandThatWasLookedAtIsNotSent(t *testing.T) {
 	cmd := new(command)
-	cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, false, habits{})
+	cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, false)
 	_, _, _ = cmd.Args(), cmd.String(), cmd.Name()
 	if asked := cmd.body.cancel(); asked != 0 {
 		t.Errorf("it counts as sent %d times", asked)
@@ -30,7 +30,7 @@ func TestACommandThatWasGivenUpDoesNothing(t *testing.T) {
 	s := &server{}
 	for _, withText := range []bool{false, true} {
 		cmd := new(command)
-		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, withText, habits{})
+		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, withText)
 		if asked := cmd.body.cancel(); asked != 0 {
 			t.Fatalf("it was sent %d times", asked)
 		}
@@ -45,7 +45,7 @@ func TestACommandThatWasGivenUpDoesNothing(t *testing.T) {
 func TestACommandIsEitherSentOrGivenUp(t *testing.T) {
 	for range 1000 {
 		s, cmd := &server{}, new(command)
-		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, true, habits{})
+		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, true)
 		var both sync.WaitGroup
 		var asked atomic.Int64
 		both.Go(func() { s.written(cmd) })
@@ -53,39 +53,6 @@ func TestACommandIsEitherSentOrGivenUp(t *testing.T) {
 		both.Wait()
 		if ran := s.read[0] == "eval "+next.Text; ran != (asked.Load() == 1) {
 			t.Fatalf("written: %q, and the one who gave it up was told %d", s.read, asked.Load())
-		}
-	}
-}
-
-// A go-redis before v9.19 does not know NoRetry. What it sends again after a lost answer
-// does nothing; what a cluster client sends again to another node runs.
-func TestACommandThatIsSentAgainRunsOnlyAfterARedirect(t *testing.T) {
-	ran, digest := "evalsha "+string(next.digest), "evalsha "+string(noDigest)
-	for name, test := range map[string]struct {
-		client Client
-		first  error // of the first try; nil: the client does not tell the command
-		want   string
-	}{
-		"a Client":                       {new(redis.Client), nil, digest},
-		"a ClusterClient, redirected":    {new(redis.ClusterClient), reply("MOVED 1 127.0.0.1:1"), ran},
-		"a ClusterClient, a lost answer": {new(redis.ClusterClient), io.EOF, digest},
-	} {
-		s, cmd := &server{}, new(command)
-		call := &Call{Script: next, Key: "k"}
-		cmd.prepare(t.Context(), call, false, habitsOf(test.client))
-		s.written(cmd)
-		if test.first != nil {
-			cmd.SetErr(test.first)
-		}
-		s.written(cmd)
-		if want := []string{ran, test.want}; !slices.Equal(s.read, want) {
-			t.Errorf("%s: written: %q, want %q", name, s.read, want)
-		}
-		if test.want == digest {
-			cmd.SetErr(reply("NOSCRIPT No matching script."))
-			if got := cmd.result(call, nil); got.Outcome != Unknown || got.noScript {
-				t.Errorf("%s: %+v, want an unknown outcome", name, got)
-			}
 		}
 	}
 }
@@ -106,7 +73,7 @@ func TestATraceShowsTheScript(t *testing.T) {
 	} {
 		test.call.Script = next
 		cmd := new(command)
-		cmd.prepare(t.Context(), &test.call, test.withText, habits{})
+		cmd.prepare(t.Context(), &test.call, test.withText)
 		if got, _, _ := strings.Cut(cmd.String(), ": "); got != test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
@@ -153,14 +120,14 @@ func TestOnlyAnAutoPipelinerAsksForTheSize(t *testing.T) {
 	} {
 		s, cmd := &server{}, new(command)
 		call := &Call{Script: next, Key: "k"}
-		cmd.prepare(t.Context(), call, false, habitsOf(test.client))
+		cmd.prepare(t.Context(), call, false)
 		s.written(cmd)
 		cmd.SetErr(errRefused)
-		if got := cmd.result(call, nil); got.Outcome != test.want {
+		if got := cmd.result(call, nil, habitsOf(test.client)); got.Outcome != test.want {
 			t.Errorf("%T: %+v, want outcome %d", test.client, got, test.want)
 		}
 		cmd.SetErr(io.EOF)
-		if got := cmd.result(call, nil); got.Outcome != Unknown {
+		if got := cmd.result(call, nil, habitsOf(test.client)); got.Outcome != Unknown {
 			t.Errorf("%T, a lost answer: %+v", test.client, got)
 		}
 	}

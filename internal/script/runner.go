@@ -54,9 +54,9 @@ func (r *Runner) Run(d Deadline, call *Call) ([]int64, *Failure) {
 	var before error
 	for try := 1; ; try++ {
 		cmd := new(command)
-		cmd.prepare(d.Context, call, withText, r.habits)
+		cmd.prepare(d.Context, call, withText)
 		over := r.do(&d, r.placesOf(d.Context, r.cluster(), call.Key).calls.of(call.Key), cmd)
-		result := cmd.result(call, over)
+		result := cmd.result(call, over, r.habits)
 		if result.answered {
 			r.answered.Store(true)
 			return cmd.Val(), nil
@@ -108,14 +108,14 @@ func (r *Runner) runGroup(d Deadline, calls []Call, g group, replies [][]int64, 
 	maybeRun, before := make(map[int]bool), make(map[int]error)
 	texts := 0
 	for try := 1; len(g.which) > 0; {
-		pipe := newPipeline(d.Context, calls, g.which, texts, r.habits)
+		pipe := newPipeline(d.Context, calls, g.which, texts)
 		over := r.do(&d, g.places.pipelines.of(calls[g.which[0]].Key), pipe)
 		var again []int
 		unknown, refused := false, false
 		var last result // of those that failed
 		var shared *Failure
 		for at, i := range g.which {
-			result := pipe[at].result(&calls[i], over)
+			result := pipe[at].result(&calls[i], over, r.habits)
 			if result.answered {
 				r.answered.Store(true)
 				replies[i], failures[i] = pipe[at].Val(), nil
@@ -225,7 +225,7 @@ type pipeline []command
 // newPipeline makes the commands of some calls. Up to texts commands of each script,
 // and all that are ordered, carry its text; a node that runs one of these knows the
 // script when it comes to the others.
-func newPipeline(ctx context.Context, calls []Call, which []int, texts int, client habits) pipeline {
+func newPipeline(ctx context.Context, calls []Call, which []int, texts int) pipeline {
 	p := make(pipeline, len(which))
 	given := make(map[*Script]int)
 	for at, i := range which {
@@ -234,7 +234,7 @@ func newPipeline(ctx context.Context, calls []Call, which []int, texts int, clie
 		if withText {
 			given[script]++
 		}
-		p[at].prepare(ctx, &calls[i], withText, client)
+		p[at].prepare(ctx, &calls[i], withText)
 	}
 	return p
 }

@@ -261,8 +261,8 @@ func (p parts) address(i int, defaultPort string) (string, error) {
 	if strings.Trim(port, "0123456789") != "" || strings.ContainsAny(host, " []") {
 		return "", errors.New("its hosts are not host:port")
 	}
-	if host == "" {
-		host = "localhost"
+	if host == "" { // an unset variable, and not this machine
+		return "", errors.New("it names no host")
 	}
 	return net.JoinHostPort(host, port), nil
 }

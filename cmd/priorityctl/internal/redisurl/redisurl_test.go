@@ -16,7 +16,6 @@ func TestEveryFormOfURLIsRead(t *testing.T) {
 		user, password string
 		addresses      []string
 	}{
-		{"redis://", "redis://localhost:6379", insight.SingleServer, false, "", "", []string{"localhost:6379"}},
 		{"redis://host", "redis://host:6379", insight.SingleServer, false, "", "", []string{"host:6379"}},
 		{"redis://:hush@host:1/3", "redis://host:1/3", insight.SingleServer, false, "", "hush", []string{"host:1"}},
 		{"redis://ann:h%40%2Fsh@[::1]:1", "redis://ann@[::1]:1", insight.SingleServer, false, "ann", "h@/sh", []string{"[::1]:1"}},
@@ -88,6 +87,17 @@ func TestAUserNeedsAPassword(t *testing.T) {
 	}
 	if err := target.Use(Login{User: "ann", Password: "hush"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// An unset variable in a URL must not lead to a Redis on this machine.
+func TestAURLNamesItsHosts(t *testing.T) {
+	for _, text := range []string{
+		"redis://", "redis://:6379", "redis:///3", "rediss://ann:hush@:6379", "redis+cluster://a:1,,b:2", "redis+sentinel://:26379/counts",
+	} {
+		if target, err := Parse(text); err == nil || !strings.Contains(err.Error(), "names no host") {
+			t.Errorf("%s: %v, %v", text, target, err)
+		}
 	}
 }
 
