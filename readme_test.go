@@ -112,6 +112,31 @@ func TestTheProgramsOfTheREADMEAreThere(t *testing.T) {
 	}
 }
 
+// The README names the servers that the table of docs/redis.md has, which .ci/servers writes,
+// and no test failed on them.
+func TestTheREADMENamesTheServersOfTheTable(t *testing.T) {
+	versions := make(map[string][]string)
+	rows := regexp.MustCompile(`(?m)^\| (redis|valkey)-(\S+) \| \d+ \| \d+ \| (\d+) \|$`)
+	for _, row := range rows.FindAllStringSubmatch(string(markdown.Read(t, "docs/redis.md")), -1) {
+		program := row[1]
+		versions[program] = append(versions[program], row[2])
+		if failed := row[3]; failed != "0" {
+			t.Errorf("%s-%s: %s tests failed", program, row[2], failed)
+		}
+	}
+	named := func(program string) string {
+		all := versions[program]
+		if len(all) < 2 {
+			t.Fatalf("the table has %d versions of %s", len(all), program)
+		}
+		return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+	}
+	want := "on Redis " + named("redis") + ", and Valkey " + named("valkey") + "."
+	if readme := strings.Join(strings.Fields(string(markdown.Read(t, "README.md"))), " "); !strings.Contains(readme, want) {
+		t.Errorf("the README does not say %q", want)
+	}
+}
+
 // The documented user can do all that a store does on one server, and nothing
 // else: no other command, and no other key.
 func TestTheDocumentedRightsAreEnoughAndNoMore(t *testing.T) {
