@@ -28,7 +28,7 @@ func TestAllocations(t *testing.T) {
 		return func() error { _, err := store.Next(ctx, "acme"); return err }
 	}
 	submit := func(store *priority.RedisStore) func() error {
-		return func() error { _, err := store.Submit(ctx, "acme", "invoice"); return err }
+		return func() error { _, err := store.Submit(ctx, "acme", "invoice", 0); return err }
 	}
 	done := func(store *priority.RedisStore) func() error {
 		return func() error { return store.Done(ctx, "acme", "invoice", 0) }

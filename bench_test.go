@@ -73,7 +73,7 @@ func BenchmarkSubmitAndDone(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		document := strconv.Itoa(i)
-		if _, err := store.Submit(b.Context(), "acme", document); err != nil {
+		if _, err := store.Submit(b.Context(), "acme", document, 0); err != nil {
 			b.Fatal(err)
 		}
 		if err := store.Done(b.Context(), "acme", document, time.Second); err != nil {

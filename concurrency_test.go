@@ -47,8 +47,8 @@ func TestEachCountIsGivenOnce(t *testing.T) {
 					next, err := w.Next(t.Context(), "acme")
 					nexts, errN := w.NextN(t.Context(), "acme", 4)
 					each, errEach := w.NextEach(t.Context(), []string{"acme", other, "acme"})
-					submit, errSubmit := w.Submit(t.Context(), "acme", ids[3*round])
-					submits, errSubmits := w.SubmitN(t.Context(), "acme", ids[3*round+1:3*round+3])
+					submit, errSubmit := w.Submit(t.Context(), "acme", ids[3*round], 0)
+					submits, errSubmits := w.SubmitN(t.Context(), "acme", ids[3*round+1:3*round+3], nil)
 					for _, err := range []error{err, errN, errEach, errSubmit, errSubmits} {
 						if err != nil {
 							t.Error(err)
@@ -114,11 +114,11 @@ func TestEachDocumentIsCountedOnce(t *testing.T) {
 				slices.Reverse(mine)
 			}
 			for i := 0; i < n; i += 3 {
-				d, err := w.Submit(t.Context(), "acme", mine[i])
+				d, err := w.Submit(t.Context(), "acme", mine[i], 0)
 				if err != nil {
 					return err
 				}
-				ds, err := w.SubmitN(t.Context(), "acme", []string{mine[i+1], mine[i], mine[i+2]})
+				ds, err := w.SubmitN(t.Context(), "acme", []string{mine[i+1], mine[i], mine[i+2]}, nil)
 				if err != nil {
 					return err
 				}
@@ -127,7 +127,7 @@ func TestEachDocumentIsCountedOnce(t *testing.T) {
 					counts[d.Count] = d.Pending
 				}
 				mu.Unlock()
-				if _, err := w.Submit(t.Context(), fmt.Sprint("other ", i%7), mine[i]); err != nil {
+				if _, err := w.Submit(t.Context(), fmt.Sprint("other ", i%7), mine[i], 0); err != nil {
 					return err
 				}
 			}
@@ -157,7 +157,7 @@ func TestEachDocumentIsCountedOnce(t *testing.T) {
 		w.peek(t, "acme", held(1-n, n/2))
 		all(func(w *world, _ int) error {
 			for _, id := range ids {
-				if _, err := w.Submit(t.Context(), "acme", id); err != nil {
+				if _, err := w.Submit(t.Context(), "acme", id, 0); err != nil {
 					return err
 				}
 			}
@@ -168,7 +168,7 @@ func TestEachDocumentIsCountedOnce(t *testing.T) {
 		// Documents that come and go: what is submitted and not done is pending.
 		all(func(w *world, worker int) error {
 			for i, id := range documentIDs(fmt.Sprint("worker ", worker), 100) {
-				if _, err := w.Submit(t.Context(), "globex", id); err != nil {
+				if _, err := w.Submit(t.Context(), "globex", id, 0); err != nil {
 					return err
 				}
 				if i%4 != 0 {

@@ -55,7 +55,7 @@ func ExampleStore() {
 	var store priority.Store = new(memory.Store) // in production a RedisStore
 
 	ctx := context.Background()
-	decision, err := store.Submit(ctx, "acme", "invoice-1") // it has arrived
+	decision, err := store.Submit(ctx, "acme", "invoice-1", 0) // it has arrived
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func ExampleRedisStore_Submit() {
 	ctx := context.Background()
 	for i := range 40 {
 		document := fmt.Sprint("invoice-", i)
-		decision, err := store.Submit(ctx, "steady", document)
+		decision, err := store.Submit(ctx, "steady", document, 0)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func ExampleRedisStore_Submit() {
 	for i := range 600 {
 		documents = append(documents, fmt.Sprint("photo-", i))
 	}
-	decisions, err := store.SubmitN(ctx, "flood", documents)
+	decisions, err := store.SubmitN(ctx, "flood", documents, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

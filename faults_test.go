@@ -145,9 +145,9 @@ func TestALostReplyIsCountedOnce(t *testing.T) {
 			_, err := s.NextEach(ctx, []string{"acme", "b", "acme"})
 			return err
 		}, "-2", 1, false},
-		"Submit": {func(s *priority.RedisStore) error { _, err := s.Submit(ctx, "acme", "b"); return err }, "-1", 2, true},
+		"Submit": {func(s *priority.RedisStore) error { _, err := s.Submit(ctx, "acme", "b", 0); return err }, "-1", 2, true},
 		"SubmitN": {func(s *priority.RedisStore) error {
-			_, err := s.SubmitN(ctx, "acme", documentIDs("invoice", 120))
+			_, err := s.SubmitN(ctx, "acme", documentIDs("invoice", 120), nil)
 			return err
 		}, "-120", 121, true},
 		"Done":  {func(s *priority.RedisStore) error { return s.Done(ctx, "acme", "a", 0) }, "0", 0, true},
@@ -167,7 +167,7 @@ func TestALostReplyIsCountedOnce(t *testing.T) {
 					patient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: time.Minute})
 					impatient := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: 200 * time.Millisecond})
 					// First calls open the connections and load the scripts.
-					_, err1 := patient.Submit(ctx, "acme", "a")
+					_, err1 := patient.Submit(ctx, "acme", "a", 0)
 					_, err2 := patient.NextEach(ctx, []string{"c", "d"})
 					err3 := patient.Done(ctx, "acme", "unknown", 0)
 					if err := errors.Join(err1, err2, err3, patient.Reset(ctx, "c")); err != nil {
@@ -218,8 +218,8 @@ func TestALostSubmitIsSentAgain(t *testing.T) {
 			call func() error
 			want priority.Decision
 		}{
-			{"Submit", func() error { _, err := w.Submit(ctx, "acme", "d"); return err }, pending(-3, 4)},
-			{"SubmitN", func() error { _, err := w.SubmitN(ctx, "acme", documentIDs("e", 120)); return err }, pending(-123, 124)},
+			{"Submit", func() error { _, err := w.Submit(ctx, "acme", "d", 0); return err }, pending(-3, 4)},
+			{"SubmitN", func() error { _, err := w.SubmitN(ctx, "acme", documentIDs("e", 120), nil); return err }, pending(-123, 124)},
 			{"Done", func() error { return w.Done(ctx, "acme", "a", 0) }, pending(-123, 123)},
 			{"DoneN", func() error { return w.DoneN(ctx, "acme", []string{"b", "c"}, 0) }, pending(-123, 121)},
 			{"Peek", func() error { _, err := w.Peek(ctx, "acme"); return err }, pending(-123, 121)},
@@ -388,7 +388,7 @@ func TestAnErrorNamesTheAddressThatIsNotThere(t *testing.T) {
 			store := openStore(t, test.client, nil)
 			for _, call := range []func() error{
 				func() error { _, err := store.Next(ctx, "acme"); return err },
-				func() error { _, err := store.Submit(ctx, "acme", "a"); return err },
+				func() error { _, err := store.Submit(ctx, "acme", "a", 0); return err },
 				func() error { _, err := store.NextEach(ctx, []string{"acme", "b"}); return err },
 			} {
 				// On a busy machine even a refusal may take longer than a call has left.
@@ -446,7 +446,7 @@ func TestWhatNeverLeftTheProcessIsNotCounted(t *testing.T) {
 					return []string{customer}, err
 				},
 				"Submit": func(customer string) ([]string, error) {
-					_, err := store.Submit(ctx, customer, "a")
+					_, err := store.Submit(ctx, customer, "a", 0)
 					return []string{customer}, err
 				},
 				"NextEach": func(customer string) ([]string, error) {
@@ -523,7 +523,7 @@ func TestACallGivenUpBeforeItWasSentIsNeverCounted(t *testing.T) {
 			for operation, call := range map[string]func() error{
 				"Next":     func() error { _, err := store.Next(ctx, "acme"); return err },
 				"NextEach": func() error { _, err := store.NextEach(ctx, []string{"acme"}); return err },
-				"Submit":   func() error { _, err := store.Submit(ctx, "acme", "b"); return err },
+				"Submit":   func() error { _, err := store.Submit(ctx, "acme", "b", 0); return err },
 				"Reset":    func() error { return store.Reset(ctx, "acme") },
 			} {
 				w.reset(t, "acme")
@@ -706,7 +706,7 @@ func TestWhatIsUnderWayIsBounded(t *testing.T) {
 			decisions, err := store.NextEach(ctx, both)
 			book.NoteEach(both, decisions, err)
 		case 1:
-			decision, err := store.Submit(ctx, customer, "a")
+			decision, err := store.Submit(ctx, customer, "a", 0)
 			book.Note(customer, decision, err)
 		default:
 			decision, err := store.Next(ctx, customer)
@@ -873,7 +873,7 @@ func TestACanceledContextEndsACall(t *testing.T) {
 			for operation, call := range map[string]func(ctx context.Context) error{
 				"Next":     func(ctx context.Context) error { _, err := store.Next(ctx, "acme"); return err },
 				"NextEach": func(ctx context.Context) error { _, err := store.NextEach(ctx, []string{"acme", "b"}); return err },
-				"Submit":   func(ctx context.Context) error { _, err := store.Submit(ctx, "acme", "a"); return err },
+				"Submit":   func(ctx context.Context) error { _, err := store.Submit(ctx, "acme", "a", 0); return err },
 				"Done":     func(ctx context.Context) error { return store.Done(ctx, "acme", "a", 0) },
 			} {
 				ctx, cancel := context.WithCancel(context.Background())
@@ -1094,7 +1094,7 @@ func TestALoadingServerIsWaitedFor(t *testing.T) {
 	waiting := openStore(t, server.Client(), &priority.RedisOptions{Timeout: time.Minute})
 	answers := make(chan error, 2)
 	go func() { _, err := waiting.Next(ctx, "acme"); answers <- err }()
-	go func() { _, err := waiting.Submit(ctx, "b", "b"); answers <- err }()
+	go func() { _, err := waiting.Submit(ctx, "b", "b", 0); answers <- err }()
 	// A server that loads answers only now and then, so some calls get no answer.
 	impatient := openStore(t, server.Client(), &priority.RedisOptions{Timeout: 500 * time.Millisecond})
 	redistest.Await(t, "a call ends with LOADING and its deadline", func() bool {
@@ -1132,7 +1132,7 @@ func TestARefusalChangesNothing(t *testing.T) {
 		})
 		calls := everyCall(t, store, "acme", "a")
 		delete(calls, "Peek")
-		calls["Submit of another"] = func() error { _, err := store.Submit(ctx, "acme", "new"); return err }
+		calls["Submit of another"] = func() error { _, err := store.Submit(ctx, "acme", "new", 0); return err }
 		for operation, call := range calls {
 			err := call()
 			wantClass(t, err, priority.ErrNotCounted)
@@ -1161,9 +1161,9 @@ func TestARefusalChangesNothing(t *testing.T) {
 		direct.ConfigSet(ctx, "maxmemory", "1")
 		for _, customer := range []string{"acme", "new"} {
 			_, next := w.Next(ctx, customer)
-			_, again := w.Submit(ctx, customer, "a")
-			_, submit := w.Submit(ctx, customer, "d")
-			_, submitN := w.SubmitN(ctx, customer, []string{"d", "b"})
+			_, again := w.Submit(ctx, customer, "a", 0)
+			_, submit := w.Submit(ctx, customer, "d", 0)
+			_, submitN := w.SubmitN(ctx, customer, []string{"d", "b"}, nil)
 			_, each := w.NextEach(ctx, []string{customer, "another"})
 			for _, err := range []error{next, again, submit, submitN, each} {
 				for _, err := range priority.ItemErrors(err, 2) {

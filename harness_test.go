@@ -204,13 +204,13 @@ func (w *world) nextEach(t testing.TB, customers []string, want ...priority.Deci
 
 func (w *world) submit(t testing.TB, customer, document string, want priority.Decision) {
 	t.Helper()
-	got, err := w.Submit(t.Context(), customer, document)
+	got, err := w.Submit(t.Context(), customer, document, 0)
 	w.decided(t, fmt.Sprintf("Submit of %s's %.40q", customer, document), got, err, want)
 }
 
 func (w *world) submitN(t testing.TB, customer string, documents []string, want ...priority.Decision) {
 	t.Helper()
-	got, err := w.SubmitN(t.Context(), customer, documents)
+	got, err := w.SubmitN(t.Context(), customer, documents, nil)
 	w.decidedAll(t, "SubmitN of "+customer, got, err, want)
 }
 
@@ -270,8 +270,8 @@ func countingCalls(t testing.TB, store priority.Store, customer string) map[stri
 func documentCalls(t testing.TB, store priority.Store, customer, document string) map[string]func() error {
 	documents := []string{document}
 	return map[string]func() error{
-		"Submit":  func() error { _, err := store.Submit(t.Context(), customer, document); return err },
-		"SubmitN": func() error { _, err := store.SubmitN(t.Context(), customer, documents); return err },
+		"Submit":  func() error { _, err := store.Submit(t.Context(), customer, document, 0); return err },
+		"SubmitN": func() error { _, err := store.SubmitN(t.Context(), customer, documents, nil); return err },
 		"Done":    func() error { return store.Done(t.Context(), customer, document, 0) },
 		"DoneN":   func() error { return store.DoneN(t.Context(), customer, documents, 0) },
 	}
@@ -435,14 +435,14 @@ func (s *handStore) NextEach(ctx context.Context, customers []string) ([]priorit
 	return s.RedisStore.NextEach(ctx, customers)
 }
 
-func (s *handStore) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+func (s *handStore) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
 	s.held(customer, document)
-	return s.RedisStore.Submit(ctx, customer, document)
+	return s.RedisStore.Submit(ctx, customer, document, 0)
 }
 
-func (s *handStore) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
+func (s *handStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
 	s.held(customer, documents...)
-	return s.RedisStore.SubmitN(ctx, customer, documents)
+	return s.RedisStore.SubmitN(ctx, customer, documents, nil)
 }
 
 func (s *handStore) Done(ctx context.Context, customer, document string, took time.Duration) error {

@@ -101,14 +101,14 @@ func TestCustomersTakeNoMoreMemoryThanThePageSays(t *testing.T) {
 		return must(strconv.Atoi(regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(info)[1]))(t)
 	}
 	store := openStore(t, client, patient)
-	must(store.Submit(t.Context(), "customer-first", "document-first"))(t) // loads the script
+	must(store.Submit(t.Context(), "customer-first", "document-first", 0))(t) // loads the script
 	before := used()
 	for i := range many {
 		var ids []string
 		for j := range pendingEach {
 			ids = append(ids, fmt.Sprintf("document-%08d", j))
 		}
-		if _, err := store.SubmitN(t.Context(), fmt.Sprintf("customer-%06d", i), ids); err != nil {
+		if _, err := store.SubmitN(t.Context(), fmt.Sprintf("customer-%06d", i), ids, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,7 +136,7 @@ func TestCountsMoveToAnotherPrefix(t *testing.T) {
 	moved := []string{"acme", "two words", "50% {off}", `a "quote" and \`, "łódź"}
 	for _, customer := range moved {
 		must(before.NextN(t.Context(), customer, 7))(t)
-		must(before.SubmitN(t.Context(), customer, []string{"invoice-1", "invoice-2", "invoice-3"}))(t)
+		must(before.SubmitN(t.Context(), customer, []string{"invoice-1", "invoice-2", "invoice-3"}, nil))(t)
 	}
 	admin := must(control.NewAdmin(client, nil))(t)
 	must(admin.SetOverride(t.Context(), "acme", control.Pin(4), time.Hour, control.Change{By: "mary", Why: "a demo"}))(t)

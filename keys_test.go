@@ -39,7 +39,7 @@ func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 			}
 			before := time.Now().Truncate(time.Millisecond)
 			_, err1 := store.NextN(t.Context(), test.customer, 5)
-			_, err2 := store.SubmitN(t.Context(), test.customer, []string{"b", "a\x00"})
+			_, err2 := store.SubmitN(t.Context(), test.customer, []string{"b", "a\x00"}, nil)
 			if err1 != nil || err2 != nil {
 				t.Fatal(err1, err2)
 			}
@@ -276,7 +276,7 @@ func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMod
 				untouched(name)
 			}
 		}
-		submits, err := store.SubmitN(ctx, "acme", []string{document, "a", document})
+		submits, err := store.SubmitN(ctx, "acme", []string{document, "a", document}, nil)
 		wantBatchError(t, err, 3, map[int]error{0: priority.ErrCorruptCount, 1: priority.ErrCorruptCount, 2: priority.ErrCorruptCount})
 		if !slices.Equal(submits, make([]priority.Decision, 3)) {
 			t.Errorf("SubmitN: decisions %v", submits)

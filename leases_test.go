@@ -68,7 +68,7 @@ func TestManyEndedLeasesAreClearedInSteps(t *testing.T) {
 		if calls > manyPending/4 {
 			t.Fatalf("%d calls left %d leases", calls, held)
 		}
-		must(w.Submit(t.Context(), "acme", "pending"))(t)
+		must(w.Submit(t.Context(), "acme", "pending", 0))(t)
 		held = int(client.ZCard(t.Context(), key).Val())
 	}
 	w.peek(t, "acme", pending(count, 1))

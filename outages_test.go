@@ -106,10 +106,10 @@ func (tr *traffic) submit(store priority.Store) {
 	n := int64(len(documents))
 	answered := tr.persist(documents, func(documents []string) error {
 		if len(documents) == 1 {
-			_, err := store.Submit(ctx, submitter, documents[0])
+			_, err := store.Submit(ctx, submitter, documents[0], 0)
 			return err
 		}
-		_, err := store.SubmitN(ctx, submitter, documents)
+		_, err := store.SubmitN(ctx, submitter, documents, nil)
 		return err
 	})
 	sum := account{counted: answered, maybeCounted: n - answered, pending: answered, maybePending: n - answered}
@@ -468,7 +468,7 @@ func TestNoCommandCarriesATime(t *testing.T) {
 	store := openStore(t, client, patient)
 	for operation, call := range map[string]func() error{
 		"Next":   func() error { _, err := store.Next(ctx, "acme"); return err },
-		"Submit": func() error { _, err := store.Submit(ctx, "acme", "a"); return err },
+		"Submit": func() error { _, err := store.Submit(ctx, "acme", "a", 0); return err },
 		"Done":   func() error { return store.Done(ctx, "acme", "a", time.Hour) },
 		"Peek":   func() error { _, err := store.Peek(ctx, "acme"); return err },
 	} {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sort"
 	"time"
+
+	"github.com/docpriority/priority/internal/fair"
 )
 
 // ResetMode says from which moment the reset interval runs.
@@ -39,28 +41,42 @@ const (
 	// queue with a priority of one byte can tell apart.
 	maxThresholds = 254
 
+	// maxLevels by load is what the score of a pending document has room for.
+	maxLevelsByLoad = 63
+
 	// maxThreshold is what Redis's Lua, whose numbers are doubles, compares exactly.
 	maxThreshold = 1 << 53
 )
 
 var defaultThresholds = []int64{-2, -4, -6, -8, -10, -12, -14, -20}
 
-// Policy is the rule by which a count becomes a level. A zero field stands for
-// the default policy's value, so the zero Policy is the default policy and
-// Policy{ResetMode: SinceLastReset} is complete.
+// Policy is the two rules' numbers. A zero field stands for the default policy's value,
+// so the zero Policy is the default policy and Policy{ResetMode: SinceLastReset} is
+// complete.
 type Policy struct {
-	// Thresholds are strictly descending counts within ±2^53, at most 254 of them:
-	// a count below Thresholds[i] has level i+2 or a later one. Nil means the
-	// default, -2, -4, -6, -8, -10, -12, -14, -20; empty but not nil means one
-	// level, 1.
+	// Thresholds are the table of Next: strictly descending counts within ±2^53, at most
+	// 254 of them. A count below Thresholds[i] has level i+2 or a later one. Nil means the
+	// default, -2, -4, -6, -8, -10, -12, -14, -20; empty but not nil means one level, 1.
 	Thresholds []int64
 
-	// ResetInterval is how long a customer must pause (see ResetMode) to start
-	// afresh: whole milliseconds, at least 1 ms. Default: 1500 s.
+	// ResetInterval is how long a customer must pause (see ResetMode) to
+	// be reset by Next: whole milliseconds, at least 1 ms. Default: 1500 s.
 	ResetInterval time.Duration
 
 	// ResetMode says from when the interval runs. Default: SinceLastUpdate.
 	ResetMode ResetMode
+
+	// Loads are the table of Submit: strictly ascending loads from a millionth to a
+	// billion. A load above Loads[i] has level i+2 or a later one. Nil means the default,
+	// 2, 8, 32, 128, 512, 2048, 8192, 32768, or fewer of them if there are fewer
+	// thresholds than that; empty but not nil means one level, 1.
+	Loads []float64
+
+	// Turns is how many levels more there are, behind the last of Loads, for floods to
+	// take turns in: the customer's documents that are pending there have level +0, +1,
+	// +1, +2, +2, +2, +2, +3 and so on. Take as many as the queue has levels to spare;
+	// Loads and Turns give at most 63 levels. Default: 0.
+	Turns int
 }
 
 // DefaultPolicy returns the policy of nine levels with every field filled in.
@@ -75,10 +91,16 @@ func (p Policy) Level(count int64) Level {
 	return First + Level(below)
 }
 
-// Last returns the level that is processed last: one more than the policy has
-// thresholds.
+// LevelOfLoad returns the level of a load, without Turns.
+func (p Policy) LevelOfLoad(load float64) Level {
+	loads, of := p.loads(), fair.Millionths(load)
+	above := sort.Search(len(loads), func(i int) bool { return of <= fair.Millionths(loads[i]) })
+	return First + Level(above)
+}
+
+// Last returns the last level that either rule gives, Turns included.
 func (p Policy) Last() Level {
-	return First + Level(len(p.thresholds()))
+	return First + Level(max(len(p.thresholds()), len(p.loads())+p.Turns))
 }
 
 // Validate returns an error that wraps [ErrInvalidPolicy] and names the field,
@@ -102,6 +124,22 @@ func (p Policy) Validate() error {
 	if p.ResetMode != SinceLastUpdate && p.ResetMode != SinceLastReset {
 		return fmt.Errorf("%w: unknown %v", ErrInvalidPolicy, p.ResetMode)
 	}
+	return p.validateLoads()
+}
+
+func (p Policy) validateLoads() error {
+	loads := p.loads()
+	if levels := len(loads) + 1 + p.Turns; p.Turns < 0 || p.Turns >= maxLevelsByLoad || levels > maxLevelsByLoad {
+		return fmt.Errorf("%w: %d Loads and %d Turns are not 1 to %d levels", ErrInvalidPolicy, len(loads), p.Turns, maxLevelsByLoad)
+	}
+	for i, load := range loads {
+		if !(load >= 1e-6 && load <= fair.MaxLoad) {
+			return fmt.Errorf("%w: Loads[%d] = %v is not from a millionth to a billion", ErrInvalidPolicy, i, load)
+		}
+		if i > 0 && fair.Millionths(load) <= fair.Millionths(loads[i-1]) {
+			return fmt.Errorf("%w: Loads[%d] = %v is not above Loads[%d] = %v by a millionth", ErrInvalidPolicy, i, load, i-1, loads[i-1])
+		}
+	}
 	return nil
 }
 
@@ -109,6 +147,7 @@ func (p Policy) Validate() error {
 func (p Policy) filled() Policy {
 	p.Thresholds = slices.Clone(p.thresholds())
 	p.ResetInterval = p.resetInterval()
+	p.Loads = slices.Clone(p.loads())
 	return p
 }
 
@@ -117,6 +156,13 @@ func (p Policy) thresholds() []int64 {
 		return defaultThresholds
 	}
 	return p.Thresholds
+}
+
+func (p Policy) loads() []float64 {
+	if p.Loads == nil {
+		return fair.Loads(len(p.thresholds()) + 1)
+	}
+	return p.Loads
 }
 
 func (p Policy) resetInterval() time.Duration {

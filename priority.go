@@ -17,17 +17,33 @@
 // have 9. The count goes down as load goes up. A [Policy] has other thresholds,
 // another interval, or lets the interval run since the last reset.
 //
+// # By load
+//
+// A count remembers what a customer has sent. A customer who sends all day never pauses,
+// and ends at level 9 though hardly anything of theirs waits. The second rule also asks
+// what is pending now:
+//
+//	load = submitted lately × pending × cost
+//
+//	load, up to  2  8  32  128  512  2048  8192  32768  more
+//	level        1  2   3    4    5     6     7      8     9
+//
+// Of what was submitted lately, each document counts 1, half of it a day later, and so
+// on; of more than 512, 512 are remembered. A document is pending from Submit to Done.
+// Its cost is compared with the average, which is 1. The document itself is included.
+// So 12 lately, 6 pending and a cost of 1 are a load of 72, level 4.
+//
 // # Use
 //
-// Make one [RedisStore] for the process with [NewRedisStore], on a go-redis
-// client of any kind. When a document arrives, call Next, or Submit and later
-// Done, and put the document into the queue with the level that it returns:
+// Make one [RedisStore] for the process with [NewRedisStore], on a go-redis client of any
+// kind. When a document arrives, ask for its level and put it into the queue with it:
 //
-//	decision, err := store.Next(ctx, customer)
+//	decision, err := store.Next(ctx, customer)                 // by count
+//	decision, err := store.Submit(ctx, customer, document, 0)  // by load, and Done when it is processed
 //
-// Next is the rule alone. Submit counts by the rule too, but its level comes from
-// what the customer has submitted in the last days and from what it has pending
-// now, which protects customers who send all day: see docs/fairness.md.
+// Take Next while customers pause between their bursts, and Submit with Done where some
+// send all day, or if you do not know. The two share nothing: take one of them for a
+// customer. See docs/fairness.md.
 //
 // # Rooms
 //
@@ -43,6 +59,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"time"
 )
@@ -61,30 +78,95 @@ const (
 	MaxDocuments     = 1_000_000 // documents in one call
 )
 
-// Decision is the level of one document, and the counts behind it.
+// Decision is the level of one document, and the numbers behind it.
 type Decision struct {
 	// Level is the document's priority, from First to the policy's Last.
 	Level Level
 
 	// Count is the customer's count after this document: 0 after a reset, then
-	// -1, -2 and so on. It goes down as load goes up.
+	// -1, -2 and so on. It goes down as load goes up. Submit and SubmitN leave it 0.
 	Count int64
 
-	// Pending is how many documents of the customer are submitted, not done, and
-	// within their leases, this one included. It is 0 from Next, NextN and NextEach.
-	Pending int64
-
-	// ResetIn is the time until the count starts afresh if nothing more comes.
-	// It is 0 where there is no count.
+	// ResetIn is the time until the count is reset if nothing more comes. Submit and
+	// SubmitN leave it 0.
 	ResetIn time.Duration
 
-	// Degraded reports that the fleet's count could not be reached and a
-	// fallback answered with a count of its own.
+	// Load is the document's load: submitted lately × pending × cost, this document
+	// included, at most a billion. Next, NextN and NextEach leave it 0.
+	Load float64
+
+	// Pending is how many documents of the customer are submitted, not done, and
+	// within their leases, this one included. Next, NextN and NextEach leave it 0.
+	Pending int64
+
+	// Degraded reports that the fleet's numbers could not be reached and a fallback
+	// answered with its own.
 	Degraded bool
 
-	// Ruled is the level without an operator's override (package control), where one
+	// Ruled is the level without an operator's override (package control), if one
 	// is in force for the customer, even if Level is the same; else 0.
 	Ruled Level
+}
+
+// Rule is one of the two rules by which a document gets its level.
+type Rule int
+
+const (
+	Unknown Rule = iota // nothing is known of the customer
+	ByCount             // Next, NextN and NextEach
+	ByLoad              // Submit and SubmitN
+)
+
+// String returns "unknown", "by count" or "by load".
+func (r Rule) String() string {
+	switch r {
+	case Unknown:
+		return "unknown"
+	case ByCount:
+		return "by count"
+	case ByLoad:
+		return "by load"
+	}
+	return fmt.Sprintf("Rule(%d)", int(r))
+}
+
+// State is all that is known of a customer: enough to say why a document has its level,
+// and which level comes next.
+type State struct {
+	// Rule is the rule that the customer is counted by: ByLoad if anything that was
+	// submitted is still remembered, else ByCount if there is a count.
+	Rule Rule
+
+	// Level is the level of the customer's last document. By load, it is the level of
+	// the newest pending document, and 0 if none is pending.
+	Level Level
+
+	// NextLevel is the level of a document that arrives now and costs what the
+	// customer's documents cost.
+	NextLevel Level
+
+	// Count and ResetIn are those of the last Next; 0 if there is no count.
+	Count   int64
+	ResetIn time.Duration
+
+	// Load is the load of a document that arrives now; Lately is how many documents
+	// were submitted lately, at most 512; Cost is what the customer's documents cost,
+	// by what Done was told, where 1 is the average of all customers. All are 0 unless
+	// Rule is ByLoad, and so is what follows.
+	Load, Lately, Cost float64
+
+	// Pending is how many documents are pending. PendingLast of them were given the
+	// last level, or one of the Turns behind it, and do not count in Load.
+	Pending, PendingLast int64
+
+	// Oldest is the age of the oldest pending document. Sojourn is the average time
+	// from Submit to Done, 0 if it is not known. Lease is how long a document counts as
+	// pending if nobody finishes it.
+	Oldest, Sojourn, Lease time.Duration
+
+	// Degraded reports that the fleet's numbers could not be reached and a fallback
+	// answered with its own.
+	Degraded bool
 }
 
 // Store counts documents and decides their levels. All implementations are safe
@@ -117,42 +199,43 @@ type Store interface {
 	// *BatchError with the error of each, and the other decisions stand.
 	NextEach(ctx context.Context, customers []string) ([]Decision, error)
 
-	// Submit counts one document by the rule and makes it pending. Its level is the
-	// mean, rounded up, of two: that of what the customer has submitted lately, where a
-	// document counts as one, as half of it a day later, and so on; and that of what it
-	// has pending, times what its documents cost. Both begin at 1, go up by one for each
-	// doubling, and end at 9.
-	// Documents that were given the last level do not count as pending for others.
+	// Submit decides about one document by its load and makes it pending. cost is how
+	// much work the document is, at least 0, in any unit that all documents share: pages,
+	// tokens, bytes. It is compared with the average of what this process has
+	// submitted, once those are a hundred documents, and more than 100 times the average
+	// counts as 100 times. 0 means that the cost is not known: then the document costs
+	// what the customer's documents took, by Done.
+	//
+	// Documents that were given the last level of the policy's Loads, or one of its
+	// Turns, do not count as pending for the next ones.
 	//
 	// A document that nobody finishes is forgotten after its lease: 20 times as long
 	// as the customer's documents take from Submit to Done on average, at least 3
 	// minutes, at most a day. A Submit of a pending document, such as one that the
 	// queue delivers again, renews its lease and counts nothing: its outcome is only
 	// unknown while Redis stays away, and then it may be sent again.
-	Submit(ctx context.Context, customer, document string) (Decision, error)
+	Submit(ctx context.Context, customer, document string, cost float64) (Decision, error)
 
-	// SubmitN submits documents of one customer, in order, in one round trip. It
-	// returns one decision a document. Where some fail, the error is a *BatchError
-	// with the error of each, and the other decisions stand. There are at most
-	// MaxDocuments of them.
-	SubmitN(ctx context.Context, customer string, documents []string) ([]Decision, error)
+	// SubmitN submits documents of one customer, in order, in one round trip. costs has
+	// the cost of each, or is nil: not known. It returns one decision a document. If
+	// some fail, the error is a *BatchError with the error of each, and the other
+	// decisions stand. There are at most MaxDocuments of them.
+	SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]Decision, error)
 
 	// Done ends a document's pending state. For a document that is unknown, done
 	// already or forgotten it does nothing, so it may always be sent again. took
-	// is how long the document was worked on, at least 0; 0 where that is not
-	// known. It is compared with what the documents of all customers took that this
-	// process heard of, once those are a hundred: a customer whose documents take ten
-	// times as long has ten times as much pending. Observers are told of it too.
+	// is how long the document was worked on, at least 0; 0 means that it is not
+	// known. It is compared with what the documents of all customers took whose Done
+	// this process sent, once those are a hundred: it is the cost of the customer's
+	// documents that are submitted without one. See also [WithEnded].
 	Done(ctx context.Context, customer, document string, took time.Duration) error
 
-	// DoneN does so for many documents of one customer in one round trip; took is
-	// that of all of them together. Where some fail, the error is a *BatchError.
+	// DoneN does so for many documents of one customer in one round trip; took is the
+	// time of all of them together. If some fail, the error is a *BatchError.
 	DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error
 
-	// Peek returns what holds now, and writes nothing: the level of the count
-	// where nothing is pending, else the level that the customer's last document
-	// has. Where there is no count, it is the decision of count 0.
-	Peek(ctx context.Context, customer string) (Decision, error)
+	// Peek returns what is known of a customer, and writes nothing.
+	Peek(ctx context.Context, customer string) (State, error)
 
 	// Reset forgets all that is known of the customer: the next document is counted
 	// as the first. It also removes values that are neither.
@@ -219,6 +302,9 @@ var (
 	ErrInvalidCustomer = fmt.Errorf("%w customer", ErrInvalid)
 	// ErrInvalidDocument: a document's id is 1 to MaxDocumentBytes bytes.
 	ErrInvalidDocument = fmt.Errorf("%w document", ErrInvalid)
+	// ErrInvalidCost: a cost is a finite number of at least 0, and there is one for
+	// each document.
+	ErrInvalidCost = fmt.Errorf("%w cost", ErrInvalid)
 	// ErrInvalidCount: the number of documents in one call is 0 to MaxDocuments.
 	ErrInvalidCount = fmt.Errorf("%w number of documents", ErrInvalid)
 	// ErrInvalidPolicy: the message names the field.
@@ -319,9 +405,34 @@ func CheckEach(customers []string) error {
 	return nil
 }
 
-// CheckDocuments checks the arguments of Submit, SubmitN, Done and DoneN. took is
-// 0 for a Submit.
-func CheckDocuments(customer string, documents []string, took time.Duration) error {
+// CheckDone checks the arguments of Done and DoneN.
+func CheckDone(customer string, documents []string, took time.Duration) error {
+	if err := checkDocuments(customer, documents); err != nil {
+		return err
+	}
+	if took < 0 {
+		return fmt.Errorf("%w: a document cannot have taken %v", ErrInvalidOption, took)
+	}
+	return nil
+}
+
+// CheckSubmit checks the arguments of Submit and SubmitN.
+func CheckSubmit(customer string, documents []string, costs []float64) error {
+	if err := checkDocuments(customer, documents); err != nil {
+		return err
+	}
+	if costs != nil && len(costs) != len(documents) {
+		return fmt.Errorf("%w: %d costs for %d documents", ErrInvalidCost, len(costs), len(documents))
+	}
+	for i, cost := range costs {
+		if !(cost >= 0) || math.IsInf(cost, 1) {
+			return fmt.Errorf("%w: %v (document %.80q)", ErrInvalidCost, cost, documents[i])
+		}
+	}
+	return nil
+}
+
+func checkDocuments(customer string, documents []string) error {
 	if err := CheckCustomer(customer); err != nil {
 		return err
 	}
@@ -332,9 +443,6 @@ func CheckDocuments(customer string, documents []string, took time.Duration) err
 		if n := len(document); n == 0 || n > MaxDocumentBytes {
 			return fmt.Errorf("%w: %.80q has %d bytes, not 1 to %d (documents[%d])", ErrInvalidDocument, document, n, MaxDocumentBytes, i)
 		}
-	}
-	if took < 0 {
-		return fmt.Errorf("%w: a document cannot have taken %v", ErrInvalidOption, took)
 	}
 	return nil
 }

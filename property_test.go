@@ -84,12 +84,12 @@ func testSameDecisions(t *testing.T, open opener, shortest, longest, longestLeas
 			},
 			"submit": func(rt *rapid.T) {
 				d := document.Draw(rt, "document")
-				one(rt, func(w *world, c string) (priority.Decision, error) { return w.Submit(ctx, c, d) })
+				one(rt, func(w *world, c string) (priority.Decision, error) { return w.Submit(ctx, c, d, 0) })
 				pass(ms)
 			},
 			"submit n": func(rt *rapid.T) {
 				c, ds := customer.Draw(rt, "customer"), batch.Draw(rt, "documents")
-				same(rt, func(w *world) ([]priority.Decision, error) { return w.SubmitN(ctx, c, ds) })
+				same(rt, func(w *world) ([]priority.Decision, error) { return w.SubmitN(ctx, c, ds, nil) })
 				pass(ms)
 			},
 			"done": func(rt *rapid.T) {

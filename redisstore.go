@@ -69,7 +69,7 @@ const (
 	documentsPerTrip              = 100_000
 )
 
-// RedisStore is a [Store] whose counts live in Redis, shared by all processes
+// RedisStore is a [Store] whose numbers live in Redis, shared by all processes
 // that use the same server, prefix and policies. Each decision is one call of
 // an atomic script on the customer's keys, by Redis's clock. NewRedisStore makes it; the
 // zero value is not ready to use.
@@ -79,8 +79,14 @@ type RedisStore struct {
 	prefix   string
 	lease    time.Duration
 	policies *Policies
-	tiers    []tier     // by the policies' index
-	mean     *fair.Mean // of what this process's Dones said that documents take
+	tiers    []tier // by the policies' index
+	means    *means
+}
+
+// means are what this process's documents cost on average.
+type means struct {
+	told fair.Mean // in the team's unit, by Submit
+	took fair.Mean // in seconds, by Done
 }
 
 // tier is the customers of one policy.
@@ -90,7 +96,7 @@ type tier struct {
 }
 
 var (
-	doneScript  = script.New(lua.Done, 1, 0)
+	doneScript  = script.New(lua.Done, 0, 2)
 	resetScript = script.New(lua.Reset, 1, 0)
 )
 
@@ -114,7 +120,7 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if strings.ContainsAny(opts.Prefix, "{}") {
 		return nil, fmt.Errorf("%w: Prefix %.80q has a brace in it", ErrInvalidOption, opts.Prefix)
 	}
-	s := &RedisStore{runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix, mean: new(fair.Mean)}
+	s := &RedisStore{runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix, means: new(means)}
 	if s.timeout == 0 {
 		s.timeout = defaultTimeout
 	}
@@ -152,14 +158,16 @@ func newTiers(policies *Policies, lease time.Duration) []tier {
 func newTier(policy Policy, lease time.Duration) tier {
 	numbers := lua.Numbers{
 		Thresholds: policy.Thresholds, Interval: policy.ResetInterval,
-		SinceLastReset: policy.ResetMode == SinceLastReset, Lease: lease,
-		Scale: lua.Scale(fair.ScaleOf(policy.Thresholds)),
+		SinceLastReset: policy.ResetMode == SinceLastReset, Lease: lease, Turns: policy.Turns,
+	}
+	for _, load := range policy.Loads {
+		numbers.Loads = append(numbers.Loads, fair.Millionths(load))
 	}
 	return tier{
 		policy: policy,
 		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
-		submit: script.New(lua.With(lua.Submit, numbers), 1, 3),
-		peek:   script.New(lua.With(lua.Peek, numbers), script.PeekReplies, 0),
+		submit: script.New(lua.With(lua.Submit, numbers), 0, 3),
+		peek:   script.New(lua.With(lua.Peek, numbers), 13, 0),
 	}
 }
 
@@ -237,57 +245,63 @@ func (s *RedisStore) nextEach(d script.Deadline, customers []string, decisions [
 
 // Submit implements [Store]. It is sent again within the timeout if its reply is
 // lost.
-func (s *RedisStore) Submit(ctx context.Context, customer, document string) (Decision, error) {
-	documents := []string{document}
-	if err := CheckDocuments(customer, documents, 0); err != nil {
+func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost float64) (Decision, error) {
+	documents, costs := []string{document}, []float64{cost}
+	if err := CheckSubmit(customer, documents, costs); err != nil {
 		return Decision{}, err
 	}
-	reply, err := s.run(ctx, "Submit", &script.Call{
-		Script: s.of(customer).submit, Key: s.Key(customer), Others: s.submitKeys(customer),
-		IDs: documents, Repeatable: true,
-	})
+	call := s.submitCall(customer)
+	call.IDs, call.Costs = documents, []int64{s.means.told.Relative(cost)}
+	reply, err := s.run(ctx, "Submit", &call)
 	if err != nil {
 		return Decision{}, err
 	}
-	return s.submitted(reply, 0, 1), nil
+	s.means.told.Add(cost, 1)
+	return submitted(reply), nil
 }
 
 // SubmitN implements [Store]. Each 50 documents are one atomic command, and each
 // 100,000 one round trip. Those that Redis refuses for a moment, as in a failover,
 // are sent again and so come after the others.
-func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []string) ([]Decision, error) {
-	if err := CheckDocuments(customer, documents, 0); err != nil || len(documents) == 0 {
+func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]Decision, error) {
+	if err := CheckSubmit(customer, documents, costs); err != nil || len(documents) == 0 {
 		return nil, err
 	}
-	call := script.Call{
-		Script: s.of(customer).submit, Key: s.Key(customer), Others: s.submitKeys(customer),
-		Repeatable: true, Ordered: len(documents) > submittedPerCall,
+	call := s.submitCall(customer)
+	call.Ordered = len(documents) > submittedPerCall
+	relative := make([]int64, len(documents))
+	for i, cost := range costs {
+		relative[i] = s.means.told.Relative(cost)
 	}
 	decisions := make([]Decision, len(documents))
-	err := s.eachDocument(ctx, "SubmitN", documents, submittedPerCall, call, func(at, in int, reply []int64) {
-		first := at - in
-		decisions[at] = s.submitted(reply, in, min(submittedPerCall, len(documents)-first))
-	})
-	if err == nil { // the last of the commands knows best
-		for i := range decisions {
-			decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
+	err := s.eachDocument(ctx, "SubmitN", documents, relative, submittedPerCall, call, func(at, in int, reply []int64) {
+		decisions[at] = submitted(reply[3*in:])
+		if costs != nil {
+			s.means.told.Add(costs[at], 1)
 		}
-	}
+	})
 	return decisions, err
+}
+
+func (s *RedisStore) submitCall(customer string) script.Call {
+	return script.Call{
+		Script: s.of(customer).submit, Key: s.PendingKey(customer), Others: [2]string{s.UsageKey(customer)}, Repeatable: true,
+	}
 }
 
 // Done implements [Store]. It is sent again within the timeout if its reply is
 // lost.
 func (s *RedisStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
 	documents := []string{document}
-	if err := CheckDocuments(customer, documents, took); err != nil {
+	if err := CheckDone(customer, documents, took); err != nil {
 		return err
 	}
-	call := s.doneCall(customer, took, 1)
+	each := fair.Each(took, 1)
+	call := s.doneCall(customer, each)
 	call.IDs = documents
 	reply, err := s.run(ctx, "Done", &call)
 	if err == nil {
-		s.mean.Add(took, 1, int(reply[0]))
+		s.ended(ctx, document, each, reply)
 	}
 	return err
 }
@@ -295,34 +309,45 @@ func (s *RedisStore) Done(ctx context.Context, customer, document string, took t
 // DoneN implements [Store]. Each 250 documents are one atomic command, and each
 // 100,000 one round trip.
 func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	if err := CheckDocuments(customer, documents, took); err != nil || len(documents) == 0 {
+	if err := CheckDone(customer, documents, took); err != nil || len(documents) == 0 {
 		return err
 	}
-	call := s.doneCall(customer, took, len(documents))
-	return s.eachDocument(ctx, "DoneN", documents, donePerCall, call, func(_, in int, reply []int64) {
-		if in == 0 { // once for each command
-			s.mean.Add(took, len(documents), int(reply[0]))
-		}
+	each := fair.Each(took, len(documents))
+	return s.eachDocument(ctx, "DoneN", documents, nil, donePerCall, s.doneCall(customer, each), func(at, in int, reply []int64) {
+		s.ended(ctx, documents[at], each, reply[2*in:])
 	})
 }
 
-// doneCall returns a call for n documents that took a time together.
-func (s *RedisStore) doneCall(customer string, took time.Duration, n int) script.Call {
+// doneCall returns a call for documents that took so many seconds each.
+func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 	return script.Call{
 		Script: doneScript, Key: s.PendingKey(customer), Others: [2]string{s.UsageKey(customer)},
-		Numbers: []int64{s.mean.Relative(took, n)}, Repeatable: true,
+		Numbers: []int64{s.means.took.Relative(each)}, Repeatable: true,
 	}
 }
 
-// eachDocument makes one call for every perCall documents, and gives each document
-// the reply of its own and its place therein.
-func (s *RedisStore) eachDocument(ctx context.Context, operation string, documents []string, perCall int, call script.Call,
+// ended learns from a document's part of a reply of done.lua.
+func (s *RedisStore) ended(ctx context.Context, document string, each float64, reply []int64) {
+	sojourn, level := time.Duration(reply[0])*time.Millisecond, Level(reply[1])
+	if level > 0 {
+		s.means.took.Add(each, 1)
+		ReportEnded(ctx, Ended{Document: document, Sojourn: sojourn, Level: level})
+	}
+}
+
+// eachDocument makes one call for every perCall documents, with their costs if there are
+// any, and gives each document the reply of its own and its place in it.
+func (s *RedisStore) eachDocument(ctx context.Context, operation string, documents []string, costs []int64, perCall int, call script.Call,
 	replied func(at, in int, reply []int64)) error {
 	return s.inTrips(ctx, s.timeout, operation, len(documents), documentsPerTrip,
 		func(d script.Deadline, from, to int, fail func(at int, err error)) {
 			var calls []script.Call
 			for first := from; first < to; first += perCall {
-				call.IDs = documents[first:min(first+perCall, to)]
+				last := min(first+perCall, to)
+				call.IDs = documents[first:last]
+				if costs != nil {
+					call.Costs = costs[first:last]
+				}
 				calls = append(calls, call)
 			}
 			replies, errs := s.runEach(d, operation, calls)
@@ -336,19 +361,25 @@ func (s *RedisStore) eachDocument(ctx context.Context, operation string, documen
 		})
 }
 
-func (s *RedisStore) Peek(ctx context.Context, customer string) (Decision, error) {
+func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {
 	if err := CheckCustomer(customer); err != nil {
-		return Decision{}, err
+		return State{}, err
 	}
-	reply, err := s.run(ctx, "Peek", &script.Call{
-		Script: s.of(customer).peek, Key: s.Key(customer), Others: s.submitKeys(customer),
+	r, err := s.run(ctx, "Peek", &script.Call{
+		Script: s.of(customer).peek, Key: s.Key(customer), Others: [2]string{s.PendingKey(customer), s.UsageKey(customer)},
 		ReadOnly: true,
 	})
 	if err != nil {
-		return Decision{}, err
+		return State{}, err
 	}
-	known := script.PeekedOf(reply)
-	return Decision{Level: Level(known.Level), Count: known.Count, Pending: known.Pending, ResetIn: known.ResetIn}, nil
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	return State{
+		Rule: Rule(r[0]), Level: Level(r[1]), NextLevel: Level(r[2]),
+		Count: r[3], ResetIn: ms(r[4]),
+		Load: float64(r[5]) / 1e6, Lately: float64(r[6]) / 1000, Cost: float64(r[7]) / 1000,
+		Pending: r[8], PendingLast: r[9],
+		Oldest: ms(r[10]), Sojourn: ms(r[11]), Lease: ms(r[12]),
+	}, nil
 }
 
 func (s *RedisStore) Reset(ctx context.Context, customer string) error {
@@ -356,7 +387,7 @@ func (s *RedisStore) Reset(ctx context.Context, customer string) error {
 		return err
 	}
 	_, err := s.run(ctx, "Reset", &script.Call{
-		Script: resetScript, Key: s.Key(customer), Others: s.submitKeys(customer),
+		Script: resetScript, Key: s.Key(customer), Others: [2]string{s.PendingKey(customer), s.UsageKey(customer)},
 	})
 	return err
 }
@@ -375,9 +406,8 @@ func (s *RedisStore) Key(customer string) string {
 	return s.keyOf(customer, "}:count")
 }
 
-// PendingKey returns the key of a customer's pending documents: a sorted set by
-// the time of their Submit, in milliseconds of Redis's clock, below zero for those
-// that were given the last level.
+// PendingKey returns the key of a customer's pending documents. lua/submit.lua says what
+// it holds.
 func (s *RedisStore) PendingKey(customer string) string {
 	return s.keyOf(customer, "}:pending")
 }
@@ -386,11 +416,6 @@ func (s *RedisStore) PendingKey(customer string) string {
 // many lately, how long they stay, and what they cost. lua/submit.lua says how.
 func (s *RedisStore) UsageKey(customer string) string {
 	return s.keyOf(customer, "}:usage")
-}
-
-// submitKeys returns what Submit needs beside the count's key.
-func (s *RedisStore) submitKeys(customer string) [2]string {
-	return [2]string{s.PendingKey(customer), s.UsageKey(customer)}
 }
 
 func (s *RedisStore) keyOf(customer, end string) string {
@@ -511,12 +536,7 @@ func (s *RedisStore) ruled(customer string, reply []int64, before int) Decision 
 	return d
 }
 
-// submitted reads the decision of one of n documents in a reply of submit.lua.
-func (s *RedisStore) submitted(reply []int64, at, n int) Decision {
-	return Decision{
-		Level:   Level(reply[3*at]),
-		Count:   reply[3*at+1],
-		Pending: reply[3*at+2],
-		ResetIn: time.Duration(reply[3*n]) * time.Millisecond,
-	}
+// submitted reads a document's part of a reply of submit.lua.
+func submitted(reply []int64) Decision {
+	return Decision{Level: Level(reply[0]), Load: float64(reply[1]) / 1e6, Pending: reply[2]}
 }

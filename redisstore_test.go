@@ -393,7 +393,7 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 	for _, bad := range invalidNames {
 		calls := everyCall(t, w, bad.name, "a")
 		calls["NextN of none"] = func() error { _, err := w.NextN(ctx, bad.name, 0); return err }
-		calls["SubmitN of none"] = func() error { _, err := w.SubmitN(ctx, bad.name, nil); return err }
+		calls["SubmitN of none"] = func() error { _, err := w.SubmitN(ctx, bad.name, nil, nil); return err }
 		calls["DoneN of none"] = func() error { return w.DoneN(ctx, bad.name, nil, 0) }
 		for name, call := range calls {
 			if wantInvalid(t, call(), priority.ErrInvalidCustomer, bad.shown); t.Failed() {
@@ -413,7 +413,7 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 		each, err := w.NextEach(ctx, names)
 		wantInvalid(t, err, priority.ErrInvalidCustomer, "1234")
 		names[0] = "a"
-		many, err := w.SubmitN(ctx, "acme", names)
+		many, err := w.SubmitN(ctx, "acme", names, nil)
 		wantInvalid(t, err, priority.ErrInvalidDocument, "1234")
 		wantInvalid(t, w.DoneN(ctx, "acme", names, 0), priority.ErrInvalidDocument, "1234")
 		if len(each)+len(many) != 0 {
@@ -427,7 +427,7 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 	}
 	many := slices.Repeat([]string{"acme"}, priority.MaxDocuments+1)
 	_, each := w.NextEach(ctx, many)
-	_, submitN := w.SubmitN(ctx, "acme", many)
+	_, submitN := w.SubmitN(ctx, "acme", many, nil)
 	for _, err := range []error{each, submitN, w.DoneN(ctx, "acme", many, 0)} {
 		wantInvalid(t, err, priority.ErrInvalidCount, "1000001")
 	}
@@ -445,8 +445,8 @@ func endedContextsChangeNothing(t *testing.T, open opener) {
 	_, next := w.Next(ctx, "acme")
 	nexts, nextN := w.NextN(ctx, "acme", 3)
 	each, nextEach := w.NextEach(ctx, []string{"acme", "globex"})
-	_, submit := w.Submit(ctx, "acme", "b")
-	submits, submitN := w.SubmitN(ctx, "acme", []string{"b", "c"})
+	_, submit := w.Submit(ctx, "acme", "b", 0)
+	submits, submitN := w.SubmitN(ctx, "acme", []string{"b", "c"}, nil)
 	doneN := w.DoneN(ctx, "acme", []string{"a", "b"}, 0)
 	_, peek := w.Peek(ctx, "acme")
 	done, reset := w.Done(ctx, "acme", "a", 0), w.Reset(ctx, "acme")

@@ -84,7 +84,7 @@ func TestErrorsQuoteNames(t *testing.T) {
 		_, err1 := store.Next(t.Context(), name)
 		_, err2 := new(memory.Store).Next(canceled, name)
 		_, err3 := store.Next(t.Context(), name+strings.Repeat("y", 512))
-		_, err4 := store.Submit(t.Context(), "acme", name+strings.Repeat("y", 512))
+		_, err4 := store.Submit(t.Context(), "acme", name+strings.Repeat("y", 512), 0)
 		for _, err := range []error{err1, err2, err3, err4} {
 			if err == nil {
 				t.Fatalf("%q: no error", name)

@@ -100,8 +100,8 @@ func replay(t *testing.T, r rule) {
 			continue
 		}
 		submissions++
-		got := must(submits.Submit(ctx, event.customer, event.document))(t)
-		want := must(model.Submit(ctx, event.customer, event.document))(t)
+		got := must(submits.Submit(ctx, event.customer, event.document, 0))(t)
+		want := must(model.Submit(ctx, event.customer, event.document, 0))(t)
 		ruled := must(nexts.Next(ctx, event.customer))(t)
 		wantRuled := must(modelNexts.Next(ctx, event.customer))(t)
 		if got != want || ruled != wantRuled || got.Count != ruled.Count || got.ResetIn != ruled.ResetIn {

@@ -43,10 +43,10 @@ func TestADecisionIsOneCommand(t *testing.T) {
 			return told
 		}
 		calls := everyCall(t, store, "acme", "again")
-		calls["Submit of a new one"] = func() error { n++; _, err := store.Submit(t.Context(), "acme", fmt.Sprint(n)); return err }
+		calls["Submit of a new one"] = func() error { n++; _, err := store.Submit(t.Context(), "acme", fmt.Sprint(n), 0); return err }
 		calls["SubmitN of new ones"] = func() error {
 			n += 3
-			_, err := store.SubmitN(t.Context(), "acme", []string{fmt.Sprint(n - 2), fmt.Sprint(n - 1), fmt.Sprint(n)})
+			_, err := store.SubmitN(t.Context(), "acme", []string{fmt.Sprint(n - 2), fmt.Sprint(n - 1), fmt.Sprint(n)}, nil)
 			return err
 		}
 		again := map[string]int{"get": 2, "time": 1, "zcount": 2, "zcard": 1, "zscore": 1, "pttl": 2, "zadd": 1, "pexpire": 1}
@@ -70,9 +70,9 @@ func TestADecisionIsOneCommand(t *testing.T) {
 			{"Reset", keys, nil, map[string]int{"unlink": 1}},
 		} {
 			// The first calls teach the server the script, and make what is there.
-			must(store.Submit(t.Context(), "acme", "again"))(t)
+			must(store.Submit(t.Context(), "acme", "again", 0))(t)
 			_ = calls[test.name]()
-			must(store.Submit(t.Context(), "acme", "again"))(t)
+			must(store.Submit(t.Context(), "acme", "again", 0))(t)
 			told := serverCalls(t, client, func() {
 				sent.take()
 				if err := calls[test.name](); err != nil {
@@ -110,7 +110,7 @@ func TestABatchIsOneRoundTripToEachNode(t *testing.T) {
 			call  func() error
 		}{
 			{"NextEach", nodes, func() error { _, err := store.NextEach(t.Context(), append(names, names[:200]...)); return err }},
-			{"SubmitN", 1, func() error { _, err := store.SubmitN(t.Context(), "acme", ids); return err }},
+			{"SubmitN", 1, func() error { _, err := store.SubmitN(t.Context(), "acme", ids, nil); return err }},
 			{"DoneN", 1, func() error { return store.DoneN(t.Context(), "acme", ids, 0) }},
 		} {
 			for range 2 { // the first of them teaches the servers the script
@@ -207,7 +207,7 @@ func TestNothingIsSentForNothing(t *testing.T) {
 	}
 	_, nextN := store.NextN(t.Context(), "acme", 0)
 	_, nextEach := store.NextEach(t.Context(), nil)
-	_, submitN := store.SubmitN(t.Context(), "acme", nil)
+	_, submitN := store.SubmitN(t.Context(), "acme", nil, nil)
 	if err := errors.Join(nextN, nextEach, submitN, store.DoneN(t.Context(), "acme", nil, 0)); err != nil {
 		t.Error(err)
 	}
@@ -310,7 +310,7 @@ func TestAScriptForgottenDuringABatchChangesNoOrder(t *testing.T) {
 		})
 		working.Go(func() {
 			for i := range calls {
-				ds, err := w.SubmitN(t.Context(), fmt.Sprint("sender ", i), ids)
+				ds, err := w.SubmitN(t.Context(), fmt.Sprint("sender ", i), ids, nil)
 				same("SubmitN", ds, err, submitted(0, 1, len(ids)))
 			}
 		})
@@ -356,7 +356,7 @@ func TestABatchIsCutIntoShortScriptCalls(t *testing.T) {
 	if told["eval"] != manyPending/50 || told["zadd"] != manyPending/50 {
 		t.Errorf("SubmitN of %d made %v", manyPending, told)
 	}
-	for i, d := range must(w.SubmitN(t.Context(), "acme", ids[:1000]))(t) {
+	for i, d := range must(w.SubmitN(t.Context(), "acme", ids[:1000], nil))(t) {
 		if d.Count != 1-manyPending || d.Pending != manyPending {
 			t.Fatalf("the same again: decision %d is %+v", i, d)
 		}

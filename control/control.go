@@ -129,15 +129,15 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	return decisions, err
 }
 
-func (s *Store) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
 	now := s.now()
-	decision, err := now.store.Submit(ctx, customer, document)
+	decision, err := now.store.Submit(ctx, customer, document, cost)
 	return now.decided(customer, decision, err)
 }
 
-func (s *Store) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
+func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
 	now := s.now()
-	decisions, err := now.store.SubmitN(ctx, customer, documents)
+	decisions, err := now.store.SubmitN(ctx, customer, documents, costs)
 	if len(decisions) > 0 {
 		for i, failure := range priority.ItemErrors(err, len(decisions)) {
 			decisions[i], _ = now.decided(customer, decisions[i], failure)
@@ -154,14 +154,14 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	return s.now().store.DoneN(ctx, customer, documents, took)
 }
 
-// Peek implements [priority.Store]. The level is that with the customer's override.
-func (s *Store) Peek(ctx context.Context, customer string) (priority.Decision, error) {
+// Peek implements [priority.Store]. NextLevel is the level with the customer's override.
+func (s *Store) Peek(ctx context.Context, customer string) (priority.State, error) {
 	now := s.now()
-	decision, err := now.store.Peek(ctx, customer)
-	if err != nil {
-		return decision, err
+	state, err := now.store.Peek(ctx, customer)
+	if err == nil {
+		state.NextLevel = now.override(customer, priority.Decision{Level: state.NextLevel}).Level
 	}
-	return now.override(customer, decision), nil
+	return state, err
 }
 
 func (s *Store) Reset(ctx context.Context, customer string) error {

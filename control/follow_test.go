@@ -117,7 +117,7 @@ func TestNoCallWaitsForTheDocument(t *testing.T) {
 			began := time.Now()
 			must(store.Next(ctx, "acme"))(t)
 			must(store.NextEach(ctx, []string{"acme", "bolt"}))(t)
-			must(store.Submit(ctx, "acme", "a"))(t)
+			must(store.Submit(ctx, "acme", "a", 0))(t)
 			must(store.Peek(ctx, "acme"))(t)
 			check(t, store.Done(ctx, "acme", "a", 0))
 			store.Override("acme", priority.Decision{Level: 1})

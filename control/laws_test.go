@@ -43,8 +43,8 @@ func (v *virtual) controlled(t *testing.T) *control.Store {
 		for _, calls := range []func() error{
 			func() error { _, err := store.Next(ctx, customer); return err },
 			func() error { _, err := store.NextEach(ctx, []string{customer}); return err },
-			func() error { _, err := store.SubmitN(ctx, customer, []string{"d"}); return err },
-			func() error { _, err := store.Submit(ctx, customer, "d"); return err },
+			func() error { _, err := store.SubmitN(ctx, customer, []string{"d"}, nil); return err },
+			func() error { _, err := store.Submit(ctx, customer, "d", 0); return err },
 			func() error { return store.Done(ctx, customer, "d", 0) },
 			func() error { _, err := store.Peek(ctx, customer); return err },
 			func() error { return store.Reset(ctx, customer) },

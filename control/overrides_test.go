@@ -110,9 +110,9 @@ func decide(ctx context.Context, store priority.Store, kind, n int, customer str
 	case 1:
 		return store.NextEach(ctx, []string{customer, customer, customer})
 	case 2, 3:
-		return one(store.Submit(ctx, customer, documents[0]))
+		return one(store.Submit(ctx, customer, documents[0], 0))
 	case 4:
-		return store.SubmitN(ctx, customer, documents)
+		return store.SubmitN(ctx, customer, documents, nil)
 	case 5:
 		return nil, store.Done(ctx, customer, documents[0], 0)
 	case 6:
@@ -149,7 +149,7 @@ func TestOverridesOfABatchThatFailsInPart(t *testing.T) {
 
 	// of a customer whose documents' key is corrupt no document has a level
 	check(t, w.client.Set(t.Context(), w.own.PendingKey("corrupt"), "junk", 0).Err())
-	decisions, err = w.store.SubmitN(t.Context(), "corrupt", []string{"a", "b"})
+	decisions, err = w.store.SubmitN(t.Context(), "corrupt", []string{"a", "b"}, nil)
 	if !errors.Is(err, priority.ErrCorruptCount) {
 		t.Errorf("SubmitN = %v", err)
 	}

@@ -183,7 +183,7 @@ func TestARedisThatTakesNoDocumentsDoesNotFlap(t *testing.T) {
 		redistest.Await(t, "the circuit opens", func() bool { _, _ = f.Next(t.Context(), "acme"); return f.Open() })
 		last := int64(1)
 		for end := time.Now().Add(time.Second); time.Now().Before(end); {
-			d, err := f.Submit(t.Context(), "globex", "one")
+			d, err := f.Submit(t.Context(), "globex", "one", 0)
 			err = errors.Join(err, f.Done(t.Context(), "globex", "one", 0))
 			_, _ = f.Peek(t.Context(), "globex")
 			if err != nil || !d.Degraded || d.Count >= last {

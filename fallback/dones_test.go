@@ -108,7 +108,7 @@ func TestASubmitCancelsADoneInFlight(t *testing.T) {
 				go func() { _ = f.DoneN(context.Background(), "acme", []string{"two"}, 0) }()
 				time.Sleep(100 * ms)
 				if many {
-					if _, err := f.SubmitN(t.Context(), "acme", []string{"one", "two"}); err != nil {
+					if _, err := f.SubmitN(t.Context(), "acme", []string{"one", "two"}, nil); err != nil {
 						t.Fatal(err)
 					}
 				} else {
@@ -163,10 +163,10 @@ func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
 						for range 60 {
 							switch random.IntN(8) {
 							case 0, 1:
-								d, err := f.Submit(t.Context(), customer, document)
+								d, err := f.Submit(t.Context(), customer, document, 0)
 								*last = fate{known: err == nil && !d.Degraded, pending: true}
 							case 2:
-								ds, err := f.SubmitN(t.Context(), customer, []string{document})
+								ds, err := f.SubmitN(t.Context(), customer, []string{document}, nil)
 								*last = fate{known: err == nil && !ds[0].Degraded, pending: true}
 							case 3, 4:
 								err := f.Done(t.Context(), customer, document, 0)

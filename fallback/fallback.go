@@ -146,7 +146,7 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 		return nil, err
 	}
 	working := slices.IndexFunc(customers, func(customer string) bool { return !s.repair.hangs(customer) })
-	decisions, err := s.each(ctx, customers[max(0, working)], customers, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
+	decisions, err := each(s, ctx, customers[max(0, working)], customers, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
 		return store.NextEach(ctx, customers)
 	})
 	for at := range decisions {
@@ -162,8 +162,8 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	return decisions, err
 }
 
-func (s *Store) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
-	decisions, err := s.SubmitN(ctx, customer, []string{document})
+func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
+	decisions, err := s.SubmitN(ctx, customer, []string{document}, []float64{cost})
 	if err != nil {
 		return priority.Decision{}, priority.ItemErrors(err, 1)[0]
 	}
@@ -172,30 +172,46 @@ func (s *Store) Submit(ctx context.Context, customer, document string) (priority
 
 // SubmitN implements [priority.Store]. The secondary answers for the documents that
 // the primary did not count.
-func (s *Store) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
-	if err := priority.CheckDocuments(customer, documents, 0); err != nil || len(documents) == 0 {
+func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
+	if err := priority.CheckSubmit(customer, documents, costs); err != nil || len(documents) == 0 {
 		return nil, err
 	}
-	submit := func(store priority.Store, ctx context.Context, documents []string) ([]priority.Decision, error) {
-		if len(documents) > 1 {
-			return store.SubmitN(ctx, customer, documents)
+	items := make([]submission, len(documents))
+	for i, document := range documents {
+		if items[i].document = document; costs != nil {
+			items[i].cost = costs[i]
 		}
-		decision, err := store.Submit(ctx, customer, documents[0])
-		return []priority.Decision{decision}, err
+	}
+	submit := func(store priority.Store, ctx context.Context, items []submission) ([]priority.Decision, error) {
+		if len(items) == 1 {
+			decision, err := store.Submit(ctx, customer, items[0].document, items[0].cost)
+			return []priority.Decision{decision}, err
+		}
+		documents, costs := make([]string, len(items)), make([]float64, len(items))
+		for i, item := range items {
+			documents[i], costs[i] = item.document, item.cost
+		}
+		return store.SubmitN(ctx, customer, documents, costs)
 	}
 	var decisions []priority.Decision
 	var err error
 	if s.dones.cancel(customer, documents) {
-		decisions, err = s.each(ctx, customer, documents, submit)
+		decisions, err = each(s, ctx, customer, items, submit)
 	} else {
 		// A Done of one of them is on its way to the primary, and must not end this.
 		s.repair.strayed.Store(true)
-		decisions, err = s.eachBySecondary(ctx, documents, make([]priority.Decision, len(documents)), slices.Repeat([]error{errPaying}, len(documents)), submit)
+		decisions, err = eachBySecondary(s, ctx, items, make([]priority.Decision, len(items)), slices.Repeat([]error{errPaying}, len(items)), submit)
 	}
 	for at := range decisions {
 		decisions[at] = s.overridden(customer, decisions[at])
 	}
 	return decisions, err
+}
+
+// submission is a document and its cost.
+type submission struct {
+	document string
+	cost     float64
 }
 
 func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
@@ -208,7 +224,7 @@ func (s *Store) Done(ctx context.Context, customer, document string, took time.D
 // DoneN implements [priority.Store]. What the primary did not take is remembered
 // for it, and no error.
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	if err := priority.CheckDocuments(customer, documents, took); err != nil || len(documents) == 0 {
+	if err := priority.CheckDone(customer, documents, took); err != nil || len(documents) == 0 {
 		return err
 	}
 	// It is remembered from now on: a Submit that comes while the primary is asked
@@ -224,7 +240,11 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 		s.repairLater()
 	}
 	if s.own != nil || err != nil {
-		second := s.secondary.DoneN(context.WithoutCancel(ctx), customer, documents, took)
+		ctx := context.WithoutCancel(ctx)
+		if err == nil { // the primary has reported what ended
+			ctx = priority.WithEnded(ctx, nil)
+		}
+		second := s.secondary.DoneN(ctx, customer, documents, took)
 		if second != nil && s.onError != nil {
 			s.onError(fmt.Errorf("the secondary: %w", second))
 		}
@@ -235,10 +255,15 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	return &priority.BatchError{Errs: priority.ItemErrors(err, len(documents))}
 }
 
-func (s *Store) Peek(ctx context.Context, customer string) (priority.Decision, error) {
-	return s.one(ctx, customer, false, func(ctx context.Context, store priority.Store) (priority.Decision, error) {
+func (s *Store) Peek(ctx context.Context, customer string) (priority.State, error) {
+	state, isSecond, err := ask(s, ctx, customer, false, func(ctx context.Context, store priority.Store) (priority.State, error) {
 		return store.Peek(ctx, customer)
 	})
+	if err == nil && isSecond {
+		state.Degraded = true
+		state.NextLevel = s.overridden(customer, degraded(priority.Decision{Level: state.NextLevel})).Level
+	}
+	return state, err
 }
 
 // Reset implements [priority.Store]. It returns the primary's error, for the fleet's
@@ -291,7 +316,7 @@ func ask[T any](s *Store, ctx context.Context, customer string, counts bool, cal
 }
 
 // each asks the primary for each item, and the secondary for those that failed.
-func (s *Store) each(ctx context.Context, customer string, items []string, ask asker) ([]priority.Decision, error) {
+func each[T any](s *Store, ctx context.Context, customer string, items []T, ask asker[T]) ([]priority.Decision, error) {
 	var decisions []priority.Decision
 	err := s.try(ctx, customer, true, func() (err error) {
 		decisions, err = ask(s.primary, ctx, items)
@@ -307,16 +332,16 @@ func (s *Store) each(ctx context.Context, customer string, items []string, ask a
 	if !s.answers(ctx, err) {
 		return decisions, &priority.BatchError{Errs: errs}
 	}
-	return s.eachBySecondary(ctx, items, decisions, errs, ask)
+	return eachBySecondary(s, ctx, items, decisions, errs, ask)
 }
 
 // asker asks a store for the decisions of items.
-type asker = func(store priority.Store, ctx context.Context, items []string) ([]priority.Decision, error)
+type asker[T any] = func(store priority.Store, ctx context.Context, items []T) ([]priority.Decision, error)
 
 // eachBySecondary has the secondary answer for the items that have an error.
-func (s *Store) eachBySecondary(ctx context.Context, items []string, decisions []priority.Decision, errs []error, ask asker) ([]priority.Decision, error) {
+func eachBySecondary[T any](s *Store, ctx context.Context, items []T, decisions []priority.Decision, errs []error, ask asker[T]) ([]priority.Decision, error) {
 	var failed []int
-	var rest []string
+	var rest []T
 	for at, err := range errs {
 		if err != nil {
 			failed = append(failed, at)

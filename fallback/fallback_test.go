@@ -32,8 +32,8 @@ func TestTheSecondaryAnswersForWhatThePrimaryDidNot(t *testing.T) {
 			p.fail(only("", "acme", with(err)), nil)
 			one, err1 := f.Next(ctx, "acme")
 			two, err2 := f.NextN(ctx, "acme", 2)
-			three, err3 := f.Submit(ctx, "acme", "one")
-			four, err4 := f.SubmitN(ctx, "acme", []string{"one", "two"})
+			three, err3 := f.Submit(ctx, "acme", "one", 0)
+			four, err4 := f.SubmitN(ctx, "acme", []string{"one", "two"}, nil)
 			err5 := errors.Join(f.Done(ctx, "acme", "one", 0), f.DoneN(ctx, "acme", []string{"three"}, 0))
 			five, err6 := f.Peek(ctx, "acme")
 			if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
@@ -69,7 +69,7 @@ func TestTheSecondaryAnswersForTheEntriesThatFailed(t *testing.T) {
 			return nil
 		}, nil)
 		each, err1 := f.NextEach(t.Context(), []string{"good", "bad", "good", "bad"})
-		many, err2 := f.SubmitN(t.Context(), "acme", []string{"bad", "good"})
+		many, err2 := f.SubmitN(t.Context(), "acme", []string{"bad", "good"}, nil)
 		err3 := f.DoneN(t.Context(), "acme", []string{"bad", "good"}, 0)
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatal(err)
@@ -93,8 +93,8 @@ func TestAWrongCallStaysAnErrorWhileTheCircuitIsOpen(t *testing.T) {
 		_, err1 := f.Next(ctx, "")
 		_, err2 := f.NextN(ctx, "acme", -1)
 		_, err3 := f.NextEach(ctx, []string{"acme", ""})
-		_, err4 := f.Submit(ctx, "acme", "")
-		_, err5 := f.SubmitN(ctx, "acme", []string{"one", ""})
+		_, err4 := f.Submit(ctx, "acme", "", 0)
+		_, err5 := f.SubmitN(ctx, "acme", []string{"one", ""}, nil)
 		_, err6 := f.Peek(ctx, "")
 		for i, err := range []error{err1, err2, err3, err4, err5, err6, f.Reset(ctx, ""), f.Done(ctx, "acme", "one", -1),
 			f.Done(ctx, "", "one", 0), f.DoneN(ctx, "acme", []string{"one", ""}, 0), f.DoneN(ctx, "acme", []string{"one"}, -1)} {
@@ -119,7 +119,7 @@ func TestAnOutageIsForgotten(t *testing.T) {
 		for range 3 {
 			outage(t, f, p)
 			for want := range int64(30) {
-				if d, err := f.Submit(t.Context(), "acme", fmt.Sprint(want)); err != nil || d.Count != -want || d.Pending != want+1 {
+				if d, err := f.Submit(t.Context(), "acme", fmt.Sprint(want), 0); err != nil || d.Count != -want || d.Pending != want+1 {
 					t.Fatalf("%+v, %v; want count %d", d, err, -want)
 				}
 			}
@@ -172,7 +172,7 @@ type uncomparable struct {
 func TestAnyKindOfStoreWorks(t *testing.T) {
 	f := open(t, uncomparable{Store: new(memory.Store)}, uncomparable{Store: new(memory.Store)}, nil)
 	_, err1 := f.NextEach(t.Context(), []string{"acme", "globex"})
-	_, err2 := f.SubmitN(t.Context(), "acme", []string{"one", "two"})
+	_, err2 := f.SubmitN(t.Context(), "acme", []string{"one", "two"}, nil)
 	if err := errors.Join(err1, err2, f.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
@@ -193,8 +193,8 @@ func TestAnErrorIsOfOneClass(t *testing.T) {
 					_, err1 := f.Next(t.Context(), "acme")
 					_, err2 := f.NextN(t.Context(), "acme", 2)
 					_, err3 := f.NextEach(t.Context(), []string{"acme", "globex"})
-					_, err4 := f.Submit(t.Context(), "acme", "one")
-					_, err5 := f.SubmitN(t.Context(), "acme", []string{"one", "two"})
+					_, err4 := f.Submit(t.Context(), "acme", "one", 0)
+					_, err5 := f.SubmitN(t.Context(), "acme", []string{"one", "two"}, nil)
 					for i, err := range []error{err1, err2, err3, err4, err5} {
 						got := classes(err)
 						if len(got) != 1 || got[0] == notCounted && (!isOpen && first == unknown || second == unknown) {
@@ -274,7 +274,7 @@ func TestTheLeaseOfThePrimaryHoldsInAnOutage(t *testing.T) {
 			}
 			p.fail(down, nil)
 			for i, want := range []int64{1, 2, 2} {
-				if got, err := f.Submit(t.Context(), "acme", fmt.Sprint(i)); err != nil || got.Pending != want {
+				if got, err := f.Submit(t.Context(), "acme", fmt.Sprint(i), 0); err != nil || got.Pending != want {
 					t.Errorf("document %d: %+v, %v, want %d pending", i, got, err, want)
 				}
 				time.Sleep(40*time.Second + time.Millisecond)

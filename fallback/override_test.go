@@ -45,8 +45,8 @@ func TestOverridesHoldForDegradedDecisions(t *testing.T) {
 		}
 		note(one(store.Next(ctx, "acme")))
 		note(store.NextN(ctx, "acme", 2))
-		note(one(store.Submit(ctx, "acme", "a")))
-		note(store.SubmitN(ctx, "acme", []string{"b", "c"}))
+		note(one(store.Submit(ctx, "acme", "a", 0)))
+		note(store.SubmitN(ctx, "acme", []string{"b", "c"}, nil))
 		note(one(store.Peek(ctx, "acme")))
 		each, err := store.NextEach(ctx, []string{"bolt", "acme", "bolt"})
 		note(each[1:2], err)

@@ -123,19 +123,19 @@ func (p *primary) NextEach(ctx context.Context, customers []string) ([]priority.
 	})
 }
 
-func (p *primary) Submit(ctx context.Context, customer, document string) (d priority.Decision, err error) {
+func (p *primary) Submit(ctx context.Context, customer, document string, cost float64) (d priority.Decision, err error) {
 	err = p.do(ctx, call{"Submit", customer, []string{document}, 0}, false, func([]int) error {
-		d, err = p.Store.Submit(ctx, customer, document)
+		d, err = p.Store.Submit(ctx, customer, document, 0)
 		return err
 	})
 	return d, err
 }
 
-func (p *primary) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
+func (p *primary) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
 	decisions := make([]priority.Decision, len(documents))
 	return decisions, p.do(ctx, call{"SubmitN", customer, documents, 0}, true, func(entries []int) (err error) {
 		for _, i := range entries {
-			if decisions[i], err = p.Store.Submit(ctx, customer, documents[i]); err != nil {
+			if decisions[i], err = p.Store.Submit(ctx, customer, documents[i], 0); err != nil {
 				return err
 			}
 		}
@@ -258,7 +258,7 @@ func back(t testing.TB, f *fallback.Store, p *primary) {
 func submit(t testing.TB, s priority.Store, customer string, documents ...string) {
 	t.Helper()
 	for _, document := range documents {
-		if _, err := s.Submit(context.Background(), customer, document); err != nil {
+		if _, err := s.Submit(context.Background(), customer, document, 0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -34,13 +34,8 @@ type Numbers struct {
 	Interval       time.Duration
 	SinceLastReset bool
 	Lease          time.Duration // the longest
-	Scale          Scale
-}
-
-// Scale is that of package internal/fair.
-type Scale struct {
-	First  int64
-	Levels int
+	Loads          []int64       // in millionths
+	Turns          int
 }
 
 // With returns a script's text with the numbers in it. As constants they cost
@@ -49,8 +44,9 @@ func With(text string, n Numbers) string {
 	text = replaceBlock(text, "policy", fmt.Sprintf(
 		"local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset))
 	text = replaceBlock(text, "lease", fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()))
-	text = replaceBlock(text, "scale", fmt.Sprintf("local first = %d\nlocal levels = %d\n", n.Scale.First, n.Scale.Levels))
-	return replaceBlock(text, "levels", levels(n.Thresholds))
+	text = replaceBlock(text, "turns", fmt.Sprintf("local last, turns = %d, %d\n", len(n.Loads)+1, n.Turns))
+	text = replaceBlock(text, "levels", levels(n.Thresholds, "count < %d", "count >= %d"))
+	return replaceBlock(text, "loads", levels(n.Loads, "load > %d", "load <= %d"))
 }
 
 // replaceBlock replaces the lines between "-- begin name" and "-- end name", in a
@@ -65,18 +61,18 @@ func replaceBlock(text, name, lines string) string {
 	return before + begin + lines + end + after
 }
 
-// levels returns the comparisons that find a count's level. The last level and the first
-// ones, which most documents have, come first.
-func levels(thresholds []int64) string {
+// levels returns the comparisons that find a level: beyond the last bound, or within one
+// of them. The last level and the first ones, which most documents have, come first.
+func levels(bounds []int64, beyond, within string) string {
 	var lines strings.Builder
 	lines.WriteString("local level = 1\n")
-	n := len(thresholds)
+	n := len(bounds)
 	if n == 0 {
 		return lines.String()
 	}
-	fmt.Fprintf(&lines, "if count < %d then level = %d\n", thresholds[n-1], n+1)
-	for i, threshold := range thresholds {
-		fmt.Fprintf(&lines, "elseif count >= %d then level = %d\n", threshold, i+1)
+	fmt.Fprintf(&lines, "if "+beyond+" then level = %d\n", bounds[n-1], n+1)
+	for i, bound := range bounds {
+		fmt.Fprintf(&lines, "elseif "+within+" then level = %d\n", bound, i+1)
 	}
 	lines.WriteString("end\n")
 	return lines.String()

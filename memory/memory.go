@@ -55,7 +55,8 @@ type Store struct {
 	policies policies // nil: the default policy
 	lease    time.Duration
 	clock    func() time.Time
-	mean     fair.Mean
+	told     fair.Mean // what documents cost, by Submit
+	took     fair.Mean // how many seconds they take, by Done
 
 	mu sync.Mutex
 	// Counts move to recent when they change. Once in the longest interval
@@ -140,22 +141,26 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	})
 }
 
-func (s *Store) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
-	return first(s.SubmitN(ctx, customer, []string{document}))
+func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
+	return first(s.SubmitN(ctx, customer, []string{document}, []float64{cost}))
 }
 
-func (s *Store) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
-	if err := priority.CheckDocuments(customer, documents, 0); err != nil || len(documents) == 0 {
+func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
+	if err := priority.CheckSubmit(customer, documents, costs); err != nil || len(documents) == 0 {
 		return nil, err
 	}
 	policy, decisions := s.PolicyOf(customer), make([]priority.Decision, len(documents))
+	relative := make([]int64, len(documents))
 	return decisions, s.locked(ctx, "SubmitN", customer, len(documents), func(now time.Time) {
+		for i, cost := range costs {
+			relative[i] = s.told.Relative(cost)
+		}
 		for from := 0; from < len(documents); from += documentsPerCall {
 			to := min(from+documentsPerCall, len(documents))
-			s.submit(policy, customer, documents[from:to], decisions[from:to], now)
+			s.submit(policy, customer, documents[from:to], relative[from:to], decisions[from:to], now)
 		}
-		for i := range decisions {
-			decisions[i].ResetIn = decisions[len(decisions)-1].ResetIn
+		for _, cost := range costs {
+			s.told.Add(cost, 1)
 		}
 	})
 }
@@ -164,12 +169,11 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 const documentsPerCall = 50
 
 // submit decides about documents of one customer. The caller holds mu.
-func (s *Store) submit(policy priority.Policy, name string, documents []string, decisions []priority.Decision, now time.Time) {
+func (s *Store) submit(policy priority.Policy, name string, documents []string, costs []int64, decisions []priority.Decision, now time.Time) {
 	c := s.submitted.use(name, now)
-	scale := fair.ScaleOf(policy.Thresholds)
 	c.history = c.history.At(now)
 	since := now.Add(-c.history.Lease(s.Lease()))
-	usage, submits := c.history.Usage(now), false
+	lately, submits := c.history.Lately(now), false
 	pending, _ := c.pending(since)
 	// Documents that are submitted again, as after a lost reply, are decided about as
 	// if they were not there.
@@ -178,40 +182,58 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 		if d := c.documents[document]; d != nil {
 			if !d.at.Before(since) {
 				again[document] = true
-				usage--
+				lately = max(lately-1000, 0)
 			}
 			s.submitted.remove(d)
 		}
 	}
-	_, ordinary := c.pending(since)
+	all, ordinary := c.pending(since)
+	beyond := all - ordinary
 	for i, document := range documents {
-		decide := s.next
 		switch d := c.documents[document]; {
 		case d != nil: // it is twice in this call
-			decide = s.peek
 			if d.window == &c.ordinary {
 				ordinary--
+			} else {
+				beyond--
 			}
 			s.submitted.remove(d)
 		case again[document]:
-			decide = s.peek
-			usage++
+			lately += 1000
 		default:
 			submits = true
-			usage++
+			lately += 1000
 			pending++
 		}
-		decisions[i] = decide(policy, name, now)
-		level, last := scale.Level(usage, ordinary+1, c.history.RelativeCost())
-		s.submitted.add(c, document, now, last)
-		if !last {
+		cost := costs[i]
+		if cost == 0 {
+			cost = c.history.Average()
+		}
+		d := decide(policy, fair.Load(lately, ordinary+1, cost), beyond+1)
+		d.Pending = pending
+		last := d.Level > priority.Level(len(policy.Loads))
+		if last {
+			beyond++
+		} else {
 			ordinary++
 		}
-		decisions[i].Level, decisions[i].Pending = priority.Level(level), pending
+		s.submitted.add(c, document, now, d.Level, last)
+		decisions[i] = d
 	}
 	if submits {
-		c.history.Used(usage, now, scale)
+		c.history.Submitted(lately, now)
 	}
+}
+
+// decide returns the decision about a load, for a document that would be one of so many
+// beyond the last load.
+func decide(policy priority.Policy, millionths, beyond int64) priority.Decision {
+	load := float64(millionths) / 1e6
+	level := policy.LevelOfLoad(load)
+	if level > priority.Level(len(policy.Loads)) {
+		level += priority.Level(fair.Turn(beyond, policy.Turns))
+	}
+	return priority.Decision{Level: level, Load: load}
 }
 
 func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
@@ -220,53 +242,69 @@ func (s *Store) Done(ctx context.Context, customer, document string, took time.D
 }
 
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	if err := priority.CheckDocuments(customer, documents, took); err != nil || len(documents) == 0 {
+	if err := priority.CheckDone(customer, documents, took); err != nil || len(documents) == 0 {
 		return err
 	}
-	return s.locked(ctx, "DoneN", customer, len(documents), func(now time.Time) {
+	var ended []priority.Ended
+	err := s.locked(ctx, "DoneN", customer, len(documents), func(now time.Time) {
 		c := s.submitted.of(customer)
 		if c == nil {
 			return
 		}
-		known, done := now.Before(c.history.Fades), 0
-		cost := s.mean.Relative(took, len(documents))
+		known, each := now.Before(c.history.Fades), fair.Each(took, len(documents))
+		cost := s.took.Relative(each)
 		for _, document := range documents {
-			if d := c.documents[document]; d != nil {
-				s.submitted.remove(d)
-				done++
-				if known {
-					c.history.Done(now.Sub(d.at), d.window == &c.last, cost)
-				}
+			d := c.documents[document]
+			if d == nil {
+				continue
 			}
+			s.submitted.remove(d)
+			sojourn := now.Sub(d.at).Truncate(time.Millisecond)
+			ended = append(ended, priority.Ended{Document: document, Sojourn: sojourn, Level: d.level})
+			if known {
+				c.history.Done(sojourn, d.window == &c.beyond, cost)
+			}
+			s.took.Add(each, 1)
 		}
-		s.mean.Add(took, len(documents), done)
 	})
+	for _, e := range ended {
+		priority.ReportEnded(ctx, e)
+	}
+	return err
 }
 
-func (s *Store) Peek(ctx context.Context, customer string) (decision priority.Decision, err error) {
+func (s *Store) Peek(ctx context.Context, customer string) (state priority.State, err error) {
 	if err := priority.CheckCustomer(customer); err != nil {
-		return decision, err
+		return state, err
 	}
 	policy := s.PolicyOf(customer)
 	err = s.locked(ctx, "Peek", customer, 0, func(now time.Time) {
-		decision = s.peek(policy, customer, now)
+		state.NextLevel = policy.Level(0)
+		if held, ok := s.find(customer, now); ok {
+			state.Rule = priority.ByCount
+			state.Level, state.NextLevel = policy.Level(held.value), policy.Level(held.value-1)
+			state.Count, state.ResetIn = held.value, held.resetAt.Sub(now)
+		}
 		c := s.submitted.of(customer)
-		if c == nil {
+		if c == nil || len(c.documents) == 0 && !now.Before(c.history.Fades) {
 			return
 		}
 		history := c.history.At(now)
-		pending, ordinary := c.pending(now.Add(-history.Lease(s.Lease())))
-		if pending == 0 {
-			return
+		lease := history.Lease(s.Lease())
+		since := now.Add(-lease)
+		pending, ordinary := c.pending(since)
+		beyond := pending - ordinary
+		lately, cost := history.Lately(now), history.Average()
+		next := decide(policy, fair.Load(lately+1000, ordinary+1, cost), beyond+1)
+		state.Rule, state.Level, state.NextLevel, state.Load = priority.ByLoad, 0, next.Level, next.Load
+		state.Lately, state.Cost = float64(lately)/1000, float64(cost)/1000
+		state.Pending, state.PendingLast = pending, beyond
+		state.Sojourn, state.Lease = time.Duration(history.Sojourn)*100*time.Millisecond, lease
+		if newest, oldest := c.ends(); newest != nil {
+			state.Level, state.Oldest = newest.level, now.Sub(oldest.at)
 		}
-		scale := fair.ScaleOf(policy.Thresholds)
-		level := scale.Last()
-		if !c.newestIsLast() {
-			level, _ = scale.Level(history.Usage(now), ordinary, history.RelativeCost())
-		}
-		decision.Pending, decision.Level = pending, priority.Level(level)
 	})
-	return decision, err
+	return state, err
 }
 
 func (s *Store) Reset(ctx context.Context, customer string) error {
@@ -402,20 +440,7 @@ func (s *Store) next(policy priority.Policy, customer string, now time.Time) pri
 	}
 	s.recent[customer] = held
 	delete(s.older, customer)
-	return decided(policy, held, now)
-}
-
-// peek returns the last decision of next. The caller holds mu.
-func (s *Store) peek(policy priority.Policy, customer string, now time.Time) priority.Decision {
-	held, ok := s.find(customer, now)
-	if !ok {
-		held.resetAt = now
-	}
-	return decided(policy, held, now)
-}
-
-func decided(policy priority.Policy, c count, now time.Time) priority.Decision {
-	return priority.Decision{Level: policy.Level(c.value), Count: c.value, ResetIn: c.resetAt.Sub(now)}
+	return priority.Decision{Level: policy.Level(held.value), Count: held.value, ResetIn: held.resetAt.Sub(now)}
 }
 
 // find returns a customer's count, if there is one that is not over.

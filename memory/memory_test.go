@@ -58,7 +58,7 @@ func TestTheZeroStoreIsReady(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for name, first := range map[string]func(*memory.Store) error{
 				"Next":   func(s *memory.Store) error { _, err := s.Next(ctx, "b"); return err },
-				"Submit": func(s *memory.Store) error { _, err := s.Submit(ctx, "b", "1"); return err },
+				"Submit": func(s *memory.Store) error { _, err := s.Submit(ctx, "b", "1", 0); return err },
 				"Done":   func(s *memory.Store) error { return s.Done(ctx, "b", "1", 0) },
 				"Peek":   func(s *memory.Store) error { _, err := s.Peek(ctx, "b"); return err },
 				"Reset":  func(s *memory.Store) error { return s.Reset(ctx, "b") },
@@ -69,7 +69,7 @@ func TestTheZeroStoreIsReady(t *testing.T) {
 				if err := first(store); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
-				wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
+				wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1", 0))
 				wants(t, 1, -1, 0)(store.Next(ctx, "acme"))
 			}
 			store := open()
@@ -95,10 +95,10 @@ func TestCustomersAreForgottenWithoutACall(t *testing.T) {
 		if _, err := store.NextEach(ctx, names); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.SubmitN(ctx, "0", names[:1000]); err != nil {
+		if _, err := store.SubmitN(ctx, "0", names[:1000], nil); err != nil {
 			t.Fatal(err)
 		}
-		wants(t, 1, -1, 1)(store.Submit(ctx, "1", "1"))
+		wants(t, 1, -1, 1)(store.Submit(ctx, "1", "1", 0))
 		holds(t, store, priority.MaxDocuments, 1001)
 		time.Sleep(2*quiet + sweep)
 		holds(t, store, 2, 1001)
@@ -109,7 +109,7 @@ func TestCustomersAreForgottenWithoutACall(t *testing.T) {
 
 		// And once more, now that there was nothing to forget.
 		time.Sleep(10 * quiet)
-		wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
+		wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1", 0))
 		time.Sleep(day + sweep)
 		holds(t, store, 0, 0)
 	})
@@ -122,8 +122,8 @@ func TestCustomersAreForgottenWhileOthersCall(t *testing.T) {
 	for day := range 20 {
 		for i := range 100 {
 			customer := fmt.Sprint(day, " ", i)
-			wants(t, 1, 0, 1)(store.Submit(ctx, customer, "1"))
-			if _, err := store.Submit(ctx, "always", customer); err != nil {
+			wants(t, 1, 0, 1)(store.Submit(ctx, customer, "1", 0))
+			if _, err := store.Submit(ctx, "always", customer, 0); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -138,13 +138,13 @@ func TestClearForgetsAll(t *testing.T) {
 	ctx := t.Context()
 	store := open(t, nil)
 	for _, customer := range []string{"acme", "globex"} {
-		wants(t, 1, 0, 1)(store.Submit(ctx, customer, "1"))
+		wants(t, 1, 0, 1)(store.Submit(ctx, customer, "1", 0))
 	}
 	holds(t, store, 2, 2)
 	store.Clear()
 	holds(t, store, 0, 0)
 	wants(t, 1, 0, 0)(store.Peek(ctx, "acme"))
-	wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1"))
+	wants(t, 1, 0, 1)(store.Submit(ctx, "acme", "1", 0))
 }
 
 func like(store priority.Store) *memory.Store {
@@ -189,8 +189,8 @@ func TestAStoreWorksInsideAndOutsideABubble(t *testing.T) {
 	store := open(t, nil)
 	use := func(t *testing.T) { // a bubble ends while there is something to forget
 		name := t.Name()
-		wants(t, 1, 0, 1)(store.Submit(t.Context(), name, "1"))
-		wants(t, 1, -1, 2)(store.Submit(t.Context(), name, "2"))
+		wants(t, 1, 0, 1)(store.Submit(t.Context(), name, "1", 0))
+		wants(t, 1, -1, 2)(store.Submit(t.Context(), name, "2", 0))
 		wants(t, 1, -1, 2)(store.Peek(t.Context(), name))
 	}
 	t.Run("outside", use)

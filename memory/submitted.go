@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
 )
 
@@ -24,7 +25,7 @@ type customer struct {
 
 	documents map[string]*document
 	ordinary  window
-	last      window // those at the last level
+	beyond    window // those beyond the last load
 }
 
 // document was submitted and is not done.
@@ -32,6 +33,7 @@ type document struct {
 	of     *customer
 	id     string
 	at     time.Time
+	level  priority.Level
 	window *window
 	place  *list.Element // among those of all customers
 	within *list.Element // among those of its window
@@ -58,10 +60,10 @@ func (s *submitted) use(name string, now time.Time) *customer {
 }
 
 // add notes a document.
-func (s *submitted) add(c *customer, id string, now time.Time, last bool) {
-	d := &document{of: c, id: id, at: now, window: &c.ordinary}
-	if last {
-		d.window = &c.last
+func (s *submitted) add(c *customer, id string, now time.Time, level priority.Level, beyond bool) {
+	d := &document{of: c, id: id, at: now, level: level, window: &c.ordinary}
+	if beyond {
+		d.window = &c.beyond
 	}
 	d.place = s.documents.PushBack(d)
 	d.window.add(d)
@@ -106,21 +108,31 @@ func (s *submitted) drop(c *customer) {
 }
 
 // pending returns how many documents count as pending since a time: all of them, and
-// those that are not at the last level.
+// those that are not beyond the last load.
 func (c *customer) pending(since time.Time) (all, ordinary int64) {
 	if c == nil {
 		return 0, 0
 	}
 	ordinary = c.ordinary.since(since)
-	return ordinary + c.last.since(since), ordinary
+	return ordinary + c.beyond.since(since), ordinary
 }
 
-// newestIsLast reports whether the document that was submitted last is at the last
-// level.
-func (c *customer) newestIsLast() bool {
-	last, ordinary := c.last.documents.Back(), c.ordinary.documents.Back()
-	return last != nil && (ordinary == nil ||
-		last.Value.(*document).at.UnixMilli() >= ordinary.Value.(*document).at.UnixMilli())
+// ends returns the newest and the oldest of the documents that pending has counted; nil
+// if there are none.
+func (c *customer) ends() (newest, oldest *document) {
+	for _, w := range []*window{&c.ordinary, &c.beyond} {
+		if w.young == 0 {
+			continue
+		}
+		first, last := w.first.Value.(*document), w.documents.Back().Value.(*document)
+		if newest == nil || last.at.UnixMilli() >= newest.at.UnixMilli() {
+			newest = last
+		}
+		if oldest == nil || first.at.Before(oldest.at) {
+			oldest = first
+		}
+	}
+	return newest, oldest
 }
 
 // window counts documents from a time on that moves little from one time to the

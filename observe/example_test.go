@@ -23,13 +23,13 @@ func Example() {
 	})
 
 	ctx := context.Background()
-	if _, err := store.SubmitN(ctx, "acme", []string{"invoice-1", "invoice-2", "invoice-3"}); err != nil {
+	if _, err := store.SubmitN(ctx, "acme", []string{"invoice-1", "invoice-2", "invoice-3"}, nil); err != nil {
 		log.Fatal(err)
 	}
 	if err := store.Done(ctx, "acme", "invoice-1", 2*time.Second); err != nil {
 		log.Print(err)
 	}
-	_, err := store.Submit(ctx, "", "invoice-4") // a customer has a name
+	_, err := store.Submit(ctx, "", "invoice-4", 0) // a customer has a name
 	fmt.Println(err)
 	// Output:
 	// SubmitN ok

@@ -30,6 +30,10 @@ type Call struct {
 	// them together; 0 where that is not known.
 	Took time.Duration
 
+	// Ended are the documents that a Done or DoneN has ended: how long they were there,
+	// and which levels they had. It may not be kept or changed.
+	Ended []priority.Ended
+
 	// Decisions are what the call returned, nil where it returned none. Where Err
 	// is a *BatchError, those of the entries that failed mean nothing. They may not
 	// be kept or changed.
@@ -98,38 +102,40 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 	})
 }
 
-func (s *Store) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
 	return s.one(ctx, Call{Operation: "Submit", Items: 1}, customer, func() (priority.Decision, error) {
-		return s.inner.Submit(ctx, customer, document)
+		return s.inner.Submit(ctx, customer, document, cost)
 	})
 }
 
-func (s *Store) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
+func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
 	return s.many(ctx, Call{Operation: "SubmitN", Customers: []string{customer}, Items: len(documents)}, func() ([]priority.Decision, error) {
-		return s.inner.SubmitN(ctx, customer, documents)
+		return s.inner.SubmitN(ctx, customer, documents, costs)
 	})
 }
 
 func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	return s.none(ctx, Call{Operation: "Done", Items: 1, Took: took}, customer, func() error {
+	return s.none(ctx, Call{Operation: "Done", Items: 1, Took: took}, customer, func(ctx context.Context) error {
 		return s.inner.Done(ctx, customer, document, took)
 	})
 }
 
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	return s.none(ctx, Call{Operation: "DoneN", Items: len(documents), Took: took}, customer, func() error {
+	return s.none(ctx, Call{Operation: "DoneN", Items: len(documents), Took: took}, customer, func(ctx context.Context) error {
 		return s.inner.DoneN(ctx, customer, documents, took)
 	})
 }
 
-func (s *Store) Peek(ctx context.Context, customer string) (priority.Decision, error) {
-	return s.one(ctx, Call{Operation: "Peek"}, customer, func() (priority.Decision, error) {
-		return s.inner.Peek(ctx, customer)
+func (s *Store) Peek(ctx context.Context, customer string) (state priority.State, err error) {
+	err = s.none(ctx, Call{Operation: "Peek"}, customer, func(ctx context.Context) error {
+		state, err = s.inner.Peek(ctx, customer)
+		return err
 	})
+	return state, err
 }
 
 func (s *Store) Reset(ctx context.Context, customer string) error {
-	return s.none(ctx, Call{Operation: "Reset"}, customer, func() error {
+	return s.none(ctx, Call{Operation: "Reset"}, customer, func(ctx context.Context) error {
 		return s.inner.Reset(ctx, customer)
 	})
 }
@@ -160,12 +166,16 @@ func (s *Store) many(ctx context.Context, c Call, call func() ([]priority.Decisi
 }
 
 // none makes a call for one customer that returns no decision, and tells of it.
-func (s *Store) none(ctx context.Context, c Call, customer string, call func() error) error {
+func (s *Store) none(ctx context.Context, c Call, customer string, call func(ctx context.Context) error) error {
 	if len(s.observers) == 0 {
-		return call()
+		return call(ctx)
 	}
 	c.Start, c.Customers = time.Now(), []string{customer}
-	c.Err = call()
+	if c.Operation == "Done" || c.Operation == "DoneN" {
+		c.Err = call(priority.WithEnded(ctx, func(e priority.Ended) { c.Ended = append(c.Ended, e) }))
+	} else {
+		c.Err = call(ctx)
+	}
 	s.tell(ctx, c)
 	return c.Err
 }
@@ -192,11 +202,11 @@ func (missing) NextEach(context.Context, []string) ([]priority.Decision, error) 
 	return nil, errMissing
 }
 
-func (missing) Submit(context.Context, string, string) (d priority.Decision, err error) {
+func (missing) Submit(context.Context, string, string, float64) (d priority.Decision, err error) {
 	return d, errMissing
 }
 
-func (missing) SubmitN(context.Context, string, []string) ([]priority.Decision, error) {
+func (missing) SubmitN(context.Context, string, []string, []float64) ([]priority.Decision, error) {
 	return nil, errMissing
 }
 
@@ -204,7 +214,7 @@ func (missing) Done(context.Context, string, string, time.Duration) error { retu
 
 func (missing) DoneN(context.Context, string, []string, time.Duration) error { return errMissing }
 
-func (missing) Peek(context.Context, string) (d priority.Decision, err error) { return d, errMissing }
+func (missing) Peek(context.Context, string) (s priority.State, err error) { return s, errMissing }
 
 func (missing) Reset(context.Context, string) error { return errMissing }
 

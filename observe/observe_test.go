@@ -64,10 +64,10 @@ var operations = []struct {
 		return s.NextEach(ctx, []string{"b", "a", "b"})
 	}},
 	{"Submit", []string{"acme"}, 1, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
-		return one(s.Submit(ctx, "acme", "1"))
+		return one(s.Submit(ctx, "acme", "1", 0))
 	}},
 	{"SubmitN", []string{"acme"}, 2, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
-		return s.SubmitN(ctx, "acme", []string{"2", "3"})
+		return s.SubmitN(ctx, "acme", []string{"2", "3"}, nil)
 	}},
 	{"Done", []string{"acme"}, 1, 3 * time.Second, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return nil, s.Done(ctx, "acme", "1", 3*time.Second)

@@ -40,7 +40,7 @@ func fullWorld(t *testing.T) *world {
 	w.count("\xff\xfe\n<b>", 4)
 	w.count(strings.Repeat("long", 128), 40)
 	w.client.Set(ctx, "priority:{broken}:count", "junk", 0)
-	must(w.store.Submit(ctx, "acme", "invoice-1"))(t)
+	must(w.store.Submit(ctx, "acme", "invoice-1", 0))(t)
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(2), 6*time.Hour, control.Change{By: "mary", Why: "a demo"}))(t)
 	gold := map[string]priority.Policy{"gold": {Thresholds: []int64{-20}}}
 	must(w.admin.Apply(ctx, control.Rules{}, control.Change{By: "mary", Why: "the default"}))(t)

@@ -178,11 +178,11 @@ func countingRedeliveries(*testing.T) Subject {
 
 type countsRedeliveries struct{ priority.Store }
 
-func (s countsRedeliveries) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+func (s countsRedeliveries) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
 	if err := s.Done(ctx, customer, document, 0); err != nil {
 		return priority.Decision{}, err
 	}
-	return s.Store.Submit(ctx, customer, document)
+	return s.Store.Submit(ctx, customer, document, 0)
 }
 
 func keepsEntries(*testing.T) Subject {
@@ -199,9 +199,9 @@ type noting struct {
 	note func(customer string)
 }
 
-func (s noting) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+func (s noting) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
 	s.note(customer)
-	return s.Store.Submit(ctx, customer, document)
+	return s.Store.Submit(ctx, customer, document, 0)
 }
 
 // remembersLevels answers in an outage, and stays at what it answered.

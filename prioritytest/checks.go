@@ -88,7 +88,7 @@ func (r *run) wrongCallsCountNothing() {
 			func(s priority.Store) error { _, err := s.NextN(ctx, customer, -1); return err },
 			func(s priority.Store) error { _, err := s.NextN(ctx, customer, priority.MaxDocuments+1); return err },
 			func(s priority.Store) error { _, err := s.NextEach(ctx, many); return err },
-			func(s priority.Store) error { _, err := s.SubmitN(ctx, customer, many); return err },
+			func(s priority.Store) error { _, err := s.SubmitN(ctx, customer, many, nil); return err },
 			func(s priority.Store) error { return s.DoneN(ctx, customer, many, 0) },
 		},
 		priority.ErrInvalidOption: {
@@ -101,16 +101,19 @@ func (r *run) wrongCallsCountNothing() {
 			func(s priority.Store) error { _, err := s.Next(ctx, wrong); return err },
 			func(s priority.Store) error { _, err := s.NextN(ctx, wrong, 1); return err },
 			func(s priority.Store) error { _, err := s.NextEach(ctx, []string{customer, wrong}); return err },
-			func(s priority.Store) error { _, err := s.Submit(ctx, wrong, "d"); return err },
-			func(s priority.Store) error { _, err := s.SubmitN(ctx, wrong, []string{"d"}); return err },
+			func(s priority.Store) error { _, err := s.Submit(ctx, wrong, "d", 0); return err },
+			func(s priority.Store) error { _, err := s.SubmitN(ctx, wrong, []string{"d"}, nil); return err },
 			func(s priority.Store) error { return s.Done(ctx, wrong, "d", 0) },
 			func(s priority.Store) error { return s.DoneN(ctx, wrong, []string{"d"}, 0) },
 			func(s priority.Store) error { _, err := s.Peek(ctx, wrong); return err },
 			func(s priority.Store) error { return s.Reset(ctx, wrong) },
 		)
 		kinds[priority.ErrInvalidDocument] = append(kinds[priority.ErrInvalidDocument],
-			func(s priority.Store) error { _, err := s.Submit(ctx, customer, wrong); return err },
-			func(s priority.Store) error { _, err := s.SubmitN(ctx, customer, []string{"d", wrong}); return err },
+			func(s priority.Store) error { _, err := s.Submit(ctx, customer, wrong, 0); return err },
+			func(s priority.Store) error {
+				_, err := s.SubmitN(ctx, customer, []string{"d", wrong}, nil)
+				return err
+			},
 			func(s priority.Store) error { return s.Done(ctx, customer, wrong, 0) },
 			func(s priority.Store) error { return s.DoneN(ctx, customer, []string{"d", wrong}, 0) },
 		)
@@ -133,7 +136,7 @@ func (r *run) emptyCallsCountNothing() {
 	for operation, call := range map[Operation]func() ([]priority.Decision, error){
 		NextN:    func() ([]priority.Decision, error) { return r.Store.NextN(ctx, customer, 0) },
 		NextEach: func() ([]priority.Decision, error) { return r.Store.NextEach(ctx, nil) },
-		SubmitN:  func() ([]priority.Decision, error) { return r.Store.SubmitN(ctx, customer, nil) },
+		SubmitN:  func() ([]priority.Decision, error) { return r.Store.SubmitN(ctx, customer, nil, nil) },
 		DoneN:    func() ([]priority.Decision, error) { return nil, r.Store.DoneN(ctx, customer, nil, 0) },
 	} {
 		if decisions, err := call(); len(decisions) > 0 || err != nil {
@@ -146,7 +149,7 @@ func (r *run) emptyCallsCountNothing() {
 func (r *run) largeCallsWork() {
 	ctx, customer := context.Background(), strings.Repeat("c", priority.MaxCustomerBytes)
 	documents := []string{strings.Repeat("d", priority.MaxDocumentBytes), strings.Repeat("d", priority.MaxDocumentBytes-1)}
-	if d, err := r.Store.SubmitN(ctx, customer, documents); err != nil || d[1].Count != -1 {
+	if d, err := r.Store.SubmitN(ctx, customer, documents, nil); err != nil || d[1].Count != -1 {
 		r.broken(1, "two documents of the longest names are answered %s", describe(d, err))
 	}
 	if err := r.Store.DoneN(ctx, customer, documents, time.Duration(len(documents))*time.Second); err != nil {
@@ -182,7 +185,7 @@ func (r *run) customersShareNothing() {
 		}
 	}
 	for _, customer := range customers {
-		d, err := r.Store.Submit(context.Background(), customer, "d")
+		d, err := r.Store.Submit(context.Background(), customer, "d", 0)
 		if err != nil || d.Count != -2 || d.Pending != 1 {
 			r.broken(6, "a third document of %.20q is answered %s", customer, describe([]priority.Decision{d}, err))
 		}
@@ -209,7 +212,7 @@ func (r *run) nilContextsDoNoHarm() {
 		func(customer string) { _, _ = r.Store.Next(none, customer) },
 		func(customer string) { _, _ = r.Store.NextN(none, customer, 1) },
 		func(customer string) { _, _ = r.Store.NextEach(none, []string{customer}) },
-		func(customer string) { _, _ = r.Store.Submit(none, customer, "d") },
+		func(customer string) { _, _ = r.Store.Submit(none, customer, "d", 0) },
 		func(customer string) { _ = r.Store.Done(none, customer, "d", 0) },
 		func(customer string) { _, _ = r.Store.Peek(none, customer) },
 		func(customer string) { _ = r.Store.Reset(none, customer) },
@@ -243,7 +246,7 @@ func (r *run) concurrentCallsCountOnceEach() {
 					d, err = r.Store.NextEach(ctx, []string{"crowd"})
 				default:
 					d = make([]priority.Decision, 1)
-					d[0], err = r.Store.Submit(ctx, "crowd", fmt.Sprint(i, n))
+					d[0], err = r.Store.Submit(ctx, "crowd", fmt.Sprint(i, n), 0)
 				}
 				if err == nil {
 					counts[i] = append(counts[i], d...)
@@ -293,7 +296,7 @@ func (r *run) whatIsOverIsGone() {
 	customers = append(customers, r.Customers...)
 	for _, customer := range customers {
 		longest = max(longest, r.Store.PolicyOf(customer).ResetInterval)
-		if _, err := r.Store.Submit(context.Background(), customer, "d"); err != nil {
+		if _, err := r.Store.Submit(context.Background(), customer, "d", 0); err != nil {
 			r.broken(1, "Submit: %v", err)
 		}
 	}
@@ -391,10 +394,10 @@ func (r *run) everythingHangs() {
 			}
 			return r.Store.Reset(ctx, customer)
 		case 1:
-			_, err := r.Store.SubmitN(ctx, customer, many[:60])
+			_, err := r.Store.SubmitN(ctx, customer, many[:60], nil)
 			return err
 		case 2, 3:
-			_, err := r.Store.Submit(ctx, customer, document)
+			_, err := r.Store.Submit(ctx, customer, document, 0)
 			return err
 		case 4:
 			return r.Store.Done(ctx, customer, document, 0)
@@ -531,7 +534,7 @@ func (r *run) callersAreImpatient() {
 			}
 			_, _ = r.Store.Next(ctx, r.Customers[0])
 			_, _ = r.Store.NextEach(ctx, r.Customers[:1])
-			_, _ = r.Store.Submit(ctx, r.Customers[0], "d")
+			_, _ = r.Store.Submit(ctx, r.Customers[0], "d", 0)
 			_ = r.Store.Done(ctx, r.Customers[0], "d", 0)
 			_, _ = r.Store.Peek(ctx, r.Customers[0])
 			cancel()

@@ -61,9 +61,9 @@ func (s *FailingStore) NextEach(ctx context.Context, customers []string) ([]prio
 }
 
 // Submit implements [priority.Store].
-func (s *FailingStore) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
-	pass := func() (priority.Decision, error) { return s.store.Submit(ctx, customer, document) }
-	if priority.CheckDocuments(customer, []string{document}, 0) != nil {
+func (s *FailingStore) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
+	pass := func() (priority.Decision, error) { return s.store.Submit(ctx, customer, document, cost) }
+	if priority.CheckSubmit(customer, []string{document}, []float64{cost}) != nil {
 		return pass()
 	}
 	return one(ctx, s, Submit, customer, 0, pass)
@@ -71,9 +71,9 @@ func (s *FailingStore) Submit(ctx context.Context, customer, document string) (p
 
 // SubmitN implements [priority.Store]. It fails for all documents, with a
 // [*priority.BatchError].
-func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents []string) ([]priority.Decision, error) {
-	pass := func() ([]priority.Decision, error) { return s.store.SubmitN(ctx, customer, documents) }
-	if priority.CheckDocuments(customer, documents, 0) != nil || len(documents) == 0 {
+func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
+	pass := func() ([]priority.Decision, error) { return s.store.SubmitN(ctx, customer, documents, costs) }
+	if priority.CheckSubmit(customer, documents, costs) != nil || len(documents) == 0 {
 		return pass()
 	}
 	decisions, err := one(ctx, s, SubmitN, customer, len(documents), pass)
@@ -86,7 +86,7 @@ func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents [
 // Done implements [priority.Store].
 func (s *FailingStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
 	pass := func() (none struct{}, err error) { return none, s.store.Done(ctx, customer, document, took) }
-	if priority.CheckDocuments(customer, []string{document}, took) != nil {
+	if priority.CheckDone(customer, []string{document}, took) != nil {
 		_, err := pass()
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *FailingStore) Done(ctx context.Context, customer, document string, took
 // [*priority.BatchError].
 func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
 	pass := func() (none struct{}, err error) { return none, s.store.DoneN(ctx, customer, documents, took) }
-	if priority.CheckDocuments(customer, documents, took) != nil || len(documents) == 0 {
+	if priority.CheckDone(customer, documents, took) != nil || len(documents) == 0 {
 		_, err := pass()
 		return err
 	}
@@ -107,8 +107,8 @@ func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []s
 }
 
 // Peek implements [priority.Store].
-func (s *FailingStore) Peek(ctx context.Context, customer string) (priority.Decision, error) {
-	pass := func() (priority.Decision, error) { return s.store.Peek(ctx, customer) }
+func (s *FailingStore) Peek(ctx context.Context, customer string) (priority.State, error) {
+	pass := func() (priority.State, error) { return s.store.Peek(ctx, customer) }
 	if priority.CheckCustomer(customer) != nil {
 		return pass()
 	}

@@ -75,11 +75,11 @@ var calls = map[prioritytest.Operation]func(context.Context, *prioritytest.Faili
 		return err
 	},
 	prioritytest.Submit: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.Submit(ctx, customer, "new")
+		_, err := s.Submit(ctx, customer, "new", 0)
 		return err
 	},
 	prioritytest.SubmitN: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.SubmitN(ctx, customer, []string{"new"})
+		_, err := s.SubmitN(ctx, customer, []string{"new"}, nil)
 		return err
 	},
 	prioritytest.Done: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
@@ -109,7 +109,7 @@ func TestAFaultIsWhatTheCallComesTo(t *testing.T) {
 			{Class: priority.ErrCorruptCount},
 		} {
 			inner, recorder := new(memory.Store), new(prioritytest.Recorder)
-			_, _ = inner.Submit(t.Context(), "acme", "old")
+			_, _ = inner.Submit(t.Context(), "acme", "old", 0)
 			store := prioritytest.NewFailingStore(observe.New(inner, recorder.Observe))
 			class, passed := fault.Class, fault.Counted
 			switch {
@@ -202,8 +202,8 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 		}
 	}
 	_, err1 := store.NextN(ctx, "acme", -1)
-	_, err2 := store.Submit(ctx, "acme", "")
-	_, err3 := store.SubmitN(ctx, "acme", []string{"a", ""})
+	_, err2 := store.Submit(ctx, "acme", "", 0)
+	_, err3 := store.SubmitN(ctx, "acme", []string{"a", ""}, nil)
 	for i, err := range []error{err1, err2, err3, store.Done(ctx, "acme", "a", -1), store.DoneN(ctx, "acme", []string{"a"}, -1)} {
 		if !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("wrong call %d: %v", i, err)
@@ -211,7 +211,7 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 	}
 	_, err1 = store.NextN(ctx, "acme", 0)
 	_, err2 = store.NextEach(ctx, nil)
-	_, err3 = store.SubmitN(ctx, "acme", nil)
+	_, err3 = store.SubmitN(ctx, "acme", nil, nil)
 	if err := errors.Join(err1, err2, err3, store.DoneN(ctx, "acme", nil, 0)); err != nil {
 		t.Errorf("of nothing: %v", err)
 	}

@@ -195,14 +195,14 @@ func (r *run) do(s *step) {
 		})
 	case Submit:
 		r.decide(s.caller, Submit, []entry{{customer: customer, document: documents[0]}}, func(ctx context.Context, store priority.Store) ([]priority.Decision, error) {
-			return one(store.Submit(ctx, customer, documents[0]))
+			return one(store.Submit(ctx, customer, documents[0], 0))
 		})
 	case SubmitN:
 		for _, document := range documents {
 			entries = append(entries, entry{customer: customer, document: document})
 		}
 		r.decide(s.caller, SubmitN, entries, func(ctx context.Context, store priority.Store) ([]priority.Decision, error) {
-			return store.SubmitN(ctx, customer, documents)
+			return store.SubmitN(ctx, customer, documents, nil)
 		})
 	case Done:
 		r.done(s.caller, Done, customer, documents[:1])

@@ -38,7 +38,7 @@ func (c *clock) took(t *testing.T, customer string, cost int64, documents []stri
 	}
 	for len(c.told) < 10 { // A store needs some documents: these are nobody's.
 		spell := spell{100 * time.Second, 100, 100}
-		if _, err := c.store.SubmitN(t.Context(), "nobody", batch("d", spell.documents)); err != nil {
+		if _, err := c.store.SubmitN(t.Context(), "nobody", batch("d", spell.documents), nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.store.DoneN(t.Context(), "nobody", batch("d", spell.documents), spell.took); err != nil {

@@ -237,7 +237,7 @@ func (s *told) call(t *testing.T, do string, timeout time.Duration) string {
 	case "next":
 		_, err = store.Next(ctx, "acme")
 	case "submit":
-		_, err = store.Submit(ctx, "acme", "invoice")
+		_, err = store.Submit(ctx, "acme", "invoice", 0)
 	case "done":
 		err = store.Done(ctx, "acme", "invoice", 0)
 	case "peek":

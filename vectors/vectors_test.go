@@ -195,9 +195,9 @@ func do(t *testing.T, s step, world world, store priority.Store, clock *clock) (
 	case "submit":
 		clock.submitted(s.Customer, s.Documents)
 		if len(s.Documents) == 1 {
-			return one(store.Submit(ctx, s.Customer, s.Documents[0]))
+			return one(store.Submit(ctx, s.Customer, s.Documents[0], 0))
 		}
-		decisions, err := store.SubmitN(ctx, s.Customer, s.Documents)
+		decisions, err := store.SubmitN(ctx, s.Customer, s.Documents, nil)
 		return all(decisions, err)
 	case "done":
 		took := clock.took(t, s.Customer, s.Cost, s.Documents)

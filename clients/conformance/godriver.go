@@ -157,9 +157,9 @@ func (s goStore) do(r *request) response {
 		return decidedOne(s.Next(ctx, customer))
 	case "submit":
 		if len(ids) == 1 {
-			return decidedOne(s.Submit(ctx, customer, ids[0]))
+			return decidedOne(s.Submit(ctx, customer, ids[0], 0))
 		}
-		return decided(s.SubmitN(ctx, customer, ids))
+		return decided(s.SubmitN(ctx, customer, ids, nil))
 	case "done":
 		if len(ids) == 1 {
 			return response{Error: failureOf(s.Done(ctx, customer, ids[0], took))}

@@ -200,7 +200,7 @@ func submit(t *testing.T, client redis.UniversalClient, customer string, documen
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.SubmitN(t.Context(), customer, ids(documents)); err != nil {
+	if _, err := store.SubmitN(t.Context(), customer, ids(documents), nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.SetArgs(t.Context(), store.UsageKey(customer), 52_001_400, redis.SetArgs{KeepTTL: true}).Err(); err != nil {

@@ -1,12 +1,13 @@
-// Package fair makes the level of Submit: from what a customer has submitted
-// lately, and from what it has pending. lua/submit.lua and lua/done.lua do the same
-// with the same numbers, which are whole wherever a fraction could be rounded
-// differently there.
+// Package fair computes a document's load from what its customer has submitted lately
+// and has pending. lua/submit.lua, done.lua and peek.lua do the same with the same whole
+// numbers: thousandths of documents and costs, millionths of loads.
 package fair
 
 import (
 	"fmt"
 	"math"
+	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -20,11 +21,12 @@ const (
 	leases   = 20
 	shortest = 3 * time.Minute
 
-	// Levels is how many Submit tells apart.
-	Levels = 9
+	// mostLately is how many documents are remembered of those submitted lately, in
+	// thousandths.
+	mostLately = 512_000
 
-	// tolerance is what reading and writing may change a usage by.
-	tolerance = 1e-6
+	// MaxLoad is the highest load.
+	MaxLoad = 1e9
 )
 
 // LeaseOf returns the lease that an option stands for: Day for 0.
@@ -38,68 +40,43 @@ func LeaseOf(option time.Duration) (time.Duration, error) {
 	return option, nil
 }
 
-// Scale is what a policy makes of usage and pending documents.
-type Scale struct {
-	First  int64 // the usage up to which its level is 1
-	Levels int   // of the policy
-}
+// defaultLoads are the loads of nine levels.
+var defaultLoads = []float64{2, 8, 32, 128, 512, 2048, 8192, 32768}
 
-// ScaleOf returns the scale of a policy's thresholds: the first level lasts as long
-// as by the rule.
-func ScaleOf(thresholds []int64) Scale {
-	s := Scale{First: 1, Levels: len(thresholds) + 1}
-	if len(thresholds) > 0 {
-		s.First = max(s.First, -thresholds[0])
+// Loads returns the default loads of so many levels, or of nine if there are more. With
+// fewer, floods stay apart from those who send all day: the last two loads stay, and the
+// levels below them are joined.
+func Loads(levels int) []float64 {
+	most := len(defaultLoads)
+	if levels > most {
+		return defaultLoads
 	}
-	return s
-}
-
-// Level returns the level of a document, given the customer's usage, how many
-// documents of theirs count as pending, this one included in both, and what one
-// costs in thousandths. It reports whether it is the last of the scale, with which a
-// document does not count as pending for others.
-func (s Scale) Level(usage float64, pending, cost int64) (level int, last bool) {
-	lately, now := s.Parts(usage, pending, cost)
-	level = (lately + now + 1) / 2
-	return s.Of(level), level == Levels
-}
-
-// Parts returns the two levels, of Levels, that a level is the mean of.
-func (s Scale) Parts(usage float64, pending, cost int64) (lately, now int) {
-	first := float64(s.First)
-	return doublings(usage, first*(1+tolerance)), doublings(float64(pending)*float64(cost), 2000*first)
-}
-
-// Last returns the last level.
-func (s Scale) Last() int { return s.Of(Levels) }
-
-// Of returns the policy's level for one of Levels. In a policy with fewer, floods stay
-// apart from the rest: the last is one of its own, and so are the two before it.
-func (s Scale) Of(level int) int {
-	switch {
-	case s.Levels >= Levels:
-		return level
-	case level == Levels:
-		return s.Levels
-	case level > Levels-3:
-		return max(s.Levels-1, 1)
+	loads, joined := slices.Clone(defaultLoads[most-min(max(levels-1, 0), 2):]), levels-2
+	for i := joined - 1; i > 0; i-- {
+		// Joined into so many, levels 1 to 7 end evenly spaced.
+		end := (2*(most-1)*i + joined) / (2 * joined)
+		loads = slices.Insert(loads, 0, defaultLoads[end-1])
 	}
-	return max(1+(level-1)*(s.Levels-2)/(Levels-3), 1)
+	return loads
 }
 
-// doublings is 1 up to first, and 1 more for each time that first must be doubled
-// to reach x, up to the last of the scale.
-func doublings(x, first float64) int {
-	level := 1
-	for ; x > first && level < Levels; first *= 2 {
-		level++
-	}
-	return level
+// Load returns a document's load in millionths, from what was submitted lately and the
+// document's cost, both in thousandths, and the number of pending documents. All include
+// the document.
+func Load(lately, pending, cost int64) int64 {
+	return int64(min(float64(min(lately, mostLately)*pending)*float64(cost), MaxLoad*1e6))
 }
+
+// Millionths returns a load in millionths.
+func Millionths(load float64) int64 { return int64(math.Round(min(load, MaxLoad) * 1e6)) }
+
+// Turn returns which of the turns behind the last load a document takes, from 0, where
+// so many documents of its customer are pending there, this one included.
+func Turn(beyond int64, turns int) int { return min(bits.Len64(uint64(beyond))-1, turns) }
 
 // History is what is known of a customer. The zero History is of a new one.
 type History struct {
-	// Fades is when the usage, which halves each Day, comes down to one half. Then
+	// Fades is when what was submitted lately, which halves each Day, is half a document. Then
 	// the customer is forgotten.
 	Fades time.Time
 	// Sojourn is the average time from Submit to Done, in tenths of a second; 0: not
@@ -118,20 +95,20 @@ func (h History) At(now time.Time) History {
 	return h
 }
 
-// Usage returns how many documents were submitted lately: each counts as 1, and as
-// half a Day later.
-func (h History) Usage(now time.Time) float64 {
-	if left := h.Fades.Sub(now); left > 0 {
-		return math.Exp2(float64(left.Milliseconds())/float64(Day.Milliseconds()) - 1)
+// Lately returns how many documents were submitted lately, in thousandths: each counts as
+// 1, and as half a Day later.
+func (h History) Lately(now time.Time) int64 {
+	left := h.Fades.Sub(now).Milliseconds()
+	if left <= 0 {
+		return 0
 	}
-	return 0
+	return int64(min(math.Floor(1000*math.Exp2(float64(left)/float64(Day.Milliseconds())-1)+0.5), mostLately))
 }
 
-// Used sets the usage. More than the last level takes is not remembered.
-func (h *History) Used(usage float64, now time.Time, s Scale) {
-	usage = min(usage, float64(256*s.First))
-	left := math.Floor(float64(Day.Milliseconds())*(1+math.Log2(usage)) + 0.5)
-	h.Fades = now.Add(time.Duration(left) * time.Millisecond)
+// Submitted sets what was submitted lately, in thousandths.
+func (h *History) Submitted(lately int64, now time.Time) {
+	days := 1 + math.Log2(float64(min(lately, mostLately))/1000)
+	h.Fades = now.Add(time.Duration(math.Floor(float64(Day.Milliseconds())*days+0.5)) * time.Millisecond)
 }
 
 // Lease returns how long a document counts as pending, where bound is the longest.
@@ -142,17 +119,17 @@ func (h History) Lease(bound time.Duration) time.Duration {
 	return min(max(leases*time.Duration(h.Sojourn)*100*time.Millisecond, shortest), bound)
 }
 
-// RelativeCost returns the cost to reckon with, in thousandths.
-func (h History) RelativeCost() int64 {
+// Average returns what the customer's documents cost, in thousandths.
+func (h History) Average() int64 {
 	if h.Cost == 0 {
 		return 1000
 	}
 	return h.Cost
 }
 
-// Done learns from a document that is done.
-func (h *History) Done(sojourn time.Duration, last bool, cost int64) {
-	if !last {
+// Done learns from a document that is done; beyond: it was beyond the last load.
+func (h *History) Done(sojourn time.Duration, beyond bool, cost int64) {
+	if !beyond {
 		tenths := max(int64((sojourn.Milliseconds()+50)/100), 1)
 		if h.Sojourn == 0 {
 			h.Sojourn = tenths
@@ -162,7 +139,7 @@ func (h *History) Done(sojourn time.Duration, last bool, cost int64) {
 		}
 	}
 	if cost > 0 {
-		h.Cost = average(h.RelativeCost(), cost)
+		h.Cost = average(h.Average(), cost)
 	}
 }
 

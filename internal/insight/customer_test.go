@@ -125,7 +125,7 @@ func TestACustomersNextLevelsAreForetold(t *testing.T) {
 				ids[k] = fmt.Sprint(k)
 			}
 			if len(ids) > 0 {
-				if _, err := store.SubmitN(t.Context(), customer, ids); err != nil {
+				if _, err := store.SubmitN(t.Context(), customer, ids, nil); err != nil {
 					t.Fatal(err)
 				}
 				usage := 1_000_000*random.IntN(1000) + 1 + random.IntN(5000)
@@ -146,7 +146,7 @@ func TestACustomersNextLevelsAreForetold(t *testing.T) {
 			if told.Pending > 0 && !told.Submit.NewestLast && scaled(told.Submit.ScaleLevel, len(thresholds)+1) != int(told.Level) {
 				t.Errorf("%s: %d of 9 does not explain level %d", customer, told.Submit.ScaleLevel, told.Level)
 			}
-			next, err := store.Submit(t.Context(), customer, "next")
+			next, err := store.Submit(t.Context(), customer, "next", 0)
 			if err != nil || next.Level != told.Submit.NextLevel {
 				t.Errorf("%s: %v, Submit gives %d, not as in %+v", customer, err, next.Level, told.Submit)
 			}
@@ -183,7 +183,7 @@ func TestACustomerIsToldHowManyFewerPendingHelp(t *testing.T) {
 	for i := range 40 {
 		ids = append(ids, fmt.Sprint("document ", i))
 	}
-	if _, err := store.SubmitN(t.Context(), "clinic", ids); err != nil {
+	if _, err := store.SubmitN(t.Context(), "clinic", ids, nil); err != nil {
 		t.Fatal(err)
 	}
 	// 5.2 s from Submit to Done, at 1.4 times the usual cost.
@@ -204,7 +204,7 @@ func TestACustomerIsToldHowManyFewerPendingHelp(t *testing.T) {
 		}
 		sets()
 	}
-	if next, err := store.Submit(t.Context(), "clinic", "next"); err != nil || next.Level != told.FewerLevel {
+	if next, err := store.Submit(t.Context(), "clinic", "next", 0); err != nil || next.Level != told.FewerLevel {
 		t.Errorf("%v, the level is %d, not %d", err, next.Level, told.FewerLevel)
 	}
 }

@@ -38,7 +38,7 @@ func (e *examination) checkRights(ctx context.Context, node master) error {
 			func() error { return e.Store.Reset(ctx, customer) },
 		}},
 		{checkOfSubmit, "who calls Submit, Done or Peek, as get does, needs " + SubmitRights + " too, on the same keys", []func() error{
-			func() error { _, err := e.Store.Submit(ctx, customer, "document"); return err },
+			func() error { _, err := e.Store.Submit(ctx, customer, "document", 0); return err },
 			func() error { _, err := e.Store.Peek(ctx, customer); return err },
 			func() error { return e.Store.Done(ctx, customer, "document", 0) },
 			func() error { return e.Store.Reset(ctx, customer) },

@@ -33,8 +33,11 @@ func (c *command) prepare(ctx context.Context, call *Call, withText bool) {
 	for _, number := range call.Numbers {
 		args = append(args, number)
 	}
-	for _, id := range call.IDs {
+	for i, id := range call.IDs {
 		args = append(args, id)
+		if call.Costs != nil {
+			args = append(args, call.Costs[i])
+		}
 	}
 	c.IntSliceCmd = *redis.NewIntSliceCmd(ctx, args...)
 	c.SetFirstKeyPos(3)

@@ -34,6 +34,7 @@ type Call struct {
 	Others  [2]string // KEYS[2] and KEYS[3], of the same customer; empty: none
 	Numbers []int64   // ARGV
 	IDs     []string  // ARGV after the numbers, documents
+	Costs   []int64   // ARGV after each of the IDs; nil: none
 
 	Repeatable bool // running it twice is as good as once
 	ReadOnly   bool // writes nothing, so that nothing is unknown when its reply is lost

@@ -99,7 +99,7 @@ func fill(t *testing.T, client redis.UniversalClient, prefix string, customers i
 		t.Fatal(err)
 	}
 	// A customer who submits has two keys more.
-	if _, err := store.Submit(t.Context(), "customer}submits%", "document"); err != nil {
+	if _, err := store.Submit(t.Context(), "customer}submits%", "document", 0); err != nil {
 		t.Fatal(err)
 	}
 	want["customer}submits%"] = 0

@@ -45,7 +45,7 @@ func measurePending(ctx context.Context, b *bench) (*report, error) {
 	if err := decideAll(ctx, b.callers, names, p.submit); err != nil {
 		return nil, err
 	}
-	if _, err := store.SubmitN(ctx, "acme", p.ids); err != nil {
+	if _, err := store.SubmitN(ctx, "acme", p.ids, nil); err != nil {
 		return nil, err
 	}
 	one, many := b.picked(names), b.picked(p.ids)
@@ -90,7 +90,7 @@ func (p *pending) memory(ctx context.Context) (perCustomer, perDocument float64,
 
 // submitFifty submits fifty documents of each customer at once.
 func (p *pending) submitFifty(ctx context.Context, customer string) error {
-	_, err := p.store.SubmitN(ctx, "many "+customer, p.ids[:fifty]) // others stay with one document
+	_, err := p.store.SubmitN(ctx, "many "+customer, p.ids[:fifty], nil) // others stay with one document
 	return err
 }
 
@@ -120,12 +120,12 @@ func (b *bench) picked(names []string) (picked documents) {
 // The calls for customers with one pending document each.
 
 func (p *pending) submit(ctx context.Context, customer string) error {
-	_, err := p.store.Submit(ctx, customer, "invoice")
+	_, err := p.store.Submit(ctx, customer, "invoice", 0)
 	return err
 }
 
 func (p *pending) submitAndDone(ctx context.Context, customer string) error {
-	if _, err := p.store.Submit(ctx, customer, "another"); err != nil {
+	if _, err := p.store.Submit(ctx, customer, "another", 0); err != nil {
 		return err
 	}
 	return p.store.Done(ctx, customer, "another", 0)
@@ -139,12 +139,12 @@ func (p *pending) peek(ctx context.Context, customer string) error {
 // The same for one customer with many.
 
 func (p *pending) submitOfAcme(ctx context.Context, id string) error {
-	_, err := p.store.Submit(ctx, "acme", id)
+	_, err := p.store.Submit(ctx, "acme", id, 0)
 	return err
 }
 
 func (p *pending) submitAndDoneOfAcme(ctx context.Context, id string) error {
-	if _, err := p.store.Submit(ctx, "acme", "another "+id); err != nil {
+	if _, err := p.store.Submit(ctx, "acme", "another "+id, 0); err != nil {
 		return err
 	}
 	return p.store.Done(ctx, "acme", "another "+id, 0)

@@ -130,7 +130,7 @@ func Levels() ([]byte, error) {
 	var documents []document
 	store := new(memory.Store)
 	for i, customer := range strings.Fields("archive archive archive archive archive archive archive bakery archive archive clinic bakery") {
-		decision, err := store.Submit(context.Background(), customer, fmt.Sprint(i))
+		decision, err := store.Submit(context.Background(), customer, fmt.Sprint(i), 0)
 		if err != nil {
 			return nil, err
 		}

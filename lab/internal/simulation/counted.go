@@ -67,7 +67,7 @@ func (c *counted) Submit(document int, now time.Duration) (priority.Level, error
 	if c.counting == Rule {
 		decision, err = c.store.Next(context.Background(), c.customerOf(document))
 	} else {
-		decision, err = c.store.Submit(context.Background(), c.customerOf(document), strconv.Itoa(document))
+		decision, err = c.store.Submit(context.Background(), c.customerOf(document), strconv.Itoa(document), 0)
 	}
 	return decision.Level, err
 }

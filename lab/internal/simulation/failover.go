@@ -30,8 +30,8 @@ func (f *failover) Next(ctx context.Context, customer string) (priority.Decision
 	return onBoth(f, func(store *memory.Store) (priority.Decision, error) { return store.Next(ctx, customer) })
 }
 
-func (f *failover) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
-	return onBoth(f, func(store *memory.Store) (priority.Decision, error) { return store.Submit(ctx, customer, document) })
+func (f *failover) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
+	return onBoth(f, func(store *memory.Store) (priority.Decision, error) { return store.Submit(ctx, customer, document, 0) })
 }
 
 func (f *failover) Done(ctx context.Context, customer, document string, took time.Duration) error {

@@ -128,11 +128,11 @@ func (u *unreachable) Next(ctx context.Context, customer string) (priority.Decis
 	return u.Store.Next(ctx, customer)
 }
 
-func (u *unreachable) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+func (u *unreachable) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
 	if u.away.Load() {
 		return priority.Decision{}, errAway
 	}
-	return u.Store.Submit(ctx, customer, document)
+	return u.Store.Submit(ctx, customer, document, 0)
 }
 
 func (u *unreachable) Done(ctx context.Context, customer, document string, took time.Duration) error {

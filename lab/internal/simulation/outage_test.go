@@ -51,7 +51,7 @@ func TestAnOutageLosesCountsAndNoDones(t *testing.T) {
 		var pending []int64 // at the last Submit of each time
 		submit := func(first, documents int) {
 			for i := range documents {
-				decision, err := o.Submit(context.Background(), "a", strconv.Itoa(first+i))
+				decision, err := o.Submit(context.Background(), "a", strconv.Itoa(first+i), 0)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -95,7 +95,7 @@ func TestAFailoverLosesTheLastWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	submit := func(document string) int64 {
-		decision, err := f.Submit(t.Context(), "a", document)
+		decision, err := f.Submit(t.Context(), "a", document, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

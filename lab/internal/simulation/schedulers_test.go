@@ -215,7 +215,7 @@ func checkLevels(t *testing.T, w *Workload, counting string, policy priority.Pol
 			decide := store.Next
 			if counting == Submit {
 				decide = func(ctx context.Context, customer string) (priority.Decision, error) {
-					return store.Submit(ctx, customer, strconv.Itoa(e.document))
+					return store.Submit(ctx, customer, strconv.Itoa(e.document), 0)
 				}
 			}
 			decision, err := decide(t.Context(), customer)

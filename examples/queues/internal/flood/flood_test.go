@@ -84,7 +84,7 @@ func newOrdered(store priority.Store) *ordered {
 }
 
 func (o *ordered) Produce(ctx context.Context, customer, document string, _ []byte) error {
-	decision, err := o.store.Submit(ctx, customer, document)
+	decision, err := o.store.Submit(ctx, customer, document, 0)
 	if err != nil || o.refuses != nil {
 		return errors.Join(err, o.refuses)
 	}

@@ -33,13 +33,13 @@ func (s *Store) Last() priority.Level {
 }
 
 // Submit counts a document.
-func (s *Store) Submit(ctx context.Context, customer, document string) (priority.Decision, error) {
+func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
 	if s.OnSubmit != nil {
 		if err := s.OnSubmit(customer, document); err != nil {
 			return priority.Decision{}, err
 		}
 	}
-	decision, err := s.Store.Submit(ctx, customer, document)
+	decision, err := s.Store.Submit(ctx, customer, document, 0)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if level := s.levels[document]; level > 0 {
