@@ -1,20 +1,22 @@
--- Returns what holds for one customer now. Writes nothing.
+-- Returns all that is known of one customer now. Writes nothing.
 --
--- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
+-- KEYS[1]  <prefix>:{<customer>}:count, the string that next.lua writes
 -- KEYS[2]  <prefix>:{<customer>}:pending, the sorted set that submit.lua writes
 -- KEYS[3]  <prefix>:{<customer>}:usage, the string that submit.lua explains
 --
--- Reply    {level, count, pending, reset_in, usage, ordinary, cost, lease, sojourn,
---          usage_left, count_left}: the level of the count where nothing is pending,
---          else the level that the customer's last document has. Where there is no
---          count it is 0 and so is reset_in, which is 0 too for a key without a TTL.
---          Then what makes the level of a document: what was submitted lately, in
---          hundredths of a document; what is pending without the documents at the
---          last level; what one costs, in thousandths of what those of all customers
---          do; and the milliseconds after which a document does not count as pending
---          any more. Then the average time from Submit to Done in tenths of a second,
---          0 where it is not known; and the milliseconds left of the usage and of the
---          count, -2 where there is none, and -1 of a count without a TTL.
+-- Reply    {rule, level, next_level, count, reset_in, load, lately, cost, pending,
+--          beyond, oldest, sojourn, lease}
+--          rule: 2 if something was submitted, else 1 if there is a count, else 0.
+--          level: of the last document by the count; of the newest pending one by the
+--          load, 0 if none is pending. next_level: of a document that arrives now.
+--          count and reset_in, in milliseconds: 0 if there is no count; a count
+--          without a TTL has a reset_in of 0.
+--          The rest is 0 unless something was submitted. load: of a document that
+--          arrives now, in millionths. lately and cost, in thousandths. pending: how
+--          many documents are; beyond: those beyond the last load. oldest: for how
+--          long the oldest pending one has been. sojourn: the average time from Submit
+--          to Done, 0: not known. lease: how long a document counts as pending. These
+--          three in milliseconds.
 -- Errors   CORRUPTCOUNT, CORRUPTPENDING, CORRUPTUSAGE: a key holds something else.
 --          Redis's own (LOADING …).
 --
@@ -24,11 +26,11 @@
 -- begin lease
 local longest_lease = 86400000
 -- end lease
--- begin scale
-local first = 2
-local levels = 9
--- end scale
+-- begin turns
+local last, turns = 9, 0
+-- end turns
 local day = 86400000
+local set, usage = KEYS[2], KEYS[3]
 
 local function ruled(count)
 -- begin levels
@@ -55,82 +57,96 @@ local function failed(reply, code)
 end
 
 local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
-local value = redis.pcall('GET', KEYS[1])
-if value and value.err then
-  return failed(value, corrupt)
+local count = redis.pcall('GET', KEYS[1])
+if count and count.err then
+  return failed(count, corrupt)
 end
-if value and not (value == '0' or
-  #value <= 16 and string.find(value, '^-?[1-9]%d*$') and math.abs(tonumber(value)) < 1e15) then
+if count and not (count == '0' or
+  #count <= 16 and string.find(count, '^-?[1-9]%d*$') and math.abs(tonumber(count)) < 1e15) then
   return redis.error_reply(corrupt)
 end
-local count = value and tonumber(value) or 0
-local count_left = value and redis.call('PTTL', KEYS[1]) or -2
+local rule, level, next_level, reset_in = 0, 0, ruled(0), 0
+if count then
+  rule, count = 1, count + 0
+  level, next_level = ruled(count), ruled(count - 1)
+  reset_in = math.max(redis.call('PTTL', KEYS[1]), 0)
+end
 
 -- begin history
-local held = redis.pcall('GET', KEYS[3])
+local held = redis.pcall('GET', usage)
 if held and (held.err or #held > 15 or not string.find(held, '^[1-9]%d*$')) then
   if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
     return held
   end
   return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
 end
-local lease, cost, usage = longest_lease, 1000, 0
+local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
 if held then
-  local sojourn = math.floor(held / 1000000)
+  average = held % 1000000
+  sojourn = (held - average) / 10000
   if sojourn > 0 then
-    lease = math.min(math.max(20 * 100 * sojourn, 180000), longest_lease)
+    lease = math.min(math.max(20 * sojourn, 180000), longest_lease)
   end
-  cost = held % 1000000
-  local left = redis.call('PTTL', KEYS[3])
-  usage = left > 0 and math.min(2 ^ (left / day - 1), 1e9) or 0
+  local left = redis.call('PTTL', usage)
+  if left > 0 then
+    lately = math.min(math.floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
+  end
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local since = now - lease
+local since = 64 * (now - lease)
 -- end history
-local ordinary = redis.pcall('ZCOUNT', KEYS[2], since, '+inf')
-if type(ordinary) == 'table' then
-  return failed(ordinary, 'CORRUPTPENDING the key holds something other than pending documents')
-end
-local pending = ordinary + redis.call('ZCOUNT', KEYS[2], '-inf', -since)
 
--- begin level
-local function doublings(x, first)
-  local level = 1
-  while x > first and level < 9 do
-    level, first = level + 1, first * 2
-  end
-  return level
+local all = redis.pcall('ZCARD', set)
+if type(all) == 'table' then
+  return failed(all, 'CORRUPTPENDING the key holds something other than pending documents')
 end
-local function level_of(usage, thousandths, first)
-  return math.ceil((doublings(usage, first * 1.000001) + doublings(thousandths, 2000 * first)) / 2)
+if not held and all == 0 then
+  return {rule, level, next_level, count or 0, reset_in, 0, 0, 0, 0, 0, 0, 0, 0}
 end
--- A policy with fewer than 9 levels has one for the last, and one for the two before.
-local function of(level, levels)
-  if levels >= 9 then
-    return level
-  elseif level == 9 then
-    return levels
-  elseif level > 6 then
-    return math.max(levels - 1, 1)
-  end
-  return math.max(1 + math.floor((level - 1) * (levels - 2) / 6), 1)
-end
--- end level
 
-local level = ruled(count)
-if pending > 0 then
-  local lowest = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
-  local highest = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')
-  level = 9
-  if -lowest[2] < highest[2] + 0 then
-    level = level_of(usage, ordinary * cost, first)
+-- The newest document and the oldest, of those before the last load and beyond it.
+local ordinary, beyond, newest, oldest = 0, 0, 0, 64 * now
+if all > 0 then
+  local from = string.format('%d', since)
+  ordinary = redis.call('ZCOUNT', set, from, '+inf')
+  if ordinary < all then
+    beyond = redis.call('ZCOUNT', set, '-inf', '-' .. from)
   end
-  level = of(level, levels)
 end
-local usage_left = held and 0 or -2
-if usage > 0 then
-  usage_left = math.floor(day * (1 + math.log(usage) / math.log(2)) + 0.5)
+if ordinary > 0 then
+  newest = redis.call('ZRANGE', set, '-1', '-1', 'WITHSCORES')[2] + 0
+  oldest = newest
+  if ordinary > 1 then
+    oldest = redis.call('ZRANGE', set, -ordinary, -ordinary, 'WITHSCORES')[2] + 0
+  end
 end
-return {level, count, pending, math.max(count_left, 0), math.floor(100 * usage + 0.5), ordinary, cost, lease,
-  held and math.floor(held / 1000000) or 0, usage_left, count_left}
+if beyond > 0 then
+  newest = math.max(newest, -redis.call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
+  oldest = math.min(oldest, -redis.call('ZRANGE', set, beyond - 1, beyond - 1, 'WITHSCORES')[2])
+end
+
+local load = math.min(math.min(lately + 1000, 512000) * (ordinary + 1) * average, 1e15)
+do
+-- begin loads
+local level = 1
+if load > 32768000000 then level = 9
+elseif load <= 2000000 then level = 1
+elseif load <= 8000000 then level = 2
+elseif load <= 32000000 then level = 3
+elseif load <= 128000000 then level = 4
+elseif load <= 512000000 then level = 5
+elseif load <= 2048000000 then level = 6
+elseif load <= 8192000000 then level = 7
+elseif load <= 32768000000 then level = 8
+end
+-- end loads
+
+if level == last and turns > 0 then
+  local _, doublings = math.frexp(beyond + 1)
+  level = level + math.min(doublings - 1, turns)
+end
+next_level = level
+end
+return {2, newest % 64, next_level, count or 0, reset_in, load, lately, average, ordinary + beyond, beyond,
+  ordinary + beyond > 0 and now - math.floor(oldest / 64) or 0, sojourn, lease}

@@ -1,225 +1,216 @@
--- Submits documents of one customer: counts those that are not pending yet, makes
--- all of them pending, and decides their levels.
+-- Submits documents of one customer: makes them pending, and decides their levels.
 --
--- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
--- KEYS[2]  <prefix>:{<customer>}:pending, a sorted set: the pending documents by the
---          time of their Submit, in milliseconds of Redis's time; below zero are
---          those that were given the last level
--- KEYS[3]  <prefix>:{<customer>}:usage, a string. Its TTL says how much was submitted
+-- KEYS[1]  <prefix>:{<customer>}:pending, a sorted set: the pending documents, each by
+--          64 times the time of its Submit, in milliseconds of Redis's clock, plus its
+--          level. Below zero are those beyond the last load.
+-- KEYS[2]  <prefix>:{<customer>}:usage, a string. Its TTL says how much was submitted
 --          lately: u documents make it 1 + log2(u) days, so that u halves each day.
 --          Its value is the average time from Submit to Done in tenths of a second,
---          and then six digits: the cost, in thousandths of that of all customers.
--- ARGV     the ids of 1 to 100 documents
+--          and then six digits: what a document costs, in thousandths of the average.
+-- ARGV     for each of 1 to 100 documents its id, and its cost in thousandths of the
+--          average of all customers, 0 to 100000; 0: not known
 --
--- Reply    {level, count, pending, …, reset_in}: for each document its level, 1
---          being first, the count and the number of pending documents after it;
---          at last the milliseconds until the count starts afresh.
--- Errors   CORRUPTCOUNT, CORRUPTPENDING, CORRUPTUSAGE: a key holds something else.
---          ERR: ARGV is not 1 to 100 ids. Redis's own (READONLY, OOM …).
---          With any of them nothing was changed.
+-- Reply    {level, load, pending, …}: for each document its level, 1 being first; its
+--          load in millionths, at most a billion loads; and the number of pending
+--          documents, this one included
+-- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV is
+--          wrong. Redis's own (READONLY, OOM …). With any of them nothing was changed.
 --
--- Try it   redis-cli --eval submit.lua 'priority:{acme}:count' \
---            'priority:{acme}:pending' 'priority:{acme}:usage' , invoice-1 invoice-2
+-- Try it   redis-cli --eval submit.lua 'priority:{acme}:pending' \
+--            'priority:{acme}:usage' , invoice-1 0 invoice-2 0
 --
--- A document's level is the mean, rounded up, of two: that of what was submitted
--- lately, which is 1 up to first documents and one more for each doubling, and that
--- of what is pending times its cost, which is 1 up to twice as much. What has the
--- last level does not count there, nor what is older than a lease, which is 20
--- times as long as documents take from Submit to Done. The count is that of
--- next.lua, and does not matter to the level.
+-- The load is submitted lately × pending × cost, this document included. Of more than
+-- 512 documents lately, 512 count. What is beyond the last load does not count as
+-- pending, nor what is older than a lease: 20 times as long as documents take from
+-- Submit to Done. A document of unknown cost has the average of its customer.
 --
--- The blocks policy, lease and scale are those of the default policy; the module
+-- The blocks lease, turns and loads are those of the default policy; the module
 -- writes others there for another one.
 
--- begin policy
-local interval = '1500000'
-local since_last_reset = false
--- end policy
 -- begin lease
 local longest_lease = 86400000
 -- end lease
--- begin scale
-local first = 2
-local levels = 9
--- end scale
+-- begin turns
+local last, turns = 9, 0
+-- end turns
 local day = 86400000
+local set, usage = KEYS[1], KEYS[2]
 
-if #ARGV < 1 or #ARGV > 100 then
-  return redis.error_reply('ERR the number of documents is not 1 to 100')
+local n = #ARGV / 2
+if n < 1 or n > 100 or n % 1 ~= 0 then
+  return redis.error_reply('ERR the number of documents is not 1 to 100, each with its cost')
 end
 
-local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
-local function failed(reply)
-  if string.find(reply.err, 'not an integer', 1, true) or
-    string.find(reply.err, 'wrong kind of value', 1, true) or
-    string.find(reply.err, 'overflow', 1, true) then
-    return redis.error_reply(corrupt)
-  end
-  return reply
-end
-
--- What is known of the customer, and since when documents count as pending.
 -- begin history
-local held = redis.pcall('GET', KEYS[3])
+local held = redis.pcall('GET', usage)
 if held and (held.err or #held > 15 or not string.find(held, '^[1-9]%d*$')) then
   if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
     return held
   end
   return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
 end
-local lease, cost, usage = longest_lease, 1000, 0
+local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
 if held then
-  local sojourn = math.floor(held / 1000000)
+  average = held % 1000000
+  sojourn = (held - average) / 10000
   if sojourn > 0 then
-    lease = math.min(math.max(20 * 100 * sojourn, 180000), longest_lease)
+    lease = math.min(math.max(20 * sojourn, 180000), longest_lease)
   end
-  cost = held % 1000000
-  local left = redis.call('PTTL', KEYS[3])
-  usage = left > 0 and math.min(2 ^ (left / day - 1), 1e9) or 0
+  local left = redis.call('PTTL', usage)
+  if left > 0 then
+    lately = math.min(math.floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
+  end
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local since = now - lease
+local since = 64 * (now - lease)
 -- end history
 
--- What is pending already: all that is younger than the lease, and of that what is
--- not at the last level. Documents that are submitted again, as after a lost reply,
--- are decided about as if they were not there.
-local submitted = redis.pcall('ZCARD', KEYS[2])
-if type(submitted) == 'table' then
-  if string.find(submitted.err, 'wrong kind of value', 1, true) then
+-- What is pending already: younger than the lease, and of that what is beyond the
+-- last load.
+local all = redis.pcall('ZCARD', set)
+if type(all) == 'table' then
+  if string.find(all.err, 'wrong kind of value', 1, true) then
     return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
-  return submitted
+  return all
 end
-local ended, ordinary = 0, 0
-if submitted > 0 then
-  ended = redis.call('ZCOUNT', KEYS[2], '(' .. -since, '(' .. since)
-  ordinary = redis.call('ZCOUNT', KEYS[2], since, '+inf')
-end
-local pending = submitted - ended
-local n, seen, new, again, was_ordinary = 0, {}, {}, {}, {}
-for i, document in ipairs(ARGV) do
-  if not seen[document] then
-    seen[document] = true
-    local at = submitted > 0 and redis.call('ZSCORE', KEYS[2], document)
-    at = at and tonumber(at) or 0
-    if math.abs(at) < since then
-      new[i] = true
-      n = n + 1
-    end
-    if at >= since then
-      ordinary = ordinary - 1
-    end
-    if not new[i] then
-      again[i] = true
-      usage = usage - 1
-    end
+local ordinary, beyond = 0, 0
+if all > 0 then
+  local from = string.format('%d', since)
+  ordinary = redis.call('ZCOUNT', set, from, '+inf')
+  if ordinary < all then
+    beyond = redis.call('ZCOUNT', set, '-inf', '-' .. from)
   end
+end
+local pending = ordinary + beyond
+local ended = all - pending
+
+-- Takes a document out that is pending already, as after a lost reply: it is decided
+-- about as if it were not there.
+local function taken_out(score)
+  score = score and score + 0 or 0
+  if score >= since then
+    ordinary = ordinary - 1
+  elseif score <= -since then
+    beyond = beyond - 1
+  else
+    return false
+  end
+  lately = math.max(lately - 1000, 0)
+  return true
 end
 
--- The count, as in next.lua.
-local key, count, shown, reset_in = KEYS[1], nil, nil, nil
-if n > 0 then
-  local left = redis.call('PTTL', key)
-  if left == -2 then
-    count, shown = 1 - n, 0
-    redis.call('SET', key, count, 'PX', interval)
+-- Returns the level, load and score of a document that lately has in it, and the
+-- other numbers do not.
+local function decided(cost)
+  if cost == '0' then
+    cost = average
+  elseif cost and #cost <= 6 and string.find(cost, '^%d+$') and cost + 0 <= 100000 then
+    cost = math.max(cost + 0, 1)
   else
-    count = redis.pcall('DECRBY', key, n)
-    if type(count) == 'table' then
-      return failed(count)
-    end
-    if count <= -1e15 or count + n >= 1e15 then
-      redis.call('INCRBY', key, n)
-      return redis.error_reply(corrupt)
-    end
-    shown = count + n
-    if since_last_reset and left >= 0 and left <= interval + 0 then
-      reset_in = left
+    return nil
+  end
+  local load = math.min(math.min(lately, 512000) * (ordinary + 1) * cost, 1e15)
+-- begin loads
+local level = 1
+if load > 32768000000 then level = 9
+elseif load <= 2000000 then level = 1
+elseif load <= 8000000 then level = 2
+elseif load <= 32000000 then level = 3
+elseif load <= 128000000 then level = 4
+elseif load <= 512000000 then level = 5
+elseif load <= 2048000000 then level = 6
+elseif load <= 8192000000 then level = 7
+elseif load <= 32768000000 then level = 8
+end
+-- end loads
+  if level < last then
+    return level, load, string.format('%d', 64 * now + level)
+  end
+  if turns > 0 then
+    local _, doublings = math.frexp(beyond + 1)
+    level = level + math.min(doublings - 1, turns)
+  end
+  return level, load, string.format('-%d', 64 * now + level)
+end
+
+local wrong = redis.error_reply('ERR the cost is not 0 to 100000')
+local reply, new = {}, 0
+if n == 1 then -- it is new most often, and then one command says so and adds it
+  lately, new = lately + 1000, 1
+  local level, load, score = decided(ARGV[2])
+  if not level then
+    return wrong
+  end
+  if redis.call('ZADD', set, 'NX', score, ARGV[1]) == 0 then
+    if taken_out(redis.call('ZSCORE', set, ARGV[1])) then
+      level, load, score = decided(ARGV[2])
+      new = 0
     else
-      redis.call('PEXPIRE', key, interval)
+      ended = ended - 1
+    end
+    redis.call('ZADD', set, score, ARGV[1])
+  end
+  reply = {level, load, pending + new}
+else
+  local ids, seen, scores = {}, {}, {}
+  for i = 1, n do
+    ids[i] = ARGV[2 * i - 1]
+  end
+  if all > 0 then
+    scores = redis.call('ZMSCORE', set, unpack(ids))
+  end
+  for i, document in ipairs(ids) do
+    if seen[document] == nil then
+      seen[document] = taken_out(scores[i]) and 'again' or 'new'
     end
   end
-  reset_in = reset_in or interval + 0
-else
-  local value = redis.pcall('GET', key)
-  if value and value.err then
-    return failed(value)
+  local adds = {}
+  for i, document in ipairs(ids) do
+    local was = seen[document]
+    if was == 'ordinary' then -- it is twice in this call
+      ordinary = ordinary - 1
+    elseif was == 'beyond' then
+      beyond = beyond - 1
+    else
+      lately = lately + 1000
+      if was == 'new' then
+        new = new + 1
+      end
+    end
+    local level, load, score = decided(ARGV[2 * i])
+    if not level then
+      return wrong
+    end
+    if level < last then
+      ordinary, seen[document] = ordinary + 1, 'ordinary'
+    else
+      beyond, seen[document] = beyond + 1, 'beyond'
+    end
+    adds[2 * i - 1], adds[2 * i] = score, document
+    reply[3 * i - 2], reply[3 * i - 1], reply[3 * i] = level, load, pending + new
   end
-  if value and not (value == '0' or
-    #value <= 16 and string.find(value, '^-?[1-9]%d*$') and math.abs(tonumber(value)) < 1e15) then
-    return redis.error_reply(corrupt)
+  redis.call('ZADD', set, unpack(adds))
+end
+redis.call('PEXPIRE', set, '86400000')
+if new > 0 then
+  local left = day * (1 + math.log(math.min(lately, 512000) / 1000) / math.log(2))
+  left = string.format('%d', math.floor(left + 0.5))
+  if held then
+    redis.call('PEXPIRE', usage, left)
+  else
+    redis.call('SET', usage, '1000', 'PX', left)
   end
-  shown = value and tonumber(value) or 0
-  reset_in = value and math.max(redis.call('PTTL', key), 0) or 0
 end
 
 -- What is older than a day is cleared in steps, so that no call takes long; each
 -- step is more than a call adds, so that it does not pile up.
 if ended > 0 then
-  local old = now - day
-  old = redis.call('ZRANGEBYSCORE', KEYS[2], '(' .. -old, '(' .. old, 'LIMIT', 0, #ARGV + 3)
+  local old = string.format('%d', 64 * (now - day))
+  old = redis.call('ZRANGEBYSCORE', set, '(-' .. old, '(' .. old, 'LIMIT', '0', n + 3)
   if #old > 0 then
-    redis.call('ZREM', KEYS[2], unpack(old))
-  end
-end
-
--- begin level
-local function doublings(x, first)
-  local level = 1
-  while x > first and level < 9 do
-    level, first = level + 1, first * 2
-  end
-  return level
-end
-local function level_of(usage, thousandths, first)
-  return math.ceil((doublings(usage, first * 1.000001) + doublings(thousandths, 2000 * first)) / 2)
-end
--- A policy with fewer than 9 levels has one for the last, and one for the two before.
-local function of(level, levels)
-  if levels >= 9 then
-    return level
-  elseif level == 9 then
-    return levels
-  elseif level > 6 then
-    return math.max(levels - 1, 1)
-  end
-  return math.max(1 + math.floor((level - 1) * (levels - 2) / 6), 1)
-end
--- end level
-
-local reply, submits = {}, {}
-for i, document in ipairs(ARGV) do
-  if new[i] then
-    n = n - 1
-    shown = count + n
-    pending = pending + 1
-  end
-  if new[i] or again[i] then
-    usage = usage + 1
-  end
-  if was_ordinary[document] then
-    ordinary = ordinary - 1
-  end
-  local level = level_of(usage, (ordinary + 1) * cost, first)
-  was_ordinary[document] = level < 9
-  submits[2 * i - 1], submits[2 * i] = level < 9 and now or -now, document
-  if level < 9 then
-    ordinary = ordinary + 1
-  end
-  reply[3 * i - 2], reply[3 * i - 1], reply[3 * i] = of(level, levels), shown, pending
-end
-reply[#reply + 1] = reset_in
-
-redis.call('ZADD', KEYS[2], unpack(submits))
-redis.call('PEXPIRE', KEYS[2], day)
-if next(new) then
-  local left = math.floor(day * (1 + math.log(math.min(usage, 256 * first)) / math.log(2)) + 0.5)
-  if held then
-    redis.call('PEXPIRE', KEYS[3], left)
-  else
-    redis.call('SET', KEYS[3], '1000', 'PX', left)
+    redis.call('ZREM', set, unpack(old))
   end
 end
 return reply
