@@ -264,7 +264,7 @@ func (r *run) concurrentCallsCountOnceEach() {
 	}
 	held, err := r.Other.Peek(ctx, "crowd")
 	if err != nil || held.Count != 1-callers*each || held.Pending != callers*each/3 {
-		r.broken(1, "after %d concurrent documents the fleet has %s", callers*each, describe([]priority.Decision{held}, err))
+		r.broken(1, "after %d concurrent documents the fleet has %s", callers*each, fmt.Sprintf("%s, %v", describeState(held), err))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/fair"
 )
 
 // account is what the model knows of a customer: what the fleet has counted and what
@@ -92,7 +91,7 @@ func (a *account) candidates(s span, yield func(candidate) bool) bool {
 }
 
 // is reports whether a decision of Peek shows the candidate.
-func (c *candidate) is(peeked priority.Decision, now, slack time.Duration) bool {
+func (c *candidate) is(peeked priority.State, now, slack time.Duration) bool {
 	if c.has && c.high+slack >= now && peeked.Count == c.count {
 		resetAt := now + peeked.ResetIn
 		if resetAt >= c.low-slack && resetAt <= c.high+slack {
@@ -104,7 +103,7 @@ func (c *candidate) is(peeked priority.Decision, now, slack time.Duration) bool 
 
 // adopt takes the count that the fleet holds, if calls that counted as the span says
 // can have made it.
-func (a *account) adopt(s span, peeked priority.Decision, now, slack time.Duration) bool {
+func (a *account) adopt(s span, peeked priority.State, now, slack time.Duration) bool {
 	return a.candidates(s, func(c candidate) bool {
 		if !c.is(peeked, now, slack) {
 			return false
@@ -193,28 +192,14 @@ type entry struct {
 	err                error
 }
 
-// levels returns the first and the last level that a decision, of a Submit or of a
-// Peek, can have by its count and its pending documents.
-func levels(policy priority.Policy, d priority.Decision, submits bool) (first, last priority.Level) {
-	if d.Pending == 0 { // of Next, or of a Peek
-		return policy.Level(d.Count), policy.Level(d.Count)
-	}
-	// What was submitted lately is not known here, and of many pending documents not
-	// how many have the last level. All cost the same.
-	const few, same = 100, 1000
-	scale := fair.ScaleOf(policy.Thresholds)
-	least, _ := scale.Level(0, min(d.Pending, few), same)
-	if submits { // before the others of its call
-		least = 1
-	}
-	most, _ := scale.Level(math.Inf(1), d.Pending, same)
-	return priority.Level(least), priority.Level(most)
-}
-
 // judgeLevel checks a decision's level.
 func (r *run) judgeLevel(policy priority.Policy, d priority.Decision, submits bool) {
-	if first, last := levels(policy, d, submits); d.Level < first || d.Level > last {
-		r.broken(4, "count %d and %d pending are level %d to %d, not %d", d.Count, d.Pending, first, last, d.Level)
+	level := policy.Level(d.Count)
+	if submits {
+		level = policy.LevelOfLoad(d.Load)
+	}
+	if d.Level < level || d.Level > level && (!submits || d.Level > level+priority.Level(policy.Turns)) {
+		r.broken(4, "count %d and load %v are level %d, not %d", d.Count, d.Load, level, d.Level)
 	}
 }
 

@@ -232,18 +232,17 @@ func (r *run) observe(customer string, s span) {
 		if s.max == 0 && a.others {
 			law = 5
 		}
-		r.note(now, "the fleet has %s", describe([]priority.Decision{peeked}, nil))
-		r.broken(law, "%q had %s; %s then is not possible in the fleet", customer, was, describe([]priority.Decision{peeked}, nil))
+		r.note(now, "the fleet has %s", describeState(peeked))
+		r.broken(law, "%q had %s; %s then is not possible in the fleet", customer, was, describeState(peeked))
 	}
 	if len(r.active) == 0 && now > max(a.doneAt, r.troubled)+r.Recovery {
 		a.arrived()
 	}
 	was = a.String()
 	if !a.adoptPending(peeked.Pending, now) {
-		r.note(now, "the fleet has %s", describe([]priority.Decision{peeked}, nil))
+		r.note(now, "the fleet has %s", describeState(peeked))
 		r.broken(4, "%q had %s; %d pending in the fleet then is not possible", customer, was, peeked.Pending)
 	}
-	r.judgeLevel(a.policy, peeked, false)
 }
 
 // observeAll asks the fleet for the counts of all customers, which no call has
@@ -293,6 +292,9 @@ func (r *run) errorsOf(operation Operation, err error, n int) []error {
 	}
 	return errs
 }
+
+// describeState shows what a Peek returned, in short.
+func describeState(s priority.State) string { return fmt.Sprintf("%+v", s) }
 
 // describe shows what a call returned, in short.
 func describe(decisions []priority.Decision, err error) string {
