@@ -24,16 +24,39 @@ type (
 	response struct {
 		ID        int64      `json:"id"`
 		Decisions []decision `json:"decisions,omitempty"`
+		Ended     []ended    `json:"ended,omitempty"`
+		State     *state     `json:"state,omitempty"`
 		Error     *failure   `json:"error,omitempty"`
 		Key       []byte     `json:"key,omitempty"`
 		Script    string     `json:"script,omitempty"`
 		SHA1      string     `json:"sha1,omitempty"`
 	}
 	decision struct {
-		Level   int64 `json:"level"`
-		Count   int64 `json:"count"`
-		Pending int64 `json:"pending"`
-		ResetIn int64 `json:"reset_in_ms"`
+		Level   int64   `json:"level"`
+		Count   int64   `json:"count,omitempty"`       // of next
+		ResetIn int64   `json:"reset_in_ms,omitempty"` // of next
+		Load    float64 `json:"load,omitempty"`        // of submit
+		Pending int64   `json:"pending,omitempty"`     // of submit
+	}
+	ended struct {
+		Document []byte `json:"document"`
+		Sojourn  int64  `json:"sojourn_ms,omitempty"`
+		Level    int64  `json:"level"`
+	}
+	state struct {
+		Rule        string  `json:"rule"`
+		Level       int64   `json:"level"`
+		NextLevel   int64   `json:"next_level"`
+		Count       int64   `json:"count"`
+		ResetIn     int64   `json:"reset_in_ms"`
+		Load        float64 `json:"load"`
+		Lately      float64 `json:"lately"`
+		Cost        float64 `json:"cost"`
+		Pending     int64   `json:"pending"`
+		PendingLast int64   `json:"pending_last"`
+		Oldest      int64   `json:"oldest_ms"`
+		Sojourn     int64   `json:"sojourn_ms"`
+		Lease       int64   `json:"lease_ms"`
 	}
 	failure struct {
 		Class   string `json:"class"`
@@ -184,6 +207,9 @@ func (d *driver) try(do string, f fields) (response, error) {
 		if want := decisionsOf(do, f); r.Error == nil && len(r.Decisions) != want {
 			return r, fmt.Errorf("the answer to %.200s has %d decisions, want %d", line, len(r.Decisions), want)
 		}
+		if r.Error == nil && (r.State != nil) != (do == "peek") {
+			return r, fmt.Errorf("the answer to %.200s has no state, or one that nobody asked for", line)
+		}
 		return r, nil
 	case <-d.gone:
 		return response{}, fmt.Errorf("%w: %w", errGone, d.why)
@@ -199,8 +225,6 @@ func decisionsOf(do string, f fields) int {
 		return f["n"].(int)
 	case "submit":
 		return len(f["documents"].([][]byte))
-	case "peek":
-		return 1
 	}
 	return 0
 }
@@ -215,20 +239,20 @@ func (d *driver) ask(do string, f fields) response {
 	return r
 }
 
-// must makes one request that has to succeed, and returns its decisions.
-func (d *driver) must(do string, f fields) []decision {
+// must makes one request that has to succeed.
+func (d *driver) must(do string, f fields) response {
 	d.tb.Helper()
 	r := d.ask(do, f)
 	if r.Error != nil {
 		d.tb.Fatalf("%s %s: %s: %s", do, shown(f), r.Error.Class, r.Error.Message)
 	}
-	return r.Decisions
+	return r
 }
 
 // next counts one document, which has to succeed.
 func (d *driver) next(customer string) decision {
 	d.tb.Helper()
-	return d.must("next", fields{"customer": []byte(customer), "n": 1})[0]
+	return d.must("next", fields{"customer": []byte(customer), "n": 1}).Decisions[0]
 }
 
 // end ends the driver's input and waits until it has ended with status 0.

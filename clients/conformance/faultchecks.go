@@ -288,7 +288,8 @@ func checkTrickle(w *world) {
 			w.Errorf("next number %d, whose answer comes byte by byte, is %s", i+1, asJSON(got))
 		}
 	}
-	if got := d.must("submit", fields{"customer": []byte("slow"), "documents": documents("a", "b", "c")}); got[2].Count != -5 || got[2].Pending != 3 {
+	got := d.must("submit", fields{"customer": []byte("slow"), "documents": documents("a", "b", "c")}).Decisions
+	if want := (decision{Level: 3, Load: 9, Pending: 3}); got[2] != want {
 		w.Errorf("submit, whose answer comes byte by byte, is %s", asJSON(got))
 	}
 }
@@ -546,15 +547,20 @@ func checkNodes(w *world) {
 	for i := range 60 {
 		customer := []byte(fmt.Sprint("customer ", i))
 		for n := range 2 {
-			if got := d.must("next", fields{"customer": customer, "n": 1}); got[0].Count != -int64(n) {
-				w.Errorf("document %d of %s has the count %d", n+1, customer, got[0].Count)
+			if got := d.next(string(customer)); got.Count != -int64(n) {
+				w.Errorf("document %d of %s has the count %d", n+1, customer, got.Count)
 			}
 		}
-		if got := d.must("submit", fields{"customer": customer, "documents": documents("invoice")}); got[0].Count != -2 || got[0].Pending != 1 {
+		got := d.must("submit", fields{"customer": customer, "documents": documents("invoice")}).Decisions[0]
+		if want := (decision{Level: 1, Load: 1, Pending: 1}); got != want {
 			w.Errorf("submit of %s is %s", customer, asJSON(got))
 		}
-		d.must("done", fields{"customer": customer, "documents": documents("invoice"), "took_ms": 0})
-		d.must("peek", fields{"customer": customer})
+		if got := d.must("peek", fields{"customer": customer}).State; got.Rule != "by_load" || got.Count != -1 {
+			w.Errorf("peek of %s is %s", customer, asJSON(got))
+		}
+		if got := d.must("done", fields{"customer": customer, "documents": documents("invoice"), "took_ms": 0}).Ended; len(got) != 1 {
+			w.Errorf("done of %s has ended %s", customer, asJSON(got))
+		}
 		d.must("reset", fields{"customer": customer})
 	}
 }

@@ -33,15 +33,18 @@ type request struct {
 	Timeout int64  `json:"timeout_ms"`
 	Lease   *int64 `json:"lease_ms"`
 	Policy  *struct {
-		Thresholds []int64 `json:"thresholds"`
-		Interval   int64   `json:"reset_interval_ms"`
-		Mode       string  `json:"reset_mode"`
+		Thresholds []int64   `json:"thresholds"`
+		Interval   int64     `json:"reset_interval_ms"`
+		Mode       string    `json:"reset_mode"`
+		Loads      []float64 `json:"loads"`
+		Turns      int       `json:"turns"`
 	} `json:"policy"`
 
-	Customer  []byte   `json:"customer"`
-	N         int      `json:"n"`
-	Documents [][]byte `json:"documents"`
-	Took      int64    `json:"took_ms"`
+	Customer  []byte        `json:"customer"`
+	N         int           `json:"n"`
+	Documents [][]byte      `json:"documents"`
+	Costs     []json.Number `json:"costs"`
+	Took      int64         `json:"took_ms"`
 
 	Kind string `json:"kind"`
 	Name string `json:"name"`
@@ -130,6 +133,7 @@ func optionsOf(r *request) (*priority.RedisOptions, error) {
 	}
 	if r.Policy != nil {
 		opts.Policy.Thresholds = r.Policy.Thresholds
+		opts.Policy.Loads, opts.Policy.Turns = r.Policy.Loads, r.Policy.Turns
 		opts.Policy.ResetInterval = time.Duration(r.Policy.Interval) * time.Millisecond
 		switch r.Policy.Mode {
 		case "", "since_last_update":
@@ -148,7 +152,6 @@ func (s goStore) do(r *request) response {
 	for i, document := range r.Documents {
 		ids[i] = string(document)
 	}
-	took := time.Duration(r.Took) * time.Millisecond
 	switch r.Do {
 	case "next":
 		if r.N > 1 {
@@ -156,17 +159,15 @@ func (s goStore) do(r *request) response {
 		}
 		return decidedOne(s.Next(ctx, customer))
 	case "submit":
-		if len(ids) == 1 {
-			return decidedOne(s.Submit(ctx, customer, ids[0], 0))
+		costs := costsOf(r)
+		if len(ids) == 1 && len(costs) == 1 {
+			return decidedOne(s.Submit(ctx, customer, ids[0], costs[0]))
 		}
-		return decided(s.SubmitN(ctx, customer, ids, nil))
+		return decided(s.SubmitN(ctx, customer, ids, costs))
 	case "done":
-		if len(ids) == 1 {
-			return response{Error: failureOf(s.Done(ctx, customer, ids[0], took))}
-		}
-		return response{Error: failureOf(s.DoneN(ctx, customer, ids, took))}
+		return s.done(customer, ids, time.Duration(r.Took)*time.Millisecond)
 	case "peek":
-		return decidedOne(s.Peek(ctx, customer))
+		return seen(s.Peek(ctx, customer))
 	case "reset":
 		return response{Error: failureOf(s.Reset(ctx, customer))}
 	case "key":
@@ -196,9 +197,49 @@ func decided(told []priority.Decision, err error) response {
 	}
 	var r response
 	for _, d := range told {
-		r.Decisions = append(r.Decisions, decision{int64(d.Level), d.Count, d.Pending, d.ResetIn.Milliseconds()})
+		r.Decisions = append(r.Decisions, decision{int64(d.Level), d.Count, d.ResetIn.Milliseconds(), d.Load, d.Pending})
 	}
 	return r
+}
+
+// costsOf returns the costs of a submit; nil: not known.
+func costsOf(r *request) []float64 {
+	var costs []float64
+	for _, cost := range r.Costs {
+		number, _ := cost.Float64() // infinity is a cost too, a wrong one
+		costs = append(costs, number)
+	}
+	return costs
+}
+
+func (s goStore) done(customer string, ids []string, took time.Duration) response {
+	var r response
+	ctx := priority.WithEnded(context.Background(), func(e priority.Ended) {
+		r.Ended = append(r.Ended, ended{[]byte(e.Document), e.Sojourn.Milliseconds(), int64(e.Level)})
+	})
+	var err error
+	if len(ids) == 1 {
+		err = s.Done(ctx, customer, ids[0], took)
+	} else {
+		err = s.DoneN(ctx, customer, ids, took)
+	}
+	r.Error = failureOf(err)
+	return r
+}
+
+// rules are the names of the rules.
+var rules = map[priority.Rule]string{priority.Unknown: "unknown", priority.ByCount: "by_count", priority.ByLoad: "by_load"}
+
+func seen(s priority.State, err error) response {
+	if err != nil {
+		return response{Error: failureOf(err)}
+	}
+	return response{State: &state{
+		Rule: rules[s.Rule], Level: int64(s.Level), NextLevel: int64(s.NextLevel),
+		Count: s.Count, ResetIn: s.ResetIn.Milliseconds(),
+		Load: s.Load, Lately: s.Lately, Cost: s.Cost, Pending: s.Pending, PendingLast: s.PendingLast,
+		Oldest: s.Oldest.Milliseconds(), Sojourn: s.Sojourn.Milliseconds(), Lease: s.Lease.Milliseconds(),
+	}}
 }
 
 func failureOf(err error) *failure {

@@ -153,7 +153,7 @@ func (w *world) level(s *site, d *driver, name string, policy policy, count, lev
 		w.Errorf("policy %q: the count %d has level %d, want %d", name, got.Count, got.Level, level)
 	}
 	s.set(w, keys("acme")[0], fmt.Sprint(count+3))
-	for i, got := range d.must("next", fields{"customer": []byte("acme"), "n": 4}) {
+	for i, got := range d.must("next", fields{"customer": []byte("acme"), "n": 4}).Decisions {
 		if want := count + 2 - int64(i); got.Count != want || got.Level != policy.level(want) {
 			w.Errorf("policy %q: of 4 at once, number %d has the count %d and level %d, want %d and %d",
 				name, i+1, got.Count, got.Level, want, policy.level(want))
