@@ -16,9 +16,9 @@ import (
 // Rules are a fleet's policies: what [priority.RedisOptions] calls Policy and Tiers.
 //
 // In JSON a policy is {"thresholds": [-2, …], "reset_interval_ms": 1500000,
-// "reset_mode": "last-update" or "last-reset"}, and what is left out is the default
-// policy's. Tiers stand beside these as "tiers": {"gold": {…}}. Unknown fields are
-// refused.
+// "reset_mode": "last-update" or "last-reset", "loads": [2, …], "turns": 0}. What is left
+// out is the default policy's; without loads, they go by the number of thresholds. Tiers
+// stand beside these as "tiers": {"gold": {…}}. Unknown fields are refused.
 type Rules struct {
 	Policy priority.Policy
 	Tiers  map[string]priority.Policy
@@ -47,14 +47,21 @@ func atMost(policies *priority.Policies, levels priority.Level) error {
 	return nil
 }
 
-// MarshalJSON implements [json.Marshaler]. Every field is filled in.
+// MarshalJSON implements [json.Marshaler]. Every field is filled in. An error wraps
+// [priority.ErrInvalidPolicy].
 func (r Rules) MarshalJSON() ([]byte, error) {
-	file := rulesJSON{policyJSON: jsonOf(r.Policy)}
+	policy, err := jsonOf(r.Policy)
+	if err != nil {
+		return nil, err
+	}
+	file := rulesJSON{policyJSON: policy}
 	for name, tier := range r.Tiers {
 		if file.Tiers == nil {
 			file.Tiers = make(map[string]policyJSON, len(r.Tiers))
 		}
-		file.Tiers[name] = jsonOf(tier)
+		if file.Tiers[name], err = jsonOf(tier); err != nil {
+			return nil, fmt.Errorf("%w (tier %.80q)", err, name)
+		}
 	}
 	return json.Marshal(file)
 }
@@ -63,7 +70,7 @@ func (r Rules) MarshalJSON() ([]byte, error) {
 // [priority.ErrInvalidPolicy] and names the field.
 func (r *Rules) UnmarshalJSON(text []byte) error {
 	if string(bytes.TrimSpace(text)) == "null" {
-		return fmt.Errorf("%w: null is none", priority.ErrInvalidPolicy)
+		return fmt.Errorf("%w: null", priority.ErrInvalidPolicy)
 	}
 	var file rulesJSON
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -96,9 +103,11 @@ type rulesJSON struct {
 }
 
 type policyJSON struct {
-	Thresholds      []int64 `json:"thresholds"`
-	ResetIntervalMS int64   `json:"reset_interval_ms"`
-	ResetMode       string  `json:"reset_mode"`
+	Thresholds      []int64   `json:"thresholds"`
+	ResetIntervalMS int64     `json:"reset_interval_ms"`
+	ResetMode       string    `json:"reset_mode"`
+	Loads           []float64 `json:"loads"`
+	Turns           int       `json:"turns"`
 }
 
 const (
@@ -106,33 +115,23 @@ const (
 	lastReset  = "last-reset"
 )
 
-func jsonOf(policy priority.Policy) policyJSON {
-	filled := priority.DefaultPolicy()
-	if policy.Thresholds != nil {
-		filled.Thresholds = policy.Thresholds
-	}
-	if policy.ResetInterval != 0 {
-		filled.ResetInterval = policy.ResetInterval
-	}
+func jsonOf(policy priority.Policy) (policyJSON, error) {
+	policy, err := filled(policy)
 	mode := lastUpdate
 	if policy.ResetMode == priority.SinceLastReset {
 		mode = lastReset
 	}
-	return policyJSON{filled.Thresholds, filled.ResetInterval.Milliseconds(), mode}
+	return policyJSON{policy.Thresholds, policy.ResetInterval.Milliseconds(), mode, policy.Loads, policy.Turns}, err
 }
 
+// policy returns the policy with every field filled in.
 func (p policyJSON) policy() (priority.Policy, error) {
-	policy := priority.DefaultPolicy()
-	if p.Thresholds != nil {
-		policy.Thresholds = p.Thresholds
-	}
+	policy := priority.Policy{Thresholds: p.Thresholds, Loads: p.Loads, Turns: p.Turns}
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	if p.ResetIntervalMS < 0 || p.ResetIntervalMS > most {
 		return policy, fmt.Errorf("%w: reset_interval_ms %d is not from 1 to %d", priority.ErrInvalidPolicy, p.ResetIntervalMS, most)
 	}
-	if p.ResetIntervalMS > 0 {
-		policy.ResetInterval = time.Duration(p.ResetIntervalMS) * time.Millisecond
-	}
+	policy.ResetInterval = time.Duration(p.ResetIntervalMS) * time.Millisecond
 	switch p.ResetMode {
 	case "", lastUpdate:
 	case lastReset:
@@ -140,5 +139,14 @@ func (p policyJSON) policy() (priority.Policy, error) {
 	default:
 		return policy, fmt.Errorf("%w: reset_mode %.40q is not %s or %s", priority.ErrInvalidPolicy, p.ResetMode, lastUpdate, lastReset)
 	}
-	return policy, policy.Validate()
+	return filled(policy)
+}
+
+// filled returns a policy with every field filled in.
+func filled(policy priority.Policy) (priority.Policy, error) {
+	policies, err := priority.NewPolicies(policy, nil, nil)
+	if err != nil {
+		return policy, err
+	}
+	return policies.PolicyOf(""), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/docpriority/priority"
@@ -108,13 +109,23 @@ func TestEarlierRulesAreAppliedAgain(t *testing.T) {
 
 func TestRulesInJSON(t *testing.T) {
 	t.Parallel()
-	full := `{"thresholds":[-1,-5],"reset_interval_ms":60000,"reset_mode":"last-reset","tiers":{"gold":{"thresholds":[],"reset_interval_ms":1,"reset_mode":"last-update"}}}`
+	full := `{"thresholds":[-1,-5],"reset_interval_ms":60000,"reset_mode":"last-reset","loads":[0.5,9],"turns":13,"tiers":{"gold":{"thresholds":[],"reset_interval_ms":1,"reset_mode":"last-update","loads":[],"turns":0}}}`
 	var rules control.Rules
 	check(t, json.Unmarshal([]byte(full), &rules))
 	var again control.Rules
 	check(t, json.Unmarshal(must(json.Marshal(rules))(t), &again))
 	if !reflect.DeepEqual(rules, again) || len(again.Tiers) != 1 || again.Tiers["gold"].Thresholds == nil || again.Policy.ResetMode != priority.SinceLastReset {
 		t.Errorf("%+v became %+v", rules, again)
+	}
+	if text := string(must(json.Marshal(rules))(t)); text != full {
+		t.Errorf("written again: %s", text)
+	}
+	if rules.Policy.Last() != 16 || rules.Validate(15) == nil || rules.Validate(16) != nil {
+		t.Errorf("3 levels by load and 13 turns are %d levels", rules.Policy.Last())
+	}
+	check(t, json.Unmarshal([]byte(`{"thresholds":[-2,-9]}`), &rules))
+	if got := must(json.Marshal(rules))(t); !strings.Contains(string(got), `"loads":[8192,32768],"turns":0`) {
+		t.Errorf("three levels without loads are %s", got)
 	}
 	check(t, json.Unmarshal([]byte(`{}`), &rules))
 	if err := rules.Validate(9); err != nil || rules.Policy.Last() != 9 || len(rules.Tiers) != 0 {
@@ -124,7 +135,8 @@ func TestRulesInJSON(t *testing.T) {
 		`{"threshold":[-1]}`, `{"thresholds":["-1"]}`, `{"thresholds":[-1.5]}`, `{"reset_mode":"x"}`, `{"reset_mode":1}`,
 		`{"reset_interval_ms":"1"}`, `{"reset_interval_ms":1e300}`, `{"reset_interval_ms":9223372036854775807}`, `{"reset_interval_ms":-1}`,
 		`{"tiers":{"gold":{"x":1}}}`, `{"tiers":[]}`, `{"thresholds":[1,2]}`, `[]`, `"x"`, `5`,
-		`{"tiers":{"gold":{"tiers":{}}}}`, `{"thresholds":[-1],"thresholds":"x"}`,
+		`{"tiers":{"gold":{"tiers":{}}}}`,
+		`{"loads":[8,8]}`, `{"loads":[-1]}`, `{"loads":["1"]}`, `{"turns":-1}`, `{"turns":1}`, `{"turns":0.5}`, `{"turns":55}`, `{"thresholds":[-1],"thresholds":"x"}`,
 	} {
 		var rules control.Rules
 		err := json.Unmarshal([]byte(wrong), &rules)

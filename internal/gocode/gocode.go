@@ -3,20 +3,34 @@ package gocode
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 )
 
-// Policy returns a policy as a Go expression.
+// Policy returns a valid policy as a Go expression. Loads that go by the number of
+// thresholds anyway, and no turns, are left out.
 func Policy(p priority.Policy) string {
-	thresholds := make([]string, len(p.Thresholds))
-	for i, threshold := range p.Thresholds {
-		thresholds[i] = fmt.Sprint(threshold)
+	text := fmt.Sprintf("priority.Policy{\n\tThresholds:    []int64{%s},\n\tResetInterval: %s,\n\tResetMode:     priority.%s,\n",
+		list(p.Thresholds), Duration(p.ResetInterval), p.ResetMode)
+	if usual := fair.Loads(len(p.Thresholds) + 1); p.Loads != nil && !slices.Equal(p.Loads, usual) {
+		text += fmt.Sprintf("\tLoads:         []float64{%s},\n", list(p.Loads))
 	}
-	return fmt.Sprintf("priority.Policy{\n\tThresholds:    []int64{%s},\n\tResetInterval: %s,\n\tResetMode:     priority.%s,\n}",
-		strings.Join(thresholds, ", "), Duration(p.ResetInterval), p.ResetMode)
+	if p.Turns > 0 {
+		text += fmt.Sprintf("\tTurns:         %d,\n", p.Turns)
+	}
+	return text + "}"
+}
+
+func list[T any](numbers []T) string {
+	texts := make([]string, len(numbers))
+	for i, n := range numbers {
+		texts[i] = fmt.Sprint(n)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // Duration returns a duration as a Go expression in its largest whole unit.

@@ -18,10 +18,12 @@ func TestAPolicyIsPrintedAsGoCode(t *testing.T) {
 	ResetInterval: 25 * time.Minute,
 	ResetMode:     priority.SinceLastUpdate,
 }`},
-		{priority.Policy{Thresholds: []int64{}, ResetInterval: 1500 * time.Millisecond, ResetMode: priority.SinceLastReset}, `priority.Policy{
+		{priority.Policy{Thresholds: []int64{}, ResetInterval: 1500 * time.Millisecond, ResetMode: priority.SinceLastReset, Loads: []float64{0.5}, Turns: 13}, `priority.Policy{
 	Thresholds:    []int64{},
 	ResetInterval: 1500 * time.Millisecond,
 	ResetMode:     priority.SinceLastReset,
+	Loads:         []float64{0.5},
+	Turns:         13,
 }`},
 	} {
 		if got := gocode.Policy(test.policy); got != test.want {
