@@ -365,13 +365,48 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {
 	if err := CheckCustomer(customer); err != nil {
 		return State{}, err
 	}
-	r, err := s.run(ctx, "Peek", &script.Call{
-		Script: s.of(customer).peek, Key: s.Key(customer), Others: [2]string{s.PendingKey(customer), s.UsageKey(customer)},
-		ReadOnly: true,
-	})
+	call := s.peekCall(customer)
+	reply, err := s.run(ctx, "Peek", &call)
 	if err != nil {
 		return State{}, err
 	}
+	return peeked(reply), nil
+}
+
+// PeekEach returns what is known of each customer, in one round trip to each node for
+// 10,000 of them. If some fail, the error is a *BatchError with the error of each.
+func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State, error) {
+	if err := CheckEach(customers); err != nil || len(customers) == 0 {
+		return nil, err
+	}
+	states := make([]State, len(customers))
+	err := s.inTrips(ctx, s.timeout, "PeekEach", len(customers), script.MaxPipeline,
+		func(d script.Deadline, from, to int, fail func(at int, err error)) {
+			calls := make([]script.Call, to-from)
+			for i := range calls {
+				calls[i] = s.peekCall(customers[from+i])
+			}
+			replies, errs := s.runEach(d, "PeekEach", calls)
+			for i, err := range errs {
+				if err != nil {
+					fail(i, err)
+				} else {
+					states[from+i] = peeked(replies[i])
+				}
+			}
+		})
+	return states, err
+}
+
+func (s *RedisStore) peekCall(customer string) script.Call {
+	return script.Call{
+		Script: s.of(customer).peek, Key: s.Key(customer), Others: [2]string{s.PendingKey(customer), s.UsageKey(customer)},
+		ReadOnly: true,
+	}
+}
+
+// peeked reads a reply of peek.lua.
+func peeked(r []int64) State {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	return State{
 		Rule: Rule(r[0]), Level: Level(r[1]), NextLevel: Level(r[2]),
@@ -379,7 +414,7 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {
 		Load: float64(r[5]) / 1e6, Lately: float64(r[6]) / 1000, Cost: float64(r[7]) / 1000,
 		Pending: r[8], PendingLast: r[9],
 		Oldest: ms(r[10]), Sojourn: ms(r[11]), Lease: ms(r[12]),
-	}, nil
+	}
 }
 
 func (s *RedisStore) Reset(ctx context.Context, customer string) error {
