@@ -25,8 +25,9 @@ var (
 	// which the alerts ask about.
 	callBounds = []float64{0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.125, 0.25, 0.5, 1, 2.5}
 
-	// With the default lease, which is to be some 100 times what a document takes.
-	workBounds = []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 180, 600, 3600}
+	// With the shortest lease, and the longest.
+	workBounds    = []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 180, 600, 3600}
+	sojournBounds = []float64{0.1, 0.5, 1, 2, 5, 10, 30, 60, 180, 600, 1800, 3600, 10_800, 43_200, 86_400}
 )
 
 // errorTypes are the values of error.type of one document.
@@ -38,6 +39,7 @@ type metrics struct {
 	overridden metric.Int64Counter
 	calls      metric.Float64Histogram
 	work       metric.Float64Histogram
+	sojourn    metric.Float64Histogram
 	absorbed   metric.Int64Counter
 	circuits   metric.Int64UpDownCounter
 }
@@ -55,6 +57,10 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		metric.WithUnit("s"),
 		metric.WithDescription("How long documents were worked on, as Done was told."),
 		metric.WithExplicitBucketBoundaries(workBounds...))
+	sojourn, err7 := meter.Float64Histogram("priority.document.sojourn",
+		metric.WithUnit("s"),
+		metric.WithDescription("Time from Submit to Done, by the level that Submit gave."),
+		metric.WithExplicitBucketBoundaries(sojournBounds...))
 	absorbed, err4 := meter.Int64Counter("priority.absorbed.errors",
 		metric.WithUnit("{error}"),
 		metric.WithDescription("Errors that a fallback answered instead of, so that no caller saw them."))
@@ -66,11 +72,12 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	overridden, err6 := meter.Int64Counter("priority.overridden.documents",
 		metric.WithUnit("{document}"),
 		metric.WithDescription("Documents, of those counted, of customers with an override: by the level that they have and the one without it."))
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
 		return nil, err
 	}
 	m := &metrics{
-		meter: meter, documents: documents, overridden: overridden, calls: calls, work: work, absorbed: absorbed, circuits: circuits,
+		meter: meter, documents: documents, overridden: overridden, calls: calls, work: work, sojourn: sojourn,
+		absorbed: absorbed, circuits: circuits,
 	}
 	m.circuits.Add(context.Background(), 0)
 	// A rate cannot see the first of a series that begins with it, and one corrupt
@@ -99,6 +106,9 @@ func (m *metrics) record(ctx context.Context, call observe.Call) {
 		m.recordDocuments(ctx, call)
 	case "Done", "DoneN":
 		m.recordWork(ctx, call)
+		for _, ended := range call.Ended {
+			m.sojourn.Record(ctx, ended.Sojourn.Seconds(), metric.WithAttributes(levelKey.Int(int(ended.Level))))
+		}
 	}
 }
 

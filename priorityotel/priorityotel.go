@@ -16,6 +16,8 @@
 //     priority.operation, priority.degraded and, of calls that failed, error.type
 //   - priority.document.duration, a histogram in seconds of how long documents were
 //     worked on, as Done and DoneN were told
+//   - priority.document.sojourn, a histogram in seconds of the time from Submit to Done,
+//     by the priority.level that Submit gave
 //   - priority.absorbed.errors, a counter of the errors that no caller saw because
 //     a fallback answered, by error.type
 //   - priority.open.circuits, how many fallbacks of the process have their circuit open

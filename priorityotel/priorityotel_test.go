@@ -16,6 +16,7 @@ import (
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
+	"github.com/docpriority/priority/prioritytest"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
@@ -164,7 +165,7 @@ func TestEachDocumentAndCallIsRecordedOnce(t *testing.T) {
 
 	level := func(level int) string { return fmt.Sprintf("priority.degraded=false,priority.level=%d", level) }
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
-		level(1): 3 + 3 + 3 + 2, level(2): 1 + 2 + 1, level(3): 2, level(4): 2, level(5): 2,
+		level(1): 3 + 3 + 3 + 1, level(2): 1 + 2 + 1, level(3): 2 + 1, level(4): 2, level(5): 2,
 		level(6): 2, level(7): 2, level(8): 6, level(9): 9, "error.type=invalid": 1,
 	})
 	call := func(operation string) string {
@@ -288,6 +289,26 @@ func TestWhatDocumentsCostIsRecorded(t *testing.T) {
 	}
 }
 
+// What a document waited is recorded by the level that it had.
+func TestSojournsAreRecordedByLevel(t *testing.T) {
+	r := newRecorder(t, priorityotel.Options{})
+	clock := new(prioritytest.Clock)
+	store := observe.New(prioritytest.NewStore(clock, nil), r.Observe)
+	_, err := store.SubmitN(t.Context(), "acme", []string{"1", "2"}, nil)
+	clock.Advance(90 * time.Second)
+	if err := errors.Join(err, store.DoneN(t.Context(), "acme", []string{"1", "2", "3", "1"}, 0)); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, point := range r.histogram(t, "priority.document.sojourn") {
+		got[encoded(point.Attributes)] = point.Sum
+		if point.Count != 1 || !slices.Contains(point.Bounds, 180) {
+			t.Errorf("%+v; want one document, and three minutes, the shortest lease, as a bound", point)
+		}
+	}
+	expect(t, "sojourns", got, map[string]float64{"priority.level=1": 90, "priority.level=2": 90})
+}
+
 // The alerts and the dashboard need a series of each error, and of documents that are
 // degraded, from the start: a rate cannot see the first of one that begins with it, and a
 // share of what is not there is not 0 but nothing.
@@ -369,9 +390,9 @@ func TestEachCallHasASpan(t *testing.T) {
 		{
 			observe.Call{
 				Operation: "Submit", Customers: customer, Items: 1,
-				Decisions: []priority.Decision{{Level: 1, Pending: 2, Degraded: true}},
+				Decisions: []priority.Decision{{Level: 2, Load: 4.5, Pending: 2, Degraded: true}},
 			},
-			"priority.count=0,priority.degraded=true,priority.items=1,priority.level=1,priority.operation=Submit,priority.pending=2",
+			"priority.degraded=true,priority.items=1,priority.level=2,priority.load=4.5,priority.operation=Submit,priority.pending=2",
 			sdktrace.Status{},
 		},
 		{

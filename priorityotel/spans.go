@@ -14,6 +14,7 @@ import (
 const (
 	itemsKey    = attribute.Key("priority.items")
 	countKey    = attribute.Key("priority.count")
+	loadKey     = attribute.Key("priority.load")
 	pendingKey  = attribute.Key("priority.pending")
 	customerKey = attribute.Key("priority.customer")
 )
@@ -59,9 +60,11 @@ func (s *spans) attributes(call observe.Call) []attribute.KeyValue {
 	}
 	if len(call.Decisions) == 1 && call.Err == nil {
 		decision := call.Decisions[0]
-		attributes = append(attributes, levelKey.Int(int(decision.Level)), countKey.Int64(decision.Count))
+		attributes = append(attributes, levelKey.Int(int(decision.Level)))
 		if decision.Pending > 0 {
-			attributes = append(attributes, pendingKey.Int64(decision.Pending))
+			attributes = append(attributes, loadKey.Float64(decision.Load), pendingKey.Int64(decision.Pending))
+		} else {
+			attributes = append(attributes, countKey.Int64(decision.Count))
 		}
 	}
 	if s.customers && len(call.Customers) == 1 {
