@@ -44,8 +44,6 @@ if held and (held.err or #held > 15 or not string.find(held, '^[1-9]%d*$')) then
 end
 if not scores then
   return {0, 0}
-elseif n == 1 then
-  scores = {scores}
 end
 
 -- Both averages move by a tenth of the way for each document, unless it is older
@@ -59,11 +57,16 @@ if held then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local reply, seen = {}, {}
+local reply, seen = {}, n > 1 and {}
 for i = 1, n do
-  local document, score = ARGV[i + 1], scores[i]
+  local score = scores
+  if seen then
+    local document = ARGV[i + 1]
+    score = not seen[document] and scores[i]
+    seen[document] = true
+  end
   local took, level = 0, 0
-  if score and not seen[document] then
+  if score then
     local at = math.abs(score)
     level = at % 64
     took = math.max(now - (at - level) / 64, 0)
@@ -80,7 +83,6 @@ for i = 1, n do
       average = math.max(math.floor((9 * average + cost + 5) / 10), 1)
     end
   end
-  seen[document] = true
   reply[2 * i - 1], reply[2 * i] = took, level
 end
 redis.call('ZREM', KEYS[1], unpack(ARGV, 2))

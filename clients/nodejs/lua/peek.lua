@@ -31,8 +31,55 @@ local last, turns = 9, 0
 -- end turns
 local day = 86400000
 local set, usage = KEYS[2], KEYS[3]
+local call, format, floor = redis.call, string.format, math.floor
 
-local function ruled(count)
+local held_count = redis.pcall('GET', KEYS[1])
+if held_count and (held_count.err or not (held_count == '0' or #held_count <= 16 and
+  string.find(held_count, '^-?[1-9]%d*$') and math.abs(tonumber(held_count)) < 1e15)) then
+  if held_count.err and not string.find(held_count.err, 'wrong kind of value', 1, true) then
+    return held_count
+  end
+  return redis.error_reply('CORRUPTCOUNT the key holds something other than a count')
+end
+local reset_in = held_count and math.max(call('PTTL', KEYS[1]), 0) or 0
+
+-- begin history
+local held = redis.pcall('GET', usage)
+local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
+if held then
+  if held.err or #held > 15 or not string.find(held, '^[1-9]%d*$') then
+    if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
+      return held
+    end
+    return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
+  end
+  average = held % 1000000
+  sojourn = (held - average) / 10000
+  if sojourn > 0 then
+    lease = math.min(math.max(20 * sojourn, 180000), longest_lease)
+  end
+  local left = call('PTTL', usage)
+  if left > 0 then
+    lately = math.min(floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
+  end
+end
+local time = call('TIME')
+local now = time[1] * 1000 + floor(time[2] / 1000)
+local since = 64 * (now - lease)
+-- end history
+
+local all = redis.pcall('ZCARD', set)
+if type(all) == 'table' then
+  if string.find(all.err, 'wrong kind of value', 1, true) then
+    return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
+  end
+  return all
+end
+
+if not held and all == 0 then -- by the count, if there is one
+  local last_level, next_level
+  for ahead = 0, 1 do
+    local count = (held_count or 1) - ahead
 -- begin levels
 local level = 1
 if count < -20 then level = 9
@@ -46,88 +93,38 @@ elseif count >= -14 then level = 7
 elseif count >= -20 then level = 8
 end
 -- end levels
-return level
-end
-
-local function failed(reply, code)
-  if string.find(reply.err, 'wrong kind of value', 1, true) then
-    return redis.error_reply(code)
+    last_level, next_level = next_level, level
   end
-  return reply
-end
-
-local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
-local count = redis.pcall('GET', KEYS[1])
-if count and count.err then
-  return failed(count, corrupt)
-end
-if count and not (count == '0' or
-  #count <= 16 and string.find(count, '^-?[1-9]%d*$') and math.abs(tonumber(count)) < 1e15) then
-  return redis.error_reply(corrupt)
-end
-local rule, level, next_level, reset_in = 0, 0, ruled(0), 0
-if count then
-  rule, count = 1, count + 0
-  level, next_level = ruled(count), ruled(count - 1)
-  reset_in = math.max(redis.call('PTTL', KEYS[1]), 0)
-end
-
--- begin history
-local held = redis.pcall('GET', usage)
-if held and (held.err or #held > 15 or not string.find(held, '^[1-9]%d*$')) then
-  if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
-    return held
+  if held_count then
+    return {1, last_level, next_level, held_count + 0, reset_in, 0, 0, 0, 0, 0, 0, 0, 0}
   end
-  return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
-end
-local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
-if held then
-  average = held % 1000000
-  sojourn = (held - average) / 10000
-  if sojourn > 0 then
-    lease = math.min(math.max(20 * sojourn, 180000), longest_lease)
-  end
-  local left = redis.call('PTTL', usage)
-  if left > 0 then
-    lately = math.min(math.floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
-  end
-end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local since = 64 * (now - lease)
--- end history
-
-local all = redis.pcall('ZCARD', set)
-if type(all) == 'table' then
-  return failed(all, 'CORRUPTPENDING the key holds something other than pending documents')
-end
-if not held and all == 0 then
-  return {rule, level, next_level, count or 0, reset_in, 0, 0, 0, 0, 0, 0, 0, 0}
+  return {0, 0, next_level, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
 
 -- The newest document and the oldest, of those before the last load and beyond it.
 local ordinary, beyond, newest, oldest = 0, 0, 0, 64 * now
 if all > 0 then
-  local from = string.format('%d', since)
-  ordinary = redis.call('ZCOUNT', set, from, '+inf')
+  local from = format('%d', since)
+  ordinary = call('ZCOUNT', set, from, '+inf')
   if ordinary < all then
-    beyond = redis.call('ZCOUNT', set, '-inf', '-' .. from)
+    beyond = call('ZCOUNT', set, '-inf', '-' .. from)
   end
 end
 if ordinary > 0 then
-  newest = redis.call('ZRANGE', set, '-1', '-1', 'WITHSCORES')[2] + 0
+  newest = call('ZRANGE', set, '-1', '-1', 'WITHSCORES')[2] + 0
   oldest = newest
   if ordinary > 1 then
-    oldest = redis.call('ZRANGE', set, -ordinary, -ordinary, 'WITHSCORES')[2] + 0
+    local first = format('%d', -ordinary)
+    oldest = call('ZRANGE', set, first, first, 'WITHSCORES')[2] + 0
   end
 end
 if beyond > 0 then
-  newest = math.max(newest, -redis.call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
-  oldest = math.min(oldest, -redis.call('ZRANGE', set, beyond - 1, beyond - 1, 'WITHSCORES')[2])
+  newest = math.max(newest, -call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
+  local first = format('%d', beyond - 1)
+  oldest = math.min(oldest, -call('ZRANGE', set, first, first, 'WITHSCORES')[2])
 end
 
 local load = math.min(math.min(lately + 1000, 512000) * (ordinary + 1) * average, 1e15)
-do
 -- begin loads
 local level = 1
 if load > 32768000000 then level = 9
@@ -141,12 +138,9 @@ elseif load <= 8192000000 then level = 7
 elseif load <= 32768000000 then level = 8
 end
 -- end loads
-
 if level == last and turns > 0 then
   local _, doublings = math.frexp(beyond + 1)
   level = level + math.min(doublings - 1, turns)
 end
-next_level = level
-end
-return {2, newest % 64, next_level, count or 0, reset_in, load, lately, average, ordinary + beyond, beyond,
-  ordinary + beyond > 0 and now - math.floor(oldest / 64) or 0, sojourn, lease}
+return {2, newest % 64, level, (held_count or 0) + 0, reset_in, load, lately, average, ordinary + beyond, beyond,
+  ordinary + beyond > 0 and now - floor(oldest / 64) or 0, sojourn, lease}

@@ -35,6 +35,7 @@ local last, turns = 9, 0
 -- end turns
 local day = 86400000
 local set, usage = KEYS[1], KEYS[2]
+local call, format, floor = redis.call, string.format, math.floor
 
 local n = #ARGV / 2
 if n < 1 or n > 100 or n % 1 ~= 0 then
@@ -43,26 +44,26 @@ end
 
 -- begin history
 local held = redis.pcall('GET', usage)
-if held and (held.err or #held > 15 or not string.find(held, '^[1-9]%d*$')) then
-  if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
-    return held
-  end
-  return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
-end
 local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
 if held then
+  if held.err or #held > 15 or not string.find(held, '^[1-9]%d*$') then
+    if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
+      return held
+    end
+    return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
+  end
   average = held % 1000000
   sojourn = (held - average) / 10000
   if sojourn > 0 then
     lease = math.min(math.max(20 * sojourn, 180000), longest_lease)
   end
-  local left = redis.call('PTTL', usage)
+  local left = call('PTTL', usage)
   if left > 0 then
-    lately = math.min(math.floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
+    lately = math.min(floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
   end
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local time = call('TIME')
+local now = time[1] * 1000 + floor(time[2] / 1000)
 local since = 64 * (now - lease)
 -- end history
 
@@ -77,10 +78,10 @@ if type(all) == 'table' then
 end
 local ordinary, beyond = 0, 0
 if all > 0 then
-  local from = string.format('%d', since)
-  ordinary = redis.call('ZCOUNT', set, from, '+inf')
+  local from = format('%d', since)
+  ordinary = call('ZCOUNT', set, from, '+inf')
   if ordinary < all then
-    beyond = redis.call('ZCOUNT', set, '-inf', '-' .. from)
+    beyond = call('ZCOUNT', set, '-inf', '-' .. from)
   end
 end
 local pending = ordinary + beyond
@@ -111,7 +112,10 @@ local function decided(cost)
   else
     return nil
   end
-  local load = math.min(math.min(lately, 512000) * (ordinary + 1) * cost, 1e15)
+  if lately > 512000 then
+    lately = 512000
+  end
+  local load = math.min(lately * (ordinary + 1) * cost, 1e15)
 -- begin loads
 local level = 1
 if load > 32768000000 then level = 9
@@ -126,31 +130,32 @@ elseif load <= 32768000000 then level = 8
 end
 -- end loads
   if level < last then
-    return level, load, string.format('%d', 64 * now + level)
+    return level, load, format('%d', 64 * now + level)
   end
   if turns > 0 then
     local _, doublings = math.frexp(beyond + 1)
     level = level + math.min(doublings - 1, turns)
   end
-  return level, load, string.format('-%d', 64 * now + level)
+  return level, load, format('-%d', 64 * now + level)
 end
 
 local wrong = redis.error_reply('ERR the cost is not 0 to 100000')
 local reply, new = {}, 0
 if n == 1 then -- it is new most often, and then one command says so and adds it
+  local before = lately
   lately, new = lately + 1000, 1
   local level, load, score = decided(ARGV[2])
   if not level then
     return wrong
   end
-  if redis.call('ZADD', set, 'NX', score, ARGV[1]) == 0 then
-    if taken_out(redis.call('ZSCORE', set, ARGV[1])) then
+  if call('ZADD', set, 'NX', score, ARGV[1]) == 0 then
+    if taken_out(call('ZSCORE', set, ARGV[1])) then
+      lately, new = before, 0
       level, load, score = decided(ARGV[2])
-      new = 0
     else
       ended = ended - 1
     end
-    redis.call('ZADD', set, score, ARGV[1])
+    call('ZADD', set, score, ARGV[1])
   end
   reply = {level, load, pending + new}
 else
@@ -159,7 +164,7 @@ else
     ids[i] = ARGV[2 * i - 1]
   end
   if all > 0 then
-    scores = redis.call('ZMSCORE', set, unpack(ids))
+    scores = call('ZMSCORE', set, unpack(ids))
   end
   for i, document in ipairs(ids) do
     if seen[document] == nil then
@@ -191,26 +196,26 @@ else
     adds[2 * i - 1], adds[2 * i] = score, document
     reply[3 * i - 2], reply[3 * i - 1], reply[3 * i] = level, load, pending + new
   end
-  redis.call('ZADD', set, unpack(adds))
+  call('ZADD', set, unpack(adds))
 end
-redis.call('PEXPIRE', set, '86400000')
+call('PEXPIRE', set, '86400000')
 if new > 0 then
-  local left = day * (1 + math.log(math.min(lately, 512000) / 1000) / math.log(2))
-  left = string.format('%d', math.floor(left + 0.5))
+  local left = day * (1 + math.log(lately / 1000) / math.log(2))
+  left = format('%d', floor(left + 0.5))
   if held then
-    redis.call('PEXPIRE', usage, left)
+    call('PEXPIRE', usage, left)
   else
-    redis.call('SET', usage, '1000', 'PX', left)
+    call('SET', usage, '1000', 'PX', left)
   end
 end
 
 -- What is older than a day is cleared in steps, so that no call takes long; each
 -- step is more than a call adds, so that it does not pile up.
 if ended > 0 then
-  local old = string.format('%d', 64 * (now - day))
-  old = redis.call('ZRANGEBYSCORE', set, '(-' .. old, '(' .. old, 'LIMIT', '0', n + 3)
+  local old = format('%d', 64 * (now - day))
+  old = call('ZRANGEBYSCORE', set, '(-' .. old, '(' .. old, 'LIMIT', '0', n + 3)
   if #old > 0 then
-    redis.call('ZREM', set, unpack(old))
+    call('ZREM', set, unpack(old))
   end
 end
 return reply
