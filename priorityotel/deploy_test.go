@@ -158,7 +158,10 @@ func exported(t *testing.T) (metrics, labels []string) {
 		Decisions: []priority.Decision{{Level: 1}, {}}, Err: &priority.BatchError{Errs: []error{nil, errLost}},
 	})
 	instrumentation.Observe(t.Context(), observe.Call{Operation: "Next", Items: 1, Decisions: []priority.Decision{{Level: 1, Ruled: 9}}})
-	instrumentation.Observe(t.Context(), observe.Call{Operation: "Done", Customers: []string{"acme"}, Items: 1, Took: time.Second})
+	instrumentation.Observe(t.Context(), observe.Call{
+		Operation: "Done", Customers: []string{"acme"}, Items: 1, Took: time.Second,
+		Ended: []priority.Ended{{Document: "invoice-1", Sojourn: time.Second, Level: 1}},
+	})
 	if _, err := instrumentation.ObserveControl(acmesStatus()); err != nil {
 		t.Fatal(err)
 	}
