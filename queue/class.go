@@ -7,21 +7,40 @@ import (
 )
 
 // Class folds levels into fewer classes, for a queue that has not as many: it
-// returns 1, served first, to classes. Where there are enough classes, each level
-// has its own, and the first and the last are in use. Where there are not, the
-// last level, which is where a flood ends, keeps the last class to itself, and
-// the others share the rest as evenly as they can.
+// returns 1, served first, to classes. If there are enough classes, each level
+// has its own, and the first and the last are in use. If there are not, the last level,
+// which is where a flood ends, keeps the last class to itself, the level before it the
+// class before that, and the others share the rest as evenly as they can. A policy with
+// fewer levels joins them in the same way.
 //
-// Nine levels in four classes are 1–3, 4–6, 7–8 and 9.
+// Nine levels in four classes are 1–4, 5–7, 8 and 9.
 func Class(level, last, classes priority.Level) priority.Level {
 	level, last, classes = clamp(level, last), max(last, 1), max(classes, 1)
-	if last == 1 {
-		return 1
+	if classes >= last {
+		if last == 1 {
+			return 1
+		}
+		quotient, _ := divided(level-1, classes-1, last-1)
+		return 1 + quotient
 	}
-	// (level-1)·(classes-1)/(last-1), in 128 bits: these may be any numbers.
-	high, low := bits.Mul64(uint64(level-1), uint64(classes-1))
-	class, _ := bits.Div64(high, low, uint64(last-1))
-	return 1 + priority.Level(class)
+	alone := min(classes-1, 2)
+	joined, into := last-alone, classes-alone
+	if level > joined {
+		return into + level - joined
+	}
+	// As the mean of (level-1)·into/joined and level·into/joined, rounded up.
+	quotient, rest := divided(2*level-1, into, 2*joined)
+	if rest > 0 {
+		quotient++
+	}
+	return quotient
+}
+
+// divided returns a·b/c and what is left over, in 128 bits: these may be any numbers.
+func divided(a, b, c priority.Level) (quotient priority.Level, rest uint64) {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	q, rest := bits.Div64(high, low, uint64(c))
+	return priority.Level(q), rest
 }
 
 func clamp(level, last priority.Level) priority.Level {

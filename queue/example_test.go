@@ -39,7 +39,7 @@ func ExampleClass() {
 	for level := priority.First; level <= 9; level++ {
 		fmt.Print(queue.Name("documents", queue.Class(level, 9, 3), 3), " ")
 	}
-	// Output: documents-1 documents-1 documents-1 documents-1 documents-2 documents-2 documents-2 documents-2 documents-3
+	// Output: documents-1 documents-1 documents-1 documents-1 documents-1 documents-1 documents-1 documents-2 documents-3
 }
 
 // A consumer that polls a queue for each level: level 1 most often, the last one too.

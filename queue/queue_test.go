@@ -118,7 +118,7 @@ func TestLevelOneIsServedFirstAndTheLastLevelLast(t *testing.T) {
 	}
 }
 
-// The last level has a class to itself, and no other class has two levels more than
+// The last two levels have a class each, and no other class has two levels more than
 // another.
 func TestClassesShareTheLevelsEvenly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -128,10 +128,11 @@ func TestClassesShareTheLevelsEvenly(t *testing.T) {
 		for level := range last {
 			levels[queue.Class(priority.Level(level+1), priority.Level(last), priority.Level(classes))-1]++
 		}
-		if n := levels[classes-1]; n != 1 {
-			t.Fatalf("the last class has %d levels", n)
+		alone := min(classes-1, 2)
+		if last := levels[classes-alone:]; slices.Max(last) != 1 {
+			t.Fatalf("the last classes have %v levels", last)
 		}
-		if others := levels[:classes-1]; slices.Max(others)-slices.Min(others) > 1 {
+		if others := levels[:classes-alone]; slices.Max(others)-slices.Min(others) > 1 {
 			t.Fatalf("the classes have %v levels", levels)
 		}
 	})
@@ -179,8 +180,8 @@ func TestNineLevelsAreThoseOfTheDocs(t *testing.T) {
 		number func(level, last priority.Level) int
 		want   []int
 	}{
-		"River":                      {queue.River, []int{1, 1, 1, 2, 2, 2, 3, 3, 4}},
-		"Celery":                     {celery(nil), []int{0, 0, 0, 3, 3, 3, 6, 6, 9}},
+		"River":                      {queue.River, []int{1, 1, 1, 1, 2, 2, 2, 3, 4}},
+		"Celery":                     {celery(nil), []int{0, 0, 0, 0, 3, 3, 3, 6, 9}},
 		"Celery, a step a level":     {celery(queue.CelerySteps(9)), []int{0, 1, 2, 3, 4, 5, 6, 7, 8}},
 		"RabbitMQ":                   {rabbitMQ(queue.RabbitMQMaxPriority(9)), []int{8, 7, 6, 5, 4, 3, 2, 1, 0}},
 		"RabbitMQ, x-max-priority 5": {rabbitMQ(5), []int{5, 5, 4, 4, 3, 2, 2, 1, 0}},
@@ -208,6 +209,21 @@ func TestTheLargestNumbersDoNotOverflow(t *testing.T) {
 	for _, level := range []priority.Level{1, 2, math.MaxInt - 1, math.MaxInt} {
 		if got := queue.Class(level, math.MaxInt, math.MaxInt); got != level {
 			t.Errorf("level %d, with a class for each, is %d", level, got)
+		}
+	}
+}
+
+// A document has the same class whether the policy has as many levels as the queue, or the
+// queue joins nine.
+func TestClassesJoinLevelsAsPoliciesDo(t *testing.T) {
+	nine := priority.DefaultPolicy()
+	for classes := 2; classes <= 9; classes++ {
+		fewer := priority.Policy{Thresholds: nine.Thresholds[:classes-1]}
+		for _, load := range []float64{1, 2, 3, 8, 9, 32, 33, 128, 129, 512, 513, 2048, 2049, 8192, 8193, 32768, 32769} {
+			joined := queue.Class(nine.LevelOfLoad(load), 9, priority.Level(classes))
+			if level := fewer.LevelOfLoad(load); level != joined {
+				t.Errorf("of %d, a load of %v has level %d, and class %d of nine levels", classes, load, level, joined)
+			}
 		}
 	}
 }
