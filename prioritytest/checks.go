@@ -42,6 +42,8 @@ var checks = []check{
 	{"ended contexts end calls", virtualTime, (*run).endedContextsEndCalls},
 	{"nil contexts do no harm", nothing, (*run).nilContextsDoNoHarm},
 	{"concurrent calls count once each", nothing, (*run).concurrentCallsCountOnceEach},
+	{"floods and redeliveries count once", nothing, (*run).floodsAndRedeliveriesCountOnce},
+	{"costs count", nothing, (*run).costsCount},
 	{"another process counts and resets", nothing, (*run).anotherProcessCountsAndResets},
 	{"what is over is gone", entries, (*run).whatIsOverIsGone},
 	{"every operation meets every fault", faults, (*run).everyOperationMeetsEveryFault},
@@ -60,7 +62,7 @@ func (r *run) policiesPassThrough() {
 		switch {
 		case !reflect.DeepEqual(policy, want):
 			r.broken(7, "PolicyOf(%q) = %+v, but %+v inside", customer, policy, want)
-		case policy.Thresholds == nil || policy.ResetInterval == 0 || policy.Validate() != nil:
+		case policy.Thresholds == nil || policy.Loads == nil || policy.ResetInterval == 0 || policy.Validate() != nil:
 			r.broken(7, "PolicyOf(%q) = %+v is not filled in", customer, policy)
 		case policy.Last() > r.Store.Last():
 			r.broken(7, "Last() = %d, but that of %q is %d", r.Store.Last(), customer, policy.Last())
@@ -69,6 +71,12 @@ func (r *run) policiesPassThrough() {
 			policy.Thresholds[0] = math.MaxInt64
 			if reflect.DeepEqual(r.Store.PolicyOf(customer), policy) {
 				r.broken(7, "who changes the Thresholds of PolicyOf(%q) changes the Store's", customer)
+			}
+		}
+		if len(policy.Loads) > 0 {
+			policy.Loads[0] = -1
+			if slices.Contains(r.Store.PolicyOf(customer).Loads, -1) {
+				r.broken(7, "who changes the Loads of PolicyOf(%q) changes the Store's", customer)
 			}
 		}
 	}
@@ -83,7 +91,17 @@ func (r *run) policiesPassThrough() {
 func (r *run) wrongCallsCountNothing() {
 	ctx, customer := context.Background(), r.Customers[0]
 	long, many := strings.Repeat("x", 513), slices.Repeat([]string{customer}, priority.MaxDocuments+1)
+	documents := []string{"d", "e"}
 	kinds := map[error][]func(s priority.Store) error{
+		priority.ErrInvalidCost: {
+			func(s priority.Store) error { _, err := s.SubmitN(ctx, customer, documents, []float64{}); return err },
+			func(s priority.Store) error { _, err := s.SubmitN(ctx, customer, documents, []float64{1}); return err },
+			func(s priority.Store) error {
+				_, err := s.SubmitN(ctx, customer, documents, []float64{1, 1, 1})
+				return err
+			},
+			func(s priority.Store) error { _, err := s.SubmitN(ctx, customer, nil, []float64{1}); return err },
+		},
 		priority.ErrInvalidCount: {
 			func(s priority.Store) error { _, err := s.NextN(ctx, customer, -1); return err },
 			func(s priority.Store) error { _, err := s.NextN(ctx, customer, priority.MaxDocuments+1); return err },
@@ -95,6 +113,15 @@ func (r *run) wrongCallsCountNothing() {
 			func(s priority.Store) error { return s.Done(ctx, customer, "d", -1) },
 			func(s priority.Store) error { return s.DoneN(ctx, customer, []string{"d"}, -1) },
 		},
+	}
+	for _, wrong := range []float64{-1, -math.SmallestNonzeroFloat64, math.NaN(), math.Inf(1), math.Inf(-1)} {
+		kinds[priority.ErrInvalidCost] = append(kinds[priority.ErrInvalidCost],
+			func(s priority.Store) error { _, err := s.Submit(ctx, customer, "d", wrong); return err },
+			func(s priority.Store) error {
+				_, err := s.SubmitN(ctx, customer, documents, []float64{1, wrong})
+				return err
+			},
+		)
 	}
 	for _, wrong := range []string{"", long} {
 		kinds[priority.ErrInvalidCustomer] = append(kinds[priority.ErrInvalidCustomer],
@@ -149,7 +176,7 @@ func (r *run) emptyCallsCountNothing() {
 func (r *run) largeCallsWork() {
 	ctx, customer := context.Background(), strings.Repeat("c", priority.MaxCustomerBytes)
 	documents := []string{strings.Repeat("d", priority.MaxDocumentBytes), strings.Repeat("d", priority.MaxDocumentBytes-1)}
-	if d, err := r.Store.SubmitN(ctx, customer, documents, nil); err != nil || d[1].Count != -1 {
+	if d, err := r.Store.SubmitN(ctx, customer, documents, nil); err != nil || d[1].Pending != 2 {
 		r.broken(1, "two documents of the longest names are answered %s", describe(d, err))
 	}
 	if err := r.Store.DoneN(ctx, customer, documents, time.Duration(len(documents))*time.Second); err != nil {
@@ -157,11 +184,11 @@ func (r *run) largeCallsWork() {
 	}
 	const large = priority.MaxDocuments / 10
 	d, err := r.Store.NextN(ctx, customer, large)
-	if err != nil || len(d) != large || d[large-1].Count != -1-large {
+	if err != nil || len(d) != large || d[large-1].Count != 1-large {
 		r.broken(1, "a NextN of %d is answered %s", large, describe(d, err))
 	}
 	for range 3 {
-		if d, err := r.Store.Next(ctx, customer); err != nil || d.Level != r.Store.PolicyOf(customer).Last() {
+		if d, err := r.Store.Next(ctx, customer); err != nil || d.Level != r.Store.PolicyOf(customer).Level(-large) {
 			r.broken(1, "the document after them is answered %s", describe([]priority.Decision{d}, err))
 		}
 	}
@@ -186,8 +213,8 @@ func (r *run) customersShareNothing() {
 	}
 	for _, customer := range customers {
 		d, err := r.Store.Submit(context.Background(), customer, "d", 0)
-		if err != nil || d.Count != -2 || d.Pending != 1 {
-			r.broken(6, "a third document of %.20q is answered %s", customer, describe([]priority.Decision{d}, err))
+		if err != nil || d.Load != 1 || d.Pending != 1 {
+			r.broken(6, "the first Submit of %.20q is answered %s", customer, describe([]priority.Decision{d}, err))
 		}
 	}
 }
@@ -255,17 +282,118 @@ func (r *run) concurrentCallsCountOnceEach() {
 		})
 	}
 	calling.Wait()
-	seen := make(map[int64]bool)
+	type place struct{ count, pending int64 }
+	seen := make(map[place]bool)
 	for _, d := range slices.Concat(counts...) {
-		if seen[d.Count] {
-			r.broken(1, "concurrent documents have the same count %d", d.Count)
+		at := place{d.Count, d.Pending}
+		if seen[at] {
+			r.broken(1, "concurrent documents have the same count %d or are both %d pending", d.Count, d.Pending)
 		}
-		seen[d.Count] = true
+		seen[at] = true
 	}
+	const submits = callers * each / 3
 	held, err := r.Other.Peek(ctx, "crowd")
-	if err != nil || held.Count != 1-callers*each || held.Pending != callers*each/3 {
-		r.broken(1, "after %d concurrent documents the fleet has %s", callers*each, fmt.Sprintf("%s, %v", describeState(held), err))
+	if err != nil || held.Count != 1-(callers*each-submits) || held.Pending != submits || math.Abs(held.Lately-submits) > .1 {
+		r.broken(1, "after %d concurrent documents, %d of them submitted, the fleet has %s", callers*each, submits, describeState(held, err))
 	}
+}
+
+// floodsAndRedeliveriesCountOnce submits so much that floods take turns, where there are
+// any, and that no more is remembered; some of it more than once.
+func (r *run) floodsAndRedeliveriesCountOnce() {
+	one, other := func(at int) []int { return []int{at} }, caller{other: true}
+	upTo := func(from, to int) (numbers []int) {
+		for i := from; i < to; i++ {
+			numbers = append(numbers, i)
+		}
+		return numbers
+	}
+	for at := range r.Customers[:3] {
+		submit := func(c caller, from, to int) step {
+			return step{operation: SubmitN, caller: c, customers: one(at), documents: upTo(from, to)}
+		}
+		steps := []step{submit(caller{}, 0, 20), submit(other, 20, 40), submit(caller{}, 10, 45)}
+		for i := range 12 {
+			steps = append(steps, step{operation: Submit, customers: one(at), documents: one(40 + i)})
+		}
+		steps = append(steps,
+			step{operation: DoneN, customers: one(at), documents: append(upTo(5, 30), 7, 8)},
+			step{operation: Submit, customers: one(at), documents: one(5)},
+			step{customers: one(at), wait: forAmount, amount: 90 * time.Second},
+			submit(caller{}, 3, 8), submit(other, 3, 8),
+			step{operation: DoneN, customers: one(at), documents: upTo(0, 60)},
+		)
+		for from := 0; from < 600; from += 40 {
+			steps = append(steps, submit(caller{}, from, from+40), step{operation: DoneN, customers: one(at), documents: upTo(from, from+40)})
+		}
+		steps = append(steps, submit(caller{}, 0, 3), step{customers: one(at), wait: forAmount, amount: fair.Day}, submit(caller{}, 3, 6))
+		r.trace = nil
+		r.apply(steps)
+	}
+}
+
+// costsCount submits documents of many costs, and ends documents that took long.
+func (r *run) costsCount() {
+	ctx, customer := context.Background(), "payer"
+	documents := make([]string, 100)
+	for i := range documents {
+		documents[i] = fmt.Sprint(i)
+	}
+	submit := func(cost float64) priority.Decision {
+		d, err := r.Store.Submit(ctx, customer, "d", cost)
+		if err != nil {
+			r.broken(1, "Submit: %v", err)
+		}
+		if err := r.Store.Reset(ctx, customer); err != nil {
+			r.broken(1, "Reset: %v", err)
+		}
+		return d
+	}
+	for i, document := range documents {
+		if d := submit(3); d.Load != 1 {
+			r.broken(1, "after %d documents nobody knows the average cost, and a load is %v", i, d.Load)
+		}
+		if i%2 == 0 { // what costs nothing does not count for the average
+			if d := submit(0); d.Load != 1 {
+				r.broken(1, "a document of unknown cost has load %v", d.Load)
+			}
+		}
+		if _, err := r.Store.Submit(ctx, "worker", document, 0); err != nil {
+			r.broken(1, "Submit: %v", err)
+		}
+	}
+	for _, test := range []struct{ cost, load float64 }{{3, 1}, {0, 1}, {3 / 4., .25}, {1e-9, .001}} {
+		if d := submit(test.cost); math.Abs(d.Load-test.load) > .05*test.load {
+			r.broken(1, "a document that costs %v where all cost 3 has load %v, not %v", test.cost, d.Load, test.load)
+		}
+	}
+	// These move the average.
+	if d := submit(6); math.Abs(d.Load-2) > .1 {
+		r.broken(1, "a document that costs 6 where all cost 3 has load %v, not 2", d.Load)
+	}
+	if d := submit(math.MaxFloat64); d.Load != 100 {
+		r.broken(1, "a document that costs more than all others has load %v, not 100", d.Load)
+	}
+	d, err := r.Store.SubmitN(ctx, customer, []string{"a", "b"}, []float64{math.MaxFloat64, 0})
+	if err != nil || math.Abs(d[0].Load-100) > .1 || math.Abs(d[1].Load-4) > .1 && r.Store.PolicyOf(customer).LevelOfLoad(100) <= priority.Level(len(r.Store.PolicyOf(customer).Loads)) {
+		r.broken(1, "a document that costs much and one of unknown cost are answered %s", describe(d, err))
+	}
+
+	if err := r.Store.DoneN(ctx, "worker", documents, 100*time.Second); err != nil {
+		r.broken(1, "DoneN: %v", err)
+	}
+	if err := r.Store.Done(ctx, customer, "b", 10*time.Second); err != nil {
+		r.broken(1, "Done: %v", err)
+	}
+	state, err := r.Other.Peek(ctx, customer)
+	if err != nil || state.Cost != 1.9 {
+		r.broken(1, "after a Done that took ten times as long as all the fleet has %s", describeState(state, err))
+	}
+	if d, err := r.Store.Submit(ctx, customer, "c", 0); err != nil || math.Abs(d.Load-1.9*3*float64(d.Pending-state.PendingLast)) > .1 {
+		r.broken(1, "a document of the cost that its customer's have is answered %s", describe([]priority.Decision{d}, err))
+	}
+	_ = r.Other.Reset(ctx, customer)
+	_ = r.Other.Reset(ctx, "worker")
 }
 
 func (r *run) anotherProcessCountsAndResets() {

@@ -36,18 +36,18 @@ func (s *FailingStore) Heal() { s.faults.heal() }
 
 // Next implements [priority.Store].
 func (s *FailingStore) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	pass := func() (priority.Decision, error) { return s.store.Next(ctx, customer) }
+	pass := func(ctx context.Context) (priority.Decision, error) { return s.store.Next(ctx, customer) }
 	if priority.CheckCustomer(customer) != nil {
-		return pass()
+		return pass(ctx)
 	}
 	return one(ctx, s, Next, customer, 0, pass)
 }
 
 // NextN implements [priority.Store].
 func (s *FailingStore) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	pass := func() ([]priority.Decision, error) { return s.store.NextN(ctx, customer, n) }
+	pass := func(ctx context.Context) ([]priority.Decision, error) { return s.store.NextN(ctx, customer, n) }
 	if priority.CheckN(customer, n) != nil || n == 0 {
-		return pass()
+		return pass(ctx)
 	}
 	return one(ctx, s, NextN, customer, 0, pass)
 }
@@ -62,9 +62,11 @@ func (s *FailingStore) NextEach(ctx context.Context, customers []string) ([]prio
 
 // Submit implements [priority.Store].
 func (s *FailingStore) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	pass := func() (priority.Decision, error) { return s.store.Submit(ctx, customer, document, cost) }
+	pass := func(ctx context.Context) (priority.Decision, error) {
+		return s.store.Submit(ctx, customer, document, cost)
+	}
 	if priority.CheckSubmit(customer, []string{document}, []float64{cost}) != nil {
-		return pass()
+		return pass(ctx)
 	}
 	return one(ctx, s, Submit, customer, 0, pass)
 }
@@ -72,9 +74,11 @@ func (s *FailingStore) Submit(ctx context.Context, customer, document string, co
 // SubmitN implements [priority.Store]. It fails for all documents, with a
 // [*priority.BatchError].
 func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	pass := func() ([]priority.Decision, error) { return s.store.SubmitN(ctx, customer, documents, costs) }
+	pass := func(ctx context.Context) ([]priority.Decision, error) {
+		return s.store.SubmitN(ctx, customer, documents, costs)
+	}
 	if priority.CheckSubmit(customer, documents, costs) != nil || len(documents) == 0 {
-		return pass()
+		return pass(ctx)
 	}
 	decisions, err := one(ctx, s, SubmitN, customer, len(documents), pass)
 	if decisions == nil {
@@ -85,9 +89,11 @@ func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents [
 
 // Done implements [priority.Store].
 func (s *FailingStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	pass := func() (none struct{}, err error) { return none, s.store.Done(ctx, customer, document, took) }
+	pass := func(ctx context.Context) (none struct{}, err error) {
+		return none, s.store.Done(ctx, customer, document, took)
+	}
 	if priority.CheckDone(customer, []string{document}, took) != nil {
-		_, err := pass()
+		_, err := pass(ctx)
 		return err
 	}
 	_, err := one(ctx, s, Done, customer, 0, pass)
@@ -97,9 +103,11 @@ func (s *FailingStore) Done(ctx context.Context, customer, document string, took
 // DoneN implements [priority.Store]. It fails for all documents, with a
 // [*priority.BatchError].
 func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	pass := func() (none struct{}, err error) { return none, s.store.DoneN(ctx, customer, documents, took) }
+	pass := func(ctx context.Context) (none struct{}, err error) {
+		return none, s.store.DoneN(ctx, customer, documents, took)
+	}
 	if priority.CheckDone(customer, documents, took) != nil || len(documents) == 0 {
-		_, err := pass()
+		_, err := pass(ctx)
 		return err
 	}
 	_, err := one(ctx, s, DoneN, customer, len(documents), pass)
@@ -108,18 +116,18 @@ func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []s
 
 // Peek implements [priority.Store].
 func (s *FailingStore) Peek(ctx context.Context, customer string) (priority.State, error) {
-	pass := func() (priority.State, error) { return s.store.Peek(ctx, customer) }
+	pass := func(ctx context.Context) (priority.State, error) { return s.store.Peek(ctx, customer) }
 	if priority.CheckCustomer(customer) != nil {
-		return pass()
+		return pass(ctx)
 	}
 	return one(ctx, s, Peek, customer, 0, pass)
 }
 
 // Reset implements [priority.Store].
 func (s *FailingStore) Reset(ctx context.Context, customer string) error {
-	pass := func() (none struct{}, err error) { return none, s.store.Reset(ctx, customer) }
+	pass := func(ctx context.Context) (none struct{}, err error) { return none, s.store.Reset(ctx, customer) }
 	if priority.CheckCustomer(customer) != nil {
-		_, err := pass()
+		_, err := pass(ctx)
 		return err
 	}
 	_, err := one(ctx, s, Reset, customer, 0, pass)
@@ -137,13 +145,13 @@ func (s *FailingStore) Unwrap() priority.Store { return s.store }
 
 // one makes a call of one customer, with the fault that it meets. Where it has
 // entries, the error has one for each of them.
-func one[T any](ctx context.Context, s *FailingStore, operation Operation, customer string, entries int, pass func() (T, error)) (T, error) {
+func one[T any](ctx context.Context, s *FailingStore, operation Operation, customer string, entries int, pass func(context.Context) (T, error)) (T, error) {
 	fault := s.faults.take(ctx, operation, customer)
 	if fault == nil {
-		return pass()
+		return pass(ctx)
 	}
 	if fault.Counted && operation != Peek {
-		_, _ = pass()
+		_, _ = pass(priority.WithEnded(ctx, nil)) // what ended is in the answer that is lost
 	}
 	if cause := fault.wait(ctx); cause != nil {
 		var none T
@@ -153,7 +161,7 @@ func one[T any](ctx context.Context, s *FailingStore, operation Operation, custo
 		}
 		return none, err
 	}
-	return pass()
+	return pass(ctx)
 }
 
 // each makes a call whose entries are of several customers. The entries that the

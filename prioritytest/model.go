@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 )
 
-// account is what the model knows of a customer: what the fleet has counted and what
-// is pending there, and what is uncertain of both. What was uncertain of the count is
-// decided when the fleet is asked next.
+// account is what the model knows of a customer: what the fleet has counted, what was
+// submitted there and is pending, and what is uncertain of them. What was uncertain of
+// the count and of what was submitted lately is decided when the fleet is asked next.
 type account struct {
 	customer string
 	policy   priority.Policy
@@ -20,6 +21,9 @@ type account struct {
 	count   int64
 	resetAt time.Duration // a document later than this resets the count
 
+	lately   float64 // so many documents were submitted lately
+	latelyAt time.Duration
+
 	docs     map[string]lease
 	doneAt   time.Duration // the last Done that may not have arrived
 	adaptive bool          // leases depend on how long documents take
@@ -27,14 +31,25 @@ type account struct {
 	others bool // another process did something since the Store reset it
 }
 
-// lease is a document that is pending, or may be.
+// lease is a document that is pending, or may be, or was not long ago.
 type lease struct {
-	sure, maybe time.Duration // it is pending until sure, and may be until maybe
-	coming      bool          // a Done may still arrive
-	ends        bool          // and must do so
+	sure, maybe time.Duration  // it is pending until sure, and may be until maybe
+	from, to    time.Duration  // it was submitted between them
+	level       priority.Level // that it was given; 0: it is not known
+	coming      bool           // a Done may still arrive
+	ends        bool           // and must do so
 }
 
 const never time.Duration = math.MinInt64
+
+// gone returns the lease of a document that is not there.
+func (l lease) gone() lease {
+	return lease{sure: never, maybe: never, from: never, to: never, coming: l.coming, ends: l.ends}
+}
+
+// was reports whether a document may have been there, pending or not, since a time: it
+// is forgotten after a day.
+func (l lease) was(since time.Duration) bool { return l.to != never && l.to+fair.Day >= since }
 
 // span is what a range of calls may have counted, between two times.
 type span struct {
@@ -43,6 +58,9 @@ type span struct {
 	atomic   bool // all or none
 	reset    bool // the count may have been reset
 	kept     bool // and may not have been
+
+	submitsMin, submitsMax int // documents that were submitted and not pending
+	again                  int // at most, that were
 }
 
 // candidate is a count that the fleet may hold.
@@ -114,6 +132,47 @@ func (a *account) adopt(s span, peeked priority.State, now, slack time.Duration)
 	})
 }
 
+// mostLately is how many documents are remembered of those submitted lately.
+const mostLately = 512
+
+// latelyIn returns how much of what was submitted lately is left between two times, at
+// least and at most. Below half a document nothing is.
+func (a *account) latelyIn(from, to, slack time.Duration) (least, most float64) {
+	const rounding = .003
+	least = a.lately*math.Exp2(-float64(to+slack-a.latelyAt)/float64(fair.Day)) - rounding
+	most = a.lately*math.Exp2(-float64(from-slack-a.latelyAt)/float64(fair.Day)) + rounding
+	if least < .5 {
+		least = 0
+	}
+	if most < .5 {
+		most = 0
+	}
+	return least, most
+}
+
+// adoptLately takes what was submitted lately, if calls that counted as the span says can
+// have made it.
+func (a *account) adoptLately(s span, lately float64, now, slack time.Duration) bool {
+	since := math.Exp2(-float64(now+slack-s.from) / float64(fair.Day))
+	can := func(least, most float64) bool {
+		for n := s.submitsMin; n <= s.submitsMax; n++ {
+			low, high := least, most
+			if n > 0 { // those that are submitted again count 1 each then, though they faded
+				low, high = (least+float64(n))*since-.003, max(most, float64(s.again))+float64(n)+.003
+			}
+			if lately == 0 && low <= 0 || lately >= .5 && lately >= min(low, mostLately*since-.003) && lately <= min(high, mostLately) {
+				return true
+			}
+		}
+		return false
+	}
+	if least, most := a.latelyIn(s.from, now, slack); !(s.reset && can(0, 0)) && (s.reset && !s.kept || !can(least, most)) {
+		return false
+	}
+	a.lately, a.latelyAt = lately, now
+	return true
+}
+
 // pending returns how many documents are pending at a time, at least and at most.
 func (a *account) pending(now time.Duration) (sure, most int) {
 	return pendingOf(a.docs, now)
@@ -131,6 +190,38 @@ func pendingOf(docs map[string]lease, now time.Duration) (sure, most int) {
 	return sure, most
 }
 
+// split returns how many documents are pending before the last load and beyond it,
+// without some.
+func (a *account) split(from, to time.Duration, without func(document string) bool) (ordinary, beyond bounds) {
+	for document, l := range a.docs {
+		if without(document) {
+			continue
+		}
+		for _, part := range []struct {
+			of *bounds
+			is bool
+		}{{&ordinary, !a.isBeyond(l.level)}, {&beyond, a.isBeyond(l.level)}} {
+			if l.sure >= to && part.is && l.level > 0 {
+				part.of.least++
+			}
+			if l.maybe >= from && (part.is || l.level == 0) {
+				part.of.most++
+			}
+		}
+	}
+	return ordinary, beyond
+}
+
+// isBeyond reports whether a level is beyond the last load.
+func (a *account) isBeyond(level priority.Level) bool {
+	return level > priority.Level(len(a.policy.Loads))
+}
+
+// bounds are a number's.
+type bounds struct{ least, most int64 }
+
+func (b *bounds) add(least, most int64) { b.least, b.most = b.least+least, b.most+most }
+
 // adoptPending takes the number of pending documents, if it can be that. What it
 // decides is not uncertain any more.
 func (a *account) adoptPending(pending int64, now time.Duration) bool {
@@ -142,7 +233,7 @@ func (a *account) adoptPending(pending int64, now time.Duration) bool {
 		switch {
 		case l.maybe >= now && a.adaptive: // the next Done may change what is pending
 		case l.maybe < now, l.sure < now && pending == int64(sure):
-			if l.maybe = never; l.coming {
+			if l.maybe = never; l.coming || l.was(now) {
 				a.docs[document] = l
 			} else {
 				delete(a.docs, document)
@@ -187,35 +278,19 @@ func (a *account) nextLeaseEnd(now time.Duration) time.Duration {
 
 // entry is one document of a call, and what the call returned for it.
 type entry struct {
-	customer, document string // no document: by the rule alone
+	customer, document string // no document: by the count
+	cost               float64
 	decision           priority.Decision
 	err                error
 }
 
-// judgeLevel checks a decision's level.
-func (r *run) judgeLevel(policy priority.Policy, d priority.Decision, submits bool) {
-	level := policy.Level(d.Count)
-	if submits {
-		level = policy.LevelOfLoad(d.Load)
-	}
-	if d.Level < level || d.Level > level && (!submits || d.Level > level+priority.Level(policy.Turns)) {
-		r.broken(4, "count %d and load %v are level %d, not %d", d.Count, d.Load, level, d.Level)
-	}
-}
-
-// progress is what a call's entries of one customer may have counted so far.
-type progress struct {
-	min, max int
-	docs     map[string]lease
-}
-
 // within reports whether a count can be that after so many documents.
-func (a *account) within(count int64, p *progress, from, to time.Duration) bool {
+func (a *account) within(count int64, documents bounds, from, to time.Duration) bool {
 	live, fresh := a.has && a.resetAt >= from, !a.has || a.resetAt < to
-	if live && count >= a.count-int64(p.max) && count <= a.count-int64(p.min) {
+	if live && count >= a.count-documents.most && count <= a.count-documents.least {
 		return true
 	}
-	return fresh && count >= min(0, int64(1-p.max)) && count <= min(0, int64(1-p.min))
+	return fresh && count >= min(0, 1-documents.most) && count <= min(0, 1-documents.least)
 }
 
 // String shows what the model knows.
@@ -227,6 +302,7 @@ func (a *account) String() string {
 	var docs []string
 	for document, l := range a.docs {
 		switch {
+		case l.maybe == never:
 		case l.sure == l.maybe:
 			docs = append(docs, fmt.Sprintf("%s until %v", document, l.sure))
 		default:
@@ -234,5 +310,5 @@ func (a *account) String() string {
 		}
 	}
 	slices.Sort(docs)
-	return fmt.Sprintf("%s, pending %q", count, docs)
+	return fmt.Sprintf("%s, %.3f lately, pending %q", count, a.lately, docs)
 }

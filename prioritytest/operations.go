@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 )
 
 // caller is who makes a call: by which store, and with how much patience.
@@ -76,92 +78,249 @@ func (r *run) decide(c caller, operation Operation, entries []entry, do func(ctx
 				own = append(own, e)
 			}
 		}
-		s := span{from: from, to: to, atomic: operation == Next || operation == NextN}
-		spans[customer] = r.judge(c, own, s)
+		s := span{from: from, to: to}
+		if s.atomic = operation == Next || operation == NextN; own[0].document == "" {
+			spans[customer] = r.judgeNexts(c, own, s)
+		} else {
+			spans[customer] = r.judgeSubmits(c, own, s)
+		}
 	}
 	for _, customer := range customers {
 		r.observe(customer, spans[customer])
 	}
 }
 
-// judge checks the decisions of one customer's entries, and returns what they may
-// have counted in the fleet.
-func (r *run) judge(c caller, entries []entry, s span) span {
+// judgeNexts checks the decisions of one customer's entries by the count, and returns what
+// they may have counted in the fleet.
+func (r *run) judgeNexts(c caller, entries []entry, s span) span {
 	a := r.account(entries[0].customer)
-	p := &progress{docs: maps.Clone(a.docs)}
 	excused := r.excused(a.customer) || c.ended || c.patience > 0
-	length := r.leaseOf(c)
+	var counted bounds
 	var last *priority.Decision
-	again := 0
 	for _, e := range entries {
 		d := e.decision
-		submitted := e.document != ""
-		least, most, held := 1, 1, find(p.docs, e.document)
-		if submitted {
-			least, most = counts(held, s)
-			if held.ends && !c.other { // the Submit cancels the Done
-				held.ends = false
-				p.docs[e.document] = held
-			}
-		}
 		switch {
 		case e.err != nil:
 			r.excuse(c, e, excused)
 			if errors.Is(e.err, priority.ErrOutcomeUnknown) {
-				p.max += most
-				p.perhaps(e.document, s.to+length)
+				counted.add(0, 1)
 				r.secondAccount(a.customer).known = false
 			}
 			continue
 		case d.Degraded:
 			r.excuse(c, e, excused)
-			r.judgeDegraded(a, e, s, length)
+			r.judgeDegradedCount(a, e, s)
 			if r.mayArrive(a.customer) {
-				p.max += most
-				p.perhaps(e.document, s.to+length)
+				counted.add(0, 1)
 			}
 			continue
 		}
-		p.min, p.max = p.min+least, p.max+most
-		if submitted && r.mayArrive(a.customer) { // and be sent again, which shows what it is then
-			again = len(entries)
-		}
-		if submitted {
-			if held.coming && c.other { // the Done does not know of this Submit
-				p.docs[e.document] = lease{sure: never, maybe: s.to + length, coming: true}
-			} else {
-				p.docs[e.document] = leaseUntil(max(held.sure, s.from+certain(length)), max(held.maybe, s.to+length))
-			}
-		}
+		counted.add(1, 1)
 		if !c.other {
 			r.forgotten(a.customer)
 		}
-		if !a.within(d.Count, &progress{min: p.min, max: p.max + again}, s.from, s.to) {
+		if !a.within(d.Count, counted, s.from, s.to) {
 			r.wrong(a, e)
 		}
 		if last != nil && s.atomic && d.Count != last.Count-1 {
 			r.broken(1, "the counts of one NextN are not one after the other: %d after %d", d.Count, last.Count)
 		}
 		last = &d
-		sure, possible := 0, 0
-		if submitted {
-			sure, _ = pendingOf(p.docs, s.to)
-			_, possible = pendingOf(p.docs, s.from)
-			possible += again
-		}
-		if d.Pending < int64(sure) || d.Pending > int64(possible) {
-			r.broken(lawOfPending(d.Pending, possible), "%q had %v; it has %d documents pending, not %d to %d", a.customer, a, d.Pending, sure, possible)
-		}
-		r.judgeLevel(a.policy, d, submitted)
+		r.judgeCount(a.policy, d)
 		if most := a.policy.ResetInterval + r.Slack; d.ResetIn < 0 || d.ResetIn > most ||
-			!submitted && a.policy.ResetMode == priority.SinceLastUpdate && d.ResetIn < a.policy.ResetInterval-r.Slack {
+			a.policy.ResetMode == priority.SinceLastUpdate && d.ResetIn < a.policy.ResetInterval-r.Slack {
 			r.broken(1, "the count starts afresh in %v, and the interval is %v", d.ResetIn, a.policy.ResetInterval)
 		}
 	}
-	a.docs = p.docs
 	a.others = a.others || c.other
-	s.min, s.max = p.min, p.max
+	s.min, s.max = int(counted.least), int(counted.most)
 	return s
+}
+
+// judgeCount checks the level of a decision by the count, and that it says nothing of a load.
+func (r *run) judgeCount(policy priority.Policy, d priority.Decision) {
+	if level := policy.Level(d.Count); d.Level != level {
+		r.broken(4, "count %d is level %d, not %d", d.Count, level, d.Level)
+	}
+	if d.Load != 0 || d.Pending != 0 {
+		r.broken(1, "a document by the count has load %v and %d pending", d.Load, d.Pending)
+	}
+}
+
+// judgeSubmits checks the decisions of one customer's entries by the load, and returns
+// what they may have counted in the fleet.
+func (r *run) judgeSubmits(c caller, entries []entry, s span) span {
+	a := r.account(entries[0].customer)
+	excused := r.excused(a.customer) || c.ended || c.patience > 0
+	length := r.leaseOf(c)
+	docs, call := maps.Clone(a.docs), r.begin(a, entries, s)
+	var counted bounds
+	again := 0
+	for _, e := range entries {
+		d, held := e.decision, find(docs, e.document)
+		least, most := counts(held, s)
+		if held.ends && !c.other { // the Submit cancels the Done
+			held.ends = false
+			docs[e.document] = held
+		}
+		perhaps := func() {
+			counted.add(0, int64(most))
+			call.add(e, a, bounds{0, 1})
+			held.maybe, held.coming, held.ends, held.level = max(held.maybe, s.to+length), false, false, 0
+			if held.to = s.to; held.from == never {
+				held.from = s.from
+			}
+			docs[e.document] = held
+		}
+		switch {
+		case e.err != nil:
+			r.excuse(c, e, excused)
+			if errors.Is(e.err, priority.ErrOutcomeUnknown) {
+				perhaps()
+				r.secondAccount(a.customer).known = false
+			}
+			continue
+		case d.Degraded:
+			r.excuse(c, e, excused)
+			r.judgeDegradedLoad(a, e, s, length)
+			if r.mayArrive(a.customer) {
+				perhaps()
+			}
+			continue
+		}
+		counted.add(int64(least), int64(most))
+		if r.mayArrive(a.customer) { // and be sent again, which shows what is pending then
+			again = len(entries)
+		}
+		held.sure, held.maybe = max(held.sure, s.from+certain(length)), max(held.maybe, s.to+length)
+		held.from, held.to, held.level = s.from, s.to, d.Level
+		if held.coming && c.other { // the Done does not know of this Submit
+			held.sure, held.maybe, held.ends = never, s.to+length, false
+		} else {
+			held.coming, held.ends = false, false
+		}
+		docs[e.document] = held
+		if !c.other {
+			r.forgotten(a.customer)
+		}
+		sure, _ := pendingOf(docs, s.to)
+		_, possible := pendingOf(docs, s.from)
+		if possible += again; d.Pending < int64(sure) || d.Pending > int64(possible) {
+			r.broken(lawOfPending(d.Pending, possible), "%q had %v; it has %d documents pending, not %d to %d", a.customer, a, d.Pending, sure, possible)
+		}
+		r.judgeLoad(a, e, call)
+		call.add(e, a, bounds{1, 1})
+	}
+	a.docs = docs
+	a.others = a.others || c.other
+	s.submitsMin, s.submitsMax, s.again = int(counted.least), int(counted.most), len(entries)
+	return s
+}
+
+// submitting is what the loads of a call's documents depend on, besides their costs.
+type submitting struct {
+	least, most      float64 // submitted lately
+	ordinary, beyond bounds  // pending
+	decided          map[string]priority.Level
+}
+
+// begin returns what documents of one call meet: those of them that are pending are
+// decided about as if they were not.
+func (r *run) begin(a *account, entries []entry, s span) *submitting {
+	c := &submitting{decided: make(map[string]priority.Level)}
+	c.least, c.most = a.latelyIn(s.from, s.to, r.Slack)
+	batch := make(map[string]bool)
+	for _, e := range entries {
+		held := find(a.docs, e.document)
+		if !batch[e.document] && held.maybe >= s.from {
+			c.least = max(c.least-1, 0)
+		}
+		if !batch[e.document] && held.sure >= s.to {
+			c.most = max(c.most-1, 0)
+		}
+		batch[e.document] = true
+	}
+	c.ordinary, c.beyond = a.split(s.from, s.to, func(document string) bool { return batch[document] })
+	return c
+}
+
+// add notes that a document was decided about, or may have been.
+func (c *submitting) add(e entry, a *account, n bounds) {
+	was, twice := c.decided[e.document]
+	switch {
+	case !twice:
+		c.least, c.most = c.least+float64(n.least), c.most+float64(n.most)
+	case a.isBeyond(was):
+		c.beyond.add(-1, 0)
+	default:
+		c.ordinary.add(-1, 0)
+	}
+	switch {
+	case n.least == 0:
+		c.ordinary.add(0, 1)
+		c.beyond.add(0, 1)
+	case a.isBeyond(e.decision.Level):
+		c.beyond.add(1, 1)
+	default:
+		c.ordinary.add(1, 1)
+	}
+	c.decided[e.document] = e.decision.Level
+}
+
+// judgeLoad checks a document's load, and its level by that.
+func (r *run) judgeLoad(a *account, e entry, c *submitting) {
+	d := e.decision
+	least, most := c.least, c.most
+	ordinary, beyond := c.ordinary, c.beyond
+	if was, twice := c.decided[e.document]; !twice {
+		least, most = least+1, most+1
+	} else if a.isBeyond(was) {
+		beyond.add(-1, -1)
+	} else {
+		ordinary.add(-1, -1)
+	}
+	cost := costsOf(e)
+	low := fair.Load(int64(1000*least), max(ordinary.least, 0)+1, cost.least)
+	high := fair.Load(int64(math.Ceil(1000*most)), ordinary.most+1, cost.most)
+	if load := fair.Millionths(d.Load); load < low || load > high {
+		law := 1
+		if load > high && r.faulty {
+			law = 4
+		}
+		r.broken(law, "%q had %v; the load of %q is %v, not %v to %v", a.customer, a, e.document, d.Load, float64(low)/1e6, float64(high)/1e6)
+	}
+	r.judgeLevel(a.policy, d, bounds{max(beyond.least, 0) + 1, beyond.most + 1})
+}
+
+// costsOf returns what a document may cost, in thousandths of the average. Documents take
+// the same time.
+func costsOf(e entry) bounds {
+	if e.cost == 0 {
+		return bounds{1000, 1000}
+	}
+	return bounds{1, fair.MaxCost}
+}
+
+// judgeLevel checks the level of a decision by the load, for a document that is one of
+// so many beyond the last load if it is there, and that it says nothing of a count.
+func (r *run) judgeLevel(policy priority.Policy, d priority.Decision, beyond bounds) {
+	first, last := levels(policy, d.Load, beyond)
+	if d.Level < first || d.Level > last {
+		r.broken(4, "load %v is level %d to %d, not %d", d.Load, first, last, d.Level)
+	}
+	if d.Count != 0 || d.ResetIn != 0 {
+		r.broken(1, "a document by the load has count %d, reset in %v", d.Count, d.ResetIn)
+	}
+}
+
+// levels returns the first and the last level of a load.
+func levels(policy priority.Policy, load float64, beyond bounds) (first, last priority.Level) {
+	level := policy.LevelOfLoad(load)
+	if level <= priority.Level(len(policy.Loads)) {
+		return level, level
+	}
+	turn := func(n int64) priority.Level { return priority.Level(fair.Turn(n, policy.Turns)) }
+	return level + turn(beyond.least), level + turn(beyond.most)
 }
 
 // wrong ends the run because of a decision's count.
@@ -215,28 +374,36 @@ func (r *run) mayArrive(customer string) bool {
 
 // peek asks the Store for what holds.
 func (r *run) peek(c caller, customer string) {
-	var d priority.State
+	var state priority.State
 	var err error
 	what := fmt.Sprintf("%s(%q)", c.name(Peek), customer)
-	from, to := r.call(c, what, []string{customer}, func(ctx context.Context, store priority.Store) { d, err = store.Peek(ctx, customer) })
-	r.note(from, "%s = %s", what, fmt.Sprintf("%s, %v", describeState(d), err))
+	from, to := r.call(c, what, []string{customer}, func(ctx context.Context, store priority.Store) { state, err = store.Peek(ctx, customer) })
+	r.note(from, "%s = %s", what, describeState(state, err))
 	r.errorsOf(Peek, err, 1)
 	a := r.account(customer)
-	e := entry{customer: customer, decision: priority.Decision{Count: d.Count, Degraded: d.Degraded}, err: err}
+	e := entry{customer: customer, decision: priority.Decision{Count: state.Count}, err: err}
 	switch {
 	case errors.Is(err, priority.ErrOutcomeUnknown):
 		r.broken(1, "a Peek counts nothing, but its outcome is unknown: %v", err)
-	case err != nil, d.Degraded:
+	case err != nil, state.Degraded:
 		r.excuse(c, e, r.excused(customer) || c.ended || c.patience > 0)
+		if err == nil {
+			r.judgeState(a, state, r.leaseOf(c))
+		}
 	default:
-		if !a.within(d.Count, &progress{}, from, to) {
+		if !a.within(state.Count, bounds{}, from, to) {
 			r.wrong(a, e)
 		}
 		sure, _ := a.pending(to)
 		_, most := a.pending(from)
-		if d.Pending < int64(sure) || d.Pending > int64(most) {
-			r.broken(lawOfPending(d.Pending, most), "%q had %v; it has %d documents pending, not %d to %d", customer, a, d.Pending, sure, most)
+		if state.Pending < int64(sure) || state.Pending > int64(most) {
+			r.broken(lawOfPending(state.Pending, most), "%q had %v; it has %d documents pending, not %d to %d", customer, a, state.Pending, sure, most)
 		}
+		if was := *a; !was.adoptLately(span{from: from, to: to}, state.Lately, to, r.Slack) {
+			r.broken(1, "%q had %v; %v were not submitted lately", customer, a, state.Lately)
+		}
+		r.judgeState(a, state, r.leaseOf(c))
+		r.judgePending(a, state, from, to)
 	}
 	r.observe(customer, span{from: from, to: to})
 }
@@ -255,8 +422,7 @@ func (r *run) reset(c caller, customer string) {
 	case err == nil:
 		s.reset = true
 		for document, l := range a.docs {
-			l.sure, l.maybe = never, never
-			if a.docs[document] = l; !c.other { // and the Dones that are on their way
+			if a.docs[document] = l.gone(); !c.other { // and the Dones that are on their way
 				delete(a.docs, document)
 			}
 		}
@@ -281,42 +447,76 @@ func (r *run) reset(c caller, customer string) {
 // done ends the pending state of documents.
 func (r *run) done(c caller, operation Operation, customer string, documents []string) {
 	var err error
+	var reports []priority.Ended
 	what := fmt.Sprintf("%s(%q, %s)", c.name(operation), customer, strings.Join(documents, " "))
 	from, to := r.call(c, what, []string{customer}, func(ctx context.Context, store priority.Store) {
+		ctx = priority.WithEnded(ctx, func(e priority.Ended) { reports = append(reports, e) })
 		if operation == Done {
 			err = store.Done(ctx, customer, documents[0], time.Second)
 		} else {
 			err = store.DoneN(ctx, customer, documents, time.Duration(len(documents))*time.Second)
 		}
 	})
-	r.note(from, "%s = %s", what, describe(nil, err))
+	r.note(from, "%s = %s, ended %v", what, describe(nil, err), reports)
 	a, second := r.account(customer), r.secondAccount(customer)
 	excused := r.excused(customer) || c.ended || c.patience > 0
-	for i, err := range r.errorsOf(operation, err, len(documents)) {
+	errs := r.errorsOf(operation, err, len(documents))
+	r.judgeEnded(c, a, documents, errs, reports, span{from: from, to: to})
+	for i, err := range errs {
 		document := documents[i]
 		l := find(a.docs, document)
 		if s, ok := second.docs[document]; ok {
-			second.docs[document] = leaseUntil(never, s.maybe)
+			s.sure = never
+			second.docs[document] = s
 		}
 		switch {
 		case err != nil:
 			r.excuse(c, entry{customer: customer, err: err}, excused)
 			// It may always be sent again, and so it may arrive even now.
-			a.docs[document] = lease{sure: never, maybe: l.maybe, coming: true}
+			l.sure, l.coming, l.ends = never, true, false
+			a.docs[document] = l
 			a.doneAt = to
 		case excused && !c.other:
 			// Where what is pending is corrupt, only a Reset helps, and that ends it too.
 			corrupt := slices.ContainsFunc(r.active, func(f Fault) bool { return f.Class == priority.ErrCorruptCount && f.concerns(customer) })
-			a.docs[document] = lease{sure: never, maybe: l.maybe, coming: true, ends: !corrupt}
+			l.sure, l.coming, l.ends = never, true, !corrupt
+			a.docs[document] = l
 			a.doneAt = to
 		case l.coming && c.other: // which does not take back the one that is on its way
-			a.docs[document] = lease{sure: never, maybe: never, coming: true, ends: l.ends}
+			a.docs[document] = l.gone()
 		default:
 			delete(a.docs, document)
 		}
 	}
 	a.others = a.others || c.other
 	r.observe(customer, span{from: from, to: to})
+}
+
+// judgeEnded checks which documents a call of Done or DoneN has reported: each that was
+// pending once, with the level that it was given and for how long it was there.
+func (r *run) judgeEnded(c caller, a *account, documents []string, errs []error, reports []priority.Ended, s span) {
+	excused := r.excused(a.customer) || c.ended || c.patience > 0
+	reported := make(map[string]bool)
+	for _, e := range reports {
+		can := func(l lease) bool {
+			return l.was(s.from) && (l.level == e.Level || l.level == 0 && e.Level >= priority.First && e.Level <= a.policy.Last()) &&
+				e.Sojourn >= s.from-l.to-time.Millisecond-r.Slack && e.Sojourn <= s.to-l.from+r.Slack
+		}
+		switch {
+		case reported[e.Document]:
+			r.broken(1, "the end of %q is reported twice", e.Document)
+		case !slices.Contains(documents, e.Document):
+			r.broken(1, "the end of %q is reported, and it is not in the call", e.Document)
+		case !can(find(a.docs, e.Document)) && !(excused && !c.other && can(find(r.secondAccount(a.customer).docs, e.Document))):
+			r.broken(1, "%q had %v; %q cannot have ended at level %d after %v", a.customer, a, e.Document, e.Level, e.Sojourn)
+		}
+		reported[e.Document] = true
+	}
+	for i, document := range documents {
+		if l := find(a.docs, document); errs[i] == nil && !excused && l.sure >= s.to && !reported[document] {
+			r.broken(1, "%q had %v; the end of %q is not reported", a.customer, a, document)
+		}
+	}
 }
 
 // leaseOf returns how long documents of a caller are pending at most.
@@ -338,14 +538,12 @@ type leaser interface{ Lease() time.Duration }
 // certain returns how long documents are pending at least, of the longest lease.
 func certain(lease time.Duration) time.Duration { return min(lease, 3*time.Minute) }
 
-func leaseUntil(sure, maybe time.Duration) lease { return lease{sure: sure, maybe: maybe} }
-
 // find returns the lease of a document, which may be one that it never had.
 func find(docs map[string]lease, document string) lease {
 	if l, ok := docs[document]; ok {
 		return l
 	}
-	return leaseUntil(never, never)
+	return lease{}.gone()
 }
 
 // counts returns how many documents a Submit counts, at least and at most.
@@ -357,16 +555,6 @@ func counts(held lease, s span) (least, most int) {
 		return 0, 0
 	}
 	return 0, 1
-}
-
-// perhaps notes that a document may be pending until a time.
-func (p *progress) perhaps(document string, until time.Duration) {
-	if document == "" {
-		return
-	}
-	l := find(p.docs, document)
-	l.maybe, l.coming, l.ends = max(l.maybe, until), false, false // a Submit cancels a Done
-	p.docs[document] = l
 }
 
 func customersOf(entries []entry) []string {

@@ -22,7 +22,7 @@ type Recorder struct {
 
 // Observe is an [observe.Func].
 func (r *Recorder) Observe(_ context.Context, call observe.Call) {
-	call.Customers, call.Decisions = slices.Clone(call.Customers), slices.Clone(call.Decisions)
+	call.Customers, call.Decisions, call.Ended = slices.Clone(call.Customers), slices.Clone(call.Decisions), slices.Clone(call.Ended)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, call)

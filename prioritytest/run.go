@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/observe"
 )
 
@@ -226,22 +228,92 @@ func (r *run) observe(customer string, s span) {
 		r.t.Fatalf("prioritytest: Other.Peek(%q): %v", customer, err)
 	}
 	now := r.now()
+	law := 1
+	if s.max == 0 && s.submitsMax == 0 && a.others {
+		law = 5
+	}
 	was := a.String()
-	if !a.adopt(s, peeked, now, r.Slack) {
-		law := 1
-		if s.max == 0 && a.others {
-			law = 5
-		}
-		r.note(now, "the fleet has %s", describeState(peeked))
-		r.broken(law, "%q had %s; %s then is not possible in the fleet", customer, was, describeState(peeked))
+	impossible := func(law int) {
+		r.note(now, "the fleet has %s", describeState(peeked, nil))
+		r.broken(law, "%q had %s; %s then is not possible in the fleet", customer, was, describeState(peeked, nil))
+	}
+	if !a.adopt(s, peeked, now, r.Slack) || !a.adoptLately(s, peeked.Lately, now, r.Slack) {
+		impossible(law)
 	}
 	if len(r.active) == 0 && now > max(a.doneAt, r.troubled)+r.Recovery {
 		a.arrived()
 	}
 	was = a.String()
 	if !a.adoptPending(peeked.Pending, now) {
-		r.note(now, "the fleet has %s", describeState(peeked))
-		r.broken(4, "%q had %s; %d pending in the fleet then is not possible", customer, was, peeked.Pending)
+		impossible(4)
+	}
+	r.judgeState(a, peeked, r.leaseOf(caller{other: true}))
+	r.judgePending(a, peeked, now, now)
+}
+
+// judgeState checks that what a Peek returned fits together.
+func (r *run) judgeState(a *account, s priority.State, lease time.Duration) {
+	if s.Count == 0 && s.ResetIn == 0 && s.Rule == priority.ByCount && !a.has {
+		r.broken(1, "there is no count, and %s", describeState(s, nil))
+	}
+	level, next := priority.Level(0), a.policy.Level(0)
+	if s.Rule != priority.ByLoad {
+		if s.Load != 0 || s.Lately != 0 || s.Cost != 0 || s.Pending != 0 || s.PendingLast != 0 || s.Oldest != 0 || s.Sojourn != 0 || s.Lease != 0 {
+			r.broken(1, "nothing was submitted, and %s", describeState(s, nil))
+		}
+		if s.Rule == priority.ByCount {
+			level, next = a.policy.Level(s.Count), a.policy.Level(s.Count-1)
+		} else if s.Count != 0 || s.ResetIn != 0 {
+			r.broken(1, "nothing is known, and %s", describeState(s, nil))
+		}
+		if s.Level != level || s.NextLevel != next {
+			r.broken(4, "levels %d and %d are next to %s", level, next, describeState(s, nil))
+		}
+		return
+	}
+	ordinary := s.Pending - s.PendingLast
+	load := fair.Load(int64(math.Round(1000*s.Lately))+1000, ordinary+1, int64(math.Round(1000*s.Cost)))
+	if fair.Millionths(s.Load) != load {
+		r.broken(1, "the load is not %v: %s", float64(load)/1e6, describeState(s, nil))
+	}
+	if next, _ := levels(a.policy, s.Load, bounds{s.PendingLast + 1, s.PendingLast + 1}); s.NextLevel != next {
+		r.broken(4, "the next level is not %d: %s", next, describeState(s, nil))
+	}
+	if (s.Pending == 0) != (s.Level == 0) || s.Level < 0 || s.Level > a.policy.Last() || s.Pending == 0 && s.Oldest != 0 ||
+		s.PendingLast < 0 || ordinary < 0 || s.Cost <= 0 || s.Sojourn < 0 {
+		r.broken(1, "it does not fit together: %s", describeState(s, nil))
+	}
+	if length := (fair.History{Sojourn: int64(s.Sojourn / (100 * time.Millisecond))}).Lease(lease); s.Lease != length {
+		r.broken(4, "the lease is not %v: %s", length, describeState(s, nil))
+	}
+}
+
+// judgePending checks what a Peek between two times has said of pending documents: which
+// level the newest was given, how old the oldest is, and how many were given the last.
+func (r *run) judgePending(a *account, s priority.State, from, to time.Duration) {
+	_, beyond := a.split(from, to, func(string) bool { return false })
+	if s.PendingLast < beyond.least || s.PendingLast > beyond.most {
+		r.broken(1, "%q had %v; %d to %d documents are pending beyond the last load: %s", a.customer, a, beyond.least, beyond.most, describeState(s, nil))
+	}
+	newest, oldest, oldestMaybe := never, to, to // the newest is from then on; the oldest until then
+	for _, l := range a.docs {
+		if l.sure >= to {
+			newest, oldest = max(newest, l.from), min(oldest, l.to)
+		}
+		if l.maybe >= from {
+			oldestMaybe = min(oldestMaybe, l.from)
+		}
+	}
+	if slack := r.Slack + time.Millisecond; s.Pending > 0 && (s.Oldest < from-oldest-slack || s.Oldest > to-oldestMaybe+slack) {
+		r.broken(1, "%q had %v; the oldest is not as old as %s", a.customer, a, describeState(s, nil))
+	}
+	for _, l := range a.docs {
+		if l.maybe >= from && l.to+r.Slack >= newest && (l.level == s.Level || l.level == 0) {
+			return
+		}
+	}
+	if s.Pending > 0 {
+		r.broken(1, "%q had %v; level %d is not that of the newest: %s", a.customer, a, s.Level, describeState(s, nil))
 	}
 }
 
@@ -294,7 +366,20 @@ func (r *run) errorsOf(operation Operation, err error, n int) []error {
 }
 
 // describeState shows what a Peek returned, in short.
-func describeState(s priority.State) string { return fmt.Sprintf("%+v", s) }
+func describeState(s priority.State, err error) string {
+	text := fmt.Sprintf("%s level %d next %d count %d reset in %v", s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn)
+	if s.Rule == priority.ByLoad {
+		text += fmt.Sprintf(" load %v lately %v cost %v pending %d, beyond %d oldest %v sojourn %v lease %v",
+			s.Load, s.Lately, s.Cost, s.Pending, s.PendingLast, s.Oldest, s.Sojourn, s.Lease)
+	}
+	if s.Degraded {
+		text += " degraded"
+	}
+	if err != nil {
+		text += " " + observe.Outcome(err)
+	}
+	return text
+}
 
 // describe shows what a call returned, in short.
 func describe(decisions []priority.Decision, err error) string {
@@ -315,11 +400,12 @@ func describe(decisions []priority.Decision, err error) string {
 			}
 			continue
 		}
-		part := fmt.Sprintf("level %d count %d", d.Level, d.Count)
+		part := fmt.Sprintf("level %d", d.Level)
 		if d.Pending > 0 {
-			part += fmt.Sprintf(" pending %d", d.Pending)
+			part += fmt.Sprintf(" load %v pending %d", d.Load, d.Pending)
+		} else {
+			part += fmt.Sprintf(" count %d reset in %v", d.Count, d.ResetIn)
 		}
-		part += fmt.Sprintf(" reset in %v", d.ResetIn)
 		if d.Degraded {
 			part += " degraded"
 		}

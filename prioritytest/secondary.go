@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 )
 
 // secondAccount is what the model knows of a customer in the store that answers while
@@ -17,6 +18,7 @@ type secondAccount struct {
 	known          bool          // has and count are so
 	maybeForgotten bool          // or it may know nothing
 	attempts       int64         // documents that it may ever have counted
+	submits        int64         // and those that were submitted
 	docs           map[string]lease
 }
 
@@ -53,49 +55,49 @@ func (r *run) forgotten(customer string) {
 	}
 }
 
-// judgeDegraded checks the decision of a store that answers while the fleet cannot be
-// reached: it counts each document once, and knows of no others.
-func (r *run) judgeDegraded(a *account, e entry, s span, lease time.Duration) {
+// judgeDegradedCount checks the decision by the count of a store that answers while the
+// fleet cannot be reached: it counts each document once, and knows of no others.
+func (r *run) judgeDegradedCount(a *account, e entry, s span) {
 	second := r.secondAccount(e.customer)
 	second.attempts++
 	d := e.decision
 	fresh := !second.has || second.low < s.to || second.maybeForgotten || !second.known
 	live := second.has && second.high >= s.from || !second.known
-	least, most := 1, 1
-	if e.document != "" {
-		least, most = counts(find(second.docs, e.document), s)
-		if second.maybeForgotten || !second.known {
-			most = 1
-		}
-	}
-	right := fresh && d.Count == 0
-	for n := least; n <= most; n++ {
-		right = right || live && second.known && d.Count == second.count-int64(n)
-	}
-	right = right || !second.known && d.Count <= 0 && d.Count > -second.attempts
+	right := fresh && d.Count == 0 || live && second.known && d.Count == second.count-1 ||
+		!second.known && d.Count <= 0 && d.Count > -second.attempts
 	if !right {
 		r.broken(1, "the degraded count of %q was %d and cannot be %d then", e.customer, second.count, d.Count)
 	}
-	if (e.document != "") != (d.Pending > 0) {
-		r.broken(1, "%d documents are pending after this one", d.Pending)
-	}
-	r.judgeLevel(a.policy, d, e.document != "")
-	low, high := s.from+a.policy.ResetInterval, s.to+a.policy.ResetInterval
-	switch {
-	case d.Count == 0 && least == 1, a.policy.ResetMode == priority.SinceLastUpdate && least == 1:
-		second.low, second.high = low, high
-	case !second.has:
-		second.low, second.high = min(s.from, low), high
-	case least == 0: // perhaps it was pending, and nothing was counted
-		second.low, second.high = min(second.low, low), max(second.high, high)
+	r.judgeCount(a.policy, d)
+	if d.Count == 0 || a.policy.ResetMode == priority.SinceLastUpdate || !second.has {
+		second.low, second.high = s.from+a.policy.ResetInterval, s.to+a.policy.ResetInterval
 	}
 	if second.maybeForgotten && d.Count == 0 {
-		for document, l := range second.docs {
-			second.docs[document] = leaseUntil(never, l.maybe)
-		}
+		second.forgetDocuments()
 	}
 	second.has, second.count, second.known, second.maybeForgotten = true, d.Count, true, false
-	if e.document != "" {
-		second.docs[e.document] = leaseUntil(s.from+certain(lease), s.to+lease)
+}
+
+// judgeDegradedLoad does so by the load.
+func (r *run) judgeDegradedLoad(a *account, e entry, s span, length time.Duration) {
+	second := r.secondAccount(e.customer)
+	second.submits++
+	d := e.decision
+	if d.Pending < 1 || d.Pending > second.submits {
+		r.broken(1, "%d documents of %d are pending after this one", d.Pending, second.submits)
+	}
+	cost := costsOf(e)
+	lately := 1000 * min(second.submits, mostLately)
+	if load, high := fair.Millionths(d.Load), fair.Load(lately, d.Pending, cost.most); load < fair.Load(500, 1, cost.least) || load > high {
+		r.broken(1, "the degraded load of %q is %v, more than %v or too little", e.document, d.Load, float64(high)/1e6)
+	}
+	r.judgeLevel(a.policy, d, bounds{1, d.Pending})
+	second.docs[e.document] = lease{sure: s.from + certain(length), maybe: s.to + length, from: s.from, to: s.to, level: d.Level}
+}
+
+func (a *secondAccount) forgetDocuments() {
+	for document, l := range a.docs {
+		l.sure = never
+		a.docs[document] = l
 	}
 }

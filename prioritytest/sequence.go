@@ -3,6 +3,7 @@ package prioritytest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -17,11 +18,13 @@ type step struct {
 	caller    caller
 	customers []int
 	documents []int
+	costs     []float64 // one a document, or none
 	n         int
 
 	fault *Fault
 	at    int // which of those that may fail
 	heal  bool
+	teach bool // the Store what documents cost
 
 	wait   waitFor
 	plus   time.Duration
@@ -59,6 +62,9 @@ func sequences(virtual bool) *rapid.Generator[sequence] {
 		var steps sequence
 		// Some sequences have no faults: there the Store must equal the model.
 		faults := virtual && rapid.IntRange(0, 3).Draw(t, "faults") > 0
+		if rapid.Bool().Draw(t, "known costs") {
+			steps = append(steps, step{teach: true})
+		}
 		call := func(operation Operation) func(t *rapid.T) {
 			return func(t *rapid.T) { steps = append(steps, drawCall(t, operation, virtual)) }
 		}
@@ -94,6 +100,9 @@ func drawCall(t *rapid.T, operation Operation, virtual bool) step {
 		customers: rapid.SliceOfN(rapid.IntRange(0, 2), 1, 6).Draw(t, "customers"),
 		documents: rapid.SliceOfN(rapid.IntRange(0, documentsInTest-1), 1, 5).Draw(t, "documents"),
 		n:         rapid.OneOf(rapid.IntRange(1, 12), rapid.IntRange(21, 32)).Draw(t, "n"), // or to the last level at once
+	}
+	if rapid.Bool().Draw(t, "cost") { // in an unknown unit, and sometimes wild
+		s.costs = rapid.SliceOfN(rapid.SampledFrom([]float64{0, 1, 4, 1e6}), len(s.documents), len(s.documents)).Draw(t, "costs")
 	}
 	switch who := rapid.IntRange(0, 11).Draw(t, "caller"); {
 	case who >= 10:
@@ -156,6 +165,9 @@ func (r *run) do(s *step) {
 	case s.fault != nil:
 		r.makeFault(s)
 		return
+	case s.teach:
+		r.teach()
+		return
 	case s.heal:
 		if len(r.active) > 0 {
 			r.note(r.now(), "heal")
@@ -194,15 +206,23 @@ func (r *run) do(s *step) {
 			return store.NextEach(ctx, customers)
 		})
 	case Submit:
-		r.decide(s.caller, Submit, []entry{{customer: customer, document: documents[0]}}, func(ctx context.Context, store priority.Store) ([]priority.Decision, error) {
-			return one(store.Submit(ctx, customer, documents[0], 0))
+		e := entry{customer: customer, document: documents[0]}
+		if s.costs != nil {
+			e.cost = s.costs[0]
+		}
+		r.decide(s.caller, Submit, []entry{e}, func(ctx context.Context, store priority.Store) ([]priority.Decision, error) {
+			return one(store.Submit(ctx, customer, e.document, e.cost))
 		})
 	case SubmitN:
-		for _, document := range documents {
-			entries = append(entries, entry{customer: customer, document: document})
+		for i, document := range documents {
+			e := entry{customer: customer, document: document}
+			if s.costs != nil {
+				e.cost = s.costs[i]
+			}
+			entries = append(entries, e)
 		}
 		r.decide(s.caller, SubmitN, entries, func(ctx context.Context, store priority.Store) ([]priority.Decision, error) {
-			return store.SubmitN(ctx, customer, documents, nil)
+			return store.SubmitN(ctx, customer, documents, s.costs)
 		})
 	case Done:
 		r.done(s.caller, Done, customer, documents[:1])
@@ -212,6 +232,17 @@ func (r *run) do(s *step) {
 		r.peek(s.caller, customer)
 	case Reset:
 		r.reset(s.caller, customer)
+	}
+}
+
+// teach submits so much of somebody else that the Store knows what documents cost.
+func (r *run) teach() {
+	documents := make([]string, 100)
+	for i := range documents {
+		documents[i] = fmt.Sprint(i)
+	}
+	if _, err := r.Store.SubmitN(context.Background(), "teacher", documents, slices.Repeat([]float64{1}, len(documents))); err != nil {
+		r.broken(1, "SubmitN: %v", err)
 	}
 }
 
