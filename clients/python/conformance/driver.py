@@ -122,6 +122,9 @@ def policy_of(fields: dict[str, Any]) -> docpriority.Policy:
         given["reset_interval"] = timedelta(milliseconds=fields["reset_interval_ms"])
     if "reset_mode" in fields:
         given["reset_mode"] = docpriority.ResetMode(fields["reset_mode"])
+    for name in ("loads", "turns"):
+        if name in fields:
+            given[name] = fields[name]
     return docpriority.Policy(**given)
 
 
@@ -131,26 +134,40 @@ def call_of(request: dict[str, Any]) -> tuple[str, list[Any]]:
     arguments: list[Any] = [base64.b64decode(request["customer"])]
     if do == "next" and request.get("n", 1) != 1:
         return "next_n", [*arguments, request["n"]]
-    if do in ("submit", "done"):
-        documents = [base64.b64decode(document) for document in request["documents"]]
-        took = [timedelta(milliseconds=request.get("took_ms", 0))] if do == "done" else []
+    if do not in ("submit", "done"):
+        return do, arguments
+    documents = [base64.b64decode(document) for document in request["documents"]]
+    if do == "done":
+        took = timedelta(milliseconds=request.get("took_ms", 0))
         if len(documents) == 1:
-            return do, [*arguments, documents[0], *took]
-        return f"{do}_n", [*arguments, documents, *took]
-    return do, arguments
+            return "done", [*arguments, documents[0], took]
+        return "done_n", [*arguments, documents, took]
+    costs = request.get("costs")
+    if len(documents) == 1 and (costs is None or len(costs) == 1):
+        return "submit", [*arguments, documents[0], *(costs or [])]
+    return "submit_n", [*arguments, documents, costs]
 
 
-def answer_of(result: Any) -> dict[str, Any]:
-    if result is None:
+def answer_of(do: str, result: Any) -> dict[str, Any]:
+    if do == "peek":
+        return {"state": fields_of(result)}
+    if result is None:  # of reset, or of done
         return {}
-    decisions = result if isinstance(result, list) else [result]
-    millisecond = timedelta(milliseconds=1)
-    return {
-        "decisions": [
-            {"level": d.level, "count": d.count, "pending": d.pending, "reset_in_ms": d.reset_in // millisecond}
-            for d in decisions
-        ]
-    }
+    listed = [fields_of(of) for of in (result if isinstance(result, list) else [result])]
+    return {"ended" if do == "done" else "decisions": listed}
+
+
+def fields_of(result: Any) -> dict[str, Any]:
+    """What is in an answer, under the protocol's names."""
+    fields: dict[str, Any] = {}
+    for name, value in vars(result).items():
+        if isinstance(value, timedelta):
+            fields[f"{name}_ms"] = value // timedelta(milliseconds=1)
+        elif isinstance(value, docpriority.Rule):
+            fields[name] = value.value
+        else:
+            fields[name] = base64.b64encode(value).decode() if isinstance(value, bytes) else value
+    return fields
 
 
 def error_of(error: BaseException) -> dict[str, Any]:
@@ -181,7 +198,7 @@ def main() -> None:
 
     def done(request: dict[str, Any], future: Future[Any]) -> None:
         error = future.exception()
-        write(request, answer_of(future.result()) if error is None else error_of(error))
+        write(request, answer_of(request["do"], future.result()) if error is None else error_of(error))
 
     for line in sys.stdin:
         request = json.loads(line)

@@ -72,7 +72,7 @@ class Awaited:
         attribute = getattr(self.store, name)
         if name in ("key", "pending_key", "usage_key", "script", "last"):
             return attribute
-        return lambda *arguments: self._loop.run(attribute(*arguments))
+        return lambda *arguments, **named: self._loop.run(attribute(*arguments, **named))
 
 
 class StoreCase(unittest.TestCase):

@@ -14,7 +14,7 @@ import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import NotCounted, OutcomeUnknown
+from docpriority import Ended, NotCounted, OutcomeUnknown
 from docpriority._sockets import readable
 
 from .support import HOST, LONG, PORT, SHORT, Scripted, Silent, StoreCase, both_kinds, needs_redis
@@ -163,19 +163,30 @@ class Costs(StoreCase):
     def test_only_what_redis_says_was_pending_is_added_to_the_mean(self) -> None:
         server = self.scripted("answered", "ERR the cost is not 0 to 999999", "lost", "answered")
         store = self.open(server.url, timeout=LONG)
-        seen = lambda: getattr(store, "store", store)._calls._mean._seen_and_mean[0]  # noqa: E731
-        documents, took = [str(n) for n in range(100)], timedelta(seconds=100)
-        server.reply = b"*1\r\n:0\r\n"
-        store.done_n("acme", documents, took)
-        self.assertEqual(seen(), 0)
+        mean = getattr(store, "store", store)._calls._took
+        documents, took = ["a", "b", "c"], timedelta(seconds=6)
+        server.reply = b"*6\r\n" + b":0\r\n:0\r\n" * 3
+        self.assertEqual(store.done_n("acme", documents, took), [])
+        self.assertEqual(mean._seen_and_mean, (0, 0))
         self.assertRaises(NotCounted, store.done_n, "acme", documents, took)
-        self.assertEqual(seen(), 0)
-        server.reply = b"*1\r\n:7\r\n"
-        store.done_n("acme", documents, took)  # lost, and sent again
-        self.assertEqual(seen(), 7)
-        server.reply = b"*1\r\n:1\r\n"
-        store.done("acme", "document", took)
-        self.assertEqual(seen(), 8)
+        self.assertEqual(mean._seen_and_mean, (0, 0))
+        server.reply = b"*6\r\n:1500\r\n:1\r\n:0\r\n:0\r\n:0\r\n:9\r\n"
+        ended = store.done_n("acme", documents, took)  # lost, and sent again
+        self.assertEqual(ended, [Ended("a", timedelta(seconds=1.5), 1), Ended("c", timedelta(), 9)])
+        self.assertEqual(mean._seen_and_mean, (2, 2.0))
+        server.reply = b"*2\r\n:1\r\n:3\r\n"
+        self.assertEqual(store.done("acme", "d", took), Ended("d", timedelta(milliseconds=1), 3))
+        self.assertEqual(mean._seen_and_mean[0], 3)
+
+    def test_only_what_was_submitted_is_added_to_the_mean(self) -> None:
+        server = self.scripted("OOM command not allowed", "lost", "answered")
+        store = self.open(server.url, timeout=LONG)
+        mean = getattr(store, "store", store)._calls._told
+        self.assertRaises(NotCounted, store.submit, "acme", "a", 5)
+        self.assertEqual(mean._seen_and_mean, (0, 0))
+        server.reply = b"*6\r\n:1\r\n:1000000\r\n:1\r\n:2\r\n:4000000\r\n:2\r\n"
+        store.submit_n("acme", ["a", "b"], [0, 5])  # lost, and sent again
+        self.assertEqual(mean._seen_and_mean, (1, 5.0))
 
 
 @needs_redis
@@ -211,7 +222,7 @@ class Company(StoreCase):
             self.assertEqual(store.submit(customer, b"\xff\r\n").pending, 1)
             self.assertEqual(store.submit(customer, b"\xff\r\n").pending, 1)
         other = redis.Redis(HOST, int(PORT), db=3)
-        self.assertEqual(other.get(store.key("größer}%")), b"-2")
+        self.assertEqual(other.get(store.key("größer}%")), b"-1")
         other.close()
 
 

@@ -8,6 +8,7 @@ import time
 import unittest
 from dataclasses import FrozenInstanceError
 from datetime import timedelta
+from fractions import Fraction
 from typing import Any
 from unittest import mock
 
@@ -18,7 +19,7 @@ import redis.sentinel
 import docpriority
 from docpriority import Policy, ResetMode
 from docpriority._calls import Calls
-from docpriority._cost import Mean
+from docpriority._cost import Mean, each
 from docpriority._course import Course, Unanswered
 from docpriority._nodes import ClusterNodes, OneServer
 from docpriority._protocol import ErrorReply, ProtocolError, ReplyReader
@@ -33,7 +34,8 @@ def vectors(file: str) -> Any:
 
 def policy_of(fields: dict[str, Any]) -> Policy:
     interval = timedelta(milliseconds=fields["reset_interval_ms"])
-    return Policy(fields["thresholds"], interval, ResetMode(fields["reset_mode"]))
+    by_load = {name: fields[name] for name in ("loads", "turns") if name in fields}
+    return Policy(fields["thresholds"], interval, ResetMode(fields["reset_mode"]), **by_load)
 
 
 def store(**options: Any) -> docpriority.Store:
@@ -115,8 +117,22 @@ class Options(unittest.TestCase):
         self.assertRaises(ValueError, own.done_n, "acme", ["a"] * 1001)
         self.assertRaises(ValueError, own.submit_n, "acme", map(str, itertools.count()))
         self.assertRaises(TypeError, own.submit_n, "acme", "abc")
+        self.assertRaises(TypeError, own.submit_n, "acme", ["a"], 5)
+        self.assertRaises(ValueError, own.submit_n, "acme", ["a", "b"], [1])
+        self.assertRaises(ValueError, own.submit_n, "acme", ["a"], itertools.count())
         self.assertRaises(TypeError, own.done, "acme", "a", 0.5)
         self.assertRaises(ValueError, own.done, "acme", "a", timedelta(seconds=-1))
+
+    def test_a_cost_that_cannot_be_is_refused_and_costs_nothing(self) -> None:
+        own = store()
+        for cost in (-1, -1e-9, float("nan"), float("inf"), 10**400):
+            self.assertRaises(ValueError, own.submit, "acme", "a", cost)
+            self.assertRaises(ValueError, own.submit_n, "acme", ["a", "b"], [1, cost])
+        for wrong in ("12", None, True, timedelta(seconds=1)):
+            self.assertRaises(TypeError, own.submit, "acme", "a", wrong)
+            self.assertRaises(TypeError, own.submit_n, "acme", ["a"], [wrong])
+        self.assertEqual(own._calls._told._seen_and_mean, (0, 0))
+        self.assertRaises(docpriority.NotCounted, own.submit, "acme", "a", Fraction(1, 3))
 
     def test_each_customer_has_the_policy_of_their_tier(self) -> None:
         tiers = {"few": Policy((-2,))}
@@ -149,14 +165,60 @@ class Policies(unittest.TestCase):
             with self.subTest(vector["why"]), self.assertRaises(ValueError):
                 store(policy=policy_of(vector["policy"]), lease=timedelta(milliseconds=vector["lease_ms"]))
 
-    def test_a_policy_and_a_decision_cannot_be_changed(self) -> None:
-        decision = docpriority.Decision(1, 0, 0, timedelta(seconds=1500))
-        with self.assertRaises(FrozenInstanceError):
-            decision.level = 2  # type: ignore[misc]
+    def test_fewer_thresholds_have_fewer_loads(self) -> None:
+        for levels, loads in {
+            1: (),
+            2: (32768,),
+            3: (8192, 32768),
+            4: (128, 8192, 32768),
+            5: (8, 512, 8192, 32768),
+            9: (2, 8, 32, 128, 512, 2048, 8192, 32768),
+            12: (2, 8, 32, 128, 512, 2048, 8192, 32768),
+        }.items():
+            self.assertEqual(Policy(range(-1, -levels, -1)).loads, loads)
+        self.assertEqual(Policy(()), Policy((), loads=()))
+        self.assertEqual(Policy((-2,), loads=[1, 2.5]).loads, (1, 2.5))
+
+    def test_the_last_level_is_that_of_both_rules_with_the_turns(self) -> None:
+        for policy, last in (
+            (Policy(), 9),
+            (Policy(turns=13), 22),
+            (Policy(turns=54), 63),
+            (Policy((), loads=(2, 8), turns=3), 6),
+            (Policy((-2, -4, -6), loads=(2,), turns=1), 4),
+            (Policy(loads=()), 9),
+        ):
+            self.assertEqual(policy.last, last)
+            self.assertEqual(store(policy=policy).last, last)
+        with self.assertRaises(ValueError):
+            store(tiers={"turns": Policy(turns=1)}, tier_of=str)
+
+    def test_a_load_is_compared_in_millionths(self) -> None:
+        policy = Policy(loads=(0.000001, 2.5, 1e9), turns=5)
+        self.assertEqual([policy.level_of_load(load) for load in (0, 0.0000014, 0.0000016)], [1, 1, 2])
+        self.assertEqual([policy.level_of_load(load) for load in (2.5, 2.5000004, 2.5000006)], [2, 2, 3])
+        self.assertEqual([policy.level_of_load(load) for load in (1e9, 1e300, float("inf"))], [3, 3, 3])
+        self.assertEqual([Policy().level_of_load(load) for load in (0, 2, 72, 32768, 32769)], [1, 1, 4, 8, 9])
+
+    def test_loads_and_turns_that_cannot_be_are_refused(self) -> None:
+        nan = float("nan")
+        for loads in ((0,), (-1,), (9e-7,), (1e9 + 1,), (nan,), (8, 2), (2, 2), (2, 2.0000004), range(1, 64)):
+            self.assertRaises(ValueError, Policy, loads=loads)
+        for turns in (-1, 55, 63):
+            self.assertRaises(ValueError, Policy, turns=turns)
+        for wrong in ({"loads": ("2",)}, {"loads": (True,)}, {"loads": 2}, {"turns": 1.0}, {"turns": True}):
+            given: dict[str, Any] = wrong
+            self.assertRaises(TypeError, Policy, **given)
+
+    def test_what_a_store_answers_cannot_be_changed_and_can_be_pickled(self) -> None:
+        state = docpriority.State(docpriority.Rule.BY_LOAD, 9, 9, load=72.5)
+        for answer in (docpriority.Decision(1), docpriority.Ended("invoice-1", timedelta(), 1), state):
+            with self.assertRaises(FrozenInstanceError):
+                answer.level = 2  # type: ignore[misc]
+            self.assertEqual(pickle.loads(pickle.dumps(answer)), answer)
         with self.assertRaises(FrozenInstanceError):
             Policy().thresholds = ()  # type: ignore[misc]
-        self.assertFalse(hasattr(decision, "__dict__"))
-        self.assertEqual(pickle.loads(pickle.dumps(decision)), decision)
+        self.assertEqual(pickle.loads(pickle.dumps(Policy(turns=3))), Policy(turns=3))
 
 
 class Costs(unittest.TestCase):
@@ -165,16 +227,31 @@ class Costs(unittest.TestCase):
             with self.subTest(case["name"]):
                 mean, costs = Mean(), []
                 for step in case["steps"]:
-                    took = timedelta(milliseconds=step["took_ms"])
-                    costs.append(mean.relative(took, step["n"]))
-                    mean.add(took, step["n"], step["done"])
+                    seconds = each(timedelta(milliseconds=step["took_ms"]), step["n"])
+                    costs.append(mean.relative(seconds))
+                    mean.add(seconds, step["done"])
                 self.assertEqual(costs, [step["cost"] for step in case["steps"]])
 
-    def test_the_longest_time_there_is_counts_as_a_day(self) -> None:
+    def test_a_cost_is_known_after_a_hundred(self) -> None:
         mean = Mean()
-        mean.add(timedelta.max, 1, 100)
-        self.assertEqual(mean.relative(timedelta(days=2), 1), 2000)
-        self.assertEqual(mean.relative(timedelta.max, 1), 100_000)
+        for _ in range(99):
+            mean.add(2)
+        mean.add(0)  # not known
+        self.assertEqual(mean.relative(2), 0)
+        mean.add(2)
+        for cost, want in ((0, 0), (1e-9, 1), (2, 1000), (3, 1500), (200, 100_000), (1e308, 100_000)):
+            self.assertEqual(mean.relative(cost), want)
+
+    def test_one_mistake_does_not_make_all_others_cheap(self) -> None:
+        mean = Mean()
+        for _ in range(1000):
+            mean.add(1)
+        mean.add(1e300)  # counts as 20
+        self.assertEqual(mean.relative(1), 981)
+
+    def test_the_longest_time_there_is_counts_as_a_day(self) -> None:
+        self.assertEqual(each(timedelta.max, 2), 43_200)
+        self.assertEqual(each(timedelta(seconds=3), 2), 1.5)
 
 
 class Clusters(unittest.TestCase):
@@ -236,7 +313,7 @@ class Courses(unittest.TestCase):
         calls = Calls("priority", Policy(), None, None, timedelta(days=1))
         for vector in vectors("errors.json")["answers"]:
             if vector.get("then") == "again":
-                for call in (calls.next("acme"), calls.submit("acme", "document"), calls.peek("acme")):
+                for call in (calls.next("acme"), calls.submit("acme", "document", 0), calls.peek("acme")):
                     course: Course[Any] = Course(call, OneServer(), timeout=0.001)
                     course.answered(ErrorReply(vector["answer"]))
                     self.assertTrue(course.over)
@@ -259,7 +336,7 @@ class Replies(unittest.TestCase):
     def test_a_time_that_is_too_long_is_the_longest(self) -> None:
         call = Calls("priority", Policy(), None, None, timedelta(days=1)).peek("acme")
         longest = timedelta.max - timedelta.max % timedelta(milliseconds=1)
-        self.assertEqual(call.read([1, 0, 0, 9 * 10**18, 0, 0, 0, 0]).reset_in, longest)
+        self.assertEqual(call.read([1, 1, 1, 0, 9 * 10**18, *[0] * 8]).reset_in, longest)
 
     def test_replies_are_read_however_they_come_in_pieces(self) -> None:
         text = b"*3\r\n:1\r\n:-20\r\n$4\r\na\r\nb\r\n+OK\r\n-ERR no\r\n$-1\r\n_\r\n>1\r\n+push\r\n:7\r\n"

@@ -58,11 +58,11 @@ class Readme(unittest.TestCase):
         self.assertEqual(names["store"].peek("acme").pending, 0)
 
     def test_asyncio_does_the_same(self) -> None:
-        self.assertEqual(self.run_block("async def main")[0], "[1, 1]\n")
+        self.assertEqual(self.run_block("async def main")[0], "[1, 2]\n")
 
     def test_a_document_goes_on_without_redis(self) -> None:
         _, names = self.run_block("def level_of")
-        self.assertEqual([names["level_of"]("acme", str(n)) for n in range(3)], [1, 1, 2])
+        self.assertEqual([names["level_of"]("acme", str(n)) for n in range(3)], [1, 2, 3])
         names["store"].close()
         with self.assertLogs(level="WARNING"):
             self.assertEqual(names["level_of"]("acme", "another"), 1)
@@ -72,6 +72,8 @@ class Readme(unittest.TestCase):
         self.assertEqual(printed, "1\n")
         self.assertEqual(names["store"].next_n("acme", 101)[-1].level, 2)
         self.assertEqual(names["store"].next_n("other", 30)[-1].level, 9)
+        self.assertEqual(names["store"]._calls.policies.of("other"), docpriority.Policy())
+        self.assertEqual(names["store"]._calls.policies.of("acme").loads, (8192, 32768))
 
     def test_celery_on_redis_serves_by_level(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

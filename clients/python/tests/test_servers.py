@@ -51,7 +51,7 @@ class Clusters(StoreCase):
             self.assertEqual([d.count for d in store.next_n(customer, 3)], [0, -1, -2])
             self.assertEqual(store.submit(customer, "document").pending, 1)
             store.done(customer, "document")
-            self.assertEqual(store.peek(customer).count, -3)
+            self.assertEqual(store.peek(customer).count, -2)
             nodes.add(self.client.get_node_from_key(store.key(customer)).name)
             store.reset(customer)
         self.assertEqual(len(nodes), 3)
@@ -95,14 +95,15 @@ class Clusters(StoreCase):
         target = next(node for node in self.client.get_primaries() if node.name != source.name)
         at_source, at_target = (redis.Redis(node.host, node.port) for node in (source, target))
         own_id, target_id = (client.execute_command("CLUSTER MYID") for client in (at_source, at_target))
-        counts = [store.next("acme").count, store.submit("acme", "document").count]
+        counts = [store.next("acme").count]
+        store.submit("acme", "document")
         at_target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", own_id)
         at_source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
         counts.append(store.next("acme").count)  # it is here yet
         for end in (store.key, store.usage_key, store.pending_key):
             at_source.execute_command("MIGRATE", target.host, target.port, end("acme"), 0, 5000)
             counts.append(store.next("acme").count)  # ASK
-        counts.append(store.submit("acme", "another").count)
+        self.assertEqual(store.submit("acme", "another").pending, 2)
         for client in (at_target, at_source):
             client.execute_command("CLUSTER", "SETSLOT", slot, "NODE", target_id)
         counts.append(store.next("acme").count)  # MOVED

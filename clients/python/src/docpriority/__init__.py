@@ -2,8 +2,9 @@
 who send few.
 
 Each document gets a level when it arrives, 1 to be processed first and 9 last, from how
-much its customer has sent lately. The counts live in Redis, and all processes share them,
-also with those that use the Go module or the Node.js package of this project.
+much its customer has sent lately and what is still pending. The numbers live in Redis, and
+all processes share them, also with those that use the Go module or the Node.js package of
+this project.
 
     >>> import redis, docpriority
     >>> store = docpriority.Store(redis.Redis())
@@ -12,7 +13,7 @@ also with those that use the Go module or the Node.js package of this project.
 """
 
 from ._async_store import AsyncStore
-from ._decision import Decision
+from ._decision import Decision, Ended, Rule, State
 from ._errors import CorruptCount, NotCounted, OutcomeUnknown, PriorityError
 from ._policy import Policy, ResetMode
 from ._store import Store
@@ -21,11 +22,14 @@ __all__ = [
     "AsyncStore",
     "CorruptCount",
     "Decision",
+    "Ended",
     "NotCounted",
     "OutcomeUnknown",
     "Policy",
     "PriorityError",
     "ResetMode",
+    "Rule",
+    "State",
     "Store",
 ]
 __version__ = "0.1.0"

@@ -13,7 +13,7 @@ from redis.asyncio.cluster import RedisCluster
 from ._calls import Call, Calls, checked_timeout
 from ._client import async_client_of
 from ._course import Course
-from ._decision import Decision
+from ._decision import Decision, Ended, State
 from ._keys import Name
 from ._policy import Policy
 from ._store_keys import Keys
@@ -57,23 +57,23 @@ class AsyncStore(Keys):
         """See ``Store.next_n``."""
         return await self._run(self._calls.next_n(customer, n))
 
-    async def submit(self, customer: Name, document: Name) -> Decision:
+    async def submit(self, customer: Name, document: Name, cost: float = 0) -> Decision:
         """See ``Store.submit``."""
-        return await self._run(self._calls.submit(customer, document))
+        return await self._run(self._calls.submit(customer, document, cost))
 
-    async def submit_n(self, customer: Name, documents: Iterable[Name]) -> list[Decision]:
+    async def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]] = None) -> list[Decision]:
         """See ``Store.submit_n``."""
-        return await self._run(self._calls.submit_n(customer, documents))
+        return await self._run(self._calls.submit_n(customer, documents, costs))
 
-    async def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> None:
+    async def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
         """See ``Store.done``."""
-        await self._run(self._calls.done(customer, document, took))
+        return await self._run(self._calls.done(customer, document, took))
 
-    async def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> None:
+    async def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> list[Ended]:
         """See ``Store.done_n``."""
-        await self._run(self._calls.done_n(customer, documents, took))
+        return await self._run(self._calls.done_n(customer, documents, took))
 
-    async def peek(self, customer: Name) -> Decision:
+    async def peek(self, customer: Name) -> State:
         """See ``Store.peek``."""
         return await self._run(self._calls.peek(customer))
 

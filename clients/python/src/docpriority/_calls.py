@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import enum
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
+from numbers import Real
 from typing import Any, Callable, Generic, Optional, TypeVar
 
-from ._cost import Mean
-from ._decision import Decision
+from ._cost import Mean, each
+from ._decision import Decision, Ended, Rule, State
 from ._keys import Name, bytes_of, key_of, prefix_bytes
 from ._policy import Policies, Policy, lease_milliseconds
 from ._scripts import Script, Scripts
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 MOST_COUNTED, MOST_SUBMITTED, MOST_DONE = 1_000_000, 100, 1000  # what the scripts take
 
@@ -51,6 +54,13 @@ class Call(Generic[T]):
         self.integers = integers
         self.read = read
 
+    def then(self, change: Callable[[T], U]) -> Call[U]:
+        """Returns the same call with what it returns changed."""
+        read = self.read
+        return Call(
+            self.operation, self.script, self.keys, self.arguments, self.lost, self.integers, lambda reply: change(read(reply))
+        )
+
 
 class Calls:
     """Makes the calls of a store, and raises where a caller asks for what cannot be."""
@@ -67,7 +77,7 @@ class Calls:
         self.policies = Policies(policy, tiers, tier_of)
         milliseconds = lease_milliseconds(lease)
         self._scripts = {policy: Scripts(policy, milliseconds) for policy in self.policies.all()}
-        self._mean = Mean()
+        self._told, self._took = Mean(), Mean()  # by submit, by done
 
     def key(self, customer: Name, end: str) -> bytes:
         return key_of(self._prefix, bytes_of("customer", customer), end)
@@ -76,8 +86,7 @@ class Calls:
         return self._scripts[self.policies.of(customer)][name]
 
     def next(self, customer: Name) -> Call[Decision]:
-        call = self._count("next", customer, 1, ())
-        return Call(call.operation, call.script, call.keys, (), call.lost, 2, lambda reply: call.read(reply)[0])
+        return self._count("next", customer, 1, ()).then(lambda decisions: decisions[0])
 
     def next_n(self, customer: Name, n: int) -> Call[list[Decision]]:
         if isinstance(n, bool) or not isinstance(n, int):
@@ -86,24 +95,26 @@ class Calls:
             raise ValueError(f"the number of documents {n} is not 1 to {MOST_COUNTED}")
         return self._count("next_n", customer, n, [b"%d" % n])
 
-    def submit(self, customer: Name, document: Name) -> Call[Decision]:
-        call = self._submit("submit", customer, [bytes_of("document", document)])
-        return Call(call.operation, call.script, call.keys, call.arguments, call.lost, 4, lambda reply: call.read(reply)[0])
+    def submit(self, customer: Name, document: Name, cost: float) -> Call[Decision]:
+        return self._submit("submit", customer, [document], [cost]).then(lambda decisions: decisions[0])
 
-    def submit_n(self, customer: Name, documents: Iterable[Name]) -> Call[list[Decision]]:
-        return self._submit("submit_n", customer, _documents(documents, MOST_SUBMITTED))
+    def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]]) -> Call[list[Decision]]:
+        listed = _listed(documents, MOST_SUBMITTED)
+        if costs is None:
+            return self._submit("submit_n", customer, listed, [0.0] * len(listed))
+        costs = list(islice(costs, MOST_SUBMITTED + 1))
+        if len(costs) != len(listed):
+            raise ValueError(f"there are {len(costs)} costs for {len(listed)} documents")
+        return self._submit("submit_n", customer, listed, costs)
 
-    def done(self, customer: Name, document: Name, took: timedelta) -> Call[None]:
-        return self._done("done", customer, [bytes_of("document", document)], took)
+    def done(self, customer: Name, document: Name, took: timedelta) -> Call[Optional[Ended]]:
+        return self._done("done", customer, [document], took).then(lambda ended: ended[0] if ended else None)
 
-    def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta) -> Call[None]:
-        return self._done("done_n", customer, _documents(documents, MOST_DONE), took)
+    def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta) -> Call[list[Ended]]:
+        return self._done("done_n", customer, _listed(documents, MOST_DONE), took)
 
-    def peek(self, customer: Name) -> Call[Decision]:
-        def read(reply: list[int]) -> Decision:
-            return Decision(reply[0], reply[1], reply[2], _time_of(reply[3]))
-
-        return Call("peek", self.script("peek", customer), self._all_keys(customer), (), Lost.CHANGES_NOTHING, 11, read)
+    def peek(self, customer: Name) -> Call[State]:
+        return Call("peek", self.script("peek", customer), self._all_keys(customer), (), Lost.CHANGES_NOTHING, 13, _state)
 
     def reset(self, customer: Name) -> Call[None]:
         keys = self._all_keys(customer)
@@ -116,50 +127,80 @@ class Calls:
         def read(reply: list[int]) -> list[Decision]:
             level, last = reply[0], reply[1]
             reset_in = _time_of(reply[2]) if len(reply) > 2 else policy.reset_interval
-            before = [Decision(policy.level(count), count, 0, reset_in) for count in range(last + n - 1, last, -1)]
-            return [*before, Decision(level, last, 0, reset_in)]
+            before = [Decision(policy.level(count), count, reset_in) for count in range(last + n - 1, last, -1)]
+            return [*before, Decision(level, last, reset_in)]
 
         script = self._scripts[policy]["next"]
         return Call(operation, script, keys, arguments, Lost.MUST_NOT_BE_REPEATED, 2, read)
 
-    def _submit(self, operation: str, customer: Name, documents: Sequence[bytes]) -> Call[list[Decision]]:
-        n = len(documents)
+    def _submit(self, operation: str, customer: Name, documents: Sequence[Name], costs: Sequence[float]) -> Call[list[Decision]]:
+        keys = self._all_keys(customer)[1:]
+        ids = [bytes_of("document", document) for document in documents]
+        told = [_checked_cost(cost) for cost in costs]
 
         def read(reply: list[int]) -> list[Decision]:
-            reset_in = _time_of(reply[3 * n])
-            return [Decision(reply[i], reply[i + 1], reply[i + 2], reset_in) for i in range(0, 3 * n, 3)]
+            for cost in told:
+                self._told.add(cost)
+            return [
+                Decision(reply[i], load=reply[i + 1] / 1e6, pending=reply[i + 2]) for i in range(0, 3 * len(ids), 3)
+            ]
 
-        keys = self._all_keys(customer)
+        arguments = [part for id, cost in zip(ids, told) for part in (id, b"%d" % self._told.relative(cost))]
         script = self.script("submit", customer)
-        return Call(operation, script, keys, documents, Lost.MAY_BE_REPEATED, 3 * n + 1, read)
+        return Call(operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 3 * len(ids), read)
 
-    def _done(self, operation: str, customer: Name, documents: Sequence[bytes], took: timedelta) -> Call[None]:
+    def _done(self, operation: str, customer: Name, documents: Sequence[Name], took: timedelta) -> Call[list[Ended]]:
         keys = self._all_keys(customer)[1:]
+        ids = [bytes_of("document", document) for document in documents]
         if not isinstance(took, timedelta):
             raise TypeError(f"took is a timedelta, not {type(took).__name__}")
         if took < timedelta():
             raise ValueError(f"a document cannot have taken {took}")
-        n = len(documents)
+        seconds = each(took, len(ids))
 
-        def read(reply: list[int]) -> None:
-            self._mean.add(took, n, reply[0])
+        def read(reply: list[int]) -> list[Ended]:
+            ended = [
+                Ended(document, _time_of(sojourn), level)
+                for document, sojourn, level in zip(documents, reply[::2], reply[1::2])
+                if level > 0
+            ]
+            self._took.add(seconds, len(ended))
+            return ended
 
-        arguments = [b"%d" % self._mean.relative(took, n), *documents]
-        return Call(operation, self.script("done", customer), keys, arguments, Lost.MAY_BE_REPEATED, 1, read)
+        arguments = [b"%d" % self._took.relative(seconds), *ids]
+        return Call(operation, self.script("done", customer), keys, arguments, Lost.MAY_BE_REPEATED, 2 * len(ids), read)
 
     def _all_keys(self, customer: Name) -> list[bytes]:
         return [self.key(customer, end) for end in ("count", "pending", "usage")]
 
 
-def _documents(documents: Iterable[Name], most: int) -> list[bytes]:
+def _listed(documents: Iterable[Name], most: int) -> list[Name]:
     if isinstance(documents, (str, bytes)):
         raise TypeError("documents is a list of them, not one")
-    named = [bytes_of("document", document) for document in islice(documents, most + 1)]
-    if not named:
+    listed = list(islice(documents, most + 1))
+    if not listed:
         raise ValueError("there are no documents in the call")
-    if len(named) > most:
+    if len(listed) > most:
         raise ValueError(f"there are more than {most} documents in the call")
-    return named
+    return listed
+
+
+def _checked_cost(cost: float) -> float:
+    """Returns a cost, or raises."""
+    if isinstance(cost, bool) or not isinstance(cost, Real):
+        raise TypeError(f"a cost is a number, not {type(cost).__name__}")
+    if not 0 <= cost <= sys.float_info.max:
+        raise ValueError(f"the cost {cost} is not a finite number of at least 0")
+    return float(cost)
+
+
+def _state(reply: list[int]) -> State:
+    rule = (Rule.UNKNOWN, Rule.BY_COUNT, Rule.BY_LOAD)[reply[0]]
+    level, next_level, count, reset_in, load, lately, cost, pending, pending_last, oldest, sojourn, lease = reply[1:13]
+    return State(
+        rule, level, next_level, count, _time_of(reset_in), load / 1e6, lately / 1000, cost / 1000,
+        pending, pending_last, _time_of(oldest), _time_of(sojourn), _time_of(lease),
+    )
 
 
 def _time_of(milliseconds: int) -> timedelta:

@@ -2,29 +2,109 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+import enum
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+
+from ._keys import Name
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The level of a document, and what it was made of. It cannot be changed."""
-
-    __slots__ = ("level", "count", "pending", "reset_in")
+    """The level of a document, and the numbers behind it. It cannot be changed."""
 
     level: int
     """1 is processed first, ``Store.last`` last."""
 
-    count: int
-    """The customer's count after the document: 0 after a reset, then -1, -2 and so on."""
+    count: int = 0
+    """The customer's count after the document: 0 after a reset, then -1, -2 and so on.
+    ``submit`` leaves it 0."""
 
-    pending: int
-    """Documents submitted and not done, this one included; 0 from ``next``."""
+    reset_in: timedelta = timedelta()
+    """The time until the count is reset if nothing more comes. ``submit`` leaves it 0."""
 
-    reset_in: timedelta
-    """Until the count starts afresh if nothing more comes."""
+    load: float = 0.0
+    """Submitted lately × pending × cost, this document included, at most a billion.
+    ``next`` leaves it 0."""
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Until Python 3.11, pickle would try to set the fields of a frozen one.
-        return Decision, astuple(self)
+    pending: int = 0
+    """Documents submitted, not done, and within their leases, this one included. ``next``
+    leaves it 0."""
+
+
+class Rule(enum.Enum):
+    """One of the two rules by which a document gets its level."""
+
+    UNKNOWN = "unknown"
+    """Nothing is known of the customer."""
+
+    BY_COUNT = "by_count"
+    """``next`` and ``next_n``."""
+
+    BY_LOAD = "by_load"
+    """``submit`` and ``submit_n``."""
+
+
+@dataclass(frozen=True)
+class State:
+    """All that is known of a customer: enough to say why a document has its level, and
+    which level comes next. It cannot be changed."""
+
+    rule: Rule
+    """The rule that the customer is counted by: by load if anything that was submitted is
+    still remembered, else by count if there is a count."""
+
+    level: int
+    """The level of the customer's last document. By load, it is the level of the newest
+    pending document, and 0 if none is pending."""
+
+    next_level: int
+    """The level of a document that arrives now and costs what the customer's documents
+    cost."""
+
+    count: int = 0
+    """The count after the last ``next``; 0 if there is no count."""
+
+    reset_in: timedelta = timedelta()
+    """The time until the count is reset; 0 if there is no count."""
+
+    load: float = 0.0
+    """The load of a document that arrives now. This field and those that follow are 0
+    unless the rule is by load."""
+
+    lately: float = 0.0
+    """How many documents were submitted lately, at most 512."""
+
+    cost: float = 0.0
+    """What the customer's documents cost, by what ``done`` was told; 1 is the average of
+    all customers."""
+
+    pending: int = 0
+    """How many documents are pending."""
+
+    pending_last: int = 0
+    """How many of them were given the last level, or one of the turns behind it: they do
+    not count in the load."""
+
+    oldest: timedelta = timedelta()
+    """The age of the oldest pending document."""
+
+    sojourn: timedelta = timedelta()
+    """The average time from ``submit`` to ``done``; 0 if it is not known."""
+
+    lease: timedelta = timedelta()
+    """How long a document counts as pending if nobody finishes it."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A document that was pending until its ``done``. It cannot be changed."""
+
+    document: Name
+    """As ``done`` was given it."""
+
+    sojourn: timedelta
+    """From ``submit`` to ``done``, in whole milliseconds."""
+
+    level: int
+    """The level that ``submit`` gave it."""

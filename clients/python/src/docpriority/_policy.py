@@ -1,8 +1,9 @@
-"""The rule by which a count becomes a level, and who has which."""
+"""The numbers of the two rules, and who has which."""
 
 from __future__ import annotations
 
 import enum
+import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ _MILLISECOND = timedelta(milliseconds=1)
 _DAY = timedelta(days=1)
 _MOST_THRESHOLDS = 254  # 255 levels are as many as a priority of one byte can tell apart
 _GREATEST_THRESHOLD = 1 << 53  # Redis's Lua has doubles, and compares no more exactly
+_MOST_LEVELS_BY_LOAD = 63  # what the score of a pending document has room for
+_LEAST_LOAD, _GREATEST_LOAD = 1e-6, 1e9
+_DEFAULT_LOADS = (2, 8, 32, 128, 512, 2048, 8192, 32768)
 
 
 class ResetMode(enum.Enum):
@@ -29,23 +33,37 @@ class ResetMode(enum.Enum):
 
 @dataclass(frozen=True)
 class Policy:
-    """The rule by which a count becomes a level. ``Policy()`` is the default one.
+    """The numbers of the two rules. ``Policy()`` is the default one.
 
     All processes that share a prefix, in any language, need the same policies.
     """
 
     thresholds: Sequence[int] = (-2, -4, -6, -8, -10, -12, -14, -20)
-    """Strictly descending counts, at most 254, each from -2**53 to 2**53. A count below
-    the first has level 2 or a later one, below the second 3, and so on. Without any there
-    is one level."""
+    """The table of ``next``: strictly descending counts, at most 254, each from -2**53 to
+    2**53. A count below the first has level 2 or a later one, below the second 3, and so
+    on. Without any there is one level."""
 
     reset_interval: timedelta = timedelta(seconds=1500)
-    """How long a customer must pause to start afresh: whole milliseconds, at least 1."""
+    """How long a customer must pause to be reset by ``next``: whole milliseconds, at least
+    1."""
 
     reset_mode: ResetMode = ResetMode.SINCE_LAST_UPDATE
     """From which moment the interval runs."""
 
+    loads: Sequence[float] = None  # type: ignore[assignment]  # filled by __post_init__
+    """The table of ``submit``: strictly ascending loads, each from a millionth to a billion.
+    A load above the first has level 2 or a later one, above the second 3, and so on. The
+    default is 2, 8, 32, 128, 512, 2048, 8192, 32768, or fewer of them if there are fewer
+    thresholds than that. Empty means one level."""
+
+    turns: int = 0
+    """How many levels more there are, behind the last of ``loads``, for floods to take
+    turns in: the customer's documents that are pending there have level +0, +1, +1, +2,
+    +2, +2, +2, +3 and so on. Take as many as the queue has levels to spare; loads and
+    turns give at most 63 levels."""
+
     _ascending: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _millionths: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         thresholds = tuple(self.thresholds)
@@ -63,17 +81,58 @@ class Policy:
             raise ValueError(f"the reset interval {self.reset_interval} is not at least 1 ms")
         if not isinstance(self.reset_mode, ResetMode):
             raise TypeError(f"the reset mode {self.reset_mode!r} is not a ResetMode")
+        loads = _default_loads(len(thresholds) + 1) if self.loads is None else tuple(self.loads)
+        _check_loads(loads, self.turns)
         object.__setattr__(self, "thresholds", thresholds)
+        object.__setattr__(self, "loads", loads)
         object.__setattr__(self, "_ascending", tuple(-threshold for threshold in thresholds))
+        object.__setattr__(self, "_millionths", tuple(map(millionths, loads)))
 
     def level(self, count: int) -> int:
         """Returns the level of a count."""
         return 1 + bisect_left(self._ascending, -count)
 
+    def level_of_load(self, load: float) -> int:
+        """Returns the level of a load, without the turns."""
+        return 1 + bisect_left(self._millionths, millionths(load))
+
     @property
     def last(self) -> int:
-        """The level that is processed last."""
-        return 1 + len(self.thresholds)
+        """The last level that either rule gives, turns included."""
+        return 1 + max(len(self.thresholds), len(self.loads) + self.turns)
+
+
+def millionths(load: float) -> int:
+    """Returns a load in millionths."""
+    return math.floor(min(load, _GREATEST_LOAD) * 1e6 + 0.5)
+
+
+def _default_loads(levels: int) -> tuple[float, ...]:
+    """The loads of so many levels, or of nine if there are more. With fewer, floods stay
+    apart from those who send all day: the last two loads stay, and the levels below them
+    are joined."""
+    most = len(_DEFAULT_LOADS)
+    if levels > most:
+        return _DEFAULT_LOADS
+    kept, joined = _DEFAULT_LOADS[most - min(levels - 1, 2) :], levels - 2
+    # Joined into so many, levels 1 to 7 end evenly spaced.
+    ends = ((2 * (most - 1) * i + joined) // (2 * joined) for i in range(1, joined))
+    return (*(_DEFAULT_LOADS[end - 1] for end in ends), *kept)
+
+
+def _check_loads(loads: Sequence[float], turns: int) -> None:
+    if isinstance(turns, bool) or not isinstance(turns, int):
+        raise TypeError(f"turns {turns!r} is not an int")
+    if turns < 0 or len(loads) + 1 + turns > _MOST_LEVELS_BY_LOAD:
+        raise ValueError(f"{len(loads)} loads and {turns} turns are not 1 to {_MOST_LEVELS_BY_LOAD} levels")
+    for load in loads:
+        if isinstance(load, bool) or not isinstance(load, (int, float)):
+            raise TypeError(f"the load {load!r} is not a number")
+        if not _LEAST_LOAD <= load <= _GREATEST_LOAD:
+            raise ValueError(f"the load {load} is not from a millionth to a billion")
+    for before, load in zip(loads, loads[1:]):
+        if millionths(load) <= millionths(before):
+            raise ValueError(f"the load {load} is not above {before} by a millionth")
 
 
 class Policies:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from importlib import resources
 
-from ._policy import Policy, ResetMode, whole_milliseconds
+from ._policy import Policy, ResetMode, millionths, whole_milliseconds
 
 _NAMES = ("next", "submit", "done", "peek", "reset")
 
@@ -42,21 +42,21 @@ def _text(name: str) -> str:
 def _blocks(policy: Policy, lease_milliseconds: int) -> dict[str, list[str]]:
     interval = whole_milliseconds("the reset interval", policy.reset_interval)
     since_last_reset = policy.reset_mode is ResetMode.SINCE_LAST_RESET
-    first = max(1, -policy.thresholds[0]) if policy.thresholds else 1
     return {
         "policy": [f"local interval = '{interval}'", f"local since_last_reset = {str(since_last_reset).lower()}"],
         "lease": [f"local longest_lease = {lease_milliseconds}"],
-        "scale": [f"local first = {first}", f"local levels = {policy.last}"],
-        "levels": _levels(policy.thresholds),
+        "turns": [f"local last, turns = {len(policy.loads) + 1}, {policy.turns}"],
+        "levels": _levels(policy.thresholds, "count <", "count >="),
+        "loads": _levels([millionths(load) for load in policy.loads], "load >", "load <="),
     }
 
 
-def _levels(thresholds: Sequence[int]) -> list[str]:
-    """The lines that find a count's level, as the Go module writes them: Redis keeps one script for all."""
+def _levels(bounds: Sequence[int], beyond: str, within: str) -> list[str]:
+    """The lines that find a level, as the Go module writes them: Redis keeps one script for all."""
     lines = ["local level = 1"]
-    if thresholds:
-        lines.append(f"if count < {thresholds[-1]} then level = {len(thresholds) + 1}")
-        lines += [f"elseif count >= {threshold} then level = {i}" for i, threshold in enumerate(thresholds, 1)]
+    if bounds:
+        lines.append(f"if {beyond} {bounds[-1]} then level = {len(bounds) + 1}")
+        lines += [f"elseif {within} {bound} then level = {i}" for i, bound in enumerate(bounds, 1)]
         lines.append("end")
     return lines
 

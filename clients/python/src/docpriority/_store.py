@@ -14,7 +14,7 @@ from redis.cluster import RedisCluster
 from ._calls import Call, Calls, checked_timeout
 from ._client import client_of
 from ._course import Course
-from ._decision import Decision
+from ._decision import Decision, Ended, State
 from ._keys import Name
 from ._policy import Policy
 from ._store_keys import Keys
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 class Store(Keys):
-    """Assigns processing priorities to documents, by counts in Redis.
+    """Assigns processing priorities to documents, by numbers in Redis.
 
-    All processes that use the same Redis, prefix and policies share the counts, in any
+    All processes that use the same Redis, prefix and policies share the numbers, in any
     language. A customer, and a document, is 1 to 512 bytes: a ``str`` stands for its
     UTF-8. A document is known by its id among its customer's.
 
@@ -41,7 +41,7 @@ class Store(Keys):
         Seconds that any call may take, with all that is in it: names to look up,
         connections to make, further tries. At most a day.
     policy
-        The rule for every customer who has no tier.
+        The rules' numbers for every customer who has no tier.
     tiers, tier_of
         Policies for some of the customers, by the name of the tier, and a function that
         names a customer's tier. Customers of another one, or None, have ``policy``. No tier
@@ -84,7 +84,8 @@ class Store(Keys):
         weakref.finalize(self, self._threads.close)
 
     def next(self, customer: Name) -> Decision:
-        """Counts one document by the rule alone. At most once, whatever happens."""
+        """Decides about one document by the customer's count, and counts it: at most once,
+        whatever happens."""
         return self._run(self._calls.next(customer))
 
     def next_n(self, customer: Name, n: int) -> list[Decision]:
@@ -92,35 +93,48 @@ class Store(Keys):
         round trip: all of them or none."""
         return self._run(self._calls.next_n(customer, n))
 
-    def submit(self, customer: Name, document: Name) -> Decision:
-        """Counts a document by its id, and by what is pending: it is pending until ``done``,
-        or until its lease ends. A document that is pending is not counted again."""
-        return self._run(self._calls.submit(customer, document))
+    def submit(self, customer: Name, document: Name, cost: float = 0) -> Decision:
+        """Decides about a document by its load, and makes it pending until ``done``, or
+        until its lease ends. To submit a pending document again renews its lease and counts
+        nothing.
 
-    def submit_n(self, customer: Name, documents: Iterable[Name]) -> list[Decision]:
-        """Submits 1 to 100 documents, in order: all of them or none."""
-        return self._run(self._calls.submit_n(customer, documents))
-
-    def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> None:
-        """Ends the pending state of a document. A second call does nothing.
-
-        ``took`` is how long the document was worked on, as a ``timedelta``; nothing where
-        that is not known. From it the store learns what the customer's documents cost.
+        ``cost`` is how much work the document is, in any unit that all documents share:
+        pages, tokens, bytes. It is compared with the average of what this process has
+        submitted, once those are a hundred documents, and more than 100 times the average
+        counts as 100 times. 0 means that it is not known: then the document costs what the
+        customer's documents took, by ``done``. A cost that is negative, infinite or not a
+        number is a ``ValueError``.
         """
-        self._run(self._calls.done(customer, document, took))
+        return self._run(self._calls.submit(customer, document, cost))
 
-    def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> None:
-        """Ends the pending state of 1 to 1000 documents, which took ``took`` together."""
-        self._run(self._calls.done_n(customer, documents, took))
+    def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]] = None) -> list[Decision]:
+        """Submits 1 to 100 documents, in order: all of them or none. ``costs`` has the cost
+        of each, or is None: not known."""
+        return self._run(self._calls.submit_n(customer, documents, costs))
 
-    def peek(self, customer: Name) -> Decision:
-        """Returns what holds now, and writes nothing: the level of the count where nothing
-        is pending, else the level that the customer's last document has."""
+    def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
+        """Ends the pending state of a document. Returns how long it was pending and the
+        level that it had, or None if it was not pending, as in a second call. Also None:
+        it was this call that ended it, but the answer was lost, and it was sent again.
+
+        ``took`` is how long the document was worked on; nothing if that is not known. It is
+        compared with what the documents of all customers took whose ``done`` this process
+        called, once those are a hundred: it is the cost of the customer's documents that are
+        submitted without one.
+        """
+        return self._run(self._calls.done(customer, document, took))
+
+    def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> list[Ended]:
+        """Ends the pending state of 1 to 1000 documents, which took ``took`` together.
+        Returns those that were pending, in order."""
+        return self._run(self._calls.done_n(customer, documents, took))
+
+    def peek(self, customer: Name) -> State:
+        """Returns what is known of a customer, and writes nothing."""
         return self._run(self._calls.peek(customer))
 
     def reset(self, customer: Name) -> None:
-        """Forgets the count, what is pending and what is known of the customer. At most
-        once, as ``next``."""
+        """Forgets all that is known of the customer. At most once, as ``next``."""
         self._run(self._calls.reset(customer))
 
     def close(self) -> None:
