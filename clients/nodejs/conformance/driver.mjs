@@ -13,16 +13,28 @@ const clients = {
   'ioredis-cluster': (url) => new Cluster([url], { lazyConnect: true }),
 };
 
+const rules = { byCount: 'by_count', byLoad: 'by_load', unknown: 'unknown' };
 const resetModes = { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' };
 
-function policyOf({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode }) {
-  return { thresholds, resetInterval, resetMode: mode && (resetModes[mode] ?? mode) };
+function policyOf({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode, loads, turns }) {
+  return { thresholds, resetInterval, resetMode: mode && (resetModes[mode] ?? mode), loads, turns };
+}
+
+const decisionOf = ({ resetIn, ...decision }) => ({ ...decision, reset_in_ms: resetIn });
+
+const endedOf = ({ document, sojourn, level }) => ({ document: document.toString('base64'), sojourn_ms: sojourn, level });
+
+function stateOf({ rule, nextLevel, resetIn, pendingLast, oldest, sojourn, lease, ...state }) {
+  return {
+    ...state, rule: rules[rule], next_level: nextLevel, reset_in_ms: resetIn, pending_last: pendingLast,
+    oldest_ms: oldest, sojourn_ms: sojourn, lease_ms: lease,
+  };
 }
 
 let store;
 
 async function answer(request) {
-  const { do: what, customer, documents = [], n = 1 } = request;
+  const { do: what, customer, documents = [], costs, n = 1 } = request;
   const whose = customer === undefined ? undefined : Buffer.from(customer, 'base64');
   const ids = documents.map((document) => Buffer.from(document, 'base64'));
   switch (what) {
@@ -32,14 +44,18 @@ async function answer(request) {
       return {};
     }
     case 'next':
-      return { decisions: n === 1 ? [await store.next(whose)] : await store.nextN(whose, n) };
-    case 'submit':
-      return { decisions: ids.length === 1 ? [await store.submit(whose, ids[0])] : await store.submitN(whose, ids) };
-    case 'done':
-      await (ids.length === 1 ? store.done(whose, ids[0], request.took_ms) : store.doneN(whose, ids, request.took_ms));
-      return {};
+      return { decisions: (n === 1 ? [await store.next(whose)] : await store.nextN(whose, n)).map(decisionOf) };
+    case 'submit': {
+      const one = ids.length === 1 && (costs === undefined || costs.length === 1);
+      const decisions = one ? [await store.submit(whose, ids[0], { cost: costs?.[0] })] : await store.submitN(whose, ids, { costs });
+      return { decisions: decisions.map(decisionOf) };
+    }
+    case 'done': {
+      const ended = ids.length === 1 ? await store.done(whose, ids[0], request.took_ms) : await store.doneN(whose, ids, request.took_ms);
+      return { ended: [ended ?? []].flat().map(endedOf) };
+    }
     case 'peek':
-      return { decisions: [await store.peek(whose)] };
+      return { state: stateOf(await store.peek(whose)) };
     case 'reset':
       await store.reset(whose);
       return {};
@@ -68,9 +84,7 @@ async function serve(request) {
   } catch (error) {
     reply = { error: { class: classOf(error), message: error.message } };
   }
-  const { decisions, ...rest } = reply;
-  const told = decisions?.map(({ resetIn, ...decision }) => ({ ...decision, reset_in_ms: resetIn }));
-  process.stdout.write(`${JSON.stringify({ id: request.id, ...rest, decisions: told })}\n`);
+  process.stdout.write(`${JSON.stringify({ id: request.id, ...reply })}\n`);
 }
 
 const under = new Set();

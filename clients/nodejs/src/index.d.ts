@@ -1,6 +1,6 @@
 /**
  * Assigns processing priorities to documents. Each document gets a level from 1, processed
- * first, to 9, processed last, from how much its customer has sent lately. The counts live
+ * first, to 9, processed last, from how much its customer has sent lately. The numbers live
  * in Redis; every process with the same prefix and policies shares them, in whatever
  * language it is written.
  *
@@ -25,30 +25,85 @@ export interface RedisClient {
 /** A customer, or a document's id: 1 to 512 bytes. A string stands for its UTF-8. */
 export type Name = string | Uint8Array;
 
-/** What becomes of a document. It is frozen. */
+/** The level of one document, and the numbers behind it. It is frozen. */
 export interface Decision {
   /** 1 is processed first; 9 is last with the default policy. */
   readonly level: number;
-  /** The customer's count after this document: 0 after a reset, then -1, -2 … It goes down as load goes up. */
+  /** The customer's count after this document: 0 after a reset, then -1, -2 … It goes down as load goes up. 0 from submit and submitN. */
   readonly count: number;
-  /** Documents submitted and not done, this one included; 0 from next and nextN. */
-  readonly pending: number;
-  /** Milliseconds until the count starts afresh if nothing more comes. */
+  /** Milliseconds until the count is reset if nothing more comes. 0 from submit and submitN. */
   readonly resetIn: number;
+  /** Submitted lately × pending × cost, this document included, at most a billion. 0 from next and nextN. */
+  readonly load: number;
+  /** Documents submitted and not done, this one included. 0 from next and nextN. */
+  readonly pending: number;
 }
 
-/** The rule by which a count becomes a level. A field that is absent has the default policy's value. */
+/** A document that was pending until done or doneN. It is frozen. */
+export interface Ended {
+  /** Its id, as it was given to the call. */
+  readonly document: Name;
+  /** Milliseconds from submit to done. */
+  readonly sojourn: number;
+  /** The level that submit gave it. */
+  readonly level: number;
+}
+
+/** All that is known of a customer: why a document has its level, and which level comes next. It is frozen. */
+export interface State {
+  /** 'byLoad' if anything that was submitted is still remembered, else 'byCount' if there is a count. */
+  readonly rule: 'byCount' | 'byLoad' | 'unknown';
+  /** Of the customer's last document. By load: of the newest pending document, 0 if none is pending. */
+  readonly level: number;
+  /** Of a document that arrives now and costs what the customer's documents cost. */
+  readonly nextLevel: number;
+  /** As next returned it last; 0 if there is no count. */
+  readonly count: number;
+  /** Milliseconds until the count is reset if nothing more comes; 0 if there is no count. */
+  readonly resetIn: number;
+  /** Of a document that arrives now. This and what follows is 0 unless the rule is 'byLoad'. */
+  readonly load: number;
+  /** How many documents were submitted lately, at most 512: each counts 1, half of it a day later, and so on. */
+  readonly lately: number;
+  /** What the customer's documents cost, by what done was told; 1 is the average of all customers. */
+  readonly cost: number;
+  /** How many documents are pending. */
+  readonly pending: number;
+  /** How many of them were given the last level, or one of the turns behind it: they do not count in load. */
+  readonly pendingLast: number;
+  /** Milliseconds for which the oldest pending document has been pending. */
+  readonly oldest: number;
+  /** Milliseconds from submit to done, on average; 0 if that is not known. */
+  readonly sojourn: number;
+  /** Milliseconds that a document counts as pending if nobody finishes it. */
+  readonly lease: number;
+}
+
+/** The two rules' numbers. A field that is absent has the default policy's value. */
 export interface Policy {
   /**
-   * Strictly descending whole numbers within ±2^53, at most 254: a count below
-   * thresholds[i] has level i+2 or a later one. None: one level.
+   * The table of next: strictly descending whole numbers within ±2^53, at most 254. A count
+   * below thresholds[i] has level i+2 or a later one. Empty: one level.
    * Default: -2, -4, -6, -8, -10, -12, -14, -20.
    */
   thresholds?: readonly number[];
-  /** Whole milliseconds after which a count starts afresh, at least 1. Default: 1,500,000. */
+  /** Whole milliseconds after which next resets a count, at least 1. Default: 1,500,000. */
   resetInterval?: number;
   /** Whether the interval runs from the customer's last document or from the last reset. Default: 'sinceLastUpdate'. */
   resetMode?: 'sinceLastUpdate' | 'sinceLastReset';
+  /**
+   * The table of submit: strictly ascending loads from a millionth to a billion. A load above
+   * loads[i] has level i+2 or a later one. Empty: one level. Default: 2, 8, 32, 128, 512,
+   * 2048, 8192, 32768, or fewer of them if there are fewer thresholds than that.
+   */
+  loads?: readonly number[];
+  /**
+   * How many levels more there are, behind the last of loads, for floods to take turns in: the
+   * customer's documents that are pending there have level +0, +1, +1, +2, +2, +2, +2, +3 and
+   * so on. Take as many as the queue has levels to spare; loads and turns give at most 63
+   * levels. Default: 0.
+   */
+  turns?: number;
 }
 
 export interface StoreOptions {
@@ -79,8 +134,24 @@ export interface CallOptions {
   signal?: AbortSignal;
 }
 
+export interface SubmitOptions extends CallOptions {
+  /**
+   * How much work the document is, a finite number of at least 0, in any unit that all
+   * documents share: pages, tokens, bytes. It is compared with the average of what this store
+   * has submitted, once those are a hundred documents, and more than 100 times the average
+   * counts as 100 times. 0 means that it is not known: then the document costs what the
+   * customer's documents took, by done. Default: 0.
+   */
+  cost?: number;
+}
+
+export interface SubmitNOptions extends CallOptions {
+  /** The cost of each document. Default: not known. */
+  costs?: readonly number[];
+}
+
 /**
- * The counts of a fleet. A store is made once in a process and may be called any number of
+ * The numbers of a fleet. A store is made once in a process and may be called any number of
  * times at once.
  *
  * Each call ends within the timeout. It rejects with {@link NotCounted},
@@ -105,30 +176,35 @@ export class Store {
   nextN(customer: Name, n: number, options?: CallOptions): Promise<Decision[]>;
 
   /**
-   * Counts a document by its id and makes it pending until {@link Store.done}. It may always
-   * be called again: a pending document is not counted a second time. It is sent again
-   * within the timeout if its answer is lost.
+   * Decides about a document by its load, and makes it pending until {@link Store.done}. It
+   * may always be called again: a pending document is not counted a second time. It is sent
+   * again within the timeout if its answer is lost. It does not touch the count of next: take
+   * one of the two for a customer.
    */
-  submit(customer: Name, document: Name, options?: CallOptions): Promise<Decision>;
+  submit(customer: Name, document: Name, options?: SubmitOptions): Promise<Decision>;
 
   /** Submits 1 to 100 documents, in order, all of them or none. */
-  submitN(customer: Name, documents: readonly Name[], options?: CallOptions): Promise<Decision[]>;
+  submitN(customer: Name, documents: readonly Name[], options?: SubmitNOptions): Promise<Decision[]>;
 
   /**
-   * Says that a document is not pending any more. took is how many milliseconds it was
-   * worked on, 0 (the default) where that is not known: it weighs the customer against how
-   * long documents take on the whole, once this store knows that of 100. It may always be
-   * called again: a second one does nothing.
+   * Ends a document's pending state, and returns how long it was pending and at which level;
+   * undefined if it was not. took is how many milliseconds it was worked on, 0 (the default)
+   * where that is not known: compared with how long the documents of all customers take, once
+   * this store knows that of 100, it is the cost of the customer's documents that are
+   * submitted without one. It may always be called again: a second one does nothing.
    */
-  done(customer: Name, document: Name, took?: number, options?: CallOptions): Promise<void>;
+  done(customer: Name, document: Name, took?: number, options?: CallOptions): Promise<Ended | undefined>;
 
-  /** Says that 1 to 1000 documents are not pending any more, which took so long together. */
-  doneN(customer: Name, documents: readonly Name[], took?: number, options?: CallOptions): Promise<void>;
+  /**
+   * Does so for 1 to 1000 documents; took is the time of all of them together. Returns those
+   * that were pending.
+   */
+  doneN(customer: Name, documents: readonly Name[], took?: number, options?: CallOptions): Promise<Ended[]>;
 
-  /** Returns what holds now: the level of the customer's last document, or of the count where none is pending. Changes nothing. */
-  peek(customer: Name, options?: CallOptions): Promise<Decision>;
+  /** Returns what is known of a customer, and changes nothing. */
+  peek(customer: Name, options?: CallOptions): Promise<State>;
 
-  /** Forgets the customer's count and what is pending. Like next it is sent at most once. */
+  /** Forgets all that is known of the customer. Like next it is sent at most once. */
   reset(customer: Name, options?: CallOptions): Promise<void>;
 
   /** Returns a customer's keys, as bytes. */
@@ -157,7 +233,7 @@ export interface Keys {
 /** Returns a customer's keys, as bytes. The prefix is 'priority' by default. */
 export function keysOf(customer: Name, prefix?: string): Keys;
 
-/** Returns the policy of nine levels with every field filled in. */
+/** Returns the policy of nine levels, with every field filled in. */
 export function defaultPolicy(): Required<Policy>;
 
 /** What the errors of calls have in common. Its message names the call and the key, and cause is what it came from. */

@@ -1,4 +1,4 @@
-// Policies: which level a count has, and the scripts that decide so.
+// Policies: which level a count or a load has, and the scripts that decide so.
 
 import { readFileSync } from 'node:fs';
 
@@ -6,15 +6,18 @@ export const longestLease = 86_400_000;
 
 const maxThresholds = 254; // 255 levels: a queue with one byte for the priority tells no more apart
 const maxThreshold = 2 ** 53; // what Redis's Lua, whose numbers are doubles, compares exactly
+const maxLevelsByLoad = 63; // what the score of a pending document has room for
+const maxLoad = 1e9;
 
-export function defaultPolicy() {
-  return { thresholds: [-2, -4, -6, -8, -10, -12, -14, -20], resetInterval: 1_500_000, resetMode: 'sinceLastUpdate' };
-}
+const defaultThresholds = [-2, -4, -6, -8, -10, -12, -14, -20];
+const defaultLoads = [2, 8, 32, 128, 512, 2_048, 8_192, 32_768];
 
-// Returns a policy with every field filled in, and thresholds of its own.
+export const defaultPolicy = () => fillPolicy({});
+
+// Returns a policy with every field filled in, and tables of its own.
 export function fillPolicy(policy, where = 'policy') {
-  checkNames(policy, ['thresholds', 'resetInterval', 'resetMode'], where);
-  const { thresholds, resetInterval, resetMode } = { ...defaultPolicy(), ...withoutUndefined(policy) };
+  checkNames(policy, ['thresholds', 'resetInterval', 'resetMode', 'loads', 'turns'], where);
+  const { thresholds = defaultThresholds, resetInterval = 1_500_000, resetMode = 'sinceLastUpdate', turns = 0 } = policy;
   if (!Array.isArray(thresholds)) throw new TypeError(`docpriority: ${where}.thresholds is not an array`);
   if (thresholds.length > maxThresholds) {
     throw new RangeError(`docpriority: ${where}.thresholds: ${thresholds.length} are more than ${maxThresholds}`);
@@ -33,21 +36,60 @@ export function fillPolicy(policy, where = 'policy') {
   if (resetMode !== 'sinceLastUpdate' && resetMode !== 'sinceLastReset') {
     throw new RangeError(`docpriority: ${where}.resetMode is ${JSON.stringify(resetMode)}, not 'sinceLastUpdate' or 'sinceLastReset'`);
   }
-  return { thresholds: [...thresholds], resetInterval, resetMode };
+  const { loads = loadsOf(thresholds.length + 1) } = policy;
+  checkLoads(loads, turns, where);
+  return { thresholds: [...thresholds], resetInterval, resetMode, loads: [...loads], turns };
 }
+
+// Returns the default loads of so many levels, or of nine if there are more. With fewer,
+// floods stay apart from those who send all day: the last two loads stay, and the levels
+// below them are joined.
+function loadsOf(levels) {
+  const most = defaultLoads.length;
+  if (levels > most) return defaultLoads;
+  const first = [];
+  const joined = levels - 2;
+  for (let i = 1; i < joined; i++) {
+    // Joined into so many, levels 1 to 7 end evenly spaced.
+    first.push(defaultLoads[Math.floor((2 * (most - 1) * i + joined) / (2 * joined)) - 1]);
+  }
+  return [...first, ...defaultLoads.slice(most - Math.min(levels - 1, 2))];
+}
+
+function checkLoads(loads, turns, where) {
+  if (!Array.isArray(loads)) throw new TypeError(`docpriority: ${where}.loads is not an array`);
+  if (!Number.isInteger(turns) || turns < 0) throw new RangeError(`docpriority: ${where}.turns = ${turns} is not a whole number from 0 up`);
+  if (loads.length + 1 + turns > maxLevelsByLoad) {
+    throw new RangeError(`docpriority: ${where}: ${loads.length} loads and ${turns} turns are more than ${maxLevelsByLoad} levels`);
+  }
+  for (const [i, load] of loads.entries()) {
+    if (typeof load !== 'number' || !(load >= 1e-6 && load <= maxLoad)) {
+      throw new RangeError(`docpriority: ${where}.loads[${i}] = ${load} is not from a millionth to a billion`);
+    }
+    if (i > 0 && millionths(load) <= millionths(loads[i - 1])) {
+      throw new RangeError(`docpriority: ${where}.loads[${i}] = ${load} is not above ${loads[i - 1]}, the one before, by a millionth`);
+    }
+  }
+}
+
+const millionths = (load) => Math.round(load * 1e6);
 
 export function levelOf({ thresholds }, count) {
   const level = thresholds.findIndex((threshold) => count >= threshold);
   return 1 + (level < 0 ? thresholds.length : level);
 }
 
+// Returns the last level that either rule gives, turns included.
+export const lastOf = ({ thresholds, loads, turns }) => 1 + Math.max(thresholds.length, loads.length + turns);
+
 // Returns the texts of the scripts for a filled policy and a lease in milliseconds.
-export function scriptsOf({ thresholds, resetInterval, resetMode }, lease) {
+export function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }, lease) {
   const blocks = {
     policy: `local interval = '${resetInterval}'\nlocal since_last_reset = ${resetMode === 'sinceLastReset'}\n`,
-    levels: levelLines(thresholds),
     lease: `local longest_lease = ${lease}\n`,
-    scale: `local first = ${Math.max(1, -(thresholds[0] ?? 0))}\nlocal levels = ${thresholds.length + 1}\n`,
+    turns: `local last, turns = ${loads.length + 1}, ${turns}\n`,
+    levels: levelLines(thresholds, (threshold) => `count < ${threshold}`, (threshold) => `count >= ${threshold}`),
+    loads: levelLines(loads.map(millionths), (load) => `load > ${load}`, (load) => `load <= ${load}`),
   };
   return Object.fromEntries(Object.entries(files).map(([name, text]) => [name, withBlocks(text, blocks)]));
 }
@@ -63,13 +105,13 @@ function withBlocks(text, blocks) {
   return text;
 }
 
-// The comparisons that find a count's level, as the Go module writes them: so Redis keeps one
-// script for both.
-function levelLines(thresholds) {
-  const n = thresholds.length;
+// The comparisons that find a level: beyond the last bound, or within one of them. They are
+// written as the Go module writes them, so Redis keeps one script for both.
+function levelLines(bounds, beyond, within) {
+  const n = bounds.length;
   if (n === 0) return 'local level = 1\n';
-  const lines = thresholds.map((threshold, i) => `elseif count >= ${threshold} then level = ${i + 1}\n`);
-  return `local level = 1\nif count < ${thresholds[n - 1]} then level = ${n + 1}\n${lines.join('')}end\n`;
+  const lines = bounds.map((bound, i) => `elseif ${within(bound)} then level = ${i + 1}\n`);
+  return `local level = 1\nif ${beyond(bounds[n - 1])} then level = ${n + 1}\n${lines.join('')}end\n`;
 }
 
 // Refuses what an object has by a name that nobody would read.
@@ -78,8 +120,4 @@ export function checkNames(object, names, what) {
   for (const name of Object.keys(object)) {
     if (!names.includes(name)) throw new TypeError(`docpriority: ${what} has no ${JSON.stringify(name)}, only ${names.join(', ')}`);
   }
-}
-
-function withoutUndefined(object) {
-  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }

@@ -7,12 +7,13 @@ import { Deadline } from './deadline.js';
 import { NotCounted } from './errors.js';
 import { askIoredisCluster, IoredisLink, isIoredis, isIoredisCluster } from './ioredis.js';
 import { bytesOf, checkPrefix, defaultPrefix, keysOf } from './keys.js';
-import { Mean } from './mean.js';
+import { eachOf, Mean } from './mean.js';
 import { askNodeRedisCluster, isNodeRedis, isNodeRedisCluster, NodeRedisLink } from './node-redis.js';
-import { checkNames, fillPolicy, levelOf, longestLease, scriptsOf } from './policy.js';
+import { checkNames, fillPolicy, lastOf, levelOf, longestLease, scriptsOf } from './policy.js';
 import { run } from './run.js';
 
 const most = { next: 1_000_000, submit: 100, done: 1_000 }; // documents in one call
+const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
 export class Store {
   #wire;
@@ -20,7 +21,8 @@ export class Store {
   #timeout;
   #tierOf;
   #tiers = new Map(); // by name; undefined: customers without one
-  #mean = new Mean();
+  #told = new Mean(); // what documents cost, by submit
+  #took = new Mean(); // how many seconds they took, by done
   #calls = new Set(); // that are under way
   #closed = false;
 
@@ -51,29 +53,37 @@ export class Store {
     return this.#next('nextN', customer, n, options);
   }
 
-  async submit(customer, document, options) {
-    const [decision] = await this.#submit('submit', customer, [document], options);
+  async submit(customer, document, options = {}) {
+    checkOptions(options, 'cost', 'signal');
+    const { cost = 0, signal } = options;
+    const [decision] = await this.#submit('submit', customer, [document], [cost], { signal });
     return decision;
   }
 
-  async submitN(customer, documents, options) {
+  async submitN(customer, documents, options = {}) {
     checkDocuments(documents, most.submit);
-    return this.#submit('submitN', customer, documents, options);
+    checkOptions(options, 'costs', 'signal');
+    const { costs = Array(documents.length).fill(0), signal } = options;
+    return this.#submit('submitN', customer, documents, costs, { signal });
   }
 
   async done(customer, document, took = 0, options) {
-    await this.#done('done', customer, [document], took, options);
+    const [ended] = await this.#done('done', customer, [document], took, options);
+    return ended;
   }
 
   async doneN(customer, documents, took = 0, options) {
     checkDocuments(documents, most.done);
-    await this.#done('doneN', customer, documents, took, options);
+    return this.#done('doneN', customer, documents, took, options);
   }
 
   async peek(customer, options) {
-    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage'], integers: 11, readOnly: true }, options);
-    const [level, count, pending, resetIn] = reply;
-    return decisionOf(level, count, pending, resetIn);
+    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage'], integers: 13, readOnly: true }, options);
+    const [rule, level, nextLevel, count, resetIn, load, lately, cost, pending, pendingLast, oldest, sojourn, lease] = reply;
+    return Object.freeze({
+      rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, lately: lately / 1_000, cost: cost / 1_000,
+      pending, pendingLast, oldest, sojourn, lease,
+    });
   }
 
   async reset(customer, options) {
@@ -103,30 +113,44 @@ export class Store {
     const [level, last, resetIn = policy.resetInterval] = reply;
     return Array.from({ length: n }, (_, i) => {
       const count = last + n - 1 - i;
-      return decisionOf(i === n - 1 ? level : levelOf(policy, count), count, 0, resetIn);
+      return Object.freeze({ level: i === n - 1 ? level : levelOf(policy, count), count, resetIn, load: 0, pending: 0 });
     });
   }
 
-  async #submit(operation, customer, documents, options) {
-    const args = idsOf(documents);
-    const call = { script: 'submit', kinds: ['count', 'pending', 'usage'], args, integers: 3 * args.length + 1, repeatable: true };
+  async #submit(operation, customer, documents, costs, options) {
+    const ids = idsOf(documents);
+    const told = costsOf(costs, ids.length);
+    const args = ids.flatMap((id, i) => [id, String(this.#told.relative(told[i]))]);
+    const call = { script: 'submit', kinds: ['pending', 'usage'], args, integers: 3 * ids.length, repeatable: true };
     const { reply } = await this.#run(operation, customer, call, options);
-    const resetIn = reply[3 * args.length];
-    return args.map((_, i) => decisionOf(...reply.slice(3 * i, 3 * i + 3), resetIn));
+    for (const cost of told) this.#told.add(cost);
+    return ids.map((_, i) => {
+      const [level, load, pending] = reply.slice(3 * i, 3 * i + 3);
+      return Object.freeze({ level, count: 0, resetIn: 0, load: load / 1e6, pending });
+    });
   }
 
   async #done(operation, customer, documents, took, options) {
     const ids = idsOf(documents);
     if (typeof took !== 'number') throw new TypeError(`docpriority: took is a number of milliseconds, not ${typeof took}`);
     if (!(took >= 0 && took < Infinity)) throw new RangeError(`docpriority: documents cannot have taken ${took} ms`);
-    const args = [String(this.#mean.relative(took, ids.length)), ...ids];
-    const call = { script: 'done', kinds: ['pending', 'usage'], args, integers: 1, repeatable: true };
-    const { reply: [done] } = await this.#run(operation, customer, call, options);
-    this.#mean.add(took, ids.length, done); // a second done must not change the mean
+    const each = eachOf(took, ids.length);
+    const args = [String(this.#took.relative(each)), ...ids];
+    const given = Array.from(documents); // the caller may change theirs
+    const call = { script: 'done', kinds: ['pending', 'usage'], args, integers: 2 * ids.length, repeatable: true };
+    const { reply } = await this.#run(operation, customer, call, options);
+    const ended = [];
+    for (const [i, document] of given.entries()) {
+      const [sojourn, level] = reply.slice(2 * i, 2 * i + 2);
+      if (level === 0) continue; // it was not pending: a second done must not change the mean
+      this.#took.add(each);
+      ended.push(Object.freeze({ document, sojourn, level }));
+    }
+    return ended;
   }
 
   async #run(operation, customer, { script, kinds, args = [], ...call }, options = {}) {
-    checkNames(options, ['signal'], 'the options of a call');
+    checkOptions(options, 'signal');
     const { signal } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
     const named = this.keys(customer);
@@ -171,11 +195,15 @@ function tierFor(policy, lease) {
 
 // The levels of all customers stand in one queue, and are compared there.
 function checkLevels(tiers) {
-  const last = tiers.get(undefined).policy.thresholds.length + 1;
+  const last = lastOf(tiers.get(undefined).policy);
   for (const [name, { policy }] of tiers) {
-    const its = policy.thresholds.length + 1;
+    const its = lastOf(policy);
     if (its > last) throw new RangeError(`docpriority: tier ${JSON.stringify(name)} has ${its} levels, more than the ${last} of the policy`);
   }
+}
+
+function checkOptions(options, ...names) {
+  checkNames(options, names, 'the options of a call');
 }
 
 function checkTierOf(tierOf, tiers) {
@@ -205,4 +233,13 @@ function checkDocuments(documents, longest) {
 // An array may have holes, which map would leave out.
 const idsOf = (documents) => Array.from(documents, (document) => bytesOf(document, 'a document'));
 
-const decisionOf = (level, count, pending, resetIn) => Object.freeze({ level, count, pending, resetIn });
+// Returns a copy of the costs of n documents.
+function costsOf(costs, n) {
+  if (!Array.isArray(costs)) throw new TypeError('docpriority: the costs are not an array');
+  if (costs.length !== n) throw new RangeError(`docpriority: ${costs.length} costs for ${n} documents`);
+  return Array.from(costs, (cost) => {
+    if (typeof cost !== 'number') throw new TypeError(`docpriority: a cost is a number, not ${cost === null ? 'null' : typeof cost}`);
+    if (!(cost >= 0 && cost < Infinity)) throw new RangeError(`docpriority: a cost is a finite number of at least 0, not ${cost}`);
+    return cost;
+  });
+}

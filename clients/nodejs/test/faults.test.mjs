@@ -16,7 +16,10 @@ const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${fi
 const classes = { not_counted: NotCounted, outcome_unknown: OutcomeUnknown };
 const long = 60_000; // for what ends without a timeout, however slow the machine is
 
-const replies = { next: integers(1, 0), submit: integers(1, 0, 1, 1_500_000), done: integers(1), peek: integers(1, 0, 0, 0, 0, 0, 1000, 1, 0, -2, -2), reset: integers(1) };
+const replies = {
+  next: integers(1, 0), submit: integers(1, 1_000_000, 1), done: integers(2_250, 1),
+  peek: integers(2, 1, 2, 0, 0, 4_000_000, 2_000, 1_000, 1, 0, 5, 0, 86_400_000), reset: integers(1),
+};
 const calls = {
   next: (store) => store.next('acme'),
   submit: (store) => store.submit('acme', 'invoice-1'),
@@ -129,15 +132,32 @@ describe('faults', { concurrency: true }, () => {
         assert.equal(server.scripts.length, 1);
       });
 
-      withServer('only what was done moves the mean, and after its answer', (command) => (command.at(-1) === 'again' ? integers(0) : command[2] === '2' ? integers(100) : '-OOM\r\n'), async (server, open) => {
+      const hundred = Array.from({ length: 100 }, (_, i) => `d${i}`);
+      const wasPending = (document) => (document === 'again' ? [0, 0] : [2_250, 4]);
+      withServer('only what was done moves the mean, and after its answer', (command) => integers(...command.slice(6).flatMap(wasPending)), async (server, open) => {
         const store = open();
         const costOf = (command) => Number(command[5]);
-        const hundred = Array.from({ length: 100 }, (_, i) => `d${i}`);
-        await store.doneN('acme', hundred, 100_000);
+        const ended = await store.doneN('acme', ['again', ...hundred], 101_000);
+        assert.deepEqual(ended, hundred.map((document) => ({ document, sojourn: 2_250, level: 4 })));
         await assert.rejects(store.doneN('acme', hundred, 500_000, { signal: {} }), TypeError);
-        await store.done('acme', 'again', 5_000);
-        await store.done('acme', 'again', 1_000);
+        assert.equal(await store.done('acme', 'again', 5_000), undefined);
+        assert.equal((await store.done('acme', 'd', 1_000)).sojourn, 2_250);
         assert.deepEqual(server.scripts.map(costOf), [0, 5_000, 1_000]);
+      });
+
+      withServer('a cost is compared with what was submitted before, in any unit', (command) => (command.at(-2) === 'lost' ? '-OOM command not allowed\r\n' : integers(...hundred.flatMap(() => [1, 1_000_000, 1]))), async (server, open) => {
+        const store = open();
+        await store.submitN('acme', hundred, { costs: hundred.map((_, i) => (i === 0 ? 0 : 3)) }); // 0: not known
+        await store.submit('acme', 'a', { cost: 3 }); // the hundredth
+        await assert.rejects(store.submit('acme', 'lost', { cost: 900 }), NotCounted);
+        await store.submit('acme', 'b', { cost: 4.5 });
+        await store.submit('acme', 'c');
+        await store.submitN('acme', ['d', 'e', 'f'], { costs: [3_000, 1e-9, 0] });
+        const costs = server.scripts.map((command) => command.slice(5).filter((_, i) => i % 2 === 1).map(Number));
+        assert.deepEqual(costs[0], hundred.map(() => 0));
+        // 4.5 moves the mean from 3 by a hundred-and-first.
+        assert.deepEqual(costs.slice(1), [[0], [100_000], [1_500], [0], [100_000, 1, 0]]);
+        assert.equal(server.scripts[0][2], '2'); // the keys of what is pending and of the usage
       });
 
       let replica;

@@ -30,22 +30,38 @@ for (const [kind, make] of Object.entries(clients)) {
       const prefix = `test-${randomUUID()}`;
       const store = open({ prefix });
       const { count, pending, usage } = keysOf('größer}', prefix);
-      const decisions = [...await store.nextN('größer}', 4), await store.submit('größer}', 'd'), await store.peek('größer}')];
-      assert.deepEqual(decisions.map(({ level, count, pending }) => [level, count, pending]), [
-        [1, 0, 0], [1, -1, 0], [1, -2, 0], [2, -3, 0], [1, -4, 1], [1, -4, 1],
+      const decisions = await store.nextN('größer}', 4);
+      assert.deepEqual(decisions.map(({ level, count }) => [level, count]), [[1, 0], [1, -1], [1, -2], [2, -3]]);
+      assert.equal((await store.peek('größer}')).rule, 'byCount');
+      const submitted = [await store.submit('größer}', 'd'), ...await store.submitN('größer}', ['e', 'f'], { costs: [7, 0] })];
+      assert.deepEqual(submitted, [
+        { level: 1, count: 0, resetIn: 0, load: 1, pending: 1 },
+        { level: 2, count: 0, resetIn: 0, load: 4, pending: 2 },
+        { level: 3, count: 0, resetIn: 0, load: 9, pending: 3 },
       ]);
-      assert.ok(decisions.every(Object.isFrozen));
-      assert.equal(await redis.get(count.toString()), '-4');
-      await store.done('größer}', 'd', 5);
+      const state = await store.peek('größer}');
+      const { resetIn, oldest } = state;
+      assert.deepEqual(state, {
+        rule: 'byLoad', level: 3, nextLevel: 3, count: -3, resetIn, load: 16, lately: 3, cost: 1,
+        pending: 3, pendingLast: 0, oldest, sojourn: 0, lease: 86_400_000,
+      });
+      assert.ok(resetIn > 0 && resetIn <= 1_500_000 && oldest >= 0 && oldest < 60_000, `${resetIn} ${oldest}`);
+      const ended = [await store.done('größer}', 'd', 5), ...await store.doneN('größer}', ['d', 'e', Buffer.from('f')])];
+      assert.deepEqual(ended.map(({ document, level }) => [String(document), level]), [['d', 1], ['e', 2], ['f', 3]]);
+      assert.ok(ended.every(({ sojourn }) => sojourn >= 0 && sojourn < 60_000));
+      assert.equal(await store.done('größer}', 'd'), undefined);
       assert.equal((await store.peek('größer}')).pending, 0);
+      assert.ok([...decisions, ...submitted, state, ...ended].every(Object.isFrozen));
+      assert.equal(await redis.get(count.toString()), '-3');
       await store.reset('größer}');
+      assert.equal((await store.peek('größer}')).rule, 'unknown');
       assert.equal(await redis.exists([count, pending, usage]), 0);
     });
 
     test('a script that the server forgot is sent once more, with its text', async () => {
       const prefix = `test-${randomUUID()}`;
       const store = open({ prefix, policy: { thresholds: [-1, -1 - process.pid] } }); // nobody else's script
-      assert.deepEqual(await store.next('acme'), { level: 1, count: 0, pending: 0, resetIn: 1_500_000 });
+      assert.deepEqual(await store.next('acme'), { level: 1, count: 0, resetIn: 1_500_000, load: 0, pending: 0 });
       assert.equal((await store.nextN('acme', 5)).at(-1).count, -5);
       await redis.del(keysOf('acme', prefix).count);
     });

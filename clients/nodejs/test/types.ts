@@ -3,9 +3,9 @@
 import { Cluster, Redis } from 'ioredis';
 import { createClient, createCluster } from 'redis';
 import { createClient as createClient5 } from 'redis5';
-import { CorruptCount, type Decision, defaultPolicy, keysOf, NotCounted, OutcomeUnknown, type Policy, PriorityError, Store, type StoreOptions } from 'docpriority';
+import { CorruptCount, type Decision, defaultPolicy, type Ended, keysOf, NotCounted, OutcomeUnknown, type Policy, PriorityError, type State, Store, type StoreOptions } from 'docpriority';
 
-const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset' };
+const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset', loads: [8, 512], turns: 2 };
 const options: StoreOptions = {
   prefix: 'priority', timeout: 100, policy: defaultPolicy(), lease: 3_600_000,
   tiers: { gold }, tierOf: (customer: string) => (customer.startsWith('gold') ? 'gold' : undefined),
@@ -24,17 +24,21 @@ export const stores: Store[] = [
 export async function use(store: Store, signal: AbortSignal): Promise<number> {
   try {
     const decision: Decision = await store.next('acme', { signal });
-    const { level, count, pending, resetIn }: { level: number; count: number; pending: number; resetIn: number } = decision;
-    const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), ['a', Buffer.from('b')]))];
+    const { level, count, pending, load, resetIn }: { level: number; count: number; pending: number; load: number; resetIn: number } = decision;
+    const costs = [3, 0] as const;
+    const all: Decision[] = [...(await store.nextN('acme', 3)), ...(await store.submitN(new Uint8Array([1]), ['a', Buffer.from('b')], { costs }))];
     await store.submit('acme', 'a');
-    await store.done('acme', 'a', 12.5);
-    await store.doneN('acme', ['a'] as const, 5, { signal });
-    await store.peek('acme');
+    await store.submit('acme', 'a', { cost: 12.5, signal });
+    const ended: Ended | undefined = await store.done('acme', 'a', 12.5);
+    const others: Ended[] = await store.doneN('acme', ['a'] as const, 5, { signal });
+    const state: State = await store.peek('acme');
+    const rule: 'byCount' | 'byLoad' | 'unknown' = state.rule;
     await store.reset('acme');
     const key: Uint8Array = keysOf('acme').count;
     const { text, sha1 }: { text: string; sha1: string } = store.script('next');
     await store.close();
-    return level + count + pending + resetIn + all.length + key.length + text.length + sha1.length;
+    const waited = ended?.sojourn ?? others[0]?.sojourn ?? 0;
+    return level + count + pending + load + resetIn + all.length + waited + state.nextLevel + rule.length + key.length + text.length + sha1.length;
   } catch (error) {
     if (error instanceof NotCounted || error instanceof OutcomeUnknown) return 1;
     if (error instanceof CorruptCount) throw new Error(error.message, { cause: error.cause });
@@ -50,6 +54,10 @@ export function mistakes(store: Store, decision: Decision): void {
   void store.next(5);
   // @ts-expect-error the documents are an array
   void store.submitN('acme', 'a');
+  // @ts-expect-error a cost has a name
+  void store.submit('acme', 'a', 5);
+  // @ts-expect-error many documents have costs
+  void store.submitN('acme', ['a'], { cost: 5 });
   // @ts-expect-error there is no such option
   new Store(new Redis(), { timeoutMs: 5 });
   // @ts-expect-error there is no such mode

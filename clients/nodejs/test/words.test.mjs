@@ -7,15 +7,15 @@ import { describe, test } from 'node:test';
 import { createSentinel } from 'redis';
 import { CorruptCount, defaultPolicy, keysOf, NotCounted, OutcomeUnknown, PriorityError, Store } from 'docpriority';
 import { judge, Lost, Refused, Unsent } from '../src/answers.js';
-import { Mean } from '../src/mean.js';
-import { fillPolicy, levelOf } from '../src/policy.js';
+import { eachOf, Mean } from '../src/mean.js';
+import { fillPolicy, lastOf, levelOf } from '../src/policy.js';
 import { slotOf } from '../src/slot.js';
 import { clients, clusters } from './clients.mjs';
 
 const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
 const client = clients['ioredis 6']('redis://127.0.0.1:1');
-const policyOf = ({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode }) => ({
-  thresholds, resetInterval, resetMode: { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' }[mode] ?? mode,
+const policyOf = ({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode, loads, turns }) => ({
+  thresholds, resetInterval, loads, turns, resetMode: { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' }[mode] ?? mode,
 });
 
 describe('keys', () => {
@@ -56,7 +56,21 @@ describe('policies', () => {
 
   test('a field that is not there has its default', () => {
     assert.deepEqual(fillPolicy({ resetMode: 'sinceLastReset' }), { ...defaultPolicy(), resetMode: 'sinceLastReset' });
-    assert.deepEqual(fillPolicy({ thresholds: undefined }), defaultPolicy());
+    assert.deepEqual(fillPolicy({ thresholds: undefined, turns: undefined }), defaultPolicy());
+  });
+
+  test('with fewer levels, floods stay apart from those who send all day', () => {
+    const loads = Array.from({ length: 11 }, (_, n) => fillPolicy({ thresholds: Array.from({ length: n }, (_, i) => -i) }).loads);
+    assert.deepEqual(loads.slice(0, 8), [
+      [], [32768], [8192, 32768], [128, 8192, 32768], [8, 512, 8192, 32768], [8, 128, 512, 8192, 32768],
+      [2, 32, 128, 2048, 8192, 32768], [2, 8, 128, 512, 2048, 8192, 32768],
+    ]);
+    for (const nine of loads.slice(8)) assert.deepEqual(nine, defaultPolicy().loads);
+  });
+
+  test('the last level is that of the longer table, turns included', () => {
+    const lasts = [{}, { turns: 13 }, { thresholds: [-1] }, { thresholds: [-1], loads: [2, 8] }, { loads: [], turns: 1 }, { thresholds: [], loads: [], turns: 62 }];
+    assert.deepEqual(lasts.map((policy) => lastOf(fillPolicy(policy))), [9, 22, 2, 3, 9, 63]);
   });
 
   test('each tier has scripts of its own', () => {
@@ -93,23 +107,28 @@ describe('costs', () => {
     test(name, () => {
       const mean = new Mean();
       for (const [i, { took_ms: took, n, done, cost }] of steps.entries()) {
-        assert.equal(mean.relative(took, n), cost, `step ${i}`);
-        mean.add(took, n, done);
+        assert.equal(mean.relative(eachOf(took, n)), cost, `step ${i}`);
+        for (let added = 0; added < done; added++) mean.add(eachOf(took, n));
       }
     });
   }
 
-  test('no time, however odd, makes a cost that is none', () => {
+  test('what is told, however odd, is compared as a whole number', () => {
     for (const odd of [Number.MIN_VALUE, 1e-6, 1e308, Number.MAX_VALUE]) {
       const mean = new Mean();
-      for (const took of [odd, odd, 5, Number.MIN_VALUE, Number.MAX_VALUE, 5]) {
-        mean.add(took, 1_000, 1_000);
+      for (const told of [odd, odd, 5, Number.MIN_VALUE, Number.MAX_VALUE, 5]) {
+        for (let added = 0; added < 100; added++) mean.add(told);
         for (const next of [odd, 5]) {
-          const cost = mean.relative(next, 1);
-          assert.ok(Number.isInteger(cost) && cost >= 0 && cost <= 100_000, `${odd} ${took} ${next}: ${cost}`);
+          const cost = mean.relative(next);
+          assert.ok(Number.isInteger(cost) && cost >= 1 && cost <= 100_000, `${odd} ${told} ${next}: ${cost}`);
         }
       }
     }
+  });
+
+  test('no time, however odd, is more than a day', () => {
+    const odd = [0, Number.MIN_VALUE, 9e-7, 250, 86_400_001, Number.MAX_VALUE];
+    assert.deepEqual(odd.map((took) => eachOf(took, 2)), [0, 0, 0, 0.125, 43_200, 43_200]);
   });
 });
 
@@ -129,6 +148,17 @@ describe('a wrong call is refused before anything is sent', () => {
     'a hole among the documents': [() => store.submitN('acme', ['a', , 'b']), TypeError], // eslint-disable-line no-sparse-arrays
     'a hole among what is done': [() => store.doneN('acme', Array(2)), TypeError],
     'documents in a string': [() => store.submitN('acme', 'abc'), TypeError],
+    'a negative cost': [() => store.submit('acme', 'd', { cost: -1 }), RangeError],
+    'no number for a cost': [() => store.submit('acme', 'd', { cost: NaN }), RangeError],
+    'a cost without end': [() => store.submitN('acme', ['a', 'd'], { costs: [1, Infinity] }), RangeError],
+    'a cost in words': [() => store.submit('acme', 'd', { cost: '5' }), TypeError],
+    'a cost without its name': [() => store.submit('acme', 'd', 5), TypeError],
+    'costs of one document': [() => store.submit('acme', 'd', { costs: [5] }), TypeError],
+    'one cost of many documents': [() => store.submitN('acme', ['a', 'd'], { cost: 5 }), TypeError],
+    'costs that are none': [() => store.submitN('acme', ['a', 'd'], { costs: 5 }), TypeError],
+    'too few costs': [() => store.submitN('acme', ['a', 'd'], { costs: [5] }), RangeError],
+    'too many costs': [() => store.submitN('acme', ['a'], { costs: [5, 5] }), RangeError],
+    'a hole among the costs': [() => store.submitN('acme', ['a', 'd'], { costs: [5, , ] }), TypeError], // eslint-disable-line no-sparse-arrays
     'zero of them': [() => store.nextN('acme', 0), RangeError],
     'half of one': [() => store.nextN('acme', 1.5), RangeError],
     'too many': [() => store.nextN('acme', 1_000_001), RangeError],
@@ -152,7 +182,17 @@ describe('a wrong option is refused', () => {
     'time in words': [{ timeout: '1s' }, TypeError],
     'a lease of nothing': [{ lease: 0 }, RangeError],
     'thresholds that are none': [{ policy: { thresholds: 'no' } }, TypeError],
+    'loads that are none': [{ policy: { loads: 8 } }, TypeError],
+    'loads that go down': [{ policy: { loads: [8, 2] } }, RangeError],
+    'loads of nothing': [{ policy: { loads: [0] } }, RangeError],
+    'loads that are no numbers': [{ policy: { loads: ['8'] } }, RangeError],
+    'loads closer than a millionth': [{ policy: { loads: [8, 8.0000001] } }, RangeError],
+    'a load beyond a billion': [{ policy: { loads: [1e9 + 1] } }, RangeError],
+    'half a turn': [{ policy: { turns: 0.5 } }, RangeError],
+    'negative turns': [{ policy: { turns: -1 } }, RangeError],
+    '64 levels by load': [{ policy: { turns: 55 } }, RangeError],
     'a tier with more levels': [{ policy: { thresholds: [-1] }, tiers: { gold: {} }, tierOf: () => 'gold' }, RangeError],
+    'a tier with more turns': [{ tiers: { gold: { turns: 1 } }, tierOf: () => 'gold' }, RangeError],
     'tiers without a tierOf': [{ tiers: { gold: {} } }, TypeError],
     'an unknown name': [{ timeoutMs: 5 }, TypeError],
     'an unknown name in a policy': [{ policy: { interval: 5 } }, TypeError],
