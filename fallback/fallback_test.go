@@ -39,10 +39,13 @@ func TestTheSecondaryAnswersForWhatThePrimaryDidNot(t *testing.T) {
 			if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 				t.Fatal(err)
 			}
-			for i, d := range []priority.Decision{one, two[1], three, four[0], four[1], five} {
-				if count := []int64{0, -2, -3, -3, -4, -4}[i]; d.Count != count || !d.Degraded || d.Pending != []int64{0, 0, 1, 1, 2, 1}[i] {
+			for i, d := range []priority.Decision{one, two[1], three, four[0], four[1]} {
+				if d.Count != []int64{0, -2, 0, 0, 0}[i] || !d.Degraded || d.Pending != []int64{0, 0, 1, 1, 2}[i] || d.Load != []float64{0, 0, 1, 1, 4}[i] {
 					t.Errorf("%v: [%d] = %+v", err, i, d)
 				}
+			}
+			if !five.Degraded || five.Rule != priority.ByLoad || five.Count != -2 || five.Pending != 1 || five.Lately != 2 || five.NextLevel != 2 {
+				t.Errorf("%v: %+v", err, five)
 			}
 			if told.Load() != 7 {
 				t.Errorf("%v: OnError was told %d times of 7", err, told.Load())
@@ -119,12 +122,15 @@ func TestAnOutageIsForgotten(t *testing.T) {
 		for range 3 {
 			outage(t, f, p)
 			for want := range int64(30) {
-				if d, err := f.Submit(t.Context(), "acme", fmt.Sprint(want), 0); err != nil || d.Count != -want || d.Pending != want+1 {
+				if d, err := f.Submit(t.Context(), "acme", fmt.Sprint(want), 0); err != nil || d.Pending != want+1 {
+					t.Fatalf("%+v, %v; want %d pending", d, err, want+1)
+				}
+				if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != -want {
 					t.Fatalf("%+v, %v; want count %d", d, err, -want)
 				}
 			}
 			back(t, f, p)
-			if d, err := p.Store.Peek(t.Context(), "acme"); err != nil || d.Count != -4 || d.Pending != 0 {
+			if d, err := p.Store.Peek(t.Context(), "acme"); err != nil || d.Count != -4 || d.Rule != priority.ByCount {
 				t.Fatalf("%+v, %v", d, err)
 			}
 		}

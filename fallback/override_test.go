@@ -47,7 +47,9 @@ func TestOverridesHoldForDegradedDecisions(t *testing.T) {
 		note(store.NextN(ctx, "acme", 2))
 		note(one(store.Submit(ctx, "acme", "a", 0)))
 		note(store.SubmitN(ctx, "acme", []string{"b", "c"}, nil))
-		note(one(store.Peek(ctx, "acme")))
+		if state, err := store.Peek(ctx, "acme"); err != nil || state.NextLevel != 7 || !state.Degraded {
+			t.Errorf("%+v, %v; want 7 next", state, err)
+		}
 		each, err := store.NextEach(ctx, []string{"bolt", "acme", "bolt"})
 		note(each[1:2], err)
 		for i, decision := range got {

@@ -125,7 +125,7 @@ func (p *primary) NextEach(ctx context.Context, customers []string) ([]priority.
 
 func (p *primary) Submit(ctx context.Context, customer, document string, cost float64) (d priority.Decision, err error) {
 	err = p.do(ctx, call{"Submit", customer, []string{document}, 0}, false, func([]int) error {
-		d, err = p.Store.Submit(ctx, customer, document, 0)
+		d, err = p.Store.Submit(ctx, customer, document, cost)
 		return err
 	})
 	return d, err
@@ -135,7 +135,11 @@ func (p *primary) SubmitN(ctx context.Context, customer string, documents []stri
 	decisions := make([]priority.Decision, len(documents))
 	return decisions, p.do(ctx, call{"SubmitN", customer, documents, 0}, true, func(entries []int) (err error) {
 		for _, i := range entries {
-			if decisions[i], err = p.Store.Submit(ctx, customer, documents[i], 0); err != nil {
+			cost := 0.0
+			if costs != nil {
+				cost = costs[i]
+			}
+			if decisions[i], err = p.Store.Submit(ctx, customer, documents[i], cost); err != nil {
 				return err
 			}
 		}
@@ -164,9 +168,9 @@ func (p *primary) DoneN(ctx context.Context, customer string, documents []string
 	})
 }
 
-func (p *primary) Peek(ctx context.Context, customer string) (d priority.Decision, err error) {
-	err = p.do(ctx, call{"Peek", customer, nil, 0}, false, func([]int) error { d, err = p.Store.Peek(ctx, customer); return err })
-	return d, err
+func (p *primary) Peek(ctx context.Context, customer string) (s priority.State, err error) {
+	err = p.do(ctx, call{"Peek", customer, nil, 0}, false, func([]int) error { s, err = p.Store.Peek(ctx, customer); return err })
+	return s, err
 }
 
 func (p *primary) Reset(ctx context.Context, customer string) error {

@@ -17,8 +17,8 @@ func Example() {
 		for _, decision := range call.Decisions {
 			fmt.Println("  level", decision.Level)
 		}
-		if call.Took > 0 {
-			fmt.Println("  took", call.Took)
+		for _, ended := range call.Ended { // and ended.Sojourn is how long it was there
+			fmt.Println("  had level", ended.Level, "and took", call.Took)
 		}
 	})
 
@@ -34,10 +34,10 @@ func Example() {
 	// Output:
 	// SubmitN ok
 	//   level 1
-	//   level 1
 	//   level 2
+	//   level 3
 	// Done ok
-	//   took 2s
+	//   had level 1 and took 2s
 	// Submit invalid
 	// priority: invalid customer: "" has 0 bytes, not 1 to 512
 }

@@ -170,12 +170,14 @@ func (s *Store) none(ctx context.Context, c Call, customer string, call func(ctx
 	if len(s.observers) == 0 {
 		return call(ctx)
 	}
+	var ended []priority.Ended
 	c.Start, c.Customers = time.Now(), []string{customer}
 	if c.Operation == "Done" || c.Operation == "DoneN" {
-		c.Err = call(priority.WithEnded(ctx, func(e priority.Ended) { c.Ended = append(c.Ended, e) }))
+		c.Err = call(priority.WithEnded(ctx, func(e priority.Ended) { ended = append(ended, e) }))
 	} else {
 		c.Err = call(ctx)
 	}
+	c.Ended = ended
 	s.tell(ctx, c)
 	return c.Err
 }

@@ -52,33 +52,35 @@ var operations = []struct {
 	customers []string
 	items     int
 	took      time.Duration
+	ended     []priority.Ended // if each call takes a second
 	call      func(ctx context.Context, s *observe.Store) ([]priority.Decision, error)
 }{
-	{"Next", []string{"acme"}, 1, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"Next", []string{"acme"}, 1, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return one(s.Next(ctx, "acme"))
 	}},
-	{"NextN", []string{"acme"}, 3, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"NextN", []string{"acme"}, 3, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return s.NextN(ctx, "acme", 3)
 	}},
-	{"NextEach", []string{"b", "a", "b"}, 3, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"NextEach", []string{"b", "a", "b"}, 3, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return s.NextEach(ctx, []string{"b", "a", "b"})
 	}},
-	{"Submit", []string{"acme"}, 1, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"Submit", []string{"acme"}, 1, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return one(s.Submit(ctx, "acme", "1", 0))
 	}},
-	{"SubmitN", []string{"acme"}, 2, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"SubmitN", []string{"acme"}, 2, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return s.SubmitN(ctx, "acme", []string{"2", "3"}, nil)
 	}},
-	{"Done", []string{"acme"}, 1, 3 * time.Second, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"Done", []string{"acme"}, 1, 3 * time.Second, []priority.Ended{{Document: "1", Sojourn: 2 * time.Second, Level: 1}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return nil, s.Done(ctx, "acme", "1", 3*time.Second)
 	}},
-	{"DoneN", []string{"acme"}, 2, 5 * time.Second, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"DoneN", []string{"acme"}, 2, 5 * time.Second, []priority.Ended{{Document: "2", Sojourn: 2 * time.Second, Level: 2}, {Document: "3", Sojourn: 2 * time.Second, Level: 3}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return nil, s.DoneN(ctx, "acme", []string{"2", "3"}, 5*time.Second)
 	}},
-	{"Peek", []string{"acme"}, 0, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
-		return one(s.Peek(ctx, "acme"))
+	{"Peek", []string{"acme"}, 0, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+		_, err := s.Peek(ctx, "acme")
+		return nil, err
 	}},
-	{"Reset", []string{"acme"}, 0, 0, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+	{"Reset", []string{"acme"}, 0, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return nil, s.Reset(ctx, "acme")
 	}},
 }
@@ -111,6 +113,9 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 				want := observe.Call{
 					Operation: operation.name, Customers: operation.customers, Items: operation.items, Took: operation.took,
 					Decisions: decisions, Start: start, Duration: took, Err: err,
+				}
+				if err == nil {
+					want.Ended = operation.ended
 				}
 				for _, observer := range []*told{&first, &second} {
 					if got := observer.take(t); !reflect.DeepEqual(got, want) {
@@ -192,7 +197,8 @@ func TestOutcomeNamesTheClass(t *testing.T) {
 	}
 }
 
-// spoiled returns a store whose keys hold no counts, of the named customers.
+// spoiled returns a store whose keys hold no counts and no documents, of the named
+// customers.
 func spoiled(t *testing.T, observer observe.Func, customers ...string) *observe.Store {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -203,8 +209,10 @@ func spoiled(t *testing.T, observer observe.Func, customers ...string) *observe.
 		t.Fatal(err)
 	}
 	for _, customer := range customers {
-		if err := server.Set(store.Key(customer), "many"); err != nil {
-			t.Fatal(err)
+		for _, key := range []string{store.Key(customer), store.PendingKey(customer)} {
+			if err := server.Set(key, "many"); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return observe.New(store, observer)
@@ -214,8 +222,8 @@ func spoiled(t *testing.T, observer observe.Func, customers ...string) *observe.
 func TestLogCorruptNamesTheKey(t *testing.T) {
 	t.Parallel()
 	for _, operation := range operations {
-		if operation.name == "Done" || operation.name == "DoneN" || operation.name == "Reset" {
-			continue // these do not look at the count
+		if operation.name == "Reset" {
+			continue // which removes what is corrupt
 		}
 		t.Run(operation.name, func(t *testing.T) {
 			t.Parallel()
@@ -229,6 +237,9 @@ func TestLogCorruptNamesTheKey(t *testing.T) {
 			}
 			want := fmt.Sprintf(`level=ERROR msg="priority: a key holds no count" operation=%s error=`, operation.name)
 			key := "priority:{" + customer + "}:count"
+			if strings.HasPrefix(operation.name, "Submit") || strings.HasPrefix(operation.name, "Done") {
+				key = "priority:{" + customer + "}:pending"
+			}
 			if line := log.String(); strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, want) || !strings.Contains(line, key) {
 				t.Errorf("logged\n%s\nwant one line that begins with\n%s\nand names %s", line, want, key)
 			}
