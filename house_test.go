@@ -31,7 +31,7 @@ var mayImport = map[string][]string{
 	"internal/typednil": {},
 
 	// What page and priorityctl know.
-	"internal/insight":        {".", "control", "internal/fair", "internal/insight/census", "internal/script", goRedis},
+	"internal/insight":        {".", "control", "internal/fair", "internal/insight/census", goRedis},
 	"internal/insight/census": {".", goRedis},
 }
 

@@ -9,13 +9,14 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// Band is a range of counts within which neither of two policies changes its
-// level. Both ends are included.
+// Band is a range of counts, or of loads, within which neither of two policies changes
+// its level.
 type Band struct {
-	From *int64         `json:"from"` // null: whatever is above
-	To   *int64         `json:"to"`   // null: whatever is below
-	A    priority.Level `json:"a"`
-	B    priority.Level `json:"b"`
+	From  *float64       `json:"from"` // null: the range has no beginning
+	To    *float64       `json:"to"`   // included; null: it has no end
+	A     priority.Level `json:"a"`
+	B     priority.Level `json:"b"`
+	Range string         `json:"-"` // the two in words
 
 	// Change is what B does to the order of this band and the one above.
 	Change Change `json:"change,omitempty"`
@@ -25,52 +26,91 @@ type Band struct {
 type Change string
 
 // By A they have two levels, and by B one; or by A one, and by B two. No policy
-// reverses the order of two counts.
+// reverses the order of two counts, or of two loads.
 const (
 	Merged Change = "merged"
 	Split  Change = "split"
 )
 
-// Bands compares two policies with every field filled in, from the greatest counts
-// down.
-func Bands(a, b priority.Policy) []Band {
+// CountBands compares two policies with every field filled in by count, from the greatest
+// counts down. Both ends of a band are included.
+func CountBands(a, b priority.Policy) []Band {
 	edges := slices.Concat(a.Thresholds, b.Thresholds)
 	slices.Sort(edges)
 	edges = slices.Compact(edges)
 	slices.Reverse(edges)
 	var all []Band
-	add := func(band Band) {
-		if len(all) > 0 {
-			switch above := all[len(all)-1]; {
-			case band.B == above.B:
-				band.Change = Merged
-			case band.A == above.A:
-				band.Change = Split
-			}
+	from := (*float64)(nil)
+	end := func(count int64) *float64 { end := float64(count); return &end }
+	for i, edge := range edges {
+		text := fmt.Sprint(edge)
+		switch {
+		case i == 0:
+			text = fmt.Sprintf("≥ %d", edge)
+		case edges[i-1]-1 > edge:
+			text = fmt.Sprintf("%d to %d", edges[i-1]-1, edge)
 		}
-		all = append(all, band)
+		all = append(all, Band{From: from, To: end(edge), A: a.Level(edge), B: b.Level(edge), Range: text})
+		from = end(edge - 1)
 	}
-	from := (*int64)(nil)
-	for _, edge := range edges {
-		add(Band{From: from, To: &edge, A: a.Level(edge), B: b.Level(edge)})
-		next := edge - 1
-		from = &next
+	last := Band{From: from, A: priority.First, B: priority.First, Range: "any count"}
+	if n := len(edges); n > 0 {
+		last.A, last.B, last.Range = a.Level(edges[n-1]-1), b.Level(edges[n-1]-1), fmt.Sprintf("≤ %d", edges[n-1]-1)
 	}
-	add(Band{From: from, A: a.Last(), B: b.Last()})
-	return all
+	return compared(append(all, last))
+}
+
+// LoadBands is the same by load, from the least loads up. Where a band begins is not
+// included. Turns are left out: they are within the last band.
+func LoadBands(a, b priority.Policy) []Band {
+	edges := slices.Concat(a.Loads, b.Loads)
+	slices.Sort(edges)
+	edges = slices.Compact(edges)
+	var all []Band
+	from := (*float64)(nil)
+	for i, edge := range edges {
+		text := "≤ " + bound(edge)
+		if i > 0 {
+			text = fmt.Sprintf("> %s to %s", bound(edges[i-1]), bound(edge))
+		}
+		all = append(all, Band{From: from, To: &edge, A: a.LevelOfLoad(edge), B: b.LevelOfLoad(edge), Range: text})
+		from = &edge
+	}
+	last := Band{From: from, A: priority.First + priority.Level(len(a.Loads)), B: priority.First + priority.Level(len(b.Loads)), Range: "any load"}
+	if n := len(edges); n > 0 {
+		last.Range = "> " + bound(edges[n-1])
+	}
+	return compared(append(all, last))
+}
+
+// compared fills in what becomes of the order of neighbors.
+func compared(bands []Band) []Band {
+	for i := 1; i < len(bands); i++ {
+		switch band, above := &bands[i], &bands[i-1]; {
+		case band.B == above.B && band.A != above.A:
+			band.Change = Merged
+		case band.A == above.A && band.B != above.B:
+			band.Change = Split
+		}
+	}
+	return bands
 }
 
 // Reverses reports whether of two customers of different tiers, the one who goes first
-// by a may go last by b.
+// by a may go last by b, where both are counted by the same rule.
 func Reverses(a, b control.Rules) bool {
-	var o order
-	for _, tier := range TiersOf(a, b) {
-		for _, band := range Bands(PolicyOfTier(a, tier), PolicyOfTier(b, tier)) {
-			o.add(band.A, band.B)
+	for _, bands := range []func(a, b priority.Policy) []Band{CountBands, LoadBands} {
+		var o order
+		for _, tier := range TiersOf(a, b) {
+			for _, band := range bands(PolicyOfTier(a, tier), PolicyOfTier(b, tier)) {
+				o.add(band.A, band.B)
+			}
+		}
+		if _, pairs := o.shifts(); pairs.Reversed > 0 {
+			return true
 		}
 	}
-	_, pairs := o.shifts()
-	return pairs.Reversed > 0
+	return false
 }
 
 // TiersOf names the tiers that any of the rules has a policy for, after "", which
@@ -92,19 +132,4 @@ func PolicyOfTier(rules control.Rules, tier string) priority.Policy {
 		return policy
 	}
 	return rules.Policy
-}
-
-// Counts writes the range from the top down, as counts fall.
-func (b Band) Counts() string {
-	switch {
-	case b.From == nil && b.To == nil:
-		return "any count"
-	case b.From == nil:
-		return fmt.Sprintf("≥ %d", *b.To)
-	case b.To == nil:
-		return fmt.Sprintf("≤ %d", *b.From)
-	case *b.From == *b.To:
-		return fmt.Sprint(*b.To)
-	}
-	return fmt.Sprintf("%d to %d", *b.From, *b.To)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/docpriority/priority/internal/insight/census"
 )
 
-// Comparison goes through the counts of all customers once, and finds who would go
-// before whom by other rules. It is not safe for concurrent use.
+// Comparison goes through all customers once, and finds who would go before whom by
+// other rules. It is not safe for concurrent use.
 type Comparison struct {
 	inspector *Inspector
 	options   ComparisonOptions
@@ -37,8 +37,8 @@ type ComparisonOptions struct {
 	Examples int // how many of the customers whose order changes to name
 }
 
-// Compared is what a Comparison has found. The levels are those of Next, without
-// overrides, of counts as they are.
+// Compared is what a Comparison has found. The levels are those of documents that arrive
+// now, each customer's by the rule that they are counted by, without overrides.
 type Compared struct {
 	A         control.Rules `json:"a"`
 	B         control.Rules `json:"b"`
@@ -60,13 +60,12 @@ type Compared struct {
 // Example is a customer who would go before or after others.
 type Example struct {
 	Name
-	Tier       string         `json:"tier,omitempty"`
-	Count      int64          `json:"count"`
-	From       priority.Level `json:"from"`
-	To         priority.Level `json:"to"`
-	Before     int64          `json:"before"` // as in a Shift
-	After      int64          `json:"after"`
-	Overridden bool           `json:"overridden,omitempty"` // there is an override in force
+	State
+	Tier   string         `json:"tier,omitempty"`
+	From   priority.Level `json:"from"`
+	To     priority.Level `json:"to"`
+	Before int64          `json:"before"` // as in a Shift
+	After  int64          `json:"after"`
 }
 
 // NewComparison returns a Comparison that has looked at nothing yet. Tiers are those
@@ -99,7 +98,7 @@ func (c *Comparison) Advance(ctx context.Context, deadline time.Time) (done bool
 		c.found = Compared{A: c.found.A, B: c.found.B, AName: c.found.AName, BName: c.found.BName}
 	}
 	for {
-		entries, err := c.walk.Next(ctx)
+		entries, err := c.walk.Next(ctx, c.inspector.Store)
 		switch {
 		case errors.Is(err, io.EOF):
 			return true, nil
@@ -163,14 +162,14 @@ func (c *Comparison) add(entry census.Entry) {
 		c.found.Corrupt++
 		return
 	}
-	from, to := c.a.PolicyOf(entry.Customer).Level(entry.Count), c.b.PolicyOf(entry.Customer).Level(entry.Count)
+	from, to := levelBy(c.a.PolicyOf(entry.Customer), entry.State), levelBy(c.b.PolicyOf(entry.Customer), entry.State)
 	c.found.Customers++
 	c.order.add(from, to)
 	// Whom the order of these levels concerns is known in the end.
 	levels := [2]priority.Level{from, to}
 	if examples := c.examples[levels]; len(examples) < c.options.Examples {
-		_, overridden := c.inspector.override(entry.Customer)
-		example := Example{Name: NameOf(entry.Customer), Tier: c.inspector.tier(entry.Customer), Count: entry.Count, From: from, To: to, Overridden: overridden}
+		state := c.inspector.stateOf(entry.Customer, entry.State)
+		example := Example{Name: NameOf(entry.Customer), State: state, Tier: c.inspector.tier(entry.Customer), From: from, To: to}
 		c.examples[levels] = append(examples, example)
 	}
 }
@@ -180,15 +179,15 @@ func (c Compared) Summary() string {
 	customers, changed := Plural(c.Customers, "customer"), c.Pairs.Changed()
 	switch {
 	case c.Customers == 0:
-		return "No customer has a count now."
+		return "Nothing is known of any customer now."
 	case changed == 0:
-		return fmt.Sprintf("By Next, the order of %s does not change.", customers)
+		return fmt.Sprintf("The order of %s does not change.", customers)
 	}
 	pairs := fmt.Sprintf("%s of %s (%s)", Group(changed), Plural(c.Pairs.All, "pair"), Percent(float64(changed)/float64(c.Pairs.All)))
 	if changed == c.Pairs.Merged {
-		return fmt.Sprintf("Of %s, none would overtake another by Next: levels are merged. In %s, two levels become one.", customers, pairs)
+		return fmt.Sprintf("Of %s, none would overtake another: levels are merged. In %s, two levels become one.", customers, pairs)
 	}
-	return fmt.Sprintf("Of %s, %s would move forward by Next, and %s back. The order of %s changes: %s reversed, %s split, %s merged.",
+	return fmt.Sprintf("Of %s, %s would move forward, and %s back. The order of %s changes: %s reversed, %s split, %s merged.",
 		customers, Group(c.Forward), Group(c.Back), pairs, Group(c.Pairs.Reversed), Group(c.Pairs.Split), Group(c.Pairs.Merged))
 }
 
@@ -204,17 +203,17 @@ func (c Compared) String() string {
 		fmt.Fprintf(&out, "%-3d→%3d  %10s  %10s  %10s\n", s.From, s.To, Group(s.Customers), Group(s.Before), Group(s.After))
 	}
 	if len(c.Examples) > 0 {
-		out.WriteString("\nA  →  B       COUNT      BEFORE       AFTER  FOR EXAMPLE\n")
+		out.WriteString("\nA  →  B  COUNT/LOAD      BEFORE       AFTER  FOR EXAMPLE\n")
 	}
 	for _, e := range c.Examples {
 		about := ""
 		if e.Tier != "" {
 			about += ", tier " + Shown(e.Tier)
 		}
-		if e.Overridden {
+		if e.Overridden() {
 			about += ", overridden"
 		}
-		fmt.Fprintf(&out, "%-3d→%3d  %10s  %10s  %10s  %s%s\n", e.From, e.To, Group(e.Count), Group(e.Before), Group(e.After), Shown(e.Exact()), about)
+		fmt.Fprintf(&out, "%-3d→%3d  %10s  %10s  %10s  %s%s\n", e.From, e.To, e.Number(), Group(e.Before), Group(e.After), Shown(e.Exact()), about)
 	}
 	out.WriteString("\nBEFORE, AFTER: how many others each goes before, or after, by B and not by A.\n")
 	return out.String()

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/bits"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -60,7 +62,7 @@ func TestACustomerIsJudgedByThePolicyOfItsTier(t *testing.T) {
 		}
 	}
 	gold, acme := lookup(t, inspector, "gold mine"), lookup(t, inspector, "acme")
-	if gold.Level != 1 || gold.Policy.Policy.ResetMode != priority.SinceLastReset || gold.PolicyName != "that of tier gold" || gold.Row != "count ≥ -100" {
+	if gold.Level != 1 || gold.Policy.Policy.ResetMode != priority.SinceLastReset || gold.PolicyName != "that of tier gold" {
 		t.Errorf("got %+v", gold)
 	}
 	if want := `"gold mine" is not slow: such documents are processed first. The 72nd document from now has level 2.`; gold.Why() != want {
@@ -84,7 +86,7 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	forgotten, err := inspector.Forget(t.Context(), "it's")
-	if err != nil || forgotten.String() != "it's: forgotten (a corrupt key)" || inspector.Held(t.Context(), "it's") != "no count" {
+	if err != nil || forgotten.String() != "it's: forgotten (a corrupt key)" || inspector.Held(t.Context(), "it's") != "nothing" {
 		t.Errorf("got %v, %v", forgotten, err)
 	}
 	if _, err := inspector.Customer(t.Context(), ""); !errors.Is(err, priority.ErrInvalidCustomer) || insight.Unreachable(err) {
@@ -105,17 +107,18 @@ func TestANameInJSONTellsEveryCustomer(t *testing.T) {
 	}
 }
 
-// What is said of the next document is compared with what the next document gets,
-// for customers of all kinds and policies of few levels and of many.
-func TestACustomersNextLevelsAreForetold(t *testing.T) {
+// What is said of the next document is compared with what the next document gets, for
+// customers of all kinds and policies of few levels and of many, with turns and without.
+func TestACustomersNextLevelIsForetold(t *testing.T) {
 	client := redistest.Start(t).Client()
 	many := make([]int64, 254)
 	for i := range many {
 		many[i] = -int64(i + 1)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for i, thresholds := range [][]int64{priority.DefaultPolicy().Thresholds, {-2, -9}, many, {}, {-50}} {
-		policy := priority.Policy{Thresholds: thresholds}
+	for i, policy := range []priority.Policy{
+		{}, {Turns: 13}, {Thresholds: []int64{-2, -9}}, {Thresholds: many}, {Thresholds: []int64{}}, {Loads: []float64{4, 40}, Turns: 3},
+	} {
 		inspector := inspectorOf(t, client, priority.RedisOptions{Policy: policy})
 		store := inspector.Store
 		for j := range 25 {
@@ -139,39 +142,20 @@ func TestACustomersNextLevelsAreForetold(t *testing.T) {
 			if text := told.String(); !strings.Contains(text, told.Exact()) {
 				t.Errorf("%s: got\n%s", customer, text)
 			}
-			now, err := store.Peek(t.Context(), customer)
-			if err != nil || now.Level != told.Level || now.Count != told.Count || now.Pending != told.Pending {
-				t.Errorf("%s: %v, Peek says %+v, not %+v", customer, err, now, told)
-			}
-			if told.Pending > 0 && !told.Submit.NewestLast && scaled(told.Submit.ScaleLevel, len(thresholds)+1) != int(told.Level) {
-				t.Errorf("%s: %d of 9 does not explain level %d", customer, told.Submit.ScaleLevel, told.Level)
-			}
 			next, err := store.Submit(t.Context(), customer, "next", 0)
-			if err != nil || next.Level != told.Submit.NextLevel {
-				t.Errorf("%s: %v, Submit gives %d, not as in %+v", customer, err, next.Level, told.Submit)
+			if err != nil || len(ids) > 0 && (next.Level != told.NextLevel || math.Abs(next.Load-told.Load) > 1e-3*told.Load || !told.ByLoad()) {
+				t.Errorf("%s: %v, Submit gives %+v, not as in %+v", customer, err, next, told)
 			}
-			if err := store.Done(t.Context(), customer, "next", 0); err != nil {
+			customer += " by count"
+			if _, err := store.NextN(t.Context(), customer, len(ids)); err != nil {
 				t.Fatal(err)
 			}
-			if next, err = store.Next(t.Context(), customer); err != nil || next.Level != policy.Level(next.Count) {
-				t.Errorf("%s: %v, Next gives %+v", customer, err, next)
+			told = lookup(t, inspector, customer)
+			if next, err = store.Next(t.Context(), customer); err != nil || next.Level != told.NextLevel || len(ids) > 0 && next.Count != told.Count-1 {
+				t.Errorf("%s: %v, Next gives %+v, not as in %+v", customer, err, next, told)
 			}
 		}
 	}
-}
-
-// scaled is a policy's level for one of the scale of 9.
-func scaled(level, levels int) int {
-	if levels < 9 {
-		switch {
-		case level == 9:
-			return levels
-		case level > 6:
-			return max(levels-1, 1)
-		}
-		return max(1+(level-1)*(levels-2)/6, 1)
-	}
-	return level
 }
 
 // With as many fewer pending as is said the level is better, and not with one less.
@@ -191,12 +175,12 @@ func TestACustomerIsToldHowManyFewerPendingHelp(t *testing.T) {
 		client.SetArgs(t.Context(), store.UsageKey("clinic"), 52_001_400, redis.SetArgs{KeepTTL: true})
 	}
 	sets()
-	told := lookup(t, inspector, "clinic").Submit
+	told := lookup(t, inspector, "clinic")
 	if told.FewerPending < 2 || told.FewerLevel >= told.NextLevel {
 		t.Fatalf("got %+v", told)
 	}
 	for done := range told.FewerPending {
-		if now := lookup(t, inspector, "clinic").Submit; now.NextLevel != told.NextLevel {
+		if now := lookup(t, inspector, "clinic"); now.NextLevel != told.NextLevel {
 			t.Fatalf("with %d fewer pending the next document gets %d", done, now.NextLevel)
 		}
 		if err := store.Done(t.Context(), "clinic", ids[done], 0); err != nil {
@@ -206,5 +190,70 @@ func TestACustomerIsToldHowManyFewerPendingHelp(t *testing.T) {
 	}
 	if next, err := store.Submit(t.Context(), "clinic", "next", 0); err != nil || next.Level != told.FewerLevel {
 		t.Errorf("%v, the level is %d, not %d", err, next.Level, told.FewerLevel)
+	}
+}
+
+// A quiet time as long as is said makes the level better, and a shorter one does not.
+func TestACustomerIsToldWhenWhatWasSubmittedFades(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := inspectorOf(t, client, priority.RedisOptions{})
+	usage := inspector.Store.UsageKey("clinic")
+	const left = 8 * 24 * time.Hour
+	client.Set(t.Context(), usage, "52001000", left)
+	told := lookup(t, inspector, "clinic")
+	if told.NextLevel != 5 || told.Pending != 0 || told.Level != 0 || told.FadedInMS == 0 || told.FadedLevel != 4 {
+		t.Fatalf("got %+v", told)
+	}
+	faded := time.Duration(told.FadedInMS) * time.Millisecond
+	for _, test := range []struct {
+		after time.Duration
+		want  priority.Level
+	}{{faded - time.Minute, 5}, {faded + time.Minute, 4}} {
+		client.PExpire(t.Context(), usage, left-test.after)
+		if now := lookup(t, inspector, "clinic"); now.NextLevel != test.want {
+			t.Errorf("after %v the next document gets level %d, not %d", test.after, now.NextLevel, test.want)
+		}
+	}
+}
+
+// Each customer has one story, by the rule that they are counted by.
+func TestACustomerHasOneStory(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := inspectorOf(t, client, priority.RedisOptions{Policy: priority.Policy{Turns: 13}})
+	store := inspector.Store
+	if _, err := store.NextN(t.Context(), "both", 30); err != nil {
+		t.Fatal(err)
+	}
+	if now := lookup(t, inspector, "both"); now.Rule != "by count" || now.Level != 9 || now.NextLevel != 9 || now.Number() != "-29" {
+		t.Errorf("got %+v", now)
+	}
+	flood := make([]string, 1000)
+	for i := range flood {
+		flood[i] = fmt.Sprint(i)
+	}
+	if _, err := store.SubmitN(t.Context(), "both", flood, nil); err != nil {
+		t.Fatal(err)
+	}
+	now := lookup(t, inspector, "both")
+	last := priority.Level(9 + bits.Len64(uint64(now.PendingLast+1)) - 1)
+	if now.Rule != "by load" || now.Pending != 1000 || now.PendingLast == 0 || now.NextLevel != last {
+		t.Errorf("got %+v", now)
+	}
+	for text, want := range map[string][]string{
+		now.String(): {"rule      by load\n", "512.0 lately × ", ": level 18\n", "behind the last load, which do not count"},
+		now.Why():    {"both waits behind levels 1 to 17", "at least 512 documents were submitted lately", "where floods take turns"},
+	} {
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("no %q in\n%s", part, text)
+			}
+		}
+		if strings.Contains(text, "count:") || strings.Contains(text, "reset") {
+			t.Errorf("two stories:\n%s", text)
+		}
+	}
+	nobody := lookup(t, inspector, "nobody")
+	if want := "nothing is known of nobody. The next document is the first, and gets level 1."; nobody.Why() != want || nobody.Rule != "unknown" {
+		t.Errorf("got %+v", nobody)
 	}
 }

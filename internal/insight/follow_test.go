@@ -98,7 +98,7 @@ func TestAnInspectorFollowsEveryChangeAndForgetsWhatIsOver(t *testing.T) {
 		}
 		now = followed(t, now)
 		found := lookup(t, now, customer)
-		if got := fmt.Sprint(found.Level, " ", found.PolicyName); got != step.want {
+		if got := fmt.Sprint(found.NextLevel, " ", found.PolicyName); got != step.want {
 			t.Errorf("step %d: got %s, not %s", i, got, step.want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestAnInspectorFollowsEveryChangeAndForgetsWhatIsOver(t *testing.T) {
 			t.Fatal("the override does not end")
 		}
 	}
-	if found := lookup(t, now, customer); found.Override != nil || found.Level != 2 || len(now.Overrides()) != 0 {
+	if found := lookup(t, now, customer); found.Override != nil || found.NextLevel != 2 || len(now.Overrides()) != 0 {
 		t.Errorf("got %+v", found)
 	}
 }
@@ -160,7 +160,7 @@ func TestASurveyGoesOnWhenThePolicyChanges(t *testing.T) {
 	if _, err := inspector.Store.NextN(t.Context(), "acme", 2); err != nil {
 		t.Fatal(err)
 	}
-	if got := pass(); got.Levels[2].Documents != 2 || got.Levels[2].Customers != 1 || got.Busiest[0].Level != 3 || got.Busiest[0].Overridden || got.Policy.Policy.Last() != 3 {
+	if got := pass(); got.Levels[2].Documents != 2 || got.Levels[2].Customers != 1 || got.Busiest[0].NextLevel != 3 || got.Busiest[0].Overridden() || got.Policy.Policy.Last() != 3 {
 		t.Errorf("got %+v", got)
 	}
 	if _, err := inspector.Admin.SetOverride(t.Context(), "acme", control.Pin(7), time.Hour, change); err != nil {
@@ -169,7 +169,7 @@ func TestASurveyGoesOnWhenThePolicyChanges(t *testing.T) {
 	if _, err := inspector.Store.NextN(t.Context(), "acme", 3); err != nil {
 		t.Fatal(err)
 	}
-	if got := pass(); got.Levels[6].Documents != 3 || got.Levels[6].Customers != 1 || got.Busiest[0].Level != 7 || !got.Busiest[0].Overridden {
+	if got := pass(); got.Levels[6].Documents != 3 || got.Levels[6].Customers != 1 || got.Busiest[0].NextLevel != 7 || !got.Busiest[0].Overridden() {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -209,10 +209,10 @@ func TestAComparisonGoesByEachCustomersTier(t *testing.T) {
 		t.Errorf("got %+v", found)
 	}
 	if len(found.Examples) != 2 || found.Examples[0].Customer != "gold mine" || found.Examples[0].Before != 2 || found.Examples[0].Tier != "gold" ||
-		found.Examples[1].Customer != "acme" || found.Examples[1].After != 1 || !found.Examples[1].Overridden {
+		found.Examples[1].Customer != "acme" || found.Examples[1].After != 1 || !found.Examples[1].Overridden() {
 		t.Errorf("got %+v", found.Examples)
 	}
-	if want := "Of 4 customers, 1 would move forward by Next, and 2 back. The order of 3 of 6 pairs (50 %) changes: 1 reversed, 1 split, 1 merged."; found.Summary() != want {
+	if want := "Of 4 customers, 1 would move forward, and 2 back. The order of 3 of 6 pairs (50 %) changes: 1 reversed, 1 split, 1 merged."; found.Summary() != want {
 		t.Errorf("got %s", found.Summary())
 	}
 	b.Tiers["gold"] = priority.Policy{Thresholds: []int64{-1, -2, -3}}
@@ -240,10 +240,10 @@ func TestMergedLevelsMoveNobody(t *testing.T) {
 		want    string
 		forward int64
 	}{
-		{nine, three, "Of 30 customers, none would overtake another by Next: levels are merged. In 112 of 435 pairs (25.7 %), two levels become one.", 0},
-		{three, nine, "Of 30 customers, 13 would move forward by Next, and 15 back.", 13},
-		{nine, nine, "By Next, the order of 30 customers does not change.", 0},
-		{rules("a", 5, -6), rules("b", -6), "By Next, the order of 30 customers does not change.", 0}, // 2 and 3; 1 and 2
+		{nine, three, "Of 30 customers, none would overtake another: levels are merged. In 116 of 435 pairs (26.7 %), two levels become one.", 0},
+		{three, nine, "Of 30 customers, 12 would move forward, and 14 back.", 12},
+		{nine, nine, "The order of 30 customers does not change.", 0},
+		{rules("a", 5, -6), rules("b", -6), "The order of 30 customers does not change.", 0}, // 2 and 3; 1 and 2
 	} {
 		comparison, err := insight.NewComparison(inspector, test.a, test.b, insight.ComparisonOptions{Examples: 3})
 		if err != nil {

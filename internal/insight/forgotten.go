@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"strings"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
@@ -21,17 +21,17 @@ func (i *Inspector) Held(ctx context.Context, customer string) string {
 	case err != nil:
 		return "cannot be read: " + OneLine(i.Hidden(err))
 	}
-	held := "no count"
-	if c.Counted {
-		held = fmt.Sprintf("count %d, level %d", c.Count, c.RuleLevel)
+	var held []string
+	if c.ByCount() || c.ResetInMS > 0 {
+		held = append(held, fmt.Sprintf("count %d, level %d", c.Count, c.policy.Level(c.Count)))
 	}
-	if c.Pending > 0 {
-		held += fmt.Sprintf(", %s pending", Group(c.Pending))
+	if c.ByLoad() {
+		held = append(held, Group(c.Pending)+" pending", number(c.Lately)+" submitted lately")
 	}
-	if usage := int64(math.Round(c.Submit.Usage)); usage > 0 {
-		held += fmt.Sprintf(", usage %s", Group(usage))
+	if held == nil {
+		return "nothing"
 	}
-	return held
+	return strings.Join(held, ", ")
 }
 
 // Forgotten is a customer who was reset.

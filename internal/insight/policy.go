@@ -31,12 +31,11 @@ func ParseResetMode(text string) (priority.ResetMode, error) {
 	return 0, fmt.Errorf("it is %s or %s", LastUpdate, LastReset)
 }
 
-// Afresh says in a sentence when a count starts afresh by a policy with every field
-// filled in.
-func Afresh(policy priority.Policy) string {
+// Resets says in a sentence when a count is reset by a policy with every field filled in.
+func Resets(policy priority.Policy) string {
 	since := "the customer's last document"
 	if policy.ResetMode == priority.SinceLastReset {
-		since = "it did so last"
+		since = "its last reset"
 	}
-	return fmt.Sprintf("A count starts afresh more than %s after %s.", Span(policy.ResetInterval), since)
+	return fmt.Sprintf("A count is reset more than %s after %s.", Span(policy.ResetInterval), since)
 }

@@ -13,10 +13,42 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
+func filled(t *testing.T, policy priority.Policy) priority.Policy {
+	t.Helper()
+	policies, err := priority.NewPolicies(policy, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policies.PolicyOf("")
+}
+
+func TestEveryLoadIsInTheRowOfItsLevel(t *testing.T) {
+	for _, policy := range []priority.Policy{
+		{}, {Turns: 3}, {Loads: []float64{}}, {Loads: []float64{0.5, 3}, Turns: 20}, {Thresholds: []int64{}, Loads: []float64{7}},
+	} {
+		policy = filled(t, policy)
+		var texts []string
+		for _, row := range insight.Rows(policy) {
+			texts = append(texts, row.Load())
+			for _, load := range []float64{0, 0.5, 0.6, 2, 3, 4, 7, 8, 32, 33, 1e9} {
+				if holds := row.UpTo > 0 && row.Turn == 0 && load <= row.UpTo && (load > row.Over || row.Over == 0); holds != (row.Level == policy.LevelOfLoad(load)) {
+					t.Errorf("%+v: load %v in %+v: %v", policy, load, row, holds)
+				}
+			}
+		}
+		if len(policy.Loads) == 2 && !slices.Equal(texts[:4], []string{"load ≤ 0.5", "load > 0.5", "load > 3", "turn 1"}) {
+			t.Errorf("got %q", texts)
+		}
+	}
+}
+
 func TestEveryCountIsInTheRowOfItsLevel(t *testing.T) {
 	for _, thresholds := range [][]int64{priority.DefaultPolicy().Thresholds, {}, {5, -3}, {0}} {
-		policy := priority.Policy{Thresholds: thresholds}
+		policy := filled(t, priority.Policy{Thresholds: thresholds, Loads: []float64{0.5, 3}, Turns: 2})
 		rows := insight.Rows(policy)
+		if len(rows) != max(len(thresholds)+1, 5) {
+			t.Errorf("%v: %d rows", thresholds, len(rows))
+		}
 		for count := int64(10); count > -30; count-- {
 			for _, row := range rows {
 				if holds := row.Least <= count && count <= row.Most; holds != (row.Level == policy.Level(count)) {
@@ -31,8 +63,8 @@ func TestEveryCountIsInOneBandOfTwoPolicies(t *testing.T) {
 	a, b := priority.DefaultPolicy(), priority.Policy{Thresholds: []int64{-2, -9}}
 	for count := int64(10); count > -30; count-- {
 		found := 0
-		for _, band := range insight.Bands(a, b) {
-			if (band.From == nil || count <= *band.From) && (band.To == nil || count >= *band.To) {
+		for _, band := range insight.CountBands(a, b) {
+			if (band.From == nil || count <= int64(*band.From)) && (band.To == nil || count >= int64(*band.To)) {
 				found++
 				if band.A != a.Level(count) || band.B != b.Level(count) {
 					t.Errorf("count %d: %+v", count, band)
@@ -49,11 +81,22 @@ func TestEveryCountIsInOneBandOfTwoPolicies(t *testing.T) {
 func TestBandsAreMergedAndSplit(t *testing.T) {
 	a, b := priority.Policy{Thresholds: []int64{5, -2, -4}}, priority.Policy{Thresholds: []int64{-2, -9}}
 	var changes []insight.Change
-	for _, band := range insight.Bands(a, b) {
+	for _, band := range insight.CountBands(a, b) {
 		changes = append(changes, band.Change)
 	}
 	// ≥ 5, 4 to -2, -3 to -4, -5 to -9, ≤ -10
 	if want := []insight.Change{"", insight.Merged, "", insight.Merged, insight.Split}; !slices.Equal(changes, want) {
+		t.Errorf("got %q, not %q", changes, want)
+	}
+	changes = nil
+	for _, band := range insight.LoadBands(priority.DefaultPolicy(), priority.Policy{Loads: []float64{1, 8, 9}}) {
+		changes = append(changes, band.Change)
+		if load := middle(band); band.A != priority.DefaultPolicy().LevelOfLoad(load) || band.B != (priority.Policy{Loads: []float64{1, 8, 9}}).LevelOfLoad(load) {
+			t.Errorf("%+v", band)
+		}
+	}
+	// ≤ 1, to 2, to 8, to 9, to 32, to 128 and so on
+	if want := []insight.Change{"", insight.Split, insight.Merged, "", insight.Split, insight.Merged, insight.Merged, insight.Merged, insight.Merged, insight.Merged, insight.Merged}; !slices.Equal(changes, want) {
 		t.Errorf("got %q, not %q", changes, want)
 	}
 	gold := map[string]priority.Policy{"gold": {Thresholds: []int64{}}}
@@ -66,10 +109,21 @@ func TestBandsAreMergedAndSplit(t *testing.T) {
 	}
 }
 
+// middle is a load within a band.
+func middle(band insight.Band) float64 {
+	switch {
+	case band.From == nil:
+		return *band.To
+	case band.To == nil:
+		return *band.From + 1
+	}
+	return (*band.From + *band.To) / 2
+}
+
 func TestAPolicyIsReadAsItIsWritten(t *testing.T) {
 	for _, policy := range []priority.Policy{
 		priority.DefaultPolicy(),
-		{Thresholds: []int64{}, ResetInterval: time.Millisecond, ResetMode: priority.SinceLastReset},
+		{Thresholds: []int64{}, ResetInterval: time.Millisecond, ResetMode: priority.SinceLastReset, Loads: []float64{0.5, 3}, Turns: 7},
 	} {
 		text, err := json.Marshal(insight.RulesOf(policy))
 		if err != nil {

@@ -7,11 +7,20 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Row is a row of a policy's table: the counts of one level, both included.
+// Row is a row of a policy's table: which counts and which loads have the level.
 type Row struct {
 	Level priority.Level
-	Least int64 // math.MinInt64: whatever is below
-	Most  int64 // math.MaxInt64: whatever is above
+
+	// The counts, both included. Math.MinInt64 and math.MaxInt64 stand for whatever is
+	// below and above. Least is more than Most if no count has the level.
+	Least, Most int64
+
+	// Over is the load above which the level begins, 0 for level 1. UpTo is where it
+	// ends, +Inf for the last one and its turns. Both are 0 if no load has the level.
+	Over, UpTo float64
+
+	// Turn is 1 for the first of the turns behind the last load, and so on; else 0.
+	Turn int
 }
 
 // Rows returns the table of a policy with every field filled in, from level 1 on.
@@ -24,20 +33,39 @@ func Rows(policy priority.Policy) []Row {
 }
 
 func rowOf(policy priority.Policy, level priority.Level) Row {
-	r := Row{level, math.MinInt64, math.MaxInt64}
-	if i := int(level) - 1; i < len(policy.Thresholds) {
-		r.Least = policy.Thresholds[i]
+	r := Row{Level: level, Least: math.MinInt64, Most: math.MaxInt64}
+	i := int(level) - 1 // where the level ends, in both tables
+	switch counts := policy.Thresholds; {
+	case i > len(counts):
+		r.Least, r.Most = 1, 0
+	default:
+		if i < len(counts) {
+			r.Least = counts[i]
+		}
+		if i > 0 {
+			r.Most = counts[i-1] - 1
+		}
 	}
-	if i := int(level) - 2; i >= 0 {
-		r.Most = policy.Thresholds[i] - 1
+	loads := policy.Loads
+	if i > len(loads)+policy.Turns {
+		return r
+	}
+	r.UpTo = math.Inf(1)
+	if i < len(loads) {
+		r.UpTo = loads[i]
+	}
+	if r.Turn = max(i-len(loads), 0); i-r.Turn > 0 {
+		r.Over = loads[i-r.Turn-1]
 	}
 	return r
 }
 
-// Condition is the row as the README's table has it, such as "count < -2". The last
-// row whose condition holds gives the level.
+// Condition is the row's counts as the README's table has it, such as "count < -2". The
+// last row whose condition holds gives the level.
 func (r Row) Condition() string {
 	switch {
+	case r.Least > r.Most:
+		return "none"
 	case r.Most < math.MaxInt64:
 		return fmt.Sprintf("count < %d", r.Most+1)
 	case r.Least > math.MinInt64:
@@ -46,11 +74,37 @@ func (r Row) Condition() string {
 	return "any count"
 }
 
-// Documents says which of a new customer's documents get the level, such as "4–5".
+// Load is the same of the row's loads, such as "load > 2".
+func (r Row) Load() string {
+	switch {
+	case r.UpTo == 0:
+		return "none"
+	case r.Turn > 0:
+		return fmt.Sprintf("turn %d", r.Turn)
+	case r.Over > 0:
+		return "load > " + bound(r.Over)
+	case math.IsInf(r.UpTo, 1):
+		return "any load"
+	}
+	return "load ≤ " + bound(r.UpTo)
+}
+
+// bound writes a load of a policy.
+func bound(load float64) string {
+	if load == math.Trunc(load) {
+		return Group(int64(load))
+	}
+	return fmt.Sprint(load)
+}
+
+// Documents says which of a new customer's documents get the level by count, such as
+// "4–5".
 func (r Row) Documents() string {
 	// The first document has count 0, the second -1.
 	first, last := max(1-r.Most, 1), 1-r.Least
 	switch {
+	case r.Least > r.Most:
+		return "none"
 	case r.Least == math.MinInt64:
 		return Group(first) + " and on"
 	case last < first:

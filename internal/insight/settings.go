@@ -66,8 +66,11 @@ func (i *Inspector) History(ctx context.Context) ([]SetRules, error) {
 
 // RulesSummary says in a few words what rules with every field filled in are.
 func RulesSummary(rules control.Rules) string {
-	summary := fmt.Sprintf("%s, afresh after %s since the %s", Plural(int64(rules.Policy.Last()), "level"),
+	summary := fmt.Sprintf("%s, reset after %s since the %s", Plural(int64(rules.Policy.Last()), "level"),
 		Span(rules.Policy.ResetInterval), strings.ReplaceAll(ResetModeText(rules.Policy.ResetMode), "-", " "))
+	if n := rules.Policy.Turns; n > 0 {
+		summary += ", " + Plural(int64(n), "turn")
+	}
 	if n := len(rules.Tiers); n > 0 {
 		summary += ", " + Plural(int64(n), "tier")
 	}

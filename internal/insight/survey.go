@@ -1,13 +1,11 @@
 package insight
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -18,8 +16,7 @@ import (
 // next: some 30 MB.
 const mostRemembered = 200_000
 
-// Survey goes through the counts of all customers, pass after pass, and makes a
-// Snapshot of each. It is not safe for concurrent use.
+// Survey goes through all customers, pass after pass, and makes a Snapshot of each. It is not safe for concurrent use.
 type Survey struct {
 	options SurveyOptions
 
@@ -43,9 +40,9 @@ func NewSurvey(options SurveyOptions) *Survey { return &Survey{options: options}
 
 // Advance goes on with the pass until it is done, which it reports, or until the
 // deadline; zero: there is none. After a pass it begins the next one. After an
-// error, which is go-redis's or the context's, it begins the pass anew.
+// error, which is go-redis's or the context's, it begins the pass again.
 //
-// The inspector says what levels the counts of this step have: it may be another one
+// The inspector says what levels the customers of this step have: it may be another one
 // at each step, of the same fleet, as operators change something.
 func (s *Survey) Advance(ctx context.Context, inspector *Inspector, deadline time.Time) (done bool, err error) {
 	if s.walk == nil {
@@ -54,7 +51,7 @@ func (s *Survey) Advance(ctx context.Context, inspector *Inspector, deadline tim
 		}
 	}
 	for {
-		entries, err := s.walk.Next(ctx)
+		entries, err := s.walk.Next(ctx, inspector.Store)
 		switch {
 		case errors.Is(err, io.EOF):
 			s.finish(inspector)
@@ -117,35 +114,49 @@ func (s *Survey) levels(last priority.Level) {
 }
 
 func (s *Survey) add(inspector *Inspector, entry census.Entry) {
-	if _, again := s.met[entry.Customer]; again {
-		return // SCAN may meet a key twice
-	}
 	if entry.Corrupt {
 		s.now.Corrupt++
 		return
 	}
-	policy := inspector.Store.PolicyOf(entry.Customer)
-	level, overridden := inspector.overridden(entry.Customer, policy.Level(entry.Count))
-	s.levels(max(level, policy.Last()))
-	s.now.Levels[level-1].Customers++
+	if _, again := s.met[entry.Customer]; again {
+		return // SCAN may meet a key twice
+	}
+	policy, state := inspector.Store.PolicyOf(entry.Customer), inspector.stateOf(entry.Customer, entry.State)
+	s.levels(max(state.NextLevel, policy.Last()))
+	level := &s.now.Levels[state.NextLevel-1]
+	level.Customers++
+	busy := Busy{Name: NameOf(entry.Customer), State: state}
+	if state.ByLoad() {
+		s.now.ByLoad++
+		level.Pending += state.Pending
+	} else {
+		s.now.ByCount++
+		busy.Documents = s.documents(inspector, policy, entry)
+	}
+	if len(s.met) < mostRemembered {
+		s.met[entry.Customer] = state.Count
+	}
+	s.rank(busy)
+}
+
+// documents notes how many documents of a customer got which levels by count since the
+// pass before, and returns how many there were.
+func (s *Survey) documents(inspector *Inspector, policy priority.Policy, entry census.Entry) (documents int64) {
+	count := entry.State.Count
 	before, known := s.remembered[entry.Customer]
-	if !known || before < entry.Count {
+	if !known || before < count {
 		before = 1 // all since the reset
 		if len(s.remembered) >= mostRemembered && !known {
 			s.now.Unknown++
-			before = entry.Count
+			before = count
 		}
 	}
-	if len(s.met) < mostRemembered {
-		s.met[entry.Customer] = entry.Count
-	}
-	var documents int64
-	spread(policy, before, entry.Count, func(level priority.Level, n int64) {
+	spread(policy, before, count, func(level priority.Level, n int64) {
 		level, _ = inspector.overridden(entry.Customer, level)
 		s.now.Levels[level-1].Documents += n
 		documents += n
 	})
-	s.rank(Busy{NameOf(entry.Customer), level, entry.Count, documents, entry.ResetIn.Milliseconds(), overridden})
+	return documents
 }
 
 // rank puts a customer in its place among the busiest.
@@ -155,15 +166,6 @@ func (s *Survey) rank(b Busy) {
 		s.now.Busiest = slices.Insert(s.now.Busiest, at, b)
 		s.now.Busiest = s.now.Busiest[:min(len(s.now.Busiest), s.options.Busiest)]
 	}
-}
-
-// busier orders by documents, then by how low the count is.
-func busier(a, b Busy) int {
-	return cmp.Or(
-		cmp.Compare(b.Documents, a.Documents),
-		cmp.Compare(a.Count, b.Count),
-		strings.Compare(a.Exact(), b.Exact()),
-	)
 }
 
 func (s *Survey) finish(inspector *Inspector) {

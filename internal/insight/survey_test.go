@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
 )
@@ -40,7 +41,7 @@ func TestPassesCountWhatCameBetweenThem(t *testing.T) {
 	if want := "3 customers, 81 documents since their resets, 1 key corrupt"; survey.Status() != want {
 		t.Errorf("got %s", survey.Status())
 	}
-	if len(first.Busiest) != 2 || first.Busiest[0].Customer != "gold mine" || first.Busiest[1].Documents != 30 {
+	if len(first.Busiest) != 2 || first.Busiest[0].Customer != "acme" || first.Busiest[0].Documents != 30 || first.Busiest[1].Customer != "gold mine" {
 		t.Errorf("got %+v", first.Busiest)
 	}
 	before, err := json.Marshal(first)
@@ -51,11 +52,64 @@ func TestPassesCountWhatCameBetweenThem(t *testing.T) {
 	next("acme", 2)
 	next("new", 3)
 	second := pass()
-	if second.Busiest[0].Customer != "new" || second.Busiest[1].Documents != 2 || second.Since <= 0 || !strings.HasPrefix(second.String(), "4 customers, 5 documents in the last ") {
+	if second.Busiest[0].Customer != "acme" || second.Busiest[0].Documents != 2 || second.Busiest[1].Customer != "new" || second.Since <= 0 || !strings.HasPrefix(second.String(), "4 customers, 5 documents in the last ") {
 		t.Errorf("got %+v, %s", second, second)
 	}
 	if after, err := json.Marshal(first); err != nil || string(after) != string(before) {
 		t.Errorf("the first snapshot has changed: %s", after)
+	}
+}
+
+// Those who submit are counted by their loads, once each, whatever keys they have.
+func TestAPassHasThoseWhoAreCountedByLoad(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := inspectorOf(t, client, priority.RedisOptions{})
+	submit := func(customer string, n int) {
+		t.Helper()
+		documents := make([]string, n)
+		for i := range documents {
+			documents[i] = fmt.Sprint(i)
+		}
+		if _, err := inspector.Store.SubmitN(t.Context(), customer, documents, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	survey := insight.NewSurvey(insight.SurveyOptions{Busiest: 2})
+	pass := func(want string) insight.Snapshot {
+		t.Helper()
+		if done, err := survey.Advance(t.Context(), inspector, time.Time{}); !done || err != nil {
+			t.Fatalf("the pass is done: %v, %v", done, err)
+		}
+		if got := survey.Last(); got.String() != want {
+			t.Errorf("got %s, not %s", got, want)
+		}
+		return survey.Last()
+	}
+	submit("clinic", 11)
+	submit("quiet", 3)
+	if err := inspector.Store.DoneN(t.Context(), "quiet", []string{"0", "1", "2"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	got := pass("2 customers, 11 pending")
+	if len(got.Busiest) != 2 || got.Busiest[0].Customer != "clinic" || got.Busiest[0].Load < 100 || got.ByLoad != 2 || got.ByCount != 0 {
+		t.Errorf("got %+v", got)
+	}
+	if level := got.Levels[got.Busiest[0].NextLevel-1]; level.Customers != 1 || level.Pending != 11 || level.Documents != 0 {
+		t.Errorf("got %+v", level)
+	}
+	if _, err := inspector.Store.NextN(t.Context(), "acme", 40); err != nil {
+		t.Fatal(err)
+	}
+	client.RPush(t.Context(), inspector.Store.PendingKey("quiet"), "x")
+	if done, err := survey.Advance(t.Context(), inspector, time.Time{}); !done || err != nil {
+		t.Fatalf("the pass is done: %v, %v", done, err)
+	}
+	got = survey.Last()
+	if text := got.String(); !strings.HasPrefix(text, "2 customers, 40 documents in the last ") || !strings.HasSuffix(text, ", 11 pending, 1 key corrupt") {
+		t.Errorf("got %s", text)
+	}
+	if got.Busiest[0].Customer != "acme" || got.Busiest[1].Customer != "clinic" || got.ByLoad != 1 || got.ByCount != 1 {
+		t.Errorf("got %+v", got.Busiest)
 	}
 }
 

@@ -3,7 +3,6 @@ package insight
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/docpriority/priority"
 )
@@ -14,41 +13,21 @@ func (c *Customer) String() string {
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(&out, "%-9s %s\n", label, fmt.Sprintf(format, args...))
 	}
-	submits := c.Submit.known
 	line("customer", "%s", Shown(c.Exact()))
-	levels := fmt.Sprintf("%d of 1 to %d", c.Level, c.policy.Last())
+	line("rule", "%s", c.rule)
+	next := fmt.Sprintf("level %d of 1 to %d", c.NextLevel, c.policy.Last())
 	if o := c.Override; o != nil {
 		line("override", "%s, for %s more", o.Says, Span(o.Left()))
-		levels = fmt.Sprintf("%d of 1 to %d; without the override %d", c.Level, c.last, o.RuledLevel)
+		next = fmt.Sprintf("level %d of 1 to %d; without the override %d", c.NextLevel, c.last, c.Ruled())
 	}
-	switch {
-	case c.Pending > 0:
-		line("level", "%s, by Submit", levels)
-	case submits:
-		line("level", "%s, by Next: nothing is pending", levels)
-	default:
-		line("level", "%s", levels)
-	}
-	if submits {
-		c.Submit.writeTo(line)
-	}
-	line("next", "level %d by Submit, level %d by Next", c.Submit.NextLevel, c.NextLevel)
-	switch {
-	case !c.Counted:
-		line("count", "none: no document in the last %s", Span(c.policy.ResetInterval))
-	default:
-		line("count", "%d: %s since the last reset", c.Count, Plural(c.Documents, "document"))
-	}
-	line("row", "%s → level %d by Next", c.Row, c.RuleLevel)
-	switch {
-	case c.NoTTL:
-		line("resets", "never as it is: the key has no TTL; the next document gives it one")
-	case c.Counted:
-		line("resets", "in %s%s", Span(c.resetIn()), c.unless())
-	}
-	line("keys", "%s", Shown(c.CountKey))
-	if submits {
-		line("", "%s", Shown(c.PendingKey))
+	line("next", "%s", next)
+	switch c.rule {
+	case priority.ByCount:
+		c.writeCount(line)
+		line("key", "%s", Shown(c.CountKey))
+	case priority.ByLoad:
+		c.writeLoad(line)
+		line("keys", "%s", Shown(c.PendingKey))
 		line("", "%s", Shown(c.UsageKey))
 	}
 	line("policy", "%s", c.PolicyName)
@@ -59,13 +38,35 @@ func (c *Customer) String() string {
 	return out.String()
 }
 
-func (c *Customer) resetIn() time.Duration { return time.Duration(c.ResetInMS) * time.Millisecond }
-
-func (c *Customer) unless() string {
-	if c.policy.ResetMode == priority.SinceLastReset {
-		return ", whatever comes"
+func (c *Customer) writeCount(line func(label, format string, args ...any)) {
+	line("count", "%d: %s since the last reset", c.Count, Plural(c.Documents(), "document"))
+	line("level", "%d, of the last document: %s", c.Level, rowOf(c.policy, c.Level).Condition())
+	switch {
+	case c.ResetInMS == 0:
+		line("resets", "never as it is: the key has no TTL; the next document gives it one")
+	case c.policy.ResetMode == priority.SinceLastReset:
+		line("resets", "in %s, whatever comes", Span(c.ResetIn()))
+	default:
+		line("resets", "in %s, unless a document comes before", Span(c.ResetIn()))
 	}
-	return ", unless a document comes before"
+}
+
+func (c *Customer) writeLoad(line func(label, format string, args ...any)) {
+	line("load", "%s: level %d", c.Product(), c.Ruled())
+	pending := "none"
+	if c.Pending > 0 {
+		pending = fmt.Sprintf("%s, the oldest for %s; the newest has level %d", Group(c.Pending), long(c.OldestMS), c.Level)
+	}
+	line("pending", "%s", pending)
+	if c.PendingLast > 0 {
+		line("", "%s of them behind the last load, which do not count", Group(c.PendingLast))
+	}
+	done := "not known yet how long after they were submitted"
+	if c.SojournMS > 0 {
+		done = long(c.SojournMS) + " after they were submitted, on average"
+	}
+	line("done", "%s", done)
+	line("lease", "%s: what is not done by then counts no more", long(c.LeaseMS))
 }
 
 // Why says in plain words, in one line, why the customer is slow and when that ends,
@@ -74,59 +75,96 @@ func (c *Customer) Why() string {
 	who := Shown(c.Exact())
 	var why strings.Builder
 	if o := c.Override; o != nil {
-		fmt.Fprintf(&why, "%s has an override until %s, for %s more, %s: %s. The next document gets %s. Queued documents keep the level that they have. Without the override: ",
-			who, Moment(o.Until), Span(o.Left()), byWhom(o.By, o.Why), o.Says, levelsOf(c.Submit.NextLevel, c.NextLevel))
+		fmt.Fprintf(&why, "%s has an override until %s, for %s more, %s: %s. The next document gets level %d. Queued documents keep the level that they have. Without the override: ",
+			who, Moment(o.Until), Span(o.Left()), byWhom(o.By, o.Why), o.Says, c.NextLevel)
 	}
-	if c.Submit.known {
-		submit := c.Submit
-		submit.NextLevel = c.rule.submit
-		why.WriteString(who + submit.why(c.rule.now, c.Pending))
-	} else {
-		why.WriteString(c.whyByNext())
+	switch c.rule {
+	case priority.ByCount:
+		c.whyByCount(&why, who)
+	case priority.ByLoad:
+		c.whyByLoad(&why, who)
+	default:
+		fmt.Fprintf(&why, "nothing is known of %s. The next document is the first, and gets level %d.", who, c.Ruled())
 	}
 	return why.String()
 }
 
-// levelsOf names the levels of the next document by either call.
-func levelsOf(submit, next priority.Level) string {
-	if submit == next {
-		return fmt.Sprintf("level %d", next)
-	}
-	return fmt.Sprintf("level %d by Submit, level %d by Next", submit, next)
-}
-
-// whyByNext is Why for a customer of whom only the count is known, without an override.
-func (c *Customer) whyByNext() string {
-	who, cause := Shown(c.Exact()), Plural(c.Documents, "document")+" since the last reset"
-	var why strings.Builder
+// whyByCount is Why by count, without an override.
+func (c *Customer) whyByCount(why *strings.Builder, who string) {
+	cause := Plural(c.Documents(), "document") + " since the last reset"
 	switch {
-	case !c.Counted && c.rule.now == priority.First:
-		fmt.Fprintf(&why, "%s is not slow: the next document is counted as the first and gets level 1.", who)
-	case c.rule.now == priority.First:
-		fmt.Fprintf(&why, "%s is not slow: such documents are processed first.", who)
-	case c.rule.now == c.policy.Last():
-		fmt.Fprintf(&why, "%s is slow because of %s: such documents are processed last.", who, cause)
+	case c.Level == priority.First:
+		fmt.Fprintf(why, "%s is not slow: such documents are processed first.", who)
+	case c.Level == c.policy.Last():
+		fmt.Fprintf(why, "%s is slow because of %s: such documents are processed last.", who, cause)
 	default:
-		fmt.Fprintf(&why, "%s waits behind %s because of %s.", who, levelsBefore(c.rule.now), cause)
+		fmt.Fprintf(why, "%s waits behind %s because of %s.", who, levelsBefore(c.Level), cause)
 	}
-	if c.Counted && c.RuleLevel < c.policy.Last() {
+	if c.Level <= priority.Level(len(c.policy.Thresholds)) {
 		// The next row begins one below this row's least count.
-		more := c.Count - rowOf(c.policy, c.RuleLevel).Least + 1
+		more := c.Count - rowOf(c.policy, c.Level).Least + 1
 		if more == 1 {
-			fmt.Fprintf(&why, " The next document has level %d.", c.rule.next)
+			fmt.Fprintf(why, " The next document has level %d.", c.Ruled())
 		} else {
-			fmt.Fprintf(&why, " The %s document from now has level %d.", ordinal(more), c.RuleLevel+1)
+			fmt.Fprintf(why, " The %s document from now has level %d.", ordinal(more), c.Level+1)
 		}
 	}
 	switch {
-	case c.RuleLevel == priority.First || c.NoTTL:
+	case c.Level == priority.First || c.ResetInMS == 0:
 	case c.policy.ResetMode == priority.SinceLastReset:
-		fmt.Fprintf(&why, " In %s the count starts afresh, whatever comes.", Span(c.resetIn()))
+		fmt.Fprintf(why, " In %s the count is reset, whatever comes.", Span(c.ResetIn()))
 	default:
-		fmt.Fprintf(&why, " The count starts afresh after %s without a document; each one begins the %s anew.",
-			Span(c.resetIn()), Span(c.policy.ResetInterval))
+		fmt.Fprintf(why, " The count is reset after %s without a document; each one restarts the %s.",
+			Span(c.ResetIn()), Span(c.policy.ResetInterval))
 	}
-	return why.String()
+}
+
+// whyByLoad is Why by load, without an override.
+func (c *Customer) whyByLoad(why *strings.Builder, who string) {
+	level := c.Ruled()
+	switch {
+	case level == priority.First:
+		fmt.Fprintf(why, "%s is not slow: the next document gets level 1, which is processed first.", who)
+	case level == c.policy.Last():
+		fmt.Fprintf(why, "%s is slow: the next document gets level %d, which is processed last.", who, level)
+	default:
+		fmt.Fprintf(why, "%s waits behind %s: the next document gets level %d.", who, levelsBefore(level), level)
+	}
+	lately := number(c.latelyThen())
+	if c.Lately+1 > mostLately {
+		lately = "at least " + Group(mostLately)
+	}
+	fmt.Fprintf(why, " With it, %s documents were submitted lately and %s %s, at %s: a load of %s.",
+		lately, Group(c.counting()+1), arePending(c.counting()+1), c.atCost(), number(c.Load))
+	if row := rowOf(c.policy, level); row.Turn > 0 {
+		fmt.Fprintf(why, " It is the %s behind the last load, where floods take turns.", ordinal(c.PendingLast+1))
+	} else if row.UpTo < 1e9 {
+		fmt.Fprintf(why, " Level %d is up to %s.", level, bound(row.UpTo))
+	}
+	switch {
+	case c.FewerPending > 0:
+		fmt.Fprintf(why, " With %s fewer of these pending it gets level %d.", Group(c.FewerPending), c.FewerLevel)
+	case c.FadedInMS > 0:
+		fmt.Fprintf(why, " If nothing more is submitted for %s, the next one gets level %d.", long(c.FadedInMS), c.FadedLevel)
+	}
+	if c.Level > 0 && c.Level != level {
+		fmt.Fprintf(why, " The newest pending document has level %d, and keeps it.", c.Level)
+	}
+}
+
+func arePending(n int64) string {
+	if n == 1 {
+		return "is pending"
+	}
+	return "are pending"
+}
+
+// atCost says what the customer's documents cost.
+func (c *Customer) atCost() string {
+	if times := cost(c.Cost); times != "1.00" {
+		return times + " times the usual cost"
+	}
+	return "the usual cost"
 }
 
 // levelsBefore names the levels that are served before one that is not the first.

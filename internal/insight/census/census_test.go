@@ -24,12 +24,14 @@ func TestAKeyTellsItsCustomer(t *testing.T) {
 	for _, customer := range []string{
 		"acme", "}", "%", "%25", "%7D", "%257D", "{}", "}:count", "a:{b}:count", "Müller & Co", "\x00\xff", "a b\n", "*", strings.Repeat("}", 512),
 	} {
-		if got, ok := census.CustomerOf("p", store.Key(customer)); !ok || got != customer {
-			t.Errorf("%q: got %q, %v", customer, got, ok)
+		for _, key := range []string{store.Key(customer), store.PendingKey(customer), store.UsageKey(customer)} {
+			if got, ok := census.CustomerOf("p", key); !ok || got != customer {
+				t.Errorf("%q: got %q, %v", key, got, ok)
+			}
 		}
 	}
 	for _, key := range []string{
-		"", "p", "p:{}:count", "p:{acme}:pending", "p:{acme}:usage", "p:acme:count", "pp:{acme}:count", "p:{acme}:counts", "p:{a}b}:count",
+		"", "p", "p:{}:count", "p:{acme}:override", "p:{acme}", "p:acme:count", "pp:{acme}:count", "p:{acme}:counts", "p:{a}b}:count",
 		"p:{100%}:count", "p:{%20}:count", "p:{%7d}:count", "p:{%2}:count", "p:{" + strings.Repeat("a", 513) + "}:count",
 	} {
 		if got, ok := census.CustomerOf("p", key); ok {
@@ -38,16 +40,26 @@ func TestAKeyTellsItsCustomer(t *testing.T) {
 	}
 }
 
-// walked goes through all counts, with a new walk for each page if fresh.
+func storeOf(t *testing.T, client redis.UniversalClient, prefix string) *priority.RedisStore {
+	t.Helper()
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix, Timeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// walked goes through all customers, with a new walk for each page if fresh.
 func walked(t *testing.T, client redis.UniversalClient, options census.Options, fresh bool) []census.Entry {
 	t.Helper()
+	store := storeOf(t, client, options.Prefix)
 	var all []census.Entry
 	walk, err := census.Start(t.Context(), client, options, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for {
-		entries, err := walk.Next(t.Context())
+		entries, err := walk.Next(t.Context(), store)
 		if errors.Is(err, io.EOF) {
 			return all
 		}
@@ -71,8 +83,11 @@ func checkWalk(t *testing.T, entries []census.Entry, want map[string]int64) {
 		if _, double := got[entry.Customer]; double {
 			t.Errorf("%q comes twice", entry.Customer)
 		}
-		got[entry.Customer] = entry.Count
-		if entry.Corrupt || entry.ResetIn <= 0 {
+		got[entry.Customer] = entry.State.Count
+		if entry.State.Rule == priority.ByLoad {
+			got[entry.Customer] = entry.State.Pending
+		}
+		if entry.Corrupt || entry.State.Rule == priority.ByCount && entry.State.ResetIn <= 0 {
 			t.Errorf("got %+v", entry)
 		}
 	}
@@ -81,13 +96,11 @@ func checkWalk(t *testing.T, entries []census.Entry, want map[string]int64) {
 	}
 }
 
-// fill counts documents of customers, among keys that are no counts.
+// fill counts and submits documents of customers, among keys that are not theirs. It
+// returns the counts, or how many are pending.
 func fill(t *testing.T, client redis.UniversalClient, prefix string, customers int) map[string]int64 {
 	t.Helper()
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix, Timeout: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storeOf(t, client, prefix)
 	want := make(map[string]int64)
 	var batch []string
 	for i := range customers {
@@ -98,12 +111,26 @@ func fill(t *testing.T, client redis.UniversalClient, prefix string, customers i
 	if _, err := store.NextEach(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	// A customer who submits has two keys more.
-	if _, err := store.Submit(t.Context(), "customer}submits%", "document", 0); err != nil {
-		t.Fatal(err)
+	// Some have two keys more, some have these alone, some one of the two.
+	for i := range 20 {
+		customer := fmt.Sprintf("customer}%d%%", i)
+		if i >= 5 {
+			customer = fmt.Sprintf("submits}%d%%", i)
+		}
+		if _, err := store.SubmitN(t.Context(), customer, []string{"a", "b"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		switch want[customer] = 2; {
+		case i >= 15:
+			client.Del(t.Context(), store.UsageKey(customer))
+		case i >= 10:
+			if err := store.DoneN(t.Context(), customer, []string{"a", "b"}, 0); err != nil {
+				t.Fatal(err)
+			}
+			want[customer] = 0
+		}
 	}
-	want["customer}submits%"] = 0
-	for _, key := range []string{prefix + ":{x}:pending", prefix + ":{x}:usage", prefix + "x:{x}:count", "x" + prefix + ":{x}:count", prefix + ":{%41}:count"} {
+	for _, key := range []string{prefix + ":{control}:document", prefix + ":{x}:override", prefix + "x:{x}:count", "x" + prefix + ":{x}:count", prefix + ":{%41}:count"} {
 		if err := client.Set(t.Context(), key, "-1", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -131,12 +158,19 @@ func TestAWalkShowsWhatIsCorrupt(t *testing.T) {
 		client.Set(t.Context(), "priority:{"+customer+"}:count", value, 0)
 	}
 	client.RPush(t.Context(), "priority:{list}:count", "-1")
+	// Of keys that are all corrupt, one stands for the customer.
+	for _, end := range []string{"count", "pending", "usage"} {
+		client.HSet(t.Context(), "priority:{all}:"+end, "a", "b")
+	}
+	client.Set(t.Context(), "priority:{half}:usage", "x", 0)
+	client.ZAdd(t.Context(), "priority:{half}:pending", redis.Z{Score: 65, Member: "a"})
+	client.Set(t.Context(), "priority:{half}:count", "-3", 0)
 	entries := walked(t, client, census.Options{Prefix: "priority"}, false)
-	if len(entries) != 6 {
+	if len(entries) != 8 {
 		t.Errorf("%d entries", len(entries))
 	}
 	for _, entry := range entries {
-		if fine := entry.Customer == "fine"; entry.Corrupt == fine || fine && entry.Count != -7 || entry.ResetIn != 0 {
+		if fine := entry.Customer == "fine"; entry.Corrupt == fine || fine && entry.State.Count != -7 || entry.State.ResetIn != 0 {
 			t.Errorf("got %+v", entry)
 		}
 	}
@@ -171,19 +205,19 @@ func TestACursorFitsItsServersOnly(t *testing.T) {
 func TestAnInterruptedWalkStaysWhereItIs(t *testing.T) {
 	client := redistest.Start(t).Client()
 	want := fill(t, client, "priority", 300)
-	options := census.Options{Prefix: "priority", PageKeys: 50}
+	store, options := storeOf(t, client, "priority"), census.Options{Prefix: "priority", PageKeys: 50}
 	walk, err := census.Start(t.Context(), client, options, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := walk.Next(t.Context())
+	first, err := walk.Next(t.Context(), store)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cursor := walk.Cursor()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := walk.Next(ctx); !errors.Is(err, context.Canceled) || walk.Cursor() != cursor {
+	if _, err := walk.Next(ctx, store); !errors.Is(err, context.Canceled) || walk.Cursor() != cursor {
 		t.Errorf("error %v, cursor %s after %s", err, walk.Cursor(), cursor)
 	}
 	walk, err = census.Start(t.Context(), client, options, cursor)
@@ -191,7 +225,7 @@ func TestAnInterruptedWalkStaysWhereItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for !walk.Done() {
-		entries, err := walk.Next(t.Context())
+		entries, err := walk.Next(t.Context(), store)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,33 +1,54 @@
 package census
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/docpriority/priority"
 )
 
-const end = "}:count"
+// What the keys of a customer end with.
+const (
+	countEnd   = "}:count"
+	pendingEnd = "}:pending"
+	usageEnd   = "}:usage"
+)
 
-// Pattern returns the glob that matches the keys of all counts of a prefix.
+// Pattern returns the glob that matches the keys of all customers of a prefix, and few
+// others.
 func Pattern(prefix string) string {
-	return globEscaper.Replace(prefix) + ":{*" + end
+	return globEscaper.Replace(prefix) + ":{*}:*"
 }
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// CustomerOf returns the customer whose count's key this is. It is false for a
-// key that the module never writes.
+// CustomerOf returns the customer whose key this is. It is false for a key that the
+// module never writes.
 func CustomerOf(prefix, key string) (customer string, ok bool) {
+	customer, _, ok = parse(prefix, key)
+	return customer, ok
+}
+
+// parse also returns what the key ends with.
+func parse(prefix, key string) (customer, end string, ok bool) {
 	body, ok := strings.CutPrefix(key, prefix+":{")
 	if !ok {
+		return "", "", false
+	}
+	for _, end = range []string{countEnd, pendingEnd, usageEnd} {
+		if customer, ok := strings.CutSuffix(body, end); ok {
+			customer, ok = unescaped(customer)
+			return customer, end, ok
+		}
+	}
+	return "", "", false
+}
+
+// unescaped returns a customer as it is, from how it stands in a key.
+func unescaped(text string) (customer string, ok bool) {
+	if strings.Contains(text, "}") {
 		return "", false
 	}
-	body, ok = strings.CutSuffix(body, end)
-	if !ok || strings.Contains(body, "}") {
-		return "", false
-	}
-	for rest := body; ; {
+	for rest := text; ; {
 		i := strings.IndexByte(rest, '%')
 		if i < 0 {
 			break
@@ -38,16 +59,9 @@ func CustomerOf(prefix, key string) (customer string, ok bool) {
 		}
 		rest = rest[3:]
 	}
-	customer = unescaper.Replace(body)
+	customer = unescaper.Replace(text)
 	return customer, len(customer) >= 1 && len(customer) <= priority.MaxCustomerBytes
 }
 
 // unescaper undoes what the module does to a customer in a key.
 var unescaper = strings.NewReplacer("%25", "%", "%7D", "}")
-
-// parseCount reads a count as the module writes it.
-func parseCount(text string) (count int64, ok bool) {
-	count, err := strconv.ParseInt(text, 10, 64)
-	const most = 1e15
-	return count, err == nil && strconv.FormatInt(count, 10) == text && count > -most && count < most
-}

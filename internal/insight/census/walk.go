@@ -1,5 +1,5 @@
-// Package census walks through the counts of all customers by SCAN, at a bounded
-// pace, on one server or on all masters of a cluster.
+// Package census walks through all customers by SCAN, at a bounded pace, on one server or
+// on all masters of a cluster.
 package census
 
 import (
@@ -15,14 +15,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
 )
 
-// Entry is one customer's count.
+// Entry is one customer.
 type Entry struct {
 	Customer string
-	Count    int64
-	ResetIn  time.Duration // 0: the key has no TTL
-	Corrupt  bool          // the key holds something other than a count
+	State    priority.State
+	Corrupt  bool // a key holds something else than it should
 }
 
 // Options say what is walked through and how fast.
@@ -41,7 +42,7 @@ const mostPageKeys = 500
 // ErrOtherServers: a cursor belongs to other servers, or to another prefix.
 var ErrOtherServers = errors.New("the cursor does not fit: servers have restarted, come, gone or changed roles since, or the prefix is another; begin without it")
 
-// Walk goes through the counts, one page after the other. A customer who is
+// Walk goes through the customers, one page after the other. A customer who is
 // there during the whole walk is met, but may be met twice while Redis's table
 // of keys shrinks or a cluster moves slots. It is not safe for concurrent use.
 type Walk struct {
@@ -119,8 +120,9 @@ func (w *Walk) Keys(ctx context.Context) (int64, error) {
 }
 
 // Next returns the next page, which may be empty, and io.EOF after the last
-// one. After another error it can be called again.
-func (w *Walk) Next(ctx context.Context) ([]Entry, error) {
+// one. The store, of the same Redis and prefix, says what the levels are. After another
+// error Next can be called again.
+func (w *Walk) Next(ctx context.Context, store *priority.RedisStore) ([]Entry, error) {
 	if w.Done() {
 		return nil, io.EOF
 	}
@@ -132,7 +134,7 @@ func (w *Walk) Next(ctx context.Context) ([]Entry, error) {
 		return nil, err
 	}
 	slices.Sort(keys)
-	entries, err := w.read(ctx, slices.Compact(keys))
+	entries, err := w.read(ctx, store, slices.Compact(keys))
 	if err != nil {
 		return nil, err
 	}
@@ -158,45 +160,49 @@ func (w *Walk) wait(ctx context.Context) error {
 	return nil
 }
 
-// read reads the counts of keys in one round trip a node.
-func (w *Walk) read(ctx context.Context, keys []string) ([]Entry, error) {
-	var entries []Entry
-	var counts []*redis.StringCmd
-	var lives []*redis.DurationCmd
-	pipeline := w.client.Pipeline()
+// read looks the customers of keys up, in one round trip to each node.
+func (w *Walk) read(ctx context.Context, store *priority.RedisStore, keys []string) ([]Entry, error) {
+	var customers []string
+	ends := make(map[string][]string, len(keys)) // of each customer's keys
 	for _, key := range keys {
-		if customer, ok := CustomerOf(w.options.Prefix, key); ok {
-			entries = append(entries, Entry{Customer: customer})
-			counts = append(counts, pipeline.Get(ctx, key))
-			lives = append(lives, pipeline.PTTL(ctx, key))
+		if customer, end, ok := parse(w.options.Prefix, key); ok {
+			if len(ends[customer]) == 0 {
+				customers = append(customers, customer)
+			}
+			ends[customer] = append(ends[customer], end)
 		}
 	}
-	if len(entries) == 0 {
-		return nil, nil
-	}
-	_, _ = pipeline.Exec(ctx) // each command has its own error
-	kept := entries[:0]
-	for i, entry := range entries {
-		text, err := counts[i].Result()
-		switch {
-		case errors.Is(err, redis.Nil): // it has expired since
-			continue
-		case err != nil && strings.HasPrefix(err.Error(), "WRONGTYPE"):
-			entry.Corrupt = true
-		case err != nil:
-			return nil, err
-		default:
-			count, ok := parseCount(text)
-			entry.Count, entry.Corrupt = count, !ok
-		}
-		left, err := lives[i].Result()
-		if err != nil {
+	states, err := store.PeekEach(ctx, customers)
+	var entries []Entry
+	for i, err := range priority.ItemErrors(err, len(customers)) {
+		entry := Entry{Customer: customers[i], Corrupt: errors.Is(err, priority.ErrCorruptCount)}
+		if err != nil && !entry.Corrupt {
 			return nil, err
 		}
-		entry.ResetIn = max(left, 0)
-		kept = append(kept, entry)
+		if err == nil {
+			entry.State = states[i]
+		}
+		if slices.ContainsFunc(ends[entry.Customer], func(end string) bool { return stands(end, entry.State, err) }) {
+			entries = append(entries, entry)
+		}
 	}
-	return kept, nil
+	return entries, nil
+}
+
+// stands reports whether the key with this end is the one of its customer's keys that
+// stands for the customer, so that nobody is met once for each key.
+func stands(end string, state priority.State, err error) bool {
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		return strings.HasPrefix(reply.Error(), "CORRUPT"+strings.ToUpper(strings.TrimPrefix(end, "}:"))+" ")
+	}
+	switch state.Rule {
+	case priority.ByCount:
+		return end == countEnd
+	case priority.ByLoad:
+		return end == usageEnd || end == pendingEnd && state.Lately == 0
+	}
+	return false // all has expired since
 }
 
 func (w *Walk) resume(cursor string) error {

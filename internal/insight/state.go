@@ -1,0 +1,178 @@
+package insight
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"strconv"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
+)
+
+// mostLately is how many documents are remembered of those submitted lately.
+const mostLately = 512
+
+// State is a priority.State in JSON, with durations in milliseconds.
+type State struct {
+	Rule        string         `json:"rule"`       // by count, by load or unknown
+	Level       priority.Level `json:"level"`      // of the last document, without an override
+	NextLevel   priority.Level `json:"next_level"` // of a document that arrives now, with the override
+	Count       int64          `json:"count"`
+	ResetInMS   int64          `json:"reset_in_ms"` // 0: the key has no TTL
+	Load        float64        `json:"load"`
+	Lately      float64        `json:"lately"`
+	Cost        float64        `json:"cost"`
+	Pending     int64          `json:"pending"`
+	PendingLast int64          `json:"pending_last"`
+	OldestMS    int64          `json:"oldest_ms"`
+	SojournMS   int64          `json:"sojourn_ms"`
+	LeaseMS     int64          `json:"lease_ms"`
+
+	// RuledLevel is NextLevel without the override that is in force; 0: there is none.
+	RuledLevel priority.Level `json:"ruled_level,omitempty"`
+
+	rule priority.Rule
+}
+
+// stateOf returns what is known of a customer, with the override that is in force.
+func (i *Inspector) stateOf(customer string, s priority.State) State {
+	state := State{
+		Rule: s.Rule.String(), Level: s.Level, NextLevel: s.NextLevel,
+		Count: s.Count, ResetInMS: s.ResetIn.Milliseconds(),
+		Load: s.Load, Lately: s.Lately, Cost: s.Cost, Pending: s.Pending, PendingLast: s.PendingLast,
+		OldestMS: s.Oldest.Milliseconds(), SojournMS: s.Sojourn.Milliseconds(), LeaseMS: s.Lease.Milliseconds(),
+		rule: s.Rule,
+	}
+	if level, overridden := i.overridden(customer, s.NextLevel); overridden {
+		state.NextLevel, state.RuledLevel = level, s.NextLevel
+	}
+	return state
+}
+
+// ByCount and ByLoad report which of the two rules the customer is counted by.
+func (s State) ByCount() bool { return s.rule == priority.ByCount }
+func (s State) ByLoad() bool  { return s.rule == priority.ByLoad }
+
+// Overridden reports whether an override is in force, even if the level is the same.
+func (s State) Overridden() bool { return s.RuledLevel > 0 }
+
+// Ruled returns the level of a document that arrives now, without an override.
+func (s State) Ruled() priority.Level {
+	if s.Overridden() {
+		return s.RuledLevel
+	}
+	return s.NextLevel
+}
+
+// ResetIn, Oldest, Sojourn and Lease return the durations.
+func (s State) ResetIn() time.Duration { return milliseconds(s.ResetInMS) }
+func (s State) Oldest() time.Duration  { return milliseconds(s.OldestMS) }
+func (s State) Sojourn() time.Duration { return milliseconds(s.SojournMS) }
+func (s State) Lease() time.Duration   { return milliseconds(s.LeaseMS) }
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// Documents is how many there were since the last reset, by count.
+func (s State) Documents() int64 { return 1 - s.Count }
+
+// Number is the count or the load, by the rule.
+func (s State) Number() string {
+	switch s.rule {
+	case priority.ByCount:
+		return Group(s.Count)
+	case priority.ByLoad:
+		return number(s.Load)
+	}
+	return "-"
+}
+
+// Product is what the load of a document that arrives now comes from, such as
+// "12.0 lately × 6 pending × 1.00 cost = 72.0".
+func (s State) Product() string {
+	return fmt.Sprintf("%s lately × %s pending × %s cost = %s",
+		number(s.latelyThen()), Group(s.counting()+1), cost(s.Cost), number(s.Load))
+}
+
+// latelyThen is what will have been submitted lately with one document more.
+func (s State) latelyThen() float64 { return min(s.Lately+1, mostLately) }
+
+// counting is how many pending documents count in the load of the next one.
+func (s State) counting() int64 { return s.Pending - s.PendingLast }
+
+// number writes a load, or what was submitted lately.
+func number(x float64) string {
+	if x >= 1000 {
+		return Group(int64(math.Round(x)))
+	}
+	return strconv.FormatFloat(x, 'f', 1, 64)
+}
+
+func cost(x float64) string {
+	if x < 0.1 {
+		return strconv.FormatFloat(x, 'f', 3, 64)
+	}
+	return strconv.FormatFloat(x, 'f', 2, 64)
+}
+
+// levelBy returns the level of the next document by a policy with every field filled in,
+// and by the rule that the customer is counted by.
+func levelBy(policy priority.Policy, s priority.State) priority.Level {
+	switch s.Rule {
+	case priority.ByCount:
+		return policy.Level(s.Count - 1)
+	case priority.ByLoad:
+		return levelOfLoad(policy, s.Load, s.PendingLast+1)
+	}
+	return policy.Level(0)
+}
+
+// levelOfLoad returns the level of a load, for a document that would be one of so many
+// behind the last load.
+func levelOfLoad(policy priority.Policy, load float64, last int64) priority.Level {
+	level := policy.LevelOfLoad(load)
+	if level > priority.Level(len(policy.Loads)) {
+		level += priority.Level(fair.Turn(last, policy.Turns))
+	}
+	return level
+}
+
+// Better is when the next level by load gets better. 0: that alone does not do it.
+type Better struct {
+	FewerPending int64          `json:"fewer_pending"` // with so many fewer of those that count
+	FewerLevel   priority.Level `json:"fewer_level"`
+	FadedInMS    int64          `json:"faded_in_ms"` // if nothing more is submitted until then
+	FadedLevel   priority.Level `json:"faded_level"`
+}
+
+// betterOf finds out when the level of a customer's next document gets better.
+func betterOf(policy priority.Policy, s State) (b Better) {
+	if !s.ByLoad() {
+		return b
+	}
+	of := func(lately float64, counting int64) priority.Level {
+		load := fair.Load(int64(math.Round(1000*lately)), counting+1, int64(math.Round(1000*s.Cost)))
+		return levelOfLoad(policy, float64(load)/1e6, s.PendingLast+1)
+	}
+	now := s.Ruled()
+	fewer := int64(sort.Search(int(s.counting())+1, func(n int) bool { return of(s.latelyThen(), s.counting()-int64(n)) < now }))
+	if fewer <= s.counting() {
+		b.FewerPending, b.FewerLevel = fewer, of(s.latelyThen(), s.counting()-fewer)
+		return b
+	}
+	// What is pending is done, or its lease has ended, before much fades.
+	latelyIn := func(seconds int) float64 {
+		left := s.Lately * math.Exp2(-float64(seconds)/fair.Day.Seconds())
+		if left < 0.5 { // it is forgotten
+			left = 0
+		}
+		return left + 1
+	}
+	const enough = 100 * 24 * 60 * 60
+	seconds := sort.Search(enough, func(n int) bool { return of(latelyIn(n), 0) < now })
+	if seconds < enough {
+		b.FadedInMS, b.FadedLevel = 1000*int64(seconds), of(latelyIn(seconds), 0)
+	}
+	return b
+}
