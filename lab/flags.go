@@ -22,6 +22,8 @@ type modelFlags struct {
 	thresholds string
 	interval   time.Duration
 	mode       string
+	loads      string
+	turns      int
 }
 
 func (m *modelFlags) register(flags *flag.FlagSet) {
@@ -29,6 +31,8 @@ func (m *modelFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&m.thresholds, "thresholds", joined(policy.Thresholds), "the policy's `numbers`, as -5,-50; empty: one level")
 	flags.DurationVar(&m.interval, "reset-interval", policy.ResetInterval, "the policy's reset interval")
 	flags.StringVar(&m.mode, "reset-mode", lastUpdate, "since when the interval runs: last-update or last-reset")
+	flags.StringVar(&m.loads, "loads", "", "the policy's `loads`, as 8,512,8192,32768; empty: the default ones of as many levels as the thresholds give")
+	flags.IntVar(&m.turns, "turns", 0, "the policy's turns: how many levels more there are for floods to take turns in")
 	flags.DurationVar(&m.options.Lease, "lease", 0, "how long a submitted document without a Done is pending at most; 0: the module's default")
 	flags.StringVar(&m.options.Discipline, "discipline", simulation.Strict,
 		"how consumers take levels: strict, linear, halving, patience=10m, or weights as 8,4,2,1")
@@ -42,7 +46,7 @@ const lastUpdate, lastReset = "last-update", "last-reset"
 
 // check sets what the flags say together.
 func (m *modelFlags) check() error {
-	policy := priority.Policy{Thresholds: []int64{}, ResetInterval: m.interval}
+	policy := priority.Policy{Thresholds: []int64{}, ResetInterval: m.interval, Turns: m.turns}
 	for field := range strings.SplitSeq(m.thresholds, ",") {
 		if m.thresholds == "" {
 			break
@@ -53,6 +57,13 @@ func (m *modelFlags) check() error {
 		}
 		policy.Thresholds = append(policy.Thresholds, threshold)
 	}
+	for field := range strings.FieldsFuncSeq(m.loads, func(r rune) bool { return r == ',' }) {
+		load, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		if err != nil {
+			return fmt.Errorf("-loads: %q is not a number", field)
+		}
+		policy.Loads = append(policy.Loads, load)
+	}
 	switch m.mode {
 	case lastUpdate:
 	case lastReset:
@@ -60,9 +71,12 @@ func (m *modelFlags) check() error {
 	default:
 		return fmt.Errorf("-reset-mode is %s or %s, not %q", lastUpdate, lastReset, m.mode)
 	}
-	m.options.Policy = policy
 	m.trace.Service = m.service
-	return errors.Join(policy.Validate(), m.service.Validate(), m.trace.Validate())
+	policies, err := priority.NewPolicies(policy, nil, nil)
+	if err == nil {
+		m.options.Policy = policies.PolicyOf("") // with the default loads
+	}
+	return errors.Join(err, m.service.Validate(), m.trace.Validate())
 }
 
 // read reads a trace. A file that cannot be opened is a wrong call; what is wrong in it

@@ -25,8 +25,11 @@ confidence interval, and how far each way is from ideal.
 - The score is the geometric mean, over all figures, of how many times worse than ideal
   they are; to be better than ideal counts as 1.
 
-Variants of rule and submit show what order and patience cost:
+Variants of rule and submit show what levels, costs, order and patience are worth:
 
+  submit/4, submit/22  the default loads of so many levels; beyond nine, floods take turns
+  submit+cost          Submit is told each document's service time; submit/22+cost too
+  submit+guess         the same, wrong by a factor of two in the mean (lognormal, sigma .7)
   submit:ordered       no better level than an earlier document of the customer that waits
   submit:linear, submit:halving, submit:8,4,2,1    consumers with weights, as queue.Picker
   submit:patience=10m  what has waited longest comes first, if for more than 10 minutes
@@ -47,7 +50,7 @@ type matrix struct {
 }
 
 func newMatrix(flags *flag.FlagSet) (action, string) {
-	m := &matrix{schedulers: simulation.Schedulers()}
+	m := &matrix{schedulers: simulation.MatrixSchedulers()}
 	flags.Var(&m.scenarios, "scenario", "which `scenarios`, separated by commas (default: all above)")
 	flags.Var(&m.schedulers, "schedulers", "which `schedulers` to show")
 	flags.IntVar(&m.seeds, "seeds", 20, "how many seeds")

@@ -20,14 +20,15 @@ Two waits decide: the 99th percentile of the light customers' (see -light), and 
 worst tenth of all customers (the 90th percentile of their mean waits). One must become
 shorter, by a twentieth of wait and service at least, and the other not longer. What others
 no longer wait for, the heavy customers wait for, at most -heavy-cost longer than now. "Now"
-is what -counting, -thresholds, -reset-interval and -reset-mode say. What makes no
+is what -counting and the policy's flags say. What makes no
 difference is left as it is.
 
 -servers must be as many documents as your workers process at once: with too many nobody
 waits, and nothing makes a difference.
 
 Which policies: for Next, reset intervals from 5 minutes to 6 hours, both modes, five tables;
-for Submit, the first threshold, from -1 to -32. None has more levels than you have now.
+for Submit, your loads and the default ones of nine, five and four levels, a sixteenth to 16
+times as much, the other levels being turns. None has more levels than you have now.
 
 Is it luck? The intervals come from drawing customers and twelfths of the later part's time
 again, both together: one customer's documents are alike, and so are those of one busy hour.

@@ -105,8 +105,9 @@ func (c caller) nextEach(ctx context.Context, customers []string) {
 
 func (c caller) peek(ctx context.Context, customer string) {
 	began := c.history.now()
-	decision, err := c.store.Peek(ctx, customer)
-	c.history.note(c.id, call{operation: peek, customer: customer}, began, []priority.Decision{decision}, err)
+	s, err := c.store.Peek(ctx, customer)
+	seen := priority.Decision{Level: s.Level, Count: s.Count, ResetIn: s.ResetIn}
+	c.history.note(c.id, call{operation: peek, customer: customer}, began, []priority.Decision{seen}, err)
 }
 
 func (c caller) reset(ctx context.Context, customer string) {

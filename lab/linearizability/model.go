@@ -134,7 +134,10 @@ func (s state) after() state {
 }
 
 func (s state) told() told {
-	return told{level: levelOf(s.count), count: s.count, running: s.held}
+	if !s.held {
+		return told{}
+	}
+	return told{level: levelOf(s.count), count: s.count, running: true}
 }
 
 // levels is the default policy's table written out: levels[n] is the level of

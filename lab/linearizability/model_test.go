@@ -115,7 +115,7 @@ var (
 	doPeek  = call{operation: peek, customer: "a"}
 	doReset = call{operation: reset, customer: "a"}
 
-	none    = result{told: []told{{level: 1}}}
+	none    = result{told: []told{{}}}
 	done    = result{}
 	unknown = result{unknown: true}
 )

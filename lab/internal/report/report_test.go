@@ -96,7 +96,7 @@ func advised(reason simulation.Reason) Tuning {
 	choice := func(counting string, policy priority.Policy) *simulation.Choice {
 		return &simulation.Choice{Counting: counting, Policy: policy, Chosen: measures, Judged: measures}
 	}
-	other := priority.Policy{Thresholds: []int64{-1, -3, -10, -32, -100, -316, -1000, -3162}, ResetInterval: 6 * time.Hour}
+	other := priority.Policy{Thresholds: []int64{-1, -3, -10, -32, -100, -316, -1000, -3162}, ResetInterval: 6 * time.Hour, Loads: []float64{0.5, 32, 512, 2048}, Turns: 4}
 	unsure := simulation.Contrast{Wait: 612071.9, Than: 612071.9, Low: 0.00123, High: math.Inf(1), Felt: true}
 	comparison := simulation.Comparison{LightP99: unsure, WorstTenth: simulation.Contrast{Wait: 1, Than: 4, Low: 0.1, High: 0.9, Felt: true}}
 	t := Tuning{
@@ -173,7 +173,7 @@ func TestTheLinesToPasteCompile(t *testing.T) {
 					tuning.Advice.Take = tuning.Advice.Next.Best
 				}
 				_, paste, _ := strings.Cut(written(t, tuning.WriteText), "\n\nstore, ")
-				fmt.Fprintf(&program, "\nfunc paste%d%d%d(ctx context.Context, client redis.UniversalClient, customer, document string, took time.Duration) (priority.Level, error) {\n"+
+				fmt.Fprintf(&program, "\nfunc paste%d%d%d(ctx context.Context, client redis.UniversalClient, customer, document string, cost float64, took time.Duration) (priority.Level, error) {\n"+
 					"store, %sreturn decision.Level, err\n}\n", i, j, k, paste)
 			}
 		}

@@ -6,23 +6,17 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 )
 
 // candidates are the policies that are tried for a way of counting, besides the
-// present one. None has more levels than that: the queue may have no more.
+// present one, whose fields are filled in. None has more levels than that: the queue may have
+// no more.
 func candidates(counting string, present priority.Policy) []priority.Policy {
-	var all []priority.Policy
 	if counting == Submit {
-		// Submit's level depends on the first threshold and on the number of levels.
-		for _, first := range []int64{1, 2, 4, 8, 16, 32} {
-			policy := present
-			policy.Thresholds = growing(float64(first), 2, len(present.Thresholds))
-			if len(present.Thresholds) > 0 && present.Thresholds[0] != -first {
-				all = append(all, policy)
-			}
-		}
-		return without(all, present)
+		return without(tables(present), present)
 	}
+	var all []priority.Policy
 	intervals := []time.Duration{5 * time.Minute, 10 * time.Minute, 25 * time.Minute, time.Hour, 2 * time.Hour, 6 * time.Hour}
 	if !slices.Contains(intervals, present.ResetInterval) {
 		intervals = append(intervals, present.ResetInterval)
@@ -32,7 +26,7 @@ func candidates(counting string, present priority.Policy) []priority.Policy {
 		wide[i] *= 5
 	}
 	most := len(present.Thresholds)
-	tables := [][]int64{
+	thresholds := [][]int64{
 		present.Thresholds,
 		wide,
 		growing(2, 2, most),
@@ -41,12 +35,35 @@ func candidates(counting string, present priority.Policy) []priority.Policy {
 	}
 	for _, interval := range intervals {
 		for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
-			for _, table := range tables {
-				all = append(all, priority.Policy{Thresholds: table, ResetInterval: interval, ResetMode: mode})
+			for _, table := range thresholds {
+				policy := present
+				policy.Thresholds, policy.ResetInterval, policy.ResetMode = table, interval, mode
+				all = append(all, policy)
 			}
 		}
 	}
 	return without(all, present)
+}
+
+// tables are policies with other loads: the present table and the default ones of fewer
+// levels, shifted, each with the levels that are left over to take turns in.
+func tables(present priority.Policy) (all []priority.Policy) {
+	loads := [][]float64{present.Loads}
+	for _, levels := range []int{9, 5, 4} {
+		loads = append(loads, fair.Loads(min(levels, int(present.Last()))))
+	}
+	for _, table := range loads {
+		for _, times := range []float64{1. / 16, 1. / 4, 1, 4, 16} {
+			policy := present
+			policy.Loads = make([]float64, len(table))
+			for i, load := range table {
+				policy.Loads[i] = times * load
+			}
+			policy.Turns = int(present.Last()) - 1 - len(table)
+			all = append(all, policy)
+		}
+	}
+	return all
 }
 
 // growing returns so many thresholds, or fewer: each is so many times the one
@@ -59,14 +76,19 @@ func growing(first, times float64, most int) []int64 {
 	return thresholds
 }
 
-// without leaves out what is the present policy, and policies that the module
+// without leaves out what is the present policy or there twice, and policies that the module
 // refuses.
-func without(candidates []priority.Policy, present priority.Policy) []priority.Policy {
-	return slices.DeleteFunc(candidates, func(p priority.Policy) bool {
-		return p.Validate() != nil || samePolicy(p, present)
-	})
+func without(candidates []priority.Policy, present priority.Policy) (others []priority.Policy) {
+	for _, p := range candidates {
+		same := func(other priority.Policy) bool { return samePolicy(p, other) }
+		if p.Validate() == nil && !same(present) && !slices.ContainsFunc(others, same) {
+			others = append(others, p)
+		}
+	}
+	return others
 }
 
 func samePolicy(a, b priority.Policy) bool {
-	return slices.Equal(a.Thresholds, b.Thresholds) && a.ResetInterval == b.ResetInterval && a.ResetMode == b.ResetMode
+	return slices.Equal(a.Thresholds, b.Thresholds) && a.ResetInterval == b.ResetInterval && a.ResetMode == b.ResetMode &&
+		slices.Equal(a.Loads, b.Loads) && a.Turns == b.Turns
 }

@@ -28,14 +28,14 @@ type consumers struct {
 	patience time.Duration // 0: they have all the patience in the world
 }
 
-func newConsumers(discipline string, policy priority.Policy) (c consumers, err error) {
+func newConsumers(discipline string, last priority.Level) (c consumers, err error) {
 	if text, ok := strings.CutPrefix(discipline, Patience); ok {
 		if c.patience, err = time.ParseDuration(text); err != nil || c.patience <= 0 {
 			return c, fmt.Errorf("patience is a time longer than 0, as in %s10m, not %q", Patience, text)
 		}
 		discipline = Strict
 	}
-	weights, err := weightsOf(discipline, policy)
+	weights, err := weightsOf(discipline, last)
 	if err != nil {
 		return c, err
 	}
@@ -44,14 +44,14 @@ func newConsumers(discipline string, policy priority.Policy) (c consumers, err e
 }
 
 // weightsOf returns the weights of the levels; none are strict.
-func weightsOf(discipline string, policy priority.Policy) (weights []int64, err error) {
+func weightsOf(discipline string, last priority.Level) (weights []int64, err error) {
 	switch discipline {
 	case "", Strict:
 		return nil, nil
 	case Linear:
-		return queue.LinearWeights(policy.Last()), nil
+		return queue.LinearWeights(last), nil
 	case Halving:
-		return queue.HalvingWeights(policy.Last()), nil
+		return queue.HalvingWeights(last), nil
 	}
 	for text := range strings.SplitSeq(discipline, ",") {
 		weight, err := strconv.ParseInt(text, 10, 64)

@@ -2,8 +2,10 @@ package simulation
 
 import (
 	"context"
+	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -11,21 +13,72 @@ import (
 	"github.com/docpriority/priority/memory"
 )
 
-// counted gives the levels that the module's own store gives: those of Next for
-// Rule, and of Submit, with a Done at the end of each service, for Submit.
+// counted gives the levels that the module's own store gives: by Next, or by Submit with a
+// Done at the end of each service.
 type counted struct {
-	counting string // Rule or Submit
+	counting counting
 	work     *Workload
 	clock    *clock
 	store    store
 	lostDone float64
 	losses   *rand.Rand
+	misses   *rand.Rand // by how much the costs are misjudged
+}
+
+// counting is a way to count documents, by its name.
+type counting struct {
+	byLoad    bool    // by Submit
+	costs     bool    // Submit knows what a document costs
+	misjudged float64 // the standard deviation of the logarithm of its error
+	levels    int     // of the policy; 0: as it is
+}
+
+// newCounting reads a name: Rule or Submit, "submit/22" with so many levels, and
+// "submit+cost" or "submit/22+guess" with the cost on arrival.
+func newCounting(name string) (c counting, ok bool) {
+	name, knows, costs := strings.Cut(name, "+")
+	name, levels, own := strings.Cut(name, "/")
+	if own {
+		var err error
+		if c.levels, err = strconv.Atoi(levels); err != nil || c.levels < 1 || c.levels > mostLevels {
+			return c, false
+		}
+	}
+	switch {
+	case name == Rule:
+		return c, !costs
+	case name != Submit, costs && knows != cost && knows != guess:
+		return c, false
+	}
+	c.byLoad, c.costs = true, costs
+	if knows == guess {
+		c.misjudged = 0.7
+	}
+	return c, true
+}
+
+const (
+	cost       = "cost"  // the document's service time
+	guess      = "guess" // the same, wrong by a factor that is two in the mean
+	mostLevels = 63
+)
+
+// policy returns the policy with the levels of its own that the way to count has: the
+// default tables of so many, and what is more than nine for floods to take turns in.
+func (c counting) policy(p priority.Policy) priority.Policy {
+	if c.levels == 0 {
+		return p
+	}
+	thresholds := priority.DefaultPolicy().Thresholds
+	p.Thresholds = thresholds[:min(c.levels-1, len(thresholds))]
+	p.Loads, p.Turns = nil, c.levels-1-len(p.Thresholds)
+	return p
 }
 
 // store is what is called of a priority.Store.
 type store interface {
 	Next(ctx context.Context, customer string) (priority.Decision, error)
-	Submit(ctx context.Context, customer, document string) (priority.Decision, error)
+	Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error)
 	Done(ctx context.Context, customer, document string, took time.Duration) error
 }
 
@@ -37,13 +90,14 @@ func (c *clock) Now() time.Time        { return time.Unix(0, c.now.Load()) }
 
 // newCounted returns one with a store in memory, and with the workload's outage or
 // failover. The seed decides which Dones are lost.
-func newCounted(counting string, w *Workload, o Options, seed uint64) (*counted, error) {
+func newCounted(counting counting, w *Workload, o Options, seed uint64) (*counted, error) {
 	c := &counted{
 		counting: counting,
 		work:     w,
 		clock:    new(clock),
 		lostDone: o.LostDone,
 		losses:   rand.New(rand.NewPCG(seed, streamOfLosses)),
+		misses:   rand.New(rand.NewPCG(seed, streamOfMisses)),
 	}
 	options := memory.Options{Policy: o.Policy, Lease: o.Lease, Now: c.clock.Now}
 	var err error
@@ -64,19 +118,31 @@ func (c *counted) Submit(document int, now time.Duration) (priority.Level, error
 	}
 	var decision priority.Decision
 	var err error
-	if c.counting == Rule {
-		decision, err = c.store.Next(context.Background(), c.customerOf(document))
+	if c.counting.byLoad {
+		decision, err = c.store.Submit(context.Background(), c.customerOf(document), strconv.Itoa(document), c.costOf(document))
 	} else {
-		decision, err = c.store.Submit(context.Background(), c.customerOf(document), strconv.Itoa(document), 0)
+		decision, err = c.store.Next(context.Background(), c.customerOf(document))
 	}
 	return decision.Level, err
+}
+
+// costOf returns what Submit is told; 0: nothing.
+func (c *counted) costOf(document int) float64 {
+	if !c.counting.costs {
+		return 0
+	}
+	cost := c.work.Documents[document].Service.Seconds()
+	if c.counting.misjudged > 0 {
+		cost *= math.Exp(c.counting.misjudged * c.misses.NormFloat64())
+	}
+	return cost
 }
 
 func (c *counted) Done(document int, now time.Duration) error {
 	if err := c.advance(now); err != nil {
 		return err
 	}
-	if c.counting == Rule || c.lostDone > 0 && c.losses.Float64() < c.lostDone {
+	if !c.counting.byLoad || c.lostDone > 0 && c.losses.Float64() < c.lostDone {
 		return nil
 	}
 	return c.store.Done(context.Background(), c.customerOf(document), strconv.Itoa(document), c.work.Documents[document].Service)

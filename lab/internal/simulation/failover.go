@@ -31,7 +31,9 @@ func (f *failover) Next(ctx context.Context, customer string) (priority.Decision
 }
 
 func (f *failover) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	return onBoth(f, func(store *memory.Store) (priority.Decision, error) { return store.Submit(ctx, customer, document, 0) })
+	return onBoth(f, func(store *memory.Store) (priority.Decision, error) {
+		return store.Submit(ctx, customer, document, cost)
+	})
 }
 
 func (f *failover) Done(ctx context.Context, customer, document string, took time.Duration) error {

@@ -3,6 +3,7 @@
 package simulation
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -111,6 +112,25 @@ func TestScoresAreThoseWorkedOutByHand(t *testing.T) {
 		if scores[i].Scheduler != want[i].Scheduler || !(math.Abs(scores[i].Value-want[i].Value) < 1e-9 || scores[i].Value == want[i].Value) {
 			t.Errorf("got %v, want %v", scores[i], want[i])
 		}
+	}
+}
+
+// One seed of the regimes in which Submit is farthest from ideal. In the others it is about
+// ideal, which counts as 1. The lab's results have all of them, with twenty seeds.
+func TestScoresStayInTheirBounds(t *testing.T) {
+	t.Parallel()
+	all := 6 // of the trace
+	for _, s := range Scenarios() {
+		all += len(s.Figures)
+	}
+	bounds := map[string]float64{"submit/4": 1.32, "submit/5": 1.28, Submit: 1.25, SubmitTurns: 1.1, SubmitCosts: 1.08}
+	m := compete(t, regimes(t, 1, "second-flood", "overload", "overload-equal", "overload-wide", "cost-skew", "bursts", "rush-hour"), slices.Sorted(maps.Keys(bounds))...)
+	for _, score := range m.Scores {
+		value := math.Pow(score.Value, float64(len(m.Rows))/float64(all))
+		if bound, ok := bounds[score.Scheduler]; ok && !(value <= bound) {
+			t.Errorf("%s has %.3f, to be at most %v", score.Scheduler, value, bound)
+		}
+		t.Logf("%s: %.3f", score.Scheduler, value)
 	}
 }
 

@@ -46,8 +46,10 @@ const (
 	Stride        = "stride"
 	FairShare     = "fair-share"
 	LeastFlight   = "least-in-flight"
-	Rule          = "rule"   // levels of Next
-	Submit        = "submit" // levels of Submit, with a Done at the end of each service
+	Rule          = "rule"           // levels of Next
+	Submit        = "submit"         // levels of Submit, with a Done at the end of each service
+	SubmitTurns   = "submit/22"      // the same with 22 levels
+	SubmitCosts   = "submit/22+cost" // the same, told what each document costs
 	OracleSize    = "oracle-size"
 	OracleShares  = "oracle-shares"
 	OracleWaits   = "oracle-waits"
@@ -60,6 +62,12 @@ func Schedulers() []string {
 	return append([]string{FirstCome, Rule, Submit}, Informed()...)
 }
 
+// MatrixSchedulers are the names of those that a matrix compares: Submit with fewer levels, with
+// more, and with the cost on arrival, too.
+func MatrixSchedulers() []string {
+	return slices.Concat([]string{FirstCome, Rule, "submit/4", "submit/5", Submit, "submit+cost", SubmitTurns, SubmitCosts, "submit/22+guess"}, Informed())
+}
+
 // Informed are the names of the schedulers that know the queues of the customers,
 // or what documents cost.
 func Informed() []string { return []string{RoundRobin, Deficit, Stride, FairShare, LeastFlight} }
@@ -67,10 +75,12 @@ func Informed() []string { return []string{RoundRobin, Deficit, Stride, FairShar
 // Oracles are the names of those that give levels and know what will come.
 func Oracles() []string { return []string{OracleSize, OracleShares, OracleWaits} }
 
-// NewScheduler returns a scheduler by its name. Those by level have the discipline
-// of the options, or one of their own as in "submit:linear". Those of
-// "submit:ordered" and "submit:ordered:linear" keep the order of a customer's
-// documents. The seed decides which Dones are lost. A scheduler that is an io.Closer
+// NewScheduler returns a scheduler by its name. Rule and Submit have the policy of the
+// options, or default tables of their own number of levels as in "submit/22"; the Submit of
+// "submit+cost" is told each document's service time, and of "submit+guess" about so. Those by
+// level have the discipline of the options, or one of their own as in "submit:linear". Those
+// of "submit:ordered" and "submit:ordered:linear" keep the order of a customer's
+// documents. The seed decides which Dones are lost, and how wrong a guess is. A scheduler that is an io.Closer
 // is to be closed.
 func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, error) {
 	switch name {
@@ -88,7 +98,7 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 		return newLeastInFlight(w), nil
 	}
 	name, discipline, own := strings.Cut(name, ownDiscipline)
-	giver, err := newLevelGiver(name, w, o, seed)
+	giver, last, err := newLevelGiver(name, w, o, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -99,27 +109,33 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 	if !own || discipline == ordered {
 		discipline = o.Discipline
 	}
-	consumers, err := newConsumers(discipline, o.Policy)
+	consumers, err := newConsumers(discipline, last)
 	if err != nil {
 		return nil, err
 	}
-	s := newByLevel(giver, consumers, w, o.Policy.Last())
+	s := newByLevel(giver, consumers, w, last)
 	if keepsOrder {
 		s.order = newOrder(w)
 	}
 	return s, nil
 }
 
-func newLevelGiver(name string, w *Workload, o Options, seed uint64) (levelGiver, error) {
+// newLevelGiver returns what gives levels, and the last of them.
+func newLevelGiver(name string, w *Workload, o Options, seed uint64) (giver levelGiver, last priority.Level, err error) {
+	last = o.Policy.Last()
 	switch name {
-	case Rule, Submit:
-		return newCounted(name, w, o, seed)
 	case OracleSize:
-		return newOracleOfSize(w, o.Servers, o.Policy.Last()), nil
+		return newOracleOfSize(w, o.Servers, last), last, nil
 	case OracleShares:
-		return newOracleOfShares(w, o.Servers, o.Policy.Last()), nil
+		return newOracleOfShares(w, o.Servers, last), last, nil
 	case OracleWaits:
-		return newOracleOfWaits(w, o.Servers, o.Policy.Last())
+		giver, err = newOracleOfWaits(w, o.Servers, last)
+		return giver, last, err
 	}
-	return nil, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(slices.Concat(Schedulers(), Oracles()), ", "))
+	if counting, ok := newCounting(name); ok {
+		o.Policy = counting.policy(o.Policy)
+		giver, err = newCounted(counting, w, o, seed)
+		return giver, o.Policy.Last(), err
+	}
+	return nil, 0, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(slices.Concat(Schedulers(), Oracles()), ", "))
 }

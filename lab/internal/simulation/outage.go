@@ -132,7 +132,7 @@ func (u *unreachable) Submit(ctx context.Context, customer, document string, cos
 	if u.away.Load() {
 		return priority.Decision{}, errAway
 	}
-	return u.Store.Submit(ctx, customer, document, 0)
+	return u.Store.Submit(ctx, customer, document, cost)
 }
 
 func (u *unreachable) Done(ctx context.Context, customer, document string, took time.Duration) error {

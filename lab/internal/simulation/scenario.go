@@ -49,6 +49,7 @@ const (
 	streamOfServices
 	streamOfFlood
 	streamOfLosses
+	streamOfMisses
 )
 
 // Scenarios returns all scenarios.

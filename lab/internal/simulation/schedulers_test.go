@@ -116,7 +116,7 @@ func TestFairShareForgetsWhatIsLongAgo(t *testing.T) {
 // that hears of no Done.
 func TestLevelsAreThoseOfTheStore(t *testing.T) {
 	const start, over, end = warmUp + 5*time.Minute, warmUp + 6*time.Minute, warmUp + 30*time.Minute
-	for _, counting := range []string{Rule, Submit} {
+	for _, counting := range []string{Rule, Submit, SubmitCosts} {
 		for _, test := range []struct {
 			name             string
 			outage, failover Span
@@ -137,6 +137,10 @@ func TestLevelsAreThoseOfTheStore(t *testing.T) {
 				w.Documents = slices.DeleteFunc(w.Documents, func(d Document) bool { return d.Submitted >= end })
 				w.Outage, w.Failover = test.outage, test.failover
 				options := Options{Policy: priority.Policy{ResetInterval: 10 * time.Second}, LostDone: test.lostDone}
+				replayed := options.Policy
+				if counting == SubmitCosts {
+					replayed.Turns = 13
+				}
 				scheduler, err := NewScheduler(counting, w, options, 1)
 				if err != nil {
 					t.Fatal(err)
@@ -157,7 +161,7 @@ func TestLevelsAreThoseOfTheStore(t *testing.T) {
 				if test.failover.To > 0 {
 					unheard = test.failover
 				}
-				checkLevels(t, w, counting, options.Policy, told.events, unheard, test.outage.To > 0, scheduler.(*byLevel).levels)
+				checkLevels(t, w, counting, replayed, told.events, unheard, test.outage.To > 0, scheduler.(*byLevel).levels)
 			})
 		}
 	}
@@ -213,9 +217,13 @@ func checkLevels(t *testing.T, w *Workload, counting string, policy priority.Pol
 		case deaf:
 		default:
 			decide := store.Next
-			if counting == Submit {
+			if counting != Rule {
+				cost := 0.0
+				if counting == SubmitCosts {
+					cost = w.Documents[e.document].Service.Seconds()
+				}
 				decide = func(ctx context.Context, customer string) (priority.Decision, error) {
-					return store.Submit(ctx, customer, strconv.Itoa(e.document), 0)
+					return store.Submit(ctx, customer, strconv.Itoa(e.document), cost)
 				}
 			}
 			decision, err := decide(t.Context(), customer)
@@ -270,7 +278,7 @@ func TestNoServerIsIdleWhileADocumentWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := scenario.Workload(demand, 1)
-	for _, name := range slices.Concat(Schedulers(), Oracles(), []string{"rule:linear", "submit:ordered:halving", "submit:patience=1m"}) {
+	for _, name := range slices.Concat(Schedulers(), Oracles(), []string{"rule:linear", "submit:ordered:halving", "submit:patience=1m", "submit/4:halving", "submit/22+guess"}) {
 		given := make([]bool, len(w.Documents))
 		scheduler, err := NewScheduler(name, w, Options{}, 1)
 		if err != nil {

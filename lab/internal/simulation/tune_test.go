@@ -84,11 +84,11 @@ func TestSubmitIsAdvisedWhereFloodsMeetSteadyCustomers(t *testing.T) {
 	}
 }
 
-// Who sends a little every half hour is always first by Next. Submit remembers a day
-// of it.
+// Who sends a little every half hour is always first by Next, and the others never. Submit
+// remembers a day of it.
 func TestNextIsAdvisedWhereSubmitRemembersTooMuch(t *testing.T) {
 	traffic := newTraffic(1, 36*time.Hour)
-	traffic.send(light, 15, 4, 35*time.Minute, 10*time.Second)
+	traffic.send(light, 15, 8, 35*time.Minute, 10*time.Second)
 	traffic.send(heavy, 18, 1, 10*time.Minute, 100*time.Second)
 	a := tuned(t, tuning(traffic.Workload, 4))
 	if a.Reason != NextBetter || a.Take.Counting != Rule {
