@@ -8,6 +8,7 @@ import (
 	"image"
 	"image/color"
 	"image/png"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -20,7 +21,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/lab/internal/simulation"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/prioritytest"
 )
@@ -70,54 +71,124 @@ func Rule() ([]byte, error) {
 	return encoded(p, 3.3)
 }
 
-// Pending draws three customers' two levels by Submit, and the mean of them.
-func Pending() ([]byte, error) {
-	scale := fair.ScaleOf(priority.DefaultPolicy().Thresholds)
-	p := newPlot("Submit: a level is the mean of two, rounded up")
-	p.HideAxes()
-	p.X.Min, p.X.Max = -0.6, 2.6
-	bottom := -float64(scale.Last())
-	for x, name := range []string{"submitted lately", "level", "pending × cost"} {
-		p.Add(label(float64(x), 0, text.XCenter, name), line(pale, plotter.XY{X: float64(x), Y: -0.6}, plotter.XY{X: float64(x), Y: bottom - 0.4}))
-	}
-	for level := 1; level <= scale.Last(); level++ {
-		lately := upTo(scale.Last(), level, func(n int64) int { part, _ := scale.Parts(float64(n), 1, 1000); return part })
-		pending := upTo(scale.Last(), level, func(n int64) int { _, part := scale.Parts(1, n, 1000); return part })
-		y := -float64(level)
-		p.Add(label(-0.05, y, text.XRight, lately), label(2.05, y, text.XLeft, pending), label(0.96, y-0.35, text.XRight, fmt.Sprint(level)))
+// Load draws the levels by load, and how three customers get theirs.
+func Load() ([]byte, error) {
+	const mostLately, mostPending = 9, 9 // powers of 2
+	p := newPlot("Submit: load = submitted lately × pending × cost")
+	p.X.Label.Text, p.Y.Label.Text = "submitted lately", "pending × cost"
+	p.X.Tick.Marker, p.Y.Tick.Marker = powers(mostLately), powers(mostPending)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, mostLately+0.3, -2.6, mostPending+0.2
+	policy, below := priority.DefaultPolicy(), 0.0
+	for i, load := range append(policy.Loads, 1<<(mostLately+mostPending)) {
+		bound := math.Log2(load)
+		middle := (below + bound) / 2
+		y := min(0.65*middle, mostPending-0.6)
+		p.Add(label(middle-y, y, text.XCenter, fmt.Sprint(i+1)))
+		if below = bound; i < len(policy.Loads) {
+			p.Add(line(pale, plotter.XY{X: max(bound-mostPending, 0), Y: min(bound, mostPending)},
+				plotter.XY{X: min(bound, mostLately), Y: max(bound-mostLately, 0)}))
+		}
 	}
 	for i, customer := range []struct {
-		who                string
-		submitted, pending int64
+		who         string
+		all, atOnce int
 	}{
-		{"sends now and then", 1, 1},
-		{"sends all day, and never much at once", 400, 3},
-		{"sends a thousand documents at once", 1000, 1000},
+		{"sends a thousand at once", 1000, 1000},
+		{"sends two at a time all day", 600, 2},
+		{"sends three documents now and then", 3, 3},
 	} {
-		left, right := scale.Parts(float64(customer.submitted), customer.pending, 1000)
-		level, _ := scale.Level(float64(customer.submitted), customer.pending, 1000)
-		c := []color.Color{blue, green, brown}[i]
-		below := bottom - 1.5 - float64(i)
-		said := fmt.Sprintf("%s: %d submitted, %d pending: level %d", customer.who, customer.submitted, customer.pending, level)
-		p.Add(line(c, plotter.XY{X: 0, Y: -float64(left)}, plotter.XY{X: 2, Y: -float64(right)}),
-			circles(c, 4, plotter.XY{X: 1, Y: -float64(level)}, plotter.XY{X: 0, Y: below}), label(0.06, below, text.XLeft, said))
+		path, levels, err := latest(customer.all, customer.atOnce)
+		if err != nil {
+			return nil, err
+		}
+		c, last := []color.Color{brown, green, blue}[i], len(path)-1
+		said := fmt.Sprintf("%s: levels %d to %d", customer.who, levels[0], levels[last])
+		y := -0.9 - 0.7*float64(i)
+		p.Add(line(c, path...), circles(c, 4, path[0], path[last], plotter.XY{X: 0.2, Y: y}), label(0.4, y, text.XLeft, said))
 	}
-	return encoded(p, 4.2)
+	return encoded(p, 4.6)
 }
 
-// upTo says how much has one of the levels.
-func upTo(last, level int, levelOf func(n int64) int) string {
-	n := int64(1)
-	if level == last {
-		for levelOf(n) < level {
-			n++
+// latest returns the last documents that a customer sends at once who has the earlier ones
+// done: the logarithms of what was submitted lately and of the rest of the load, and the levels.
+func latest(all, atOnce int) (path plotter.XYs, levels []priority.Level, err error) {
+	store := prioritytest.NewStore(new(prioritytest.Clock), nil)
+	for from := 0; from < all; from += atOnce {
+		ids := make([]string, atOnce)
+		for i := range ids {
+			ids[i] = fmt.Sprint(from + i)
 		}
-		return fmt.Sprintf("more than %d", n-1)
+		decisions, err := store.SubmitN(context.Background(), "acme", ids, nil)
+		if err == nil {
+			err = store.DoneN(context.Background(), "acme", ids, 0)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		path, levels = nil, nil
+		for i, decision := range decisions {
+			lately := float64(min(from+i+1, 512))
+			path = append(path, plotter.XY{X: math.Log2(lately), Y: math.Log2(decision.Load / lately)})
+			levels = append(levels, decision.Level)
+		}
 	}
-	for levelOf(n+1) <= level {
-		n++
+	return path, levels, nil
+}
+
+// powers are the ticks of the powers of 2 up to one of them.
+func powers(most int) (ticks plot.ConstantTicks) {
+	for i := range most + 1 {
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: fmt.Sprint(1 << i)})
 	}
-	return fmt.Sprintf("up to %d", n)
+	return ticks
+}
+
+// Turns draws how many documents of two floods wait, with nine levels and with turns.
+func Turns() ([]byte, error) {
+	scenario, err := simulation.FindScenario("second-flood")
+	if err != nil {
+		return nil, err
+	}
+	o := simulation.Options{Servers: 16, Policy: priority.DefaultPolicy()}
+	w := scenario.Workload(simulation.Demand{Servers: o.Servers, Service: simulation.ServiceTime{Mean: 2 * time.Second, CV: 1}}, 1)
+	p := newPlot("Two floods: 10,000 documents, and 2,000 five minutes later")
+	p.X.Label.Text, p.Y.Label.Text = "minutes since the first flood", "documents that wait"
+	p.Legend.Top, p.Legend.Padding = true, vg.Points(3)
+	p.Y.Max = 11_500
+	p.Add(plotter.NewGrid())
+	for i, scheduler := range []string{simulation.Submit, simulation.SubmitTurns} {
+		served, err := simulation.NewScheduler(scheduler, w, o, 1)
+		if err != nil {
+			return nil, err
+		}
+		starts, err := simulation.Run(w, o.Servers, served)
+		if err != nil {
+			return nil, err
+		}
+		for j, flood := range []string{simulation.Flooder, simulation.Second} {
+			drawn := line([]color.Color{brown, blue}[j], waiting(w, starts, slices.Index(w.Customers, flood))...)
+			if i == 0 {
+				drawn.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+			}
+			p.Add(drawn)
+			p.Legend.Add([]string{"the first, ", "the second, "}[j]+[]string{"9 levels", "22 levels (13 turns)"}[i], drawn)
+		}
+	}
+	return encoded(p, 3.6)
+}
+
+// waiting returns how many documents of a customer wait, by minutes.
+func waiting(w *simulation.Workload, starts []time.Duration, customer int) (points plotter.XYs) {
+	for at := w.From; at <= w.To; at += 15 * time.Second {
+		waits := 0
+		for i, d := range w.Documents {
+			if int(d.Customer) == customer && d.Submitted <= at && starts[i] > at {
+				waits++
+			}
+		}
+		points = append(points, plotter.XY{X: (at - w.From).Minutes(), Y: float64(waits)})
+	}
+	return points
 }
 
 // Levels draws some documents as they arrive, and as a worker takes them.
