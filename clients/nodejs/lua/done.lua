@@ -62,8 +62,10 @@ for i = 1, n do
   local score = scores
   if seen then
     local document = ARGV[i + 1]
-    score = not seen[document] and scores[i]
-    seen[document] = true
+    score = nil
+    if not seen[document] then
+      score, seen[document] = scores[i], true
+    end
   end
   local took, level = 0, 0
   if score then
