@@ -301,7 +301,7 @@ func (s *RedisStore) Done(ctx context.Context, customer, document string, took t
 	call.IDs = documents
 	reply, err := s.run(ctx, "Done", &call)
 	if err == nil {
-		s.means.took.Add(each, reported(ctx, document, reply))
+		s.ended(ctx, document, each, reply)
 	}
 	return err
 }
@@ -312,12 +312,10 @@ func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []str
 	if err := CheckDone(customer, documents, took); err != nil || len(documents) == 0 {
 		return err
 	}
-	each, ended := fair.Each(took, len(documents)), 0
-	err := s.eachDocument(ctx, "DoneN", documents, nil, donePerCall, s.doneCall(customer, each), func(at, in int, reply []int64) {
-		ended += reported(ctx, documents[at], reply[2*in:])
+	each := fair.Each(took, len(documents))
+	return s.eachDocument(ctx, "DoneN", documents, nil, donePerCall, s.doneCall(customer, each), func(at, in int, reply []int64) {
+		s.ended(ctx, documents[at], each, reply[2*in:])
 	})
-	s.means.took.Add(each, ended)
-	return err
 }
 
 // doneCall returns a call for documents that took so many seconds each.
@@ -328,15 +326,13 @@ func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 	}
 }
 
-// reported reports a document by its part of a reply of done.lua, and returns how many
-// documents ended: 1, or 0 if it was not pending.
-func reported(ctx context.Context, document string, reply []int64) int {
+// ended learns from a document's part of a reply of done.lua.
+func (s *RedisStore) ended(ctx context.Context, document string, each float64, reply []int64) {
 	sojourn, level := time.Duration(reply[0])*time.Millisecond, Level(reply[1])
-	if level == 0 {
-		return 0
+	if level > 0 {
+		s.means.took.Add(each, 1)
+		ReportEnded(ctx, Ended{Document: document, Sojourn: sojourn, Level: level})
 	}
-	ReportEnded(ctx, Ended{Document: document, Sojourn: sojourn, Level: level})
-	return 1
 }
 
 // eachDocument makes one call for every perCall documents, with their costs if there are

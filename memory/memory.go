@@ -264,8 +264,8 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 			if known {
 				c.history.Done(sojourn, d.window == &c.beyond, cost)
 			}
+			s.took.Add(each, 1)
 		}
-		s.took.Add(each, len(ended))
 	})
 	for _, e := range ended {
 		priority.ReportEnded(ctx, e)

@@ -392,25 +392,6 @@ func (r *run) costsCount() {
 	if d, err := r.Store.Submit(ctx, customer, "c", 0); err != nil || math.Abs(d.Load-1.9*3*float64(d.Pending-state.PendingLast)) > .1 {
 		r.broken(1, "a document of the cost that its customer's have is answered %s", describe([]priority.Decision{d}, err))
 	}
-
-	// One DoneN counts as a hundred documents at most, so that a mistake in it does not
-	// make all others cheap: the average is now in the middle, 10.5 s.
-	many := make([]string, 400)
-	for i := range many {
-		many[i] = fmt.Sprint("many ", i)
-	}
-	if _, err := r.Store.SubmitN(ctx, "worker", many, nil); err != nil {
-		r.broken(1, "SubmitN: %v", err)
-	}
-	if err := r.Store.DoneN(ctx, "worker", many, 400*20*time.Second); err != nil {
-		r.broken(1, "DoneN: %v", err)
-	}
-	if err := r.Store.Done(ctx, customer, "c", 10500*time.Millisecond); err != nil {
-		r.broken(1, "Done: %v", err)
-	}
-	if state, err := r.Other.Peek(ctx, customer); err != nil || math.Abs(state.Cost-1.81) > .005 {
-		r.broken(1, "after a Done that took as long as the average the fleet has %s", describeState(state, err))
-	}
 	_ = r.Other.Reset(ctx, customer)
 	_ = r.Other.Reset(ctx, "worker")
 }
