@@ -159,12 +159,11 @@ class Calls:
         seconds = each(took, len(ids))
 
         def read(reply: list[int]) -> list[Ended]:
-            ended = [
-                Ended(document, _time_of(sojourn), level)
-                for document, sojourn, level in zip(documents, reply[::2], reply[1::2])
-                if level > 0
-            ]
-            self._took.add(seconds, len(ended))
+            ended = []
+            for document, sojourn, level in zip(documents, reply[::2], reply[1::2]):
+                if level > 0:
+                    self._took.add(seconds)
+                    ended.append(Ended(document, _time_of(sojourn), level))
             return ended
 
         arguments = [b"%d" % self._took.relative(seconds), *ids]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-_ENOUGH = 100  # documents that must have been seen before a cost is known, and what a call counts as at most
+_ENOUGH = 100  # documents that must have been seen before a cost is known
 _MEMORY = 1000  # the mean is of about so many
 _GREATEST = 100_000  # thousandths
 _DAY = 86_400  # seconds
@@ -29,16 +29,15 @@ class Mean:
             return 0
         return int(min(max(1000 * (cost / mean) + 0.5, 1), _GREATEST))
 
-    def add(self, cost: float, documents: int = 1) -> None:
-        """Adds documents that cost so much each."""
-        if cost <= 0 or documents < 1:
+    def add(self, cost: float) -> None:
+        """Adds a document."""
+        if cost <= 0:
             return
-        weight = min(documents, _ENOUGH)
         seen, mean = self._seen_and_mean
         if seen >= _ENOUGH:
             cost = min(cost, _OUTLIER * mean)
-        seen = min(seen + weight, _MEMORY)
-        self._seen_and_mean = (seen, mean + (cost - mean) * weight / seen)
+        seen = min(seen + 1, _MEMORY)
+        self._seen_and_mean = (seen, mean + (cost - mean) / seen)
 
 
 def each(took: timedelta, documents: int) -> float:
