@@ -76,7 +76,16 @@ if type(all) == 'table' then
   return all
 end
 
-if not held and all == 0 then -- by the count, if there is one
+local ordinary, beyond = 0, 0
+if all > 0 then
+  local from = format('%d', since)
+  ordinary = call('ZCOUNT', set, from, '+inf')
+  if ordinary < all then
+    beyond = call('ZCOUNT', set, '-inf', '-' .. from)
+  end
+end
+
+if not held and ordinary + beyond == 0 then -- by the count, if there is one
   local last_level, next_level
   for ahead = 0, 1 do
     local count = (held_count or 1) - ahead
@@ -102,14 +111,7 @@ end
 end
 
 -- The newest document and the oldest, of those before the last load and beyond it.
-local ordinary, beyond, newest, oldest = 0, 0, 0, 64 * now
-if all > 0 then
-  local from = format('%d', since)
-  ordinary = call('ZCOUNT', set, from, '+inf')
-  if ordinary < all then
-    beyond = call('ZCOUNT', set, '-inf', '-' .. from)
-  end
-end
+local newest, oldest = 0, 64 * now
 if ordinary > 0 then
   newest = call('ZRANGE', set, '-1', '-1', 'WITHSCORES')[2] + 0
   oldest = newest

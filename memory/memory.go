@@ -286,13 +286,16 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 			state.Count, state.ResetIn = held.value, held.resetAt.Sub(now)
 		}
 		c := s.submitted.of(customer)
-		if c == nil || len(c.documents) == 0 && !now.Before(c.history.Fades) {
+		if c == nil {
 			return
 		}
 		history := c.history.At(now)
 		lease := history.Lease(s.Lease())
 		since := now.Add(-lease)
 		pending, ordinary := c.pending(since)
+		if pending == 0 && !now.Before(c.history.Fades) {
+			return
+		}
 		beyond := pending - ordinary
 		lately, cost := history.Lately(now), history.Average()
 		next := decide(policy, fair.Load(lately+1000, ordinary+1, cost), beyond+1)

@@ -118,7 +118,7 @@ func (c *customer) pending(since time.Time) (all, ordinary int64) {
 }
 
 // ends returns the newest and the oldest of the documents that pending has counted; nil
-// if there are none.
+// if there are none. The newest of the same millisecond is the one with the last level.
 func (c *customer) ends() (newest, oldest *document) {
 	for _, w := range []*window{&c.ordinary, &c.beyond} {
 		if w.young == 0 {
@@ -127,6 +127,11 @@ func (c *customer) ends() (newest, oldest *document) {
 		first, last := w.first.Value.(*document), w.documents.Back().Value.(*document)
 		if newest == nil || last.at.UnixMilli() >= newest.at.UnixMilli() {
 			newest = last
+		}
+		for e := last.within; e != nil && e.Value.(*document).at.UnixMilli() == newest.at.UnixMilli(); e = e.Prev() {
+			if d := e.Value.(*document); d.level > newest.level {
+				newest = d
+			}
 		}
 		if oldest == nil || first.at.Before(oldest.at) {
 			oldest = first

@@ -150,7 +150,7 @@ if n == 1 then -- it is new most often, and then one command says so and adds it
   end
   if call('ZADD', set, 'NX', score, ARGV[1]) == 0 then
     if taken_out(call('ZSCORE', set, ARGV[1])) then
-      lately, new = before, 0
+      lately, new = math.max(before, 1000), 0
       level, load, score = decided(ARGV[2])
     else
       ended = ended - 1
