@@ -1,9 +1,5 @@
 package vectors_test
 
-import (
-	"github.com/docpriority/priority"
-)
-
 const (
 	sinceLastUpdate = "since_last_update"
 	sinceLastReset  = "since_last_reset"
@@ -17,7 +13,7 @@ const (
 	lease    = day
 
 	// slip is how much later than at its time a step may be done on a Redis. The cases
-	// are made so that it changes nothing: what the time since a Submit matters to is
+	// are made so that it changes no level: what the time since a Submit matters to is
 	// further away than that, and a lease, which is 20 times as long as some of these
 	// times, further than 20 of it.
 	slip = 15 * second
@@ -26,12 +22,19 @@ const (
 	dearest = 100_000
 )
 
-// standard is the default policy written out. With narrow the last level is near:
-// there are as many, and each begins at half as much.
+// standard is the default policy written out, but for its loads. With narrow the last
+// level is near, and with turning there are levels behind it.
 var (
 	standard = policyOf{Thresholds: []int64{-2, -4, -6, -8, -10, -12, -14, -20}, Interval: interval}
-	narrow   = policyOf{Thresholds: []int64{-1, -2, -3, -4, -5, -6, -7, -8}, Interval: interval}
+	narrow   = standard.loaded(0, 2, 8, 32)
+	turning  = standard.loaded(3, 2, 8, 32)
 )
+
+// loaded returns the policy with a table and turns by load.
+func (p policyOf) loaded(turns int, loads ...float64) policyOf {
+	p.Loads, p.Turns = loads, turns // no loads are the default's, and empty ones are one level
+	return p
+}
 
 // Makers of steps.
 
@@ -72,29 +75,16 @@ func (s step) cost(thousandths int64) step {
 	return s
 }
 
+// costing are the costs of the documents of a Submit, in thousandths of the average; 0
+// is not known.
+func (s step) costing(thousandths ...int64) step {
+	s.Costs = thousandths
+	return s
+}
+
 // leased is a step of a process with another lease.
 func (s step) leased(lease int64) step {
 	s.Lease = lease
-	return s
-}
-
-// fails is a step that changes nothing.
-func (s step) fails() step { return s.failsWith("CORRUPTCOUNT") }
-
-func (s step) failsWith(code string) step {
-	s.Error = code
-	return s
-}
-
-// madeOf is what a peek of edges.json tells beside the decision.
-func (s step) madeOf(usage, ordinary, cost, lease int64) step {
-	s.MadeOf = &madeOf{usage, ordinary, cost, lease}
-	return s
-}
-
-// wants is what a step of edges.json comes to.
-func (s step) wants(level priority.Level, count, pending, resetIn int64) step {
-	s.Want = append(s.Want, decision{Level: level, Count: count, Pending: &pending, ResetIn: resetIn})
 	return s
 }
 

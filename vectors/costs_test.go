@@ -1,6 +1,7 @@
 package vectors_test
 
 import (
+	"fmt"
 	"sort"
 	"testing"
 	"time"
@@ -9,62 +10,77 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// clock knows how long documents must take to cost so much: a store is told a time,
-// and works the cost out from all the times that it was told.
-type clock struct {
-	store priority.Store
-	held  map[string]map[string]bool // the documents that are not done, by customer
-	told  []spell
+// meter knows what to tell a store so that it sends a cost: a store is told a number or a
+// time, and compares it with all that it was told.
+type meter struct {
+	store      priority.Store
+	told, time fair.Mean // as the store has them
+	used       bool
 }
 
-type spell struct {
-	took            time.Duration
-	documents, done int
-}
-
-// took returns the time for documents that cost so many thousandths each, or 0 for
-// what is not known.
-func (c *clock) took(t *testing.T, customer string, cost int64, documents []string) time.Duration {
+// warm tells the store of a hundred documents, which are nobody's.
+func (m *meter) warm(t *testing.T) {
 	t.Helper()
-	done := 0
-	for _, document := range documents {
-		if c.held[customer][document] {
-			delete(c.held[customer], document)
-			done++
+	if m.used {
+		return
+	}
+	m.used = true
+	const n, cost, seconds = 100, 1e6, 1000
+	costs := make([]float64, n)
+	for i := range costs {
+		costs[i] = cost
+		m.told.Add(cost, 1)
+		m.time.Add(seconds/n, 1)
+	}
+	if _, err := m.store.SubmitN(t.Context(), "nobody", batch("d", n), costs); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.store.DoneN(t.Context(), "nobody", batch("d", n), seconds*time.Second); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// costs returns what to tell a Submit about documents that cost so many thousandths; nil
+// if nothing is known.
+func (m *meter) costs(t *testing.T, thousandths []int64) []float64 {
+	t.Helper()
+	if thousandths == nil {
+		return nil
+	}
+	m.warm(t)
+	costs := make([]float64, len(thousandths))
+	for i, cost := range thousandths {
+		if cost > 0 {
+			costs[i] = float64(search(t, cost, func(told int64) int64 { return m.told.Relative(float64(told)) }))
 		}
 	}
+	return costs
+}
+
+// took returns the time that n documents took which cost so many thousandths each, or 0
+// for what is not known.
+func (m *meter) took(t *testing.T, cost int64, n int) time.Duration {
+	t.Helper()
 	if cost == 0 {
 		return 0
 	}
-	for len(c.told) < 10 { // A store needs some documents: these are nobody's.
-		spell := spell{100 * time.Second, 100, 100}
-		if _, err := c.store.SubmitN(t.Context(), "nobody", batch("d", spell.documents), nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.store.DoneN(t.Context(), "nobody", batch("d", spell.documents), spell.took); err != nil {
-			t.Fatal(err)
-		}
-		c.told = append(c.told, spell)
-	}
-	var mean fair.Mean
-	for _, spell := range c.told {
-		mean.Add(spell.took, spell.documents, spell.done)
-	}
-	costs := func(took time.Duration) int64 { return mean.Relative(took, len(documents)) }
-	took := time.Duration(sort.Search(1<<62, func(took int) bool { return costs(time.Duration(took)) >= cost }))
-	if costs(took) != cost {
-		t.Fatalf("%d documents cannot cost %d", len(documents), cost)
-	}
-	c.told = append(c.told, spell{took, len(documents), done})
-	return took
+	m.warm(t)
+	return milliseconds(search(t, cost, func(took int64) int64 { return m.time.Relative(fair.Each(milliseconds(took), n)) }))
 }
 
-// submitted notes documents that are not done.
-func (c *clock) submitted(customer string, documents []string) {
-	if c.held[customer] == nil {
-		c.held[customer] = make(map[string]bool)
+// ended is what a Done came to.
+func (m *meter) ended(took time.Duration, n, ended int) {
+	for range ended {
+		m.time.Add(fair.Each(took, n), 1)
 	}
-	for _, document := range documents {
-		c.held[customer][document] = true
+}
+
+// search returns the least number that costs so much.
+func search(t *testing.T, cost int64, costs func(int64) int64) int64 {
+	t.Helper()
+	number := int64(sort.Search(1<<40, func(number int) bool { return costs(int64(number)) >= cost }))
+	if costs(number) != cost {
+		t.Fatal(fmt.Sprint("nothing costs ", cost))
 	}
+	return number
 }

@@ -14,13 +14,13 @@
 
 local passed, stretch = tonumber(ARGV[1]), tonumber(ARGV[2])
 
--- A document is pending until a lease after its score, the time of its Submit. So
--- earlier scores are less lease left. Those of the last level are below zero.
+-- A document is pending until a lease after its Submit, whose time is in its score, 64
+-- times. So earlier scores are less lease left. Those beyond the last load are below zero.
 local documents = redis.pcall('ZRANGE', KEYS[2], 0, -1, 'WITHSCORES')
 if not documents.err then -- else the key holds something else
   for i = 1, #documents, 2 do
     local submitted = tonumber(documents[i + 1])
-    local earlier = submitted > 0 and submitted - passed or submitted + passed
+    local earlier = submitted > 0 and submitted - 64 * passed or submitted + 64 * passed
     redis.call('ZADD', KEYS[2], string.format('%.0f', earlier), documents[i])
   end
 end

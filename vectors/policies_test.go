@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"crypto/sha1"
 	"encoding/hex"
+	"fmt"
+	"math"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -17,7 +19,10 @@ type (
 		Name   string            `json:"name"`
 		Policy policyOf          `json:"policy"`
 		Lease  int64             `json:"lease_ms"`
-		Levels [][2]int64        `json:"levels"` // counts, each with its level
+		Loads  []float64         `json:"loads"`          // that the policy comes to
+		Last   int64             `json:"last"`           // level, of both rules
+		Levels [][2]int64        `json:"levels"`         // counts, each with its level
+		ByLoad [][2]int64        `json:"levels_by_load"` // loads in millionths, each with its level, without turns
 		SHA    map[string]string `json:"sha1"`
 	}
 	refusal struct {
@@ -35,6 +40,10 @@ func shapes() []shape {
 		}
 		return thresholds
 	}
+	many := make([]float64, 62)
+	for i := range many {
+		many[i] = float64(i+1) * 0.1 // not all of which are what their decimals say
+	}
 	return []shape{
 		{Name: "the default", Policy: standard},
 		{Name: "the default, since the last reset", Policy: policyOf{Thresholds: standard.Thresholds, Interval: interval, Mode: sinceLastReset}},
@@ -47,16 +56,32 @@ func shapes() []shape {
 		{Name: "twenty levels", Policy: policyOf{Thresholds: down(-2, 3, 19), Interval: day - 1, Mode: sinceLastReset}, Lease: 3 * minute},
 		{Name: "255 levels, ninety days", Policy: policyOf{Thresholds: down(-1, 1, 254), Interval: 90 * day}},
 		{Name: "the greatest thresholds", Policy: policyOf{Thresholds: []int64{1 << 53, -1 << 53}, Interval: interval}},
+		{Name: "four levels", Policy: policyOf{Thresholds: down(-2, 2, 3), Interval: interval}},
+		{Name: "five levels", Policy: policyOf{Thresholds: down(-2, 2, 4), Interval: interval}},
+		{Name: "six levels", Policy: policyOf{Thresholds: down(-2, 2, 5), Interval: interval}},
+		{Name: "seven levels", Policy: policyOf{Thresholds: down(-2, 2, 6), Interval: interval}},
+		{Name: "eight levels", Policy: policyOf{Thresholds: down(-2, 2, 7), Interval: interval}},
+		{Name: "22 levels by load", Policy: standard.loaded(13)},
+		{Name: "five levels and four turns", Policy: policyOf{Thresholds: down(-2, 2, 4), Interval: interval, Turns: 4}},
+		{Name: "loads with fractions", Policy: standard.loaded(0, 0.000_001, 0.5, 1.707_107, 72.000_001, 1e9)},
+		{Name: "one level by load", Policy: standard.loaded(0, []float64{}...)},
+		{Name: "one level by load, and turns", Policy: standard.loaded(62, []float64{}...)},
+		{Name: "63 levels by load", Policy: standard.loaded(0, many...)},
 	}
 }
 
 func refusals() []refusal {
 	of := func(why string, policy policyOf, lease int64) refusal {
-		return refusal{why, policyOf{policy.Thresholds, cmp.Or(policy.Interval, interval), cmp.Or(policy.Mode, sinceLastUpdate)}, lease}
+		policy.Interval, policy.Mode = cmp.Or(policy.Interval, interval), cmp.Or(policy.Mode, sinceLastUpdate)
+		return refusal{why, policy, lease}
 	}
 	tooMany := make([]int64, 255)
 	for i := range tooMany {
 		tooMany[i] = -int64(i)
+	}
+	loads := make([]float64, 63)
+	for i := range loads {
+		loads[i] = float64(i + 1)
 	}
 	return []refusal{
 		of("the thresholds go up", policyOf{Thresholds: []int64{-4, -2}}, lease),
@@ -66,6 +91,17 @@ func refusals() []refusal {
 		of("255 thresholds are too many", policyOf{Thresholds: tooMany}, lease),
 		of("the interval is less than nothing", policyOf{Thresholds: standard.Thresholds, Interval: -1}, lease),
 		of("there is no such mode", policyOf{Thresholds: standard.Thresholds, Mode: "since_yesterday"}, lease),
+		of("the loads go down", standard.loaded(0, 2, 1), lease),
+		of("two loads are the same", standard.loaded(0, 2, 8, 8), lease),
+		of("two loads differ by less than a millionth", standard.loaded(0, 2, 2.000_000_4), lease),
+		of("a load is 0", standard.loaded(0, 0, 2), lease),
+		of("a load is below a millionth", standard.loaded(0, 0.000_000_9, 2), lease),
+		of("a load is less than nothing", standard.loaded(0, -2, 2), lease),
+		of("a load is above a billion", standard.loaded(0, 2, 1_000_000_001), lease),
+		of("64 levels by load are too many", standard.loaded(0, loads...), lease),
+		of("64 levels by load are too many, with turns", standard.loaded(55, 2, 4, 8, 16, 32, 64, 128, 256), lease),
+		of("64 levels by load are too many, with turns and the default loads", standard.loaded(55), lease),
+		of("less than no turns", standard.loaded(-1, 2, 8), lease),
 		of("the lease is less than nothing", standard, -1),
 		of("the lease is longer than a day", standard, day+1),
 	}
@@ -85,7 +121,9 @@ func TestPolicyVectors(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", shape.Name, err)
 		}
-		shape.Levels = levelsOf(shape.Policy)
+		filled := store.PolicyOf("acme")
+		shape.Loads, shape.Last = filled.Loads, int64(store.Last())
+		shape.Levels, shape.ByLoad = levelsOf(shape.Policy), levelsByLoad(filled)
 		shape.SHA = map[string]string{
 			"next": sha(store.NextScript("acme")), "submit": sha(store.SubmitScript("acme")), "peek": sha(store.PeekScript("acme")),
 		}
@@ -133,6 +171,26 @@ func levelsOf(policy policyOf) [][2]int64 {
 					levels = append(levels, [2]int64{count, level(count)})
 				}
 			}
+		}
+	}
+	return levels
+}
+
+// levelsByLoad returns the loads at both sides of some of a table's, in millionths, with
+// their levels by the definition.
+func levelsByLoad(policy priority.Policy) (levels [][2]int64) {
+	for i, load := range policy.Loads {
+		if i < 20 || i >= len(policy.Loads)-2 {
+			at := int64(math.Round(load * 1e6))
+			levels = append(levels, [2]int64{at, int64(i + 1)})
+			if at < 1e15 {
+				levels = append(levels, [2]int64{at + 1, int64(i + 2)})
+			}
+		}
+	}
+	for _, level := range levels {
+		if got := policy.LevelOfLoad(float64(level[0]) / 1e6); int64(got) != level[1] {
+			panic(fmt.Sprintf("the load %d has level %d, not %d", level[0], got, level[1]))
 		}
 	}
 	return levels

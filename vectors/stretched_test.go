@@ -37,8 +37,8 @@ func openStretched(t *testing.T, client *redis.Client, vector vector) *stretched
 	policy := vector.Policy.policy()
 	policy.ResetInterval = stretchedFor(policy.ResetInterval)
 	return &stretched{
-		t: t, client: client, prefix: fmt.Sprintf("%x", t.Name()), policy: policy,
-		customers: vector.customers(), stores: make(map[time.Duration]*priority.RedisStore),
+		t: t, client: client, prefix: fmt.Sprintf("%x", t.Name()+vector.Name), policy: policy,
+		customers: vector.customers(), stores: make(map[time.Duration]*priority.RedisStore), lose: func() {},
 		began: must(client.Time(t.Context()).Result())(t),
 	}
 }
@@ -104,22 +104,13 @@ func (w *stretched) set(s step) {
 	w.check(w.client.Set(w.t.Context(), key, *s.Value, ttl).Err())
 }
 
-// madeOf returns what the script tells a program in another language. What the case
-// has taken makes a usage smaller, and a lease longer, which is 20 times as long as
-// documents take.
-func (w *stretched) madeOf(s step, lease time.Duration) *madeOf {
-	w.t.Helper()
-	store := w.open(lease)
-	reply := must(w.client.Eval(w.t.Context(), store.PeekScript(s.Customer), w.keys(s.Customer)).Int64Slice())(w.t)
-	got := &madeOf{Usage: reply[4], Ordinary: reply[5], Cost: reply[6], Lease: reply[7]}
-	took := must(w.client.Time(w.t.Context()).Result())(w.t).Sub(w.began)
-	if longer := got.Lease - s.MadeOf.Lease; longer > 0 && longer <= 20*took.Milliseconds() {
-		got.Lease = s.MadeOf.Lease
+// took returns how long the case has taken by Redis's clock, of what a case does not know.
+func (w *stretched) took() int64 {
+	passed := must(w.client.Time(w.t.Context()).Result())(w.t).Sub(w.began)
+	if passed == 0 {
+		return 0
 	}
-	if less := s.MadeOf.Usage - got.Usage; less > 0 && less <= 1+s.MadeOf.Usage*took.Milliseconds()/day {
-		got.Usage = s.MadeOf.Usage
-	}
-	return got
+	return passed.Milliseconds() + 1
 }
 
 func (w *stretched) dump(customer string) string {
