@@ -40,7 +40,8 @@ func (m *Mean) Relative(cost float64) int64 {
 	if m.seen < enough {
 		return 0
 	}
-	return int64(min(max(1000*(cost/m.mean)+0.5, 1), MaxCost))
+	thousandths := float64(1000 * (cost / m.mean)) // rounded, as other languages do: no fused multiply-add
+	return int64(min(max(thousandths+0.5, 1), MaxCost))
 }
 
 // Add adds n documents that cost so much each.
