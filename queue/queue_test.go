@@ -169,7 +169,7 @@ func TestALevelOutsideCountsAsTheNearestInside(t *testing.T) {
 		if class := queue.Class(level, last, classes); class < 1 || class > max(classes, 1) {
 			t.Fatalf("level %d of %d in %d classes is %d", level, last, classes, class)
 		}
-		if most := queue.RabbitMQMaxPriority(last); most < 1 || most > 10 {
+		if most := queue.RabbitMQMaxPriority(last); most < 1 || most > 31 {
 			t.Fatalf("x-max-priority for %d levels is %d", last, most)
 		}
 	})
@@ -197,8 +197,8 @@ func TestNineLevelsAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-func TestRabbitMQIsDeclaredWithAtMostTenPriorities(t *testing.T) {
-	for last, want := range map[priority.Level]uint8{-1: 1, 1: 1, 2: 1, 3: 2, 9: 8, 11: 10, 12: 10, 255: 10} {
+func TestRabbitMQIsDeclaredWithAtMostThirtyTwoPriorities(t *testing.T) {
+	for last, want := range map[priority.Level]uint8{-1: 1, 1: 1, 2: 1, 3: 2, 9: 8, 22: 21, 32: 31, 33: 31, 255: 31} {
 		if got := queue.RabbitMQMaxPriority(last); got != want {
 			t.Errorf("%d levels: %d, want %d", last, got, want)
 		}

@@ -3,11 +3,11 @@ package queue
 import "github.com/docpriority/priority"
 
 // RabbitMQMaxPriority returns the x-max-priority to declare a classic queue with:
-// a priority for each level, from 0 up, but no more than 10, for each costs the
+// a priority for each level, from 0 up, but no more than 31, for each costs the
 // server a queue of its own. It is at least 1. A queue that exists keeps the one
 // that it was declared with; [RabbitMQ] makes do with that.
 func RabbitMQMaxPriority(last priority.Level) uint8 {
-	return uint8(max(2, min(last, 11)) - 1)
+	return uint8(max(2, min(last, 32)) - 1)
 }
 
 // RabbitMQ returns a message's priority for a classic queue that was declared with

@@ -29,7 +29,7 @@ func (d *Documents) Produce(ctx context.Context, customer, document string, body
 	if !utf8.ValidString(customer) || !utf8.ValidString(document) {
 		return fmt.Errorf("produce document %q of %q: asynq carries both as text, which has to be UTF-8", document, customer)
 	}
-	decision, err := d.store.Submit(ctx, customer, document, 0)
+	decision, err := d.store.Submit(ctx, customer, document, float64(len(body)))
 	if err != nil {
 		return fmt.Errorf("produce document %q of %q: %w", document, customer, err)
 	}

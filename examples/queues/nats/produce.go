@@ -35,7 +35,7 @@ func (d *Documents) publish(ctx context.Context, customer, document string, body
 	if size, most := message.Size(), int(d.connection.MaxPayload())-reserve; size > most {
 		return fmt.Errorf("produce %q: the message has %d bytes, %d are allowed", document, size, most)
 	}
-	decision, err := d.store.Submit(ctx, customer, document, 0)
+	decision, err := d.store.Submit(ctx, customer, document, float64(len(body)))
 	if err != nil {
 		return fmt.Errorf("produce %q: %w", document, err)
 	}

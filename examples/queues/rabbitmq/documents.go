@@ -80,7 +80,7 @@ func (o *Options) check() error {
 // on until RabbitMQ has confirmed it, or the context ends. The queue may have it
 // twice then, for a confirmation can be lost.
 func (d *Documents) Produce(ctx context.Context, customer, document string, body []byte) error {
-	decision, err := d.store.Submit(ctx, customer, document, 0)
+	decision, err := d.store.Submit(ctx, customer, document, float64(len(body)))
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,6 @@ func subject() *trial.Subject {
 		More:    map[string][]string{"ADocumentThatKillsItsWorkersIsGivenUp": {"-losses", "3"}},
 		Deaths:  3,
 		Long:    4 * time.Second, // while a document is worked on, its connection is kept by heartbeats
-		Classes: 11,
 	}
 	heartbeat := "heartbeat = 1\n"
 	if quorum {

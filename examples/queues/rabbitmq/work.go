@@ -112,7 +112,7 @@ func (d *Documents) serve(l *line, delivery *amqp.Delivery, process Process) err
 	customer, document := text(delivery, headerCustomer), text(delivery, headerDocument)
 	log := d.options.Logger.With("customer", customer, "document", document)
 	failed, lost := count(delivery, headerFailed), count(delivery, headerLost)
-	if err := priority.CheckDocuments(customer, []string{document}, 0); err != nil {
+	if err := priority.CheckDone(customer, []string{document}, 0); err != nil {
 		return d.putAside(l.lost, delivery, failed, lost, 1, 0, fmt.Sprintf("not of Produce: %v", err))
 	}
 	if delivery.Redelivered {

@@ -173,7 +173,7 @@ func (d *Documents) Produce(ctx context.Context, customer, document string, body
 	if d.options.Lists && !(utf8.ValidString(customer) && utf8.ValidString(document) && utf8.Valid(body)) {
 		return fmt.Errorf("documents: %q of %q is not UTF-8, as the JSON of a list has to be", document, customer)
 	}
-	decision, err := d.store.Submit(ctx, customer, document, 0)
+	decision, err := d.store.Submit(ctx, customer, document, float64(len(body)))
 	if err != nil {
 		return fmt.Errorf("documents: %s of %s: %w", document, customer, err)
 	}

@@ -72,7 +72,7 @@ func (d *Documents) submit(ctx context.Context, customer, document string, body 
 	case len(body) > MaxBody:
 		return nil, fmt.Errorf("river: %q of %q has %d bytes, more than %d", document, customer, len(body), MaxBody)
 	}
-	decision, err := d.store.Submit(ctx, customer, document, 0)
+	decision, err := d.store.Submit(ctx, customer, document, float64(len(body)))
 	if err != nil {
 		return nil, err
 	}

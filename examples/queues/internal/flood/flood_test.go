@@ -3,6 +3,7 @@ package flood
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +49,37 @@ customer  documents   half wait   longest    half wait   longest
 			t.Errorf("%d lines of %d documents", lines, len(with)+len(without))
 		}
 	})
+}
+
+// Of two floods, the second waits for all of the first, unless the queue has levels for
+// them to take turns in.
+func TestFloodsTakeTurns(t *testing.T) {
+	for turns, want := range map[int][2]int{0: {400, 800}, 13: {300, 500}} {
+		store, err := memory.New(&memory.Options{Policy: priority.Policy{Turns: turns}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		queue := newOrdered(store)
+		for _, customer := range []string{"archive", "museum"} {
+			for number := range 600 {
+				if err := queue.Produce(t.Context(), customer, fmt.Sprint(number), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var before, served int // of archive's documents, when half of museum's are served
+		for served < 300 {
+			document, _ := queue.next()
+			if document[0] == "museum" {
+				served++
+			} else {
+				before++
+			}
+		}
+		if before < want[0] || before > want[1] {
+			t.Errorf("with %d turns %d documents of the first flood are served before half of the second, want %d to %d", turns, before, want[0], want[1])
+		}
+	}
 }
 
 // A queue that fails ends the story with its error.

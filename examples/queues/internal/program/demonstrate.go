@@ -28,8 +28,11 @@ func demonstrate(ctx context.Context, example *Example, l *line, out io.Writer) 
 	}
 	fmt.Fprint(out, flood.Story)
 
-	last := priority.DefaultPolicy().Last()
-	with, err := wait(ctx, example, *config, new(memory.Store)) // a fleet shares a priority.RedisStore
+	levels, err := memory.New(&memory.Options{Policy: priority.Policy{Turns: l.turns}}) // a fleet shares a priority.RedisStore
+	if err != nil {
+		return err
+	}
+	with, err := wait(ctx, example, *config, levels)
 	if err != nil {
 		return err
 	}
@@ -41,6 +44,7 @@ func demonstrate(ctx context.Context, example *Example, l *line, out io.Writer) 
 	if err != nil {
 		return err
 	}
+	last := levels.Last()
 	fmt.Fprintf(out, "In %s level 1 is %s, and level %d is %s.\n\n",
 		example.Queue, example.Call(1, last), last, example.Call(last, last))
 	flood.Table(out, with, without)

@@ -88,7 +88,8 @@ func Main(example *Example) {
 type line struct {
 	Config
 	command   string
-	counts    string // the address of the Redis with the fleet's counts
+	counts    string // the address of the Redis with the fleet's numbers
+	turns     int
 	customer  string
 	waits     string // a file
 	documents []string
@@ -118,6 +119,7 @@ func parse(example *Example, args []string, help io.Writer) (*line, error) {
 		return err
 	})
 	flags.StringVar(&l.counts, "redis", "", "produce, work: the `address` of the Redis with the fleet's counts")
+	flags.IntVar(&l.turns, "turns", 0, "how many `levels` more there are for floods to take turns in, the same for all")
 	flags.StringVar(&l.customer, "customer", "acme", "produce: whose documents")
 	flags.StringVar(&l.waits, "waits", "", "without a command: also write each document's wait into the CSV `file`")
 	if example.Flags != nil {
@@ -152,7 +154,7 @@ func Run(ctx context.Context, example *Example, args []string, out io.Writer) er
 	if l.counts == "" {
 		return fmt.Errorf("%s needs -redis, the address of the Redis with the fleet's counts", l.command)
 	}
-	store, done, err := openStore(l.counts)
+	store, done, err := openStore(l.counts, l.turns)
 	if err != nil {
 		return err
 	}
@@ -197,15 +199,15 @@ func durations(text string) ([]time.Duration, error) {
 }
 
 // openStore returns the fleet's store, which goes on answering while Redis is away.
-func openStore(url string) (store priority.Store, done func() error, err error) {
+func openStore(url string, turns int) (store priority.Store, done func() error, err error) {
 	options, err := redis.ParseURL(url)
 	if err != nil {
 		return nil, nil, err
 	}
 	client := redis.NewClient(options)
-	counts, err := priority.NewRedisStore(client, nil)
+	counts, err := priority.NewRedisStore(client, &priority.RedisOptions{Policy: priority.Policy{Turns: turns}})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, errors.Join(err, client.Close())
 	}
 	answering, err := fallback.New(counts, nil, nil)
 	if err != nil {
