@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -21,9 +22,9 @@ import (
 
 // lawfulPolicies are options with policies that differ in everything.
 var lawfulPolicies = priority.RedisOptions{
-	Policy: priority.Policy{ResetInterval: 20 * time.Minute},
+	Policy: priority.Policy{ResetInterval: 20 * time.Minute, Turns: 4},
 	Tiers: map[string]priority.Policy{
-		"short":  {Thresholds: []int64{-1, -3, -9}, ResetInterval: time.Minute},
+		"short":  {Thresholds: []int64{-1, -3, -9}, ResetInterval: time.Minute, Loads: []float64{1, 8.5}, Turns: 3},
 		"steady": {ResetMode: priority.SinceLastReset, ResetInterval: 10 * time.Minute},
 	},
 	TierOf: func(customer string) string { tier, _, _ := strings.Cut(customer, " "); return tier },
@@ -150,6 +151,8 @@ func (h *hand) wait(d time.Duration) {
 			err = errors.Join(err, h.moveCount(key, d))
 		} else if strings.HasSuffix(key, ":pending") {
 			err = errors.Join(err, h.moveLeases(key, d))
+		} else if strings.HasSuffix(key, ":usage") {
+			err = errors.Join(err, h.moveUsage(key, d))
 		}
 	}
 	if err != nil {
@@ -176,7 +179,7 @@ func (h *hand) moveCount(key string, d time.Duration) error {
 func (h *hand) moveLeases(key string, d time.Duration) error {
 	ctx := h.t.Context()
 	documents, err := h.client.ZRangeWithScores(ctx, key, 0, -1).Result()
-	name := func(z redis.Z) string { return key + z.Member.(string) + time.UnixMilli(int64(z.Score)).String() }
+	name := func(z redis.Z) string { return fmt.Sprint(key, " ", z.Member, " ", int64(z.Score)) }
 	for _, document := range documents {
 		left, ok := h.leases[name(document)]
 		if !ok { // it was written since
@@ -186,8 +189,9 @@ func (h *hand) moveLeases(key string, d time.Duration) error {
 			err = errors.Join(err, h.client.ZRem(ctx, key, document.Member).Err())
 			continue
 		}
-		score := float64(time.Now().Add(slip(left, h.store.Lease()) - h.store.Lease()).UnixMilli())
-		document.Score = math.Copysign(score, document.Score)
+		at := time.Now().Add(slip(left, h.store.Lease()) - h.store.Lease()).UnixMilli()
+		level := int64(math.Abs(document.Score)) % 64
+		document.Score = math.Copysign(float64(64*at+level), document.Score)
 		h.leases[name(document)] = left
 		err = errors.Join(err, h.client.ZAdd(ctx, key, document).Err())
 	}
@@ -195,4 +199,13 @@ func (h *hand) moveLeases(key string, d time.Duration) error {
 		return err
 	}
 	return errors.Join(err, h.client.PExpire(ctx, key, h.store.Lease()+handSlip).Err())
+}
+
+// moveUsage needs no slip: what was submitted lately fades slowly.
+func (h *hand) moveUsage(key string, d time.Duration) error {
+	ttl, err := h.client.PTTL(h.t.Context(), key).Result()
+	if ttl -= d; ttl <= 0 {
+		return errors.Join(err, h.client.Del(h.t.Context(), key).Err())
+	}
+	return errors.Join(err, h.client.PExpire(h.t.Context(), key, ttl).Err())
 }

@@ -17,9 +17,9 @@ import (
 
 // lawfulPolicies are options with policies that differ in everything.
 var lawfulPolicies = priority.RedisOptions{
-	Policy: priority.Policy{ResetInterval: 20 * time.Minute},
+	Policy: priority.Policy{ResetInterval: 20 * time.Minute, Turns: 4},
 	Tiers: map[string]priority.Policy{
-		"short":  {Thresholds: []int64{-1, -3, -9}, ResetInterval: time.Minute},
+		"short":  {Thresholds: []int64{-1, -3, -9}, ResetInterval: time.Minute, Loads: []float64{1, 8.5}, Turns: 3},
 		"steady": {ResetMode: priority.SinceLastReset, ResetInterval: 10 * time.Minute},
 	},
 	TierOf: func(customer string) string { tier, _, _ := strings.Cut(customer, " "); return tier },

@@ -23,7 +23,20 @@ func TestABrokenStoreIsRejected(t *testing.T) {
 	}{
 		{"counts a document twice", 1, nexts(countsTwice)},
 		{"takes two entries of a customer for one", 1, around(func(s priority.Store) priority.Store { return mergesEntries{s} })},
-		{"counts a redelivery", 1, countingRedeliveries},
+		{"counts a redelivery", 1, submits(countsRedeliveries)},
+		{"counts a Submit twice", 1, submits(submitsTwice)},
+		{"counts a Submit by the count too", 1, submits(countsToo)},
+		{"ignores the cost", 1, submits(ignoresCost)},
+		{"ignores the costs of a batch", 1, around(func(s priority.Store) priority.Store { return ignoresCosts{s} })},
+		{"submits a batch one by one", 1, around(func(s priority.Store) priority.Store { return submitsEach{s} })},
+		{"has a load of its own", 1, submits(inventsLoad)},
+		{"has a level that is not its load's", 4, submits(inventsLevel)},
+		{"does not take turns", 4, submits(takesNoTurns)},
+		{"has a next level of its own", 4, around(func(s priority.Store) priority.Store { return inventsNext{s} })},
+		{"reports an end twice", 1, ends(reportsTwice)},
+		{"reports ends that were none", 1, ends(reportsAll)},
+		{"reports another level", 1, ends(reportsLevel)},
+		{"reports no end", 1, ends(reportsNone)},
 		{"repeats a call of unknown outcome", 1, nexts(repeats(priority.ErrOutcomeUnknown))},
 		{"says not counted of what may be", 1, nexts(hidesUnknown)},
 		{"has errors of two classes", 1, nexts(twoClasses)},
@@ -42,6 +55,7 @@ func TestABrokenStoreIsRejected(t *testing.T) {
 		{"invents a policy", 7, around(func(s priority.Store) priority.Store { return inventsPolicy{s} })},
 		{"invents a last level", 7, around(func(s priority.Store) priority.Store { return inventsLast{s} })},
 		{"lends its thresholds", 7, around(func(s priority.Store) priority.Store { return &lendsPolicy{s, s.PolicyOf("acme")} })},
+		{"lends its loads", 7, around(func(s priority.Store) priority.Store { return &lendsLoads{s, s.PolicyOf("acme").Loads} })},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if broken := examine(t, test.open, test.law); broken != nil {
@@ -71,7 +85,7 @@ func examine(t *testing.T, open func(t *testing.T) Subject, law int) *violation 
 
 // policed is a store in memory with a policy of its own.
 func policed() *memory.Store {
-	s, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{-5, -10}}})
+	s, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{-5, -10}, Loads: []float64{4, 100}, Turns: 3}})
 	if err != nil {
 		panic(err)
 	}
@@ -171,18 +185,158 @@ func (s mergesEntries) NextEach(ctx context.Context, customers []string) ([]prio
 	return decisions, err
 }
 
-func countingRedeliveries(*testing.T) Subject {
-	inner := policed()
-	return Subject{Store: countsRedeliveries{inner}, Other: inner}
+// submit answers a Submit of the store inside.
+type submit func(ctx context.Context, inner priority.Store, customer, document string, cost float64) (priority.Decision, error)
+
+type submittingStore struct {
+	priority.Store
+	submit submit
 }
 
-type countsRedeliveries struct{ priority.Store }
+func (s submittingStore) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
+	return s.submit(ctx, s.Store, customer, document, cost)
+}
 
-func (s countsRedeliveries) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
+func submits(submit submit) func(t *testing.T) Subject {
+	return around(func(s priority.Store) priority.Store { return submittingStore{s, submit} })
+}
+
+func countsRedeliveries(ctx context.Context, s priority.Store, customer, document string, cost float64) (priority.Decision, error) {
 	if err := s.Done(ctx, customer, document, 0); err != nil {
 		return priority.Decision{}, err
 	}
-	return s.Store.Submit(ctx, customer, document, 0)
+	return s.Submit(ctx, customer, document, cost)
+}
+
+func submitsTwice(ctx context.Context, s priority.Store, customer, document string, cost float64) (priority.Decision, error) {
+	d, err := s.Submit(ctx, customer, document, cost)
+	if err == nil && s.Done(ctx, customer, document, 0) == nil {
+		_, _ = s.Submit(ctx, customer, document, cost)
+	}
+	return d, err
+}
+
+func countsToo(ctx context.Context, s priority.Store, customer, document string, cost float64) (priority.Decision, error) {
+	d, err := s.Submit(ctx, customer, document, cost)
+	if err == nil {
+		_, _ = s.Next(ctx, customer)
+	}
+	return d, err
+}
+
+func ignoresCost(ctx context.Context, s priority.Store, customer, document string, cost float64) (priority.Decision, error) {
+	if priority.CheckSubmit(customer, []string{document}, []float64{cost}) == nil {
+		cost = 0
+	}
+	return s.Submit(ctx, customer, document, cost)
+}
+
+func inventsLoad(ctx context.Context, s priority.Store, customer, document string, cost float64) (priority.Decision, error) {
+	d, err := s.Submit(ctx, customer, document, cost)
+	if err == nil {
+		d.Load = float64(d.Pending)
+		d.Level = s.PolicyOf(customer).LevelOfLoad(d.Load)
+	}
+	return d, err
+}
+
+func inventsLevel(ctx context.Context, s priority.Store, customer, document string, cost float64) (priority.Decision, error) {
+	d, err := s.Submit(ctx, customer, document, cost)
+	d.Level = min(d.Level, 2)
+	return d, err
+}
+
+func takesNoTurns(ctx context.Context, s priority.Store, customer, document string, cost float64) (priority.Decision, error) {
+	d, err := s.Submit(ctx, customer, document, cost)
+	if err == nil {
+		d.Level = s.PolicyOf(customer).LevelOfLoad(d.Load)
+	}
+	return d, err
+}
+
+type ignoresCosts struct{ priority.Store }
+
+func (s ignoresCosts) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
+	if priority.CheckSubmit(customer, documents, costs) == nil {
+		costs = nil
+	}
+	return s.Store.SubmitN(ctx, customer, documents, costs)
+}
+
+// submitsEach does not decide about documents that are submitted again as if none of
+// them were there.
+type submitsEach struct{ priority.Store }
+
+func (s submitsEach) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) (decisions []priority.Decision, err error) {
+	if priority.CheckSubmit(customer, documents, costs) != nil || len(documents) < 2 || ctx.Err() != nil {
+		return s.Store.SubmitN(ctx, customer, documents, costs)
+	}
+	for i := range documents {
+		var one []float64
+		if costs != nil {
+			one = costs[i : i+1]
+		}
+		d, err := s.Store.SubmitN(ctx, customer, documents[i:i+1], one)
+		if err != nil {
+			return nil, &priority.BatchError{Errs: slices.Repeat([]error{priority.ItemErrors(err, 1)[0]}, len(documents))}
+		}
+		decisions = append(decisions, d...)
+	}
+	return decisions, nil
+}
+
+type inventsNext struct{ priority.Store }
+
+func (s inventsNext) Peek(ctx context.Context, customer string) (priority.State, error) {
+	state, err := s.Store.Peek(ctx, customer)
+	state.NextLevel = max(state.NextLevel, state.Level)
+	return state, err
+}
+
+// end answers a DoneN of the store inside.
+type end func(ctx context.Context, inner priority.Store, customer string, documents []string, took time.Duration) error
+
+type ending struct {
+	priority.Store
+	end end
+}
+
+func (s ending) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+	return s.end(ctx, s.Store, customer, documents, took)
+}
+
+func ends(end end) func(t *testing.T) Subject {
+	return around(func(s priority.Store) priority.Store { return ending{s, end} })
+}
+
+// reporting makes a DoneN whose reports are given to a function.
+func reporting(report func(ctx context.Context, e priority.Ended)) end {
+	return func(ctx context.Context, s priority.Store, customer string, documents []string, took time.Duration) error {
+		own := priority.WithEnded(priority.WithEnded(ctx, nil), func(e priority.Ended) { report(ctx, e) })
+		return s.DoneN(own, customer, documents, took)
+	}
+}
+
+var (
+	reportsNone  = reporting(func(context.Context, priority.Ended) {})
+	reportsTwice = reporting(func(ctx context.Context, e priority.Ended) {
+		priority.ReportEnded(ctx, e)
+		priority.ReportEnded(ctx, e)
+	})
+	reportsLevel = reporting(func(ctx context.Context, e priority.Ended) {
+		e.Level = priority.First
+		priority.ReportEnded(ctx, e)
+	})
+)
+
+func reportsAll(ctx context.Context, s priority.Store, customer string, documents []string, took time.Duration) error {
+	err := s.DoneN(priority.WithEnded(ctx, nil), customer, documents, took)
+	for _, document := range slices.Compact(slices.Sorted(slices.Values(documents))) {
+		if err == nil {
+			priority.ReportEnded(ctx, priority.Ended{Document: document, Level: priority.First})
+		}
+	}
+	return err
 }
 
 func keepsEntries(*testing.T) Subject {
@@ -201,7 +355,7 @@ type noting struct {
 
 func (s noting) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
 	s.note(customer)
-	return s.Store.Submit(ctx, customer, document, 0)
+	return s.Store.Submit(ctx, customer, document, cost)
 }
 
 // remembersLevels answers in an outage, and stays at what it answered.
@@ -379,3 +533,14 @@ type lendsPolicy struct {
 }
 
 func (s *lendsPolicy) PolicyOf(string) priority.Policy { return s.policy }
+
+type lendsLoads struct {
+	priority.Store
+	loads []float64
+}
+
+func (s *lendsLoads) PolicyOf(customer string) priority.Policy {
+	policy := s.Store.PolicyOf(customer)
+	policy.Loads = s.loads
+	return policy
+}

@@ -69,7 +69,8 @@ type Faulty interface {
 // TestStore tests that a Store keeps the laws of this module's stores:
 //
 //  1. At most once: a call without an error counts its documents exactly once, by
-//     the store that answered; ErrNotCounted says that nobody ever counts them.
+//     the store that answered; ErrNotCounted says that nobody ever counts them. A Done
+//     reports each document that it ends once.
 //  2. In time: a call of a wrapper takes no longer than one of what it wraps.
 //  3. Bounded: so are goroutines and entries, whatever hangs; what is over is gone
 //     soon even if no call comes.
@@ -80,7 +81,7 @@ type Faulty interface {
 //  7. The policy passes through: PolicyOf and Last are those of what is wrapped.
 //
 // It calls open for each check and for each of some random sequences of operations,
-// faults and waits, and compares what the Store does with a model of the rule. Each
+// faults and waits, and compares what the Store does with a model of the two rules. Each
 // runs in a testing/synctest bubble of its own, where waits cost nothing; open is
 // called in the bubble. (Time stands still in a bubble while a goroutine waits for a
 // sync.Mutex: a Store that holds one during a call of what is inside makes the test
