@@ -312,6 +312,41 @@ func TestASubmitCostsTheSameHoweverManyDonesAreUnpaid(t *testing.T) {
 	}
 }
 
+// An end is reported by the store that had the document, and by one of them.
+func TestAnEndIsReportedOnce(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		var reported []priority.Ended
+		end := func(want string, documents ...string) {
+			t.Helper()
+			reported = nil
+			ctx := priority.WithEnded(t.Context(), func(e priority.Ended) { reported = append(reported, e) })
+			if err := f.DoneN(ctx, "acme", documents, 0); err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(reported); got != want {
+				t.Errorf("the end of %q is reported as %s, want %s", documents, got, want)
+			}
+		}
+		submit(t, f, "acme", "both", "primary", "kept")
+		time.Sleep(time.Second)
+		p.fail(only("", "acme", down), nil)
+		submit(t, f, "acme", "both", "secondary", "kept")
+		time.Sleep(time.Second)
+		end("[{secondary 1s 2}]", "secondary", "secondary", "unknown")
+		p.fail(func(_ context.Context, c call) error {
+			if c.operation == "entry" && c.documents[0] == "kept" {
+				return priority.ErrNotCounted
+			}
+			return nil
+		}, nil)
+		end("[{both 2s 1} {primary 2s 2} {kept 1s 3}]", "both", "primary", "kept")
+		end("[]", "both", "primary")
+		p.fail(nil, nil)
+		submit(t, f, "acme", "one")
+		end("[{one 0s 2}]", "one", "one")
+	})
+}
+
 // Dones whose times add up to more than there is are paid all the same.
 func TestDonesOfImpossibleTimesArePaid(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {

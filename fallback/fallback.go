@@ -236,15 +236,12 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 		}
 		return s.primary.DoneN(ctx, customer, documents, took)
 	})
-	if s.dones.settle(customer, documents, priority.ItemErrors(err, len(documents))) {
+	errs := priority.ItemErrors(err, len(documents))
+	if s.dones.settle(customer, documents, errs) {
 		s.repairLater()
 	}
 	if s.own != nil || err != nil {
-		ctx := context.WithoutCancel(ctx)
-		if err == nil { // the primary has reported what ended
-			ctx = priority.WithEnded(ctx, nil)
-		}
-		second := s.secondary.DoneN(ctx, customer, documents, took)
+		second := s.secondary.DoneN(notEnded(ctx, documents, errs), customer, documents, took)
 		if second != nil && s.onError != nil {
 			s.onError(fmt.Errorf("the secondary: %w", second))
 		}
@@ -252,7 +249,30 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	if err == nil || s.answers(ctx, err) {
 		return nil
 	}
-	return &priority.BatchError{Errs: priority.ItemErrors(err, len(documents))}
+	return &priority.BatchError{Errs: errs}
+}
+
+// notEnded returns a context for the secondary, which goes on whatever happens to ctx
+// and reports the end of those documents alone that the primary did not end.
+func notEnded(ctx context.Context, documents []string, errs []error) context.Context {
+	var left map[string]bool
+	for i, err := range errs {
+		if err != nil {
+			if left == nil {
+				left = make(map[string]bool)
+			}
+			left[documents[i]] = true
+		}
+	}
+	silent := priority.WithEnded(context.WithoutCancel(ctx), nil)
+	if left == nil {
+		return silent
+	}
+	return priority.WithEnded(silent, func(e priority.Ended) {
+		if left[e.Document] {
+			priority.ReportEnded(ctx, e)
+		}
+	})
 }
 
 func (s *Store) Peek(ctx context.Context, customer string) (priority.State, error) {

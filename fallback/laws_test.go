@@ -13,8 +13,8 @@ import (
 func TestAFallbackKeepsTheLaws(t *testing.T) {
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
 		inner, err := memory.New(&memory.Options{
-			Policy: priority.Policy{Thresholds: []int64{-1, -4}, ResetInterval: 5 * time.Minute},
-			Tiers:  map[string]priority.Policy{"one level": {Thresholds: []int64{}}},
+			Policy: priority.Policy{Thresholds: []int64{-1, -4}, ResetInterval: 5 * time.Minute, Loads: []float64{3, 20}, Turns: 5},
+			Tiers:  map[string]priority.Policy{"one level": {Thresholds: []int64{}, Turns: 2}},
 			TierOf: func(customer string) string { return customer },
 		})
 		if err != nil {

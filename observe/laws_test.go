@@ -12,7 +12,7 @@ import (
 
 func TestAnObservedStoreKeepsTheLaws(t *testing.T) {
 	prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
-		inner, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{-1, -4}}, Lease: time.Hour})
+		inner, err := memory.New(&memory.Options{Policy: priority.Policy{Thresholds: []int64{-1, -4}, Loads: []float64{}, Turns: 3}, Lease: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
