@@ -76,8 +76,8 @@ class State:
     """How many documents were submitted lately, at most 512."""
 
     cost: float = 0.0
-    """What the customer's documents cost, by what ``done`` was told; 1 is the average of
-    all customers."""
+    """What the customer's documents cost, by the times given to ``done``; 1 is the average
+    of all customers."""
 
     pending: int = 0
     """How many documents are pending."""

@@ -95,7 +95,7 @@ class Store(Keys):
 
     def submit(self, customer: Name, document: Name, cost: float = 0) -> Decision:
         """Decides about a document by its load, and makes it pending until ``done``, or
-        until its lease ends. To submit a pending document again renews its lease and counts
+        until its lease ends. Submitting a pending document again renews its lease and counts
         nothing.
 
         ``cost`` is how much work the document is, in any unit that all documents share:
@@ -114,8 +114,8 @@ class Store(Keys):
 
     def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
         """Ends the pending state of a document. Returns how long it was pending and the
-        level that it had, or None if it was not pending, as in a second call. Also None:
-        it was this call that ended it, but the answer was lost, and it was sent again.
+        level that it had, or None if it was not pending, as in a second call, or when the
+        store sends a call again because its answer was lost.
 
         ``took`` is how long the document was worked on; nothing if that is not known. It is
         compared with what the documents of all customers took whose ``done`` this process
