@@ -157,39 +157,20 @@ class Policies(unittest.TestCase):
     def test_levels_are_those_of_the_vectors(self) -> None:
         for vector in vectors("policies.json")["policies"]:
             policy = policy_of(vector["policy"])
+            by_load = vector["levels_by_load"] or []
             with self.subTest(vector["name"]):
+                self.assertEqual((policy.loads, policy.last), (tuple(vector["loads"]), vector["last"]))
                 self.assertEqual([[count, policy.level(count)] for count, _ in vector["levels"]], vector["levels"])
+                self.assertEqual([[load, policy.level_of_load(load / 1e6)] for load, _ in by_load], by_load)
 
     def test_policies_of_the_vectors_are_refused(self) -> None:
         for vector in vectors("policies.json")["refused"]:
             with self.subTest(vector["why"]), self.assertRaises(ValueError):
                 store(policy=policy_of(vector["policy"]), lease=timedelta(milliseconds=vector["lease_ms"]))
 
-    def test_fewer_thresholds_have_fewer_loads(self) -> None:
-        for levels, loads in {
-            1: (),
-            2: (32768,),
-            3: (8192, 32768),
-            4: (128, 8192, 32768),
-            5: (8, 512, 8192, 32768),
-            9: (2, 8, 32, 128, 512, 2048, 8192, 32768),
-            12: (2, 8, 32, 128, 512, 2048, 8192, 32768),
-        }.items():
-            self.assertEqual(Policy(range(-1, -levels, -1)).loads, loads)
-        self.assertEqual(Policy(()), Policy((), loads=()))
-        self.assertEqual(Policy((-2,), loads=[1, 2.5]).loads, (1, 2.5))
-
     def test_the_last_level_is_that_of_both_rules_with_the_turns(self) -> None:
-        for policy, last in (
-            (Policy(), 9),
-            (Policy(turns=13), 22),
-            (Policy(turns=54), 63),
-            (Policy((), loads=(2, 8), turns=3), 6),
-            (Policy((-2, -4, -6), loads=(2,), turns=1), 4),
-            (Policy(loads=()), 9),
-        ):
-            self.assertEqual(policy.last, last)
-            self.assertEqual(store(policy=policy).last, last)
+        for policy, last in ((Policy(turns=13), 22), (Policy((-2, -4, -6), loads=(2,), turns=1), 4), (Policy((-2,), loads=(2, 8)), 3)):
+            self.assertEqual((policy.last, store(policy=policy).last), (last, last))
         with self.assertRaises(ValueError):
             store(tiers={"turns": Policy(turns=1)}, tier_of=str)
 
@@ -200,12 +181,8 @@ class Policies(unittest.TestCase):
         self.assertEqual([policy.level_of_load(load) for load in (1e9, 1e300, float("inf"))], [3, 3, 3])
         self.assertEqual([Policy().level_of_load(load) for load in (0, 2, 72, 32768, 32769)], [1, 1, 4, 8, 9])
 
-    def test_loads_and_turns_that_cannot_be_are_refused(self) -> None:
-        nan = float("nan")
-        for loads in ((0,), (-1,), (9e-7,), (1e9 + 1,), (nan,), (8, 2), (2, 2), (2, 2.0000004), range(1, 64)):
-            self.assertRaises(ValueError, Policy, loads=loads)
-        for turns in (-1, 55, 63):
-            self.assertRaises(ValueError, Policy, turns=turns)
+    def test_loads_and_turns_of_another_kind_are_refused(self) -> None:
+        self.assertRaises(ValueError, Policy, loads=(float("nan"),))
         for wrong in ({"loads": ("2",)}, {"loads": (True,)}, {"loads": 2}, {"turns": 1.0}, {"turns": True}):
             given: dict[str, Any] = wrong
             self.assertRaises(TypeError, Policy, **given)
