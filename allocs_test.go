@@ -22,6 +22,7 @@ func TestAllocations(t *testing.T) {
 	client := redistest.Start(t).Client()
 	bounded, free := benchmarkedStore(t, client, time.Minute), benchmarkedStore(t, client, -1)
 	batched := benchmarkedStore(t, autoPipeline(t, client), -1)
+	deferred := benchmarkedStore(t, asyncAutoPipeline(t, client), time.Minute)
 	names := customerNames(1000)
 
 	next := func(store *priority.RedisStore) func() error {
@@ -43,6 +44,7 @@ func TestAllocations(t *testing.T) {
 		{"Next without a timeout", 7, 1, next(free)},
 		// Alone on an AutoPipeliner a caller pays for a whole batch.
 		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(batched)},
+		{"Next of 256 callers on a deferred AutoPipeliner", 9.5, 256, next(deferred)},
 		{"NextEach of 1000 customers", 3.1 * 1000, 1, func() error { _, err := free.NextEach(ctx, names); return err }},
 		{"Submit", 20, 1, submit(bounded)},
 		{"Submit without a timeout", 13, 1, submit(free)},

@@ -115,7 +115,7 @@ func underWay() int {
 	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1)
 	total := 0
 	for record := range strings.SplitSeq(profile.String(), "\n\n") {
-		if strings.Contains(record, "script.(*Runner).do.func") {
+		if strings.Contains(record, "script.(*Runner).do.func") || strings.Contains(record, "script.(*Runner).doOne.func") {
 			at := strings.LastIndex(record[:strings.Index(record, " @")], "\n") + 1
 			n, err := strconv.Atoi(record[at:strings.Index(record, " @")])
 			if err != nil {

@@ -205,14 +205,14 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 	}
 	decisions := make([]Decision, len(customers))
 	err := s.inTrips(ctx, s.timeout, "NextEach", len(customers), script.MaxPipeline,
-		func(d script.Deadline, from, to int, fail func(at int, err error)) {
+		func(d *script.Deadline, from, to int, fail func(at int, err error)) {
 			s.nextEach(d, customers[from:to], decisions[from:to], fail)
 		})
 	return decisions, err
 }
 
 // nextEach is one round trip of NextEach.
-func (s *RedisStore) nextEach(d script.Deadline, customers []string, decisions []Decision, fail func(at int, err error)) {
+func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions []Decision, fail func(at int, err error)) {
 	// The documents of one customer are counted by one command, so that they
 	// keep their order whatever has to be tried again.
 	calls := make([]script.Call, 0, len(customers))
@@ -340,7 +340,7 @@ func (s *RedisStore) ended(ctx context.Context, document string, each float64, r
 func (s *RedisStore) eachDocument(ctx context.Context, operation string, documents []string, costs []int64, perCall int, call script.Call,
 	replied func(at, in int, reply []int64)) error {
 	return s.inTrips(ctx, s.timeout, operation, len(documents), documentsPerTrip,
-		func(d script.Deadline, from, to int, fail func(at int, err error)) {
+		func(d *script.Deadline, from, to int, fail func(at int, err error)) {
 			var calls []script.Call
 			for first := from; first < to; first += perCall {
 				last := min(first+perCall, to)
@@ -381,7 +381,7 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 	}
 	states := make([]State, len(customers))
 	err := s.inTrips(ctx, s.timeout, "PeekEach", len(customers), script.MaxPipeline,
-		func(d script.Deadline, from, to int, fail func(at int, err error)) {
+		func(d *script.Deadline, from, to int, fail func(at int, err error)) {
 			calls := make([]script.Call, to-from)
 			for i := range calls {
 				calls[i] = s.peekCall(customers[from+i])
@@ -479,9 +479,9 @@ func (s *RedisStore) of(customer string) *tier {
 
 // run makes one call within the timeout.
 func (s *RedisStore) run(ctx context.Context, operation string, call *script.Call) ([]int64, error) {
-	d, cancel := script.Begin(ctx, s.timeout)
-	defer cancel()
-	reply, failure := s.runner.Run(d, call)
+	d := script.Begin(ctx, s.timeout)
+	defer d.End()
+	reply, failure := s.runner.Run(&d, call)
 	if failure != nil {
 		return nil, failed(operation, call, failure)
 	}
@@ -489,7 +489,7 @@ func (s *RedisStore) run(ctx context.Context, operation string, call *script.Cal
 }
 
 // runEach makes calls in one round trip.
-func (s *RedisStore) runEach(d script.Deadline, operation string, calls []script.Call) ([][]int64, []error) {
+func (s *RedisStore) runEach(d *script.Deadline, operation string, calls []script.Call) ([][]int64, []error) {
 	replies, failures := s.runner.RunEach(d, calls)
 	errs := make([]error, len(calls))
 	for i, failure := range failures {
@@ -503,9 +503,9 @@ func (s *RedisStore) runEach(d script.Deadline, operation string, calls []script
 // inTrips has n items done in round trips of at most so many, within the timeout
 // for all of them. What it does not come to costs nothing and shares one error.
 func (s *RedisStore) inTrips(ctx context.Context, timeout time.Duration, operation string, n, perTrip int,
-	trip func(d script.Deadline, from, to int, fail func(at int, err error))) error {
-	d, cancel := script.Begin(ctx, timeout)
-	defer cancel()
+	trip func(d *script.Deadline, from, to int, fail func(at int, err error))) error {
+	d := script.Begin(ctx, timeout)
+	defer d.End()
 	var errs []error
 	for from := 0; from < n; from += perTrip {
 		to := min(from+perTrip, n)
@@ -522,7 +522,7 @@ func (s *RedisStore) inTrips(ctx context.Context, timeout time.Duration, operati
 			}
 			break
 		}
-		trip(d, from, to, fail)
+		trip(&d, from, to, fail)
 	}
 	if errs != nil {
 		return &BatchError{Errs: errs}

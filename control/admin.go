@@ -313,11 +313,11 @@ func changeItem[T any](ctx context.Context, a *Admin, item string, to *T, lasts 
 // change runs the script until it is known whether the change was made, or ctx ends.
 // It is made once at most: the version that it replaces is gone then.
 func (a *Admin) change(ctx context.Context, call *script.Call, token int64) (int64, error) {
-	d, cancel := script.Begin(ctx, -1)
-	defer cancel()
+	d := script.Begin(ctx, -1)
+	defer d.End()
 	var unknown error // why it cannot be told of one of the tries
 	for {
-		reply, failure := a.reader.runner.Run(d, call)
+		reply, failure := a.reader.runner.Run(&d, call)
 		switch {
 		case failure == nil && reply[0] == 1:
 			return reply[1], nil

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"io"
 	"slices"
 	"strings"
@@ -95,9 +94,7 @@ func TestACommandThatWasSentAgainIsOfUnknownOutcome(t *testing.T) {
 			_ = s.loses(cmd)
 			return second(s)(cmd)
 		}}
-		d, cancel := Begin(t.Context(), -1)
-		_, failure := runner.Run(d, &Call{Script: next, Key: "k"})
-		cancel()
+		_, failure := runner.Run(begin(t, -1), &Call{Script: next, Key: "k"})
 		if failure == nil || failure.Outcome != Unknown {
 			t.Errorf("%s: %+v", name, failure)
 		}
@@ -144,9 +141,7 @@ func TestAnOddReplyIsOfUnknownOutcome(t *testing.T) {
 	runner := NewRunner(s.client(t))
 	for _, integers := range [][]int64{{}, {1}, {1, 0, 1}} {
 		s.answers = []answer{s.replies(integers...)}
-		d, cancel := Begin(context.Background(), -1)
-		_, failure := runner.Run(d, &Call{Script: New("x", 1, 3), Key: "k", IDs: []string{"a"}})
-		cancel()
+		_, failure := runner.Run(begin(t, -1), &Call{Script: New("x", 1, 3), Key: "k", IDs: []string{"a"}})
 		if failure == nil || failure.Outcome != Unknown {
 			t.Errorf("%v: %+v", integers, failure)
 		}

@@ -41,19 +41,24 @@ func TestADeadlineIsTheEarlierOfTwo(t *testing.T) {
 			if test.caller != 0 {
 				background.deadline = begun.Add(test.caller)
 			}
-			d, cancel := Begin(background, test.timeout)
-			defer cancel()
+			d := Begin(background, test.timeout)
+			defer d.End()
 			if test.name == "neither" {
-				if d.Done() != nil {
+				if !d.endless() || d.Context().Done() != nil {
 					t.Errorf("%s: it is bounded", test.name)
 				}
 				return
 			}
-			<-d.Done()
+			if d.endless() || (d.Err() == nil) != (test.tries > 0) {
+				t.Errorf("%s: at first, it is over: %v", test.name, d.Err())
+			}
+			<-d.Context().Done()
 			if got := time.Since(begun); got != test.tries || !errors.Is(d.Err(), context.DeadlineExceeded) {
 				t.Errorf("%s: the tries end after %v with %v, want %v", test.name, got, d.Err(), test.tries)
 			}
-			<-d.rest()
+			rest, cancel := d.rest()
+			defer cancel()
+			<-rest.Done()
 			if got := time.Since(begun); got != test.atMost {
 				t.Errorf("%s: it ends after %v, want %v", test.name, got, test.atMost)
 			}
@@ -65,12 +70,14 @@ func TestADeadlineIsTheEarlierOfTwo(t *testing.T) {
 func TestACanceledCallHasNoRest(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
-		d, release := Begin(ctx, time.Second)
-		defer release()
+		d := Begin(ctx, time.Second)
+		defer d.End()
 		begun := time.Now()
 		cancel()
-		<-d.Done()
-		<-d.rest()
+		<-d.Context().Done()
+		rest, free := d.rest()
+		defer free()
+		<-rest.Done()
 		if took := time.Since(begun); took != 0 || !errors.Is(d.Err(), context.Canceled) {
 			t.Errorf("it ended after %v with %v", took, d.Err())
 		}

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"strings"
 	"sync"
 
@@ -12,10 +11,11 @@ import (
 // not: what is given up goes on until the client's own timeouts end it. (On a
 // cluster it is a little more: a lane where two nodes meet counts for both.)
 const (
-	MaxCalls     = callLanes * callsEach         // single calls
-	MaxPipelines = pipelineLanes * pipelinesEach // pipelines, of MaxPipeline calls each
+	MaxCalls     = callLanes * (callsEach + callsShared/neighbors) // single calls
+	MaxPipelines = pipelineLanes * pipelinesEach                   // pipelines, of MaxPipeline calls each
 
-	callLanes, callsEach         = 64, 16
+	callLanes, callsEach         = 64, 8
+	neighbors, callsShared       = 4, 32
 	pipelineLanes, pipelinesEach = 16, 2
 )
 
@@ -24,7 +24,7 @@ const (
 type places struct{ calls, pipelines lanes }
 
 func newPlaces() *places {
-	return &places{newLanes(callLanes, callsEach), newLanes(pipelineLanes, pipelinesEach)}
+	return &places{newLanes(callLanes, callsEach, callsShared), newLanes(pipelineLanes, pipelinesEach, 0)}
 }
 
 // nodes are the places of each node of a cluster.
@@ -53,15 +53,27 @@ func (n *nodes) places(node *redis.Client) *places {
 
 // lanes bound what is under way. Each is for a range of a cluster's slots: behind
 // an AutoPipeliner, which does not tell nodes apart, a node that hangs fills its own
-// lanes and leaves those of other nodes free, but for one where two nodes meet.
+// lanes and leaves those of other nodes free, but for some where two nodes meet.
 type lanes []lane
 
-type lane chan struct{}
+// lane has places of its own, and shares others with its neighbors: for a customer who
+// sends most of all. More for one customer would keep callers for others waiting, as
+// each has to wait for the whole batch.
+type lane struct{ own, shared place }
 
-func newLanes(n, each int) lanes {
+// place is where a call takes a place, and leaves it.
+type place chan struct{}
+
+// newLanes makes n lanes, each with some places of its own and some that it shares.
+func newLanes(n, each, shared int) lanes {
 	l := make(lanes, n)
 	for i := range l {
-		l[i] = make(lane, each)
+		l[i].own = make(place, each)
+		if i%neighbors == 0 {
+			l[i].shared = make(place, shared)
+		} else {
+			l[i].shared = l[i-1].shared
+		}
 	}
 	return l
 }
@@ -71,22 +83,34 @@ func (l lanes) of(key string) lane {
 	return l[slot(key)*len(l)/slots]
 }
 
-// enter waits for a place in the lane. It returns false if ctx ends first.
-func (l lane) enter(ctx context.Context) bool {
+// try takes a place if one is free; nil if there is none.
+func (l lane) try() place {
 	select {
-	case l <- struct{}{}:
-		return true
+	case l.own <- struct{}{}:
+		return l.own
 	default:
 	}
 	select {
-	case l <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
+	case l.shared <- struct{}{}:
+		return l.shared
+	default:
+		return nil
 	}
 }
 
-func (l lane) leave() { <-l }
+// enter waits for a place in the lane. It returns nil if the time is over first.
+func (l lane) enter(over <-chan struct{}) place {
+	select {
+	case l.own <- struct{}{}:
+		return l.own
+	case l.shared <- struct{}{}:
+		return l.shared
+	case <-over:
+		return nil
+	}
+}
+
+func (p place) leave() { <-p }
 
 const slots = 16384
 

@@ -1,7 +1,6 @@
 package script
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -57,34 +56,51 @@ func TestLanesBoundWhatIsUnderWay(t *testing.T) {
 	if MaxCalls != 1024 || MaxPipelines != 32 {
 		t.Errorf("%d and %d: the comments say 1024 and 32", MaxCalls, MaxPipelines)
 	}
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	l := newLanes(callLanes, callsEach)
+	l := newLanes(callLanes, callsEach, callsShared)
 	under := 0
-	for _, key := range keysOf(l) {
-		for l.of(key).enter(over) {
+	for i, key := range keysOf(l) {
+		first := under
+		for l.of(key).try() != nil {
 			under++
+		}
+		want := callsEach
+		if i%neighbors == 0 { // the first of them to come
+			want += callsShared
+		}
+		if took := under - first; took != want {
+			t.Errorf("lane %d takes %d, want %d", i, took, want)
 		}
 	}
 	if under != MaxCalls {
 		t.Errorf("%d are under way, want %d", under, MaxCalls)
 	}
-	bubble.Test(t, func(t *testing.T) {
-		lane := newLanes(1, 1)[0]
-		lane.enter(t.Context())
-		entered := make(chan bool)
-		go func() { entered <- lane.enter(t.Context()) }()
-		synctest.Wait()
-		select {
-		case <-entered:
-			t.Error("two are in a lane for one")
-		default:
-		}
-		lane.leave()
-		if !<-entered {
-			t.Error("the place that got free was not given away")
-		}
-	})
+	over := make(chan struct{})
+	close(over)
+	if l[0].enter(over) != nil {
+		t.Error("one more has a place")
+	}
+	for _, shared := range []bool{false, true} {
+		bubble.Test(t, func(t *testing.T) {
+			lane := newLanes(1, 1, 1)[0]
+			own, common := lane.try(), lane.try()
+			entered := make(chan place)
+			go func() { entered <- lane.enter(nil) }()
+			synctest.Wait()
+			select {
+			case <-entered:
+				t.Error("three are in a lane for two")
+			default:
+			}
+			left := own
+			if shared {
+				left = common
+			}
+			left.leave()
+			if <-entered != left {
+				t.Error("the place that got free was not given away")
+			}
+		})
+	}
 }
 
 // A node that hangs fills its own lanes. Calls for others are not refused, nor do
@@ -94,7 +110,7 @@ func TestAHangingLaneLeavesOthersFree(t *testing.T) {
 		s := &server{}
 		runner := NewRunner(s.client(t))
 		keys := keysOf(runner.places.calls)
-		hanging, healthy := keys[3], keys[4]
+		hanging, healthy, neighbor := keys[3], keys[4], keys[2]
 		s.answers = []answer{func(cmd *command) error {
 			s.written(cmd)
 			if cmd.Args()[3] == hanging {
@@ -103,7 +119,7 @@ func TestAHangingLaneLeavesOthersFree(t *testing.T) {
 			cmd.SetVal([]int64{1, 0})
 			return nil
 		}}
-		const callers = 100
+		const callers, taken = 100, callsEach + callsShared
 		failures := make(chan *Failure, callers)
 		for range callers {
 			go func() {
@@ -113,8 +129,10 @@ func TestAHangingLaneLeavesOthersFree(t *testing.T) {
 		}
 		synctest.Wait()
 		begun := time.Now()
-		if _, failure := runner.Run(begin(t, time.Second), &Call{Script: next, Key: healthy}); failure != nil || time.Since(begun) > 0 {
-			t.Errorf("a healthy node's customer: %+v after %v", failure, time.Since(begun))
+		for _, key := range []string{healthy, neighbor} {
+			if _, failure := runner.Run(begin(t, time.Second), &Call{Script: next, Key: key}); failure != nil || time.Since(begun) > 0 {
+				t.Errorf("a healthy node's customer: %+v after %v", failure, time.Since(begun))
+			}
 		}
 		outcomes := make(map[Outcome]int)
 		for range callers {
@@ -124,7 +142,7 @@ func TestAHangingLaneLeavesOthersFree(t *testing.T) {
 				t.Errorf("refused with %q", failure.Err)
 			}
 		}
-		if outcomes[Unknown] != callsEach || outcomes[NotCounted] != callers-callsEach {
+		if outcomes[Unknown] != taken || outcomes[NotCounted] != callers-taken {
 			t.Errorf("%v", outcomes)
 		}
 		time.Sleep(time.Minute) // the node is back

@@ -37,7 +37,8 @@ type Client interface {
 type Runner struct {
 	client   Client
 	habits   habits
-	places   *places // where the client does not tell nodes apart
+	deferred *deferred // nil: the client waits for each answer
+	places   *places   // where the client does not tell nodes apart
 	nodes    nodes
 	reach    reach
 	answered atomic.Bool // some call ever was: a cluster's client knows its nodes
@@ -45,17 +46,17 @@ type Runner struct {
 
 // NewRunner returns a Runner on a client. It sends nothing.
 func NewRunner(client Client) *Runner {
-	return &Runner{client: client, habits: habitsOf(client), places: newPlaces()}
+	return &Runner{client: client, habits: habitsOf(client), deferred: deferredOf(client), places: newPlaces()}
 }
 
 // Run runs one script and returns its reply.
-func (r *Runner) Run(d Deadline, call *Call) ([]int64, *Failure) {
+func (r *Runner) Run(d *Deadline, call *Call) ([]int64, *Failure) {
 	withText, maybeRun := false, false
 	var before error
 	for try := 1; ; try++ {
-		cmd := new(command)
-		cmd.prepare(d.Context, call, withText)
-		over := r.do(&d, r.placesOf(d.Context, r.cluster(), call.Key).calls.of(call.Key), cmd)
+		cmd := new(single)
+		cmd.prepare(d.caller, call, withText)
+		over := r.doOne(d, r.placesOf(d, r.cluster(), call.Key).calls.of(call.Key), cmd)
 		result := cmd.result(call, over, r.habits)
 		if result.answered {
 			r.answered.Store(true)
@@ -67,7 +68,7 @@ func (r *Runner) Run(d Deadline, call *Call) ([]int64, *Failure) {
 			withText = true
 			continue
 		}
-		if result.again && d.Err() == nil && r.pause(&d, try) {
+		if result.again && d.Err() == nil && r.pause(d, try) {
 			before = result.Err
 			continue
 		}
@@ -75,7 +76,7 @@ func (r *Runner) Run(d Deadline, call *Call) ([]int64, *Failure) {
 		if maybeRun {
 			failure.Outcome = Unknown
 		}
-		failure.Err = r.explain(&d, &result, before)
+		failure.Err = r.explain(d, &result, before)
 		return nil, &failure
 	}
 }
@@ -85,9 +86,10 @@ func (r *Runner) Run(d Deadline, call *Call) ([]int64, *Failure) {
 // then change their order. Where the client tells nodes apart they are asked at the
 // same time, and a node that hangs delays its own calls only. It returns a reply or
 // a failure for each.
-func (r *Runner) RunEach(d Deadline, calls []Call) ([][]int64, []*Failure) {
+func (r *Runner) RunEach(d *Deadline, calls []Call) ([][]int64, []*Failure) {
+	d.Context() // for the groups, which are run at the same time
 	replies, failures := make([][]int64, len(calls)), make([]*Failure, len(calls))
-	groups := r.byNode(d.Context, calls)
+	groups := r.byNode(d, calls)
 	var running sync.WaitGroup
 	for _, g := range groups[1:] {
 		running.Go(func() { r.runGroup(d, calls, g, replies, failures) })
@@ -104,12 +106,12 @@ type group struct {
 }
 
 // runGroup runs the calls of one group, and sets their replies and failures.
-func (r *Runner) runGroup(d Deadline, calls []Call, g group, replies [][]int64, failures []*Failure) {
+func (r *Runner) runGroup(d *Deadline, calls []Call, g group, replies [][]int64, failures []*Failure) {
 	maybeRun, before := make(map[int]bool), make(map[int]error)
 	texts := 0
 	for try := 1; len(g.which) > 0; {
-		pipe := newPipeline(d.Context, calls, g.which, texts)
-		over := r.do(&d, g.places.pipelines.of(calls[g.which[0]].Key), pipe)
+		pipe := newPipeline(d.Context(), calls, g.which, texts)
+		over := r.do(d, g.places.pipelines.of(calls[g.which[0]].Key), pipe)
 		var again []int
 		unknown, refused := false, false
 		var last result // of those that failed
@@ -131,7 +133,7 @@ func (r *Runner) runGroup(d Deadline, calls []Call, g group, replies [][]int64, 
 			if shared == nil || last.Outcome != result.Outcome || last.Err.Error() != result.Err.Error() {
 				r.notice(&result)
 				last = result
-				shared = &Failure{result.Outcome, r.explain(&d, &result, before[i])}
+				shared = &Failure{result.Outcome, r.explain(d, &result, before[i])}
 			}
 			failures[i] = shared
 			if d.Err() == nil && (result.noScript || result.again) {
@@ -146,8 +148,8 @@ func (r *Runner) runGroup(d Deadline, calls []Call, g group, replies [][]int64, 
 		}
 		g.which = again
 		if refused {
-			if !r.pause(&d, try) {
-				noMoreTries(&d, failures, again)
+			if !r.pause(d, try) {
+				noMoreTries(d, failures, again)
 				return
 			}
 			try++
@@ -177,12 +179,12 @@ func withEnd(d *Deadline, err error) error {
 
 // byNode sorts calls by the node that their keys live on. There is at least one
 // group.
-func (r *Runner) byNode(ctx context.Context, calls []Call) []group {
+func (r *Runner) byNode(d *Deadline, calls []Call) []group {
 	cluster := r.cluster()
 	of := make(map[*places]int)
 	var groups []group
 	for i := range calls {
-		places := r.placesOf(ctx, cluster, calls[i].Key)
+		places := r.placesOf(d, cluster, calls[i].Key)
 		at, ok := of[places]
 		if !ok {
 			at = len(groups)
@@ -208,11 +210,11 @@ func (r *Runner) cluster() cluster {
 }
 
 // placesOf returns the places of the node that a key lives on.
-func (r *Runner) placesOf(ctx context.Context, c cluster, key string) *places {
+func (r *Runner) placesOf(d *Deadline, c cluster, key string) *places {
 	if c == nil {
 		return r.places
 	}
-	node, err := c.MasterForKey(ctx, key)
+	node, err := c.MasterForKey(d.Context(), key)
 	if err != nil { // go-redis will find out
 		return r.places
 	}
@@ -252,39 +254,76 @@ type job interface {
 	send(ctx context.Context, client Client)
 }
 
+// doOne is do for a single command. A deferred AutoPipeliner needs no goroutine that
+// waits for it.
+func (r *Runner) doOne(d *Deadline, lane lane, cmd *single) *overdue {
+	// Before the first answer, it may ask a cluster's nodes which commands there are.
+	if r.deferred == nil || d.endless() || !r.answered.Load() {
+		return r.do(d, lane, &cmd.command)
+	}
+	place, over := r.enter(d, lane)
+	if over != nil {
+		return over
+	}
+	answer := r.deferred.queue(d.caller, cmd)
+	if cmd.await(d, answer) {
+		place.leave()
+		return nil
+	}
+	go func() { // it is still under way
+		defer place.leave()
+		_ = answer.Wait()
+	}()
+	return newOverdue(d.Err())
+}
+
 // do sends a job and waits until it is answered or the time is over, whichever is
 // first, and says so if that is the time. What the job holds may then not be read:
 // it goes on by itself, for as long as the client's own timeouts let it.
 func (r *Runner) do(d *Deadline, lane lane, job job) *overdue {
-	ctx := d.Context
-	if d.Done() == nil { // nothing can end the call but its answer
-		job.send(ctx, r.client)
+	if d.endless() {
+		job.send(d.caller, r.client)
 		return nil
 	}
-	if err := d.Err(); err != nil {
-		return newOverdue(err)
-	}
-	if !lane.enter(d.Context) {
-		return newOverdue(fmt.Errorf("%w (as many calls as may be are under way)", d.Err()))
+	ctx := d.Context()
+	place, over := r.enter(d, lane)
+	if over != nil {
+		return over
 	}
 	done := make(chan struct{})
 	go func() {
-		defer lane.leave()
+		defer place.leave()
 		job.send(ctx, r.client)
 		close(done)
 	}()
 	select {
 	case <-done:
 		return nil
-	case <-d.Done():
+	case <-ctx.Done():
 	}
+	rest, cancel := d.rest()
+	defer cancel()
 	select {
 	case <-done:
 		return nil
-	case <-d.caller.Done():
-	case <-d.rest():
+	case <-rest.Done():
+		return newOverdue(d.Err())
 	}
-	return newOverdue(d.Err())
+}
+
+// enter waits for a place, if there is still time.
+func (r *Runner) enter(d *Deadline, lane lane) (place, *overdue) {
+	if err := d.Err(); err != nil {
+		return nil, newOverdue(err)
+	}
+	place := lane.try()
+	if place == nil {
+		place = lane.enter(d.over())
+	}
+	if place == nil {
+		return nil, newOverdue(fmt.Errorf("%w (as many calls as may be are under way)", d.Err()))
+	}
+	return place, nil
 }
 
 // notice makes a cluster client look where the slots are now when a node fails.
@@ -303,9 +342,9 @@ func (r *Runner) notice(result *result) {
 func (r *Runner) explain(d *Deadline, result *result, before error) error {
 	err := withEnd(d, result.Err)
 	if result.unsent && errors.Is(err, context.DeadlineExceeded) && d.caller.Err() == nil && !d.end.IsZero() {
-		ctx, cancel := context.WithDeadline(d.caller, d.end)
+		rest, cancel := d.rest()
 		defer cancel()
-		if reason := r.reach.why(ctx, r.client); reason != nil {
+		if reason := r.reach.why(rest, r.client); reason != nil {
 			err = fmt.Errorf("%w: %w", err, reason)
 		}
 	}
@@ -318,7 +357,7 @@ func (r *Runner) explain(d *Deadline, result *result, before error) error {
 // pause waits before a further try. It returns false if there shall be none: the
 // time is over, or there is no deadline and these were enough.
 func (r *Runner) pause(d *Deadline, try int) bool {
-	if _, ok := d.Deadline(); !ok && try >= maxTries {
+	if d.end.IsZero() && try >= maxTries {
 		return false
 	}
 	long := min(firstPause<<min(try-1, 10), longestPause)

@@ -12,10 +12,10 @@ import (
 )
 
 // begin begins a call of a test.
-func begin(t *testing.T, timeout time.Duration) Deadline {
-	d, cancel := Begin(context.Background(), timeout)
-	t.Cleanup(cancel)
-	return d
+func begin(t *testing.T, timeout time.Duration) *Deadline {
+	d := Begin(context.Background(), timeout)
+	t.Cleanup(d.End)
+	return &d
 }
 
 // What may have been run is run again only if that does no harm.

@@ -91,7 +91,7 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 		}
 		var own redis.UniversalClient = client
 		if c.batches {
-			if own, err = client.AutoPipelineWithOptions(batches); err != nil {
+			if own, err = client.AsyncAutoPipelineWithOptions(batches); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -34,7 +34,7 @@ func (b *bench) measureHot(ctx context.Context) (*report, error) {
 	defer server.stop()
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
-	pipeliner, err := client.AutoPipelineWithOptions(batches)
+	pipeliner, err := client.AsyncAutoPipelineWithOptions(batches)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (b *bench) measureHot(ctx context.Context) (*report, error) {
 	everybody := fmt.Sprintf("%s customers", whole(float64(len(many))))
 	return &report{
 		title: "hot",
-		notes: fmt.Sprintf(`One customer for whom all %d callers of an AutoPipeliner call, to as many calls for %s: medians of %d
+		notes: fmt.Sprintf(`One customer for whom all %d callers of a deferred AutoPipeliner call, to as many calls for %s: medians of %d
 			rounds, with the least and the most. Then what 99 of 100 calls for a quiet customer take at most, beside %s callers of the hot one.`,
 			b.callers, everybody, b.rounds, whole(float64(b.crowd))),
 		grids: []grid{
