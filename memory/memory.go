@@ -251,7 +251,7 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 		if c == nil {
 			return
 		}
-		known, each := now.Before(c.history.Fades), fair.Each(took, len(documents))
+		known, each := !now.After(c.history.Fades), fair.Each(took, len(documents))
 		cost := s.took.Relative(each)
 		for _, document := range documents {
 			d := c.documents[document]

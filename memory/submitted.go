@@ -89,7 +89,7 @@ func (s *submitted) forgetCustomers(now time.Time) {
 	for e := s.byUse.Front(); e != nil && now.Sub(e.Value.(*customer).used) >= fair.Day; e = next {
 		next = e.Next()
 		c := e.Value.(*customer)
-		if len(c.documents) == 0 && !now.Before(c.history.Fades) {
+		if len(c.documents) == 0 && now.After(c.history.Fades) {
 			s.drop(c)
 		}
 	}

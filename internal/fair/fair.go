@@ -89,7 +89,7 @@ type History struct {
 
 // At returns the history as it is at a time.
 func (h History) At(now time.Time) History {
-	if !now.Before(h.Fades) {
+	if now.After(h.Fades) {
 		return History{}
 	}
 	return h
