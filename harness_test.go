@@ -44,53 +44,33 @@ func counted(count int64) priority.Decision {
 	return priority.Decision{Level: levels[min(-count, 30)], Count: count, ResetIn: quiet}
 }
 
-// pending is the same with some documents pending, where all that is counted was
-// submitted.
-func pending(count, documents int64) priority.Decision {
-	return used(1-count, count, documents)
-}
+// pending is Submit's decision with some documents pending, of whatever load: loads are
+// compared with vectors, at random, and where a test is about them.
+func pending(documents int64) priority.Decision { return priority.Decision{Pending: documents} }
 
-// used is the same where so many of the documents that are counted were submitted.
-func used(submitted, count, documents int64) priority.Decision {
-	decision := counted(count)
-	if documents > 0 {
-		decision.Pending = documents
-		decision.Level = (doublings(submitted, 2) + doublings(documents, 4) + 1) / 2
-	}
-	return decision
-}
-
-// doublings is 1 up to first, and 1 more for each doubling.
-func doublings(documents, first int64) priority.Level {
-	level := priority.First
-	for ; documents > first && level < 9; first *= 2 {
-		level++
-	}
-	return level
-}
-
-// held is a decision with some documents pending, of whatever level: what levels are
-// made of is tested with vectors, and at random.
-func held(count, documents int64) priority.Decision {
-	if documents == 0 {
-		return counted(count)
-	}
-	return priority.Decision{Count: count, Pending: documents, ResetIn: quiet}
-}
-
-// heldEach is that of n new documents, from a count and a number of pending documents
-// on.
-func heldEach(count, documents int64, n int) []priority.Decision {
+// pendingEach is pending of n new documents, from a number of documents on.
+func pendingEach(documents int64, n int) []priority.Decision {
 	decisions := make([]priority.Decision, n)
 	for i := range decisions {
-		decisions[i] = held(count-int64(i), documents+int64(i))
+		decisions[i] = pending(documents + int64(i))
 	}
 	return decisions
 }
 
-// none is the decision of a customer without a count.
-func none(documents int64) priority.Decision {
-	return left(0, held(0, documents))
+// flood is the decisions about n documents of a new customer, none of which is done: by
+// the rule as the package's page has it, with the default policy.
+func flood(n int) []priority.Decision {
+	decisions := make([]priority.Decision, n)
+	var last int64 // those at the last level
+	for i := range decisions {
+		lately, documents := int64(i+1), int64(i+1)
+		load := float64(min(lately, 512) * (documents - last))
+		decisions[i] = priority.Decision{Level: priority.Policy{}.LevelOfLoad(load), Load: load, Pending: documents}
+		if decisions[i].Level == 9 {
+			last++
+		}
+	}
+	return decisions
 }
 
 // left is a decision with another time until the reset.
@@ -104,16 +84,6 @@ func countdown(from int64, n int) []priority.Decision {
 	decisions := make([]priority.Decision, n)
 	for i := range decisions {
 		decisions[i] = counted(from - int64(i))
-	}
-	return decisions
-}
-
-// submitted is the decisions of n new documents, from a count and a number of
-// pending documents on.
-func submitted(count, documents int64, n int) []priority.Decision {
-	decisions := make([]priority.Decision, n)
-	for i := range decisions {
-		decisions[i] = pending(count-int64(i), documents+int64(i))
 	}
 	return decisions
 }
@@ -168,14 +138,31 @@ type world struct {
 // opener makes a store without counts.
 type opener func(t *testing.T, r rule) *world
 
-// agree reports whether two decisions are the same.
+// agree reports whether two decisions are the same. If want has no level, any level and
+// load will do.
 func (w *world) agree(got, want priority.Decision) bool {
-	off := (got.ResetIn - want.ResetIn).Abs()
-	got.ResetIn, want.ResetIn = 0, 0
 	if want.Level == 0 {
-		got.Level = 0
+		got.Level, got.Load = 0, 0
 	}
-	return got == want && off <= w.slack
+	isNear := w.near(got.ResetIn, want.ResetIn) && w.alike(got.Load, want.Load)
+	got.ResetIn, got.Load = want.ResetIn, want.Load
+	return isNear && got == want
+}
+
+// agreeOn is the same of two states.
+func (w *world) agreeOn(got, want priority.State) bool {
+	isNear := w.alike(got.Load, want.Load) && w.alike(got.Lately, want.Lately) && w.near(got.ResetIn, want.ResetIn) &&
+		w.near(got.Oldest, want.Oldest) && w.near(got.Sojourn, want.Sojourn)
+	got.Load, got.Lately, got.ResetIn, got.Oldest, got.Sojourn = want.Load, want.Lately, want.ResetIn, want.Oldest, want.Sojourn
+	return isNear && got == want
+}
+
+func (w *world) near(got, want time.Duration) bool { return (got - want).Abs() <= w.slack }
+
+// alike reports whether two numbers that halve each day are the same, but for what the
+// slack makes of them.
+func (w *world) alike(got, want float64) bool {
+	return math.Abs(got-want) <= want*w.slack.Hours()/24
 }
 
 func (w *world) agreeAll(got, want []priority.Decision) bool {
@@ -214,11 +201,33 @@ func (w *world) submitN(t testing.TB, customer string, documents []string, want 
 	w.decidedAll(t, "SubmitN of "+customer, got, err, want)
 }
 
-func (w *world) peek(t testing.TB, customer string, want priority.Decision) {
+func (w *world) peek(t testing.TB, customer string, want priority.State) {
+	t.Helper()
+	if got, err := w.Peek(t.Context(), customer); err != nil || !w.agreeOn(got, want) {
+		t.Fatalf("Peek of %.60q:\n%+v, %v, want\n%+v", customer, got, err, want)
+	}
+}
+
+// counts checks that Peek tells a count, whatever else it tells.
+func (w *world) counts(t testing.TB, customer string, want priority.Decision) {
 	t.Helper()
 	got, err := w.Peek(t.Context(), customer)
-	w.decided(t, "Peek of "+customer, got, err, want)
+	if err != nil || got.Count != want.Count || !w.near(got.ResetIn, want.ResetIn) {
+		t.Fatalf("Peek of %.60q: %+v, %v, want %+v", customer, got, err, want)
+	}
 }
+
+// pends checks that Peek tells how many documents are pending.
+func (w *world) pends(t testing.TB, customer string, want int64) {
+	t.Helper()
+	got, err := w.Peek(t.Context(), customer)
+	if err != nil || got.Rule != priority.ByLoad || got.Pending != want {
+		t.Fatalf("Peek of %.60q: %+v, %v, want %d pending", customer, got, err, want)
+	}
+}
+
+// unknown is the state of a customer of whom nothing is known.
+var unknown = priority.State{NextLevel: priority.First}
 
 func (w *world) done(t testing.TB, customer string, documents ...string) {
 	t.Helper()
@@ -436,13 +445,13 @@ func (s *handStore) NextEach(ctx context.Context, customers []string) ([]priorit
 }
 
 func (s *handStore) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	s.held(customer, document)
-	return s.RedisStore.Submit(ctx, customer, document, 0)
+	s.submitted(customer, document)
+	return s.RedisStore.Submit(ctx, customer, document, cost)
 }
 
 func (s *handStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	s.held(customer, documents...)
-	return s.RedisStore.SubmitN(ctx, customer, documents, nil)
+	s.submitted(customer, documents...)
+	return s.RedisStore.SubmitN(ctx, customer, documents, costs)
 }
 
 func (s *handStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
@@ -470,16 +479,13 @@ func (s *handStore) checked(customer string) {
 	}
 }
 
-func (s *handStore) held(customer string, documents ...string) {
+func (s *handStore) submitted(customer string, documents ...string) {
 	leases := s.leases[customer]
 	if leases == nil {
 		leases = make(map[string]time.Duration)
 		s.leases[customer] = leases
 	}
 	for _, document := range documents {
-		if until, held := leases[document]; !held || until < s.now {
-			s.checked(customer)
-		}
 		leases[document] = s.now + s.rule.leaseOf()
 	}
 }
@@ -517,11 +523,13 @@ func (s *handStore) moveLeases(customer string, leases map[string]time.Duration)
 	now := time.Now()
 	for i, z := range held {
 		remains := leases[z.Member.(string)] - s.now
+		age := s.rule.leaseOf() - remains
 		if remains >= 0 {
-			remains += handSlack
+			age -= handSlack
+		} else if age <= day { // which is the end of another time
+			age = min(age, day-handSlack)
 		}
-		submitted := now.Add(remains - s.rule.leaseOf())
-		held[i].Score = math.Copysign(float64(submitted.UnixMilli()), z.Score)
+		held[i].Score = submittedAt(z.Score, now.Add(-age))
 	}
 	if len(held) > 0 {
 		err = errors.Join(err, s.hand.ZAddXX(ctx, key, held...).Err())
@@ -663,16 +671,25 @@ func wantTTL(t testing.TB, client redis.Cmdable, key string, want time.Duration)
 	}
 }
 
-// heldBy reads counts from a server past the store.
+// heldBy reads counts from a server past the store. Of a customer who submits, it is the
+// count that as many pending documents would have.
 func heldBy(client redis.Cmdable, store *priority.RedisStore) func(string) (int64, bool) {
 	return func(customer string) (int64, bool) {
-		count, err := client.Get(context.Background(), store.Key(customer)).Int64()
-		if err != nil && !errors.Is(err, redis.Nil) {
+		ctx := context.Background()
+		count, err := client.Get(ctx, store.Key(customer)).Int64()
+		if errors.Is(err, redis.Nil) {
+			count, err = client.ZCard(ctx, store.PendingKey(customer)).Result()
+			count = 1 - count
+		}
+		if err != nil {
 			panic(err)
 		}
-		return count, err == nil
+		return count, count < 1
 	}
 }
+
+// latelyOf returns how many documents were submitted lately if a usage has a TTL.
+func latelyOf(ttl time.Duration) float64 { return math.Exp2(ttl.Hours()/24 - 1) }
 
 // serverCalls is what a server was told, by its own statistics, while a function
 // ran. Commands that scripts call are in it.
@@ -710,11 +727,22 @@ func backdate(t testing.TB, client *redis.Client, key string, d time.Duration, i
 		held = slices.DeleteFunc(held, func(z redis.Z) bool { return !among[z.Member.(string)] })
 	}
 	for i, z := range held {
-		held[i].Score = math.Copysign(math.Abs(z.Score)-float64(d.Milliseconds()), z.Score)
+		held[i].Score = submittedAt(z.Score, timeOf(z.Score).Add(-d))
 	}
 	if err = errors.Join(err, client.ZAddXX(context.Background(), key, held...).Err()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// timeOf returns when the document of a score was submitted.
+func timeOf(score float64) time.Time { return time.UnixMilli(int64(math.Abs(score)) / 64) }
+
+// levelOf returns the level that the document of a score was given.
+func levelOf(score float64) priority.Level { return priority.Level(int64(math.Abs(score)) % 64) }
+
+// submittedAt returns a score with another time.
+func submittedAt(score float64, at time.Time) float64 {
+	return math.Copysign(float64(64*at.UnixMilli()+int64(levelOf(score))), score)
 }
 
 // wire is a hook that notes what a client sends.

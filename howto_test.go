@@ -135,7 +135,7 @@ func TestCountsMoveToAnotherPrefix(t *testing.T) {
 	after := openStore(t, client, &options)
 	moved := []string{"acme", "two words", "50% {off}", `a "quote" and \`, "łódź"}
 	for _, customer := range moved {
-		must(before.NextN(t.Context(), customer, 7))(t)
+		must(before.NextN(t.Context(), customer, 10))(t)
 		must(before.SubmitN(t.Context(), customer, []string{"invoice-1", "invoice-2", "invoice-3"}, nil))(t)
 	}
 	admin := must(control.NewAdmin(client, nil))(t)

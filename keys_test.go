@@ -20,7 +20,6 @@ import (
 
 func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		for _, test := range []struct{ prefix, customer, key string }{
 			{"", "acme", "priority:{acme}"},
@@ -43,8 +42,8 @@ func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 			if err1 != nil || err2 != nil {
 				t.Fatal(err1, err2)
 			}
-			if got := client.Get(t.Context(), count).Val(); got != "-6" {
-				t.Errorf("after 7 documents of %q the key holds %q", test.customer, got)
+			if got := client.Get(t.Context(), count).Val(); got != "-4" {
+				t.Errorf("after 5 documents of %q the key holds %q", test.customer, got)
 			}
 			if got := client.Get(t.Context(), usage).Val(); got != "1000" {
 				t.Errorf("the usage of %q holds %q", test.customer, got)
@@ -53,13 +52,16 @@ func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 			wantTTL(t, client, pending, day)
 			wantTTL(t, client, usage, 2*day) // two documents
 			held := client.ZRangeWithScores(t.Context(), pending, 0, -1).Val()
-			if len(held) != 2 || held[0].Member != "a\x00" || held[1].Member != "b" {
+			if len(held) != 2 || held[0].Member != "b" || held[1].Member != "a\x00" {
 				t.Fatalf("pending of %q: %v", test.customer, held)
 			}
 			for _, document := range held {
-				if at := time.UnixMilli(int64(document.Score)); at.Before(before) || at.After(time.Now()) {
+				if at := timeOf(document.Score); at.Before(before) || at.After(time.Now()) || document.Score < 0 {
 					t.Errorf("%v was submitted at %v, want from %v on", document, at, before)
 				}
+			}
+			if b, a := levelOf(held[0].Score), levelOf(held[1].Score); b != 1 || a != 2 {
+				t.Errorf("the scores of %q have the levels %d and %d", test.customer, b, a)
 			}
 		}
 		if n := client.DBSize(t.Context()).Val(); n != 24 {
@@ -68,10 +70,25 @@ func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 
 		// The last Done leaves no empty set.
 		w := storeOf(t, client)
-		w.submit(t, "globex", "a", pending(0, 1))
+		w.submit(t, "globex", "a", flood(1)[0])
 		w.done(t, "globex", "a")
 		if n := client.Exists(t.Context(), "priority:{globex}:pending").Val(); n != 0 {
 			t.Error("there is a key of no pending documents")
+		}
+
+		// What is beyond the last load has a score below zero, with its turn.
+		w = &world{Store: newStore(t, client, turns())}
+		must(w.SubmitN(t.Context(), "acme", documentIDs("photo", 20), nil))(t)
+		var levels []priority.Level
+		for _, document := range client.ZRangeWithScores(t.Context(), w.Store.(*priority.RedisStore).PendingKey("acme"), 0, -1).Val() {
+			if level := levelOf(document.Score); (document.Score < 0) != (level >= 3) {
+				t.Errorf("%v has the level %d", document, level)
+			} else {
+				levels = append(levels, level)
+			}
+		}
+		if want := []priority.Level{7, 7, 7, 6, 6, 6, 6, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 3, 1, 2}; !slices.Equal(levels, want) {
+			t.Errorf("the scores have the levels %v, want %v", levels, want)
 		}
 	})
 }
@@ -80,31 +97,33 @@ func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 // leaves; a Done keeps that of the usage.
 func TestSubmitRestoresTTLs(t *testing.T) {
 	t.Parallel()
-	const day = 24 * time.Hour
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		w := storeOf(t, client)
 		pendingKey, usage := "priority:{acme}:pending", "priority:{acme}:usage"
-		w.submitN(t, "acme", []string{"a", "b", "c", "d"}, submitted(0, 1, 4)...)
+		w.submitN(t, "acme", []string{"a", "b", "c", "d"}, flood(4)...)
 		wantTTL(t, client, usage, 3*day) // four documents
 		w.done(t, "acme", "d")
 		wantTTL(t, client, usage, 3*day)
 		client.Persist(t.Context(), pendingKey)
 		client.Persist(t.Context(), usage)
-		w.peek(t, "acme", used(0, -3, 3)) // what was submitted is unknown, and for the better
+		if state := must(w.Peek(t.Context(), "acme"))(t); state.Lately != 0 || state.Pending != 3 { // unknown, for the better
+			t.Errorf("Peek of a usage without a TTL: %+v", state)
+		}
 		w.done(t, "acme", "c")
 		for _, key := range []string{pendingKey, usage} {
 			if ttl := client.PTTL(t.Context(), key).Val(); ttl != -1 {
 				t.Errorf("Peek or Done gave %s the TTL %v", key, ttl)
 			}
 		}
-		w.submit(t, "acme", "b", used(0, -3, 2)) // even of a document that is pending
+		// Even one of a document that is pending, which is not remembered either.
+		w.submit(t, "acme", "b", priority.Decision{Level: 1, Load: 1 * 2, Pending: 2})
 		wantTTL(t, client, pendingKey, day)
-		w.submit(t, "acme", "e", used(1, -4, 3))
+		w.submit(t, "acme", "e", priority.Decision{Level: 2, Load: 1 * 3, Pending: 3})
 		wantTTL(t, client, usage, day)
 
 		// What somebody set for good, or for years, is cut too.
 		client.PExpire(t.Context(), usage, 10_000*day)
-		w.submit(t, "acme", "f", used(1_000_000, -5, 4))
+		w.submit(t, "acme", "f", priority.Decision{Level: 6, Load: 512 * 4, Pending: 4})
 		wantTTL(t, client, usage, 10*day)
 	})
 }
@@ -163,31 +182,43 @@ func TestTheCountGoesDownUntilExactlyTheEnd(t *testing.T) {
 	}
 }
 
-// TestALeaseHoldsUntilExactlyItsEnd does the same with leases.
+// TestALeaseHoldsUntilExactlyItsEnd does the same with leases, of documents before the
+// last load and beyond it.
 func TestALeaseHoldsUntilExactlyItsEnd(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
 	keys := []string{"priority:{acme}:count", "priority:{acme}:pending", "priority:{acme}:usage"}
-	run := func(text string, args ...any) []int64 {
+	run := func(text string, keys []string, args ...any) []int64 {
 		t.Helper()
 		return must(client.Eval(t.Context(), text, keys, args...).Int64Slice())(t)
 	}
+	// So many milliseconds after the end of its lease.
 	const ends = `
-		local t = redis.call('TIME')
+		local t, set = redis.call('TIME'), KEYS[#KEYS - 1]
 		redis.call('DEL', unpack(KEYS))
-		redis.call('ZADD', KEYS[2], t[1] * 1000 + math.floor(t[2] / 1000) - 86400000 - %d, 'a')
+		redis.call('ZADD', set, %d * (64 * (t[1] * 1000 + math.floor(t[2] / 1000) - 86400000 - %d) + 9), 'a')
 	`
-	isCounted := func() bool { return client.Exists(t.Context(), keys[0]).Val() == 1 }
-	redistest.Await(t, "Submit sees a lease at its end", func() bool {
-		return run(fmt.Sprintf(ends, 0)+lua.Submit, "a")[2] == 1 && !isCounted()
-	})
-	redistest.Await(t, "Peek sees a lease at its end", func() bool { return run(fmt.Sprintf(ends, 0) + lua.Peek)[2] == 1 })
-	for range 100 {
-		if reply := run(fmt.Sprintf(ends, 1)+lua.Submit, "a"); reply[2] != 1 || !isCounted() {
-			t.Fatalf("Submit one millisecond after the end of a lease: %v, counted %t", reply, isCounted())
-		}
-		if reply := run(fmt.Sprintf(ends, 1) + lua.Peek); reply[2] != 0 {
-			t.Fatalf("Peek one millisecond after the end of a lease: %v", reply)
+	for _, sign := range []int{1, -1} {
+		at := func(late int) string { return fmt.Sprintf(ends, sign, late) }
+		isNew := func() bool { return client.Exists(t.Context(), keys[2]).Val() == 1 }
+		redistest.Await(t, "Submit sees a lease at its end", func() bool {
+			return run(at(0)+lua.Submit, keys[1:], "a", 0)[2] == 1 && !isNew()
+		})
+		redistest.Await(t, "Peek sees a lease at its end", func() bool { return run(at(0)+lua.Peek, keys)[8] == 1 })
+		redistest.Await(t, "Done sees a document at its end", func() bool { return run(at(0)+lua.Done, keys[1:], 0, "a")[1] == 9 })
+		for range 100 {
+			if reply := run(at(1)+lua.Submit, keys[1:], "a", 0); reply[2] != 1 || !isNew() {
+				t.Fatalf("Submit one millisecond after the end of a lease: %v, new %t", reply, isNew())
+			}
+			if reply := run(at(1)+lua.Submit, keys[1:], "b", 0); reply[2] != 1 || client.ZCard(t.Context(), keys[1]).Val() != 1 {
+				t.Fatalf("Submit of another one millisecond after the end of a lease: %v", reply)
+			}
+			if reply := run(at(1)+lua.Peek, keys); reply[8] != 0 {
+				t.Fatalf("Peek one millisecond after the end of a lease: %v", reply)
+			}
+			if reply := run(at(1)+lua.Done, keys[1:], 0, "a"); !slices.Equal(reply, []int64{0, 0}) {
+				t.Fatalf("Done one millisecond after a day: %v", reply)
+			}
 		}
 	}
 }
@@ -236,7 +267,7 @@ func corruptions() []corruption {
 }
 
 // A corrupt count fails every call that would count or tell it, and is left as it
-// is, as are the pending documents. Other customers and Done do not notice.
+// is, as are the pending documents. Other customers and the other rule do not notice.
 func TestACorruptCountIsReportedAndLeftAsItIs(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
@@ -259,28 +290,21 @@ func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMod
 	ctx := t.Context()
 	store := newStore(t, client, rule{policy: priority.Policy{ResetMode: mode}})
 	w := &world{Store: store, slack: handSlack}
-	w.submitN(t, "acme", []string{"a", "b"}, submitted(0, 1, 2)...)
+	w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
 	key := store.Key("acme")
 	spoil(t, client, c, key, ttl)
 	before := contents(t, client, key, store.PendingKey("acme"))
+	calls := countingCalls(t, store, "acme")
+	calls["Peek"] = func() error { _, err := store.Peek(ctx, "acme"); return err }
 	untouched := func(call string) {
 		t.Helper()
 		if after := contents(t, client, key, store.PendingKey("acme")); after != before {
 			t.Fatalf("%s: the keys hold %s, before %s", call, after, before)
 		}
 	}
-	for _, document := range []string{"a", "c"} { // pending, and new
-		for name, call := range everyCall(t, store, "acme", document) {
-			if name != "Done" && name != "DoneN" && name != "Reset" {
-				wantCorrupt(t, call(), key)
-				untouched(name)
-			}
-		}
-		submits, err := store.SubmitN(ctx, "acme", []string{document, "a", document}, nil)
-		wantBatchError(t, err, 3, map[int]error{0: priority.ErrCorruptCount, 1: priority.ErrCorruptCount, 2: priority.ErrCorruptCount})
-		if !slices.Equal(submits, make([]priority.Decision, 3)) {
-			t.Errorf("SubmitN: decisions %v", submits)
-		}
+	for name, call := range calls {
+		wantCorrupt(t, call(), key)
+		untouched(name)
 	}
 
 	each, err := store.NextEach(ctx, []string{"globex", "acme", "initech", "acme", "globex"})
@@ -290,10 +314,12 @@ func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMod
 	}
 	untouched("a call about others too")
 
+	// The other rule does not look at it.
+	w.submitN(t, "acme", []string{"c", "c"}, flood(3)[2], flood(3)[2])
 	w.doneN(t, "acme", "a")
-	w.done(t, "acme", "b")
+	w.done(t, "acme", "b", "c")
 	w.reset(t, "acme")
-	w.submit(t, "acme", "a", pending(0, 1))
+	w.next(t, "acme", counted(0))
 }
 
 // The same of a key of pending documents, and of one of the usage. Next does not look
@@ -309,7 +335,7 @@ func TestCorruptPendingIsReportedAndLeftAsItIs(t *testing.T) {
 				t.Run(of+" "+c.name, func(t *testing.T) {
 					store := newStore(t, client, rule{})
 					w := &world{Store: store, slack: handSlack}
-					w.submitN(t, "acme", []string{"a", "b"}, submitted(0, 1, 2)...)
+					w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
 					keys := []string{store.Key("acme"), store.PendingKey("acme"), store.UsageKey("acme")}
 					key := keys[1]
 					if of == "usage" {
@@ -329,9 +355,12 @@ func TestCorruptPendingIsReportedAndLeftAsItIs(t *testing.T) {
 					if after := contents(t, client, keys...); after != before {
 						t.Errorf("the keys hold %s, before %s", after, before)
 					}
-					w.next(t, "acme", counted(-2))
+					if many, err := store.SubmitN(t.Context(), "acme", []string{"a", "c", "a"}, nil); !slices.Equal(many, make([]priority.Decision, 3)) {
+						t.Errorf("SubmitN: %v, %v", many, err)
+					}
+					w.next(t, "acme", counted(0))
 					w.reset(t, "acme")
-					w.submit(t, "acme", "a", pending(0, 1))
+					w.submit(t, "acme", "a", flood(1)[0])
 				})
 			}
 		}
@@ -395,10 +424,11 @@ func TestOtherLanguagesRunTheScriptsAsPrinted(t *testing.T) {
 		}
 		must(eval(lua.Next, keys[:1]))(t)
 		w.nextN(t, "acme", 2, countdown(-1, 2)...)
-		must(eval(lua.Submit, keys, "a", "b"))(t)
-		w.submit(t, "acme", "b", used(2, -4, 2))
+		w.counts(t, "acme", counted(-2))
+		must(eval(lua.Submit, keys[1:], "a", 0, "b", 0))(t)
+		w.submit(t, "acme", "b", flood(2)[1])
 		must(eval(lua.Done, keys[1:], 0, "a"))(t)
-		w.peek(t, "acme", held(-4, 1))
+		w.pends(t, "acme", 1)
 
 		// What is no number of documents changes nothing.
 		before := contents(t, client, keys...)
@@ -407,9 +437,16 @@ func TestOtherLanguagesRunTheScriptsAsPrinted(t *testing.T) {
 				t.Errorf("next.lua with %q documents: %v", n, err)
 			}
 		}
-		for _, n := range []int{0, 101, 1000, 5000} {
-			if _, err := eval(lua.Submit, keys, make([]any, n)...); err == nil || !strings.HasPrefix(err.Error(), "ERR the number of documents") {
-				t.Errorf("submit.lua with %d documents: %v", n, err)
+		for _, n := range []int{0, 1, 3, 199, 201, 202, 5000} {
+			if _, err := eval(lua.Submit, keys[1:], slices.Repeat([]any{"1"}, n)...); err == nil || !strings.HasPrefix(err.Error(), "ERR the number of documents") {
+				t.Errorf("submit.lua with %d arguments: %v", n, err)
+			}
+		}
+		for _, cost := range []string{"", "-1", "100001", "1000000", "0000001", "1.5", "1e2", " 1", "nan", "x", "b"} {
+			for _, args := range [][]any{{"c", cost}, {"c", "1", "d", cost}} {
+				if _, err := eval(lua.Submit, keys[1:], args...); err == nil || !strings.HasPrefix(err.Error(), "ERR the cost") {
+					t.Errorf("submit.lua with %q: %v", args, err)
+				}
 			}
 		}
 		for _, cost := range []string{"", "-1", "1000000", "1.5", "x", "b"} {

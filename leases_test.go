@@ -24,8 +24,8 @@ func TestManyEndedLeasesAreClearedInSteps(t *testing.T) {
 	w := storeOf(t, client)
 	key := w.Store.(*priority.RedisStore).PendingKey("acme")
 	ids := documentIDs("old", manyPending)
-	w.submitN(t, "acme", ids, submitted(0, 1, manyPending)...)
-	w.submit(t, "acme", "pending", pending(-manyPending, manyPending+1))
+	w.submitN(t, "acme", ids, flood(manyPending)...)
+	w.submit(t, "acme", "pending", pending(manyPending+1))
 	endLeases(t, client, key, ids...)
 	held := manyPending + 1
 	cleared := func(call string, added, most int) {
@@ -36,18 +36,14 @@ func TestManyEndedLeasesAreClearedInSteps(t *testing.T) {
 		}
 		held = now
 	}
-	last := pending(-manyPending, 1)
-	last.Level = 9 // as the document was given
-	w.peek(t, "acme", last)
+	w.pends(t, "acme", 1)
 	cleared("Peek", 0, 0)
-	w.submit(t, "acme", "pending", pending(-manyPending, 1))
+	w.submit(t, "acme", "pending", priority.Decision{Level: 5, Load: 512, Pending: 1})
 	cleared("Submit", 0, 4)
-	count := int64(-manyPending)
 	for i := range 100 {
-		count--
-		w.submit(t, "acme", fmt.Sprint("new ", i), pending(count, 2))
+		w.submit(t, "acme", fmt.Sprint("new ", i), priority.Decision{Level: 6, Load: 512 * 2, Pending: 2})
 		cleared("Submit", 1, 4)
-		w.submit(t, "acme", fmt.Sprint("new ", i), pending(count, 2))
+		w.submit(t, "acme", fmt.Sprint("new ", i), priority.Decision{Level: 6, Load: 512 * 2, Pending: 2})
 		cleared("Submit of a pending one", 0, 4)
 		w.done(t, "acme", fmt.Sprint("new ", i))
 		cleared("Done", -1, 0)
@@ -56,10 +52,9 @@ func TestManyEndedLeasesAreClearedInSteps(t *testing.T) {
 	before := held
 	for i := range 20 {
 		batch := documentIDs(fmt.Sprint("batch ", i), 50) // one call of the script
-		w.submitN(t, "acme", batch, submitted(count-1, 2, 50)...)
+		w.submitN(t, "acme", batch, pendingEach(2, 50)...)
 		cleared("SubmitN", 50, 53)
 		endLeases(t, client, key, batch...)
-		count -= 50
 	}
 	if held >= before {
 		t.Errorf("%d leases are held after batches that were never finished, %d before", held, before)
@@ -71,5 +66,5 @@ func TestManyEndedLeasesAreClearedInSteps(t *testing.T) {
 		must(w.Submit(t.Context(), "acme", "pending", 0))(t)
 		held = int(client.ZCard(t.Context(), key).Val())
 	}
-	w.peek(t, "acme", pending(count, 1))
+	w.pends(t, "acme", 1)
 }

@@ -323,7 +323,11 @@ func useEveryRight(t *testing.T, server *redistest.Server, client priority.Redis
 		); err != nil {
 			t.Fatal(err)
 		}
-		do("Submit", "Done", "DoneN", "Reset")
+		do("Submit")
+		if _, err := store.SubmitN(t.Context(), "acme", []string{"invoice-1", "invoice-2"}, nil); err != nil {
+			errs = append(errs, fmt.Errorf("%v, SubmitN of two: %w", mode, err))
+		}
+		do("Done", "DoneN", "Reset")
 		if _, err := store.Next(t.Context(), "full"); !errors.Is(err, priority.ErrCorruptCount) {
 			errs = append(errs, fmt.Errorf("%v, Next of a count that is full: %w", mode, err))
 		}

@@ -3,6 +3,8 @@ package priority_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -26,8 +28,15 @@ var contract = []struct {
 	{"NextN is as many Nexts", nextNIsAsManyNexts},
 	{"NextEach answers in order", nextEachAnswersInOrder},
 	{"the count is reset after more than the interval since the last update", resetSinceLastUpdate},
+	{"Submit counts nothing, and Next submits nothing", neitherRuleTouchesTheOther},
 	{"SubmitN is as many Submits", submitNIsAsManySubmits},
+	{"a pending document is decided about as it was", aPendingDocumentIsDecidedAboutAsBefore},
+	{"what was submitted halves each day", usageHalvesEachDay},
+	{"floods take turns behind the last load", floodsTakeTurns},
+	{"a document weighs what it costs, compared with the average", costsWeigh},
+	{"Done teaches what a customer's documents cost", doneTeachesTheCost},
 	{"Done ends what is pending and nothing else", doneEndsPending},
+	{"Done reports what it ended", doneReportsWhatItEnded},
 	{"the longest interval and lease", longestIntervalAndLease},
 	{"policies are told with every field", policiesAreTold},
 	{"no two customers or documents are mixed up", nothingIsMixedUp},
@@ -163,94 +172,323 @@ func resetSinceLastUpdate(t *testing.T, open opener) {
 	for count := int64(-1); count >= -30; count-- {
 		w.visits(t, "acme", visit{quiet, counted(count)})
 	}
-	w.wait(quiet)
-	w.submit(t, "acme", "a", held(-31, 1))
-	w.wait(quiet + ms)
-	w.submit(t, "acme", "b", held(0, 1))
+}
+
+func neitherRuleTouchesTheOther(t *testing.T, open opener) {
+	for _, mode := range bothModes {
+		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
+		w.nextN(t, "acme", 3, countdown(0, 3)...)
+		w.wait(quiet)
+		w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
+		w.counts(t, "acme", left(0, counted(-2)))
+		w.next(t, "acme", left(map[priority.ResetMode]time.Duration{priority.SinceLastUpdate: quiet}[mode], counted(-3)))
+		w.submit(t, "acme", "c", flood(3)[2])
+		w.wait(quiet + ms)
+		w.next(t, "acme", counted(0))
+	}
 }
 
 func submitNIsAsManySubmits(t *testing.T, open opener) {
 	w := open(t, rule{})
-	w.submitN(t, "acme", []string{"a"}, held(0, 1))
-	w.submitN(t, "acme", []string{"b", "a", "c", "b", "c"},
-		held(-1, 2), held(-1, 2), held(-2, 3), held(-2, 3), held(-2, 3))
-	w.submitN(t, "acme", []string{"a", "a"}, held(-2, 3), held(-2, 3))
+	five := flood(5)
+	w.submitN(t, "acme", []string{"a"}, five[0])
+	w.submitN(t, "acme", []string{"b", "c", "b", "c", "d"}, five[1], five[2], five[2], five[2], five[3])
+	w.submitN(t, "acme", []string{"a", "a"}, five[3], five[3])
 	w.done(t, "acme", "b")
-	w.submitN(t, "acme", []string{"a", "b", "b"}, held(-2, 2), held(-3, 3), held(-3, 3))
+	// Five were submitted, and three are pending with the first of these.
+	w.submitN(t, "acme", []string{"b", "e", "b"},
+		priority.Decision{Level: 3, Load: 5 * 4, Pending: 4},
+		priority.Decision{Level: 3, Load: 6 * 5, Pending: 5},
+		priority.Decision{Level: 3, Load: 6 * 5, Pending: 5})
+
+	// The first of what is pending already is decided about as if the others were not
+	// there yet.
+	w.submitN(t, "initech", []string{"a", "b", "c"}, flood(3)...)
+	w.submitN(t, "initech", []string{"c", "new", "a", "b"},
+		priority.Decision{Level: 1, Load: 1, Pending: 3}, priority.Decision{Level: 2, Load: 2 * 2, Pending: 4},
+		priority.Decision{Level: 3, Load: 3 * 3, Pending: 4}, priority.Decision{Level: 3, Load: 4 * 4, Pending: 4})
 
 	// More than any script call takes, some of them pending and some named twice.
 	ids := documentIDs("invoice", 334)
-	w.submitN(t, "globex", ids[:120], heldEach(0, 1, 120)...)
-	want := slices.Repeat([]priority.Decision{held(-119, 120)}, 120)
-	want = append(want, heldEach(-120, 121, 214)...)
-	want = append(want, slices.Repeat([]priority.Decision{held(-333, 334)}, 334)...)
+	w.submitN(t, "globex", ids[:120], flood(120)...)
+	want := slices.Repeat([]priority.Decision{pending(120)}, 120)
+	want = append(want, pendingEach(121, 214)...)
+	want = append(want, slices.Repeat([]priority.Decision{pending(334)}, 334)...)
 	w.submitN(t, "globex", append(ids, ids...), want...)
-	w.peek(t, "globex", held(-333, 334))
+	w.pends(t, "globex", 334)
+	w.submitN(t, "umbrella", ids, flood(334)...) // the last of them beyond the last load
+}
 
-	// All of the documents have what is left of the interval.
-	const rest = 500 * time.Second
-	w = open(t, rule{policy: priority.Policy{ResetMode: priority.SinceLastReset}, lease: time.Hour})
-	w.submit(t, "acme", "a", held(0, 1))
-	w.wait(quiet - rest)
-	w.submitN(t, "acme", []string{"a", "b", "c"}, left(rest, held(0, 1)), left(rest, held(-1, 2)), left(rest, held(-2, 3)))
+func aPendingDocumentIsDecidedAboutAsBefore(t *testing.T, open opener) {
+	w := open(t, rule{})
+	for i, id := range documentIDs("invoice", 10) {
+		for range 3 {
+			w.submit(t, "acme", id, flood(10)[i])
+		}
+	}
+	w.submit(t, "acme", "invoice 0", flood(10)[9]) // as if it came last
 
-	// A pending document comes before one that starts the count afresh.
-	w.wait(rest + ms)
-	w.submitN(t, "acme", []string{"a", "d", "a"}, held(0, 3), held(0, 4), held(0, 4))
-	w.submit(t, "acme", "e", held(-1, 5))
+	// It renews its lease, and one whose lease has ended is a new document.
+	w = open(t, rule{lease: time.Hour})
+	w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
+	w.wait(time.Hour)
+	w.submit(t, "acme", "a", priority.Decision{Level: 2, Load: faded(2, time.Hour) * 2, Pending: 2})
+	w.wait(ms)
+	w.pends(t, "acme", 1)
+	w.wait(time.Hour - ms)
+	w.pends(t, "acme", 1)
+	w.wait(ms)
+	w.submit(t, "acme", "a", priority.Decision{Level: 2, Load: faded(2, 2*time.Hour+ms) + 1, Pending: 1})
+}
 
-	// Even if the new one is in a later script call, all have its time.
-	w.submitN(t, "globex", ids[:60], heldEach(0, 1, 60)...)
-	w.wait(quiet + ms)
-	w.submitN(t, "globex", append(ids[:60:60], "new"), append(slices.Repeat([]priority.Decision{held(0, 60)}, 60), held(0, 61))...)
+// faded is what is left of what was submitted lately after some time.
+func faded(lately float64, d time.Duration) float64 {
+	return math.Round(1000*lately*math.Exp2(-d.Hours()/24)) / 1000
+}
+
+func usageHalvesEachDay(t *testing.T, open opener) {
+	w := open(t, rule{lease: ms})
+	ids := documentIDs("invoice", 8)
+	w.submitN(t, "acme", ids, flood(8)...)
+	lately := func(want float64) {
+		t.Helper()
+		if state := must(w.Peek(t.Context(), "acme"))(t); !w.alike(state.Lately, want) || state.Rule != priority.ByLoad {
+			t.Errorf("Peek: %+v, want %v lately", state, want)
+		}
+	}
+	for _, want := range []float64{4, 2} {
+		w.wait(day)
+		lately(want)
+	}
+	w.submit(t, "acme", "more", priority.Decision{Level: 2, Load: 3, Pending: 1})
+	w.wait(day / 2)
+	lately(faded(3, day/2))
+	w.wait(day)
+	lately(faded(3, 3*day/2))
+	w.wait(time.Duration(math.Log2(3)*24*60)*time.Minute - day/2 - 4*time.Minute) // until hardly more than half a document is left
+	lately(faded(3, time.Duration(math.Log2(3)*24*60)*time.Minute+day-4*time.Minute))
+	w.wait(10 * time.Minute)
+	w.peek(t, "acme", unknown)
+	w.submit(t, "acme", "more", flood(1)[0])
+
+	// Of more than 512, 512 are remembered.
+	many := documentIDs("photo", 600)
+	must(w.SubmitN(t.Context(), "acme", many, nil))(t)
+	lately(512)
+	w.wait(day)
+	lately(256)
+}
+
+// turns has three levels by load, and four more for floods to take turns in.
+func turns() rule { return rule{policy: priority.Policy{Loads: []float64{1.5, 6.5}, Turns: 4}} }
+
+func floodsTakeTurns(t *testing.T, open opener) {
+	w := open(t, turns())
+	ids := documentIDs("photo", 20)
+	at := func(level priority.Level, lately, ordinary, pending int64) priority.Decision {
+		return priority.Decision{Level: level, Load: float64(lately * (ordinary + 1)), Pending: pending}
+	}
+	want := []priority.Decision{at(1, 1, 0, 1), at(2, 2, 1, 2)}
+	for i, level := range []priority.Level{3, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7} {
+		want = append(want, at(level, int64(i+3), 2, int64(i+3)))
+	}
+	for i, id := range ids[:10] {
+		w.submit(t, "acme", id, want[i])
+	}
+	w.submitN(t, "acme", ids[10:], want[10:]...)
+	w.submitN(t, "globex", ids, want...) // at once
+	w.submit(t, "globex", ids[19], want[19])
+	w.submitN(t, "globex", []string{ids[19], ids[19], ids[18]}, at(7, 19, 2, 20), at(7, 19, 2, 20), at(7, 20, 2, 20))
+
+	// Who is done with 16 of them takes an earlier turn.
+	w.doneN(t, "acme", ids[2:18]...)
+	w.submit(t, "acme", "next", priority.Decision{Level: 4, Load: 21 * 3, Pending: 5})
+	if state := must(w.Peek(t.Context(), "acme"))(t); state.NextLevel != 5 || state.PendingLast != 3 {
+		t.Errorf("Peek: %+v", state)
+	}
+}
+
+func costsWeigh(t *testing.T, open opener) {
+	w := open(t, rule{})
+	ctx := t.Context()
+	submit := func(customer, document string, cost float64, want priority.Decision) {
+		t.Helper()
+		got, err := w.Submit(ctx, customer, document, cost)
+		w.decided(t, fmt.Sprintf("Submit of %s's %q at %v", customer, document, cost), got, err, want)
+	}
+	load := func(load float64) priority.Decision {
+		return priority.Decision{Level: priority.Policy{}.LevelOfLoad(load), Load: load, Pending: 1}
+	}
+	// Until a hundred documents of a known cost are known, every cost is the average.
+	for i, id := range documentIDs("page", 99) {
+		submit(id, id, 4, load(1))
+		if i%10 == 0 {
+			submit("free "+id, id, 0, load(1))
+		}
+	}
+	submit("unknown yet", "a", 4e9, load(1)) // the hundredth, and the last of its kind
+	w = open(t, rule{})
+	costs := slices.Repeat([]float64{4}, 60)
+	for i := range 2 {
+		if _, err := w.SubmitN(ctx, fmt.Sprint("many ", i), documentIDs("page", 60), costs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.done(t, "nobody", "nothing")
+	for i, test := range []struct{ cost, load float64 }{
+		{0, 1},
+		{4, 1},
+		{6, 1.5},
+		{1e-300, 0.001},
+		{math.SmallestNonzeroFloat64, 0.001},
+		{0.001, 0.001},
+	} {
+		submit(fmt.Sprint("customer ", i), "a", test.cost, load(test.load))
+		w.reset(t, fmt.Sprint("customer ", i))
+	}
+	// What the process has submitted moved the average by what it weighs: 125 of 4 and
+	// little, of 4.
+	for i, cost := range []float64{1e6, math.MaxFloat64} {
+		submit(fmt.Sprint("wild ", i), "a", cost, load(100))
+	}
+
+	// In one call the average stays, so that each document of it counts alike.
+	w = open(t, rule{})
+	w.submitN(t, "filler", documentIDs("page", 100), flood(100)...)
+	if _, err := w.SubmitN(ctx, "filler", documentIDs("dear", 100), slices.Repeat([]float64{2}, 100)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := w.SubmitN(ctx, "acme", []string{"a", "b", "c", "d", "a"}, []float64{2, 20, 0, 1, 2000})
+	w.decidedAll(t, "SubmitN with costs", got, err, []priority.Decision{
+		{Level: 1, Load: 1 * 1 * 1, Pending: 1}, {Level: 4, Load: 2 * 2 * 10, Pending: 2},
+		{Level: 3, Load: 3 * 3 * 1, Pending: 3}, {Level: 2, Load: 4 * 4 * .5, Pending: 4},
+		{Level: 6, Load: 4 * 4 * 100, Pending: 4},
+	})
+}
+
+func doneTeachesTheCost(t *testing.T, open opener) {
+	w := open(t, rule{})
+	ctx := t.Context()
+	cost := func(customer string) float64 { return must(w.Peek(ctx, customer))(t).Cost }
+	handle := func(customer, document string, took time.Duration) {
+		t.Helper()
+		if _, err := w.Submit(ctx, customer, document, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Done(ctx, customer, document, took); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range documentIDs("page", 99) {
+		handle("usual", id, 2*time.Second)
+		handle("unknown", id, 0)
+	}
+	for range 9 { // not pending: nothing is learned
+		if err := w.DoneN(ctx, "usual", []string{"x", "y"}, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	handle("slow", "a", 20*time.Second) // the hundredth
+	if got := []float64{cost("usual"), cost("unknown"), cost("slow")}; !slices.Equal(got, []float64{1, 1, 1}) {
+		t.Errorf("before a hundred documents are done they cost %v", got)
+	}
+	// The average is 2.18 s now. Ten of the way of an average are 0.1 of what it costs more.
+	handle("slow", "b", 218*time.Second)
+	if got := cost("slow"); got != .9+.1*100 {
+		t.Errorf("one that took 100 times as long makes the cost %v", got)
+	}
+	w.submit(t, "slow", "c", priority.Decision{Level: 4, Load: 3 * 10.9, Pending: 1})
+	submitted, err := w.Submit(ctx, "slow", "d", 7) // no cost is known here yet: the average too
+	w.decided(t, "Submit at a cost", submitted, err, priority.Decision{Level: 4, Load: 4 * 2 * 10.9, Pending: 2})
 }
 
 func doneEndsPending(t *testing.T, open opener) {
 	w := open(t, rule{})
 	w.done(t, "acme", "a") // of a customer nobody knows
 	w.doneN(t, "acme", "a", "b")
-	w.peek(t, "acme", none(0))
-	w.submitN(t, "acme", []string{"a", "b", "c", "d"}, heldEach(0, 1, 4)...)
-	w.submitN(t, "globex", []string{"a", "b"}, heldEach(0, 1, 2)...)
+	w.peek(t, "acme", unknown)
+	w.submitN(t, "acme", []string{"a", "b", "c", "d"}, flood(4)...)
+	w.submitN(t, "globex", []string{"a", "b"}, flood(2)...)
 	w.done(t, "acme", "b")
 	w.done(t, "acme", "b", "b", "unknown", "B", "a ") // twice, and of none
 	w.done(t, "initech", "a")
-	w.peek(t, "acme", held(-3, 3))
+	w.pends(t, "acme", 3)
 	w.doneN(t, "acme", "d", "unknown", "b", "d")
 	w.doneN(t, "acme", "b", "d")
-	w.peek(t, "acme", held(-3, 2))
-	w.peek(t, "globex", held(-1, 2))
-	w.submit(t, "acme", "b", held(-4, 3)) // done before: a new one
+	w.pends(t, "acme", 2)
+	w.pends(t, "globex", 2)
+	w.submit(t, "acme", "b", priority.Decision{Level: 3, Load: 5 * 3, Pending: 3}) // done before: a new one
 	w.done(t, "acme", "a", "b", "c")
-	w.peek(t, "acme", held(-4, 0))
-	w.submit(t, "acme", "a", held(-5, 1))
+	w.pends(t, "acme", 0)
+	w.submit(t, "acme", "a", priority.Decision{Level: 2, Load: 6, Pending: 1})
 
 	// It says nothing about the count and its interval.
+	w.next(t, "initech", counted(0))
 	w.wait(1000 * time.Second)
-	w.submit(t, "initech", "a", held(0, 1))
-	w.wait(500 * time.Second)
-	w.done(t, "acme", "a")
 	w.done(t, "initech", "a")
-	w.peek(t, "acme", left(0, held(-5, 0)))
-	w.peek(t, "initech", left(1000*time.Second, held(0, 0)))
+	w.counts(t, "initech", left(500*time.Second, counted(0)))
 
 	// More than any script call takes.
 	ids := documentIDs("invoice", 700)
-	w.submitN(t, "umbrella", ids, heldEach(0, 1, len(ids))...)
+	w.submitN(t, "umbrella", ids, flood(len(ids))...)
 	w.doneN(t, "umbrella", ids[1:]...)
-	w.peek(t, "umbrella", held(-699, 1))
+	w.pends(t, "umbrella", 1)
 	w.doneN(t, "umbrella", ids...)
-	w.peek(t, "umbrella", held(-699, 0))
+	w.pends(t, "umbrella", 0)
+}
+
+func doneReportsWhatItEnded(t *testing.T, open opener) {
+	w := open(t, rule{lease: time.Minute, policy: turns().policy})
+	var ended []priority.Ended
+	ctx := priority.WithEnded(t.Context(), func(e priority.Ended) { ended = append(ended, e) })
+	check := func(call string, err error, want ...priority.Ended) {
+		t.Helper()
+		isSame := slices.EqualFunc(ended, want, func(got, want priority.Ended) bool {
+			near := w.near(got.Sojourn, want.Sojourn)
+			got.Sojourn = want.Sojourn
+			return near && got == want
+		})
+		if err != nil || !isSame {
+			t.Errorf("%s reports %v, %v, want %v", call, ended, err, want)
+		}
+		ended = nil
+	}
+	ids := documentIDs("photo", 300)
+	w.submitN(t, "acme", ids[:4], pendingEach(1, 4)...)
+	w.wait(time.Second)
+	check("Done of an unknown one", w.Done(ctx, "acme", "x", time.Second))
+	check("Done of an unknown customer's", w.Done(ctx, "globex", ids[0], time.Second))
+	check("Done", w.Done(ctx, "acme", ids[1], time.Hour), priority.Ended{Document: ids[1], Sojourn: time.Second, Level: 2})
+	check("Done once more", w.Done(ctx, "acme", ids[1], time.Hour))
+	check("DoneN", w.DoneN(ctx, "acme", []string{ids[3], ids[1], ids[0], ids[3], "x"}, 0),
+		priority.Ended{Document: ids[3], Sojourn: time.Second, Level: 4}, priority.Ended{Document: ids[0], Sojourn: time.Second, Level: 1})
+
+	// It is as long ago as it is, however long it was pending.
+	w.wait(time.Hour)
+	check("Done after the lease", w.Done(ctx, "acme", ids[2], 0), priority.Ended{Document: ids[2], Sojourn: time.Hour + time.Second, Level: 3})
+
+	// More than any script call takes; and who reports to several.
+	w.submitN(t, "many", ids, pendingEach(1, len(ids))...)
+	counts := 0
+	if err := w.DoneN(priority.WithEnded(ctx, func(priority.Ended) { counts++ }), "many", ids, 0); err != nil {
+		t.Fatal(err)
+	}
+	if counts != len(ids) || len(ended) != len(ids) || ended[299].Document != ids[299] || ended[299].Level != 7 {
+		t.Errorf("DoneN of %d reports %d, and %d to the outer one", len(ids), counts, len(ended))
+	}
+	ended = nil
+	w.submit(t, "acme", "z", pending(1))
+	check("Done of a silent one", w.Done(priority.WithEnded(ctx, nil), "acme", "z", 0))
 }
 
 func longestIntervalAndLease(t *testing.T, open opener) {
 	for _, mode := range bothModes {
 		w := open(t, rule{policy: priority.Policy{ResetInterval: longestInterval, ResetMode: mode}, lease: priority.DefaultLease})
 		w.next(t, "acme", left(longestInterval, counted(0)))
-		w.submit(t, "acme", "a", left(longestInterval, held(-1, 1)))
-		w.submit(t, "acme", "b", left(longestInterval, held(-2, 2)))
-		w.done(t, "acme", "a")
-		w.peek(t, "acme", left(longestInterval, held(-2, 1)))
+		w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
+		w.wait(day)
+		w.submit(t, "acme", "b", pending(2))
+		w.counts(t, "acme", left(longestInterval-day, counted(0)))
 	}
 }
 
@@ -259,7 +497,8 @@ func tiers() rule {
 	return rule{
 		policy: priority.Policy{ResetInterval: time.Hour},
 		tiers: map[string]priority.Policy{
-			"gold":   {Thresholds: []int64{-3, -4}, ResetInterval: 3 * time.Hour, ResetMode: priority.SinceLastReset},
+			"gold": {Thresholds: []int64{-3, -4}, ResetInterval: 3 * time.Hour, ResetMode: priority.SinceLastReset,
+				Loads: []float64{10, 100}, Turns: 2},
 			"silver": {Thresholds: []int64{-1}},
 		},
 		tierOf: func(customer string) string {
@@ -271,26 +510,31 @@ func tiers() rule {
 }
 
 func policiesAreTold(t *testing.T, open opener) {
-	w := open(t, tiers())
+	w, all := open(t, tiers()), priority.DefaultPolicy()
 	for customer, want := range map[string]priority.Policy{
-		"acme":        {Thresholds: priority.DefaultPolicy().Thresholds, ResetInterval: time.Hour},
-		"bronze acme": {Thresholds: priority.DefaultPolicy().Thresholds, ResetInterval: time.Hour},
-		"gold acme":   {Thresholds: []int64{-3, -4}, ResetInterval: 3 * time.Hour, ResetMode: priority.SinceLastReset},
-		"silver acme": {Thresholds: []int64{-1}, ResetInterval: quiet},
+		"acme":        {Thresholds: all.Thresholds, ResetInterval: time.Hour, Loads: all.Loads},
+		"bronze acme": {Thresholds: all.Thresholds, ResetInterval: time.Hour, Loads: all.Loads},
+		"gold acme": {Thresholds: []int64{-3, -4}, ResetInterval: 3 * time.Hour, ResetMode: priority.SinceLastReset,
+			Loads: []float64{10, 100}, Turns: 2},
+		"silver acme": {Thresholds: []int64{-1}, ResetInterval: quiet, Loads: []float64{32768}},
 	} {
 		got := w.PolicyOf(customer)
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("PolicyOf(%q) = %+v, want %+v", customer, got, want)
 		}
-		// What the caller does with the thresholds is the caller's business.
+		// What the caller does with the tables is the caller's business.
 		for i := range got.Thresholds {
 			got.Thresholds[i] = 1000
+			got.Loads[i] = 0
 		}
 		if again := w.PolicyOf(customer); !reflect.DeepEqual(again, want) {
 			t.Errorf("PolicyOf(%q) = %+v after a caller changed it, want %+v", customer, again, want)
 		}
 		if decision, err := w.Next(t.Context(), customer); err != nil || decision.Level != priority.First {
 			t.Errorf("Next(%q) = %+v, %v after a caller changed the policy", customer, decision, err)
+		}
+		if decision, err := w.Submit(t.Context(), customer, "a", 0); err != nil || decision.Level != priority.First {
+			t.Errorf("Submit of %q = %+v, %v after a caller changed the policy", customer, decision, err)
 		}
 	}
 	if last := w.Last(); last != 9 {
@@ -331,8 +575,12 @@ func nothingIsMixedUp(t *testing.T, open opener) {
 	}
 	w.nextEach(t, oddCustomers, want...)
 	for i, customer := range oddCustomers {
-		w.submit(t, customer, "same", decided(i, held(-int64(i+2), 1)))
-		w.submit(t, customer, customer, decided(i, held(-int64(i+3), 2)))
+		second := flood(2)[1]
+		if i%2 == 1 { // all of theirs have the last level
+			second = priority.Decision{Level: 1, Load: 2, Pending: 2}
+		}
+		w.submit(t, customer, "same", flood(1)[0])
+		w.submit(t, customer, customer, second)
 	}
 	for i, customer := range oddCustomers { // each is forgotten alone
 		if i%3 == 0 {
@@ -342,29 +590,30 @@ func nothingIsMixedUp(t *testing.T, open opener) {
 		}
 	}
 	for i, customer := range oddCustomers {
-		want := decided(i, held(-int64(i+3), 1))
 		if i%3 == 0 {
-			want = none(0)
+			w.peek(t, customer, unknown)
+		} else {
+			w.counts(t, customer, counted(-int64(i+1)))
+			w.pends(t, customer, 1)
 		}
-		w.peek(t, customer, want)
 	}
 
 	n := len(oddDocuments)
-	w.submitN(t, "documents", oddDocuments, heldEach(0, 1, n)...)
+	w.submitN(t, "documents", oddDocuments, flood(n)...)
 	for i, id := range oddDocuments {
-		w.submit(t, "documents", id, held(int64(1-n), int64(n-i)))
+		w.submit(t, "documents", id, pending(int64(n-i)))
 		w.done(t, "documents", id)
 	}
 	for i, id := range oddDocuments {
-		w.submit(t, "documents", id, held(int64(-n-i), int64(i+1)))
+		w.submit(t, "documents", id, pending(int64(i+1)))
 	}
 	w.doneN(t, "documents", oddDocuments...)
-	w.peek(t, "documents", held(int64(1-2*n), 0))
+	w.pends(t, "documents", 0)
 }
 
 func nothingToDo(t *testing.T, open opener) {
 	w := open(t, rule{})
-	w.submit(t, "acme", "a", held(0, 1))
+	w.submit(t, "acme", "a", flood(1)[0])
 	for _, nobody := range [][]string{nil, {}} {
 		w.nextEach(t, nobody)
 		w.submitN(t, "acme", nobody)
@@ -373,8 +622,8 @@ func nothingToDo(t *testing.T, open opener) {
 	}
 	w.nextN(t, "acme", 0)
 	w.nextN(t, "globex", 0)
-	w.peek(t, "globex", none(0))
-	w.peek(t, "acme", held(0, 1))
+	w.peek(t, "globex", unknown)
+	w.pends(t, "acme", 1)
 }
 
 // invalidNames are what no call takes for a customer or a document, and what the
@@ -389,7 +638,7 @@ var invalidNames = []struct{ name, shown string }{
 func wrongCallsCountNothing(t *testing.T, open opener) {
 	ctx := t.Context()
 	w := open(t, rule{})
-	w.submit(t, "acme", "a", held(0, 1))
+	w.submit(t, "acme", "a", flood(1)[0])
 	for _, bad := range invalidNames {
 		calls := everyCall(t, w, bad.name, "a")
 		calls["NextN of none"] = func() error { _, err := w.NextN(ctx, bad.name, 0); return err }
@@ -433,13 +682,24 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 	}
 	wantInvalid(t, w.Done(ctx, "acme", "a", -time.Second), priority.ErrInvalidOption, "-1s")
 	wantInvalid(t, w.DoneN(ctx, "acme", []string{"a"}, -time.Second), priority.ErrInvalidOption, "-1s")
-	w.submit(t, "acme", "b", held(-1, 2)) // nothing came of all that
-	w.peek(t, "globex", none(0))
+	for cost, shown := range map[float64]string{-1: "-1", math.Inf(-1): "-Inf", math.Inf(1): "+Inf", math.NaN(): "NaN"} {
+		_, err := w.Submit(ctx, "acme", "wrong", cost)
+		wantInvalid(t, err, priority.ErrInvalidCost, shown)
+		wantInvalid(t, err, priority.ErrInvalidCost, `"wrong"`)
+		_, err = w.SubmitN(ctx, "acme", []string{"b", "wrong"}, []float64{1, cost})
+		wantInvalid(t, err, priority.ErrInvalidCost, `"wrong"`)
+	}
+	for _, costs := range [][]float64{{}, {1}, {1, 1, 1}} {
+		_, err := w.SubmitN(ctx, "acme", []string{"b", "c"}, costs)
+		wantInvalid(t, err, priority.ErrInvalidCost, fmt.Sprint(len(costs), " costs for 2"))
+	}
+	w.submit(t, "acme", "b", flood(2)[1]) // nothing came of all that
+	w.peek(t, "globex", unknown)
 }
 
 func endedContextsChangeNothing(t *testing.T, open opener) {
 	w := open(t, rule{})
-	w.submit(t, "acme", "a", held(0, 1))
+	w.submit(t, "acme", "a", flood(1)[0])
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, next := w.Next(ctx, "acme")
@@ -462,7 +722,7 @@ func endedContextsChangeNothing(t *testing.T, open opener) {
 	if len(nexts) != 0 || len(each) != 2 || len(submits) != 2 {
 		t.Errorf("beside the errors %d, %d, %d decisions; want none, and one an entry", len(nexts), len(each), len(submits))
 	}
-	w.peek(t, "acme", held(0, 1))
+	w.pends(t, "acme", 1)
 }
 
 // TestConstructorsRefuseWhatCannotWork gives NewRedisStore and memory.New what they must refuse.
@@ -481,6 +741,7 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 	tests := []refused{
 		{"tiers without TierOf", rule{tiers: map[string]priority.Policy{"gold": {}}}, priority.ErrInvalidOption, []string{"TierOf"}},
 		{"a tier of ten levels", gold(priority.Policy{Thresholds: descending(0, 9)}), priority.ErrInvalidPolicy, []string{`"gold"`, "10", "9"}},
+		{"a tier with turns", gold(priority.Policy{Turns: 1}), priority.ErrInvalidPolicy, []string{`"gold"`, "10", "9"}},
 		{"negative lease", rule{lease: -time.Second}, priority.ErrInvalidOption, []string{"Lease -1s"}},
 		{"lease below 1 ms", rule{lease: time.Microsecond}, priority.ErrInvalidOption, []string{"Lease 1µs"}},
 		{"lease of no whole ms", rule{lease: time.Second + time.Microsecond}, priority.ErrInvalidOption, []string{"Lease 1.000001s"}},
