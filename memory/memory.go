@@ -293,7 +293,7 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 		lease := history.Lease(s.Lease())
 		since := now.Add(-lease)
 		pending, ordinary := c.pending(since)
-		if pending == 0 && !now.Before(c.history.Fades) {
+		if pending == 0 && now.After(c.history.Fades) {
 			return
 		}
 		beyond := pending - ordinary
