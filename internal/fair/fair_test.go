@@ -2,6 +2,7 @@ package fair
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -9,70 +10,67 @@ import (
 	"pgregory.net/rapid"
 )
 
-var usual = ScaleOf([]int64{-2, -4, -6, -8, -10, -12, -14, -20})
-
-func TestALevelIsTheMeanOfTwo(t *testing.T) {
+func TestALoadIsLatelyTimesPendingTimesCost(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		usage         float64
-		pending, cost int64
-		want          int
-	}{
-		{1, 1, 1000, 1},
-		{2, 4, 1000, 1},
-		{3, 4, 1000, 2},   // 2 and 1
-		{4, 5, 1000, 2},   // 2 and 2
-		{5, 5, 1000, 3},   // 3 and 2
-		{256, 1, 1000, 5}, // 8 and 1
-		{257, 1, 1000, 5}, // 9 and 1
-		{1e9, 4, 1000, 5},
-		{1e9, 9, 1000, 6},
-		{1e9, 256, 1000, 8},
-		{1e9, 257, 1000, 9}, // 9 and 8
-		{1, 1_000_000, 1000, 5},
-		{1e9, 1, 4000, 5}, // as 4 pending ones
-		{1e9, 1, 4001, 6},
-		{1e9, 4, 500, 5},
-		{1e9, 8, 500, 5},
-		{1e9, 1, MaxCost, 8},
-		{1e9, 3, MaxCost, 9},
+	for _, test := range []struct{ lately, pending, cost, want int64 }{
+		{1000, 1, 1000, 1e6},
+		{12_000, 6, 1000, 72e6},
+		{1500, 3, 500, 2_250_000},
+		{1, 1, 1, 1},
+		{512_000, 1, 1000, 512e6},
+		{512_001, 1, 1000, 512e6}, // more is not remembered
+		{math.MaxInt64, 64, 1000, 32768e6},
+		{512_000, 1_000_000, 1000, 512e12},
+		{512_000, 1_000_000, 1953, 512e12 * 1.953},
+		{512_000, 1_000_000, 1954, 1e15},
+		{512_000, 1_000_000_000, MaxCost, 1e15},
 	} {
-		level, last := usual.Level(test.usage, test.pending, test.cost)
-		if level != test.want || last != (test.want == 9) {
-			t.Errorf("usage %v, %d pending at %d: level %d (last: %t), want %d", test.usage, test.pending, test.cost, level, last, test.want)
+		if got := Load(test.lately, test.pending, test.cost); got != test.want {
+			t.Errorf("%+v: %d", test, got)
 		}
 	}
 }
 
-// A policy's first threshold is its scale, and its levels are those of nine that it
-// has.
-func TestAPolicyHasItsOwnScale(t *testing.T) {
+func TestMillionthsAreRounded(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		thresholds []int64
-		first      int64
-		want       []int // for the levels 1 to 9
-	}{
-		{[]int64{}, 1, []int{1, 1, 1, 1, 1, 1, 1, 1, 1}},
-		{[]int64{-7}, 7, []int{1, 1, 1, 1, 1, 1, 1, 1, 2}},
-		{[]int64{-20, -30}, 20, []int{1, 1, 1, 1, 1, 1, 2, 2, 3}},
-		{[]int64{5, 0, -1, -2}, 1, []int{1, 1, 2, 2, 3, 3, 4, 4, 5}},
-		{make([]int64, 3), 1, []int{1, 1, 1, 2, 2, 2, 3, 3, 4}},
-		{make([]int64, 7), 1, []int{1, 2, 3, 4, 5, 6, 7, 7, 8}},
-		{make([]int64, 8), 1, []int{1, 2, 3, 4, 5, 6, 7, 8, 9}},
-		{make([]int64, 254), 1, []int{1, 2, 3, 4, 5, 6, 7, 8, 9}},
+	for load, want := range map[float64]int64{
+		0: 0, 1e-6: 1, 1.4e-6: 1, 1.5e-6: 2, 2: 2e6, 32768: 32768e6, 0.1 + 0.2: 300_000, MaxLoad: 1e15, 2 * MaxLoad: 1e15, math.MaxFloat64: 1e15,
 	} {
-		scale := ScaleOf(test.thresholds)
-		if scale.First != test.first {
-			t.Errorf("%v: the first is %d, want %d", test.thresholds, scale.First, test.first)
+		if got := Millionths(load); got != want {
+			t.Errorf("%v: %d, want %d", load, got, want)
 		}
-		for i, want := range test.want {
-			// Usage and what is pending on the same level.
-			many := test.first << i
-			level, last := scale.Level(float64(many), 2*many, 1000)
-			if level != want || last != (i == 8) || last && level != scale.Last() {
-				t.Errorf("%d thresholds: level %d for %d of 9, want %d", len(test.thresholds), level, i+1, want)
-			}
+	}
+}
+
+// The last two loads are always there, which keep floods from those who send all day.
+func TestFewerLevelsJoinTheFirstOnes(t *testing.T) {
+	t.Parallel()
+	for levels, want := range [][]float64{
+		{}, {}, {32768}, {8192, 32768}, {128, 8192, 32768}, {8, 512, 8192, 32768},
+		{8, 128, 512, 8192, 32768}, {2, 32, 128, 2048, 8192, 32768}, {2, 8, 128, 512, 2048, 8192, 32768}, defaultLoads, defaultLoads, defaultLoads,
+	} {
+		got := Loads(levels)
+		if len(got) != len(want) || !slices.Equal(got, want) {
+			t.Errorf("%d levels: %v, want %v", levels, got, want)
+		}
+		if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) != len(got) {
+			t.Errorf("%d levels: %v", levels, got)
+		}
+	}
+	Loads(5)[0] = -1
+	if defaultLoads[1] != 8 {
+		t.Error("the default loads were changed")
+	}
+}
+
+func TestATurnIsALogarithm(t *testing.T) {
+	t.Parallel()
+	for beyond, want := range map[int64]int{1: 0, 2: 1, 3: 1, 4: 2, 7: 2, 8: 3, 4095: 11, 4096: 12, 8191: 12, 8192: 13, 1 << 40: 13} {
+		if got := Turn(beyond, 13); got != want {
+			t.Errorf("the %d-th takes turn %d, want %d", beyond, got, want)
+		}
+		if got := Turn(beyond, 0); got != 0 {
+			t.Errorf("without turns the %d-th takes turn %d", beyond, got)
 		}
 	}
 }
@@ -80,59 +78,58 @@ func TestAPolicyHasItsOwnScale(t *testing.T) {
 func TestMoreIsNeverBetter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		scale := Scale{First: rapid.Int64Range(1, 1<<53).Draw(t, "first"), Levels: rapid.IntRange(1, 255).Draw(t, "levels")}
-		usage := rapid.Float64Range(0, 1e15).Draw(t, "usage")
+		lately := rapid.Int64Range(0, 600_000).Draw(t, "lately")
 		pending := rapid.Int64Range(1, 1e6).Draw(t, "pending")
 		cost := rapid.Int64Range(1, MaxCost).Draw(t, "cost")
-		level, _ := scale.Level(usage, pending, cost)
-		if level < 1 || level > scale.Last() || scale.Last() > scale.Levels {
-			t.Fatalf("level %d of %d, the last is %d", level, scale.Levels, scale.Last())
+		load := Load(lately, pending, cost)
+		if load < 0 || load > 1e15 {
+			t.Fatalf("load %d", load)
 		}
-		for _, more := range []func() (int, bool){
-			func() (int, bool) { return scale.Level(2*usage+1, pending, cost) },
-			func() (int, bool) { return scale.Level(usage, pending+1, cost) },
-			func() (int, bool) { return scale.Level(usage, pending, cost+1) },
-		} {
-			if worse, _ := more(); worse < level {
-				t.Fatalf("more of it is level %d, and less is %d", worse, level)
+		for _, more := range []int64{Load(lately+1, pending, cost), Load(lately, pending+1, cost), Load(lately, pending, cost+1)} {
+			if more < load {
+				t.Fatalf("more of it is %d, and less is %d", more, load)
 			}
 		}
 	})
 }
 
-// What is written and read again many times is still what was submitted.
-func TestUsageIsWhatWasSubmitted(t *testing.T) {
+// What is written and read again many times is still what was submitted, to a thousandth.
+func TestLatelyIsWhatWasSubmitted(t *testing.T) {
 	t.Parallel()
-	now, scale := time.UnixMilli(1_700_000_000_123), Scale{First: 1 << 20, Levels: 9}
+	now := time.UnixMilli(1_700_000_000_123)
 	var h History
-	for n := 1.0; n <= 10_000; n++ {
-		h.Used(h.Usage(now)+1, now, scale)
-		if got := h.Usage(now); math.Abs(got-n) > n*tolerance {
-			t.Fatalf("after %v documents the usage is %.9f", n, got)
+	for n := int64(1000); n <= 600_000; n += 1000 {
+		h.Submitted(h.Lately(now)+1000, now)
+		if got := h.Lately(now); got != min(n, 512_000) {
+			t.Fatalf("after %d thousandths it is %d", n, got)
 		}
 	}
 }
 
-func TestUsageHalvesEachDay(t *testing.T) {
+func TestLatelyHalvesEachDay(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_700_000_000_123)
 	var h History
-	h.Used(64, now, usual)
-	for day := range 8 {
-		if want := 64 / math.Exp2(float64(day)); h.At(now) == (History{}) || math.Abs(h.Usage(now)-want) > want*tolerance && day < 7 {
-			t.Errorf("after %d days: %v, want %v", day, h.Usage(now), want)
+	h.Submitted(64_000, now)
+	for day := range 7 {
+		if want := int64(64_000 >> day); h.At(now) != h || h.Lately(now) != want {
+			t.Errorf("after %d days: %v, want %v", day, h.Lately(now), want)
 		}
 		now = now.Add(Day)
-		if day == 6 {
-			now = now.Add(-time.Millisecond) // the last moment
-		}
 	}
-	if now = now.Add(-Day + time.Millisecond); h.At(now) != (History{}) || h.Usage(now) != 0 {
-		t.Errorf("after 7 days: %+v, %v", h, h.Usage(now))
+	// The end belongs to it, as in Redis, but nothing is left then.
+	if h.At(now) != h || h.Lately(now) != 0 || h.Lately(now.Add(-time.Millisecond)) != 500 {
+		t.Errorf("after 7 days: %d, a millisecond before %d", h.Lately(now), h.Lately(now.Add(-time.Millisecond)))
 	}
-	h.Used(1e9, now, usual)
-	if got := h.Usage(now); math.Abs(got-512) > 512*tolerance {
-		t.Errorf("of a billion documents %v are remembered", got)
+	if now = now.Add(time.Millisecond); h.At(now) != (History{}) || h.Lately(now) != 0 {
+		t.Errorf("a millisecond later: %+v, %d", h.At(now), h.Lately(now))
+	}
+	h.Submitted(1e12, now)
+	if got := h.Lately(now); got != 512_000 || h.Fades.Sub(now) != 10*Day {
+		t.Errorf("of a billion documents %d are remembered, for %v", got, h.Fades.Sub(now))
+	}
+	if h.Fades = now.Add(1000 * Day); h.Lately(now) != 512_000 {
+		t.Errorf("of a history that somebody set, %d are remembered", h.Lately(now))
 	}
 }
 
@@ -197,64 +194,89 @@ func TestAMeanIsKnownAfterAHundredDocuments(t *testing.T) {
 	t.Parallel()
 	var m Mean
 	for i := range 99 {
-		if m.Add(2*time.Second, 1, 1); m.Relative(2*time.Second, 1) != 0 {
+		if m.Add(2, 1); m.Relative(2) != 0 {
 			t.Fatalf("after %d documents the mean is known", i+1)
 		}
 	}
-	m.Add(0, 1, 1)
-	m.Add(-1, 1, 1)
-	m.Add(time.Hour, 10, 0) // none of them was pending
-	if got := m.Relative(2*time.Second, 1); got != 0 {
-		t.Errorf("after 99 documents of a known length the mean is known: %d", got)
+	m.Add(0, 1)
+	m.Add(-1, 1)
+	m.Add(3600, 0) // none of them was pending
+	m.Add(3600, -1)
+	if got := m.Relative(2); got != 0 {
+		t.Errorf("after 99 documents of a known cost the mean is known: %d", got)
 	}
-	m.Add(2*time.Second, 1, 1)
-	for took, want := range map[time.Duration]int64{
-		-1: 0, 0: 0, 1: 1, 2 * time.Second: 1000, 3 * time.Second: 1500, time.Hour: MaxCost, math.MaxInt64: MaxCost,
+	m.Add(2, 1)
+	for cost, want := range map[float64]int64{
+		-1: 0, 0: 0, math.SmallestNonzeroFloat64: 1, 0.001: 1, 0.0029: 1, 0.0031: 2, 1: 500, 2: 1000, 3: 1500,
+		199: 99_500, 200: MaxCost, 201: MaxCost, math.MaxFloat64: MaxCost,
 	} {
-		if got := m.Relative(took, 1); got != want {
-			t.Errorf("%v costs %d, want %d", took, got, want)
+		if got := m.Relative(cost); got != want {
+			t.Errorf("%v costs %d, want %d", cost, got, want)
 		}
 	}
-	if got := m.Relative(20*time.Second, 10); got != 1000 {
-		t.Errorf("ten alike cost %d each, want 1000", got)
+	if got := Each(20*time.Second, 10); got != 2 || Each(time.Second, 0) != 1 || Each(100*Day, 1) != 86_400 {
+		t.Errorf("of ten each took %v", got)
 	}
 }
 
-// A Mean follows what documents take now.
+// A batch counts as a hundred documents at most.
+func TestABatchIsNotAllThatAMeanKnows(t *testing.T) {
+	t.Parallel()
+	var m Mean
+	m.Add(1, 1000)
+	m.Add(4, 1_000_000)
+	if got := m.Relative(2.5); got != 1000 {
+		t.Errorf("the mean of two batches alike makes it %d", got)
+	}
+}
+
+// A Mean follows what documents cost now.
 func TestAMeanForgets(t *testing.T) {
 	t.Parallel()
 	var m Mean
-	m.Add(10_000*time.Second, 1000, 1000)
-	for range 10_000 {
-		m.Add(time.Second, 1, 1)
+	for range 1000 {
+		m.Add(10, 1)
 	}
-	if got := m.Relative(time.Second, 1); got < 990 || got > 1000 {
-		t.Errorf("ten thousand documents later one of a second costs %d", got)
+	for range 10_000 {
+		m.Add(1, 1)
+	}
+	if got := m.Relative(1); got < 990 || got > 1000 {
+		t.Errorf("ten thousand documents later one of 1 costs %d", got)
 	}
 }
 
-// One mistake, such as the time since the beginning of time, or a worker that stood
-// still for hours, does not make all other documents cheap.
+// One mistake, such as bytes for pages, or a worker that stood still for hours, does not
+// make all other documents cheap.
 func TestAMeanStandsMistakes(t *testing.T) {
 	t.Parallel()
 	var first, later Mean
-	first.Add(math.MaxInt64, 1, 1)
+	first.Add(Each(math.MaxInt64, 1), 1)
 	for range 1000 {
-		first.Add(time.Second, 1, 1)
-		later.Add(time.Second, 1, 1)
+		first.Add(1, 1)
+		later.Add(1, 1)
 	}
 	for range 12 {
-		later.Add(2*time.Hour, 1, 1)
-		later.Add(math.MaxInt64, 1, 1)
+		later.Add(7200, 1)
+		later.Add(math.MaxFloat64, 1)
 	}
-	if got := later.Relative(time.Second, 1); got < 600 {
+	if got := later.Relative(1); got < 600 {
 		t.Errorf("a document as usual costs %d after some mistakes", got)
 	}
 	for range 9000 {
-		first.Add(time.Second, 1, 1)
+		first.Add(1, 1)
 	}
-	if got := first.Relative(time.Second, 1); got < 900 {
+	if got := first.Relative(1); got < 900 {
 		t.Errorf("a document as usual costs %d long after a mistake in the beginning", got)
+	}
+
+	// However wild the first ones are, what follows is a number.
+	var wild Mean
+	for range 200 {
+		wild.Add(math.MaxFloat64, 1)
+	}
+	wild.Add(1, 1)
+	if got := wild.Relative(math.MaxFloat64); got < 1000 || got > 1200 {
+		t.Errorf("a document like the others costs %d", got)
 	}
 }
 
@@ -265,13 +287,13 @@ func TestAMeanIsSafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		running.Go(func() {
 			for range 1000 {
-				m.Add(time.Second, 2, 2)
-				m.Relative(time.Second, 2)
+				m.Add(.5, 2)
+				m.Relative(1)
 			}
 		})
 	}
 	running.Wait()
-	if got := m.Relative(time.Second, 1); got != 2000 {
-		t.Errorf("got %d thousandths of half a second", got)
+	if got := m.Relative(1); got != 2000 {
+		t.Errorf("got %d thousandths of a half", got)
 	}
 }
