@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"regexp"
@@ -214,6 +216,54 @@ var drivers = map[string]func(*request) (subject, error){
 		r.Took = 0
 		return s.do(r)
 	}),
+	"ignores the cost": broken(func(s goStore, r *request) response {
+		r.Costs = nil
+		return s.do(r)
+	}),
+	"tells all documents of a call the first one's cost": broken(func(s goStore, r *request) response {
+		for i := range r.Costs {
+			r.Costs[i] = r.Costs[0]
+		}
+		return s.do(r)
+	}),
+	"takes costs for thousandths of the average": broken(func(s goStore, r *request) response {
+		for i, cost := range costsOf(r) {
+			r.Costs[i] = json.Number(fmt.Sprint(math.Floor(cost)))
+		}
+		return s.do(r)
+	}),
+	"counts a document again that is submitted again": broken(func(s goStore, r *request) response {
+		if r.Do == "submit" {
+			s.client.ZRem(context.Background(), s.PendingKey(string(r.Customer)), string(r.Documents[0]))
+		}
+		return s.do(r)
+	}),
+	"has one mean for costs and times": broken(func(s goStore, r *request) response {
+		if r.Do == "done" && r.Took > 0 {
+			_, _ = s.Submit(context.Background(), "one mean", fmt.Sprint(r.ID), float64(r.Took)/1000)
+		}
+		return s.do(r)
+	}),
+	"tells loads as a single": broken(func(s goStore, r *request) response {
+		result := s.do(r)
+		for i, d := range result.Decisions {
+			result.Decisions[i].Load = float64(float32(d.Load))
+		}
+		return result
+	}),
+	"tells of what was not pending": broken(func(s goStore, r *request) response {
+		result := s.do(r)
+		if r.Do == "done" && len(result.Ended) == 0 {
+			result.Ended = []ended{{Document: r.Documents[0]}}
+		}
+		return result
+	}),
+	"does not know the turns": func(r *request) (subject, error) {
+		if r.Policy != nil {
+			r.Policy.Turns = 0
+		}
+		return openGo(r)
+	},
 	"does not send a submit again": hooked(&oneTry{}),
 	"does not send the text":       hooked(&oneTry{noText: true}),
 	"waits for ever": func(r *request) (subject, error) {
@@ -264,7 +314,18 @@ func TestABrokenPortIsFoundOut(t *testing.T) {
 		{"reads customers as text", "customers and documents are any bytes", "has the count"},
 		{"gives all of a call the last level", "decisions are those of rule.json", "want"},
 		{"counts wrong calls too", "wrong calls are refused before anything is sent", "scripts were sent for wrong calls"},
-		{"forgets what documents took", "costs follow what documents take", "the average cost is 1000"},
+		{"forgets what documents took", "costs are those of mean.json", "the average cost is 1000"},
+		{"ignores the cost", "costs are those of mean.json", "is sent"},
+		{"ignores the cost", "wrong calls are refused before anything is sent", "want invalid"},
+		{"tells all documents of a call the first one's cost", "costs are those of mean.json", "is sent"},
+		{"takes costs for thousandths of the average", "costs are those of mean.json", "is sent"},
+		{"has one mean for costs and times", "costs are those of mean.json", "is sent"},
+		{"counts a document again that is submitted again", "a document that is submitted again is counted once", "were submitted lately"},
+		{"counts a document again that is submitted again", "decisions are those of submit.json", "want"},
+		{"tells loads as a single", "replies are told to the last millionth", "72.000001"},
+		{"tells of what was not pending", "decisions are those of submit.json", "want"},
+		{"does not know the turns", "decisions are those of submit.json", "want"},
+		{"does not know the turns", "scripts and levels are those of policies.json", "its blocks are"},
 		{"does not send a submit again", "lost answers are treated as in lost.json", "want answered"},
 		{"does not send the text", "scripts that the server forgets are noticed by nobody", "NOSCRIPT"},
 		{"waits for ever", "a server that stands still is outlived", "has not answered"},

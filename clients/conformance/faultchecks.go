@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -42,6 +43,15 @@ func checkDefaults(w *world) {
 	if want := (decision{Level: level, Count: count, ResetIn: 1_500_000}); !held || told != want {
 		w.Errorf("a new customer's decision is %s, and the count in Redis %d (%t)", asJSON(told), count, held)
 	}
+	redistest.Await(w, "a document is submitted", func() bool { return d.ask("submit", operations["submit"]).Error == nil })
+	var got response
+	redistest.Await(w, "a peek is answered", func() bool {
+		got = d.ask("peek", operations["peek"])
+		return got.Error == nil
+	})
+	if got.State.Rule != "by_load" || got.State.Level != 1 || got.State.NextLevel != 2 || got.State.Lease != 86_400_000 {
+		w.Errorf("after the first submit the state is %s", asJSON(got.State))
+	}
 }
 
 func checkWrongCalls(w *world) {
@@ -63,6 +73,13 @@ func checkWrongCalls(w *world) {
 			w.wrong(d, do, fields{"customer": []byte("acme"), "documents": [][]byte{[]byte("fine"), document}, "took_ms": 0})
 		}
 	}
+	for _, costs := range []string{"-1", "1e999", "-1e999", "-0.001"} {
+		one, two := documents("fine"), documents("fine", "fine too")
+		w.wrong(d, "submit", fields{"customer": []byte("acme"), "documents": one, "costs": []json.Number{json.Number(costs)}})
+		w.wrong(d, "submit", fields{"customer": []byte("acme"), "documents": two, "costs": []json.Number{"1", json.Number(costs)}})
+	}
+	w.wrong(d, "submit", fields{"customer": []byte("acme"), "documents": documents("a", "b"), "costs": []float64{1}})
+	w.wrong(d, "submit", fields{"customer": []byte("acme"), "documents": documents("a"), "costs": []float64{1, 2}})
 	w.wrong(d, "next", fields{"customer": []byte("acme"), "n": 1_000_001})
 	w.wrong(d, "done", fields{"customer": []byte("acme"), "documents": documents("invoice-1"), "took_ms": -1})
 	if sent := s.between.scripts(); sent > 0 {
@@ -133,26 +150,28 @@ func checkManyAtOnce(w *world) {
 	d := w.open(s.between.addr, enough, nil)
 	var asking sync.WaitGroup
 	var books ledger.Ledger
+	var submitted submissions
 	for i := range each * customers {
-		customer := fmt.Sprint("customer ", i%customers)
+		customer, id := fmt.Sprint("customer ", i%customers), fmt.Sprint("invoice ", i)
 		asking.Go(func() {
 			f, do := fields{"customer": []byte(customer), "n": 1}, "next"
 			if i%2 == 1 {
-				f, do = fields{"customer": []byte(customer), "documents": documents(fmt.Sprint("invoice ", i))}, "submit"
+				f, do = fields{"customer": []byte(customer), "documents": documents(id)}, "submit"
 			}
 			r, err := d.try(do, f)
-			if err != nil {
-				w.Errorf("%v", err)
-				return
+			switch {
+			case err != nil || r.Error != nil:
+				w.Errorf("%s is %v (%v)", do, r, err)
+			case do == "next":
+				note(&books, customer, r)
+			default:
+				submitted.note(customer, id, r)
 			}
-			note(&books, customer, r)
 		})
 	}
 	asking.Wait()
-	if got := books.Totals(); got.Answered != each*customers {
-		w.Errorf("of %v", got)
-	}
 	w.audit(s, &books)
+	w.auditSubmissions(s, &submitted)
 }
 
 // checkOutage has documents counted before, while and after a server is away.
@@ -199,8 +218,8 @@ func (w *world) duringOutage(d *driver, books *ledger.Ledger, want ...string) {
 		var r response
 		for range 10 { // a port may wait longer for a connection than a call has time
 			r = d.ask(do, operations[do])
-			if do == "next" || do == "submit" {
-				noteAs(books, "acme", r, do)
+			if do == "next" {
+				note(books, "acme", r)
 			}
 			if r.class() != notCounted || slices.Contains(wanted, notCounted) {
 				break
@@ -292,6 +311,9 @@ func checkTrickle(w *world) {
 	if want := (decision{Level: 3, Load: 9, Pending: 3}); got[2] != want {
 		w.Errorf("submit, whose answer comes byte by byte, is %s", asJSON(got))
 	}
+	if got := d.must("peek", fields{"customer": []byte("slow")}).State; got.Count != -2 || got.Lately != 3 || got.Pending != 3 {
+		w.Errorf("peek, whose answer comes byte by byte, is %s", asJSON(got))
+	}
 }
 
 func checkForgottenScripts(w *world) {
@@ -324,25 +346,29 @@ func (w *world) underLoad(s *site, d *driver, harm func(), mayFail bool) {
 	w.Helper()
 	const lanes, rounds = 8, 15
 	var books ledger.Ledger
+	var submitted submissions
 	var asked atomic.Int64
 	var over atomic.Bool
 	var lane sync.WaitGroup
 	for at := range lanes {
 		lane.Go(func() {
 			for i := 0; !over.Load(); i++ {
-				customer := fmt.Sprint("customer ", i%3)
+				customer, id := fmt.Sprint("customer ", i%3), fmt.Sprint(at, " ", i)
 				f, do := fields{"customer": []byte(customer), "n": 1}, "next"
 				if i%2 == 1 {
-					f, do = fields{"customer": []byte(customer), "documents": documents(fmt.Sprint(at, " ", i))}, "submit"
+					f, do = fields{"customer": []byte(customer), "documents": documents(id)}, "submit"
 				}
 				r, err := d.try(do, f)
 				if err != nil {
 					w.Errorf("%v", err)
 					return
 				}
-				if mayFail {
-					noteAs(&books, customer, r, do)
-				} else if note(&books, customer, r); r.Error != nil {
+				if do == "next" {
+					note(&books, customer, r)
+				} else {
+					submitted.note(customer, id, r)
+				}
+				if r.Error != nil && !mayFail {
 					w.Errorf("%s is %v", do, r)
 					return
 				}
@@ -359,6 +385,7 @@ func (w *world) underLoad(s *site, d *driver, harm func(), mayFail bool) {
 	lane.Wait()
 	d.end()
 	w.audit(s, &books)
+	w.auditSubmissions(s, &submitted)
 }
 
 // checkStandstill has many calls wait for a server that stands still.
@@ -412,12 +439,16 @@ func checkReadOnly(w *world) {
 	if got := w.awaitNext(d, new(ledger.Ledger), "acme"); got.Count != 0 {
 		w.Errorf("a read-only replica has counted: the next document has the count %d", got.Count)
 	}
+	if there := s.client.Exists(ctx, keys("acme")[1:]...).Val(); there != 0 {
+		w.Errorf("a read-only replica has made a document pending")
+	}
 }
 
 func checkFullMemory(w *world) {
 	s := w.site()
 	d := w.open(s.between.addr, enough, nil)
 	w.warm(d)
+	d.must("next", operations["next"])
 	d.must("submit", operations["submit"])
 	ctx := context.Background()
 	s.client.ConfigSet(ctx, "maxmemory-policy", "noeviction")
@@ -437,6 +468,9 @@ func checkFullMemory(w *world) {
 	if after, _ := s.count(w, "acme"); after != before {
 		w.Errorf("the count is %d, and was %d before memory was full", after, before)
 	}
+	if err := s.client.ZScore(ctx, keys("acme")[1], "invoice-2").Err(); !errors.Is(err, redis.Nil) {
+		w.Errorf("a document is pending that was not counted, as memory was full (%v)", err)
+	}
 	s.client.ConfigSet(ctx, "maxmemory", "0")
 	if got := d.next("acme"); got.Count != before-1 {
 		w.Errorf("the next document has the count %d, want %d", got.Count, before-1)
@@ -451,7 +485,7 @@ func checkCorruptKeys(w *world) {
 		key   string
 		calls []string
 	}{
-		0: {"}:count", []string{"next", "submit", "peek"}},
+		0: {"}:count", []string{"next", "peek"}},
 		1: {"}:pending", []string{"submit", "done", "peek"}},
 		2: {"}:usage", []string{"submit", "done", "peek"}},
 	}
@@ -477,6 +511,9 @@ func checkCorruptKeys(w *world) {
 			if now := s.client.Type(ctx, key).Val(); now != kind || s.client.DBSize(ctx).Val() != 1 {
 				w.Errorf("%s was a %s, and is a %s now, or other keys are there", key, kind, now)
 			}
+			if at == 0 { // which is nothing to the other rule
+				d.must("submit", operations["submit"])
+			}
 			d.must("reset", operations["reset"])
 			if got := d.next("acme"); got.Count != 0 {
 				w.Errorf("after a reset the count is %d", got.Count)
@@ -485,44 +522,33 @@ func checkCorruptKeys(w *world) {
 	}
 }
 
-// checkCosts has documents take longer than others.
-func checkCosts(w *world) {
+// checkSubmittedAgain has documents be delivered again and again, which counts nothing.
+func checkSubmittedAgain(w *world) {
 	s := w.site()
 	d := w.open(s.between.addr, enough, nil)
-	ctx := context.Background()
-	work := func(customer, document string, took int64) {
-		w.Helper()
-		d.must("submit", fields{"customer": []byte(customer), "documents": documents(document)})
-		d.must("done", fields{"customer": []byte(customer), "documents": documents(document), "took_ms": took})
-	}
-	cost := func(customer string) int64 {
-		w.Helper()
-		usage, err := s.client.Get(ctx, keys(customer)[2]).Int64()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			w.Fatal(err)
+	var books submissions
+	for i := range 10 {
+		id := fmt.Sprint("invoice ", i)
+		f := fields{"customer": []byte("acme"), "documents": documents(id)}
+		for again := range 3 {
+			r := d.must("submit", f)
+			if got := r.Decisions[0]; got.Pending != int64(i+1) {
+				w.Errorf("submit number %d of document %d is %s, want %d pending", again+1, i+1, asJSON(got), i+1)
+			}
+			books.note("acme", id, r)
 		}
-		return usage % 1_000_000
 	}
-	for i := range 250 {
-		if i == 50 {
-			work("early", "invoice", 20_000)
+	for i := range 5 {
+		id := fmt.Sprint("invoice ", i)
+		for again := range 2 {
+			r := d.must("done", fields{"customer": []byte("acme"), "documents": documents(id, "unknown", id), "took_ms": 0})
+			if len(r.Ended) != 1-again {
+				w.Errorf("done number %d of document %d has ended %s", again+1, i+1, asJSON(r.Ended))
+			}
+			books.noteDone(id, r)
 		}
-		work("usual", fmt.Sprint("invoice ", i), 2000)
 	}
-	if got := cost("early"); got != 1000 {
-		w.Errorf("the cost is %d of what was done before the process had seen 100 documents, want 1000", got)
-	}
-	if got := cost("usual"); got < 800 || got > 1200 {
-		w.Errorf("the cost of a usual document is %d, want about 1000", got)
-	}
-	work("long", "invoice", 20_000)
-	if got := cost("long"); got < 1200 || got > 2000 {
-		w.Errorf("after a document that took 10 times as long as usual the average cost is %d, want 1300 to 1900", got)
-	}
-	work("unknown", "invoice", 0)
-	if got := cost("unknown"); got != 1000 {
-		w.Errorf("after a document of which it is not known how long it took, the cost is %d, want 1000", got)
-	}
+	w.auditSubmissions(s, &books)
 }
 
 // checkEnd has a driver end while its server stands still, which a store's close must

@@ -25,7 +25,7 @@ import (
 func TestAFleetOfThreeLanguagesIsExact(t *testing.T) {
 	long(t)
 	w := &world{TB: t}
-	f := &fleet{world: w, site: w.siteAt("", durable...), documents: make(map[string]*document), recent: new(ledger.Ledger), over: make(chan struct{})}
+	f := &fleet{world: w, site: w.siteAt("", durable...), recent: new(ledger.Ledger), over: make(chan struct{})}
 	for _, p := range []port{
 		self(t, "the module"), python(t, "redis"), python(t, "asyncio"), node(t, "node-redis"), node(t, "ioredis"),
 	} {
@@ -48,7 +48,7 @@ func TestAFleetOfThreeLanguagesIsExact(t *testing.T) {
 	f.stop()
 	f.leave()
 	w.audit(f.site, &f.books)
-	f.auditPending()
+	f.auditSubmissions(f.site, &f.submitted)
 	f.report()
 }
 
@@ -64,12 +64,8 @@ type fleet struct {
 	over    chan struct{}
 	ending  sync.Once
 
-	mu        sync.Mutex
-	documents map[string]*document // submitted, by id
+	submitted submissions
 }
-
-// document is what its callers were told of its submit and of its done; "" is nothing.
-type document struct{ customer, submit, done string }
 
 // member is a process, and the ones before it that were killed.
 type member struct {
@@ -180,22 +176,13 @@ func (f *fleet) next(m *member, customer string, n int) {
 
 func (f *fleet) submit(m *member, customer, id string) string {
 	r := f.call(m, "submit", fields{"customer": []byte(customer), "documents": documents(id)})
-	noteAs(&f.books, customer, r, "submit")
-	noteAs(f.recent, customer, r, "submit")
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.documents[id] = &document{customer: customer, submit: r.class()}
+	f.submitted.note(customer, id, r)
 	return r.class()
 }
 
 func (f *fleet) done(m *member, id string) {
-	f.mu.Lock()
-	d := f.documents[id]
-	f.mu.Unlock()
-	r := f.call(m, "done", fields{"customer": []byte(d.customer), "documents": documents(id), "took_ms": 100})
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	d.done = r.class()
+	request := fields{"customer": []byte(f.submitted.customerOf(id)), "documents": documents(id), "took_ms": 100}
+	f.submitted.noteDone(id, f.call(m, "done", request))
 }
 
 // call makes one call. What becomes of one whose process is killed is not known.
@@ -409,38 +396,10 @@ func (f *fleet) leave() {
 	})
 }
 
-// auditPending compares what callers were told of documents with what is pending.
-func (f *fleet) auditPending() {
-	f.Helper()
-	held := make(map[string]bool)
-	for _, customer := range slices.Compact(slices.Sorted(slices.Values(fleetCustomers))) {
-		ids, err := f.site.client.ZRange(context.Background(), keys(customer)[1], 0, -1).Result()
-		if err != nil {
-			f.Fatal(err)
-		}
-		for _, id := range ids {
-			held[id] = true
-			if d := f.documents[id]; d == nil || d.customer != customer {
-				f.Errorf("%q is pending of %q, who did not submit it", id, customer)
-			}
-		}
-	}
-	for id, d := range f.documents {
-		switch {
-		case d.submit == notCounted && held[id]:
-			f.Errorf("%q was not counted, and is pending", id)
-		case d.submit == answered && (d.done == "" || d.done == notCounted) && !held[id]:
-			f.Errorf("%q was submitted and is not done (%s), but is not pending", id, d.done)
-		case d.done == answered && held[id]:
-			f.Errorf("%q is done, and pending", id)
-		}
-	}
-}
-
 // report says what happened.
 func (f *fleet) report() {
 	totals := f.books.Totals()
-	f.Logf("%v; %d were submitted", totals, len(f.documents))
+	f.Logf("%v; %d were submitted", totals, len(f.submitted.byID))
 	for _, m := range f.members {
 		f.Logf("%s %s: %d calls answered, %d not counted, %d of unknown outcome; killed %d times",
 			filepath.Base(m.port.command[0]), m.port.client, m.answers(), m.refusals(), m.unknowns(), m.killed)

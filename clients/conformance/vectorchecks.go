@@ -15,6 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/lua"
 )
 
@@ -55,9 +57,11 @@ func checkKeys(w *world) {
 
 // policy is that of an open.
 type policy struct {
-	Thresholds []int64 `json:"thresholds"`
-	Interval   int64   `json:"reset_interval_ms"`
-	Mode       string  `json:"reset_mode"`
+	Thresholds []int64   `json:"thresholds"`
+	Interval   int64     `json:"reset_interval_ms"`
+	Mode       string    `json:"reset_mode"`
+	Loads      []float64 `json:"loads,omitzero"`
+	Turns      int       `json:"turns,omitzero"`
 }
 
 // level is the definition.
@@ -132,7 +136,7 @@ func (w *world) script(d *driver, policy, name, want string) {
 // blocksOf are the lines that a port writes into a script, for a reader.
 func blocksOf(script string) string {
 	var blocks strings.Builder
-	for _, name := range []string{"policy", "levels", "lease", "scale"} {
+	for _, name := range []string{"policy", "levels", "lease", "turns", "loads"} {
 		if _, rest, found := strings.Cut(script, "-- begin "+name+"\n"); found {
 			lines, _, _ := strings.Cut(rest, "-- end")
 			blocks.WriteString(lines)
@@ -199,15 +203,41 @@ type (
 		Do        string
 		Customer  string
 		N         int
-		Known     int64
 		Documents []string
+		Costs     []int64
 		Cost      int64
 		Key       string
 		Value     string
 		TTL       int64 `json:"ttl_ms"`
 		Lease     int64 `json:"lease_ms"`
-		Want      []decision
+		Want      []result
+		State     *wholeState
 		Error     string
+	}
+	// result is what a document of a next, a submit or a done comes to.
+	result struct {
+		Level   int64
+		Count   int64
+		ResetIn int64 `json:"reset_in_ms"`
+		Load    int64 // in millionths
+		Pending int64
+		Sojourn int64 `json:"sojourn_ms"`
+	}
+	// wholeState is a state whose load is in millionths, and lately and cost in thousandths.
+	wholeState struct {
+		Rule        string
+		Level       int64
+		NextLevel   int64 `json:"next_level"`
+		Count       int64
+		ResetIn     int64 `json:"reset_in_ms"`
+		Load        int64
+		Lately      int64
+		Cost        int64
+		Pending     int64
+		PendingLast int64 `json:"pending_last"`
+		Oldest      int64 `json:"oldest_ms"`
+		Sojourn     int64 `json:"sojourn_ms"`
+		Lease       int64 `json:"lease_ms"`
 	}
 )
 
@@ -225,13 +255,29 @@ func checkCases(file string) func(*world) {
 		s := w.site()
 		passing := redis.NewScript(w.text("vectors/pass.lua"))
 		drivers := make(map[string]*driver)
-		for _, v := range vectors.Cases {
+		for i, v := range vectors.Cases {
 			s.flush(w)
-			c := &oneCase{world: w, site: s, vector: v, passing: passing, drivers: drivers}
+			c := &oneCase{world: w, site: s, vector: v, passing: passing, drivers: drivers, began: time.Now()}
 			c.run()
+			for name, d := range drivers { // there are many policies
+				if !slices.ContainsFunc(vectors.Cases[i+1:], func(v vector) bool { return v.needs(name) }) {
+					d.kill()
+					delete(drivers, name)
+				}
+			}
 		}
 	}
 }
+
+// needs reports whether a step of the case is done by the process of a name.
+func (v vector) needs(process string) bool {
+	return slices.ContainsFunc(v.Steps, func(s step) bool { return v.process(s) == process })
+}
+
+// process names the process that does a step: each policy and lease has one.
+func (v vector) process(s step) string { return asJSON([]any{v.Policy, v.lease(s)}) }
+
+func (v vector) lease(s step) int64 { return cmp.Or(s.Lease, v.Lease, day) }
 
 func (s *site) flush(w *world) {
 	w.Helper()
@@ -260,7 +306,8 @@ type oneCase struct {
 	site    *site
 	vector  vector
 	passing *redis.Script
-	drivers map[string]*driver // by policy and lease
+	drivers map[string]*driver // by their processes
+	began   time.Time
 }
 
 func (c *oneCase) run() {
@@ -298,7 +345,7 @@ func (c *oneCase) step(s step) string {
 	switch {
 	case s.Do == "set":
 		return c.set(s)
-	case s.Do == "done" && s.Cost > 0: // which the protocol cannot say
+	case s.Cost > 0 || s.Costs != nil: // which the protocol cannot say
 		return c.elsewhere(s)
 	}
 	r := c.driver(s).ask(s.Do, s.fields())
@@ -311,16 +358,93 @@ func (c *oneCase) step(s step) string {
 		return ""
 	case r.Error != nil:
 		return fmt.Sprintf("%s: %s", r.class(), r.Error.Message)
-	case s.Do == "reset" || s.Do == "done":
+	}
+	took := time.Since(c.began).Milliseconds() + 1
+	if s.State != nil {
+		got, whole := r.State.whole()
+		got.ResetIn /= stretch
+		got.forgive(*s.State, took)
+		if !whole || got != *s.State {
+			return fmt.Sprintf("is %s, in whole numbers %s, want %s", asJSON(r.State), asJSON(got), asJSON(s.State))
+		}
 		return ""
 	}
-	for i := range r.Decisions {
-		r.Decisions[i].ResetIn /= stretch
+	got, whole := r.results(s)
+	for i := range min(len(got), len(s.Want)) {
+		got[i].ResetIn /= stretch
+		got[i].forgive(s.Want[i], took)
 	}
-	if !slices.Equal(r.Decisions, s.Want) {
-		return fmt.Sprintf("is %v, want %v", asJSON(r.Decisions), asJSON(s.Want))
+	if !whole || !slices.Equal(got, s.Want) {
+		return fmt.Sprintf("is %v, in whole numbers %s, want %v", r, asJSON(got), asJSON(s.Want))
 	}
 	return ""
+}
+
+// results are what a response says of each document of a step. whole is false if a load is
+// no whole number of millionths, or something has ended that the step does not name.
+func (r response) results(s step) (results []result, whole bool) {
+	whole = true
+	for _, d := range r.Decisions {
+		load, ok := millionths(d.Load)
+		whole = whole && ok
+		results = append(results, result{Level: d.Level, Count: d.Count, ResetIn: d.ResetIn, Load: load, Pending: d.Pending})
+	}
+	if s.Do != "done" {
+		return results, whole
+	}
+	ended := r.Ended
+	for _, document := range s.Documents {
+		var of result
+		if len(ended) > 0 && string(ended[0].Document) == document && ended[0].Level > 0 {
+			of.Level, of.Sojourn, ended = ended[0].Level, ended[0].Sojourn, ended[1:]
+		}
+		results = append(results, of)
+	}
+	return results, len(ended) == 0
+}
+
+// whole returns the state in whole numbers, and whether that changes none.
+func (s *state) whole() (wholeState, bool) {
+	load, ok1 := millionths(s.Load)
+	lately, ok2 := millionths(s.Lately)
+	cost, ok3 := millionths(s.Cost)
+	return wholeState{
+		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, load, lately / 1000, cost / 1000,
+		s.Pending, s.PendingLast, s.Oldest, s.Sojourn, s.Lease,
+	}, ok1 && ok2 && ok3 && lately%1000 == 0 && cost%1000 == 0
+}
+
+// forgive takes numbers for those wanted which only the milliseconds that a case has taken
+// have changed: vectors/README.md says by how much.
+func (r *result) forgive(want result, took int64) {
+	less(&r.Load, want.Load, want.Load/500, took)
+	if want.Level > 0 {
+		more(&r.Sojourn, want.Sojourn, took)
+	}
+}
+
+func (s *wholeState) forgive(want wholeState, took int64) {
+	less(&s.Load, want.Load, want.Load/500, took)
+	less(&s.Lately, want.Lately, 100, took)
+	if want.Pending > 0 {
+		more(&s.Oldest, want.Oldest, took)
+	}
+	if want.Sojourn > 0 {
+		more(&s.Sojourn, want.Sojourn, took+100)
+		more(&s.Lease, want.Lease, 20*(took+100))
+	}
+}
+
+func less(got *int64, want, by, took int64) {
+	if *got < want && want-*got <= by+int64(float64(want)*float64(took)/day) {
+		*got = want
+	}
+}
+
+func more(got *int64, want, by int64) {
+	if *got > want && *got-want <= by {
+		*got = want
+	}
 }
 
 func (s step) fields() fields {
@@ -358,28 +482,177 @@ func stretched(ms int64) int64 { return stretch*ms + stretch/2 }
 
 // elsewhere does in the port's place what another program of the fleet might do.
 func (c *oneCase) elsewhere(s step) string {
-	args := []any{s.Cost}
-	for _, document := range s.Documents {
-		args = append(args, document)
+	text, args := lua.Done, []any{}
+	if s.Do == "done" {
+		args = append(args, s.Cost)
+	} else {
+		text = newReference(c.vector.options(s)).SubmitScript(s.Customer)
 	}
-	err := c.site.client.Eval(context.Background(), lua.Done, keys(s.Customer)[1:], args...).Err()
+	for i, document := range s.Documents {
+		args = append(args, document)
+		if s.Do == "submit" {
+			args = append(args, s.Costs[i])
+		}
+	}
+	err := c.site.client.Eval(context.Background(), text, keys(s.Customer)[1:], args...).Err()
 	if (err != nil) != (s.Error != "") || err != nil && !strings.HasPrefix(err.Error(), s.Error) {
 		return fmt.Sprint(err)
 	}
 	return ""
 }
 
-// driver returns the one of a process with the step's lease.
+// options are those of the module for a step's process.
+func (v vector) options(s step) *priority.RedisOptions {
+	return &priority.RedisOptions{
+		Policy: priority.Policy{Thresholds: v.Policy.Thresholds, Loads: v.Policy.Loads, Turns: v.Policy.Turns},
+		Lease:  time.Duration(v.lease(s)) * time.Millisecond,
+	}
+}
+
+// driver returns the one of a step's process.
 func (c *oneCase) driver(s step) *driver {
 	c.Helper()
-	lease := cmp.Or(s.Lease, c.vector.Lease, day)
-	policy := c.vector.Policy
-	policy.Interval = stretched(policy.Interval)
-	name := fmt.Sprint(policy, lease)
+	name := c.vector.process(s)
 	if c.drivers[name] == nil {
-		c.drivers[name] = c.open(c.site.between.addr, enough, fields{"policy": policy, "lease_ms": lease})
+		policy := c.vector.Policy
+		policy.Interval = stretched(policy.Interval)
+		c.drivers[name] = c.open(c.site.between.addr, enough, fields{"policy": policy, "lease_ms": c.vector.lease(s)})
 	}
 	return c.drivers[name]
+}
+
+// checkMeans tells a driver costs and times. A new customer's load tells what it has sent.
+func checkMeans(w *world) {
+	var file struct {
+		Cases []struct {
+			Name  string
+			Steps []meanStep
+		}
+	}
+	w.vectors("mean.json", &file)
+	s := w.site()
+	for _, c := range file.Cases {
+		s.flush(w)
+		d := w.open(s.between.addr, enough, nil)
+		for i, step := range c.Steps {
+			var why string
+			if step.Costs != nil {
+				why = w.told(d, fmt.Sprint("customer ", i), step)
+			} else {
+				why = w.took(s, d, fmt.Sprint("customer ", i), step)
+			}
+			if why != "" {
+				w.Errorf("%s: step %d: %s", c.Name, i, why)
+				break // what comes after it says nothing
+			}
+		}
+		d.kill()
+	}
+}
+
+type meanStep struct {
+	Costs    []float64
+	Took     int64 `json:"took_ms"`
+	N, Ended int
+	Sent     []int64
+}
+
+// told submits documents of a new customer, and returns what is wrong with the costs that
+// were sent.
+func (w *world) told(d *driver, customer string, step meanStep) string {
+	w.Helper()
+	ids := make([]string, len(step.Costs))
+	for i := range ids {
+		ids[i] = fmt.Sprint("invoice ", i)
+	}
+	r := d.must("submit", fields{"customer": []byte(customer), "documents": documents(ids...), "costs": step.Costs})
+	pending := int64(0)
+	for i, got := range r.Decisions {
+		load, _ := millionths(got.Load)
+		want := fair.Load(1000*int64(i+1), pending+1, cmp.Or(step.Sent[i], 1000))
+		if less(&load, want, want/500, 1000); load != want {
+			return fmt.Sprintf("told costs, of document %d of %d, which costs %v, the load is %v, want %v: a cost of %d is sent",
+				i+1, len(ids), step.Costs[i], got.Load, float64(want)/1e6, step.Sent[i])
+		}
+		if got.Level < 9 {
+			pending++
+		}
+	}
+	return ""
+}
+
+// took has documents of a new customer be done, and returns what is wrong with the cost
+// that was sent.
+func (w *world) took(s *site, d *driver, customer string, step meanStep) string {
+	w.Helper()
+	ids := make([]string, step.N)
+	for i := range ids {
+		ids[i] = fmt.Sprint("invoice ", i)
+	}
+	ended := ids[:step.Ended]
+	if len(ended) > 0 {
+		d.must("submit", fields{"customer": []byte(customer), "documents": documents(ended...)})
+	} else { // so that a cost has a place to go
+		d.must("submit", fields{"customer": []byte(customer), "documents": documents("another")})
+	}
+	r := d.must("done", fields{"customer": []byte(customer), "documents": documents(ids...), "took_ms": step.Took})
+	want := int64(1000)
+	for range r.Ended {
+		if step.Sent[0] > 0 {
+			want = max((9*want+step.Sent[0]+5)/10, 1)
+		}
+	}
+	usage, err := s.client.Get(context.Background(), keys(customer)[2]).Int64()
+	if err != nil {
+		w.Fatal(err)
+	}
+	if got := usage % 1_000_000; got != want || len(r.Ended) != step.Ended {
+		return fmt.Sprintf("%d of %d documents have ended, which took %d ms, and the average cost is %d, want %d and %d: a cost of %d is sent",
+			len(r.Ended), step.N, step.Took, got, step.Ended, want, step.Sent[0])
+	}
+	return ""
+}
+
+// checkReplies has the server answer what the test says.
+func checkReplies(w *world) {
+	s := w.site()
+	d := w.open(s.between.addr, enough, nil)
+	w.warm(d)
+	answer := func(numbers ...int64) string {
+		reply := fmt.Sprintf("*%d\r\n", len(numbers))
+		for _, n := range numbers {
+			reply += fmt.Sprintf(":%d\r\n", n)
+		}
+		return reply
+	}
+	of := func(do string, numbers ...int64) response {
+		s.between.let(answer(numbers...))
+		defer s.between.let(pass)
+		return d.must(do, operations[do])
+	}
+	for _, load := range []int64{1, 999, 1000, 333_333, 1_000_001, 72_000_001, 32_768_000_001, 123_456_789_012_347, 999_999_999_999_999, 1_000_000_000_000_000} {
+		want := decision{Level: 9, Load: float64(load) / 1e6, Pending: 1_000_000}
+		if got := of("submit", 9, load, 1_000_000).Decisions[0]; got != want {
+			w.Errorf("a submit that is answered with a load of %d millionths is %s, want %s", load, asJSON(got), asJSON(want))
+		}
+		for rule, name := range []string{"unknown", "by_count", "by_load"} {
+			want := state{name, 3, 4, -17, 1_499_999, float64(load) / 1e6, 511.999, 0.001, 70, 60, 86_399_999, 99_999_900, 180_000}
+			got := of("peek", int64(rule), 3, 4, -17, 1_499_999, load, 511_999, 1, 70, 60, 86_399_999, 99_999_900, 180_000).State
+			if *got != want {
+				w.Errorf("a peek that is answered so is %s, want %s", asJSON(got), asJSON(want))
+			}
+		}
+	}
+	got := of("done", 86_399_999, 22).Ended
+	if want := (ended{[]byte("invoice-1"), 86_399_999, 22}); len(got) != 1 || asJSON(got[0]) != asJSON(want) {
+		w.Errorf("a done that is answered with 86399999 ms and level 22 is %s", asJSON(got))
+	}
+	if got := of("done", 0, 0).Ended; len(got) > 0 {
+		w.Errorf("a done that is answered with 0 and 0 is %s, and nothing has ended", asJSON(got))
+	}
+	if got := of("done", 0, 1).Ended; len(got) != 1 {
+		w.Errorf("a done within a millisecond is %s, and one document has ended", asJSON(got))
+	}
 }
 
 func asJSON(value any) string {

@@ -129,17 +129,7 @@ func (w *world) awaitNext(d *driver, books *ledger.Ledger, customer string) deci
 	return told
 }
 
-// noteAs notes what one document's caller was told where an answer may have been lost.
-// A submit that was sent again tells the count as it is then, which others have too.
-func noteAs(books *ledger.Ledger, customer string, r response, do string) {
-	if do == "submit" && r.Error == nil {
-		books.NoteRepeatable(customer)
-		return
-	}
-	note(books, customer, r)
-}
-
-// note notes what one document's caller was told.
+// note notes what the caller of a next of one document was told.
 func note(books *ledger.Ledger, customer string, r response) {
 	var told priority.Decision
 	if r.Error == nil {

@@ -81,16 +81,6 @@ func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
 	}
 }
 
-// NoteRepeatable notes a document that was answered with a count which others may be told
-// too, as a Submit that was sent again is.
-func (l *Ledger) NoteRepeatable(customer string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.totals.Documents++
-	l.totals.Answered++
-	l.of(customer).answered++
-}
-
 // NoteN notes the outcome of a NextN of n documents.
 func (l *Ledger) NoteN(customer string, n int, decisions []priority.Decision, err error) {
 	for i := range n {

@@ -83,12 +83,6 @@ func TestReconcile(t *testing.T) {
 			})
 			answer(l, 0)
 		}, -1, true, Reconciliation{Counted: 4, Extra: 2}}, // both hold as much
-		{"counts that repeat", func(l *Ledger) {
-			answer(l, 0, -1)
-			for range 3 {
-				l.NoteRepeatable(customer)
-			}
-		}, -4, true, Reconciliation{Counted: 5}},
 		{"many at once", func(l *Ledger) {
 			l.NoteN(customer, 2, []priority.Decision{{Count: 0}, {Count: -1}}, nil)
 			l.NoteN(customer, 3, nil, lost)
