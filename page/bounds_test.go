@@ -90,7 +90,7 @@ func TestAMissingRightIsNamed(t *testing.T) {
 	}
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "page", Password: "pw", MaxRetries: -1})
 	w := worldOn(t, server, client, nil)
-	w.get("").has(t, http.StatusServiceUnavailable, "it needs &#43;scan &#43;get &#43;pttl on the keys ~priority:*", "Look again")
+	w.get("").has(t, http.StatusServiceUnavailable, "it needs &#43;scan &#43;evalsha &#43;eval &#43;get &#43;pttl &#43;zcard &#43;zcount &#43;zrange &#43;time on the keys ~priority:*", "Look again")
 	changed := w.post("override", "c", "acme", "kind", "pin", "level", "1", "for", "1h", "replaces", "0", "why", "x")
 	changed.has(t, http.StatusServiceUnavailable, strings.ReplaceAll(insight.ControlWriteRights, "+", "&#43;"))
 }

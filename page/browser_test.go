@@ -219,7 +219,7 @@ func TestAPolicyIsAppliedInABrowser(t *testing.T) {
 		send("form[action=compare]")
 	}
 	compare("-10,-50")
-	says("By Next, the order of 1 customer does not change.")
+	says("The order of 1 customer does not change.")
 	send("form[action=apply]")
 	says("written down as version 1", "version 1, by mary", "3 levels")
 	compare("-1")

@@ -36,8 +36,11 @@ type compareView struct {
 
 // bandTable compares the policies of a tier, or of those without one.
 type bandTable struct {
-	Tier  string
-	Bands []insight.Band
+	Tier   string
+	Counts []insight.Band
+	Loads  []insight.Band
+	TurnsA int64
+	TurnsB int64
 }
 
 // compareVersion compares what decides with the rules of the URL's version: one of the
@@ -140,7 +143,8 @@ func (v *visit) compareWith(inspector *insight.Inspector, view compareView) {
 func bandsOf(a, b control.Rules) []bandTable {
 	var tables []bandTable
 	for _, tier := range insight.TiersOf(a, b) {
-		tables = append(tables, bandTable{tier, insight.Bands(insight.PolicyOfTier(a, tier), insight.PolicyOfTier(b, tier))})
+		a, b := insight.PolicyOfTier(a, tier), insight.PolicyOfTier(b, tier)
+		tables = append(tables, bandTable{tier, insight.CountBands(a, b), insight.LoadBands(a, b), int64(a.Turns), int64(b.Turns)})
 	}
 	return tables
 }

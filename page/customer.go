@@ -2,7 +2,6 @@ package page
 
 import (
 	"errors"
-	"math"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -17,10 +16,7 @@ type customerView struct {
 	Failure  string
 	Corrupt  bool // and a reset removes what it is
 	Override *insight.Overridden
-	Rows     []policyRow
-	Pending  string
-	Usage    string
-	ResetIn  time.Duration
+	Rows     policyRows
 	History  []changed
 	Looked   int64 // changes that were looked through
 	Done     int64
@@ -28,11 +24,18 @@ type customerView struct {
 	Lasts    []lasting
 }
 
-// policyRow is a row of a policy's table, and whether a count is in it.
+// policyRow is a row of a policy's table, and whether the next document is in it.
 type policyRow struct {
 	insight.Row
-	Here  bool
-	Count int64
+	Here    bool
+	AtCount string // the count, if the customer is counted so
+	AtLoad  string // the load
+}
+
+// policyRows are those of a policy, with the columns of one rule or of both.
+type policyRows struct {
+	Rows          []policyRow
+	Counts, Loads bool
 }
 
 // unread stands in place of a customer; the page's notice says why.
@@ -86,17 +89,20 @@ func (v *visit) customer() {
 
 func (view *customerView) add(found *insight.Customer) {
 	view.Found = found
-	view.ResetIn = time.Duration(found.ResetInMS) * time.Millisecond
-	view.Rows = rowsOf(found.Policy.Policy, found.Count, found.Counted)
-	view.Pending = insight.Plural(found.Pending, "document")
-	view.Usage = insight.Group(int64(math.Round(found.Submit.Usage)))
+	view.Rows = rowsOf(found.Policy.Policy)
+	switch row := &view.Rows.Rows[found.Ruled()-1]; {
+	case found.ByCount():
+		row.Here, row.AtCount, view.Rows.Loads = true, insight.Group(found.Count-1), false
+	case found.ByLoad():
+		row.Here, row.AtLoad, view.Rows.Counts = true, found.Number(), false
+	}
 }
 
-// rowsOf returns the table of a policy with the row of a count.
-func rowsOf(policy priority.Policy, count int64, counted bool) []policyRow {
-	var rows []policyRow
+// rowsOf returns the table of a policy.
+func rowsOf(policy priority.Policy) policyRows {
+	rows := policyRows{Counts: true, Loads: true}
 	for _, row := range insight.Rows(policy) {
-		rows = append(rows, policyRow{row, counted && row.Least <= count && count <= row.Most, count})
+		rows.Rows = append(rows.Rows, policyRow{Row: row})
 	}
 	return rows
 }

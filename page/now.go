@@ -13,9 +13,13 @@ import (
 type nowView struct {
 	Age      string // of the pass
 	Status   string
+	Counts   bool // some are counted by count
+	Loads    bool // some are by load
 	Rates    bool // documents are a second, else since the resets
 	Rate     float64
+	Pending  int64
 	Total    []float64
+	Of       string // what Total is
 	Levels   []levelRow
 	Table    table
 	Corrupt  []string // customers
@@ -33,7 +37,8 @@ type levelRow struct {
 	Level     priority.Level
 	Customers int64
 	Documents float64
-	Share     float64 // of the documents
+	Pending   int64
+	Share     float64 // of what is pending or, if nobody is counted by load, of the documents
 	History   []float64
 }
 
@@ -80,18 +85,27 @@ func (v *visit) now() {
 }
 
 func (view *nowView) addPass(found pass) {
-	view.Rates, view.Total = found.Since > 0, found.total
+	view.Counts, view.Loads, view.Rates, view.Total = found.counts(), found.loads(), found.Since > 0, found.total
+	view.Of = "Documents a second"
+	if view.Loads {
+		view.Of = "Pending documents"
+	}
 	unit := 1.0
 	if view.Rates {
 		unit = found.Since.Seconds()
 	}
 	for _, level := range found.Levels {
-		documents := float64(level.Documents) / unit
-		view.Rate += documents
-		view.Levels = append(view.Levels, levelRow{level.Level, level.Customers, documents, 0, found.levels[level.Level]})
+		row := levelRow{level.Level, level.Customers, float64(level.Documents) / unit, level.Pending, 0, found.levels[level.Level]}
+		view.Rate += row.Documents
+		view.Pending += row.Pending
+		view.Levels = append(view.Levels, row)
 	}
 	for i := range view.Levels {
-		view.Levels[i].Share = view.Levels[i].Documents / max(view.Rate, math.SmallestNonzeroFloat64)
+		row := &view.Levels[i]
+		row.Share = row.Documents / max(view.Rate, math.SmallestNonzeroFloat64)
+		if view.Loads {
+			row.Share = float64(row.Pending) / max(float64(view.Pending), 1)
+		}
 	}
 }
 

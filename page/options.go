@@ -13,7 +13,7 @@ import (
 type Options struct {
 	// Store has the options of the fleet's workers: Policy, Tiers, TierOf, Prefix and
 	// Lease. The page decides by them where operators have set nothing. Default: those
-	// of priority.RedisOptions.
+	// of priority.RedisOptions, but for a Timeout of 2 s.
 	Store priority.RedisOptions
 
 	// Levels is how many levels the queue was declared with: what operators set may not
@@ -32,7 +32,7 @@ type Options struct {
 	// is asked again: 100 ms to 1 min. Default: 2 s.
 	Interval time.Duration
 
-	// Pace is how many keys a second a pass through all counts looks at. Default:
+	// Pace is how many keys a second a pass through all customers looks at. Default:
 	// 10,000.
 	Pace int
 
@@ -50,6 +50,7 @@ func (o Options) filled() (Options, error) {
 	o.Title = cmp.Or(o.Title, "Priorities")
 	o.Interval = cmp.Or(o.Interval, 2*time.Second)
 	o.Pace = cmp.Or(o.Pace, 10_000)
+	o.Store.Timeout = cmp.Or(o.Store.Timeout, 2*time.Second)
 	switch {
 	case o.Interval < 100*time.Millisecond || o.Interval > time.Minute:
 		return o, fmt.Errorf("page: %w: Interval %v is not from 100ms to 1m", priority.ErrInvalidOption, o.Interval)

@@ -31,14 +31,13 @@ type overrideView struct {
 	Replaces int64
 	Ends     bool
 
-	// What the next document gets, by Next and by Submit.
-	Known               bool
-	RuledNext, Next     priority.Level
-	RuledSubmit, Submit priority.Level
-	NowNext, NowSubmit  priority.Level
-	Pending             int64
-	Failure             string
-	Back                string
+	// The level of the next document: without an override, now, and then.
+	Known            bool
+	Ruled, Now, Next priority.Level
+	Rule             string
+	Pending          int64
+	Failure          string
+	Back             string
 }
 
 // previewOverride shows what happens to a customer's levels.
@@ -87,16 +86,11 @@ func (v *visit) previewOverride() {
 
 // compare fills in the levels now, and those with the override.
 func (view *overrideView) compare(found customerLook, override control.Override) {
-	view.Known, view.Pending = true, found.Pending
-	view.NowNext, view.NowSubmit = found.NextLevel, found.Submit.NextLevel
-	view.RuledNext, view.RuledSubmit = found.NextLevel, found.Submit.NextLevel
-	if found.Override != nil {
-		view.RuledNext, view.RuledSubmit = found.Override.RuledNextLevel, found.Override.RuledSubmitNextLevel
-	}
-	view.Next, view.Submit = view.RuledNext, view.RuledSubmit
+	view.Known, view.Pending, view.Rule = true, found.Pending, found.Rule
+	view.Now, view.Ruled = found.NextLevel, found.Ruled()
+	view.Next = view.Ruled
 	if !view.Ends {
-		last := found.by.Own.Last()
-		view.Next, view.Submit = override.Level(view.Next, last), override.Level(view.Submit, last)
+		view.Next = override.Level(view.Ruled, found.by.Own.Last())
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -87,7 +88,7 @@ func TestAnOverrideIsPreviewedSetAndEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.count("acme", 30)
-	w.get("customer?c=acme").has(t, 200, "level 9 by Next", "count &lt; -20 <strong>◂ -29</strong>", "Nothing, in the last")
+	w.get("customer?c=acme").has(t, 200, `next document</dt><dd><strong class="figure">9</strong>`, "count &lt; -20 <strong>◂ -30</strong>", "Nothing, in the last")
 
 	preview := w.get("override?c=acme&kind=latest&level=2&for=6h")
 	preview.has(t, 200, "level 2 at the latest", "no override now", "<td>9</td>", "<strong>2</strong>", "Queued documents keep the level")
@@ -99,7 +100,7 @@ func TestAnOverrideIsPreviewedSetAndEnded(t *testing.T) {
 	if to := done.Header.Get("Location"); to != "customer?c=acme&done=1" {
 		t.Errorf("it leads to %q", to)
 	}
-	w.get(done.Header.Get("Location")).has(t, 200, "written down as version 1", "level 2 by Next", "level 2 at the latest", "by mary", "the board asks", `class="done"`)
+	w.get(done.Header.Get("Location")).has(t, 200, "written down as version 1", `next document</dt><dd><strong class="figure">2</strong>`, "level 2 at the latest", "by mary", "the board asks", `class="done"`)
 	set := w.document().Overrides["acme"]
 	if set.Value != (control.Override{Latest: 2}) || set.By != "mary" || set.Why != "the board asks" || set.Until.Sub(set.At) != 6*time.Hour {
 		t.Errorf("set is %+v", set)
@@ -152,14 +153,14 @@ func TestAPolicyIsComparedAppliedAndRolledBack(t *testing.T) {
 	w.count("busy", 40)
 	const wide = `{"thresholds":[-10,-30]}`
 	compared := w.post("compare", "rules", wide)
-	compared.has(t, 200, "Of 3 customers, 1 would move forward by Next, and 1 back. The order of 1 of 3 pairs (33.3 %) changes: 0 reversed, 1 split, 0 merged.",
+	compared.has(t, 200, "Of 3 customers, 1 would move forward, and 1 back. The order of 1 of 3 pairs (33.3 %) changes: 0 reversed, 1 split, 0 merged.",
 		`<span class="unseen">forward: </span>1`, `<td class="left">merged</td>`, ">Apply</button>")
 	if w.document().Version != 0 {
 		t.Error("to compare has changed something")
 	}
 	w.post("apply", "rules", wide, "replaces", "0", "why", "it is better").has(t, http.StatusSeeOther)
 	w.get("policy?done=1").has(t, 200, "version 1, by mary", "it is better", "count &lt; -10", "decides now", "Withdraw it…")
-	w.get("customer?c=busy").has(t, 200, "level 3 by Next")
+	w.get("customer?c=busy").has(t, 200, `next document</dt><dd><strong class="figure">3</strong>`)
 	w.post("apply", "rules", `{"thresholds":[-1]}`, "replaces", "1", "why", "worse").has(t, http.StatusSeeOther)
 	w.get("compare?version=1").has(t, 200, "Roll back to version 1", "version 1, by mary")
 	w.post("apply", "kind", "rollback", "version", "1", "replaces", "2", "why", "back").has(t, http.StatusSeeOther)
@@ -253,6 +254,41 @@ func TestTheLogIsPaged(t *testing.T) {
 	}
 }
 
+// A fleet has the columns of the rules that it uses, and a customer the story of one.
+func TestThoseWhoSubmitAreShownByTheirLoads(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	for customer, documents := range map[string]int{"clinic": 11, "flood": 1000} {
+		ids := make([]string, documents)
+		for i := range ids {
+			ids[i] = fmt.Sprint(i)
+		}
+		must(w.store.SubmitN(t.Context(), customer, ids, nil))(t)
+	}
+	awaitPass(w, 2)
+	has := func(body string, columns ...string) {
+		t.Helper()
+		for _, column := range []string{"load", "pending", "oldest", "count", "documents", "rule"} {
+			if got := strings.Contains(body, "?sort="+column); got != slices.Contains(columns, column) {
+				t.Errorf("the column %s is there: %v", column, got)
+			}
+		}
+	}
+	w.get("").has(t, 200, `<strong class="figure">1,011</strong> documents pending`, "<td>144.0</td>", ">oldest")
+	has(w.get("").body, "load", "pending", "oldest")
+	w.get("customer?c=clinic").has(t, 200, "12.0 lately × 12 pending × 1.00 cost = 144.0", `<td class="left">&gt; 128 <strong>◂ 144.0</strong>`,
+		`next document</dt><dd><strong class="figure">5</strong>`, "priority:{clinic}:usage")
+	if body := w.get("customer?c=clinic").body; strings.Contains(body, "count &lt;") || strings.Contains(body, ":count<") {
+		t.Error("a customer by load has a count")
+	}
+	w.count("acme", 30)
+	awaitPass(w, 3)
+	has(w.get("").body, "load", "pending", "oldest", "count", "documents", "rule")
+	if body := w.get("?sort=load").body; strings.Index(body, `href="customer?c=flood"`) > strings.Index(body, `href="customer?c=clinic"`) {
+		t.Error("the highest load is not the first")
+	}
+}
+
 // Who sorts and filters gets a URL of that, and only what was asked for.
 func TestCustomersAreSortedAndFilteredByURL(t *testing.T) {
 	t.Parallel()
@@ -324,7 +360,7 @@ func TestTheLastGoodDataStayWhileRedisIsAway(t *testing.T) {
 		w.get(path).has(t, 200)
 	}
 	w.redis.Kill()
-	for path, known := range map[string]string{"": `href="customer?c=acme"`, "customer?c=acme": "count &lt; -3 <strong>◂ -29</strong>", "policy": "few levels", "log": "few levels"} {
+	for path, known := range map[string]string{"": `href="customer?c=acme"`, "customer?c=acme": "count &lt; -3 <strong>◂ -30</strong>", "policy": "few levels", "log": "few levels"} {
 		redistest.Await(t, path+" says that Redis is away", func() bool {
 			return strings.Contains(w.get(path).body, "Not up to date")
 		})
@@ -360,7 +396,7 @@ func TestACorruptDocumentIsNamed(t *testing.T) {
 	w.client.Set(t.Context(), "priority:{control}:document", "junk", 0)
 	w.count("acme", 30)
 	w.get("policy").has(t, 200, "corrupt document", "priority:{control}:document", "is not known now", "count &lt; -20")
-	w.get("customer?c=acme").has(t, 200, "corrupt document", "level 9 by Next")
+	w.get("customer?c=acme").has(t, 200, "corrupt document", `next document</dt><dd><strong class="figure">9</strong>`)
 	w.post("override", "c", "acme", "kind", "pin", "level", "1", "for", "1h", "replaces", "0", "why", "x").has(t, http.StatusServiceUnavailable, "definitely not changed")
 }
 

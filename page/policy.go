@@ -28,7 +28,7 @@ type policyView struct {
 type policyTable struct {
 	Tier   string // empty: of all without one
 	Policy priority.Policy
-	Rows   []policyRow
+	Rows   policyRows
 }
 
 const mostListed = 100 // overrides on the page
@@ -55,9 +55,9 @@ func (v *visit) policy() {
 }
 
 func tablesOf(rules control.Rules) []policyTable {
-	tables := []policyTable{{"", rules.Policy, rowsOf(rules.Policy, 0, false)}}
+	tables := []policyTable{{"", rules.Policy, rowsOf(rules.Policy)}}
 	for _, name := range slices.Sorted(maps.Keys(rules.Tiers)) {
-		tables = append(tables, policyTable{name, rules.Tiers[name], rowsOf(rules.Tiers[name], 0, false)})
+		tables = append(tables, policyTable{name, rules.Tiers[name], rowsOf(rules.Tiers[name])})
 	}
 	return tables
 }

@@ -1,11 +1,11 @@
 package page
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/insight"
@@ -15,7 +15,10 @@ import (
 type table struct {
 	Rows    []busyRow
 	Of      int // rows without the filter
+	Counts  bool
+	Loads   bool
 	Rates   bool
+	Width   int // columns, with the one of the pictures
 	Columns []column
 	Search  string
 	Level   int
@@ -31,9 +34,16 @@ type table struct {
 type busyRow struct {
 	insight.Busy
 	PerSecond float64
-	Share     float64 // of all documents
-	ResetIn   time.Duration
+	Share     float64 // as that of a level
 	History   []float64
+}
+
+// Unit is what History is.
+func (b busyRow) Unit() string {
+	if b.ByLoad() {
+		return "pending documents"
+	}
+	return "documents a second"
 }
 
 // column is one by which the table can be sorted.
@@ -50,7 +60,7 @@ const (
 var sizes = []int{defaultRows, 50, 100, mostRows}
 
 func tableOf(found pass, query url.Values, last priority.Level) table {
-	t := table{Of: len(found.Busiest), Rates: found.Since > 0, Search: query.Get("q"), Sort: query.Get("sort"), Reverse: query.Has("reverse")}
+	t := table{Of: len(found.Busiest), Counts: found.counts(), Loads: found.loads(), Rates: found.Since > 0, Search: query.Get("q"), Sort: query.Get("sort"), Reverse: query.Has("reverse")}
 	t.Level, _ = strconv.Atoi(query.Get("level"))
 	if n, err := strconv.Atoi(query.Get("rows")); err == nil && n > 0 {
 		t.Most = min(n, mostRows)
@@ -62,17 +72,24 @@ func tableOf(found pass, query url.Values, last priority.Level) table {
 	}
 	var all float64
 	for _, level := range found.Levels {
-		all += float64(level.Documents)
+		if t.Loads {
+			all += float64(level.Pending)
+		} else {
+			all += float64(level.Documents)
+		}
 	}
 	search := strings.ToLower(t.Search)
 	for _, busy := range found.Busiest {
 		customer := busy.Exact()
 		matches := strings.Contains(strings.ToLower(customer), search) || strings.Contains(strings.ToLower(insight.Shown(customer)), search)
-		if !matches || t.Level != 0 && int(busy.Level) != t.Level {
+		if !matches || t.Level != 0 && int(busy.NextLevel) != t.Level {
 			continue
 		}
-		row := busyRow{Busy: busy, ResetIn: time.Duration(busy.ResetInMS) * time.Millisecond, History: found.customers[customer]}
+		row := busyRow{Busy: busy, History: found.customers[customer]}
 		row.Share = float64(busy.Documents) / max(all, 1)
+		if t.Loads {
+			row.Share = float64(busy.Pending) / max(all, 1)
+		}
 		row.PerSecond = float64(busy.Documents)
 		if t.Rates {
 			row.PerSecond /= found.Since.Seconds()
@@ -88,38 +105,49 @@ func tableOf(found pass, query url.Values, last priority.Level) table {
 	return t
 }
 
-// orders are those of the columns, the first one that of the snapshot.
-var orders = []struct {
+// order is how rows are sorted by a column.
+type order struct {
 	name, title string
-	left        bool
-	less        func(a, b busyRow) int
-}{
-	{"customer", "customer", true, func(a, b busyRow) int { return strings.Compare(a.Exact(), b.Exact()) }},
-	{"level", "level", false, func(a, b busyRow) int { return int(b.Level - a.Level) }},
-	{"count", "count", false, func(a, b busyRow) int { return int(min(max(a.Count-b.Count, -1), 1)) }},
-	{"documents", "documents", false, func(a, b busyRow) int { return int(min(max(b.Documents-a.Documents, -1), 1)) }},
-	{"share", "share", false, func(a, b busyRow) int { return int(min(max(b.Documents-a.Documents, -1), 1)) }},
-	{"reset", "afresh in", false, func(a, b busyRow) int { return int(min(max(a.ResetInMS-b.ResetInMS, -1), 1)) }},
+	up          bool // the first click sorts from the least on
+	shown       func(t *table) bool
+	compare     func(a, b busyRow) int
+}
+
+var (
+	always   = func(*table) bool { return true }
+	byCount  = func(t *table) bool { return t.Counts }
+	byLoad   = func(t *table) bool { return t.Loads }
+	byEither = func(t *table) bool { return t.Counts && t.Loads }
+)
+
+// orders are those of the columns. Rows come in the order of the level.
+var orders = []order{
+	{"customer", "customer", true, always, func(a, b busyRow) int { return strings.Compare(a.Exact(), b.Exact()) }},
+	{"level", "next level", false, always, func(a, b busyRow) int { return cmp.Compare(b.NextLevel, a.NextLevel) }},
+	{"rule", "rule", true, byEither, func(a, b busyRow) int { return strings.Compare(a.Rule, b.Rule) }},
+	{"load", "load", false, byLoad, func(a, b busyRow) int { return cmp.Compare(b.Load, a.Load) }},
+	{"count", "count", true, byCount, func(a, b busyRow) int { return cmp.Compare(a.Count, b.Count) }},
+	{"documents", "documents", false, byCount, func(a, b busyRow) int { return cmp.Compare(b.Documents, a.Documents) }},
+	{"pending", "pending", false, byLoad, func(a, b busyRow) int { return cmp.Compare(b.Pending, a.Pending) }},
+	{"oldest", "oldest", false, byLoad, func(a, b busyRow) int { return cmp.Compare(b.OldestMS, a.OldestMS) }},
+	{"share", "share", false, always, func(a, b busyRow) int { return cmp.Compare(b.Share, a.Share) }},
+	{"reset", "resets in", true, byCount, func(a, b busyRow) int { return cmp.Compare(a.ResetInMS, b.ResetInMS) }},
 }
 
 func (t *table) sort() {
-	known := false
-	for _, order := range orders {
-		known = known || order.name == t.Sort
+	shown := slices.DeleteFunc(slices.Clone(orders), func(o order) bool { return !o.shown(t) })
+	if !slices.ContainsFunc(shown, func(o order) bool { return o.name == t.Sort }) {
+		t.Sort = "level"
 	}
-	if !known {
-		t.Sort = "documents"
-	}
-	for _, order := range orders {
-		c := column{Title: order.title, Left: order.left, URL: t.url(order.name, false)}
+	for _, order := range shown {
+		c := column{Title: order.title, Left: order.name == "customer" || order.name == "rule", URL: t.url(order.name, false)}
 		if order.name == "documents" && t.Rates {
 			c.Title = "documents a second"
 		}
 		if order.name == t.Sort {
-			slices.SortStableFunc(t.Rows, order.less)
-			// A name goes up from a, and a number down from the greatest.
+			slices.SortStableFunc(t.Rows, order.compare)
 			c.Sorted = "descending"
-			if up := order.name == "customer" || order.name == "count" || order.name == "reset"; up != t.Reverse {
+			if order.up != t.Reverse {
 				c.Sorted = "ascending"
 			}
 			if t.Reverse {
@@ -129,6 +157,7 @@ func (t *table) sort() {
 		}
 		t.Columns = append(t.Columns, c)
 	}
+	t.Width = len(t.Columns) + 1
 }
 
 // url is that of the same table with another order.

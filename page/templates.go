@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"html/template"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/docpriority/priority/internal/insight"
@@ -31,7 +32,8 @@ var functions = template.FuncMap{
 	"percent":     insight.Percent,
 	"moment":      insight.Moment,
 	"stamp":       func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
-	"afresh":      insight.Afresh,
+	"resets":      insight.Resets,
+	"turns":       func() string { return insight.Turns },
 	"quoted":      insight.Quoted,
 	"shown":       insight.Shown,
 	"span":        insight.Span,
@@ -43,6 +45,7 @@ var functions = template.FuncMap{
 	"chart":       chart,
 	"lately":      lately,
 	"rate":        rateText,
+	"bare":        func(load string) string { return strings.TrimPrefix(load, "load ") }, // the heading says it
 	"since":       func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
 }
 

@@ -22,11 +22,11 @@ const (
 	corruptEvery = 30 * time.Second
 )
 
-// watch goes through all counts, pass after pass, while somebody looks.
+// watch goes through all customers, pass after pass, while somebody looks.
 type watch struct {
 	fleet   *fleet
 	passes  *cell[pass]
-	corrupt *cell[[]string] // customers whose count is none
+	corrupt *cell[[]string] // customers with a corrupt key
 
 	survey *insight.Survey // of the pass that is under way: there is one at a time
 	past   past            // and so with this
@@ -38,16 +38,19 @@ type watch struct {
 // pass is what a pass has found, and what the ones before have.
 type pass struct {
 	insight.Snapshot
-	total     []float64 // documents a second, the latest last
+	total     []float64 // documents that are pending or, if nobody is counted by load, a second; the latest last
 	levels    map[priority.Level][]float64
-	customers map[string][]float64
+	customers map[string][]float64 // each by their rule
 }
+
+// counts and loads report whether anybody is counted so; without customers, the one.
+func (p pass) counts() bool { return p.ByCount > 0 || p.ByLoad == 0 }
+func (p pass) loads() bool  { return p.ByLoad > 0 }
 
 func newWatch(fleet *fleet, options Options) *watch {
 	w := &watch{
 		fleet:  fleet,
 		survey: insight.NewSurvey(insight.SurveyOptions{Pace: options.Pace, Busiest: busiest}),
-		past:   past{levels: map[priority.Level][]float64{}, customers: map[string][]float64{}},
 	}
 	w.passes = newCell(fleet.background, options.Interval, w.pass)
 	w.corrupt = newCell(fleet.background, corruptEvery, w.findCorrupt)
@@ -55,7 +58,7 @@ func newWatch(fleet *fleet, options Options) *watch {
 }
 
 // passRights are what a pass needs, as ACL SETUSER takes them.
-const passRights = "+scan +get +pttl"
+const passRights = "+scan " + insight.PeekRights
 
 var errUnwatched = errors.New("nobody looked for a while")
 
@@ -89,8 +92,8 @@ func (w *watch) progress() string {
 	return w.status
 }
 
-// findCorrupt goes through all counts until it has found enough that are none, while
-// somebody waits for it.
+// findCorrupt goes through all customers until it has found enough with a corrupt key,
+// while somebody waits for it.
 func (w *watch) findCorrupt(ctx context.Context) ([]string, error) {
 	walk, err := w.fleet.own.Walk(ctx, census.Options{Pace: w.fleet.pace, PageKeys: pageKeys}, "")
 	if err != nil {
@@ -100,7 +103,7 @@ func (w *watch) findCorrupt(ctx context.Context) ([]string, error) {
 	for {
 		over, err := w.fleet.besides(ctx, func() (bool, error) {
 			for until := time.Now().Add(stepTime); len(found) < mostCorrupt; {
-				entries, err := walk.Next(ctx)
+				entries, err := walk.Next(ctx, w.fleet.own.Store)
 				switch {
 				case errors.Is(err, io.EOF):
 					return true, nil
@@ -131,6 +134,7 @@ func (w *watch) findCorrupt(ctx context.Context) ([]string, error) {
 
 // past is what the last passes have found, for the pictures.
 type past struct {
+	loads     bool // it is of pending documents
 	total     []float64
 	levels    map[priority.Level][]float64
 	customers map[string][]float64 // of those who were among the busiest
@@ -139,16 +143,26 @@ type past struct {
 // with adds a pass, and returns it with what there was before. What it returns does
 // not change.
 func (p *past) with(found insight.Snapshot) pass {
+	next := pass{Snapshot: found}
+	if next.loads() != p.loads {
+		*p = past{loads: next.loads()}
+	}
 	if found.Since > 0 {
 		seconds, total, now := found.Since.Seconds(), 0.0, map[string]float64{}
 		levels := make(map[priority.Level][]float64, len(found.Levels))
 		for _, level := range found.Levels {
-			rate := float64(level.Documents) / seconds
-			total += rate
-			levels[level.Level] = appended(p.levels[level.Level], rate)
+			value := float64(level.Documents) / seconds
+			if p.loads {
+				value = float64(level.Pending)
+			}
+			total += value
+			levels[level.Level] = appended(p.levels[level.Level], value)
 		}
 		for _, busy := range found.Busiest {
 			now[busy.Exact()] = float64(busy.Documents) / seconds
+			if busy.ByLoad() {
+				now[busy.Exact()] = float64(busy.Pending)
+			}
 		}
 		customers := make(map[string][]float64, len(now))
 		for customer, before := range p.customers {
@@ -156,12 +170,13 @@ func (p *past) with(found insight.Snapshot) pass {
 				customers[customer] = appended(before, 0)
 			}
 		}
-		for customer, rate := range now {
-			customers[customer] = appended(p.customers[customer], rate)
+		for customer, value := range now {
+			customers[customer] = appended(p.customers[customer], value)
 		}
 		p.total, p.levels, p.customers = appended(p.total, total), levels, customers
 	}
-	return pass{found, p.total, p.levels, p.customers}
+	next.total, next.levels, next.customers = p.total, p.levels, p.customers
+	return next
 }
 
 // appended returns the last values with one more. It leaves the others as they are.

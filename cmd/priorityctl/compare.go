@@ -17,11 +17,11 @@ whom, not the numbers of the levels: to have fewer of them makes nobody faster.
 A and B are files like those of policy apply, or default for the module's policy;
 with Redis also current, the one that operators have applied.
 
-With -redis, or with -live, it also compares all customers who have a count now,
-each with all others: how many move forward or back by Next, and between how many
-pairs the order is reversed, split (one level by A, two by B) or merged. Overrides
-are left out, and so are tiers: only the workers know who is in which. It goes
-through the counts at a bounded pace.
+With -redis, or with -live, it also compares all customers of now, each with all
+others, by the levels that their next documents get: how many move forward or back,
+and between how many pairs the order is reversed, split (one level by A, two by B)
+or merged. Overrides are left out, and so are tiers: only the workers know who is
+in which. It goes through the customers at a bounded pace.
 
   priorityctl policy compare default team.json
   priorityctl policy compare current team.json -redis redis://localhost:6379`
@@ -121,17 +121,32 @@ func (f *compare) count(command *cobra.Command, c *connection, a, b insight.Name
 
 func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compared, asJSON bool) error {
 	if asJSON {
-		object := map[string]any{"a": a.Rules, "b": b.Rules, "counts": insight.Bands(a.Policy, b.Policy)}
+		object := map[string]any{
+			"a": a.Rules, "b": b.Rules,
+			"counts": insight.CountBands(a.Policy, b.Policy), "loads": insight.LoadBands(a.Policy, b.Policy),
+		}
 		if found != nil {
 			object["live"] = found
 		}
 		return writeJSON(w, object)
 	}
 	var out strings.Builder
-	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n", a.Name, insight.Afresh(a.Policy), b.Name, insight.Afresh(b.Policy))
+	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n", a.Name, insight.Resets(a.Policy), b.Name, insight.Resets(b.Policy))
 	changes := make(map[insight.Change]bool)
 	for _, tier := range insight.TiersOf(a.Rules, b.Rules) {
-		writeBands(&out, tier, insight.Bands(insight.PolicyOfTier(a.Rules, tier), insight.PolicyOfTier(b.Rules, tier)), changes)
+		policyA, policyB := insight.PolicyOfTier(a.Rules, tier), insight.PolicyOfTier(b.Rules, tier)
+		if tier != "" {
+			fmt.Fprintf(&out, "\nTier %s\n", insight.Shown(tier))
+		}
+		if !slices.Equal(policyA.Thresholds, policyB.Thresholds) {
+			writeBands(&out, "COUNT", insight.CountBands(policyA, policyB), changes)
+		}
+		if !slices.Equal(policyA.Loads, policyB.Loads) {
+			writeBands(&out, "LOAD", insight.LoadBands(policyA, policyB), changes)
+		}
+		if policyA.Turns != policyB.Turns {
+			fmt.Fprintf(&out, "Behind the last load, floods have %s by A and %d by B.\n", insight.Plural(int64(policyA.Turns), "turn"), policyB.Turns)
+		}
 	}
 	out.WriteString("\n")
 	if changes[insight.Merged] {
@@ -141,7 +156,7 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 		out.WriteString("split: one level with the row above by A, and two by B.\n")
 	}
 	if len(changes) == 0 {
-		out.WriteString("Both give the counts the same order.\n")
+		out.WriteString("Both give counts and loads the same order.\n")
 	}
 	if insight.Reverses(a.Rules, b.Rules) {
 		out.WriteString("Some customers of different tiers change places. The page of a\nserver that knows the tiers counts them.\n")
@@ -153,20 +168,15 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 	return err
 }
 
-// writeBands writes the table of a tier, "" for customers without one, and notes what
-// changes.
-func writeBands(out io.Writer, tier string, bands []insight.Band, changes map[insight.Change]bool) {
-	heading := "COUNT"
-	if tier != "" {
-		heading = "Tier " + insight.Shown(tier) + "\nCOUNT"
-	}
-	fmt.Fprintf(out, "\n%s               A    B\n", heading)
+// writeBands writes the table of counts, or of loads, and notes what changes.
+func writeBands(out io.Writer, heading string, bands []insight.Band, changes map[insight.Change]bool) {
+	fmt.Fprintf(out, "\n%-22sA    B\n", heading)
 	for _, band := range bands {
 		change := ""
 		if band.Change != "" {
 			changes[band.Change] = true
 			change = "  " + string(band.Change)
 		}
-		fmt.Fprintf(out, "%-16s  %3d  %3d%s\n", band.Counts(), band.A, band.B, change)
+		fmt.Fprintf(out, "%-18s  %3d  %3d%s\n", band.Range, band.A, band.B, change)
 	}
 }

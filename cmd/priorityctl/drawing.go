@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
@@ -89,20 +88,20 @@ func (d drawing) tables(room int) []string {
 
 // row is a line of the levels.
 type row struct {
-	from, to             priority.Level
-	customers, documents int64
+	from, to priority.Level
+	insight.LevelLoad
 }
 
 func (d drawing) rows() (rows []row) {
 	for _, load := range d.last.Levels {
-		rows = append(rows, row{load.Level, load.Level, load.Customers, load.Documents})
+		rows = append(rows, row{load.Level, load.Level, load})
 	}
 	return rows
 }
 
-// occupied leaves out the levels without customers and documents, unless all are so.
+// occupied leaves out the levels at which nothing is, unless all are so.
 func occupied(rows []row) []row {
-	left := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.customers+r.documents == 0 })
+	left := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Customers+r.Documents+r.Pending == 0 })
 	if len(left) == 0 {
 		return rows
 	}
@@ -115,26 +114,47 @@ func joined(rows []row, most int) []row {
 		first := rows[0]
 		rows = slices.Clone(rows[1:])
 		rows[0].from = first.from
-		rows[0].customers += first.customers
-		rows[0].documents += first.documents
+		rows[0].Customers += first.Customers
+		rows[0].Documents += first.Documents
+		rows[0].Pending += first.Pending
 	}
 	return rows
 }
 
+// levels draws the levels: the documents of those who are counted by count, what is
+// pending of those by load, and a bar for the last of the two.
 func (d drawing) levels(rows []row) []string {
-	lines := []string{d.styled(bold, "LEVEL  CUSTOMERS  DOCUMENTS")}
-	most := int64(1)
+	t, heading := d.table(), "LEVEL  CUSTOMERS"
+	if t.byCount {
+		heading += "  DOCUMENTS"
+	}
+	if t.byLoad {
+		heading += "    PENDING"
+	}
+	bar := func(r row) int64 {
+		if t.byLoad {
+			return r.Pending
+		}
+		return r.Documents
+	}
+	lines, most := []string{d.styled(bold, heading)}, int64(1)
 	for _, r := range rows {
-		most = max(most, r.documents)
+		most = max(most, bar(r))
 	}
 	for _, r := range rows {
 		name := fmt.Sprint(r.from)
 		if r.to > r.from {
 			name += fmt.Sprintf("–%d", r.to)
 		}
-		line := fmt.Sprintf("%5s  %9s  %9s", name, insight.Group(r.customers), insight.Group(r.documents))
-		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && r.documents > 0 {
-			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*r.documents/most, 1))))
+		line := fmt.Sprintf("%5s  %9s", name, insight.Group(r.Customers))
+		if t.byCount {
+			line += fmt.Sprintf("  %9s", insight.Group(r.Documents))
+		}
+		if t.byLoad {
+			line += fmt.Sprintf("  %9s", insight.Group(r.Pending))
+		}
+		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && bar(r) > 0 {
+			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*bar(r)/most, 1))))
 		}
 		lines = append(lines, line)
 	}
@@ -142,24 +162,16 @@ func (d drawing) levels(rows []row) []string {
 }
 
 func (d drawing) busiest(customers []insight.Busy) []string {
-	narrow := d.width < 60
-	heading := "LEVEL       COUNT  DOCUMENTS   RESETS IN  CUSTOMER"
-	if narrow {
-		heading = "LEVEL  DOCUMENTS  CUSTOMER"
-	}
-	lines := []string{d.styled(bold, heading)}
+	t := d.table()
+	t.narrow = d.width < 60
+	lines := []string{d.styled(bold, t.heading())}
 	for _, b := range customers {
-		resets := "never"
-		if b.ResetInMS > 0 {
-			resets = insight.Span(time.Duration(b.ResetInMS) * time.Millisecond)
-		}
-		line := fmt.Sprintf("%5d  %10s  %9s  %10s  %s", b.Level, insight.Group(b.Count), insight.Group(b.Documents), resets, shown(b))
-		if narrow {
-			line = fmt.Sprintf("%5d  %9s  %s", b.Level, insight.Group(b.Documents), shown(b))
-		}
-		lines = append(lines, line)
+		lines = append(lines, t.line(b))
 	}
 	return lines
 }
 
-func shown(b insight.Busy) string { return insight.Shown(b.Exact()) + ifOverridden(b.Overridden) }
+// table has the columns of the fleet's rules; of the first one if nobody is there.
+func (d drawing) table() table {
+	return table{byCount: d.last.ByCount > 0 || d.last.ByLoad == 0, byLoad: d.last.ByLoad > 0, documents: true}
+}

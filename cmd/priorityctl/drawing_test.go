@@ -18,7 +18,7 @@ func flooded(levels int) insight.Snapshot {
 		s.Levels = append(s.Levels, insight.LevelLoad{Level: priority.Level(level), Customers: 1, Documents: int64(10 * level)})
 	}
 	for i := range 10 {
-		s.Busiest = append(s.Busiest, insight.Busy{Name: insight.NameOf(fmt.Sprint("busy-", i)), Level: priority.Level(levels), Documents: int64(1000 - i)})
+		s.Busiest = append(s.Busiest, insight.Busy{Name: insight.NameOf(fmt.Sprint("busy-", i)), State: insight.State{NextLevel: priority.Level(levels)}, Documents: int64(1000 - i)})
 	}
 	return s
 }
@@ -69,10 +69,10 @@ status
 LEVEL  CUSTOMERS  DOCUMENTS
   1–8          8        360  ██████████
     9          1         90  ██
-LEVEL  DOCUMENTS  CUSTOMER
-    9      1,000  busy-0
-    9        999  busy-1
-    9        998  busy-2
+NEXT       COUNT  CUSTOMER
+   9           -  busy-0
+   9           -  busy-1
+   9           -  busy-2
 q: quit`
 	if got := ansi.Strip(d.text()); got != want {
 		t.Errorf("got\n%s", got)

@@ -11,11 +11,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const getLong = `Get tells a customer's level and why it is so, and what the next document gets:
-by Next, which goes by the count, and by Submit, which goes by what was submitted
-lately and what is pending. It changes nothing.
-Of an override it tells until when, by whom and why, and what the level is
-without it.
+const getLong = `Get tells which level a customer's next document gets and why, by the rule that
+the customer is counted by: the count, or the load, which is what was submitted
+lately × what is pending × what the documents cost. It changes nothing. Of an
+override it tells until when, by whom and why, and what the level is without it.
 
   priorityctl get acme
   priorityctl get acme 'Müller & Co' -json

@@ -6,17 +6,16 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/insight/census"
 	"github.com/spf13/cobra"
 )
 
-const listLong = `List prints every customer who has a count, as SCAN meets them: on all masters of
-a cluster, in no order, at a bounded pace, so that Redis has time for the fleet.
-The levels are those of Next; get tells that of Submit. ` + followHelp + `
+const listLong = `List prints every customer of whom something is known, as SCAN meets them: on all
+masters of a cluster, in no order, at a bounded pace, so that Redis has time for the
+fleet. NEXT is the level of a document that arrives now, by the rule that the
+customer is counted by. ` + followHelp + `
 
 Interrupted, or at -limit, it prints a cursor on stderr; -cursor goes on behind
 what was printed. A customer who is there all the time is printed; one may be
@@ -26,7 +25,7 @@ It looks at every key of Redis, also at those with another prefix, until it has
 found -limit customers.
 
   priorityctl list -level 8,9
-  priorityctl list -count-below -1000
+  priorityctl list -count-below -1000 -load-above 32768
   priorityctl list -limit 1000
   priorityctl list -level 9 -json | priorityctl get -from -`
 
@@ -34,6 +33,7 @@ found -limit customers.
 type list struct {
 	levels  []int
 	below   int64
+	above   float64
 	corrupt bool
 	limit   int
 	pace    int
@@ -49,7 +49,7 @@ func newList() *cobra.Command {
 	var l list
 	command := &cobra.Command{
 		Use:               "list",
-		Short:             "Lists all customers who have a count",
+		Short:             "Lists all customers of whom something is known",
 		Long:              listLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -62,9 +62,10 @@ func newList() *cobra.Command {
 		return l.run(command, c)
 	})
 	flags := command.Flags()
-	flags.IntSliceVar(&l.levels, "level", nil, "only customers of these levels, by Next, as 8,9")
+	flags.IntSliceVar(&l.levels, "level", nil, "only customers whose next document gets one of these levels, as 8,9")
 	flags.Int64Var(&l.below, "count-below", 0, "only customers whose count is lower than this, as -1000")
-	flags.BoolVar(&l.corrupt, "corrupt", false, "only customers whose count's key holds something else")
+	flags.Float64Var(&l.above, "load-above", 0, "only customers whose load is higher than this, as 512; with -count-below, both")
+	flags.BoolVar(&l.corrupt, "corrupt", false, "only customers one of whose keys holds something else")
 	flags.IntVar(&l.limit, "limit", 0, "stop with the page that reaches so many customers; 0: list all")
 	registerPace(command, &l.pace)
 	flags.StringVar(&l.cursor, "cursor", "", "go on where a list stopped that printed this")
@@ -96,21 +97,23 @@ func levelNumbers(command *cobra.Command, policies *policyOfFlags) []string {
 	}
 	var numbers []string
 	for _, row := range insight.Rows(policy.Rules.Policy) {
-		numbers = append(numbers, fmt.Sprintf("%d\t%s", row.Level, row.Condition()))
+		numbers = append(numbers, fmt.Sprintf("%d\t%s, %s", row.Level, row.Condition(), row.Load()))
 	}
 	return numbers
 }
 
 func (l *list) check(command *cobra.Command) error {
-	byLevel, byCount := command.Flags().Changed("level"), command.Flags().Changed("count-below")
-	if l.corrupt && (byLevel || byCount) {
-		return usageError("what is corrupt has no level and no count: leave out -level and -count-below")
+	byLevel := command.Flags().Changed("level")
+	byCount, byLoad := command.Flags().Changed("count-below"), command.Flags().Changed("load-above")
+	if l.corrupt && (byLevel || byCount || byLoad) {
+		return usageError("what is corrupt has no level, no count and no load: leave out -level, -count-below and -load-above")
 	}
-	l.wanted = func(listed insight.Listed) bool {
-		if l.corrupt || listed.Corrupt {
-			return listed.Corrupt && !byLevel && !byCount
+	l.wanted = func(c insight.Listed) bool {
+		if l.corrupt || c.Corrupt {
+			return c.Corrupt && !byLevel && !byCount && !byLoad
 		}
-		return (!byLevel || slices.Contains(l.levels, int(*listed.Level))) && (!byCount || *listed.Count < l.below)
+		return (!byLevel || slices.Contains(l.levels, int(c.NextLevel))) &&
+			(!byCount && !byLoad || byCount && c.ByCount() && c.Count < l.below || byLoad && c.ByLoad() && c.Load > l.above)
 	}
 	if l.limit < 0 {
 		return usageError("-limit %d is negative", l.limit)
@@ -149,45 +152,36 @@ func (l *list) run(command *cobra.Command, c *connection) error {
 }
 
 func (l *list) print(ctx context.Context, out, stderr io.Writer, c *connection, walk *census.Walk) error {
-	if !l.asJSON {
-		if _, err := fmt.Fprintln(out, "LEVEL       COUNT   RESETS IN  CUSTOMER"); err != nil {
-			return statusError{exitFailed, err}
-		}
-	}
+	lines := &lines{out: out, asJSON: l.asJSON}
 	bar := newProgress(stderr)
 	defer bar.clear()
 	keys, _ := walk.Keys(ctx) // without the right to DBSIZE there is no bar
 	printed := 0
 	for {
-		before := printed
-		entries, err := walk.Next(ctx)
+		entries, err := walk.Next(ctx, c.Store)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return lines.print(nil, printed == 0)
 		}
 		if err != nil {
 			return err
 		}
+		var page []insight.Listed
 		for _, entry := range entries {
-			listed := c.Listed(entry)
-			if !l.wanted(listed) {
-				continue
-			}
-			if printed++; printed == before+1 {
-				bar.clear()
-			}
-			if l.asJSON {
-				err = writeJSON(out, listed)
-			} else {
-				_, err = fmt.Fprintln(out, line(listed))
-			}
-			if err != nil {
-				return statusError{exitFailed, err}
+			if listed := c.Listed(entry); l.wanted(listed) {
+				page = append(page, listed)
 			}
 		}
+		if len(page) > 0 {
+			bar.clear()
+		}
+		if err := lines.print(page, false); err != nil {
+			return err
+		}
+		printed += len(page)
 		if l.limit > 0 && printed >= l.limit {
 			return nil
 		}
-		if printed == before {
+		if len(page) == 0 {
 			walk.Widen()
 		}
 		if keys > 0 {
@@ -196,24 +190,43 @@ func (l *list) print(ctx context.Context, out, stderr io.Writer, c *connection, 
 	}
 }
 
-// line is a customer's line of the table.
-func line(l insight.Listed) string {
-	level, count, resets := "-", "corrupt", "never"
-	if !l.Corrupt {
-		level, count = strconv.Itoa(int(*l.Level)), strconv.FormatInt(*l.Count, 10)
-	}
-	if l.ResetInMS > 0 {
-		resets = insight.Span(time.Duration(l.ResetInMS) * time.Millisecond)
-	}
-	return fmt.Sprintf("%5s  %10s  %10s  %s%s", level, count, resets, insight.Shown(l.Exact()), ifOverridden(l.Overridden))
+// lines prints customers, with a heading before the first, and another one when some are
+// counted by a rule that none before were.
+type lines struct {
+	out    io.Writer
+	asJSON bool
+	table  table
+	headed bool
 }
 
-// ifOverridden marks a customer with an override.
-func ifOverridden(overridden bool) string {
-	if overridden {
-		return ", overridden"
+func (l *lines) print(page []insight.Listed, heading bool) error {
+	before := l.table
+	for _, listed := range page {
+		if !listed.Corrupt {
+			l.table.byCount = l.table.byCount || listed.ByCount()
+			l.table.byLoad = l.table.byLoad || listed.ByLoad()
+		}
 	}
-	return ""
+	var err error
+	if heading = heading || len(page) > 0 && (!l.headed || l.table != before); heading && !l.asJSON {
+		l.headed = true
+		_, err = fmt.Fprintln(l.out, l.table.heading())
+	}
+	for _, listed := range page {
+		switch {
+		case err != nil:
+		case l.asJSON:
+			err = writeJSON(l.out, listed)
+		case listed.Corrupt:
+			_, err = fmt.Fprintln(l.out, l.table.corrupt(listed.Exact()))
+		default:
+			_, err = fmt.Fprintln(l.out, l.table.line(insight.Busy{Name: listed.Name, State: *listed.State}))
+		}
+	}
+	if err != nil {
+		return statusError{exitFailed, err}
+	}
+	return nil
 }
 
 // broken says that Redis was lost in the middle of something.

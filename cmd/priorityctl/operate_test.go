@@ -40,51 +40,50 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 
 	for customer, wants := range map[string][]string{
 		"acme": {
-			"level 9 of 1 to 9 next level 1 by Submit, level 9 by Next count -29: 30 documents", "count < -20 → level 9 by Next resets",
-			"slow because of 30 documents", "processed last", "policy the module's default",
+			"rule by count next level 9 of 1 to 9: count < -20 count -29: 30 documents", "level 9, of the last document: count < -20 resets in",
+			"slow because of 30 documents", "processed last", "key priority:{acme}:count policy the module's default",
 		},
-		"bakery":  {"level 2 of", "count -4: 5 documents", "behind level 1 because", "The next document has level 3."},
-		"first":   {"level 1 of", "count 0: 1 document since", "first is not slow", "The 3rd document from now has level 2."},
-		"nobody":  {"level 1 of", "count none", "counted as the first"},
+		"bakery":  {"next level 3 of", "count -4: 5 documents", "level 2, of the last document", "behind level 1 because", "The next document has level 3."},
+		"first":   {"next level 1 of", "count 0: 1 document since", "first is not slow", "The 3rd document from now has level 2."},
+		"nobody":  {"rule unknown next level 1 of 1 to 9 policy", "nobody is new: nothing is known of it. The next document gets level 1."},
 		"forever": {"never as it is: the key has no TTL", "The 2nd document from now has level 3"},
-		// 11 documents: 2 to 4 to 8 to 16, the fourth level. They cost 15.4: 4 to 8 to 16, the
-		// third. 4 pending and the next one cost 7: the second, and the mean is 3.
 		"clinic": {
-			"level 4 of 1 to 9, by Submit usage 11 documents submitted lately → 4 of 9, 3 in 11h", "pending 11 at 1.4 times the usual cost → 3 of 9",
-			"done 5.2s after Submit on average; presumed lost after 3m next level 4 by Submit, level 6 by Next", "count < -8 → level 5 by Next",
-			"keys priority:{clinic}:count priority:{clinic}:pending priority:{clinic}:usage policy",
-			"clinic has level 4 by Submit: the mean, rounded up, of 4 (11 documents submitted lately) and 3 (11 pending at 1.4 times the usual cost).",
-			"It waits behind levels 1 to 3. With 7 fewer pending the next document gets level 3.",
+			"rule by load next level 5 of 1 to 9: load > 128 load 12.0 lately × 12 pending × 1.40 cost = 201.6 pending 11, the oldest for",
+			"the newest has level 4", "done 5.2s after they were submitted, on average lease 3m",
+			"keys priority:{clinic}:pending priority:{clinic}:usage policy",
+			"clinic waits behind levels 1 to 4: the next document gets level 5. Its load, itself included, is 201.6: 12 documents submitted lately × 12 pending × 1.40 times the usual cost. Level 5 is for loads up to 512.",
+			"With 5 fewer pending, it gets level 4. The newest pending document has level 4, and keeps it.",
 		},
-		"shop":  {"level 1 of 1 to 9, by Submit usage", "count < -20 → level 9 by Next", "1 (1 document submitted lately) and 1 (1 pending at 1.4 times the usual cost). It is processed first."},
-		"flood": {"more than 256 documents submitted lately → 9 of 9, 8 in ", "pending 256 at", "2,744 more at the last level, which do not count", "It waits behind levels 1 to 8."},
+		// by load, though Next has counted 21 documents before
+		"shop":  {"rule by load next level 2 of 1 to 9: load > 2", "2.0 lately × 2 pending × 1.40 cost = 5.6"},
+		"flood": {"next level 9 of 1 to 9: load > 32,768", "512.0 lately × ", "of them behind the last load, which do not count", "512 or more documents submitted lately", "flood is slow"},
 		"back": {
-			"level 1 of 1 to 9, by Next: nothing is pending usage 2.06 documents submitted lately → 2 of 9, 1 in 1h pending none → 1 of 9",
-			"done not known yet how long after Submit; presumed lost after 24h",
-			"back has nothing pending. The next document gets level 2 by Submit: the mean, rounded up, of 2 (3.06 documents submitted lately) and 1 (1 pending at the usual cost). If nothing more is submitted for 25h",
+			"next level 2 of 1 to 9: load > 2 load 3.1 lately × 1 pending × 1.00 cost = 3.1 pending none done not known yet", "lease 24h",
+			"3.06 documents submitted lately × 1 pending × the usual cost. Level 2 is for loads up to 8. If nothing more is submitted for 24h59m, the next one gets level 1.",
 		},
 	} {
-		holds(t, o.told("get", customer), wants...)
+		text := o.told("get", customer)
+		holds(t, text, wants...)
+		if strings.Contains(text, "count:") && strings.Contains(text, " × ") {
+			t.Errorf("two stories:\n%s", text)
+		}
 	}
 	holds(t, o.told("get", "acme", "-thresholds", "-100,-1000", "-reset-mode=last-reset"), "level 1 of 1 to 3", "whatever comes", "from the flags")
-	holds(t, o.told("get", "clinic", "-thresholds", "-2,-9"), "level 1 by Submit: 4 of 9, which is the mean, rounded up, of 4 (")
+	holds(t, o.told("get", "clinic", "-thresholds", "-2,-9"), "next level 1 of 1 to 3: load ≤ 8,192")
+	holds(t, o.told("get", "clinic", "-loads", "1,100", "-turns", "3"), "next level 3 of 1 to 9: load > 100")
 
 	got := objects(t, o.told("get", "acme", "clinic", "flood", "nobody", "-json"))
 	for i, want := range []map[string]any{
-		{"customer": "acme", "level": 9., "rule_level": 9., "next_level": 9., "count": -29., "documents": 30., "row": "count < -20", "counted": true, "pending": 0., "count_key": "priority:{acme}:count"},
-		{"customer": "clinic", "level": 4., "rule_level": 5., "next_level": 6., "pending": 11., "pending_key": "priority:{clinic}:pending", "usage_key": "priority:{clinic}:usage"},
-		{"customer": "flood", "level": 9., "pending": 3000.},
-		{"customer": "nobody", "level": 1., "counted": false, "reset_in_ms": 0., "next_level": 1., "policy_name": "the module's default"},
+		{"customer": "acme", "rule": "by count", "level": 9., "next_level": 9., "count": -29., "load": 0., "pending": 0., "lease_ms": 0., "count_key": "priority:{acme}:count"},
+		{
+			"customer": "clinic", "rule": "by load", "level": 4., "next_level": 5., "count": 0., "reset_in_ms": 0., "load": 201.6, "lately": 11., "cost": 1.4,
+			"pending": 11., "pending_last": 0., "sojourn_ms": 5200., "lease_ms": 180_000., "fewer_pending": 5., "fewer_level": 4., "faded_level": 0.,
+			"pending_key": "priority:{clinic}:pending", "usage_key": "priority:{clinic}:usage",
+		},
+		{"customer": "flood", "rule": "by load", "level": 9., "next_level": 9., "pending": 3000., "fewer_level": 8.},
+		{"customer": "nobody", "rule": "unknown", "level": 0., "reset_in_ms": 0., "next_level": 1., "policy_name": "the module's default", "fewer_pending": 0., "faded_in_ms": 0.},
 	} {
 		sameFields(t, got[i], want)
-	}
-	for i, want := range []map[string]any{
-		{"next_level": 1., "usage_level": 1., "pending_level": 1., "usage": 0., "lease_ms": 86_400_000.},
-		{"next_level": 4., "usage_level": 4., "pending_level": 3., "scale_level": 4., "ordinary": 11., "at_last_level": 0., "cost": 1.4, "sojourn_ms": 5200., "lease_ms": 180_000., "fewer_pending": 7., "fewer_level": 3., "faded_level": 0.},
-		{"next_level": 9., "usage_level": 9., "ordinary": 256., "at_last_level": 2744., "newest_at_last_level": false},
-		{"next_level": 1., "cost": 1., "sojourn_ms": 0., "fewer_pending": 0., "faded_in_ms": 0., "usage_fades_in_ms": 0.},
-	} {
-		sameFields(t, got[i]["submit"].(map[string]any), want)
 	}
 }
 
@@ -100,8 +99,8 @@ func TestGetTellsThatTheNewestDocumentWasUnlucky(t *testing.T) {
 	if err := store.DoneN(t.Context(), "acme", ids(300), 0); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, o.told("get", "acme"), "level 9 of 1 to 9, by Submit", "pending none → 1 of 9", "2,700 more at the last level",
-		"acme has level 9 by Submit: the newest document was given it, and waits behind levels 1 to 8. The next one gets level 5: the mean, rounded up, of 9 (more than 256 documents submitted lately) and 1 (1 pending at ")
+	holds(t, o.told("get", "acme"), "next level 6 of 1 to 9: load > 512", "pending 2,700, the oldest for", "the newest has level 9", "2,700 of them behind the last load, which do not count",
+		"acme waits behind levels 1 to 5", "512 or more documents submitted lately × 1 pending × 1.40 times", "The newest pending document has level 9, and keeps it.")
 }
 
 // However many documents are pending, get calls nothing that walks over them.
@@ -114,7 +113,7 @@ func TestGetWalksOverNoPendingDocuments(t *testing.T) {
 	for i := 0; i < pending; i += 1000 {
 		documents := make([]redis.Z, 1000)
 		for j := range documents {
-			documents[j] = redis.Z{Score: float64(now), Member: fmt.Sprint(i + j)}
+			documents[j] = redis.Z{Score: float64(64*now + 1), Member: fmt.Sprint(i + j)}
 		}
 		pipeline.ZAdd(t.Context(), "priority:{acme}:pending", documents...)
 	}
@@ -122,9 +121,9 @@ func TestGetWalksOverNoPendingDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	client.ConfigResetStat(t.Context())
-	holds(t, o.told("get", "acme"), "pending 100,000 at the usual cost → 9 of 9")
+	holds(t, o.told("get", "acme"), "pending 100,000, the oldest for")
 	stats := client.Info(t.Context(), "commandstats").Val()
-	short := []string{"cmdstat_get", "cmdstat_pttl", "cmdstat_time", "cmdstat_zcount", "cmdstat_zrange", "cmdstat_eval", "cmdstat_evalsha"}
+	short := []string{"cmdstat_get", "cmdstat_pttl", "cmdstat_time", "cmdstat_zcard", "cmdstat_zcount", "cmdstat_zrange", "cmdstat_eval", "cmdstat_evalsha"}
 	for line := range strings.Lines(stats) {
 		command, _, isCommand := strings.Cut(line, ":")
 		if walks := strings.Contains(command, "_z") || strings.Contains(command, "scan") || strings.Contains(command, "keys"); isCommand && walks && !slices.Contains(short, command) {
@@ -132,10 +131,10 @@ func TestGetWalksOverNoPendingDocuments(t *testing.T) {
 		}
 	}
 	// Of ranges, the first and the last document only.
-	if !strings.Contains(stats, "cmdstat_zrange:calls=2,") || !strings.Contains(stats, "cmdstat_zcount:calls=2,") {
+	if !strings.Contains(stats, "cmdstat_zrange:calls=2,") || !strings.Contains(stats, "cmdstat_zcount:calls=1,") {
 		t.Errorf("got\n%s", stats)
 	}
-	if text := o.told("reset", "-yes", "acme"); text != "acme: forgotten (no count, 100,000 pending)\n" {
+	if text := o.told("reset", "-yes", "acme"); text != "acme: forgotten (100,000 pending, 0.0 submitted lately)\n" {
 		t.Errorf("got %s", text)
 	}
 }
@@ -162,7 +161,7 @@ func TestGetTellsWhatIsCorrupt(t *testing.T) {
 	if failed := objects(t, stdout); len(failed) != 1 || failed[0]["customer"] != "list" || !strings.Contains(failed[0]["error"].(string), "corrupt") {
 		t.Errorf("got %s", stdout)
 	}
-	if text := o.told("reset", "-yes", "usage") + o.told("get", "usage"); !strings.HasPrefix(text, "usage: forgotten (a corrupt key)\n") || !strings.Contains(text, "usage is not slow") {
+	if text := o.told("reset", "-yes", "usage") + o.told("get", "usage"); !strings.HasPrefix(text, "usage: forgotten (a corrupt key)\n") || !strings.Contains(text, "usage is new") {
 		t.Errorf("got\n%s", text)
 	}
 }
@@ -202,18 +201,45 @@ func TestListShowsTheLevelsAskedFor(t *testing.T) {
 	fits(t, text)
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	slices.Sort(lines[1:])
-	if len(lines) != 6 || lines[0] != "LEVEL       COUNT   RESETS IN  CUSTOMER" ||
-		!slices.ContainsFunc(lines, func(line string) bool { return strings.Join(strings.Fields(line), " ") == "- corrupt never bad" }) {
+	if len(lines) != 6 || lines[0] != "NEXT       COUNT   RESETS IN  CUSTOMER" ||
+		!slices.ContainsFunc(lines, func(line string) bool { return strings.Join(strings.Fields(line), " ") == "- corrupt - bad" }) {
 		t.Errorf("got\n%s", text)
 	}
 	var got []string
-	for _, object := range objects(t, o.told("list", "-json", "-level", "2,9")) {
-		got = append(got, fmt.Sprintf("%v %v %v", object["customer"], object["level"], object["count"]))
+	for _, object := range objects(t, o.told("list", "-json", "-level", "3,9")) {
+		got = append(got, fmt.Sprintf("%v %v %v", object["customer"], object["next_level"], object["count"]))
 	}
 	slices.Sort(got)
-	if want := []string{"acme 9 -29", "bakery 2 -4", "clinic 2 -4"}; !slices.Equal(got, want) {
+	if want := []string{"acme 9 -29", "bakery 3 -4", "clinic 3 -4"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, not %q", got, want)
 	}
+	// Those who submit have loads, and with both a column says which it is.
+	submit(t, client, "shop", 12)
+	submit(t, client, "flood", 1000)
+	for want, args := range map[string][]string{
+		"flood":      {"-load-above", "1000"},
+		"acme flood": {"-load-above", "1000", "-count-below", "-20"},
+		"acme":       {"-count-below", "-20"},
+		"shop":       {"-level", "5"},
+	} {
+		text := o.told("list", args...)
+		var got []string
+		for line := range strings.Lines(text) {
+			if fields := strings.Fields(line); fields[0] != "NEXT" {
+				got = append(got, fields[len(fields)-1])
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: got\n%s", args, text)
+		}
+	}
+	for line := range strings.Lines(o.told("list", "-level", "5")) {
+		if got := strings.Join(strings.Fields(line), " "); got != "NEXT LOAD PENDING OLDEST CUSTOMER" && !strings.HasPrefix(got, "5 236.6 12 ") {
+			t.Errorf("got %s", line)
+		}
+	}
+	holds(t, o.told("list"), "NEXT RULE COUNT/LOAD PENDING OLDEST RESETS IN CUSTOMER", "9 count -29 - - ", "5 load 236.6 12 ", "- - corrupt - - - bad")
 	o.refused(2, "levels are 1 to 9", "list", "-level", "10")
 	o.refused(2, "is negative", "list", "-pace", "-1")
 	o.refused(2, "no cursor", "list", "-cursor", "12")
@@ -336,7 +362,7 @@ func TestTopPrintsOnePassWithoutATerminal(t *testing.T) {
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	text := o.told("top", "-customers", "2")
-	holds(t, text, "3 customers, 36 documents since their resets", " 9 1 9 ", " 1 1 7 ", " 2 1 4 ")
+	holds(t, text, "3 customers, 36 documents since their resets", " 9 1 9 ", " 1 1 7 ", " 2 0 4 ", " 3 1 2 ")
 	if _, busiest, _ := strings.Cut(text, "RESETS IN"); strings.Index(busiest, "acme") > strings.Index(busiest, "bakery") || strings.Contains(busiest, "first") {
 		t.Errorf("the busiest are not in order:\n%s", text)
 	}
@@ -346,6 +372,15 @@ func TestTopPrintsOnePassWithoutATerminal(t *testing.T) {
 	}
 	if len(object.Levels) != 9 || object.Levels[8] != (insight.LevelLoad{Level: 9, Customers: 1, Documents: 9}) || len(object.Busiest) != 3 || object.Busiest[0].Customer != "acme" || object.Busiest[0].Documents != 30 {
 		t.Errorf("got %+v", object)
+	}
+	submit(t, client, "clinic", 11)
+	holds(t, o.told("top"), "4 customers, 36 documents since their resets, 11 pending", "LEVEL CUSTOMERS DOCUMENTS PENDING", " 5 1 2 11 █",
+		"NEXT RULE COUNT/LOAD DOCUMENTS PENDING OLDEST CUSTOMER", "9 count -29 30 - - acme", "5 load 201.6 - 11 ")
+	client.Del(t.Context(), "priority:{acme}:count", "priority:{bakery}:count", "priority:{first}:count")
+	text = o.told("top")
+	holds(t, text, "1 customer, 11 pending", "LEVEL CUSTOMERS PENDING", "NEXT LOAD PENDING OLDEST CUSTOMER")
+	if strings.Contains(text, "COUNT") || strings.Contains(text, "DOCUMENTS") {
+		t.Errorf("nobody is counted by count:\n%s", text)
 	}
 	o.refused(2, "-interval", "top", "-interval", "1ms")
 }
@@ -357,7 +392,7 @@ func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
 	submit(t, client, "acme", 3)
 	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
 	o.refused(2, "give -yes", "reset", "acme")
-	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: forgotten (count -32, level 9, 3 pending, usage 3)\nbad: forgotten (a corrupt key)\nnobody: forgotten (no count)\n" {
+	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: forgotten (count -29, level 9, 3 pending, 3.0 submitted lately)\nbad: forgotten (a corrupt key)\nnobody: forgotten (nothing)\n" {
 		t.Errorf("got\n%s", text)
 	}
 	if got := objects(t, o.told("reset", "-yes", "-json", "bakery")); len(got) != 1 || got[0]["reset"] != true || got[0]["customer"] != "bakery" {
@@ -410,7 +445,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	admin := server.Client()
 	// The users that the documents spell out: of workers that call Next, and of get.
 	worker := userOf(t, server, "worker", "~priority:* +evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl +unlink")
-	o := userOf(t, server, "reader", "~priority:* +evalsha +eval +get +pttl +zcount +zrange +time +hmget +hscan +xrange")
+	o := userOf(t, server, "reader", "~priority:* +evalsha +eval +get +pttl +zcard +zcount +zrange +time +hmget +hscan +xrange")
 	count(t, admin, map[string]int{"acme": 5})
 
 	holds(t, o.told("get", "acme"), "level 2")
@@ -423,7 +458,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	if keys := admin.Keys(t.Context(), "*").Val(); len(keys) != 1 {
 		t.Errorf("ping leaves %q", keys)
 	}
-	worker.refused(1, "it needs +evalsha +eval +get +pttl +zcount +zrange +time on the keys ~priority:*", "get", "acme")
+	worker.refused(1, "it needs +evalsha +eval +get +pttl +zcard +zcount +zrange +time on the keys ~priority:*", "get", "acme")
 	o.refused(1, "NOPERM", "list")
 
 	// Every way to give a password, and a wrong one.
@@ -578,7 +613,7 @@ func TestEveryMasterOfAClusterIsCheckedAndEveryKeyForgotten(t *testing.T) {
 		holds(t, o.told("ping"), "next ok "+addr)
 	}
 	submit(t, cluster.Client(), "}odd%", 11)
-	holds(t, o.told("get", "}odd%"), "level 4 of 1 to 9, by Submit", "priority:{%7Dodd%25}:usage")
+	holds(t, o.told("get", "}odd%"), "next level 5 of 1 to 9: load > 128", "priority:{%7Dodd%25}:usage")
 	o.told("reset", "-yes", "}odd%")
 	if left := cluster.Client().Exists(t.Context(), "priority:{%7Dodd%25}:count", "priority:{%7Dodd%25}:pending", "priority:{%7Dodd%25}:usage").Val(); left != 0 {
 		t.Errorf("reset leaves %d keys", left)
@@ -605,19 +640,25 @@ func TestLosingRedisHasAnExitStatusOfItsOwn(t *testing.T) {
 func TestAPolicysFileIsReadAsItIsPrinted(t *testing.T) {
 	t.Parallel()
 	o := alone(t)
-	holds(t, o.told("policy"), "9 count < -20 22 and on", "1 count ≥ -2 1–3", "more than 25m after", "25 * time.Minute")
+	holds(t, o.told("policy"), "9 load > 32,768 count < -20 22 and on", "1 load ≤ 2 count ≥ -2 1–3", "more than 25m after", "25 * time.Minute")
 	team := file(t, "team.json", o.told("policy", "-thresholds", "-2,-9", "-reset-interval", "90s", "-reset-mode", "last-reset", "-json"))
-	if again := o.told("policy", "-policy", team, "-json"); again != `{"thresholds":[-2,-9],"reset_interval_ms":90000,"reset_mode":"last-reset"}`+"\n" {
+	if again := o.told("policy", "-policy", team, "-json"); again != `{"thresholds":[-2,-9],"reset_interval_ms":90000,"reset_mode":"last-reset","loads":[8192,32768],"turns":0}`+"\n" {
 		t.Errorf("got %s", again)
 	}
 	holds(t, o.told("policy", "check", team), ": ok, 3 levels")
-	holds(t, o.told("policy", "compare", "default", team), " -5 to -6 3 2 merged ", " -10 5 3 split")
+	holds(t, o.told("policy", "compare", "default", team), " -5 to -6 3 2 merged ", " -10 5 3 split", "LOAD A B ≤ 2 1 1 > 2 to 8 2 1 merged", "> 32,768 9 3")
 	holds(t, o.told("policy", "compare", "default", "default"), "the same order")
-	if got := objects(t, o.told("policy", "compare", "-json", "default", team)); len(got) != 1 || len(got[0]["counts"].([]any)) != 10 {
+	if got := objects(t, o.told("policy", "compare", "-json", "default", team)); len(got) != 1 || len(got[0]["counts"].([]any)) != 10 || len(got[0]["loads"].([]any)) != 9 {
 		t.Errorf("got %v", got)
 	}
 	one := file(t, "one.json", `{"thresholds":[]}`)
-	holds(t, o.told("policy", "-policy", one)+o.told("policy", "-policy", one, "-json"), "1 any count 1 and on", `"thresholds":[],`)
+	holds(t, o.told("policy", "-policy", one), "1 any load any count 1 and on")
+	if text := o.told("policy", "-policy", one, "-json"); !strings.Contains(text, `"thresholds":[],`) {
+		t.Errorf("got %s", text)
+	}
+	turns := file(t, "turns.json", o.told("policy", "-loads", "8,512", "-turns", "7", "-json"))
+	holds(t, o.told("policy", "-policy", turns), "10 turn 7 none none", "3 load > 512 count < -4 6–7", "Behind the last load, floods take turns", "[]float64{8, 512}", "Turns: 7,")
+	holds(t, o.told("policy", "compare", "default", turns), "Behind the last load, floods have 0 turns by A and 7 by B.")
 	for text, want := range map[string]string{
 		"":                             "not a policy",
 		"[]":                           "not a policy",
@@ -636,6 +677,8 @@ func TestAPolicysFileIsReadAsItIsPrinted(t *testing.T) {
 	o.refused(2, "last-update or last-reset", "policy", "-reset-mode", "never")
 	o.refused(2, "is not below", "policy", "-thresholds", "-1,-1")
 	o.refused(2, "not a whole number", "policy", "-thresholds", "-1,x")
+	o.refused(2, `-loads: "x" is not a number`, "policy", "-loads", "1,x")
+	o.refused(2, "Loads[1]", "policy", "-loads", "2,1")
 }
 
 func TestAWrongCallNeedsNoRedis(t *testing.T) {
@@ -650,7 +693,7 @@ func TestAWrongCallNeedsNoRedis(t *testing.T) {
 	o.refused(2, "name a customer, or a file of them by -from", "get")
 	o.refused(2, "name a customer, or a file of them by -from", "reset", "-yes")
 	o.refused(2, "not both", "get", "acme", "-from", "list")
-	o.refused(2, "no level and no count", "list", "-corrupt", "-level", "9")
+	o.refused(2, "no level, no count and no load", "list", "-corrupt", "-level", "9")
 	o.refused(2, "-timeout", "get", "acme", "-timeout", "0s")
 	o.refused(2, "unknown command", "list", "acme")
 	o.refused(2, "brace", "get", "acme", "-prefix", "a{b", "-redis", "redis://127.0.0.1:1")
@@ -685,12 +728,12 @@ func TestTheShellCompletesLevelsAndModes(t *testing.T) {
 	t.Parallel()
 	o := alone(t)
 	for want, args := range map[string][]string{
-		"last-reset\n":      {"get", "--reset-mode", ""},
-		"9\tcount < -20\n":  {"list", "--level", ""},
-		"3\tcount < -9\n":   {"list", "--thresholds", "-2,-9", "--level", ""},
-		"compare\tShows":    {"policy", "com"},
-		"get\tTells why":    {"g"},
-		"--password-file\t": {"ping", "--pass"},
+		"last-reset\n":                    {"get", "--reset-mode", ""},
+		"9\tcount < -20, load > 32,768\n": {"list", "--level", ""},
+		"3\tcount < -9, load > 32,768\n":  {"list", "--thresholds", "-2,-9", "--level", ""},
+		"compare\tShows":                  {"policy", "com"},
+		"get\tTells why":                  {"g"},
+		"--password-file\t":               {"ping", "--pass"},
 	} {
 		var stdout strings.Builder // on stderr, cobra talks to a shell's script
 		status := run(t.Context(), o.environment, append([]string{"__complete"}, args...), nil, &stdout, io.Discard)

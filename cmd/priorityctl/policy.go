@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const policyLong = `Policy without a command prints what the levels mean: the table from counts to levels, when a count
-starts afresh, and the policy as Go code. -json prints the file that -policy of
+const policyLong = `Policy without a command prints what the levels mean: the tables from counts and from
+loads to levels, when a count is reset, and the policy as Go code. -json prints the file that -policy of
 the other commands reads; what the file leaves out is the module's default.
 
   priorityctl policy -reset-mode last-reset -json > team.json
@@ -66,11 +66,15 @@ func printPolicy(w io.Writer, rules insight.NamedRules, asJSON bool) error {
 }
 
 func writePolicy(out io.Writer, policy priority.Policy) {
-	fmt.Fprint(out, "\nLEVEL  COUNT              A NEW CUSTOMER'S DOCUMENTS\n")
+	fmt.Fprint(out, "\nLEVEL  LOAD              COUNT              A NEW CUSTOMER'S DOCUMENTS, BY COUNT\n")
 	for _, row := range insight.Rows(policy) {
-		fmt.Fprintf(out, "%5d  %-17s  %s\n", row.Level, row.Condition(), row.Documents())
+		fmt.Fprintf(out, "%5d  %-16s  %-17s  %s\n", row.Level, row.Load(), row.Condition(), row.Documents())
 	}
-	fmt.Fprintf(out, "\nThe last row that holds gives the level.\n%s\n\n%s\n", insight.Afresh(policy), gocode.Policy(policy))
+	fmt.Fprintf(out, "\nThe last row that holds gives the level.\n%s\n", insight.Resets(policy))
+	if policy.Turns > 0 {
+		fmt.Fprintf(out, "%s\n", insight.Wrap(insight.Turns, 79))
+	}
+	fmt.Fprintf(out, "\n%s\n", gocode.Policy(policy))
 }
 
 func newPolicyCheck() *cobra.Command {

@@ -20,28 +20,50 @@ type policyFlags struct {
 	thresholds    string
 	resetInterval time.Duration
 	mode          resetMode
+	loads         string
+	turns         int
 }
+
+var policyFlagNames = []string{"thresholds", "reset-interval", "reset-mode", "loads", "turns"}
 
 func (f *policyFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.thresholds, "thresholds", "", "counts below which the next level begins, as -2,-4,-20 (default: the module's)")
-	flags.DurationVar(&f.resetInterval, "reset-interval", priority.DefaultPolicy().ResetInterval, "how long a customer must pause to start afresh")
+	flags.DurationVar(&f.resetInterval, "reset-interval", priority.DefaultPolicy().ResetInterval, "how long a customer must pause for the count to be reset")
 	flags.Var(&f.mode, "reset-mode", "the interval runs from last-update or last-reset")
+	flags.StringVar(&f.loads, "loads", "", "loads above which the next level begins, as 2,8,32 (default: by the number of thresholds)")
+	flags.IntVar(&f.turns, "turns", 0, "how many levels more floods take turns in, behind the last load")
 }
 
+// policy returns the policy with every field filled in.
 func (f *policyFlags) policy() (priority.Policy, error) {
-	policy := priority.DefaultPolicy()
-	policy.ResetInterval, policy.ResetMode = f.resetInterval, priority.ResetMode(f.mode)
-	if f.thresholds != "" {
-		policy.Thresholds = nil
-		for text := range strings.SplitSeq(f.thresholds, ",") {
-			threshold, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-			if err != nil {
-				return policy, fmt.Errorf("-thresholds: %.40q is not a whole number", text)
-			}
-			policy.Thresholds = append(policy.Thresholds, threshold)
-		}
+	policy := priority.Policy{ResetInterval: f.resetInterval, ResetMode: priority.ResetMode(f.mode), Turns: f.turns}
+	var err error
+	if policy.Thresholds, err = numbers(f.thresholds, func(text string) (int64, error) { return strconv.ParseInt(text, 10, 64) }); err != nil {
+		return policy, fmt.Errorf("-thresholds: %w is not a whole number", err)
 	}
-	return policy, policy.Validate()
+	if policy.Loads, err = numbers(f.loads, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }); err != nil {
+		return policy, fmt.Errorf("-loads: %w is not a number", err)
+	}
+	policies, err := priority.NewPolicies(policy, nil, nil)
+	if err != nil {
+		return policy, err
+	}
+	return policies.PolicyOf(""), nil
+}
+
+// numbers reads a list of numbers; nothing is nil.
+func numbers[T any](list string, parse func(string) (T, error)) (all []T, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for text := range strings.SplitSeq(list, ",") {
+		number, err := parse(strings.TrimSpace(text))
+		if err != nil {
+			return nil, fmt.Errorf("%.40q", text)
+		}
+		all = append(all, number)
+	}
+	return all, nil
 }
 
 // policyOfFlags are the flags by which an operator says the team's policy.
@@ -56,6 +78,7 @@ func (f *policyOfFlags) register(command *cobra.Command) {
 	complete(command, "policy", cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveFilterFileExt))
 	complete(command, "reset-mode", cobra.FixedCompletions([]string{insight.LastUpdate, insight.LastReset}, cobra.ShellCompDirectiveNoFileComp))
 	complete(command, "thresholds", cobra.NoFileCompletions)
+	complete(command, "loads", cobra.NoFileCompletions)
 }
 
 // complete sets what the shell offers for a flag. The flag exists, so that there
@@ -66,12 +89,12 @@ func complete(command *cobra.Command, flag string, offer cobra.CompletionFunc) {
 
 func (f *policyOfFlags) read(command *cobra.Command) (insight.NamedRules, error) {
 	byFlags := false
-	for _, name := range []string{"thresholds", "reset-interval", "reset-mode"} {
+	for _, name := range policyFlagNames {
 		byFlags = byFlags || command.Flags().Changed(name)
 	}
 	switch {
 	case f.file != "" && byFlags:
-		return insight.NamedRules{}, usageError("-policy takes all from its file: leave out -thresholds, -reset-interval and -reset-mode")
+		return insight.NamedRules{}, usageError("-policy takes all from its file: leave out -%s", strings.Join(policyFlagNames, ", -"))
 	case f.file != "":
 		return readRules(f.file, command.InOrStdin())
 	}
@@ -151,10 +174,14 @@ func (f *queueFlags) read(*cobra.Command) (insight.NamedRules, error) {
 	if f.levels < 1 || f.levels > most {
 		return insight.NamedRules{}, usageError("-levels %d is not from 1 to %d", f.levels, most)
 	}
-	policy := priority.DefaultPolicy()
-	for len(policy.Thresholds) < f.levels-1 {
-		policy.Thresholds = append(policy.Thresholds, policy.Thresholds[len(policy.Thresholds)-1]-1)
+	thresholds := priority.DefaultPolicy().Thresholds
+	for len(thresholds) < f.levels-1 {
+		thresholds = append(thresholds, thresholds[len(thresholds)-1]-1)
 	}
-	policy.Thresholds = policy.Thresholds[:f.levels-1]
+	policies, err := priority.NewPolicies(priority.Policy{Thresholds: thresholds[:f.levels-1]}, nil, nil)
+	if err != nil {
+		return insight.NamedRules{}, err
+	}
+	policy := policies.PolicyOf("")
 	return insight.NamedRules{Rules: insight.RulesOf(policy), Name: "that of the workers' own options"}, nil
 }

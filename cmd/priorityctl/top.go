@@ -10,13 +10,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const topLong = `Top shows how many customers and documents each level has, and the busiest
-customers: live on a terminal, until q or Ctrl-C; once anywhere else. The levels
-are those of Next; get tells that of Submit. ` + followHelp + `
+const topLong = `Top shows how many customers each level has, and the busiest ones: live on a
+terminal, until q or Ctrl-C; once anywhere else. A customer is at the level of a
+document that arrives now, by the rule that the customer is counted by. The
+busiest have the last levels, the highest loads and the lowest counts.
+` + followHelp + `
 
-It goes through all counts by SCAN, at a bounded pace, again and again. The
-documents are those since the pass before, and in the first pass those since each
-customer's last reset. A pass over more keys than -pace allows in -interval takes
+It goes through all customers by SCAN, at a bounded pace, again and again. DOCUMENTS
+are those counted by count since the pass before, and in the first pass those since
+each customer's last reset. PENDING are those of customers counted by load. A pass over more keys than -pace allows in -interval takes
 longer, and the screen says how far it is.`
 
 func newTop() *cobra.Command {
@@ -27,7 +29,7 @@ func newTop() *cobra.Command {
 	var once, asJSON bool
 	command := &cobra.Command{
 		Use:               "top",
-		Short:             "Shows the levels' documents and the busiest customers, live",
+		Short:             "Shows the levels and the busiest customers, live",
 		Long:              topLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/insight/census"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -48,9 +49,9 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 	case errors.Is(err, priority.ErrInvalid):
 		return nil, err
 	case Forbidden(err):
-		return nil, fmt.Errorf("%s: %w; it needs %s on the keys ~%s:*", Shown(customer), err, PeekRights, i.prefix())
+		return nil, fmt.Errorf("%s: %w; it needs %s on the keys ~%s:*", Shown(customer), census.Cause(err), PeekRights, i.prefix())
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", Shown(customer), err)
+		return nil, fmt.Errorf("%s: %w", Shown(customer), census.Cause(err))
 	}
 	keys, policy := i.keys(customer), i.policyOf(customer)
 	c := &Customer{

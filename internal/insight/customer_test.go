@@ -240,8 +240,8 @@ func TestACustomerHasOneStory(t *testing.T) {
 		t.Errorf("got %+v", now)
 	}
 	for text, want := range map[string][]string{
-		now.String(): {"rule      by load\n", "512.0 lately × ", ": level 18\n", "behind the last load, which do not count"},
-		now.Why():    {"both waits behind levels 1 to 17", "at least 512 documents were submitted lately", "where floods take turns"},
+		now.String(): {"rule      by load\n", "next      level 18 of 1 to 22: turn 9\n", "512.0 lately × ", "behind the last load, which do not count"},
+		now.Why():    {"both waits behind levels 1 to 17", "512 or more documents submitted lately × ", "where floods take turns"},
 	} {
 		for _, part := range want {
 			if !strings.Contains(text, part) {
@@ -253,7 +253,7 @@ func TestACustomerHasOneStory(t *testing.T) {
 		}
 	}
 	nobody := lookup(t, inspector, "nobody")
-	if want := "nothing is known of nobody. The next document is the first, and gets level 1."; nobody.Why() != want || nobody.Rule != "unknown" {
+	if want := "nobody is new: nothing is known of it. The next document gets level 1."; nobody.Why() != want || nobody.Rule != "unknown" {
 		t.Errorf("got %+v", nobody)
 	}
 }

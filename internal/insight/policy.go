@@ -39,3 +39,6 @@ func Resets(policy priority.Policy) string {
 	}
 	return fmt.Sprintf("A count is reset more than %s after %s.", Span(policy.ResetInterval), since)
 }
+
+// Turns says what the turns of a policy are.
+const Turns = "Behind the last load, floods take turns: of a customer's documents that are pending there, the 1st has the level of that load, the 2nd and 3rd turn 1, the 4th to 7th turn 2, and so on."

@@ -20,6 +20,13 @@ func (c *Customer) String() string {
 		line("override", "%s, for %s more", o.Says, Span(o.Left()))
 		next = fmt.Sprintf("level %d of 1 to %d; without the override %d", c.NextLevel, c.last, c.Ruled())
 	}
+	row := rowOf(c.policy, c.Ruled())
+	switch c.rule {
+	case priority.ByCount:
+		next += ": " + row.Condition()
+	case priority.ByLoad:
+		next += ": " + row.Load()
+	}
 	line("next", "%s", next)
 	switch c.rule {
 	case priority.ByCount:
@@ -52,7 +59,7 @@ func (c *Customer) writeCount(line func(label, format string, args ...any)) {
 }
 
 func (c *Customer) writeLoad(line func(label, format string, args ...any)) {
-	line("load", "%s: level %d", c.Product(), c.Ruled())
+	line("load", "%s", c.Product())
 	pending := "none"
 	if c.Pending > 0 {
 		pending = fmt.Sprintf("%s, the oldest for %s; the newest has level %d", Group(c.Pending), long(c.OldestMS), c.Level)
@@ -84,7 +91,7 @@ func (c *Customer) Why() string {
 	case priority.ByLoad:
 		c.whyByLoad(&why, who)
 	default:
-		fmt.Fprintf(&why, "nothing is known of %s. The next document is the first, and gets level %d.", who, c.Ruled())
+		fmt.Fprintf(&why, "%s is new: nothing is known of it. The next document gets level %d.", who, c.Ruled())
 	}
 	return why.String()
 }
@@ -130,33 +137,30 @@ func (c *Customer) whyByLoad(why *strings.Builder, who string) {
 	default:
 		fmt.Fprintf(why, "%s waits behind %s: the next document gets level %d.", who, levelsBefore(level), level)
 	}
-	lately := number(c.latelyThen())
+	lately := amount(c.latelyThen(), "document")
 	if c.Lately+1 > mostLately {
-		lately = "at least " + Group(mostLately)
+		lately = Group(mostLately) + " or more documents"
 	}
-	fmt.Fprintf(why, " With it, %s documents were submitted lately and %s %s, at %s: a load of %s.",
-		lately, Group(c.counting()+1), arePending(c.counting()+1), c.atCost(), number(c.Load))
+	fmt.Fprintf(why, " Its load, itself included, is %s: %s submitted lately × %s pending × %s.",
+		number(c.Load), lately, Group(c.counting()+1), c.atCost())
 	if row := rowOf(c.policy, level); row.Turn > 0 {
 		fmt.Fprintf(why, " It is the %s behind the last load, where floods take turns.", ordinal(c.PendingLast+1))
 	} else if row.UpTo < 1e9 {
-		fmt.Fprintf(why, " Level %d is up to %s.", level, bound(row.UpTo))
+		fmt.Fprintf(why, " Level %d is for loads up to %s.", level, bound(row.UpTo))
 	}
 	switch {
 	case c.FewerPending > 0:
-		fmt.Fprintf(why, " With %s fewer of these pending it gets level %d.", Group(c.FewerPending), c.FewerLevel)
+		fewer := Group(c.FewerPending) + " fewer pending"
+		if c.PendingLast > 0 {
+			fewer = Group(c.FewerPending) + " fewer of those that count"
+		}
+		fmt.Fprintf(why, " With %s, it gets level %d.", fewer, c.FewerLevel)
 	case c.FadedInMS > 0:
 		fmt.Fprintf(why, " If nothing more is submitted for %s, the next one gets level %d.", long(c.FadedInMS), c.FadedLevel)
 	}
 	if c.Level > 0 && c.Level != level {
 		fmt.Fprintf(why, " The newest pending document has level %d, and keeps it.", c.Level)
 	}
-}
-
-func arePending(n int64) string {
-	if n == 1 {
-		return "is pending"
-	}
-	return "are pending"
 }
 
 // atCost says what the customer's documents cost.

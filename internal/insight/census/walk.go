@@ -177,7 +177,7 @@ func (w *Walk) read(ctx context.Context, store *priority.RedisStore, keys []stri
 	for i, err := range priority.ItemErrors(err, len(customers)) {
 		entry := Entry{Customer: customers[i], Corrupt: errors.Is(err, priority.ErrCorruptCount)}
 		if err != nil && !entry.Corrupt {
-			return nil, err
+			return nil, Cause(err)
 		}
 		if err == nil {
 			entry.State = states[i]
@@ -187,6 +187,16 @@ func (w *Walk) read(ctx context.Context, store *priority.RedisStore, keys []stri
 		}
 	}
 	return entries, nil
+}
+
+// Cause returns what Redis, or the way to it, says in an error of a store's.
+func Cause(err error) error {
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		if all := several.Unwrap(); len(all) > 1 {
+			return all[len(all)-1]
+		}
+	}
+	return err
 }
 
 // stands reports whether the key with this end is the one of its customer's keys that
