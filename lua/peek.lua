@@ -31,24 +31,25 @@ local last, turns = 9, 0
 -- end turns
 local day = 86400000
 local set, usage = KEYS[2], KEYS[3]
-local call, format, floor = redis.call, string.format, math.floor
+local call, format, find = redis.call, string.format, string.find
+local floor, min, max = math.floor, math.min, math.max
 
 local held_count = redis.pcall('GET', KEYS[1])
 if held_count and (held_count.err or not (held_count == '0' or #held_count <= 16 and
-  string.find(held_count, '^-?[1-9]%d*$') and math.abs(tonumber(held_count)) < 1e15)) then
-  if held_count.err and not string.find(held_count.err, 'wrong kind of value', 1, true) then
+  find(held_count, '^-?[1-9]%d*$') and math.abs(tonumber(held_count)) < 1e15)) then
+  if held_count.err and not find(held_count.err, 'wrong kind of value', 1, true) then
     return held_count
   end
   return redis.error_reply('CORRUPTCOUNT the key holds something other than a count')
 end
-local reset_in = held_count and math.max(call('PTTL', KEYS[1]), 0) or 0
+local reset_in = held_count and max(call('PTTL', KEYS[1]), 0) or 0
 
 -- begin history
 local held = redis.pcall('GET', usage)
 local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
 if held then
-  if held.err or #held > 15 or not string.find(held, '^[1-9]%d*$') then
-    if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
+  if held.err or #held > 15 or not find(held, '^[1-9]%d*$') then
+    if held.err and not find(held.err, 'wrong kind of value', 1, true) then
       return held
     end
     return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
@@ -56,11 +57,11 @@ if held then
   average = held % 1000000
   sojourn = (held - average) / 10000
   if sojourn > 0 then
-    lease = math.min(math.max(20 * sojourn, 180000), longest_lease)
+    lease = min(max(20 * sojourn, 180000), longest_lease)
   end
   local left = call('PTTL', usage)
   if left > 0 then
-    lately = math.min(floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
+    lately = min(floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
   end
 end
 local time = call('TIME')
@@ -70,14 +71,21 @@ local since = 64 * (now - lease)
 
 local all = redis.pcall('ZCARD', set)
 if type(all) == 'table' then
-  if string.find(all.err, 'wrong kind of value', 1, true) then
+  if find(all.err, 'wrong kind of value', 1, true) then
     return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
   return all
 end
 
-local ordinary, beyond = 0, 0
-if all > 0 then
+local ordinary, beyond, only = 0, 0
+if all == 1 then
+  only = call('ZRANGE', set, '0', '0', 'WITHSCORES')[2] + 0
+  if only >= since then
+    ordinary = 1
+  elseif only <= -since then
+    beyond = 1
+  end
+elseif all > 0 then
   local from = format('%d', since)
   ordinary = call('ZCOUNT', set, from, '+inf')
   if ordinary < all then
@@ -112,7 +120,10 @@ end
 
 -- The newest document and the oldest, of those before the last load and beyond it.
 local newest, oldest = 0, 64 * now
-if ordinary > 0 then
+if only and ordinary + beyond == 1 then
+  newest = math.abs(only)
+  oldest = newest
+elseif ordinary > 0 then
   newest = call('ZRANGE', set, '-1', '-1', 'WITHSCORES')[2] + 0
   oldest = newest
   if ordinary > 1 then
@@ -120,13 +131,13 @@ if ordinary > 0 then
     oldest = call('ZRANGE', set, first, first, 'WITHSCORES')[2] + 0
   end
 end
-if beyond > 0 then
-  newest = math.max(newest, -call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
+if not only and beyond > 0 then
+  newest = max(newest, -call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
   local first = format('%d', beyond - 1)
-  oldest = math.min(oldest, -call('ZRANGE', set, first, first, 'WITHSCORES')[2])
+  oldest = min(oldest, -call('ZRANGE', set, first, first, 'WITHSCORES')[2])
 end
 
-local load = math.min(math.min(lately + 1000, 512000) * (ordinary + 1) * average, 1e15)
+local load = min(min(lately + 1000, 512000) * (ordinary + 1) * average, 1e15)
 -- begin loads
 local level = 1
 if load > 32768000000 then level = 9
@@ -142,7 +153,7 @@ end
 -- end loads
 if level == last and turns > 0 then
   local _, doublings = math.frexp(beyond + 1)
-  level = level + math.min(doublings - 1, turns)
+  level = level + min(doublings - 1, turns)
 end
 return {2, newest % 64, level, (held_count or 0) + 0, reset_in, load, lately, average, ordinary + beyond, beyond,
   ordinary + beyond > 0 and now - floor(oldest / 64) or 0, sojourn, lease}

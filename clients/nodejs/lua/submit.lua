@@ -35,7 +35,8 @@ local last, turns = 9, 0
 -- end turns
 local day = 86400000
 local set, usage = KEYS[1], KEYS[2]
-local call, format, floor = redis.call, string.format, math.floor
+local call, format, find = redis.call, string.format, string.find
+local floor, min, max = math.floor, math.min, math.max
 
 local n = #ARGV / 2
 if n < 1 or n > 100 or n % 1 ~= 0 then
@@ -46,8 +47,8 @@ end
 local held = redis.pcall('GET', usage)
 local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
 if held then
-  if held.err or #held > 15 or not string.find(held, '^[1-9]%d*$') then
-    if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
+  if held.err or #held > 15 or not find(held, '^[1-9]%d*$') then
+    if held.err and not find(held.err, 'wrong kind of value', 1, true) then
       return held
     end
     return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
@@ -55,11 +56,11 @@ if held then
   average = held % 1000000
   sojourn = (held - average) / 10000
   if sojourn > 0 then
-    lease = math.min(math.max(20 * sojourn, 180000), longest_lease)
+    lease = min(max(20 * sojourn, 180000), longest_lease)
   end
   local left = call('PTTL', usage)
   if left > 0 then
-    lately = math.min(floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
+    lately = min(floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
   end
 end
 local time = call('TIME')
@@ -71,7 +72,7 @@ local since = 64 * (now - lease)
 -- last load.
 local all = redis.pcall('ZCARD', set)
 if type(all) == 'table' then
-  if string.find(all.err, 'wrong kind of value', 1, true) then
+  if find(all.err, 'wrong kind of value', 1, true) then
     return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
   return all
@@ -98,7 +99,7 @@ local function taken_out(score)
   else
     return false
   end
-  lately = math.max(lately - 1000, 0)
+  lately = max(lately - 1000, 0)
   return true
 end
 
@@ -107,15 +108,15 @@ end
 local function decided(cost)
   if cost == '0' then
     cost = average
-  elseif cost and #cost <= 6 and string.find(cost, '^%d+$') and cost + 0 <= 100000 then
-    cost = math.max(cost + 0, 1)
+  elseif cost and #cost <= 6 and find(cost, '^%d+$') and cost + 0 <= 100000 then
+    cost = max(cost + 0, 1)
   else
     return nil
   end
   if lately > 512000 then
     lately = 512000
   end
-  local load = math.min(lately * (ordinary + 1) * cost, 1e15)
+  local load = min(lately * (ordinary + 1) * cost, 1e15)
 -- begin loads
 local level = 1
 if load > 32768000000 then level = 9
@@ -134,23 +135,23 @@ end
   end
   if turns > 0 then
     local _, doublings = math.frexp(beyond + 1)
-    level = level + math.min(doublings - 1, turns)
+    level = level + min(doublings - 1, turns)
   end
   return level, load, format('-%d', 64 * now + level)
 end
 
-local wrong = redis.error_reply('ERR the cost is not 0 to 100000')
-local reply, new = {}, 0
+local reply, new
+local wrong = 'ERR the cost is not 0 to 100000'
 if n == 1 then -- it is new most often, and then one command says so and adds it
   local before = lately
   lately, new = lately + 1000, 1
   local level, load, score = decided(ARGV[2])
   if not level then
-    return wrong
+    return redis.error_reply(wrong)
   end
   if call('ZADD', set, 'NX', score, ARGV[1]) == 0 then
     if taken_out(call('ZSCORE', set, ARGV[1])) then
-      lately, new = math.max(before, 1000), 0
+      lately, new = max(before, 1000), 0
       level, load, score = decided(ARGV[2])
     else
       ended = ended - 1
@@ -159,6 +160,7 @@ if n == 1 then -- it is new most often, and then one command says so and adds it
   end
   reply = {level, load, pending + new}
 else
+  reply, new = {}, 0
   local ids, seen, scores = {}, {}, {}
   for i = 1, n do
     ids[i] = ARGV[2 * i - 1]
@@ -186,7 +188,7 @@ else
     end
     local level, load, score = decided(ARGV[2 * i])
     if not level then
-      return wrong
+      return redis.error_reply(wrong)
     end
     if level < last then
       ordinary, seen[document] = ordinary + 1, 'ordinary'

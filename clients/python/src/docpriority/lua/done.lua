@@ -17,27 +17,30 @@
 -- Try it   redis-cli --eval done.lua 'priority:{acme}:pending' \
 --            'priority:{acme}:usage' , 0 invoice-1
 
+local set, usage = KEYS[1], KEYS[2]
+local call, find = redis.call, string.find
+local floor, min, max = math.floor, math.min, math.max
 local cost = ARGV[1]
-if not (cost and #cost <= 6 and string.find(cost, '^%d+$')) then
+if cost ~= '0' and not (cost and #cost <= 6 and find(cost, '^%d+$')) then
   return redis.error_reply('ERR the cost is not 0 to 999999')
 end
 cost = cost + 0
 local n = #ARGV - 1
 local scores
 if n == 1 then
-  scores = redis.pcall('ZSCORE', KEYS[1], ARGV[2])
+  scores = redis.pcall('ZSCORE', set, ARGV[2])
 else
-  scores = redis.pcall('ZMSCORE', KEYS[1], unpack(ARGV, 2))
+  scores = redis.pcall('ZMSCORE', set, unpack(ARGV, 2))
 end
 if type(scores) == 'table' and scores.err then
-  if string.find(scores.err, 'wrong kind of value', 1, true) then
+  if find(scores.err, 'wrong kind of value', 1, true) then
     return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
   return scores
 end
-local held = redis.pcall('GET', KEYS[2])
-if held and (held.err or #held > 15 or not string.find(held, '^[1-9]%d*$')) then
-  if held.err and not string.find(held.err, 'wrong kind of value', 1, true) then
+local held = redis.pcall('GET', usage)
+if held and (held.err or #held > 15 or not find(held, '^[1-9]%d*$')) then
+  if held.err and not find(held.err, 'wrong kind of value', 1, true) then
     return held
   end
   return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
@@ -55,8 +58,8 @@ if held then
   average = held % 1000000
   sojourn = (held - average) / 1000000
 end
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local time = call('TIME')
+local now = time[1] * 1000 + floor(time[2] / 1000)
 local reply, seen = {}, n > 1 and {}
 for i = 1, n do
   local score = scores
@@ -71,27 +74,31 @@ for i = 1, n do
   if score then
     local at = math.abs(score)
     level = at % 64
-    took = math.max(now - (at - level) / 64, 0)
+    took = max(now - (at - level) / 64, 0)
     if took > 86400000 then
       took, level = 0, 0
     elseif score + 0 > 0 then
-      local tenths = math.max(math.floor((took + 50) / 100), 1)
+      local tenths = max(floor((took + 50) / 100), 1)
       if sojourn > 0 then
-        tenths = math.floor((9 * sojourn + math.min(tenths, 3 * math.max(sojourn, 90)) + 5) / 10)
+        tenths = floor((9 * sojourn + min(tenths, 3 * max(sojourn, 90)) + 5) / 10)
       end
       sojourn = tenths
     end
     if level > 0 and cost > 0 then
-      average = math.max(math.floor((9 * average + cost + 5) / 10), 1)
+      average = max(floor((9 * average + cost + 5) / 10), 1)
     end
   end
   reply[2 * i - 1], reply[2 * i] = took, level
 end
-redis.call('ZREM', KEYS[1], unpack(ARGV, 2))
+if n == 1 then
+  call('ZREM', set, ARGV[2])
+else
+  call('ZREM', set, unpack(ARGV, 2))
+end
 if held then
   local more = sojourn * 1000000 + average - held
   if more ~= 0 then
-    redis.call('INCRBY', KEYS[2], string.format('%d', more))
+    call('INCRBY', usage, string.format('%d', more))
   end
 end
 return reply
