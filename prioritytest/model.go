@@ -135,6 +135,19 @@ func (a *account) adopt(s span, peeked priority.State, now, slack time.Duration)
 // mostLately is how many documents are remembered of those submitted lately.
 const mostLately = 512
 
+// loadOf returns a load in millionths. Lately and the cost are in thousandths.
+func loadOf(lately, pending, cost int64) int64 {
+	return min(min(lately, 1000*mostLately)*pending*cost, 1e15)
+}
+
+// turnOf returns by how many levels one of so many documents beyond the last load is later.
+func turnOf(beyond int64, turns int) (turn priority.Level) {
+	for ; beyond > 1 && turns > 0; turns-- {
+		turn, beyond = turn+1, beyond/2
+	}
+	return turn
+}
+
 // latelyIn returns how much of what was submitted lately is left between two times, at
 // least and at most. Below half a document nothing is.
 func (a *account) latelyIn(from, to, slack time.Duration) (least, most float64) {

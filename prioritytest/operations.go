@@ -280,8 +280,8 @@ func (r *run) judgeLoad(a *account, e entry, c *submitting) {
 		ordinary.add(-1, -1)
 	}
 	cost := costsOf(e)
-	low := fair.Load(int64(1000*least), max(ordinary.least, 0)+1, cost.least)
-	high := fair.Load(int64(math.Ceil(1000*most)), ordinary.most+1, cost.most)
+	low := loadOf(int64(1000*least), max(ordinary.least, 0)+1, cost.least)
+	high := loadOf(int64(math.Ceil(1000*most)), ordinary.most+1, cost.most)
 	if load := fair.Millionths(d.Load); load < low || load > high {
 		law := 1
 		if load > high && r.faulty {
@@ -319,8 +319,7 @@ func levels(policy priority.Policy, load float64, beyond bounds) (first, last pr
 	if level <= priority.Level(len(policy.Loads)) {
 		return level, level
 	}
-	turn := func(n int64) priority.Level { return priority.Level(fair.Turn(n, policy.Turns)) }
-	return level + turn(beyond.least), level + turn(beyond.most)
+	return level + turnOf(beyond.least, policy.Turns), level + turnOf(beyond.most, policy.Turns)
 }
 
 // wrong ends the run because of a decision's count.

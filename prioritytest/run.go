@@ -272,7 +272,7 @@ func (r *run) judgeState(a *account, s priority.State, lease time.Duration) {
 		return
 	}
 	ordinary := s.Pending - s.PendingLast
-	load := fair.Load(int64(math.Round(1000*s.Lately))+1000, ordinary+1, int64(math.Round(1000*s.Cost)))
+	load := loadOf(int64(math.Round(1000*s.Lately))+1000, ordinary+1, int64(math.Round(1000*s.Cost)))
 	if fair.Millionths(s.Load) != load {
 		r.broken(1, "the load is not %v: %s", float64(load)/1e6, describeState(s, nil))
 	}

@@ -88,7 +88,7 @@ func (r *run) judgeDegradedLoad(a *account, e entry, s span, length time.Duratio
 	}
 	cost := costsOf(e)
 	lately := 1000 * min(second.submits, mostLately)
-	if load, high := fair.Millionths(d.Load), fair.Load(lately, d.Pending, cost.most); load < fair.Load(500, 1, cost.least) || load > high {
+	if load, high := fair.Millionths(d.Load), loadOf(lately, d.Pending, cost.most); load < loadOf(500, 1, cost.least) || load > high {
 		r.broken(1, "the degraded load of %q is %v, more than %v or too little", e.document, d.Load, float64(high)/1e6)
 	}
 	r.judgeLevel(a.policy, d, bounds{1, d.Pending})
