@@ -2,11 +2,13 @@ package priority_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
 )
 
 // ruleTable is the rule of nine levels, count for count.
@@ -122,12 +124,88 @@ func TestAThresholdBeginsTheNextLevel(t *testing.T) {
 	}
 }
 
+// loadTable is the table by load of nine levels, load for load.
+var loadTable = []struct {
+	load  float64
+	level priority.Level
+}{
+	{-1, 1}, {0, 1}, {1e-9, 1}, {1, 1}, {2, 1}, {2.0000004, 1},
+	{2.000001, 2}, {8, 2}, {8.000001, 3}, {32, 3}, {32.1, 4}, {72, 4}, {128, 4}, {129, 5}, {512, 5},
+	{513, 6}, {2048, 6}, {2048.000001, 7}, {8192, 7}, {8193, 8}, {32768, 8},
+	{32768.000001, 9}, {1e9, 9}, {1e300, 9}, {math.Inf(1), 9},
+}
+
+func TestTheDefaultLoadsAreTheRule(t *testing.T) {
+	for name, policy := range map[string]priority.Policy{
+		"DefaultPolicy": priority.DefaultPolicy(),
+		"zero":          {},
+		"more levels":   {Thresholds: descending(0, 20)},
+		"with turns":    {Turns: 13}, // which LevelOfLoad does not know
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, row := range loadTable {
+				if got := policy.LevelOfLoad(row.load); got != row.level {
+					t.Errorf("LevelOfLoad(%v) = %d, want %d", row.load, got, row.level)
+				}
+			}
+		})
+	}
+}
+
+// With fewer thresholds there are fewer loads: those that keep floods apart stay.
+func TestFewerThresholdsHaveFewerLoads(t *testing.T) {
+	for levels, want := range map[int][]float64{
+		1: {}, 2: {32768}, 3: {8192, 32768}, 4: {128, 8192, 32768}, 5: {8, 512, 8192, 32768},
+		6: {8, 128, 512, 8192, 32768}, 7: {2, 32, 128, 2048, 8192, 32768},
+		8: {2, 8, 128, 512, 2048, 8192, 32768},
+		9: {2, 8, 32, 128, 512, 2048, 8192, 32768}, 10: {2, 8, 32, 128, 512, 2048, 8192, 32768}, 255: {2, 8, 32, 128, 512, 2048, 8192, 32768},
+	} {
+		policy := priority.Policy{Thresholds: descending(0, levels-1)}
+		store := must(memory.New(&memory.Options{Policy: policy}))(t)
+		if got := store.PolicyOf("acme").Loads; !slices.Equal(got, want) || got == nil {
+			t.Errorf("%d levels have the loads %v, want %v", levels, got, want)
+		}
+		if last := policy.Last(); last != priority.Level(levels) || policy.LevelOfLoad(1e9) != priority.Level(len(want)+1) {
+			t.Errorf("%d levels: the last is %d, by load %d", levels, last, policy.LevelOfLoad(1e9))
+		}
+		if err := policy.Validate(); err != nil {
+			t.Errorf("%d levels: %v", levels, err)
+		}
+	}
+}
+
+func TestTheLastLevelIsTheLastOfEitherRule(t *testing.T) {
+	for _, test := range []struct {
+		policy priority.Policy
+		want   priority.Level
+	}{
+		{priority.Policy{}, 9},
+		{priority.Policy{Turns: 13}, 22},
+		{priority.Policy{Loads: []float64{}}, 9},
+		{priority.Policy{Loads: []float64{}, Thresholds: []int64{}}, 1},
+		{priority.Policy{Loads: []float64{}, Thresholds: []int64{}, Turns: 3}, 4},
+		{priority.Policy{Thresholds: []int64{-3}, Loads: []float64{1, 2, 3}}, 4},
+		{priority.Policy{Thresholds: descending(0, 30), Turns: 13}, 31},
+		{priority.Policy{Thresholds: []int64{-3, -9, -20}, Turns: 18}, 22},
+	} {
+		if got := test.policy.Last(); got != test.want {
+			t.Errorf("%+v: Last() = %d, want %d", test.policy, got, test.want)
+		}
+		if err := test.policy.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestTheDefaultPolicyCannotBeChanged(t *testing.T) {
 	policy := priority.DefaultPolicy()
-	if policy.ResetInterval != quiet || policy.ResetMode != priority.SinceLastUpdate || len(policy.Thresholds) != 8 {
+	if policy.ResetInterval != quiet || policy.ResetMode != priority.SinceLastUpdate || len(policy.Thresholds) != 8 || len(policy.Loads) != 8 || policy.Turns != 0 {
 		t.Errorf("DefaultPolicy() = %+v", policy)
 	}
-	policy.Thresholds[0] = 100
+	policy.Thresholds[0], policy.Loads[0] = 100, 0
+	if got := (priority.Policy{}).LevelOfLoad(1); got != 1 {
+		t.Errorf("a changed copy of the default policy changed the default: LevelOfLoad(1) = %d", got)
+	}
 	if got := (priority.Policy{}).Level(0); got != 1 {
 		t.Errorf("a changed copy of the default policy changed the default: Level(0) = %d", got)
 	}
@@ -149,8 +227,32 @@ var invalidPolicies = []struct {
 	{"interval below 1 ms", priority.Policy{ResetInterval: 999 * time.Microsecond}, "999µs"},
 	{"interval of 1 ns", priority.Policy{ResetInterval: 1}, "1ns"},
 	{"interval of no whole ms", priority.Policy{ResetInterval: time.Second + time.Nanosecond}, "1.000000001s"},
+	{"equal loads", priority.Policy{Loads: []float64{1, 47, 47}}, "Loads[2] = 47"},
+	{"descending loads", priority.Policy{Loads: []float64{61, 53}}, "Loads[1] = 53"},
+	{"loads less than a millionth apart", priority.Policy{Loads: []float64{1, 1 + 4e-7}}, "Loads[1] = 1.0000004"},
+	{"a load of 0", priority.Policy{Loads: []float64{0, 1}}, "Loads[0] = 0"},
+	{"a negative load", priority.Policy{Loads: []float64{-3}}, "Loads[0] = -3"},
+	{"a load below a millionth", priority.Policy{Loads: []float64{9e-7}}, "Loads[0] = 9e-07"},
+	{"a load above a billion", priority.Policy{Loads: []float64{1, 1.1e9}}, "Loads[1] = 1.1e+09"},
+	{"a load that is no number", priority.Policy{Loads: []float64{1, math.NaN()}}, "Loads[1] = NaN"},
+	{"an infinite load", priority.Policy{Loads: []float64{1, math.Inf(1)}}, "Loads[1] = +Inf"},
+	{"an infinite load below zero", priority.Policy{Loads: []float64{math.Inf(-1), 1}}, "Loads[0] = -Inf"},
+	{"negative turns", priority.Policy{Turns: -1}, "-1 Turns"},
+	{"too many turns", priority.Policy{Turns: 55}, "55 Turns"},
+	{"so many turns that they overflow", priority.Policy{Turns: math.MaxInt}, "Turns"},
+	{"so many negative turns", priority.Policy{Turns: math.MinInt}, "Turns"},
+	{"too many loads", priority.Policy{Loads: ascending(63)}, "63 Loads"},
 	{"unknown mode", priority.Policy{ResetMode: 2}, "2"},
 	{"negative mode", priority.Policy{ResetMode: -1}, "-1"},
+}
+
+// ascending returns n loads.
+func ascending(n int) []float64 {
+	loads := make([]float64, n)
+	for i := range loads {
+		loads[i] = float64(i + 1)
+	}
+	return loads
 }
 
 func TestValidateNamesWhatIsWrong(t *testing.T) {
@@ -162,6 +264,14 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 	for _, interval := range []time.Duration{time.Millisecond, 1001 * time.Millisecond, longestInterval} {
 		if err := (priority.Policy{ResetInterval: interval}).Validate(); err != nil {
 			t.Errorf("an interval of %v is refused: %v", interval, err)
+		}
+	}
+	for _, policy := range []priority.Policy{
+		{Turns: 54}, {Loads: ascending(62)}, {Loads: ascending(12), Turns: 50}, {Loads: []float64{}, Turns: 62},
+		{Loads: []float64{1e-6, 2e-6, 1e9}}, {Loads: []float64{1, 1.000001}},
+	} {
+		if err := policy.Validate(); err != nil {
+			t.Errorf("%+v is refused: %v", policy, err)
 		}
 	}
 }
