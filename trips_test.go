@@ -363,6 +363,30 @@ func TestABatchIsCutIntoShortScriptCalls(t *testing.T) {
 			t.Fatalf("the same again: decision %d is %+v", i, d)
 		}
 	}
+
+	// One more costs no other commands than where few are pending.
+	var few map[string]int
+	w.submitN(t, "few", ids[:200], flood(200)...)
+	for i, call := range []func(customer string) error{
+		func(customer string) error { _, err := w.Submit(t.Context(), customer, "another", 0); return err },
+		func(customer string) error { _, err := w.Submit(t.Context(), customer, ids[7], 0); return err },
+		func(customer string) error { return w.Done(t.Context(), customer, "another", 0) },
+		func(customer string) error { _, err := w.Peek(t.Context(), customer); return err },
+	} {
+		for _, customer := range []string{"warm", "few", "acme"} {
+			told := serverCalls(t, client, func() {
+				if err := call(customer); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if delete(told, "eval"); customer == "few" {
+				few = told
+			} else if customer == "acme" && !maps.Equal(told, few) {
+				t.Errorf("call %d with %d pending made %v, with few %v", i, manyPending, told, few)
+			}
+		}
+	}
+
 	w.done(t, "acme", ids[manyPending-1])
 	w.submit(t, "acme", "another", pending(manyPending))
 	told = serverCalls(t, client, func() { w.doneN(t, "acme", ids...) })
