@@ -498,8 +498,9 @@ func (r *run) judgeEnded(c caller, a *account, documents []string, errs []error,
 	reported := make(map[string]bool)
 	for _, e := range reports {
 		can := func(l lease) bool {
+			slack := r.Slack + time.Millisecond // a clock may show whole ones
 			return l.was(s.from) && (l.level == e.Level || l.level == 0 && e.Level >= priority.First && e.Level <= a.policy.Last()) &&
-				e.Sojourn >= s.from-l.to-time.Millisecond-r.Slack && e.Sojourn <= s.to-l.from+r.Slack
+				e.Sojourn >= s.from-l.to-slack && e.Sojourn <= s.to-l.from+slack
 		}
 		switch {
 		case reported[e.Document]:
