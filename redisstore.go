@@ -256,7 +256,7 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost
 	if err != nil {
 		return Decision{}, err
 	}
-	s.means.told.Add(cost, 1)
+	s.means.told.Add(cost)
 	return submitted(reply), nil
 }
 
@@ -277,7 +277,7 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 	err := s.eachDocument(ctx, "SubmitN", documents, relative, submittedPerCall, call, func(at, in int, reply []int64) {
 		decisions[at] = submitted(reply[3*in:])
 		if costs != nil {
-			s.means.told.Add(costs[at], 1)
+			s.means.told.Add(costs[at])
 		}
 	})
 	return decisions, err
@@ -330,7 +330,7 @@ func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 func (s *RedisStore) ended(ctx context.Context, document string, each float64, reply []int64) {
 	sojourn, level := time.Duration(reply[0])*time.Millisecond, Level(reply[1])
 	if level > 0 {
-		s.means.took.Add(each, 1)
+		s.means.took.Add(each)
 		ReportEnded(ctx, Ended{Document: document, Sojourn: sojourn, Level: level})
 	}
 }

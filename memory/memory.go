@@ -160,7 +160,7 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 			s.submit(policy, customer, documents[from:to], relative[from:to], decisions[from:to], now)
 		}
 		for _, cost := range costs {
-			s.told.Add(cost, 1)
+			s.told.Add(cost)
 		}
 	})
 }
@@ -264,7 +264,7 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 			if known {
 				c.history.Done(sojourn, d.window == &c.beyond, cost)
 			}
-			s.took.Add(each, 1)
+			s.took.Add(each)
 		}
 	})
 	for _, e := range ended {

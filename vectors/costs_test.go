@@ -29,8 +29,8 @@ func (m *meter) warm(t *testing.T) {
 	costs := make([]float64, n)
 	for i := range costs {
 		costs[i] = cost
-		m.told.Add(cost, 1)
-		m.time.Add(seconds/n, 1)
+		m.told.Add(cost)
+		m.time.Add(seconds/n)
 	}
 	if _, err := m.store.SubmitN(t.Context(), "nobody", batch("d", n), costs); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func (m *meter) took(t *testing.T, cost int64, n int) time.Duration {
 // ended is what a Done came to.
 func (m *meter) ended(took time.Duration, n, ended int) {
 	for range ended {
-		m.time.Add(fair.Each(took, n), 1)
+		m.time.Add(fair.Each(took, n))
 	}
 }
 

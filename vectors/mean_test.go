@@ -125,7 +125,7 @@ func TestMeanVectors(t *testing.T) {
 				each := fair.Each(milliseconds(step.Took), step.N)
 				step.Sent = []int64{took.Relative(each)}
 				for range step.Ended {
-					took.Add(each, 1)
+					took.Add(each)
 				}
 				continue
 			}
@@ -133,7 +133,7 @@ func TestMeanVectors(t *testing.T) {
 				step.Sent = append(step.Sent, told.Relative(cost))
 			}
 			for _, cost := range step.Costs {
-				told.Add(cost, 1)
+				told.Add(cost)
 			}
 		}
 	}

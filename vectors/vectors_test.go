@@ -279,7 +279,7 @@ func do(t *testing.T, s *step, world world, store priority.Store, meter *meter) 
 			load := int64(math.Round(d.Load * 1e6))
 			s.Want = append(s.Want, result{Level: int64(d.Level), Load: &load, Pending: &d.Pending})
 			if costs != nil {
-				meter.told.Add(costs[i], 1)
+				meter.told.Add(costs[i])
 			}
 		}
 		return nil

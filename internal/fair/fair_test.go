@@ -194,18 +194,16 @@ func TestAMeanIsKnownAfterAHundredDocuments(t *testing.T) {
 	t.Parallel()
 	var m Mean
 	for i := range 99 {
-		if m.Add(2, 1); m.Relative(2) != 0 {
+		if m.Add(2); m.Relative(2) != 0 {
 			t.Fatalf("after %d documents the mean is known", i+1)
 		}
 	}
-	m.Add(0, 1)
-	m.Add(-1, 1)
-	m.Add(3600, 0) // none of them was pending
-	m.Add(3600, -1)
+	m.Add(0)
+	m.Add(-1)
 	if got := m.Relative(2); got != 0 {
 		t.Errorf("after 99 documents of a known cost the mean is known: %d", got)
 	}
-	m.Add(2, 1)
+	m.Add(2)
 	for cost, want := range map[float64]int64{
 		-1: 0, 0: 0, math.SmallestNonzeroFloat64: 1, 0.001: 1, 0.0029: 1, 0.0031: 2, 1: 500, 2: 1000, 3: 1500,
 		199: 99_500, 200: MaxCost, 201: MaxCost, math.MaxFloat64: MaxCost,
@@ -219,26 +217,15 @@ func TestAMeanIsKnownAfterAHundredDocuments(t *testing.T) {
 	}
 }
 
-// A batch counts as a hundred documents at most.
-func TestABatchIsNotAllThatAMeanKnows(t *testing.T) {
-	t.Parallel()
-	var m Mean
-	m.Add(1, 1000)
-	m.Add(4, 1_000_000)
-	if got := m.Relative(2.5); got != 1000 {
-		t.Errorf("the mean of two batches alike makes it %d", got)
-	}
-}
-
 // A Mean follows what documents cost now.
 func TestAMeanForgets(t *testing.T) {
 	t.Parallel()
 	var m Mean
 	for range 1000 {
-		m.Add(10, 1)
+		m.Add(10)
 	}
 	for range 10_000 {
-		m.Add(1, 1)
+		m.Add(1)
 	}
 	if got := m.Relative(1); got < 990 || got > 1000 {
 		t.Errorf("ten thousand documents later one of 1 costs %d", got)
@@ -250,20 +237,20 @@ func TestAMeanForgets(t *testing.T) {
 func TestAMeanStandsMistakes(t *testing.T) {
 	t.Parallel()
 	var first, later Mean
-	first.Add(Each(math.MaxInt64, 1), 1)
+	first.Add(Each(math.MaxInt64, 1))
 	for range 1000 {
-		first.Add(1, 1)
-		later.Add(1, 1)
+		first.Add(1)
+		later.Add(1)
 	}
 	for range 12 {
-		later.Add(7200, 1)
-		later.Add(math.MaxFloat64, 1)
+		later.Add(7200)
+		later.Add(math.MaxFloat64)
 	}
 	if got := later.Relative(1); got < 600 {
 		t.Errorf("a document as usual costs %d after some mistakes", got)
 	}
 	for range 9000 {
-		first.Add(1, 1)
+		first.Add(1)
 	}
 	if got := first.Relative(1); got < 900 {
 		t.Errorf("a document as usual costs %d long after a mistake in the beginning", got)
@@ -272,9 +259,9 @@ func TestAMeanStandsMistakes(t *testing.T) {
 	// However wild the first ones are, what follows is a number.
 	var wild Mean
 	for range 200 {
-		wild.Add(math.MaxFloat64, 1)
+		wild.Add(math.MaxFloat64)
 	}
-	wild.Add(1, 1)
+	wild.Add(1)
 	if got := wild.Relative(math.MaxFloat64); got < 1000 || got > 1200 {
 		t.Errorf("a document like the others costs %d", got)
 	}
@@ -287,7 +274,7 @@ func TestAMeanIsSafeForConcurrentUse(t *testing.T) {
 	for range 8 {
 		running.Go(func() {
 			for range 1000 {
-				m.Add(.5, 2)
+				m.Add(.5)
 				m.Relative(1)
 			}
 		})

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// enough is how many documents a Mean must have seen to be known, and what a batch
-	// counts as at most; memory is of about how many it is the mean.
+	// enough is how many documents a Mean must have seen to be known; memory is of about
+	// how many it is the mean.
 	enough, memory = 100, 1000
 
 	// MaxCost is the greatest relative cost, in thousandths. What is more is likely a
@@ -44,19 +44,18 @@ func (m *Mean) Relative(cost float64) int64 {
 	return int64(min(max(thousandths+0.5, 1), MaxCost))
 }
 
-// Add adds n documents that cost so much each.
-func (m *Mean) Add(cost float64, n int) {
-	if cost <= 0 || n < 1 {
+// Add adds a document; 0: its cost is not known.
+func (m *Mean) Add(cost float64) {
+	if cost <= 0 {
 		return
 	}
-	weight := float64(min(n, enough))
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.seen >= enough {
 		cost = min(cost, outlier*m.mean)
 	}
-	m.seen = min(m.seen+weight, memory)
-	m.mean += (cost - m.mean) * weight / m.seen
+	m.seen = min(m.seen+1, memory)
+	m.mean += (cost - m.mean) / m.seen
 }
 
 // Each returns the seconds that each of n documents took which took a time together.
