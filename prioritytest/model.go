@@ -108,15 +108,15 @@ func (a *account) candidates(s span, yield func(candidate) bool) bool {
 	return false
 }
 
-// is reports whether a decision of Peek shows the candidate.
+// is reports whether a Peek shows the candidate.
 func (c *candidate) is(peeked priority.State, now, slack time.Duration) bool {
-	if c.has && c.high+slack >= now && peeked.Count == c.count {
+	if c.has && c.high+slack >= now && peeked.Count == c.count && peeked.Rule != priority.Unknown {
 		resetAt := now + peeked.ResetIn
 		if resetAt >= c.low-slack && resetAt <= c.high+slack {
 			return true
 		}
 	}
-	return (!c.has || c.low < now) && peeked.Count == 0 && peeked.ResetIn == 0
+	return (!c.has || c.low < now) && peeked.Count == 0 && peeked.ResetIn == 0 && peeked.Rule != priority.ByCount
 }
 
 // adopt takes the count that the fleet holds, if calls that counted as the span says
@@ -126,7 +126,7 @@ func (a *account) adopt(s span, peeked priority.State, now, slack time.Duration)
 		if !c.is(peeked, now, slack) {
 			return false
 		}
-		a.has = peeked.ResetIn > 0 || c.has && c.high >= now
+		a.has = peeked.ResetIn > 0 || c.has && c.high >= now && peeked.Rule != priority.Unknown
 		a.count, a.resetAt = peeked.Count, min(max(now+peeked.ResetIn, c.low), c.high)
 		return true
 	})

@@ -232,10 +232,10 @@ func (r *run) observe(customer string, s span) {
 	if s.max == 0 && s.submitsMax == 0 && a.others {
 		law = 5
 	}
-	was := a.String()
+	was := *a
 	impossible := func(law int) {
 		r.note(now, "the fleet has %s", describeState(peeked, nil))
-		r.broken(law, "%q had %s; %s then is not possible in the fleet", customer, was, describeState(peeked, nil))
+		r.broken(law, "%q had %v; %s then is not possible in the fleet", customer, &was, describeState(peeked, nil))
 	}
 	if !a.adopt(s, peeked, now, r.Slack) || !a.adoptLately(s, peeked.Lately, now, r.Slack) {
 		impossible(law)
@@ -243,7 +243,6 @@ func (r *run) observe(customer string, s span) {
 	if len(r.active) == 0 && now > max(a.doneAt, r.troubled)+r.Recovery {
 		a.arrived()
 	}
-	was = a.String()
 	if !a.adoptPending(peeked.Pending, now) {
 		impossible(4)
 	}
@@ -253,9 +252,6 @@ func (r *run) observe(customer string, s span) {
 
 // judgeState checks that what a Peek returned fits together.
 func (r *run) judgeState(a *account, s priority.State, lease time.Duration) {
-	if s.Count == 0 && s.ResetIn == 0 && s.Rule == priority.ByCount && !a.has {
-		r.broken(1, "there is no count, and %s", describeState(s, nil))
-	}
 	level, next := priority.Level(0), a.policy.Level(0)
 	if s.Rule != priority.ByLoad {
 		if s.Load != 0 || s.Lately != 0 || s.Cost != 0 || s.Pending != 0 || s.PendingLast != 0 || s.Oldest != 0 || s.Sojourn != 0 || s.Lease != 0 {
