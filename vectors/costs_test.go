@@ -30,7 +30,7 @@ func (m *meter) warm(t *testing.T) {
 	for i := range costs {
 		costs[i] = cost
 		m.told.Add(cost)
-		m.time.Add(seconds/n)
+		m.time.Add(seconds / n)
 	}
 	if _, err := m.store.SubmitN(t.Context(), "nobody", batch("d", n), costs); err != nil {
 		t.Fatal(err)
