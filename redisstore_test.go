@@ -477,7 +477,12 @@ func doneReportsWhatItEnded(t *testing.T, open opener) {
 		t.Errorf("DoneN of %d reports %d, and %d to the outer one", len(ids), counts, len(ended))
 	}
 	ended = nil
-	w.submit(t, "acme", "z", pending(1))
+
+	// The last of 63 levels.
+	w = open(t, rule{policy: priority.Policy{Loads: ascending(62)}})
+	w.submitN(t, "acme", ids[:8], pendingEach(1, 8)...)
+	check("Done of the last level", w.Done(ctx, "acme", ids[7], 0), priority.Ended{Document: ids[7], Level: 63})
+	w.submit(t, "acme", "z", pending(8))
 	check("Done of a silent one", w.Done(priority.WithEnded(ctx, nil), "acme", "z", 0))
 }
 
