@@ -238,6 +238,16 @@ func (w *world) done(t testing.TB, customer string, documents ...string) {
 	}
 }
 
+// ends is done of one document that took so long from its Submit.
+func (w *world) ends(t testing.TB, customer, document string, want time.Duration) {
+	t.Helper()
+	var ended []priority.Ended
+	err := w.Done(priority.WithEnded(t.Context(), func(e priority.Ended) { ended = append(ended, e) }), customer, document, 0)
+	if err != nil || len(ended) != 1 || ended[0].Sojourn != want {
+		t.Fatalf("Done(%.40q, %.40q) ends %v, %v, want after %v", customer, document, ended, err, want)
+	}
+}
+
 func (w *world) doneN(t testing.TB, customer string, documents ...string) {
 	t.Helper()
 	if err := w.DoneN(t.Context(), customer, documents, time.Second); err != nil {

@@ -428,6 +428,14 @@ func doneEndsPending(t *testing.T, open opener) {
 	w.done(t, "initech", "a")
 	w.counts(t, "initech", left(500*time.Second, counted(0)))
 
+	// The time that it took is learned in tenths of a second, rounded.
+	w.submit(t, "hooli", "a", pending(1))
+	w.wait(1050 * ms)
+	w.done(t, "hooli", "a")
+	if state := must(w.Peek(t.Context(), "hooli"))(t); !w.near(state.Sojourn, 1100*ms) {
+		t.Errorf("Peek after 1050 ms: %+v", state)
+	}
+
 	// More than any script call takes.
 	ids := documentIDs("invoice", 700)
 	w.submitN(t, "umbrella", ids, flood(len(ids))...)
