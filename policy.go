@@ -68,14 +68,15 @@ type Policy struct {
 
 	// Loads are the table of Submit: strictly ascending loads from a millionth to a
 	// billion. A load above Loads[i] has level i+2 or a later one. Nil means the default,
-	// 2, 8, 32, 128, 512, 2048, 8192, 32768, or fewer of them if there are fewer
-	// thresholds than that; empty but not nil means one level, 1.
+	// 2, 8, 32, 128, 512, 2048, 8192, 32768, or as many of them as there are Thresholds, if
+	// these are fewer; empty but not nil means one level, 1.
 	Loads []float64
 
-	// Turns is how many levels more there are, behind the last of Loads, for floods to
-	// take turns in: the customer's documents that are pending there have level +0, +1,
-	// +1, +2, +2, +2, +2, +3 and so on. Take as many as the queue has levels to spare;
-	// Loads and Turns give at most 63 levels. Default: 0.
+	// Turns is how many levels there are behind the last one, so that several customers
+	// who flood at once take turns: of each one's pending documents that are beyond the
+	// last load, the first stays at the last level, the next 2 go one level further, the
+	// next 4 two, and so on. Take as many as the queue has levels to spare, none if it has
+	// fewer than nine. Loads and Turns give at most 63 levels. Default: 0.
 	Turns int
 }
 

@@ -1,5 +1,5 @@
 // Package priority assigns processing priorities to the documents of many
-// customers, from how much each customer has sent lately. The counts live in
+// customers, from how much each customer has sent lately. The numbers live in
 // Redis, so all workers of a fleet agree.
 //
 // # The rule
@@ -14,7 +14,7 @@
 //
 // So a new customer's first three documents have level 1, which is processed
 // first; two each have 2, 3, 4, 5, 6 and 7; six have 8; and all from the 22nd
-// have 9. The count goes down as load goes up. A [Policy] has other thresholds,
+// have 9. A lower count means more documents. A [Policy] has other thresholds,
 // another interval, or lets the interval run since the last reset.
 //
 // # By load
@@ -29,9 +29,9 @@
 //	level        1  2   3    4    5     6     7      8     9
 //
 // Of what was submitted lately, each document counts 1, half of it a day later, and so
-// on; of more than 512, 512 are remembered. A document is pending from Submit to Done.
-// Its cost is compared with the average, which is 1. The document itself is included.
-// So 12 lately, 6 pending and a cost of 1 are a load of 72, level 4.
+// on, at most 512 together. A document is pending from Submit to Done. The cost is how much
+// work the new document is, divided by the average document. The new document is counted in
+// lately and in pending. So 12 lately, 6 pending and a cost of 1 are a load of 72, level 4.
 //
 // # Use
 //
@@ -41,16 +41,16 @@
 //	decision, err := store.Next(ctx, customer)                 // by count
 //	decision, err := store.Submit(ctx, customer, document, 0)  // by load, and Done when it is processed
 //
-// Take Next while customers pause between their bursts, and Submit with Done where some
-// send all day, or if you do not know. The two share nothing: take one of them for a
-// customer. See docs/fairness.md.
+// Take Submit and Done if some customers send all day, or if you do not know how they send.
+// Take Next if they pause between their bursts, or if nobody can tell when a document is
+// done. The two share nothing: take one of them for a customer. See docs/fairness.md.
 //
-// # Rooms
+// # Packages
 //
 // A [Store] may be wrapped, in this order: package control lets operators change
 // policies and customers' levels while the fleet runs, package fallback answers while
-// Redis cannot be reached, package observe reports every call. Package memory is the
-// same contract in one process, package queue translates a level for each queue, and
+// Redis cannot be reached, package observe reports every call. Package memory
+// implements Store in one process, package queue translates a level for each queue, and
 // package prioritytest has what tests need.
 package priority
 
@@ -78,7 +78,8 @@ const (
 	MaxDocuments     = 1_000_000 // documents in one call
 )
 
-// Decision is the level of one document, and the numbers behind it.
+// Decision is the level of one document, and the numbers behind it. With an error it is
+// the zero Decision, whose Level is none: choose one.
 type Decision struct {
 	// Level is the document's priority, from First to the policy's Last.
 	Level Level
@@ -96,7 +97,8 @@ type Decision struct {
 	Load float64
 
 	// Pending is how many documents of the customer are submitted, not done, and
-	// within their leases, this one included. Next, NextN and NextEach leave it 0.
+	// within their leases, this one included. Load leaves out those that were given the
+	// last level, and Pending does not. Next, NextN and NextEach leave it 0.
 	Pending int64
 
 	// Degraded reports that the fleet's numbers could not be reached and a fallback
@@ -149,10 +151,10 @@ type State struct {
 	Count   int64
 	ResetIn time.Duration
 
-	// Load is the load of a document that arrives now; Lately is how many documents
-	// were submitted lately, at most 512; Cost is what the customer's documents cost,
-	// by what Done was told, where 1 is the average of all customers. All are 0 unless
-	// Rule is ByLoad, and so is what follows.
+	// Load is the load of a document that arrives now, and includes it. Lately is how many
+	// documents were submitted lately, at most 512, without it; Cost is what the
+	// customer's documents cost, as Done has learned, where 1 is the average of all
+	// customers. The fields from Load to Lease are 0 unless Rule is ByLoad.
 	Load, Lately, Cost float64
 
 	// Pending is how many documents are pending. PendingLast of them were given the
@@ -175,17 +177,18 @@ type State struct {
 // A customer is any 1 to [MaxCustomerBytes] bytes. A document is known among its
 // customer's documents by an id of 1 to [MaxDocumentBytes] bytes.
 //
-// A call without an error has counted its documents exactly once. A call with an
-// error has counted them at most once. Distinguish four kinds with [errors.Is]:
+// A call without an error has counted its documents exactly once; a document that is
+// pending is not counted again. A call with an error has counted them at most once.
+// Distinguish four kinds with [errors.Is]:
 //
 //   - [ErrInvalid]: the call was wrong; nothing was sent. Fix the call.
 //   - [ErrNotCounted]: definitely not counted. The call may be made again.
-//   - [ErrOutcomeUnknown]: it may have been counted. Go on with a default level;
-//     do not repeat the call blindly.
+//   - [ErrOutcomeUnknown]: it may have been counted. Go on with a level of your own
+//     choice. Do not repeat a Next; a Submit and a Done may be repeated.
 //   - [ErrCorruptCount]: the key named in the message holds something other than a
 //     count and was left as it is.
 type Store interface {
-	// Next counts one document of the customer by the rule and returns its level.
+	// Next counts one document of the customer and returns its level, by count.
 	Next(ctx context.Context, customer string) (Decision, error)
 
 	// NextN counts n documents of one customer at once: the same decisions as n
@@ -194,30 +197,32 @@ type Store interface {
 	NextN(ctx context.Context, customer string, n int) ([]Decision, error)
 
 	// NextEach counts one document for each entry of customers, in order; a
-	// customer may be named more than once. It returns one decision an entry.
-	// It is not atomic across customers: where some entries fail, the error is a
+	// customer may be named more than once. It returns one decision per entry.
+	// It is not atomic across customers: if some entries fail, the error is a
 	// *BatchError with the error of each, and the other decisions stand.
 	NextEach(ctx context.Context, customers []string) ([]Decision, error)
 
 	// Submit decides about one document by its load and makes it pending. cost is how
 	// much work the document is, at least 0, in any unit that all documents share: pages,
-	// tokens, bytes. It is compared with the average of what this process has
-	// submitted, once those are a hundred documents, and more than 100 times the average
-	// counts as 100 times. 0 means that the cost is not known: then the document costs
-	// what the customer's documents took, by Done.
+	// tokens, bytes. The load takes it divided by the average of the documents that this
+	// process has submitted with a cost, at most 100; until those are a hundred, it takes 1.
+	// A cost of 0 means that it is not known. Then the load takes what Done has learned of
+	// the customer's documents, and 1 until there is enough of that.
 	//
 	// Documents that were given the last level of the policy's Loads, or one of its
 	// Turns, do not count as pending for the next ones.
 	//
-	// A document that nobody finishes is forgotten after its lease: 20 times as long
-	// as the customer's documents take from Submit to Done on average, at least 3
-	// minutes, at most a day. A Submit of a pending document, such as one that the
-	// queue delivers again, renews its lease and counts nothing: its outcome is only
-	// unknown while Redis stays away, and then it may be sent again.
+	// A document that is never done stays pending for its lease, and is then forgotten.
+	// The lease is 20 times the customer's average time from Submit to Done, from 3
+	// minutes to a day; before the first Done it is a day, or the store's Lease.
+	//
+	// A Submit of a pending document, such as one that the queue delivers again, counts
+	// nothing, renews its lease, and returns the level that it would get now. So Submit
+	// may be repeated.
 	Submit(ctx context.Context, customer, document string, cost float64) (Decision, error)
 
 	// SubmitN submits documents of one customer, in order, in one round trip. costs has
-	// the cost of each, or is nil: not known. It returns one decision a document. If
+	// the cost of each, or is nil: not known. It returns one decision per document. If
 	// some fail, the error is a *BatchError with the error of each, and the other
 	// decisions stand. There are at most MaxDocuments of them.
 	SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]Decision, error)
@@ -225,9 +230,9 @@ type Store interface {
 	// Done ends a document's pending state. For a document that is unknown, done
 	// already or forgotten it does nothing, so it may always be sent again. took
 	// is how long the document was worked on, at least 0; 0 means that it is not
-	// known. It is compared with what the documents of all customers took whose Done
-	// this process sent, once those are a hundred: it is the cost of the customer's
-	// documents that are submitted without one. See also [WithEnded].
+	// known. Divided by the average of the Dones that this process has sent with a time,
+	// once those are a hundred, it is learned as the cost of the customer's documents, for
+	// those that are submitted without one. See also [WithEnded].
 	Done(ctx context.Context, customer, document string, took time.Duration) error
 
 	// DoneN does so for many documents of one customer in one round trip; took is the
@@ -238,7 +243,7 @@ type Store interface {
 	Peek(ctx context.Context, customer string) (State, error)
 
 	// Reset forgets all that is known of the customer: the next document is counted
-	// as the first. It also removes values that are neither.
+	// as the first. It also removes corrupt values; see ErrCorruptCount.
 	Reset(ctx context.Context, customer string) error
 
 	// PolicyOf returns the policy that decides for a customer, with every field
@@ -250,13 +255,13 @@ type Store interface {
 	Last() Level
 }
 
-// As returns what a store, or one that it wraps, has beside the contract: T is an
-// interface, or a type such as *RedisStore, and the outermost that is a T is returned.
+// As finds the first store of type T in a chain of wrappers, from the outside in. T is an
+// interface, or a type such as *RedisStore.
 //
 //	redisStore, ok := priority.As[*priority.RedisStore](store)
 //
 // As looks into a struct that embeds a Store, so type mine struct{ priority.Store } hides
-// nothing. Another wrapper has a method Unwrap() Store. As gives up after a hundred.
+// nothing. Another wrapper has a method Unwrap() Store. As looks at a hundred stores.
 func As[T any](store Store) (found T, ok bool) {
 	for range 100 {
 		if store == nil {
@@ -318,8 +323,8 @@ var (
 	ErrNotCounted = errors.New("priority: not counted")
 
 	// ErrOutcomeUnknown: the command was sent and no answer came, so the document
-	// may have been counted. The caller goes on with a default level; to try
-	// again would risk counting twice.
+	// may have been counted. The caller goes on with a level of its own choice. A Next
+	// must not be repeated, as it could count twice; a Submit and a Done may be.
 	ErrOutcomeUnknown = errors.New("priority: outcome unknown")
 
 	// ErrCorruptCount: the key named in the message holds something other than a
@@ -346,8 +351,8 @@ func (e *BatchError) Error() string {
 	return fmt.Sprintf("priority: %d of %d documents failed, the first with: %v", failed, len(e.Errs), first)
 }
 
-// Unwrap returns the errors of the failed entries; of neighbors that share one
-// error, it is returned once.
+// Unwrap returns the errors of the failed entries. An error that several neighboring
+// entries share is returned once.
 func (e *BatchError) Unwrap() []error {
 	var failed []error
 	for i, err := range e.Errs {

@@ -50,7 +50,7 @@ type RedisOptions struct {
 	// Timeout bounds every call, retries included, whatever the client's own
 	// timeouts are. At most 1024 calls of one document and 32 of many, or slightly
 	// more on a cluster, are under way at a time; others wait for their turn within
-	// the timeout. For a NextEach of many thousands of customers reckon with 20 µs a
+	// the timeout. For a NextEach of many thousands of customers allow 20 µs per
 	// customer. Default: 250 ms. Negative: only the call's context bounds it.
 	Timeout time.Duration
 }
@@ -59,8 +59,7 @@ const (
 	defaultPrefix  = "priority"
 	defaultTimeout = 250 * time.Millisecond
 
-	// DefaultLease is the longest that a document counts as pending, and the longest
-	// Lease that there is.
+	// DefaultLease is the default and the maximum of Lease.
 	DefaultLease = fair.Day
 
 	// What one script call takes, so that none holds Redis for a millisecond, and

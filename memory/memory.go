@@ -1,4 +1,4 @@
-// Package memory is a priority.Store whose counts live in this process: for tests,
+// Package memory is a priority.Store whose numbers live in this process: for tests,
 // for a single worker, and for what package fallback counts with during an outage.
 // It decides as a priority.RedisStore of the same policy does.
 package memory
@@ -46,11 +46,11 @@ type Options struct {
 // Store is a [priority.Store] in memory. Every call is atomic. The zero value is
 // ready to use.
 //
-// What is over is forgotten even if no call comes, within the longest reset interval
-// or an hour, whichever is shorter; with Options.Now, at the next call. A count is
-// over two of the longest reset intervals after the last document; a document that
-// nobody finishes, a day after its Submit; and what a customer has submitted, a day
-// after the last Submit, or up to ten days after it for those who submitted much.
+// What does not matter any more is deleted even if no call comes, within the longest reset
+// interval or an hour, whichever is shorter; with Options.Now, at the next call: a count two of
+// the longest reset intervals after the last document; a document that nobody finishes a day
+// after its Submit; and what a customer has submitted a day after the last Submit, or up
+// to ten days after it for those who submitted much.
 type Store struct {
 	policies policies // nil: the default policy
 	lease    time.Duration

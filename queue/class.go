@@ -13,7 +13,8 @@ import (
 // class before that, and the others share the rest as evenly as they can. A policy with
 // fewer levels joins them in the same way.
 //
-// Nine levels in four classes are 1–4, 5–7, 8 and 9.
+// Turns need a queue with as many levels: where they are joined, the levels before them are
+// joined too. Nine levels in four classes are 1–4, 5–7, 8 and 9.
 func Class(level, last, classes priority.Level) priority.Level {
 	level, last, classes = clamp(level, last), max(last, 1), max(classes, 1)
 	if classes >= last {
