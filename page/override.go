@@ -34,7 +34,6 @@ type overrideView struct {
 	// The level of the next document: without an override, now, and then.
 	Known            bool
 	Ruled, Now, Next priority.Level
-	Rule             string
 	Pending          int64
 	Failure          string
 	Back             string
@@ -86,7 +85,7 @@ func (v *visit) previewOverride() {
 
 // compare fills in the levels now, and those with the override.
 func (view *overrideView) compare(found customerLook, override control.Override) {
-	view.Known, view.Pending, view.Rule = true, found.Pending, found.Rule
+	view.Known, view.Pending = true, found.Pending
 	view.Now, view.Ruled = found.NextLevel, found.Ruled()
 	view.Next = view.Ruled
 	if !view.Ends {

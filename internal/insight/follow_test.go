@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -223,6 +224,43 @@ func TestAComparisonGoesByEachCustomersTier(t *testing.T) {
 
 // Levels that are merged put nobody before anybody: fewer levels have lower numbers, and
 // that alone says nothing.
+// Those who submit are compared by their loads and, behind the last one, by their turns.
+func TestTurnsSplitFloods(t *testing.T) {
+	client := redistest.Start(t).Client()
+	inspector := inspectorOf(t, client, priority.RedisOptions{})
+	for customer, documents := range map[string]int{"flood": 1000, "deluge": 3000, "clinic": 2} {
+		ids := make([]string, documents)
+		for i := range ids {
+			ids[i] = fmt.Sprint(i)
+		}
+		if _, err := inspector.Store.SubmitN(t.Context(), customer, ids, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := inspector.Store.NextN(t.Context(), "acme", 30); err != nil {
+		t.Fatal(err)
+	}
+	a := insight.NamedRules{Rules: insight.RulesOf(priority.DefaultPolicy()), Name: "A"}
+	b := insight.NamedRules{Rules: insight.RulesOf(priority.Policy{Turns: 13}), Name: "B"}
+	comparison, err := insight.NewComparison(inspector, a, b, insight.ComparisonOptions{Examples: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := comparison.Advance(t.Context(), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string][2]priority.Level)
+	found := comparison.Found()
+	for _, e := range found.Examples {
+		got[e.Customer] = [2]priority.Level{e.From, e.To}
+	}
+	// 820 and 2,820 would be pending behind the last load: turns 9 and 11.
+	want := map[string][2]priority.Level{"acme": {9, 9}, "flood": {9, 18}, "deluge": {9, 20}}
+	if !maps.Equal(got, want) || found.Customers != 4 || found.Pairs != (insight.Pairs{All: 6, Split: 3}) {
+		t.Errorf("got %v of %+v", got, found)
+	}
+}
+
 func TestMergedLevelsMoveNobody(t *testing.T) {
 	client := redistest.Start(t).Client()
 	inspector := inspectorOf(t, client, priority.RedisOptions{})

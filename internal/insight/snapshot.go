@@ -29,7 +29,7 @@ type LevelLoad struct {
 	Level     priority.Level `json:"level"`
 	Customers int64          `json:"customers"` // whose next document gets the level, with overrides
 	Documents int64          `json:"documents"` // that got it by count
-	Pending   int64          `json:"pending"`   // of these customers, by load
+	Pending   int64          `json:"pending"`   // of customers by load who would get it without an override
 }
 
 // Busy is a customer with a high load or a low count.

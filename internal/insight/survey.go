@@ -123,12 +123,12 @@ func (s *Survey) add(inspector *Inspector, entry census.Entry) {
 	}
 	policy, state := inspector.Store.PolicyOf(entry.Customer), inspector.stateOf(entry.Customer, entry.State)
 	s.levels(max(state.NextLevel, policy.Last()))
-	level := &s.now.Levels[state.NextLevel-1]
-	level.Customers++
+	s.now.Levels[state.NextLevel-1].Customers++
 	busy := Busy{Name: NameOf(entry.Customer), State: state}
 	if state.ByLoad() {
 		s.now.ByLoad++
-		level.Pending += state.Pending
+		// They keep the level that they were given.
+		s.now.Levels[state.Ruled()-1].Pending += state.Pending
 	} else {
 		s.now.ByCount++
 		busy.Documents = s.documents(inspector, policy, entry)

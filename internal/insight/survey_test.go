@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
 )
@@ -86,16 +87,27 @@ func TestAPassHasThoseWhoAreCountedByLoad(t *testing.T) {
 		return survey.Last()
 	}
 	submit("clinic", 11)
+	submit("hospital", 14)
 	submit("quiet", 3)
 	if err := inspector.Store.DoneN(t.Context(), "quiet", []string{"0", "1", "2"}, 0); err != nil {
 		t.Fatal(err)
 	}
-	got := pass("2 customers, 11 pending")
-	if len(got.Busiest) != 2 || got.Busiest[0].Customer != "clinic" || got.Busiest[0].Load < 100 || got.ByLoad != 2 || got.ByCount != 0 {
+	got := pass("3 customers, 25 pending")
+	if len(got.Busiest) != 2 || got.Busiest[0].Customer != "hospital" || got.Busiest[1].Customer != "clinic" || got.Busiest[0].Load < 100 || got.ByLoad != 3 || got.ByCount != 0 {
 		t.Errorf("got %+v", got)
 	}
-	if level := got.Levels[got.Busiest[0].NextLevel-1]; level.Customers != 1 || level.Pending != 11 || level.Documents != 0 {
+	if level := got.Levels[got.Busiest[0].NextLevel-1]; level.Customers != 2 || level.Pending != 25 || level.Documents != 0 {
 		t.Errorf("got %+v", level)
+	}
+	// An override moves the customer, and not what is queued.
+	inspector = steered(t, client, priority.RedisOptions{})
+	if _, err := inspector.Admin.SetOverride(t.Context(), "clinic", control.Pin(1), time.Hour, change); err != nil {
+		t.Fatal(err)
+	}
+	inspector = followed(t, inspector)
+	moved := pass("3 customers, 25 pending")
+	if ruled := moved.Busiest[1].RuledLevel; ruled == 0 || moved.Levels[ruled-1].Customers != 1 || moved.Levels[ruled-1].Pending != 25 || moved.Busiest[1].NextLevel != 1 {
+		t.Errorf("got %+v", moved)
 	}
 	if _, err := inspector.Store.NextN(t.Context(), "acme", 40); err != nil {
 		t.Fatal(err)
@@ -105,10 +117,10 @@ func TestAPassHasThoseWhoAreCountedByLoad(t *testing.T) {
 		t.Fatalf("the pass is done: %v, %v", done, err)
 	}
 	got = survey.Last()
-	if text := got.String(); !strings.HasPrefix(text, "2 customers, 40 documents in the last ") || !strings.HasSuffix(text, ", 11 pending, 1 key corrupt") {
+	if text := got.String(); !strings.HasPrefix(text, "3 customers, 40 documents in the last ") || !strings.HasSuffix(text, ", 25 pending, 1 key corrupt") {
 		t.Errorf("got %s", text)
 	}
-	if got.Busiest[0].Customer != "acme" || got.Busiest[1].Customer != "clinic" || got.ByLoad != 1 || got.ByCount != 1 {
+	if got.Busiest[0].Customer != "acme" || got.Busiest[1].Customer != "hospital" || got.ByLoad != 2 || got.ByCount != 1 {
 		t.Errorf("got %+v", got.Busiest)
 	}
 }
