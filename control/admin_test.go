@@ -195,8 +195,8 @@ func TestTheDocumentHasWhatWasSet(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx := t.Context()
 	rules := control.Rules{
-		Policy: priority.Policy{Thresholds: []int64{-1, -2, -1000}, ResetInterval: time.Hour, ResetMode: priority.SinceLastReset},
-		Tiers:  map[string]priority.Policy{"gold": {Thresholds: []int64{}}, "}": {Thresholds: []int64{5}, ResetInterval: time.Millisecond}},
+		Policy: priority.Policy{Thresholds: []int64{-1, -2, -1000}, ResetInterval: time.Hour, ResetMode: priority.SinceLastReset, Loads: []float64{2, 9}, Turns: 5},
+		Tiers:  map[string]priority.Policy{"gold": {Thresholds: []int64{}, Loads: []float64{}}, "}": {Thresholds: []int64{5}, ResetInterval: time.Millisecond, Loads: []float64{0.5}}},
 	}
 	must(w.admin.Apply(ctx, rules, demo(0)))(t)
 	must(w.admin.SetOverride(ctx, "acme", control.Pin(5), control.MaxOverride, demo(0)))(t)

@@ -31,10 +31,11 @@ var lawfulCustomers = []string{"acme", "short {b}%", "steady \x00"}
 // controlled sets the policies of lawfulPolicies as operators do, and returns a worker
 // that has them from there.
 func (v *virtual) controlled(t *testing.T) *control.Store {
-	admin, ctx := v.admin(), t.Context()
+	ctx, last := t.Context(), lawfulPolicies.Policy.Last()
+	admin := must(control.NewAdmin(v.Client(nil), &control.AdminOptions{Levels: last}))(t)
 	own := lawfulPolicies
-	own.Policy, own.Tiers = priority.Policy{}, nil
-	store := v.worker(&own, seldom) // each of a bubble's days has many half seconds
+	own.Policy, own.Tiers = priority.Policy{Turns: int(last) - 9}, nil // as many levels, by another policy
+	store := v.worker(&own, seldom)                                    // each of a bubble's days has many half seconds
 	rules := control.Rules{Policy: lawfulPolicies.Policy, Tiers: lawfulPolicies.Tiers}
 	must(admin.Apply(ctx, rules, demo(0)))(t)
 	must(admin.SetOverride(ctx, "somebody else", control.Pin(5), control.MaxOverride, demo(0)))(t)
