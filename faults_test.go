@@ -1160,6 +1160,8 @@ func TestARefusalChangesNothing(t *testing.T) {
 		calls := everyCall(t, store, "acme", "a")
 		delete(calls, "Peek")
 		calls["Submit of another"] = func() error { _, err := store.Submit(ctx, "acme", "new", 0); return err }
+		calls["Done of another"] = func() error { return store.Done(ctx, "acme", "another", 0) }
+		calls["Done of another customer"] = func() error { return store.Done(ctx, "globex", "a", 0) }
 		for operation, call := range calls {
 			err := call()
 			wantClass(t, err, priority.ErrNotCounted)

@@ -46,6 +46,7 @@ if held and (held.err or #held > 15 or not find(held, '^[1-9]%d*$')) then
   return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
 end
 if not scores then
+  call('ZREM', set, ARGV[2]) -- a replica, which may not know the document yet, refuses it
   return {0, 0}
 end
 
