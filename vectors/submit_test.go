@@ -237,8 +237,8 @@ func leaseCases(add adder) {
 	add("what is not pending any more is not remembered, though it was not done", standard, lease,
 		next(0, "acme", 1), submit(0, "acme", "a", "b"), submit(40*hour, "acme", "b"), peek(49*hour, "acme"), done(50*hour, "acme", "b"),
 		peek(51*hour, "acme"), submit(52*hour, "acme", "c", "a"), peek(53*hour, "acme"))
-	add("the same, of a lease that has ended", standard, hour,
-		submit(0, "acme", "a"), submit(23*hour+45*minute, "acme", "a"), peek(24*hour+15*minute, "acme"), peek(25*hour, "acme"))
+	add("the same, of a lease that has ended", standard, 13*hour,
+		submit(0, "acme", "a"), submit(12*hour, "acme", "a"), submit(23*hour+45*minute, "acme", "a"), peek(25*hour, "acme"), peek(37*hour, "acme"))
 	add("a lease is forgotten with what was submitted lately", standard, lease,
 		submit(0, "acme", "a", "b"), done(second, "acme", "a", "b"), submit(50*hour, "acme", "c"), peek(52*hour, "acme"),
 		peek(74*hour-minute, "acme"), peek(74*hour+minute, "acme"))
