@@ -506,3 +506,43 @@ func TestNoCommandCarriesATime(t *testing.T) {
 		}
 	}
 }
+
+// After a failover Redis's clock may be behind: what was submitted by the old one is from
+// the future. It must not count for longer than its lease, however long that takes to end.
+func TestAClockThatGoesBackMakesNoLevelWorse(t *testing.T) {
+	onEachServer(t, func(t *testing.T, client *redis.Client) {
+		store := openStore(t, client, &priority.RedisOptions{Policy: priority.Policy{Loads: []float64{8}, Turns: 2}, Timeout: time.Minute})
+		w := &world{Store: store, slack: time.Minute}
+		documents := documentIDs("old", 5) // loads 1, 4, 9, 12, 15: two before the last load, three beyond it
+		w.submitN(t, "acme", documents, pendingEach(1, 5)...)
+		clockBack := func(d time.Duration, documents ...string) {
+			backdate(t, client, store.PendingKey("acme"), -d, documents...)
+		}
+		clockBack(time.Hour, documents...)
+		w.pends(t, "acme", 0)
+		w.submit(t, "acme", "new", priority.Decision{Level: 1, Load: 6, Pending: 1})
+		w.peek(t, "acme", priority.State{
+			Rule: priority.ByLoad, Level: 1, NextLevel: 2, Load: 14, Lately: 6, Cost: 1, Pending: 1, Lease: priority.DefaultLease,
+		})
+
+		// One that is submitted again is not counted again, and pending from now on.
+		w.submit(t, "acme", "old 0", priority.Decision{Level: 2, Load: 12, Pending: 2})
+		w.submitN(t, "acme", []string{"old 1", "old 3"}, priority.Decision{Level: 3, Load: 10, Pending: 4}, priority.Decision{Level: 3, Load: 12, Pending: 4})
+		w.peek(t, "acme", priority.State{
+			Rule: priority.ByLoad, Level: 3, NextLevel: 4, Load: 14, Lately: 6, Cost: 1, Pending: 4, PendingLast: 3, Lease: priority.DefaultLease,
+		})
+
+		// A Done ends what is from the future, and it counts when its time has come.
+		w.ends(t, "acme", "old 2", 0)
+		w.pends(t, "acme", 4)
+		clockBack(-time.Hour, "old 4")
+		w.pends(t, "acme", 5)
+
+		w.reset(t, "acme")
+		w.submit(t, "acme", "only", pending(1))
+		clockBack(time.Hour, "only")
+		w.peek(t, "acme", priority.State{
+			Rule: priority.ByLoad, NextLevel: 1, Load: 2, Lately: 1, Cost: 1, Lease: priority.DefaultLease,
+		})
+	})
+}

@@ -66,7 +66,7 @@ if held then
 end
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local since = 64 * (now - lease)
+local since, newest = 64 * (now - lease), 64 * now + 63
 -- end history
 
 local all = redis.pcall('ZCARD', set)
@@ -77,19 +77,21 @@ if type(all) == 'table' then
   return all
 end
 
-local ordinary, beyond, only = 0, 0
+local ordinary, beyond, only, from, to = 0, 0
 if all == 1 then
   only = call('ZRANGE', set, '0', '0', 'WITHSCORES')[2] + 0
-  if only >= since then
+  if math.abs(only) > newest then
+    only = 0
+  elseif only >= since then
     ordinary = 1
   elseif only <= -since then
     beyond = 1
   end
 elseif all > 0 then
-  local from = format('%d', since)
-  ordinary = call('ZCOUNT', set, from, '+inf')
+  from, to = format('%d', since), format('%d', newest)
+  ordinary = call('ZCOUNT', set, from, to)
   if ordinary < all then
-    beyond = call('ZCOUNT', set, '-inf', '-' .. from)
+    beyond = call('ZCOUNT', set, '-' .. to, '-' .. from)
   end
 end
 
@@ -118,23 +120,22 @@ end
   return {0, 0, next_level, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 end
 
--- The newest document and the oldest, of those before the last load and beyond it.
-local newest, oldest = 0, 64 * now
+-- The latest document and the earliest, of those before the last load and beyond it.
+local latest, earliest = 0, 64 * now
 if only and ordinary + beyond == 1 then
-  newest = math.abs(only)
-  oldest = newest
+  latest = math.abs(only)
+  earliest = latest
 elseif ordinary > 0 then
-  newest = call('ZRANGE', set, '-1', '-1', 'WITHSCORES')[2] + 0
-  oldest = newest
+  latest = call('ZRANGE', set, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
+  earliest = latest
   if ordinary > 1 then
-    local first = format('%d', -ordinary)
-    oldest = call('ZRANGE', set, first, first, 'WITHSCORES')[2] + 0
+    earliest = call('ZRANGE', set, from, to, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
   end
 end
 if not only and beyond > 0 then
-  newest = max(newest, -call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
-  local first = format('%d', beyond - 1)
-  oldest = min(oldest, -call('ZRANGE', set, first, first, 'WITHSCORES')[2])
+  local lowest, highest = '-' .. to, '-' .. from
+  latest = max(latest, -call('ZRANGE', set, lowest, highest, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2])
+  earliest = min(earliest, -call('ZRANGE', set, highest, lowest, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2])
 end
 
 local load = min(min(lately + 1000, 512000) * (ordinary + 1) * average, 1e15)
@@ -155,5 +156,5 @@ if level == last and turns > 0 then
   local _, doublings = math.frexp(beyond + 1)
   level = level + min(doublings - 1, turns)
 end
-return {2, newest % 64, level, (held_count or 0) + 0, reset_in, load, lately, average, ordinary + beyond, beyond,
-  ordinary + beyond > 0 and now - floor(oldest / 64) or 0, sojourn, lease}
+return {2, latest % 64, level, (held_count or 0) + 0, reset_in, load, lately, average, ordinary + beyond, beyond,
+  ordinary + beyond > 0 and now - floor(earliest / 64) or 0, sojourn, lease}

@@ -65,11 +65,12 @@ if held then
 end
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local since = 64 * (now - lease)
+local since, newest = 64 * (now - lease), 64 * now + 63
 -- end history
 
 -- What is pending already: younger than the lease, and of that what is beyond the
--- last load.
+-- last load. What is from the future, as after a failover to a clock that is behind, does
+-- not count until then: nothing may count for longer than a lease.
 local all = redis.pcall('ZCARD', set)
 if type(all) == 'table' then
   if find(all.err, 'wrong kind of value', 1, true) then
@@ -79,10 +80,10 @@ if type(all) == 'table' then
 end
 local ordinary, beyond = 0, 0
 if all > 0 then
-  local from = format('%d', since)
-  ordinary = call('ZCOUNT', set, from, '+inf')
+  local from, to = format('%d', since), format('%d', newest)
+  ordinary = call('ZCOUNT', set, from, to)
   if ordinary < all then
-    beyond = call('ZCOUNT', set, '-inf', '-' .. from)
+    beyond = call('ZCOUNT', set, '-' .. to, '-' .. from)
   end
 end
 local pending = ordinary + beyond
@@ -92,7 +93,9 @@ local ended = all - pending
 -- about as if it were not there.
 local function taken_out(score)
   score = score and score + 0 or 0
-  if score >= since then
+  if math.abs(score) > newest then
+    pending = pending + 1
+  elseif score >= since then
     ordinary = ordinary - 1
   elseif score <= -since then
     beyond = beyond - 1
