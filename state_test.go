@@ -2,6 +2,7 @@ package priority_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -153,4 +154,23 @@ func TestMeansOutliveAChangeOfPolicies(t *testing.T) {
 	}
 	got, err = store.Submit(ctx, "acme", "b", 0) // and back
 	w.decided(t, "Submit", got, err, priority.Decision{Level: 2, Load: 2 * 1.3, Pending: 1})
+}
+
+// A score that somebody set by hand may be no time at all. It must not spoil what else is
+// known of the customer.
+func TestADoneOfAnInfiniteScoreLearnsNothing(t *testing.T) {
+	onEachServer(t, func(t *testing.T, client *redis.Client) {
+		store := openStore(t, client, patient)
+		w := &world{Store: store, slack: time.Minute}
+		for _, score := range []float64{math.Inf(1), math.Inf(-1)} {
+			w.submitN(t, "acme", []string{"a", "b"}, pendingEach(1, 2)...)
+			if err := client.ZAdd(t.Context(), store.PendingKey("acme"), redis.Z{Score: score, Member: "a"}).Err(); err != nil {
+				t.Fatal(err)
+			}
+			w.done(t, "acme", "a")
+			w.pends(t, "acme", 1)
+			w.submit(t, "acme", "a", pending(2))
+			w.reset(t, "acme")
+		}
+	})
 }

@@ -76,7 +76,7 @@ for i = 1, n do
     local at = math.abs(score)
     level = at % 64
     took = max(now - (at - level) / 64, 0)
-    if took > 86400000 then
+    if not (took <= 86400000) then -- an infinite score, set by hand, has no time
       took, level = 0, 0
     elseif score + 0 > 0 then
       local tenths = max(floor((took + 50) / 100), 1)
