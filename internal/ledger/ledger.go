@@ -107,8 +107,8 @@ func (l *Ledger) NoteEach(customers []string, decisions []priority.Decision, err
 // may have counted a document, the fallback answers all the same, and its callers
 // are not told; without Primary such a document is taken for extra.
 func (l *Ledger) Primary(_ context.Context, call observe.Call) {
-	if strings.HasPrefix(call.Operation, "Done") {
-		return // it counts nothing
+	if !strings.HasPrefix(call.Operation, "Next") {
+		return // it does not touch the count
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
