@@ -535,7 +535,7 @@ func (s *handStore) moveLeases(customer string, leases map[string]time.Duration)
 		remains := leases[z.Member.(string)] - s.now
 		age := s.rule.leaseOf() - remains
 		if remains >= 0 {
-			age -= handSlack
+			age = max(age-handSlack, 0) // what is from the future does not count
 		} else if age <= day { // which is the end of another time
 			age = min(age, day-handSlack)
 		}
