@@ -15,7 +15,7 @@ const (
 	MaxPipelines = pipelineLanes * pipelinesEach                   // pipelines, of MaxPipeline calls each
 
 	callLanes, callsEach         = 64, 8
-	neighbors, callsShared       = 4, 32
+	neighbors, callsShared       = 8, 64
 	pipelineLanes, pipelinesEach = 16, 2
 )
 
