@@ -356,6 +356,7 @@ func TestABrokenPortIsFoundOut(t *testing.T) {
 
 // A script may start the driver. It has to end as the driver does.
 func TestADriverMayBeStartedByAScript(t *testing.T) {
+	redistest.Find(t, "redis-server", "redis-server")
 	t.Parallel()
 	for _, test := range []struct{ name, script, check, says string }{
 		{"is answered", `"$0"; echo over >&2`, "the defaults are those of the module", ""},
@@ -466,6 +467,7 @@ func (finalAnswer) RedisError()     {}
 
 // An author sees a line for each check, and why it failed, in 80 columns.
 func TestTheReportSaysWhatFailedAndWhy(t *testing.T) {
+	redistest.Find(t, "redis-server", "redis-server")
 	t.Parallel()
 	var out bytes.Buffer
 	p := self(t, "does not escape customers")
