@@ -112,7 +112,7 @@ func test(t *testing.T, s suite) {
 			case broken != nil:
 				t.Error(broken)
 			case lacks != "":
-				t.Log("not checked: there is no ", lacks)
+				t.Log("not checked: there is no", lacks)
 			}
 		})
 	}
