@@ -110,9 +110,6 @@ func (s *submitted) drop(c *customer) {
 // pending returns how many documents count as pending since a time: all of them, and
 // those that are not beyond the last load.
 func (c *customer) pending(since time.Time) (all, ordinary int64) {
-	if c == nil {
-		return 0, 0
-	}
 	ordinary = c.ordinary.since(since)
 	return ordinary + c.beyond.since(since), ordinary
 }
