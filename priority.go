@@ -147,7 +147,8 @@ type State struct {
 	// customer's documents cost.
 	NextLevel Level
 
-	// Count and ResetIn are those of the last Next; 0 if there is no count.
+	// Count is the count after the last Next, and ResetIn the time from now until it is
+	// reset if nothing more comes; 0 if there is no count.
 	Count   int64
 	ResetIn time.Duration
 
@@ -185,8 +186,8 @@ type State struct {
 //   - [ErrNotCounted]: definitely not counted. The call may be made again.
 //   - [ErrOutcomeUnknown]: it may have been counted. Go on with a level of your own
 //     choice. Do not repeat a Next; a Submit and a Done may be repeated.
-//   - [ErrCorruptCount]: the key named in the message holds something other than a
-//     count and was left as it is.
+//   - [ErrCorruptCount]: the key named in the message holds something that no Store
+//     writes there, and was left as it is.
 type Store interface {
 	// Next counts one document of the customer and returns its level, by count.
 	Next(ctx context.Context, customer string) (Decision, error)
@@ -328,12 +329,12 @@ var (
 	ErrOutcomeUnknown = errors.New("priority: outcome unknown")
 
 	// ErrCorruptCount: the key named in the message holds something other than a
-	// count, or than pending documents. It was left as it is; Reset removes it.
+	// count, pending documents or a usage. It was left as it is; Reset removes it.
 	ErrCorruptCount = errors.New("priority: corrupt count")
 )
 
-// BatchError is the error of a NextEach, SubmitN or DoneN of which some entries
-// failed.
+// BatchError is the error of a NextEach, SubmitN, DoneN or [RedisStore.PeekEach] of which
+// some entries failed.
 type BatchError struct {
 	// Errs has one error an entry, in the order of the call: nil where it worked.
 	Errs []error
@@ -363,8 +364,8 @@ func (e *BatchError) Unwrap() []error {
 	return failed
 }
 
-// ItemErrors returns the errors of the n entries of a NextEach, SubmitN or DoneN
-// that returned err: those of a *BatchError, or err for each.
+// ItemErrors returns the errors of the n entries of a call that returned err: the Errs of
+// a *BatchError, or err for each.
 func ItemErrors(err error, n int) []error {
 	var batch *BatchError
 	if errors.As(err, &batch) && len(batch.Errs) == n {
@@ -397,7 +398,7 @@ func CheckN(customer string, n int) error {
 	return nil
 }
 
-// CheckEach checks the arguments of NextEach.
+// CheckEach checks the arguments of NextEach and PeekEach.
 func CheckEach(customers []string) error {
 	if n := len(customers); n > MaxDocuments {
 		return fmt.Errorf("%w: %d customers in one call, more than %d", ErrInvalidCount, n, MaxDocuments)

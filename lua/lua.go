@@ -23,7 +23,7 @@ var (
 	//go:embed reset.lua
 	Reset string
 
-	// That of package control.
+	// Change is for package control.
 	//go:embed change.lua
 	Change string
 )
