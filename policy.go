@@ -173,9 +173,8 @@ func (p Policy) resetInterval() time.Duration {
 	return p.ResetInterval
 }
 
-// Policies assigns a policy to each customer: a tier's, or that of customers without
-// one.
-// Its PolicyOf and Last are those of a [Store]. It is safe for concurrent use.
+// Policies assigns a policy to each customer: their tier's, or the default one. Its
+// PolicyOf and Last are for a [Store] to return. It is safe for concurrent use.
 type Policies struct {
 	all    []Policy       // filled; all[0] is of customers without a tier
 	tiers  map[string]int // where each tier's policy is in all

@@ -499,8 +499,8 @@ func (s *RedisStore) runEach(d *script.Deadline, operation string, calls []scrip
 	return replies, errs
 }
 
-// inTrips has n items done in round trips of at most so many, within the timeout
-// for all of them. What it does not come to costs nothing and shares one error.
+// inTrips runs n items in round trips of at most perTrip, within one timeout. Items that
+// are not sent cost nothing and share one error.
 func (s *RedisStore) inTrips(ctx context.Context, timeout time.Duration, operation string, n, perTrip int,
 	trip func(d *script.Deadline, from, to int, fail func(at int, err error))) error {
 	d := script.Begin(ctx, timeout)
@@ -545,7 +545,7 @@ func failed(operation string, call *script.Call, failure *script.Failure) error 
 	return fmt.Errorf("%w: %s %.200q: %w", class, operation, key, failure.Err)
 }
 
-// keyLike returns that of a call's keys with an end.
+// keyLike returns the key of a call that has an end.
 func keyLike(call *script.Call, end string) string {
 	for _, key := range call.Others {
 		if strings.HasSuffix(key, end) {

@@ -455,7 +455,7 @@ func pastDeadline(ctx context.Context) context.Context {
 }
 
 // bothFailed is the error of a call that failed in both stores: of unknown outcome
-// if that of one of them is, and of one class only.
+// if either outcome is, and of one class only.
 func bothFailed(primary, secondary error) error {
 	switch {
 	case secondary == nil || errors.Is(secondary, priority.ErrInvalid): // the primary was not asked

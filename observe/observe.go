@@ -35,7 +35,7 @@ type Call struct {
 	Ended []priority.Ended
 
 	// Decisions are what the call returned, nil where it returned none. Where Err
-	// is a *BatchError, those of the entries that failed mean nothing. They may not
+	// is a *BatchError, the decisions of failed entries mean nothing. They may not
 	// be kept or changed.
 	Decisions []priority.Decision
 

@@ -78,7 +78,7 @@ type Faulty interface {
 //     than the full history would give, never worse for longer than one lease.
 //  5. What others did stands: nothing undoes a count or a Reset of another process.
 //  6. One customer's trouble is theirs: it changes nothing for others.
-//  7. The policy passes through: PolicyOf and Last are those of what is wrapped.
+//  7. The policy passes through: PolicyOf and Last return what the wrapped store returns.
 //
 // It calls open for each check and for each of some random sequences of operations,
 // faults and waits, and compares what the Store does with a model of the two rules. Each

@@ -2,7 +2,7 @@ package queue
 
 import "github.com/docpriority/priority"
 
-// defaultCelerySteps are those of Celery where priority_steps is not set.
+// defaultCelerySteps are Celery's steps where priority_steps is not set.
 var defaultCelerySteps = []int{0, 3, 6, 9}
 
 // CelerySteps returns the priority_steps to set in Celery's broker_transport_options

@@ -21,7 +21,7 @@ func Name(prefix string, level, last priority.Level) string {
 	return prefix + "-" + strconv.Itoa(int(clamp(level, last)))
 }
 
-// Names returns the names of all levels' queues, that of level 1 first. It is the
+// Names returns the names of all levels' queues, level 1 first. It is the
 // order for BLPOP, which serves the first list that has something.
 func Names(prefix string, last priority.Level) []string {
 	return each(prefix, last, Name)

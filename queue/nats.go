@@ -16,7 +16,7 @@ func NATSSubject(prefix string, level, last priority.Level) string {
 	return prefix + "." + strconv.Itoa(int(clamp(level, last)))
 }
 
-// NATSSubjects returns the subjects of all levels, that of level 1 first.
+// NATSSubjects returns the subjects of all levels, level 1 first.
 func NATSSubjects(prefix string, last priority.Level) []string {
 	return each(prefix, last, NATSSubject)
 }

@@ -55,7 +55,7 @@ func checkKeys(w *world) {
 	}
 }
 
-// policy is that of an open.
+// policy is the policy of an open.
 type policy struct {
 	Thresholds []int64   `json:"thresholds"`
 	Interval   int64     `json:"reset_interval_ms"`
@@ -501,7 +501,7 @@ func (c *oneCase) elsewhere(s step) string {
 	return ""
 }
 
-// options are those of the module for a step's process.
+// options returns the module's options for a step's process.
 func (v vector) options(s step) *priority.RedisOptions {
 	return &priority.RedisOptions{
 		Policy: priority.Policy{Thresholds: v.Policy.Thresholds, Loads: v.Policy.Loads, Turns: v.Policy.Turns},
@@ -660,7 +660,7 @@ func asJSON(value any) string {
 	return string(text)
 }
 
-// answerVectors are those of errors.json.
+// answerVectors is what errors.json holds.
 type answerVectors struct {
 	Answers []struct{ Answer, Class, Then string }
 	Replies []struct{ Why, Reply string }

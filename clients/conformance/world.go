@@ -104,7 +104,7 @@ func (w *world) open(addr string, timeout int64, options fields) *driver {
 	return d
 }
 
-// options are those of an open.
+// options returns the fields of an open.
 func (w *world) options(addr string, timeout int64, options fields) fields {
 	f := fields{"url": "redis://" + addr, "timeout_ms": timeout}
 	if w.port.client != "" {

@@ -13,7 +13,7 @@ import (
 // takes no goroutine.
 type deferred struct{ pipeliner, submit reflect.Value }
 
-// deferredOf returns a client as a deferred AutoPipeliner; nil if it is none. What Submit
+// deferredOf returns a client as a deferred AutoPipeliner; nil if it is not one. What Submit
 // returns is a type that the oldest go-redis that the module supports does not have:
 // no interface of this package can have the method.
 func deferredOf(client Client) *deferred {

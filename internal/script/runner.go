@@ -99,7 +99,7 @@ func (r *Runner) RunEach(d *Deadline, calls []Call) ([][]int64, []*Failure) {
 	return replies, failures
 }
 
-// group is those of some calls whose keys live on one node.
+// group is the calls of a RunEach whose keys live on one node.
 type group struct {
 	places *places
 	which  []int
@@ -354,8 +354,8 @@ func (r *Runner) explain(d *Deadline, result *result, before error) error {
 	return err
 }
 
-// pause waits before a further try. It returns false if there shall be none: the
-// time is over, or there is no deadline and these were enough.
+// pause waits before a further try. It returns false if there is none: the time is
+// over, or there is no deadline and these were enough.
 func (r *Runner) pause(d *Deadline, try int) bool {
 	if d.end.IsZero() && try >= maxTries {
 		return false
