@@ -105,8 +105,8 @@ type Decision struct {
 	// answered with its own.
 	Degraded bool
 
-	// Ruled is the level without an operator's override (package control), if one
-	// is in force for the customer, even if Level is the same; else 0.
+	// Ruled is the level without an operator's [Override], if one is in force for the
+	// customer, even if Level is the same; else 0.
 	Ruled Level
 }
 
@@ -144,8 +144,15 @@ type State struct {
 	Level Level
 
 	// NextLevel is the level of a document that arrives now and costs what the
-	// customer's documents cost.
+	// customer's documents cost, by the operators' override if there is one.
 	NextLevel Level
+
+	// Override is what operators have set for the customer, and OverrideEndsIn the time
+	// until it ends; 0: it has no end. Ruled is NextLevel without it. All are zero if there
+	// is no override, or the store does not read overrides.
+	Override       Override
+	OverrideEndsIn time.Duration
+	Ruled          Level
 
 	// Count is the count after the last Next, and ResetIn the time from now until it is
 	// reset if nothing more comes; 0 if there is no count.

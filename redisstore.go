@@ -40,6 +40,12 @@ type RedisOptions struct {
 	// Prefix begins every key; it may not contain a brace. Default: "priority".
 	Prefix string
 
+	// Overrides says whether to go by the overrides that operators set for customers, with
+	// priorityctl or package control: a key beside the customer's count, which each decision
+	// reads. A store of package control and a member of package fleet always do. Default:
+	// they are not read.
+	Overrides bool
+
 	// Lease bounds how long a submitted document that nobody finishes counts as
 	// pending: whole milliseconds, from 1 ms to 24 h. Within the bound it is 20 times as
 	// long as the customer's documents take from Submit to Done on average, but at
@@ -80,6 +86,8 @@ type RedisStore struct {
 	policies *Policies
 	tiers    []tier // by the policies' index
 	means    *means
+	held     *overrides // nil: they are not read
+	levels   Level      // of the queue: the bound of overrides, whatever policies are followed
 }
 
 // means are what this process's documents cost on average.
@@ -133,7 +141,11 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if s.policies, err = NewPolicies(opts.Policy, opts.Tiers, opts.TierOf); err != nil {
 		return nil, err
 	}
-	s.tiers = newTiers(s.policies, s.lease)
+	if opts.Overrides {
+		s.held = new(overrides)
+	}
+	s.levels = s.policies.Last()
+	s.tiers = newTiers(s.policies, s.levels, s.lease)
 	return s, nil
 }
 
@@ -142,22 +154,22 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 // ones, and no count is lost or doubled.
 func (s *RedisStore) With(policies *Policies) *RedisStore {
 	with := *s
-	with.policies, with.tiers = policies, newTiers(policies, s.lease)
+	with.policies, with.tiers = policies, newTiers(policies, s.levels, s.lease)
 	return &with
 }
 
-func newTiers(policies *Policies, lease time.Duration) []tier {
+func newTiers(policies *Policies, levels Level, lease time.Duration) []tier {
 	tiers := make([]tier, len(policies.all))
 	for i, policy := range policies.all {
-		tiers[i] = newTier(policy, lease)
+		tiers[i] = newTier(policy, levels, lease)
 	}
 	return tiers
 }
 
-func newTier(policy Policy, lease time.Duration) tier {
+func newTier(policy Policy, levels Level, lease time.Duration) tier {
 	numbers := lua.Numbers{
 		Thresholds: policy.Thresholds, Interval: policy.ResetInterval,
-		SinceLastReset: policy.ResetMode == SinceLastReset, Lease: lease, Turns: policy.Turns,
+		SinceLastReset: policy.ResetMode == SinceLastReset, Lease: lease, Turns: policy.Turns, Levels: int(levels),
 	}
 	for _, load := range policy.Loads {
 		numbers.Loads = append(numbers.Loads, fair.Millionths(load))
@@ -165,8 +177,8 @@ func newTier(policy Policy, lease time.Duration) tier {
 	return tier{
 		policy: policy,
 		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
-		submit: script.New(lua.With(lua.Submit, numbers), 0, 3),
-		peek:   script.New(lua.With(lua.Peek, numbers), 13, 0),
+		submit: script.New(lua.With(lua.Submit, numbers), 0, numbersPerSubmit),
+		peek:   script.New(lua.With(lua.Peek, numbers), 17, 0),
 	}
 }
 
@@ -174,26 +186,33 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 	if err := CheckCustomer(customer); err != nil {
 		return Decision{}, err
 	}
-	reply, err := s.run(ctx, "Next", &script.Call{Script: s.of(customer).next, Key: s.Key(customer)})
+	call := s.nextCall(customer)
+	reply, err := s.run(ctx, "Next", &call)
 	if err != nil {
 		return Decision{}, err
 	}
-	return s.ruled(customer, reply, 0), nil
+	return s.counted(customer, reply, 0), nil
 }
 
 func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
 	if err := CheckN(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
-	reply, err := s.run(ctx, "NextN", &script.Call{Script: s.of(customer).next, Key: s.Key(customer), Numbers: []int64{int64(n)}})
+	call := s.nextCall(customer)
+	call.Numbers = []int64{int64(n)}
+	reply, err := s.run(ctx, "NextN", &call)
 	if err != nil {
 		return nil, err
 	}
 	decisions := make([]Decision, n)
 	for i := range decisions {
-		decisions[i] = s.ruled(customer, reply, n-1-i)
+		decisions[i] = s.counted(customer, reply, n-1-i)
 	}
 	return decisions, nil
+}
+
+func (s *RedisStore) nextCall(customer string) script.Call {
+	return script.Call{Script: s.of(customer).next, Key: s.Key(customer), Others: [3]string{s.overrideRead(customer)}}
 }
 
 // NextEach implements [Store]. Each 10,000 entries are one round trip to each
@@ -221,7 +240,7 @@ func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions 
 		if !ok {
 			i = len(calls)
 			callOf[customer] = i
-			calls = append(calls, script.Call{Script: s.of(customer).next, Key: s.Key(customer)})
+			calls = append(calls, s.nextCall(customer))
 			documents = append(documents, 0)
 		}
 		documents[i]++
@@ -237,7 +256,7 @@ func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions 
 		if documents[i]--; errs[i] != nil {
 			fail(at, errs[i])
 		} else {
-			decisions[at] = s.ruled(customer, replies[i], documents[i])
+			decisions[at] = s.counted(customer, replies[i], documents[i])
 		}
 	}
 }
@@ -256,6 +275,7 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost
 		return Decision{}, err
 	}
 	s.means.told.Add(cost)
+	s.noteOverride(customer, reply[numbersPerSubmit:])
 	return submitted(reply), nil
 }
 
@@ -274,7 +294,9 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 	}
 	decisions := make([]Decision, len(documents))
 	err := s.eachDocument(ctx, "SubmitN", documents, relative, submittedPerCall, call, func(at, in int, reply []int64) {
-		decisions[at] = submitted(reply[3*in:])
+		if decisions[at] = submitted(reply[numbersPerSubmit*in:]); in == 0 {
+			s.noteOverride(customer, reply[numbersPerSubmit*min(submittedPerCall, len(documents)-at):])
+		}
 		if costs != nil {
 			s.means.told.Add(costs[at])
 		}
@@ -284,7 +306,8 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 
 func (s *RedisStore) submitCall(customer string) script.Call {
 	return script.Call{
-		Script: s.of(customer).submit, Key: s.PendingKey(customer), Others: [2]string{s.UsageKey(customer)}, Repeatable: true,
+		Script: s.of(customer).submit, Key: s.PendingKey(customer),
+		Others: [3]string{s.UsageKey(customer), s.overrideRead(customer)}, Repeatable: true,
 	}
 }
 
@@ -320,7 +343,7 @@ func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []str
 // doneCall returns a call for documents that took so many seconds each.
 func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 	return script.Call{
-		Script: doneScript, Key: s.PendingKey(customer), Others: [2]string{s.UsageKey(customer)},
+		Script: doneScript, Key: s.PendingKey(customer), Others: [3]string{s.UsageKey(customer)},
 		Numbers: []int64{s.means.took.Relative(each)}, Repeatable: true,
 	}
 }
@@ -369,6 +392,7 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
+	s.noteOverride(customer, reply[14:])
 	return peeked(reply), nil
 }
 
@@ -390,6 +414,7 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 				if err != nil {
 					fail(i, err)
 				} else {
+					s.noteOverride(customers[from+i], replies[i][14:])
 					states[from+i] = peeked(replies[i])
 				}
 			}
@@ -399,7 +424,8 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 
 func (s *RedisStore) peekCall(customer string) script.Call {
 	return script.Call{
-		Script: s.of(customer).peek, Key: s.Key(customer), Others: [2]string{s.PendingKey(customer), s.UsageKey(customer)},
+		Script: s.of(customer).peek, Key: s.Key(customer),
+		Others:   [3]string{s.PendingKey(customer), s.UsageKey(customer), s.overrideRead(customer)},
 		ReadOnly: true,
 	}
 }
@@ -413,6 +439,7 @@ func peeked(r []int64) State {
 		Load: float64(r[5]) / 1e6, Lately: float64(r[6]) / 1000, Cost: float64(r[7]) / 1000,
 		Pending: r[8], PendingLast: r[9],
 		Oldest: ms(r[10]), Sojourn: ms(r[11]), Lease: ms(r[12]),
+		Ruled: Level(r[13]), Override: overrideOf(r[14:]), OverrideEndsIn: ms(max(r[16], 0)),
 	}
 }
 
@@ -421,7 +448,7 @@ func (s *RedisStore) Reset(ctx context.Context, customer string) error {
 		return err
 	}
 	_, err := s.run(ctx, "Reset", &script.Call{
-		Script: resetScript, Key: s.Key(customer), Others: [2]string{s.PendingKey(customer), s.UsageKey(customer)},
+		Script: resetScript, Key: s.Key(customer), Others: [3]string{s.PendingKey(customer), s.UsageKey(customer)},
 	})
 	return err
 }
@@ -450,6 +477,53 @@ func (s *RedisStore) PendingKey(customer string) string {
 // many lately, how long they stay, and what they cost. lua/submit.lua says how.
 func (s *RedisStore) UsageKey(customer string) string {
 	return s.keyOf(customer, "}:usage")
+}
+
+// OverrideKey returns the key of a customer's override. lua/next.lua says what it holds.
+func (s *RedisStore) OverrideKey(customer string) string {
+	return s.keyOf(customer, "}:override")
+}
+
+// overrideRead returns the override's key if it is to be read, else "".
+func (s *RedisStore) overrideRead(customer string) string {
+	if s.held == nil {
+		return ""
+	}
+	return s.OverrideKey(customer)
+}
+
+// Override returns a decision with the override that the customer had when this store
+// last decided about them, if it has not ended: for package fallback, which decides while
+// Redis is away. A store remembers at most 10,000 overrides.
+func (s *RedisStore) Override(customer string, decision Decision) Decision {
+	if s.held == nil || decision.Ruled != 0 {
+		return decision
+	}
+	if override, ok := s.held.of(customer); ok {
+		decision.Ruled, decision.Level = decision.Level, override.Level(decision.Level, s.levels)
+	}
+	return decision
+}
+
+// noteOverride remembers the override that a reply ends with, if there is one.
+func (s *RedisStore) noteOverride(customer string, end []int64) {
+	if s.held == nil {
+		return
+	}
+	var override Override
+	endsIn := time.Duration(-1)
+	if override = overrideOf(end); override != (Override{}) && end[2] >= 0 {
+		endsIn = time.Duration(end[2]) * time.Millisecond
+	}
+	s.held.note(customer, override, endsIn)
+}
+
+// overrideOf reads {earliest, latest, …} of a reply.
+func overrideOf(end []int64) Override {
+	if len(end) < 3 {
+		return Override{}
+	}
+	return Override{Earliest: Level(end[0]), Latest: Level(end[1])}
 }
 
 func (s *RedisStore) keyOf(customer, end string) string {
@@ -555,9 +629,9 @@ func keyLike(call *script.Call, end string) string {
 	return call.Key
 }
 
-// ruled reads a reply of next.lua: the decision of the document that came before
+// counted reads a reply of next.lua: the decision of the document that came before
 // others of the same call.
-func (s *RedisStore) ruled(customer string, reply []int64, before int) Decision {
+func (s *RedisStore) counted(customer string, reply []int64, before int) Decision {
 	policy := &s.of(customer).policy
 	d := Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: policy.ResetInterval}
 	if before > 0 {
@@ -567,10 +641,23 @@ func (s *RedisStore) ruled(customer string, reply []int64, before int) Decision 
 	if len(reply) > 2 {
 		d.ResetIn = time.Duration(reply[2]) * time.Millisecond
 	}
+	var end []int64
+	if len(reply) > 4 {
+		d.Ruled, end = Level(reply[3]), reply[4:]
+		if before > 0 {
+			d.Ruled, d.Level = d.Level, overrideOf(end).Level(d.Level, s.levels)
+		}
+	}
+	if before == 0 {
+		s.noteOverride(customer, end)
+	}
 	return d
 }
 
+// numbersPerSubmit is how many numbers a reply of submit.lua has for each document.
+const numbersPerSubmit = 4
+
 // submitted reads a document's part of a reply of submit.lua.
 func submitted(reply []int64) Decision {
-	return Decision{Level: Level(reply[0]), Load: float64(reply[1]) / 1e6, Pending: reply[2]}
+	return Decision{Level: Level(reply[0]), Load: float64(reply[1]) / 1e6, Pending: reply[2], Ruled: Level(reply[3])}
 }

@@ -303,7 +303,7 @@ func changeItem[T any](ctx context.Context, a *Admin, item string, to *T, lasts 
 	defer cancel()
 	token := 1 + rand.Int64N(999_999_999_999_999)
 	call := &script.Call{
-		Script: changeScript, Key: a.reader.key("document"), Others: [2]string{a.reader.key("ends"), a.reader.key("log")},
+		Script: changeScript, Key: a.reader.key("document"), Others: [3]string{a.reader.key("ends"), a.reader.key("log")},
 		Numbers: []int64{change.Replaces, lasts.Milliseconds(), token, most, logEntries},
 		IDs:     []string{item, stored, change.By, change.Why},
 	}

@@ -36,6 +36,7 @@ type Numbers struct {
 	Lease          time.Duration // the longest
 	Loads          []int64       // in millionths
 	Turns          int
+	Levels         int // of the queue
 }
 
 // With returns a script's text with the numbers in it. As constants they cost
@@ -45,6 +46,7 @@ func With(text string, n Numbers) string {
 		"local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset))
 	text = replaceBlock(text, "lease", fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()))
 	text = replaceBlock(text, "turns", fmt.Sprintf("local last, turns = %d, %d\n", len(n.Loads)+1, n.Turns))
+	text = replaceBlock(text, "queue", fmt.Sprintf("local queue_levels = %d\n", n.Levels))
 	text = replaceBlock(text, "levels", levels(n.Thresholds, "count < %d", "count >= %d"))
 	return replaceBlock(text, "loads", levels(n.Loads, "load > %d", "load <= %d"))
 }

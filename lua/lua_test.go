@@ -30,7 +30,7 @@ func TestScriptsShareTheirBlocks(t *testing.T) {
 			first[name] = lines
 		}
 	}
-	if want := map[string]int{"policy": 1, "levels": 2, "lease": 2, "turns": 2, "history": 2, "loads": 2}; !maps.Equal(found, want) {
+	if want := map[string]int{"policy": 1, "levels": 2, "lease": 2, "turns": 2, "queue": 3, "override": 3, "history": 2, "loads": 2}; !maps.Equal(found, want) {
 		t.Errorf("the scripts have the blocks %v, want %v", found, want)
 	}
 }
@@ -39,7 +39,7 @@ func TestScriptsShareTheirBlocks(t *testing.T) {
 func TestScriptsArePrintedWithTheDefaultNumbers(t *testing.T) {
 	numbers := Numbers{
 		Thresholds: []int64{-2, -4, -6, -8, -10, -12, -14, -20},
-		Interval:   1500 * time.Second, Lease: 24 * time.Hour,
+		Interval:   1500 * time.Second, Lease: 24 * time.Hour, Levels: 9,
 		Loads: []int64{2e6, 8e6, 32e6, 128e6, 512e6, 2048e6, 8192e6, 32768e6},
 	}
 	for file, text := range scripts {

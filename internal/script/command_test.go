@@ -67,7 +67,7 @@ func TestATraceShowsTheScript(t *testing.T) {
 		{Call{Key: "k"}, false, "evalsha " + string(next.digest) + " 1 k"},
 		{Call{Key: "k"}, true, "eval return {1, 0} 1 k"},
 		{Call{Key: "k", Numbers: []int64{3}}, false, "evalsha " + string(next.digest) + " 1 k 3"},
-		{Call{Key: "k", Others: [2]string{"l"}, IDs: []string{"a", "b"}}, false, "evalsha " + string(next.digest) + " 2 k l a b"},
+		{Call{Key: "k", Others: [3]string{"l"}, IDs: []string{"a", "b"}}, false, "evalsha " + string(next.digest) + " 2 k l a b"},
 		{Call{Key: "k", Numbers: []int64{0, -30}}, false, "evalsha " + string(next.digest) + " 1 k 0 -30"},
 	} {
 		test.call.Script = next

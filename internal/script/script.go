@@ -31,7 +31,7 @@ func New(text string, integers, perID int) *Script {
 type Call struct {
 	Script  *Script
 	Key     string    // KEYS[1]; its braces name the customer, and so the cluster's slot
-	Others  [2]string // KEYS[2] and KEYS[3], of the same customer; empty: none
+	Others  [3]string // KEYS[2] to KEYS[4], of the same customer; empty: none
 	Numbers []int64   // ARGV
 	IDs     []string  // ARGV after the numbers, documents
 	Costs   []int64   // ARGV after each of the IDs; nil: none

@@ -3,9 +3,11 @@
 -- KEYS[1]  <prefix>:{<customer>}:count, the string that next.lua writes
 -- KEYS[2]  <prefix>:{<customer>}:pending, the sorted set that submit.lua writes
 -- KEYS[3]  <prefix>:{<customer>}:usage, the string that submit.lua explains
+-- KEYS[4]  <prefix>:{<customer>}:override, the string that next.lua explains. Without
+--          this key, no override is read.
 --
 -- Reply    {rule, level, next_level, count, reset_in, load, lately, cost, pending,
---          beyond, oldest, sojourn, lease}
+--          beyond, oldest, sojourn, lease, ruled, earliest, latest, ends_in}
 --          rule: 2 if something was submitted, else 1 if there is a count, else 0.
 --          level: of the last document by the count; of the newest pending one by the
 --          load, 0 if none is pending. next_level: of a document that arrives now.
@@ -17,6 +19,9 @@
 --          long the oldest pending one has been. sojourn: the average time from Submit
 --          to Done, 0: not known. lease: how long a document counts as pending. These
 --          three in milliseconds.
+--          ruled: next_level without the override. earliest and latest: the bounds of
+--          the override. ends_in: for how many milliseconds it holds, -1 if it has no
+--          end. These four are 0 without an override.
 -- Errors   CORRUPTCOUNT, CORRUPTPENDING, CORRUPTUSAGE: a key holds something else.
 --          Redis's own (LOADING …).
 --
@@ -29,8 +34,11 @@ local longest_lease = 86400000
 -- begin turns
 local last, turns = 9, 0
 -- end turns
+-- begin queue
+local queue_levels = 9
+-- end queue
 local day = 86400000
-local set, usage = KEYS[2], KEYS[3]
+local set, usage, override = KEYS[2], KEYS[3], KEYS[4]
 local call, format, find = redis.call, string.format, string.find
 local floor, min, max = math.floor, math.min, math.max
 
@@ -45,7 +53,14 @@ end
 local reset_in = held_count and max(call('PTTL', KEYS[1]), 0) or 0
 
 -- begin history
-local held = redis.pcall('GET', usage)
+local held, ruling
+if override then
+  local both = call('MGET', usage, override)
+  held, ruling = both[1], both[2]
+end
+if not held then
+  held = redis.pcall('GET', usage)
+end
 local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
 if held then
   if held.err or #held > 15 or not find(held, '^[1-9]%d*$') then
@@ -68,6 +83,30 @@ local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
 local since, newest = 64 * (now - lease), 64 * now + 63
 -- end history
+
+-- begin override
+-- The bounds of an operator's override: "=1", ">=7" or "<=3". Anything else is none.
+local earliest, latest
+if type(ruling) == 'string' then
+  local how, level = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)$')
+  if how then
+    level = math.min(level + 0, queue_levels)
+    earliest = how == '<=' and 1 or level
+    latest = how == '>=' and queue_levels or level
+  end
+end
+-- end override
+
+-- Returns the reply: the numbers, and what the override makes of them.
+local function told(reply)
+  local ruled, ends_in = 0, 0
+  if earliest then
+    ruled, ends_in = reply[3], call('PTTL', override)
+    reply[3] = min(max(ruled, earliest), latest)
+  end
+  reply[14], reply[15], reply[16], reply[17] = ruled, earliest or 0, latest or 0, ends_in
+  return reply
+end
 
 local all = redis.pcall('ZCARD', set)
 if type(all) == 'table' then
@@ -115,27 +154,27 @@ end
     last_level, next_level = next_level, level
   end
   if held_count then
-    return {1, last_level, next_level, held_count + 0, reset_in, 0, 0, 0, 0, 0, 0, 0, 0}
+    return told({1, last_level, next_level, held_count + 0, reset_in, 0, 0, 0, 0, 0, 0, 0, 0})
   end
-  return {0, 0, next_level, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+  return told({0, 0, next_level, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
 end
 
--- The latest document and the earliest, of those before the last load and beyond it.
-local latest, earliest = 0, 64 * now
+-- The last document and the oldest, of those before the last load and beyond it.
+local last_score, oldest = 0, 64 * now
 if only and ordinary + beyond == 1 then
-  latest = math.abs(only)
-  earliest = latest
+  last_score = math.abs(only)
+  oldest = last_score
 elseif ordinary > 0 then
-  latest = call('ZRANGE', set, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
-  earliest = latest
+  last_score = call('ZRANGE', set, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
+  oldest = last_score
   if ordinary > 1 then
-    earliest = call('ZRANGE', set, from, to, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
+    oldest = call('ZRANGE', set, from, to, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
   end
 end
 if not only and beyond > 0 then
   local lowest, highest = '-' .. to, '-' .. from
-  latest = max(latest, -call('ZRANGE', set, lowest, highest, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2])
-  earliest = min(earliest, -call('ZRANGE', set, highest, lowest, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2])
+  last_score = max(last_score, -call('ZRANGE', set, lowest, highest, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2])
+  oldest = min(oldest, -call('ZRANGE', set, highest, lowest, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2])
 end
 
 local load = min(min(lately + 1000, 512000) * (ordinary + 1) * average, 1e15)
@@ -156,5 +195,5 @@ if level == last and turns > 0 then
   local _, doublings = math.frexp(beyond + 1)
   level = level + min(doublings - 1, turns)
 end
-return {2, latest % 64, level, (held_count or 0) + 0, reset_in, load, lately, average, ordinary + beyond, beyond,
-  ordinary + beyond > 0 and now - floor(earliest / 64) or 0, sojourn, lease}
+return told({2, last_score % 64, level, (held_count or 0) + 0, reset_in, load, lately, average, ordinary + beyond, beyond,
+  ordinary + beyond > 0 and now - floor(oldest / 64) or 0, sojourn, lease})

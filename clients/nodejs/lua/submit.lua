@@ -7,12 +7,16 @@
 --          lately: u documents make it 1 + log2(u) days, so that u halves each day.
 --          Its value is the average time from Submit to Done in tenths of a second,
 --          and then six digits: what a document costs, in thousandths of the average.
+-- KEYS[3]  <prefix>:{<customer>}:override, the string that next.lua explains. Without
+--          this key, no override is read.
 -- ARGV     for each of 1 to 100 documents its id, and its cost in thousandths of the
 --          average of all customers, 0 to 100000; 0: not known
 --
--- Reply    {level, load, pending, …}: for each document its level, 1 being first; its
---          load in millionths, at most a billion loads; and the number of pending
---          documents, this one included
+-- Reply    {level, load, pending, ruled, …}: for each document its level, 1 being
+--          first; its load in millionths, at most a billion loads; the number of
+--          pending documents, this one included; and with an override the level
+--          without it, else 0. With an override follow {…, earliest, latest, ends_in}
+--          of next.lua.
 -- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV is
 --          wrong. Redis's own (READONLY, OOM …). With any of them nothing was changed.
 --
@@ -24,7 +28,7 @@
 -- pending, nor what is older than a lease: 20 times as long as documents take from
 -- Submit to Done. A document of unknown cost has the average of its customer.
 --
--- The blocks lease, turns and loads are those of the default policy; the module
+-- The blocks lease, turns, queue and loads are those of the default policy; the module
 -- writes others there for another one.
 
 -- begin lease
@@ -33,8 +37,11 @@ local longest_lease = 86400000
 -- begin turns
 local last, turns = 9, 0
 -- end turns
+-- begin queue
+local queue_levels = 9
+-- end queue
 local day = 86400000
-local set, usage = KEYS[1], KEYS[2]
+local set, usage, override = KEYS[1], KEYS[2], KEYS[3]
 local call, format, find = redis.call, string.format, string.find
 local floor, min, max = math.floor, math.min, math.max
 
@@ -44,7 +51,14 @@ if n < 1 or n > 100 or n % 1 ~= 0 then
 end
 
 -- begin history
-local held = redis.pcall('GET', usage)
+local held, ruling
+if override then
+  local both = call('MGET', usage, override)
+  held, ruling = both[1], both[2]
+end
+if not held then
+  held = redis.pcall('GET', usage)
+end
 local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
 if held then
   if held.err or #held > 15 or not find(held, '^[1-9]%d*$') then
@@ -67,6 +81,19 @@ local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
 local since, newest = 64 * (now - lease), 64 * now + 63
 -- end history
+
+-- begin override
+-- The bounds of an operator's override: "=1", ">=7" or "<=3". Anything else is none.
+local earliest, latest
+if type(ruling) == 'string' then
+  local how, level = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)$')
+  if how then
+    level = math.min(level + 0, queue_levels)
+    earliest = how == '<=' and 1 or level
+    latest = how == '>=' and queue_levels or level
+  end
+end
+-- end override
 
 -- What is pending already: younger than the lease, and of that what is beyond the
 -- last load. What is from the future, as after a failover to a clock that is behind, does
@@ -106,8 +133,8 @@ local function taken_out(score)
   return true
 end
 
--- Returns the level, load and score of a document that lately has in it, and the
--- other numbers do not.
+-- Returns the level, load, score and ruled level of a document that lately has in it,
+-- and the other numbers do not.
 local function decided(cost)
   if cost == '0' then
     cost = average
@@ -133,14 +160,18 @@ elseif load <= 8192000000 then level = 7
 elseif load <= 32768000000 then level = 8
 end
 -- end loads
-  if level < last then
-    return level, load, format('%d', 64 * now + level)
+  local sign, ruled = '', 0
+  if level >= last then
+    sign = '-'
+    if turns > 0 then
+      local _, doublings = math.frexp(beyond + 1)
+      level = level + min(doublings - 1, turns)
+    end
   end
-  if turns > 0 then
-    local _, doublings = math.frexp(beyond + 1)
-    level = level + min(doublings - 1, turns)
+  if earliest then
+    ruled, level = level, min(max(level, earliest), latest)
   end
-  return level, load, format('-%d', 64 * now + level)
+  return level, load, sign .. format('%d', 64 * now + min(level, 63)), ruled
 end
 
 local reply, new
@@ -148,20 +179,20 @@ local wrong = 'ERR the cost is not 0 to 100000'
 if n == 1 then -- it is new most often, and then one command says so and adds it
   local before = lately
   lately, new = lately + 1000, 1
-  local level, load, score = decided(ARGV[2])
+  local level, load, score, ruled = decided(ARGV[2])
   if not level then
     return redis.error_reply(wrong)
   end
   if call('ZADD', set, 'NX', score, ARGV[1]) == 0 then
     if taken_out(call('ZSCORE', set, ARGV[1])) then
       lately, new = max(before, 1000), 0
-      level, load, score = decided(ARGV[2])
+      level, load, score, ruled = decided(ARGV[2])
     else
       ended = ended - 1
     end
     call('ZADD', set, score, ARGV[1])
   end
-  reply = {level, load, pending + new}
+  reply = {level, load, pending + new, ruled}
 else
   reply, new = {}, 0
   local ids, seen, scores = {}, {}, {}
@@ -189,19 +220,22 @@ else
         new = new + 1
       end
     end
-    local level, load, score = decided(ARGV[2 * i])
+    local level, load, score, ruled = decided(ARGV[2 * i])
     if not level then
       return redis.error_reply(wrong)
     end
-    if level < last then
-      ordinary, seen[document] = ordinary + 1, 'ordinary'
-    else
+    if find(score, '-', 1, true) then
       beyond, seen[document] = beyond + 1, 'beyond'
+    else
+      ordinary, seen[document] = ordinary + 1, 'ordinary'
     end
     adds[2 * i - 1], adds[2 * i] = score, document
-    reply[3 * i - 2], reply[3 * i - 1], reply[3 * i] = level, load, pending + new
+    reply[4 * i - 3], reply[4 * i - 2], reply[4 * i - 1], reply[4 * i] = level, load, pending + new, ruled
   end
   call('ZADD', set, unpack(adds))
+end
+if earliest then
+  reply[4 * n + 1], reply[4 * n + 2], reply[4 * n + 3] = earliest, latest, call('PTTL', override)
 end
 call('PEXPIRE', set, '86400000')
 if new > 0 then

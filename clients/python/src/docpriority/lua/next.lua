@@ -1,12 +1,19 @@
 -- Counts documents of one customer and decides the level of the last of them.
 --
 -- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
+-- KEYS[2]  <prefix>:{<customer>}:override, a string: what an operator has set for the
+--          customer until its TTL ends: "=1" for level 1, ">=7" for level 7 or a later
+--          one, "<=3" for level 3 or an earlier one. What is written otherwise, or of
+--          another kind, is none. Without this key, no override is read.
 -- ARGV[1]  how many documents, 1 to 1000000 (default 1)
 --
 -- Reply    {level, count} or {level, count, reset_in}: the last document's level,
 --          1 being first; the count after it; the milliseconds until the count
---          starts afresh if nothing more comes, where that is not the whole
+--          is reset if nothing more comes, if that is not the whole
 --          interval. Of n documents, the first has count + n - 1.
+--          With an override {level, count, reset_in, ruled, earliest, latest, ends_in}:
+--          ruled is the level without it, earliest and latest are its bounds, and
+--          ends_in is for how many milliseconds it holds, -1 if it has no end.
 -- Errors   CORRUPTCOUNT: the key holds no count. ERR: ARGV[1] is no such number.
 --          Redis's own (READONLY, OOM …). With any of them nothing was changed.
 --
@@ -19,17 +26,29 @@
 local interval = '1500000'
 local since_last_reset = false
 -- end policy
+-- begin queue
+local queue_levels = 9
+-- end queue
 
 local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
-local key, n = KEYS[1], ARGV[1]
+local key, override, n = KEYS[1], KEYS[2], ARGV[1]
 if n and not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
   return redis.error_reply('ERR the number of documents is not 1 to 1000000')
 end
 
-local there, left
+local there, alone, left, ruling
 if since_last_reset then
   left = redis.call('PTTL', key)
   there = left ~= -2
+  if override then
+    ruling = redis.pcall('GET', override)
+  end
+elseif override then
+  local found = redis.call('EXISTS', key, override)
+  there, alone = found > 0, found == 1
+  if found == 2 then
+    ruling = redis.pcall('GET', override)
+  end
 else
   there = redis.call('EXISTS', key) == 1
 end
@@ -54,7 +73,13 @@ if there then
     redis.call('INCRBY', key, n or 1)
     return redis.error_reply(corrupt)
   end
-  if since_last_reset and left >= 0 and left <= interval + 0 then
+  if alone and count == -(n or 1) then -- perhaps the override is there and no count was
+    ruling = redis.pcall('GET', override)
+  end
+  if alone and ruling then
+    count = count + 1
+    redis.call('SET', key, count, 'PX', interval)
+  elseif since_last_reset and left >= 0 and left <= interval + 0 then
     reset_in = left
   else
     redis.call('PEXPIRE', key, interval)
@@ -78,7 +103,22 @@ elseif count >= -20 then level = 8
 end
 -- end levels
 
-if reset_in then
+-- begin override
+-- The bounds of an operator's override: "=1", ">=7" or "<=3". Anything else is none.
+local earliest, latest
+if type(ruling) == 'string' then
+  local how, level = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)$')
+  if how then
+    level = math.min(level + 0, queue_levels)
+    earliest = how == '<=' and 1 or level
+    latest = how == '>=' and queue_levels or level
+  end
+end
+-- end override
+if earliest then
+  return {math.min(math.max(level, earliest), latest), count, reset_in or interval + 0, level, earliest, latest,
+    redis.call('PTTL', override)}
+elseif reset_in then
   return {level, count, reset_in}
 end
 return {level, count}

@@ -1,0 +1,125 @@
+package priority
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Override bounds the levels of one customer's documents, whatever the customer has
+// sent. Operators set it with package control; the documents are counted all the same.
+type Override struct {
+	// Earliest and Latest are the bounds. If they are equal, the level is fixed. Earliest 0
+	// means First, and Latest 0 the queue's last level. The zero Override bounds nothing.
+	Earliest, Latest Level
+}
+
+// Level returns what the override makes of a level, in a queue whose last level is last.
+func (o Override) Level(level, last Level) Level {
+	if o.Latest > 0 {
+		level = min(level, o.Latest)
+	}
+	return min(max(level, o.Earliest, First), last)
+}
+
+// MarshalText returns the override as its key in Redis holds it: "=1" for level 1, ">=7"
+// for level 7 or a later one, "<=3" for level 3 or an earlier one. An error wraps
+// [ErrInvalidOption].
+func (o Override) MarshalText() ([]byte, error) {
+	const most = 999
+	switch {
+	case o.Earliest < 0 || o.Latest < 0 || o.Earliest > most || o.Latest > most:
+	case o.Earliest == 0 && o.Latest == 0:
+	case o.Earliest == o.Latest:
+		return fmt.Appendf(nil, "=%d", o.Latest), nil
+	case o.Latest == 0:
+		return fmt.Appendf(nil, ">=%d", o.Earliest), nil
+	case o.Earliest == 0:
+		return fmt.Appendf(nil, "<=%d", o.Latest), nil
+	}
+	return nil, fmt.Errorf("%w: an override to level %d at the earliest and %d at the latest", ErrInvalidOption, o.Earliest, o.Latest)
+}
+
+// UnmarshalText reads what MarshalText returns. An error wraps [ErrInvalidOption].
+func (o *Override) UnmarshalText(text []byte) error {
+	for _, form := range []struct {
+		format string
+		of     func(Level) Override
+	}{
+		{"=%d", func(l Level) Override { return Override{l, l} }},
+		{">=%d", func(l Level) Override { return Override{Earliest: l} }},
+		{"<=%d", func(l Level) Override { return Override{Latest: l} }},
+	} {
+		var level Level
+		if _, err := fmt.Sscanf(string(text), form.format, &level); err != nil {
+			continue
+		}
+		read := form.of(level)
+		if again, err := read.MarshalText(); err == nil && string(again) == string(text) {
+			*o = read
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %.40q is no override such as =1, >=7 or <=3", ErrInvalidOption, text)
+}
+
+// maxOverrides bounds the overrides that a store remembers.
+const maxOverrides = 10_000
+
+// overrides are those that a store has met in replies, for a fallback: it decides by
+// them while Redis is away.
+type overrides struct {
+	mu   sync.Mutex
+	held map[string]heldOverride
+	len  atomic.Int64 // of held; most stores meet none, and lock nothing
+}
+
+type heldOverride struct {
+	Override
+	end time.Time // zero: none
+}
+
+// note keeps what a reply says of a customer's override; the zero Override: there is none.
+func (o *overrides) note(customer string, override Override, endsIn time.Duration) {
+	if override == (Override{}) && o.len.Load() == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	defer func() { o.len.Store(int64(len(o.held))) }()
+	if override == (Override{}) {
+		delete(o.held, customer)
+		return
+	}
+	if o.held == nil {
+		o.held = make(map[string]heldOverride)
+	}
+	held := heldOverride{Override: override}
+	if endsIn >= 0 {
+		held.end = time.Now().Add(endsIn)
+	}
+	if _, ok := o.held[customer]; !ok && len(o.held) >= maxOverrides {
+		for other := range o.held { // any
+			delete(o.held, other)
+			break
+		}
+	}
+	o.held[customer] = held
+}
+
+// of returns a customer's override.
+func (o *overrides) of(customer string) (override Override, ok bool) {
+	if o.len.Load() == 0 {
+		return Override{}, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	held, ok := o.held[customer]
+	if ok && !held.end.IsZero() && !time.Now().Before(held.end) {
+		delete(o.held, customer)
+		o.len.Store(int64(len(o.held)))
+		return Override{}, false
+	}
+	return held.Override, ok
+}
