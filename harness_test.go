@@ -106,6 +106,8 @@ type rule struct {
 	tiers  map[string]priority.Policy
 	tierOf func(customer string) string
 	lease  time.Duration // 0: lease
+
+	overrides bool
 }
 
 func (r rule) policyOf(customer string) priority.Policy {
@@ -554,7 +556,7 @@ var prefixes atomic.Int64
 func newStore(t testing.TB, client priority.RedisClient, r rule) *priority.RedisStore {
 	t.Helper()
 	return openStore(t, client, &priority.RedisOptions{
-		Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.leaseOf(),
+		Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.leaseOf(), Overrides: r.overrides,
 		Prefix: fmt.Sprint("test", prefixes.Add(1)), Timeout: time.Minute,
 	})
 }
