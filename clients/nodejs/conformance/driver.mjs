@@ -24,10 +24,11 @@ const decisionOf = ({ resetIn, ...decision }) => ({ ...decision, reset_in_ms: re
 
 const endedOf = ({ document, sojourn, level }) => ({ document: document.toString('base64'), sojourn_ms: sojourn, level });
 
-function stateOf({ rule, nextLevel, resetIn, pendingLast, oldest, sojourn, lease, ...state }) {
+function stateOf({ rule, nextLevel, resetIn, pendingLast, oldest, sojourn, lease, override, ...state }) {
   return {
     ...state, rule: rules[rule], next_level: nextLevel, reset_in_ms: resetIn, pending_last: pendingLast,
     oldest_ms: oldest, sojourn_ms: sojourn, lease_ms: lease,
+    ...(override && { earliest: override.earliest, latest: override.latest, ends_in_ms: override.endsIn ?? -1 }),
   };
 }
 
@@ -39,8 +40,8 @@ async function answer(request) {
   const ids = documents.map((document) => Buffer.from(document, 'base64'));
   switch (what) {
     case 'open': {
-      const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, policy } = request;
-      store = new Store(clients[client](url), { prefix, timeout, lease, policy: policy && policyOf(policy) });
+      const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, overrides, policy } = request;
+      store = new Store(clients[client](url), { prefix, timeout, lease, overrides, policy: policy && policyOf(policy) });
       return {};
     }
     case 'next':

@@ -37,6 +37,18 @@ export interface Decision {
   readonly load: number;
   /** Documents submitted and not done, this one included. 0 from next and nextN. */
   readonly pending: number;
+  /** The level without an operator's override, if one is in force for the customer, even if level is the same; else 0. */
+  readonly ruled: number;
+}
+
+/** Bounds that an operator has set for the levels of one customer. It is frozen. */
+export interface Override {
+  /** The first level that a document gets: 1 if only latest is set. If both are equal, the level is fixed. */
+  readonly earliest: number;
+  /** The last level that a document gets: the queue's last one if only earliest is set. */
+  readonly latest: number;
+  /** Milliseconds until it ends; undefined: it has no end. */
+  readonly endsIn: number | undefined;
 }
 
 /** A document that was pending until done or doneN. It is frozen. */
@@ -55,7 +67,7 @@ export interface State {
   readonly rule: 'byCount' | 'byLoad' | 'unknown';
   /** Of the customer's last document. By load: of the newest pending document, 0 if none is pending. */
   readonly level: number;
-  /** Of a document that arrives now and costs what the customer's documents cost. */
+  /** Of a document that arrives now and costs what the customer's documents cost, by the override if there is one. */
   readonly nextLevel: number;
   /** As next returned it last; 0 if there is no count. */
   readonly count: number;
@@ -77,6 +89,10 @@ export interface State {
   readonly sojourn: number;
   /** Milliseconds that a document counts as pending if nobody finishes it. */
   readonly lease: number;
+  /** nextLevel without the override; 0 if there is none. */
+  readonly ruled: number;
+  /** What operators have set for the customer; undefined if there is nothing, or the store does not read overrides. */
+  readonly override: Override | undefined;
 }
 
 /** The two rules' numbers. A field that is absent has the default policy's value. */
@@ -122,6 +138,11 @@ export interface StoreOptions {
    */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   tierOf?: (customer: any) => string | undefined;
+  /**
+   * Whether each decision goes by the override that operators have set for the customer,
+   * with priorityctl: a key beside the count. Default: false; true for {@link join}.
+   */
+  overrides?: boolean;
   /**
    * The most milliseconds that a document which nobody finishes counts as pending: 1 to
    * 86,400,000, a day. Default: a day.
@@ -228,6 +249,8 @@ export interface Keys {
   pending: Uint8Array;
   /** `<prefix>:{<customer>}:usage` */
   usage: Uint8Array;
+  /** `<prefix>:{<customer>}:override` */
+  override: Uint8Array;
 }
 
 /** Returns a customer's keys, as bytes. The prefix is 'priority' by default. */

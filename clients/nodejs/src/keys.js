@@ -11,7 +11,7 @@ export function keysOf(customer, prefix = defaultPrefix) {
   const escaped = bytes.toString('latin1').replaceAll('%', '%25').replaceAll('}', '%7D');
   const begin = Buffer.concat([Buffer.from(`${prefix}:{`), Buffer.from(escaped, 'latin1')]);
   const key = (end) => Buffer.concat([begin, Buffer.from(`}:${end}`)]);
-  return { count: key('count'), pending: key('pending'), usage: key('usage') };
+  return { count: key('count'), pending: key('pending'), usage: key('usage'), override: key('override') };
 }
 
 // Returns a copy of the bytes of a customer or of a document's id.

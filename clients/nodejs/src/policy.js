@@ -82,12 +82,14 @@ export function levelOf({ thresholds }, count) {
 // Returns the last level that either rule gives, turns included.
 export const lastOf = ({ thresholds, loads, turns }) => 1 + Math.max(thresholds.length, loads.length + turns);
 
-// Returns the texts of the scripts for a filled policy and a lease in milliseconds.
-export function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }, lease) {
+// Returns the texts of the scripts for a filled policy, a lease in milliseconds, and the
+// levels of the queue.
+export function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }, lease, levels) {
   const blocks = {
     policy: `local interval = '${resetInterval}'\nlocal since_last_reset = ${resetMode === 'sinceLastReset'}\n`,
     lease: `local longest_lease = ${lease}\n`,
     turns: `local last, turns = ${loads.length + 1}, ${turns}\n`,
+    queue: `local queue_levels = ${levels}\n`,
     levels: levelLines(thresholds, (threshold) => `count < ${threshold}`, (threshold) => `count >= ${threshold}`),
     loads: levelLines(loads.map(millionths), (load) => `load > ${load}`, (load) => `load <= ${load}`),
   };

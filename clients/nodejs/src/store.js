@@ -1,6 +1,5 @@
 // The counts. Documented in index.d.ts.
 
-import { createHash } from 'node:crypto';
 import { Cluster } from './cluster.js';
 import { Connection } from './connection.js';
 import { Deadline } from './deadline.js';
@@ -9,7 +8,8 @@ import { askIoredisCluster, IoredisLink, isIoredis, isIoredisCluster } from './i
 import { bytesOf, checkPrefix, defaultPrefix, keysOf } from './keys.js';
 import { eachOf, Mean } from './mean.js';
 import { askNodeRedisCluster, isNodeRedis, isNodeRedisCluster, NodeRedisLink } from './node-redis.js';
-import { checkNames, fillPolicy, lastOf, levelOf, longestLease, scriptsOf } from './policy.js';
+import { Policies } from './policies.js';
+import { checkNames, levelOf, longestLease } from './policy.js';
 import { run } from './run.js';
 
 const most = { next: 1_000_000, submit: 100, done: 1_000 }; // documents in one call
@@ -20,26 +20,25 @@ export class Store {
   #prefix;
   #timeout;
   #tierOf;
-  #tiers = new Map(); // by name; undefined: customers without one
+  #overrides; // the key of a customer's override, if it is read
+  #policies;
   #told = new Mean(); // what documents cost, by submit
   #took = new Mean(); // how many seconds they took, by done
   #calls = new Set(); // that are under way
   #closed = false;
 
   constructor(client, options = {}) {
-    checkNames(options, ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'lease'], 'options');
-    const { prefix = defaultPrefix, timeout = 250, policy = {}, tiers = {}, tierOf, lease = longestLease } = options;
+    checkNames(options, ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease'], 'options');
+    const { prefix = defaultPrefix, timeout = 250, policy = {}, tiers = {}, tierOf, overrides = false, lease = longestLease } = options;
     checkPrefix(prefix);
     checkMilliseconds('timeout', timeout, 2 ** 31 - 1);
     checkMilliseconds('lease', lease, longestLease);
     this.#prefix = prefix;
     this.#timeout = timeout;
+    if (typeof overrides !== 'boolean') throw new TypeError('docpriority: overrides is not true or false');
+    this.#overrides = overrides ? ['override'] : [];
     this.#tierOf = checkTierOf(tierOf, tiers);
-    this.#tiers.set(undefined, tierFor(fillPolicy(policy), lease));
-    for (const [name, its] of Object.entries(tiers)) {
-      this.#tiers.set(name, tierFor(fillPolicy(its, `tiers[${JSON.stringify(name)}]`), lease));
-    }
-    checkLevels(this.#tiers);
+    this.#policies = new Policies(policy, tiers, lease);
     this.#wire = wireOf(client);
   }
 
@@ -78,11 +77,12 @@ export class Store {
   }
 
   async peek(customer, options) {
-    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage'], integers: 13, readOnly: true }, options);
-    const [rule, level, nextLevel, count, resetIn, load, lately, cost, pending, pendingLast, oldest, sojourn, lease] = reply;
+    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage', ...this.#overrides], integers: 17, readOnly: true }, options);
+    const [rule, level, nextLevel, count, resetIn, load, lately, cost, pending, pendingLast, oldest, sojourn, lease, ruled, earliest, latest, endsIn] = reply;
     return Object.freeze({
       rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, lately: lately / 1_000, cost: cost / 1_000,
-      pending, pendingLast, oldest, sojourn, lease,
+      pending, pendingLast, oldest, sojourn, lease, ruled,
+      override: ruled === 0 ? undefined : Object.freeze({ earliest, latest, endsIn: endsIn < 0 ? undefined : endsIn }),
     });
   }
 
@@ -95,7 +95,7 @@ export class Store {
   }
 
   script(name, customer) {
-    const { scripts } = customer === undefined ? this.#tiers.get(undefined) : this.#tier(customer);
+    const { scripts } = customer === undefined ? this.#policies.of() : this.#tier(customer);
     if (!Object.hasOwn(scripts, name)) throw new RangeError(`docpriority: there is no script ${JSON.stringify(name)}`);
     const { text, digest } = scripts[name];
     return { text, sha1: digest };
@@ -109,11 +109,16 @@ export class Store {
 
   async #next(operation, customer, n, options) {
     const args = n === 1 ? [] : [String(n)];
-    const { reply, policy } = await this.#run(operation, customer, { script: 'next', kinds: ['count'], args, integers: 2 }, options);
-    const [level, last, resetIn = policy.resetInterval] = reply;
+    const { reply, policy } = await this.#run(operation, customer, { script: 'next', kinds: ['count', ...this.#overrides], args, integers: 2 }, options);
+    const [level, last, resetIn = policy.resetInterval, ruled = 0, earliest, latest] = reply;
     return Array.from({ length: n }, (_, i) => {
       const count = last + n - 1 - i;
-      return Object.freeze({ level: i === n - 1 ? level : levelOf(policy, count), count, resetIn, load: 0, pending: 0 });
+      const its = { level, count, resetIn, load: 0, pending: 0, ruled };
+      if (i < n - 1) {
+        its.level = levelOf(policy, count);
+        if (ruled > 0) [its.ruled, its.level] = [its.level, Math.min(Math.max(its.level, earliest), latest)];
+      }
+      return Object.freeze(its);
     });
   }
 
@@ -121,12 +126,12 @@ export class Store {
     const ids = idsOf(documents);
     const told = costsOf(costs, ids.length);
     const args = ids.flatMap((id, i) => [id, String(this.#told.relative(told[i]))]);
-    const call = { script: 'submit', kinds: ['pending', 'usage'], args, integers: 3 * ids.length, repeatable: true };
+    const call = { script: 'submit', kinds: ['pending', 'usage', ...this.#overrides], args, integers: 4 * ids.length, repeatable: true };
     const { reply } = await this.#run(operation, customer, call, options);
     for (const cost of told) this.#told.add(cost);
     return ids.map((_, i) => {
-      const [level, load, pending] = reply.slice(3 * i, 3 * i + 3);
-      return Object.freeze({ level, count: 0, resetIn: 0, load: load / 1e6, pending });
+      const [level, load, pending, ruled] = reply.slice(4 * i, 4 * i + 4);
+      return Object.freeze({ level, count: 0, resetIn: 0, load: load / 1e6, pending, ruled });
     });
   }
 
@@ -173,7 +178,7 @@ export class Store {
       name.then(undefined, () => {}); // its error is nobody's
       throw new TypeError('docpriority: tierOf returns a promise, and not a tier');
     }
-    return this.#tiers.get(name) ?? this.#tiers.get(undefined);
+    return this.#policies.of(name);
   }
 }
 
@@ -184,22 +189,6 @@ function wireOf(client) {
   if (isIoredis(client)) return new Connection(() => new IoredisLink(client));
   if (isNodeRedis(client)) return new Connection(() => new NodeRedisLink(client));
   throw new TypeError('docpriority: the client is none of node-redis (5 or later) or ioredis (5 or later), nor a cluster of one');
-}
-
-function tierFor(policy, lease) {
-  const scripts = Object.entries(scriptsOf(policy, lease)).map(([name, text]) => {
-    return [name, { text, digest: createHash('sha1').update(text).digest('hex') }];
-  });
-  return { policy, scripts: Object.fromEntries(scripts) };
-}
-
-// The levels of all customers stand in one queue, and are compared there.
-function checkLevels(tiers) {
-  const last = lastOf(tiers.get(undefined).policy);
-  for (const [name, { policy }] of tiers) {
-    const its = lastOf(policy);
-    if (its > last) throw new RangeError(`docpriority: tier ${JSON.stringify(name)} has ${its} levels, more than the ${last} of the policy`);
-  }
 }
 
 function checkOptions(options, ...names) {

@@ -17,8 +17,8 @@ const classes = { not_counted: NotCounted, outcome_unknown: OutcomeUnknown };
 const long = 60_000; // for what ends without a timeout, however slow the machine is
 
 const replies = {
-  next: integers(1, 0), submit: integers(1, 1_000_000, 1), done: integers(2_250, 1),
-  peek: integers(2, 1, 2, 0, 0, 4_000_000, 2_000, 1_000, 1, 0, 5, 0, 86_400_000), reset: integers(1),
+  next: integers(1, 0), submit: integers(1, 1_000_000, 1, 0), done: integers(2_250, 1),
+  peek: integers(2, 1, 2, 0, 0, 4_000_000, 2_000, 1_000, 1, 0, 5, 0, 86_400_000, 0, 0, 0, 0), reset: integers(1),
 };
 const calls = {
   next: (store) => store.next('acme'),
@@ -145,7 +145,7 @@ describe('faults', { concurrency: true }, () => {
         assert.deepEqual(server.scripts.map(costOf), [0, 5_000, 1_000]);
       });
 
-      withServer('a cost is compared with what was submitted before, in any unit', (command) => (command.at(-2) === 'lost' ? '-OOM command not allowed\r\n' : integers(...hundred.flatMap(() => [1, 1_000_000, 1]))), async (server, open) => {
+      withServer('a cost is compared with what was submitted before, in any unit', (command) => (command.at(-2) === 'lost' ? '-OOM command not allowed\r\n' : integers(...hundred.flatMap(() => [1, 1_000_000, 1, 0]))), async (server, open) => {
         const store = open();
         await store.submitN('acme', hundred, { costs: hundred.map((_, i) => (i === 0 ? 0 : 3)) }); // 0: not known
         await store.submit('acme', 'a', { cost: 3 }); // the hundredth

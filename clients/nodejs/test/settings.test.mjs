@@ -35,15 +35,15 @@ for (const [kind, make] of Object.entries(clients)) {
       assert.equal((await store.peek('größer}')).rule, 'byCount');
       const submitted = [await store.submit('größer}', 'd'), ...await store.submitN('größer}', ['e', 'f'], { costs: [7, 0] })];
       assert.deepEqual(submitted, [
-        { level: 1, count: 0, resetIn: 0, load: 1, pending: 1 },
-        { level: 2, count: 0, resetIn: 0, load: 4, pending: 2 },
-        { level: 3, count: 0, resetIn: 0, load: 9, pending: 3 },
+        { level: 1, count: 0, resetIn: 0, load: 1, pending: 1, ruled: 0 },
+        { level: 2, count: 0, resetIn: 0, load: 4, pending: 2, ruled: 0 },
+        { level: 3, count: 0, resetIn: 0, load: 9, pending: 3, ruled: 0 },
       ]);
       const state = await store.peek('größer}');
       const { resetIn, oldest } = state;
       assert.deepEqual(state, {
         rule: 'byLoad', level: 3, nextLevel: 3, count: -3, resetIn, load: 16, lately: 3, cost: 1,
-        pending: 3, pendingLast: 0, oldest, sojourn: 0, lease: 86_400_000,
+        pending: 3, pendingLast: 0, oldest, sojourn: 0, lease: 86_400_000, ruled: 0, override: undefined,
       });
       assert.ok(resetIn > 0 && resetIn <= 1_500_000 && oldest >= 0 && oldest < 60_000, `${resetIn} ${oldest}`);
       const ended = [await store.done('größer}', 'd', 5), ...await store.doneN('größer}', ['d', 'e', Buffer.from('f')])];
@@ -58,10 +58,38 @@ for (const [kind, make] of Object.entries(clients)) {
       assert.equal(await redis.exists([count, pending, usage]), 0);
     });
 
+    test('an override decides, and every document is counted all the same', async () => {
+      const prefix = `test-${randomUUID()}`;
+      const { count, pending, usage, override } = keysOf('acme', prefix);
+      const [store, without] = [open({ prefix, overrides: true }), open({ prefix })];
+      const levels = (decisions) => decisions.map(({ level, ruled }) => [level, ruled]);
+      await redis.set(override, '>=7', { PX: 60_000 });
+      const first = await store.next('acme');
+      assert.deepEqual(first, { level: 7, count: 0, resetIn: 1_500_000, load: 0, pending: 0, ruled: 1 });
+      assert.deepEqual(levels(await store.nextN('acme', 4)), [[7, 1], [7, 1], [7, 2], [7, 2]]);
+      assert.deepEqual(levels(await without.nextN('acme', 2)), [[3, 0], [3, 0]]);
+      assert.deepEqual(levels(await store.nextN('acme', 15)).slice(-2), [[8, 8], [9, 9]]);
+      assert.deepEqual(levels([await store.submit('acme', 'd'), ...await store.submitN('acme', ['e', 'f'])]), [[7, 1], [7, 2], [7, 3]]);
+      assert.deepEqual(levels([await without.submit('acme', 'g')]), [[3, 0]]);
+      const { nextLevel, ruled, override: { earliest, latest, endsIn } } = await store.peek('acme');
+      assert.deepEqual([nextLevel, ruled, earliest, latest], [7, 3, 7, 9]);
+      assert.ok(endsIn > 0 && endsIn <= 60_000, endsIn);
+      assert.equal((await without.peek('acme')).override, undefined);
+      await redis.set(override, '=1');
+      assert.deepEqual((await store.peek('acme')).override, { earliest: 1, latest: 1, endsIn: undefined });
+      for (const junk of ['1', '=0', '>=', 'level 1']) {
+        await redis.set(override, junk);
+        assert.deepEqual(levels([await store.next('acme'), await store.submit('acme', 'd')]), [[9, 0], [3, 0]], junk);
+      }
+      await store.reset('acme'); // which is not for operators' settings
+      assert.equal(await redis.exists([count, pending, usage, override]), 1);
+      await redis.del(override);
+    });
+
     test('a script that the server forgot is sent once more, with its text', async () => {
       const prefix = `test-${randomUUID()}`;
       const store = open({ prefix, policy: { thresholds: [-1, -1 - process.pid] } }); // nobody else's script
-      assert.deepEqual(await store.next('acme'), { level: 1, count: 0, resetIn: 1_500_000, load: 0, pending: 0 });
+      assert.deepEqual(await store.next('acme'), { level: 1, count: 0, resetIn: 1_500_000, load: 0, pending: 0, ruled: 0 });
       assert.equal((await store.nextN('acme', 5)).at(-1).count, -5);
       await redis.del(keysOf('acme', prefix).count);
     });

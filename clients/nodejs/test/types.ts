@@ -3,11 +3,11 @@
 import { Cluster, Redis } from 'ioredis';
 import { createClient, createCluster } from 'redis';
 import { createClient as createClient5 } from 'redis5';
-import { CorruptCount, type Decision, defaultPolicy, type Ended, keysOf, NotCounted, OutcomeUnknown, type Policy, PriorityError, type State, Store, type StoreOptions } from 'docpriority';
+import { CorruptCount, type Decision, defaultPolicy, type Ended, keysOf, NotCounted, OutcomeUnknown, type Override, type Policy, PriorityError, type State, Store, type StoreOptions } from 'docpriority';
 
 const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset', loads: [8, 512], turns: 2 };
 const options: StoreOptions = {
-  prefix: 'priority', timeout: 100, policy: defaultPolicy(), lease: 3_600_000,
+  prefix: 'priority', timeout: 100, overrides: true, policy: defaultPolicy(), lease: 3_600_000,
   tiers: { gold }, tierOf: (customer: string) => (customer.startsWith('gold') ? 'gold' : undefined),
 };
 
@@ -33,12 +33,14 @@ export async function use(store: Store, signal: AbortSignal): Promise<number> {
     const others: Ended[] = await store.doneN('acme', ['a'] as const, 5, { signal });
     const state: State = await store.peek('acme');
     const rule: 'byCount' | 'byLoad' | 'unknown' = state.rule;
+    const override: Override | undefined = state.override;
+    const bound: number = Math.max(decision.ruled, override?.latest ?? 0, override?.endsIn ?? 0);
     await store.reset('acme');
     const key: Uint8Array = keysOf('acme').count;
     const { text, sha1 }: { text: string; sha1: string } = store.script('next');
     await store.close();
     const waited = ended?.sojourn ?? others[0]?.sojourn ?? 0;
-    return level + count + pending + load + resetIn + all.length + waited + state.nextLevel + rule.length + key.length + text.length + sha1.length;
+    return bound + level + count + pending + load + resetIn + all.length + waited + state.nextLevel + rule.length + key.length + text.length + sha1.length;
   } catch (error) {
     if (error instanceof NotCounted || error instanceof OutcomeUnknown) return 1;
     if (error instanceof CorruptCount) throw new Error(error.message, { cause: error.cause });

@@ -178,6 +178,7 @@ describe('a wrong option is refused', () => {
     'a tier with more levels': [{ policy: { thresholds: [-1] }, tiers: { gold: {} }, tierOf: () => 'gold' }, RangeError],
     'a tier with more turns': [{ tiers: { gold: { turns: 1 } }, tierOf: () => 'gold' }, RangeError],
     'tiers without a tierOf': [{ tiers: { gold: {} } }, TypeError],
+    'overrides in words': [{ overrides: 'yes' }, TypeError],
     'an unknown name': [{ timeoutMs: 5 }, TypeError],
     'an unknown name in a policy': [{ policy: { interval: 5 } }, TypeError],
   };
