@@ -111,7 +111,7 @@ func (w *watch) findCorrupt(ctx context.Context) ([]string, error) {
 					return false, err
 				}
 				for _, entry := range entries {
-					if entry.Corrupt && len(found) < mostCorrupt {
+					if entry.Corrupt != "" && len(found) < mostCorrupt {
 						found = append(found, entry.Customer)
 					}
 				}

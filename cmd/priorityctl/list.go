@@ -65,7 +65,7 @@ func newList() *cobra.Command {
 	flags.IntSliceVar(&l.levels, "level", nil, "only customers whose next document gets one of these levels, as 8,9")
 	flags.Int64Var(&l.below, "count-below", 0, "only customers whose count is lower than this, as -1000")
 	flags.Float64Var(&l.above, "load-above", 0, "only customers whose load is higher than this, as 512; with -count-below, both")
-	flags.BoolVar(&l.corrupt, "corrupt", false, "only customers one of whose keys holds something else")
+	flags.BoolVar(&l.corrupt, "corrupt", false, "only customers one of whose keys, the override included, holds something else")
 	flags.IntVar(&l.limit, "limit", 0, "stop with the page that reaches so many customers; 0: list all")
 	registerPace(command, &l.pace)
 	flags.StringVar(&l.cursor, "cursor", "", "go on where a list stopped that printed this")
@@ -109,8 +109,8 @@ func (l *list) check(command *cobra.Command) error {
 		return usageError("what is corrupt has no level, no count and no load: leave out -level, -count-below and -load-above")
 	}
 	l.wanted = func(c insight.Listed) bool {
-		if l.corrupt || c.Corrupt {
-			return c.Corrupt && !byLevel && !byCount && !byLoad
+		if l.corrupt || c.Corrupt != "" {
+			return c.Corrupt != "" && !byLevel && !byCount && !byLoad
 		}
 		return (!byLevel || slices.Contains(l.levels, int(c.NextLevel))) &&
 			(!byCount && !byLoad || byCount && c.ByCount() && c.Count < l.below || byLoad && c.ByLoad() && c.Load > l.above)
@@ -202,7 +202,7 @@ type lines struct {
 func (l *lines) print(page []insight.Listed, heading bool) error {
 	before := l.table
 	for _, listed := range page {
-		if !listed.Corrupt {
+		if listed.Corrupt == "" {
 			l.table.byCount = l.table.byCount || listed.ByCount()
 			l.table.byLoad = l.table.byLoad || listed.ByLoad()
 		}
@@ -217,8 +217,8 @@ func (l *lines) print(page []insight.Listed, heading bool) error {
 		case err != nil:
 		case l.asJSON:
 			err = writeJSON(l.out, listed)
-		case listed.Corrupt:
-			_, err = fmt.Fprintln(l.out, l.table.corrupt(listed.Exact()))
+		case listed.Corrupt != "":
+			_, err = fmt.Fprintln(l.out, l.table.corrupt(listed))
 		default:
 			_, err = fmt.Fprintln(l.out, l.table.line(insight.Busy{Name: listed.Name, State: *listed.State}))
 		}

@@ -240,6 +240,12 @@ func TestListShowsTheLevelsAskedFor(t *testing.T) {
 		}
 	}
 	holds(t, o.told("list"), "NEXT RULE COUNT/LOAD PENDING OLDEST RESETS IN CUSTOMER", "9 count -29 - - ", "5 load 236.6 12 ", "- - corrupt - - - bad")
+
+	client.Set(t.Context(), "priority:{acme}:override", "1", 0)
+	holds(t, o.told("list", "-corrupt"), "- corrupt bad", "- corrupt acme, the override")
+	if got := objects(t, o.told("list", "-corrupt", "-json")); len(got) != 2 || !slices.ContainsFunc(got, func(c map[string]any) bool { return c["corrupt"] == "priority:{acme}:override" }) {
+		t.Errorf("got %v", got)
+	}
 	o.refused(2, "levels are 1 to 9", "list", "-level", "10")
 	o.refused(2, "is negative", "list", "-pace", "-1")
 	o.refused(2, "no cursor", "list", "-cursor", "12")

@@ -91,8 +91,8 @@ func (t table) line(c insight.Busy) string {
 	return line.String()
 }
 
-// corrupt is the line of a customer who has no level and no number.
-func (t table) corrupt(customer string) string {
+// corrupt is the line of a corrupt key, which has no level and no number.
+func (t table) corrupt(c insight.Listed) string {
 	var line strings.Builder
 	for i, column := range t.columns() {
 		text := "-"
@@ -101,5 +101,9 @@ func (t table) corrupt(customer string) string {
 		}
 		fmt.Fprintf(&line, "%*s  ", column.width, text)
 	}
-	return line.String() + insight.Shown(customer)
+	line.WriteString(insight.Shown(c.Exact()))
+	if strings.HasSuffix(c.Corrupt, ":override") {
+		line.WriteString(", the override")
+	}
+	return line.String()
 }

@@ -158,7 +158,7 @@ func (c *Comparison) add(entry census.Entry) {
 		}
 		c.met[entry.Customer] = struct{}{}
 	}
-	if entry.Corrupt {
+	if entry.Corrupt != "" {
 		c.found.Corrupt++
 		return
 	}

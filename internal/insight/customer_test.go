@@ -89,6 +89,20 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 	if err != nil || forgotten.String() != "it's: forgotten (a corrupt key)" || inspector.Held(t.Context(), "it's") != "nothing" {
 		t.Errorf("got %v, %v", forgotten, err)
 	}
+	// A reset leaves an override, but not what no worker takes for one.
+	for held, after := range map[string]string{"=1": "=1", "= 1": "", "": ""} {
+		key := inspector.Store.OverrideKey("acme")
+		client.Del(t.Context(), key)
+		if held != "" {
+			client.Set(t.Context(), key, held, 0)
+		} else {
+			client.RPush(t.Context(), key, "=1")
+		}
+		forgotten, err := inspector.Forget(t.Context(), "acme")
+		if got := client.Get(t.Context(), key).Val(); err != nil || got != after || (forgotten.Held == "a corrupt override") != (after == "") {
+			t.Errorf("%q: got %q, %v, %v", held, got, forgotten, err)
+		}
+	}
 	if _, err := inspector.Customer(t.Context(), ""); !errors.Is(err, priority.ErrInvalidCustomer) || insight.Unreachable(err) {
 		t.Errorf("got %v", err)
 	}

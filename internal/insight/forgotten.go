@@ -9,6 +9,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/redis/go-redis/v9"
 )
 
 // Held says in a few words what Redis holds of a customer, or why that cannot be
@@ -27,6 +28,9 @@ func (i *Inspector) Held(ctx context.Context, customer string) string {
 	}
 	if c.ByLoad() {
 		held = append(held, Group(c.Pending)+" pending", number(c.Lately)+" submitted lately")
+	}
+	if i.overrideIsCorrupt(ctx, customer) {
+		held = append(held, "a corrupt override")
 	}
 	if held == nil {
 		return "nothing"
@@ -65,12 +69,25 @@ func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (Forgot
 	return forgotten, err
 }
 
-// Forget resets a customer, whatever the keys hold. An error is that of the store's
-// Reset.
+// overrideIsCorrupt reports whether the key of the customer's override holds something
+// else, by which no worker goes.
+func (i *Inspector) overrideIsCorrupt(ctx context.Context, customer string) bool {
+	var override priority.Override
+	held, err := i.Client.Get(ctx, i.Store.OverrideKey(customer)).Bytes()
+	return err == nil && override.UnmarshalText(held) != nil || redis.HasErrorPrefix(err, "WRONGTYPE")
+}
+
+// Forget resets a customer, whatever the keys hold. An override stays, unless it is
+// corrupt. An error is that of the store's Reset, or Redis's.
 func (i *Inspector) Forget(ctx context.Context, customer string) (Forgotten, error) {
 	held := i.Held(ctx, customer)
 	if err := i.Store.Reset(ctx, customer); err != nil {
 		return Forgotten{}, err
+	}
+	if i.overrideIsCorrupt(ctx, customer) {
+		if err := i.Client.Unlink(ctx, i.Store.OverrideKey(customer)).Err(); err != nil {
+			return Forgotten{}, err
+		}
 	}
 	return Forgotten{Name: NameOf(customer), Reset: true, Held: held}, nil
 }

@@ -5,14 +5,14 @@ import "github.com/docpriority/priority/internal/insight/census"
 // Listed is a customer in a list.
 type Listed struct {
 	Name
-	*State       // nil: corrupt
-	Corrupt bool `json:"corrupt,omitempty"`
+	*State         // nil: corrupt
+	Corrupt string `json:"corrupt,omitempty"` // the key that holds something else than it should
 }
 
 // Listed says what an entry of a walk means.
 func (i *Inspector) Listed(entry census.Entry) Listed {
 	l := Listed{Name: NameOf(entry.Customer), Corrupt: entry.Corrupt}
-	if !entry.Corrupt {
+	if entry.Corrupt == "" {
 		state := i.stateOf(entry.Customer, entry.State)
 		l.State = &state
 	}

@@ -114,7 +114,7 @@ func (s *Survey) levels(last priority.Level) {
 }
 
 func (s *Survey) add(inspector *Inspector, entry census.Entry) {
-	if entry.Corrupt {
+	if entry.Corrupt != "" {
 		s.now.Corrupt++
 		return
 	}

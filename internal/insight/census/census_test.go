@@ -24,14 +24,14 @@ func TestAKeyTellsItsCustomer(t *testing.T) {
 	for _, customer := range []string{
 		"acme", "}", "%", "%25", "%7D", "%257D", "{}", "}:count", "a:{b}:count", "Müller & Co", "\x00\xff", "a b\n", "*", strings.Repeat("}", 512),
 	} {
-		for _, key := range []string{store.Key(customer), store.PendingKey(customer), store.UsageKey(customer)} {
+		for _, key := range []string{store.Key(customer), store.PendingKey(customer), store.UsageKey(customer), store.OverrideKey(customer)} {
 			if got, ok := census.CustomerOf("p", key); !ok || got != customer {
 				t.Errorf("%q: got %q, %v", key, got, ok)
 			}
 		}
 	}
 	for _, key := range []string{
-		"", "p", "p:{}:count", "p:{acme}:override", "p:{acme}", "p:acme:count", "pp:{acme}:count", "p:{acme}:counts", "p:{a}b}:count",
+		"", "p", "p:{}:count", "p:{acme}:overrides", "p:{acme}", "p:acme:count", "pp:{acme}:count", "p:{acme}:counts", "p:{a}b}:count",
 		"p:{100%}:count", "p:{%20}:count", "p:{%7d}:count", "p:{%2}:count", "p:{" + strings.Repeat("a", 513) + "}:count",
 	} {
 		if got, ok := census.CustomerOf("p", key); ok {
@@ -87,7 +87,7 @@ func checkWalk(t *testing.T, entries []census.Entry, want map[string]int64) {
 		if entry.State.Rule == priority.ByLoad {
 			got[entry.Customer] = entry.State.Pending
 		}
-		if entry.Corrupt || entry.State.Rule == priority.ByCount && entry.State.ResetIn <= 0 {
+		if entry.Corrupt != "" || entry.State.Rule == priority.ByCount && entry.State.ResetIn <= 0 {
 			t.Errorf("got %+v", entry)
 		}
 	}
@@ -130,8 +130,13 @@ func fill(t *testing.T, client redis.UniversalClient, prefix string, customers i
 			want[customer] = 0
 		}
 	}
-	for _, key := range []string{prefix + ":{control}:document", prefix + ":{x}:override", prefix + "x:{x}:count", "x" + prefix + ":{x}:count", prefix + ":{%41}:count"} {
+	for _, key := range []string{prefix + ":{control}:document", prefix + "x:{x}:count", "x" + prefix + ":{x}:count", prefix + ":{%41}:count"} {
 		if err := client.Set(t.Context(), key, "-1", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 30 { // of customers of whom something is known, and of others
+		if err := client.Set(t.Context(), store.OverrideKey(fmt.Sprintf("customer}%d%%", i*100)), "<=3", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,14 +170,25 @@ func TestAWalkShowsWhatIsCorrupt(t *testing.T) {
 	client.Set(t.Context(), "priority:{half}:usage", "x", 0)
 	client.ZAdd(t.Context(), "priority:{half}:pending", redis.Z{Score: 65, Member: "a"})
 	client.Set(t.Context(), "priority:{half}:count", "-3", 0)
-	entries := walked(t, client, census.Options{Prefix: "priority"}, false)
-	if len(entries) != 8 {
-		t.Errorf("%d entries", len(entries))
-	}
-	for _, entry := range entries {
-		if fine := entry.Customer == "fine"; entry.Corrupt == fine || fine && entry.State.Count != -7 || entry.State.ResetIn != 0 {
+	// No worker goes by such an override, and the customer is counted.
+	client.Set(t.Context(), "priority:{fine}:override", "<= 3", 0)
+	client.HSet(t.Context(), "priority:{hash}:override", "a", "b")
+	client.Set(t.Context(), "priority:{held}:override", ">=3", 0)
+	var got []string
+	for _, entry := range walked(t, client, census.Options{Prefix: "priority"}, false) {
+		if entry.Corrupt != "" {
+			got = append(got, entry.Corrupt)
+		} else if entry.Customer != "fine" || entry.State.Count != -7 || entry.State.ResetIn != 0 {
 			t.Errorf("got %+v", entry)
 		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"priority:{all}:count", "priority:{fine}:override", "priority:{half}:usage", "priority:{hash}:override", "priority:{list}:count",
+		"priority:{long}:count", "priority:{plus}:count", "priority:{word}:count", "priority:{zero}:count",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }
 

@@ -8,9 +8,10 @@ import (
 
 // What the keys of a customer end with.
 const (
-	countEnd   = "}:count"
-	pendingEnd = "}:pending"
-	usageEnd   = "}:usage"
+	countEnd    = "}:count"
+	pendingEnd  = "}:pending"
+	usageEnd    = "}:usage"
+	overrideEnd = "}:override"
 )
 
 // Pattern returns the glob that matches the keys of all customers of a prefix, and few
@@ -34,7 +35,7 @@ func parse(prefix, key string) (customer, end string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	for _, end = range []string{countEnd, pendingEnd, usageEnd} {
+	for _, end = range []string{countEnd, pendingEnd, usageEnd, overrideEnd} {
 		if customer, ok := strings.CutSuffix(body, end); ok {
 			customer, ok = unescaped(customer)
 			return customer, end, ok

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,11 +20,11 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Entry is one customer.
+// Entry is one customer, or a corrupt key of one.
 type Entry struct {
 	Customer string
 	State    priority.State
-	Corrupt  bool // a key holds something else than it should
+	Corrupt  string // the key that holds something else than it should; empty: State is known
 }
 
 // Options say what is walked through and how fast.
@@ -160,30 +161,74 @@ func (w *Walk) wait(ctx context.Context) error {
 	return nil
 }
 
-// read looks the customers of keys up, in one round trip to each node.
+// read looks the customers of keys up, in one round trip to each node, and one more
+// where there are overrides among the keys. A corrupt override is an entry of its own:
+// the customer's documents are counted all the same.
 func (w *Walk) read(ctx context.Context, store *priority.RedisStore, keys []string) ([]Entry, error) {
 	var customers []string
-	ends := make(map[string][]string, len(keys)) // of each customer's keys
+	var entries []Entry
+	held := make(map[string]map[string]string, len(keys)) // each customer's keys, by their ends
+	overrides := make(map[string]string)                  // customers, by their keys
 	for _, key := range keys {
-		if customer, end, ok := parse(w.options.Prefix, key); ok {
-			if len(ends[customer]) == 0 {
-				customers = append(customers, customer)
-			}
-			ends[customer] = append(ends[customer], end)
+		customer, end, ok := parse(w.options.Prefix, key)
+		switch {
+		case !ok:
+		case end == overrideEnd:
+			overrides[key] = customer
+		case held[customer] == nil:
+			customers = append(customers, customer)
+			held[customer] = map[string]string{end: key}
+		default:
+			held[customer][end] = key
 		}
 	}
 	states, err := store.PeekEach(ctx, customers)
-	var entries []Entry
 	for i, err := range priority.ItemErrors(err, len(customers)) {
-		entry := Entry{Customer: customers[i], Corrupt: errors.Is(err, priority.ErrCorruptCount)}
-		if err != nil && !entry.Corrupt {
+		corrupt := errors.Is(err, priority.ErrCorruptCount)
+		if err != nil && !corrupt {
 			return nil, Cause(err)
 		}
-		if err == nil {
+		entry := Entry{Customer: customers[i]}
+		if !corrupt {
 			entry.State = states[i]
 		}
-		if slices.ContainsFunc(ends[entry.Customer], func(end string) bool { return stands(end, entry.State, err) }) {
+		for end, key := range held[entry.Customer] {
+			if !stands(end, entry.State, err) {
+				continue
+			}
+			if corrupt {
+				entry.Corrupt = key
+			}
 			entries = append(entries, entry)
+			break
+		}
+	}
+	corrupt, err := w.corruptOverrides(ctx, overrides)
+	return append(entries, corrupt...), err
+}
+
+// corruptOverrides returns the customers whose overrides hold something else.
+func (w *Walk) corruptOverrides(ctx context.Context, customers map[string]string) (entries []Entry, err error) {
+	if len(customers) == 0 {
+		return nil, nil
+	}
+	keys := slices.Sorted(maps.Keys(customers))
+	pipeline := w.client.Pipeline()
+	replies := make([]*redis.StringCmd, len(keys))
+	for i, key := range keys {
+		replies[i] = pipeline.Get(ctx, key)
+	}
+	_, _ = pipeline.Exec(ctx) // each reply has its own error
+	for i, reply := range replies {
+		var override priority.Override
+		held, err := reply.Bytes()
+		switch {
+		case errors.Is(err, redis.Nil): // it has ended
+		case err == nil && override.UnmarshalText(held) == nil:
+		case err == nil, redis.HasErrorPrefix(err, "WRONGTYPE"):
+			entries = append(entries, Entry{Customer: customers[keys[i]], Corrupt: keys[i]})
+		default:
+			return nil, err
 		}
 	}
 	return entries, nil
