@@ -13,7 +13,38 @@ const (
 
 // edgeCases are those of edges.json, without what they want: keys as only other programs,
 // or processes with other settings, leave them.
-func edgeCases() []vector { return append(countCases(), historyCases()...) }
+func edgeCases() []vector { return slices.Concat(countCases(), historyCases(), overrideCases()) }
+
+// overrideCases are those of edges.json about an operator's override.
+func overrideCases() []vector {
+	return inBothModes(func(add func(string, policyOf, int64, ...step), mode string) {
+		override := func(at int64, value string, ttl int64) step { return set(at, "acme", value, ttl).of("override") }
+		for _, value := range []string{"=1", "=5", "=9", "=200", ">=7", ">=1", ">=99", "<=3", "<=1", "<=99"} {
+			add("an override: "+value, standard, lease,
+				override(0, value, day), peek(0, "acme"), next(0, "acme", 1), next(1, "acme", 2), next(2, "acme", 30), peek(2, "acme"),
+				next(2, "other", 1), submit(3, "acme", "a", "b"), submit(4, "acme", "c"), submit(5, "acme", batch("d", 60)...), submit(6, "acme", "a"),
+				peek(7, "acme"), done(second, "acme", "a", "c", "d-60"), reset(2*second, "acme"), next(3*second, "acme", 1), peek(3*second, "acme"))
+		}
+		for _, value := range []string{"", "=", "=0", "=01", "==1", "5", "<5", ">=", "= 1", "=1 ", "=-1", "=1000", "many"} {
+			add("no override: "+value, standard, lease,
+				override(0, value, 0), next(0, "acme", 1), next(1, "acme", 1), next(2, "acme", 3), submit(3, "acme", "a"), peek(4, "acme"))
+		}
+		add("an override ends", standard, lease,
+			next(0, "acme", 22), submit(0, "acme", batch("a", 40)...), override(0, "=1", hour), next(1, "acme", 1), submit(2, "acme", "b"),
+			peek(hour-minute, "acme"), submit(hour-minute, "acme", "c"), next(hour+minute, "acme", 1), submit(hour+minute, "acme", "d"), peek(hour+minute, "acme"),
+			done(hour+2*minute, "acme", "a-40", "b", "c", "d"))
+		add("an override has no end", standard, lease, override(0, "<=2", 0), next(0, "acme", 30), peek(0, "acme"), next(9*day, "acme", 1), peek(9*day, "acme"))
+		add("a count of 0 without a TTL beside an override, and without one", standard, lease,
+			set(0, "acme", "0", 0), override(0, "=3", 0), next(0, "acme", 1), set(0, "other", "0", 0), next(0, "other", 1), next(0, "other", 1))
+		add("a count that is no count beside an override", standard, lease,
+			set(0, "acme", "many", 0), override(0, "=3", 0), next(0, "acme", 1), peek(0, "acme"), submit(0, "acme", "a"))
+		add("an override behind turns", standard.loaded(5, 2, 8, 32), lease,
+			override(0, ">=6", 0), submit(0, "acme", batch("a", 40)...), peek(1, "acme"), override(2, "<=2", 0), submit(3, "acme", "b"), submit(4, "acme", "a-40"),
+			peek(5, "acme"), done(second, "acme", "a-40", "a-39", "b"))
+		add("an override in a queue of three levels", policyOf{Thresholds: []int64{-2, -4}, Interval: interval}, lease,
+			override(0, "=9", 0), next(0, "acme", 1), submit(0, "acme", "a"), peek(1, "acme"), override(2, ">=2", 0), next(2, "acme", 7), peek(2, "acme"))
+	})
+}
 
 // countCases are those about the key of the count.
 func countCases() []vector {

@@ -4,13 +4,15 @@
 -- KEYS[1]  <prefix>:{<customer>}:count
 -- KEYS[2]  <prefix>:{<customer>}:pending
 -- KEYS[3]  <prefix>:{<customer>}:usage
+-- KEYS[4]  <prefix>:{<customer>}:override
 -- ARGV[1]  how many milliseconds
 -- ARGV[2]  how many milliseconds of the count's time stand for one of them
 --
 -- Reply    OK
 --
 -- Try it   redis-cli --eval vectors/pass.lua 'priority:{acme}:count' \
---            'priority:{acme}:pending' 'priority:{acme}:usage' , 60000 1
+--            'priority:{acme}:pending' 'priority:{acme}:usage' \
+--            'priority:{acme}:override' , 60000 1
 
 local passed, stretch = tonumber(ARGV[1]), tonumber(ARGV[2])
 

@@ -99,7 +99,7 @@ func (p *port) step(where string, vector vector, step step) {
 // keys are a customer's; those of the cases need no escape.
 func (p *port) keys(customer string) []string {
 	of := func(end string) string { return fmt.Sprintf("%s:{%s}:%s", p.prefix, customer, end) }
-	return []string{of("count"), of("pending"), of("usage")}
+	return []string{of("count"), of("pending"), of("usage"), of("override")}
 }
 
 // call returns the keys and arguments of a step's script, as its head says.
@@ -115,11 +115,13 @@ func (p *port) call(step step) (keys []string, args []any) {
 	}
 	switch step.Do {
 	case "next":
-		return keys[:1], []any{*step.N}
+		return []string{keys[0], keys[3]}, []any{*step.N}
 	case "submit":
 		return keys[1:], args
 	case "done":
-		return keys[1:], append([]any{step.Cost}, args...)
+		return keys[1:3], append([]any{step.Cost}, args...)
+	case "reset":
+		return keys[:3], nil
 	}
 	return keys, args
 }
@@ -133,10 +135,10 @@ func (s *step) read(reply []int64, interval int64) {
 			reply = append(reply, interval)
 		}
 		resetIn := reply[2] / stretch
-		s.Want = []result{{Level: reply[0], Count: &reply[1], ResetIn: &resetIn}}
+		s.Want = []result{{Level: reply[0], Ruled: append(reply, 0)[3], Count: &reply[1], ResetIn: &resetIn}}
 	case "submit":
-		for one := range slices.Chunk(reply, 3) {
-			s.Want = append(s.Want, result{Level: one[0], Load: &one[1], Pending: &one[2]})
+		for one := range slices.Chunk(reply[:4*len(s.Documents)], 4) {
+			s.Want = append(s.Want, result{Level: one[0], Load: &one[1], Pending: &one[2], Ruled: one[3]})
 		}
 	case "done":
 		for one := range slices.Chunk(reply, 2) {
@@ -146,6 +148,7 @@ func (s *step) read(reply []int64, interval int64) {
 		rule := []string{"unknown", "by_count", "by_load"}[reply[0]]
 		s.State = &state{
 			rule, reply[1], reply[2], reply[3], reply[4] / stretch, reply[5], reply[6], reply[7], reply[8], reply[9], reply[10], reply[11], reply[12],
+			reply[13], reply[14], reply[15], max(reply[16], 0),
 		}
 	}
 }
@@ -177,6 +180,7 @@ func render(t *testing.T, blocks map[string][]string, name string, policy policy
 	numbers := strings.NewReplacer(
 		"INTERVAL", number(interval), "RESET", strconv.FormatBool(policy.Mode == "since_last_reset"),
 		"LEASE", number(lease), "LAST", strconv.Itoa(len(bounds["loads"])+1), "TURNS", strconv.Itoa(policy.Turns),
+		"QUEUE", strconv.Itoa(max(len(policy.Thresholds)+1, len(bounds["loads"])+1+policy.Turns)),
 	)
 	script := text(t, "../lua/"+name)
 	for block, lines := range blocks {
@@ -225,7 +229,7 @@ func blocks(t *testing.T) map[string][]string {
 			found[row[1]] = append(found[row[1]], line[1])
 		}
 	}
-	if len(found) != 5 {
+	if len(found) != 6 {
 		t.Fatalf("README.md's table of blocks has %v", found)
 	}
 	return found
@@ -257,7 +261,7 @@ func TestAPortThatFollowsTheReadmeMakesTheKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		escaped := strings.NewReplacer("%", "%25", "}", "%7D").Replace(string(customer))
-		for end, want := range map[string]string{"count": key.Count, "pending": key.Pending, "usage": key.Usage} {
+		for end, want := range map[string]string{"count": key.Count, "pending": key.Pending, "usage": key.Usage, "override": key.Override} {
 			if got := hex.EncodeToString(fmt.Appendf(nil, "%s:{%s}:%s", key.Prefix, escaped, end)); got != want {
 				t.Errorf("%s of %s is %s", end, key.Shown, got)
 			}

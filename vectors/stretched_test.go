@@ -59,7 +59,7 @@ func (w *stretched) open(lease time.Duration) *priority.RedisStore {
 	w.t.Helper()
 	if w.stores[lease] == nil {
 		store, err := priority.NewRedisStore(w.client, &priority.RedisOptions{
-			Policy: w.policy, Lease: lease, Prefix: w.prefix, Timeout: time.Minute,
+			Policy: w.policy, Lease: lease, Prefix: w.prefix, Timeout: time.Minute, Overrides: true,
 		})
 		if err != nil {
 			w.t.Fatal(err)
@@ -88,7 +88,7 @@ var passing = redis.NewScript(passText)
 
 func (w *stretched) keys(customer string) []string {
 	store := w.open(0)
-	return []string{store.Key(customer), store.PendingKey(customer), store.UsageKey(customer)}
+	return []string{store.Key(customer), store.PendingKey(customer), store.UsageKey(customer), store.OverrideKey(customer)}
 }
 
 func (w *stretched) set(s step) {
@@ -100,6 +100,8 @@ func (w *stretched) set(s step) {
 		key, ttl = store.PendingKey(s.Customer), milliseconds(s.TTL)
 	case "usage":
 		key, ttl = store.UsageKey(s.Customer), milliseconds(s.TTL)
+	case "override":
+		key, ttl = store.OverrideKey(s.Customer), milliseconds(s.TTL)
 	}
 	w.check(w.client.Set(w.t.Context(), key, *s.Value, ttl).Err())
 }

@@ -61,9 +61,10 @@ type (
 		State     *state   `json:"state,omitempty"` // of peek
 		Error     string   `json:"error,omitempty"`
 	}
-	// result is of one document. next has the second line, submit the third, done the last.
+	// result is of one document. next has the third line, submit the fourth, done the last.
 	result struct {
 		Level   int64  `json:"level"`
+		Ruled   int64  `json:"ruled,omitempty"` // without the override, where there is one
 		Count   *int64 `json:"count,omitempty"`
 		ResetIn *int64 `json:"reset_in_ms,omitempty"`
 		Load    *int64 `json:"load,omitempty"` // in millionths
@@ -84,6 +85,10 @@ type (
 		Oldest      int64  `json:"oldest_ms"`
 		Sojourn     int64  `json:"sojourn_ms"`
 		LeaseOf     int64  `json:"lease_ms"`
+		Ruled       int64  `json:"ruled,omitempty"` // this and the next ones where there is an override
+		Earliest    int64  `json:"earliest,omitempty"`
+		Latest      int64  `json:"latest,omitempty"`
+		EndsIn      int64  `json:"override_ends_in_ms,omitempty"`
 	}
 	keysOf struct {
 		Shown    string `json:"shown"`
@@ -92,6 +97,7 @@ type (
 		Count    string `json:"count_key_hex"`
 		Pending  string `json:"pending_key_hex"`
 		Usage    string `json:"usage_key_hex"`
+		Override string `json:"override_key_hex"`
 	}
 )
 
@@ -222,6 +228,7 @@ func (s *step) forgive(want step, took int64) {
 		}
 	}
 	if got, want := s.State, want.State; got != nil && want != nil {
+		smaller(&got.EndsIn, want.EndsIn, 0, took)
 		smaller(&got.Load, want.Load, want.Load/500, took)
 		smaller(&got.Lately, want.Lately, 100, took)
 		if want.Pending > 0 {
@@ -260,7 +267,7 @@ func do(t *testing.T, s *step, world world, store priority.Store, meter *meter) 
 		}
 		for _, d := range decisions {
 			count, resetIn := d.Count, world.milliseconds(d.ResetIn)
-			s.Want = append(s.Want, result{Level: int64(d.Level), Count: &count, ResetIn: &resetIn})
+			s.Want = append(s.Want, result{Level: int64(d.Level), Ruled: int64(d.Ruled), Count: &count, ResetIn: &resetIn})
 		}
 		return err
 	case "submit":
@@ -277,7 +284,7 @@ func do(t *testing.T, s *step, world world, store priority.Store, meter *meter) 
 		}
 		for i, d := range decisions {
 			load := int64(math.Round(d.Load * 1e6))
-			s.Want = append(s.Want, result{Level: int64(d.Level), Load: &load, Pending: &d.Pending})
+			s.Want = append(s.Want, result{Level: int64(d.Level), Ruled: int64(d.Ruled), Load: &load, Pending: &d.Pending})
 			if costs != nil {
 				meter.told.Add(costs[i])
 			}
@@ -315,6 +322,7 @@ func do(t *testing.T, s *step, world world, store priority.Store, meter *meter) 
 			Load: int64(math.Round(p.Load * 1e6)), Lately: int64(math.Round(p.Lately * 1000)), Cost: int64(math.Round(p.Cost * 1000)),
 			Pending: p.Pending, PendingLast: p.PendingLast,
 			Oldest: p.Oldest.Milliseconds(), Sojourn: p.Sojourn.Milliseconds(), LeaseOf: p.Lease.Milliseconds(),
+			Ruled: int64(p.Ruled), Earliest: int64(p.Override.Earliest), Latest: int64(p.Override.Latest), EndsIn: p.OverrideEndsIn.Milliseconds(),
 		}
 		return nil
 	case "reset":
@@ -396,7 +404,7 @@ func TestKeyVectors(t *testing.T) {
 		for _, customer := range customers {
 			keys = append(keys, keysOf{
 				Shown: strconv.QuoteToASCII(brief(customer)), Prefix: prefix, Customer: inHex(customer),
-				Count: inHex(store.Key(customer)), Pending: inHex(store.PendingKey(customer)), Usage: inHex(store.UsageKey(customer)),
+				Count: inHex(store.Key(customer)), Pending: inHex(store.PendingKey(customer)), Usage: inHex(store.UsageKey(customer)), Override: inHex(store.OverrideKey(customer)),
 			})
 		}
 	}
