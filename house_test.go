@@ -24,6 +24,7 @@ var mayImport = map[string][]string{
 	"control":           {".", "lua", "internal/script", "internal/typednil", goRedis},
 	"fallback":          {".", "memory", "internal/expiring", "internal/typednil"},
 	"observe":           {".", "internal/typednil"},
+	"fleet":             {".", "control", "fallback", "observe", "lua", "internal/script", "internal/typednil", goRedis},
 	"queue":             {"."},
 	"internal/fair":     {},
 	"internal/script":   {goRedis},

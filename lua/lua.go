@@ -26,6 +26,10 @@ var (
 	// Change is for package control.
 	//go:embed change.lua
 	Change string
+
+	// That of package fleet.
+	//go:embed report.lua
+	Report string
 )
 
 // Numbers are what a policy and a lease are to a script.

@@ -1,0 +1,155 @@
+// Package fleet joins a process to the fleet: a store that goes by what operators set,
+// answers while Redis cannot be reached, and reports what it did. It also reads the
+// reports of all processes.
+//
+// [Join] wraps a RedisStore with package control, package fallback and package observe,
+// in this order. Each of them works without this package too.
+//
+// Every five seconds a member writes a [Report] to Redis: who it is, which levels its
+// documents got in the last minute, how long they waited, which customers were busiest,
+// and whether it follows the operators' rules. Reports end by themselves half a minute
+// after they were written. [Read] returns all reports, and [Add] adds them up. Members in
+// Python and Node.js write the same reports.
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/internal/typednil"
+	"github.com/docpriority/priority/observe"
+)
+
+// Options configures a [Member]. The zero value works.
+type Options struct {
+	// Store configures the RedisStore: its Policy and Tiers hold until operators set
+	// others. Overrides are always read.
+	Store priority.RedisOptions
+
+	// Interval is how often to ask whether operators have set other rules. At least
+	// 10 ms, at most a minute. Default: 500 ms.
+	Interval time.Duration
+
+	// Fallback configures who answers while Redis cannot be reached.
+	Fallback fallback.Options
+
+	// Observers see every call of the member, in this order. Default: none.
+	Observers []observe.Func
+
+	// Logger logs what operators should know: that Redis cannot be reached and can be
+	// again, which rules are followed and why newer ones are not, keys that hold something
+	// else, and that reports cannot be written. Default: nothing is logged.
+	Logger *slog.Logger
+
+	// Name is what operators call this process, at most 100 bytes. Default: the host's
+	// name and the process's id.
+	Name string
+}
+
+// Member is a [priority.Store], and a process's place in the fleet. From Join to Close it
+// follows the operators' rules and writes reports in the background; no call waits for
+// that. What it remembers for its reports is bounded: the customers of a minute, at most
+// 12,000, and numbers.
+//
+// It is safe for concurrent use. Close it before the store's client.
+type Member struct {
+	stack
+
+	who      Report // what is the same in all of its reports
+	control  *control.Store
+	fallback *fallback.Store
+	seen     *collector
+	writer   *writer
+}
+
+type stack = priority.Store
+
+// Join makes a Member on a client. It sends nothing itself, and does not fail if Redis
+// cannot be reached. Nil opts are the defaults. An error wraps
+// [priority.ErrInvalidPolicy] or [priority.ErrInvalidOption].
+func Join(client priority.RedisClient, opts *Options) (*Member, error) {
+	if typednil.Is(client) {
+		return nil, fmt.Errorf("%w: the client is nil", priority.ErrInvalidOption)
+	}
+	if opts == nil {
+		opts = &Options{}
+	}
+	if len(opts.Name) > maxNameBytes {
+		return nil, fmt.Errorf("%w: Name %.80q has more than %d bytes", priority.ErrInvalidOption, opts.Name, maxNameBytes)
+	}
+	m := &Member{who: whoIs(opts.Name), seen: newCollector(time.Now())}
+	m.writer = newWriter(client, cmp.Or(opts.Store.Prefix, defaultPrefix), m.who.ID, m.json)
+	log := &logger{Logger: opts.Logger}
+	m.writer.onError = log.reports
+
+	store := opts.Store
+	store.Overrides = true
+	var err error
+	m.control, err = control.New(client, &control.Options{Store: store, Interval: opts.Interval, OnError: func(err error) {
+		m.writer.soon()
+		log.rules(err)
+	}})
+	if err != nil {
+		return nil, err
+	}
+	m.who.Levels = m.control.Last()
+	back := opts.Fallback
+	back.OnChange = log.circuit(back.OnChange)
+	m.fallback, err = fallback.New(observe.New(m.control, observe.LogCorrupt(opts.Logger)), nil, &back)
+	if err != nil {
+		return nil, err
+	}
+	m.stack = observe.New(m.fallback, append([]observe.Func{m.seen.observe}, opts.Observers...)...)
+	go m.writer.run(func(ctx context.Context) { _ = m.control.Refresh(ctx) })
+	return m, nil
+}
+
+const defaultPrefix = "priority"
+
+// whoIs fills in what a process can say of itself.
+func whoIs(name string) Report {
+	host, _ := os.Hostname()
+	who := Report{
+		ID: strings.ToLower(rand.Text()[:16]), Language: "go", Version: version(),
+		Host: plainText(host, maxNameBytes), PID: os.Getpid(), Overrides: true,
+	}
+	who.Name = plainText(cmp.Or(name, fmt.Sprintf("%s-%d", who.Host, who.PID)), maxNameBytes)
+	return who
+}
+
+// Report returns what the member reports: what it did in the last minute.
+func (m *Member) Report() Report {
+	now := time.Now()
+	r := m.who
+	m.seen.fill(&r, now)
+	r.Degraded = m.fallback.Degraded()
+	r.Rules = rulesOf(m.control.Status())
+	return r
+}
+
+func (m *Member) json() []byte {
+	return m.Report().fit()
+}
+
+// Unwrap returns the stores that the member has put together; see [priority.As].
+func (m *Member) Unwrap() priority.Store { return m.stack }
+
+// Close ends the member, until ctx ends: it sends the Dones that are owed to Redis,
+// removes the report, and stops following the operators' rules. Calls still work after
+// it. An error says what is not done: for that, Close may be called again. A report that
+// cannot be removed ends by itself within half a minute, and is no error.
+func (m *Member) Close(ctx context.Context) error {
+	owed := m.fallback.Close(ctx)
+	ended := m.writer.close(ctx)
+	return errors.Join(owed, ended, m.control.Close(ctx))
+}

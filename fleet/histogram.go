@@ -1,0 +1,61 @@
+package fleet
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+)
+
+// Histogram counts documents by how long they waited. Bucket i has those that waited at
+// most 2^(i/4) milliseconds, and longer than bucket i-1 has; i is 0 to 107, which is 31
+// hours and more.
+type Histogram map[int]int64
+
+const lastBucket = 107
+
+// bucketOf returns the bucket of a wait.
+func bucketOf(wait time.Duration) int {
+	ms := wait.Milliseconds()
+	if ms <= 1 {
+		return 0
+	}
+	return min(int(math.Ceil(4*math.Log2(float64(ms)))), lastBucket)
+}
+
+// Count returns how many documents there are.
+func (h Histogram) Count() int64 {
+	var all int64
+	for _, n := range h {
+		all += n
+	}
+	return all
+}
+
+// Quantile returns the time within which the share q of the documents ended, as .95 of
+// them: at most 19 % too long, and 0 if there are no documents.
+func (h Histogram) Quantile(q float64) time.Duration {
+	left := max(int64(math.Ceil(q*float64(h.Count()))), 1)
+	for _, i := range slices.Sorted(maps.Keys(h)) {
+		if left -= h[i]; left <= 0 {
+			return time.Duration(math.Pow(2, float64(i)/4) * float64(time.Millisecond))
+		}
+	}
+	return 0
+}
+
+// Median returns Quantile(.5).
+func (h Histogram) Median() time.Duration { return h.Quantile(.5) }
+
+// P95 returns Quantile(.95).
+func (h Histogram) P95() time.Duration { return h.Quantile(.95) }
+
+// coarser returns the histogram with one bucket in place of n: with those that waited
+// longest among theirs.
+func (h Histogram) coarser(n int) Histogram {
+	c := make(Histogram)
+	for i, documents := range h {
+		c[min((i+n-1)/n*n, lastBucket)] += documents
+	}
+	return c
+}

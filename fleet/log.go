@@ -1,0 +1,42 @@
+package fleet
+
+import (
+	"log/slog"
+)
+
+// logger logs what operators should know; a nil *slog.Logger logs nothing.
+type logger struct {
+	*slog.Logger
+	unwritten bool // the last report; the writer alone uses it
+}
+
+// circuit returns an OnChange of package fallback that logs, and then calls next.
+func (l *logger) circuit(next func(open bool, cause error)) func(open bool, cause error) {
+	if l.Logger == nil {
+		return next
+	}
+	return func(open bool, cause error) {
+		if open {
+			l.Warn("priority: Redis cannot be reached; levels are decided without it", "error", cause)
+		} else {
+			l.Info("priority: Redis decides levels again")
+		}
+		if next != nil {
+			next(open, cause)
+		}
+	}
+}
+
+func (l *logger) rules(err error) {
+	if l.Logger != nil {
+		l.Warn("priority: the operators' rules cannot be followed", "error", err)
+	}
+}
+
+// reports logs that reports cannot be written, once until one was.
+func (l *logger) reports(err error) {
+	if l.Logger != nil && err != nil && !l.unwritten {
+		l.Warn("priority: reports cannot be written", "error", err)
+	}
+	l.unwritten = err != nil
+}

@@ -1,0 +1,43 @@
+package fleet
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+)
+
+// rulesOf returns what a report says of the rules that are followed.
+func rulesOf(status control.Status) Rules {
+	rules := Rules{Error: reason(status.Err)}
+	if status.Document != nil && status.Document.Rules != nil {
+		rules.Version = status.Document.Rules.Version
+	}
+	return rules
+}
+
+// reason says in an operator's words why rules are not followed.
+func reason(err error) string {
+	var reply redis.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, control.ErrNewerDocument):
+		return "a later version of the library wrote the rules"
+	case errors.Is(err, control.ErrCorruptDocument):
+		return "the rules in Redis cannot be read"
+	case errors.Is(err, priority.ErrInvalidPolicy):
+		text := err.Error()
+		if _, why, ok := strings.Cut(text, priority.ErrInvalidPolicy.Error()+": "); ok {
+			text = why
+		}
+		return plainText(text, maxErrorBytes)
+	case errors.As(err, &reply):
+		code, _, _ := strings.Cut(reply.Error(), " ")
+		return plainText("Redis refuses to show the rules: "+code, maxErrorBytes)
+	}
+	return "Redis does not answer"
+}
