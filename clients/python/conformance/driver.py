@@ -97,6 +97,8 @@ def open_store(request: dict[str, Any]) -> Any:
         options["timeout"] = request["timeout_ms"] / 1000
     if "lease_ms" in request:
         options["lease"] = timedelta(milliseconds=request["lease_ms"])
+    if "overrides" in request:
+        options["overrides"] = request["overrides"]
     if "policy" in request:
         options["policy"] = policy_of(request["policy"])
     errors = [redis.ConnectionError, redis.TimeoutError]
@@ -165,6 +167,8 @@ def fields_of(result: Any) -> dict[str, Any]:
             fields[f"{name}_ms"] = value // timedelta(milliseconds=1)
         elif isinstance(value, docpriority.Rule):
             fields[name] = value.value
+        elif isinstance(value, docpriority.Override):
+            fields.update(vars(value))
         else:
             fields[name] = base64.b64encode(value).decode() if isinstance(value, bytes) else value
     return fields
@@ -181,7 +185,7 @@ def error_of(error: BaseException) -> dict[str, Any]:
 def ask(store: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Answers what needs no Redis."""
     if request["do"] == "key":
-        method = {"count": "key", "pending": "pending_key", "usage": "usage_key"}[request["kind"]]
+        method = {"count": "key", "pending": "pending_key", "usage": "usage_key", "override": "override_key"}[request["kind"]]
         key = store.ask(method, [base64.b64decode(request["customer"])])
         return {"key": base64.b64encode(key).decode()}
     script = store.ask("script", [request["name"], "anybody"])

@@ -70,7 +70,7 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.store, name)
-        if name in ("key", "pending_key", "usage_key", "script", "last"):
+        if name in ("key", "pending_key", "usage_key", "override_key", "script", "last"):
             return attribute
         return lambda *arguments, **named: self._loop.run(attribute(*arguments, **named))
 

@@ -184,7 +184,7 @@ class Costs(StoreCase):
         mean = getattr(store, "store", store)._calls._told
         self.assertRaises(NotCounted, store.submit, "acme", "a", 5)
         self.assertEqual(mean._seen_and_mean, (0, 0))
-        server.reply = b"*6\r\n:1\r\n:1000000\r\n:1\r\n:2\r\n:4000000\r\n:2\r\n"
+        server.reply = b"*8\r\n:1\r\n:1000000\r\n:1\r\n:0\r\n:2\r\n:4000000\r\n:2\r\n:0\r\n"
         store.submit_n("acme", ["a", "b"], [0, 5])  # lost, and sent again
         self.assertEqual(mean._seen_and_mean, (1, 5.0))
 

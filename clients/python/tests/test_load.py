@@ -4,7 +4,7 @@ import unittest
 from datetime import timedelta
 from typing import Any
 
-from docpriority import Decision, Ended, NotCounted, Policy, Rule, State
+from docpriority import Decision, Ended, NotCounted, Override, Policy, Rule, State
 
 from .support import LONG, StoreCase, both_kinds, needs_redis
 
@@ -110,11 +110,55 @@ class States(StoreCase):
     def test_each_answer_is_told_apart(self) -> None:
         server = self.scripted("answered")
         store = self.open(server.url, timeout=LONG)
-        reply: list[Any] = [2, 5, 6, -7, 8, 9_500_000, 10_500, 11_500, 12, 13, 14, 15, 16]
-        server.reply = b"*13\r\n" + b"".join(b":%d\r\n" % i for i in reply)
-        times = [timedelta(milliseconds=ms) for ms in (8, 14, 15, 16)]
-        want = State(Rule.BY_LOAD, 5, 6, -7, times[0], 9.5, 10.5, 11.5, 12, 13, *times[1:])
+        reply: list[Any] = [2, 5, 6, -7, 8, 9_500_000, 10_500, 11_500, 12, 13, 14, 15, 16, 17, 18, 19, 20]
+        server.reply = b"*17\r\n" + b"".join(b":%d\r\n" % i for i in reply)
+        times = [timedelta(milliseconds=ms) for ms in (8, 14, 15, 16, 20)]
+        want = State(Rule.BY_LOAD, 5, 6, -7, times[0], 9.5, 10.5, 11.5, 12, 13, *times[1:4], 17, Override(18, 19), times[4])
         self.assertEqual(store.peek("acme"), want)
+
+
+@needs_redis
+class Overrides(StoreCase):
+    def set(self, store: Any, override: Any, **end: int) -> None:
+        self.redis().set(store.override_key("acme"), override, **end)
+
+    def test_next_goes_by_an_override_and_counts_all_the_same(self) -> None:
+        store = self.open(timeout=LONG, overrides=True)
+        self.set(store, ">=3")
+        self.assertEqual(store.next("acme"), Decision(3, 0, timedelta(seconds=1500), ruled=1))
+        decisions = store.next_n("acme", 6)
+        self.assertEqual([(d.level, d.ruled, d.count) for d in decisions[-3:]], [(3, 2, -4), (3, 3, -5), (3, 3, -6)])
+        self.set(store, "=99")
+        self.assertEqual((store.next("acme").level, store.last), (9, 9))
+        self.set(store, "<=2")
+        self.assertEqual(store.next("acme").level, 2)
+        self.set(store, "=1000")  # what cannot be is none
+        self.assertEqual(store.next("acme"), Decision(5, -9, timedelta(seconds=1500)))
+
+    def test_submit_goes_by_an_override(self) -> None:
+        store = self.open(timeout=LONG, overrides=True, policy=Policy((-1, -2)))
+        self.set(store, "=2")
+        self.assertEqual((store.submit("acme", "1").level, store.submit("other", "1").ruled), (2, 0))
+        decisions = store.submit_n("acme", [f"{n}" for n in range(100)])
+        self.assertEqual((decisions[0].ruled, decisions[-1].ruled, decisions[-1].pending), (1, 2, 100))
+        self.assertEqual({d.level for d in decisions}, {2})
+        self.assertEqual(store.done("acme", "1").level, 2)
+
+    def test_peek_shows_the_override_and_reset_leaves_it(self) -> None:
+        store = self.open(timeout=LONG, overrides=True)
+        self.set(store, ">=7")
+        state = store.peek("acme")
+        self.assertEqual(state, State(Rule.UNKNOWN, 0, 7, ruled=1, override=Override(7, 9)))
+        self.set(store, "=1", ex=1000)
+        store.reset("acme")
+        state = store.peek("acme")
+        self.assertEqual((state.override, state.next_level), (Override(1, 1), 1))
+        self.assertLessEqual(timedelta(seconds=1000 - LONG), state.override_ends_in)
+
+    def test_a_store_reads_no_overrides_unless_it_is_asked_to(self) -> None:
+        store = self.open(timeout=LONG)
+        self.set(store, "=9")
+        self.assertEqual((store.next("acme").level, store.submit("acme", "1").level, store.peek("acme").override), (1, 1, None))
 
 
 both_kinds(globals())

@@ -47,8 +47,8 @@ class Keys(unittest.TestCase):
         for key in vectors("keys.json")["keys"]:
             with self.subTest(key["shown"]):
                 own, customer = store(prefix=key["prefix"]), bytes.fromhex(key["customer_hex"])
-                keys = [own.key(customer), own.pending_key(customer), own.usage_key(customer)]
-                ends = ("count", "pending", "usage")
+                keys = [own.key(customer), own.pending_key(customer), own.usage_key(customer), own.override_key(customer)]
+                ends = ("count", "pending", "usage", "override")
                 self.assertEqual(keys, [bytes.fromhex(key[f"{end}_key_hex"]) for end in ends])
 
     def test_a_str_is_its_utf_8(self) -> None:
@@ -241,7 +241,7 @@ class Clusters(unittest.TestCase):
     def setUp(self) -> None:
         self.first, self.second = ("127.0.0.1", 1), ("127.0.0.1", 2)
         self.nodes = ClusterNodes([self.first, self.second], lambda key: self.first, lambda host, port: (host, port))
-        self.calls = Calls("priority", Policy(), None, None, timedelta(days=1))
+        self.calls = Calls("priority", Policy(), None, None, timedelta(days=1), True)
 
     def course(self) -> Course[Any]:
         return Course(self.calls.next("acme"), self.nodes, timeout=60)
@@ -291,7 +291,7 @@ class Clusters(unittest.TestCase):
 
 class Courses(unittest.TestCase):
     def test_what_is_refused_until_the_time_is_over_is_not_counted(self) -> None:
-        calls = Calls("priority", Policy(), None, None, timedelta(days=1))
+        calls = Calls("priority", Policy(), None, None, timedelta(days=1), True)
         for vector in vectors("errors.json")["answers"]:
             if vector.get("then") == "again":
                 for call in (calls.next("acme"), calls.submit("acme", "document", 0), calls.peek("acme")):
@@ -315,9 +315,9 @@ class Shelves(unittest.TestCase):
 
 class Replies(unittest.TestCase):
     def test_a_time_that_is_too_long_is_the_longest(self) -> None:
-        call = Calls("priority", Policy(), None, None, timedelta(days=1)).peek("acme")
+        call = Calls("priority", Policy(), None, None, timedelta(days=1), True).peek("acme")
         longest = timedelta.max - timedelta.max % timedelta(milliseconds=1)
-        self.assertEqual(call.read([1, 1, 1, 0, 9 * 10**18, *[0] * 8]).reset_in, longest)
+        self.assertEqual(call.read([1, 1, 1, 0, 9 * 10**18, *[0] * 12]).reset_in, longest)
 
     def test_replies_are_read_however_they_come_in_pieces(self) -> None:
         text = b"*3\r\n:1\r\n:-20\r\n$4\r\na\r\nb\r\n+OK\r\n-ERR no\r\n$-1\r\n_\r\n>1\r\n+push\r\n:7\r\n"

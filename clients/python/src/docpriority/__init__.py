@@ -13,7 +13,7 @@ this project.
 """
 
 from ._async_store import AsyncStore
-from ._decision import Decision, Ended, Rule, State
+from ._decision import Decision, Ended, Override, Rule, State
 from ._errors import CorruptCount, NotCounted, OutcomeUnknown, PriorityError
 from ._policy import Policy, ResetMode
 from ._store import Store
@@ -25,6 +25,7 @@ __all__ = [
     "Ended",
     "NotCounted",
     "OutcomeUnknown",
+    "Override",
     "Policy",
     "PriorityError",
     "ResetMode",

@@ -42,9 +42,10 @@ class AsyncStore(Keys):
         tiers: Optional[Mapping[str, Policy]] = None,
         tier_of: Optional[Callable[[Any], Optional[str]]] = None,
         lease: timedelta = timedelta(days=1),
+        overrides: bool = False,
     ) -> None:
         self._timeout = checked_timeout(timeout)
-        self._calls = Calls(prefix, policy, tiers, tier_of, lease)
+        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides)
         self._own = async_client_of(client, self._timeout)
         self._client = client  # a Sentinel's pool lives as long as its client
         self._tasks = Tasks(self._own, self._timeout)

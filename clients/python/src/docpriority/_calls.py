@@ -11,7 +11,7 @@ from numbers import Real
 from typing import Any, Callable, Generic, Optional, TypeVar
 
 from ._cost import Mean, each
-from ._decision import Decision, Ended, Rule, State
+from ._decision import Decision, Ended, Override, Rule, State
 from ._keys import Name, bytes_of, key_of, prefix_bytes
 from ._policy import Policies, Policy, lease_milliseconds
 from ._scripts import Script, Scripts
@@ -23,6 +23,7 @@ MOST_COUNTED, MOST_SUBMITTED, MOST_DONE = 1_000_000, 100, 1000  # what the scrip
 
 _LONGEST = timedelta.max // timedelta(milliseconds=1)
 _DAY = 86_400  # seconds
+_LOAD = ("pending", "usage")  # the keys of the rule by load
 
 
 class Lost(enum.Enum):
@@ -72,11 +73,15 @@ class Calls:
         tiers: Optional[Mapping[str, Policy]],
         tier_of: Optional[Callable[[Any], Optional[str]]],
         lease: timedelta,
+        overrides: bool,
     ) -> None:
         self._prefix = prefix_bytes(prefix)
         self.policies = Policies(policy, tiers, tier_of)
         milliseconds = lease_milliseconds(lease)
-        self._scripts = {policy: Scripts(policy, milliseconds) for policy in self.policies.all()}
+        self._scripts = {policy: Scripts(policy, self.policies.last, milliseconds) for policy in self.policies.all()}
+        if not isinstance(overrides, bool):
+            raise TypeError(f"overrides is a bool, not {type(overrides).__name__}")
+        self._read = ("override",) if overrides else ()
         self._told, self._took = Mean(), Mean()  # by submit, by done
 
     def key(self, customer: Name, end: str) -> bytes:
@@ -114,27 +119,32 @@ class Calls:
         return self._done("done_n", customer, _listed(documents, MOST_DONE), took)
 
     def peek(self, customer: Name) -> Call[State]:
-        return Call("peek", self.script("peek", customer), self._all_keys(customer), (), Lost.CHANGES_NOTHING, 13, _state)
+        keys = self._keys(customer, "count", *_LOAD, *self._read)
+        return Call("peek", self.script("peek", customer), keys, (), Lost.CHANGES_NOTHING, 17, _state)
 
     def reset(self, customer: Name) -> Call[None]:
-        keys = self._all_keys(customer)
+        keys = self._keys(customer, "count", *_LOAD)
         return Call("reset", self.script("reset", customer), keys, (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None)
 
     def _count(self, operation: str, customer: Name, n: int, arguments: Sequence[bytes]) -> Call[list[Decision]]:
-        keys = [self.key(customer, "count")]
+        keys = self._keys(customer, "count", *self._read)
         policy = self.policies.of(customer)
 
         def read(reply: list[int]) -> list[Decision]:
             level, last = reply[0], reply[1]
             reset_in = _time_of(reply[2]) if len(reply) > 2 else policy.reset_interval
-            before = [Decision(policy.level(count), count, reset_in) for count in range(last + n - 1, last, -1)]
-            return [*before, Decision(level, last, reset_in)]
+            ruled = [(policy.level(count), count) for count in range(last + n - 1, last, -1)]
+            if len(reply) < 7:
+                return [Decision(level, count, reset_in) for level, count in [*ruled, (level, last)]]
+            override = Override(*reply[4:6])
+            ruled.append((reply[3], last))
+            return [Decision(override.level(level), count, reset_in, ruled=level) for level, count in ruled]
 
         script = self._scripts[policy]["next"]
         return Call(operation, script, keys, arguments, Lost.MUST_NOT_BE_REPEATED, 2, read)
 
     def _submit(self, operation: str, customer: Name, documents: Sequence[Name], costs: Sequence[float]) -> Call[list[Decision]]:
-        keys = self._all_keys(customer)[1:]
+        keys = self._keys(customer, *_LOAD, *self._read)
         ids = [bytes_of("document", document) for document in documents]
         told = [_checked_cost(cost) for cost in costs]
 
@@ -142,15 +152,16 @@ class Calls:
             for cost in told:
                 self._told.add(cost)
             return [
-                Decision(reply[i], load=reply[i + 1] / 1e6, pending=reply[i + 2]) for i in range(0, 3 * len(ids), 3)
+                Decision(level, load=load / 1e6, pending=pending, ruled=ruled)
+                for level, load, pending, ruled in zip(*(reply[i : 4 * len(ids) : 4] for i in range(4)))
             ]
 
         arguments = [part for id, cost in zip(ids, told) for part in (id, b"%d" % self._told.relative(cost))]
         script = self.script("submit", customer)
-        return Call(operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 3 * len(ids), read)
+        return Call(operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 4 * len(ids), read)
 
     def _done(self, operation: str, customer: Name, documents: Sequence[Name], took: timedelta) -> Call[list[Ended]]:
-        keys = self._all_keys(customer)[1:]
+        keys = self._keys(customer, *_LOAD)
         ids = [bytes_of("document", document) for document in documents]
         if not isinstance(took, timedelta):
             raise TypeError(f"took is a timedelta, not {type(took).__name__}")
@@ -169,8 +180,8 @@ class Calls:
         arguments = [b"%d" % self._took.relative(seconds), *ids]
         return Call(operation, self.script("done", customer), keys, arguments, Lost.MAY_BE_REPEATED, 2 * len(ids), read)
 
-    def _all_keys(self, customer: Name) -> list[bytes]:
-        return [self.key(customer, end) for end in ("count", "pending", "usage")]
+    def _keys(self, customer: Name, *ends: str) -> list[bytes]:
+        return [self.key(customer, end) for end in ends]
 
 
 def _listed(documents: Iterable[Name], most: int) -> list[Name]:
@@ -196,9 +207,11 @@ def _checked_cost(cost: float) -> float:
 def _state(reply: list[int]) -> State:
     rule = (Rule.UNKNOWN, Rule.BY_COUNT, Rule.BY_LOAD)[reply[0]]
     level, next_level, count, reset_in, load, lately, cost, pending, pending_last, oldest, sojourn, lease = reply[1:13]
+    ruled, earliest, latest, ends_in = reply[13:17]
     return State(
         rule, level, next_level, count, _time_of(reset_in), load / 1e6, lately / 1000, cost / 1000,
         pending, pending_last, _time_of(oldest), _time_of(sojourn), _time_of(lease),
+        ruled, Override(earliest, latest) if ruled else None, _time_of(ends_in) if ruled and ends_in >= 0 else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Optional
 
 from ._keys import Name
 
@@ -30,6 +31,26 @@ class Decision:
     pending: int = 0
     """Documents submitted, not done, and within their leases, this one included. ``next``
     leaves it 0."""
+
+    ruled: int = 0
+    """The level without the operators' override, if one is in force for the customer, even
+    if ``level`` is the same; else 0."""
+
+
+@dataclass(frozen=True)
+class Override:
+    """What operators have set for a customer: bounds for the levels of the documents. They
+    are counted all the same. It cannot be changed."""
+
+    earliest: int
+    """No document has an earlier level than this one."""
+
+    latest: int
+    """No document has a later level than this one. If both are equal, it is the level."""
+
+    def level(self, level: int) -> int:
+        """Returns what the override makes of a level."""
+        return min(max(level, self.earliest), self.latest)
 
 
 class Rule(enum.Enum):
@@ -60,7 +81,7 @@ class State:
 
     next_level: int
     """The level of a document that arrives now and costs what the customer's documents
-    cost."""
+    cost, by the operators' override if there is one."""
 
     count: int = 0
     """The count after the last ``next``; 0 if there is no count."""
@@ -94,6 +115,15 @@ class State:
 
     lease: timedelta = timedelta()
     """How long a document counts as pending if nobody finishes it."""
+
+    ruled: int = 0
+    """``next_level`` without the override; 0 if there is none."""
+
+    override: Optional[Override] = None
+    """What operators have set for the customer, if anything, and the store reads it."""
+
+    override_ends_in: Optional[timedelta] = None
+    """The time until the override ends; None if it has no end, or there is none."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def prefix_bytes(prefix: str) -> bytes:
 
 
 def key_of(prefix: bytes, customer: bytes, end: str) -> bytes:
-    """Returns a key of a customer; end is "count", "pending" or "usage".
+    """Returns a key of a customer; end is "count", "pending", "usage" or "override".
 
     The customer stands in it between braces, as the hash tag by which a Redis Cluster
     places the key. What would end the tag is escaped, so that no two customers share a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib import resources
 
 from ._policy import Policy, ResetMode, millionths, whole_milliseconds
@@ -20,11 +21,11 @@ class Script:
 
 
 class Scripts:
-    """The scripts of one policy and lease, by their names."""
+    """The scripts of one policy, by their names, for a queue of so many levels."""
 
-    def __init__(self, policy: Policy, lease_milliseconds: int) -> None:
-        blocks = _blocks(policy, lease_milliseconds)
-        self._scripts = {}
+    def __init__(self, policy: Policy, levels: int, lease_milliseconds: int) -> None:
+        blocks = _blocks(policy, levels, lease_milliseconds)
+        self._scripts: dict[str, Script] = {}
         for name in _NAMES:
             text = _text(name)
             for block, lines in blocks.items():
@@ -35,17 +36,19 @@ class Scripts:
         return self._scripts[name]
 
 
+@lru_cache(maxsize=None)
 def _text(name: str) -> str:
     return (resources.files(__package__) / "lua" / f"{name}.lua").read_bytes().decode()
 
 
-def _blocks(policy: Policy, lease_milliseconds: int) -> dict[str, list[str]]:
+def _blocks(policy: Policy, levels: int, lease_milliseconds: int) -> dict[str, list[str]]:
     interval = whole_milliseconds("the reset interval", policy.reset_interval)
     since_last_reset = policy.reset_mode is ResetMode.SINCE_LAST_RESET
     return {
         "policy": [f"local interval = '{interval}'", f"local since_last_reset = {str(since_last_reset).lower()}"],
         "lease": [f"local longest_lease = {lease_milliseconds}"],
         "turns": [f"local last, turns = {len(policy.loads) + 1}, {policy.turns}"],
+        "queue": [f"local queue_levels = {levels}"],
         "levels": _levels(policy.thresholds, "count <", "count >="),
         "loads": _levels([millionths(load) for load in policy.loads], "load >", "load <="),
     }

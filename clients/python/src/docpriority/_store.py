@@ -51,6 +51,9 @@ class Store(Keys):
     lease
         Bounds how long a submitted document that nobody finishes counts as pending: whole
         milliseconds, 1 ms to a day.
+    overrides
+        Whether to go by what operators set for single customers: a key beside the
+        customer's count, which each decision reads.
 
     Every method may be called by many threads at once, and after a fork. Each raises
     ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and else one
@@ -75,9 +78,10 @@ class Store(Keys):
         tiers: Optional[Mapping[str, Policy]] = None,
         tier_of: Optional[Callable[[Any], Optional[str]]] = None,
         lease: timedelta = timedelta(days=1),
+        overrides: bool = False,
     ) -> None:
         self._timeout = checked_timeout(timeout)
-        self._calls = Calls(prefix, policy, tiers, tier_of, lease)
+        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides)
         self._own = client_of(client, self._timeout)
         self._client = client  # a Sentinel's pool lives as long as its client
         self._threads = Threads(self._own, self._timeout)

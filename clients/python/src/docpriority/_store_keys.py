@@ -28,6 +28,10 @@ class Keys:
         """Returns the key of what is known of a customer who submits documents."""
         return self._calls.key(customer, "usage")
 
+    def override_key(self, customer: Name) -> bytes:
+        """Returns the key of what operators have set for a customer."""
+        return self._calls.key(customer, "override")
+
     def script(self, name: str, customer: Name) -> str:
         """Returns a script with the numbers of the customer's policy: ``next``,
         ``submit``, ``done``, ``peek`` or ``reset``. Its head has its keys and arguments."""
