@@ -42,7 +42,7 @@ func newPolicyCompare() *cobra.Command {
 		Use:     "compare A B",
 		Short:   "Shows which customers B puts before or after others",
 		Long:    policyCompareLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
-		Args:    cobra.ExactArgs(2),
+		Args:    namedArguments("the policy A", "the policy B"),
 		PreRunE: func(*cobra.Command, []string) error { return cmp.Or(checkPace(f.pace), checkExamples(f.examples)) },
 	}
 	onRedis := connected(&f.connect, &f.queue, func(command *cobra.Command, c *connection, names []string) error {

@@ -66,6 +66,8 @@ func (f *connectionFlags) register(command *cobra.Command) {
 // connection is Redis as the commands see it.
 type connection struct {
 	insight.Inspector
+	target  *redisurl.Target
+	timeout time.Duration
 	replica string // what to call it, if the server is one
 }
 
@@ -91,20 +93,20 @@ func connected(flags *connectionFlags, own ownRules, do func(command *cobra.Comm
 		if err != nil {
 			return err
 		}
-		c, err := flags.connect(command, rules)
+		c, err := flags.connection(command, rules)
 		if err != nil {
 			return err
 		}
 		defer c.Client.Close()
-		if err := c.mayChange(command); err != nil {
-			return err
+		if err := c.meet(command); err != nil {
+			return c.Hidden(err)
 		}
 		return c.Hidden(do(command, c, args))
 	}
 }
 
-func (f *connectionFlags) connect(command *cobra.Command, rules insight.NamedRules) (*connection, error) {
-	ctx := command.Context()
+// connection returns what the commands go by. It sends nothing.
+func (f *connectionFlags) connection(command *cobra.Command, rules insight.NamedRules) (*connection, error) {
 	if f.timeout < time.Millisecond {
 		return nil, usageError("-timeout %v is less than 1ms", f.timeout)
 	}
@@ -113,7 +115,7 @@ func (f *connectionFlags) connect(command *cobra.Command, rules insight.NamedRul
 		return nil, err
 	}
 	logging.Disable() // what matters is in the errors
-	c := &connection{Inspector: insight.Inspector{
+	c := &connection{target: target, timeout: f.timeout, Inspector: insight.Inspector{
 		Client: target.Client(f.timeout), Prefix: cmp.Or(f.prefix, insight.DefaultPrefix),
 		Policy:  insight.NamedPolicy{Policy: rules.Policy, Name: rules.Name},
 		Server:  insight.Server{Address: target.String(), Kind: target.Kind, TLS: target.TLS},
@@ -126,17 +128,24 @@ func (f *connectionFlags) connect(command *cobra.Command, rules insight.NamedRul
 	if c.Store, err = priority.NewRedisStore(c.Client, &c.Options); err == nil {
 		c.Admin, err = control.NewAdmin(c.Client, &control.AdminOptions{Prefix: c.Prefix, Levels: rules.Policy.Last(), Timeout: f.timeout})
 	}
-	if err == nil {
-		err = c.reach(ctx, target, f.timeout)
-	}
-	if err == nil {
-		err = c.recognize(ctx, target)
-	}
 	if err != nil {
 		_ = c.Client.Close()
 		return nil, c.Hidden(err)
 	}
 	return c, nil
+}
+
+// meet makes sure that Redis answers, that it is what its URL says, and that the command
+// may do there what it does.
+func (c *connection) meet(command *cobra.Command) error {
+	ctx := command.Context()
+	if err := c.reach(ctx); err != nil {
+		return err
+	}
+	if err := c.recognize(ctx, c.target); err != nil {
+		return err
+	}
+	return c.mayChange(command)
 }
 
 // target reads the URL, the login and the certificates.
@@ -212,7 +221,7 @@ func (f *connectionFlags) trust(target *redisurl.Target) error {
 }
 
 // reach makes sure that Redis answers before anything is done.
-func (c *connection) reach(ctx context.Context, target *redisurl.Target, timeout time.Duration) error {
+func (c *connection) reach(ctx context.Context) error {
 	err := c.Client.Ping(ctx).Err()
 	switch {
 	case err == nil, redis.IsPermissionError(err):
@@ -222,7 +231,7 @@ func (c *connection) reach(ctx context.Context, target *redisurl.Target, timeout
 	case redis.IsAuthError(err):
 		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", c.Server.Address, err, passwordVariable)}
 	}
-	if err := misnamed(ctx, target, timeout); err != nil {
+	if err := misnamed(ctx, c.target, c.timeout); err != nil {
 		return err
 	}
 	hint := ""

@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const exitHelp = `Exit statuses:
@@ -17,6 +20,7 @@ const exitHelp = `Exit statuses:
   2    the call was wrong: a flag, an argument, a policy
   3    Redis cannot be reached, or refuses the login
   4    some of several customers failed; the others worked
+  5    it may have been done, or not: look (get, log) before you do it again
   130  it was interrupted`
 
 const (
@@ -24,6 +28,7 @@ const (
 	exitUsage       = 2
 	exitUnreachable = 3
 	exitSomeFailed  = 4
+	exitUnknown     = 5
 	exitInterrupted = 130
 )
 
@@ -85,7 +90,7 @@ func tellUsage(command *cobra.Command) {
 		command.Args = unknownCommand
 		command.RunE = func(command *cobra.Command, _ []string) error { return command.Help() }
 	}
-	command.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return statusError{exitUsage, err} })
+	command.SetFlagErrorFunc(wrongFlag)
 	if check := command.Args; check != nil {
 		command.Args = func(command *cobra.Command, args []string) error {
 			return wrongCall(cmp.Or(check(command, args), command.ValidateFlagGroups()))
@@ -94,6 +99,46 @@ func tellUsage(command *cobra.Command) {
 	for _, child := range command.Commands() {
 		tellUsage(child)
 	}
+}
+
+// wrongFlag says which flag is wrong, and what it takes.
+func wrongFlag(command *cobra.Command, err error) error {
+	var value *pflag.InvalidValueError
+	var missing *pflag.ValueRequiredError
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &value):
+		return usageError("-%s %.60q %s", nameOf(value.GetFlag()), value.GetValue(), notTaken(value))
+	case errors.As(err, &missing):
+		return usageError("-%s needs a value: see %s -help", nameOf(missing.GetFlag()), command.CommandPath())
+	case errors.As(err, &unknown):
+		return usageError("unknown flag -%s: see %s -help", cmp.Or(unknown.GetSpecifiedShortnames(), unknown.GetSpecifiedName()), command.CommandPath())
+	}
+	return statusError{exitUsage, err}
+}
+
+// nameOf is what helps call a flag.
+func nameOf(flag *pflag.Flag) string { return cmp.Or(flag.Shorthand, flag.Name) }
+
+// notTaken says why a flag does not take a value.
+func notTaken(value *pflag.InvalidValueError) string {
+	switch value.GetFlag().Value.Type() {
+	case "int", "int64", "float64":
+		if errors.Is(value, strconv.ErrRange) {
+			return "is too large"
+		}
+		if value.GetFlag().Value.Type() == "float64" {
+			return "is not a number"
+		}
+		return "is not a whole number"
+	case "intSlice":
+		return "is not a list of whole numbers such as 8,9"
+	case "duration":
+		return "is not a time such as 90s, 15m or 2h"
+	case "bool":
+		return "is not true or false"
+	}
+	return "is wrong: " + errors.Unwrap(value).Error()
 }
 
 // unknownCommand is what a command that only has others is called with.
@@ -107,6 +152,16 @@ func unknownCommand(command *cobra.Command, args []string) error {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return fmt.Errorf("unknown command %.40q: %s", args[0], hint)
+}
+
+// namedArguments makes sure that there are just the arguments that these words are for.
+func namedArguments(what ...string) cobra.PositionalArgs {
+	return func(command *cobra.Command, args []string) error {
+		if len(args) == len(what) {
+			return nil
+		}
+		return fmt.Errorf("%s takes %s, not %s: see %s -help", command.Name(), strings.Join(what, " and "), insight.Plural(int64(len(args)), "argument"), command.CommandPath())
+	}
 }
 
 // unknownTopic is what the help is asked about.

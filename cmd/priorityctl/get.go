@@ -2,12 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"strings"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
 
@@ -55,58 +50,4 @@ func newGet() *cobra.Command {
 	connect.register(command)
 	policies.register(command)
 	return command
-}
-
-// eachCustomer does something for each customer and prints the result, or the
-// failure on stderr. With -json, failures are printed as results are.
-func eachCustomer(command *cobra.Command, c *connection, customers []string, asJSON bool, do func(ctx context.Context, customer string) (any, error)) error {
-	ctx, out := command.Context(), command.OutOrStdout()
-	failed := 0
-	for i, customer := range customers {
-		if ctx.Err() != nil {
-			break
-		}
-		result, err := do(ctx, customer)
-		var invalid bool
-		if err != nil {
-			failed++
-			var known statusError
-			invalid = errors.Is(err, priority.ErrInvalid) || errors.As(err, &known)
-			err = c.Hidden(err)
-			if insight.Unreachable(err) && !invalid {
-				err = fmt.Errorf("cannot reach %s any more: %w", c.Server.Address, err)
-			}
-		}
-		switch {
-		case err != nil && asJSON:
-			if err := writeJSON(out, failure{insight.NameOf(customer), insight.OneLine(err)}); err != nil {
-				return err
-			}
-		case err != nil:
-			fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s\n", insight.OneLine(err))
-		case asJSON:
-			if err := writeJSON(out, result); err != nil {
-				return err
-			}
-		default:
-			if i > 0 && strings.Contains(fmt.Sprint(result), "\n") {
-				fmt.Fprintln(out)
-			}
-			if _, err := fmt.Fprintln(out, result); err != nil {
-				return err
-			}
-		}
-		if insight.Unreachable(err) && !invalid {
-			return statusError{exitUnreachable, nil}
-		}
-		if invalid && len(customers) == 1 {
-			return statusError{exitUsage, nil}
-		}
-	}
-	return failures(ctx, failed, len(customers))
-}
-
-type failure struct {
-	insight.Name
-	Error string `json:"error"`
 }

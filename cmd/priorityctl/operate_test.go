@@ -553,7 +553,7 @@ func TestAPasswordThatIsAWordGarblesNoMessage(t *testing.T) {
 		// With another password the login is refused; with no server it is not reached.
 		for url, want := range map[string]string{
 			"redis://:" + password + "x@" + server.Addr: "redis://" + server.Addr + " refuses the login: WRONGPASS invalid username-password pair or user is disabled.",
-			"redis://:" + password + "@127.0.0.1:1":     "cannot reach redis://127.0.0.1:1: dial tcp 127.0.0.1:1: connect: connection refused",
+			"redis://:" + password + "@127.0.0.1:1":     "cannot reach redis://127.0.0.1:1: 127.0.0.1:1: connection refused",
 		} {
 			operatorOn(t, "-redis", url).refused(3, want, "get", "acme")
 		}
@@ -703,7 +703,7 @@ func TestAWrongCallNeedsNoRedis(t *testing.T) {
 	o.refused(2, "-timeout", "get", "acme", "-timeout", "0s")
 	o.refused(2, "unknown command", "list", "acme")
 	o.refused(2, "brace", "get", "acme", "-prefix", "a{b", "-redis", "redis://127.0.0.1:1")
-	o.refused(2, "unknown shorthand flag", "top", "-nonsense")
+	o.refused(2, "unknown flag -nonsense", "top", "-nonsense")
 	for _, command := range []string{"ping", "get", "top", "list", "reset"} {
 		holds(t, o.told(command, "-help"), "redis+sentinel://", passwordVariable, "Exit statuses:", "--reset-mode", "-json")
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -83,7 +84,12 @@ func newPolicyCheck() *cobra.Command {
 		Use:   "check FILE…",
 		Short: "Tells whether files hold policies that the module takes",
 		Long:  "Check tells of each file whether it holds a policy that the module takes. The\nexit status is 2 if one does not.",
-		Args:  cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return errors.New("name a file")
+			}
+			return nil
+		},
 		RunE: func(command *cobra.Command, files []string) error {
 			bad := 0
 			for _, file := range files {

@@ -27,7 +27,7 @@ It may not have more levels than the queue was declared with: see -levels.
 func newPolicyApply() *cobra.Command {
 	return newRulesChange(rulesChange{
 		use: "apply {FILE | - | default} -why TEXT", short: "Makes a policy that of the whole fleet", long: policyApplyLong,
-		args: cobra.ExactArgs(1), completeFiles: true,
+		args: namedArguments("the policy's file, or default"), completeFiles: true,
 		do: func(ctx context.Context, command *cobra.Command, c *connection, args []string, change control.Change) (int64, error) {
 			rules, err := readRules(args[0], command.InOrStdin())
 			if err != nil {
@@ -42,7 +42,7 @@ func newPolicyRollback() *cobra.Command {
 	return newRulesChange(rulesChange{
 		use: "rollback VERSION -why TEXT", short: "Applies an earlier policy again",
 		long: "Rollback applies the policy of a version of policy history again.\n\n" + changeHelp,
-		args: cobra.ExactArgs(1),
+		args: namedArguments("a version of policy history"),
 		do: func(ctx context.Context, _ *cobra.Command, c *connection, args []string, change control.Change) (int64, error) {
 			var version int64
 			if _, err := fmt.Sscanf(args[0], "%d", &version); err != nil || fmt.Sprint(version) != args[0] || version < 1 {
@@ -98,7 +98,7 @@ func newRulesChange(r rulesChange) *cobra.Command {
 		replaced := document.Rules
 		version, err := r.do(ctx, command, c, args, flags.change(command, versionOf(replaced)))
 		if err != nil {
-			return c.broken(explained(ctx, c, err, "policy", ""))
+			return c.lost(command, explained(ctx, c, err, "policy", ""))
 		}
 		changed := rulesChanged{Version: version}
 		if replaced != nil {

@@ -15,7 +15,9 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/page"
+	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )
 
@@ -31,10 +33,15 @@ whoever a proxy names in that header may change things: let nobody but the proxy
 the address, and let the proxy remove the header from what it receives. On a loopback address only
 requests for this machine's own names are answered: name a proxy's by -host, if it
 passes on the Host that it receives. A team's own server can mount the page too: see
-docs/control.md.`
+docs/control.md.
+
+Serve starts while Redis cannot be reached, and the page says so until it can.`
 
 // shutdownTime is how long requests may take when the program ends.
 const shutdownTime = 5 * time.Second
+
+// betweenMeetings is how long to wait for a Redis that could not be reached.
+const betweenMeetings = time.Second
 
 type serveFlags struct {
 	listen     string
@@ -56,9 +63,18 @@ func newServe() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		PreRunE:           func(command *cobra.Command, _ []string) error { return serve.check(command) },
 	}
-	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
-		return serve.run(command, c)
-	})
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		rules, err := policies.read(command)
+		if err != nil {
+			return err
+		}
+		c, err := connect.connection(command, rules)
+		if err != nil {
+			return err
+		}
+		defer c.Client.Close()
+		return c.Hidden(serve.run(command, c))
+	}
 	flags := command.Flags()
 	flags.StringVar(&serve.listen, "listen", "127.0.0.1:7090", "the address to listen on")
 	flags.BoolVar(&serve.write, "write", false, "let whoever reaches the address change things; on a loopback address only")
@@ -104,6 +120,10 @@ func (f *serveFlags) check(command *cobra.Command) error {
 
 // run serves the page until the command is interrupted.
 func (f *serveFlags) run(command *cobra.Command, c *connection) error {
+	away := c.meet(command)
+	if away != nil && !passes(away) {
+		return away
+	}
 	operators, err := page.New(c.Client, &page.Options{
 		Store:  priority.RedisOptions{Policy: c.Policy.Policy, Tiers: c.Options.Tiers, TierOf: c.Options.TierOf, Prefix: c.Prefix},
 		Server: c.Server, Secrets: c.Secrets, Authorize: f.authorize(command),
@@ -129,8 +149,16 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 	}
 	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s, %s. Ctrl-C ends it.\n", listener.Addr(), c.Server.Address, mode)
 
-	failed := make(chan error, 1)
+	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(listener) }()
+	if away != nil {
+		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(c.Hidden(away))+"; the page says so until it can")
+		go func() {
+			if err := c.await(command); err != nil {
+				failed <- err
+			}
+		}()
+	}
 	select {
 	case err = <-failed:
 	case <-command.Context().Done():
@@ -142,6 +170,25 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 		_ = server.Close()
 	}
 	return errors.Join(err, operators.Close(ctx))
+}
+
+// passes reports whether Redis may be reached later. A login that it refuses stays refused.
+func passes(err error) bool {
+	return exitStatus(err) == exitUnreachable && !redis.IsAuthError(err)
+}
+
+// await returns nil once Redis is met, or why it is not the Redis that it should be.
+func (c *connection) await(command *cobra.Command) error {
+	for {
+		select {
+		case <-command.Context().Done():
+			return nil
+		case <-time.After(betweenMeetings):
+		}
+		if err := c.meet(command); err == nil || !passes(err) {
+			return err
+		}
+	}
 }
 
 // authorize says who may change things, nil if nobody may.

@@ -16,26 +16,36 @@ import (
 // With the test it is interrupted, and must end well.
 func serving(t *testing.T, args ...string) (address, line string) {
 	t.Helper()
-	server := redistest.Start(t)
-	ctx, interrupt := context.WithCancel(context.Background())
+	address, line, interrupt := servingOn(t, redistest.Start(t).Addr, io.Discard, args...)
+	t.Cleanup(func() {
+		if status := interrupt(); status != 0 {
+			t.Errorf("interrupted, it ends with %d", status)
+		}
+	})
+	return address, line
+}
+
+// servingOn serves the Redis of an address. What it returns at last interrupts it, and
+// returns the exit status.
+func servingOn(t *testing.T, redis string, stderr io.Writer, args ...string) (address, line string, interrupt func() int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
 	from, to := io.Pipe()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, alone(t).environment, append([]string{"serve", "-redis", "redis://" + server.Addr, "-listen", "127.0.0.1:0"}, args...), nil, to, io.Discard)
+		ended <- run(ctx, alone(t).environment, append([]string{"serve", "-redis", "redis://" + redis, "-listen", "127.0.0.1:0"}, args...), nil, to, stderr)
 		_ = to.Close()
 	}()
 	line, err := bufio.NewReader(from).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		interrupt()
-		if status := <-ended; status != 0 {
-			t.Errorf("interrupted, it ends with %d", status)
-		}
-	})
 	address, _, _ = strings.Cut(line, " ")
-	return address, line
+	return address, line, func() int {
+		cancel()
+		return <-ended
+	}
 }
 
 func get(t *testing.T, address, host string, header http.Header) (status int, body string) {
@@ -77,6 +87,51 @@ func TestServeIsReadOnlyUnlessToldOtherwise(t *testing.T) {
 	if response.StatusCode != http.StatusForbidden {
 		t.Errorf("a write has status %d", response.StatusCode)
 	}
+}
+
+func TestServeStartsWhileRedisIsDown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	count(t, server.Client(), map[string]int{"acme": 3})
+	server.Kill()
+	var stderr strings.Builder
+	address, _, interrupt := servingOn(t, server.Addr, &stderr, "-timeout", "1s")
+	if _, body := get(t, address+"customer?c=acme", "", nil); !strings.Contains(body, "cannot be reached") {
+		t.Errorf("while Redis is down, the page has\n%s", body)
+	}
+	server.Restart()
+	redistest.Await(t, "the page to show a customer", func() bool {
+		_, body := get(t, address+"customer?c=acme", "", nil)
+		return strings.Contains(body, "acme") && !strings.Contains(body, "cannot be reached")
+	})
+	status := interrupt()
+	if text := stderr.String(); status != 0 || !strings.Contains(text, "connection refused; the page says so until it can") || strings.Count(text, "\n") != 1 {
+		t.Errorf("it ends with %d and says %q", status, text)
+	}
+	saysNoGo(t, []string{"serve"}, stderr.String())
+}
+
+// What a Redis is that was away shows when it comes back.
+func TestServeEndsWhereTheRedisThatComesBackIsAnotherKind(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Kill()
+	from, stderr := io.Pipe()
+	_, _, _ = servingOn(t, server.Addr, stderr, "-timeout", "1s")
+	lines := bufio.NewReader(from)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "connection refused") {
+		t.Fatalf("%v: %s", err, line)
+	}
+	server.Launch("--cluster-enabled", "yes")
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "ask the whole cluster by redis+cluster://") {
+		t.Errorf("%v: %s", err, line)
+	}
+}
+
+func TestServeRefusesALoginThatStaysWrong(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	alone(t).refused(3, "refuses the login", "serve", "-listen", "127.0.0.1:0", "-redis", "redis://nobody:x@"+server.Addr)
 }
 
 func TestServeLetsTheUserOfThisMachineWrite(t *testing.T) {

@@ -78,7 +78,7 @@ func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
 	holds(t, o.told("override", "list"), "VERSION LEFT OVERRIDE CUSTOMER 3 ", "level 9 at the earliest bakery", `level 4 at the latest acme by tom: "their contract"`)
 	o.told("override", "end", "bakery", "-why", "done")
 	holds(t, o.told("override", "end", "acme", "-why", "done", "-by", "ann"), "acme: the override has ended (version 5) before: level 4 at the latest")
-	o.refused(1, "not found", "override", "end", "acme", "-why", "again")
+	o.refused(1, "acme: there is no override", "override", "end", "acme", "-why", "again")
 	holds(t, o.told("log"), "5 20", "by ann acme override ended (before: level 4 at the latest)",
 		"acme overridden: level 4 at the latest, for 24h (before: pinned to level 2)", `bakery overridden: level 9 at the earliest, for 30m`)
 	holds(t, o.told("log", "-customer", "bakery", "-n", "1"), "4 20", "bakery override ended")
@@ -256,7 +256,7 @@ func TestAWrongChangeSaysWhatIsMissing(t *testing.T) {
 		`{"customer":"a","error":"oh"}`:          "is a failure",
 		`{"customer":"a"} x`:                     "object 2",
 		`{"customer":"a"}`:                       "no override",
-		`{"customer":"a","customer_base64":"%"}`: "customer_base64: illegal",
+		`{"customer":"a","customer_base64":"%"}`: "customer_base64: it is not",
 		`{"customer":"a","customer_base64":"Yg=="}`:               "customer is a, and customer_base64 is b",
 		`{"customer":"a","customer_base64":"/w=="}`:               "customer_base64 is",
 		`{"busiest":[{"customer":"a","customer_base64":"Yg=="}]}`: "customer is a",

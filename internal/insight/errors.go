@@ -114,10 +114,10 @@ func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 func (e hiddenError) Unwrap() error { return e.error }
 
-// OneLine returns an error's text in one line, without what may be a password in a
-// URL, and without what a terminal would obey.
+// OneLine returns an error's text in one line and in an operator's words, without what
+// may be a password in a URL, and without what a terminal would obey.
 func OneLine(err error) string {
-	text := userOfURL.ReplaceAllString(err.Error(), "://"+hidden+"@")
+	text := userOfURL.ReplaceAllString(plain(err), "://"+hidden+"@")
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 }
 

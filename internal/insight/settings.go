@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -151,37 +150,4 @@ func said(kind string, text json.RawMessage) string {
 		}
 	}
 	return Quoted(string(text))
-}
-
-// logPage is how many entries of the log are read to tell who has made a change.
-const logPage = 1000
-
-// Explained returns the error of a change with what an operator needs: who has changed
-// the item meanwhile or that it has ended by itself, or which rights are missing. The kind is that of [Logged].
-func (i *Inspector) Explained(ctx context.Context, err error, kind, customer string) error {
-	switch {
-	case err == nil:
-		return nil
-	case Forbidden(err):
-		return fmt.Errorf("%w; it needs %s on the keys ~%s:{control}:*", err, ControlWriteRights, i.prefix())
-	case !errors.Is(err, control.ErrConflict):
-		return err
-	}
-	entries, logErr := i.Admin.Log(ctx, 0, logPage)
-	if logErr != nil {
-		return err
-	}
-	for _, entry := range entries {
-		if entry.Kind != kind || entry.Customer != customer {
-			continue
-		}
-		// Where somebody has ended it, the newest entry has nothing new.
-		if entry.New != nil && strings.HasSuffix(err.Error(), ", and is over") {
-			return fmt.Errorf("%w: the %s has ended by itself, at %s (version %d); look again, and decide again",
-				control.ErrConflict, kind, Moment(entry.Until), entry.Version)
-		}
-		return fmt.Errorf("%w by %s at %s: %s, %s (version %d); look again, and decide again",
-			control.ErrConflict, Shown(entry.By), Moment(entry.At), LoggedOf(entry).Says, Quoted(entry.Why), entry.Version)
-	}
-	return err
 }

@@ -1,0 +1,58 @@
+package insight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/docpriority/priority/control"
+)
+
+// logPage is how many entries of the log are read to tell who has made a change.
+const logPage = 1000
+
+// Explained returns the error of a change with what an operator needs: who has changed
+// the item meanwhile, that there is none, or which rights are missing. The kind is that of
+// [Logged].
+func (i *Inspector) Explained(ctx context.Context, err error, kind, customer string) error {
+	switch {
+	case err == nil:
+		return nil
+	case Forbidden(err):
+		return fmt.Errorf("%w; it needs %s on the keys ~%s:{control}:*", err, ControlWriteRights, i.prefix())
+	case errors.Is(err, control.ErrNotFound) && kind == "override":
+		return inOtherWords{err, "there is no override"}
+	case errors.Is(err, control.ErrNotFound) && kind == "policy" && !strings.Contains(err.Error(), "policies"):
+		return inOtherWords{err, "there is nothing to withdraw: operators have applied no policy"}
+	case !errors.Is(err, control.ErrConflict):
+		return err
+	}
+	entries, logErr := i.Admin.Log(ctx, 0, logPage)
+	if logErr != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if entry.Kind != kind || entry.Customer != customer {
+			continue
+		}
+		// Where somebody has ended it, the newest entry has nothing new.
+		if entry.New != nil && strings.HasSuffix(err.Error(), ", and is over") {
+			return inOtherWords{err, fmt.Sprintf("changed meanwhile: the %s has ended by itself, at %s (version %d); look again, and decide again",
+				kind, Moment(entry.Until), entry.Version)}
+		}
+		return inOtherWords{err, fmt.Sprintf("changed meanwhile by %s at %s: %s, %s (version %d); look again, and decide again",
+			Shown(entry.By), Moment(entry.At), LoggedOf(entry).Says, Quoted(entry.Why), entry.Version)}
+	}
+	return inOtherWords{err, fmt.Sprintf("changed meanwhile: there is no %s, and the log has none; look again, and decide again", kind)}
+}
+
+// inOtherWords is an error with a text for operators.
+type inOtherWords struct {
+	error
+	text string
+}
+
+func (e inOtherWords) Error() string { return e.text }
+
+func (e inOtherWords) Unwrap() error { return e.error }
