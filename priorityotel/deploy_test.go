@@ -2,10 +2,8 @@ package priorityotel_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
@@ -42,6 +41,23 @@ func TestEachAlertIsTested(t *testing.T) {
 	}
 }
 
+// Each alert leads to a section of the runbook that there is.
+func TestEachAlertLeadsToTheRunbook(t *testing.T) {
+	runbook := read(t, "../docs/runbook.md")
+	for _, alert := range regexp.MustCompile(`- alert: `).Split(read(t, "deploy/alerts.yml"), -1)[1:] {
+		name, _, _ := strings.Cut(alert, "\n")
+		link := regexp.MustCompile(`runbook_url: https://github\.com/docpriority/priority/blob/main/docs/runbook\.md#(\d+)(\S+)`).FindStringSubmatch(alert)
+		if link == nil {
+			t.Errorf("%s has no runbook_url", name)
+			continue
+		}
+		heading := regexp.MustCompile(`(?mi)^## ` + link[1] + `\. ` + strings.ReplaceAll(strings.TrimPrefix(link[2], "-"), "-", "[ -]") + `$`)
+		if !heading.MatchString(runbook) || !strings.Contains(runbook, "`"+name+"`") {
+			t.Errorf("the runbook has no section %s%s, or does not name %s", link[1], link[2], name)
+		}
+	}
+}
+
 // dashboard is what a test has to know of Grafana's format.
 type dashboard struct {
 	Title         string
@@ -50,15 +66,26 @@ type dashboard struct {
 	Templating    struct {
 		List []struct{ Name, Type, Query any }
 	}
+	Annotations struct {
+		List []query
+	}
+	Links  []struct{ URL string }
 	Panels []struct {
-		ID         int
-		Title      string
-		Datasource struct{ Type, UID string }
-		Targets    []struct {
-			Expr       string
-			Datasource struct{ UID string }
+		ID          int
+		Type        string
+		Title       string
+		Datasource  struct{ UID string }
+		Targets     []query
+		FieldConfig struct {
+			Defaults struct{ Thresholds struct{ Steps []any } }
 		}
 	}
+}
+
+// query is what the dashboard asks Prometheus.
+type query struct {
+	Expr       string
+	Datasource struct{ UID string }
 }
 
 func readDashboard(t *testing.T) dashboard {
@@ -70,35 +97,43 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-func TestTheDashboardAsksWhatPrometheusCanRead(t *testing.T) {
+// The queries are run by TestEachPanelShowsWhatPrometheusKnows of examples/prometheus.
+func TestTheDashboardFollowsItsVariables(t *testing.T) {
 	d := readDashboard(t)
-	if d.Title == "" || d.UID == "" || d.SchemaVersion == 0 || len(d.Panels) == 0 {
+	if d.Title == "" || d.UID == "" || d.SchemaVersion == 0 || len(d.Links) == 0 || len(d.Annotations.List) == 0 {
 		t.Errorf("%+v is no whole dashboard", d)
 	}
 	if first := d.Templating.List[0]; first.Name != "datasource" || first.Type != "datasource" || first.Query != "prometheus" {
 		t.Errorf("the first variable is %+v, want the data source", first)
 	}
-	ids := make(map[int]bool)
-	// promtool reads the expressions as recording rules, with Grafana's variables filled in.
-	rules := "groups:\n- name: dashboard\n  rules:\n"
-	variables := strings.NewReplacer("$__rate_interval", "1m", "$job", ".*")
+	ids, titles, stats := make(map[int]bool), make(map[string]bool), 0
+	queries := d.Annotations.List
 	for _, panel := range d.Panels {
-		if ids[panel.ID] || panel.Title == "" || len(panel.Targets) == 0 || panel.Datasource.UID != "${datasource}" {
+		if ids[panel.ID] || titles[panel.Title] || panel.Title == "" {
+			t.Errorf("panel %d, %q: its number or its title is another one's, or it has none", panel.ID, panel.Title)
+		}
+		ids[panel.ID], titles[panel.Title] = true, true
+		switch panel.Type {
+		case "row":
+			continue
+		case "stat":
+			if stats++; len(panel.FieldConfig.Defaults.Thresholds.Steps) == 0 {
+				t.Errorf("panel %q has no thresholds", panel.Title)
+			}
+		}
+		if len(panel.Targets) == 0 || panel.Datasource.UID != "${datasource}" {
 			t.Errorf("panel %+v", panel)
 		}
-		ids[panel.ID] = true
-		for i, target := range panel.Targets {
-			if target.Datasource.UID != "${datasource}" || !strings.Contains(target.Expr, `job=~"$job"`) {
-				t.Errorf("panel %q: %+v does not follow the variables", panel.Title, target)
-			}
-			rules += fmt.Sprintf("  - record: panel_%d_%d\n    expr: %q\n", panel.ID, i, variables.Replace(target.Expr))
+		queries = append(queries, panel.Targets...)
+	}
+	for _, query := range queries {
+		if query.Datasource.UID != "${datasource}" || !strings.Contains(query.Expr, `job=~"$job"`) {
+			t.Errorf("%+v does not follow the variables", query)
 		}
 	}
-	file := filepath.Join(t.TempDir(), "rules.yml")
-	if err := os.WriteFile(file, []byte(rules), 0o644); err != nil {
-		t.Fatal(err)
+	if stats < 4 {
+		t.Errorf("%d stat panels, want a row of them", stats)
 	}
-	promtool(t, "check", "rules", file)
 }
 
 // What rules, their tests and the dashboard name is what a Prometheus exporter
@@ -153,6 +188,13 @@ func exported(t *testing.T) (metrics, labels []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	answering, err := fallback.New(acmesStatus(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := instrumentation.ObserveStore(answering); err != nil {
+		t.Fatal(err)
+	}
 	instrumentation.Observe(t.Context(), observe.Call{
 		Operation: "NextEach", Customers: []string{"acme", "bakery"}, Items: 2, Duration: time.Second,
 		Decisions: []priority.Decision{{Level: 1}, {}}, Err: &priority.BatchError{Errs: []error{nil, errLost}},
@@ -162,9 +204,6 @@ func exported(t *testing.T) (metrics, labels []string) {
 		Operation: "Done", Customers: []string{"acme"}, Items: 1, Took: time.Second,
 		Ended: []priority.Ended{{Document: "invoice-1", Sojourn: time.Second, Level: 1}},
 	})
-	if _, err := instrumentation.ObserveControl(acmesStatus()); err != nil {
-		t.Fatal(err)
-	}
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func ExampleInstrumentation_ObserveControl() {
+func ExampleInstrumentation_ObserveStore() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
 	instrumentation, err := priorityotel.New(nil)
 	if err != nil {
@@ -25,12 +25,13 @@ func ExampleInstrumentation_ObserveControl() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	stop, err := instrumentation.ObserveControl(store)
+	observed := observe.New(store, instrumentation.Observe)
+	stop, err := instrumentation.ObserveStore(observed)
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer stop()
 
-	decision, err := observe.New(store, instrumentation.Observe).Next(context.Background(), "acme")
+	decision, err := observed.Next(context.Background(), "acme")
 	fmt.Println(decision.Level, decision.Ruled, err)
 }

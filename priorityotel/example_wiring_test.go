@@ -23,8 +23,8 @@ import (
 // wire returns the store to use, and lets Prometheus scrape /metrics. The spans go to an
 // exporter such as otlptracegrpc.
 func wire(client *redis.Client, spans trace.SpanExporter, mux *http.ServeMux) priority.Store {
-	registry := prometheus.NewRegistry()                                         // of github.com/prometheus/client_golang/prometheus
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry)) // of go.opentelemetry.io/otel/exporters/prometheus
+	registry := prometheus.NewRegistry()                                                                            // of github.com/prometheus/client_golang/prometheus
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo()) // of go.opentelemetry.io/otel/exporters/prometheus
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -46,7 +46,6 @@ func wire(client *redis.Client, spans trace.SpanExporter, mux *http.ServeMux) pr
 	answering, err := fallback.New(observe.New(store, observe.LogCorrupt(slog.Default())), nil, &fallback.Options{
 		OnError: instrumentation.ObserveError,
 		OnChange: func(open bool, cause error) {
-			instrumentation.ObserveCircuit(open, cause)
 			slog.Warn("the circuit to the fleet's counts has changed", "open", open, "cause", cause)
 		},
 	})
@@ -54,6 +53,9 @@ func wire(client *redis.Client, spans trace.SpanExporter, mux *http.ServeMux) pr
 		log.Fatal(err)
 	}
 	observed := observe.New(answering, instrumentation.Observe) // the store to use
+	if _, err := instrumentation.ObserveStore(observed); err != nil {
+		log.Fatal(err)
+	}
 
 	return observed
 }

@@ -3,6 +3,7 @@ package priorityotel
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/observe"
@@ -14,7 +15,9 @@ import (
 // The attributes beside error.type, of metrics and of spans.
 const (
 	operationKey  = attribute.Key("priority.operation")
+	ruleKey       = attribute.Key("priority.rule")
 	levelKey      = attribute.Key("priority.level")
+	lastKey       = attribute.Key("priority.last")
 	degradedKey   = attribute.Key("priority.degraded")
 	ruledLevelKey = attribute.Key("priority.ruled.level")
 )
@@ -35,20 +38,20 @@ var errorTypes = []string{"invalid", "not_counted", "outcome_unknown", "corrupt_
 
 type metrics struct {
 	meter      metric.Meter
+	store      atomic.Pointer[priority.Store] // the one that ObserveStore was given; nil: none
 	documents  metric.Int64Counter
 	overridden metric.Int64Counter
 	calls      metric.Float64Histogram
 	work       metric.Float64Histogram
 	sojourn    metric.Float64Histogram
 	absorbed   metric.Int64Counter
-	circuits   metric.Int64UpDownCounter
 }
 
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	meter := provider.Meter(ScopeName, metric.WithSchemaURL(semconv.SchemaURL))
 	documents, err1 := meter.Int64Counter("priority.documents",
 		metric.WithUnit("{document}"),
-		metric.WithDescription("Documents that were to be counted: by level, or by error type where they were not."))
+		metric.WithDescription("Documents of calls that count: by rule and level, or by error type if they were not counted."))
 	calls, err2 := meter.Float64Histogram("priority.call.duration",
 		metric.WithUnit("s"),
 		metric.WithDescription("Duration of the calls of a store."),
@@ -57,34 +60,33 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		metric.WithUnit("s"),
 		metric.WithDescription("How long documents were worked on, as Done was told."),
 		metric.WithExplicitBucketBoundaries(workBounds...))
-	sojourn, err7 := meter.Float64Histogram("priority.document.sojourn",
+	sojourn, err6 := meter.Float64Histogram("priority.document.sojourn",
 		metric.WithUnit("s"),
 		metric.WithDescription("Time from Submit to Done, by the level that Submit gave."),
 		metric.WithExplicitBucketBoundaries(sojournBounds...))
 	absorbed, err4 := meter.Int64Counter("priority.absorbed.errors",
 		metric.WithUnit("{error}"),
 		metric.WithDescription("Errors that a fallback answered instead of, so that no caller saw them."))
-	circuits, err5 := meter.Int64UpDownCounter("priority.open.circuits",
-		metric.WithUnit("{circuit}"),
-		metric.WithDescription("Fallbacks of this process whose circuit is open."))
 	// A counter of its own: an attribute of priority.documents would give each of its
 	// series a twin, and this one has no series where there is no override.
-	overridden, err6 := meter.Int64Counter("priority.overridden.documents",
+	overridden, err5 := meter.Int64Counter("priority.overridden.documents",
 		metric.WithUnit("{document}"),
 		metric.WithDescription("Documents, of those counted, of customers with an override: by the level that they have and the one without it."))
-	if err := errors.Join(err1, err2, err3, err4, err5, err6, err7); err != nil {
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
 	m := &metrics{
 		meter: meter, documents: documents, overridden: overridden, calls: calls, work: work, sojourn: sojourn,
-		absorbed: absorbed, circuits: circuits,
+		absorbed: absorbed,
 	}
-	m.circuits.Add(context.Background(), 0)
 	// A rate cannot see the first of a series that begins with it, and one corrupt
 	// count is worth an alert. A share of documents is 0 only if there are none in a
 	// series: without one it is not there. Every policy has the first level.
-	for _, degraded := range []bool{false, true} {
-		m.documents.Add(context.Background(), 0, metric.WithAttributeSet(outcome{level: priority.First, degraded: degraded}.attributes()))
+	for _, rule := range []string{byCount, byLoad} {
+		for _, degraded := range []bool{false, true} {
+			begun := outcome{rule: rule, level: priority.First, degraded: degraded}
+			m.documents.Add(context.Background(), 0, metric.WithAttributeSet(begun.attributes()))
+		}
 	}
 	for _, kind := range errorTypes {
 		m.documents.Add(context.Background(), 0, metric.WithAttributes(semconv.ErrorTypeKey.String(kind)))
@@ -102,8 +104,10 @@ func (m *metrics) record(ctx context.Context, call observe.Call) {
 	m.calls.Record(ctx, call.Duration.Seconds(), metric.WithAttributeSet(attribute.NewSet(attributes...)))
 
 	switch call.Operation {
-	case "Next", "NextN", "NextEach", "Submit", "SubmitN":
-		m.recordDocuments(ctx, call)
+	case "Next", "NextN", "NextEach":
+		m.recordDocuments(ctx, call, byCount)
+	case "Submit", "SubmitN":
+		m.recordDocuments(ctx, call, byLoad)
 	case "Done", "DoneN":
 		m.recordWork(ctx, call)
 		for _, ended := range call.Ended {
@@ -114,21 +118,29 @@ func (m *metrics) record(ctx context.Context, call observe.Call) {
 
 // recordDocuments adds what became of the documents of a call, with one addition
 // for all with the same outcome.
-func (m *metrics) recordDocuments(ctx context.Context, call observe.Call) {
+func (m *metrics) recordDocuments(ctx context.Context, call observe.Call, rule string) {
 	var batch *priority.BatchError
 	if call.Err != nil && !errors.As(call.Err, &batch) {
 		m.add(ctx, outcome{errorType: errorType(call.Err)}, int64(call.Items))
 		return
 	}
+	bounds := 0
+	if len(call.Customers) == 1 {
+		bounds = m.bounds(call.Customers[0], rule)
+	}
 	if batch == nil && len(call.Decisions) == 1 {
-		m.add(ctx, outcomeOf(call.Decisions[0]), 1)
+		m.add(ctx, outcomeOf(rule, call.Decisions[0], lastOf(call.Decisions[0].Level, bounds)), 1)
 		return
 	}
 	documents := make(map[outcome]int64)
 	for i, decision := range call.Decisions {
-		if batch == nil || i < len(batch.Errs) && batch.Errs[i] == nil {
-			documents[outcomeOf(decision)]++
+		if batch != nil && (i >= len(batch.Errs) || batch.Errs[i] != nil) {
+			continue
 		}
+		if len(call.Customers) > 1 {
+			bounds = m.bounds(call.Customers[i], rule)
+		}
+		documents[outcomeOf(rule, decision, lastOf(decision.Level, bounds))]++
 	}
 	if batch != nil {
 		for _, err := range batch.Errs {
@@ -164,33 +176,71 @@ func (m *metrics) recordWork(ctx context.Context, call observe.Call) {
 	}
 }
 
-func (m *metrics) recordCircuit(open bool) {
-	change := int64(-1)
-	if open {
-		change = 1
-	}
-	m.circuits.Add(context.Background(), change)
-}
-
 func (m *metrics) recordAbsorbed(err error) {
 	m.absorbed.Add(context.Background(), 1, metric.WithAttributes(semconv.ErrorTypeKey.String(errorType(err))))
 }
 
+// The values of priority.rule.
+const (
+	byCount = "count" // Next
+	byLoad  = "load"  // Submit
+)
+
 // outcome is what became of a document: a level or an error.
 type outcome struct {
+	rule      string
 	level     priority.Level
+	last      last
 	ruled     priority.Level // without the override; 0: there is none
 	degraded  bool
 	errorType string
 }
 
-func outcomeOf(decision priority.Decision) outcome {
-	return outcome{level: decision.Level, ruled: decision.Ruled, degraded: decision.Degraded}
+// last says whether a level is the last one of the customer's policy.
+type last int8
+
+const (
+	unknown last = iota // no store is observed, or there is only one level
+	before
+	reached
+)
+
+func outcomeOf(rule string, decision priority.Decision, last last) outcome {
+	return outcome{rule: rule, level: decision.Level, last: last, ruled: decision.Ruled, degraded: decision.Degraded}
+}
+
+// bounds returns how many bounds the rule has for a customer; 0 if no store is observed.
+// A level above it is the last one, or one of the Turns after it.
+func (m *metrics) bounds(customer, rule string) int {
+	store := m.store.Load()
+	if store == nil {
+		return 0
+	}
+	policy := (*store).PolicyOf(customer)
+	if rule == byCount {
+		return len(policy.Thresholds)
+	}
+	return len(policy.Loads)
+}
+
+// lastOf says whether the level is the last one of a rule with as many bounds.
+func lastOf(level priority.Level, bounds int) last {
+	switch {
+	case bounds == 0: // or a policy of one level, which is nobody's last
+		return unknown
+	case level <= priority.Level(bounds):
+		return before
+	}
+	return reached
 }
 
 func (o outcome) attributes() attribute.Set {
 	if o.errorType != "" {
 		return attribute.NewSet(semconv.ErrorTypeKey.String(o.errorType))
 	}
-	return attribute.NewSet(levelKey.Int(int(o.level)), degradedKey.Bool(o.degraded))
+	attributes := []attribute.KeyValue{ruleKey.String(o.rule), levelKey.Int(int(o.level)), degradedKey.Bool(o.degraded)}
+	if o.last != unknown {
+		attributes = append(attributes, lastKey.Bool(o.last == reached))
+	}
+	return attribute.NewSet(attributes...)
 }

@@ -7,9 +7,9 @@
 //
 // The metrics are
 //
-//   - priority.documents, a counter of the documents that were to be counted:
-//     those that were, by priority.level and priority.degraded, and those that were
-//     not, or perhaps not, by error.type
+//   - priority.documents, a counter of the documents in calls that count: those that
+//     were counted, by priority.rule, priority.level and priority.degraded, and those
+//     that were not, or perhaps not, by error.type
 //   - priority.overridden.documents, a counter of those of customers with an override,
 //     by priority.level and, without the override, priority.ruled.level
 //   - priority.call.duration, a histogram in seconds of the calls, by
@@ -20,11 +20,12 @@
 //     by the priority.level that Submit gave
 //   - priority.absorbed.errors, a counter of the errors that no caller saw because
 //     a fallback answered, by error.type
-//   - priority.open.circuits, how many fallbacks of the process have their circuit open
 //
-// and, of what operators have set, while a store is given to
-// [Instrumentation.ObserveControl],
+// and, while a store is given to [Instrumentation.ObserveStore],
 //
+//   - with priority.documents the attribute priority.last: whether the level is the
+//     last one of the customer's policy
+//   - priority.degraded, 1 while a fallback answers
 //   - priority.control.age, for how many seconds this process has not known for sure
 //     what holds, and priority.control.failing, 1 where that cannot be read or used
 //   - priority.control.version, the document's version
@@ -36,7 +37,6 @@ package priorityotel
 
 import (
 	"context"
-	"sync/atomic"
 
 	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel"
@@ -64,9 +64,8 @@ type Options struct {
 
 // Instrumentation records metrics and spans. It is safe for concurrent use.
 type Instrumentation struct {
-	metrics    *metrics
-	spans      *spans
-	controlled atomic.Bool // a control store is observed
+	metrics *metrics
+	spans   *spans
 }
 
 // New returns an Instrumentation. Nil opts are the defaults. An error is the meter
@@ -96,13 +95,6 @@ func (i *Instrumentation) Observe(ctx context.Context, call observe.Call) {
 	ctx, end := i.spans.start(ctx, call)
 	i.metrics.record(ctx, call) // with the span, so that an exemplar leads to it
 	end()
-}
-
-// ObserveCircuit records that a fallback's circuit has opened or closed. It is the
-// OnChange of package fallback's Options. The cause is not recorded: it names a
-// customer's key.
-func (i *Instrumentation) ObserveCircuit(open bool, _ error) {
-	i.metrics.recordCircuit(open)
 }
 
 // ObserveError records an error that no caller is told. It is the OnError of

@@ -12,7 +12,6 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
-	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
@@ -91,22 +90,6 @@ func (r *recorder) counter(t *testing.T, name, unit string) map[string]int64 {
 	return points
 }
 
-// circuits returns how many circuits are open, by the attributes, of which there are
-// none.
-func (r *recorder) circuits(t *testing.T) map[string]int64 {
-	t.Helper()
-	metric := r.metrics(t)["priority.open.circuits"]
-	sum, ok := metric.Data.(metricdata.Sum[int64])
-	if !ok || sum.IsMonotonic {
-		t.Fatalf("priority.open.circuits is %+v; want one that goes up and down", metric)
-	}
-	points := make(map[string]int64)
-	for _, point := range sum.DataPoints {
-		points[encoded(point.Attributes)] = point.Value
-	}
-	return points
-}
-
 // histogram returns the points of a histogram.
 func (r *recorder) histogram(t *testing.T, name string) []metricdata.HistogramDataPoint[float64] {
 	t.Helper()
@@ -163,10 +146,14 @@ func TestEachDocumentAndCallIsRecordedOnce(t *testing.T) {
 	_ = store.DoneN(ctx, "embassy", []string{"2", "3"}, time.Second)
 	_ = store.Reset(ctx, "embassy")
 
-	level := func(level int) string { return fmt.Sprintf("priority.degraded=false,priority.level=%d", level) }
+	level := func(level int) string {
+		return fmt.Sprintf("priority.degraded=false,priority.level=%d,priority.rule=count", level)
+	}
+	byLoad := func(n int) string { return strings.Replace(level(n), "count", "load", 1) }
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
-		level(1): 3 + 3 + 3 + 1, level(2): 1 + 2 + 1, level(3): 2 + 1, level(4): 2, level(5): 2,
+		level(1): 3 + 3 + 3, level(2): 1 + 2, level(3): 2, level(4): 2, level(5): 2,
 		level(6): 2, level(7): 2, level(8): 6, level(9): 9, "error.type=invalid": 1,
+		byLoad(1): 1, byLoad(2): 1, byLoad(3): 1,
 	})
 	call := func(operation string) string {
 		return "priority.degraded=false,priority.operation=" + operation
@@ -205,7 +192,7 @@ func TestFailuresAreRecordedByTheirType(t *testing.T) {
 			},
 			map[string]int64{
 				"error.type=outcome_unknown": 1, "error.type=corrupt_count": 1,
-				"priority.degraded=false,priority.level=3": 2,
+				"priority.degraded=false,priority.level=3,priority.rule=count": 2,
 			},
 			"error.type=partial,priority.degraded=false,priority.operation=NextEach",
 		},
@@ -219,7 +206,7 @@ func TestFailuresAreRecordedByTheirType(t *testing.T) {
 		},
 		{
 			"degraded", observe.Call{Operation: "NextEach", Items: 2, Decisions: []priority.Decision{decision, degraded}},
-			map[string]int64{"priority.degraded=false,priority.level=3": 1, "priority.degraded=true,priority.level=5": 1},
+			map[string]int64{"priority.degraded=false,priority.level=3,priority.rule=count": 1, "priority.degraded=true,priority.level=5,priority.rule=count": 1},
 			"priority.degraded=true,priority.operation=NextEach",
 		},
 		{
@@ -319,7 +306,8 @@ func TestCountersBeginAtZero(t *testing.T) {
 	}
 	for name, want := range map[string][]string{
 		"priority.documents": append(slices.Clone(errorTypes),
-			"priority.degraded=false,priority.level=1", "priority.degraded=true,priority.level=1"),
+			"priority.degraded=false,priority.level=1,priority.rule=count", "priority.degraded=false,priority.level=1,priority.rule=load",
+			"priority.degraded=true,priority.level=1,priority.rule=count", "priority.degraded=true,priority.level=1,priority.rule=load"),
 		"priority.absorbed.errors": errorTypes,
 	} {
 		var begun []string
@@ -347,28 +335,27 @@ func (f failing) Next(context.Context, string) (priority.Decision, error) {
 }
 
 // A fallback keeps errors from its callers, and degrades decisions instead.
-func TestAFallbacksErrorsAndCircuitAreRecorded(t *testing.T) {
+func TestAFallbacksErrorsAreRecorded(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
 	degraded, err := fallback.New(failing{new(memory.Store), errLost}, nil, &fallback.Options{
-		MaxFailures: 2, RetryAfter: time.Hour, OnChange: r.ObserveCircuit, OnError: r.ObserveError,
+		MaxFailures: 2, RetryAfter: time.Hour, OnError: r.ObserveError,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	store := observe.New(degraded, r.Observe)
-	expect(t, "open circuits", r.circuits(t), map[string]int64{"": 0})
+	r.observeStore(t, store)
+	expect(t, "degraded", r.gauges(t, "degraded"), map[string]float64{"degraded": 0})
 	for range 2 {
 		_, _ = store.Next(t.Context(), "acme")
 	}
 	r.ObserveError(nil)
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"),
-		map[string]int64{"priority.degraded=true,priority.level=1": 2})
+		map[string]int64{"priority.degraded=true,priority.last=false,priority.level=1,priority.rule=count": 2})
 	expect(t, "absorbed errors", r.counter(t, "priority.absorbed.errors", "{error}"),
 		map[string]int64{"error.type=outcome_unknown": 2})
 	expect(t, "durations", r.durations(t), map[string]uint64{"priority.degraded=true,priority.operation=Next": 2})
-	redistest.Await(t, "the open circuit is recorded", func() bool { return r.circuits(t)[""] == 1 })
-	r.ObserveCircuit(false, nil)
-	expect(t, "open circuits", r.circuits(t), map[string]int64{"": 0})
+	expect(t, "degraded", r.gauges(t, "degraded"), map[string]float64{"degraded": 1})
 	if err := degraded.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -446,7 +433,7 @@ func TestCustomersStayOut(t *testing.T) {
 		_, _ = store.Peek(t.Context(), "acme")
 		_, _ = store.NextEach(t.Context(), []string{"acme", "acme"})
 		r.ObserveError(errLost)
-		r.observeControl(t, acmesStatus())
+		r.observeStore(t, acmesStatus())
 		var spans strings.Builder
 		for _, span := range r.spans.Ended() {
 			fmt.Fprintln(&spans, span.Name(), encoded(attribute.NewSet(span.Attributes()...)), span.Status(), span.Events())

@@ -79,11 +79,13 @@ func (l load) work(ctx context.Context, store priority.Store, documents int) (to
 }
 
 // upload counts some documents, at most so many: mostly one, sometimes several of
-// one customer or of several. A call once begun is not canceled, so that its
-// documents are certainly counted.
+// one customer or of several, and some by load. A call once begun is not canceled, so
+// that its documents are certainly counted.
 func upload(store priority.Store, most int) ([]priority.Decision, error) {
 	ctx := context.Background()
 	switch kind := rand.N(10); {
+	case kind >= 7:
+		return handle(ctx, store, fmt.Sprintf("steady-%d", rand.N(20)), fmt.Sprint(rand.Uint64()))
 	case kind == 0 && most >= 5:
 		return store.NextN(ctx, customer(), 5)
 	case kind == 1 && most >= 3:
@@ -91,6 +93,17 @@ func upload(store priority.Store, most int) ([]priority.Decision, error) {
 	}
 	decision, err := store.Next(ctx, customer())
 	return []priority.Decision{decision}, err
+}
+
+// handle submits a document, and works on it for a moment.
+func handle(ctx context.Context, store priority.Store, customer, document string) ([]priority.Decision, error) {
+	decision, err := store.Submit(ctx, customer, document, 0)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	rest(ctx, time.Millisecond)
+	return []priority.Decision{decision}, store.Done(ctx, customer, document, time.Since(began))
 }
 
 // customer returns one that sends half of all documents, or one of many that send

@@ -122,7 +122,7 @@ func serve(ctx context.Context, address, listen string, load load, stdout, stder
 // shows its metrics.
 func open(address string, logger *slog.Logger) (store priority.Store, metrics http.Handler, closeStore func(), err error) {
 	registry := prometheus.NewRegistry()
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -144,18 +144,18 @@ func open(address string, logger *slog.Logger) (store priority.Store, metrics ht
 		_ = client.Close()
 		return nil, nil, nil, err
 	}
-	if _, err := instrumentation.ObserveControl(controlled); err != nil { // as long as the process lives
-		_ = client.Close()
-		return nil, nil, nil, err
-	}
 	answering, err := fallback.New(observe.New(controlled, observe.LogCorrupt(logger)), nil, &fallback.Options{
 		OnError: instrumentation.ObserveError,
 		OnChange: func(open bool, cause error) {
-			instrumentation.ObserveCircuit(open, cause)
 			logger.Warn("the circuit to the fleet's counts has changed", "open", open, "cause", cause)
 		},
 	})
 	if err != nil {
+		_ = client.Close()
+		return nil, nil, nil, err
+	}
+	observed := observe.New(answering, instrumentation.Observe)
+	if _, err := instrumentation.ObserveStore(observed); err != nil { // as long as the process lives
 		_ = client.Close()
 		return nil, nil, nil, err
 	}
@@ -167,7 +167,7 @@ func open(address string, logger *slog.Logger) (store priority.Store, metrics ht
 		_ = client.Close()
 	}
 	metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
-	return observe.New(answering, instrumentation.Observe), metrics, closeStore, nil
+	return observed, metrics, closeStore, nil
 }
 
 // prefix sets the fleet's counts apart from others in the same server.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -101,7 +102,7 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 		return strings.Contains(answer, `"trace_id"`) && strings.Contains(answer, `"span_id"`)
 	})
 	series := api.get(t, "/api/v1/series?match[]="+url.QueryEscape(`{job=~"fleet|fourth"}`))
-	if strings.Contains(series, "archive") || strings.Contains(series, "customer-") || !strings.Contains(series, "priority_documents_total") {
+	if strings.Contains(series, "archive") || strings.Contains(series, "customer-") || strings.Contains(series, "steady-") || strings.Contains(series, "otel_scope") || !strings.Contains(series, "priority_documents_total") {
 		t.Errorf("a series names a customer: %s", series)
 	}
 
@@ -154,6 +155,59 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 		}
 		return strings.Contains(rules, `"health":"ok"`) && !strings.Contains(rules, `"health":"unknown"`)
 	})
+}
+
+// Each query of the dashboard, run on a Prometheus that scrapes a process with documents of
+// both rules, errors and operators, has a value.
+func TestEachPanelShowsWhatPrometheusKnows(t *testing.T) {
+	t.Parallel()
+	program := redistest.Find(t, "prometheus", "prometheus")
+	server := redistest.Start(t)
+	store, metrics, closeStore, err := open(server.Addr, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(closeStore)
+	admin, err := control.NewAdmin(server.Client(), &control.AdminOptions{Prefix: prefix})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := control.Change{By: "mary", Why: "a test"}
+	api := startPrometheus(t, program, alerts(t), map[string][]string{"process": {show(t, metrics)}})
+	whileLoaded(t, store)
+	variables := strings.NewReplacer("$__rate_interval", "3s", "$job", "process")
+	for _, query := range queries(t) {
+		redistest.Await(t, query.what+" has a value", func() bool {
+			if change.Replaces, err = admin.SetOverride(t.Context(), "overridden", control.Pin(4), time.Hour, change); err != nil {
+				t.Fatal(err)
+			}
+			for _, value := range api.query(t, variables.Replace(query.expr), "") {
+				if !math.IsNaN(value) {
+					return true
+				}
+			}
+			return false
+		})
+	}
+}
+
+// whileLoaded has a process count documents until the test ends: of both rules, at
+// level 1, of a customer with an override, and of none.
+func whileLoaded(t *testing.T, store priority.Store) {
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_, _ = load{workers: 2, documents: 1_000_000, pause: 5 * time.Millisecond}.put(ctx, store)
+	})
+	running.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			_, _ = handle(context.Background(), store, fmt.Sprint("new-", n), "1")
+			_, _ = store.Next(context.Background(), "overridden")
+			_, _ = store.Next(context.Background(), "")
+			rest(ctx, 20*time.Millisecond)
+		}
+	})
+	t.Cleanup(func() { stop(); running.Wait() })
 }
 
 // process is a process of the fleet.

@@ -79,7 +79,7 @@ func quickened(rules string) string {
 func countWithoutAFallback(t *testing.T, server *redistest.Server) http.Handler {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry))
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,12 +123,27 @@ func show(t *testing.T, metrics http.Handler) string {
 // expression is what a panel of the dashboard asks, by job and not by instance.
 func expression(t *testing.T, title string) string {
 	t.Helper()
+	for _, query := range queries(t) {
+		if query.what == title {
+			return strings.ReplaceAll(query.expr, "(instance)", "(job)")
+		}
+	}
+	t.Fatalf("there is no panel %q", title)
+	return ""
+}
+
+// query is what the dashboard asks, and for which panel or annotation.
+type query struct{ what, expr string }
+
+func queries(t *testing.T) (all []query) {
+	t.Helper()
 	text, err := os.ReadFile("../../deploy/dashboard.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var dashboard struct {
-		Panels []struct {
+		Annotations struct{ List []struct{ Name, Expr string } }
+		Panels      []struct {
 			Title   string
 			Targets []struct{ Expr string }
 		}
@@ -137,10 +152,12 @@ func expression(t *testing.T, title string) string {
 		t.Fatal(err)
 	}
 	for _, panel := range dashboard.Panels {
-		if panel.Title == title {
-			return strings.ReplaceAll(panel.Targets[0].Expr, "(instance)", "(job)")
+		for _, target := range panel.Targets {
+			all = append(all, query{panel.Title, target.Expr})
 		}
 	}
-	t.Fatalf("there is no panel %q", title)
-	return ""
+	for _, annotation := range dashboard.Annotations.List {
+		all = append(all, query{annotation.Name, annotation.Expr})
+	}
+	return all
 }

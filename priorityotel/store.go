@@ -13,28 +13,67 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// ObserveControl records what a *control.Store knows of what operators have set, each
-// time that the metrics are read, until stop is called. The priority.control metrics
-// are only there meanwhile.
+// ObserveStore also records what a store itself knows, until stop is called: which
+// documents get the last level of their policy; each time that the metrics are read,
+// whether a fallback's answers are degraded, and what a *control.Store follows. The store
+// is the outermost one: [priority.As] finds the others.
 //
-// They are of one document: an Instrumentation observes one such store at a time. An
-// error wraps [priority.ErrInvalidOption], or is the meter provider's.
-func (i *Instrumentation) ObserveControl(store interface{ Status() control.Status }) (stop func() error, err error) {
+// An Instrumentation observes one store at a time. An error wraps
+// [priority.ErrInvalidOption], or is the meter provider's.
+func (i *Instrumentation) ObserveStore(store priority.Store) (stop func() error, err error) {
 	if typednil.Is(store) {
 		return nil, fmt.Errorf("%w: the store is nil", priority.ErrInvalidOption)
 	}
-	if !i.controlled.CompareAndSwap(false, true) {
-		return nil, fmt.Errorf("%w: another store's document is observed already", priority.ErrInvalidOption)
+	if !i.metrics.store.CompareAndSwap(nil, &store) {
+		return nil, fmt.Errorf("%w: another store is observed already", priority.ErrInvalidOption)
 	}
-	registration, err := observeControl(i.metrics.meter, store)
+	registrations, err := observeStore(i.metrics.meter, store)
 	if err != nil {
-		i.controlled.Store(false)
-		return nil, err
+		i.metrics.store.Store(nil)
+		return nil, errors.Join(err, unregister(registrations))
 	}
 	return sync.OnceValue(func() error {
-		defer i.controlled.Store(false)
-		return registration.Unregister()
+		defer i.metrics.store.Store(nil)
+		return unregister(registrations)
 	}), nil
+}
+
+// observeStore registers what is read of the stores that a store wraps.
+func observeStore(meter metric.Meter, store priority.Store) (registrations []metric.Registration, err error) {
+	var errs []error
+	register := func(registration metric.Registration, err error) {
+		if errs = append(errs, err); err == nil {
+			registrations = append(registrations, registration)
+		}
+	}
+	if answering, ok := priority.As[interface{ Degraded() bool }](store); ok {
+		register(observeDegraded(meter, answering.Degraded))
+	}
+	if controlled, ok := priority.As[interface{ Status() control.Status }](store); ok {
+		register(observeControl(meter, controlled.Status))
+	}
+	return registrations, errors.Join(errs...)
+}
+
+func unregister(registrations []metric.Registration) error {
+	var errs []error
+	for _, registration := range registrations {
+		errs = append(errs, registration.Unregister())
+	}
+	return errors.Join(errs...)
+}
+
+func observeDegraded(meter metric.Meter, isDegraded func() bool) (metric.Registration, error) {
+	degraded, err := meter.Int64ObservableGauge("priority.degraded",
+		metric.WithUnit("{store}"),
+		metric.WithDescription("1 while a fallback answers instead of Redis, else 0."))
+	if err != nil {
+		return nil, err
+	}
+	return meter.RegisterCallback(func(_ context.Context, observer metric.Observer) error {
+		observer.ObserveInt64(degraded, oneIf(isDegraded()))
+		return nil
+	}, degraded)
 }
 
 // controlled is what is recorded of a control store.
@@ -47,7 +86,7 @@ type controlled struct {
 	overrides metric.Int64ObservableGauge
 }
 
-func observeControl(meter metric.Meter, store interface{ Status() control.Status }) (metric.Registration, error) {
+func observeControl(meter metric.Meter, status func() control.Status) (metric.Registration, error) {
 	c := controlled{since: time.Now()}
 	var errs [4]error
 	c.age, errs[0] = meter.Float64ObservableGauge("priority.control.age",
@@ -66,7 +105,7 @@ func observeControl(meter metric.Meter, store interface{ Status() control.Status
 		return nil, err
 	}
 	return meter.RegisterCallback(func(_ context.Context, observer metric.Observer) error {
-		c.observe(observer, store.Status(), time.Now())
+		c.observe(observer, status(), time.Now())
 		return nil
 	}, c.age, c.failing, c.version, c.overrides)
 }

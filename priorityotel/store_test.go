@@ -2,6 +2,7 @@ package priorityotel_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,20 +11,24 @@ import (
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
-// knowing is what a control store knows.
-type knowing control.Status
+// knowing is a store that knows what operators have set.
+type knowing struct {
+	*memory.Store
+	status control.Status
+}
 
-func (k *knowing) Status() control.Status { return control.Status(*k) }
+func (k *knowing) Status() control.Status { return k.status }
 
 // acmesStatus is one that names a customer wherever it can.
 func acmesStatus() *knowing {
 	now := time.Now()
-	return &knowing{
+	return &knowing{new(memory.Store), control.Status{
 		Document: &control.Document{
 			Version: 7,
 			Rules: &control.Item[control.Rules]{
@@ -33,25 +38,25 @@ func acmesStatus() *knowing {
 		},
 		ReadAt: now,
 		Err:    errors.New("acme"),
-	}
+	}}
 }
 
-func (r *recorder) observeControl(t *testing.T, store interface{ Status() control.Status }) (stop func() error) {
+func (r *recorder) observeStore(t *testing.T, store priority.Store) (stop func() error) {
 	t.Helper()
-	stop, err := r.ObserveControl(store)
+	stop, err := r.ObserveStore(store)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return stop
 }
 
-// control returns all that is recorded of what operators have set: by the metric's
-// name without "priority.", and its attributes.
-func (r *recorder) control(t *testing.T) map[string]float64 {
+// gauges returns what the metrics say whose names begin so, without "priority.", and
+// their attributes.
+func (r *recorder) gauges(t *testing.T, prefix string) map[string]float64 {
 	t.Helper()
 	values := make(map[string]float64)
 	for name, metric := range r.metrics(t) {
-		if !strings.HasPrefix(name, "priority.control.") {
+		if !strings.HasPrefix(name, "priority."+prefix) {
 			continue
 		}
 		name = strings.TrimPrefix(name, "priority.")
@@ -96,8 +101,9 @@ func TestOverriddenDocumentsAreRecordedByBothLevels(t *testing.T) {
 		"priority.level=2,priority.ruled.level=9": 5, "priority.level=1,priority.ruled.level=1": 1,
 	})
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
-		"priority.degraded=false,priority.level=2": 4, "priority.degraded=true,priority.level=2": 1,
-		"priority.degraded=false,priority.level=1": 1, "priority.degraded=false,priority.level=9": 2,
+		"priority.degraded=false,priority.level=2,priority.rule=count": 3, "priority.degraded=false,priority.level=2,priority.rule=load": 1,
+		"priority.degraded=true,priority.level=2,priority.rule=count":  1,
+		"priority.degraded=false,priority.level=1,priority.rule=count": 1, "priority.degraded=false,priority.level=9,priority.rule=count": 2,
 		"error.type=not_counted": 1, "error.type=outcome_unknown": 2,
 	})
 }
@@ -108,7 +114,7 @@ func TestWhatOperatorsHaveSetIsRecorded(t *testing.T) {
 		item := func(lasts time.Duration) control.Item[control.Override] {
 			return control.Item[control.Override]{Value: control.Pin(1), Until: now.Add(lasts)}
 		}
-		store := &knowing{
+		store := &knowing{new(memory.Store), control.Status{
 			Document: &control.Document{
 				Version: 7,
 				Overrides: map[string]control.Item[control.Override]{
@@ -116,18 +122,18 @@ func TestWhatOperatorsHaveSetIsRecorded(t *testing.T) {
 				},
 			},
 			ReadAt: now.Add(-1500 * time.Millisecond),
-		}
+		}}
 		r := newRecorder(t, priorityotel.Options{})
-		r.observeControl(t, store)
-		expect(t, "overrides", r.control(t), map[string]float64{
+		r.observeStore(t, store)
+		expect(t, "overrides", r.gauges(t, "control."), map[string]float64{
 			"control.age": 1.5, "control.failing": 0, "control.version": 7,
 			"control.overrides": 2,
 		})
 
-		store.Document = &control.Document{Version: 8}
-		store.Err = control.ErrNewerDocument
+		store.status.Document = &control.Document{Version: 8}
+		store.status.Err = control.ErrNewerDocument
 		time.Sleep(time.Minute)
-		expect(t, "nothing is set, and it cannot be followed", r.control(t), map[string]float64{
+		expect(t, "nothing is set, and it cannot be followed", r.gauges(t, "control."), map[string]float64{
 			"control.age": 61.5, "control.failing": 1, "control.version": 8,
 			"control.overrides": 0,
 		})
@@ -139,9 +145,9 @@ func TestWhatOperatorsHaveSetIsRecorded(t *testing.T) {
 func TestADocumentThatWasNeverReadGrowsOld(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRecorder(t, priorityotel.Options{})
-		r.observeControl(t, &knowing{Err: errors.New("away")})
+		r.observeStore(t, &knowing{new(memory.Store), control.Status{Err: errors.New("away")}})
 		time.Sleep(90 * time.Second)
-		expect(t, "never read", r.control(t), map[string]float64{"control.age": 90, "control.failing": 1})
+		expect(t, "never read", r.gauges(t, "control."), map[string]float64{"control.age": 90, "control.failing": 1})
 	})
 }
 
@@ -165,7 +171,7 @@ func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 	}
 
 	r := newRecorder(t, priorityotel.Options{})
-	r.observeControl(t, controlled)
+	r.observeStore(t, controlled)
 	store := observe.New(controlled, r.Observe)
 	for _, customer := range []string{"acme", "acme", "bakery"} {
 		if _, err := store.Next(ctx, customer); err != nil {
@@ -174,7 +180,7 @@ func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 	}
 	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"),
 		map[string]int64{"priority.level=4,priority.ruled.level=1": 2})
-	got := r.control(t)
+	got := r.gauges(t, "control.")
 	if seconds, ok := got["control.age"]; !ok || seconds < 0 || seconds > 60 {
 		t.Errorf("the document's age is %v s, want that of one just read", seconds)
 	}
@@ -184,30 +190,66 @@ func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 	})
 }
 
-func TestOneControlStoreIsObservedUntilItIsStopped(t *testing.T) {
+func TestOneStoreIsObservedUntilItIsStopped(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
-	for what, store := range map[string]interface{ Status() control.Status }{"no store": nil, "a nil store": (*control.Store)(nil)} {
-		if _, err := r.ObserveControl(store); !errors.Is(err, priority.ErrInvalidOption) {
+	for what, store := range map[string]priority.Store{"no store": nil, "a nil store": (*control.Store)(nil)} {
+		if _, err := r.ObserveStore(store); !errors.Is(err, priority.ErrInvalidOption) {
 			t.Errorf("%s: %v, want an ErrInvalidOption", what, err)
 		}
 	}
-	first := r.observeControl(t, acmesStatus())
-	if _, err := r.ObserveControl(acmesStatus()); !errors.Is(err, priority.ErrInvalidOption) {
+	first := r.observeStore(t, acmesStatus())
+	if _, err := r.ObserveStore(acmesStatus()); !errors.Is(err, priority.ErrInvalidOption) {
 		t.Errorf("a second store: %v, want an ErrInvalidOption", err)
 	}
 	if err := first(); err != nil {
 		t.Error(err)
 	}
-	expect(t, "after stop", r.control(t), map[string]float64{})
+	expect(t, "after stop", r.gauges(t, "control."), map[string]float64{})
 
-	r.observeControl(t, acmesStatus())
+	r.observeStore(t, acmesStatus())
 	if err := first(); err != nil { // which stops the first one only
 		t.Error(err)
 	}
-	if _, err := r.ObserveControl(acmesStatus()); !errors.Is(err, priority.ErrInvalidOption) {
+	if _, err := r.ObserveStore(acmesStatus()); !errors.Is(err, priority.ErrInvalidOption) {
 		t.Errorf("beside a third store: %v, want an ErrInvalidOption", err)
 	}
-	if got := r.control(t)["control.version"]; got != 7 {
+	if got := r.gauges(t, "control.")["control.version"]; got != 7 {
 		t.Errorf("the third store's version is %v, want 7", got)
 	}
+}
+
+// The last level is that of the customer's own policy, by each rule; behind it are Turns.
+func TestTheLastLevelIsRecorded(t *testing.T) {
+	store, err := memory.New(&memory.Options{Policy: priority.Policy{Turns: 4}, Tiers: map[string]priority.Policy{
+		"few": {Thresholds: []int64{0, -1}, Loads: []float64{1}},
+		"one": {Thresholds: []int64{}, Loads: []float64{}},
+	}, TierOf: func(customer string) string { return customer }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRecorder(t, priorityotel.Options{})
+	stop := r.observeStore(t, store)
+	decide := func(operation string, customers []string, levels ...priority.Level) {
+		call := observe.Call{Operation: operation, Customers: customers, Items: len(levels)}
+		for _, level := range levels {
+			call.Decisions = append(call.Decisions, priority.Decision{Level: level})
+		}
+		r.Observe(t.Context(), call)
+	}
+	decide("NextEach", []string{"few", "acme", "few", "one", "acme"}, 2, 3, 3, 1, 9)
+	decide("SubmitN", []string{"acme"}, 8, 9, 13)
+	decide("Submit", []string{"few"}, 2)
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	decide("Next", []string{"acme"}, 9)
+	of := func(level int, rule, last string) string {
+		return fmt.Sprintf("priority.degraded=false%s,priority.level=%d,priority.rule=%s", last, level, rule)
+	}
+	const before, last, unknown = ",priority.last=false", ",priority.last=true", ""
+	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
+		of(2, "count", before): 1, of(3, "count", before): 1, of(3, "count", last): 1, of(1, "count", unknown): 1, of(9, "count", last): 1,
+		of(8, "load", before): 1, of(9, "load", last): 1, of(13, "load", last): 1, of(2, "load", last): 1,
+		of(9, "count", unknown): 1,
+	})
 }
