@@ -32,7 +32,7 @@ var mayImport = map[string][]string{
 	"internal/typednil": {},
 
 	// What page and priorityctl know.
-	"internal/insight":        {".", "control", "internal/fair", "internal/insight/census", goRedis},
+	"internal/insight":        {".", "control", "fleet", "internal/fair", "internal/insight/census", goRedis},
 	"internal/insight/census": {".", goRedis},
 }
 

@@ -1,0 +1,190 @@
+package insight
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
+)
+
+// Obedience says who obeys a change, by what the processes of the fleet report.
+type Obedience struct {
+	Workers int          `json:"workers"` // who reports
+	Obeying int          `json:"obeying"`
+	Others  []Unfollower `json:"others"` // the rest, by their names
+
+	// Error is why the reports could not be read; empty: they were.
+	Error string `json:"error,omitempty"`
+}
+
+// Unfollower is a process that does not obey.
+type Unfollower struct {
+	ID       string `json:"id"`
+	Name     string `json:"name"`
+	Language string `json:"language"`
+	Host     string `json:"host"`
+	Why      string `json:"why"`
+}
+
+const (
+	// obeyWithin is how long a change waits for the workers' reports.
+	obeyWithin = 3 * time.Second
+
+	betweenReadings = 200 * time.Millisecond
+
+	// A process that has not reported for so long hangs, or is gone.
+	silentAfter = 8 * time.Second
+
+	mostUnfollowers = 3 // that a sentence names
+)
+
+// AwaitRules waits up to three seconds until all processes follow rules, and says who
+// does. A nil policy: the rules were withdrawn.
+func (i *Inspector) AwaitRules(ctx context.Context, version int64, policy *priority.Policy) Obedience {
+	waiting, cancel := context.WithTimeout(ctx, obeyWithin)
+	defer cancel()
+	for {
+		reports, err := fleet.Read(ctx, i.Client, i.prefix())
+		if err != nil {
+			return Obedience{Error: OneLine(i.Hidden(err))}
+		}
+		o, decided := ObeyRules(reports, version, policy)
+		if decided {
+			return o
+		}
+		select {
+		case <-waiting.Done():
+			return o
+		case <-time.After(betweenReadings):
+		}
+	}
+}
+
+// ObeyRules says who follows the rules of a version. No tier has more levels than the
+// policy; nil: the rules were withdrawn. It is decided when nobody else
+// can be expected to follow them within seconds.
+func ObeyRules(reports []fleet.Report, version int64, policy *priority.Policy) (o Obedience, decided bool) {
+	decided = true
+	o = obedience(reports, func(r fleet.Report) (why string) {
+		switch {
+		case policy != nil && policy.Last() > r.Levels:
+			return fmt.Sprintf("its queue has %s, the rules %d", Plural(int64(r.Levels), "level"), policy.Last())
+		case r.Rules.Error != "": // of other rules, perhaps
+		case policy != nil && r.Rules.Version >= version, policy == nil && (r.Rules.Version == 0 || r.Rules.Version > version):
+			return ""
+		}
+		decided = decided && r.Age > silentAfter
+		switch {
+		case r.Age > silentAfter:
+			return fmt.Sprintf("it has not reported for %s", Span(r.Age.Round(time.Second)))
+		case r.Rules.Error != "":
+			return r.Rules.Error
+		case r.Rules.Version == 0:
+			return "it still goes by its own options"
+		}
+		return fmt.Sprintf("it still follows version %d", r.Rules.Version)
+	})
+	return o, decided
+}
+
+// ReadOverride reads who goes by an override. Nobody needs to follow it: there is
+// nothing to wait for.
+func (i *Inspector) ReadOverride(ctx context.Context, override priority.Override) Obedience {
+	reports, err := fleet.Read(ctx, i.Client, i.prefix())
+	if err != nil {
+		return Obedience{Error: OneLine(i.Hidden(err))}
+	}
+	return ObeyOverride(reports, override)
+}
+
+// ObeyOverride says who goes by an override.
+func ObeyOverride(reports []fleet.Report, override priority.Override) Obedience {
+	return obedience(reports, func(r fleet.Report) (why string) {
+		switch {
+		case !r.Overrides:
+			return "it does not read overrides"
+		case override.Earliest > r.Levels:
+			return fmt.Sprintf("its queue has %s: it gives level %d", Plural(int64(r.Levels), "level"), r.Levels)
+		case r.Degraded:
+			return "it cannot reach Redis, and goes by what it knew"
+		}
+		return ""
+	})
+}
+
+// obedience asks of each process why it does not obey; empty: it does.
+func obedience(reports []fleet.Report, whyNot func(fleet.Report) string) Obedience {
+	o := Obedience{Workers: len(reports), Others: []Unfollower{}}
+	for _, r := range reports {
+		why := "its report cannot be read"
+		if r.Err == nil {
+			why = whyNot(r)
+		}
+		if why == "" {
+			o.Obeying++
+			continue
+		}
+		o.Others = append(o.Others, Unfollower{r.ID, r.Name, r.Language, r.Host, why})
+	}
+	slices.SortFunc(o.Others, func(a, b Unfollower) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
+	})
+	return o
+}
+
+// Worker is what people call the process: "w4 on host b".
+func (u Unfollower) Worker() string {
+	name := Shown(cmp.Or(u.Name, u.ID))
+	if u.Host != "" && !strings.Contains(u.Name, u.Host) {
+		name += " on host " + Shown(u.Host)
+	}
+	if u.Language != "" && u.Language != "go" {
+		name += " (" + Shown(u.Language) + ")"
+	}
+	return name
+}
+
+// String is "in force; 5 of 6 workers obey; w4 on host b does not: its queue has 3
+// levels, the rules 9".
+func (o Obedience) String() string { return "in force; " + o.Who() }
+
+// Who is String without its beginning.
+func (o Obedience) Who() string {
+	obeying := fmt.Sprintf("%s of %s workers obey", Group(int64(o.Obeying)), Group(int64(o.Workers)))
+	switch {
+	case o.Error != "":
+		return "who obeys is not known: " + o.Error
+	case o.Workers == 0:
+		return "no worker reports, so who obeys is not known"
+	case o.Workers == 1 && o.Obeying == 1:
+		return "the only worker obeys"
+	case o.Workers == 2 && o.Obeying == 2:
+		return "both workers obey"
+	case o.Obeying == o.Workers:
+		return fmt.Sprintf("all %s workers obey", Group(int64(o.Workers)))
+	case o.Workers == 1:
+		obeying = "the only worker does not obey"
+	case o.Obeying == 1:
+		obeying += "s"
+	case o.Obeying == 0:
+		obeying = fmt.Sprintf("none of %s workers obeys", Group(int64(o.Workers)))
+	}
+	said := []string{obeying}
+	for n, other := range o.Others {
+		if n == mostUnfollowers && len(o.Others) > n+1 {
+			said = append(said, fmt.Sprintf("%s more do not: see priorityctl workers", Group(int64(len(o.Others)-n))))
+			break
+		}
+		why := other.Why
+		if !typable(why) {
+			why = Quoted(why)
+		}
+		said = append(said, fmt.Sprintf("%s does not: %s", other.Worker(), why))
+	}
+	return strings.Join(said, "; ")
+}
