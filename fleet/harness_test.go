@@ -43,12 +43,16 @@ func join(t testing.TB, client priority.RedisClient, opts *fleet.Options) *fleet
 		options.Store.Timeout = time.Minute
 	}
 	member := must(fleet.Join(client, &options))(t)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = member.Close(ctx)
-	})
+	t.Cleanup(func() { _ = member.Close(ended(t)) })
 	return member
+}
+
+// ended returns a context that has ended: Close with it ends what runs in the background,
+// and waits for nothing.
+func ended(t testing.TB) context.Context {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	cancel()
+	return ctx
 }
 
 // byName returns the reports in Redis by the names of their processes.

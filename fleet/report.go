@@ -207,8 +207,8 @@ func (r Report) check() error {
 
 func isNumber(n int64) bool { return n >= 0 && n <= maxNumber }
 
-// fit returns the report in JSON of at most maxReportBytes: customers are left out,
-// the least busy first, until it fits.
+// fit returns the report in JSON of at most maxReportBytes: waits get coarser, and
+// customers are left out, the least busy first, until it fits.
 func (r Report) fit() []byte {
 	waits := r.Waits
 	for n := 2; len(must(encode(r.Waits))) > maxWaitsBytes && n <= lastBucket; n *= 2 {
@@ -217,11 +217,14 @@ func (r Report) fit() []byte {
 			r.Waits[level] = h.coarser(n)
 		}
 	}
-	size := len(must(encode(r)))
-	for size > maxReportBytes && len(r.Busiest) > 0 {
+	over := len(must(encode(r))) - maxReportBytes
+	for over > 0 && len(r.Busiest) > 0 {
 		last := len(r.Busiest) - 1
-		size -= len(must(encode(r.Busiest[last]))) // and a comma
+		over -= len(must(encode(r.Busiest[last])))
 		r.Busiest = r.Busiest[:last]
+	}
+	if over > 0 { // hundreds of levels
+		r.Waits = nil
 	}
 	return must(encode(r))
 }

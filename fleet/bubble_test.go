@@ -1,0 +1,311 @@
+package fleet_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/virtualredis"
+	"github.com/docpriority/priority/prioritytest"
+)
+
+// A bubble ends when all of its goroutines have: that none is left is tested by it.
+
+// virtual is a Redis in virtual time, and what was sent to it.
+type virtual struct {
+	*virtualredis.Redis
+	t *testing.T
+
+	mu   sync.Mutex
+	sent []string // the keys of commands
+}
+
+func newVirtual(t *testing.T) *virtual {
+	v := &virtual{Redis: virtualredis.Start(t), t: t}
+	v.Sent = func(cmds []redis.Cmder) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, cmd := range cmds {
+			if key := virtualredis.KeyOf(cmd); key != "" {
+				v.sent = append(v.sent, key)
+			}
+		}
+	}
+	return v
+}
+
+// take returns the keys of the commands that were sent since the last take.
+func (v *virtual) take() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	sent := v.sent
+	v.sent = nil
+	return sent
+}
+
+// reports returns how many of some commands are of reports.
+func reports(sent []string) (n int) {
+	for _, key := range sent {
+		if strings.HasPrefix(key, "priority:{fleet}:") {
+			n++
+		}
+	}
+	return n
+}
+
+// member returns a member whose commands meet faults.
+func (v *virtual) member(opts *fleet.Options) *fleet.Member {
+	v.t.Helper()
+	return join(v.t, v.Client(v.Faults), opts)
+}
+
+func TestJoinSendsNothingAndTheMemberReportsAtOnce(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		client := v.Client(v.Faults)
+		member := must(fleet.Join(client, nil))(t)
+		if sent := v.take(); len(sent) != 0 {
+			t.Errorf("Join sent %q", sent)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if n := len(byName(t, v.Client(nil))); n != 1 {
+			t.Errorf("%d reports, before any call", n)
+		}
+		check(t, member.Close(t.Context()))
+	})
+}
+
+func TestAReportIsWrittenEveryFiveSeconds(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		v.member(nil)
+		time.Sleep(time.Second)
+		v.take()
+		const minutes = 10
+		time.Sleep(minutes * time.Minute)
+		if n := reports(v.take()); n < minutes*60*10/55-2 || n > minutes*60*10/45+2 {
+			t.Errorf("%d reports in %d minutes", n, minutes)
+		}
+	})
+}
+
+// A process that is killed is gone with its report, in half a minute, and its id is
+// removed by others.
+func TestAReportEndsWithItsProcess(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		killed := must(fleet.Join(v.Client(v.Faults), &fleet.Options{Name: "killed"}))(t)
+		join(t, v.Client(nil), &fleet.Options{Name: "left"})
+		time.Sleep(time.Minute)
+		v.Faults.Fail(prioritytest.Fault{}) // from now on, nothing of it arrives
+		reader := v.Client(nil)
+		time.Sleep(24 * time.Second)
+		if reports := byName(t, reader); len(reports) != 2 || reports["killed"].Age < 20*time.Second || reports["left"].Age > 6*time.Second {
+			t.Errorf("after 24 s: %+v", reports)
+		}
+		time.Sleep(7 * time.Second)
+		if reports := byName(t, reader); len(reports) != 1 || reports["left"].Name == "" {
+			t.Errorf("after 31 s: %+v", reports)
+		}
+		time.Sleep(6 * time.Second)
+		if n := reader.ZCard(t.Context(), "priority:{fleet}:members").Val(); n != 1 {
+			t.Errorf("%d ids are left", n)
+		}
+		check(t, killed.Close(t.Context()))
+	})
+}
+
+// The numbers are those of the last minute, give or take a step.
+func TestTheWindowSlides(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		member, ctx := v.member(nil), t.Context()
+		for second := range 200 {
+			must(member.Next(ctx, "acme"))(t)
+			time.Sleep(time.Second)
+			r := member.Report()
+			if want := min(time.Duration(second+1)*time.Second, time.Minute); r.Window > want || r.Window < want-5*time.Second {
+				t.Fatalf("after %d s the window is %v", second+1, r.Window)
+			}
+			if off := r.Documents() - int64(r.Window/time.Second); off < -1 || off > 1 {
+				t.Fatalf("after %d s: %d documents in %v", second+1, r.Documents(), r.Window)
+			}
+			if len(r.Busiest) != 1 || r.Busiest[0].Documents != r.Documents() {
+				t.Fatalf("after %d s: %d documents, and %+v", second+1, r.Documents(), r.Busiest)
+			}
+		}
+		time.Sleep(time.Minute)
+		if r := member.Report(); r.Documents() != 0 || len(r.Busiest) != 0 || r.Up < 4*time.Minute {
+			t.Errorf("a minute later: %+v", r)
+		}
+	})
+}
+
+// Whatever becomes of a report, callers are answered as without it.
+func TestReportsDelayNoCaller(t *testing.T) {
+	for name, fault := range map[string]prioritytest.Fault{
+		"hanging":  {Customer: "fleet", Class: priority.ErrOutcomeUnknown, Delay: time.Hour},
+		"refused":  {Customer: "fleet"},
+		"slow":     {Customer: "fleet", Slow: true, Delay: 3 * time.Second},
+		"not sent": {Customer: "fleet", Delay: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				v := newVirtual(t)
+				member, ctx := v.member(nil), t.Context()
+				must(member.Next(ctx, "acme"))(t)
+				v.Faults.Fail(fault)
+				for range 600 {
+					began := time.Now()
+					must(member.Next(ctx, "acme"))(t)
+					must(member.Submit(ctx, "globex", "d", 0))(t)
+					check(t, member.Done(ctx, "globex", "d", 0))
+					if r := member.Report(); r.Degraded || r.Fallback > 0 {
+						t.Fatalf("%+v", r)
+					}
+					if took := time.Since(began); took > 0 {
+						t.Fatalf("the calls took %v", took)
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				v.Faults.Heal()
+				time.Sleep(10 * time.Second)
+				for _, r := range byName(t, v.Client(nil)) {
+					if r.Age > 6*time.Second {
+						t.Errorf("after it is over: %+v", r)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestCloseWithoutRedisIsInTime(t *testing.T) {
+	for name, fault := range map[string]prioritytest.Fault{
+		"hanging": {Class: priority.ErrOutcomeUnknown, Delay: time.Hour},
+		"down":    {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
+				v := newVirtual(t)
+				member := v.member(nil)
+				must(member.Submit(t.Context(), "acme", "d", 0))(t)
+				v.Faults.Fail(fault)
+				check(t, member.Done(t.Context(), "acme", "d", 0))
+				time.Sleep(5 * time.Second) // a report is being written, and rules are read
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				if err := member.Close(ctx); err == nil {
+					t.Error("Close says nothing of the Done that is owed")
+				}
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("Close took %v", took)
+				}
+				v.Faults.Heal()
+				check(t, member.Close(t.Context())) // for what is left
+				if state := must(member.Peek(t.Context(), "acme"))(t); state.Pending != 0 {
+					t.Errorf("the Done that was owed: %+v", state)
+				}
+				if n := len(byName(t, v.Client(nil))); n != 0 {
+					t.Errorf("%d reports", n)
+				}
+			})
+		})
+	}
+}
+
+// Close pays first, for that takes longest; the report goes next, and then nothing is
+// sent any more.
+func TestTheOrderOfClose(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		member, ctx := v.member(&fleet.Options{Fallback: fallback.Options{RetryAfter: time.Hour}}), t.Context()
+		must(member.Submit(ctx, "acme", "d", 0))(t)
+		v.Faults.Fail(prioritytest.Fault{Customer: "acme"})
+		check(t, member.Done(ctx, "acme", "d", 0))
+		v.Faults.Heal()
+		time.Sleep(time.Second)
+		v.take()
+		check(t, member.Close(ctx))
+		sent := slices.DeleteFunc(v.take(), func(key string) bool { return strings.Contains(key, "{control}") })
+		sent = slices.Compact(sent) // the server had to be sent a script
+		if len(sent) != 2 || sent[0] != "priority:{acme}:pending" || !strings.HasPrefix(sent[1], "priority:{fleet}:") {
+			t.Errorf("Close sent %q", sent)
+		}
+		time.Sleep(time.Hour)
+		if sent := v.take(); len(sent) != 0 {
+			t.Errorf("after Close: %q", sent)
+		}
+		if n := len(byName(t, v.Client(nil))); n != 0 {
+			t.Errorf("%d reports", n)
+		}
+		check(t, member.Close(ctx))
+		if d := must(member.Next(ctx, "acme"))(t); d.Level != 1 || member.Report().Documents() != 1 {
+			t.Errorf("after Close: %+v", d)
+		}
+	})
+}
+
+func TestCloseBesideCalls(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		member, ctx := v.member(nil), t.Context()
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				for range 20 {
+					if _, err := member.Next(ctx, "acme"); err != nil {
+						t.Error(err)
+					}
+					time.Sleep(time.Millisecond)
+				}
+				if err := member.Close(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if r := member.Report(); r.Documents() != 160 {
+			t.Errorf("%d documents", r.Documents())
+		}
+	})
+}
+
+// What a fallback decides is told from what Redis does.
+func TestAnOutageIsReported(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		member, ctx := v.member(&fleet.Options{Store: priority.RedisOptions{Timeout: 250 * time.Millisecond}}), t.Context()
+		must(member.Next(ctx, "acme"))(t)
+		v.Faults.Fail(prioritytest.Fault{})
+		must(member.NextN(ctx, "acme", 3))(t)
+		canceled, cancel := context.WithCancel(ctx)
+		cancel()
+		if _, err := member.NextEach(canceled, []string{"acme", "globex"}); err == nil {
+			t.Error("a call that was canceled has no error")
+		}
+		r := member.Report()
+		if !r.Degraded || r.Fallback != 3 || r.Documents() != 4 || r.Errors["not_counted"] != 2 || r.Rules.Error != "" {
+			t.Errorf("while Redis is down: %+v", r)
+		}
+		time.Sleep(5 * time.Second)
+		if r := member.Report(); r.Rules.Error != "Redis does not answer" {
+			t.Errorf("of the rules: %+v", r.Rules)
+		}
+		v.Faults.Heal()
+		time.Sleep(time.Minute)
+		if r := member.Report(); r.Degraded || r.Fallback != 0 || r.Rules.Error != "" {
+			t.Errorf("a minute later: %+v", r)
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/observe"
+)
+
+// next is a call of Next that decided at some time.
+func next(at time.Time, customer string, level priority.Level) observe.Call {
+	return observe.Call{
+		Operation: "Next", Items: 1, Customers: []string{customer}, Start: at,
+		Decisions: []priority.Decision{{Level: level, Count: -int64(level)}},
+	}
+}
+
+func (c *collector) report(now time.Time) Report {
+	r := Report{ID: "id", Language: "go", Levels: 9}
+	c.fill(&r, now)
+	return r
+}
+
+// What a collector remembers is bounded, and so is a report, whoever sends.
+func TestAHundredThousandHostileCustomers(t *testing.T) {
+	for kind, text := range map[string]string{"control characters": "\x01", "no UTF-8": "\xff", "quotes": `"`, "emoji": "😀", "HTML": "<"} {
+		began := time.Now()
+		c := newCollector(began)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range 100_000 {
+			name := fmt.Sprint(i)
+			name += strings.Repeat(text, (512-len(name))/len(text))
+			c.observe(context.Background(), next(began.Add(time.Duration(i)*600*time.Microsecond), name, 1))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if held := int64(after.HeapAlloc) - int64(before.HeapAlloc); held > 12<<20 {
+			t.Errorf("%s: %d bytes are held", kind, held)
+		}
+		r := c.report(began.Add(time.Minute - time.Millisecond))
+		if r.Documents() != 100_000 || len(r.Busiest) > mostBusiest {
+			t.Errorf("%s: %d documents, %d customers", kind, r.Documents(), len(r.Busiest))
+		}
+		written := r.fit()
+		if len(written) > maxReportBytes || len(written) < maxReportBytes/4 {
+			t.Errorf("%s: %d bytes", kind, len(written))
+		}
+		var read Report
+		if err := json.Unmarshal(written, &read); err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		for i, b := range read.Busiest {
+			if b != r.Busiest[i] {
+				t.Errorf("%s: %+v, want %+v", kind, b, r.Busiest[i])
+			}
+		}
+	}
+}
+
+// Beside many others a busy customer is seen: with no document too much, and hardly one
+// too few.
+func TestTheBusiestAreFoundAmongMany(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	c := make(customers)
+	const all = 200_000
+	sent := make(map[string]int64)
+	for range all {
+		name := fmt.Sprint("small ", random.IntN(50_000))
+		if random.IntN(100) == 0 {
+			name = fmt.Sprint("busy ", random.IntN(3))
+		}
+		n := int64(1 + random.IntN(3))
+		sent[name] += n
+		c.count(name, n, lastTold{})
+	}
+	if len(c) > mostCustomers {
+		t.Errorf("%d customers are held", len(c))
+	}
+	for name, customer := range c {
+		if customer.documents > sent[name] || customer.documents < 1 {
+			t.Errorf("%s: %d documents, %d were sent", name, customer.documents, sent[name])
+		}
+	}
+	for i, b := range c.most(3) {
+		if !strings.HasPrefix(b.Customer, "busy") || b.Documents < sent[b.Customer]-3*all/mostCustomers {
+			t.Errorf("%d: %+v, %d were sent", i, b, sent[b.Customer])
+		}
+	}
+}
+
+// What every kind of call adds to a report.
+func TestWhatIsCounted(t *testing.T) {
+	now := time.Now()
+	refused := fmt.Errorf("%w: refused", priority.ErrNotCounted)
+	c := newCollector(now)
+	for _, call := range []observe.Call{
+		next(now, "acme", 3),
+		{Operation: "NextN", Items: 2, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 1, Degraded: true}, {Level: 2, Ruled: 4}}},
+		{Operation: "NextEach", Items: 3, Customers: []string{"a", "b", "a"}, Decisions: make([]priority.Decision, 3),
+			Err: &priority.BatchError{Errs: []error{refused, nil, priority.ErrCorruptCount}}},
+		{Operation: "NextN", Customers: []string{"acme"}, Err: priority.ErrInvalidCount},
+		{Operation: "Submit", Items: 1, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 5, Load: 200, Ruled: 5}}},
+		{Operation: "SubmitN", Items: 4, Customers: []string{"c"}, Err: priority.ErrOutcomeUnknown},
+		{Operation: "Done", Items: 1, Customers: []string{"c"}, Ended: []priority.Ended{{Document: "d", Sojourn: 1500 * time.Millisecond, Level: 5}}},
+		{Operation: "DoneN", Items: 2, Customers: []string{"c"}, Err: errors.New("odd")},
+		{Operation: "Peek", Customers: []string{"c"}, Err: refused},
+		{Operation: "Reset", Customers: []string{"c"}},
+	} {
+		call.Start = now
+		c.observe(context.Background(), call)
+	}
+	r := c.report(now)
+	if want := (map[priority.Level]int64{3: 1, 1: 2, 2: 1}); !maps.Equal(r.ByCount, want) { // the zero level counts as the first
+		t.Errorf("by count: %v, want %v", r.ByCount, want)
+	}
+	if want := (map[priority.Level]int64{5: 1}); !maps.Equal(r.ByLoad, want) {
+		t.Errorf("by load: %v, want %v", r.ByLoad, want)
+	}
+	if want := (map[string]int64{"not_counted": 1, "corrupt_count": 1, "outcome_unknown": 4, "error": 2}); !maps.Equal(r.Errors, want) {
+		t.Errorf("errors: %v, want %v", r.Errors, want)
+	}
+	if r.Overridden != 2 || r.Fallback != 1 || r.Waits[5][43] != 1 || r.Waits[5].Count() != 1 {
+		t.Errorf("%+v", r)
+	}
+	if want := (Busy{"acme", 4, priority.ByLoad, 5, 0, 200}); len(r.Busiest) != 2 || r.Busiest[0] != want {
+		t.Errorf("busiest: %+v, want %+v first", r.Busiest, want)
+	}
+}
+
+// Calls and reports at the same time disturb one another in no way.
+func TestManyCallersAtOnce(t *testing.T) {
+	began := time.Now()
+	c := newCollector(began)
+	var all sync.WaitGroup
+	const callers, calls = 8, 5000
+	for i := range callers {
+		all.Go(func() {
+			for j := range calls {
+				call := next(began.Add(time.Duration(j)*time.Millisecond), fmt.Sprint(i, " ", j%700), 1)
+				call.Ended = []priority.Ended{{Level: 1}}
+				c.observe(context.Background(), call)
+				if j%1000 == 0 {
+					c.report(began.Add(time.Second))
+				}
+			}
+		})
+	}
+	all.Wait()
+	if r := c.report(began.Add(6 * time.Second)); r.Documents() != callers*calls || r.Waits[1].Count() != callers*calls {
+		t.Errorf("%d documents, %d waits", r.Documents(), r.Waits[1].Count())
+	}
+}
+
+func TestBuckets(t *testing.T) {
+	for ms := int64(0); ms < 200_000_000; ms += 1 + ms/50 {
+		i := bucketOf(time.Duration(ms) * time.Millisecond)
+		h := Histogram{i: 1}
+		most := h.Median().Seconds() * 1000
+		if i < lastBucket && float64(ms) > most*(1+1e-9) || i > 0 && float64(ms) < most/1.19 && i < lastBucket {
+			t.Fatalf("%d ms is in bucket %d, of at most %v ms", ms, i, most)
+		}
+	}
+	for exponent := range 26 {
+		if i := bucketOf(time.Duration(int64(1)<<exponent) * time.Millisecond); i != 4*exponent {
+			t.Errorf("%d ms is in bucket %d, want %d", 1<<exponent, i, 4*exponent)
+		}
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	h := make(Histogram)
+	if h.Median() != 0 || h.P95() != 0 {
+		t.Error("of no documents")
+	}
+	for ms := 1; ms <= 1000; ms++ {
+		h[bucketOf(time.Duration(ms)*time.Millisecond)]++
+	}
+	for q, exact := range map[float64]float64{0: 1, .01: 10, .5: 500, .95: 950, 1: 1000} {
+		if got := h.Quantile(q).Seconds() * 1000; got < exact || got > exact*1.19 {
+			t.Errorf("quantile %v: %v ms, of exactly %v", q, got, exact)
+		}
+	}
+	if h.coarser(8).Count() != 1000 || len(h.coarser(8)) >= len(h) || h.coarser(8).Median() < h.Median() {
+		t.Errorf("coarser: %v", h.coarser(8))
+	}
+}
