@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -293,5 +294,27 @@ func TestALookForAnOverrideTouchesNothing(t *testing.T) {
 	}
 	if count := hand.Get(ctx, store.Key("acme")).Val(); count != "-2" {
 		t.Errorf("the count is %s", count)
+	}
+}
+
+// While Redis is away, a fallback goes by the overrides that the store has met.
+func TestAnOverrideOutlivesAnOutage(t *testing.T) {
+	server := redistest.Start(t)
+	store := openStore(t, server.Client(), &priority.RedisOptions{Overrides: true})
+	safe := must(fallback.New(store, nil, nil))(t)
+	defer safe.Close(t.Context())
+	ctx := t.Context()
+	server.Client().Set(ctx, store.OverrideKey("acme"), "=7", time.Hour)
+	if decision, err := safe.Next(ctx, "acme"); err != nil || decision.Level != 7 || decision.Degraded {
+		t.Fatalf("%+v, %v", decision, err)
+	}
+	server.Kill()
+	for customer, want := range map[string]priority.Decision{"acme": {Level: 7, Ruled: 1}, "other": {Level: 1}} {
+		if decision, err := safe.Next(ctx, customer); err != nil || decision.Level != want.Level || decision.Ruled != want.Ruled || !decision.Degraded {
+			t.Errorf("%s: %+v, %v, want %+v", customer, decision, err, want)
+		}
+		if decision, err := safe.Submit(ctx, customer, "a", 0); err != nil || decision.Level != want.Level || decision.Ruled != want.Ruled {
+			t.Errorf("%s: %+v, %v, want %+v", customer, decision, err, want)
+		}
 	}
 }
