@@ -55,9 +55,10 @@ func TestSnippetsDoWhatTheirPagesSay(t *testing.T) {
 	}
 }
 
-// A newcomer who has no Redis yet is told so by the first snippet. On a machine
-// that is busy the reason may come too late, and the message does without.
-func TestTheFirstSnippetSaysThatNoRedisListens(t *testing.T) {
+// A newcomer who has no Redis yet is told so: by the log of the first snippet, and by the
+// error of the second. On a machine that is busy the reason may come too late, and the
+// message does without.
+func TestTheFirstSnippetsSayThatNoRedisListens(t *testing.T) {
 	t.Parallel()
 	const address = "127.0.0.1:6379"
 	want := regexp.MustCompile("`(dial tcp " + address + ".*)`").FindStringSubmatch(string(markdown.Read(t, "README.md")))
@@ -66,9 +67,13 @@ func TestTheFirstSnippetSaysThatNoRedisListens(t *testing.T) {
 	}
 	nobody := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	reason := strings.Replace(want[1], address, nobody, 1)
-	program := build(t, markdown.Read(t, "README.md").Blocks("go")[:1])
-	redistest.Await(t, "the error says "+reason, func() bool {
+	program := build(t, markdown.Read(t, "README.md").Blocks("go")[:2])
+	redistest.Await(t, "the log says "+reason, func() bool {
 		_, stderr, err := run(t, program, 0, nobody)
+		return err == nil && strings.Contains(stderr, "WARN priority: ") && strings.Contains(stderr, reason)
+	})
+	redistest.Await(t, "the error says "+reason, func() bool {
+		_, stderr, err := run(t, program, 1, nobody)
 		return err != nil && strings.Contains(stderr, `"priority:{acme}:count"`) && strings.Contains(stderr, reason)
 	})
 }
@@ -362,7 +367,7 @@ func build(t *testing.T, snippets []string) (program string) {
 	}
 	known := []string{
 		"context", "errors", "fmt", "log", "log/slog", "os", "time", "github.com/redis/go-redis/v9", "github.com/go-redis/redis_rate/v10",
-		module, module + "/control", module + "/fallback", module + "/memory", module + "/observe", module + "/queue",
+		module, module + "/control", module + "/fallback", module + "/fleet", module + "/memory", module + "/observe", module + "/queue",
 	}
 	for _, imported := range known {
 		name := path.Base(strings.TrimSuffix(imported, "/v10"))

@@ -201,7 +201,7 @@ func (s *Store) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if left := s.dones.len(); left > 0 {
-		return fmt.Errorf("%w: %d Dones are still owed to the primary", priority.ErrNotCounted, left)
+		return fmt.Errorf("%w: Dones still owed to the primary: %d", priority.ErrNotCounted, left)
 	}
 	return nil
 }
