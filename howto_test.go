@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
@@ -139,7 +140,7 @@ func TestCountsMoveToAnotherPrefix(t *testing.T) {
 		must(before.SubmitN(t.Context(), customer, []string{"invoice-1", "invoice-2", "invoice-3"}, nil))(t)
 	}
 	admin := must(control.NewAdmin(client, nil))(t)
-	must(admin.SetOverride(t.Context(), "acme", control.Pin(4), time.Hour, control.Change{By: "mary", Why: "a demo"}))(t)
+	must(admin.SetOverride(t.Context(), "acme", priority.Override{Earliest: 4, Latest: 4}, time.Hour, control.Change{By: "mary", Why: "a demo"}))(t)
 
 	commands := markdown.Read(t, "docs/how-to/migrate-prefix.md").Blocks("sh")
 	if len(commands) != 2 {

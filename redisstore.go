@@ -145,7 +145,7 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 		s.held = new(overrides)
 	}
 	s.levels = s.policies.Last()
-	s.tiers = newTiers(s.policies, s.levels, s.lease)
+	s.tiers = newTiers(s.policies, s.levels, s.lease, nil)
 	return s, nil
 }
 
@@ -154,14 +154,24 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 // ones, and no count is lost or doubled.
 func (s *RedisStore) With(policies *Policies) *RedisStore {
 	with := *s
-	with.policies, with.tiers = policies, newTiers(policies, s.levels, s.lease)
+	with.policies, with.tiers = policies, newTiers(policies, s.levels, s.lease, s.tiers)
 	return &with
 }
 
-func newTiers(policies *Policies, levels Level, lease time.Duration) []tier {
+// newTiers renders the scripts of each different policy once, and not those of tiers that
+// are known.
+func newTiers(policies *Policies, levels Level, lease time.Duration, known []tier) []tier {
+	rendered := make(map[string]tier, len(known))
+	for _, tier := range known {
+		rendered[fmt.Sprint(tier.policy)] = tier
+	}
 	tiers := make([]tier, len(policies.all))
 	for i, policy := range policies.all {
-		tiers[i] = newTier(policy, levels, lease)
+		name := fmt.Sprint(policy)
+		if _, ok := rendered[name]; !ok {
+			rendered[name] = newTier(policy, levels, lease)
+		}
+		tiers[i] = rendered[name]
 	}
 	return tiers
 }

@@ -1,22 +1,17 @@
 package control
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/script"
-	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/lua"
 )
 
@@ -28,11 +23,15 @@ var (
 	// that the change is to replace. Look again, and decide again.
 	ErrConflict = fmt.Errorf("%w: changed meanwhile", ErrNotChanged)
 
-	// ErrNotFound is that of an item, or a version, that is not there.
+	// ErrNotFound is the ErrNotChanged of an item, or a version, that does not exist.
 	ErrNotFound = fmt.Errorf("%w: not found", ErrNotChanged)
 
 	// ErrTooMany: there are MaxOverrides already.
 	ErrTooMany = fmt.Errorf("%w: too many", ErrNotChanged)
+
+	// ErrNotInForce: the change of an override is written down, but Redis did not accept
+	// it beside the customer's numbers. Make the same change again.
+	ErrNotInForce = errors.New("control: written down, not in force")
 )
 
 // The largest amounts that there may be.
@@ -41,10 +40,10 @@ const (
 	MaxByBytes   = 200
 	MaxWhyBytes  = 1000
 
-	maxLevels      = 255    // of any queue
-	logEntries     = 10_000 // about
-	policyVersions = 100    // as in lua/change.lua
-	betweenTries   = 50 * time.Millisecond
+	maxLevels    = 255       // of any queue
+	maxRules     = 1_000_000 // bytes
+	logEntries   = 10_000    // about
+	betweenTries = 50 * time.Millisecond
 )
 
 // AdminOptions configures an [Admin]. The zero value works.
@@ -56,20 +55,25 @@ type AdminOptions struct {
 	// Default: those of the default policy, 9.
 	Levels priority.Level
 
-	// Timeout bounds every call. Default: 2 s. Negative: only the call's context does.
+	// Timeout bounds every call, but each 500 overrides of an Import. Default: 2 s.
+	// Negative: only the call's context does.
 	Timeout time.Duration
 }
 
-// Admin changes what operators may change, and tells what they have changed. It is
-// safe for concurrent use, and so are several of them: of two that change the same
-// item at a time, one gets [ErrConflict]. The methods that change something return the
-// document's new version.
+// Admin changes what operators may change, and reads what they have changed. All of it
+// goes to the master. It is safe for concurrent use, and so are several of them: of two
+// that change the same item at a time, one gets [ErrConflict]. The methods that change
+// something return its version.
 //
 // The error of a change wraps [priority.ErrInvalid] where the call was wrong,
-// [ErrNotChanged] where Redis did not make it, and [priority.ErrOutcomeUnknown] where
-// nobody can tell.
+// [ErrNotChanged] where Redis did not make it, [ErrNotInForce], and
+// [priority.ErrOutcomeUnknown] where it may have been made. Then the same change may be
+// made again: if it was made before, it is no conflict.
 type Admin struct {
-	reader  reader
+	client  priority.RedisClient
+	runner  *script.Runner
+	store   *priority.RedisStore // knows the keys of overrides
+	keys    keys
 	levels  priority.Level
 	timeout time.Duration
 }
@@ -84,86 +88,59 @@ type Change struct {
 	Replaces int64
 }
 
-var changeScript = script.New(lua.Change, 2, 0)
-
 // NewAdmin returns an Admin. It sends nothing. Nil opts are the defaults. An error
 // wraps [priority.ErrInvalidOption].
 func NewAdmin(client priority.RedisClient, opts *AdminOptions) (*Admin, error) {
-	if typednil.Is(client) {
-		return nil, fmt.Errorf("%w: the client is nil", priority.ErrInvalidOption)
-	}
 	if opts == nil {
 		opts = &AdminOptions{}
 	}
-	a := &Admin{levels: opts.Levels, timeout: opts.Timeout}
-	prefix := opts.Prefix
-	if prefix == "" {
-		prefix = defaultPrefix
+	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: opts.Prefix})
+	if err != nil {
+		return nil, err
 	}
-	if strings.ContainsAny(prefix, "{}") {
-		return nil, fmt.Errorf("%w: Prefix %.80q has a brace in it", priority.ErrInvalidOption, prefix)
-	}
-	if a.levels == 0 {
-		a.levels = priority.DefaultPolicy().Last()
-	}
-	if a.levels < 0 || a.levels > maxLevels {
+	levels := cmp.Or(opts.Levels, priority.DefaultPolicy().Last())
+	if levels < 1 || levels > maxLevels {
 		return nil, fmt.Errorf("%w: Levels %d is not from 1 to %d", priority.ErrInvalidOption, opts.Levels, maxLevels)
 	}
-	if a.timeout == 0 {
-		a.timeout = 2 * time.Second
-	}
-	a.reader = newReader(client, prefix)
-	return a, nil
+	return &Admin{
+		client: client, runner: script.NewRunner(client), store: store, keys: keysOf(cmp.Or(opts.Prefix, defaultPrefix)),
+		levels: levels, timeout: cmp.Or(opts.Timeout, 2*time.Second),
+	}, nil
 }
 
 // Levels returns how many levels rules may have.
 func (a *Admin) Levels() priority.Level { return a.levels }
 
-// Document returns all that operators have set, without overrides that are over, and
-// Redis's time.
-func (a *Admin) Document(ctx context.Context) (*Document, time.Time, error) {
-	return a.DocumentSince(ctx, nil)
+// Settings are what holds for the whole fleet.
+type Settings struct {
+	Version int64        // of the last change of anything; 0: nothing was ever changed
+	Now     time.Time    // Redis's
+	Rules   *Item[Rules] // nil: the workers' own options hold
 }
 
-// DocumentSince returns the same as Document. From what was read before it needs to
-// read only what has changed since; nil: all.
-func (a *Admin) DocumentSince(ctx context.Context, known *Document) (*Document, time.Time, error) {
+// Settings returns the fleet's rules. An error wraps [ErrCorrupt] or [ErrNewer] if they
+// cannot be read; the version and the time may be known all the same.
+func (a *Admin) Settings(ctx context.Context) (Settings, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	h, err := a.reader.head(ctx)
+	reply, err := followScript.run(ctx, a.client, []string{a.keys.version, a.keys.rules}, "")
 	if err != nil {
-		return nil, time.Time{}, err
+		return Settings{}, err
 	}
-	if known == nil {
-		known = &Document{}
+	var texts [2]string
+	var now int64
+	if len(reply) == 3 {
+		texts[0], _ = reply[0].(string)
+		texts[1], _ = reply[1].(string)
+		now, _ = reply[2].(int64)
 	}
-	document, h, err := a.reader.catchUp(ctx, known, h)
-	if err != nil {
-		return nil, time.Time{}, err
+	h, err := headOf(a.keys.version, texts[0])
+	settings := Settings{Version: h.version, Now: time.UnixMilli(now)}
+	if texts[1] != "" {
+		item, failure := rulesOf(a.keys.rules, texts[1])
+		settings.Rules, err = given(item), errors.Join(err, failure)
 	}
-	document = document.clone()
-	document.prune(h.now)
-	return document, h.now, nil
-}
-
-// SetOverride gives a customer an override for a time, from now on, in place of one
-// that they may have. The time is 1 ms to [MaxOverride].
-func (a *Admin) SetOverride(ctx context.Context, customer string, override Override, lasts time.Duration, change Change) (int64, error) {
-	if err := errors.Join(priority.CheckCustomer(customer), override.validate(a.levels)); err != nil {
-		return 0, err
-	}
-	if lasts < time.Millisecond || lasts > MaxOverride {
-		return 0, fmt.Errorf("%w: an override for %v, not for 1ms to %v", priority.ErrInvalidOption, lasts, MaxOverride)
-	}
-	return changeItem(ctx, a, "override:"+customer, &override, lasts, MaxOverrides, change)
-}
-
-// EndOverride ends a customer's override.
-func (a *Admin) EndOverride(ctx context.Context, customer string, change Change) (int64, error) {
-	if err := priority.CheckCustomer(customer); err != nil {
-		return 0, err
-	}
-	return changeItem[Override](ctx, a, "override:"+customer, nil, 0, 0, change)
+	return settings, err
 }
 
 // Apply makes rules those of the fleet. An error wraps [priority.ErrInvalidPolicy]
@@ -172,106 +149,67 @@ func (a *Admin) Apply(ctx context.Context, rules Rules, change Change) (int64, e
 	if err := rules.Validate(a.levels); err != nil {
 		return 0, err
 	}
-	return changeItem(ctx, a, "policy", &rules, 0, 0, change)
+	call, err := a.policyCall(&rules, change)
+	if err != nil {
+		return 0, err
+	}
+	return a.changed(ctx, call)
 }
 
-// Withdraw leaves the policies to the workers' own options again.
+// Withdraw leaves the policies to the workers' own options again. It may be called without
+// rules, with Replaces 0: workers whose rules Redis lost stop following them.
 func (a *Admin) Withdraw(ctx context.Context, change Change) (int64, error) {
-	return changeItem[Rules](ctx, a, "policy", nil, 0, 0, change)
+	call, err := a.policyCall(nil, change)
+	if err != nil {
+		return 0, err
+	}
+	return a.changed(ctx, call)
 }
 
 // Rollback applies the rules of an earlier version again.
 func (a *Admin) Rollback(ctx context.Context, version int64, change Change) (int64, error) {
-	ctx, cancel := a.within(ctx)
-	defer cancel()
-	earlier, err := a.rules(ctx, version)
-	if err != nil && !errors.Is(err, ErrNotChanged) {
-		err = fmt.Errorf("%w: %w", ErrNotChanged, err)
-	}
+	history, err := a.History(ctx)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("%w: %w", ErrNotChanged, err)
 	}
-	return a.Apply(ctx, earlier.Value, change)
-}
-
-// NoteReset writes down that a customer's count is about to be reset: the log has
-// all that operators do. The caller resets it afterwards.
-func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) (int64, error) {
-	if err := priority.CheckCustomer(customer); err != nil {
-		return 0, err
+	for _, earlier := range history {
+		if earlier.Version == version {
+			return a.Apply(ctx, earlier.Value, change)
+		}
 	}
-	change.Replaces = 0
-	return changeItem[Override](ctx, a, "reset:"+customer, nil, 0, 0, change)
-}
-
-// Log returns the last changes, the newest first: at most so many, of those up to a
-// version, 0: up to the last one. About 10,000 are kept.
-func (a *Admin) Log(ctx context.Context, upTo int64, most int) ([]Entry, error) {
-	if most < 1 || most > logEntries {
-		return nil, fmt.Errorf("%w: %d entries, not 1 to %d", priority.ErrInvalidOption, most, logEntries)
-	}
-	ctx, cancel := a.within(ctx)
-	defer cancel()
-	return a.reader.newest(ctx, upTo, int64(most))
+	return 0, fmt.Errorf("%w: version %d is not one of the last %d policies", ErrNotFound, version, len(history))
 }
 
 // History returns the fleet's rules and those before them, the newest first. The last
-// 100 are kept.
+// 100 are kept. What cannot be read is left out.
 func (a *Admin) History(ctx context.Context) ([]Item[Rules], error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	key := a.reader.key("document")
-	cmd := redis.NewStringCmd(ctx, "HGET", key, "policies")
-	_ = a.reader.client.Process(ctx, cmd)
-	held, err := cmd.Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, readFailed(key, err)
-	}
-	versions := strings.Fields(held)
-	if len(versions) == 0 {
-		return nil, nil
-	}
-	args := []any{"HMGET", key}
-	for _, version := range slices.Backward(versions) {
-		args = append(args, "policy:"+version)
-	}
-	values := redis.NewSliceCmd(ctx, args...)
-	_ = a.reader.client.Process(ctx, values)
-	all, err := values.Result()
+	_, reply, err := ask(ctx, a.client, "LRANGE", a.keys.history, 0, -1)
 	if err != nil {
-		return nil, readFailed(key, err)
+		return nil, err
 	}
-	history := make([]Item[Rules], 0, len(all))
-	for i, held := range all {
-		stored, _ := held.(string) // empty: dropped meanwhile
-		item, err := itemOf[Rules](stored)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %q in %q: %w", ErrCorruptDocument, args[2+i], key, err)
-		}
-		if item != nil {
-			history = append(history, *item)
+	var history []Item[Rules]
+	for _, text := range textsOf(reply) {
+		if item, err := rulesOf(a.keys.history, text); err == nil && item.Value != nil {
+			history = append(history, *given(item))
 		}
 	}
 	return history, nil
 }
 
-// rules returns the rules of a version.
-func (a *Admin) rules(ctx context.Context, version int64) (*Item[Rules], error) {
-	key := a.reader.key("document")
-	cmd := redis.NewStringCmd(ctx, "HGET", key, "policy:"+strconv.FormatInt(version, 10))
-	_ = a.reader.client.Process(ctx, cmd)
-	stored, err := cmd.Result()
-	if errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("%w: version %d is not one of the last %d policies", ErrNotFound, version, policyVersions)
+// NoteReset writes down that a customer's numbers are about to be reset: the log has
+// all that operators do. The caller resets them afterwards.
+func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) (int64, error) {
+	if err := priority.CheckCustomer(customer); err != nil {
+		return 0, err
 	}
+	change.Replaces = 0
+	call, err := a.call("reset:"+customer, "", [3]string{a.keys.log}, change)
 	if err != nil {
-		return nil, readFailed(key, err)
+		return 0, err
 	}
-	item, err := itemOf[Rules](stored)
-	if err != nil || item == nil {
-		return nil, fmt.Errorf("%w: version %d of the policy in %q: %w", ErrCorruptDocument, version, key, err)
-	}
-	return item, nil
+	return a.changed(ctx, call)
 }
 
 func (a *Admin) within(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -281,86 +219,90 @@ func (a *Admin) within(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, a.timeout)
 }
 
-// changeItem changes one item; a nil value ends it.
-func changeItem[T any](ctx context.Context, a *Admin, item string, to *T, lasts time.Duration, most int64, change Change) (int64, error) {
+var changeScript = script.New(lua.Change, 3, 0)
+
+// Where the numbers of a call of lua/change.lua are.
+const (
+	replacesAt, lastsAt, tokenAt, mostAt, entriesAt, aboveAt, alwaysAt = 0, 1, 2, 3, 4, 5, 6
+
+	numbersOfChange = 7
+)
+
+// call returns a call of lua/change.lua. An error wraps [priority.ErrInvalidOption].
+func (a *Admin) call(item, value string, keys [3]string, change Change) (script.Call, error) {
+	if err := change.validate(); err != nil {
+		return script.Call{}, err
+	}
+	numbers := make([]int64, numbersOfChange)
+	numbers[replacesAt], numbers[tokenAt] = change.Replaces, 1+rand.Int64N(999_999_999_999_999)
+	numbers[mostAt], numbers[entriesAt] = MaxOverrides, logEntries
+	return script.Call{
+		Script: changeScript, Key: a.keys.version, Others: keys, Numbers: numbers,
+		IDs: []string{item, value, change.By, change.Why}, Repeatable: true,
+	}, nil
+}
+
+func (c Change) validate() error {
 	for _, text := range []struct {
 		name, text string
 		most       int
-	}{{"By", change.By, MaxByBytes}, {"Why", change.Why, MaxWhyBytes}} {
+	}{{"By", c.By, MaxByBytes}, {"Why", c.Why, MaxWhyBytes}} {
 		if n := len(text.text); n < 1 || n > text.most || !utf8.ValidString(text.text) {
-			return 0, fmt.Errorf("%w: %s %.80q is not UTF-8 of 1 to %d bytes", priority.ErrInvalidOption, text.name, text.text, text.most)
+			return fmt.Errorf("%w: %s %.80q is not UTF-8 of 1 to %d bytes", priority.ErrInvalidOption, text.name, text.text, text.most)
 		}
 	}
-	stored := ""
-	if to != nil {
-		text, err := json.Marshal(value[T]{*to, change.By, change.Why})
-		if err != nil {
-			return 0, err
-		}
-		stored = string(text)
+	return nil
+}
+
+// policyCall returns the call that applies rules, nil: withdraws them.
+func (a *Admin) policyCall(rules *Rules, change Change) (script.Call, error) {
+	text, err := encode(struct {
+		By    string `json:"by"`
+		Why   string `json:"why"`
+		Rules *Rules `json:"rules"`
+	}{change.By, change.Why, rules})
+	if err != nil {
+		return script.Call{}, err
 	}
+	if len(text) > maxRules {
+		return script.Call{}, fmt.Errorf("%w: rules of %d bytes, more than %d", priority.ErrInvalidPolicy, len(text), maxRules)
+	}
+	return a.call("policy", text, [3]string{a.keys.log, a.keys.rules, a.keys.history}, change)
+}
+
+// changed makes a change and returns its version.
+func (a *Admin) changed(ctx context.Context, call script.Call) (int64, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	token := 1 + rand.Int64N(999_999_999_999_999)
-	call := &script.Call{
-		Script: changeScript, Key: a.reader.key("document"), Others: [3]string{a.reader.key("ends"), a.reader.key("log")},
-		Numbers: []int64{change.Replaces, lasts.Milliseconds(), token, most, logEntries},
-		IDs:     []string{item, stored, change.By, change.Why},
-	}
-	return a.change(ctx, call, token)
+	version, _, err := a.change(ctx, call)
+	return version, err
 }
 
-// change runs the script until it is known whether the change was made, or ctx ends.
-// It is made once at most: the version that it replaces is gone then.
-func (a *Admin) change(ctx context.Context, call *script.Call, token int64) (int64, error) {
+// change runs the script until it is answered, or ctx ends: a change that was made is
+// known by its token. It also returns for how long an override holds.
+func (a *Admin) change(ctx context.Context, call script.Call) (version int64, left time.Duration, err error) {
 	d := script.Begin(ctx, -1)
 	defer d.End()
-	var unknown error // why it cannot be told of one of the tries
-	for {
-		reply, failure := a.reader.runner.Run(&d, call)
-		switch {
-		case failure == nil && reply[0] == 1:
-			return reply[1], nil
-		case failure != nil && failure.Outcome == script.Unknown:
-			unknown = failure.Err
-			var stopped redis.Error
-			if errors.As(unknown, &stopped) { // halfway, so what the log says may not be in force
-				return 0, outcomeUnknown(call, unknown)
-			}
-		case unknown == nil && failure != nil:
-			return 0, notChanged(call.Key, failure.Err)
-		case unknown == nil:
-			return 0, conflict(call, reply[1])
-		}
-		version, err := a.made(ctx, token)
-		switch {
-		case version > 0:
-			return version, nil
-		case err == nil && failure == nil:
-			return 0, conflict(call, reply[1])
-		}
-		select {
-		case <-ctx.Done():
-			return 0, outcomeUnknown(call, unknown)
-		case <-time.After(betweenTries):
-		}
-	}
+	return answer(&call, func() ([]int64, *script.Failure) { return a.runner.Run(&d, &call) })
 }
 
-// made returns the version of the change with a token, 0 if the log has none.
-func (a *Admin) made(ctx context.Context, token int64) (int64, error) {
-	entries, err := a.reader.newest(ctx, 0, maxChanges)
-	for _, e := range entries {
-		if e.token == token {
-			return e.Version, nil
-		}
+// answer reads what became of a call of the script.
+func answer(call *script.Call, run func() ([]int64, *script.Failure)) (version int64, left time.Duration, err error) {
+	reply, failure := run()
+	switch {
+	case failure != nil && failure.Outcome == script.Unknown:
+		return 0, 0, fmt.Errorf("%w: %.200s in %q: %w", priority.ErrOutcomeUnknown, call.IDs[0], call.Key, failure.Err)
+	case failure != nil:
+		return 0, 0, notChanged(call.Key, failure.Err)
+	case reply[0] != 1:
+		return 0, 0, conflict(call, reply[1])
 	}
-	return 0, err
+	return reply[1], time.Duration(reply[2]) * time.Millisecond, nil
 }
 
 // conflict is the error of a change that is to replace another version than there is.
 func conflict(call *script.Call, there int64) error {
-	item, replaces := call.IDs[0], call.Numbers[0]
+	item, replaces := call.IDs[0], call.Numbers[replacesAt]
 	switch {
 	case there > 0:
 		return fmt.Errorf("%w: %.200q has version %d, not %d", ErrConflict, item, there, replaces)
@@ -370,13 +312,9 @@ func conflict(call *script.Call, there int64) error {
 	return fmt.Errorf("%w: %.200q", ErrNotFound, item)
 }
 
-func outcomeUnknown(call *script.Call, err error) error {
-	return fmt.Errorf("%w: %s in %q: %w", priority.ErrOutcomeUnknown, call.IDs[0], call.Key, err)
-}
-
 // notChanged is the error of a change that was refused.
 func notChanged(key string, err error) error {
-	for code, kind := range map[string]error{"CORRUPTDOCUMENT": ErrCorruptDocument, "NEWERDOCUMENT": ErrNewerDocument, "TOOMANY": ErrTooMany} {
+	for code, kind := range map[string]error{"CORRUPT ": ErrCorrupt, "NEWER ": ErrNewer, "TOOMANY ": ErrTooMany} {
 		if strings.Contains(err.Error(), code) {
 			err = fmt.Errorf("%w: %w", kind, err)
 		}

@@ -34,22 +34,19 @@ func TestCloseBeforeAnyCallAndTwice(t *testing.T) {
 	})
 }
 
-// After Close calls go by what was known last.
-func TestAfterCloseTheLastDocumentHolds(t *testing.T) {
+// After Close calls go by the rules that were known last.
+func TestAfterCloseTheLastRulesHold(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		store, admin, ctx := v.worker(nil, nil), v.admin(), t.Context()
-		version := must(admin.SetOverride(ctx, "acme", control.Pin(5), time.Hour, demo(0)))(t)
+		version := must(admin.Apply(ctx, strict(), demo(0)))(t)
 		check(t, store.Refresh(ctx))
 		check(t, store.Close(ctx))
-		must(admin.EndOverride(ctx, "acme", demo(version)))(t)
+		must(admin.Withdraw(ctx, demo(version)))(t)
 		time.Sleep(time.Minute)
-		if got := must(store.Next(ctx, "acme"))(t); got.Level != 5 || got.Ruled != 1 {
+		must(store.Next(ctx, "acme"))(t)
+		if got := must(store.Next(ctx, "acme"))(t); got.Level != 2 {
 			t.Errorf("%+v", got)
-		}
-		time.Sleep(time.Hour)
-		if got := must(store.Next(ctx, "acme"))(t); got.Level != 1 || got.Ruled != 0 {
-			t.Errorf("when the override is over: %+v", got)
 		}
 	})
 }

@@ -1,6 +1,8 @@
 // Package control lets operators change a fleet's levels while it runs: the policies,
-// and the level of single customers, for a time. What they set is a document in Redis
-// that all workers follow, and no deployment.
+// and the level of single customers, for a time. Neither needs a deployment.
+//
+// An override is a key beside the customer's numbers, which each decision reads. Rules,
+// the policies of all customers, are one key that all workers follow.
 //
 // A worker makes its [Store] by [New], in the place of priority.NewRedisStore. An
 // operator's program uses an [Admin], as priorityctl does.
@@ -17,20 +19,23 @@ import (
 	"github.com/docpriority/priority"
 )
 
+// FollowedWithin is within what time a worker with the default Interval follows a change
+// of the rules while Redis answers. An override holds for the next document.
+const FollowedWithin = time.Second
+
 // Options configures a [Store]. The zero value works.
 type Options struct {
-	// Store makes the RedisStore: its Policy and Tiers hold until operators set others,
-	// and the document has its Prefix.
+	// Store makes the RedisStore: its Policy and Tiers hold until operators set others.
+	// The Store always reads overrides.
 	Store priority.RedisOptions
 
-	// Interval is how often to ask whether something was changed: two short commands in
-	// one round trip. At least 10 ms, at most a minute. Default: 500 ms.
+	// Interval is how often to ask whether the rules were changed: one short command. At
+	// least 10 ms, at most a minute. Default: 500 ms.
 	Interval time.Duration
 
-	// OnError is told why the document cannot be followed: once, until the reason
-	// changes or it can be followed again. It must return soon and may not use the
-	// Store. Default: nobody is told.
-	OnError func(err error)
+	// OnChange is called when other rules are followed, and when Status.Err has another
+	// reason or none. It must return soon. Calls do not overlap. Default: none.
+	OnChange func(Status)
 }
 
 const (
@@ -40,38 +45,39 @@ const (
 	longestInterval  = time.Minute
 )
 
-// Store is a [priority.Store] around a RedisStore that decides by what operators have
-// set. It asks for changes every Interval, from the first call until Close, and no
-// call waits for that. A change never loses or doubles a count, for counts do not
-// depend on policies: a call that is under way ends by what held when it began.
+// Store is a [priority.Store] around a RedisStore that decides by the rules that operators
+// have set. It asks for changes every Interval, from the first call until Close, and no
+// call waits for that. A change never loses or doubles a document: what is counted does
+// not depend on policies. A call that is under way ends by the rules that held when it
+// began.
 //
-// Until the document was read once, and where none was ever written, the policies are
-// those of the RedisStore's own options. While it cannot be read, or cannot be used,
-// the last one holds. Overrides end by Redis's clock, also while Redis is away.
+// Until the rules were read once, and if none were ever set, the policies of the
+// RedisStore's own options hold. While the rules cannot be read or used, or if Redis
+// lost them, the last known ones hold; see Status.
 //
-// Last is that of the RedisStore, whatever operators set: a queue is declared with so
-// many levels, and rules with more of them are not used.
+// Last is the RedisStore's, whatever operators set: a queue is declared with that many
+// levels, and rules with more of them are not used.
 //
 // It is safe for concurrent use. Close it before the store's client.
 type Store struct {
 	own      *priority.RedisStore
 	options  priority.RedisOptions // of own
-	reader   reader
+	client   priority.RedisClient
+	keys     keys
 	interval time.Duration
-	onError  func(error)
+	onChange func(Status)
 
-	current atomic.Pointer[state]
+	current atomic.Pointer[known]
 	readers chan struct{} // of maxReaders
-	reading sync.Mutex    // held while what was read, or why not, is noted
-	failure error         // of the reading that began at noted; reading guards both
-	noted   time.Time
+	asked   atomic.Int64  // readings that began
+	taking  sync.Mutex    // held while current is replaced and OnChange runs
+	taken   int64         // the last reading that was taken; taking guards it
 
-	unusable unusable
-	begin    sync.Once
-	live     context.Context // until Close
-	stop     context.CancelFunc
-	ended    chan struct{} // closed when nothing is read in the background any more
-	closing  chan struct{} // of one: who closes holds it
+	begin sync.Once
+	live  context.Context // until Close
+	stop  context.CancelFunc
+	ended chan struct{} // closed when no reading begins in the background any more
+	close chan struct{} // of one: held by the Close that takes the places of the readers
 }
 
 var _ priority.Store = (*Store)(nil)
@@ -83,134 +89,95 @@ func New(client priority.RedisClient, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
-	own, err := priority.NewRedisStore(client, &opts.Store)
+	options := opts.Store
+	options.Overrides = true
+	own, err := priority.NewRedisStore(client, &options)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{
-		own: own, options: opts.Store,
-		reader: newReader(client, cmp.Or(opts.Store.Prefix, defaultPrefix)), interval: opts.Interval, onError: opts.OnError,
-		readers: make(chan struct{}, maxReaders), ended: make(chan struct{}), closing: make(chan struct{}, 1),
-	}
-	if s.interval == 0 {
-		s.interval = defaultInterval
+		own: own, options: options, client: client, keys: keysOf(cmp.Or(options.Prefix, defaultPrefix)),
+		interval: cmp.Or(opts.Interval, defaultInterval), onChange: opts.OnChange,
+		readers: make(chan struct{}, maxReaders), ended: make(chan struct{}), close: make(chan struct{}, 1),
 	}
 	if s.interval < shortestInterval || s.interval > longestInterval {
 		return nil, fmt.Errorf("%w: Interval %v is not from %v to %v", priority.ErrInvalidOption, opts.Interval, shortestInterval, longestInterval)
 	}
 	s.live, s.stop = context.WithCancel(context.Background())
-	s.current.Store(&state{store: own, document: &Document{}, last: own.Last()})
+	s.current.Store(&known{store: own})
 	return s, nil
 }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	now := s.now()
-	decision, err := now.store.Next(ctx, customer)
-	return now.decided(customer, decision, err)
+	return s.now().Next(ctx, customer)
 }
 
 func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	now := s.now()
-	decisions, err := now.store.NextN(ctx, customer, n)
-	for i, decision := range decisions {
-		decisions[i], _ = now.decided(customer, decision, err)
-	}
-	return decisions, err
+	return s.now().NextN(ctx, customer, n)
 }
 
 func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
-	now := s.now()
-	decisions, err := now.store.NextEach(ctx, customers)
-	if len(decisions) > 0 {
-		for i, failure := range priority.ItemErrors(err, len(decisions)) {
-			decisions[i], _ = now.decided(customers[i], decisions[i], failure)
-		}
-	}
-	return decisions, err
+	return s.now().NextEach(ctx, customers)
 }
 
 func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	now := s.now()
-	decision, err := now.store.Submit(ctx, customer, document, cost)
-	return now.decided(customer, decision, err)
+	return s.now().Submit(ctx, customer, document, cost)
 }
 
 func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	now := s.now()
-	decisions, err := now.store.SubmitN(ctx, customer, documents, costs)
-	if len(decisions) > 0 {
-		for i, failure := range priority.ItemErrors(err, len(decisions)) {
-			decisions[i], _ = now.decided(customer, decisions[i], failure)
-		}
-	}
-	return decisions, err
+	return s.now().SubmitN(ctx, customer, documents, costs)
 }
 
 func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	return s.now().store.Done(ctx, customer, document, took)
+	return s.now().Done(ctx, customer, document, took)
 }
 
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	return s.now().store.DoneN(ctx, customer, documents, took)
+	return s.now().DoneN(ctx, customer, documents, took)
 }
 
-// Peek implements [priority.Store]. NextLevel is the level with the customer's override.
 func (s *Store) Peek(ctx context.Context, customer string) (priority.State, error) {
-	now := s.now()
-	state, err := now.store.Peek(ctx, customer)
-	if err == nil {
-		state.NextLevel = now.override(customer, priority.Decision{Level: state.NextLevel}).Level
-	}
-	return state, err
+	return s.now().Peek(ctx, customer)
 }
 
 func (s *Store) Reset(ctx context.Context, customer string) error {
-	return s.now().store.Reset(ctx, customer)
+	return s.now().Reset(ctx, customer)
 }
 
-func (s *Store) PolicyOf(customer string) priority.Policy {
-	return s.now().store.PolicyOf(customer)
-}
+func (s *Store) PolicyOf(customer string) priority.Policy { return s.now().PolicyOf(customer) }
 
 func (s *Store) Last() priority.Level { return s.own.Last() }
 
 // Unwrap returns the RedisStore by the options; see [priority.As].
 func (s *Store) Unwrap() priority.Store { return s.own }
 
-// Override returns a decision with the override that holds for the customer, for
-// stores around this one that decide themselves, as package fallback does.
-func (s *Store) Override(customer string, decision priority.Decision) priority.Decision {
-	return s.now().override(customer, decision)
-}
-
-// now returns what holds, and sees to it that changes are noticed.
-func (s *Store) now() *state {
+// now returns what decides, and sees to it that changes are noticed.
+func (s *Store) now() *priority.RedisStore {
 	s.begin.Do(func() { go s.follow() })
-	return s.current.Load()
+	return s.current.Load().store
 }
 
-// Close ends what runs in the background, until ctx ends. Later calls go by what was
-// known last. Close may be called again.
+// Close ends what runs in the background, until ctx ends. Later calls go by the rules that
+// were known last. Close may be called again.
 func (s *Store) Close(ctx context.Context) error {
 	s.stop()
 	s.begin.Do(func() { close(s.ended) }) // it never began
+	failure := func() error { return fmt.Errorf("control: the rules are being read: %w", ctx.Err()) }
 	select {
 	case <-s.ended:
 	case <-ctx.Done():
-		return fmt.Errorf("control: the document is being read: %w", ctx.Err())
+		return failure()
 	}
-	select {
-	case s.closing <- struct{}{}:
-		defer func() { <-s.closing }()
-	case <-ctx.Done():
-		return fmt.Errorf("control: another Close is under way: %w", ctx.Err())
-	}
+	places := []chan struct{}{s.close}
 	for range maxReaders {
+		places = append(places, s.readers)
+	}
+	for _, place := range places {
 		select {
-		case s.readers <- struct{}{}:
-			defer func() { <-s.readers }()
+		case place <- struct{}{}:
+			defer func() { <-place }()
 		case <-ctx.Done():
-			return fmt.Errorf("control: the document is being read: %w", ctx.Err())
+			return failure()
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// A worker follows what an operator sets.
+// A worker goes by what an operator sets.
 func Example() {
 	server, err := miniredis.Run() // stands in for your Redis
 	if err != nil {
@@ -34,10 +34,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	change := control.Change{By: "mary", Why: "a script that runs wild"}
-	if _, err := admin.SetOverride(ctx, "acme", control.Override{Earliest: 7}, 8*time.Hour, change); err != nil {
-		log.Fatal(err)
-	}
-	if err := store.Refresh(ctx); err != nil { // or half a second later, by itself
+	if _, err := admin.SetOverride(ctx, "acme", priority.Override{Earliest: 7}, 8*time.Hour, change); err != nil {
 		log.Fatal(err)
 	}
 	for _, customer := range []string{"acme", "globex"} {

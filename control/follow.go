@@ -6,13 +6,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 )
+
+// ErrLost: Redis has no rules, or older ones than the Store knows, as after a restart
+// without its data or a failover to a replica that lagged. The known rules stay in force
+// until operators apply, import or withdraw rules. If none were known: Redis has no
+// version, or an older one, so that overrides may be lost, until the next change.
+var ErrLost = errors.New("control: Redis lost what operators set")
 
 const (
 	// readTimeout is how long one reading in the background may take.
@@ -21,47 +26,55 @@ const (
 	// maxReaders is how many readings may be under way, if Redis hangs and the client
 	// does not heed a deadline.
 	maxReaders = 4
+
+	// wholeEvery is how often the rules are read even if the version is the same: somebody
+	// may have repaired or lost them alone.
+	wholeEvery = time.Minute
 )
 
-// Status is what a [Store] knows of the document.
+// Status is what a [Store] knows of the rules.
 type Status struct {
-	// Document is what holds, nil if none was read yet. Overrides that are over may
-	// still be in it.
-	Document *Document
+	// Version is the version of the rules that are followed, or of their withdrawal; 0: none
+	// were ever set, and the worker's own options hold.
+	Version int64
 
-	// ReadAt is when it was known for sure that nothing newer holds, by this process's
-	// clock, and Now is the time by Redis's clock. Zero: none was read yet.
-	ReadAt, Now time.Time
+	// Rules are followed; nil: the worker's own options hold.
+	Rules *Item[Rules]
+
+	// ReadAt is when Redis last answered, by this process's clock. Zero: it never has.
+	ReadAt time.Time
 
 	// Err is why the last reading failed, or why what it read is not used; else nil. It
-	// wraps [ErrCorruptDocument], [ErrNewerDocument], [priority.ErrInvalidPolicy], or
-	// what kept Redis from answering.
+	// wraps [ErrLost], [ErrCorrupt], [ErrNewer], [priority.ErrInvalidPolicy], or what kept
+	// Redis from answering.
 	Err error
 }
 
-// Status returns what the Store knows of the document. It asks nobody.
-func (s *Store) Status() Status {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	now := s.current.Load()
-	status := Status{Err: s.failure}
-	if !now.head.seen.IsZero() {
-		status.Document, status.ReadAt, status.Now = now.document, now.head.seen, now.head.redisTime()
+// known is what a Store knows. It does not change.
+type known struct {
+	store   *priority.RedisStore // decides by the rules
+	rules   *Item[*Rules]        // followed; nil: none were ever set
+	text    string               // of them
+	head    head                 // the newest that was seen
+	seen    string               // what the key of the version held
+	readAt  time.Time
+	wholeAt time.Time // when the rules were read
+	refused error     // why what was read is not used
+	err     error     // Status.Err
+}
+
+// Status returns what the Store knows of the rules. It sends nothing.
+func (s *Store) Status() Status { return s.current.Load().status() }
+
+func (k *known) status() Status {
+	status := Status{Rules: given(k.rules), ReadAt: k.readAt, Err: k.err}
+	if k.rules != nil {
+		status.Version = k.rules.Version
 	}
 	return status
 }
 
-// Refresh reads the document now, as before a worker's first document, and returns
-// why that failed, until ctx ends.
-func (s *Store) Refresh(ctx context.Context) error {
-	if s.live.Err() != nil {
-		return errors.New("control: the store is closed")
-	}
-	s.now()
-	return s.refresh(ctx)
-}
-
-// follow reads the document every interval, give or take a tenth, so that a fleet's
+// follow reads the rules every interval, give or take a tenth, so that a fleet's
 // processes do not ask all at once.
 func (s *Store) follow() {
 	defer close(s.ended)
@@ -76,90 +89,113 @@ func (s *Store) follow() {
 	}
 }
 
-// refresh reads the document and goes by it, until ctx ends. The client may not heed
-// ctx: then its commands end later, and what they tell counts if nobody was faster.
+// Refresh reads the rules now, as before a worker's first document, until ctx ends. It
+// returns Status.Err.
+func (s *Store) Refresh(ctx context.Context) error {
+	if s.live.Err() != nil {
+		return errors.New("control: the store is closed")
+	}
+	s.now()
+	return s.refresh(ctx)
+}
+
+// refresh reads the rules until ctx ends. The client may not heed ctx: then its command
+// ends later, and its reply counts if no later reading was faster.
 func (s *Store) refresh(ctx context.Context) error {
-	began := time.Now()
+	done, number := make(chan error, 1), s.asked.Add(1)
 	select {
 	case s.readers <- struct{}{}:
+		go func() {
+			defer func() { <-s.readers }()
+			now := s.current.Load()
+			seen := now.seen
+			if time.Since(now.wholeAt) > wholeEvery {
+				seen = ""
+			}
+			reply, err := followScript.run(ctx, s.client, []string{s.keys.version, s.keys.rules}, seen)
+			done <- s.take(number, reply, err)
+		}()
 	case <-ctx.Done():
-		return s.gaveUp(ctx, began)
 	}
-	done := make(chan error, 1)
-	go func() {
-		defer func() { <-s.readers }()
-		done <- s.read(ctx)
-	}()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return s.gaveUp(ctx, began)
 	}
+	err := fmt.Errorf("control: Redis does not say which rules hold: %w", ctx.Err())
+	if errors.Is(err, context.Canceled) { // which is no failure of Redis
+		return err
+	}
+	return s.take(number, nil, err)
 }
 
-func (s *Store) gaveUp(ctx context.Context, began time.Time) error {
-	err := fmt.Errorf("control: Redis does not say what operators have set: %w", ctx.Err())
-	if !errors.Is(err, context.Canceled) { // which is no failure of Redis
-		s.note(began, err)
+// take makes what a reading found what is known, unless a later one was faster.
+func (s *Store) take(number int64, reply []any, err error) error {
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	before := s.current.Load()
+	if number < s.taken {
+		return before.err
 	}
-	return err
-}
-
-// read reads the document and goes by it.
-func (s *Store) read(ctx context.Context) error {
-	known, began := s.current.Load(), time.Now()
-	h, err := s.reader.head(ctx)
+	s.taken = number
+	now := *before
 	if err == nil {
-		if err = s.unusable.is(h); err == nil {
-			err = s.catchUp(ctx, known, h)
+		now.readAt = time.Now()
+		if len(reply) > 1 { // else nothing was changed
+			now.wholeAt = now.readAt
+			now.seen, _ = reply[0].(string)
+			rules, _ := reply[1].(string)
+			now.refused = s.goBy(&now, rules)
 		}
+		err = now.refused
 	}
-	s.note(began, err)
-	return err
+	now.err = err
+	s.current.Store(&now)
+	if s.onChange != nil && s.live.Err() == nil && (now.rules != before.rules || reason(now.err) != reason(before.err)) {
+		s.onChange(now.status())
+	}
+	return now.err
 }
 
-// catchUp reads what has changed since what was known, and goes by it.
-func (s *Store) catchUp(ctx context.Context, known *state, h head) error {
-	document, h, err := s.reader.catchUp(ctx, known.document, h)
-	if err == nil {
-		err = s.goBy(document, h)
-	}
-	if errors.Is(err, ErrCorruptDocument) || errors.Is(err, priority.ErrInvalidPolicy) {
-		s.unusable.note(h, err)
-	}
-	return err
-}
-
-// goBy makes a document the one that holds, unless a later reading was faster.
-func (s *Store) goBy(document *Document, h head) error {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	now := s.current.Load()
-	if h.asked.Before(now.head.asked) {
-		return nil
-	}
-	next, err := s.with(now, document, h)
+// goBy makes what was read what is known, and returns why it is not used.
+func (s *Store) goBy(now *known, rules string) error {
+	there, err := headOf(s.keys.version, now.seen)
 	if err != nil {
 		return err
 	}
-	s.current.Store(next)
-	return nil
+	var lost error
+	if there.newer(now.head) {
+		now.head = there
+	} else if there != now.head {
+		lost = fmt.Errorf("%w: version %d was known, %d is there", ErrLost, now.head.version, there.version)
+	}
+	if rules == now.text {
+		return lost
+	}
+	if rules == "" {
+		return fmt.Errorf("%w: rules of version %d were known, none are there", ErrLost, now.rules.Version)
+	}
+	item, err := rulesOf(s.keys.rules, rules)
+	if err != nil {
+		return err
+	}
+	if now.rules != nil && !rulesHead(item, rules).newer(rulesHead(now.rules, now.text)) {
+		return fmt.Errorf("%w: rules of version %d were known, %d is there", ErrLost, now.rules.Version, item.Version)
+	}
+	store := s.own
+	if item.Value != nil {
+		policies, err := item.Value.policies(s.own.Last(), s.options.TierOf)
+		if err != nil {
+			return fmt.Errorf("version %d of the rules: %w", item.Version, err)
+		}
+		store = now.store.With(policies)
+	}
+	now.store, now.rules, now.text = store, item, rules
+	return lost
 }
 
-// note notes why a reading failed, nil if it did not, and tells of it until Close:
-// unless one that began later has ended before.
-func (s *Store) note(began time.Time, failure error) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	if began.Before(s.noted) {
-		return
-	}
-	before := s.failure
-	s.noted, s.failure = began, failure
-	if failure != nil && reason(before) != reason(failure) && s.onError != nil && s.live.Err() == nil {
-		s.onError(failure)
-	}
+func rulesHead(item *Item[*Rules], text string) head {
+	return head{item.Version, item.At.UnixMilli(), text}
 }
 
 // reason is the part of an error that says why, without what is different each time,
@@ -169,39 +205,11 @@ func reason(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, ErrCorruptDocument), errors.Is(err, ErrNewerDocument), errors.Is(err, priority.ErrInvalidPolicy):
+	case errors.Is(err, ErrLost), errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewer), errors.Is(err, priority.ErrInvalidPolicy):
 		return err.Error()
 	case errors.As(err, &reply):
 		code, _, _ := strings.Cut(reply.Error(), " ")
 		return code
 	}
 	return "no answer"
-}
-
-// unusable is a document that was read and cannot be used. It is not read again and
-// again: until it changes if that is for its rules, and else, as somebody may mend an
-// item by hand, for a minute.
-type unusable struct {
-	mu   sync.Mutex
-	head head
-	err  error
-}
-
-const mendedWithin = time.Minute
-
-func (u *unusable) note(h head, err error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.head, u.err = h, err
-}
-
-// is returns why the document of a head cannot be used, nil if that is not known.
-func (u *unusable) is(h head) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.err == nil || h.version != u.head.version || h.token != u.head.token ||
-		errors.Is(u.err, ErrCorruptDocument) && h.asked.Sub(u.head.asked) > mendedWithin {
-		return nil
-	}
-	return u.err
 }

@@ -28,13 +28,15 @@ type world struct {
 }
 
 const (
-	documentKey = "priority:{control}:document"
-	endsKey     = "priority:{control}:ends"
-	logKey      = "priority:{control}:log"
+	versionKey   = "priority:{control}:version"
+	rulesKey     = "priority:{control}:rules"
+	historyKey   = "priority:{control}:history"
+	overridesKey = "priority:{control}:overrides"
+	logKey       = "priority:{control}:log"
 )
 
 // seldom is an Interval in which no test ends: after the first reading, only Refresh
-// reads the document.
+// reads the rules.
 var seldom = &control.Options{Interval: time.Minute}
 
 // newWorld starts a server. Nil opts are the defaults.
@@ -138,13 +140,15 @@ func demo(replaces int64) control.Change {
 	return control.Change{By: "mary", Why: "a demo", Replaces: replaces}
 }
 
-// override sets an override for an hour, where there was none, and lets the worker
-// know.
-func (w *world) override(customer string, override control.Override) int64 {
+// pinned is the override to one level.
+func pinned(level priority.Level) priority.Override {
+	return priority.Override{Earliest: level, Latest: level}
+}
+
+// override sets an override for an hour, where there was none.
+func (w *world) override(customer string, override priority.Override) int64 {
 	w.t.Helper()
-	version := must(w.admin.SetOverride(w.t.Context(), customer, override, time.Hour, demo(0)))(w.t)
-	w.refresh()
-	return version
+	return must(w.admin.SetOverride(w.t.Context(), customer, override, time.Hour, demo(0)))(w.t)
 }
 
 // apply makes rules those of the fleet, whatever they were, and lets the worker know.
@@ -156,16 +160,15 @@ func (w *world) apply(rules control.Rules) int64 {
 }
 
 func (w *world) rulesVersion() int64 {
-	if rules := w.document().Rules; rules != nil {
+	if rules := w.settings().Rules; rules != nil {
 		return rules.Version
 	}
 	return 0
 }
 
-func (w *world) document() *control.Document {
+func (w *world) settings() control.Settings {
 	w.t.Helper()
-	document, _, err := w.admin.Document(w.t.Context())
-	return must(document, err)(w.t)
+	return must(w.admin.Settings(w.t.Context()))(w.t)
 }
 
 func (w *world) refresh() {
@@ -187,11 +190,6 @@ func (w *world) wantLevel(store priority.Store, customer string, level, ruled pr
 	if err != nil || got.Level != level || got.Ruled != ruled {
 		w.t.Errorf("Next(%.40q) = %+v, %v, want level %d and ruled %d", customer, got, err, level, ruled)
 	}
-}
-
-// asked has what a store makes of a decision of the last level, without Redis.
-func asked(store *control.Store, customer string) priority.Level {
-	return store.Override(customer, priority.Decision{Level: store.Last()}).Level
 }
 
 // oddCustomers are customers that a key, a script, JSON or a page could take for
@@ -226,8 +224,19 @@ type splitClient struct {
 
 func (c *splitClient) Process(ctx context.Context, cmd redis.Cmder) error {
 	switch cmd.Name() {
-	case "hscan", "xrange", "xrevrange", "hget", "hmget":
+	case "get", "mget", "hget", "hmget", "hgetall", "xrange", "xrevrange", "lrange":
 		return c.reads.Load().Process(ctx, cmd)
 	}
 	return c.Client.Process(ctx, cmd)
+}
+
+// must returns a value, or fails the test that is given to what it returns.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
 }

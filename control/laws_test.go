@@ -38,7 +38,7 @@ func (v *virtual) controlled(t *testing.T) *control.Store {
 	store := v.worker(&own, seldom)                                    // each of a bubble's days has many half seconds
 	rules := control.Rules{Policy: lawfulPolicies.Policy, Tiers: lawfulPolicies.Tiers}
 	must(admin.Apply(ctx, rules, demo(0)))(t)
-	must(admin.SetOverride(ctx, "somebody else", control.Pin(5), control.MaxOverride, demo(0)))(t)
+	must(admin.SetOverride(ctx, "somebody else", pinned(5), control.MaxOverride, demo(0)))(t)
 	check(t, store.Refresh(ctx))
 	for _, customer := range lawfulCustomers { // the server knows the scripts: who hangs keeps nobody from sending theirs
 		for _, calls := range []func() error{

@@ -1,81 +1,103 @@
 package control
 
 import (
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/docpriority/priority"
 )
 
 // Entry is a line of the log: one change.
 type Entry struct {
-	Version int64     `json:"version"` // of the document since this change
+	Version int64     `json:"version"` // since this change
 	At      time.Time `json:"at"`      // by Redis's clock
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
 
-	// Kind is what was changed: "policy", "override", or "reset", whose count was reset
-	// and nothing else.
+	// Kind is what was changed: "policy", "override", or "reset", whose numbers were reset
+	// and nothing else; "corrupt": the entry cannot be read.
 	Kind string `json:"kind"`
 
 	// Customer is whose override or reset it is, else empty.
 	Customer string `json:"customer,omitempty"`
 
 	// Old and New are the values before and after in JSON, empty where there was or is
-	// none: a [Rules] or an [Override].
+	// none: a [Rules] or a [priority.Override].
 	Old json.RawMessage `json:"old,omitempty"`
 	New json.RawMessage `json:"new,omitempty"`
 
 	// Until is when an override ends; zero: never.
 	Until time.Time `json:"until,omitzero"`
-
-	item   string // by its name
-	stored string // as lua/change.lua stores it
-	token  int64
-	after  int64 // the token of the change before, 0 if there was no document
 }
 
-func entryOf(message redis.XMessage) (Entry, error) {
-	field := func(name string) string { text, _ := message.Values[name].(string); return text }
-	var numbers [5]int64
-	id, _, _ := strings.Cut(message.ID, "-")
-	for i, text := range []string{id, field("at"), field("end"), field("token"), field("after")} {
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 0 {
-			return Entry{}, fmt.Errorf("the entry %q is not one of lua/change.lua", message.ID)
-		}
-		numbers[i] = n
+// Log returns the last changes, the newest first: at most so many, of those up to a
+// version, 0: up to the last one. About 10,000 are kept.
+func (a *Admin) Log(ctx context.Context, upTo int64, most int) ([]Entry, error) {
+	if most < 1 || most > logEntries {
+		return nil, fmt.Errorf("%w: %d entries, not 1 to %d", priority.ErrInvalidOption, most, logEntries)
 	}
-	e := Entry{
-		Version: numbers[0], At: time.UnixMilli(numbers[1]), By: field("who"), Why: field("why"),
-		item: field("item"), token: numbers[3], after: numbers[4],
+	last := "+"
+	if upTo > 0 {
+		last = strconv.FormatInt(upTo, 10)
 	}
-	e.Kind, e.Customer, _ = strings.Cut(e.item, ":")
-	if numbers[2] > 0 {
-		e.Until = time.UnixMilli(numbers[2])
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	_, reply, err := ask(ctx, a.client, "XREVRANGE", a.keys.log, last, "-", "COUNT", most)
+	if err != nil {
+		return nil, err
 	}
-	if text := field("new"); text != "" {
-		e.stored = fmt.Sprintf("%d %d %d %s", numbers[0], numbers[1], numbers[2], text)
+	list, _ := reply.([]any)
+	entries := make([]Entry, len(list))
+	for i, each := range list {
+		entries[i] = entryOf(each)
 	}
-	var err1, err2 error
-	e.Old, err1 = valueOf(field("old"))
-	e.New, err2 = valueOf(field("new"))
-	if err := errors.Join(err1, err2); err != nil {
-		return Entry{}, fmt.Errorf("the entry %q: %w", message.ID, err)
+	return entries, nil
+}
+
+// entryOf reads {id, {field, value, …}}. What cannot be read is a corrupt entry.
+func entryOf(reply any) Entry {
+	var id string
+	var texts []string
+	if pair, _ := reply.([]any); len(pair) == 2 {
+		id, _ = pair[0].(string)
+		texts = textsOf(pair[1])
 	}
-	return e, nil
+	fields := make(map[string]string, len(texts)/2)
+	for i := 0; i+1 < len(texts); i += 2 {
+		fields[texts[i]] = texts[i+1]
+	}
+	number, _, _ := strings.Cut(id, "-")
+	version, _ := strconv.ParseInt(number, 10, 64)
+	at, err := strconv.ParseInt(fields["at"], 10, 64)
+	e := Entry{Version: version, At: time.UnixMilli(at), By: fields["who"], Why: fields["why"]}
+	if until, _ := strconv.ParseInt(fields["until"], 10, 64); until > 0 {
+		e.Until = time.UnixMilli(until)
+	}
+	e.Kind, e.Customer, _ = strings.Cut(fields["item"], ":")
+	var ok [2]bool
+	e.Old, ok[0] = valueOf(fields["old"])
+	e.New, ok[1] = valueOf(fields["new"])
+	if err != nil || version < 1 || e.Kind == "" || ok != [2]bool{true, true} {
+		return Entry{Version: version, Kind: "corrupt", Why: fmt.Sprintf("the entry %q of the log cannot be read", id)}
+	}
+	return e
 }
 
 // valueOf returns the value of what is stored, without who set it and why.
-func valueOf(stored string) (json.RawMessage, error) {
+func valueOf(stored string) (value json.RawMessage, ok bool) {
+	var item struct{ Override, Rules json.RawMessage }
 	if stored == "" {
-		return nil, nil
+		return nil, true
 	}
-	var v value[json.RawMessage]
-	err := json.Unmarshal([]byte(stored), &v)
-	return v.Value, err
+	if err := json.Unmarshal([]byte(stored), &item); err != nil {
+		return nil, false
+	}
+	if value = append(item.Override, item.Rules...); string(value) == "null" {
+		value = nil
+	}
+	return value, true
 }

@@ -24,27 +24,41 @@ type Rules struct {
 	Tiers  map[string]priority.Policy
 }
 
+// MaxPolicies is how many different policies rules may have: each is three scripts in
+// Redis, which keeps 500 of them.
+const MaxPolicies = 100
+
 // Validate returns an error that wraps [priority.ErrInvalidPolicy] where the rules
 // cannot be used, or have more than so many levels.
 func (r Rules) Validate(levels priority.Level) error {
-	for name := range r.Tiers {
-		if !utf8.ValidString(name) {
-			return fmt.Errorf("%w: the name of tier %.80q is not UTF-8", priority.ErrInvalidPolicy, name)
-		}
-	}
-	policies, err := priority.NewPolicies(r.Policy, r.Tiers, func(string) string { return "" })
-	if err != nil {
-		return err
-	}
-	return atMost(policies, levels)
+	_, err := r.policies(levels, nil)
+	return err
 }
 
-// atMost returns an error if policies have more levels than a queue.
-func atMost(policies *priority.Policies, levels priority.Level) error {
-	if policies.Last() > levels {
-		return fmt.Errorf("%w: %d levels, more than the %d that the queue was declared with", priority.ErrInvalidPolicy, policies.Last(), levels)
+// policies returns the policies of a queue with so many levels.
+func (r Rules) policies(levels priority.Level, tierOf func(string) string) (*priority.Policies, error) {
+	if tierOf == nil {
+		tierOf = func(string) string { return "" }
 	}
-	return nil
+	policies, err := priority.NewPolicies(r.Policy, r.Tiers, tierOf)
+	if err != nil {
+		return nil, err
+	}
+	if policies.Last() > levels {
+		return nil, fmt.Errorf("%w: %d levels, more than the %d that the queue was declared with", priority.ErrInvalidPolicy, policies.Last(), levels)
+	}
+	different := map[string]bool{fmt.Sprint(policies.PolicyOf("")): true}
+	for name, tier := range r.Tiers {
+		if !utf8.ValidString(name) {
+			return nil, fmt.Errorf("%w: the name of tier %.80q is not UTF-8", priority.ErrInvalidPolicy, name)
+		}
+		tier, _ = filled(tier)
+		different[fmt.Sprint(tier)] = true
+	}
+	if len(different) > MaxPolicies {
+		return nil, fmt.Errorf("%w: %d different policies, more than %d", priority.ErrInvalidPolicy, len(different), MaxPolicies)
+	}
+	return policies, nil
 }
 
 // MarshalJSON implements [json.Marshaler]. Every field is filled in. An error wraps

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/observe"
 )
@@ -23,7 +22,7 @@ func (u unwraps) Unwrap() priority.Store { return u.inner }
 func TestAnOverrideHoldsInAnOutageThroughAWrapperOfTheUsers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &priority.RedisOptions{Timeout: 2 * time.Second})
-	w.override("acme", control.Pin(7))
+	w.override("acme", pinned(7))
 	stores := make(map[string]*fallback.Store)
 	for name, wrapped := range map[string]priority.Store{
 		"embeds a Store":      mine{w.store},

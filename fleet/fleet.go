@@ -95,9 +95,9 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	store := opts.Store
 	store.Overrides = true
 	var err error
-	m.control, err = control.New(client, &control.Options{Store: store, Interval: opts.Interval, OnError: func(err error) {
+	m.control, err = control.New(client, &control.Options{Store: store, Interval: opts.Interval, OnChange: func(status control.Status) {
 		m.writer.soon()
-		log.rules(err)
+		log.rules(status)
 	}})
 	if err != nil {
 		return nil, err

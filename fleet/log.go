@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"log/slog"
+
+	"github.com/docpriority/priority/control"
 )
 
 // logger logs what operators should know; a nil *slog.Logger logs nothing.
@@ -27,9 +29,13 @@ func (l *logger) circuit(next func(open bool, cause error)) func(open bool, caus
 	}
 }
 
-func (l *logger) rules(err error) {
-	if l.Logger != nil {
-		l.Warn("priority: the operators' rules cannot be followed", "error", err)
+func (l *logger) rules(status control.Status) {
+	switch {
+	case l.Logger == nil:
+	case status.Err != nil:
+		l.Warn("priority: the operators' rules cannot be followed", "error", status.Err, "followed", status.Version)
+	default:
+		l.Info("priority: the operators' rules are followed", "version", status.Version)
 	}
 }
 

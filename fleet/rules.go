@@ -12,11 +12,7 @@ import (
 
 // rulesOf returns what a report says of the rules that are followed.
 func rulesOf(status control.Status) Rules {
-	rules := Rules{Error: reason(status.Err)}
-	if status.Document != nil && status.Document.Rules != nil {
-		rules.Version = status.Document.Rules.Version
-	}
-	return rules
+	return Rules{Version: status.Version, Error: reason(status.Err)}
 }
 
 // reason says in an operator's words why rules are not followed.
@@ -25,9 +21,12 @@ func reason(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, control.ErrNewerDocument):
+	case errors.Is(err, control.ErrLost):
+		_, versions, _ := strings.Cut(err.Error(), control.ErrLost.Error()+": ")
+		return plainText("Redis lost data: "+versions, maxErrorBytes)
+	case errors.Is(err, control.ErrNewer):
 		return "a later version of the library wrote the rules"
-	case errors.Is(err, control.ErrCorruptDocument):
+	case errors.Is(err, control.ErrCorrupt):
 		return "the rules in Redis cannot be read"
 	case errors.Is(err, priority.ErrInvalidPolicy):
 		text := err.Error()

@@ -1,164 +1,192 @@
--- Changes one item of what operators have set, and writes down who did it and why.
+-- Changes one thing that operators may change, and writes down who did it and why. The
+-- same change may be sent again: it is made once.
 --
--- KEYS[1]  <prefix>:{control}:document, a hash without a TTL: format (1), version and
---          token of the last change, and the items by their names, see below
--- KEYS[2]  <prefix>:{control}:ends, a sorted set: the customers with an override by
---          its end, in milliseconds of Redis's time
--- KEYS[3]  <prefix>:{control}:log, a stream: one entry a change, whose id is
---          <version>-0; "after" is the token of the change before, 0 if there was no
---          document
--- ARGV[1]  the version of the item that is to be replaced or removed, 0 if there is
---          none
--- ARGV[2]  for how many milliseconds an override holds; 0: it has no end
+-- KEYS[1]  <prefix>:{control}:version, a string: "<version> <at> <token>" of the last
+--          change of any kind. <at> is Redis's time in milliseconds.
+-- KEYS[2]  <prefix>:{control}:log, a stream: one entry for each change, whose id is
+--          <version>-0, with the fields at, item, old, new, until, who, why, token
+-- KEYS[3]  of a policy: <prefix>:{control}:rules, a string; of an override:
+--          <prefix>:{control}:overrides, a hash by customer; of a reset: none
+-- KEYS[4]  of a policy: <prefix>:{control}:history, a list: the last 100 rules, the
+--          newest first
+-- ARGV[1]  the version of the item that is to be replaced or removed; 0: there is none
+-- ARGV[2]  for how many milliseconds an override holds; 0: there is no end
 -- ARGV[3]  a random token, 1 to 999999999999999
 -- ARGV[4]  the most overrides that there may be
 -- ARGV[5]  about how many entries the log keeps
--- ARGV[6]  the item: "policy", "override:<customer>", or "reset:<customer>", which is
+-- ARGV[6]  a version that the new one must exceed, or 0
+-- ARGV[7]  1: an override is to be removed, and the change is written down, also if no
+--          override is stored; else 0
+-- ARGV[8]  the item: "policy", "override:<customer>", or "reset:<customer>", which is
 --          only written down
--- ARGV[7]  its new value in JSON; empty: it is removed
--- ARGV[8]  who
--- ARGV[9]  why
+-- ARGV[9]  its new value, a JSON object: {"by":…,"why":…,"override":…} or
+--          {"by":…,"why":…,"rules":…}, with "rules":null last if the workers' own
+--          options are to hold; empty: an override is removed
+-- ARGV[10] who
+-- ARGV[11] why
 --
--- Try it   redis-cli --eval change.lua 'priority:{control}:document' \
---            'priority:{control}:ends' 'priority:{control}:log' , \
---            0 3600000 42 10000 10000 override:acme \
---            '{"value":{"latest":1},"by":"mary","why":"a demo"}' mary 'a demo'
+-- Reply    {1, version, left} of the change, left being for how many milliseconds an
+--          override holds; {0, version, 0} of the item that is there instead of the one
+--          to be replaced, 0 if there is none, and nothing was changed
+-- Errors   CORRUPT: a key holds something else. NEWER: a later program wrote the item.
+--          TOOMANY: there are ARGV[4] overrides. ERR: an argument is wrong. Redis's own
+--          (NOPERM, READONLY, OOM …). With any of them nothing was changed.
 --
--- Reply    {1, version} of the change; {0, version} of the item that is there instead
---          of the one to be replaced, 0 if there is none, and nothing was changed
--- Errors   CORRUPTDOCUMENT: a key holds something else. NEWERDOCUMENT: the document
---          has a later format. TOOMANY: there are ARGV[4] others. ERR: an argument is
---          wrong. Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was
---          changed; but Redis 6.2, which a script cannot ask for rights, may stop where
---          one to HSET, HDEL, HINCRBY, ZADD or ZREM is missing, with the log written.
+-- Try it   redis-cli --eval change.lua 'priority:{control}:version' 'priority:{control}:log' \
+--            'priority:{control}:overrides' , 0 3600000 42 10000 10000 0 0 override:acme \
+--            '{"by":"mary","why":"a demo","override":"=1"}' mary 'a demo'
 --
--- An item is "<version> <at> <end> <value>": the version of the document that set it,
--- when that was and when it ends, 0 for never, in milliseconds of Redis's time. The
--- last 100 values of the item "policy" stay in the document as "policy:<version>".
+-- An item is stored as ARGV[9] with {"version":…,"at":…,"until":… in front: the change's
+-- version, and Redis's time in milliseconds, 0 for no end. An item that cannot be read may
+-- be replaced, unless it begins with {"format":. An override that is stored here holds
+-- once <prefix>:{<customer>}:override says so, see next.lua: the caller writes that next.
 
-local document, ends, log = KEYS[1], KEYS[2], KEYS[3]
-local replaced, lasts, token = ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
-local most, entries = ARGV[4] + 0, ARGV[5]
-local item, value, who, why = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+local version_key, log, key, history = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local replaces, lasts, token, most, entries = ARGV[1] + 0, ARGV[2] + 0, ARGV[3], ARGV[4] + 0, ARGV[5]
+local above, always, item, value, who, why = ARGV[6] + 0, ARGV[7] == '1', ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 local kind, customer = string.match(item, '^(%l+):?(.*)$')
-if not (kind == 'policy' or kind == 'override' or kind == 'reset') or who == '' or why == '' then
+if not ((kind == 'policy' and history and value ~= '') or (kind == 'override' and key) or kind == 'reset') or
+  who == '' or why == '' then
   return redis.error_reply('ERR the change is not one of an item by somebody for a reason')
 end
 
-local corrupt = redis.error_reply('CORRUPTDOCUMENT a key holds something other than the operators\' document')
-local function failed(reply)
-  if string.find(reply.err, 'wrong kind of value', 1, true) or string.find(reply.err, 'not an integer', 1, true) then
-    return corrupt
+local function corrupt(name)
+  return redis.error_reply('CORRUPT ' .. name .. ' holds something else')
+end
+local failure -- the first one
+local function try(command, name, ...)
+  local reply = redis.pcall(command, name, ...)
+  if type(reply) ~= 'table' or not reply.err then
+    return reply
+  elseif failure then
+    return nil
+  elseif string.find(reply.err, 'wrong kind of value', 1, true) then
+    failure = corrupt(name)
   elseif string.find(reply.err, 'The user executing the script', 1, true) then -- Redis 6.2's NOPERM
-    return redis.error_reply('NOPERM ' .. reply.err)
-  end
-  return reply
-end
-
--- Where Redis tells rights (7.0 and later), a change that would stop halfway is not begun.
-for _, command in ipairs(redis.acl_check_cmd and {
-  {'HMGET', document, 'f'}, {'XREVRANGE', log, '+', '-'}, {'ZRANGEBYSCORE', ends, '0', '1'},
-  {'ZCOUNT', ends, '0', '1'}, {'XADD', log, '*', 'f', 'v'}, {'HSET', document, 'f', 'v'},
-  {'HDEL', document, 'f'}, {'ZADD', ends, '1', 'm'}, {'ZREM', ends, 'm'},
-} or {}) do
-  if not redis.acl_check_cmd(unpack(command)) then
-    return redis.error_reply('NOPERM this user may not run ' .. command[1] .. ' on ' .. command[2])
+    failure = redis.error_reply('NOPERM ' .. reply.err)
+  else
+    failure = reply
   end
 end
 
-local held = redis.pcall('HMGET', document, 'format', 'version', item, 'policies', 'token')
-if held.err then
-  return failed(held)
+-- A user who lacks a right must not stop the change halfway. Redis 7.0 and later know the
+-- rights; before, commands that fail by their arguments tell whether the user may run them.
+local writes = {{'XADD', log, 'x', 'f', 'v'}, {'SET', version_key, 'v', 'PX', 'x'}}
+if kind == 'policy' then
+  writes[3], writes[4] = {'LTRIM', history, 'x', 'x'}, {'LPUSH', history, 'v'}
+elseif kind == 'override' then
+  writes[3], writes[4] = {'HSET', key, 'f', 'v', 'x'}, {'HDEL', key, ''}
 end
-if held[1] and held[1] ~= '1' then
-  if #held[1] > 15 or not string.find(held[1], '^%d+$') then
-    return corrupt
+for _, command in ipairs(writes) do
+  if redis.acl_check_cmd then
+    if not redis.acl_check_cmd(unpack(command)) then
+      return redis.error_reply('NOPERM this user may not run ' .. command[1] .. ' on ' .. command[2])
+    end
+  elseif command[1] ~= 'LPUSH' then -- which is the first to write
+    try(unpack(command))
+    if failure and string.find(failure.err, '^NOPERM') then
+      return failure
+    end
+    failure = nil
   end
-  return redis.error_reply('NEWERDOCUMENT the document has format ' .. held[1] .. ', not 1: use a newer program')
 end
-for _, i in ipairs({2, 5}) do
-  if held[i] and (#held[i] > 15 or not string.find(held[i], '^%d+$')) then
-    return corrupt
-  end
-end
-local old, was, old_end = '', 0, 0
-if held[3] then
-  local version, _, till, text = string.match(held[3], '^(%d+) (%d+) (%d+) (.*)$')
-  if not version then
-    return corrupt
-  end
-  old, was, old_end = text, version + 0, till + 0
-end
+
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if old_end > 0 and old_end <= now then
-  old, was = '', 0
+local last = try('XREVRANGE', log, '+', '-', 'COUNT', 20)
+local version = try('GET', version_key)
+local stored = false
+if kind == 'policy' then
+  stored = try('GET', key)
+  try('LLEN', history)
+elseif kind == 'override' then
+  stored = try('HGET', key, customer)
 end
-if was ~= replaced or (value == '' and was == 0 and kind ~= 'reset') then
-  return {0, was}
-end
-
-local version = (held[2] or 0) + 1
-local last = redis.pcall('XREVRANGE', log, '+', '-', 'COUNT', 1)
-if last.err then
-  return failed(last)
-end
-if last[1] then -- it may know more than a document that was lost
-  version = math.max(version, string.match(last[1][1], '^%d+') + 1)
-end
-if version >= 1e15 then
-  return corrupt
+if failure then
+  return failure
 end
 
--- Overrides that are over make room.
-local over = redis.pcall('ZRANGEBYSCORE', ends, '-inf', now, 'LIMIT', 0, 1000)
-if over.err then
-  return failed(over)
-end
-if kind == 'override' and value ~= '' and was == 0 then
-  local count = redis.pcall('ZCOUNT', ends, '(' .. now, '+inf')
-  if type(count) == 'table' then
-    return failed(count)
+-- The change may have been made already.
+for _, entry in ipairs(last) do
+  local fields = {}
+  for i = 1, #entry[2], 2 do
+    fields[entry[2][i]] = entry[2][i + 1]
   end
-  if count >= most then
+  if fields.token == token and fields.item == item then
+    return {1, string.match(entry[1], '^%d+') + 0, math.max((fields['until'] or 0) - now, 0)}
+  end
+end
+
+local old, was, known = '', 0, false
+if stored then
+  if string.find(stored, '^{"format":') then
+    return redis.error_reply('NEWER a later program wrote the item in ' .. key .. ': use that program')
+  end
+  local number, till, rest = string.match(stored, '^{"version":(%d+),"at":%d+,"until":(%d+),(.*)$')
+  known = number and #number <= 13 and #till <= 15
+  if known and (till == '0' or till + 0 > now) and string.sub(stored, -13) ~= '"rules":null}' then
+    old, was = stored, number + 0
+    if was ~= replaces and '{' .. rest == value then -- the same once more
+      return {1, was, till == '0' and 0 or till - now}
+    end
+  end
+end
+local nothing = kind == 'override' and value == '' and was == 0 and (known or not stored)
+if nothing and not always or was ~= replaces and not nothing then
+  return {0, was, 0}
+end
+
+if version then
+  version = string.match(version, '^(%d+) %d+ %d+$')
+  if not version or #version > 13 then
+    return corrupt(version_key)
+  end
+end
+version = math.max(version or 0, above)
+if last[1] then -- the log may know more than a version that was lost
+  version = math.max(version, string.match(last[1][1], '^%d+') + 0)
+end
+version = version + 1
+if version >= 1e13 then
+  return corrupt(log)
+end
+
+if kind == 'override' and value ~= '' and not stored and (try('HLEN', key) or 0) >= most then
+  local there, over = try('HGETALL', key) or {}, {}
+  for i = 1, #there, 2 do
+    local till = string.match(there[i + 1], '^{"version":%d+,"at":%d+,"until":(%d+),')
+    if till and till ~= '0' and till + 0 <= now then
+      over[#over + 1] = there[i]
+    end
+  end
+  if #there / 2 - #over >= most then
     return redis.error_reply('TOOMANY there are ' .. most .. ' already')
+  end
+  for _, name in ipairs(over) do
+    try('HDEL', key, name)
   end
 end
 
 local till = lasts > 0 and now + lasts or 0
-local added = redis.pcall('XADD', log, 'MAXLEN', '~', entries, version .. '-0', 'at', now, 'item', item,
-  'old', old, 'new', value, 'end', till, 'who', who, 'why', why, 'token', token, 'after', held[5] or 0)
-if type(added) == 'table' and added.err then
-  return failed(added)
+local new = value
+if value ~= '' then
+  new = '{"version":' .. version .. ',"at":' .. now .. ',"until":' .. till .. ',' .. string.sub(value, 2)
 end
-for _, name in ipairs(over) do
-  redis.call('HDEL', document, 'override:' .. name)
-  redis.call('ZREM', ends, name)
-end
-redis.call('HSET', document, 'format', 1, 'version', version, 'token', token)
-local stored = version .. ' ' .. now .. ' ' .. till .. ' ' .. value
-if kind == 'reset' then
-  return {1, version}
-elseif value == '' then
-  redis.call('HDEL', document, item)
-else
-  redis.call('HSET', document, item, stored)
-end
-if kind == 'override' then
-  if value == '' then
-    redis.call('ZREM', ends, customer)
-  else
-    redis.call('ZADD', ends, till, customer)
+if kind == 'policy' and string.sub(value, -13) ~= '"rules":null}' and not failure then
+  if try('LPUSH', history, new) then
+    redis.call('LTRIM', history, 0, 99)
   end
-elseif kind == 'policy' and value ~= '' then
-  local versions = (held[4] or '') .. version .. ' '
-  redis.call('HSET', document, 'policy:' .. version, stored)
-  local _, n = string.gsub(versions, ' ', '')
-  if n > 100 then
-    local first, rest = string.match(versions, '^(%S*) (.*)$')
-    redis.call('HDEL', document, 'policy:' .. first)
-    versions = rest
-  end
-  redis.call('HSET', document, 'policies', versions)
 end
-return {1, version}
+if failure or not try('XADD', log, 'MAXLEN', '~', entries, version .. '-0', 'at', now, 'item', item, 'old', old,
+  'new', new, 'until', till, 'who', who, 'why', why, 'token', token) then
+  return failure
+end
+if kind == 'policy' then
+  redis.call('SET', key, new)
+elseif kind == 'override' and value == '' then
+  redis.call('HDEL', key, customer)
+elseif kind == 'override' then
+  redis.call('HSET', key, customer, new)
+end
+redis.call('SET', version_key, version .. ' ' .. now .. ' ' .. token)
+return {1, version, lasts}

@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the clients' copies of the script
 
 // The clients for other languages are packages of their own, which cannot reach
 // out of their folders for the scripts.
-var copied = []string{"done.lua", "next.lua", "peek.lua", "report.lua", "reset.lua", "submit.lua"}
+var copied = []string{"done.lua", "follow.lua", "next.lua", "peek.lua", "report.lua", "reset.lua", "submit.lua"}
 
 func TestTheClientsHaveTheSameScriptsByteForByte(t *testing.T) {
 	for _, folder := range []string{"../clients/python/src/docpriority/lua", "../clients/nodejs/lua"} {

@@ -23,11 +23,13 @@ var (
 	//go:embed reset.lua
 	Reset string
 
-	// Change is for package control.
+	// Change and Follow are for package control.
 	//go:embed change.lua
 	Change string
+	//go:embed follow.lua
+	Follow string
 
-	// That of package fleet.
+	// Report is for package fleet.
 	//go:embed report.lua
 	Report string
 )

@@ -69,7 +69,7 @@ var (
 	refused = []string{
 		"NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ",
 		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost", "ERR the change",
-		"CORRUPTDOCUMENT ", "NEWERDOCUMENT ", "TOOMANY ",
+		"CORRUPT ", "NEWER ", "TOOMANY ",
 	}
 	// Redis before 7.0 gives a refusal within a script after words of its own.
 	refusedForAMomentWithin = []string{"-READONLY ", "READONLY You can't write"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -99,8 +100,7 @@ func concerns(fault *prioritytest.Fault, cmd redis.Cmder) bool {
 		return false
 	}
 	if fault.Class == priority.ErrCorruptCount && strings.HasPrefix(cmd.Name(), "eval") {
-		script := cmd.Args()[1].(interface{ String() string })
-		if script.String() == resetDigest || script.String() == lua.Reset {
+		if script := fmt.Sprint(cmd.Args()[1]); script == resetDigest || script == lua.Reset {
 			return false
 		}
 	}

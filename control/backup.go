@@ -1,0 +1,216 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/script"
+)
+
+// Backup is all that operators have set, but the log: with authors, reasons and ends. It
+// is written as JSON.
+type Backup struct {
+	Version   int64
+	At        time.Time // Redis's time
+	Rules     *Item[Rules]
+	Overrides []Held // without what their keys hold
+}
+
+type backupJSON struct {
+	Format    int            `json:"format"`
+	Version   int64          `json:"version"`
+	At        time.Time      `json:"at"`
+	Rules     *Item[Rules]   `json:"rules,omitempty"`
+	Overrides []overrideJSON `json:"overrides"`
+}
+
+type overrideJSON struct {
+	Customer       string `json:"customer,omitempty"`
+	CustomerBase64 []byte `json:"customer_base64,omitempty"` // that is not UTF-8
+	Item[priority.Override]
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (b *Backup) MarshalJSON() ([]byte, error) {
+	file := backupJSON{Format: 1, Version: b.Version, At: b.At, Rules: b.Rules, Overrides: make([]overrideJSON, len(b.Overrides))}
+	for i, held := range b.Overrides {
+		file.Overrides[i].Item = held.Item
+		if utf8.ValidString(held.Customer) {
+			file.Overrides[i].Customer = held.Customer
+		} else {
+			file.Overrides[i].CustomerBase64 = []byte(held.Customer)
+		}
+	}
+	return json.Marshal(file)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler]. An error wraps [ErrCorrupt] or [ErrNewer].
+func (b *Backup) UnmarshalJSON(text []byte) error {
+	var file backupJSON
+	err := json.Unmarshal(text, &file)
+	switch {
+	case file.Format > 1:
+		return fmt.Errorf("%w: the file has format %d", ErrNewer, file.Format)
+	case err != nil:
+		return fmt.Errorf("%w: the file: %w", ErrCorrupt, err)
+	case file.Format != 1:
+		return fmt.Errorf("%w: the file is no backup of control", ErrCorrupt)
+	}
+	*b = Backup{Version: file.Version, At: file.At, Rules: file.Rules}
+	for _, each := range file.Overrides {
+		customer := each.Customer
+		if customer == "" {
+			customer = string(each.CustomerBase64)
+		}
+		b.Overrides = append(b.Overrides, Held{Customer: customer, Item: each.Item})
+	}
+	return nil
+}
+
+// Export returns the fleet's rules and its overrides. What cannot be read is an error that
+// wraps [ErrCorrupt] or [ErrNewer], beside the rest.
+func (a *Admin) Export(ctx context.Context) (*Backup, error) {
+	settings, failure := a.Settings(ctx)
+	if settings.Now.IsZero() {
+		return nil, failure
+	}
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	held, _, err := a.written(ctx)
+	if err != nil {
+		return nil, err
+	}
+	backup := &Backup{Version: settings.Version, At: settings.Now, Rules: settings.Rules}
+	for _, each := range held {
+		if each.Err != nil {
+			failure = errors.Join(failure, each.Err)
+		} else {
+			backup.Overrides = append(backup.Overrides, each)
+		}
+	}
+	return backup, failure
+}
+
+// Imported is what an Import did.
+type Imported struct {
+	Version   int64 // of the last change, 0: nothing was changed
+	Rules     bool  // whether the rules are now the backup's
+	Overrides int   // that are now in force
+	Kept      int   // of rules and overrides that are set otherwise by now and were kept
+	Over      int   // overrides that are over
+}
+
+// importedAtOnce is how many overrides one round trip brings back.
+const importedAtOnce = 500
+
+// Import brings back what is not set: after Redis lost its data, all of the backup. The
+// log names the change's author and reason; the items keep their own. What was set
+// since is kept. If it stops halfway, it may be repeated. Workers follow the imported
+// rules, for their version is later than the backup's.
+func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Imported, error) {
+	var done Imported
+	change.Replaces = 0
+	if err := change.validate(); err != nil {
+		return done, err
+	}
+	if len(backup.Overrides) > MaxOverrides {
+		return done, fmt.Errorf("%w: %d overrides", ErrTooMany, len(backup.Overrides))
+	}
+	for _, each := range backup.Overrides {
+		_, err := each.Value.MarshalText()
+		if err = errors.Join(priority.CheckCustomer(each.Customer), err); err != nil {
+			return done, fmt.Errorf("control: the backup's override of %.80q: %w", each.Customer, err)
+		}
+	}
+	if backup.Rules != nil {
+		if err := backup.Rules.Value.Validate(a.levels); err != nil {
+			return done, err
+		}
+		call, err := a.policyCall(&backup.Rules.Value, Change{By: backup.Rules.By, Why: backup.Rules.Why})
+		if err != nil {
+			return done, err
+		}
+		by(&call, change, backup.Version)
+		done.Version, err = a.changed(ctx, call)
+		if done.Rules = err == nil; errors.Is(err, ErrConflict) {
+			done.Kept++
+		} else if err != nil {
+			return done, err
+		}
+	}
+	for some := range slices.Chunk(backup.Overrides, importedAtOnce) {
+		if err := a.importSome(ctx, some, backup.Version, change, &done); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// by makes somebody else the author of a change, whose version exceeds another one.
+func by(call *script.Call, change Change, above int64) {
+	call.IDs[2], call.IDs[3] = change.By, change.Why
+	call.Numbers[aboveAt] = above
+}
+
+// importSome imports overrides in two round trips.
+func (a *Admin) importSome(ctx context.Context, some []Held, above int64, change Change, done *Imported) error {
+	settings, err := a.Settings(ctx)
+	if settings.Now.IsZero() {
+		return err
+	}
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	var calls []script.Call
+	var called []Held
+	for _, each := range some {
+		lasts := each.Until.Sub(settings.Now)
+		if lasts <= 0 {
+			done.Over++
+			continue
+		}
+		call, err := a.overrideCall(each.Customer, each.Value, min(lasts, MaxOverride), Change{By: each.By, Why: each.Why})
+		if err != nil {
+			return err
+		}
+		by(&call, change, above)
+		calls, called = append(calls, call), append(called, each)
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	d := script.Begin(ctx, -1)
+	defer d.End()
+	replies, failures := a.runner.RunEach(&d, calls)
+	pipe := a.client.Pipeline()
+	var errs []error
+	for i := range calls {
+		version, left, err := answer(&calls[i], func() ([]int64, *script.Failure) { return replies[i], failures[i] })
+		switch {
+		case errors.Is(err, ErrConflict):
+			done.Kept++
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			done.Version = max(done.Version, version)
+			_ = pipe.Process(ctx, a.enforcement(ctx, called[i].Customer, called[i].Value, left))
+		}
+	}
+	if pipe.Len() > 0 {
+		cmds, failed := pipe.Exec(ctx)
+		if failed != nil {
+			errs = append(errs, fmt.Errorf("%w: %w", ErrNotInForce, failed))
+		}
+		for _, cmd := range cmds {
+			if cmd.Err() == nil {
+				done.Overrides++
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

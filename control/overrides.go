@@ -1,0 +1,262 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/script"
+)
+
+// MaxOverride is the longest that an override holds.
+const MaxOverride = 30 * 24 * time.Hour
+
+// Held is a customer's override: what is written down, and what the customer's key in
+// Redis holds, by which documents get their levels.
+type Held struct {
+	Customer string `json:"customer"`
+
+	// Item is what is written down. Version 0: nothing readable is.
+	Item[priority.Override]
+
+	// InForce reports whether the customer's key holds the same.
+	InForce bool `json:"in_force"`
+
+	// Found is what the key holds instead; empty: nothing.
+	Found string `json:"found,omitempty"`
+
+	// Err is why what is written down, or the key, cannot be read. It wraps [ErrCorrupt],
+	// [ErrNewer], or what kept Redis from answering.
+	Err error `json:"-"`
+}
+
+// Overrides returns the overrides that are written down and not over, by customer. It is
+// two round trips, however many there are.
+func (a *Admin) Overrides(ctx context.Context) ([]Held, error) {
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	held, _, err := a.written(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return held, a.find(ctx, held)
+}
+
+// OverrideOf returns a customer's override, nil if none is written down and the customer's
+// key does not exist.
+func (a *Admin) OverrideOf(ctx context.Context, customer string) (*Held, error) {
+	if err := priority.CheckCustomer(customer); err != nil {
+		return nil, err
+	}
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	held, _, err := a.writtenOf(ctx, customer)
+	if err != nil {
+		return nil, err
+	}
+	each := []Held{held}
+	if err := a.find(ctx, each); err != nil {
+		return nil, err
+	}
+	if held.Version == 0 && each[0].Found == "" && each[0].Err == nil {
+		return nil, nil
+	}
+	return &each[0], nil
+}
+
+// SetOverride gives a customer an override for a time, from now on, in place of one
+// that they may have. The time is 1 ms to [MaxOverride]. With [ErrNotInForce] it also
+// returns the version.
+func (a *Admin) SetOverride(ctx context.Context, customer string, override priority.Override, lasts time.Duration, change Change) (int64, error) {
+	if err := priority.CheckCustomer(customer); err != nil {
+		return 0, err
+	}
+	if override.Earliest > a.levels || override.Latest > a.levels {
+		return 0, fmt.Errorf("%w: an override to level %d of 1 to %d", priority.ErrInvalidOption, max(override.Earliest, override.Latest), a.levels)
+	}
+	if lasts < time.Millisecond || lasts > MaxOverride {
+		return 0, fmt.Errorf("%w: an override for %v, not for 1ms to %v", priority.ErrInvalidOption, lasts, MaxOverride)
+	}
+	call, err := a.overrideCall(customer, override, lasts, change)
+	if err != nil {
+		return 0, err
+	}
+	return a.changeOverride(ctx, customer, override, call)
+}
+
+// EndOverride ends a customer's override, also one that is not written down. With
+// [ErrNotInForce], which says here that the override still holds, it also returns the
+// version.
+func (a *Admin) EndOverride(ctx context.Context, customer string, change Change) (int64, error) {
+	held, err := a.OverrideOf(ctx, customer)
+	if errors.Is(err, priority.ErrInvalid) {
+		return 0, err
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrNotChanged, err)
+	}
+	call, err := a.call("override:"+customer, "", [3]string{a.keys.log, a.keys.overrides}, change)
+	if err != nil {
+		return 0, err
+	}
+	if held != nil && (held.InForce || held.Found != "") { // even if it is not written down
+		call.Numbers[alwaysAt] = 1
+	}
+	return a.changeOverride(ctx, customer, priority.Override{}, call)
+}
+
+// overrideCall returns the call that writes an override down.
+func (a *Admin) overrideCall(customer string, override priority.Override, lasts time.Duration, change Change) (script.Call, error) {
+	if _, err := override.MarshalText(); err != nil {
+		return script.Call{}, err
+	}
+	text, err := encode(stored{By: change.By, Why: change.Why, Override: &override})
+	if err != nil {
+		return script.Call{}, err
+	}
+	call, err := a.call("override:"+customer, text, [3]string{a.keys.log, a.keys.overrides}, change)
+	if err == nil {
+		call.Numbers[lastsAt] = max(lasts.Milliseconds(), 1)
+	}
+	return call, err
+}
+
+// changeOverride writes a change down and then makes it.
+func (a *Admin) changeOverride(ctx context.Context, customer string, override priority.Override, call script.Call) (int64, error) {
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	version, left, err := a.change(ctx, call)
+	if err != nil {
+		return 0, err
+	}
+	if err := a.enforce(ctx, customer, version, override, left); err != nil {
+		return version, fmt.Errorf("%w: version %d, %q: %w", ErrNotInForce, version, a.store.OverrideKey(customer), err)
+	}
+	return version, nil
+}
+
+// enforce writes an override, whose change has a version, to the customer's key, until
+// ctx ends. If another change was written down meanwhile, it makes that one: the last
+// change to be written down is the one that holds.
+func (a *Admin) enforce(ctx context.Context, customer string, version int64, override priority.Override, left time.Duration) error {
+	for end := time.Now().Add(left); ; {
+		err := a.client.Process(ctx, a.enforcement(ctx, customer, override, time.Until(end)))
+		if err == nil {
+			var there Held
+			var now int64
+			there, now, err = a.writtenOf(ctx, customer)
+			switch {
+			case err != nil:
+			case there.Version > version:
+				version, override = there.Version, there.Value
+				end = time.Now().Add(there.Until.Sub(time.UnixMilli(now)))
+				continue
+			case there.Version == 0 && override != (priority.Override{}): // it was ended
+				override = priority.Override{}
+				continue
+			default:
+				return nil
+			}
+		}
+		if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "OOM") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(betweenTries):
+		}
+	}
+}
+
+// enforcement returns the command that puts an override in force; the zero override, or
+// one that is over, ends it.
+func (a *Admin) enforcement(ctx context.Context, customer string, override priority.Override, left time.Duration) redis.Cmder {
+	key := a.store.OverrideKey(customer)
+	text, err := override.MarshalText()
+	if err != nil || left < time.Millisecond {
+		return redis.NewIntCmd(ctx, "UNLINK", key)
+	}
+	return redis.NewStatusCmd(ctx, "SET", key, text, "PX", left.Milliseconds())
+}
+
+// written reads what is written down and not over, by customer, and Redis's time.
+func (a *Admin) written(ctx context.Context) (held []Held, now int64, err error) {
+	now, reply, err := ask(ctx, a.client, "HGETALL", a.keys.overrides)
+	if err != nil {
+		return nil, 0, err
+	}
+	texts := textsOf(reply)
+	for i := 0; i+1 < len(texts); i += 2 {
+		if each := a.held(texts[i], texts[i+1], now); each.Version > 0 || each.Err != nil {
+			held = append(held, each)
+		}
+	}
+	slices.SortFunc(held, func(x, y Held) int { return strings.Compare(x.Customer, y.Customer) })
+	return held, now, nil
+}
+
+// writtenOf reads what is written down of one customer; Version 0: nothing, or it is over.
+func (a *Admin) writtenOf(ctx context.Context, customer string) (held Held, now int64, err error) {
+	now, reply, err := ask(ctx, a.client, "HGET", a.keys.overrides, customer)
+	if err != nil {
+		return Held{}, 0, err
+	}
+	text, _ := reply.(string)
+	return a.held(customer, text, now), now, nil
+}
+
+// held reads an item that is written down.
+func (a *Admin) held(customer, text string, now int64) Held {
+	held := Held{Customer: customer}
+	if text == "" {
+		return held
+	}
+	item, err := overrideOf(a.keys.overrides, text)
+	if err != nil {
+		held.Err = fmt.Errorf("%w (of %.80q)", err, customer)
+	} else if item.Until.IsZero() || item.Until.UnixMilli() > now {
+		held.Item = item
+	}
+	return held
+}
+
+// find reads the customers' keys, in one round trip to each node.
+func (a *Admin) find(ctx context.Context, held []Held) error {
+	if len(held) == 0 {
+		return nil
+	}
+	pipe, cmds := a.client.Pipeline(), make([]*redis.Cmd, len(held))
+	for i, each := range held {
+		cmds[i] = redis.NewCmd(ctx, "EVAL", "return redis.call('GET', KEYS[1])", 1, a.store.OverrideKey(each.Customer))
+		_ = pipe.Process(ctx, cmds[i])
+	}
+	_, failed := pipe.Exec(ctx)
+	if failed != nil && !slices.ContainsFunc(cmds, func(cmd *redis.Cmd) bool { return cmd.Err() != nil }) {
+		return fmt.Errorf("control: cannot read overrides: %w", failed) // as if a login was refused
+	}
+	for i, cmd := range cmds {
+		key := a.store.OverrideKey(held[i].Customer)
+		text, err := cmd.Text()
+		switch {
+		case errors.Is(err, redis.Nil):
+		case err != nil && strings.Contains(err.Error(), "wrong kind of value"):
+			held[i].Found = "another kind of key"
+		case err != nil:
+			held[i].Err = errors.Join(held[i].Err, fmt.Errorf("control: cannot read %.200q: %w", key, err))
+		default:
+			want, _ := held[i].Value.MarshalText()
+			if held[i].InForce = held[i].Version > 0 && text == string(want); !held[i].InForce {
+				held[i].Found = cmp.Or(text, "nothing") // what an empty key holds
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package control
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/lua"
+)
+
+// keys are those of one prefix, all in one slot.
+type keys struct{ version, rules, history, overrides, log string }
+
+func keysOf(prefix string) keys {
+	key := func(name string) string { return prefix + ":{control}:" + name }
+	return keys{key("version"), key("rules"), key("history"), key("overrides"), key("log")}
+}
+
+// reading is a script that reads. Scripts are run by the master, wherever a client sends
+// commands that read.
+type reading struct{ text, digest string }
+
+func newReading(text string) reading {
+	sum := sha1.Sum([]byte(text))
+	return reading{text, hex.EncodeToString(sum[:])}
+}
+
+var (
+	followScript = newReading(lua.Follow)
+
+	// {Redis's time in milliseconds, what the command ARGV replies}
+	readScript = newReading(`local time = redis.call('TIME')
+return {time[1] * 1000 + math.floor(time[2] / 1000), redis.call(unpack(ARGV))}
+`)
+)
+
+// run runs the script, whose reply is a list. An error wraps [ErrCorrupt], or what kept
+// Redis from answering, and names the first key.
+func (s reading) run(ctx context.Context, client priority.RedisClient, keys []string, args ...any) ([]any, error) {
+	call := func(name, script string) ([]any, error) {
+		line := []any{name, script, len(keys)}
+		for _, key := range keys {
+			line = append(line, key)
+		}
+		cmd := redis.NewSliceCmd(ctx, append(line, args...)...)
+		_ = client.Process(ctx, cmd)
+		return cmd.Result()
+	}
+	reply, err := call("evalsha", s.digest)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		reply, err = call("eval", s.text)
+	}
+	switch {
+	case err == nil && len(reply) == 0:
+		return nil, fmt.Errorf("%w: %q: the reply is empty", ErrCorrupt, keys[0])
+	case err == nil:
+		return reply, nil
+	case strings.Contains(err.Error(), "CORRUPT ") || strings.Contains(err.Error(), "wrong kind of value"):
+		return nil, fmt.Errorf("%w: %q: %w", ErrCorrupt, keys[0], err)
+	}
+	return nil, fmt.Errorf("control: cannot read %q: %w", keys[0], err)
+}
+
+// ask runs one command that reads a key, and returns Redis's time in milliseconds too.
+func ask(ctx context.Context, client priority.RedisClient, command, key string, args ...any) (now int64, reply any, err error) {
+	both, err := readScript.run(ctx, client, []string{key}, append([]any{command, key}, args...)...)
+	if err != nil {
+		return 0, nil, err
+	}
+	now, _ = both[0].(int64)
+	if len(both) > 1 {
+		reply = both[1]
+	}
+	return now, reply, nil
+}
+
+// textsOf returns the strings of a reply that is a list.
+func textsOf(reply any) []string {
+	list, _ := reply.([]any)
+	texts := make([]string, len(list))
+	for i, entry := range list {
+		texts[i], _ = entry.(string)
+	}
+	return texts
+}
