@@ -72,8 +72,8 @@ class Readme(unittest.TestCase):
         self.assertEqual(printed, "1\n")
         self.assertEqual(names["store"].next_n("acme", 101)[-1].level, 2)
         self.assertEqual(names["store"].next_n("other", 30)[-1].level, 9)
-        self.assertEqual(names["store"]._calls.policies.of("other"), docpriority.Policy())
-        self.assertEqual(names["store"]._calls.policies.of("acme").loads, (8192, 32768))
+        self.assertEqual(names["store"]._calls.policy_of("other"), docpriority.Policy())
+        self.assertEqual(names["store"]._calls.policy_of("acme").loads, (8192, 32768))
 
     def test_celery_on_redis_serves_by_level(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

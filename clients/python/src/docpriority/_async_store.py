@@ -15,6 +15,7 @@ from ._client import async_client_of
 from ._course import Course
 from ._decision import Decision, Ended, State
 from ._keys import Name
+from ._member import MemberTask
 from ._policy import Policy
 from ._store_keys import Keys
 from ._tasks import Tasks
@@ -29,7 +30,8 @@ class AsyncStore(Keys):
     Its options, methods and errors are those of ``Store``. Every method may be called by
     many tasks of one event loop at once; another loop makes connections of its own. A call
     that is cancelled may have been counted; its connection is not used again. A child after
-    a fork needs a store of its own.
+    a fork needs a store of its own. With ``join``, a task in the event loop that first uses
+    the store does what the thread of a ``Store`` does.
     """
 
     def __init__(
@@ -43,48 +45,53 @@ class AsyncStore(Keys):
         tier_of: Optional[Callable[[Any], Optional[str]]] = None,
         lease: timedelta = timedelta(days=1),
         overrides: bool = False,
+        join: bool = False,
+        name: str = "",
     ) -> None:
         self._timeout = checked_timeout(timeout)
-        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides)
+        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
         self._own = async_client_of(client, self._timeout)
         self._client = client  # a Sentinel's pool lives as long as its client
         self._tasks = Tasks(self._own, self._timeout)
+        self._member = MemberTask(self, self._calls, self._tasks, self._own.nodes, self._timeout, name) if join else None
 
     async def next(self, customer: Name) -> Decision:
         """See ``Store.next``."""
-        return await self._run(self._calls.next(customer))
+        return await self._run(lambda: self._calls.next(customer))
 
     async def next_n(self, customer: Name, n: int) -> list[Decision]:
         """See ``Store.next_n``."""
-        return await self._run(self._calls.next_n(customer, n))
+        return await self._run(lambda: self._calls.next_n(customer, n))
 
     async def submit(self, customer: Name, document: Name, cost: float = 0) -> Decision:
         """See ``Store.submit``."""
-        return await self._run(self._calls.submit(customer, document, cost))
+        return await self._run(lambda: self._calls.submit(customer, document, cost))
 
     async def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]] = None) -> list[Decision]:
         """See ``Store.submit_n``."""
-        return await self._run(self._calls.submit_n(customer, documents, costs))
+        return await self._run(lambda: self._calls.submit_n(customer, documents, costs))
 
     async def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
         """See ``Store.done``."""
-        return await self._run(self._calls.done(customer, document, took))
+        return await self._run(lambda: self._calls.done(customer, document, took))
 
     async def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> list[Ended]:
         """See ``Store.done_n``."""
-        return await self._run(self._calls.done_n(customer, documents, took))
+        return await self._run(lambda: self._calls.done_n(customer, documents, took))
 
     async def peek(self, customer: Name) -> State:
         """See ``Store.peek``."""
-        return await self._run(self._calls.peek(customer))
+        return await self._run(lambda: self._calls.peek(customer))
 
     async def reset(self, customer: Name) -> None:
         """See ``Store.reset``."""
-        await self._run(self._calls.reset(customer))
+        await self._run(lambda: self._calls.reset(customer))
 
     async def close(self) -> None:
         """Ends the store's connections in this event loop. Later calls raise ``NotCounted``,
         in any loop."""
+        if self._member is not None:
+            await self._member.close()
         await self._tasks.close()
 
     async def __aenter__(self) -> AsyncStore:
@@ -98,5 +105,13 @@ class AsyncStore(Keys):
     ) -> None:
         await self.close()
 
-    async def _run(self, call: Call[T]) -> T:
-        return await self._tasks.run(Course(call, self._own.nodes, self._timeout))
+    async def _run(self, make: Callable[[], Call[T]]) -> T:
+        if self._member is not None:
+            self._member.begin()
+        call = None
+        try:
+            call = make()
+            return await self._tasks.run(Course(call, self._own.nodes, self._timeout))
+        except Exception as error:
+            self._calls.failed(error, call)
+            raise

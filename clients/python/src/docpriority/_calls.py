@@ -14,6 +14,7 @@ from ._cost import Mean, each
 from ._decision import Decision, Ended, Override, Rule, State
 from ._keys import Name, bytes_of, key_of, prefix_bytes
 from ._policy import Policies, Policy, lease_milliseconds
+from ._report import Told
 from ._scripts import Script, Scripts
 
 T = TypeVar("T")
@@ -44,22 +45,28 @@ class Call(Generic[T]):
         keys: Sequence[bytes],
         arguments: Sequence[bytes],
         lost: Lost,
-        integers: int,  # in the reply, at least
-        read: Callable[[list[int]], T],
+        least: int,  # in the reply
+        read: Callable[[list[Any]], T],
+        *,
+        documents: int = 1,
+        takes: tuple[type, ...] = (int,),  # what may be in the reply
     ) -> None:
         self.operation = operation
         self.script = script
         self.keys = keys
         self.arguments = arguments
         self.lost = lost
-        self.integers = integers
+        self.least = least
         self.read = read
+        self.documents = documents
+        self.takes = takes
 
     def then(self, change: Callable[[T], U]) -> Call[U]:
         """Returns the same call with what it returns changed."""
         read = self.read
         return Call(
-            self.operation, self.script, self.keys, self.arguments, self.lost, self.integers, lambda reply: change(read(reply))
+            self.operation, self.script, self.keys, self.arguments, self.lost, self.least, lambda reply: change(read(reply)),
+            documents=self.documents,
         )
 
 
@@ -76,19 +83,34 @@ class Calls:
         overrides: bool,
     ) -> None:
         self._prefix = prefix_bytes(prefix)
-        self.policies = Policies(policy, tiers, tier_of)
-        milliseconds = lease_milliseconds(lease)
-        self._scripts = {policy: Scripts(policy, self.policies.last, milliseconds) for policy in self.policies.all()}
+        self.own = Policies(policy, tiers, tier_of)
+        self._lease = lease_milliseconds(lease)
+        self._in_force: tuple[Policies, dict[Policy, Scripts]] = (self.own, {})
+        self.follow(self.own)
         if not isinstance(overrides, bool):
             raise TypeError(f"overrides is a bool, not {type(overrides).__name__}")
+        self.reads_overrides = overrides
         self._read = ("override",) if overrides else ()
+        self.told: Optional[Told] = None  # what callers were told, if somebody wants to know
         self._told, self._took = Mean(), Mean()  # by submit, by done
 
     def key(self, customer: Name, end: str) -> bytes:
         return key_of(self._prefix, bytes_of("customer", customer), end)
 
+    def follow(self, policies: Policies) -> None:
+        """Decides by these policies from now on: a call that was made before ends by those
+        that it was made with."""
+        known, levels = self._in_force[1], self.own.last
+        self._in_force = (
+            policies, {policy: known.get(policy) or Scripts(policy, levels, self._lease) for policy in policies.all()}
+        )
+
+    def policy_of(self, customer: Name) -> Policy:
+        return self._in_force[0].of(customer)
+
     def script(self, name: str, customer: Name) -> Script:
-        return self._scripts[self.policies.of(customer)][name]
+        policies, scripts = self._in_force
+        return scripts[policies.of(customer)][name]
 
     def next(self, customer: Name) -> Call[Decision]:
         return self._count("next", customer, 1, ()).then(lambda decisions: decisions[0])
@@ -126,11 +148,17 @@ class Calls:
         keys = self._keys(customer, "count", *_LOAD)
         return Call("reset", self.script("reset", customer), keys, (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None)
 
+    def failed(self, error: Exception, call: Optional[Call[Any]]) -> None:
+        """A call failed; None: it was wrong."""
+        if self.told is not None:
+            self.told.failed(error, 1 if call is None else call.documents)
+
     def _count(self, operation: str, customer: Name, n: int, arguments: Sequence[bytes]) -> Call[list[Decision]]:
         keys = self._keys(customer, "count", *self._read)
-        policy = self.policies.of(customer)
+        policies, scripts = self._in_force
+        policy = policies.of(customer)
 
-        def read(reply: list[int]) -> list[Decision]:
+        def decided(reply: list[int]) -> list[Decision]:
             level, last = reply[0], reply[1]
             reset_in = _time_of(reply[2]) if len(reply) > 2 else policy.reset_interval
             ruled = [(policy.level(count), count) for count in range(last + n - 1, last, -1)]
@@ -140,8 +168,14 @@ class Calls:
             ruled.append((reply[3], last))
             return [Decision(override.level(level), count, reset_in, ruled=level) for level, count in ruled]
 
-        script = self._scripts[policy]["next"]
-        return Call(operation, script, keys, arguments, Lost.MUST_NOT_BE_REPEATED, 2, read)
+        def read(reply: list[int]) -> list[Decision]:
+            decisions = decided(reply)
+            if self.told is not None:
+                self.told.decided("count", customer, decisions)
+            return decisions
+
+        script = scripts[policy]["next"]
+        return Call(operation, script, keys, arguments, Lost.MUST_NOT_BE_REPEATED, 2, read, documents=n)
 
     def _submit(self, operation: str, customer: Name, documents: Sequence[Name], costs: Sequence[float]) -> Call[list[Decision]]:
         keys = self._keys(customer, *_LOAD, *self._read)
@@ -151,14 +185,17 @@ class Calls:
         def read(reply: list[int]) -> list[Decision]:
             for cost in told:
                 self._told.add(cost)
-            return [
+            decisions = [
                 Decision(level, load=load / 1e6, pending=pending, ruled=ruled)
                 for level, load, pending, ruled in zip(*(reply[i : 4 * len(ids) : 4] for i in range(4)))
             ]
+            if self.told is not None:
+                self.told.decided("load", customer, decisions)
+            return decisions
 
         arguments = [part for id, cost in zip(ids, told) for part in (id, b"%d" % self._told.relative(cost))]
         script = self.script("submit", customer)
-        return Call(operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 4 * len(ids), read)
+        return Call(operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 4 * len(ids), read, documents=len(ids))
 
     def _done(self, operation: str, customer: Name, documents: Sequence[Name], took: timedelta) -> Call[list[Ended]]:
         keys = self._keys(customer, *_LOAD)
@@ -175,10 +212,13 @@ class Calls:
                 if level > 0:
                     self._took.add(seconds)
                     ended.append(Ended(document, _time_of(sojourn), level))
+            if self.told is not None:
+                self.told.ended(ended)
             return ended
 
         arguments = [b"%d" % self._took.relative(seconds), *ids]
-        return Call(operation, self.script("done", customer), keys, arguments, Lost.MAY_BE_REPEATED, 2 * len(ids), read)
+        script = self.script("done", customer)
+        return Call(operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 2 * len(ids), read, documents=len(ids))
 
     def _keys(self, customer: Name, *ends: str) -> list[bytes]:
         return [self.key(customer, end) for end in ends]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Generic, Optional, TypeVar
+from typing import Any, Generic, Optional, TypeVar
 
 from ._answers import Meaning, meaning
 from ._calls import Call, Lost
@@ -61,7 +61,7 @@ class Course(Generic[T]):
         self._may_have_run = False
         self._before = ""  # what became of the try before
         self._failure: Optional[PriorityError] = None
-        self._reply: list[int] = []
+        self._reply: list[Any] = []
 
     @property
     def replies(self) -> int:
@@ -85,7 +85,7 @@ class Course(Generic[T]):
         was_asking, self._asking, self.pause = self._asking, False, 0.0
         if isinstance(reply, ErrorReply):
             self._refused(reply.text)
-        elif isinstance(reply, list) and len(reply) >= self._call.integers and all(type(i) is int for i in reply):
+        elif isinstance(reply, list) and len(reply) >= self._call.least and all(type(item) in self._call.takes for item in reply):
             if not was_asking:
                 self._nodes.learn(self._call.keys[0], self.address)
             self._reply = reply

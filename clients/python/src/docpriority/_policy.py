@@ -162,6 +162,10 @@ class Policies:
     def last(self) -> int:
         return self._policy.last
 
+    def ruled(self, policy: Policy, tiers: Mapping[str, Policy]) -> Policies:
+        """Returns the policies of operators' rules, for the same customers of tiers."""
+        return Policies(policy, tiers, self._tier_of or (lambda customer: None))
+
     def of(self, customer: Name) -> Policy:
         if not self._tiers or self._tier_of is None:
             return self._policy

@@ -37,6 +37,12 @@ class Scripts:
 
 
 @lru_cache(maxsize=None)
+def plain_script(name: str) -> Script:
+    """Returns a script that is the same for all policies."""
+    return Script(_text(name))
+
+
+@lru_cache(maxsize=None)
 def _text(name: str) -> str:
     return (resources.files(__package__) / "lua" / f"{name}.lua").read_bytes().decode()
 

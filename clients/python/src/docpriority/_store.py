@@ -16,6 +16,7 @@ from ._client import client_of
 from ._course import Course
 from ._decision import Decision, Ended, State
 from ._keys import Name
+from ._member import MemberThread
 from ._policy import Policy
 from ._store_keys import Keys
 from ._threads import Threads
@@ -53,7 +54,18 @@ class Store(Keys):
         milliseconds, 1 ms to a day.
     overrides
         Whether to go by what operators set for single customers: a key beside the
-        customer's count, which each decision reads.
+        customer's count, which each decision reads. A member always does.
+    join
+        Whether to be a member of the fleet, as a process of the Go module is by
+        ``fleet.Join``. Twice a second, a daemon thread asks which rules operators have set,
+        and the store goes by them; ``last`` stays what it is, and rules with more levels
+        are not used. And every five seconds it writes a report of what the callers were
+        told, of at most 8 KB, which ends by itself after half a minute, or with ``close``.
+        The thread begins with the first call, in each process after a fork, and no call
+        waits for it. What operators should know is logged by the logger ``docpriority``.
+    name
+        What operators call this process, at most 100 bytes: the host's name and the
+        process's id, unless another one is given.
 
     Every method may be called by many threads at once, and after a fork. Each raises
     ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and else one
@@ -79,23 +91,26 @@ class Store(Keys):
         tier_of: Optional[Callable[[Any], Optional[str]]] = None,
         lease: timedelta = timedelta(days=1),
         overrides: bool = False,
+        join: bool = False,
+        name: str = "",
     ) -> None:
         self._timeout = checked_timeout(timeout)
-        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides)
+        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
         self._own = client_of(client, self._timeout)
         self._client = client  # a Sentinel's pool lives as long as its client
         self._threads = Threads(self._own, self._timeout)
-        weakref.finalize(self, self._threads.close)
+        self._member = MemberThread(self._calls, self._threads, self._own.nodes, self._timeout, name) if join else None
+        weakref.finalize(self, _close, self._member, self._threads)
 
     def next(self, customer: Name) -> Decision:
         """Decides about one document by the customer's count, and counts it: at most once,
         whatever happens."""
-        return self._run(self._calls.next(customer))
+        return self._run(lambda: self._calls.next(customer))
 
     def next_n(self, customer: Name, n: int) -> list[Decision]:
         """Counts ``n`` documents, 1 to 1,000,000, as ``n`` calls of ``next`` do, in one
         round trip: all of them or none."""
-        return self._run(self._calls.next_n(customer, n))
+        return self._run(lambda: self._calls.next_n(customer, n))
 
     def submit(self, customer: Name, document: Name, cost: float = 0) -> Decision:
         """Decides about a document by its load, and makes it pending until ``done``, or
@@ -109,12 +124,12 @@ class Store(Keys):
         customer's documents took, by ``done``. A cost that is negative, infinite or not a
         number is a ``ValueError``.
         """
-        return self._run(self._calls.submit(customer, document, cost))
+        return self._run(lambda: self._calls.submit(customer, document, cost))
 
     def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]] = None) -> list[Decision]:
         """Submits 1 to 100 documents, in order: all of them or none. ``costs`` has the cost
         of each, or is None: not known."""
-        return self._run(self._calls.submit_n(customer, documents, costs))
+        return self._run(lambda: self._calls.submit_n(customer, documents, costs))
 
     def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
         """Ends the pending state of a document. Returns how long it was pending and the
@@ -126,24 +141,24 @@ class Store(Keys):
         called, once those are a hundred: it is the cost of the customer's documents that are
         submitted without one.
         """
-        return self._run(self._calls.done(customer, document, took))
+        return self._run(lambda: self._calls.done(customer, document, took))
 
     def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> list[Ended]:
         """Ends the pending state of 1 to 1000 documents, which took ``took`` together.
         Returns those that were pending, in order."""
-        return self._run(self._calls.done_n(customer, documents, took))
+        return self._run(lambda: self._calls.done_n(customer, documents, took))
 
     def peek(self, customer: Name) -> State:
         """Returns what is known of a customer, and writes nothing."""
-        return self._run(self._calls.peek(customer))
+        return self._run(lambda: self._calls.peek(customer))
 
     def reset(self, customer: Name) -> None:
         """Forgets all that is known of the customer. At most once, as ``next``."""
-        self._run(self._calls.reset(customer))
+        self._run(lambda: self._calls.reset(customer))
 
     def close(self) -> None:
         """Ends the store's connections. Later calls raise ``NotCounted``."""
-        self._threads.close()
+        _close(self._member, self._threads)
 
     def __enter__(self) -> Store:
         return self
@@ -156,5 +171,19 @@ class Store(Keys):
     ) -> None:
         self.close()
 
-    def _run(self, call: Call[T]) -> T:
-        return self._threads.run(Course(call, self._own.nodes, self._timeout))
+    def _run(self, make: Callable[[], Call[T]]) -> T:
+        if self._member is not None:
+            self._member.begin()
+        call = None
+        try:
+            call = make()
+            return self._threads.run(Course(call, self._own.nodes, self._timeout))
+        except Exception as error:
+            self._calls.failed(error, call)
+            raise
+
+
+def _close(member: Optional[MemberThread], threads: Threads) -> None:
+    if member is not None:
+        member.close()
+    threads.close()

@@ -14,7 +14,7 @@ class Keys:
     @property
     def last(self) -> int:
         """The last level that any customer can get."""
-        return self._calls.policies.last
+        return self._calls.own.last
 
     def key(self, customer: Name) -> bytes:
         """Returns the key of a customer's count."""

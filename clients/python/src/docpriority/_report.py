@@ -1,0 +1,187 @@
+"""What a process tells operators of itself. No input or output is done here."""
+
+from __future__ import annotations
+
+import base64
+import heapq
+import json
+import math
+from collections import Counter, deque
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Union
+
+from ._decision import Decision, Ended
+from ._errors import CorruptCount, NotCounted, OutcomeUnknown
+from ._keys import Name
+
+_STEPS, _STEP_SECONDS = 12, 5.0  # of the window
+_MOST_TOLD = 100_000  # that nobody has counted yet, as while Redis does not answer
+_MOST_CUSTOMERS = 1000  # told apart in a step
+_MOST_BUSIEST = 20
+_MOST_BYTES, _MOST_BYTES_OF_WAITS = 8192, 4096
+_LAST_BUCKET = 107
+_MILLISECOND = timedelta(milliseconds=1)
+_CLASSES: tuple[tuple[Any, str], ...] = (
+    (NotCounted, "not_counted"),
+    (OutcomeUnknown, "outcome_unknown"),
+    (CorruptCount, "corrupt_count"),
+    ((TypeError, ValueError), "invalid"),
+)
+
+
+class _Decided:
+    def __init__(self, rule: str, customer: Name, decisions: Sequence[Decision]) -> None:
+        last = decisions[-1]
+        self.rule = rule
+        self.customer = customer.encode() if isinstance(customer, str) else customer
+        self.levels = Counter(decision.level for decision in decisions)
+        self.overridden = sum(1 for decision in decisions if decision.ruled)
+        self.last = {"rule": rule, "level": last.level, rule: last.count if rule == "count" else last.load}
+
+
+class Told:
+    """What callers were told, until the window counts it. To add something takes a caller no
+    lock, and a full queue drops its oldest."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Any] = deque(maxlen=_MOST_TOLD)
+
+    def decided(self, rule: str, customer: Name, decisions: Sequence[Decision]) -> None:
+        self._queue.append(_Decided(rule, customer, decisions))
+
+    def ended(self, ended: Sequence[Ended]) -> None:
+        self._queue.append([(of.level, of.sojourn) for of in ended])
+
+    def failed(self, error: Exception, documents: int) -> None:
+        self._queue.append((next((name for kinds, name in _CLASSES if isinstance(error, kinds)), "error"), documents))
+
+    def take(self) -> Any:
+        """Returns the oldest; None: there is nothing more."""
+        return self._queue.popleft() if self._queue else None
+
+    def clear(self) -> None:
+        self._queue.clear()
+
+
+class _Step:
+    """What happened in a part of the window."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.levels: dict[str, Counter[int]] = {"count": Counter(), "load": Counter()}
+        self.overridden = 0
+        self.errors: Counter[str] = Counter()
+        self.waits: dict[int, Counter[int]] = {}
+        self.customers: dict[bytes, tuple[int, dict[str, Any]]] = {}
+
+    def count(self, told: Union[_Decided, list[tuple[int, timedelta]], tuple[str, int]]) -> None:
+        if isinstance(told, _Decided):
+            self.levels[told.rule] += told.levels
+            self.overridden += told.overridden
+            self._count_customer(told.customer, sum(told.levels.values()), told.last)
+        elif isinstance(told, list):
+            for level, wait in told:
+                self.waits.setdefault(level, Counter())[bucket_of(wait)] += 1
+        else:
+            name, documents = told
+            self.errors[name] += documents
+
+    def _count_customer(self, name: bytes, documents: int, last: dict[str, Any]) -> None:
+        """Counts never too many, and too few by at most a thousandth of all documents: so who
+        is busy is among the customers that are told apart (Misra and Gries)."""
+        known = self.customers.get(name)
+        if known is None and len(self.customers) >= _MOST_CUSTOMERS:
+            fewest = min(documents, min(n for n, _ in self.customers.values()))
+            self.customers = {other: (n - fewest, of) for other, (n, of) in self.customers.items() if n > fewest}
+            documents -= fewest
+        if documents:
+            self.customers[name] = (documents + (known[0] if known else 0), last)
+
+
+class Window:
+    """What callers were told in the last minute."""
+
+    def __init__(self, joined: float) -> None:
+        self._joined = joined
+        self._steps: list[_Step] = []
+
+    def count(self, told: Told, now: float) -> None:
+        """Counts what callers were told since it counted before."""
+        number = int((now - self._joined) / _STEP_SECONDS)
+        self._steps = [step for step in self._steps if step.number > number - _STEPS]
+        if not self._steps or self._steps[-1].number < number:
+            self._steps.append(_Step(number))
+        one = told.take()
+        while one is not None:
+            self._steps[-1].count(one)
+            one = told.take()
+
+    def fields(self, now: float) -> dict[str, Any]:
+        """Returns what a report says of the window."""
+        up = now - self._joined
+        first = max(int(up / _STEP_SECONDS) - _STEPS + 1, 0)
+        levels: dict[str, Counter[int]] = {"count": Counter(), "load": Counter()}
+        errors: Counter[str] = Counter()
+        waits: dict[int, Counter[int]] = {}
+        customers: dict[bytes, tuple[int, dict[str, Any]]] = {}
+        for step in self._steps:
+            errors += step.errors
+            for rule, counts in step.levels.items():
+                levels[rule] += counts
+            for level, buckets in step.waits.items():
+                waits.setdefault(level, Counter()).update(buckets)
+            for name, (documents, last) in step.customers.items():
+                customers[name] = (documents + customers.get(name, (0,))[0], last)
+        busiest = heapq.nsmallest(_MOST_BUSIEST, customers.items(), lambda of: (-of[1][0], -of[1][1]["level"], of[0]))
+        return {
+            "up_ms": int(up * 1000), "window_ms": int((up - first * _STEP_SECONDS) * 1000),
+            "by_count": levels["count"], "by_load": levels["load"],
+            "overridden": sum(step.overridden for step in self._steps), "fallback": 0,
+            "errors": errors, "waits": waits,
+            "busiest": [{**_named(name), "documents": documents, **last} for name, (documents, last) in busiest],
+        }
+
+
+def bucket_of(wait: timedelta) -> int:
+    """Returns which of a report's buckets has a wait."""
+    milliseconds = wait // _MILLISECOND
+    return min(math.ceil(4 * math.log2(milliseconds)), _LAST_BUCKET) if milliseconds > 1 else 0
+
+
+def fitted(report: dict[str, Any]) -> bytes:
+    """Returns a report in JSON. So that it is short enough, waits are told apart less, and the
+    least busy customers are left out."""
+    waits, wide = report["waits"], 1
+    while len(_json(report["waits"])) > _MOST_BYTES_OF_WAITS and wide <= _LAST_BUCKET:
+        wide *= 2
+        report["waits"] = {level: _coarser(buckets, wide) for level, buckets in waits.items()}
+    text = _json(report)
+    while len(text) > _MOST_BYTES and report["busiest"]:
+        report["busiest"].pop()
+        text = _json(report)
+    return text
+
+
+def printable(text: str, most: int) -> str:
+    """Returns a text of at most so many bytes in which everything can be printed."""
+    text = "".join(char if char.isprintable() else "?" for char in text)
+    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
+
+
+def _coarser(buckets: Counter[int], wide: int) -> dict[int, int]:
+    coarse: Counter[int] = Counter()
+    for bucket, documents in buckets.items():
+        coarse[min(-(-bucket // wide) * wide, _LAST_BUCKET)] += documents
+    return coarse
+
+
+def _named(customer: bytes) -> dict[str, str]:
+    try:
+        return {"customer": customer.decode()}
+    except UnicodeDecodeError:
+        return {"customer_base64": base64.b64encode(customer).decode()}
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

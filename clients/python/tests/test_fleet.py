@@ -1,0 +1,379 @@
+"""Members of the fleet: they follow the operators' rules, and report what they did."""
+
+import asyncio
+import json
+import logging
+import os
+import random
+import subprocess
+import sys
+import time
+import unittest
+from datetime import timedelta
+from typing import Any, Callable, Optional
+from unittest import mock
+
+import redis
+import redis.asyncio
+
+import docpriority
+from docpriority import Decision, Ended, NotCounted, Policy, _member
+from docpriority._calls import Calls
+from docpriority._report import Told, Window, bucket_of, fitted
+from docpriority._rules import Follower
+
+from .support import HOST, LONG, PORT, StoreCase, both_kinds, needs_redis, prefix
+
+NOTHING = timedelta()
+
+logging.getLogger("docpriority").addHandler(logging.NullHandler())
+
+
+def eventually(get: Callable[[], Any], want: Callable[[Any], Any]) -> Any:
+    """Returns what is got once it is as wanted."""
+    end = time.monotonic() + LONG
+    while True:
+        got = get()
+        if want(got):
+            return got
+        if time.monotonic() > end:
+            raise AssertionError(f"at last it was {got!r}")
+        time.sleep(0.01)
+
+
+class Operator:
+    """Sets rules as lua/change.lua does."""
+
+    def __init__(self, server: Any, own: str) -> None:
+        self.server, self.own, self.version = server, own, 0
+
+    def key(self, end: str) -> str:
+        return f"{self.own}:{{control}}:{end}"
+
+    def apply(self, rules: Any, at: Optional[int] = None) -> int:
+        self.version += 1
+        at = at or int(time.time() * 1000)
+        item = {"version": self.version, "at": at, "until": 0, "by": "mary", "why": "a test", "rules": rules}
+        self.server.set(self.key("rules"), json.dumps(item))
+        self.server.set(self.key("version"), f"{self.version} {at} {random.randrange(10**15)}")
+        return self.version
+
+    def lose(self) -> None:
+        self.server.delete(self.key("rules"), self.key("version"))
+        self.version = 0
+
+    def reports(self) -> list[dict[str, Any]]:
+        ids = self.server.zrange(f"{self.own}:{{fleet}}:members", 0, -1)
+        texts = [self.server.get(f"{self.own}:{{fleet}}:{id.decode()}") for id in ids]
+        return [json.loads(text) for text in texts if text]
+
+    def report(self) -> dict[str, Any]:
+        (report,) = self.reports() or [{}]
+        return report
+
+    def reported(self, want: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+        """Returns a report that is as wanted."""
+        return eventually(self.report, lambda report: report and want(report))
+
+
+@needs_redis
+class Fleets(StoreCase):
+    def setUp(self) -> None:
+        super().setUp()
+        for name in ("FOLLOW_SECONDS", "REPORT_SECONDS"):
+            patched = mock.patch.object(_member, name, 0.02)
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def joined(self, **options: Any) -> tuple[Any, Operator]:
+        """Returns a store that has read the rules, and the operator of its fleet."""
+        own = prefix()
+        operator = Operator(self.redis(), own)
+        store = self.open(**{"timeout": LONG, "join": True, "prefix": own, **options})
+        store.peek("nobody")
+        operator.reported(lambda report: True)
+        return store, operator
+
+    def followed(self, operator: Operator, rules: Any) -> None:
+        version = operator.apply(rules)
+        operator.reported(lambda report: report["rules"] == {"version": version, "error": ""})
+
+    def test_a_member_goes_by_the_operators_rules(self) -> None:
+        store, operator = self.joined(tier_of=lambda customer: "gold" if customer == "acme" else None)
+        self.assertEqual(store.submit_n("acme", ["a", "b"])[1].level, 2)
+        self.followed(operator, {"thresholds": [-1], "loads": [5, 1000], "tiers": {"gold": {"thresholds": [-2], "loads": [5, 6]}}})
+        self.assertEqual(store.submit("acme", "c").level, 3)
+        self.assertEqual([d.level for d in store.next_n("other", 3)], [1, 1, 2])
+        self.assertEqual([d.level for d in store.next_n("acme", 4)], [1, 1, 1, 2])
+        self.assertEqual(store.last, 9)
+        self.followed(operator, None)
+        self.assertEqual(store.next("other").level, 2)
+        self.assertEqual(store.next_n("yet another", 22)[-1].level, 9)
+
+    def test_a_member_goes_by_overrides(self) -> None:
+        store, operator = self.joined()
+        operator.server.set(store.override_key("acme"), "=7")
+        self.assertEqual(store.next("acme").level, 7)
+        self.assertEqual(operator.reported(lambda report: report["overridden"])["by_count"], {"7": 1})
+
+    def test_rules_that_cannot_be_used_leave_those_before_in_force(self) -> None:
+        store, operator = self.joined(policy=Policy(thresholds=(-2, -4)))
+        self.followed(operator, {"thresholds": [-1]})
+        for rules, why in (
+            ({"thresholds": [-1, -2, -3, -4]}, "its queue has 3 levels, the rules 5"),
+            ({"thresholds": [-1, -1]}, "the threshold -1 is not below -1"),
+            ({"thresholds": [-1, -9], "tiers": {f"{n}": {"thresholds": [-n]} for n in range(101)}}, "102 different policies"),
+            ({"thresholds": [-1], "colour": "red"}, "unknown field 'colour'"),
+            ({"tiers": {"gold": 7}}, "a policy is not an object"),
+            (["junk"], "cannot be read"),
+        ):
+            operator.apply(rules)
+            report = operator.reported(lambda report: why in report["rules"]["error"])
+            self.assertEqual(report["rules"]["version"], 1)
+            self.assertEqual([d.level for d in store.next_n(why, 3)], [1, 1, 2])
+        self.followed(operator, {"thresholds": [-2]})
+
+    def test_rules_that_redis_lost_stay_in_force(self) -> None:
+        store, operator = self.joined()
+        operator.version = 9999
+        self.followed(operator, {"thresholds": [-1]})
+        operator.lose()
+        report = operator.reported(lambda report: report["rules"]["error"])
+        self.assertEqual(report["rules"], {"version": 10000, "error": "Redis lost data: rules of version 10000 were known, none are there"})
+        self.assertEqual(store.next_n("acme", 3)[-1].level, 2)
+        operator.apply({"thresholds": [0]}, at=1)  # it is older
+        operator.reported(lambda report: report["rules"]["error"].endswith("1 is there"))
+        self.assertEqual(store.next("other").level, 1)
+        self.followed(operator, {"thresholds": [5]})
+        self.assertEqual(store.next("acme").level, 2)
+
+    def test_what_a_member_may_not_read_it_tells(self) -> None:
+        own, server = prefix(), self.redis()
+        name = f"member-{self.asynchronous}"
+        server.execute_command("ACL", "SETUSER", name, "reset", "on", ">secret", "~*:count", "~*:pending", "~*:usage", "~*:override",
+                               "~*{fleet}*", "+@all")
+        self.addCleanup(server.execute_command, "ACL", "DELUSER", name)
+        store = self.open(f"redis://{name}:secret@{HOST}:{PORT}", prefix=own, join=True, timeout=LONG)
+        with self.assertLogs("docpriority", "WARNING"):
+            store.next("acme")
+            operator = Operator(server, own)
+            report = operator.reported(lambda report: True)
+        self.assertEqual(report["rules"], {"version": 0, "error": "Redis refuses to show the rules: NOPERM"})
+
+    def test_a_report_says_what_callers_were_told(self) -> None:
+        store, operator = self.joined(name="worker-4")
+        store.next_n("acme", 22)
+        store.submit_n(b"\xff", ["1", "2"], [1, 1])
+        store.done(b"\xff", "1")
+        store.done(b"\xff", "nothing")
+        operator.server.set(store.key("corrupt"), "junk")
+        self.assertRaises(docpriority.CorruptCount, store.next_n, "corrupt", 5)
+        self.assertRaises(ValueError, store.next, "")
+        report = operator.reported(lambda report: "invalid" in report["errors"])
+        waits = report.pop("waits")
+        self.assertEqual((list(waits), sum(waits["1"].values())), (["1"], 1))
+        self.assertLessEqual(report.pop("window_ms"), report.pop("up_ms"))
+        for field in ("id", "host", "pid", "version"):
+            self.assertTrue(report.pop(field))
+        self.assertEqual(report, {
+            "format": 1, "name": "worker-4", "language": "python", "levels": 9, "overrides": True, "degraded": False,
+            "rules": {"version": 0, "error": ""}, "overridden": 0, "fallback": 0,
+            "by_count": {"1": 3, **{f"{n}": 2 for n in range(2, 8)}, "8": 6, "9": 1}, "by_load": {"1": 1, "2": 1},
+            "errors": {"corrupt_count": 5, "invalid": 1},
+            "busiest": [
+                {"customer": "acme", "documents": 22, "rule": "count", "level": 9, "count": -21},
+                {"customer_base64": "/w==", "documents": 2, "rule": "load", "level": 2, "load": report["busiest"][1]["load"]},
+            ],
+        })
+
+    def test_close_removes_the_report(self) -> None:
+        store, operator = self.joined()
+        store.close()
+        self.assertEqual(operator.reports(), [])
+        self.assertRaises(NotCounted, store.next, "acme")
+
+    def test_a_report_ends_by_itself(self) -> None:
+        _, operator = self.joined()
+        key = f"{operator.own}:{{fleet}}:{operator.report()['id']}"
+        self.assertLessEqual(operator.server.pttl(key), 30_000)
+
+    def test_a_store_is_no_member_unless_it_is_asked_to(self) -> None:
+        store = self.open(timeout=LONG)
+        store.next("acme")
+        self.assertIsNone(store._member if not self.asynchronous else store.store._member)
+        self.assertRaises(ValueError, self.open, join=True, name="x" * 101)
+
+    def test_calls_work_where_the_background_cannot(self) -> None:
+        server = self.scripted("READONLY You can't write against a read only replica.", "answered")
+        server.reply = b"*2\r\n:1\r\n:0\r\n"
+        store = self.open(server.url, timeout=LONG, join=True)
+        self.assertEqual(store.next("acme").level, 1)
+
+
+@needs_redis
+class Processes(unittest.TestCase):
+    def setUp(self) -> None:
+        self.server = redis.Redis(HOST, int(PORT))
+        self.addCleanup(self.server.close)
+        self.operator = Operator(self.server, prefix())
+        for name in ("FOLLOW_SECONDS", "REPORT_SECONDS"):
+            patched = mock.patch.object(_member, name, 0.02)
+            patched.start()
+            self.addCleanup(patched.stop)
+
+    def test_a_child_is_a_member_of_its_own(self) -> None:
+        store = docpriority.Store(redis.Redis(HOST, int(PORT)), prefix=self.operator.own, timeout=LONG, join=True)
+        self.addCleanup(store.close)
+        store.next_n("acme", 3)
+        self.operator.apply({"thresholds": [-1]})
+        self.operator.reported(lambda report: report["rules"]["version"] == 1)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                ok = store.next("acme").level == 2  # by the rules that its parent knew
+                own = lambda: [report for report in self.operator.reports() if report["pid"] == os.getpid()]  # noqa: E731
+                (report,) = eventually(own, lambda reports: reports and reports[0]["by_count"])
+                ok = ok and report["by_count"] == {"2": 1} and report["rules"]["version"] == 1
+                store.close()
+                os.write(writing, b"ok" if ok else b"no")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            self.assertEqual(told.read(), "ok")
+        self.assertEqual([report["pid"] for report in self.operator.reports()], [os.getpid()])
+
+    def test_the_end_of_a_program_removes_its_report(self) -> None:
+        program = (
+            "import asyncio, docpriority, redis, redis.asyncio, sys, time\n"
+            "host, port, own = sys.argv[1], int(sys.argv[2]), sys.argv[3]\n"
+            "server = redis.Redis(host, port)\n"
+            "def wait():\n"
+            "    while not server.zcard(own + ':{fleet}:members'): time.sleep(0.01)\n"
+            "store = docpriority.Store(redis.Redis(host, port), prefix=own, timeout=60, join=True)\n"
+            "store.next('acme')\n"
+            "wait()\n"
+            "del store\n"
+            "assert not server.zcard(own + ':{fleet}:members')\n"
+            "async def main():\n"
+            "    store = docpriority.AsyncStore(redis.asyncio.Redis(host=host, port=port), prefix=own, timeout=60, join=True)\n"
+            "    await store.next('acme')\n"
+            "    await asyncio.get_running_loop().run_in_executor(None, wait)\n"
+            "asyncio.run(main())\n"
+            "assert not server.zcard(own + ':{fleet}:members')\n"
+            "store = docpriority.Store(redis.Redis(host, port), prefix=own, timeout=60, join=True)\n"
+            "store.next('acme')\n"
+            "wait()\n"
+            "server.close()\n"
+        )
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        arguments = [sys.executable, "-X", "dev", "-W", "ignore::ResourceWarning", "-c", program, HOST, PORT, self.operator.own]
+        ran = subprocess.run(arguments, env=environment, capture_output=True, text=True)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        self.assertEqual(self.operator.reports(), [])
+
+
+def follower(**options: Any) -> tuple[Calls, Follower]:
+    calls = Calls("priority", Policy(), None, None, timedelta(days=1), True)
+    return calls, Follower(calls)
+
+
+class Rules(unittest.TestCase):
+    def test_a_policy_that_is_known_is_not_rendered_again(self) -> None:
+        calls, own = follower()
+        rules = {"thresholds": [-1], "tiers": {"gold": {"thresholds": [-1]}}}
+        for version in (1, 2):
+            item = json.dumps({"version": version, "at": version, "rules": rules}).encode()
+            own.call(0).read([b"%d %d 7" % (version, version), item, 7])
+            scripts = list(calls._in_force[1].values())
+            self.assertEqual((own.version, own.error, len(scripts)), (version, "", 1))
+            if version == 1:
+                before = scripts
+        self.assertIs(scripts[0], before[0])
+
+    def test_what_is_known_is_told_and_read_again_every_minute_or_if_it_cannot_be_used(self) -> None:
+        _, own = follower()
+        self.assertEqual(own.call(1000).arguments, [b""])
+        own.call(1000).read([b"1 1 7", None, 7])
+        self.assertEqual((own.call(1059).arguments, own.call(1061).arguments), ([b"1 1 7"], [b""]))
+        own.call(1061).read([b"2 2 7", b"junk", 7])
+        self.assertEqual((own.error, own.call(1062).arguments), ("the rules in Redis cannot be read", [b""]))
+        own.failed(NotCounted("follow 'a:b': no answer came in time"))
+        self.assertEqual(own.error, "Redis does not answer")
+
+    def test_a_version_that_redis_lost_is_told_of_until_the_next_change(self) -> None:
+        _, own = follower()
+        for version, error in ((b"5 1000 7", ""), (b"", "Redis lost data: version 5 was known, 0 is there"), (b"1 2000 7", ""), (b"1 2000 8", "")):
+            own.call(0).read([version, None, 7])
+            self.assertEqual((own.version, own.error), (0, error))
+
+    def test_rules_of_a_later_format_are_not_used(self) -> None:
+        _, own = follower()
+        own.call(0).read([b"1 1 7", b'{"format":2,"version":1,"at":1}', 7])
+        self.assertEqual((own.version, own.error), (0, "a later version of the library wrote the rules"))
+
+
+def decisions(n: int, level: int = 1) -> list[Decision]:
+    return [Decision(level, -n)] * n
+
+
+class Reports(unittest.TestCase):
+    def fields(self, told: Told, window: Optional[Window] = None, now: float = 0) -> dict[str, Any]:
+        window = window or Window(0)
+        window.count(told, now)
+        return window.fields(now)
+
+    def test_a_minute_slides(self) -> None:
+        told, window = Told(), Window(0)
+        told.decided("count", "acme", decisions(2))
+        self.fields(told, window, 4)
+        told.decided("count", "acme", decisions(1, 3))
+        fields = self.fields(told, window, 59)
+        self.assertEqual((fields["by_count"], fields["up_ms"], fields["window_ms"]), ({1: 2, 3: 1}, 59_000, 59_000))
+        fields = self.fields(told, window, 61)
+        self.assertEqual((fields["by_count"], fields["up_ms"], fields["window_ms"]), ({3: 1}, 61_000, 56_000))
+        self.assertEqual(fields["busiest"], [{"customer": "acme", "documents": 1, "rule": "count", "level": 3, "count": -1}])
+        self.assertEqual(self.fields(told, window, 200)["busiest"], [])
+
+    def test_waits_are_told_apart_by_powers_of_the_fourth_root_of_two(self) -> None:
+        for milliseconds, bucket in ((0, 0), (1, 0), (2, 4), (3, 7), (4, 8), (1000, 40), (1024, 40), (1025, 41), (10**9, 107)):
+            self.assertEqual(bucket_of(timedelta(milliseconds=milliseconds)), bucket, milliseconds)
+
+    def test_the_busiest_are_found_however_many_others_come(self) -> None:
+        told = Told()
+        for n in range(5000):
+            told.decided("load", f"customer {n}", decisions(1))
+            if n % 100 == 0:
+                told.decided("load", "busy", decisions(10, 9))
+        window = Window(0)
+        busiest = self.fields(told, window)["busiest"]
+        self.assertEqual(busiest[0]["customer"], "busy")
+        self.assertLessEqual(len(window._steps[0].customers), 1000)
+
+    def test_what_nobody_counts_is_bounded(self) -> None:
+        told = Told()
+        for _ in range(100_001):
+            told.ended([Ended("a", NOTHING, 1)])
+        self.assertEqual(self.fields(told)["waits"], {1: {0: 100_000}})
+
+    def test_a_report_has_at_most_8_kilobytes(self) -> None:
+        told = Told()
+        for level in range(1, 64):
+            told.ended([Ended("a", timedelta(milliseconds=2 ** (i / 4)), level) for i in range(108)])
+        for n in range(20):
+            told.decided("load", b"\xff" * 500 + b"%d" % n, decisions(n + 1, n + 1))
+        fields = self.fields(told)
+        text = fitted({"format": 1, **fields})
+        report = json.loads(text)
+        self.assertLessEqual(len(text), 8192)
+        self.assertEqual(sum(sum(buckets.values()) for buckets in report["waits"].values()), 63 * 108)
+        self.assertEqual([of["documents"] for of in report["busiest"]], list(range(20, 20 - len(report["busiest"]), -1)))
+        self.assertGreater(len(report["busiest"]), 1)
+
+
+both_kinds(globals())
+
+if __name__ == "__main__":
+    unittest.main()
