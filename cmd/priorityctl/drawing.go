@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
@@ -12,54 +13,66 @@ import (
 )
 
 const (
-	bold   = "\x1b[1m"
-	red    = "\x1b[31m"
-	cyan   = "\x1b[36m"
-	normal = "\x1b[m"
+	bold    = "\x1b[1m"
+	reverse = "\x1b[7m"
+	red     = "\x1b[31m"
+	cyan    = "\x1b[36m"
+	normal  = "\x1b[m"
 )
 
-// drawing is what top shows, as it was when a step ended.
+// drawing is what top shows.
 type drawing struct {
-	title, status string
-	last          insight.Snapshot
-	midway        bool  // through the next pass
-	failed        error // that pass
-	unfollowed    error // why what operators have set is not known; nil: it is
-	live          bool  // on a terminal
+	look
+	live          bool // on a terminal
 	width, height int
-}
 
-func (t top) drawing() drawing {
-	return drawing{title: t.title(), status: t.survey.Status(), unfollowed: t.now.failed, last: t.survey.Last(), midway: t.survey.Midway()}
+	selected int    // the customer that Enter looks up, of those shown
+	footer   string // the last line of a terminal
 }
 
 // text draws all. On a terminal it has exactly as many lines as that, in
 // its width.
 func (d drawing) text() string {
-	lines := []string{d.styled(bold, d.title), d.status}
-	if d.failed != nil {
-		lines[1] = d.styled(red, "looking again: "+insight.OneLine(d.failed))
-	}
-	if d.unfollowed != nil && d.live {
-		lines = append(lines, d.styled(red, "what operators have set cannot be read: "+insight.OneLine(d.unfollowed)))
-	}
-	if !d.last.At.IsZero() {
+	lines := d.head()
+	if d.snapshot != nil {
 		lines = append(lines, d.tables(d.height-1-len(lines))...)
 	}
 	if !d.live {
 		return strings.Join(lines, "\n") + "\n"
 	}
+	return d.fitted(lines)
+}
+
+// fitted fits lines into a terminal, with the footer below.
+func (d drawing) fitted(lines []string) string {
 	lines = lines[:min(len(lines), max(d.height-1, 1))]
 	for len(lines) < d.height-1 {
 		lines = append(lines, "")
 	}
 	if d.height > 1 {
-		lines = append(lines, "q: quit")
+		lines = append(lines, d.footer)
 	}
 	for i, line := range lines {
 		lines[i] = ansi.Truncate(line, d.width, "…")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// head says what is looked at, and what is wrong.
+func (d drawing) head() []string {
+	lines := []string{d.styled(bold, d.title)}
+	if d.failed != nil {
+		lines = append(lines, d.styled(red, "looking again: "+insight.OneLine(d.failed)))
+	} else if d.snapshot != nil {
+		lines = append(lines, d.snapshot.String())
+	}
+	if d.snapshot != nil && d.snapshot.NotObeying > 0 {
+		lines = append(lines, d.styled(red, d.snapshot.Obedience.Who()))
+	}
+	if d.unfollowed != nil && d.live {
+		lines = append(lines, d.styled(red, "what operators have set cannot be read: "+insight.OneLine(d.unfollowed)))
+	}
+	return lines
 }
 
 func (d drawing) styled(style, text string) string {
@@ -69,11 +82,11 @@ func (d drawing) styled(style, text string) string {
 	return style + text + normal
 }
 
-// tables draws the levels and the busiest customers. Where so many lines of a terminal
-// are too few, it leaves out blank lines and levels without documents, and has one line
-// for several levels, so that the last level and the busiest are always there.
+// tables draws the levels and the busiest customers. If a terminal has too few lines for
+// both, it leaves out blank lines and levels without documents, and has one line for
+// several levels, so that the last level and the busiest are always there.
 func (d drawing) tables(room int) []string {
-	rows, busiest, blank := d.rows(), d.last.Busiest, []string{""}
+	rows, busiest, blank := d.rows(), d.snapshot.Busiest, []string{""}
 	if d.live {
 		if few := min(len(busiest), 3); room >= 4+len(rows)+few {
 			room -= 4 // two headings, and a blank line above each
@@ -81,7 +94,10 @@ func (d drawing) tables(room int) []string {
 			room, blank = room-2, nil
 			rows = joined(occupied(rows), room-min(len(busiest), (room+1)/2))
 		}
-		busiest = busiest[:min(len(busiest), max(room-len(rows), 0))]
+		room = max(room-len(rows), 0)
+		first := max(min(d.selected-room+1, len(busiest)-room), 0) // so that the selected one is shown
+		busiest = busiest[first:min(first+room, len(busiest))]
+		d.selected -= first
 	}
 	return slices.Concat(blank, d.levels(rows), blank, d.busiest(busiest))
 }
@@ -93,7 +109,7 @@ type row struct {
 }
 
 func (d drawing) rows() (rows []row) {
-	for _, load := range d.last.Levels {
+	for _, load := range d.snapshot.Levels {
 		rows = append(rows, row{load.Level, load.Level, load})
 	}
 	return rows
@@ -101,60 +117,81 @@ func (d drawing) rows() (rows []row) {
 
 // occupied leaves out the levels at which nothing is, unless all are so.
 func occupied(rows []row) []row {
-	left := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Customers+r.Documents+r.Pending == 0 })
+	left := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Documents()+r.Done+r.OldestMS == 0 })
 	if len(left) == 0 {
 		return rows
 	}
 	return left
 }
 
-// joined makes at most so many rows, at least one: the first is that of several levels.
+// joined makes at most so many rows, at least one: the first is that of several levels,
+// and has the longest of their waits.
 func joined(rows []row, most int) []row {
 	for len(rows) > max(most, 1) {
 		first := rows[0]
 		rows = slices.Clone(rows[1:])
-		rows[0].from = first.from
-		rows[0].Customers += first.Customers
-		rows[0].Documents += first.Documents
-		rows[0].Pending += first.Pending
+		next := &rows[0]
+		next.from = first.from
+		next.ByCount += first.ByCount
+		next.ByLoad += first.ByLoad
+		next.MedianMS, next.P95MS = max(next.MedianMS, first.MedianMS), max(next.P95MS, first.P95MS)
+		next.OldestMS = max(next.OldestMS, first.OldestMS)
 	}
 	return rows
 }
 
-// levels draws the levels: the documents of those who are counted by count, what is
-// pending of those by load, and a bar for the last of the two.
+// levels draws the levels: the documents by the rules that the fleet uses, how long they
+// took, and a bar for the documents.
 func (d drawing) levels(rows []row) []string {
-	t, heading := d.table(), "LEVEL  CUSTOMERS"
-	if t.byCount {
-		heading += "  DOCUMENTS"
+	type column struct {
+		heading string
+		value   func(r row) string
 	}
-	if t.byLoad {
-		heading += "    PENDING"
+	counts, loads := d.snapshot.ByCount > 0, d.snapshot.ByLoad > 0
+	number := func(of func(r row) int64) func(row) string {
+		return func(r row) string { return insight.Group(of(r)) }
 	}
-	bar := func(r row) int64 {
-		if t.byLoad {
-			return r.Pending
+	columns := []column{{"DOCUMENTS", number(func(r row) int64 { return r.Documents() })}}
+	narrow := d.width < 60
+	if counts && loads && !narrow {
+		columns = []column{{"BY COUNT", number(func(r row) int64 { return r.ByCount })}, {"BY LOAD", number(func(r row) int64 { return r.ByLoad })}}
+	}
+	if waits := slices.ContainsFunc(rows, func(r row) bool { return r.Done+r.OldestMS > 0 }); waits && !narrow {
+		for _, wait := range []struct {
+			heading string
+			of      func(r row) time.Duration
+		}{
+			{"MEDIAN", func(r row) time.Duration { return r.Median() }},
+			{"95TH", func(r row) time.Duration { return r.P95() }},
+			{"OLDEST", func(r row) time.Duration { return r.Oldest() }},
+		} {
+			columns = append(columns, column{wait.heading, func(r row) string {
+				if wait.of(r) == 0 {
+					return "-"
+				}
+				return insight.Span(wait.of(r))
+			}})
 		}
-		return r.Documents
 	}
-	lines, most := []string{d.styled(bold, heading)}, int64(1)
+	heading, most := "LEVEL", int64(1)
+	for _, c := range columns {
+		heading += fmt.Sprintf("  %9s", c.heading)
+	}
+	lines := []string{d.styled(bold, heading)}
 	for _, r := range rows {
-		most = max(most, bar(r))
+		most = max(most, r.Documents())
 	}
 	for _, r := range rows {
 		name := fmt.Sprint(r.from)
 		if r.to > r.from {
 			name += fmt.Sprintf("–%d", r.to)
 		}
-		line := fmt.Sprintf("%5s  %9s", name, insight.Group(r.Customers))
-		if t.byCount {
-			line += fmt.Sprintf("  %9s", insight.Group(r.Documents))
+		line := fmt.Sprintf("%5s", name)
+		for _, c := range columns {
+			line += fmt.Sprintf("  %9s", c.value(r))
 		}
-		if t.byLoad {
-			line += fmt.Sprintf("  %9s", insight.Group(r.Pending))
-		}
-		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && bar(r) > 0 {
-			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*bar(r)/most, 1))))
+		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && r.Documents() > 0 {
+			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*r.Documents()/most, 1))))
 		}
 		lines = append(lines, line)
 	}
@@ -162,16 +199,18 @@ func (d drawing) levels(rows []row) []string {
 }
 
 func (d drawing) busiest(customers []insight.Busy) []string {
-	t := d.table()
-	t.narrow = d.width < 60
-	lines := []string{d.styled(bold, t.heading())}
+	t := table{reported: true, narrow: d.width < 60}
 	for _, b := range customers {
-		lines = append(lines, t.line(b))
+		t.byCount = t.byCount || b.State != nil && b.ByCount()
+		t.byLoad = t.byLoad || b.State != nil && b.ByLoad()
+	}
+	lines := []string{d.styled(bold, t.heading())}
+	for i, b := range customers {
+		line := t.line(b)
+		if i == d.selected && d.live {
+			line = d.styled(reverse, line)
+		}
+		lines = append(lines, line)
 	}
 	return lines
-}
-
-// table has the columns of the fleet's rules; of the first one if nobody is there.
-func (d drawing) table() table {
-	return table{byCount: d.last.ByCount > 0 || d.last.ByLoad == 0, byLoad: d.last.ByLoad > 0, documents: true}
 }

@@ -3,13 +3,15 @@ package main
 import (
 	"context"
 
+	"github.com/docpriority/priority/fleet"
 	"github.com/spf13/cobra"
 )
 
 const getLong = `Get tells which level a customer's next document gets and why, by the rule that
 the customer is counted by: the count, or the load, which is what was submitted
 lately × what is pending × what the documents cost. It changes nothing. Of an
-override it tells until when, by whom and why, and what the level is without it.
+override it tells until when, by whom and why, and what the level is without it;
+and how long documents of that level took in the last minute, as the workers report.
 
   priorityctl get acme
   priorityctl get acme 'Müller & Co' -json
@@ -41,6 +43,7 @@ func newGet() *cobra.Command {
 		if err := c.follow(command); err != nil {
 			return err
 		}
+		c.readWaits(command)
 		return eachCustomer(command, c, names(lines), asJSON, func(ctx context.Context, customer string) (any, error) {
 			return c.Customer(ctx, customer)
 		})
@@ -50,4 +53,12 @@ func newGet() *cobra.Command {
 	connect.register(command)
 	policies.register(command)
 	return command
+}
+
+// readWaits reads how long documents took, if that is allowed.
+func (c *connection) readWaits(command *cobra.Command) {
+	reports, err := c.Reports(command.Context())
+	if err == nil {
+		c.Waits = fleet.Add(reports).Waits
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/insight/census"
@@ -217,10 +218,12 @@ func (l *lines) print(page []insight.Listed, heading bool) error {
 		case err != nil:
 		case l.asJSON:
 			err = writeJSON(l.out, listed)
-		case listed.Corrupt != "":
-			_, err = fmt.Fprintln(l.out, l.table.corrupt(listed))
 		default:
-			_, err = fmt.Fprintln(l.out, l.table.line(insight.Busy{Name: listed.Name, State: *listed.State}))
+			line := l.table.line(insight.Busy{Name: listed.Name, State: listed.State})
+			if strings.HasSuffix(listed.Corrupt, ":override") {
+				line += ", the override"
+			}
+			_, err = fmt.Fprintln(l.out, line)
 		}
 	}
 	if err != nil {

@@ -55,7 +55,8 @@ const rootLong = `Priorityctl is for those who run a fleet on the priority modul
 
   priorityctl ping                    does this Redis do what the module needs?
   priorityctl get acme                why is this customer slow, and until when?
-  priorityctl top                     what happens now, and who causes it
+  priorityctl top                     what documents get, and who sends most
+  priorityctl workers                 who is there, and who does not obey
   priorityctl list -level 9           every customer at the last level
   priorityctl reset acme              let a customer start afresh
   priorityctl policy                  what the levels mean
@@ -84,7 +85,7 @@ func newRoot() *cobra.Command {
 	operate := cobra.Group{ID: "operate", Title: "Operate a fleet:"}
 	steer := cobra.Group{ID: "steer", Title: "Steer it while it runs:"}
 	root.AddGroup(&operate, &steer)
-	for _, command := range []*cobra.Command{newPing(), newGet(), newTop(), newList(), newReset()} {
+	for _, command := range []*cobra.Command{newPing(), newTop(), newWorkers(), newGet(), newList(), newReset()} {
 		command.GroupID = operate.ID
 		root.AddCommand(command)
 	}

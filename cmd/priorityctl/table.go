@@ -10,7 +10,7 @@ import (
 // table writes customers in columns: those that the rules need by which they are counted.
 type table struct {
 	byCount, byLoad bool // there are customers counted so
-	documents       bool // how many came is known
+	reported        bool // what workers report of the customers is known
 	narrow          bool // the terminal is
 }
 
@@ -21,8 +21,18 @@ type column struct {
 	value   func(c insight.Busy) string
 }
 
+// ofState is a value that a corrupt customer does not have.
+func ofState(value func(s insight.State) string) func(c insight.Busy) string {
+	return func(c insight.Busy) string {
+		if c.State == nil {
+			return "-"
+		}
+		return value(*c.State)
+	}
+}
+
 func (t table) columns() []column {
-	all := []column{{"NEXT", 4, func(c insight.Busy) string { return fmt.Sprint(c.NextLevel) }}}
+	var all []column
 	add := func(when bool, heading string, width int, value func(c insight.Busy) string) {
 		if when {
 			all = append(all, column{heading, width, value})
@@ -36,38 +46,37 @@ func (t table) columns() []column {
 	case t.byLoad && !both:
 		number = "LOAD"
 	}
-	add(both && !t.narrow, "RULE", 5, func(c insight.Busy) string { return strings.TrimPrefix(c.Rule, "by ") })
-	add(true, number, 10, func(c insight.Busy) string { return c.Number() })
-	if t.narrow {
-		return all
-	}
-	add(t.byCount && t.documents, "DOCUMENTS", 9, func(c insight.Busy) string {
-		if c.ByLoad() {
+	add(t.reported && !t.narrow, "LAST", 4, func(c insight.Busy) string { return fmt.Sprint(c.LastLevel) })
+	add(true, "NEXT", 4, ofState(func(s insight.State) string { return fmt.Sprint(s.NextLevel) }))
+	add(both && !t.narrow, "RULE", 5, ofState(func(s insight.State) string { return strings.TrimPrefix(s.Rule, "by ") }))
+	add(true, number, 10, func(c insight.Busy) string {
+		if c.State == nil {
+			return "corrupt"
+		}
+		return c.Number()
+	})
+	add(t.reported, "DOCUMENTS", 9, func(c insight.Busy) string { return insight.Group(c.Documents) })
+	add(t.byLoad && !t.narrow, "PENDING", 7, ofState(func(s insight.State) string {
+		if s.ByCount() {
 			return "-"
 		}
-		return insight.Group(c.Documents)
-	})
-	add(t.byLoad, "PENDING", 7, func(c insight.Busy) string {
-		if c.ByCount() {
+		return insight.Group(s.Pending)
+	}))
+	add(t.byLoad && !t.narrow, "OLDEST", 9, ofState(func(s insight.State) string {
+		if s.Pending == 0 {
 			return "-"
 		}
-		return insight.Group(c.Pending)
-	})
-	add(t.byLoad, "OLDEST", 9, func(c insight.Busy) string {
-		if c.Pending == 0 {
-			return "-"
-		}
-		return insight.Span(c.Oldest())
-	})
-	add(t.byCount && !(both && t.documents), "RESETS IN", 10, func(c insight.Busy) string {
+		return insight.Span(s.Oldest())
+	}))
+	add(t.byCount && !(both && t.reported) && !t.narrow, "RESETS IN", 10, ofState(func(s insight.State) string {
 		switch {
-		case c.ByLoad():
+		case s.ByLoad():
 			return "-"
-		case c.ResetInMS == 0:
+		case s.ResetInMS == 0:
 			return "never"
 		}
-		return insight.Span(c.ResetIn())
-	})
+		return insight.Span(s.ResetIn())
+	}))
 	return all
 }
 
@@ -85,25 +94,8 @@ func (t table) line(c insight.Busy) string {
 		fmt.Fprintf(&line, "%*s  ", column.width, column.value(c))
 	}
 	line.WriteString(insight.Shown(c.Exact()))
-	if c.Overridden() {
+	if c.State != nil && c.Overridden() {
 		line.WriteString(", overridden")
-	}
-	return line.String()
-}
-
-// corrupt is the line of a corrupt key, which has no level and no number.
-func (t table) corrupt(c insight.Listed) string {
-	var line strings.Builder
-	for i, column := range t.columns() {
-		text := "-"
-		if i > 0 && strings.HasPrefix(column.heading, "COUNT") || column.heading == "LOAD" {
-			text = "corrupt"
-		}
-		fmt.Fprintf(&line, "%*s  ", column.width, text)
-	}
-	line.WriteString(insight.Shown(c.Exact()))
-	if strings.HasSuffix(c.Corrupt, ":override") {
-		line.WriteString(", the override")
 	}
 	return line.String()
 }

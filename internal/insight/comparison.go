@@ -31,6 +31,9 @@ type Comparison struct {
 	found    Compared
 }
 
+// mostRemembered bounds how many customers are told from those who come twice: some 30 MB.
+const mostRemembered = 200_000
+
 // ComparisonOptions say how the counts are gone through.
 type ComparisonOptions struct {
 	Pace     int // how many keys a second are looked at; 0: as fast as Redis answers
@@ -168,7 +171,7 @@ func (c *Comparison) add(entry census.Entry) {
 	// Whom the order of these levels concerns is known in the end.
 	levels := [2]priority.Level{from, to}
 	if examples := c.examples[levels]; len(examples) < c.options.Examples {
-		state := c.inspector.stateOf(entry.Customer, entry.State)
+		state := stateOf(entry.State)
 		example := Example{Name: NameOf(entry.Customer), State: state, Tier: c.inspector.tier(entry.Customer), From: from, To: to}
 		c.examples[levels] = append(examples, example)
 	}

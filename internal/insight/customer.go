@@ -17,6 +17,13 @@ type Customer struct {
 	State
 	Better
 
+	// LevelDone is how many documents of NextLevel were done in the last minute, whosever
+	// they are, and LevelMedianMS and LevelP95MS how long they took from Submit to Done; 0:
+	// none was done, or that was not read. See [Inspector.Waits].
+	LevelDone     int64 `json:"level_done"`
+	LevelMedianMS int64 `json:"level_median_ms"`
+	LevelP95MS    int64 `json:"level_p95_ms"`
+
 	CountKey   string        `json:"count_key"`
 	PendingKey string        `json:"pending_key"`
 	UsageKey   string        `json:"usage_key"`
@@ -26,8 +33,7 @@ type Customer struct {
 	// Tier is the customer's tier, where it has a policy of its own.
 	Tier string `json:"tier,omitempty"`
 
-	// Override is what operators have set for the customer: see [Inspector.Follow]. Nil:
-	// nothing.
+	// Override is what operators have set for the customer. Nil: nothing.
 	Override *Overridden `json:"override,omitempty"`
 
 	policy priority.Policy
@@ -35,7 +41,7 @@ type Customer struct {
 }
 
 // PeekRights are what Customer and a walk need, as ACL SETUSER takes them.
-const PeekRights = "+evalsha +eval +get +pttl +zcard +zcount +zrange +time"
+const PeekRights = "+evalsha +eval +get +mget +pttl +zcard +zcount +zrange +time"
 
 // Customer looks a customer up. It changes nothing. An error wraps
 // [priority.ErrInvalidCustomer] or [priority.ErrCorruptCount], says which rights are
@@ -53,9 +59,14 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", Shown(customer), census.Cause(err))
 	}
-	keys, policy := i.keys(customer), i.policyOf(customer)
+	override, err := i.OverrideOf(ctx, customer)
+	if Unreachable(err) {
+		return nil, fmt.Errorf("%s: %w", Shown(customer), err)
+	} // else who set it is not known
+	keys, policy, waits := i.keys(customer), i.policyOf(customer), i.Waits[known.NextLevel]
 	c := &Customer{
-		Name: NameOf(customer), State: i.stateOf(customer, known), Override: i.OverrideOf(customer),
+		Name: NameOf(customer), State: stateOf(known), Override: overriddenBy(override, customer, known),
+		LevelDone: waits.Count(), LevelMedianMS: waits.Median().Milliseconds(), LevelP95MS: waits.P95().Milliseconds(),
 		CountKey: keys[0], PendingKey: keys[1], UsageKey: keys[2],
 		Policy: RulesOf(policy.Policy), PolicyName: policy.Name, policy: policy.Policy, last: i.LastLevel(),
 	}

@@ -20,7 +20,7 @@ import (
 // inspectorOf returns an Inspector of a server, with a store of these options.
 func inspectorOf(t *testing.T, client *redis.Client, options priority.RedisOptions) *insight.Inspector {
 	t.Helper()
-	options.Timeout = -1
+	options.Timeout, options.Overrides = -1, true
 	store, err := priority.NewRedisStore(client, &options)
 	if err != nil {
 		t.Fatal(err)

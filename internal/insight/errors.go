@@ -22,7 +22,7 @@ func Unreachable(err error) bool {
 	}
 	for _, other := range []error{
 		priority.ErrInvalid, priority.ErrCorruptCount, context.Canceled,
-		control.ErrConflict, control.ErrNotFound, control.ErrTooMany, control.ErrCorruptDocument, control.ErrNewerDocument,
+		control.ErrConflict, control.ErrNotFound, control.ErrTooMany, control.ErrCorrupt, control.ErrNewer, control.ErrNotInForce,
 	} {
 		if errors.Is(err, other) {
 			return false

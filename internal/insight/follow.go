@@ -9,14 +9,13 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// Follow returns an Inspector that decides by what operators have set now, and that
-// can Follow in its turn, which reads only what has changed since. Where nothing is
-// set, or there is no Admin, it decides by the workers' own options.
+// Follow returns an Inspector that decides by the rules that operators have set now, and
+// that can Follow in its turn. Where none are set, or there is no Admin, it decides by the
+// workers' own options.
 //
-// An error is that of [control.Admin.DocumentSince], says which rights are missing
-// where it is [Forbidden], or wraps [priority.ErrInvalidPolicy] where workers with
-// these options cannot use what is set. The Inspector that did not follow can then be
-// used further.
+// An error is that of [control.Admin.Settings], says which rights are missing where it is
+// [Forbidden], or wraps [priority.ErrInvalidPolicy] where workers with these options cannot
+// use what is set. The Inspector that did not follow can then be used further.
 func (i *Inspector) Follow(ctx context.Context) (*Inspector, error) {
 	if i.Admin == nil {
 		return i, nil
@@ -26,35 +25,59 @@ func (i *Inspector) Follow(ctx context.Context) (*Inspector, error) {
 		copied := *i
 		own = &copied
 	}
-	document, now, err := i.Admin.DocumentSince(ctx, i.Document)
+	settings, err := i.Admin.Settings(ctx)
 	if err != nil {
-		if Forbidden(err) {
-			err = fmt.Errorf("%w; it needs %s on the keys ~%s:{control}:*", err, ControlReadRights, i.prefix())
-		}
-		return nil, err
+		return nil, i.unread(err)
 	}
 	next := *own
-	next.before, next.Own, next.Document = own, own.Store, document
-	next.Now, next.read = now, time.Now()
-	if next.Options, err = document.Options(own.Options); err == nil {
-		next.Store, err = priority.NewRedisStore(own.Client, &next.Options)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("what operators have set is not used by workers with these options: %w", err)
-	}
-	if document.Rules != nil {
-		next.Policy = NamedPolicy{filled(document.Rules.Value.Policy), ItemName(*document.Rules)}
+	next.before, next.Own, next.Settings, next.read = own, own.Store, &settings, time.Now()
+	if rules := settings.Rules; rules != nil {
+		if err := next.by(rules); err != nil {
+			return nil, fmt.Errorf("version %d of the policy is not used by workers with these options: %w", rules.Version, err)
+		}
 	}
 	next.PolicyName = next.nameOf
 	return &next, nil
 }
 
+// by goes by rules.
+func (i *Inspector) by(rules *control.Item[control.Rules]) error {
+	if err := rules.Value.Validate(i.Own.Last()); err != nil {
+		return err
+	}
+	i.Options.Policy, i.Options.Tiers = rules.Value.Policy, rules.Value.Tiers
+	policies, err := priority.NewPolicies(i.Options.Policy, i.Options.Tiers, i.tier)
+	if err != nil {
+		return err
+	}
+	i.Store = i.Own.With(policies)
+	i.Policy = NamedPolicy{policies.PolicyOf(""), ItemName(*rules)}
+	return nil
+}
+
+// unread adds to an error of reading what operators have set which rights are missing.
+func (i *Inspector) unread(err error) error {
+	if Forbidden(err) {
+		return fmt.Errorf("%w; it needs %s on the keys ~%s:{control}:*", err, ControlReadRights, i.prefix())
+	}
+	return err
+}
+
 // The rights that reading and changing what operators have set need, as ACL SETUSER
-// takes them.
+// takes them. Overrides need them on the customers' keys too.
 const (
-	ControlReadRights  = "+evalsha +eval +hmget +hget +hscan +xrange +xrevrange +time"
-	ControlWriteRights = ControlReadRights + " +hset +hdel +xadd +zadd +zrem +zcount +zrangebyscore"
+	ControlReadRights  = "+evalsha +eval +get +hget +hgetall +lrange +xrevrange +time"
+	ControlWriteRights = ControlReadRights + " +set +unlink +hset +hdel +hlen +lpush +ltrim +llen +xadd"
 )
+
+// RulesVersion returns the version of the rules that operators have set; 0: the workers'
+// own options hold.
+func (i *Inspector) RulesVersion() int64 {
+	if i.Settings == nil || i.Settings.Rules == nil {
+		return 0
+	}
+	return i.Settings.Rules.Version
+}
 
 // ItemName is what people call rules that operators have set, such as "version 12, by mary".
 func ItemName[T any](item control.Item[T]) string {
@@ -72,7 +95,7 @@ func (i *Inspector) policyOf(customer string) NamedPolicy {
 
 // nameOf names a customer's policy where operators may have set it.
 func (i *Inspector) nameOf(customer string) string {
-	if i.Document.Rules == nil {
+	if i.RulesVersion() == 0 {
 		return i.before.policyOf(customer).Name
 	}
 	name := i.Policy.Name
@@ -122,29 +145,10 @@ func (i *Inspector) LastLevel() priority.Level {
 	return i.Store.Last()
 }
 
-// now is the time by Redis's clock, as far as this process can tell.
-func (i *Inspector) now() time.Time {
-	if i.read.IsZero() {
-		return i.Now
+// Now is the time by Redis's clock, as far as this process can tell.
+func (i *Inspector) Now() time.Time {
+	if i.Settings == nil {
+		return time.Now()
 	}
-	return i.Now.Add(time.Since(i.read))
-}
-
-// override returns a customer's override that is in force.
-func (i *Inspector) override(customer string) (control.Item[control.Override], bool) {
-	if i.Document == nil {
-		return control.Item[control.Override]{}, false
-	}
-	item, ok := i.Document.Overrides[customer]
-	return item, ok && i.now().Before(item.Until)
-}
-
-// overridden returns what a level of a customer becomes by the override that is in
-// force, and whether there is one.
-func (i *Inspector) overridden(customer string, level priority.Level) (priority.Level, bool) {
-	item, ok := i.override(customer)
-	if ok {
-		level = item.Value.Level(level, i.LastLevel())
-	}
-	return level, ok
+	return i.Settings.Now.Add(time.Since(i.read))
 }

@@ -37,6 +37,10 @@ func followed(t *testing.T, inspector *insight.Inspector) *insight.Inspector {
 	return next
 }
 
+func pin(level priority.Level) priority.Override {
+	return priority.Override{Earliest: level, Latest: level}
+}
+
 var change = control.Change{By: "mary", Why: "a test"}
 
 func TestWhereNothingIsSetNothingIsSaid(t *testing.T) {
@@ -54,8 +58,8 @@ func TestWhereNothingIsSetNothingIsSaid(t *testing.T) {
 			t.Errorf("got\n%s\n%s\n%s\n%s", one, two, before, after)
 		}
 	}
-	if now.Document.Version != 0 || now.Now.IsZero() || len(now.Overrides()) != 0 {
-		t.Errorf("got %+v", now)
+	if overrides, err := now.Overrides(t.Context()); now.RulesVersion() != 0 || err != nil || len(overrides) != 0 {
+		t.Errorf("got %+v, %v, %v", now.Settings, overrides, err)
 	}
 	// Nothing that follows: as if there were nothing set.
 	alone := inspectorOf(t, redistest.Start(t).Client(), priority.RedisOptions{})
@@ -81,7 +85,7 @@ func TestAnInspectorFollowsEveryChangeAndForgetsWhatIsOver(t *testing.T) {
 			return admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-2, -9}}, Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{}}}}, control.Change{By: "\x1b", Why: "x", Replaces: 1})
 		}, `1 version 2, by "\x1b", tier gold`},
 		{func() (int64, error) {
-			return admin.SetOverride(t.Context(), customer, control.Pin(9), time.Hour, change)
+			return admin.SetOverride(t.Context(), customer, pin(9), time.Hour, change)
 		}, `9 version 2, by "\x1b", tier gold`},
 		{func() (int64, error) {
 			return admin.Withdraw(t.Context(), control.Change{By: "tom", Why: "x", Replaces: 2})
@@ -107,17 +111,12 @@ func TestAnInspectorFollowsEveryChangeAndForgetsWhatIsOver(t *testing.T) {
 		t.Error("the workers' own store is another")
 	}
 
-	// What is over by Redis's clock is over, though nobody has followed since.
-	if _, err := admin.SetOverride(t.Context(), customer, control.Pin(1), 300*time.Millisecond, change); err != nil {
+	// An override that ends is over, though nobody has followed since.
+	if _, err := admin.SetOverride(t.Context(), customer, pin(1), 300*time.Millisecond, change); err != nil {
 		t.Fatal(err)
 	}
-	now = followed(t, now)
-	for deadline := time.Now().Add(10 * time.Second); now.OverrideOf(customer) != nil; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the override does not end")
-		}
-	}
-	if found := lookup(t, now, customer); found.Override != nil || found.NextLevel != 2 || len(now.Overrides()) != 0 {
+	redistest.Await(t, "the override ends", func() bool { return lookup(t, now, customer).Override == nil })
+	if found := lookup(t, now, customer); found.NextLevel != 2 || found.Overridden() {
 		t.Errorf("got %+v", found)
 	}
 }
@@ -131,48 +130,11 @@ func TestWhatCannotBeFollowedIsAnErrorAndTheOwnOptionsStay(t *testing.T) {
 	if _, err := inspector.Follow(t.Context()); !errors.Is(err, priority.ErrInvalidPolicy) || insight.Unreachable(err) {
 		t.Errorf("got %v", err)
 	}
-	client.Del(t.Context(), "priority:{control}:document")
-	client.Set(t.Context(), "priority:{control}:document", "x", 0)
-	if _, err := inspector.Follow(t.Context()); !errors.Is(err, control.ErrCorruptDocument) || insight.Unreachable(err) {
+	client.Set(t.Context(), "priority:{control}:rules", "x", 0)
+	if _, err := inspector.Follow(t.Context()); !errors.Is(err, control.ErrCorrupt) || insight.Unreachable(err) {
 		t.Errorf("got %v", err)
 	}
 	lookup(t, inspector, "acme")
-}
-
-func TestASurveyGoesOnWhenThePolicyChanges(t *testing.T) {
-	client := redistest.Start(t).Client()
-	inspector := steered(t, client, priority.RedisOptions{})
-	if _, err := inspector.Store.NextN(t.Context(), "acme", 30); err != nil {
-		t.Fatal(err)
-	}
-	survey := insight.NewSurvey(insight.SurveyOptions{Busiest: 2})
-	pass := func() insight.Snapshot {
-		t.Helper()
-		inspector = followed(t, inspector)
-		if done, err := survey.Advance(t.Context(), inspector, time.Time{}); !done || err != nil {
-			t.Fatal(done, err)
-		}
-		return survey.Last()
-	}
-	pass()
-	if _, err := inspector.Admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-2, -9}}}, change); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := inspector.Store.NextN(t.Context(), "acme", 2); err != nil {
-		t.Fatal(err)
-	}
-	if got := pass(); got.Levels[2].Documents != 2 || got.Levels[2].Customers != 1 || got.Busiest[0].NextLevel != 3 || got.Busiest[0].Overridden() || got.Policy.Policy.Last() != 3 {
-		t.Errorf("got %+v", got)
-	}
-	if _, err := inspector.Admin.SetOverride(t.Context(), "acme", control.Pin(7), time.Hour, change); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := inspector.Store.NextN(t.Context(), "acme", 3); err != nil {
-		t.Fatal(err)
-	}
-	if got := pass(); got.Levels[6].Documents != 3 || got.Levels[6].Customers != 1 || got.Busiest[0].NextLevel != 7 || !got.Busiest[0].Overridden() {
-		t.Errorf("got %+v", got)
-	}
 }
 
 func TestAComparisonGoesByEachCustomersTier(t *testing.T) {
@@ -184,7 +146,7 @@ func TestAComparisonGoesByEachCustomersTier(t *testing.T) {
 		}
 	}
 	client.Set(t.Context(), "team:{bad}:count", "x", 0)
-	if _, err := inspector.Admin.SetOverride(t.Context(), "acme", control.Pin(2), time.Hour, change); err != nil {
+	if _, err := inspector.Admin.SetOverride(t.Context(), "acme", pin(2), time.Hour, change); err != nil {
 		t.Fatal(err)
 	}
 	now := followed(t, inspector)
@@ -301,10 +263,10 @@ func TestAConflictNamesWhoWasFirst(t *testing.T) {
 	client := redistest.Start(t).Client()
 	inspector := steered(t, client, priority.RedisOptions{})
 	const odd = "\xff\x1b[2J"
-	if _, err := inspector.Admin.SetOverride(t.Context(), odd, control.Pin(2), time.Hour, control.Change{By: "\x1b]0;", Why: "<b>\n"}); err != nil {
+	if _, err := inspector.Admin.SetOverride(t.Context(), odd, pin(2), time.Hour, control.Change{By: "\x1b]0;", Why: "<b>\n"}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := inspector.Admin.SetOverride(t.Context(), odd, control.Pin(3), time.Hour, change)
+	_, err := inspector.Admin.SetOverride(t.Context(), odd, pin(3), time.Hour, change)
 	err = inspector.Explained(t.Context(), err, "override", odd)
 	if !errors.Is(err, control.ErrConflict) || insight.Unreachable(err) || strings.ContainsAny(err.Error(), "\x1b\n") ||
 		!strings.Contains(err.Error(), `by "\x1b]0;" at `) || !strings.Contains(err.Error(), `pinned to level 2, for 1h, "<b>\n" (version 1)`) {
@@ -337,7 +299,7 @@ func TestNobodyIsBlamedForAnOverrideThatEndedByItself(t *testing.T) {
 		}
 		return fmt.Sprint(err)
 	}
-	version, err := inspector.Admin.SetOverride(t.Context(), "acme", control.Pin(2), time.Millisecond, change)
+	version, err := inspector.Admin.SetOverride(t.Context(), "acme", pin(2), time.Millisecond, change)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +309,7 @@ func TestNobodyIsBlamedForAnOverrideThatEndedByItself(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	ended := change
-	if ended.Replaces, err = inspector.Admin.SetOverride(t.Context(), "acme", control.Pin(2), time.Hour, change); err != nil {
+	if ended.Replaces, err = inspector.Admin.SetOverride(t.Context(), "acme", pin(2), time.Hour, change); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := inspector.Admin.EndOverride(t.Context(), "acme", ended); err != nil {

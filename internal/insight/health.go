@@ -38,8 +38,8 @@ const (
 	StatusFailed  Status = "failed"
 )
 
-// Health checks version, latency, rights, scripts, memory and replication, on every
-// master of a cluster. It measures count round trips, at least one. For the rights
+// Health checks version, latency, rights, scripts, memory, persistence, when a server
+// started, and replication, on every master of a cluster, and whether workers obey. It measures count round trips, at least one. For the rights
 // it counts a document of a customer of its own, and forgets it again. An error
 // means that the checks could not be gone through: see [Unreachable].
 func (i *Inspector) Health(ctx context.Context, count int) (*Health, error) {
@@ -78,11 +78,16 @@ func (e *examination) run(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := e.checkControl(ctx); err != nil {
+		return err
+	}
 	for _, node := range nodes {
 		e.checkMemory(node)
+		e.checkPersistence(ctx, node)
+		e.checkStart(node)
 		e.checkReplication(node)
 	}
-	return nil
+	return e.checkWorkers(ctx)
 }
 
 func (e *examination) add(node master, name string, status Status, found, remedy string) {
@@ -106,6 +111,33 @@ func (e *examination) checkConnection(ctx context.Context, masters int) error {
 		return err
 	}
 	e.add(master{}, "connection", StatusOK, found, "")
+	return nil
+}
+
+// checkWorkers tells which workers do not do what operators have set, as one whose rules
+// Redis has lost.
+func (e *examination) checkWorkers(ctx context.Context) error {
+	followed, err := e.Follow(ctx)
+	if err != nil {
+		followed = e.Inspector // checkControl tells
+	}
+	workers, err := followed.Workers(ctx)
+	switch {
+	case Unreachable(err):
+		return err
+	case err != nil:
+		e.add(master{}, "workers", StatusWarning, OneLine(e.Hidden(err)), "without their reports nobody can tell what they do")
+		return nil
+	case len(workers) == 0:
+		e.add(master{}, "workers", StatusOK, "none reports", "")
+		return nil
+	}
+	said := obedienceOf(workers)
+	if len(said.Others) == 0 {
+		e.add(master{}, "workers", StatusOK, said.Who(), "")
+		return nil
+	}
+	e.add(master{}, "workers", StatusWarning, said.Who(), "priorityctl workers names all; what Redis has lost, priorityctl control import brings back, or policy apply")
 	return nil
 }
 

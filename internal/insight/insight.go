@@ -17,6 +17,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight/census"
 	"github.com/redis/go-redis/v9"
 )
@@ -31,8 +32,8 @@ type Inspector struct {
 	// Client is a *redis.Client or a *redis.ClusterClient.
 	Client redis.UniversalClient
 
-	// Store counts on the same Redis by Options. Its PolicyOf says which policy a
-	// customer has.
+	// Store counts on the same Redis by Options, with Overrides. Its PolicyOf says which
+	// policy a customer has.
 	Store   *priority.RedisStore
 	Options priority.RedisOptions
 
@@ -56,14 +57,16 @@ type Inspector struct {
 	// Admin knows what operators have set. Nil: nothing is.
 	Admin *control.Admin
 
-	// Own is the store by the workers' own options, Document what operators have set,
-	// and Now the time by Redis's clock when that was read. [Inspector.Follow] sets
-	// them; before, they are nil and zero.
-	Own      *priority.RedisStore
-	Document *control.Document
-	Now      time.Time
+	// Waits is how long documents took from Submit to Done, by level, as [fleet.Add] adds it
+	// up. Nil: it is not known, and nothing is said of it.
+	Waits map[priority.Level]fleet.Histogram
 
-	read   time.Time  // by this process's clock, when it was Now
+	// Own is the store by the workers' own options, and Settings what operators have set.
+	// [Inspector.Follow] sets them; before, they are nil.
+	Own      *priority.RedisStore
+	Settings *control.Settings
+
+	read   time.Time  // when Settings were, by this process's clock
 	before *Inspector // as it was before Follow; nil: it did not follow
 }
 

@@ -13,7 +13,7 @@ type Listed struct {
 func (i *Inspector) Listed(entry census.Entry) Listed {
 	l := Listed{Name: NameOf(entry.Customer), Corrupt: entry.Corrupt}
 	if entry.Corrupt == "" {
-		state := i.stateOf(entry.Customer, entry.State)
+		state := stateOf(entry.State)
 		l.State = &state
 	}
 	return l

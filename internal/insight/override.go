@@ -1,47 +1,144 @@
 package insight
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 )
 
-// Overridden is an override of one customer.
+// Overridden is an override of one customer: what operators have written down, and
+// whether it is what documents get.
 type Overridden struct {
 	Name
 	Earliest priority.Level `json:"earliest,omitempty"`
 	Latest   priority.Level `json:"latest,omitempty"`
 	Says     string         `json:"says"` // "pinned to level 2"
 	LeftMS   int64          `json:"left_ms"`
-	Version  int64          `json:"version"`
-	At       time.Time      `json:"at"`
-	Until    time.Time      `json:"until"`
+	Version  int64          `json:"version"` // 0: nobody has written it down
+	At       time.Time      `json:"at,omitzero"`
+	Until    time.Time      `json:"until,omitzero"`
 	By       string         `json:"by"`
 	Why      string         `json:"why"`
+
+	// InForce reports whether documents get levels by it. Found is what the customer's key
+	// holds instead; empty: there is no key.
+	InForce bool   `json:"in_force"`
+	Found   string `json:"found,omitempty"`
 }
 
 // Override returns what it does.
-func (o *Overridden) Override() control.Override {
-	return control.Override{Earliest: o.Earliest, Latest: o.Latest}
+func (o *Overridden) Override() priority.Override {
+	return priority.Override{Earliest: o.Earliest, Latest: o.Latest}
 }
 
 // Left is for how long the override still held when it was looked at.
-func (o *Overridden) Left() time.Duration { return time.Duration(o.LeftMS) * time.Millisecond }
+func (o *Overridden) Left() time.Duration { return milliseconds(o.LeftMS) }
 
-// OverrideOf returns the override of a customer that is in force; nil: there is none.
-// It asks nobody: see [Inspector.Follow].
-func (i *Inspector) OverrideOf(customer string) *Overridden {
-	item, ok := i.override(customer)
-	if !ok {
-		return nil
+// Trouble says why documents do not get levels by it; empty: they do.
+func (o *Overridden) Trouble() string {
+	switch {
+	case o.InForce:
+		return ""
+	case o.Found != "":
+		return "not in force: its key holds " + Quoted(o.Found) + " instead"
 	}
-	return &Overridden{
-		Name: NameOf(customer), Earliest: item.Value.Earliest, Latest: item.Value.Latest, Says: item.Value.String(),
-		LeftMS:  max(item.Until.Sub(i.now()).Milliseconds(), 1),
-		Version: item.Version, At: item.At.UTC(), Until: item.Until.UTC(), By: item.By, Why: item.Why,
+	return "not in force: its key is gone"
+}
+
+// line is what it says, in a row of a table.
+func (o *Overridden) line() string {
+	switch {
+	case !o.InForce:
+		return o.Says + ", " + o.Trouble()
+	case o.LeftMS == 0:
+		return o.Says + ", without an end"
 	}
+	return fmt.Sprintf("%s, for %s more", o.Says, Span(o.Left()))
+}
+
+// Says says what an override does: "pinned to level 2", "level 5 at the latest".
+func Says(o priority.Override) string {
+	switch {
+	case o.Earliest == o.Latest:
+		return fmt.Sprintf("pinned to level %d", o.Earliest)
+	case o.Earliest == 0:
+		return fmt.Sprintf("level %d at the latest", o.Latest)
+	}
+	return fmt.Sprintf("level %d at the earliest", o.Earliest)
+}
+
+// Overrides returns all overrides that are written down and not over, those that end first
+// first. An error is that of [control.Admin.Overrides], or says which rights are missing.
+func (i *Inspector) Overrides(ctx context.Context) ([]*Overridden, error) {
+	if i.Admin == nil {
+		return nil, nil
+	}
+	held, err := i.Admin.Overrides(ctx)
+	if err != nil {
+		return nil, i.unread(err)
+	}
+	all := make([]*Overridden, len(held))
+	for at, each := range held {
+		all[at] = i.overriddenOf(each)
+	}
+	slices.SortFunc(all, func(a, b *Overridden) int {
+		return cmp.Or(a.Until.Compare(b.Until), strings.Compare(a.Exact(), b.Exact()))
+	})
+	return all, nil
+}
+
+// OverrideOf returns what is written down of a customer's override, or the override that
+// the customer's key holds; nil: neither. An error is like [Inspector.Overrides]'s.
+func (i *Inspector) OverrideOf(ctx context.Context, customer string) (*Overridden, error) {
+	if i.Admin == nil {
+		return nil, nil
+	}
+	held, err := i.Admin.OverrideOf(ctx, customer)
+	if err != nil || held == nil {
+		return nil, i.unread(err)
+	}
+	return i.overriddenOf(*held), nil
+}
+
+func (i *Inspector) overriddenOf(held control.Held) *Overridden {
+	o := &Overridden{
+		Name: NameOf(held.Customer), Earliest: held.Value.Earliest, Latest: held.Value.Latest,
+		Version: held.Version, By: held.By, Why: held.Why, InForce: held.InForce, Found: held.Found,
+	}
+	switch {
+	case held.Version > 0:
+		o.Says, o.At = Says(held.Value), held.At.UTC()
+	case held.Err != nil:
+		o.Says = "it cannot be read"
+	default:
+		o.Says = "nothing is written down"
+	}
+	if !held.Until.IsZero() {
+		o.Until, o.LeftMS = held.Until.UTC(), max(held.Until.Sub(i.Now()).Milliseconds(), 1)
+	}
+	return o
+}
+
+// overriddenBy completes what is known of a customer's override by what the customer's
+// next document gets, which is what counts.
+func overriddenBy(o *Overridden, customer string, state priority.State) *Overridden {
+	if state.Ruled == 0 || o != nil && o.InForce {
+		return o
+	}
+	by := &Overridden{
+		Name: NameOf(customer), Earliest: state.Override.Earliest, Latest: state.Override.Latest,
+		Says: Says(state.Override), LeftMS: state.OverrideEndsIn.Milliseconds(), InForce: true,
+	}
+	if o != nil && o.Version > 0 && o.Override() == by.Override() {
+		by.Version, by.At, by.Until, by.By, by.Why = o.Version, o.At, o.Until, o.By, o.Why
+	}
+	return by
 }
 
 // Moment writes a time of day that people everywhere read alike.

@@ -3,7 +3,9 @@ package insight
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -13,7 +15,7 @@ import (
 // Submit, Done or Peek needs both.
 const (
 	NextRights   = "+evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl +unlink"
-	SubmitRights = "+zadd +zcard +zcount +zmscore +zrange +zrangebyscore +zrem +zscore +time"
+	SubmitRights = "+zadd +zcard +zcount +zmscore +zrange +zrangebyscore +zrem +zscore +time +mget"
 )
 
 // The checks of rights.
@@ -100,13 +102,58 @@ func (e *examination) lacks(ctx context.Context, customer string) (lacks []strin
 	key := e.Store.PendingKey(customer)
 	for _, command := range [][]any{
 		{"time"}, {"zadd", key, 1, "document"}, {"zcard", key}, {"zcount", key, 0, 1}, {"zmscore", key, "document"},
-		{"zrange", key, 0, 0}, {"zrangebyscore", key, 0, 1}, {"zrem", key, "document"}, {"zscore", key, "document"},
+		{"zrange", key, 0, 0}, {"zrangebyscore", key, 0, 1}, {"zrem", key, "document"}, {"zscore", key, "document"}, {"mget", key},
 	} {
 		if refused(command...) {
 			lacks = append(lacks, fmt.Sprint("+", command[0]))
 		}
 	}
 	return lacks
+}
+
+// checkControl uses each right that reading and changing what operators set needs: on a
+// key of its own beside theirs.
+func (e *examination) checkControl(ctx context.Context) error {
+	if e.Admin == nil {
+		return nil
+	}
+	key := fmt.Sprintf("%s:{control}:%s", e.prefix(), e.own)
+	defer func() { _ = e.Client.Unlink(ctx, key).Err() }()
+	lacks := func(commands ...[]any) (lacks []string, err error) {
+		for _, command := range commands {
+			err := e.Client.Do(ctx, command...).Err()
+			switch {
+			case redis.IsPermissionError(err):
+				lacks = append(lacks, fmt.Sprint("+", command[0]))
+			case Unreachable(err) && !errors.Is(err, redis.Nil):
+				return nil, err
+			}
+		}
+		return lacks, nil
+	}
+	read, err := lacks([]any{"eval", "return 1", 0}, []any{"get", key}, []any{"hget", key, "f"}, []any{"hgetall", key}, []any{"lrange", key, 0, 0},
+		[]any{"xrevrange", key, "+", "-", "COUNT", 1}, []any{"time"})
+	if err != nil {
+		return err
+	}
+	// What is written is removed before the next one, which is of another kind.
+	write, err := lacks([]any{"unlink", key}, []any{"set", key, "v", "PX", 1000}, []any{"unlink", key}, []any{"hset", key, "f", "v"}, []any{"hdel", key, "f"}, []any{"hlen", key},
+		[]any{"unlink", key}, []any{"lpush", key, "v"}, []any{"ltrim", key, 0, 0}, []any{"llen", key}, []any{"unlink", key}, []any{"xadd", key, "MAXLEN", 1, "*", "f", "v"})
+	if err != nil {
+		return err
+	}
+	slices.Sort(write)
+	write = slices.Compact(write)
+	where := " on the keys ~" + e.prefix() + ":*"
+	switch {
+	case len(read) > 0:
+		e.add(master{}, "control", StatusWarning, "this user may not read what operators set", "grant "+strings.Join(append(read, write...), " ")+where)
+	case len(write) > 0:
+		e.add(master{}, "control", StatusWarning, "this user may read what operators set, and not change all of it", "who changes something: grant "+strings.Join(write, " ")+where)
+	default:
+		e.add(master{}, "control", StatusOK, "this user may read and change what operators set", "")
+	}
+	return nil
 }
 
 // customerOn returns a customer whose keys a node of a cluster holds.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/docpriority/priority/internal/insight/census"
 	"github.com/redis/go-redis/v9"
@@ -100,6 +101,55 @@ func (e *examination) checkMemory(node master) {
 	default:
 		e.add(node, "memory", StatusOK, found, "")
 	}
+}
+
+// recent is how long after its start a server is said to have started: whoever looks
+// for what is lost looks there first.
+const recent = 15 * time.Minute
+
+// checkStart tells of a server that started a few minutes ago.
+func (e *examination) checkStart(node master) {
+	seconds, err := strconv.ParseInt(node.info["uptime_in_seconds"], 10, 64)
+	if err != nil {
+		return // checkMemory has said that INFO is not allowed
+	}
+	up := time.Duration(seconds) * time.Second
+	found, status, remedy := "up for "+Span(up), StatusOK, ""
+	if up < recent {
+		status, remedy = StatusWarning, "if nobody meant that, see its log; if data is lost, priorityctl control import brings rules and overrides back"
+	}
+	e.add(node, "start", status, found, remedy)
+}
+
+// checkPersistence tells of a server that has nothing on its disk to start again from.
+func (e *examination) checkPersistence(ctx context.Context, node master) {
+	appends, ok := node.info["aof_enabled"]
+	if !ok {
+		return
+	}
+	const lost = "a restart empties it, and its replicas too: every count, rule and override is gone. Set appendonly yes, or keep what priorityctl control export prints"
+	switch written, err := strconv.ParseInt(node.info["rdb_last_save_time"], 10, 64); {
+	case appends == "1" && node.info["aof_last_write_status"] == "err":
+		e.add(node, "persistence", StatusWarning, "the append-only file cannot be written", "see its log: is the disk full?")
+	case appends == "1":
+		e.add(node, "persistence", StatusOK, "append-only file", "")
+	case node.info["rdb_last_bgsave_status"] == "err":
+		e.add(node, "persistence", StatusWarning, "the last snapshot could not be written", "see its log: is the disk full?")
+	case e.snapshots(ctx, node) == "":
+		e.add(node, "persistence", StatusWarning, "none: neither snapshots nor an append-only file", lost)
+	case err == nil && written > 0:
+		e.add(node, "persistence", StatusOK, "snapshots, the last or the start at "+Moment(time.Unix(written, 0)), "")
+	}
+}
+
+// snapshots returns when a server writes snapshots, empty if never. Without the right to
+// ask it is said to write some.
+func (e *examination) snapshots(ctx context.Context, node master) string {
+	config, err := node.client.ConfigGet(ctx, "save").Result()
+	if err != nil {
+		return "unknown"
+	}
+	return config["save"]
 }
 
 func (e *examination) checkReplication(node master) {

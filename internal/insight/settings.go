@@ -1,34 +1,15 @@
 package insight
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 )
-
-// Overrides returns all overrides in force, those that end first first. It asks
-// nobody: see [Inspector.Follow].
-func (i *Inspector) Overrides() []*Overridden {
-	var all []*Overridden
-	if i.Document == nil {
-		return all
-	}
-	for customer := range i.Document.Overrides {
-		if overridden := i.OverrideOf(customer); overridden != nil {
-			all = append(all, overridden)
-		}
-	}
-	slices.SortFunc(all, func(a, b *Overridden) int {
-		return cmp.Or(a.Until.Compare(b.Until), strings.Compare(a.Exact(), b.Exact()))
-	})
-	return all
-}
 
 // SetRules are rules that operators have set, now or before.
 type SetRules struct {
@@ -53,12 +34,11 @@ func (i *Inspector) History(ctx context.Context) ([]SetRules, error) {
 	}
 	items, err := i.Admin.History(ctx)
 	if err != nil {
-		return nil, err
+		return nil, i.unread(err)
 	}
 	all := make([]SetRules, len(items))
 	for n, item := range items {
-		current := i.Document != nil && i.Document.Rules != nil && i.Document.Rules.Version == item.Version
-		all[n] = SetRulesOf(item, current)
+		all[n] = SetRulesOf(item, item.Version == i.RulesVersion())
 	}
 	return all, nil
 }
@@ -138,7 +118,7 @@ func said(kind string, text json.RawMessage) string {
 		return ""
 	}
 	var rules control.Rules
-	var override control.Override
+	var override priority.Override
 	switch kind {
 	case "policy":
 		if json.Unmarshal(text, &rules) == nil {
@@ -146,7 +126,7 @@ func said(kind string, text json.RawMessage) string {
 		}
 	case "override":
 		if json.Unmarshal(text, &override) == nil {
-			return override.String()
+			return Says(override)
 		}
 	}
 	return Quoted(string(text))

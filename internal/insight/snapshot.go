@@ -1,79 +1,198 @@
 package insight
 
 import (
-	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/insight/census"
 )
 
-// Snapshot is what one pass through all customers has found. It does not change.
+// Snapshot is what a fleet did in the last minute, as its workers report it. It does not
+// change.
 type Snapshot struct {
-	At    time.Time     `json:"-"` // when the pass ended; zero: there was none yet
-	Since time.Duration `json:"-"` // since the pass before; 0: Documents are those since the resets
+	At       time.Time `json:"at"`        // by this process's clock
+	WindowMS int64     `json:"window_ms"` // what the numbers cover: the last minute, or less
 
-	ByCount int64         `json:"by_count"` // customers
-	ByLoad  int64         `json:"by_load"`  // customers
-	Levels  []LevelLoad   `json:"levels"`   // from level 1
-	Corrupt int64         `json:"corrupt"`
-	Unknown int64         `json:"-"`       // customers whose Documents are not known: there are too many
-	Busiest []Busy        `json:"busiest"` // the busiest first
-	Policy  control.Rules `json:"policy"`  // those of the whole fleet
+	Workers    int `json:"workers"`     // that have reported
+	Degraded   int `json:"degraded"`    // of them, that cannot reach Redis
+	Unreadable int `json:"unreadable"`  // reports that cannot be read
+	NotObeying int `json:"not_obeying"` // of both
+
+	// Obedience says who does all that operators have set, and who does not.
+	Obedience Obedience `json:"-"`
+
+	ByCount    int64            `json:"by_count"` // documents, as callers were told
+	ByLoad     int64            `json:"by_load"`
+	Overridden int64            `json:"overridden"` // of these, of customers with an override
+	Fallback   int64            `json:"fallback"`   // of these, a fallback decided about
+	Errors     map[string]int64 `json:"errors"`     // documents without a level, by class
+
+	Levels  []LevelLoad   `json:"levels"`  // from level 1
+	Busiest []Busy        `json:"busiest"` // the customers with the most documents first
+	Policy  control.Rules `json:"policy"`  // that the whole fleet is to follow
 }
 
-// LevelLoad is what happens at a level.
+// LevelLoad is what happened at a level.
 type LevelLoad struct {
-	Level     priority.Level `json:"level"`
-	Customers int64          `json:"customers"` // whose next document gets the level, with overrides
-	Documents int64          `json:"documents"` // that got it by count
-	Pending   int64          `json:"pending"`   // of customers by load who would get it without an override
+	Level   priority.Level `json:"level"`
+	ByCount int64          `json:"by_count"` // documents that were given it by count
+	ByLoad  int64          `json:"by_load"`  // and by load
+
+	// Done is how many documents of the level were done, and MedianMS and P95MS how long
+	// they took since Submit; 0: none was done.
+	Done     int64 `json:"done"`
+	MedianMS int64 `json:"median_ms"`
+	P95MS    int64 `json:"p95_ms"`
+
+	// OldestMS is the age of the oldest pending document of those among the busiest
+	// customers whose newest one has the level; 0: there is none.
+	OldestMS int64 `json:"oldest_ms"`
 }
 
-// Busy is a customer with a high load or a low count.
+// Documents is how many documents were given the level.
+func (l LevelLoad) Documents() int64 { return l.ByCount + l.ByLoad }
+
+// Median, P95 and Oldest return the durations.
+func (l LevelLoad) Median() time.Duration { return milliseconds(l.MedianMS) }
+func (l LevelLoad) P95() time.Duration    { return milliseconds(l.P95MS) }
+func (l LevelLoad) Oldest() time.Duration { return milliseconds(l.OldestMS) }
+
+// Busy is a customer with many documents.
 type Busy struct {
 	Name
-	State
-	Documents int64 `json:"documents"` // by count
+	Documents int64          `json:"documents"`  // in the window
+	LastLevel priority.Level `json:"last_level"` // that the last document was given
+	*State                   // as it is now; nil: a key is corrupt
 }
 
-// busier orders by the level of the next document, without overrides: the last level
-// first. Within a level, by load and then by count.
-func busier(a, b Busy) int {
-	return cmp.Or(
-		cmp.Compare(b.Ruled(), a.Ruled()),
-		cmp.Compare(b.rule, a.rule),
-		cmp.Compare(b.Load, a.Load),
-		cmp.Compare(a.Count, b.Count),
-		strings.Compare(a.Exact(), b.Exact()),
-	)
-}
+// ReportRights are what reading the workers' reports needs, as ACL SETUSER takes them.
+const ReportRights = "+eval +mget +zrange +time"
 
-// String says in a sentence without its end what the pass has found.
-func (s Snapshot) String() string {
-	var documents, pending int64
-	for _, level := range s.Levels {
-		documents += level.Documents
-		pending += level.Pending
+// Reports returns what the workers report. An error is Redis's, and says which rights
+// are missing where it is [Forbidden].
+func (i *Inspector) Reports(ctx context.Context) ([]fleet.Report, error) {
+	reports, err := fleet.Read(ctx, i.Client, i.prefix())
+	if Forbidden(err) {
+		err = fmt.Errorf("%w; it needs %s on the keys ~%s:{fleet}:*", err, ReportRights, i.prefix())
 	}
-	found := Plural(s.ByCount+s.ByLoad, "customer")
-	if s.ByCount > 0 || s.ByLoad == 0 {
-		since := "since their resets"
-		if s.Since > 0 {
-			since = "in the last " + Span(s.Since.Round(100*time.Millisecond))
+	return reports, err
+}
+
+// Snapshot adds up what the workers report, and looks up the n customers with the most
+// documents. An error is one of [Inspector.Reports], or the store's.
+func (i *Inspector) Snapshot(ctx context.Context, n int) (*Snapshot, error) {
+	reports, err := i.Reports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	totals := fleet.Add(reports)
+	s := &Snapshot{
+		At: time.Now(), WindowMS: totals.Window.Milliseconds(),
+		Workers: totals.Reports, Degraded: totals.Degraded, Unreadable: totals.Unreadable,
+		Overridden: totals.Overridden, Fallback: totals.Fallback, Errors: totals.Errors,
+		Busiest: []Busy{}, Policy: i.Rules(),
+	}
+	last := i.LastLevel()
+	for _, r := range reports {
+		last = max(last, r.Levels)
+	}
+	s.Obedience = obedienceOf(i.workersOf(reports))
+	s.NotObeying = len(s.Obedience.Others)
+	for _, level := range slices.Concat(slices.Collect(maps.Keys(totals.ByCount)), slices.Collect(maps.Keys(totals.ByLoad)), slices.Collect(maps.Keys(totals.Waits))) {
+		last = max(last, level)
+	}
+	s.Levels = make([]LevelLoad, last)
+	for at := range s.Levels {
+		level := priority.First + priority.Level(at)
+		waits := totals.Waits[level]
+		s.Levels[at] = LevelLoad{
+			Level: level, ByCount: totals.ByCount[level], ByLoad: totals.ByLoad[level],
+			Done: waits.Count(), MedianMS: waits.Median().Milliseconds(), P95MS: waits.P95().Milliseconds(),
 		}
-		found += fmt.Sprintf(", %s %s", Plural(documents, "document"), since)
+		s.ByCount += s.Levels[at].ByCount
+		s.ByLoad += s.Levels[at].ByLoad
 	}
-	if s.ByLoad > 0 {
-		found += fmt.Sprintf(", %s pending", Group(pending))
+	return s, s.addBusiest(ctx, i, totals.Busiest[:min(n, len(totals.Busiest))])
+}
+
+// addBusiest looks the customers up.
+func (s *Snapshot) addBusiest(ctx context.Context, i *Inspector, busiest []fleet.Busy) error {
+	customers := make([]string, len(busiest))
+	for at, b := range busiest {
+		customers[at] = b.Customer
 	}
-	if s.Corrupt > 0 {
-		found += fmt.Sprintf(", %s corrupt", Plural(s.Corrupt, "key"))
+	states, err := i.Store.PeekEach(ctx, customers)
+	for at, err := range priority.ItemErrors(err, len(busiest)) {
+		b := busiest[at]
+		busy := Busy{Name: NameOf(b.Customer), Documents: b.Documents, LastLevel: b.Level}
+		switch {
+		case err == nil:
+			state := stateOf(states[at])
+			busy.State = &state
+			s.age(state)
+		case !errors.Is(err, priority.ErrCorruptCount):
+			return i.unreadable(err)
+		}
+		s.Busiest = append(s.Busiest, busy)
 	}
-	if s.Unknown > 0 {
-		found += fmt.Sprintf(", without those of %s", Plural(s.Unknown, "customer"))
+	return nil
+}
+
+// age notes the age of a customer's oldest pending document.
+func (s *Snapshot) age(state State) {
+	if level := int(state.Level); state.Pending > 0 && level >= 1 && level <= len(s.Levels) {
+		s.Levels[level-1].OldestMS = max(s.Levels[level-1].OldestMS, state.OldestMS)
 	}
-	return found
+}
+
+// unreadable is the error of looking customers up.
+func (i *Inspector) unreadable(err error) error {
+	err = census.Cause(err)
+	if Forbidden(err) {
+		err = fmt.Errorf("%w; it needs %s on the keys ~%s:*", err, PeekRights, i.prefix())
+	}
+	return err
+}
+
+// Documents is how many documents were given a level.
+func (s *Snapshot) Documents() int64 { return s.ByCount + s.ByLoad }
+
+// String says in a sentence without its end what the workers report.
+func (s *Snapshot) String() string {
+	if s.Workers == 0 {
+		said := "no worker has reported in the last 30s"
+		if s.Unreadable > 0 {
+			said += fmt.Sprintf("; %s cannot be read", Plural(int64(s.Unreadable), "report"))
+		}
+		return said
+	}
+	said := []string{fmt.Sprintf("%s in the last %s", Plural(s.Documents(), "document"), Span(milliseconds(s.WindowMS).Round(time.Second)))}
+	note := func(n int64, format string) {
+		if n > 0 {
+			said = append(said, fmt.Sprintf(format, Group(n)))
+		}
+	}
+	note(s.Overridden, "%s by overrides")
+	note(s.Fallback, "%s without Redis")
+	var failed int64
+	for _, n := range s.Errors {
+		failed += n
+	}
+	note(failed, "%s failed")
+	workers := Plural(int64(s.Workers), "worker")
+	switch {
+	case s.Degraded > 0:
+		workers += fmt.Sprintf(", %d degraded", s.Degraded)
+	case s.Unreadable > 0:
+		workers += fmt.Sprintf(", %s not readable", Plural(int64(s.Unreadable), "report"))
+	}
+	return workers + ": " + strings.Join(said, ", ")
 }

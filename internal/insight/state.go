@@ -36,19 +36,15 @@ type State struct {
 	rule priority.Rule
 }
 
-// stateOf returns what is known of a customer, with the override that is in force.
-func (i *Inspector) stateOf(customer string, s priority.State) State {
-	state := State{
+// stateOf returns a priority.State as it is shown.
+func stateOf(s priority.State) State {
+	return State{
 		Rule: s.Rule.String(), Level: s.Level, NextLevel: s.NextLevel,
 		Count: s.Count, ResetInMS: s.ResetIn.Milliseconds(),
 		Load: s.Load, Lately: s.Lately, Cost: s.Cost, Pending: s.Pending, PendingLast: s.PendingLast,
 		OldestMS: s.Oldest.Milliseconds(), SojournMS: s.Sojourn.Milliseconds(), LeaseMS: s.Lease.Milliseconds(),
-		rule: s.Rule,
+		RuledLevel: s.Ruled, rule: s.Rule,
 	}
-	if level, overridden := i.overridden(customer, s.NextLevel); overridden {
-		state.NextLevel, state.RuledLevel = level, s.NextLevel
-	}
-	return state
 }
 
 // ByCount and ByLoad report which of the two rules the customer is counted by.

@@ -17,7 +17,9 @@ func (c *Customer) String() string {
 	line("rule", "%s", c.rule)
 	next := fmt.Sprintf("level %d of 1 to %d", c.NextLevel, c.policy.Last())
 	if o := c.Override; o != nil {
-		line("override", "%s, for %s more", o.Says, Span(o.Left()))
+		line("override", "%s", o.line())
+	}
+	if c.Overridden() {
 		next = fmt.Sprintf("level %d of 1 to %d; without the override %d", c.NextLevel, c.last, c.Ruled())
 	}
 	row := rowOf(c.policy, c.Ruled())
@@ -36,6 +38,9 @@ func (c *Customer) String() string {
 		c.writeLoad(line)
 		line("keys", "%s", Shown(c.PendingKey))
 		line("", "%s", Shown(c.UsageKey))
+	}
+	if c.LevelDone > 0 {
+		line("waits", "documents of level %d took %s in the median of the last minute, 95 %% at most %s", c.NextLevel, long(c.LevelMedianMS), long(c.LevelP95MS))
 	}
 	line("policy", "%s", c.PolicyName)
 	if c.Tier != "" {
@@ -82,8 +87,7 @@ func (c *Customer) Why() string {
 	who := Shown(c.Exact())
 	var why strings.Builder
 	if o := c.Override; o != nil {
-		fmt.Fprintf(&why, "%s has an override until %s, for %s more, %s: %s. The next document gets level %d. Queued documents keep the level that they have. Without the override: ",
-			who, Moment(o.Until), Span(o.Left()), byWhom(o.By, o.Why), o.Says, c.NextLevel)
+		why.WriteString(c.whyOverridden(o, who))
 	}
 	switch c.rule {
 	case priority.ByCount:
@@ -93,7 +97,37 @@ func (c *Customer) Why() string {
 	default:
 		fmt.Fprintf(&why, "%s is new: nothing is known of it. The next document gets level %d.", who, c.Ruled())
 	}
+	if c.LevelDone > 0 {
+		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", c.NextLevel, long(c.LevelMedianMS))
+		if c.Pending > 0 {
+			fmt.Fprintf(&why, "; its oldest waits %s", long(c.OldestMS))
+		}
+		why.WriteString(".")
+	}
 	return why.String()
+}
+
+// whyOverridden says what an override does, who has set it, why, and until when.
+func (c *Customer) whyOverridden(o *Overridden, who string) string {
+	if o.Version == 0 && !o.InForce {
+		return fmt.Sprintf("The key of its override holds %s, by which no worker goes. ", Quoted(o.Found))
+	}
+	author := "which nobody has written down"
+	if o.Version > 0 {
+		author = byWhom(o.By, o.Why)
+	}
+	if trouble := o.Trouble(); trouble != "" {
+		return fmt.Sprintf("%s has an override, %s: %s, but it is %s. ", who, author, o.Says, trouble)
+	}
+	end := "without an end"
+	if o.LeftMS > 0 {
+		end = fmt.Sprintf("for %s more", Span(o.Left()))
+		if !o.Until.IsZero() {
+			end = fmt.Sprintf("until %s, %s", Moment(o.Until), end)
+		}
+	}
+	return fmt.Sprintf("%s has an override %s, %s: %s. The next document gets level %d. Queued documents keep the level that they have. Without the override: ",
+		who, end, author, o.Says, c.NextLevel)
 }
 
 // whyByCount is Why by count, without an override.

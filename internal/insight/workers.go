@@ -1,0 +1,94 @@
+package insight
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
+)
+
+// Worker is a process of the fleet, as it reports itself.
+type Worker struct {
+	ID       string    `json:"id"`
+	Name     string    `json:"name"`
+	Language string    `json:"language"`
+	Version  string    `json:"version"` // of the library
+	Host     string    `json:"host"`
+	PID      int       `json:"pid"`
+	Since    time.Time `json:"since"`  // by this process's clock
+	AgeMS    int64     `json:"age_ms"` // of the report
+
+	Levels    priority.Level `json:"levels"`    // of its queue
+	Degraded  bool           `json:"degraded"`  // it cannot reach Redis, and a fallback answers
+	Overrides bool           `json:"overrides"` // it goes by overrides
+	Rules     int64          `json:"rules"`     // the version of those that it follows; 0: its own options
+	Documents int64          `json:"documents"` // that it gave a level in the last minute
+
+	// Obeys reports whether it does all that operators have set, and Why says why not.
+	Obeys bool   `json:"obeys"`
+	Why   string `json:"why,omitempty"`
+}
+
+// Workers returns the fleet's processes by their names. What operators have set is as the
+// Inspector knows it: see [Inspector.Follow]. An error is one of [Inspector.Reports].
+func (i *Inspector) Workers(ctx context.Context) ([]Worker, error) {
+	reports, err := i.Reports(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return i.workersOf(reports), nil
+}
+
+func (i *Inspector) workersOf(reports []fleet.Report) []Worker {
+	workers := make([]Worker, len(reports))
+	for at, r := range reports {
+		workers[at] = i.workerOf(r)
+	}
+	slices.SortFunc(workers, func(a, b Worker) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)) })
+	return workers
+}
+
+func (i *Inspector) workerOf(r fleet.Report) Worker {
+	w := Worker{
+		ID: r.ID, Name: cmp.Or(r.Name, r.ID), Language: r.Language, Version: r.Version, Host: r.Host, PID: r.PID, AgeMS: r.Age.Milliseconds(),
+		Levels: r.Levels, Degraded: r.Degraded, Overrides: r.Overrides, Rules: r.Rules.Version, Documents: r.Documents(),
+	}
+	if r.Err == nil {
+		w.Since = time.Now().Add(-r.Age - r.Up).UTC().Truncate(time.Second)
+	}
+	var policy *priority.Policy
+	if i.RulesVersion() > 0 {
+		policy = &i.Settings.Rules.Value.Policy
+	}
+	alone := []fleet.Report{r}
+	rules, _ := ObeyRules(alone, i.RulesVersion(), policy)
+	for _, other := range append(rules.Others, ObeyOverride(alone, priority.Override{}).Others...) {
+		if w.Why != other.Why {
+			w.Why = strings.TrimPrefix(w.Why+"; "+other.Why, "; ")
+		}
+	}
+	w.Obeys = w.Why == ""
+	return w
+}
+
+// obedienceOf says who of the workers obeys.
+func obedienceOf(workers []Worker) Obedience {
+	o := Obedience{Workers: len(workers), Others: []Unfollower{}}
+	for _, w := range workers {
+		if w.Obeys {
+			o.Obeying++
+		} else {
+			o.Others = append(o.Others, Unfollower{w.ID, w.Name, w.Language, w.Host, w.Why})
+		}
+	}
+	return o
+}
+
+// Called is what people call the process: "w4 on host b".
+func (w Worker) Called() string {
+	return Unfollower{ID: w.ID, Name: w.Name, Language: w.Language, Host: w.Host}.Worker()
+}
