@@ -33,6 +33,7 @@ type (
 	}
 	decision struct {
 		Level   int64   `json:"level"`
+		Ruled   int64   `json:"ruled,omitempty"`       // with an override
 		Count   int64   `json:"count,omitempty"`       // of next
 		ResetIn int64   `json:"reset_in_ms,omitempty"` // of next
 		Load    float64 `json:"load,omitempty"`        // of submit
@@ -57,6 +58,10 @@ type (
 		Oldest      int64   `json:"oldest_ms"`
 		Sojourn     int64   `json:"sojourn_ms"`
 		Lease       int64   `json:"lease_ms"`
+		Ruled       int64   `json:"ruled,omitempty"` // this and the next ones with an override
+		Earliest    int64   `json:"earliest,omitempty"`
+		Latest      int64   `json:"latest,omitempty"`
+		EndsIn      int64   `json:"override_ends_in_ms,omitempty"`
 	}
 	failure struct {
 		Class   string `json:"class"`

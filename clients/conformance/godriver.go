@@ -27,12 +27,13 @@ type request struct {
 	ID int64  `json:"id"`
 	Do string `json:"do"`
 
-	URL     string `json:"url"`
-	Client  string `json:"client"`
-	Prefix  string `json:"prefix"`
-	Timeout int64  `json:"timeout_ms"`
-	Lease   *int64 `json:"lease_ms"`
-	Policy  *struct {
+	URL       string `json:"url"`
+	Client    string `json:"client"`
+	Prefix    string `json:"prefix"`
+	Timeout   int64  `json:"timeout_ms"`
+	Lease     *int64 `json:"lease_ms"`
+	Overrides bool   `json:"overrides"`
+	Policy    *struct {
 		Thresholds []int64   `json:"thresholds"`
 		Interval   int64     `json:"reset_interval_ms"`
 		Mode       string    `json:"reset_mode"`
@@ -127,7 +128,7 @@ func openGo(r *request) (subject, error) {
 
 // optionsOf returns the options of an open.
 func optionsOf(r *request) (*priority.RedisOptions, error) {
-	opts := &priority.RedisOptions{Prefix: r.Prefix, Timeout: time.Duration(r.Timeout) * time.Millisecond}
+	opts := &priority.RedisOptions{Prefix: r.Prefix, Timeout: time.Duration(r.Timeout) * time.Millisecond, Overrides: r.Overrides}
 	if r.Lease != nil {
 		opts.Lease = time.Duration(*r.Lease) * time.Millisecond
 	}
@@ -171,7 +172,7 @@ func (s goStore) do(r *request) response {
 	case "reset":
 		return response{Error: failureOf(s.Reset(ctx, customer))}
 	case "key":
-		keys := map[string]func(string) string{"count": s.Key, "pending": s.PendingKey, "usage": s.UsageKey}
+		keys := map[string]func(string) string{"count": s.Key, "pending": s.PendingKey, "usage": s.UsageKey, "override": s.OverrideKey}
 		if key := keys[r.Kind]; key != nil {
 			return response{Key: []byte(key(customer))}
 		}
@@ -197,7 +198,7 @@ func decided(told []priority.Decision, err error) response {
 	}
 	var r response
 	for _, d := range told {
-		r.Decisions = append(r.Decisions, decision{int64(d.Level), d.Count, d.ResetIn.Milliseconds(), d.Load, d.Pending})
+		r.Decisions = append(r.Decisions, decision{int64(d.Level), int64(d.Ruled), d.Count, d.ResetIn.Milliseconds(), d.Load, d.Pending})
 	}
 	return r
 }
@@ -239,6 +240,7 @@ func seen(s priority.State, err error) response {
 		Count: s.Count, ResetIn: s.ResetIn.Milliseconds(),
 		Load: s.Load, Lately: s.Lately, Cost: s.Cost, Pending: s.Pending, PendingLast: s.PendingLast,
 		Oldest: s.Oldest.Milliseconds(), Sojourn: s.Sojourn.Milliseconds(), Lease: s.Lease.Milliseconds(),
+		Ruled: int64(s.Ruled), Earliest: int64(s.Override.Earliest), Latest: int64(s.Override.Latest), EndsIn: s.OverrideEndsIn.Milliseconds(),
 	}}
 }
 

@@ -30,6 +30,7 @@ func checkKeys(w *world) {
 			Count         string `json:"count_key_hex"`
 			Pending       string `json:"pending_key_hex"`
 			Usage         string `json:"usage_key_hex"`
+			Override      string `json:"override_key_hex"`
 		}
 	}
 	w.vectors("keys.json", &file)
@@ -45,7 +46,7 @@ func checkKeys(w *world) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		for kind, want := range map[string]string{"count": key.Count, "pending": key.Pending, "usage": key.Usage} {
+		for kind, want := range map[string]string{"count": key.Count, "pending": key.Pending, "usage": key.Usage, "override": key.Override} {
 			r := d.ask("key", fields{"customer": customer, "kind": kind})
 			if r.Error != nil || hex.EncodeToString(r.Key) != want {
 				wanted, _ := hex.DecodeString(want)
@@ -136,7 +137,7 @@ func (w *world) script(d *driver, policy, name, want string) {
 // blocksOf are the lines that a port writes into a script, for a reader.
 func blocksOf(script string) string {
 	var blocks strings.Builder
-	for _, name := range []string{"policy", "levels", "lease", "turns", "loads"} {
+	for _, name := range []string{"policy", "levels", "lease", "turns", "queue", "loads"} {
 		if _, rest, found := strings.Cut(script, "-- begin "+name+"\n"); found {
 			lines, _, _ := strings.Cut(rest, "-- end")
 			blocks.WriteString(lines)
@@ -217,6 +218,7 @@ type (
 	// result is what a document of a next, a submit or a done comes to.
 	result struct {
 		Level   int64
+		Ruled   int64
 		Count   int64
 		ResetIn int64 `json:"reset_in_ms"`
 		Load    int64 // in millionths
@@ -238,6 +240,10 @@ type (
 		Oldest      int64 `json:"oldest_ms"`
 		Sojourn     int64 `json:"sojourn_ms"`
 		Lease       int64 `json:"lease_ms"`
+		Ruled       int64
+		Earliest    int64
+		Latest      int64
+		EndsIn      int64 `json:"override_ends_in_ms"`
 	}
 )
 
@@ -387,7 +393,7 @@ func (r response) results(s step) (results []result, whole bool) {
 	for _, d := range r.Decisions {
 		load, ok := millionths(d.Load)
 		whole = whole && ok
-		results = append(results, result{Level: d.Level, Count: d.Count, ResetIn: d.ResetIn, Load: load, Pending: d.Pending})
+		results = append(results, result{Level: d.Level, Ruled: d.Ruled, Count: d.Count, ResetIn: d.ResetIn, Load: load, Pending: d.Pending})
 	}
 	if s.Do != "done" {
 		return results, whole
@@ -411,6 +417,7 @@ func (s *state) whole() (wholeState, bool) {
 	return wholeState{
 		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, load, lately / 1000, cost / 1000,
 		s.Pending, s.PendingLast, s.Oldest, s.Sojourn, s.Lease,
+		s.Ruled, s.Earliest, s.Latest, s.EndsIn,
 	}, ok1 && ok2 && ok3 && lately%1000 == 0 && cost%1000 == 0
 }
 
@@ -426,6 +433,7 @@ func (r *result) forgive(want result, took int64) {
 func (s *wholeState) forgive(want wholeState, took int64) {
 	less(&s.Load, want.Load, want.Load/500, took)
 	less(&s.Lately, want.Lately, 100, took)
+	less(&s.EndsIn, want.EndsIn, took, took)
 	if want.Pending > 0 {
 		more(&s.Oldest, want.Oldest, took)
 	}
@@ -467,6 +475,8 @@ func (c *oneCase) set(s step) string {
 		key = keys(s.Customer)[1]
 	case "usage":
 		key = keys(s.Customer)[2]
+	case "override":
+		key = keys(s.Customer)[3]
 	default:
 		if ttl > 0 {
 			ttl = stretched(ttl)
@@ -482,10 +492,11 @@ func stretched(ms int64) int64 { return stretch*ms + stretch/2 }
 
 // elsewhere does in the port's place what another program of the fleet might do.
 func (c *oneCase) elsewhere(s step) string {
-	text, args := lua.Done, []any{}
+	text, named, args := lua.Done, keys(s.Customer)[1:3], []any{}
 	if s.Do == "done" {
 		args = append(args, s.Cost)
 	} else {
+		named = keys(s.Customer)[1:]
 		text = newReference(c.vector.options(s)).SubmitScript(s.Customer)
 	}
 	for i, document := range s.Documents {
@@ -494,7 +505,7 @@ func (c *oneCase) elsewhere(s step) string {
 			args = append(args, s.Costs[i])
 		}
 	}
-	err := c.site.client.Eval(context.Background(), text, keys(s.Customer)[1:], args...).Err()
+	err := c.site.client.Eval(context.Background(), text, named, args...).Err()
 	if (err != nil) != (s.Error != "") || err != nil && !strings.HasPrefix(err.Error(), s.Error) {
 		return fmt.Sprint(err)
 	}
@@ -516,7 +527,7 @@ func (c *oneCase) driver(s step) *driver {
 	if c.drivers[name] == nil {
 		policy := c.vector.Policy
 		policy.Interval = stretched(policy.Interval)
-		c.drivers[name] = c.open(c.site.between.addr, enough, fields{"policy": policy, "lease_ms": c.vector.lease(s)})
+		c.drivers[name] = c.open(c.site.between.addr, enough, fields{"policy": policy, "lease_ms": c.vector.lease(s), "overrides": true})
 	}
 	return c.drivers[name]
 }
@@ -631,13 +642,13 @@ func checkReplies(w *world) {
 		return d.must(do, operations[do])
 	}
 	for _, load := range []int64{1, 999, 1000, 333_333, 1_000_001, 72_000_001, 32_768_000_001, 123_456_789_012_347, 999_999_999_999_999, 1_000_000_000_000_000} {
-		want := decision{Level: 9, Load: float64(load) / 1e6, Pending: 1_000_000}
-		if got := of("submit", 9, load, 1_000_000).Decisions[0]; got != want {
+		want := decision{Level: 9, Ruled: 0, Load: float64(load) / 1e6, Pending: 1_000_000}
+		if got := of("submit", 9, load, 1_000_000, 0).Decisions[0]; got != want {
 			w.Errorf("a submit that is answered with a load of %d millionths is %s, want %s", load, asJSON(got), asJSON(want))
 		}
 		for rule, name := range []string{"unknown", "by_count", "by_load"} {
-			want := state{name, 3, 4, -17, 1_499_999, float64(load) / 1e6, 511.999, 0.001, 70, 60, 86_399_999, 99_999_900, 180_000}
-			got := of("peek", int64(rule), 3, 4, -17, 1_499_999, load, 511_999, 1, 70, 60, 86_399_999, 99_999_900, 180_000).State
+			want := state{name, 3, 4, -17, 1_499_999, float64(load) / 1e6, 511.999, 0.001, 70, 60, 86_399_999, 99_999_900, 180_000, 7, 4, 4, 60_000}
+			got := of("peek", int64(rule), 3, 4, -17, 1_499_999, load, 511_999, 1, 70, 60, 86_399_999, 99_999_900, 180_000, 7, 4, 4, 60_000).State
 			if *got != want {
 				w.Errorf("a peek that is answered so is %s, want %s", asJSON(got), asJSON(want))
 			}

@@ -161,7 +161,7 @@ func (s *site) count(w *world, customer string) (int64, bool) {
 
 // keys returns a customer's keys by the reference.
 func keys(customer string) []string {
-	return []string{reference.Key(customer), reference.PendingKey(customer), reference.UsageKey(customer)}
+	return []string{reference.Key(customer), reference.PendingKey(customer), reference.UsageKey(customer), reference.OverrideKey(customer)}
 }
 
 // reference tells keys and scripts; it is never asked to send anything.

@@ -28,7 +28,7 @@ function stateOf({ rule, nextLevel, resetIn, pendingLast, oldest, sojourn, lease
   return {
     ...state, rule: rules[rule], next_level: nextLevel, reset_in_ms: resetIn, pending_last: pendingLast,
     oldest_ms: oldest, sojourn_ms: sojourn, lease_ms: lease,
-    ...(override && { earliest: override.earliest, latest: override.latest, ends_in_ms: override.endsIn ?? -1 }),
+    ...(override && { earliest: override.earliest, latest: override.latest, override_ends_in_ms: override.endsIn ?? 0 }),
   };
 }
 
