@@ -234,7 +234,7 @@ var drivers = map[string]func(*request) (subject, error){
 	}),
 	"counts a document again that is submitted again": broken(func(s goStore, r *request) response {
 		if r.Do == "submit" {
-			s.client.ZRem(context.Background(), s.PendingKey(string(r.Customer)), string(r.Documents[0]))
+			s.client.ZRem(context.Background(), s.redis.PendingKey(string(r.Customer)), string(r.Documents[0]))
 		}
 		return s.do(r)
 	}),
@@ -275,7 +275,7 @@ var drivers = map[string]func(*request) (subject, error){
 		parsed.ReadTimeout, parsed.DialTimeout, parsed.MaxRetries = -1, time.Hour, -1
 		client := redis.NewClient(parsed)
 		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: -1})
-		return goStore{RedisStore: store, client: client}, err
+		return goStore{Store: store, redis: store, client: client}, err
 	},
 	"ignores the policy": func(r *request) (subject, error) {
 		r.Policy = nil

@@ -25,7 +25,7 @@ import (
 func TestAFleetOfThreeLanguagesIsExact(t *testing.T) {
 	long(t)
 	w := &world{TB: t}
-	f := &fleet{world: w, site: w.siteAt("", durable...), recent: new(ledger.Ledger), over: make(chan struct{})}
+	f := &processes{world: w, site: w.siteAt("", durable...), recent: new(ledger.Ledger), over: make(chan struct{})}
 	for _, p := range []port{
 		self(t, "the module"), python(t, "redis"), python(t, "asyncio"), node(t, "node-redis"), node(t, "ioredis"),
 	} {
@@ -52,8 +52,8 @@ func TestAFleetOfThreeLanguagesIsExact(t *testing.T) {
 	f.report()
 }
 
-// fleet is processes on one server.
-type fleet struct {
+// processes are those on one server.
+type processes struct {
 	*world
 	site    *site
 	members []*member
@@ -88,7 +88,7 @@ func (m *member) current() (*driver, <-chan struct{}) {
 	return m.driver, m.begun
 }
 
-func (f *fleet) join(p port) {
+func (f *processes) join(p port) {
 	f.Helper()
 	m := &member{port: p, between: listen(f)}
 	m.between.lead(f.site.Addr)
@@ -97,7 +97,7 @@ func (f *fleet) join(p port) {
 }
 
 // begin starts a member's process, again where it was killed.
-func (f *fleet) begin(m *member) {
+func (f *processes) begin(m *member) {
 	f.Helper()
 	w := &world{TB: f, port: m.port}
 	d := w.open(m.between.addr, 1000, nil)
@@ -114,7 +114,7 @@ func (f *fleet) begin(m *member) {
 var fleetCustomers = []string{"100% {acme}", "100% {acme}", "100% {acme}", "größer", "\xff\x00", "acme"}
 
 // work has each member count in lanes.
-func (f *fleet) work() {
+func (f *processes) work() {
 	const lanes = 4
 	for at, m := range f.members {
 		for lane := range lanes {
@@ -124,7 +124,7 @@ func (f *fleet) work() {
 	f.progress()
 }
 
-func (f *fleet) lane(m *member, name string) {
+func (f *processes) lane(m *member, name string) {
 	var pending []string
 	for i := 0; !f.isOver(); i++ {
 		f.working.RLock()
@@ -150,12 +150,12 @@ func (f *fleet) lane(m *member, name string) {
 }
 
 // stop ends the lanes.
-func (f *fleet) stop() {
+func (f *processes) stop() {
 	f.ending.Do(func() { close(f.over) })
 	f.lanes.Wait()
 }
 
-func (f *fleet) isOver() bool {
+func (f *processes) isOver() bool {
 	select {
 	case <-f.over:
 		return true
@@ -164,7 +164,7 @@ func (f *fleet) isOver() bool {
 	}
 }
 
-func (f *fleet) next(m *member, customer string, n int) {
+func (f *processes) next(m *member, customer string, n int) {
 	r := f.call(m, "next", fields{"customer": []byte(customer), "n": n})
 	told := make([]priority.Decision, len(r.Decisions))
 	for i, d := range r.Decisions {
@@ -174,19 +174,19 @@ func (f *fleet) next(m *member, customer string, n int) {
 	f.recent.NoteN(customer, n, told, r.err())
 }
 
-func (f *fleet) submit(m *member, customer, id string) string {
+func (f *processes) submit(m *member, customer, id string) string {
 	r := f.call(m, "submit", fields{"customer": []byte(customer), "documents": documents(id)})
 	f.submitted.note(customer, id, r)
 	return r.class()
 }
 
-func (f *fleet) done(m *member, id string) {
+func (f *processes) done(m *member, id string) {
 	request := fields{"customer": []byte(f.submitted.customerOf(id)), "documents": documents(id), "took_ms": 100}
 	f.submitted.noteDone(id, f.call(m, "done", request))
 }
 
 // call makes one call. What becomes of one whose process is killed is not known.
-func (f *fleet) call(m *member, do string, request fields) response {
+func (f *processes) call(m *member, do string, request fields) response {
 	d, begun := m.current()
 	r, err := d.try(do, request)
 	switch {
@@ -212,7 +212,7 @@ func (f *fleet) call(m *member, do string, request fields) response {
 }
 
 // progress waits until each process has had some more answers.
-func (f *fleet) progress() {
+func (f *processes) progress() {
 	f.Helper()
 	f.await("calls are answered", 15, (*member).answers, f.members...)
 }
@@ -223,7 +223,7 @@ func (m *member) unknowns() int64 { return m.unknown.Load() }
 func (m *member) failures() int64 { return m.refused.Load() + m.unknown.Load() }
 
 // await waits until so many more calls of some members have ended in a way.
-func (f *fleet) await(what string, more int64, of func(*member) int64, members ...*member) {
+func (f *processes) await(what string, more int64, of func(*member) int64, members ...*member) {
 	f.Helper()
 	before := make([]int64, len(members))
 	for i, m := range members {
@@ -244,7 +244,7 @@ func (f *fleet) await(what string, more int64, of func(*member) int64, members .
 
 // The faults. After each, every process has answers again.
 
-func (f *fleet) cutConnections() {
+func (f *processes) cutConnections() {
 	f.Helper()
 	for range 3 {
 		for _, m := range f.members {
@@ -257,7 +257,7 @@ func (f *fleet) cutConnections() {
 
 // loseAnswers has scripts run whose answers are lost. Here next to nothing that is of
 // unknown outcome was not counted, so that what is counted twice cannot hide there.
-func (f *fleet) loseAnswers() {
+func (f *processes) loseAnswers() {
 	f.Helper()
 	counted := f.pause(nil)
 	for _, m := range f.members {
@@ -283,7 +283,7 @@ func (f *fleet) loseAnswers() {
 // pause lets no call begin until none is on its way, and returns how many documents of
 // each customer are counted then. Since an earlier pause this has to be what callers
 // were told.
-func (f *fleet) pause(earlier map[string]int64) map[string]int64 {
+func (f *processes) pause(earlier map[string]int64) map[string]int64 {
 	f.Helper()
 	f.working.Lock()
 	defer f.working.Unlock()
@@ -306,7 +306,7 @@ func (f *fleet) pause(earlier map[string]int64) map[string]int64 {
 	return counts
 }
 
-func (f *fleet) killProcesses() {
+func (f *processes) killProcesses() {
 	f.Helper()
 	for _, m := range f.members {
 		d, _ := m.current()
@@ -317,7 +317,7 @@ func (f *fleet) killProcesses() {
 	f.progress()
 }
 
-func (f *fleet) forgetScripts() {
+func (f *processes) forgetScripts() {
 	f.Helper()
 	for range 3 {
 		if err := f.site.client.ScriptFlush(context.Background()).Err(); err != nil {
@@ -327,7 +327,7 @@ func (f *fleet) forgetScripts() {
 	}
 }
 
-func (f *fleet) killServer() {
+func (f *processes) killServer() {
 	f.Helper()
 	f.site.Kill()
 	f.await("calls find no server", 1, (*member).refusals, f.members...)
@@ -336,7 +336,7 @@ func (f *fleet) killServer() {
 	f.progress()
 }
 
-func (f *fleet) fillMemory() {
+func (f *processes) fillMemory() {
 	f.Helper()
 	f.limitMemory("1")
 	f.await("calls are refused", 1, (*member).refusals, f.members...)
@@ -344,14 +344,14 @@ func (f *fleet) fillMemory() {
 	f.progress()
 }
 
-func (f *fleet) limitMemory(bytes string) {
+func (f *processes) limitMemory(bytes string) {
 	f.Helper()
 	if err := f.site.client.ConfigSet(context.Background(), "maxmemory", bytes).Err(); err != nil {
 		f.Fatal(err)
 	}
 }
 
-func (f *fleet) stopServer() {
+func (f *processes) stopServer() {
 	f.Helper()
 	f.site.Signal(syscall.SIGSTOP)
 	f.await("calls wait in vain", 1, (*member).failures, f.members...)
@@ -359,7 +359,7 @@ func (f *fleet) stopServer() {
 	f.progress()
 }
 
-func (f *fleet) holdAnswers() {
+func (f *processes) holdAnswers() {
 	f.Helper()
 	for _, m := range f.members {
 		m.between.let(hold)
@@ -372,7 +372,7 @@ func (f *fleet) holdAnswers() {
 	f.progress()
 }
 
-func (f *fleet) silenceNetwork() {
+func (f *processes) silenceNetwork() {
 	f.Helper()
 	m := f.members[rand.N(len(f.members))]
 	m.between.silence(true)
@@ -383,7 +383,7 @@ func (f *fleet) silenceNetwork() {
 }
 
 // leave ends all processes, and waits until the server has nothing more to do for them.
-func (f *fleet) leave() {
+func (f *processes) leave() {
 	f.Helper()
 	for _, m := range f.members {
 		d, _ := m.current()
@@ -397,7 +397,7 @@ func (f *fleet) leave() {
 }
 
 // report says what happened.
-func (f *fleet) report() {
+func (f *processes) report() {
 	totals := f.books.Totals()
 	f.Logf("%v; %d were submitted", totals, len(f.submitted.byID))
 	for _, m := range f.members {

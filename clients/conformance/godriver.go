@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/lua"
 )
 
@@ -33,6 +34,8 @@ type request struct {
 	Timeout   int64  `json:"timeout_ms"`
 	Lease     *int64 `json:"lease_ms"`
 	Overrides bool   `json:"overrides"`
+	Join      bool   `json:"join"`
+	As        string `json:"as"`
 	Policy    *struct {
 		Thresholds []int64   `json:"thresholds"`
 		Interval   int64     `json:"reset_interval_ms"`
@@ -56,7 +59,12 @@ func drive(input io.Reader, output io.Writer, open func(*request) (subject, erro
 	var store subject
 	var writing sync.Mutex
 	var calls sync.WaitGroup
-	defer calls.Wait()
+	defer func() {
+		calls.Wait()
+		if member, ok := store.(goStore); ok {
+			member.close()
+		}
+	}()
 	answers := json.NewEncoder(output)
 	answer := func(r response) {
 		writing.Lock()
@@ -97,9 +105,10 @@ type subject interface {
 	do(r *request) response
 }
 
-// goStore is the module's store.
+// goStore is the module's store, or a member of its fleet.
 type goStore struct {
-	*priority.RedisStore
+	priority.Store
+	redis  *priority.RedisStore
 	client redis.UniversalClient
 	prefix string
 }
@@ -122,8 +131,25 @@ func openGo(r *request) (subject, error) {
 	default:
 		return nil, fmt.Errorf("%w: there is no client %q", priority.ErrInvalidOption, r.Client)
 	}
+	if r.Join {
+		member, err := fleet.Join(client, &fleet.Options{Store: *opts, Name: r.As})
+		if err != nil {
+			return nil, err
+		}
+		store, _ := priority.As[*priority.RedisStore](member)
+		return goStore{member, store, client, cmp.Or(r.Prefix, "priority")}, nil
+	}
 	store, err := priority.NewRedisStore(client, opts)
-	return goStore{store, client, cmp.Or(r.Prefix, "priority")}, err
+	return goStore{store, store, client, cmp.Or(r.Prefix, "priority")}, err
+}
+
+// close ends a member of the fleet.
+func (s goStore) close() {
+	if member, ok := s.Store.(*fleet.Member); ok {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = member.Close(ctx) // Redis may be away
+	}
 }
 
 // optionsOf returns the options of an open.
@@ -172,13 +198,15 @@ func (s goStore) do(r *request) response {
 	case "reset":
 		return response{Error: failureOf(s.Reset(ctx, customer))}
 	case "key":
-		keys := map[string]func(string) string{"count": s.Key, "pending": s.PendingKey, "usage": s.UsageKey, "override": s.OverrideKey}
+		keys := map[string]func(string) string{
+			"count": s.redis.Key, "pending": s.redis.PendingKey, "usage": s.redis.UsageKey, "override": s.redis.OverrideKey,
+		}
 		if key := keys[r.Kind]; key != nil {
 			return response{Key: []byte(key(customer))}
 		}
 	case "script":
 		texts := map[string]string{
-			"next": s.NextScript(""), "submit": s.SubmitScript(""), "peek": s.PeekScript(""), "done": lua.Done, "reset": lua.Reset,
+			"next": s.redis.NextScript(""), "submit": s.redis.SubmitScript(""), "peek": s.redis.PeekScript(""), "done": lua.Done, "reset": lua.Reset,
 		}
 		if text := texts[r.Name]; text != "" {
 			sum := sha1.Sum([]byte(text))

@@ -97,8 +97,9 @@ def open_store(request: dict[str, Any]) -> Any:
         options["timeout"] = request["timeout_ms"] / 1000
     if "lease_ms" in request:
         options["lease"] = timedelta(milliseconds=request["lease_ms"])
-    if "overrides" in request:
-        options["overrides"] = request["overrides"]
+    for name, option in {"overrides": "overrides", "join": "join", "as": "name"}.items():
+        if name in request:
+            options[option] = request[name]
     if "policy" in request:
         options["policy"] = policy_of(request["policy"])
     errors = [redis.ConnectionError, redis.TimeoutError]
