@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	lasts    = 30 * time.Second // as in lua/report.lua
 	perMGet  = 100              // reports, so that no command holds Redis for long
 	maxReads = 100_000          // reports
 )
 
-// membersScript returns Redis's time in milliseconds, and the reports' ids with their ends.
-// As a script it is run by the master, whatever the client reads from replicas.
+// membersScript returns the ids that are listed. As a script it is run by the master,
+// whatever the client reads from replicas.
 const membersScript = `local time = redis.call('TIME')
-return {string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000)), redis.call('ZRANGE', KEYS[1], 0, ARGV[1], 'WITHSCORES')}`
+local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
+return redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])`
 
 // Read returns the reports of all processes that share a prefix, in two round trips. The
 // empty prefix is "priority". A report that cannot be read has an Err, and no numbers.
@@ -31,69 +31,58 @@ func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Re
 		return nil, fmt.Errorf("%w: the client is nil", priority.ErrInvalidOption)
 	}
 	prefix = cmp.Or(prefix, defaultPrefix)
-	found, err := members(ctx, client, prefix)
-	if err != nil || len(found) == 0 {
+	ids, err := members(ctx, client, prefix)
+	if err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	texts, err := textsOf(ctx, client, prefix, found)
+	found, err := textsOf(ctx, client, prefix, ids)
 	if err != nil {
 		return nil, err
 	}
 	var reports []Report
-	for i, text := range texts {
-		if text, ok := text.(string); ok { // else it has ended
-			reports = append(reports, found[i].read(text))
-		}
+	for _, f := range found {
+		reports = append(reports, f.report())
 	}
 	return reports, nil
 }
 
-// member is a process that has written a report.
-type member struct {
-	id  string
-	age time.Duration
-}
-
-// members returns who has written a report lately.
-func members(ctx context.Context, client priority.RedisClient, prefix string) ([]member, error) {
+// members returns the ids of processes that have written a report lately.
+func members(ctx context.Context, client priority.RedisClient, prefix string) ([]string, error) {
 	key := keyOf(prefix, "members")
-	cmd := redis.NewSliceCmd(ctx, "eval", membersScript, 1, key, maxReads-1)
+	cmd := redis.NewStringSliceCmd(ctx, "eval", membersScript, 1, key, maxReads)
 	cmd.SetFirstKeyPos(3)
 	_ = client.Process(ctx, cmd)
-	reply, err := cmd.Result()
+	ids, err := cmd.Result()
 	if err != nil {
 		return nil, fmt.Errorf("fleet: cannot read %q: %w", key, err)
 	}
-	var now int64
-	var ids []any
-	if len(reply) == 2 {
-		text, _ := reply[0].(string)
-		now, _ = strconv.ParseInt(text, 10, 64)
-		ids, _ = reply[1].([]any)
-	}
-	var found []member
-	for i := 0; i+1 < len(ids); i += 2 {
-		id, _ := ids[i].(string)
-		text, _ := ids[i+1].(string)
-		end, _ := strconv.ParseFloat(text, 64)
-		left := time.Duration(int64(end)-now) * time.Millisecond
-		found = append(found, member{id, min(max(lasts-left, 0), lasts)})
-	}
-	return found, nil
+	return ids, nil
 }
 
-// textsOf returns what the reports' keys hold: strings, or nil.
-func textsOf(ctx context.Context, client priority.RedisClient, prefix string, found []member) ([]any, error) {
+// found is a report as it is in Redis.
+type found struct {
+	id, text string
+	age      time.Duration
+}
+
+// textsOf returns the reports that there are.
+func textsOf(ctx context.Context, client priority.RedisClient, prefix string, ids []string) ([]found, error) {
 	pipe := client.Pipeline()
 	var pages []*redis.SliceCmd
-	for from := 0; from < len(found); from += perMGet {
+	var left []*redis.DurationCmd
+	for page := range slices.Chunk(ids, perMGet) {
 		args := []any{"mget"}
-		for _, m := range found[from:min(from+perMGet, len(found))] {
-			args = append(args, keyOf(prefix, m.id))
+		for _, id := range page {
+			args = append(args, keyOf(prefix, id))
 		}
-		page := redis.NewSliceCmd(ctx, args...)
-		_ = pipe.Process(ctx, page)
-		pages = append(pages, page)
+		cmd := redis.NewSliceCmd(ctx, args...)
+		_ = pipe.Process(ctx, cmd)
+		pages = append(pages, cmd)
+		for _, key := range args[1:] {
+			cmd := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key)
+			_ = pipe.Process(ctx, cmd)
+			left = append(left, cmd)
+		}
 	}
 	_, failed := pipe.Exec(ctx)
 	var texts []any
@@ -103,24 +92,30 @@ func textsOf(ctx context.Context, client priority.RedisClient, prefix string, fo
 		}
 		texts = append(texts, page.Val()...)
 	}
-	if len(texts) != len(found) {
-		return nil, fmt.Errorf("fleet: %d replies for %d reports of %q", len(texts), len(found), prefix)
+	if len(texts) != len(ids) {
+		return nil, fmt.Errorf("fleet: %d replies for %d reports of %q", len(texts), len(ids), prefix)
 	}
-	return texts, nil
+	var reports []found
+	for i, id := range ids {
+		if text, ok := texts[i].(string); ok { // else it has ended
+			reports = append(reports, found{id, text, min(max(lasts-left[i].Val(), 0), lasts)})
+		}
+	}
+	return reports, nil
 }
 
-// read reads a member's report.
-func (m member) read(text string) Report {
+// report reads a report.
+func (f found) report() Report {
 	var r Report
 	var err error
-	if len(text) > maxReadBytes {
-		err = fmt.Errorf("fleet: no report: %d bytes", len(text))
+	if len(f.text) > maxReadBytes {
+		err = fmt.Errorf("fleet: no report: %d bytes", len(f.text))
 	} else {
-		err = r.UnmarshalJSON([]byte(text))
+		err = r.UnmarshalJSON([]byte(f.text))
 	}
 	if err != nil {
-		return Report{ID: m.id, Age: m.age, Err: err}
+		return Report{ID: f.id, Age: f.age, Err: err}
 	}
-	r.ID, r.Age = m.id, m.age
+	r.ID, r.Age = f.id, f.age
 	return r
 }

@@ -59,12 +59,12 @@ func TestWhatIsNoReport(t *testing.T) {
 		`{"format":1,"levels":9,"errors":{"x":-1}}`, `{"format":1,"levels":9,"busiest":[{"documents":-1}]}`,
 		`{"format":1,"levels":9,"busiest":[{"customer_base64":"%"}]}`, `{"format":1,"levels":9,"overridden":-1}`, strings.Repeat("[", 1e5),
 	} {
-		r := member{"id", time.Second}.read(text)
+		r := found{"id", text, time.Second}.report()
 		if r.Err == nil || r.ID != "id" || r.Age != time.Second || r.Documents() != 0 {
 			t.Errorf("%.60s: %+v", text, r)
 		}
 	}
-	if r := (member{"id", 0}).read(`{"format":1,"levels":9,"id":"another"}`); r.Err != nil || r.ID != "id" {
+	if r := (found{"id", `{"format":1,"levels":9,"id":"another"}`, 0}).report(); r.Err != nil || r.ID != "id" {
 		t.Errorf("%+v", r)
 	}
 }
