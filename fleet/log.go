@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"log/slog"
 
 	"github.com/docpriority/priority/control"
@@ -29,11 +30,16 @@ func (l *logger) circuit(next func(open bool, cause error)) func(open bool, caus
 	}
 }
 
+// rules logs which rules are followed, and why not others.
 func (l *logger) rules(status control.Status) {
 	switch {
 	case l.Logger == nil:
+	case errors.Is(status.Err, control.ErrLost):
+		l.Error("priority: Redis lost what operators set; the known rules stay in force", "error", status.Err, "version", status.Version)
 	case status.Err != nil:
-		l.Warn("priority: the operators' rules cannot be followed", "error", status.Err, "followed", status.Version)
+		l.Warn("priority: the operators' rules cannot be read or used; the known ones stay in force", "error", status.Err, "version", status.Version)
+	case status.Rules == nil:
+		l.Info("priority: no rules of operators hold; the process goes by its own options", "version", status.Version)
 	default:
 		l.Info("priority: the operators' rules are followed", "version", status.Version)
 	}

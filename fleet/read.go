@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	perMGet  = 100              // reports, so that no command holds Redis for long
-	maxReads = 100_000          // reports
+	perMGet  = 100     // reports, so that no command holds Redis for long
+	maxReads = 100_000 // reports
 )
 
 // membersScript returns the ids that are listed. As a script it is run by the master,
