@@ -170,7 +170,7 @@ def fields_of(result: Any) -> dict[str, Any]:
             fields[name] = value.value
         elif isinstance(value, docpriority.Override):
             fields.update(vars(value))
-        else:
+        elif value is not None:
             fields[name] = base64.b64encode(value).decode() if isinstance(value, bytes) else value
     return fields
 
