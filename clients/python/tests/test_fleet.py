@@ -186,6 +186,11 @@ class Fleets(StoreCase):
             ],
         })
 
+    def test_other_rules_are_reported_at_once(self) -> None:
+        with mock.patch.object(_member, "REPORT_SECONDS", 1000):
+            _, operator = self.joined()
+            self.followed(operator, {"thresholds": [-1]})
+
     def test_close_removes_the_report(self) -> None:
         store, operator = self.joined()
         store.close()
@@ -227,6 +232,7 @@ class Processes(unittest.TestCase):
         store.next_n("acme", 3)
         self.operator.apply({"thresholds": [-1]})
         self.operator.reported(lambda report: report["rules"]["version"] == 1)
+        store._calls.told.failed(ValueError(), 1)  # by the parent, which has not counted it yet
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
@@ -234,7 +240,7 @@ class Processes(unittest.TestCase):
                 ok = store.next("acme").level == 2  # by the rules that its parent knew
                 own = lambda: [report for report in self.operator.reports() if report["pid"] == os.getpid()]  # noqa: E731
                 (report,) = eventually(own, lambda reports: reports and reports[0]["by_count"])
-                ok = ok and report["by_count"] == {"2": 1} and report["rules"]["version"] == 1
+                ok = ok and (report["by_count"], report["errors"]) == ({"2": 1}, {}) and report["rules"]["version"] == 1
                 store.close()
                 os.write(writing, b"ok" if ok else b"no")
             finally:
@@ -350,6 +356,11 @@ class Reports(unittest.TestCase):
         window = Window(0)
         busiest = self.fields(told, window)["busiest"]
         self.assertEqual(busiest[0]["customer"], "busy")
+        window = Window(0)
+        for n in range(2000):
+            told.decided("load", f"customer {n}", decisions(3 if n < 1000 else 1))
+            self.fields(told, window)
+            self.assertLessEqual(len(window._steps[0].customers), 1000)
         self.assertLessEqual(len(window._steps[0].customers), 1000)
 
     def test_what_nobody_counts_is_bounded(self) -> None:
