@@ -67,7 +67,9 @@ func (d drawing) head() []string {
 		lines = append(lines, d.snapshot.String())
 	}
 	if d.snapshot != nil && d.snapshot.NotObeying > 0 {
-		lines = append(lines, d.styled(red, d.snapshot.Obedience.Who()))
+		for line := range strings.SplitSeq(insight.Wrap(d.snapshot.Obedience.Who(), max(d.width-1, 20)), "\n") {
+			lines = append(lines, d.styled(red, line))
+		}
 	}
 	if d.unfollowed != nil && d.live {
 		lines = append(lines, d.styled(red, "what operators have set cannot be read: "+insight.OneLine(d.unfollowed)))

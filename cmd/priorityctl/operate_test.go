@@ -130,8 +130,8 @@ func TestGetWalksOverNoPendingDocuments(t *testing.T) {
 			t.Errorf("get calls %s", line)
 		}
 	}
-	// Of ranges, the first and the last document only.
-	if !strings.Contains(stats, "cmdstat_zrange:calls=2,") || !strings.Contains(stats, "cmdstat_zcount:calls=1,") {
+	// Of ranges, the first and the last document only, and who reports.
+	if !strings.Contains(stats, "cmdstat_zrange:calls=3,") || !strings.Contains(stats, "cmdstat_zcount:calls=1,") {
 		t.Errorf("got\n%s", stats)
 	}
 	if text := o.told("reset", "-yes", "acme"); text != "acme: forgotten (100,000 pending, 0.0 submitted lately)\n" {
@@ -363,34 +363,6 @@ type writer func(p []byte)
 
 func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
-func TestTopPrintsOnePassWithoutATerminal(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
-	text := o.told("top", "-customers", "2")
-	holds(t, text, "3 customers, 36 documents since their resets", " 9 1 9 ", " 1 1 7 ", " 2 0 4 ", " 3 1 2 ")
-	if _, busiest, _ := strings.Cut(text, "RESETS IN"); strings.Index(busiest, "acme") > strings.Index(busiest, "bakery") || strings.Contains(busiest, "first") {
-		t.Errorf("the busiest are not in order:\n%s", text)
-	}
-	var object insight.Snapshot
-	if err := json.Unmarshal([]byte(o.told("top", "-json")), &object); err != nil {
-		t.Fatal(err)
-	}
-	if len(object.Levels) != 9 || object.Levels[8] != (insight.LevelLoad{Level: 9, Customers: 1, Documents: 9}) || len(object.Busiest) != 3 || object.Busiest[0].Customer != "acme" || object.Busiest[0].Documents != 30 {
-		t.Errorf("got %+v", object)
-	}
-	submit(t, client, "clinic", 11)
-	holds(t, o.told("top"), "4 customers, 36 documents since their resets, 11 pending", "LEVEL CUSTOMERS DOCUMENTS PENDING", " 5 1 2 11 █",
-		"NEXT RULE COUNT/LOAD DOCUMENTS PENDING OLDEST CUSTOMER", "9 count -29 30 - - acme", "5 load 201.6 - 11 ")
-	client.Del(t.Context(), "priority:{acme}:count", "priority:{bakery}:count", "priority:{first}:count")
-	text = o.told("top")
-	holds(t, text, "1 customer, 11 pending", "LEVEL CUSTOMERS PENDING", "NEXT LOAD PENDING OLDEST CUSTOMER")
-	if strings.Contains(text, "COUNT") || strings.Contains(text, "DOCUMENTS") {
-		t.Errorf("nobody is counted by count:\n%s", text)
-	}
-	o.refused(2, "-interval", "top", "-interval", "1ms")
-}
-
 func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
@@ -414,7 +386,8 @@ func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
 func TestPingChecksAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
-	holds(t, o.told("ping", "-count", "3"), "connection ok", "user default", "version ok", "ping ok", "peek ok", "next ok", "submit ok", "memory ok", "noeviction", "replication ok")
+	holds(t, o.told("ping", "-count", "3"), "connection ok", "user default", "version ok", "ping ok", "peek ok", "next ok", "submit ok", "control ok", "memory ok", "noeviction",
+		"persistence warning none: neither snapshots nor an append-only file", "start warning up for ", "replication ok", "workers ok none reports")
 	client.ConfigSet(t.Context(), "maxmemory", "100mb")
 	client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru")
 	holds(t, o.told("ping"), "memory warning", "set noeviction")
@@ -424,7 +397,7 @@ func TestPingChecksAndLeavesNothing(t *testing.T) {
 		Peek   struct{ Median_us, Max_us int64 }
 		Checks []struct{ Check, Status, Found, Remedy string }
 	}
-	if err := json.Unmarshal([]byte(o.told("ping", "-json")), &object); err != nil || !object.OK || object.Kind != "single server" || len(object.Checks) != 8 || object.Peek.Max_us < object.Peek.Median_us || object.Peek.Median_us == 0 {
+	if err := json.Unmarshal([]byte(o.told("ping", "-json")), &object); err != nil || !object.OK || object.Kind != "single server" || len(object.Checks) != 12 || object.Peek.Max_us < object.Peek.Median_us || object.Peek.Median_us == 0 {
 		t.Errorf("%v: %+v", err, object)
 	}
 	if n := client.DBSize(t.Context()).Val(); n != 0 {
@@ -451,7 +424,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	admin := server.Client()
 	// The users that the documents spell out: of workers that call Next, and of get.
 	worker := userOf(t, server, "worker", "~priority:* +evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl +unlink")
-	o := userOf(t, server, "reader", "~priority:* +evalsha +eval +get +pttl +zcard +zcount +zrange +time +hmget +hscan +xrange")
+	o := userOf(t, server, "reader", "~priority:* +evalsha +eval +get +mget +hget +pttl +zcard +zcount +zrange +time")
 	count(t, admin, map[string]int{"acme": 5})
 
 	holds(t, o.told("get", "acme"), "level 2")
@@ -464,7 +437,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	if keys := admin.Keys(t.Context(), "*").Val(); len(keys) != 1 {
 		t.Errorf("ping leaves %q", keys)
 	}
-	worker.refused(1, "it needs +evalsha +eval +get +pttl +zcard +zcount +zrange +time on the keys ~priority:*", "get", "acme")
+	worker.refused(1, "it needs +evalsha +eval +get +mget +pttl +zcard +zcount +zrange +time on the keys ~priority:*", "get", "acme")
 	o.refused(1, "NOPERM", "list")
 
 	// Every way to give a password, and a wrong one.

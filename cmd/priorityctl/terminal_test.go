@@ -104,42 +104,43 @@ func (term *terminal) restored(status string) {
 }
 
 const topScreen = `redis://ADDRESS  prefix priority  policy the module's default
-3 customers, 66 documents since their resets
+1 worker: 36 documents in the last 1m
 
-LEVEL  CUSTOMERS  DOCUMENTS
-    1          1          7  ████████
-    2          0          4  █████
-    3          1          2  ██
-    4          0          2  ██
-    5          0          2  ██
-    6          0          2  ██
-    7          0          2  ██
-    8          0          6  ███████
-    9          1         39  ██████████████████████████████████████████████████
+LEVEL  DOCUMENTS
+    1          7  ███████████████████████████████████████████████
+    2          4  ███████████████████████████
+    3          2  █████████████
+    4          2  █████████████
+    5          2  █████████████
+    6          2  █████████████
+    7          2  █████████████
+    8          6  ████████████████████████████████████████
+    9          9  █████████████████████████████████████████████████████████████
 
-NEXT       COUNT  DOCUMENTS   RESETS IN  CUSTOMER
-   9         -59         60       never  acme
-   3          -4          5       never  bakery
-   1           0          1       never  first
-
-
+LAST  NEXT       COUNT  DOCUMENTS   RESETS IN  CUSTOMER
+   9     9         -29         30       never  acme
+   2     3          -4          5       never  bakery
+   1     1           0          1       never  first
 
 
 
-q: quit
+
+
+q: quit  ?: help  Enter: why  s: sorted by documents  /: filter
 `
 
-// It is looked at on 80 columns and 24 lines, then on fewer.
+// It is looked at on 80 columns and 24 lines, then on fewer; and all keys are typed.
 func TestTopFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	count(t, client, map[string]int{"acme": 60, "bakery": 5, "first": 1})
+	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	for _, customer := range []string{"acme", "bakery", "first"} {
 		client.Persist(t.Context(), "priority:{"+customer+"}:count")
 	}
+	reported(t, client, counting())
 	term := openTerminal(t, 80, 24)
-	// An hour: there is one pass only.
+	// An hour: it looks once only.
 	term.ask("priorityctl top -interval 1h -redis redis://" + server.Addr)
 	term.await("acme")
 	if got, want := term.screen(), strings.Replace(topScreen, "ADDRESS", server.Addr, 1); got != want {
@@ -152,10 +153,33 @@ func TestTopFitsTheTerminal(t *testing.T) {
 		t.Error("the bars have no colour")
 	}
 
+	press := func(keys ...string) { term.do(append([]string{"send-keys"}, keys...)...) }
+	press("?")
+	fitsIn(t, 80, term.await("Enter       tell why"))
+	press("x")
+	press("Down", "Enter")
+	fitsIn(t, 80, term.await("bakery waits behind level 1"))
+	press("Escape")
+	term.await("RESETS IN")
+	press("s", "s", "s", "s", "s")
+	term.await("sorted by name")
+	press("/", "A", "C", "X", "BSpace")
+	if screen := term.await("/AC█"); strings.Contains(screen, "bakery") || !strings.Contains(screen, "acme") {
+		t.Errorf("the filter shows\n%s", screen)
+	}
+	press("Enter")
+	term.await(`/: filter "AC"`)
+	press("Enter")
+	term.await("acme is slow because of 30 documents")
+	press("Escape")
+	term.await("RESETS IN")
+	press("Escape")
+	term.await("first")
+
 	term.do("resize-window", "-x", "40", "-y", "12")
-	screen := term.await("NEXT       COUNT  CUSTOMER")
+	screen := term.await("NEXT       COUNT  DOCUMENTS  CUSTOMER")
 	fitsIn(t, 40, screen)
-	for _, want := range []string{"prefix priorit…", "    9          1         39  ███████", "   9         -59  acme", "\nq: quit\n"} {
+	for _, want := range []string{"prefix priorit…", "    9          9  ███████", "   9         -29         30  acme", "\nq: quit"} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("no %q on 40 columns:\n%s", want, screen)
 		}
@@ -164,33 +188,31 @@ func TestTopFitsTheTerminal(t *testing.T) {
 		columns, lines, _ := strings.Cut(size, "x")
 		term.do("resize-window", "-x", columns, "-y", lines)
 	}
-	term.await("NEXT       COUNT  DOCUMENTS   RESETS IN  CUSTOMER")
-	term.do("send-keys", "q")
+	term.await("LAST  NEXT       COUNT  DOCUMENTS   RESETS IN  CUSTOMER")
+	press("q")
 	term.restored("status 0")
 }
 
-// Documents are counted while it looks, and Redis is stopped.
+// Reports come while it looks, and Redis is stopped.
 func TestTopIsLive(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	count(t, client, map[string]int{"acme": 5})
 	term := openTerminal(t, 80, 24, "NO_COLOR=1")
 	term.ask("priorityctl top -interval 100ms -timeout 500ms -redis redis://" + server.Addr)
-	term.await("1 customer, 0 documents in the last")
-	// One document a look or so, until a look shows some.
-	redistest.Await(t, "new documents are shown", func() bool {
-		count(t, client, map[string]int{"bakery": 3})
-		screen := term.screen("-e")
-		if strings.Contains(screen, "\x1b[36m") {
-			t.Fatalf("there is colour in spite of NO_COLOR:\n%q", screen)
-		}
-		return strings.Contains(screen, "bakery") && strings.Contains(screen, "█")
-	})
+	term.await("no worker has reported in the last 30s")
+	count(t, client, map[string]int{"acme": 30})
+	reported(t, client, counting())
+	term.await("█")
+	if screen := term.screen("-e"); strings.Contains(screen, "\x1b[36m") {
+		t.Errorf("there is colour in spite of NO_COLOR:\n%q", screen)
+	}
 	server.Kill()
-	term.await("looking again: ")
+	if screen := term.await("looking again: "); !strings.Contains(screen, "acme") {
+		t.Errorf("what was known is gone:\n%s", screen)
+	}
 	server.Restart()
-	term.await("0 customers, 0 documents in the last")
+	term.await("no worker has reported in the last 30s")
 	term.do("send-keys", "C-c")
 	term.restored("status 0")
 }

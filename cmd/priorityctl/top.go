@@ -34,7 +34,7 @@ func newTop() *cobra.Command {
 	busiest := 0
 	command := &cobra.Command{
 		Use:               "top",
-		Short:             "Shows what documents got, how long they waited, and who sends most, live",
+		Short:             "Shows what documents get and how long they take, live",
 		Long:              topLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,

@@ -15,8 +15,8 @@ seconds: those that use fleet.Join, or that of another language. A process that 
 is listed for half a minute more, unless it said goodbye.
 
 RULES is the version that a worker follows, or own: its own options. OVERRIDES says
-whether it goes by overrides. STATE is obeys if it does all that operators have set,
-else why not; degraded means that it cannot reach Redis, so that a fallback answers.`
+whether it goes by overrides, and OBEYS whether it does all that operators have set;
+if not, the next line says why. Degraded: it cannot reach Redis, and a fallback answers.`
 
 func newWorkers() *cobra.Command {
 	var connect connectionFlags
@@ -53,42 +53,38 @@ func workersTable(workers []insight.Worker) string {
 	if len(workers) == 0 {
 		return "No worker has reported in the last 30s: those that use fleet.Join do.\n"
 	}
-	rows := [][]string{{"WORKER", "HOST", "LANGUAGE", "VERSION", "UP", "RULES", "OVERRIDES", "STATE"}}
+	var out strings.Builder
+	line := func(cells ...string) {
+		fmt.Fprintf(&out, "%-8s  %-10s  %9s  %7s  %-9s  %-5s  %s\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
+	}
+	line("LANGUAGE", "VERSION", "UP", "RULES", "OVERRIDES", "OBEYS", "WORKER")
+	yes := map[bool]string{true: "yes", false: "no"}
 	for _, w := range workers {
-		up, rules, overrides, state := "-", "own", "yes", "obeys"
+		up, rules, called := "-", "own", w.Called()
 		if !w.Since.IsZero() {
-			up = insight.Span(time.Since(w.Since).Round(time.Second))
+			up = upFor(time.Since(w.Since))
 		}
 		if w.Rules > 0 {
 			rules = fmt.Sprint(w.Rules)
 		}
-		if !w.Overrides {
-			overrides = "no"
-		}
-		if !w.Obeys {
-			state = "does not obey"
-		}
 		if w.Degraded {
-			state += ", degraded"
+			called += ", degraded"
 		}
-		rows = append(rows, []string{insight.Shown(w.Name), insight.Shown(w.Host), w.Language, w.Version, up, rules, overrides, state})
-	}
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cell)))
-		}
-	}
-	var out strings.Builder
-	for i, row := range rows {
-		var line strings.Builder
-		for at, cell := range row {
-			fmt.Fprintf(&line, "%-*s  ", widths[at], cell)
-		}
-		out.WriteString(strings.TrimRight(line.String(), " ") + "\n")
-		if i > 0 && workers[i-1].Why != "" {
-			indented(&out, 2, workers[i-1].Why)
+		line(insight.Shown(w.Language), insight.Shown(w.Version), up, rules, yes[w.Overrides], yes[w.Obeys], called)
+		if w.Why != "" {
+			indented(&out, 2, w.Why)
 		}
 	}
 	return out.String()
+}
+
+// upFor writes how long a process has been there: days, hours and minutes.
+func upFor(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	case d >= time.Hour:
+		return insight.Span(d.Round(time.Minute))
+	}
+	return insight.Span(d.Round(time.Second))
 }

@@ -143,7 +143,7 @@ func TestWorkersSayWhetherTheyObeyAndWhyNot(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %v %s", w.Called(), w.Obeys, w.Why))
 	}
 	want := []string{
-		"5 false its report cannot be read", "w1 on host a true ", "w2 on host b (python) false it does not read overrides",
+		"5 false its report cannot be read", "w1 on a true ", "w2 on b false it does not read overrides",
 		"w3 false its queue has 3 levels, the rules 9", "w4 false it still goes by its own options",
 	}
 	if !slices.Equal(got, want) {

@@ -40,7 +40,7 @@ func (c *Customer) String() string {
 		line("", "%s", Shown(c.UsageKey))
 	}
 	if c.LevelDone > 0 {
-		line("waits", "documents of level %d took %s in the median of the last minute, 95 %% at most %s", c.NextLevel, long(c.LevelMedianMS), long(c.LevelP95MS))
+		line("waits", "level %d: %s in the median of the last minute, 95 %% at most %s", c.NextLevel, long(c.LevelMedianMS), long(c.LevelP95MS))
 	}
 	line("policy", "%s", c.PolicyName)
 	if c.Tier != "" {

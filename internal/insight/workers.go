@@ -71,7 +71,9 @@ func (i *Inspector) workerOf(r fleet.Report) Worker {
 			w.Why = strings.TrimPrefix(w.Why+"; "+other.Why, "; ")
 		}
 	}
-	w.Obeys = w.Why == ""
+	if w.Obeys = w.Why == ""; !typable(w.Why) {
+		w.Why = Quoted(w.Why)
+	}
 	return w
 }
 
@@ -88,7 +90,10 @@ func obedienceOf(workers []Worker) Obedience {
 	return o
 }
 
-// Called is what people call the process: "w4 on host b".
+// Called is what people call the process: "w4 on b".
 func (w Worker) Called() string {
-	return Unfollower{ID: w.ID, Name: w.Name, Language: w.Language, Host: w.Host}.Worker()
+	if w.Host == "" || strings.Contains(w.Name, w.Host) {
+		return Shown(w.Name)
+	}
+	return Shown(w.Name) + " on " + Shown(w.Host)
 }
