@@ -74,7 +74,7 @@ type Busy struct {
 }
 
 // ReportRights are what reading the workers' reports needs, as ACL SETUSER takes them.
-const ReportRights = "+eval +mget +zrange +time"
+const ReportRights = "+eval +mget +pttl +time +zrange"
 
 // Reports returns what the workers report. An error is Redis's, and says which rights
 // are missing where it is [Forbidden].
