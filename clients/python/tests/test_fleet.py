@@ -23,6 +23,7 @@ from docpriority._report import Told, Window, bucket_of, fitted
 from docpriority._rules import Follower
 
 from .support import HOST, LONG, PORT, StoreCase, both_kinds, needs_redis, prefix
+from .test_servers import RIGHTS
 
 NOTHING = timedelta()
 
@@ -150,8 +151,8 @@ class Fleets(StoreCase):
     def test_what_a_member_may_not_read_it_tells(self) -> None:
         own, server = prefix(), self.redis()
         name = f"member-{self.asynchronous}"
-        server.execute_command("ACL", "SETUSER", name, "reset", "on", ">secret", "~*:count", "~*:pending", "~*:usage", "~*:override",
-                               "~*{fleet}*", "+@all")
+        # As docs/redis.md has the rights of a member, less those for the rules.
+        server.execute_command("ACL", "SETUSER", name, "reset", ">secret", *RIGHTS.split(), "~test-*:{fleet}:*", "+zremrangebyscore")
         self.addCleanup(server.execute_command, "ACL", "DELUSER", name)
         store = self.open(f"redis://{name}:secret@{HOST}:{PORT}", prefix=own, join=True, timeout=LONG)
         with self.assertLogs("docpriority", "WARNING"):
@@ -159,6 +160,8 @@ class Fleets(StoreCase):
             operator = Operator(server, own)
             report = operator.reported(lambda report: True)
         self.assertEqual(report["rules"], {"version": 0, "error": "Redis refuses to show the rules: NOPERM"})
+        server.execute_command("ACL", "SETUSER", name, "~test-*:{control}:version", "~test-*:{control}:rules")
+        self.followed(operator, {"thresholds": [-1]})
 
     def test_a_report_says_what_callers_were_told(self) -> None:
         store, operator = self.joined(name="worker-4")

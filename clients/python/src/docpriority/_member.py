@@ -107,9 +107,10 @@ class Member:
         before, self._followed = self._followed, (self._follower.version, self._follower.error)
         version, error = self._followed
         if error != before[1] and error:
-            _log.warning("the operators' newest rules are not followed, those of version %d are: %s", version, error)
+            rules = f"the operators' rules of version {version}" if version else "the store's own policies"
+            _log.warning("%s stay in force: %s", rules, error)
         elif self._followed != before:
-            _log.info("the operators' rules of version %d are followed", version)
+            _log.info("the operators' rules of version %d are in force", version)
 
 
 def _about(seconds: float) -> float:

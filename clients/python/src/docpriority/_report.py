@@ -31,13 +31,16 @@ _CLASSES: tuple[tuple[Any, str], ...] = (
 
 
 class _Decided:
+    """Decisions about documents of one customer, of which the caller may change the list."""
+
     def __init__(self, rule: str, customer: Name, decisions: Sequence[Decision]) -> None:
-        last = decisions[-1]
         self.rule = rule
-        self.customer = customer.encode() if isinstance(customer, str) else customer
-        self.levels = Counter(decision.level for decision in decisions)
-        self.overridden = sum(1 for decision in decisions if decision.ruled)
-        self.last = {"rule": rule, "level": last.level, rule: last.count if rule == "count" else last.load}
+        self.customer = customer
+        self.last = decisions[-1]
+        self.documents = len(decisions)
+        one = self.documents == 1  # which most calls have
+        self.levels = {self.last.level: 1} if one else Counter(decision.level for decision in decisions)
+        self.overridden = self.documents if self.last.ruled else 0
 
 
 class Told:
@@ -73,13 +76,13 @@ class _Step:
         self.overridden = 0
         self.errors: Counter[str] = Counter()
         self.waits: dict[int, Counter[int]] = {}
-        self.customers: dict[bytes, tuple[int, dict[str, Any]]] = {}
+        self.customers: dict[bytes, tuple[int, _Decided]] = {}
 
     def count(self, told: Union[_Decided, list[tuple[int, timedelta]], tuple[str, int]]) -> None:
         if isinstance(told, _Decided):
-            self.levels[told.rule] += told.levels
+            self.levels[told.rule].update(told.levels)
             self.overridden += told.overridden
-            self._count_customer(told.customer, sum(told.levels.values()), told.last)
+            self._count_customer(told)
         elif isinstance(told, list):
             for level, wait in told:
                 self.waits.setdefault(level, Counter())[bucket_of(wait)] += 1
@@ -87,16 +90,17 @@ class _Step:
             name, documents = told
             self.errors[name] += documents
 
-    def _count_customer(self, name: bytes, documents: int, last: dict[str, Any]) -> None:
+    def _count_customer(self, told: _Decided) -> None:
         """Counts never too many, and too few by at most a thousandth of all documents: so who
         is busy is among the customers that are told apart (Misra and Gries)."""
-        known = self.customers.get(name)
+        name = told.customer.encode() if isinstance(told.customer, str) else told.customer
+        documents, known = told.documents, self.customers.get(name)
         if known is None and len(self.customers) >= _MOST_CUSTOMERS:
             fewest = min(documents, min(n for n, _ in self.customers.values()))
             self.customers = {other: (n - fewest, of) for other, (n, of) in self.customers.items() if n > fewest}
             documents -= fewest
         if documents:
-            self.customers[name] = (documents + (known[0] if known else 0), last)
+            self.customers[name] = (documents + (known[0] if known else 0), told)
 
 
 class Window:
@@ -124,22 +128,22 @@ class Window:
         levels: dict[str, Counter[int]] = {"count": Counter(), "load": Counter()}
         errors: Counter[str] = Counter()
         waits: dict[int, Counter[int]] = {}
-        customers: dict[bytes, tuple[int, dict[str, Any]]] = {}
+        customers: dict[bytes, tuple[int, _Decided]] = {}
         for step in self._steps:
             errors += step.errors
             for rule, counts in step.levels.items():
                 levels[rule] += counts
             for level, buckets in step.waits.items():
                 waits.setdefault(level, Counter()).update(buckets)
-            for name, (documents, last) in step.customers.items():
-                customers[name] = (documents + customers.get(name, (0,))[0], last)
-        busiest = heapq.nsmallest(_MOST_BUSIEST, customers.items(), lambda of: (-of[1][0], -of[1][1]["level"], of[0]))
+            for name, (documents, told) in step.customers.items():
+                customers[name] = (documents + customers.get(name, (0,))[0], told)
+        busiest = heapq.nsmallest(_MOST_BUSIEST, customers.items(), lambda of: (-of[1][0], -of[1][1].last.level, of[0]))
         return {
             "up_ms": int(up * 1000), "window_ms": int((up - first * _STEP_SECONDS) * 1000),
             "by_count": levels["count"], "by_load": levels["load"],
             "overridden": sum(step.overridden for step in self._steps), "fallback": 0,
             "errors": errors, "waits": waits,
-            "busiest": [{**_named(name), "documents": documents, **last} for name, (documents, last) in busiest],
+            "busiest": [_busy(name, documents, told) for name, (documents, told) in busiest],
         }
 
 
@@ -176,11 +180,13 @@ def _coarser(buckets: Counter[int], wide: int) -> dict[int, int]:
     return coarse
 
 
-def _named(customer: bytes) -> dict[str, str]:
+def _busy(customer: bytes, documents: int, told: _Decided) -> dict[str, Any]:
+    number = told.last.count if told.rule == "count" else told.last.load
+    fields = {"documents": documents, "rule": told.rule, "level": told.last.level, told.rule: number}
     try:
-        return {"customer": customer.decode()}
+        return {"customer": customer.decode(), **fields}
     except UnicodeDecodeError:
-        return {"customer_base64": base64.b64encode(customer).decode()}
+        return {"customer_base64": base64.b64encode(customer).decode(), **fields}
 
 
 def _json(value: Any) -> bytes:
