@@ -18,7 +18,7 @@ func (v *visit) apply() {
 	version, err := v.applied(change)
 	if err != nil {
 		v.notChanged(err, "policy", "Policy", func(inspector *insight.Inspector) []string {
-			item := inspector.Document.Rules
+			item := inspector.Settings.Rules
 			if item == nil {
 				return []string{"Operators have set none now."}
 			}
@@ -26,11 +26,16 @@ func (v *visit) apply() {
 		})
 		return
 	}
+	v.cache.expire()
+	if inspector, err := v.cache.now(v.r.Context()); err == nil {
+		inspector.AwaitRules(v.r.Context(), version, setPolicy(inspector))
+		v.cache.expire()
+	}
 	v.led("policy?done=" + strconv.FormatInt(version, 10))
 }
 
 func (v *visit) applied(change control.Change) (int64, error) {
-	admin, form := v.fleet.own.Admin, v.form()
+	admin, form := v.cache.own.Admin, v.form()
 	switch form.Get("kind") {
 	case "withdraw":
 		return admin.Withdraw(v.r.Context(), change)

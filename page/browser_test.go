@@ -14,8 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/page"
 	"github.com/docpriority/priority/page/internal/browser"
@@ -41,7 +44,7 @@ func fullWorld(t *testing.T) *world {
 	w.count(strings.Repeat("long", 128), 40)
 	w.client.Set(ctx, "priority:{broken}:count", "junk", 0)
 	must(w.store.Submit(ctx, "acme", "invoice-1", 0))(t)
-	must(w.admin.SetOverride(ctx, "acme", control.Pin(2), 6*time.Hour, control.Change{By: "mary", Why: "a demo"}))(t)
+	must(w.admin.SetOverride(ctx, "acme", pin(2), 6*time.Hour, control.Change{By: "mary", Why: "a demo"}))(t)
 	gold := map[string]priority.Policy{"gold": {Thresholds: []int64{-20}}}
 	must(w.admin.Apply(ctx, control.Rules{}, control.Change{By: "mary", Why: "the default"}))(t)
 	must(w.admin.Apply(ctx, control.Rules{Tiers: gold}, control.Change{By: "mary", Why: "tiers", Replaces: 2}))(t)
@@ -53,16 +56,43 @@ func fullWorld(t *testing.T) *world {
 	if err := worker.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	redistest.Await(t, "some passes, the health and the corrupt key's name", func() bool {
-		body := w.get("").body
-		return strings.Contains(body, `class="chart"`) && strings.Contains(body, "Checked ") && strings.Contains(body, `href="reset?c=broken"`)
+	w.fleet()
+	redistest.Await(t, "the health and a search", func() bool {
+		return strings.Contains(w.get("").body, "hecked ") && strings.Contains(w.get("customers?corrupt=").body, `href="reset?c=broken"`) &&
+			strings.Contains(w.get("customers").body, "of all customers")
 	})
 	return w
 }
 
+// fleet writes the reports of six processes, of which three need a look, and a day of
+// history.
+func (w *world) fleet() {
+	w.t.Helper()
+	long := strings.Repeat("long", 128)
+	for i, fault := range []fleet.Rules{{Version: 3}, {Version: 3}, {Version: 3}, {Version: 2, Error: "its queue has 3 levels, the rules 9"}, {}, {Version: 3}} {
+		w.report(fleet.Report{
+			ID: fmt.Sprint("id", i), Name: fmt.Sprint("worker-", i), Language: []string{"go", "python", "nodejs"}[i%3], Version: "0.1.0", Host: "host-b", PID: 100 + i,
+			Up: 3 * time.Hour, Window: time.Minute, Overrides: i != 4, Degraded: i == 5, Rules: fault,
+			ByCount: map[priority.Level]int64{1: 100, 4: 40, 9: 300}, ByLoad: map[priority.Level]int64{1: 20, 3: 9},
+			Overridden: 7, Fallback: 2, Errors: map[string]int64{"corrupt_count": 2, "not_counted": 1},
+			Waits:   map[priority.Level]fleet.Histogram{1: {31: 50, 36: 3}, 3: {50: 9}},
+			Busiest: []fleet.Busy{{Customer: "acme", Documents: 120, Rule: priority.ByLoad, Level: 2, Load: 812.5}, {Customer: long, Documents: 40, Rule: priority.ByCount, Level: 9, Count: -39}, {Customer: "broken", Documents: 1, Rule: priority.ByCount, Level: 1}},
+		})
+	}
+	now := time.Now()
+	for minutes := 24*60 - 1; minutes > 0; minutes-- {
+		if minutes > 400 && minutes < 460 {
+			continue // nothing was kept
+		}
+		at := now.Add(-time.Duration(minutes) * time.Minute).Truncate(time.Minute)
+		text := fmt.Sprintf(`{"workers":6,"documents":{"1":%d,"9":%d},"waits":{"1":[%d,%d]}}`, 300+minutes%97, 500+minutes%301, 200+minutes%50, 900+10*(minutes%70))
+		must(w.client.XAdd(w.t.Context(), &redis.XAddArgs{Stream: "priority:{fleet}:history", ID: fmt.Sprintf("%d-0", at.UnixMilli()), Values: []string{"s", text}}).Result())(w.t)
+	}
+}
+
 // everyPage is all that an operator may come to.
 var everyPage = []string{
-	"", "?q=nobody", "customer?c=acme", "customer?c=acme&done=1", "customer?c=broken", "customer?c64=__4KPGI-", "policy", "log",
+	"", "customers", "customers?q=nobody", "customers?corrupt=", "workers", "workers?q=nobody", "customer?c=acme", "customer?c=acme&done=1", "customer?c=broken", "customer?c64=__4KPGI-", "customer?c=" + strings.Repeat("long", 128), "policy", "log",
 	"override?c=acme&kind=latest&level=1&for=4h", "override?c=acme&kind=end",
 	"reset?c=acme", "compare?version=2", "compare?version=own", "nothing",
 }
@@ -176,7 +206,7 @@ func TestAnOperatorWorksByKeysAlone(t *testing.T) {
 	focus("#why")
 	tab.Type("a demo")
 	enter("button.primary")
-	if text := tab.Text("document.querySelector('main').innerText"); !strings.Contains(text, "written down as version 1") || w.document().Overrides["acme"].Value != control.Pin(1) {
+	if text := tab.Text("document.querySelector('main').innerText"); !strings.Contains(text, "Written down as version 1") || w.document().Overrides["acme"].Value != pin(1) {
 		t.Fatalf("the override is not set:\n%s", text)
 	}
 	enter("form[action=reset] button")
@@ -221,13 +251,13 @@ func TestAPolicyIsAppliedInABrowser(t *testing.T) {
 	compare("-10,-50")
 	says("The order of 1 customer does not change.")
 	send("form[action=apply]")
-	says("written down as version 1", "version 1, by mary", "3 levels")
+	says("Written down as version 1", "version 1, by mary", "3 levels")
 	compare("-1")
 	send("form[action=apply]")
 	tab.Loads("compare", func() { tab.Eval(`document.querySelector("a[href='compare?version=1']").click()`, nil) })
 	says("Roll back to version 1")
 	send("form[action=apply]")
-	says("written down as version 3", "decides now")
+	says("Written down as version 3", "decides now")
 	if problems := tab.Problems(); len(problems) > 0 {
 		t.Errorf("%s", problems)
 	}
@@ -271,22 +301,21 @@ func TestABrowserIsRefusedAcrossOriginsAndWithoutRights(t *testing.T) {
 // that is being typed stays.
 func TestThePageIsRefreshedUnlessItIsPaused(t *testing.T) {
 	w := newWorld(t, nil)
-	w.count("acme", 3)
-	awaitPass(w, 1)
+	joins := func(name string) { w.report(fleet.Report{ID: name, Name: name, Overrides: true}) }
+	joins("anna")
 	tab := browser.Start(t).Open(desktop)
-	tab.Go(w.root)
+	tab.Go(w.root + "workers")
 	tab.Eval(`document.getElementById("q").value = "half a wor"; 0`, nil)
-	shows := func(customer string) bool {
-		return strings.Contains(tab.Text(`document.getElementById("live").innerText`), customer)
+	shows := func(name string) bool {
+		return strings.Contains(tab.Text(`document.getElementById("live").innerText`), name)
 	}
-	w.count("berta", 3)
+	joins("berta")
 	redistest.Await(t, "the page shows who came since", func() bool { return shows("berta") })
 	tab.Eval(`document.getElementById("pause").click()`, nil)
 	if pressed := tab.Text(`document.getElementById("pause").getAttribute("aria-pressed")`); pressed != "true" {
 		t.Errorf("paused: %s", pressed)
 	}
-	w.count("carla", 3)
-	awaitPass(w, 3)
+	joins("carla")
 	// A refresh by its own would have come: the next one is asked for, twice.
 	tab.Eval(`new Promise(done => setTimeout(done, 2500))`, nil)
 	if shows("carla") {
@@ -321,7 +350,7 @@ func TestThePageNeedsNoScript(t *testing.T) {
 	if paused || !refreshes {
 		t.Errorf("a button to pause is shown: %t; a link to refresh: %t", paused, refreshes)
 	}
-	if text := tab.Text(`document.querySelector("main").innerText`); !strings.Contains(text, "Busiest customers") {
+	if text := tab.Text(`document.querySelector("main").innerText`); !strings.Contains(text, "Needs a look") {
 		t.Errorf("the page is\n%s", text)
 	}
 }

@@ -26,6 +26,7 @@ type looked[T any] struct {
 type cell[T any] struct {
 	background *background
 	every      time.Duration
+	failed     time.Duration // in place of every, after a lookup that failed
 	look       func(ctx context.Context) (T, error)
 
 	mu      sync.Mutex // guards what is below
@@ -37,7 +38,7 @@ type cell[T any] struct {
 }
 
 func newCell[T any](background *background, every time.Duration, look func(ctx context.Context) (T, error)) *cell[T] {
-	return &cell[T]{background: background, every: every, look: look}
+	return &cell[T]{background: background, every: every, failed: every, look: look}
 }
 
 // get returns what holds, looked up at most an interval ago, or what was known last
@@ -77,7 +78,11 @@ func (c *cell[T]) join() (flight chan struct{}, fresh bool, last looked[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = time.Now()
-	if c.flight == nil && (c.began.IsZero() || time.Since(c.began) >= c.every) {
+	every := c.every
+	if c.last.err != nil {
+		every = c.failed
+	}
+	if c.flight == nil && (c.began.IsZero() || time.Since(c.began) >= every) {
 		flight := make(chan struct{})
 		c.flight, c.began, c.expired = flight, time.Now(), false
 		if !c.background.begin(func(ctx context.Context) { c.run(ctx, flight) }) {

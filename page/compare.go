@@ -31,6 +31,7 @@ type compareView struct {
 	Same     bool   // they are those that hold
 	Known    bool   // what operators have set is
 	Replaces int64  // the version that holds
+	Lost     bool   // Redis lost what operators set
 	Set      bool   // operators have set what holds
 }
 
@@ -48,17 +49,17 @@ type bandTable struct {
 func (v *visit) compareVersion() {
 	version := v.r.URL.Query().Get("version")
 	inspector := v.inspector()
-	if inspector.Document == nil {
-		v.failed(v.fleet.inspector.known().err)
+	if inspector.Settings == nil {
+		v.failed(v.cache.inspector.known().err)
 		return
 	}
 	view := compareView{}
 	if version == "own" {
-		view.Own, view.Name = true, v.fleet.own.Policy.Name
-		view.Rules = v.fleet.own.Rules()
+		view.Own, view.Name = true, v.cache.own.Policy.Name
+		view.Rules = v.cache.own.Rules()
 	} else {
 		number, err := strconv.ParseInt(version, 10, 64)
-		history := v.fleet.history.get(v.reading)
+		history := v.cache.history.get(v.reading)
 		if history.err != nil {
 			v.failed(history.err)
 			return
@@ -86,8 +87,8 @@ func (v *visit) compareRules() {
 		return
 	}
 	inspector := v.inspector()
-	if inspector.Document == nil {
-		v.failed(v.fleet.inspector.known().err)
+	if inspector.Settings == nil {
+		v.failed(v.cache.inspector.known().err)
 		return
 	}
 	v.compareWith(inspector, compareView{Rules: rules, Name: "what you gave"})
@@ -113,9 +114,9 @@ func (v *visit) sentRules() (control.Rules, error) {
 
 func (v *visit) compareWith(inspector *insight.Inspector, view compareView) {
 	current := insight.NamedRules{Rules: inspector.Rules(), Name: inspector.Policy.Name}
-	view.Known, view.Set = true, inspector.Document.Rules != nil
+	view.Lost, view.Known, view.Set = v.cache.lost.Load() != nil, true, inspector.Settings.Rules != nil
 	if view.Set {
-		view.Replaces = inspector.Document.Rules.Version
+		view.Replaces = inspector.Settings.Rules.Version
 	}
 	text, err := json.Marshal(view.Rules)
 	now, err2 := json.Marshal(current.Rules)
@@ -131,7 +132,7 @@ func (v *visit) compareWith(inspector *insight.Inspector, view compareView) {
 		view.Found, view.Matrix = &found.value, shiftsOf(found.value)
 		view.Age = insight.Span(time.Since(found.at).Round(time.Second))
 	case found.err != nil && !errors.Is(found.err, errUnwatched):
-		view.Failure = v.fleet.text(found.err)
+		view.Failure = v.cache.text(found.err)
 	default:
 		view.Progress = progress
 	}

@@ -18,10 +18,8 @@ const (
 
 // comparisons are made one at a time, and kept for a while.
 type comparisons struct {
-	fleet *fleet
-	pace  int
+	cache *cache
 	made  *cells[[sha256.Size]byte, insight.Compared]
-	turn  chan struct{} // holds one: whose turn it is goes through all counts
 
 	mu    sync.Mutex // guards asked
 	asked map[[sha256.Size]byte]asked
@@ -40,9 +38,9 @@ type steps struct {
 	progress int
 }
 
-func newComparisons(fleet *fleet, options Options) *comparisons {
-	c := &comparisons{fleet: fleet, pace: options.Pace, turn: make(chan struct{}, 1), asked: make(map[[sha256.Size]byte]asked)}
-	c.made = newCells(fleet.background, 10*options.Interval, mostComparisons, c.run)
+func newComparisons(cache *cache, options Options) *comparisons {
+	c := &comparisons{cache: cache, asked: make(map[[sha256.Size]byte]asked)}
+	c.made = newCells(cache.background, 10*options.Interval, mostComparisons, c.run)
 	return c
 }
 
@@ -82,28 +80,19 @@ func (c *comparisons) run(ctx context.Context, key [sha256.Size]byte) (insight.C
 	if !ok {
 		return insight.Compared{}, errForgotten
 	}
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return insight.Compared{}, ctx.Err()
-	}
-	comparison, err := insight.NewComparison(asked.by, asked.a, asked.b, insight.ComparisonOptions{Pace: c.pace, Examples: mostExamples})
+	comparison, err := insight.NewComparison(asked.by, asked.a, asked.b, insight.ComparisonOptions{Pace: c.cache.pace, Examples: mostExamples})
 	if err != nil {
 		return insight.Compared{}, err
 	}
-	for {
-		done, err := c.fleet.besides(ctx, func() (bool, error) { return comparison.Advance(ctx, time.Now().Add(stepTime)) })
+	err = c.cache.walk(ctx, func() time.Duration { return c.made.of(key).idle() }, func() (bool, error) {
+		done, err := comparison.Advance(ctx, time.Now().Add(stepTime))
 		asked.step.mu.Lock()
+		defer asked.step.mu.Unlock()
 		asked.step.progress = comparison.Progress()
-		asked.step.mu.Unlock()
-		switch {
-		case err != nil:
-			return insight.Compared{}, err
-		case done:
-			return comparison.Found(), nil
-		case c.made.of(key).idle() > unwatched:
-			return insight.Compared{}, errUnwatched
-		}
+		return done, err
+	})
+	if err != nil {
+		return insight.Compared{}, err
 	}
+	return comparison.Found(), nil
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -20,6 +21,7 @@ type customerView struct {
 	History  []changed
 	Looked   int64 // changes that were looked through
 	Done     int64
+	Obey     obeyed // who obeys what was done
 	Levels   []priority.Level
 	Lasts    []lasting
 }
@@ -57,31 +59,34 @@ func (v *visit) customer() {
 		return
 	}
 	ctx := v.reading
-	inspector := v.inspector()
-	found := v.fleet.customers.get(ctx, customer)
+	v.inspector()
+	found := v.cache.customers.get(ctx, customer)
+	override := v.cache.override.get(ctx, customer)
+	noteStale(v, override)
 	view := customerView{
-		Customer: customer, Override: inspector.OverrideOf(customer), Done: v.done(), Lasts: lastings,
-	}
-	for level := priority.First; level <= v.options.Levels; level++ {
-		view.Levels = append(view.Levels, level)
+		Customer: customer, Override: override.value, Done: v.done(), Lasts: lastings, Levels: v.levels(),
 	}
 	switch {
 	case errors.Is(found.err, priority.ErrCorruptCount):
-		view.Failure, view.Corrupt = v.fleet.text(found.err), true
+		view.Failure, view.Corrupt = v.cache.text(found.err), true
 	case found.at.IsZero():
 		noteStale(v, found)
 		view.Failure = unread
 	default:
 		noteStale(v, found)
 		view.add(found.value.Customer)
+		view.Override = cmp.Or(found.value.Override, view.Override)
 		view.Age = insight.Span(time.Since(found.at).Round(time.Second))
 	}
-	changes := v.fleet.changes.get(ctx)
+	changes := v.cache.changes.get(ctx)
 	noteStale(v, changes)
 	view.Looked = int64(len(changes.value))
 	for _, entry := range changes.value {
 		if entry.Name != nil && entry.Exact() == customer {
 			view.History = append(view.History, changed{entry, "", entry.Version == view.Done})
+			if entry.Version == view.Done {
+				view.Obey = v.obeyChange(entry, view.Override)
+			}
 		}
 	}
 	v.showLive("customer", insight.Shown(customer), view)

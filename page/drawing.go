@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/docpriority/priority/internal/insight"
 )
@@ -13,8 +14,12 @@ import (
 // The pictures are SVG that takes its colours from the style sheet. All that they say
 // is in words beside them or in their titles too.
 
-// sparkPoints is how many values a small picture has room for.
-const sparkPoints = 30
+const (
+	sparkPoints = 60  // minutes that a small picture shows
+	dayPoints   = 240 // of six minutes each
+	dayWidth    = 960
+	dayHeight   = 90
+)
 
 // bar draws a share of 1.
 func bar(share float64, class string) template.HTML {
@@ -23,47 +28,101 @@ func bar(share float64, class string) template.HTML {
 		template.HTMLEscapeString(class), 100*min(max(share, 0), 1)))
 }
 
-// spark draws the last values, the latest at the right.
+// spark draws the values of the last minutes, the latest at the right. NaN: there is none.
 func spark(values []float64, title string) template.HTML {
-	if len(values) < 2 {
+	line := curve(values, 120, 24)
+	if line == "" {
 		return `<span class="faint">–</span>`
 	}
-	values = values[max(0, len(values)-sparkPoints):]
 	return template.HTML(fmt.Sprintf(
 		`<svg class="spark" viewBox="0 0 120 24" preserveAspectRatio="none" role="img"><title>%s</title>%s</svg>`,
-		template.HTMLEscapeString(title+": "+lately(values)), curve(values, 120, 24, sparkPoints)))
+		template.HTMLEscapeString(title), line))
 }
 
-// chart draws the last values in the width of the page.
-func chart(values []float64, title string) template.HTML {
-	if len(values) < 2 {
+// dayPicture is a picture of the last day.
+type dayPicture struct {
+	Title  string
+	Says   string // what the picture shows, in words
+	Values []float64
+	Marks  []mark
+	End    time.Time
+}
+
+// Draw draws the picture, with a line where operators changed something.
+func (p dayPicture) Draw() template.HTML {
+	var marks strings.Builder
+	for _, mark := range p.Marks {
+		x := dayWidth * (1 - p.End.Sub(mark.at).Hours()/24)
+		fmt.Fprintf(&marks, `<path class="mark" d="M%.1f 0V%d"><title>%s</title></path>`, x, dayHeight,
+			template.HTMLEscapeString(insight.Moment(mark.at)+": "+mark.says))
+	}
+	grid := fmt.Sprintf("M0 1H%[1]dM0 %[2]dH%[1]dM0 %[3]dH%[1]d", dayWidth, dayHeight/2, dayHeight-1)
+	return template.HTML(fmt.Sprintf(
+		`<svg class="day" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img"><title>%s</title><path class="grid" d="%s"/>%s%s</svg>`,
+		dayWidth, dayHeight, template.HTMLEscapeString(p.Title+": "+p.Says), grid, curve(p.Values, dayWidth, dayHeight), marks.String()))
+}
+
+// Hours are the times of day below the picture.
+func (p dayPicture) Hours() (all []string) {
+	for hours := 24; hours >= 0; hours -= 6 {
+		all = append(all, p.End.Add(-time.Duration(hours)*time.Hour).UTC().Format("15:04"))
+	}
+	return all
+}
+
+// curve draws values, up to the greatest one. The line is broken where there are none.
+func curve(values []float64, width, height float64) string {
+	most := 0.0
+	for _, value := range values {
+		most = max(most, orZero(value))
+	}
+	most = max(most, math.SmallestNonzeroFloat64)
+	var area, line strings.Builder
+	for from := 0; from < len(values); {
+		if math.IsNaN(values[from]) {
+			from++
+			continue
+		}
+		to := from
+		for to < len(values) && !math.IsNaN(values[to]) {
+			to++
+		}
+		var points strings.Builder
+		for i := from; i < to; i++ {
+			fmt.Fprintf(&points, " %.1f %.1f", at(i, len(values), width), height-1-(height-2)*values[i]/most)
+		}
+		first, last := at(from, len(values), width), at(to-1, len(values), width)
+		fmt.Fprintf(&line, "M%sh.1", points.String())
+		fmt.Fprintf(&area, "M%.1f %.0fL%sL%.1f %.0fZ", first, height, points.String(), last, height)
+		from = to
+	}
+	if line.Len() == 0 {
 		return ""
 	}
-	return template.HTML(fmt.Sprintf(
-		`<svg class="chart" viewBox="0 0 600 80" preserveAspectRatio="none" role="img"><title>%s</title><path class="grid" d="M0 1H600M0 40H600M0 79H600"/>%s</svg>`,
-		template.HTMLEscapeString(title+": "+lately(values)), curve(values, 600, 80, points)))
+	return fmt.Sprintf(`<path class="area" d="%s"/><path class="line" d="%s"/>`, area.String(), line.String())
 }
 
-// lately says what values were.
-func lately(values []float64) string {
-	return fmt.Sprintf("now %s, in the last %d passes from %s to %s", rateText(values[len(values)-1]), len(values), rateText(slices.Min(values)), rateText(slices.Max(values)))
-}
+// at is where a value stands.
+func at(i, n int, width float64) float64 { return width * float64(i) / float64(max(n-1, 1)) }
 
-// curve draws values, up to the greatest one. A picture that has room for more of them
-// is filled from the right.
-func curve(values []float64, width, height float64, room int) string {
-	most := max(slices.Max(values), math.SmallestNonzeroFloat64)
-	at := func(i int) float64 { return width * (1 - float64(len(values)-1-i)/float64(room-1)) }
-	var line strings.Builder
-	for i, value := range values {
-		command := "L"
-		if i == 0 {
-			command = "M"
-		}
-		fmt.Fprintf(&line, "%s%.1f %.1f", command, at(i), height-1-(height-2)*value/most)
+func orZero(value float64) float64 {
+	if math.IsNaN(value) {
+		return 0
 	}
-	return fmt.Sprintf(`<path class="area" d="%sL%.0f %.0fL%.1f %.0fZ"/><path class="line" d="%s"/>`,
-		line.String(), width, height, at(0), height, line.String())
+	return value
+}
+
+// over puts what samples have in equal parts of the time until end: of each part the
+// greatest, NaN where there is none.
+func (d day) over(end time.Time, span time.Duration, parts int, of func(sample) (value float64, ok bool)) []float64 {
+	values := slices.Repeat([]float64{math.NaN()}, parts)
+	for _, s := range d {
+		part := parts - 1 - int(math.Floor(float64(end.Sub(s.at))/float64(span)*float64(parts)))
+		if value, ok := of(s); ok && part >= 0 && part < parts && !(values[part] > value) {
+			values[part] = value
+		}
+	}
+	return values
 }
 
 // rateText writes how many there are a second.

@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/lua"
 	"github.com/docpriority/priority/page"
 )
 
@@ -178,6 +181,29 @@ func (a answer) field(t testing.TB, name string) string {
 	return found[1]
 }
 
+// report writes the report of a process.
+func (w *world) report(r fleet.Report) {
+	w.t.Helper()
+	if r.Levels == 0 {
+		r.Levels = 9
+	}
+	text := must(json.Marshal(r))(w.t)
+	const key = "priority:{fleet}:"
+	if err := w.client.Eval(w.t.Context(), lua.Report, []string{key + r.ID, key + "members"}, r.ID, text).Err(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// busy writes a report of a process that has counted documents of customers.
+func (w *world) busy(customers ...string) {
+	w.t.Helper()
+	r := fleet.Report{ID: "busy", Name: "worker-1", Language: "go", Host: "a", Overrides: true, Window: time.Minute, ByCount: map[priority.Level]int64{9: int64(len(customers))}}
+	for _, customer := range customers {
+		r.Busiest = append(r.Busiest, fleet.Busy{Customer: customer, Documents: 1, Rule: priority.ByCount, Level: 9, Count: -30})
+	}
+	w.report(r)
+}
+
 // count counts documents of a customer.
 func (w *world) count(customer string, documents int) {
 	w.t.Helper()
@@ -185,11 +211,21 @@ func (w *world) count(customer string, documents int) {
 }
 
 // document is what operators have set.
-func (w *world) document() *control.Document {
+type document struct {
+	control.Settings
+	Overrides map[string]control.Held
+}
+
+func (w *world) document() document {
 	w.t.Helper()
-	document, _, err := w.admin.Document(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
+	d := document{must(w.admin.Settings(w.t.Context()))(w.t), make(map[string]control.Held)}
+	for _, held := range must(w.admin.Overrides(w.t.Context()))(w.t) {
+		d.Overrides[held.Customer] = held
 	}
-	return document
+	return d
+}
+
+// pin is an override by which all documents get a level.
+func pin(level priority.Level) priority.Override {
+	return priority.Override{Earliest: level, Latest: level}
 }

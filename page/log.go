@@ -19,7 +19,7 @@ func (v *visit) log() {
 	if err != nil || upTo < 0 {
 		upTo = 0
 	}
-	found := v.fleet.logPages.get(v.reading, upTo)
+	found := v.cache.logPages.get(v.reading, upTo)
 	if found.at.IsZero() {
 		v.failed(found.err)
 		return

@@ -1,8 +1,13 @@
 package page
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -11,102 +16,152 @@ import (
 
 // nowView is what happens now.
 type nowView struct {
-	Age      string // of the pass
-	Status   string
-	Counts   bool // some are counted by count
-	Loads    bool // some are by load
-	Rates    bool // documents are a second, else since the resets
-	Rate     float64
-	Pending  int64
-	Total    []float64
-	Of       string // what Total is
-	Levels   []levelRow
-	Table    table
-	Corrupt  []string // customers
-	Corrupts int64
-	Health   *insight.Health
-	HealthAt time.Time
-	Worst    insight.Status
-
-	Overrides int64
-	Rules     string // what decides
+	Age     string // of the reports
+	Found   *insight.Snapshot
+	Rate    float64
+	Errors  []failures
+	Failed  int64 // the sum of Errors
+	Trouble []trouble
+	Levels  []levelRow
+	Oldest  time.Duration
+	Day     []dayPicture
+	Changes []changed // of the day
+	Health  healthView
+	Rules   string // what decides
 }
 
-// levelRow is what happens at a level.
+// failures are documents that callers were given an error for.
+type failures struct {
+	Says      string
+	Documents int64
+}
+
+// trouble is something that an operator should look at.
+type trouble struct {
+	Says, Link, Where string
+}
+
+// levelRow is what happened at a level in the last minute.
 type levelRow struct {
-	Level     priority.Level
-	Customers int64
-	Documents float64
-	Pending   int64
-	Share     float64 // of what is pending or, if nobody is counted by load, of the documents
-	History   []float64
+	insight.LevelLoad
+	Share  float64
+	Lately []float64 // documents in each minute of the last hour
 }
 
 // now shows what happens now.
 func (v *visit) now() {
-	ctx := v.reading
-	health := v.fleet.health.getSoon()
-	found := v.watch.passes.get(ctx)
-	if found.late && (found.err == nil || errors.Is(found.err, errUnwatched)) && v.watch.progress() != "" {
-		found.late, found.err = false, nil // it goes on: a pass may take long
-	}
-	if errors.Is(found.err, errUnwatched) {
-		found.err = nil
-	}
-	noteStale(v, found)
-	if found.at.IsZero() && found.err != nil {
-		v.failed(found.err)
-		return
-	}
 	inspector := v.inspector()
-	view := nowView{Status: v.watch.progress(), Corrupts: found.value.Corrupt, Rules: inspector.Policy.Name}
+	found := v.cache.snapshot.get(v.reading)
+	noteStale(v, found)
+	view := nowView{Rules: inspector.Policy.Name}
 	if !found.at.IsZero() {
-		view.Age = insight.Span(time.Since(found.value.At).Round(time.Second))
-		view.addPass(found.value)
+		view.Age = insight.Span(time.Since(found.at).Round(time.Second))
+		view.add(found.value)
+		today := v.cache.day.get(v.reading)
+		noteStale(v, today)
+		view.addDay(v, today.value)
 	}
-	view.Table = tableOf(found.value, v.r.URL.Query(), inspector.Store.Last())
-	if view.Corrupts > 0 {
-		corrupt := v.watch.corrupt.get(ctx)
-		if errors.Is(corrupt.err, errUnwatched) {
-			corrupt.err = nil
-		}
-		corrupt.late = corrupt.late && corrupt.err != nil // it goes on: that may take long
-		noteStale(v, corrupt)
-		view.Corrupt = corrupt.value
-	}
-	if health.value != nil {
-		view.Health, view.HealthAt, view.Worst = health.value, health.at, worst(health.value)
-	}
-	noteStale(v, looked[*insight.Health]{err: health.err, at: health.at})
-	if document := inspector.Document; document != nil {
-		view.Overrides = int64(len(inspector.Overrides()))
-	}
+	view.Health = v.health()
 	v.showLive("now", "Now", view)
 }
 
-func (view *nowView) addPass(found pass) {
-	view.Counts, view.Loads, view.Rates, view.Total = found.counts(), found.loads(), found.Since > 0, found.total
-	view.Of = "Documents a second"
-	if view.Loads {
-		view.Of = "Pending documents"
-	}
-	unit := 1.0
-	if view.Rates {
-		unit = found.Since.Seconds()
+func (view *nowView) add(found *insight.Snapshot) {
+	view.Found = found
+	view.Rate = float64(found.Documents()) / max(float64(found.WindowMS)/1000, 1)
+	for _, class := range slices.Sorted(maps.Keys(found.Errors)) {
+		view.Errors = append(view.Errors, failures{cmp.Or(classes[class], class), found.Errors[class]})
+		view.Failed += found.Errors[class]
 	}
 	for _, level := range found.Levels {
-		row := levelRow{level.Level, level.Customers, float64(level.Documents) / unit, level.Pending, 0, found.levels[level.Level]}
-		view.Rate += row.Documents
-		view.Pending += row.Pending
-		view.Levels = append(view.Levels, row)
+		view.Levels = append(view.Levels, levelRow{LevelLoad: level, Share: float64(level.Documents()) / max(float64(found.Documents()), 1)})
+		view.Oldest = max(view.Oldest, level.Oldest())
 	}
-	for i := range view.Levels {
-		row := &view.Levels[i]
-		row.Share = row.Documents / max(view.Rate, math.SmallestNonzeroFloat64)
-		if view.Loads {
-			row.Share = float64(row.Pending) / max(float64(view.Pending), 1)
+	add := func(link, where, says string, args ...any) {
+		view.Trouble = append(view.Trouble, trouble{fmt.Sprintf(says, args...), link, where})
+	}
+	if o := found.Obedience; o.Obeying < o.Workers {
+		add("workers", "Workers", "%s.", strings.TrimSuffix(o.Who(), "."))
+	}
+	if n := found.Degraded; n > 0 {
+		add("workers", "Workers", "%d of %s cannot reach Redis: a fallback decides there.", n, insight.Plural(int64(found.Workers), "worker"))
+	}
+	if n := found.Errors["corrupt_count"]; n > 0 {
+		add("customers?corrupt=", "Find the customers", "%s met a corrupt key. A reset of the customer removes it.", insight.Plural(n, "document"))
+	}
+}
+
+// First is what happened at level 1.
+func (view nowView) First() levelRow { return view.Levels[0] }
+
+// classes are the errors of reports in an operator's words.
+var classes = map[string]string{
+	"invalid":         "calls were wrong",
+	"not_counted":     "could not be counted",
+	"outcome_unknown": "may have been counted",
+	"corrupt_count":   "met a corrupt key",
+	"error":           "failed otherwise",
+}
+
+// addDay adds the pictures of the last day.
+func (view *nowView) addDay(v *visit, today day) {
+	end := time.Now()
+	var marks []mark
+	if changes := v.cache.changes.get(v.reading); !changes.at.IsZero() {
+		for _, change := range changes.value {
+			if change.At.After(end.Add(-24*time.Hour)) && len(marks) < mostMarks {
+				marks = append(marks, mark{change.At, change.Says + ", by " + insight.Shown(change.By)})
+				view.Changes = append(view.Changes, changed{change, linkOf(change), false})
+			}
 		}
 	}
+	for i := range view.Levels {
+		level := view.Levels[i].Level
+		view.Levels[i].Lately = today.over(end, time.Hour, sparkPoints, func(s sample) (float64, bool) { return float64(s.Documents[level]), true })
+	}
+	add := func(title string, write func(float64) string, of func(sample) (float64, bool)) {
+		values := today.over(end, 24*time.Hour, dayPoints, of)
+		known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+		if len(known) == 0 {
+			return
+		}
+		says := fmt.Sprintf("now %s, in the last day from %s to %s", write(known[len(known)-1]), write(slices.Min(known)), write(slices.Max(known)))
+		view.Day = append(view.Day, dayPicture{title, says, values, marks, end})
+	}
+	add("Documents a minute", func(n float64) string { return insight.Group(int64(n)) }, func(s sample) (float64, bool) { return float64(s.documents()), true })
+	add("95 of 100 documents of level 1 waited at most", func(ms float64) string { return about(time.Duration(ms) * time.Millisecond) }, func(s sample) (float64, bool) {
+		waits, ok := s.Waits[priority.First]
+		return float64(waits[1]), ok
+	})
+}
+
+const mostMarks = 100
+
+// healthView is whether Redis does what the module needs.
+type healthView struct {
+	Failed string // why it cannot be told; empty: it can
+	Status insight.Status
+	Found  *insight.Health // the last one that was found; nil: none
+	Ago    string
+}
+
+// health says what was found lately. It is bad as soon as Redis cannot be asked, whatever
+// was found before.
+func (v *visit) health() healthView {
+	found := v.cache.health.getSoon()
+	view := healthView{Found: found.value, Ago: insight.Span(time.Since(found.at).Round(time.Second))}
+	if found.value != nil && time.Since(found.at) < 2*healthInterval {
+		view.Status = worst(found.value)
+	}
+	switch {
+	case slices.ContainsFunc(v.stale, func(s staleness) bool { return s.away }):
+		view.Failed = "Redis does not answer: see above."
+	case found.err != nil && !errors.Is(found.err, errClosed):
+		view.Failed = v.cache.text(found.err)
+	}
+	if view.Failed != "" {
+		view.Status = insight.StatusFailed
+	}
+	return view
 }
 
 // worst is the worst of all checks.

@@ -50,6 +50,7 @@ func (o Options) filled() (Options, error) {
 	o.Title = cmp.Or(o.Title, "Priorities")
 	o.Interval = cmp.Or(o.Interval, 2*time.Second)
 	o.Pace = cmp.Or(o.Pace, 10_000)
+	o.Store.Overrides = true
 	o.Store.Timeout = cmp.Or(o.Store.Timeout, 2*time.Second)
 	switch {
 	case o.Interval < 100*time.Millisecond || o.Interval > time.Minute:

@@ -20,8 +20,8 @@ func TestAHangingRedisIsShownAsWhatWasKnownLast(t *testing.T) {
 	proxy := redistest.StartProxy(t, server.Addr)
 	w := worldOn(t, server, redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: -1, ReadTimeout: time.Minute}), nil)
 	w.count("acme", 30)
-	awaitPass(w, 1)
-	for _, path := range []string{"customer?c=acme", "policy", "log"} {
+	w.busy("acme")
+	for _, path := range []string{"", "customer?c=acme", "policy", "log"} {
 		w.get(path).has(t, 200)
 	}
 	proxy.Set(redistest.Swallow)
@@ -51,7 +51,7 @@ func TestThePageShowsACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	awaitPass(w, 6)
+	awaitCustomers(w, 6)
 	redistest.Await(t, "each node's health", func() bool {
 		body := w.get("").body
 		for _, node := range cluster.Masters {

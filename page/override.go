@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight"
 )
 
@@ -35,6 +37,7 @@ type overrideView struct {
 	Known            bool
 	Ruled, Now, Next priority.Level
 	Pending          int64
+	Consequence      string
 	Failure          string
 	Back             string
 }
@@ -54,13 +57,15 @@ func (v *visit) previewOverride() {
 		return
 	}
 	inspector := v.inspector()
-	if inspector.Document == nil {
-		v.failed(v.fleet.inspector.known().err)
+	present := v.cache.override.get(v.reading, customer)
+	if inspector.Settings == nil || present.at.IsZero() {
+		v.failed(cmp.Or(present.err, v.cache.inspector.known().err))
 		return
 	}
+	noteStale(v, present)
 	view := overrideView{
 		Customer: customer, Kind: kind, Lasts: lasts.String(), Ends: kind == ending, Back: back,
-		Present: inspector.OverrideOf(customer), Until: inspector.Now.Add(lasts),
+		Present: present.value, Until: inspector.Now().Add(lasts),
 	}
 	view.Level, _ = levelOf(v.r.URL.Query())
 	if view.Present != nil {
@@ -71,20 +76,23 @@ func (v *visit) previewOverride() {
 		return
 	}
 	if !view.Ends {
-		view.Says = override.String()
+		view.Says = insight.Says(override)
 	}
-	found := v.fleet.customers.get(v.reading, customer)
+	found := v.cache.customers.get(v.reading, customer)
 	if found.err != nil || found.late {
 		view.Failure = unread
 		noteStale(v, found)
 	} else {
 		view.compare(found.value, override)
+		if !view.Ends {
+			view.Consequence = v.consequence(found.value.Customer, override)
+		}
 	}
 	v.show(200, "override", insight.Shown(customer), view)
 }
 
 // compare fills in the levels now, and those with the override.
-func (view *overrideView) compare(found customerLook, override control.Override) {
+func (view *overrideView) compare(found customerLook, override priority.Override) {
 	view.Known, view.Pending = true, found.Pending
 	view.Now, view.Ruled = found.NextLevel, found.Ruled()
 	view.Next = view.Ruled
@@ -113,14 +121,17 @@ func (v *visit) override() {
 	}
 	var version int64
 	if form.Get("kind") == ending {
-		version, err = v.fleet.own.Admin.EndOverride(v.r.Context(), customer, change)
+		version, err = v.cache.own.Admin.EndOverride(v.r.Context(), customer, change)
 	} else {
-		version, err = v.fleet.own.Admin.SetOverride(v.r.Context(), customer, override, lasts, change)
+		version, err = v.cache.own.Admin.SetOverride(v.r.Context(), customer, override, lasts, change)
 	}
 	if err != nil {
 		v.notChanged(err, back, link, func(inspector *insight.Inspector) []string {
-			present := inspector.OverrideOf(customer)
-			if present == nil {
+			present, err := inspector.OverrideOf(v.r.Context(), customer)
+			switch {
+			case err != nil:
+				return []string{v.cache.text(err)}
+			case present == nil:
 				return []string{"The customer has no override now."}
 			}
 			return []string{fmt.Sprintf("The customer is %s until %s, by %s: %s", present.Says, insight.Moment(present.Until), insight.Shown(present.By), insight.Quoted(present.Why))}
@@ -130,29 +141,63 @@ func (v *visit) override() {
 	v.led(customerURL("customer", customer, "done", strconv.FormatInt(version, 10)))
 }
 
+// consequence says what an override does, by what the workers report.
+func (v *visit) consequence(customer *insight.Customer, override priority.Override) string {
+	reports := v.cache.reports.get(v.reading)
+	noteStale(v, reports)
+	return insight.ConsequenceOf(customer.Exact(), priority.State{NextLevel: customer.NextLevel, Ruled: customer.RuledLevel, Pending: customer.Pending}, override, v.options.Levels, fleet.Add(reports.value)).Says
+}
+
+// obeyed says who obeys a change.
+type obeyed struct {
+	Says string
+	All  bool // it is in force, and everybody does
+}
+
+func obeyedBy(o insight.Obedience) obeyed {
+	return obeyed{o.String(), o.Obeying == o.Workers && o.Error == ""}
+}
+
+// obeyChange says what became of a change of a customer, who has an override now, or none.
+func (v *visit) obeyChange(entry insight.Logged, present *insight.Overridden) obeyed {
+	switch {
+	case entry.Kind == "reset":
+		return obeyed{"the customer's numbers are forgotten", true}
+	case entry.New == nil:
+		return obeyed{"the override has ended", present == nil}
+	case present == nil:
+		return obeyed{Says: "it is over"}
+	case !present.InForce:
+		return obeyed{Says: present.Trouble()}
+	}
+	reports := v.cache.reports.get(v.reading)
+	noteStale(v, reports)
+	return obeyedBy(insight.ObeyOverride(reports.value, present.Override()))
+}
+
 // overrideOf reads an override and for how long it is to hold.
-func (v *visit) overrideOf(values url.Values) (control.Override, time.Duration, error) {
+func (v *visit) overrideOf(values url.Values) (priority.Override, time.Duration, error) {
 	kind := values.Get("kind")
 	if kind == ending {
-		return control.Override{}, 0, nil
+		return priority.Override{}, 0, nil
 	}
 	level, err := levelOf(values)
 	if err != nil || level > v.options.Levels {
-		return control.Override{}, 0, fmt.Errorf("choose a level from 1 to %d", v.options.Levels)
+		return priority.Override{}, 0, fmt.Errorf("choose a level from 1 to %d", v.options.Levels)
 	}
 	lasts, err := time.ParseDuration(values.Get("for"))
 	if err != nil || lasts < time.Millisecond || lasts > control.MaxOverride {
-		return control.Override{}, 0, fmt.Errorf("say for how long: 90m or 36h, at most %s", insight.Span(control.MaxOverride))
+		return priority.Override{}, 0, fmt.Errorf("say for how long: 90m or 36h, at most %s", insight.Span(control.MaxOverride))
 	}
 	switch kind {
 	case pinned:
-		return control.Pin(level), lasts, nil
+		return priority.Override{Earliest: level, Latest: level}, lasts, nil
 	case notLater:
-		return control.Override{Latest: level}, lasts, nil
+		return priority.Override{Latest: level}, lasts, nil
 	case notEarly:
-		return control.Override{Earliest: level}, lasts, nil
+		return priority.Override{Earliest: level}, lasts, nil
 	}
-	return control.Override{}, 0, fmt.Errorf("choose what the override does")
+	return priority.Override{}, 0, fmt.Errorf("choose what the override does")
 }
 
 func levelOf(values url.Values) (priority.Level, error) {

@@ -29,17 +29,17 @@ import (
 // ends with a slash, with and without http.StripPrefix, and behind a proxy.
 //
 // It looks at Redis only while somebody looks at it, and no more often than its
-// options say, however many do.
+// options say, however many do. Besides, it keeps a day of history in Redis: a sample
+// each minute.
 type Page struct {
 	options Options
-	fleet   *fleet
-	watch   *watch
+	cache   *cache
 	compare *comparisons
 	origins *http.CrossOriginProtection
 	handler http.Handler
 }
 
-// New returns a Page. It sends nothing. The client is a *redis.Client or a
+// New returns a Page. It waits for nothing. The client is a *redis.Client or a
 // *redis.ClusterClient; the caller closes it, after the Page. Nil opts are the
 // defaults. An error wraps [priority.ErrInvalid].
 func New(client redis.UniversalClient, opts *Options) (*Page, error) {
@@ -73,10 +73,10 @@ func New(client redis.UniversalClient, opts *Options) (*Page, error) {
 		Server: options.Server, Secrets: options.Secrets,
 	}
 	own.Policy = insight.NamedPolicy{Policy: own.Rules().Policy, Name: "the workers' own options"}
-	p.fleet = newFleet(own, options)
-	p.fleet.own.PolicyName = p.fleet.ownPolicyName
-	p.watch = newWatch(p.fleet, options)
-	p.compare = newComparisons(p.fleet, options)
+	p.cache = newCache(own, options)
+	p.cache.own.PolicyName = p.cache.ownPolicyName
+	p.compare = newComparisons(p.cache, options)
+	p.cache.background.begin(p.cache.keepDay)
 	p.handler = guarded(http.HandlerFunc(p.serve))
 	return p, nil
 }
@@ -84,7 +84,7 @@ func New(client redis.UniversalClient, opts *Options) (*Page, error) {
 // Close ends what still looks at Redis, and waits for it until ctx ends. Later
 // requests get an error.
 func (p *Page) Close(ctx context.Context) error {
-	if err := p.fleet.background.close(ctx); err != nil {
+	if err := p.cache.background.close(ctx); err != nil {
 		return fmt.Errorf("page: close: %w", err)
 	}
 	return nil
@@ -130,13 +130,15 @@ var routes map[string]route
 
 func init() {
 	routes = map[string]route{
-		"":         {get: (*visit).now},
-		"customer": {get: (*visit).customer},
-		"override": {get: (*visit).previewOverride, post: (*visit).override},
-		"reset":    {get: (*visit).previewReset, post: (*visit).reset},
-		"policy":   {get: (*visit).policy},
-		"compare":  {get: (*visit).compareVersion, post: (*visit).compareRules, reads: true},
-		"apply":    {post: (*visit).apply},
-		"log":      {get: (*visit).log},
+		"":          {get: (*visit).now},
+		"customers": {get: (*visit).search},
+		"customer":  {get: (*visit).customer},
+		"workers":   {get: (*visit).workers},
+		"override":  {get: (*visit).previewOverride, post: (*visit).override},
+		"reset":     {get: (*visit).previewReset, post: (*visit).reset},
+		"policy":    {get: (*visit).policy},
+		"compare":   {get: (*visit).compareVersion, post: (*visit).compareRules, reads: true},
+		"apply":     {post: (*visit).apply},
+		"log":       {get: (*visit).log},
 	}
 }

@@ -19,11 +19,11 @@ import (
 	"github.com/docpriority/priority/page"
 )
 
-// awaitPass waits until the page shows a pass with so many customers.
-func awaitPass(w *world, customers int64) {
+// awaitCustomers waits until a search through all customers finds so many.
+func awaitCustomers(w *world, customers int64) {
 	w.t.Helper()
-	redistest.Await(w.t, "a pass", func() bool {
-		return strings.Contains(w.get("").body, ">"+insight.Plural(customers, "customer")+", ")
+	redistest.Await(w.t, "a search", func() bool {
+		return strings.Contains(w.get("customers").body, `<strong class="figure">`+insight.Group(customers)+`</strong> of all customers`)
 	})
 }
 
@@ -100,9 +100,9 @@ func TestAnOverrideIsPreviewedSetAndEnded(t *testing.T) {
 	if to := done.Header.Get("Location"); to != "customer?c=acme&done=1" {
 		t.Errorf("it leads to %q", to)
 	}
-	w.get(done.Header.Get("Location")).has(t, 200, "written down as version 1", `next document</dt><dd><strong class="figure">2</strong>`, "level 2 at the latest", "by mary", "the board asks", `class="done"`)
+	w.get(done.Header.Get("Location")).has(t, 200, "Written down as version 1", `next document</dt><dd><strong class="figure">2</strong>`, "level 2 at the latest", "by mary", "the board asks", `class="done"`)
 	set := w.document().Overrides["acme"]
-	if set.Value != (control.Override{Latest: 2}) || set.By != "mary" || set.Why != "the board asks" || set.Until.Sub(set.At) != 6*time.Hour {
+	if set.Value != (priority.Override{Latest: 2}) || set.By != "mary" || set.Why != "the board asks" || set.Until.Sub(set.At) != 6*time.Hour {
 		t.Errorf("set is %+v", set)
 	}
 	w.get("policy").has(t, 200, "level 2 at the latest", "the board asks")
@@ -123,7 +123,7 @@ func TestOfTwoChangesOneIsAConflict(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx := t.Context()
 	mary := control.Change{By: "john", Why: "I was first"}
-	must(w.admin.SetOverride(ctx, "acme", control.Pin(7), time.Hour, mary))(t)
+	must(w.admin.SetOverride(ctx, "acme", pin(7), time.Hour, mary))(t)
 	must(w.admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{-3}}}, mary))(t)
 	before := w.document().Version
 	for _, write := range writes {
@@ -181,8 +181,7 @@ func TestACorruptKeyIsNamedAndReset(t *testing.T) {
 	w := newWorld(t, nil)
 	w.client.Set(t.Context(), "priority:{bro{ken}:count", "junk", 0)
 	redistest.Await(t, "the key's name", func() bool {
-		body := w.get("").body
-		return strings.Contains(body, "1 corrupt key") && strings.Contains(body, `href="reset?c=bro%7Bken"`)
+		return strings.Contains(w.get("customers?corrupt=").body, `href="reset?c=bro%7Bken"`)
 	})
 	w.get("customer?c=bro{ken").has(t, 200, "holds a string, not a count", "Reset…")
 	w.get("reset?c=bro{ken").has(t, 200, "a corrupt key", "cannot be undone")
@@ -265,26 +264,26 @@ func TestThoseWhoSubmitAreShownByTheirLoads(t *testing.T) {
 		}
 		must(w.store.SubmitN(t.Context(), customer, ids, nil))(t)
 	}
-	awaitPass(w, 2)
+	awaitCustomers(w, 2)
 	has := func(body string, columns ...string) {
 		t.Helper()
-		for _, column := range []string{"load", "pending", "oldest", "count", "documents", "rule"} {
+		for _, column := range []string{"load", "pending", "oldest", "count", "reset", "rule"} {
 			if got := strings.Contains(body, "?sort="+column); got != slices.Contains(columns, column) {
 				t.Errorf("the column %s is there: %v", column, got)
 			}
 		}
 	}
-	w.get("").has(t, 200, `<strong class="figure">1,011</strong> documents pending`, "<td>144.0</td>", ">oldest")
-	has(w.get("").body, "load", "pending", "oldest")
+	w.get("customers").has(t, 200, "<td>144.0</td>", ">oldest")
+	has(w.get("customers").body, "load", "pending", "oldest")
 	w.get("customer?c=clinic").has(t, 200, "12.0 lately × 12 pending × 1.00 cost = 144.0", `<td class="left">&gt; 128 <strong>◂ 144.0</strong>`,
 		`next document</dt><dd><strong class="figure">5</strong>`, "priority:{clinic}:usage")
 	if body := w.get("customer?c=clinic").body; strings.Contains(body, "count &lt;") || strings.Contains(body, ":count<") {
 		t.Error("a customer by load has a count")
 	}
 	w.count("acme", 30)
-	awaitPass(w, 3)
-	has(w.get("").body, "load", "pending", "oldest", "count", "documents", "rule")
-	if body := w.get("?sort=load").body; strings.Index(body, `href="customer?c=flood"`) > strings.Index(body, `href="customer?c=clinic"`) {
+	awaitCustomers(w, 3)
+	has(w.get("customers").body, "load", "pending", "oldest", "count", "reset", "rule")
+	if body := w.get("customers?sort=load").body; strings.Index(body, `href="customer?c=flood"`) > strings.Index(body, `href="customer?c=clinic"`) {
 		t.Error("the highest load is not the first")
 	}
 }
@@ -296,10 +295,12 @@ func TestCustomersAreSortedAndFilteredByURL(t *testing.T) {
 	for i, customer := range []string{"anna", "berta", "annabel"} {
 		w.count(customer, 10*(i+1))
 	}
-	awaitPass(w, 3)
+	awaitCustomers(w, 3)
 	order := func(path string, customers ...string) {
 		t.Helper()
-		body, at := w.get(path).body, 0
+		var body string
+		redistest.Await(t, path+" is searched", func() bool { body = w.get(path).body; return strings.Contains(body, "</strong> of all customers") })
+		at := 0
 		_, body, _ = strings.Cut(body, `id="customers"`)
 		if got := strings.Count(body, `href="customer?c=`); got != len(customers) {
 			t.Errorf("%s has %d customers, not %d", path, got, len(customers))
@@ -312,14 +313,14 @@ func TestCustomersAreSortedAndFilteredByURL(t *testing.T) {
 			at = found
 		}
 	}
-	order("?sort=customer", "anna", "annabel", "berta")
-	order("?sort=customer&reverse=", "berta", "annabel", "anna")
-	order("?sort=count", "annabel", "berta", "anna")
-	order("?sort=level&reverse=", "anna", "berta", "annabel")
-	order("?q=ANNA&sort=customer", "anna", "annabel")
-	order("?level=9", "annabel")
-	order("?rows=1&sort=customer", "anna")
-	w.get("?sort=customer&q=a%22%3E").has(t, 200, `aria-sort="ascending"`, `value="a&#34;&gt;"`)
+	order("customers?sort=customer", "anna", "annabel", "berta")
+	order("customers?sort=customer&reverse=", "berta", "annabel", "anna")
+	order("customers?sort=count", "annabel", "berta", "anna")
+	order("customers?sort=level&reverse=", "anna", "berta", "annabel")
+	order("customers?q=ANNA&sort=customer", "anna", "annabel")
+	order("customers?level=9", "annabel")
+	w.get("customers?sort=customer").has(t, 200, `aria-sort="ascending"`)
+	w.get("customers?sort=customer&q=a%22%3E").has(t, 200, `value="a&#34;&gt;"`)
 }
 
 // A hundred people who look cost Redis what one does.
@@ -328,12 +329,15 @@ func TestManyReadersCostWhatOneDoes(t *testing.T) {
 	w := newWorld(t, &page.Options{Interval: time.Minute})
 	w.count("acme", 3)
 	look := func() {
-		for _, path := range []string{"", "customer?c=acme", "policy", "log"} {
+		for _, path := range []string{"", "customers", "workers", "customer?c=acme", "policy", "log"} {
 			w.get(path)
 		}
 	}
+	w.busy("acme")
 	look()
-	redistest.Await(t, "the first look is over", func() bool { return strings.Contains(w.get("").body, "Checked ") })
+	redistest.Await(t, "the first look is over", func() bool {
+		return strings.Contains(w.get("").body, "Checked ") && strings.Contains(w.get("customers").body, "of all customers")
+	})
 	before := redistest.Calls(t, w.client)
 	var all sync.WaitGroup
 	for range 25 {
@@ -355,8 +359,8 @@ func TestTheLastGoodDataStayWhileRedisIsAway(t *testing.T) {
 	w := newWorld(t, nil)
 	w.count("acme", 30)
 	must(w.admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{Thresholds: []int64{-3}}}, control.Change{By: "john", Why: "few levels"}))(t)
-	awaitPass(w, 1)
-	for _, path := range []string{"customer?c=acme", "policy", "log"} {
+	w.busy("acme")
+	for _, path := range []string{"", "customer?c=acme", "policy", "log"} {
 		w.get(path).has(t, 200)
 	}
 	w.redis.Kill()
@@ -379,8 +383,10 @@ func TestWithoutRedisThePageSaysSo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.redis.Kill()
-	w.get("").has(t, http.StatusServiceUnavailable, "cannot be reached", "Try again")
-	w.get("log").has(t, http.StatusServiceUnavailable, "cannot be reached")
+	w.get("").has(t, 200, "cannot be reached", "✗ Something does not work")
+	for _, path := range []string{"customers", "workers", "log"} {
+		w.get(path).has(t, http.StatusServiceUnavailable, "cannot be reached", "Try again")
+	}
 	w.get("customer?c=acme").has(t, 200, "cannot be reached")
 	w.get("policy").has(t, 200, "is not known now")
 	for _, path := range []string{"override?c=acme&kind=pin&level=1&for=1h", "compare?version=own"} {
@@ -390,14 +396,15 @@ func TestWithoutRedisThePageSaysSo(t *testing.T) {
 
 // Junk in the key of what operators have set is named, and the workers' own options
 // are shown.
-func TestACorruptDocumentIsNamed(t *testing.T) {
+func TestACorruptPolicyIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.client.Set(t.Context(), "priority:{control}:document", "junk", 0)
+	w.client.Set(t.Context(), "priority:{control}:rules", "junk", 0)
 	w.count("acme", 30)
-	w.get("policy").has(t, 200, "corrupt document", "priority:{control}:document", "is not known now", "count &lt; -20")
-	w.get("customer?c=acme").has(t, 200, "corrupt document", `next document</dt><dd><strong class="figure">9</strong>`)
-	w.post("override", "c", "acme", "kind", "pin", "level", "1", "for", "1h", "replaces", "0", "why", "x").has(t, http.StatusServiceUnavailable, "definitely not changed")
+	w.get("policy").has(t, 200, "corrupt", "priority:{control}:rules", "is not known now", "count &lt; -20")
+	w.get("customer?c=acme").has(t, 200, "corrupt", `next document</dt><dd><strong class="figure">9</strong>`)
+	w.post("apply", "rules", "{}", "replaces", "0", "why", "repair").has(t, http.StatusSeeOther)
+	w.get("policy").has(t, 200, "decides now", "repair")
 }
 
 // After Close nothing is looked up any more.
@@ -407,5 +414,5 @@ func TestAClosedPageSaysSo(t *testing.T) {
 	if err := w.page.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.get("").has(t, http.StatusServiceUnavailable, "the page was closed")
+	w.get("log").has(t, http.StatusServiceUnavailable, "the page was closed")
 }

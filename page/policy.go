@@ -3,6 +3,7 @@ package page
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
@@ -11,17 +12,21 @@ import (
 
 // policyView is what decides, and what was before.
 type policyView struct {
-	Name     string
-	Item     *control.Item[control.Rules] // nil: the workers' own options hold
-	Tables   []policyTable
-	Levels   priority.Level
-	History  []insight.SetRules
-	Known    bool // what operators have set is
-	Done     int64
-	Example  string
-	Override []*insight.Overridden
+	Name    string
+	Item    *control.Item[control.Rules] // nil: the workers' own options hold
+	Tables  []policyTable
+	Levels  priority.Level
+	History []insight.SetRules
+	Known   bool // what operators have set is
+	Done    int64
+	Example string
+	Obey    obeyed // who follows what was done
+	Lost    bool   // Redis lost what operators set
 
-	MoreOverrides int64 // that are not shown
+	Overrides      int // in force or not, without the search
+	Override       []*insight.Overridden
+	Pager          pager
+	OverridesKnown bool
 }
 
 // policyTable is the table of a policy.
@@ -31,27 +36,49 @@ type policyTable struct {
 	Rows   policyRows
 }
 
-const mostListed = 100 // overrides on the page
-
 // policy shows what decides.
 func (v *visit) policy() {
 	ctx := v.reading
 	inspector := v.inspector()
 	view := policyView{
-		Name: inspector.Policy.Name, Levels: v.options.Levels, Known: inspector.Document != nil, Done: v.done(),
+		Name: inspector.Policy.Name, Levels: v.options.Levels, Known: inspector.Settings != nil, Done: v.done(),
 		Tables: tablesOf(inspector.Rules()),
 	}
-	if document := inspector.Document; document != nil {
-		view.Item = document.Rules
+	if inspector.Settings != nil {
+		view.Item = inspector.Settings.Rules
 	}
-	history := v.fleet.history.get(ctx)
+	view.Lost = v.cache.lost.Load() != nil
+	if view.Done > 0 {
+		reports := v.cache.reports.get(ctx)
+		noteStale(v, reports)
+		obey, _ := insight.ObeyRules(reports.value, inspector.RulesVersion(), setPolicy(inspector))
+		view.Obey = obeyedBy(obey)
+	}
+	history := v.cache.history.get(ctx)
 	noteStale(v, history)
 	view.History = history.value
-	view.Override = inspector.Overrides()
-	if n := len(view.Override); n > mostListed {
-		view.Override, view.MoreOverrides = view.Override[:mostListed], int64(n-mostListed)
-	}
+	overrides := v.cache.overrides.get(ctx)
+	noteStale(v, overrides)
+	query := v.r.URL.Query()
+	view.OverridesKnown, view.Overrides = !overrides.at.IsZero(), len(overrides.value)
+	view.Override, view.Pager = paged(searched(overrides.value, query.Get("q")), "policy", query)
 	v.showLive("policy", "Policy", view)
+}
+
+// setPolicy is the policy that operators have set; nil: none is.
+func setPolicy(inspector *insight.Inspector) *priority.Policy {
+	if inspector.RulesVersion() == 0 {
+		return nil
+	}
+	return &inspector.Policy.Policy
+}
+
+// searched returns the overrides that have a text: in the customer, in who set it and why.
+func searched(all []*insight.Overridden, text string) []*insight.Overridden {
+	text = strings.ToLower(text)
+	return slices.DeleteFunc(slices.Clone(all), func(o *insight.Overridden) bool {
+		return !strings.Contains(strings.ToLower(o.Exact()+"\x00"+o.By+"\x00"+o.Why+"\x00"+o.Says), text)
+	})
 }
 
 func tablesOf(rules control.Rules) []policyTable {

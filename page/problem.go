@@ -69,7 +69,7 @@ func (v *visit) failed(err error) {
 	v.stale = nil // this page says it itself
 	says := "Redis has not answered yet."
 	if err != nil {
-		says = v.fleet.text(err)
+		says = v.cache.text(err)
 	}
 	link := "Try again"
 	if !mayPass(err) {
@@ -89,18 +89,21 @@ func (v *visit) again() string {
 
 // notChanged says what became of a change that has failed. Now says what holds.
 func (v *visit) notChanged(err error, back, link string, now func(*insight.Inspector) []string) {
-	v.fleet.expire()
+	v.cache.expire()
 	if insight.Forbidden(err) {
-		err = v.fleet.own.Explained(v.r.Context(), err, "", "") // which rights are missing
+		err = v.cache.own.Explained(v.r.Context(), err, "", "") // which rights are missing
 	}
-	p := problem{Says: []string{v.fleet.text(err)}, Back: back, Link: link}
+	p := problem{Says: []string{v.cache.text(err)}, Back: back, Link: link}
 	switch {
 	case errors.Is(err, control.ErrConflict):
 		p.Says = []string{"Somebody else has changed it since you looked. Nothing of yours was changed. Look at what there is now, and decide again."}
-		if found := v.fleet.inspector.get(v.r.Context()); found.err == nil && !found.late {
+		if found := v.cache.inspector.get(v.r.Context()); found.err == nil && !found.late {
 			p.Now = now(found.value)
 		}
 		v.problem(http.StatusConflict, "Nothing was changed", p)
+	case errors.Is(err, control.ErrNotInForce):
+		p.Says = append(p.Says, "It is written down, but documents do not get levels by it yet. Do the same again.")
+		v.problem(http.StatusBadGateway, "Written down, but not in force", p)
 	case errors.Is(err, priority.ErrOutcomeUnknown):
 		p.Says = append(p.Says, "Nobody can tell yet whether it was changed: look before you do it again.")
 		v.problem(http.StatusBadGateway, "It may have been changed", p)
@@ -120,5 +123,5 @@ func (v *visit) notChanged(err error, back, link string, now func(*insight.Inspe
 // mayPass reports that what keeps Redis from doing something may pass by itself.
 func mayPass(err error) bool {
 	return !insight.Forbidden(err) && !errors.Is(err, control.ErrTooMany) &&
-		!errors.Is(err, control.ErrCorruptDocument) && !errors.Is(err, control.ErrNewerDocument)
+		!errors.Is(err, control.ErrCorrupt) && !errors.Is(err, control.ErrNewer)
 }

@@ -28,12 +28,14 @@ func (v *visit) previewReset() {
 		v.badCustomer(err)
 		return
 	}
-	inspector := v.inspector()
-	held := v.fleet.held.get(v.reading, customer)
+	v.inspector()
+	held := v.cache.held.get(v.reading, customer)
 	noteStale(v, held)
 	view := resetView{Customer: customer, Held: cmp.Or(held.value, "what Redis holds, which is not known now"), Back: customerURL("customer", customer)}
 	view.Next = "The next document is counted as the first and gets level 1"
-	if override := inspector.OverrideOf(customer); override != nil {
+	override := v.cache.override.get(v.reading, customer)
+	noteStale(v, override)
+	if override := override.value; override != nil && override.InForce {
 		view.Next += ", but for the override, which stays: " + override.Says
 	}
 	v.show(200, "reset", insight.Shown(customer), view)
@@ -55,15 +57,15 @@ func (v *visit) reset() {
 	// Who goes away meanwhile leaves nothing half done.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), resetTime)
 	defer cancel()
-	version, err := v.fleet.own.Admin.NoteReset(ctx, customer, change)
+	version, err := v.cache.own.Admin.NoteReset(ctx, customer, change)
 	if err != nil {
 		v.notChanged(err, back, link, func(*insight.Inspector) []string { return nil })
 		return
 	}
-	if _, err := v.fleet.own.Forget(ctx, customer); err != nil {
-		v.fleet.expire()
+	if _, err := v.cache.own.Forget(ctx, customer); err != nil {
+		v.cache.expire()
 		v.problem(503, "Written down, but not reset", problem{
-			Says: []string{fmt.Sprintf("Version %d of the log has the reset, but it failed: %s", version, v.fleet.text(err)), "Reset the customer again."},
+			Says: []string{fmt.Sprintf("Version %d of the log has the reset, but it failed: %s", version, v.cache.text(err)), "Reset the customer again."},
 			Back: back, Link: link,
 		})
 		return

@@ -26,7 +26,7 @@ import (
 
 // pages are all that can be looked at.
 var pages = []string{
-	"", "customer?c=acme", "policy", "log", "override?c=acme&kind=pin&level=2&for=1h",
+	"", "customers", "workers", "customer?c=acme", "policy", "log", "override?c=acme&kind=pin&level=2&for=1h",
 	"reset?c=acme", "compare?version=own", "nothing", "customer", "compare?version=99",
 }
 
@@ -81,11 +81,12 @@ func TestEveryCustomerIsSafeAndExact(t *testing.T) {
 	w := newWorld(t, nil)
 	for i, customer := range hostile {
 		w.count(customer, 3+i)
-		must(w.admin.SetOverride(t.Context(), customer, control.Pin(2), time.Hour, control.Change{By: "<b>mary", Why: "<script>why()</script>"}))(t)
+		must(w.admin.SetOverride(t.Context(), customer, pin(2), time.Hour, control.Change{By: "<b>mary", Why: "<script>why()</script>"}))(t)
 	}
-	awaitPass(w, int64(len(hostile)))
+	awaitCustomers(w, int64(len(hostile)))
+	w.busy(hostile...)
 	links := regexp.MustCompile(`href="(customer\?c[^"]+)"`)
-	for _, path := range []string{"", "log", "policy"} {
+	for _, path := range []string{"", "customers", "log", "policy"} {
 		page := w.get(path)
 		found := make(map[string]bool)
 		for _, link := range links.FindAllStringSubmatch(page.body, -1) {

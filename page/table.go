@@ -11,39 +11,14 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// table is the busiest customers, sorted and filtered by the URL.
+// table is the customers that a search has found, sorted by the URL.
 type table struct {
-	Rows    []busyRow
-	Of      int // rows without the filter
-	Counts  bool
-	Loads   bool
-	Rates   bool
-	Width   int // columns, with the one of the pictures
-	Columns []column
-	Search  string
-	Level   int
-	Sort    string
-	Reverse bool
-	Most    int
-	Levels  []int
-	Sizes   []int
-	Shown   int
-	Again   string // the URL of the same
-}
-
-type busyRow struct {
-	insight.Busy
-	PerSecond float64
-	Share     float64 // as that of a level
-	History   []float64
-}
-
-// Unit is what History is.
-func (b busyRow) Unit() string {
-	if b.ByLoad() {
-		return "pending documents"
-	}
-	return "documents a second"
+	Pager         pager
+	Rows          []insight.Listed
+	Counts, Loads bool // some are counted by count; some by load
+	Columns       []column
+	Sort          string
+	Reverse       bool
 }
 
 // column is one by which the table can be sorted.
@@ -52,56 +27,15 @@ type column struct {
 	Left               bool
 }
 
-const (
-	defaultRows = 25
-	mostRows    = busiest
-)
-
-var sizes = []int{defaultRows, 50, 100, mostRows}
-
-func tableOf(found pass, query url.Values, last priority.Level) table {
-	t := table{Of: len(found.Busiest), Counts: found.counts(), Loads: found.loads(), Rates: found.Since > 0, Search: query.Get("q"), Sort: query.Get("sort"), Reverse: query.Has("reverse")}
-	t.Level, _ = strconv.Atoi(query.Get("level"))
-	if n, err := strconv.Atoi(query.Get("rows")); err == nil && n > 0 {
-		t.Most = min(n, mostRows)
-	} else {
-		t.Most = defaultRows
-	}
-	for level := 1; level <= int(last); level++ {
-		t.Levels = append(t.Levels, level)
-	}
-	var all float64
-	for _, level := range found.Levels {
-		if t.Loads {
-			all += float64(level.Pending)
-		} else {
-			all += float64(level.Documents)
+func tableOf(found finding, query url.Values) table {
+	t := table{Rows: slices.Clone(found.customers), Sort: query.Get("sort"), Reverse: query.Has("reverse")}
+	for _, row := range t.Rows {
+		if row.Corrupt == "" {
+			t.Counts, t.Loads = t.Counts || row.ByCount(), t.Loads || row.ByLoad()
 		}
 	}
-	search := strings.ToLower(t.Search)
-	for _, busy := range found.Busiest {
-		customer := busy.Exact()
-		matches := strings.Contains(strings.ToLower(customer), search) || strings.Contains(strings.ToLower(insight.Shown(customer)), search)
-		if !matches || t.Level != 0 && int(busy.NextLevel) != t.Level {
-			continue
-		}
-		row := busyRow{Busy: busy, History: found.customers[customer]}
-		row.Share = float64(busy.Documents) / max(all, 1)
-		if t.Loads {
-			row.Share = float64(busy.Pending) / max(all, 1)
-		}
-		row.PerSecond = float64(busy.Documents)
-		if t.Rates {
-			row.PerSecond /= found.Since.Seconds()
-		}
-		t.Rows = append(t.Rows, row)
-	}
-	t.sort()
-	t.Rows = t.Rows[:min(len(t.Rows), t.Most)]
-	t.Shown, t.Again = len(t.Rows), t.url(t.Sort, t.Reverse)
-	if t.Sizes = sizes; !slices.Contains(sizes, t.Most) {
-		t.Sizes = append(slices.Clone(sizes), t.Most)
-	}
+	t.sort(query)
+	t.Rows, t.Pager = paged(t.Rows, "customers", query)
 	return t
 }
 
@@ -110,7 +44,7 @@ type order struct {
 	name, title string
 	up          bool // the first click sorts from the least on
 	shown       func(t *table) bool
-	compare     func(a, b busyRow) int
+	compare     func(a, b insight.Listed) int
 }
 
 var (
@@ -122,30 +56,43 @@ var (
 
 // orders are those of the columns. Rows come in the order of the level.
 var orders = []order{
-	{"customer", "customer", true, always, func(a, b busyRow) int { return strings.Compare(a.Exact(), b.Exact()) }},
-	{"level", "next level", false, always, func(a, b busyRow) int { return cmp.Compare(b.NextLevel, a.NextLevel) }},
-	{"rule", "rule", true, byEither, func(a, b busyRow) int { return strings.Compare(a.Rule, b.Rule) }},
-	{"load", "load", false, byLoad, func(a, b busyRow) int { return cmp.Compare(b.Load, a.Load) }},
-	{"count", "count", true, byCount, func(a, b busyRow) int { return cmp.Compare(a.Count, b.Count) }},
-	{"documents", "documents", false, byCount, func(a, b busyRow) int { return cmp.Compare(b.Documents, a.Documents) }},
-	{"pending", "pending", false, byLoad, func(a, b busyRow) int { return cmp.Compare(b.Pending, a.Pending) }},
-	{"oldest", "oldest", false, byLoad, func(a, b busyRow) int { return cmp.Compare(b.OldestMS, a.OldestMS) }},
-	{"share", "share", false, always, func(a, b busyRow) int { return cmp.Compare(b.Share, a.Share) }},
-	{"reset", "resets in", true, byCount, func(a, b busyRow) int { return cmp.Compare(a.ResetInMS, b.ResetInMS) }},
+	{"customer", "customer", true, always, func(a, b insight.Listed) int { return strings.Compare(a.Exact(), b.Exact()) }},
+	{"level", "next level", false, always, descending(func(s *insight.State) priority.Level { return s.NextLevel })},
+	{"rule", "rule", true, byEither, descending(func(s *insight.State) string { return s.Rule })},
+	{"load", "load", false, byLoad, descending(func(s *insight.State) float64 { return s.Load })},
+	{"pending", "pending", false, byLoad, descending(func(s *insight.State) int64 { return s.Pending })},
+	{"oldest", "oldest", false, byLoad, descending(func(s *insight.State) int64 { return s.OldestMS })},
+	{"count", "count", true, byCount, descending(func(s *insight.State) int64 { return -s.Count })},
+	{"reset", "resets in", false, byCount, descending(func(s *insight.State) int64 { return s.ResetInMS })},
 }
 
-func (t *table) sort() {
+// descending compares by a value, the greatest first. Corrupt customers come before all.
+func descending[T cmp.Ordered](value func(*insight.State) T) func(a, b insight.Listed) int {
+	return func(a, b insight.Listed) int {
+		switch {
+		case a.Corrupt != "" && b.Corrupt != "":
+			return 0
+		case a.Corrupt != "":
+			return -1
+		case b.Corrupt != "":
+			return 1
+		}
+		return cmp.Compare(value(b.State), value(a.State))
+	}
+}
+
+func (t *table) sort(query url.Values) {
 	shown := slices.DeleteFunc(slices.Clone(orders), func(o order) bool { return !o.shown(t) })
 	if !slices.ContainsFunc(shown, func(o order) bool { return o.name == t.Sort }) {
-		t.Sort = "level"
+		t.Sort = ""
 	}
 	for _, order := range shown {
-		c := column{Title: order.title, Left: order.name == "customer" || order.name == "rule", URL: t.url(order.name, false)}
-		if order.name == "documents" && t.Rates {
-			c.Title = "documents a second"
-		}
-		if order.name == t.Sort {
-			slices.SortStableFunc(t.Rows, order.compare)
+		c := column{Title: order.title, Left: order.name == "customer" || order.name == "rule"}
+		reverse := false
+		if order.name == cmp.Or(t.Sort, "level") {
+			if t.Sort != "" { // else they come as the search orders them, which is by level
+				slices.SortStableFunc(t.Rows, order.compare)
+			}
 			c.Sorted = "descending"
 			if order.up != t.Reverse {
 				c.Sorted = "ascending"
@@ -153,27 +100,65 @@ func (t *table) sort() {
 			if t.Reverse {
 				slices.Reverse(t.Rows)
 			}
-			c.URL = t.url(order.name, !t.Reverse)
+			reverse = !t.Reverse
 		}
+		c.URL = sortedURL(query, order.name, reverse)
 		t.Columns = append(t.Columns, c)
 	}
-	t.Width = len(t.Columns) + 1
 }
 
-// url is that of the same table with another order.
-func (t *table) url(sort string, reverse bool) string {
+// sortedURL is that of the same search in another order, from its first page on.
+func sortedURL(query url.Values, sort string, reverse bool) string {
 	values := url.Values{"sort": {sort}}
-	if t.Search != "" {
-		values.Set("q", t.Search)
-	}
-	if t.Level != 0 {
-		values.Set("level", strconv.Itoa(t.Level))
-	}
-	if t.Most != defaultRows {
-		values.Set("rows", strconv.Itoa(t.Most))
+	for _, name := range []string{"q", "level", "corrupt"} {
+		if query.Has(name) {
+			values.Set(name, query.Get(name))
+		}
 	}
 	if reverse {
 		values.Set("reverse", "")
 	}
-	return "./?" + values.Encode()
+	return "customers?" + values.Encode()
+}
+
+// pager is where one is in a long list.
+type pager struct {
+	Search       string
+	From, To, Of int64
+	Before, Next string // URLs; empty: there is no such page
+	Again        string
+}
+
+const perPage = 50
+
+// paged returns the rows that a URL asks for.
+func paged[T any](all []T, path string, query url.Values) ([]T, pager) {
+	last := max(len(all)-1, 0) / perPage
+	at, err := strconv.Atoi(query.Get("p"))
+	if err != nil {
+		at = 0
+	}
+	at = min(max(at, 0), last)
+	link := func(at int) string {
+		values := url.Values{}
+		for name, value := range query {
+			if name != "done" {
+				values[name] = value
+			}
+		}
+		values.Del("p")
+		if at > 0 {
+			values.Set("p", strconv.Itoa(at))
+		}
+		return strings.TrimSuffix(path+"?"+values.Encode(), "?")
+	}
+	from, to := at*perPage, min((at+1)*perPage, len(all))
+	p := pager{Search: query.Get("q"), From: int64(from + 1), To: int64(to), Of: int64(len(all)), Again: link(at)}
+	if at > 0 {
+		p.Before = link(at - 1)
+	}
+	if at < last {
+		p.Next = link(at + 1)
+	}
+	return all[from:to], p
 }

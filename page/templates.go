@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight"
 )
 
@@ -20,7 +21,7 @@ var (
 	assetFiles embed.FS
 
 	// templates has each page within the layout.
-	templates = parsed("now", "customer", "override", "reset", "policy", "compare", "log", "problem")
+	templates = parsed("now", "customers", "customer", "workers", "override", "reset", "policy", "compare", "log", "problem")
 
 	// assetsVersion is another one where an asset is, so that browsers may keep them.
 	assetsVersion = versionOf("style.css", "script.js", "icon.svg")
@@ -29,6 +30,7 @@ var (
 var functions = template.FuncMap{
 	"group":       insight.Group,
 	"plural":      insight.Plural,
+	"plurals":     func(n int, noun string) string { return insight.Plural(int64(n), noun) },
 	"percent":     insight.Percent,
 	"moment":      insight.Moment,
 	"stamp":       func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
@@ -36,17 +38,39 @@ var functions = template.FuncMap{
 	"turns":       func() string { return insight.Turns },
 	"quoted":      insight.Quoted,
 	"shown":       insight.Shown,
+	"about":       about,
+	"clamped":     clamped,
+	"whole":       whole,
+	"followed":    func() string { return insight.Span(control.FollowedWithin) },
 	"span":        insight.Span,
 	"rules":       insight.RulesSummary,
 	"customerURL": customerURL,
 	"field":       customerField,
 	"spark":       spark,
 	"bar":         bar,
-	"chart":       chart,
-	"lately":      lately,
 	"rate":        rateText,
 	"bare":        func(load string) string { return strings.TrimPrefix(load, "load ") }, // the heading says it
 	"since":       func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
+}
+
+// How much of a long text is shown, in runes: its beginning and its end.
+const clampedHead, clampedTail = 44, 12
+
+// clamped is a text as a page shows it: without its middle where it is long.
+func clamped(text string) string {
+	runes := []rune(text)
+	if len(runes) <= clampedHead+clampedTail+1 {
+		return text
+	}
+	return string(runes[:clampedHead]) + "…" + string(runes[len(runes)-clampedTail:])
+}
+
+// whole is the text that clamped leaves out something of, else empty.
+func whole(text string) string {
+	if clamped(text) == text {
+		return ""
+	}
+	return text
 }
 
 func parsed(pages ...string) map[string]*template.Template {
@@ -56,6 +80,15 @@ func parsed(pages ...string) map[string]*template.Template {
 		all[page] = template.Must(template.New(page).Funcs(functions).ParseFS(templateFiles, files...))
 	}
 	return all
+}
+
+// about writes a wait in two digits: its figures are no more exact than that.
+func about(wait time.Duration) string {
+	unit := time.Millisecond
+	for wait/unit >= 100 && unit < 10*time.Second {
+		unit *= 10
+	}
+	return insight.Span(wait.Round(min(unit, time.Second)))
 }
 
 // hidden is a hidden field of a form.

@@ -61,6 +61,7 @@ type layout struct {
 	Actor   string
 	Writes  bool
 	Stale   []staleness
+	Lost    *loss
 	Refresh int64 // in milliseconds; 0: the page does not change by itself
 	Assets  string
 	Data    any
@@ -77,8 +78,9 @@ func (v *visit) showLive(template, heading string, data any) {
 }
 
 func (v *visit) send(status int, template string, l layout) {
-	l.Title, l.Page, l.Server, l.Prefix = v.options.Title, v.name, v.options.Server, v.fleet.own.Prefix
+	l.Title, l.Page, l.Server, l.Prefix = v.options.Title, v.name, v.options.Server, v.cache.own.Prefix
 	l.Actor, l.Writes, l.Stale, l.Assets = v.actor, v.writes, v.stale, assetsVersion
+	l.Lost = v.cache.lost.Load()
 	var page bytes.Buffer // so that no half page is sent
 	if err := templates[template].ExecuteTemplate(&page, "layout", l); err != nil {
 		http.Error(v.w, "page: "+err.Error(), http.StatusInternalServerError)
@@ -136,7 +138,7 @@ func noteStale[T any](v *visit, found looked[T]) {
 	}
 	noted := staleness{"Redis has not answered yet.", true, found.at}
 	if found.err != nil {
-		noted.why, noted.away = v.fleet.text(found.err), insight.Unreachable(found.err)
+		noted.why, noted.away = v.cache.text(found.err), insight.Unreachable(found.err)
 	}
 	for i, said := range v.stale {
 		if said.why != noted.why && !(said.away && noted.away) {
@@ -153,10 +155,10 @@ func noteStale[T any](v *visit, found looked[T]) {
 // inspector returns one that decides by what operators have set, and notes if that is
 // not known well.
 func (v *visit) inspector() *insight.Inspector {
-	found := v.fleet.inspector.get(v.reading)
+	found := v.cache.inspector.get(v.reading)
 	noteStale(v, found)
 	if found.value == nil {
-		return v.fleet.own
+		return v.cache.own
 	}
 	return found.value
 }

@@ -69,7 +69,7 @@ func (v *visit) change(back, link string) (control.Change, bool) {
 
 // led leads to the page that shows a change.
 func (v *visit) led(to string) {
-	v.fleet.expire()
+	v.cache.expire()
 	v.redirect(to)
 }
 

@@ -8,10 +8,10 @@ if (every && pause) {
   const freshness = document.getElementById("freshness");
   const again = document.getElementById("again");
   const live = () => document.getElementById("live");
-  let paused = false, under = false;
+  let paused = false, under = false, over = false; // over: what is shown will not change
 
   // Who has the pointer or the focus on a table, or has marked a text, reads it.
-  const read = () => live().querySelector(".wide:hover, :focus-visible") !== null ||
+  const read = () => live().querySelector(".wide:hover, :focus-visible, .whole[open]") !== null ||
     !getSelection().isCollapsed && live().contains(getSelection().anchorNode);
   const say = (text) => { if (freshness.textContent !== text) freshness.textContent = text; };
 
@@ -37,7 +37,7 @@ if (every && pause) {
   };
 
   const refresh = async (asked) => {
-    if (under || !asked && (paused || document.hidden)) return;
+    if (under || !asked && (paused || over || document.hidden)) return;
     if (!asked && read()) return say("Waits while you read.");
     under = true;
     try {
@@ -45,10 +45,16 @@ if (every && pause) {
       const text = await reply.text();
       if (!reply.ok) throw new Error(reply.status);
       if (!asked && (paused || read())) return;
-      replace(new DOMParser().parseFromString(text, "text/html"));
-      say(paused ? "Paused." : "Refreshed every " + every / 1000 + " s.");
+      const page = new DOMParser().parseFromString(text, "text/html");
+      replace(page);
+      over = !page.getElementById("main").dataset.refresh;
+      say(over ? "" : paused ? "Paused." : "Refreshed every " + every / 1000 + " s.");
     } catch (error) {
       say("Cannot be refreshed. What you see is older.");
+      for (const status of live().querySelectorAll(".status")) { // what was well may not be now
+        status.textContent = "? Not known now";
+        status.className = "status warn";
+      }
     } finally {
       under = false;
     }
