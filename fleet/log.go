@@ -3,7 +3,10 @@ package fleet
 import (
 	"errors"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 )
 
@@ -26,6 +29,27 @@ func (l *logger) circuit(next func(open bool, cause error)) func(open bool, caus
 		}
 		if next != nil {
 			next(open, cause)
+		}
+	}
+}
+
+// logInterval is how long no other failed call is logged.
+const logInterval = time.Minute
+
+// failed returns an OnError of package fallback that logs, and then calls next.
+func (l *logger) failed(next func(err error)) func(err error) {
+	if l.Logger == nil {
+		return next
+	}
+	var quietUntil atomic.Int64 // in nanoseconds of Unix time
+	return func(err error) {
+		now, until := time.Now(), quietUntil.Load()
+		isCorrupt := errors.Is(err, priority.ErrCorruptCount) // observe.LogCorrupt logs it
+		if !isCorrupt && now.UnixNano() >= until && quietUntil.CompareAndSwap(until, now.Add(logInterval).UnixNano()) {
+			l.Warn("priority: Redis did not decide; this process does", "error", err)
+		}
+		if next != nil {
+			next(err)
 		}
 	}
 }
