@@ -284,7 +284,27 @@ class Processes(unittest.TestCase):
         self.assertEqual(self.operator.reports(), [])
 
 
-def follower(**options: Any) -> tuple[Calls, Follower]:
+@needs_redis
+class Loops(unittest.TestCase):
+    def test_another_event_loop_goes_on_with_the_member(self) -> None:
+        with redis.Redis(HOST, int(PORT)) as server:
+            operator = Operator(server, prefix())
+            client = redis.asyncio.Redis(host=HOST, port=int(PORT))
+            store = docpriority.AsyncStore(client, prefix=operator.own, timeout=LONG, join=True)
+
+            async def use() -> Any:
+                await store.next("acme")
+                return await asyncio.get_running_loop().run_in_executor(None, operator.reported, lambda report: True)
+
+            ids = set()
+            with mock.patch.object(_member, "REPORT_SECONDS", 1000):
+                for _ in range(2):
+                    ids.add(asyncio.run(use())["id"])
+                    self.assertEqual(operator.reports(), [])
+            self.assertEqual(len(ids), 1)
+
+
+def follower() -> tuple[Calls, Follower]:
     calls = Calls("priority", Policy(), None, None, timedelta(days=1), True)
     return calls, Follower(calls)
 

@@ -75,7 +75,8 @@ class Member:
             yield self._write(fitted(self._report(now))), self._not_written
 
     def last(self) -> Iterator[Step]:
-        """Returns what is to be done in the end."""
+        """Returns what is to be done in the end, or until there is a round again."""
+        self._report_at = time.monotonic()
         yield self._write(b""), lambda error: None  # else it ends by itself
 
     @property
