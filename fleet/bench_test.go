@@ -111,3 +111,26 @@ func usec(b *testing.B, client *redis.Client, command string) float64 {
 	}
 	return usec
 }
+
+// BenchmarkObserve measures what a call costs its caller for the report.
+func BenchmarkObserve(b *testing.B) {
+	names := make([]string, 10_000)
+	for i := range names {
+		names[i] = fmt.Sprint("customer ", i)
+	}
+	for _, customers := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(customers, " customers"), func(b *testing.B) {
+			began := time.Now()
+			c := newCollector(began)
+			call := next(began, "", 3)
+			call.Customers = make([]string, 1)
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				i++
+				call.Customers[0] = names[i*7919%customers]
+				c.observe(b.Context(), call)
+			}
+		})
+	}
+}

@@ -117,8 +117,9 @@ func (w *writer) renew(ctx context.Context, report []byte) (renewed bool, err er
 	}
 	go func() { // a client that does not heed ctx ends later
 		_ = w.client.Process(ctx, cmd)
+		err := cmd.Err() // a deferred AutoPipeliner waits only here
 		<-w.writing
-		done <- cmd.Err()
+		done <- err
 	}()
 	select {
 	case err = <-done:
