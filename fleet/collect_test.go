@@ -76,9 +76,9 @@ func TestTheBusiestAreFoundAmongMany(t *testing.T) {
 	c := make(customers)
 	const all = 200_000
 	sent := make(map[string]int64)
-	for range all {
+	for i := range all {
 		name := fmt.Sprint("small ", random.IntN(50_000))
-		if random.IntN(100) == 0 {
+		if i > all/2 && random.IntN(50) == 0 { // when there is no place any more
 			name = fmt.Sprint("busy ", random.IntN(3))
 		}
 		n := int64(1 + random.IntN(3))
@@ -92,6 +92,16 @@ func TestTheBusiestAreFoundAmongMany(t *testing.T) {
 		if customer.documents > sent[name] || customer.documents < 1 {
 			t.Errorf("%s: %d documents, %d were sent", name, customer.documents, sent[name])
 		}
+	}
+	full := make(customers)
+	for i := range mostCustomers {
+		full.count(fmt.Sprint(i), 5, lastTold{})
+	}
+	if full.count("late", 3, lastTold{}); len(full) != mostCustomers || full["0"].documents != 2 || full["late"].documents != 0 {
+		t.Errorf("%d customers, %+v", len(full), full["late"])
+	}
+	if full.count("later", 3, lastTold{}); len(full) != 1 || full["later"].documents != 1 {
+		t.Errorf("%d customers, %+v", len(full), full["later"])
 	}
 	for i, b := range c.most(3) {
 		if !strings.HasPrefix(b.Customer, "busy") || b.Documents < sent[b.Customer]-3*all/mostCustomers {

@@ -92,10 +92,8 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	log := &logger{Logger: opts.Logger}
 	m.writer.onError = log.reports
 
-	store := opts.Store
-	store.Overrides = true
 	var err error
-	m.control, err = control.New(client, &control.Options{Store: store, Interval: opts.Interval, OnChange: func(status control.Status) {
+	m.control, err = control.New(client, &control.Options{Store: opts.Store, Interval: opts.Interval, OnChange: func(status control.Status) {
 		m.writer.soon()
 		log.rules(status)
 	}})

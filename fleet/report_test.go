@@ -94,3 +94,24 @@ func TestAReportHasABound(t *testing.T) {
 		t.Errorf("%d bytes: %v", len(written), err)
 	}
 }
+
+// Waits that are spread widely are told less exactly, and leave room for customers.
+func TestWideWaitsAreToldLessExactly(t *testing.T) {
+	r := exampleReport
+	r.Waits = make(map[priority.Level]Histogram)
+	for level := range priority.Level(9) {
+		r.Waits[level+1] = make(Histogram)
+		for i := range lastBucket + 1 {
+			r.Waits[level+1][i] = 1e5
+		}
+	}
+	var read Report
+	if err := json.Unmarshal(r.fit(), &read); err != nil || len(read.Waits) != 9 || len(read.Busiest) != 2 {
+		t.Fatalf("%v: %+v", err, read)
+	}
+	for level, h := range read.Waits {
+		if was := r.Waits[level]; h.Count() != was.Count() || h.Median() < was.Median() || h.Median() > 2*was.Median() {
+			t.Errorf("level %d: %v of %d, want %v of %d", level, h.Median(), h.Count(), was.Median(), was.Count())
+		}
+	}
+}
