@@ -55,7 +55,7 @@ type AdminOptions struct {
 	// Default: those of the default policy, 9.
 	Levels priority.Level
 
-	// Timeout bounds every call, but each 500 overrides of an Import. Default: 2 s.
+	// Timeout bounds every call, and each 1,000 overrides of an Import. Default: 2 s.
 	// Negative: only the call's context does.
 	Timeout time.Duration
 }
@@ -168,6 +168,8 @@ func (a *Admin) Withdraw(ctx context.Context, change Change) (int64, error) {
 
 // Rollback applies the rules of an earlier version again.
 func (a *Admin) Rollback(ctx context.Context, version int64, change Change) (int64, error) {
+	ctx, cancel := a.within(ctx)
+	defer cancel()
 	history, err := a.History(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrNotChanged, err)
@@ -283,12 +285,26 @@ func (a *Admin) changed(ctx context.Context, call script.Call) (int64, error) {
 func (a *Admin) change(ctx context.Context, call script.Call) (version int64, left time.Duration, err error) {
 	d := script.Begin(ctx, -1)
 	defer d.End()
-	return answer(&call, func() ([]int64, *script.Failure) { return a.runner.Run(&d, &call) })
+	reply, failure := a.runner.Run(&d, &call)
+	if failure == nil && reply[0] == 0 && reply[1] > 0 && call.Numbers[replacesAt] == 0 && a.unreadable(ctx, call.IDs[0]) {
+		call.Numbers[replacesAt] = reply[1] // nobody can have seen its version
+		reply, failure = a.runner.Run(&d, &call)
+	}
+	return answer(&call, reply, failure)
+}
+
+// unreadable reports whether an item that has a version is corrupt.
+func (a *Admin) unreadable(ctx context.Context, item string) bool {
+	if customer, ok := strings.CutPrefix(item, "override:"); ok {
+		held, _, _ := a.writtenOf(ctx, customer)
+		return errors.Is(held.Err, ErrCorrupt)
+	}
+	_, err := a.Settings(ctx)
+	return errors.Is(err, ErrCorrupt)
 }
 
 // answer reads what became of a call of the script.
-func answer(call *script.Call, run func() ([]int64, *script.Failure)) (version int64, left time.Duration, err error) {
-	reply, failure := run()
+func answer(call *script.Call, reply []int64, failure *script.Failure) (version int64, left time.Duration, err error) {
 	switch {
 	case failure != nil && failure.Outcome == script.Unknown:
 		return 0, 0, fmt.Errorf("%w: %.200s in %q: %w", priority.ErrOutcomeUnknown, call.IDs[0], call.Key, failure.Err)

@@ -106,8 +106,8 @@ type Imported struct {
 	Over      int   // overrides that are over
 }
 
-// importedAtOnce is how many overrides one round trip brings back.
-const importedAtOnce = 500
+// importedAtOnce is how many overrides three round trips bring back.
+const importedAtOnce = 1000
 
 // Import brings back what is not set: after Redis lost its data, all of the backup. The
 // log names the change's author and reason; the items keep their own. What was set
@@ -190,7 +190,7 @@ func (a *Admin) importSome(ctx context.Context, some []Held, above int64, change
 	pipe := a.client.Pipeline()
 	var errs []error
 	for i := range calls {
-		version, left, err := answer(&calls[i], func() ([]int64, *script.Failure) { return replies[i], failures[i] })
+		version, left, err := answer(&calls[i], replies[i], failures[i])
 		switch {
 		case errors.Is(err, ErrConflict):
 			done.Kept++

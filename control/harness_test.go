@@ -3,8 +3,9 @@ package control_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ type world struct {
 	admin  *control.Admin
 
 	options *priority.RedisOptions
+	changes int
+	backup  *control.Backup
 }
 
 const (
@@ -215,21 +218,6 @@ func only() control.Rules {
 // await is redistest.Await.
 var await = redistest.Await
 
-// splitClient is a client that sends plain commands that read to another server, as
-// clients do that read from replicas.
-type splitClient struct {
-	*redis.Client
-	reads atomic.Pointer[redis.Client]
-}
-
-func (c *splitClient) Process(ctx context.Context, cmd redis.Cmder) error {
-	switch cmd.Name() {
-	case "get", "mget", "hget", "hmget", "hgetall", "xrange", "xrevrange", "lrange":
-		return c.reads.Load().Process(ctx, cmd)
-	}
-	return c.Client.Process(ctx, cmd)
-}
-
 // must returns a value, or fails the test that is given to what it returns.
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
@@ -239,4 +227,51 @@ func must[T any](value T, err error) func(testing.TB) T {
 		}
 		return value
 	}
+}
+
+// held is what a key holds: to be restored, and to be compared.
+type held struct{ dump, text string }
+
+// contents returns what the operators' keys hold.
+func (w *world) contents() map[string]held {
+	ctx, contents := w.t.Context(), make(map[string]held)
+	for _, key := range []string{versionKey, rulesKey, historyKey, overridesKey, logKey} {
+		dump := w.client.Dump(ctx, key).Val()
+		contents[key] = held{dump, dump}
+		if w.client.Type(ctx, key).Val() == "hash" { // whose order changes
+			contents[key] = held{dump, fmt.Sprint(w.client.HGetAll(ctx, key).Val())}
+		}
+	}
+	return contents
+}
+
+func (w *world) sameContents(as map[string]held) bool {
+	return maps.EqualFunc(w.contents(), as, func(x, y held) bool { return x.text == y.text })
+}
+
+func (w *world) wantContents(as map[string]held) {
+	w.t.Helper()
+	for key, now := range w.contents() {
+		if now.text != as[key].text {
+			w.t.Errorf("%s is changed", key)
+		}
+	}
+}
+
+// restore makes the operators' keys what they were, as a failover to a replica does that
+// lacks the changes since.
+func (w *world) restore(contents map[string]held) {
+	w.t.Helper()
+	ctx := w.t.Context()
+	for key, was := range contents {
+		check(w.t, w.client.Del(ctx, key).Err())
+		if was.dump != "" {
+			check(w.t, w.client.Restore(ctx, key, 0, was.dump).Err())
+		}
+	}
+}
+
+func (w *world) delete(key string) {
+	w.t.Helper()
+	check(w.t, w.client.Del(w.t.Context(), key).Err())
 }

@@ -95,19 +95,17 @@ func (a *Admin) SetOverride(ctx context.Context, customer string, override prior
 // [ErrNotInForce], which says here that the override still holds, it also returns the
 // version.
 func (a *Admin) EndOverride(ctx context.Context, customer string, change Change) (int64, error) {
-	held, err := a.OverrideOf(ctx, customer)
-	if errors.Is(err, priority.ErrInvalid) {
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	if err := priority.CheckCustomer(customer); err != nil {
 		return 0, err
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrNotChanged, err)
 	}
 	call, err := a.call("override:"+customer, "", [3]string{a.keys.log, a.keys.overrides}, change)
 	if err != nil {
 		return 0, err
 	}
-	if held != nil && (held.InForce || held.Found != "") { // even if it is not written down
-		call.Numbers[alwaysAt] = 1
+	if held, err := a.OverrideOf(ctx, customer); err == nil && held != nil && (held.InForce || held.Found != "") {
+		call.Numbers[alwaysAt] = 1 // even if it is not written down
 	}
 	return a.changeOverride(ctx, customer, priority.Override{}, call)
 }

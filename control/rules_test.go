@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/redistest"
 )
 
 // Rules and tiers change while counts go on.
@@ -146,5 +148,45 @@ func TestRulesInJSON(t *testing.T) {
 		if !errors.Is(err, priority.ErrInvalidPolicy) {
 			t.Errorf("%s: %v", wrong, err)
 		}
+	}
+}
+
+// Many customers' tiers share a few policies: a change sends and renders those only, and
+// what would fill the server's cache of scripts is refused.
+func TestManyTiersOfAFewPolicies(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, &priority.RedisOptions{Timeout: time.Minute, TierOf: func(customer string) string { return customer }})
+	ctx := t.Context()
+	tiers := func(n, policies int) control.Rules {
+		rules := control.Rules{Tiers: make(map[string]priority.Policy, n)}
+		for i := range n {
+			rules.Tiers[fmt.Sprint("tier ", i)] = priority.Policy{Thresholds: []int64{int64(-1 - i%policies)}}
+		}
+		return rules
+	}
+	w.apply(tiers(1000, 99))
+	check(t, w.client.ScriptFlush(ctx).Err())
+	check(t, w.client.ConfigResetStat(ctx).Err())
+	for i := range 1000 {
+		w.wantLevel(w.store, fmt.Sprint("tier ", i), 1, 0)
+	}
+	if got := redistest.Calls(t, w.client); got["eval"] > 110 { // once a script
+		t.Errorf("1,000 tiers of 99 policies are %d scripts", got["eval"])
+	}
+	before := w.store.PolicyOf("tier 7")
+	rules := tiers(1000, 99)
+	rules.Policy.Thresholds = []int64{-3}
+	w.apply(rules)
+	check(t, w.client.ConfigResetStat(ctx).Err())
+	for i := range 99 {
+		w.wantLevel(w.store, fmt.Sprint("tier ", i), 1, 0)
+	}
+	if got := redistest.Calls(t, w.client); got["eval"] > 0 || !reflect.DeepEqual(before, w.store.PolicyOf("tier 7")) {
+		t.Errorf("%d scripts of unchanged policies are sent again", got["eval"])
+	}
+	_, err := w.admin.Apply(ctx, tiers(200, 100), demo(w.rulesVersion())) // and the policy of all others
+	wantError(t, "101 policies", err, priority.ErrInvalidPolicy)
+	if !strings.Contains(err.Error(), "101 different policies") {
+		t.Error(err)
 	}
 }

@@ -123,7 +123,7 @@ if stored then
     return redis.error_reply('NEWER a later program wrote the item in ' .. key .. ': use that program')
   end
   local number, till, rest = string.match(stored, '^{"version":(%d+),"at":%d+,"until":(%d+),(.*)$')
-  known = number and #number <= 13 and #till <= 15
+  known = number and number ~= '0' and #number <= 13 and #till <= 15
   if known and (till == '0' or till + 0 > now) and string.sub(stored, -13) ~= '"rules":null}' then
     old, was = stored, number + 0
     if was ~= replaces and '{' .. rest == value then -- the same once more
