@@ -14,10 +14,11 @@ import (
 // for times, versions, and where lines and columns that hold them end.
 func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
+	server := redistest.Start(t, "--appendonly", "yes")
 	client := server.Client()
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
 	submit(t, client, "clinic", 11)
+	working(t, client, counting(), submitting())
 	page := markdown.Read(t, "../../docs/priorityctl.md")
 	bin, dir := filepath.Dir(installed(t)), t.TempDir()
 	// What varies from run to run.

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
@@ -49,7 +51,16 @@ func TestEveryKindOfRedisAnswersForAllCustomersOrSaysHowToAsk(t *testing.T) {
 			for i := range 30 {
 				documents[fmt.Sprint("customer-", i)] = 5
 			}
-			fill := func() { count(t, server.client, documents) }
+			fill := func() {
+				count(t, server.client, documents)
+				for _, id := range []string{"a", "b"} { // each names half of the customers
+					r := fleet.Report{ID: id, Name: id, Levels: 9, Overrides: true}
+					for i := range 15 {
+						r.Busiest = append(r.Busiest, fleet.Busy{Customer: fmt.Sprint("customer-", 2*i+int(id[0]-'a')), Documents: 5, Rule: priority.ByCount, Level: 2})
+					}
+					reported(t, server.client, r)
+				}
+			}
 			for _, url := range server.right {
 				fill()
 				answersForAll(t, url, len(documents))
@@ -82,7 +93,7 @@ func answersForAll(t *testing.T, url string, customers int) {
 	if got := objects(t, o.told("list", "-json")); len(got) != customers {
 		t.Errorf("%s lists %d customers, not %d", url, len(got), customers)
 	}
-	if text := o.told("top"); !strings.Contains(text, fmt.Sprintf("%d customers, ", customers)) {
+	if text := o.told("top"); strings.Count(text, "customer-") != customers || strings.Count(text, " -4 ") != customers || !strings.Contains(text, "\n2 workers: ") {
 		t.Errorf("%s: not %d customers in\n%s", url, customers, text)
 	}
 	var all []string
@@ -124,7 +135,8 @@ func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master, "--replica-read-only", "no") // a write would be lost
 	count(t, master.Client(), map[string]int{"acme": 30})
-	redistest.Await(t, "the count reaches the replica", func() bool { return replica.Client().DBSize(t.Context()).Val() == 1 })
+	reported(t, master.Client(), counting())
+	redistest.Await(t, "the count and the report reach the replica", func() bool { return replica.Client().DBSize(t.Context()).Val() == 3 })
 	o := operatorOn(t, "-redis", "redis://"+replica.Addr)
 	for _, call := range [][]string{{"get", "acme"}, {"list"}, {"top"}} {
 		status, stdout, stderr := o.ask(call[0], call[1:]...)
@@ -142,7 +154,7 @@ func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", call, status, stdout, stderr)
 		}
 	}
-	if n := replica.Client().DBSize(t.Context()).Val(); n != 1 {
+	if n := replica.Client().DBSize(t.Context()).Val(); n != 3 {
 		t.Errorf("the replica has %d keys", n)
 	}
 }

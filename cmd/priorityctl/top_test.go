@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/redis/go-redis/v9"
@@ -32,6 +33,31 @@ func reported(t *testing.T, client redis.UniversalClient, reports ...fleet.Repor
 			t.Fatal(err)
 		}
 	}
+}
+
+// working writes reports again and again, of workers that follow what operators set.
+func working(t *testing.T, client redis.UniversalClient, reports ...fleet.Report) {
+	t.Helper()
+	admin, err := control.NewAdmin(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reported(t, client, reports...)
+	go func() {
+		for t.Context().Err() == nil {
+			settings, err := admin.Settings(t.Context())
+			for i := range reports {
+				reports[i].Rules.Version = 0
+				if err == nil && settings.Rules != nil {
+					reports[i].Rules.Version = settings.Rules.Version
+				}
+				if text, err := json.Marshal(reports[i]); err == nil {
+					client.Set(t.Context(), "priority:{fleet}:"+reports[i].ID, text, 30*time.Second)
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
 }
 
 // counting is a worker that has given documents of acme, bakery and first the levels that

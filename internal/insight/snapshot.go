@@ -74,7 +74,7 @@ type Busy struct {
 }
 
 // ReportRights are what reading the workers' reports needs, as ACL SETUSER takes them.
-const ReportRights = "+eval +mget +pttl +time +zrange"
+const ReportRights = "+eval +mget +pttl +time +zrangebyscore"
 
 // Reports returns what the workers report. An error is Redis's, and says which rights
 // are missing where it is [Forbidden].
@@ -168,7 +168,7 @@ func (s *Snapshot) Documents() int64 { return s.ByCount + s.ByLoad }
 // String says in a sentence without its end what the workers report.
 func (s *Snapshot) String() string {
 	if s.Workers == 0 {
-		said := "no worker has reported in the last 30s"
+		said := "no worker has reported in the last 30s: those that use fleet.Join do"
 		if s.Unreadable > 0 {
 			said += fmt.Sprintf("; %s cannot be read", Plural(int64(s.Unreadable), "report"))
 		}

@@ -161,7 +161,7 @@ func TestWorkersSayWhetherTheyObeyAndWhyNot(t *testing.T) {
 func TestAFleetThatReportsNothingIsSaidSo(t *testing.T) {
 	inspector := inspectorOf(t, redistest.Start(t).Client(), priority.RedisOptions{})
 	found, err := inspector.Snapshot(t.Context(), 3)
-	if err != nil || found.String() != "no worker has reported in the last 30s" || len(found.Levels) != 9 || found.Busiest == nil {
+	if err != nil || found.String() != "no worker has reported in the last 30s: those that use fleet.Join do" || len(found.Levels) != 9 || found.Busiest == nil {
 		t.Errorf("got %+v, %v", found, err)
 	}
 }
