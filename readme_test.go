@@ -26,7 +26,7 @@ import (
 // pages are the documents whose snippets and commands are run here. The others
 // are run by the modules that they are about.
 var pages = []string{
-	"README.md", "docs/policies.md", "docs/redis.md", "docs/control.md",
+	"README.md", "docs/policies.md", "docs/redis.md", "docs/control.md", "docs/fleet.md",
 	"docs/how-to/from-a-rate-limiter.md", "docs/how-to/migrate-prefix.md",
 }
 

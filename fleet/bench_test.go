@@ -53,6 +53,9 @@ func BenchmarkServerTime(b *testing.B) {
 			var decisions, reports, shares []float64
 			for minute := 0; minute < b.N; minute++ {
 				w := writers[minute%len(writers)]
+				if err := w.list(ctx, []byte("{}")); err != nil { // it may have ended
+					b.Fatal(err)
+				}
 				if err := client.ConfigResetStat(ctx).Err(); err != nil {
 					b.Fatal(err)
 				}
