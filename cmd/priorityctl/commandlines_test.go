@@ -116,9 +116,9 @@ func fillHostile(t *testing.T, client *redis.Client) {
 		made(admin.Apply(t.Context(), rules, change))
 	}
 	change.Replaces = 0
-	made(admin.SetOverride(t.Context(), "acme", control.Pin(2), time.Hour, change))
+	made(admin.SetOverride(t.Context(), "acme", priority.Override{Earliest: 2, Latest: 2}, time.Hour, change))
 	change.Replaces = 0
-	made(admin.SetOverride(t.Context(), "o'neil\n", control.Override{Latest: 4}, time.Hour, change))
+	made(admin.SetOverride(t.Context(), "o'neil\n", priority.Override{Latest: 4}, time.Hour, change))
 }
 
 // held is all that a command line could have changed.
@@ -141,7 +141,7 @@ func holding(t *testing.T, client *redis.Client) held {
 		t.Fatal(err)
 	}
 	for i, key := range keys {
-		if !strings.HasPrefix(key, "priority:{control}:") {
+		if !strings.HasPrefix(key, "priority:{control}:") && !strings.HasSuffix(key, "}:override") {
 			h.keys[key] = dumps[i].Val()
 		}
 	}
@@ -149,14 +149,21 @@ func holding(t *testing.T, client *redis.Client) held {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, _, err := admin.Document(t.Context())
+	overrides, err := admin.Overrides(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for customer, item := range document.Overrides {
-		h.overrides[customer] = item.Version
+	for _, held := range overrides {
+		if !held.InForce {
+			t.Errorf("the override of %q is not in force", held.Customer)
+		}
+		h.overrides[held.Customer] = held.Version
 	}
-	h.rules = versionOf(document.Rules)
+	settings, err := admin.Settings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.rules = versionOf(settings.Rules)
 	return h
 }
 
@@ -418,6 +425,8 @@ func workingFiles(t *testing.T, client *redis.Client) string {
 	}
 	_, overrides, _ := operatorOn(t, "-redis", "redis://"+client.Options().Addr).ask("override", "list", "-json")
 	write("overrides", overrides)
+	_, exported, _ := operatorOn(t, "-redis", "redis://"+client.Options().Addr).ask("control", "export")
+	write("control.json", exported)
 	return dir
 }
 

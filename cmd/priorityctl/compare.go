@@ -96,8 +96,8 @@ func (f *compare) run(command *cobra.Command, c *connection, names []string) err
 // rulesNamed returns the rules of a file, or those that operators have set.
 func rulesNamed(command *cobra.Command, c *connection, name string) (insight.NamedRules, error) {
 	switch {
-	case c != nil && name == "current" && c.Document.Rules != nil:
-		return insight.NamedRules{Rules: c.Document.Rules.Value, Name: insight.ItemName(*c.Document.Rules)}, nil
+	case c != nil && name == "current" && c.Settings.Rules != nil:
+		return insight.NamedRules{Rules: c.Settings.Rules.Value, Name: insight.ItemName(*c.Settings.Rules)}, nil
 	case c != nil && name == "current":
 		current := defaultRules() // the workers' own options are not known here
 		current.Name += ": operators have applied none"

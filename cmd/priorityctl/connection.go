@@ -14,6 +14,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -66,9 +67,11 @@ func (f *connectionFlags) register(command *cobra.Command) {
 // connection is Redis as the commands see it.
 type connection struct {
 	insight.Inspector
-	target  *redisurl.Target
-	timeout time.Duration
-	replica string // what to call it, if the server is one
+	target     *redisurl.Target
+	timeout    time.Duration
+	replica    string         // what to call it, if the server is one
+	reports    []fleet.Report // of the workers, as fit has read them
+	unreported error          // why fit has not
 }
 
 // Hidden returns the error without passwords. What is wrong with the call has none,
@@ -117,22 +120,29 @@ func (f *connectionFlags) connection(command *cobra.Command, rules insight.Named
 	logging.Disable() // what matters is in the errors
 	c := &connection{target: target, timeout: f.timeout, Inspector: insight.Inspector{
 		Client: target.Client(f.timeout), Prefix: cmp.Or(f.prefix, insight.DefaultPrefix),
-		Policy:  insight.NamedPolicy{Policy: rules.Policy, Name: rules.Name},
 		Server:  insight.Server{Address: target.String(), Kind: target.Kind, TLS: target.TLS},
 		Secrets: target.Secrets(),
 	}}
 	c.Options = priority.RedisOptions{
-		Policy: rules.Policy, Tiers: rules.Tiers, Prefix: c.Prefix, Timeout: f.timeout,
-		TierOf: func(string) string { return "" }, // only the workers know their customers' tiers
+		Prefix: c.Prefix, Timeout: f.timeout,
+		TierOf:    func(string) string { return "" }, // only the workers know their customers' tiers
+		Overrides: true,
 	}
-	if c.Store, err = priority.NewRedisStore(c.Client, &c.Options); err == nil {
-		c.Admin, err = control.NewAdmin(c.Client, &control.AdminOptions{Prefix: c.Prefix, Levels: rules.Policy.Last(), Timeout: f.timeout})
-	}
-	if err != nil {
+	if err = c.goBy(rules); err != nil {
 		_ = c.Client.Close()
 		return nil, c.Hidden(err)
 	}
 	return c, nil
+}
+
+// goBy makes rules the workers' own options.
+func (c *connection) goBy(rules insight.NamedRules) (err error) {
+	c.Policy = insight.NamedPolicy{Policy: rules.Policy, Name: rules.Name}
+	c.Options.Policy, c.Options.Tiers = rules.Policy, rules.Tiers
+	if c.Store, err = priority.NewRedisStore(c.Client, &c.Options); err == nil {
+		c.Admin, err = control.NewAdmin(c.Client, &control.AdminOptions{Prefix: c.Prefix, Levels: rules.Policy.Last(), Timeout: c.timeout})
+	}
+	return err
 }
 
 // meet makes sure that Redis answers, that it is what its URL says, and that the command

@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
@@ -162,7 +161,7 @@ func (l *customersOfLog) withLogged(all []named, read object) ([]named, error) {
 		all = append(all, named{Name: read.Name, logged: true})
 	}
 	if read.Kind == "override" && read.Version > l.versions[customer] {
-		var override control.Override // none, where it was ended
+		var override priority.Override // none, where it was ended
 		if read.New != nil {
 			if err := json.Unmarshal(read.New, &override); err != nil {
 				return nil, err

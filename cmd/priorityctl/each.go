@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
@@ -73,8 +74,10 @@ type failure struct {
 func (c *connection) lost(command *cobra.Command, err error) error {
 	var known statusError
 	switch {
-	case errors.As(err, &known) || !insight.Unreachable(err):
+	case errors.As(err, &known) || !insight.Unreachable(err) && !errors.Is(err, control.ErrNotInForce):
 		return err
+	case errors.Is(err, control.ErrNotInForce):
+		return c.again(err)
 	case errors.Is(err, priority.ErrOutcomeUnknown) && changes(command):
 		return statusError{exitUnknown, fmt.Errorf("%w: it may have been done, or not: look before you do it again", err)}
 	}

@@ -38,6 +38,52 @@ func (c *connection) mustFollow(command *cobra.Command) error {
 	return c.broken(err)
 }
 
+// fit reads the workers' reports, takes the number of the queue's levels from them, unless
+// -levels says it, and goes by what operators have set, if that can be used.
+func (c *connection) fit(command *cobra.Command, queue *queueFlags) error {
+	reports, err := c.Reports(command.Context())
+	if insight.Unreachable(err) {
+		return c.broken(err)
+	}
+	c.reports, c.unreported = reports, err
+	levels := 0
+	for _, report := range reports {
+		levels = max(levels, int(report.Levels))
+	}
+	if levels > 0 && !command.Flags().Changed("levels") {
+		queue.levels = levels
+		rules, err := queue.read(command)
+		if err == nil {
+			err = c.goBy(rules)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.refollow(command.Context()); err == nil || insight.Unreachable(err) {
+		return c.broken(err)
+	}
+	return c.clock(command) // overrides and the log are read all the same
+}
+
+// obey says who goes by an override.
+func (c *connection) obey(override priority.Override) insight.Obedience {
+	if c.unreported != nil {
+		return insight.Obedience{Error: insight.OneLine(c.Hidden(c.unreported))}
+	}
+	return insight.ObeyOverride(c.reports, override)
+}
+
+// clock reads Redis's time, and nothing else that operators have set.
+func (c *connection) clock(command *cobra.Command) error {
+	timed, err := c.Timed(command.Context())
+	if err != nil {
+		return c.broken(c.readable(err))
+	}
+	c.Inspector = *timed
+	return nil
+}
+
 func (c *connection) refollow(ctx context.Context) error {
 	followed, err := c.Follow(ctx)
 	if err == nil {

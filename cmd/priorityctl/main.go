@@ -64,6 +64,7 @@ const rootLong = `Priorityctl is for those who run a fleet on the priority modul
                                       process a customer's documents first
   priorityctl policy apply team.json -why 'fewer levels'
                                       change the policy of the whole fleet
+  priorityctl control export          keep what operators have set
   priorityctl log                     who has changed what
 
 Flags are written with one dash or with two. -json prints one JSON object a line.
@@ -89,7 +90,7 @@ func newRoot() *cobra.Command {
 		command.GroupID = operate.ID
 		root.AddCommand(command)
 	}
-	for _, command := range []*cobra.Command{newOverride(), newPolicy(), newLog(), newServe()} {
+	for _, command := range []*cobra.Command{newOverride(), newPolicy(), newControl(), newLog(), newServe()} {
 		command.GroupID = steer.ID
 		root.AddCommand(command)
 	}

@@ -1,26 +1,30 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
 
 const overrideLong = `Override fixes the level of a customer's documents for a time, or bounds it
-from one side. Counting goes on beneath. Level 1 is processed first, the last
+from one side. It holds for the next document of every worker that reads overrides,
+and the documents are counted all the same. Level 1 is processed first, the last
 level last.
 
   priorityctl override set acme -level 1 -for 2h -why 'the demo at six'
   priorityctl override set acme -not-later-than 4 -for 24h -why 'their contract'
   priorityctl override set acme -not-earlier-than 9 -for 30m -why 'a test run'
-  priorityctl override list
+  priorityctl override list -search acme
   priorityctl override end acme -why 'the demo is over'`
 
 const overrideSetLong = `Set gives customers an override from now on, for at most 30 days, in place of
@@ -55,6 +59,10 @@ type overrideSet struct {
 	from                    fromFlag
 	level, latest, earliest int
 	lasts                   time.Duration
+
+	alone        bool // there is one customer
+	done         int
+	mostEarliest priority.Level // of those that are done
 }
 
 func newOverrideSet() *cobra.Command {
@@ -85,15 +93,24 @@ func newOverrideSet() *cobra.Command {
 		if len(lines) > 1 && command.Flags().Changed("replaces") {
 			return usageError("-replaces is for one customer, not for %d", len(lines))
 		}
-		if err := c.mustFollow(command); err != nil {
+		if err := c.fit(command, &queue); err != nil {
 			return err
 		}
+		if err := set.checkLevels(c.Admin.Levels()); err != nil {
+			return err
+		}
+		set.alone = len(lines) == 1
 		at := 0
-		return eachCustomer(command, c, names(lines), asJSON, func(ctx context.Context, customer string) (any, error) {
+		err = eachCustomer(command, c, names(lines), asJSON, func(ctx context.Context, customer string) (any, error) {
 			line := lines[at]
 			at++
 			return set.do(ctx, command, c, line)
 		})
+		if !asJSON && set.done > 0 && !set.alone {
+			override := priority.Override{Earliest: set.mostEarliest}
+			indented(command.OutOrStdout(), 0, fmt.Sprintf("%s %s", insight.Plural(int64(set.done), "override"), c.obey(override)))
+		}
+		return err
 	})
 	flags := command.Flags()
 	flags.IntVar(&set.level, "level", 0, "give every document this level")
@@ -133,19 +150,29 @@ func (s *overrideSet) check(command *cobra.Command) error {
 	return nil
 }
 
+// checkLevels makes sure that the queue has the levels of the flags.
+func (s *overrideSet) checkLevels(levels priority.Level) error {
+	for name, level := range map[string]int{"level": s.level, "not-later-than": s.latest, "not-earlier-than": s.earliest} {
+		if level > int(levels) {
+			return usageError("-%s %d: there is no such level; the queue's are 1 to %d, unless -levels says otherwise", name, level, levels)
+		}
+	}
+	return nil
+}
+
 // override returns what the flags say, or else a line.
-func (s *overrideSet) override(line named) (control.Override, error) {
+func (s *overrideSet) override(line named) (priority.Override, error) {
 	switch {
 	case s.level > 0:
-		return control.Pin(priority.Level(s.level)), nil
+		return priority.Override{Earliest: priority.Level(s.level), Latest: priority.Level(s.level)}, nil
 	case s.latest > 0:
-		return control.Override{Latest: priority.Level(s.latest)}, nil
+		return priority.Override{Latest: priority.Level(s.latest)}, nil
 	case s.earliest > 0:
-		return control.Override{Earliest: priority.Level(s.earliest)}, nil
+		return priority.Override{Earliest: priority.Level(s.earliest)}, nil
 	case line.Earliest == 0 && line.Latest == 0:
-		return control.Override{}, usageError("the line has no override, and no flag says one")
+		return priority.Override{}, usageError("the line has no override, and no flag says one")
 	}
-	return control.Override{Earliest: line.Earliest, Latest: line.Latest}, nil
+	return priority.Override{Earliest: line.Earliest, Latest: line.Latest}, nil
 }
 
 // overrideChanged is an override that was set or ended, and the one before.
@@ -154,6 +181,13 @@ type overrideChanged struct {
 	Version  int64               `json:"version"`
 	Override *insight.Overridden `json:"override"` // null: there is none any more
 	Replaced *insight.Overridden `json:"replaced"` // null: there was none
+
+	// Obey says who goes by it, and Consequence what it does to the next document;
+	// missing where that could not be found out.
+	Obey        insight.Obedience    `json:"obey"`
+	Consequence *insight.Consequence `json:"consequence,omitempty"`
+
+	alone bool // no other customer is changed with this one
 }
 
 // do sets the override of one line.
@@ -165,11 +199,20 @@ func (s *overrideSet) do(ctx context.Context, command *cobra.Command, c *connect
 	}
 	lasts := s.lasts
 	if lasts == 0 {
-		if lasts = line.Until.Sub(c.Now).Truncate(time.Millisecond); lasts <= 0 {
+		if lasts = line.Until.Sub(c.Now()).Truncate(time.Millisecond); lasts <= 0 {
 			return nil, usageError("%s: the line's end has passed, or it has none: give -for", insight.Shown(customer))
 		}
 	}
-	changed := overrideChanged{Name: insight.NameOf(customer), Replaced: c.OverrideOf(customer)}
+	replaced, err := c.OverrideOf(ctx, customer)
+	if err != nil {
+		return nil, explained(ctx, c, err, "override", customer)
+	}
+	changed := overrideChanged{Name: insight.NameOf(customer), Replaced: replaced, Obey: c.obey(override), alone: s.alone}
+	// What it does is told of few customers: each needs another look.
+	if state, err := c.Store.Peek(ctx, customer); err == nil && s.alone {
+		consequence := insight.ConsequenceOf(customer, state, override, c.Admin.Levels(), fleet.Add(c.reports))
+		changed.Consequence = &consequence
+	}
 	change := s.change(command, changed.replaced())
 	if change.Why == "" {
 		change.Why = line.Why
@@ -177,10 +220,13 @@ func (s *overrideSet) do(ctx context.Context, command *cobra.Command, c *connect
 	if changed.Version, err = c.Admin.SetOverride(ctx, customer, override, lasts, change); err != nil {
 		return nil, explained(ctx, c, err, "override", customer)
 	}
-	if err := c.refollow(ctx); err != nil {
-		return nil, err
+	now := c.Now().UTC().Truncate(time.Millisecond)
+	changed.Override = &insight.Overridden{
+		Name: insight.NameOf(customer), Earliest: override.Earliest, Latest: override.Latest, Says: insight.Says(override), InForce: true,
+		LeftMS: lasts.Milliseconds(), Version: changed.Version, At: now, Until: now.Add(lasts), By: change.By, Why: change.Why,
 	}
-	changed.Override = c.OverrideOf(customer)
+	s.done++
+	s.mostEarliest = max(s.mostEarliest, override.Earliest)
 	return changed, nil
 }
 
@@ -194,19 +240,23 @@ func (o *overrideChanged) replaced() int64 {
 // String is what a person reads.
 func (o overrideChanged) String() string {
 	var out strings.Builder
-	switch {
-	case o.Override == nil || o.Override.Version != o.Version:
+	if o.Override == nil {
 		fmt.Fprintf(&out, "%s: the override has ended", insight.Shown(o.Exact()))
-		if o.Override != nil {
-			fmt.Fprintf(&out, "; meanwhile there is another, by %s", insight.Shown(o.Override.By))
-		}
-	default:
+	} else {
 		fmt.Fprintf(&out, "%s: %s until %s, for %s", insight.Shown(o.Exact()), o.Override.Says, insight.Moment(o.Override.Until), insight.Span(o.Override.Left()))
 	}
 	fmt.Fprintf(&out, " (version %d)", o.Version)
-	if r := o.Replaced; r != nil {
-		was := fmt.Sprintf("before: %s for %s more, by %s: %s (version %d)", r.Says, insight.Span(r.Left()), insight.Shown(r.By), insight.Quoted(r.Why), r.Version)
-		out.WriteString("\n  " + strings.ReplaceAll(insight.Wrap(was, 77), "\n", "\n  "))
+	further := func(text string) {
+		out.WriteString("\n  " + strings.ReplaceAll(insight.Wrap(text, 77), "\n", "\n  "))
+	}
+	if o.Override != nil && o.alone {
+		further(o.Obey.String())
+	}
+	if o.Consequence != nil {
+		further(o.Consequence.Says)
+	}
+	if r := o.Replaced; r != nil && r.Version > 0 {
+		further(fmt.Sprintf("before: %s for %s more, by %s: %s (version %d)", r.Says, insight.Span(r.Left()), insight.Shown(r.By), insight.Quoted(r.Why), r.Version))
 	}
 	return out.String()
 }
@@ -230,13 +280,16 @@ func newOverrideEnd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := c.mustFollow(command); err != nil {
+		if err := c.fit(command, &queue); err != nil {
 			return err
 		}
 		return eachCustomer(command, c, names(lines), asJSON, func(ctx context.Context, customer string) (any, error) {
-			changed := overrideChanged{Name: insight.NameOf(customer), Replaced: c.OverrideOf(customer)}
-			version, err := c.Admin.EndOverride(ctx, customer, flags.change(command, changed.replaced()))
-			if changed.Version = version; err != nil {
+			replaced, err := c.OverrideOf(ctx, customer)
+			if err != nil {
+				return nil, explained(ctx, c, err, "override", customer)
+			}
+			changed := overrideChanged{Name: insight.NameOf(customer), Replaced: replaced, Obey: c.obey(priority.Override{})}
+			if changed.Version, err = c.Admin.EndOverride(ctx, customer, flags.change(command, changed.replaced())); err != nil {
 				return nil, explained(ctx, c, err, "override", customer)
 			}
 			return changed, nil
@@ -250,43 +303,94 @@ func newOverrideEnd() *cobra.Command {
 	return command
 }
 
+const overrideListLong = `List prints all overrides that are written down and not over, those that end first
+first. One whose key in Redis is gone, or holds something else, is not in force: the
+line below it says so. Set it again, or end it.
+
+  priorityctl override list
+  priorityctl override list -search mary
+  priorityctl override list -not-in-force`
+
+// overrideList is what the command is told.
+type overrideList struct {
+	search     string
+	limit      int
+	notInForce bool
+}
+
 func newOverrideList() *cobra.Command {
 	var connect connectionFlags
 	var queue queueFlags
+	var list overrideList
 	var asJSON bool
 	command := &cobra.Command{
 		Use:               "list",
-		Short:             "Lists all overrides in force",
-		Long:              "List prints all overrides in force, those that end first first.\n\n" + connectionHelp + "\n\n" + exitHelp,
+		Short:             "Lists all overrides",
+		Long:              overrideListLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
+		PreRunE: func(*cobra.Command, []string) error {
+			if list.limit < 0 {
+				return usageError("-limit %d is negative", list.limit)
+			}
+			return nil
+		},
 	}
 	command.RunE = connected(&connect, &queue, func(command *cobra.Command, c *connection, _ []string) error {
-		if err := c.mustFollow(command); err != nil {
+		if err := c.clock(command); err != nil {
 			return err
 		}
-		return printOverrides(command.OutOrStdout(), c.Overrides(), asJSON)
+		all, err := c.Overrides(command.Context())
+		if err != nil {
+			return c.broken(err)
+		}
+		if len(all) == 0 && !asJSON {
+			_, err := fmt.Fprintln(command.OutOrStdout(), "There is no override.")
+			return err
+		}
+		return printOverrides(command.OutOrStdout(), list.of(all), asJSON)
 	})
-	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object an override")
+	flags := command.Flags()
+	flags.StringVar(&list.search, "search", "", "only overrides with this in the customer's name, in who set them or in why, in upper or lower case")
+	flags.BoolVar(&list.notInForce, "not-in-force", false, "only overrides that are written down and not in force")
+	flags.IntVar(&list.limit, "limit", 0, "how many at most; 0: all")
+	flags.BoolVar(&asJSON, "json", false, "print one JSON object an override")
 	queue.register(command)
 	connect.register(command)
 	return command
+}
+
+// of returns the overrides that are asked for.
+func (l *overrideList) of(all []*insight.Overridden) []*insight.Overridden {
+	search := strings.ToLower(l.search)
+	all = slices.DeleteFunc(all, func(o *insight.Overridden) bool {
+		found := search == "" || slices.ContainsFunc([]string{o.Exact(), o.By, o.Why}, func(text string) bool {
+			return strings.Contains(strings.ToLower(text), search)
+		})
+		return !found || l.notInForce && o.InForce
+	})
+	if l.limit > 0 && len(all) > l.limit {
+		all = all[:l.limit]
+	}
+	return all
 }
 
 func printOverrides(w io.Writer, all []*insight.Overridden, asJSON bool) error {
 	if asJSON {
 		return writeAll(w, all)
 	}
-	var out strings.Builder
+	out := bufio.NewWriter(w)
 	if len(all) == 0 {
-		out.WriteString("No override is in force.\n")
+		fmt.Fprintln(out, "There is no such override.")
 	} else {
-		out.WriteString("VERSION        LEFT  OVERRIDE                  CUSTOMER\n")
+		fmt.Fprintln(out, "VERSION        LEFT  OVERRIDE                  CUSTOMER")
 	}
 	for _, o := range all {
-		fmt.Fprintf(&out, "%7d  %10s  %-24s  %s\n", o.Version, insight.Span(o.Left()), o.Says, insight.Shown(o.Exact()))
-		indented(&out, 21, fmt.Sprintf("by %s: %s", insight.Shown(o.By), insight.Quoted(o.Why)))
+		fmt.Fprintf(out, "%7d  %10s  %-24s  %s\n", o.Version, insight.Span(o.Left()), o.Says, insight.Shown(o.Exact()))
+		indented(out, 21, fmt.Sprintf("by %s: %s", insight.Shown(o.By), insight.Quoted(o.Why)))
+		if trouble := o.Trouble(); trouble != "" {
+			indented(out, 21, trouble)
+		}
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return out.Flush()
 }

@@ -23,9 +23,10 @@ the other commands reads; what the file leaves out is the module's default.
   priorityctl policy compare default team.json
 
 Apply, rollback and withdraw change what the whole fleet goes by, in Redis, while
-it runs; history lists it.
+it runs; show prints it, with who obeys, and history lists what it was.
 
   priorityctl policy apply team.json -why 'fewer levels'
+  priorityctl policy show
   priorityctl policy history
   priorityctl policy rollback 12 -why 'too slow for small customers'`
 
@@ -47,7 +48,7 @@ func newPolicy() *cobra.Command {
 	}
 	policies.register(command)
 	command.Flags().BoolVar(&asJSON, "json", false, "print the policy's file")
-	command.AddCommand(newPolicyCheck(), newPolicyCompare(), newPolicyApply(), newPolicyHistory(), newPolicyRollback(), newPolicyWithdraw())
+	command.AddCommand(newPolicyCheck(), newPolicyCompare(), newPolicyShow(), newPolicyApply(), newPolicyHistory(), newPolicyRollback(), newPolicyWithdraw())
 	return command
 }
 

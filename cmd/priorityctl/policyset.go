@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
@@ -28,12 +30,13 @@ func newPolicyApply() *cobra.Command {
 	return newRulesChange(rulesChange{
 		use: "apply {FILE | - | default} -why TEXT", short: "Makes a policy that of the whole fleet", long: policyApplyLong,
 		args: namedArguments("the policy's file, or default"), completeFiles: true,
-		do: func(ctx context.Context, command *cobra.Command, c *connection, args []string, change control.Change) (int64, error) {
+		do: func(ctx context.Context, command *cobra.Command, c *connection, args []string, change control.Change) (int64, *control.Rules, error) {
 			rules, err := readRules(args[0], command.InOrStdin())
 			if err != nil {
-				return 0, err
+				return 0, nil, err
 			}
-			return c.Admin.Apply(ctx, rules.Rules, change)
+			version, err := c.Admin.Apply(ctx, rules.Rules, change)
+			return version, &rules.Rules, err
 		},
 	})
 }
@@ -43,12 +46,22 @@ func newPolicyRollback() *cobra.Command {
 		use: "rollback VERSION -why TEXT", short: "Applies an earlier policy again",
 		long: "Rollback applies the policy of a version of policy history again.\n\n" + changeHelp,
 		args: namedArguments("a version of policy history"),
-		do: func(ctx context.Context, _ *cobra.Command, c *connection, args []string, change control.Change) (int64, error) {
-			var version int64
-			if _, err := fmt.Sscanf(args[0], "%d", &version); err != nil || fmt.Sprint(version) != args[0] || version < 1 {
-				return 0, usageError("%.40q is no version: see policy history", args[0])
+		do: func(ctx context.Context, _ *cobra.Command, c *connection, args []string, change control.Change) (int64, *control.Rules, error) {
+			earlier, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || earlier < 1 {
+				return 0, nil, usageError("%.40q is not a version: see policy history", args[0])
 			}
-			return c.Admin.Rollback(ctx, version, change)
+			history, err := c.Admin.History(ctx)
+			if err != nil {
+				return 0, nil, err
+			}
+			for _, item := range history {
+				if item.Version == earlier {
+					version, err := c.Admin.Apply(ctx, item.Value, change)
+					return version, &item.Value, err
+				}
+			}
+			return 0, nil, statusError{exitFailed, fmt.Errorf("there is no version %d in policy history", earlier)}
 		},
 	})
 }
@@ -58,8 +71,9 @@ func newPolicyWithdraw() *cobra.Command {
 		use: "withdraw -why TEXT", short: "Leaves the policy to the workers' own options again",
 		long: "Withdraw leaves the policy to the workers' own options again.\n\n" + changeHelp,
 		args: cobra.NoArgs,
-		do: func(ctx context.Context, _ *cobra.Command, c *connection, _ []string, change control.Change) (int64, error) {
-			return c.Admin.Withdraw(ctx, change)
+		do: func(ctx context.Context, _ *cobra.Command, c *connection, _ []string, change control.Change) (int64, *control.Rules, error) {
+			version, err := c.Admin.Withdraw(ctx, change)
+			return version, nil, err
 		},
 	})
 }
@@ -69,7 +83,9 @@ type rulesChange struct {
 	use, short, long string
 	args             cobra.PositionalArgs
 	completeFiles    bool
-	do               func(ctx context.Context, command *cobra.Command, c *connection, args []string, change control.Change) (int64, error)
+
+	// do makes the change, and returns its version and the rules; nil: they were withdrawn.
+	do func(ctx context.Context, command *cobra.Command, c *connection, args []string, change control.Change) (int64, *control.Rules, error)
 }
 
 func newRulesChange(r rulesChange) *cobra.Command {
@@ -91,26 +107,23 @@ func newRulesChange(r rulesChange) *cobra.Command {
 	}
 	command.RunE = connected(&connect, &queue, func(command *cobra.Command, c *connection, args []string) error {
 		ctx := command.Context()
-		document, _, err := c.Admin.Document(ctx)
+		if err := c.fit(command, &queue); err != nil {
+			return err
+		}
+		settings, err := c.Admin.Settings(ctx)
 		if err != nil {
 			return c.broken(c.readable(err))
 		}
-		replaced := document.Rules
-		version, err := r.do(ctx, command, c, args, flags.change(command, versionOf(replaced)))
+		version, rules, err := r.do(ctx, command, c, args, flags.change(command, versionOf(settings.Rules)))
 		if err != nil {
 			return c.lost(command, explained(ctx, c, err, "policy", ""))
 		}
-		changed := rulesChanged{Version: version}
-		if replaced != nil {
-			set := insight.SetRulesOf(*replaced, false)
+		changed := rulesChanged{Version: version, Rules: rules}
+		if settings.Rules != nil {
+			set := insight.SetRulesOf(*settings.Rules, false)
 			changed.Replaced = &set
 		}
-		if document, _, err = c.Admin.DocumentSince(ctx, document); err != nil {
-			return c.broken(err)
-		}
-		if now := document.Rules; now != nil && now.Version == version {
-			changed.Rules = &now.Value
-		}
+		changed.Obey = c.AwaitRules(ctx, version, policyOf(rules))
 		if asJSON {
 			return writeJSON(command.OutOrStdout(), changed)
 		}
@@ -124,11 +137,20 @@ func newRulesChange(r rulesChange) *cobra.Command {
 	return command
 }
 
+// policyOf is the policy of rules, nil of none.
+func policyOf(rules *control.Rules) *priority.Policy {
+	if rules == nil {
+		return nil
+	}
+	return &rules.Policy
+}
+
 // rulesChanged is a policy that was set or ended, and the one before.
 type rulesChanged struct {
 	Version  int64             `json:"version"`
 	Rules    *control.Rules    `json:"policy"`   // null: there is none any more
 	Replaced *insight.SetRules `json:"replaced"` // null: there was none
+	Obey     insight.Obedience `json:"obey"`
 }
 
 // String is what a person reads.
@@ -138,9 +160,10 @@ func (r rulesChanged) String() string {
 		now = "applied: " + insight.RulesSummary(*r.Rules)
 	}
 	text := insight.Wrap(fmt.Sprintf("Version %d, %s.", r.Version, now), 79)
+	further := func(more string) { text += "\n  " + strings.ReplaceAll(insight.Wrap(more, 77), "\n", "\n  ") }
+	further(r.Obey.String())
 	if b := r.Replaced; b != nil {
-		was := fmt.Sprintf("before: version %d, %s, by %s at %s: %s", b.Version, insight.RulesSummary(b.Rules), insight.Shown(b.By), insight.Moment(b.At), insight.Quoted(b.Why))
-		text += "\n  " + strings.ReplaceAll(insight.Wrap(was, 77), "\n", "\n  ")
+		further(fmt.Sprintf("before: version %d, %s, by %s at %s: %s", b.Version, insight.RulesSummary(b.Rules), insight.Shown(b.By), insight.Moment(b.At), insight.Quoted(b.Why)))
 	}
 	return text
 }
@@ -157,12 +180,16 @@ func newPolicyHistory() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	command.RunE = connected(&connect, &queue, func(command *cobra.Command, c *connection, _ []string) error {
-		if err := c.mustFollow(command); err != nil {
-			return err
+		settings, err := c.Admin.Settings(command.Context())
+		if err != nil {
+			return c.broken(c.readable(err))
 		}
 		all, err := c.History(command.Context())
 		if err != nil {
-			return c.broken(c.readable(err))
+			return c.broken(err)
+		}
+		for i := range all {
+			all[i].Current = all[i].Version == versionOf(settings.Rules)
 		}
 		return printHistory(command.OutOrStdout(), all, asJSON)
 	})

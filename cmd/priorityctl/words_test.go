@@ -128,7 +128,7 @@ func TestAnOutageIsToldInTheOperatorsWords(t *testing.T) {
 	}
 	for name, outage := range map[string]struct{ url, says string }{
 		"nobody listens":           {"redis://127.0.0.1:1", "cannot reach redis://127.0.0.1:1: 127.0.0.1:1: connection refused"},
-		"no host":                  {"redis://no-such-host.invalid", `there is no host "no-such-host.invalid"`},
+		"no host":                  {"redis://no-such-host.invalid", `host "no-such-host.invalid"`},
 		"no socket":                {"unix:///no/such/socket", "/no/such/socket: no such file or directory"},
 		"a server that hangs":      {"redis://" + stopped.Addr, "no answer in time"},
 		"a way that loses all":     {proxy(redistest.Blackhole), "no answer in time"},
@@ -230,8 +230,9 @@ func TestAnUnknownOutcomeHasAnExitStatusOfItsOwn(t *testing.T) {
 	t.Run("of several", func(t *testing.T) {
 		t.Parallel()
 		_, client := started(t)
-		o := operatorOn(t, "-redis", losing(t, client.Options().Addr, "bakery"), "-timeout", "500ms")
-		status, stdout, stderr := o.ask("override", "set", "acme", "bakery", "clinic", "dentist", "-level", "1", "-for", "1h", "-why", "x", "-json")
+		o := operatorOn(t, "-redis", losing(t, client.Options().Addr, "the last words"), "-timeout", "500ms")
+		lines := `{"customer":"acme","why":"first"}{"customer":"bakery","why":"the last words"}{"customer":"clinic","why":"x"}{"customer":"dentist","why":"x"}`
+		status, stdout, stderr := o.reading(lines).ask("override", "set", "-from", "-", "-level", "1", "-for", "1h", "-json")
 		got := objects(t, stdout)
 		if status != exitUnknown || len(got) != 2 || got[1]["outcome_unknown"] != true || !strings.Contains(stderr, "2 customers behind it: not tried") {
 			t.Errorf("exit status %d, stdout %s, stderr %q", status, stdout, stderr)

@@ -19,12 +19,12 @@ func (i *Inspector) Explained(ctx context.Context, err error, kind, customer str
 	switch {
 	case err == nil:
 		return nil
+	case Forbidden(err) && errors.Is(err, control.ErrNotInForce):
+		return fmt.Errorf("%w; it needs +set +unlink on the keys ~%s:{*}:override", err, i.prefix())
 	case Forbidden(err):
 		return fmt.Errorf("%w; it needs %s on the keys ~%s:{control}:*", err, ControlWriteRights, i.prefix())
 	case errors.Is(err, control.ErrNotFound) && kind == "override":
 		return inOtherWords{err, "there is no override"}
-	case errors.Is(err, control.ErrNotFound) && kind == "policy" && !strings.Contains(err.Error(), "policies"):
-		return inOtherWords{err, "there is nothing to withdraw: operators have applied no policy"}
 	case !errors.Is(err, control.ErrConflict):
 		return err
 	}

@@ -49,7 +49,7 @@ func (i *Inspector) AwaitRules(ctx context.Context, version int64, policy *prior
 	waiting, cancel := context.WithTimeout(ctx, obeyWithin)
 	defer cancel()
 	for {
-		reports, err := fleet.Read(ctx, i.Client, i.prefix())
+		reports, err := i.Reports(ctx)
 		if err != nil {
 			return Obedience{Error: OneLine(i.Hidden(err))}
 		}
@@ -66,7 +66,7 @@ func (i *Inspector) AwaitRules(ctx context.Context, version int64, policy *prior
 }
 
 // ObeyRules says who follows the rules of a version. No tier has more levels than the
-// policy; nil: the rules were withdrawn. It is decided when nobody else
+// policy; nil: the rules were withdrawn, by the change of that version. It is decided when nobody else
 // can be expected to follow them within seconds.
 func ObeyRules(reports []fleet.Report, version int64, policy *priority.Policy) (o Obedience, decided bool) {
 	decided = true
@@ -75,7 +75,7 @@ func ObeyRules(reports []fleet.Report, version int64, policy *priority.Policy) (
 		case policy != nil && policy.Last() > r.Levels:
 			return fmt.Sprintf("its queue has %s, the rules %d", Plural(int64(r.Levels), "level"), policy.Last())
 		case r.Rules.Error != "": // of other rules, perhaps
-		case policy != nil && r.Rules.Version >= version, policy == nil && (r.Rules.Version == 0 || r.Rules.Version > version):
+		case r.Rules.Version >= version, policy == nil && r.Rules.Version == 0:
 			return ""
 		}
 		decided = decided && r.Age > silentAfter
@@ -90,16 +90,6 @@ func ObeyRules(reports []fleet.Report, version int64, policy *priority.Policy) (
 		return fmt.Sprintf("it still follows version %d", r.Rules.Version)
 	})
 	return o, decided
-}
-
-// ReadOverride reads who goes by an override. Nobody needs to follow it: there is
-// nothing to wait for.
-func (i *Inspector) ReadOverride(ctx context.Context, override priority.Override) Obedience {
-	reports, err := fleet.Read(ctx, i.Client, i.prefix())
-	if err != nil {
-		return Obedience{Error: OneLine(i.Hidden(err))}
-	}
-	return ObeyOverride(reports, override)
 }
 
 // ObeyOverride says who goes by an override.

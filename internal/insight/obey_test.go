@@ -64,7 +64,7 @@ func TestWhoObeysRulesIsSaidByName(t *testing.T) {
 
 func TestRulesThatAreWithdrawnAreObeyedByThoseWhoFollowNone(t *testing.T) {
 	t.Parallel()
-	reports := following(fleet.Report{Name: "w1"}, fleet.Report{Name: "w2", Rules: fleet.Rules{Version: 11}}, fleet.Report{Name: "w3", Rules: fleet.Rules{Version: 14}})
+	reports := following(fleet.Report{Name: "w1"}, fleet.Report{Name: "w2", Rules: fleet.Rules{Version: 11}}, fleet.Report{Name: "w3", Rules: fleet.Rules{Version: 12}})
 	got, decided := insight.ObeyRules(reports, 12, nil)
 	if want := "2 of 3 workers obey; w2 does not: it still follows version 11"; got.Who() != want || decided {
 		t.Errorf("got %q, not %q", got.Who(), want)
