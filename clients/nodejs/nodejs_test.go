@@ -64,6 +64,16 @@ func TestNodeDecidesTheSameWithAllSettings(t *testing.T) {
 	}
 }
 
+func TestNodeFollowsRulesAndReports(t *testing.T) {
+	server := redistest.Start(t)
+	runTests(t, "member.test.mjs", "REDIS="+server.Addr)
+	if left := server.Client().DBSize(t.Context()).Val(); left != 0 {
+		t.Errorf("%d keys are left behind", left)
+	}
+}
+
+func TestNodeCountsForReports(t *testing.T) { runTests(t, "collect.test.mjs") }
+
 func TestNodeStandsFaults(t *testing.T) { runTests(t, "faults.test.mjs") }
 
 func TestNodeConnectsAgainWithPauses(t *testing.T) { runTests(t, "connection.test.mjs") }

@@ -4,7 +4,7 @@
 import { createInterface } from 'node:readline';
 import { Redis, Cluster } from 'ioredis';
 import { createClient, createCluster } from 'redis';
-import { CorruptCount, NotCounted, OutcomeUnknown, Store } from '../src/index.js';
+import { CorruptCount, join, NotCounted, OutcomeUnknown, Store } from '../src/index.js';
 
 const clients = {
   'node-redis': (url) => createClient({ url }),
@@ -40,8 +40,9 @@ async function answer(request) {
   const ids = documents.map((document) => Buffer.from(document, 'base64'));
   switch (what) {
     case 'open': {
-      const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, overrides, policy } = request;
-      store = new Store(clients[client](url), { prefix, timeout, lease, overrides, policy: policy && policyOf(policy) });
+      const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, overrides, policy, join: joins, as: name } = request;
+      const options = { prefix, timeout, lease, overrides, policy: policy && policyOf(policy) };
+      store = joins ? join(clients[client](url), { name, ...options }) : new Store(clients[client](url), options);
       return {};
     }
     case 'next':

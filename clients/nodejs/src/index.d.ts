@@ -241,6 +241,83 @@ export class Store {
   close(): Promise<void>;
 }
 
+export interface JoinOptions extends StoreOptions {
+  /** What operators call this process, at most 100 bytes. Default: the host's name and the process's id. */
+  name?: string;
+  /** Milliseconds between two questions whether operators have set other rules, 10 to 60,000. Default: 500. */
+  interval?: number;
+  /** Is called when {@link Member.rules} changes. What it throws is a warning of the process. */
+  onChange?: (rules: FollowedRules) => void;
+}
+
+/** Which of the operators' rules a process follows. It is frozen. */
+export interface FollowedRules {
+  /** The version of the rules; 0: the process goes by its own options. */
+  readonly version: number;
+  /** Why the process does not follow the newest ones, in words for operators; empty: it does. */
+  readonly error: string;
+}
+
+/**
+ * A store that goes by what operators set, and reports to them. Close it: until then it
+ * keeps its connections, and its report.
+ *
+ * Rules that operators have set (a policy, and tiers, by priorityctl) replace the policies
+ * of the options soon after, and no call waits for that. While they cannot be read, are
+ * wrong, or have more levels than `policy`, the last ones stay in force, and so they do if
+ * Redis has lost its data.
+ */
+export interface Member extends Store {
+  readonly rules: FollowedRules;
+  /** Returns what the member reports every five seconds: what it did in the last minute. */
+  report(): Report;
+}
+
+/**
+ * Joins a process to the fleet: the way in for workers. It sends nothing itself, and does not
+ * fail if Redis cannot be reached. Throws a TypeError or RangeError where an option is wrong.
+ */
+export function join(client: RedisClient, options?: JoinOptions): Member;
+
+/** What a process reports, as it stands in Redis. */
+export interface Report {
+  format: 1;
+  /** Random. */
+  id: string;
+  name: string;
+  language: 'nodejs';
+  /** Of this package. */
+  version: string;
+  host: string;
+  pid: number;
+  /** Milliseconds since the process joined. */
+  up_ms: number;
+  /** What the numbers below cover: a minute, or less. */
+  window_ms: number;
+  /** How many levels the process's queue has. */
+  levels: number;
+  /** Whether the process goes by operators' overrides. */
+  overrides: boolean;
+  /** Whether Redis did not answer the last call, within the last ten seconds. */
+  degraded: boolean;
+  rules: FollowedRules;
+  /** How many documents got which level, as callers were told, from next and nextN. */
+  by_count: Record<string, number>;
+  /** The same from submit and submitN. */
+  by_load: Record<string, number>;
+  /** How many of these documents are of customers with an override. */
+  overridden: number;
+  /** How many of these documents a fallback decided about, which this client has not. */
+  fallback: 0;
+  /** Documents that callers got an error for: invalid, not_counted, outcome_unknown, corrupt_count or error. */
+  errors: Record<string, number>;
+  /** Documents by their level and how long they took from submit to done: bucket i has those of at most 2^(i/4) ms. */
+  waits: Record<string, Record<string, number>>;
+  /** The customers with the most documents, at most 20, with their last decision. */
+  busiest: ({ documents: number; level: number } & ({ customer: string } | { customer_base64: string })
+    & ({ rule: 'count'; count: number } | { rule: 'load'; load: number }))[];
+}
+
 /** A customer's keys. `%` in a customer is written `%25` and `}` is written `%7D`. */
 export interface Keys {
   /** `<prefix>:{<customer>}:count` */

@@ -1,35 +1,39 @@
-// All policies of a store, each with its scripts.
+// The policies of a store, each with its scripts.
 
-import { createHash } from 'node:crypto';
 import { fillPolicy, lastOf, scriptsOf } from './policy.js';
+
+const mostPolicies = 100; // of an operator's rules: each is scripts in Redis, which keeps 500 well
 
 export class Policies {
   /** The last level that any of them gives. */
   last;
   #policy; // of customers without a tier
   #tiers = new Map(); // by name
+  #known = new Map(); // by the policy in JSON: equal ones share their scripts
+  #levels; // of the queue
+  #lease;
+  #most; // different ones
 
   /**
-   * levels is how many the queue has, where these are not its own policies. Throws a
-   * TypeError or RangeError if a policy is wrong, or a tier has more levels than policy.
+   * Throws a TypeError or RangeError if a policy is wrong, or a tier has more levels than
+   * policy. own are the store's own policies if these are to replace them: the queue has
+   * the levels of those.
    */
-  constructor(policy, tiers, lease, levels) {
+  constructor({ policy, tiers }, lease, own) {
     const filled = fillPolicy(policy);
     this.last = lastOf(filled);
-    const known = new Map(); // equal policies share their scripts
-    const withScripts = (its) => {
-      const key = JSON.stringify(its);
-      if (!known.has(key)) known.set(key, { policy: its, scripts: digested(scriptsOf(its, lease, levels ?? this.last)) });
-      return known.get(key);
-    };
-    this.#policy = withScripts(filled);
+    this.#levels = own?.last ?? this.last;
+    this.#lease = lease;
+    this.#most = own ? mostPolicies : Infinity;
+    if (this.last > this.#levels) throw new RangeError(`its queue has ${this.#levels} levels, the rules ${this.last}`);
+    this.#policy = this.#withScripts(filled);
     for (const [name, tier] of Object.entries(tiers)) {
       const its = fillPolicy(tier, `tiers[${JSON.stringify(name)}]`);
       // The levels of all customers stand in one queue, and are compared there.
       if (lastOf(its) > this.last) {
         throw new RangeError(`docpriority: tier ${JSON.stringify(name)} has ${lastOf(its)} levels, more than the ${this.last} of the policy`);
       }
-      this.#tiers.set(name, withScripts(its));
+      this.#tiers.set(name, this.#withScripts(its));
     }
   }
 
@@ -37,10 +41,12 @@ export class Policies {
   of(tier) {
     return this.#tiers.get(tier) ?? this.#policy;
   }
-}
 
-function digested(texts) {
-  return Object.fromEntries(Object.entries(texts).map(([name, text]) => {
-    return [name, { text, digest: createHash('sha1').update(text).digest('hex') }];
-  }));
+  #withScripts(policy) {
+    const key = JSON.stringify(policy);
+    let known = this.#known.get(key);
+    if (!known && this.#known.size === this.#most) throw new RangeError(`the rules have more than ${mostPolicies} different policies`);
+    if (!known) this.#known.set(key, (known = { policy, scripts: scriptsOf(policy, this.#lease, this.#levels) }));
+    return known;
+  }
 }

@@ -1,6 +1,6 @@
 // Policies: which level a count or a load has, and the scripts that decide so.
 
-import { readFileSync } from 'node:fs';
+import { scriptOf, texts } from './scripts.js';
 
 export const longestLease = 86_400_000;
 
@@ -82,7 +82,7 @@ export function levelOf({ thresholds }, count) {
 // Returns the last level that either rule gives, turns included.
 export const lastOf = ({ thresholds, loads, turns }) => 1 + Math.max(thresholds.length, loads.length + turns);
 
-// Returns the texts of the scripts for a filled policy, a lease in milliseconds, and the
+// Returns the scripts for a filled policy, a lease in milliseconds, and the
 // levels of the queue.
 export function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }, lease, levels) {
   const blocks = {
@@ -93,12 +93,8 @@ export function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }
     levels: levelLines(thresholds, (threshold) => `count < ${threshold}`, (threshold) => `count >= ${threshold}`),
     loads: levelLines(loads.map(millionths), (load) => `load > ${load}`, (load) => `load <= ${load}`),
   };
-  return Object.fromEntries(Object.entries(files).map(([name, text]) => [name, withBlocks(text, blocks)]));
+  return Object.fromEntries(['next', 'submit', 'done', 'peek', 'reset'].map((name) => [name, scriptOf(withBlocks(texts[name], blocks))]));
 }
-
-const files = Object.fromEntries(
-  ['next', 'submit', 'done', 'peek', 'reset'].map((name) => [name, readFileSync(new URL(`../lua/${name}.lua`, import.meta.url), 'utf8')]),
-);
 
 function withBlocks(text, blocks) {
   for (const [name, lines] of Object.entries(blocks)) {

@@ -5,9 +5,9 @@ import { NotCounted, OutcomeUnknown } from './errors.js';
 import { pauseToRepeat } from './pause.js';
 
 /**
- * Returns the reply. call has the script ({ text, digest }), keys, args, how many integers
- * the reply has, whether it is repeatable or readOnly, and the operation and all the
- * customer's keys by their kinds (named) for an error.
+ * Returns the reply. call has the script ({ text, digest }), keys, args, isReply, whether it
+ * is repeatable or readOnly, and for an error the operation and, of a customer, all keys by
+ * their kinds (named).
  */
 export async function run(wire, call, deadline) {
   let withText = false;
@@ -36,19 +36,21 @@ export async function run(wire, call, deadline) {
   }
 }
 
-async function once(wire, { script, keys, args, integers }, deadline, withText) {
+async function once(wire, { script, keys, args, isReply }, deadline, withText) {
   const command = [withText ? 'EVAL' : 'EVALSHA', withText ? script.text : script.digest, String(keys.length), ...keys, ...args];
   const reply = await wire.send(command, deadline, keys[0]);
-  if (!Array.isArray(reply) || reply.length < integers || !reply.every(Number.isSafeInteger)) {
-    throw new Lost('the reply is not that of the script');
-  }
+  if (!Array.isArray(reply) || !isReply(reply)) throw new Lost('the reply is not that of the script');
   return reply;
 }
 
+/** Returns an isReply of at least n integers. */
+export const isIntegers = (n) => (reply) => reply.length >= n && reply.every(Number.isSafeInteger);
+
 // A failure is told with how the try before ended, where that was otherwise.
-function message({ operation, named }, { message: now }, before) {
-  const [, kind = 'COUNT'] = /^CORRUPT(COUNT|PENDING|USAGE) /.exec(now) ?? [];
-  return `docpriority: ${operation} ${named[kind.toLowerCase()]}: ${now}${before === undefined || before === now ? '' : `; before that: ${before}`}`;
+function message({ operation, named, keys }, { message: now }, before) {
+  const [, kind] = /^CORRUPT(COUNT|PENDING|USAGE) /.exec(now) ?? [];
+  const key = named && kind ? named[kind.toLowerCase()] : keys[0];
+  return `docpriority: ${operation} ${key}: ${now}${before === undefined || before === now ? '' : `; before that: ${before}`}`;
 }
 
 const causeOf = (error, { over, cause }) => (over ? cause : (error.cause ?? error));

@@ -10,9 +10,17 @@ import { eachOf, Mean } from './mean.js';
 import { askNodeRedisCluster, isNodeRedis, isNodeRedisCluster, NodeRedisLink } from './node-redis.js';
 import { Policies } from './policies.js';
 import { checkNames, levelOf, longestLease } from './policy.js';
-import { run } from './run.js';
+import { isIntegers, run } from './run.js';
 
 const most = { next: 1_000_000, submit: 100, done: 1_000 }; // documents in one call
+// What a Member needs of a Store, and nobody else: to go by other policies, to ask Redis for
+// what is not a customer's, to set a key that is there, to part before the connections end, and the levels of the queue.
+export const goBy = Symbol('goBy');
+export const ask = Symbol('ask');
+export const set = Symbol('set');
+export const part = Symbol('part');
+export const levels = Symbol('levels');
+
 const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
 export class Store {
@@ -21,7 +29,9 @@ export class Store {
   #timeout;
   #tierOf;
   #overrides; // the key of a customer's override, if it is read
-  #policies;
+  #own; // the policies of the options
+  #policies; // those in force
+  #lease;
   #told = new Mean(); // what documents cost, by submit
   #took = new Mean(); // how many seconds they took, by done
   #calls = new Set(); // that are under way
@@ -38,7 +48,8 @@ export class Store {
     if (typeof overrides !== 'boolean') throw new TypeError('docpriority: overrides is not true or false');
     this.#overrides = overrides ? ['override'] : [];
     this.#tierOf = checkTierOf(tierOf, tiers);
-    this.#policies = new Policies(policy, tiers, lease);
+    this.#lease = lease;
+    this.#own = this.#policies = new Policies({ policy, tiers }, lease);
     this.#wire = wireOf(client);
   }
 
@@ -77,7 +88,7 @@ export class Store {
   }
 
   async peek(customer, options) {
-    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage', ...this.#overrides], integers: 17, readOnly: true }, options);
+    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage', ...this.#overrides], isReply: isIntegers(17), readOnly: true }, options);
     const [rule, level, nextLevel, count, resetIn, load, lately, cost, pending, pendingLast, oldest, sojourn, lease, ruled, earliest, latest, endsIn] = reply;
     return Object.freeze({
       rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, lately: lately / 1_000, cost: cost / 1_000,
@@ -87,7 +98,7 @@ export class Store {
   }
 
   async reset(customer, options) {
-    await this.#run('reset', customer, { script: 'reset', kinds: ['count', 'pending', 'usage'], integers: 1 }, options);
+    await this.#run('reset', customer, { script: 'reset', kinds: ['count', 'pending', 'usage'], isReply: isIntegers(1) }, options);
   }
 
   keys(customer) {
@@ -104,12 +115,31 @@ export class Store {
   async close() {
     this.#closed = true;
     await Promise.allSettled(this.#calls);
+    await this[part]?.();
     await this.#wire.close();
+  }
+
+  get [levels]() {
+    return this.#own.last;
+  }
+
+  // Calls that are under way end by the policies with which they began.
+  [goBy](policies) {
+    this.#policies = policies ? new Policies(policies, this.#lease, this.#own) : this.#own;
+  }
+
+  async [ask]({ keys, timeout = this.#timeout, ...call }, signal) {
+    const deadline = new Deadline(timeout, signal);
+    try {
+      return await run(this.#wire, { ...call, keys: keys.map((key) => Buffer.from(`${this.#prefix}:${key}`)) }, deadline);
+    } finally {
+      deadline.end();
+    }
   }
 
   async #next(operation, customer, n, options) {
     const args = n === 1 ? [] : [String(n)];
-    const { reply, policy } = await this.#run(operation, customer, { script: 'next', kinds: ['count', ...this.#overrides], args, integers: 2 }, options);
+    const { reply, policy } = await this.#run(operation, customer, { script: 'next', kinds: ['count', ...this.#overrides], args, isReply: isIntegers(2) }, options);
     const [level, last, resetIn = policy.resetInterval, ruled = 0, earliest, latest] = reply;
     return Array.from({ length: n }, (_, i) => {
       const count = last + n - 1 - i;
@@ -126,7 +156,7 @@ export class Store {
     const ids = idsOf(documents);
     const told = costsOf(costs, ids.length);
     const args = ids.flatMap((id, i) => [id, String(this.#told.relative(told[i]))]);
-    const call = { script: 'submit', kinds: ['pending', 'usage', ...this.#overrides], args, integers: 4 * ids.length, repeatable: true };
+    const call = { script: 'submit', kinds: ['pending', 'usage', ...this.#overrides], args, isReply: isIntegers(4 * ids.length), repeatable: true };
     const { reply } = await this.#run(operation, customer, call, options);
     for (const cost of told) this.#told.add(cost);
     return ids.map((_, i) => {
@@ -142,7 +172,7 @@ export class Store {
     const each = eachOf(took, ids.length);
     const args = [String(this.#took.relative(each)), ...ids];
     const given = Array.from(documents); // the caller may change theirs
-    const call = { script: 'done', kinds: ['pending', 'usage'], args, integers: 2 * ids.length, repeatable: true };
+    const call = { script: 'done', kinds: ['pending', 'usage'], args, isReply: isIntegers(2 * ids.length), repeatable: true };
     const { reply } = await this.#run(operation, customer, call, options);
     const ended = [];
     for (const [i, document] of given.entries()) {
@@ -168,6 +198,17 @@ export class Store {
       return { reply: await running, policy };
     } finally {
       this.#calls.delete(running);
+      deadline.end();
+    }
+  }
+
+  // Returns whether the key was there.
+  async [set](key, value, lasts, timeout, signal) {
+    const deadline = new Deadline(timeout, signal);
+    const name = Buffer.from(`${this.#prefix}:${key}`);
+    try {
+      return (await this.#wire.send(['SET', name, value, 'PX', String(lasts), 'XX'], deadline, name)) !== null;
+    } finally {
       deadline.end();
     }
   }

@@ -3,7 +3,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { NotCounted, OutcomeUnknown, Store } from 'docpriority';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { join, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { createClient } from 'redis';
 import { askIoredisCluster, isIoredisCluster } from '../src/ioredis.js';
 import { askNodeRedisCluster } from '../src/node-redis.js';
@@ -54,6 +55,21 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
           assert.equal(await redis.get(key), '-1');
           await store.reset(customer);
         }
+      });
+
+      test('a member follows rules and reports, wherever these keys are', async () => {
+        const prefix = randomUUID();
+        const [control, fleet] = ['control', 'fleet'].map((tag) => masterOf(slotOf(Buffer.from(`{${tag}}`))).redis);
+        await control.set(`${prefix}:{control}:rules`, '{"version":1,"at":1,"rules":{"thresholds":[-7]}}');
+        await control.set(`${prefix}:{control}:version`, '1 1 1');
+        const member = join(make([url]), { prefix, timeout: 60_000 });
+        const members = `${prefix}:{fleet}:members`;
+        while (member.rules.version !== 1 || !(await fleet.exists(members))) await sleep(5);
+        const [id] = await fleet.zRange(members, 0, -1);
+        assert.equal(JSON.parse(await fleet.get(`${prefix}:{fleet}:${id}`)).rules.version, 1);
+        await member.close();
+        assert.equal(await fleet.exists([members, `${prefix}:{fleet}:${id}`]), 0);
+        await control.del([`${prefix}:{control}:rules`, `${prefix}:{control}:version`]);
       });
 
       withStore('a slot that moves to another server loses no count and repeats none', async (store) => {

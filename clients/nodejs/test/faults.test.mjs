@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { NotCounted, OutcomeUnknown, Store } from 'docpriority';
+import { join, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { Lost } from '../src/answers.js';
 import { Connection } from '../src/connection.js';
 import { Deadline } from '../src/deadline.js';
@@ -107,6 +107,21 @@ describe('faults', { concurrency: true }, () => {
         await store.close();
         assert.equal(server.connections, connections);
       });
+
+      const ofFleet = (command) => /:\{(control|fleet)\}:/.test(command[3]);
+      for (const [fault, answer] of Object.entries({ 'is refused': '-NOPERM this user has no permissions\r\n', 'is odd': integers(1) })) {
+        withServer(`what ${fault} in the background holds no caller up`, (command) => (ofFleet(command) ? answer : replies.next), async (server) => {
+          const member = join(make(server.url, oddSettings[kind]), { timeout: long, interval: 10 });
+          try {
+            await server.until(() => server.scripts.some(ofFleet));
+            for (let i = 0; i < 50; i++) assert.equal((await member.next('acme')).level, 1);
+            assert.equal(member.report().by_count[1], 50);
+          } finally {
+            await member.close();
+          }
+          await server.until(() => server.open.size === 0);
+        });
+      }
 
       const parting = gate();
       withServer('close awaits the calls that were made before it, and takes no more', (command) => (command[0] === 'EVALSHA' ? '-NOSCRIPT No matching script.\r\n' : parting.opened), async (server, open) => {

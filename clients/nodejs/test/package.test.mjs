@@ -39,7 +39,7 @@ describe('the tarball', () => {
   test('has the scripts, the sources and the types, and no tests', async () => {
     const files = (await readdir(join(user, 'package'), { recursive: true })).sort();
     const sources = (await readdir(join(here, 'src'))).map((file) => `src/${file}`);
-    const scripts = ['done', 'next', 'peek', 'reset', 'submit'].map((name) => `lua/${name}.lua`);
+    const scripts = ['done', 'follow', 'next', 'peek', 'report', 'reset', 'submit'].map((name) => `lua/${name}.lua`);
     assert.deepEqual(files, ['LICENSE', 'README.md', 'lua', ...scripts, 'package.json', 'src', ...sources].sort());
   });
 

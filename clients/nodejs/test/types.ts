@@ -3,7 +3,7 @@
 import { Cluster, Redis } from 'ioredis';
 import { createClient, createCluster } from 'redis';
 import { createClient as createClient5 } from 'redis5';
-import { CorruptCount, type Decision, defaultPolicy, type Ended, keysOf, NotCounted, OutcomeUnknown, type Override, type Policy, PriorityError, type State, Store, type StoreOptions } from 'docpriority';
+import { CorruptCount, type Decision, defaultPolicy, type Ended, type FollowedRules, join, type JoinOptions, keysOf, type Member, NotCounted, OutcomeUnknown, type Override, type Policy, PriorityError, type Report, type State, Store, type StoreOptions } from 'docpriority';
 
 const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset', loads: [8, 512], turns: 2 };
 const options: StoreOptions = {
@@ -20,6 +20,12 @@ export const stores: Store[] = [
   new Store(new Redis({ sentinels: [], name: 'counts' })),
   new Store(new Cluster([])),
 ];
+
+const joining: JoinOptions = { ...options, name: 'worker 4', interval: 100, onChange: ({ version, error }: FollowedRules) => console.error(version, error) };
+export const member: Member = join(new Redis(), joining);
+const report: Report = member.report();
+export const followed: number = member.rules.version + report.rules.version + (report.by_load['1'] ?? 0) + report.busiest.length;
+stores.push(member);
 
 export async function use(store: Store, signal: AbortSignal): Promise<number> {
   try {
@@ -64,6 +70,8 @@ export function mistakes(store: Store, decision: Decision): void {
   new Store(new Redis(), { timeoutMs: 5 });
   // @ts-expect-error there is no such mode
   new Store(new Redis(), { policy: { resetMode: 'never' } });
+  // @ts-expect-error a member's options are no store's
+  new Store(new Redis(), { interval: 5 });
   // @ts-expect-error an address is no client
   new Store('redis://localhost');
   // @ts-expect-error there is no such script

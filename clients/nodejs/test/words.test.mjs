@@ -21,8 +21,8 @@ const policyOf = ({ thresholds, reset_interval_ms: resetInterval, reset_mode: mo
 describe('keys', () => {
   for (const key of vectors('keys.json').keys) {
     test(`${key.prefix} ${key.shown}`, () => {
-      const { count, pending, usage } = keysOf(Buffer.from(key.customer_hex, 'hex'), key.prefix);
-      assert.deepEqual([count, pending, usage].map((bytes) => bytes.toString('hex')), [key.count_key_hex, key.pending_key_hex, key.usage_key_hex]);
+      const { count, pending, usage, override } = keysOf(Buffer.from(key.customer_hex, 'hex'), key.prefix);
+      assert.deepEqual([count, pending, usage, override].map((bytes) => bytes.toString('hex')), [key.count_key_hex, key.pending_key_hex, key.usage_key_hex, key.override_key_hex]);
     });
   }
 

@@ -1,0 +1,149 @@
+// Counts what callers were told in the last minute, as the fleet's reports say it.
+
+import { isUtf8 } from 'node:buffer';
+import { CorruptCount, NotCounted, OutcomeUnknown } from './errors.js';
+
+const steps = 12; // of the window
+const stepLength = 5_000; // milliseconds
+const mostCustomers = 1_000; // that are told apart in a step
+const mostBusiest = 20;
+const mostBytes = 8_192; // of a report, and of the waits in it
+const mostBytesOfWaits = 4_096;
+const lastBucket = 107;
+const degradedFor = 10_000; // milliseconds after a call that Redis did not answer
+
+export class Collector {
+  #now;
+  #joined;
+  #steps = []; // the current one last
+  #failed; // when the last call failed, if Redis answered none since
+
+  /** now returns milliseconds from any begin. */
+  constructor(now = () => performance.now()) {
+    this.#now = now;
+    this.#joined = now();
+  }
+
+  /** Counts the decisions of a call, rule being 'count' or 'load'. */
+  decided(rule, customer, decisions) {
+    const step = this.#step();
+    for (const { level, ruled } of decisions) {
+      add(step[rule], level, 1);
+      if (ruled > 0) step.overridden++;
+    }
+    const { level, [rule]: number } = decisions.at(-1);
+    countCustomer(step.customers, Buffer.from(customer).toString('latin1'), decisions.length, { rule, level, [rule]: number });
+    this.#failed = undefined;
+  }
+
+  /** Counts documents that were done. */
+  ended(ended) {
+    const { waits } = this.#step();
+    for (const { level, sojourn } of ended) add((waits[level] ??= {}), bucketOf(sojourn), 1);
+    this.#failed = undefined;
+  }
+
+  /** Counts the documents of a call that failed. */
+  failed(documents, error) {
+    const kind = classOf(error);
+    add(this.#step().errors, kind, documents);
+    if (kind === 'not_counted' || kind === 'outcome_unknown') this.#failed = this.#now();
+  }
+
+  /** Returns a report's numbers. */
+  report() {
+    const now = this.#now();
+    const current = this.#step();
+    const sum = newStep(current.number);
+    for (const { count, load, errors, waits, overridden, customers } of this.#steps) {
+      addAll(sum.count, count);
+      addAll(sum.load, load);
+      addAll(sum.errors, errors);
+      for (const [level, buckets] of Object.entries(waits)) addAll((sum.waits[level] ??= {}), buckets);
+      sum.overridden += overridden;
+      for (const [customer, { documents, ...last }] of customers) {
+        sum.customers.set(customer, { documents: documents + (sum.customers.get(customer)?.documents ?? 0), ...last });
+      }
+    }
+    const up = Math.floor(now - this.#joined);
+    return {
+      up_ms: up, window_ms: up - Math.max(current.number - steps + 1, 0) * stepLength,
+      degraded: now - this.#failed < degradedFor,
+      by_count: sum.count, by_load: sum.load, overridden: sum.overridden, fallback: 0,
+      errors: sum.errors, waits: sum.waits, busiest: busiestOf(sum.customers),
+    };
+  }
+
+  #step() {
+    const number = Math.floor((this.#now() - this.#joined) / stepLength);
+    if (this.#steps.at(-1)?.number !== number) {
+      this.#steps = [...this.#steps.filter((step) => step.number > number - steps), newStep(number)];
+    }
+    return this.#steps.at(-1);
+  }
+}
+
+/** Returns a report in JSON of at most 8 KB: it leaves out the least busy customers. */
+export function jsonOf(report) {
+  const { busiest, ...rest } = report;
+  for (let n = 2; bytes(rest.waits) > mostBytesOfWaits && n <= lastBucket; n *= 2) rest.waits = coarser(report.waits, n);
+  let size = bytes({ ...rest, busiest });
+  const kept = [...busiest];
+  while (size > mostBytes && kept.length > 0) size -= bytes(kept.pop());
+  return JSON.stringify({ ...rest, busiest: kept });
+}
+
+const bytes = (value) => Buffer.byteLength(JSON.stringify(value));
+
+const newStep = (number) => ({ number, count: {}, load: {}, overridden: 0, errors: {}, waits: {}, customers: new Map() });
+
+const add = (to, key, n) => (to[key] = (to[key] ?? 0) + n);
+
+function addAll(to, counts) {
+  for (const [key, n] of Object.entries(counts)) add(to, key, n);
+}
+
+// Counts exactly while there are no more customers than are told apart; else it counts
+// nobody too high, and too low by at most one in a thousand of all documents. So whoever is
+// busy is among them (Misra and Gries).
+function countCustomer(customers, name, documents, last) {
+  const known = customers.get(name);
+  if (!known && customers.size >= mostCustomers) {
+    let fewest = documents;
+    for (const other of customers.values()) fewest = Math.min(fewest, other.documents);
+    for (const [key, other] of customers) {
+      other.documents -= fewest;
+      if (other.documents === 0) customers.delete(key);
+    }
+    documents -= fewest;
+    if (documents === 0) return;
+  }
+  customers.set(name, { documents: documents + (known?.documents ?? 0), ...last });
+}
+
+function busiestOf(customers) {
+  const all = [...customers].sort(([a, x], [b, y]) => y.documents - x.documents || y.level - x.level || (a < b ? -1 : 1));
+  return all.slice(0, mostBusiest).map(([name, numbers]) => {
+    const raw = Buffer.from(name, 'latin1');
+    return { ...(isUtf8(raw) ? { customer: raw.toString() } : { customer_base64: raw.toString('base64') }), ...numbers };
+  });
+}
+
+// Bucket i has what waited at most 2^(i/4) milliseconds.
+export const bucketOf = (milliseconds) => (milliseconds <= 1 ? 0 : Math.min(Math.ceil(4 * Math.log2(milliseconds)), lastBucket));
+
+// Returns histograms with one bucket in place of n: with the longest waits among theirs.
+function coarser(waits, n) {
+  return Object.fromEntries(Object.entries(waits).map(([level, buckets]) => {
+    const coarse = {};
+    for (const [i, documents] of Object.entries(buckets)) add(coarse, Math.min(Math.ceil(i / n) * n, lastBucket), documents);
+    return [level, coarse];
+  }));
+}
+
+function classOf(error) {
+  if (error instanceof NotCounted) return 'not_counted';
+  if (error instanceof OutcomeUnknown) return 'outcome_unknown';
+  if (error instanceof CorruptCount) return 'corrupt_count';
+  return error instanceof TypeError || error instanceof RangeError ? 'invalid' : 'error';
+}

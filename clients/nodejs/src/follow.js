@@ -1,0 +1,128 @@
+// The policies that operators set while the fleet runs: lua/follow.lua says what is read.
+
+import { checkNames } from './policy.js';
+
+const format = 1; // of rules
+const wholeEvery = 60_000; // milliseconds: the rules alone may have been lost, or repaired
+
+export class Follower {
+  /** The version of the rules that are followed, or of their withdrawal, and why no newer ones are. */
+  status = Object.freeze({ version: 0, error: '' });
+  #ask;
+  #use;
+  #changed;
+  #seen = ''; // what the key of the version held
+  #wholeAt = 0; // when the rules were read
+  #newest = versionOf('');
+  #rules = { ...versionOf(''), rules: undefined }; // that are followed
+  #refused = ''; // why what was read is not used
+
+  /**
+   * ask is given the text of the version that is known, and returns the script's reply; use
+   * goes by { policy, tiers }, undefined: by the options, or throws; changed is given a new
+   * status.
+   */
+  constructor(ask, use, changed) {
+    this.#ask = ask;
+    this.#use = use;
+    this.#changed = changed;
+  }
+
+  /** Asks once. Whatever fails, the rules that are known stay in force. */
+  async poll(signal) {
+    let error;
+    const now = performance.now();
+    try {
+      const reply = await this.#ask(now - this.#wholeAt > wholeEvery ? '' : this.#seen, signal);
+      if (reply.length > 1) {
+        this.#wholeAt = now;
+        this.#refused = this.#learn(reply[0], reply[1] ?? '');
+      }
+      error = this.#refused;
+    } catch (failure) {
+      error = reasonOf(failure);
+    }
+    const { version } = this.#rules;
+    if (signal.aborted || (version === this.status.version && error === this.status.error)) return;
+    this.status = Object.freeze({ version, error });
+    this.#changed(this.status);
+  }
+
+  // Goes by what was read. Returns why it does not, or what Redis has lost.
+  #learn(seen, text) {
+    try {
+      this.#seen = seen;
+      const version = versionOf(seen);
+      let lost = '';
+      if (isNewer(version, this.#newest)) this.#newest = version;
+      else if (seen !== this.#newest.text) lost = lostData('version', this.#newest, `${version.version} is there`);
+      if (text === this.#rules.text) return lost;
+      if (text === '') return lostData('rules of version', this.#rules, 'none are there');
+      const rules = itemOf(text);
+      if (!isNewer(rules, this.#rules)) return lostData('rules of version', this.#rules, `${rules.version} is there`);
+      this.#use(rules.rules);
+      this.#rules = rules;
+      return lost;
+    } catch (error) {
+      return error.message.replace(/^docpriority: /, '');
+    }
+  }
+}
+
+// After a failover two changes may have the same version.
+function isNewer(a, b) {
+  return a.version > b.version || a.at > b.at || (a.version === b.version && a.text !== b.text);
+}
+
+// An operator decides what then holds, and not this process.
+function lostData(what, { version }, there) {
+  return `Redis lost data: ${what} ${version} ${what === 'version' ? 'was' : 'were'} known, ${there}`;
+}
+
+const unreadable = () => new Error('the rules in Redis cannot be read');
+
+// Reads what the key of the version holds; nothing is version 0.
+function versionOf(text) {
+  if (text === '') return { version: 0, at: 0, text };
+  const [, version, at] = /^(\d{1,15}) (\d{1,15}) \S+$/.exec(text) ?? [];
+  if (version === undefined) throw unreadable();
+  return { version: Number(version), at: Number(at), text };
+}
+
+// Reads what the key of the rules holds.
+function itemOf(text) {
+  let item;
+  try {
+    item = JSON.parse(text);
+  } catch {
+    throw unreadable();
+  }
+  if (item?.format > format) throw new Error('a later version of the library wrote the rules');
+  if (!Number.isSafeInteger(item?.version) || !Number.isSafeInteger(item.at) || typeof item.rules !== 'object') throw unreadable();
+  return { version: item.version, at: item.at, text, rules: item.rules === null ? undefined : rulesOf(item.rules) };
+}
+
+function rulesOf({ tiers, ...policy }) {
+  const all = Object.entries(tiers ?? {}).map(([name, tier]) => [name, policyOf(tier)]);
+  return { policy: policyOf(policy), tiers: Object.fromEntries(all) };
+}
+
+const resetModes = { '': undefined, 'last-update': 'sinceLastUpdate', 'last-reset': 'sinceLastReset' };
+
+// A field that is absent, null or 0 has its default, as Go reads it.
+function policyOf(policy) {
+  checkNames(policy, ['thresholds', 'reset_interval_ms', 'reset_mode', 'loads', 'turns'], 'a policy');
+  const { thresholds, reset_interval_ms: interval, reset_mode: mode, loads, turns } = policy;
+  if (!Object.hasOwn(resetModes, mode ?? '')) throw new RangeError(`reset_mode ${JSON.stringify(mode)} is not last-update or last-reset`);
+  return {
+    thresholds: thresholds ?? undefined, resetInterval: interval || undefined, resetMode: resetModes[mode ?? ''],
+    loads: loads ?? undefined, turns: turns ?? undefined,
+  };
+}
+
+// Says for operators why the rules cannot be read now.
+function reasonOf({ cause }) {
+  const [, code] = /^([A-Z]{3,}) /.exec(cause?.message) ?? [];
+  if (code === 'CORRUPT') return unreadable().message;
+  return code ? `Redis refuses to show the rules: ${code}` : 'Redis does not answer';
+}
