@@ -20,8 +20,8 @@ import (
 // The document's Go is that of the examples, which compile.
 func TestTheDocumentShowsTheExamples(t *testing.T) {
 	blocks := markdown.Read(t, "../docs/observability.md").Blocks("go")
-	if len(blocks) != 2 {
-		t.Fatalf("%d Go blocks in the document, want two", len(blocks))
+	if len(blocks) != 3 {
+		t.Fatalf("%d Go blocks in the document, want three", len(blocks))
 	}
 	source := read(t, "example_wiring_test.go") + read(t, "example_test.go")
 	body := regexp.MustCompile(`(?m)^\t`).ReplaceAllString(source, "")

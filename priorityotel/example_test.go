@@ -2,11 +2,14 @@ package priorityotel_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	"github.com/redis/go-redis/v9"
@@ -34,4 +37,23 @@ func ExampleInstrumentation_ObserveStore() {
 
 	decision, err := observed.Next(context.Background(), "acme")
 	fmt.Println(decision.Level, decision.Ruled, err)
+}
+
+func ExampleStartSend() {
+	ctx, store := context.Background(), new(memory.Store)
+	publish, process := func(priority.Level, map[string]string) {}, func(context.Context) error { return nil }
+
+	ctx, headers, end := priorityotel.StartSend(ctx, "rabbitmq", "documents")
+	decision, err := store.Submit(ctx, "acme", "invoice-1", 0)
+	publish(decision.Level, headers)
+	end(err)
+
+	// … and in the worker, with the headers that came with the document:
+	ctx, end = priorityotel.StartProcess(ctx, "rabbitmq", "documents", headers)
+	err = process(ctx)
+	err = errors.Join(err, store.Done(ctx, "acme", "invoice-1", 0))
+	end(err)
+
+	fmt.Println(decision.Level, err)
+	// Output: 1 <nil>
 }

@@ -31,6 +31,8 @@
 //   - priority.control.version, the document's version
 //   - priority.control.overrides, how many hold
 //
+// [StartSend] and [StartProcess] take a document's trace through a queue.
+//
 // The values of error.type are those of [observe.Outcome], with _OTHER for "error". A
 // customer is never an attribute of a metric, and neither is a document.
 package priorityotel

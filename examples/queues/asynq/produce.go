@@ -9,11 +9,13 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/docpriority/priority/priorityotel"
 	"github.com/docpriority/priority/queue"
 	"github.com/hibiken/asynq"
 )
 
 const (
+	system         = "asynq" // in spans
 	taskType       = "document"
 	customerHeader = "customer"
 	documentHeader = "document"
@@ -25,16 +27,18 @@ const (
 // Produce gives a customer's document its level and puts it into the level's queue.
 // It goes on until the queue has it for certain, or the context ends: the queue may
 // then have it or not, and the document is sent again under the same id.
-func (d *Documents) Produce(ctx context.Context, customer, document string, body []byte) error {
+func (d *Documents) Produce(ctx context.Context, customer, document string, body []byte) (err error) {
 	if !utf8.ValidString(customer) || !utf8.ValidString(document) {
 		return fmt.Errorf("produce document %q of %q: asynq carries both as text, which has to be UTF-8", document, customer)
 	}
+	ctx, headers, end := priorityotel.StartSend(ctx, system, d.options.Name)
+	defer func() { end(err) }()
+	headers[customerHeader], headers[documentHeader] = customer, document
 	decision, err := d.store.Submit(ctx, customer, document, float64(len(body)))
 	if err != nil {
 		return fmt.Errorf("produce document %q of %q: %w", document, customer, err)
 	}
-	task := asynq.NewTaskWithHeaders(taskType, body,
-		map[string]string{customerHeader: customer, documentHeader: document},
+	task := asynq.NewTaskWithHeaders(taskType, body, headers,
 		asynq.Queue(queue.Name(d.options.Name, decision.Level, d.store.Last())),
 		asynq.TaskID(rand.Text()),                        // of this sending: see below
 		asynq.MaxRetry(math.MaxInt32),                    // serve counts the tries, and says Done after the last

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority/priorityotel"
 	"github.com/docpriority/priority/queue"
 	"github.com/hibiken/asynq"
 )
@@ -50,8 +51,10 @@ func (d *Documents) Work(ctx context.Context, process Process) error {
 // serve has process work on a document once, and says Done unless it is to be tried
 // again. Then asynq removes it from the queue, moves it to the archive, or has it
 // wait for its next try.
-func (d *Documents) serve(ctx context.Context, task *asynq.Task, process Process) error {
+func (d *Documents) serve(ctx context.Context, task *asynq.Task, process Process) (err error) {
 	defer d.awaitRedis(ctx)
+	ctx, end := priorityotel.StartProcess(ctx, system, d.options.Name, task.Headers())
+	defer func() { end(err) }()
 	customer, document := task.Headers()[customerHeader], task.Headers()[documentHeader]
 	log := d.options.Logger.With("customer", customer, "document", document)
 	failures, _ := asynq.GetRetryCount(ctx)
@@ -65,7 +68,7 @@ func (d *Documents) serve(ctx context.Context, task *asynq.Task, process Process
 	limited, cancel := context.WithTimeout(ctx, d.options.Limit)
 	defer cancel()
 	began := time.Now()
-	err := try(log, func() error { return process(limited, customer, document, task.Payload()) })
+	err = try(log, func() error { return process(limited, customer, document, task.Payload()) })
 	took := time.Since(began)
 	switch {
 	case err == nil:

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/docpriority/priority/priorityotel"
 	"github.com/docpriority/priority/queue"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -15,6 +16,7 @@ import (
 // The headers of a message. Customers and ids of documents are any bytes, which
 // headers are not: they are escaped as in a URL.
 const (
+	system         = "nats" // in spans
 	customerHeader = "Customer"
 	documentHeader = "Document"
 )
@@ -27,11 +29,16 @@ func (d *Documents) Produce(ctx context.Context, customer, document string, body
 }
 
 // publish publishes a document under an id, by which JetStream recognizes it.
-func (d *Documents) publish(ctx context.Context, customer, document string, body []byte, id string) error {
+func (d *Documents) publish(ctx context.Context, customer, document string, body []byte, id string) (err error) {
+	ctx, headers, end := priorityotel.StartSend(ctx, system, d.options.Name)
+	defer func() { end(err) }()
 	message := &nats.Msg{Data: body, Header: nats.Header{
 		customerHeader: {url.PathEscape(customer)}, documentHeader: {url.PathEscape(document)},
 		jetstream.MsgIDHeader: {id},
 	}}
+	for name, value := range headers {
+		message.Header.Set(name, value)
+	}
 	if size, most := message.Size(), int(d.connection.MaxPayload())-reserve; size > most {
 		return fmt.Errorf("produce %q: the message has %d bytes, %d are allowed", document, size, most)
 	}

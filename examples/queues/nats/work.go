@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docpriority/priority/priorityotel"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -89,6 +90,13 @@ func (d *Documents) serve(working context.Context, message jetstream.Msg, proces
 	case delivered > 2*most:
 		failure = errors.New("its workers were lost or did not get it, each time")
 	default:
+		headers := make(map[string]string)
+		for name := range message.Headers() {
+			headers[name] = message.Headers().Get(name)
+		}
+		traced, end := priorityotel.StartProcess(working, system, d.options.Name, headers)
+		working = traced
+		defer func() { end(failure) }()
 		began := time.Now()
 		held, failure = d.attempt(working, message, func(ctx context.Context) error {
 			return process(ctx, customer, document, message.Data())

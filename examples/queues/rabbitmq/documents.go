@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/priorityotel"
 	"github.com/docpriority/priority/queue"
 	amqp "github.com/rabbitmq/amqp091-go"
+	"go.opentelemetry.io/otel/propagation"
 )
 
 // Options of a queue. Producers and consumers have the same: what a queue was
@@ -79,7 +81,9 @@ func (o *Options) check() error {
 // Produce gives a customer's document its level and puts it into the queue. It goes
 // on until RabbitMQ has confirmed it, or the context ends. The queue may have it
 // twice then, for a confirmation can be lost.
-func (d *Documents) Produce(ctx context.Context, customer, document string, body []byte) error {
+func (d *Documents) Produce(ctx context.Context, customer, document string, body []byte) (err error) {
+	ctx, headers, end := priorityotel.StartSend(ctx, system, d.options.Name)
+	defer func() { end(err) }()
 	decision, err := d.store.Submit(ctx, customer, document, float64(len(body)))
 	if err != nil {
 		return err
@@ -91,6 +95,9 @@ func (d *Documents) Produce(ctx context.Context, customer, document string, body
 		DeliveryMode: amqp.Persistent,
 		Body:         body,
 	}
+	for name, value := range headers {
+		message.Headers[name] = value
+	}
 	err = d.publish(ctx, d.options.Name, message)
 	if isRefused(err) {
 		err = errors.Join(err, d.store.Done(ctx, customer, document, 0))
@@ -99,6 +106,8 @@ func (d *Documents) Produce(ctx context.Context, customer, document string, body
 }
 
 const (
+	system = "rabbitmq" // in spans
+
 	headerCustomer = "customer"
 	headerDocument = "document"
 	headerMark     = "boot" // of the server's run in which it was published
@@ -255,6 +264,17 @@ func (d *Documents) Remove(ctx context.Context) error {
 // Close closes the connections. Work and Produce return amqp.ErrClosed then.
 func (d *Documents) Close() error {
 	return errors.Join(d.producing.close(), d.consuming.close())
+}
+
+// traceOf returns the headers that name a document's trace.
+func traceOf(delivery *amqp.Delivery) map[string]string {
+	headers := make(map[string]string)
+	for _, name := range (propagation.TraceContext{}).Fields() {
+		if value := text(delivery, name); value != "" {
+			headers[name] = value
+		}
+	}
+	return headers
 }
 
 func text(delivery *amqp.Delivery, header string) string {

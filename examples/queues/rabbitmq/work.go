@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/priorityotel"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -128,11 +129,13 @@ func (d *Documents) serve(l *line, delivery *amqp.Delivery, process Process) err
 
 	began := time.Now()
 	// When the channel is lost, another worker gets the document: stop.
-	working, cancel := context.WithTimeout(l.lost, d.options.Limit)
+	traced, end := priorityotel.StartProcess(l.lost, system, d.options.Name, traceOf(delivery))
+	working, cancel := context.WithTimeout(traced, d.options.Limit)
 	deaf := time.AfterFunc(d.options.Limit+deafTime, func() {
 		log.Error("process is still at work after its context has ended")
 	})
 	err := run(working, process, customer, document, delivery.Body)
+	defer func() { end(err) }()
 	deaf.Stop()
 	cancel()
 	if l.lost.Err() != nil {
@@ -141,9 +144,9 @@ func (d *Documents) serve(l *line, delivery *amqp.Delivery, process Process) err
 	if err != nil {
 		failed++
 		log.Warn("a document failed", "times", failed, "error", err)
-		return d.putAside(l.lost, delivery, failed, lost, failed, len(d.options.Backoff), fmt.Sprintf("failed %d times: %v", failed, err))
+		return d.putAside(traced, delivery, failed, lost, failed, len(d.options.Backoff), fmt.Sprintf("failed %d times: %v", failed, err))
 	}
-	d.done(customer, document, time.Since(began)) // before the acknowledgement: a crash between the two leaves nothing pending
+	d.done(traced, customer, document, time.Since(began)) // before the acknowledgement: a crash between the two leaves nothing pending
 	return delivery.Ack(false)
 }
 
@@ -153,6 +156,9 @@ func (d *Documents) putAside(ctx context.Context, delivery *amqp.Delivery, faile
 	message := amqp.Publishing{Priority: delivery.Priority, DeliveryMode: amqp.Persistent, Body: delivery.Body}
 	customer, document := text(delivery, headerCustomer), text(delivery, headerDocument)
 	message.Headers = amqp.Table{headerCustomer: customer, headerDocument: document}
+	for name, value := range traceOf(delivery) {
+		message.Headers[name] = value
+	}
 	backoff := d.options.Backoff
 	to := d.retry(backoff[min(max(times, 1), len(backoff))-1])
 	if times > most {
@@ -169,13 +175,13 @@ func (d *Documents) putAside(ctx context.Context, delivery *amqp.Delivery, faile
 	}
 	if times > most {
 		d.options.Logger.Error("a document is given up", "customer", customer, "document", document, "reason", reason)
-		d.done(customer, document, 0)
+		d.done(ctx, customer, document, 0)
 	}
 	return delivery.Ack(false)
 }
 
-func (d *Documents) done(customer, document string, took time.Duration) {
-	if err := d.store.Done(context.Background(), customer, document, took); err != nil {
+func (d *Documents) done(ctx context.Context, customer, document string, took time.Duration) {
+	if err := d.store.Done(context.WithoutCancel(ctx), customer, document, took); err != nil {
 		d.options.Logger.Warn("a document counts as pending until its lease ends", "customer", customer, "document", document, "error", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/priorityotel"
 	"github.com/docpriority/priority/queue"
 	"github.com/redis/go-redis/v9"
 )
@@ -52,6 +53,11 @@ type Documents struct {
 
 	unreached *atomic.Int64 // when Redis was last not reached, in ms since 1970
 }
+
+const (
+	system      = "redis" // in spans
+	traceparent = "traceparent"
+)
 
 //go:embed streams/*.lua lists/*.lua
 var lua embed.FS
@@ -169,10 +175,12 @@ var ofStream = regexp.MustCompile(`^[0-9]+-[0-9]+ [0-9]+$`)
 // Produce gives a customer's document its level and adds it to the level's queue,
 // once. It goes on until Redis has confirmed that, or the context ends; then it is
 // not known whether the document was added.
-func (d *Documents) Produce(ctx context.Context, customer, document string, body []byte) error {
+func (d *Documents) Produce(ctx context.Context, customer, document string, body []byte) (err error) {
 	if d.options.Lists && !(utf8.ValidString(customer) && utf8.ValidString(document) && utf8.Valid(body)) {
 		return fmt.Errorf("documents: %q of %q is not UTF-8, as the JSON of a list has to be", document, customer)
 	}
+	ctx, headers, end := priorityotel.StartSend(ctx, system, d.options.Name)
+	defer func() { end(err) }()
 	decision, err := d.store.Submit(ctx, customer, document, float64(len(body)))
 	if err != nil {
 		return fmt.Errorf("documents: %s of %s: %w", document, customer, err)
@@ -180,7 +188,7 @@ func (d *Documents) Produce(ctx context.Context, customer, document string, body
 	level := queue.Class(decision.Level, d.store.Last(), d.store.Last())
 	token := rand.Text()
 	for wait := (pause{most: time.Second}); ; {
-		err := d.run(ctx, "add", []string{d.queues[level-1], d.added}, token, customer, document, body).Err()
+		err := d.run(ctx, "add", []string{d.queues[level-1], d.added}, token, customer, document, body, headers[traceparent]).Err()
 		if err == nil {
 			return nil
 		}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docpriority/priority/priorityotel"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -69,6 +70,7 @@ type delivery struct {
 	tries              int
 	customer, document string
 	body               []byte
+	trace              map[string]string
 }
 
 // fetch takes a document for a worker that has none, without waiting. The error is
@@ -93,6 +95,7 @@ func (d *Documents) fetch(ctx context.Context, worker string) (*delivery, error)
 		keys:   append([]string{d.queues[level], d.later[level], d.dead}, d.hands...),
 		worker: worker, id: reply[1].(string), tries: int(reply[2].(int64)),
 		customer: reply[3].(string), document: reply[4].(string), body: []byte(reply[5].(string)),
+		trace: map[string]string{traceparent: reply[6].(string)},
 	}, nil
 }
 
@@ -127,6 +130,7 @@ func (d *Documents) serve(ctx context.Context, got *delivery, process Process) {
 		return
 	}
 
+	ctx, endSpan := priorityotel.StartProcess(ctx, system, d.options.Name, got.trace)
 	limited, end := context.WithTimeoutCause(context.WithoutCancel(ctx), d.options.Limit,
 		fmt.Errorf("the document took longer than %v", d.options.Limit))
 	defer end()
@@ -136,6 +140,7 @@ func (d *Documents) serve(ctx context.Context, got *delivery, process Process) {
 	began := time.Now()
 	err := guard(func() error { return process(held, got.customer, got.document, got.body) })
 	took := time.Since(began)
+	defer func() { endSpan(err) }()
 
 	if err != nil && held.Err() != nil {
 		err = errors.Join(context.Cause(held), err)

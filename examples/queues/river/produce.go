@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/priorityotel"
 	"github.com/docpriority/priority/queue"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
@@ -23,8 +25,10 @@ const MaxBody = 1 << 20
 //
 // A document that is waiting, in hand or was served in the last day is not inserted
 // a second time.
-func (d *Documents) Produce(ctx context.Context, customer, document string, body []byte) error {
-	options, err := d.submit(ctx, customer, document, body)
+func (d *Documents) Produce(ctx context.Context, customer, document string, body []byte) (err error) {
+	ctx, headers, end := priorityotel.StartSend(ctx, system, d.options.Name)
+	defer func() { end(err) }()
+	options, err := d.submit(ctx, customer, document, body, headers)
 	if err != nil {
 		return err
 	}
@@ -48,8 +52,10 @@ func (d *Documents) Produce(ctx context.Context, customer, document string, body
 // ProduceTx inserts the job with a transaction of the caller's: where that is not
 // committed, there is no job. The document counts as pending all the same, until
 // store.Done(ctx, customer, document, 0) or the end of its lease.
-func (d *Documents) ProduceTx(ctx context.Context, tx pgx.Tx, customer, document string, body []byte) error {
-	options, err := d.submit(ctx, customer, document, body)
+func (d *Documents) ProduceTx(ctx context.Context, tx pgx.Tx, customer, document string, body []byte) (err error) {
+	ctx, headers, end := priorityotel.StartSend(ctx, system, d.options.Name)
+	defer func() { end(err) }()
+	options, err := d.submit(ctx, customer, document, body, headers)
 	if err != nil {
 		return err
 	}
@@ -63,7 +69,7 @@ func (d *Documents) ProduceTx(ctx context.Context, tx pgx.Tx, customer, document
 }
 
 // submit counts the document, and returns how its job is to be inserted.
-func (d *Documents) submit(ctx context.Context, customer, document string, body []byte) (*river.InsertOpts, error) {
+func (d *Documents) submit(ctx context.Context, customer, document string, body []byte, headers map[string]string) (*river.InsertOpts, error) {
 	switch {
 	case !storable(customer):
 		return nil, fmt.Errorf("%w: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalidCustomer, customer)
@@ -76,7 +82,12 @@ func (d *Documents) submit(ctx context.Context, customer, document string, body 
 	if err != nil {
 		return nil, err
 	}
+	beside, err := json.Marshal(metadata{Trace: headers})
+	if err != nil {
+		return nil, err
+	}
 	return &river.InsertOpts{
+		Metadata:    beside,
 		Queue:       d.options.Name,
 		Priority:    queue.River(decision.Level, d.store.Last()),
 		MaxAttempts: len(d.options.Backoff) + 1,
@@ -84,6 +95,13 @@ func (d *Documents) submit(ctx context.Context, customer, document string, body 
 		UniqueOpts: river.UniqueOpts{ByArgs: true, ByQueue: true},
 	}, nil
 }
+
+// metadata is what a job has beside the document.
+type metadata struct {
+	Trace map[string]string `json:"trace,omitempty"` // the headers of the trace that it is a part of
+}
+
+const system = "river" // in spans
 
 // storable returns whether a name comes back unchanged from PostgreSQL's JSON.
 func storable(name string) bool {

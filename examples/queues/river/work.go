@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"github.com/docpriority/priority/priorityotel"
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
@@ -68,7 +70,11 @@ func (d *Documents) start(ctx context.Context, client *river.Client[pgx.Tx]) err
 
 // serve works on one document, and says Done before River knows of its end: a crash
 // in between repeats the document, but leaves nothing pending.
-func (d *Documents) serve(ctx context.Context, j *river.Job[job], process ProcessTx) error {
+func (d *Documents) serve(ctx context.Context, j *river.Job[job], process ProcessTx) (err error) {
+	var beside metadata
+	_ = json.Unmarshal(j.Metadata, &beside) // it may be another's
+	ctx, end := priorityotel.StartProcess(ctx, system, d.options.Name, beside.Trace)
+	defer func() { end(err) }()
 	began := time.Now()
 	served := false
 	defer func() { // it is given up, by an error or a panic. At the end of the Grace it may not be: settle knows

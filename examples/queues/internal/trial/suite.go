@@ -44,6 +44,7 @@ var promises = []struct {
 	{"ADocumentOverItsLimitHasFailed", overLimit},
 	{"AStoreThatErrsLeavesNothingInTheQueue", storeThatErrs},
 	{"NamesAndBodiesComeOutAsTheyWentIn", names},
+	{"ATraceGoesFromSubmitToDone", traced},
 	{"TheDemonstrationShowsEachCustomer", demonstration},
 }
 

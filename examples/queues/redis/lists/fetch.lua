@@ -11,7 +11,7 @@
 -- ARGV    worker (a name without spaces, not a number), lease in milliseconds, 1 to
 --         leave those of lost workers to others
 -- Reply   nil where there is none, else {which of the lists, its member in the sorted
---         set, how often it was given to a worker, customer, document, body}. An
+--         set, how often it was given to a worker, customer, document, body, traceparent}. An
 --         element that is no JSON object with one of these is a body.
 -- Errors  OOM where Redis is full, WRONGTYPE where a key is no list: nothing was
 --         changed
@@ -37,7 +37,7 @@ local function give(level, tries, element)
 	if not is_document then
 		read = {body = element}
 	end
-	return {level, member, tries, text(read.customer), text(read.document), text(read.body)}
+	return {level, member, tries, text(read.customer), text(read.document), text(read.body), text(read.traceparent)}
 end
 
 local function parts(member)

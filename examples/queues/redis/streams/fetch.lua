@@ -6,7 +6,7 @@
 --         order, their sorted sets of documents that wait after a failure
 -- ARGV    worker, lease in milliseconds, 1 to leave those of lost workers to others
 -- Reply   nil where there is none, else {which of the streams, the entry's id, how
---         often it was given to a worker, customer, document, body}
+--         often it was given to a worker, customer, document, body, traceparent}
 -- Errors  WRONGTYPE where a key is no stream, "documents of lists" where a sorted set
 --         has those: nothing was taken
 -- A stream's group is made where there is none.
@@ -29,7 +29,7 @@ local function reply(level, entry, tries)
 	for i = 1, #entry[2], 2 do
 		field[entry[2][i]] = entry[2][i + 1]
 	end
-	return {level, entry[1], tries, field.customer or '', field.document or '', field.body or ''}
+	return {level, entry[1], tries, field.customer or '', field.document or '', field.body or '', field.traceparent or ''}
 end
 
 -- claim returns the reply for an entry that is this worker's from now on, or nil
