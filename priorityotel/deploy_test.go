@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/observe"
@@ -155,7 +156,7 @@ func TestAllThatIsNamedIsExported(t *testing.T) {
 		}
 		for _, match := range errorType.FindAllStringSubmatch(text, -1) {
 			for kind := range strings.SplitSeq(match[1], "|") {
-				if kinds := []string{"invalid", "not_counted", "outcome_unknown", "corrupt_count", "_OTHER"}; !slices.Contains(kinds, kind) {
+				if kinds := []string{"invalid", "not_counted", "outcome_unknown", "corrupt_count", "_OTHER", "lost", "newer", "corrupt"}; !slices.Contains(kinds, kind) {
 					t.Errorf("%s names the error type %q", file, kind)
 				}
 			}
@@ -203,6 +204,27 @@ func exported(t *testing.T) (metrics, labels []string) {
 	instrumentation.Observe(t.Context(), observe.Call{
 		Operation: "Done", Customers: []string{"acme"}, Items: 1, Took: time.Second,
 		Ended: []priority.Ended{{Document: "invoice-1", Sojourn: time.Second, Level: 1}},
+	})
+	client := redistest.Start(t).Client()
+	write(t, client, "p1", `{"format":1,"id":"p1","levels":9,"language":"python","by_load":{"4":10},"waits":{"4":{"40":9}}}`)
+	admin, err := control.NewAdmin(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.NoteReset(t.Context(), "acme", control.Change{By: "mary", Why: "a test"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := instrumentation.ObserveFleet(client, ""); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Await(t, "the fleet's reports are read", func() bool {
+		families, _ := registry.Gather()
+		for _, family := range families {
+			if family.GetName() == "priority_fleet_workers" {
+				return true
+			}
+		}
+		return false
 	})
 	families, err := registry.Gather()
 	if err != nil {

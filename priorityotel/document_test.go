@@ -1,6 +1,7 @@
 package priorityotel_test
 
 import (
+	"context"
 	"encoding/hex"
 	"io"
 	"net/http"
@@ -41,6 +42,7 @@ func TestTheDocumentedWiringHasExemplars(t *testing.T) {
 	spans := tracetest.NewInMemoryExporter()
 	mux := http.NewServeMux()
 	store := wire(client, spans, mux)
+	t.Cleanup(func() { _ = store.Close(context.WithoutCancel(t.Context())) })
 	redistest.Await(t, "Redis decides", func() bool {
 		decision, err := store.Next(t.Context(), "acme")
 		return err == nil && !decision.Degraded

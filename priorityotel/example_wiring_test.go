@@ -7,8 +7,8 @@ import (
 	"log/slog"
 	"net/http"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	"github.com/prometheus/client_golang/prometheus"
@@ -20,9 +20,9 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// wire returns the store to use, and lets Prometheus scrape /metrics. The spans go to an
+// wire returns a member of the fleet, and lets Prometheus scrape /metrics. The spans go to an
 // exporter such as otlptracegrpc.
-func wire(client *redis.Client, spans trace.SpanExporter, mux *http.ServeMux) priority.Store {
+func wire(client *redis.Client, spans trace.SpanExporter, mux *http.ServeMux) *fleet.Member {
 	registry := prometheus.NewRegistry()                                                                            // of github.com/prometheus/client_golang/prometheus
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo()) // of go.opentelemetry.io/otel/exporters/prometheus
 	if err != nil {
@@ -39,31 +39,26 @@ func wire(client *redis.Client, spans trace.SpanExporter, mux *http.ServeMux) pr
 		EnableOpenMetrics: true, // the other formats have no exemplars
 	}))
 
-	store, err := priority.NewRedisStore(client, nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	answering, err := fallback.New(observe.New(store, observe.LogCorrupt(slog.Default())), nil, &fallback.Options{
-		OnError: instrumentation.ObserveError,
-		OnChange: func(open bool, cause error) {
-			slog.Warn("the circuit to the fleet's counts has changed", "open", open, "cause", cause)
-		},
+	member, err := fleet.Join(client, &fleet.Options{
+		Observers: []observe.Func{instrumentation.Observe},
+		Fallback:  fallback.Options{OnError: instrumentation.ObserveError},
+		Logger:    slog.Default(),
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	observed := observe.New(answering, instrumentation.Observe) // the store to use
-	if _, err := instrumentation.ObserveStore(observed); err != nil {
+	if _, err := instrumentation.ObserveStore(member); err != nil {
 		log.Fatal(err)
 	}
 
-	return observed
+	return member
 }
 
 func Example() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
-	store := wire(client, tracetest.NewNoopExporter(), http.DefaultServeMux)
+	member := wire(client, tracetest.NewNoopExporter(), http.DefaultServeMux)
+	defer member.Close(context.Background())
 
-	decision, err := store.Next(context.Background(), "acme")
+	decision, err := member.Next(context.Background(), "acme")
 	fmt.Println(decision.Level, err)
 }

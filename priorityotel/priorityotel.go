@@ -26,10 +26,19 @@
 //   - with priority.documents the attribute priority.last: whether the level is the
 //     last one of the customer's policy
 //   - priority.degraded, 1 while a fallback answers
-//   - priority.control.age, for how many seconds this process has not known for sure
-//     what holds, and priority.control.failing, 1 where that cannot be read or used
-//   - priority.control.version, the document's version
-//   - priority.control.overrides, how many hold
+//   - priority.rules.version, the version of the operators' rules that are followed
+//   - priority.rules.age, for how many seconds Redis has not said which rules hold
+//   - priority.rules.failing, 1 if the newest rules are not followed, by error.type: lost,
+//     newer, corrupt, invalid or _OTHER
+//
+// and, of all processes that report, while [Instrumentation.ObserveFleet] has a client,
+//
+//   - priority.fleet.workers, by priority.language and priority.obeys
+//   - priority.fleet.degraded, how many of them a fallback answers for
+//   - priority.fleet.documents of the last minute, by priority.rule and priority.level, or
+//     by error.type
+//   - priority.fleet.wait in seconds, by priority.level and priority.quantile
+//   - priority.fleet.version, of the last change by operators
 //
 // [StartSend] and [StartProcess] take a document's trace through a queue.
 //
@@ -39,6 +48,7 @@ package priorityotel
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel"
@@ -68,6 +78,7 @@ type Options struct {
 type Instrumentation struct {
 	metrics *metrics
 	spans   *spans
+	fleet   atomic.Bool // a fleet is observed
 }
 
 // New returns an Instrumentation. Nil opts are the defaults. An error is the meter

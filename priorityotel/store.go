@@ -11,12 +11,14 @@ import (
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/typednil"
 	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
 // ObserveStore also records what a store itself knows, until stop is called: which
 // documents get the last level of their policy; each time that the metrics are read,
-// whether a fallback's answers are degraded, and what a *control.Store follows. The store
-// is the outermost one: [priority.As] finds the others.
+// whether a fallback's answers are degraded, and which of the operators' rules a
+// *control.Store follows. The store is the outermost one, or a *fleet.Member:
+// [priority.As] finds what it wraps.
 //
 // An Instrumentation observes one store at a time. An error wraps
 // [priority.ErrInvalidOption], or is the meter provider's.
@@ -49,8 +51,8 @@ func observeStore(meter metric.Meter, store priority.Store) (registrations []met
 	if answering, ok := priority.As[interface{ Degraded() bool }](store); ok {
 		register(observeDegraded(meter, answering.Degraded))
 	}
-	if controlled, ok := priority.As[interface{ Status() control.Status }](store); ok {
-		register(observeControl(meter, controlled.Status))
+	if follower, ok := priority.As[interface{ Status() control.Status }](store); ok {
+		register(observeRules(meter, follower.Status))
 	}
 	return registrations, errors.Join(errs...)
 }
@@ -76,57 +78,65 @@ func observeDegraded(meter metric.Meter, isDegraded func() bool) (metric.Registr
 	}, degraded)
 }
 
-// controlled is what is recorded of a control store.
-type controlled struct {
+// following is what is recorded of the rules that operators have set.
+type following struct {
 	since time.Time // when it began to be observed
 
-	age       metric.Float64ObservableGauge
-	failing   metric.Int64ObservableGauge
-	version   metric.Int64ObservableGauge
-	overrides metric.Int64ObservableGauge
+	age     metric.Float64ObservableGauge
+	failing metric.Int64ObservableGauge
+	version metric.Int64ObservableGauge
 }
 
-func observeControl(meter metric.Meter, status func() control.Status) (metric.Registration, error) {
-	c := controlled{since: time.Now()}
-	var errs [4]error
-	c.age, errs[0] = meter.Float64ObservableGauge("priority.control.age",
+func observeRules(meter metric.Meter, status func() control.Status) (metric.Registration, error) {
+	f := following{since: time.Now()}
+	var errs [3]error
+	f.age, errs[0] = meter.Float64ObservableGauge("priority.rules.age",
 		metric.WithUnit("s"),
-		metric.WithDescription("How long ago this process knew for sure what operators have set; where it never did, since it is observed."))
-	c.failing, errs[1] = meter.Int64ObservableGauge("priority.control.failing",
+		metric.WithDescription("Time since Redis last said which rules hold; if it never did, since the store is observed."))
+	f.failing, errs[1] = meter.Int64ObservableGauge("priority.rules.failing",
 		metric.WithUnit("{store}"),
-		metric.WithDescription("1 where what operators have set could not be read or used the last time, else 0."))
-	c.version, errs[2] = meter.Int64ObservableGauge("priority.control.version",
+		metric.WithDescription("1 if the newest rules are not followed for this reason, else 0."))
+	f.version, errs[2] = meter.Int64ObservableGauge("priority.rules.version",
 		metric.WithUnit("{change}"),
-		metric.WithDescription("Version of the operators' document that this process goes by."))
-	c.overrides, errs[3] = meter.Int64ObservableGauge("priority.control.overrides",
-		metric.WithUnit("{override}"),
-		metric.WithDescription("Overrides that hold, by this process's clock."))
+		metric.WithDescription("Version of the rules that this process follows, or of their withdrawal; 0 if none were ever set."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	return meter.RegisterCallback(func(_ context.Context, observer metric.Observer) error {
-		c.observe(observer, status(), time.Now())
+		f.observe(observer, status(), time.Now())
 		return nil
-	}, c.age, c.failing, c.version, c.overrides)
+	}, f.age, f.failing, f.version)
 }
 
-func (c *controlled) observe(observer metric.Observer, status control.Status, now time.Time) {
+func (f *following) observe(observer metric.Observer, status control.Status, now time.Time) {
 	known := status.ReadAt
 	if known.IsZero() {
-		known = c.since
+		known = f.since
+	} else { // else it is not known what holds, and 0 would say that nothing does
+		observer.ObserveInt64(f.version, status.Version)
 	}
-	observer.ObserveFloat64(c.age, now.Sub(known).Seconds())
-	observer.ObserveInt64(c.failing, oneIf(status.Err != nil))
-	document := status.Document
-	if document == nil {
-		return // it is not known what holds, and 0 would say that nothing does
+	observer.ObserveFloat64(f.age, now.Sub(known).Seconds())
+	reason := rulesError(status.Err)
+	for _, kind := range []string{"lost", "newer", "corrupt", "invalid", "_OTHER"} {
+		observer.ObserveInt64(f.failing, oneIf(reason == kind), metric.WithAttributes(semconv.ErrorTypeKey.String(kind)))
 	}
-	overrides := int64(0)
-	for _, override := range document.Overrides {
-		overrides += oneIf(now.Before(override.Until))
+}
+
+// rulesError returns the value of error.type for the error of a Status.
+func rulesError(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, control.ErrLost):
+		return "lost"
+	case errors.Is(err, control.ErrNewer):
+		return "newer"
+	case errors.Is(err, control.ErrCorrupt):
+		return "corrupt"
+	case errors.Is(err, priority.ErrInvalidPolicy):
+		return "invalid"
 	}
-	observer.ObserveInt64(c.version, document.Version)
-	observer.ObserveInt64(c.overrides, overrides)
+	return "_OTHER"
 }
 
 func oneIf(condition bool) int64 {

@@ -1,6 +1,7 @@
 package priorityotel_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,11 +10,13 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
+	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 )
 
@@ -29,12 +32,9 @@ func (k *knowing) Status() control.Status { return k.status }
 func acmesStatus() *knowing {
 	now := time.Now()
 	return &knowing{new(memory.Store), control.Status{
-		Document: &control.Document{
-			Version: 7,
-			Rules: &control.Item[control.Rules]{
-				Value: control.Rules{Tiers: map[string]priority.Policy{"acme": {}}}, Version: 6, At: now, By: "acme", Why: "acme",
-			},
-			Overrides: map[string]control.Item[control.Override]{"acme": {Value: control.Pin(1), Until: now.Add(time.Hour), By: "acme", Why: "acme"}},
+		Version: 7,
+		Rules: &control.Item[control.Rules]{
+			Value: control.Rules{Tiers: map[string]priority.Policy{"acme": {}}}, Version: 7, At: now, By: "acme", Why: "acme",
 		},
 		ReadAt: now,
 		Err:    errors.New("acme"),
@@ -108,86 +108,203 @@ func TestOverriddenDocumentsAreRecordedByBothLevels(t *testing.T) {
 	})
 }
 
-func TestWhatOperatorsHaveSetIsRecorded(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		now := time.Now()
-		item := func(lasts time.Duration) control.Item[control.Override] {
-			return control.Item[control.Override]{Value: control.Pin(1), Until: now.Add(lasts)}
+// rulesFailing returns the gauges of rules that are not followed for a reason; "": they are.
+func rulesFailing(age float64, version float64, reason string) map[string]float64 {
+	gauges := map[string]float64{"rules.age": age, "rules.version": version}
+	for _, kind := range []string{"lost", "newer", "corrupt", "invalid", "_OTHER"} {
+		gauges["rules.failing error.type="+kind] = 0
+		if kind == reason {
+			gauges["rules.failing error.type="+kind] = 1
 		}
-		store := &knowing{new(memory.Store), control.Status{
-			Document: &control.Document{
-				Version: 7,
-				Overrides: map[string]control.Item[control.Override]{
-					"acme": item(time.Minute), "bakery": item(0), "clinic": item(time.Hour), "dealer": item(-time.Minute),
-				},
-			},
-			ReadAt: now.Add(-1500 * time.Millisecond),
-		}}
-		r := newRecorder(t, priorityotel.Options{})
-		r.observeStore(t, store)
-		expect(t, "overrides", r.gauges(t, "control."), map[string]float64{
-			"control.age": 1.5, "control.failing": 0, "control.version": 7,
-			"control.overrides": 2,
-		})
+	}
+	return gauges
+}
 
-		store.status.Document = &control.Document{Version: 8}
-		store.status.Err = control.ErrNewerDocument
+func TestWhichRulesAreFollowedIsRecorded(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		store := &knowing{new(memory.Store), control.Status{Version: 7, ReadAt: time.Now().Add(-1500 * time.Millisecond)}}
+		r := newRecorder(t, priorityotel.Options{})
+		r.observeStore(t, observe.New(store))
+		expect(t, "rules", r.gauges(t, "rules."), rulesFailing(1.5, 7, ""))
 		time.Sleep(time.Minute)
-		expect(t, "nothing is set, and it cannot be followed", r.gauges(t, "control."), map[string]float64{
-			"control.age": 61.5, "control.failing": 1, "control.version": 8,
-			"control.overrides": 0,
-		})
+		for reason, err := range map[string]error{
+			"lost": control.ErrLost, "newer": control.ErrNewer, "corrupt": control.ErrCorrupt, "invalid": priority.ErrInvalidPolicy,
+			"_OTHER": errors.New("away"),
+		} {
+			store.status.Err = fmt.Errorf("acme: %w", err)
+			expect(t, "rules", r.gauges(t, "rules."), rulesFailing(61.5, 7, reason))
+		}
 	})
 }
 
-// A process that has never read the document says so: it has an age, from which an
-// alert can tell, and no version.
-func TestADocumentThatWasNeverReadGrowsOld(t *testing.T) {
+// A process that has never read the rules says so: it has an age, from which an alert can
+// tell, and no version.
+func TestRulesThatWereNeverReadGrowOld(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		r := newRecorder(t, priorityotel.Options{})
 		r.observeStore(t, &knowing{new(memory.Store), control.Status{Err: errors.New("away")}})
 		time.Sleep(90 * time.Second)
-		expect(t, "never read", r.gauges(t, "control."), map[string]float64{"control.age": 90, "control.failing": 1})
+		want := rulesFailing(90, 0, "_OTHER")
+		delete(want, "rules.version")
+		expect(t, "never read", r.gauges(t, "rules."), want)
 	})
 }
 
-// What a worker's own store knows, from operators to metrics.
-func TestAStoreThatFollowsItsOperatorsIsRecorded(t *testing.T) {
+// What a member of a fleet knows, from operators to metrics, on a Redis that loses all.
+func TestAMemberThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 	server := redistest.Start(t)
 	ctx, client := t.Context(), server.Client()
-	controlled, err := control.New(client, &control.Options{Store: priority.RedisOptions{Timeout: time.Minute}})
+	r := newRecorder(t, priorityotel.Options{})
+	member, err := fleet.Join(client, &fleet.Options{
+		Store: priority.RedisOptions{Timeout: time.Minute}, Interval: 10 * time.Millisecond, Observers: []observe.Func{r.Observe},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = controlled.Close(t.Context()) })
+	t.Cleanup(func() { _ = member.Close(context.WithoutCancel(ctx)) })
+	r.observeStore(t, member)
+	stop, err := r.ObserveFleet(client, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	admin, err := control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	change := control.Change{By: "mary", Why: "a test"}
-	_, err = admin.SetOverride(ctx, "acme", control.Pin(4), time.Hour, change)
-	if err := errors.Join(err, controlled.Refresh(ctx)); err != nil {
-		t.Fatal(err)
+	_, pinned := admin.SetOverride(ctx, "acme", priority.Override{Earliest: 4, Latest: 4}, time.Hour, change)
+	version, err := admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{0}}}, change)
+	if err := errors.Join(pinned, err); err != nil || version != 2 {
+		t.Fatal(version, err)
 	}
-
-	r := newRecorder(t, priorityotel.Options{})
-	r.observeStore(t, controlled)
-	store := observe.New(controlled, r.Observe)
+	redistest.Await(t, "the rules are followed", func() bool { return r.gauges(t, "rules.")["rules.version"] == 2 })
 	for _, customer := range []string{"acme", "acme", "bakery"} {
-		if _, err := store.Next(ctx, customer); err != nil {
+		if _, err := member.Next(ctx, customer); err != nil {
 			t.Fatal(err)
 		}
 	}
-	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"),
-		map[string]int64{"priority.level=4,priority.ruled.level=1": 2})
-	got := r.gauges(t, "control.")
-	if seconds, ok := got["control.age"]; !ok || seconds < 0 || seconds > 60 {
-		t.Errorf("the document's age is %v s, want that of one just read", seconds)
+	if _, err = member.Submit(ctx, "clinic", "1", 0); err == nil {
+		err = member.Done(ctx, "clinic", "1", 0)
 	}
-	delete(got, "control.age")
-	expect(t, "control", got, map[string]float64{
-		"control.failing": 0, "control.version": 1, "control.overrides": 1,
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"),
+		map[string]int64{"priority.level=4,priority.ruled.level=1": 1, "priority.level=4,priority.ruled.level=2": 1})
+	expect(t, "degraded", r.gauges(t, "degraded"), map[string]float64{"degraded": 0})
+
+	redistest.Await(t, "the fleet has reported all", func() bool {
+		return r.gauges(t, "fleet.documents")["fleet.documents priority.level=1,priority.rule=load"] == 1
 	})
+	got := r.gauges(t, "fleet.")
+	for _, quantile := range []string{"0.5", "0.95"} {
+		name := "fleet.wait priority.level=1,priority.quantile=" + quantile
+		if seconds, ok := got[name]; !ok || seconds > 60 {
+			t.Errorf("%s is %v s of %v", name, seconds, got)
+		}
+		delete(got, name)
+	}
+	expect(t, "fleet", got, map[string]float64{
+		"fleet.workers priority.language=go,priority.obeys=true": 1, "fleet.workers priority.language=go,priority.obeys=false": 0,
+		"fleet.degraded": 0, "fleet.version": 2,
+		"fleet.documents priority.level=4,priority.rule=count": 2, "fleet.documents priority.level=1,priority.rule=count": 1,
+		"fleet.documents priority.level=1,priority.rule=load": 1,
+	})
+
+	if err := client.FlushAll(ctx).Err(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Await(t, "the rules are lost, and the member says so", func() bool {
+		rules, workers := r.gauges(t, "rules."), r.gauges(t, "fleet.workers")
+		return rules["rules.failing error.type=lost"] == 1 && rules["rules.version"] == 2 &&
+			workers["fleet.workers priority.language=go,priority.obeys=false"] == 1
+	})
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	expect(t, "after stop", r.gauges(t, "fleet."), map[string]float64{})
+}
+
+// write writes a report as a process of another language does.
+func write(t *testing.T, client *redis.Client, id, report string) {
+	t.Helper()
+	_, err := client.TxPipelined(t.Context(), func(pipe redis.Pipeliner) error {
+		pipe.Set(t.Context(), "priority:{fleet}:"+id, report, 30*time.Second)
+		pipe.ZAdd(t.Context(), "priority:{fleet}:members", redis.Z{Member: id, Score: float64(time.Now().Add(time.Minute).UnixMilli())})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What processes of all languages report is added up; who lags behind, has a reason, or
+// cannot be read does not obey; and no report makes a label of its own.
+func TestAFleetsReportsAreRecorded(t *testing.T) {
+	server := redistest.Start(t)
+	client := server.Client()
+	admin, err := control.NewAdmin(client, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for replaces := range int64(2) {
+		rules := control.Rules{Policy: priority.Policy{Thresholds: []int64{-replaces}}}
+		if _, err := admin.Apply(t.Context(), rules, control.Change{By: "mary", Why: "a test", Replaces: replaces}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for id, report := range map[string]string{
+		"p1": `"language":"python","overrides":true,"rules":{"version":2,"error":""},"by_load":{"4":10},"waits":{"4":{"40":9,"52":1}}`,
+		"p2": `"language":"python","overrides":true,"degraded":true,"rules":{"version":1,"error":""},"by_count":{"1":2},"by_load":{"4":5}`,
+		"n1": `"language":"nodejs","overrides":true,"rules":{"version":2,"error":"its queue has 3 levels"},"errors":{"not_counted":1,"error":2,"acme":4}`,
+		"n2": `"language":"nodejs","overrides":false,"rules":{"version":2,"error":""}`,
+		"g1": `"language":"go","overrides":true,"rules":{"version":3,"error":""},"busiest":[{"customer":"acme","documents":1,"rule":"load","level":1,"load":1}]`,
+		"x1": `"language":"acme","overrides":true,"rules":{"version":2,"error":""}`,
+	} {
+		write(t, client, id, `{"format":1,"id":"`+id+`","levels":9,`+report+`}`)
+	}
+	write(t, client, "x2", "acme")
+	r := newRecorder(t, priorityotel.Options{})
+	if _, err := r.ObserveFleet(client, ""); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]float64
+	redistest.Await(t, "the reports are read", func() bool { got = r.gauges(t, "fleet."); return len(got) > 0 })
+	workers := func(language, obeys string) string {
+		return "fleet.workers priority.language=" + language + ",priority.obeys=" + obeys
+	}
+	expect(t, "fleet", got, map[string]float64{
+		workers("python", "true"): 1, workers("python", "false"): 1, workers("nodejs", "true"): 0, workers("nodejs", "false"): 2,
+		workers("go", "true"): 1, workers("go", "false"): 0, workers("unknown", "true"): 1, workers("unknown", "false"): 1,
+		"fleet.degraded": 1, "fleet.version": 2,
+		"fleet.documents priority.level=4,priority.rule=load": 15, "fleet.documents priority.level=1,priority.rule=count": 2,
+		"fleet.documents error.type=not_counted": 1, "fleet.documents error.type=_OTHER": 6,
+		"fleet.wait priority.level=4,priority.quantile=0.5": 1.024, "fleet.wait priority.level=4,priority.quantile=0.95": 8.192,
+	})
+
+	server.Kill()
+	redistest.Await(t, "nothing is known of the fleet", func() bool { return len(r.gauges(t, "fleet.")) == 0 })
+}
+
+func TestAFleetIsObservedOnce(t *testing.T) {
+	server := redistest.Start(t)
+	r := newRecorder(t, priorityotel.Options{})
+	if _, err := r.ObserveFleet(nil, ""); !errors.Is(err, priority.ErrInvalidOption) {
+		t.Errorf("no client: %v, want an ErrInvalidOption", err)
+	}
+	stop, err := r.ObserveFleet(server.Client(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ObserveFleet(server.Client(), ""); !errors.Is(err, priority.ErrInvalidOption) {
+		t.Errorf("a second fleet: %v, want an ErrInvalidOption", err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := r.ObserveFleet(server.Client(), ""); err != nil {
+		t.Errorf("after stop: %v", err)
+	}
 }
 
 func TestOneStoreIsObservedUntilItIsStopped(t *testing.T) {
@@ -204,7 +321,7 @@ func TestOneStoreIsObservedUntilItIsStopped(t *testing.T) {
 	if err := first(); err != nil {
 		t.Error(err)
 	}
-	expect(t, "after stop", r.gauges(t, "control."), map[string]float64{})
+	expect(t, "after stop", r.gauges(t, "rules."), map[string]float64{})
 
 	r.observeStore(t, acmesStatus())
 	if err := first(); err != nil { // which stops the first one only
@@ -213,7 +330,7 @@ func TestOneStoreIsObservedUntilItIsStopped(t *testing.T) {
 	if _, err := r.ObserveStore(acmesStatus()); !errors.Is(err, priority.ErrInvalidOption) {
 		t.Errorf("beside a third store: %v, want an ErrInvalidOption", err)
 	}
-	if got := r.gauges(t, "control.")["control.version"]; got != 7 {
+	if got := r.gauges(t, "rules.")["rules.version"]; got != 7 {
 		t.Errorf("the third store's version is %v, want 7", got)
 	}
 }

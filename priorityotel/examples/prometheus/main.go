@@ -25,8 +25,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
 	"github.com/prometheus/client_golang/prometheus"
@@ -118,8 +118,7 @@ func serve(ctx context.Context, address, listen string, load load, stdout, stder
 	return errors.Join(err, server.Close())
 }
 
-// open returns an observed store of the fleet as each of its processes has it, and what
-// shows its metrics.
+// open returns a member of the fleet, and what shows its metrics and the fleet's.
 func open(address string, logger *slog.Logger) (store priority.Store, metrics http.Handler, closeStore func(), err error) {
 	registry := prometheus.NewRegistry()
 	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo())
@@ -136,38 +135,31 @@ func open(address string, logger *slog.Logger) (store priority.Store, metrics ht
 
 	logging.Disable() // what go-redis would write to stderr is in its errors too
 	client := redis.NewClient(&redis.Options{Addr: address})
-	controlled, err := control.New(client, &control.Options{
-		Store:   priority.RedisOptions{Prefix: prefix},
-		OnError: func(err error) { logger.Warn("what operators have set cannot be followed", "error", err) },
+	member, err := fleet.Join(client, &fleet.Options{
+		Store:     priority.RedisOptions{Prefix: prefix},
+		Observers: []observe.Func{instrumentation.Observe},
+		Fallback:  fallback.Options{OnError: instrumentation.ObserveError},
+		Logger:    logger,
 	})
 	if err != nil {
-		_ = client.Close()
-		return nil, nil, nil, err
+		return nil, nil, nil, errors.Join(err, client.Close())
 	}
-	answering, err := fallback.New(observe.New(controlled, observe.LogCorrupt(logger)), nil, &fallback.Options{
-		OnError: instrumentation.ObserveError,
-		OnChange: func(open bool, cause error) {
-			logger.Warn("the circuit to the fleet's counts has changed", "open", open, "cause", cause)
-		},
-	})
-	if err != nil {
-		_ = client.Close()
-		return nil, nil, nil, err
-	}
-	observed := observe.New(answering, instrumentation.Observe)
-	if _, err := instrumentation.ObserveStore(observed); err != nil { // as long as the process lives
-		_ = client.Close()
-		return nil, nil, nil, err
-	}
+	stopFleet, all := instrumentation.ObserveFleet(client, prefix)
 	closeStore = func() {
+		if stopFleet != nil {
+			_ = stopFleet()
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		_ = answering.Close(ctx) // it owes nothing: the workers call no Done
-		_ = controlled.Close(ctx)
+		_ = member.Close(ctx)
 		_ = client.Close()
 	}
-	metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
-	return observed, metrics, closeStore, nil
+	_, own := instrumentation.ObserveStore(member) // as long as the process lives
+	if err := errors.Join(own, all); err != nil {
+		closeStore()
+		return nil, nil, nil, err
+	}
+	return member, promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), closeStore, nil
 }
 
 // prefix sets the fleet's counts apart from others in the same server.

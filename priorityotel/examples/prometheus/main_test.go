@@ -54,8 +54,8 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	version, err := admin.SetOverride(t.Context(), "overridden", control.Pin(4), time.Hour, control.Change{By: "mary", Why: "a test"})
-	if err != nil {
+	change := control.Change{By: "mary", Why: "a test"}
+	if _, err := admin.SetOverride(t.Context(), "overridden", priority.Override{Earliest: 4, Latest: 4}, time.Hour, change); err != nil {
 		t.Fatal(err)
 	}
 	store, metrics, closeStore, err := open(server.Addr, slog.New(slog.NewTextHandler(&log, nil)))
@@ -107,9 +107,14 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 	}
 
 	// All processes follow what an operator sets while they run.
+	version, err := admin.Apply(t.Context(), control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, change)
+	if err != nil {
+		t.Fatal(err)
+	}
 	redistest.Await(t, "the fleet's versions agree", func() bool {
-		return api.query(t, `count(priority_control_version{job="fleet"} == `+fmt.Sprint(version)+`)`, "")[""] == 3
+		return api.query(t, `count(priority_rules_version{job="fleet"} == `+fmt.Sprint(version)+`)`, "")[""] == 3
 	})
+	api.await(t, `max(priority_fleet_workers{priority_obeys="true"})`, 4)
 	var degraded float64 // a busy machine may answer too late
 	redistest.Await(t, "the fourth process decides by the override", func() bool {
 		decision, err := store.Next(t.Context(), "overridden")
@@ -122,9 +127,9 @@ func TestPrometheusKnowsWhatTheFleetCounted(t *testing.T) {
 		return api.query(t, `sum(priority_overridden_documents_total{job="fourth",priority_level="4"})`, "")[""] == 1
 	})
 	for query, want := range map[string]float64{
-		`max(priority_control_overrides)`:     1,
-		`max(priority_control_failing)`:       0,
-		`count(priority_control_age_seconds)`: 4,
+		`max(priority_fleet_version)`:       float64(version),
+		`max(priority_rules_failing)`:       0,
+		`count(priority_rules_age_seconds)`: 4,
 	} {
 		api.await(t, query, want)
 	}
@@ -172,13 +177,19 @@ func TestEachPanelShowsWhatPrometheusKnows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change := control.Change{By: "mary", Why: "a test"}
+	change, changeRules := control.Change{By: "mary", Why: "a test"}, control.Change{By: "mary", Why: "a test"}
 	api := startPrometheus(t, program, alerts(t), map[string][]string{"process": {show(t, metrics)}})
 	whileLoaded(t, store)
 	variables := strings.NewReplacer("$__rate_interval", "3s", "$job", "process")
+	turns := 0
 	for _, query := range queries(t) {
 		redistest.Await(t, query.what+" has a value", func() bool {
-			if change.Replaces, err = admin.SetOverride(t.Context(), "overridden", control.Pin(4), time.Hour, change); err != nil {
+			if change.Replaces, err = admin.SetOverride(t.Context(), "overridden", priority.Override{Earliest: 4, Latest: 4}, time.Hour, change); err != nil {
+				t.Fatal(err)
+			}
+			turns++
+			rules := control.Rules{Policy: priority.Policy{ResetInterval: time.Duration(1+turns%2) * time.Hour}}
+			if changeRules.Replaces, err = admin.Apply(t.Context(), rules, changeRules); err != nil {
 				t.Fatal(err)
 			}
 			for _, value := range api.query(t, variables.Replace(query.expr), "") {
@@ -415,9 +426,9 @@ func TestItCountsUntilItIsInterrupted(t *testing.T) {
 			t.Errorf("on Redis %q: exit status %d, stdout\n%s", redis, status, stdout)
 		}
 		logged := stderr.String()
-		unfollowed := strings.Count(logged, "cannot be followed") // perhaps, if it was noticed so soon
-		if strings.Count(logged, "open=true") != warnings || unfollowed > 0 && warnings == 0 || strings.Count(logged, "\n") != warnings+unfollowed {
-			t.Errorf("on Redis %q it logs\n%s\nwant %d open circuits", redis, logged, warnings)
+		others := strings.Count(logged, "rules cannot be read") + strings.Count(logged, "reports cannot be written") // perhaps, if it was noticed so soon
+		if strings.Count(logged, "Redis cannot be reached") != warnings || others > 0 && warnings == 0 || strings.Count(logged, "\n") != warnings+others {
+			t.Errorf("on Redis %q it logs\n%s\nwant %d outages", redis, logged, warnings)
 		}
 	}
 }

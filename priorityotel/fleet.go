@@ -1,0 +1,195 @@
+package priorityotel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/fleet"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+)
+
+// The attributes of the fleet's metrics alone.
+const (
+	languageKey = attribute.Key("priority.language")
+	obeysKey    = attribute.Key("priority.obeys")
+	quantileKey = attribute.Key("priority.quantile")
+)
+
+// The reports are written every five seconds.
+const (
+	fleetInterval = 5 * time.Second
+	fleetTimeout  = 4 * time.Second
+)
+
+// ObserveFleet records what the processes of all languages report, until stop is called. It
+// reads their reports from Redis every five seconds, in the background: no reading of the
+// metrics waits for Redis, and while Redis cannot be reached they are not there. One process
+// of the fleet does it, or a few. The empty prefix is "priority".
+//
+// An error wraps [priority.ErrInvalidOption], or is the meter provider's.
+func (i *Instrumentation) ObserveFleet(client priority.RedisClient, prefix string) (stop func() error, err error) {
+	admin, err := control.NewAdmin(client, &control.AdminOptions{Prefix: prefix, Timeout: -1})
+	if err != nil {
+		return nil, err
+	}
+	if !i.fleet.CompareAndSwap(false, true) {
+		return nil, fmt.Errorf("%w: a fleet is observed already", priority.ErrInvalidOption)
+	}
+	reader := &fleetReader{client: client, prefix: prefix, admin: admin}
+	registration, err := observeFleet(i.metrics.meter, reader)
+	if err != nil {
+		i.fleet.Store(false)
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go reader.run(ctx)
+	return sync.OnceValue(func() error {
+		defer i.fleet.Store(false)
+		cancel() // what is being read ends by itself
+		return registration.Unregister()
+	}), nil
+}
+
+// fleetReader reads what a fleet reports.
+type fleetReader struct {
+	client priority.RedisClient
+	prefix string
+	admin  *control.Admin
+	last   atomic.Pointer[reading] // nil: the last one failed
+}
+
+type reading struct {
+	reports  []fleet.Report
+	settings control.Settings
+}
+
+func (r *fleetReader) run(ctx context.Context) {
+	ticks := time.NewTicker(fleetInterval)
+	defer ticks.Stop()
+	for {
+		r.last.Store(r.read(ctx))
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *fleetReader) read(ctx context.Context) *reading {
+	ctx, cancel := context.WithTimeout(ctx, fleetTimeout)
+	defer cancel()
+	reports, err := fleet.Read(ctx, r.client, r.prefix)
+	if err != nil {
+		return nil
+	}
+	settings, _ := r.admin.Settings(ctx) // with an error it has what can be known all the same
+	return &reading{reports, settings}
+}
+
+// reported is what is recorded of a fleet.
+type reported struct {
+	workers   metric.Int64ObservableGauge
+	degraded  metric.Int64ObservableGauge
+	documents metric.Int64ObservableGauge
+	wait      metric.Float64ObservableGauge
+	version   metric.Int64ObservableGauge
+}
+
+func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration, error) {
+	var r reported
+	var errs [5]error
+	r.workers, errs[0] = meter.Int64ObservableGauge("priority.fleet.workers",
+		metric.WithUnit("{process}"),
+		metric.WithDescription("Processes that report, by whether they follow the newest rules and go by overrides."))
+	r.degraded, errs[1] = meter.Int64ObservableGauge("priority.fleet.degraded",
+		metric.WithUnit("{process}"),
+		metric.WithDescription("Processes that report that a fallback answers instead of Redis."))
+	r.documents, errs[2] = meter.Int64ObservableGauge("priority.fleet.documents",
+		metric.WithUnit("{document}"),
+		metric.WithDescription("Documents of the last minute: by rule and level, or by error type if they were not counted."))
+	r.wait, errs[3] = meter.Float64ObservableGauge("priority.fleet.wait",
+		metric.WithUnit("s"),
+		metric.WithDescription("Time from Submit to Done of the documents of the last minute, by level."))
+	r.version, errs[4] = meter.Int64ObservableGauge("priority.fleet.version",
+		metric.WithUnit("{change}"),
+		metric.WithDescription("Version of the last change that operators made: of rules, an override, or a reset."))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	return meter.RegisterCallback(func(_ context.Context, observer metric.Observer) error {
+		if last := reader.last.Load(); last != nil {
+			r.observe(observer, last)
+		}
+		return nil
+	}, r.workers, r.degraded, r.documents, r.wait, r.version)
+}
+
+// newest returns the version that workers should follow. Without rules in Redis, as after
+// their withdrawal, only the reports know it.
+func (r *reading) newest() (version int64) {
+	if r.settings.Rules != nil {
+		return r.settings.Rules.Version
+	}
+	for _, report := range r.reports {
+		version = max(version, report.Rules.Version)
+	}
+	return version
+}
+
+func (r *reported) observe(observer metric.Observer, last *reading) {
+	if last.settings.Version > 0 {
+		observer.ObserveInt64(r.version, last.settings.Version)
+	}
+	version, workers := last.newest(), make(map[string][2]int64) // by language: those that do not obey, and those that do
+	for _, report := range last.reports {
+		language := known(report.Language, "unknown", "go", "python", "nodejs")
+		of := workers[language]
+		of[oneIf(report.Overrides && report.Follows(version))]++
+		workers[language] = of
+	}
+	for language, of := range workers {
+		for obeys, n := range of {
+			observer.ObserveInt64(r.workers, n, metric.WithAttributes(languageKey.String(language), obeysKey.Bool(obeys == 1)))
+		}
+	}
+	totals := fleet.Add(last.reports)
+	observer.ObserveInt64(r.degraded, int64(totals.Degraded))
+	for rule, levels := range map[string]map[priority.Level]int64{byCount: totals.ByCount, byLoad: totals.ByLoad} {
+		for level, n := range levels {
+			observer.ObserveInt64(r.documents, n, metric.WithAttributes(ruleKey.String(rule), levelKey.Int(int(level))))
+		}
+	}
+	failed := make(map[string]int64)
+	for kind, n := range totals.Errors {
+		failed[known(kind, "_OTHER", errorTypes...)] += n
+	}
+	for kind, n := range failed {
+		observer.ObserveInt64(r.documents, n, metric.WithAttributes(semconv.ErrorTypeKey.String(kind)))
+	}
+	for level, waits := range totals.Waits {
+		for _, q := range []float64{.5, .95} {
+			observer.ObserveFloat64(r.wait, waits.Quantile(q).Seconds(), metric.WithAttributes(
+				levelKey.Int(int(level)), quantileKey.String(strconv.FormatFloat(q, 'f', -1, 64))))
+		}
+	}
+}
+
+// known returns the name if it is one of those that are known: whatever is in Redis, there
+// are no more series.
+func known(name, other string, names ...string) string {
+	if slices.Contains(names, name) {
+		return name
+	}
+	return other
+}
