@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -30,8 +31,11 @@ func plain(err error) string {
 			text = text[:at] + words + text[at+len(said):]
 		}
 	})
-	return text
+	return ofNetwork.ReplaceAllString(text, "$1")
 }
+
+// ofNetwork is how Go's errors of connections begin, where the module quotes them.
+var ofNetwork = regexp.MustCompile(`\b(?:dial|read|write) (?:tcp|unix) (\S+: )`)
 
 // translate calls replace for each error of a tree that has other words than its own.
 func translate(err error, replace func(said, words string)) {
