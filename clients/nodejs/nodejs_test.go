@@ -74,6 +74,8 @@ func TestNodeFollowsRulesAndReports(t *testing.T) {
 
 func TestNodeCountsForReports(t *testing.T) { runTests(t, "collect.test.mjs") }
 
+func TestNodeKeepsToTheVectors(t *testing.T) { runTests(t, "vectors.test.mjs") }
+
 func TestNodeStandsFaults(t *testing.T) { runTests(t, "faults.test.mjs") }
 
 func TestNodeConnectsAgainWithPauses(t *testing.T) { runTests(t, "connection.test.mjs") }
