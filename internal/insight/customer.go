@@ -65,7 +65,7 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 	} // else who set it is not known
 	keys, policy, waits := i.keys(customer), i.policyOf(customer), i.Waits[known.NextLevel]
 	c := &Customer{
-		Name: NameOf(customer), State: stateOf(known), Override: overriddenBy(override, customer, known),
+		Name: NameOf(customer), State: stateOf(known), Override: i.inForce(override, customer, known),
 		LevelDone: waits.Count(), LevelMedianMS: waits.Median().Milliseconds(), LevelP95MS: waits.P95().Milliseconds(),
 		CountKey: keys[0], PendingKey: keys[1], UsageKey: keys[2],
 		Policy: RulesOf(policy.Policy), PolicyName: policy.Name, policy: policy.Policy, last: i.LastLevel(),

@@ -125,20 +125,24 @@ func (i *Inspector) overriddenOf(held control.Held) *Overridden {
 	return o
 }
 
-// overriddenBy completes what is known of a customer's override by what the customer's
-// next document gets, which is what counts.
-func overriddenBy(o *Overridden, customer string, state priority.State) *Overridden {
-	if state.Ruled == 0 || o != nil && o.InForce {
-		return o
+// inForce returns the override by which the customer's next document gets its level, which
+// is what counts, if it is not the one that is written down.
+func (i *Inspector) inForce(written *Overridden, customer string, state priority.State) *Overridden {
+	if state.Ruled == 0 || written != nil && written.InForce {
+		return written
 	}
-	by := &Overridden{
-		Name: NameOf(customer), Earliest: state.Override.Earliest, Latest: state.Override.Latest,
-		Says: Says(state.Override), LeftMS: state.OverrideEndsIn.Milliseconds(), InForce: true,
+	held := state.Override // with both bounds
+	switch {
+	case held.Earliest == held.Latest:
+	case held.Earliest <= priority.First:
+		held.Earliest = 0
+	default:
+		held.Latest = 0
 	}
-	if o != nil && o.Version > 0 && o.Override() == by.Override() {
-		by.Version, by.At, by.Until, by.By, by.Why = o.Version, o.At, o.Until, o.By, o.Why
+	return &Overridden{
+		Name: NameOf(customer), Earliest: held.Earliest, Latest: held.Latest,
+		Says: Says(held), LeftMS: state.OverrideEndsIn.Milliseconds(), InForce: true,
 	}
-	return by
 }
 
 // Moment writes a time of day that people everywhere read alike.
