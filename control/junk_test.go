@@ -31,7 +31,7 @@ func junk(w *world) map[string]func() {
 		all[fmt.Sprintf("rules of %.60q", text)] = set(rulesKey, text)
 	}
 	all["an item of the history"] = func() { check(w.t, w.client.LPush(ctx, historyKey, "junk", item("null")).Err()) }
-	all["an item of the overrides"] = func() { check(w.t, w.client.HSet(ctx, overridesKey, "acme", "junk", "", "x").Err()) }
+	all["an item of the overrides"] = func() { check(w.t, w.client.HSet(ctx, overridesKey, "acme", "junk", "bolt ", "x").Err()) }
 	all["an entry of the log"] = func() {
 		check(w.t, w.client.XAdd(ctx, &redis.XAddArgs{Stream: logKey, Values: []string{"a", "b"}}).Err())
 	}
