@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
@@ -188,5 +191,22 @@ func TestManyTiersOfAFewPolicies(t *testing.T) {
 	wantError(t, "101 policies", err, priority.ErrInvalidPolicy)
 	if !strings.Contains(err.Error(), "101 different policies") {
 		t.Error(err)
+	}
+}
+
+// Equal policies have one script, also after a change of others.
+func TestScriptsOfEqualPoliciesAreRenderedOnce(t *testing.T) {
+	t.Parallel()
+	tiers := map[string]priority.Policy{"a": strict().Policy, "b": strict().Policy, "c": only().Policy}
+	tierOf := func(customer string) string { return customer }
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // where nobody is
+	defer client.Close()
+	store := must(priority.NewRedisStore(client, &priority.RedisOptions{Tiers: tiers, TierOf: tierOf}))(t)
+	other := store.With(must(priority.NewPolicies(only().Policy, map[string]priority.Policy{"x": {Thresholds: []int64{}}}, tierOf))(t))
+	script := func(store *priority.RedisStore, customer string) *byte {
+		return unsafe.StringData(store.NextScript(customer))
+	}
+	if script(store, "a") != script(store, "b") || script(store, "a") == script(store, "c") || script(store, "c") != script(other, "x") {
+		t.Error("scripts of equal policies are rendered again")
 	}
 }
