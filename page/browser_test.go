@@ -68,6 +68,15 @@ func fullWorld(t *testing.T) *world {
 // history.
 func (w *world) fleet() {
 	w.t.Helper()
+	now := time.Now()
+	for minutes := 24*60 - 1; minutes > 0; minutes-- {
+		if minutes > 400 && minutes < 460 {
+			continue // nothing was kept
+		}
+		at := now.Add(-time.Duration(minutes) * time.Minute).Truncate(time.Minute)
+		text := fmt.Sprintf(`{"workers":6,"documents":{"1":%d,"9":%d},"waits":{"1":[%d,%d]}}`, 300+minutes%97, 500+minutes%301, 200+minutes%50, 900+10*(minutes%70))
+		must(w.client.XAdd(w.t.Context(), &redis.XAddArgs{Stream: "priority:{fleet}:history", ID: fmt.Sprintf("%d-0", at.UnixMilli()), Values: []string{"s", text}}).Result())(w.t)
+	}
 	long := strings.Repeat("long", 128)
 	for i, fault := range []fleet.Rules{{Version: 3}, {Version: 3}, {Version: 3}, {Version: 2, Error: "its queue has 3 levels, the rules 9"}, {}, {Version: 3}} {
 		w.report(fleet.Report{
@@ -78,15 +87,6 @@ func (w *world) fleet() {
 			Waits:   map[priority.Level]fleet.Histogram{1: {31: 50, 36: 3}, 3: {50: 9}},
 			Busiest: []fleet.Busy{{Customer: "acme", Documents: 120, Rule: priority.ByLoad, Level: 2, Load: 812.5}, {Customer: long, Documents: 40, Rule: priority.ByCount, Level: 9, Count: -39}, {Customer: "broken", Documents: 1, Rule: priority.ByCount, Level: 1}},
 		})
-	}
-	now := time.Now()
-	for minutes := 24*60 - 1; minutes > 0; minutes-- {
-		if minutes > 400 && minutes < 460 {
-			continue // nothing was kept
-		}
-		at := now.Add(-time.Duration(minutes) * time.Minute).Truncate(time.Minute)
-		text := fmt.Sprintf(`{"workers":6,"documents":{"1":%d,"9":%d},"waits":{"1":[%d,%d]}}`, 300+minutes%97, 500+minutes%301, 200+minutes%50, 900+10*(minutes%70))
-		must(w.client.XAdd(w.t.Context(), &redis.XAddArgs{Stream: "priority:{fleet}:history", ID: fmt.Sprintf("%d-0", at.UnixMilli()), Values: []string{"s", text}}).Result())(w.t)
 	}
 }
 

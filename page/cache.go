@@ -160,9 +160,11 @@ func (f *cache) lookUp(ctx context.Context, customer string) (customerLook, erro
 	if err := f.lookups.Wait(ctx); err != nil {
 		return customerLook{}, err
 	}
-	inspector, _ := f.now(ctx) // the page says that it is not known
+	known, _ := f.now(ctx) // the page says that it is not known
+	inspector := *known
+	inspector.Waits = fleet.Add(f.reports.get(ctx).value).Waits
 	found, err := inspector.Customer(ctx, customer)
-	return customerLook{found, inspector}, err
+	return customerLook{found, &inspector}, err
 }
 
 // lookUpHeld says what Redis holds of a customer, or why that cannot be told.

@@ -128,3 +128,19 @@ func TestSoManyCellsAreKept(t *testing.T) {
 		_ = all.close(t.Context())
 	})
 }
+
+func TestALookupThatFailedIsRepeatedSooner(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		all := newBackground()
+		failure := errors.New("broken")
+		c := newCell(all, time.Hour, func(context.Context) (int, error) { return 7, failure })
+		c.failed = time.Second
+		c.get(t.Context())
+		failure = nil
+		time.Sleep(2 * time.Second)
+		if found := c.get(t.Context()); found.err != nil || found.value != 7 {
+			t.Errorf("found %+v", found)
+		}
+		_ = all.close(t.Context())
+	})
+}

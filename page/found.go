@@ -29,6 +29,7 @@ func (v *visit) search() {
 	if level, err := strconv.ParseUint(query.Get("level"), 10, 8); err == nil && !what.corrupt {
 		what.level = priority.Level(level)
 	}
+	v.inspector() // for what was lost
 	found, under := v.cache.searches.of(v.reading, what)
 	noteStale(v, found)
 	if found.at.IsZero() && found.err != nil {

@@ -19,6 +19,7 @@ func (v *visit) log() {
 	if err != nil || upTo < 0 {
 		upTo = 0
 	}
+	v.inspector() // for what was lost
 	found := v.cache.logPages.get(v.reading, upTo)
 	if found.at.IsZero() {
 		v.failed(found.err)
@@ -41,6 +42,14 @@ type changed struct {
 	insight.Logged
 	Link    string // to what was changed
 	JustNow bool   // the reader has done it
+}
+
+// Brief is what was done, with a long name clamped.
+func (c changed) Brief() string {
+	if c.Name == nil {
+		return c.Says
+	}
+	return briefly(c.Says, c.Exact())
 }
 
 func linkOf(entry insight.Logged) string {

@@ -109,8 +109,9 @@ func (view *nowView) addDay(v *visit, today day) {
 	if changes := v.cache.changes.get(v.reading); !changes.at.IsZero() {
 		for _, change := range changes.value {
 			if change.At.After(end.Add(-24*time.Hour)) && len(marks) < mostMarks {
-				marks = append(marks, mark{change.At, change.Says + ", by " + insight.Shown(change.By)})
-				view.Changes = append(view.Changes, changed{change, linkOf(change), false})
+				done := changed{change, linkOf(change), false}
+				marks = append(marks, mark{change.At, done.Brief() + ", by " + insight.Shown(change.By)})
+				view.Changes = append(view.Changes, done)
 			}
 		}
 	}
@@ -124,7 +125,10 @@ func (view *nowView) addDay(v *visit, today day) {
 		if len(known) == 0 {
 			return
 		}
-		says := fmt.Sprintf("now %s, in the last day from %s to %s", write(known[len(known)-1]), write(slices.Min(known)), write(slices.Max(known)))
+		says := fmt.Sprintf("in the last day from %s to %s", write(slices.Min(known)), write(slices.Max(known)))
+		if now, ok := of(today[len(today)-1]); ok {
+			says = "now " + write(now) + ", " + says
+		}
 		view.Day = append(view.Day, dayPicture{title, says, values, marks, end})
 	}
 	add("Documents a minute", func(n float64) string { return insight.Group(int64(n)) }, func(s sample) (float64, bool) { return float64(s.documents()), true })

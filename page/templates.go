@@ -39,6 +39,7 @@ var functions = template.FuncMap{
 	"quoted":      insight.Quoted,
 	"shown":       insight.Shown,
 	"about":       about,
+	"briefly":     briefly,
 	"clamped":     clamped,
 	"whole":       whole,
 	"followed":    func() string { return insight.Span(control.FollowedWithin) },
@@ -63,6 +64,12 @@ func clamped(text string) string {
 		return text
 	}
 	return string(runes[:clampedHead]) + "…" + string(runes[len(runes)-clampedTail:])
+}
+
+// briefly is a text about a customer, with a long name clamped.
+func briefly(text, customer string) string {
+	shown := insight.Shown(customer)
+	return strings.ReplaceAll(text, shown, clamped(shown))
 }
 
 // whole is the text that clamped leaves out something of, else empty.

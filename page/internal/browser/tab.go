@@ -24,6 +24,7 @@ type Tab struct {
 type Look struct {
 	Width, Height int
 	Dark, Phone   bool
+	Print         bool // as it is printed
 }
 
 // Open opens a tab of its own.
@@ -50,7 +51,11 @@ func (tab *Tab) See(look Look) {
 		scheme = "dark"
 	}
 	tab.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": look.Width, "height": look.Height, "deviceScaleFactor": 1, "mobile": look.Phone})
-	tab.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
+	media := ""
+	if look.Print {
+		media = "print"
+	}
+	tab.call("Emulation.setEmulatedMedia", map[string]any{"media": media, "features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}})
 }
 
 // Scripts says whether pages that are opened from now on may run scripts.
