@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -83,6 +84,29 @@ func TestAProcessThatIsKilledLeavesNothing(t *testing.T) {
 		check(t, reader.PExpire(ctx, key, time.Millisecond).Err()) // the same, sooner
 	}
 	await(t, "it is gone", func() bool { return len(byName(t, reader)) == 0 && reader.DBSize(ctx).Val() == 0 })
+}
+
+// A client without any timeout of its own keeps nobody: neither callers nor Close.
+func TestCloseOnAStoppedServerEndsWithItsContext(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: -1, WriteTimeout: -1})
+	t.Cleanup(func() { _ = client.Close() })
+	t.Cleanup(server.Kill)
+	member := must(fleet.Join(client, nil))(t)
+	must(member.Submit(t.Context(), "acme", "d", 0))(t)
+	await(t, "it reports", func() bool { return len(byName(t, server.Client())) == 1 })
+	server.Signal(syscall.SIGSTOP)
+	if d := must(member.Next(t.Context(), "acme"))(t); !d.Degraded {
+		t.Errorf("%+v", d)
+	}
+	check(t, member.Done(t.Context(), "acme", "d", 0))
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		if err := member.Close(ctx); err == nil {
+			t.Error("Close says nothing of the Done that is owed")
+		}
+		cancel()
+	}
 }
 
 // trips counts the round trips of a client.
