@@ -6,7 +6,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { NotCounted, OutcomeUnknown, Store } from 'docpriority';
+import { join, NotCounted, OutcomeUnknown } from 'docpriority';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 
@@ -48,9 +48,13 @@ function whole(name, text) {
 // Throws where an option is wrong, and sends nothing.
 function storeOf({ redis, client, prefix, customer, timeout }) {
   const { href } = new URL(`redis://${redis}`);
-  const store = new Store(clients[client](href), { prefix, timeout });
+  const store = join(clients[client](href), { prefix, timeout, onChange });
   store.keys(customer);
   return store;
+}
+
+function onChange({ error }) {
+  if (error) console.error(`worker: the operators' newest rules are not followed: ${error}`);
 }
 
 async function work(store, { customer, documents, pause }) {
