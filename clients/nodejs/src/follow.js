@@ -1,6 +1,6 @@
 // The policies that operators set while the fleet runs: lua/follow.lua says what is read.
 
-import { checkNames } from './policy.js';
+import { checkNames, isObject } from './policy.js';
 
 const format = 1; // of rules
 const wholeEvery = 60_000; // milliseconds: the rules alone may have been lost, or repaired
@@ -84,7 +84,7 @@ const unreadable = () => new Error('the rules in Redis cannot be read');
 // Reads what the key of the version holds; nothing is version 0.
 function versionOf(text) {
   if (text === '') return { version: 0, at: 0, text };
-  const [, version, at] = /^(\d{1,15}) (\d{1,15}) \S+$/.exec(text) ?? [];
+  const [, version, at] = /^([1-9]\d{0,14}) (\d{1,15}) [^ ]+$/.exec(text) ?? [];
   if (version === undefined) throw unreadable();
   return { version: Number(version), at: Number(at), text };
 }
@@ -98,11 +98,14 @@ function itemOf(text) {
     throw unreadable();
   }
   if (item?.format > format) throw new Error('a later version of the library wrote the rules');
-  if (!Number.isSafeInteger(item?.version) || !Number.isSafeInteger(item.at) || typeof item.rules !== 'object') throw unreadable();
+  if (!isObject(item) || !(isPositive(item.version) && isPositive(item.at)) || !(item.rules === null || isObject(item.rules))) throw unreadable();
   return { version: item.version, at: item.at, text, rules: item.rules === null ? undefined : rulesOf(item.rules) };
 }
 
+const isPositive = (value) => Number.isSafeInteger(value) && value > 0;
+
 function rulesOf({ tiers, ...policy }) {
+  if (tiers != null && !isObject(tiers)) throw new TypeError('tiers is not an object');
   const all = Object.entries(tiers ?? {}).map(([name, tier]) => [name, policyOf(tier)]);
   return { policy: policyOf(policy), tiers: Object.fromEntries(all) };
 }

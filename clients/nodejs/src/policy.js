@@ -112,9 +112,11 @@ function levelLines(bounds, beyond, within) {
   return `local level = 1\nif ${beyond(bounds[n - 1])} then level = ${n + 1}\n${lines.join('')}end\n`;
 }
 
+export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+
 // Refuses what an object has by a name that nobody would read.
 export function checkNames(object, names, what) {
-  if (object === null || typeof object !== 'object') throw new TypeError(`docpriority: ${what} is not an object`);
+  if (!isObject(object)) throw new TypeError(`docpriority: ${what} is not an object`);
   for (const name of Object.keys(object)) {
     if (!names.includes(name)) throw new TypeError(`docpriority: ${what} has no ${JSON.stringify(name)}, only ${names.join(', ')}`);
   }

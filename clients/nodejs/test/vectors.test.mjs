@@ -5,6 +5,8 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { CorruptCount, NotCounted, OutcomeUnknown } from 'docpriority';
 import { bucketOf, Collector, jsonOf } from '../src/collect.js';
+import { Follower } from '../src/follow.js';
+import { Policies } from '../src/policies.js';
 
 const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
 
@@ -37,3 +39,62 @@ test('reports are those of the vectors', async (t) => {
     });
   }
 });
+
+test('the rules of the vectors are followed', async (t) => {
+  for (const { name, own, steps } of vectors('rules.json').cases) {
+    await t.test(name, async () => {
+      const process = new Process(own);
+      for (const { version_key: version, rules_key: rules, policies, ...want } of steps) {
+        assert.deepEqual(await process.reads(version, rules), { version: want.version, error: want.error ?? '' }, process.why);
+        for (const [tier, policy] of Object.entries(policies)) assert.deepEqual(process.policyOf(tier), policy, tier);
+      }
+    });
+  }
+});
+
+test('what the vectors refuse leaves the rules before in force', async () => {
+  const { rules, rules_key: texts, version_keys: versions } = vectors('rules.json').refused;
+  const item = (version, text) => `{"version":${version},"at":${version},"rules":${text}}`;
+  for (const [version, text] of [
+    ...rules.map((one) => ['2 2 7', item(2, one)]), ...texts.map((one) => ['2 2 7', one]), ...versions.map((one) => [one, item(2, '{}')]),
+  ]) {
+    const process = new Process({});
+    await process.reads('1 1 7', item(1, '{"thresholds":[-1]}'));
+    const what = `${version}, ${text}`;
+    assert.deepEqual([await process.reads(version, text), process.policyOf('none').thresholds], [{ version: 1, error: 'refused' }, [-1]], what);
+    assert.deepEqual([await process.reads('3 3 7', item(3, '{"thresholds":[-3]}')), process.policyOf('none').thresholds], [{ version: 3, error: '' }, [-3]], what);
+  }
+});
+
+const resetModes = { sinceLastUpdate: 'last-update', sinceLastReset: 'last-reset' };
+
+// A process with policies of its own.
+class Process {
+  #policies;
+  #keys;
+  #follower;
+
+  constructor({ tiers = {}, ...policy }) {
+    const own = new Policies({ policy, tiers }, 86_400_000);
+    this.#policies = own;
+    const use = (rules) => (this.#policies = rules ? new Policies(rules, 86_400_000, own) : own);
+    this.#follower = new Follower(async () => this.#keys, use, () => {});
+  }
+
+  async reads(version = '', rules = null) {
+    this.#keys = [version, rules, 7];
+    await this.#follower.poll(new AbortController().signal);
+    const { version: followed, error } = this.#follower.status;
+    const kind = error.startsWith('Redis lost data') ? 'lost' : error.startsWith('a later version') ? 'newer' : error && 'refused';
+    return { version: followed, error: kind };
+  }
+
+  get why() {
+    return this.#follower.status.error || undefined;
+  }
+
+  policyOf(tier) {
+    const { thresholds, resetInterval, resetMode, loads, turns } = this.#policies.of(tier).policy;
+    return { thresholds, reset_interval_ms: resetInterval, reset_mode: resetModes[resetMode], loads, turns };
+  }
+}

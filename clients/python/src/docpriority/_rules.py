@@ -16,6 +16,7 @@ from ._scripts import plain_script
 _WHOLE_EVERY = 60.0  # seconds; somebody may have lost or repaired the rules and not the version
 _MOST_POLICIES = 100  # each is a script in Redis
 _MODES = {"": ResetMode.SINCE_LAST_UPDATE, "last-update": ResetMode.SINCE_LAST_UPDATE, "last-reset": ResetMode.SINCE_LAST_RESET}
+_VERSION = re.compile(rb"([1-9][0-9]{0,14}) ([0-9]{1,15}) ([^ ]+)")
 _CODE = re.compile(r": ([A-Z]+) ")
 
 
@@ -117,11 +118,10 @@ class _Unusable(Exception):
 def _last(text: bytes) -> _Change:
     if not text:
         return _Change()
-    try:
-        version, at, token = text.split(b" ")
-        return _Change(int(version), int(at), token)
-    except ValueError:
-        raise _Unusable("the rules in Redis cannot be read") from None
+    parts = _VERSION.fullmatch(text)
+    if parts is None:
+        raise _Unusable("the rules in Redis cannot be read")
+    return _Change(int(parts[1]), int(parts[2]), parts[3])
 
 
 def _item(text: bytes) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def _policies(own: Policies, rules: Any) -> Policies:
     if rules is None:
         return own
     try:
-        tiers = rules.get("tiers") or {}
+        tiers = {} if rules.get("tiers") is None else rules["tiers"]
         if not isinstance(tiers, dict):
             raise TypeError("tiers is not an object")
         fields = {name: value for name, value in rules.items() if name != "tiers"}
