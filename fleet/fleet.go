@@ -15,12 +15,9 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -113,17 +110,6 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 }
 
 const defaultPrefix = "priority"
-
-// whoIs fills in what a process can say of itself.
-func whoIs(name string) Report {
-	host, _ := os.Hostname()
-	who := Report{
-		ID: strings.ToLower(rand.Text()[:16]), Language: "go", Version: version(),
-		Host: plainText(host, maxNameBytes), PID: os.Getpid(), Overrides: true,
-	}
-	who.Name = plainText(cmp.Or(name, fmt.Sprintf("%s-%d", who.Host, who.PID)), maxNameBytes)
-	return who
-}
 
 // Report returns what the member reports: what it did in the last minute.
 func (m *Member) Report() Report {

@@ -2,16 +2,9 @@ package fleet
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"runtime/debug"
-	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/docpriority/priority"
 )
@@ -83,19 +76,6 @@ type Rules struct {
 	// Error is why the process does not follow the newest ones, in words for operators;
 	// empty: it does.
 	Error string `json:"error"`
-}
-
-// Busy is a customer with many documents in the window.
-type Busy struct {
-	Customer  string
-	Documents int64
-
-	// Rule decided about the last document; Level is the level that it was given, and
-	// Count or Load the number behind it.
-	Rule  priority.Rule
-	Level priority.Level
-	Count int64
-	Load  float64
 }
 
 // Follows reports whether the process follows the rules of a version, or newer ones.
@@ -244,107 +224,4 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
-}
-
-// busy is a Busy as it is in JSON.
-type busy struct {
-	Customer  *string        `json:"customer,omitempty"`
-	Base64    string         `json:"customer_base64,omitempty"` // of one that is not UTF-8
-	Documents int64          `json:"documents"`
-	Rule      string         `json:"rule"`
-	Level     priority.Level `json:"level"`
-	Count     *int64         `json:"count,omitempty"`
-	Load      *float64       `json:"load,omitempty"`
-}
-
-const byCount, byLoad = "count", "load"
-
-// MarshalJSON returns the customer as it is in a report.
-func (b Busy) MarshalJSON() ([]byte, error) {
-	f := busy{Documents: b.Documents, Level: b.Level}
-	if utf8.ValidString(b.Customer) {
-		f.Customer = &b.Customer
-	} else {
-		f.Base64 = base64.StdEncoding.EncodeToString([]byte(b.Customer))
-	}
-	if b.Rule == priority.ByCount {
-		f.Rule, f.Count = byCount, &b.Count
-	} else {
-		f.Rule, f.Load = byLoad, &b.Load
-	}
-	return encode(f)
-}
-
-// UnmarshalJSON reads what MarshalJSON returns.
-func (b *Busy) UnmarshalJSON(text []byte) error {
-	var f busy
-	if err := json.Unmarshal(text, &f); err != nil {
-		return err
-	}
-	read := Busy{Documents: f.Documents, Level: f.Level}
-	if f.Customer != nil {
-		read.Customer = *f.Customer
-	} else {
-		customer, err := base64.StdEncoding.DecodeString(f.Base64)
-		if err != nil {
-			return fmt.Errorf("customer_base64: %w", err)
-		}
-		read.Customer = string(customer)
-	}
-	switch f.Rule {
-	case byCount:
-		read.Rule = priority.ByCount
-	case byLoad:
-		read.Rule = priority.ByLoad
-	}
-	if f.Count != nil {
-		read.Count = *f.Count
-	}
-	if f.Load != nil {
-		read.Load = *f.Load
-	}
-	*b = read
-	return nil
-}
-
-// plainText returns a text of at most so many bytes in which everything can be printed.
-func plainText(text string, most int) string {
-	text = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, text)
-	for len(text) > most {
-		_, size := utf8.DecodeLastRuneInString(text)
-		text = text[:len(text)-size]
-	}
-	return text
-}
-
-const module = "github.com/docpriority/priority"
-
-// version returns the version of the module in this program.
-func version() string {
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		return "devel"
-	}
-	modules := append(slices.Clone(info.Deps), &info.Main)
-	i := slices.IndexFunc(modules, func(m *debug.Module) bool { return m.Path == module })
-	if i < 0 || !strings.HasPrefix(modules[i].Version, "v") {
-		return "devel"
-	}
-	return plainText(modules[i].Version[1:], maxNameBytes)
-}
-
-// add adds counts to others.
-func add[K comparable](to *map[K]int64, counts map[K]int64) {
-	if *to == nil {
-		*to = maps.Clone(counts)
-		return
-	}
-	for key, n := range counts {
-		(*to)[key] += n
-	}
 }

@@ -93,3 +93,14 @@ func oneIf(is bool) int {
 	}
 	return 0
 }
+
+// add adds counts to others.
+func add[K comparable](to *map[K]int64, counts map[K]int64) {
+	if *to == nil {
+		*to = maps.Clone(counts)
+		return
+	}
+	for key, n := range counts {
+		(*to)[key] += n
+	}
+}
