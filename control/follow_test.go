@@ -309,6 +309,22 @@ func TestClocksThatStep(t *testing.T) {
 	}
 }
 
+// After a failover to a clock that is behind, the next change may have the version of the
+// one that was lost, and an earlier time: it is followed.
+func TestAnotherChangeOfTheSameVersionIsFollowed(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		admin, store, ctx := v.admin(), v.worker(nil, seldom), t.Context()
+		must(admin.Apply(ctx, strict(), demo(0)))(t)
+		check(t, store.Refresh(ctx))
+		check(t, v.Client(nil).FlushAll(ctx).Err())
+		v.SetAhead(-time.Hour)
+		must(admin.Apply(ctx, only(), demo(0)))(t)
+		check(t, store.Refresh(ctx))
+		wantPolicy(t, "another change", store, 1)
+	})
+}
+
 // A command that hangs holds up the following for a time only.
 func TestAReadThatHangsEnds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {

@@ -116,7 +116,13 @@ func TestJunkInEachKey(t *testing.T) {
 				}
 			}
 			for _, read := range []func() error{
-				func() error { _, err := w.admin.Settings(ctx); return err },
+				func() error {
+					settings, err := w.admin.Settings(ctx)
+					if err == nil && settings.Now.Year() < 2000 {
+						t.Errorf("the Admin reads %+v", settings)
+					}
+					return err
+				},
 				func() error { _, err := w.admin.Overrides(ctx); return err },
 				func() error { _, err := w.admin.Log(ctx, 0, 10); return err },
 				func() error { _, err := w.admin.History(ctx); return err },

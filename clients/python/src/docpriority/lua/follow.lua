@@ -28,7 +28,7 @@ for i, key in ipairs(KEYS) do
     end
     return held[i]
   end
-  if i == 1 and held[1] and held[1] == ARGV[1] then
+  if i == 1 and held[1] and held[1] ~= '' and held[1] == ARGV[1] then
     return {held[1]}
   end
 end
