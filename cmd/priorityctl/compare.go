@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
@@ -119,16 +120,18 @@ func (f *compare) count(command *cobra.Command, c *connection, a, b insight.Name
 	return &found, nil
 }
 
+// compared is two policies.
+type compared struct {
+	A      control.Rules     `json:"a"`
+	B      control.Rules     `json:"b"`
+	Counts []insight.Band    `json:"counts"`
+	Loads  []insight.Band    `json:"loads"`
+	Live   *insight.Compared `json:"live,omitempty"`
+}
+
 func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compared, asJSON bool) error {
 	if asJSON {
-		object := map[string]any{
-			"a": a.Rules, "b": b.Rules,
-			"counts": insight.CountBands(a.Policy, b.Policy), "loads": insight.LoadBands(a.Policy, b.Policy),
-		}
-		if found != nil {
-			object["live"] = found
-		}
-		return writeJSON(w, object)
+		return writeJSON(w, compared{a.Rules, b.Rules, insight.CountBands(a.Policy, b.Policy), insight.LoadBands(a.Policy, b.Policy), found})
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n", a.Name, insight.Resets(a.Policy), b.Name, insight.Resets(b.Policy))

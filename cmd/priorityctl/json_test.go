@@ -14,16 +14,23 @@ import (
 
 // printed is what commands print as JSON, by the headings of docs/json.md.
 var printed = map[string]any{
-	"A state":           insight.State{},
-	"A customer":        insight.Customer{},
-	"A listed customer": insight.Listed{},
-	"The last minute":   insight.Snapshot{},
-	"A worker":          insight.Worker{},
-	"A health check":    insight.Health{},
-	"A reset":           insight.Forgotten{},
-	"An override":       insight.Overridden{},
-	"A change":          insight.Logged{},
-	"Rules":             insight.SetRules{},
+	"A state":            insight.State{},
+	"A customer":         insight.Customer{},
+	"A listed customer":  insight.Listed{},
+	"The last minute":    insight.Snapshot{},
+	"A worker":           insight.Worker{},
+	"A health check":     insight.Health{},
+	"A reset":            insight.Forgotten{},
+	"An override":        insight.Overridden{},
+	"A changed override": overrideChanged{},
+	"A change":           insight.Logged{},
+	"Rules":              insight.SetRules{},
+	"Changed rules":      rulesChanged{},
+	"A checked file":     checkedFile{},
+	"Two policies":       compared{},
+	"An import":          imported{},
+	"Who obeys":          insight.Obedience{},
+	"A failure":          failure{},
 }
 
 // The document has each field, and no other.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/gocode"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
@@ -112,13 +113,21 @@ func newPolicyCheck() *cobra.Command {
 	return command
 }
 
+// checkedFile is what is said of a policy's file.
+type checkedFile struct {
+	File   string         `json:"file"`
+	OK     bool           `json:"ok"`
+	Policy *control.Rules `json:"policy,omitempty"`
+	Error  string         `json:"error,omitempty"`
+}
+
 func printCheck(command *cobra.Command, file string, rules insight.NamedRules, failure error, asJSON bool) error {
 	out := command.OutOrStdout()
 	switch {
 	case asJSON && failure != nil:
-		return writeJSON(out, map[string]any{"file": file, "ok": false, "error": insight.OneLine(failure)})
+		return writeJSON(out, checkedFile{File: file, Error: insight.OneLine(failure)})
 	case asJSON:
-		return writeJSON(out, map[string]any{"file": file, "ok": true, "policy": rules.Rules})
+		return writeJSON(out, checkedFile{File: file, OK: true, Policy: &rules.Rules})
 	case failure != nil:
 		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(failure))
 		return nil
