@@ -336,6 +336,20 @@ func TestThePageIsRefreshedUnlessItIsPaused(t *testing.T) {
 	}
 }
 
+// What was well is not said to be when the page itself cannot be asked any more.
+func TestHealthIsNotKnownWithoutThePage(t *testing.T) {
+	w := newWorld(t, nil)
+	tab := browser.Start(t).Open(desktop)
+	tab.Go(w.root)
+	redistest.Await(t, "the health", func() bool {
+		return !strings.Contains(tab.Text(`document.querySelector(".status").textContent`), "Being checked")
+	})
+	w.web.Close()
+	redistest.Await(t, "it is not known", func() bool {
+		return tab.Text(`[...document.querySelectorAll(".status")].map(e => e.textContent).join()`) == "? Not known now,? Not known now"
+	})
+}
+
 // Without scripts there is a link to refresh, and nothing that does nothing.
 func TestThePageNeedsNoScript(t *testing.T) {
 	w := fullWorld(t)

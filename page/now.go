@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -120,8 +119,12 @@ func (view *nowView) addDay(v *visit, today day) {
 		view.Levels[i].Lately = today.over(end, time.Hour, sparkPoints, func(s sample) (float64, bool) { return float64(s.Documents[level]), true })
 	}
 	add := func(title string, write func(float64) string, of func(sample) (float64, bool)) {
-		values := today.over(end, 24*time.Hour, dayPoints, of)
-		known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+		var known []float64
+		for _, s := range today {
+			if value, ok := of(s); ok && s.at.After(end.Add(-24*time.Hour)) {
+				known = append(known, value)
+			}
+		}
 		if len(known) == 0 {
 			return
 		}
@@ -129,7 +132,7 @@ func (view *nowView) addDay(v *visit, today day) {
 		if now, ok := of(today[len(today)-1]); ok {
 			says = "now " + write(now) + ", " + says
 		}
-		view.Day = append(view.Day, dayPicture{title, says, values, marks, end})
+		view.Day = append(view.Day, dayPicture{title, says, today.over(end, 24*time.Hour, dayPoints, of), marks, end})
 	}
 	add("Documents a minute", func(n float64) string { return insight.Group(int64(n)) }, func(s sample) (float64, bool) { return float64(s.documents()), true })
 	add("95 of 100 documents of level 1 waited at most", func(ms float64) string { return about(time.Duration(ms) * time.Millisecond) }, func(s sample) (float64, bool) {
