@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docpriority/priority/internal/redistest"
 )
@@ -116,16 +117,28 @@ func TestServeEndsWhereTheRedisThatComesBackIsAnotherKind(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	server.Kill()
-	from, stderr := io.Pipe()
-	_, _, _ = servingOn(t, server.Addr, stderr, "-timeout", "1s")
-	lines := bufio.NewReader(from)
-	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "connection refused") {
-		t.Fatalf("%v: %s", err, line)
+	lines := make(lineWriter, 10)
+	_, _, _ = servingOn(t, server.Addr, lines, "-timeout", "1s")
+	if line := <-lines; !strings.Contains(line, "connection refused") {
+		t.Fatal(line)
 	}
 	server.Launch("--cluster-enabled", "yes")
-	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "ask the whole cluster by redis+cluster://") {
-		t.Errorf("%v: %s", err, line)
+	select {
+	case line := <-lines:
+		if !strings.Contains(line, "ask the whole cluster by redis+cluster://") {
+			t.Error(line)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it serves on")
 	}
+}
+
+// lineWriter has what a program writes at a time.
+type lineWriter chan string
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	w <- string(p)
+	return len(p), nil
 }
 
 func TestServeRefusesALoginThatStaysWrong(t *testing.T) {
