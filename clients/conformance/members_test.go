@@ -1,10 +1,18 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -39,7 +47,9 @@ func TestMembersOfThreeLanguagesTellOfThemselves(t *testing.T) {
 type members struct {
 	*testing.T
 	client  redis.UniversalClient
+	url     string // as priorityctl takes it
 	admin   *control.Admin
+	program string             // priorityctl
 	drivers map[string]*driver // by name
 	told    fleet.Totals
 }
@@ -49,7 +59,11 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &members{T: t, client: client, admin: admin, drivers: make(map[string]*driver)}
+	m := &members{T: t, client: client, url: "redis://" + addr, admin: admin, drivers: make(map[string]*driver)}
+	if _, ok := client.(*redis.ClusterClient); ok {
+		m.url = "redis+cluster://" + addr
+	}
+	m.buildTools()
 	for i, p := range append(ports, ports[0]) {
 		name, options := fmt.Sprint("worker-", i+1), fields{"join": true}
 		if i == len(ports) { // its queue has three levels
@@ -64,6 +78,7 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 
 	m.work("documents")
 	m.awaitTold()
+	m.askTools()
 
 	m.change(func(ctx context.Context, change control.Change) (int64, error) {
 		return admin.SetOverride(ctx, "bolt", priority.Override{Earliest: 7}, time.Hour, change)
@@ -90,6 +105,12 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 	m.awaitReports("all but the small one follow the rules, and that one says why not", obeys)
 	m.obey("by the rules")
 	m.awaitTold()
+	m.askTools()
+	for _, worker := range m.priorityctl("workers", "-json") {
+		if name := worker["name"]; worker["obeys"] != (name != "small") || name == "small" && worker["why"] != "its queue has 3 levels, the rules 5" {
+			t.Errorf("priorityctl workers says %v", worker)
+		}
+	}
 
 	// What is lost is missed, and the last known rules hold.
 	backup, err := admin.Export(t.Context())
@@ -162,6 +183,93 @@ func (m *members) work(what string) {
 				}
 			}
 		}
+	}
+}
+
+// buildTools builds what operators use.
+func (m *members) buildTools() {
+	m.Helper()
+	m.program = filepath.Join(m.TempDir(), "priorityctl")
+	if out, err := exec.Command("go", "build", "-o", m.program, "../../cmd/priorityctl").CombinedOutput(); err != nil {
+		m.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// priorityctl returns what a command prints, in JSON in one line each.
+func (m *members) priorityctl(args ...string) (lines []map[string]any) {
+	m.Helper()
+	cmd := exec.Command(m.program, append(args, "-redis", m.url)...)
+	out, err := cmd.Output()
+	if err != nil {
+		m.Fatalf("priorityctl %q: %v", args, err)
+	}
+	for line := range bytes.Lines(out) {
+		var fields map[string]any
+		if err := json.Unmarshal(line, &fields); err != nil {
+			m.Fatalf("priorityctl %q prints %.200q", args, line)
+		}
+		lines = append(lines, fields)
+	}
+	return lines
+}
+
+// askTools compares what operators read with what the callers were told, and with what
+// Peek says of each customer.
+func (m *members) askTools() {
+	m.Helper()
+	number := func(n any) int64 { f, _ := n.(float64); return int64(f) }
+	byCount, byLoad := make(map[priority.Level]int64), make(map[priority.Level]int64)
+	for _, entry := range m.priorityctl("top", "-once", "-json")[0]["levels"].([]any) {
+		fields := entry.(map[string]any)
+		level := priority.Level(number(fields["level"]))
+		byCount[level], byLoad[level] = number(fields["by_count"]), number(fields["by_load"])
+	}
+	for level := range byCount {
+		if byCount[level] != m.told.ByCount[level] || byLoad[level] != m.told.ByLoad[level] {
+			m.Errorf("level %d: top says %d documents by count and %d by load; the callers were told %d and %d",
+				level, byCount[level], byLoad[level], m.told.ByCount[level], m.told.ByLoad[level])
+		}
+	}
+	for _, listed := range m.priorityctl("list", "-json") {
+		state := m.drivers["worker-1"].must("peek", fields{"customer": []byte(listed["customer"].(string))}).State
+		if number(listed["next_level"]) != state.NextLevel || strings.ReplaceAll(listed["rule"].(string), " ", "_") != state.Rule {
+			m.Errorf("list says %v, and Peek %s", listed, asJSON(state))
+		}
+	}
+	m.askPage()
+}
+
+// askPage compares the page's table of levels in the same way.
+func (m *members) askPage() {
+	m.Helper()
+	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(m))
+	serve := exec.Command(m.program, "serve", "-listen", addr, "-redis", m.url)
+	redistest.StartProgram(m, serve)
+	defer redistest.KillProgram(serve)
+	row := regexp.MustCompile(`<tr><th class="left" scope="row">(\d+)</th><td>([\d,]*)</td><td>([\d,]*)</td>`)
+	number := func(text string) int64 {
+		n, _ := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
+		return n
+	}
+	var shown string
+	redistest.Await(m, "the page says what the callers were told", func() bool {
+		response, err := http.Get("http://" + addr + "/")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		rows := row.FindAllSubmatch(text, -1)
+		shown = fmt.Sprintf("%q", rows)
+		agree := err == nil && len(rows) > 0
+		for _, r := range rows {
+			level := priority.Level(number(string(r[1])))
+			agree = agree && number(string(r[2])) == m.told.ByCount[level] && number(string(r[3])) == m.told.ByLoad[level]
+		}
+		return agree
+	})
+	if m.Failed() {
+		m.Log(shown)
 	}
 }
 
@@ -261,8 +369,9 @@ func (m *members) awaitTold() {
 func (m *members) awaitReports(what string, condition func(totals fleet.Totals, byName map[string]fleet.Report) bool) {
 	m.Helper()
 	var reports []fleet.Report
+	held := false
 	defer func() {
-		if m.Failed() {
+		if !held {
 			for _, r := range reports {
 				m.Logf("%s, %s: rules %+v, by count %v, by load %v", r.Name, r.Language, r.Rules, r.ByCount, r.ByLoad)
 			}
@@ -278,7 +387,8 @@ func (m *members) awaitReports(what string, condition func(totals fleet.Totals, 
 			}
 			byName[r.Name] = r
 		}
-		return err == nil && condition(fleet.Add(reports), byName)
+		held = err == nil && condition(fleet.Add(reports), byName)
+		return held
 	})
 }
 
