@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/bubble"
@@ -113,4 +116,26 @@ func TestConstructorsSendNothing(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	})
+}
+
+// A caller who gives up reading the rules says nothing about Redis.
+func TestAReadingThatIsGivenUpIsNoFailure(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = client.Close() })
+	store := must(control.New(client, &control.Options{Interval: time.Minute, OnChange: func(status control.Status) {
+		if status.Err != nil {
+			t.Errorf("OnChange: %v", status.Err)
+		}
+	}}))(t)
+	t.Cleanup(func() { check(t, store.Close(context.WithoutCancel(t.Context()))) })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		if err := store.Refresh(ctx); err == nil {
+			t.Error("a reading that was given up has no error")
+		}
+	}
+	if err := store.Refresh(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

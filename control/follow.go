@@ -113,7 +113,10 @@ func (s *Store) refresh(ctx context.Context) error {
 				seen = ""
 			}
 			reply, err := followScript.run(ctx, s.client, []string{s.keys.version, s.keys.rules}, seen)
-			done <- s.take(number, reply, err)
+			if !errors.Is(err, context.Canceled) { // which is no failure of Redis
+				err = s.take(number, reply, err)
+			}
+			done <- err
 		}()
 	case <-ctx.Done():
 	}
@@ -123,7 +126,7 @@ func (s *Store) refresh(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	err := fmt.Errorf("control: Redis does not say which rules hold: %w", ctx.Err())
-	if errors.Is(err, context.Canceled) { // which is no failure of Redis
+	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	return s.take(number, nil, err)
