@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -60,6 +61,7 @@ func TestNoChangeCostsOneCommandAnInterval(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		v.sent.take()
 		time.Sleep(100 * time.Second)
+		synctest.Wait()
 		whole, all := 0, 0
 		for _, cmd := range v.sent.all {
 			if reply, ok := cmd.(*redis.SliceCmd); ok {
