@@ -12,6 +12,7 @@ import (
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight"
+	"github.com/docpriority/priority/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
 
@@ -164,4 +165,19 @@ func TestGetTellsHowLongDocumentsTake(t *testing.T) {
 		"Documents of level 5 took 12s in the median of the last minute; its oldest waits ")
 	holds(t, o.told("get", "first"), "Documents of level 1 took 215ms in the median of the last minute.")
 	sameFields(t, objects(t, o.told("get", "clinic", "-json"))[0], map[string]any{"level_done": 40., "level_median_ms": 11585., "level_p95_ms": 11585.})
+}
+
+func TestTopSaysWhichRightItLacks(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	count(t, server.Client(), map[string]int{"acme": 30})
+	reported(t, server.Client(), counting())
+	may := userOf(t, server, "may", "~priority:* "+insight.PeekRights+" "+insight.ReportRights)
+	holds(t, may.told("top"), "1 worker: 36 documents", "9 9 -29 30 ")
+	holds(t, may.told("workers"), "w1 on a")
+	lacks := userOf(t, server, "lacks", "~priority:* "+insight.PeekRights)
+	for _, command := range []string{"top", "workers"} {
+		lacks.refused(1, "it needs "+insight.ReportRights+" on the keys ~priority:{fleet}:*", command)
+	}
+	holds(t, lacks.told("get", "acme"), "acme is slow")
 }
