@@ -9,7 +9,7 @@ import (
 type Ended struct {
 	Document string
 	Sojourn  time.Duration // from Submit to Done, in whole milliseconds
-	Level    Level         // that Submit gave it, without an operator's override
+	Level    Level         // that Submit gave it, by an operator's override if there was one
 }
 
 // WithEnded returns a context whose Done and DoneN report each document that they end,

@@ -446,7 +446,7 @@ func TestRulesOfTooManyLevelsAreNotUsed(t *testing.T) {
 	told.take()
 	w.apply(control.Rules{}) // nine levels
 	for range 3 {
-		if err := store.Refresh(ctx); !errors.Is(err, priority.ErrInvalidPolicy) || !strings.Contains(err.Error(), "9 levels, more than the 3") {
+		if err := store.Refresh(ctx); !errors.Is(err, priority.ErrInvalidPolicy) || !strings.Contains(err.Error(), "its queue has 3 levels, the rules 9") {
 			t.Errorf("Refresh = %v", err)
 		}
 	}

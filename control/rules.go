@@ -45,7 +45,7 @@ func (r Rules) policies(levels priority.Level, tierOf func(string) string) (*pri
 		return nil, err
 	}
 	if policies.Last() > levels {
-		return nil, fmt.Errorf("%w: %d levels, more than the %d that the queue was declared with", priority.ErrInvalidPolicy, policies.Last(), levels)
+		return nil, fmt.Errorf("%w: its queue has %d levels, the rules %d", priority.ErrInvalidPolicy, levels, policies.Last())
 	}
 	different := map[string]bool{fmt.Sprint(policies.PolicyOf("")): true}
 	for name, tier := range r.Tiers {

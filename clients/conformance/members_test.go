@@ -100,7 +100,7 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 				return false
 			}
 		}
-		return len(reports) == len(m.drivers) && strings.Contains(reports["small"].Rules.Error, "5 levels, more than the 3 ")
+		return len(reports) == len(m.drivers) && strings.Contains(reports["small"].Rules.Error, "its queue has 3 levels, the rules 5")
 	}
 	m.awaitReports("all but the small one follow the rules, and that one says why not", obeys)
 	m.obey("by the rules")

@@ -26,7 +26,7 @@ func TestWhoObeysRulesIsSaidByName(t *testing.T) {
 	policy := priority.DefaultPolicy()
 	v12 := fleet.Rules{Version: 12}
 	good := func(name string) fleet.Report { return fleet.Report{Name: name, Rules: v12} }
-	small := fleet.Report{Name: "w4", Host: "b", Levels: 3, Rules: fleet.Rules{Version: 7, Error: "9 levels, more than the 3 that the queue was declared with"}}
+	small := fleet.Report{Name: "w4", Host: "b", Levels: 3, Rules: fleet.Rules{Version: 7, Error: "its queue has 3 levels, the rules 9"}}
 	for _, test := range []struct {
 		reports   []fleet.Report
 		undecided bool
