@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const changeHelp = `It is written down who did it (-by, else the user of this system) and -why;
+var changeHelp = `It is written down who did it (-by, else the user of this system) and -why;
 see log. A change replaces what it has shown: where somebody else changes the
 same in between, nothing is changed, the exit status is 1, and the message
 says who it was. -replaces makes that hold from an earlier look on: give the
-version that you saw, 0 where there was none. Workers follow within two
-seconds. Documents that are queued keep the level that they have.`
+version that you saw, 0 where there was none. Workers follow within ` + insight.Span(control.FollowedWithin) + `.
+Documents that are queued keep the level that they have.`
 
 // changeFlags say who makes a change, why, and in place of what.
 type changeFlags struct {

@@ -27,7 +27,7 @@ level last.
   priorityctl override list -search acme
   priorityctl override end acme -why 'the demo is over'`
 
-const overrideSetLong = `Set gives customers an override from now on, for at most 30 days, in place of
+var overrideSetLong = `Set gives customers an override from now on, for at most 30 days, in place of
 one that they may have.
 
 With -from it takes the JSON of any command that names customers. Lines of

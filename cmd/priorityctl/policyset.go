@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const policyApplyLong = `Apply makes a policy, and tiers, those of the whole fleet, in place of the
+var policyApplyLong = `Apply makes a policy, and tiers, those of the whole fleet, in place of the
 workers' own options. FILE is what policy -json prints, or the JSON of any
 command that has found a policy, as the laboratory's tune; -: standard input. A file may have
 tiers:

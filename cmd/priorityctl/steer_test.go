@@ -416,6 +416,6 @@ func TestTheHelpOfEveryChangeSaysHowConflictsEnd(t *testing.T) {
 	t.Parallel()
 	o := alone(t)
 	for _, args := range [][]string{{"override", "set"}, {"override", "end"}, {"policy", "apply"}, {"policy", "rollback"}, {"policy", "withdraw"}} {
-		holds(t, o.told(args[0], append(args[1:], "-help")...), "-replaces", "the exit status is 1", "within two seconds", passwordVariable)
+		holds(t, o.told(args[0], append(args[1:], "-help")...), "-replaces", "the exit status is 1", "Workers follow within 1s.", passwordVariable)
 	}
 }
