@@ -1,8 +1,10 @@
 // The policies that operators set while the fleet runs: lua/follow.lua says what is read.
 
+import { Unusable } from './policies.js';
 import { checkNames, isObject } from './policy.js';
 
 const format = 1; // of rules
+const longestInterval = 9_223_372_036_854; // milliseconds, as Go has times
 const wholeEvery = 60_000; // milliseconds: the rules alone may have been lost, or repaired
 
 export class Follower {
@@ -64,7 +66,7 @@ export class Follower {
       this.#rules = rules;
       return lost;
     } catch (error) {
-      return error.message.replace(/^docpriority: /, '');
+      return error instanceof Unusable ? error.message.replace(/^docpriority: /, '') : unreadable;
     }
   }
 }
@@ -79,32 +81,29 @@ function lostData(what, { version }, there) {
   return `Redis lost data: ${what} ${version} ${what === 'version' ? 'was' : 'were'} known, ${there}`;
 }
 
-const unreadable = () => new Error('the rules in Redis cannot be read');
+const unreadable = 'the rules in Redis cannot be read';
 
 // Reads what the key of the version holds; nothing is version 0.
 function versionOf(text) {
   if (text === '') return { version: 0, at: 0, text };
   const [, version, at] = /^([1-9]\d{0,14}) (\d{1,15}) [^ ]+$/.exec(text) ?? [];
-  if (version === undefined) throw unreadable();
+  if (version === undefined) throw new TypeError('the version is not one');
   return { version: Number(version), at: Number(at), text };
 }
 
 // Reads what the key of the rules holds.
 function itemOf(text) {
-  let item;
-  try {
-    item = JSON.parse(text);
-  } catch {
-    throw unreadable();
-  }
-  if (item?.format > format) throw new Error('a later version of the library wrote the rules');
-  if (!isObject(item) || !(isPositive(item.version) && isPositive(item.at)) || !(item.rules === null || isObject(item.rules))) throw unreadable();
-  return { version: item.version, at: item.at, text, rules: item.rules === null ? undefined : rulesOf(item.rules) };
+  const item = JSON.parse(text);
+  if (item?.format > format) throw new Unusable('a later version of the library wrote the rules');
+  if (!isObject(item) || !(isPositive(item.version) && isPositive(item.at))) throw new TypeError('the rules are not an item of lua/change.lua');
+  return { version: item.version, at: item.at, text, rules: item.rules == null ? undefined : rulesOf(item.rules) };
 }
 
 const isPositive = (value) => Number.isSafeInteger(value) && value > 0;
 
-function rulesOf({ tiers, ...policy }) {
+function rulesOf(rules) {
+  if (!isObject(rules)) throw new TypeError('rules is not an object');
+  const { tiers, ...policy } = rules;
   if (tiers != null && !isObject(tiers)) throw new TypeError('tiers is not an object');
   const all = Object.entries(tiers ?? {}).map(([name, tier]) => [name, policyOf(tier)]);
   return { policy: policyOf(policy), tiers: Object.fromEntries(all) };
@@ -116,7 +115,8 @@ const resetModes = { '': undefined, 'last-update': 'sinceLastUpdate', 'last-rese
 function policyOf(policy) {
   checkNames(policy, ['thresholds', 'reset_interval_ms', 'reset_mode', 'loads', 'turns'], 'a policy');
   const { thresholds, reset_interval_ms: interval, reset_mode: mode, loads, turns } = policy;
-  if (!Object.hasOwn(resetModes, mode ?? '')) throw new RangeError(`reset_mode ${JSON.stringify(mode)} is not last-update or last-reset`);
+  if (!Object.hasOwn(resetModes, mode ?? '')) throw new RangeError('reset_mode is not last-update or last-reset');
+  if (interval > longestInterval) throw new RangeError('reset_interval_ms is too long');
   return {
     thresholds: thresholds ?? undefined, resetInterval: interval || undefined, resetMode: resetModes[mode ?? ''],
     loads: loads ?? undefined, turns: turns ?? undefined,
@@ -126,6 +126,6 @@ function policyOf(policy) {
 // Says for operators why the rules cannot be read now.
 function reasonOf({ cause }) {
   const [, code] = /^([A-Z]{3,}) /.exec(cause?.message) ?? [];
-  if (code === 'CORRUPT') return unreadable().message;
+  if (code === 'CORRUPT') return unreadable;
   return code ? `Redis refuses to show the rules: ${code}` : 'Redis does not answer';
 }

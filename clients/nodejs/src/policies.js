@@ -4,6 +4,9 @@ import { fillPolicy, lastOf, scriptsOf } from './policy.js';
 
 const mostPolicies = 100; // of an operator's rules: each is scripts in Redis, which keeps 500 well
 
+/** Why well-written rules are not for this process, in words for operators. */
+export class Unusable extends RangeError {}
+
 export class Policies {
   /** The last level that any of them gives. */
   last;
@@ -25,13 +28,13 @@ export class Policies {
     this.#levels = own?.last ?? this.last;
     this.#lease = lease;
     this.#most = own ? mostPolicies : Infinity;
-    if (this.last > this.#levels) throw new RangeError(`its queue has ${this.#levels} levels, the rules ${this.last}`);
+    if (this.last > this.#levels) throw new Unusable(`its queue has ${this.#levels} levels, the rules ${this.last}`);
     this.#policy = this.#withScripts(filled);
     for (const [name, tier] of Object.entries(tiers)) {
       const its = fillPolicy(tier, `tiers[${JSON.stringify(name)}]`);
       // The levels of all customers stand in one queue, and are compared there.
       if (lastOf(its) > this.last) {
-        throw new RangeError(`docpriority: tier ${JSON.stringify(name)} has ${lastOf(its)} levels, more than the ${this.last} of the policy`);
+        throw new Unusable(`docpriority: tier ${JSON.stringify(name.slice(0, 80))} has ${lastOf(its)} levels, more than the ${this.last} of the policy`);
       }
       this.#tiers.set(name, this.#withScripts(its));
     }
@@ -45,7 +48,7 @@ export class Policies {
   #withScripts(policy) {
     const key = JSON.stringify(policy);
     let known = this.#known.get(key);
-    if (!known && this.#known.size === this.#most) throw new RangeError(`the rules have more than ${mostPolicies} different policies`);
+    if (!known && this.#known.size === this.#most) throw new Unusable(`more than ${mostPolicies} different policies`);
     if (!known) this.#known.set(key, (known = { policy, scripts: scriptsOf(policy, this.#lease, this.#levels) }));
     return known;
   }

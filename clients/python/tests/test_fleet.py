@@ -122,11 +122,9 @@ class Fleets(StoreCase):
         self.followed(operator, {"thresholds": [-1]})
         for rules, why in (
             ({"thresholds": [-1, -2, -3, -4]}, "its queue has 3 levels, the rules 5"),
-            ({"thresholds": [-1, -1]}, "the threshold -1 is not below -1"),
+            ({"thresholds": [-1], "tiers": {"gold": {"thresholds": [-1, -2]}}}, 'tier "gold" has 3 levels, more than the 2 of the policy'),
+            ({"reset_mode": []}, "the rules in Redis cannot be read"),
             ({"thresholds": [-1, -9], "tiers": {f"{n}": {"thresholds": [-n]} for n in range(101)}}, "102 different policies"),
-            ({"thresholds": [-1], "colour": "red"}, "unknown field 'colour'"),
-            ({"tiers": {"gold": 7}}, "a policy is not an object"),
-            (["junk"], "cannot be read"),
         ):
             operator.apply(rules)
             report = operator.reported(lambda report: why in report["rules"]["error"])

@@ -15,6 +15,9 @@ from ._scripts import plain_script
 
 _WHOLE_EVERY = 60.0  # seconds; somebody may have lost or repaired the rules and not the version
 _MOST_POLICIES = 100  # each is a script in Redis
+_GREATEST = 2**63 - 1  # that a report's reader knows
+_LONGEST_INTERVAL = 9_223_372_036_854  # milliseconds, as Go has times
+_UNREADABLE = "the rules in Redis cannot be read"
 _MODES = {"": ResetMode.SINCE_LAST_UPDATE, "last-update": ResetMode.SINCE_LAST_UPDATE, "last-reset": ResetMode.SINCE_LAST_RESET}
 _VERSION = re.compile(rb"([1-9][0-9]{0,14}) ([0-9]{1,15}) ([^ ]+)")
 _CODE = re.compile(r": ([A-Z]+) ")
@@ -78,7 +81,7 @@ class Follower:
         if code is None:
             failure = "Redis does not answer"
         elif code[1] == "CORRUPT":
-            failure = "the rules in Redis cannot be read"
+            failure = _UNREADABLE
         else:
             failure = f"Redis refuses to show the rules: {code[1]}"
         self._known = replace(self._known, failure=failure)
@@ -120,7 +123,7 @@ def _last(text: bytes) -> _Change:
         return _Change()
     parts = _VERSION.fullmatch(text)
     if parts is None:
-        raise _Unusable("the rules in Redis cannot be read")
+        raise _Unusable(_UNREADABLE)
     return _Change(int(parts[1]), int(parts[2]), parts[3])
 
 
@@ -129,16 +132,16 @@ def _item(text: bytes) -> dict[str, Any]:
     if not text:
         return {"version": 0, "at": 0}
     try:
-        item = json.loads(text)
-        if item.get("format", 1) > 1:
+        item = json.loads(text.decode())
+        if (item.get("format") or 1) > 1:
             raise _Unusable("a later version of the library wrote the rules")
         if not isinstance(item.get("rules"), (dict, type(None))):
             raise ValueError
-        if not (type(item["version"]) is type(item["at"]) is int and item["version"] > 0 < item["at"]):
+        if not (type(item["version"]) is type(item["at"]) is int and 0 < item["version"] <= _GREATEST and 0 < item["at"] <= _GREATEST):
             raise ValueError
         return {"rules": None, **item}
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-        raise _Unusable("the rules in Redis cannot be read") from None
+        raise _Unusable(_UNREADABLE) from None
 
 
 def _policies(own: Policies, rules: Any) -> Policies:
@@ -149,15 +152,20 @@ def _policies(own: Policies, rules: Any) -> Policies:
         tiers = {} if rules.get("tiers") is None else rules["tiers"]
         if not isinstance(tiers, dict):
             raise TypeError("tiers is not an object")
-        fields = {name: value for name, value in rules.items() if name != "tiers"}
-        policies = own.ruled(_policy(fields), {name: _policy(tier) for name, tier in tiers.items()})
-    except (OverflowError, TypeError, ValueError) as error:
-        raise _Unusable(str(error)[:200]) from None
+        policy = _policy({name: value for name, value in rules.items() if name != "tiers"})
+        tiers = {name: _policy(tier) for name, tier in tiers.items()}
+    except (OverflowError, RecursionError, TypeError, ValueError):
+        raise _Unusable(_UNREADABLE) from None
+    for name, tier in tiers.items():
+        if tier.last > policy.last:
+            shown = json.dumps(name[:80], ensure_ascii=False)
+            raise _Unusable(f"tier {shown} has {tier.last} levels, more than the {policy.last} of the policy")
+    policies = own.ruled(policy, tiers)
     if policies.last > own.last:
         raise _Unusable(f"its queue has {own.last} levels, the rules {policies.last}")
     different = len(set(policies.all()))
     if different > _MOST_POLICIES:
-        raise _Unusable(f"the rules have {different} different policies, more than {_MOST_POLICIES}")
+        raise _Unusable(f"{different} different policies, more than {_MOST_POLICIES}")
     return policies
 
 
@@ -171,12 +179,12 @@ def _policy(fields: Any) -> Policy:
         if not isinstance(options.get(name, []), list):
             raise TypeError(f"{name} is not a list")
     interval, mode = given.pop("reset_interval_ms", 0), given.pop("reset_mode", "")
-    if type(interval) is not int:
-        raise TypeError("reset_interval_ms is not a whole number")
+    if type(interval) is not int or interval > _LONGEST_INTERVAL:
+        raise TypeError("reset_interval_ms is not a whole number that is not too great")
     if mode not in _MODES:
-        raise ValueError(f"reset_mode {mode!r} is not last-update or last-reset")
+        raise ValueError("reset_mode is not last-update or last-reset")
     if given:
-        raise ValueError(f"unknown field {min(given)!r}")
+        raise ValueError("there are unknown fields")
     if interval:
         options["reset_interval"] = timedelta(milliseconds=interval)
     return Policy(reset_mode=_MODES[mode], **options)
