@@ -76,6 +76,8 @@ type Admin struct {
 	keys    keys
 	levels  priority.Level
 	timeout time.Duration
+
+	underWay chan struct{} // of mostUnderWay
 }
 
 // Change is what every change is written down with.
@@ -104,7 +106,7 @@ func NewAdmin(client priority.RedisClient, opts *AdminOptions) (*Admin, error) {
 	}
 	return &Admin{
 		client: client, runner: script.NewRunner(client), store: store, keys: keysOf(cmp.Or(opts.Prefix, defaultPrefix)),
-		levels: levels, timeout: cmp.Or(opts.Timeout, 2*time.Second),
+		levels: levels, timeout: cmp.Or(opts.Timeout, 2*time.Second), underWay: make(chan struct{}, mostUnderWay),
 	}, nil
 }
 
@@ -123,7 +125,7 @@ type Settings struct {
 func (a *Admin) Settings(ctx context.Context) (Settings, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	reply, err := followScript.run(ctx, a.client, []string{a.keys.version, a.keys.rules}, "")
+	reply, err := a.read(ctx, followScript, []string{a.keys.version, a.keys.rules}, "")
 	if err != nil {
 		return Settings{}, err
 	}
@@ -187,7 +189,7 @@ func (a *Admin) Rollback(ctx context.Context, version int64, change Change) (int
 func (a *Admin) History(ctx context.Context) ([]Item[Rules], error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	_, reply, err := ask(ctx, a.client, "LRANGE", a.keys.history, 0, -1)
+	_, reply, err := a.ask(ctx, "LRANGE", a.keys.history, 0, -1)
 	if err != nil {
 		return nil, err
 	}

@@ -109,9 +109,9 @@ type Imported struct {
 // importedAtOnce is how many overrides three round trips bring back.
 const importedAtOnce = 1000
 
-// Import brings back what is not set: after Redis lost its data, all of the backup. The
-// log names the change's author and reason; the items keep their own. What was set
-// since is kept. If it stops halfway, it may be repeated. Workers follow the imported
+// Import brings back what is not set, or older than in the backup: after Redis lost its
+// data, all of the backup. The log names the change's author and reason; the items keep
+// their own. What was set since is kept. If it stops halfway, it may be repeated. Workers follow the imported
 // rules, for their version is later than the backup's.
 func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Imported, error) {
 	var done Imported
@@ -124,7 +124,8 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Impo
 	}
 	for _, each := range backup.Overrides {
 		_, err := each.Value.MarshalText()
-		if err = errors.Join(priority.CheckCustomer(each.Customer), err); err != nil {
+		author := Change{By: each.By, Why: each.Why}
+		if err = errors.Join(priority.CheckCustomer(each.Customer), err, author.validate()); err != nil {
 			return done, fmt.Errorf("control: the backup's override of %.80q: %w", each.Customer, err)
 		}
 	}
@@ -137,6 +138,10 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Impo
 			return done, err
 		}
 		by(&call, change, backup.Version)
+		settings, _ := a.Settings(ctx) // what cannot be read is replaced
+		if there := settings.Rules; there != nil && there.At.Before(backup.Rules.At) {
+			call.Numbers[replacesAt] = there.Version
+		}
 		done.Version, err = a.changed(ctx, call)
 		if done.Rules = err == nil; errors.Is(err, ErrConflict) {
 			done.Kept++
@@ -144,12 +149,17 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Impo
 			return done, err
 		}
 	}
+	if len(backup.Overrides) == 0 {
+		return done, nil
+	}
+	there, err := a.writtenBy(ctx)
 	for some := range slices.Chunk(backup.Overrides, importedAtOnce) {
-		if err := a.importSome(ctx, some, backup.Version, change, &done); err != nil {
+		if err != nil {
 			return done, err
 		}
+		there, err = a.importSome(ctx, some, there, backup.Version, change, &done)
 	}
-	return done, nil
+	return done, err
 }
 
 // by makes somebody else the author of a change, whose version exceeds another one.
@@ -158,37 +168,38 @@ func by(call *script.Call, change Change, above int64) {
 	call.Numbers[aboveAt] = above
 }
 
-// importSome imports overrides in two round trips.
-func (a *Admin) importSome(ctx context.Context, some []Held, above int64, change Change, done *Imported) error {
-	settings, err := a.Settings(ctx)
-	if settings.Now.IsZero() {
-		return err
-	}
+// importSome imports overrides in three round trips. It is given what is written down
+// before it, and returns what is written down after it.
+func (a *Admin) importSome(ctx context.Context, some []Held, there writtenBy, above int64, change Change, done *Imported) (writtenBy, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
 	var calls []script.Call
 	var called []Held
 	for _, each := range some {
-		lasts := each.Until.Sub(settings.Now)
+		lasts := each.leftAt(there.now)
 		if lasts <= 0 {
 			done.Over++
 			continue
 		}
 		call, err := a.overrideCall(each.Customer, each.Value, min(lasts, MaxOverride), Change{By: each.By, Why: each.Why})
 		if err != nil {
-			return err
+			return there, err
 		}
 		by(&call, change, above)
+		if older := there.held[each.Customer]; older.At.Before(each.At) {
+			call.Numbers[replacesAt] = older.Version
+		}
 		calls, called = append(calls, call), append(called, each)
 	}
 	if len(calls) == 0 {
-		return nil
+		return there, nil
 	}
 	d := script.Begin(ctx, -1)
 	defer d.End()
 	replies, failures := a.runner.RunEach(&d, calls)
 	pipe := a.client.Pipeline()
 	var errs []error
+	made := make(map[string]int64)
 	for i := range calls {
 		version, left, err := answer(&calls[i], replies[i], failures[i])
 		switch {
@@ -198,19 +209,61 @@ func (a *Admin) importSome(ctx context.Context, some []Held, above int64, change
 			errs = append(errs, err)
 		default:
 			done.Version = max(done.Version, version)
+			made[called[i].Customer] = version
 			_ = pipe.Process(ctx, a.enforcement(ctx, called[i].Customer, called[i].Value, left))
 		}
 	}
-	if pipe.Len() > 0 {
-		cmds, failed := pipe.Exec(ctx)
-		if failed != nil {
-			errs = append(errs, fmt.Errorf("%w: %w", ErrNotInForce, failed))
-		}
-		for _, cmd := range cmds {
-			if cmd.Err() == nil {
-				done.Overrides++
+	if len(made) > 0 {
+		inForce := 0
+		err := a.inTime(ctx, func() error {
+			cmds, err := pipe.Exec(ctx)
+			for _, cmd := range cmds {
+				if cmd.Err() == nil {
+					inForce++
+				}
 			}
+			return err
+		})
+		if err == nil || ctx.Err() == nil {
+			done.Overrides += inForce
+		}
+		var failure error
+		there, failure = a.keepNewer(ctx, made)
+		if err = errors.Join(err, failure); err != nil {
+			errs = append(errs, fmt.Errorf("%w: %w", ErrNotInForce, err))
 		}
 	}
-	return errors.Join(errs...)
+	return there, errors.Join(errs...)
+}
+
+// keepNewer puts in force what others have written down since overrides were imported, and
+// returns what is written down.
+func (a *Admin) keepNewer(ctx context.Context, made map[string]int64) (writtenBy, error) {
+	now, err := a.writtenBy(ctx)
+	if err != nil {
+		return now, err
+	}
+	for customer, version := range made {
+		if there := now.held[customer]; there.Version != version {
+			err = errors.Join(err, a.enforce(ctx, customer, there.Version, there.Value, there.leftAt(now.now)))
+		}
+	}
+	return now, err
+}
+
+// writtenBy is what is written down and not over, by customer, at a time of Redis.
+type writtenBy struct {
+	held map[string]Held
+	now  int64
+}
+
+func (a *Admin) writtenBy(ctx context.Context) (writtenBy, error) {
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	held, now, err := a.written(ctx)
+	by := writtenBy{make(map[string]Held, len(held)), now}
+	for _, each := range held {
+		by.held[each.Customer] = each
+	}
+	return by, err
 }

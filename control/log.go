@@ -46,7 +46,7 @@ func (a *Admin) Log(ctx context.Context, upTo int64, most int) ([]Entry, error) 
 	}
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	_, reply, err := ask(ctx, a.client, "XREVRANGE", a.keys.log, last, "-", "COUNT", most)
+	_, reply, err := a.ask(ctx, "XREVRANGE", a.keys.log, last, "-", "COUNT", most)
 	if err != nil {
 		return nil, err
 	}

@@ -104,8 +104,9 @@ func (a *Admin) EndOverride(ctx context.Context, customer string, change Change)
 	if err != nil {
 		return 0, err
 	}
-	if held, err := a.OverrideOf(ctx, customer); err == nil && held != nil && (held.InForce || held.Found != "") {
-		call.Numbers[alwaysAt] = 1 // even if it is not written down
+	held, err := a.OverrideOf(ctx, customer)
+	if err != nil || held != nil && (held.InForce || held.Found != "" || held.Err != nil) {
+		call.Numbers[alwaysAt] = 1 // it holds, or may hold, even if it is not written down
 	}
 	return a.changeOverride(ctx, customer, priority.Override{}, call)
 }
@@ -144,23 +145,26 @@ func (a *Admin) changeOverride(ctx context.Context, customer string, override pr
 // ctx ends. If another change was written down meanwhile, it makes that one: the last
 // change to be written down is the one that holds.
 func (a *Admin) enforce(ctx context.Context, customer string, version int64, override priority.Override, left time.Duration) error {
+	var lost error
 	for end := time.Now().Add(left); ; {
-		err := a.client.Process(ctx, a.enforcement(ctx, customer, override, time.Until(end)))
+		err := a.inTime(ctx, func() error {
+			cmd := a.enforcement(ctx, customer, override, time.Until(end))
+			_ = a.client.Process(ctx, cmd)
+			return cmd.Err() // a deferred AutoPipeliner waits only here
+		})
 		if err == nil {
 			var there Held
 			var now int64
 			there, now, err = a.writtenOf(ctx, customer)
-			switch {
-			case err != nil:
-			case there.Version > version:
-				version, override = there.Version, there.Value
-				end = time.Now().Add(there.Until.Sub(time.UnixMilli(now)))
+			if err == nil && (there.Version == version || there.Version == 0 && override == (priority.Override{})) {
+				return lost
+			}
+			if err == nil {
+				if there.Version < version && a.isLost(ctx, version) {
+					lost = fmt.Errorf("Redis lost version %d, as in a failover", version)
+				} // else it was ended
+				version, override, end = there.Version, there.Value, time.Now().Add(there.leftAt(now))
 				continue
-			case there.Version == 0 && override != (priority.Override{}): // it was ended
-				override = priority.Override{}
-				continue
-			default:
-				return nil
 			}
 		}
 		if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "OOM") {
@@ -172,6 +176,20 @@ func (a *Admin) enforce(ctx context.Context, customer string, version int64, ove
 		case <-time.After(betweenTries):
 		}
 	}
+}
+
+// isLost reports whether Redis does not know a version that it has given.
+func (a *Admin) isLost(ctx context.Context, version int64) bool {
+	settings, err := a.Settings(ctx)
+	return err == nil && settings.Version < version
+}
+
+// leftAt returns for how long an override holds from a time of Redis on.
+func (h *Held) leftAt(now int64) time.Duration {
+	if h.Until.IsZero() {
+		return MaxOverride
+	}
+	return h.Until.Sub(time.UnixMilli(now))
 }
 
 // enforcement returns the command that puts an override in force; the zero override, or
@@ -187,7 +205,7 @@ func (a *Admin) enforcement(ctx context.Context, customer string, override prior
 
 // written reads what is written down and not over, by customer, and Redis's time.
 func (a *Admin) written(ctx context.Context) (held []Held, now int64, err error) {
-	now, reply, err := ask(ctx, a.client, "HGETALL", a.keys.overrides)
+	now, reply, err := a.ask(ctx, "HGETALL", a.keys.overrides)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -203,7 +221,7 @@ func (a *Admin) written(ctx context.Context) (held []Held, now int64, err error)
 
 // writtenOf reads what is written down of one customer; Version 0: nothing, or it is over.
 func (a *Admin) writtenOf(ctx context.Context, customer string) (held Held, now int64, err error) {
-	now, reply, err := ask(ctx, a.client, "HGET", a.keys.overrides, customer)
+	now, reply, err := a.ask(ctx, "HGET", a.keys.overrides, customer)
 	if err != nil {
 		return Held{}, 0, err
 	}
@@ -236,8 +254,14 @@ func (a *Admin) find(ctx context.Context, held []Held) error {
 		cmds[i] = redis.NewCmd(ctx, "EVAL", "return redis.call('GET', KEYS[1])", 1, a.store.OverrideKey(each.Customer))
 		_ = pipe.Process(ctx, cmds[i])
 	}
-	_, failed := pipe.Exec(ctx)
-	if failed != nil && !slices.ContainsFunc(cmds, func(cmd *redis.Cmd) bool { return cmd.Err() != nil }) {
+	failed := a.inTime(ctx, func() error {
+		_, err := pipe.Exec(ctx)
+		if slices.ContainsFunc(cmds, func(cmd *redis.Cmd) bool { return cmd.Err() != nil }) {
+			return nil // each command has its own
+		}
+		return err
+	})
+	if failed != nil {
 		return fmt.Errorf("control: cannot read overrides: %w", failed) // as if a login was refused
 	}
 	for i, cmd := range cmds {

@@ -66,9 +66,22 @@ func (s reading) run(ctx context.Context, client priority.RedisClient, keys []st
 	return nil, fmt.Errorf("control: cannot read %q: %w", keys[0], err)
 }
 
+// read runs a script until ctx ends.
+func (a *Admin) read(ctx context.Context, s reading, keys []string, args ...any) (reply []any, err error) {
+	var found []any
+	err = a.inTime(ctx, func() (err error) {
+		found, err = s.run(ctx, a.client, keys, args...)
+		return err
+	})
+	if err != nil { // perhaps it is under way still
+		return nil, err
+	}
+	return found, nil
+}
+
 // ask runs one command that reads a key, and returns Redis's time in milliseconds too.
-func ask(ctx context.Context, client priority.RedisClient, command, key string, args ...any) (now int64, reply any, err error) {
-	both, err := readScript.run(ctx, client, []string{key}, append([]any{command, key}, args...)...)
+func (a *Admin) ask(ctx context.Context, command, key string, args ...any) (now int64, reply any, err error) {
+	both, err := a.read(ctx, readScript, []string{key}, append([]any{command, key}, args...)...)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -77,6 +90,33 @@ func ask(ctx context.Context, client priority.RedisClient, command, key string, 
 		reply = both[1]
 	}
 	return now, reply, nil
+}
+
+// mostUnderWay is how many commands that are no change may be under way, if Redis hangs and
+// the client does not heed a deadline.
+const mostUnderWay = 64
+
+// inTime waits for commands until ctx ends, whatever the client's own timeouts are. Then
+// they may be under way still.
+func (a *Admin) inTime(ctx context.Context, send func() error) error {
+	if ctx.Done() == nil {
+		return send()
+	}
+	done := make(chan error, 1)
+	select {
+	case a.underWay <- struct{}{}:
+		go func() {
+			defer func() { <-a.underWay }()
+			done <- send()
+		}()
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("control: no answer came: %w", ctx.Err())
+	}
 }
 
 // textsOf returns the strings of a reply that is a list.

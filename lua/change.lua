@@ -38,8 +38,10 @@
 --
 -- An item is stored as ARGV[9] with {"version":…,"at":…,"until":… in front: the change's
 -- version, and Redis's time in milliseconds, 0 for no end. An item that cannot be read may
--- be replaced, unless it begins with {"format":. An override that is stored here holds
--- once <prefix>:{<customer>}:override says so, see next.lua: the caller writes that next.
+-- be replaced, unless it begins with {"format":. If ARGV[9] is what is stored, ARGV[1] need
+-- not be its version: with the same end nothing is changed, and an override of the same
+-- length holds from now on. An override that is stored here holds once
+-- <prefix>:{<customer>}:override says so, see next.lua: the caller writes that next.
 
 local version_key, log, key, history = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local replaces, lasts, token, most, entries = ARGV[1] + 0, ARGV[2] + 0, ARGV[3], ARGV[4] + 0, ARGV[5]
@@ -124,12 +126,24 @@ if stored then
   if string.find(stored, '^{"format":') then
     return redis.error_reply('NEWER a later program wrote the item in ' .. key .. ': use that program')
   end
-  local number, till, rest = string.match(stored, '^{"version":(%d+),"at":%d+,"until":(%d+),(.*)$')
-  known = number and number ~= '0' and #number <= 13 and #till <= 15
-  if known and (till == '0' or till + 0 > now) and string.sub(stored, -13) ~= '"rules":null}' then
-    old, was = stored, number + 0
-    if was ~= replaces and '{' .. rest == value then -- the same once more
-      return {1, was, till == '0' and 0 or till - now}
+  local ok, held = pcall(cjson.decode, stored) -- somebody may have written it by hand
+  held = ok and type(held) == 'table' and held or {}
+  local number, till = held.version, held['until']
+  if not till or till == cjson.null then
+    till = 0
+  end
+  known = type(number) == 'number' and number >= 1 and number < 1e13 and number % 1 == 0 and
+    type(till) == 'number' and till >= 0 and till < 1e15
+  local withdrawn = kind == 'policy' and (held.rules == nil or held.rules == cjson.null)
+  if known and (till == 0 or till > now) and not withdrawn then
+    old, was = stored, number
+    local rest = string.match(stored, '^{"version":%d+,"at":%d+,"until":%d+,(.*)$')
+    if was ~= replaces and rest and '{' .. rest == value then -- the same once more
+      if till == 0 or math.abs(till - now - lasts) <= math.min(lasts / 10, 10000) then
+        return {1, was, till == 0 and 0 or till - now}
+      elseif till - held.at == lasts then -- some time later: it holds as long again
+        replaces = was
+      end
     end
   end
 end
