@@ -43,11 +43,12 @@ var refusedRules = struct {
 	VersionKeys []string `json:"version_keys"` // beside newer rules
 }{
 	Rules: []string{"[]", "7", `"x"`, "true", "false", `""`, "0", `{"threshold":[-1]}`, `{"thresholds":7}`, `{"thresholds":[-1.5]}`, `{"thresholds":["-1"]}`, `{"thresholds":[1,2]}`, `{"thresholds":[-1,-1]}`,
-		`{"thresholds":[true]}`, `{"thresholds":[-9007199254740994]}`, `{"reset_interval_ms":-1}`, `{"reset_interval_ms":"1"}`, `{"reset_interval_ms":1e300}`, `{"reset_interval_ms":true}`, `{"reset_mode":"x"}`, `{"reset_mode":1}`,
+		`{"thresholds":[true]}`, `{"thresholds":[-9007199254740994]}`, `{"reset_interval_ms":-1}`, `{"reset_interval_ms":"1"}`, `{"reset_interval_ms":1e300}`, `{"reset_interval_ms":9223372036855}`, `{"reset_interval_ms":true}`, `{"reset_mode":"x"}`, `{"reset_mode":1}`,
 		`{"loads":[8,8]}`, `{"loads":[-1]}`, `{"loads":["1"]}`, `{"loads":{}}`, `{"loads":[1e10]}`, `{"turns":-1}`, `{"turns":0.5}`, `{"turns":"1"}`, `{"turns":true}`, `{"turns":60}`,
 		`{"tiers":[]}`, `{"tiers":7}`, `{"tiers":false}`, `{"tiers":{"gold":7}}`, `{"tiers":{"gold":[]}}`, `{"tiers":{"gold":{"tiers":{}}}}`, `{"tiers":{"gold":{"x":1}}}`},
 	RulesKey: []string{"many", "[]", "null", "7", `"x"`, `{"version":2`, `{"version":0,"at":2,"rules":` + below1 + `}`, `{"at":2,"rules":` + below1 + `}`,
-		`{"version":2,"at":0,"rules":` + below1 + `}`, `{"version":"2","at":2,"rules":` + below1 + `}`, `{"version":2.5,"at":2,"rules":` + below1 + `}`},
+		`{"version":2,"at":0,"rules":` + below1 + `}`, `{"version":"2","at":2,"rules":` + below1 + `}`, `{"version":2.5,"at":2,"rules":` + below1 + `}`,
+		`{"version":9223372036854775808,"at":2,"rules":` + below1 + `}`, `{"version":2,"at":9223372036854775808,"rules":` + below1 + `}`, "\ufeff" + item(2, 2, below1)},
 	VersionKeys: []string{"2", "2 2", "2 2 7 7", "x 2 7", "2 x 7", "0 2 7", "-2 2 7", "2_0 2 7", "1e3 2 7", " 2 7"},
 }
 
@@ -121,6 +122,8 @@ func rulesCases() []rulesCase {
 	add("what is absent is the default", nine, set(1, `{}`), set(2, `{"thresholds":[-2,-9]}`), set(3, `{"reset_interval_ms":60000,"reset_mode":"last-reset"}`),
 		set(4, `{"thresholds":null,"reset_interval_ms":0,"reset_mode":"","loads":null,"turns":0,"tiers":null}`), set(5, `{"thresholds":[-2,-9],"loads":[]}`), set(6, `{"thresholds":[-1],"loads":[0.5,9],"turns":2}`))
 	add("fields of an item that are not known", nine, keys("1 1 7", `{"format":1,"later":[{}],"rules":`+below1+`,"at":1,"version":1}`))
+
+	add("a format that is null, and rules that are absent", nine, keys("1 1 7", `{"format":null,"version":1,"at":1,"rules":`+below1+`}`), keys("2 2 7", `{"version":2,"at":2}`))
 
 	add("a later format", nine, set(1, below1), keys("2 2 7", `{"format":2,"version":2,"at":2,"rules":{"levels":"of another kind"}}`), set(3, below3))
 	return cases
