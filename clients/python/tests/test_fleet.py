@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import unittest
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, Callable, Optional
 from unittest import mock
@@ -187,6 +188,27 @@ class Fleets(StoreCase):
             ],
         })
 
+    def test_a_member_whose_last_call_failed_is_degraded(self) -> None:
+        proxy = self.proxy()
+        store, operator = self.joined(url=proxy.url, timeout=1)
+        for fault, name in (("cut", "degraded"), ("", "")):
+            proxy.fault = fault
+            with suppress(docpriority.PriorityError):
+                store.next("acme")
+            proxy.fault = ""
+            report = operator.reported(lambda report: report["degraded"] is bool(name))
+            self.assertEqual(sum(report["errors"].values()), 1)
+
+    def test_a_call_for_no_document_is_no_documents_error(self) -> None:
+        store, operator = self.joined()
+        operator.server.set(store.key("corrupt"), "junk")
+        operator.server.set(store.pending_key("corrupt"), "junk")
+        self.assertRaises(docpriority.CorruptCount, store.peek, "corrupt")
+        self.assertRaises(ValueError, store.peek, "")
+        self.assertRaises(ValueError, store.reset, "")
+        self.assertRaises(docpriority.CorruptCount, store.submit, "corrupt", "a")
+        self.assertEqual(operator.reported(lambda report: report["errors"])["errors"], {"corrupt_count": 1})
+
     def test_other_rules_are_reported_at_once(self) -> None:
         with mock.patch.object(_member, "REPORT_SECONDS", 1000):
             _, operator = self.joined()
@@ -320,15 +342,18 @@ class Rules(unittest.TestCase):
                 before = scripts
         self.assertIs(scripts[0], before[0])
 
-    def test_what_is_known_is_told_and_read_again_every_minute_or_if_it_cannot_be_used(self) -> None:
+    def test_what_is_known_is_told_and_read_again_every_minute(self) -> None:
         _, own = follower()
         self.assertEqual(own.call(1000).arguments, [b""])
         own.call(1000).read([b"1 1 7", None, 7])
         self.assertEqual((own.call(1059).arguments, own.call(1061).arguments), ([b"1 1 7"], [b""]))
         own.call(1061).read([b"2 2 7", b"junk", 7])
-        self.assertEqual((own.error, own.call(1062).arguments), ("the rules in Redis cannot be read", [b""]))
+        # Rules that cannot be used may be a megabyte.
+        self.assertEqual((own.error, own.call(1062).arguments), ("the rules in Redis cannot be read", [b"2 2 7"]))
         own.failed(NotCounted("follow 'a:b': no answer came in time"))
-        self.assertEqual(own.error, "Redis does not answer")
+        self.assertEqual((own.error, own.call(1063).arguments), ("Redis does not answer", [b"2 2 7"]))
+        own.call(1064).read([b"2 2 7"])
+        self.assertEqual(own.error, "the rules in Redis cannot be read")
 
     def test_a_version_that_redis_lost_is_told_of_until_the_next_change(self) -> None:
         _, own = follower()
@@ -403,6 +428,25 @@ class Reports(unittest.TestCase):
         self.assertEqual(sum(sum(buckets.values()) for buckets in report["waits"].values()), 63 * 108)
         self.assertEqual([of["documents"] for of in report["busiest"]], list(range(20, 20 - len(report["busiest"]), -1)))
         self.assertGreater(len(report["busiest"]), 1)
+        many = {level: 10**12 for level in range(1, 256)}
+        text = fitted({**fields, "by_count": many, "waits": {level: {n: 10**9 for n in range(108)} for level in range(1, 64)}})
+        self.assertLessEqual(len(text), 8192)
+        self.assertNotIn("waits", json.loads(text))
+
+    def test_a_member_that_has_not_reported_removes_nothing(self) -> None:
+        calls, own = follower()
+        member = _member.Member(calls, Told(), own, "")
+        self.assertEqual([call.operation for call, _ in member.last()], [])
+        self.assertEqual([call.operation for call, _ in member.round()], ["follow", "report"])
+        self.assertEqual([call.operation for call, _ in [*member.last(), *member.last()]], ["report"])
+
+    def test_a_thread_that_cannot_start_is_started_by_a_later_call(self) -> None:
+        store = docpriority.Store(redis.Redis("127.0.0.1", 1), join=True)
+        self.addCleanup(store.close)
+        with mock.patch.object(_member._Work, "start", side_effect=RuntimeError("can't start new thread")):
+            self.assertRaises(NotCounted, store.next, "acme")
+        self.assertRaises(NotCounted, store.next, "acme")
+        self.assertTrue(store._member._by_process[os.getpid()].is_alive())
 
 
 both_kinds(globals())

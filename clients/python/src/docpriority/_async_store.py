@@ -81,11 +81,11 @@ class AsyncStore(Keys):
 
     async def peek(self, customer: Name) -> State:
         """See ``Store.peek``."""
-        return await self._run(lambda: self._calls.peek(customer))
+        return await self._run(lambda: self._calls.peek(customer), documents=0)
 
     async def reset(self, customer: Name) -> None:
         """See ``Store.reset``."""
-        await self._run(lambda: self._calls.reset(customer))
+        await self._run(lambda: self._calls.reset(customer), documents=0)
 
     async def close(self) -> None:
         """Ends the store's connections in this event loop. Later calls raise ``NotCounted``,
@@ -105,13 +105,13 @@ class AsyncStore(Keys):
     ) -> None:
         await self.close()
 
-    async def _run(self, make: Callable[[], Call[T]]) -> T:
+    async def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
         if self._member is not None:
             self._member.begin()
-        call = None
         try:
             call = make()
+            documents = call.documents
             return await self._tasks.run(Course(call, self._own.nodes, self._timeout))
         except Exception as error:
-            self._calls.failed(error, call)
+            self._calls.failed(error, documents)
             raise

@@ -142,16 +142,16 @@ class Calls:
 
     def peek(self, customer: Name) -> Call[State]:
         keys = self._keys(customer, "count", *_LOAD, *self._read)
-        return Call("peek", self.script("peek", customer), keys, (), Lost.CHANGES_NOTHING, 17, _state)
+        return Call("peek", self.script("peek", customer), keys, (), Lost.CHANGES_NOTHING, 17, _state, documents=0)
 
     def reset(self, customer: Name) -> Call[None]:
         keys = self._keys(customer, "count", *_LOAD)
-        return Call("reset", self.script("reset", customer), keys, (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None)
+        return Call("reset", self.script("reset", customer), keys, (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None, documents=0)
 
-    def failed(self, error: Exception, call: Optional[Call[Any]]) -> None:
-        """A call failed; None: it was wrong."""
-        if self.told is not None:
-            self.told.failed(error, 1 if call is None else call.documents)
+    def failed(self, error: Exception, documents: int) -> None:
+        """A call for so many documents failed."""
+        if self.told is not None and documents > 0:
+            self.told.failed(error, documents)
 
     def _count(self, operation: str, customer: Name, n: int, arguments: Sequence[bytes]) -> Call[list[Decision]]:
         keys = self._keys(customer, "count", *self._read)

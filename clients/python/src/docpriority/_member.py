@@ -63,6 +63,7 @@ class Member:
         self._report_at = joined
         self._followed = self._reported = (follower.version, follower.error)
         self._cannot_report = False
+        self._may_be_there = False  # a report in Redis
 
     def round(self) -> Iterator[Step]:
         """Returns what is to be done now."""
@@ -72,12 +73,15 @@ class Member:
         self._window.count(self._told, now)
         if now >= self._report_at or self._followed != self._reported:
             self._report_at, self._reported = now + _about(REPORT_SECONDS), self._followed
+            self._may_be_there = True
             yield self._write(fitted(self._report(now))), self._not_written
 
     def last(self) -> Iterator[Step]:
         """Returns what is to be done in the end, or until there is a round again."""
         self._report_at = time.monotonic()
-        yield self._write(b""), lambda error: None  # else it ends by itself
+        if self._may_be_there:
+            self._may_be_there = False
+            yield self._write(b""), lambda error: None  # else it ends by itself
 
     @property
     def pause(self) -> float:
@@ -87,8 +91,8 @@ class Member:
     def _report(self, now: float) -> dict[str, Any]:
         version, error = self._followed
         return {
-            **self._who, "levels": self._calls.own.last, "overrides": self._calls.reads_overrides, "degraded": False,
-            "rules": {"version": version, "error": printable(error, 200)}, **self._window.fields(now),
+            **self._who, "levels": self._calls.own.last, "overrides": self._calls.reads_overrides,
+            "degraded": self._window.degraded(now), "rules": {"version": version, "error": printable(error, 200)}, **self._window.fields(now),
         }
 
     def _write(self, report: bytes) -> Call[None]:
@@ -140,8 +144,10 @@ class MemberThread:
             self._told.clear()
         new = _Work(Member(self._calls, self._told, self._follower, self._name), self._run, 2 * self._timeout)
         if self._by_process.setdefault(pid, new) is new:
-            with suppress(RuntimeError):  # there are too many threads, or the program ends
+            try:
                 new.start()
+            except RuntimeError:  # there are too many threads now, or the program ends
+                self._by_process.pop(pid)
 
     def close(self) -> None:
         self._closed = True

@@ -21,6 +21,7 @@ _MOST_CUSTOMERS = 1000  # told apart in a step
 _MOST_BUSIEST = 20
 _MOST_BYTES, _MOST_BYTES_OF_WAITS = 8192, 4096
 _LAST_BUCKET = 107
+_DEGRADED_SECONDS = 10.0  # after a call that Redis did not answer
 _MILLISECOND = timedelta(milliseconds=1)
 _CLASSES: tuple[tuple[Any, str], ...] = (
     (NotCounted, "not_counted"),
@@ -109,6 +110,7 @@ class Window:
     def __init__(self, joined: float) -> None:
         self._joined = joined
         self._steps: list[_Step] = []
+        self._failed = -math.inf  # when the last call failed, if Redis has answered none since
 
     def count(self, told: Told, now: float) -> None:
         """Counts what callers were told since it counted before."""
@@ -119,7 +121,15 @@ class Window:
         one = told.take()
         while one is not None:
             self._steps[-1].count(one)
+            if not isinstance(one, tuple):
+                self._failed = -math.inf
+            elif one[0] in ("not_counted", "outcome_unknown"):
+                self._failed = now
             one = told.take()
+
+    def degraded(self, now: float) -> bool:
+        """Reports whether Redis failed when a caller last called it."""
+        return now - self._failed < _DEGRADED_SECONDS
 
     def fields(self, now: float) -> dict[str, Any]:
         """Returns what a report says of the window."""
@@ -164,6 +174,8 @@ def fitted(report: dict[str, Any]) -> bytes:
     while len(text) > _MOST_BYTES and report["busiest"]:
         report["busiest"].pop()
         text = _json(report)
+    if len(text) > _MOST_BYTES:  # hundreds of levels
+        text = _json({name: value for name, value in report.items() if name != "waits"})
     return text
 
 

@@ -68,7 +68,7 @@ class Follower:
     def call(self, now: float) -> Call[None]:
         """Returns the call that asks which rules hold, and goes by them."""
         known = self._known
-        whole = known.error or known.failure or now - known.read_at > _WHOLE_EVERY
+        whole = now - known.read_at > _WHOLE_EVERY
         keys = [self._calls.key("control", end) for end in ("version", "rules")]
         return Call(
             "follow", plain_script("follow"), keys, [b"" if whole else known.seen], Lost.CHANGES_NOTHING, 1,

@@ -150,11 +150,11 @@ class Store(Keys):
 
     def peek(self, customer: Name) -> State:
         """Returns what is known of a customer, and writes nothing."""
-        return self._run(lambda: self._calls.peek(customer))
+        return self._run(lambda: self._calls.peek(customer), documents=0)
 
     def reset(self, customer: Name) -> None:
         """Forgets all that is known of the customer. At most once, as ``next``."""
-        self._run(lambda: self._calls.reset(customer))
+        self._run(lambda: self._calls.reset(customer), documents=0)
 
     def close(self) -> None:
         """Ends the store's connections. Later calls raise ``NotCounted``."""
@@ -171,15 +171,15 @@ class Store(Keys):
     ) -> None:
         self.close()
 
-    def _run(self, make: Callable[[], Call[T]]) -> T:
+    def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
         if self._member is not None:
             self._member.begin()
-        call = None
         try:
             call = make()
+            documents = call.documents
             return self._threads.run(Course(call, self._own.nodes, self._timeout))
         except Exception as error:
-            self._calls.failed(error, call)
+            self._calls.failed(error, documents)
             raise
 
 
