@@ -31,7 +31,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 		store := newStore(t, client, rule{policy: priority.Policy{ResetMode: mode}})
 		keys, n := []string{store.Key("acme"), store.PendingKey("acme"), store.UsageKey("acme")}, 0
 		of := keys[1:] // by load
-		ruled := map[string]int{"exists": 1, "pexpire": 1}
+		ruled := map[string]int{"pexpire": 1}
 		submits := map[string]int{"get": 1, "pttl": 1, "time": 1, "zcard": 1, "zcount": 1, "zadd": 1, "pexpire": 2}
 		if mode == priority.SinceLastReset {
 			ruled = map[string]int{"pttl": 1}

@@ -34,7 +34,7 @@ func overrideCases() []vector {
 			peek(hour-minute, "acme"), submit(hour-minute, "acme", "c"), next(hour+minute, "acme", 1), submit(hour+minute, "acme", "d"), peek(hour+minute, "acme"),
 			done(hour+2*minute, "acme", "a-40", "b", "c", "d"))
 		add("an override has no end", standard, lease, override(0, "<=2", 0), next(0, "acme", 30), peek(0, "acme"), next(9*day, "acme", 1), peek(9*day, "acme"))
-		add("a count of 0 without a TTL beside an override, and without one", standard, lease,
+		add("a count of 0 without a TTL counts as none, beside an override and without one", standard, lease,
 			set(0, "acme", "0", 0), override(0, "=3", 0), next(0, "acme", 1), set(0, "other", "0", 0), next(0, "other", 1), next(0, "other", 1))
 		add("a count that is no count beside an override", standard, lease,
 			set(0, "acme", "many", 0), override(0, "=3", 0), next(0, "acme", 1), peek(0, "acme"), submit(0, "acme", "a"))

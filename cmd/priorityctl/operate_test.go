@@ -423,7 +423,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client()
 	// The users that the documents spell out: of workers that call Next, and of get.
-	worker := userOf(t, server, "worker", "~priority:* +evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl +unlink")
+	worker := userOf(t, server, "worker", "~priority:* +evalsha +eval +get +set +decr +decrby +incrby +pexpire +pttl +unlink")
 	o := userOf(t, server, "reader", "~priority:* +evalsha +eval +get +mget +hget +pttl +zcard +zcount +zrange +time")
 	count(t, admin, map[string]int{"acme": 5})
 

@@ -14,7 +14,7 @@ import (
 // The rights that a user of Redis needs, as ACL SETUSER takes them: who calls
 // Submit, Done or Peek needs both.
 const (
-	NextRights   = "+evalsha +eval +exists +get +set +decr +decrby +incrby +pexpire +pttl +unlink"
+	NextRights   = "+evalsha +eval +get +set +decr +decrby +incrby +pexpire +pttl +unlink"
 	SubmitRights = "+zadd +zcard +zcount +zmscore +zrange +zrangebyscore +zrem +zscore +time +mget"
 )
 

@@ -36,57 +36,43 @@ if n and not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
   return redis.error_reply('ERR the number of documents is not 1 to 1000000')
 end
 
-local there, alone, left, ruling
-if since_last_reset then
-  left = redis.call('PTTL', key)
-  there = left ~= -2
-  if override then
-    ruling = redis.pcall('GET', override)
-  end
-elseif override then
-  local found = redis.call('EXISTS', key, override)
-  there, alone = found > 0, found == 1
-  if found == 2 then
-    ruling = redis.pcall('GET', override)
-  end
+-- A key that was not there has no TTL now. So a count of 0 without a TTL, which nothing
+-- here writes, counts as none.
+local count, left, reset_in
+if n then
+  count = redis.pcall('DECRBY', key, n)
 else
-  there = redis.call('EXISTS', key) == 1
+  count = redis.pcall('DECR', key)
 end
-
-local count, reset_in
-if there then
-  if n then
-    count = redis.pcall('DECRBY', key, n)
-  else
-    count = redis.pcall('DECR', key)
-  end
-  if type(count) == 'table' then
-    if string.find(count.err, 'not an integer', 1, true) or
-      string.find(count.err, 'wrong kind of value', 1, true) or
-      string.find(count.err, 'overflow', 1, true) then
-      return redis.error_reply(corrupt)
-    end
-    return count
-  end
-  -- Lua compares numbers of up to 15 digits exactly.
-  if count <= -1e15 or count + (n or 1) >= 1e15 then
-    redis.call('INCRBY', key, n or 1)
+if type(count) == 'table' then
+  if string.find(count.err, 'not an integer', 1, true) or
+    string.find(count.err, 'wrong kind of value', 1, true) or
+    string.find(count.err, 'overflow', 1, true) then
     return redis.error_reply(corrupt)
   end
-  if alone and count == -(n or 1) then -- perhaps the override is there and no count was
-    ruling = redis.pcall('GET', override)
-  end
-  if alone and ruling then
-    count = count + 1
-    redis.call('SET', key, count, 'PX', interval)
-  elseif since_last_reset and left >= 0 and left <= interval + 0 then
-    reset_in = left
-  else
-    redis.call('PEXPIRE', key, interval)
-  end
-else
-  count = n and 1 - n or 0
+  return count
+end
+-- Lua compares numbers of up to 15 digits exactly.
+if count <= -1e15 or count + (n or 1) >= 1e15 then
+  redis.call('INCRBY', key, n or 1)
+  return redis.error_reply(corrupt)
+end
+local first = count == -(n or 1)
+if first or since_last_reset then
+  left = redis.call('PTTL', key)
+end
+if first and left == -1 then
+  count = count + 1
   redis.call('SET', key, count, 'PX', interval)
+elseif since_last_reset and left >= 0 and left <= interval + 0 then
+  reset_in = left
+else
+  redis.call('PEXPIRE', key, interval)
+end
+
+local ruling
+if override then
+  ruling = redis.pcall('GET', override)
 end
 
 -- begin levels
@@ -106,7 +92,7 @@ end
 -- begin override
 -- The bounds of an operator's override: "=1", ">=7" or "<=3". Anything else is none.
 local earliest, latest
-if type(ruling) == 'string' then
+if ruling and not ruling.err then
   local how, level = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)$')
   if how then
     level = math.min(level + 0, queue_levels)

@@ -87,7 +87,7 @@ local since, newest = 64 * (now - lease), 64 * now + 63
 -- begin override
 -- The bounds of an operator's override: "=1", ">=7" or "<=3". Anything else is none.
 local earliest, latest
-if type(ruling) == 'string' then
+if ruling and not ruling.err then
   local how, level = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)$')
   if how then
     level = math.min(level + 0, queue_levels)

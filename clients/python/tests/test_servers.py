@@ -201,7 +201,7 @@ class UnixSockets(StoreCase):
 
 # As docs/redis.md has them.
 RIGHTS = (
-    "on resetkeys ~test-*:{*}:count ~test-*:{*}:pending ~test-*:{*}:usage ~test-*:{*}:override -@all +evalsha +eval +exists "
+    "on resetkeys ~test-*:{*}:count ~test-*:{*}:pending ~test-*:{*}:usage ~test-*:{*}:override -@all +evalsha +eval "
     "+get +mget +set +decr +decrby +incrby +pexpire +pttl +unlink +time +zadd +zcard +zcount +zscore +zmscore +zrange +zrangebyscore +zrem"
 )
 

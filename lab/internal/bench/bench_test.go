@@ -41,7 +41,7 @@ func TestTables(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		floorName, plainIncrName, nextName, batchedName, timedName, rateName, rateBatchedName, limiterName, rueidisName,
+		floorName, plainIncrName, nextName, overriddenName, batchedName, timedName, rateName, rateBatchedName, limiterName, rueidisName,
 	} {
 		if !strings.Contains(out.String(), "| "+name+" ") {
 			t.Errorf("there is no row of %s", name)

@@ -37,6 +37,7 @@ type contender struct {
 const (
 	floorName       = "INCR+PEXPIRE script"
 	nextName        = "priority"
+	overriddenName  = "priority, overrides read"
 	batchedName     = "priority, batched"
 	timedName       = "priority, batched and timed"
 	rateName        = "redis_rate"
@@ -73,6 +74,7 @@ func openContenders(ctx context.Context, addr string) (contenders []*contender, 
 		{floorName, false, floorScript},
 		{plainIncrName, false, plainIncr},
 		{nextName, false, priorityNext},
+		{overriddenName, false, priorityOverridden},
 		{batchedName, true, priorityUnbounded},
 		{timedName, true, priorityNext},
 		{rateName, false, redisRate},
@@ -148,6 +150,11 @@ func plainIncr(_ context.Context, client redis.UniversalClient) (decide, error) 
 
 func priorityNext(_ context.Context, client redis.UniversalClient) (decide, error) {
 	return storeDecide(client, &priority.RedisOptions{})
+}
+
+// priorityOverridden reads overrides, as a member of the fleet does.
+func priorityOverridden(_ context.Context, client redis.UniversalClient) (decide, error) {
+	return storeDecide(client, &priority.RedisOptions{Overrides: true})
 }
 
 // priorityUnbounded has no timeout but the client's, as the peers.

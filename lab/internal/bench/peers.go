@@ -115,7 +115,7 @@ func peerReport(rows []*peerRow, b *bench) *report {
 		}
 		panic("no contender " + name)
 	}
-	floor, next, batched := find(floorName), find(nextName), find(batchedName)
+	floor, next, overridden, batched := find(floorName), find(nextName), find(overriddenName), find(batchedName)
 	rate, raw, timed := find(rateName), find(rueidisName), find(timedName)
 
 	speed := grid{{"contender", "server time", "µs", fmt.Sprintf("%d callers", b.callers), "1000/s"}}
@@ -142,6 +142,7 @@ func peerReport(rows []*peerRow, b *bench) *report {
 		grids: []grid{speed, client},
 		bars: []bar{
 			{what: "server time, to INCR+PEXPIRE", figure: next.server.over(floor.server).median(), bound: 1.15},
+			{what: "the same with overrides read", figure: overridden.server.over(floor.server).median(), bound: 1.22},
 			{what: "server time, to redis_rate", figure: next.server.over(rate.server).median(), bound: 0.60},
 			{what: "batched throughput, to redis_rate", figure: batched.callers.over(rate.callers).median(), atLeast: true, bound: 2.3},
 			{what: "batched throughput, to rueidis", figure: batched.callers.over(raw.callers).median(), atLeast: true, bound: 0.9},
