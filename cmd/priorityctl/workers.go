@@ -12,7 +12,8 @@ import (
 
 const workersLong = `Workers lists the processes of the fleet, as they report themselves every five
 seconds: those that use fleet.Join, or that of another language. A process that ends
-is listed for half a minute more, unless it said goodbye.
+is listed for half a minute more, unless it said goodbye; after eight seconds without
+a report it does not obey.
 
 RULES is the version that a worker follows, or own: its own options. OVERRIDES says
 whether it goes by overrides, and OBEYS whether it does all that operators have set;

@@ -40,7 +40,8 @@ const (
 	// A process that has not reported for so long hangs, or is gone.
 	silentAfter = 8 * time.Second
 
-	mostUnfollowers = 3 // that a sentence names
+	mostReasons     = 3 // that a sentence gives
+	mostUnfollowers = 3 // that it names for one reason
 )
 
 // AwaitRules waits up to three seconds until all processes follow rules, and says who
@@ -81,7 +82,7 @@ func ObeyRules(reports []fleet.Report, version int64, policy *priority.Policy) (
 		decided = decided && r.Age > silentAfter
 		switch {
 		case r.Age > silentAfter:
-			return fmt.Sprintf("it has not reported for %s", Span(r.Age.Round(time.Second)))
+			return silence(r)
 		case r.Rules.Error != "":
 			return r.Rules.Error
 		case r.Rules.Version == 0:
@@ -113,7 +114,9 @@ func obedience(reports []fleet.Report, whyNot func(fleet.Report) string) Obedien
 	for _, r := range reports {
 		why := "its report cannot be read"
 		if r.Err == nil {
-			why = whyNot(r)
+			if why = whyNot(r); why == "" && r.Age > silentAfter {
+				why = silence(r) // killed or stopped, it does nothing that is set
+			}
 		}
 		if why == "" {
 			o.Obeying++
@@ -125,6 +128,10 @@ func obedience(reports []fleet.Report, whyNot func(fleet.Report) string) Obedien
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID))
 	})
 	return o
+}
+
+func silence(r fleet.Report) string {
+	return fmt.Sprintf("it has not reported for %s", Span(r.Age.Round(time.Second)))
 }
 
 // Worker is what people call the process: "w4 on host b".
@@ -164,17 +171,47 @@ func (o Obedience) Who() string {
 	case o.Obeying == 0:
 		obeying = fmt.Sprintf("none of %s workers obeys", Group(int64(o.Workers)))
 	}
-	said := []string{obeying}
-	for n, other := range o.Others {
-		if n == mostUnfollowers && len(o.Others) > n+1 {
-			said = append(said, fmt.Sprintf("%s more do not: see priorityctl workers", Group(int64(len(o.Others)-n))))
-			break
+	return strings.Join(append([]string{obeying}, o.reasons()...), "; ")
+}
+
+// reasons says who does not obey, for each reason once: all workers have the same one when
+// Redis has lost its data.
+func (o Obedience) reasons() []string {
+	var reasons []string
+	who := map[string][]string{}
+	for _, other := range o.Others {
+		if who[other.Why] == nil {
+			reasons = append(reasons, other.Why)
 		}
-		why := other.Why
+		who[other.Why] = append(who[other.Why], other.Worker())
+	}
+	var said []string
+	left := len(o.Others)
+	for n, why := range reasons {
+		if n == mostReasons && len(reasons) > n+1 {
+			return append(said, fmt.Sprintf("%s more do not: see priorityctl workers", Group(int64(left))))
+		}
+		left -= len(who[why])
+		workers, do := named(who[why]), "does"
+		if len(who[why]) > 1 {
+			do = "do"
+		}
 		if !typable(why) {
 			why = Quoted(why)
 		}
-		said = append(said, fmt.Sprintf("%s does not: %s", other.Worker(), why))
+		said = append(said, fmt.Sprintf("%s %s not: %s", workers, do, why))
 	}
-	return strings.Join(said, "; ")
+	return said
+}
+
+// named is "w1, w2, w3 and 5 more".
+func named(workers []string) string {
+	if len(workers) > mostUnfollowers+1 {
+		workers = append(workers[:mostUnfollowers:mostUnfollowers], Group(int64(len(workers)-mostUnfollowers))+" more")
+	}
+	last := len(workers) - 1
+	if last == 0 {
+		return workers[0]
+	}
+	return strings.Join(workers[:last], ", ") + " and " + workers[last]
 }

@@ -26,6 +26,12 @@ func TestWhoObeysRulesIsSaidByName(t *testing.T) {
 	policy := priority.DefaultPolicy()
 	v12 := fleet.Rules{Version: 12}
 	good := func(name string) fleet.Report { return fleet.Report{Name: name, Rules: v12} }
+	old := func(name string, version int64) fleet.Report {
+		return fleet.Report{Name: name, Rules: fleet.Rules{Version: version}}
+	}
+	lost := func(name string) fleet.Report {
+		return fleet.Report{Name: name, Rules: fleet.Rules{Version: 13, Error: "Redis lost data"}}
+	}
 	small := fleet.Report{Name: "w4", Host: "b", Levels: 3, Rules: fleet.Rules{Version: 7, Error: "its queue has 3 levels, the rules 9"}}
 	for _, test := range []struct {
 		reports   []fleet.Report
@@ -52,7 +58,20 @@ func TestWhoObeysRulesIsSaidByName(t *testing.T) {
 		{
 			following(fleet.Report{Name: "d", Rules: fleet.Rules{Version: 12, Error: "the rules are lost: \x1b[2J"}}, fleet.Report{Err: errors.New("junk")}, small, small, small), true,
 			"in force; none of 5 workers obeys; 0123456789abcdef does not: its report cannot be read; d does not: \"the rules are lost: \\x1b[2J\"; " +
-				"w4 on host b does not: its queue has 3 levels, the rules 9; 2 more do not: see priorityctl workers",
+				"w4 on host b, w4 on host b and w4 on host b do not: its queue has 3 levels, the rules 9",
+		},
+		{
+			following(lost("w1"), lost("w2"), small, lost("w5"), lost("w6"), lost("w7")), true,
+			"in force; none of 6 workers obeys; w1, w2, w5 and 2 more do not: Redis lost data; w4 on host b does not: its queue has 3 levels, the rules 9",
+		},
+		{
+			following(good("w1"), old("w2", 1), old("w3", 2), old("w4", 3), old("w5", 4), old("w6", 5), old("w7", 5)), true,
+			"in force; 1 of 7 workers obeys; w2 does not: it still follows version 1; w3 does not: it still follows version 2; " +
+				"w4 does not: it still follows version 3; 3 more do not: see priorityctl workers",
+		},
+		{
+			following(good("w1"), fleet.Report{Name: "w2", Rules: v12, Age: 21 * time.Second}), false,
+			"in force; 1 of 2 workers obeys; w2 does not: it has not reported for 21s",
 		},
 	} {
 		got, decided := insight.ObeyRules(test.reports, 12, &policy)
@@ -75,16 +94,16 @@ func TestWhoGoesByAnOverrideIsSaidByName(t *testing.T) {
 	t.Parallel()
 	reports := following(
 		fleet.Report{Name: "w1", Overrides: true}, fleet.Report{Name: "w2", Host: "c"}, fleet.Report{Name: "w3", Overrides: true, Levels: 3},
-		fleet.Report{Name: "w4", Overrides: true, Degraded: true},
+		fleet.Report{Name: "w4", Overrides: true, Degraded: true}, fleet.Report{Name: "w5", Overrides: true, Age: 9 * time.Second},
 	)
 	for _, test := range []struct {
 		override priority.Override
 		want     string
 	}{
-		{priority.Override{Latest: 2}, "in force; 2 of 4 workers obey; w2 on host c does not: it does not read overrides; w4 does not: it cannot reach Redis, and goes by what it knew"},
+		{priority.Override{Latest: 2}, "in force; 2 of 5 workers obey; w2 on host c does not: it does not read overrides; w4 does not: it cannot reach Redis, and goes by what it knew; w5 does not: it has not reported for 9s"},
 		{
 			priority.Override{Earliest: 9, Latest: 9},
-			"in force; 1 of 4 workers obeys; w2 on host c does not: it does not read overrides; w3 does not: its queue has 3 levels: it gives level 3; w4 does not: it cannot reach Redis, and goes by what it knew",
+			"in force; 1 of 5 workers obeys; w2 on host c does not: it does not read overrides; w3 does not: its queue has 3 levels: it gives level 3; w4 does not: it cannot reach Redis, and goes by what it knew; w5 does not: it has not reported for 9s",
 		},
 	} {
 		if got := insight.ObeyOverride(reports, test.override).String(); got != test.want {
