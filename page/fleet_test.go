@@ -100,6 +100,16 @@ func TestAChangeSaysWhoObeys(t *testing.T) {
 	}
 }
 
+// Of a fleet that keeps rules that Redis lost, no page says that its own options decide.
+func TestRulesThatWorkersKeepAreNotCalledTheirOwnOptions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.report(fleet.Report{ID: "1", Name: "w1", Overrides: true, Rules: fleet.Rules{Version: 5, Error: "Redis lost data"}})
+	const kept = "version 5, which Redis lost"
+	w.get("").has(t, 200, "Decided by "+kept+".", "1 does not obey")
+	w.get("policy").has(t, 200, "Workers go by "+kept+".")
+}
+
 // A Redis that lost what operators set is said on every page, until they decide.
 func TestLostRulesAreSaid(t *testing.T) {
 	t.Parallel()

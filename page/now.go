@@ -66,6 +66,7 @@ func (v *visit) now() {
 
 func (view *nowView) add(found *insight.Snapshot) {
 	view.Found = found
+	view.Rules = cmp.Or(found.Kept, view.Rules)
 	view.Rate = float64(found.Documents()) / max(float64(found.WindowMS)/1000, 1)
 	for _, class := range slices.Sorted(maps.Keys(found.Errors)) {
 		view.Errors = append(view.Errors, failures{cmp.Or(classes[class], class), found.Errors[class]})

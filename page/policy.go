@@ -22,6 +22,7 @@ type policyView struct {
 	Example string
 	Obey    obeyed // who follows what was done
 	Lost    bool   // Redis lost what operators set
+	Kept    string // what workers follow all the same
 
 	Overrides      int // in force or not, without the search
 	Override       []*insight.Overridden
@@ -48,8 +49,9 @@ func (v *visit) policy() {
 		view.Item = inspector.Settings.Rules
 	}
 	view.Lost = v.cache.lost.Load() != nil
+	reports := v.cache.reports.get(ctx)
+	view.Kept = inspector.Kept(reports.value)
 	if view.Done > 0 {
-		reports := v.cache.reports.get(ctx)
 		noteStale(v, reports)
 		obey, _ := insight.ObeyRules(reports.value, inspector.RulesVersion(), setPolicy(inspector))
 		view.Obey = obeyedBy(obey)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/docpriority/priority/fleet"
 	"github.com/spf13/cobra"
@@ -55,10 +56,15 @@ func newGet() *cobra.Command {
 	return command
 }
 
-// readWaits reads how long documents took, if that is allowed.
+// readWaits reads how long documents took, if that is allowed, and says if workers go by
+// other rules than those that the levels are derived from.
 func (c *connection) readWaits(command *cobra.Command) {
 	reports, err := c.Reports(command.Context())
-	if err == nil {
-		c.Waits = fleet.Add(reports).Waits
+	if err != nil {
+		return
+	}
+	c.Waits = fleet.Add(reports).Waits
+	if kept := c.Kept(reports); kept != "" {
+		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: workers go by %s; the levels below are by %s\n", kept, c.Policy.Name)
 	}
 }

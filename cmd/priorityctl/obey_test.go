@@ -69,6 +69,26 @@ func TestAChangeOfRulesSaysWhoObeys(t *testing.T) {
 	holds(t, o.told("policy", "withdraw", "-why", "x"), "Version 5, the workers' own options decide again. in force; all 3 workers obey")
 }
 
+// Of a fleet that keeps rules that Redis lost, nothing says that its own options decide.
+func TestRulesThatWorkersKeepAreNotCalledTheirOwnOptions(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	lost := fleet.Rules{Version: 5, Error: "Redis lost data: rules of version 5 were known, none are there"}
+	for _, id := range []string{"1", "2"} {
+		report(t, client, fleet.Report{ID: id, Name: "w" + id, Levels: 9, Overrides: true, Rules: lost})
+	}
+	const kept = "version 5, which Redis lost"
+	text := o.told("policy", "show")
+	holds(t, text, "Workers go by "+kept, "none of 2 workers obeys; w1 and w2 do not: Redis lost data")
+	if strings.Contains(text, "own options decide") {
+		t.Errorf("got %q", text)
+	}
+	holds(t, o.told("top", "-once"), "policy "+kept)
+	if status, _, says := o.ask("get", "acme"); status != 0 || !strings.Contains(says, "priorityctl: workers go by "+kept+"; the levels below are by the module's default") {
+		t.Errorf("get ended with %d and said %q", status, says)
+	}
+}
+
 // A process that hangs, or of a library that follows nothing, is waited for, and named.
 func TestWhoDoesNotFollowIsNamed(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,7 @@ workers obey it, by their reports.`
 type policyShown struct {
 	*insight.SetRules                   // missing: operators have applied none
 	Obey              insight.Obedience `json:"obey"`
+	kept              string            // what workers follow and Redis lost
 }
 
 func newPolicyShow() *cobra.Command {
@@ -44,6 +45,7 @@ func newPolicyShow() *cobra.Command {
 			set := insight.SetRulesOf(*rules, true)
 			shown.SetRules, version, policy = &set, rules.Version, &rules.Value.Policy
 		}
+		shown.kept = c.Kept(c.reports)
 		if shown.Obey, _ = insight.ObeyRules(c.reports, version, policy); c.unreported != nil {
 			shown.Obey = insight.Obedience{Error: insight.OneLine(c.Hidden(c.unreported))}
 		}
@@ -60,7 +62,11 @@ func printShown(w io.Writer, shown policyShown, asJSON bool) error {
 		return writeJSON(w, shown)
 	}
 	if shown.SetRules == nil {
-		_, err := fmt.Fprintf(w, "%s\n", insight.Wrap("Operators have applied no policy: the workers' own options decide; "+shown.Obey.Who()+".", 79))
+		says := "Operators have applied no policy: the workers' own options decide; "
+		if shown.kept != "" {
+			says = "Workers go by " + shown.kept + "; "
+		}
+		_, err := fmt.Fprintf(w, "%s\n", insight.Wrap(says+shown.Obey.Who()+".", 79))
 		return err
 	}
 	set := shown.SetRules

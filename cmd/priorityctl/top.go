@@ -92,11 +92,15 @@ func (t top) again(ctx context.Context, before look) look {
 	if now.unfollowed = t.Hidden(err); err == nil {
 		now.inspector = followed
 	}
-	now.title = fmt.Sprintf("%s  prefix %s  policy %s", t.Server.Address, insight.Shown(t.Prefix), now.inspector.Policy.Name)
 	found, err := now.inspector.Snapshot(ctx, t.busiest)
 	if now.failed = t.Hidden(err); err == nil {
 		now.snapshot = found
 	}
+	policy := now.inspector.Policy.Name
+	if now.snapshot != nil {
+		policy = cmp.Or(now.snapshot.Kept, policy)
+	}
+	now.title = fmt.Sprintf("%s  prefix %s  policy %s", t.Server.Address, insight.Shown(t.Prefix), policy)
 	return now
 }
 

@@ -134,6 +134,24 @@ func silence(r fleet.Report) string {
 	return fmt.Sprintf("it has not reported for %s", Span(r.Age.Round(time.Second)))
 }
 
+// Kept names the rules that workers keep after Redis lost them, such as "version 12, which
+// Redis lost"; empty: there are none. It is not the workers' own options that decide then.
+func (i *Inspector) Kept(reports []fleet.Report) string {
+	if i.Settings == nil || i.RulesVersion() > 0 {
+		return ""
+	}
+	newest := int64(0)
+	for _, r := range reports {
+		if r.Err == nil && r.Rules.Error != "" { // else they are being withdrawn
+			newest = max(newest, r.Rules.Version)
+		}
+	}
+	if newest == 0 {
+		return ""
+	}
+	return fmt.Sprintf("version %d, which Redis lost", newest)
+}
+
 // Worker is what people call the process: "w4 on host b".
 func (u Unfollower) Worker() string {
 	name := Shown(cmp.Or(u.Name, u.ID))

@@ -29,6 +29,9 @@ type Snapshot struct {
 	// Obedience says who does all that operators have set, and who does not.
 	Obedience Obedience `json:"-"`
 
+	// Kept names rules that workers keep and Redis lost: see [Inspector.Kept].
+	Kept string `json:"-"`
+
 	ByCount    int64            `json:"by_count"` // documents, as callers were told
 	ByLoad     int64            `json:"by_load"`
 	Overridden int64            `json:"overridden"` // of these, of customers with an override
@@ -105,6 +108,7 @@ func (i *Inspector) Snapshot(ctx context.Context, n int) (*Snapshot, error) {
 		last = max(last, r.Levels)
 	}
 	s.Obedience = obedienceOf(i.workersOf(reports))
+	s.Kept = i.Kept(reports)
 	s.NotObeying = len(s.Obedience.Others)
 	for _, level := range slices.Concat(slices.Collect(maps.Keys(totals.ByCount)), slices.Collect(maps.Keys(totals.ByLoad)), slices.Collect(maps.Keys(totals.Waits))) {
 		last = max(last, level)
