@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	perMGet  = 100     // reports, so that no command holds Redis for long
-	maxReads = 100_000 // reports
+	perScript = 100     // reports, so that no command holds Redis for long
+	maxReads  = 100_000 // reports
 )
 
 // membersScript returns the ids that are listed. As a script it is run by the master,
@@ -59,6 +59,14 @@ func members(ctx context.Context, client priority.RedisClient, prefix string) ([
 	return ids, nil
 }
 
+// reportsScript returns the texts of reports, and then for how many milliseconds each of
+// them lasts. The master runs it too.
+const reportsScript = `local found = redis.call('MGET', unpack(KEYS))
+for i, key in ipairs(KEYS) do
+  found[#KEYS + i] = redis.call('PTTL', key)
+end
+return found`
+
 // found is a report as it is in Redis.
 type found struct {
 	id, text string
@@ -69,36 +77,35 @@ type found struct {
 func textsOf(ctx context.Context, client priority.RedisClient, prefix string, ids []string) ([]found, error) {
 	pipe := client.Pipeline()
 	var pages []*redis.SliceCmd
-	var left []*redis.DurationCmd
-	for page := range slices.Chunk(ids, perMGet) {
-		args := []any{"mget"}
+	for page := range slices.Chunk(ids, perScript) {
+		args := []any{"eval", reportsScript, len(page)}
 		for _, id := range page {
 			args = append(args, keyOf(prefix, id))
 		}
 		cmd := redis.NewSliceCmd(ctx, args...)
+		cmd.SetFirstKeyPos(3)
 		_ = pipe.Process(ctx, cmd)
 		pages = append(pages, cmd)
-		for _, key := range args[1:] {
-			cmd := redis.NewDurationCmd(ctx, time.Millisecond, "pttl", key)
-			_ = pipe.Process(ctx, cmd)
-			left = append(left, cmd)
-		}
 	}
 	_, failed := pipe.Exec(ctx)
-	var texts []any
-	for _, page := range pages {
-		if err := cmp.Or(page.Err(), failed); err != nil {
+	var reports []found
+	for page := range slices.Chunk(ids, perScript) {
+		cmd := pages[0]
+		pages = pages[1:]
+		if err := cmp.Or(cmd.Err(), failed); err != nil {
 			return nil, fmt.Errorf("fleet: cannot read the reports of %q: %w", prefix, err)
 		}
-		texts = append(texts, page.Val()...)
-	}
-	if len(texts) != len(ids) {
-		return nil, fmt.Errorf("fleet: %d replies for %d reports of %q", len(texts), len(ids), prefix)
-	}
-	var reports []found
-	for i, id := range ids {
-		if text, ok := texts[i].(string); ok { // else it has ended
-			reports = append(reports, found{id, text, min(max(lasts-left[i].Val(), 0), lasts)})
+		reply := cmd.Val()
+		if len(reply) != 2*len(page) {
+			return nil, fmt.Errorf("fleet: %d replies for %d reports of %q", len(reply), len(page), prefix)
+		}
+		for i, id := range page {
+			text, ok := reply[i].(string)
+			left, _ := reply[len(page)+i].(int64)
+			if ok { // else it has ended
+				age := lasts - time.Duration(left)*time.Millisecond
+				reports = append(reports, found{id, text, min(max(age, 0), lasts)})
+			}
 		}
 	}
 	return reports, nil
