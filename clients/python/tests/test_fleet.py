@@ -18,7 +18,7 @@ import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import Decision, Ended, NotCounted, Policy, _member
+from docpriority import Decision, Ended, NotCounted, Policy, _calls, _member
 from docpriority._calls import Calls
 from docpriority._report import Told, Window, bucket_of, fitted
 from docpriority._rules import Follower
@@ -341,6 +341,13 @@ class Rules(unittest.TestCase):
             if version == 1:
                 before = scripts
         self.assertIs(scripts[0], before[0])
+
+    def test_tiers_of_one_policy_share_its_scripts(self) -> None:
+        _, own = follower()
+        rules = {"tiers": {f"tier {n}": {"thresholds": [-1 - n % 2]} for n in range(1000)}}
+        with mock.patch.object(_calls, "Scripts", side_effect=_calls.Scripts) as rendered:
+            own.call(0).read([b"1 1 7", json.dumps({"version": 1, "at": 1, "rules": rules}).encode(), 7])
+        self.assertEqual((own.version, rendered.call_count), (1, 2))
 
     def test_what_is_known_is_told_and_read_again_every_minute(self) -> None:
         _, own = follower()

@@ -102,7 +102,7 @@ class Calls:
         that it was made with."""
         known, levels = self._in_force[1], self.own.last
         self._in_force = (
-            policies, {policy: known.get(policy) or Scripts(policy, levels, self._lease) for policy in policies.all()}
+            policies, {policy: known.get(policy) or Scripts(policy, levels, self._lease) for policy in dict.fromkeys(policies.all())}
         )
 
     def policy_of(self, customer: Name) -> Policy:
