@@ -90,6 +90,7 @@ export function jsonOf(report) {
   let size = bytes({ ...rest, busiest });
   const kept = [...busiest];
   while (size > mostBytes && kept.length > 0) size -= bytes(kept.pop());
+  if (size > mostBytes) delete rest.waits; // of hundreds of levels
   return JSON.stringify({ ...rest, busiest: kept });
 }
 

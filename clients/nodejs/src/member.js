@@ -88,6 +88,7 @@ class Member extends Store {
 
   async close() {
     this.#over.abort();
+    this.#changed();
     // Two commands that are taken back before they are written break a connection of
     // node-redis 5.0: a turn of the event loop from now they have been written.
     setImmediate(() => this.#calls.abort());
@@ -125,22 +126,23 @@ class Member extends Store {
 
   // Nothing here keeps the process from ending, or fails.
   async #run() {
-    const { signal } = this.#over;
-    const pause = (milliseconds) => sleep(milliseconds * (0.9 + Math.random() / 5), undefined, { ref: false, signal }).catch(() => {});
+    const { signal: over } = this.#over;
+    const pause = (milliseconds, signal = over) => sleep(milliseconds * (0.9 + Math.random() / 5), undefined, { ref: false, signal }).catch(() => {});
     await pause(0); // the caller has the member before anything is sent
-    const poll = () => !signal.aborted && this.#rules.poll(this.#calls.signal);
+    const poll = () => !over.aborted && this.#rules.poll(this.#calls.signal);
     await poll(); // so the first report says what is followed
     const follow = async () => {
-      while (!signal.aborted) {
+      while (!over.aborted) {
         await pause(this.#interval);
         await poll();
       }
     };
     const report = async () => {
-      while (!signal.aborted) {
-        const changed = new Promise((resolve) => (this.#changed = resolve));
+      while (!over.aborted) {
+        const changed = new AbortController();
+        this.#changed = () => changed.abort();
         await this.#write(jsonOf(this.report()), this.#calls.signal).catch(() => {});
-        await Promise.race([changed, pause(reportEvery)]);
+        await pause(reportEvery, changed.signal);
       }
     };
     await Promise.all([follow(), report()]);
@@ -173,9 +175,9 @@ class Member extends Store {
 }
 
 // What a caller's function throws is not the member's error.
-function tell(onChange, status) {
+async function tell(onChange, status) {
   try {
-    onChange?.(status);
+    await onChange?.(status);
   } catch (error) {
     process.emitWarning(error instanceof Error ? error : String(error));
   }

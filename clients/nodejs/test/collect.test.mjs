@@ -52,6 +52,14 @@ test('a report has at most 8 KB', () => {
   for (const level of Object.keys(report.waits)) assert.equal(Object.values(waits[level]).reduce((a, b) => a + b), 107);
 });
 
+test('a report of hundreds of levels has at most 8 KB too', () => {
+  const many = (n, value) => Object.fromEntries(Array.from({ length: n }, (_, i) => [i + 1, value]));
+  const report = { ...new Collector(() => 0).report(), by_count: many(255, 1e12), by_load: many(63, 1e12), waits: many(63, many(107, 1e9)) };
+  const json = jsonOf(report);
+  assert.ok(json.length <= 8_192, String(json.length));
+  assert.equal(JSON.parse(json).waits, undefined);
+});
+
 test('a member whose last call was not answered is degraded for a while', () => {
   let now = 0;
   const seen = new Collector(() => now);

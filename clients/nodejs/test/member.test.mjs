@@ -203,6 +203,18 @@ describe('a member', { skip }, () => {
     assert.ok(ttl > 0 && ttl <= 30_000, ttl);
   });
 
+  withMember('other rules are reported at once, however often', {}, async (member) => {
+    const warnings = [];
+    const warned = (warning) => warnings.push(warning.name);
+    process.on('warning', warned);
+    for (let version = 1; version <= 15; version++) {
+      await set(version, { thresholds: [-version] });
+      await until(`version ${version} is reported`, async () => (await reported())?.rules.version === version);
+    }
+    process.off('warning', warned);
+    assert.deepEqual(warnings, []);
+  });
+
   withMember('overrides may be left to others', { overrides: false }, async (member) => {
     await redis.set(keysOf('acme', prefix).override, '=5');
     assert.equal((await member.next('acme')).level, 1);
@@ -235,11 +247,11 @@ describe('a member', { skip }, () => {
     await redis.del(keysOf('acme', prefix).count);
   });
 
-  test('what a callback throws is a warning', async () => {
+  for (const [kind, onChange] of [['throws', '() => { throw new Error("my mistake"); }'], ['rejects with', 'async () => { throw new Error("my mistake"); }']]) test(`what a callback ${kind} is a warning`, async () => {
     const program = `
       import { join } from 'docpriority';
       import { Redis } from 'ioredis';
-      const member = join(new Redis('redis://127.0.0.1:1', { lazyConnect: true }), { interval: 10, onChange: () => { throw new Error('my mistake'); } });
+      const member = join(new Redis('redis://127.0.0.1:1', { lazyConnect: true }), { interval: 10, onChange: ${onChange} });
       while (!member.rules.error) await new Promise((resolve) => setTimeout(resolve, 10));
       console.log(member.rules.error, member.report().rules.version);
       await member.close();`;
