@@ -332,7 +332,10 @@ func conflict(call *script.Call, there int64) error {
 
 // notChanged is the error of a change that was refused.
 func notChanged(key string, err error) error {
-	for code, kind := range map[string]error{"CORRUPT ": ErrCorrupt, "NEWER ": ErrNewer, "TOOMANY ": ErrTooMany} {
+	if strings.Contains(err.Error(), "TOOMANY ") {
+		return fmt.Errorf("%w: there are %d overrides already", ErrTooMany, MaxOverrides)
+	}
+	for code, kind := range map[string]error{"CORRUPT ": ErrCorrupt, "NEWER ": ErrNewer} {
 		if strings.Contains(err.Error(), code) {
 			err = fmt.Errorf("%w: %w", kind, err)
 		}

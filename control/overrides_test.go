@@ -161,6 +161,9 @@ func TestNoMoreOverridesThanTheMost(t *testing.T) {
 	last := must(set("last", 0, 5))(t)
 	_, err := set("one more", 0, 5)
 	wantError(t, "one more", err, control.ErrTooMany, control.ErrNotChanged)
+	if want := "control: not changed: too many: there are 10000 overrides already"; err == nil || err.Error() != want {
+		t.Errorf("got %v, not %q", err, want)
+	}
 	if w.client.Exists(ctx, w.own.OverrideKey("one more")).Val() > 0 {
 		t.Error("what is refused is in force")
 	}

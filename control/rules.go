@@ -89,7 +89,9 @@ func (r *Rules) UnmarshalJSON(text []byte) error {
 	var file rulesJSON
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&file); err != nil {
+	if err := decoder.Decode(&file); err == io.EOF {
+		return fmt.Errorf("%w: it is empty", priority.ErrInvalidPolicy)
+	} else if err != nil {
 		return fmt.Errorf("%w: %w", priority.ErrInvalidPolicy, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {

@@ -143,7 +143,7 @@ func (s *overrideSet) check(command *cobra.Command) error {
 	case !lasts && s.from.file == "":
 		return usageError("-for is missing: an override ends by itself, within 30 days")
 	case lasts && (s.lasts < time.Millisecond || s.lasts > control.MaxOverride):
-		return usageError("-for %v is not from 1ms to %v", s.lasts, control.MaxOverride)
+		return usageError("-for %s is not from 1ms to %s", insight.Span(s.lasts), insight.Span(control.MaxOverride))
 	case s.from.file == "" || command.Flags().Changed("why"):
 		return s.checkWhy()
 	}

@@ -162,7 +162,7 @@ func TestGetTellsHowLongDocumentsTake(t *testing.T) {
 	}
 	reported(t, client, submitting())
 	holds(t, o.told("get", "clinic"), "waits level 5: 12s in the median of the last minute, 95 % at most 12s",
-		"Documents of level 5 took 12s in the median of the last minute; its oldest waits ")
+		"Documents of level 5 took 12s in the median of the last minute; the customer's oldest waits ")
 	holds(t, o.told("get", "first"), "Documents of level 1 took 215ms in the median of the last minute.")
 	sameFields(t, objects(t, o.told("get", "clinic", "-json"))[0], map[string]any{"level_done": 40., "level_median_ms": 11585., "level_p95_ms": 11585.})
 }

@@ -95,6 +95,8 @@ func TestAWrongCallIsAnsweredInTheOperatorsWords(t *testing.T) {
 		"loads is a text, not a list":                                    {"policy", "check", file(t, "a", inputs["loads"])},
 		"it is a list, not an object":                                    {"policy", "check", file(t, "a", "[]")},
 		"it is not JSON, from byte 1 on":                                 {"policy", "check", file(t, "a", "hello")},
+		"not a policy: invalid policy: it is empty":                      {"policy", "check", file(t, "a", "")},
+		"-for -1h is not from 1ms to 720h":                               set("-level", "1", "-for", "-1h"),
 		"it ends too early":                                              {"policy", "check", file(t, "a", `{"loads":[1]`)},
 		`"x" is not a time such as 1970-01-01T00:00:00Z`:                 {"override", "set", "-from", file(t, "a", inputs["time"]), "-level", "1", "-for", "1h", "-why", "x"},
 		"customer is a number, not a text":                               {"override", "set", "-from", file(t, "a", inputs["number"]), "-level", "1", "-for", "1h", "-why", "x"},

@@ -40,6 +40,6 @@ func (i *Inspector) corrupt(ctx context.Context, customer string, reply redis.Er
 	if kind, err := i.Client.Type(ctx, key).Result(); err == nil {
 		held = "a " + kind + ", not"
 	}
-	return fmt.Errorf("%s: the key %s holds %s %s; to remove it: %s: %w",
-		Shown(customer), Shown(key), held, want, i.resetCommand(customer), priority.ErrCorruptCount)
+	return fmt.Errorf("%s: %w: the key %s holds %s %s; to remove it: %s",
+		Shown(customer), priority.ErrCorruptCount, Shown(key), held, want, i.resetCommand(customer))
 }

@@ -60,6 +60,9 @@ func (i *Inspector) AwaitRules(ctx context.Context, version int64, policy *prior
 		}
 		select {
 		case <-waiting.Done():
+			if ctx.Err() != nil { // the workers did not have their time
+				return Obedience{Error: "interrupted"}
+			}
 			return o
 		case <-time.After(betweenReadings):
 		}

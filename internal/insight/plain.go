@@ -46,6 +46,10 @@ func translate(err error, replace func(said, words string)) {
 		replace(err.Error(), words)
 		return
 	}
+	if reply, ok := strings.CutPrefix(err.Error(), "redis: can't parse "); ok {
+		replace(err.Error(), "what answers is not Redis: "+reply)
+		return
+	}
 	for _, prefix := range packagePrefixes {
 		if words, ok := strings.CutPrefix(err.Error(), prefix); ok {
 			replace(err.Error(), words)
@@ -61,11 +65,12 @@ func translate(err error, replace func(said, words string)) {
 	}
 }
 
-var packagePrefixes = []string{"priority: ", "control: ", "fleet: ", "redis: ", "json: ", "tls: ", "x509: "}
+var packagePrefixes = []string{"priority: ", "control: ", "fleet: ", "redis: ", "json: ", "time: ", "tls: ", "x509: "}
 
 const (
 	noAnswer = "no answer in time"
 	closed   = "the connection was closed"
+	full     = "Redis is full (OOM): raise maxmemory"
 )
 
 // fixedWords are for errors that are always the same.
@@ -121,6 +126,8 @@ func inWords(err error) (words string, ok bool) {
 		return "the server does not speak TLS", true
 	case x509.UnknownAuthorityError:
 		return "its authority is not trusted", true
+	case redis.Error:
+		return full, strings.Contains(err.Error(), "OOM command not allowed")
 	case interface{ Timeout() bool }:
 		_, wraps := err.(interface{ Unwrap() error })
 		return noAnswer, err.Timeout() && !wraps

@@ -100,7 +100,7 @@ func (c *Customer) Why() string {
 	if c.LevelDone > 0 {
 		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", c.NextLevel, long(c.LevelMedianMS))
 		if c.Pending > 0 {
-			fmt.Fprintf(&why, "; its oldest waits %s", long(c.OldestMS))
+			fmt.Fprintf(&why, "; the customer's oldest waits %s", long(c.OldestMS))
 		}
 		why.WriteString(".")
 	}
