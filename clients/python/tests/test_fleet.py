@@ -199,6 +199,23 @@ class Fleets(StoreCase):
             report = operator.reported(lambda report: report["degraded"] is bool(name))
             self.assertEqual(sum(report["errors"].values()), 1)
 
+    def test_the_background_has_a_timeout_of_its_own(self) -> None:
+        own = prefix()
+        operator = Operator(self.redis(), own)
+        operator.apply({"thresholds": [-1]})
+        store = self.open(prefix=own, join=True, timeout=1e-6)
+        self.assertRaises(NotCounted, store.next, "acme")
+        operator.reported(lambda report: report["rules"] == {"version": 1, "error": ""})
+
+    def test_close_does_not_wait_for_a_hanging_server_as_calls_do(self) -> None:
+        proxy = self.proxy()
+        store, operator = self.joined(url=proxy.url)
+        proxy.fault = "hold"
+        operator.apply({"thresholds": [-1]})
+        begun = time.monotonic()
+        store.close()
+        self.assertLess(time.monotonic() - begun, LONG / 2)
+
     def test_a_call_for_no_document_is_no_documents_error(self) -> None:
         store, operator = self.joined()
         operator.server.set(store.key("corrupt"), "junk")

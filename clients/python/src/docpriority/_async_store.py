@@ -53,7 +53,7 @@ class AsyncStore(Keys):
         self._own = async_client_of(client, self._timeout)
         self._client = client  # a Sentinel's pool lives as long as its client
         self._tasks = Tasks(self._own, self._timeout)
-        self._member = MemberTask(self, self._calls, self._tasks, self._own.nodes, self._timeout, name) if join else None
+        self._member = MemberTask(self, self._calls, self._tasks, self._own.nodes, name) if join else None
 
     async def next(self, customer: Name) -> Decision:
         """See ``Store.next``."""

@@ -26,6 +26,7 @@ from ._tasks import Tasks
 from ._threads import Threads
 
 FOLLOW_SECONDS, REPORT_SECONDS = 0.5, 5.0
+_TIMEOUT = 1.0  # seconds, of a call of the background: rules may be long, and no caller waits
 _MOST_BYTES_OF_A_NAME = 100
 
 _log = logging.getLogger("docpriority")
@@ -127,8 +128,8 @@ class MemberThread:
     """Has a daemon thread do what a member does, in each process that uses the store. It does
     not know the store, which may be forgotten before it is closed."""
 
-    def __init__(self, calls: Calls, threads: Threads, nodes: Nodes, timeout: float, name: str) -> None:
-        self._calls, self._threads, self._nodes, self._timeout = calls, threads, nodes, timeout
+    def __init__(self, calls: Calls, threads: Threads, nodes: Nodes, name: str) -> None:
+        self._calls, self._threads, self._nodes = calls, threads, nodes
         self._name = checked_name(name)
         self._follower = Follower(calls)
         self._told = calls.told = Told()
@@ -142,7 +143,7 @@ class MemberThread:
             return
         if self._by_process:  # after a fork: what its parent's callers were told
             self._told.clear()
-        new = _Work(Member(self._calls, self._told, self._follower, self._name), self._run, 2 * self._timeout)
+        new = _Work(Member(self._calls, self._told, self._follower, self._name), self._run)
         if self._by_process.setdefault(pid, new) is new:
             try:
                 new.start()
@@ -156,15 +157,14 @@ class MemberThread:
             work.stop()
 
     def _run(self, call: Call[None]) -> None:
-        self._threads.run(Course(call, self._nodes, self._timeout))
+        self._threads.run(Course(call, self._nodes, _TIMEOUT))
 
 
 class _Work(threading.Thread):
-    def __init__(self, member: Member, run: Callable[[Call[None]], None], patience: float) -> None:
+    def __init__(self, member: Member, run: Callable[[Call[None]], None]) -> None:
         super().__init__(name="docpriority", daemon=True)
         self._member = member
         self._run_call = run
-        self._patience = patience  # seconds that two calls may take
         self._stopped = threading.Event()
 
     def run(self) -> None:
@@ -184,16 +184,16 @@ class _Work(threading.Thread):
     def stop(self) -> None:
         self._stopped.set()
         if self.is_alive() and self is not threading.current_thread():
-            self.join(self._patience + 1)
+            self.join(2 * _TIMEOUT + 1)  # for the call under way, and the last one
 
 
 class MemberTask:
     """Has a task do what a member does, in the event loop that first uses the store, or in
     another one after that has ended."""
 
-    def __init__(self, store: Any, calls: Calls, tasks: Tasks, nodes: Nodes, timeout: float, name: str) -> None:
+    def __init__(self, store: Any, calls: Calls, tasks: Tasks, nodes: Nodes, name: str) -> None:
         self._store = weakref.ref(store)
-        self._calls, self._tasks, self._nodes, self._timeout = calls, tasks, nodes, timeout
+        self._calls, self._tasks, self._nodes = calls, tasks, nodes
         self._name = checked_name(name)
         self._follower = Follower(calls)
         self._told = calls.told = Told()
@@ -231,6 +231,6 @@ class MemberTask:
     async def _do(self, steps: Iterator[Step]) -> None:
         for call, failed in steps:
             try:
-                await self._tasks.run(Course(call, self._nodes, self._timeout))
+                await self._tasks.run(Course(call, self._nodes, _TIMEOUT))
             except PriorityError as error:
                 failed(error)

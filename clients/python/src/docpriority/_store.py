@@ -99,7 +99,7 @@ class Store(Keys):
         self._own = client_of(client, self._timeout)
         self._client = client  # a Sentinel's pool lives as long as its client
         self._threads = Threads(self._own, self._timeout)
-        self._member = MemberThread(self._calls, self._threads, self._own.nodes, self._timeout, name) if join else None
+        self._member = MemberThread(self._calls, self._threads, self._own.nodes, name) if join else None
         weakref.finalize(self, _close, self._member, self._threads)
 
     def next(self, customer: Name) -> Decision:
