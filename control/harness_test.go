@@ -179,12 +179,6 @@ func (w *world) refresh() {
 	check(w.t, w.store.Refresh(w.t.Context()))
 }
 
-// counts counts n documents of a customer, so that the next one is n+1.
-func (w *world) counts(customer string, n int) {
-	w.t.Helper()
-	must(w.own.NextN(w.t.Context(), customer, n))(w.t)
-}
-
 // wantLevel fails the test unless the store's next decision for a customer has a level,
 // and says what the rule had said: 0 if there is no override.
 func (w *world) wantLevel(store priority.Store, customer string, level, ruled priority.Level) {

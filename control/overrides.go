@@ -161,7 +161,7 @@ func (a *Admin) enforce(ctx context.Context, customer string, version int64, ove
 			}
 			if err == nil {
 				if there.Version < version && a.isLost(ctx, version) {
-					lost = fmt.Errorf("Redis lost version %d, as in a failover", version)
+					lost = fmt.Errorf("version %d was lost, as in a failover", version)
 				} // else it was ended
 				version, override, end = there.Version, there.Value, time.Now().Add(there.leftAt(now))
 				continue

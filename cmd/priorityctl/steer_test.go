@@ -155,11 +155,7 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	var want []string
-	for _, customer := range odd {
-		want = append(want, customer)
-	}
-	slices.Sort(want)
+	want := slices.Sorted(slices.Values(odd))
 
 	o.reading(o.told("list", "-level", "9", "-json")).told("override", "set", "-from", "-", "-not-later-than", "5", "-for", "1h", "-why", "an import")
 	if !slices.Equal(keys(), want) {
