@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -111,8 +112,9 @@ const importedAtOnce = 1000
 
 // Import brings back what is not set, or older than in the backup: after Redis lost its
 // data, all of the backup. The log names the change's author and reason; the items keep
-// their own. What was set since is kept. If it stops halfway, it may be repeated. Workers follow the imported
-// rules, for their version is later than the backup's.
+// their own. What was set since is kept. If it stops halfway, it may be repeated, and so
+// it may with [ErrNotInForce]: then Redis did not accept some of the overrides. Workers
+// follow the imported rules, for their version is later than the backup's.
 func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Imported, error) {
 	var done Imported
 	change.Replaces = 0
@@ -149,17 +151,22 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Impo
 			return done, err
 		}
 	}
-	if len(backup.Overrides) == 0 {
-		return done, nil
-	}
-	there, err := a.writtenBy(ctx)
+	var there writtenBy // read again where it is not known
+	var err, notInForce error
 	for some := range slices.Chunk(backup.Overrides, importedAtOnce) {
-		if err != nil {
-			return done, err
+		if there.held == nil {
+			if there, err = a.writtenBy(ctx); err != nil {
+				return done, errors.Join(notInForce, err)
+			}
 		}
 		there, err = a.importSome(ctx, some, there, backup.Version, change, &done)
+		if err != nil && !errors.Is(err, ErrNotInForce) {
+			return done, errors.Join(notInForce, err)
+		} else if err != nil { // as while a node is away: customers of the others have theirs
+			there, notInForce = writtenBy{}, cmp.Or(notInForce, err)
+		}
 	}
-	return done, err
+	return done, notInForce
 }
 
 // by makes somebody else the author of a change, whose version exceeds another one.

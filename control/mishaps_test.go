@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"sync"
 	"syscall"
 	"testing"
@@ -234,4 +235,30 @@ func TestAChangeThatIsLostBetweenItsHalvesIsNotMade(t *testing.T) {
 	if errors.Is(err, priority.ErrInvalid) {
 		t.Errorf("%v", err)
 	}
+}
+
+// Whose keys are away stop nobody else's import.
+func TestAnImportBringsBackWhatItCan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	backup := &control.Backup{Version: 7}
+	item := control.Item[priority.Override]{Value: pinned(5), By: "mary", Why: "x", Until: time.Now().Add(time.Hour)}
+	for i := range 1200 {
+		backup.Overrides = append(backup.Overrides, control.Held{Customer: fmt.Sprint("away ", i), Item: item})
+	}
+	for i := range 300 {
+		backup.Overrides = append(backup.Overrides, control.Held{Customer: fmt.Sprint("here ", i), Item: item})
+	}
+	half := openAdmin(t, w.user("half", "~priority:{control}:* ~priority:{here*", "+@all"), nil)
+	got, err := half.Import(ctx, backup, demo(0))
+	wantError(t, "Import", err, control.ErrNotInForce)
+	if got.Overrides != 300 || len(err.Error()) > 1000 {
+		t.Errorf("%+v, and an error of %d bytes", got, len(err.Error()))
+	}
+	w.wantLevel(w.store, "here 299", 5, 1)
+	if got := must(w.admin.Import(ctx, backup, demo(0)))(t); got.Overrides != 1500 {
+		t.Errorf("once more: %+v", got)
+	}
+	w.wantLevel(w.store, "away 1199", 5, 1)
 }
