@@ -66,6 +66,19 @@ func TestAWorkerThatDoesNotObeyIsNamed(t *testing.T) {
 	w.get("").has(t, 200, "Needs a look", "w4 on host b does not: its queue has 3 levels, the rules 9", "do not obey")
 }
 
+// Of a worker that has gone silent nothing is shown as good.
+func TestASilentWorkerIsNotSaidToReachRedis(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	w.report(fleet.Report{ID: "1", Name: "w1", Language: "go", Overrides: true})
+	w.client.PExpire(t.Context(), "priority:{fleet}:1", 15*time.Second) // written 15 s ago
+	workers := w.get("workers")
+	workers.has(t, 200, `<strong class="figure">0</strong> of 1 worker`, "it has not reported for 15s", "not known")
+	if strings.Contains(workers.body, "✓") {
+		t.Error("the page says\n", workers.main())
+	}
+}
+
 // After a change the page says who obeys it.
 func TestAChangeSaysWhoObeys(t *testing.T) {
 	t.Parallel()

@@ -90,6 +90,9 @@ func obedienceOf(workers []Worker) Obedience {
 	return o
 }
 
+// Silent reports whether the process has not reported for so long that it hangs, or is gone.
+func (w Worker) Silent() bool { return milliseconds(w.AgeMS) > silentAfter }
+
 // Called is what people call the process: "w4 on b".
 func (w Worker) Called() string {
 	if w.Host == "" || strings.Contains(w.Name, w.Host) {
