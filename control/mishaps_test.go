@@ -228,12 +228,9 @@ func TestAChangeThatIsLostBetweenItsHalvesIsNotMade(t *testing.T) {
 	slow := w.server.Client()
 	slow.AddHook(&before{name: "set", do: func() { w.restore(replica) }})
 	_, err := openAdmin(t, slow, &control.AdminOptions{Timeout: 3 * time.Second}).SetOverride(ctx, "acme", pinned(5), time.Hour, demo(0))
-	if err == nil {
-		held := must(w.admin.OverrideOf(ctx, "acme"))(t)
-		t.Errorf("it is said to be made, and is %+v", held)
-	}
-	if errors.Is(err, priority.ErrInvalid) {
-		t.Errorf("%v", err)
+	wantError(t, "SetOverride", err, control.ErrNotInForce)
+	if held := must(w.admin.OverrideOf(ctx, "acme"))(t); held != nil {
+		t.Errorf("it holds, and is not written down: %+v", held)
 	}
 }
 
