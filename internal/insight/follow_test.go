@@ -1,6 +1,7 @@
 package insight_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,6 +43,21 @@ func pin(level priority.Level) priority.Override {
 }
 
 var change = control.Change{By: "mary", Why: "a test"}
+
+// Who interrupts the wait for the workers is not told that they do not obey: they may yet.
+func TestAWaitThatIsInterruptedBlamesNobody(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	inspector := steered(t, client, tiered(""))
+	client.Set(t.Context(), "priority:{fleet}:1", `{"format":1,"id":"1","name":"w1","levels":9}`, 30*time.Second)
+	client.ZAdd(t.Context(), "priority:{fleet}:members", redis.Z{Score: 1e15, Member: "1"})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	policy := priority.DefaultPolicy()
+	if got, want := inspector.AwaitRules(ctx, 1, &policy).String(), "in force; who obeys is not known: interrupted"; got != want {
+		t.Errorf("got %q, not %q", got, want)
+	}
+}
 
 func TestWhereNothingIsSetNothingIsSaid(t *testing.T) {
 	inspector := steered(t, redistest.Start(t).Client(), tiered(""))
