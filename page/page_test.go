@@ -207,7 +207,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 		{"override", "kind=pin&level=2&for=1h&replaces=0&why=x", "1 to 512 bytes"},
 		{"apply", "rules=nonsense&replaces=0&why=x", "not a policy"},
 		{"apply", `rules={"thresholds":[1,2]}&replaces=0&why=x`, "invalid"},
-		{"apply", `rules={"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9,-10]}&replaces=0&why=x`, "more than the 9"},
+		{"apply", `rules={"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9,-10]}&replaces=0&why=x`, "its queue has 9 levels, the rules 11"},
 		{"apply", `rules={"threshold":[1]}&replaces=0&why=x`, "unknown field"},
 		{"compare", "rules=", "not a policy"},
 	} {
