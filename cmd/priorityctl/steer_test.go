@@ -209,7 +209,7 @@ func TestJSONGoesFromOneCommandIntoAnother(t *testing.T) {
 		`{"policy":null}`:           "null",
 		policy + policy:             "behind its object",
 		`{"thresholds":[-1],"x":1}`: "unknown field",
-		`{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}`:              "10 levels, more than the 9",
+		`{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}`:              "its queue has 9 levels, the rules 10",
 		`{"thresholds":[-1],"tiers":{"g":{"thresholds":[-1,-2]}}}`: `tier "g" has 3 levels`,
 	} {
 		o.reading(stdin).refused(2, want, "policy", "apply", "-", "-why", "x")
