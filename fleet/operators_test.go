@@ -106,12 +106,17 @@ func TestTheLogHasWhatOperatorsShouldKnow(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v, log := newVirtual(t), new(lines)
 		ctx, reader := t.Context(), v.Client(nil)
+		var mu sync.Mutex
 		var changes []bool
 		opts := &fleet.Options{
 			Logger: slog.New(slog.NewTextHandler(log, nil)),
 			Store:  priority.RedisOptions{Timeout: 250 * time.Millisecond},
 		}
-		opts.Fallback.OnChange = func(open bool, _ error) { changes = append(changes, open) }
+		opts.Fallback.OnChange = func(open bool, _ error) {
+			mu.Lock()
+			defer mu.Unlock()
+			changes = append(changes, open)
+		}
 		member := v.member(opts)
 		says := func(what, level, text string) {
 			t.Helper()
@@ -158,6 +163,8 @@ func TestTheLogHasWhatOperatorsShouldKnow(t *testing.T) {
 		says("its end", "INFO", "Redis decides levels again")
 		v.Server.FlushAll()
 		says("lost rules", "ERROR", "the known rules stay in force")
+		mu.Lock()
+		defer mu.Unlock()
 		if len(changes) != 2 || !changes[0] || changes[1] || version != 1 {
 			t.Errorf("the caller's own OnChange: %v", changes)
 		}

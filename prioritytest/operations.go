@@ -192,10 +192,10 @@ func (r *run) judgeSubmits(c caller, entries []entry, s span) span {
 		if r.mayArrive(a.customer) { // and be sent again, which shows what is pending then
 			again = len(entries)
 		}
-		held.sure, held.maybe = max(held.sure, s.from+certain(length)), max(held.maybe, s.to+length)
+		held.sure, held.maybe = max(held.sure, early(s.from+certain(length))), max(held.maybe, late(s.to+length))
 		held.from, held.to, held.level = s.from, s.to, d.Level
 		if held.coming && c.other { // the Done does not know of this Submit
-			held.sure, held.maybe, held.ends = never, s.to+length, false
+			held.sure, held.maybe, held.ends = never, late(s.to+length), false
 		} else {
 			held.coming, held.ends = false, false
 		}
@@ -537,6 +537,11 @@ type leaser interface{ Lease() time.Duration }
 
 // certain returns how long documents are pending at least, of the longest lease.
 func certain(lease time.Duration) time.Duration { return min(lease, 3*time.Minute) }
+
+// early and late return the whole millisecond before a time and after it: a store's clock
+// may show whole ones.
+func early(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
+func late(d time.Duration) time.Duration  { return early(d + time.Millisecond - 1) }
 
 // find returns the lease of a document, which may be one that it never had.
 func find(docs map[string]lease, document string) lease {

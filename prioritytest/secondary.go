@@ -92,7 +92,7 @@ func (r *run) judgeDegradedLoad(a *account, e entry, s span, length time.Duratio
 		r.broken(1, "the degraded load of %q is %v, more than %v or too little", e.document, d.Load, float64(high)/1e6)
 	}
 	r.judgeLevel(a.policy, d, bounds{1, d.Pending})
-	second.docs[e.document] = lease{sure: s.from + certain(length), maybe: s.to + length, from: s.from, to: s.to, level: d.Level}
+	second.docs[e.document] = lease{sure: early(s.from + certain(length)), maybe: late(s.to + length), from: s.from, to: s.to, level: d.Level}
 }
 
 func (a *secondAccount) forgetDocuments() {
