@@ -31,10 +31,12 @@ import (
 func TestMembersOfThreeLanguagesTellOfThemselves(t *testing.T) {
 	long(t)
 	t.Run("single", func(t *testing.T) {
+		t.Parallel() // it waits for reports most of the time
 		server := redistest.Start(t)
 		testMembers(t, server.Client(), server.Addr, self(t, "the module"), python(t, "redis"), python(t, "asyncio"), node(t, "node-redis"), node(t, "ioredis"))
 	})
 	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
 		cluster := redistest.StartCluster(t, 3)
 		module := self(t, "the module")
 		module.client = "cluster"
