@@ -184,9 +184,6 @@ func writeReports(t *testing.T, client *redis.Client, n int) {
 }
 
 func TestReadOnACluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts three servers")
-	}
 	cluster := redistest.StartCluster(t, 3)
 	client := cluster.Client()
 	join(t, client, &fleet.Options{Name: "one"})
@@ -197,9 +194,6 @@ func TestReadOnACluster(t *testing.T) {
 // A replica that lags would say that nobody is there: reports are read on the master,
 // wherever the client sends its reads.
 func TestReadAsksNoReplica(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts a cluster")
-	}
 	cluster, ctx := redistest.StartCluster(t, 1), t.Context()
 	replica := cluster.AddReplica(cluster.Masters[0])
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), RouteRandomly: true})

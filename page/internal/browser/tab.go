@@ -1,10 +1,8 @@
 package browser
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"os"
 	"sync"
 
 	"github.com/docpriority/priority/internal/redistest"
@@ -127,19 +125,6 @@ func (tab *Tab) Press(key, text string) {
 func (tab *Tab) Type(text string) {
 	tab.b.t.Helper()
 	tab.call("Input.insertText", map[string]any{"text": text})
-}
-
-// Picture writes the whole page as PNG.
-func (tab *Tab) Picture(file string) {
-	tab.b.t.Helper()
-	got := tab.call("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true})
-	picture, err := base64.StdEncoding.DecodeString(result[string](tab.b.t, got, "data"))
-	if err == nil {
-		err = os.WriteFile(file, picture, 0o644)
-	}
-	if err != nil {
-		tab.b.t.Fatal(err)
-	}
 }
 
 // Problems returns what was wrong with the pages since it was last asked: exceptions,
