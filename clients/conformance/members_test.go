@@ -128,6 +128,11 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 		}
 		return len(reports) == len(m.drivers)
 	})
+	for _, worker := range m.priorityctl("workers", "-json") {
+		if worker["obeys"] != false || !strings.HasPrefix(worker["why"].(string), "Redis lost data: ") {
+			t.Errorf("after the loss priorityctl workers says %v", worker)
+		}
+	}
 	m.obey("by the rules that are lost")
 	if _, err := admin.Import(t.Context(), backup, control.Change{By: "mary", Why: "after the loss"}); err != nil {
 		t.Fatal(err)
@@ -150,6 +155,10 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 	}
 	m.drivers["worker-2"].kill()
 	m.awaitGone("worker-2", "worker-4")
+	listed := m.priorityctl("workers", "-json")
+	if len(listed) != len(m.drivers)-2 || slices.ContainsFunc(listed, func(w map[string]any) bool { return w["name"] == "worker-2" || w["name"] == "worker-4" }) {
+		t.Errorf("priorityctl workers lists who is gone: %v", listed)
+	}
 	if err := still.process.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
