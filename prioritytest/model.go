@@ -20,6 +20,7 @@ type account struct {
 	has     bool
 	count   int64
 	resetAt time.Duration // a document later than this resets the count
+	perhaps bool          // a Reset may have ended the count, at resetAt itself
 
 	lately   float64 // so many documents were submitted lately
 	latelyAt time.Duration
@@ -81,7 +82,7 @@ func (a *account) candidates(s span, yield func(candidate) bool) bool {
 	if s.reset && !s.kept {
 		return false
 	}
-	fresh := !a.has || a.resetAt < s.to
+	fresh := !a.has || a.perhaps || a.resetAt < s.to
 	for called := s.min; called <= s.max; called++ {
 		if s.atomic && called != s.min && called != s.max {
 			continue
@@ -125,6 +126,10 @@ func (a *account) adopt(s span, peeked priority.State, now, slack time.Duration)
 	return a.candidates(s, func(c candidate) bool {
 		if !c.is(peeked, now, slack) {
 			return false
+		}
+		a.perhaps = s.reset && s.kept && a.has && a.count == 0 && a.resetAt == now && peeked.ResetIn == 0
+		if a.perhaps { // both would look like this
+			return true
 		}
 		a.has = peeked.ResetIn > 0 || c.has && c.high >= now && peeked.Rule != priority.Unknown
 		a.count, a.resetAt = peeked.Count, min(max(now+peeked.ResetIn, c.low), c.high)
@@ -299,7 +304,7 @@ type entry struct {
 
 // within reports whether a count can be that after so many documents.
 func (a *account) within(count int64, documents bounds, from, to time.Duration) bool {
-	live, fresh := a.has && a.resetAt >= from, !a.has || a.resetAt < to
+	live, fresh := a.has && a.resetAt >= from, !a.has || a.perhaps || a.resetAt < to
 	if live && count >= a.count-documents.most && count <= a.count-documents.least {
 		return true
 	}
