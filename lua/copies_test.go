@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -15,42 +16,49 @@ var update = flag.Bool("update", false, "write the clients' copies of the script
 // out of their folders for the scripts.
 var copied = []string{"done.lua", "follow.lua", "next.lua", "peek.lua", "report.lua", "reset.lua", "submit.lua"}
 
-func TestTheClientsHaveTheSameScriptsByteForByte(t *testing.T) {
-	for _, folder := range []string{"../clients/python/src/docpriority/lua", "../clients/nodejs/lua"} {
-		if *update {
-			writeCopies(t, folder)
-		}
-		var found []string
-		files, err := filepath.Glob(filepath.Join(folder, "*.lua"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			found = append(found, filepath.Base(file))
-		}
-		if !slices.Equal(found, copied) {
-			t.Errorf("%s has the scripts %q, want %q; go test ./lua -update writes them", folder, found, copied)
-			continue
-		}
-		for _, file := range copied {
-			got, err := os.ReadFile(filepath.Join(folder, file))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, []byte(scripts[file])) {
-				t.Errorf("%s is not lua/%s; go test ./lua -update writes it", filepath.Join(folder, file), file)
-			}
+const pythonFolder = "../clients/python/src/docpriority/lua"
+
+func TestThePythonClientHasTheSameScriptsByteForByte(t *testing.T) {
+	for _, file := range copied {
+		checkCopy(t, filepath.Join(pythonFolder, file), scripts[file])
+	}
+	files, err := filepath.Glob(filepath.Join(pythonFolder, "*.lua"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !slices.Contains(copied, filepath.Base(file)) {
+			t.Errorf("%s is a script that the client does not need", file)
 		}
 	}
 }
 
-func writeCopies(t *testing.T, folder string) {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+// A bundler takes modules along, and no other files.
+func TestTheNodeClientHasTheSameScriptsAsAModule(t *testing.T) {
+	escape := strings.NewReplacer("\\", "\\\\", "`", "\\`", "${", "\\${")
+	var module strings.Builder
+	module.WriteString("// The scripts of the folder lua. Written by go test ./lua -update.\n")
 	for _, file := range copied {
-		if err := os.WriteFile(filepath.Join(folder, file), []byte(scripts[file]), 0o644); err != nil {
+		module.WriteString("\nexport const " + strings.TrimSuffix(file, ".lua") + " = `" + escape.Replace(scripts[file]) + "`;\n")
+	}
+	checkCopy(t, "../clients/nodejs/src/lua.js", module.String())
+}
+
+func checkCopy(t *testing.T, file, want string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, []byte(want)) {
+		t.Errorf("%s is not what lua/ has; go test ./lua -update writes it", file)
 	}
 }

@@ -2,14 +2,15 @@
 // Documented in index.d.ts.
 
 import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Collector, jsonOf } from './collect.js';
 import { Follower } from './follow.js';
+import * as texts from './lua.js';
 import { isIntegers } from './run.js';
-import { scriptOf, texts } from './scripts.js';
+import { scriptOf } from './scripts.js';
 import { ask, goBy, levels, part, set, Store } from './store.js';
+import { version } from './version.js';
 
 const reportEvery = 5_000; // milliseconds, as the following ones
 const reportTimeout = 1_000;
@@ -17,7 +18,6 @@ const lasts = 30_000; // for which a report stays in Redis
 const listEvery = 60_000; // a member is listed
 const followTimeout = 2_000;
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
 const scripts = { follow: scriptOf(texts.follow), report: scriptOf(texts.report) };
 
 export const join = (client, options) => new Member(client, options);

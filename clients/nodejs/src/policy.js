@@ -1,6 +1,7 @@
 // Policies: which level a count or a load has, and the scripts that decide so.
 
-import { scriptOf, texts } from './scripts.js';
+import * as texts from './lua.js';
+import { scriptOf } from './scripts.js';
 
 export const longestLease = 86_400_000;
 

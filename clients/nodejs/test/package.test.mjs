@@ -36,11 +36,10 @@ describe('the tarball', () => {
   });
   after(() => rm(user, { recursive: true }));
 
-  test('has the scripts, the sources and the types, and no tests', async () => {
+  test('has the sources and the types, and no tests', async () => {
     const files = (await readdir(join(user, 'package'), { recursive: true })).sort();
     const sources = (await readdir(join(here, 'src'))).map((file) => `src/${file}`);
-    const scripts = ['done', 'follow', 'next', 'peek', 'report', 'reset', 'submit'].map((name) => `lua/${name}.lua`);
-    assert.deepEqual(files, ['LICENSE', 'README.md', 'lua', ...scripts, 'package.json', 'src', ...sources].sort());
+    assert.deepEqual(files, ['LICENSE', 'README.md', 'package.json', 'src', ...sources].sort());
   });
 
   test('works without a client library beside it', async () => {
@@ -72,4 +71,9 @@ test('the methods of a Store are declared, and the other way round', async () =>
   const [, body] = /^export class Store \{$([^]*?)^\}$/m.exec(await readFile(join(here, 'src/index.d.ts'), 'utf8'));
   const declared = [...body.matchAll(/^ {2}(\w+)\(/gm)].map(([, name]) => name);
   assert.deepEqual(declared.sort(), Object.getOwnPropertyNames(exported.Store.prototype).sort());
+});
+
+test('its version is the package\'s', async () => {
+  const { version } = JSON.parse(await readFile(join(here, 'package.json'), 'utf8'));
+  assert.equal((await import('../src/version.js')).version, version);
 });
