@@ -33,9 +33,9 @@ import redis.retry
 import docpriority
 
 _CLASSES: tuple[tuple[Any, str], ...] = (
-    (docpriority.NotCounted, "not_counted"),
-    (docpriority.OutcomeUnknown, "outcome_unknown"),
-    (docpriority.CorruptCount, "corrupt"),
+    (docpriority.NotCountedError, "not_counted"),
+    (docpriority.OutcomeUnknownError, "outcome_unknown"),
+    (docpriority.CorruptCountError, "corrupt"),
     ((TypeError, ValueError), "invalid"),
 )
 
@@ -94,7 +94,7 @@ def open_store(request: dict[str, Any]) -> Any:
     if "prefix" in request:
         options["prefix"] = request["prefix"]
     if "timeout_ms" in request:
-        options["timeout"] = request["timeout_ms"] / 1000
+        options["timeout"] = timedelta(milliseconds=request["timeout_ms"])
     if "lease_ms" in request:
         options["lease"] = timedelta(milliseconds=request["lease_ms"])
     for name, option in {"overrides": "overrides", "join": "join", "as": "name"}.items():

@@ -14,7 +14,7 @@ import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import Ended, NotCounted, OutcomeUnknown
+from docpriority import Ended, NotCountedError, OutcomeUnknownError
 from docpriority._sockets import readable
 
 from .support import HOST, LONG, PORT, SHORT, Scripted, Silent, StoreCase, both_kinds, needs_redis
@@ -28,7 +28,7 @@ class LostAnswers(StoreCase):
         for _ in range(20):
             before = store.next("acme").count  # there is a connection
             proxy.fault = "cut"
-            with self.assertRaises(OutcomeUnknown):
+            with self.assertRaises(OutcomeUnknownError):
                 store.next("acme")
             proxy.fault = ""
             self.assertEqual(int(server.get(store.key("acme"))), before - 1)
@@ -76,21 +76,21 @@ class Outages(StoreCase):
     # own deadline.
     def test_a_call_ends_where_the_server_is_silent(self) -> None:
         store = self.open(self.server(Silent).url, timeout=2)
-        self.assertRaises(OutcomeUnknown, store.next, "acme")
-        self.assertRaises(OutcomeUnknown, store.submit, "acme", "document")
-        self.assertRaises(NotCounted, store.peek, "acme")
+        self.assertRaises(OutcomeUnknownError, store.next, "acme")
+        self.assertRaises(OutcomeUnknownError, store.submit, "acme", "document")
+        self.assertRaises(NotCountedError, store.peek, "acme")
 
     def test_a_call_ends_where_an_answer_drips(self) -> None:
         for drop in (b"1", b"*1\r\n", b":1\r\n:"):
             store = self.open(self.server(Silent, drop).url, timeout=2)
-            self.assertRaises(OutcomeUnknown, store.next, "acme")
+            self.assertRaises(OutcomeUnknownError, store.next, "acme")
 
     def test_a_call_ends_where_nobody_says_hello(self) -> None:
         listener = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(listener.close)
         store = self.open(f"redis://127.0.0.1:{listener.getsockname()[1]}", timeout=0.1)
         for _ in range(18):  # more than may be dialed at a time
-            self.assertRaises(NotCounted, store.next, "acme")
+            self.assertRaises(NotCountedError, store.next, "acme")
 
     def test_a_call_ends_where_a_name_is_looked_up_for_ever(self) -> None:
         found = threading.Event()
@@ -103,7 +103,7 @@ class Outages(StoreCase):
             store = self.open("redis://redis.example:6379", timeout=SHORT)
             try:
                 for _ in range(3):
-                    self.assertRaises(NotCounted, store.next, "acme")
+                    self.assertRaises(NotCountedError, store.next, "acme")
             finally:
                 found.set()
                 store.close()
@@ -112,7 +112,7 @@ class Outages(StoreCase):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             port = listener.getsockname()[1]
         store = self.open(f"redis://127.0.0.1:{port}", timeout=2)
-        with self.assertRaises(NotCounted) as raised:
+        with self.assertRaises(NotCountedError) as raised:
             store.next("acme")
         for part in ("next", "{acme}:count", f"127.0.0.1:{port}", "refused"):
             self.assertIn(part, str(raised.exception))
@@ -124,7 +124,7 @@ class Outages(StoreCase):
                 client.sendall(b"-ERR max number of clients reached\r\n")
 
         store = self.open(self.server(Crowded, ("answered",)).url, timeout=SHORT)
-        with self.assertRaises(NotCounted) as raised:
+        with self.assertRaises(NotCountedError) as raised:
             store.next("acme")
         self.assertIn("no connection", str(raised.exception))
 
@@ -137,11 +137,11 @@ class Outages(StoreCase):
             first = threads.submit(store.next, "acme")
             server.asked.wait()
             getattr(store, "store", store)._timeout = SHORT
-            with self.assertRaises(NotCounted) as raised:
+            with self.assertRaises(NotCountedError) as raised:
                 store.next("acme")
             self.assertIn("in use", str(raised.exception))
             server.close()
-            self.assertIsInstance(first.exception(), OutcomeUnknown)
+            self.assertIsInstance(first.exception(), OutcomeUnknownError)
 
     def test_a_store_that_was_closed_counts_nothing(self) -> None:
         server = self.scripted("answered")
@@ -151,7 +151,7 @@ class Outages(StoreCase):
         store.close()
         began = time.monotonic()
         for _ in range(2):
-            with self.assertRaises(NotCounted) as raised:
+            with self.assertRaises(NotCountedError) as raised:
                 store.next("acme")
             self.assertIn("closed", str(raised.exception))
             store.close()
@@ -168,7 +168,7 @@ class Costs(StoreCase):
         server.reply = b"*6\r\n" + b":0\r\n:0\r\n" * 3
         self.assertEqual(store.done_n("acme", documents, took), [])
         self.assertEqual(mean._seen_and_mean, (0, 0))
-        self.assertRaises(NotCounted, store.done_n, "acme", documents, took)
+        self.assertRaises(NotCountedError, store.done_n, "acme", documents, took)
         self.assertEqual(mean._seen_and_mean, (0, 0))
         server.reply = b"*6\r\n:1500\r\n:1\r\n:0\r\n:0\r\n:0\r\n:9\r\n"
         ended = store.done_n("acme", documents, took)  # lost, and sent again
@@ -182,7 +182,7 @@ class Costs(StoreCase):
         server = self.scripted("OOM command not allowed", "lost", "answered")
         store = self.open(server.url, timeout=LONG)
         mean = getattr(store, "store", store)._calls._told
-        self.assertRaises(NotCounted, store.submit, "acme", "a", 5)
+        self.assertRaises(NotCountedError, store.submit, "acme", "a", 5)
         self.assertEqual(mean._seen_and_mean, (0, 0))
         server.reply = b"*8\r\n:1\r\n:1000000\r\n:1\r\n:0\r\n:2\r\n:4000000\r\n:2\r\n:0\r\n"
         store.submit_n("acme", ["a", "b"], [0, 5])  # lost, and sent again

@@ -18,7 +18,7 @@ import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import Decision, Ended, NotCounted, Policy, _calls, _member
+from docpriority import Decision, Ended, NotCountedError, Policy, _calls, _member
 from docpriority._calls import Calls
 from docpriority._report import Told, Window, bucket_of, fitted
 from docpriority._rules import Follower
@@ -169,7 +169,7 @@ class Fleets(StoreCase):
         store.done(b"\xff", "1")
         store.done(b"\xff", "nothing")
         operator.server.set(store.key("corrupt"), "junk")
-        self.assertRaises(docpriority.CorruptCount, store.next_n, "corrupt", 5)
+        self.assertRaises(docpriority.CorruptCountError, store.next_n, "corrupt", 5)
         self.assertRaises(ValueError, store.next, "")
         report = operator.reported(lambda report: "invalid" in report["errors"])
         waits = report.pop("waits")
@@ -204,7 +204,7 @@ class Fleets(StoreCase):
         operator = Operator(self.redis(), own)
         operator.apply({"thresholds": [-1]})
         store = self.open(prefix=own, join=True, timeout=1e-6)
-        self.assertRaises(NotCounted, store.next, "acme")
+        self.assertRaises(NotCountedError, store.next, "acme")
         operator.reported(lambda report: report["rules"] == {"version": 1, "error": ""})
 
     def test_close_does_not_wait_for_a_hanging_server_as_calls_do(self) -> None:
@@ -220,10 +220,10 @@ class Fleets(StoreCase):
         store, operator = self.joined()
         operator.server.set(store.key("corrupt"), "junk")
         operator.server.set(store.pending_key("corrupt"), "junk")
-        self.assertRaises(docpriority.CorruptCount, store.peek, "corrupt")
+        self.assertRaises(docpriority.CorruptCountError, store.peek, "corrupt")
         self.assertRaises(ValueError, store.peek, "")
         self.assertRaises(ValueError, store.reset, "")
-        self.assertRaises(docpriority.CorruptCount, store.submit, "corrupt", "a")
+        self.assertRaises(docpriority.CorruptCountError, store.submit, "corrupt", "a")
         self.assertEqual(operator.reported(lambda report: report["errors"])["errors"], {"corrupt_count": 1})
 
     def test_other_rules_are_reported_at_once(self) -> None:
@@ -235,7 +235,7 @@ class Fleets(StoreCase):
         store, operator = self.joined()
         store.close()
         self.assertEqual(operator.reports(), [])
-        self.assertRaises(NotCounted, store.next, "acme")
+        self.assertRaises(NotCountedError, store.next, "acme")
 
     def test_a_report_ends_by_itself(self) -> None:
         _, operator = self.joined()
@@ -374,7 +374,7 @@ class Rules(unittest.TestCase):
         own.call(1061).read([b"2 2 7", b"junk", 7])
         # Rules that cannot be used may be a megabyte.
         self.assertEqual((own.error, own.call(1062).arguments), ("the rules in Redis cannot be read", [b"2 2 7"]))
-        own.failed(NotCounted("follow 'a:b': no answer came in time"))
+        own.failed(NotCountedError("follow 'a:b': no answer came in time"))
         self.assertEqual((own.error, own.call(1063).arguments), ("Redis does not answer", [b"2 2 7"]))
         own.call(1064).read([b"2 2 7"])
         self.assertEqual(own.error, "the rules in Redis cannot be read")
@@ -468,8 +468,8 @@ class Reports(unittest.TestCase):
         store = docpriority.Store(redis.Redis("127.0.0.1", 1), join=True)
         self.addCleanup(store.close)
         with mock.patch.object(_member._Work, "start", side_effect=RuntimeError("can't start new thread")):
-            self.assertRaises(NotCounted, store.next, "acme")
-        self.assertRaises(NotCounted, store.next, "acme")
+            self.assertRaises(NotCountedError, store.next, "acme")
+        self.assertRaises(NotCountedError, store.next, "acme")
         self.assertTrue(store._member._by_process[os.getpid()].is_alive())
 
 

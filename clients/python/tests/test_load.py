@@ -4,7 +4,7 @@ import unittest
 from datetime import timedelta
 from typing import Any
 
-from docpriority import Decision, Ended, NotCounted, Override, Policy, Rule, State
+from docpriority import Decision, Ended, NotCountedError, Override, Policy, Rule, State
 
 from .support import LONG, StoreCase, both_kinds, needs_redis
 
@@ -77,7 +77,7 @@ class Loads(StoreCase):
 
     def test_who_finds_no_server_has_ended_nothing(self) -> None:
         store = self.open("redis://127.0.0.1:1", timeout=0.1)
-        self.assertRaises(NotCounted, store.done, "acme", "a")
+        self.assertRaises(NotCountedError, store.done, "acme", "a")
 
 
 @needs_redis

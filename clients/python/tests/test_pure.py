@@ -78,6 +78,8 @@ class Options(unittest.TestCase):
             {"timeout": float("nan")},
             {"timeout": float("inf")},
             {"timeout": 86_401},
+            {"timeout": timedelta()},
+            {"timeout": timedelta(days=1, milliseconds=1)},
             {"timeout": 10**400},
             {"lease": timedelta()},
             {"lease": timedelta(days=1, milliseconds=1)},
@@ -98,6 +100,12 @@ class Options(unittest.TestCase):
         ):
             with self.subTest(str(wrong)):
                 self.assertRaises(TypeError, store, **wrong)
+
+    def test_milliseconds_are_not_taken_for_seconds(self) -> None:
+        with self.assertRaisesRegex(ValueError, r"write timedelta\(milliseconds=250\)"):
+            store(timeout=250)
+        for seconds, timeout in ((60, 60), (0.25, timedelta(milliseconds=250)), (250, timedelta(seconds=250))):
+            self.assertEqual(store(timeout=timeout)._timeout, seconds)
 
     def test_only_clients_of_redis_py_are_taken_and_each_by_its_own_store(self) -> None:
         threads, asynchronous = redis.Redis(port=1), redis.asyncio.Redis(port=1)
@@ -132,7 +140,7 @@ class Options(unittest.TestCase):
             self.assertRaises(TypeError, own.submit, "acme", "a", wrong)
             self.assertRaises(TypeError, own.submit_n, "acme", ["a"], [wrong])
         self.assertEqual(own._calls._told._seen_and_mean, (0, 0))
-        self.assertRaises(docpriority.NotCounted, own.submit, "acme", "a", Fraction(1, 3))
+        self.assertRaises(docpriority.NotCountedError, own.submit, "acme", "a", Fraction(1, 3))
 
     def test_each_customer_has_the_policy_of_their_tier(self) -> None:
         tiers = {"few": Policy((-2,))}
@@ -298,7 +306,7 @@ class Courses(unittest.TestCase):
                     course: Course[Any] = Course(call, OneServer(), timeout=0.001)
                     course.answered(ErrorReply(vector["answer"]))
                     self.assertTrue(course.over)
-                    self.assertRaises(docpriority.NotCounted, course.result)
+                    self.assertRaises(docpriority.NotCountedError, course.result)
 
 
 class Shelves(unittest.TestCase):

@@ -12,7 +12,7 @@ import redis.cluster
 import redis.sentinel
 from redis.crc import key_slot
 
-from docpriority import NotCounted, PriorityError
+from docpriority import NotCountedError, PriorityError
 
 from .support import HOST, LONG, PORT, StoreCase, both_kinds, needs_redis
 
@@ -122,7 +122,7 @@ class Clusters(StoreCase):
             for customer in map(str, range(100))
             if self.client.get_node_from_key(store.key(customer)).port != port
         )
-        with self.assertRaises(NotCounted) as raised:
+        with self.assertRaises(NotCountedError) as raised:
             store.next(elsewhere)
         self.assertIn("MOVED", str(raised.exception))
 
@@ -183,7 +183,7 @@ class TLS(StoreCase):
         for settings in ({"ssl": False}, {"ssl_certfile": None, "ssl_keyfile": None}):
             given: dict[str, Any] = settings
             store = self.open(client=self.client(**given), timeout=0.5)
-            self.assertRaises(NotCounted, store.next, "acme")
+            self.assertRaises(NotCountedError, store.next, "acme")
 
 
 @needs("REDIS_SOCKET")
@@ -194,7 +194,7 @@ class UnixSockets(StoreCase):
 
     def test_a_socket_that_is_not_there_is_named(self) -> None:
         store = self.open("unix:///nowhere/redis.sock", timeout=2)
-        with self.assertRaises(NotCounted) as raised:
+        with self.assertRaises(NotCountedError) as raised:
             store.next("acme")
         self.assertIn("/nowhere/redis.sock: No such file", str(raised.exception))
 
@@ -225,13 +225,13 @@ class Rights(StoreCase):
 
     def test_who_may_not_run_scripts_counts_nothing(self) -> None:
         store = self.open(self.user("-evalsha", "-eval"), timeout=LONG)
-        with self.assertRaises(NotCounted) as raised:
+        with self.assertRaises(NotCountedError) as raised:
             store.next("acme")
         self.assertIn("NOPERM", str(raised.exception))
 
     def test_a_wrong_password_counts_nothing(self) -> None:
         store = self.open(self.user().replace("secret", "wrong"), timeout=2)
-        with self.assertRaises(NotCounted) as raised:
+        with self.assertRaises(NotCountedError) as raised:
             store.next("acme")
         self.assertIn("invalid username-password pair", str(raised.exception))
 

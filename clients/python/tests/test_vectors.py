@@ -40,8 +40,8 @@ class Reports(unittest.TestCase):
 
 
 ERRORS = {
-    "invalid": ValueError(), "not_counted": docpriority.NotCounted(), "outcome_unknown": docpriority.OutcomeUnknown(),
-    "corrupt_count": docpriority.CorruptCount(), "error": docpriority.PriorityError(),
+    "invalid": ValueError(), "not_counted": docpriority.NotCountedError(), "outcome_unknown": docpriority.OutcomeUnknownError(),
+    "corrupt_count": docpriority.CorruptCountError(), "error": docpriority.PriorityError(),
 }
 
 

@@ -14,17 +14,17 @@ this project.
 
 from ._async_store import AsyncStore
 from ._decision import Decision, Ended, Override, Rule, State
-from ._errors import CorruptCount, NotCounted, OutcomeUnknown, PriorityError
+from ._errors import CorruptCountError, NotCountedError, OutcomeUnknownError, PriorityError
 from ._policy import Policy, ResetMode
 from ._store import Store
 
 __all__ = [
     "AsyncStore",
-    "CorruptCount",
+    "CorruptCountError",
     "Decision",
     "Ended",
-    "NotCounted",
-    "OutcomeUnknown",
+    "NotCountedError",
+    "OutcomeUnknownError",
     "Override",
     "Policy",
     "PriorityError",

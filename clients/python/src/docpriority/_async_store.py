@@ -39,7 +39,7 @@ class AsyncStore(Keys):
         client: Union[Redis, RedisCluster],
         *,
         prefix: str = "priority",
-        timeout: float = 0.25,
+        timeout: Union[timedelta, float] = 0.25,
         policy: Policy = Policy(),
         tiers: Optional[Mapping[str, Policy]] = None,
         tier_of: Optional[Callable[[Any], Optional[str]]] = None,
@@ -88,7 +88,7 @@ class AsyncStore(Keys):
         await self._run(lambda: self._calls.reset(customer), documents=0)
 
     async def close(self) -> None:
-        """Ends the store's connections in this event loop. Later calls raise ``NotCounted``,
+        """Ends the store's connections in this event loop. Later calls raise ``NotCountedError``,
         in any loop."""
         if self._member is not None:
             await self._member.close()

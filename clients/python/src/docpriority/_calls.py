@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from numbers import Real
-from typing import Any, Callable, Generic, Optional, TypeVar
+from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from ._cost import Mean, each
 from ._decision import Decision, Ended, Override, Rule, State
@@ -24,6 +24,7 @@ MOST_COUNTED, MOST_SUBMITTED, MOST_DONE = 1_000_000, 100, 1000  # what the scrip
 
 _LONGEST = timedelta.max // timedelta(milliseconds=1)
 _DAY = 86_400  # seconds
+_MOST_SECONDS = 60  # of a timeout that is a number: more are milliseconds by mistake
 _LOAD = ("pending", "usage")  # the keys of the rule by load
 
 
@@ -260,10 +261,16 @@ def _time_of(milliseconds: int) -> timedelta:
     return timedelta(milliseconds=max(0, min(milliseconds, _LONGEST)))
 
 
-def checked_timeout(timeout: float) -> float:
+def checked_timeout(timeout: Union[timedelta, float]) -> float:
     """Returns a timeout in seconds, or raises."""
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
-        raise TypeError(f"the timeout is seconds, not {type(timeout).__name__}")
+    if isinstance(timeout, timedelta):
+        timeout = timeout.total_seconds()
+    elif isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"the timeout is a timedelta or a number of seconds, not {type(timeout).__name__}")
+    elif _MOST_SECONDS < timeout <= _DAY:
+        raise ValueError(
+            f"a timeout of {timeout:g} is that many seconds; write timedelta(milliseconds={timeout:g}), or timedelta(seconds={timeout:g}) if you mean it"
+        )
     if not 0 < timeout <= _DAY:
         raise ValueError("the timeout is not above 0 seconds and at most a day")
     return float(timeout)

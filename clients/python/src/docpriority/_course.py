@@ -8,7 +8,7 @@ from typing import Any, Generic, Optional, TypeVar
 
 from ._answers import Meaning, meaning
 from ._calls import Call, Lost
-from ._errors import CorruptCount, NotCounted, OutcomeUnknown, PriorityError
+from ._errors import CorruptCountError, NotCountedError, OutcomeUnknownError, PriorityError
 from ._nodes import Address, Nodes
 from ._protocol import ErrorReply, Reply, encode
 
@@ -97,10 +97,10 @@ class Course(Generic[T]):
         """It was certainly not run."""
         self._asking = False
         if isinstance(error, Closed):
-            self._end(NotCounted, str(error), None)
+            self._end(NotCountedError, str(error), None)
         else:
             self._try_elsewhere()
-            self._try_again(NotCounted, str(error), error.__cause__)
+            self._try_again(NotCountedError, str(error), error.__cause__)
 
     def unanswered(self, error: Unanswered) -> None:
         """It was sent, and who knows whether it was run."""
@@ -108,14 +108,14 @@ class Course(Generic[T]):
         self._asking = False
         if self._call.lost is Lost.CHANGES_NOTHING:
             self._try_elsewhere()
-            self._try_again(NotCounted, why, cause)
+            self._try_again(NotCountedError, why, cause)
         elif self._call.lost is Lost.MAY_BE_REPEATED:
             self._may_have_run = True
             self._try_elsewhere()
-            self._try_again(OutcomeUnknown, why, cause)
+            self._try_again(OutcomeUnknownError, why, cause)
         else:
             self._nodes.failed(self.address)
-            self._end(OutcomeUnknown, why, cause)
+            self._end(OutcomeUnknownError, why, cause)
 
     def _refused(self, text: str) -> None:
         means = meaning(text)
@@ -125,13 +125,13 @@ class Course(Generic[T]):
             self._redirected(means, text)
         elif means is Meaning.REFUSED_FOR_A_MOMENT:
             self._try_elsewhere()
-            self._try_again(NotCounted, text, None)
+            self._try_again(NotCountedError, text, None)
         elif means in (Meaning.CORRUPT_COUNT, Meaning.CORRUPT_PENDING, Meaning.CORRUPT_USAGE):
-            self._end(CorruptCount, text, None)
+            self._end(CorruptCountError, text, None)
         elif means is Meaning.UNKNOWN and self._call.lost is not Lost.CHANGES_NOTHING:
-            self._end(OutcomeUnknown, text, None)
+            self._end(OutcomeUnknownError, text, None)
         else:
-            self._end(NotCounted, text, None)
+            self._end(NotCountedError, text, None)
 
     def _redirected(self, means: Meaning, text: str) -> None:
         self._redirects += 1
@@ -139,7 +139,7 @@ class Course(Generic[T]):
         if address is None:
             self._try_elsewhere()
         if address is None or self._redirects > _REDIRECTS_AT_ONCE:
-            self._try_again(NotCounted, text, None)
+            self._try_again(NotCountedError, text, None)
         if address is None or self.over:
             return
         self.address = address
@@ -164,10 +164,10 @@ class Course(Generic[T]):
 
     def _end(self, error: type[PriorityError], why: str, cause: Optional[BaseException]) -> None:
         if self._may_have_run:
-            error = OutcomeUnknown
+            error = OutcomeUnknownError
         if self._before and self._before != why:
             why = f"{why}; before that: {self._before}"
-        key = self._key_of(why) if error is CorruptCount else self._call.keys[0]
+        key = self._key_of(why) if error is CorruptCountError else self._call.keys[0]
         shown = key.decode("utf-8", "backslashreplace")
         self._failure = error(f"{self._call.operation} {shown[:200]!r}: {why}")
         self._failure.__cause__ = cause

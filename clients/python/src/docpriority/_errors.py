@@ -7,11 +7,11 @@ class PriorityError(Exception):
     """The base of the three classes. ``__cause__`` has the reason, where there is one."""
 
 
-class NotCounted(PriorityError):
+class NotCountedError(PriorityError):
     """Definitely not counted, now or later: the call may be made again."""
 
 
-class OutcomeUnknown(PriorityError):
+class OutcomeUnknownError(PriorityError):
     """It may have been counted, or may be yet. Go on with a default level.
 
     ``submit``, ``done`` and ``peek`` may be called again; ``next`` may not, for it would
@@ -19,7 +19,7 @@ class OutcomeUnknown(PriorityError):
     """
 
 
-class CorruptCount(PriorityError):
+class CorruptCountError(PriorityError):
     """A key of the customer holds something else, and was left as it is.
 
     The message names the key. ``reset`` removes what it holds.

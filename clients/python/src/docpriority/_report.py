@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Union
 
 from ._decision import Decision, Ended
-from ._errors import CorruptCount, NotCounted, OutcomeUnknown
+from ._errors import CorruptCountError, NotCountedError, OutcomeUnknownError
 from ._keys import Name
 
 _STEPS, _STEP_SECONDS = 12, 5.0  # of the window
@@ -24,9 +24,9 @@ _LAST_BUCKET = 107
 _DEGRADED_SECONDS = 10.0  # after a call that Redis did not answer
 _MILLISECOND = timedelta(milliseconds=1)
 _CLASSES: tuple[tuple[Any, str], ...] = (
-    (NotCounted, "not_counted"),
-    (OutcomeUnknown, "outcome_unknown"),
-    (CorruptCount, "corrupt_count"),
+    (NotCountedError, "not_counted"),
+    (OutcomeUnknownError, "outcome_unknown"),
+    (CorruptCountError, "corrupt_count"),
     ((TypeError, ValueError), "invalid"),
 )
 

@@ -39,8 +39,9 @@ class Store(Keys):
     prefix
         Begins every key. Not empty, and no braces.
     timeout
-        Seconds that any call may take, with all that is in it: names to look up,
-        connections to make, further tries. At most a day.
+        How long any call may take, with all that is in it: names to look up,
+        connections to make, further tries. A ``timedelta``, at most a day, or a number of
+        seconds, at most 60.
     policy
         The rules' numbers for every customer who has no tier.
     tiers, tier_of
@@ -71,9 +72,9 @@ class Store(Keys):
     ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and else one
     of the three classes of ``PriorityError``:
 
-    - ``NotCounted``: definitely not counted; the call may be made again.
-    - ``OutcomeUnknown``: it may have been counted; go on with a default level.
-    - ``CorruptCount``: a key holds something else.
+    - ``NotCountedError``: definitely not counted; the call may be made again.
+    - ``OutcomeUnknownError``: it may have been counted; go on with a default level.
+    - ``CorruptCountError``: a key holds something else.
 
     What Redis refuses for a moment, and what could not be sent, is tried again within the
     timeout. ``submit``, ``done`` and ``peek`` are also sent again after a lost answer, which
@@ -85,7 +86,7 @@ class Store(Keys):
         client: Union[Redis, RedisCluster],
         *,
         prefix: str = "priority",
-        timeout: float = 0.25,
+        timeout: Union[timedelta, float] = 0.25,
         policy: Policy = Policy(),
         tiers: Optional[Mapping[str, Policy]] = None,
         tier_of: Optional[Callable[[Any], Optional[str]]] = None,
@@ -157,7 +158,7 @@ class Store(Keys):
         self._run(lambda: self._calls.reset(customer), documents=0)
 
     def close(self) -> None:
-        """Ends the store's connections. Later calls raise ``NotCounted``."""
+        """Ends the store's connections. Later calls raise ``NotCountedError``."""
         _close(self._member, self._threads)
 
     def __enter__(self) -> Store:
