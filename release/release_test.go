@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -27,6 +28,7 @@ func TestUsersCanUseWhatWouldBeReleased(t *testing.T) {
 		t.Run("go get", func(t *testing.T) { t.Parallel(); r.get(t) })
 		t.Run("go install", func(t *testing.T) { t.Parallel(); r.install(t) })
 	})
+	t.Run("npm package", r.nodePackage)
 	r.start(t)
 }
 
@@ -51,6 +53,7 @@ type rehearsal struct {
 	tree    string
 	modules []string // the folders of the published ones, "." for the root
 	env     []string // of a user who gets our modules from a file proxy
+	packing sync.Mutex
 }
 
 func rehearse(t *testing.T) *rehearsal {

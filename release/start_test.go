@@ -75,14 +75,10 @@ func (r *rehearsal) python(t *testing.T, section string) (string, []string) {
 	}
 }
 
-// node packs the tarball, which npm installs in the place of what its registry has.
+// node has the tarball, which npm installs in the place of what its registry has.
 func (r *rehearsal) node(t *testing.T, section string) (string, []string) {
-	npm := redistest.Find(t, "npm", "nodejs npm")
-	dist := t.TempDir()
-	run(t, filepath.Join(r.tree, "clients/nodejs"), nil, npm, "pack", "--silent", "--pack-destination", dist)
-	tarball := filepath.Join(dist, "docpriority-"+strings.TrimPrefix(version, "v")+".tgz")
-	return strings.Replace(section, "npm install docpriority", "npm install "+tarball, 1),
-		[]string{"npm_config_audit=false", "npm_config_fund=false", "npm_config_update_notifier=false"}
+	_, tarball := r.tarball(t)
+	return strings.Replace(section, "npm install docpriority", "npm install "+tarball, 1), npmEnv
 }
 
 // fileName is how a line before a block names the file that it is: `main.go`:

@@ -26,7 +26,7 @@ describe('the tarball', () => {
   let user; // a folder with the package and nothing else of ours
   before(async () => {
     user = await mkdtemp(join(tmpdir(), 'docpriority-user-'));
-    const [{ filename }] = JSON.parse(await run(here, 'npm', 'pack', '--json', '--ignore-scripts', '--pack-destination', user));
+    const [{ filename }] = JSON.parse(await run(here, 'npm', 'pack', '--json', '--silent', '--pack-destination', user));
     await run(user, 'tar', 'xf', filename);
     await mkdir(join(user, 'node_modules'));
     for (const name of await readdir(join(here, 'node_modules'))) {
@@ -36,24 +36,24 @@ describe('the tarball', () => {
   });
   after(() => rm(user, { recursive: true }));
 
-  test('has the sources and the types, and no tests', async () => {
+  test('has the sources and the types, for CommonJS too, and no tests', async () => {
     const files = (await readdir(join(user, 'package'), { recursive: true })).sort();
-    const sources = (await readdir(join(here, 'src'))).map((file) => `src/${file}`);
-    assert.deepEqual(files, ['LICENSE', 'README.md', 'package.json', 'src', ...sources].sort());
+    const sources = await readdir(join(here, 'src'));
+    const built = ['src', 'dist'].flatMap((folder) => [folder, ...sources.map((file) => `${folder}/${file}`)]);
+    assert.deepEqual(files, ['LICENSE', 'README.md', 'package.json', 'dist/package.json', ...built].sort());
   });
 
   test('works without a client library beside it', async () => {
-    const program = "import('docpriority').then(({ keysOf }) => console.log(String(keysOf('acme').count)))";
+    const program = "import('docpriority').then(({ keysOf }) => console.log(String(keysOf('acme').count), Object.keys(require('docpriority')).sort().join()))";
     const alone = join(user, 'alone');
     await mkdir(join(alone, 'node_modules'), { recursive: true });
     await cp(join(user, 'package'), join(alone, 'node_modules', 'docpriority'), { recursive: true });
-    assert.equal(await run(alone, process.execPath, '-e', program), 'priority:{acme}:count\n');
+    assert.equal(await run(alone, process.execPath, '-e', program), `priority:{acme}:count ${Object.keys(exported).join()}\n`);
   });
 
-  for (const resolution of ['nodenext', 'bundler']) {
-    test(`a user's TypeScript compiles, ${resolution}`, async () => {
-      const module = resolution === 'bundler' ? 'esnext' : resolution;
-      const compilerOptions = { strict: true, noEmit: true, target: 'es2022', module, moduleResolution: resolution, types: ['node'], exactOptionalPropertyTypes: true, skipLibCheck: true };
+  for (const [module, moduleResolution] of [['commonjs', 'node10'], ['nodenext', 'nodenext'], ['esnext', 'bundler']]) {
+    test(`a user's TypeScript compiles, ${module}`, async () => {
+      const compilerOptions = { strict: true, noEmit: true, target: 'es2022', module, moduleResolution, types: ['node'], exactOptionalPropertyTypes: true, skipLibCheck: true };
       await writeFile(join(user, 'package.json'), JSON.stringify({ type: 'module' }));
       await writeFile(join(user, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['types.ts'] }));
       await cp(join(here, 'test', 'types.ts'), join(user, 'types.ts'));
