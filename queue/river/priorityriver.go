@@ -1,0 +1,143 @@
+// Package priorityriver gives River's jobs a priority by customer, so that one
+// customer's ten thousand documents do not make all others wait. It is middleware
+// for the client that you have:
+//
+//	client, err := river.NewClient(driver, &river.Config{
+//		Middleware: []rivertype.Middleware{priorityriver.New(store, customerOf)},
+//		…
+//	})
+//
+// customerOf says whose job it is:
+//
+//	func customerOf(job *rivertype.JobInsertParams) (customer, document string, cost float64) {
+//		if args, ok := job.Args.(ConvertArgs); ok {
+//			return args.Customer, "", float64(args.Pages)
+//		}
+//		return "", "", 0 // another kind of job
+//	}
+//
+// Nothing else changes. Insert, InsertTx, InsertMany and periodic jobs Submit each
+// document and set the job's Priority. A worker says Done when the document has come to
+// its end: after success, after the last attempt, after [river.JobCancel]; not before a
+// retry, and not for a snooze.
+//
+// The store is a *fleet.Member, of fleet.Join, in all processes that insert or work. It
+// answers while Redis is away. With a store that does not, inserts fail meanwhile:
+// see [ErrSubmit].
+//
+// [Letters] lists and retries what River has given up, and says Done for jobs that end
+// without a worker. docs/queues/river.md has more.
+package priorityriver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/typednil"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// CustomerOf says whose job is about to be inserted. An empty customer means that the job
+// has none: it is inserted and worked on as without the middleware.
+//
+// The document is an id of your own, or empty: then the module makes one. Take an
+// id of your own for unique jobs only, and none that customers choose: who may
+// choose the same id again and again gets level 1 each time.
+//
+// The cost is how much work the document is, in any unit that all jobs share, such as
+// pages or bytes; 0 if that is not known.
+type CustomerOf func(job *rivertype.JobInsertParams) (customer, document string, cost float64)
+
+// ErrSubmit: the store gave no level, so nothing was inserted. It wraps the store's
+// error.
+var ErrSubmit = errors.New("priorityriver: submit")
+
+// Middleware is a [rivertype.JobInsertMiddleware] and a [rivertype.WorkerMiddleware].
+type Middleware struct {
+	river.MiddlewareDefaults
+	store      priority.Store
+	customerOf CustomerOf
+}
+
+var (
+	_ rivertype.JobInsertMiddleware = (*Middleware)(nil)
+	_ rivertype.WorkerMiddleware    = (*Middleware)(nil)
+)
+
+// New returns the middleware. Place it first in river.Config.Middleware, so that it sees
+// what the others return. It panics if the store or customerOf is nil.
+func New(store priority.Store, customerOf CustomerOf) *Middleware {
+	if typednil.Is(store) || customerOf == nil {
+		panic("priorityriver: New needs a store and a customerOf")
+	}
+	return &Middleware{store: store, customerOf: customerOf}
+}
+
+const (
+	system = "river" // in spans
+	key    = "docpriority"
+)
+
+// document is what a job's metadata has under the key.
+type document struct {
+	Customer string            `json:"customer"`
+	ID       string            `json:"document"`
+	Cost     float64           `json:"cost,omitempty"`
+	Trace    map[string]string `json:"trace,omitempty"`
+}
+
+// documentOf reads a job's metadata.
+func documentOf(metadata []byte) (document, bool) {
+	var of struct {
+		Document document `json:"docpriority"`
+	}
+	err := json.Unmarshal(metadata, &of)
+	return of.Document, err == nil && of.Document.Customer != ""
+}
+
+// into returns the metadata with the document in it, and everything else unchanged.
+func (d document) into(metadata []byte) ([]byte, error) {
+	all := make(map[string]json.RawMessage)
+	if len(metadata) > 0 {
+		if err := json.Unmarshal(metadata, &all); err != nil {
+			return nil, fmt.Errorf("priorityriver: the job's metadata is no JSON object: %w", err)
+		}
+	}
+	own, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("priorityriver: %w", err)
+	}
+	all[key] = own
+	return json.Marshal(all)
+}
+
+// check refuses names that PostgreSQL's JSON would change.
+func (d document) check() error {
+	if !storable(d.Customer) {
+		return fmt.Errorf("priorityriver: %w: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalidCustomer, d.Customer)
+	}
+	if !storable(d.ID) {
+		return fmt.Errorf("priorityriver: %w: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalidDocument, d.ID)
+	}
+	return nil
+}
+
+func storable(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsRune(name, 0)
+}
+
+// done says Done, whatever has become of the context.
+func done(ctx context.Context, store priority.Store, of document, took time.Duration) {
+	if err := store.Done(context.WithoutCancel(ctx), of.Customer, of.ID, took); err != nil {
+		slog.WarnContext(ctx, "priorityriver: a document counts as pending until its lease ends",
+			"customer", of.Customer, "document", of.ID, "error", err)
+	}
+}

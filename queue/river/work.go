@@ -1,0 +1,70 @@
+package priorityriver
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/docpriority/priority/priorityotel"
+	"github.com/riverqueue/river/rivertype"
+)
+
+var errPanicked = errors.New("priorityriver: the worker has panicked")
+
+// Work says Done before River knows of the job's end. So a crash in between repeats the
+// document, but leaves nothing pending.
+func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) (err error) {
+	of, ok := documentOf(job.Metadata)
+	if !ok {
+		return work(ctx)
+	}
+	ctx, end := priorityotel.StartProcess(ctx, system, job.Queue, of.Trace)
+	began := time.Now()
+	err = errPanicked // River recovers
+	defer func() {
+		if isOver(ctx, job, err) {
+			done(ctx, m.store, of, time.Since(began))
+		}
+		if isSnoozed(err) {
+			end(nil)
+		} else {
+			end(err)
+		}
+	}()
+	err = work(ctx)
+	return err
+}
+
+// isOver reports whether River will not try the job again, as River itself decides it.
+func isOver(ctx context.Context, job *rivertype.JobRow, err error) bool {
+	cancelled := (*rivertype.JobCancelError)(nil)
+	switch {
+	case err == nil:
+		return true
+	case err != errPanicked && errors.Is(context.Cause(ctx), rivertype.ErrJobCancelledRemotely):
+		return true
+	case isSnoozed(err):
+		return false
+	case errors.As(err, &cancelled):
+		return true
+	case isStopped(ctx, err):
+		return false
+	default:
+		return job.Attempt >= job.MaxAttempts
+	}
+}
+
+func isSnoozed(err error) bool {
+	snoozed := (*rivertype.JobSnoozeError)(nil)
+	return errors.As(err, &snoozed)
+}
+
+// isStopped reports whether the client is being stopped and has not waited for the job:
+// that was no attempt. The cause is an error of River's that it does not export.
+func isStopped(ctx context.Context, err error) bool {
+	cause := context.Cause(ctx)
+	if cause == nil || cause == context.Canceled || cause == context.DeadlineExceeded {
+		return false
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, cause)
+}
