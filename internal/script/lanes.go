@@ -59,7 +59,11 @@ type lanes []lane
 // lane has places of its own, and shares others with its neighbors: for a customer who
 // sends most of all. More for one customer would keep callers for others waiting, as
 // each has to wait for the whole batch.
-type lane struct{ own, shared place }
+type lane struct {
+	own, shared place
+	waiting     *waiting
+	customer    string // whose calls are to enter
+}
 
 // place is where a call takes a place, and leaves it.
 type place chan struct{}
@@ -68,7 +72,7 @@ type place chan struct{}
 func newLanes(n, each, shared int) lanes {
 	l := make(lanes, n)
 	for i := range l {
-		l[i].own = make(place, each)
+		l[i].own, l[i].waiting = make(place, each), &waiting{lines: make(map[string]*line)}
 		if i%neighbors == 0 {
 			l[i].shared = make(place, shared)
 		} else {
@@ -80,7 +84,9 @@ func newLanes(n, each, shared int) lanes {
 
 // of returns the lane of a key.
 func (l lanes) of(key string) lane {
-	return l[slot(key)*len(l)/slots]
+	lane := l[slot(key)*len(l)/slots]
+	lane.customer = tag(key)
+	return lane
 }
 
 // try takes a place if one is free; nil if there is none.
@@ -98,8 +104,18 @@ func (l lane) try() place {
 	}
 }
 
-// enter waits for a place in the lane. It returns nil if the time is over first.
+// enter waits for a place in the lane. It returns nil if the time is over first. Only the
+// first caller of each customer competes for a place, so that nobody waits behind all
+// calls of a customer who floods.
 func (l lane) enter(over <-chan struct{}) place {
+	line := l.waiting.join(l.customer)
+	defer l.waiting.leave(l.customer, line)
+	select {
+	case line.first <- struct{}{}:
+		defer func() { <-line.first }()
+	case <-over:
+		return nil
+	}
 	select {
 	case l.own <- struct{}{}:
 		return l.own
@@ -112,14 +128,51 @@ func (l lane) enter(over <-chan struct{}) place {
 
 func (p place) leave() { <-p }
 
+// waiting has a line for each customer with callers who wait for a place in a lane.
+type waiting struct {
+	mu    sync.Mutex
+	lines map[string]*line
+}
+
+// line is a customer's callers; first holds the one who competes for a place.
+type line struct {
+	first   chan struct{}
+	callers int // guarded by waiting.mu
+}
+
+func (w *waiting) join(customer string) *line {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := w.lines[customer]
+	if l == nil {
+		l = &line{first: make(chan struct{}, 1)}
+		w.lines[customer] = l
+	}
+	l.callers++
+	return l
+}
+
+func (w *waiting) leave(customer string, l *line) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l.callers--; l.callers == 0 {
+		delete(w.lines, customer)
+	}
+}
+
 const slots = 16384
 
-// slot returns the slot of a key by its hash tag, as a Redis Cluster does: its
-// CRC-16/XMODEM.
-func slot(key string) int {
+// tag returns the part of a key that decides on its slot.
+func tag(key string) string {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		key, _, _ = strings.Cut(rest, "}")
 	}
+	return key
+}
+
+// slot returns the slot of a key, as a Redis Cluster does: its tag's CRC-16/XMODEM.
+func slot(key string) int {
+	key = tag(key)
 	crc := uint16(0)
 	for i := range len(key) {
 		x := byte(crc>>8) ^ key[i]

@@ -3,6 +3,7 @@ package script
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -101,6 +102,51 @@ func TestLanesBoundWhatIsUnderWay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A quiet customer in the lane of one who floods waits for one place, not for all of the
+// flood; and nothing is kept of who waited.
+func TestAQuietCustomerDoesNotWaitBehindAFlood(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		l := newLanes(1, 2, 1)
+		flood, quiet := l.of("p:{flood}:count"), l.of("p:{quiet}:count")
+		for range 3 {
+			flood.try()
+		}
+		entered := make(chan string)
+		over := make(chan struct{})
+		wait := func(name string, l lane) {
+			if l.enter(over) != nil {
+				entered <- name
+			} else {
+				entered <- "over"
+			}
+		}
+		const callers = 100
+		for range callers {
+			go wait("flood", flood)
+		}
+		synctest.Wait()
+		go wait("quiet", quiet)
+		synctest.Wait()
+		first := []string{}
+		for range 2 {
+			flood.own.leave()
+			first = append(first, <-entered)
+		}
+		if !slices.Contains(first, "quiet") {
+			t.Errorf("of a hundred that came before and one that is quiet, %v entered first", first)
+		}
+		close(over)
+		for range callers - 1 {
+			if name := <-entered; name != "over" {
+				t.Errorf("%s entered after the end of the time", name)
+			}
+		}
+		if left := len(flood.waiting.lines); left != 0 {
+			t.Errorf("%d customers seem to wait", left)
+		}
+	})
 }
 
 // A node that hangs fills its own lanes. Calls for others are not refused, nor do
