@@ -226,7 +226,8 @@ type Store interface {
 	//
 	// A Submit of a pending document, such as one that the queue delivers again, counts
 	// nothing, renews its lease, and returns the level that it would get now. So Submit
-	// may be repeated.
+	// may be repeated. For the same reason the service must choose the ids: customers who
+	// could give many documents one id would have them all counted as one.
 	Submit(ctx context.Context, customer, document string, cost float64) (Decision, error)
 
 	// SubmitN submits documents of one customer, in order, in one round trip. costs has
@@ -247,7 +248,8 @@ type Store interface {
 	// time of all of them together. If some fail, the error is a *BatchError.
 	DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error
 
-	// Peek returns what is known of a customer, and writes nothing.
+	// Peek returns what is known of a customer, and writes nothing. Its State is by load
+	// if anything was submitted lately or is pending, else by count.
 	Peek(ctx context.Context, customer string) (State, error)
 
 	// Reset forgets all that is known of the customer: the next document is counted

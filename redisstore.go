@@ -50,7 +50,9 @@ type RedisOptions struct {
 	// pending: whole milliseconds, from 1 ms to 24 h. Within the bound it is 20 times as
 	// long as the customer's documents take from Submit to Done on average, but at
 	// least 3 minutes; the bound itself as long as that is not known. Processes with
-	// different bounds may share a prefix. Default: 24 h.
+	// different bounds may share a prefix. Keep it above Timeout: a Submit whose reply was
+	// lost is sent again within that, and counts twice if the lease ended before.
+	// Default: 24 h.
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own

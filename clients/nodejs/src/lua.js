@@ -757,11 +757,11 @@ if new > 0 then
   end
 end
 
--- What is older than a day is cleared in steps, so that no call takes long; each
--- step is more than a call adds, so that it does not pile up.
+-- What is older than a day is cleared, in steps of less than a millisecond, each of
+-- which is more than a call adds.
 if ended > 0 then
   local old = format('%d', 64 * (now - day))
-  old = call('ZRANGEBYSCORE', set, '(-' .. old, '(' .. old, 'LIMIT', '0', n + 3)
+  old = call('ZRANGEBYSCORE', set, '(-' .. old, '(' .. old, 'LIMIT', '0', '1000')
   if #old > 0 then
     call('ZREM', set, unpack(old))
   end
