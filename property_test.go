@@ -3,6 +3,7 @@ package priority_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/memory"
 )
 
 // TestRedisDecidesAsMemoryDoes makes random sequences of calls and pauses, and
@@ -212,4 +215,45 @@ func drawPause(rt *rapid.T, interval time.Duration) time.Duration {
 		rapid.SampledFrom([]time.Duration{0, ms, interval - ms, interval, interval + ms, 2*interval + ms}),
 		rapid.Map(rapid.Int64Range(0, int64(interval/ms)), func(n int64) time.Duration { return time.Duration(n) * ms }),
 	).Draw(rt, "pause")
+}
+
+// A DoneN of more documents than one command takes ends them, and learns from them, as the
+// one command of a memory.Store does.
+func TestDoneNOfManyCommandsIsAsInMemory(t *testing.T) {
+	for seed := range uint64(10) {
+		bubble.Test(t, func(t *testing.T) {
+			chance := rand.New(rand.NewPCG(seed, 0))
+			stores := []priority.Store{openStore(t, newBubbleRedis(t).Client(nil), nil), must(memory.New(nil))(t)}
+			each := func(do func(s priority.Store) error) {
+				for _, s := range stores {
+					if err := do(s); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			ids := documentIDs("d", 250+chance.IntN(600))
+			for _, customer := range []string{"teacher", "acme"} { // the mean is known from the teacher's
+				for batch := range slices.Chunk(ids, 50) {
+					each(func(s priority.Store) error { _, err := s.SubmitN(t.Context(), customer, batch, nil); return err })
+					time.Sleep(time.Duration(chance.IntN(20_000)) * time.Millisecond)
+				}
+				done, took := append(slices.Clone(ids), ids[:100]...), time.Duration(chance.IntN(1000))*time.Second
+				chance.Shuffle(len(done), func(i, j int) { done[i], done[j] = done[j], done[i] })
+				var reports [2][]priority.Ended
+				for i, s := range stores {
+					ctx := priority.WithEnded(t.Context(), func(e priority.Ended) { reports[i] = append(reports[i], e) })
+					if err := s.DoneN(ctx, customer, done, took); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !slices.Equal(reports[0], reports[1]) || len(reports[0]) != len(ids) {
+					t.Errorf("seed %d: of %d documents Redis reports %d ended, memory %d, or others", seed, len(ids), len(reports[0]), len(reports[1]))
+				}
+				redis, inMemory := must(stores[0].Peek(t.Context(), customer))(t), must(stores[1].Peek(t.Context(), customer))(t)
+				if redis != inMemory {
+					t.Errorf("seed %d: Redis has %+v, memory %+v", seed, redis, inMemory)
+				}
+			}
+		})
+	}
 }
