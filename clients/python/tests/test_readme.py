@@ -50,7 +50,7 @@ class Readme(unittest.TestCase):
         return printed.getvalue(), names
 
     def test_there_are_no_other_blocks(self) -> None:
-        self.assertEqual(len(blocks()), 6)
+        self.assertEqual(len(blocks()), 7)
 
     def test_a_document_is_submitted_and_done(self) -> None:
         printed, names = self.run_block('store.done("acme", "invoice-1"')
@@ -66,6 +66,9 @@ class Readme(unittest.TestCase):
         names["store"].close()
         with self.assertLogs(level="WARNING"):
             self.assertEqual(names["level_of"]("acme", "another"), 1)
+
+    def test_a_test_of_ones_own_passes(self) -> None:
+        self.run_block("test_a_flood", "\ntest_a_flood_does_not_delay_others()")
 
     def test_settings_are_taken(self) -> None:
         printed, names = self.run_block("tier_of=")

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from numbers import Real
-from typing import Any, Callable, Generic, Optional, TypeVar, Union
+from typing import Any, Callable, Generic, NoReturn, Optional, TypeVar, Union
 
 from ._cost import Mean, each
 from ._decision import Decision, Ended, Override, Rule, State
 from ._keys import Name, bytes_of, key_of, prefix_bytes
+from ._memory import Memory
 from ._policy import Policies, Policy, lease_milliseconds
 from ._report import Told
 from ._scripts import Script, Scripts
@@ -36,6 +37,10 @@ class Lost(enum.Enum):
     CHANGES_NOTHING = enum.auto()  # not counted in any case
 
 
+def _only_by_redis(memory: Memory) -> NoReturn:
+    raise TypeError("memory does not answer this call")
+
+
 class Call(Generic[T]):
     """One call of one script."""
 
@@ -51,6 +56,7 @@ class Call(Generic[T]):
         *,
         documents: int = 1,
         takes: tuple[type, ...] = (int,),  # what may be in the reply
+        by_memory: Callable[[Memory], T] = _only_by_redis,
     ) -> None:
         self.operation = operation
         self.script = script
@@ -61,13 +67,14 @@ class Call(Generic[T]):
         self.read = read
         self.documents = documents
         self.takes = takes
+        self.by_memory = by_memory  # answers it without Redis
 
     def then(self, change: Callable[[T], U]) -> Call[U]:
         """Returns the same call with what it returns changed."""
-        read = self.read
+        read, by_memory = self.read, self.by_memory
         return Call(
             self.operation, self.script, self.keys, self.arguments, self.lost, self.least, lambda reply: change(read(reply)),
-            documents=self.documents,
+            documents=self.documents, by_memory=lambda memory: change(by_memory(memory)),
         )
 
 
@@ -143,11 +150,19 @@ class Calls:
 
     def peek(self, customer: Name) -> Call[State]:
         keys = self._keys(customer, "count", *_LOAD, *self._read)
-        return Call("peek", self.script("peek", customer), keys, (), Lost.CHANGES_NOTHING, 17, _state, documents=0)
+        name, policy = bytes_of("customer", customer), self.policy_of(customer)
+        return Call(
+            "peek", self.script("peek", customer), keys, (), Lost.CHANGES_NOTHING, 17, _state, documents=0,
+            by_memory=lambda memory: _state(memory.peek(name, policy)),
+        )
 
     def reset(self, customer: Name) -> Call[None]:
         keys = self._keys(customer, "count", *_LOAD)
-        return Call("reset", self.script("reset", customer), keys, (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None, documents=0)
+        name = bytes_of("customer", customer)
+        return Call(
+            "reset", self.script("reset", customer), keys, (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None, documents=0,
+            by_memory=lambda memory: memory.reset(name),
+        )
 
     def failed(self, error: Exception, documents: int) -> None:
         """A call for so many documents failed."""
@@ -175,8 +190,11 @@ class Calls:
                 self.told.decided("count", customer, decisions)
             return decisions
 
-        script = scripts[policy]["next"]
-        return Call(operation, script, keys, arguments, Lost.MUST_NOT_BE_REPEATED, 2, read, documents=n)
+        name, script = bytes_of("customer", customer), scripts[policy]["next"]
+        return Call(
+            operation, script, keys, arguments, Lost.MUST_NOT_BE_REPEATED, 2, read, documents=n,
+            by_memory=lambda memory: read(memory.next(name, policy, n)),
+        )
 
     def _submit(self, operation: str, customer: Name, documents: Sequence[Name], costs: Sequence[float]) -> Call[list[Decision]]:
         keys = self._keys(customer, *_LOAD, *self._read)
@@ -194,9 +212,15 @@ class Calls:
                 self.told.decided("load", customer, decisions)
             return decisions
 
-        arguments = [part for id, cost in zip(ids, told) for part in (id, b"%d" % self._told.relative(cost))]
-        script = self.script("submit", customer)
-        return Call(operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 4 * len(ids), read, documents=len(ids))
+        relative = [self._told.relative(cost) for cost in told]
+        arguments = [part for id, cost in zip(ids, relative) for part in (id, b"%d" % cost)]
+        policies, scripts = self._in_force
+        policy = policies.of(customer)
+        name, script = bytes_of("customer", customer), scripts[policy]["submit"]
+        return Call(
+            operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 4 * len(ids), read, documents=len(ids),
+            by_memory=lambda memory: read(memory.submit(name, policy, ids, relative)),
+        )
 
     def _done(self, operation: str, customer: Name, documents: Sequence[Name], took: timedelta) -> Call[list[Ended]]:
         keys = self._keys(customer, *_LOAD)
@@ -217,9 +241,12 @@ class Calls:
                 self.told.ended(ended)
             return ended
 
-        arguments = [b"%d" % self._took.relative(seconds), *ids]
-        script = self.script("done", customer)
-        return Call(operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 2 * len(ids), read, documents=len(ids))
+        relative = self._took.relative(seconds)
+        name, script = bytes_of("customer", customer), self.script("done", customer)
+        return Call(
+            operation, script, keys, [b"%d" % relative, *ids], Lost.MAY_BE_REPEATED, 2 * len(ids), read, documents=len(ids),
+            by_memory=lambda memory: read(memory.done(name, ids, relative)),
+        )
 
     def _keys(self, customer: Name, *ends: str) -> list[bytes]:
         return [self.key(customer, end) for end in ends]

@@ -1,0 +1,146 @@
+"""Stores without Redis, for the tests of programs that use this package.
+
+    >>> from datetime import timedelta
+    >>> from docpriority.testing import MemoryStore
+    >>> store = MemoryStore()
+    >>> [store.submit("acme", f"invoice-{n}").level for n in range(6)]
+    [1, 2, 3, 3, 3, 4]
+    >>> store.advance(timedelta(days=2))
+    >>> store.submit("acme", "invoice-6").level
+    2
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Callable, Optional, TypeVar
+
+from ._async_store import AsyncStore
+from ._calls import Call, Calls
+from ._decision import Override
+from ._errors import NotCountedError
+from ._keys import Name, bytes_of
+from ._memory import Memory, Overrides
+from ._policy import Policy, lease_milliseconds
+from ._store import Store
+
+__all__ = ["AsyncMemoryStore", "MemoryStore"]
+
+T = TypeVar("T")
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class _InMemory:
+    """What both stores are made of."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        tiers: Optional[Mapping[str, Policy]],
+        tier_of: Optional[Callable[[Any], Optional[str]]],
+        lease: timedelta,
+        clock: Callable[[], float],
+    ) -> None:
+        self.calls = Calls("priority", policy, tiers, tier_of, lease, True)
+        self._clock = clock
+        self._ahead = 0  # milliseconds
+        self._overrides = Overrides(self._milliseconds)
+        self._memory = Memory(self.calls.own.last, lease_milliseconds(lease), self._overrides, self._milliseconds)
+        self.closed = False
+
+    def run(self, call: Call[T]) -> T:
+        if self.closed:
+            raise NotCountedError(f"{call.operation} {call.keys[0]!r}: the store is closed")
+        return call.by_memory(self._memory)
+
+    def advance(self, by: timedelta) -> None:
+        if by < timedelta():
+            raise ValueError(f"time does not go back by {-by}")
+        self._ahead += by // _MILLISECOND
+
+    def override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta]) -> None:
+        name = bytes_of("customer", customer)
+        if override is None:
+            self._overrides.drop(name)
+        else:
+            self._overrides.put(name, override.earliest, override.latest, -1 if ends_in is None else ends_in // _MILLISECOND)
+
+    def _milliseconds(self) -> int:
+        return int(self._clock() * 1000) + self._ahead
+
+
+class MemoryStore(Store):
+    """A ``Store`` whose numbers live in this object, and that needs no Redis.
+
+    It decides as a ``Store`` does. Customers and pending documents are at most a million
+    together: beyond them, the customers leave who sent nothing for longest. A child after a
+    fork needs a store of its own.
+
+    policy, tiers, tier_of, lease
+        As those of ``Store``.
+    clock
+        Seconds; ``time.monotonic`` unless another one is given. ``lambda: 0.0`` stands
+        still, so that time passes only by ``advance``.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy = Policy(),
+        tiers: Optional[Mapping[str, Policy]] = None,
+        tier_of: Optional[Callable[[Any], Optional[str]]] = None,
+        lease: timedelta = timedelta(days=1),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._in_memory = _InMemory(policy, tiers, tier_of, lease, clock)
+        self._calls = self._in_memory.calls
+
+    def advance(self, by: timedelta) -> None:
+        """Lets time pass."""
+        self._in_memory.advance(by)
+
+    def set_override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta] = None) -> None:
+        """Sets for a customer what operators could; None removes it. It ends in the time
+        that is given, if any is."""
+        self._in_memory.override(customer, override, ends_in)
+
+    def close(self) -> None:
+        """Later calls raise ``NotCountedError``."""
+        self._in_memory.closed = True
+
+    def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
+        return self._in_memory.run(make())
+
+
+class AsyncMemoryStore(AsyncStore):
+    """A ``MemoryStore`` whose methods are those of an ``AsyncStore``."""
+
+    def __init__(
+        self,
+        *,
+        policy: Policy = Policy(),
+        tiers: Optional[Mapping[str, Policy]] = None,
+        tier_of: Optional[Callable[[Any], Optional[str]]] = None,
+        lease: timedelta = timedelta(days=1),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._in_memory = _InMemory(policy, tiers, tier_of, lease, clock)
+        self._calls = self._in_memory.calls
+
+    def advance(self, by: timedelta) -> None:
+        """Lets time pass."""
+        self._in_memory.advance(by)
+
+    def set_override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta] = None) -> None:
+        """See ``MemoryStore.set_override``."""
+        self._in_memory.override(customer, override, ends_in)
+
+    async def close(self) -> None:
+        """Later calls raise ``NotCountedError``."""
+        self._in_memory.closed = True
+
+    async def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
+        return self._in_memory.run(make())
