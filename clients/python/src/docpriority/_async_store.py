@@ -21,6 +21,7 @@ from ._store_keys import Keys
 from ._tasks import Tasks
 
 T = TypeVar("T")
+Own = TypeVar("Own", bound="AsyncStore")
 
 
 class AsyncStore(Keys):
@@ -94,7 +95,7 @@ class AsyncStore(Keys):
             await self._member.close()
         await self._tasks.close()
 
-    async def __aenter__(self) -> AsyncStore:
+    async def __aenter__(self: Own) -> Own:
         return self
 
     async def __aexit__(

@@ -22,6 +22,7 @@ from ._store_keys import Keys
 from ._threads import Threads
 
 T = TypeVar("T")
+Own = TypeVar("Own", bound="Store")
 
 
 class Store(Keys):
@@ -161,7 +162,7 @@ class Store(Keys):
         """Ends the store's connections. Later calls raise ``NotCountedError``."""
         _close(self._member, self._threads)
 
-    def __enter__(self) -> Store:
+    def __enter__(self: Own) -> Own:
         return self
 
     def __exit__(
