@@ -198,19 +198,21 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 	if err := CheckCustomer(customer); err != nil {
 		return Decision{}, err
 	}
-	call := s.nextCall(customer)
+	tier := s.of(customer)
+	call := s.nextCall(customer, tier)
 	reply, err := s.run(ctx, "Next", &call)
 	if err != nil {
 		return Decision{}, err
 	}
-	return s.counted(customer, reply, 0), nil
+	return s.counted(customer, tier, reply, 0), nil
 }
 
 func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
 	if err := CheckN(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
-	call := s.nextCall(customer)
+	tier := s.of(customer)
+	call := s.nextCall(customer, tier)
 	call.Numbers = []int64{int64(n)}
 	reply, err := s.run(ctx, "NextN", &call)
 	if err != nil {
@@ -218,13 +220,13 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 	}
 	decisions := make([]Decision, n)
 	for i := range decisions {
-		decisions[i] = s.counted(customer, reply, n-1-i)
+		decisions[i] = s.counted(customer, tier, reply, n-1-i)
 	}
 	return decisions, nil
 }
 
-func (s *RedisStore) nextCall(customer string) script.Call {
-	return script.Call{Script: s.of(customer).next, Key: s.Key(customer), Others: [3]string{s.overrideRead(customer)}}
+func (s *RedisStore) nextCall(customer string, tier *tier) script.Call {
+	return script.Call{Script: tier.next, Key: s.Key(customer), Others: [3]string{s.overrideRead(customer)}}
 }
 
 // NextEach implements [Store]. Each 10,000 entries are one round trip to each
@@ -245,14 +247,15 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions []Decision, fail func(at int, err error)) {
 	// The documents of one customer are counted by one command, so that they
 	// keep their order whatever has to be tried again.
-	calls := make([]script.Call, 0, len(customers))
+	calls, tiers := make([]script.Call, 0, len(customers)), make([]*tier, 0, len(customers))
 	callOf, documents := make(map[string]int, len(customers)), make([]int, 0, len(customers))
 	for _, customer := range customers {
 		i, ok := callOf[customer]
 		if !ok {
 			i = len(calls)
 			callOf[customer] = i
-			calls = append(calls, s.nextCall(customer))
+			tiers = append(tiers, s.of(customer))
+			calls = append(calls, s.nextCall(customer, tiers[i]))
 			documents = append(documents, 0)
 		}
 		documents[i]++
@@ -268,7 +271,7 @@ func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions 
 		if documents[i]--; errs[i] != nil {
 			fail(at, errs[i])
 		} else {
-			decisions[at] = s.counted(customer, replies[i], documents[i])
+			decisions[at] = s.counted(customer, tiers[i], replies[i], documents[i])
 		}
 	}
 }
@@ -643,8 +646,8 @@ func keyLike(call *script.Call, end string) string {
 
 // counted reads a reply of next.lua: the decision of the document that came before
 // others of the same call.
-func (s *RedisStore) counted(customer string, reply []int64, before int) Decision {
-	policy := &s.of(customer).policy
+func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before int) Decision {
+	policy := &tier.policy
 	d := Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: policy.ResetInterval}
 	if before > 0 {
 		d.Count += int64(before)

@@ -738,6 +738,36 @@ func endedContextsChangeNothing(t *testing.T, open opener) {
 	w.pends(t, "acme", 1)
 }
 
+// A TierOf may look into a file or a database: it is asked once a customer and call.
+func TestATierIsAskedForOnceACustomerAndCall(t *testing.T) {
+	for name, open := range map[string]opener{"memory": openMemory, "miniredis": openMiniredis} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, ctx := map[string]int{}, t.Context()
+			store := open(t, rule{
+				tiers:  map[string]priority.Policy{"gold": {}},
+				tierOf: func(customer string) string { asked[customer]++; return "gold" },
+			})
+			documents := make([]string, 1000)
+			for i := range documents {
+				documents[i] = fmt.Sprint(i)
+			}
+			for operation, call := range map[string]func() error{
+				"Next":     func() error { _, err := store.Next(ctx, "a"); return err },
+				"NextN":    func() error { _, err := store.NextN(ctx, "a", 1000); return err },
+				"NextEach": func() error { _, err := store.NextEach(ctx, slices.Repeat([]string{"a", "b"}, 1000)); return err },
+				"SubmitN":  func() error { _, err := store.SubmitN(ctx, "a", documents, nil); return err },
+				"Peek":     func() error { _, err := store.Peek(ctx, "a"); return err },
+			} {
+				clear(asked)
+				if err := call(); err != nil || asked["a"] != 1 || asked["b"] > 1 {
+					t.Errorf("%s: %v, asked for %v", operation, err, asked)
+				}
+			}
+		})
+	}
+}
+
 // TestConstructorsRefuseWhatCannotWork gives NewRedisStore and memory.New what they must refuse.
 func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})

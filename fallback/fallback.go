@@ -45,6 +45,8 @@ const (
 	defaultMaxFailures = 10
 	defaultRetryAfter  = 500 * time.Millisecond
 	defaultMaxDones    = 100_000
+	// ownEntries bounds the Store's own secondary.
+	ownEntries = 100_000
 )
 
 // Store is a [priority.Store] that answers from a secondary store where the primary
@@ -81,8 +83,9 @@ type Store struct {
 var _ priority.Store = (*Store)(nil)
 
 // New returns a Store. A nil secondary is a *memory.Store with the primary's
-// policies and lease: it is fair within one process. Nil opts are the defaults. An
-// error wraps [priority.ErrInvalidOption].
+// policies and lease: it is fair within one process, and remembers 100,000 pending
+// documents and as many customers, the newest ones (memory.Options.MaxEntries). Nil opts
+// are the defaults. An error wraps [priority.ErrInvalidOption].
 func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 	if typednil.Is(primary) {
 		return nil, fmt.Errorf("%w: the primary is nil", priority.ErrInvalidOption)
@@ -99,7 +102,7 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 	}
 	s := &Store{primary: primary, secondary: secondary, onError: opts.OnError}
 	if secondary == nil {
-		own, err := memory.New(&memory.Options{Like: primary})
+		own, err := memory.New(&memory.Options{Like: primary, MaxEntries: ownEntries})
 		if err != nil {
 			return nil, err
 		}

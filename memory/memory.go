@@ -4,6 +4,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,6 +35,12 @@ type Options struct {
 	// Default: 24 h.
 	Lease time.Duration
 
+	// MaxEntries bounds what the store remembers: at most that many pending documents, as
+	// many customers who submit, and twice as many customers who are counted by Next. What
+	// is beyond it pushes out what came longest ago, as if it had never come. An entry takes
+	// about 300 bytes. Default: 1,000,000.
+	MaxEntries int
+
 	// Like is a store whose policies and lease hold here too, whatever they are at the
 	// time, in the place of Policy, Tiers, TierOf and Lease. Default: none.
 	Like priority.Store
@@ -43,9 +50,11 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Store is a [priority.Store] in memory. Every call is atomic. The zero value is
-// ready to use.
+// Store is a [priority.Store] in memory. The zero value is ready to use. Every call is
+// atomic, but for a NextEach, SubmitN or DoneN of more than 1,000 items: other calls may
+// come between each thousand of them.
 //
+// What it remembers is bounded by Options.MaxEntries.
 // What does not matter any more is deleted even if no call comes, within the longest reset
 // interval or an hour, whichever is shorter; with Options.Now, at the next call: a count two of
 // the longest reset intervals after the last document; a document that nobody finishes a day
@@ -54,6 +63,7 @@ type Options struct {
 type Store struct {
 	policies policies // nil: the default policy
 	lease    time.Duration
+	most     int // entries; 0: the default
 	clock    func() time.Time
 	told     fair.Mean // what documents cost, by Submit
 	took     fair.Mean // how many seconds they take, by Done
@@ -87,11 +97,14 @@ func New(opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
+	if opts.MaxEntries < 0 {
+		return nil, fmt.Errorf("%w: MaxEntries %d is negative", priority.ErrInvalidOption, opts.MaxEntries)
+	}
 	if opts.Like != nil {
 		if typednil.Is(opts.Like) {
 			return nil, fmt.Errorf("%w: Like is a nil %T", priority.ErrInvalidOption, opts.Like)
 		}
-		s := &Store{policies: opts.Like, clock: opts.Now}
+		s := &Store{policies: opts.Like, most: opts.MaxEntries, clock: opts.Now}
 		if leased, ok := priority.As[leaser](opts.Like); ok {
 			s.lease = leased.Lease()
 		}
@@ -105,7 +118,7 @@ func New(opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{policies: policies, lease: lease, clock: opts.Now}, nil
+	return &Store{policies: policies, lease: lease, most: opts.MaxEntries, clock: opts.Now}, nil
 }
 
 // leaser knows how long documents are pending at most.
@@ -120,13 +133,17 @@ func (s *Store) NextN(ctx context.Context, customer string, n int) (decisions []
 		return nil, err
 	}
 	policy := s.PolicyOf(customer)
-	err = s.locked(ctx, "NextN", customer, 0, func(now time.Time) {
-		decisions = make([]priority.Decision, n)
-		for i := range decisions {
-			decisions[i] = s.next(policy, customer, now)
-		}
-	})
-	return decisions, err
+	var last priority.Decision
+	if err = s.locked(ctx, "NextN", customer, 0, func(now time.Time) { last = s.next(policy, customer, n, now) }); err != nil {
+		return nil, err
+	}
+	decisions = make([]priority.Decision, n)
+	for i := range decisions {
+		decisions[i] = last
+		decisions[i].Count += int64(n - 1 - i)
+		decisions[i].Level = policy.Level(decisions[i].Count)
+	}
+	return decisions, nil
 }
 
 func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
@@ -134,9 +151,9 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 		return nil, err
 	}
 	policies, decisions := s.policiesOf(customers), make([]priority.Decision, len(customers))
-	return decisions, s.locked(ctx, "NextEach", customers[0], len(customers), func(now time.Time) {
-		for i, customer := range customers {
-			decisions[i] = s.next(policies[i], customer, now)
+	return decisions, s.inChunks(ctx, "NextEach", customers[0], len(customers), func(from, to int, now time.Time) {
+		for i := from; i < to; i++ {
+			decisions[i] = s.next(*policies[i], customers[i], 1, now)
 		}
 	})
 }
@@ -151,25 +168,34 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 	}
 	policy, decisions := s.PolicyOf(customer), make([]priority.Decision, len(documents))
 	relative := make([]int64, len(documents))
-	return decisions, s.locked(ctx, "SubmitN", customer, len(documents), func(now time.Time) {
-		for i, cost := range costs {
-			relative[i] = s.told.Relative(cost)
+	for i, cost := range costs {
+		relative[i] = s.told.Relative(cost)
+	}
+	return decisions, s.inChunks(ctx, "SubmitN", customer, len(documents), func(from, to int, now time.Time) {
+		perCall := min(documentsPerCall, s.maxEntries())
+		for first := from; first < to; first += perCall {
+			end := min(first+perCall, to)
+			s.submit(policy, customer, documents[first:end], relative[first:end], decisions[first:end], now)
 		}
-		for from := 0; from < len(documents); from += documentsPerCall {
-			to := min(from+documentsPerCall, len(documents))
-			s.submit(policy, customer, documents[from:to], relative[from:to], decisions[from:to], now)
-		}
-		for _, cost := range costs {
-			s.told.Add(cost)
+		if costs != nil {
+			for _, cost := range costs[from:to] {
+				s.told.Add(cost)
+			}
 		}
 	})
 }
 
-// documentsPerCall is how many documents a RedisStore submits at once.
-const documentsPerCall = 50
+const (
+	// documentsPerCall is how many documents a RedisStore submits at once.
+	documentsPerCall = 50
+	// itemsPerLock is how many items a call holds the lock for: others wait no longer.
+	itemsPerLock      = 1000
+	defaultMaxEntries = 1_000_000
+)
 
 // submit decides about documents of one customer. The caller holds mu.
 func (s *Store) submit(policy priority.Policy, name string, documents []string, costs []int64, decisions []priority.Decision, now time.Time) {
+	s.submitted.makeRoom(name, len(documents), s.maxEntries())
 	c := s.submitted.use(name, now)
 	c.history = c.history.At(now)
 	since := now.Add(-c.history.Lease(s.Lease()))
@@ -246,14 +272,14 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 		return err
 	}
 	var ended []priority.Ended
-	err := s.locked(ctx, "DoneN", customer, len(documents), func(now time.Time) {
+	err := s.inChunks(ctx, "DoneN", customer, len(documents), func(from, to int, now time.Time) {
 		c := s.submitted.of(customer)
 		if c == nil {
 			return
 		}
 		known, each := !now.After(c.history.Fades), fair.Each(took, len(documents))
 		cost := s.took.Relative(each)
-		for _, document := range documents {
+		for _, document := range documents[from:to] {
 			d := c.documents[document]
 			if d == nil {
 				continue
@@ -393,6 +419,22 @@ func (s *Store) locked(ctx context.Context, operation, customer string, n int, d
 	return nil
 }
 
+// inChunks does something for n items as locked does, and lets others come between. A
+// call that has begun is not given up.
+func (s *Store) inChunks(ctx context.Context, operation, customer string, n int, do func(from, to int, now time.Time)) error {
+	for from := 0; from < n; from += itemsPerLock {
+		err := s.locked(ctx, operation, customer, n, func(now time.Time) { do(from, min(from+itemsPerLock, n), now) })
+		if err != nil {
+			return err
+		}
+		ctx = context.WithoutCancel(ctx)
+	}
+	return nil
+}
+
+// maxEntries returns the bound of Options.
+func (s *Store) maxEntries() int { return cmp.Or(s.most, defaultMaxEntries) }
+
 // now returns the time. The caller holds mu.
 func (s *Store) now() time.Time {
 	clock := s.clock
@@ -413,8 +455,13 @@ func (s *Store) forget(now time.Time) {
 		s.walked = now
 	}
 	if s.recent == nil || now.Sub(s.turned) > s.longest {
-		s.older, s.recent, s.turned = s.recent, make(map[string]count), now
+		s.turn(now)
 	}
+}
+
+// turn forgets the older counts. The caller holds mu.
+func (s *Store) turn(now time.Time) {
+	s.older, s.recent, s.turned = s.recent, make(map[string]count), now
 }
 
 // sweepLater has the store forget what is over even if no call comes. The caller
@@ -431,15 +478,18 @@ func (s *Store) sweepLater() {
 	})
 }
 
-// next counts one document. The caller holds mu.
-func (s *Store) next(policy priority.Policy, customer string, now time.Time) priority.Decision {
+// next counts n documents and decides about the last of them. The caller holds mu.
+func (s *Store) next(policy priority.Policy, customer string, n int, now time.Time) priority.Decision {
 	s.longest = max(s.longest, policy.ResetInterval)
 	held, ok := s.find(customer, now)
 	if !ok {
-		held.value = 1 // which the document makes 0
+		held.value = 1 // which the first document makes 0
 	}
-	if held.value--; !ok || policy.ResetMode == priority.SinceLastUpdate {
+	if held.value -= int64(n); !ok || policy.ResetMode == priority.SinceLastUpdate {
 		held.resetAt = now.Add(policy.ResetInterval)
+	}
+	if _, ok := s.recent[customer]; !ok && len(s.recent) >= s.maxEntries() {
+		s.turn(now)
 	}
 	s.recent[customer] = held
 	delete(s.older, customer)
@@ -458,10 +508,15 @@ func (s *Store) find(customer string, now time.Time) (count, bool) {
 	return held, true
 }
 
-func (s *Store) policiesOf(customers []string) []priority.Policy {
-	policies := make([]priority.Policy, len(customers))
+// policiesOf returns the policy of each entry, and asks once for each customer.
+func (s *Store) policiesOf(customers []string) []*priority.Policy {
+	policies, known := make([]*priority.Policy, len(customers)), make(map[string]*priority.Policy)
 	for i, customer := range customers {
-		policies[i] = s.PolicyOf(customer)
+		if known[customer] == nil {
+			policy := s.PolicyOf(customer)
+			known[customer] = &policy
+		}
+		policies[i] = known[customer]
 	}
 	return policies
 }

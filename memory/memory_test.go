@@ -213,8 +213,10 @@ func TestAStoreWorksInsideAndOutsideABubble(t *testing.T) {
 	t.Run("inside again", func(t *testing.T) { bubble.Test(t, use) })
 }
 
-func TestANilStoreIsRefused(t *testing.T) {
-	if _, err := memory.New(&memory.Options{Like: (*memory.Store)(nil)}); !errors.Is(err, priority.ErrInvalidOption) {
-		t.Errorf("got %v", err)
+func TestNewRefusesWhatItCannotTake(t *testing.T) {
+	for _, opts := range []memory.Options{{Like: (*memory.Store)(nil)}, {MaxEntries: -1}} {
+		if _, err := memory.New(&opts); !errors.Is(err, priority.ErrInvalidOption) {
+			t.Errorf("%+v: %v", opts, err)
+		}
 	}
 }

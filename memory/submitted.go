@@ -59,6 +59,17 @@ func (s *submitted) use(name string, now time.Time) *customer {
 	return c
 }
 
+// makeRoom forgets what was submitted longest ago, so that there is room for a customer's
+// documents.
+func (s *submitted) makeRoom(name string, documents, most int) {
+	for s.documents.Len() > 0 && s.documents.Len()+documents > most {
+		s.remove(s.documents.Front().Value.(*document))
+	}
+	if s.customers[name] == nil && len(s.customers) >= most {
+		s.drop(s.byUse.Front().Value.(*customer))
+	}
+}
+
 // add notes a document.
 func (s *submitted) add(c *customer, id string, now time.Time, level priority.Level, beyond bool) {
 	d := &document{of: c, id: id, at: now, level: level, window: &c.ordinary}
