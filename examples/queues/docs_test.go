@@ -47,13 +47,42 @@ var imports = map[string]string{
 
 var comment = regexp.MustCompile(`(?m)//.*$`)
 
-// Every Go block of a queue's page compiles beside its example.
+// Every Go block of a queue's page, and what its diffs end in, stands in the Example tests
+// of its module or in its program; else it compiles beside that.
 func TestThePagesOfTheQueuesCompile(t *testing.T) {
 	for _, name := range queues {
 		t.Run(name, func(t *testing.T) {
-			compile(t, name, functions(givenOnPages, goBlocks(t, page(t, name))))
+			code := ""
+			for _, file := range []string{"../../queue/" + name + "/example_test.go", name + "/main.go"} {
+				if text, err := os.ReadFile(file); err == nil {
+					code += unindented(string(text))
+				}
+			}
+			isQuoted := func(block string) bool { return strings.Contains(code, unindented(block)) }
+			for _, block := range markdown.Page(page(t, name)).Blocks("diff") {
+				after := ""
+				for line := range strings.Lines(block) {
+					if line[0] != '-' {
+						after += line[1:]
+					}
+				}
+				if !isQuoted(after) {
+					t.Errorf("in no Example test:\n%s", after)
+				}
+			}
+			if blocks := slices.DeleteFunc(goBlocks(t, page(t, name)), isQuoted); len(blocks) > 0 {
+				compile(t, name, functions(givenOnPages, blocks))
+			}
 		})
 	}
+}
+
+// unindented is code that can be compared with the same code elsewhere.
+func unindented(code string) (text string) {
+	for line := range strings.Lines(strings.TrimSpace(code)) {
+		text += strings.TrimSpace(line) + "\n"
+	}
+	return text
 }
 
 // Every Go block of the guide compiles, and every line in its table and the README's.
@@ -115,13 +144,20 @@ func TestThePagesNameTestsThatThereAre(t *testing.T) {
 	named := regexp.MustCompile("`(Test[A-Z]\\w*)")
 	for _, name := range queues {
 		code := read(t, filepath.Join(name, "documents_test.go")) + read(t, filepath.Join(name, "main_test.go"))
+		units, err := filepath.Glob("../../queue/" + name + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range units {
+			code += read(t, file)
+		}
 		if !strings.Contains(code, "trial.Run(t, ") {
 			t.Errorf("examples/queues/%s does not test what docs/queues.md promises", name)
 		}
 		found := named.FindAllStringSubmatch(page(t, name), -1)
 		for _, test := range found {
 			if !strings.Contains(code, "func "+test[1]+"(") {
-				t.Errorf("docs/queues/%s.md names %s, which is not in examples/queues/%s", name, test[1], name)
+				t.Errorf("docs/queues/%s.md names %s, which is in neither queue/%s nor examples/queues/%s", name, test[1], name, name)
 			}
 		}
 		if len(found) < 5 {

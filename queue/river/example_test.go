@@ -78,7 +78,11 @@ func ExampleLetters() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	letters := priorityriver.NewLetters(client, new(memory.Store))
+	store := new(memory.Store) // in a fleet: fleet.Join(redis, nil)
+
+	letters := priorityriver.NewLetters(client, store)
+	go letters.Settle(ctx)
+
 	dead, err := letters.Dead(ctx)
 	if err != nil {
 		log.Fatal(err)

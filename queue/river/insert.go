@@ -35,12 +35,9 @@ func (m *Middleware) InsertMany(
 	defer func() { end(err) }()
 	for i := range all {
 		all[i].Trace = trace
-		if err := all[i].check(); err != nil {
-			return nil, err
-		}
 		job := jobs[all[i].index]
 		if job.Metadata, err = all[i].into(job.Metadata); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
 		}
 	}
 	levels, over, err := m.submit(ctx, all)

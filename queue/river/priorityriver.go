@@ -56,8 +56,8 @@ import (
 // pages or bytes; 0 if that is not known.
 type CustomerOf func(job *rivertype.JobInsertParams) (customer, document string, cost float64)
 
-// ErrSubmit: the store gave no level, so nothing was inserted. It wraps the store's
-// error.
+// ErrSubmit: a document got no level, because the store failed or because a name or the
+// metadata is invalid. None of the jobs was inserted. The error wraps the reason.
 var ErrSubmit = errors.New("priorityriver: submit")
 
 // Middleware is a [rivertype.JobInsertMiddleware] and a [rivertype.WorkerMiddleware].
@@ -103,31 +103,27 @@ func documentOf(metadata []byte) (document, bool) {
 	return of.Document, err == nil && of.Document.Customer != ""
 }
 
-// into returns the metadata with the document in it, and everything else unchanged.
+// into returns the metadata with the document in it, and everything else unchanged. It
+// refuses names that PostgreSQL's JSON would change.
 func (d document) into(metadata []byte) ([]byte, error) {
+	if !storable(d.Customer) {
+		return nil, fmt.Errorf("%w: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalidCustomer, d.Customer)
+	}
+	if !storable(d.ID) {
+		return nil, fmt.Errorf("%w: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalidDocument, d.ID)
+	}
 	all := make(map[string]json.RawMessage)
 	if len(metadata) > 0 {
-		if err := json.Unmarshal(metadata, &all); err != nil {
-			return nil, fmt.Errorf("priorityriver: the job's metadata is no JSON object: %w", err)
+		if err := json.Unmarshal(metadata, &all); err != nil || all == nil {
+			return nil, fmt.Errorf("the job's metadata %.100q is not a JSON object", metadata)
 		}
 	}
 	own, err := json.Marshal(d)
 	if err != nil {
-		return nil, fmt.Errorf("priorityriver: %w", err)
+		return nil, err
 	}
 	all[key] = own
 	return json.Marshal(all)
-}
-
-// check refuses names that PostgreSQL's JSON would change.
-func (d document) check() error {
-	if !storable(d.Customer) {
-		return fmt.Errorf("priorityriver: %w: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalidCustomer, d.Customer)
-	}
-	if !storable(d.ID) {
-		return fmt.Errorf("priorityriver: %w: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalidDocument, d.ID)
-	}
-	return nil
 }
 
 func storable(name string) bool {

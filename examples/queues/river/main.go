@@ -1,67 +1,57 @@
-// River puts documents into a queue of River, in PostgreSQL, and serves them.
+// River puts customers' documents into River, in PostgreSQL, and works on them.
 //
 //	go run ./examples/queues/river            # who waits how long during a flood
 //	go run ./examples/queues/river -h         # to produce and to work
-//
-// What to copy is in documents.go, produce.go and work.go.
 package main
 
 import (
 	"context"
-	"flag"
-	"fmt"
-	"strings"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/examples/queues/internal/program"
-	"github.com/docpriority/priority/examples/queues/internal/server"
-	"github.com/docpriority/priority/queue"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/docpriority/priority/examples/queues/internal/riverdb"
+	priorityriver "github.com/docpriority/priority/queue/river"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertype"
 )
 
 func main() { program.Main(example()) }
 
-func example() *program.Example {
-	schema := "documents"
-	var grace time.Duration
-	return &program.Example{
-		Queue: "River",
-		Start: server.StartPostgres,
-		Call:  func(level, last priority.Level) string { return fmt.Sprint("priority ", queue.River(level, last)) },
-		Flags: func(flags *flag.FlagSet) {
-			flags.StringVar(&schema, "schema", schema, "the PostgreSQL `schema` for River's tables")
-			flags.DurationVar(&grace, "grace", 0, "work: how long a shutdown waits for documents in hand (default to their end)")
-		},
-		Open: func(ctx context.Context, c *program.Config) (program.Queue, error) {
-			address, err := pgxpool.ParseConfig(c.URL)
-			if err != nil {
-				return nil, err
-			}
-			address.MaxConns = max(address.MaxConns, int32(c.Workers)+4) // a worker's one, and River's own
-			pool, err := pgxpool.NewWithConfig(ctx, address)
-			if err != nil {
-				return nil, err
-			}
-			documents, err := Open(ctx, pool, c.Store, &Options{
-				Schema: schema, Name: strings.ToLower(c.Name), Workers: c.Workers, Limit: c.Limit, Grace: grace, Backoff: c.Backoff, Logger: c.Logger,
-			})
-			if err != nil {
-				pool.Close()
-				return nil, err
-			}
-			return connected{documents, pool}, nil
-		},
+func example() *program.Example { return riverdb.Example(open) }
+
+// args are of a job that works on a document.
+type args struct {
+	Customer string `json:"customer" river:"unique"`
+	Document string `json:"document" river:"unique"`
+	Body     []byte `json:"body"`
+}
+
+func (args) Kind() string { return "document" }
+
+func customerOf(job *rivertype.JobInsertParams) (customer, document string, cost float64) {
+	of := job.Args.(args)
+	return of.Customer, of.Document, float64(len(of.Body))
+}
+
+func open(db *riverdb.DB) (program.Queue, error) {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[args]) error {
+		return db.Process(ctx, job.Args.Customer, job.Args.Document, job.Args.Body)
+	}))
+	client, err := river.NewClient(riverpgxv5.New(db.Pool), &river.Config{
+		Middleware: []rivertype.Middleware{priorityriver.New(db.Store, customerOf)},
+		Queues:     map[string]river.QueueConfig{db.Queue: {MaxWorkers: db.Workers}},
+		Workers:    workers, Schema: db.Schema, Logger: db.Logger, RetryPolicy: db, MaxAttempts: len(db.Backoff) + 1,
+		FetchCooldown: 10 * time.Millisecond, // River's 100 ms leave workers idle between short documents
+		JobTimeout:    db.Limit, RescueStuckJobsAfter: db.Limit + 10*time.Second, DiscardedJobRetentionPeriod: -1,
+	})
+	insert := func(ctx context.Context, customer, document string, body []byte) error {
+		_, err := client.Insert(ctx, args{customer, document, body}, &river.InsertOpts{
+			Queue:      db.Queue,
+			UniqueOpts: river.UniqueOpts{ByArgs: true, ByQueue: true}, // an insert whose reply was lost may be repeated
+		})
+		return err
 	}
-}
-
-// connected is a queue with its pool.
-type connected struct {
-	*Documents
-	pool *pgxpool.Pool
-}
-
-func (c connected) Close() error {
-	c.pool.Close()
-	return c.Documents.Close()
+	return &riverdb.Queue{DB: db, Client: client, Insert: insert}, err
 }

@@ -68,7 +68,8 @@ type Example struct {
 	Open  func(ctx context.Context, config *Config) (Queue, error)
 	Flags func(flags *flag.FlagSet) // adds the queue's own; nil: none
 
-	Forgets time.Duration // how long before its end a server that is killed may have confirmed what it forgets; 0: never
+	Forgets  time.Duration // how long before its end a server that is killed may have confirmed what it forgets; 0: never
+	Confirms time.Duration // how long after the end of a document its worker may tell the server; 0: at once
 }
 
 // Main runs the program's command and ends the process.

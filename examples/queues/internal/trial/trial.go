@@ -22,19 +22,19 @@ var customers = []string{"archive", "bakery", "clinic", "dentist", "estate"}
 // trial is a fleet of worker processes and a producer, who reach their queue's server
 // through a proxy. The books tell what became of each document.
 type trial struct {
-	t       *testing.T
-	subject *Subject
-	broker  *server.Server // of this trial alone; nil: shared
-	proxy   *redistest.Proxy
-	config  *program.Config // of the producer
-	queue   program.Queue   // the producer's
-	direct  string          // the server's address, around the proxy
-	counts  string          // the address of the Redis with the fleet's counts
-	store   *priority.RedisStore
-	books   *books
-	workers []*worker
-	forgets time.Duration
-	hurried time.Time
+	t                 *testing.T
+	subject           *Subject
+	broker            *server.Server // of this trial alone; nil: shared
+	proxy             *redistest.Proxy
+	config            *program.Config // of the producer
+	queue             program.Queue   // the producer's
+	direct            string          // the server's address, around the proxy
+	counts            string          // the address of the Redis with the fleet's counts
+	store             *priority.RedisStore
+	books             *books
+	workers           []*worker
+	forgets, confirms time.Duration
+	hurried           time.Time
 
 	mutex    sync.Mutex
 	produced []string // documents that the queue has, as it has confirmed
@@ -46,7 +46,7 @@ func newTrial(t *testing.T, s *Subject, ownServer bool) *trial {
 	t.Helper()
 	tr := &trial{t: t, subject: s, books: openBooks(t)}
 	example, config := s.parse(t, queueOf(t))
-	tr.config, tr.forgets = config, example.Forgets
+	tr.config, tr.forgets, tr.confirms = config, example.Forgets, example.Confirms
 	if ownServer {
 		tr.broker = s.ownServer(t)
 		config.URL = tr.broker.URL
@@ -133,8 +133,12 @@ func (tr *trial) cutConnections() {
 
 // killWorker ends a worker in the middle of what it does.
 func (tr *trial) killWorker(w *worker) {
+	unconfirmed := time.Now().Add(-tr.confirms)
 	w.kill()
 	tr.mayRepeat(workersAProcess)
+	if tr.confirms > 0 {
+		tr.mayRepeat(tr.books.servedSince(unconfirmed))
+	}
 }
 
 // running returns the nth worker that has not been ended, from 0.
