@@ -35,7 +35,7 @@ export class Cluster {
     let asking = false;
     for (let redirects = 0; ; redirects++) {
       try {
-        return await this.#connection(address).send(args, deadline, asking);
+        return await this.#connection(address).send(args, deadline, key, asking);
       } catch (error) {
         const [, kind, to] = (error instanceof Refused && /^(MOVED|ASK) \d+ (\S+)/.exec(error.message)) || [];
         if (!kind) {

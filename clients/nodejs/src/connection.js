@@ -4,6 +4,9 @@
 import { isReplica, Lost, Refused, Unsent } from './answers.js';
 import { pauseToConnect } from './pause.js';
 
+/** So many calls are under way on a connection at a time: the others wait for their turn. */
+export const mostCalls = 1_024;
+
 const checkEvery = 1_000; // milliseconds: a link is asked whether it is still there
 const patience = 2_000; // so long a link may take to come about, or to answer a check
 
@@ -13,6 +16,8 @@ export class Connection {
   #link; // the link that is used
   #links = new Set(); // these two, and those that only wait for answers to what they have sent
   #waiting = new Set(); // calls that wait for a link
+  #calls = 0; // under way, or waiting for a link
+  #queue = new Set(); // calls that wait for their turn
   #tries = 0; // links that were given up since a call was answered
   #again; // the timer until the next try
   #trouble; // why there is no link
@@ -24,27 +29,22 @@ export class Connection {
   }
 
   /**
-   * Sends a command and returns the answer. Rejects with Refused, Unsent or Lost.
+   * Sends a command and returns the answer; asking: after ASKING. It is for a Cluster to go
+   * by the key. Rejects with Refused, Unsent or Lost.
    */
-  async send(args, deadline, asking = false) {
-    const link = await this.#ready(deadline);
-    if (deadline.over) throw new Unsent(`it was not sent: ${deadline.why}`);
-    link.calls++;
+  async send(args, deadline, key, asking = false) {
+    if (this.#calls < mostCalls) this.#calls++;
+    else await deadline.in(this.#queue, () => (this.#link ? `${mostCalls} calls are under way` : this.#noLink));
     try {
-      const answer = await deadline.answer((signal) => {
-        if (asking) link.send(['ASKING'], signal).catch(() => {}); // for what comes next
-        return link.send(args, signal);
-      });
-      this.#isWell();
-      return answer;
-    } catch (error) {
-      // A replica may be the master of before, and a new link may lead to the new one.
-      if (isReplica(error) || (error instanceof Lost && deadline.timedOut)) this.#retire(link, error);
-      else if (error instanceof Refused) this.#isWell();
-      throw error;
+      return await this.#sendNow(args, deadline, asking);
     } finally {
-      link.calls--;
-      if (link !== this.#link) endIfIdle(link);
+      const [next] = this.#queue;
+      if (next) {
+        this.#queue.delete(next);
+        next.resolve(); // in the place of this call
+      } else {
+        this.#calls--;
+      }
     }
   }
 
@@ -61,11 +61,34 @@ export class Connection {
     await Promise.all(links.map((link) => link.ended));
   }
 
+  async #sendNow(args, deadline, asking) {
+    const link = this.#link ?? (await this.#ready(deadline));
+    if (deadline.over) throw new Unsent(`it was not sent: ${deadline.why}`);
+    link.calls++;
+    try {
+      if (asking) link.send(['ASKING']).catch(() => {}); // for what comes next
+      const answer = await deadline.answer(link.send(args));
+      this.#isWell();
+      return answer;
+    } catch (error) {
+      // A replica may be the master of before, and a new link may lead to the new one.
+      if (isReplica(error) || (error instanceof Lost && deadline.timedOut)) this.#retire(link, error);
+      else if (error instanceof Refused) this.#isWell();
+      throw error;
+    } finally {
+      link.calls--;
+      if (link !== this.#link) endIfIdle(link);
+    }
+  }
+
   #ready(deadline) {
     if (this.#closed) throw this.#closed;
-    if (this.#link) return this.#link;
     this.#connect();
-    return deadline.in(this.#waiting, () => `no connection in time: ${this.#trouble?.message ?? 'the server does not answer'}`);
+    return deadline.in(this.#waiting, () => this.#noLink);
+  }
+
+  get #noLink() {
+    return `no connection in time: ${this.#trouble?.message ?? 'the server does not answer'}`;
   }
 
   #connect() {

@@ -1,5 +1,5 @@
-// The time that one call has for all that it does: until its timeout, or until the
-// caller's AbortSignal.
+// The time that one call has for all that it does, one thing after another: until its
+// timeout, or until the caller's AbortSignal.
 
 import { setMaxListeners } from 'node:events';
 import { Lost, Unsent } from './answers.js';
@@ -18,8 +18,8 @@ export class Deadline {
   #ends;
   #timer;
   #callers;
-  #canceled = () => this.#end(this.#callers.reason);
-  #waits = new Set();
+  #canceled;
+  #giveUp; // what the call waits for at the moment
 
   constructor(milliseconds, callers) {
     this.whole = milliseconds;
@@ -30,6 +30,7 @@ export class Deadline {
     }, milliseconds);
     if (!callers) return;
     this.#callers = callers;
+    this.#canceled = () => this.#end(callers.reason);
     if (callers.aborted) return this.#canceled();
     setMaxListeners(0, callers); // as many calls as there are may share a signal
     callers.addEventListener('abort', this.#canceled);
@@ -50,22 +51,14 @@ export class Deadline {
     this.#callers?.removeEventListener('abort', this.#canceled);
   }
 
-  /**
-   * Returns the answer to what send sends. It is given an AbortSignal, by which what was
-   * not sent in time never will be.
-   */
-  answer(send) {
-    const unsent = new AbortController();
-    const answer = send(unsent.signal);
-    return this.#wait(
-      (resolve, reject) => answer.then(resolve, reject),
-      (_, reject) => {
-        unsent.abort();
-        // If the process was busy, the answer may be there and only not read: a turn of
-        // the event loop from now it has been.
-        setImmediate(() => reject(new Lost(`no answer came: ${this.why}`)));
-      },
-    );
+  /** Returns what a promise of an answer resolves to. */
+  answer(answer) {
+    return new Promise((resolve, reject) => {
+      // If the process was busy, the answer may be there and only not read: a turn of
+      // the event loop from now it has been.
+      this.#giveUp = () => setImmediate(() => reject(new Lost(`no answer came: ${this.why}`)));
+      answer.then(resolve, reject);
+    });
   }
 
   /**
@@ -73,47 +66,33 @@ export class Deadline {
    * all that are in it. why tells what for.
    */
   in(set, why) {
-    if (this.over) throw new Unsent(`it was not sent: ${this.why}`);
-    let waiting;
-    return this.#wait(
-      (resolve, reject) => set.add((waiting = { resolve, reject })),
-      (_, reject) => {
+    return new Promise((resolve, reject) => {
+      if (this.over) throw new Unsent(`it was not sent: ${this.why}`);
+      const waiting = { resolve, reject };
+      set.add(waiting);
+      this.#giveUp = () => {
         set.delete(waiting);
         reject(new Unsent(this.timedOut ? why() : `it was not sent: ${this.why}`));
-      },
-    );
+      };
+    });
   }
 
   /** Waits for a while; returns false if there would not be so much time left afterwards. */
   async pause(milliseconds, left) {
     if (this.over || this.#ends - performance.now() < milliseconds + left) return false;
-    let timer;
-    return this.#wait(
-      (resolve) => (timer = setTimeout(resolve, milliseconds, true)),
-      (resolve) => {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds, true);
+      this.#giveUp = () => {
         clearTimeout(timer);
         resolve(false);
-      },
-    );
-  }
-
-  async #wait(begin, giveUp) {
-    let wait;
-    try {
-      return await new Promise((resolve, reject) => {
-        begin(resolve, reject);
-        wait = () => giveUp(resolve, reject);
-        this.#waits.add(wait);
-      });
-    } finally {
-      this.#waits.delete(wait);
-    }
+      };
+    });
   }
 
   #end(cause) {
     if (this.over) return;
     this.over = true;
     this.cause = cause;
-    for (const wait of this.#waits) wait();
+    this.#giveUp?.();
   }
 }

@@ -175,6 +175,9 @@ export interface SubmitNOptions extends CallOptions {
  * The numbers of a fleet. A store is made once in a process and may be called any number of
  * times at once.
  *
+ * 1024 calls are under way on a connection at a time, one connection being to one server; the
+ * others wait for their turn within their timeout.
+ *
  * Each call ends within the timeout. It rejects with {@link NotCounted},
  * {@link OutcomeUnknown} or {@link CorruptCount}, or with a TypeError or RangeError where the
  * call itself is wrong and nothing was sent. After an outage the store connects again by

@@ -1,5 +1,6 @@
 // Links and clusters of ioredis, 5 and 6.
 
+import { isAscii } from 'node:buffer';
 import { Lost, Refused, Unsent } from './answers.js';
 import { inTime } from './in-time.js';
 import { has, Link } from './link.js';
@@ -56,7 +57,7 @@ export class IoredisLink extends Link {
   async send(args) {
     if (this.#redis.status !== 'ready') throw new Unsent('the connection was closed');
     try {
-      return await this.#redis.call(...args);
+      return await this.#redis.call(...args.map(asText));
     } catch (error) {
       if (error.name === 'ReplyError') throw new Refused(error.message, { cause: error });
       const why = this.why ?? error;
@@ -68,6 +69,9 @@ export class IoredisLink extends Link {
     this.#redis.disconnect();
   }
 }
+
+// ioredis writes a command of strings at once, and one with a Buffer piece by piece.
+const asText = (arg) => (Buffer.isBuffer(arg) && isAscii(arg) ? arg.latin1Slice() : arg);
 
 /**
  * Asks a cluster for the address of each slot, and for a client with the settings for each

@@ -89,9 +89,7 @@ class Member extends Store {
   async close() {
     this.#over.abort();
     this.#changed();
-    // Two commands that are taken back before they are written break a connection of
-    // node-redis 5.0: a turn of the event loop from now they have been written.
-    setImmediate(() => this.#calls.abort());
+    this.#calls.abort();
     await super.close();
   }
 

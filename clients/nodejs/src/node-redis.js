@@ -24,7 +24,6 @@ export class NodeRedisLink extends Link {
   #client;
   #connected = false;
   #over = false;
-  #Aborted;
 
   /** place is the server's host and port where it is not the client's own. */
   constructor(client, place) {
@@ -40,18 +39,11 @@ export class NodeRedisLink extends Link {
     this.begin(this.#client.connect().finally(() => (this.#connected = true))); // or no socket is under way any more
   }
 
-  async greet() {
-    // What the client rejects an aborted command with is told apart by its class.
-    await this.#client.sendCommand(['PING'], { abortSignal: AbortSignal.abort() }).catch((error) => (this.#Aborted = error.constructor));
-    await super.greet();
-  }
-
-  async send(args, signal) {
+  async send(args) {
     if (this.#over || !this.#client.isReady) throw new Unsent('the connection was closed');
     try {
-      return await this.#client.sendCommand(args, { abortSignal: signal, typeMapping: {}, timeout: undefined });
+      return await this.#client.sendCommand(args, { typeMapping: {}, timeout: undefined });
     } catch (error) {
-      if (error instanceof this.#Aborted) throw new Unsent('it was not sent in time', { cause: error });
       if (error.code === undefined && /^[A-Z][A-Z0-9]{2,} /.test(error.message)) throw new Refused(error.message, { cause: error });
       const why = this.why ?? error;
       throw new Lost(`no answer came: ${why.message}`, { cause: why });

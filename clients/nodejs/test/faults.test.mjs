@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { join, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { Lost } from '../src/answers.js';
-import { Connection } from '../src/connection.js';
+import { Connection, mostCalls } from '../src/connection.js';
 import { Deadline } from '../src/deadline.js';
 import { IoredisLink } from '../src/ioredis.js';
 import { NodeRedisLink } from '../src/node-redis.js';
@@ -223,6 +223,38 @@ describe('faults', { concurrency: true }, () => {
         first.end();
         others.end();
         await connection.close();
+      });
+
+      // All that a connection was given before has arrived when the server gets a PING.
+      const crowd = gate();
+      let pinged;
+      const ping = (name) => (pinged ||= name === 'PING' && crowd.begun, true);
+      withServer('only so many calls are under way on a connection, and the others wait for their turn', () => crowd.opened, async (server, open) => {
+        const store = open();
+        const canceled = new AbortController();
+        const calls = Array.from({ length: 3 * mostCalls }, (_, i) => store.next(`customer ${i}`));
+        const waiting = store.next('acme', { signal: canceled.signal });
+        await server.until(() => server.scripts.length >= mostCalls);
+        crowd.begun = true;
+        await server.until(() => pinged);
+        assert.equal(server.scripts.length, mostCalls);
+        canceled.abort();
+        await assert.rejects(waiting, NotCounted);
+        crowd.open(replies.next);
+        await Promise.all(calls);
+        assert.equal(server.scripts.length, calls.length);
+        assert.ok(!server.others.includes('ASKING'), 'a server without a cluster knows no ASKING');
+      }, { greets: ping });
+
+      const full = gate();
+      withServer('a call that has to wait for its turn too long is not counted', () => full.opened, async (server, open) => {
+        const store = open({ timeout: 2_000 });
+        const calls = Array.from({ length: mostCalls + 1 }, (_, i) => store.next(`customer ${i}`));
+        const { reason } = (await Promise.allSettled(calls)).at(-1);
+        assert.ok(reason instanceof NotCounted && /calls are under way|no connection in time/.test(reason.message), reason);
+        assert.ok(server.scripts.length <= mostCalls);
+        full.open(replies.next);
+        assert.equal((await nextAtLast(store)).level, 1);
       });
 
       const never = gate();

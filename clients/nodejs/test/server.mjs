@@ -6,6 +6,8 @@ import { createServer } from 'node:net';
 export class Server {
   /** The EVAL and EVALSHA commands that arrived, as arrays of strings. */
   scripts = [];
+  /** The names of the other commands. */
+  others = [];
   /** How many connections there ever were, and how many are open. */
   connections = 0;
   open = new Set();
@@ -77,6 +79,8 @@ export class Server {
       this.#happened();
       return answer;
     }
+    this.others.push(name);
+    this.#happened();
     const greets = typeof this.greets === 'function' ? this.greets(name, connection) : this.greets;
     if (!greets) return undefined;
     if (typeof greets === 'string') return greets;
