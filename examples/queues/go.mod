@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/docpriority/priority v0.1.0
 	github.com/docpriority/priority/priorityotel v0.1.0
+	github.com/docpriority/priority/queue/nats v0.1.0
 	github.com/docpriority/priority/queue/river v0.1.0
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.12.0

@@ -56,7 +56,8 @@ func (s *Store) Done(ctx context.Context, customer, document string, took time.D
 	return s.Store.Done(ctx, customer, document, took)
 }
 
-func (s *Store) setLevel(document string, level priority.Level) {
+// SetLevel says which level a document gets.
+func (s *Store) SetLevel(document string, level priority.Level) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.levels == nil {
@@ -104,7 +105,7 @@ func (b *Bench) Send(documents ...string) {
 func (b *Bench) SendAt(level priority.Level, documents ...string) {
 	b.tb.Helper()
 	for _, document := range documents {
-		b.Store.setLevel(document, level)
+		b.Store.SetLevel(document, level)
 	}
 	b.Send(documents...)
 }

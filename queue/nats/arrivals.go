@@ -1,4 +1,4 @@
-package main
+package prioritynats
 
 import (
 	"context"
@@ -32,10 +32,10 @@ type arrivals struct {
 }
 
 // watch listens to producers until the context ends.
-func (d *Documents) watch(ctx context.Context) (*arrivals, error) {
-	weights, last := d.options.Weights, d.store.Last()
+func (q *Queue) watch(ctx context.Context) (*arrivals, error) {
+	weights, last := q.options.Weights, q.store.Last()
 	switch {
-	case d.options.Strict:
+	case q.options.Strict:
 		weights = nil
 	case weights == nil:
 		weights = queue.LinearWeights(last)
@@ -48,10 +48,10 @@ func (d *Documents) watch(ctx context.Context) (*arrivals, error) {
 		arrived: make(chan *nats.Msg, 1<<10), level: make(map[string]int), some: make(chan struct{}, 1),
 		picker: picker, told: make([]int, last), empty: make([]int, last), asking: make([]bool, last),
 	}
-	for i, subject := range queue.NATSSubjects(arrivedName(d.options.Name), last) {
+	for i, subject := range queue.NATSSubjects(arrivedName(q.options.Name), last) {
 		a.level[subject] = i
 	}
-	subscription, err := d.connection.ChanSubscribe(arrivedName(d.options.Name)+".*", a.arrived)
+	subscription, err := q.connection().ChanSubscribe(arrivedName(q.options.Name)+".*", a.arrived)
 	if err != nil {
 		return nil, err
 	}
