@@ -76,6 +76,11 @@ func TestNodeCountsForReports(t *testing.T) { runTests(t, "collect.test.mjs") }
 
 func TestNodeKeepsToTheVectors(t *testing.T) { runTests(t, "vectors.test.mjs") }
 
+func TestNodeDecidesInMemoryAsRedisDoes(t *testing.T) {
+	server := redistest.Start(t)
+	runTests(t, "memory.test.mjs", "REDIS="+server.Addr)
+}
+
 func TestNodeStandsFaults(t *testing.T) { runTests(t, "faults.test.mjs") }
 
 func TestNodeConnectsAgainWithPauses(t *testing.T) { runTests(t, "connection.test.mjs") }

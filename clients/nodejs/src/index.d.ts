@@ -22,6 +22,13 @@ export interface RedisClient {
   connect(...args: any[]): Promise<unknown>;
 }
 
+declare global {
+  interface SymbolConstructor {
+    // for TypeScript's own libraries before ESNext.Disposable
+    readonly asyncDispose: unique symbol;
+  }
+}
+
 /** A customer, or a document's id: 1 to 512 bytes. A string stands for its UTF-8. */
 export type Name = string | Uint8Array;
 
@@ -237,11 +244,17 @@ export class Store {
   /** Returns a script as it runs for a customer, with the numbers of the policy; by default for one without a tier. */
   script(name: 'next' | 'submit' | 'done' | 'peek' | 'reset', customer?: Name): { text: string; sha1: string };
 
+  /** The last level that any document gets: as many levels the queue needs. */
+  readonly last: number;
+
   /**
    * Awaits the calls that were made before, each of which ends within the timeout, and ends
    * the store's connections. Further calls reject with NotCounted. The client that the store was made with stays as it is.
    */
   close(): Promise<void>;
+
+  /** Closes it: `await using store = join(client)`. */
+  [Symbol.asyncDispose](): Promise<void>;
 }
 
 export interface JoinOptions extends StoreOptions {

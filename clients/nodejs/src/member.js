@@ -9,7 +9,7 @@ import { Follower } from './follow.js';
 import * as texts from './lua.js';
 import { isIntegers } from './run.js';
 import { scriptOf } from './scripts.js';
-import { ask, goBy, levels, part, set, Store } from './store.js';
+import { ask, goBy, part, set, Store } from './store.js';
 import { version } from './version.js';
 
 const reportEvery = 5_000; // milliseconds, as the following ones
@@ -43,7 +43,7 @@ class Member extends Store {
     if (onChange !== undefined && typeof onChange !== 'function') throw new TypeError('docpriority: onChange is not a function');
     this.#who = {
       format: 1, id: randomBytes(8).toString('hex'), name: plain(name, 100), language: 'nodejs', version,
-      host: plain(hostname(), 100), pid: process.pid, levels: this[levels], overrides,
+      host: plain(hostname(), 100), pid: process.pid, levels: this.last, overrides,
     };
     this.#interval = interval;
     this.#rules = new Follower((known, signal) => this.#askRules(known, signal), (rules) => this[goBy](rules), (status) => {

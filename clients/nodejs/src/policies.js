@@ -40,7 +40,7 @@ export class Policies {
     }
   }
 
-  /** Returns the policy of a tier, and its scripts: { policy, scripts }. */
+  /** Returns what decides for a tier: { policy, scripts, lease, levels }. */
   of(tier) {
     return this.#tiers.get(tier) ?? this.#policy;
   }
@@ -49,7 +49,7 @@ export class Policies {
     const key = JSON.stringify(policy);
     let known = this.#known.get(key);
     if (!known && this.#known.size === this.#most) throw new Unusable(`more than ${mostPolicies} different policies`);
-    if (!known) this.#known.set(key, (known = { policy, scripts: scriptsOf(policy, this.#lease, this.#levels) }));
+    if (!known) this.#known.set(key, (known = { policy, scripts: scriptsOf(policy, this.#lease, this.#levels), lease: this.#lease, levels: this.#levels }));
     return known;
   }
 }

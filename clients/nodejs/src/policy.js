@@ -73,7 +73,7 @@ function checkLoads(loads, turns, where) {
   }
 }
 
-const millionths = (load) => Math.round(load * 1e6);
+export const millionths = (load) => Math.round(load * 1e6);
 
 export function levelOf({ thresholds }, count) {
   const level = thresholds.findIndex((threshold) => count >= threshold);

@@ -7,6 +7,7 @@ import { NotCounted } from './errors.js';
 import { askIoredisCluster, IoredisLink, isIoredis, isIoredisCluster } from './ioredis.js';
 import { bytesOf, checkPrefix, defaultPrefix, keysOf } from './keys.js';
 import { eachOf, Mean } from './mean.js';
+import { Memory } from './memory.js';
 import { askNodeRedisCluster, isNodeRedis, isNodeRedisCluster, NodeRedisLink } from './node-redis.js';
 import { Policies } from './policies.js';
 import { checkNames, levelOf, longestLease } from './policy.js';
@@ -14,17 +15,17 @@ import { isIntegers, run } from './run.js';
 
 const most = { next: 1_000_000, submit: 100, done: 1_000 }; // documents in one call
 // What a Member needs of a Store, and nobody else: to go by other policies, to ask Redis for
-// what is not a customer's, to set a key that is there, to part before the connections end, and the levels of the queue.
+// what is not a customer's, to set a key that is there, and to part before the connections end.
 export const goBy = Symbol('goBy');
 export const ask = Symbol('ask');
 export const set = Symbol('set');
 export const part = Symbol('part');
-export const levels = Symbol('levels');
 
 const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
 export class Store {
   #wire;
+  #memory; // in place of Redis
   #prefix;
   #timeout;
   #tierOf;
@@ -50,7 +51,8 @@ export class Store {
     this.#tierOf = checkTierOf(tierOf, tiers);
     this.#lease = lease;
     this.#own = this.#policies = new Policies({ policy, tiers }, lease);
-    this.#wire = wireOf(client);
+    if (client instanceof Memory) this.#memory = client;
+    else this.#wire = wireOf(client);
   }
 
   async next(customer, options) {
@@ -88,7 +90,8 @@ export class Store {
   }
 
   async peek(customer, options) {
-    const { reply } = await this.#run('peek', customer, { script: 'peek', kinds: ['count', 'pending', 'usage', ...this.#overrides], isReply: isIntegers(17), readOnly: true }, options);
+    const call = { script: 'peek', kinds: ['count', 'pending', 'usage', ...this.#overrides], isReply: isIntegers(17), readOnly: true };
+    const { reply } = await this.#run('peek', customer, call, options);
     const [rule, level, nextLevel, count, resetIn, load, lately, cost, pending, pendingLast, oldest, sojourn, lease, ruled, earliest, latest, endsIn] = reply;
     return Object.freeze({
       rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, lately: lately / 1_000, cost: cost / 1_000,
@@ -112,14 +115,18 @@ export class Store {
     return { text, sha1: digest };
   }
 
+  async [Symbol.asyncDispose]() {
+    await this.close();
+  }
+
   async close() {
     this.#closed = true;
     await Promise.allSettled(this.#calls);
     await this[part]?.();
-    await this.#wire.close();
+    await this.#wire?.close();
   }
 
-  get [levels]() {
+  get last() {
     return this.#own.last;
   }
 
@@ -184,20 +191,36 @@ export class Store {
     return ended;
   }
 
-  async #run(operation, customer, { script, kinds, args = [], ...call }, options = {}) {
+  async #run(operation, customer, call, options = {}) {
     checkOptions(options, 'signal');
     const { signal } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
-    const named = this.keys(customer);
-    const { policy, scripts } = this.#tier(customer); // asked once: the caller may answer otherwise the next time
-    if (this.#closed) throw new NotCounted(`docpriority: ${operation} ${named.count}: the store is closed`);
-    const deadline = new Deadline(this.#timeout, signal);
-    const running = run(this.#wire, { ...call, operation, named, script: scripts[script], keys: kinds.map((kind) => named[kind]), args }, deadline);
+    const name = bytesOf(customer, 'a customer');
+    const tier = this.#tier(customer); // asked once: the caller may answer otherwise the next time
+    if (this.#closed) throw new NotCounted(`docpriority: ${operation} ${this.keys(name)[call.kinds[0]]}: the store is closed`);
+    const running = this.#answer({ operation, name, tier, args: [], ...call }, signal);
     this.#calls.add(running);
     try {
-      return { reply: await running, policy };
+      return { reply: await running, policy: tier.policy };
     } finally {
       this.#calls.delete(running);
+    }
+  }
+
+  // Returns the reply of a call's script.
+  async #answer(call, signal) {
+    if (!this.#memory) return this.#askRedis(call, signal);
+    const { operation, name, script, args, tier } = call;
+    if (signal?.aborted) throw new NotCounted(`docpriority: ${operation}: it was canceled`, { cause: signal.reason });
+    return this.#memory.run(script, name.toString('latin1'), args, tier);
+  }
+
+  async #askRedis({ name, script, kinds, tier, ...call }, signal) {
+    const named = this.keys(name);
+    const deadline = new Deadline(this.#timeout, signal);
+    try {
+      return await run(this.#wire, { ...call, named, script: tier.scripts[script], keys: kinds.map((kind) => named[kind]) }, deadline);
+    } finally {
       deadline.end();
     }
   }
@@ -224,6 +247,7 @@ export class Store {
 }
 
 function wireOf(client) {
+  if (typeof client === 'string' || client instanceof URL) throw new TypeError('docpriority: a client is needed, not a URL: createClient({ url }) of redis, or new Redis(url) of ioredis');
   if (client === null || typeof client !== 'object') throw new TypeError('docpriority: there is no client');
   if (isIoredisCluster(client)) return new Cluster((known) => askIoredisCluster(client, known), IoredisLink);
   if (isNodeRedisCluster(client)) return new Cluster((known) => askNodeRedisCluster(client, known), NodeRedisLink);

@@ -69,7 +69,7 @@ test('what is exported is declared, and the other way round', async () => {
 
 test('the methods of a Store are declared, and the other way round', async () => {
   const [, body] = /^export class Store \{$([^]*?)^\}$/m.exec(await readFile(join(here, 'src/index.d.ts'), 'utf8'));
-  const declared = [...body.matchAll(/^ {2}(\w+)\(/gm)].map(([, name]) => name);
+  const declared = [...body.matchAll(/^ {2}(?:readonly )?(\w+)[(:]/gm)].map(([, name]) => name);
   assert.deepEqual(declared.sort(), Object.getOwnPropertyNames(exported.Store.prototype).sort());
 });
 

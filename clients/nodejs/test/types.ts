@@ -5,6 +5,8 @@ import { createClient, createCluster } from 'redis';
 import { createClient as createClient5 } from 'redis5';
 import { CorruptCount, type Decision, defaultPolicy, type Ended, type FollowedRules, join, type JoinOptions, keysOf, type Member, NotCounted, OutcomeUnknown, type Override, type Policy, PriorityError, type Report, type State, Store, type StoreOptions } from 'docpriority';
 
+import { MemoryStore, type MemoryStoreOptions } from 'docpriority/testing';
+
 const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset', loads: [8, 512], turns: 2 };
 const options: StoreOptions = {
   prefix: 'priority', timeout: 100, overrides: true, policy: defaultPolicy(), lease: 3_600_000,
@@ -25,7 +27,13 @@ const joining: JoinOptions = { ...options, name: 'worker 4', interval: 100, onCh
 export const member: Member = join(new Redis(), joining);
 const report: Report = member.report();
 export const followed: number = member.rules.version + report.rules.version + (report.by_load['1'] ?? 0) + report.busiest.length;
-stores.push(member);
+const inMemory: MemoryStoreOptions = { ...options, clock: () => 0 };
+const memory = new MemoryStore(inMemory);
+memory.advance(5);
+memory.setOverride('acme', { latest: memory.last, endsIn: 5_000 });
+memory.setOverride('acme', undefined);
+memory.clear();
+stores.push(member, memory, new MemoryStore());
 
 export async function use(store: Store, signal: AbortSignal): Promise<number> {
   try {
@@ -45,6 +53,7 @@ export async function use(store: Store, signal: AbortSignal): Promise<number> {
     const key: Uint8Array = keysOf('acme').count;
     const { text, sha1 }: { text: string; sha1: string } = store.script('next');
     await store.close();
+    await store[Symbol.asyncDispose]();
     const waited = ended?.sojourn ?? others[0]?.sojourn ?? 0;
     return bound + level + count + pending + load + resetIn + all.length + waited + state.nextLevel + rule.length + key.length + text.length + sha1.length;
   } catch (error) {

@@ -186,7 +186,28 @@ describe('a wrong option is refused', () => {
 
   test('a client that is none', () => {
     const sentinel = createSentinel({ name: 'counts', sentinelRootNodes: [{ host: '127.0.0.1', port: 1 }] });
-    for (const none of [undefined, null, {}, 'redis://127.0.0.1', sentinel]) assert.throws(() => new Store(none), TypeError);
+    for (const none of [undefined, null, {}, sentinel]) assert.throws(() => new Store(none), TypeError);
+  });
+
+  test('an address in place of a client', () => {
+    const wanted = { name: 'TypeError', message: /: a client is needed, not a URL/ };
+    for (const url of ['redis://127.0.0.1', new URL('redis://127.0.0.1')]) assert.throws(() => new Store(url), wanted);
+  });
+
+  test('a store names the last level of its queue', () => {
+    assert.equal(new Store(client).last, 9);
+    assert.equal(new Store(client, { policy: { turns: 13 } }).last, 22);
+    assert.equal(new Store(client, { policy: { thresholds: [-1], loads: [] } }).last, 2);
+  });
+
+  test('a store that is closed names the key that would be asked', async () => {
+    const store = new Store(client);
+    await store[Symbol.asyncDispose]();
+    for (const [call, kind] of [['next', 'count'], ['submit', 'pending'], ['done', 'pending'], ['peek', 'count']]) {
+      await assert.rejects(store[call]('acme', ...(call === 'next' || call === 'peek' ? [] : ['a'])), {
+        name: 'NotCounted', message: `docpriority: ${call} priority:{acme}:${kind}: the store is closed`,
+      });
+    }
   });
 
   test('a client of each kind, and none of them connects', () => {
