@@ -1,4 +1,4 @@
-package main
+package priorityrabbitmq
 
 import (
 	"context"
@@ -20,27 +20,40 @@ func (l *link) readMark(ctx context.Context) (string, error) {
 	if l.boot == "" {
 		return "", nil
 	}
-	// Of its own: a connection that has published once is held up, with all that it
-	// acknowledges, when the server is short of memory.
-	connection, err := l.dial(ctx)
-	if err != nil {
-		return "", err
+	connection := l.connection
+	if l.url != "" {
+		// Of its own: a connection that has published once is held up, with all that it
+		// acknowledges, when the server is short of memory.
+		var err error
+		if connection, err = l.dial(ctx); err != nil {
+			return "", err
+		}
+		defer func() { _ = connection.CloseDeadline(time.Now().Add(connectTime)) }() // and what waits for it ends
 	}
-	defer func() { _ = connection.CloseDeadline(time.Now().Add(connectTime)) }()
 	ctx, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = connection.CloseDeadline(time.Now()) })() // what waits for it ends
 	for {
-		mark, err := readMark(ctx, connection, l.boot)
-		var refused *amqp.Error
-		switch {
-		case err == nil:
-			return mark, nil
-		case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		type answer struct {
+			mark string
+			err  error
+		}
+		answers := make(chan answer, 1)
+		go func() {
+			mark, err := readMark(ctx, connection, l.boot)
+			answers <- answer{mark, err}
+		}()
+		select {
+		case a := <-answers:
+			if !isInUse(a.err) {
+				return a.mark, a.err
+			}
+			_ = sleep(ctx, pause/50) // another reads it
+		case <-ctx.Done():
+		}
+		switch err := ctx.Err(); {
+		case errors.Is(err, context.DeadlineExceeded):
 			return "", nil // a server short of memory takes none; to work is better than to wait
-		case errors.As(err, &refused) && strings.Contains(refused.Reason, "exclusive use"): // another reads it
-			_ = sleep(ctx, pause/50)
-		default:
+		case err != nil:
 			return "", err
 		}
 	}
@@ -76,4 +89,9 @@ func readMark(ctx context.Context, connection *amqp.Connection, queue string) (s
 		return "", amqp.ErrClosed
 	}
 	return string(first.Body), nil
+}
+
+func isInUse(err error) bool {
+	var refused *amqp.Error
+	return errors.As(err, &refused) && strings.Contains(refused.Reason, "exclusive use")
 }

@@ -1,10 +1,11 @@
-package main
+package priorityrabbitmq
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,13 +14,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// link is a connection to RabbitMQ that is made again when it was lost.
+// link is a connection to RabbitMQ. One with a URL is made again when it was lost.
 //
 // It does not use the client's own recovery: that numbers the deliveries of a
 // channel from 1 again, and an acknowledgement of one from before, with the same
 // number, takes another document out of the queue that nobody has worked on.
 type link struct {
-	url     string
+	url     string // "": the connection is the caller's
 	name    string // that the server shows
 	prepare func(channel *amqp.Channel, major int) error
 	boot    string // the queue with the mark of the server's run; "": there is none
@@ -30,7 +31,12 @@ type link struct {
 	closed     bool
 }
 
-var errClosed = fmt.Errorf("rabbitmq: after Close: %w", amqp.ErrClosed)
+var (
+	errClosed     = fmt.Errorf("priorityrabbitmq: %w", amqp.ErrClosed) // by Close, or the caller's connection is lost
+	errRefused    = errors.New("priorityrabbitmq: refused")
+	errFull       = errors.New("priorityrabbitmq: refused: the queue is full") // for now
+	errUnroutable = errors.New("priorityrabbitmq: no queue took it")
+)
 
 const (
 	connectTime = 5 * time.Second
@@ -55,7 +61,7 @@ func (l *link) open(ctx context.Context) (*line, error) {
 	defer hurry(connection)()
 	channel, err := connection.Channel()
 	if err != nil {
-		return nil, fmt.Errorf("rabbitmq: open a channel: %w", err)
+		return nil, l.orClosed(fmt.Errorf("priorityrabbitmq: open a channel: %w", err))
 	}
 	version, _ := connection.Properties["version"].(string)
 	number, _, _ := strings.Cut(version, ".")
@@ -66,7 +72,11 @@ func (l *link) open(ctx context.Context) (*line, error) {
 	}
 	if err != nil {
 		_ = channel.Close()
-		return nil, fmt.Errorf("rabbitmq: server %s: %w", version, err)
+		err = fmt.Errorf("priorityrabbitmq: server %s: %w", version, err)
+		if isRefused(err, amqp.PreconditionFailed) { // a queue that was declared otherwise
+			return nil, fmt.Errorf("%w: %w", errRefused, err)
+		}
+		return nil, l.orClosed(err)
 	}
 
 	lost, lose := context.WithCancelCause(context.Background())
@@ -76,14 +86,14 @@ func (l *link) open(ctx context.Context) (*line, error) {
 		select {
 		case reason := <-closed:
 			if reason != nil {
-				lose(fmt.Errorf("rabbitmq: channel lost: %w", reason))
+				lose(fmt.Errorf("priorityrabbitmq: channel lost: %w", reason))
 			}
 		case _, told := <-cancelled: // all that a quorum queue of RabbitMQ 4.3 says
 			if told {
-				lose(errors.New("rabbitmq: the server ended the consumer: after its consumer_timeout, or with its queue"))
+				lose(errors.New("priorityrabbitmq: the server ended the consumer: after its consumer_timeout, or with its queue"))
 			}
 		}
-		lose(errors.New("rabbitmq: channel closed"))
+		lose(errors.New("priorityrabbitmq: channel closed"))
 	}()
 	return &line{channel, connection, mark, lost, channel.NotifyReturn(make(chan amqp.Return, 1))}, nil
 }
@@ -100,6 +110,14 @@ func (l *line) Close() error {
 	return l.Channel.Close()
 }
 
+// orClosed returns errClosed for an error of a connection that is not made again.
+func (l *link) orClosed(err error) error {
+	if l.url == "" && l.connection.IsClosed() {
+		return errClosed
+	}
+	return err
+}
+
 // connect returns the connection, a new one where there is none, and its mark.
 func (l *link) connect(ctx context.Context) (*amqp.Connection, string, error) {
 	l.mutex.Lock()
@@ -110,14 +128,17 @@ func (l *link) connect(ctx context.Context) (*amqp.Connection, string, error) {
 	if l.connection != nil && !l.connection.IsClosed() {
 		return l.connection, l.mark, nil
 	}
+	if l.url == "" {
+		return nil, "", errClosed
+	}
 	connection, err := l.dial(ctx)
 	if err != nil {
-		return nil, "", fmt.Errorf("rabbitmq: connect: %w", err)
+		return nil, "", fmt.Errorf("priorityrabbitmq: connect: %w", err)
 	}
 	mark, err := l.readMark(ctx)
 	if err != nil {
 		_ = connection.CloseDeadline(time.Now().Add(connectTime))
-		return nil, "", fmt.Errorf("rabbitmq: read the mark of the server's run: %w", err)
+		return nil, "", fmt.Errorf("priorityrabbitmq: read the mark of the server's run: %w", err)
 	}
 	l.connection, l.mark = connection, mark
 	return connection, mark, nil
@@ -143,7 +164,7 @@ func (l *link) close() error {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.closed = true
-	if l.connection == nil {
+	if l.connection == nil || l.url == "" {
 		return nil
 	}
 	if err := l.connection.CloseDeadline(time.Now().Add(connectTime)); !errors.Is(err, amqp.ErrClosed) {
@@ -152,13 +173,12 @@ func (l *link) close() error {
 	return nil
 }
 
-var errFull = errors.New("rabbitmq: refused: the queue is full")
-
-// publish returns nil when RabbitMQ has written the message to a queue. With an
-// error other than errFull it may have, too, and the line is of no use any more.
-func (l *line) publish(ctx context.Context, to string, message amqp.Publishing) error {
-	const exchange, mandatory, immediate = "", true, false // mandatory: a queue that was deleted must not swallow it
-	confirm, err := l.PublishWithDeferredConfirmWithContext(ctx, exchange, to, mandatory, immediate, message)
+// publish returns nil when RabbitMQ has written the message to a queue. After errFull
+// and errUnroutable none has it. With an error other than errFull and errRefused one may
+// have it, and the line is of no use any more.
+func (l *line) publish(ctx context.Context, exchange, key string, message amqp.Publishing) error {
+	const mandatory, immediate = true, false // mandatory: a queue that was deleted must not swallow it
+	confirm, err := l.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, message)
 	if err != nil {
 		return err
 	}
@@ -168,14 +188,24 @@ func (l *line) publish(ctx context.Context, to string, message amqp.Publishing) 
 		return err
 	case !confirmed && l.IsClosed():
 		<-l.lost.Done()
+		if err := context.Cause(l.lost); isRefused(err, amqp.PreconditionFailed, amqp.NotFound, amqp.AccessRefused) {
+			return fmt.Errorf("%w: %w", errRefused, err)
+		}
 		return context.Cause(l.lost)
 	case !confirmed:
 		return errFull
 	}
 	select {
 	case back := <-l.returned: // it comes before the confirmation
-		return fmt.Errorf("rabbitmq: no queue took it: %s", back.ReplyText)
+		return fmt.Errorf("%w: %s", errUnroutable, back.ReplyText)
 	default:
 		return nil
 	}
+}
+
+// isRefused tells whether the server gave one of these reasons. What is said of a message, such
+// as one that is too long, is so the next time, too.
+func isRefused(err error, reasons ...int) bool {
+	var refused *amqp.Error
+	return errors.As(err, &refused) && slices.Contains(reasons, refused.Code)
 }

@@ -1,0 +1,259 @@
+package priorityrabbitmq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/memory"
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// recorder notes what is done with a document, in order.
+type recorder struct {
+	memory.Store
+	done     []string
+	sent     amqp.Publishing
+	sendErr  error
+	isClosed bool
+}
+
+func (r *recorder) Submit(context.Context, string, string, float64) (priority.Decision, error) {
+	r.done = append(r.done, "submit")
+	return priority.Decision{Level: 2}, nil
+}
+
+func (r *recorder) Done(_ context.Context, customer, document string, _ time.Duration) error {
+	r.done = append(r.done, "done "+customer+" "+document)
+	return nil
+}
+
+func (r *recorder) Ack(uint64, bool) error        { r.done = append(r.done, "ack"); return nil }
+func (r *recorder) Nack(uint64, bool, bool) error { r.done = append(r.done, "nack"); return nil }
+func (r *recorder) Reject(uint64, bool) error     { r.done = append(r.done, "reject"); return nil }
+func (r *recorder) IsClosed() bool                { return r.isClosed }
+
+// queue is one whose messages go nowhere.
+func (r *recorder) queue(t *testing.T) *Queue {
+	t.Helper()
+	q, err := newQueue("documents", r, &Options{Backoff: []time.Duration{time.Second, time.Minute}, Losses: 3, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.send = func(_ context.Context, exchange, key string, message amqp.Publishing) error {
+		r.done = append(r.done, strings.TrimSpace(fmt.Sprint("to ", exchange, " ", key)))
+		r.sent = message
+		return r.sendErr
+	}
+	return q
+}
+
+func (r *recorder) delivery(headers amqp.Table) amqp.Delivery {
+	if headers == nil {
+		headers = amqp.Table{}
+	}
+	headers[HeaderCustomer], headers[HeaderDocument] = "acme", "invoice"
+	return amqp.Delivery{Acknowledger: r, Headers: headers}
+}
+
+const mark = "of this run"
+
+var errFails = errors.New("fails")
+
+func TestDoneComesBeforeTheAcknowledgement(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for what, c := range map[string]struct {
+		ctx         context.Context
+		headers     amqp.Table
+		redelivered bool
+		err         error
+		want        string
+	}{
+		"served":                  {want: "work, done acme invoice, ack"},
+		"fails":                   {err: errFails, want: "work, to  documents.retry.1s, ack"},
+		"fails again":             {err: errFails, headers: amqp.Table{headerFailed: int64(1)}, want: "work, to  documents.retry.1m0s, ack"},
+		"fails for the last time": {err: errFails, headers: amqp.Table{headerFailed: int64(2)}, want: "work, to  documents.dead, done acme invoice, ack"},
+		"interrupted":             {ctx: ended, err: errFails, headers: amqp.Table{headerFailed: int64(2)}, want: "work, to  documents.retry.1s, ack"},
+		"lost with its worker":    {redelivered: true, headers: amqp.Table{headerMark: mark}, want: "to  documents.retry.1s, ack"},
+		"lost once more":          {redelivered: true, headers: amqp.Table{headerMark: mark, headerLost: int64(2)}, want: "to  documents.dead, done acme invoice, ack"},
+		"after a crash of the server": {
+			redelivered: true, headers: amqp.Table{headerMark: "of another run", headerLost: int64(2)}, want: "to  documents.retry.1m0s, ack",
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := new(recorder)
+			delivery := r.delivery(c.headers)
+			delivery.Redelivered = c.redelivered
+			ctx := c.ctx
+			if ctx == nil {
+				ctx = t.Context()
+			}
+			err := r.queue(t).serve(ctx, context.Background(), mark, delivery, func(context.Context, amqp.Delivery) error {
+				r.done = append(r.done, "work")
+				return c.err
+			})
+			if got := strings.Join(r.done, ", "); got != c.want || err != nil {
+				t.Errorf("%s, error %v; want %s", got, err, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatCannotBePutAsideIsNotAcknowledged(t *testing.T) {
+	r := &recorder{sendErr: amqp.ErrClosed}
+	err := r.queue(t).serve(t.Context(), context.Background(), mark, r.delivery(nil), func(context.Context, amqp.Delivery) error { return errFails })
+	if !errors.Is(err, amqp.ErrClosed) || slices.Contains(r.done, "ack") {
+		t.Errorf("%q, error %v", r.done, err)
+	}
+}
+
+// Another worker gets it.
+func TestADocumentWhoseChannelIsLostIsNotDone(t *testing.T) {
+	r := &recorder{isClosed: true}
+	err := r.queue(t).serve(t.Context(), context.Background(), mark, r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
+	if !errors.Is(err, amqp.ErrClosed) || len(r.done) > 0 {
+		t.Errorf("%q, error %v", r.done, err)
+	}
+}
+
+func TestAMessageOfNoCustomerIsNeitherSubmittedNorDone(t *testing.T) {
+	r := new(recorder)
+	q := r.queue(t)
+	message := amqp.Publishing{Priority: 3, Headers: amqp.Table{"tenant": "x"}}
+	if err := q.Publish(t.Context(), "uploads", "pdf", message, Document{ID: "ignored"}); err != nil {
+		t.Error(err)
+	}
+	if r.sent.Priority != 3 || len(r.sent.Headers) != 1 || r.sent.DeliveryMode != 0 {
+		t.Errorf("sent %+v", r.sent)
+	}
+	delivery := amqp.Delivery{Acknowledger: r, Headers: r.sent.Headers}
+	for _, err := range []error{nil, errFails} {
+		if err := q.serve(t.Context(), context.Background(), mark, delivery, func(context.Context, amqp.Delivery) error { return err }); err != nil {
+			t.Error(err)
+		}
+	}
+	if want := []string{"to uploads pdf", "ack", "to  documents.retry.1s", "ack"}; !slices.Equal(r.done, want) {
+		t.Errorf("%q, want %q", r.done, want)
+	}
+}
+
+func TestPublishAddsToTheTeamsMessage(t *testing.T) {
+	r := new(recorder)
+	q := r.queue(t)
+	headers := amqp.Table{"tenant": "x"}
+	message := amqp.Publishing{Headers: headers, ContentType: "application/pdf", MessageId: "m", Body: []byte("body")}
+	ids := make(map[string]bool)
+	for range 2 {
+		if err := q.Publish(t.Context(), "uploads", "pdf", message, Document{Customer: "acme"}); err != nil {
+			t.Fatal(err)
+		}
+		document := Of(amqp.Delivery{Headers: r.sent.Headers})
+		if ids[document.ID] = true; document.Customer != "acme" || document.ID == "" {
+			t.Errorf("the document is %+v", document)
+		}
+	}
+	if len(headers) != 1 || len(ids) != 2 {
+		t.Errorf("headers %v, ids %v", headers, ids)
+	}
+	if r.sent.Priority != 7 || r.sent.DeliveryMode != amqp.Persistent || r.sent.Headers["tenant"] != "x" || r.sent.ContentType != "application/pdf" || r.sent.MessageId != "m" {
+		t.Errorf("sent %+v", r.sent)
+	}
+	message.DeliveryMode = amqp.Transient
+	r.sendErr = fmt.Errorf("%w: too long", errRefused)
+	r.done = nil
+	if err := q.Publish(t.Context(), "uploads", "pdf", message, Document{Customer: "acme", ID: "invoice"}); !errors.Is(err, errRefused) {
+		t.Error(err)
+	}
+	if want := []string{"submit", "to uploads pdf", "done acme invoice"}; !slices.Equal(r.done, want) || r.sent.DeliveryMode != amqp.Transient {
+		t.Errorf("%q, sent %+v", r.done, r.sent)
+	}
+}
+
+// What waits for its next try comes back as it was, but for what would send it elsewhere.
+func TestAFailedMessageKeepsItsProperties(t *testing.T) {
+	r := new(recorder)
+	q := r.queue(t)
+	delivery := r.delivery(amqp.Table{
+		"tenant": "x", "CC": []any{"copies"}, "x-death": []any{amqp.Table{"reason": "expired"}}, "x-first-death-queue": "q", "x-delivery-count": int64(1),
+	})
+	delivery.Exchange, delivery.RoutingKey, delivery.Priority = "uploads", "pdf", 7
+	delivery.ContentType, delivery.ReplyTo, delivery.Expiration, delivery.UserId = "application/pdf", "answers", "1000", "somebody"
+	fails := func(_ context.Context, delivery amqp.Delivery) error {
+		if delivery.Exchange != "uploads" || delivery.RoutingKey != "pdf" {
+			t.Errorf("it was published to %q with %q", delivery.Exchange, delivery.RoutingKey)
+		}
+		return errFails
+	}
+	for range 2 {
+		if err := q.serve(t.Context(), context.Background(), mark, delivery, fails); err != nil {
+			t.Fatal(err)
+		}
+		s := r.sent
+		if s.ContentType != "application/pdf" || s.ReplyTo != "answers" || s.Priority != 7 || s.Expiration != "" || s.UserId != "" {
+			t.Errorf("sent %+v", s)
+		}
+		if s.Headers["tenant"] != "x" || s.Headers["CC"] != nil || s.Headers["x-death"] != nil || s.Headers["x-delivery-count"] != nil {
+			t.Errorf("headers %v", s.Headers)
+		}
+		delivery.Headers, delivery.Exchange, delivery.RoutingKey = s.Headers, "", "documents"
+	}
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	store := new(memory.Store)
+	for what, open := range map[string]func() (*Queue, error){
+		"the name of the queue is empty": func() (*Queue, error) { return Open(t.Context(), "amqp://127.0.0.1:1/", "", store, nil) },
+		"the store is nil":               func() (*Queue, error) { return New(t.Context(), nil, "x", (*memory.Store)(nil), nil) },
+		"the connection is nil":          func() (*Queue, error) { return New(t.Context(), nil, "x", store, nil) },
+		"the connection recovers": func() (*Queue, error) {
+			return New(t.Context(), &amqp.Connection{Config: amqp.Config{Recovery: &amqp.Recovery{ReconnectionConfig: amqp.DefaultReconnectionConfig}}}, "x", store, nil)
+		},
+		"Limit is -1ns":    func() (*Queue, error) { return newQueue("x", store, &Options{Limit: -1}) },
+		"Backoff is empty": func() (*Queue, error) { return newQueue("x", store, &Options{Backoff: []time.Duration{}}) },
+		"Losses is -1":     func() (*Queue, error) { return newQueue("x", store, &Options{Losses: -1}) },
+		"Workers is -1":    func() (*Queue, error) { return newQueue("x", store, &Options{Workers: -1}) },
+		"MaxLength is -1":  func() (*Queue, error) { return newQueue("x", store, &Options{MaxLength: -1}) },
+	} {
+		if _, err := open(); !errors.Is(err, priority.ErrInvalidOption) || !strings.Contains(err.Error(), "invalid option: "+what) {
+			t.Errorf("error %v, want one of: %s", err, what)
+		}
+	}
+}
+
+func TestALetterTellsWhatIsKnown(t *testing.T) {
+	at := time.Unix(1_700_000_000, 0)
+	for what, c := range map[string]struct {
+		headers amqp.Table
+		want    Letter
+	}{
+		"given up": {
+			amqp.Table{HeaderCustomer: "acme", HeaderDocument: "invoice", headerReason: "failed", headerTries: int64(3), headerAt: at},
+			Letter{Customer: "acme", Document: "invoice", Reason: "failed", Tries: 3, At: at},
+		},
+		"by the server": {
+			amqp.Table{
+				HeaderCustomer: "acme", HeaderDocument: "invoice", headerFailed: int64(1), headerLost: int64(1),
+				"x-death": []any{amqp.Table{"reason": "delivery_limit", "time": at}},
+			},
+			Letter{Customer: "acme", Document: "invoice", Reason: "delivery_limit", Tries: 2, At: at},
+		},
+		"by somebody": {amqp.Table{"x-death": "nonsense", headerAt: int32(5)}, Letter{}},
+		"nothing":     {nil, Letter{}},
+	} {
+		got := letterOf(&amqp.Delivery{Headers: c.headers, Body: []byte("body")})
+		if c.want.ID = got.ID; got != c.want || got.ID == "" {
+			t.Errorf("%s: %+v, want %+v", what, got, c.want)
+		}
+	}
+	first, second := letterOf(&amqp.Delivery{Body: []byte("1")}), letterOf(&amqp.Delivery{Body: []byte("2")})
+	if first.ID == second.ID {
+		t.Error("two messages have one id")
+	}
+}
