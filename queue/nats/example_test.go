@@ -68,10 +68,12 @@ func ExampleOpen() {
 }
 
 func ExampleQueue_Work() {
-	var err error
-	err = documents.Work(ctx, func(ctx context.Context, message jetstream.Msg) error {
-		return work(ctx, message.Data())
-	})
+	err := func() (err error) {
+		err = documents.Work(ctx, func(ctx context.Context, message jetstream.Msg) error {
+			return work(ctx, message.Data())
+		})
+		return err
+	}()
 	log.Fatal(err)
 }
 

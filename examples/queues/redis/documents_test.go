@@ -5,25 +5,120 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"os/exec"
-	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/examples/queues/internal/program"
 	"github.com/docpriority/priority/examples/queues/internal/trial"
-	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/queue"
+	priorityredis "github.com/docpriority/priority/queue/redis"
 	"github.com/redis/go-redis/v9"
 )
 
+// Two operators retry the same letters, at the same time and again.
+func TestALetterIsRetriedOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
+		options.Backoff = []time.Duration{}
+		d := open(t, redistest.Start(t).Client(), options)
+		d.SendAt(1, "one")
+		stop := d.Serve(func(context.Context, string) error { return errors.New("fails") })
+		d.AwaitDead("one")
+		stop()
+		letters, err := d.Queue.Dead(t.Context())
+		if err != nil || len(letters) != 1 || letters[0].Customer != "acme" || letters[0].Reason != "fails" || letters[0].Tries != 1 || letters[0].At.IsZero() {
+			t.Fatalf("dead %+v, %v", letters, err)
+		}
+		d.Store.SetLevel("one", 7) // of its customer now
+		retry := func() {
+			if err := d.Retry(t.Context(), letters[0]); err != nil {
+				t.Error(err)
+			}
+		}
+		var operators sync.WaitGroup
+		for range 5 {
+			operators.Go(retry)
+		}
+		operators.Wait()
+		if waiting, ofLevel := d.waiting(), d.waitingAt(7); waiting != 1 || ofLevel != 1 {
+			t.Errorf("the queue has it %d times, %d at level 7", waiting, ofLevel)
+		}
+		d.Process(func(_ context.Context, customer, document string, body []byte) error {
+			if customer != "acme" || document != "one" || len(body) > 0 {
+				t.Errorf("%q of %q with %q", document, customer, body)
+			}
+			return nil
+		})
+		d.AwaitServed("one")
+		retry()
+		d.AwaitNothingPending()
+		if dead, err := d.Queue.Dead(t.Context()); err != nil || len(dead) > 0 {
+			t.Errorf("dead %+v, %v", dead, err)
+		}
+	})
+}
+
+// Somebody else's document has no customer, or no id.
+func TestADocumentOfNobodyIsServedWithoutDone(t *testing.T) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
+		options.Backoff = []time.Duration{}
+		client := redistest.Start(t).Client()
+		d := open(t, client, options)
+		d.Store.OnDone = func(document string, _ time.Duration) { t.Errorf("Done of %q", document) }
+		var err error
+		if options.Lists {
+			err = client.RPush(t.Context(), "{documents}-5", `{"customer": "acme", "body": "text"}`).Err()
+		} else {
+			values := []any{"customer", "acme", "body", "text"}
+			err = client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{documents}-5", Values: values}).Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := d.Serve(func(context.Context, string) error { return errors.New("fails") })
+		d.AwaitDead("")
+		stop()
+		letters, err := d.Queue.Dead(t.Context())
+		if err != nil || len(letters) != 1 {
+			t.Fatalf("dead %+v, %v", letters, err)
+		}
+		if err := d.Retry(t.Context(), letters[0]); err != nil || d.waitingAt(5) != 1 {
+			t.Errorf("%d wait where it was, %v", d.waitingAt(5), err)
+		}
+		d.Process(func(_ context.Context, customer, _ string, body []byte) error {
+			if customer != "acme" || string(body) != "text" {
+				t.Errorf("%q of %q", body, customer)
+			}
+			return nil
+		})
+		d.AwaitServed("")
+	})
+}
+
+// Two documents without an id are two.
+func TestADocumentWithoutAnIDGetsOne(t *testing.T) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
+		d := open(t, redistest.Start(t).Client(), options)
+		for range 2 {
+			if err := d.Add(t.Context(), "acme", "", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.Serve(nil)
+		redistest.Await(t, "both are served", func() bool { return len(d.Served()) == 2 })
+		if served := d.Served(); served[0] == "" || served[0] == served[1] {
+			t.Errorf("served %q", served)
+		}
+		d.AwaitNothingPending()
+	})
+}
+
 func TestALostReplyAddsADocumentOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
 		server := redistest.Start(t)
 		proxy := redistest.StartProxy(t, server.Addr)
 		client := redis.NewClient(&redis.Options{Addr: proxy.Addr})
@@ -32,102 +127,21 @@ func TestALostReplyAddsADocumentOnce(t *testing.T) {
 		d.SendAt(1, "earlier") // Redis knows the script, and the client has a connection
 		proxy.Set(redistest.Cut)
 		produced := make(chan error)
-		go func() { produced <- d.Produce(t.Context(), "acme", "invoice", nil) }()
+		go func() { produced <- d.Add(t.Context(), "acme", "invoice", nil) }()
 		direct := open(t, server.Client(), options)
-		redistest.Await(t, "the document is added", func() bool { return waiting(t, direct) == 2 })
+		redistest.Await(t, "the document is added", func() bool { return direct.waiting() == 2 })
 		proxy.Set(redistest.None)
 		if err := <-produced; err != nil {
 			t.Fatal(err)
 		}
-		if got := waiting(t, d); got != 2 {
+		if got := d.waiting(); got != 2 {
 			t.Errorf("the document was added %d times", got-1)
 		}
 	})
 }
 
-func TestALostReplyOfAFetchGivesTheSameDocumentAgain(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		d := open(t, redistest.Start(t).Client(), options)
-		d.SendAt(1, "first", "second")
-		for range 3 {
-			if got := fetch(t, d, "worker-1"); got.document != "first" || got.tries != 1 {
-				t.Errorf("got %s, try %d", got.document, got.tries)
-			}
-		}
-		if got := fetch(t, d, "worker-2"); got.document != "second" {
-			t.Errorf("another worker got %s", got.document)
-		}
-	})
-}
-
-// A worker stood still for longer than its lease. What it says of its document when
-// it goes on again does not harm the one that has the document since.
-func TestAWorkerThatWasLostHasNoSayAnyMore(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		options.Lease = 100 * time.Millisecond
-		d := open(t, redistest.Start(t).Client(), options)
-		d.SendAt(1, "invoice")
-		lost := fetch(t, d, "worker-1")
-		var other *delivery
-		redistest.Await(t, "another gets it", func() bool {
-			got, err := d.fetch(t.Context(), "worker-2")
-			other = got
-			return err == nil
-		})
-		if other.tries != 2 {
-			t.Errorf("the other's is try %d", other.tries)
-		}
-		for script, arguments := range map[string][]any{"renew": {1000}, "failed": {-1, "why"}} {
-			said, err := d.run(t.Context(), script, lost.keys, append([]any{lost.worker, lost.id}, arguments...)...).Int()
-			if err != nil || said != 0 {
-				t.Errorf("%s by the worker that was lost: %d, %v", script, said, err)
-			}
-		}
-		if dead, err := d.Dead(t.Context()); err != nil || len(dead) > 0 {
-			t.Errorf("given up: %q, %v", dead, err)
-		}
-		if held, err := d.run(t.Context(), "renew", other.keys, other.worker, other.id, 1000).Bool(); err != nil || !held {
-			t.Errorf("the other has it: %t, %v", held, err)
-		}
-	})
-}
-
-// The worker that works on is told by its context, and the document is not tried once
-// more for its error.
-func TestAWorkerIsToldThatItLostItsDocument(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		options.Lease, options.Limit = 300*time.Millisecond, time.Minute
-		server := redistest.Start(t)
-		proxy := redistest.StartProxy(t, server.Addr)
-		client := redis.NewClient(&redis.Options{Addr: proxy.Addr})
-		t.Cleanup(func() { _ = client.Close() })
-		d := open(t, client, options)
-		d.SendAt(1, "invoice")
-		began, told := make(chan bool, 1), make(chan error, 1)
-		d.Serve(func(ctx context.Context, _ string) error {
-			began <- true
-			<-ctx.Done()
-			told <- context.Cause(ctx)
-			return ctx.Err()
-		})
-		<-began
-		proxy.Set(redistest.Blackhole)
-		proxy.CloseConnections()
-		other := open(t, server.Client(), options)
-		redistest.Await(t, "another gets it", func() bool {
-			_, err := other.fetch(t.Context(), "worker-2")
-			return err == nil
-		})
-		proxy.Set(redistest.None)
-		proxy.CloseConnections()
-		if cause := <-told; !errors.Is(cause, errLost) {
-			t.Errorf("the worker's context ended for %v", cause)
-		}
-	})
-}
-
 func TestCancelEndsAWorkerThatWaits(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
 		options.Poll = time.Hour
 		server := redistest.Start(t)
 		d := open(t, server.Client(), options)
@@ -137,15 +151,10 @@ func TestCancelEndsAWorkerThatWaits(t *testing.T) {
 		})
 		stop()
 	})
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if wait := (pause{last: time.Hour, most: time.Hour}); wait.sleep(ended) == nil {
-		t.Error("a pause does not end with its context")
-	}
 }
 
 func TestAWorkerEndsWhileRedisIsAway(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
 		options.Lease = 100 * time.Millisecond
 		server := redistest.Start(t)
 		d := open(t, server.Client(), options)
@@ -166,7 +175,7 @@ func TestAWorkerEndsWhileRedisIsAway(t *testing.T) {
 // Redis refuses what needs memory. Streams are served all the same, and so become
 // shorter; lists wait until there is room. Nothing is lost.
 func TestAFullRedisLosesNoDocument(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
 		log := new(trial.Log)
 		options.Logger = slog.New(slog.NewTextHandler(log, nil))
 		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
@@ -176,30 +185,31 @@ func TestAFullRedisLosesNoDocument(t *testing.T) {
 			}
 		}
 		d := open(t, server.Client(), options)
-		if _, err := d.fetch(t.Context(), "worker-1"); !errors.Is(err, redis.Nil) { // a worker has been here before
-			t.Fatal(err)
-		}
+		d.SendAt(1, "earlier")
+		stop := d.Serve(nil) // a worker has been here before
+		d.AwaitServed("earlier")
+		stop()
 		d.SendAt(1, "a", "b", "c")
 		setMemory("1")
 		added := make(chan error, 1)
-		go func() { added <- d.Produce(t.Context(), "acme", "d", nil) }()
+		go func() { added <- d.Add(t.Context(), "acme", "d", nil) }()
 		log.Await(t, `"a document is not added yet".*OOM`)
 		d.Serve(nil)
 		if options.Lists {
 			log.Await(t, `"no document can be fetched".*OOM`)
 		} else {
-			d.AwaitServed("a", "b", "c")
+			d.AwaitServed("earlier", "a", "b", "c")
 		}
 		setMemory("0")
 		if err := <-added; err != nil {
 			t.Error(err)
 		}
-		d.AwaitServed("a", "b", "c", "d")
+		d.AwaitServed("earlier", "a", "b", "c", "d")
 	})
 }
 
 func TestAQueueThatWasDeletedIsMadeAgain(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
 		options.Lease = 300 * time.Millisecond
 		server := redistest.Start(t)
 		d := open(t, server.Client(), options)
@@ -225,22 +235,22 @@ func TestAQueueThatWasDeletedIsMadeAgain(t *testing.T) {
 
 // A crash between the two has the document served again, and leaves nothing pending.
 func TestDoneIsSaidBeforeTheDocumentIsRemoved(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
 		d := open(t, redistest.Start(t).Client(), options)
 		found := -1
-		d.Store.OnDone = func(string, time.Duration) { found = waiting(t, d) }
+		d.Store.OnDone = func(string, time.Duration) { found = d.waiting() }
 		d.SendAt(1, "invoice")
 		stop := d.Serve(nil)
 		d.AwaitServed("invoice")
 		stop()
-		if found != 1 || waiting(t, d) != 0 {
-			t.Errorf("in the queue: %d at Done, %d in the end", found, waiting(t, d))
+		if found != 1 || d.waiting() != 0 {
+			t.Errorf("in the queue: %d at Done, %d in the end", found, d.waiting())
 		}
 	})
 }
 
 func TestNothingIsLeftOfServedDocuments(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
 		options.Backoff = []time.Duration{time.Millisecond}
 		client := redistest.Start(t).Client()
 		d := open(t, client, options)
@@ -257,7 +267,7 @@ func TestNothingIsLeftOfServedDocuments(t *testing.T) {
 		})
 		redistest.Await(t, "all are served", func() bool { return len(d.Served()) == 30 })
 		stop()
-		if err := client.Del(t.Context(), d.added).Err(); err != nil {
+		if err := client.Del(t.Context(), "{documents}-added").Err(); err != nil {
 			t.Fatal(err)
 		}
 		for _, key := range client.Keys(t.Context(), "*").Val() {
@@ -273,122 +283,6 @@ func TestNothingIsLeftOfServedDocuments(t *testing.T) {
 	})
 }
 
-func TestWorkersOfTheStreamsThatAreGoneAreForgotten(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client()
-	d := open(t, client, new(Options))
-	d.SendAt(1, "invoice", "other")
-	done := fetch(t, d, "worker-1")
-	fetch(t, d, "worker-2")
-	if err := d.run(t.Context(), "done", done.keys, done.worker, done.id).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.run(t.Context(), "tidy", d.queues, 0).Err(); err != nil {
-		t.Fatal(err)
-	}
-	left := client.XInfoConsumers(t.Context(), d.queues[0], "workers").Val()
-	if len(left) != 1 || left[0].Name != "worker-2" { // it has a document in hand
-		t.Errorf("left: %+v", left)
-	}
-}
-
-func TestEachLevelIsServedByItsWeight(t *testing.T) {
-	t.Parallel()
-	d := &Documents{queues: make([]string, 9), options: Options{Weights: []int64{9, 8, 7, 6, 5, 4, 3, 2, 1}}}
-	const rounds = 45_000 // the deviation of a level's count is less than 85
-	counts, ofTwo := make(map[int]int), make(map[int]int)
-	for range rounds {
-		order := d.order()
-		counts[order[0]]++
-		ofTwo[order[slices.IndexFunc(order, func(level int) bool { return level == 0 || level == 8 })]]++ // others are empty
-	}
-	for level := range 9 {
-		if want := rounds / 45 * (9 - level); counts[level] < want-600 || counts[level] > want+600 {
-			t.Errorf("level %d is first %d times of %d, want about %d", level+1, counts[level], rounds, want)
-		}
-	}
-	if want := rounds / 10; ofTwo[8] < want-600 || ofTwo[8] > want+600 {
-		t.Errorf("level 9 comes before level 1 %d times, want about %d", ofTwo[8], want)
-	}
-}
-
-// Producers in other languages push what they like.
-func TestAnyElementOfAListIsServed(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client()
-	d := open(t, client, &Options{Lists: true})
-	for element, want := range map[string]string{
-		`{"customer": "acme", "document": "invoice", "body": "text"}`: "acme invoice text",
-		`{"customer": "acme", "document": 7, "more": []}`:             "acme 7 ",
-		`{"customer": "acme", "body": {"page": 1}}`:                   `acme  {"page":1}`,
-		`{"customer": "acme", "document": NaN}`:                       "acme  ",
-		`no JSON`:                                                     "  no JSON",
-		`[1]`:                                                         "  [1]",
-		`{"page": 1}`:                                                 `  {"page": 1}`,
-		"\xff":                                                        "  \xff",
-		`{"customer": null}`:                                          "  ",
-	} {
-		if err := client.RPush(t.Context(), d.queues[4], element).Err(); err != nil {
-			t.Fatal(err)
-		}
-		got := fetch(t, d, "worker-1")
-		if is := fmt.Sprint(got.customer, " ", got.document, " ", string(got.body)); is != want {
-			t.Errorf("%q is %q, want %q", element, is, want)
-		}
-		d.tell(t.Context(), d.options.Logger, "failed", got, -1, "why")
-	}
-	if dead, err := d.Dead(t.Context()); err != nil || len(dead) != 9 {
-		t.Errorf("given up: %q, %v", dead, err)
-	}
-}
-
-// A consumer in another language needs nothing but commands for streams.
-func TestAnyConsumerOfAStreamSharesTheWork(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client()
-	d := open(t, client, &Options{Lease: 100 * time.Millisecond})
-	if _, err := d.fetch(t.Context(), "worker-1"); !errors.Is(err, redis.Nil) {
-		t.Fatal(err)
-	}
-	d.SendAt(1, "done", "begun")
-	read, err := client.XReadGroup(t.Context(), &redis.XReadGroupArgs{
-		Group: "workers", Consumer: "python-1", Streams: []string{d.queues[0], ">"}, Count: 2,
-	}).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := read[0].Messages[0].ID
-	if err := errors.Join(client.XAck(t.Context(), d.queues[0], "workers", done).Err(), client.XDel(t.Context(), d.queues[0], done).Err()); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "what it has begun is given to another", func() bool {
-		got, err := d.fetch(t.Context(), "worker-1")
-		return err == nil && got.document == "begun" && got.tries == 2
-	})
-	if got := waiting(t, d); got != 1 {
-		t.Errorf("%d documents in the queue", got)
-	}
-}
-
-func TestADocumentCostsARoundTripToFetchAndOneToRemove(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		client := redistest.Start(t).Client()
-		d := open(t, client, options)
-		d.SendAt(1, "first", "second")
-		serve := func() {
-			d.tell(t.Context(), d.options.Logger, "done", fetch(t, d, "worker-1"))
-		}
-		serve() // Redis knows the scripts from now on
-		if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		serve()
-		if calls := redistest.Calls(t, client); calls["evalsha"] != 2 || calls["eval"] != 0 {
-			t.Errorf("calls: %v", calls)
-		}
-	})
-}
-
 func TestAClusterHasTheQueueOnOneNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3)
@@ -396,7 +290,7 @@ func TestAClusterHasTheQueueOnOneNode(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close() })
 	for name, lists := range map[string]bool{"streams": false, "lists": true} {
 		t.Run(name, func(t *testing.T) {
-			d := open(t, client, &Options{Name: name, Lists: lists, Backoff: []time.Duration{}})
+			d := open(t, client, &priorityredis.Options{Name: name, Lists: lists, Backoff: []time.Duration{}})
 			d.SendAt(1, "a", "b", "fails")
 			stop := d.Serve(func(ctx context.Context, document string) error {
 				if document == "fails" {
@@ -407,9 +301,6 @@ func TestAClusterHasTheQueueOnOneNode(t *testing.T) {
 			d.AwaitServed("a", "b")
 			d.AwaitDead("fails")
 			stop()
-			if err := d.Remove(t.Context()); err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }
@@ -417,8 +308,8 @@ func TestAClusterHasTheQueueOnOneNode(t *testing.T) {
 func TestOpenRefusesWhatCannotBeTheQueue(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
-	open(t, client, &Options{Name: "streams"}).Send("invoice")
-	for want, options := range map[string]*Options{
+	open(t, client, &priorityredis.Options{Name: "streams"}).Send("invoice")
+	for want, options := range map[string]*priorityredis.Options{
 		"{streams}-1 is a stream, not a list": {Name: "streams", Lists: true},
 		"has a brace":                         {Name: "{documents}"},
 		"Workers -1":                          {Workers: -1},
@@ -428,295 +319,64 @@ func TestOpenRefusesWhatCannotBeTheQueue(t *testing.T) {
 		"Backoff [1s -1s]":                    {Backoff: []time.Duration{time.Second, -time.Second}},
 		"Weights [1 1 1 1 1 1 1 1 0]":         {Weights: []int64{1, 1, 1, 1, 1, 1, 1, 1, 0}},
 		"Weights [1]":                         {Weights: []int64{1}},
-		"Options are nil":                     nil,
 	} {
-		if options != nil {
-			options.Logger = slog.New(slog.DiscardHandler)
-		}
-		_, err := Open(t.Context(), client, new(memory.Store), options)
+		options.Logger = slog.New(slog.DiscardHandler)
+		_, err := priorityredis.Open(t.Context(), client, new(memory.Store), options)
 		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, priority.ErrInvalidOption) == strings.Contains(want, " is a ") {
 			t.Errorf("%+v: %v, want %q", options, err, want)
 		}
 	}
 }
 
-// The lists are empty, but some of their documents wait, or are given up.
-func TestStreamsRefuseTheDocumentsOfLists(t *testing.T) {
-	t.Parallel()
-	for name, wait := range map[string]any{"wait": 0, "given up": -1} {
-		t.Run(name, func(t *testing.T) {
-			client := redistest.Start(t).Client()
-			early := open(t, client, new(Options)) // before the lists had any
-			lists := open(t, client, &Options{Lists: true})
-			lists.SendAt(1, "invoice")
-			lists.tell(t.Context(), lists.options.Logger, "failed", fetch(t, lists, "worker-1"), wait, "why")
-			_, err := Open(t.Context(), client, new(memory.Store), &Options{Logger: slog.New(slog.DiscardHandler)})
-			if err == nil || !strings.Contains(err.Error(), "of lists") && !strings.Contains(err.Error(), "is a list") {
-				t.Errorf("opened as streams: %v", err)
-			}
-			if _, err := early.fetch(t.Context(), "worker-1"); wait == 0 && (err == nil || !strings.Contains(err.Error(), "of lists")) {
-				t.Errorf("a stream's worker: %v", err)
-			}
-			dead, err := lists.Dead(t.Context())
-			if left := waiting(t, lists) + len(dead); err != nil || left != 1 {
-				t.Errorf("%d documents are left, %v", left, err)
-			}
-		})
-	}
-}
-
 func TestOpenWarnsOfARedisThatForgets(t *testing.T) {
 	t.Parallel()
 	log := new(trial.Log)
-	options := &Options{Logger: slog.New(slog.NewTextHandler(log, nil))}
+	options := &priorityredis.Options{Logger: slog.New(slog.NewTextHandler(log, nil))}
 	open(t, redistest.Start(t, "--maxmemory-policy", "allkeys-lru").Client(), options)
 	log.Await(t, "maxmemory-policy=allkeys-lru")
 	log.Await(t, "set appendonly yes")
 }
 
-func fetch(t *testing.T, d *opened, worker string) *delivery {
-	t.Helper()
-	got, err := d.fetch(t.Context(), worker)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return got
-}
-
-// waiting is how many documents are in the levels' queues.
-func waiting(t *testing.T, d *opened) int {
-	t.Helper()
-	var count int64
-	for i, one := range d.queues {
-		if d.options.Lists {
-			count += d.client.LLen(t.Context(), one).Val() + d.client.ZCard(t.Context(), d.later[i]).Val()
-		} else {
-			count += d.client.XLen(t.Context(), one).Val()
-		}
-	}
-	return int(count)
-}
-
-// All leases end while Redis cannot be reached. The workers that live renew them
-// before anybody takes their documents, those on their last try, too.
-func TestAnOutageTakesNoDocumentFromALivingWorker(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		options.Workers, options.Lease, options.Backoff = 7, 3*time.Second, []time.Duration{}
-		server := redistest.Start(t)
-		proxy := redistest.StartProxy(t, server.Addr)
-		client := redis.NewClient(&redis.Options{Addr: proxy.Addr})
-		t.Cleanup(func() { _ = client.Close() })
-		d, direct := open(t, client, options), open(t, server.Client(), options)
-		d.SendAt(1, "a", "b", "c", "d", "e", "f")
-		var begun atomic.Int32
-		finish := make(chan bool)
-		stop := d.Serve(func(ctx context.Context, document string) error {
-			begun.Add(1)
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-finish:
-				return nil
-			}
-		})
-		redistest.Await(t, "all are begun", func() bool { return begun.Load() == 6 })
-		proxy.Set(redistest.Blackhole)
-		proxy.CloseConnections()
-		redistest.Await(t, "all leases are over", func() bool { return overdue(t, direct) == 6 })
-		proxy.Set(redistest.None)
-		proxy.CloseConnections()
-		redistest.Await(t, "all have a lease again", func() bool { return overdue(t, direct) == 0 })
-		close(finish)
-		d.AwaitServed("a", "b", "c", "d", "e", "f")
-		stop()
-		if dead, err := d.Dead(t.Context()); err != nil || len(dead) > 0 || begun.Load() != 6 {
-			t.Errorf("given up: %q, %v; begun %d times", dead, err, begun.Load())
-		}
-	})
-}
-
-// Who has lost Redis from sight does not know who else has: it leaves the documents
-// of lost workers to others for a while, and serves what is new.
-func TestAProcessThatLostRedisTakesNoDocumentsOfOthers(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		options.Lease = 2 * time.Second
-		d := open(t, redistest.Start(t).Client(), options)
-		d.SendAt(1, "lost")
-		fetch(t, d, "worker-1")
-		redistest.Await(t, "its lease is over", func() bool { return overdue(t, d) == 1 })
-		d.unreached.Store(time.Now().UnixMilli())
-		d.SendAt(1, "new")
-		if got := fetch(t, d, "worker-2"); got.document != "new" {
-			t.Errorf("got %s", got.document)
-		}
-		redistest.Await(t, "the other is taken in the end", func() bool {
-			got, err := d.fetch(t.Context(), "worker-3")
-			return err == nil && got.document == "lost" && got.tries == 2
-		})
-	})
-}
-
-// overdue is how many documents of level 1 are in the hands of workers whose lease
-// is over.
-func overdue(t *testing.T, d *opened) int {
-	t.Helper()
-	if d.options.Lists {
-		now := d.client.Time(t.Context()).Val().UnixMilli()
-		return int(d.client.ZCount(t.Context(), d.later[0], "-inf", strconv.FormatInt(now, 10)).Val())
-	}
-	return len(d.client.XPendingExt(t.Context(), &redis.XPendingExtArgs{
-		Stream: d.queues[0], Group: "workers", Start: "-", End: "+", Count: 100, Idle: d.options.Lease,
-	}).Val())
-}
-
-// Equal elements are as many documents as were pushed, however often they fail.
-func TestEqualElementsOfAListStayAsMany(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client()
-	d := open(t, client, &Options{Lists: true})
-	for range 3 {
-		if err := client.RPush(t.Context(), d.queues[0], `{"body": "tick"}`).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for try := range 3 {
-		var held []*delivery
-		for i := range 3 {
-			redistest.Await(t, "one is due", func() bool {
-				got, err := d.fetch(t.Context(), fmt.Sprint("worker-", i))
-				if err == nil {
-					held = append(held, got)
-				}
-				return err == nil
-			})
-		}
-		for _, got := range held {
-			if got.tries != try+1 || string(got.body) != "tick" {
-				t.Errorf("try %d of %q, want %d", got.tries, got.body, try+1)
-			}
-			d.tell(t.Context(), d.options.Logger, "failed", got, 1, "why")
-		}
-		if got := waiting(t, d); got != 3 {
-			t.Fatalf("after try %d there are %d documents", try+1, got)
-		}
-	}
-}
-
-// A producer in another language has added more fields than a script can pass on.
-func TestAnEntryOfManyFieldsIsGivenUp(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client()
-	d := open(t, client, &Options{Backoff: []time.Duration{}})
-	values := []any{"customer", "acme", "document", "wide", "body", "text"}
-	for i := range 5000 {
-		values = append(values, fmt.Sprint("field-", i), "value")
-	}
-	if err := client.XAdd(t.Context(), &redis.XAddArgs{Stream: d.queues[0], Values: values}).Err(); err != nil {
-		t.Fatal(err)
-	}
-	got := fetch(t, d, "worker-1")
-	if err := d.run(t.Context(), "failed", got.keys, got.worker, got.id, -1, "why").Err(); err != nil {
-		t.Fatal(err)
-	}
-	dead := client.XRange(t.Context(), d.dead, "-", "+").Val()
-	if len(dead) != 1 || dead[0].Values["document"] != "wide" || dead[0].Values["body"] != "text" || dead[0].Values["why"] != "why" {
-		t.Errorf("given up: %v", dead)
-	}
-}
-
-// No step takes Redis for as long as there are dead letters.
-func TestDeadLettersAreReadInPages(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
-		client := redistest.Start(t).Client()
-		d := open(t, client, options)
-		var want []string
-		for i := range 50 {
-			want = append(want, fmt.Sprint(i))
-			d.SendAt(1, want[i])
-			d.tell(t.Context(), d.options.Logger, "failed", fetch(t, d, "worker-1"), -1, "why")
-		}
-		if _, err := d.Dead(t.Context()); err != nil { // Redis knows the script from now on
-			t.Fatal(err)
-		}
-		if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if dead, err := d.Dead(t.Context()); err != nil || !slices.Equal(dead, want) {
-			t.Errorf("given up: %q, %v", dead, err)
-		}
-		if calls := redistest.Calls(t, client)["evalsha"]; calls != 3 {
-			t.Errorf("%d calls for 50 documents, want one for each 20", calls)
-		}
-	})
-}
-
-const root = "../../.."
-
-// Each line of the page for redis-cli is run, in their order, on a queue with a
-// document that waits, one in hand, one that has failed, and one given up, all of
-// level 9.
-func TestTheLinesOfThePageDoWhatTheySay(t *testing.T) {
-	redistest.Find(t, "redis-cli", "redis-tools")
-	blocks := markdown.Read(t, root+"/docs/queues/redis.md").Blocks("sh")
-	if len(blocks) != 2 {
-		t.Fatalf("the page has %d blocks of lines, want one for streams and one for lists", len(blocks))
-	}
-	onBoth(t, func(t *testing.T, options *Options) {
-		lines, tells := strings.Split(strings.TrimSpace(blocks[0]), "\n"), []string{"3", "worker-1", " 1\n", "why it failed", "1"}
-		if options.Lists {
-			lines, tells = strings.Split(strings.TrimSpace(blocks[1]), "\n"), []string{"1", "worker-1", `"failed"`, "why it failed", "given-up"}
-		}
-		if len(lines) != len(tells) {
-			t.Fatalf("%d lines, want %d", len(lines), len(tells))
-		}
-		server := redistest.Start(t)
-		d := open(t, server.Client(), options)
-		d.SendAt(9, "given-up", "failed", "in-hand")
-		d.tell(t.Context(), d.options.Logger, "failed", fetch(t, d, "worker-1"), -1, "why it failed")
-		d.tell(t.Context(), d.options.Logger, "failed", fetch(t, d, "worker-1"), time.Hour.Milliseconds(), "why it failed")
-		fetch(t, d, "worker-1")
-		d.SendAt(9, "waits")
-
-		_, port, err := net.SplitHostPort(server.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, line := range lines {
-			command := exec.Command("sh", "-c", strings.Replace(line, "redis-cli", "redis-cli -p "+port, 1))
-			command.Dir = root
-			output, err := command.CombinedOutput()
-			if err != nil || !strings.Contains(string(output), tells[i]) {
-				t.Errorf("%s\n%v, does not tell %q:\n%s", line, err, tells[i], output)
-			}
-		}
-		if dead, err := d.Dead(t.Context()); err != nil || len(dead) > 0 {
-			t.Errorf("still given up: %q, %v", dead, err)
-		}
-		if got := fetch(t, d, "worker-2"); got.document != "waits" {
-			t.Errorf("got %s", got.document)
-		}
-		if got := fetch(t, d, "worker-3"); got.document != "given-up" || got.customer != "acme" || got.tries != 1 {
-			t.Errorf("got %s of %s, try %d: want what was put back, as new", got.document, got.customer, got.tries)
-		}
-	})
-}
-
 // opened is a queue that is tried in this process.
 type opened struct {
-	*Documents
+	*priorityredis.Queue
 	*trial.Bench
+	t      *testing.T
+	client redis.UniversalClient
+	lists  bool
 }
 
 // open opens a queue, and discards what it logs unless the options say otherwise.
-func open(t *testing.T, client redis.UniversalClient, options *Options) *opened {
+func open(t *testing.T, client redis.UniversalClient, options *priorityredis.Options) *opened {
 	t.Helper()
 	own, store := *options, new(trial.Store)
 	if own.Logger == nil {
 		own.Logger = slog.New(slog.DiscardHandler)
 	}
-	d, err := Open(t.Context(), client, store, &own)
+	q, err := priorityredis.Open(t.Context(), client, store, &own)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &opened{d, trial.NewBench(t, d, store)}
+	words := &program.Functions{
+		OnProduce: q.Add, OnWork: q.Work, OnDead: program.IDs(q.Dead, func(l priorityredis.Letter) string { return l.Document }),
+	}
+	return &opened{q, trial.NewBench(t, words, store), t, client, own.Lists}
+}
+
+// waiting is how many documents are in the levels' queues, in hand or not.
+func (d *opened) waiting() (count int) {
+	d.t.Helper()
+	for level := range priority.Level(9) {
+		count += d.waitingAt(level + 1)
+	}
+	return count
+}
+
+func (d *opened) waitingAt(level priority.Level) int {
+	d.t.Helper()
+	key := queue.Name("{documents}", level, 9)
+	if d.lists {
+		return int(d.client.LLen(d.t.Context(), key).Val() + d.client.ZCard(d.t.Context(), key+"-later").Val())
+	}
+	return int(d.client.XLen(d.t.Context(), key).Val())
 }

@@ -6,12 +6,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/docpriority/priority/examples/queues/internal/trial"
+	priorityredis "github.com/docpriority/priority/queue/redis"
 )
 
 func TestMain(m *testing.M) { trial.Main(m, main) }
 
 func TestPromises(t *testing.T) {
-	onBoth(t, func(t *testing.T, options *Options) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
 		strict := []string{"-strict"}
 		s := &trial.Subject{
 			Example: example,
@@ -32,12 +33,12 @@ func TestPromises(t *testing.T) {
 }
 
 // onBoth runs a test on streams and on lists.
-func onBoth(t *testing.T, test func(t *testing.T, options *Options)) {
+func onBoth(t *testing.T, test func(t *testing.T, options *priorityredis.Options)) {
 	t.Parallel()
 	for name, lists := range map[string]bool{"streams": false, "lists": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, &Options{Lists: lists})
+			test(t, &priorityredis.Options{Lists: lists})
 		})
 	}
 }

@@ -26,7 +26,7 @@ if entry then
 		field[entry[2][i]] = entry[2][i + 1]
 	end
 	redis.call('XADD', KEYS[3], '*', 'customer', field.customer or '', 'document', field.document or '',
-		'body', field.body or '', 'stream', KEYS[1], 'tries', tries, 'why', ARGV[4])
+		'body', field.body or '', 'queue', KEYS[1], 'tries', tries, 'why', ARGV[4])
 end
 redis.call('XACK', KEYS[1], 'workers', ARGV[2])
 redis.call('XDEL', KEYS[1], ARGV[2])

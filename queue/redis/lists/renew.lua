@@ -1,4 +1,4 @@
--- Begins a document's lease anew.
+-- Renews a document's lease.
 --
 -- KEYS    its list, its level's sorted set
 -- ARGV    worker, its member in the sorted set, lease in milliseconds

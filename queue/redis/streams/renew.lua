@@ -1,4 +1,4 @@
--- Begins a document's lease anew.
+-- Renews a document's lease.
 --
 -- KEYS   its stream
 -- ARGV   worker, the entry's id

@@ -1,6 +1,7 @@
--- Puts a document that has failed aside: for a while, or for good.
+-- Puts a document that has failed aside: for a while, or for good, then with the whole
+-- element, for what Retry puts back.
 --
--- KEYS    its list, its level's sorted set, the list of those given up, the hash of
+-- KEYS    its list, its level's sorted set, the stream of those given up, the hash of
 --         what each worker has in hand
 -- ARGV    worker, its member in the sorted set, how long it waits in milliseconds
 --         (-1: it is given up), why it has failed
@@ -23,12 +24,18 @@ if tonumber(ARGV[3]) >= 0 then
 	redis.call('ZADD', KEYS[2], due, member())
 else
 	local is_json, read = pcall(cjson.decode, element)
-	local is_document = is_json and type(read) == 'table' and (read.customer or read.document or read.body)
-	if not is_document or not pcall(cjson.encode, read) then
-		read = {body = element}
+	if not is_json or type(read) ~= 'table' then
+		read = {}
 	end
-	redis.call('RPUSH', KEYS[3], cjson.encode({customer = read.customer, document = read.document, body = read.body,
-		list = KEYS[1], tries = tonumber(tries), why = ARGV[4]}))
+	local function text(value)
+		if type(value) == 'string' then
+			return value
+		end
+		local is_value, json = pcall(cjson.encode, value) -- as fetch.lua has it
+		return (value == nil or value == cjson.null or not is_value) and '' or json
+	end
+	redis.call('XADD', KEYS[3], '*', 'customer', text(read.customer), 'document', text(read.document),
+		'element', element, 'queue', KEYS[1], 'tries', tries, 'why', ARGV[4])
 end
 redis.call('ZREM', KEYS[2], ARGV[2])
 redis.call('HDEL', KEYS[4], ARGV[1])
