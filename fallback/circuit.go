@@ -22,10 +22,13 @@ type circuit struct {
 
 	isOpen, isFailing, onTrust atomic.Bool // an open or trusted circuit is failing
 	failures                   atomic.Int32
+	worked                     atomic.Bool   // for somebody beside a failure, since the last trial
+	successes, counted         atomic.Uint64 // of all calls, and of those that count documents
 
 	mu     sync.Mutex // of all writes
 	trials int        // that worked on trust
 	cause  error      // the last failure
+	doubts int        // failures of which a trial decides what they mean
 }
 
 func (c *circuit) open() bool { return c.isOpen.Load() }
@@ -40,35 +43,91 @@ type event int
 const (
 	nothing   event = iota
 	failed          // it failed
+	doubted         // the caller's own deadline ended first
 	opened          // it failed, and that opened the circuit
 	recovered       // the circuit is closed for good
 )
 
-// note notes what a call of the primary came to, one that counts documents or one
-// that does not. What a caller's own context or arguments brought about says nothing.
-func (c *circuit) note(ctx context.Context, err error, counts bool) event {
+// attempt is a call of the primary.
+type attempt struct {
+	counts  bool // documents
+	before  uint64
+	forSome bool // the primary is known to fail for some customers only
+}
+
+// begin begins a call, of which note is told the end.
+func (c *circuit) begin(counts, forSome bool) attempt {
+	return attempt{counts, c.succeeded(counts), forSome}
+}
+
+// succeeded returns how many calls have shown that the primary does what such a call asks
+// for: one that is full takes Dones.
+func (c *circuit) succeeded(counts bool) uint64 {
+	if counts {
+		return c.counted.Load()
+	}
+	return c.successes.Load()
+}
+
+// note notes what a call of the primary came to. What a caller canceled, or got wrong, says
+// nothing. A trial has to say what a failure means if the caller's own deadline ended
+// first, or if the primary works for others.
+func (c *circuit) note(ctx context.Context, err error, a attempt) event {
 	if reached(err) {
+		if c.successes.Add(1); a.counts {
+			c.counted.Add(1)
+		}
 		if c.failures.Load() > 0 || c.isFailing.Load() {
-			return c.succeed(counts)
+			return c.succeed(a.counts)
 		}
 		return nothing
 	}
-	if errors.Is(err, priority.ErrInvalid) || impatient(ctx, err) {
+	if errors.Is(err, priority.ErrInvalid) || errors.Is(ctx.Err(), context.Canceled) {
 		return nothing
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.isFailing.Store(true)
+	if impatient(ctx, err) {
+		c.doubts++
+		return doubted
+	}
 	c.cause = err
-	if c.failures.Add(1) < c.most || c.isOpen.Load() {
+	if others := c.succeeded(a.counts) != a.before; others || a.forSome {
+		if others {
+			c.worked.Store(true)
+		}
+		c.doubts++
+		return failed
+	}
+	c.failures.Add(1)
+	return c.openIfMany()
+}
+
+// confirm notes a trial that worked for nobody: the doubts were failures.
+func (c *circuit) confirm(errs []error) event {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.doubts > 0 && len(errs) > 0 {
+		c.cause = errs[0]
+	}
+	c.failures.Add(int32(min(c.doubts, int(c.most))))
+	c.doubts = 0
+	return c.openIfMany()
+}
+
+// openIfMany opens the circuit after too many failures. The caller holds mu.
+func (c *circuit) openIfMany() event {
+	if c.failures.Load() < c.most || c.isOpen.Load() {
 		return failed
 	}
 	c.isOpen.Store(true)
 	c.onTrust.Store(false)
+	c.worked.Store(false)
 	return opened
 }
 
-// impatient reports that the caller's own context has ended, or is about to: a
+// impatient reports that the caller's own deadline has ended, or is about to: a
 // RedisStore gives up shortly before.
 func impatient(ctx context.Context, err error) bool {
 	deadline, ok := ctx.Deadline()
@@ -80,7 +139,12 @@ func impatient(ctx context.Context, err error) bool {
 func (c *circuit) succeed(counts bool) event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isOpen.Load() || c.onTrust.Load() && !counts {
+	if c.isOpen.Load() {
+		return nothing
+	}
+	c.worked.Store(true)
+	c.doubts = 0
+	if c.onTrust.Load() && !counts {
 		return nothing
 	}
 	return c.end()
@@ -90,6 +154,7 @@ func (c *circuit) succeed(counts bool) event {
 func (c *circuit) tried() event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.doubts = 0
 	if c.isOpen.Load() {
 		c.failures.Store(c.most - 1)
 		c.trials = 0

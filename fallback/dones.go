@@ -1,90 +1,145 @@
 package fallback
 
 import (
+	"context"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/expiring"
 )
 
-// mostPaid is how many Dones go to the primary in one call.
-const mostPaid = 10_000
+const (
+	// mostPaid is how many Dones go to the store in one call.
+	mostPaid = 10_000
+	// payers is how many calls are under way at a time: with thousands of customers one
+	// call after the other takes too long for a process that is to end.
+	payers = 16
+	// mostFailedPayments in a row end a round of payments: the store is away again.
+	mostFailedPayments = 3
+	// perLock is how many documents one call holds the lock for.
+	perLock = 1000
+)
 
-// dones are the Dones that the primary has not taken. After the longest lease that
-// any process can have it has forgotten the documents by itself. The values are how
-// long the documents took.
+// dones are the Dones that a store has not taken. After the longest lease that
+// any process can have it has forgotten the documents by itself.
 type dones struct {
+	to   priority.Store
 	most int
 
 	mu     sync.Mutex
-	owed   expiring.Set[time.Duration]
-	paying payment
+	owed   expiring.Set[done]
+	calls  uint64                     // of hold
+	paying map[string]map[string]bool // documents on their way, by their customer
+	late   map[string]bool            // customers whose last payment failed
 }
 
-// payment is Dones of one customer that are on their way to the primary.
-type payment struct {
-	customer  string
-	documents []string
-	took      time.Duration
-	set       map[string]bool // of the documents
+// done is a Done that is owed.
+type done struct {
+	took    time.Duration
+	call    uint64 // of hold, by which it came
+	submits int    // of the document that are under way: it is not paid meanwhile
+	counted bool   // one of them was, or may have been: it is not to be paid any more
 }
 
-// hold notes Dones that are not taken yet.
-func (d *dones) hold(customer string, documents []string, took time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	d.owed.Expire(now)
-	for _, document := range documents {
-		if d.owed.Len() < d.most || d.owed.Holds(customer, document) {
-			d.owed.Hold(customer, document, took, now.Add(priority.DefaultLease))
+// hold notes Dones that are not taken yet, and returns the call's number. If there are
+// too many, the customer with the most loses one.
+func (d *dones) hold(customer string, documents []string, took time.Duration) (call uint64) {
+	for chunk := range slices.Chunk(documents, perLock) {
+		d.mu.Lock()
+		now := time.Now()
+		d.owed.Expire(now)
+		if call == 0 {
+			d.calls++
+			call = d.calls
 		}
+		for _, document := range chunk {
+			if d.owed.Len() < d.most || d.owed.Get(customer, document) != nil || d.owed.Thin(customer) {
+				d.owed.Hold(customer, document, done{took: took, call: call}, now.Add(priority.DefaultLease))
+			}
+		}
+		d.mu.Unlock()
 	}
+	return call
 }
 
-// settle forgets the Dones that the primary took or can never take, and reports
-// whether any are left of these.
-func (d *dones) settle(customer string, documents []string, errs []error) (left bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, document := range documents {
-		if err := errs[i]; err == nil || errors.Is(err, priority.ErrCorruptCount) || errors.Is(err, priority.ErrInvalid) {
-			d.owed.Release(customer, document)
-		} else {
-			left = left || d.owed.Holds(customer, document)
+// settle forgets the Dones that the store took or can never take, and reports whether
+// any are left of these. Those that came later than a call stay.
+func (d *dones) settle(customer string, documents []string, call uint64, errs []error) (left bool) {
+	for from := 0; from < len(documents); from += perLock {
+		d.mu.Lock()
+		for i := from; i < min(from+perLock, len(documents)); i++ {
+			err, held := errs[i], d.owed.Get(customer, documents[i])
+			if held == nil || held.call > call {
+				continue
+			}
+			if err == nil || errors.Is(err, priority.ErrCorruptCount) || errors.Is(err, priority.ErrInvalid) {
+				d.owed.Release(customer, documents[i])
+			} else {
+				left = true
+			}
 		}
+		d.mu.Unlock()
 	}
 	return left
 }
 
-// cancel forgets Dones of documents that are submitted again. It returns false if
-// one of them is on its way.
-func (d *dones) cancel(customer string, documents []string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ok := true
-	for _, document := range documents {
-		d.owed.Release(customer, document)
-		ok = ok && !(d.paying.customer == customer && d.paying.set[document])
+// canceled is a Done whose document is being submitted again.
+type canceled struct {
+	at   int // among the call's documents
+	call uint64
+}
+
+// submitting holds back the Dones of documents that are being submitted again, until
+// submitted is called. It reports whether one of them is on its way.
+func (d *dones) submitting(customer string, documents []string) (back []canceled, onItsWay bool) {
+	for from := 0; from < len(documents); from += perLock {
+		d.mu.Lock()
+		paying := d.paying[customer]
+		for i := from; i < min(from+perLock, len(documents)) && d.owed.Len() > 0; i++ {
+			if held := d.owed.Get(customer, documents[i]); held != nil {
+				held.submits++
+				back = append(back, canceled{i, held.call})
+			}
+			onItsWay = onItsWay || paying[documents[i]]
+		}
+		d.mu.Unlock()
 	}
-	return ok
+	return back, onItsWay
+}
+
+// submitted forgets the Dones of the documents that were counted, or may have been.
+func (d *dones) submitted(customer string, documents []string, back []canceled, err error) {
+	if len(back) == 0 {
+		return
+	}
+	errs := priority.ItemErrors(err, len(documents))
+	for chunk := range slices.Chunk(back, perLock) {
+		d.mu.Lock()
+		for _, c := range chunk {
+			held := d.owed.Get(customer, documents[c.at])
+			if held == nil || held.call != c.call {
+				continue
+			}
+			held.submits--
+			held.counted = held.counted || errs[c.at] == nil || errors.Is(errs[c.at], priority.ErrOutcomeUnknown)
+			if held.counted && held.submits == 0 {
+				d.owed.Release(customer, documents[c.at])
+			}
+		}
+		d.mu.Unlock()
+	}
 }
 
 func (d *dones) forget(customer string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.owed.Forget(customer)
-}
-
-// customers returns those for whom Dones are owed.
-func (d *dones) customers() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.owed.Expire(time.Now())
-	return d.owed.Customers()
 }
 
 func (d *dones) len() int {
@@ -94,32 +149,134 @@ func (d *dones) len() int {
 	return d.owed.Len()
 }
 
-// pay begins to pay a customer's Dones. One payment is under way at a time.
-func (d *dones) pay(customer string) payment {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	documents, tooks := d.owed.Documents(customer)
-	d.paying = payment{customer: customer, set: make(map[string]bool)}
-	for i, document := range documents {
-		if len(d.paying.documents) == mostPaid {
-			break
-		}
-		if (tooks[i] == 0) != (tooks[0] == 0) {
-			continue // of which it is not known how long they took, go by themselves
-		}
-		d.paying.documents = append(d.paying.documents, document)
-		d.paying.set[document] = true
-		if d.paying.took += tooks[i]; d.paying.took < 0 { // too long to be true
-			d.paying.took = math.MaxInt64
-		}
-	}
-	return d.paying
+// round is one round of payments.
+type round struct {
+	stopped  func() bool
+	skip     func(customer string) bool // or nil
+	onError  func(error)                // or nil
+	failures atomic.Int64
 }
 
-// paid ends a payment.
-func (d *dones) paid(p payment, errs []error) {
-	d.settle(p.customer, p.documents, errs)
+func (r *round) over(ctx context.Context) bool {
+	return r.failures.Load() >= mostFailedPayments || ctx.Err() != nil || r.stopped()
+}
+
+// pay sends the Dones that are owed, each once, until the store fails too often or the
+// round is stopped. One round is under way at a time.
+func (d *dones) pay(ctx context.Context, r *round) {
+	customers := d.customers()
+	if r.skip != nil {
+		customers = slices.DeleteFunc(customers, r.skip)
+	}
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(payers, len(customers)) {
+		wait.Go(func() {
+			for at := next.Add(1); at <= int64(len(customers)) && !r.over(ctx); at = next.Add(1) {
+				d.payFor(ctx, r, customers[at-1])
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// customers returns those for whom Dones are owed, the late ones last.
+func (d *dones) customers() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.paying = payment{}
+	d.owed.Expire(time.Now())
+	maps.DeleteFunc(d.late, func(customer string, _ bool) bool { return d.owed.LenOf(customer) == 0 })
+	var customers, late []string
+	for _, customer := range d.owed.Customers() {
+		if d.late[customer] {
+			late = append(late, customer)
+		} else {
+			customers = append(customers, customer)
+		}
+	}
+	return append(customers, late...)
+}
+
+// payFor sends the Dones of one customer, until the store fails.
+func (d *dones) payFor(ctx context.Context, r *round, customer string) {
+	d.mu.Lock()
+	documents := d.owed.Documents(customer)
+	d.mu.Unlock()
+	// Those of which it is not known how long they took go by themselves.
+	for _, known := range []bool{false, true} {
+		for chunk := range slices.Chunk(documents, mostPaid) {
+			if r.over(ctx) {
+				return
+			}
+			p := d.take(customer, chunk, known)
+			if len(p.documents) == 0 { // a Submit or a Reset came first
+				continue
+			}
+			err := d.send(ctx, p)
+			d.paid(p, err)
+			if err != nil && r.onError != nil {
+				r.onError(err)
+			}
+			if !reached(err) {
+				r.failures.Add(1)
+				return
+			}
+			r.failures.Store(0)
+		}
+	}
+}
+
+// payment is Dones of one customer that are on their way.
+type payment struct {
+	customer  string
+	documents []string
+	took      time.Duration
+	call      uint64 // the last one of hold before it
+}
+
+// take begins a payment of those of the documents of which the time is known, or of the
+// others.
+func (d *dones) take(customer string, documents []string, known bool) payment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p, onTheirWay := payment{customer: customer, call: d.calls}, make(map[string]bool)
+	for _, document := range documents {
+		held := d.owed.Get(customer, document)
+		if held == nil || held.submits > 0 || (held.took > 0) != known {
+			continue
+		}
+		p.documents = append(p.documents, document)
+		onTheirWay[document] = true
+		if p.took += held.took; p.took < 0 { // too long to be true
+			p.took = math.MaxInt64
+		}
+	}
+	if len(p.documents) > 0 {
+		if d.paying == nil {
+			d.paying = make(map[string]map[string]bool)
+		}
+		d.paying[customer] = onTheirWay
+	}
+	return p
+}
+
+func (d *dones) send(ctx context.Context, p payment) error {
+	ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
+	defer cancel()
+	return d.to.DoneN(ctx, p.customer, p.documents, p.took)
+}
+
+func (d *dones) paid(p payment, err error) {
+	d.settle(p.customer, p.documents, p.call, priority.ItemErrors(err, len(p.documents)))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.paying, p.customer)
+	if reached(err) {
+		delete(d.late, p.customer)
+		return
+	}
+	if d.late == nil {
+		d.late = make(map[string]bool)
+	}
+	d.late[p.customer] = true
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -26,8 +27,9 @@ type Options struct {
 	// circuit is open or Dones are owed to it. Default: 500 ms.
 	RetryAfter time.Duration
 
-	// MaxDones is the most Dones that are remembered for the primary. Beyond them a
-	// document counts as pending there until its lease ends. Default: 100,000.
+	// MaxDones is the most Dones that are remembered for the primary. Beyond them the
+	// customer with the most loses some, and a document whose Done is lost counts as
+	// pending there until its lease ends. Default: 100,000.
 	MaxDones int
 
 	// OnChange is told when the circuit opens (true, and the primary's last error)
@@ -55,18 +57,21 @@ const (
 // A call of the primary that fails costs what the primary's timeout is. After some
 // failures in a row the circuit opens: calls go to the secondary at once, and only
 // trials in the background now and then go to the primary, until it answers. A trial
-// is a Done of a document that does not exist, for each of up to eight customers. Where
-// it fails for some of them only, calls for these alone go to the secondary.
+// is a Done of a document that does not exist, for each of up to eight customers. If it
+// works for some of them only, as when a node of a cluster hangs, then calls for the others
+// alone go to the secondary: for up to 10,000 customers, each of whom has waited for the
+// primary's timeout once.
 //
 // What was counted without the primary is forgotten when it is back: levels are
-// better for it, never worse. (A secondary of the caller's own keeps its counts.)
+// better for it, never worse. A secondary of the caller's own keeps its counts, and gets
+// the Dones of the day after an outage too, in the background.
 // But Dones are remembered, for a document that seems pending makes its customer's
 // next ones worse: they reach the primary soon after it is back, up to a day
-// later, and a Submit of the same document cancels its Done.
+// later, and a Submit of the same document cancels its Done unless it was not counted.
 //
 // A call that is wrong stays an error ([priority.ErrInvalid]), and so does one whose
-// own context was canceled, and a Reset that the primary did not do. A context that
-// ended does not count as a failure of the primary.
+// own context was canceled, and a Reset that the primary did not do. If a call's own
+// deadline ends first, a trial finds out whether the primary fails.
 //
 // It is safe for concurrent use. Close it before the primary's client.
 type Store struct {
@@ -76,8 +81,12 @@ type Store struct {
 	onError            func(error)
 
 	circuit circuit
-	dones   dones
+	dones   dones // owed to the primary
+	later   dones // owed to a secondary of the caller's own
 	repair  repair
+
+	born      time.Time
+	strayedAt atomic.Int64 // nanoseconds after born; 0: never
 }
 
 var _ priority.Store = (*Store)(nil)
@@ -100,7 +109,7 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: MaxFailures %d, RetryAfter %v or MaxDones %d is negative",
 			priority.ErrInvalidOption, opts.MaxFailures, opts.RetryAfter, opts.MaxDones)
 	}
-	s := &Store{primary: primary, secondary: secondary, onError: opts.OnError}
+	s := &Store{primary: primary, secondary: secondary, onError: opts.OnError, born: time.Now()}
 	if secondary == nil {
 		own, err := memory.New(&memory.Options{Like: primary, MaxEntries: ownEntries})
 		if err != nil {
@@ -110,7 +119,8 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 	}
 	s.override, _ = priority.As[overrider](primary)
 	s.circuit.most = int32(min(cmp.Or(opts.MaxFailures, defaultMaxFailures), math.MaxInt32))
-	s.dones.most = cmp.Or(opts.MaxDones, defaultMaxDones)
+	s.dones.to, s.dones.most = primary, cmp.Or(opts.MaxDones, defaultMaxDones)
+	s.later.to, s.later.most = s.secondary, s.dones.most
 	s.repair.every, s.repair.onChange = cmp.Or(opts.RetryAfter, defaultRetryAfter), opts.OnChange
 	s.repair.turn = make(chan struct{}, 1)
 	return s, nil
@@ -123,7 +133,7 @@ func (s *Store) Open() bool { return s.circuit.open() }
 // customer, so that answers are degraded. It becomes false again when the primary
 // counts documents, and without any calls after ten trials that worked, as a
 // readiness check needs.
-func (s *Store) Degraded() bool { return s.circuit.failing() || s.repair.hung.Load() != nil }
+func (s *Store) Degraded() bool { return s.circuit.failing() || s.repair.hung.any() }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
 	return s.one(ctx, customer, true, func(ctx context.Context, store priority.Store) (priority.Decision, error) {
@@ -132,6 +142,9 @@ func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, e
 }
 
 func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
+	if err := priority.CheckN(customer, n); err != nil || n == 0 {
+		return nil, err
+	}
 	decisions, isSecond, err := ask(s, ctx, customer, true, func(ctx context.Context, store priority.Store) ([]priority.Decision, error) {
 		return store.NextN(ctx, customer, n)
 	})
@@ -143,13 +156,24 @@ func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.D
 }
 
 // NextEach implements [priority.Store]. The secondary answers for the entries that
-// the primary did not count.
+// the primary did not count, and at once for customers who hang.
 func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
 	if err := priority.CheckEach(customers); err != nil || len(customers) == 0 {
 		return nil, err
 	}
-	working := slices.IndexFunc(customers, func(customer string) bool { return !s.repair.hangs(customer) })
-	decisions, err := each(s, ctx, customers[max(0, working)], customers, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
+	var errs []error
+	working := ""
+	for at, customer := range customers {
+		if s.hangs(customer) {
+			if errs == nil {
+				errs = make([]error, len(customers))
+			}
+			errs[at] = errOpen
+		} else if working == "" {
+			working = customer
+		}
+	}
+	decisions, err := each(s, ctx, working, customers, errs, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
 		return store.NextEach(ctx, customers)
 	})
 	for at := range decisions {
@@ -196,15 +220,15 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 		}
 		return store.SubmitN(ctx, customer, documents, costs)
 	}
-	var decisions []priority.Decision
-	var err error
-	if s.dones.cancel(customer, documents) {
-		decisions, err = each(s, ctx, customer, items, submit)
-	} else {
-		// A Done of one of them is on its way to the primary, and must not end this.
-		s.repair.strayed.Store(true)
-		decisions, err = eachBySecondary(s, ctx, items, make([]priority.Decision, len(items)), slices.Repeat([]error{errPaying}, len(items)), submit)
+	back, onItsWay := s.dones.submitting(customer, documents)
+	backLater, _ := s.later.submitting(customer, documents)
+	var errs []error
+	if onItsWay { // the Done must not end this: the primary is not asked
+		errs = slices.Repeat([]error{errPaying}, len(items))
 	}
+	decisions, err := each(s, ctx, customer, items, errs, submit)
+	s.dones.submitted(customer, documents, back, err)
+	s.later.submitted(customer, documents, backLater, err)
 	for at := range decisions {
 		decisions[at] = s.overridden(customer, decisions[at])
 	}
@@ -232,7 +256,8 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	}
 	// It is remembered from now on: a Submit that comes while the primary is asked
 	// cancels it.
-	s.dones.hold(customer, documents, took/time.Duration(len(documents)))
+	each := took / time.Duration(len(documents))
+	call := s.dones.hold(customer, documents, each)
 	err := s.try(ctx, customer, false, func() error {
 		if len(documents) == 1 {
 			return s.primary.Done(ctx, customer, documents[0], took)
@@ -240,19 +265,58 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 		return s.primary.DoneN(ctx, customer, documents, took)
 	})
 	errs := priority.ItemErrors(err, len(documents))
-	if s.dones.settle(customer, documents, errs) {
+	if s.dones.settle(customer, documents, call, errs) {
 		s.repairLater()
 	}
-	if s.own != nil || err != nil {
-		second := s.secondary.DoneN(notEnded(ctx, documents, errs), customer, documents, took)
-		if second != nil && s.onError != nil {
-			s.onError(fmt.Errorf("the secondary: %w", second))
-		}
-	}
+	s.doneBySecondary(ctx, customer, documents, took, err, errs)
 	if err == nil || s.answers(ctx, err) {
 		return nil
 	}
 	return &priority.BatchError{Errs: errs}
+}
+
+// doneBySecondary lets the secondary know: at once in an outage, and if it is the Store's
+// own. Another one hears of it in the background, as long as documents of an outage may be
+// pending there.
+func (s *Store) doneBySecondary(ctx context.Context, customer string, documents []string, took time.Duration, err error, errs []error) {
+	tell := func() []error {
+		second := s.secondary.DoneN(notEnded(ctx, documents, errs), customer, documents, took)
+		s.onSecondError(second)
+		return priority.ItemErrors(second, len(documents))
+	}
+	switch {
+	case s.own != nil:
+		tell()
+	case err != nil:
+		call := s.later.hold(customer, documents, took/time.Duration(len(documents)))
+		s.later.settle(customer, documents, call, tell())
+		s.repairLater()
+	case s.strayedLately():
+		s.later.hold(customer, documents, took/time.Duration(len(documents)))
+		s.repairLater()
+	}
+}
+
+// onSecondError reports an error of the secondary that the caller does not get.
+func (s *Store) onSecondError(err error) {
+	if err != nil && s.onError != nil {
+		s.onError(fmt.Errorf("the secondary: %w", err))
+	}
+}
+
+// stray notes that the secondary answered.
+func (s *Store) stray() {
+	s.repair.strayed.Store(true)
+	if s.own == nil {
+		s.strayedAt.Store(int64(time.Since(s.born)) + 1)
+	}
+}
+
+// strayedLately reports whether documents may be pending in the secondary that it answered
+// for.
+func (s *Store) strayedLately() bool {
+	at := s.strayedAt.Load()
+	return at != 0 && time.Since(s.born)-time.Duration(at) <= priority.DefaultLease
 }
 
 // notEnded returns a context for the secondary, which goes on whatever happens to ctx
@@ -299,7 +363,11 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 	if err == nil {
 		s.dones.forget(customer)
 	}
-	if second := s.secondary.Reset(context.WithoutCancel(ctx), customer); err == nil {
+	second := s.secondary.Reset(context.WithoutCancel(ctx), customer)
+	if second == nil {
+		s.later.forget(customer)
+	}
+	if err == nil {
 		return second
 	}
 	return err
@@ -335,24 +403,46 @@ func ask[T any](s *Store, ctx context.Context, customer string, counts bool, cal
 		return answer, false, err
 	}
 	answer, second := call(pastDeadline(ctx), s.secondary)
+	s.stray()
 	return answer, true, bothFailed(err, second)
 }
 
-// each asks the primary for each item, and the secondary for those that failed.
-func each[T any](s *Store, ctx context.Context, customer string, items []T, ask asker[T]) ([]priority.Decision, error) {
-	var decisions []priority.Decision
-	err := s.try(ctx, customer, true, func() (err error) {
-		decisions, err = ask(s.primary, ctx, items)
-		return err
-	})
-	if err == nil {
-		return decisions, nil
+// each asks the primary for each item that has no error yet, and the secondary for those
+// that have one then. Nil errs are no errors.
+func each[T any](s *Store, ctx context.Context, customer string, items []T, errs []error, ask asker[T]) ([]priority.Decision, error) {
+	rest, places := items, []int(nil)
+	if errs != nil {
+		rest = nil
+		for at, err := range errs {
+			if err == nil {
+				rest, places = append(rest, items[at]), append(places, at)
+			}
+		}
 	}
-	if len(decisions) != len(items) {
-		decisions = make([]priority.Decision, len(items))
+	var answers []priority.Decision
+	var err error
+	if len(rest) > 0 {
+		err = s.try(ctx, customer, true, func() (err error) {
+			answers, err = ask(s.primary, ctx, rest)
+			return err
+		})
 	}
-	errs := priority.ItemErrors(err, len(items))
-	if !s.answers(ctx, err) {
+	if err == nil && errs == nil {
+		return answers, nil
+	}
+	decisions := make([]priority.Decision, len(items))
+	if errs == nil {
+		errs = priority.ItemErrors(err, len(items))
+		copy(decisions, answers)
+	} else {
+		failed := priority.ItemErrors(err, len(rest))
+		for i, at := range places {
+			if errs[at] = failed[i]; failed[i] == nil {
+				decisions[at] = answers[i]
+			}
+		}
+	}
+	if err != nil && !s.answers(ctx, err) {
 		return decisions, &priority.BatchError{Errs: errs}
 	}
 	return eachBySecondary(s, ctx, items, decisions, errs, ask)
@@ -372,6 +462,7 @@ func eachBySecondary[T any](s *Store, ctx context.Context, items []T, decisions 
 		}
 	}
 	answers, err := ask(s.secondary, pastDeadline(ctx), rest)
+	s.stray()
 	seconds := priority.ItemErrors(err, len(rest))
 	left := make([]error, len(items))
 	for i, at := range failed {
@@ -389,18 +480,22 @@ func eachBySecondary[T any](s *Store, ctx context.Context, items []T, decisions 
 // try calls the primary, unless the circuit is open, and returns its error. counts
 // says whether the call counts documents.
 func (s *Store) try(ctx context.Context, customer string, counts bool, call func() error) error {
-	if (s.circuit.open() || s.repair.hangs(customer)) && !s.repair.closed.Load() {
+	if s.circuit.open() && !s.repair.closed.Load() || s.hangs(customer) {
 		s.repair.suggest(customer)
 		return errOpen
 	}
+	attempt := s.circuit.begin(counts, s.repair.hung.any())
 	err := call()
-	switch s.circuit.note(ctx, err, counts) {
+	switch s.circuit.note(ctx, err, attempt) {
 	case failed:
-		s.repair.suggest(customer)
-		s.repairLater()
+		if attempt.forSome {
+			s.repair.hung.add(customer)
+		}
+		s.suspect(customer)
+	case doubted:
+		s.suspect(customer)
 	case opened:
-		s.repair.suggest(customer)
-		s.repairLater()
+		s.suspect(customer)
 		s.tell()
 	case recovered:
 		s.recovered()
@@ -409,6 +504,18 @@ func (s *Store) try(ctx context.Context, customer string, counts bool, call func
 		s.forget(customer)
 	}
 	return err
+}
+
+// hangs reports whether the primary fails for this customer and not for others.
+func (s *Store) hangs(customer string) bool {
+	return s.repair.hung.has(customer) && !s.repair.closed.Load()
+}
+
+// suspect sees to it that there is a trial in a while, for this customer too.
+func (s *Store) suspect(customer string) {
+	s.repair.suggest(customer)
+	s.repair.suspect.Store(true)
+	s.repairLater()
 }
 
 // recovered forgets what the Store's own secondary counted while the circuit was
@@ -441,7 +548,7 @@ func (s *Store) answers(ctx context.Context, err error) bool {
 	if err == nil || errors.Is(err, priority.ErrInvalid) || errors.Is(ctx.Err(), context.Canceled) {
 		return false
 	}
-	s.repair.strayed.Store(true)
+	s.stray()
 	if s.onError != nil && err != errOpen {
 		s.onError(err)
 	}

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// mostFailedPayments ends a round of payments: the primary is away again.
-	mostFailedPayments = 3
 	// backgroundTimeout bounds the calls of a primary without a timeout of its own.
 	backgroundTimeout = time.Second
+	// mostProbed is how many customers a trial asks for at a time.
+	mostProbed = 64
 )
 
 // repair is what happens in the background while the primary fails or Dones are
@@ -25,6 +25,7 @@ type repair struct {
 	every    time.Duration
 	onChange func(open bool, cause error)
 	strayed  atomic.Bool // the secondary was asked since the circuit was last closed
+	suspect  atomic.Bool // a call failed since the last trial
 
 	turn   chan struct{} // of one: who tries and pays holds it
 	mu     sync.Mutex
@@ -36,10 +37,7 @@ type repair struct {
 
 	candidates [8]atomic.Pointer[string] // different customers whom a trial asks for
 	suggested  atomic.Uint32             // how many there were
-
-	// hung are the candidates for whom the primary failed when it worked for
-	// another one: calls for them alone go to the secondary at once. Nil: nobody.
-	hung atomic.Pointer[[]string]
+	hung       hung
 }
 
 // suggest notes a customer for a trial, in place of the one who was noted first.
@@ -57,12 +55,6 @@ func (r *repair) suggest(customer string) {
 	r.candidates[r.suggested.Add(1)%uint32(len(r.candidates))].Store(&customer)
 }
 
-// hangs reports whether the primary fails for this customer and not for others.
-func (r *repair) hangs(customer string) bool {
-	hung := r.hung.Load()
-	return hung != nil && slices.Contains(*hung, customer)
-}
-
 // repairLater sees to it that there is a trial or a payment in a while.
 func (s *Store) repairLater() {
 	s.repair.mu.Lock()
@@ -76,14 +68,18 @@ func (s *Store) repairLater() {
 
 func (s *Store) repairNow() {
 	s.repair.turn <- struct{}{}
-	if !s.repair.closed.Load() && (!s.Degraded() || s.trial()) {
-		s.pay(context.Background(), s.repair.closed.Load)
+	if !s.repair.closed.Load() {
+		suspect := s.repair.suspect.Swap(false)
+		if !suspect && !s.Degraded() || s.trial() {
+			s.dones.pay(context.Background(), &round{stopped: s.repair.closed.Load, skip: s.repair.hung.has, onError: s.onError})
+		}
+		s.later.pay(context.Background(), &round{stopped: s.repair.closed.Load, onError: s.onSecondError})
 	}
 	<-s.repair.turn
 
 	s.repair.mu.Lock()
 	defer s.repair.mu.Unlock()
-	s.repair.timed = !s.repair.closed.Load() && (s.Degraded() || s.dones.len() > 0)
+	s.repair.timed = !s.repair.closed.Load() && (s.repair.suspect.Load() || s.Degraded() || s.dones.len() > 0 || s.later.len() > 0)
 	if s.repair.timed {
 		time.AfterFunc(s.repair.every, s.repairNow)
 	}
@@ -92,31 +88,32 @@ func (s *Store) repairNow() {
 // trial finds out for whom the primary answers, and closes the circuit if there is
 // anybody. The caller has the turn.
 func (s *Store) trial() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), backgroundTimeout)
-	defer cancel()
-	var works, hangs [len(s.repair.candidates)]string
-	var wait sync.WaitGroup
+	works := s.circuit.worked.Swap(false) // for others
+	var customers []string
 	for i := range s.repair.candidates {
 		if customer := s.repair.candidates[i].Load(); customer != nil {
-			wait.Go(func() {
-				// It has to write something, for a replica would answer a Peek.
-				if err := s.primary.Done(ctx, *customer, rand.Text(), 0); reached(err) {
-					works[i] = *customer
-				} else {
-					hangs[i] = *customer
-				}
-			})
+			customers = append(customers, *customer)
 		}
 	}
-	wait.Wait()
-	empty := func(customer string) bool { return customer == "" }
-	if len(slices.DeleteFunc(works[:], empty)) == 0 {
+	hung := slices.DeleteFunc(s.repair.hung.all(), func(customer string) bool { return slices.Contains(customers, customer) })
+	suggested, most := len(customers), len(s.repair.candidates)
+	customers = append(customers, hung[:min(most, len(hung))]...)
+	hung = hung[len(customers)-suggested:]
+	errs := s.probe(customers)
+	works = works || slices.ContainsFunc(errs, reached)
+	if !works {
+		if s.circuit.confirm(errs) == opened {
+			s.tell()
+		}
 		return false
 	}
-	if hung := slices.DeleteFunc(hangs[:], empty); len(hung) > 0 {
-		s.repair.hung.Store(&hung)
-	} else {
-		s.repair.hung.Store(nil)
+	s.noteHung(customers, errs)
+	// While most of those who hung work again, the others may too.
+	for again := errs[suggested:]; mostly(again) && len(hung) > 0 && !s.repair.closed.Load(); {
+		most = min(2*most, mostProbed, len(hung))
+		again = s.probe(hung[:most])
+		s.noteHung(hung[:most], again)
+		hung = hung[most:]
 	}
 	if s.circuit.tried() == recovered {
 		s.recovered()
@@ -124,39 +121,40 @@ func (s *Store) trial() bool {
 	return true
 }
 
-// pay sends the Dones that are owed, customer by customer, until the primary fails
-// too often, ctx ends or it is stopped. The caller has the turn.
-func (s *Store) pay(ctx context.Context, stopped func() bool) {
-	failures := 0
-	for _, customer := range s.dones.customers() {
-		for more := true; more; {
-			if ctx.Err() != nil || stopped() || failures == mostFailedPayments {
-				return
-			}
-			var err error
-			if more, err = s.payFor(ctx, customer); !reached(err) {
-				failures++
-			}
+// probe asks the primary for each customer, all at the same time.
+func (s *Store) probe(customers []string) []error {
+	ctx, cancel := context.WithTimeout(context.Background(), backgroundTimeout)
+	defer cancel()
+	errs := make([]error, len(customers))
+	var wait sync.WaitGroup
+	for i, customer := range customers {
+		// It has to write something, for a replica would answer a Peek.
+		wait.Go(func() { errs[i] = s.primary.Done(ctx, customer, rand.Text(), 0) })
+	}
+	wait.Wait()
+	return errs
+}
+
+// noteHung notes for which customers the primary does not work, though it does for others.
+func (s *Store) noteHung(customers []string, errs []error) {
+	for i, customer := range customers {
+		if reached(errs[i]) {
+			s.repair.hung.remove(customer)
+		} else {
+			s.repair.hung.add(customer)
 		}
 	}
 }
 
-// payFor sends Dones of one customer, and reports whether there may be more of them
-// to send.
-func (s *Store) payFor(ctx context.Context, customer string) (more bool, err error) {
-	p := s.dones.pay(customer)
-	if len(p.documents) == 0 { // all are sent, or a Submit or a Reset came first
-		s.dones.paid(p, nil)
-		return false, nil
+// mostly reports whether the primary worked for at least half of the customers.
+func mostly(errs []error) bool {
+	worked := 0
+	for _, err := range errs {
+		if reached(err) {
+			worked++
+		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
-	defer cancel()
-	err = s.primary.DoneN(ctx, customer, p.documents, p.took)
-	s.dones.paid(p, priority.ItemErrors(err, len(p.documents)))
-	if err != nil && s.onError != nil {
-		s.onError(err)
-	}
-	return err == nil && len(p.documents) == mostPaid, err
+	return 2*worked >= len(errs)
 }
 
 // tell has OnChange told whether the circuit is open, if that has changed. A circuit
@@ -186,22 +184,26 @@ func (s *Store) tellAll() {
 	}
 }
 
-// Close sends the Dones that are owed to the primary, each once, until ctx ends or
-// the primary fails too often, and ends what happens in the background. Calls still
-// work after it. An error wraps [priority.ErrNotCounted] and tells how many Dones
-// are still owed: for these Close may be called again.
+// Close sends the Dones that are owed, each once, until ctx ends or the store that they
+// are owed to fails too often, and ends what happens in the background. Calls still work
+// after it. An error wraps [priority.ErrNotCounted] and tells how many Dones are still
+// owed: for these Close may be called again.
 func (s *Store) Close(ctx context.Context) error {
 	s.repair.mu.Lock()
 	s.repair.closed.Store(true)
 	s.repair.mu.Unlock()
 	select {
 	case s.repair.turn <- struct{}{}:
-		s.pay(ctx, func() bool { return false })
+		never := func() bool { return false }
+		works := func(customer string) bool { return !s.repair.hung.has(customer) }
+		s.dones.pay(ctx, &round{stopped: never, skip: s.repair.hung.has, onError: s.onError})
+		s.dones.pay(ctx, &round{stopped: never, skip: works, onError: s.onError})
+		s.later.pay(ctx, &round{stopped: never, onError: s.onSecondError})
 		<-s.repair.turn
 	case <-ctx.Done():
 	}
-	if left := s.dones.len(); left > 0 {
-		return fmt.Errorf("%w: Dones still owed to the primary: %d", priority.ErrNotCounted, left)
+	if left := s.dones.len() + s.later.len(); left > 0 {
+		return fmt.Errorf("%w: Dones still owed: %d", priority.ErrNotCounted, left)
 	}
 	return nil
 }

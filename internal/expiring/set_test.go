@@ -16,10 +16,16 @@ func TestASetKeepsWhatAMapWould(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		var set Set[int]
 		ends, values, now := make(map[document]time.Time), make(map[document]int), time.Now()
+		most := func(of map[string]int) (most int) {
+			for _, n := range of {
+				most = max(most, n)
+			}
+			return most
+		}
 		for step := range 200 {
-			d := document{strconv.Itoa(random.IntN(3)), strconv.Itoa(random.IntN(6))}
+			d := document{strconv.Itoa(random.IntN(3)), strconv.Itoa(random.IntN(9))}
 			_, had := ends[d]
-			switch random.IntN(8) {
+			switch random.IntN(9) {
 			default:
 				if got := set.Hold(d.customer, d.id, step, now.Add(length)); got != had {
 					t.Fatalf("seed %d, step %d: Hold = %t, want %t", seed, step, got, had)
@@ -38,6 +44,24 @@ func TestASetKeepsWhatAMapWould(t *testing.T) {
 					}
 				}
 			case 4:
+				of := make(map[string]int)
+				for d := range ends {
+					of[d.customer]++
+				}
+				want := most(of) > of[d.customer]+1
+				if got := set.Thin(d.customer); got != want {
+					t.Fatalf("seed %d, step %d: Thin = %t of %v", seed, step, got, of)
+				}
+				for other := range ends {
+					if set.Get(other.customer, other.id) == nil {
+						if of[other.customer] != most(of) {
+							t.Fatalf("seed %d, step %d: Thin took one of %s, of %v", seed, step, other.customer, of)
+						}
+						delete(ends, other)
+						delete(values, other)
+					}
+				}
+			case 5:
 				now = now.Add(time.Duration(random.Int64N(int64(length))))
 				set.Expire(now)
 				for other, end := range ends {
@@ -55,17 +79,16 @@ func TestASetKeepsWhatAMapWould(t *testing.T) {
 					t.Fatalf("seed %d, step %d: %d documents of %s, want %d", seed, step, got, customer, of[customer])
 				}
 			}
-			if set.Holds(d.customer, d.id) != has(ends, d) {
-				t.Fatalf("seed %d, step %d: Holds = %t", seed, step, !has(ends, d))
+			if (set.Get(d.customer, d.id) != nil) != has(ends, d) {
+				t.Fatalf("seed %d, step %d: Get finds it: %t", seed, step, !has(ends, d))
 			}
 			if set.Len() != len(ends) || len(set.Customers()) != len(of) {
 				t.Fatalf("seed %d, step %d: %d documents of %q, want %d of %v", seed, step, set.Len(), set.Customers(), len(ends), of)
 			}
 			for customer := range of {
-				ids, held := set.Documents(customer)
-				for i, id := range ids {
-					if d := (document{customer, id}); held[i] != values[d] || !has(ends, d) {
-						t.Fatalf("seed %d, step %d: %v has the value %d, want %d", seed, step, d, held[i], values[d])
+				for _, id := range set.Documents(customer) {
+					if d := (document{customer, id}); !has(ends, d) || *set.Get(customer, id) != values[d] {
+						t.Fatalf("seed %d, step %d: %v has the value %d, want %d", seed, step, d, *set.Get(customer, id), values[d])
 					}
 				}
 			}
