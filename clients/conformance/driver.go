@@ -38,6 +38,8 @@ type (
 		ResetIn int64   `json:"reset_in_ms,omitempty"` // of next
 		Load    float64 `json:"load,omitempty"`        // of submit
 		Pending int64   `json:"pending,omitempty"`     // of submit
+
+		Degraded bool `json:"degraded,omitempty"` // a fallback decided
 	}
 	ended struct {
 		Document []byte `json:"document"`
@@ -62,6 +64,7 @@ type (
 		Earliest    int64   `json:"earliest,omitempty"`
 		Latest      int64   `json:"latest,omitempty"`
 		EndsIn      int64   `json:"override_ends_in_ms,omitempty"`
+		Degraded    bool    `json:"degraded,omitempty"`
 	}
 	failure struct {
 		Class   string `json:"class"`

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/lua"
 )
@@ -35,6 +36,7 @@ type request struct {
 	Lease     *int64 `json:"lease_ms"`
 	Overrides bool   `json:"overrides"`
 	Join      bool   `json:"join"`
+	Fallback  bool   `json:"fallback"`
 	As        string `json:"as"`
 	Policy    *struct {
 		Thresholds []int64   `json:"thresholds"`
@@ -105,7 +107,7 @@ type subject interface {
 	do(r *request) response
 }
 
-// goStore is the module's store, or a member of its fleet.
+// goStore is the module's store, with a fallback around it, or a member of its fleet.
 type goStore struct {
 	priority.Store
 	redis  *priority.RedisStore
@@ -140,15 +142,19 @@ func openGo(r *request) (subject, error) {
 		return goStore{member, store, client, cmp.Or(r.Prefix, "priority")}, nil
 	}
 	store, err := priority.NewRedisStore(client, opts)
-	return goStore{store, store, client, cmp.Or(r.Prefix, "priority")}, err
+	opened := goStore{store, store, client, cmp.Or(r.Prefix, "priority")}
+	if err == nil && r.Fallback {
+		opened.Store, err = fallback.New(store, nil, nil)
+	}
+	return opened, err
 }
 
-// close ends a member of the fleet.
+// close ends what runs in the background.
 func (s goStore) close() {
-	if member, ok := s.Store.(*fleet.Member); ok {
+	if store, ok := s.Store.(interface{ Close(context.Context) error }); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = member.Close(ctx) // Redis may be away
+		_ = store.Close(ctx) // Redis may be away
 	}
 }
 
@@ -226,7 +232,7 @@ func decided(told []priority.Decision, err error) response {
 	}
 	var r response
 	for _, d := range told {
-		r.Decisions = append(r.Decisions, decision{int64(d.Level), int64(d.Ruled), d.Count, d.ResetIn.Milliseconds(), d.Load, d.Pending})
+		r.Decisions = append(r.Decisions, decision{int64(d.Level), int64(d.Ruled), d.Count, d.ResetIn.Milliseconds(), d.Load, d.Pending, d.Degraded})
 	}
 	return r
 }
@@ -269,6 +275,7 @@ func seen(s priority.State, err error) response {
 		Load: s.Load, Lately: s.Lately, Cost: s.Cost, Pending: s.Pending, PendingLast: s.PendingLast,
 		Oldest: s.Oldest.Milliseconds(), Sojourn: s.Sojourn.Milliseconds(), Lease: s.Lease.Milliseconds(),
 		Ruled: int64(s.Ruled), Earliest: int64(s.Override.Earliest), Latest: int64(s.Override.Latest), EndsIn: s.OverrideEndsIn.Milliseconds(),
+		Degraded: s.Degraded,
 	}}
 }
 

@@ -48,6 +48,7 @@ var checks = []check{
 	{name: "answers that are cut short are of unknown outcome", run: checkOutage(halveAll, wholeAll, outcomeUnknown)},
 	{name: "a restart without data begins again", run: checkRestartWithoutPersistence},
 	{name: "500 calls end while the server stands still", run: checkStandstill},
+	{name: "a fallback answers while the server is away", run: checkFallback},
 	{name: "a process ends when its input does", run: checkEnd},
 	{name: "customers live on all nodes of a cluster", run: checkNodes, where: onACluster},
 }

@@ -647,7 +647,7 @@ func checkReplies(w *world) {
 			w.Errorf("a submit that is answered with a load of %d millionths is %s, want %s", load, asJSON(got), asJSON(want))
 		}
 		for rule, name := range []string{"unknown", "by_count", "by_load"} {
-			want := state{name, 3, 4, -17, 1_499_999, float64(load) / 1e6, 511.999, 0.001, 70, 60, 86_399_999, 99_999_900, 180_000, 7, 4, 4, 60_000}
+			want := state{name, 3, 4, -17, 1_499_999, float64(load) / 1e6, 511.999, 0.001, 70, 60, 86_399_999, 99_999_900, 180_000, 7, 4, 4, 60_000, false}
 			got := of("peek", int64(rule), 3, 4, -17, 1_499_999, load, 511_999, 1, 70, 60, 86_399_999, 99_999_900, 180_000, 7, 4, 4, 60_000).State
 			if *got != want {
 				w.Errorf("a peek that is answered so is %s, want %s", asJSON(got), asJSON(want))
