@@ -166,7 +166,8 @@ func (r *run) judgeSubmits(c caller, entries []entry, s span) span {
 		perhaps := func() {
 			counted.add(0, int64(most))
 			call.add(e, a, bounds{0, 1})
-			held.maybe, held.coming, held.ends, held.level = max(held.maybe, s.to+length), false, false, 0
+			// A Done that is on its way may arrive after all.
+			held.maybe, held.ends, held.level = max(held.maybe, s.to+length), false, 0
 			if held.to = s.to; held.from == never {
 				held.from = s.from
 			}
