@@ -1,0 +1,39 @@
+"""What a level is called in a queue, as in the Go module's package queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def celery_priority(level: int, last: int, steps: Iterable[int]) -> int:
+    """Returns a task's priority for Celery on Redis: one of the ``priority_steps``, of which
+    the smallest is served first. kombu takes none above 9."""
+    usable = sorted(step for step in steps if 0 <= step <= 9) or [0]
+    return usable[_class_of(level, last, len(usable)) - 1]
+
+
+def rabbitmq_priority(level: int, last: int, max_priority: int) -> int:
+    """Returns a message's priority for a classic queue with an x-max-priority: the largest is
+    served first."""
+    return max_priority - (_class_of(level, last, max_priority + 1) - 1)
+
+
+def rabbitmq_quorum_priority(level: int, last: int) -> int:
+    """Returns a message's priority for a quorum queue: 4, which a message without one counts
+    as, for the last level, and 31 at most."""
+    normal, highest = 4, 31
+    classes = max(1, min(last, highest - normal + 1))
+    return normal + classes - _class_of(level, last, classes)
+
+
+def _class_of(level: int, last: int, classes: int) -> int:
+    """Folds levels into fewer classes, 1 being served first: the last two keep a class each."""
+    last, classes = max(last, 1), max(classes, 1)
+    level = max(1, min(level, last))
+    if classes >= last:
+        return 1 if last == 1 else 1 + (level - 1) * (classes - 1) // (last - 1)
+    alone = min(classes - 1, 2)
+    joined, into = last - alone, classes - alone
+    if level > joined:
+        return into + level - joined
+    return -(-(2 * level - 1) * into // (2 * joined))  # rounded up

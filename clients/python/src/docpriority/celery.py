@@ -1,0 +1,311 @@
+"""Gives the tasks of a Celery app their priority, and says when they are done.
+
+    >>> from docpriority.celery import install
+    >>> install(app, store, lambda task: task.argument("customer"))
+
+That is all: ``delay``, ``apply_async``, chains and retries stay as they are. Each task that
+is published is a document of the customer's. Its id is the task's, which Celery makes, so
+that no customer can choose it. The message carries the customer in its headers.
+
+- **Publishing** submits the document, and sets the message's priority from its level: one of
+  the ``priority_steps`` of the Redis broker, or up to the ``x-max-priority`` of a queue of
+  RabbitMQ. A priority that the caller gave to ``apply_async`` stays; the document counts all
+  the same. If publishing fails, the document is done.
+- **It is done** after success, after the last failure, after ``Ignore``, ``Reject`` or a
+  revocation, after a hard time limit, and if a process of the pool was lost with the task.
+- **It is not done** while the same task comes again: before a retry, or a replacement by
+  ``replace``, which keep document and priority; after a ``Reject`` with ``requeue``; and with
+  ``acks_late``, if the worker was killed.
+- **Each task of a chain, a group or a chord** is a document of its own, submitted when it is
+  published. A task with a ``countdown`` or an ``eta`` is pending from then on too.
+- **Celery's own tasks** (``celery.chord_unlock`` and so on) are left alone, and so is what
+  ``apply`` or ``task_always_eager`` runs at once: it waits in no queue.
+
+Nothing here makes publishing or a task fail: what the store or ``customer_of`` raises is
+logged. If the store cannot decide, the level is 1.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, Callable, Optional, Protocol
+from weakref import WeakValueDictionary
+
+from celery import signals, states
+from celery.exceptions import Reject
+
+from ._async_store import AsyncStore
+from ._decision import Decision, Ended
+from ._errors import PriorityError
+from ._queues import celery_priority, rabbitmq_priority, rabbitmq_quorum_priority
+
+__all__ = ["PublishedTask", "install"]
+
+_HEADER = "docpriority"  # of a message: its customer
+_DEFAULT_STEPS = (0, 3, 6, 9)  # Celery's
+
+_log = logging.getLogger("docpriority")
+
+
+class _Store(Protocol):
+    """What is needed of a ``docpriority.Store``."""
+
+    @property
+    def last(self) -> int: ...
+
+    def submit(self, customer: str, document: str, cost: float = 0) -> Decision: ...
+
+    def done(self, customer: str, document: str, took: timedelta = timedelta()) -> Optional[Ended]: ...
+
+
+@dataclass(frozen=True)
+class PublishedTask:
+    """A task that is about to be published."""
+
+    name: str
+    id: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    headers: Mapping[str, Any]
+    """Celery's headers, and those that ``apply_async`` was given."""
+    _run: Optional[Callable[..., Any]] = field(default=None, repr=False)
+
+    def argument(self, name: str) -> Any:
+        """Returns an argument of the task by its name, however it was given, or None if there
+        is no such argument. One that was given by position is found only if the task is
+        registered in this process."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        parameters = inspect.signature(self._run).parameters if self._run is not None else ()
+        return dict(zip(parameters, self.args)).get(name)
+
+
+def install(
+    app: Any,
+    store: _Store,
+    customer_of: Callable[[PublishedTask], Any],
+    *,
+    cost_of: Optional[Callable[[PublishedTask], Any]] = None,
+) -> None:
+    """Has ``store`` decide about the tasks of a Celery app. Call it once for an app, where
+    the app is made: in the processes that publish and in those that work. It sends nothing,
+    and reads no setting of the app before a task is published.
+
+    customer_of
+        Names the customer whose document a task is: a ``str``. None, or an empty name, means
+        that it is no document: the message goes as it is.
+    cost_of
+        Says how much work a task is, as in ``Store.submit``: a number; 0 or None if it is not
+        known.
+
+    ``store`` is a ``docpriority.Store``; an ``AsyncStore`` cannot be used.
+    """
+    app = getattr(app, "_get_current_object", lambda: app)()  # of celery.current_app
+    if isinstance(store, AsyncStore):
+        raise TypeError("Celery needs a docpriority.Store, not an AsyncStore")
+    for what, wanted in (("customer_of", customer_of), ("cost_of", cost_of or customer_of)):
+        if not callable(wanted):
+            raise TypeError(f"{what} is a function, not {type(wanted).__name__}")
+    if getattr(app, "_docpriority", None) is not None:
+        raise ValueError(f"docpriority is installed in {app!r} already")
+    app._docpriority = _Integration(app, store, customer_of, cost_of)
+
+
+class _Publishing:
+    """One call of ``send_task``."""
+
+    customer: Optional[str] = None  # if it has submitted
+    document = ""
+    published = False
+
+
+class _Integration:
+    def __init__(
+        self,
+        app: Any,
+        store: _Store,
+        customer_of: Callable[[PublishedTask], Any],
+        cost_of: Optional[Callable[[PublishedTask], Any]],
+    ) -> None:
+        self._app = app
+        self._store = store
+        self._customer_of = customer_of
+        self._cost_of = cost_of
+        self._local = threading.local()  # the call of send_task under way
+        self._begun: dict[str, float] = {}  # tasks that this process works on
+        self._republished: set[str] = set()  # those among them that will come again
+        # Those that this worker's own process has: it knows of tasks whose process was lost.
+        self._received: WeakValueDictionary[str, Any] = WeakValueDictionary()
+        self._warned: set[str] = set()
+
+        # No signal says that publishing failed, or which app publishes. This does.
+        self._send = app.send_task
+        app.send_task = self._send_task
+        for signal, receiver in (
+            (signals.before_task_publish, self._before_publish),
+            (signals.after_task_publish, self._after_publish),
+            (signals.task_received, self._on_received),
+            (signals.task_prerun, self._on_prerun),
+            (signals.task_postrun, self._on_postrun),
+            (signals.task_failure, self._on_failure),
+            (signals.task_revoked, self._on_revoked),
+            (signals.task_unknown, self._on_message_refused),
+            (signals.task_rejected, self._on_message_refused),
+        ):
+            # Without a uid, Celery takes the methods of two objects for one receiver.
+            signal.connect(receiver, weak=False, dispatch_uid=("docpriority", id(self)))
+
+    # Where tasks are published.
+
+    def _send_task(self, name: str, *args: Any, **options: Any) -> Any:
+        outer = getattr(self._local, "publishing", None)
+        publishing = self._local.publishing = _Publishing()
+        try:
+            return self._send(name, *args, **options)
+        except BaseException:
+            if publishing.customer is not None and not publishing.published:
+                self._done(publishing.customer, publishing.document)
+            raise
+        finally:
+            self._local.publishing = outer
+
+    def _before_publish(
+        self, sender: str, body: Any, headers: dict[str, Any], properties: dict[str, Any], declare: Any = None, routing_key: Any = None, **_: Any
+    ) -> None:
+        publishing = getattr(self._local, "publishing", None)
+        if publishing is None or "id" not in headers:  # another app's, or of task_protocol 1
+            return
+        headers.pop(_HEADER, None)  # a copy of another task's
+        request = self._request(headers["id"])
+        if request is not None:  # it publishes itself once more
+            if request.get(_HEADER) is not None:
+                headers[_HEADER] = request.get(_HEADER)
+                if properties.get("priority") is None:
+                    properties["priority"] = (request.delivery_info or {}).get("priority")
+            return
+        if sender.startswith("celery."):
+            return
+
+        task = self._app.tasks.get(sender)
+        args, kwargs = body[:2]
+        published = PublishedTask(sender, headers["id"], args, kwargs, headers, getattr(task, "run", None))
+        customer = self._customer_of(published)
+        if not customer:
+            return
+        if not isinstance(customer, str):  # bytes would get into no header
+            raise TypeError(f"customer_of returns a str or None, not {type(customer).__name__}")
+        level = self._submit(customer, published)
+        headers[_HEADER] = publishing.customer = customer
+        publishing.document = published.id
+        if properties.get("priority") in (None, getattr(task, "priority", None)):
+            priority = self._priority(level, declare, routing_key)
+            if priority is not None:
+                properties["priority"] = priority
+
+    def _submit(self, customer: str, task: PublishedTask) -> int:
+        cost = self._cost_of(task) or 0 if self._cost_of is not None else 0
+        try:
+            return self._store.submit(customer, task.id, cost).level
+        except PriorityError as error:
+            _log.warning("level 1 for the task %s[%s]: %s", task.name, task.id, error)
+            return 1
+
+    def _after_publish(self, sender: str, headers: Mapping[str, Any], **_: Any) -> None:
+        publishing = getattr(self._local, "publishing", None)
+        if publishing is None:
+            return
+        publishing.published = True
+        if self._request(headers.get("id")) is not None:
+            self._republished.add(headers["id"])
+
+    def _request(self, task_id: Any) -> Any:
+        """Returns the request of a task if it is what this thread works on."""
+        task = self._app.current_worker_task
+        return task.request if task is not None and task.request.id == task_id else None
+
+    @functools.cached_property
+    def _broker(self) -> str:
+        with self._app.connection_for_write() as connection:
+            return str(connection.transport.driver_type)
+
+    def _priority(self, level: int, declare: Any, routing_key: Any) -> Optional[int]:
+        """Returns what a level is called in the queue of a message, or None if it has no
+        priorities."""
+        if self._broker == "redis":
+            options = self._app.conf.broker_transport_options or {}
+            if options.get("queue_order_strategy") != "priority":
+                self._warn("broker_transport_options has no queue_order_strategy 'priority': workers serve all levels in turns")
+            return celery_priority(level, self._store.last, options.get("priority_steps") or _DEFAULT_STEPS)
+        if self._broker != "amqp":
+            self._warn(f"a broker with {self._broker} has no priorities: tasks are not ordered")
+            return None
+        queue = next(iter(declare or ()), None) or self._app.amqp.queues.get(routing_key)
+        arguments = getattr(queue, "queue_arguments", None) or {}
+        if arguments.get("x-queue-type") == "quorum":
+            return rabbitmq_quorum_priority(level, self._store.last)
+        max_priority = getattr(queue, "max_priority", None) or arguments.get("x-max-priority")
+        if not max_priority:
+            self._warn(f"the queue {getattr(queue, 'name', routing_key)} has no x-max-priority: its tasks are not ordered")
+            return None
+        return rabbitmq_priority(level, self._store.last, max_priority)
+
+    def _warn(self, why: str) -> None:
+        if why not in self._warned:
+            self._warned.add(why)
+            _log.warning(why)
+
+    # Where tasks are worked on.
+
+    def _on_prerun(self, sender: Any, task_id: str, **_: Any) -> None:
+        if sender.app is self._app and sender.request.get(_HEADER) is not None:
+            self._begun[task_id] = time.monotonic()
+
+    def _on_postrun(self, sender: Any, task_id: str, retval: Any = None, state: Optional[str] = None, **_: Any) -> None:
+        customer = sender.request.get(_HEADER)
+        if sender.app is not self._app or customer is None:
+            return
+        begun = self._begun.pop(task_id, None)
+        if task_id in self._republished:
+            self._republished.discard(task_id)
+            return
+        requeued = state == states.REJECTED and isinstance(retval, Reject) and retval.requeue
+        interrupted = state is None  # by the end of the process
+        if sender.acks_late and (requeued or interrupted):
+            return
+        self._done(customer, task_id, timedelta(seconds=time.monotonic() - begun) if begun is not None else timedelta())
+
+    # Where a worker's own process tells about tasks that its pool does not work on.
+
+    def _on_received(self, sender: Any, request: Any, **_: Any) -> None:
+        if sender.app is self._app and request.request_dict.get(_HEADER) is not None:
+            self._received[request.id] = request
+
+    def _on_failure(self, sender: Any, task_id: str, **_: Any) -> None:
+        if sender.app is not self._app or sender.request.id == task_id:  # _on_postrun comes
+            return
+        request = self._received.pop(task_id, None)
+        if request is not None:  # its process was lost, or killed after its time
+            self._done(request.request_dict[_HEADER], task_id)
+
+    def _on_revoked(self, sender: Any, request: Any, **_: Any) -> None:
+        customer = request.get(_HEADER)
+        if sender.app is self._app and customer is not None:
+            self._done(customer, request.id)
+
+    def _on_message_refused(self, sender: Any, message: Any, **_: Any) -> None:
+        headers = message.headers or {}
+        if sender.app is self._app and headers.get(_HEADER) is not None:
+            self._done(headers[_HEADER], headers["id"])
+
+    def _done(self, customer: str, document: str, took: timedelta = timedelta()) -> None:
+        try:
+            self._store.done(customer, document, took)
+        except PriorityError as error:
+            _log.warning("the task %s of %s stays pending until its lease ends: %s", document, customer, error)

@@ -1,0 +1,176 @@
+"""docpriority.celery says what a message is, whatever becomes of it. Without a server."""
+
+from __future__ import annotations
+
+import unittest
+import warnings
+from typing import Any
+from unittest import mock
+
+import docpriority
+from docpriority._queues import celery_priority, rabbitmq_priority, rabbitmq_quorum_priority
+from docpriority.testing import MemoryStore
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of Celery
+    from celery import Celery
+    from kombu import Queue
+
+    from docpriority.celery import PublishedTask, install
+
+
+class Publishing(unittest.TestCase):
+    def setUp(self) -> None:
+        quiet = warnings.catch_warnings()
+        quiet.__enter__()
+        self.addCleanup(quiet.__exit__, None, None, None)
+        warnings.simplefilter("ignore")
+
+    def app(self, store: Any, broker: str = "redis://127.0.0.1:1", **settings: Any) -> tuple[Any, Any, list[Any]]:
+        """Returns an app, a task of it, and the messages that are published."""
+        app = Celery("documents", broker=broker, set_as_current=False)
+        app.conf.update({"task_default_queue": "documents", "broker_transport_options": {"queue_order_strategy": "priority"}, **settings})
+
+        @app.task(name="work")
+        def work(customer: str, document: str = "") -> str:
+            return customer
+
+        messages: list[Any] = []
+
+        def publish(producer: Any, body: Any, **properties: Any) -> None:
+            if self.refuse:
+                raise ConnectionError("told to")
+            messages.append(properties)
+
+        patch = mock.patch("kombu.Producer.publish", publish)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.refuse = False
+        install(app, store, lambda task: task.argument("customer"))
+        return app, work, messages
+
+    def test_a_level_is_a_step_of_the_broker(self) -> None:
+        _, work, messages = self.app(MemoryStore())
+        for n in range(200):
+            work.delay("acme", str(n))
+        self.assertEqual(sorted({message["priority"] for message in messages}), [0, 3, 6, 9])
+        work.delay(customer="other")
+        self.assertEqual((messages[-1]["priority"], messages[-1]["headers"]["docpriority"]), (0, "other"))
+
+    def test_a_level_is_a_priority_of_the_queue(self) -> None:
+        queues = [
+            Queue("arguments", queue_arguments={"x-max-priority": 20}), Queue("named", max_priority=8),
+            Queue("quorum", queue_arguments={"x-queue-type": "quorum"}), Queue("none"),
+        ]
+        _, work, messages = self.app(MemoryStore(), "amqp://127.0.0.1:1", task_queues=queues)
+        with self.assertLogs("docpriority") as logged:
+            for queue in ("arguments", "named", "quorum", "none", "none"):
+                work.apply_async(("acme " + queue + str(len(messages)),), queue=queue)
+        self.assertEqual([message.get("priority") for message in messages], [20, 8, 12, None, None])
+        self.assertEqual(len(logged.output), 1)
+        self.assertIn("the queue none has no x-max-priority", logged.output[0])
+        _, work, messages = self.app(MemoryStore(), "amqp://127.0.0.1:1", task_queue_max_priority=5)
+        work.apply_async(("acme",), queue="made")
+        self.assertEqual(messages[-1]["priority"], 5)
+
+    def test_the_order_of_the_queues_is_asked_for(self) -> None:
+        _, work, messages = self.app(MemoryStore(), broker_transport_options={})
+        with self.assertLogs("docpriority") as logged:
+            work.delay("acme")
+            work.delay("acme")
+        self.assertEqual(len(logged.output), 1)
+        self.assertIn("queue_order_strategy", logged.output[0])
+
+    def test_a_priority_that_was_chosen_stays(self) -> None:
+        store = MemoryStore()
+        _, work, messages = self.app(store, task_default_priority=6)
+        work.delay("acme")
+        work.apply_async(("acme",), priority=9)
+        self.assertEqual([message["priority"] for message in messages], [0, 9])
+        self.assertEqual(store.peek("acme").pending, 2)
+
+    def test_what_is_nobodys_is_left_alone(self) -> None:
+        store = MemoryStore()
+        app, work, messages = self.app(store)
+        app.send_task("celery.chord_unlock", kwargs={"customer": "acme"})
+        for customer in (None, ""):
+            work.delay(customer)
+        with self.assertLogs("celery.utils.dispatch.signal", "ERROR"):
+            for customer in (5, "x" * 513):
+                work.delay(customer)
+        self.assertEqual([(message.get("priority"), "docpriority" in message["headers"]) for message in messages], [(None, False)] * 5)
+
+    def test_a_copied_header_makes_no_document(self) -> None:
+        store = MemoryStore()
+        _, work, messages = self.app(store)
+        work.apply_async((None,), headers={"docpriority": "acme"})
+        self.assertNotIn("docpriority", messages[-1]["headers"])
+
+    def test_what_could_not_be_published_is_done(self) -> None:
+        store = MemoryStore()
+        _, work, messages = self.app(store)
+        self.refuse = True
+        self.assertRaises(Exception, work.delay, "acme")
+        self.assertEqual((store.peek("acme").pending, messages), (0, []))
+
+    def test_a_task_goes_on_without_the_store(self) -> None:
+        store = mock.create_autospec(docpriority.Store, instance=True, last=9)
+        store.submit.side_effect = store.done.side_effect = docpriority.OutcomeUnknownError("told to fail")
+        _, work, messages = self.app(store)
+        with self.assertLogs("docpriority", "WARNING"):
+            work.delay("acme")
+        self.assertEqual((messages[-1]["priority"], messages[-1]["headers"]["docpriority"]), (0, "acme"))
+
+    def test_eager_tasks_are_no_documents(self) -> None:
+        store = mock.create_autospec(docpriority.Store, instance=True, last=9)
+        _, work, messages = self.app(store, task_always_eager=True)
+        self.assertEqual(work.delay("acme").get(), "acme")
+        self.assertEqual(work.apply(("acme",)).get(), "acme")
+        self.assertEqual((store.method_calls, messages), ([], []))
+
+    def test_each_app_has_its_own_store(self) -> None:
+        one, two = MemoryStore(), MemoryStore()
+        (_, first, _), (_, second, messages) = self.app(one), self.app(two)
+        first.delay("acme")
+        second.delay("acme")
+        second.delay("acme")
+        self.assertEqual((one.peek("acme").pending, two.peek("acme").pending), (1, 2))
+
+    def test_the_cost_is_told(self) -> None:
+        store = mock.create_autospec(docpriority.Store, instance=True, last=9)
+        store.submit.return_value = docpriority.Decision(level=1)
+        app = Celery("documents", broker="redis://127.0.0.1:1", set_as_current=False)
+        app.conf.broker_transport_options = {"queue_order_strategy": "priority"}
+        install(app, store, lambda task: task.kwargs["customer"], cost_of=lambda task: len(task.args))
+        with mock.patch("kombu.Producer.publish"):
+            sent = app.send_task("pages", (1, 2, 3), {"customer": "acme"})
+        store.submit.assert_called_once_with("acme", sent.id, 3)
+
+    def test_wrong_calls_are_refused(self) -> None:
+        store = MemoryStore()
+        app = Celery("documents", set_as_current=False)
+        self.assertRaises(TypeError, install, app, mock.create_autospec(docpriority.AsyncStore, instance=True), str)
+        self.assertRaises(TypeError, install, app, store, "customer")
+        self.assertRaises(TypeError, install, app, store, str, cost_of=5)
+        install(app, store, str)
+        self.assertRaises(ValueError, install, app, store, str)
+
+    def test_an_argument_is_found_by_its_name(self) -> None:
+        def run(customer: str, *documents: str) -> None: ...
+
+        task = PublishedTask("work", "id", ("acme", "a", "b"), {"pages": 5}, {}, run)
+        self.assertEqual([task.argument(name) for name in ("customer", "pages", "other")], ["acme", 5, None])
+        self.assertIsNone(PublishedTask("work", "id", ("acme",), {}, {}).argument("customer"))
+
+
+class Priorities(unittest.TestCase):
+    def test_a_step_for_each_level(self) -> None:
+        self.assertEqual([celery_priority(level, 9, (0, 3, 6, 9)) for level in range(1, 10)], [0, 0, 0, 0, 3, 3, 3, 6, 9])
+        self.assertEqual([celery_priority(level, 9, range(9)) for level in range(1, 10)], list(range(9)))
+        self.assertEqual(celery_priority(22, 22, range(22)), 9)  # kombu takes no more
+        self.assertEqual([rabbitmq_priority(level, 9, 8) for level in range(1, 10)], list(range(8, -1, -1)))
+        self.assertEqual([rabbitmq_quorum_priority(level, 9) for level in (1, 8, 9)], [12, 5, 4])
+
+
+if __name__ == "__main__":
+    unittest.main()
