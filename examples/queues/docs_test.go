@@ -62,8 +62,8 @@ func TestThePagesOfTheQueuesCompile(t *testing.T) {
 			for _, block := range markdown.Page(page(t, name)).Blocks("diff") {
 				after := ""
 				for line := range strings.Lines(block) {
-					if line[0] != '-' {
-						after += line[1:]
+					if line == "\n" || line[0] != '-' {
+						after += strings.TrimLeft(line, "+ ")
 					}
 				}
 				if !isQuoted(after) {

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/docpriority/priority v0.1.0
 	github.com/docpriority/priority/priorityotel v0.1.0
+	github.com/docpriority/priority/queue/asynq v0.1.0
 	github.com/docpriority/priority/queue/nats v0.1.0
 	github.com/docpriority/priority/queue/rabbitmq v0.1.0
 	github.com/docpriority/priority/queue/redis v0.1.0

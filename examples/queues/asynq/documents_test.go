@@ -4,48 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"maps"
-	"math"
 	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/examples/queues/internal/asynqredis"
+	"github.com/docpriority/priority/examples/queues/internal/program"
 	"github.com/docpriority/priority/examples/queues/internal/trial"
 	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/queue"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 )
 
-func TestALostReplyIsNoSecondDocument(t *testing.T) {
-	t.Parallel()
-	q := open(t, nil)
-	var lost atomic.Bool
-	q.client.AddHook(afterCommand(func(command redis.Cmder, err error) error {
-		if strings.HasPrefix(command.Name(), "eval") && err == nil && lost.CompareAndSwap(false, true) {
-			return io.ErrUnexpectedEOF
-		}
-		return err
-	}))
-	q.Send("invoice-1")
-	if info := q.info(1); info.Size != 1 || !lost.Load() {
-		t.Errorf("%d documents, reply lost: %t", info.Size, lost.Load())
-	}
-}
-
 // What is in the archive is no obstacle.
 func TestADocumentThatWasGivenUpCanBeSentAgain(t *testing.T) {
 	t.Parallel()
-	q := open(t, nil)
+	q := start(t, nil)
 	fails := q.serveOrFail()
 	q.Send("invoice-1")
 	q.AwaitDead("invoice-1")
@@ -54,184 +36,130 @@ func TestADocumentThatWasGivenUpCanBeSentAgain(t *testing.T) {
 	q.AwaitServed("invoice-1")
 }
 
-func TestDeadDocumentsArePutBack(t *testing.T) {
+func TestGivenUpDocumentsAreRetried(t *testing.T) {
 	t.Parallel()
-	q := open(t, func(o *Options) { o.Workers = 20 })
+	q := start(t, func(r *asynqredis.Redis) { r.Workers = 20 })
 	fails := q.serveOrFail()
 	var documents []string
-	for number := range 150 { // more than a page of an archive
+	for number := range 120 { // more than a page of an archive
 		documents = append(documents, fmt.Sprint("invoice-", number))
 	}
 	q.SendAt(9, documents...)
 	q.AwaitDead(documents...)
+	q.AwaitNothingPending()
 	fails.Store(false)
-	if err := q.PutBack(t.Context()); err != nil {
+	letters, err := q.Letters()
+	if err != nil {
 		t.Fatal(err)
+	}
+	dead, err := letters.Dead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, letter := range dead {
+		if letter.Customer != "acme" || letter.Reason != "fails" || letter.Tries != 2 || time.Since(letter.At) > time.Hour {
+			t.Errorf("%+v", letter)
+		}
+		if err := letters.Retry(t.Context(), letter); err != nil {
+			t.Error(err)
+		}
 	}
 	q.AwaitServed(documents...)
 	q.AwaitDead()
 	q.AwaitNothingPending()
 }
 
-// One customer's count is corrupt, and a task of another program is of no customer.
-func TestOneThatCannotBePutBackHoldsUpNoOther(t *testing.T) {
+func TestDoneIsSaidWhenAsynqWillNotTryAgain(t *testing.T) {
 	t.Parallel()
-	q := open(t, func(o *Options) { o.Workers = 1 })
-	var corrupt atomic.Bool
-	q.Store.OnSubmit = func(_, document string) error {
-		if document == "broken" && corrupt.Load() {
-			return priority.ErrCorruptCount
-		}
-		return nil
-	}
-	finish := q.Serve(func(context.Context, string) error { return asynq.SkipRetry })
-	foreign := asynq.NewTask("mail", nil)
-	if _, err := asynq.NewClientFromRedisClient(q.client).Enqueue(foreign, asynq.Queue(q.queues[0])); err != nil {
-		t.Fatal(err)
-	}
-	q.Send("broken")
-	q.AwaitDead("", "broken") // ahead of the good one
-	q.Send("good")
-	q.AwaitDead("", "broken", "good")
-	finish()
-
-	corrupt.Store(true)
-	err := q.PutBack(t.Context())
-	if !errors.Is(err, priority.ErrCorruptCount) || !errors.Is(err, priority.ErrInvalidCustomer) {
-		t.Errorf("error %v, want those of both", err)
-	}
-	q.AwaitDead("", "broken")
-
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := q.PutBack(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, priority.ErrCorruptCount) {
-		t.Errorf("error %v, want no attempt", err)
+	for what, c := range map[string]struct {
+		err   error
+		waits bool // for its next try
+		dead  bool
+	}{
+		"a failure":  {errors.New("fails"), true, false},
+		"SkipRetry":  {fmt.Errorf("not a document at all: %w", asynq.SkipRetry), false, true},
+		"RevokeTask": {fmt.Errorf("not wanted: %w", asynq.RevokeTask), false, false},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			q := start(t, func(r *asynqredis.Redis) { r.Backoff = []time.Duration{time.Hour} })
+			q.Serve(func(context.Context, string) error { return c.err })
+			q.Send("invoice-1")
+			if c.waits {
+				trial.Await(t, "it waits for its next try", func() bool { return q.info(1).Retry == 1 })
+				if pending := q.pending(); pending != 1 {
+					t.Errorf("%d pending", pending)
+				}
+				if _, err := q.inspector.RunAllRetryTasks(q.queue(1)); err != nil { // its back-off is over
+					t.Fatal(err)
+				}
+			}
+			if c.waits || c.dead {
+				q.AwaitDead("invoice-1")
+			}
+			q.AwaitNothingPending()
+		})
 	}
 }
 
 // It is kept as text, and does not hold up the next try. asynq can keep nothing else.
 func TestAnErrorOfAnyTextIsKept(t *testing.T) {
 	t.Parallel()
-	q := open(t, func(o *Options) { o.Backoff = []time.Duration{time.Second} })
+	q := start(t, nil)
 	var tries atomic.Int32
 	q.Serve(func(_ context.Context, document string) error {
 		tries.Add(1)
-		switch document {
-		case "not UTF-8":
-			return errors.New("no number: \xff\xfe")
-		case "panics":
+		if document == "panics" {
 			panic("no number: \xff\xfe")
-		case "long":
-			return errors.New(strings.Repeat("é\xff", 100_000))
-		default:
-			return (*reason)(nil) // its Error panics
 		}
+		return errors.New("no number: \xff\xfe")
 	})
-	kept := map[string]string{
-		"not UTF-8": "no number: \uFFFD", "panics": "panic: no number: \uFFFD",
-		"long": strings.Repeat("é\uFFFD", 200), "nil": "<nil>",
-	}
-	documents := slices.Collect(maps.Keys(kept))
-	q.Send(documents...)
-	q.AwaitDead(documents...)
-	tasks, err := q.archived()
+	q.Send("fails", "panics")
+	q.AwaitDead("fails", "panics")
+	letters, err := q.Letters()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, task := range tasks {
-		document := task.Headers[documentHeader]
-		if want := kept[document] + "; " + asynq.SkipRetry.Error(); task.LastErr != want {
-			t.Errorf("%s: the archive says %q, want %q", document, task.LastErr, want)
+	dead, err := letters.Dead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, letter := range dead {
+		if !strings.HasSuffix(letter.Reason, "no number: \uFFFD") {
+			t.Errorf("%s: the archive says %q", letter.Document, letter.Reason)
 		}
 	}
-	if tries := int(tries.Load()); tries != 2*len(kept) {
-		t.Errorf("%d tries of %d documents, want 2 each", tries, len(kept))
+	if tries.Load() != 4 {
+		t.Errorf("%d tries of 2 documents, want 2 each", tries.Load())
 	}
 	q.AwaitNothingPending()
 }
 
-type reason struct{ text string }
-
-func (r *reason) Error() string { return r.text }
-
-// A worker gives it up that does not try it, and says Done.
+// asynq itself archives it: no worker says Done.
 func TestADocumentThatKillsItsWorkersIsGivenUp(t *testing.T) {
 	t.Parallel()
-	q := open(t, func(o *Options) { o.Backoff = []time.Duration{time.Hour} })
+	q := start(t, func(r *asynqredis.Redis) { r.Backoff = []time.Duration{time.Hour} })
 	q.Send("kills")
-	for range 2 { // each of its tries
+	for try := range 2 {
 		q.loseWorker()
 		recovered := q.Serve(nil)
 		redistest.Await(t, "asynq sees that the worker is gone", func() bool { return q.info(1).Active == 0 })
+		if try == 1 {
+			q.AwaitDead("kills")
+			q.AwaitNothingPending()
+			return
+		}
 		recovered()
-		if _, err := q.inspector.RunAllRetryTasks(q.queues[0]); err != nil { // its back-off is over
+		if _, err := q.inspector.RunAllRetryTasks(q.queue(1)); err != nil { // its back-off is over
 			t.Fatal(err)
 		}
 	}
-	q.Serve(nil)
-	q.AwaitDead("kills")
-	q.AwaitNothingPending()
-	q.AwaitServed()
-}
-
-func TestSkipRetryGivesUpAtOnce(t *testing.T) {
-	t.Parallel()
-	q := open(t, func(o *Options) { o.Backoff = []time.Duration{time.Hour} })
-	q.Serve(func(context.Context, string) error { return fmt.Errorf("not a document at all: %w", asynq.SkipRetry) })
-	q.Send("invoice-1")
-	q.AwaitDead("invoice-1")
-	q.AwaitNothingPending()
-}
-
-// So it is where process does not obey the end of its context. Its worker is free again.
-func TestADocumentThatHangsIsTriedAgain(t *testing.T) {
-	t.Parallel()
-	q := open(t, func(o *Options) { o.Limit, o.Workers = 50*time.Millisecond, 1 })
-	hangs := make(chan struct{})
-	var began atomic.Int32
-	q.Serve(func(context.Context, string) error {
-		if began.Add(1) == 1 {
-			<-hangs
-			return errors.New("too late")
-		}
-		return nil
-	})
-	t.Cleanup(func() { close(hangs) }) // first of all
-	q.Send("hangs")
-	q.AwaitServed("hangs")
-	q.AwaitNothingPending()
-}
-
-// One that was in hand when Redis went away is served once, however long that takes, up
-// to asynq's lease.
-func TestADocumentsEndWaitsForRedis(t *testing.T) {
-	t.Parallel()
-	var back sync.Once
-	var q *opened
-	q = open(t, func(o *Options) {
-		o.Workers = 1
-		o.Logger = slog.New(onEach(func(record slog.Record) {
-			if record.Message == "a document's end waits for Redis" {
-				back.Do(q.server.Restart)
-			}
-		}))
-	})
-	q.Send("invoice-1")
-	q.Serve(func(context.Context, string) error {
-		q.server.Kill()
-		return nil
-	})
-	q.AwaitServed("invoice-1")
-	redistest.Await(t, "the queue has forgotten the document", func() bool {
-		info, err := q.inspector.GetQueueInfo(q.queues[0])
-		return err == nil && info.Size == 0
-	})
 }
 
 // asynq's lease ends after 30 s, and a worker finds such documents when it starts.
 func TestADocumentIsServedAgainAfterALongOutage(t *testing.T) {
 	t.Parallel()
-	q := open(t, nil)
+	q := start(t, nil)
 	q.Send("invoice-1")
 	var began atomic.Int32
 	ended := make(chan struct{})
@@ -246,8 +174,8 @@ func TestADocumentIsServedAgainAfterALongOutage(t *testing.T) {
 	})
 	<-ended
 	q.server.Restart()
-	trial.Await(t, "the client has seen that Redis is back", func() bool { return q.client.Ping(t.Context()).Err() == nil })
-	expire(t, "redis://"+q.server.Addr, q.options.Name)
+	trial.Await(t, "the client has seen that Redis is back", func() bool { return q.Redis.Redis.Ping(t.Context()).Err() == nil })
+	expire(t, "redis://"+q.server.Addr, q.Name)
 	q.Serve(nil)
 	q.AwaitServed("invoice-1")
 	q.AwaitNothingPending()
@@ -257,8 +185,8 @@ func TestADocumentIsServedAgainAfterALongOutage(t *testing.T) {
 func TestAFullRedisLosesNoDocument(t *testing.T) {
 	t.Parallel()
 	full := make(chan string, 1000)
-	q := open(t, func(o *Options) {
-		o.Logger = slog.New(onEach(func(record slog.Record) {
+	q := start(t, func(r *asynqredis.Redis) {
+		r.Logger = slog.New(onEach(func(record slog.Record) {
 			if text := record.Message + attributes(record); strings.Contains(text, "OOM") {
 				select {
 				case full <- record.Message:
@@ -269,7 +197,7 @@ func TestAFullRedisLosesNoDocument(t *testing.T) {
 	})
 	q.Send("invoice-1")
 	setMemory := func(most string) {
-		if err := q.client.ConfigSet(t.Context(), "maxmemory", most).Err(); err != nil {
+		if err := q.Redis.Redis.ConfigSet(t.Context(), "maxmemory", most).Err(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -280,7 +208,7 @@ func TestAFullRedisLosesNoDocument(t *testing.T) {
 	producer, consumer := false, false
 	for !producer || !consumer {
 		message := <-full
-		producer = producer || message == "a document could not be sent, trying again"
+		producer = producer || message == "trying again"
 		consumer = consumer || strings.HasPrefix(message, "Dequeue error")
 	}
 	q.AwaitServed()
@@ -291,32 +219,10 @@ func TestAFullRedisLosesNoDocument(t *testing.T) {
 	q.AwaitServed("invoice-1", "invoice-2")
 }
 
-func TestRemoveLeavesNothing(t *testing.T) {
-	t.Parallel()
-	q := open(t, nil)
-	q.Send("fails", "good")
-	finish := q.Serve(func(_ context.Context, document string) error {
-		if document == "fails" {
-			return asynq.SkipRetry
-		}
-		return nil
-	})
-	q.AwaitDead("fails")
-	q.AwaitServed("good")
-	finish()
-	if err := q.Remove(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	keys, err := q.client.Keys(t.Context(), "*documents*").Result()
-	if err != nil || len(keys) > 0 {
-		t.Errorf("keys %q, error %v", keys, err)
-	}
-}
-
 func TestTheLinesOfThePageDoWhatTheySay(t *testing.T) {
 	t.Parallel()
 	client := redistest.Find(t, "redis-cli", "redis-tools")
-	q := open(t, func(o *Options) { o.Backoff = []time.Duration{time.Hour} })
+	q := start(t, func(r *asynqredis.Redis) { r.Backoff = []time.Duration{time.Hour} })
 	q.SendAt(9, "dead", "failed")
 	finish := q.Serve(func(_ context.Context, document string) error {
 		if document == "dead" {
@@ -344,56 +250,37 @@ func TestTheLinesOfThePageDoWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestWrongOptionsAreRefused(t *testing.T) {
-	t.Parallel()
-	for field, spoil := range map[string]func(*Options){
-		"Name":    func(o *Options) { o.Name = "" },
-		"Workers": func(o *Options) { o.Workers = 0 },
-		"Limit":   func(o *Options) { o.Limit = 0 },
-		"Limit ":  func(o *Options) { o.Limit = math.MaxInt64 }, // asynq's would be below 0
-		"Check":   func(o *Options) { o.Check = 0 },
-		"Logger":  func(o *Options) { o.Logger = nil },
-	} {
-		options := &Options{Name: "documents", Workers: 1, Limit: 1, Check: 1, Logger: slog.Default()}
-		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-		if _, err := Open(client, new(memory.Store), options); err != nil {
-			t.Errorf("without Backoff, which is one try: error %v", err)
-		}
-		spoil(options)
-		_, err := Open(client, new(memory.Store), options)
-		if !errors.Is(err, priority.ErrInvalidOption) || !strings.Contains(err.Error(), ": "+strings.TrimSpace(field)+" ") {
-			t.Errorf("%s: error %v", field, err)
-		}
-	}
-}
-
-// opened is a queue on a Redis of its own.
+// opened is the program's queue on a Redis of its own.
 type opened struct {
-	*Documents
+	*asynqredis.Queue
 	*trial.Bench
-	t      *testing.T
-	server *redistest.Server
-	client *redis.Client
+	t         *testing.T
+	server    *redistest.Server
+	inspector *asynq.Inspector
 }
 
-// open opens a queue. Documents have two tries.
-func open(t *testing.T, change func(*Options)) *opened {
+// start opens a queue. Documents have two tries.
+func start(t *testing.T, change func(*asynqredis.Redis)) *opened {
 	t.Helper()
 	q := &opened{t: t, server: redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")}
-	q.client = q.server.Client()
-	options := &Options{
-		Name: "documents", Workers: 4, Limit: time.Minute, Backoff: []time.Duration{time.Millisecond},
-		Logger: slog.New(slog.DiscardHandler), Check: 20 * time.Millisecond,
+	store := new(trial.Store)
+	r := &asynqredis.Redis{
+		Config: &program.Config{
+			Store: store, Name: "documents", Workers: 4, Limit: time.Minute, Backoff: []time.Duration{time.Millisecond},
+			Logger: slog.New(slog.DiscardHandler),
+		},
+		Redis: q.server.Client(), Check: 20 * time.Millisecond,
 	}
 	if change != nil {
-		change(options)
+		change(r)
 	}
-	store := new(trial.Store)
-	var err error
-	if q.Documents, err = Open(q.client, store, options); err != nil {
+	opened, err := open(r)
+	if err != nil {
 		t.Fatal(err)
 	}
-	q.Bench = trial.NewBench(t, q.Documents, store)
+	q.Queue = opened.(*asynqredis.Queue)
+	q.Bench = trial.NewBench(t, q.Queue, store)
+	q.inspector = asynq.NewInspectorFromRedisClient(r.Redis)
 	return q
 }
 
@@ -410,45 +297,41 @@ func (q *opened) serveOrFail() (fails *atomic.Bool) {
 	return fails
 }
 
+func (q *opened) queue(level priority.Level) string {
+	return queue.Name(q.Name, level, q.Bench.Store.Last())
+}
+
 func (q *opened) info(level priority.Level) *asynq.QueueInfo {
 	q.t.Helper()
-	info, err := q.inspector.GetQueueInfo(q.queues[level-1])
+	info, err := q.inspector.GetQueueInfo(q.queue(level))
 	if err != nil {
 		q.t.Fatal(err)
 	}
 	return info
 }
 
-// loseWorker takes a document of level 1 as a worker does that is then killed.
-func (q *opened) loseWorker() {
+func (q *opened) pending() int64 {
 	q.t.Helper()
-	prefix := "asynq:{" + q.queues[0] + "}:"
-	id, err := q.client.LMove(q.t.Context(), prefix+"pending", prefix+"active", "RIGHT", "LEFT").Result()
+	state, err := q.Bench.Store.Peek(q.t.Context(), "acme")
 	if err != nil {
 		q.t.Fatal(err)
 	}
-	if err := errors.Join(q.client.HSet(q.t.Context(), prefix+"t:"+id, "state", "active").Err(),
-		q.client.ZAdd(q.t.Context(), prefix+"lease", redis.Z{Member: id}).Err()); err != nil {
+	return state.Pending
+}
+
+// loseWorker takes a document of level 1 as a worker does that is then killed.
+func (q *opened) loseWorker() {
+	q.t.Helper()
+	prefix, asynqs := "asynq:{"+q.queue(1)+"}:", q.Redis.Redis
+	id, err := asynqs.LMove(q.t.Context(), prefix+"pending", prefix+"active", "RIGHT", "LEFT").Result()
+	if err != nil {
 		q.t.Fatal(err)
 	}
-	expire(q.t, "redis://"+q.server.Addr, q.options.Name)
-}
-
-// afterCommand decides on the outcome of each command to Redis.
-type afterCommand func(redis.Cmder, error) error
-
-func (after afterCommand) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (after afterCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (after afterCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, command redis.Cmder) error {
-		err := after(command, next(ctx, command))
-		command.SetErr(err)
-		return err
+	if err := errors.Join(asynqs.HSet(q.t.Context(), prefix+"t:"+id, "state", "active").Err(),
+		asynqs.ZAdd(q.t.Context(), prefix+"lease", redis.Z{Member: id}).Err()); err != nil {
+		q.t.Fatal(err)
 	}
+	expire(q.t, "redis://"+q.server.Addr, q.Name)
 }
 
 func attributes(record slog.Record) (text string) {

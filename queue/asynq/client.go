@@ -1,0 +1,126 @@
+package priorityasynq
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/typednil"
+	"github.com/docpriority/priority/priorityotel"
+	"github.com/docpriority/priority/queue"
+	"github.com/hibiken/asynq"
+)
+
+// Client enqueues customers' tasks.
+type Client struct {
+	client *asynq.Client
+	store  priority.Store
+	name   string
+}
+
+// NewClient returns a client for the queues name-1 for level 1, name-2 and so on. The
+// asynq.Client remains the caller's to close.
+func NewClient(client *asynq.Client, store priority.Store, name string) (*Client, error) {
+	switch {
+	case client == nil:
+		return nil, fmt.Errorf("priorityasynq: %w: the client is nil", priority.ErrInvalidOption)
+	case typednil.Is(store):
+		return nil, fmt.Errorf("priorityasynq: %w: the store is nil", priority.ErrInvalidOption)
+	case name == "":
+		return nil, fmt.Errorf("priorityasynq: %w: the name is empty", priority.ErrInvalidOption)
+	}
+	return &Client{client, store, name}, nil
+}
+
+// Enqueue submits the document and puts the task into the queue of its level. The options
+// are asynq's, [Document] and [Cost]; the task's own hold too. An asynq.Queue among them
+// is overruled. asynq.Group and asynq.Unique are refused: a group's tasks are served as
+// one, and a task would be unique within its level only, as it is by asynq.TaskID.
+//
+// A task of an empty customer goes to asynq as it is.
+//
+// If asynq returns an error, the document is not pending any more. But one that has an id of
+// yours ends with the task that asynq has already, if that is the error
+// (asynq.ErrTaskIDConflict).
+func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (info *asynq.TaskInfo, err error) {
+	if customer == "" || task == nil {
+		return c.client.EnqueueContext(ctx, task, opts...)
+	}
+	own, err := optionsOf(task)
+	if err != nil {
+		return nil, err
+	}
+	opts = slices.Concat(own, opts)
+	of, taskID, err := read(customer, opts)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
+	}
+	ctx, trace, end := priorityotel.StartSend(ctx, system, c.name)
+	defer func() { end(err) }()
+	isOwn := of.id != ""
+	if !isOwn {
+		of.id = rand.Text()
+	}
+	headers, err := of.into(task.Headers(), trace)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
+	}
+	decision, err := c.store.Submit(ctx, customer, of.id, of.cost)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
+	}
+	level := queue.Name(c.name, decision.Level, c.store.Last())
+	task = asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers)
+	opts = append(opts, asynq.Queue(level))
+	isMade := taskID == ""
+	if isMade {
+		taskID = rand.Text()
+		opts = append(opts, asynq.TaskID(taskID))
+	}
+	info, err = c.client.EnqueueContext(ctx, task, opts...)
+	isThere := errors.Is(err, asynq.ErrTaskIDConflict)
+	switch {
+	case err == nil:
+	case isThere && isMade: // go-redis has sent it again, as a reply was lost
+		return &asynq.TaskInfo{ID: taskID, Queue: level, Type: task.Type(), Payload: task.Payload(), Headers: headers}, nil
+	case isThere && isOwn:
+	default:
+		done(ctx, c.store, of, 0)
+	}
+	return info, err
+}
+
+// read returns what the options say of the document, and the id that they give the task.
+func read(customer string, opts []asynq.Option) (of document, taskID string, err error) {
+	of.customer = customer
+	for _, opt := range opts {
+		if opt == nil {
+			continue // as asynq does
+		}
+		switch opt.Type() {
+		case asynq.GroupOpt, asynq.UniqueOpt:
+			return of, "", fmt.Errorf("%w: %v holds within one queue, and each level has its own", priority.ErrInvalidOption, opt)
+		case asynq.TaskIDOpt:
+			taskID, _ = opt.Value().(string)
+		case documentOpt:
+			of.id, _ = opt.Value().(string)
+		case costOpt:
+			of.cost, _ = opt.Value().(float64)
+		}
+	}
+	return of, taskID, nil
+}
+
+// optionsOf returns the options that a task was made with. asynq shows them to nobody, and
+// a task that takes headers has to be made new.
+func optionsOf(task *asynq.Task) ([]asynq.Option, error) {
+	field := reflect.ValueOf(task).Elem().FieldByName("opts")
+	if !field.IsValid() || field.Type() != reflect.TypeFor[[]asynq.Option]() {
+		return nil, errors.New("priorityasynq: this version of asynq keeps a task's options elsewhere")
+	}
+	return *reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Interface().(*[]asynq.Option), nil
+}

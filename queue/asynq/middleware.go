@@ -1,0 +1,104 @@
+package priorityasynq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/typednil"
+	"github.com/docpriority/priority/priorityotel"
+	"github.com/hibiken/asynq"
+)
+
+var errPanicked = errors.New("priorityasynq: the handler has panicked")
+
+// Middleware says Done before asynq knows of a document's end. So a crash in between
+// repeats the document, but leaves nothing pending. Place it first among the mux's
+// middleware, so that it sees what the others return.
+//
+// It also turns errors and panics that are not UTF-8, such as a parser's that quotes the
+// document, into UTF-8: asynq cannot store others.
+//
+// A task that no [Client] has enqueued is left alone. Middleware panics if the store is
+// nil.
+func Middleware(store priority.Store) asynq.MiddlewareFunc {
+	if typednil.Is(store) {
+		panic("priorityasynq: Middleware needs a store")
+	}
+	return func(next asynq.Handler) asynq.Handler {
+		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
+			of, ok := documentOf(task.Headers())
+			if !ok {
+				return next.ProcessTask(ctx, task)
+			}
+			return process(ctx, store, of, task, next)
+		})
+	}
+}
+
+func process(ctx context.Context, store priority.Store, of document, task *asynq.Task, next asynq.Handler) (err error) {
+	ctx, end := priorityotel.StartProcess(ctx, system, nameIn(ctx), task.Headers())
+	began := time.Now()
+	err = errPanicked
+	defer func() {
+		reason := recover()
+		if isOver(ctx, err) {
+			done(ctx, store, of, time.Since(began))
+		}
+		end(err)
+		if reason != nil {
+			if text := fmt.Sprint(reason); !utf8.ValidString(text) {
+				reason = strings.ToValidUTF8(text, "\uFFFD")
+			}
+			panic(reason) // asynq recovers, with the whole stack
+		}
+	}()
+	err = storable(next.ProcessTask(ctx, task))
+	return err
+}
+
+// nameIn returns the name of the queues of all levels.
+func nameIn(ctx context.Context) string {
+	name, _ := asynq.GetQueueName(ctx)
+	if end := strings.LastIndexByte(name, '-'); end > 0 {
+		return name[:end]
+	}
+	return name
+}
+
+// isOver reports whether asynq will not try the task again, as asynq itself decides it.
+func isOver(ctx context.Context, err error) bool {
+	if err == nil || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
+		return true
+	}
+	retried, _ := asynq.GetRetryCount(ctx)
+	most, _ := asynq.GetMaxRetry(ctx)
+	return retried >= most
+}
+
+// storable returns an error that asynq can store.
+func storable(err error) error {
+	if err == nil || isText(err) {
+		return err
+	}
+	return failure{strings.ToValidUTF8(fmt.Sprint(err), "\uFFFD"), err}
+}
+
+// isText reports whether the error's text is UTF-8, and can be had without a panic: asynq
+// would not recover.
+func isText(err error) (ok bool) {
+	defer func() { _ = recover() }()
+	return utf8.ValidString(err.Error())
+}
+
+type failure struct {
+	text string
+	error
+}
+
+func (f failure) Error() string { return f.text }
+func (f failure) Unwrap() error { return f.error }

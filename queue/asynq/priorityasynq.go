@@ -1,0 +1,117 @@
+// Package priorityasynq gives asynq's tasks a priority by customer, so that one
+// customer's ten thousand documents do not make all others wait. Each level has a queue
+// of its own, documents-1 for level 1, and servers take tasks from them by weight.
+//
+// Where you enqueue, wrap the client that you have, and say whose task it is:
+//
+//	client, err := priorityasynq.NewClient(asynqClient, store, "documents")
+//	…
+//	info, err := client.Enqueue(ctx, customer, task, asynq.MaxRetry(5))
+//
+// Where you work, serve the levels' queues, and use the middleware:
+//
+//	server := asynq.NewServer(redis, asynq.Config{
+//		Queues: queue.AsynqQueues("documents", queue.LinearWeights(store.Last())),
+//	})
+//	mux := asynq.NewServeMux()
+//	mux.Use(priorityasynq.Middleware(store))
+//
+// A task keeps its type, its payload, its headers and its options. A worker says Done when
+// the document has come to its end: after success, after the last retry, and after
+// [asynq.SkipRetry] and [asynq.RevokeTask]; not before a retry.
+//
+// The store is a *fleet.Member, of fleet.Join, in all processes that enqueue or work. It
+// answers while its Redis is away. With a store that does not, Enqueue fails meanwhile:
+// see [ErrSubmit].
+//
+// [Letters] lists and retries what asynq has archived, and says Done for tasks that end
+// without a worker. docs/queues/asynq.md has more.
+package priorityasynq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/docpriority/priority"
+	"github.com/hibiken/asynq"
+)
+
+// ErrSubmit: the document got no level, because the store failed or because an argument
+// is invalid. Nothing was enqueued. The error wraps the reason.
+var ErrSubmit = errors.New("priorityasynq: submit")
+
+const (
+	system         = "asynq" // in spans
+	customerHeader = "docpriority-customer"
+	documentHeader = "docpriority-document"
+	costHeader     = "docpriority-cost"
+)
+
+// Document is an option of [Client.Enqueue], and of asynq.NewTask: the document's id.
+// Without it, the module makes one. Take an id that you make, and none that customers
+// choose: who may choose the same id again and again gets level 1 each time.
+func Document(id string) asynq.Option { return option{documentOpt, "Document", id} }
+
+// Cost is an option of [Client.Enqueue], and of asynq.NewTask: how much work the document
+// is, in any unit that all tasks share, such as pages or bytes.
+func Cost(cost float64) asynq.Option { return option{costOpt, "Cost", cost} }
+
+const (
+	documentOpt asynq.OptionType = -1 - iota // asynq ignores what it does not know
+	costOpt
+)
+
+type option struct {
+	kind  asynq.OptionType
+	name  string
+	value any
+}
+
+func (o option) String() string         { return fmt.Sprintf("%s(%v)", o.name, o.value) }
+func (o option) Type() asynq.OptionType { return o.kind }
+func (o option) Value() any             { return o.value }
+
+// document is what a task's headers say.
+type document struct {
+	customer, id string
+	cost         float64
+}
+
+func documentOf(headers map[string]string) (of document, ok bool) {
+	of.customer, of.id = headers[customerHeader], headers[documentHeader]
+	of.cost, _ = strconv.ParseFloat(headers[costHeader], 64)
+	return of, of.customer != ""
+}
+
+// into returns the headers, those of the trace and the document's. It refuses names that
+// asynq, which keeps text, cannot carry.
+func (d document) into(headers, trace map[string]string) (map[string]string, error) {
+	if !utf8.ValidString(d.customer) {
+		return nil, fmt.Errorf("%w: %q is not UTF-8", priority.ErrInvalidCustomer, d.customer)
+	}
+	if !utf8.ValidString(d.id) {
+		return nil, fmt.Errorf("%w: %q is not UTF-8", priority.ErrInvalidDocument, d.id)
+	}
+	all := map[string]string{}
+	maps.Copy(all, headers)
+	maps.Copy(all, trace)
+	all[customerHeader], all[documentHeader] = d.customer, d.id
+	if d.cost != 0 {
+		all[costHeader] = strconv.FormatFloat(d.cost, 'g', -1, 64)
+	}
+	return all, nil
+}
+
+// done says Done, whatever has become of the context.
+func done(ctx context.Context, store priority.Store, of document, took time.Duration) {
+	if err := store.Done(context.WithoutCancel(ctx), of.customer, of.id, took); err != nil {
+		slog.WarnContext(ctx, "priorityasynq: a document counts as pending until its lease ends",
+			"customer", of.customer, "document", of.id, "error", err)
+	}
+}
