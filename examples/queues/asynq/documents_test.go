@@ -83,6 +83,8 @@ func TestDoneIsSaidWhenAsynqWillNotTryAgain(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			q := start(t, func(r *asynqredis.Redis) { r.Backoff = []time.Duration{time.Hour} })
+			var byWorker atomic.Bool // Settle knows no time
+			q.Bench.Store.OnDone = func(_ string, took time.Duration) { byWorker.Store(byWorker.Load() || took > 0) }
 			q.Serve(func(context.Context, string) error { return c.err })
 			q.Send("invoice-1")
 			if c.waits {
@@ -98,6 +100,9 @@ func TestDoneIsSaidWhenAsynqWillNotTryAgain(t *testing.T) {
 				q.AwaitDead("invoice-1")
 			}
 			q.AwaitNothingPending()
+			if !byWorker.Load() {
+				t.Error("the worker has not said Done")
+			}
 		})
 	}
 }
