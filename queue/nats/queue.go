@@ -14,7 +14,9 @@
 // A program that keeps its own consumers, one a level, gives their messages to Handle:
 //
 //	queue, err := prioritynats.New(js, store, nil)
-//	consumer.Consume(func(msg jetstream.Msg) { queue.Handle(ctx, msg, process) })
+//	consumer.Consume(func(msg jetstream.Msg) {
+//		queue.Handle(ctx, msg, process)
+//	}, jetstream.PullMaxMessages(1))
 //
 // A message whose process fails is tried again after Backoff, and then given up: it goes
 // to the stream documents-dead. Dead lists those, and Retry puts one back.

@@ -35,6 +35,32 @@ func TestADocumentThatIsProducedTwiceIsServedOnce(t *testing.T) {
 	q.AwaitNothingPending()
 }
 
+// The team's own id of the message says that it is the same, though each has an id of
+// Publish's.
+func TestAMessageThatIsPublishedTwiceIsServedOnce(t *testing.T) {
+	t.Parallel()
+	q := open(t, nil)
+	message := nats.NewMsg("ignored")
+	message.Header.Set(jetstream.MsgIDHeader, "upload-7")
+	for first := true; ; first = false {
+		ack, err := q.Publish(t.Context(), "acme", "", message)
+		if err != nil || ack.Duplicate == first {
+			t.Fatalf("%+v, %v", ack, err)
+		}
+		if !first {
+			break
+		}
+	}
+	if len(message.Header) != 1 || message.Subject != "ignored" {
+		t.Errorf("the team's message has become %+v", message)
+	}
+	q.Serve(nil)
+	q.AwaitNothingPending()
+	if served := q.Served(); len(served) != 1 || served[0] == "" {
+		t.Errorf("served %q", served)
+	}
+}
+
 func TestAFullQueueRefusesMoreAndDropsNone(t *testing.T) {
 	t.Parallel()
 	q := open(t, func(o *prioritynats.Options) { o.MaxBytes = 64 << 10 })
