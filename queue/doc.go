@@ -17,6 +17,7 @@
 // serves first.
 //
 // Each function's comment tells whether the last level starves in that queue.
-// docs/queues.md has the lines to paste, the prefetch to set and what becomes of
-// retries; examples/queues has complete programs.
+// For RabbitMQ, River and others there is a module that does all of it in a worker that you
+// have, Submit and Done included: see docs/queues.md, which has the lines to paste, the
+// prefetch to set and what becomes of retries.
 package queue

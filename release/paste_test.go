@@ -15,8 +15,8 @@ import (
 	"github.com/docpriority/priority/internal/markdown"
 )
 
-// paste compiles the Go of every page in a user's module. What a page takes as given is
-// not declared there; all else has to be.
+// paste compiles the Go of every page in a user's module, and what the diffs of the queues'
+// pages end in. What a page takes as given is not declared there; all else has to be.
 func (r *rehearsal) paste(t *testing.T, dir string, libraries map[string]string) {
 	t.Helper()
 	known := maps.Clone(elsewhere)
@@ -24,10 +24,14 @@ func (r *rehearsal) paste(t *testing.T, dir string, libraries map[string]string)
 	blocks := 0
 	for _, page := range strings.Fields(run(t, r.tree, nil, "git", "ls-files", "*.md")) {
 		for _, fence := range markdown.Read(t, filepath.Join(r.tree, page)).Fences() {
-			if fence.Language != "go" {
+			text := fence.Text
+			switch {
+			case fence.Language == "diff" && strings.HasPrefix(page, "docs/queues/"):
+				text = after(text)
+			case fence.Language != "go":
 				continue
 			}
-			block := fmt.Sprintf("//line %s:%d\n%s", page, fence.Line, fence.Text)
+			block := fmt.Sprintf("//line %s:%d\n%s", page, fence.Line, text)
 			write(t, filepath.Join(dir, "pasted", strconv.Itoa(blocks), "pasted.go"), packageOf(block, known))
 			blocks++
 		}
@@ -71,6 +75,18 @@ var (
 	lineComments = regexp.MustCompile(`(?m)//.*$`)
 )
 
+// after returns what a diff ends in, with as many lines as it has.
+func after(diff string) (text string) {
+	for line := range strings.Lines(diff) {
+		if line[0] != '-' {
+			text += line[1:]
+		} else {
+			text += "\n"
+		}
+	}
+	return text
+}
+
 // packageOf makes a package of a block, which is a file, or declarations, or statements.
 func packageOf(block string, known map[string]string) string {
 	if isProgram.MatchString(block) {
@@ -101,5 +117,6 @@ var elsewhere = map[string]string{
 	"prometheus": "github.com/prometheus/client_golang/prometheus",
 	"promhttp":   "github.com/prometheus/client_golang/prometheus/promhttp",
 	"redis":      "github.com/redis/go-redis/v9", "redis_rate": "github.com/go-redis/redis_rate/v10",
-	"river": "github.com/riverqueue/river", "trace": "go.opentelemetry.io/otel/sdk/trace",
+	"river": "github.com/riverqueue/river", "riverpgxv5": "github.com/riverqueue/river/riverdriver/riverpgxv5",
+	"rivertype": "github.com/riverqueue/river/rivertype", "trace": "go.opentelemetry.io/otel/sdk/trace",
 }

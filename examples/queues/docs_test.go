@@ -29,7 +29,6 @@ const (
 
 // givenIn adds what a section of the guide takes as given.
 var givenIn = map[string]string{
-	"The programs":        ", documents program.Queue, process program.Process",
 	"Celery on Redis":     ", properties map[string]any",
 	"SQS, Pub/Sub, Kafka": ", receive func(name string) (message, bool), process func([]byte) error, acknowledge func(message)",
 }
@@ -88,17 +87,20 @@ func unindented(code string) (text string) {
 // Every Go block of the guide compiles, and every line in its table and the README's.
 func TestTheGuideCompiles(t *testing.T) {
 	guide, readme := read(t, "../../docs/queues.md"), read(t, "../../README.md")
-	row := regexp.MustCompile(`(?m)^\| \[(.+?)\]\(.*?\).*? \| (.+?) \|`)
+	row := regexp.MustCompile(`(?m)^\| \[.+?\]\((.*?)\).*? \| (.+?) \|`)
 	quoted := regexp.MustCompile("`(.+?)`")
 	var lines []string
 	for _, cells := range row.FindAllStringSubmatch(guide+readme, -1) {
 		for _, line := range quoted.FindAllStringSubmatch(cells[2], -1) {
+			if linked := filepath.Join("../../docs", strings.TrimPrefix(cells[1], "docs/")); strings.HasSuffix(linked, ".md") && strings.Contains(read(t, linked), line[1]) {
+				continue // of the page, which compiles
+			}
 			if strings.ContainsAny(line[1], "({") { // more than a name
 				lines = append(lines, "_ = "+line[1])
 			}
 		}
 	}
-	if len(lines) < 6 {
+	if len(lines) < 4 {
 		t.Errorf("the tables have only the lines %q", lines)
 	}
 	code := message + functions(given, lines)

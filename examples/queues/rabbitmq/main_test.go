@@ -11,9 +11,15 @@ import (
 	"github.com/docpriority/priority/examples/queues/internal/trial"
 )
 
-func TestMain(m *testing.M) { trial.Main(m, main) }
+func TestMain(m *testing.M) { trial.Main(m, func() { program.Main(either()) }) }
 
 func TestPromises(t *testing.T) { trial.Run(t, subject()) }
+
+func TestPromisesInALoopOfATeamsOwn(t *testing.T) {
+	s := subject()
+	s.Example, s.Flags = either, append(s.Flags, "-team")
+	t.Run("Team", func(t *testing.T) { trial.Run(t, s) }) // with names of its own
+}
 
 // With quorumEnvironment set, the tests are of a quorum queue. PRIORITY_RABBITMQ has
 // them run on another version: see package server.
