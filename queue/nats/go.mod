@@ -6,7 +6,6 @@ require (
 	github.com/docpriority/priority v0.1.0
 	github.com/docpriority/priority/priorityotel v0.1.0
 	github.com/nats-io/nats.go v1.55.0
-	github.com/redis/go-redis/v9 v9.23.0
 )
 
 require (
@@ -16,6 +15,7 @@ require (
 	github.com/klauspost/compress v1.20.0 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
+	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect
 	go.opentelemetry.io/otel v1.47.0 // indirect
 	go.opentelemetry.io/otel/log v1.47.0 // indirect
