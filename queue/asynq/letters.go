@@ -30,7 +30,7 @@ type Letter struct {
 // Letters are the tasks in the archives of all levels' queues, for operators and for tasks
 // that end without a worker.
 type Letters struct {
-	*Client
+	client    *Client
 	redis     redis.UniversalClient
 	inspector *asynq.Inspector
 }
@@ -49,7 +49,7 @@ func NewLetters(client *Client, asynqs redis.UniversalClient) (*Letters, error) 
 // days.
 func (l *Letters) Dead(ctx context.Context) ([]Letter, error) {
 	var dead []Letter
-	for _, name := range queue.Names(l.name, l.store.Last()) {
+	for _, name := range queue.Names(l.client.name, l.client.store.Last()) {
 		for page := 1; ; page++ {
 			if err := ctx.Err(); err != nil {
 				return nil, fmt.Errorf("priorityasynq: list the archive of %s: %w", name, err)
@@ -135,12 +135,12 @@ func (l *Letters) sendOnce(ctx context.Context, task *asynq.TaskInfo, of documen
 			return errUnderWay
 		}
 	}
-	decision, err := l.store.Submit(ctx, of.customer, of.id, of.cost)
+	decision, err := l.client.store.Submit(ctx, of.customer, of.id, of.cost)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSubmit, err)
 	}
 	if note == "" {
-		note = queue.Name(l.name, decision.Level, l.store.Last()) + " " + rand.Text()
+		note = queue.Name(l.client.name, decision.Level, l.client.store.Last()) + " " + rand.Text()
 		first, err := l.redis.SetNX(ctx, key, note, remembered).Result()
 		if err != nil {
 			return err
@@ -157,7 +157,7 @@ func (l *Letters) sendOnce(ctx context.Context, task *asynq.TaskInfo, of documen
 	if task.Deadline.After(time.Now()) {
 		opts = append(opts, asynq.Deadline(task.Deadline))
 	}
-	_, err = l.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(task.Type, task.Payload, task.Headers), opts...)
+	_, err = l.client.client.EnqueueContext(ctx, asynq.NewTaskWithHeaders(task.Type, task.Payload, task.Headers), opts...)
 	if err != nil && !errors.Is(err, asynq.ErrTaskIDConflict) {
 		return err
 	}
@@ -194,7 +194,7 @@ func (l *Letters) Settle(ctx context.Context) {
 
 // settle says Done for the documents that were archived since then.
 func (l *Letters) settle(ctx context.Context, since time.Time) error {
-	for _, name := range queue.Names(l.name, l.store.Last()) {
+	for _, name := range queue.Names(l.client.name, l.client.store.Last()) {
 		ids, err := l.redis.ZRangeByScore(ctx, "asynq:{"+name+"}:archived",
 			&redis.ZRangeBy{Min: strconv.FormatInt(since.Unix(), 10), Max: "+inf"}).Result()
 		if err != nil {
@@ -209,7 +209,7 @@ func (l *Letters) settle(ctx context.Context, since time.Time) error {
 				return err
 			}
 			if of, ok := documentOf(task.Headers); ok && task.State == asynq.TaskStateArchived {
-				done(ctx, l.store, of, 0)
+				done(ctx, l.client.store, of, 0)
 			}
 		}
 	}

@@ -16,9 +16,9 @@
 //	mux := asynq.NewServeMux()
 //	mux.Use(priorityasynq.Middleware(store))
 //
-// A task keeps its type, its payload, its headers and its options. A worker says Done when
-// the document has come to its end: after success, after the last retry, and after
-// [asynq.SkipRetry] and [asynq.RevokeTask]; not before a retry.
+// A task keeps its type, its payload, its headers and its options, but for asynq.Queue. A
+// worker says Done when the document has come to its end: after success, after the last
+// retry, and after [asynq.SkipRetry] and [asynq.RevokeTask]; not before a retry.
 //
 // The store is a *fleet.Member, of fleet.Join, in all processes that enqueue or work. It
 // answers while its Redis is away. With a store that does not, Enqueue fails meanwhile:

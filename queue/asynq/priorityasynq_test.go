@@ -152,10 +152,10 @@ func (r *reason) Error() string { return r.text }
 func TestAnErrorOfAnyTextCanBeStored(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
-	handle := func(task *asynq.Task, handler func() error) (err error, panicked any) {
+	handle := func(task *asynq.Task, handler func() error) (panicked any, err error) {
 		defer func() { panicked = recover() }()
-		return Middleware(new(memory.Store))(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return handler() })).
-			ProcessTask(t.Context(), task), nil
+		return nil, Middleware(new(memory.Store))(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return handler() })).
+			ProcessTask(t.Context(), task)
 	}
 	ours := asynq.NewTaskWithHeaders("convert", nil, map[string]string{customerHeader: "acme", documentHeader: "invoice"})
 	for what, c := range map[string]struct {
@@ -167,19 +167,19 @@ func TestAnErrorOfAnyTextCanBeStored(t *testing.T) {
 		"Error panics":    {(*reason)(nil), "<nil>"},
 		"wraps SkipRetry": {fmt.Errorf("\xff: %w", asynq.SkipRetry), "\uFFFD: " + asynq.SkipRetry.Error()},
 	} {
-		err, _ := handle(ours, func() error { return c.err })
+		_, err := handle(ours, func() error { return c.err })
 		if err == nil || err.Error() != c.want || !errors.Is(err, c.err) && what != "Error panics" {
 			t.Errorf("%s: error %v, want %s", what, err, c.want)
 		}
 	}
-	if _, panicked := handle(ours, func() error { panic("no number: \xff") }); panicked != "no number: \uFFFD" {
+	if panicked, _ := handle(ours, func() error { panic("no number: \xff") }); panicked != "no number: \uFFFD" {
 		t.Errorf("panic %q", panicked)
 	}
-	if _, panicked := handle(ours, func() error { panic(boom) }); panicked != boom {
+	if panicked, _ := handle(ours, func() error { panic(boom) }); panicked != boom {
 		t.Errorf("panic %v", panicked)
 	}
 	foreign := errors.New("\xff")
-	if err, _ := handle(asynq.NewTask("mail", nil), func() error { return foreign }); err != foreign {
+	if _, err := handle(asynq.NewTask("mail", nil), func() error { return foreign }); err != foreign {
 		t.Errorf("another program's task: error %q", err)
 	}
 }
@@ -321,6 +321,7 @@ func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
 
 // opened are queues on a Redis of their own.
 type opened struct {
+	*Client
 	*Letters
 	t *testing.T
 }
@@ -345,7 +346,7 @@ func openWith(t *testing.T, policy priority.Policy) *opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &opened{letters, t}
+	return &opened{client, letters, t}
 }
 
 func (q *opened) enqueue(customer string, task *asynq.Task, opts ...asynq.Option) *asynq.TaskInfo {

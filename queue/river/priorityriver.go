@@ -9,7 +9,9 @@
 //
 // customerOf says whose job it is:
 //
-//	func customerOf(job *rivertype.JobInsertParams) (customer, document string, cost float64) {
+//	func customerOf(job *rivertype.JobInsertParams) (
+//		customer, document string, cost float64,
+//	) {
 //		if args, ok := job.Args.(ConvertArgs); ok {
 //			return args.Customer, "", float64(args.Pages)
 //		}
@@ -54,7 +56,9 @@ import (
 //
 // The cost is how much work the document is, in any unit that all jobs share, such as
 // pages or bytes; 0 if that is not known.
-type CustomerOf func(job *rivertype.JobInsertParams) (customer, document string, cost float64)
+type CustomerOf func(job *rivertype.JobInsertParams) (
+	customer, document string, cost float64,
+)
 
 // ErrSubmit: a document got no level, because the store failed or because a name or the
 // metadata is invalid. None of the jobs was inserted. The error wraps the reason.
