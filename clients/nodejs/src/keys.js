@@ -8,9 +8,9 @@ export function keysOf(customer, prefix = defaultPrefix) {
   const bytes = bytesOf(customer, 'a customer');
   checkPrefix(prefix);
   // In Latin-1 each byte is one character, so that no byte is changed.
-  const escaped = bytes.toString('latin1').replaceAll('%', '%25').replaceAll('}', '%7D');
-  const begin = Buffer.concat([Buffer.from(`${prefix}:{`), Buffer.from(escaped, 'latin1')]);
-  const key = (end) => Buffer.concat([begin, Buffer.from(`}:${end}`)]);
+  const escaped = bytes.latin1Slice().replaceAll('%', '%25').replaceAll('}', '%7D');
+  const begin = `${Buffer.from(prefix).latin1Slice()}:{${escaped}}:`;
+  const key = (end) => Buffer.from(begin + end, 'latin1');
   return { count: key('count'), pending: key('pending'), usage: key('usage'), override: key('override') };
 }
 

@@ -7,6 +7,10 @@ import { has, Link } from './link.js';
 export const isNodeRedis = (client) => has(client, 'withAbortSignal', 'duplicate') && 'isReady' in client;
 export const isNodeRedisCluster = (client) => has(client, 'nodeClient', 'duplicate', 'withTypeMapping');
 
+// Node-redis writes so many bytes at once: by default 16 KB, far less than all calls that may
+// be under way.
+const highWaterMark = 2 ** 20;
+
 // What must not be as the caller has it.
 const own = {
   url: undefined, // what it says is in the other options already
@@ -28,7 +32,7 @@ export class NodeRedisLink extends Link {
   /** place is the server's host and port where it is not the client's own. */
   constructor(client, place) {
     super();
-    const socket = { ...client.options?.socket, ...place, reconnectStrategy: false, connectTimeout: 2_000, socketTimeout: undefined };
+    const socket = { ...client.options?.socket, ...place, reconnectStrategy: false, connectTimeout: 2_000, socketTimeout: undefined, highWaterMark };
     this.#client = client.duplicate({ ...own, socket });
     this.#client.on('connect', () => {
       this.#connected = true;

@@ -10,13 +10,17 @@ import { pauseToRepeat } from './pause.js';
  * their kinds (named).
  */
 export async function run(wire, call, deadline) {
+  const { script, keys, args, isReply } = call;
   let withText = false;
   let mayHaveRun = false;
   let before;
   for (let tries = 0; ; ) {
     const begun = performance.now();
     try {
-      return await once(wire, call, deadline, withText);
+      const command = [withText ? 'EVAL' : 'EVALSHA', withText ? script.text : script.digest, String(keys.length), ...keys, ...args];
+      const reply = await wire.send(command, deadline, keys[0]);
+      if (!Array.isArray(reply) || !isReply(reply)) throw new Lost('the reply is not that of the script');
+      return reply;
     } catch (error) {
       if (!(error instanceof Error)) throw error;
       const { Class, again, noScript } = judge(error, call);
@@ -34,13 +38,6 @@ export async function run(wire, call, deadline) {
       throw new (mayHaveRun ? OutcomeUnknown : Class)(message(call, error, before), { cause: causeOf(error, deadline) });
     }
   }
-}
-
-async function once(wire, { script, keys, args, isReply }, deadline, withText) {
-  const command = [withText ? 'EVAL' : 'EVALSHA', withText ? script.text : script.digest, String(keys.length), ...keys, ...args];
-  const reply = await wire.send(command, deadline, keys[0]);
-  if (!Array.isArray(reply) || !isReply(reply)) throw new Lost('the reply is not that of the script');
-  return reply;
 }
 
 /** Returns an isReply of at least n integers. */
