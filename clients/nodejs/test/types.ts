@@ -4,6 +4,7 @@ import { Cluster, Redis } from 'ioredis';
 import { createClient, createCluster } from 'redis';
 import { createClient as createClient5 } from 'redis5';
 import { CorruptCount, type Decision, defaultPolicy, type Ended, type FollowedRules, join, type JoinOptions, keysOf, type Member, NotCounted, OutcomeUnknown, type Override, type Policy, PriorityError, type Report, type State, Store, type StoreOptions } from 'docpriority';
+import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 
 import { MemoryStore, type MemoryStoreOptions } from 'docpriority/testing';
 
@@ -85,4 +86,19 @@ export function mistakes(store: Store, decision: Decision): void {
   new Store('redis://localhost');
   // @ts-expect-error there is no such script
   store.script('count');
+}
+
+declare const queue: {
+  add(name: string, data: { customer: string; pages: number }, opts?: object): Promise<{ id?: string }>;
+  addBulk(jobs: { name: string; data: { customer: string; pages: number } }[]): Promise<{ id?: string }[]>;
+  getJob(id: string): Promise<{ opts: object } | undefined>;
+};
+
+export async function jobs(store: Store): Promise<number> {
+  const same: typeof queue = submitJobs(queue, store, { customerOf: ({ customer }, name) => (name ? customer : undefined), costOf: ({ pages }) => pages });
+  const processor = doneAfter(store, async (job: { data: { pages: number } }) => job.data.pages);
+  await doneAtEnd(store)({});
+  // @ts-expect-error customers are needed
+  submitJobs(same, store, {});
+  return processor({ data: { pages: 5 } });
 }

@@ -1,0 +1,59 @@
+/**
+ * Levels for the jobs of BullMQ, 5 or 6: a job's level is its priority. A program that has a
+ * queue and a worker adds a line for the queue and two for the worker.
+ *
+ * ```js
+ * submitJobs(queue, store, { customerOf: (data) => data.customer });
+ * const worker = new Worker('documents', doneAfter(store, processor), { connection });
+ * worker.on('failed', doneAtEnd(store));
+ * ```
+ *
+ * @packageDocumentation
+ */
+
+import type { Store } from './index.js';
+
+// What is needed of BullMQ's classes, whose types differ between its versions.
+/* eslint-disable @typescript-eslint/no-explicit-any */
+interface JobQueue {
+  add(name: any, data: any, opts?: any): Promise<any>;
+  addBulk(jobs: any): Promise<any>;
+  getJob(id: string): Promise<any>;
+}
+type Data<Queue extends JobQueue> = Parameters<Queue['add']>[1];
+
+export interface SubmitJobsOptions<Data> {
+  /**
+   * Returns a job's customer, 1 to 512 bytes. A job for which it returns undefined or '' is
+   * added as it is, and nothing is said of it to the store.
+   */
+  customerOf: (data: Data, name: string) => string | undefined;
+  /** Returns how much work a job is, in any unit that all jobs share. Default: not known. */
+  costOf?: (data: Data, name: string) => number;
+}
+
+/**
+ * From now on the queue's add and addBulk submit each job, and set its priority: what calls
+ * them need not change. Each job is a document with a random id, which the job carries with
+ * its customer among its options. If the store cannot answer, add and addBulk reject, and
+ * nothing is added. If BullMQ cannot add a job, or ignores it because of its jobId or
+ * deduplication, the document is done.
+ *
+ * Returns the queue.
+ */
+export function submitJobs<Queue extends JobQueue>(queue: Queue, store: Store, options: SubmitJobsOptions<Data<Queue>>): Queue;
+
+/**
+ * Returns a processor that says done for a job: after it was processed and before BullMQ
+ * hears of it, and after the last attempt that failed. An attempt that is followed by
+ * another one, a DelayedError, WaitingError, WaitingChildrenError or RateLimitError says
+ * nothing. That done fails is a warning of the process, and the job does not fail for it.
+ */
+export function doneAfter<Processor extends (job: any, ...rest: any[]) => Promise<any>>(store: Store, processor: Processor): Processor;
+
+/**
+ * Returns a listener for the worker's event 'failed': it says done for a job that ends
+ * without its processor, such as one whose workers have died too often. If the processor is a
+ * file, which doneAfter cannot take, it is a listener for 'completed' too.
+ */
+export function doneAtEnd(store: Store): (job: any) => Promise<void>;

@@ -1,0 +1,109 @@
+// Levels for the jobs of BullMQ. Documented in bullmq.d.ts.
+//
+// BullMQ is not imported: what is used of its objects is the same in versions 5 and 6.
+
+import { randomUUID } from 'node:crypto';
+
+const mostSubmitted = 100; // documents in a call of submitN
+
+// Where a job carries its document: among its options, which neither retries nor
+// updateData change.
+const carried = 'docpriority';
+
+export function submitJobs(queue, store, { customerOf, costOf = () => 0 }) {
+  const add = queue.add.bind(queue);
+  const addBulk = queue.addBulk.bind(queue);
+  queue.add = async (name, data, opts) => (await submitted([{ name, data, opts }], async ([job]) => [await add(name, data, job.opts)]))[0];
+  queue.addBulk = (jobs) => submitted(jobs, addBulk);
+  return queue;
+
+  async function submitted(jobs, addAll) {
+    const documents = jobs.map(({ name, data }) => documentOf(customerOf(data, name), () => costOf(data, name)));
+    const ours = documents.filter(Boolean);
+    let added;
+    try {
+      const levels = await submit(store, ours);
+      added = await addAll(jobs.map((job, i) => (documents[i] ? withLevel(job, documents[i], levels.get(documents[i])) : job)));
+    } catch (error) {
+      await Promise.all(ours.map((document) => done(store, document)));
+      throw error;
+    }
+    await Promise.all(added.map(({ id }, i) => documents[i] && doneIfIgnored(id, documents[i], jobs[i].opts)));
+    return added;
+  }
+
+  // BullMQ takes no second job of one id, or of one id for deduplication.
+  async function doneIfIgnored(id, document, { jobId, deduplication } = {}) {
+    if (jobId === undefined && deduplication === undefined) return;
+    try {
+      const job = await queue.getJob(id);
+      if (carriedBy(job)?.document !== document.document) await done(store, document);
+    } catch (error) {
+      warn(error); // the job is there
+    }
+  }
+}
+
+export function doneAfter(store, processor) {
+  const wrapped = async function (job, ...rest) {
+    const begun = performance.now();
+    let result;
+    try {
+      result = await processor.call(this, job, ...rest);
+    } catch (error) {
+      if (isLast(job, error)) await done(store, carriedBy(job), performance.now() - begun);
+      throw error;
+    }
+    await done(store, carriedBy(job), performance.now() - begun);
+    return result;
+  };
+  // By their number BullMQ knows which arguments a processor takes.
+  return Object.defineProperty(wrapped, 'length', { value: processor.length });
+}
+
+// A job that fails for a while has not finished.
+export const doneAtEnd = (store) => (job) => (job?.finishedOn ? done(store, carriedBy(job)) : Promise.resolve());
+
+const documentOf = (customer, costOf) => (customer ? { customer, document: randomUUID(), cost: costOf() } : undefined);
+
+const withLevel = ({ opts, ...job }, { customer, document }, level) => ({ ...job, opts: { ...opts, priority: level, [carried]: { customer, document } } });
+
+const carriedBy = (job) => job?.opts?.[carried];
+
+// Returns the levels of documents.
+async function submit(store, documents) {
+  const ofCustomers = new Map();
+  for (const document of documents) {
+    if (!ofCustomers.has(document.customer)) ofCustomers.set(document.customer, []);
+    ofCustomers.get(document.customer).push(document);
+  }
+  const levels = new Map();
+  for (const [customer, all] of ofCustomers) {
+    for (let begin = 0; begin < all.length; begin += mostSubmitted) {
+      const some = all.slice(begin, begin + mostSubmitted);
+      const decisions = await store.submitN(customer, some.map(({ document }) => document), { costs: some.map(({ cost }) => cost) });
+      for (const [i, { level }] of decisions.entries()) levels.set(some[i], level);
+    }
+  }
+  return levels;
+}
+
+// Does not fail: a job must not be processed again for it.
+async function done(store, document, took) {
+  if (!document) return;
+  try {
+    await store.done(document.customer, document.document, took);
+  } catch (error) {
+    warn(error);
+  }
+}
+
+// Whether a job that failed is not tried again, as far as its processor can know.
+function isLast({ attemptsMade, opts }, error) {
+  if (notEnds.has(error?.name) || error?.message === 'bullmq:rateLimitExceeded') return false;
+  return error?.name === 'UnrecoverableError' || !(attemptsMade + 1 < opts.attempts);
+}
+
+const notEnds = new Set(['DelayedError', 'WaitingError', 'WaitingChildrenError', 'RateLimitError']);
+
+const warn = (error) => process.emitWarning(error instanceof Error ? error : String(error));

@@ -1,0 +1,202 @@
+// The jobs of BullMQ, on the Redis server that REDIS names.
+
+import assert from 'node:assert/strict';
+import { fork } from 'node:child_process';
+import { after, before, beforeEach, afterEach, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { DelayedError, Queue, RateLimitError, UnrecoverableError, WaitingError, Worker } from 'bullmq';
+import { join } from 'docpriority';
+import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
+import { Redis } from 'ioredis';
+
+const long = 60_000;
+const customerOf = ({ customer }) => customer;
+
+describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS names no server: go test ./clients/nodejs starts one' }, () => {
+  let redis, store;
+  before(() => {
+    redis = new Redis(`redis://${process.env.REDIS}`, { maxRetriesPerRequest: null });
+    store = join(redis, { timeout: long });
+  });
+  after(async () => {
+    await store.close();
+    redis.disconnect();
+  });
+
+  let number = 0;
+  let queue, customer, workers;
+  beforeEach(() => {
+    customer = `customer ${++number}`;
+    queue = submitJobs(new Queue(`documents-${number}`, { connection: redis }), store, { customerOf });
+    workers = [];
+  });
+  afterEach(async () => {
+    await Promise.all(workers.map((worker) => worker.close(true)));
+    await queue.close();
+  });
+
+  const pending = async () => (await store.peek(customer)).pending;
+
+  function work(processor, options) {
+    const worker = new Worker(queue.name, processor && doneAfter(store, processor), { connection: redis, ...options });
+    worker.on('failed', doneAtEnd(store));
+    workers.push(worker);
+    return worker;
+  }
+
+  /** Waits until so many jobs have ended, and nothing is pending any more. */
+  async function ended(jobs) {
+    for (;;) {
+      const { completed, failed } = await queue.getJobCounts('completed', 'failed');
+      if (completed + failed === jobs && (await pending()) === 0) return { completed, failed };
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  test('a job has the level as its priority, and is served by it', async () => {
+    const added = await queue.addBulk(Array.from({ length: 130 }, (_, i) => ({ name: 'document', data: { customer, i } })));
+    const levels = added.map(({ opts: { priority } }) => priority);
+    assert.deepEqual([levels[0], levels[1], levels.at(-1)], [1, 2, 8]);
+    assert.deepEqual(levels, levels.toSorted((a, b) => a - b));
+    const other = await queue.add('document', { customer: `other than ${customer}` });
+    assert.equal(other.opts.priority, 1);
+    assert.equal((await queue.getJob(other.id)).priority, 1);
+    assert.equal(await pending(), 130);
+    const served = [];
+    work(async ({ data, priority }) => served.push(data.i === undefined ? 'other' : priority));
+    await ended(131);
+    assert.ok(served.indexOf('other') < 5, String(served));
+  });
+
+  test('a job without a customer is left alone', async () => {
+    const job = await queue.add('document', {}, { priority: 7 });
+    assert.equal(job.opts.priority, 7);
+    assert.equal(job.opts.docpriority, undefined);
+    let processed;
+    work(async () => (processed = true));
+    await ended(1);
+    assert.ok(processed);
+  });
+
+  test('what a job costs is told', async () => {
+    const costs = [];
+    const submits = { submitN: (_, documents, { costs: its }) => (costs.push(...its), documents.map(() => ({ level: 3 }))) };
+    const jobs = submitJobs({ add: async (name, data, opts) => ({ id: '1', opts }), addBulk: async (all) => all }, submits, { customerOf, costOf: ({ pages }, name) => pages * name.length });
+    assert.equal((await jobs.add('four', { customer, pages: 5 })).opts.priority, 3);
+    assert.deepEqual(costs, [20]);
+  });
+
+  for (const [what, attempts, errors] of [
+    ['after success', 3, []],
+    ['after the attempt that succeeds, and not before', 3, [new Error('busy'), new Error('busy')]],
+    ['after the last attempt', 2, [new Error('busy'), new Error('busy')]],
+    ['after the only attempt', undefined, [new Error('busy')]],
+    ['after an UnrecoverableError', 5, [new UnrecoverableError('no document')]],
+    ['and not for a DelayedError', 1, [new DelayedError()]],
+    ['and not for a WaitingError', 1, [new WaitingError()]],
+    ['and not for a RateLimitError', 1, [new RateLimitError()]],
+  ]) {
+    test(`done is said ${what}`, async () => {
+      const before = [];
+      const processor = async (job, token) => {
+        before.push(await pending());
+        const error = errors[before.length - 1];
+        if (error instanceof DelayedError) await job.moveToDelayed(Date.now() + 50, token);
+        if (error instanceof WaitingError) await job.moveToWait(token);
+        if (error instanceof RateLimitError) await queue.rateLimit(50);
+        if (error) throw error;
+      };
+      await queue.add('document', { customer }, { attempts });
+      work(processor);
+      await ended(1);
+      const last = attempts ?? 1;
+      const tries = errors.some(({ name }) => /Delayed|Waiting|RateLimit/.test(name)) ? 2 : Math.min(errors.length + 1, errors[0] instanceof UnrecoverableError ? 1 : last);
+      assert.deepEqual(before, Array(tries).fill(1));
+    });
+  }
+
+  test('done is said before BullMQ hears that a job is completed', async () => {
+    const told = [];
+    const process = doneAfter({ done: async (...args) => told.push(args) }, async (job) => job.data);
+    assert.equal(await process({ data: 'result', opts: { docpriority: { customer: 'acme', document: 'd' } } }), 'result');
+    const [[whose, document, took]] = told;
+    assert.deepEqual([whose, document, took >= 0], ['acme', 'd', true]);
+  });
+
+  test('a done that fails is a warning, and does not fail the job', async (t) => {
+    const warned = t.mock.method(process, 'emitWarning', () => {});
+    const process_ = doneAfter({ done: async () => { throw new Error('Redis is away'); } }, async () => 'result');
+    assert.equal(await process_({ opts: { docpriority: { customer: 'acme', document: 'd' } } }), 'result');
+    assert.equal(warned.mock.callCount(), 1);
+  });
+
+  test('a processor keeps its arguments', async () => {
+    const processor = async (job, token, signal) => [token, signal];
+    const wrapped = doneAfter(store, processor);
+    assert.equal(wrapped.length, 3);
+    assert.deepEqual(await wrapped({ opts: {} }, 'token', 'signal'), ['token', 'signal']);
+  });
+
+  test('if a job cannot be added, its document is done', async () => {
+    const failing = { add: async () => { throw new Error('Redis is full'); }, addBulk: async () => { throw new Error('Redis is full'); } };
+    submitJobs(failing, store, { customerOf });
+    await assert.rejects(failing.add('document', { customer }), /Redis is full/);
+    await assert.rejects(failing.addBulk([{ name: 'document', data: { customer } }, { name: 'document', data: { customer } }]), /Redis is full/);
+    assert.equal(await pending(), 0);
+  });
+
+  test('if the store cannot answer, nothing is added', async () => {
+    let added = 0;
+    const counting = { add: async () => added++, addBulk: async () => added++ };
+    submitJobs(counting, { submitN: async () => { throw new Error('not counted'); }, done: async () => {} }, { customerOf });
+    await assert.rejects(counting.add('document', { customer }), /not counted/);
+    assert.equal(added, 0);
+  });
+
+  test('a job that BullMQ ignores is done', async () => {
+    await queue.add('document', { customer }, { jobId: 'one' });
+    await queue.add('document', { customer }, { jobId: 'one' });
+    await queue.add('document', { customer }, { deduplication: { id: 'two' } });
+    await queue.addBulk([{ name: 'document', data: { customer }, opts: { deduplication: { id: 'two' } } }]);
+    assert.equal(await pending(), 2);
+    work(async () => {});
+    await ended(2);
+  });
+
+  const worker = () => fork(fileURLToPath(new URL('bullmq-worker.mjs', import.meta.url)), [process.env.REDIS, queue.name], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
+  const exited = (child) => new Promise((resolve) => child.once('exit', resolve));
+  async function kill(child) {
+    const exit = exited(child);
+    child.kill('SIGKILL');
+    await exit;
+  }
+
+  test('a job whose workers die too often is done', { timeout: long }, async () => {
+    await queue.add('document', { customer, hangs: true }, { attempts: 5 });
+    for (let deaths = 0; deaths < 2; deaths++) {
+      const dies = worker();
+      await new Promise((resolve) => dies.stdout.once('data', resolve));
+      await kill(dies);
+      assert.equal(await pending(), 1);
+    }
+    const last = worker();
+    assert.deepEqual(await ended(1), { completed: 0, failed: 1 });
+    await kill(last);
+  });
+
+  test('the books are exact when workers are killed and restarted', { timeout: long }, async () => {
+    await queue.addBulk(Array.from({ length: 200 }, (_, i) => ({ name: 'document', data: { customer, fails: i % 4 }, opts: { attempts: 3 } })));
+    assert.equal(await pending(), 200);
+    for (let deaths = 0; deaths < 5; deaths++) {
+      const dies = worker();
+      let begun = 0;
+      await new Promise((resolve) => dies.stdout.on('data', (text) => (begun += String(text).split('\n').length - 1) > 40 && resolve()));
+      await kill(dies);
+    }
+    const last = worker();
+    const { completed, failed } = await ended(200);
+    assert.equal(completed + failed, 200);
+    assert.ok(failed >= 50, `${failed} failed`); // those that fail three times
+    await kill(last);
+  });
+});
