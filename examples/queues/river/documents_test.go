@@ -208,6 +208,43 @@ func TestASnoozedDocumentIsPending(t *testing.T) {
 	}
 }
 
+// The second insert is skipped, as the job is unique: its document has another id.
+func TestADocumentNeedsNoIdOfItsOwn(t *testing.T) {
+	t.Parallel()
+	q := start(t)
+	served := make(chan struct{}, 10)
+	client := q.client(func(context.Context) error {
+		served <- struct{}{}
+		return nil
+	}, func(c *river.Config) {
+		c.Middleware = []rivertype.Middleware{priorityriver.New(q.Bench.Store, func(job *rivertype.JobInsertParams) (string, string, float64) {
+			return job.Args.(args).Customer, "", 0
+		})}
+	})
+	for range 2 {
+		_, err := client.Insert(t.Context(), args{"acme", "same", nil}, &river.InsertOpts{
+			Queue: q.DB.Queue, Metadata: []byte(`{"team": "billing"}`), UniqueOpts: river.UniqueOpts{ByArgs: true},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pending := q.pending("acme"); pending != 1 {
+			t.Errorf("%d are pending", pending)
+		}
+	}
+	if team := q.text("SELECT metadata->>'team' FROM river_job"); team != "billing" {
+		t.Errorf("the team's metadata is %q", team)
+	}
+	if err := client.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-served
+	q.AwaitNothingPending()
+	if err := client.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestADocumentIsInsertedOnceWhenTheReplyIsLost(t *testing.T) {
 	t.Parallel()
 	q := start(t)
