@@ -125,10 +125,10 @@ func TestASubmitCancelsADoneInFlight(t *testing.T) {
 // Each document is one worker's, who submits and finishes it over and over while the
 // primary fails in all ways. In the end the primary holds what the workers know.
 func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(300) {
 		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 			random := rand.New(rand.NewPCG(seed, 7))
-			weather := func() failure {
+			weather := func(made bool) failure {
 				var mu sync.Mutex
 				random := rand.New(rand.NewPCG(random.Uint64(), 8))
 				bad := []float64{0, 0, 0.3, 1}[random.IntN(4)]
@@ -136,10 +136,14 @@ func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
 				return func(ctx context.Context, c call) error {
 					mu.Lock()
 					fails, wait := random.Float64() < bad, time.Duration(random.Int64N(int64(timeout)))
-					unknown := random.IntN(2) == 0
+					unknown := made || random.IntN(2) == 0
 					mu.Unlock()
 					if slow && c.operation != "entry" {
-						time.Sleep(wait)
+						select {
+						case <-time.After(wait):
+						case <-ctx.Done():
+							fails = true
+						}
 					}
 					switch {
 					case !fails:
@@ -160,23 +164,41 @@ func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
 					fates[customer+" "+document] = last
 					random := rand.New(rand.NewPCG(random.Uint64(), 9))
 					wait.Go(func() {
-						for range 60 {
+						for range 1 + random.IntN(20) {
+							ctx, cancel := t.Context(), func() {}
+							switch random.IntN(4) {
+							case 0:
+								ctx, cancel = context.WithCancel(ctx)
+								if wait := time.Duration(random.Int64N(int64(timeout))); wait < timeout/2 {
+									cancel()
+								} else {
+									time.AfterFunc(wait, cancel)
+								}
+							case 1:
+								ctx, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(timeout))))
+							}
+							submitted := func(degraded bool, err error) {
+								if !errors.Is(err, priority.ErrNotCounted) { // else nothing has changed
+									*last = fate{known: err == nil && !degraded, pending: true}
+								}
+							}
 							switch random.IntN(8) {
 							case 0, 1:
-								d, err := f.Submit(t.Context(), customer, document, 0)
-								*last = fate{known: err == nil && !d.Degraded, pending: true}
+								d, err := f.Submit(ctx, customer, document, 0)
+								submitted(d.Degraded, err)
 							case 2:
-								ds, err := f.SubmitN(t.Context(), customer, []string{document}, nil)
-								*last = fate{known: err == nil && !ds[0].Degraded, pending: true}
+								ds, err := f.SubmitN(ctx, customer, []string{document}, nil)
+								submitted(ds[0].Degraded, err)
 							case 3, 4:
-								err := f.Done(t.Context(), customer, document, 0)
+								err := f.Done(ctx, customer, document, 0)
 								*last = fate{known: err == nil}
 							case 5:
-								err := f.DoneN(t.Context(), customer, []string{document}, 0)
+								err := f.DoneN(ctx, customer, []string{document}, 0)
 								*last = fate{known: err == nil}
 							default:
 								time.Sleep(time.Duration(random.Int64N(int64(700 * ms))))
 							}
+							cancel()
 						}
 					})
 				}
@@ -184,7 +206,7 @@ func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
 			finished := make(chan struct{})
 			go func() { wait.Wait(); close(finished) }()
 			for running := true; running; {
-				p.fail(weather(), weather())
+				p.fail(weather(false), weather(true))
 				select {
 				case <-finished:
 					running = false

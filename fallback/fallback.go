@@ -162,18 +162,16 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 		return nil, err
 	}
 	var errs []error
-	working := ""
 	for at, customer := range customers {
 		if s.hangs(customer) {
 			if errs == nil {
 				errs = make([]error, len(customers))
 			}
 			errs[at] = errOpen
-		} else if working == "" {
-			working = customer
 		}
 	}
-	decisions, err := each(s, ctx, working, customers, errs, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
+	itself := func(customer string) string { return customer }
+	decisions, err := each(s, ctx, customers, itself, errs, func(store priority.Store, ctx context.Context, customers []string) ([]priority.Decision, error) {
 		return store.NextEach(ctx, customers)
 	})
 	for at := range decisions {
@@ -226,7 +224,8 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 	if onItsWay { // the Done must not end this: the primary is not asked
 		errs = slices.Repeat([]error{errPaying}, len(items))
 	}
-	decisions, err := each(s, ctx, customer, items, errs, submit)
+	customerOf := func(submission) string { return customer }
+	decisions, err := each(s, ctx, items, customerOf, errs, submit)
 	s.dones.submitted(customer, documents, back, err)
 	s.later.submitted(customer, documents, backLater, err)
 	for at := range decisions {
@@ -306,7 +305,9 @@ func (s *Store) onSecondError(err error) {
 
 // stray notes that the secondary answered.
 func (s *Store) stray() {
-	s.repair.strayed.Store(true)
+	if !s.repair.strayed.Load() {
+		s.repair.strayed.Store(true)
+	}
 	if s.own == nil {
 		s.strayedAt.Store(int64(time.Since(s.born)) + 1)
 	}
@@ -409,7 +410,7 @@ func ask[T any](s *Store, ctx context.Context, customer string, counts bool, cal
 
 // each asks the primary for each item that has no error yet, and the secondary for those
 // that have one then. Nil errs are no errors.
-func each[T any](s *Store, ctx context.Context, customer string, items []T, errs []error, ask asker[T]) ([]priority.Decision, error) {
+func each[T any](s *Store, ctx context.Context, items []T, customerOf func(T) string, errs []error, ask asker[T]) ([]priority.Decision, error) {
 	rest, places := items, []int(nil)
 	if errs != nil {
 		rest = nil
@@ -422,7 +423,7 @@ func each[T any](s *Store, ctx context.Context, customer string, items []T, errs
 	var answers []priority.Decision
 	var err error
 	if len(rest) > 0 {
-		err = s.try(ctx, customer, true, func() (err error) {
+		err = s.try(ctx, customerOf(rest[0]), true, func() (err error) {
 			answers, err = ask(s.primary, ctx, rest)
 			return err
 		})
@@ -437,15 +438,37 @@ func each[T any](s *Store, ctx context.Context, customer string, items []T, errs
 	} else {
 		failed := priority.ItemErrors(err, len(rest))
 		for i, at := range places {
-			if errs[at] = failed[i]; failed[i] == nil {
+			if errs[at] = failed[i]; failed[i] == nil && i < len(answers) {
 				decisions[at] = answers[i]
 			}
 		}
+	}
+	if err != nil && reached(err) {
+		suspectEach(s, ctx, items, customerOf, errs)
 	}
 	if err != nil && !s.answers(ctx, err) {
 		return decisions, &priority.BatchError{Errs: errs}
 	}
 	return eachBySecondary(s, ctx, items, decisions, errs, ask)
+}
+
+// suspectEach sees to it that there is a trial for those for whom the primary failed in a
+// call that worked for others.
+func suspectEach[T any](s *Store, ctx context.Context, items []T, customerOf func(T) string, errs []error) {
+	forSome, suspects, last := s.repair.hung.any(), 0, ""
+	for at, err := range errs {
+		if err == nil || err == errOpen || reached(err) || customerOf(items[at]) == last {
+			continue
+		}
+		last = customerOf(items[at])
+		if forSome && !impatient(ctx, err) {
+			s.repair.hung.add(last)
+		}
+		if suspects++; suspects <= len(s.repair.candidates) {
+			s.circuit.worked.Store(true)
+			s.suspect(last)
+		}
+	}
 }
 
 // asker asks a store for the decisions of items.

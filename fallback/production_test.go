@@ -382,6 +382,37 @@ func TestANextEachDoesNotWaitForThoseWhoHang(t *testing.T) {
 	})
 }
 
+// A process that calls NextEach only finds out too who hangs.
+func TestANextEachFindsOutWhoHangs(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		p.fail(shards("slow"), nil)
+		var customers []string
+		for i := range 200 {
+			customers = append(customers, fmt.Sprint("slow", i), fmt.Sprint("fast", i))
+		}
+		asked := 0
+		for range 20 {
+			decisions, err := f.NextEach(t.Context(), customers)
+			for i, d := range decisions {
+				if err != nil || d.Degraded != (i%2 == 0) {
+					t.Fatalf("%s: %+v, %v", customers[i], d, err)
+				}
+			}
+			for _, c := range p.take("NextEach") {
+				asked += len(c.documents) - 200
+			}
+			time.Sleep(time.Second)
+		}
+		if asked > 3*200 || f.Open() {
+			t.Errorf("the primary was asked %d times for 200 customers who hang; Open is %v", asked, f.Open())
+		}
+		back(t, f, p)
+		if decisions, err := f.NextEach(t.Context(), customers); err != nil || decisions[0].Degraded {
+			t.Errorf("%+v, %v", decisions[0], err)
+		}
+	})
+}
+
 // A process with many customers ends in time, though one payment needs a while.
 func TestCloseHasTimeForManyCustomers(t *testing.T) {
 	test(t, &fallback.Options{RetryAfter: time.Hour}, func(t *testing.T, f *fallback.Store, p *primary) {
