@@ -101,7 +101,7 @@ func (d *dones) submitting(customer string, documents []string) (back []canceled
 	for from := 0; from < len(documents); from += perLock {
 		d.mu.Lock()
 		paying := d.paying[customer]
-		for i := from; i < min(from+perLock, len(documents)) && d.owed.Len() > 0; i++ {
+		for i := from; i < min(from+perLock, len(documents)) && d.owed.Len()+len(paying) > 0; i++ {
 			if held := d.owed.Get(customer, documents[i]); held != nil {
 				held.submits++
 				back = append(back, canceled{i, held.call})
