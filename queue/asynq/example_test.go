@@ -66,7 +66,7 @@ func ExampleLetters() {
 	}
 
 	redisClient := redis.NewClient(&redis.Options{Addr: "localhost:6379"}) // asynq's
-	letters, err := priorityasynq.NewLetters(client, redisClient)
+	letters, err := priorityasynq.LettersOf(client, redisClient)
 	if err != nil {
 		log.Fatal(err)
 	}

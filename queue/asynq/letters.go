@@ -35,12 +35,12 @@ type Letters struct {
 	inspector *asynq.Inspector
 }
 
-// NewLetters returns the given-up tasks of the client's queues, in asynq's Redis. Of an
+// LettersOf returns the given-up tasks of the client's queues, in asynq's Redis. Of an
 // asynq.RedisConnOpt the client is opt.MakeRedisClient().(redis.UniversalClient). It
 // remains the caller's to close.
-func NewLetters(client *Client, asynqs redis.UniversalClient) (*Letters, error) {
+func LettersOf(client *Client, asynqs redis.UniversalClient) (*Letters, error) {
 	if client == nil || typednil.Is(asynqs) {
-		return nil, fmt.Errorf("priorityasynq: %w: NewLetters needs a client, and asynq's Redis", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("priorityasynq: %w: LettersOf needs a client, and asynq's Redis", priority.ErrInvalidOption)
 	}
 	return &Letters{client, asynqs, asynq.NewInspectorFromRedisClient(asynqs)}, nil
 }

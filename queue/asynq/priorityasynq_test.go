@@ -304,8 +304,8 @@ func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
 		"no client":   func() error { _, err := NewClient(nil, new(memory.Store), "documents"); return err },
 		"a nil store": func() error { _, err := NewClient(client, (*memory.Store)(nil), "documents"); return err },
 		"no name":     func() error { _, err := NewClient(client, new(memory.Store), ""); return err },
-		"no Redis":    func() error { _, err := NewLetters(own, (*redis.Client)(nil)); return err },
-		"no Client":   func() error { _, err := NewLetters(nil, redis.NewClient(&redis.Options{})); return err },
+		"no Redis":    func() error { _, err := LettersOf(own, (*redis.Client)(nil)); return err },
+		"no Client":   func() error { _, err := LettersOf(nil, redis.NewClient(&redis.Options{})); return err },
 	} {
 		if err := call(); !errors.Is(err, priority.ErrInvalidOption) {
 			t.Errorf("%s: error %v", what, err)
@@ -342,7 +342,7 @@ func openWith(t *testing.T, policy priority.Policy) *opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	letters, err := NewLetters(client, server)
+	letters, err := LettersOf(client, server)
 	if err != nil {
 		t.Fatal(err)
 	}

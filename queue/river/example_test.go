@@ -80,7 +80,7 @@ func ExampleLetters() {
 	}
 	store := new(memory.Store) // in a fleet: fleet.Join(redis, nil)
 
-	letters := priorityriver.NewLetters(client, store)
+	letters := priorityriver.LettersOf(client, store)
 	go letters.Settle(ctx)
 
 	dead, err := letters.Dead(ctx)

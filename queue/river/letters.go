@@ -34,11 +34,11 @@ type Letters[TTx any] struct {
 	store  priority.Store
 }
 
-// NewLetters returns what there is to do about the jobs of the client's schema. The
+// LettersOf returns what there is to do about the jobs of the client's schema. The
 // client need not be started. It panics if the client or the store is nil.
-func NewLetters[TTx any](client *river.Client[TTx], store priority.Store) *Letters[TTx] {
+func LettersOf[TTx any](client *river.Client[TTx], store priority.Store) *Letters[TTx] {
 	if client == nil || typednil.Is(store) {
-		panic("priorityriver: NewLetters needs a client and a store")
+		panic("priorityriver: LettersOf needs a client and a store")
 	}
 	return &Letters[TTx]{client, store}
 }

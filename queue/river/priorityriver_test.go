@@ -294,11 +294,11 @@ func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
 		"no store":      func() { New(nil, customerOf) },
 		"a nil store":   func() { New((*memory.Store)(nil), customerOf) },
 		"no customerOf": func() { New(new(memory.Store), nil) },
-		"no client":     func() { NewLetters[any](nil, new(memory.Store)) },
+		"no client":     func() { LettersOf[any](nil, new(memory.Store)) },
 	} {
 		func() {
 			defer func() {
-				if reason := fmt.Sprint(recover()); !strings.HasPrefix(reason, "priorityriver: New") {
+				if reason := fmt.Sprint(recover()); !strings.HasPrefix(reason, "priorityriver: ") || !strings.Contains(reason, " needs a ") {
 					t.Errorf("%s: %s", what, reason)
 				}
 			}()

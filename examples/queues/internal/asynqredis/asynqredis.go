@@ -75,7 +75,7 @@ type Queue struct {
 
 // Letters are the tasks that were given up.
 func (q *Queue) Letters() (*priorityasynq.Letters, error) {
-	return priorityasynq.NewLetters(q.Client, q.Redis.Redis)
+	return priorityasynq.LettersOf(q.Client, q.Redis.Redis)
 }
 
 // Produce enqueues a document, as often as that takes.

@@ -19,7 +19,7 @@ type Queue struct {
 
 // Letters are the jobs that were given up.
 func (q *Queue) Letters() *priorityriver.Letters[pgx.Tx] {
-	return priorityriver.NewLetters(q.Client, q.Store)
+	return priorityriver.LettersOf(q.Client, q.Store)
 }
 
 // Produce inserts a document, as often as that takes.
