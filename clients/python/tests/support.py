@@ -70,7 +70,7 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.store, name)
-        if name in ("key", "pending_key", "usage_key", "override_key", "script", "last"):
+        if name in ("key", "pending_key", "usage_key", "override_key", "script", "last", "degraded"):
             return attribute
         return lambda *arguments, **named: self._loop.run(attribute(*arguments, **named))
 
@@ -212,12 +212,18 @@ class Proxy(_Server):
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
-        # "hold": answers wait until release; "cut": the connection ends instead of an answer
+        # "hold": answers wait until release; "cut": the connection ends instead of an answer;
+        # "away": nobody is let in
         self.fault = ""
         self._released = threading.Event()
         super().__init__()
 
+    def hold(self) -> None:
+        self._released.clear()
+        self.fault = "hold"
+
     def release(self) -> None:
+        self.fault = ""
         self._released.set()
 
     def close(self) -> None:
@@ -225,6 +231,8 @@ class Proxy(_Server):
         super().close()
 
     def serve(self, client: socket.socket) -> None:
+        if self.fault == "away":
+            return
         server = socket.create_connection(self.target)
         if self._track(server):
             self._start(self._answers, server, client)

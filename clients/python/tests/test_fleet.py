@@ -190,7 +190,7 @@ class Fleets(StoreCase):
 
     def test_a_member_whose_last_call_failed_is_degraded(self) -> None:
         proxy = self.proxy()
-        store, operator = self.joined(url=proxy.url, timeout=1)
+        store, operator = self.joined(url=proxy.url, timeout=1, fallback=False)
         for fault, name in (("cut", "degraded"), ("", "")):
             proxy.fault = fault
             with suppress(docpriority.PriorityError):
@@ -203,7 +203,7 @@ class Fleets(StoreCase):
         own = prefix()
         operator = Operator(self.redis(), own)
         operator.apply({"thresholds": [-1]})
-        store = self.open(prefix=own, join=True, timeout=1e-6)
+        store = self.open(prefix=own, join=True, timeout=1e-6, fallback=False)
         self.assertRaises(NotCountedError, store.next, "acme")
         operator.reported(lambda report: report["rules"] == {"version": 1, "error": ""})
 
@@ -459,13 +459,13 @@ class Reports(unittest.TestCase):
 
     def test_a_member_that_has_not_reported_removes_nothing(self) -> None:
         calls, own = follower()
-        member = _member.Member(calls, Told(), own, "")
+        member = _member.Member(calls, Told(), own, "", None)
         self.assertEqual([call.operation for call, _ in member.last()], [])
         self.assertEqual([call.operation for call, _ in member.round()], ["follow", "report"])
         self.assertEqual([call.operation for call, _ in [*member.last(), *member.last()]], ["report"])
 
     def test_a_thread_that_cannot_start_is_started_by_a_later_call(self) -> None:
-        store = docpriority.Store(redis.Redis("127.0.0.1", 1), join=True)
+        store = docpriority.Store(redis.Redis("127.0.0.1", 1), join=True, fallback=False)
         self.addCleanup(store.close)
         with mock.patch.object(_member._Work, "start", side_effect=RuntimeError("can't start new thread")):
             self.assertRaises(NotCountedError, store.next, "acme")

@@ -250,7 +250,7 @@ class Stores(StoreCase):
     def test_it_is_a_store(self) -> None:
         self.assertTrue(issubclass(MemoryStore, docpriority.Store))
         self.assertTrue(issubclass(AsyncMemoryStore, docpriority.AsyncStore))
-        store = self.open_memory(policy=Policy(turns=3))
+        store = self.open_memory(policy=Policy(turns=3), clock=lambda: 0.0)
         self.assertEqual(store.last, 12)
         self.assertEqual([d.level for d in store.submit_n("acme", ["a", b"b"], [1, 2])], [1, 2])
         self.assertEqual(store.done_n("acme", [b"a", "b", "c"]), [Ended(b"a", timedelta(), 1), Ended("b", timedelta(), 2)])

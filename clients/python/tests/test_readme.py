@@ -61,11 +61,14 @@ class Readme(unittest.TestCase):
         self.assertEqual(self.run_block("async def main")[0], "[1, 2]\n")
 
     def test_a_document_goes_on_without_redis(self) -> None:
-        _, names = self.run_block("def level_of")
-        self.assertEqual([names["level_of"]("acme", str(n)) for n in range(3)], [1, 2, 3])
-        names["store"].close()
-        with self.assertLogs(level="WARNING"):
-            self.assertEqual(names["level_of"]("acme", "another"), 1)
+        self.assertEqual(self.run_block("if decision.degraded")[0], "1 False\n")
+        text = block("if decision.degraded").replace(f"{HOST}:{PORT}", "127.0.0.1:1")
+        defaults = vars(docpriority.Store)["__init__"].__kwdefaults__
+        with mock.patch.dict(defaults, timeout=0.05), redirect_stdout(io.StringIO()) as printed:
+            names: dict[str, Any] = {}
+            exec(text, names)
+            names["store"].close()
+        self.assertEqual(printed.getvalue(), "decided in this process\n1 True\n")
 
     def test_a_test_of_ones_own_passes(self) -> None:
         self.run_block("test_a_flood", "\ntest_a_flood_does_not_delay_others()")

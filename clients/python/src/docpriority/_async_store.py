@@ -14,9 +14,11 @@ from ._calls import Call, Calls, checked_timeout
 from ._client import async_client_of
 from ._course import Course
 from ._decision import Decision, Ended, State
+from ._fallback import Attempt
 from ._keys import Name
 from ._member import MemberTask
 from ._policy import Policy
+from ._repair import FallbackTask, checked_fallback
 from ._store_keys import Keys
 from ._tasks import Tasks
 
@@ -35,6 +37,8 @@ class AsyncStore(Keys):
     the store does what the thread of a ``Store`` does.
     """
 
+    _fallback: Optional[FallbackTask] = None
+
     def __init__(
         self,
         client: Union[Redis, RedisCluster],
@@ -48,13 +52,16 @@ class AsyncStore(Keys):
         overrides: bool = False,
         join: bool = False,
         name: str = "",
+        fallback: Optional[bool] = None,
     ) -> None:
         self._timeout = checked_timeout(timeout)
         self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
         self._own = async_client_of(client, self._timeout)
         self._client = client  # a Sentinel's pool lives as long as its client
         self._tasks = Tasks(self._own, self._timeout)
-        self._member = MemberTask(self, self._calls, self._tasks, self._own.nodes, name) if join else None
+        if checked_fallback(fallback, join):
+            self._fallback = FallbackTask(self, self._calls, self._tasks, self._own.nodes)
+        self._member = MemberTask(self, self._calls, self._tasks, self._own.nodes, name, self._fallback) if join else None
 
     async def next(self, customer: Name) -> Decision:
         """See ``Store.next``."""
@@ -88,9 +95,16 @@ class AsyncStore(Keys):
         """See ``Store.reset``."""
         await self._run(lambda: self._calls.reset(customer), documents=0)
 
+    @property
+    def degraded(self) -> bool:
+        """See ``Store.degraded``."""
+        return self._fallback is not None and self._fallback.here().degraded
+
     async def close(self) -> None:
-        """Ends the store's connections in this event loop. Later calls raise ``NotCountedError``,
-        in any loop."""
+        """Sends what is owed, as ``Store.close`` does, and ends the store's connections in this
+        event loop. Later calls raise ``NotCountedError``, in any loop."""
+        if self._fallback is not None:
+            await self._fallback.close()
         if self._member is not None:
             await self._member.close()
         await self._tasks.close()
@@ -112,7 +126,21 @@ class AsyncStore(Keys):
         try:
             call = make()
             documents = call.documents
-            return await self._tasks.run(Course(call, self._own.nodes, self._timeout))
+            if self._fallback is None:
+                return await self._tasks.run(Course(call, self._own.nodes, self._timeout))
+            return await self._with_fallback(call, Attempt(self._fallback.here(), call))
         except Exception as error:
             self._calls.failed(error, documents)
             raise
+
+    async def _with_fallback(self, call: Call[T], attempt: Attempt[T]) -> T:
+        if attempt.asks_redis:
+            try:
+                result = await self._tasks.run(Course(call, self._own.nodes, self._timeout))
+            except BaseException as error:
+                if not attempt.failed(error):
+                    raise
+            else:
+                attempt.succeeded()
+                return result
+        return attempt.by_memory()

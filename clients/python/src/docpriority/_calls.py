@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import islice
 from numbers import Real
@@ -13,10 +14,10 @@ from typing import Any, Callable, Generic, NoReturn, Optional, TypeVar, Union
 from ._cost import Mean, each
 from ._decision import Decision, Ended, Override, Rule, State
 from ._keys import Name, bytes_of, key_of, prefix_bytes
-from ._memory import Memory
+from ._memory import Memory, Overrides
 from ._policy import Policies, Policy, lease_milliseconds
 from ._report import Told
-from ._scripts import Script, Scripts
+from ._scripts import Script, Scripts, plain_script
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -57,6 +58,10 @@ class Call(Generic[T]):
         documents: int = 1,
         takes: tuple[type, ...] = (int,),  # what may be in the reply
         by_memory: Callable[[Memory], T] = _only_by_redis,
+        customer: bytes = b"",
+        submits: Sequence[bytes] = (),
+        ends: Sequence[bytes] = (),
+        seconds: float = 0,
     ) -> None:
         self.operation = operation
         self.script = script
@@ -68,6 +73,10 @@ class Call(Generic[T]):
         self.documents = documents
         self.takes = takes
         self.by_memory = by_memory  # answers it without Redis
+        self.customer = customer
+        self.submits = submits  # documents
+        self.ends = ends
+        self.seconds = seconds  # that each of those took which it ends
 
     def then(self, change: Callable[[T], U]) -> Call[U]:
         """Returns the same call with what it returns changed."""
@@ -75,6 +84,7 @@ class Call(Generic[T]):
         return Call(
             self.operation, self.script, self.keys, self.arguments, self.lost, self.least, lambda reply: change(read(reply)),
             documents=self.documents, by_memory=lambda memory: change(by_memory(memory)),
+            customer=self.customer, submits=self.submits, ends=self.ends, seconds=self.seconds,
         )
 
 
@@ -92,7 +102,7 @@ class Calls:
     ) -> None:
         self._prefix = prefix_bytes(prefix)
         self.own = Policies(policy, tiers, tier_of)
-        self._lease = lease_milliseconds(lease)
+        self.lease = lease_milliseconds(lease)
         self._in_force: tuple[Policies, dict[Policy, Scripts]] = (self.own, {})
         self.follow(self.own)
         if not isinstance(overrides, bool):
@@ -100,6 +110,7 @@ class Calls:
         self.reads_overrides = overrides
         self._read = ("override",) if overrides else ()
         self.told: Optional[Told] = None  # what callers were told, if somebody wants to know
+        self.seen: Optional[Overrides] = None  # by callers, if somebody wants to know
         self._told, self._took = Mean(), Mean()  # by submit, by done
 
     def key(self, customer: Name, end: str) -> bytes:
@@ -110,7 +121,7 @@ class Calls:
         that it was made with."""
         known, levels = self._in_force[1], self.own.last
         self._in_force = (
-            policies, {policy: known.get(policy) or Scripts(policy, levels, self._lease) for policy in dict.fromkeys(policies.all())}
+            policies, {policy: known.get(policy) or Scripts(policy, levels, self.lease) for policy in dict.fromkeys(policies.all())}
         )
 
     def policy_of(self, customer: Name) -> Policy:
@@ -151,9 +162,14 @@ class Calls:
     def peek(self, customer: Name) -> Call[State]:
         keys = self._keys(customer, "count", *_LOAD, *self._read)
         name, policy = bytes_of("customer", customer), self.policy_of(customer)
+
+        def read(reply: list[int]) -> State:
+            self._see(name, reply[14:17] if reply[13] else ())
+            return _state(reply)
+
         return Call(
-            "peek", self.script("peek", customer), keys, (), Lost.CHANGES_NOTHING, 17, _state, documents=0,
-            by_memory=lambda memory: _state(memory.peek(name, policy)),
+            "peek", self.script("peek", customer), keys, (), Lost.CHANGES_NOTHING, 17, read, documents=0, customer=name,
+            by_memory=lambda memory: replace(_state(memory.peek(name, policy)), degraded=memory.degraded),
         )
 
     def reset(self, customer: Name) -> Call[None]:
@@ -161,7 +177,7 @@ class Calls:
         name = bytes_of("customer", customer)
         return Call(
             "reset", self.script("reset", customer), keys, (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None, documents=0,
-            by_memory=lambda memory: memory.reset(name),
+            by_memory=lambda memory: memory.reset(name), customer=name,
         )
 
     def failed(self, error: Exception, documents: int) -> None:
@@ -174,26 +190,28 @@ class Calls:
         policies, scripts = self._in_force
         policy = policies.of(customer)
 
-        def decided(reply: list[int]) -> list[Decision]:
+        def decided(reply: list[int], degraded: bool) -> list[Decision]:
             level, last = reply[0], reply[1]
             reset_in = _time_of(reply[2]) if len(reply) > 2 else policy.reset_interval
             ruled = [(policy.level(count), count) for count in range(last + n - 1, last, -1)]
             if len(reply) < 7:
-                return [Decision(level, count, reset_in) for level, count in [*ruled, (level, last)]]
+                return [Decision(level, count, reset_in, degraded=degraded) for level, count in [*ruled, (level, last)]]
             override = Override(*reply[4:6])
             ruled.append((reply[3], last))
-            return [Decision(override.level(level), count, reset_in, ruled=level) for level, count in ruled]
+            return [Decision(override.level(level), count, reset_in, ruled=level, degraded=degraded) for level, count in ruled]
 
-        def read(reply: list[int]) -> list[Decision]:
-            decisions = decided(reply)
+        def read(reply: list[int], degraded: bool = False) -> list[Decision]:
+            if not degraded:
+                self._see(name, reply[4:7])
+            decisions = decided(reply, degraded)
             if self.told is not None:
                 self.told.decided("count", customer, decisions)
             return decisions
 
         name, script = bytes_of("customer", customer), scripts[policy]["next"]
         return Call(
-            operation, script, keys, arguments, Lost.MUST_NOT_BE_REPEATED, 2, read, documents=n,
-            by_memory=lambda memory: read(memory.next(name, policy, n)),
+            operation, script, keys, arguments, Lost.MUST_NOT_BE_REPEATED, 2, read, documents=n, customer=name,
+            by_memory=lambda memory: read(memory.next(name, policy, n), memory.degraded),
         )
 
     def _submit(self, operation: str, customer: Name, documents: Sequence[Name], costs: Sequence[float]) -> Call[list[Decision]]:
@@ -201,11 +219,13 @@ class Calls:
         ids = [bytes_of("document", document) for document in documents]
         told = [_checked_cost(cost) for cost in costs]
 
-        def read(reply: list[int]) -> list[Decision]:
+        def read(reply: list[int], degraded: bool = False) -> list[Decision]:
+            if not degraded:
+                self._see(name, reply[4 * len(ids) :])
             for cost in told:
                 self._told.add(cost)
             decisions = [
-                Decision(level, load=load / 1e6, pending=pending, ruled=ruled)
+                Decision(level, load=load / 1e6, pending=pending, ruled=ruled, degraded=degraded)
                 for level, load, pending, ruled in zip(*(reply[i : 4 * len(ids) : 4] for i in range(4)))
             ]
             if self.told is not None:
@@ -219,7 +239,7 @@ class Calls:
         name, script = bytes_of("customer", customer), scripts[policy]["submit"]
         return Call(
             operation, script, keys, arguments, Lost.MAY_BE_REPEATED, 4 * len(ids), read, documents=len(ids),
-            by_memory=lambda memory: read(memory.submit(name, policy, ids, relative)),
+            by_memory=lambda memory: read(memory.submit(name, policy, ids, relative), memory.degraded), customer=name, submits=ids,
         )
 
     def _done(self, operation: str, customer: Name, documents: Sequence[Name], took: timedelta) -> Call[list[Ended]]:
@@ -245,11 +265,34 @@ class Calls:
         name, script = bytes_of("customer", customer), self.script("done", customer)
         return Call(
             operation, script, keys, [b"%d" % relative, *ids], Lost.MAY_BE_REPEATED, 2 * len(ids), read, documents=len(ids),
-            by_memory=lambda memory: read(memory.done(name, ids, relative)),
+            by_memory=lambda memory: read(memory.done(name, ids, relative)), customer=name, ends=ids, seconds=seconds,
         )
 
+    def owed(self, customer: bytes, ids: Sequence[bytes], seconds: float) -> Call[None]:
+        """Returns the call that ends documents of which callers have been told already. They took some time together."""
+        each = seconds / len(ids)
+
+        def read(reply: list[int]) -> None:
+            for level in reply[1::2]:
+                if level > 0:
+                    self._took.add(each)
+
+        keys = [key_of(self._prefix, customer, end) for end in _LOAD]
+        arguments = [b"%d" % self._took.relative(each), *ids]
+        return Call("done", plain_script("done"), keys, arguments, Lost.MAY_BE_REPEATED, 2 * len(ids), read)
+
+    def _see(self, customer: bytes, override: Sequence[int]) -> None:
+        """Takes a look at the override that a reply has, or has not."""
+        if self.seen is None or not self.reads_overrides:
+            return
+        if override:
+            self.seen.put(customer, *override)
+        else:
+            self.seen.drop(customer)
+
     def _keys(self, customer: Name, *ends: str) -> list[bytes]:
-        return [self.key(customer, end) for end in ends]
+        name = bytes_of("customer", customer)
+        return [key_of(self._prefix, name, end) for end in ends]
 
 
 def _listed(documents: Iterable[Name], most: int) -> list[Name]:

@@ -36,6 +36,9 @@ class Decision:
     """The level without the operators' override, if one is in force for the customer, even
     if ``level`` is the same; else 0."""
 
+    degraded: bool = False
+    """Redis could not answer: the level comes from what this process remembers."""
+
 
 @dataclass(frozen=True)
 class Override:
@@ -124,6 +127,9 @@ class State:
 
     override_ends_in: Optional[timedelta] = None
     """The time until the override ends; None if it has no end, or there is none."""
+
+    degraded: bool = False
+    """Redis could not answer: this is what this process remembers."""
 
 
 @dataclass(frozen=True)

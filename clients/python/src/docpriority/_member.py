@@ -13,11 +13,12 @@ import uuid
 import weakref
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, Optional, Protocol, Tuple
 
 from ._calls import Call, Calls, Lost
 from ._course import Course
 from ._errors import PriorityError
+from ._fallback import Fallback
 from ._nodes import Nodes
 from ._report import Told, Window, fitted, printable
 from ._rules import Follower
@@ -35,6 +36,11 @@ Step = Tuple[Call[None], Callable[[PriorityError], None]]
 """A call that the background makes, and what to do if it fails."""
 
 
+class Here(Protocol):
+    def here(self) -> Fallback:
+        """Returns the fallback of this process."""
+
+
 def checked_name(name: str) -> str:
     """Returns the name of a member, or raises."""
     if not isinstance(name, str):
@@ -47,7 +53,7 @@ def checked_name(name: str) -> str:
 class Member:
     """What the background does for a store, and when. No input or output is done here."""
 
-    def __init__(self, calls: Calls, told: Told, follower: Follower, name: str) -> None:
+    def __init__(self, calls: Calls, told: Told, follower: Follower, name: str, fallback: Optional[Here]) -> None:
         from . import __version__
 
         host, pid = printable(socket.gethostname(), _MOST_BYTES_OF_A_NAME), os.getpid()
@@ -59,6 +65,7 @@ class Member:
         self._calls = calls
         self._told = told
         self._follower = follower
+        self._fallback = fallback
         joined = time.monotonic()
         self._window = Window(joined)
         self._report_at = joined
@@ -93,8 +100,11 @@ class Member:
         version, error = self._followed
         return {
             **self._who, "levels": self._calls.own.last, "overrides": self._calls.reads_overrides,
-            "degraded": self._window.degraded(now), "rules": {"version": version, "error": printable(error, 200)}, **self._window.fields(now),
+            "degraded": self._is_degraded(now), "rules": {"version": version, "error": printable(error, 200)}, **self._window.fields(now),
         }
+
+    def _is_degraded(self, now: float) -> bool:
+        return self._fallback.here().degraded if self._fallback is not None else self._window.degraded(now)
 
     def _write(self, report: bytes) -> Call[None]:
         keys = [self._calls.key("fleet", end) for end in (self._id, "members")]
@@ -128,9 +138,10 @@ class MemberThread:
     """Has a daemon thread do what a member does, in each process that uses the store. It does
     not know the store, which may be forgotten before it is closed."""
 
-    def __init__(self, calls: Calls, threads: Threads, nodes: Nodes, name: str) -> None:
+    def __init__(self, calls: Calls, threads: Threads, nodes: Nodes, name: str, fallback: Optional[Here]) -> None:
         self._calls, self._threads, self._nodes = calls, threads, nodes
         self._name = checked_name(name)
+        self._fallback = fallback
         self._follower = Follower(calls)
         self._told = calls.told = Told()
         self._by_process: dict[int, _Work] = {}
@@ -143,7 +154,7 @@ class MemberThread:
             return
         if self._by_process:  # after a fork: what its parent's callers were told
             self._told.clear()
-        new = _Work(Member(self._calls, self._told, self._follower, self._name), self._run)
+        new = _Work(Member(self._calls, self._told, self._follower, self._name, self._fallback), self._run)
         if self._by_process.setdefault(pid, new) is new:
             try:
                 new.start()
@@ -191,10 +202,11 @@ class MemberTask:
     """Has a task do what a member does, in the event loop that first uses the store, or in
     another one after that has ended."""
 
-    def __init__(self, store: Any, calls: Calls, tasks: Tasks, nodes: Nodes, name: str) -> None:
+    def __init__(self, store: Any, calls: Calls, tasks: Tasks, nodes: Nodes, name: str, fallback: Optional[Here]) -> None:
         self._store = weakref.ref(store)
         self._calls, self._tasks, self._nodes = calls, tasks, nodes
         self._name = checked_name(name)
+        self._fallback = fallback
         self._follower = Follower(calls)
         self._told = calls.told = Told()
         self._member: Optional[Member] = None
@@ -206,7 +218,7 @@ class MemberTask:
         if self._closed or self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
             return
         if self._member is None:
-            self._member = Member(self._calls, self._told, self._follower, self._name)
+            self._member = Member(self._calls, self._told, self._follower, self._name, self._fallback)
         self._task = asyncio.get_running_loop().create_task(self._work(self._member))
 
     async def close(self) -> None:

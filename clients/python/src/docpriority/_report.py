@@ -34,6 +34,8 @@ _CLASSES: tuple[tuple[Any, str], ...] = (
 class _Decided:
     """Decisions about documents of one customer, of which the caller may change the list."""
 
+    __slots__ = ("customer", "documents", "fallback", "last", "levels", "overridden", "rule")
+
     def __init__(self, rule: str, customer: Name, decisions: Sequence[Decision]) -> None:
         self.rule = rule
         self.customer = customer
@@ -42,6 +44,7 @@ class _Decided:
         one = self.documents == 1  # which most calls have
         self.levels = {self.last.level: 1} if one else Counter(decision.level for decision in decisions)
         self.overridden = self.documents if self.last.ruled else 0
+        self.fallback = self.documents if self.last.degraded else 0
 
 
 class Told:
@@ -75,18 +78,24 @@ class _Step:
         self.number = number
         self.levels: dict[str, Counter[int]] = {"count": Counter(), "load": Counter()}
         self.overridden = 0
+        self.fallback = 0
         self.errors: Counter[str] = Counter()
         self.waits: dict[int, Counter[int]] = {}
         self.customers: dict[bytes, tuple[int, _Decided]] = {}
 
     def count(self, told: Union[_Decided, list[tuple[int, timedelta]], tuple[str, int]]) -> None:
         if isinstance(told, _Decided):
-            self.levels[told.rule].update(told.levels)
+            levels = self.levels[told.rule]
+            for level, documents in told.levels.items():
+                levels[level] += documents
             self.overridden += told.overridden
+            self.fallback += told.fallback
             self._count_customer(told)
         elif isinstance(told, list):
             for level, wait in told:
-                self.waits.setdefault(level, Counter())[bucket_of(wait)] += 1
+                if level not in self.waits:
+                    self.waits[level] = Counter()
+                self.waits[level][bucket_of(wait)] += 1
         else:
             name, documents = told
             self.errors[name] += documents
@@ -151,7 +160,7 @@ class Window:
         return {
             "up_ms": int(up * 1000), "window_ms": int((up - first * _STEP_SECONDS) * 1000),
             "by_count": levels["count"], "by_load": levels["load"],
-            "overridden": sum(step.overridden for step in self._steps), "fallback": 0,
+            "overridden": sum(step.overridden for step in self._steps), "fallback": sum(step.fallback for step in self._steps),
             "errors": errors, "waits": waits,
             "busiest": [_busy(name, documents, told) for name, (documents, told) in busiest],
         }

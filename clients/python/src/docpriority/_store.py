@@ -15,9 +15,11 @@ from ._calls import Call, Calls, checked_timeout
 from ._client import client_of
 from ._course import Course
 from ._decision import Decision, Ended, State
+from ._fallback import Attempt
 from ._keys import Name
 from ._member import MemberThread
 from ._policy import Policy
+from ._repair import FallbackThreads, checked_fallback
 from ._store_keys import Keys
 from ._threads import Threads
 
@@ -69,6 +71,15 @@ class Store(Keys):
         What operators call this process, at most 100 bytes: the host's name and the
         process's id, unless another one is given.
 
+    fallback
+        Whether this process decides by itself while Redis does not answer; None means as
+        ``join``. Then a call that fails is answered from memory, by the same rules and with
+        ``degraded`` set. After 10 failures in a row all calls are, at once, until Redis
+        answers a probe, twice a second in the background. What memory counted is forgotten
+        then. Each ``done`` that Redis has not answered is remembered, of 100,000 documents
+        at most, and sent when it is back, unless the document is submitted again. ``reset``,
+        and a key that holds something else, still raise.
+
     Every method may be called by many threads at once, and after a fork. Each raises
     ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and else one
     of the three classes of ``PriorityError``:
@@ -81,6 +92,8 @@ class Store(Keys):
     timeout. ``submit``, ``done`` and ``peek`` are also sent again after a lost answer, which
     does no harm; ``next`` and ``reset`` never are.
     """
+
+    _fallback: Optional[FallbackThreads] = None
 
     def __init__(
         self,
@@ -95,14 +108,17 @@ class Store(Keys):
         overrides: bool = False,
         join: bool = False,
         name: str = "",
+        fallback: Optional[bool] = None,
     ) -> None:
         self._timeout = checked_timeout(timeout)
         self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
         self._own = client_of(client, self._timeout)
         self._client = client  # a Sentinel's pool lives as long as its client
         self._threads = Threads(self._own, self._timeout)
-        self._member = MemberThread(self._calls, self._threads, self._own.nodes, name) if join else None
-        weakref.finalize(self, _close, self._member, self._threads)
+        if checked_fallback(fallback, join):
+            self._fallback = FallbackThreads(self._calls, self._threads, self._own.nodes)
+        self._member = MemberThread(self._calls, self._threads, self._own.nodes, name, self._fallback) if join else None
+        weakref.finalize(self, _close, self._fallback, self._member, self._threads)
 
     def next(self, customer: Name) -> Decision:
         """Decides about one document by the customer's count, and counts it: at most once,
@@ -158,9 +174,16 @@ class Store(Keys):
         """Forgets all that is known of the customer. At most once, as ``next``."""
         self._run(lambda: self._calls.reset(customer), documents=0)
 
+    @property
+    def degraded(self) -> bool:
+        """Whether Redis failed when it was last called, so that the fallback answers. False
+        without a fallback."""
+        return self._fallback is not None and self._fallback.here().degraded
+
     def close(self) -> None:
-        """Ends the store's connections. Later calls raise ``NotCountedError``."""
-        _close(self._member, self._threads)
+        """Sends the calls of ``done`` that Redis has not answered, within 5 seconds, and ends the
+        store's connections. Later calls raise ``NotCountedError``."""
+        _close(self._fallback, self._member, self._threads)
 
     def __enter__(self: Own) -> Own:
         return self
@@ -179,13 +202,29 @@ class Store(Keys):
         try:
             call = make()
             documents = call.documents
-            return self._threads.run(Course(call, self._own.nodes, self._timeout))
+            if self._fallback is None:
+                return self._threads.run(Course(call, self._own.nodes, self._timeout))
+            return self._with_fallback(call, Attempt(self._fallback.here(), call))
         except Exception as error:
             self._calls.failed(error, documents)
             raise
 
+    def _with_fallback(self, call: Call[T], attempt: Attempt[T]) -> T:
+        if attempt.asks_redis:
+            try:
+                result = self._threads.run(Course(call, self._own.nodes, self._timeout))
+            except BaseException as error:
+                if not attempt.failed(error):
+                    raise
+            else:
+                attempt.succeeded()
+                return result
+        return attempt.by_memory()
 
-def _close(member: Optional[MemberThread], threads: Threads) -> None:
+
+def _close(fallback: Optional[FallbackThreads], member: Optional[MemberThread], threads: Threads) -> None:
+    if fallback is not None:
+        fallback.close()
     if member is not None:
         member.close()
     threads.close()
