@@ -81,6 +81,13 @@ func TestNodeDecidesInMemoryAsRedisDoes(t *testing.T) {
 	runTests(t, "memory.test.mjs", "REDIS="+server.Addr)
 }
 
+func TestNodeFallsBack(t *testing.T) { runTests(t, "fallback.test.mjs") }
+
+func TestNodeAnswersFromMemoryDuringAnOutage(t *testing.T) {
+	redistest.Find(t, "redis-server", "redis-server")
+	runTests(t, "outage.test.mjs")
+}
+
 func TestNodeStandsFaults(t *testing.T) { runTests(t, "faults.test.mjs") }
 
 func TestNodeConnectsAgainWithPauses(t *testing.T) { runTests(t, "connection.test.mjs") }

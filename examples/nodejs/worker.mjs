@@ -48,7 +48,8 @@ function whole(name, text) {
 // Throws where an option is wrong, and sends nothing.
 function storeOf({ redis, client, prefix, customer, timeout }) {
   const { href } = new URL(`redis://${redis}`);
-  const store = join(clients[client](href), { prefix, timeout, onChange });
+  // Without a fallback: this worker shows what became of each document.
+  const store = join(clients[client](href), { prefix, timeout, onChange, fallback: false });
   store.keys(customer);
   return store;
 }

@@ -27,9 +27,10 @@ export class Collector {
   /** Counts the decisions of a call, rule being 'count' or 'load'. */
   decided(rule, customer, decisions) {
     const step = this.#step();
-    for (const { level, ruled } of decisions) {
+    for (const { level, ruled, degraded } of decisions) {
       add(step[rule], level, 1);
       if (ruled > 0) step.overridden++;
+      if (degraded) step.fallback++;
     }
     const { level, [rule]: number } = decisions.at(-1);
     countCustomer(step.customers, Buffer.from(customer).toString('latin1'), decisions.length, { rule, level, [rule]: number });
@@ -55,12 +56,13 @@ export class Collector {
     const now = this.#now();
     const current = this.#step();
     const sum = newStep(current.number);
-    for (const { count, load, errors, waits, overridden, customers } of this.#steps) {
+    for (const { count, load, errors, waits, overridden, fallback, customers } of this.#steps) {
       addAll(sum.count, count);
       addAll(sum.load, load);
       addAll(sum.errors, errors);
       for (const [level, buckets] of Object.entries(waits)) addAll((sum.waits[level] ??= {}), buckets);
       sum.overridden += overridden;
+      sum.fallback += fallback;
       for (const [customer, { documents, ...last }] of customers) {
         sum.customers.set(customer, { documents: documents + (sum.customers.get(customer)?.documents ?? 0), ...last });
       }
@@ -69,7 +71,7 @@ export class Collector {
     return {
       up_ms: up, window_ms: up - Math.max(current.number - steps + 1, 0) * stepLength,
       degraded: now - this.#failed < degradedFor,
-      by_count: sum.count, by_load: sum.load, overridden: sum.overridden, fallback: 0,
+      by_count: sum.count, by_load: sum.load, overridden: sum.overridden, fallback: sum.fallback,
       errors: sum.errors, waits: sum.waits, busiest: busiestOf(sum.customers),
     };
   }
@@ -96,7 +98,7 @@ export function jsonOf(report) {
 
 const bytes = (value) => Buffer.byteLength(JSON.stringify(value));
 
-const newStep = (number) => ({ number, count: {}, load: {}, overridden: 0, errors: {}, waits: {}, customers: new Map() });
+const newStep = (number) => ({ number, count: {}, load: {}, overridden: 0, fallback: 0, errors: {}, waits: {}, customers: new Map() });
 
 const add = (to, key, n) => (to[key] = (to[key] ?? 0) + n);
 

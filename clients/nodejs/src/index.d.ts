@@ -44,6 +44,8 @@ export interface Decision {
   readonly load: number;
   /** Documents submitted and not done, this one included. 0 from next and nextN. */
   readonly pending: number;
+  /** Whether the fallback decided, for Redis did not answer: by what this process alone has counted since. */
+  readonly degraded: boolean;
   /** The level without an operator's override, if one is in force for the customer, even if level is the same; else 0. */
   readonly ruled: number;
 }
@@ -96,6 +98,8 @@ export interface State {
   readonly sojourn: number;
   /** Milliseconds that a document counts as pending if nobody finishes it. */
   readonly lease: number;
+  /** Whether the fallback answered, for Redis did not: by what this process alone has counted since. */
+  readonly degraded: boolean;
   /** nextLevel without the override; 0 if there is none. */
   readonly ruled: number;
   /** What operators have set for the customer; undefined if there is nothing, or the store does not read overrides. */
@@ -155,10 +159,21 @@ export interface StoreOptions {
    * 86,400,000, a day. Default: a day.
    */
   lease?: number;
+  /**
+   * Whether this process's memory answers, by the same rules, for calls that Redis does not:
+   * with degraded, and no error. After ten failures in a row it answers at once, until a
+   * probe reaches Redis again. What it counted is then forgotten, and what was done is sent
+   * to Redis. A reset, and a key that holds something else, stay errors. Default: false; true
+   * for {@link join}.
+   */
+  fallback?: boolean;
 }
 
 export interface CallOptions {
-  /** Ends the call early: with NotCounted if nothing was sent yet, else with OutcomeUnknown. */
+  /**
+   * Ends the call early: with NotCounted if nothing was sent yet, else with OutcomeUnknown.
+   * If it is AbortSignal.timeout, the fallback answers.
+   */
   signal?: AbortSignal;
 }
 
@@ -185,7 +200,7 @@ export interface SubmitNOptions extends CallOptions {
  * 1024 calls are under way on a connection at a time, one connection being to one server; the
  * others wait for their turn within their timeout.
  *
- * Each call ends within the timeout. It rejects with {@link NotCounted},
+ * Each call ends within the timeout. Without a fallback it rejects with {@link NotCounted},
  * {@link OutcomeUnknown} or {@link CorruptCount}, or with a TypeError or RangeError where the
  * call itself is wrong and nothing was sent. After an outage the store connects again by
  * itself.
@@ -219,7 +234,7 @@ export class Store {
 
   /**
    * Ends a document's pending state, and returns how long it was pending and at which level;
-   * undefined if it was not. took is how many milliseconds it was worked on, 0 (the default)
+   * undefined if it was not, or the fallback does not know it. took is how many milliseconds it was worked on, 0 (the default)
    * where that is not known: compared with how long the documents of all customers take, once
    * this store knows that of 100, it is the cost of the customer's documents that are
    * submitted without one. It may always be called again: a second one does nothing.
@@ -247,9 +262,13 @@ export class Store {
   /** The last level that any document gets: as many levels the queue needs. */
   readonly last: number;
 
+  /** Whether the fallback answers, or did last and Redis has not counted a document since. Without one, false. */
+  readonly degraded: boolean;
+
   /**
-   * Awaits the calls that were made before, each of which ends within the timeout, and ends
-   * the store's connections. Further calls reject with NotCounted. The client that the store was made with stays as it is.
+   * Awaits the calls that were made before, each of which ends within the timeout, sends what
+   * the fallback owes to Redis, for up to five seconds, and ends the store's connections. What
+   * Redis does not take is a warning of the process. Further calls reject with NotCounted. The client that the store was made with stays as it is.
    */
   close(): Promise<void>;
 
@@ -314,7 +333,7 @@ export interface Report {
   levels: number;
   /** Whether the process goes by operators' overrides. */
   overrides: boolean;
-  /** Whether Redis did not answer the last call, within the last ten seconds. */
+  /** Whether Redis did not answer the last call; without a fallback, within the last ten seconds. */
   degraded: boolean;
   rules: FollowedRules;
   /** How many documents got which level, as callers were told, from next and nextN. */
@@ -323,8 +342,8 @@ export interface Report {
   by_load: Record<string, number>;
   /** How many of these documents are of customers with an override. */
   overridden: number;
-  /** How many of these documents a fallback decided about, which this client has not. */
-  fallback: 0;
+  /** How many of these documents the fallback decided about. */
+  fallback: number;
   /** Documents that callers got an error for: invalid, not_counted, outcome_unknown, corrupt_count or error. */
   errors: Record<string, number>;
   /** Documents by their level and how long they took from submit to done: bucket i has those of at most 2^(i/4) ms. */

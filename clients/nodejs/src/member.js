@@ -23,6 +23,7 @@ const scripts = { follow: scriptOf(texts.follow), report: scriptOf(texts.report)
 export const join = (client, options) => new Member(client, options);
 
 class Member extends Store {
+  #fallback; // whether there is one
   #who; // what is the same in all reports
   #interval;
   #rules;
@@ -33,8 +34,9 @@ class Member extends Store {
   #changed = () => {}; // ends the pause before the next report
   #listed; // when report.lua was run last
 
-  constructor(client, { name = `${hostname()}-${process.pid}`, interval = 500, onChange, overrides = true, ...options } = {}) {
-    super(client, { overrides, ...options });
+  constructor(client, { name = `${hostname()}-${process.pid}`, interval = 500, onChange, overrides = true, fallback = true, ...options } = {}) {
+    super(client, { overrides, fallback, ...options });
+    this.#fallback = fallback;
     if (typeof name !== 'string') throw new TypeError('docpriority: name is not a string');
     if (Buffer.byteLength(name) > 100) throw new RangeError('docpriority: name has more than 100 bytes');
     if (!Number.isInteger(interval) || interval < 10 || interval > 60_000) {
@@ -59,7 +61,9 @@ class Member extends Store {
 
   report() {
     const { version: followed, error } = this.rules;
-    return { ...this.#who, rules: { version: followed, error: plain(error, 200) }, ...this.#seen.report() };
+    const seen = this.#seen.report();
+    if (this.#fallback) seen.degraded = this.degraded;
+    return { ...this.#who, rules: { version: followed, error: plain(error, 200) }, ...seen };
   }
 
   async next(customer, options) {

@@ -1,6 +1,7 @@
 // The numbers of customers in this process: what the scripts under lua/ do in Redis, with the
 // same replies. All calls are atomic.
 
+import { List } from './list.js';
 import { levelOf, millionths } from './policy.js';
 
 const day = 86_400_000; // milliseconds
@@ -15,7 +16,8 @@ export class Memory {
   #clock;
   #most;
   #latest = -Infinity; // of the clock, which may go back
-  #customers = new Map(); // by their bytes in Latin-1, who was counted last comes last
+  #customers = new Map(); // by their bytes in Latin-1
+  #byUse = new List(); // who was counted last comes last
   #documents = 0;
   #overrides = new Map();
   #sweeping; // an iterator of the customers
@@ -80,16 +82,16 @@ export class Memory {
     // Documents that are pending already, as after a lost reply, are decided about as if
     // they were not there.
     const ids = [];
-    const again = new Set();
-    const sent = new Set();
+    let again; // ids
+    let sent; // those that may be in Redis
     for (let i = 0; i < args.length; i += 2) {
       const id = args[i].toString('latin1');
       ids.push(id);
       const known = c.documents.get(id);
       if (!known) continue;
-      if (!known.unsent) sent.add(id);
+      if (!known.unsent) (sent ??= new Set()).add(id);
       if (known.at >= since) {
-        again.add(id);
+        (again ??= new Set()).add(id);
         lately = Math.max(lately - 1000, 0);
       }
       this.#remove(c, known);
@@ -106,7 +108,7 @@ export class Memory {
         this.#remove(c, twice);
       } else {
         lately += 1000;
-        if (!again.has(id)) {
+        if (!again?.has(id)) {
           isNew = true;
           pending++;
         }
@@ -119,7 +121,7 @@ export class Memory {
       else ordinary++;
       const ruled = override ? level : 0;
       if (override) level = within(level, override);
-      this.#add(c, { id, at: now, level: Math.min(level, 63), isBeyond, unsent: unsent && !sent.has(id) });
+      this.#add(c, new Document(id, now, Math.min(level, 63), isBeyond, unsent && !sent?.has(id)));
       reply.push(level, load, pending, ruled);
     }
     if (isNew) c.submitted(lately, now);
@@ -187,19 +189,21 @@ export class Memory {
 
   /** Sets the bounds of a customer's levels; without them, there are none. lasts: milliseconds, if they end. */
   override(name, bounds, lasts = Infinity) {
-    this.#overrides.delete(name);
-    if (!bounds) return;
-    const now = this.#now();
-    for (const [other, { ends }] of this.#overrides) {
-      if (this.#overrides.size < mostOverrides && ends >= now) break;
-      this.#overrides.delete(other);
+    if (!bounds) {
+      this.#overrides.delete(name);
+      return;
     }
-    this.#overrides.set(name, { ...bounds, ends: now + lasts });
+    if (this.#overrides.size >= mostOverrides && !this.#overrides.has(name)) {
+      const [oldest] = this.#overrides.keys();
+      this.#overrides.delete(oldest);
+    }
+    this.#overrides.set(name, { ...bounds, ends: this.#now() + lasts });
   }
 
   /** Forgets all customers, but not the overrides. */
   clear() {
     this.#customers.clear();
+    this.#byUse = new List();
     this.#documents = 0;
     this.#sweeping = undefined;
     clearInterval(this.#timer);
@@ -217,11 +221,11 @@ export class Memory {
     let c = this.#customers.get(name);
     if (c) {
       this.#expire(c, now);
-      this.#customers.delete(name);
+      this.#byUse.remove(c);
     } else {
-      c = new Customer(name);
+      this.#customers.set(name, (c = new Customer(name)));
     }
-    this.#customers.set(name, c);
+    this.#byUse.add(c);
     this.#evict(c);
     return c;
   }
@@ -230,7 +234,7 @@ export class Memory {
   // the one who is counted now, the oldest documents.
   #evict(used) {
     while (this.size > this.#most) {
-      const [oldest] = this.#customers.values();
+      const oldest = this.#byUse.head;
       if (oldest !== used) this.#drop(oldest);
       else if (used.documents.size > 0) this.#remove(used, used.oldest());
       else return;
@@ -240,6 +244,7 @@ export class Memory {
   #drop(c) {
     this.#documents -= c.documents.size;
     this.#customers.delete(c.name);
+    this.#byUse.remove(c);
   }
 
   #add(c, document) {
@@ -357,33 +362,36 @@ class Customer {
   }
 }
 
+class Document {
+  before;
+  after;
+  isYoung = true;
+
+  constructor(id, at, level, isBeyond, unsent) {
+    this.id = id;
+    this.at = at;
+    this.level = level;
+    this.isBeyond = isBeyond;
+    this.unsent = unsent;
+  }
+}
+
 // Documents in the order of their times, and how many of them are from a time on that moves
 // little from one time to the next.
-class Window {
-  head;
-  tail;
+class Window extends List {
   first; // of the young ones
   young = 0;
 
   add(document) {
-    document.isYoung = true;
-    document.before = this.tail;
-    document.after = undefined;
-    if (this.tail) this.tail.after = document;
-    else this.head = document;
-    this.tail = document;
+    super.add(document);
     this.first ??= document;
     this.young++;
   }
 
   remove(document) {
-    const { before, after } = document;
+    super.remove(document);
     if (document.isYoung) this.young--;
-    if (this.first === document) this.first = after;
-    if (before) before.after = after;
-    else this.head = after;
-    if (after) after.before = before;
-    else this.tail = before;
+    if (this.first === document) this.first = document.after;
   }
 
   since(since) {

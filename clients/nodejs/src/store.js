@@ -4,6 +4,7 @@ import { Cluster } from './cluster.js';
 import { Connection } from './connection.js';
 import { Deadline } from './deadline.js';
 import { NotCounted } from './errors.js';
+import { Fallback } from './fallback.js';
 import { askIoredisCluster, IoredisLink, isIoredis, isIoredisCluster } from './ioredis.js';
 import { bytesOf, checkPrefix, defaultPrefix, keysOf } from './keys.js';
 import { eachOf, Mean } from './mean.js';
@@ -26,6 +27,7 @@ const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 export class Store {
   #wire;
   #memory; // in place of Redis
+  #fallback; // if there is one
   #prefix;
   #timeout;
   #tierOf;
@@ -39,8 +41,8 @@ export class Store {
   #closed = false;
 
   constructor(client, options = {}) {
-    checkNames(options, ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease'], 'options');
-    const { prefix = defaultPrefix, timeout = 250, policy = {}, tiers = {}, tierOf, overrides = false, lease = longestLease } = options;
+    checkNames(options, ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease', 'fallback'], 'options');
+    const { prefix = defaultPrefix, timeout = 250, policy = {}, tiers = {}, tierOf, overrides = false, lease = longestLease, fallback = false } = options;
     checkPrefix(prefix);
     checkMilliseconds('timeout', timeout, 2 ** 31 - 1);
     checkMilliseconds('lease', lease, longestLease);
@@ -51,8 +53,12 @@ export class Store {
     this.#tierOf = checkTierOf(tierOf, tiers);
     this.#lease = lease;
     this.#own = this.#policies = new Policies({ policy, tiers }, lease);
+    if (typeof fallback !== 'boolean') throw new TypeError('docpriority: fallback is not true or false');
     if (client instanceof Memory) this.#memory = client;
     else this.#wire = wireOf(client);
+    if (fallback && !this.#memory) {
+      this.#fallback = new Fallback((call, signal) => this.#askRedis(call, signal), (...dones) => this.#finish(...dones), timeout);
+    }
   }
 
   async next(customer, options) {
@@ -91,11 +97,11 @@ export class Store {
 
   async peek(customer, options) {
     const call = { script: 'peek', kinds: ['count', 'pending', 'usage', ...this.#overrides], isReply: isIntegers(17), readOnly: true };
-    const { reply } = await this.#run('peek', customer, call, options);
+    const { reply, degraded } = await this.#run('peek', customer, call, options);
     const [rule, level, nextLevel, count, resetIn, load, lately, cost, pending, pendingLast, oldest, sojourn, lease, ruled, earliest, latest, endsIn] = reply;
     return Object.freeze({
       rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, lately: lately / 1_000, cost: cost / 1_000,
-      pending, pendingLast, oldest, sojourn, lease, ruled,
+      pending, pendingLast, oldest, sojourn, lease, degraded, ruled,
       override: ruled === 0 ? undefined : Object.freeze({ earliest, latest, endsIn: endsIn < 0 ? undefined : endsIn }),
     });
   }
@@ -122,12 +128,17 @@ export class Store {
   async close() {
     this.#closed = true;
     await Promise.allSettled(this.#calls);
+    await this.#fallback?.close();
     await this[part]?.();
     await this.#wire?.close();
   }
 
   get last() {
     return this.#own.last;
+  }
+
+  get degraded() {
+    return this.#fallback?.degraded ?? false;
   }
 
   // Calls that are under way end by the policies with which they began.
@@ -146,11 +157,11 @@ export class Store {
 
   async #next(operation, customer, n, options) {
     const args = n === 1 ? [] : [String(n)];
-    const { reply, policy } = await this.#run(operation, customer, { script: 'next', kinds: ['count', ...this.#overrides], args, isReply: isIntegers(2) }, options);
+    const { reply, policy, degraded } = await this.#run(operation, customer, { script: 'next', kinds: ['count', ...this.#overrides], args, isReply: isIntegers(2) }, options);
     const [level, last, resetIn = policy.resetInterval, ruled = 0, earliest, latest] = reply;
     return Array.from({ length: n }, (_, i) => {
       const count = last + n - 1 - i;
-      const its = { level, count, resetIn, load: 0, pending: 0, ruled };
+      const its = { level, count, resetIn, load: 0, pending: 0, degraded, ruled };
       if (i < n - 1) {
         its.level = levelOf(policy, count);
         if (ruled > 0) [its.ruled, its.level] = [its.level, Math.min(Math.max(its.level, earliest), latest)];
@@ -164,11 +175,11 @@ export class Store {
     const told = costsOf(costs, ids.length);
     const args = ids.flatMap((id, i) => [id, String(this.#told.relative(told[i]))]);
     const call = { script: 'submit', kinds: ['pending', 'usage', ...this.#overrides], args, isReply: isIntegers(4 * ids.length), repeatable: true };
-    const { reply } = await this.#run(operation, customer, call, options);
+    const { reply, degraded } = await this.#run(operation, customer, call, options);
     for (const cost of told) this.#told.add(cost);
     return ids.map((_, i) => {
       const [level, load, pending, ruled] = reply.slice(4 * i, 4 * i + 4);
-      return Object.freeze({ level, count: 0, resetIn: 0, load: load / 1e6, pending, ruled });
+      return Object.freeze({ level, count: 0, resetIn: 0, load: load / 1e6, pending, degraded, ruled });
     });
   }
 
@@ -176,19 +187,34 @@ export class Store {
     const ids = idsOf(documents);
     if (typeof took !== 'number') throw new TypeError(`docpriority: took is a number of milliseconds, not ${typeof took}`);
     if (!(took >= 0 && took < Infinity)) throw new RangeError(`docpriority: documents cannot have taken ${took} ms`);
+    const given = Array.from(documents); // the caller may change theirs
+    const call = this.#doneCall(ids, took);
+    const { reply } = await this.#run(operation, customer, call, options);
+    return this.#learn(reply, call).map(({ i, ...ended }) => Object.freeze({ document: given[i], ...ended }));
+  }
+
+  #doneCall(ids, took) {
     const each = eachOf(took, ids.length);
     const args = [String(this.#took.relative(each)), ...ids];
-    const given = Array.from(documents); // the caller may change theirs
-    const call = { script: 'done', kinds: ['pending', 'usage'], args, isReply: isIntegers(2 * ids.length), repeatable: true };
-    const { reply } = await this.#run(operation, customer, call, options);
+    return { script: 'done', kinds: ['pending', 'usage'], args, took, each, isReply: isIntegers(2 * ids.length), repeatable: true };
+  }
+
+  // Returns which documents were pending, and learns from them: a second done must not change the mean.
+  #learn(reply, { args, each }) {
     const ended = [];
-    for (const [i, document] of given.entries()) {
+    for (let i = 0; i < args.length - 1; i++) {
       const [sojourn, level] = reply.slice(2 * i, 2 * i + 2);
-      if (level === 0) continue; // it was not pending: a second done must not change the mean
+      if (level === 0) continue;
       this.#took.add(each);
-      ended.push(Object.freeze({ document, sojourn, level }));
+      ended.push({ i, sojourn, level });
     }
     return ended;
+  }
+
+  // Sends Dones of the fallback.
+  async #finish(name, ids, took, timeout) {
+    const call = this.#doneCall(ids, took);
+    this.#learn(await this.#askRedis({ ...call, operation: 'done', name, tier: this.#policies.of() }, undefined, timeout), call);
   }
 
   async #run(operation, customer, call, options = {}) {
@@ -201,23 +227,25 @@ export class Store {
     const running = this.#answer({ operation, name, tier, args: [], ...call }, signal);
     this.#calls.add(running);
     try {
-      return { reply: await running, policy: tier.policy };
+      const { reply, degraded = false } = await running;
+      return { reply, degraded, policy: tier.policy };
     } finally {
       this.#calls.delete(running);
     }
   }
 
-  // Returns the reply of a call's script.
+  // Returns the reply of a call's script, and whether it is degraded.
   async #answer(call, signal) {
-    if (!this.#memory) return this.#askRedis(call, signal);
+    if (this.#fallback) return this.#fallback.answer(call, signal);
+    if (this.#wire) return { reply: await this.#askRedis(call, signal) };
     const { operation, name, script, args, tier } = call;
     if (signal?.aborted) throw new NotCounted(`docpriority: ${operation}: it was canceled`, { cause: signal.reason });
-    return this.#memory.run(script, name.toString('latin1'), args, tier);
+    return { reply: this.#memory.run(script, name.toString('latin1'), args, tier) };
   }
 
-  async #askRedis({ name, script, kinds, tier, ...call }, signal) {
+  async #askRedis({ name, script, kinds, tier, ...call }, signal, timeout = this.#timeout) {
     const named = this.keys(name);
-    const deadline = new Deadline(this.#timeout, signal);
+    const deadline = new Deadline(timeout, signal);
     try {
       return await run(this.#wire, { ...call, named, script: tier.scripts[script], keys: kinds.map((kind) => named[kind]) }, deadline);
     } finally {

@@ -35,15 +35,15 @@ for (const [kind, make] of Object.entries(clients)) {
       assert.equal((await store.peek('größer}')).rule, 'byCount');
       const submitted = [await store.submit('größer}', 'd'), ...await store.submitN('größer}', ['e', 'f'], { costs: [7, 0] })];
       assert.deepEqual(submitted, [
-        { level: 1, count: 0, resetIn: 0, load: 1, pending: 1, ruled: 0 },
-        { level: 2, count: 0, resetIn: 0, load: 4, pending: 2, ruled: 0 },
-        { level: 3, count: 0, resetIn: 0, load: 9, pending: 3, ruled: 0 },
+        { level: 1, count: 0, resetIn: 0, load: 1, pending: 1, degraded: false, ruled: 0 },
+        { level: 2, count: 0, resetIn: 0, load: 4, pending: 2, degraded: false, ruled: 0 },
+        { level: 3, count: 0, resetIn: 0, load: 9, pending: 3, degraded: false, ruled: 0 },
       ]);
       const state = await store.peek('größer}');
       const { resetIn, oldest } = state;
       assert.deepEqual(state, {
         rule: 'byLoad', level: 3, nextLevel: 3, count: -3, resetIn, load: 16, lately: 3, cost: 1,
-        pending: 3, pendingLast: 0, oldest, sojourn: 0, lease: 86_400_000, ruled: 0, override: undefined,
+        pending: 3, pendingLast: 0, oldest, sojourn: 0, lease: 86_400_000, degraded: false, ruled: 0, override: undefined,
       });
       assert.ok(resetIn > 0 && resetIn <= 1_500_000 && oldest >= 0 && oldest < 60_000, `${resetIn} ${oldest}`);
       const ended = [await store.done('größer}', 'd', 5), ...await store.doneN('größer}', ['d', 'e', Buffer.from('f')])];
@@ -65,7 +65,7 @@ for (const [kind, make] of Object.entries(clients)) {
       const levels = (decisions) => decisions.map(({ level, ruled }) => [level, ruled]);
       await redis.set(override, '>=7', { PX: 60_000 });
       const first = await store.next('acme');
-      assert.deepEqual(first, { level: 7, count: 0, resetIn: 1_500_000, load: 0, pending: 0, ruled: 1 });
+      assert.deepEqual(first, { level: 7, count: 0, resetIn: 1_500_000, load: 0, pending: 0, degraded: false, ruled: 1 });
       assert.deepEqual(levels(await store.nextN('acme', 4)), [[7, 1], [7, 1], [7, 2], [7, 2]]);
       assert.deepEqual(levels(await without.nextN('acme', 2)), [[3, 0], [3, 0]]);
       assert.deepEqual(levels(await store.nextN('acme', 15)).slice(-2), [[8, 8], [9, 9]]);
@@ -89,7 +89,7 @@ for (const [kind, make] of Object.entries(clients)) {
     test('a script that the server forgot is sent once more, with its text', async () => {
       const prefix = `test-${randomUUID()}`;
       const store = open({ prefix, policy: { thresholds: [-1, -1 - process.pid] } }); // nobody else's script
-      assert.deepEqual(await store.next('acme'), { level: 1, count: 0, resetIn: 1_500_000, load: 0, pending: 0, ruled: 0 });
+      assert.deepEqual(await store.next('acme'), { level: 1, count: 0, resetIn: 1_500_000, load: 0, pending: 0, degraded: false, ruled: 0 });
       assert.equal((await store.nextN('acme', 5)).at(-1).count, -5);
       await redis.del(keysOf('acme', prefix).count);
     });

@@ -10,7 +10,7 @@ import { MemoryStore, type MemoryStoreOptions } from 'docpriority/testing';
 
 const gold: Policy = { thresholds: [-50, -100], resetMode: 'sinceLastReset', loads: [8, 512], turns: 2 };
 const options: StoreOptions = {
-  prefix: 'priority', timeout: 100, overrides: true, policy: defaultPolicy(), lease: 3_600_000,
+  prefix: 'priority', timeout: 100, overrides: true, fallback: true, policy: defaultPolicy(), lease: 3_600_000,
   tiers: { gold }, tierOf: (customer: string) => (customer.startsWith('gold') ? 'gold' : undefined),
 };
 
@@ -49,6 +49,8 @@ export async function use(store: Store, signal: AbortSignal): Promise<number> {
     const state: State = await store.peek('acme');
     const rule: 'byCount' | 'byLoad' | 'unknown' = state.rule;
     const override: Override | undefined = state.override;
+    const degraded: boolean = decision.degraded || state.degraded || store.degraded;
+    if (degraded) return store.last;
     const bound: number = Math.max(decision.ruled, override?.latest ?? 0, override?.endsIn ?? 0);
     await store.reset('acme');
     const key: Uint8Array = keysOf('acme').count;
