@@ -71,6 +71,18 @@ func TestAGivenUpDocumentThatWasInsertedAgainIsPending(t *testing.T) {
 	if pending := q.pending("acme"); pending != 1 {
 		t.Errorf("%d are pending of a document that waits", pending)
 	}
+
+	// Its old job stays where it is: the new one is in its place.
+	dead, err := q.Letters().Dead(t.Context())
+	if err != nil || len(dead) != 1 {
+		t.Fatal(dead, err)
+	}
+	if err := q.Letters().Retry(t.Context(), dead[0]); err == nil || !strings.Contains(err.Error(), "unique") {
+		t.Errorf("retry: error %v", err)
+	}
+	if pending := q.pending("acme"); pending != 1 || q.jobs("discarded") != "1" || q.jobs("available") != "1" {
+		t.Errorf("%d are pending; %s given up, %s wait", pending, q.jobs("discarded"), q.jobs("available"))
+	}
 }
 
 func TestDeadLettersAreRetriedAsNewDocuments(t *testing.T) {
