@@ -3,14 +3,16 @@
 //
 // # In a worker that you have
 //
-// [New] takes your connection and the name of your queue. Publish with [Queue.Publish]: it
+// [New] takes your connection and the name of your queue, which has an x-max-priority, or is a
+// quorum queue. Publish with [Queue.Publish]: it
 // takes your exchange, routing key and message, sets the priority, and returns when RabbitMQ
 // has confirmed the message. Call [Queue.Handle] in your own loop: it runs your function,
 // tells the store that the document is done, and then acknowledges.
 //
-//	documents, err := priorityrabbitmq.New(ctx, connection, "documents", store, nil)
+//	documents, err := priorityrabbitmq.New(ctx, conn, "documents", store, nil)
 //
-//	err = documents.Publish(ctx, "uploads", "pdf", message, priorityrabbitmq.Document{Customer: customer})
+//	document := priorityrabbitmq.Document{Customer: customer, Cost: pages}
+//	err = documents.Publish(ctx, "uploads", "pdf", message, document)
 //
 //	for delivery := range deliveries {
 //		if err := documents.Handle(ctx, delivery, process); err != nil {
@@ -97,10 +99,13 @@ type Queue struct {
 
 // New adds priorities, tries and dead letters to a queue that the caller has declared: a
 // classic one with an x-max-priority, or a quorum queue. It declares the queues beside it.
-// The connection stays the caller's, and is used for publishing: give New one that others
-// consume from only where a server short of memory may hold up both. When the connection is lost,
-// calls return amqp.ErrClosed: call New again. A connection that recovers by itself is
-// refused, for it lets an old acknowledgement remove another document.
+//
+// The connection stays the caller's, and is used for publishing. A server short of memory
+// stops reading from such a connection, acknowledgements too: if that matters, consume on
+// another one. New and what is called later close a connection whose server has not answered
+// for 30 seconds. When the connection is lost, calls return amqp.ErrClosed: call New again.
+// A connection that recovers by itself is refused, for it lets an old acknowledgement remove
+// another document.
 //
 // The names of the other queues begin with the name. nil options are the defaults. An
 // error may wrap [priority.ErrInvalidOption].
@@ -192,9 +197,14 @@ func (q *Queue) Name() string { return q.name }
 
 // Document is what the store has to know of a message.
 type Document struct {
-	Customer string  // ""; the message has no level: it is published as it is
-	ID       string  // always the same for a document of the customer; "": Publish makes one
-	Cost     float64 // how much work it is, in any unit that all share, such as pages or bytes; 0: not known
+	// Customer is whose document it is; "": the message is published as it is.
+	Customer string
+	// ID is always the same for a document of the customer. If it is "", Publish makes one, by
+	// rand.Text: published again, it is another document then. Never let a customer choose it.
+	ID string
+	// Cost is how much work it is, in any unit that all share, such as pages or bytes; 0: not
+	// known.
+	Cost float64
 }
 
 // The headers by which a document's customer and id travel with a message.
@@ -249,9 +259,18 @@ func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.
 	return err
 }
 
-// Close closes what the queue has opened. Calls return amqp.ErrClosed then.
+// Close closes what the queue has opened: a connection of New stays. Calls return
+// amqp.ErrClosed then.
 func (q *Queue) Close() error {
-	return errors.Join(q.publishing.close(), q.consuming.close())
+	err := errors.Join(q.publishing.close(), q.consuming.close())
+	for {
+		select {
+		case l := <-q.idle:
+			_ = l.Close() // of a connection that stays
+		default:
+			return err
+		}
+	}
 }
 
 const (

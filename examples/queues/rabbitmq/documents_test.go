@@ -384,6 +384,44 @@ func TestDeadEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// It takes a team's connection, and leaves it as it was.
+func TestAConnectionOfTheTeamsStays(t *testing.T) {
+	q := open(t, nil)
+	connection, err := amqp.Dial(q.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := priorityrabbitmq.New(t.Context(), connection, q.Name(), q.Store, usable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (documents{own}).Produce(t.Context(), "acme", "document", nil); err != nil {
+		t.Error(err)
+	}
+	if err := own.Close(); err != nil || connection.IsClosed() {
+		t.Errorf("the connection is closed: %v, error %v", connection.IsClosed(), err)
+	}
+	if own, err = priorityrabbitmq.New(t.Context(), connection, q.Name(), q.Store, usable()); err != nil {
+		t.Fatal(err)
+	}
+	if err := connection.Close(); err != nil {
+		t.Error(err)
+	}
+	_, dead := own.Dead(t.Context())
+	for what, err := range map[string]error{
+		"Publish": (documents{own}).Produce(t.Context(), "acme", "late", nil),
+		"Work":    own.Work(t.Context(), nil),
+		"Handle":  own.Handle(t.Context(), amqp.Delivery{}, nil),
+		"Dead":    dead,
+	} {
+		if !errors.Is(err, amqp.ErrClosed) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	q.Serve(nil)
+	q.AwaitServed("document")
+}
+
 func TestADocumentThatNoQueueTakesIsAnErrorAtOnce(t *testing.T) {
 	q := open(t, nil)
 	for exchange, want := range map[string]string{"amq.direct": "no queue took it", "nowhere": "no exchange 'nowhere'"} {
