@@ -109,8 +109,9 @@ const (
 //go:embed streams/*.lua lists/*.lua
 var lua embed.FS
 
-// Open returns a queue of the client, after it has checked that the server can be one. The
-// client is the caller's to close: a *redis.Client, or one of a cluster or of Sentinel.
+// Open returns a queue of the client, after it has checked that the server can be one. It
+// waits until the server answers, or ctx ends. The client is the caller's to close: a
+// *redis.Client, or one of a cluster or of Sentinel.
 //
 // Give it a store with a fallback, such as a *fleet.Member: while Submit fails, nothing can
 // be added. Nil opts are the defaults.
@@ -150,10 +151,31 @@ func Open(ctx context.Context, client redis.UniversalClient, store priority.Stor
 		}
 		q.scripts[strings.TrimSuffix(file.Name(), ".lua")] = redis.NewScript(string(source))
 	}
-	if err := q.check(ctx, kind); err != nil {
-		return nil, fmt.Errorf("priorityredis: %w", err)
+	for wait := (pause{most: time.Second}); ; {
+		err := q.check(ctx, kind)
+		if err == nil {
+			return q, nil
+		}
+		if !isAway(err) {
+			return nil, fmt.Errorf("priorityredis: %w", err)
+		}
+		o.Logger.Warn("waiting for Redis", "error", err)
+		if wait.sleep(ctx) != nil {
+			return nil, fmt.Errorf("priorityredis: %w: %w", ctx.Err(), err)
+		}
 	}
-	return q, nil
+}
+
+var errUnfit = errors.New("Redis cannot be the queue")
+
+// isAway returns whether an error of check may be gone later: nobody answered, or a server
+// that is on its way up.
+func isAway(err error) bool {
+	var answer redis.Error
+	if errors.As(err, &answer) {
+		return redis.HasErrorPrefix(err, "LOADING") || redis.HasErrorPrefix(err, "MASTERDOWN") || redis.HasErrorPrefix(err, "CLUSTERDOWN")
+	}
+	return !errors.Is(err, errUnfit)
 }
 
 // complete sets the defaults, and refuses what cannot work.
@@ -204,7 +226,7 @@ func (q *Queue) check(ctx context.Context, kind string) error {
 	}
 	var major, minor int
 	if _, err := fmt.Sscanf(of("redis_version"), "%d.%d", &major, &minor); err != nil || major*100+minor < 602 {
-		return fmt.Errorf("version %q of Redis is older than 6.2", of("redis_version"))
+		return fmt.Errorf("%w: version %q is older than 6.2", errUnfit, of("redis_version"))
 	}
 	if policy := of("maxmemory_policy"); policy != "noeviction" {
 		q.options.Logger.Warn("a full Redis will delete documents: set maxmemory-policy noeviction", "maxmemory-policy", policy)
@@ -217,8 +239,12 @@ func (q *Queue) check(ctx context.Context, kind string) error {
 		if i == 0 {
 			want = "stream"
 		}
-		if found, err := q.client.Type(ctx, one).Result(); err != nil || found != want && found != "none" {
-			return errors.Join(err, fmt.Errorf("%s is a %s, not a %s", one, found, want))
+		found, err := q.client.Type(ctx, one).Result()
+		if err != nil {
+			return err
+		}
+		if found != want && found != "none" {
+			return fmt.Errorf("%w: %s is a %s, not a %s", errUnfit, one, found, want)
 		}
 	}
 	dead, err := q.client.XRangeN(ctx, q.dead, "-", "+", 1).Result()
@@ -226,12 +252,15 @@ func (q *Queue) check(ctx context.Context, kind string) error {
 		return err
 	}
 	if len(dead) > 0 && (field(dead[0], "element") != "") != q.options.Lists {
-		return fmt.Errorf("%s has documents of streams, or of lists, and this queue is not of %ss", q.dead, kind)
+		return fmt.Errorf("%w: %s has documents of lists, or of streams, and not of %ss", errUnfit, q.dead, kind)
 	}
 	for _, one := range q.later { // lists may be empty, and these not
 		first, err := q.client.ZRange(ctx, one, 0, 0).Result()
-		if err != nil || kind == "stream" && len(first) > 0 && !ofStream.MatchString(first[0]) {
-			return errors.Join(err, fmt.Errorf("%s has documents of lists", one))
+		if err != nil {
+			return err
+		}
+		if kind == "stream" && len(first) > 0 && !ofStream.MatchString(first[0]) {
+			return fmt.Errorf("%w: %s has documents of lists", errUnfit, one)
 		}
 	}
 	return nil

@@ -328,6 +328,30 @@ func TestOpenRefusesWhatCannotBeTheQueue(t *testing.T) {
 	}
 }
 
+func TestOpenWaitsForRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	server.Kill()
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	t.Cleanup(func() { _ = client.Close() })
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := priorityredis.Open(short, client, new(memory.Store), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	log := new(trial.Log)
+	opened := make(chan error, 1)
+	go func() {
+		_, err := priorityredis.Open(t.Context(), client, new(memory.Store), &priorityredis.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		opened <- err
+	}()
+	log.Await(t, "waiting for Redis")
+	server.Restart()
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestOpenWarnsOfARedisThatForgets(t *testing.T) {
 	t.Parallel()
 	log := new(trial.Log)
