@@ -25,7 +25,7 @@ func LogCorrupt(logger *slog.Logger) Func {
 		return nil
 	}
 	isCorrupt := func(err error) bool { return errors.Is(err, priority.ErrCorruptCount) }
-	var quietUntil atomic.Int64 // in nanoseconds of Unix time
+	var logged atomic.Int64 // when, in nanoseconds of Unix time; 0: never
 	return func(ctx context.Context, call Call) {
 		if !isCorrupt(call.Err) {
 			return
@@ -34,8 +34,10 @@ func LogCorrupt(logger *slog.Logger) Func {
 		if batch := (*priority.BatchError)(nil); errors.As(err, &batch) { // it names the first error only
 			err = batch.Errs[slices.IndexFunc(batch.Errs, isCorrupt)]
 		}
-		now, until := call.Start.Add(call.Duration), quietUntil.Load()
-		if now.UnixNano() >= until && quietUntil.CompareAndSwap(until, now.Add(corruptLogInterval).UnixNano()) {
+		now, last := call.Start.Add(call.Duration).UnixNano(), logged.Load()
+		// A clock that goes back must not silence it for longer.
+		isQuiet := now >= last && now-last < int64(corruptLogInterval)
+		if !isQuiet && logged.CompareAndSwap(last, now) {
 			logger.ErrorContext(ctx, "priority: a key holds no count", "operation", call.Operation, "error", err)
 		}
 	}

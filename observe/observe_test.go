@@ -278,6 +278,16 @@ func TestLogCorruptIsBounded(t *testing.T) {
 		time.Sleep(time.Hour)
 		meet(corrupt("c"), "priority: corrupt count: c")
 	})
+	// A clock that was an hour ahead goes back.
+	var log bytes.Buffer
+	observer := observe.LogCorrupt(textLogger(&log))
+	for _, ahead := range []time.Duration{time.Hour, 0} {
+		log.Reset()
+		observer(t.Context(), observe.Call{Operation: "Next", Start: time.Now().Add(ahead), Err: priority.ErrCorruptCount})
+		if log.Len() == 0 {
+			t.Errorf("nothing is logged %v ahead", ahead)
+		}
+	}
 	if observe.LogCorrupt(nil) != nil {
 		t.Error("an observer without a logger")
 	}
