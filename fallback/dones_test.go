@@ -128,6 +128,11 @@ func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
 	for seed := range uint64(100) {
 		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 			random := rand.New(rand.NewPCG(seed, 7))
+			var second *primary
+			if seed%2 > 0 { // a secondary of the caller's own, which is up when the primary is not
+				second = newPrimary(t)
+				f = open(t, p, second, nil)
+			}
 			weather := func(made bool) failure {
 				var mu sync.Mutex
 				random := rand.New(rand.NewPCG(random.Uint64(), 8))
@@ -226,6 +231,21 @@ func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
 				after, _ := p.Store.Peek(t.Context(), customer)
 				if is := before.Pending > after.Pending; fate.known && is != fate.pending {
 					t.Errorf("seed %d: document %s is pending: %v; want %v", seed, name, is, fate.pending)
+				}
+			}
+			if second == nil {
+				return
+			}
+			for name := range fates {
+				customer, document, _ := strings.Cut(name, " ")
+				done(t, f, customer, document)
+			}
+			if err := f.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			for _, customer := range []string{"acme", "globex", "initech"} {
+				if d, err := second.Store.Peek(t.Context(), customer); err != nil || d.Pending > 0 {
+					t.Errorf("seed %d: the secondary holds %+v of %s, %v", seed, d, customer, err)
 				}
 			}
 		})

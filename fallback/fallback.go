@@ -219,7 +219,10 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 		return store.SubmitN(ctx, customer, documents, costs)
 	}
 	back, onItsWay := s.dones.submitting(customer, documents)
-	backLater, _ := s.later.submitting(customer, documents)
+	var backLater []canceled
+	if s.own == nil {
+		backLater, _ = s.later.submitting(customer, documents)
+	}
 	var errs []error
 	if onItsWay { // the Done must not end this: the primary is not asked
 		errs = slices.Repeat([]error{errPaying}, len(items))

@@ -402,6 +402,72 @@ func TestANextEachDoesNotWaitForThoseWhoHang(t *testing.T) {
 	})
 }
 
+// A call that began before the outage and ends after the circuit opened closes nothing.
+func TestALateFailureClosesNothing(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		p.fail(only("", "slow", hang), nil)
+		var wait sync.WaitGroup
+		wait.Go(func() { _, _ = f.Next(t.Context(), "slow") })
+		time.Sleep(ms)
+		if d, err := f.Next(t.Context(), "fast"); err != nil || d.Degraded {
+			t.Fatal(d, err)
+		}
+		outage(t, f, p)
+		wait.Wait()
+		p.take("")
+		for range 100 {
+			if _, err := f.Next(t.Context(), "fast"); err != nil || !f.Open() {
+				t.Fatalf("%v, Open is %v", err, f.Open())
+			}
+			time.Sleep(50 * ms)
+		}
+		if calls := p.take("Next"); len(calls) > 0 {
+			t.Errorf("the primary was asked %+v", calls)
+		}
+		back(t, f, p)
+	})
+}
+
+// Redis comes and goes. What is answered is answered by one of the two, soon, and in the
+// end all is as it was.
+func TestAFlappingPrimary(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		var wait sync.WaitGroup
+		ended := make(chan struct{})
+		for i := range 16 {
+			wait.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-ended:
+						return
+					default:
+					}
+					customer, document := fmt.Sprint(i), fmt.Sprint(n)
+					_, err1 := f.Submit(t.Context(), customer, document, 0)
+					time.Sleep(10 * ms)
+					if err := errors.Join(err1, f.Done(t.Context(), customer, document, 0)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for range 30 {
+			p.fail(hang, nil)
+			time.Sleep(300 * ms)
+			p.fail(nil, nil)
+			time.Sleep(300 * ms)
+		}
+		close(ended)
+		wait.Wait()
+		back(t, f, p)
+		for i := range 16 {
+			if d, err := p.Store.Peek(t.Context(), fmt.Sprint(i)); err != nil || d.Pending > 0 {
+				t.Errorf("customer %d: %+v, %v", i, d, err)
+			}
+		}
+	})
+}
+
 // A process that calls NextEach only finds out too who hangs.
 func TestANextEachFindsOutWhoHangs(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {

@@ -88,7 +88,7 @@ func (s *Store) repairNow() {
 // trial finds out for whom the primary answers, and closes the circuit if there is
 // anybody. The caller has the turn.
 func (s *Store) trial() bool {
-	works := s.circuit.worked.Swap(false) // for others
+	works := s.circuit.worked.Swap(false) && !s.circuit.open() // for others
 	var customers []string
 	for i := range s.repair.candidates {
 		if customer := s.repair.candidates[i].Load(); customer != nil {
