@@ -18,8 +18,8 @@ from docpriority.celery import PublishedTask, install
 
 BROKER, QUEUE = os.environ["BROKER"], os.environ["QUEUE"]
 
-server = redis.Redis.from_url(os.environ["STORE"])
-store = docpriority.Store(server, prefix=QUEUE, timeout=60)
+server = redis.Redis.from_url(os.environ["SERVER"])
+store = docpriority.Store(redis.Redis.from_url(os.environ["STORE"]), prefix=QUEUE, timeout=float(os.environ.get("TIMEOUT", "60")))
 
 app = Celery("documents", broker=BROKER)
 app.conf.task_default_queue = QUEUE
@@ -27,7 +27,7 @@ if BROKER.startswith("redis"):
     app.conf.broker_transport_options = {
         "queue_order_strategy": "priority", "priority_steps": list(range(store.last)), "visibility_timeout": int(os.environ.get("VISIBILITY", "3600")),
     }
-    app.conf.result_backend = os.environ["STORE"]  # for chords
+    app.conf.result_backend = os.environ["SERVER"]  # for chords
 else:
     app.conf.task_queues = [Queue(QUEUE, queue_arguments={"x-max-priority": store.last - 1})]
 app.conf.worker_prefetch_multiplier = 1

@@ -24,7 +24,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of Celery
     from celery import chord, group
 
-from .support import HOST, PORT
+from .support import HOST, PORT, Proxy
 
 FOLDER = Path(__file__).resolve().parents[1]
 RABBITMQ = os.environ.get("RABBITMQ", "")  # amqp://…; go test ./clients/python starts one
@@ -46,7 +46,12 @@ class Workers:
 
     def setUp(self) -> None:
         self.queue = f"test-{uuid.uuid4().hex}"
-        settings = {"BROKER": self.broker, "QUEUE": self.queue, "STORE": f"redis://{HOST}:{PORT}/0", **self.settings}
+        self.proxy = Proxy((HOST, int(PORT)))
+        self.addCleanup(self.proxy.close)
+        url = f"redis://{HOST}:{PORT}/0"
+        settings = {"BROKER": self.broker, "QUEUE": self.queue, "SERVER": url, "STORE": url, **self.settings}
+        if self._testMethodName == "test_documents_go_on_while_redis_loses_answers":
+            settings.update(STORE=self.proxy.url, TIMEOUT="0.5")
         self.environment = {
             **os.environ, **settings, "PYTHONWARNINGS": "ignore", "PYTHONPATH": f"{FOLDER / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
         }
@@ -172,6 +177,18 @@ class Workers:
             self.await_done(customer, number)
         worked = {note for note in self.notes() if note.startswith("work")}
         self.assertEqual(len(worked), 120)
+
+    def test_documents_go_on_while_redis_loses_answers(self) -> None:
+        self.proxy.fault = "cut"
+        with self.assertLogs("docpriority", "WARNING"):
+            for n in range(5):
+                self.documents.work.delay("outage", str(n))
+        self.work()
+        await_that("all are served", lambda: len([note for note in self.notes() if note.startswith("work")]) == 5)
+        self.proxy.fault = ""
+        self.documents.work.delay("outage", "after")
+        await_that("it is served", lambda: "work after" in self.notes())
+        await_that("nothing is pending", lambda: self.store.peek("outage").pending == 0)
 
     def test_the_first_levels_are_served_first(self) -> None:
         for n in range(30):
