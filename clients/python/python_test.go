@@ -45,7 +45,7 @@ func python(t *testing.T, modules, packages string) string {
 // run runs a program in a directory, and returns what it printed.
 func run(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	// Nothing is written into the checkout.
