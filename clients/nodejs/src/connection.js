@@ -71,8 +71,9 @@ export class Connection {
       this.#isWell();
       return answer;
     } catch (error) {
-      // A replica may be the master of before, and a new link may lead to the new one.
-      if (isReplica(error) || (error instanceof Lost && deadline.timedOut)) this.#retire(link, error);
+      // A replica may be the master of before, and a new link may lead to the new one. If the
+      // process was busy, that no answer was read is not the link's fault.
+      if (isReplica(error) || (error instanceof Lost && deadline.timedOut && !deadline.late)) this.#retire(link, error);
       else if (error instanceof Refused) this.#isWell();
       throw error;
     } finally {

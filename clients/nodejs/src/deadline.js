@@ -4,6 +4,8 @@
 import { setMaxListeners } from 'node:events';
 import { Lost, Unsent } from './answers.js';
 
+const busyFor = 20; // milliseconds that a timer is late
+
 export class Deadline {
   /** Whether the time is over. */
   over = false;
@@ -11,6 +13,8 @@ export class Deadline {
   cause;
   /** Whether the timeout has ended it, and not the caller. */
   timedOut = false;
+  /** Whether the process was too busy to see that its time was over, or that an answer had come. */
+  late = false;
 
   /** Milliseconds from the begin to the timeout. */
   whole;
@@ -24,16 +28,29 @@ export class Deadline {
   constructor(milliseconds, callers) {
     this.whole = milliseconds;
     this.#ends = performance.now() + milliseconds;
-    this.#timer = setTimeout(() => {
-      this.timedOut = !this.over;
-      this.#end(new Error(`its time is over after ${milliseconds} ms`));
-    }, milliseconds);
+    this.#arm(milliseconds);
     if (!callers) return;
     this.#callers = callers;
     this.#canceled = () => this.#end(callers.reason);
     if (callers.aborted) return this.#canceled();
     setMaxListeners(0, callers); // as many calls as there are may share a signal
     callers.addEventListener('abort', this.#canceled);
+  }
+
+  // For as long as the process was busy, nothing could be sent or read: the call gets that
+  // time back, once, up to its whole time.
+  #arm(milliseconds) {
+    this.#timer = setTimeout(() => {
+      const late = performance.now() - this.#ends;
+      if (late > busyFor && !this.late && !this.over) {
+        this.late = true;
+        const more = Math.min(late, this.whole);
+        this.#ends += late + more;
+        return this.#arm(more);
+      }
+      this.timedOut = !this.over;
+      this.#end(new Error(`its time is over after ${this.whole} ms`));
+    }, milliseconds);
   }
 
   /** The cause in words. */

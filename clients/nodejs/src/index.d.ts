@@ -136,7 +136,10 @@ export interface Policy {
 export interface StoreOptions {
   /** What every key begins with, without braces. Default: 'priority'. */
   prefix?: string;
-  /** The most milliseconds that a call takes, a whole number up to 2,147,483,647. Default: 250. */
+  /**
+   * The most milliseconds that a call takes, a whole number up to 2,147,483,647. For as long as
+   * your code keeps the process busy beyond that, up to as much again is added. Default: 250.
+   */
   timeout?: number;
   /** Of customers without a tier. Default: {@link defaultPolicy}. */
   policy?: Policy;

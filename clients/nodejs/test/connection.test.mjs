@@ -60,6 +60,37 @@ describe('a connection', () => {
     await connection.close();
   });
 
+  for (const [busy, want] of [[false, 2], [true, 1]]) {
+    test(`a link on which no answer came in time is ${busy ? 'kept if the process was busy' : 'replaced'}`, async () => {
+      let links = 0;
+      const connection = new Connection(() => {
+        links++;
+        return new TestLink(([what]) => (what === 'SLOW' ? new Promise(() => {}) : 'answered'));
+      });
+      await within(60_000, (deadline) => connection.send(['GET'], deadline)); // so there is a link
+      const lost = within(10, (deadline) => connection.send(['SLOW'], deadline));
+      for (const begun = performance.now(); busy && performance.now() - begun < 100; );
+      await assert.rejects(lost, Lost);
+      assert.equal(await within(60_000, (deadline) => connection.send(['GET'], deadline)), 'answered');
+      if (busy || links !== 1) assert.equal(links, want); // a busy machine may have made the process busy
+      await connection.close();
+    });
+  }
+
+  test('the time for which the process is busy is not the calls\'', async () => {
+    let answer;
+    const connection = new Connection(() => new TestLink(() => new Promise((resolve) => (answer = resolve))));
+    const first = within(60_000, (deadline) => connection.send(['GET'], deadline));
+    while (!answer) await new Promise(setImmediate);
+    answer('answered');
+    assert.equal(await first, 'answered');
+    const second = within(1_000, (deadline) => connection.send(['GET'], deadline));
+    for (const begun = performance.now(); performance.now() - begun < 2_000; );
+    setImmediate(() => setImmediate(() => answer('answered'))); // node-redis writes a turn of the event loop later
+    assert.equal(await second, 'answered');
+    await connection.close();
+  });
+
   test('who waits for a link hears why the last one was given up', async () => {
     const connection = new Connection(() => new TestLink(() => Promise.reject(new Refused('READONLY it is a replica'))));
     await assert.rejects(within(60_000, (deadline) => connection.send(['GET'], deadline)), Refused);
