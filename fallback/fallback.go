@@ -56,18 +56,22 @@ const (
 //
 // A call of the primary that fails costs what the primary's timeout is. After some
 // failures in a row the circuit opens: calls go to the secondary at once, and only
-// trials in the background now and then go to the primary, until it answers. A trial
-// is a Done of a document that does not exist, for each of up to eight customers. If it
-// works for some of them only, as when a node of a cluster hangs, then calls for the others
-// alone go to the secondary: for up to 10,000 customers, each of whom has waited for the
-// primary's timeout once.
+// trials in the background now and then go to the primary, until it answers. A trial is a
+// Done of a document that does not exist, for each of some customers.
+//
+// If the primary fails for some customers and works for others, as when a node of a
+// cluster hangs, the circuit stays closed. Calls for these customers alone go to the
+// secondary at once, until a trial works for them: for up to 10,000 customers, each of whom
+// has waited for the primary's timeout about once.
 //
 // What was counted without the primary is forgotten when it is back: levels are
-// better for it, never worse. A secondary of the caller's own keeps its counts, and gets
-// the Dones of the day after an outage too, in the background.
-// But Dones are remembered, for a document that seems pending makes its customer's
-// next ones worse: they reach the primary soon after it is back, up to a day
-// later, and a Submit of the same document cancels its Done unless it was not counted.
+// better for it, never worse. But Dones are remembered, for a document that seems pending
+// makes its customer's next ones worse: they reach the primary soon after it is back, up
+// to a day later. A Submit of the same document cancels its Done, unless the document was
+// certainly not counted.
+//
+// A secondary of the caller's own keeps its counts. For a day after an outage it gets
+// each Done too, in the background.
 //
 // A call that is wrong stays an error ([priority.ErrInvalid]), and so does one whose
 // own context was canceled, and a Reset that the primary did not do. If a call's own
@@ -129,10 +133,10 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 // Open reports whether the circuit is open: calls go to the secondary at once.
 func (s *Store) Open() bool { return s.circuit.open() }
 
-// Degraded reports whether the primary failed when it was last called, for whatever
-// customer, so that answers are degraded. It becomes false again when the primary
-// counts documents, and without any calls after ten trials that worked, as a
-// readiness check needs.
+// Degraded reports whether the primary failed when it was last called, or fails for some
+// customers, so that answers are degraded. It becomes false again when the primary counts
+// documents, and without any calls after ten trials that worked, as a readiness check
+// needs.
 func (s *Store) Degraded() bool { return s.circuit.failing() || s.repair.hung.any() }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
