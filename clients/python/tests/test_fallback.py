@@ -7,6 +7,7 @@ import threading
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 from unittest import mock
@@ -14,9 +15,11 @@ from unittest import mock
 import redis
 
 import docpriority
-from docpriority import CorruptCountError, NotCountedError, Override, PriorityError, Rule, _dones, _fallback, _member
+from docpriority import CorruptCountError, NotCountedError, Override, Policy, PriorityError, Rule, _dones, _fallback, _member
+from docpriority._calls import Calls
 from docpriority._dones import Dones, Held
 from docpriority._fallback import Circuit
+from docpriority._memory import Overrides
 
 from .support import HOST, PORT, SHORT, Proxy, StoreCase, both_kinds, needs_redis, prefix
 from .test_fleet import Operator, eventually
@@ -397,6 +400,32 @@ class Owed(unittest.TestCase):
         done = dones.begin(b"acme", [b"c", b"d"])
         dones.cancel(b"acme", [b"d"])
         self.assertEqual((dones.end(done), len(dones), dones._under_way), ([b"c"], 0, {}))
+
+
+class Nodes(unittest.TestCase):
+    """A cluster of which a node is away."""
+
+    def test_memory_answers_for_those_customers_alone_for_whom_redis_fails(self) -> None:
+        calls = Calls("priority", Policy(), None, None, timedelta(days=1), False)
+        fallback = _fallback.Fallback(calls, Overrides(), True, lambda: None)
+        for customer in (b"here", b"away", b"here too"):
+            fallback.failed(customer, NotCountedError("a test"))
+        self.probe(fallback, {b"{away}"})
+        self.assertEqual([fallback.away(customer) for customer in (b"here", b"away", b"here too", b"other")], [False, True, False, False])
+        self.assertTrue(fallback.degraded)
+        self.probe(fallback, set())
+        self.assertFalse(fallback.away(b"away"))
+
+    def probe(self, fallback: Any, fail: set[bytes]) -> None:
+        """Does a round, in which the calls with these in their keys fail."""
+        steps, asked = fallback.round(), 0
+        with suppress(StopIteration):
+            call = next(steps)
+            while True:
+                asked += 1
+                fails = any(part in call.keys[0] for part in fail)
+                call = steps.send(NotCountedError("a test") if fails else None)
+        self.assertGreater(asked, 0)
 
 
 class Circuits(unittest.TestCase):
