@@ -23,7 +23,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Queue is a fleet's queue with levels, as documents.go of each program has it.
+// Queue is a fleet's queue with levels, as main.go of each program makes it of its module.
 type Queue interface {
 	// Produce gives a customer's document its level and puts it into the queue. It
 	// goes on until the queue has it for certain, or the context ends.
