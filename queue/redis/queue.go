@@ -166,7 +166,7 @@ func Open(ctx context.Context, client redis.UniversalClient, store priority.Stor
 	}
 }
 
-var errUnfit = errors.New("Redis cannot be the queue")
+var errUnfit = errors.New("the server cannot be the queue")
 
 // isAway returns whether an error of check may be gone later: nobody answered, or a server
 // that is on its way up.
