@@ -40,8 +40,8 @@ async function answer(request) {
   const ids = documents.map((document) => Buffer.from(document, 'base64'));
   switch (what) {
     case 'open': {
-      const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, overrides, policy, join: joins, as: name } = request;
-      const options = { prefix, timeout, lease, overrides, policy: policy && policyOf(policy) };
+      const { url, client = 'node-redis', prefix, timeout_ms: timeout, lease_ms: lease, overrides, fallback, policy, join: joins, as: name } = request;
+      const options = { prefix, timeout, lease, overrides, fallback, policy: policy && policyOf(policy) };
       store = joins ? join(clients[client](url), { name, ...options }) : new Store(clients[client](url), options);
       return {};
     }

@@ -97,7 +97,7 @@ def open_store(request: dict[str, Any]) -> Any:
         options["timeout"] = timedelta(milliseconds=request["timeout_ms"])
     if "lease_ms" in request:
         options["lease"] = timedelta(milliseconds=request["lease_ms"])
-    for name, option in {"overrides": "overrides", "join": "join", "as": "name"}.items():
+    for name, option in {"overrides": "overrides", "fallback": "fallback", "join": "join", "as": "name"}.items():
         if name in request:
             options[option] = request[name]
     if "policy" in request:
