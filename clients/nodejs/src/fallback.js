@@ -12,7 +12,9 @@ const mostCandidates = 8; // customers whom a probe asks for
 const mostFailedPayments = 3; // end a round of payments: Redis is away again
 const paidAtOnce = 16; // customers
 const patience = 1_000; // milliseconds for a call in the background
-const closesFor = 5_000; // milliseconds
+// Milliseconds in which close begins to send Dones, and which each call has: connections come
+// about with pauses of up to two seconds.
+const closesFor = 2_500;
 
 /**
  * Counts the failures of Redis. Many in a row open the circuit: calls are answered by memory
@@ -69,7 +71,7 @@ export class Fallback {
     clearTimeout(this.#timer);
     await this.#repairing;
     const end = performance.now() + closesFor;
-    await this.#payAll(() => performance.now() > end);
+    await this.#payAll(() => performance.now() > end, closesFor);
     const { size } = this.#owed;
     if (size > 0) process.emitWarning(`docpriority: ${size} documents that were done count as pending until their leases end: Redis does not answer`);
     this.#memory.clear();
@@ -250,7 +252,7 @@ export class Fallback {
   }
 
   // Sends the Dones that are owed, until Redis fails too often or it is stopped.
-  async #payAll(isStopped) {
+  async #payAll(isStopped, timeout = this.#patience) {
     const names = this.#owed.names();
     let failures = 0;
     const pay = async () => {
@@ -258,7 +260,7 @@ export class Fallback {
         const { debts, took } = this.#owed.pay(name);
         let taken = debts;
         try {
-          if (debts.length > 0) await this.#finish(bytesOf(name), debts.map(({ id }) => bytesOf(id)), took, this.#patience);
+          if (debts.length > 0) await this.#finish(bytesOf(name), debts.map(({ id }) => bytesOf(id)), took, timeout);
           if (debts.length > 0) names.push(name); // there may be more of them
         } catch (error) {
           if (isOutage(error)) {
