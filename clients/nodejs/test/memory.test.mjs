@@ -96,7 +96,7 @@ describe('a store in memory', () => {
     for (const wrong of [{ earliest: 0 }, { latest: 13 }, { earliest: 3, latest: 2 }, { endsIn: 0 }]) assert.throws(() => store.setOverride('acme', wrong), RangeError);
     assert.throws(() => store.setOverride('acme', { level: 1 }), TypeError);
     assert.throws(() => new MemoryStore({ clock: 5 }), TypeError);
-    assert.throws(() => new MemoryStore({ leas: 5 }), TypeError);
+    assert.throws(() => new MemoryStore({ interval: 5 }), TypeError);
     await assert.rejects(store.next(''), RangeError);
     await assert.rejects(store.next('acme', { signal: AbortSignal.abort() }), NotCounted);
     await store.submit('acme', 'b');
