@@ -109,7 +109,10 @@ func (m *Middleware) end(ctx context.Context, over []submitted) {
 		for i, place := range places {
 			ids[i] = over[place].ID
 		}
-		if err := m.store.DoneN(context.WithoutCancel(ctx), customer, ids, 0); err != nil {
+		saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+		err := m.store.DoneN(saying, customer, ids, 0)
+		cancel()
+		if err != nil {
 			slog.WarnContext(ctx, "priorityriver: documents count as pending until their leases end", "customer", customer, "error", err)
 			return // the store is away: the others would only wait for it
 		}

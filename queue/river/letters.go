@@ -113,7 +113,7 @@ func (l *Letters[TTx]) Retry(ctx context.Context, letter Letter) (err error) {
 		err = tx.Commit(ctx)
 	}
 	if err != nil {
-		done(ctx, l.store, of, 0)
+		_ = done(ctx, l.store, of, 0)
 	}
 	return err
 }
@@ -167,16 +167,33 @@ func (l *Letters[TTx]) settle(ctx context.Context, since time.Time) error {
 		if !ok || idle[of.Customer] {
 			return nil
 		}
-		if state, err := l.store.Peek(ctx, of.Customer); err == nil && state.Pending == 0 {
+		if isIdle(ctx, l.store, of.Customer) {
 			idle[of.Customer] = true
 			return nil
 		}
 		again, err := l.isThereAgain(ctx, of)
 		if err == nil && !again {
-			done(ctx, l.store, of, 0)
+			err = settled(ctx, l.store, of)
 		}
 		return err
 	})
+}
+
+// isIdle reports whether the customer has nothing pending. A fallback that answers in the
+// place of Redis does not know.
+func isIdle(ctx context.Context, store priority.Store, customer string) bool {
+	state, err := store.Peek(ctx, customer)
+	return err == nil && !state.Degraded && state.Pending == 0
+}
+
+// settled says Done. It returns an error that may be gone the next time; one that is the
+// document's own or its customer's must not stop the others.
+func settled(ctx context.Context, store priority.Store, of document) error {
+	err := done(ctx, store, of, 0)
+	if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
+		return err
+	}
+	return nil
 }
 
 func (l *Letters[TTx]) isThereAgain(ctx context.Context, of document) (bool, error) {

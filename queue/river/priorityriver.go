@@ -134,10 +134,17 @@ func storable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsRune(name, 0)
 }
 
+// doneTime ends a Done of a store that hangs, and has no time-out of its own.
+const doneTime = 5 * time.Second
+
 // done says Done, whatever has become of the context.
-func done(ctx context.Context, store priority.Store, of document, took time.Duration) {
-	if err := store.Done(context.WithoutCancel(ctx), of.Customer, of.ID, took); err != nil {
+func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {
+	saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+	defer cancel()
+	err := store.Done(saying, of.Customer, of.ID, took)
+	if err != nil {
 		slog.WarnContext(ctx, "priorityriver: a document counts as pending until its lease ends",
 			"customer", of.Customer, "document", of.ID, "error", err)
 	}
+	return err
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -269,6 +270,78 @@ func TestDoneIsSaidWhenRiverWillNotTryAgain(t *testing.T) {
 		}()
 		if over := pending(t, store, "acme") == 0; over != c.over || over && store.took <= 0 {
 			t.Errorf("%s: Done was said: %t, want %t; took %v", what, over, c.over, store.took)
+		}
+	}
+}
+
+func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		metadata, err := document{Customer: "acme", ID: "own"}.into(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, boom := New(new(hanging), customerOf), errors.New("boom")
+		job := &rivertype.JobRow{Metadata: metadata, Attempt: 1, MaxAttempts: 3}
+		if err := m.Work(t.Context(), job, func(context.Context) error { return nil }); err != nil {
+			t.Error(err)
+		}
+		_, err = m.InsertMany(t.Context(), jobsOf(invoice{Customer: "acme"}), func(context.Context) ([]*rivertype.JobInsertResult, error) {
+			return nil, boom
+		})
+		if !errors.Is(err, boom) {
+			t.Error(err)
+		}
+	})
+}
+
+// hanging is a store in memory whose Done and DoneN last until the context ends.
+type hanging struct{ memory.Store }
+
+func (*hanging) Done(ctx context.Context, _, _ string, _ time.Duration) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (h *hanging) DoneN(ctx context.Context, customer string, _ []string, _ time.Duration) error {
+	return h.Done(ctx, customer, "", 0)
+}
+
+// away is a store in memory that answers in the place of Redis, or says Done with an error.
+type away struct {
+	memory.Store
+	fail error
+}
+
+func (a *away) Peek(ctx context.Context, customer string) (priority.State, error) {
+	state, err := a.Store.Peek(ctx, customer)
+	state.Degraded = a.fail == nil
+	return state, err
+}
+
+func (a *away) Done(context.Context, string, string, time.Duration) error { return a.fail }
+
+// While Redis is away, nothing is pending in the memory that answers.
+func TestOnlyRedisSaysWhoHasNothingPending(t *testing.T) {
+	t.Parallel()
+	if isIdle(t.Context(), new(away), "acme") {
+		t.Error("a memory that does not know the customer was believed")
+	}
+	if !isIdle(t.Context(), new(memory.Store), "acme") {
+		t.Error("a customer without anything pending is not idle")
+	}
+}
+
+// What Settle looks at again, and one document stops no others.
+func TestADoneThatFailsIsSaidAgainBySettle(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fail  error
+		again bool
+	}{{priority.ErrNotCounted, true}, {priority.ErrOutcomeUnknown, true}, {priority.ErrCorruptCount, false}, {priority.ErrInvalidDocument, false}} {
+		err := settled(t.Context(), &away{fail: c.fail}, document{Customer: "acme", ID: "own"})
+		if errors.Is(err, c.fail) != c.again {
+			t.Errorf("%v: error %v", c.fail, err)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, work func(
 	err = errPanicked // River recovers
 	defer func() {
 		if isOver(ctx, job, err) {
-			done(ctx, m.store, of, time.Since(began))
+			_ = done(ctx, m.store, of, time.Since(began))
 		}
 		if isSnoozed(err) {
 			end(nil)
