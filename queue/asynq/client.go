@@ -89,7 +89,7 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 		return &asynq.TaskInfo{ID: taskID, Queue: level, Type: task.Type(), Payload: task.Payload(), Headers: headers}, nil
 	case isThere && isOwn:
 	default:
-		done(ctx, c.store, of, 0)
+		_ = done(ctx, c.store, of, 0)
 	}
 	return info, err
 }

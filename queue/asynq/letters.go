@@ -209,9 +209,21 @@ func (l *Letters) settle(ctx context.Context, since time.Time) error {
 				return err
 			}
 			if of, ok := documentOf(task.Headers); ok && task.State == asynq.TaskStateArchived {
-				done(ctx, l.client.store, of, 0)
+				if err := settled(ctx, l.client.store, of); err != nil {
+					return err
+				}
 			}
 		}
+	}
+	return nil
+}
+
+// settled says Done. It returns an error that may be gone the next time; one that is the
+// document's own or its customer's must not stop the others.
+func settled(ctx context.Context, store priority.Store, of document) error {
+	err := done(ctx, store, of, 0)
+	if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
+		return err
 	}
 	return nil
 }

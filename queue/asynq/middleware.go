@@ -47,7 +47,7 @@ func process(ctx context.Context, store priority.Store, of document, task *asynq
 	defer func() {
 		reason := recover()
 		if isOver(ctx, err) {
-			done(ctx, store, of, time.Since(began))
+			_ = done(ctx, store, of, time.Since(began))
 		}
 		end(err)
 		if reason != nil {

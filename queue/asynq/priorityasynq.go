@@ -108,10 +108,17 @@ func (d document) into(headers, trace map[string]string) (map[string]string, err
 	return all, nil
 }
 
+// doneTime ends a Done of a store that hangs, and has no time-out of its own.
+const doneTime = 5 * time.Second
+
 // done says Done, whatever has become of the context.
-func done(ctx context.Context, store priority.Store, of document, took time.Duration) {
-	if err := store.Done(context.WithoutCancel(ctx), of.customer, of.id, took); err != nil {
+func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {
+	saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+	defer cancel()
+	err := store.Done(saying, of.customer, of.id, took)
+	if err != nil {
 		slog.WarnContext(ctx, "priorityasynq: a document counts as pending until its lease ends",
 			"customer", of.customer, "document", of.id, "error", err)
 	}
+	return err
 }

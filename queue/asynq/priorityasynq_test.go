@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -291,6 +292,69 @@ func TestSettleSaysDoneForArchivedTasks(t *testing.T) {
 	if pending := q.pending("acme"); pending != 1 {
 		t.Errorf("%d pending", pending)
 	}
+}
+
+// failing is a store in memory whose Done fails as told.
+type failing struct {
+	memory.Store
+	done func(ctx context.Context, document string) error
+}
+
+func (f *failing) Done(ctx context.Context, customer, document string, took time.Duration) error {
+	if err := f.done(ctx, document); err != nil {
+		return err
+	}
+	return f.Store.Done(ctx, customer, document, took)
+}
+
+// Settle looks again at what it has not settled, and one document stops no others.
+func TestADoneThatFailsIsSaidAgainBySettle(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	var fail error
+	store := &failing{done: func(_ context.Context, document string) error {
+		if document == "first" {
+			return fail
+		}
+		return nil
+	}}
+	q.Client.store = store
+	for _, id := range []string{"first", "second"} {
+		q.archive(q.enqueue("acme", asynq.NewTask("convert", nil), Document(id)))
+	}
+	since := time.Now().Add(-time.Hour)
+	for _, fail = range []error{priority.ErrNotCounted, priority.ErrOutcomeUnknown} {
+		if err := q.settle(t.Context(), since); !errors.Is(err, fail) {
+			t.Errorf("error %v, want %v", err, fail)
+		}
+	}
+	fail = priority.ErrCorruptCount
+	if err := q.settle(t.Context(), since); err != nil || q.pending("acme") != 1 {
+		t.Errorf("error %v, %d pending, want 1", err, q.pending("acme"))
+	}
+	fail = nil
+	if err := q.settle(t.Context(), since); err != nil || q.pending("acme") != 0 {
+		t.Errorf("error %v, %d pending, want 0", err, q.pending("acme"))
+	}
+}
+
+func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := &failing{done: func(ctx context.Context, _ string) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+		headers, err := document{customer: "acme", id: "own"}.into(nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handled := Middleware(store)(asynq.HandlerFunc(func(context.Context, *asynq.Task) error { return nil })).
+			ProcessTask(t.Context(), asynq.NewTaskWithHeaders("convert", nil, headers))
+		if handled != nil {
+			t.Error(handled)
+		}
+	})
 }
 
 func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
