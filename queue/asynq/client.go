@@ -41,13 +41,18 @@ func NewClient(client *asynq.Client, store priority.Store, name string) (*Client
 // is overruled. asynq.Group and asynq.Unique are refused: a group's tasks are served as
 // one, and a task would be unique within its level only, as it is by asynq.TaskID.
 //
-// A task of an empty customer goes to asynq as it is.
+// A task of an empty customer goes to asynq as it is, but for headers that another
+// customer's task has left in it.
 //
 // If asynq returns an error, the document is not pending any more. But one that has an id of
 // yours ends with the task that asynq has already, if that is the error
 // (asynq.ErrTaskIDConflict).
 func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (info *asynq.TaskInfo, err error) {
-	if customer == "" || task == nil {
+	if task == nil {
+		return c.client.EnqueueContext(ctx, task, opts...)
+	}
+	_, isCopied := documentOf(task.Headers())
+	if customer == "" && !isCopied {
 		return c.client.EnqueueContext(ctx, task, opts...)
 	}
 	own, err := optionsOf(task)
@@ -55,6 +60,10 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 		return nil, err
 	}
 	opts = slices.Concat(own, opts)
+	if customer == "" {
+		task = asynq.NewTaskWithHeaders(task.Type(), task.Payload(), without(task.Headers()))
+		return c.client.EnqueueContext(ctx, task, opts...)
+	}
 	of, taskID, err := read(customer, opts)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSubmit, err)

@@ -98,8 +98,7 @@ func (d document) into(headers, trace map[string]string) (map[string]string, err
 	if !utf8.ValidString(d.id) {
 		return nil, fmt.Errorf("%w: %q is not UTF-8", priority.ErrInvalidDocument, d.id)
 	}
-	all := map[string]string{}
-	maps.Copy(all, headers)
+	all := without(headers)
 	maps.Copy(all, trace)
 	all[customerHeader], all[documentHeader] = d.customer, d.id
 	if d.cost != 0 {
@@ -110,6 +109,17 @@ func (d document) into(headers, trace map[string]string) (map[string]string, err
 
 // doneTime ends a Done of a store that hangs, and has no time-out of its own.
 const doneTime = 5 * time.Second
+
+// without returns the headers that do not name a document: a handler that sends another
+// task often gives it the headers of its own.
+func without(headers map[string]string) map[string]string {
+	all := make(map[string]string)
+	maps.Copy(all, headers)
+	for _, name := range []string{customerHeader, documentHeader, costHeader} {
+		delete(all, name)
+	}
+	return all
+}
 
 // done says Done, whatever has become of the context.
 func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {

@@ -357,6 +357,26 @@ func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
 	})
 }
 
+// A handler that sends another task often gives it the headers of its own.
+func TestCopiedHeadersAreNoDocument(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	first := q.enqueue("acme", asynq.NewTask("convert", nil), Document("own"), Cost(7))
+	headers := maps.Clone(first.Headers)
+	headers["tenant"] = "7"
+	again := q.enqueue("acme", asynq.NewTaskWithHeaders("convert", nil, headers), Document("another"))
+	if of, _ := documentOf(again.Headers); of.id != "another" || of.cost != 0 {
+		t.Errorf("%+v", of)
+	}
+	none := q.enqueue("", asynq.NewTaskWithHeaders("mail", []byte("{}"), headers, asynq.MaxRetry(3)))
+	if len(none.Headers) != 1 || none.Headers["tenant"] != "7" || none.MaxRetry != 3 || none.Queue != "default" || string(none.Payload) != "{}" {
+		t.Errorf("%+v", none)
+	}
+	if len(headers) != len(first.Headers)+1 {
+		t.Error("the caller's headers were changed")
+	}
+}
+
 func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:1"})

@@ -62,6 +62,7 @@ func (m *Middleware) documentsOf(jobs []*rivertype.JobInsertParams) (all []submi
 	for i, job := range jobs {
 		customer, id, cost := m.customerOf(job)
 		if customer == "" {
+			job.Metadata = without(job.Metadata)
 			continue
 		}
 		if id == "" {

@@ -130,6 +130,24 @@ func (d document) into(metadata []byte) ([]byte, error) {
 	return json.Marshal(all)
 }
 
+// without returns the metadata without a document: a worker that inserts another job often
+// gives it the metadata of its own.
+func without(metadata []byte) []byte {
+	if _, ok := documentOf(metadata); !ok {
+		return metadata
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(metadata, &all); err != nil {
+		return metadata
+	}
+	delete(all, key)
+	rest, err := json.Marshal(all)
+	if err != nil {
+		return metadata
+	}
+	return rest
+}
+
 func storable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsRune(name, 0)
 }

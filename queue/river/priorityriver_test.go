@@ -274,6 +274,27 @@ func TestDoneIsSaidWhenRiverWillNotTryAgain(t *testing.T) {
 	}
 }
 
+// A worker that inserts another job often gives it the metadata of its own.
+func TestCopiedMetadataIsNoDocument(t *testing.T) {
+	t.Parallel()
+	store := new(counting)
+	jobs := jobsOf(invoice{"acme", "own"})
+	m := New(store, customerOf)
+	if _, err := m.InsertMany(t.Context(), jobs, inserted(jobs)); err != nil {
+		t.Fatal(err)
+	}
+	copied := []*rivertype.JobInsertParams{{Args: invoice{}, Metadata: jobs[0].Metadata, Priority: 3}}
+	if _, err := m.InsertMany(t.Context(), copied, inserted(copied)); err != nil {
+		t.Fatal(err)
+	}
+	if of, ok := documentOf(copied[0].Metadata); ok || string(copied[0].Metadata) != `{"team":[1,"\u003cö\u003e"]}` || copied[0].Priority != 3 {
+		t.Errorf("%+v; metadata %s, priority %d", of, copied[0].Metadata, copied[0].Priority)
+	}
+	if _, ok := documentOf(jobs[0].Metadata); !ok {
+		t.Error("the other job's metadata was changed")
+	}
+}
+
 func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
