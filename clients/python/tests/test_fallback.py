@@ -13,6 +13,7 @@ from typing import Any
 from unittest import mock
 
 import redis
+import redis.asyncio
 
 import docpriority
 from docpriority import CorruptCountError, NotCountedError, Override, Policy, PriorityError, Rule, _dones, _fallback, _member
@@ -21,7 +22,7 @@ from docpriority._dones import Dones, Held
 from docpriority._fallback import Circuit
 from docpriority._memory import Overrides
 
-from .support import HOST, PORT, SHORT, Proxy, StoreCase, both_kinds, needs_redis, prefix
+from .support import HOST, LONG, PORT, SHORT, Proxy, StoreCase, both_kinds, needs_redis, prefix
 from .test_fleet import Operator, eventually
 
 logging.getLogger("docpriority").addHandler(logging.NullHandler())
@@ -277,6 +278,70 @@ class Impatience(OutageCase):
         self.assertTrue(store.degraded)
         self.loop.run(impatient(store.store.submit("other", "a")))
         self.back(store)
+
+
+@needs_redis
+class Loops(unittest.TestCase):
+    """Event loops that stand or end while something is owed."""
+
+    def setUp(self) -> None:
+        probes = mock.patch.object(_fallback, "PROBE_SECONDS", 0.01)
+        probes.start()
+        self.addCleanup(probes.stop)
+        self.between = Proxy((HOST, int(PORT)))
+        self.addCleanup(self.between.close)
+        self.store = docpriority.AsyncStore(redis.asyncio.Redis.from_url(self.between.url), prefix=prefix(), timeout=SHORT, fallback=True)
+        self.fallback = self.store._fallback.here()
+
+    async def away(self) -> None:
+        self.between.fault = "away"
+        self.between.close_connections()
+        while not self.fallback._circuit.is_open:
+            await self.store.peek("nobody")
+
+    async def paid(self) -> None:
+        """Waits until nothing is owed, and closes the store."""
+        async def is_paid() -> None:
+            while self.store.degraded or len(self.fallback.dones):
+                await self.store.peek("nobody")
+                await asyncio.sleep(0.01)
+
+        await asyncio.wait_for(is_paid(), LONG)
+        await self.store.close()
+
+    def test_another_one_goes_on_while_one_stands(self) -> None:
+        standing = asyncio.new_event_loop()
+        self.addCleanup(standing.close)
+        with mock.patch.object(_fallback, "PROBE_SECONDS", 60):
+            standing.run_until_complete(self.away())
+        standing.run_until_complete(self.store.done("acme", "a"))
+        self.between.release()
+        asyncio.run(self.paid())
+
+    def test_another_one_pays_what_one_owed_that_ended(self) -> None:
+        self.between.fault = "away"
+        asyncio.run(self.store.done("acme", "a"))
+        self.assertEqual(len(self.fallback.dones), 1)
+        self.between.release()
+        asyncio.run(self.paid())
+
+    def test_a_loop_for_each_call_finds_that_redis_is_back(self) -> None:
+        with mock.patch.object(_fallback, "PROBE_SECONDS", 60), mock.patch.object(_fallback, "_OVERDUE_SECONDS", 0.01):
+            asyncio.run(self.away())
+            eventually(lambda: asyncio.run(self.store.submit("acme", "a")).degraded, bool)
+            self.between.release()
+            eventually(lambda: asyncio.run(self.store.submit("acme", "a")).degraded, lambda degraded: not degraded)
+        asyncio.run(self.paid())
+
+    def test_a_call_that_ends_after_its_loop_says_nothing(self) -> None:
+        call = self.store.done("acme", "a")
+
+        async def begin() -> None:
+            call.send(None)
+
+        asyncio.run(begin())
+        call.close()  # as Python does when it forgets the call
+        self.assertEqual(len(self.fallback.dones), 1)
 
 
 @needs_redis

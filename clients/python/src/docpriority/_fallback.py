@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 import uuid
@@ -17,6 +18,7 @@ from ._memory import Memory, Overrides
 T = TypeVar("T")
 
 PROBE_SECONDS = 0.5  # between the rounds of the background
+_OVERDUE_SECONDS = 5.0  # without a probe, after which a caller is one
 _MOST_FAILURES = 10  # in a row
 _MOST_PROBES = 10  # in a row that worked prove as much as a document that is counted
 _MOST_FAILED_PAYMENTS = 3  # in a round
@@ -104,6 +106,7 @@ class Fallback:
         self._candidates: dict[bytes, None] = {}  # customers for whom Redis failed lately
         self._failing_for: frozenset[bytes] = frozenset()  # while it works for others
         self._suspected = False  # callers had less patience than the timeout
+        self._probe_by = math.inf  # while Redis is away
 
     @property
     def degraded(self) -> bool:
@@ -119,16 +122,36 @@ class Fallback:
         """Reports whether memory is to answer at once."""
         return self._circuit.is_open or customer in self._failing_for
 
+    def overdue(self) -> bool:
+        """Reports whether a caller has to ask Redis although it is away, for the background gets to nothing:
+        each event loop may end before it does. Of all callers it is one."""
+        with self._lock:
+            now = time.monotonic()
+            if now < self._probe_by:
+                return False
+            self._probe_by = now + _OVERDUE_SECONDS
+            return True
+
+    def answered(self) -> None:
+        """Redis answered such a caller."""
+        self._failing_for = frozenset()
+        if self._circuit.probed():
+            self._recovered()
+
     def succeeded(self, customer: bytes, counted: bool) -> None:
         if self._circuit.succeeded(counted):
             self._recovered()
         elif counted and self.memory:
             self.memory.reset(customer)
+        if len(self.dones):
+            self._wake()  # the event loop that had the background may have ended
 
     def failed(self, customer: bytes, error: PriorityError) -> None:
         self._suggest(customer)
         if self._circuit.failed():
             self._log_open(error)
+        if self._circuit.is_open and self._probe_by == math.inf:
+            self._probe_by = time.monotonic() + _OVERDUE_SECONDS
         self._wake()
 
     def suggest(self, customer: bytes) -> None:
@@ -157,6 +180,7 @@ class Fallback:
             self._suspected = False
         works, fails, failure = 0, [], None
         for customer in candidates:
+            self._probe_by = time.monotonic() + _OVERDUE_SECONDS
             # It has to write something, for a replica would answer a peek.
             error = yield self._calls.owed(customer, [uuid.uuid4().bytes], 0)
             if error is None or isinstance(error, CorruptCountError):
@@ -217,7 +241,7 @@ class Fallback:
 class Attempt(Generic[T]):
     """One call of a caller: whether Redis is asked, and what its answer or failure means."""
 
-    __slots__ = ("_call", "_cancelled", "_done", "_fallback", "asks_redis")
+    __slots__ = ("_call", "_cancelled", "_done", "_fallback", "_probes", "asks_redis")
 
     def __init__(self, fallback: Fallback, call: Call[T]) -> None:
         self._fallback = fallback
@@ -225,6 +249,8 @@ class Attempt(Generic[T]):
         self._cancelled: Any = ()  # Dones of documents that are submitted again
         self._done: Optional[UnderWay] = None
         is_away, on_its_way = fallback.away(call.customer), False
+        self._probes = is_away and call.operation != "peek" and fallback.overdue()
+        is_away = is_away and not self._probes
         if is_away:
             fallback.suggest(call.customer)
         if call.submits:
@@ -238,6 +264,8 @@ class Attempt(Generic[T]):
     def succeeded(self) -> None:
         """Redis answered."""
         call, fallback = self._call, self._fallback
+        if self._probes:
+            fallback.answered()
         fallback.succeeded(call.customer, call.operation in _COUNTING)
         if self._done is not None:
             fallback.dones.end(self._done)

@@ -142,7 +142,7 @@ class _RepairThread:
 
 class FallbackTask:
     """A fallback for tasks. A task runs now and then while there is something to do, in the event
-    loop that first needs it, or in another one after that has ended."""
+    loop that first needs it, or in another one while that does not run."""
 
     def __init__(self, store: Any, calls: Calls, tasks: Tasks, nodes: Nodes) -> None:
         self._store = weakref.ref(store)
@@ -151,33 +151,39 @@ class FallbackTask:
         self._fallback = Fallback(calls, calls.seen, nodes.are_many, self._wake)
         self._lock = threading.RLock()
         self._awake: Optional[asyncio.AbstractEventLoop] = None
+        self._turn = 0  # of the loop that is awake
         self._task: Optional[asyncio.Task[None]] = None
 
     def here(self) -> Fallback:
         return self._fallback
 
     def _wake(self) -> None:
-        if self._awake is not None and not self._awake.is_closed():
+        if self._awake is not None and self._awake.is_running():
             return
         with self._lock:
-            if self._fallback.closed or self._awake is not None and not self._awake.is_closed():
+            if self._fallback.closed or self._awake is not None and self._awake.is_running():
                 return
-            self._awake = asyncio.get_running_loop()
+            try:
+                self._awake = asyncio.get_running_loop()
+            except RuntimeError:  # a call that ends after its loop
+                return
+            self._turn += 1
             # Not a task that sleeps: a loop that ends complains of those which nobody awaits.
-            self._awake.call_later(_pause(), self._begin)
+            self._awake.call_later(_pause(), self._begin, self._turn)
 
-    def _begin(self) -> None:
-        if not self._fallback.closed and self._store() is not None:
-            self._task = asyncio.get_running_loop().create_task(self._round())
+    def _begin(self, turn: int) -> None:
+        if turn == self._turn and not self._fallback.closed and self._store() is not None:
+            self._task = asyncio.get_running_loop().create_task(self._round(turn))
 
-    async def _round(self) -> None:
+    async def _round(self, turn: int) -> None:
         try:
             await self._do(None)
         finally:
             with self._lock:
-                self._awake = self._task = None  # who wakes it from now on waits for the lock
-                if self._fallback.busy:
-                    self._wake()
+                if turn == self._turn:  # else this loop stood, and another one goes on
+                    self._awake = self._task = None  # who wakes it from now on waits for the lock
+                    if self._fallback.busy:
+                        self._wake()
 
     async def _do(self, deadline: Optional[float]) -> None:
         steps = self._fallback.round()
