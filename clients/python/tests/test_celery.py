@@ -13,7 +13,7 @@ from docpriority.testing import MemoryStore
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of Celery
-    from celery import Celery
+    from celery import Celery, signals
     from kombu import Queue
 
     from docpriority.celery import PublishedTask, install
@@ -112,6 +112,12 @@ class Publishing(unittest.TestCase):
         self.refuse = True
         self.assertRaises(Exception, work.delay, "acme")
         self.assertEqual((store.peek("acme").pending, messages), (0, []))
+
+    def test_a_process_of_the_pool_sends_what_it_owes_before_it_ends(self) -> None:
+        store = mock.create_autospec(docpriority.Store, instance=True, last=9)
+        self.app(store)
+        signals.worker_process_shutdown.send(sender=None, pid=1, exitcode=0)
+        store.close.assert_called_once_with()
 
     def test_a_task_goes_on_without_the_store(self) -> None:
         store = mock.create_autospec(docpriority.Store, instance=True, last=9)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import multiprocessing
 import os
 import threading
 import time
@@ -393,6 +394,18 @@ class Processes(unittest.TestCase):
 
         self.in_child(back)
         eventually(lambda: self.server.zcard(store.pending_key("acme")), lambda pending: pending == 0)
+
+    def test_a_child_of_multiprocessing_pays_before_it_ends(self) -> None:
+        self.store.submit_n("acme", ["a", "b"])
+
+        def work() -> None:
+            self.store._fallback.here().dones.hold(b"acme", [b"a", b"b"], 0, time.monotonic())
+
+        with mock.patch.object(_fallback, "PROBE_SECONDS", 60):
+            child = multiprocessing.get_context("fork").Process(target=work)
+            child.start()
+            child.join()
+        self.assertEqual((child.exitcode, self.server.zcard(self.store.pending_key("acme"))), (0, 0))
 
     def test_no_thread_stays(self) -> None:
         def threads() -> list[str]:

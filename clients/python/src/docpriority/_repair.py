@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import random
+import sys
 import threading
 import time
 import weakref
@@ -45,6 +46,19 @@ def _log_unpaid(fallback: Fallback) -> None:
         _log.warning("%d documents that are done stay pending in Redis until their leases end: it did not answer", len(fallback.dones))
 
 
+def _at_the_end_of_a_child(close: weakref.WeakMethod[Callable[[], None]]) -> None:
+    """Sees to it that a child of multiprocessing pays what it owes: it ends without the exit handlers of a program."""
+
+    def pay() -> None:
+        method = close()
+        if method is not None:
+            method()
+
+    process, util = (sys.modules.get("multiprocessing." + name) for name in ("process", "util"))
+    if process is not None and util is not None and process.parent_process() is not None:
+        util.Finalize(None, pay, exitpriority=0)
+
+
 class FallbackThreads:
     """A fallback for threads, in each process that uses the store. A daemon thread runs while
     there is something to do. It does not know the store, which may be forgotten before it is closed."""
@@ -61,6 +75,7 @@ class FallbackThreads:
         repair = self._by_process.get(pid)
         if repair is None:
             repair = self._by_process.setdefault(pid, _RepairThread(self._calls, self._seen, self._nodes.are_many, self._run))
+            _at_the_end_of_a_child(weakref.WeakMethod(repair.close))
         repair.fallback.closed = self._closed
         return repair.fallback
 
@@ -69,6 +84,7 @@ class FallbackThreads:
         self._closed = True
         repair = self._by_process.get(os.getpid())
         if repair is not None:
+            repair.fallback.closed = True  # who comes now is told if Redis does not answer
             repair.close()
 
     def _run(self, call: Call[Any], timeout: float) -> None:

@@ -158,6 +158,7 @@ class _Integration:
             (signals.task_revoked, self._on_revoked),
             (signals.task_unknown, self._on_message_refused),
             (signals.task_rejected, self._on_message_refused),
+            (signals.worker_process_shutdown, self._on_process_shutdown),
         ):
             # Without a uid, Celery takes the methods of two objects for one receiver.
             signal.connect(receiver, weak=False, dispatch_uid=("docpriority", id(self)))
@@ -303,6 +304,12 @@ class _Integration:
         headers = message.headers or {}
         if sender.app is self._app and headers.get(_HEADER) is not None:
             self._done(headers[_HEADER], headers["id"])
+
+    def _on_process_shutdown(self, **_: Any) -> None:
+        """A process of the pool ends without the exit handlers of a program."""
+        close = getattr(self._store, "close", None)
+        if close is not None:
+            close()
 
     def _done(self, customer: str, document: str, took: timedelta = timedelta()) -> None:
         try:
