@@ -1,5 +1,6 @@
 """Outages, where a store has a fallback."""
 
+import _thread
 import asyncio
 import logging
 import multiprocessing
@@ -406,6 +407,18 @@ class Processes(unittest.TestCase):
             child.start()
             child.join()
         self.assertEqual((child.exitcode, self.server.zcard(self.store.pending_key("acme"))), (0, 0))
+
+    def test_the_end_of_the_program_pays_where_no_thread_can_start(self) -> None:
+        self.store.submit("acme", "a")
+        with mock.patch.object(_fallback, "PROBE_SECONDS", 60):
+            self.between.fault = "away"
+            self.between.close_connections()
+            self.store.done("acme", "a")
+        self.between.release()
+        refused = RuntimeError("can't create new thread at interpreter shutdown")
+        with mock.patch.object(_thread, "start_new_thread", side_effect=refused):
+            self.store.close()
+        self.assertEqual(self.server.zcard(self.store.pending_key("acme")), 0)
 
     def test_no_thread_stays(self) -> None:
         def threads() -> list[str]:

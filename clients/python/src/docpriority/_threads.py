@@ -130,8 +130,10 @@ class _Pool:
         # Thread's start would not bear the exception of a handler of signals.
         try:
             _thread.start_new_thread(self._dial, (dial,))
-        except RuntimeError as error:  # there are too many threads, or the program ends
-            self._shelf.dial_failed(dial, error)
+        except RuntimeError as error:
+            if "shutdown" in str(error):  # Python 3.12 and later start none at the end of a program, when Dones are paid
+                return self._dial(dial)
+            self._shelf.dial_failed(dial, error)  # there are too many
             self._wake_all()
 
     def _dial(self, dial: Dial) -> None:
