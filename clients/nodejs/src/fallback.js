@@ -81,7 +81,7 @@ export class Fallback {
     if (isCanceled(signal)) throw new NotCounted(`docpriority: ${call.operation}: it was canceled`, { cause: signal.reason });
     this.#suggest(name);
     if (call.script === 'submit') return this.#remember(call, name, this.#owed.take(name, idsOf(call)).length === 0);
-    if (call.script === 'done') this.#hold(call, name);
+    if (call.script === 'done') this.#hold(call, name, false);
     return this.#remember(call, name);
   }
 
@@ -106,23 +106,30 @@ export class Fallback {
   // The Dones are remembered from the begin on: a Submit that comes while Redis is asked
   // cancels them.
   async #done(call, name, signal) {
-    const debts = this.#hold(call, name);
+    const debts = this.#hold(call, name, true);
     try {
       const { reply } = await this.#try(call, name, signal);
-      if (!reply) return this.#remember(call, name);
+      if (!reply) {
+        this.#owed.fail(debts);
+        return this.#remember(call, name);
+      }
       this.#owed.release(debts);
       if (this.#memory.size > 0) this.#remember(call, name);
       return { reply };
     } catch (error) {
-      if (error instanceof CorruptCount) this.#owed.release(debts);
-      else this.#repairLater();
+      if (error instanceof CorruptCount) {
+        this.#owed.release(debts);
+      } else {
+        this.#owed.fail(debts);
+        this.#repairLater();
+      }
       throw error;
     }
   }
 
-  #hold(call, name) {
+  #hold(call, name, isTried) {
     const ids = idsOf(call);
-    return ids.map((id) => this.#owed.hold(name, id, call.took / ids.length, this.#memory.isUnsent(name, id)));
+    return ids.map((id) => this.#owed.hold(name, id, call.took / ids.length, this.#memory.isUnsent(name, id), isTried));
   }
 
   async #reset(call, name, signal) {
@@ -218,9 +225,13 @@ export class Fallback {
   }
 
   async #repair() {
-    if (!this.degraded || (await this.#probe())) await this.#payAll(() => this.#isClosed);
+    if (!this.degraded || (await this.#probe())) {
+      // During an outage more may come as fast as Redis takes them: then it is probed again.
+      const end = performance.now() + probeEvery;
+      await this.#payAll(() => this.#isClosed || (this.degraded && performance.now() > end));
+    }
     this.#timer = undefined;
-    if (this.degraded || this.#owed.size > 0) this.#repairLater();
+    if (this.degraded || this.#owed.due > 0) this.#repairLater();
   }
 
   // Finds out for whom Redis answers, and half-opens the circuit if there is anybody. It has

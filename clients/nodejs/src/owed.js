@@ -9,6 +9,7 @@ const day = 86_400_000; // milliseconds, after which Redis has forgotten a docum
 
 export class Owed {
   size = 0;
+  #tried = 0; // of these
   #customers = new Map(); // by name, { byId, debts }
   #spare = []; // those for documents that were submitted in memory alone, and more that are not held
   #spareFrom = 0; // those before are not held
@@ -16,17 +17,26 @@ export class Owed {
   #greatest; // the customer with the most, when that was looked for last
   #skips = 0; // Dones that are let go until it is looked for again
 
-  /** Remembers a Done, if there is room. isSpare: the document need not be pending in Redis. */
-  hold(name, id, took, isSpare) {
+  /** How many there are that nobody is asking Redis to take. */
+  get due() {
+    return this.size - this.#tried;
+  }
+
+  /**
+   * Remembers a Done, if there is room. isSpare: the document need not be pending in Redis.
+   * isTried: Redis is being asked to take it, so it is not due until that fails.
+   */
+  hold(name, id, took, isSpare, isTried = false) {
     this.#remove(this.#find(name, id));
     if (this.size >= most && !this.#makeRoom(name, isSpare)) return undefined;
     let customer = this.#customers.get(name);
     if (!customer) this.#customers.set(name, (customer = { byId: new Map(), debts: new List() }));
-    const debt = { name, id, took, at: performance.now(), isSpare, isHeld: true, before: undefined, after: undefined };
+    const debt = { name, id, took, at: performance.now(), isSpare, isTried, isHeld: true, before: undefined, after: undefined };
     if (isSpare) this.#addSpare(debt);
     customer.byId.set(id, debt);
     customer.debts.add(debt);
     this.size++;
+    if (isTried) this.#tried++;
     return debt;
   }
 
@@ -34,6 +44,15 @@ export class Owed {
   release(debts) {
     for (const debt of debts) {
       if (debt?.isHeld) this.#remove(debt);
+    }
+  }
+
+  /** Redis has not taken these Dones. */
+  fail(debts) {
+    for (const debt of debts) {
+      if (!debt?.isHeld) continue;
+      debt.isTried = false;
+      this.#tried--;
     }
   }
 
@@ -79,6 +98,8 @@ export class Owed {
       next = debt.after;
       if (debt.at < since) {
         this.#remove(debt);
+      } else if (debt.isTried) {
+        continue;
       } else if (debts.length === 0 || (debt.took === 0) === (debts[0].took === 0)) {
         debts.push(debt);
         took += debt.took;
@@ -106,6 +127,7 @@ export class Owed {
     debt.isHeld = false;
     if (customer.byId.size === 0) this.#customers.delete(debt.name);
     this.size--;
+    if (debt.isTried) this.#tried--;
   }
 
   #addSpare(debt) {

@@ -152,6 +152,40 @@ describe('the fallback', () => {
     assert.equal(world.paid.length, 2);
   });
 
+  test('Redis is tried again, however many Dones come while others are paid', { timeout: 60_000 }, async () => {
+    await world.open();
+    let isFull = true;
+    let n = 0;
+    world.error = async ({ background }) => {
+      await new Promise(setImmediate);
+      if (background) await world.done('acme', `d${n++}`);
+      else if (isFull) return new NotCounted('OOM');
+    };
+    await world.done('acme', 'first');
+    await world.probe(); // half-open, and Dones are paid
+    await world.next('acme');
+    isFull = false;
+    while (world.fallback.degraded) {
+      await world.next('acme');
+      await world.probe();
+    }
+  });
+
+  test('a Done that Redis is asked to take is not paid beside it', async () => {
+    await world.submit('acme', 'a');
+    world.error = () => new NotCounted('no connection');
+    await world.next('acme');
+    let answer;
+    world.error = ({ background }) => (background ? undefined : new Promise((resolve) => (answer = resolve)));
+    const done = world.done('acme', 'a');
+    await world.probe();
+    assert.deepEqual(world.paid, []);
+    answer(new OutcomeUnknown('no answer'));
+    assert.equal((await done).degraded, true);
+    await world.probe();
+    assert.deepEqual(world.paid, [['acme', ['a'], 0]]);
+  });
+
   test('a Submit that is canceled does not cancel a Done, nor one whose Done is on its way the level', async () => {
     await world.submit('acme', 'a');
     world.error = () => new NotCounted('no connection');
