@@ -39,6 +39,7 @@ export class Store {
   #took = new Mean(); // how many seconds they took, by done
   #calls = new Set(); // that are under way
   #closed = false;
+  #closing;
 
   constructor(client, options = {}) {
     checkNames(options, ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease', 'fallback'], 'options');
@@ -127,6 +128,10 @@ export class Store {
 
   async close() {
     this.#closed = true;
+    await (this.#closing ??= this.#close());
+  }
+
+  async #close() {
     await Promise.allSettled(this.#calls);
     await this.#fallback?.close();
     await this[part]?.();

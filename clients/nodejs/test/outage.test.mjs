@@ -174,8 +174,10 @@ for (const kind of ['node-redis 6', 'ioredis 6']) {
       redis.process.kill('SIGSTOP');
       const calls = Promise.all(Array.from({ length: 30 }, () => store.next('flood')));
       await store.done('flood', 'd');
+      await Promise.all([store.close(), store.close()]);
       await store.close();
       assert.equal((await calls).length, 30);
+      assert.equal(warnings.length, 1);
       assert.match(warnings.join(), /1 documents? that were done/);
       redis.process.kill('SIGCONT');
     });
