@@ -177,6 +177,9 @@ func (l *link) close() error {
 // and errUnroutable none has it. With an error other than errFull and errRefused one may
 // have it, and the line is of no use any more.
 func (l *line) publish(ctx context.Context, exchange, key string, message amqp.Publishing) error {
+	if err := fits(l.connection, exchange, key, &message); err != nil {
+		return err
+	}
 	const mandatory, immediate = true, false // mandatory: a queue that was deleted must not swallow it
 	confirm, err := l.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, message)
 	if err != nil {

@@ -226,7 +226,7 @@ func Of(delivery amqp.Delivery) Document {
 // Publish gives a document its level and publishes it, persistent unless the message says
 // otherwise. It goes on until RabbitMQ has confirmed that a queue has it, or ctx ends; then
 // the queue may have it all the same. What stays refused is an error at once, as a
-// message that is too long, or one that no queue takes. The queue may have a document
+// message that is too long, whose headers AMQP cannot carry, or that no queue takes. The queue may have a document
 // twice, for a confirmation can be lost.
 //
 // An error of the store is returned, and nothing is published.

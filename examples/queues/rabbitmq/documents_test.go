@@ -619,3 +619,31 @@ func (q *opened) onChannel(use func(*amqp.Channel) error) {
 		q.t.Error(err)
 	}
 }
+
+// What the protocol has no room for would close the connection, at each try, with all that
+// others publish on it.
+func TestAMessageThatCannotBeSentIsAnErrorAtOnce(t *testing.T) {
+	q := open(t, nil)
+	long := strings.Repeat("x", 256)
+	for what, message := range map[string]amqp.Publishing{
+		"a type of no header":   {Headers: amqp.Table{"pages": uint(1)}},
+		"long content type":     {ContentType: long},
+		"long name":             {Headers: amqp.Table{long: 1}},
+		"long name in a table":  {Headers: amqp.Table{"x": []any{amqp.Table{long: 1}}}},
+		"headers over a frame":  {Headers: amqp.Table{"x": strings.Repeat("x", 200_000)}},
+		"headers near a frame":  {Headers: amqp.Table{"x": strings.Repeat("x", 131_000)}},
+		"no room for what came": {Headers: amqp.Table{"x": strings.Repeat("x", 127_000)}},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		err := q.Publish(ctx, "", q.Name(), message, priorityrabbitmq.Document{Customer: "acme", ID: what})
+		if err == nil || ctx.Err() != nil {
+			t.Errorf("%s: error %v", what, err)
+		}
+		cancel()
+	}
+	q.AwaitNothingPending()
+	most := amqp.Publishing{Headers: amqp.Table{"x": strings.Repeat("x", 125_000)}}
+	if err := q.Publish(t.Context(), "", q.Name(), most, priorityrabbitmq.Document{Customer: "acme", ID: "most"}); err != nil {
+		t.Error(err)
+	}
+}
