@@ -121,7 +121,7 @@ func (q *Queue) done(ctx context.Context, customer, document string, took time.D
 func Identity(headers nats.Header) (customer, document string) {
 	customer, errCustomer := url.PathUnescape(headers.Get(customerHeader))
 	document, errDocument := url.PathUnescape(headers.Get(documentHeader))
-	if errors.Join(errCustomer, errDocument) != nil || customer == "" || document == "" {
+	if errors.Join(errCustomer, errDocument, priority.CheckDone(customer, []string{document}, 0)) != nil {
 		return "", ""
 	}
 	return customer, document

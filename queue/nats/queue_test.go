@@ -53,7 +53,8 @@ func TestDoneIsSaidBeforeTheAcknowledgement(t *testing.T) {
 func TestAMessageWithoutACustomerIsHandledWithoutDone(t *testing.T) {
 	t.Parallel()
 	store := &store{onDone: func(document string) { t.Errorf("Done of %q", document) }}
-	for _, headers := range []nats.Header{nil, {customerHeader: {"acme"}}, {customerHeader: {"%"}, documentHeader: {"one"}}} {
+	for _, headers := range []nats.Header{nil, {customerHeader: {"acme"}}, {customerHeader: {"%"}, documentHeader: {"one"}},
+		{customerHeader: {strings.Repeat("x", 513)}, documentHeader: {"one"}}, {customerHeader: {"acme"}, documentHeader: {strings.Repeat("x", 513)}}} {
 		message := &delivery{headers: headers, isForeign: true}
 		quiet(t, store).Handle(t.Context(), message, func(context.Context, jetstream.Msg) error { return nil })
 		if !slices.Equal(message.said, []string{"ack"}) {
