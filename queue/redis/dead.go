@@ -59,7 +59,7 @@ func field(entry redis.XMessage, name string) string {
 
 // Retry puts a document that was given up back into the queue, in one step: a new Submit
 // gives it the level that its customer has now, and it has all its tries again. One without
-// customer or id goes back to the queue that it was in. A letter that is gone, since somebody
+// customer or id, or with one that the store refuses, goes back to the queue that it was in. A letter that is gone, since somebody
 // else has retried it, is left alone. After an error, call it again.
 func (q *Queue) Retry(ctx context.Context, letter Letter) error {
 	if err := q.retry(ctx, letter.ID); err != nil {
@@ -74,8 +74,8 @@ func (q *Queue) retry(ctx context.Context, id string) error {
 		return err
 	}
 	letter, level := letterOf(entries[0]), field(entries[0], "queue")
-	isSubmitted := letter.Customer != "" && letter.Document != ""
-	if isSubmitted {
+	submitted := isSubmitted(letter.Customer, letter.Document)
+	if submitted {
 		level, err = q.submit(ctx, letter.Customer, letter.Document, []byte(field(entries[0], "body")+field(entries[0], "element")))
 	} else if !slices.Contains(q.queues, level) {
 		level = q.queues[len(q.queues)-1]
@@ -84,7 +84,7 @@ func (q *Queue) retry(ctx context.Context, id string) error {
 		return err
 	}
 	isBack, err := q.run(ctx, "retry", []string{q.dead, level}, id).Bool()
-	if err == nil && !isBack && isSubmitted { // somebody else's Retry: its document may be done before this Submit
+	if err == nil && !isBack && submitted { // somebody else's Retry: its document may be done before this Submit
 		err = q.store.Done(ctx, letter.Customer, letter.Document, 0)
 	}
 	return err

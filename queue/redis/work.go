@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/priorityotel"
 	"github.com/redis/go-redis/v9"
 )
@@ -171,12 +172,17 @@ func (q *Queue) giveUp(ctx context.Context, log *slog.Logger, got *delivery, too
 // settle says that the document is pending no more. It comes before Redis removes
 // the document: after a crash between the two it is served again, and settled.
 func (q *Queue) settle(ctx context.Context, log *slog.Logger, got *delivery, took time.Duration) {
-	if got.customer == "" || got.document == "" { // nobody has submitted it
+	if !isSubmitted(got.customer, got.document) {
 		return
 	}
 	if err := q.store.Done(context.WithoutCancel(ctx), got.customer, got.document, took); err != nil {
 		log.Warn("a document counts as pending until its lease ends", "error", err)
 	}
+}
+
+// isSubmitted returns whether the store takes these names. What somebody else has added may have others.
+func isSubmitted(customer, document string) bool {
+	return priority.CheckDone(customer, []string{document}, 0) == nil
 }
 
 // guard turns a panic into an error.

@@ -99,6 +99,36 @@ func TestADocumentOfNobodyIsServedWithoutDone(t *testing.T) {
 	})
 }
 
+// A name that the store refuses holds up no Retry.
+func TestALetterWithANameTooLongIsRetried(t *testing.T) {
+	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
+		options.Backoff = []time.Duration{}
+		client := redistest.Start(t).Client()
+		d := open(t, client, options)
+		d.Store.OnDone = func(document string, _ time.Duration) { t.Errorf("Done of %q", document) }
+		long, err := strings.Repeat("x", 513), error(nil)
+		if options.Lists {
+			err = client.RPush(t.Context(), "{documents}-5", `{"customer": "`+long+`", "document": "one", "body": ""}`).Err()
+		} else {
+			values := []any{"customer", long, "document", "one", "body", ""}
+			err = client.XAdd(t.Context(), &redis.XAddArgs{Stream: "{documents}-5", Values: values}).Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop := d.Serve(func(context.Context, string) error { return errors.New("fails") })
+		d.AwaitDead("one")
+		stop()
+		letters, err := d.Queue.Dead(t.Context())
+		if err != nil || len(letters) != 1 {
+			t.Fatalf("dead %+v, %v", letters, err)
+		}
+		if err := d.Retry(t.Context(), letters[0]); err != nil || d.waitingAt(5) != 1 {
+			t.Errorf("%d wait where it was, %v", d.waitingAt(5), err)
+		}
+	})
+}
+
 // Two documents without an id are two.
 func TestADocumentWithoutAnIDGetsOne(t *testing.T) {
 	onBoth(t, func(t *testing.T, options *priorityredis.Options) {
