@@ -36,8 +36,8 @@ export interface SubmitJobsOptions<Data> {
  * From now on the queue's add and addBulk submit each job, and set its priority: what calls
  * them need not change. Each job is a document with a random id, which the job carries with
  * its customer among its options. If the store cannot answer, add and addBulk reject, and
- * nothing is added. If BullMQ cannot add a job, or ignores it because of its jobId or
- * deduplication, the document is done.
+ * nothing is added. If BullMQ cannot add a job, or ignores it because of its jobId,
+ * deduplication or repeat, the document is done.
  *
  * Returns the queue.
  */

@@ -20,23 +20,25 @@ export function submitJobs(queue, store, { customerOf, costOf = () => 0 }) {
   async function submitted(jobs, addAll) {
     const documents = jobs.map(({ name, data }) => documentOf(customerOf(data, name), () => costOf(data, name)));
     const ours = documents.filter(Boolean);
+    const tried = []; // the documents that may have been submitted
     let added;
     try {
-      const levels = await submit(store, ours);
+      const levels = await submit(store, ours, tried);
       added = await addAll(jobs.map((job, i) => (documents[i] ? withLevel(job, documents[i], levels.get(documents[i])) : job)));
     } catch (error) {
-      await Promise.all(ours.map((document) => done(store, document)));
+      await Promise.all(tried.map((document) => done(store, document)));
       throw error;
     }
-    await Promise.all(added.map(({ id }, i) => documents[i] && doneIfIgnored(id, documents[i], jobs[i].opts)));
+    await Promise.all(added.map((job, i) => documents[i] && doneIfIgnored(job, documents[i], jobs[i].opts)));
     return added;
   }
 
-  // BullMQ takes no second job of one id, or of one id for deduplication.
-  async function doneIfIgnored(id, document, { jobId, deduplication } = {}) {
-    if (jobId === undefined && deduplication === undefined) return;
+  // BullMQ takes no second job of one id, of one id for deduplication, or, in version 5, of
+  // one that it repeats; and none whose repetitions are over.
+  async function doneIfIgnored(added, document, { jobId, deduplication, repeat } = {}) {
+    if (jobId === undefined && deduplication === undefined && repeat === undefined) return;
     try {
-      const job = await queue.getJob(id);
+      const job = added && (await queue.getJob(added.id));
       if (carriedBy(job)?.document !== document.document) await done(store, document);
     } catch (error) {
       warn(error); // the job is there
@@ -70,8 +72,8 @@ const withLevel = ({ opts, ...job }, { customer, document }, level) => ({ ...job
 
 const carriedBy = (job) => job?.opts?.[carried];
 
-// Returns the levels of documents.
-async function submit(store, documents) {
+// Returns the levels of documents; tried is given each before it is submitted.
+async function submit(store, documents, tried) {
   const ofCustomers = new Map();
   for (const document of documents) {
     if (!ofCustomers.has(document.customer)) ofCustomers.set(document.customer, []);
@@ -81,6 +83,7 @@ async function submit(store, documents) {
   for (const [customer, all] of ofCustomers) {
     for (let begin = 0; begin < all.length; begin += mostSubmitted) {
       const some = all.slice(begin, begin + mostSubmitted);
+      tried.push(...some);
       const decisions = await store.submitN(customer, some.map(({ document }) => document), { costs: some.map(({ cost }) => cost) });
       for (const [i, { level }] of decisions.entries()) levels.set(some[i], level);
     }
