@@ -111,6 +111,8 @@ func (q *Queue) settle(ctx context.Context, customer, document string, ack *jets
 
 // done has the document no longer count as pending.
 func (q *Queue) done(ctx context.Context, customer, document string, took time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, patience) // a store that hangs holds no worker
+	defer cancel()
 	if err := q.store.Done(ctx, customer, document, took); err != nil {
 		q.options.Logger.Warn("a document counts as pending until its lease ends", "document", document, "error", err)
 	}

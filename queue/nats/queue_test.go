@@ -166,3 +166,23 @@ func (d *delivery) DoubleAck(context.Context) error {
 	d.said = append(d.said, "ack")
 	return d.ack
 }
+
+// A store without a timeout of its own may never answer.
+func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
+	ends := false
+	store := &hanging{see: func(ctx context.Context) { _, ends = ctx.Deadline() }}
+	quiet(t, store).Handle(t.Context(), new(delivery), func(context.Context, jetstream.Msg) error { return nil })
+	if !ends {
+		t.Error("Done was called with a context that never ends")
+	}
+}
+
+type hanging struct {
+	memory.Store
+	see func(context.Context)
+}
+
+func (h *hanging) Done(ctx context.Context, _, _ string, _ time.Duration) error {
+	h.see(ctx)
+	return nil
+}

@@ -27,6 +27,7 @@ const (
 
 	moveTime = 30 * time.Second
 	deafTime = 10 * time.Second
+	doneTime = 5 * time.Second // a store that hangs holds no worker
 )
 
 // Handle has process work on a delivery, and settles it: it calls Done, and then
@@ -139,7 +140,9 @@ func (t *task) done(ctx context.Context, took time.Duration) {
 	if t.document.Customer == "" {
 		return
 	}
-	if err := t.store.Done(context.WithoutCancel(ctx), t.document.Customer, t.document.ID, took); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+	defer cancel()
+	if err := t.store.Done(ctx, t.document.Customer, t.document.ID, took); err != nil {
 		t.options.Logger.Warn("a document counts as pending until its lease ends",
 			"customer", t.document.Customer, "document", t.document.ID, "error", err)
 	}

@@ -22,6 +22,7 @@ type recorder struct {
 	sent     amqp.Publishing
 	sendErr  error
 	isClosed bool
+	onDone   func(context.Context)
 }
 
 func (r *recorder) Submit(context.Context, string, string, float64) (priority.Decision, error) {
@@ -29,7 +30,10 @@ func (r *recorder) Submit(context.Context, string, string, float64) (priority.De
 	return priority.Decision{Level: 2}, nil
 }
 
-func (r *recorder) Done(_ context.Context, customer, document string, _ time.Duration) error {
+func (r *recorder) Done(ctx context.Context, customer, document string, _ time.Duration) error {
+	if r.onDone != nil {
+		r.onDone(ctx)
+	}
 	r.done = append(r.done, "done "+customer+" "+document)
 	return nil
 }
@@ -255,5 +259,18 @@ func TestALetterTellsWhatIsKnown(t *testing.T) {
 	first, second := letterOf(&amqp.Delivery{Body: []byte("1")}), letterOf(&amqp.Delivery{Body: []byte("2")})
 	if first.ID == second.ID {
 		t.Error("two messages have one id")
+	}
+}
+
+// A store without a timeout of its own may never answer.
+func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
+	ends := false
+	r := &recorder{onDone: func(ctx context.Context) { _, ends = ctx.Deadline() }}
+	err := r.queue(t).serve(t.Context(), context.Background(), mark, r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
+	if err != nil {
+		t.Error(err)
+	}
+	if !ends {
+		t.Error("Done was called with a context that never ends")
 	}
 }

@@ -578,3 +578,24 @@ func TestTheLinesOfThePageDoWhatTheySay(t *testing.T) {
 		}
 	})
 }
+
+// A store without a timeout of its own may never answer.
+func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
+	ends := false
+	store := &hanging{see: func(ctx context.Context) { _, ends = ctx.Deadline() }}
+	q := &Queue{store: store}
+	q.settle(t.Context(), quiet, &delivery{customer: "acme", document: "one"}, 0)
+	if !ends {
+		t.Error("Done was called with a context that never ends")
+	}
+}
+
+type hanging struct {
+	memory.Store
+	see func(context.Context)
+}
+
+func (h *hanging) Done(ctx context.Context, _, _ string, _ time.Duration) error {
+	h.see(ctx)
+	return nil
+}

@@ -169,13 +169,17 @@ func (q *Queue) giveUp(ctx context.Context, log *slog.Logger, got *delivery, too
 	q.tell(ctx, log, "failed", got, -1, why.Error())
 }
 
+const doneTime = 5 * time.Second // a store that hangs holds no worker
+
 // settle says that the document is pending no more. It comes before Redis removes
 // the document: after a crash between the two it is served again, and settled.
 func (q *Queue) settle(ctx context.Context, log *slog.Logger, got *delivery, took time.Duration) {
 	if !isSubmitted(got.customer, got.document) {
 		return
 	}
-	if err := q.store.Done(context.WithoutCancel(ctx), got.customer, got.document, took); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
+	defer cancel()
+	if err := q.store.Done(ctx, got.customer, got.document, took); err != nil {
 		log.Warn("a document counts as pending until its lease ends", "error", err)
 	}
 }
