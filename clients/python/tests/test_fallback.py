@@ -456,6 +456,16 @@ class Owed(unittest.TestCase):
             self.assertLessEqual(len(dones), 1000)
             self.assertEqual({len(dones._owed[customer]) for customer in (b"small", b"late", b"400")}, {3, 2})
 
+    def test_no_more_leave_than_have_to(self) -> None:
+        with mock.patch.object(_dones, "_MOST", 1000):
+            dones = Dones()
+            dones.hold(b"flood", [b"%d" % n for n in range(800)], 0, 0)
+            dones.hold(b"other", [b"%d" % n for n in range(200)], 0, 0)
+            for n in range(700):
+                dones.hold(b"%d" % n, [b"a"], 0, 0)
+            self.assertEqual((len(dones), len(dones._owed)), (1000, 702))
+            self.assertLess(abs(len(dones._owed[b"flood"]) - len(dones._owed[b"other"])), 200)
+
     def test_a_payment_has_documents_of_which_as_much_is_known(self) -> None:
         dones = Dones()
         dones.hold(b"acme", [b"%d" % n for n in range(1500)], 0, 0)

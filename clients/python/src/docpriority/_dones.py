@@ -49,6 +49,7 @@ class Dones:
         self._owed: dict[bytes, OrderedDict[bytes, Held]] = {}
         self._many = 0
         self._most = 0  # that one customer owes, or more than that
+        self._large: list[bytes] = []  # customers who owe much, when last looked for; the greatest is last
         self._paying: Optional[Payment] = None  # one at a time
 
     def __len__(self) -> int:
@@ -146,14 +147,15 @@ class Dones:
         return held
 
     def _make_room(self, customer: bytes) -> None:
-        owed, enough = self._owed[customer], 2 * len(self._owed[customer]) + 8
-        if self._most > enough:
-            self._most = max(map(len, self._owed.values()))
-        if self._most > enough:
-            customer = max(self._owed, key=lambda other: len(self._owed[other]))
-            owed = self._owed[customer]
-            leave = (len(owed) - enough // 2) // 2
-        else:
-            leave = 1
-        for document in list(islice(owed, leave)):
-            self._take(customer, document)
+        """Forgets one Done: of a customer who owes much more than this one, if there is any."""
+        enough = 2 * len(self._owed[customer]) + 8
+        while self._most > enough:
+            if not self._large:
+                self._large = sorted((other for other, owed in self._owed.items() if len(owed) > enough), key=lambda other: len(self._owed[other]))
+                self._most = max(map(len, self._owed.values()))
+            elif len(self._owed.get(self._large[-1], ())) > enough:
+                customer = self._large[-1]
+                break
+            else:
+                self._large.pop()
+        self._take(customer, next(iter(self._owed[customer])))
