@@ -18,7 +18,7 @@ import redis
 import redis.asyncio
 
 import docpriority
-from docpriority import CorruptCountError, NotCountedError, Override, Policy, PriorityError, Rule, _dones, _fallback, _member
+from docpriority import CorruptCountError, NotCountedError, Override, Policy, PriorityError, Rule, _dones, _fallback, _member, _memory
 from docpriority._calls import Calls
 from docpriority._dones import Dones, Held
 from docpriority._fallback import Circuit
@@ -134,6 +134,23 @@ class Outages(OutageCase):
         self.assertTrue(store.submit("acme", "a").degraded)
         self.back(store)
         self.assertEqual(self.server.zrange(store.pending_key("acme"), 0, -1), [b"a"])
+
+    def test_what_memory_knew_is_freed_in_parts(self) -> None:
+        with mock.patch.object(_memory, "_MOST_SWEPT", 3):
+            store = self.open_both()
+            self.away()
+            for n in range(10):
+                store.next(f"{n}")
+            memory = self.fallback(store).memory
+            self.assertEqual(len(memory._customers), 10)
+            self.back(store)
+            eventually(lambda: (bool(memory), memory.swept), lambda left: left == (False, True))
+
+            memory.next(b"a", Policy(), 1)
+            memory.next(b"b", Policy(), 1)
+            customers = memory._customers
+            memory.clear()
+            self.assertEqual((len(customers), memory._entries, memory.swept), (2, 0, False))
 
     def test_a_reset_is_an_error(self) -> None:
         store = self.open_both(timeout=0.05)

@@ -116,7 +116,7 @@ class Fallback:
     @property
     def busy(self) -> bool:
         """Reports whether there is something for the background to do."""
-        return self.degraded or self._suspected or len(self.dones) > 0
+        return self.degraded or self._suspected or len(self.dones) > 0 or not self.memory.swept
 
     def away(self, customer: bytes) -> bool:
         """Reports whether memory is to answer at once."""
@@ -167,6 +167,7 @@ class Fallback:
 
     def round(self) -> Steps:
         """Returns what the background has to do now."""
+        self.memory.sweep()
         if self.degraded or self._suspected:
             works = yield from self._probe()
             if not works:
@@ -232,6 +233,7 @@ class Fallback:
 
     def _recovered(self) -> None:
         self.memory.clear()
+        self._wake()  # to sweep it
         _log.info("Redis answers again: levels come from the fleet's numbers")
 
     def _log_open(self, error: PriorityError) -> None:

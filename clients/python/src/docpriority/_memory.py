@@ -18,6 +18,7 @@ _MOST_LOAD = 10**15  # millionths
 _AVERAGE = 1000  # thousandths: what a document costs whose customer's cost is not known
 _MOST_ENTRIES = 1_000_000
 _MOST_OVERRIDES = 10_000
+_MOST_SWEPT = 20_000  # customers at a time
 
 
 def steady_milliseconds() -> int:
@@ -208,6 +209,7 @@ class Memory:
         self._latest = 0  # of the clock
         self._customers: OrderedDict[bytes, _Customer] = OrderedDict()  # who sent nothing for longest is first
         self._entries = 0
+        self._forgotten: list[OrderedDict[bytes, _Customer]] = []
 
     def __bool__(self) -> bool:
         """Reports whether anything is known."""
@@ -332,9 +334,25 @@ class Memory:
                 self._entries -= len(known)
 
     def clear(self) -> None:
-        """Forgets all customers."""
+        """Forgets all customers. What they took, sweep frees: for a million that takes Python long."""
         with self._lock:
+            self._forgotten.append(self._customers)
             self._customers, self._entries = OrderedDict(), 0
+
+    @property
+    def swept(self) -> bool:
+        """Reports whether nothing is left for sweep."""
+        return not self._forgotten
+
+    def sweep(self) -> None:
+        """Frees a part of what is forgotten. The background alone calls it."""
+        for _ in range(_MOST_SWEPT):
+            if not self._forgotten:
+                return
+            if self._forgotten[0]:
+                self._forgotten[0].popitem()
+            else:
+                del self._forgotten[0]
 
     def _now(self) -> int:
         self._latest = max(self._latest, self._clock())
