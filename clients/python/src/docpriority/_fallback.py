@@ -125,8 +125,10 @@ class Fallback:
     def overdue(self) -> bool:
         """Reports whether a caller has to ask Redis although it is away, for the background gets to nothing:
         each event loop may end before it does. Of all callers it is one."""
+        now = time.monotonic()
+        if now < self._probe_by:
+            return False
         with self._lock:
-            now = time.monotonic()
             if now < self._probe_by:
                 return False
             self._probe_by = now + _OVERDUE_SECONDS
