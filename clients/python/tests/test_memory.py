@@ -280,6 +280,7 @@ class Stores(StoreCase):
         self.assertEqual(store.peek("acme").override, Override(3, 9))
         store.advance(timedelta(minutes=2))
         self.assertEqual(store.next("acme").level, 1)
+        self.assertRaises(ValueError, store.set_override, "acme", Override(9, 9), timedelta(seconds=-1))
         store.set_override("acme", Override(2, 2))
         self.assertEqual(store.next("acme").ruled, 1)
         store.set_override("acme", None)

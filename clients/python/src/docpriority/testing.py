@@ -63,6 +63,8 @@ class _InMemory:
 
     def override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta]) -> None:
         name = bytes_of("customer", customer)
+        if ends_in is not None and ends_in < timedelta():
+            raise ValueError(f"an override cannot end in {ends_in}")
         if override is None:
             self._overrides.drop(name)
         else:
