@@ -534,6 +534,20 @@ class Nodes(unittest.TestCase):
         self.probe(fallback, set())
         self.assertFalse(fallback.away(b"away"))
 
+    def test_dones_that_keep_coming_hold_no_probe_up(self) -> None:
+        calls = Calls("priority", Policy(), None, None, timedelta(days=1), False)
+        fallback = _fallback.Fallback(calls, Overrides(), False, lambda: None)
+        fallback.failed(b"acme", NotCountedError("a test"))
+        fallback.dones.hold(b"acme", [b"a"], 0, time.monotonic())
+        steps, paid = fallback.round(), 0
+        next(steps)
+        with suppress(StopIteration):
+            for paid in range(100):
+                steps.send(None)
+                fallback.failed(b"acme", NotCountedError("a test"))  # until the circuit opens again
+                fallback.dones.hold(b"acme", [b"another %d" % paid], 0, time.monotonic())
+        self.assertLess(paid, 20)
+
     def probe(self, fallback: Any, fail: set[bytes]) -> None:
         """Does a round, in which the calls with these in their keys fail."""
         steps, asked = fallback.round(), 0

@@ -222,6 +222,8 @@ class Fallback:
                     if failures == _MOST_FAILED_PAYMENTS:
                         return
                     break
+                if self._circuit.is_open:  # again: a probe has to close it, however many Dones come
+                    return
                 payment = self.dones.pay(customer, time.monotonic())
 
     def _suggest(self, customer: bytes) -> None:
