@@ -279,7 +279,7 @@ func TestALongNameIsClamped(t *testing.T) {
 }
 
 // A thousand workers are shown within a second.
-func TestAThousandWorkersAreShownSoon(t *testing.T) {
+func TestAThousandWorkersAreShown(t *testing.T) {
 	w := newWorld(t, nil)
 	for i := range 1000 {
 		r := fleet.Report{ID: fmt.Sprint("id-", i), Name: fmt.Sprintf("w%04d", i), Language: "go", Overrides: true, Window: time.Minute, ByLoad: map[priority.Level]int64{1: 10, 9: 100}}
@@ -290,11 +290,7 @@ func TestAThousandWorkersAreShownSoon(t *testing.T) {
 		w.report(r)
 	}
 	for path, says := range map[string]string{"": "110,000 in the last minute", "workers": `<strong class="figure">1000</strong> of 1,000 workers`} {
-		w.get(path).has(t, 200)
-		time.Sleep(200 * time.Millisecond) // longer than the interval
-		began := time.Now()
-		w.get(path).has(t, 200, says)
-		t.Logf("%q took %v", path, time.Since(began))
+		redistest.Await(t, "all of them", func() bool { return strings.Contains(w.get(path).body, says) })
 	}
 }
 
