@@ -34,7 +34,7 @@ type link struct {
 var (
 	errClosed     = fmt.Errorf("priorityrabbitmq: %w", amqp.ErrClosed) // by Close, or the caller's connection is lost
 	errRefused    = errors.New("priorityrabbitmq: refused")
-	errFull       = errors.New("priorityrabbitmq: refused: the queue is full") // for now
+	errFull       = errors.New("priorityrabbitmq: refused: the queue is full") // until something is taken out of it
 	errUnroutable = errors.New("priorityrabbitmq: no queue took it")
 )
 
