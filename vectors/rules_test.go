@@ -174,16 +174,19 @@ func followRules(t *testing.T, client *redis.Client, c *rulesCase) {
 	}
 	for i := range c.Steps {
 		step := &c.Steps[i]
-		for name, text := range map[string]string{"version": step.VersionKey, "rules": step.RulesKey} {
-			key := "priority:{control}:" + name
-			if text == "" {
-				err = client.Del(ctx, key).Err()
-			} else {
-				err = client.Set(ctx, key, text, 0).Err()
+		_, err := client.TxPipelined(ctx, func(pipe redis.Pipeliner) error { // as the store reads in the background, too
+			for name, text := range map[string]string{"version": step.VersionKey, "rules": step.RulesKey} {
+				key := "priority:{control}:" + name
+				if text == "" {
+					pipe.Del(ctx, key)
+				} else {
+					pipe.Set(ctx, key, text, 0)
+				}
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 		step.Error = classOfRules(t, store.Refresh(ctx))
 		step.Version = store.Status().Version
