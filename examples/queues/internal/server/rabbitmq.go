@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
@@ -66,8 +67,24 @@ func StartRabbitMQWith(ctx context.Context, settings, arguments string) (*Server
 			"RABBITMQ_LOG_BASE=" + filepath.Join(s.dir, "log"),
 			"RUNNING_UNDER_SYSTEMD=true", // the script becomes the server instead of waiting for it
 		}
+		s.durable = func() bool { return quorumQueuesSaved(s.dir) }
 		return s.run(ctx, command, syscall.SIGKILL, func() bool { return answers(port, amqpHeader, "\x01") })
 	})
+}
+
+// quorumQueuesSaved reports whether the table of the quorum queues is on disk, with the
+// mark that it was closed properly. It is about half a second after the last declaration:
+// a server that crashes before recovers that queue without a leader (rabbitmq-server#10070).
+func quorumQueuesSaved(dir string) bool {
+	tables, _ := filepath.Glob(filepath.Join(dir, "mnesia", "*", "quorum", "*", "names.dets"))
+	for _, table := range tables {
+		const mark, closed = 8, 1 // a 4-byte number
+		content, err := os.ReadFile(table)
+		if err != nil || len(content) < mark+4 || binary.BigEndian.Uint32(content[mark:]) != closed {
+			return false
+		}
+	}
+	return true
 }
 
 const amqpHeader = "AMQP\x00\x00\x09\x01"

@@ -30,10 +30,14 @@ type Server struct {
 
 	dir       string
 	processes []*process
+	durable   func() bool // nil: what it has confirmed is on disk
 }
 
 // Kill ends the server as a crash would, at once. Its files stay.
 func (s *Server) Kill() {
+	for limit := time.Now().Add(quitLimit); s.durable != nil && !s.durable() && time.Now().Before(limit); {
+		time.Sleep(20 * time.Millisecond)
+	}
 	s.last().kill()
 }
 
