@@ -251,8 +251,9 @@ describe('faults', { concurrency: true }, () => {
         const store = open({ timeout: 2_000 });
         const calls = Array.from({ length: mostCalls + 1 }, (_, i) => store.next(`customer ${i}`));
         const { reason } = (await Promise.allSettled(calls)).at(-1);
-        assert.ok(reason instanceof NotCounted && /calls are under way|no connection in time/.test(reason.message), reason);
-        assert.ok(server.scripts.length <= mostCalls);
+        const late = reason instanceof OutcomeUnknown; // on a slow machine the first one's time may be over first, and it is sent
+        assert.ok(late || (reason instanceof NotCounted && /calls are under way|no connection in time/.test(reason.message)), reason);
+        assert.ok(server.scripts.length <= mostCalls + Number(late));
         full.open(replies.next);
         assert.equal((await nextAtLast(store)).level, 1);
       });
