@@ -9,13 +9,13 @@ import (
 type Ended struct {
 	Document string
 	Sojourn  time.Duration // from Submit to Done, in whole milliseconds
-	Level    Level         // that Submit gave it, by an operator's override if there was one
+	Level    Level         // as Submit returned it, an operator's override included
 }
 
 // WithEnded returns a context whose Done and DoneN report each document that they end,
 // before they return. Documents that were not pending are not reported, nor those whose
-// Done was sent again after a lost reply. Reports of ctx's own WithEnded are made too;
-// a nil report ends these.
+// Done was sent again after a lost reply. A report that ctx already has is called too;
+// a nil report removes it.
 func WithEnded(ctx context.Context, report func(Ended)) context.Context {
 	outer, _ := ctx.Value(endedKey{}).(func(Ended))
 	if outer != nil && report != nil {

@@ -15,7 +15,7 @@ type Override struct {
 	Earliest, Latest Level
 }
 
-// Level returns what the override makes of a level, in a queue whose last level is last.
+// Level applies the override to a level, in a queue whose last level is last.
 func (o Override) Level(level, last Level) Level {
 	if o.Latest > 0 {
 		level = min(level, o.Latest)
@@ -61,26 +61,27 @@ func (o *Override) UnmarshalText(text []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %.40q is no override such as =1, >=7 or <=3", ErrInvalidOption, text)
+	return fmt.Errorf("%w: %.40q is not an override such as =1, >=7 or <=3", ErrInvalidOption, text)
 }
 
 // maxOverrides bounds the overrides that a store remembers.
 const maxOverrides = 10_000
 
-// overrides are those that a store has met in replies, for a fallback: it decides by
-// them while Redis is away.
+// overrides are the overrides that a store has seen in replies. A fallback applies
+// them while Redis cannot be reached.
 type overrides struct {
 	mu   sync.Mutex
 	held map[string]heldOverride
-	len  atomic.Int64 // of held; most stores meet none, and lock nothing
+	len  atomic.Int64 // the length of held; most stores never see an override, and lock nothing
 }
 
 type heldOverride struct {
 	Override
-	end time.Time // zero: none
+	end time.Time // zero: no end
 }
 
-// note keeps what a reply says of a customer's override; the zero Override: there is none.
+// note keeps what a reply says about a customer's override; the zero Override: there is no
+// override.
 func (o *overrides) note(customer string, override Override, endsIn time.Duration) {
 	if override == (Override{}) && o.len.Load() == 0 {
 		return

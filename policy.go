@@ -41,7 +41,8 @@ const (
 	// queue with a priority of one byte can tell apart.
 	maxThresholds = 254
 
-	// maxLevels by load is what the score of a pending document has room for.
+	// maxLevelsByLoad is as many levels as the score of a pending document has room
+	// for.
 	maxLevelsByLoad = 63
 
 	// maxThreshold is what Redis's Lua, whose numbers are doubles, compares exactly.
@@ -75,7 +76,7 @@ type Policy struct {
 	// Turns is how many levels there are behind the last one, so that several customers
 	// who flood at once take turns: of each one's pending documents that are beyond the
 	// last load, the first stays at the last level, the next 2 go one level further, the
-	// next 4 two, and so on. Take as many as the queue has levels to spare, none if it has
+	// next 4 two, and so on. Take as many as the queue has levels to spare, 0 if it has
 	// fewer than nine. Loads and Turns give at most 63 levels. Default: 0.
 	Turns int
 }
@@ -176,15 +177,15 @@ func (p Policy) resetInterval() time.Duration {
 // Policies assigns a policy to each customer: their tier's, or the default one. Its
 // PolicyOf and Last are for a [Store] to return. It is safe for concurrent use.
 type Policies struct {
-	all    []Policy       // filled; all[0] is of customers without a tier
+	all    []Policy       // filled; all[0] is for customers without a tier
 	tiers  map[string]int // where each tier's policy is in all
 	tierOf func(customer string) string
 }
 
 // NewPolicies validates the policies. tierOf names a customer's tier; customers of
 // a tier that is not in tiers have policy. No tier may have more levels than
-// policy: the levels of all customers stand in one queue and are compared there.
-// An error wraps [ErrInvalidPolicy] or [ErrInvalidOption] and names the tier.
+// policy: all customers' documents are compared in one queue. An error wraps
+// [ErrInvalidPolicy] or [ErrInvalidOption] and names the tier.
 func NewPolicies(policy Policy, tiers map[string]Policy, tierOf func(customer string) string) (*Policies, error) {
 	if err := policy.Validate(); err != nil {
 		return nil, err
@@ -219,7 +220,7 @@ func (p *Policies) Last() Level {
 // of returns a customer's policy, which may not be changed.
 func (p *Policies) of(customer string) *Policy { return &p.all[p.index(customer)] }
 
-// index returns where a customer's policy is in all.
+// index returns the index of a customer's policy in all.
 func (p *Policies) index(customer string) int {
 	if len(p.tiers) == 0 {
 		return 0

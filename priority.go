@@ -79,7 +79,7 @@ const (
 )
 
 // Decision is the level of one document, and the numbers behind it. With an error it is
-// the zero Decision, whose Level is none: choose one.
+// the zero Decision, whose Level 0 is not a level: choose a level yourself.
 type Decision struct {
 	// Level is the document's priority, from First to the policy's Last.
 	Level Level
@@ -114,7 +114,7 @@ type Decision struct {
 type Rule int
 
 const (
-	Unknown Rule = iota // nothing is known of the customer
+	Unknown Rule = iota // nothing is known about the customer
 	ByCount             // Next, NextN and NextEach
 	ByLoad              // Submit and SubmitN
 )
@@ -132,8 +132,8 @@ func (r Rule) String() string {
 	return fmt.Sprintf("Rule(%d)", int(r))
 }
 
-// State is all that is known of a customer: enough to say why a document has its level,
-// and which level comes next.
+// State is all that is known about a customer: enough to say why a document has its
+// level, and which level comes next.
 type State struct {
 	// Rule is the rule that the customer is counted by: ByLoad if anything that was
 	// submitted is still remembered, else ByCount if there is a count.
@@ -220,9 +220,9 @@ type Store interface {
 	// Documents that were given the last level of the policy's Loads, or one of its
 	// Turns, do not count as pending for the next ones.
 	//
-	// A document that is never done stays pending for its lease, and is then forgotten.
-	// The lease is 20 times the customer's average time from Submit to Done, from 3
-	// minutes to a day; before the first Done it is a day, or the store's Lease.
+	// A document without a Done stays pending for its lease, and is then forgotten. The
+	// lease is 20 times the customer's average time from Submit to Done, from 3 minutes
+	// to a day; before the first Done it is a day, or the store's Lease.
 	//
 	// A Submit of a pending document, such as one that the queue delivers again, counts
 	// nothing, renews its lease, and returns the level that it would get now. So Submit
@@ -244,8 +244,8 @@ type Store interface {
 	// those that are submitted without one. See also [WithEnded].
 	Done(ctx context.Context, customer, document string, took time.Duration) error
 
-	// DoneN does so for many documents of one customer in one round trip; took is the
-	// time of all of them together. If some fail, the error is a *BatchError.
+	// DoneN ends many documents of one customer in one round trip; took is the time
+	// for all of them together. If some fail, the error is a *BatchError.
 	DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error
 
 	// Peek returns what is known of a customer, and writes nothing. Its State is by load

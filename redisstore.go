@@ -14,9 +14,9 @@ import (
 	"github.com/docpriority/priority/lua"
 )
 
-// RedisClient is what a store needs of a client. *redis.Client,
-// *redis.ClusterClient, *redis.Ring, redis.UniversalClient and
-// *redis.AutoPipeliner have it. The caller owns the client and closes it.
+// RedisClient is what a store needs from a client. *redis.Client,
+// *redis.ClusterClient, *redis.Ring, redis.UniversalClient and *redis.AutoPipeliner
+// implement it. The caller owns the client and closes it.
 type RedisClient interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 	Pipeline() redis.Pipeliner
@@ -29,8 +29,8 @@ type RedisOptions struct {
 	// share a prefix must have the same policies.
 	Policy Policy
 
-	// Tiers are policies for some of the customers, by the name of the tier. None
-	// may have more levels than Policy. Default: none.
+	// Tiers are policies for some of the customers, by the name of the tier. No
+	// tier may have more levels than Policy. Default: no tiers.
 	Tiers map[string]Policy
 
 	// TierOf names a customer's tier; customers of a tier that is not in Tiers
@@ -40,19 +40,18 @@ type RedisOptions struct {
 	// Prefix begins every key; it may not contain a brace. Default: "priority".
 	Prefix string
 
-	// Overrides says whether to go by the overrides that operators set for customers, with
-	// priorityctl or package control: a key beside the customer's count, which each decision
-	// reads. A store of package control and a member of package fleet always do. Default:
-	// they are not read.
+	// Overrides says whether decisions apply the overrides that operators set for customers
+	// with priorityctl or package control. Each decision then also reads the override's key,
+	// beside the customer's count. A control.Store and a fleet.Member always apply
+	// overrides. Default: overrides are not read.
 	Overrides bool
 
-	// Lease bounds how long a submitted document that nobody finishes counts as
-	// pending: whole milliseconds, from 1 ms to 24 h. Within the bound it is 20 times as
-	// long as the customer's documents take from Submit to Done on average, but at
-	// least 3 minutes; the bound itself as long as that is not known. Processes with
-	// different bounds may share a prefix. Keep it above Timeout: a Submit whose reply was
-	// lost is sent again within that, and counts twice if the lease ended before.
-	// Default: 24 h.
+	// Lease bounds how long a submitted document that nobody finishes counts as pending:
+	// whole milliseconds, from 1 ms to 24 h. Within the bound, a lease is 20 times the
+	// customer's average time from Submit to Done, but at least 3 minutes. Before the
+	// first Done it is the bound itself. Processes with different bounds may share a
+	// prefix. Keep it above Timeout: a Submit whose reply was lost is sent again within
+	// that, and counts twice if the lease ended before. Default: 24 h.
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own
@@ -70,8 +69,8 @@ const (
 	// DefaultLease is the default and the maximum of Lease.
 	DefaultLease = fair.Day
 
-	// What one script call takes, so that none holds Redis for a millisecond, and
-	// what one round trip takes, which bounds its memory.
+	// How many items one script call takes, so that no call blocks Redis for a
+	// millisecond, and how many one round trip takes, which bounds its memory.
 	submittedPerCall, donePerCall = 50, 250
 	documentsPerTrip              = 100_000
 )
@@ -88,17 +87,17 @@ type RedisStore struct {
 	policies *Policies
 	tiers    []tier // by the policies' index
 	means    *means
-	held     *overrides // nil: they are not read
+	held     *overrides // nil: overrides are not read
 	levels   Level      // of the queue: the bound of overrides, whatever policies are followed
 }
 
-// means are what this process's documents cost on average.
+// means are the average costs of this process's documents.
 type means struct {
-	told fair.Mean // in the team's unit, by Submit
-	took fair.Mean // in seconds, by Done
+	told fair.Mean // as given to Submit, in the team's unit
+	took fair.Mean // as given to Done, in seconds
 }
 
-// tier is the customers of one policy.
+// tier stands for the customers who share a policy.
 type tier struct {
 	policy             Policy
 	next, submit, peek *script.Script
@@ -151,17 +150,17 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	return s, nil
 }
 
-// With returns a store of the same counts, on the same client and within the same
-// bounds, that decides by other policies. Calls that are under way end by the old
-// ones, and no count is lost or doubled.
+// With returns a store with other policies that shares the counts, the client and
+// the limits of s. Calls under way finish by the old policies, and no count is lost
+// or doubled.
 func (s *RedisStore) With(policies *Policies) *RedisStore {
 	with := *s
 	with.policies, with.tiers = policies, newTiers(policies, s.levels, s.lease, s.tiers)
 	return &with
 }
 
-// newTiers renders the scripts of each different policy once, and not those of tiers that
-// are known.
+// newTiers renders the scripts of each different policy once, and reuses the known tiers'
+// scripts.
 func newTiers(policies *Policies, levels Level, lease time.Duration, known []tier) []tier {
 	rendered := make(map[string]tier, len(known))
 	for _, tier := range known {
@@ -245,8 +244,8 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 
 // nextEach is one round trip of NextEach.
 func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions []Decision, fail func(at int, err error)) {
-	// The documents of one customer are counted by one command, so that they
-	// keep their order whatever has to be tried again.
+	// One command counts all documents of a customer, so that they keep their order
+	// whatever has to be retried.
 	calls, tiers := make([]script.Call, 0, len(customers)), make([]*tier, 0, len(customers))
 	callOf, documents := make(map[string]int, len(customers)), make([]int, 0, len(customers))
 	for _, customer := range customers {
@@ -355,7 +354,7 @@ func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []str
 	})
 }
 
-// doneCall returns a call for documents that took so many seconds each.
+// doneCall returns a call for documents that each took that many seconds.
 func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 	return script.Call{
 		Script: doneScript, Key: s.PendingKey(customer), Others: [3]string{s.UsageKey(customer)},
@@ -363,7 +362,7 @@ func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 	}
 }
 
-// ended learns from a document's part of a reply of done.lua.
+// ended learns from one document's part of a reply of done.lua, and reports it.
 func (s *RedisStore) ended(ctx context.Context, document string, each float64, reply []int64) {
 	sojourn, level := time.Duration(reply[0])*time.Millisecond, Level(reply[1])
 	if level > 0 {
@@ -373,7 +372,7 @@ func (s *RedisStore) ended(ctx context.Context, document string, each float64, r
 }
 
 // eachDocument makes one call for every perCall documents, with their costs if there are
-// any, and gives each document the reply of its own and its place in it.
+// any, and passes each document its call's reply and its index in it.
 func (s *RedisStore) eachDocument(ctx context.Context, operation string, documents []string, costs []int64, perCall int, call script.Call,
 	replied func(at, in int, reply []int64)) error {
 	return s.inTrips(ctx, s.timeout, operation, len(documents), documentsPerTrip,
@@ -411,8 +410,9 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {
 	return peeked(reply), nil
 }
 
-// PeekEach returns what is known of each customer, in one round trip to each node for
-// 10,000 of them. If some fail, the error is a *BatchError with the error of each.
+// PeekEach returns the State of each customer, in one round trip to each node for
+// every 10,000 customers. If some fail, the error is a *BatchError with the error of
+// each.
 func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State, error) {
 	if err := CheckEach(customers); err != nil || len(customers) == 0 {
 		return nil, err
@@ -472,8 +472,8 @@ func (s *RedisStore) PolicyOf(customer string) Policy { return s.policies.Policy
 
 func (s *RedisStore) Last() Level { return s.policies.Last() }
 
-// Lease returns how long a submitted document that nobody finishes counts as pending
-// at most.
+// Lease returns the longest time that a submitted document without a Done counts as
+// pending.
 func (s *RedisStore) Lease() time.Duration { return s.lease }
 
 // Key returns the key of a customer's count. The customer stands in it between
@@ -488,8 +488,9 @@ func (s *RedisStore) PendingKey(customer string) string {
 	return s.keyOf(customer, "}:pending")
 }
 
-// UsageKey returns the key of what is known of a customer who submits documents: how
-// many lately, how long they stay, and what they cost. lua/submit.lua says how.
+// UsageKey returns the key of a customer's usage: how many documents were submitted
+// lately, how long they stay pending, and what they cost. lua/submit.lua describes
+// it.
 func (s *RedisStore) UsageKey(customer string) string {
 	return s.keyOf(customer, "}:usage")
 }
@@ -499,7 +500,7 @@ func (s *RedisStore) OverrideKey(customer string) string {
 	return s.keyOf(customer, "}:override")
 }
 
-// overrideRead returns the override's key if it is to be read, else "".
+// overrideRead returns the override's key, or "" if overrides are not read.
 func (s *RedisStore) overrideRead(customer string) string {
 	if s.held == nil {
 		return ""
@@ -507,9 +508,9 @@ func (s *RedisStore) overrideRead(customer string) string {
 	return s.OverrideKey(customer)
 }
 
-// Override returns a decision with the override that the customer had when this store
-// last decided about them, if it has not ended: for package fallback, which decides while
-// Redis is away. A store remembers at most 10,000 overrides.
+// Override applies to a decision the override that the customer had when this store last
+// decided about them, unless it has ended. Package fallback calls it while Redis cannot
+// be reached. A store remembers at most 10,000 overrides.
 func (s *RedisStore) Override(customer string, decision Decision) Decision {
 	if s.held == nil || decision.Ruled != 0 {
 		return decision
@@ -520,7 +521,7 @@ func (s *RedisStore) Override(customer string, decision Decision) Decision {
 	return decision
 }
 
-// noteOverride remembers the override that a reply ends with, if there is one.
+// noteOverride remembers the override at the end of a reply, if there is one.
 func (s *RedisStore) noteOverride(customer string, end []int64) {
 	if s.held == nil {
 		return
@@ -555,7 +556,8 @@ var keyEscaper = strings.NewReplacer("%", "%25", "}", "%7D")
 // program in another language runs it on the same keys to share the counts.
 func (s *RedisStore) NextScript(customer string) string { return s.of(customer).next.Text }
 
-// SubmitScript returns lua/submit.lua, also with the lease.
+// SubmitScript returns lua/submit.lua with the numbers of the customer's policy and
+// the lease.
 func (s *RedisStore) SubmitScript(customer string) string { return s.of(customer).submit.Text }
 
 // PeekScript returns lua/peek.lua.
@@ -618,7 +620,8 @@ func (s *RedisStore) inTrips(ctx context.Context, timeout time.Duration, operati
 	return nil
 }
 
-// failed is the error of a call: its class, the operation, the key and the cause.
+// failed returns the error of a call: its class, the operation, the key and the
+// cause.
 func failed(operation string, call *script.Call, failure *script.Failure) error {
 	class, key := ErrNotCounted, call.Key
 	switch failure.Outcome {
@@ -634,7 +637,7 @@ func failed(operation string, call *script.Call, failure *script.Failure) error 
 	return fmt.Errorf("%w: %s %.200q: %w", class, operation, key, failure.Err)
 }
 
-// keyLike returns the key of a call that has an end.
+// keyLike returns the call's key with the given suffix, or its first key.
 func keyLike(call *script.Call, end string) string {
 	for _, key := range call.Others {
 		if strings.HasSuffix(key, end) {
@@ -644,8 +647,8 @@ func keyLike(call *script.Call, end string) string {
 	return call.Key
 }
 
-// counted reads a reply of next.lua: the decision of the document that came before
-// others of the same call.
+// counted reads a reply of next.lua: the decision for the document that before
+// others of the same call follow.
 func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before int) Decision {
 	policy := &tier.policy
 	d := Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: policy.ResetInterval}
@@ -672,7 +675,7 @@ func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before 
 // numbersPerSubmit is how many numbers a reply of submit.lua has for each document.
 const numbersPerSubmit = 4
 
-// submitted reads a document's part of a reply of submit.lua.
+// submitted reads one document's part of a reply of submit.lua.
 func submitted(reply []int64) Decision {
 	return Decision{Level: Level(reply[0]), Load: float64(reply[1]) / 1e6, Pending: reply[2], Ruled: Level(reply[3])}
 }

@@ -19,22 +19,22 @@ var (
 	// ErrNotChanged: the change was definitely not made.
 	ErrNotChanged = errors.New("control: not changed")
 
-	// ErrConflict is the ErrNotChanged of an item that was changed since the version
-	// that the change is to replace. Look again, and decide again.
+	// ErrConflict: the item was changed after the version that the change should
+	// replace. Read it again and decide again. It wraps ErrNotChanged.
 	ErrConflict = fmt.Errorf("%w: changed meanwhile", ErrNotChanged)
 
-	// ErrNotFound is the ErrNotChanged of an item, or a version, that does not exist.
+	// ErrNotFound: the item or the version does not exist. It wraps ErrNotChanged.
 	ErrNotFound = fmt.Errorf("%w: not found", ErrNotChanged)
 
-	// ErrTooMany: there are MaxOverrides already.
+	// ErrTooMany: there are already MaxOverrides. It wraps ErrNotChanged.
 	ErrTooMany = fmt.Errorf("%w: too many", ErrNotChanged)
 
-	// ErrNotInForce: the change of an override is written down, but Redis did not accept
-	// it beside the customer's numbers. Make the same change again.
+	// ErrNotInForce: the change of an override was recorded, but Redis did not write the
+	// customer's own key. Make the same change again.
 	ErrNotInForce = errors.New("control: written down, not in force")
 )
 
-// The largest amounts that there may be.
+// The limits of what operators may set.
 const (
 	MaxOverrides = 10_000
 	MaxByBytes   = 200
@@ -52,7 +52,7 @@ type AdminOptions struct {
 	Prefix string
 
 	// Levels is how many levels the queue was declared with: rules may not have more.
-	// Default: those of the default policy, 9.
+	// Default: 9, as in the default policy.
 	Levels priority.Level
 
 	// Timeout bounds every call, and each 1,000 overrides of an Import. Default: 2 s.
@@ -60,33 +60,33 @@ type AdminOptions struct {
 	Timeout time.Duration
 }
 
-// Admin changes what operators may change, and reads what they have changed. All of it
-// goes to the master. It is safe for concurrent use, and so are several of them: of two
-// that change the same item at a time, one gets [ErrConflict]. The methods that change
-// something return its version.
+// Admin changes what operators may change, and reads what they have changed. It reads
+// from the master. It is safe for concurrent use, and several Admins may work at the
+// same time: if two change the same item, one gets [ErrConflict]. Methods that make a
+// change return its version.
 //
-// The error of a change wraps [priority.ErrInvalid] where the call was wrong,
-// [ErrNotChanged] where Redis did not make it, [ErrNotInForce], and
-// [priority.ErrOutcomeUnknown] where it may have been made. Then the same change may be
-// made again: if it was made before, it is no conflict.
+// The error of a change wraps [priority.ErrInvalid] if the call was wrong,
+// [ErrNotChanged] if the change was not made, [ErrNotInForce], or
+// [priority.ErrOutcomeUnknown] if it may have been made. In the last two cases the same
+// change may be made again: if it was made the first time, it is not a conflict.
 type Admin struct {
 	client  priority.RedisClient
 	runner  *script.Runner
-	store   *priority.RedisStore // knows the keys of overrides
+	store   *priority.RedisStore // names the keys of overrides
 	keys    keys
 	levels  priority.Level
 	timeout time.Duration
 
-	underWay chan struct{} // of mostUnderWay
+	underWay chan struct{} // of capacity mostUnderWay
 }
 
-// Change is what every change is written down with.
+// Change says who makes a change, why, and what it replaces. The log keeps it.
 type Change struct {
 	By  string // who, in UTF-8: 1 to MaxByBytes bytes
-	Why string // the same, of 1 to MaxWhyBytes bytes
+	Why string // why, in UTF-8: 1 to MaxWhyBytes bytes
 
-	// Replaces is the Version of the item that is to be replaced or ended, 0 where
-	// there is none.
+	// Replaces is the Version of the item that the change replaces or ends, 0 if
+	// there is no such item.
 	Replaces int64
 }
 
@@ -113,15 +113,15 @@ func NewAdmin(client priority.RedisClient, opts *AdminOptions) (*Admin, error) {
 // Levels returns how many levels rules may have.
 func (a *Admin) Levels() priority.Level { return a.levels }
 
-// Settings are what holds for the whole fleet.
+// Settings are the settings of the whole fleet.
 type Settings struct {
-	Version int64        // of the last change of anything; 0: nothing was ever changed
-	Now     time.Time    // Redis's
-	Rules   *Item[Rules] // nil: the workers' own options hold
+	Version int64        // of the last change; 0: nothing was ever changed
+	Now     time.Time    // Redis's time
+	Rules   *Item[Rules] // nil: the workers' own options apply
 }
 
 // Settings returns the fleet's rules. An error wraps [ErrCorrupt] or [ErrNewer] if they
-// cannot be read; the version and the time may be known all the same.
+// cannot be read; the version and the time may still be set.
 func (a *Admin) Settings(ctx context.Context) (Settings, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
@@ -145,8 +145,8 @@ func (a *Admin) Settings(ctx context.Context) (Settings, error) {
 	return settings, err
 }
 
-// Apply makes rules those of the fleet. An error wraps [priority.ErrInvalidPolicy]
-// where they are not valid.
+// Apply sets the fleet's rules. An error wraps [priority.ErrInvalidPolicy] if they
+// are not valid.
 func (a *Admin) Apply(ctx context.Context, rules Rules, change Change) (int64, error) {
 	if err := rules.Validate(a.levels); err != nil {
 		return 0, err
@@ -158,8 +158,8 @@ func (a *Admin) Apply(ctx context.Context, rules Rules, change Change) (int64, e
 	return a.changed(ctx, call)
 }
 
-// Withdraw leaves the policies to the workers' own options again. It may be called without
-// rules, with Replaces 0: workers whose rules Redis lost stop following them.
+// Withdraw removes the fleet's rules: workers follow their own options again. If Redis
+// lost the rules, call it with Replaces 0, so that workers stop following the lost rules.
 func (a *Admin) Withdraw(ctx context.Context, change Change) (int64, error) {
 	call, err := a.policyCall(nil, change)
 	if err != nil {
@@ -184,8 +184,8 @@ func (a *Admin) Rollback(ctx context.Context, version int64, change Change) (int
 	return 0, fmt.Errorf("%w: version %d is not one of the last %d policies", ErrNotFound, version, len(history))
 }
 
-// History returns the fleet's rules and those before them, the newest first. The last
-// 100 are kept. What cannot be read is left out.
+// History returns the fleet's present and earlier rules, the newest first. The last
+// 100 versions are kept. Entries that cannot be read are left out.
 func (a *Admin) History(ctx context.Context) ([]Item[Rules], error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
@@ -202,8 +202,8 @@ func (a *Admin) History(ctx context.Context) ([]Item[Rules], error) {
 	return history, nil
 }
 
-// NoteReset writes down that a customer's numbers are about to be reset: the log has
-// all that operators do. The caller resets them afterwards.
+// NoteReset records in the log that a customer's numbers are about to be reset. The
+// caller resets them afterwards.
 func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) (int64, error) {
 	if err := priority.CheckCustomer(customer); err != nil {
 		return 0, err
@@ -225,7 +225,7 @@ func (a *Admin) within(ctx context.Context) (context.Context, context.CancelFunc
 
 var changeScript = script.New(lua.Change, 3, 0)
 
-// Where the numbers of a call of lua/change.lua are.
+// The indexes of the numbers in a call of lua/change.lua.
 const (
 	replacesAt, lastsAt, tokenAt, mostAt, entriesAt, aboveAt, alwaysAt = 0, 1, 2, 3, 4, 5, 6
 
@@ -258,7 +258,8 @@ func (c Change) validate() error {
 	return nil
 }
 
-// policyCall returns the call that applies rules, nil: withdraws them.
+// policyCall returns the call that applies rules, or withdraws them if rules is
+// nil.
 func (a *Admin) policyCall(rules *Rules, change Change) (script.Call, error) {
 	text, err := encode(struct {
 		By    string `json:"by"`
@@ -282,8 +283,8 @@ func (a *Admin) changed(ctx context.Context, call script.Call) (int64, error) {
 	return version, err
 }
 
-// change runs the script until it is answered, or ctx ends: a change that was made is
-// known by its token. It also returns for how long an override holds.
+// change runs the script until Redis replies or ctx ends; by its token, a change is
+// made once. It also returns how long an override has left.
 func (a *Admin) change(ctx context.Context, call script.Call) (version int64, left time.Duration, err error) {
 	d := script.Begin(ctx, -1)
 	defer d.End()
@@ -295,7 +296,7 @@ func (a *Admin) change(ctx context.Context, call script.Call) (version int64, le
 	return answer(&call, reply, failure)
 }
 
-// unreadable reports whether an item that has a version is corrupt.
+// unreadable reports whether an item with a version is corrupt.
 func (a *Admin) unreadable(ctx context.Context, item string) bool {
 	if customer, ok := strings.CutPrefix(item, "override:"); ok {
 		held, _, _ := a.writtenOf(ctx, customer)
@@ -305,7 +306,7 @@ func (a *Admin) unreadable(ctx context.Context, item string) bool {
 	return errors.Is(err, ErrCorrupt)
 }
 
-// answer reads what became of a call of the script.
+// answer reads the outcome of a call of the script.
 func answer(call *script.Call, reply []int64, failure *script.Failure) (version int64, left time.Duration, err error) {
 	switch {
 	case failure != nil && failure.Outcome == script.Unknown:
@@ -318,7 +319,8 @@ func answer(call *script.Call, reply []int64, failure *script.Failure) (version 
 	return reply[1], time.Duration(reply[2]) * time.Millisecond, nil
 }
 
-// conflict is the error of a change that is to replace another version than there is.
+// conflict returns the error of a change that should replace another version than the
+// present one.
 func conflict(call *script.Call, there int64) error {
 	item, replaces := call.IDs[0], call.Numbers[replacesAt]
 	switch {
@@ -330,7 +332,7 @@ func conflict(call *script.Call, there int64) error {
 	return fmt.Errorf("%w: %.200q", ErrNotFound, item)
 }
 
-// notChanged is the error of a change that was refused.
+// notChanged returns the error of a refused change.
 func notChanged(key string, err error) error {
 	if strings.Contains(err.Error(), "TOOMANY ") {
 		return fmt.Errorf("%w: there are %d overrides already", ErrTooMany, MaxOverrides)

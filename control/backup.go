@@ -14,13 +14,13 @@ import (
 	"github.com/docpriority/priority/internal/script"
 )
 
-// Backup is all that operators have set, but the log: with authors, reasons and ends. It
-// is written as JSON.
+// Backup holds all that operators have set, except the log: with authors, reasons and
+// ends. It is written as JSON.
 type Backup struct {
 	Version   int64
 	At        time.Time // Redis's time
 	Rules     *Item[Rules]
-	Overrides []Held // without what their keys hold
+	Overrides []Held // without what the customers' keys hold
 }
 
 type backupJSON struct {
@@ -33,7 +33,7 @@ type backupJSON struct {
 
 type overrideJSON struct {
 	Customer       string `json:"customer,omitempty"`
-	CustomerBase64 []byte `json:"customer_base64,omitempty"` // that is not UTF-8
+	CustomerBase64 []byte `json:"customer_base64,omitempty"` // set instead, if the customer is not UTF-8
 	Item[priority.Override]
 }
 
@@ -74,8 +74,8 @@ func (b *Backup) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Export returns the fleet's rules and its overrides. What cannot be read is an error that
-// wraps [ErrCorrupt] or [ErrNewer], beside the rest.
+// Export returns the fleet's rules and overrides. If some cannot be read, it returns the
+// others with an error that wraps [ErrCorrupt] or [ErrNewer].
 func (a *Admin) Export(ctx context.Context) (*Backup, error) {
 	settings, failure := a.Settings(ctx)
 	if settings.Now.IsZero() {
@@ -100,21 +100,22 @@ func (a *Admin) Export(ctx context.Context) (*Backup, error) {
 
 // Imported is what an Import did.
 type Imported struct {
-	Version   int64 // of the last change, 0: nothing was changed
+	Version   int64 // of the last change; 0: nothing was changed
 	Rules     bool  // whether the rules are now the backup's
-	Overrides int   // that are now in force
-	Kept      int   // of rules and overrides that are set otherwise by now and were kept
-	Over      int   // overrides that are over
+	Overrides int   // overrides that are now in force
+	Kept      int   // rules and overrides that were set differently since, and were kept
+	Over      int   // overrides that have ended
 }
 
-// importedAtOnce is how many overrides three round trips bring back.
+// importedAtOnce is how many overrides three round trips restore.
 const importedAtOnce = 1000
 
-// Import brings back what is not set, or older than in the backup: after Redis lost its
-// data, all of the backup. The log names the change's author and reason; the items keep
-// their own. What was set since is kept. If it stops halfway, it may be repeated, and so
-// it may with [ErrNotInForce]: then Redis did not accept some of the overrides. Workers
-// follow the imported rules, for their version is later than the backup's.
+// Import restores items of the backup that are missing now, or older than in the backup;
+// after Redis lost its data, that is the whole backup. What was set since the backup is
+// kept. The log names the change's author and reason; the items keep their own. If
+// Import stops halfway, it may be repeated, also after [ErrNotInForce], when Redis did
+// not accept some of the overrides. Workers follow the imported rules, as their new
+// version is later than the backup's.
 func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Imported, error) {
 	var done Imported
 	change.Replaces = 0
@@ -140,7 +141,7 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Impo
 			return done, err
 		}
 		by(&call, change, backup.Version)
-		settings, _ := a.Settings(ctx) // what cannot be read is replaced
+		settings, _ := a.Settings(ctx) // settings that cannot be read are replaced
 		if there := settings.Rules; there != nil && there.At.Before(backup.Rules.At) {
 			call.Numbers[replacesAt] = there.Version
 		}
@@ -162,21 +163,21 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Impo
 		there, err = a.importSome(ctx, some, there, backup.Version, change, &done)
 		if err != nil && !errors.Is(err, ErrNotInForce) {
 			return done, errors.Join(notInForce, err)
-		} else if err != nil { // as while a node is away: customers of the others have theirs
+		} else if err != nil { // for instance while a node is away: the other nodes' customers have their overrides
 			there, notInForce = writtenBy{}, cmp.Or(notInForce, err)
 		}
 	}
 	return done, notInForce
 }
 
-// by makes somebody else the author of a change, whose version exceeds another one.
+// by sets a change's author, and a version that its own version has to exceed.
 func by(call *script.Call, change Change, above int64) {
 	call.IDs[2], call.IDs[3] = change.By, change.Why
 	call.Numbers[aboveAt] = above
 }
 
-// importSome imports overrides in three round trips. It is given what is written down
-// before it, and returns what is written down after it.
+// importSome imports overrides in three round trips. It takes the overrides on record
+// before it, and returns the overrides on record after it.
 func (a *Admin) importSome(ctx context.Context, some []Held, there writtenBy, above int64, change Change, done *Imported) (writtenBy, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
@@ -243,8 +244,8 @@ func (a *Admin) importSome(ctx context.Context, some []Held, there writtenBy, ab
 	return there, errors.Join(errs...)
 }
 
-// keepNewer puts in force what others have written down since overrides were imported, and
-// returns what is written down.
+// keepNewer puts in force what others have recorded since overrides were imported, and
+// returns the overrides on record.
 func (a *Admin) keepNewer(ctx context.Context, made map[string]int64) (writtenBy, error) {
 	now, err := a.writtenBy(ctx)
 	if err != nil {
@@ -258,7 +259,8 @@ func (a *Admin) keepNewer(ctx context.Context, made map[string]int64) (writtenBy
 	return now, err
 }
 
-// writtenBy is what is written down and not over, by customer, at a time of Redis.
+// writtenBy holds the overrides on record that have not ended, by customer, at a
+// time of Redis.
 type writtenBy struct {
 	held map[string]Held
 	now  int64

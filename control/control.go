@@ -1,10 +1,10 @@
-// Package control lets operators change a fleet's levels while it runs: the policies,
-// and the level of single customers, for a time. Neither needs a deployment.
+// Package control lets operators change a fleet's levels while it runs, without a
+// deployment: the policies, and for a time the levels of single customers.
 //
 // An override is a key beside the customer's numbers, which each decision reads. Rules,
 // the policies of all customers, are one key that all workers follow.
 //
-// A worker makes its [Store] by [New], in the place of priority.NewRedisStore. An
+// A worker makes its [Store] with [New] in place of priority.NewRedisStore. An
 // operator's program uses an [Admin], as priorityctl does.
 package control
 
@@ -19,22 +19,23 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// FollowedWithin is within what time a worker with the default Interval follows a change
-// of the rules while Redis answers. An override holds for the next document.
+// FollowedWithin is how soon a worker with the default Interval follows a change of the
+// rules while Redis answers. An override applies from the next document on.
 const FollowedWithin = time.Second
 
 // Options configures a [Store]. The zero value works.
 type Options struct {
-	// Store makes the RedisStore: its Policy and Tiers hold until operators set others.
-	// The Store always reads overrides.
+	// Store configures the RedisStore: its Policy and Tiers apply until operators set
+	// others. The Store always reads overrides.
 	Store priority.RedisOptions
 
-	// Interval is how often to ask whether the rules were changed: one short command. At
-	// least 10 ms, at most a minute. Default: 500 ms.
+	// Interval is how often to ask whether the rules were changed, with one short
+	// command. At least 10 ms, at most a minute. Default: 500 ms.
 	Interval time.Duration
 
-	// OnChange is called when other rules are followed, and when Status.Err has another
-	// reason or none. It must return soon. Calls do not overlap. Default: none.
+	// OnChange is called when the Store starts to follow other rules, and when the
+	// reason in Status.Err changes or goes away. It must return soon. Calls do not
+	// overlap. Default: nothing is called.
 	OnChange func(Status)
 }
 
@@ -46,17 +47,16 @@ const (
 )
 
 // Store is a [priority.Store] around a RedisStore that decides by the rules that operators
-// have set. It asks for changes every Interval, from the first call until Close, and no
-// call waits for that. A change never loses or doubles a document: what is counted does
-// not depend on policies. A call that is under way ends by the rules that held when it
-// began.
+// have set. From the first call until Close it asks for changes every Interval, and no
+// call waits for that. A change never loses or doubles a document, as counts do not depend
+// on policies. A call under way finishes by the rules with which it began.
 //
-// Until the rules were read once, and if none were ever set, the policies of the
-// RedisStore's own options hold. While the rules cannot be read or used, or if Redis
-// lost them, the last known ones hold; see Status.
+// Until the rules have been read once, and if operators never set any, the policies
+// in Options.Store apply. While the rules cannot be read or used, or if Redis lost
+// them, the last known rules apply; see Status.
 //
-// Last is the RedisStore's, whatever operators set: a queue is declared with that many
-// levels, and rules with more of them are not used.
+// Last never changes, whatever operators set: a queue is declared with that many
+// levels, and rules with more levels are not used.
 //
 // It is safe for concurrent use. Close it before the store's client.
 type Store struct {
@@ -68,7 +68,7 @@ type Store struct {
 	onChange func(Status)
 
 	current atomic.Pointer[known]
-	readers chan struct{} // of maxReaders
+	readers chan struct{} // of capacity maxReaders
 	asked   atomic.Int64  // readings that began
 	taking  sync.Mutex    // held while current is replaced and OnChange runs
 	taken   int64         // the last reading that was taken; taking guards it
@@ -76,8 +76,8 @@ type Store struct {
 	begin sync.Once
 	live  context.Context // until Close
 	stop  context.CancelFunc
-	ended chan struct{} // closed when no reading begins in the background any more
-	close chan struct{} // of one: held by the Close that takes the places of the readers
+	ended chan struct{} // closed when no more readings begin in the background
+	close chan struct{} // of capacity 1: held by the Close that waits for the readers
 }
 
 var _ priority.Store = (*Store)(nil)
@@ -148,17 +148,17 @@ func (s *Store) PolicyOf(customer string) priority.Policy { return s.now().Polic
 
 func (s *Store) Last() priority.Level { return s.own.Last() }
 
-// Unwrap returns the RedisStore by the options; see [priority.As].
+// Unwrap returns the RedisStore that Options.Store configures; see [priority.As].
 func (s *Store) Unwrap() priority.Store { return s.own }
 
-// now returns what decides, and sees to it that changes are noticed.
+// now returns the store that decides, and starts following changes.
 func (s *Store) now() *priority.RedisStore {
 	s.begin.Do(func() { go s.follow() })
 	return s.current.Load().store
 }
 
-// Close ends what runs in the background, until ctx ends. Later calls go by the rules that
-// were known last. Close may be called again.
+// Close stops following changes; it returns when ctx ends at the latest. Later calls
+// follow the last known rules. Close may be called again.
 func (s *Store) Close(ctx context.Context) error {
 	s.stop()
 	s.begin.Do(func() { close(s.ended) }) // it never began

@@ -15,8 +15,8 @@ import (
 
 // ErrLost: Redis has no rules, or older ones than the Store knows, as after a restart
 // without its data or a failover to a replica that lagged. The known rules stay in force
-// until operators apply, import or withdraw rules. If none were known: Redis has no
-// version, or an older one, so that overrides may be lost, until the next change.
+// until operators apply, import or withdraw rules. If the Store knew no rules: Redis has
+// no version, or an older one, so overrides may be lost, until the next change.
 var ErrLost = errors.New("control: Redis lost what operators set")
 
 const (
@@ -27,24 +27,24 @@ const (
 	// does not heed a deadline.
 	maxReaders = 4
 
-	// wholeEvery is how often the rules are read even if the version is the same: somebody
-	// may have repaired or lost them alone.
+	// wholeEvery is how often the rules are read even if the version is the same: their
+	// key alone may have been lost or repaired.
 	wholeEvery = time.Minute
 )
 
-// Status is what a [Store] knows of the rules.
+// Status is what a [Store] knows about the rules.
 type Status struct {
-	// Version is the version of the rules that are followed, or of their withdrawal; 0: none
-	// were ever set, and the worker's own options hold.
+	// Version is the version of the rules that are followed, or of their withdrawal; 0: no
+	// rules were ever set, and the worker's own options apply.
 	Version int64
 
-	// Rules are followed; nil: the worker's own options hold.
+	// Rules are the rules that are followed; nil: the worker's own options apply.
 	Rules *Item[Rules]
 
 	// ReadAt is when Redis last answered, by this process's clock. Zero: it never has.
 	ReadAt time.Time
 
-	// Err is why the last reading failed, or why what it read is not used; else nil. It
+	// Err says why the last reading failed, or why its rules are not used; else nil. It
 	// wraps [ErrLost], [ErrCorrupt], [ErrNewer], [priority.ErrInvalidPolicy], or what kept
 	// Redis from answering.
 	Err error
@@ -53,17 +53,17 @@ type Status struct {
 // known is what a Store knows. It does not change.
 type known struct {
 	store   *priority.RedisStore // decides by the rules
-	rules   *Item[*Rules]        // followed; nil: none were ever set
-	text    string               // of them
+	rules   *Item[*Rules]        // followed; nil: rules were never set
+	text    string               // of the rules
 	head    head                 // the newest that was seen
-	seen    string               // what the key of the version held
+	seen    string               // what the version's key held
 	readAt  time.Time
 	wholeAt time.Time // when the rules were read
-	refused error     // why what was read is not used
+	refused error     // why the rules that were read are not used
 	err     error     // Status.Err
 }
 
-// Status returns what the Store knows of the rules. It sends nothing.
+// Status returns what the Store knows about the rules. It sends nothing.
 func (s *Store) Status() Status { return s.current.Load().status() }
 
 func (k *known) status() Status {
@@ -80,7 +80,7 @@ func (s *Store) follow() {
 	defer close(s.ended)
 	for s.live.Err() == nil {
 		ctx, cancel := context.WithTimeout(s.live, readTimeout)
-		_ = s.refresh(ctx) // Status has it
+		_ = s.refresh(ctx) // Status has the error
 		cancel()
 		select {
 		case <-time.After(s.interval*9/10 + rand.N(s.interval/5+1)):
@@ -89,8 +89,8 @@ func (s *Store) follow() {
 	}
 }
 
-// Refresh reads the rules now, as before a worker's first document, until ctx ends. It
-// returns Status.Err.
+// Refresh reads the rules now, for instance before a worker's first document, until
+// ctx ends. It returns Status.Err.
 func (s *Store) Refresh(ctx context.Context) error {
 	if s.live.Err() != nil {
 		return errors.New("control: the store is closed")
@@ -113,7 +113,7 @@ func (s *Store) refresh(ctx context.Context) error {
 				seen = ""
 			}
 			reply, err := followScript.run(ctx, s.client, []string{s.keys.version, s.keys.rules}, seen)
-			if !errors.Is(err, context.Canceled) { // which is no failure of Redis
+			if !errors.Is(err, context.Canceled) { // a cancellation is not Redis's failure
 				err = s.take(number, reply, err)
 			}
 			done <- err
@@ -132,7 +132,7 @@ func (s *Store) refresh(ctx context.Context) error {
 	return s.take(number, nil, err)
 }
 
-// take makes what a reading found what is known, unless a later one was faster.
+// take updates what is known by a reading, unless a later reading was faster.
 func (s *Store) take(number int64, reply []any, err error) error {
 	s.taking.Lock()
 	defer s.taking.Unlock()
@@ -144,7 +144,7 @@ func (s *Store) take(number int64, reply []any, err error) error {
 	now := *before
 	if err == nil {
 		now.readAt = time.Now()
-		if len(reply) > 1 { // else nothing was changed
+		if len(reply) > 1 { // else nothing has changed
 			now.wholeAt = now.readAt
 			now.seen, _ = reply[0].(string)
 			rules, _ := reply[1].(string)
@@ -160,7 +160,7 @@ func (s *Store) take(number int64, reply []any, err error) error {
 	return now.err
 }
 
-// goBy makes what was read what is known, and returns why it is not used.
+// goBy follows the rules that were read, or returns why it does not.
 func (s *Store) goBy(now *known, rules string) error {
 	there, err := headOf(s.keys.version, now.seen)
 	if err != nil {
@@ -201,8 +201,8 @@ func rulesHead(item *Item[*Rules], text string) head {
 	return head{item.Version, item.At.UnixMilli(), text}
 }
 
-// reason is the part of an error that says why, without what is different each time,
-// as the ports of connections are.
+// reason returns the part of an error that says why, without what differs each time,
+// such as the ports of connections.
 func reason(err error) string {
 	var reply redis.Error
 	switch {

@@ -12,15 +12,15 @@ import (
 )
 
 var (
-	// ErrCorrupt: the key named in the message holds something other than what operators
-	// have set.
+	// ErrCorrupt: the key named in the message holds something that this module does not
+	// write.
 	ErrCorrupt = errors.New("control: corrupt")
 
 	// ErrNewer: a later version of this module wrote what the message names.
 	ErrNewer = errors.New("control: written by a later version of the module")
 )
 
-// Item is one thing that operators have set.
+// Item is one setting of operators.
 type Item[T any] struct {
 	Value   T         `json:"value"`
 	Version int64     `json:"version"`        // goes up with each change of anything
@@ -30,12 +30,12 @@ type Item[T any] struct {
 	Why     string    `json:"why"`
 }
 
-// stored is an item as lua/change.lua stores it; one of Override and Rules is set, or none
-// if rules were withdrawn.
+// stored is an item as lua/change.lua stores it. Either Override or Rules is set, or
+// neither if the rules were withdrawn.
 type stored struct {
 	Version int64 `json:"version,omitempty"`
 	At      int64 `json:"at,omitempty"`    // in milliseconds of Redis's time
-	Until   int64 `json:"until,omitempty"` // the same; 0: no end
+	Until   int64 `json:"until,omitempty"` // likewise; 0: no end
 
 	By       string             `json:"by"`
 	Why      string             `json:"why"`
@@ -43,7 +43,8 @@ type stored struct {
 	Rules    *Rules             `json:"rules,omitempty"`
 }
 
-// encode returns a value in JSON that people can read in Redis, "<=3" too.
+// encode returns a value as JSON that people can read in Redis: it leaves "<=3" as
+// it is.
 func encode(value any) (string, error) {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
@@ -133,8 +134,8 @@ func headOf(key, text string) (head, error) {
 	return head{}, fmt.Errorf("%w: %q holds %.60q, not a version, a time and a token", ErrCorrupt, key, text)
 }
 
-// newer reports whether a change came after another one, which it may not know of: after
-// a failover two changes may have the same version.
+// newer reports whether a change came after another one. After a failover two changes
+// may have the same version.
 func (h head) newer(than head) bool {
 	return h.version > than.version || h.version == than.version && h.id != than.id || h.at > than.at
 }

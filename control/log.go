@@ -18,15 +18,15 @@ type Entry struct {
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
 
-	// Kind is what was changed: "policy", "override", or "reset", whose numbers were reset
-	// and nothing else; "corrupt": the entry cannot be read.
+	// Kind says what was changed: "policy", "override", or "reset" (a customer's numbers
+	// were reset); "corrupt": the entry cannot be read.
 	Kind string `json:"kind"`
 
-	// Customer is whose override or reset it is, else empty.
+	// Customer is the customer of an override or a reset, else empty.
 	Customer string `json:"customer,omitempty"`
 
-	// Old and New are the values before and after in JSON, empty where there was or is
-	// none: a [Rules] or a [priority.Override].
+	// Old and New are the values before and after, a [Rules] or a [priority.Override]
+	// as JSON; empty if there was no value.
 	Old json.RawMessage `json:"old,omitempty"`
 	New json.RawMessage `json:"new,omitempty"`
 
@@ -34,8 +34,8 @@ type Entry struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Log returns the last changes, the newest first: at most so many, of those up to a
-// version, 0: up to the last one. About 10,000 are kept.
+// Log returns the last changes, newest first, up to the version upTo (0: up to the
+// last change), and at most that many. About 10,000 changes are kept.
 func (a *Admin) Log(ctx context.Context, upTo int64, most int) ([]Entry, error) {
 	if most < 1 || most > logEntries {
 		return nil, fmt.Errorf("%w: %d entries, not 1 to %d", priority.ErrInvalidOption, most, logEntries)
@@ -58,7 +58,8 @@ func (a *Admin) Log(ctx context.Context, upTo int64, most int) ([]Entry, error) 
 	return entries, nil
 }
 
-// entryOf reads {id, {field, value, …}}. What cannot be read is a corrupt entry.
+// entryOf reads {id, {field, value, …}}. An entry that cannot be read has the kind
+// "corrupt".
 func entryOf(reply any) Entry {
 	var id string
 	var texts []string
@@ -87,7 +88,7 @@ func entryOf(reply any) Entry {
 	return e
 }
 
-// valueOf returns the value of what is stored, without who set it and why.
+// valueOf returns the value of a stored item, without who set it and why.
 func valueOf(stored string) (value json.RawMessage, ok bool) {
 	var item struct{ Override, Rules json.RawMessage }
 	if stored == "" {

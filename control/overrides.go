@@ -15,30 +15,30 @@ import (
 	"github.com/docpriority/priority/internal/script"
 )
 
-// MaxOverride is the longest that an override holds.
+// MaxOverride is the longest time that an override may last.
 const MaxOverride = 30 * 24 * time.Hour
 
-// Held is a customer's override: what is written down, and what the customer's key in
-// Redis holds, by which documents get their levels.
+// Held is a customer's override: as operators recorded it, and as the customer's key
+// in Redis holds it. The key decides the levels.
 type Held struct {
 	Customer string `json:"customer"`
 
-	// Item is what is written down. Version 0: nothing readable is.
+	// Item is the recorded override. Version 0: there is no readable record.
 	Item[priority.Override]
 
 	// InForce reports whether the customer's key holds the same.
 	InForce bool `json:"in_force"`
 
-	// Found is what the key holds instead; empty: nothing.
+	// Found is what the key holds instead; empty: the key does not exist.
 	Found string `json:"found,omitempty"`
 
-	// Err is why what is written down, or the key, cannot be read. It wraps [ErrCorrupt],
+	// Err says why the record or the key cannot be read. It wraps [ErrCorrupt],
 	// [ErrNewer], or what kept Redis from answering.
 	Err error `json:"-"`
 }
 
-// Overrides returns the overrides that are written down and not over, by customer. It is
-// two round trips, however many there are.
+// Overrides returns the recorded overrides that have not ended, by customer, in two
+// round trips.
 func (a *Admin) Overrides(ctx context.Context) ([]Held, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
@@ -49,8 +49,8 @@ func (a *Admin) Overrides(ctx context.Context) ([]Held, error) {
 	return held, a.find(ctx, held)
 }
 
-// OverrideOf returns a customer's override, nil if none is written down and the customer's
-// key does not exist.
+// OverrideOf returns a customer's override, or nil if there is neither a record nor the
+// customer's key.
 func (a *Admin) OverrideOf(ctx context.Context, customer string) (*Held, error) {
 	if err := priority.CheckCustomer(customer); err != nil {
 		return nil, err
@@ -71,9 +71,8 @@ func (a *Admin) OverrideOf(ctx context.Context, customer string) (*Held, error) 
 	return &each[0], nil
 }
 
-// SetOverride gives a customer an override for a time, from now on, in place of one
-// that they may have. The time is 1 ms to [MaxOverride]. With [ErrNotInForce] it also
-// returns the version.
+// SetOverride sets a customer's override from now on, for 1 ms to [MaxOverride], in
+// place of any earlier one. With [ErrNotInForce] it also returns the version.
 func (a *Admin) SetOverride(ctx context.Context, customer string, override priority.Override, lasts time.Duration, change Change) (int64, error) {
 	if err := priority.CheckCustomer(customer); err != nil {
 		return 0, err
@@ -91,9 +90,9 @@ func (a *Admin) SetOverride(ctx context.Context, customer string, override prior
 	return a.changeOverride(ctx, customer, override, call)
 }
 
-// EndOverride ends a customer's override, also one that is not written down. With
-// [ErrNotInForce], which says here that the override still holds, it also returns the
-// version.
+// EndOverride ends a customer's override, even if it is not on record. With
+// [ErrNotInForce], which here means that the override is still in force, it also
+// returns the version.
 func (a *Admin) EndOverride(ctx context.Context, customer string, change Change) (int64, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
@@ -106,12 +105,12 @@ func (a *Admin) EndOverride(ctx context.Context, customer string, change Change)
 	}
 	held, err := a.OverrideOf(ctx, customer)
 	if err != nil || held != nil && (held.InForce || held.Found != "" || held.Err != nil) {
-		call.Numbers[alwaysAt] = 1 // it holds, or may hold, even if it is not written down
+		call.Numbers[alwaysAt] = 1 // it is or may be in force, even if it is not on record
 	}
 	return a.changeOverride(ctx, customer, priority.Override{}, call)
 }
 
-// overrideCall returns the call that writes an override down.
+// overrideCall returns the call that records an override.
 func (a *Admin) overrideCall(customer string, override priority.Override, lasts time.Duration, change Change) (script.Call, error) {
 	if _, err := override.MarshalText(); err != nil {
 		return script.Call{}, err
@@ -127,7 +126,7 @@ func (a *Admin) overrideCall(customer string, override priority.Override, lasts 
 	return call, err
 }
 
-// changeOverride writes a change down and then makes it.
+// changeOverride records a change and then makes it.
 func (a *Admin) changeOverride(ctx context.Context, customer string, override priority.Override, call script.Call) (int64, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
@@ -142,8 +141,8 @@ func (a *Admin) changeOverride(ctx context.Context, customer string, override pr
 }
 
 // enforce writes an override, whose change has a version, to the customer's key, until
-// ctx ends. If another change was written down meanwhile, it makes that one: the last
-// change to be written down is the one that holds.
+// ctx ends. If another change was recorded meanwhile, it makes that change: the last
+// recorded change wins.
 func (a *Admin) enforce(ctx context.Context, customer string, version int64, override priority.Override, left time.Duration) error {
 	var lost error
 	for end := time.Now().Add(left); ; {
@@ -162,7 +161,7 @@ func (a *Admin) enforce(ctx context.Context, customer string, version int64, ove
 			if err == nil {
 				if there.Version < version && a.isLost(ctx, version) {
 					lost = fmt.Errorf("version %d was lost, as in a failover", version)
-				} // else it was ended
+				} // else it has ended
 				version, override, end = there.Version, there.Value, time.Now().Add(there.leftAt(now))
 				continue
 			}
@@ -178,13 +177,13 @@ func (a *Admin) enforce(ctx context.Context, customer string, version int64, ove
 	}
 }
 
-// isLost reports whether Redis does not know a version that it has given.
+// isLost reports whether Redis has lost a version that it assigned.
 func (a *Admin) isLost(ctx context.Context, version int64) bool {
 	settings, err := a.Settings(ctx)
 	return err == nil && settings.Version < version
 }
 
-// leftAt returns for how long an override holds from a time of Redis on.
+// leftAt returns how long an override has left at a time of Redis.
 func (h *Held) leftAt(now int64) time.Duration {
 	if h.Until.IsZero() {
 		return MaxOverride
@@ -192,8 +191,8 @@ func (h *Held) leftAt(now int64) time.Duration {
 	return h.Until.Sub(time.UnixMilli(now))
 }
 
-// enforcement returns the command that puts an override in force; the zero override, or
-// one that is over, ends it.
+// enforcement returns the command that puts an override in force, or removes it if it
+// is zero or has ended.
 func (a *Admin) enforcement(ctx context.Context, customer string, override priority.Override, left time.Duration) redis.Cmder {
 	key := a.store.OverrideKey(customer)
 	text, err := override.MarshalText()
@@ -203,7 +202,8 @@ func (a *Admin) enforcement(ctx context.Context, customer string, override prior
 	return redis.NewStatusCmd(ctx, "SET", key, text, "PX", left.Milliseconds())
 }
 
-// written reads what is written down and not over, by customer, and Redis's time.
+// written reads the recorded overrides that have not ended, by customer, and
+// Redis's time.
 func (a *Admin) written(ctx context.Context) (held []Held, now int64, err error) {
 	now, reply, err := a.ask(ctx, "HGETALL", a.keys.overrides)
 	if err != nil {
@@ -219,7 +219,7 @@ func (a *Admin) written(ctx context.Context) (held []Held, now int64, err error)
 	return held, now, nil
 }
 
-// writtenOf reads what is written down of one customer; Version 0: nothing, or it is over.
+// writtenOf reads one customer's record; Version 0: there is no record, or it has ended.
 func (a *Admin) writtenOf(ctx context.Context, customer string) (held Held, now int64, err error) {
 	now, reply, err := a.ask(ctx, "HGET", a.keys.overrides, customer)
 	if err != nil {
@@ -229,7 +229,7 @@ func (a *Admin) writtenOf(ctx context.Context, customer string) (held Held, now 
 	return a.held(customer, text, now), now, nil
 }
 
-// held reads an item that is written down.
+// held reads a recorded item.
 func (a *Admin) held(customer, text string, now int64) Held {
 	held := Held{Customer: customer}
 	if text == "" {
@@ -257,12 +257,12 @@ func (a *Admin) find(ctx context.Context, held []Held) error {
 	failed := a.inTime(ctx, func() error {
 		_, err := pipe.Exec(ctx)
 		if slices.ContainsFunc(cmds, func(cmd *redis.Cmd) bool { return cmd.Err() != nil }) {
-			return nil // each command has its own
+			return nil // each command has its own error
 		}
 		return err
 	})
 	if failed != nil {
-		return fmt.Errorf("control: cannot read overrides: %w", failed) // as if a login was refused
+		return fmt.Errorf("control: cannot read overrides: %w", failed) // for instance, the login was refused
 	}
 	for i, cmd := range cmds {
 		key := a.store.OverrideKey(held[i].Customer)
@@ -276,7 +276,7 @@ func (a *Admin) find(ctx context.Context, held []Held) error {
 		default:
 			want, _ := held[i].Value.MarshalText()
 			if held[i].InForce = held[i].Version > 0 && text == string(want); !held[i].InForce {
-				held[i].Found = cmp.Or(text, "nothing") // what an empty key holds
+				held[i].Found = cmp.Or(text, "nothing") // the key holds an empty string
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/docpriority/priority/lua"
 )
 
-// keys are those of one prefix, all in one slot.
+// keys are the operators' keys of one prefix, all in one slot.
 type keys struct{ version, rules, history, overrides, log string }
 
 func keysOf(prefix string) keys {
@@ -21,8 +21,8 @@ func keysOf(prefix string) keys {
 	return keys{key("version"), key("rules"), key("history"), key("overrides"), key("log")}
 }
 
-// reading is a script that reads. Scripts are run by the master, wherever a client sends
-// commands that read.
+// reading is a script that reads. The master runs it, wherever the client sends its
+// reads.
 type reading struct{ text, digest string }
 
 func newReading(text string) reading {
@@ -73,7 +73,7 @@ func (a *Admin) read(ctx context.Context, s reading, keys []string, args ...any)
 		found, err = s.run(ctx, a.client, keys, args...)
 		return err
 	})
-	if err != nil { // perhaps it is under way still
+	if err != nil { // it may still be under way
 		return nil, err
 	}
 	return found, nil
@@ -92,12 +92,12 @@ func (a *Admin) ask(ctx context.Context, command, key string, args ...any) (now 
 	return now, reply, nil
 }
 
-// mostUnderWay is how many commands that are no change may be under way, if Redis hangs and
-// the client does not heed a deadline.
+// mostUnderWay is how many commands, other than changes, may be under way if Redis hangs
+// and the client ignores deadlines.
 const mostUnderWay = 64
 
-// inTime waits for commands until ctx ends, whatever the client's own timeouts are. Then
-// they may be under way still.
+// inTime waits for commands until ctx ends, whatever the client's own timeouts are. They
+// may still be under way then.
 func (a *Admin) inTime(ctx context.Context, send func() error) error {
 	if ctx.Done() == nil {
 		return send()
@@ -119,7 +119,7 @@ func (a *Admin) inTime(ctx context.Context, send func() error) error {
 	}
 }
 
-// textsOf returns the strings of a reply that is a list.
+// textsOf returns the strings of a list reply.
 func textsOf(reply any) []string {
 	list, _ := reply.([]any)
 	texts := make([]string, len(list))

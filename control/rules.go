@@ -16,26 +16,26 @@ import (
 // Rules are a fleet's policies: what [priority.RedisOptions] calls Policy and Tiers.
 //
 // In JSON a policy is {"thresholds": [-2, …], "reset_interval_ms": 1500000,
-// "reset_mode": "last-update" or "last-reset", "loads": [2, …], "turns": 0}. What is left
-// out is the default policy's; without loads, they go by the number of thresholds. Tiers
-// stand beside these as "tiers": {"gold": {…}}. Unknown fields are refused.
+// "reset_mode": "last-update" or "last-reset", "loads": [2, …], "turns": 0}. A missing
+// field takes the default policy's value; missing loads follow the number of thresholds.
+// Tiers stand beside these fields as "tiers": {"gold": {…}}. Unknown fields are refused.
 type Rules struct {
 	Policy priority.Policy
 	Tiers  map[string]priority.Policy
 }
 
-// MaxPolicies is how many different policies rules may have: each is three scripts in
-// Redis, which keeps 500 of them.
+// MaxPolicies is how many different policies rules may have: each needs three scripts
+// in Redis, which keeps 500 scripts.
 const MaxPolicies = 100
 
-// Validate returns an error that wraps [priority.ErrInvalidPolicy] where the rules
-// cannot be used, or have more than so many levels.
+// Validate returns an error that wraps [priority.ErrInvalidPolicy] unless the rules
+// can be used in a queue with that many levels.
 func (r Rules) Validate(levels priority.Level) error {
 	_, err := r.policies(levels, nil)
 	return err
 }
 
-// policies returns the policies of a queue with so many levels.
+// policies returns the policies, for a queue with that many levels.
 func (r Rules) policies(levels priority.Level, tierOf func(string) string) (*priority.Policies, error) {
 	if tierOf == nil {
 		tierOf = func(string) string { return "" }

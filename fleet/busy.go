@@ -22,10 +22,10 @@ type Busy struct {
 	Load  float64
 }
 
-// busy is a Busy as it is in JSON.
+// busy is a Busy in JSON.
 type busy struct {
 	Customer  *string        `json:"customer,omitempty"`
-	Base64    string         `json:"customer_base64,omitempty"` // of one that is not UTF-8
+	Base64    string         `json:"customer_base64,omitempty"` // set instead, if the customer is not UTF-8
 	Documents int64          `json:"documents"`
 	Rule      string         `json:"rule"`
 	Level     priority.Level `json:"level"`
@@ -35,7 +35,7 @@ type busy struct {
 
 const byCount, byLoad = "count", "load"
 
-// MarshalJSON returns the customer as it is in a report.
+// MarshalJSON returns the customer as a report has it.
 func (b Busy) MarshalJSON() ([]byte, error) {
 	f := busy{Documents: b.Documents, Level: b.Level}
 	if utf8.ValidString(b.Customer) {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// The window is of so many steps.
+	// How many steps a window has.
 	steps      = 12
 	stepLength = 5 * time.Second
 
@@ -20,16 +20,16 @@ const (
 	// while a call has a million of them.
 	perLock = 1000
 
-	// lastLevel is the last level that is told apart from others.
+	// lastLevel is the last level that a report counts separately.
 	lastLevel = 255
 )
 
-// collector counts what callers were told, in the last minute.
+// collector counts what callers got in the last minute.
 type collector struct {
 	joined time.Time
 
 	mu    sync.Mutex
-	steps []*step // of the window, the current one last; the others do not change
+	steps []*step // the window's, the current step last; the others do not change
 }
 
 // step is what happened in a part of the window.

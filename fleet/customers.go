@@ -8,12 +8,12 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// mostCustomers is how many customers are told apart in a step.
+// mostCustomers is how many customers a step counts separately.
 const mostCustomers = 1000
 
 // customers counts the documents of at most mostCustomers customers: exactly if there are
-// no more, else never too many, and too few by at most one in a thousand of all documents.
-// So whoever is busy is among them, however many others come. (The algorithm is Misra and
+// no more, else never too high, and too low by at most a thousandth of all documents. So
+// busy customers are among them, however many others come. (The algorithm is Misra and
 // Gries's.)
 type customers map[string]customer
 
@@ -22,7 +22,7 @@ type customer struct {
 	last      lastTold
 }
 
-// lastTold is what the last decision for a customer was.
+// lastTold is the last decision for a customer.
 type lastTold struct {
 	rule  priority.Rule
 	level priority.Level

@@ -1,15 +1,15 @@
-// Package fleet joins a process to the fleet: a store that goes by what operators set,
-// answers while Redis cannot be reached, and reports what it did. It also reads the
-// reports of all processes.
+// Package fleet joins a process to the fleet: with a store that follows what operators
+// set, answers while Redis cannot be reached, and reports what it did. It also reads
+// the reports of all processes.
 //
 // [Join] wraps a RedisStore with package control, package fallback and package observe,
 // in this order. Each of them works without this package too.
 //
 // Every five seconds a member writes a [Report] to Redis: who it is, which levels its
 // documents got in the last minute, how long they waited, which customers were busiest,
-// and whether it follows the operators' rules. Reports end by themselves half a minute
-// after they were written. [Read] returns all reports, and [Add] adds them up. Members in
-// Python and Node.js write the same reports.
+// and whether it follows the operators' rules. A report expires half a minute after it
+// was written. [Read] returns all reports, and [Add] adds them up. Members in Python and
+// Node.js write the same reports.
 package fleet
 
 import (
@@ -29,8 +29,8 @@ import (
 
 // Options configures a [Member]. The zero value works.
 type Options struct {
-	// Store configures the RedisStore: its Policy and Tiers hold until operators set
-	// others. Overrides are always read.
+	// Store configures the RedisStore: its Policy and Tiers apply until operators
+	// set others. Overrides are always read.
 	Store priority.RedisOptions
 
 	// Interval is how often to ask whether operators have set other rules. At least
@@ -43,9 +43,9 @@ type Options struct {
 	// Observers see every call of the member, in this order. Default: none.
 	Observers []observe.Func
 
-	// Logger logs what operators should know: that Redis cannot be reached and can be
-	// again, which rules are followed and why newer ones are not, keys that hold something
-	// else, and that reports cannot be written. Default: nothing is logged.
+	// Logger logs what operators should know: that Redis cannot be reached, or can be
+	// again; which rules are followed, and why newer rules are not; corrupt keys; and that
+	// reports cannot be written. Default: nothing is logged.
 	Logger *slog.Logger
 
 	// Name is what operators call this process, at most 100 bytes. Default: the host's
@@ -55,14 +55,14 @@ type Options struct {
 
 // Member is a [priority.Store], and a process's place in the fleet. From Join to Close it
 // follows the operators' rules and writes reports in the background; no call waits for
-// that. What it remembers for its reports is bounded: the customers of a minute, at most
-// 12,000, and numbers.
+// that. What it remembers for its reports is bounded: numbers, and the last minute's
+// customers, at most 12,000.
 //
 // It is safe for concurrent use. Close it before the store's client.
 type Member struct {
 	stack
 
-	who      Report // what is the same in all of its reports
+	who      Report // the fields that are the same in all of its reports
 	control  *control.Store
 	fallback *fallback.Store
 	seen     *collector
@@ -128,10 +128,11 @@ func (m *Member) json() []byte {
 // Unwrap returns the stores that the member has put together; see [priority.As].
 func (m *Member) Unwrap() priority.Store { return m.stack }
 
-// Close ends the member, until ctx ends: it sends the Dones that are owed to Redis,
-// removes the report, and stops following the operators' rules. Calls still work after
-// it. An error says what is not done: for that, Close may be called again. A report that
-// cannot be removed ends by itself within half a minute, and is no error.
+// Close ends the member: it sends the Dones that Redis has not received, removes the
+// report, and stops following the operators' rules. It returns when ctx ends at the
+// latest. Calls still work afterwards. An error says what was not finished; Close may
+// then be called again. A report that cannot be removed expires within half a minute,
+// and is not an error.
 func (m *Member) Close(ctx context.Context) error {
 	owed := m.fallback.Close(ctx)
 	ended := m.writer.close(ctx)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Histogram counts documents by how long they waited. Bucket i has those that waited at
-// most 2^(i/4) milliseconds, and longer than bucket i-1 has; i is 0 to 107, which is 31
-// hours and more.
+// Histogram counts documents by how long they waited. Bucket i counts waits of at most
+// 2^(i/4) milliseconds that are too long for bucket i-1; i is 0 to 107, and bucket 107
+// counts 31 hours and more.
 type Histogram map[int]int64
 
 const lastBucket = 107
@@ -23,7 +23,7 @@ func bucketOf(wait time.Duration) int {
 	return min(int(math.Ceil(4*math.Log2(float64(ms)))), lastBucket)
 }
 
-// Count returns how many documents there are.
+// Count returns the number of documents.
 func (h Histogram) Count() int64 {
 	var all int64
 	for _, n := range h {
@@ -32,8 +32,8 @@ func (h Histogram) Count() int64 {
 	return all
 }
 
-// Quantile returns the time within which the share q of the documents ended, as .95 of
-// them: at most 19 % too long, and 0 if there are no documents.
+// Quantile returns the time within which the share q of the documents ended, for
+// example .95. It is at most 19 % too long, and 0 if there are no documents.
 func (h Histogram) Quantile(q float64) time.Duration {
 	left := max(int64(math.Ceil(q*float64(h.Count()))), 1)
 	for _, i := range slices.Sorted(maps.Keys(h)) {
@@ -50,8 +50,7 @@ func (h Histogram) Median() time.Duration { return h.Quantile(.5) }
 // P95 returns Quantile(.95).
 func (h Histogram) P95() time.Duration { return h.Quantile(.95) }
 
-// coarser returns the histogram with one bucket in place of n: with those that waited
-// longest among theirs.
+// coarser returns the histogram with each n buckets joined in the last of them.
 func (h Histogram) coarser(n int) Histogram {
 	c := make(Histogram)
 	for i, documents := range h {

@@ -33,7 +33,7 @@ func (l *logger) circuit(next func(open bool, cause error)) func(open bool, caus
 	}
 }
 
-// logInterval is how long no other failed call is logged.
+// logInterval is the shortest time between two logged failures.
 const logInterval = time.Minute
 
 // failed returns an OnError of package fallback that logs, and then calls next.
@@ -54,7 +54,7 @@ func (l *logger) failed(next func(err error)) func(err error) {
 	}
 }
 
-// rules logs which rules are followed, and why not others.
+// rules logs which rules are followed, and why newer rules are not.
 func (l *logger) rules(status control.Status) {
 	switch {
 	case l.Logger == nil:
@@ -69,7 +69,7 @@ func (l *logger) rules(status control.Status) {
 	}
 }
 
-// reports logs that reports cannot be written, once until one was.
+// reports logs once that reports cannot be written, until one is written again.
 func (l *logger) reports(err error) {
 	if l.Logger != nil && err != nil && !l.unwritten {
 		l.Warn("priority: reports cannot be written", "error", err)

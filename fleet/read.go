@@ -18,8 +18,8 @@ const (
 	maxReads  = 100_000 // reports
 )
 
-// membersScript returns the ids that are listed. As a script it is run by the master,
-// whatever the client reads from replicas.
+// membersScript returns the listed ids. The master runs a script even if the client
+// reads from replicas.
 const membersScript = `local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 return redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])`
@@ -59,21 +59,21 @@ func members(ctx context.Context, client priority.RedisClient, prefix string) ([
 	return ids, nil
 }
 
-// reportsScript returns the texts of reports, and then for how many milliseconds each of
-// them lasts. The master runs it too.
+// reportsScript returns the texts of reports, then the milliseconds until each expires.
+// The master runs it too.
 const reportsScript = `local found = redis.call('MGET', unpack(KEYS))
 for i, key in ipairs(KEYS) do
   found[#KEYS + i] = redis.call('PTTL', key)
 end
 return found`
 
-// found is a report as it is in Redis.
+// found is a report as Redis holds it.
 type found struct {
 	id, text string
 	age      time.Duration
 }
 
-// textsOf returns the reports that there are.
+// textsOf returns the reports that exist.
 func textsOf(ctx context.Context, client priority.RedisClient, prefix string, ids []string) ([]found, error) {
 	pipe := client.Pipeline()
 	var pages []*redis.SliceCmd
@@ -102,7 +102,7 @@ func textsOf(ctx context.Context, client priority.RedisClient, prefix string, id
 		for i, id := range page {
 			text, ok := reply[i].(string)
 			left, _ := reply[len(page)+i].(int64)
-			if ok { // else it has ended
+			if ok { // else it has expired
 				age := lasts - time.Duration(left)*time.Millisecond
 				reports = append(reports, found{id, text, min(max(age, 0), lasts)})
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Report is what one process of the fleet says of itself.
+// Report is what one process of the fleet reports about itself.
 type Report struct {
 	// ID is random. Name is what operators call the process.
 	ID   string `json:"id"`
@@ -31,28 +31,28 @@ type Report struct {
 	// Levels is how many levels the process's queue has.
 	Levels priority.Level `json:"levels"`
 
-	// Overrides reports whether the process goes by operators' overrides.
+	// Overrides reports whether the process applies operators' overrides.
 	Overrides bool `json:"overrides"`
 
-	// Degraded reports whether Redis failed when the process last called it, so that
-	// a fallback answers.
+	// Degraded reports whether the process's last call to Redis failed, so that a
+	// fallback answers.
 	Degraded bool `json:"degraded"`
 
-	// Rules is what the process follows.
+	// Rules says which of the operators' rules the process follows.
 	Rules Rules `json:"rules"`
 
-	// ByCount and ByLoad are how many documents were given which level, by the rule that
-	// decided, as the callers were told: with overrides, and by a fallback too.
+	// ByCount and ByLoad count the documents by level, for the rule that decided. They
+	// are the levels that the callers got, overrides and fallbacks included.
 	ByCount map[priority.Level]int64 `json:"by_count,omitempty"`
 	ByLoad  map[priority.Level]int64 `json:"by_load,omitempty"`
 
-	// Overridden is how many of these documents are of customers with an override, and
-	// Fallback how many of them a fallback decided about.
+	// Overridden counts the documents whose customer had an override, and Fallback the
+	// documents that a fallback decided about. ByCount and ByLoad include both.
 	Overridden int64 `json:"overridden"`
 	Fallback   int64 `json:"fallback"`
 
-	// Errors is how many documents the callers were given an error for, by its class:
-	// "invalid", "not_counted", "outcome_unknown", "corrupt_count" or "error".
+	// Errors counts the documents that failed, by the error's class: "invalid",
+	// "not_counted", "outcome_unknown", "corrupt_count" or "error".
 	Errors map[string]int64 `json:"errors,omitempty"`
 
 	// Waits is how long documents took from Submit to Done, by their level.
@@ -64,17 +64,17 @@ type Report struct {
 	// Age is how long ago the report was written, by Redis's clock. Only Read sets it.
 	Age time.Duration `json:"-"`
 
-	// Err is why Read cannot say more than ID and Age of a report, else nil.
+	// Err says why Read knows only the report's ID and Age, else nil.
 	Err error `json:"-"`
 }
 
 // Rules says which of the operators' rules a process follows.
 type Rules struct {
-	// Version is the version of the rules; 0: the process goes by its own options.
+	// Version is the version of the rules; 0: the process follows its own options.
 	Version int64 `json:"version"`
 
-	// Error is why the process does not follow the newest ones, in words for operators;
-	// empty: it does.
+	// Error says, in words for operators, why the process does not follow the newest
+	// rules; empty: it does.
 	Error string `json:"error"`
 }
 
@@ -83,7 +83,7 @@ func (r Report) Follows(version int64) bool {
 	return r.Err == nil && r.Rules.Version >= version && r.Rules.Error == ""
 }
 
-// Documents is how many documents were given a level.
+// Documents returns how many documents were given a level.
 func (r Report) Documents() int64 { return sum(r.ByCount) + sum(r.ByLoad) }
 
 func sum[K comparable](counts map[K]int64) (all int64) {
@@ -96,20 +96,20 @@ func sum[K comparable](counts map[K]int64) (all int64) {
 const (
 	format = 1
 
-	// What a report is at most.
+	// The largest report that a process writes.
 	maxReportBytes = 8 << 10
 	maxWaitsBytes  = 4 << 10
 	maxNameBytes   = 100
 	maxErrorBytes  = 200
 	mostBusiest    = 20
 
-	// What a report may say, of whatever process.
+	// The limits of a report that is read, whatever process wrote it.
 	maxReadBytes = 64 << 10
 	maxLevel     = 999
 	maxNumber    = 1e15
 )
 
-// fields are a report's as they are in JSON.
+// fields are a report's fields in JSON.
 type fields struct {
 	Format int `json:"format"`
 	plain
@@ -119,7 +119,7 @@ type fields struct {
 
 type plain Report
 
-// MarshalJSON returns the report as it is in Redis.
+// MarshalJSON returns the report as Redis holds it.
 func (r Report) MarshalJSON() ([]byte, error) {
 	return encode(fields{format, plain(r), r.Up.Milliseconds(), r.Window.Milliseconds()})
 }
@@ -187,8 +187,8 @@ func (r Report) check() error {
 
 func isNumber(n int64) bool { return n >= 0 && n <= maxNumber }
 
-// fit returns the report in JSON of at most maxReportBytes: waits get coarser, and
-// customers are left out, the least busy first, until it fits.
+// fit returns the report as JSON of at most maxReportBytes: it makes waits coarser
+// and leaves out the least busy customers until the report fits.
 func (r Report) fit() []byte {
 	waits := r.Waits
 	for n := 2; len(must(encode(r.Waits))) > maxWaitsBytes && n <= lastBucket; n *= 2 {

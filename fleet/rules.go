@@ -10,7 +10,7 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// rulesOf returns what a report says of the rules that are followed.
+// rulesOf returns what a report says about the rules that are followed.
 func rulesOf(status control.Status) Rules {
 	return Rules{Version: status.Version, Error: reason(status.Err)}
 }

@@ -8,38 +8,37 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Totals is what a fleet's reports say together.
+// Totals are the sums of a fleet's reports.
 type Totals struct {
-	// Reports is how many processes have reported, and Unreadable how many more have
-	// written what cannot be read.
+	// Reports is how many processes have reported, and Unreadable how many more
+	// reports cannot be read.
 	Reports, Unreadable int
 
 	// Degraded is how many of the processes cannot reach Redis, and IgnoreOverrides how
-	// many do not go by operators' overrides.
+	// many do not apply operators' overrides.
 	Degraded, IgnoreOverrides int
 
-	// Following is how many processes follow which version of the rules; 0: their own
-	// options. NotFollowing is how many do not follow the newest rules that they know of,
-	// and say why in Rules.Error; they are in Following too.
+	// Following counts the processes by the version of the rules that they follow; 0:
+	// their own options. NotFollowing is how many do not follow the newest rules that
+	// they know, and say why in Rules.Error; Following counts them too.
 	Following    map[int64]int
 	NotFollowing int
 
-	// Window is what the numbers below cover: the longest of the reports'.
+	// Window is what the numbers below cover: the longest Window of a report.
 	Window time.Duration
 
-	// The rest is the sum of the reports' fields of the same names.
+	// The rest are the sums of the reports' fields of the same names.
 	ByCount, ByLoad      map[priority.Level]int64
 	Overridden, Fallback int64
 	Errors               map[string]int64
 	Waits                map[priority.Level]Histogram
 
 	// Busiest are all customers of the reports, the busiest first. Their documents are
-	// added up; the level, and the number behind it, is of the report that was written
-	// last.
+	// added up; the level and the number behind it come from the latest report.
 	Busiest []Busy
 }
 
-// Documents is how many documents were given a level.
+// Documents returns how many documents were given a level.
 func (t Totals) Documents() int64 { return sum(t.ByCount) + sum(t.ByLoad) }
 
 // Add adds reports up.

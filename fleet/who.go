@@ -23,7 +23,8 @@ func whoIs(name string) Report {
 	return who
 }
 
-// plainText returns a text of at most so many bytes in which everything can be printed.
+// plainText returns a text in which everything can be printed, cut to that many
+// bytes.
 func plainText(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

@@ -19,7 +19,7 @@ const (
 	lasts = 30 * time.Second
 	// listEvery is how often report.lua lists the member again, for two minutes.
 	listEvery = time.Minute
-	// writeTimeout is how long the writing of one report may take.
+	// writeTimeout is how long it may take to write one report.
 	writeTimeout = time.Second
 	// followTimeout is how long a new member waits for the rules before it reports.
 	followTimeout = 2 * time.Second
@@ -31,8 +31,8 @@ var reportEvery = 5 * time.Second
 
 var reportScript = script.New(lua.Report, 1, 0)
 
-// writer writes a member's report to Redis, again and again. It has commands of its own
-// under way, so that a caller's never wait for it.
+// writer writes a member's report to Redis, again and again. It sends its own commands,
+// so that callers never wait for it.
 type writer struct {
 	client  priority.RedisClient
 	runner  *script.Runner
@@ -43,9 +43,9 @@ type writer struct {
 	onError func(err error) // of each report; nil: it was written
 
 	listed  time.Time     // when report.lua was run last
-	writing chan struct{} // of one: a SET is under way
+	writing chan struct{} // of capacity 1: a SET is under way
 
-	changed chan struct{}   // of one: the next report does not wait
+	changed chan struct{}   // of capacity 1: the next report does not wait
 	live    context.Context // until close
 	stop    context.CancelFunc
 	ended   chan struct{}
@@ -62,7 +62,7 @@ func newWriter(client priority.RedisClient, prefix, id string, report func() []b
 
 func keyOf(prefix, id string) string { return prefix + ":{fleet}:" + id }
 
-// soon has the next report written at once.
+// soon makes run write the next report at once.
 func (w *writer) soon() {
 	select {
 	case w.changed <- struct{}{}:
@@ -106,7 +106,7 @@ func (w *writer) write(ctx context.Context, report []byte) error {
 	return err
 }
 
-// renew writes a report in place of the one before. It returns false if there is none.
+// renew replaces the report. It returns false if there is no report to replace.
 func (w *writer) renew(ctx context.Context, report []byte) (renewed bool, err error) {
 	cmd := redis.NewStatusCmd(ctx, "set", w.key, report, "px", lasts.Milliseconds(), "xx")
 	done := make(chan error, 1)
@@ -162,7 +162,7 @@ func (w *writer) close(ctx context.Context) error {
 		return fmt.Errorf("fleet: a report is being written: %w", ctx.Err())
 	}
 	if ctx.Err() == nil {
-		_ = w.list(ctx, nil) // else it ends by itself
+		_ = w.list(ctx, nil) // else it expires
 	}
 	return nil
 }
