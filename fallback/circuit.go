@@ -10,34 +10,34 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// mostTrials is how many trials in a row, with no failure in between, prove as much
-// as a document that is counted.
-const mostTrials = 10
+// mostProbes is how many successful probes, with no failure in between, close a
+// half-open circuit, as one counted document does.
+const mostProbes = 10
 
-// circuit counts the failures of the primary. Many in a row open it. A trial that
-// works closes it again, at first on trust: then one failure is enough to open it,
-// until a document was counted. For a Redis that is full takes the trials.
+// circuit counts the failures of the primary. Many in a row open it. A successful
+// probe makes it half-open: calls go to the primary, and one failure opens it
+// again. The first counted document closes it. A probe is not enough, as a Redis
+// that is out of memory accepts probes but no documents.
 type circuit struct {
 	most int32 // failures in a row
 
-	isOpen, isFailing, onTrust atomic.Bool // an open or trusted circuit is failing
-	failures                   atomic.Int32
-	worked                     atomic.Bool   // for somebody beside a failure, since the last trial
-	successes, counted         atomic.Uint64 // of all calls, and of those that count documents
+	isOpen, isFailing, halfOpen atomic.Bool // an open or half-open circuit is failing
+	failures                    atomic.Int32
+	worked                      atomic.Bool   // for others, while it failed for some, since the last probe
+	successes, counted          atomic.Uint64 // of all calls, and of those that count documents
 
 	mu     sync.Mutex // of all writes
-	trials int        // that worked on trust
+	probes int        // that succeeded while half-open
 	cause  error      // the last failure
-	doubts int        // failures of which a trial decides what they mean
+	doubts int        // failures that the next probe has to explain
 }
 
 func (c *circuit) open() bool { return c.isOpen.Load() }
 
-// failing reports whether the last call failed, or the circuit is not closed for
-// good.
+// failing reports whether the last call failed, or the circuit is not closed.
 func (c *circuit) failing() bool { return c.isFailing.Load() }
 
-// event is what a call of the primary tells of it.
+// event is what a call of the primary shows.
 type event int
 
 const (
@@ -45,7 +45,7 @@ const (
 	failed          // it failed
 	doubted         // the caller's own deadline ended first
 	opened          // it failed, and that opened the circuit
-	recovered       // the circuit is closed for good
+	recovered       // the circuit is closed again
 )
 
 // attempt is a call of the primary.
@@ -55,13 +55,13 @@ type attempt struct {
 	forSome bool // the primary is known to fail for some customers only
 }
 
-// begin begins a call, of which note is told the end.
+// begin begins a call, whose end note records.
 func (c *circuit) begin(counts, forSome bool) attempt {
 	return attempt{counts, c.succeeded(counts), forSome}
 }
 
-// succeeded returns how many calls have shown that the primary does what such a call asks
-// for: one that is full takes Dones.
+// succeeded returns how many calls have shown that the primary accepts such calls: if it
+// is out of memory it still accepts Dones.
 func (c *circuit) succeeded(counts bool) uint64 {
 	if counts {
 		return c.counted.Load()
@@ -69,9 +69,9 @@ func (c *circuit) succeeded(counts bool) uint64 {
 	return c.successes.Load()
 }
 
-// note notes what a call of the primary came to. What a caller canceled, or got wrong, says
-// nothing. A trial has to say what a failure means if the caller's own deadline ended
-// first, or if the primary works for others.
+// note records the outcome of a call of the primary. A call that was canceled or wrong
+// shows nothing. If the caller's own deadline ended first, or the primary works for others,
+// the next probe has to explain the failure.
 func (c *circuit) note(ctx context.Context, err error, a attempt) event {
 	if reached(err) {
 		if c.successes.Add(1); a.counts {
@@ -104,7 +104,7 @@ func (c *circuit) note(ctx context.Context, err error, a attempt) event {
 	return c.openIfMany()
 }
 
-// confirm notes a trial that worked for nobody: the doubts were failures.
+// confirm records a probe that succeeded for no customer: the doubts were failures.
 func (c *circuit) confirm(errs []error) event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +122,7 @@ func (c *circuit) openIfMany() event {
 		return failed
 	}
 	c.isOpen.Store(true)
-	c.onTrust.Store(false)
+	c.halfOpen.Store(false)
 	c.worked.Store(false)
 	return opened
 }
@@ -144,28 +144,28 @@ func (c *circuit) succeed(counts bool) event {
 	}
 	c.worked.Store(true)
 	c.doubts = 0
-	if c.onTrust.Load() && !counts {
+	if c.halfOpen.Load() && !counts {
 		return nothing
 	}
 	return c.end()
 }
 
-// tried notes a trial that worked.
-func (c *circuit) tried() event {
+// probed records a successful probe.
+func (c *circuit) probed() event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.doubts = 0
 	if c.isOpen.Load() {
 		c.failures.Store(c.most - 1)
-		c.trials = 0
-		c.onTrust.Store(true)
+		c.probes = 0
+		c.halfOpen.Store(true)
 		c.isOpen.Store(false)
 	}
-	if !c.onTrust.Load() {
+	if !c.halfOpen.Load() {
 		c.isFailing.Store(false) // but the failures count, if the next call fails too
 		return nothing
 	}
-	if c.trials++; c.trials < mostTrials {
+	if c.probes++; c.probes < mostProbes {
 		return nothing
 	}
 	return c.end()
@@ -175,22 +175,22 @@ func (c *circuit) tried() event {
 func (c *circuit) end() event {
 	c.failures.Store(0)
 	c.isFailing.Store(false)
-	if c.onTrust.Swap(false) {
+	if c.halfOpen.Swap(false) {
 		c.cause = nil
 		return recovered
 	}
 	return nothing
 }
 
-// away reports whether the circuit is open or closed on trust only, and why.
+// away reports whether the circuit is open or half-open, and why.
 func (c *circuit) away() (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.isOpen.Load() || c.onTrust.Load(), c.cause
+	return c.isOpen.Load() || c.halfOpen.Load(), c.cause
 }
 
-// reached reports whether an error, of a batch that of any entry, shows that the
-// primary works. A corrupt count is one customer's trouble.
+// reached reports whether an error, or the error of any entry of a batch, shows
+// that the primary works. A corrupt count is one customer's trouble.
 func reached(err error) bool {
 	var batch *priority.BatchError
 	if !errors.As(err, &batch) {

@@ -38,7 +38,7 @@ func TestTheCircuitOpensAndClosesWithoutCalls(t *testing.T) {
 			p.take("")
 			time.Sleep(time.Minute)
 			if n := len(p.take("")); n == 0 || n > 120 {
-				t.Errorf("%d trials in a minute", n)
+				t.Errorf("%d probes in a minute", n)
 			}
 			if n := len(changes); n != 1 || !strings.Contains(changes[0], "true priority: outcome unknown") {
 				t.Fatalf("%q", changes)
@@ -199,7 +199,7 @@ func TestARedisThatTakesNoDocumentsDoesNotFlap(t *testing.T) {
 	}
 }
 
-// A corrupt key is no outage: nothing is tried for ever.
+// A corrupt key is no outage: nothing is probed for ever.
 func TestACorruptKeyIsNoOutage(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		p.fail(only("", "acme", with(fmt.Errorf("%w: of acme", priority.ErrCorruptCount))), nil)
@@ -238,7 +238,7 @@ func TestABatchIsNotDegradedForOneOfItsCustomers(t *testing.T) {
 			_, _ = f.Next(t.Context(), hanging)
 		}
 		_, _ = f.Next(t.Context(), other)
-		time.Sleep(3 * time.Second) // trials find out who hangs
+		time.Sleep(3 * time.Second) // probes find out who hangs
 		for _, customers := range [][]string{{hanging, other}, {other, hanging}} {
 			decisions, err := f.NextEach(t.Context(), customers)
 			if err != nil {

@@ -17,17 +17,19 @@ import (
 const (
 	// mostPaid is how many Dones go to the store in one call.
 	mostPaid = 10_000
-	// payers is how many calls are under way at a time: with thousands of customers one
-	// call after the other takes too long for a process that is to end.
+	// payers is how many calls are under way at a time: for thousands of customers, one
+	// call after the other would take too long for a process that is about to end.
 	payers = 16
 	// mostFailedPayments in a row end a round of payments: the store is away again.
 	mostFailedPayments = 3
-	// perLock is how many documents one call holds the lock for.
+	// perLock is how many documents a call handles before it lets others take the
+	// lock.
 	perLock = 1000
 )
 
-// dones are the Dones that a store has not taken. After the longest lease that
-// any process can have it has forgotten the documents by itself.
+// dones are the Dones that a store has not accepted yet. They are kept for the
+// longest lease that any process can have: then the store has forgotten the
+// documents anyway.
 type dones struct {
 	to   priority.Store
 	most int
@@ -43,12 +45,12 @@ type dones struct {
 type done struct {
 	took    time.Duration
 	call    uint64 // of hold, by which it came
-	submits int    // of the document that are under way: it is not paid meanwhile
-	counted bool   // one of them was, or may have been: it is not to be paid any more
+	submits int    // of the document that are under way: the Done waits for them
+	counted bool   // a Submit was or may have been counted: the Done is not paid any more
 }
 
-// hold notes Dones that are not taken yet, and returns the call's number. If there are
-// too many, the customer with the most loses one.
+// hold records Dones that the store has not accepted yet, and returns the call's
+// number. If there are too many, the customer with the most loses one.
 func (d *dones) hold(customer string, documents []string, took time.Duration) (call uint64) {
 	for chunk := range slices.Chunk(documents, perLock) {
 		d.mu.Lock()
@@ -68,8 +70,8 @@ func (d *dones) hold(customer string, documents []string, took time.Duration) (c
 	return call
 }
 
-// settle forgets the Dones that the store took or can never take, and reports whether
-// any are left of these. Those that came later than a call stay.
+// settle forgets the Dones that the store accepted or can never accept, and reports
+// whether any of the documents' Dones are left. Dones from later calls stay.
 func (d *dones) settle(customer string, documents []string, call uint64, errs []error) (left bool) {
 	for from := 0; from < len(documents); from += perLock {
 		d.mu.Lock()
@@ -113,7 +115,7 @@ func (d *dones) submitting(customer string, documents []string) (back []canceled
 	return back, onItsWay
 }
 
-// submitted forgets the Dones of the documents that were counted, or may have been.
+// submitted forgets the Dones of documents that were or may have been counted.
 func (d *dones) submitted(customer string, documents []string, back []canceled, err error) {
 	if len(back) == 0 {
 		return
@@ -180,7 +182,7 @@ func (d *dones) pay(ctx context.Context, r *round) {
 	wait.Wait()
 }
 
-// customers returns those for whom Dones are owed, the late ones last.
+// customers returns the customers for whom Dones are owed, the late ones last.
 func (d *dones) customers() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,14 +204,14 @@ func (d *dones) payFor(ctx context.Context, r *round, customer string) {
 	d.mu.Lock()
 	documents := d.owed.Documents(customer)
 	d.mu.Unlock()
-	// Those of which it is not known how long they took go by themselves.
+	// Documents whose time is unknown are paid separately.
 	for _, known := range []bool{false, true} {
 		for chunk := range slices.Chunk(documents, mostPaid) {
 			if r.over(ctx) {
 				return
 			}
 			p := d.take(customer, chunk, known)
-			if len(p.documents) == 0 { // a Submit or a Reset came first
+			if len(p.documents) == 0 { // a Submit or a Reset removed them
 				continue
 			}
 			err := d.send(ctx, p)
@@ -226,16 +228,16 @@ func (d *dones) payFor(ctx context.Context, r *round, customer string) {
 	}
 }
 
-// payment is Dones of one customer that are on their way.
+// payment stands for Dones of one customer that are on their way.
 type payment struct {
 	customer  string
 	documents []string
 	took      time.Duration
-	call      uint64 // the last one of hold before it
+	call      uint64 // the last call of hold before it
 }
 
-// take begins a payment of those of the documents of which the time is known, or of the
-// others.
+// take begins a payment of the documents whose time is known, or of the other
+// documents.
 func (d *dones) take(customer string, documents []string, known bool) payment {
 	d.mu.Lock()
 	defer d.mu.Unlock()

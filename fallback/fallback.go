@@ -23,8 +23,8 @@ type Options struct {
 	// together, open the circuit. Default: 10.
 	MaxFailures int
 
-	// RetryAfter is how often the primary is tried in the background while the
-	// circuit is open or Dones are owed to it. Default: 500 ms.
+	// RetryAfter is how often the Store probes the primary in the background while
+	// the circuit is open or Dones are owed to it. Default: 500 ms.
 	RetryAfter time.Duration
 
 	// MaxDones is the most Dones that are remembered for the primary. Beyond them the
@@ -32,14 +32,14 @@ type Options struct {
 	// pending there until its lease ends. Default: 100,000.
 	MaxDones int
 
-	// OnChange is told when the circuit opens (true, and the primary's last error)
-	// and when it closes again (false, nil), one after the other. Default: nobody
-	// is told.
+	// OnChange is called when the circuit opens (true, and the primary's last
+	// error) and when it closes again (false, nil). Calls do not overlap. Default:
+	// nothing is called.
 	OnChange func(open bool, cause error)
 
-	// OnError is told each error of the primary that the caller is not told
-	// because the secondary answered, or that a Done met in the background. It must
-	// be safe for concurrent use and return soon. Default: nobody is told.
+	// OnError is called with each error of the primary that callers do not get: the
+	// secondary answered, or a Done failed in the background. It must be safe for
+	// concurrent use and return soon. Default: nothing is called.
 	OnError func(err error)
 }
 
@@ -51,42 +51,42 @@ const (
 	ownEntries = 100_000
 )
 
-// Store is a [priority.Store] that answers from a secondary store where the primary
+// Store is a [priority.Store] that answers from a secondary store if the primary
 // cannot, with Degraded set and no error.
 //
-// A call of the primary that fails costs what the primary's timeout is. After some
-// failures in a row the circuit opens: calls go to the secondary at once, and only
-// trials in the background now and then go to the primary, until it answers. A trial is a
-// Done of a document that does not exist, for each of some customers.
+// A call that fails can take as long as the primary's timeout. After MaxFailures in a row
+// the circuit opens: calls go to the secondary at once, and only probes in the background
+// go to the primary, until it answers. A probe sends a Done of a document that does not
+// exist, for each of some recent customers.
 //
 // If the primary fails for some customers and works for others, as when a node of a
-// cluster hangs, the circuit stays closed. Calls for these customers alone go to the
-// secondary at once, until a trial works for them: for up to 10,000 customers, each of whom
-// has waited for the primary's timeout about once.
+// cluster hangs, the circuit stays closed. Only these customers' calls go to the secondary
+// at once, until a probe succeeds for them. The Store remembers up to 10,000 such
+// customers; each has waited for the primary's timeout about once.
 //
-// What was counted without the primary is forgotten when it is back: levels are
-// better for it, never worse. But Dones are remembered, for a document that seems pending
-// makes its customer's next ones worse: they reach the primary soon after it is back, up
-// to a day later. A Submit of the same document cancels its Done, unless the document was
+// What was counted without the primary is forgotten when it is back, which can only make
+// levels better. But Dones are remembered, as a document that still looks pending makes
+// its customer's next levels worse. They reach the primary soon after it is back, up to a
+// day later. A Submit of the same document cancels its Done, unless the document was
 // certainly not counted.
 //
-// A secondary of the caller's own keeps its counts. For a day after an outage it gets
-// each Done too, in the background.
+// If the caller passes a secondary, it keeps its counts. For a day after an outage it
+// gets each Done too, in the background.
 //
-// A call that is wrong stays an error ([priority.ErrInvalid]), and so does one whose
-// own context was canceled, and a Reset that the primary did not do. If a call's own
-// deadline ends first, a trial finds out whether the primary fails.
+// Some calls still return an error: a wrong call ([priority.ErrInvalid]), a call
+// whose context was canceled, and a Reset that the primary did not make. If a call's
+// own deadline ends first, a probe finds out whether the primary fails.
 //
 // It is safe for concurrent use. Close it before the primary's client.
 type Store struct {
 	primary, secondary priority.Store
-	own                *memory.Store // the secondary, if it is the Store's own
-	override           overrider     // the primary, if it has overrides
+	own                *memory.Store // the secondary, if New made it
+	override           overrider     // the primary, if it knows overrides
 	onError            func(error)
 
 	circuit circuit
 	dones   dones // owed to the primary
-	later   dones // owed to a secondary of the caller's own
+	later   dones // owed to a secondary that the caller passed
 	repair  repair
 
 	born      time.Time
@@ -95,10 +95,10 @@ type Store struct {
 
 var _ priority.Store = (*Store)(nil)
 
-// New returns a Store. A nil secondary is a *memory.Store with the primary's
-// policies and lease: it is fair within one process, and remembers 100,000 pending
-// documents and as many customers, the newest ones (memory.Options.MaxEntries). Nil opts
-// are the defaults. An error wraps [priority.ErrInvalidOption].
+// New returns a Store. If secondary is nil, it is a *memory.Store with the primary's
+// policies and lease: it is fair within one process, and remembers the newest 100,000
+// pending documents and as many customers (memory.Options.MaxEntries). Nil opts are the
+// defaults. An error wraps [priority.ErrInvalidOption].
 func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 	if typednil.Is(primary) {
 		return nil, fmt.Errorf("%w: the primary is nil", priority.ErrInvalidOption)
@@ -133,10 +133,10 @@ func New(primary, secondary priority.Store, opts *Options) (*Store, error) {
 // Open reports whether the circuit is open: calls go to the secondary at once.
 func (s *Store) Open() bool { return s.circuit.open() }
 
-// Degraded reports whether the primary failed when it was last called, or fails for some
+// Degraded reports whether the primary's last call failed, or the primary fails for some
 // customers, so that answers are degraded. It becomes false again when the primary counts
-// documents, and without any calls after ten trials that worked, as a readiness check
-// needs.
+// a document. Without any calls it becomes false after ten successful probes, as a
+// readiness check needs.
 func (s *Store) Degraded() bool { return s.circuit.failing() || s.repair.hung.any() }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
@@ -160,7 +160,7 @@ func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.D
 }
 
 // NextEach implements [priority.Store]. The secondary answers for the entries that
-// the primary did not count, and at once for customers who hang.
+// the primary did not count, and at once for customers whose calls hang.
 func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
 	if err := priority.CheckEach(customers); err != nil || len(customers) == 0 {
 		return nil, err
@@ -254,14 +254,14 @@ func (s *Store) Done(ctx context.Context, customer, document string, took time.D
 	return nil
 }
 
-// DoneN implements [priority.Store]. What the primary did not take is remembered
-// for it, and no error.
+// DoneN implements [priority.Store]. Dones that the primary did not accept are
+// remembered for it, and are not an error.
 func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
 	if err := priority.CheckDone(customer, documents, took); err != nil || len(documents) == 0 {
 		return err
 	}
-	// It is remembered from now on: a Submit that comes while the primary is asked
-	// cancels it.
+	// They are remembered from now on: a Submit that arrives during the call
+	// cancels its document's Done.
 	each := took / time.Duration(len(documents))
 	call := s.dones.hold(customer, documents, each)
 	err := s.try(ctx, customer, false, func() error {
@@ -281,9 +281,9 @@ func (s *Store) DoneN(ctx context.Context, customer string, documents []string, 
 	return &priority.BatchError{Errs: errs}
 }
 
-// doneBySecondary lets the secondary know: at once in an outage, and if it is the Store's
-// own. Another one hears of it in the background, as long as documents of an outage may be
-// pending there.
+// doneBySecondary sends the Dones to the secondary: at once during an outage, or if New
+// made the secondary. A secondary that the caller passed gets them in the background, as
+// long as an outage's documents may be pending there.
 func (s *Store) doneBySecondary(ctx context.Context, customer string, documents []string, took time.Duration, err error, errs []error) {
 	tell := func() []error {
 		second := s.secondary.DoneN(notEnded(ctx, documents, errs), customer, documents, took)
@@ -310,7 +310,7 @@ func (s *Store) onSecondError(err error) {
 	}
 }
 
-// stray notes that the secondary answered.
+// stray records that the secondary answered.
 func (s *Store) stray() {
 	if !s.repair.strayed.Load() {
 		s.repair.strayed.Store(true)
@@ -320,15 +320,15 @@ func (s *Store) stray() {
 	}
 }
 
-// strayedLately reports whether documents may be pending in the secondary that it answered
-// for.
+// strayedLately reports whether documents that the secondary decided about may still be
+// pending there.
 func (s *Store) strayedLately() bool {
 	at := s.strayedAt.Load()
 	return at != 0 && time.Since(s.born)-time.Duration(at) <= priority.DefaultLease
 }
 
-// notEnded returns a context for the secondary, which goes on whatever happens to ctx
-// and reports the end of those documents alone that the primary did not end.
+// notEnded returns a context for the secondary that outlives ctx and reports the end
+// only of documents that the primary did not end.
 func notEnded(ctx context.Context, documents []string, errs []error) context.Context {
 	var left map[string]bool
 	for i, err := range errs {
@@ -361,8 +361,8 @@ func (s *Store) Peek(ctx context.Context, customer string) (priority.State, erro
 	return state, err
 }
 
-// Reset implements [priority.Store]. It returns the primary's error, for the fleet's
-// count stands then; the secondary's is forgotten anyway.
+// Reset implements [priority.Store]. It returns the primary's error, as the fleet's
+// count stands then; the secondary forgets the customer in any case.
 func (s *Store) Reset(ctx context.Context, customer string) error {
 	if err := priority.CheckCustomer(customer); err != nil {
 		return err
@@ -388,7 +388,7 @@ func (s *Store) Last() priority.Level { return s.primary.Last() }
 // Unwrap returns the primary; see [priority.As].
 func (s *Store) Unwrap() priority.Store { return s.primary }
 
-// overrider knows what operators have set for a customer, as a control.Store does.
+// overrider knows customers' overrides, as a RedisStore does.
 type overrider interface {
 	Override(customer string, decision priority.Decision) priority.Decision
 }
@@ -400,7 +400,7 @@ func (s *Store) one(ctx context.Context, customer string, counts bool, call func
 	return s.overridden(customer, decision), err
 }
 
-// ask asks the primary, and the secondary where that fails; it reports which of the
+// ask asks the primary, and the secondary if that fails; it reports which of the
 // two answered.
 func ask[T any](s *Store, ctx context.Context, customer string, counts bool, call func(context.Context, priority.Store) (T, error)) (answer T, isSecond bool, err error) {
 	err = s.try(ctx, customer, counts, func() (err error) {
@@ -415,8 +415,8 @@ func ask[T any](s *Store, ctx context.Context, customer string, counts bool, cal
 	return answer, true, bothFailed(err, second)
 }
 
-// each asks the primary for each item that has no error yet, and the secondary for those
-// that have one then. Nil errs are no errors.
+// each asks the primary for each item without an error, and then the secondary for each
+// item with an error. Nil errs mean that no item has an error yet.
 func each[T any](s *Store, ctx context.Context, items []T, customerOf func(T) string, errs []error, ask asker[T]) ([]priority.Decision, error) {
 	rest, places := items, []int(nil)
 	if errs != nil {
@@ -459,8 +459,8 @@ func each[T any](s *Store, ctx context.Context, items []T, customerOf func(T) st
 	return eachBySecondary(s, ctx, items, decisions, errs, ask)
 }
 
-// suspectEach sees to it that there is a trial for those for whom the primary failed in a
-// call that worked for others.
+// suspectEach schedules a probe for the customers for whom the primary failed in a call
+// that worked for others.
 func suspectEach[T any](s *Store, ctx context.Context, items []T, customerOf func(T) string, errs []error) {
 	forSome, suspects, last := s.repair.hung.any(), 0, ""
 	for at, err := range errs {
@@ -481,7 +481,7 @@ func suspectEach[T any](s *Store, ctx context.Context, items []T, customerOf fun
 // asker asks a store for the decisions of items.
 type asker[T any] = func(store priority.Store, ctx context.Context, items []T) ([]priority.Decision, error)
 
-// eachBySecondary has the secondary answer for the items that have an error.
+// eachBySecondary asks the secondary for the items with an error.
 func eachBySecondary[T any](s *Store, ctx context.Context, items []T, decisions []priority.Decision, errs []error, ask asker[T]) ([]priority.Decision, error) {
 	var failed []int
 	var rest []T
@@ -541,7 +541,7 @@ func (s *Store) hangs(customer string) bool {
 	return s.repair.hung.has(customer) && !s.repair.closed.Load()
 }
 
-// suspect sees to it that there is a trial in a while, for this customer too.
+// suspect schedules a probe, for this customer too.
 func (s *Store) suspect(customer string) {
 	s.repair.suggest(customer)
 	s.repair.suspect.Store(true)
@@ -558,7 +558,7 @@ func (s *Store) recovered() {
 	s.tell()
 }
 
-// forget forgets what the Store's own secondary counted for a customer whom the
+// forget forgets what the Store's own secondary counted for a customer for whom the
 // primary answers again.
 func (s *Store) forget(customer string) {
 	if s.own != nil {
@@ -569,7 +569,8 @@ func (s *Store) forget(customer string) {
 var (
 	// errOpen is why the secondary answers while the circuit is open.
 	errOpen = fmt.Errorf("%w: the circuit is open", priority.ErrNotCounted)
-	// errPaying is why it answers for a document whose Done is on its way.
+	// errPaying is why the secondary answers for a document whose Done is on its
+	// way.
 	errPaying = fmt.Errorf("%w: an earlier Done of the document is being sent", priority.ErrNotCounted)
 )
 
@@ -585,8 +586,8 @@ func (s *Store) answers(ctx context.Context, err error) bool {
 	return true
 }
 
-// pastDeadline lets the secondary answer where the deadline has passed while
-// the primary was waited for.
+// pastDeadline lets the secondary answer after the deadline has passed during the
+// primary's call.
 func pastDeadline(ctx context.Context) context.Context {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.WithoutCancel(ctx)
@@ -594,8 +595,8 @@ func pastDeadline(ctx context.Context) context.Context {
 	return ctx
 }
 
-// bothFailed is the error of a call that failed in both stores: of unknown outcome
-// if either outcome is, and of one class only.
+// bothFailed returns the error of a call that failed in both stores, in one class:
+// if either outcome is unknown, the outcome is unknown.
 func bothFailed(primary, secondary error) error {
 	switch {
 	case secondary == nil || errors.Is(secondary, priority.ErrInvalid): // the primary was not asked
@@ -613,8 +614,7 @@ func degraded(decision priority.Decision) priority.Decision {
 	return decision
 }
 
-// overridden applies an operator's override that the primary knows of to a degraded
-// decision.
+// overridden applies an override that the primary knows to a degraded decision.
 func (s *Store) overridden(customer string, decision priority.Decision) priority.Decision {
 	if s.override == nil || !decision.Degraded {
 		return decision

@@ -7,13 +7,13 @@ import (
 	"sync/atomic"
 )
 
-// mostHung bounds the customers who are known to hang. Calls for others wait for the
-// primary.
+// mostHung bounds the customers whose calls are known to hang. Calls for others wait
+// for the primary.
 const mostHung = 10_000
 
-// hung are customers for whom the primary fails while it works for others, as those of a
-// node that hangs: calls for them alone go to the secondary at once. Trials find them,
-// and find out when the primary works for them again.
+// hung are customers for whom the primary fails while it works for others, for instance
+// because their node hangs. Only their calls go to the secondary at once. Probes find
+// them, and find out when the primary works for them again.
 type hung struct {
 	n         atomic.Int32
 	mu        sync.RWMutex

@@ -149,8 +149,8 @@ func (p *primary) SubmitN(ctx context.Context, customer string, documents []stri
 
 func (p *primary) Done(ctx context.Context, customer, document string, took time.Duration) error {
 	operation := "Done"
-	if len(document) > 20 { // of no document that there is
-		operation = "trial"
+	if len(document) > 20 { // of a document that does not exist
+		operation = "probe"
 	}
 	return p.do(ctx, call{operation, customer, []string{document}, took}, false, func([]int) error {
 		return p.Store.Done(ctx, customer, document, took)

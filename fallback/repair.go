@@ -15,34 +15,34 @@ import (
 const (
 	// backgroundTimeout bounds the calls of a primary without a timeout of its own.
 	backgroundTimeout = time.Second
-	// mostProbed is how many customers a trial asks for at a time.
+	// mostProbed is how many customers a probe covers at a time.
 	mostProbed = 64
 )
 
 // repair is what happens in the background while the primary fails or Dones are
-// owed to it: a trial now and then, and the payment of the Dones.
+// owed to it: probes, and the payment of the Dones.
 type repair struct {
 	every    time.Duration
 	onChange func(open bool, cause error)
 	strayed  atomic.Bool // the secondary was asked since the circuit was last closed
-	suspect  atomic.Bool // a call failed since the last trial
+	suspect  atomic.Bool // a call failed since the last probe
 
-	turn   chan struct{} // of one: who tries and pays holds it
+	turn   chan struct{} // of capacity 1: held while probing and paying
 	mu     sync.Mutex
 	timed  bool
 	closed atomic.Bool
 
-	told    bool // what OnChange was told last; guarded by mu
-	telling bool // somebody tells it; guarded by mu
+	told    bool // the last argument of OnChange; guarded by mu
+	telling bool // a goroutine calls OnChange; guarded by mu
 
-	candidates [8]atomic.Pointer[string] // different customers whom a trial asks for
-	suggested  atomic.Uint32             // how many there were
+	candidates [8]atomic.Pointer[string] // different customers whom a probe covers
+	suggested  atomic.Uint32             // how many were suggested
 	hung       hung
 }
 
-// suggest notes a customer for a trial, in place of the one who was noted first.
-// There are several, so that a customer whose own node hangs does not keep the
-// circuit open.
+// suggest adds a customer to the next probes, in place of the one added first.
+// There are several, so that a customer whose node hangs does not keep the circuit
+// open.
 func (r *repair) suggest(customer string) {
 	if priority.CheckCustomer(customer) != nil {
 		return
@@ -55,7 +55,7 @@ func (r *repair) suggest(customer string) {
 	r.candidates[r.suggested.Add(1)%uint32(len(r.candidates))].Store(&customer)
 }
 
-// repairLater sees to it that there is a trial or a payment in a while.
+// repairLater schedules a probe or a payment.
 func (s *Store) repairLater() {
 	s.repair.mu.Lock()
 	defer s.repair.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *Store) repairNow() {
 	s.repair.turn <- struct{}{}
 	if !s.repair.closed.Load() {
 		suspect := s.repair.suspect.Swap(false)
-		if !suspect && !s.Degraded() || s.trial() {
+		if !suspect && !s.Degraded() || s.probe() {
 			s.dones.pay(context.Background(), &round{stopped: s.repair.closed.Load, skip: s.repair.hung.has, onError: s.onError})
 		}
 		s.later.pay(context.Background(), &round{stopped: s.repair.closed.Load, onError: s.onSecondError})
@@ -85,9 +85,9 @@ func (s *Store) repairNow() {
 	}
 }
 
-// trial finds out for whom the primary answers, and closes the circuit if there is
-// anybody. The caller has the turn.
-func (s *Store) trial() bool {
+// probe finds out for whom the primary answers, and half-opens an open circuit if
+// it answers for anybody. The caller has the turn.
+func (s *Store) probe() bool {
 	works := s.circuit.worked.Swap(false) && !s.circuit.open() // for others
 	var customers []string
 	for i := range s.repair.candidates {
@@ -99,7 +99,7 @@ func (s *Store) trial() bool {
 	suggested, most := len(customers), len(s.repair.candidates)
 	customers = append(customers, hung[:min(most, len(hung))]...)
 	hung = hung[len(customers)-suggested:]
-	errs := s.probe(customers)
+	errs := s.probeEach(customers)
 	works = works || slices.ContainsFunc(errs, reached)
 	if !works {
 		if s.circuit.confirm(errs) == opened {
@@ -108,34 +108,35 @@ func (s *Store) trial() bool {
 		return false
 	}
 	s.noteHung(customers, errs)
-	// While most of those who hung work again, the others may too.
+	// As long as the primary works again for most of these, it may for the others
+	// too.
 	for again := errs[suggested:]; mostly(again) && len(hung) > 0 && !s.repair.closed.Load(); {
 		most = min(2*most, mostProbed, len(hung))
-		again = s.probe(hung[:most])
+		again = s.probeEach(hung[:most])
 		s.noteHung(hung[:most], again)
 		hung = hung[most:]
 	}
-	if s.circuit.tried() == recovered {
+	if s.circuit.probed() == recovered {
 		s.recovered()
 	}
 	return true
 }
 
-// probe asks the primary for each customer, all at the same time.
-func (s *Store) probe(customers []string) []error {
+// probeEach asks the primary for each customer, all at the same time.
+func (s *Store) probeEach(customers []string) []error {
 	ctx, cancel := context.WithTimeout(context.Background(), backgroundTimeout)
 	defer cancel()
 	errs := make([]error, len(customers))
 	var wait sync.WaitGroup
 	for i, customer := range customers {
-		// It has to write something, for a replica would answer a Peek.
+		// A probe has to be a write: a replica would answer a Peek.
 		wait.Go(func() { errs[i] = s.primary.Done(ctx, customer, rand.Text(), 0) })
 	}
 	wait.Wait()
 	return errs
 }
 
-// noteHung notes for which customers the primary does not work, though it does for others.
+// noteHung records for which customers the primary fails, though it works for others.
 func (s *Store) noteHung(customers []string, errs []error) {
 	for i, customer := range customers {
 		if reached(errs[i]) {
@@ -157,8 +158,8 @@ func mostly(errs []error) bool {
 	return 2*worked >= len(errs)
 }
 
-// tell has OnChange told whether the circuit is open, if that has changed. A circuit
-// that is closed on trust counts as open: it may never have been away.
+// tell calls OnChange in the background if the circuit has opened or closed since
+// its last call. A half-open circuit counts as open.
 func (s *Store) tell() {
 	s.repair.mu.Lock()
 	defer s.repair.mu.Unlock()
@@ -168,7 +169,8 @@ func (s *Store) tell() {
 	}
 }
 
-// tellAll tells OnChange until it knows. It is never told twice at the same time.
+// tellAll calls OnChange until it has reported the present state. Its calls never
+// overlap.
 func (s *Store) tellAll() {
 	for {
 		s.repair.mu.Lock()
@@ -184,10 +186,10 @@ func (s *Store) tellAll() {
 	}
 }
 
-// Close sends the Dones that are owed, each once, until ctx ends or the store that they
-// are owed to fails too often, and ends what happens in the background. Calls still work
-// after it. An error wraps [priority.ErrNotCounted] and tells how many Dones are still
-// owed: for these Close may be called again.
+// Close ends what runs in the background, and sends each Done that is owed once, until
+// ctx ends or the store fails too often. Calls still work afterwards. An error wraps
+// [priority.ErrNotCounted] and says how many Dones are still owed; Close may then be
+// called again.
 func (s *Store) Close(ctx context.Context) error {
 	s.repair.mu.Lock()
 	s.repair.closed.Store(true)

@@ -1,6 +1,6 @@
 // Package memory is a priority.Store whose numbers live in this process: for tests,
 // for a single worker, and for what package fallback counts with during an outage.
-// It decides as a priority.RedisStore of the same policy does.
+// It decides as a priority.RedisStore with the same policy does.
 package memory
 
 import (
@@ -22,8 +22,8 @@ type Options struct {
 	// takes its value from priority.DefaultPolicy, which is the default.
 	Policy priority.Policy
 
-	// Tiers are policies for some of the customers, by the name of the tier. None
-	// may have more levels than Policy. Default: none.
+	// Tiers are policies for some of the customers, by the name of the tier. No
+	// tier may have more levels than Policy. Default: no tiers.
 	Tiers map[string]priority.Policy
 
 	// TierOf names a customer's tier; customers of a tier that is not in Tiers
@@ -36,13 +36,13 @@ type Options struct {
 	Lease time.Duration
 
 	// MaxEntries bounds what the store remembers: at most that many pending documents, as
-	// many customers who submit, and twice as many customers who are counted by Next. What
-	// is beyond it pushes out what came longest ago, as if it had never come. An entry takes
+	// many customers who submit, and twice as many customers who are counted by Next. Beyond
+	// the bound, a new entry replaces the oldest, as if that had never come. An entry takes
 	// about 300 bytes. Default: 1,000,000.
 	MaxEntries int
 
-	// Like is a store whose policies and lease hold here too, whatever they are at the
-	// time, in the place of Policy, Tiers, TierOf and Lease. Default: none.
+	// Like is a store whose present policies and lease apply here too, in place of
+	// Policy, Tiers, TierOf and Lease. Default: no such store.
 	Like priority.Store
 
 	// Now is the clock. It must be safe for concurrent use. While it shows less than
@@ -51,22 +51,21 @@ type Options struct {
 }
 
 // Store is a [priority.Store] in memory. The zero value is ready to use. Every call is
-// atomic, but for a NextEach, SubmitN or DoneN of more than 1,000 items: other calls may
-// come between each thousand of them.
+// atomic, except a NextEach, SubmitN or DoneN of more than 1,000 items: after each
+// thousand, other calls may come in between.
 //
-// What it remembers is bounded by Options.MaxEntries.
-// What does not matter any more is deleted even if no call comes, within the longest reset
-// interval or an hour, whichever is shorter; with Options.Now, at the next call: a count two of
-// the longest reset intervals after the last document; a document that nobody finishes a day
-// after its Submit; and what a customer has submitted a day after the last Submit, or up
-// to ten days after it for those who submitted much.
+// Options.MaxEntries bounds what it remembers. It deletes what no longer matters, even if no
+// call comes: a count, two of the longest reset intervals after the last document; a document
+// without a Done, a day after its Submit; and a customer's usage, a day after the last Submit,
+// or up to ten days for customers who submitted much. It deletes it within the longest reset
+// interval or an hour, whichever is shorter; with Options.Now, at the next call.
 type Store struct {
 	policies policies // nil: the default policy
 	lease    time.Duration
 	most     int // entries; 0: the default
 	clock    func() time.Time
-	told     fair.Mean // what documents cost, by Submit
-	took     fair.Mean // how many seconds they take, by Done
+	told     fair.Mean // costs as given to Submit
+	took     fair.Mean // seconds as given to Done
 
 	mu sync.Mutex
 	// Counts move to recent when they change. Once in the longest interval
@@ -85,7 +84,7 @@ type count struct {
 	resetAt time.Time // a document later than this resets the count
 }
 
-// policies is what a store knows of its customers.
+// policies says which policy each customer has.
 type policies interface {
 	PolicyOf(customer string) priority.Policy
 	Last() priority.Level
@@ -121,7 +120,7 @@ func New(opts *Options) (*Store, error) {
 	return &Store{policies: policies, lease: lease, most: opts.MaxEntries, clock: opts.Now}, nil
 }
 
-// leaser knows how long documents are pending at most.
+// leaser knows the longest time that documents are pending.
 type leaser interface{ Lease() time.Duration }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
@@ -188,7 +187,8 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 const (
 	// documentsPerCall is how many documents a RedisStore submits at once.
 	documentsPerCall = 50
-	// itemsPerLock is how many items a call holds the lock for: others wait no longer.
+	// itemsPerLock is how many items a call handles before it lets others take the
+	// lock.
 	itemsPerLock      = 1000
 	defaultMaxEntries = 1_000_000
 )
@@ -201,8 +201,8 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	since := now.Add(-c.history.Lease(s.Lease()))
 	lately, submits := c.history.Lately(now), false
 	pending, _ := c.pending(since)
-	// Documents that are submitted again, as after a lost reply, are decided about as
-	// if they were not there.
+	// Documents that are submitted again, as after a lost reply, are decided as if
+	// they were not there.
 	again := make(map[string]bool)
 	for _, document := range documents {
 		if d := c.documents[document]; d != nil {
@@ -217,7 +217,7 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	beyond := all - ordinary
 	for i, document := range documents {
 		switch d := c.documents[document]; {
-		case d != nil: // it is twice in this call
+		case d != nil: // the call has it twice
 			if d.window == &c.ordinary {
 				ordinary--
 			} else {
@@ -251,7 +251,7 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	}
 }
 
-// decide returns the decision about a load, for a document that would be one of so many
+// decide returns the decision for a load. With this document, beyond documents would be
 // beyond the last load.
 func decide(policy priority.Policy, millionths, beyond int64) priority.Decision {
 	load := float64(millionths) / 1e6
@@ -354,8 +354,8 @@ func (s *Store) Clear() {
 	s.recent, s.older, s.submitted = nil, nil, submitted{}
 }
 
-// Len returns how many customers the store knows something of, and how many
-// documents it holds that are not done.
+// Len returns how many customers the store knows, and how many documents are not
+// done.
 func (s *Store) Len() (customers, documents int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -398,8 +398,8 @@ func (s *Store) Lease() time.Duration {
 	return s.lease
 }
 
-// locked does something with the store locked and with what is over forgotten,
-// unless ctx has ended. Then it returns an error: of n entries, one for each.
+// locked forgets what has expired and calls do, with the store locked. If ctx has
+// ended it only returns an error: with n entries, one for each.
 func (s *Store) locked(ctx context.Context, operation, customer string, n int, do func(now time.Time)) error {
 	if err := ctx.Err(); err != nil {
 		err = fmt.Errorf("%w: %s %.80q: %w", priority.ErrNotCounted, operation, customer, err)
@@ -419,8 +419,8 @@ func (s *Store) locked(ctx context.Context, operation, customer string, n int, d
 	return nil
 }
 
-// inChunks does something for n items as locked does, and lets others come between. A
-// call that has begun is not given up.
+// inChunks does the same for n items in chunks, and lets others take the lock in
+// between. A call that has begun finishes.
 func (s *Store) inChunks(ctx context.Context, operation, customer string, n int, do func(from, to int, now time.Time)) error {
 	for from := 0; from < n; from += itemsPerLock {
 		err := s.locked(ctx, operation, customer, n, func(now time.Time) { do(from, min(from+itemsPerLock, n), now) })
@@ -447,7 +447,7 @@ func (s *Store) now() time.Time {
 	return s.latest
 }
 
-// forget forgets what is over. The caller holds mu.
+// forget forgets what has expired. The caller holds mu.
 func (s *Store) forget(now time.Time) {
 	s.submitted.forgetDocuments(now)
 	if now.Sub(s.walked) > time.Hour {
@@ -464,8 +464,8 @@ func (s *Store) turn(now time.Time) {
 	s.older, s.recent, s.turned = s.recent, make(map[string]count), now
 }
 
-// sweepLater has the store forget what is over even if no call comes. The caller
-// holds mu.
+// sweepLater makes the store forget what has expired even if no call comes. The
+// caller holds mu.
 func (s *Store) sweepLater() {
 	s.sweeping = true
 	time.AfterFunc(min(max(s.longest, time.Second), time.Hour)+time.Millisecond, func() {
@@ -478,7 +478,7 @@ func (s *Store) sweepLater() {
 	})
 }
 
-// next counts n documents and decides about the last of them. The caller holds mu.
+// next counts n documents and decides about the last one. The caller holds mu.
 func (s *Store) next(policy priority.Policy, customer string, n int, now time.Time) priority.Decision {
 	s.longest = max(s.longest, policy.ResetInterval)
 	held, ok := s.find(customer, now)
@@ -496,7 +496,7 @@ func (s *Store) next(policy priority.Policy, customer string, n int, now time.Ti
 	return priority.Decision{Level: policy.Level(held.value), Count: held.value, ResetIn: held.resetAt.Sub(now)}
 }
 
-// find returns a customer's count, if there is one that is not over.
+// find returns a customer's count, if there is one that has not expired.
 func (s *Store) find(customer string, now time.Time) (count, bool) {
 	held, ok := s.recent[customer]
 	if !ok {

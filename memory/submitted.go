@@ -8,15 +8,15 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// submitted is what customers submitted. Documents and customers are in the order in
-// which they were submitted last, so that those that are over are found first.
+// submitted is what customers submitted. Documents and customers are in the order of
+// their last Submit, so that expired ones come first.
 type submitted struct {
 	customers map[string]*customer
 	byUse     list.List // of *customer
 	documents list.List // of *document
 }
 
-// customer is one with a history or with documents.
+// customer is a customer with a history or with documents.
 type customer struct {
 	name    string
 	history fair.History
@@ -25,7 +25,7 @@ type customer struct {
 
 	documents map[string]*document
 	ordinary  window
-	beyond    window // those beyond the last load
+	beyond    window // documents beyond the last load
 }
 
 // document was submitted and is not done.
@@ -35,15 +35,15 @@ type document struct {
 	at     time.Time
 	level  priority.Level
 	window *window
-	place  *list.Element // among those of all customers
-	within *list.Element // among those of its window
+	place  *list.Element // among all customers' documents
+	within *list.Element // among its window's documents
 	young  bool          // within the lease, when the window was asked last
 }
 
-// of returns what is known of a customer, or nil.
+// of returns a customer, or nil.
 func (s *submitted) of(name string) *customer { return s.customers[name] }
 
-// use returns what is known of a customer who submits something.
+// use returns a customer who submits something.
 func (s *submitted) use(name string, now time.Time) *customer {
 	c := s.customers[name]
 	if c == nil {
@@ -87,14 +87,14 @@ func (s *submitted) remove(d *document) {
 	delete(d.of.documents, d.id)
 }
 
-// forgetDocuments removes those that are older than a day.
+// forgetDocuments removes documents that are older than a day.
 func (s *submitted) forgetDocuments(now time.Time) {
 	for e := s.documents.Front(); e != nil && now.Sub(e.Value.(*document).at) > fair.Day; e = s.documents.Front() {
 		s.remove(e.Value.(*document))
 	}
 }
 
-// forgetCustomers removes those whose usage has faded.
+// forgetCustomers removes customers whose usage has faded.
 func (s *submitted) forgetCustomers(now time.Time) {
 	var next *list.Element
 	for e := s.byUse.Front(); e != nil && now.Sub(e.Value.(*customer).used) >= fair.Day; e = next {
@@ -106,7 +106,7 @@ func (s *submitted) forgetCustomers(now time.Time) {
 	}
 }
 
-// drop removes all that is known of a customer, if anything is.
+// drop removes a customer, if there is one.
 func (s *submitted) drop(c *customer) {
 	if c == nil {
 		return
@@ -118,8 +118,8 @@ func (s *submitted) drop(c *customer) {
 	delete(s.customers, c.name)
 }
 
-// pending returns how many documents count as pending since a time: all of them, and
-// those that are not beyond the last load.
+// pending returns how many documents count as pending since a time: all documents,
+// and the documents that are not beyond the last load.
 func (c *customer) pending(since time.Time) (all, ordinary int64) {
 	ordinary = c.ordinary.since(since)
 	return ordinary + c.beyond.since(since), ordinary
@@ -148,11 +148,11 @@ func (c *customer) ends() (newest, oldest *document) {
 	return newest, oldest
 }
 
-// window counts documents from a time on that moves little from one time to the
-// next.
+// window counts documents from a time on. It expects that time to move little
+// between calls.
 type window struct {
 	documents list.List     // of *document, in the order of their times
-	first     *list.Element // of the young ones
+	first     *list.Element // of the young documents
 	young     int64
 }
 
@@ -175,7 +175,7 @@ func (w *window) remove(d *document) {
 	w.documents.Remove(d.within)
 }
 
-// since returns how many documents are from a time on.
+// since returns how many documents came at a time or later.
 func (w *window) since(since time.Time) int64 {
 	for w.first != nil && w.first.Value.(*document).at.Before(since) {
 		w.first.Value.(*document).young = false

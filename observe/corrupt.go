@@ -11,8 +11,8 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// corruptLogInterval is how long nothing more is logged: a key stays corrupt until
-// somebody looks, and a busy customer meets it often.
+// corruptLogInterval is the shortest time between two log entries: a key stays
+// corrupt until somebody looks, and a busy customer hits it often.
 const corruptLogInterval = time.Minute
 
 // LogCorrupt returns a [Func] that logs an error when a customer's key holds
@@ -31,7 +31,7 @@ func LogCorrupt(logger *slog.Logger) Func {
 			return
 		}
 		err := call.Err
-		if batch := (*priority.BatchError)(nil); errors.As(err, &batch) { // it names the first error only
+		if batch := (*priority.BatchError)(nil); errors.As(err, &batch) { // it names only the first error
 			err = batch.Errs[slices.IndexFunc(batch.Errs, isCorrupt)]
 		}
 		now, last := call.Start.Add(call.Duration).UnixNano(), logged.Load()

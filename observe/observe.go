@@ -22,19 +22,19 @@ type Call struct {
 	// entry. It may not be kept or changed.
 	Customers []string
 
-	// Items is how many documents the call was for: 0 of a Peek, a Reset and a
-	// NextN of a number that it does not take.
+	// Items is how many documents the call was for: 0 for a Peek, a Reset and a
+	// NextN with an invalid number.
 	Items int
 
-	// Took is how long the documents of a Done or DoneN were worked on, all of
-	// them together; 0 where that is not known.
+	// Took is how long the documents of a Done or DoneN were worked on, all of them
+	// together; 0 if that is not known.
 	Took time.Duration
 
-	// Ended are the documents that a Done or DoneN has ended: how long they were there,
-	// and which levels they had. It may not be kept or changed.
+	// Ended are the documents that a Done or DoneN has ended: how long they were
+	// pending, and which levels they had. It may not be kept or changed.
 	Ended []priority.Ended
 
-	// Decisions are what the call returned, nil where it returned none. Where Err
+	// Decisions are what the call returned, nil if it returned no decisions. If Err
 	// is a *BatchError, the decisions of failed entries mean nothing. They may not
 	// be kept or changed.
 	Decisions []priority.Decision
@@ -42,21 +42,21 @@ type Call struct {
 	Start    time.Time
 	Duration time.Duration
 
-	// Err is the call's error. Its message names keys, and so customers: what is
-	// read by many, such as a metric's label, takes [Outcome] of it instead.
+	// Err is the call's error. Its message names keys, and so customers. For what
+	// many people read, such as a metric's label, use its [Outcome] instead.
 	Err error
 }
 
-// Func is told of each call when it has returned, with the call's context, before
-// the caller goes on: it must return soon. It must be safe for concurrent use and
-// may not use the store.
+// Func is called after each call of a Store, with the call's context, before the
+// caller goes on: it must return soon. It must be safe for concurrent use and may
+// not use the store.
 type Func func(ctx context.Context, call Call)
 
-// Store is a [priority.Store] around a store whose calls observers are told of.
-// Without an observer a call goes straight through and costs nothing.
+// Store is a [priority.Store] that reports every call of the store it wraps to
+// observers. Without an observer a call goes straight through and costs nothing.
 //
-// Outermost it sees what callers see. Around an inner store, such as that of
-// package fallback's primary, it also sees the errors that callers do not.
+// As the outermost wrapper it sees what callers see. Around an inner store, such as
+// the primary of a fallback, it also sees the errors that callers do not.
 type Store struct {
 	inner     // PolicyOf and Last
 	observers []Func
@@ -64,8 +64,8 @@ type Store struct {
 
 type inner = priority.Store
 
-// New returns a store whose calls the observers are told of, one after the other.
-// An observer that is nil is not told. Every call of a nil store returns
+// New returns a Store that reports the calls of a store to the observers, one after
+// the other. Nil observers are left out. If store is nil, every call returns
 // [priority.ErrInvalidOption].
 func New(store priority.Store, observers ...Func) *Store {
 	s := &Store{inner: store}
@@ -89,7 +89,7 @@ func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, e
 func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
 	items := n
 	if n < 0 || n > priority.MaxDocuments {
-		items = 0 // it was for no number of documents that there is
+		items = 0 // n is not a valid number of documents
 	}
 	return s.many(ctx, Call{Operation: "NextN", Customers: []string{customer}, Items: items}, func() ([]priority.Decision, error) {
 		return s.inner.NextN(ctx, customer, n)
@@ -143,7 +143,7 @@ func (s *Store) Reset(ctx context.Context, customer string) error {
 // Unwrap returns the store whose calls are observed; see [priority.As].
 func (s *Store) Unwrap() priority.Store { return s.inner }
 
-// one makes a call for one customer that returns one decision, and tells of it.
+// one makes a call for one customer that returns one decision, and reports it.
 func (s *Store) one(ctx context.Context, c Call, customer string, call func() (priority.Decision, error)) (priority.Decision, error) {
 	if len(s.observers) == 0 {
 		return call()
@@ -157,7 +157,7 @@ func (s *Store) one(ctx context.Context, c Call, customer string, call func() (p
 	return decision, err
 }
 
-// many makes a call that returns decisions, and tells of it.
+// many makes a call that returns decisions, and reports it.
 func (s *Store) many(ctx context.Context, c Call, call func() ([]priority.Decision, error)) ([]priority.Decision, error) {
 	c.Start = time.Now()
 	c.Decisions, c.Err = call()
@@ -165,7 +165,7 @@ func (s *Store) many(ctx context.Context, c Call, call func() ([]priority.Decisi
 	return c.Decisions, c.Err
 }
 
-// none makes a call for one customer that returns no decision, and tells of it.
+// none makes a call for one customer that returns no decision, and reports it.
 func (s *Store) none(ctx context.Context, c Call, customer string, call func(ctx context.Context) error) error {
 	if len(s.observers) == 0 {
 		return call(ctx)

@@ -6,12 +6,12 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Name returns the name for a level's own queue, such as documents-3, where a queue
-// has no priorities: an asynq queue (see [AsynqQueues]), a Redis list or stream, an
-// SQS queue, a Pub/Sub topic, a Kafka topic. The prefix has to be what that one
-// allows: for Pub/Sub it begins with a letter, for a FIFO queue of SQS the name
-// needs ".fifo" after it, and in a Redis Cluster braces, as in {documents}, keep
-// all lists on one node.
+// Name returns the name of a level's own queue, such as documents-3, for systems
+// without priorities: an asynq queue (see [AsynqQueues]), a Redis list or stream,
+// an SQS queue, a Pub/Sub topic, a Kafka topic. The prefix has to be valid there:
+// for Pub/Sub it begins with a letter, for a FIFO queue of SQS the name needs
+// ".fifo" after it, and in a Redis Cluster braces, as in {documents}, keep all
+// lists on one node.
 //
 // Whether the last level starves depends on the consumer, which chooses the queue
 // to take the next document from. With a zero [Picker] it starves, as it does with
@@ -21,8 +21,8 @@ func Name(prefix string, level, last priority.Level) string {
 	return prefix + "-" + strconv.Itoa(int(clamp(level, last)))
 }
 
-// Names returns the names of all levels' queues, level 1 first. It is the
-// order for BLPOP, which serves the first list that has something.
+// Names returns the names of all levels' queues, level 1 first: the order for
+// BLPOP, which serves the first list that is not empty.
 func Names(prefix string, last priority.Level) []string {
 	return each(prefix, last, Name)
 }

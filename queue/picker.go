@@ -8,15 +8,15 @@ import (
 )
 
 // Picker chooses, for a consumer that polls one queue a level, the level to serve
-// next: by smooth weighted round robin over the levels that have work, so
-// that even the last is served now and then. The zero Picker is strict: always
-// the first level that has work, however long the others wait.
+// next: by smooth weighted round robin over the levels that have work, so that even
+// the last level is served now and then. The zero Picker is strict: always the
+// first level that has work, however long the others wait.
 //
-// A level that has work waits for at most 2·W/w picks, where w is its weight and W
-// the sum of all. A Picker is deterministic. It is not safe for concurrent use.
+// A level that has work waits for at most 2·W/w picks: w is its weight and W the
+// sum of all weights. A Picker is deterministic. It is not safe for concurrent use.
 type Picker struct {
 	weights []int64
-	credits []int64 // by level; the richest is served, and pays for all that have work
+	credits []int64 // by level; the level with the most is served, and pays for all levels that have work
 }
 
 // NewPicker returns a Picker with a weight for each level, weights[0] for level 1,
@@ -43,7 +43,7 @@ func LinearWeights(last priority.Level) []int64 {
 
 // HalvingWeights returns weights of which each is half the one before, down to
 // 1: level l has 2^-l of the whole. No weight is more than 2^32, which the levels
-// before the last 32 share. For a last level below 1 there are none.
+// before the last 32 share. For a last level below 1 it returns no weights.
 func HalvingWeights(last priority.Level) []int64 {
 	weights := make([]int64, max(last, 0))
 	for i := range weights {
@@ -52,9 +52,8 @@ func HalvingWeights(last priority.Level) []int64 {
 	return weights
 }
 
-// Pick returns the level to serve next, where hasWork[0] tells whether level 1
-// has work, and false where none has. A level beyond the weights has the last
-// one's weight.
+// Pick returns the level to serve next, or false if no level has work. hasWork[0]
+// says whether level 1 has work. A level beyond the weights has the last weight.
 func (p *Picker) Pick(hasWork []bool) (priority.Level, bool) {
 	if len(p.weights) == 0 {
 		first := slices.Index(hasWork, true)

@@ -3,9 +3,9 @@ package queue
 import "github.com/docpriority/priority"
 
 // RabbitMQMaxPriority returns the x-max-priority to declare a classic queue with:
-// a priority for each level, from 0 up, but no more than 31, for each costs the
-// server a queue of its own. It is at least 1. A queue that exists keeps the one
-// that it was declared with; [RabbitMQ] makes do with that.
+// a priority for each level, from 0 up, but no more than 31, as each costs the
+// server a queue of its own. It is at least 1. An existing queue keeps the number
+// that it was declared with; pass that number to [RabbitMQ].
 func RabbitMQMaxPriority(last priority.Level) uint8 {
 	return uint8(max(2, min(last, 32)) - 1)
 }
@@ -13,7 +13,7 @@ func RabbitMQMaxPriority(last priority.Level) uint8 {
 // RabbitMQ returns a message's priority for a classic queue that was declared with
 // x-max-priority: maxPriority for level 1, 0 for the last. RabbitMQ serves the
 // largest number first. A message without a priority counts as 0. For a quorum queue
-// it is [RabbitMQQuorum].
+// use [RabbitMQQuorum].
 //
 // The last level starves: it waits for as long as there is anything else.
 // Set Qos(1, 0, false) and acknowledge by hand: without it a consumer is sent
@@ -27,11 +27,11 @@ func RabbitMQ(level, last priority.Level, maxPriority uint8) uint8 {
 //
 // RabbitMQ 4.3 or later serves the largest number first, and the last level starves.
 // RabbitMQ 4.0 to 4.2 has two classes, 0 to 4 and the rest: the last level and all
-// others, of which two are served for one of the last. Before 4.0 a quorum queue has
-// no priorities.
+// others. It serves two documents of the others for one of the last level. Before
+// 4.0 a quorum queue has no priorities.
 //
-// It is never less than 4, for what a message counts as that has none: some clients,
-// amqp091-go among them, do not send a 0.
+// It is never less than 4, which is what a message without a priority counts as:
+// some clients, amqp091-go among them, do not send a 0.
 func RabbitMQQuorum(level, last priority.Level) uint8 {
 	const normal, highest = 4, 31
 	classes := max(1, min(last, highest-normal+1))

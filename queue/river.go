@@ -8,8 +8,8 @@ const riverPriorities = 4
 // nine levels 1–4 are 1, 5–7 are 2, 8 is 3, and 9 is 4. River serves the
 // smallest number first.
 //
-// The last level starves: within a queue, a job waits for as long as there is one
-// with a smaller one.
+// The last level starves: within a queue, a job waits as long as there is a job
+// with a smaller number.
 func River(level, last priority.Level) int {
 	return int(Class(level, last, riverPriorities))
 }
