@@ -18,7 +18,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// The attributes of the fleet's metrics alone.
+// The attributes that only the fleet's metrics have.
 const (
 	languageKey = attribute.Key("priority.language")
 	obeysKey    = attribute.Key("priority.obeys")
@@ -32,9 +32,9 @@ const (
 )
 
 // ObserveFleet records what the processes of all languages report, until stop is called. It
-// reads their reports from Redis every five seconds, in the background: no reading of the
-// metrics waits for Redis, and while Redis cannot be reached they are not there. One process
-// of the fleet does it, or a few. The empty prefix is "priority".
+// reads their reports from Redis every five seconds, in the background: collecting metrics
+// never waits for Redis, and while Redis cannot be reached these metrics are absent. Call it
+// in one process of the fleet, or in a few. The empty prefix is "priority".
 //
 // An error wraps [priority.ErrInvalidOption], or is the meter provider's.
 func (i *Instrumentation) ObserveFleet(client priority.RedisClient, prefix string) (stop func() error, err error) {
@@ -55,7 +55,7 @@ func (i *Instrumentation) ObserveFleet(client priority.RedisClient, prefix strin
 	go reader.run(ctx)
 	return sync.OnceValue(func() error {
 		defer i.fleet.Store(false)
-		cancel() // what is being read ends by itself
+		cancel() // a reading under way ends by itself
 		return registration.Unregister()
 	}), nil
 }
@@ -65,7 +65,7 @@ type fleetReader struct {
 	client priority.RedisClient
 	prefix string
 	admin  *control.Admin
-	last   atomic.Pointer[reading] // nil: the last one failed
+	last   atomic.Pointer[reading] // nil: the last reading failed
 }
 
 type reading struct {
@@ -93,11 +93,11 @@ func (r *fleetReader) read(ctx context.Context) *reading {
 	if err != nil {
 		return nil
 	}
-	settings, _ := r.admin.Settings(ctx) // with an error it has what can be known all the same
+	settings, _ := r.admin.Settings(ctx) // even with an error it has what is known
 	return &reading{reports, settings}
 }
 
-// reported is what is recorded of a fleet.
+// reported are the metrics of a fleet.
 type reported struct {
 	workers   metric.Int64ObservableGauge
 	degraded  metric.Int64ObservableGauge
@@ -111,10 +111,10 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 	var errs [5]error
 	r.workers, errs[0] = meter.Int64ObservableGauge("priority.fleet.workers",
 		metric.WithUnit("{process}"),
-		metric.WithDescription("Processes that report, by whether they follow the newest rules and go by overrides."))
+		metric.WithDescription("Processes that report, by whether they follow the newest rules and apply overrides."))
 	r.degraded, errs[1] = meter.Int64ObservableGauge("priority.fleet.degraded",
 		metric.WithUnit("{process}"),
-		metric.WithDescription("Processes that report that a fallback answers instead of Redis."))
+		metric.WithDescription("Processes in which a fallback answers instead of Redis."))
 	r.documents, errs[2] = meter.Int64ObservableGauge("priority.fleet.documents",
 		metric.WithUnit("{document}"),
 		metric.WithDescription("Documents of the last minute: by rule and level, or by error type if they were not counted."))
@@ -135,8 +135,8 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 	}, r.workers, r.degraded, r.documents, r.wait, r.version)
 }
 
-// newest returns the version that workers should follow. Without rules in Redis, as after
-// their withdrawal, only the reports know it.
+// newest returns the version that workers should follow. If Redis has no rules, as after
+// their withdrawal, only the reports say it.
 func (r *reading) newest() (version int64) {
 	if r.settings.Rules != nil {
 		return r.settings.Rules.Version
@@ -151,7 +151,7 @@ func (r *reported) observe(observer metric.Observer, last *reading) {
 	if last.settings.Version > 0 {
 		observer.ObserveInt64(r.version, last.settings.Version)
 	}
-	version, workers := last.newest(), make(map[string][2]int64) // by language: those that do not obey, and those that do
+	version, workers := last.newest(), make(map[string][2]int64) // by language: how many do not obey, and how many do
 	for _, report := range last.reports {
 		language := known(report.Language, "unknown", "go", "python", "nodejs")
 		of := workers[language]
@@ -185,8 +185,8 @@ func (r *reported) observe(observer metric.Observer, last *reading) {
 	}
 }
 
-// known returns the name if it is one of those that are known: whatever is in Redis, there
-// are no more series.
+// known returns the name if it is a known one, else other: Redis's content must not add
+// series.
 func known(name, other string, names ...string) string {
 	if slices.Contains(names, name) {
 		return name

@@ -24,8 +24,8 @@ const (
 
 // The bounds of the histograms' buckets, in seconds.
 var (
-	// Fine where a Redis nearby answers, and with the default timeout and its half,
-	// which the alerts ask about.
+	// Fine where a nearby Redis answers; with the default timeout and its half,
+	// which the alerts use.
 	callBounds = []float64{0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.125, 0.25, 0.5, 1, 2.5}
 
 	// With the shortest lease, and the longest.
@@ -38,7 +38,7 @@ var errorTypes = []string{"invalid", "not_counted", "outcome_unknown", "corrupt_
 
 type metrics struct {
 	meter      metric.Meter
-	store      atomic.Pointer[priority.Store] // the one that ObserveStore was given; nil: none
+	store      atomic.Pointer[priority.Store] // the store of ObserveStore; nil: no store
 	documents  metric.Int64Counter
 	overridden metric.Int64Counter
 	calls      metric.Float64Histogram
@@ -58,7 +58,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		metric.WithExplicitBucketBoundaries(callBounds...))
 	work, err3 := meter.Float64Histogram("priority.document.duration",
 		metric.WithUnit("s"),
-		metric.WithDescription("How long documents were worked on, as Done was told."),
+		metric.WithDescription("Working time of documents, as given to Done."),
 		metric.WithExplicitBucketBoundaries(workBounds...))
 	sojourn, err6 := meter.Float64Histogram("priority.document.sojourn",
 		metric.WithUnit("s"),
@@ -66,12 +66,12 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		metric.WithExplicitBucketBoundaries(sojournBounds...))
 	absorbed, err4 := meter.Int64Counter("priority.absorbed.errors",
 		metric.WithUnit("{error}"),
-		metric.WithDescription("Errors that a fallback answered instead of, so that no caller saw them."))
-	// A counter of its own: an attribute of priority.documents would give each of its
-	// series a twin, and this one has no series where there is no override.
+		metric.WithDescription("Errors that no caller saw, because a fallback answered."))
+	// A counter of its own: an attribute of priority.documents would double its
+	// series, and this counter has no series unless there is an override.
 	overridden, err5 := meter.Int64Counter("priority.overridden.documents",
 		metric.WithUnit("{document}"),
-		metric.WithDescription("Documents, of those counted, of customers with an override: by the level that they have and the one without it."))
+		metric.WithDescription("Counted documents of customers with an override: by their level, and their level without the override."))
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
@@ -79,9 +79,9 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		meter: meter, documents: documents, overridden: overridden, calls: calls, work: work, sojourn: sojourn,
 		absorbed: absorbed,
 	}
-	// A rate cannot see the first of a series that begins with it, and one corrupt
-	// count is worth an alert. A share of documents is 0 only if there are none in a
-	// series: without one it is not there. Every policy has the first level.
+	// All series begin at 0. A rate cannot see the event that begins a series, and
+	// one corrupt count is worth an alert; a share of documents is absent, not 0,
+	// without the series. Every policy has the first level.
 	for _, rule := range []string{byCount, byLoad} {
 		for _, degraded := range []bool{false, true} {
 			begun := outcome{rule: rule, level: priority.First, degraded: degraded}
@@ -116,8 +116,8 @@ func (m *metrics) record(ctx context.Context, call observe.Call) {
 	}
 }
 
-// recordDocuments adds what became of the documents of a call, with one addition
-// for all with the same outcome.
+// recordDocuments counts a call's documents by outcome, with one addition for each
+// outcome.
 func (m *metrics) recordDocuments(ctx context.Context, call observe.Call, rule string) {
 	var batch *priority.BatchError
 	if call.Err != nil && !errors.As(call.Err, &batch) {
@@ -161,9 +161,9 @@ func (m *metrics) add(ctx context.Context, outcome outcome, n int64) {
 	}
 }
 
-// recordWork adds how long each document of a call took, on average, so that the
-// histogram's count is one of documents and its sum the whole time. A Done that
-// failed is made again, and recorded then.
+// recordWork records for each document of a call the average time, so that the
+// histogram counts documents and its sum is the whole time. A failed Done is
+// repeated, and recorded then.
 func (m *metrics) recordWork(ctx context.Context, call observe.Call) {
 	if call.Took <= 0 || call.Items == 0 {
 		return
@@ -186,12 +186,12 @@ const (
 	byLoad  = "load"  // Submit
 )
 
-// outcome is what became of a document: a level or an error.
+// outcome is the outcome of a document: a level or an error.
 type outcome struct {
 	rule      string
 	level     priority.Level
 	last      last
-	ruled     priority.Level // without the override; 0: there is none
+	ruled     priority.Level // without the override; 0: there is no override
 	degraded  bool
 	errorType string
 }
@@ -200,7 +200,7 @@ type outcome struct {
 type last int8
 
 const (
-	unknown last = iota // no store is observed, or there is only one level
+	unknown last = iota // no store is observed, or the policy has one level
 	before
 	reached
 )
@@ -226,7 +226,7 @@ func (m *metrics) bounds(customer, rule string) int {
 // lastOf says whether the level is the last one of a rule with as many bounds.
 func lastOf(level priority.Level, bounds int) last {
 	switch {
-	case bounds == 0: // or a policy of one level, which is nobody's last
+	case bounds == 0: // or a policy of one level, which does not count as the last
 		return unknown
 	case level <= priority.Level(bounds):
 		return before

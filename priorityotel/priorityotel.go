@@ -1,4 +1,4 @@
-// Package priorityotel makes OpenTelemetry metrics and spans of the calls of a
+// Package priorityotel records OpenTelemetry metrics and spans for the calls of a
 // priority.Store:
 //
 //	instrumentation, err := priorityotel.New(nil)
@@ -7,15 +7,15 @@
 //
 // The metrics are
 //
-//   - priority.documents, a counter of the documents in calls that count: those that
-//     were counted, by priority.rule, priority.level and priority.degraded, and those
-//     that were not, or perhaps not, by error.type
-//   - priority.overridden.documents, a counter of those of customers with an override,
-//     by priority.level and, without the override, priority.ruled.level
+//   - priority.documents, a counter of the documents in calls that count: counted
+//     documents by priority.rule, priority.level and priority.degraded, and documents that
+//     were not or perhaps not counted by error.type
+//   - priority.overridden.documents, a counter of counted documents of customers with an
+//     override, by priority.level and, without the override, priority.ruled.level
 //   - priority.call.duration, a histogram in seconds of the calls, by
-//     priority.operation, priority.degraded and, of calls that failed, error.type
-//   - priority.document.duration, a histogram in seconds of how long documents were
-//     worked on, as Done and DoneN were told
+//     priority.operation, priority.degraded and, for failed calls, error.type
+//   - priority.document.duration, a histogram in seconds of the documents' working time,
+//     as given to Done and DoneN
 //   - priority.document.sojourn, a histogram in seconds of the time from Submit to Done,
 //     by the priority.level that Submit gave
 //   - priority.absorbed.errors, a counter of the errors that no caller saw because
@@ -27,23 +27,23 @@
 //     last one of the customer's policy
 //   - priority.degraded, 1 while a fallback answers
 //   - priority.rules.version, the version of the operators' rules that are followed
-//   - priority.rules.age, for how many seconds Redis has not said which rules hold
+//   - priority.rules.age, the seconds since the operators' rules were last read
 //   - priority.rules.failing, 1 if the newest rules are not followed, by error.type: lost,
 //     newer, corrupt, invalid or _OTHER
 //
-// and, of all processes that report, while [Instrumentation.ObserveFleet] has a client,
+// and, for all processes that report, while [Instrumentation.ObserveFleet] has a client,
 //
 //   - priority.fleet.workers, by priority.language and priority.obeys
-//   - priority.fleet.degraded, how many of them a fallback answers for
+//   - priority.fleet.degraded, in how many of them a fallback answers
 //   - priority.fleet.documents of the last minute, by priority.rule and priority.level, or
 //     by error.type
 //   - priority.fleet.wait in seconds, by priority.level and priority.quantile
-//   - priority.fleet.version, of the last change by operators
+//   - priority.fleet.version, the version of the last change by operators
 //
 // [StartSend] and [StartProcess] take a document's trace through a queue.
 //
-// The values of error.type are those of [observe.Outcome], with _OTHER for "error". A
-// customer is never an attribute of a metric, and neither is a document.
+// error.type has the values of [observe.Outcome], with _OTHER for "error". A customer
+// is never an attribute of a metric, and neither is a document.
 package priorityotel
 
 import (
@@ -62,15 +62,15 @@ const ScopeName = "github.com/docpriority/priority/priorityotel"
 // Options configures an [Instrumentation]. The zero value works.
 type Options struct {
 	// MeterProvider makes the metrics. Default: OpenTelemetry's global one, which
-	// is to be set before New.
+	// must be set before New.
 	MeterProvider metric.MeterProvider
 
-	// TracerProvider makes the spans. Default: OpenTelemetry's global one; one of
-	// the package trace/noop makes none.
+	// TracerProvider makes the spans. Default: OpenTelemetry's global one. A
+	// provider of package trace/noop makes no spans.
 	TracerProvider trace.TracerProvider
 
-	// Customers puts the customer into spans, and the errors' messages, which name
-	// the customer's key. Metrics never have either. Default: spans have neither.
+	// Customers adds to spans the customer, and error messages, which name the
+	// customer's key. Metrics never have them. Default: spans have neither.
 	Customers bool
 }
 
@@ -81,8 +81,8 @@ type Instrumentation struct {
 	fleet   atomic.Bool // a fleet is observed
 }
 
-// New returns an Instrumentation. Nil opts are the defaults. An error is the meter
-// provider's.
+// New returns an Instrumentation. Nil opts are the defaults. An error comes from
+// the meter provider.
 func New(opts *Options) (*Instrumentation, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -110,8 +110,8 @@ func (i *Instrumentation) Observe(ctx context.Context, call observe.Call) {
 	end()
 }
 
-// ObserveError records an error that no caller is told. It is the OnError of
-// package fallback's Options.
+// ObserveError records an error that no caller sees. Pass it as OnError in
+// fallback.Options.
 func (i *Instrumentation) ObserveError(err error) {
 	if err != nil {
 		i.metrics.recordAbsorbed(err)

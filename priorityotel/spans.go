@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// The attributes that spans have and metrics have not.
+// The attributes that only spans have.
 const (
 	itemsKey    = attribute.Key("priority.items")
 	countKey    = attribute.Key("priority.count")
@@ -19,12 +19,12 @@ const (
 	customerKey = attribute.Key("priority.customer")
 )
 
-// spans makes a span of each call.
+// spans records a span for each call.
 //
-// Its kind is internal, and it has no attributes of db: by the conventions those
-// are of a span of kind client for one request to a database. A call may be
-// answered from memory, or make several requests, and each of these has a client
-// span of its own where the Redis client is instrumented.
+// Its kind is internal, and it has no db attributes: by the conventions they belong
+// to a span of kind client, for one request to a database. A call may be answered
+// from memory, or make several requests; each request has a client span of its own
+// if the Redis client is instrumented.
 type spans struct {
 	tracer    trace.Tracer
 	customers bool
@@ -34,8 +34,7 @@ func newSpans(provider trace.TracerProvider, customers bool) *spans {
 	return &spans{tracer: provider.Tracer(ScopeName, trace.WithSchemaURL(semconv.SchemaURL)), customers: customers}
 }
 
-// start begins the span of a call at the call's start, and returns what ends it at
-// the call's end.
+// start begins a call's span, and returns the function that ends it.
 func (s *spans) start(ctx context.Context, call observe.Call) (context.Context, func()) {
 	ctx, span := s.tracer.Start(ctx, "priority."+call.Operation,
 		trace.WithTimestamp(call.Start), trace.WithAttributes(operationKey.String(call.Operation)))

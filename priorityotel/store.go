@@ -40,7 +40,7 @@ func (i *Instrumentation) ObserveStore(store priority.Store) (stop func() error,
 	}), nil
 }
 
-// observeStore registers what is read of the stores that a store wraps.
+// observeStore registers the metrics of the stores that a store wraps.
 func observeStore(meter metric.Meter, store priority.Store) (registrations []metric.Registration, err error) {
 	var errs []error
 	register := func(registration metric.Registration, err error) {
@@ -78,7 +78,7 @@ func observeDegraded(meter metric.Meter, isDegraded func() bool) (metric.Registr
 	}, degraded)
 }
 
-// following is what is recorded of the rules that operators have set.
+// following are the metrics of the rules that operators have set.
 type following struct {
 	since time.Time // when it began to be observed
 
@@ -92,13 +92,13 @@ func observeRules(meter metric.Meter, status func() control.Status) (metric.Regi
 	var errs [3]error
 	f.age, errs[0] = meter.Float64ObservableGauge("priority.rules.age",
 		metric.WithUnit("s"),
-		metric.WithDescription("Time since Redis last said which rules hold; if it never did, since the store is observed."))
+		metric.WithDescription("Time since the operators' rules were last read; since the store is observed if they never were."))
 	f.failing, errs[1] = meter.Int64ObservableGauge("priority.rules.failing",
 		metric.WithUnit("{store}"),
 		metric.WithDescription("1 if the newest rules are not followed for this reason, else 0."))
 	f.version, errs[2] = meter.Int64ObservableGauge("priority.rules.version",
 		metric.WithUnit("{change}"),
-		metric.WithDescription("Version of the rules that this process follows, or of their withdrawal; 0 if none were ever set."))
+		metric.WithDescription("Version of the rules that this process follows, or of their withdrawal; 0 if rules were never set."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (f *following) observe(observer metric.Observer, status control.Status, now
 	known := status.ReadAt
 	if known.IsZero() {
 		known = f.since
-	} else { // else it is not known what holds, and 0 would say that nothing does
+	} else { // else the version is unknown, and 0 would say that rules were never set
 		observer.ObserveInt64(f.version, status.Version)
 	}
 	observer.ObserveFloat64(f.age, now.Sub(known).Seconds())

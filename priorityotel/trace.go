@@ -11,9 +11,10 @@ import (
 )
 
 // StartSend starts a span around Submit and the sending of a document to a queue, and
-// returns the headers that have to travel with it: traceparent, perhaps tracestate, and
-// none if nobody records spans. The system is the queue's kind, such as "rabbitmq". End
-// the span with the error of the sending. Its tracer is of OpenTelemetry's global provider.
+// returns the headers that have to travel with it: traceparent and perhaps tracestate, or
+// no headers if spans are not recorded. The system is the queue's kind, such as "rabbitmq".
+// End the span with the error of sending. The tracer comes from OpenTelemetry's global
+// provider.
 func StartSend(ctx context.Context, system, queue string) (_ context.Context, headers map[string]string, end func(err error)) {
 	ctx, end = start(ctx, trace.SpanKindProducer, "send", system, queue)
 	headers = make(map[string]string)
@@ -22,9 +23,9 @@ func StartSend(ctx context.Context, system, queue string) (_ context.Context, he
 }
 
 // StartProcess starts a span around the work on a document and its Done, in the trace
-// that the document's headers name: so that a trace begins at Submit and ends at Done. A
-// document without them, or with others, begins a trace of its own. End the span with the
-// error of the work. Its tracer is of OpenTelemetry's global provider.
+// that the document's headers name, so that a trace begins at Submit and ends at Done. A
+// document without such headers begins a new trace. End the span with the error of the
+// work. The tracer comes from OpenTelemetry's global provider.
 func StartProcess(ctx context.Context, system, queue string, headers map[string]string) (_ context.Context, end func(err error)) {
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier(headers))
 	return start(ctx, trace.SpanKindConsumer, "process", system, queue)

@@ -15,14 +15,14 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// check is a part of the suite that is not random.
+// check is a part of the suite without random sequences.
 type check struct {
 	name  string
 	needs need
 	run   func(r *run)
 }
 
-// need is what of a Subject a check cannot do without.
+// need is what a check requires of a Subject.
 type need int
 
 const (
@@ -65,7 +65,7 @@ func (r *run) policiesPassThrough() {
 		case policy.Thresholds == nil || policy.Loads == nil || policy.ResetInterval == 0 || policy.Validate() != nil:
 			r.broken(7, "PolicyOf(%q) = %+v is not filled in", customer, policy)
 		case policy.Last() > r.Store.Last():
-			r.broken(7, "Last() = %d, but that of %q is %d", r.Store.Last(), customer, policy.Last())
+			r.broken(7, "Last() = %d, but the policy of %q ends at %d", r.Store.Last(), customer, policy.Last())
 		}
 		if len(policy.Thresholds) > 0 {
 			policy.Thresholds[0] = math.MaxInt64
@@ -194,8 +194,8 @@ func (r *run) largeCallsWork() {
 	}
 }
 
-// customersShareNothing counts for customers whose names would become one where a key
-// is made without care.
+// customersShareNothing counts for customers whose keys would be equal if names were
+// not escaped.
 func (r *run) customersShareNothing() {
 	customers := []string{
 		"acme", "Acme", "acme ", " acme", "{", "}", "{}", "}{", "{acme}", "acme}", "{acme", "%", "%%", "%25", "%7D", "%7d", "%257D",
@@ -298,8 +298,8 @@ func (r *run) concurrentCallsCountOnceEach() {
 	}
 }
 
-// floodsAndRedeliveriesCountOnce submits so much that floods take turns, where there are
-// any, and that no more is remembered; some of it more than once.
+// floodsAndRedeliveriesCountOnce submits enough for floods to take turns, if the policy
+// has turns, and to exceed what is remembered; some documents more than once.
 func (r *run) floodsAndRedeliveriesCountOnce() {
 	one, other := func(at int) []int { return []int{at} }, caller{other: true}
 	upTo := func(from, to int) (numbers []int) {
@@ -353,7 +353,7 @@ func (r *run) costsCount() {
 		if d := submit(3); d.Load != 1 {
 			r.broken(1, "after %d documents nobody knows the average cost, and a load is %v", i, d.Load)
 		}
-		if i%2 == 0 { // what costs nothing does not count for the average
+		if i%2 == 0 { // a document without a cost does not count for the average
 			if d := submit(0); d.Load != 1 {
 				r.broken(1, "a document of unknown cost has load %v", d.Load)
 			}
@@ -414,7 +414,7 @@ func (r *run) anotherProcessCountsAndResets() {
 	}
 }
 
-// whatIsOverIsGone has many customers come once, and no calls afterwards.
+// whatIsOverIsGone makes one call for each of many customers, and then no calls.
 func (r *run) whatIsOverIsGone() {
 	var customers []string
 	longest := max(r.leaseOf(caller{}), fair.Day)
@@ -456,7 +456,7 @@ func (r *run) everyOperationMeetsEveryFault() {
 	}
 }
 
-// anOutageEnds finds out what is left of an outage.
+// anOutageEnds checks what an outage leaves behind.
 func (r *run) anOutageEnds() {
 	acme := []int{0}
 	heal, recover := step{heal: true}, step{customers: acme, wait: forRecovery, plus: time.Millisecond}
@@ -486,7 +486,7 @@ func (r *run) anOutageEnds() {
 	}
 }
 
-// anOldDoneMeetsANewSubmit has a document submitted again while its Done, which failed
+// anOldDoneMeetsANewSubmit submits a document again while its Done, which failed
 // before, is on its way.
 func (r *run) anOldDoneMeetsANewSubmit() {
 	acme := []int{0}
@@ -505,7 +505,7 @@ func (r *run) anOldDoneMeetsANewSubmit() {
 	}
 }
 
-// everythingHangs has many callers call while nothing inside answers.
+// everythingHangs makes many calls while nothing inside answers.
 func (r *run) everythingHangs() {
 	const callers = 2000
 	many := make([]string, 1000)
@@ -586,7 +586,7 @@ func (r *run) everythingHangs() {
 func (r *run) trouble(at int, f Fault, callers int) (end func()) {
 	f.Customer = r.Customers[0]
 	r.note(r.now(), "fail %+v; %d callers", f, callers)
-	delete(r.accounts, f.Customer) // nobody follows what is counted of this
+	delete(r.accounts, f.Customer) // the model does not follow what this counts
 	r.fail(at, f)
 	ctx, cancel := context.WithCancel(context.Background())
 	var calling sync.WaitGroup
@@ -620,7 +620,7 @@ func (r *run) others(latest time.Duration) {
 	first, recovery := r.now(), r.Recovery
 	for i := range 40 {
 		if r.now()-first >= latest {
-			r.Recovery = 0 // which is no excuse any more
+			r.Recovery = 0 // recovery is no excuse any more
 		}
 		r.do(&step{operation: Next, customers: []int{1}})
 		r.pass(time.Duration(1+13*i)*time.Millisecond + (latest / 20).Truncate(time.Millisecond)) // out of step with everything
@@ -648,8 +648,8 @@ func (r *run) aCustomersCountIsCorrupt() {
 	r.apply(everyOperation(caller{}))
 }
 
-// callersAreImpatient has callers give up before they are answered, one customer's
-// again and again.
+// callersAreImpatient makes calls whose contexts end before the answer, for one
+// customer again and again.
 func (r *run) callersAreImpatient() {
 	for at := range r.Faulty {
 		delay := r.Timeout / 5

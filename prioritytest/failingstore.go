@@ -8,10 +8,10 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// FailingStore is a [priority.Store] around a Store that fails as it is told to,
-// with the errors that a RedisStore would return. It passes all other calls on,
-// also those that are wrong or whose context has ended: they meet no fault. It
-// is safe for concurrent use.
+// FailingStore is a [priority.Store] around a Store that fails on demand, with the
+// errors that a RedisStore would return. It passes all other calls on. A call that
+// is wrong, or whose context has ended, does not meet a fault. It is safe for
+// concurrent use.
 type FailingStore struct {
 	store  priority.Store
 	faults faultList
@@ -27,8 +27,8 @@ func NewFailingStore(store priority.Store) *FailingStore {
 	return &FailingStore{store: store}
 }
 
-// Fail makes calls fail from now on. Of several faults, a call meets the first
-// that was told and is not over.
+// Fail makes calls fail from now on. Of several faults, a call meets the first one
+// that was added and has not ended.
 func (s *FailingStore) Fail(fault Fault) { s.faults.add(fault) }
 
 // Heal ends all faults, also for the calls that they delay.
@@ -143,15 +143,15 @@ func (s *FailingStore) Last() priority.Level { return s.store.Last() }
 // Unwrap returns the store that fails; see [priority.As].
 func (s *FailingStore) Unwrap() priority.Store { return s.store }
 
-// one makes a call of one customer, with the fault that it meets. Where it has
-// entries, the error has one for each of them.
+// one makes a call for one customer, with the fault that it meets. If the call has
+// entries, the error has one for each.
 func one[T any](ctx context.Context, s *FailingStore, operation Operation, customer string, entries int, pass func(context.Context) (T, error)) (T, error) {
 	fault := s.faults.take(ctx, operation, customer)
 	if fault == nil {
 		return pass(ctx)
 	}
 	if fault.Counted && operation != Peek {
-		_, _ = pass(priority.WithEnded(ctx, nil)) // what ended is in the answer that is lost
+		_, _ = pass(priority.WithEnded(ctx, nil)) // the lost answer said what ended
 	}
 	if cause := fault.wait(ctx); cause != nil {
 		var none T
@@ -164,8 +164,8 @@ func one[T any](ctx context.Context, s *FailingStore, operation Operation, custo
 	return pass(ctx)
 }
 
-// each makes a call whose entries are of several customers. The entries that the
-// fault does not concern are passed on at once.
+// each makes a call with entries of several customers. It passes on at once the
+// entries that the fault does not affect.
 func each[T any](ctx context.Context, s *FailingStore, operation Operation, entries []T, customers []string,
 	pass func(context.Context, []T) ([]priority.Decision, error)) ([]priority.Decision, error) {
 	fault := s.faults.take(ctx, operation, customers...)

@@ -28,41 +28,42 @@ const (
 )
 
 // Fault says which calls fail, and how. The zero Fault is a Redis that cannot be
-// reached: all calls fail with [priority.ErrNotCounted] and none is passed on.
+// reached: all calls fail with [priority.ErrNotCounted] and are not passed on.
 //
 // A Redis that hangs is {Class: priority.ErrOutcomeUnknown, Delay: 250 *
-// time.Millisecond}: after its Timeout a RedisStore returns. A Redis that is only
+// time.Millisecond}: a RedisStore returns after its Timeout. A Redis that is only
 // slow is {Slow: true, Delay: …}.
 type Fault struct {
-	// Class is what the error is by errors.Is: ErrNotCounted, ErrOutcomeUnknown or
-	// ErrCorruptCount. As with a Redis store, a Peek of unknown outcome is
-	// reported as not counted, and a Reset does not fail where a count is corrupt.
-	// Default: priority.ErrNotCounted.
+	// Class is the class of the error: ErrNotCounted, ErrOutcomeUnknown or
+	// ErrCorruptCount. As with a RedisStore, a Peek of unknown outcome fails with
+	// ErrNotCounted, and a Reset does not fail because a count is corrupt. Default:
+	// priority.ErrNotCounted.
 	Class error
 
 	// Cause is what the error wraps beside Class, such as
-	// context.DeadlineExceeded. Default: an error that says it was told to.
+	// context.DeadlineExceeded. Default: an error that says that it was told to
+	// fail.
 	Cause error
 
-	// Counted says of ErrOutcomeUnknown that the call arrived and only its answer
-	// was lost: it is passed on, and what the store answers is withheld. Default:
-	// the call was lost, and is not passed on.
+	// Counted says, for ErrOutcomeUnknown, that the call arrived and only its
+	// answer was lost: the call is passed on, and the store's answer is withheld.
+	// Default: the call was lost, and is not passed on.
 	Counted bool
 
 	// Delay is how long a call takes before it fails, by the clock of time.Sleep.
-	// It fails at once, with the context's error as its cause, when the caller's
-	// context ends; and at once when the fault is healed. Default: none.
+	// It fails earlier if the caller's context ends, with the context's error as
+	// its cause, or if the fault is healed. Default: 0.
 	Delay time.Duration
 
-	// Slow says that calls do not fail: after Delay they are passed on. Those whose
-	// context ends before that are not, and fail with ErrNotCounted.
+	// Slow says that calls do not fail: after Delay they are passed on. A call
+	// whose context ends before that fails with ErrNotCounted.
 	Slow bool
 
-	// Operations are those that fail. Default: all.
+	// Operations are the operations that fail. Default: all.
 	Operations []Operation
 
-	// Customer is the one whose calls fail; of a NextEach, the one whose entries
-	// fail, while the others are passed on. Default (empty): all customers.
+	// Customer is the customer whose calls fail. In a NextEach only this customer's
+	// entries fail, and the others are passed on. Default (empty): all customers.
 	Customer string
 
 	// Calls is how many calls fail. Default (0): all, until Heal.
@@ -71,12 +72,11 @@ type Fault struct {
 
 var errTold = errors.New("prioritytest: told to fail")
 
-// faultList is what is left of the faults that were told. The zero value is ready
-// to use.
+// faultList holds the faults that have not ended. The zero value is ready to use.
 type faultList struct {
 	mu     sync.Mutex
 	told   []*Fault
-	healed chan struct{} // closed by heal; nil if nothing was told since
+	healed chan struct{} // closed by heal; nil if no fault was added since
 }
 
 // met is a fault that a call meets.
@@ -126,8 +126,8 @@ func (f *faultList) heal() {
 	f.told, f.healed = nil, nil
 }
 
-// take returns the first fault that a call meets, and notes that it did; nil if
-// it meets none.
+// take returns the first fault that a call meets and counts the call, or returns
+// nil.
 func (f *faultList) take(ctx context.Context, operation Operation, customers ...string) *met {
 	if ctx.Err() != nil {
 		return nil // nothing would be sent
@@ -159,7 +159,7 @@ func (f *Fault) concerns(customer string) bool {
 	return f.Customer == "" || f.Customer == customer
 }
 
-// wait waits for the delay, and returns why the call fails; nil if it does not.
+// wait waits for the delay, and returns why the call fails, or nil.
 func (m *met) wait(ctx context.Context) error {
 	if m.Delay > 0 {
 		timer := time.NewTimer(m.Delay)
@@ -177,7 +177,7 @@ func (m *met) wait(ctx context.Context) error {
 	return m.Cause
 }
 
-// failed is the error that a Redis store would return.
+// failed returns the error that a RedisStore would return.
 func (f *Fault) failed(operation Operation, customer string, cause error) error {
 	class := f.Class
 	if operation == Peek && class == priority.ErrOutcomeUnknown {

@@ -10,9 +10,10 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// account is what the model knows of a customer: what the fleet has counted, what was
-// submitted there and is pending, and what is uncertain of them. What was uncertain of
-// the count and of what was submitted lately is decided when the fleet is asked next.
+// account is what the model knows about a customer: what the fleet has counted, what
+// was submitted there and is pending, and what of that is uncertain. The next Peek of
+// the fleet decides what was uncertain about the count and about what was submitted
+// lately.
 type account struct {
 	customer string
 	policy   priority.Policy
@@ -22,7 +23,7 @@ type account struct {
 	resetAt time.Duration // a document later than this resets the count
 	perhaps bool          // a Reset may have ended the count, at resetAt itself
 
-	lately   float64 // so many documents were submitted lately
+	lately   float64 // how many documents were submitted lately
 	latelyAt time.Duration
 
 	docs     map[string]lease
@@ -36,14 +37,14 @@ type account struct {
 type lease struct {
 	sure, maybe time.Duration  // it is pending until sure, and may be until maybe
 	from, to    time.Duration  // it was submitted between them
-	level       priority.Level // that it was given; 0: it is not known
+	level       priority.Level // as given; 0: not known
 	coming      bool           // a Done may still arrive
 	ends        bool           // and must do so
 }
 
 const never time.Duration = math.MinInt64
 
-// gone returns the lease of a document that is not there.
+// gone returns the lease of a document that is not pending.
 func (l lease) gone() lease {
 	return lease{sure: never, maybe: never, from: never, to: never, coming: l.coming, ends: l.ends}
 }
@@ -137,7 +138,7 @@ func (a *account) adopt(s span, peeked priority.State, now, slack time.Duration)
 	})
 }
 
-// mostLately is how many documents are remembered of those submitted lately.
+// mostLately is how many of the documents submitted lately are remembered.
 const mostLately = 512
 
 // loadOf returns a load in millionths. Lately and the cost are in thousandths.
@@ -145,7 +146,8 @@ func loadOf(lately, pending, cost int64) int64 {
 	return min(min(lately, 1000*mostLately)*pending*cost, 1e15)
 }
 
-// turnOf returns by how many levels one of so many documents beyond the last load is later.
+// turnOf returns by how many levels a document comes later if, with it, beyond documents
+// are beyond the last load.
 func turnOf(beyond int64, turns int) (turn priority.Level) {
 	for ; beyond > 1 && turns > 0; turns-- {
 		turn, beyond = turn+1, beyond/2
@@ -154,7 +156,7 @@ func turnOf(beyond int64, turns int) (turn priority.Level) {
 }
 
 // latelyIn returns how much of what was submitted lately is left between two times, at
-// least and at most. Below half a document nothing is.
+// least and at most. Below half a document, nothing is left.
 func (a *account) latelyIn(from, to, slack time.Duration) (least, most float64) {
 	const rounding = .003
 	least = a.lately*math.Exp2(-float64(to+slack-a.latelyAt)/float64(fair.Day)) - rounding
@@ -175,7 +177,7 @@ func (a *account) adoptLately(s span, lately float64, now, slack time.Duration) 
 	can := func(least, most float64) bool {
 		for n := s.submitsMin; n <= s.submitsMax; n++ {
 			low, high := least, most
-			if n > 0 { // those that are submitted again count 1 each then, though they faded
+			if n > 0 { // documents that are submitted again count 1 each then, though they faded
 				low, high = (least+float64(n))*since-.003, max(most, float64(s.again))+float64(n)+.003
 			}
 			if lately == 0 && low <= 0 || lately >= .5 && lately >= min(low, mostLately*since-.003) && lately <= min(high, mostLately) {
@@ -209,7 +211,7 @@ func pendingOf(docs map[string]lease, now time.Duration) (sure, most int) {
 }
 
 // split returns how many documents are pending before the last load and beyond it,
-// without some.
+// except the documents that without names.
 func (a *account) split(from, to time.Duration, without func(document string) bool) (ordinary, beyond bounds) {
 	for document, l := range a.docs {
 		if without(document) {
@@ -235,13 +237,13 @@ func (a *account) isBeyond(level priority.Level) bool {
 	return level > priority.Level(len(a.policy.Loads))
 }
 
-// bounds are a number's.
+// bounds are the bounds of a number.
 type bounds struct{ least, most int64 }
 
 func (b *bounds) add(least, most int64) { b.least, b.most = b.least+least, b.most+most }
 
-// adoptPending takes the number of pending documents, if it can be that. What it
-// decides is not uncertain any more.
+// adoptPending takes the number of pending documents, if it can be that. That
+// settles what was uncertain.
 func (a *account) adoptPending(pending int64, now time.Duration) bool {
 	sure, most := a.pending(now)
 	if pending < int64(sure) || pending > int64(most) {
@@ -276,8 +278,8 @@ func (a *account) arrived() {
 	}
 }
 
-// nextLeaseEnd returns the first time from now on at which a lease ends; now if none
-// does.
+// nextLeaseEnd returns the first time from now on at which a lease ends, or now if
+// there is no such time.
 func (a *account) nextLeaseEnd(now time.Duration) time.Duration {
 	end := time.Duration(math.MaxInt64)
 	for _, l := range a.docs {
@@ -296,13 +298,13 @@ func (a *account) nextLeaseEnd(now time.Duration) time.Duration {
 
 // entry is one document of a call, and what the call returned for it.
 type entry struct {
-	customer, document string // no document: by the count
+	customer, document string // without a document: by the count
 	cost               float64
 	decision           priority.Decision
 	err                error
 }
 
-// within reports whether a count can be that after so many documents.
+// within reports whether the count can have that value after that many documents.
 func (a *account) within(count int64, documents bounds, from, to time.Duration) bool {
 	live, fresh := a.has && a.resetAt >= from, !a.has || a.perhaps || a.resetAt < to
 	if live && count >= a.count-documents.most && count <= a.count-documents.least {

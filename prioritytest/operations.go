@@ -18,7 +18,7 @@ import (
 type caller struct {
 	other    bool          // another process
 	ended    bool          // the call's context has ended before it
-	patience time.Duration // its context ends after so long; 0: never
+	patience time.Duration // its context ends after this time; 0: never
 }
 
 // call makes a call and checks that it returned in time. what describes it.
@@ -48,7 +48,7 @@ func (r *run) call(c caller, what string, customers []string, do func(ctx contex
 		r.broken(6, "%s took %v while only other customers' calls hang", what, took)
 	case took > limit:
 		r.broken(2, "%s took %v, more than %v", what, took, limit)
-	case took%time.Millisecond > 0: // what counts in whole milliseconds is exact then
+	case took%time.Millisecond > 0: // stores that count in whole milliseconds are exact then
 		time.Sleep(time.Millisecond - took%time.Millisecond)
 	}
 	return from, to
@@ -137,7 +137,7 @@ func (r *run) judgeNexts(c caller, entries []entry, s span) span {
 	return s
 }
 
-// judgeCount checks the level of a decision by the count, and that it says nothing of a load.
+// judgeCount checks the level of a decision by the count, and that it has no load.
 func (r *run) judgeCount(policy priority.Policy, d priority.Decision) {
 	if level := policy.Level(d.Count); d.Level != level {
 		r.broken(4, "count %d is level %d, not %d", d.Count, level, d.Level)
@@ -195,7 +195,7 @@ func (r *run) judgeSubmits(c caller, entries []entry, s span) span {
 		}
 		held.sure, held.maybe = max(held.sure, early(s.from+certain(length))), max(held.maybe, late(s.to+length))
 		held.from, held.to, held.level = s.from, s.to, d.Level
-		if held.coming && c.other { // the Done does not know of this Submit
+		if held.coming && c.other { // the Done does not know this Submit
 			held.sure, held.maybe, held.ends = never, late(s.to+length), false
 		} else {
 			held.coming, held.ends = false, false
@@ -225,7 +225,7 @@ type submitting struct {
 	decided          map[string]priority.Level
 }
 
-// begin returns what documents of one call meet: those of them that are pending are
+// begin returns what the documents of a call find. Documents that are pending are
 // decided about as if they were not.
 func (r *run) begin(a *account, entries []entry, s span) *submitting {
 	c := &submitting{decided: make(map[string]priority.Level)}
@@ -302,8 +302,8 @@ func costsOf(e entry) bounds {
 	return bounds{1, fair.MaxCost}
 }
 
-// judgeLevel checks the level of a decision by the load, for a document that is one of
-// so many beyond the last load if it is there, and that it says nothing of a count.
+// judgeLevel checks the level of a decision by the load, and that it has no count. If
+// the document is beyond the last load, it is one of beyond documents there.
 func (r *run) judgeLevel(policy priority.Policy, d priority.Decision, beyond bounds) {
 	first, last := levels(policy, d.Load, beyond)
 	if d.Level < first || d.Level > last {
@@ -372,7 +372,7 @@ func (r *run) mayArrive(customer string) bool {
 	})
 }
 
-// peek asks the Store for what holds.
+// peek asks the Store for a customer's state.
 func (r *run) peek(c caller, customer string) {
 	var state priority.State
 	var err error
@@ -408,7 +408,7 @@ func (r *run) peek(c caller, customer string) {
 	r.observe(customer, span{from: from, to: to})
 }
 
-// reset has a customer's count and pending documents forgotten.
+// reset forgets a customer's count and pending documents.
 func (r *run) reset(c caller, customer string) {
 	var err error
 	what := fmt.Sprintf("%s(%q)", c.name(Reset), customer)
@@ -422,7 +422,7 @@ func (r *run) reset(c caller, customer string) {
 	case err == nil:
 		s.reset = true
 		for document, l := range a.docs {
-			if a.docs[document] = l.gone(); !c.other { // and the Dones that are on their way
+			if a.docs[document] = l.gone(); !c.other { // with the Dones that are on their way
 				delete(a.docs, document)
 			}
 		}
@@ -477,12 +477,13 @@ func (r *run) done(c caller, operation Operation, customer string, documents []s
 			a.docs[document] = l
 			a.doneAt = to
 		case excused && !c.other:
-			// Where what is pending is corrupt, only a Reset helps, and that ends it too.
+			// If the pending documents are corrupt, only a Reset helps, which ends them
+			// too.
 			corrupt := slices.ContainsFunc(r.active, func(f Fault) bool { return f.Class == priority.ErrCorruptCount && f.concerns(customer) })
 			l.sure, l.coming, l.ends = never, true, !corrupt
 			a.docs[document] = l
 			a.doneAt = to
-		case l.coming && c.other: // which does not take back the one that is on its way
+		case l.coming && c.other: // it does not take back the Done that is on its way
 			a.docs[document] = l.gone()
 		default:
 			delete(a.docs, document)
@@ -493,13 +494,13 @@ func (r *run) done(c caller, operation Operation, customer string, documents []s
 }
 
 // judgeEnded checks which documents a call of Done or DoneN has reported: each that was
-// pending once, with the level that it was given and for how long it was there.
+// pending, once, with its level and how long it was pending.
 func (r *run) judgeEnded(c caller, a *account, documents []string, errs []error, reports []priority.Ended, s span) {
 	excused := r.excused(a.customer) || c.ended || c.patience > 0
 	reported := make(map[string]bool)
 	for _, e := range reports {
 		can := func(l lease) bool {
-			slack := r.Slack + time.Millisecond // a clock may show whole ones
+			slack := r.Slack + time.Millisecond // a clock may show whole milliseconds
 			return l.was(s.from) && (l.level == e.Level || l.level == 0 && e.Level >= priority.First && e.Level <= a.policy.Last()) &&
 				e.Sojourn >= s.from-l.to-slack && e.Sojourn <= s.to-l.from+slack
 		}
@@ -540,11 +541,11 @@ type leaser interface{ Lease() time.Duration }
 func certain(lease time.Duration) time.Duration { return min(lease, 3*time.Minute) }
 
 // early and late return the whole millisecond before a time and after it: a store's clock
-// may show whole ones.
+// may show whole milliseconds.
 func early(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
 func late(d time.Duration) time.Duration  { return early(d + time.Millisecond - 1) }
 
-// find returns the lease of a document, which may be one that it never had.
+// find returns the lease of a document, which may never have had one.
 func find(docs map[string]lease, document string) lease {
 	if l, ok := docs[document]; ok {
 		return l

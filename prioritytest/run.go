@@ -28,13 +28,13 @@ type run struct {
 	waited  time.Duration
 
 	accounts  map[string]*account       // of the fleet
-	secondary map[string]*secondAccount // of what answers while the fleet cannot be reached
+	secondary map[string]*secondAccount // of the store that answers while the fleet cannot be reached
 	trace     []string
 
 	active   []Fault
-	failing  int           // which of Faulty they are in
+	failing  int           // the index of the Faulty that they are in
 	troubled time.Duration // until when there was a fault
-	faulty   bool          // there ever was one
+	faulty   bool          // there ever was a fault
 	before   int           // goroutines in the bubble
 	process  int           // and in the process
 	stop     func()        // ends what runs in the background
@@ -76,7 +76,7 @@ func newRun(t *testing.T, s Subject, virtual bool) *run {
 	return r
 }
 
-// end closes the subject. Then nothing of it is left.
+// end closes the subject and checks that it leaves nothing behind.
 func (r *run) end() {
 	r.heal()
 	r.stop()
@@ -89,8 +89,8 @@ func (r *run) end() {
 	r.boundedGoroutines("after Close", 0)
 }
 
-// boundedGoroutines checks that there are no more goroutines than those of callers
-// and those that the subject may keep.
+// boundedGoroutines checks that there are no more goroutines than callers have and
+// the subject may keep.
 func (r *run) boundedGoroutines(when string, callers int) {
 	if !r.virtual {
 		return
@@ -99,7 +99,7 @@ func (r *run) boundedGoroutines(when string, callers int) {
 	if runtime.NumGoroutine()-r.process-callers <= r.Goroutines {
 		return
 	}
-	all := goroutines() // those of other tests do not matter
+	all := goroutines() // other tests' goroutines do not matter
 	if n := len(all) - r.before - callers; n > r.Goroutines {
 		r.broken(3, "%d goroutines %s, more than %d, such as\n%s", n, when, r.Goroutines, all[len(all)-1])
 	}
@@ -172,7 +172,7 @@ func (r *run) fail(at int, fault Fault) {
 	}
 	for customer, a := range r.accounts {
 		for document, l := range a.docs {
-			l.ends = l.ends && !fault.concerns(customer) // a Done that meets it is not sent again
+			l.ends = l.ends && !fault.concerns(customer) // a Done that it fails is not sent again
 			a.docs[document] = l
 		}
 	}
@@ -189,22 +189,22 @@ func (r *run) heal() {
 	r.rest()
 }
 
-// hindered reports whether a fault may be met by a call of one of the customers.
+// hindered reports whether a call for one of the customers may meet a fault.
 func (r *run) hindered(customers ...string) bool {
 	return slices.ContainsFunc(r.active, func(f Fault) bool { return slices.ContainsFunc(customers, f.concerns) })
 }
 
-// excused reports whether a call of the customers need not be answered as usual.
+// excused reports whether a call for the customers need not be answered as usual.
 func (r *run) excused(customers ...string) bool {
 	return r.hindered(customers...) || r.recovering()
 }
 
-// recovering reports whether a fault, of whatever customer, is not over for long.
+// recovering reports whether a fault, of any customer, ended only recently.
 func (r *run) recovering() bool {
 	return r.faulty && r.Recovery > 0 && (len(r.active) > 0 || r.now() <= r.troubled+r.Recovery)
 }
 
-// account returns what the fleet knows of a customer.
+// account returns what the fleet knows about a customer.
 func (r *run) account(customer string) *account {
 	a := r.accounts[customer]
 	if a == nil {
@@ -284,14 +284,14 @@ func (r *run) judgeState(a *account, s priority.State, lease time.Duration) {
 	}
 }
 
-// judgePending checks what a Peek between two times has said of pending documents: which
-// level the newest was given, how old the oldest is, and how many were given the last.
+// judgePending checks what a Peek between two times has said about pending documents:
+// the newest one's level, the oldest one's age, and how many have the last level.
 func (r *run) judgePending(a *account, s priority.State, from, to time.Duration) {
 	_, beyond := a.split(from, to, func(string) bool { return false })
 	if s.PendingLast < beyond.least || s.PendingLast > beyond.most {
 		r.broken(1, "%q had %v; %d to %d documents are pending beyond the last load: %s", a.customer, a, beyond.least, beyond.most, describeState(s, nil))
 	}
-	newest, oldest, oldestMaybe := never, to, to // the newest is from then on; the oldest until then
+	newest, oldest, oldestMaybe := never, to, to // bounds of the newest and of the oldest
 	for _, l := range a.docs {
 		if l.sure >= to {
 			newest, oldest = max(newest, l.from), min(oldest, l.to)
@@ -309,7 +309,7 @@ func (r *run) judgePending(a *account, s priority.State, from, to time.Duration)
 		}
 	}
 	if s.Pending > 0 {
-		r.broken(1, "%q had %v; level %d is not that of the newest: %s", a.customer, a, s.Level, describeState(s, nil))
+		r.broken(1, "%q had %v; level %d is not the newest document's: %s", a.customer, a, s.Level, describeState(s, nil))
 	}
 }
 
@@ -339,8 +339,8 @@ func (r *run) class(err error) error {
 	return found[0]
 }
 
-// errorsOf returns the errors of a call's n entries. In a call of many they are in a
-// *priority.BatchError, in others they are not.
+// errorsOf returns the errors of a call's n entries. Only a call for many documents
+// has a *priority.BatchError.
 func (r *run) errorsOf(operation Operation, err error, n int) []error {
 	var batch *priority.BatchError
 	isBatch := errors.As(err, &batch)

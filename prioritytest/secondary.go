@@ -8,17 +8,17 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// secondAccount is what the model knows of a customer in the store that answers while
-// the fleet cannot be reached. Nobody can ask that one: what it counted is known from
-// its decisions.
+// secondAccount is what the model knows about a customer in the store that answers
+// while the fleet cannot be reached. That store cannot be peeked: only its decisions
+// show what it counted.
 type secondAccount struct {
 	has            bool
 	count          int64
 	low, high      time.Duration // of the time until which the count lives
-	known          bool          // has and count are so
-	maybeForgotten bool          // or it may know nothing
+	known          bool          // has and count are known
+	maybeForgotten bool          // the store may know nothing
 	attempts       int64         // documents that it may ever have counted
-	submits        int64         // and those that were submitted
+	submits        int64         // of these, documents that were submitted
 	docs           map[string]lease
 }
 
@@ -31,8 +31,8 @@ func (r *run) secondAccount(customer string) *secondAccount {
 	return a
 }
 
-// mayForget notes that what answers in an outage may have forgotten what it counted,
-// unless nothing at all has worked since.
+// mayForget records that the secondary may have forgotten what it counted, unless
+// nothing has worked since.
 func (r *run) mayForget() {
 	if slices.ContainsFunc(r.active, func(f Fault) bool {
 		return f.Customer == "" && f.Calls == 0 && len(f.Operations) == 0 && !f.Slow
@@ -44,8 +44,8 @@ func (r *run) mayForget() {
 	}
 }
 
-// forgotten notes that the fleet decided for a customer: what answered instead may
-// have forgotten what it counted, and of this customer it has, if all is well.
+// forgotten records that the fleet decided for a customer: the secondary may have
+// forgotten what it counted, and if all is well it has forgotten this customer.
 func (r *run) forgotten(customer string) {
 	for _, a := range r.secondary {
 		a.maybeForgotten = true
@@ -56,7 +56,7 @@ func (r *run) forgotten(customer string) {
 }
 
 // judgeDegradedCount checks the decision by the count of a store that answers while the
-// fleet cannot be reached: it counts each document once, and knows of no others.
+// fleet cannot be reached: it counts each document once, and knows no others.
 func (r *run) judgeDegradedCount(a *account, e entry, s span) {
 	second := r.secondAccount(e.customer)
 	second.attempts++
@@ -78,7 +78,7 @@ func (r *run) judgeDegradedCount(a *account, e entry, s span) {
 	second.has, second.count, second.known, second.maybeForgotten = true, d.Count, true, false
 }
 
-// judgeDegradedLoad does so by the load.
+// judgeDegradedLoad checks a decision by the load in the same way.
 func (r *run) judgeDegradedLoad(a *account, e entry, s span, length time.Duration) {
 	second := r.secondAccount(e.customer)
 	second.submits++

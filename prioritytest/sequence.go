@@ -18,11 +18,11 @@ type step struct {
 	caller    caller
 	customers []int
 	documents []int
-	costs     []float64 // one a document, or none
+	costs     []float64 // one for each document, or empty
 	n         int
 
 	fault *Fault
-	at    int // which of those that may fail
+	at    int // the index of the Faulty that fails
 	heal  bool
 	teach bool // the Store what documents cost
 
@@ -36,11 +36,11 @@ type waitFor int
 
 const (
 	noWait      waitFor = iota
-	forAmount           // as long as the step says
+	forAmount           // for Amount
 	forRecovery         // until an outage is over
 	forLease            // the shortest lease
 	forInterval         // a customer's reset interval
-	forReset            // until a customer's count starts afresh
+	forReset            // until a customer's count is reset
 	forLeaseEnd         // until a customer's first lease ends
 	waits
 )
@@ -53,14 +53,14 @@ const (
 // sequence is what a random test does.
 type sequence []step
 
-// GoString is what rapid prints: what each step came to, the violation tells.
+// GoString is what rapid prints: the violation shows what each step did.
 func (s sequence) GoString() string { return fmt.Sprint(len(s), " steps") }
 
-// sequences returns a generator. Where time is real, nothing fails and no context ends.
+// sequences returns a generator. In real time nothing fails and no context ends.
 func sequences(virtual bool) *rapid.Generator[sequence] {
 	return rapid.Custom(func(t *rapid.T) sequence {
 		var steps sequence
-		// Some sequences have no faults: there the Store must equal the model.
+		// Some sequences have no faults: in these the Store must equal the model.
 		faults := virtual && rapid.IntRange(0, 3).Draw(t, "faults") > 0
 		if rapid.Bool().Draw(t, "known costs") {
 			steps = append(steps, step{teach: true})
@@ -235,7 +235,8 @@ func (r *run) do(s *step) {
 	}
 }
 
-// teach submits so much of somebody else that the Store knows what documents cost.
+// teach submits enough of another customer for the Store to know what documents
+// cost.
 func (r *run) teach() {
 	documents := make([]string, 100)
 	for i := range documents {
@@ -256,7 +257,7 @@ func (r *run) makeFault(s *step) {
 	}
 	f.Delay = f.Delay * r.Timeout / 100
 	if len(r.active) > 0 && at != r.failing {
-		r.heal() // of several that fail, a call would have to wait for each
+		r.heal() // with several faults, a call would have to wait for each
 		r.observeAll()
 	}
 	r.failing = at
@@ -284,7 +285,7 @@ func (r *run) waitOf(s *step) time.Duration {
 		d = a.nextLeaseEnd(now) - now
 	}
 	d = (d + time.Millisecond - 1).Truncate(time.Millisecond) + s.plus
-	if len(r.active) > 0 { // what retries in an outage takes time of the test
+	if len(r.active) > 0 { // retries during an outage take the test's time
 		d = min(d, longestOutage)
 	}
 	return d

@@ -13,36 +13,36 @@ import (
 	"github.com/docpriority/priority/internal/bubble"
 )
 
-// Subject is a Store under test, and what [TestStore] has to know of it. Only Store
-// is required.
+// Subject is a Store under test, and what [TestStore] has to know about it. Only
+// Store is required.
 type Subject struct {
-	// Store is what is tested.
+	// Store is the store to test.
 	Store priority.Store
 
-	// Other is another process's store of the same counts: it does not pass through
-	// what fails inside Store. The suite reads from it what was really counted.
-	// Default: Store. Required with Faulty.
+	// Other is another process's store of the same counts: its calls do not pass
+	// through Faulty. The suite reads from it what was really counted. Default:
+	// Store. Required with Faulty.
 	Other priority.Store
 
 	// Faulty is where the suite makes trouble: each [FailingStore] inside Store, or
 	// something of your own. Default: nothing fails.
 	Faulty []Faulty
 
-	// Timeout is the longest that a call of Store takes. What is inside it takes as
-	// long when it hangs. Default: 250 ms.
+	// Timeout is the longest that a call of Store takes, and that a hanging store
+	// inside it takes. Default: 250 ms.
 	Timeout time.Duration
 
-	// Recovery is how long after the last fault, of whatever customer, answers may
-	// still be Degraded, and Dones may not have arrived: of a fallback.Store twice
-	// RetryAfter and a Timeout. Default: none.
+	// Recovery is how long after the last fault, of any customer, answers may still
+	// be Degraded and Dones may not have arrived. For a fallback.Store it is twice
+	// RetryAfter and a Timeout. Default: 0.
 	Recovery time.Duration
 
 	// Goroutines is the most goroutines that the Store keeps, or leaves behind,
-	// whatever hangs. Default: none.
+	// whatever hangs. Default: 0.
 	Goroutines int
 
 	// Entries returns how many customers and documents the Store holds in memory.
-	// Default: that cannot be told.
+	// Default: it is not checked.
 	Entries func() int
 
 	// Wait lets time pass for the counts. Default: time.Sleep.
@@ -51,8 +51,8 @@ type Subject struct {
 	// Slack is how far ResetIn may be off. Default: it is exact.
 	Slack time.Duration
 
-	// Customers are three customers to test with. Default: some of the default
-	// policy.
+	// Customers are three customers to test with. Default: customers with the
+	// default policy.
 	Customers []string
 
 	// Close closes Store. It is called more than once. Default: there is nothing to
@@ -60,7 +60,7 @@ type Subject struct {
 	Close func(ctx context.Context) error
 }
 
-// Faulty fails as it is told to, until it is healed. A [FailingStore] does.
+// Faulty fails on demand, until it is healed. A [FailingStore] is one.
 type Faulty interface {
 	Fail(Fault)
 	Heal()
@@ -71,9 +71,9 @@ type Faulty interface {
 //  1. At most once: a call without an error counts its documents exactly once, by
 //     the store that answered; ErrNotCounted says that nobody ever counts them. A Done
 //     reports each document that it ends once.
-//  2. In time: a call of a wrapper takes no longer than one of what it wraps.
-//  3. Bounded: so are goroutines and entries, whatever hangs; what is over is gone
-//     soon even if no call comes.
+//  2. In time: a wrapper's call takes no longer than a call of the store that it wraps.
+//  3. Bounded: goroutines and entries are bounded, whatever hangs; what has expired is
+//     gone soon even if no call comes.
 //  4. Levels err to the better side: after an outage a document's level may be better
 //     than the full history would give, never worse for longer than one lease.
 //  5. What others did stands: nothing undoes a count or a Reset of another process.
@@ -82,12 +82,12 @@ type Faulty interface {
 //
 // It calls open for each check and for each of some random sequences of operations,
 // faults and waits, and compares what the Store does with a model of the two rules. Each
-// runs in a testing/synctest bubble of its own, where waits cost nothing; open is
-// called in the bubble. (Time stands still in a bubble while a goroutine waits for a
-// sync.Mutex: a Store that holds one during a call of what is inside makes the test
-// hang, as it would its callers.) The sequences are those of [pgregory.net/rapid], which
-// shortens one that breaks a law and prints how to run it again; its flags, such as
-// -rapid.checks, say how many there are.
+// runs in a testing/synctest bubble of its own, where waits cost nothing; open is called
+// in the bubble. (Time stands still in a bubble while a goroutine waits for a
+// sync.Mutex: a Store that holds a mutex during a call of an inner store makes the test
+// hang, as it would make its callers hang.) [pgregory.net/rapid] generates the
+// sequences; it shortens one that breaks a law and prints how to run it again. Its
+// flags, such as -rapid.checks, say how many sequences there are.
 //
 // It counts the goroutines of the process, so it should not run in parallel with
 // other tests.
@@ -96,9 +96,9 @@ func TestStore(t *testing.T, open func(t *testing.T) Subject) {
 	test(t, suite{open: open, virtual: true})
 }
 
-// TestStoreInRealTime does as [TestStore] without a bubble, for a Store that depends
-// on something outside of the process, such as a real server. Subject.Wait is
-// required. What is about faults, contexts that end and goroutines is not tested.
+// TestStoreInRealTime is [TestStore] without a bubble, for a Store that depends on
+// something outside of the process, such as a real server. Subject.Wait is required.
+// It does not test faults, contexts that end, and goroutines.
 func TestStoreInRealTime(t *testing.T, open func(t *testing.T) Subject) {
 	t.Helper()
 	test(t, suite{open: open})
@@ -133,14 +133,14 @@ func test(t *testing.T, s suite) {
 	})
 }
 
-// suite is how the checks are run.
+// suite says how the checks run.
 type suite struct {
 	open    func(t *testing.T) Subject
 	virtual bool // in a bubble
 }
 
-// check runs one check and returns the law that it found broken, or what the subject
-// lacks for it.
+// check runs one check and returns the law that is broken, or what the subject lacks
+// for it.
 func (s *suite) check(t *testing.T, c check) (broken *violation, lacks string) {
 	broken = s.attempt(t, func(r *run) {
 		switch {
@@ -159,7 +159,7 @@ func (s *suite) check(t *testing.T, c check) (broken *violation, lacks string) {
 	return broken, lacks
 }
 
-// sequence does steps one after the other and returns the law that they found broken.
+// sequence does steps one after the other and returns the law that is broken.
 func (s *suite) sequence(t *testing.T, steps sequence) *violation {
 	return s.attempt(t, func(r *run) { r.apply(steps) })
 }
@@ -184,7 +184,7 @@ func (s *suite) attempt(t *testing.T, do func(r *run)) (broken *violation) {
 	return broken
 }
 
-// caught returns the law that a function finds broken.
+// caught returns the violation with which a function ended the run.
 func caught(do func()) (broken *violation) {
 	defer func() {
 		switch p := recover().(type) {
