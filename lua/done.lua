@@ -43,6 +43,9 @@ if held and (held.err or #held > 15 or not find(held, '^[1-9]%d*$')) then
   if held.err and not find(held.err, 'wrong kind of value', 1, true) then
     return held
   end
+  if not held.err and find(held, '^v%d') then
+    return redis.error_reply('CORRUPTUSAGE a later version wrote the key')
+  end
   return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
 end
 if not scores then

@@ -7,6 +7,7 @@
 --          lately: u documents make it 1 + log2(u) days, so that u halves each day.
 --          Its value is the average time from Submit to Done in tenths of a second,
 --          and then six digits: what a document costs, in thousandths of the average.
+--          Digits alone are the first format; a later one begins with "v2", "v3" …
 -- KEYS[3]  <prefix>:{<customer>}:override, the string that next.lua explains. Without
 --          this key, no override is read.
 -- ARGV     for each of 1 to 100 documents its id, and its cost in thousandths of the
@@ -64,6 +65,9 @@ if held then
   if held.err or #held > 15 or not find(held, '^[1-9]%d*$') then
     if held.err and not find(held.err, 'wrong kind of value', 1, true) then
       return held
+    end
+    if not held.err and find(held, '^v%d') then
+      return redis.error_reply('CORRUPTUSAGE a later version wrote the key')
     end
     return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
   end

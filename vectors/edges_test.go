@@ -77,7 +77,7 @@ func historyCases() (all []vector) {
 	}
 	usage := func(at int64, value string, ttl int64) step { return set(at, "acme", value, ttl).of("usage") }
 
-	for _, value := range []string{"", "0", "01000", "many", "-1", "1.5", " 1000", "1e3", "1000000000000000"} {
+	for _, value := range []string{"", "0", "01000", "many", "-1", "1.5", " 1000", "1e3", "1000000000000000", "v2 1000"} {
 		add("no usage: "+value, lease,
 			usage(0, value, 2*day), submit(1, "acme", "a", "b"), submit(2, "acme", "a").costing(2000), done(3, "acme", "a"), done(4, "acme", "a").cost(2000),
 			peek(5, "acme"), next(6, "acme", 1), next(7, "acme", 1), reset(8, "acme"), submit(9, "acme", "a"), peek(10, "acme"))

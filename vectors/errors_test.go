@@ -94,6 +94,7 @@ func answerCases() []answerOf {
 		{"CORRUPTCOUNT the key holds something other than a count", corrupt, ""},
 		{"CORRUPTPENDING the key holds something other than pending documents", corrupt, ""},
 		{"CORRUPTUSAGE the key holds something other than a usage", corrupt, ""},
+		{"CORRUPTUSAGE a later version wrote the key", corrupt, ""},
 		// From the middle of a script, or unheard of: who knows what was done before.
 		{"ERR Error running script (call to f_c9ffaddfaf8f1a345ccfa8b2f13c5d7edeabe697): @user_script:54: attempt to index a nil value", outcomeUnknown, ""},
 		{"ERR The user executing the script can't run this command or subcommand" + within7, outcomeUnknown, ""},

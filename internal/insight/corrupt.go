@@ -36,6 +36,10 @@ func (i *Inspector) corrupt(ctx context.Context, customer string, reply redis.Er
 	case "CORRUPTUSAGE":
 		key, want = i.Store.UsageKey(customer), "a usage (a string of at most 15 digits)"
 	}
+	if strings.Contains(reply.Error(), "a later version") { // a reset would take it from that version
+		return fmt.Errorf("%s: %w: a later version wrote the key %s: use that version's priorityctl",
+			Shown(customer), priority.ErrCorruptCount, Shown(key))
+	}
 	held := "something other than" // where this user may not call TYPE
 	if kind, err := i.Client.Type(ctx, key).Result(); err == nil {
 		held = "a " + kind + ", not"

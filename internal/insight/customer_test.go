@@ -85,6 +85,11 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 		!strings.Contains(err.Error(), `team:{it's}:usage holds a list, not a usage (a string of at most 15 digits); to remove it: priorityctl reset -prefix team 'it'\''s'`) {
 		t.Errorf("got %v", err)
 	}
+	client.Set(t.Context(), "team:{new}:usage", "v2 1000", time.Hour)
+	_, err = inspector.Customer(t.Context(), "new")
+	if !errors.Is(err, priority.ErrCorruptCount) || !strings.HasSuffix(err.Error(), "a later version wrote the key team:{new}:usage: use that version's priorityctl") {
+		t.Errorf("got %v", err)
+	}
 	forgotten, err := inspector.Forget(t.Context(), "it's")
 	if err != nil || forgotten.String() != "it's: forgotten (a corrupt key)" || inspector.Held(t.Context(), "it's") != "nothing" {
 		t.Errorf("got %v, %v", forgotten, err)

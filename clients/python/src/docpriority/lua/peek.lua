@@ -67,6 +67,9 @@ if held then
     if held.err and not find(held.err, 'wrong kind of value', 1, true) then
       return held
     end
+    if not held.err and find(held, '^v%d') then
+      return redis.error_reply('CORRUPTUSAGE a later version wrote the key')
+    end
     return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
   end
   average = held % 1000000
