@@ -21,6 +21,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/memory"
 )
 
 // pages are the documents whose snippets and commands are run here. The others
@@ -41,13 +42,13 @@ func TestSnippetsDoWhatTheirPagesSay(t *testing.T) {
 	snippets = slices.DeleteFunc(snippets, func(snippet string) bool {
 		return strings.Contains(snippet, "page.New(") // the module page compiles it
 	})
-	program := build(t, snippets)
-	for i, snippet := range snippets {
+	for i, program := range build(t, snippets) {
+		snippet := snippets[i]
 		server := miniredis.RunT(t)
-		output, stderr, err := run(t, program, i, server.Addr())
+		output, stderr, err := run(t, program, server.Addr())
 		for try := 1; try < 5 && (err != nil || output != printed(snippet)); try++ {
 			server.FlushAll()
-			output, stderr, err = run(t, program, i, server.Addr())
+			output, stderr, err = run(t, program, server.Addr())
 		}
 		if err != nil || output != printed(snippet) {
 			t.Errorf("%s\nprints\n%s\n%v\n%s", snippet, output, err, stderr)
@@ -55,27 +56,87 @@ func TestSnippetsDoWhatTheirPagesSay(t *testing.T) {
 	}
 }
 
-// A newcomer who has no Redis yet is told so: by the log of the first snippet, and by the
-// error of the second. On a machine that is busy the reason may come too late, and the
-// message does without.
-func TestTheFirstSnippetsSayThatNoRedisListens(t *testing.T) {
+// A newcomer who has no Redis yet sees why in the log of the first program. On a machine
+// that is busy the reason may come too late, and the message does without.
+func TestTheFirstProgramLogsThatNoRedisListens(t *testing.T) {
 	t.Parallel()
 	const address = "127.0.0.1:6379"
-	want := regexp.MustCompile("`(dial tcp " + address + ".*)`").FindStringSubmatch(string(markdown.Read(t, "README.md")))
+	page := markdown.Read(t, "README.md")
+	want := regexp.MustCompile("`(dial tcp " + address + ".*)`").FindStringSubmatch(string(page))
 	if want == nil {
 		t.Fatal("README.md does not say what the error is")
 	}
 	nobody := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	reason := strings.Replace(want[1], address, nobody, 1)
-	program := build(t, markdown.Read(t, "README.md").Blocks("go")[:2])
+	program := build(t, page.Blocks("go")[:1])[0]
 	redistest.Await(t, "the log says "+reason, func() bool {
-		_, stderr, err := run(t, program, 0, nobody)
+		_, stderr, err := run(t, program, nobody)
 		return err == nil && strings.Contains(stderr, "WARN priority: ") && strings.Contains(stderr, reason)
 	})
-	redistest.Await(t, "the error says "+reason, func() bool {
-		_, stderr, err := run(t, program, 1, nobody)
-		return err != nil && strings.Contains(stderr, `"priority:{acme}:count"`) && strings.Contains(stderr, reason)
-	})
+}
+
+// A stranger's first program is whole, and joins the fleet.
+func TestTheFirstGoOfTheREADMEIsAProgram(t *testing.T) {
+	t.Parallel()
+	first := markdown.Read(t, "README.md").Blocks("go")[0]
+	if !strings.HasPrefix(first, "package main\n") || !strings.Contains(first, "fleet.Join(") {
+		t.Errorf("the first block is\n%s", first)
+	}
+}
+
+// Both tables of the README say what the default policy does.
+func TestTheTablesOfTheREADMEAreTrue(t *testing.T) {
+	t.Parallel()
+	policy, store := priority.DefaultPolicy(), new(memory.Store)
+	byCount := must(store.NextN(t.Context(), "by count", 300))(t)
+	byLoad := must(store.SubmitN(t.Context(), "by load", customers(300), nil))(t)
+	counts, levels := []string{fmt.Sprintf(">= %d", policy.Thresholds[0])}, []string(nil)
+	var loads []string
+	for i, threshold := range policy.Thresholds {
+		counts = append(counts, fmt.Sprintf("< %d", threshold))
+		loads = append(loads, fmt.Sprint(policy.Loads[i]))
+	}
+	for level := priority.First; level <= policy.Last(); level++ {
+		levels = append(levels, fmt.Sprintf("**%d**", level))
+	}
+	backwards := func(cells []string) []string {
+		cells = slices.Clone(cells)
+		slices.Reverse(cells)
+		return cells
+	}
+	readme := string(markdown.Read(t, "README.md"))
+	for _, table := range [][]string{
+		append([]string{"count"}, backwards(counts)...),
+		append([]string{"**level**"}, backwards(levels)...),
+		append([]string{"a new customer's documents"}, backwards(documentsByLevel(byCount))...),
+		append(append([]string{"load, up to"}, loads...), "more"),
+		append([]string{"**level**"}, levels...),
+		append([]string{"a new customer's documents at once"}, documentsByLevel(byLoad)...),
+	} {
+		if row := "\n| " + strings.Join(table, " | ") + " |\n"; !strings.Contains(readme, row) {
+			t.Errorf("README.md has no row%s", row)
+		}
+	}
+}
+
+// documentsByLevel says which documents got each level: "1–3", "4–5" … "22 and on".
+func documentsByLevel(decisions []priority.Decision) (cells []string) {
+	for first := 0; first < len(decisions); {
+		next := first
+		for next < len(decisions) && decisions[next].Level == decisions[first].Level {
+			next++
+		}
+		cell := fmt.Sprintf("%d–%d", first+1, next)
+		switch {
+		case next == len(decisions):
+			cell = fmt.Sprintf("%d and on", first+1)
+		case next == first+1:
+			cell = fmt.Sprint(next)
+		}
+		cells = append(cells, cell)
+		first = next
+	}
+	return cells
 }
 
 // The lines after "$" of every console block are run in order, with a redis-cli
@@ -117,28 +178,26 @@ func TestTheProgramsOfTheREADMEAreThere(t *testing.T) {
 	}
 }
 
-// The README names the servers that the table of docs/redis.md has, which .ci/servers writes,
-// and no test failed on them.
-func TestTheREADMENamesTheServersOfTheTable(t *testing.T) {
-	versions := make(map[string][]string)
-	rows := regexp.MustCompile(`(?m)^\| (redis|valkey)-(\S+) \| \d+ \| \d+ \| (\d+) \|$`)
+// The least versions that the README names are in the table of docs/redis.md, which
+// .ci/servers writes, and no test failed on any server of it.
+func TestTheServersOfTheREADMEAreTested(t *testing.T) {
+	t.Parallel()
+	tested := make(map[string]bool)
+	rows := regexp.MustCompile(`(?m)^\| (redis|valkey)-(\d+\.\d+)\S* \| \d+ \| \d+ \| (\d+) \|$`)
 	for _, row := range rows.FindAllStringSubmatch(string(markdown.Read(t, "docs/redis.md")), -1) {
-		program := row[1]
-		versions[program] = append(versions[program], row[2])
+		tested[row[1]+" "+row[2]] = true
 		if failed := row[3]; failed != "0" {
-			t.Errorf("%s-%s: %s tests failed", program, row[2], failed)
+			t.Errorf("%s %s: %s tests failed", row[1], row[2], failed)
 		}
 	}
-	named := func(program string) string {
-		all := versions[program]
-		if len(all) < 2 {
-			t.Fatalf("the table has %d versions of %s", len(all), program)
-		}
-		return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+	named := regexp.MustCompile(`(Redis|Valkey) (\d+\.\d+) to `).FindAllStringSubmatch(string(markdown.Read(t, "README.md")), -1)
+	if len(named) != 2 {
+		t.Errorf("README.md names the servers %v", named)
 	}
-	want := "on Redis " + named("redis") + ", and Valkey " + named("valkey") + "."
-	if readme := strings.Join(strings.Fields(string(markdown.Read(t, "README.md"))), " "); !strings.Contains(readme, want) {
-		t.Errorf("the README does not say %q", want)
+	for _, server := range named {
+		if name := strings.ToLower(server[1]) + " " + server[2]; !tested[name] {
+			t.Errorf("docs/redis.md has no %s", name)
+		}
 	}
 }
 
@@ -351,49 +410,67 @@ func printed(snippet string) string {
 	return out.String()
 }
 
-// build makes a program of this module of some snippets, and returns where it is. Its
-// arguments are which snippet to run, and where Redis is.
-func build(t *testing.T, snippets []string) (program string) {
+// build makes programs of snippets, whose argument is where Redis is. A snippet that is a
+// whole program is built as it is; of the others, one program of this module has them all.
+func build(t *testing.T, snippets []string) (programs []command) {
 	t.Helper()
-	var functions, imports strings.Builder
-	functions.WriteString("func main() {\n\tmap[string]func(){\n")
-	for i := range snippets {
-		fmt.Fprintf(&functions, "\t\t\"%d\": snippet%d,\n", i, i)
-	}
-	functions.WriteString("\t}[os.Args[1]]()\n}\n")
+	const address = `"localhost:6379"`
+	together := filepath.Join(t.TempDir(), "program")
+	var names, functions strings.Builder
 	for i, snippet := range snippets {
-		snippet = strings.ReplaceAll(snippet, `"localhost:6379"`, "os.Args[2]")
-		fmt.Fprintf(&functions, "\nfunc snippet%d() {\n%s}\n", i, snippet)
+		if rest, whole := strings.CutPrefix(snippet, "package main\n"); whole {
+			program := filepath.Join(t.TempDir(), "program")
+			compile(t, "package main\n\nimport arguments \"os\"\n"+strings.ReplaceAll(rest, address, "arguments.Args[1]"), program)
+			programs = append(programs, command{program})
+			continue
+		}
+		programs = append(programs, command{together, fmt.Sprint(i)})
+		fmt.Fprintf(&names, "\t\t\"%d\": snippet%d,\n", i, i)
+		fmt.Fprintf(&functions, "\nfunc snippet%d() {\n%s}\n", i, strings.ReplaceAll(snippet, address, "os.Args[2]"))
 	}
+	if names.Len() > 0 {
+		compile(t, withImports("func main() {\n\tmap[string]func(){\n"+names.String()+"\t}[os.Args[1]]()\n}\n"+functions.String()), together)
+	}
+	return programs
+}
+
+// command is a program and its first arguments.
+type command []string
+
+// withImports makes a whole program of declarations.
+func withImports(declarations string) string {
 	known := []string{
 		"context", "errors", "fmt", "log", "log/slog", "os", "time", "github.com/redis/go-redis/v9", "github.com/go-redis/redis_rate/v10",
 		module, module + "/control", module + "/fallback", module + "/fleet", module + "/memory", module + "/observe", module + "/queue",
 	}
+	var imports strings.Builder
 	for _, imported := range known {
 		name := path.Base(strings.TrimSuffix(imported, "/v10"))
 		if imported == "github.com/redis/go-redis/v9" {
 			name = "redis"
 		}
-		if regexp.MustCompile(`\b` + name + `\.`).MatchString(functions.String()) {
+		if regexp.MustCompile(`\b` + name + `\.`).MatchString(declarations) {
 			fmt.Fprintf(&imports, "import %q\n", imported)
 		}
 	}
-	text := "package main\n\n" + imports.String() + functions.String()
-	dir := t.TempDir()
-	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	return "package main\n\n" + imports.String() + declarations
+}
+
+func compile(t *testing.T, text, program string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "main.go")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("go", "build", "-o", program, file).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, text)
 	}
-	return program
 }
 
-func run(t *testing.T, program string, snippet int, address string) (stdout, stderr string, err error) {
+func run(t *testing.T, program command, address string) (stdout, stderr string, err error) {
 	t.Helper()
 	var outputs [2]bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), program, fmt.Sprint(snippet), address)
+	cmd := exec.CommandContext(t.Context(), program[0], append(slices.Clone(program[1:]), address)...)
 	cmd.Stdout, cmd.Stderr = &outputs[0], &outputs[1]
 	err = cmd.Run()
 	return outputs[0].String(), outputs[1].String(), err

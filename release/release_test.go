@@ -150,7 +150,7 @@ func (r *rehearsal) install(t *testing.T) {
 			run(t, bin, append(r.env, "GOBIN="+bin), "go", install...)
 		}
 	}
-	for command, says := range map[string]string{"priorityctl": "priorityctl " + version + ",", "quickstart": "Three customers send"} {
+	for command, says := range map[string]string{"priorityctl": "priorityctl " + version + ",", "quickstart": "69 documents of three customers"} {
 		if said := run(t, bin, nil, filepath.Join(bin, command), "-version"); !strings.HasPrefix(said, says) {
 			t.Errorf("%s says %s", command, said)
 		}

@@ -1,11 +1,10 @@
-// Quickstart shows what priorities do for small customers while a large one
-// floods the queue. It needs no server:
+// Quickstart shows how long three customers wait, one of whom floods the queue: by first
+// come, first served, and by each rule of the module. It needs no server:
 //
 //	go run ./examples/quickstart
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -26,12 +25,6 @@ func main() {
 	}
 }
 
-type document struct {
-	customer string
-	arrived  time.Duration // since the start
-	level    priority.Level
-}
-
 func run(ctx context.Context, out io.Writer) error {
 	server, err := miniredis.Run() // in this process, in place of a real Redis
 	if err != nil {
@@ -47,19 +40,40 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 
-	documents := arrivals()
-	for i := range documents {
-		decision, err := store.Next(ctx, documents[i].customer)
-		if err != nil {
-			return err
-		}
-		documents[i].level = decision.Level
+	firstCome, err := process(arrivals(), rule{
+		arrive: func(document) (priority.Level, error) { return priority.First, nil },
+		done:   func(document) error { return nil },
+	})
+	if err != nil {
+		return err
 	}
-
-	byLevel := func(a, b document) int { return cmp.Compare(a.level, b.level) }
-	byArrival := func(a, b document) int { return cmp.Compare(a.arrived, b.arrived) }
-	report(out, documents, process(documents, byLevel), process(documents, byArrival))
+	byCount, err := process(arrivals(), rule{
+		arrive: func(d document) (priority.Level, error) {
+			decision, err := store.Next(ctx, d.customer)
+			return decision.Level, err
+		},
+		done: func(document) error { return nil },
+	})
+	if err != nil {
+		return err
+	}
+	byLoad, err := process(arrivals(), rule{
+		arrive: func(d document) (priority.Level, error) {
+			decision, err := store.Submit(ctx, d.customer, d.id, 0) // 0: its cost is not known
+			return decision.Level, err
+		},
+		done: func(d document) error { return store.Done(ctx, d.customer, d.id, time.Second) },
+	})
+	if err != nil {
+		return err
+	}
+	report(out, firstCome, byCount, byLoad)
 	return nil
+}
+
+type document struct {
+	customer, id string
+	arrived      time.Duration // since the start
 }
 
 // arrivals returns everyone's documents as they come in: a flood, and two small
@@ -70,93 +84,101 @@ func arrivals() []document {
 		documentsOf("bakery", 3, 3*time.Second, 2*time.Second),
 		documentsOf("clinic", 6, 5*time.Second, time.Second),
 	)
-	slices.SortStableFunc(documents, func(a, b document) int { return cmp.Compare(a.arrived, b.arrived) })
+	slices.SortStableFunc(documents, func(a, b document) int { return int(a.arrived - b.arrived) })
 	return documents
 }
 
 func documentsOf(customer string, n int, first, every time.Duration) []document {
 	documents := make([]document, n)
 	for i := range documents {
-		documents[i] = document{customer: customer, arrived: first + time.Duration(i)*every}
+		documents[i] = document{customer, fmt.Sprint(i + 1), first + time.Duration(i)*every}
 	}
 	return documents
+}
+
+// rule gives a document its level when it arrives, and learns when it is processed.
+type rule struct {
+	arrive func(document) (priority.Level, error)
+	done   func(document) error
 }
 
 // service is what became of one document.
 type service struct {
 	customer string
+	level    priority.Level
 	wait     time.Duration // from its arrival until it was taken
 }
 
-// process has one worker take the documents, a second for each, and returns
-// them in the order in which they were taken. Each second the worker takes what
-// order puts first of all that has arrived. No real time passes.
-func process(documents []document, order func(a, b document) int) []service {
-	var served []service
-	var waiting []document
-	for clock := time.Duration(0); len(documents)+len(waiting) > 0; clock += time.Second {
+// process has one worker take the documents, a second for each, and returns them in the
+// order in which they were taken: the first level first and, within a level, what arrived
+// first. No real time passes.
+func process(documents []document, by rule) (served []service, err error) {
+	type leveled struct {
+		document
+		level priority.Level
+	}
+	var waiting, working []leveled // at most one is worked on
+	for clock := time.Duration(0); len(documents)+len(waiting)+len(working) > 0; clock += time.Second {
 		for len(documents) > 0 && documents[0].arrived <= clock {
-			waiting = append(waiting, documents[0])
+			level, err := by.arrive(documents[0])
+			if err != nil {
+				return nil, err
+			}
+			waiting = append(waiting, leveled{documents[0], level})
 			documents = documents[1:]
 		}
-		if len(waiting) == 0 {
-			continue
-		}
-		slices.SortStableFunc(waiting, order) // stable: what is equal stays in the order of arrival
-		served = append(served, service{waiting[0].customer, clock - waiting[0].arrived})
-		waiting = waiting[1:]
-	}
-	return served
-}
-
-func report(out io.Writer, documents []document, with, without []service) {
-	fmt.Fprintf(out, "Three customers send %d documents to one worker, who takes 1 s for each.\n", len(documents))
-
-	fmt.Fprintln(out, "\ncustomer  documents  from second  level×documents")
-	for _, customer := range customersOf(documents) {
-		var first time.Duration
-		var levels []priority.Level
-		for _, d := range documents {
-			if d.customer != customer {
-				continue
+		for _, d := range working {
+			if err := by.done(d.document); err != nil {
+				return nil, err
 			}
-			if len(levels) == 0 {
-				first = d.arrived
-			}
-			levels = append(levels, d.level)
 		}
-		fmt.Fprintf(out, "%-8s  %9d  %11.0f  %s\n", customer, len(levels), first.Seconds(), spread(levels))
-	}
-
-	fmt.Fprintln(out, "\n          with the module: by level     without it: by arrival")
-	fmt.Fprintln(out, "customer  served as no.   mean wait     served as no.   mean wait")
-	for _, customer := range customersOf(documents) {
-		fmt.Fprintf(out, "%-8s  %s     %s\n", customer, summary(with, customer), summary(without, customer))
-	}
-
-	fmt.Fprint(out, `
-8×6 stands for six documents at level 8. With the module a document of level 1 is
-served before one of level 2 and, within a level, what arrived first. "4 to 9": of all
-documents, the customer's first was the 4th to be served, and the last the 9th.
-`)
-}
-
-// customersOf returns the customers in the order of their first documents.
-func customersOf(documents []document) []string {
-	var customers []string
-	for _, d := range documents {
-		if !slices.Contains(customers, d.customer) {
-			customers = append(customers, d.customer)
+		slices.SortStableFunc(waiting, func(a, b leveled) int { return int(a.level - b.level) })
+		taken := min(1, len(waiting))
+		working, waiting = waiting[:taken:taken], waiting[taken:]
+		for _, d := range working {
+			served = append(served, service{d.customer, d.level, clock - d.arrived})
 		}
 	}
-	return customers
+	return served, nil
 }
 
-// spread counts the levels: "1×3 2×2" are three of level 1 and two of level 2.
-func spread(levels []priority.Level) string {
+func report(out io.Writer, firstCome, byCount, byLoad []service) {
+	fmt.Fprintf(out, `%d documents of three customers, and one worker who takes 1 s for each: archive
+sends 60 in 12 s, bakery 3 from second 3 on, clinic 6 from second 5 on.
+
+mean wait   first come   by count (Next)   by load (Submit and Done)
+`, len(firstCome))
+	customers := []string{"archive", "bakery", "clinic"}
+	for _, customer := range customers {
+		fmt.Fprintf(out, "%-9s %10.1f s %15.1f s %25.1f s\n", customer,
+			meanWait(firstCome, customer), meanWait(byCount, customer), meanWait(byLoad, customer))
+	}
+	fmt.Fprintln(out, "\nlevels    by count                               by load")
+	for _, customer := range customers {
+		fmt.Fprintf(out, "%-9s %-38s %s\n", customer, levels(byCount, customer), levels(byLoad, customer))
+	}
+	fmt.Fprintln(out, "\n8×6: six documents at level 8. The worker takes level 1 first, 9 last.")
+}
+
+func meanWait(served []service, customer string) (seconds float64) {
+	n := 0
+	for _, s := range served {
+		if s.customer == customer {
+			seconds += s.wait.Seconds()
+			n++
+		}
+	}
+	return seconds / float64(n)
+}
+
+// levels counts a customer's documents by level: "1×3 2×2" are three at level 1 and two at
+// level 2.
+func levels(served []service, customer string) string {
 	documents := make(map[priority.Level]int)
-	for _, level := range levels {
-		documents[level]++
+	for _, s := range served {
+		if s.customer == customer {
+			documents[s.level]++
+		}
 	}
 	var parts []string
 	for level := priority.First; level <= (priority.Policy{}).Last(); level++ {
@@ -165,18 +187,4 @@ func spread(levels []priority.Level) string {
 		}
 	}
 	return strings.Join(parts, " ")
-}
-
-// summary says when a customer was served: the positions and the mean wait.
-func summary(served []service, customer string) string {
-	var positions []int
-	var waited time.Duration
-	for i, s := range served {
-		if s.customer == customer {
-			positions = append(positions, i+1)
-			waited += s.wait
-		}
-	}
-	mean := waited / time.Duration(len(positions))
-	return fmt.Sprintf("%7d to %2d   %7.1f s", positions[0], positions[len(positions)-1], mean.Seconds())
 }

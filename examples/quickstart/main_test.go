@@ -2,8 +2,10 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docpriority/priority"
 )
@@ -11,48 +13,85 @@ import (
 func Example() {
 	main()
 	// Output:
-	// Three customers send 69 documents to one worker, who takes 1 s for each.
+	// 69 documents of three customers, and one worker who takes 1 s for each: archive
+	// sends 60 in 12 s, bakery 3 from second 3 on, clinic 6 from second 5 on.
 	//
-	// customer  documents  from second  level×documents
-	// archive          60            0  1×3 2×2 3×2 4×2 5×2 6×2 7×2 8×6 9×39
-	// bakery            3            3  1×3
-	// clinic            6            5  1×3 2×2 3×1
+	// mean wait   first come   by count (Next)   by load (Submit and Done)
+	// archive         27.4 s            31.9 s                      31.9 s
+	// bakery          22.7 s             0.3 s                       0.3 s
+	// clinic          36.2 s             2.5 s                       2.3 s
 	//
-	//           with the module: by level     without it: by arrival
-	// customer  served as no.   mean wait     served as no.   mean wait
-	// archive         1 to 69      31.9 s           1 to 69      27.4 s
-	// bakery          4 to  9       0.3 s          17 to 41      22.7 s
-	// clinic          7 to 16       2.5 s          29 to 60      36.2 s
+	// levels    by count                               by load
+	// archive   1×3 2×2 3×2 4×2 5×2 6×2 7×2 8×6 9×39   1×1 2×1 3×3 4×7 5×12 6×23 7×13
+	// bakery    1×3                                    1×2 2×1
+	// clinic    1×3 2×2 3×1                            1×1 2×1 3×4
 	//
-	// 8×6 stands for six documents at level 8. With the module a document of level 1 is
-	// served before one of level 2 and, within a level, what arrived first. "4 to 9": of all
-	// documents, the customer's first was the 4th to be served, and the last the 9th.
+	// 8×6: six documents at level 8. The worker takes level 1 first, 9 last.
+}
+
+func TestTheOutputFitsATerminal(t *testing.T) {
+	var out strings.Builder
+	if err := run(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
 }
 
 func TestTheWorkerTakesWhatIsFirstOfWhatHasArrived(t *testing.T) {
 	documents := []document{
-		{"flood", 0, 1},
-		{"flood", 0, 9},
-		{"flood", time.Second, 9},
-		{"small", 3 * time.Second / 2, 1},
-		{"other", 10 * time.Second, 2},
+		{"flood", "1", 0},
+		{"flood", "2", 0},
+		{"flood", "3", time.Second},
+		{"small", "1", 3 * time.Second / 2},
+		{"other", "1", 10 * time.Second},
 	}
-	byLevel := func(a, b document) int { return int(a.level - b.level) }
-	anyOrder := func(a, b document) int { return 0 }
+	byCustomer := func(d document) priority.Level {
+		return map[string]priority.Level{"flood": 9, "small": 1, "other": 2}[d.customer]
+	}
+	alike := func(document) priority.Level { return priority.First }
 	for name, test := range map[string]struct {
-		order func(a, b document) int
+		level func(document) priority.Level
 		want  []service
 	}{
-		"by level": {byLevel, []service{
-			{"flood", 0}, {"flood", time.Second}, {"small", time.Second / 2}, {"flood", 2 * time.Second}, {"other", 0},
+		"by level": {byCustomer, []service{
+			{"flood", 9, 0}, {"flood", 9, time.Second}, {"small", 1, time.Second / 2}, {"flood", 9, 2 * time.Second}, {"other", 2, 0},
 		}},
-		"as they arrive": {anyOrder, []service{
-			{"flood", 0}, {"flood", time.Second}, {"flood", time.Second}, {"small", 3 * time.Second / 2}, {"other", 0},
+		"as they arrive": {alike, []service{
+			{"flood", 1, 0}, {"flood", 1, time.Second}, {"flood", 1, time.Second}, {"small", 1, 3 * time.Second / 2}, {"other", 1, 0},
 		}},
 	} {
-		if got := process(documents, test.order); !slices.Equal(got, test.want) {
-			t.Errorf("%s: served %v, want %v", name, got, test.want)
+		var done []string
+		got, err := process(documents, rule{
+			arrive: func(d document) (priority.Level, error) { return test.level(d), nil },
+			done:   func(d document) error { done = append(done, d.customer); return nil },
+		})
+		if err != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%s: served %v, want %v (%v)", name, got, test.want, err)
 		}
+		for i, d := range done {
+			if d != got[i].customer {
+				t.Errorf("%s: done are %v, of %v", name, done, got)
+			}
+		}
+		if len(done) != len(documents) {
+			t.Errorf("%s: %d of %d documents are done", name, len(done), len(documents))
+		}
+	}
+}
+
+func TestADocumentIsPendingWhileItIsWorkedOn(t *testing.T) {
+	var happened []string
+	_, err := process([]document{{"a", "1", 0}, {"a", "2", time.Second / 2}, {"a", "3", 3 * time.Second / 2}}, rule{
+		arrive: func(d document) (priority.Level, error) { happened = append(happened, "arrive "+d.id); return 1, nil },
+		done:   func(d document) error { happened = append(happened, "done "+d.id); return nil },
+	})
+	want := []string{"arrive 1", "arrive 2", "done 1", "arrive 3", "done 2", "done 3"}
+	if err != nil || !slices.Equal(happened, want) {
+		t.Errorf("happened %v, want %v (%v)", happened, want, err)
 	}
 }
 
@@ -61,13 +100,17 @@ func TestArrivalsAreInOrderAndLeaveTheFloodAhead(t *testing.T) {
 	if !slices.IsSortedFunc(documents, func(a, b document) int { return int(a.arrived - b.arrived) }) {
 		t.Error("the documents are not in the order of their arrival")
 	}
-	if got := customersOf(documents); !slices.Equal(got, []string{"archive", "bakery", "clinic"}) {
-		t.Errorf("the customers arrive as %v; the flood has to be first", got)
+	if documents[0].customer != "archive" {
+		t.Errorf("%s is first; the flood has to be", documents[0].customer)
 	}
 }
 
-func TestTheSpreadCountsEachLevel(t *testing.T) {
-	if got, want := spread([]priority.Level{9, 1, 1, 2, 9, 9}), "1×2 2×1 9×3"; got != want {
-		t.Errorf("spread is %q, want %q", got, want)
+func TestLevelsAreCounted(t *testing.T) {
+	var served []service
+	for _, level := range []priority.Level{9, 1, 1, 2, 9, 9} {
+		served = append(served, service{customer: "acme", level: level}, service{customer: "other", level: 5})
+	}
+	if got, want := levels(served, "acme"), "1×2 2×1 9×3"; got != want {
+		t.Errorf("levels are %q, want %q", got, want)
 	}
 }

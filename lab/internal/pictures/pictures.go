@@ -34,6 +34,90 @@ var (
 	pale  = color.RGBA{0xd0, 0xd7, 0xde, 0xff}
 )
 
+// Flood draws how long documents wait while one customer's upload is processed: first
+// come, first served, and by level.
+func Flood() ([]byte, error) {
+	scenario, err := simulation.FindScenario("occasional-flood")
+	if err != nil {
+		return nil, err
+	}
+	o := simulation.Options{Servers: 16, Policy: priority.DefaultPolicy()}
+	w := scenario.Workload(simulation.Demand{Servers: o.Servers, Service: simulation.ServiceTime{Mean: 2 * time.Second, CV: 1}}, 1)
+	p := newPlot("One customer uploads 10,000 documents: how long everybody else waits")
+	p.X.Label.Text, p.Y.Label.Text = "minutes since the upload", "minutes of waiting"
+	p.X.Max, p.Y.Max = 60, 22.5
+	p.X.Tick.Marker, p.Y.Tick.Marker = every(10), every(5)
+	p.Add(plotter.NewGrid())
+	var longest, done time.Duration // of both rules
+	for _, scheduler := range []string{simulation.FirstCome, simulation.Rule, simulation.Submit} {
+		served, err := simulation.NewScheduler(scheduler, w, o, 1)
+		if err != nil {
+			return nil, err
+		}
+		starts, err := simulation.Run(w, o.Servers, served)
+		if err != nil {
+			return nil, err
+		}
+		waits, upload := floodWaits(w, starts)
+		if scheduler == simulation.FirstCome {
+			said := fmt.Sprintf("first come, first served: up to %.0f minutes\n(the upload takes %.0f minutes)", highest(waits), upload.Minutes())
+			p.Add(line(brown, waits...), colored(brown, label(12, 18.6, text.XLeft, said)))
+			continue
+		}
+		p.Add(line(green, waits...))
+		longest = max(longest, time.Duration(highest(waits)*float64(time.Minute)))
+		done = max(done, upload)
+	}
+	said := fmt.Sprintf("by level, by either rule: up to %.0f seconds\n(the upload takes %.0f minutes)", longest.Seconds(), done.Minutes())
+	p.Add(colored(green, label(12, 2.3, text.XLeft, said)))
+	return encoded(p, 3.3)
+}
+
+// floodWaits returns the longest wait of each half-minute, of all but the flooder, and how
+// long the flooder's last document waits.
+func floodWaits(w *simulation.Workload, starts []time.Duration) (waits plotter.XYs, upload time.Duration) {
+	flooder := slices.Index(w.Customers, simulation.Flooder)
+	for i, d := range w.Documents {
+		wait := starts[i] - d.Submitted
+		switch {
+		case int(d.Customer) == flooder:
+			upload = max(upload, wait)
+		case d.Submitted >= w.From:
+			minute := float64((d.Submitted-w.From)/(30*time.Second)) / 2
+			if len(waits) == 0 || waits[len(waits)-1].X < minute {
+				waits = append(waits, plotter.XY{X: minute})
+			}
+			last := &waits[len(waits)-1]
+			last.Y = max(last.Y, wait.Minutes())
+		}
+	}
+	return waits, upload
+}
+
+func highest(points plotter.XYs) (y float64) {
+	for _, point := range points {
+		y = max(y, point.Y)
+	}
+	return y
+}
+
+func colored(c color.Color, labels *plotter.Labels) *plotter.Labels {
+	for i := range labels.TextStyle {
+		labels.TextStyle[i].Color = c
+	}
+	return labels
+}
+
+// every has a tick at each multiple of a number.
+func every(n int) plot.TickerFunc {
+	return func(from, to float64) (ticks []plot.Tick) {
+		for x := 0; float64(x) <= to; x += n {
+			ticks = append(ticks, plot.Tick{Value: float64(x), Label: fmt.Sprint(x)})
+		}
+		return ticks
+	}
+}
+
 // Rule draws each document of a customer who pauses once.
 func Rule() ([]byte, error) {
 	const beforeThePause, afterwards, gap = 24, 3, 3
@@ -218,9 +302,7 @@ func Levels() ([]byte, error) {
 		from, to := plotter.XY{X: float64(d.arrived), Y: 1}, plotter.XY{X: float64(i), Y: 0}
 		p.Add(line(colors[d.customer], from, to), circles(colors[d.customer], 10, from, to))
 		for _, at := range []plotter.XY{from, to} {
-			figure := label(at.X, at.Y, text.XCenter, fmt.Sprint(d.level))
-			figure.TextStyle[0].Color = color.White
-			p.Add(figure)
+			p.Add(colored(color.White, label(at.X, at.Y, text.XCenter, fmt.Sprint(d.level))))
 		}
 	}
 	for i, customer := range []string{"archive", "bakery", "clinic"} {
