@@ -16,18 +16,26 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// Links lead to a file, and to a heading that is in it.
+// Links lead to a file, and to a heading that is in it, also by the repository's address:
+// where PyPI and npm show a page, there are no files beside it.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	known := make(map[string][]string)
 	for _, page := range everyPage(t) {
 		for _, link := range links(t, page) {
 			target, anchor, _ := strings.Cut(link, "#")
-			if strings.Contains(target, ":") {
-				continue // of another site
-			}
 			file := page
-			if target != "" {
+			switch path, own := strings.CutPrefix(target, "https://github.com/docpriority/priority"); {
+			case own && path == "":
+				file = "README.md"
+			case own && regexp.MustCompile(`^/(blob|tree)/main/`).MatchString(path):
+				file = path[len("/blob/main/"):]
+			case strings.Contains(target, ":"):
+				continue // of another site
+			case target != "" && (page == "clients/python/README.md" || page == "clients/nodejs/README.md"):
+				t.Errorf("%s: %s leads nowhere on PyPI and npm", page, link)
+				continue
+			case target != "":
 				file = filepath.Join(filepath.Dir(page), target)
 			}
 			if _, err := os.Stat(file); err != nil {
