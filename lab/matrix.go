@@ -25,6 +25,12 @@ confidence interval, and how far each way is from ideal.
 - The score is the geometric mean, over all figures, of how many times worse than ideal
   they are; to be better than ideal counts as 1.
 
+Rules that other queues publish; docs/decide.md has the sources:
+
+  stride, round-robin  fairness keys of Temporal, groups of BullMQ Pro
+  sqs-fair=5m          fair queues of SQS; recent processing time halves in five minutes
+  cap/4                a customer has at most a quarter of the servers, rounded up
+
 Variants of rule and submit show what levels, costs, order and patience are worth:
 
   submit/4, submit/22  the default loads of so many levels; beyond nine, floods take turns

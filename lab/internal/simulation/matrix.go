@@ -41,7 +41,7 @@ func (t *Trace) Regime(o Options, how TraceOptions) Regime {
 type Matrix struct {
 	Schedulers []string
 	Rows       []Row   // the figures of all regimes
-	Scores     []Score // of Oracle, and of those of the Schedulers that are not Informed
+	Scores     []Score // of the Schedulers, and of Oracle
 }
 
 // Row is one figure of a regime under all schedulers.
@@ -143,9 +143,7 @@ func (f Figure) ratio(mean, ideal float64) float64 {
 func (m Matrix) scores() []Score {
 	var scores []Score
 	for i, name := range m.Schedulers {
-		if !slices.Contains(Informed(), name) {
-			scores = append(scores, Score{name, m.score(func(r Row) float64 { return r.Cells[i].Ratio })})
-		}
+		scores = append(scores, Score{name, m.score(func(r Row) float64 { return r.Cells[i].Ratio })})
 	}
 	return append(scores, Score{Oracle, m.score(func(r Row) float64 { return r.Oracle.Ratio })})
 }

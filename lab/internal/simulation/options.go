@@ -46,6 +46,8 @@ const (
 	Stride        = "stride"
 	FairShare     = "fair-share"
 	LeastFlight   = "least-in-flight"
+	SQSFair       = "sqs-fair=20s"   // fair queues of Amazon SQS; recent processing time halves in this time
+	CapByKey      = "cap/4"          // a customer has at most a quarter of the servers
 	Rule          = "rule"           // levels of Next
 	Submit        = "submit"         // levels of Submit, with a Done at the end of each service
 	SubmitTurns   = "submit/22"      // the same with 22 levels
@@ -55,6 +57,8 @@ const (
 	OracleWaits   = "oracle-waits"
 	ownDiscipline = ":" // between the name of levels and a discipline of their own
 	ordered       = "ordered"
+	sqsPrefix     = "sqs-fair="
+	capPrefix     = "cap/"
 )
 
 // Schedulers are the names of all schedulers but the oracles.
@@ -65,12 +69,16 @@ func Schedulers() []string {
 // MatrixSchedulers are the names of those that a matrix compares: Submit with fewer levels, with
 // more, and with the cost on arrival, too.
 func MatrixSchedulers() []string {
-	return slices.Concat([]string{FirstCome, Rule, "submit/4", "submit/5", Submit, "submit+cost", SubmitTurns, SubmitCosts, "submit/22+guess"}, Informed())
+	return slices.Concat([]string{FirstCome, Rule, "submit/4", "submit/5", Submit, "submit+cost", SubmitTurns, SubmitCosts, "submit/22+guess"}, Informed(), Published())
 }
 
 // Informed are the names of the schedulers that know the queues of the customers,
 // or what documents cost.
 func Informed() []string { return []string{RoundRobin, Deficit, Stride, FairShare, LeastFlight} }
+
+// Published are the names of the schedulers that follow what the documentation of a queue says
+// of its fairness. Temporal's and BullMQ Pro's are Stride and RoundRobin.
+func Published() []string { return []string{SQSFair, "sqs-fair=5m", CapByKey, "cap/8"} }
 
 // Oracles are the names of those that give levels and know what will come.
 func Oracles() []string { return []string{OracleSize, OracleShares, OracleWaits} }
@@ -96,6 +104,12 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 		return newFairShare(w), nil
 	case LeastFlight:
 		return newLeastInFlight(w), nil
+	}
+	if halfLife, ok := halfLifeOfSQS(name); ok {
+		return newSQSFair(w, halfLife), nil
+	}
+	if parts, ok := shareOfCap(name); ok {
+		return newCapped(w, o.Servers, parts), nil
 	}
 	name, discipline, own := strings.Cut(name, ownDiscipline)
 	giver, last, err := newLevelGiver(name, w, o, seed)
@@ -137,5 +151,5 @@ func newLevelGiver(name string, w *Workload, o Options, seed uint64) (giver leve
 		giver, err = newCounted(counting, w, o, seed)
 		return giver, o.Policy.Last(), err
 	}
-	return nil, 0, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(slices.Concat(Schedulers(), Oracles()), ", "))
+	return nil, 0, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(slices.Concat(Schedulers(), Published(), Oracles()), ", "))
 }

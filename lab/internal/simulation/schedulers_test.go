@@ -40,6 +40,12 @@ var secondThoughts = [][3]int{{a, 0, 1}, {a, 0, 1}, {b, 2, 4}, {b, 2, 5}, {b, 3,
 // Customer b comes later than a's four documents.
 var latecomer = [][3]int{{a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {b, 1, 2}, {b, 1, 2}}
 
+// As latecomer, with more documents of both.
+var noisyBoth = [][3]int{
+	{a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2},
+	{b, 1, 2}, {b, 1, 2}, {b, 1, 2}, {b, 1, 2},
+}
+
 // Customer a pauses for more than 3 s while a document of theirs waits.
 var afresh = [][3]int{{b, 0, 8}, {a, 0, 6}, {a, 1, 1}, {a, 5, 1}}
 
@@ -62,6 +68,11 @@ func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
 		{"places 0 1 2 3 1 2, for b has saved nothing", Stride, latecomer, Options{}, []int{0, 0, 2, 4, 2, 4}},
 		{"6 s used against 2 s", FairShare, twoCustomers, Options{}, []int{0, 6, 0, 2, 4}},
 		{"one against none", LeastFlight, twoCustomers, Options{}, []int{0, 6, 0, 2, 4}},
+		// At 2 s all processing time is a's: b goes first. At 4 s both are noisy.
+		{"a is noisy, then both are", SQSFair, noisyBoth, Options{}, []int{0, 0, 4, 6, 8, 8, 2, 2, 4, 6}},
+		{"one server each", "cap/2", latecomer, Options{Servers: 2}, []int{0, 2, 4, 6, 1, 3}},
+		{"a third of two servers is one", "cap/3", latecomer, Options{Servers: 2}, []int{0, 2, 4, 6, 1, 3}},
+		{"both servers", "cap/1", latecomer, Options{Servers: 2}, []int{0, 0, 2, 2, 4, 4}},
 		{"all of level 1", Rule, twoCustomers, Options{}, []int{0, 0, 6, 6, 8}},
 		{"levels 1 2 1 2 3", Rule, twoCustomers, Options{Policy: threeLevels}, []int{0, 2, 0, 6, 8}},
 		// Alternately: a's first, at level 1; a's second, at 2; b's first; b's
@@ -94,6 +105,72 @@ func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
 				t.Errorf("service begins at %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+func TestThirtyInFlightAreNoisy(t *testing.T) {
+	var documents [][3]int
+	for range 100 {
+		documents = append(documents, [3]int{a, 0, 10})
+	}
+	documents = append(documents, [3]int{b, 0, 1})
+	for servers, want := range map[int]time.Duration{30: 10 * time.Second, 31: 0} {
+		w := made(documents...)
+		starts, err := Run(w, servers, newSQSFair(w, time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := starts[100]; got != want {
+			t.Errorf("%d servers: b's document begins at %v, want %v", servers, got, want)
+		}
+	}
+}
+
+// One server and twenty-one customers. The first has sent two documents at once; then each of the
+// others sends one document every twenty seconds, which is a twentieth of the processing time.
+func TestNoisyEndsAfterFiveMinutesWithoutADocument(t *testing.T) {
+	for again, want := range map[int]int{0: 300, 200: 500} {
+		w := newWorkload(make([]string, 21))
+		w.To = time.Hour
+		send := func(customer, at int) {
+			w.Documents = append(w.Documents, Document{
+				Customer: int32(customer), Submitted: time.Duration(at) * time.Second, Service: time.Second,
+			})
+		}
+		send(0, 0)
+		send(0, 0)
+		for second := range 1000 {
+			if again > 0 && second == again {
+				send(0, second)
+			}
+			send(1+second%20, second)
+		}
+		starts, err := Run(w, 1, newSQSFair(w, 5*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := int(starts[1] / time.Second); got != want {
+			t.Errorf("sent again at %d s: the second document begins at %d s, want %d s", again, got, want)
+		}
+	}
+}
+
+func TestACapLeavesServersIdle(t *testing.T) {
+	w := made([][3]int{{a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {a, 0, 1}}...)
+	starts, err := Run(w, 16, newCapped(w, 16, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if starts[3] != 0 || starts[4] != time.Second {
+		t.Errorf("service begins at %v, want four documents at once", starts)
+	}
+}
+
+func TestAWrongParameterIsNoScheduler(t *testing.T) {
+	for _, name := range []string{"sqs-fair", "sqs-fair=", "sqs-fair=0s", "sqs-fair=5", "cap", "cap/", "cap/0", "cap/x"} {
+		if _, err := NewScheduler(name, newWorkload(nil), Options{Servers: 1}, 1); err == nil {
+			t.Errorf("%q is a scheduler", name)
+		}
 	}
 }
 
@@ -278,9 +355,9 @@ func TestNoServerIsIdleWhileADocumentWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := scenario.Workload(demand, 1)
-	for _, name := range slices.Concat(Schedulers(), Oracles(), []string{"rule:linear", "submit:ordered:halving", "submit:patience=1m", "submit/4:halving", "submit/22+guess"}) {
+	for _, name := range slices.Concat(Schedulers(), Oracles(), []string{SQSFair, "sqs-fair=5m", "cap/1", "rule:linear", "submit:ordered:halving", "submit:patience=1m", "submit/4:halving", "submit/22+guess"}) {
 		given := make([]bool, len(w.Documents))
-		scheduler, err := NewScheduler(name, w, Options{}, 1)
+		scheduler, err := NewScheduler(name, w, Options{Servers: servers}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
