@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var changeHelp = `It is written down who did it (-by, else the user of this system) and -why;
-see log. A change replaces what it has shown: where somebody else changes the
-same in between, nothing is changed, the exit status is 1, and the message
-says who it was. -replaces makes that hold from an earlier look on: give the
-version that you saw, 0 where there was none. Workers follow within ` + insight.Span(control.FollowedWithin) + `.
-Documents that are queued keep the level that they have.`
+var changeHelp = `The log records who made the change (-by, by default the user of this system) and
+-why. If somebody else changes the same item at the same time, nothing is
+changed, the exit status is 1, and the message says who it was. -replaces
+protects from changes since an earlier look: give the version that you saw, or 0
+if there was none. Workers follow within ` +
+	insight.Span(control.FollowedWithin) + `. Queued documents keep their level.`
 
 // changeFlags say who makes a change, why, and in place of what.
 type changeFlags struct {
@@ -31,7 +31,7 @@ func (f *changeFlags) register(command *cobra.Command) {
 	command.Flags().Int64Var(&f.replaces, "replaces", 0, "change it only if this is its version; 0: if there is none (default: the version that is there now)")
 }
 
-// change returns what is written down. The version is that of what is there now.
+// change returns what the log records. The version is the present item's.
 func (f *changeFlags) change(command *cobra.Command, version int64) control.Change {
 	if command.Flags().Changed("replaces") {
 		version = f.replaces
@@ -58,7 +58,7 @@ func (f *changeFlags) author(command *cobra.Command) string {
 	return cmp.Or(name, "unknown")
 }
 
-// versionOf is the version of an item, 0 where there is none.
+// versionOf returns the version of an item, 0 if there is no item.
 func versionOf[T any](item *control.Item[T]) int64 {
 	if item == nil {
 		return 0
@@ -66,7 +66,7 @@ func versionOf[T any](item *control.Item[T]) int64 {
 	return item.Version
 }
 
-// indented writes what follows a line of a table, in as many lines as it needs.
+// indented writes a text below a line of a table, in as many lines as it needs.
 func indented(out io.Writer, columns int, text string) {
 	for line := range strings.SplitSeq(insight.Wrap(text, 79-columns), "\n") {
 		fmt.Fprintf(out, "%*s%s\n", columns, "", line)

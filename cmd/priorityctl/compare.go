@@ -13,21 +13,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const policyCompareLong = `Compare shows whose order changes by the policy B. What counts is who goes before
-whom, not the numbers of the levels: to have fewer of them makes nobody faster.
-A and B are files like those of policy apply, or default for the module's policy;
-with Redis also current, the one that operators have applied.
+const policyCompareLong = `Compare shows whose order changes by the policy B.
+What counts is who goes before whom, not the numbers of the levels: fewer levels
+make nobody faster. A and B are files as policy apply takes them, or default for
+the module's policy; with Redis also current, the policy that operators have
+applied.
 
-With -redis, or with -live, it also compares all customers of now, each with all
-others, by the levels that their next documents get: how many move forward or back,
-and between how many pairs the order is reversed, split (one level by A, two by B)
-or merged. Overrides are left out, and so are tiers: only the workers know who is
-in which. It goes through the customers at a bounded pace.
+With -redis, or with -live, it also compares all present customers, each with
+all others, by the levels that their next documents get: how many move forward
+or back, and between how many pairs the order is reversed, split (one level by
+A, two by B) or merged. Overrides and tiers are left out: only the workers know
+which tier a customer is in. It goes through the customers at a bounded pace.
 
   priorityctl policy compare default team.json
   priorityctl policy compare current team.json -redis redis://localhost:6379`
 
-// compare is what the command is told.
+// compare holds the command's flags.
 type compare struct {
 	connect  connectionFlags
 	queue    queueFlags
@@ -100,7 +101,7 @@ func rulesNamed(command *cobra.Command, c *connection, name string) (insight.Nam
 	case c != nil && name == "current" && c.Settings.Rules != nil:
 		return insight.NamedRules{Rules: c.Settings.Rules.Value, Name: insight.ItemName(*c.Settings.Rules)}, nil
 	case c != nil && name == "current":
-		current := defaultRules() // the workers' own options are not known here
+		current := defaultRules() // the workers' own options are unknown here
 		current.Name += ": operators have applied none"
 		return current, nil
 	}
@@ -120,7 +121,7 @@ func (f *compare) count(command *cobra.Command, c *connection, a, b insight.Name
 	return &found, nil
 }
 
-// compared is two policies.
+// compared are two policies.
 type compared struct {
 	A      control.Rules     `json:"a"`
 	B      control.Rules     `json:"b"`
@@ -171,7 +172,7 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 	return err
 }
 
-// writeBands writes the table of counts, or of loads, and notes what changes.
+// writeBands writes the table of counts, or of loads, and collects the changes.
 func writeBands(out io.Writer, heading string, bands []insight.Band, changes map[insight.Change]bool) {
 	fmt.Fprintf(out, "\n%-22sA    B\n", heading)
 	for _, band := range bands {

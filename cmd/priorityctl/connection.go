@@ -71,10 +71,10 @@ type connection struct {
 	timeout    time.Duration
 	replica    string         // what to call it, if the server is one
 	reports    []fleet.Report // of the workers, as fit has read them
-	unreported error          // why fit has not
+	unreported error          // why fit has not read them
 }
 
-// Hidden returns the error without passwords. What is wrong with the call has none,
+// Hidden returns the error without passwords. An error of usage has no password,
 // but may have the same word.
 func (c *connection) Hidden(err error) error {
 	var known statusError
@@ -84,12 +84,12 @@ func (c *connection) Hidden(err error) error {
 	return c.Inspector.Hidden(err)
 }
 
-// ownRules are the flags that say what the workers' own options are.
+// ownRules are the flags that state the workers' own options.
 type ownRules interface {
 	read(command *cobra.Command) (insight.NamedRules, error)
 }
 
-// connected makes a command of what is done on Redis.
+// connected returns a command that does something on Redis.
 func connected(flags *connectionFlags, own ownRules, do func(command *cobra.Command, c *connection, args []string) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
 		rules, err := own.read(command)
@@ -108,7 +108,7 @@ func connected(flags *connectionFlags, own ownRules, do func(command *cobra.Comm
 	}
 }
 
-// connection returns what the commands go by. It sends nothing.
+// connection returns the commands' connection. It sends nothing.
 func (f *connectionFlags) connection(command *cobra.Command, rules insight.NamedRules) (*connection, error) {
 	if f.timeout < time.Millisecond {
 		return nil, usageError("-timeout %v is less than 1ms", f.timeout)
@@ -117,7 +117,7 @@ func (f *connectionFlags) connection(command *cobra.Command, rules insight.Named
 	if err != nil {
 		return nil, err
 	}
-	logging.Disable() // what matters is in the errors
+	logging.Disable() // the errors say what matters
 	c := &connection{target: target, timeout: f.timeout, Inspector: insight.Inspector{
 		Client: target.Client(f.timeout), Prefix: cmp.Or(f.prefix, insight.DefaultPrefix),
 		Server:  insight.Server{Address: target.String(), Kind: target.Kind, TLS: target.TLS},
@@ -145,8 +145,8 @@ func (c *connection) goBy(rules insight.NamedRules) (err error) {
 	return err
 }
 
-// meet makes sure that Redis answers, that it is what its URL says, and that the command
-// may do there what it does.
+// meet checks that Redis answers, that it is what its URL says, and that the command may
+// work there.
 func (c *connection) meet(command *cobra.Command) error {
 	ctx := command.Context()
 	if err := c.reach(ctx); err != nil {
@@ -230,7 +230,7 @@ func (f *connectionFlags) trust(target *redisurl.Target) error {
 	return nil
 }
 
-// reach makes sure that Redis answers before anything is done.
+// reach checks that Redis answers.
 func (c *connection) reach(ctx context.Context) error {
 	err := c.Client.Ping(ctx).Err()
 	switch {

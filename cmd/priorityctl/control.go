@@ -15,21 +15,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const controlLong = `Control keeps what operators have set, the policy and the overrides, and brings it
-back after Redis lost its data.
+const controlLong = `Control saves what operators have set, the policy and the
+overrides, and restores it after Redis lost its data.
 
   priorityctl control export > control.json
   priorityctl control import control.json -why 'Redis was empty'`
 
 const controlExportLong = `Export prints the policy and all overrides as JSON, with who set them, why, and until
-when. Keep it: import brings all of it back. The log and the customers' numbers are
-not in it.
+when. Keep it: import restores all of it. It does not contain the log and the
+customers' numbers.
 
   priorityctl control export > control.json`
 
 const controlImportLong = `Import sets what control export has printed, with the same authors, reasons and
-ends. Overrides that are over by now are left out, and what was set since then stays
-as it is. It may be run again, after a failure too. FILE may be -, standard input.
+ends. Overrides that have ended are left out, and what was set since the export
+stays as it is. It may be run again, also after a failure. FILE may be -,
+standard input.
 
   priorityctl control import control.json -why 'Redis was empty'
 
@@ -38,7 +39,7 @@ It is written down who did it (-by, else the user of this system) and -why; see 
 func newControl() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "control",
-		Short: "Keeps what operators have set, and brings it back",
+		Short: "Saves what operators have set, and restores it",
 		Long:  controlLong,
 		Args:  unknownCommand,
 		RunE:  func(command *cobra.Command, _ []string) error { return command.Help() },
@@ -81,7 +82,7 @@ func newControlImport() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:               "import {FILE | -} -why TEXT",
-		Short:             "Brings back what control export has printed",
+		Short:             "Restores what control export has printed",
 		Long:              controlImportLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              namedArguments("a file that control export has printed"),
 		ValidArgsFunction: cobra.FixedCompletions([]string{"json"}, cobra.ShellCompDirectiveFilterFileExt),
@@ -103,7 +104,7 @@ func newControlImport() *cobra.Command {
 		did, err := c.Admin.Import(ctx, &backup, control.Change{By: author.author(command), Why: author.why})
 		done := imported{Version: did.Version, Policy: did.Rules, Overrides: did.Overrides, Kept: did.Kept, Over: did.Over}
 		if settings, unread := c.Admin.Settings(ctx); did.Rules && unread == nil && settings.Rules != nil {
-			c.awaitReport(ctx) // for Redis lost the reports too
+			c.awaitReport(ctx) // Redis lost the reports too
 			obey := c.AwaitRules(ctx, settings.Rules.Version, &settings.Rules.Value.Policy)
 			done.Obey = &obey
 		}
@@ -126,8 +127,8 @@ func newControlImport() *cobra.Command {
 	return command
 }
 
-// awaitReport waits until a worker reports, for up to three seconds: they do when they
-// follow other rules.
+// awaitReport waits up to three seconds until a worker reports: workers report at once
+// when they follow other rules.
 func (c *connection) awaitReport(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
@@ -142,7 +143,7 @@ func (c *connection) awaitReport(ctx context.Context) {
 	}
 }
 
-// again says of an error that the same command may be run again.
+// again adds to an error that the same command may be run again.
 func (c *connection) again(err error) error {
 	var reply redis.Error
 	switch {
@@ -161,10 +162,10 @@ func (c *connection) again(err error) error {
 // imported is what an import did.
 type imported struct {
 	Version   int64              `json:"version"`        // of the last change; 0: nothing was changed
-	Policy    bool               `json:"policy"`         // it is the file's now
-	Overrides int                `json:"overrides"`      // that are in force now
-	Kept      int                `json:"kept"`           // that are set otherwise by now
-	Over      int                `json:"over"`           // that have ended since
+	Policy    bool               `json:"policy"`         // the policy is now the file's
+	Overrides int                `json:"overrides"`      // overrides that are now in force
+	Kept      int                `json:"kept"`           // items that were set differently since
+	Over      int                `json:"over"`           // overrides that have ended since
 	Obey      *insight.Obedience `json:"obey,omitempty"` // who follows the policy
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 const fromHelp = `Customers are any bytes: with -from the JSON that commands print names them,
-whatever they consist of. One whose name begins with - stands behind --.`
+whatever they consist of. Put a customer whose name begins with - behind --.`
 
 // fromFlag names a file of customers.
 type fromFlag struct{ file string }
@@ -25,7 +25,7 @@ func (f *fromFlag) register(command *cobra.Command) {
 	command.Flags().StringVar(&f.file, "from", "", "take the customers from this file of JSON objects, one a line, as any command prints them; -: from standard input")
 }
 
-// named is a customer of a line, and what the line says of it.
+// named is a customer of a line, and what the line says about them.
 type named struct {
 	insight.Name
 	Earliest priority.Level `json:"earliest"`
@@ -33,14 +33,16 @@ type named struct {
 	Until    time.Time      `json:"until"`
 	Why      string         `json:"why"`
 
-	// From get the override is inside, and from what has ended one, what was before.
+	// get prints the override inside; a command that ended one prints what was
+	// before.
 	Override *named `json:"override"`
 	Replaced *named `json:"replaced"`
 
-	logged bool // it is of the log
+	logged bool // the line is the log's
 }
 
-// object is what -from reads: it names a customer, or several, or is of the log.
+// object is what -from reads: it names a customer or several, or is an entry of the
+// log.
 type object struct {
 	named
 	Error   string                     `json:"error"`
@@ -63,7 +65,7 @@ func (f *fromFlag) check(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// customers returns those of the arguments, or of -from.
+// customers returns the customers of the arguments, or of -from.
 func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, error) {
 	if f.file == "" {
 		all := make([]named, len(args))
@@ -87,7 +89,7 @@ func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, er
 func readCustomers(held []byte) ([]named, error) {
 	at := 0
 	for text := range bytes.Lines(held) {
-		// The decoder would replace what is no UTF-8, and so name somebody else.
+		// The decoder would replace invalid UTF-8, and so name another customer.
 		if at++; !utf8.Valid(text) {
 			return nil, fmt.Errorf("line %d is not UTF-8: such a customer is named by customer_base64", at)
 		}
@@ -114,7 +116,7 @@ func readCustomers(held []byte) ([]named, error) {
 	return all, nil
 }
 
-// customersOfLog makes of all lines of the log about one customer a single one.
+// customersOfLog joins all lines of the log about a customer in one.
 type customersOfLog struct {
 	places   map[string]int   // of the customers
 	versions map[string]int64 // of the last changes of their overrides
@@ -130,7 +132,7 @@ func (l *customersOfLog) with(all []named, read object) ([]named, error) {
 	case read.Name != (insight.Name{}):
 		several = []named{read.named}
 	case logged:
-		return all, nil // of the policy
+		return all, nil // the entry changes the policy
 	case read.Busiest == nil && read.Live.Examples == nil:
 		return nil, errors.New("it names no customer")
 	}
@@ -161,7 +163,7 @@ func (l *customersOfLog) withLogged(all []named, read object) ([]named, error) {
 		all = append(all, named{Name: read.Name, logged: true})
 	}
 	if read.Kind == "override" && read.Version > l.versions[customer] {
-		var override priority.Override // none, where it was ended
+		var override priority.Override // zero if the override was ended
 		if read.New != nil {
 			if err := json.Unmarshal(read.New, &override); err != nil {
 				return nil, err
@@ -186,7 +188,7 @@ func (n named) unfolded() named {
 	return n
 }
 
-// overridden leaves out those of the log who have no override any more.
+// overridden leaves out the log's customers who no longer have an override.
 func overridden(all []named) ([]named, error) {
 	left := slices.DeleteFunc(all, func(n named) bool { return n.logged && n.Earliest+n.Latest == 0 })
 	if len(left) == 0 {

@@ -8,9 +8,8 @@ import (
 )
 
 // doubleDashes makes --flag of -flag wherever some command has a flag of that
-// name, so that both spellings work, as they do in Go's own tools. An argument
-// that is no flag's name, such as -h, -5 or -, stays as it is, and so does all
-// that follows --.
+// name, so that both spellings work, as they do in Go's own tools. Other arguments,
+// such as -h, -5 or -, stay as they are, and so does all that follows --.
 func doubleDashes(root *cobra.Command, args []string) []string {
 	known := make(map[string]bool)
 	collect(root, known)

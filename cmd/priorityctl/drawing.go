@@ -26,12 +26,12 @@ type drawing struct {
 	live          bool // on a terminal
 	width, height int
 
-	selected int    // the customer that Enter looks up, of those shown
+	selected int    // the index of the customer that Enter looks up
 	footer   string // the last line of a terminal
 }
 
-// text draws all. On a terminal it has exactly as many lines as that, in
-// its width.
+// text draws everything. On a terminal it has exactly the terminal's lines, in its
+// width.
 func (d drawing) text() string {
 	lines := d.head()
 	if d.snapshot != nil {
@@ -58,7 +58,7 @@ func (d drawing) fitted(lines []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// head says what is looked at, and what is wrong.
+// head says what top shows, and what is wrong.
 func (d drawing) head() []string {
 	lines := []string{d.styled(bold, d.title)}
 	if d.failed != nil {
@@ -97,7 +97,7 @@ func (d drawing) tables(room int) []string {
 			rows = joined(occupied(rows), room-min(len(busiest), (room+1)/2))
 		}
 		room = max(room-len(rows), 0)
-		first := max(min(d.selected-room+1, len(busiest)-room), 0) // so that the selected one is shown
+		first := max(min(d.selected-room+1, len(busiest)-room), 0) // so that the selected customer is shown
 		busiest = busiest[first:min(first+room, len(busiest))]
 		d.selected -= first
 	}
@@ -117,7 +117,7 @@ func (d drawing) rows() (rows []row) {
 	return rows
 }
 
-// occupied leaves out the levels at which nothing is, unless all are so.
+// occupied leaves out the empty levels, unless all are empty.
 func occupied(rows []row) []row {
 	left := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Documents()+r.Done+r.OldestMS == 0 })
 	if len(left) == 0 {
@@ -126,8 +126,8 @@ func occupied(rows []row) []row {
 	return left
 }
 
-// joined makes at most so many rows, at least one: the first is that of several levels,
-// and has the longest of their waits.
+// joined returns at most that many rows, at least one: the first row stands for several
+// levels, and has their longest waits.
 func joined(rows []row, most int) []row {
 	for len(rows) > max(most, 1) {
 		first := rows[0]

@@ -13,7 +13,7 @@ import (
 )
 
 // eachCustomer does something for each customer and prints the result, or the
-// failure on stderr. With -json, failures are printed as results are. It stops where Redis
+// failure on stderr. With -json, failures are printed as results are. It stops if Redis
 // cannot be reached.
 func eachCustomer(command *cobra.Command, c *connection, customers []string, asJSON bool, do func(ctx context.Context, customer string) (any, error)) error {
 	ctx, out := command.Context(), command.OutOrStdout()
@@ -62,15 +62,15 @@ func eachCustomer(command *cobra.Command, c *connection, customers []string, asJ
 	return failures(ctx, failed, len(customers))
 }
 
-// failure is what stands in JSON for a customer for whom something failed.
+// failure is the JSON for a customer for whom the command failed.
 type failure struct {
 	insight.Name
 	Error   string `json:"error"`
 	Unknown bool   `json:"outcome_unknown,omitempty"` // it may have been done
 }
 
-// lost says that Redis was lost in the middle of something, and where that was a change,
-// that it may have been made.
+// lost says that the connection to Redis was lost, and of a change that it may have been
+// made.
 func (c *connection) lost(command *cobra.Command, err error) error {
 	var known statusError
 	switch {

@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// environment is what the commands know of the process besides its streams. Only main
-// reads the real one, so that no test acts on a Redis that it did not name.
+// environment is what the commands know about the process besides its streams. Only
+// main reads the real one, so that no test acts on a Redis that it did not name.
 type environment struct {
 	getenv     func(name string) string
-	defaultURL string // of Redis, if neither -redis nor a variable names one; "": that is an error
+	defaultURL string // of Redis, if neither -redis nor a variable names a Redis; "": that is an error
 }
 
 type environmentKey struct{}

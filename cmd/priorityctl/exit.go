@@ -44,7 +44,7 @@ func usageError(format string, args ...any) error {
 	return statusError{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// wrongCall makes a usage error of an error without an exit status.
+// wrongCall turns an error without an exit status into a usage error.
 func wrongCall(err error) error {
 	var known statusError
 	if err == nil || errors.As(err, &known) {
@@ -68,8 +68,8 @@ func exitStatus(err error) int {
 	return exitFailed
 }
 
-// failures is the error of a command that went through several customers and
-// has told each failure already.
+// failures is the error of a command that went through several customers and has
+// already printed each failure.
 func failures(ctx context.Context, failed, of int) error {
 	switch {
 	case ctx.Err() != nil:
@@ -84,7 +84,7 @@ func failures(ctx context.Context, failed, of int) error {
 	return fmt.Errorf("all %d customers failed", of)
 }
 
-// tellUsage makes usage errors of what cobra says about flags and arguments.
+// tellUsage turns cobra's errors about flags and arguments into usage errors.
 func tellUsage(command *cobra.Command) {
 	if !command.Runnable() && command.HasSubCommands() {
 		command.Args = unknownCommand
@@ -117,7 +117,7 @@ func wrongFlag(command *cobra.Command, err error) error {
 	return statusError{exitUsage, err}
 }
 
-// nameOf is what helps call a flag.
+// nameOf returns the name of a flag in the help.
 func nameOf(flag *pflag.Flag) string { return cmp.Or(flag.Shorthand, flag.Name) }
 
 // notTaken says why a flag does not take a value.
@@ -141,7 +141,7 @@ func notTaken(value *pflag.InvalidValueError) string {
 	return "is wrong: " + errors.Unwrap(value).Error()
 }
 
-// unknownCommand is what a command that only has others is called with.
+// unknownCommand is the error of a command that only has subcommands.
 func unknownCommand(command *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -154,7 +154,7 @@ func unknownCommand(command *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %.40q: %s", args[0], hint)
 }
 
-// namedArguments makes sure that there are just the arguments that these words are for.
+// namedArguments checks that there are exactly the arguments that the words name.
 func namedArguments(what ...string) cobra.PositionalArgs {
 	return func(command *cobra.Command, args []string) error {
 		if len(args) == len(what) {
@@ -164,7 +164,7 @@ func namedArguments(what ...string) cobra.PositionalArgs {
 	}
 }
 
-// unknownTopic is what the help is asked about.
+// unknownTopic checks the arguments of the command help.
 func unknownTopic(help *cobra.Command, args []string) error {
 	command, rest, err := help.Root().Find(args)
 	if err != nil {
@@ -173,7 +173,7 @@ func unknownTopic(help *cobra.Command, args []string) error {
 	return unknownCommand(command, rest)
 }
 
-// told reports that the user knows of an error already.
+// told reports that the user has already seen an error.
 func told(err error) bool {
 	var known statusError
 	return errors.As(err, &known) && known.error == nil

@@ -10,12 +10,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const followHelp = `The levels are those by what operators have set: see policy apply and override.
-Where they have set no policy, it is that of the workers' own options, which you
-name by -policy: Redis does not know it, nor which tier a customer is in.`
+const followHelp = `The levels follow what operators have set: see policy apply and override. If
+operators have set no policy, the workers' own options apply. Name them by -policy: Redis does not
+know them, nor which tier a customer is in.`
 
-// follow goes by what operators have set. Where that cannot be read, it says so, and
-// all goes by the workers' own options.
+// follow follows what operators have set. If that cannot be read, it says so, and
+// follows the workers' own options.
 func (c *connection) follow(command *cobra.Command) error {
 	err := c.mustFollow(command)
 	if err == nil || insight.Unreachable(err) || command.Context().Err() != nil {
@@ -25,7 +25,7 @@ func (c *connection) follow(command *cobra.Command) error {
 	return nil
 }
 
-// mustFollow goes by what operators have set, or fails.
+// mustFollow follows what operators have set, or fails.
 func (c *connection) mustFollow(command *cobra.Command) error {
 	err := c.refollow(command.Context())
 	if errors.Is(err, priority.ErrInvalidPolicy) {
@@ -39,7 +39,7 @@ func (c *connection) mustFollow(command *cobra.Command) error {
 }
 
 // fit reads the workers' reports, takes the number of the queue's levels from them, unless
-// -levels says it, and goes by what operators have set, if that can be used.
+// -levels says it, and follows what operators have set, if that can be used.
 func (c *connection) fit(command *cobra.Command, queue *queueFlags) error {
 	reports, err := c.Reports(command.Context())
 	if insight.Unreachable(err) {
@@ -63,10 +63,10 @@ func (c *connection) fit(command *cobra.Command, queue *queueFlags) error {
 	if err := c.refollow(command.Context()); err == nil || insight.Unreachable(err) {
 		return c.broken(err)
 	}
-	return c.clock(command) // overrides and the log are read all the same
+	return c.clock(command) // overrides and the log can still be read
 }
 
-// obey says who goes by an override.
+// obey says who applies an override.
 func (c *connection) obey(override priority.Override) insight.Obedience {
 	if c.unreported != nil {
 		return insight.Obedience{Error: insight.OneLine(c.Hidden(c.unreported))}
@@ -74,7 +74,7 @@ func (c *connection) obey(override priority.Override) insight.Obedience {
 	return insight.ObeyOverride(c.reports, override)
 }
 
-// clock reads Redis's time, and nothing else that operators have set.
+// clock reads Redis's time, and nothing that operators have set.
 func (c *connection) clock(command *cobra.Command) error {
 	timed, err := c.Timed(command.Context())
 	if err != nil {
@@ -101,7 +101,7 @@ func explained(ctx context.Context, c *connection, err error, kind, customer str
 	return err
 }
 
-// readable adds to an error of reading which rights are missing.
+// readable adds to a read error which rights are missing.
 func (c *connection) readable(err error) error {
 	if insight.Forbidden(err) {
 		return fmt.Errorf("%w; it needs %s on the keys ~%s:{control}:*", err, insight.ControlReadRights, c.Prefix)

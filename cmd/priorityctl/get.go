@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const getLong = `Get tells which level a customer's next document gets and why, by the rule that
-the customer is counted by: the count, or the load, which is what was submitted
-lately × what is pending × what the documents cost. It changes nothing. Of an
-override it tells until when, by whom and why, and what the level is without it;
-and how long documents of that level took in the last minute, as the workers report.
+const getLong = `Get says which level a customer's next document gets and why,
+by the rule that the customer is counted by: the count, or the load (submitted
+lately × pending × cost). It also says how long documents of that level took in
+the last minute, as the workers report. If the customer has an override, it says
+who set it, why and until when, and which level the rule would give. It changes
+nothing.
 
   priorityctl get acme
   priorityctl get acme 'Müller & Co' -json
@@ -22,7 +23,7 @@ and how long documents of that level took in the last minute, as the workers rep
 ` + fromHelp + `
 
 ` + followHelp + `
-The lease is that of a fleet that sets none.`
+The lease assumes that the fleet sets no Lease.`
 
 func newGet() *cobra.Command {
 	var connect connectionFlags
@@ -31,7 +32,7 @@ func newGet() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:               "get {CUSTOMER… | -from FILE}",
-		Short:             "Tells why a customer is slow, and until when",
+		Short:             "Says why a customer is slow, and until when",
 		Long:              getLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              from.check,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -56,8 +57,8 @@ func newGet() *cobra.Command {
 	return command
 }
 
-// readWaits reads how long documents took, if that is allowed, and says if workers go by
-// other rules than those that the levels are derived from.
+// readWaits reads how long documents took, if that is allowed, and warns if the workers
+// follow other rules than the levels shown.
 func (c *connection) readWaits(command *cobra.Command) {
 	reports, err := c.Reports(command.Context())
 	if err != nil {
@@ -65,6 +66,6 @@ func (c *connection) readWaits(command *cobra.Command) {
 	}
 	c.Waits = fleet.Add(reports).Waits
 	if kept := c.Kept(reports); kept != "" {
-		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: workers go by %s; the levels below are by %s\n", kept, c.Policy.Name)
+		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: workers follow %s; the levels below are by %s\n", kept, c.Policy.Name)
 	}
 }

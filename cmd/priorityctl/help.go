@@ -10,15 +10,15 @@ import (
 
 const helpColumns = 80
 
-// usage makes cobra's template of flags and commands fit a terminal.
+// usage fits cobra's template of flags and commands into a terminal.
 var usage = strings.NewReplacer(
 	".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns),
 	`Use "{{.CommandPath}} [command] --help" for more information about a command.`,
-	`"{{.CommandPath}} COMMAND -help" tells more of a command.`,
+	`"{{.CommandPath}} COMMAND -help" says more about a command.`,
 )
 
-// wrapHelp makes the texts of all commands fit a terminal. Indented lines, such as
-// those of commands, stay as they are.
+// wrapHelp fits the texts of all commands into a terminal. Indented lines, such as
+// examples, stay as they are.
 func wrapHelp(command *cobra.Command) {
 	var wrapped []string
 	paragraph := ""

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// recognize makes sure that the server is what the URL says: a node of a cluster
-// would answer for its share of the customers, as if there were no others. It also
-// finds out whether the server is a replica.
+// recognize checks that the server is what the URL says: a node of a cluster would
+// answer for its share of the customers, as if there were no others. It also finds
+// out whether the server is a replica.
 func (c *connection) recognize(ctx context.Context, target *redisurl.Target) error {
 	server, ok := c.Client.(*redis.Client)
 	if !ok || target.Kind != insight.SingleServer {
@@ -33,8 +33,8 @@ func (c *connection) recognize(ctx context.Context, target *redisurl.Target) err
 	return mistaken(ctx, target, server, told)
 }
 
-// misnamed returns an error if Redis cannot be reached because the URL names it as
-// something else than it is.
+// misnamed returns an error if Redis cannot be reached because the URL names
+// another kind of server.
 func misnamed(ctx context.Context, target *redisurl.Target, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -54,7 +54,7 @@ func misnamed(ctx context.Context, target *redisurl.Target, timeout time.Duratio
 	return nil
 }
 
-// mistaken says how to ask, where a server that the URL names is something else.
+// mistaken says which URL to use if a server is of another kind than the URL says.
 func mistaken(ctx context.Context, target *redisurl.Target, server *redis.Client, told map[string]string) error {
 	mode := told["mode"]
 	switch {
@@ -69,7 +69,8 @@ func mistaken(ctx context.Context, target *redisurl.Target, server *redis.Client
 	return nil
 }
 
-// mistakenSentinel says how to ask a sentinel, unless it knows the master.
+// mistakenSentinel says which URL to use for a sentinel, unless it knows the
+// master.
 func mistakenSentinel(ctx context.Context, target *redisurl.Target, server *redis.Client) error {
 	var masters []string
 	replies, _ := server.Do(ctx, "SENTINEL", "MASTERS").Slice()
@@ -77,7 +78,7 @@ func mistakenSentinel(ctx context.Context, target *redisurl.Target, server *redi
 		masters = append(masters, fields(reply)["name"])
 	}
 	slices.Sort(masters)
-	example := "MASTER" // where it may not be asked
+	example := "MASTER" // if the user may not ask the sentinel
 	if len(masters) > 0 {
 		example = masters[0]
 	}
@@ -101,9 +102,9 @@ func noun(kind insight.Kind) string {
 	return "cluster"
 }
 
-// hello returns what a server says of itself: its mode and its role. Every user may
-// ask that by HELLO; where that is not known, INFO tells those who may. It is empty
-// where nothing is said.
+// hello returns what a server says about itself: its mode and its role. Every user
+// may ask with HELLO; on a server without HELLO, users with the right ask with
+// INFO. It is empty if the server says nothing.
 func hello(ctx context.Context, server *redis.Client) map[string]string {
 	reply, err := server.Do(ctx, "HELLO").Result()
 	if err == nil {
@@ -143,8 +144,8 @@ func fields(reply any) map[string]string {
 	return all
 }
 
-// mayChange refuses to change anything on a replica, and tells who only reads that
-// it may be behind.
+// mayChange refuses changes on a replica, and warns commands that only read that it
+// may be behind.
 func (c *connection) mayChange(command *cobra.Command) error {
 	if c.replica == "" {
 		return nil

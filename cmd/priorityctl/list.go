@@ -13,14 +13,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const listLong = `List prints every customer of whom something is known, as SCAN meets them: on all
-masters of a cluster, in no order, at a bounded pace, so that Redis has time for the
-fleet. NEXT is the level of a document that arrives now, by the rule that the
-customer is counted by. ` + followHelp + `
+const listLong = `List prints every customer that Redis knows, in the order of
+SCAN, on all masters of a cluster. Its pace is bounded, so that Redis has time
+for the fleet. NEXT is the level of a document that arrives now, by the rule
+that the customer is counted by. ` + followHelp + `
 
-Interrupted, or at -limit, it prints a cursor on stderr; -cursor goes on behind
-what was printed. A customer who is there all the time is printed; one may be
-printed twice while Redis's table of keys shrinks or a cluster moves slots.
+If it is interrupted or reaches -limit, it prints a cursor on stderr, and
+-cursor continues from there. Every customer who exists throughout is printed,
+some twice if Redis's table of keys shrinks or a cluster moves slots meanwhile.
 
 It looks at every key of Redis, also at those with another prefix, until it has
 found -limit customers.
@@ -30,7 +30,7 @@ found -limit customers.
   priorityctl list -limit 1000
   priorityctl list -level 9 -json | priorityctl get -from -`
 
-// list is what the command is told.
+// list holds the command's flags.
 type list struct {
 	levels  []int
 	below   int64
@@ -50,7 +50,7 @@ func newList() *cobra.Command {
 	var l list
 	command := &cobra.Command{
 		Use:               "list",
-		Short:             "Lists all customers of whom something is known",
+		Short:             "Lists all customers that Redis knows",
 		Long:              listLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -107,7 +107,7 @@ func (l *list) check(command *cobra.Command) error {
 	byLevel := command.Flags().Changed("level")
 	byCount, byLoad := command.Flags().Changed("count-below"), command.Flags().Changed("load-above")
 	if l.corrupt && (byLevel || byCount || byLoad) {
-		return usageError("what is corrupt has no level, no count and no load: leave out -level, -count-below and -load-above")
+		return usageError("a corrupt key has no level, no count and no load: leave out -level, -count-below and -load-above")
 	}
 	l.wanted = func(c insight.Listed) bool {
 		if l.corrupt || c.Corrupt != "" {
@@ -136,7 +136,7 @@ func (l *list) run(command *cobra.Command, c *connection) error {
 	ctx := command.Context()
 	options := census.Options{Pace: l.pace}
 	if l.limit > 0 {
-		options.PageKeys = min(l.limit, 500) // so that few more than the limit are printed
+		options.PageKeys = min(l.limit, 500) // so that few customers beyond the limit are printed
 	}
 	walk, err := c.Walk(ctx, options, l.cursor)
 	switch {
@@ -191,8 +191,8 @@ func (l *list) print(ctx context.Context, out, stderr io.Writer, c *connection, 
 	}
 }
 
-// lines prints customers, with a heading before the first, and another one when some are
-// counted by a rule that none before were.
+// lines prints customers, with a heading before the first, and another heading before
+// the first that is counted by the other rule.
 type lines struct {
 	out    io.Writer
 	asJSON bool
@@ -232,7 +232,7 @@ func (l *lines) print(page []insight.Listed, heading bool) error {
 	return nil
 }
 
-// broken says that Redis was lost in the middle of something.
+// broken says that the connection to Redis was lost.
 func (c *connection) broken(err error) error {
 	var known statusError
 	if !errors.As(err, &known) && insight.Unreachable(err) {

@@ -39,8 +39,8 @@ func run(ctx context.Context, env environment, args []string, stdin io.Reader, s
 	return exitStatus(err)
 }
 
-// addCobras adds the commands of cobra, which would else come too late to be told how
-// usage errors end. They print to where the root prints then.
+// addCobras adds cobra's own commands early, so that their usage errors end as all
+// others do. They print to where the root prints then.
 func addCobras(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
@@ -58,13 +58,13 @@ const rootLong = `Priorityctl is for those who run a fleet on the priority modul
   priorityctl top                     what documents get, and who sends most
   priorityctl workers                 who is there, and who does not obey
   priorityctl list -level 9           every customer at the last level
-  priorityctl reset acme              let a customer start afresh
+  priorityctl reset acme              forget a customer's numbers
   priorityctl policy                  what the levels mean
   priorityctl override set acme -level 1 -for 2h -why 'the demo'
                                       process a customer's documents first
   priorityctl policy apply team.json -why 'fewer levels'
                                       change the policy of the whole fleet
-  priorityctl control export          keep what operators have set
+  priorityctl control export          save what operators have set
   priorityctl log                     who has changed what
 
 Flags are written with one dash or with two. -json prints one JSON object a line.

@@ -45,7 +45,7 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 		},
 		"bakery":  {"next level 3 of", "count -4: 5 documents", "level 2, of the last document", "behind level 1 because", "The next document has level 3."},
 		"first":   {"next level 1 of", "count 0: 1 document since", "first is not slow", "The 3rd document from now has level 2."},
-		"nobody":  {"rule unknown next level 1 of 1 to 9 policy", "nobody is new: nothing is known of it. The next document gets level 1."},
+		"nobody":  {"rule unknown next level 1 of 1 to 9 policy", "nobody is new: nothing is known about it. The next document gets level 1."},
 		"forever": {"never as it is: the key has no TTL", "The 2nd document from now has level 3"},
 		"clinic": {
 			"rule by load next level 5 of 1 to 9: load > 128 load 12.0 lately × 12 pending × 1.40 cost = 201.6 pending 11, the oldest for",

@@ -17,8 +17,8 @@ import (
 )
 
 const overrideLong = `Override fixes the level of a customer's documents for a time, or bounds it
-from one side. It holds for the next document of every worker that reads overrides,
-and the documents are counted all the same. Level 1 is processed first, the last
+from one side. It applies from the next document on, in every worker that reads
+overrides. The documents are still counted. Level 1 is processed first, the last
 level last.
 
   priorityctl override set acme -level 1 -for 2h -why 'the demo at six'
@@ -27,12 +27,12 @@ level last.
   priorityctl override list -search acme
   priorityctl override end acme -why 'the demo is over'`
 
-var overrideSetLong = `Set gives customers an override from now on, for at most 30 days, in place of
-one that they may have.
+var overrideSetLong = `Set gives customers an override from now on, for at most
+30 days, in place of any earlier one.
 
 With -from it takes the JSON of any command that names customers. Lines of
-override list are set as they are, until the same time; flags say otherwise.
-Of log it is each customer's last change that counts:
+override list are set as they are, until the same time, unless flags say
+otherwise. In the log, each customer's last change counts:
 
   priorityctl override list -json >overrides
   priorityctl override set -from overrides -why 'as before'
@@ -53,7 +53,7 @@ func newOverride() *cobra.Command {
 	return command
 }
 
-// overrideSet is what the command is told.
+// overrideSet holds the command's flags.
 type overrideSet struct {
 	changeFlags
 	from                    fromFlag
@@ -62,7 +62,7 @@ type overrideSet struct {
 
 	alone        bool // there is one customer
 	done         int
-	mostEarliest priority.Level // of those that are done
+	mostEarliest priority.Level // of the overrides set so far
 }
 
 func newOverrideSet() *cobra.Command {
@@ -179,11 +179,11 @@ func (s *overrideSet) override(line named) (priority.Override, error) {
 type overrideChanged struct {
 	insight.Name
 	Version  int64               `json:"version"`
-	Override *insight.Overridden `json:"override"` // null: there is none any more
-	Replaced *insight.Overridden `json:"replaced"` // null: there was none
+	Override *insight.Overridden `json:"override"` // null: the override has ended
+	Replaced *insight.Overridden `json:"replaced"` // null: there was no override
 
-	// Obey says who goes by it, and Consequence what it does to the next document;
-	// missing where that could not be found out.
+	// Obey says who applies it, and Consequence what it does to the next document;
+	// missing if that is unknown.
 	Obey        insight.Obedience    `json:"obey"`
 	Consequence *insight.Consequence `json:"consequence,omitempty"`
 
@@ -208,7 +208,7 @@ func (s *overrideSet) do(ctx context.Context, command *cobra.Command, c *connect
 		return nil, explained(ctx, c, err, "override", customer)
 	}
 	changed := overrideChanged{Name: insight.NameOf(customer), Replaced: replaced, Obey: c.obey(override), alone: s.alone}
-	// What it does is told of few customers: each needs another look.
+	// The consequence is shown only for one customer, as it takes another call.
 	if state, err := c.Store.Peek(ctx, customer); err == nil && s.alone {
 		consequence := insight.ConsequenceOf(customer, state, override, c.Admin.Levels(), fleet.Add(c.reports))
 		changed.Consequence = &consequence
@@ -270,7 +270,7 @@ func newOverrideEnd() *cobra.Command {
 	command := &cobra.Command{
 		Use:               "end {CUSTOMER… | -from FILE} -why TEXT",
 		Short:             "Ends customers' overrides",
-		Long:              "End ends customers' overrides: their levels are those of the rule again.\n\n" + changeHelp + "\n\n" + connectionHelp + "\n\n" + exitHelp,
+		Long:              "End ends customers' overrides: the rule decides their levels again.\n\n" + changeHelp + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              from.check,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		PreRunE:           func(*cobra.Command, []string) error { return flags.checkWhy() },
@@ -303,15 +303,16 @@ func newOverrideEnd() *cobra.Command {
 	return command
 }
 
-const overrideListLong = `List prints all overrides that are written down and not over, those that end first
-first. One whose key in Redis is gone, or holds something else, is not in force: the
-line below it says so. Set it again, or end it.
+const overrideListLong = `List prints all recorded overrides that have not
+ended, the next to end first. If an override's key in Redis is gone, or holds
+something else, the override is not in force, and the line below it says so. Set
+it again, or end it.
 
   priorityctl override list
   priorityctl override list -search mary
   priorityctl override list -not-in-force`
 
-// overrideList is what the command is told.
+// overrideList holds the command's flags.
 type overrideList struct {
 	search     string
 	limit      int
@@ -360,7 +361,7 @@ func newOverrideList() *cobra.Command {
 	return command
 }
 
-// of returns the overrides that are asked for.
+// of returns the overrides that the flags select.
 func (l *overrideList) of(all []*insight.Overridden) []*insight.Overridden {
 	search := strings.ToLower(l.search)
 	all = slices.DeleteFunc(all, func(o *insight.Overridden) bool {

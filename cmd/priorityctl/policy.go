@@ -17,14 +17,15 @@ import (
 
 const policyLong = `Policy without a command prints what the levels mean: the tables from counts and from
 loads to levels, when a count is reset, and the policy as Go code. -json prints the file that -policy of
-the other commands reads; what the file leaves out is the module's default.
+the other commands reads; missing fields take the module's defaults.
 
   priorityctl policy -reset-mode last-reset -json > team.json
   priorityctl policy check team.json
   priorityctl policy compare default team.json
 
-Apply, rollback and withdraw change what the whole fleet goes by, in Redis, while
-it runs; show prints it, with who obeys, and history lists what it was.
+Apply, rollback and withdraw change the policy of the whole fleet, in Redis,
+while it runs. Show prints it and says who obeys, and history lists earlier
+policies.
 
   priorityctl policy apply team.json -why 'fewer levels'
   priorityctl policy show
@@ -84,8 +85,8 @@ func newPolicyCheck() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:   "check FILE…",
-		Short: "Tells whether files hold policies that the module takes",
-		Long:  "Check tells of each file whether it holds a policy that the module takes. The\nexit status is 2 if one does not.",
+		Short: "Checks whether files hold valid policies",
+		Long:  "Check says of each file whether it holds a valid policy. The\nexit status is 2 if one does not.",
 		Args: func(_ *cobra.Command, files []string) error {
 			if len(files) == 0 {
 				return errors.New("name a file")
@@ -113,7 +114,7 @@ func newPolicyCheck() *cobra.Command {
 	return command
 }
 
-// checkedFile is what is said of a policy's file.
+// checkedFile is the result for a policy's file.
 type checkedFile struct {
 	File   string         `json:"file"`
 	OK     bool           `json:"ok"`

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// policyFlags are those that make a policy.
+// policyFlags are the flags that make a policy.
 type policyFlags struct {
 	thresholds    string
 	resetInterval time.Duration
@@ -51,7 +51,7 @@ func (f *policyFlags) policy() (priority.Policy, error) {
 	return policies.PolicyOf(""), nil
 }
 
-// numbers reads a list of numbers; nothing is nil.
+// numbers reads a list of numbers; an empty list is nil.
 func numbers[T any](list string, parse func(string) (T, error)) (all []T, err error) {
 	if list == "" {
 		return nil, nil
@@ -66,7 +66,7 @@ func numbers[T any](list string, parse func(string) (T, error)) (all []T, err er
 	return all, nil
 }
 
-// policyOfFlags are the flags by which an operator says the team's policy.
+// policyOfFlags are the flags by which an operator names the team's policy.
 type policyOfFlags struct {
 	policyFlags
 	file string
@@ -159,14 +159,14 @@ func readInput(name string, stdin io.Reader) (held []byte, source string, err er
 	return held, filepath.Base(name), nil
 }
 
-// queueFlags stand for the workers' own options where only the number of levels of the
-// queue matters.
+// queueFlags stand for the workers' own options if only the queue's number of levels
+// matters.
 type queueFlags struct{ levels int }
 
 const defaultLevels = 9
 
 func (f *queueFlags) register(command *cobra.Command) {
-	command.Flags().IntVar(&f.levels, "levels", defaultLevels, "how many levels the queue was declared with: those of the workers' own policy")
+	command.Flags().IntVar(&f.levels, "levels", defaultLevels, "how many levels the queue was declared with, which is what the workers' own policy has")
 }
 
 func (f *queueFlags) read(*cobra.Command) (insight.NamedRules, error) {
@@ -183,5 +183,5 @@ func (f *queueFlags) read(*cobra.Command) (insight.NamedRules, error) {
 		return insight.NamedRules{}, err
 	}
 	policy := policies.PolicyOf("")
-	return insight.NamedRules{Rules: insight.RulesOf(policy), Name: "that of the workers' own options"}, nil
+	return insight.NamedRules{Rules: insight.RulesOf(policy), Name: "the workers' own options"}, nil
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var policyApplyLong = `Apply makes a policy, and tiers, those of the whole fleet, in place of the
+var policyApplyLong = `Apply sets the policy, and the tiers, of the whole fleet, in place of the
 workers' own options. FILE is what policy -json prints, or the JSON of any
-command that has found a policy, as the laboratory's tune; -: standard input. A file may have
-tiers:
+command that contains a policy, such as the laboratory's tune; - is standard
+input. A file may have tiers:
 
   {"thresholds": [-2, -9], "tiers": {"gold": {"thresholds": [-50]}}}
 
@@ -28,7 +28,7 @@ It may not have more levels than the queue was declared with: see -levels.
 
 func newPolicyApply() *cobra.Command {
 	return newRulesChange(rulesChange{
-		use: "apply {FILE | - | default} -why TEXT", short: "Makes a policy that of the whole fleet", long: policyApplyLong,
+		use: "apply {FILE | - | default} -why TEXT", short: "Applies a policy to the whole fleet", long: policyApplyLong,
 		args: namedArguments("the policy's file, or default"), completeFiles: true,
 		do: func(ctx context.Context, command *cobra.Command, c *connection, args []string, change control.Change) (int64, *control.Rules, error) {
 			rules, err := readRules(args[0], command.InOrStdin())
@@ -137,7 +137,7 @@ func newRulesChange(r rulesChange) *cobra.Command {
 	return command
 }
 
-// policyOf is the policy of rules, nil of none.
+// policyOf returns the policy of rules, nil for nil.
 func policyOf(rules *control.Rules) *priority.Policy {
 	if rules == nil {
 		return nil
@@ -148,8 +148,8 @@ func policyOf(rules *control.Rules) *priority.Policy {
 // rulesChanged is a policy that was set or ended, and the one before.
 type rulesChanged struct {
 	Version  int64             `json:"version"`
-	Rules    *control.Rules    `json:"policy"`   // null: there is none any more
-	Replaced *insight.SetRules `json:"replaced"` // null: there was none
+	Rules    *control.Rules    `json:"policy"`   // null: it was withdrawn
+	Replaced *insight.SetRules `json:"replaced"` // null: there was no policy
 	Obey     insight.Obedience `json:"obey"`
 }
 
@@ -205,7 +205,7 @@ func printHistory(w io.Writer, all []insight.SetRules, asJSON bool) error {
 	}
 	var out strings.Builder
 	if len(all) == 0 {
-		out.WriteString("No policy was applied: that of the workers' own options decides.\n")
+		out.WriteString("No policy was applied: the workers' own options decide.\n")
 	}
 	for _, r := range all {
 		now := ""

@@ -14,9 +14,9 @@ workers obey it, by their reports.`
 
 // policyShown is the fleet's policy.
 type policyShown struct {
-	*insight.SetRules                   // missing: operators have applied none
+	*insight.SetRules                   // missing: operators have applied no policy
 	Obey              insight.Obedience `json:"obey"`
-	kept              string            // what workers follow and Redis lost
+	kept              string            // the rules that workers follow and Redis lost
 }
 
 func newPolicyShow() *cobra.Command {

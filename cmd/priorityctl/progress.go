@@ -22,7 +22,7 @@ func newProgress(out io.Writer) *progress {
 }
 
 // show draws the bar, at most ten times a second, and not in the first second:
-// what is short needs none.
+// short work needs no bar.
 func (p *progress) show(done, of int) {
 	if p.terminal == nil || time.Since(p.started) < time.Second || time.Since(p.drawn) < 100*time.Millisecond {
 		return

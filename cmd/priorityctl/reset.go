@@ -15,12 +15,12 @@ import (
 )
 
 const resetLong = `Reset forgets customers' counts, pending documents and usage: the next document
-is counted as the first and gets level 1. It also removes what the keys hold
-other than those. It cannot be undone.
+is counted as the first and gets level 1. It also removes corrupt values. It
+cannot be undone.
 
-It is written down before: by whom (-by, else the user of this system) and -why; see
-log. Where it may not be written down, as for want of rights, it says so and the
-customer is forgotten all the same: who resets is often in a hurry.
+It is recorded in the log first: by whom (-by, by default the user of this
+system) and -why. If the log cannot be written, for instance because a right is
+missing, it says so and still forgets the customer: a reset is often urgent.
 
 On a terminal it shows what will be forgotten and asks; anywhere else it needs -yes.
 
@@ -55,7 +55,7 @@ func newReset() *cobra.Command {
 			return err
 		}
 		customers := names(lines)
-		// Without what operators have set, the levels that are shown may be others.
+		// Without what operators have set, the levels shown may be wrong.
 		if err := c.mustFollow(command); insight.Unreachable(err) {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// live looks again and again until the user ends it.
+// live looks again and again until the user quits.
 func (t top) live(command *cobra.Command, interval time.Duration, o order) error {
 	ctx, cancel := context.WithCancel(command.Context())
 	defer cancel()
@@ -48,7 +48,7 @@ type screen struct {
 	seen      look
 }
 
-// customerLooked is what get says of a customer.
+// customerLooked is what get says about a customer.
 type customerLooked struct {
 	insight.Name
 	text   string
@@ -106,7 +106,7 @@ func (s screen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 
 // keys are what the help shows.
 const keys = `↑ ↓         select a customer
-Enter       tell why the customer has this level; Esc goes back
+Enter       say why the customer has this level; Esc goes back
 s           sort by the next column: documents, level, number, pending, oldest, name
 /           show only customers with a text in their names; Enter keeps it, Esc ends it
 ?           this help; any key goes back
@@ -115,7 +115,7 @@ q, Ctrl-C   quit
 BY COUNT, BY LOAD  documents that got the level in the last minute, by the rule, as
                    the workers report every five seconds; with overrides
 MEDIAN, 95TH       how long documents of the level took from Submit to Done
-OLDEST             age of the oldest pending document of a customer; of a level, that of
+OLDEST             age of the oldest pending document of a customer; for a level, of the
                    customers shown whose newest document has the level
 LAST, NEXT         level of the customer's last document, and of one that arrives now`
 
@@ -186,7 +186,7 @@ func (s *screen) move(by int) {
 	}
 }
 
-// shown returns the customers to show, and the place of the selected one.
+// shown returns the customers to show, and the index of the selected one.
 func (s screen) shown() (customers []insight.Busy, at int) {
 	if s.seen.snapshot == nil {
 		return nil, 0

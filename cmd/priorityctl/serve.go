@@ -25,15 +25,15 @@ const serveLong = `Serve shows the fleet as a page: who is busy, why a customer 
 have set. It is read-only, and on this machine only, unless you say otherwise.
 
   priorityctl serve            http://127.0.0.1:7090/, read-only
-  priorityctl serve -write     who uses this machine may change things
+  priorityctl serve -write     users of this machine may change things
   priorityctl serve -listen :7090 -user-header X-Forwarded-User
 
-With -write, all that is changed is written down as done by -by. With -user-header,
-whoever a proxy names in that header may change things: let nobody but the proxy reach
-the address, and let the proxy remove the header from what it receives. On a loopback address only
-requests for this machine's own names are answered: name a proxy's by -host, if it
-passes on the Host that it receives. A team's own server can mount the page too: see
-docs/control.md.
+With -write, the log names -by for every change. With -user-header, whoever a
+proxy names in that header may change things: make sure that only the proxy can
+reach the address, and that it removes the header from the requests that it
+receives. On a loopback address only requests for this machine's own names are
+answered: if a proxy passes on the Host that it receives, name it by -host. A
+team's own server can mount the page too: see docs/control.md.
 
 Serve starts while Redis cannot be reached, and the page says so until it can.`
 
@@ -89,7 +89,7 @@ func newServe() *cobra.Command {
 // headerName is what RFC 9110 calls a token.
 var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
 
-// hostName is one in ASCII, as requests name it.
+// hostName is a host name in ASCII, as requests have it.
 var hostName = regexp.MustCompile(`^[0-9a-z_-]+(\.[0-9a-z_-]+)*$`)
 
 func (f *serveFlags) check(command *cobra.Command) error {
@@ -162,7 +162,7 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 	select {
 	case err = <-failed:
 	case <-command.Context().Done():
-		err = nil // which is how it ends
+		err = nil // Shutdown ends it like this
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
@@ -177,7 +177,8 @@ func passes(err error) bool {
 	return exitStatus(err) == exitUnreachable && !redis.IsAuthError(err)
 }
 
-// await returns nil once Redis is met, or why it is not the Redis that it should be.
+// await returns nil once Redis answers, or why it is not the Redis that it should
+// be.
 func (c *connection) await(command *cobra.Command) error {
 	for {
 		select {
@@ -212,8 +213,7 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// plainHost is a host without what makes no difference: brackets, upper case, and the
-// dot at its end.
+// plainHost returns a host without brackets, upper case, and the dot at its end.
 func plainHost(host string) string {
 	if inside, ok := strings.CutPrefix(host, "["); ok {
 		host = strings.TrimSuffix(inside, "]")
@@ -221,8 +221,9 @@ func plainHost(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// onlyLoopback refuses requests for other names than this machine's and these: somebody else's
-// page can have its own name lead here, and would be read by the browser as its own.
+// onlyLoopback refuses requests for other names than this machine's and these. Otherwise a
+// foreign page could point its own name here, and the browser would let it read the answers
+// (DNS rebinding).
 func onlyLoopback(next http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

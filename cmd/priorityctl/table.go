@@ -7,14 +7,15 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// table writes customers in columns: those that the rules need by which they are counted.
+// table writes customers in columns, with the columns of the rules by which they are
+// counted.
 type table struct {
-	byCount, byLoad bool // there are customers counted so
-	reported        bool // what workers report of the customers is known
-	narrow          bool // the terminal is
+	byCount, byLoad bool // some customers are counted by it
+	reported        bool // the workers' reports on the customers are known
+	narrow          bool // the terminal is narrow
 }
 
-// column is one of a table. Rows of the other rule have "-" in it.
+// column is a column of a table. Rows of the other rule have "-" in it.
 type column struct {
 	heading string
 	width   int

@@ -15,14 +15,14 @@ import (
 
 const topLong = `Top shows which levels documents really got in the last minute, how long they took
 from Submit to Done, and the customers with the most documents: live on a terminal,
-until q or Ctrl-C; once anywhere else. On a terminal, ? tells the keys.
+until q or Ctrl-C; once anywhere else. On a terminal, ? shows the keys.
 
-It adds up what the workers report every five seconds: those that use fleet.Join, or
-that of another language. BY COUNT and BY LOAD are the documents that were given a
-level by the rule, with overrides. MEDIAN and 95TH are how long documents of the
-level took; OLDEST is the age of the oldest pending document of the customers shown
-whose newest document has the level. LAST is the level of a customer's last document,
-NEXT that of one that arrives now.
+It adds up what workers that use fleet.Join, or its equivalent in another language,
+report every five seconds. BY COUNT and BY LOAD are the documents that got a
+level by each rule, overrides included. MEDIAN and 95TH are how long documents
+of the level took; OLDEST is the age of the oldest pending document of the
+customers shown whose newest document has the level. LAST is the level of a
+customer's last document, NEXT the level of a document that arrives now.
 ` + followHelp
 
 func newTop() *cobra.Command {
@@ -81,11 +81,11 @@ type look struct {
 	inspector  *insight.Inspector
 	title      string
 	snapshot   *insight.Snapshot // nil: nothing yet
-	failed     error             // why there is no newer one
-	unfollowed error             // why it is not known what operators have set
+	failed     error             // why there is no newer snapshot
+	unfollowed error             // why what operators have set is unknown
 }
 
-// again looks once more. What cannot be seen stays as it was.
+// again looks once more. What cannot be read stays as it was.
 func (t top) again(ctx context.Context, before look) look {
 	now := before
 	followed, err := before.inspector.Follow(ctx)
@@ -122,13 +122,14 @@ func (t top) once(command *cobra.Command, asJSON bool, o order) error {
 	return err
 }
 
-// order says which customers to show, and in which order.
+// order says which customers to show, and how they are sorted.
 type order struct {
 	by     string // of sortKeys
 	filter string
 }
 
-// sortKey orders customers; those that are equal by it by their documents and names.
+// sortKey orders customers; equal customers are ordered by their documents and
+// names.
 type sortKey struct {
 	name    string
 	compare func(a, b insight.Busy) int
@@ -145,7 +146,7 @@ var sortKeys = []sortKey{
 	{"name", func(a, b insight.Busy) int { return strings.Compare(a.Exact(), b.Exact()) }},
 }
 
-// stateOf returns what is known of a customer.
+// stateOf returns the state of a customer.
 func stateOf(b insight.Busy) insight.State {
 	if b.State == nil {
 		return insight.State{}

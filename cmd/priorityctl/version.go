@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 )
 
-// version says which priorityctl this is, and what it was built by. It is the module's
-// version from go install, that of the commit where it was built in a repository,
-// and else (devel).
+// version names this priorityctl, and the Go that built it. The version is the
+// module's after go install, the commit's pseudo-version if it was built in a
+// repository, and else (devel).
 func version() string {
 	of := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

@@ -10,14 +10,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const workersLong = `Workers lists the processes of the fleet, as they report themselves every five
-seconds: those that use fleet.Join, or that of another language. A process that ends
-is listed for half a minute more, unless it said goodbye; after eight seconds without
-a report it does not obey.
+const workersLong = `Workers lists the processes of the fleet that report
+themselves every five seconds: those that use fleet.Join, or its equivalent in another
+language. A process that ends without Close is listed for half a minute more;
+after eight seconds without a report it counts as not obeying.
 
-RULES is the version that a worker follows, or own: its own options. OVERRIDES says
-whether it goes by overrides, and OBEYS whether it does all that operators have set;
-if not, the next line says why. Degraded: it cannot reach Redis, and a fallback answers.`
+RULES is the version that a worker follows, or own: its own options. OVERRIDES
+says whether it applies overrides, and OBEYS whether it follows all that
+operators have set; if not, the next line says why. Degraded: it cannot reach
+Redis, and a fallback answers.`
 
 func newWorkers() *cobra.Command {
 	var connect connectionFlags
@@ -25,7 +26,7 @@ func newWorkers() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:               "workers",
-		Short:             "Lists the workers, and which of them do not do what is set",
+		Short:             "Lists the workers, and which of them do not obey",
 		Long:              workersLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -79,7 +80,7 @@ func workersTable(workers []insight.Worker) string {
 	return out.String()
 }
 
-// upFor writes how long a process has been there: days, hours and minutes.
+// upFor writes how long a process has been running: days, hours and minutes.
 func upFor(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

@@ -22,10 +22,10 @@ type Band struct {
 	Change Change `json:"change,omitempty"`
 }
 
-// Change is what becomes of the order of two bands. Empty: it stays.
+// Change is what happens to the order of two bands. Empty: it stays.
 type Change string
 
-// By A they have two levels, and by B one; or by A one, and by B two. No policy
+// Merged: by A they have two levels, by B one level. Split: the reverse. No policy
 // reverses the order of two counts, or of two loads.
 const (
 	Merged Change = "merged"
@@ -60,8 +60,8 @@ func CountBands(a, b priority.Policy) []Band {
 	return compared(append(all, last))
 }
 
-// LoadBands is the same by load, from the least loads up. Where a band begins is not
-// included. Turns are left out: they are within the last band.
+// LoadBands is the same by load, from the least loads up. A band does not include
+// its beginning. Turns are left out: they are within the last band.
 func LoadBands(a, b priority.Policy) []Band {
 	edges := slices.Concat(a.Loads, b.Loads)
 	slices.Sort(edges)
@@ -83,7 +83,7 @@ func LoadBands(a, b priority.Policy) []Band {
 	return compared(append(all, last))
 }
 
-// compared fills in what becomes of the order of neighbors.
+// compared fills in what happens to the order of neighbors.
 func compared(bands []Band) []Band {
 	for i := 1; i < len(bands); i++ {
 		switch band, above := &bands[i], &bands[i-1]; {
@@ -96,8 +96,8 @@ func compared(bands []Band) []Band {
 	return bands
 }
 
-// Reverses reports whether of two customers of different tiers, the one who goes first
-// by a may go last by b, where both are counted by the same rule.
+// Reverses reports whether b may reverse the order of two customers of different tiers
+// who are counted by the same rule.
 func Reverses(a, b control.Rules) bool {
 	for _, bands := range []func(a, b priority.Policy) []Band{CountBands, LoadBands} {
 		var o order
@@ -125,8 +125,8 @@ func TiersOf(all ...control.Rules) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// PolicyOfTier returns the policy of a tier, which is the one of customers without a
-// tier where it has none of its own.
+// PolicyOfTier returns the policy of a tier, which is the default policy if the tier
+// has no policy of its own.
 func PolicyOfTier(rules control.Rules, tier string) priority.Policy {
 	if policy, ok := rules.Tiers[tier]; ok {
 		return policy

@@ -31,17 +31,18 @@ type Comparison struct {
 	found    Compared
 }
 
-// mostRemembered bounds how many customers are told from those who come twice: some 30 MB.
+// mostRemembered bounds how many customers are remembered to recognize those who come
+// twice: some 30 MB.
 const mostRemembered = 200_000
 
-// ComparisonOptions say how the counts are gone through.
+// ComparisonOptions say how to go through the customers.
 type ComparisonOptions struct {
 	Pace     int // how many keys a second are looked at; 0: as fast as Redis answers
 	Examples int // how many of the customers whose order changes to name
 }
 
-// Compared is what a Comparison has found. The levels are those of documents that arrive
-// now, each customer's by the rule that they are counted by, without overrides.
+// Compared is what a Comparison has found. The levels are what a document that arrives
+// now would get, by the rule that its customer is counted by, without overrides.
 type Compared struct {
 	A         control.Rules `json:"a"`
 	B         control.Rules `json:"b"`
@@ -57,7 +58,7 @@ type Compared struct {
 	Pairs   Pairs `json:"pairs"`
 
 	Shifts   []Shift   `json:"shifts"`   // by level
-	Examples []Example `json:"examples"` // those who meet the most changes first
+	Examples []Example `json:"examples"` // customers with the most changes first
 }
 
 // Example is a customer who would go before or after others.
@@ -71,8 +72,8 @@ type Example struct {
 	After  int64          `json:"after"`
 }
 
-// NewComparison returns a Comparison that has looked at nothing yet. Tiers are those
-// that the inspector's store and what operators have set say. An error wraps
+// NewComparison returns a Comparison that has looked at nothing yet. Tiers come from
+// the inspector's store and what operators have set. An error wraps
 // [priority.ErrInvalidPolicy].
 func NewComparison(inspector *Inspector, a, b NamedRules, options ComparisonOptions) (*Comparison, error) {
 	c := &Comparison{inspector: inspector, options: options}
@@ -87,9 +88,9 @@ func NewComparison(inspector *Inspector, a, b NamedRules, options ComparisonOpti
 	return c, nil
 }
 
-// Advance goes on until all counts were looked at, which it reports, or until the
-// deadline; zero: there is none. After an error, which is go-redis's or the context's,
-// it begins anew.
+// Advance continues until it has looked at all customers, which it reports, or until
+// the deadline, if that is not zero. After an error, which is go-redis's or the
+// context's, it starts again.
 func (c *Comparison) Advance(ctx context.Context, deadline time.Time) (done bool, err error) {
 	if c.walk == nil {
 		if c.walk, err = c.inspector.Walk(ctx, census.Options{Pace: c.options.Pace}, ""); err != nil {
@@ -106,7 +107,7 @@ func (c *Comparison) Advance(ctx context.Context, deadline time.Time) (done bool
 		case errors.Is(err, io.EOF):
 			return true, nil
 		case err != nil:
-			c.walk = nil // the servers may be others now
+			c.walk = nil // the servers may have changed
 			return false, err
 		}
 		c.looked = c.walk.Looked()
@@ -122,12 +123,12 @@ func (c *Comparison) Advance(ctx context.Context, deadline time.Time) (done bool
 	}
 }
 
-// Progress is how much was looked at, in percent, about.
+// Progress returns about how many percent are done.
 func (c *Comparison) Progress() int {
 	return int(min(100*c.looked/max(c.keys, 1), 100))
 }
 
-// Found returns what was found until now.
+// Found returns what was found so far.
 func (c *Comparison) Found() Compared {
 	found := c.found
 	found.Shifts, found.Pairs = c.order.shifts()
@@ -168,7 +169,7 @@ func (c *Comparison) add(entry census.Entry) {
 	from, to := levelBy(c.a.PolicyOf(entry.Customer), entry.State), levelBy(c.b.PolicyOf(entry.Customer), entry.State)
 	c.found.Customers++
 	c.order.add(from, to)
-	// Whom the order of these levels concerns is known in the end.
+	// Only the end shows whom the order of these levels concerns.
 	levels := [2]priority.Level{from, to}
 	if examples := c.examples[levels]; len(examples) < c.options.Examples {
 		state := stateOf(entry.State)

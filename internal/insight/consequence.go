@@ -11,10 +11,10 @@ import (
 // Consequence is what an override does to a customer's documents, and to others'.
 type Consequence struct {
 	From priority.Level `json:"from"` // of the next document without it
-	To   priority.Level `json:"to"`   // and with it
+	To   priority.Level `json:"to"`   // of the next document with it
 
-	// Documents is how many the customer sent in the last minute, by the reports, and
-	// Pending how many of them wait or are worked on, where Submit counts them.
+	// Documents is how many documents the customer sent in the last minute, by the
+	// reports. Pending is how many wait or are worked on, if Submit counts them.
 	Documents int64 `json:"documents"`
 	Pending   int64 `json:"pending"`
 
@@ -28,7 +28,7 @@ type Consequence struct {
 const (
 	manyDocuments = 100 // of one customer, pending or in a minute
 
-	// Fewer are many too, where they are so much of all.
+	// Fewer are many too, if they are such a share of all documents.
 	someDocuments = 20
 	largeShare    = 5
 )
@@ -69,7 +69,7 @@ func ConsequenceOf(customer string, state priority.State, override priority.Over
 	return c
 }
 
-// floods reports whether the customer's documents are so many that others notice.
+// floods reports whether the customer sends enough for others to notice.
 func (c Consequence) floods(all int64) bool {
 	return max(c.Documents, c.Pending) >= manyDocuments || c.Documents >= someDocuments && c.Documents*largeShare >= all
 }

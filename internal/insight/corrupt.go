@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// resetCommand is what to type to reset a customer, as a POSIX shell reads it. What a
-// terminal or a line would change is not typed as it is: it would name somebody else.
+// resetCommand returns the command that resets a customer, for a POSIX shell. It
+// escapes what a terminal or a line would change, and so name another customer.
 func (i *Inspector) resetCommand(customer string) string {
 	command := "priorityctl reset"
 	if i.prefix() != DefaultPrefix {
@@ -27,7 +27,7 @@ func (i *Inspector) resetCommand(customer string) string {
 	return command + " " + shellQuoted(customer)
 }
 
-// corrupt says which key holds what it should not, and how to repair it.
+// corrupt says which key is corrupt, and how to repair it.
 func (i *Inspector) corrupt(ctx context.Context, customer string, reply redis.Error) error {
 	key, want := i.Store.Key(customer), "a count (a whole number of at most 15 digits)"
 	switch code, _, _ := strings.Cut(reply.Error(), " "); code {
@@ -40,7 +40,7 @@ func (i *Inspector) corrupt(ctx context.Context, customer string, reply redis.Er
 		return fmt.Errorf("%s: %w: a later version wrote the key %s: use that version's priorityctl",
 			Shown(customer), priority.ErrCorruptCount, Shown(key))
 	}
-	held := "something other than" // where this user may not call TYPE
+	held := "something other than" // if this user may not call TYPE
 	if kind, err := i.Client.Type(ctx, key).Result(); err == nil {
 		held = "a " + kind + ", not"
 	}

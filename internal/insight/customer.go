@@ -11,15 +11,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Customer is all that is known of one. It does not change.
+// Customer is all that is known about a customer. It does not change.
 type Customer struct {
 	Name
 	State
 	Better
 
-	// LevelDone is how many documents of NextLevel were done in the last minute, whosever
-	// they are, and LevelMedianMS and LevelP95MS how long they took from Submit to Done; 0:
-	// none was done, or that was not read. See [Inspector.Waits].
+	// LevelDone is how many documents of NextLevel, of all customers, were done in the last
+	// minute. LevelMedianMS and LevelP95MS are how long they took from Submit to Done. 0:
+	// no document was done, or Waits is not known. See [Inspector.Waits].
 	LevelDone     int64 `json:"level_done"`
 	LevelMedianMS int64 `json:"level_median_ms"`
 	LevelP95MS    int64 `json:"level_p95_ms"`
@@ -30,10 +30,10 @@ type Customer struct {
 	Policy     control.Rules `json:"policy"`
 	PolicyName string        `json:"policy_name"`
 
-	// Tier is the customer's tier, where it has a policy of its own.
+	// Tier is the customer's tier, if it has a policy of its own.
 	Tier string `json:"tier,omitempty"`
 
-	// Override is what operators have set for the customer. Nil: nothing.
+	// Override is what operators have set for the customer. Nil: no override.
 	Override *Overridden `json:"override,omitempty"`
 
 	policy priority.Policy
@@ -45,7 +45,7 @@ const PeekRights = "+evalsha +eval +get +mget +pttl +zcard +zcount +zrange +time
 
 // Customer looks a customer up. It changes nothing. An error wraps
 // [priority.ErrInvalidCustomer] or [priority.ErrCorruptCount], says which rights are
-// missing where it is [Forbidden], or is that of the store.
+// missing if it is [Forbidden], or is the store's.
 func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, error) {
 	known, err := i.Store.Peek(ctx, customer)
 	var reply redis.Error
@@ -62,7 +62,7 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 	override, err := i.OverrideOf(ctx, customer)
 	if Unreachable(err) {
 		return nil, fmt.Errorf("%s: %w", Shown(customer), err)
-	} // else who set it is not known
+	} // else it is unknown who set it
 	keys, policy, waits := i.keys(customer), i.policyOf(customer), i.Waits[known.NextLevel]
 	c := &Customer{
 		Name: NameOf(customer), State: stateOf(known), Override: i.inForce(override, customer, known),

@@ -31,15 +31,15 @@ func Unreachable(err error) bool {
 	return true
 }
 
-// Forbidden reports whether Redis refused for want of rights. Within a script, its
-// reply has no code of its own for that.
+// Forbidden reports whether Redis refused because a right is missing. Within a
+// script, its reply has no code for that.
 func Forbidden(err error) bool {
 	return redis.IsPermissionError(err) || err != nil &&
 		(strings.Contains(err.Error(), "The user executing the script can't") || strings.Contains(err.Error(), "ACL failure in script"))
 }
 
-// Hidden returns the error without the Inspector's Secrets in what Redis, or the way
-// to it, says in it: a reply may quote a login. It wraps the error. Nil stays nil.
+// Hidden hides the Inspector's Secrets in the parts of an error that come from Redis
+// or the connection: a reply may quote a login. It wraps the error. Nil stays nil.
 func (i *Inspector) Hidden(err error) error {
 	if err == nil {
 		return nil
@@ -62,8 +62,9 @@ func (e hiddenError) Error() string {
 	return text
 }
 
-// heard returns what others say in an error: Redis, or a client's dialer. What the
-// module says has no password, but may have the same word in a customer's name.
+// heard returns the parts of an error that come from others: Redis, or a client's
+// dialer. The module's own parts have no password, but a customer's name may
+// contain the same word.
 func heard(err error) (all []string) {
 	if _, ok := err.(redis.Error); ok {
 		return []string{err.Error()}
@@ -89,7 +90,7 @@ func heard(err error) (all []string) {
 	return []string{text}
 }
 
-// withoutWords replaces words where they stand alone, and not inside others.
+// withoutWords replaces whole words, not parts of words.
 func withoutWords(text string, words []string) string {
 	for _, word := range words {
 		for start := 0; word != ""; {
@@ -114,12 +115,12 @@ func inWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 func (e hiddenError) Unwrap() error { return e.error }
 
-// OneLine returns an error's text in one line and in an operator's words, without what
-// may be a password in a URL, and without what a terminal would obey.
+// OneLine returns an error's text in one line and in an operator's words, without
+// passwords in URLs, and without control characters.
 func OneLine(err error) string {
 	text := userOfURL.ReplaceAllString(plain(err), "://"+hidden+"@")
 	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
 }
 
-// userOfURL has a password. What has a user alone is a URL to ask by.
+// userOfURL matches the user and password of a URL, not a user alone.
 var userOfURL = regexp.MustCompile(`://[^\s/]*:\S*@`)

@@ -9,11 +9,11 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// logPage is how many entries of the log are read to tell who has made a change.
+// logPage is how many entries of the log are read to find who made a change.
 const logPage = 1000
 
-// Explained returns the error of a change with what an operator needs: who has changed
-// the item meanwhile, that there is none, or which rights are missing. The kind is that of
+// Explained adds to the error of a change what an operator needs: who has changed the item
+// meanwhile, that it does not exist, or which rights are missing. The kind is as in
 // [Logged].
 func (i *Inspector) Explained(ctx context.Context, err error, kind, customer string) error {
 	switch {
@@ -36,7 +36,7 @@ func (i *Inspector) Explained(ctx context.Context, err error, kind, customer str
 		if entry.Kind != kind || entry.Customer != customer {
 			continue
 		}
-		// Where somebody has ended it, the newest entry has nothing new.
+		// If somebody has ended it, the newest entry has no new value.
 		if entry.New != nil && strings.HasSuffix(err.Error(), ", and is over") {
 			return inOtherWords{err, fmt.Sprintf("changed meanwhile: the %s has ended by itself, at %s (version %d); look again, and decide again",
 				kind, Moment(entry.Until), entry.Version)}
@@ -44,7 +44,7 @@ func (i *Inspector) Explained(ctx context.Context, err error, kind, customer str
 		return inOtherWords{err, fmt.Sprintf("changed meanwhile by %s at %s: %s, %s (version %d); look again, and decide again",
 			Shown(entry.By), Moment(entry.At), LoggedOf(entry).Says, Quoted(entry.Why), entry.Version)}
 	}
-	return inOtherWords{err, fmt.Sprintf("changed meanwhile: there is no %s, and the log has none; look again, and decide again", kind)}
+	return inOtherWords{err, fmt.Sprintf("changed meanwhile: there is no %s, also not in the log; look again, and decide again", kind)}
 }
 
 // inOtherWords is an error with a text for operators.

@@ -10,12 +10,12 @@ import (
 )
 
 // Follow returns an Inspector that decides by the rules that operators have set now, and
-// that can Follow in its turn. Where none are set, or there is no Admin, it decides by the
+// that can Follow again. If no rules are set, or there is no Admin, it decides by the
 // workers' own options.
 //
-// An error is that of [control.Admin.Settings], says which rights are missing where it is
-// [Forbidden], or wraps [priority.ErrInvalidPolicy] where workers with these options cannot
-// use what is set. The Inspector that did not follow can then be used further.
+// An error comes from [control.Admin.Settings], says which rights are missing if it is
+// [Forbidden], or wraps [priority.ErrInvalidPolicy] if workers with these options cannot
+// use the rules. The original Inspector can still be used then.
 func (i *Inspector) Follow(ctx context.Context) (*Inspector, error) {
 	if i.Admin == nil {
 		return i, nil
@@ -40,7 +40,7 @@ func (i *Inspector) Follow(ctx context.Context) (*Inspector, error) {
 	return &next, nil
 }
 
-// by goes by rules.
+// by makes the Inspector follow rules.
 func (i *Inspector) by(rules *control.Item[control.Rules]) error {
 	if err := rules.Value.Validate(i.Own.Last()); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (i *Inspector) by(rules *control.Item[control.Rules]) error {
 	return nil
 }
 
-// unread adds to an error of reading what operators have set which rights are missing.
+// unread adds the missing rights to an error of reading what operators have set.
 func (i *Inspector) unread(err error) error {
 	if Forbidden(err) {
 		return fmt.Errorf("%w; it needs %s on the keys ~%s:{control}:*", err, ControlReadRights, i.prefix())
@@ -71,7 +71,7 @@ const (
 )
 
 // RulesVersion returns the version of the rules that operators have set; 0: the workers'
-// own options hold.
+// own options apply.
 func (i *Inspector) RulesVersion() int64 {
 	if i.Settings == nil || i.Settings.Rules == nil {
 		return 0
@@ -93,7 +93,7 @@ func (i *Inspector) policyOf(customer string) NamedPolicy {
 	return NamedPolicy{i.Store.PolicyOf(customer), name}
 }
 
-// nameOf names a customer's policy where operators may have set it.
+// nameOf names a customer's policy, which operators may have set.
 func (i *Inspector) nameOf(customer string) string {
 	if i.RulesVersion() == 0 {
 		return i.before.policyOf(customer).Name

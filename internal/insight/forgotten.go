@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Held says in a few words what Redis holds of a customer, or why that cannot be
-// told.
+// Held says in a few words what Redis holds about a customer, or why that is
+// unknown.
 func (i *Inspector) Held(ctx context.Context, customer string) string {
 	c, err := i.Customer(ctx, customer)
 	switch {
@@ -42,16 +42,16 @@ func (i *Inspector) Held(ctx context.Context, customer string) string {
 type Forgotten struct {
 	Name
 	Reset bool   `json:"reset"`
-	Held  string `json:"held"` // until then
+	Held  string `json:"held"` // before the reset
 
-	// Version is that of the log's entry; 0: there is none, and NotLogged says why.
+	// Version is the log entry's version; 0: there is no entry, and NotLogged says
+	// why.
 	Version   int64  `json:"version,omitempty"`
 	NotLogged string `json:"not_logged,omitempty"`
 }
 
-// Reset is Forget, with an entry in the log before it. Where the log cannot be written
-// for another reason than that Redis is away, or nobody can tell whether it was, the
-// customer is forgotten all the same.
+// Reset is Forget with an entry in the log before it. It forgets the customer even if
+// the log cannot be written, or may not have been written, unless Redis is away.
 func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (Forgotten, error) {
 	if i.Admin == nil {
 		return i.Forget(ctx, customer)
@@ -69,8 +69,8 @@ func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (Forgot
 	return forgotten, err
 }
 
-// overrideIsCorrupt reports whether the key of the customer's override holds something
-// else, by which no worker goes.
+// overrideIsCorrupt reports whether the key of the customer's override is corrupt, so
+// that workers ignore it.
 func (i *Inspector) overrideIsCorrupt(ctx context.Context, customer string) bool {
 	var override priority.Override
 	held, err := i.Client.Get(ctx, i.Store.OverrideKey(customer)).Bytes()
@@ -78,7 +78,7 @@ func (i *Inspector) overrideIsCorrupt(ctx context.Context, customer string) bool
 }
 
 // Forget resets a customer, whatever the keys hold. An override stays, unless it is
-// corrupt. An error is that of the store's Reset, or Redis's.
+// corrupt. An error comes from the store's Reset, or from Redis.
 func (i *Inspector) Forget(ctx context.Context, customer string) (Forgotten, error) {
 	held := i.Held(ctx, customer)
 	if err := i.Store.Reset(ctx, customer); err != nil {

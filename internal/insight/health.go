@@ -8,18 +8,18 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Health tells whether a Redis does what the module needs.
+// Health says whether a Redis does what the module needs.
 type Health struct {
 	OK     bool    `json:"ok"` // no check failed
 	Redis  string  `json:"redis"`
 	Kind   Kind    `json:"kind"`
 	TLS    bool    `json:"tls"`
-	Ping   Latency `json:"ping"` // of PING; zero: it is not allowed
-	Peek   Latency `json:"peek"` // of the store's Peek; zero: it does not work
+	Ping   Latency `json:"ping"` // of PING; zero: PING is not allowed
+	Peek   Latency `json:"peek"` // of the store's Peek; zero: Peek does not work
 	Checks []Check `json:"checks"`
 }
 
-// Check is what was looked at, and what to do about it.
+// Check is one check: what was found, and what to do about it.
 type Check struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
@@ -39,9 +39,10 @@ const (
 )
 
 // Health checks version, latency, rights, scripts, memory, persistence, when a server
-// started, and replication, on every master of a cluster, and whether workers obey. It measures count round trips, at least one. For the rights
-// it counts a document of a customer of its own, and forgets it again. An error
-// means that the checks could not be gone through: see [Unreachable].
+// started, and replication, on every master of a cluster, and whether workers obey. It measures
+// count round trips, at least one. To check the rights it counts a document of a customer of
+// its own, and forgets it again. An error means that the checks could not finish: see
+// [Unreachable].
 func (i *Inspector) Health(ctx context.Context, count int) (*Health, error) {
 	e := examination{Inspector: i, count: max(count, 1), own: "priorityctl ping " + rand.Text()}
 	e.health = Health{OK: true, Redis: i.Server.Address, Kind: i.Server.Kind, TLS: i.Server.TLS}
@@ -51,11 +52,11 @@ func (i *Inspector) Health(ctx context.Context, count int) (*Health, error) {
 	return &e.health, nil
 }
 
-// examination goes through the checks.
+// examination makes the checks.
 type examination struct {
 	*Inspector
 	count  int
-	own    string // the customer that rights are tried with
+	own    string // the customer for checks of rights
 	health Health
 }
 
@@ -114,12 +115,12 @@ func (e *examination) checkConnection(ctx context.Context, masters int) error {
 	return nil
 }
 
-// checkWorkers tells which workers do not do what operators have set, as one whose rules
-// Redis has lost.
+// checkWorkers says which workers do not follow what operators have set, for instance
+// because Redis lost the rules.
 func (e *examination) checkWorkers(ctx context.Context) error {
 	followed, err := e.Follow(ctx)
 	if err != nil {
-		followed = e.Inspector // checkControl tells
+		followed = e.Inspector // checkControl reports it
 	}
 	workers, err := followed.Workers(ctx)
 	switch {
@@ -157,7 +158,7 @@ func (e *examination) checkLatency(ctx context.Context) error {
 		return err
 	}
 	switch slow := 50 * time.Millisecond; {
-	case err != nil: // checkRights tells
+	case err != nil: // checkRights reports it
 	case time.Duration(e.health.Peek.MedianUS)*time.Microsecond > slow:
 		e.add(master{}, "peek", StatusWarning, e.health.Peek.String(), "a decision takes as long; RedisOptions.Timeout is 250ms by default: move Redis nearer, or wrap the store with package fallback")
 	default:

@@ -1,8 +1,8 @@
-// Package insight knows what there is to say about a fleet on the priority module:
-// why a customer is slow and until when, what a policy means, what happens to all
+// Package insight knows what to say about a fleet on the priority module: why a
+// customer is slow and until when, what a policy means, what happens to all
 // customers now, and whether a Redis does what the module needs. The program
 // priorityctl and the operators' page say it in the same words and the same JSON,
-// for both have it from here.
+// as both take it from here.
 //
 //	inspector := &insight.Inspector{Client: client, Store: store, Policy: insight.NamedPolicy{…}}
 //	inspector, err := inspector.Follow(ctx) // what operators have set
@@ -22,7 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// DefaultPrefix is what keys begin with where nobody says otherwise.
+// DefaultPrefix is the default prefix of keys.
 const DefaultPrefix = "priority"
 
 // Inspector answers questions about the customers and the Redis of a fleet. Client,
@@ -37,10 +37,10 @@ type Inspector struct {
 	Store   *priority.RedisStore
 	Options priority.RedisOptions
 
-	// Prefix is that of Store's keys. Default: DefaultPrefix.
+	// Prefix is the prefix of Store's keys. Default: DefaultPrefix.
 	Prefix string
 
-	// Policy is that of customers without a tier.
+	// Policy is the policy of customers without a tier.
 	Policy NamedPolicy
 
 	// PolicyName names the policy that a customer has. It must be safe for
@@ -50,15 +50,15 @@ type Inspector struct {
 	// Server says where Client leads.
 	Server Server
 
-	// Secrets are passwords. Texts have *** for them, since a reply of Redis may
-	// quote one.
+	// Secrets are passwords. Texts have *** in their place, as a reply of Redis may
+	// quote them.
 	Secrets []string
 
-	// Admin knows what operators have set. Nil: nothing is.
+	// Admin knows what operators have set. Nil: they have set nothing.
 	Admin *control.Admin
 
 	// Waits is how long documents took from Submit to Done, by level, as [fleet.Add] adds it
-	// up. Nil: it is not known, and nothing is said of it.
+	// up. Nil: not known.
 	Waits map[priority.Level]fleet.Histogram
 
 	// Own is the store by the workers' own options, and Settings what operators have set.
@@ -66,8 +66,8 @@ type Inspector struct {
 	Own      *priority.RedisStore
 	Settings *control.Settings
 
-	read   time.Time  // when Settings were, by this process's clock
-	before *Inspector // as it was before Follow; nil: it did not follow
+	read   time.Time  // when Settings were read, by this process's clock
+	before *Inspector // the Inspector before Follow; nil: it does not follow
 }
 
 // NamedPolicy is a policy with every field filled in, and what people call it.
@@ -76,14 +76,14 @@ type NamedPolicy struct {
 	Name string
 }
 
-// Server is a Redis as people name it.
+// Server names a Redis for people.
 type Server struct {
 	Address string // a URL without a password
 	Kind    Kind
 	TLS     bool
 }
 
-// Kind is how many servers a Redis has, and who knows of them.
+// Kind says how many servers a Redis has, and who knows them.
 type Kind string
 
 // The kinds.
@@ -95,7 +95,8 @@ const (
 
 func (i *Inspector) prefix() string { return cmp.Or(i.Prefix, DefaultPrefix) }
 
-// keys returns all of a customer: of the count, of what is pending, of the usage.
+// keys returns all keys of a customer: the count, the pending documents and the
+// usage.
 func (i *Inspector) keys(customer string) []string {
 	return []string{i.Store.Key(customer), i.Store.PendingKey(customer), i.Store.UsageKey(customer)}
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Latency is of many round trips, in microseconds.
+// Latency is the latency of many round trips, in microseconds.
 type Latency struct {
 	MedianUS int64 `json:"median_us"`
 	MaxUS    int64 `json:"max_us"`

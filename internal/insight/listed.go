@@ -6,7 +6,7 @@ import "github.com/docpriority/priority/internal/insight/census"
 type Listed struct {
 	Name
 	*State         // nil: corrupt
-	Corrupt string `json:"corrupt,omitempty"` // the key that holds something else than it should
+	Corrupt string `json:"corrupt,omitempty"` // the corrupt key
 }
 
 // Listed says what an entry of a walk means.

@@ -13,7 +13,7 @@ import (
 // Name is a customer in JSON.
 type Name struct {
 	Customer string `json:"customer"`
-	// Base64 has the bytes of a customer that is no UTF-8, which JSON cannot hold.
+	// Base64 has the bytes of a customer that is not UTF-8, which JSON cannot hold.
 	Base64 string `json:"customer_base64,omitempty"`
 }
 
@@ -25,8 +25,8 @@ func NameOf(customer string) Name {
 	return Name{Customer: strings.ToValidUTF8(customer, "\uFFFD"), Base64: base64.StdEncoding.EncodeToString([]byte(customer))}
 }
 
-// Check returns an error where a Name that was read does not say which customer is
-// meant: one whose Base64 is none, or is another customer's.
+// Check returns an error if a Name that was read is ambiguous: its Base64 is
+// invalid, or is another customer's.
 func (n Name) Check() error {
 	if n.Base64 == "" {
 		return nil
@@ -43,7 +43,7 @@ func (n Name) Check() error {
 	return nil
 }
 
-// Exact returns the customer, byte for byte. What was read is Checked before.
+// Exact returns the customer, byte for byte. Call Check first if the Name was read.
 func (n Name) Exact() string {
 	if n.Base64 == "" {
 		return n.Customer
@@ -55,8 +55,8 @@ func (n Name) Exact() string {
 	return string(held)
 }
 
-// Shown makes a customer, who is any bytes, fit for a terminal and for a column:
-// what is not plain is quoted as in Go.
+// Shown makes a customer, who is any bytes, fit for a terminal and for a column: it
+// quotes all but plain text as in Go.
 func Shown(customer string) string {
 	plain := utf8.ValidString(customer) && !strings.HasPrefix(customer, `"`)
 	for _, r := range customer {

@@ -14,11 +14,11 @@ import (
 
 // Obedience says who obeys a change, by what the processes of the fleet report.
 type Obedience struct {
-	Workers int          `json:"workers"` // who reports
+	Workers int          `json:"workers"` // workers that report
 	Obeying int          `json:"obeying"`
-	Others  []Unfollower `json:"others"` // the rest, by their names
+	Others  []Unfollower `json:"others"` // the other workers, by their names
 
-	// Error is why the reports could not be read; empty: they were.
+	// Error says why the reports could not be read; empty: they could.
 	Error string `json:"error,omitempty"`
 }
 
@@ -37,11 +37,11 @@ const (
 
 	betweenReadings = 200 * time.Millisecond
 
-	// A process that has not reported for so long hangs, or is gone.
+	// A process that has not reported for this time hangs, or is gone.
 	silentAfter = 8 * time.Second
 
-	mostReasons     = 3 // that a sentence gives
-	mostUnfollowers = 3 // that it names for one reason
+	mostReasons     = 3 // in a sentence
+	mostUnfollowers = 3 // named for one reason
 )
 
 // AwaitRules waits up to three seconds until all processes follow rules, and says who
@@ -60,7 +60,7 @@ func (i *Inspector) AwaitRules(ctx context.Context, version int64, policy *prior
 		}
 		select {
 		case <-waiting.Done():
-			if ctx.Err() != nil { // the workers did not have their time
+			if ctx.Err() != nil { // the workers did not have enough time
 				return Obedience{Error: "interrupted"}
 			}
 			return o
@@ -70,15 +70,15 @@ func (i *Inspector) AwaitRules(ctx context.Context, version int64, policy *prior
 }
 
 // ObeyRules says who follows the rules of a version. No tier has more levels than the
-// policy; nil: the rules were withdrawn, by the change of that version. It is decided when nobody else
-// can be expected to follow them within seconds.
+// policy; nil: the rules were withdrawn, by the change of that version. It is decided once no
+// other worker is expected to follow within seconds.
 func ObeyRules(reports []fleet.Report, version int64, policy *priority.Policy) (o Obedience, decided bool) {
 	decided = true
 	o = obedience(reports, func(r fleet.Report) (why string) {
 		switch {
 		case policy != nil && policy.Last() > r.Levels:
 			return fmt.Sprintf("its queue has %s, the rules %d", Plural(int64(r.Levels), "level"), policy.Last())
-		case r.Rules.Error != "": // of other rules, perhaps
+		case r.Rules.Error != "": // perhaps about other rules
 		case r.Rules.Version >= version, policy == nil && r.Rules.Version == 0:
 			return ""
 		}
@@ -96,7 +96,7 @@ func ObeyRules(reports []fleet.Report, version int64, policy *priority.Policy) (
 	return o, decided
 }
 
-// ObeyOverride says who goes by an override.
+// ObeyOverride says who applies an override.
 func ObeyOverride(reports []fleet.Report, override priority.Override) Obedience {
 	return obedience(reports, func(r fleet.Report) (why string) {
 		switch {
@@ -118,7 +118,7 @@ func obedience(reports []fleet.Report, whyNot func(fleet.Report) string) Obedien
 		why := "its report cannot be read"
 		if r.Err == nil {
 			if why = whyNot(r); why == "" && r.Age > silentAfter {
-				why = silence(r) // killed or stopped, it does nothing that is set
+				why = silence(r) // a killed or stopped process does not obey
 			}
 		}
 		if why == "" {
@@ -138,14 +138,14 @@ func silence(r fleet.Report) string {
 }
 
 // Kept names the rules that workers keep after Redis lost them, such as "version 12, which
-// Redis lost"; empty: there are none. It is not the workers' own options that decide then.
+// Redis lost"; empty: there are none. The workers' own options do not decide then.
 func (i *Inspector) Kept(reports []fleet.Report) string {
 	if i.Settings == nil || i.RulesVersion() > 0 {
 		return ""
 	}
 	newest := int64(0)
 	for _, r := range reports {
-		if r.Err == nil && r.Rules.Error != "" { // else they are being withdrawn
+		if r.Err == nil && r.Rules.Error != "" { // else the rules are being withdrawn
 			newest = max(newest, r.Rules.Version)
 		}
 	}
@@ -155,7 +155,7 @@ func (i *Inspector) Kept(reports []fleet.Report) string {
 	return fmt.Sprintf("version %d, which Redis lost", newest)
 }
 
-// Worker is what people call the process: "w4 on host b".
+// Worker names the process for people: "w4 on host b".
 func (u Unfollower) Worker() string {
 	name := Shown(cmp.Or(u.Name, u.ID))
 	if u.Host != "" && !strings.Contains(u.Name, u.Host) {
@@ -171,7 +171,7 @@ func (u Unfollower) Worker() string {
 // levels, the rules 9".
 func (o Obedience) String() string { return "in force; " + o.Who() }
 
-// Who is String without its beginning.
+// Who is String without "in force; ".
 func (o Obedience) Who() string {
 	obeying := fmt.Sprintf("%s of %s workers obey", Group(int64(o.Obeying)), Group(int64(o.Workers)))
 	switch {
@@ -195,8 +195,8 @@ func (o Obedience) Who() string {
 	return strings.Join(append([]string{obeying}, o.reasons()...), "; ")
 }
 
-// reasons says who does not obey, for each reason once: all workers have the same one when
-// Redis has lost its data.
+// reasons says who does not obey, each reason once: if Redis lost its data, all workers
+// have the same reason.
 func (o Obedience) reasons() []string {
 	var reasons []string
 	who := map[string][]string{}

@@ -7,22 +7,21 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Shift is the customers who have one level by A and one by B, the same or another.
-// What matters is their order: a level is served before another one, whatever the
-// numbers are.
+// Shift is the group of customers with the same level by A and the same level by B.
+// What matters is their order, not the levels' numbers.
 type Shift struct {
 	From      priority.Level `json:"from"`
 	To        priority.Level `json:"to"`
 	Customers int64          `json:"customers"`
 
 	// Before is how many others each of them goes before by B, and does not by A; After
-	// is the same of those whom they go after.
+	// is how many others each of them goes after by B, and does not by A.
 	Before int64 `json:"before"`
 	After  int64 `json:"after"`
 }
 
-// Direction is -1 where the customers go before more others than after, by B and not
-// by A; 1 where it is the other way round; else 0.
+// Direction is -1 if the customers move forward by B: Before is more than After; 1
+// if they move back; else 0.
 func (s Shift) Direction() int { return cmp.Compare(s.After, s.Before) }
 
 // Pairs is how many pairs of customers there are, and whose order changes.
@@ -48,8 +47,8 @@ func (o *order) add(from, to priority.Level) {
 	o.customers[[2]priority.Level{from, to}]++
 }
 
-// shifts compares all customers with all others: level by level, so that it takes no
-// longer for more customers.
+// shifts compares all customers with all others, level by level, so that more
+// customers take no longer.
 func (o *order) shifts() ([]Shift, Pairs) {
 	var lastA, lastB priority.Level
 	for levels := range o.customers {
@@ -63,7 +62,7 @@ func (o *order) shifts() ([]Shift, Pairs) {
 			upTo[a][b] = o.customers[[2]priority.Level{a, b}] + upTo[a-1][b] + upTo[a][b-1] - upTo[a-1][b-1]
 		}
 	}
-	// those with a level from a1 to a2 by A, and from b1 to b2 by B
+	// customers with a level from a1 to a2 by A, and from b1 to b2 by B
 	within := func(a1, a2, b1, b2 priority.Level) int64 {
 		return upTo[a2][b2] - upTo[a1-1][b2] - upTo[a2][b1-1] + upTo[a1-1][b1-1]
 	}

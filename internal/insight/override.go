@@ -12,35 +12,35 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// Overridden is an override of one customer: what operators have written down, and
-// whether it is what documents get.
+// Overridden is an override of one customer: what operators have recorded, and
+// whether it is in force.
 type Overridden struct {
 	Name
 	Earliest priority.Level `json:"earliest,omitempty"`
 	Latest   priority.Level `json:"latest,omitempty"`
 	Says     string         `json:"says"` // "pinned to level 2"
 	LeftMS   int64          `json:"left_ms"`
-	Version  int64          `json:"version"` // 0: nobody has written it down
+	Version  int64          `json:"version"` // 0: it is not on record
 	At       time.Time      `json:"at,omitzero"`
 	Until    time.Time      `json:"until,omitzero"`
 	By       string         `json:"by"`
 	Why      string         `json:"why"`
 
-	// InForce reports whether documents get levels by it. Found is what the customer's key
-	// holds instead; empty: there is no key.
+	// InForce reports whether it decides the documents' levels. Found is what the
+	// customer's key holds instead; empty: there is no key.
 	InForce bool   `json:"in_force"`
 	Found   string `json:"found,omitempty"`
 }
 
-// Override returns what it does.
+// Override returns the bounds.
 func (o *Overridden) Override() priority.Override {
 	return priority.Override{Earliest: o.Earliest, Latest: o.Latest}
 }
 
-// Left is for how long the override still held when it was looked at.
+// Left returns how long the override had left when it was read.
 func (o *Overridden) Left() time.Duration { return milliseconds(o.LeftMS) }
 
-// Trouble says why documents do not get levels by it; empty: they do.
+// Trouble says why it is not in force; empty: it is.
 func (o *Overridden) Trouble() string {
 	switch {
 	case o.InForce:
@@ -51,7 +51,7 @@ func (o *Overridden) Trouble() string {
 	return "not in force: its key is gone"
 }
 
-// line is what it says, in a row of a table.
+// line returns the row of a table.
 func (o *Overridden) line() string {
 	switch {
 	case !o.InForce:
@@ -73,8 +73,8 @@ func Says(o priority.Override) string {
 	return fmt.Sprintf("level %d at the earliest", o.Earliest)
 }
 
-// Overrides returns all overrides that are written down and not over, those that end first
-// first. An error is that of [control.Admin.Overrides], or says which rights are missing.
+// Overrides returns all recorded overrides that have not ended, the next to end first. An
+// error comes from [control.Admin.Overrides], or says which rights are missing.
 func (i *Inspector) Overrides(ctx context.Context) ([]*Overridden, error) {
 	if i.Admin == nil {
 		return nil, nil
@@ -93,8 +93,8 @@ func (i *Inspector) Overrides(ctx context.Context) ([]*Overridden, error) {
 	return all, nil
 }
 
-// OverrideOf returns what is written down of a customer's override, or the override that
-// the customer's key holds; nil: neither. An error is like [Inspector.Overrides]'s.
+// OverrideOf returns a customer's recorded override, or the override in the customer's
+// key; nil: neither exists. Errors are as in [Inspector.Overrides].
 func (i *Inspector) OverrideOf(ctx context.Context, customer string) (*Overridden, error) {
 	if i.Admin == nil {
 		return nil, nil
@@ -125,8 +125,8 @@ func (i *Inspector) overriddenOf(held control.Held) *Overridden {
 	return o
 }
 
-// inForce returns the override by which the customer's next document gets its level, which
-// is what counts, if it is not the one that is written down.
+// inForce returns the override that decides the level of the customer's next document, if
+// it is not the recorded one.
 func (i *Inspector) inForce(written *Overridden, customer string, state priority.State) *Overridden {
 	if state.Ruled == 0 || written != nil && written.InForce {
 		return written

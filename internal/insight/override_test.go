@@ -29,7 +29,7 @@ func TestAnOverrideIsWhatDocumentsGet(t *testing.T) {
 		{"gone", "=2", "", 9, 9, "override  pinned to level 2, not in force: its key is gone\n", `by mary: "a test": pinned to level 2, but it is not in force: its key is gone. acme is slow`},
 		{"by hand", "", ">=3", 9, 9, "override  level 3 at the earliest, without an end\n", "without an end, which nobody has written down: level 3 at the earliest."},
 		{"another", "=2", "<=4", 4, 9, "override  level 4 at the latest, without an end\n", "which nobody has written down: level 4 at the latest."},
-		{"corrupt", "", "= 2", 9, 9, "override  nothing is written down, not in force: its key holds \"= 2\" instead\n", `The key of its override holds "= 2", by which no worker goes. acme is slow`},
+		{"corrupt", "", "= 2", 9, 9, "override  nothing is written down, not in force: its key holds \"= 2\" instead\n", `The key of its override holds "= 2", which workers ignore. acme is slow`},
 		{"none", "", "", 9, 9, "next      level 9 of 1 to 9: count < -20\n", "acme is slow because"},
 	} {
 		client.Del(t.Context(), key, "priority:{control}:overrides")

@@ -22,8 +22,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// plain returns an error's text in an operator's words: what Go's libraries say in it is
-// for programmers, and so are the prefixes of packages.
+// plain returns an error's text in an operator's words: the texts of Go's libraries, and
+// the prefixes of packages, are for programmers.
 func plain(err error) string {
 	text := err.Error()
 	translate(err, func(said, words string) {
@@ -34,10 +34,11 @@ func plain(err error) string {
 	return ofNetwork.ReplaceAllString(text, "$1")
 }
 
-// ofNetwork is how Go's errors of connections begin, where the module quotes them.
+// ofNetwork matches the beginning of Go's connection errors in the module's
+// messages.
 var ofNetwork = regexp.MustCompile(`\b(?:dial|read|write) (?:tcp|unix) (\S+: )`)
 
-// translate calls replace for each error of a tree that has other words than its own.
+// translate calls replace for each error of a tree that has words for operators.
 func translate(err error, replace func(said, words string)) {
 	if err == nil {
 		return
@@ -147,7 +148,7 @@ func wordsOfNetwork(err *net.OpError) string {
 	return err.Addr.String() + ": " + why
 }
 
-// wordsOfJSON says what stands where something else belongs.
+// wordsOfJSON says which value has the wrong type.
 func wordsOfJSON(err *json.UnmarshalTypeError) string {
 	found, wanted := err.Value, "something else"
 	if number, ok := strings.CutPrefix(found, "number "); ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The rights that a user of Redis needs, as ACL SETUSER takes them: who calls
-// Submit, Done or Peek needs both.
+// The rights that a user of Redis needs, as ACL SETUSER takes them: callers of
+// Submit, Done or Peek need both.
 const (
 	NextRights   = "+evalsha +eval +get +set +decr +decrby +incrby +pexpire +pttl +unlink"
 	SubmitRights = "+zadd +zcard +zcount +zmscore +zrange +zrangebyscore +zrem +zscore +time +mget"
@@ -74,7 +74,7 @@ func (e *examination) checkRights(ctx context.Context, node master) error {
 		default:
 			e.add(node, use.check, StatusFailed, OneLine(e.Hidden(failed)), "see what Redis says")
 		}
-		// What was written is removed by whatever right there is; else it expires.
+		// Remove what was written by whatever right there is; else it expires.
 		_ = e.Store.Reset(ctx, customer)
 		for _, key := range e.keys(customer) {
 			_ = e.Client.Unlink(ctx, key).Err()
@@ -83,8 +83,8 @@ func (e *examination) checkRights(ctx context.Context, node master) error {
 	return nil
 }
 
-// lacks returns which rights to call Submit, Done and Peek a user has not, by using
-// each: in a script, not every version of Redis says which one it refuses.
+// lacks returns which rights for Submit, Done and Peek a user lacks, by using each:
+// in a script, not every version of Redis says which right is missing.
 func (e *examination) lacks(ctx context.Context, customer string) (lacks []string) {
 	refused := func(command ...any) bool { return redis.IsPermissionError(e.Client.Do(ctx, command...).Err()) }
 	if refused("get", e.Store.Key(customer)) {
@@ -111,8 +111,8 @@ func (e *examination) lacks(ctx context.Context, customer string) (lacks []strin
 	return lacks
 }
 
-// checkControl uses each right that reading and changing what operators set needs: on a
-// key of its own beside theirs.
+// checkControl uses each right for reading and changing what operators set, on a key of
+// its own beside theirs.
 func (e *examination) checkControl(ctx context.Context) error {
 	if e.Admin == nil {
 		return nil
@@ -136,7 +136,7 @@ func (e *examination) checkControl(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What is written is removed before the next one, which is of another kind.
+	// Each key is removed before the next, which has another type.
 	write, err := lacks([]any{"unlink", key}, []any{"set", key, "v", "PX", 1000}, []any{"unlink", key}, []any{"hset", key, "f", "v"}, []any{"hdel", key, "f"}, []any{"hlen", key},
 		[]any{"unlink", key}, []any{"lpush", key, "v"}, []any{"ltrim", key, 0, 0}, []any{"llen", key}, []any{"unlink", key}, []any{"xadd", key, "MAXLEN", 1, "*", "f", "v"})
 	if err != nil {

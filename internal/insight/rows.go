@@ -11,12 +11,13 @@ import (
 type Row struct {
 	Level priority.Level
 
-	// The counts, both included. Math.MinInt64 and math.MaxInt64 stand for whatever is
-	// below and above. Least is more than Most if no count has the level.
+	// The counts, both included. Math.MinInt64 and math.MaxInt64 mean no bound. Least
+	// is more than Most if no count has the level.
 	Least, Most int64
 
 	// Over is the load above which the level begins, 0 for level 1. UpTo is where it
-	// ends, +Inf for the last one and its turns. Both are 0 if no load has the level.
+	// ends, +Inf for the last level and its turns. Both are 0 if no load has the
+	// level.
 	Over, UpTo float64
 
 	// Turn is 1 for the first of the turns behind the last load, and so on; else 0.
@@ -34,7 +35,7 @@ func Rows(policy priority.Policy) []Row {
 
 func rowOf(policy priority.Policy, level priority.Level) Row {
 	r := Row{Level: level, Least: math.MinInt64, Most: math.MaxInt64}
-	i := int(level) - 1 // where the level ends, in both tables
+	i := int(level) - 1 // the index of the level's end in both tables
 	switch counts := policy.Thresholds; {
 	case i > len(counts):
 		r.Least, r.Most = 1, 0
@@ -60,7 +61,7 @@ func rowOf(policy priority.Policy, level priority.Level) Row {
 	return r
 }
 
-// Condition is the row's counts as the README's table has it, such as "count < -2". The
+// Condition writes the row's counts as in the README's table, such as "count < -2". The
 // last row whose condition holds gives the level.
 func (r Row) Condition() string {
 	switch {
@@ -74,7 +75,7 @@ func (r Row) Condition() string {
 	return "any count"
 }
 
-// Load is the same of the row's loads, such as "load > 2".
+// Load writes the row's loads, such as "load > 2".
 func (r Row) Load() string {
 	switch {
 	case r.UpTo == 0:

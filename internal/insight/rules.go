@@ -18,16 +18,16 @@ type NamedRules struct {
 // RulesOf returns the rules of a fleet with one policy for all, as its JSON is written.
 func RulesOf(policy priority.Policy) control.Rules { return control.Rules{Policy: policy} }
 
-// ParseRules reads rules that can be used: those of a file, or those within any JSON of
-// priorityctl, such as a line of policy history or what tune has found. The policy of
-// one customer, as get prints it, is that of a tier and not the fleet's: it is an error,
-// as unknown fields of a policy are. An error wraps [priority.ErrInvalidPolicy].
+// ParseRules reads valid rules, from a policy's file or from any JSON of priorityctl
+// that contains them, such as a line of policy history or the result of tune. The policy
+// of one customer, as get prints it, is an error, as it may be a tier's, and so are
+// unknown fields. An error wraps [priority.ErrInvalidPolicy].
 func ParseRules(text []byte) (control.Rules, error) {
 	var rules control.Rules
 	var around struct {
 		Name
 		Policy json.RawMessage `json:"policy"`
-		New    json.RawMessage `json:"new"` // of the log
+		New    json.RawMessage `json:"new"` // in a line of the log
 		Kind   string          `json:"kind"`
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// master is a server that holds keys, with what it tells of itself.
+// master is a server that holds keys, with what it says about itself.
 type master struct {
 	name   string // in a cluster only
 	client *redis.Client
@@ -103,11 +103,10 @@ func (e *examination) checkMemory(node master) {
 	}
 }
 
-// recent is how long after its start a server is said to have started: whoever looks
-// for what is lost looks there first.
+// recent is how long a server's start is reported: it may explain lost data.
 const recent = 15 * time.Minute
 
-// checkStart tells of a server that started a few minutes ago.
+// checkStart reports a server that started a few minutes ago.
 func (e *examination) checkStart(node master) {
 	seconds, err := strconv.ParseInt(node.info["uptime_in_seconds"], 10, 64)
 	if err != nil {
@@ -121,7 +120,7 @@ func (e *examination) checkStart(node master) {
 	e.add(node, "start", status, found, remedy)
 }
 
-// checkPersistence tells of a server that has nothing on its disk to start again from.
+// checkPersistence reports a server without persistence.
 func (e *examination) checkPersistence(ctx context.Context, node master) {
 	appends, ok := node.info["aof_enabled"]
 	if !ok {
@@ -143,7 +142,7 @@ func (e *examination) checkPersistence(ctx context.Context, node master) {
 }
 
 // snapshots returns when a server writes snapshots, empty if never. Without the right to
-// ask it is said to write some.
+// ask, it assumes that the server writes snapshots.
 func (e *examination) snapshots(ctx context.Context, node master) string {
 	config, err := node.client.ConfigGet(ctx, "save").Result()
 	if err != nil {

@@ -21,13 +21,13 @@ type SetRules struct {
 	Rules   control.Rules `json:"policy"`
 }
 
-// SetRulesOf returns an item as it is shown.
+// SetRulesOf returns an item for display.
 func SetRulesOf(item control.Item[control.Rules], current bool) SetRules {
 	return SetRules{item.Version, current, item.At.UTC(), item.By, item.Why, item.Value}
 }
 
-// History returns the fleet's rules and those before them, the newest first. Follow
-// comes before it. An error is that of [control.Admin.History].
+// History returns the fleet's present and earlier rules, the newest first. Call
+// Follow first. An error comes from [control.Admin.History].
 func (i *Inspector) History(ctx context.Context) ([]SetRules, error) {
 	if i.Admin == nil {
 		return nil, nil
@@ -63,15 +63,15 @@ type Logged struct {
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
 	Kind    string    `json:"kind"` // policy, override or reset
-	*Name             // whose override or reset it is
+	*Name             // the customer of an override or a reset
 
 	Old   json.RawMessage `json:"old,omitempty"`
 	New   json.RawMessage `json:"new,omitempty"`
 	Until time.Time       `json:"until,omitzero"`
-	Says  string          `json:"says"` // what was done, in a sentence without its end
+	Says  string          `json:"says"` // what was done, a sentence without a full stop
 }
 
-// LoggedOf returns an entry of the log as it is shown.
+// LoggedOf returns an entry of the log for display.
 func LoggedOf(entry control.Entry) Logged {
 	l := Logged{
 		Version: entry.Version, At: entry.At.UTC(), By: entry.By, Why: entry.Why, Kind: entry.Kind,
@@ -112,7 +112,7 @@ func changed(before, after, begun, ended string) string {
 	return begun + ": " + after + " (before: " + before + ")"
 }
 
-// said says in a few words what a value of the log is, in which there may be anything.
+// said says in a few words what a value of the log is. The value may be anything.
 func said(kind string, text json.RawMessage) string {
 	if text == nil {
 		return ""

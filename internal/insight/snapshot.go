@@ -22,41 +22,42 @@ type Snapshot struct {
 	WindowMS int64     `json:"window_ms"` // what the numbers cover: the last minute, or less
 
 	Workers    int `json:"workers"`     // that have reported
-	Degraded   int `json:"degraded"`    // of them, that cannot reach Redis
+	Degraded   int `json:"degraded"`    // of these, workers that cannot reach Redis
 	Unreadable int `json:"unreadable"`  // reports that cannot be read
 	NotObeying int `json:"not_obeying"` // of both
 
-	// Obedience says who does all that operators have set, and who does not.
+	// Obedience says who follows all that operators have set, and who does not.
 	Obedience Obedience `json:"-"`
 
 	// Kept names rules that workers keep and Redis lost: see [Inspector.Kept].
 	Kept string `json:"-"`
 
-	ByCount    int64            `json:"by_count"` // documents, as callers were told
+	ByCount    int64            `json:"by_count"` // documents, by the levels that callers got
 	ByLoad     int64            `json:"by_load"`
-	Overridden int64            `json:"overridden"` // of these, of customers with an override
-	Fallback   int64            `json:"fallback"`   // of these, a fallback decided about
+	Overridden int64            `json:"overridden"` // of these documents, of customers with an override
+	Fallback   int64            `json:"fallback"`   // of these documents, decided by a fallback
 	Errors     map[string]int64 `json:"errors"`     // documents without a level, by class
 
 	Levels  []LevelLoad   `json:"levels"`  // from level 1
 	Busiest []Busy        `json:"busiest"` // the customers with the most documents first
-	Policy  control.Rules `json:"policy"`  // that the whole fleet is to follow
+	Policy  control.Rules `json:"policy"`  // that the whole fleet should follow
 }
 
 // LevelLoad is what happened at a level.
 type LevelLoad struct {
 	Level   priority.Level `json:"level"`
-	ByCount int64          `json:"by_count"` // documents that were given it by count
-	ByLoad  int64          `json:"by_load"`  // and by load
+	ByCount int64          `json:"by_count"` // documents that got the level by count
+	ByLoad  int64          `json:"by_load"`  // documents that got the level by load
 
 	// Done is how many documents of the level were done, and MedianMS and P95MS how long
-	// they took since Submit; 0: none was done.
+	// they took from Submit to Done; 0: no document was done.
 	Done     int64 `json:"done"`
 	MedianMS int64 `json:"median_ms"`
 	P95MS    int64 `json:"p95_ms"`
 
-	// OldestMS is the age of the oldest pending document of those among the busiest
-	// customers whose newest one has the level; 0: there is none.
+	// OldestMS is the age of the oldest pending document, among the busiest
+	// customers whose newest pending document has the level; 0: there is no such
+	// document.
 	OldestMS int64 `json:"oldest_ms"`
 }
 
@@ -72,15 +73,15 @@ func (l LevelLoad) Oldest() time.Duration { return milliseconds(l.OldestMS) }
 type Busy struct {
 	Name
 	Documents int64          `json:"documents"`  // in the window
-	LastLevel priority.Level `json:"last_level"` // that the last document was given
+	LastLevel priority.Level `json:"last_level"` // of the last document
 	*State                   // as it is now; nil: a key is corrupt
 }
 
-// ReportRights are what reading the workers' reports needs, as ACL SETUSER takes them.
+// ReportRights are the rights to read the workers' reports, as ACL SETUSER takes them.
 const ReportRights = "+eval +mget +pttl +time +zrangebyscore"
 
 // Reports returns what the workers report. An error is Redis's, and says which rights
-// are missing where it is [Forbidden].
+// are missing if it is [Forbidden].
 func (i *Inspector) Reports(ctx context.Context) ([]fleet.Report, error) {
 	reports, err := fleet.Read(ctx, i.Client, i.prefix())
 	if Forbidden(err) {
@@ -90,7 +91,7 @@ func (i *Inspector) Reports(ctx context.Context) ([]fleet.Report, error) {
 }
 
 // Snapshot adds up what the workers report, and looks up the n customers with the most
-// documents. An error is one of [Inspector.Reports], or the store's.
+// documents. An error comes from [Inspector.Reports] or the store.
 func (i *Inspector) Snapshot(ctx context.Context, n int) (*Snapshot, error) {
 	reports, err := i.Reports(ctx)
 	if err != nil {
@@ -150,7 +151,7 @@ func (s *Snapshot) addBusiest(ctx context.Context, i *Inspector, busiest []fleet
 	return nil
 }
 
-// age notes the age of a customer's oldest pending document.
+// age records the age of a customer's oldest pending document.
 func (s *Snapshot) age(state State) {
 	if level := int(state.Level); state.Pending > 0 && level >= 1 && level <= len(s.Levels) {
 		s.Levels[level-1].OldestMS = max(s.Levels[level-1].OldestMS, state.OldestMS)
@@ -169,7 +170,7 @@ func (i *Inspector) unreadable(err error) error {
 // Documents is how many documents were given a level.
 func (s *Snapshot) Documents() int64 { return s.ByCount + s.ByLoad }
 
-// String says in a sentence without its end what the workers report.
+// String says what the workers report, in a sentence without a full stop.
 func (s *Snapshot) String() string {
 	if s.Workers == 0 {
 		said := "no worker has reported in the last 30s: those that use fleet.Join do"

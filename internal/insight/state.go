@@ -11,7 +11,7 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// mostLately is how many documents are remembered of those submitted lately.
+// mostLately is how many of the documents submitted lately are remembered.
 const mostLately = 512
 
 // State is a priority.State in JSON, with durations in milliseconds.
@@ -30,13 +30,14 @@ type State struct {
 	SojournMS   int64          `json:"sojourn_ms"`
 	LeaseMS     int64          `json:"lease_ms"`
 
-	// RuledLevel is NextLevel without the override that is in force; 0: there is none.
+	// RuledLevel is NextLevel without the override that is in force; 0: there is no
+	// override.
 	RuledLevel priority.Level `json:"ruled_level,omitempty"`
 
 	rule priority.Rule
 }
 
-// stateOf returns a priority.State as it is shown.
+// stateOf returns a priority.State for display.
 func stateOf(s priority.State) State {
 	return State{
 		Rule: s.Rule.String(), Level: s.Level, NextLevel: s.NextLevel,
@@ -70,7 +71,7 @@ func (s State) Lease() time.Duration   { return milliseconds(s.LeaseMS) }
 
 func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 
-// Documents is how many there were since the last reset, by count.
+// Documents returns how many documents there were since the last reset, by count.
 func (s State) Documents() int64 { return 1 - s.Count }
 
 // Number is the count or the load, by the rule.
@@ -91,7 +92,7 @@ func (s State) Product() string {
 		number(s.latelyThen()), Group(s.counting()+1), cost(s.Cost), number(s.Load))
 }
 
-// latelyThen is what will have been submitted lately with one document more.
+// latelyThen returns Lately after one more document.
 func (s State) latelyThen() float64 { return min(s.Lately+1, mostLately) }
 
 // counting is how many pending documents count in the load of the next one.
@@ -124,8 +125,8 @@ func levelBy(policy priority.Policy, s priority.State) priority.Level {
 	return policy.Level(0)
 }
 
-// levelOfLoad returns the level of a load, for a document that would be one of so many
-// behind the last load.
+// levelOfLoad returns the level of a load, if last documents, this one included, would
+// be behind the last load.
 func levelOfLoad(policy priority.Policy, load float64, last int64) priority.Level {
 	level := policy.LevelOfLoad(load)
 	if level > priority.Level(len(policy.Loads)) {
@@ -134,11 +135,11 @@ func levelOfLoad(policy priority.Policy, load float64, last int64) priority.Leve
 	return level
 }
 
-// Better is when the next level by load gets better. 0: that alone does not do it.
+// Better says when the next level by load gets better. 0: that alone is not enough.
 type Better struct {
-	FewerPending int64          `json:"fewer_pending"` // with so many fewer of those that count
+	FewerPending int64          `json:"fewer_pending"` // how many fewer pending documents it takes
 	FewerLevel   priority.Level `json:"fewer_level"`
-	FadedInMS    int64          `json:"faded_in_ms"` // if nothing more is submitted until then
+	FadedInMS    int64          `json:"faded_in_ms"` // for how long nothing more may be submitted
 	FadedLevel   priority.Level `json:"faded_level"`
 }
 
@@ -157,7 +158,7 @@ func betterOf(policy priority.Policy, s State) (b Better) {
 		b.FewerPending, b.FewerLevel = fewer, of(s.latelyThen(), s.counting()-fewer)
 		return b
 	}
-	// What is pending is done, or its lease has ended, before much fades.
+	// Pending documents are done, or their leases have ended, before much fades.
 	latelyIn := func(seconds int) float64 {
 		left := s.Lately * math.Exp2(-float64(seconds)/fair.Day.Seconds())
 		if left < 0.5 { // it is forgotten

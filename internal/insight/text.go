@@ -59,7 +59,7 @@ func ordinal(n int64) string {
 	return Group(n) + ending
 }
 
-// Span writes a duration as a person would: to the second, but for short ones.
+// Span writes a duration as a person would: to the second, unless it is short.
 func Span(d time.Duration) string {
 	unit := time.Second
 	switch {
@@ -99,7 +99,7 @@ func Percent(share float64) string {
 	}
 }
 
-// Wrap breaks a text into lines of at most so many columns.
+// Wrap breaks a text into lines of at most that many columns.
 func Wrap(text string, columns int) string {
 	var wrapped strings.Builder
 	column := 0
@@ -120,8 +120,7 @@ func Wrap(text string, columns int) string {
 	return wrapped.String()
 }
 
-// Quoted writes what a person has written so that no terminal obeys it, in quotes as
-// in Go.
+// Quoted quotes a person's text as in Go, so that a terminal does not obey it.
 func Quoted(text string) string { return strconv.QuoteToGraphic(text) }
 
 // typable reports whether a text reads the same in a line of a terminal.

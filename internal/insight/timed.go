@@ -7,8 +7,9 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// Timed returns an Inspector that knows Redis's time, and goes by the workers' own
-// options. It works where the rules that operators have set cannot be read or used.
+// Timed returns an Inspector that knows Redis's time, and follows the workers' own
+// options. It works even if the rules that operators have set cannot be read or
+// used.
 func (i *Inspector) Timed(ctx context.Context) (*Inspector, error) {
 	settings, err := i.Admin.Settings(ctx)
 	if settings.Now.IsZero() {

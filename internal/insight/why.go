@@ -7,7 +7,7 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// String is what a person reads on a terminal: all in a table, and below it Why.
+// String is for a terminal: everything in a table, and below it Why.
 func (c *Customer) String() string {
 	var out strings.Builder
 	line := func(label, format string, args ...any) {
@@ -95,7 +95,7 @@ func (c *Customer) Why() string {
 	case priority.ByLoad:
 		c.whyByLoad(&why, who)
 	default:
-		fmt.Fprintf(&why, "%s is new: nothing is known of it. The next document gets level %d.", who, c.Ruled())
+		fmt.Fprintf(&why, "%s is new: nothing is known about it. The next document gets level %d.", who, c.Ruled())
 	}
 	if c.LevelDone > 0 {
 		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", c.NextLevel, long(c.LevelMedianMS))
@@ -110,7 +110,7 @@ func (c *Customer) Why() string {
 // whyOverridden says what an override does, who has set it, why, and until when.
 func (c *Customer) whyOverridden(o *Overridden, who string) string {
 	if o.Version == 0 && !o.InForce {
-		return fmt.Sprintf("The key of its override holds %s, by which no worker goes. ", Quoted(o.Found))
+		return fmt.Sprintf("The key of its override holds %s, which workers ignore. ", Quoted(o.Found))
 	}
 	author := "which nobody has written down"
 	if o.Version > 0 {
@@ -205,7 +205,8 @@ func (c *Customer) atCost() string {
 	return "the usual cost"
 }
 
-// levelsBefore names the levels that are served before one that is not the first.
+// levelsBefore names the levels that are served before a level that is not the
+// first.
 func levelsBefore(level priority.Level) string {
 	if level == priority.First+1 {
 		return "level 1"

@@ -11,7 +11,7 @@ import (
 	"github.com/docpriority/priority/fleet"
 )
 
-// Worker is a process of the fleet, as it reports itself.
+// Worker is a process of the fleet, from its report.
 type Worker struct {
 	ID       string    `json:"id"`
 	Name     string    `json:"name"`
@@ -24,17 +24,18 @@ type Worker struct {
 
 	Levels    priority.Level `json:"levels"`    // of its queue
 	Degraded  bool           `json:"degraded"`  // it cannot reach Redis, and a fallback answers
-	Overrides bool           `json:"overrides"` // it goes by overrides
-	Rules     int64          `json:"rules"`     // the version of those that it follows; 0: its own options
-	Documents int64          `json:"documents"` // that it gave a level in the last minute
+	Overrides bool           `json:"overrides"` // it applies overrides
+	Rules     int64          `json:"rules"`     // the version of the rules that it follows; 0: its own options
+	Documents int64          `json:"documents"` // that got a level in the last minute
 
-	// Obeys reports whether it does all that operators have set, and Why says why not.
+	// Obeys reports whether it follows all that operators have set, and Why says why
+	// not.
 	Obeys bool   `json:"obeys"`
 	Why   string `json:"why,omitempty"`
 }
 
-// Workers returns the fleet's processes by their names. What operators have set is as the
-// Inspector knows it: see [Inspector.Follow]. An error is one of [Inspector.Reports].
+// Workers returns the fleet's processes by their names. It compares them with what the
+// Inspector follows: see [Inspector.Follow]. An error comes from [Inspector.Reports].
 func (i *Inspector) Workers(ctx context.Context) ([]Worker, error) {
 	reports, err := i.Reports(ctx)
 	if err != nil {
@@ -90,10 +91,11 @@ func obedienceOf(workers []Worker) Obedience {
 	return o
 }
 
-// Silent reports whether the process has not reported for so long that it hangs, or is gone.
+// Silent reports whether the process has not reported for so long that it must hang or be
+// gone.
 func (w Worker) Silent() bool { return milliseconds(w.AgeMS) > silentAfter }
 
-// Called is what people call the process: "w4 on b".
+// Called names the process for people: "w4 on b".
 func (w Worker) Called() string {
 	if w.Host == "" || strings.Contains(w.Name, w.Host) {
 		return Shown(w.Name)

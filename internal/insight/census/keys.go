@@ -6,7 +6,7 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// What the keys of a customer end with.
+// The suffixes of a customer's keys.
 const (
 	countEnd    = "}:count"
 	pendingEnd  = "}:pending"
@@ -29,7 +29,7 @@ func CustomerOf(prefix, key string) (customer string, ok bool) {
 	return customer, ok
 }
 
-// parse also returns what the key ends with.
+// parse also returns the key's suffix.
 func parse(prefix, key string) (customer, end string, ok bool) {
 	body, ok := strings.CutPrefix(key, prefix+":{")
 	if !ok {
@@ -44,7 +44,7 @@ func parse(prefix, key string) (customer, end string, ok bool) {
 	return "", "", false
 }
 
-// unescaped returns a customer as it is, from how it stands in a key.
+// unescaped returns the customer of an escaped text.
 func unescaped(text string) (customer string, ok bool) {
 	if strings.Contains(text, "}") {
 		return "", false
@@ -64,5 +64,5 @@ func unescaped(text string) (customer string, ok bool) {
 	return customer, len(customer) >= 1 && len(customer) <= priority.MaxCustomerBytes
 }
 
-// unescaper undoes what the module does to a customer in a key.
+// unescaper undoes the escapes of a customer in a key.
 var unescaper = strings.NewReplacer("%25", "%", "%7D", "}")

@@ -37,7 +37,7 @@ type node struct {
 	client *redis.Client
 }
 
-// nodesOf returns the servers that hold the keys, in an order that stays.
+// nodesOf returns the servers that hold the keys, in a stable order.
 func nodesOf(ctx context.Context, client redis.UniversalClient) ([]node, error) {
 	masters, err := Masters(ctx, client)
 	if err != nil {
@@ -55,8 +55,8 @@ func nodesOf(ctx context.Context, client redis.UniversalClient) ([]node, error) 
 	return nodes, nil
 }
 
-// identity names a server's process: a cursor of SCAN means something to that
-// one only. Without the right to ask it is the address.
+// identity names a server's process, as a cursor of SCAN is valid only there.
+// Without the right to ask, it is the address.
 func identity(ctx context.Context, client *redis.Client) (string, error) {
 	info, err := client.Info(ctx, "server").Result()
 	if err != nil && !redis.IsPermissionError(err) {

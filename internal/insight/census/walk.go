@@ -20,14 +20,14 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Entry is one customer, or a corrupt key of one.
+// Entry is one customer, or a corrupt key of a customer.
 type Entry struct {
 	Customer string
 	State    priority.State
-	Corrupt  string // the key that holds something else than it should; empty: State is known
+	Corrupt  string // the corrupt key; empty: State is known
 }
 
-// Options say what is walked through and how fast.
+// Options say what to walk through and how fast.
 type Options struct {
 	Prefix string // of the keys
 
@@ -43,13 +43,13 @@ const mostPageKeys = 500
 // ErrOtherServers: a cursor belongs to other servers, or to another prefix.
 var ErrOtherServers = errors.New("the cursor does not fit: servers have restarted, come, gone or changed roles since, or the prefix is another; begin without it")
 
-// Walk goes through the customers, one page after the other. A customer who is
-// there during the whole walk is met, but may be met twice while Redis's table
-// of keys shrinks or a cluster moves slots. It is not safe for concurrent use.
+// Walk goes through the customers, one page after the other. It returns every
+// customer who exists during the whole walk, some twice if Redis's table of keys
+// shrinks or a cluster moves slots meanwhile. It is not safe for concurrent use.
 type Walk struct {
 	client  redis.UniversalClient
 	options Options
-	due     time.Time // not before this is the next SCAN sent
+	due     time.Time // the next SCAN is not sent before this
 	page    int       // how many keys it looks at
 	most    int       // may become
 	looked  int64     // how many keys all have looked at
@@ -60,9 +60,9 @@ type Walk struct {
 	cursor uint64
 }
 
-// Start begins a walk, or goes on where the walk of a cursor stood. Empty: from
-// the beginning. The client is a *redis.Client or a *redis.ClusterClient. An error
-// is [ErrOtherServers], one of [CheckCursor], or Redis's.
+// Start begins a walk, or continues it at a cursor. Empty: from the beginning. The
+// client is a *redis.Client or a *redis.ClusterClient. An error is
+// [ErrOtherServers], an error of [CheckCursor], or Redis's.
 func Start(ctx context.Context, client redis.UniversalClient, options Options, cursor string) (*Walk, error) {
 	if options.PageKeys <= 0 {
 		options.PageKeys = mostPageKeys
@@ -85,14 +85,13 @@ func Start(ctx context.Context, client redis.UniversalClient, options Options, c
 	return w, w.resume(cursor)
 }
 
-// CheckCursor tells whether a text can be a cursor at all.
+// CheckCursor checks the form of a cursor.
 func CheckCursor(text string) error {
 	_, _, _, err := parseCursor(text)
 	return err
 }
 
-// Cursor returns what a later Start goes on with: all that Next has returned is
-// behind it.
+// Cursor returns the cursor for a later Start, behind all that Next has returned.
 func (w *Walk) Cursor() string {
 	return fmt.Sprintf("%s-%d-%d", w.digest, w.at, w.cursor)
 }
@@ -100,14 +99,14 @@ func (w *Walk) Cursor() string {
 // Done reports whether the walk is at its end.
 func (w *Walk) Done() bool { return w.at >= len(w.nodes) }
 
-// Widen makes the next page look at twice as many keys, up to 500: for who finds
-// nothing of use in small pages, and would send a SCAN for every few keys.
+// Widen makes the next page look at twice as many keys, up to 500: for callers who
+// find nothing useful in small pages, and would send a SCAN for every few keys.
 func (w *Walk) Widen() { w.page = min(2*w.page, w.most) }
 
 // Looked is how many keys the walk has looked at, about.
 func (w *Walk) Looked() int64 { return w.looked }
 
-// Keys returns how many keys the servers hold, of whatever kind.
+// Keys returns how many keys the servers hold, of any kind.
 func (w *Walk) Keys(ctx context.Context) (int64, error) {
 	var keys int64
 	for _, node := range w.nodes {
@@ -147,7 +146,7 @@ func (w *Walk) Next(ctx context.Context, store *priority.RedisStore) ([]Entry, e
 	return entries, nil
 }
 
-// wait keeps the pace: a page is due when the one before has taken its time.
+// wait keeps the pace: a page is due when the page before has taken its time.
 func (w *Walk) wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil || w.options.Pace <= 0 {
 		return err
@@ -161,9 +160,9 @@ func (w *Walk) wait(ctx context.Context) error {
 	return nil
 }
 
-// read looks the customers of keys up, in one round trip to each node, and one more
-// where there are overrides among the keys. A corrupt override is an entry of its own:
-// the customer's documents are counted all the same.
+// read looks the customers of keys up, in one round trip to each node, and one more if
+// there are overrides among the keys. A corrupt override is an entry of its own: the
+// customer's documents are still counted.
 func (w *Walk) read(ctx context.Context, store *priority.RedisStore, keys []string) ([]Entry, error) {
 	var customers []string
 	var entries []Entry
@@ -234,7 +233,8 @@ func (w *Walk) corruptOverrides(ctx context.Context, customers map[string]string
 	return entries, nil
 }
 
-// Cause returns what Redis, or the way to it, says in an error of a store's.
+// Cause returns the part of a store's error that comes from Redis or the
+// connection.
 func Cause(err error) error {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		if all := several.Unwrap(); len(all) > 1 {
@@ -244,8 +244,8 @@ func Cause(err error) error {
 	return err
 }
 
-// stands reports whether the key with this end is the one of its customer's keys that
-// stands for the customer, so that nobody is met once for each key.
+// stands reports whether the key with this suffix represents its customer, so that a
+// customer is returned once, not once for each key.
 func stands(end string, state priority.State, err error) bool {
 	var reply redis.Error
 	if errors.As(err, &reply) {

@@ -1,4 +1,4 @@
-// Package redisurl makes a Redis client of one URL, whatever kind of Redis it
+// Package redisurl makes a Redis client from one URL, whatever kind of Redis it
 // names.
 package redisurl
 
@@ -29,26 +29,26 @@ type Target struct {
 	Kind insight.Kind
 	TLS  bool
 
-	// One of these is set.
+	// Exactly one of these is set.
 	single   *redis.Options
 	cluster  *redis.ClusterOptions
 	failover *redis.FailoverOptions
 
 	scheme string   // redis or rediss
 	user   string   // that the URL names
-	hosts  []string // host:port; none: a socket of this machine
-	// database is the path that names one, such as "/3", or nothing.
+	hosts  []string // host:port; empty: a socket of this machine
+	// database is the path that names a database, such as "/3", or "".
 	database string
 	shown    string
 }
 
-// Login is who connects. Empty fields leave what the URL says.
+// Login says who connects. For empty fields, the URL decides.
 type Login struct {
 	User, Password                 string
 	SentinelUser, SentinelPassword string
 }
 
-// Parse reads a URL. Its errors never show what may be a part of a password.
+// Parse reads a URL. Its errors never show what may be part of a password.
 func Parse(text string) (*Target, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
@@ -103,8 +103,8 @@ func (t *Target) Master() string {
 	return t.failover.MasterName
 }
 
-// Servers returns a client of each server that the URL names, whatever it is, and
-// of sentinels two: by their own login and by Redis's.
+// Servers returns a client for each server that the URL names, and for a sentinel
+// two: with its own login and with Redis's.
 func (t *Target) Servers(timeout time.Duration) (clients []*redis.Client) {
 	logins := []Login{{}}
 	logins[0].User, logins[0].Password = t.login()
@@ -153,7 +153,7 @@ func (t *Target) Secrets() []string {
 	return slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
 }
 
-// TLSConfig returns what TLS is done with, to be changed before Client; nil
+// TLSConfig returns the TLS configuration, which may be changed before Client; nil
 // without TLS.
 func (t *Target) TLSConfig() *tls.Config {
 	switch {
@@ -211,7 +211,7 @@ func limit(timeout time.Duration, fields ...*time.Duration) {
 	}
 }
 
-// parts are those of a URL behind its scheme.
+// parts are the parts of a URL behind its scheme.
 type parts struct {
 	user  *url.Userinfo
 	hosts []string // host:port, host or [address]:port
@@ -356,7 +356,7 @@ func parseSentinel(scheme string, p parts) (*Target, error) {
 	return t, nil
 }
 
-// plain removes what go-redis's errors begin with.
+// plain removes the prefixes of go-redis's errors.
 func plain(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "redis: "))
 }
