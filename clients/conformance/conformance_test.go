@@ -310,33 +310,33 @@ func TestABrokenPortIsFoundOut(t *testing.T) {
 		{"never says not counted", "a server that is gone has counted nothing, and comes back", "what cannot be sent is not counted"},
 		{"never says not counted", "a server whose memory is full counts nothing", "want not_counted"},
 		{"takes a corrupt key for a lost answer", "corrupt keys are told and left as they are", "want corrupt"},
-		{"does not escape customers", "keys are those of keys.json", "want"},
+		{"does not escape customers", "keys match keys.json", "want"},
 		{"reads customers as text", "customers and documents are any bytes", "has the count"},
-		{"gives all of a call the last level", "decisions are those of rule.json", "want"},
+		{"gives all of a call the last level", "decisions match rule.json", "want"},
 		{"counts wrong calls too", "wrong calls are refused before anything is sent", "scripts were sent for wrong calls"},
-		{"forgets what documents took", "costs are those of mean.json", "the average cost is 1000"},
-		{"ignores the cost", "costs are those of mean.json", "is sent"},
+		{"forgets what documents took", "costs match mean.json", "the average cost is 1000"},
+		{"ignores the cost", "costs match mean.json", "is sent"},
 		{"ignores the cost", "wrong calls are refused before anything is sent", "want invalid"},
-		{"tells all documents of a call the first one's cost", "costs are those of mean.json", "is sent"},
-		{"takes costs for thousandths of the average", "costs are those of mean.json", "is sent"},
-		{"has one mean for costs and times", "costs are those of mean.json", "is sent"},
+		{"tells all documents of a call the first one's cost", "costs match mean.json", "is sent"},
+		{"takes costs for thousandths of the average", "costs match mean.json", "is sent"},
+		{"has one mean for costs and times", "costs match mean.json", "is sent"},
 		{"counts a document again that is submitted again", "a document that is submitted again is counted once", "were submitted lately"},
-		{"counts a document again that is submitted again", "decisions are those of submit.json", "want"},
+		{"counts a document again that is submitted again", "decisions match submit.json", "want"},
 		{"tells loads as a single", "replies are told to the last millionth", "72.000001"},
-		{"tells of what was not pending", "decisions are those of submit.json", "want"},
-		{"does not know the turns", "decisions are those of submit.json", "want"},
-		{"does not know the turns", "scripts and levels are those of policies.json", "its blocks are"},
+		{"tells of what was not pending", "decisions match submit.json", "want"},
+		{"does not know the turns", "decisions match submit.json", "want"},
+		{"does not know the turns", "scripts and levels match policies.json", "its blocks are"},
 		{"does not send a submit again", "lost answers are treated as in lost.json", "want answered"},
 		{"does not send the text", "scripts that the server forgets are noticed by nobody", "NOSCRIPT"},
 		{"waits for ever", "a server that stands still is outlived", "has not answered"},
 		{"waits for ever", "500 calls end while the server stands still", "has not answered"},
-		{"ignores the policy", "scripts and levels are those of policies.json", "its blocks are"},
-		{"decides by the default policy", "scripts and levels are those of policies.json", "of 4 at once"},
+		{"ignores the policy", "scripts and levels match policies.json", "its blocks are"},
+		{"decides by the default policy", "scripts and levels match policies.json", "of 4 at once"},
 		{"ignores the policy", "policies, leases and prefixes that are wrong are refused", "want invalid"},
-		{"ignores the lease", "decisions are those of edges.json", "want"},
-		{"says what is no answer", "the defaults are those of the module", "which is no answer"},
-		{"dies", "the defaults are those of the module", "the driver has ended: exit status 3"},
-		{"answers without decisions", "the defaults are those of the module", "has 0 decisions, want 1"},
+		{"ignores the lease", "decisions match edges.json", "want"},
+		{"says what is no answer", "the defaults match the module", "which is no answer"},
+		{"dies", "the defaults match the module", "the driver has ended: exit status 3"},
+		{"answers without decisions", "the defaults match the module", "has 0 decisions, want 1"},
 		{"answers without decisions", "connections that are cut under load are counted exactly", "has 0 decisions, want 1"},
 	} {
 		t.Run(test.driver+": "+test.check, func(t *testing.T) {
@@ -359,7 +359,7 @@ func TestADriverMayBeStartedByAScript(t *testing.T) {
 	redistest.Find(t, "redis-server", "redis-server")
 	t.Parallel()
 	for _, test := range []struct{ name, script, check, says string }{
-		{"is answered", `"$0"; echo over >&2`, "the defaults are those of the module", ""},
+		{"is answered", `"$0"; echo over >&2`, "the defaults match the module", ""},
 		{"is ended", `"$0"; echo over >&2`, "a process ends when its input does", ""},
 		{"has a status", `"$0"; exit 3`, "a process ends when its input does", "exit status 3"},
 	} {
@@ -473,7 +473,7 @@ func TestTheReportSaysWhatFailedAndWhy(t *testing.T) {
 	p := self(t, "does not escape customers")
 	status := report(p, regexp.MustCompile("keys.json|byte by byte"), &out)
 	text := out.String()
-	if status != 1 || !strings.HasPrefix(text, "FAIL  keys are those of keys.json\n      ") ||
+	if status != 1 || !strings.HasPrefix(text, "FAIL  keys match keys.json\n      ") ||
 		!strings.Contains(text, "\n      and ") ||
 		!strings.HasSuffix(text, "\nok    an answer that comes byte by byte is an answer\n1 of 2 checks failed.\n") {
 		t.Errorf("exit status %d, and\n%s", status, text)

@@ -18,16 +18,16 @@ import (
 
 // checks are the promises of a port.
 var checks = []check{
-	{name: "keys are those of keys.json", run: checkKeys},
-	{name: "scripts and levels are those of policies.json", run: checkPolicies},
+	{name: "keys match keys.json", run: checkKeys},
+	{name: "scripts and levels match policies.json", run: checkPolicies},
 	{name: "policies, leases and prefixes that are wrong are refused", run: checkRefusedPolicies},
-	{name: "decisions are those of rule.json", run: checkCases("rule.json")},
-	{name: "decisions are those of submit.json", run: checkCases("submit.json")},
-	{name: "decisions are those of edges.json", run: checkCases("edges.json")},
-	{name: "the defaults are those of the module", run: checkDefaults},
+	{name: "decisions match rule.json", run: checkCases("rule.json")},
+	{name: "decisions match submit.json", run: checkCases("submit.json")},
+	{name: "decisions match edges.json", run: checkCases("edges.json")},
+	{name: "the defaults match the module", run: checkDefaults},
 	{name: "wrong calls are refused before anything is sent", run: checkWrongCalls},
 	{name: "customers and documents are any bytes", run: checkHostileNames},
-	{name: "costs are those of mean.json", run: checkMeans},
+	{name: "costs match mean.json", run: checkMeans},
 	{name: "replies are told to the last millionth", run: checkReplies},
 	{name: "a document that is submitted again is counted once", run: checkSubmittedAgain},
 	{name: "many calls at once are counted exactly", run: checkManyAtOnce},
