@@ -32,6 +32,10 @@ var (
 	// ErrNotInForce: the change of an override was recorded, but Redis did not write the
 	// customer's own key. Make the same change again.
 	ErrNotInForce = errors.New("control: written down, not in force")
+
+	// ErrForgottenInPart: a Forget is written down and begun, and something of the customer
+	// may be left. Forget the customer again.
+	ErrForgottenInPart = errors.New("control: forgotten in part")
 )
 
 // The limits of what operators may set.
@@ -66,8 +70,8 @@ type AdminOptions struct {
 // change return its version.
 //
 // The error of a change wraps [priority.ErrInvalid] if the call was wrong,
-// [ErrNotChanged] if the change was not made, [ErrNotInForce], or
-// [priority.ErrOutcomeUnknown] if it may have been made. In the last two cases the same
+// [ErrNotChanged] if the change was not made, [ErrNotInForce], [ErrForgottenInPart], or
+// [priority.ErrOutcomeUnknown] if it may have been made. In the last three cases the same
 // change may be made again: if it was made the first time, it is not a conflict.
 type Admin struct {
 	client  priority.RedisClient

@@ -18,8 +18,9 @@ type Entry struct {
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
 
-	// Kind says what was changed: "policy", "override", or "reset" (a customer's numbers
-	// were reset); "corrupt": the entry cannot be read.
+	// Kind says what was changed: "policy", "override", "reset" (a customer's numbers
+	// were reset), or "forget" (a customer was forgotten; the entry does not say who);
+	// "corrupt": the entry cannot be read.
 	Kind string `json:"kind"`
 
 	// Customer is the customer of an override or a reset, else empty.

@@ -14,11 +14,11 @@ import (
 )
 
 // keys are the operators' keys of one prefix, all in one slot.
-type keys struct{ version, rules, history, overrides, log string }
+type keys struct{ version, rules, history, overrides, log, logCopy, logCopying string }
 
 func keysOf(prefix string) keys {
 	key := func(name string) string { return prefix + ":{control}:" + name }
-	return keys{key("version"), key("rules"), key("history"), key("overrides"), key("log")}
+	return keys{key("version"), key("rules"), key("history"), key("overrides"), key("log"), key("log-copy"), key("log-copying")}
 }
 
 // reading is a script that reads. The master runs it, wherever the client sends its

@@ -1,8 +1,10 @@
 package control_test
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -109,6 +111,43 @@ func TestAnAdminNeedsTheDocumentedRights(t *testing.T) {
 		if !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't run this command") && !strings.Contains(err.Error(), "no permissions") {
 			t.Errorf("without %s: %v", command, err)
 		}
+	}
+}
+
+// What docs/control.md says is enough to forget a customer. Without one of the rights
+// nothing is begun, or the error says that something may be left, as where a right on the
+// customer's keys is missing, and on Redis 6.2.
+func TestForgetNeedsTheDocumentedRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	keys, commands := operatorsRights(t)
+	_, text, _ := strings.Cut(string(markdown.Read(t, "../docs/control.md")), "Who forgets customers needs")
+	text, _, _ = strings.Cut(text, "too.")
+	further := regexp.MustCompile(`[~+][^\s`+"`"+`]+`).FindAllString(text, -1)
+	all := "-@all " + strings.Join(slices.Concat(keys, commands, further), " ")
+	if len(further) != 7 {
+		t.Fatalf("the page names %q", further)
+	}
+	known(t, w.own, w.admin, "acme")
+	must(openAdmin(t, w.user("operator", all), nil).Forget(ctx, "acme", leaving))(t)
+	wantForgotten(t, w.client, w.own, w.admin, "acme")
+	for i, right := range further {
+		known(t, w.own, w.admin, "acme")
+		before := w.contents()
+		_, err := openAdmin(t, w.user(fmt.Sprint("without-", i), strings.Replace(all, right, "", 1)), nil).Forget(ctx, "acme", leaving)
+		switch {
+		case err == nil:
+			t.Errorf("%s is not needed", right)
+		case errors.Is(err, control.ErrForgottenInPart): // it says so
+		default:
+			wantError(t, "without "+right, err, control.ErrNotChanged)
+			w.wantContents(before)
+		}
+		if err != nil && !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "permission") && !strings.Contains(err.Error(), "can't run") {
+			t.Errorf("without %s: %v", right, err)
+		}
+		must(w.admin.Forget(ctx, "acme", leaving))(t)
 	}
 }
 

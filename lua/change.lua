@@ -5,10 +5,10 @@
 --          change of any kind. <at> is Redis's time in milliseconds.
 -- KEYS[2]  <prefix>:{control}:log, a stream: one entry for each change, whose id is
 --          <version>-0, with the fields at, item, old, new, until, who, why, token
--- KEYS[3]  of a policy: <prefix>:{control}:rules, a string; of an override:
+-- KEYS[3]  of a policy: <prefix>:{control}:rules, a string; of an override or a forget:
 --          <prefix>:{control}:overrides, a hash by customer; of a reset: none
 -- KEYS[4]  of a policy: <prefix>:{control}:history, a list: the last 100 rules, the
---          newest first
+--          newest first; of a forget: <prefix>:{control}:log-copy
 -- ARGV[1]  the version of the item that is to be replaced or removed; 0: there is none
 -- ARGV[2]  for how many milliseconds an override holds; 0: there is no end
 -- ARGV[3]  a random token, 1 to 999999999999999
@@ -17,11 +17,12 @@
 -- ARGV[6]  a version that the new one must exceed, or 0
 -- ARGV[7]  1: an override is to be removed, and the change is written down, also if no
 --          override is stored; else 0
--- ARGV[8]  the item: "policy", "override:<customer>", or "reset:<customer>", which is
---          only written down
+-- ARGV[8]  the item: "policy", "override:<customer>", "reset:<customer>", which is only
+--          written down, or "forget:<customer>", which removes the customer's override and
+--          is written down as "forget", without the customer; forget.lua follows
 -- ARGV[9]  its new value, a JSON object: {"by":…,"why":…,"override":…} or
 --          {"by":…,"why":…,"rules":…}, with "rules":null last if the workers' own
---          options are to hold; empty: an override is removed
+--          options are to hold; empty: an override is removed, or it is a reset or a forget
 -- ARGV[10] who
 -- ARGV[11] why
 --
@@ -47,9 +48,11 @@ local version_key, log, key, history = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local replaces, lasts, token, most, entries = ARGV[1] + 0, ARGV[2] + 0, ARGV[3], ARGV[4] + 0, ARGV[5]
 local above, always, item, value, who, why = ARGV[6] + 0, ARGV[7] == '1', ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 local kind, customer = string.match(item, '^(%l+):?(.*)$')
-if not ((kind == 'policy' and history and value ~= '') or (kind == 'override' and key) or kind == 'reset') or
-  who == '' or why == '' then
+if not ((kind == 'policy' and history and value ~= '') or (kind == 'override' and key) or kind == 'reset' or
+  (kind == 'forget' and history)) or who == '' or why == '' then
   return redis.error_reply('ERR the change is not one of an item by somebody for a reason')
+elseif kind == 'forget' then
+  item = kind
 end
 
 local function corrupt(name)
@@ -78,6 +81,12 @@ if kind == 'policy' then
   writes[3], writes[4] = {'LTRIM', history, 'x', 'x'}, {'LPUSH', history, 'v'}
 elseif kind == 'override' then
   writes[3], writes[4] = {'HSET', key, 'f', 'v', 'x'}, {'HDEL', key, ''}
+elseif kind == 'forget' then
+  writes[3] = {'HDEL', key, ''}
+  if redis.acl_check_cmd then -- what forget.lua needs
+    writes[4], writes[5], writes[6] = {'XRANGE', log, '-', '+'}, {'RENAME', history, log}, {'PERSIST', log}
+    writes[7] = {'PEXPIRE', history, 1}
+  end
 end
 for _, command in ipairs(writes) do
   if redis.acl_check_cmd then
@@ -105,6 +114,8 @@ if kind == 'policy' then
   try('LLEN', history)
 elseif kind == 'override' then
   stored = try('HGET', key, customer)
+elseif kind == 'forget' then
+  try('HGET', key, customer)
 end
 if failure then
   return failure
@@ -199,7 +210,7 @@ if failure or not try('XADD', log, 'MAXLEN', '~', entries, version .. '-0', 'at'
 end
 if kind == 'policy' then
   redis.call('SET', key, new)
-elseif kind == 'override' and value == '' then
+elseif kind == 'forget' or kind == 'override' and value == '' then
   redis.call('HDEL', key, customer)
 elseif kind == 'override' then
   redis.call('HSET', key, customer, new)

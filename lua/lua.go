@@ -23,9 +23,11 @@ var (
 	//go:embed reset.lua
 	Reset string
 
-	// Change and Follow are for package control.
+	// Change, Forget and Follow are for package control.
 	//go:embed change.lua
 	Change string
+	//go:embed forget.lua
+	Forget string
 	//go:embed follow.lua
 	Follow string
 

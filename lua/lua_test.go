@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-var scripts = map[string]string{"next.lua": Next, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset, "change.lua": Change, "follow.lua": Follow, "report.lua": Report}
+var scripts = map[string]string{"next.lua": Next, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset, "change.lua": Change, "forget.lua": Forget, "follow.lua": Follow, "report.lua": Report}
 
 // What the scripts have in common must stay the same.
 func TestScriptsShareTheirBlocks(t *testing.T) {
