@@ -16,8 +16,8 @@ trace's time, and judges on the last third, which it holds back: only a differen
 shows there, and is more than luck, counts. It prints the waits, the verdict, and the Go
 lines to paste.
 
-Two waits decide: the 99th percentile of the light customers' (see -light), and that of the
-worst tenth of all customers (the 90th percentile of their mean waits). One must become
+Two waits decide: the light customers' 99th percentile (see -light), and the worst tenth (the
+90th percentile of all customers' mean waits). One must become
 shorter, by a twentieth of wait and service at least, and the other not longer. What others
 no longer wait for, the heavy customers wait for, at most -heavy-cost longer than now. "Now"
 is what -counting and the policy's flags say. What makes no
@@ -31,7 +31,7 @@ for Submit, your loads and the default ones of nine, five and four levels, a six
 times as much, the other levels being turns. None has more levels than you have now.
 
 Is it luck? The intervals come from drawing customers and twelfths of the later part's time
-again, both together: one customer's documents are alike, and so are those of one busy hour.
+again, both together: the documents of one customer are alike, and so are the ones of one busy hour.
 Of two ways that are equal, about one trace in twelve says otherwise. Busy times that last
 longer than a twelfth make the intervals too narrow.
 `

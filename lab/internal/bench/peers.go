@@ -132,11 +132,11 @@ func peerReport(rows []*peerRow, b *bench) *report {
 	}
 	return &report{
 		title: "peers",
-		notes: fmt.Sprintf(`Medians of %d rounds, with the least and the most. Server time is that of all
-			commands of a decision, by INFO commandstats, as a ratio to a script of INCR and PEXPIRE; %s. Throughput is that of
-			each row's own client, as a ratio to redis_rate on a plain client. "Batched" is on a
+		notes: fmt.Sprintf(`Medians of %d rounds, with the least and the most. Server time is
+			the sum of all commands of a decision, by INFO commandstats, as a ratio to a script of INCR and PEXPIRE; %s. Throughput is
+			each row's own client's, as a ratio to redis_rate on a plain client. "Batched" is on a
 			deferred AutoPipeliner with two batches at a time; of the module, without a timeout but for "and timed". For throughput nothing is pinned to a CPU. Allocations and bytes
-			are those of a decision in this process, of %d callers where the client batches their commands, else of one. Memory is
+			are what a decision takes in this process, of %d callers where the client batches their commands, else of one. Memory is
 			bytes of Redis a customer, after one decision for each of %s.`,
 			b.rounds, b.serverTimeLoad(), b.callers, whole(float64(b.customers))),
 		grids: []grid{speed, client},

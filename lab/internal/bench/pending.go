@@ -173,8 +173,8 @@ func (p *pending) report(next samples, one, many []samples) *report {
 	}
 	return &report{
 		title: "pending",
-		notes: fmt.Sprintf(`Server time of the calls that count what is pending, as a ratio to that of Next (%s µs) for customers
-			with one pending document: medians of %d rounds, with the least and the most, measured as that of the peers, for customers or documents
+		notes: fmt.Sprintf(`Server time of the calls that count what is pending, as a ratio to Next (%s µs) for customers
+			with one pending document: medians of %d rounds, with the least and the most, measured as for the peers, for customers or documents
 			picked at random. "Again" is a document that is pending.`, tenths(next.median()), p.rounds),
 		grids: []grid{g},
 		bars: []bar{

@@ -53,7 +53,7 @@ func measurePolicies(ctx context.Context, b *bench) (*report, error) {
 	return r, nil
 }
 
-// thresholds returns those of so many levels, two documents each.
+// thresholds returns the thresholds of a policy with this many levels, two documents each.
 func thresholds(levels int) []int64 {
 	thresholds := make([]int64, levels-1)
 	for i := range thresholds {

@@ -49,14 +49,14 @@ func measureScale(ctx context.Context, b *bench) (*report, error) {
 		memory = append(memory, append(row, ratio(rows[name][last]/ours[last])))
 	}
 	r.grids = []grid{g, memory}
-	r.notes = fmt.Sprintf(`Server time of Next for customers who are at the last level, as a ratio to that with the fewest: medians
-		of %d rounds, with the least and the most, measured as that of the peers, for customers picked at random; and of the
+	r.notes = fmt.Sprintf(`Server time of Next for customers who are at the last level, as a ratio to the fewest customers: medians
+		of %d rounds, with the least and the most, measured as for the peers, for customers picked at random; and of the
 		script of INCR and PEXPIRE on keys of its own. Memory of each
 		after one decision, keys and tables and all; the last column is for the most customers.`, b.rounds)
 	return r, nil
 }
 
-// timesByCustomers returns the server time of Next, and that of the floor, on
+// timesByCustomers returns the server times of Next and of the floor, on
 // servers that hold different numbers of customers.
 func (b *bench) timesByCustomers(ctx context.Context, names []string) (times, floors []samples, err error) {
 	loads := make([]timed, 2*len(b.scale))

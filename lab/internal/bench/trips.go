@@ -179,7 +179,7 @@ func (t *trips) report(all []samples, counted []trip) *report {
 	return &report{
 		title: "trips",
 		notes: fmt.Sprintf(`Calls for many documents at once: medians of %d rounds, with the least and the most. Decisions a second
-			as a ratio to Next by one caller, without a pipeline. Server time of a script as a ratio to that of Next by %d callers of an
+			as a ratio to Next by one caller, without a pipeline. Server time of a script as a ratio to a Next by %d callers of an
 			AutoPipeliner.`, t.rounds, t.callers),
 		grids: []grid{speed, scripts},
 		bars: []bar{

@@ -11,7 +11,7 @@ import (
 	"github.com/docpriority/priority/queue"
 )
 
-// Disciplines of consumers. Beside these there are weights, that of level 1 first,
+// Disciplines of consumers. Beside these there are weights, level 1's first,
 // as in "8,4,2,1".
 const (
 	Strict  = "strict"  // the first level that has work

@@ -126,7 +126,7 @@ func (c *counted) Submit(document int, now time.Duration) (priority.Level, error
 	return decision.Level, err
 }
 
-// costOf returns what Submit is told; 0: nothing.
+// costOf returns the cost that Submit gets; 0: not known.
 func (c *counted) costOf(document int) float64 {
 	if !c.counting.costs {
 		return 0

@@ -77,8 +77,8 @@ func (d *drawing) rush(customers int, zipf, load float64, from, to time.Duration
 	})
 }
 
-// unequal adds customers who send equally often, and documents that take 1/i^zipf
-// as long as those of the first.
+// unequal adds customers who send equally often, and whose documents take 1/i^zipf
+// as long as the first customer's.
 func (d *drawing) unequal(customers int, zipf, load float64) {
 	total := 0.0
 	for i := range customers {

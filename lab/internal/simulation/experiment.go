@@ -122,7 +122,7 @@ func (e Experiment) outcomes(measures [][]Measures) []Outcome {
 	return outcomes
 }
 
-// estimates returns those of the measures that all seeds have.
+// estimates returns the estimates of the measures that all seeds have.
 func estimates(bySeed []Measures) map[string]Estimate {
 	all := make(map[string]Estimate)
 measures:

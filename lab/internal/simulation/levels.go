@@ -23,7 +23,7 @@ type byLevel struct {
 type levelGiver interface {
 	// Submit returns the level of a document that arrives now.
 	Submit(document int, now time.Duration) (priority.Level, error)
-	// Done is told that a document's service has ended.
+	// Done says that a document's service has ended.
 	Done(document int, now time.Duration) error
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// regimes returns those of scenarios by their names.
+// regimes returns the regimes of scenarios by their names.
 func regimes(tb testing.TB, seeds int, names ...string) (all []Regime) {
 	tb.Helper()
 	for _, name := range names {
@@ -101,8 +101,7 @@ func TestScoresAreThoseWorkedOutByHand(t *testing.T) {
 	if cell := m.Rows[2].Cells[0]; !math.IsNaN(cell.Mean) || !math.IsNaN(cell.Ratio) || !math.IsNaN(m.Rows[3].Cells[0].Ratio) {
 		t.Errorf("a figure that there is not, or without an ideal one: %+v", cell)
 	}
-	// First come: the root of 40·4. Round robin: that of 1·1.6. Submit: that of 1·2, for 0.5
-	// makes up for nothing.
+	// First come: √(40·4). Round robin: √(1·1.6). Submit: √(1·2), for 0.5 makes up for nothing.
 	scores := m.scores()
 	want := []Score{{FirstCome, math.Sqrt(160)}, {RoundRobin, math.Sqrt(1.6)}, {Submit, math.Sqrt2}, {"submit:linear", math.Inf(1)}, {Oracle, 1}}
 	if len(scores) != len(want) {

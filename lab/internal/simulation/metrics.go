@@ -20,7 +20,7 @@ import (
 //	jain, smallest_share     of the shares: what a customer was served in the time measured ÷ their max-min fair share
 //	overtaken_share          of the documents that waited, those that a later one of the same customer overtook
 //	longest_wait_s           of all documents
-//	pauser_to_others_p50     the pauser's median wait ÷ that of the others
+//	pauser_to_others_p50     the pauser's median wait ÷ the others'
 //
 // The groups are the workload's, and lightest_half, the half of the customers
 // with the fewest documents, without the customers that are apart.

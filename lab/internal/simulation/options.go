@@ -85,7 +85,7 @@ func Oracles() []string { return []string{OracleSize, OracleShares, OracleWaits}
 
 // NewScheduler returns a scheduler by its name. Rule and Submit have the policy of the
 // options, or default tables of their own number of levels as in "submit/22"; the Submit of
-// "submit+cost" is told each document's service time, and of "submit+guess" about so. Those by
+// "submit+cost" gets each document's service time, the one of "submit+guess" an estimate. Those by
 // level have the discipline of the options, or one of their own as in "submit:linear". Those
 // of "submit:ordered" and "submit:ordered:linear" keep the order of a customer's
 // documents. The seed decides which Dones are lost, and how wrong a guess is. A scheduler that is an io.Closer

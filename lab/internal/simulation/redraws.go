@@ -87,7 +87,7 @@ func compare(a, b *Choice, service float64) Comparison {
 const (
 	redraws         = 1000
 	stretches       = 12
-	streamOfRedraws = 64 // far from those of a workload
+	streamOfRedraws = 64 // far from a workload's
 )
 
 // A redrawn is a measure of each redraw.

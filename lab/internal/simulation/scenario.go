@@ -143,7 +143,7 @@ func overloads() []Scenario {
 		},
 		{
 			Name:    "overload-cost",
-			Summary: "20 customers at 150 % load send equally often; the documents of the i-th take 1/i as long as those of the first",
+			Summary: "20 customers at 150 % load send equally often; the i-th customer's documents take 1/i as long as the first one's",
 			Figures: []Figure{{Measure: jainIndex, MoreIsBetter: true}},
 			build:   func(d *drawing) { d.unequal(20, 1, 1.5); d.measure(warmUp, time.Hour) },
 		},

@@ -187,10 +187,9 @@ func TestFairShareForgetsWhatIsLongAgo(t *testing.T) {
 	}
 }
 
-// The levels of the rule and of Submit are those of the module's store, document by
-// document; of a store that was not reached during an outage, and that was told
-// of Dones later; of one that lacks what was written before a failover; and of one
-// that hears of no Done.
+// The rule and Submit give the levels that the module's store gives, document by document:
+// also if the store is not reached during an outage and gets the Dones later, if it lacks what
+// was written before a failover, and if it gets no Done.
 func TestLevelsAreThoseOfTheStore(t *testing.T) {
 	const start, over, end = warmUp + 5*time.Minute, warmUp + 6*time.Minute, warmUp + 30*time.Minute
 	for _, counting := range []string{Rule, Submit, SubmitCosts} {

@@ -14,7 +14,7 @@ import (
 //   - or with more than a tenth of the recent processing time,
 //
 // until none waits, or until they have sent nothing for five minutes. Documents of quiet customers
-// go first, in the order of arrival; then those of the noisy customer with the fewest on servers.
+// go first, in the order of arrival; then the noisy customer's with the fewest on servers.
 //
 // Amazon does not say how long "recent" is, and it matters. Here a document's service time counts
 // from its end, and half as much after each halfLife.

@@ -97,7 +97,7 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 	return w
 }
 
-// medianService returns that of the known service times, if there are any.
+// medianService returns the median of the known service times, if there are any.
 func (t *Trace) medianService() (median time.Duration, ok bool) {
 	var known []time.Duration
 	for _, d := range t.documents {

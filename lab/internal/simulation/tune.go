@@ -106,7 +106,7 @@ func (t Tuning) Run(ctx context.Context) (Advice, error) {
 	return a, nil
 }
 
-// choices returns those of one way of counting, the present policy first.
+// choices returns the choices of one way of counting, the present policy first.
 func (t Tuning) choices(counting string) []*Choice {
 	choices := []*Choice{{Counting: counting, Policy: t.Options.Policy}}
 	for _, policy := range candidates(counting, t.Options.Policy) {
