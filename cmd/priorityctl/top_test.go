@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -19,21 +20,28 @@ import (
 // reported writes reports as workers do.
 func reported(t *testing.T, client redis.UniversalClient, reports ...fleet.Report) {
 	t.Helper()
-	now, err := client.Time(t.Context()).Result()
-	if err != nil {
+	if err := writeReports(t.Context(), client, reports); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func writeReports(ctx context.Context, client redis.UniversalClient, reports []fleet.Report) error {
+	now, err := client.Time(ctx).Result()
+	if err != nil {
+		return err
 	}
 	const lasts = 30 * time.Second
 	for _, r := range reports {
 		text, err := json.Marshal(r)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		client.Set(t.Context(), "priority:{fleet}:"+r.ID, text, lasts)
-		if err := client.ZAdd(t.Context(), "priority:{fleet}:members", redis.Z{Score: float64(now.Add(lasts).UnixMilli()), Member: r.ID}).Err(); err != nil {
-			t.Fatal(err)
+		client.Set(ctx, "priority:{fleet}:"+r.ID, text, lasts)
+		if err := client.ZAdd(ctx, "priority:{fleet}:members", redis.Z{Score: float64(now.Add(lasts).UnixMilli()), Member: r.ID}).Err(); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // working writes reports again and again, of workers that follow what operators set.
@@ -52,10 +60,8 @@ func working(t *testing.T, client redis.UniversalClient, reports ...fleet.Report
 				if err == nil && settings.Rules != nil {
 					reports[i].Rules.Version = settings.Rules.Version
 				}
-				if text, err := json.Marshal(reports[i]); err == nil {
-					client.Set(t.Context(), "priority:{fleet}:"+reports[i].ID, text, 30*time.Second)
-				}
 			}
+			_ = writeReports(t.Context(), client, reports) // Redis ends with the test
 			time.Sleep(100 * time.Millisecond)
 		}
 	}()
