@@ -201,6 +201,30 @@ func TestTheServersOfTheREADMEAreTested(t *testing.T) {
 	}
 }
 
+// What the pages say that a newcomer needs is what the modules and packages require.
+func TestThePagesNameTheVersionsThatAreNeeded(t *testing.T) {
+	t.Parallel()
+	for _, needed := range []struct{ page, says, file, requires string }{
+		{"README.md", `With Go (\d+\.\d+) or later`, "go.mod", `\ngo (\d+\.\d+)`},
+		{"README.md", `go-redis v(\d+\.\d+) or later`, "go.mod", `/go-redis/v9 v(\d+\.\d+)`},
+		{"README.md", `modules\s+for queues need Go (\d+\.\d+)`, "queue/asynq/go.mod", `\ngo (\d+\.\d+)`},
+		{"docs/start.md", `With Go (\d+\.\d+) or later`, "queue/asynq/go.mod", `\ngo (\d+\.\d+)`},
+		{"docs/start.md", `With Python (\d+\.\d+) or later`, "clients/python/pyproject.toml", `requires-python = ">=(\d+\.\d+)"`},
+		{"docs/start.md", `With Node.js (\d+\.\d+) or later`, "clients/nodejs/package.json", `"node": ">=(\d+\.\d+)"`},
+	} {
+		version := func(file, pattern string) string {
+			found := regexp.MustCompile(pattern).FindStringSubmatch(string(must(os.ReadFile(file))(t)))
+			if found == nil {
+				t.Fatalf("%s does not say %s", file, pattern)
+			}
+			return found[1]
+		}
+		if said, required := version(needed.page, needed.says), version(needed.file, needed.requires); said != required {
+			t.Errorf("%s names %s for %q, and %s requires %s", needed.page, said, needed.says, needed.file, required)
+		}
+	}
+}
+
 // The documented user can do all that a store does on one server, and nothing
 // else: no other command, and no other key.
 func TestTheDocumentedRightsAreEnoughAndNoMore(t *testing.T) {
