@@ -84,7 +84,7 @@ func TestRulesThatWorkersKeepAreNotCalledTheirOwnOptions(t *testing.T) {
 		t.Errorf("got %q", text)
 	}
 	holds(t, o.told("top", "-once"), "policy "+kept)
-	if status, _, says := o.ask("get", "acme"); status != 0 || !strings.Contains(says, "priorityctl: workers go by "+kept+"; the levels below are by the module's default") {
+	if status, _, says := o.ask("get", "acme"); status != 0 || !strings.Contains(says, "priorityctl: workers follow "+kept+"; the levels below are by the module's default") {
 		t.Errorf("get ended with %d and said %q", status, says)
 	}
 }

@@ -711,7 +711,7 @@ func TestTheShellCompletesLevelsAndModes(t *testing.T) {
 		"9\tcount < -20, load > 32,768\n": {"list", "--level", ""},
 		"3\tcount < -9, load > 32,768\n":  {"list", "--thresholds", "-2,-9", "--level", ""},
 		"compare\tShows":                  {"policy", "com"},
-		"get\tTells why":                  {"g"},
+		"get\tSays why":                   {"g"},
 		"--password-file\t":               {"ping", "--pass"},
 	} {
 		var stdout strings.Builder // on stderr, cobra talks to a shell's script

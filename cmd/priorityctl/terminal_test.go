@@ -155,7 +155,7 @@ func TestTopFitsTheTerminal(t *testing.T) {
 
 	press := func(keys ...string) { term.do(append([]string{"send-keys"}, keys...)...) }
 	press("?")
-	fitsIn(t, 80, term.await("Enter       tell why"))
+	fitsIn(t, 80, term.await("Enter       say why"))
 	press("x")
 	press("Down", "Enter")
 	fitsIn(t, 80, term.await("bakery waits behind level 1"))
