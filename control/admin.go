@@ -31,9 +31,9 @@ var (
 
 	// ErrNotInForce: the change of an override was recorded, but Redis did not write the
 	// customer's own key. Make the same change again.
-	ErrNotInForce = errors.New("control: written down, not in force")
+	ErrNotInForce = errors.New("control: recorded, but not in force")
 
-	// ErrForgottenInPart: a Forget is written down and begun, and something of the customer
+	// ErrForgottenInPart: a Forget is recorded and has begun, but something of the customer
 	// may be left. Forget the customer again.
 	ErrForgottenInPart = errors.New("control: forgotten in part")
 )

@@ -230,7 +230,7 @@ func TestAChangeThatIsLostBetweenItsHalvesIsNotMade(t *testing.T) {
 	_, err := openAdmin(t, slow, &control.AdminOptions{Timeout: 3 * time.Second}).SetOverride(ctx, "acme", pinned(5), time.Hour, demo(0))
 	wantError(t, "SetOverride", err, control.ErrNotInForce)
 	if held := must(w.admin.OverrideOf(ctx, "acme"))(t); held != nil {
-		t.Errorf("it holds, and is not written down: %+v", held)
+		t.Errorf("it is in force, but not on record: %+v", held)
 	}
 }
 

@@ -186,7 +186,7 @@ func TestNoMoreOverridesThanTheMost(t *testing.T) {
 	}
 }
 
-// What is written down and not in force is an error and listed, and the same change made
+// What is recorded and not in force is an error and listed, and the same change made
 // again puts it in force.
 func TestAnOverrideThatIsNotInForceIsMadeAgain(t *testing.T) {
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// apply makes rules those of the fleet: those that were sent, those of an earlier
-// version, or the workers' own.
+// apply sets the fleet's rules: to the rules that were sent, to an earlier version,
+// or back to the workers' own options.
 func (v *visit) apply() {
 	change, ok := v.change("policy", "Policy")
 	if !ok {

@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// background runs what looks at Redis while nobody need wait for it.
+// background runs what looks at Redis while no request waits for it.
 type background struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu      sync.Mutex // guards closed, and that nothing begins after it
+	mu      sync.Mutex // guards closed; nothing begins after it
 	closed  bool
 	running sync.WaitGroup
 }
@@ -32,7 +32,7 @@ func (b *background) begin(run func(ctx context.Context)) bool {
 	return true
 }
 
-// close ends all, and waits until it is over or ctx ends.
+// close ends everything, and waits until it has ended or ctx ends.
 func (b *background) close(ctx context.Context) error {
 	b.mu.Lock()
 	b.closed = true

@@ -206,7 +206,7 @@ func TestAnOperatorWorksByKeysAlone(t *testing.T) {
 	focus("#why")
 	tab.Type("a demo")
 	enter("button.primary")
-	if text := tab.Text("document.querySelector('main').innerText"); !strings.Contains(text, "Written down as version 1") || w.document().Overrides["acme"].Value != pin(1) {
+	if text := tab.Text("document.querySelector('main').innerText"); !strings.Contains(text, "Recorded as version 1") || w.document().Overrides["acme"].Value != pin(1) {
 		t.Fatalf("the override is not set:\n%s", text)
 	}
 	enter("form[action=reset] button")
@@ -251,13 +251,13 @@ func TestAPolicyIsAppliedInABrowser(t *testing.T) {
 	compare("-10,-50")
 	says("The order of 1 customer does not change.")
 	send("form[action=apply]")
-	says("Written down as version 1", "version 1, by mary", "3 levels")
+	says("Recorded as version 1", "version 1, by mary", "3 levels")
 	compare("-1")
 	send("form[action=apply]")
 	tab.Loads("compare", func() { tab.Eval(`document.querySelector("a[href='compare?version=1']").click()`, nil) })
 	says("Roll back to version 1")
 	send("form[action=apply]")
-	says("Written down as version 3", "decides now")
+	says("Recorded as version 3", "decides now")
 	if problems := tab.Problems(); len(problems) > 0 {
 		t.Errorf("%s", problems)
 	}

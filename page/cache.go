@@ -23,21 +23,21 @@ const (
 	mostBusiest    = 25
 	mostLogPages   = 50
 	logPage        = 50
-	customerLog    = 1000 // of so many changes a customer's are shown
+	customerLog    = 1000 // the changes among which a customer's are looked for
 	lookupsASecond = 100
 	stepTime       = 500 * time.Millisecond // of a walk
 	unwatched      = 30 * time.Second       // a walk that nobody waits for ends
 )
 
-// cache is what all pages know of the fleet.
+// cache is what all pages know about the fleet.
 type cache struct {
 	background *background
 	own        *insight.Inspector // by the workers' own options
 	lookups    *rate.Limiter      // of customers
 	pace       int                // of a walk, in keys a second
 
-	// turn holds one: whose turn it is walks through all customers. alone is held by each
-	// step of that walk and by the health check, which counts a document of its own.
+	// turn has capacity 1: its holder walks through all customers. Each step of that walk
+	// holds alone, and so does the health check, which counts a document of its own.
 	turn  chan struct{}
 	alone sync.Mutex
 
@@ -47,13 +47,13 @@ type cache struct {
 	workers   *cell[[]insight.Worker]
 	reports   *cell[[]fleet.Report]
 	overrides *cell[[]*insight.Overridden]
-	override  *cells[string, *insight.Overridden] // nil: there is none
+	override  *cells[string, *insight.Overridden] // nil: there is no override
 	day       *cell[day]
 	searches  *searches
 	customers *cells[string, customerLook]
 	held      *cells[string, string] // what a reset would forget
 	health    *cell[*insight.Health]
-	changes   *cell[[]insight.Logged] // the last ones, the newest first
+	changes   *cell[[]insight.Logged] // the last changes, the newest first
 	logPages  *cells[int64, []insight.Logged]
 	history   *cell[[]insight.SetRules]
 }
@@ -102,8 +102,8 @@ func newCache(own *insight.Inspector, options Options) *cache {
 	return f
 }
 
-// asNow asks an inspector that decides by what operators have set, as far as that is
-// known: the page says if it is not.
+// asNow asks an inspector that follows what operators have set, as far as that is
+// known; if not, the page says so.
 func asNow[T any](f *cache, ask func(i *insight.Inspector, ctx context.Context) (T, error)) func(context.Context) (T, error) {
 	return func(ctx context.Context) (T, error) {
 		inspector, _ := f.now(ctx)
@@ -111,7 +111,7 @@ func asNow[T any](f *cache, ask func(i *insight.Inspector, ctx context.Context) 
 	}
 }
 
-// loss is that Redis lost what operators set.
+// loss says that Redis lost what operators set.
 type loss struct {
 	known, there int64 // versions
 }
@@ -122,7 +122,7 @@ func (l *loss) String() string {
 		"priorityctl control import brings back what priorityctl control export has printed.", l.known, l.there)
 }
 
-// noteLoss compares what is there with what was there before.
+// noteLoss compares the settings with the earlier settings.
 func (f *cache) noteLoss(before, now *control.Settings) {
 	switch lost := f.lost.Load(); {
 	case before == nil || now == nil:
@@ -133,7 +133,7 @@ func (f *cache) noteLoss(before, now *control.Settings) {
 	}
 }
 
-// follow returns an inspector that decides by what operators have set now.
+// follow returns an inspector that follows what operators have set now.
 func (f *cache) follow(ctx context.Context) (*insight.Inspector, error) {
 	known := f.inspector.known().value
 	if known == nil {
@@ -146,8 +146,8 @@ func (f *cache) follow(ctx context.Context) (*insight.Inspector, error) {
 	return next, err
 }
 
-// now returns an inspector that decides by what operators have set, as far as that is
-// known, and why it is not known better.
+// now returns an inspector that follows what operators have set, as far as that is
+// known, and an error if it may be out of date.
 func (f *cache) now(ctx context.Context) (*insight.Inspector, error) {
 	found := f.inspector.get(ctx)
 	if found.value == nil {
@@ -167,7 +167,7 @@ func (f *cache) lookUp(ctx context.Context, customer string) (customerLook, erro
 	return customerLook{found, &inspector}, err
 }
 
-// lookUpHeld says what Redis holds of a customer, or why that cannot be told.
+// lookUpHeld says what Redis holds about a customer, or why that is unknown.
 func (f *cache) lookUpHeld(ctx context.Context, customer string) (string, error) {
 	if err := f.lookups.Wait(ctx); err != nil {
 		return "", err
@@ -176,8 +176,9 @@ func (f *cache) lookUpHeld(ctx context.Context, customer string) (string, error)
 	return inspector.Held(ctx, customer), nil
 }
 
-// readChanges reads the last changes, unless the newest is the one that is known. The
-// version alone does not tell: a Redis that has lost changes counts on from fewer.
+// readChanges reads the last changes, unless the newest change is known. The version
+// alone does not identify a change: a Redis that lost changes assigns their versions
+// again.
 func (f *cache) readChanges(ctx context.Context) ([]insight.Logged, error) {
 	newest, err := f.readLog(ctx, 0, 1)
 	if err != nil {
@@ -198,7 +199,7 @@ func (f *cache) explained(err error) error {
 	return err
 }
 
-// walkRights are what a walk needs, as ACL SETUSER takes them.
+// walkRights are the rights that a walk needs, as ACL SETUSER takes them.
 const walkRights = "+scan " + insight.PeekRights
 
 func sameChange(a, b insight.Logged) bool { return a.Version == b.Version && a.At.Equal(b.At) }
@@ -212,7 +213,7 @@ func (f *cache) readLog(ctx context.Context, upTo int64, most int) ([]insight.Lo
 	return logged, err
 }
 
-// expire makes all look again, after something was changed.
+// expire makes all cells look again, after a change.
 func (f *cache) expire() {
 	f.inspector.expire()
 	f.customers.expire()
@@ -226,7 +227,8 @@ func (f *cache) expire() {
 	f.override.expire()
 }
 
-// walk goes through all customers, while somebody waits for it: one walk at a time.
+// walk goes through all customers, as long as somebody waits for it. There is one
+// walk at a time.
 func (f *cache) walk(ctx context.Context, idle func() time.Duration, step func() (done bool, err error)) error {
 	select {
 	case f.turn <- struct{}{}:
@@ -249,7 +251,7 @@ func (f *cache) walk(ctx context.Context, idle func() time.Duration, step func()
 
 var errUnwatched = errors.New("nobody looked for a while")
 
-// ownPolicyName names the policy that a customer has by the workers' own options.
+// ownPolicyName names a customer's policy by the workers' own options.
 func (f *cache) ownPolicyName(customer string) string {
 	tier, ok := f.own.Tier(customer)
 	if !ok {
@@ -266,7 +268,7 @@ func (l looked[T]) slow() error {
 	return nil
 }
 
-var errSlow = errors.New("no answer of Redis yet")
+var errSlow = errors.New("no answer from Redis yet")
 
 // text returns an error's text as a page may show it.
 func (f *cache) text(err error) string {

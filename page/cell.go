@@ -7,42 +7,43 @@ import (
 	"time"
 )
 
-// patience is how long a request waits for Redis before it shows what was known last.
+// patience is how long a request waits for Redis before it shows the last known
+// value.
 const patience = 1500 * time.Millisecond
 
-// errClosed is that of a request after Close.
+// errClosed is the error of a request after Close.
 var errClosed = errors.New("the page was closed")
 
-// looked is what was looked up last.
+// looked is the result of the last lookup.
 type looked[T any] struct {
 	value T
 	at    time.Time // when value was read; zero: never
-	err   error     // why the last lookup failed; nil: it did not
-	late  bool      // a lookup is under way, longer than anybody waits
+	err   error     // why the last lookup failed, or nil
+	late  bool      // the lookup under way has taken longer than requests wait
 }
 
-// cell holds what was looked up last, for all who ask. One lookup is under way at a
-// time, and one begins at most once an interval: however many ask.
+// cell holds the result of the last lookup, for all who ask. However many ask, one
+// lookup is under way at a time, and begins at most once in an interval.
 type cell[T any] struct {
 	background *background
 	every      time.Duration
 	failed     time.Duration // in place of every, after a lookup that failed
 	look       func(ctx context.Context) (T, error)
 
-	mu      sync.Mutex // guards what is below
+	mu      sync.Mutex // guards the fields below
 	last    looked[T]
-	began   time.Time     // when the last lookup did
-	asked   time.Time     // when somebody did last
-	flight  chan struct{} // closed when the lookup is over; nil: none is under way
-	expired bool          // what the lookup that is under way finds may be of before
+	began   time.Time     // when the last lookup began
+	asked   time.Time     // when somebody last asked
+	flight  chan struct{} // closed when the lookup ends; nil: no lookup is under way
+	expired bool          // the lookup under way may find what was there before a change
 }
 
 func newCell[T any](background *background, every time.Duration, look func(ctx context.Context) (T, error)) *cell[T] {
 	return &cell[T]{background: background, every: every, failed: every, look: look}
 }
 
-// get returns what holds, looked up at most an interval ago, or what was known last
-// and why there is nothing newer.
+// get returns a value that was looked up at most an interval ago, or else the last
+// known value and why it is not newer.
 func (c *cell[T]) get(ctx context.Context) looked[T] {
 	patient := time.NewTimer(patience)
 	defer patient.Stop()
@@ -66,14 +67,13 @@ func (c *cell[T]) get(ctx context.Context) looked[T] {
 	}
 }
 
-// getSoon returns what is known and waits for nothing, but has it looked up if it is
-// too old.
+// getSoon returns the known value at once, and begins a lookup if it is too old.
 func (c *cell[T]) getSoon() looked[T] {
 	_, _, last := c.join()
 	return last
 }
 
-// join returns the lookup to wait for, nil: there is none, and what is known.
+// join returns the lookup to wait for, or nil, and the known value.
 func (c *cell[T]) join() (flight chan struct{}, fresh bool, last looked[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,28 +106,28 @@ func (c *cell[T]) run(ctx context.Context, flight chan struct{}) {
 	close(flight)
 }
 
-// expire makes the next get look again, since something was changed.
+// expire makes the next get look again, after a change.
 func (c *cell[T]) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.began, c.expired = time.Time{}, true
 }
 
-// known returns what is known, and looks nothing up.
+// known returns the known value without a lookup.
 func (c *cell[T]) known() looked[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last
 }
 
-// idle is for how long nobody has asked.
+// idle returns how long nobody has asked.
 func (c *cell[T]) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Since(c.asked)
 }
 
-// cells are one for each of the keys that were asked for last.
+// cells has a cell for each of the keys that were last asked for.
 type cells[K comparable, T any] struct {
 	background *background
 	every      time.Duration
@@ -144,8 +144,8 @@ func newCells[K comparable, T any](background *background, every time.Duration, 
 
 func (c *cells[K, T]) get(ctx context.Context, key K) looked[T] { return c.of(key).get(ctx) }
 
-// of returns the cell of a key, and forgets the one that was not asked for the longest
-// where there are too many.
+// of returns the cell of a key. If there are too many cells, it forgets the least
+// recently used.
 func (c *cells[K, T]) of(key K) *cell[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// compareView is what other rules would do, and the forms that make them hold.
+// compareView shows what other rules would do, with the forms that apply them.
 type compareView struct {
 	Rules    control.Rules
 	JSON     string
@@ -25,17 +25,17 @@ type compareView struct {
 	Progress int
 	Bands    []bandTable
 
-	Version  int64  // of the history; 0: they are not from there
-	Again    string // the URL of the same; empty: they were sent
-	Own      bool   // they are the workers' own options
-	Same     bool   // they are those that hold
-	Known    bool   // what operators have set is
-	Replaces int64  // the version that holds
+	Version  int64  // of the history; 0: the rules are not from there
+	Again    string // the URL of this page; empty: the rules were sent
+	Own      bool   // the rules are the workers' own options
+	Same     bool   // the rules equal the present rules
+	Known    bool   // what operators have set is known
+	Replaces int64  // the present version
 	Lost     bool   // Redis lost what operators set
-	Set      bool   // operators have set what holds
+	Set      bool   // operators have set the present rules
 }
 
-// bandTable compares the policies of a tier, or of those without one.
+// bandTable compares the policies of a tier, or of customers without a tier.
 type bandTable struct {
 	Tier   string
 	Counts []insight.Band
@@ -44,8 +44,8 @@ type bandTable struct {
 	TurnsB int64
 }
 
-// compareVersion compares what decides with the rules of the URL's version: one of the
-// history, or "own".
+// compareVersion compares what decides with the rules of the URL's version: a version
+// of the history, or "own".
 func (v *visit) compareVersion() {
 	version := v.r.URL.Query().Get("version")
 	inspector := v.inspector()
@@ -139,8 +139,8 @@ func (v *visit) compareWith(inspector *insight.Inspector, view compareView) {
 	v.show(200, "compare", "Compare", view)
 }
 
-// bandsOf compares all policies, tier by tier. A customer of a tier that one of the
-// rules does not have has the policy of those without one there.
+// bandsOf compares all policies, tier by tier. If rules do not have a tier, its
+// customers have the policy of customers without a tier there.
 func bandsOf(a, b control.Rules) []bandTable {
 	var tables []bandTable
 	for _, tier := range insight.TiersOf(a, b) {

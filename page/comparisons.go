@@ -25,14 +25,14 @@ type comparisons struct {
 	asked map[[sha256.Size]byte]asked
 }
 
-// asked is what is to be compared.
+// asked is what to compare.
 type asked struct {
 	by   *insight.Inspector
 	a, b insight.NamedRules
 	step *steps
 }
 
-// steps says how far a comparison is.
+// steps is the progress of a comparison.
 type steps struct {
 	mu       sync.Mutex
 	progress int
@@ -44,8 +44,8 @@ func newComparisons(cache *cache, options Options) *comparisons {
 	return c
 }
 
-// of returns what there is of a comparison of what decides now with other rules, and
-// how far it is.
+// of returns the result so far of comparing what decides now with other rules, and
+// the progress.
 func (c *comparisons) of(ctx context.Context, by *insight.Inspector, a, b insight.NamedRules) (looked[insight.Compared], int) {
 	text, err := json.Marshal([]any{a.Rules, b.Rules, a.Name, b.Name})
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *comparisons) of(ctx context.Context, by *insight.Inspector, a, b insigh
 	if step == nil {
 		step = &steps{}
 	}
-	c.asked[key] = asked{by, a, b, step} // by it, customers may be in other tiers than before
+	c.asked[key] = asked{by, a, b, step} // another inspector may have other tiers
 	for other := range c.asked {
 		if len(c.asked) > mostComparisons && other != key {
 			delete(c.asked, other)
@@ -72,7 +72,7 @@ func (c *comparisons) of(ctx context.Context, by *insight.Inspector, a, b insigh
 
 var errForgotten = errors.New("too many others compare: try again")
 
-// run goes through all counts, while somebody waits for it.
+// run goes through all customers, as long as somebody waits for it.
 func (c *comparisons) run(ctx context.Context, key [sha256.Size]byte) (insight.Compared, error) {
 	c.mu.Lock()
 	asked, ok := c.asked[key]

@@ -9,41 +9,42 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// customerView is all about a customer.
+// customerView shows all about a customer.
 type customerView struct {
 	Customer string
 	Age      string
 	Found    *insight.Customer // nil: it cannot be read, and Failure says why
 	Failure  string
-	Corrupt  bool // and a reset removes what it is
+	Corrupt  bool // a key is corrupt, and a reset removes it
 	Override *insight.Overridden
 	Rows     policyRows
 	History  []changed
-	Looked   int64 // changes that were looked through
+	Looked   int64 // how many changes were searched
 	Done     int64
-	Obey     obeyed // who obeys what was done
+	Obey     obeyed // who obeys the change that was made
 	Levels   []priority.Level
 	Lasts    []lasting
 }
 
-// policyRow is a row of a policy's table, and whether the next document is in it.
+// policyRow is a row of a policy's table, and says whether the next document is in
+// it.
 type policyRow struct {
 	insight.Row
 	Here    bool
-	AtCount string // the count, if the customer is counted so
+	AtCount string // the count, if the customer is counted by it
 	AtLoad  string // the load
 }
 
-// policyRows are those of a policy, with the columns of one rule or of both.
+// policyRows are the rows of a policy, with the columns of one rule or of both.
 type policyRows struct {
 	Rows          []policyRow
 	Counts, Loads bool
 }
 
-// unread stands in place of a customer; the page's notice says why.
+// unread is shown in place of a customer; the page's notice says why.
 const unread = "What the customer has now cannot be read."
 
-// lasting is for how long an override may be set.
+// lasting is a time for which an override may be set.
 type lasting struct{ Text, Value string }
 
 var lastings = []lasting{
@@ -51,7 +52,7 @@ var lastings = []lasting{
 	{"1 day", "24h"}, {"3 days", "72h"}, {"7 days", "168h"}, {"30 days", "720h"},
 }
 
-// customer shows one.
+// customer shows a customer.
 func (v *visit) customer() {
 	customer, err := customerOf(v.r.URL.Query())
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// A customer is any bytes. In URLs and forms it is "c" where a browser sends back the
+// A customer is any bytes. In URLs and forms it is "c" if a browser sends back the
 // very same bytes, and else "c64", in base64 for URLs.
 const (
 	plainCustomer = "c"
 	exactCustomer = "c64"
 )
 
-// customerParameter returns how a customer is called in URLs and forms.
+// customerParameter returns the parameter for a customer in URLs and forms.
 func customerParameter(customer string) (name, value string) {
 	plain := utf8.ValidString(customer)
 	for _, r := range customer {
-		plain = plain && unicode.IsGraphic(r) // forms change line ends and NUL, and nobody sees the others
+		plain = plain && unicode.IsGraphic(r) // forms change line ends and NUL, and the others are invisible
 	}
 	if plain {
 		return plainCustomer, customer
@@ -47,7 +47,8 @@ func customerOf(values url.Values) (string, error) {
 	return customer, priority.CheckCustomer(customer)
 }
 
-// customerURL is the URL of a page about a customer. Pairs are further parameters.
+// customerURL returns the URL of a page about a customer. Pairs are further
+// parameters.
 func customerURL(page, customer string, pairs ...string) string {
 	name, value := customerParameter(customer)
 	values := url.Values{name: {value}}

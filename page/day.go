@@ -24,7 +24,7 @@ type sample struct {
 	Waits     map[priority.Level][2]int64 `json:"waits,omitempty"` // the median and the 95th of 100, in milliseconds
 }
 
-// day is the samples of the last day, the latest last. It does not change.
+// day has the samples of the last day, the latest last. It does not change.
 type day []sample
 
 const (
@@ -60,7 +60,7 @@ func sampleOf(found *insight.Snapshot) sample {
 // keepDay writes a sample each minute, while there is a fleet.
 func (f *cache) keepDay(ctx context.Context) {
 	for every := time.NewTicker(sampling); ; {
-		_ = f.addSample(ctx) // who looks at the page is told why
+		_ = f.addSample(ctx) // the page says why
 		select {
 		case <-every.C:
 		case <-ctx.Done():
@@ -82,7 +82,7 @@ func (f *cache) addSample(ctx context.Context) error {
 	return f.own.Client.Eval(ctx, sampleScript, []string{f.dayKey()}, text, dayMinutes, (25 * time.Hour).Milliseconds()).Err()
 }
 
-// readDay reads the samples that have come since it did so last.
+// readDay reads the samples since its last call.
 func (f *cache) readDay(ctx context.Context) (day, error) {
 	known := f.day.known().value
 	from := "-"
@@ -115,7 +115,7 @@ func sampleOfEntry(entry redis.XMessage) (s sample, ok bool) {
 	return s, true
 }
 
-// documents is how many documents there were in a minute.
+// documents returns how many documents there were in a minute.
 func (s sample) documents() (all int64) {
 	for _, n := range s.Documents {
 		all += n
@@ -123,7 +123,7 @@ func (s sample) documents() (all int64) {
 	return all
 }
 
-// mark is where operators changed something.
+// mark is a point where operators changed something.
 type mark struct {
 	at   time.Time
 	says string

@@ -11,8 +11,8 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// The pictures are SVG that takes its colours from the style sheet. All that they say
-// is in words beside them or in their titles too.
+// The pictures are SVG that takes its colours from the style sheet. Words beside
+// them, or their titles, say the same.
 
 const (
 	sparkPoints = 60  // minutes that a small picture shows
@@ -28,7 +28,7 @@ func bar(share float64, class string) template.HTML {
 		template.HTMLEscapeString(class), 100*min(max(share, 0), 1)))
 }
 
-// spark draws the values of the last minutes, the latest at the right. NaN: there is none.
+// spark draws the values of the last minutes, the latest at the right. NaN: no value.
 func spark(values []float64, title string) template.HTML {
 	line := curve(values, 120, 24)
 	if line == "" {
@@ -70,7 +70,8 @@ func (p dayPicture) Hours() (all []string) {
 	return all
 }
 
-// curve draws values, up to the greatest one. The line is broken where there are none.
+// curve draws values, up to the greatest one. The line is broken where values are
+// missing.
 func curve(values []float64, width, height float64) string {
 	most := 0.0
 	for _, value := range values {
@@ -102,7 +103,7 @@ func curve(values []float64, width, height float64) string {
 	return fmt.Sprintf(`<path class="area" d="%s"/><path class="line" d="%s"/>`, area.String(), line.String())
 }
 
-// at is where a value stands.
+// at returns the position of a value.
 func at(i, n int, width float64) float64 { return width * float64(i) / float64(max(n-1, 1)) }
 
 func orZero(value float64) float64 {
@@ -112,8 +113,8 @@ func orZero(value float64) float64 {
 	return value
 }
 
-// over puts what samples have in equal parts of the time until end: of each part the
-// greatest, NaN where there is none.
+// over divides the time until end into equal parts, and returns the greatest value
+// of each part, NaN for a part without samples.
 func (d day) over(end time.Time, span time.Duration, parts int, of func(sample) (value float64, ok bool)) []float64 {
 	values := slices.Repeat([]float64{math.NaN()}, parts)
 	for _, s := range d {
@@ -125,7 +126,7 @@ func (d day) over(end time.Time, span time.Duration, parts int, of func(sample) 
 	return values
 }
 
-// rateText writes how many there are a second.
+// rateText writes a rate per second.
 func rateText(rate float64) string {
 	switch {
 	case rate == 0:

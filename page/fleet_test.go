@@ -99,7 +99,7 @@ func TestAChangeSaysWhoObeys(t *testing.T) {
 		reports(1)
 	})
 	applied := w.post("apply", "rules", "{}", "replaces", "0", "why", "a test")
-	w.get(applied.Header.Get("Location")).has(t, 200, "Written down as version 1: <bdi>in force; 5 of 6 workers obey; w4 on host b does not: its queue has 3 levels, the rules 9", "notice warning")
+	w.get(applied.Header.Get("Location")).has(t, 200, "Recorded as version 1: <bdi>in force; 5 of 6 workers obey; w4 on host b does not: its queue has 3 levels, the rules 9", "notice warning")
 	following.Wait()
 	set := w.post("override", "c", "acme", "kind", "pin", "level", "2", "for", "1h", "replaces", "0", "why", "a test")
 	w.get(set.Header.Get("Location")).has(t, 200, "in force; 5 of 6 workers obey; w5 on host b does not: it does not read overrides")
@@ -120,7 +120,7 @@ func TestRulesThatWorkersKeepAreNotCalledTheirOwnOptions(t *testing.T) {
 	w.report(fleet.Report{ID: "1", Name: "w1", Overrides: true, Rules: fleet.Rules{Version: 5, Error: "Redis lost data"}})
 	const kept = "version 5, which Redis lost"
 	w.get("").has(t, 200, "Decided by "+kept+".", "1 does not obey")
-	w.get("policy").has(t, 200, "Workers go by "+kept+".")
+	w.get("policy").has(t, 200, "Workers follow "+kept+".")
 }
 
 // A Redis that lost what operators set is said on every page, until they decide.
@@ -234,7 +234,7 @@ func TestTenThousandOverridesAreSearchedAndPaged(t *testing.T) {
 	first.has(t, 200, "1 to 50 of 10,000", `href="policy?p=1"`)
 	w.get("policy?p=199").has(t, 200, "9,951 to 10,000 of 10,000", `href="policy?p=198"`)
 	w.get("policy?q=Ticket+77").has(t, 200, "111 of 10,000 overrides", "customer-00077", `href="policy?p=1&amp;q=Ticket&#43;77"`)
-	w.get("policy?q=nobody").has(t, 200, "No override is like this.")
+	w.get("policy?q=nobody").has(t, 200, "No override matches.")
 }
 
 // A search goes through all customers, and finds them by a part of the name.

@@ -16,7 +16,7 @@ type foundView struct {
 	Levels   []priority.Level
 	Corrupt  bool
 	All      int64 // how many match
-	More     int64 // that are not listed
+	More     int64 // customers that are not listed
 	Under    bool  // the search goes on
 	Progress int
 	Age      string
@@ -29,7 +29,7 @@ func (v *visit) search() {
 	if level, err := strconv.ParseUint(query.Get("level"), 10, 8); err == nil && !what.corrupt {
 		what.level = priority.Level(level)
 	}
-	v.inspector() // for what was lost
+	v.inspector() // which notes what Redis lost
 	found, under := v.cache.searches.of(v.reading, what)
 	noteStale(v, found)
 	if found.at.IsZero() && found.err != nil {
@@ -49,7 +49,7 @@ func (v *visit) search() {
 	v.show(200, "customers", "Customers", view)
 }
 
-// levels are all of the queue.
+// levels returns all levels of the queue.
 func (v *visit) levels() []priority.Level {
 	var all []priority.Level
 	for level := priority.First; level <= v.options.Levels; level++ {

@@ -9,8 +9,8 @@ import (
 // logView is a page of the log.
 type logView struct {
 	Entries []changed
-	UpTo    int64 // 0: the last ones
-	Older   int64 // the version with which the next page begins; 0: there is none
+	UpTo    int64 // 0: the last entries
+	Older   int64 // the version with which the next page begins; 0: there is no next page
 }
 
 // log shows who changed what, the newest first.
@@ -19,7 +19,7 @@ func (v *visit) log() {
 	if err != nil || upTo < 0 {
 		upTo = 0
 	}
-	v.inspector() // for what was lost
+	v.inspector() // which notes what Redis lost
 	found := v.cache.logPages.get(v.reading, upTo)
 	if found.at.IsZero() {
 		v.failed(found.err)
@@ -40,11 +40,11 @@ func (v *visit) log() {
 // changed is a line of the log.
 type changed struct {
 	insight.Logged
-	Link    string // to what was changed
-	JustNow bool   // the reader has done it
+	Link    string // to the page of what was changed
+	JustNow bool   // the reader made the change
 }
 
-// Brief is what was done, with a long name clamped.
+// Brief says what was done, with a long name clamped.
 func (c changed) Brief() string {
 	if c.Name == nil {
 		return c.Says

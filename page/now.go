@@ -13,7 +13,7 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// nowView is what happens now.
+// nowView shows what happens now.
 type nowView struct {
 	Age     string // of the reports
 	Found   *insight.Snapshot
@@ -29,7 +29,7 @@ type nowView struct {
 	Rules   string // what decides
 }
 
-// failures are documents that callers were given an error for.
+// failures are the documents for which callers got an error.
 type failures struct {
 	Says      string
 	Documents int64
@@ -90,7 +90,7 @@ func (view *nowView) add(found *insight.Snapshot) {
 	}
 }
 
-// First is what happened at level 1.
+// First returns what happened at level 1.
 func (view nowView) First() levelRow { return view.Levels[0] }
 
 // classes are the errors of reports in an operator's words.
@@ -146,14 +146,14 @@ const mostMarks = 100
 
 // healthView is whether Redis does what the module needs.
 type healthView struct {
-	Failed string // why it cannot be told; empty: it can
+	Failed string // why the health is unknown; empty: it is known
 	Status insight.Status
-	Found  *insight.Health // the last one that was found; nil: none
+	Found  *insight.Health // the last known health; nil: none
 	Ago    string
 }
 
-// health says what was found lately. It is bad as soon as Redis cannot be asked, whatever
-// was found before.
+// health returns the last known health. It is bad as soon as Redis cannot be asked,
+// whatever was known before.
 func (v *visit) health() healthView {
 	found := v.cache.health.getSoon()
 	view := healthView{Found: found.value, Ago: insight.Span(time.Since(found.at).Round(time.Second))}
@@ -172,7 +172,7 @@ func (v *visit) health() healthView {
 	return view
 }
 
-// worst is the worst of all checks.
+// worst returns the worst status of all checks.
 func worst(health *insight.Health) insight.Status {
 	status := insight.StatusOK
 	for _, check := range health.Checks {

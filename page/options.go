@@ -12,12 +12,12 @@ import (
 // Options configures a Page. The zero value works, and lets nobody write.
 type Options struct {
 	// Store has the options of the fleet's workers: Policy, Tiers, TierOf, Prefix and
-	// Lease. The page decides by them where operators have set nothing. Default: those
-	// of priority.RedisOptions, but for a Timeout of 2 s.
+	// Lease. The page decides by them if operators have set nothing. Default: the
+	// defaults of priority.RedisOptions, except a Timeout of 2 s.
 	Store priority.RedisOptions
 
 	// Levels is how many levels the queue was declared with: what operators set may not
-	// have more. Default: those of Store's policy.
+	// have more. Default: as many as Store's policy has.
 	Levels priority.Level
 
 	// Authorize names who has sent a request, of 1 to control.MaxByBytes bytes, and
@@ -25,11 +25,11 @@ type Options struct {
 	// goroutines at a time. Default: nobody may write.
 	Authorize func(r *http.Request) (actor string, ok bool)
 
-	// Title is what the page is called. Default: "Priorities".
+	// Title is the page's title. Default: "Priorities".
 	Title string
 
-	// Interval is how long what was read is shown, to however many people, before Redis
-	// is asked again: 100 ms to 1 min. Default: 2 s.
+	// Interval is how long a reading is shown, to however many people, before Redis is
+	// asked again: 100 ms to 1 min. Default: 2 s.
 	Interval time.Duration
 
 	// Pace is how many keys a second a pass through all customers looks at. Default:
@@ -39,8 +39,8 @@ type Options struct {
 	// Server says where the client leads. Default: what the client's options say.
 	Server Server
 
-	// Secrets are passwords that no text may show. Default: none, and what looks like
-	// one in a URL is hidden all the same.
+	// Secrets are passwords that no text may show. Default: none. What looks like a
+	// password in a URL is always hidden.
 	Secrets []string
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// What an override does, as forms name it.
+// The kinds of overrides, as forms name them.
 const (
 	pinned   = "pin"
 	notLater = "latest"
@@ -21,13 +21,13 @@ const (
 	ending   = "end"
 )
 
-// overrideView is what an override would do, before it is set or ended.
+// overrideView shows what an override would do, before it is set or ended.
 type overrideView struct {
 	Customer string
 	Kind     string
 	Level    priority.Level
 	Lasts    string
-	Says     string // what is to hold
+	Says     string // what the override will do
 	Until    time.Time
 	Present  *insight.Overridden
 	Replaces int64
@@ -42,7 +42,7 @@ type overrideView struct {
 	Back             string
 }
 
-// previewOverride shows what happens to a customer's levels.
+// previewOverride shows what will happen to a customer's levels.
 func (v *visit) previewOverride() {
 	customer, err := customerOf(v.r.URL.Query())
 	if err != nil {
@@ -91,7 +91,7 @@ func (v *visit) previewOverride() {
 	v.show(200, "override", insight.Shown(customer), view)
 }
 
-// compare fills in the levels now, and those with the override.
+// compare fills in the levels now, and the levels with the override.
 func (view *overrideView) compare(found customerLook, override priority.Override) {
 	view.Known, view.Pending = true, found.Pending
 	view.Now, view.Ruled = found.NextLevel, found.Ruled()
@@ -101,7 +101,7 @@ func (view *overrideView) compare(found customerLook, override priority.Override
 	}
 }
 
-// override sets or ends one.
+// override sets or ends an override.
 func (v *visit) override() {
 	form := v.form()
 	customer, err := customerOf(form)
@@ -151,14 +151,15 @@ func (v *visit) consequence(customer *insight.Customer, override priority.Overri
 // obeyed says who obeys a change.
 type obeyed struct {
 	Says string
-	All  bool // it is in force, and everybody does
+	All  bool // it is in force, and all workers obey
 }
 
 func obeyedBy(o insight.Obedience) obeyed {
 	return obeyed{o.String(), o.Obeying == o.Workers && o.Error == ""}
 }
 
-// obeyChange says what became of a change of a customer, who has an override now, or none.
+// obeyChange says whether a change of a customer's override is in force. present is the
+// override now, or nil.
 func (v *visit) obeyChange(entry insight.Logged, present *insight.Overridden) obeyed {
 	switch {
 	case entry.Kind == "reset":
@@ -175,7 +176,7 @@ func (v *visit) obeyChange(entry insight.Logged, present *insight.Overridden) ob
 	return obeyedBy(insight.ObeyOverride(reports.value, present.Override()))
 }
 
-// overrideOf reads an override and for how long it is to hold.
+// overrideOf reads an override and how long it should last.
 func (v *visit) overrideOf(values url.Values) (priority.Override, time.Duration, error) {
 	kind := values.Get("kind")
 	if kind == ending {

@@ -7,8 +7,8 @@
 //	})
 //	http.Handle("/ops/priority/", http.StripPrefix("/ops/priority", operators))
 //
-// Everybody who reaches it may read: customers' names, counts, the log. Who may write
-// is for Authorize to say. It says the same as priorityctl, in the same words.
+// Everybody who can reach it may read: customers' names, counts, the log. Authorize
+// decides who may write. The page says the same as priorityctl, in the same words.
 package page
 
 import (
@@ -28,9 +28,9 @@ import (
 // Page is an http.Handler. All its URLs are relative, so it works at any path that
 // ends with a slash, with and without http.StripPrefix, and behind a proxy.
 //
-// It looks at Redis only while somebody looks at it, and no more often than its
-// options say, however many do. Besides, it keeps a day of history in Redis: a sample
-// each minute.
+// It reads from Redis only while somebody looks at it, and no more often than its
+// options say, however many people look. It also keeps a day of history in Redis: a
+// sample each minute.
 type Page struct {
 	options Options
 	cache   *cache
@@ -81,8 +81,8 @@ func New(client redis.UniversalClient, opts *Options) (*Page, error) {
 	return p, nil
 }
 
-// Close ends what still looks at Redis, and waits for it until ctx ends. Later
-// requests get an error.
+// Close ends what still runs in the background, and waits for it until ctx ends.
+// Later requests get an error.
 func (p *Page) Close(ctx context.Context) error {
 	if err := p.cache.background.close(ctx); err != nil {
 		return fmt.Errorf("page: close: %w", err)
@@ -93,8 +93,8 @@ func (p *Page) Close(ctx context.Context) error {
 // ServeHTTP implements [http.Handler].
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.handler.ServeHTTP(w, r) }
 
-// serve finds the page that a path names. Only its last part counts: so the page needs
-// not know under which prefix it is.
+// serve finds the page that a path names. Only its last part counts, so the page need
+// not know its prefix.
 func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 	reading, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
@@ -120,7 +120,7 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// route is what a page does by GET, which changes nothing, and by POST.
+// route says what a page does for GET, which changes nothing, and for POST.
 type route struct {
 	get, post func(*visit)
 	reads     bool // post changes nothing either

@@ -91,7 +91,7 @@ func TestAnOverrideIsPreviewedSetAndEnded(t *testing.T) {
 	w.get("customer?c=acme").has(t, 200, `next document</dt><dd><strong class="figure">9</strong>`, "count &lt; -20 <strong>◂ -30</strong>", "Nothing, in the last")
 
 	preview := w.get("override?c=acme&kind=latest&level=2&for=6h")
-	preview.has(t, 200, "level 2 at the latest", "no override now", "<td>9</td>", "<strong>2</strong>", "Queued documents keep the level")
+	preview.has(t, 200, "level 2 at the latest", "no override now", "<td>9</td>", "<strong>2</strong>", "Queued documents keep their level")
 	if w.document().Version != 0 {
 		t.Error("the preview has changed something")
 	}
@@ -100,7 +100,7 @@ func TestAnOverrideIsPreviewedSetAndEnded(t *testing.T) {
 	if to := done.Header.Get("Location"); to != "customer?c=acme&done=1" {
 		t.Errorf("it leads to %q", to)
 	}
-	w.get(done.Header.Get("Location")).has(t, 200, "Written down as version 1", `next document</dt><dd><strong class="figure">2</strong>`, "level 2 at the latest", "by mary", "the board asks", `class="done"`)
+	w.get(done.Header.Get("Location")).has(t, 200, "Recorded as version 1", `next document</dt><dd><strong class="figure">2</strong>`, "level 2 at the latest", "by mary", "the board asks", `class="done"`)
 	set := w.document().Overrides["acme"]
 	if set.Value != (priority.Override{Latest: 2}) || set.By != "mary" || set.Why != "the board asks" || set.Until.Sub(set.At) != 6*time.Hour {
 		t.Errorf("set is %+v", set)

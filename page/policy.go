@@ -10,19 +10,19 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// policyView is what decides, and what was before.
+// policyView shows what decides now, and what decided before.
 type policyView struct {
 	Name    string
-	Item    *control.Item[control.Rules] // nil: the workers' own options hold
+	Item    *control.Item[control.Rules] // nil: the workers' own options apply
 	Tables  []policyTable
 	Levels  priority.Level
 	History []insight.SetRules
-	Known   bool // what operators have set is
+	Known   bool // what operators have set is known
 	Done    int64
 	Example string
-	Obey    obeyed // who follows what was done
+	Obey    obeyed // who follows the change that was made
 	Lost    bool   // Redis lost what operators set
-	Kept    string // what workers follow all the same
+	Kept    string // the lost rules that workers still follow
 
 	Overrides      int // in force or not, without the search
 	Override       []*insight.Overridden
@@ -32,7 +32,7 @@ type policyView struct {
 
 // policyTable is the table of a policy.
 type policyTable struct {
-	Tier   string // empty: of all without one
+	Tier   string // empty: customers without a tier
 	Policy priority.Policy
 	Rows   policyRows
 }
@@ -67,7 +67,7 @@ func (v *visit) policy() {
 	v.showLive("policy", "Policy", view)
 }
 
-// setPolicy is the policy that operators have set; nil: none is.
+// setPolicy returns the policy that operators have set, or nil.
 func setPolicy(inspector *insight.Inspector) *priority.Policy {
 	if inspector.RulesVersion() == 0 {
 		return nil
@@ -75,7 +75,7 @@ func setPolicy(inspector *insight.Inspector) *priority.Policy {
 	return &inspector.Policy.Policy
 }
 
-// searched returns the overrides that have a text: in the customer, in who set it and why.
+// searched returns the overrides with a text in their customer, author or reason.
 func searched(all []*insight.Overridden, text string) []*insight.Overridden {
 	text = strings.ToLower(text)
 	return slices.DeleteFunc(slices.Clone(all), func(o *insight.Overridden) bool {
@@ -91,7 +91,7 @@ func tablesOf(rules control.Rules) []policyTable {
 	return tables
 }
 
-// matrix is from which level to which other customers would go.
+// matrix shows from which level to which level customers would go.
 type matrix struct {
 	To   []priority.Level
 	Rows []matrixRow

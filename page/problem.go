@@ -10,12 +10,12 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// problem is a page that says why there is nothing else to see.
+// problem is a page that only says what is wrong.
 type problem struct {
 	Says []string
-	Now  []string // what holds now
+	Now  []string // the present state
 	Back string   // a URL
-	Link string   // what Back is called
+	Link string   // the text of Back
 }
 
 func (v *visit) problem(status int, heading string, p problem) {
@@ -28,7 +28,7 @@ func (v *visit) problem(status int, heading string, p problem) {
 func (v *visit) notFound() {
 	p := problem{Says: []string{"There is no page of this name."}}
 	if v.name != "" {
-		// Where the page is mounted without a slash at its end, this is its path.
+		// If the page is mounted without a slash at its end, this is its path.
 		p.Says = append(p.Says, "If the page itself is at this address, its address ends with a slash.")
 		p.Back, p.Link = "./"+escapedSegment(v.name)+"/", "Add the slash"
 	}
@@ -52,12 +52,12 @@ func (v *visit) badRequest(says string, back, link string) {
 	v.problem(http.StatusBadRequest, "Nothing was changed", problem{Says: []string{says}, Back: back, Link: link})
 }
 
-// badCustomer says why no customer is named.
+// badCustomer says why the request names no customer.
 func (v *visit) badCustomer(err error) {
 	v.badRequest("Name a customer of 1 to 512 bytes. "+insight.OneLine(err), "./", "All customers")
 }
 
-// failed says why something could not be read, and nothing is known of it.
+// failed says why something could not be read that was never read before.
 func (v *visit) failed(err error) {
 	status := http.StatusServiceUnavailable
 	switch {
@@ -75,10 +75,10 @@ func (v *visit) failed(err error) {
 	if !mayPass(err) {
 		link = "Look again"
 	}
-	v.problem(status, "Cannot be read", problem{Says: []string{says, "Nothing is known of it from before either."}, Back: v.again(), Link: link})
+	v.problem(status, "Cannot be read", problem{Says: []string{says, "There is no earlier reading either."}, Back: v.again(), Link: link})
 }
 
-// again is the URL of the visited page.
+// again returns the URL of the visited page.
 func (v *visit) again() string {
 	again := "./" + v.name
 	if v.r.URL.RawQuery != "" && v.r.Method != http.MethodPost {
@@ -87,7 +87,7 @@ func (v *visit) again() string {
 	return again
 }
 
-// notChanged says what became of a change that has failed. Now says what holds.
+// notChanged says why a change failed. now returns the present state.
 func (v *visit) notChanged(err error, back, link string, now func(*insight.Inspector) []string) {
 	v.cache.expire()
 	if insight.Forbidden(err) {
@@ -102,7 +102,7 @@ func (v *visit) notChanged(err error, back, link string, now func(*insight.Inspe
 		}
 		v.problem(http.StatusConflict, "Nothing was changed", p)
 	case errors.Is(err, control.ErrNotInForce):
-		p.Says = append(p.Says, "It is written down, but documents do not get levels by it yet. Do the same again.")
+		p.Says = append(p.Says, "It is recorded, but not in force yet. Do the same again.")
 		v.problem(http.StatusBadGateway, "Written down, but not in force", p)
 	case errors.Is(err, priority.ErrOutcomeUnknown):
 		p.Says = append(p.Says, "Nobody can tell yet whether it was changed: look before you do it again.")
@@ -120,7 +120,7 @@ func (v *visit) notChanged(err error, back, link string, now func(*insight.Inspe
 	}
 }
 
-// mayPass reports that what keeps Redis from doing something may pass by itself.
+// mayPass reports whether an error of Redis may pass by itself.
 func mayPass(err error) bool {
 	return !insight.Forbidden(err) && !errors.Is(err, control.ErrTooMany) &&
 		!errors.Is(err, control.ErrCorrupt) && !errors.Is(err, control.ErrNewer)

@@ -10,11 +10,11 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// resetView is what a reset would forget.
+// resetView shows what a reset would forget.
 type resetView struct {
 	Customer string
 	Held     string
-	Next     string // what the next document gets then
+	Next     string // what the next document will get
 	Back     string
 }
 
@@ -41,8 +41,7 @@ func (v *visit) previewReset() {
 	v.show(200, "reset", insight.Shown(customer), view)
 }
 
-// reset forgets a customer's count, pending documents and usage, once that is written
-// down.
+// reset forgets a customer's count, pending documents and usage, once the log has it.
 func (v *visit) reset() {
 	customer, err := customerOf(v.form())
 	if err != nil {
@@ -54,7 +53,7 @@ func (v *visit) reset() {
 	if !ok {
 		return
 	}
-	// Who goes away meanwhile leaves nothing half done.
+	// A client that goes away must not leave it half done.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), resetTime)
 	defer cancel()
 	version, err := v.cache.own.Admin.NoteReset(ctx, customer, change)

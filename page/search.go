@@ -20,17 +20,17 @@ const (
 	mostSearches = 20   // that are kept
 	mostFound    = 1000 // customers of a search
 
-	mostRemembered = 200_000 // customers of a search, so that none counts twice
+	mostRemembered = 200_000 // customers of a search, so that no customer counts twice
 )
 
-// sought is which customers to look for.
+// sought says which customers to look for.
 type sought struct {
 	text    string // in lower case
 	level   priority.Level
 	corrupt bool // only those with a corrupt key
 }
 
-// matches reports whether a customer is looked for.
+// matches reports whether the search is for this customer.
 func (s sought) matches(l insight.Listed) bool {
 	if s.corrupt && l.Corrupt == "" || s.level > 0 && (l.Corrupt != "" || l.NextLevel != s.level) {
 		return false
@@ -39,7 +39,7 @@ func (s sought) matches(l insight.Listed) bool {
 	return s.text == "" || strings.Contains(strings.ToLower(customer), s.text) || strings.Contains(strings.ToLower(insight.Shown(customer)), s.text)
 }
 
-// finding is what a search has found until now. It does not change.
+// finding is what a search has found so far. It does not change.
 type finding struct {
 	customers []insight.Listed // at most mostFound, the last levels first
 	all       int64            // how many match
@@ -76,7 +76,7 @@ func rank(l insight.Listed) float64 {
 	return float64(l.Ruled()) + min(number, 1)
 }
 
-// searches walk through all customers, each while somebody waits for it.
+// searches walk through all customers, each as long as somebody waits for it.
 type searches struct {
 	cache *cache
 	done  *cells[sought, finding]
@@ -91,8 +91,8 @@ func newSearches(cache *cache, options Options) *searches {
 	return s
 }
 
-// of returns what a search has found: of the last one that is done, else of the one that
-// is under way.
+// of returns what a search has found: the last finished search, else the search under
+// way.
 func (s *searches) of(ctx context.Context, what sought) (found looked[finding], under bool) {
 	found = s.done.get(ctx, what)
 	if errors.Is(found.err, errUnwatched) {

@@ -10,8 +10,8 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// Server is a Redis as people name it: by a URL without a password, "single server",
-// "cluster" or "sentinel", and whether TLS leads there.
+// Server names a Redis for people: its URL without a password, its kind ("single
+// server", "cluster" or "sentinel"), and whether the connection uses TLS.
 type Server = insight.Server
 
 // serverOf says where a client leads, without a password.

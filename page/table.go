@@ -11,7 +11,7 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// table is the customers that a search has found, sorted by the URL.
+// table has the customers that a search has found, sorted as the URL says.
 type table struct {
 	Pager         pager
 	Rows          []insight.Listed
@@ -21,7 +21,7 @@ type table struct {
 	Reverse       bool
 }
 
-// column is one by which the table can be sorted.
+// column is a column by which the table can be sorted.
 type column struct {
 	Title, URL, Sorted string // Sorted is ascending, descending or empty
 	Left               bool
@@ -39,10 +39,10 @@ func tableOf(found finding, query url.Values) table {
 	return t
 }
 
-// order is how rows are sorted by a column.
+// order says how rows are sorted by a column.
 type order struct {
 	name, title string
-	up          bool // the first click sorts from the least on
+	up          bool // the first click sorts ascending
 	shown       func(t *table) bool
 	compare     func(a, b insight.Listed) int
 }
@@ -54,7 +54,7 @@ var (
 	byEither = func(t *table) bool { return t.Counts && t.Loads }
 )
 
-// orders are those of the columns. Rows come in the order of the level.
+// orders has the order of each column. By default rows are sorted by level.
 var orders = []order{
 	{"customer", "customer", true, always, func(a, b insight.Listed) int { return strings.Compare(a.Exact(), b.Exact()) }},
 	{"level", "next level", false, always, descending(func(s *insight.State) priority.Level { return s.NextLevel })},
@@ -66,7 +66,8 @@ var orders = []order{
 	{"reset", "resets in", false, byCount, descending(func(s *insight.State) int64 { return s.ResetInMS })},
 }
 
-// descending compares by a value, the greatest first. Corrupt customers come before all.
+// descending compares by a value, the greatest first. Corrupt customers come before all
+// others.
 func descending[T cmp.Ordered](value func(*insight.State) T) func(a, b insight.Listed) int {
 	return func(a, b insight.Listed) int {
 		switch {
@@ -90,7 +91,7 @@ func (t *table) sort(query url.Values) {
 		c := column{Title: order.title, Left: order.name == "customer" || order.name == "rule"}
 		reverse := false
 		if order.name == cmp.Or(t.Sort, "level") {
-			if t.Sort != "" { // else they come as the search orders them, which is by level
+			if t.Sort != "" { // else they keep the search's order, which is by level
 				slices.SortStableFunc(t.Rows, order.compare)
 			}
 			c.Sorted = "descending"
@@ -107,7 +108,7 @@ func (t *table) sort(query url.Values) {
 	}
 }
 
-// sortedURL is that of the same search in another order, from its first page on.
+// sortedURL returns the URL of the same search in another order, at its first page.
 func sortedURL(query url.Values, sort string, reverse bool) string {
 	values := url.Values{"sort": {sort}}
 	for _, name := range []string{"q", "level", "corrupt"} {
@@ -121,7 +122,7 @@ func sortedURL(query url.Values, sort string, reverse bool) string {
 	return "customers?" + values.Encode()
 }
 
-// pager is where one is in a long list.
+// pager is the position in a long list.
 type pager struct {
 	Search       string
 	From, To, Of int64

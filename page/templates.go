@@ -23,7 +23,7 @@ var (
 	// templates has each page within the layout.
 	templates = parsed("now", "customers", "customer", "workers", "override", "reset", "policy", "compare", "log", "problem")
 
-	// assetsVersion is another one where an asset is, so that browsers may keep them.
+	// assetsVersion changes with the assets, so that browsers may cache them.
 	assetsVersion = versionOf("style.css", "script.js", "icon.svg")
 )
 
@@ -50,14 +50,14 @@ var functions = template.FuncMap{
 	"spark":       spark,
 	"bar":         bar,
 	"rate":        rateText,
-	"bare":        func(load string) string { return strings.TrimPrefix(load, "load ") }, // the heading says it
+	"bare":        func(load string) string { return strings.TrimPrefix(load, "load ") }, // the heading has the word
 	"since":       func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
 }
 
 // How much of a long text is shown, in runes: its beginning and its end.
 const clampedHead, clampedTail = 44, 12
 
-// clamped is a text as a page shows it: without its middle where it is long.
+// clamped returns a text for a page: a long text without its middle.
 func clamped(text string) string {
 	runes := []rune(text)
 	if len(runes) <= clampedHead+clampedTail+1 {
@@ -66,13 +66,13 @@ func clamped(text string) string {
 	return string(runes[:clampedHead]) + "…" + string(runes[len(runes)-clampedTail:])
 }
 
-// briefly is a text about a customer, with a long name clamped.
+// briefly returns a text about a customer, with a long name clamped.
 func briefly(text, customer string) string {
 	shown := insight.Shown(customer)
 	return strings.ReplaceAll(text, shown, clamped(shown))
 }
 
-// whole is the text that clamped leaves out something of, else empty.
+// whole returns the whole text if clamped shortens it, else "".
 func whole(text string) string {
 	if clamped(text) == text {
 		return ""
@@ -89,7 +89,7 @@ func parsed(pages ...string) map[string]*template.Template {
 	return all
 }
 
-// about writes a wait in two digits: its figures are no more exact than that.
+// about writes a wait in two digits, as waits are not measured more exactly.
 func about(wait time.Duration) string {
 	unit := time.Millisecond
 	for wait/unit >= 100 && unit < 10*time.Second {
@@ -126,7 +126,7 @@ var assetTypes = map[string]string{
 }
 
 // serveAsset sends the style, the script or the icon, and reports whether the name is
-// one of theirs.
+// an asset's.
 func serveAsset(w http.ResponseWriter, r *http.Request, name string) bool {
 	kind, ok := assetTypes[name]
 	if !ok {

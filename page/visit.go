@@ -18,11 +18,11 @@ type visit struct {
 	w http.ResponseWriter
 	r *http.Request
 
-	reading context.Context // bounds how long all that is read is waited for
+	reading context.Context // bounds the time for all readings
 
 	name   string // of the page
 	actor  string
-	writes bool        // the actor may
+	writes bool        // the actor may write
 	stale  []staleness // why what is shown is older than it should be
 }
 
@@ -51,7 +51,7 @@ func (v *visit) authorize() {
 	}
 }
 
-// layout is what every page is in.
+// layout is the frame of every page.
 type layout struct {
 	Title   string // of the fleet's page
 	Heading string
@@ -92,21 +92,21 @@ func (v *visit) send(status int, template string, l layout) {
 }
 
 // redirect leads to another page after a change. http.Redirect would make the URL
-// absolute by a path that may have been stripped.
+// absolute with a path whose prefix may have been stripped.
 func (v *visit) redirect(to string) {
 	v.w.Header().Set("Location", to)
 	v.w.WriteHeader(http.StatusSeeOther)
 }
 
-// addSlash leads to the same path with a slash at its end, and reports whether there was
-// none. What was stripped from the path is known to the server that got the request.
+// addSlash leads to the same path with a slash at its end, and reports whether the slash
+// was missing. Only the server that got the request knows the stripped prefix.
 func (v *visit) addSlash() bool {
 	path, _, _ := strings.Cut(v.r.RequestURI, "?")
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	if last == "" {
 		return false
 	}
-	to := "./" + last + "/" // so that a name with a colon is no scheme
+	to := "./" + last + "/" // so that a colon in a name does not look like a scheme
 	if v.r.URL.RawQuery != "" {
 		to += "?" + v.r.URL.RawQuery
 	}
@@ -130,8 +130,8 @@ func (s staleness) String() string {
 	return fmt.Sprintf("%s What you see was read %s ago.", s.why, insight.Span(time.Since(s.read).Round(time.Second)))
 }
 
-// noteStale says why what a lookup returned is older than it should be, if it is. The
-// same is said once, and so is that Redis does not answer, whatever it was asked.
+// noteStale notes why the result of a lookup is older than it should be, if it is.
+// The page says the same thing only once, and only once that Redis does not answer.
 func noteStale[T any](v *visit, found looked[T]) {
 	if found.err == nil && !found.late {
 		return
@@ -152,8 +152,8 @@ func noteStale[T any](v *visit, found looked[T]) {
 	v.stale = append(v.stale, noted)
 }
 
-// inspector returns one that decides by what operators have set, and notes if that is
-// not known well.
+// inspector returns an inspector that follows what operators have set, and notes if
+// that may be out of date.
 func (v *visit) inspector() *insight.Inspector {
 	found := v.cache.inspector.get(v.reading)
 	noteStale(v, found)

@@ -8,7 +8,7 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// workersView is who is there.
+// workersView shows the workers.
 type workersView struct {
 	Pager    pager
 	Rows     []insight.Worker
@@ -17,7 +17,7 @@ type workersView struct {
 	Degraded int
 }
 
-// workers shows the processes of the fleet, those with a trouble first.
+// workers shows the processes of the fleet, the ones with problems first.
 func (v *visit) workers() {
 	v.inspector()
 	found := v.cache.workers.get(v.reading)

@@ -13,7 +13,7 @@ import (
 // mostBytes bounds what may be sent: the rules of many tiers are some 100 kB.
 const mostBytes = 1 << 20
 
-// write does what was sent by POST, unless the sender may not do it.
+// write handles a POST, if the sender may write.
 func (v *visit) write(route route) {
 	if err := v.origins.Check(v.r); err != nil {
 		v.problem(http.StatusForbidden, "Nothing was changed", problem{Says: []string{
@@ -27,7 +27,7 @@ func (v *visit) write(route route) {
 		return
 	}
 	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, mostBytes)
-	err := v.r.ParseForm() // its error is lost in that of ParseMultipartForm
+	err := v.r.ParseForm() // ParseMultipartForm would hide its error
 	if err == nil {
 		err = v.r.ParseMultipartForm(mostBytes) // it fits into memory
 	}
@@ -46,17 +46,17 @@ func (v *visit) write(route route) {
 	route.post(v)
 }
 
-// form is what was sent in the body; what is in the URL changes nothing.
+// form returns the values of the body; values of the URL change nothing.
 func (v *visit) form() url.Values { return v.r.PostForm }
 
-// change reads who changes what and why, and the version that is replaced, or says
+// change reads who makes the change, why, and which version it replaces, or says
 // what is missing.
 func (v *visit) change(back, link string) (control.Change, bool) {
 	why := strings.TrimSpace(v.form().Get("why"))
 	replaces, err := strconv.ParseInt(v.form().Get("replaces"), 10, 64)
 	switch {
 	case why == "":
-		v.badRequest("Say why: it is written down for those who ask later.", back, link)
+		v.badRequest("Say why: the log records it for those who ask later.", back, link)
 	case len(why) > control.MaxWhyBytes:
 		v.badRequest("Say why in at most 1,000 bytes.", back, link)
 	case err != nil || replaces < 0:
@@ -73,7 +73,7 @@ func (v *visit) led(to string) {
 	v.redirect(to)
 }
 
-// done is the version of the change that has led here, 0: none has.
+// done returns the version of the change that led here, or 0.
 func (v *visit) done() int64 {
 	version, err := strconv.ParseInt(v.r.URL.Query().Get("done"), 10, 64)
 	if err != nil {

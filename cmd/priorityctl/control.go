@@ -34,7 +34,8 @@ standard input.
 
   priorityctl control import control.json -why 'Redis was empty'
 
-It is written down who did it (-by, else the user of this system) and -why; see log.`
+The log records who made the change (-by, by default the user of this system) and
+-why.`
 
 func newControl() *cobra.Command {
 	command := &cobra.Command{

@@ -79,7 +79,7 @@ func TestRulesThatWorkersKeepAreNotCalledTheirOwnOptions(t *testing.T) {
 	}
 	const kept = "version 5, which Redis lost"
 	text := o.told("policy", "show")
-	holds(t, text, "Workers go by "+kept, "none of 2 workers obeys; w1 and w2 do not: Redis lost data")
+	holds(t, text, "Workers follow "+kept, "none of 2 workers obeys; w1 and w2 do not: Redis lost data")
 	if strings.Contains(text, "own options decide") {
 		t.Errorf("got %q", text)
 	}

@@ -387,7 +387,7 @@ func TestPingChecksAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
 	holds(t, o.told("ping", "-count", "3"), "connection ok", "user default", "version ok", "ping ok", "peek ok", "next ok", "submit ok", "control ok", "memory ok", "noeviction",
-		"persistence warning none: neither snapshots nor an append-only file", "start warning up for ", "replication ok", "workers ok none reports")
+		"persistence warning none: neither snapshots nor an append-only file", "start warning up for ", "replication ok", "workers ok no reports")
 	client.ConfigSet(t.Context(), "maxmemory", "100mb")
 	client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru")
 	holds(t, o.told("ping"), "memory warning", "set noeviction")

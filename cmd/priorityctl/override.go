@@ -353,7 +353,7 @@ func newOverrideList() *cobra.Command {
 	})
 	flags := command.Flags()
 	flags.StringVar(&list.search, "search", "", "only overrides with this in the customer's name, in who set them or in why, in upper or lower case")
-	flags.BoolVar(&list.notInForce, "not-in-force", false, "only overrides that are written down and not in force")
+	flags.BoolVar(&list.notInForce, "not-in-force", false, "only overrides that are recorded but not in force")
 	flags.IntVar(&list.limit, "limit", 0, "how many at most; 0: all")
 	flags.BoolVar(&asJSON, "json", false, "print one JSON object an override")
 	queue.register(command)

@@ -64,7 +64,7 @@ func printShown(w io.Writer, shown policyShown, asJSON bool) error {
 	if shown.SetRules == nil {
 		says := "Operators have applied no policy: the workers' own options decide; "
 		if shown.kept != "" {
-			says = "Workers go by " + shown.kept + "; "
+			says = "Workers follow " + shown.kept + "; "
 		}
 		_, err := fmt.Fprintf(w, "%s\n", insight.Wrap(says+shown.Obey.Who()+".", 79))
 		return err

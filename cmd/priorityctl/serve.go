@@ -107,7 +107,7 @@ func (f *serveFlags) check(command *cobra.Command) error {
 	case command.Flags().Changed("user-header") && !headerName.MatchString(f.userHeader):
 		return usageError("-user-header %.60q is no name of a header", f.userHeader)
 	case len(f.by) > control.MaxByBytes:
-		return usageError("-by has %d bytes, at most %d are written down", len(f.by), control.MaxByBytes)
+		return usageError("-by has %d bytes, more than the log's %d", len(f.by), control.MaxByBytes)
 	case !utf8.ValidString(f.by):
 		return usageError("-by %.60q is not UTF-8", f.by)
 	case f.write && f.userHeader != "":
@@ -143,7 +143,7 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 	mode := "read-only"
 	switch {
 	case f.write:
-		mode = "changes are written down as by " + (&changeFlags{by: f.by}).author(command)
+		mode = "changes are recorded as by " + (&changeFlags{by: f.by}).author(command)
 	case f.userHeader != "":
 		mode = "changes by those whom " + f.userHeader + " names"
 	}

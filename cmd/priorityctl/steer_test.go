@@ -52,7 +52,7 @@ func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
 		"acme: pinned to level 2 until ", " UTC, for 2h (version 1)")
 	holds(t, o.told("get", "acme"),
 		"override pinned to level 2, for ", "more next level 2 of 1 to 9; without the override 9: count < -20",
-		"acme has an override until ", `by mary: "the demo at six": pinned to level 2. The next document gets level 2. Queued documents keep the level that they have. Without the override: acme is slow because of 30 documents`)
+		"acme has an override until ", `by mary: "the demo at six": pinned to level 2. The next document gets level 2. Queued documents keep their level. Without the override: acme is slow because of 30 documents`)
 	if d := next(t, store, "acme"); d.Level != 2 || d.Ruled != 9 {
 		t.Errorf("a worker gives %+v", d)
 	}

@@ -244,7 +244,7 @@ load      512.0 lately × 182 pending × 1.40 cost = 130,458
 pending   3,000, the oldest for 1s; the newest has level 9
           2,819 of them behind the last load, which do not count
 done      5.2s after they were submitted, on average
-lease     3m: what is not done by then counts no more
+lease     3m: documents not done by then no longer count
 keys      priority:{acme}:pending
           priority:{acme}:usage
 policy    the module's default

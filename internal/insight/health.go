@@ -130,7 +130,7 @@ func (e *examination) checkWorkers(ctx context.Context) error {
 		e.add(master{}, "workers", StatusWarning, OneLine(e.Hidden(err)), "without their reports nobody can tell what they do")
 		return nil
 	case len(workers) == 0:
-		e.add(master{}, "workers", StatusOK, "none reports", "")
+		e.add(master{}, "workers", StatusOK, "no reports", "")
 		return nil
 	}
 	said := obedienceOf(workers)

@@ -109,7 +109,7 @@ func TestHealthSaysWhatWorkersLackAndWhatControlLacks(t *testing.T) {
 		}
 		return checkOf(t, health, name)
 	}
-	if got := check("workers", inspector); got.Status != insight.StatusOK || got.Found != "none reports" {
+	if got := check("workers", inspector); got.Status != insight.StatusOK || got.Found != "no reports" {
 		t.Errorf("got %+v", got)
 	}
 	report(t, client, "priority", fleet.Report{ID: "a", Name: "w1", Levels: 9, Overrides: true, Rules: fleet.Rules{Version: 1}})

@@ -117,7 +117,7 @@ func (i *Inspector) overriddenOf(held control.Held) *Overridden {
 	case held.Err != nil:
 		o.Says = "it cannot be read"
 	default:
-		o.Says = "nothing is written down"
+		o.Says = "nothing is recorded"
 	}
 	if !held.Until.IsZero() {
 		o.Until, o.LeftMS = held.Until.UTC(), max(held.Until.Sub(i.Now()).Milliseconds(), 1)

@@ -11,7 +11,7 @@ import (
 )
 
 // What documents get is what the customer's key holds. Who wrote it down, or that nobody
-// did, or that something else was written down, is said beside it.
+// did, or that something else was recorded, is said beside it.
 func TestAnOverrideIsWhatDocumentsGet(t *testing.T) {
 	client := redistest.Start(t).Client()
 	inspector := steered(t, client, priority.RedisOptions{})
@@ -25,11 +25,11 @@ func TestAnOverrideIsWhatDocumentsGet(t *testing.T) {
 		next, ruled   priority.Level
 		row, why      string
 	}{
-		{"in force", "=2", "=2", 2, 9, "override  pinned to level 2, for 1h more\n", `by mary: "a test": pinned to level 2. The next document gets level 2. Queued documents keep the level that they have. Without the override: acme is slow`},
+		{"in force", "=2", "=2", 2, 9, "override  pinned to level 2, for 1h more\n", `by mary: "a test": pinned to level 2. The next document gets level 2. Queued documents keep their level. Without the override: acme is slow`},
 		{"gone", "=2", "", 9, 9, "override  pinned to level 2, not in force: its key is gone\n", `by mary: "a test": pinned to level 2, but it is not in force: its key is gone. acme is slow`},
-		{"by hand", "", ">=3", 9, 9, "override  level 3 at the earliest, without an end\n", "without an end, which nobody has written down: level 3 at the earliest."},
-		{"another", "=2", "<=4", 4, 9, "override  level 4 at the latest, without an end\n", "which nobody has written down: level 4 at the latest."},
-		{"corrupt", "", "= 2", 9, 9, "override  nothing is written down, not in force: its key holds \"= 2\" instead\n", `The key of its override holds "= 2", which workers ignore. acme is slow`},
+		{"by hand", "", ">=3", 9, 9, "override  level 3 at the earliest, without an end\n", "without an end, which is not on record: level 3 at the earliest."},
+		{"another", "=2", "<=4", 4, 9, "override  level 4 at the latest, without an end\n", "which is not on record: level 4 at the latest."},
+		{"corrupt", "", "= 2", 9, 9, "override  nothing is recorded, not in force: its key holds \"= 2\" instead\n", `The key of its override holds "= 2", which workers ignore. acme is slow`},
 		{"none", "", "", 9, 9, "next      level 9 of 1 to 9: count < -20\n", "acme is slow because"},
 	} {
 		client.Del(t.Context(), key, "priority:{control}:overrides")

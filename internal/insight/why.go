@@ -78,7 +78,7 @@ func (c *Customer) writeLoad(line func(label, format string, args ...any)) {
 		done = long(c.SojournMS) + " after they were submitted, on average"
 	}
 	line("done", "%s", done)
-	line("lease", "%s: what is not done by then counts no more", long(c.LeaseMS))
+	line("lease", "%s: documents not done by then no longer count", long(c.LeaseMS))
 }
 
 // Why says in plain words, in one line, why the customer is slow and when that ends,
@@ -112,7 +112,7 @@ func (c *Customer) whyOverridden(o *Overridden, who string) string {
 	if o.Version == 0 && !o.InForce {
 		return fmt.Sprintf("The key of its override holds %s, which workers ignore. ", Quoted(o.Found))
 	}
-	author := "which nobody has written down"
+	author := "which is not on record"
 	if o.Version > 0 {
 		author = byWhom(o.By, o.Why)
 	}
@@ -126,7 +126,7 @@ func (c *Customer) whyOverridden(o *Overridden, who string) string {
 			end = fmt.Sprintf("until %s, %s", Moment(o.Until), end)
 		}
 	}
-	return fmt.Sprintf("%s has an override %s, %s: %s. The next document gets level %d. Queued documents keep the level that they have. Without the override: ",
+	return fmt.Sprintf("%s has an override %s, %s: %s. The next document gets level %d. Queued documents keep their level. Without the override: ",
 		who, end, author, o.Says, c.NextLevel)
 }
 

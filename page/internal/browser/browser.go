@@ -45,7 +45,7 @@ type reply struct {
 	} `json:"error,omitempty"`
 }
 
-// Start starts a Chromium, or skips the test for want of one.
+// Start starts a Chromium, or skips the test if there is no Chromium.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	chromium := redistest.Find(t, "chromium", "chromium")
@@ -53,7 +53,7 @@ func Start(t testing.TB) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // its processes write for a moment longer than it lives
+	t.Cleanup(func() { // its processes may still write for a moment after it ended
 		redistest.Await(t, "chromium leaves its folder", func() bool { return os.RemoveAll(folder) == nil })
 	})
 	theirIn, ourOut := pipe(t)
@@ -81,7 +81,7 @@ func pipe(t testing.TB) (from, to *os.File) {
 	return from, to
 }
 
-// read takes what the browser says, until it ends.
+// read reads the browser's messages until it ends.
 func (b *Browser) read(from io.Reader) {
 	texts := bufio.NewReader(from)
 	for {

@@ -18,14 +18,14 @@ type Tab struct {
 	problems []string
 }
 
-// Look is how a page is looked at.
+// Look says how to look at a page.
 type Look struct {
 	Width, Height int
 	Dark, Phone   bool
 	Print         bool // as it is printed
 }
 
-// Open opens a tab of its own.
+// Open opens a new tab.
 func (b *Browser) Open(look Look) *Tab {
 	b.t.Helper()
 	target := result[string](b.t, b.call("", "Target.createTarget", map[string]any{"url": "about:blank"}), "targetId")
@@ -41,7 +41,7 @@ func (b *Browser) Open(look Look) *Tab {
 	return tab
 }
 
-// See changes how the page is looked at.
+// See changes the Look.
 func (tab *Tab) See(look Look) {
 	tab.b.t.Helper()
 	scheme := "light"
@@ -74,7 +74,7 @@ func (tab *Tab) Go(address string) {
 	tab.Loads(address, func() { tab.call("Page.navigate", map[string]any{"url": address}) })
 }
 
-// Loads waits until what is done has loaded another page.
+// Loads calls do and waits until it has loaded another page.
 func (tab *Tab) Loads(what string, do func()) {
 	tab.b.t.Helper()
 	before := tab.loaded()
@@ -83,7 +83,7 @@ func (tab *Tab) Loads(what string, do func()) {
 }
 
 // Eval evaluates an expression of JavaScript, waits for its promise, and reads its
-// value. Nil: nobody needs it.
+// value. Nil: the value is not read.
 func (tab *Tab) Eval(expression string, value any) {
 	tab.b.t.Helper()
 	got := tab.call("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true})
@@ -112,7 +112,7 @@ func (tab *Tab) Text(expression string) (text string) {
 	return text
 }
 
-// Press presses a key, and types its text where it has one.
+// Press presses a key, and types its text if it has one.
 func (tab *Tab) Press(key, text string) {
 	tab.b.t.Helper()
 	codes := map[string]int{"Tab": 9, "Enter": 13, " ": 32}
@@ -127,10 +127,10 @@ func (tab *Tab) Type(text string) {
 	tab.call("Input.insertText", map[string]any{"text": text})
 }
 
-// Problems returns what was wrong with the pages since it was last asked: exceptions,
-// and what the console was told, such as a violation of the page's policy.
+// Problems returns what went wrong on the pages since its last call: exceptions, and
+// messages on the console, such as a violation of the page's policy.
 func (tab *Tab) Problems() []string {
-	tab.call("Runtime.evaluate", map[string]any{"expression": "0"}) // what came before was heard then
+	tab.call("Runtime.evaluate", map[string]any{"expression": "0"}) // then all earlier events have arrived
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	problems := tab.problems
@@ -149,7 +149,7 @@ func (tab *Tab) loaded() int {
 	return tab.loads
 }
 
-// heard takes what happens in the tab.
+// heard handles an event of the tab.
 func (tab *Tab) heard(method string, params json.RawMessage) {
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
