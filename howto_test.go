@@ -90,7 +90,7 @@ func copyOf(t *testing.T, snippets []string, name string) string {
 }
 
 // What a server holds for customers is within a tenth of the formula of
-// docs/how-to/size-redis.md, or less.
+// docs/production.md, or less.
 func TestCustomersTakeNoMoreMemoryThanThePageSays(t *testing.T) {
 	t.Parallel()
 	const many, pendingEach = 4000, 10
@@ -114,7 +114,7 @@ func TestCustomersTakeNoMoreMemoryThanThePageSays(t *testing.T) {
 		}
 	}
 	took, reckoned := used()-before, 0
-	formula := regexp.MustCompile(`(?s)bytes = .*?\n\n`).FindString(string(markdown.Read(t, "docs/how-to/size-redis.md")))
+	formula := regexp.MustCompile(`(?s)bytes = .*?\n\n`).FindString(string(markdown.Read(t, "docs/production.md")))
 	for i, times := range regexp.MustCompile(`(\d+) ×`).FindAllStringSubmatch(formula, -1) {
 		reckoned += must(strconv.Atoi(times[1]))(t) * [...]int{many, many, many, many * pendingEach}[i]
 	}

@@ -460,6 +460,8 @@ func TestAReplicaAndAFullServerRefuseChanges(t *testing.T) {
 	check(t, w.client.ConfigSet(ctx, "maxmemory", "1").Err())
 	_, err = w.admin.SetOverride(ctx, "acme", pinned(5), time.Hour, demo(0))
 	wantError(t, "a full server", err, control.ErrNotChanged)
+	_, err = w.admin.Forget(ctx, "acme", demo(0))
+	wantError(t, "Forget on a full server", err, control.ErrNotChanged)
 	check(t, w.client.ConfigSet(ctx, "maxmemory", "0").Err())
 	if n := must(w.client.Exists(ctx, versionKey, rulesKey, overridesKey, logKey).Result())(t); n != 0 {
 		t.Errorf("%d keys", n)

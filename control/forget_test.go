@@ -126,6 +126,7 @@ func TestForgetMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	known(t, w.own, w.admin, "acme")
+	check(t, w.client.Set(t.Context(), logKey+"-copy", "junk", 0).Err())
 	for _, want := range []control.Forgotten{{Version: 5, Keys: 4, Entries: 4}, {Version: 6}, {Version: 7}} {
 		if got := must(w.admin.Forget(t.Context(), "acme", leaving))(t); got != want {
 			t.Errorf("Forget = %+v, want %+v", got, want)

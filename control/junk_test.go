@@ -78,6 +78,7 @@ func TestJunkInEachKey(t *testing.T) {
 		"Rollback":    func() (int64, error) { return w.admin.Rollback(ctx, policy, demo(policy)) },
 		"Withdraw":    func() (int64, error) { return w.admin.Withdraw(ctx, demo(policy)) },
 		"NoteReset":   func() (int64, error) { return w.admin.NoteReset(ctx, "acme", demo(0)) },
+		"Forget":      func() (int64, error) { done, err := w.admin.Forget(ctx, "acme", demo(0)); return done.Version, err },
 	}
 	for name, harm := range junk(w) {
 		t.Run(name, func(t *testing.T) {

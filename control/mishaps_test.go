@@ -57,6 +57,7 @@ func TestAnAdminIsInTimeWhileRedisHangs(t *testing.T) {
 		"Export":      func() error { _, err := admin.Export(ctx); return err },
 		"Import":      func() error { _, err := admin.Import(ctx, backup, demo(0)); return err },
 		"Rollback":    func() error { _, err := admin.Rollback(ctx, 2, demo(2)); return err },
+		"Forget":      func() error { _, err := admin.Forget(ctx, "acme", demo(0)); return err },
 		"Withdraw":    func() error { _, err := admin.Withdraw(ctx, demo(2)); return err },
 		"EndOverride": func() error { _, err := admin.EndOverride(ctx, "acme", demo(version)); return err },
 	} {

@@ -78,6 +78,7 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 		"EndOverride": func() (int64, error) { return admin.EndOverride(ctx, "acme", demo(2)) },
 		"Apply":       func() (int64, error) { return admin.Apply(ctx, only(), demo(1)) },
 		"NoteReset":   func() (int64, error) { return admin.NoteReset(ctx, "acme", demo(0)) },
+		"Forget":      func() (int64, error) { done, err := admin.Forget(ctx, "acme", demo(0)); return done.Version, err },
 	} {
 		_, err := change()
 		wantError(t, name, err, control.ErrNotChanged)

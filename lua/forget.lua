@@ -26,7 +26,7 @@ local owner, read, copied = string.match(call('GET', copying) or '', '^(%S+) (%S
 if owner and owner ~= token then
   return {-1}
 end
-local last = call('XREVRANGE', copy, '+', '-', 'COUNT', 1)[1]
+local last = owner and call('XREVRANGE', copy, '+', '-', 'COUNT', 1)[1]
 if not owner or (last and last[1] or '-') ~= copied then -- it begins, or Redis evicted the copy
   call('UNLINK', copy)
   read, copied = nil, '-'

@@ -53,8 +53,11 @@ func (c changed) Brief() string {
 }
 
 func linkOf(entry insight.Logged) string {
-	if entry.Name != nil {
+	switch {
+	case entry.Name != nil:
 		return customerURL("customer", entry.Exact())
+	case entry.Kind == "forget":
+		return ""
 	}
 	return "policy"
 }

@@ -253,6 +253,19 @@ func TestTheLogIsPaged(t *testing.T) {
 	}
 }
 
+// The log says that a customer was forgotten, and has no link to anybody.
+func TestTheLogDoesNotNameWhoWasForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	must(w.admin.NoteReset(t.Context(), "acme", control.Change{By: "mary", Why: "x"}))(t)
+	must(w.admin.Forget(t.Context(), "acme", control.Change{By: "mary", Why: "ticket 4711"}))(t)
+	page := w.get("log")
+	page.has(t, http.StatusOK, "<bdi>a customer forgotten</bdi></p>", "ticket 4711")
+	if strings.Contains(page.body, "acme") {
+		t.Error(page.body)
+	}
+}
+
 // A fleet has the columns of the rules that it uses, and a customer the story of one.
 func TestThoseWhoSubmitAreShownByTheirLoads(t *testing.T) {
 	t.Parallel()

@@ -61,7 +61,7 @@ func (v *visit) reset() {
 		v.notChanged(err, back, link, func(*insight.Inspector) []string { return nil })
 		return
 	}
-	if _, err := v.cache.own.Forget(ctx, customer); err != nil {
+	if _, err := v.cache.own.ResetNumbers(ctx, customer); err != nil {
 		v.cache.expire()
 		v.problem(503, "Written down, but not reset", problem{
 			Says: []string{fmt.Sprintf("Version %d of the log has the reset, but it failed: %s", version, v.cache.text(err)), "Reset the customer again."},

@@ -55,6 +55,9 @@ var effects = []struct {
 	{"list -corrupt", effect{lists: corrupt}},
 	{"list -count-below -1000", effect{lists: []string{"bulk\nbulk"}}},
 	{"list -limit 1000", effect{lists: slices.Concat(heavy, light, corrupt, []string{"acme", "clinic", "bulk"})}},
+	{"forget -yes -from left.json", effect{forgets: []string{"first"}}},
+	{"forget -yes acme", effect{forgets: []string{"acme"}, ends: []string{"acme"}}},
+	{"forget acme", effect{status: 2, says: "give -yes"}},
 	{"reset -yes first", effect{forgets: []string{"first"}}},
 	{"reset acme", effect{status: 2, says: "give -yes"}}, // nobody can be asked here
 	{"override list -json >overrides", effect{}},
@@ -406,6 +409,7 @@ func workingFiles(t *testing.T, client *redis.Client) string {
 			t.Fatal(err)
 		}
 	}
+	write("left.json", `{"customer":"first"}`)
 	write("gold.json", `{"reset_interval_ms": 60000}`)
 	for _, name := range []string{"team.json", "wide.json", "wider.json"} {
 		write(name, `{"thresholds": [-3, -30]}`)

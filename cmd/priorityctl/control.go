@@ -152,7 +152,7 @@ func (c *connection) again(err error) error {
 		return err
 	case errors.As(err, &reply):
 		return fmt.Errorf("%w; run the same command again when that is settled", err)
-	case errors.Is(err, control.ErrNotInForce):
+	case halfway(err):
 		return statusError{exitUnreachable, fmt.Errorf("%w; run the same command again", err)}
 	case insight.Unreachable(err):
 		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s any more: %w; run the same command again", c.Server.Address, err)}

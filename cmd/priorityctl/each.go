@@ -74,14 +74,21 @@ type failure struct {
 func (c *connection) lost(command *cobra.Command, err error) error {
 	var known statusError
 	switch {
-	case errors.As(err, &known) || !insight.Unreachable(err) && !errors.Is(err, control.ErrNotInForce):
+	case errors.As(err, &known):
 		return err
-	case errors.Is(err, control.ErrNotInForce):
+	case halfway(err):
 		return c.again(err)
+	case !insight.Unreachable(err):
+		return err
 	case errors.Is(err, priority.ErrOutcomeUnknown) && changes(command):
 		return statusError{exitUnknown, fmt.Errorf("%w: it may have been done, or not: look before you do it again", err)}
 	}
 	return c.broken(err)
+}
+
+// halfway reports whether a change was written down, and not all of it done.
+func halfway(err error) bool {
+	return errors.Is(err, control.ErrNotInForce) || errors.Is(err, control.ErrForgottenInPart)
 }
 
 // changes reports whether a command changes what operators can see in the log.

@@ -146,7 +146,7 @@ func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
 	}
 	o.refused(2, "where nothing can be changed", "serve", "-write", "-listen", "127.0.0.1:0")
 	for _, call := range [][]string{
-		{"reset", "-yes", "acme"}, {"override", "set", "acme", "-level", "1", "-for", "1h"}, {"override", "end", "acme"},
+		{"reset", "-yes", "acme"}, {"forget", "-yes", "acme"}, {"override", "set", "acme", "-level", "1", "-for", "1h"}, {"override", "end", "acme"},
 		{"policy", "apply", "default"}, {"policy", "rollback", "1"}, {"policy", "withdraw"},
 	} {
 		status, stdout, stderr := o.ask(call[0], append(call[1:], "-why", "x")...)

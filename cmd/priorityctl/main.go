@@ -59,6 +59,7 @@ const rootLong = `Priorityctl is for those who run a fleet on the priority modul
   priorityctl workers                 who is there, and who does not obey
   priorityctl list -level 9           every customer at the last level
   priorityctl reset acme              forget a customer's numbers
+  priorityctl forget acme             remove all that Redis holds of a customer
   priorityctl policy                  what the levels mean
   priorityctl override set acme -level 1 -for 2h -why 'the demo'
                                       process a customer's documents first
@@ -86,7 +87,7 @@ func newRoot() *cobra.Command {
 	operate := cobra.Group{ID: "operate", Title: "Operate a fleet:"}
 	steer := cobra.Group{ID: "steer", Title: "Steer it while it runs:"}
 	root.AddGroup(&operate, &steer)
-	for _, command := range []*cobra.Command{newPing(), newTop(), newWorkers(), newGet(), newList(), newReset()} {
+	for _, command := range []*cobra.Command{newPing(), newTop(), newWorkers(), newGet(), newList(), newReset(), newForget()} {
 		command.GroupID = operate.ID
 		root.AddCommand(command)
 	}

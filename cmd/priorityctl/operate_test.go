@@ -134,7 +134,7 @@ func TestGetWalksOverNoPendingDocuments(t *testing.T) {
 	if !strings.Contains(stats, "cmdstat_zrange:calls=2,") || !strings.Contains(stats, "cmdstat_zcount:calls=1,") {
 		t.Errorf("got\n%s", stats)
 	}
-	if text := o.told("reset", "-yes", "acme"); text != "acme: forgotten (100,000 pending, 0.0 submitted lately)\n" {
+	if text := o.told("reset", "-yes", "acme"); text != "acme: reset (100,000 pending, 0.0 submitted lately)\n" {
 		t.Errorf("got %s", text)
 	}
 }
@@ -161,7 +161,7 @@ func TestGetTellsWhatIsCorrupt(t *testing.T) {
 	if failed := objects(t, stdout); len(failed) != 1 || failed[0]["customer"] != "list" || !strings.Contains(failed[0]["error"].(string), "corrupt") {
 		t.Errorf("got %s", stdout)
 	}
-	if text := o.told("reset", "-yes", "usage") + o.told("get", "usage"); !strings.HasPrefix(text, "usage: forgotten (a corrupt key)\n") || !strings.Contains(text, "usage is new") {
+	if text := o.told("reset", "-yes", "usage") + o.told("get", "usage"); !strings.HasPrefix(text, "usage: reset (a corrupt key)\n") || !strings.Contains(text, "usage is new") {
 		t.Errorf("got\n%s", text)
 	}
 }
@@ -370,7 +370,7 @@ func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
 	submit(t, client, "acme", 3)
 	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
 	o.refused(2, "give -yes", "reset", "acme")
-	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: forgotten (count -29, level 9, 3 pending, 3.0 submitted lately)\nbad: forgotten (a corrupt key)\nnobody: forgotten (nothing)\n" {
+	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: reset (count -29, level 9, 3 pending, 3.0 submitted lately)\nbad: reset (a corrupt key)\nnobody: reset (nothing)\n" {
 		t.Errorf("got\n%s", text)
 	}
 	if got := objects(t, o.told("reset", "-yes", "-json", "bakery")); len(got) != 1 || got[0]["reset"] != true || got[0]["customer"] != "bakery" {

@@ -20,7 +20,8 @@ cannot be undone.
 
 It is recorded in the log first: by whom (-by, by default the user of this
 system) and -why. If the log cannot be written, for instance because a right is
-missing, it says so and still forgets the customer: a reset is often urgent.
+missing, it says so and still resets the customer: a reset is often urgent.
+An override stays, and so do the log's entries: see forget.
 
 On a terminal it shows what will be forgotten and asks; anywhere else it needs -yes.
 
@@ -60,7 +61,7 @@ func newReset() *cobra.Command {
 			return err
 		}
 		if !yes {
-			if err := c.confirm(command, customers); err != nil {
+			if err := c.confirm(command, customers, "reset", func(customer string) string { return c.Held(command.Context(), customer) }); err != nil {
 				return err
 			}
 		}
@@ -87,8 +88,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// confirm shows what will be forgotten and asks.
-func (c *connection) confirm(command *cobra.Command, customers []string) error {
+// confirm shows what will be lost and asks. The verb is what the command does to a customer.
+func (c *connection) confirm(command *cobra.Command, customers []string, verb string, held func(customer string) string) error {
 	ctx, prompt := command.Context(), command.ErrOrStderr()
 	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.Server.Address, insight.Shown(c.Prefix))
 	const most = 10
@@ -97,9 +98,9 @@ func (c *connection) confirm(command *cobra.Command, customers []string) error {
 			fmt.Fprintf(prompt, "  … and %d customers more\n", len(customers)-most)
 			break
 		}
-		fmt.Fprintf(prompt, "  %s: %s\n", insight.Shown(customer), c.Held(ctx, customer))
+		fmt.Fprintf(prompt, "  %s: %s\n", insight.Shown(customer), held(customer))
 	}
-	fmt.Fprintf(prompt, "It cannot be undone. Forget %s? [y/N] ", insight.Plural(int64(len(customers)), "customer"))
+	fmt.Fprintf(prompt, "It cannot be undone. %s %s? [y/N] ", strings.ToUpper(verb[:1])+verb[1:], insight.Plural(int64(len(customers)), "customer"))
 	answer, err := readLine(ctx, command.InOrStdin())
 	if err != nil {
 		fmt.Fprintln(prompt)
@@ -109,7 +110,7 @@ func (c *connection) confirm(command *cobra.Command, customers []string) error {
 	case "y", "yes":
 		return nil
 	}
-	return errors.New("nothing was forgotten")
+	return errors.New("nothing was changed")
 }
 
 // readLine reads a line, unless the context ends first. The goroutine that reads

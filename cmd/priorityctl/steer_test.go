@@ -342,7 +342,7 @@ func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 	none.refused(1, "+xrevrange", "log")
 	none.refused(1, "+xrevrange", "policy", "show")
 	none.refused(1, "+xrevrange", "control", "export")
-	holds(t, none.warned("priorityctl: acme: not in the log: ", "reset", "-yes", "acme"), "acme: forgotten")
+	holds(t, none.warned("priorityctl: acme: not in the log: ", "reset", "-yes", "acme"), "acme: reset")
 	operator := userOf(t, server, "operator", "~priority:* "+insight.PeekRights+" "+insight.ControlWriteRights)
 	holds(t, operator.told("policy", "show"), "who obeys is not known: cannot read", "it needs "+insight.ReportRights)
 	operator.told("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
@@ -368,7 +368,7 @@ func TestAnotherProgramsKeyIsNamed(t *testing.T) {
 	o.refused(1, `"priority:{control}:overrides"`, "override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
 	o.refused(1, `corrupt: "priority:{control}:rules"`, "policy", "apply", "default", "-why", "x")
 	client.Set(t.Context(), "priority:{control}:version", "x", 0)
-	holds(t, o.warned("not in the log", "reset", "-yes", "acme"), "acme: forgotten")
+	holds(t, o.warned("not in the log", "reset", "-yes", "acme"), "acme: reset")
 }
 
 // Compare goes by who overtakes whom, and needs no Redis unless it looks at customers.

@@ -283,14 +283,14 @@ func TestResetAsksOnATerminal(t *testing.T) {
 
 	for _, answer := range []string{"", "n", "no", "maybe"} {
 		term.ask(command)
-		screen := term.await("Forget 2 customers? [y/N]")
+		screen := term.await("Reset 2 customers? [y/N]")
 		for _, want := range []string{server.Addr + ", with the prefix priority, this forgets:", "  acme: count -29, level 9\n", "  bakery: count -4, level 2\n"} {
 			if !strings.Contains(screen, want) {
 				t.Errorf("no %q in\n%s", want, screen)
 			}
 		}
 		term.typed(answer)
-		if term.await("status 1"); !strings.Contains(term.screen(), "nothing was forgotten") || held() != 2 {
+		if term.await("status 1"); !strings.Contains(term.screen(), "nothing was changed") || held() != 2 {
 			t.Errorf("answer %q, %d keys:\n%s", answer, held(), term.screen())
 		}
 	}
@@ -303,7 +303,7 @@ func TestResetAsksOnATerminal(t *testing.T) {
 	term.ask(command)
 	term.await("[y/N]")
 	term.typed("y")
-	if term.await("status 0"); held() != 0 || !strings.Contains(term.screen(), "acme: forgotten (count -29, level 9)") {
+	if term.await("status 0"); held() != 0 || !strings.Contains(term.screen(), "acme: reset (count -29, level 9)") {
 		t.Errorf("y, %d keys:\n%s", held(), term.screen())
 	}
 	term.ask("priorityctl reset acme -redis redis://" + server.Addr + " </dev/null")

@@ -54,7 +54,7 @@ func TestAWrongCallIsAnsweredInTheOperatorsWords(t *testing.T) {
 		{"list", "-level", "x"}, {"list", "-level", "10"}, {"list", "-level", "0"}, {"list", "-pace", "x"}, {"list", "-limit", "x"}, {"list", "-cursor", "x"}, {"list", "-load-above", "x"}, {"list", "-count-below", "x"},
 		{"top", "-once", "-interval", "x"}, {"ping", "-count", "x"}, {"get"}, {"get", "-json=x", "acme"}, {"get", "-timeout", "x", "acme"}, {"get", "list"}, {"get", ""}, {"get", "-policy", "no-such-file", "acme"},
 		{"serve", "-listen", "nowhere"}, {"serve", "-listen", "127.0.0.1:99999"}, {"serve", "-listen", client.Options().Addr}, {"serve", "-listen", "192.0.2.1:80"}, {"serve", "-listen", "no-such-host.invalid:80"}, {"serve", "x"},
-		{"reset", "acme"}, {"reset", "-yes", ""}, {"reset", "-yes", "acme", "-why", ""}, {"nonsense"}, {"-nonsense"}, {"override", "nonsense"},
+		{"reset", "acme"}, {"reset", "-yes", ""}, {"reset", "-yes", "acme", "-why", ""}, {"forget", "acme", "-why", "x"}, {"forget", "-yes", "acme"}, {"forget", "-yes", "", "-why", "x"}, {"forget", "-yes", "acme", "-why", "acme"}, {"forget", "-why", "x"}, {"nonsense"}, {"-nonsense"}, {"override", "nonsense"},
 		{"get", "acme", "-password-file", "no-such-file"}, {"get", "acme", "-user", "x"}, {"get", "acme", "-tls-ca", "x"},
 	}
 	for _, url := range []string{

@@ -90,9 +90,9 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 	if !errors.Is(err, priority.ErrCorruptCount) || !strings.HasSuffix(err.Error(), "a later version wrote the key team:{new}:usage: use that version's priorityctl") {
 		t.Errorf("got %v", err)
 	}
-	forgotten, err := inspector.Forget(t.Context(), "it's")
-	if err != nil || forgotten.String() != "it's: forgotten (a corrupt key)" || inspector.Held(t.Context(), "it's") != "nothing" {
-		t.Errorf("got %v, %v", forgotten, err)
+	reset, err := inspector.ResetNumbers(t.Context(), "it's")
+	if err != nil || reset.String() != "it's: reset (a corrupt key)" || inspector.Held(t.Context(), "it's") != "nothing" {
+		t.Errorf("got %v, %v", reset, err)
 	}
 	// A reset leaves an override, but not what no worker takes for one.
 	for held, after := range map[string]string{"=1": "=1", "= 1": "", "": ""} {
@@ -103,9 +103,9 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 		} else {
 			client.RPush(t.Context(), key, "=1")
 		}
-		forgotten, err := inspector.Forget(t.Context(), "acme")
-		if got := client.Get(t.Context(), key).Val(); err != nil || got != after || (forgotten.Held == "a corrupt override") != (after == "") {
-			t.Errorf("%q: got %q, %v, %v", held, got, forgotten, err)
+		reset, err := inspector.ResetNumbers(t.Context(), "acme")
+		if got := client.Get(t.Context(), key).Val(); err != nil || got != after || (reset.Held == "a corrupt override") != (after == "") {
+			t.Errorf("%q: got %q, %v, %v", held, got, reset, err)
 		}
 	}
 	if _, err := inspector.Customer(t.Context(), ""); !errors.Is(err, priority.ErrInvalidCustomer) || insight.Unreachable(err) {

@@ -22,7 +22,7 @@ func Unreachable(err error) bool {
 	}
 	for _, other := range []error{
 		priority.ErrInvalid, priority.ErrCorruptCount, context.Canceled,
-		control.ErrConflict, control.ErrNotFound, control.ErrTooMany, control.ErrCorrupt, control.ErrNewer, control.ErrNotInForce,
+		control.ErrConflict, control.ErrNotFound, control.ErrTooMany, control.ErrCorrupt, control.ErrNewer, control.ErrNotInForce, control.ErrForgottenInPart,
 	} {
 		if errors.Is(err, other) {
 			return false

@@ -19,6 +19,8 @@ func (i *Inspector) Explained(ctx context.Context, err error, kind, customer str
 	switch {
 	case err == nil:
 		return nil
+	case Forbidden(err) && kind == "forget":
+		return fmt.Errorf("%w; it needs %s %s on the keys ~%s:{control}:*, and +unlink on the customer's keys, ~%[4]s:{*}:*", err, ControlWriteRights, ForgetRights, i.prefix())
 	case Forbidden(err) && errors.Is(err, control.ErrNotInForce):
 		return fmt.Errorf("%w; it needs +set +unlink on the keys ~%s:{*}:override", err, i.prefix())
 	case Forbidden(err):

@@ -68,6 +68,7 @@ func (i *Inspector) unread(err error) error {
 const (
 	ControlReadRights  = "+evalsha +eval +get +hget +hgetall +lrange +xrevrange +time"
 	ControlWriteRights = ControlReadRights + " +set +unlink +hset +hdel +hlen +lpush +ltrim +llen +xadd"
+	ForgetRights       = "+pexpire +persist +rename +xrange" // beside the others
 )
 
 // RulesVersion returns the version of the rules that operators have set; 0: the workers'

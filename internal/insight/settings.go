@@ -62,7 +62,7 @@ type Logged struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by"`
 	Why     string    `json:"why"`
-	Kind    string    `json:"kind"` // policy, override or reset
+	Kind    string    `json:"kind"` // policy, override, reset or forget
 	*Name             // the customer of an override or a reset
 
 	Old   json.RawMessage `json:"old,omitempty"`
@@ -92,6 +92,8 @@ func LoggedOf(entry control.Entry) Logged {
 	switch entry.Kind {
 	case "reset":
 		l.Says = who + " reset"
+	case "forget":
+		l.Says = "a customer forgotten"
 	case "policy":
 		l.Says = "policy " + changed(before, after, "applied", "withdrawn: the workers' own holds")
 	case "override":

@@ -38,8 +38,8 @@ func (i *Inspector) Held(ctx context.Context, customer string) string {
 	return strings.Join(held, ", ")
 }
 
-// Forgotten is a customer who was reset.
-type Forgotten struct {
+// WasReset is a customer who was reset.
+type WasReset struct {
 	Name
 	Reset bool   `json:"reset"`
 	Held  string `json:"held"` // before the reset
@@ -50,23 +50,23 @@ type Forgotten struct {
 	NotLogged string `json:"not_logged,omitempty"`
 }
 
-// Reset is Forget with an entry in the log before it. It forgets the customer even if
+// Reset is ResetNumbers with an entry in the log before it. It resets the customer even if
 // the log cannot be written, or may not have been written, unless Redis is away.
-func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (Forgotten, error) {
+func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (WasReset, error) {
 	if i.Admin == nil {
-		return i.Forget(ctx, customer)
+		return i.ResetNumbers(ctx, customer)
 	}
 	version, noted := i.Admin.NoteReset(ctx, customer, control.Change{By: by, Why: why})
 	unknown := errors.Is(noted, priority.ErrOutcomeUnknown)
 	if Unreachable(noted) && !unknown || errors.Is(noted, priority.ErrInvalid) || ctx.Err() != nil {
-		return Forgotten{}, cmp.Or(noted, ctx.Err())
+		return WasReset{}, cmp.Or(noted, ctx.Err())
 	}
-	forgotten, err := i.Forget(ctx, customer)
+	reset, err := i.ResetNumbers(ctx, customer)
 	if noted != nil {
-		forgotten.NotLogged = OneLine(i.Hidden(i.Explained(ctx, noted, "reset", customer)))
+		reset.NotLogged = OneLine(i.Hidden(i.Explained(ctx, noted, "reset", customer)))
 	}
-	forgotten.Version = version
-	return forgotten, err
+	reset.Version = version
+	return reset, err
 }
 
 // overrideIsCorrupt reports whether the key of the customer's override is corrupt, so
@@ -77,22 +77,22 @@ func (i *Inspector) overrideIsCorrupt(ctx context.Context, customer string) bool
 	return err == nil && override.UnmarshalText(held) != nil || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
 
-// Forget resets a customer, whatever the keys hold. An override stays, unless it is
+// ResetNumbers resets a customer, whatever the keys hold. An override stays, unless it is
 // corrupt. An error comes from the store's Reset, or from Redis.
-func (i *Inspector) Forget(ctx context.Context, customer string) (Forgotten, error) {
+func (i *Inspector) ResetNumbers(ctx context.Context, customer string) (WasReset, error) {
 	held := i.Held(ctx, customer)
 	if err := i.Store.Reset(ctx, customer); err != nil {
-		return Forgotten{}, err
+		return WasReset{}, err
 	}
 	if i.overrideIsCorrupt(ctx, customer) {
 		if err := i.Client.Unlink(ctx, i.Store.OverrideKey(customer)).Err(); err != nil {
-			return Forgotten{}, err
+			return WasReset{}, err
 		}
 	}
-	return Forgotten{Name: NameOf(customer), Reset: true, Held: held}, nil
+	return WasReset{Name: NameOf(customer), Reset: true, Held: held}, nil
 }
 
 // String is what a person reads, in one line.
-func (f Forgotten) String() string {
-	return fmt.Sprintf("%s: forgotten (%s)", Shown(f.Exact()), f.Held)
+func (r WasReset) String() string {
+	return fmt.Sprintf("%s: reset (%s)", Shown(r.Exact()), r.Held)
 }
