@@ -25,13 +25,13 @@ type Forgotten struct {
 }
 
 // Forget removes a customer from Redis: the count, the pending documents, the usage, the
-// override with its place in the list, and the log's entries about the customer. It writes
-// down who did it and why, without the customer; a Why that names the customer is refused.
-// Replaces has no meaning here.
+// override with its place in the list, and the log's entries about the customer. The log
+// records who did it and why, without the customer; a Why that names the customer is
+// refused. Replaces has no meaning here.
 //
-// It may be repeated, and must be with [ErrForgottenInPart]: then it returns what it
-// removed so far. Of what other operators do at the same time, an override that is set
-// later than the Forget is written down holds, and has its entry in the log.
+// It may be repeated. With [ErrForgottenInPart] it also returns what it removed so far, and
+// must be repeated. An override that another operator sets after the Forget was recorded
+// holds, and has its entry in the log.
 //
 // A Done of a document that was pending does nothing and is no error. A document that
 // arrives later is the customer's first. What Redis does not hold, such as the memory of
