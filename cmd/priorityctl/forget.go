@@ -9,13 +9,13 @@ import (
 
 const forgetLong = `Forget removes all that Redis holds of customers: the count, the pending documents
 and the usage, as reset does, and the override and the log's entries about them
-too. It cannot be undone. First make sure that none of their documents arrives any
-more: the next one would be a new customer's first. What still names them then, and
-until when, is in docs/production.md.
+too. It cannot be undone. Stop their documents first: the next one that arrives is
+counted as a new customer's. docs/production.md says what else names them, and until
+when.
 
-It is written down by whom (-by, else the user of this system) and -why, and not who
-was forgotten: a -why that names the customer is refused. Where it stops halfway, it
-says so: run it again.
+The log records by whom (-by, by default the user of this system) and -why, but not
+who was forgotten: a -why that names the customer is refused. If it stops halfway,
+it says so: run it again.
 
 On a terminal it shows what will be forgotten and asks; anywhere else it needs -yes.
 
