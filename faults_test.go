@@ -70,7 +70,7 @@ func slowClient(t *testing.T, addr string) *redis.Client {
 	return client
 }
 
-// tracing is a hook that looks at commands before they are sent, as those of
+// tracing is a hook that looks at commands before they are sent, as the hooks of
 // tracing libraries do.
 type tracing struct{}
 

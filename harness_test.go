@@ -639,7 +639,7 @@ func wantClass(t testing.TB, err, class error) {
 	}
 }
 
-// wantInvalid fails the test unless an error is that of a wrong call, of the named
+// wantInvalid fails the test unless an error is a wrong call's, of the named
 // kind, and shows the wrong value.
 func wantInvalid(t testing.TB, err, kind error, shown string) {
 	t.Helper()

@@ -96,7 +96,7 @@ func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 }
 
 // A Submit restores the TTL of the pending documents and of the usage, which Peek
-// leaves; a Done keeps that of the usage.
+// leaves; a Done keeps the usage's.
 func TestSubmitRestoresTTLs(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {

@@ -154,7 +154,7 @@ func (w *world) override(customer string, override priority.Override) int64 {
 	return must(w.admin.SetOverride(w.t.Context(), customer, override, time.Hour, demo(0)))(w.t)
 }
 
-// apply makes rules those of the fleet, whatever they were, and lets the worker know.
+// apply makes rules the fleet's, whatever the fleet had, and lets the worker know.
 func (w *world) apply(rules control.Rules) int64 {
 	w.t.Helper()
 	version := must(w.admin.Apply(w.t.Context(), rules, demo(w.rulesVersion())))(w.t)

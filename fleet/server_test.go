@@ -154,7 +154,7 @@ func TestAThousandReportsAreTwoRoundTrips(t *testing.T) {
 	}
 }
 
-// writeReports writes reports as large as those of busy processes are.
+// writeReports writes reports as large as busy processes write.
 func writeReports(t *testing.T, client *redis.Client, n int) {
 	t.Helper()
 	r := fleet.Report{

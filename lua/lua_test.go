@@ -25,7 +25,7 @@ func TestScriptsShareTheirBlocks(t *testing.T) {
 			}
 			found[name]++
 			if before, ok := first[name]; ok && before != lines {
-				t.Errorf("%s: the block %q is not that of another file:\n%s\n%s", file, name, lines, before)
+				t.Errorf("%s: the block %q differs from another file's:\n%s\n%s", file, name, lines, before)
 			}
 			first[name] = lines
 		}
@@ -35,7 +35,7 @@ func TestScriptsShareTheirBlocks(t *testing.T) {
 	}
 }
 
-// The scripts as printed are those of the default policy and lease.
+// The files have the default policy and lease.
 func TestScriptsArePrintedWithTheDefaultNumbers(t *testing.T) {
 	numbers := Numbers{
 		Thresholds: []int64{-2, -4, -6, -8, -10, -12, -14, -20},

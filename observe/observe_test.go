@@ -248,7 +248,7 @@ func TestLogCorruptNamesTheKey(t *testing.T) {
 }
 
 // There is at most one line a minute, however many keys are corrupt. Other errors are
-// not logged, nor those of other entries of a batch.
+// not logged, nor other entries' of a batch.
 func TestLogCorruptIsBounded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

@@ -174,7 +174,7 @@ func TestAllThatIsNamedIsExported(t *testing.T) {
 }
 
 // exported returns the names of all series and labels that the instrumentation has
-// in a Prometheus exporter, those of the exporter itself aside.
+// in a Prometheus exporter, except the exporter's own.
 func exported(t *testing.T) (metrics, labels []string) {
 	t.Helper()
 	registry := prometheus.NewRegistry()

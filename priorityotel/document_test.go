@@ -18,7 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
-// The document's Go is that of the examples, which compile.
+// The document's Go is copied from the examples, which compile.
 func TestTheDocumentShowsTheExamples(t *testing.T) {
 	blocks := markdown.Read(t, "../docs/observability.md").Blocks("go")
 	if len(blocks) != 3 {

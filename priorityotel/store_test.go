@@ -335,7 +335,7 @@ func TestOneStoreIsObservedUntilItIsStopped(t *testing.T) {
 	}
 }
 
-// The last level is that of the customer's own policy, by each rule; behind it are Turns.
+// The last level is the customer's own policy's, by each rule; behind it are Turns.
 func TestTheLastLevelIsRecorded(t *testing.T) {
 	store, err := memory.New(&memory.Options{Policy: priority.Policy{Turns: 4}, Tiers: map[string]priority.Policy{
 		"few": {Thresholds: []int64{0, -1}, Loads: []float64{1}},

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Of each level the documents are served as they came; those of the last level came
+// Of each level the documents are served as they came; the last level's came
 // first.
 func TestBLPopOfAllNamesServesByLevel(t *testing.T) {
 	client := redistest.Start(t).Client()
@@ -87,7 +87,7 @@ func TestAPickerServesEachStreamByItsWeight(t *testing.T) {
 	}
 }
 
-// fill puts n documents of each level into its list, those of the last first.
+// fill puts n documents of each level into its list, the last level's first.
 func fill(t *testing.T, client *redis.Client, prefix string, last priority.Level, n int) {
 	t.Helper()
 	for i := range n {

@@ -51,7 +51,7 @@ func TestATierOfThreeLevelsStaysAheadOfEverybodysLevelFour(t *testing.T) {
 		queue.NATSSubject("documents", small.Level, last): queue.NATSSubjects("documents", last),
 	} {
 		if at := slices.Index(all, name); at != 2 {
-			t.Errorf("%s is at %d of %q, and not before that of level 4", name, at, all)
+			t.Errorf("%s is at %d of %q, and not before level 4's", name, at, all)
 		}
 	}
 	weights := queue.AsynqQueues("documents", queue.LinearWeights(last))

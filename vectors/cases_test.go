@@ -108,7 +108,7 @@ func inBothModes(cases func(add func(name string, policy policyOf, lease int64, 
 	return all
 }
 
-// ruleCases are those of rule.json, without what they want.
+// ruleCases are the cases of rule.json, without what they want.
 func ruleCases() []vector {
 	return inBothModes(func(add func(string, policyOf, int64, ...step), _ string) {
 		add("a new customer's first documents, a second apart", standard, 0, each(30, 1000, func(_ int, at int64) step { return next(at, "acme", 1) })...)

@@ -11,11 +11,11 @@ const (
 	beforeEnd = "-999999999999998"
 )
 
-// edgeCases are those of edges.json, without what they want: keys as only other programs,
+// edgeCases are the cases of edges.json, without what they want: keys as only other programs,
 // or processes with other settings, leave them.
 func edgeCases() []vector { return slices.Concat(countCases(), historyCases(), overrideCases()) }
 
-// overrideCases are those of edges.json about an operator's override.
+// overrideCases are the cases of edges.json about an operator's override.
 func overrideCases() []vector {
 	return inBothModes(func(add func(string, policyOf, int64, ...step), mode string) {
 		override := func(at int64, value string, ttl int64) step { return set(at, "acme", value, ttl).of("override") }
@@ -67,7 +67,7 @@ func countCases() []vector {
 	})
 }
 
-// historyCases are those of edges.json about the other two keys. The reset mode does
+// historyCases are the cases of edges.json about the other two keys. The reset mode does
 // not matter to them.
 func historyCases() (all []vector) {
 	add := func(name string, lease int64, steps ...step) {

@@ -22,7 +22,7 @@ type (
 	}
 )
 
-// meanCases are those of mean.json, without what is sent.
+// meanCases are the cases of mean.json, without what is sent.
 func meanCases() []meanCase {
 	steps := func(steps ...meanStep) []meanStep { return steps }
 	many := func(n int, step meanStep, then ...meanStep) (all []meanStep) {

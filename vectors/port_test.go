@@ -96,7 +96,7 @@ func (p *port) step(where string, vector vector, step step) {
 	}
 }
 
-// keys are a customer's; those of the cases need no escape.
+// keys are a customer's; the cases' need no escape.
 func (p *port) keys(customer string) []string {
 	of := func(end string) string { return fmt.Sprintf("%s:{%s}:%s", p.prefix, customer, end) }
 	return []string{of("count"), of("pending"), of("usage"), of("override")}
@@ -153,7 +153,7 @@ func (s *step) read(reply []int64, interval int64) {
 	}
 }
 
-// scripts are those of all policies and leases, each written once.
+// scripts are the scripts of all policies and leases, each written once.
 type scripts struct {
 	blocks  map[string][]string
 	written map[string]string
@@ -207,7 +207,7 @@ func render(t *testing.T, blocks map[string][]string, name string, policy policy
 	return script
 }
 
-// loads are those of the policy, or of README.md's table where it has none.
+// loads are the policy's, or of README.md's table where it has none.
 func (p policyOf) loads() []float64 {
 	if p.Loads != nil {
 		return p.Loads

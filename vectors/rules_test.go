@@ -67,7 +67,7 @@ func setRules(version int64, rules string) rulesStep {
 	return keys(fmt.Sprintf("%d %d 7", version, version), item(version, version, rules))
 }
 
-// rulesCases are those of rules.json, without what comes of them.
+// rulesCases are the cases of rules.json, without what comes of them.
 func rulesCases() []rulesCase {
 	three := ownRules{Thresholds: []int64{-2, -4}}
 	nine := ownRules{Tiers: map[string]ownRules{"gold": {Thresholds: []int64{-5}}}}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// submitCases are those of submit.json, without what they want. The reset mode does not
+// submitCases are the cases of submit.json, without what they want. The reset mode does not
 // matter to them, as Submit has nothing to do with the count.
 func submitCases() (all []vector) {
 	add := func(name string, policy policyOf, lease int64, steps ...step) {

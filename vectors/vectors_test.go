@@ -101,7 +101,7 @@ type (
 	}
 )
 
-// customers are those of the case, each once.
+// customers are the case's, each once.
 func (v vector) customers() []string {
 	var customers []string
 	for _, step := range v.Steps {

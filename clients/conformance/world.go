@@ -23,7 +23,7 @@ import (
 type port struct {
 	command  []string
 	dir      string   // where the command runs
-	env      []string // nil: that of this process
+	env      []string // nil: this process's
 	client   string   // "": the port's default
 	cluster  bool     // the client wants a Redis Cluster
 	patience time.Duration

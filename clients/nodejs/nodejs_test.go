@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// runTests runs the tests of one file, none of which may be skipped, beside those of other
+// runTests runs the tests of one file, none of which may be skipped, beside the tests of other
 // files: nearly all of them wait.
 func runTests(t *testing.T, file string, env ...string) {
 	t.Helper()

@@ -126,7 +126,7 @@ func fillHostile(t *testing.T, client *redis.Client) {
 
 // held is all that a command line could have changed.
 type held struct {
-	keys      map[string]string // but those of operators
+	keys      map[string]string // except the operators' keys
 	overrides map[string]int64  // their versions
 	rules     int64
 }

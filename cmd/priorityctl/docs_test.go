@@ -43,7 +43,7 @@ func TestTheDocumentsCommandsPrintWhatItSays(t *testing.T) {
 		t.Errorf("only %d commands were found", calls)
 	}
 	if !strings.Contains(string(page), exitTable()) {
-		t.Errorf("the exit statuses are not those of the help:\n%s", exitTable())
+		t.Errorf("the exit statuses differ from the help's:\n%s", exitTable())
 	}
 }
 

@@ -173,7 +173,7 @@ func (s *Server) Signal(signal os.Signal) {
 	}
 }
 
-// KillClients closes all connections of clients, but not those of a sentinel,
+// KillClients closes all connections of clients, but not a sentinel's,
 // which would take the server for dead.
 func (s *Server) KillClients() {
 	s.tb.Helper()

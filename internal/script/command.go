@@ -103,7 +103,7 @@ func newOverdue(err error) *overdue {
 	return &overdue{fmt.Errorf("it could not be sent: %w", err), fmt.Errorf("no answer came: %w", err)}
 }
 
-var errOddReply = errors.New("the reply is not that of the script")
+var errOddReply = errors.New("the reply is not the script's")
 
 // body is the argument that makes a command run its script: the text, or its
 // digest. go-redis asks for its bytes when it writes the command, which is how a

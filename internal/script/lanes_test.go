@@ -13,7 +13,7 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// The customers of one node are those of its slots, so a lane must count slots as
+// A node's customers are its slots', so a lane must count slots as
 // Redis does.
 func TestASlotIsThatOfRedis(t *testing.T) {
 	for key, want := range map[string]int{

@@ -89,7 +89,7 @@ func documentOf(headers map[string]string) (of document, ok bool) {
 	return of, of.customer != ""
 }
 
-// into returns the headers, those of the trace and the document's. It refuses names that
+// into returns the headers, the trace's and the document's. It refuses names that
 // asynq, which keeps text, cannot carry.
 func (d document) into(headers, trace map[string]string) (map[string]string, error) {
 	if !utf8.ValidString(d.customer) {

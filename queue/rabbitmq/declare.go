@@ -41,7 +41,7 @@ func (q *Queue) declare(channel *amqp.Channel, major int) error {
 	return nil
 }
 
-// arguments are those of the queue itself.
+// arguments are the queue's own.
 func (q *Queue) arguments() amqp.Table {
 	table := amqp.Table{"x-queue-type": "classic", "x-overflow": "reject-publish"} // else the first levels are dropped first
 	if q.options.Quorum {

@@ -35,7 +35,7 @@ export class Fallback {
   #probes = 0; // that worked while half-open
   #candidates = []; // the latest customers of calls that failed
   #suggested = 0; // how many there were
-  #hung = new Set(); // those of them for whom Redis fails, while it works for others
+  #hung = new Set(); // candidates for whom Redis fails, while it works for others
   #timer;
   #repairing;
   #isClosed = false;

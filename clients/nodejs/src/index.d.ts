@@ -239,7 +239,7 @@ export class Store {
    * Ends a document's pending state, and returns how long it was pending and at which level;
    * undefined if it was not, or the fallback does not know it. took is how many milliseconds it was worked on, 0 (the default)
    * where that is not known: compared with how long the documents of all customers take, once
-   * this store knows that of 100, it is the cost of the customer's documents that are
+   * this store knows the costs of 100, it is the cost of the customer's documents that are
    * submitted without one. It may always be called again: a second one does nothing.
    */
   done(customer: Name, document: Name, took?: number, options?: CallOptions): Promise<Ended | undefined>;

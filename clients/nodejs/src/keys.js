@@ -1,4 +1,4 @@
-// The keys of a customer, byte for byte those of every other language.
+// The keys of a customer, byte for byte as in every other language.
 
 export const defaultPrefix = 'priority';
 

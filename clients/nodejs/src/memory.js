@@ -267,7 +267,7 @@ export class Memory {
     c.fade(now);
   }
 
-  // Looks at some customers in turn, and forgets those of whom nothing matters any more.
+  // Looks at some customers in turn, and forgets those about whom nothing matters any more.
   #sweep(n, now) {
     for (let i = 0; i < n && this.#customers.size > 0; i++) {
       this.#sweeping ??= this.#customers.values();

@@ -19,7 +19,7 @@ export async function run(wire, call, deadline) {
     try {
       const command = [withText ? 'EVAL' : 'EVALSHA', withText ? script.text : script.digest, String(keys.length), ...keys, ...args];
       const reply = await wire.send(command, deadline, keys[0]);
-      if (!Array.isArray(reply) || !isReply(reply)) throw new Lost('the reply is not that of the script');
+      if (!Array.isArray(reply) || !isReply(reply)) throw new Lost("the reply is not the script's");
       return reply;
     } catch (error) {
       if (!(error instanceof Error)) throw error;

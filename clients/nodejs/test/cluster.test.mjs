@@ -102,7 +102,7 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
         await store.reset('acme');
       });
 
-      test('a password is that of the settings for each server', async () => {
+      test('each server gets the password of the settings', async () => {
         const every = (...args) => Promise.all(masters.map(({ redis }) => redis.sendCommand(args)));
         await every('CONFIG', 'SET', 'requirepass', 'sesame');
         try {

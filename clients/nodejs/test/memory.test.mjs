@@ -54,7 +54,7 @@ function boundsOf(text) {
   return how && { earliest: how === '<=' ? 1 : Number(level), latest: how === '>=' ? undefined : Number(level) };
 }
 
-test('loads and turns are those of the vectors', () => {
+test('loads and turns are as in the vectors', () => {
   const { loads, turns } = vectors('load.json');
   for (const [lately, pending, cost, load] of loads) assert.equal(loadOf(Math.min(lately, 512_000), pending, cost), load);
   for (const [beyond, most, turn] of turns) assert.equal(turnOf(beyond, most), turn);

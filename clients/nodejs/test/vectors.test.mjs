@@ -18,7 +18,7 @@ const errors = {
   invalid: new RangeError(), not_counted: new NotCounted(), outcome_unknown: new OutcomeUnknown(), corrupt_count: new CorruptCount(), error: new Error(),
 };
 
-test('reports are those of the vectors', async (t) => {
+test('reports are as in the vectors', async (t) => {
   for (const { name, steps } of vectors('reports.json').writes) {
     await t.test(name, () => {
       let now = 1e6;

@@ -31,7 +31,7 @@ describe('keys', () => {
     assert.deepEqual(new Store(client, { prefix: 'p' }).keys('größer'), keysOf(new TextEncoder().encode('größer'), 'p'));
   });
 
-  test('the slots are those of a Redis Cluster', () => {
+  test('the slots are as in a Redis Cluster', () => {
     // CLUSTER KEYSLOT of the same keys
     assert.deepEqual(['acme', '123456789', 'größer}'].map((customer) => slotOf(keysOf(customer).count)), [11_304, 12_739, 14_706]);
   });

@@ -59,7 +59,7 @@ class Loop:
 
 
 class Awaited:
-    """An AsyncStore whose methods are called as those of a Store."""
+    """An AsyncStore whose methods are called like a Store's."""
 
     def __init__(self, loop: Loop, make: Callable[[], docpriority.AsyncStore]) -> None:
         async def made() -> docpriority.AsyncStore:

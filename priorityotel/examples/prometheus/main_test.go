@@ -398,7 +398,7 @@ func (i *interrupter) Write(p []byte) (int, error) {
 	return i.Buffer.Write(p)
 }
 
-// standardError may be written to from the background, as that of a process.
+// standardError may be written to from the background, as a process's may.
 type standardError struct {
 	mu   sync.Mutex
 	text bytes.Buffer

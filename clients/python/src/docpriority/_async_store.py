@@ -30,7 +30,7 @@ class AsyncStore(Keys):
     """A ``Store`` whose methods are coroutines, on a ``redis.asyncio.Redis`` or a
     ``redis.asyncio.RedisCluster``.
 
-    Its options, methods and errors are those of ``Store``. Every method may be called by
+    It has the options, methods and errors of ``Store``. Every method may be called by
     many tasks of one event loop at once; another loop makes connections of its own. A call
     that is cancelled may have been counted; its connection is not used again. A child after
     a fork needs a store of its own. With ``join``, a task in the event loop that first uses

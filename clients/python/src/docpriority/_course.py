@@ -91,7 +91,7 @@ class Course(Generic[T]):
             self._reply = reply
             self.over = True
         else:
-            self.unanswered(Unanswered("the reply is not that of the script"))
+            self.unanswered(Unanswered("the reply is not the script's"))
 
     def unsent(self, error: Unsent) -> None:
         """It was certainly not run."""

@@ -116,7 +116,7 @@ class Dones:
             return list(self._owed)
 
     def pay(self, customer: bytes, now: float) -> Optional[Payment]:
-        """Begins to pay the oldest Dones of a customer: those of which it is known how long the documents took, or the others."""
+        """Begins to pay the oldest Dones of a customer: either those that say how long the document took, or the others."""
         with self._lock:
             oldest = list(islice(self._owed.get(customer, OrderedDict()).values(), _MOST_PAID))
             for held in oldest:

@@ -366,7 +366,7 @@ class Memory:
         return min(earliest, self._levels), min(latest, self._levels), ends_in
 
     def _use(self, customer: bytes, now: int) -> _Customer:
-        """Returns a customer who sends something, and forgets those of whom nothing matters any more."""
+        """Returns a customer who sends something, and forgets those about whom nothing matters any more."""
         for _ in range(2):  # more than can come
             first = next(iter(self._customers), None)
             if first is None or not self._customers[first].over(now):

@@ -82,7 +82,7 @@ class MemoryStore(Store):
     fork needs a store of its own.
 
     policy, tiers, tier_of, lease
-        As those of ``Store``.
+        As ``Store``'s.
     clock
         Seconds; ``time.monotonic`` unless another one is given. ``lambda: 0.0`` stands
         still, so that time passes only by ``advance``.
@@ -118,7 +118,7 @@ class MemoryStore(Store):
 
 
 class AsyncMemoryStore(AsyncStore):
-    """A ``MemoryStore`` whose methods are those of an ``AsyncStore``."""
+    """A ``MemoryStore`` with the methods of an ``AsyncStore``."""
 
     def __init__(
         self,

@@ -110,7 +110,7 @@ func poison(t *testing.T, s *Subject) {
 }
 
 // longDocument: documents that take longer than the queue waits for an acknowledgement
-// are begun once, also those of a worker that is asked to end meanwhile.
+// are begun once, also a worker's that is asked to end meanwhile.
 func longDocument(t *testing.T, s *Subject) {
 	tr := newTrial(t, s, s.Start != nil)
 	ending := tr.startWorker("-workers", "1")
