@@ -61,6 +61,8 @@ func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
 		"-heavy-cost":                   {"tune", "-heavy-cost", "-1", "-"},
 		"has at most -1 documents":      {"tune", "-light", "-1", "-"},
 		"-callers 0 is not":             {"soak", "-callers", "0"},
+		"-rest -1s is less than 0":      {"soak", "-rest", "-1s"},
+		"-faults has servers of its":    {"soak", "-faults", "-redis", "localhost:1"},
 		"there is no table":             {"bench", "-table", "nothing"},
 	} {
 		status, stdout, stderr := called(t, "0,a,1\n", args...)

@@ -40,14 +40,22 @@ func (l *load) run(ctx context.Context) {
 			whole := context.WithoutCancel(ctx)
 			for ctx.Err() == nil && (l.calls == 0 || l.begun.Add(1) <= l.calls) {
 				c.call(whole)
+				if l.Rest > 0 {
+					rest(ctx, l.Rest)
+				}
+			}
+			for _, d := range c.pending {
+				_ = l.store.Done(whole, d.customer, d.id, 0)
 			}
 		})
 	}
 	callers.Wait()
 }
 
-// mostDocuments is the most documents of one NextN or NextEach.
-const mostDocuments = 20
+const (
+	mostDocuments = 20  // of one NextN or NextEach
+	mostPending   = 100 // of one caller
+)
 
 type caller struct {
 	*load
@@ -78,7 +86,7 @@ func (c *caller) call(ctx context.Context) {
 		c.pending = c.pending[:last]
 		began := time.Now()
 		c.recorder.note("Done", began, c.store.Done(ctx, d.customer, d.id, began.Sub(d.submitted)))
-	case chance < 85:
+	case chance < 85 && len(c.pending) < mostPending:
 		d := document{customer, fmt.Sprintf("%x", c.random.Uint64()), time.Now()}
 		_, err := c.store.Submit(ctx, d.customer, d.id, 0)
 		c.recorder.note("Submit", d.submitted, err)

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/ledger"
 	"github.com/docpriority/priority/observe"
@@ -28,10 +30,37 @@ type Options struct {
 	For          time.Duration
 	Callers      int
 	Customers    int
+	Rest         time.Duration // of a caller after each call
+
+	// Site has faults done to it, with a fallback, while members of a fleet serve a queue and
+	// operators make changes. Nil: Redis names the server, and nothing happens to it.
+	Site *Site
 
 	prefix string        // of the keys; empty: a new one
 	calls  int64         // end after that many; 0: no limit
 	grace  time.Duration // what goroutines may take to end; 0: 15 s
+	rounds int           // of faults, then end; 0: no limit
+	calm   time.Duration // between faults, about; 0: 2 s
+}
+
+// redisOptions configures the stores.
+func (o Options) redisOptions() priority.RedisOptions {
+	return priority.RedisOptions{
+		Prefix:    o.prefix,
+		Timeout:   o.Timeout,
+		Overrides: o.Site != nil,
+		// A count that is reset while the load runs cannot be reconciled.
+		Policy: priority.Policy{ResetInterval: (o.For + time.Hour).Round(time.Millisecond)},
+	}
+}
+
+// client returns a client of the server, and the addresses of all servers.
+func (o Options) client() (redis.UniversalClient, []string) {
+	if o.Site != nil {
+		return redis.NewClient(&redis.Options{Addr: "the master", Dialer: o.Site.dial, ClientName: o.prefix}), o.Site.addrs()
+	}
+	addresses := strings.Split(o.Redis, ",")
+	return redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addresses, ClientName: o.prefix}), addresses
 }
 
 // Validate returns an error that says what is wrong, or nil.
@@ -43,6 +72,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("-for %v is not more than 0", o.For)
 	case o.Callers < 1:
 		return fmt.Errorf("-callers %d is not at least 1", o.Callers)
+	case o.Rest < 0:
+		return fmt.Errorf("-rest %v is less than 0", o.Rest)
 	case o.Customers < 1:
 		return fmt.Errorf("-customers %d is not at least 1", o.Customers)
 	}
@@ -56,13 +87,15 @@ type Report struct {
 	Documents      ledger.Totals
 	Reconciliation ledger.Reconciliation
 	Before, After  Process
-	Connections    int // that the server had of the closed client
+	Connections    int    // that the server had of the closed client
+	Fleet          *Fleet // nil without a Site
 }
 
 // Process is what this process takes.
 type Process struct {
 	Heap       uint64 // bytes in use after a garbage collection
 	Goroutines int
+	Redis      uint64 // bytes of data in Redis; 0: not known
 }
 
 // Err returns what is wrong with what was found.
@@ -77,6 +110,9 @@ func (r *Report) Err() error {
 	if r.Connections > 0 {
 		wrong = append(wrong, fmt.Errorf("%d connections are left", r.Connections))
 	}
+	if r.Fleet != nil {
+		wrong = append(wrong, r.Fleet.Err())
+	}
 	return errors.Join(wrong...)
 }
 
@@ -88,9 +124,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.grace == 0 {
 		o.grace = 15 * time.Second // more than a go-redis client's own timeouts
 	}
+	if o.calm == 0 {
+		o.calm = 2 * time.Second
+	}
 	r := &Report{Before: process()}
-	addresses := strings.Split(o.Redis, ",")
-	client := redis.NewUniversalClient(&redis.UniversalOptions{Addrs: addresses, ClientName: o.prefix})
+	client, addresses := o.client()
 	if err := client.Ping(ctx).Err(); err != nil {
 		return nil, errors.Join(fmt.Errorf("soak: %s: %w", o.Redis, err), client.Close())
 	}
@@ -102,13 +140,19 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	load := newLoad(store, book, o)
 	began := time.Now()
 	during, cancel := context.WithTimeout(ctx, o.For)
+	var running sync.WaitGroup
+	var failed error
+	if o.Site != nil {
+		running.Go(func() { r.Fleet, failed = live(during, cancel, client, inner, o) })
+	}
 	load.run(during)
+	running.Wait()
 	cancel()
 	r.Operations, r.Errors = load.recorder.summarize(time.Since(began))
 
 	// What comes now is done even if the load was interrupted.
 	ctx = context.WithoutCancel(ctx)
-	err = finish(ctx)
+	err = errors.Join(failed, finish(ctx))
 	r.Documents = book.Totals()
 	// Calls that their callers gave up on may be under way still, and count.
 	awaitAtMost(o.grace, 0, func() int { stats := client.PoolStats(); return int(stats.TotalConns) - int(stats.IdleConns) })
@@ -117,8 +161,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		count, held := counts[customer]
 		return count, held
 	})
+	if r.Fleet != nil {
+		var unknown error
+		r.Fleet.Pending, unknown = o.pending(ctx, inner, load.customers)
+		err = errors.Join(err, unknown)
+	}
 	for _, customer := range load.customers {
-		err = errors.Join(err, inner.Reset(ctx, customer))
+		err = errors.Join(err, o.patiently(ctx, func(ctx context.Context) error { return inner.Reset(ctx, customer) }))
 	}
 	err = errors.Join(err, unread, client.Close())
 	awaitAtMost(o.grace, r.Before.Goroutines, runtime.NumGoroutine)
@@ -139,24 +188,43 @@ func open(client redis.UniversalClient, o Options, book *ledger.Ledger) (inner *
 			return nil, nil, nil, err
 		}
 	}
-	inner, err = priority.NewRedisStore(by, &priority.RedisOptions{
-		Prefix:  o.prefix,
-		Timeout: o.Timeout,
-		// A count that is reset while the load runs cannot be reconciled.
-		Policy: priority.Policy{ResetInterval: (o.For + time.Hour).Round(time.Millisecond)},
-	})
-	if err != nil || !o.Fallback {
-		return inner, inner, func(context.Context) error { return nil }, err
+	options := o.redisOptions()
+	if inner, err = priority.NewRedisStore(by, &options); err != nil {
+		return nil, nil, nil, err
 	}
-	wrapped, err := fallback.New(observe.New(inner, book.Primary), nil, nil)
+	finish = func(context.Context) error { return nil }
+	store = inner
+	if o.Site != nil {
+		follows, err := control.New(by, &control.Options{Store: options})
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		store, finish = follows, follows.Close
+	}
+	if !o.Fallback {
+		return inner, store, finish, nil
+	}
+	wrapped, err := fallback.New(observe.New(store, book.Primary), nil, nil)
 	if err != nil {
 		return nil, nil, nil, err
 	}
+	unfollow := finish
 	return inner, wrapped, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, o.grace)
 		defer cancel()
-		return wrapped.Close(ctx)
+		return errors.Join(wrapped.Close(ctx), unfollow(ctx))
 	}, nil
+}
+
+// patiently repeats a call, on a machine that may be too busy for the store's timeout.
+func (o Options) patiently(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, o.grace)
+	defer cancel()
+	for {
+		if err := call(ctx); err == nil || !rest(ctx, 100*time.Millisecond) {
+			return err
+		}
+	}
 }
 
 // readCounts reads the customers' counts.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/priorityotel"
@@ -24,15 +25,48 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 )
 
-// Redis is killed, or hangs. A Prometheus with the rules raises one alert about a service
-// with a fallback, whose documents are degraded, and another about one without, whose
-// calls fail. Before, both services are on the panel "Degraded", at 0.
-func TestAnOutageRaisesAnAlertWithAFallbackAndWithout(t *testing.T) {
+// trouble is something that happens to Redis, and the alerts that are raised about a service
+// with a fallback, and about one without.
+var trouble = map[string]struct {
+	begin         func(*testing.T, *redistest.Server)
+	with, without []string
+}{
+	"killed": {
+		func(_ *testing.T, server *redistest.Server) { server.Kill() },
+		[]string{"PriorityDegraded"}, []string{"PriorityWithoutLevel"},
+	},
+	"hangs": {
+		func(_ *testing.T, server *redistest.Server) { server.Signal(syscall.SIGSTOP) },
+		[]string{"PriorityDegraded"}, []string{"PriorityWithoutLevel", "PrioritySlow"},
+	},
+	"full": {
+		func(t *testing.T, server *redistest.Server) {
+			if err := server.Client().ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+				t.Error(err)
+			}
+		},
+		[]string{"PriorityDegraded"}, []string{"PriorityWithoutLevel"},
+	},
+	"lost its data": {
+		func(_ *testing.T, server *redistest.Server) { server.Kill(); server.Restart() },
+		[]string{"PriorityRulesLost"}, nil,
+	},
+	"has rules that nobody can read": {
+		func(t *testing.T, server *redistest.Server) {
+			keys := []any{prefix + ":{control}:rules", "junk", prefix + ":{control}:version", 9}
+			if err := server.Client().MSet(t.Context(), keys...).Err(); err != nil {
+				t.Error(err)
+			}
+		},
+		[]string{"PriorityWorkerDoesNotObey"}, nil,
+	},
+}
+
+// A Prometheus with the rules raises the alerts of each trouble, and about the other service
+// only its own. Before, both services are on the panel "Degraded", at 0.
+func TestTroubleWithRedisRaisesItsAlerts(t *testing.T) {
 	program := redistest.Find(t, "prometheus", "prometheus")
-	for name, begin := range map[string]func(*redistest.Server){
-		"killed": func(server *redistest.Server) { server.Kill() },
-		"hangs":  func(server *redistest.Server) { server.Signal(syscall.SIGSTOP) },
-	} {
+	for name, trouble := range trouble {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t)
@@ -45,17 +79,30 @@ func TestAnOutageRaisesAnAlertWithAFallbackAndWithout(t *testing.T) {
 				"with": {show(t, metrics)}, "without": {show(t, countWithoutAFallback(t, server))},
 			})
 			countOn(t, with)
+			admin, err := control.NewAdmin(server.Client(), &control.AdminOptions{Prefix: prefix, Timeout: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules := control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}
+			version, err := admin.Apply(t.Context(), rules, control.Change{By: "mary", Why: "a test"})
+			if err != nil {
+				t.Fatal(err)
+			}
 
 			panel := strings.NewReplacer("$__rate_interval", "2s", "$job", ".*").Replace(expression(t, "Degraded"))
 			redistest.Await(t, "both services are on the panel, and not degraded", func() bool {
 				shares := api.query(t, panel, "job")
 				return len(shares) == 2 && shares["with"] == 0 && shares["without"] == 0
 			})
-			begin(server)
-			for job, alert := range map[string]string{"with": "PriorityDegraded", "without": "PriorityWithoutLevel"} {
-				redistest.Await(t, "the alert "+alert+" fires", func() bool {
-					return api.query(t, `ALERTS{alertname="`+alert+`",alertstate="firing"}`, "job")[job] == 1
-				})
+			api.await(t, `max(priority_rules_version{job="with"})`, float64(version))
+			trouble.begin(t, server)
+			for job, alerts := range map[string][]string{"with": trouble.with, "without": trouble.without} {
+				for _, alert := range alerts {
+					redistest.Await(t, "the alert "+alert+" fires", func() bool {
+						return api.query(t, `ALERTS{alertname="`+alert+`",alertstate="firing"}`, "job")[job] == 1
+					})
+					t.Log("fires:", alert)
+				}
 			}
 			for alert, other := range map[string]string{"PriorityDegraded": "without", "PriorityWithoutLevel": "with"} {
 				if jobs := api.query(t, `ALERTS{alertname="`+alert+`"}`, "job"); jobs[other] != 0 {

@@ -183,11 +183,13 @@ func soak(t *testing.T, s *Subject) {
 			tr.mayRepeat(workersAProcess)
 		},
 	}
-	for end := time.Now().Add(lasts); time.Now().Before(end); {
+	done := 0
+	for end := time.Now().Add(lasts); time.Now().Before(end); done++ {
 		time.Sleep(time.Duration(500+random.IntN(2500)) * time.Millisecond)
 		faults[random.IntN(len(faults))]()
 	}
 	close(stop)
 	<-produced
 	tr.settle(failing...)
+	t.Logf("%d faults", done)
 }
