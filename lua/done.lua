@@ -12,7 +12,8 @@
 --          document whose lease has ended counts as pending here, within a day.
 -- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV[1] is
 --          no such number. Redis's own (READONLY …). With any of them nothing was
---          changed.
+--          changed, except that without a right to a command here those before it have
+--          run.
 --
 -- Try it   redis-cli --eval done.lua 'priority:{acme}:pending' \
 --            'priority:{acme}:usage' , 0 invoice-1

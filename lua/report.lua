@@ -12,7 +12,8 @@
 -- ARGV[2]  the report; empty: it is removed
 --
 -- Reply    {ids}: how many are listed now.
--- Errors   Redis's own (WRONGTYPE, READONLY …). With any of them nothing was changed.
+-- Errors   Redis's own (WRONGTYPE, READONLY …). With any of them nothing was changed,
+--          except that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval report.lua 'priority:{fleet}:w1' \
 --            'priority:{fleet}:members' , w1 '{"format":1,"id":"w1","name":"worker 1"}'

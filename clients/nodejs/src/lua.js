@@ -14,7 +14,8 @@ export const done = `-- Ends the pending state of documents of one customer, and
 --          document whose lease has ended counts as pending here, within a day.
 -- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV[1] is
 --          no such number. Redis's own (READONLY …). With any of them nothing was
---          changed.
+--          changed, except that without a right to a command here those before it have
+--          run.
 --
 -- Try it   redis-cli --eval done.lua 'priority:{acme}:pending' \\
 --            'priority:{acme}:usage' , 0 invoice-1
@@ -165,7 +166,8 @@ export const next = `-- Counts documents of one customer and decides the level o
 --          ruled is the level without it, earliest and latest are its bounds, and
 --          ends_in is for how many milliseconds it holds, -1 if it has no end.
 -- Errors   CORRUPTCOUNT: the key holds no count. ERR: ARGV[1] is no such number.
---          Redis's own (READONLY, OOM …). With any of them nothing was changed.
+--          Redis's own (READONLY, OOM …). With any of them nothing was changed, except
+--          that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval next.lua 'priority:{acme}:count'
 --
@@ -478,7 +480,8 @@ export const report = `-- Writes the report of one process of the fleet and list
 -- ARGV[2]  the report; empty: it is removed
 --
 -- Reply    {ids}: how many are listed now.
--- Errors   Redis's own (WRONGTYPE, READONLY …). With any of them nothing was changed.
+-- Errors   Redis's own (WRONGTYPE, READONLY …). With any of them nothing was changed,
+--          except that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval report.lua 'priority:{fleet}:w1' \\
 --            'priority:{fleet}:members' , w1 '{"format":1,"id":"w1","name":"worker 1"}'
@@ -534,7 +537,8 @@ export const submit = `-- Submits documents of one customer: makes them pending,
 --          without it, else 0. With an override follow {…, earliest, latest, ends_in}
 --          of next.lua.
 -- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV is
---          wrong. Redis's own (READONLY, OOM …). With any of them nothing was changed.
+--          wrong. Redis's own (READONLY, OOM …). With any of them nothing was changed,
+--          except that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval submit.lua 'priority:{acme}:pending' \\
 --            'priority:{acme}:usage' , invoice-1 0 invoice-2 0

@@ -15,7 +15,8 @@
 --          ruled is the level without it, earliest and latest are its bounds, and
 --          ends_in is for how many milliseconds it holds, -1 if it has no end.
 -- Errors   CORRUPTCOUNT: the key holds no count. ERR: ARGV[1] is no such number.
---          Redis's own (READONLY, OOM …). With any of them nothing was changed.
+--          Redis's own (READONLY, OOM …). With any of them nothing was changed, except
+--          that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval next.lua 'priority:{acme}:count'
 --

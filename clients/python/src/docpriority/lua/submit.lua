@@ -19,7 +19,8 @@
 --          without it, else 0. With an override follow {…, earliest, latest, ends_in}
 --          of next.lua.
 -- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV is
---          wrong. Redis's own (READONLY, OOM …). With any of them nothing was changed.
+--          wrong. Redis's own (READONLY, OOM …). With any of them nothing was changed,
+--          except that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval submit.lua 'priority:{acme}:pending' \
 --            'priority:{acme}:usage' , invoice-1 0 invoice-2 0
