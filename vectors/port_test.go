@@ -269,6 +269,39 @@ func TestAPortThatFollowsTheReadmeMakesTheKeys(t *testing.T) {
 	}
 }
 
+// What README.md's table says of errors.
+func TestAPortThatFollowsTheReadmeClassifiesErrors(t *testing.T) {
+	var vectors struct{ Answers []answerOf }
+	readJSON(t, "errors.json", &vectors)
+	for _, want := range vectors.Answers {
+		if got := classByReadme(t, want.Answer); got != want {
+			t.Errorf("%q is %s %s, want %s %s", got.Answer, got.Class, got.Then, want.Class, want.Then)
+		}
+	}
+}
+
+func classByReadme(t *testing.T, answer string) answerOf {
+	t.Helper()
+	within := regexp.MustCompile(`^ERR Error running script \(call to f_[0-9a-f]{40}\): @user_script:\d+: @user_script: \d+: -?((READONLY|OOM|MISCONF|NOREPLICAS) .*)`)
+	if inner := within.FindStringSubmatch(answer); inner != nil {
+		got := classByReadme(t, inner[1])
+		got.Answer = answer
+		return got
+	}
+	rows := regexp.MustCompile("(?m)^\\| (`[A-Z].*) \\| `(\\w+)` \\|(?: `(\\w+)`)? \\|$").FindAllStringSubmatch(text(t, "README.md"), -1)
+	if len(rows) != 6 {
+		t.Fatalf("README.md's table of errors has %q", rows)
+	}
+	for _, row := range rows {
+		for _, code := range regexp.MustCompile("`([^`]*)`").FindAllStringSubmatch(row[1], -1) {
+			if strings.HasPrefix(answer+" ", code[1]+" ") {
+				return answerOf{answer, row[2], row[3]}
+			}
+		}
+	}
+	return answerOf{answer, outcomeUnknown, ""}
+}
+
 func readJSON(t *testing.T, file string, value any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text(t, file)), value); err != nil {
