@@ -3,7 +3,6 @@ package control_test
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,25 +35,13 @@ func (w *world) user(name string, rights ...string) *redis.Client {
 	return client
 }
 
-// What docs/control.md says that an operator needs.
-func operatorsRights(t *testing.T) (keys, commands []string) {
-	_, text, _ := strings.Cut(string(markdown.Read(t, "../docs/control.md")), "An operator needs")
-	text, _, _ = strings.Cut(text, "Without one of them")
-	keys = regexp.MustCompile(`~priority:[^\s`+"`"+`]*`).FindAllString(text, -1)
-	commands = regexp.MustCompile(`\+[a-z]+`).FindAllString(text, -1)
-	if len(keys) != 2 || len(commands) < 15 {
-		t.Fatalf("the page names %q and %q", keys, commands)
-	}
-	return keys, commands
-}
-
 // A worker with the documented rights decides and follows, and changes nothing by an Admin.
 func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
-	line := regexp.MustCompile(`resetkeys (.*)`).FindStringSubmatch(string(markdown.Read(t, "../docs/control.md")))[1]
-	client := w.user("worker", line)
+	keys, commands := markdown.Read(t, "../docs/redis.md").Rights(t, "worker")
+	client := w.user("worker", slices.Concat(keys, commands)...)
 	store := openControl(t, client, nil, seldom)
 	check(t, store.Refresh(ctx)) // where nothing was ever set
 	w.apply(strict())
@@ -90,65 +77,77 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 }
 
 // The documented rights are enough for all that an operator does. Without one of them
-// something fails, and no change is made by halves or claimed: on Redis 6.2 too, which
-// a script cannot ask for rights.
+// either everything works, because only other tools need it, or no change is made by
+// halves or claimed: on Redis 6.2 too, which a script cannot ask for rights.
 func TestAnAdminNeedsTheDocumentedRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	keys, commands := operatorsRights(t)
-	all := "-@all " + strings.Join(keys, " ") + " " + strings.Join(commands, " ")
+	keys, commands := markdown.Read(t, "../docs/redis.md").Rights(t, "operator")
+	all := "-@all " + strings.Join(slices.Concat(keys, commands), " ")
 	if err := w.everyChange(w.user("operator", all)); err != nil {
 		t.Fatal(err)
 	}
+	needed := 0
 	for _, command := range commands {
 		client := w.user("without-"+command[1:], all, "-"+command[1:])
 		check(t, w.client.FlushAll(t.Context()).Err())
 		check(t, w.client.ScriptFlush(t.Context()).Err())
 		err := w.everyChange(client)
 		if err == nil {
-			t.Errorf("%s is not needed", command)
 			continue
 		}
-		if !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "can't run this command") && !strings.Contains(err.Error(), "no permissions") {
+		needed++
+		if !refusal(err) {
 			t.Errorf("without %s: %v", command, err)
 		}
 	}
+	if needed < 15 {
+		t.Errorf("only %d of %q are needed", needed, commands)
+	}
 }
 
-// What docs/control.md says is enough to forget a customer. Without one of the rights
-// nothing is begun, or the error says that something may be left, as where a right on the
-// customer's keys is missing, and on Redis 6.2.
+// refusal reports whether an error says that a right is missing.
+func refusal(err error) bool {
+	return strings.Contains(err.Error(), "NOPERM") || strings.Contains(err.Error(), "permission") || strings.Contains(err.Error(), "can't run")
+}
+
+// What docs/redis.md gives an operator is enough to forget a customer. Without one of the
+// rights nothing is begun, or the error says that something may be left, as where a right
+// on the customer's keys or within the script is missing, and on Redis 6.2.
 func TestForgetNeedsTheDocumentedRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	ctx := t.Context()
-	keys, commands := operatorsRights(t)
-	_, text, _ := strings.Cut(string(markdown.Read(t, "../docs/control.md")), "Who forgets customers needs")
-	text, _, _ = strings.Cut(text, "too.")
-	further := regexp.MustCompile(`[~+][^\s`+"`"+`]+`).FindAllString(text, -1)
-	all := "-@all " + strings.Join(slices.Concat(keys, commands, further), " ")
-	if len(further) != 7 {
-		t.Fatalf("the page names %q", further)
-	}
+	_, commands := markdown.Read(t, "../docs/redis.md").Rights(t, "operator")
+	keys := []string{"~priority:{control}:*", "~priority:{*}:count", "~priority:{*}:pending", "~priority:{*}:usage", "~priority:{*}:override"} // one by one
+	all := slices.Concat(keys, commands)
 	known(t, w.own, w.admin, "acme")
-	must(openAdmin(t, w.user("operator", all), nil).Forget(ctx, "acme", leaving))(t)
+	must(openAdmin(t, w.user("operator", all...), nil).Forget(ctx, "acme", leaving))(t)
 	wantForgotten(t, w.client, w.own, w.admin, "acme")
-	for i, right := range further {
+	needed := 0
+	for i, right := range all {
 		known(t, w.own, w.admin, "acme")
 		before := w.contents()
-		_, err := openAdmin(t, w.user(fmt.Sprint("without-", i), strings.Replace(all, right, "", 1)), nil).Forget(ctx, "acme", leaving)
+		others := slices.DeleteFunc(slices.Clone(all), func(other string) bool { return other == right })
+		_, err := openAdmin(t, w.user(fmt.Sprint("without-", i), others...), nil).Forget(ctx, "acme", leaving)
 		switch {
 		case err == nil:
-			t.Errorf("%s is not needed", right)
-		case errors.Is(err, control.ErrForgottenInPart): // it says so
+			if strings.HasPrefix(right, "~") {
+				t.Errorf("%s is not needed", right)
+			}
+			continue // the command is for other tools
+		case errors.Is(err, control.ErrForgottenInPart), errors.Is(err, priority.ErrOutcomeUnknown): // it says so
 		default:
 			wantError(t, "without "+right, err, control.ErrNotChanged)
 			w.wantContents(before)
 		}
-		if err != nil && !strings.Contains(err.Error(), "NOPERM") && !strings.Contains(err.Error(), "permission") && !strings.Contains(err.Error(), "can't run") {
+		if needed++; !refusal(err) {
 			t.Errorf("without %s: %v", right, err)
 		}
 		must(w.admin.Forget(ctx, "acme", leaving))(t)
+	}
+	if needed < 10 {
+		t.Errorf("only %d of %q are needed", needed, all)
 	}
 }
 

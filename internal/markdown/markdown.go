@@ -58,5 +58,25 @@ func (p Page) Blocks(language string) []string {
 	return found
 }
 
+// Rights returns the keys and commands of a user, from the line ACL SETUSER of docs/redis.md.
+func (p Page) Rights(tb testing.TB, user string) (keys, commands []string) {
+	tb.Helper()
+	line := regexp.MustCompile(`(?m)^ACL SETUSER ` + user + ` reset on #SHA256 (.*)$`).FindStringSubmatch(string(p))
+	if line == nil {
+		tb.Fatalf("the page has no line for the user %s", user)
+	}
+	for word := range strings.FieldsSeq(line[1]) {
+		switch word[0] {
+		case '~':
+			keys = append(keys, word)
+		case '+':
+			commands = append(commands, word)
+		default:
+			tb.Fatalf("the user %s has the right %q", user, word)
+		}
+	}
+	return keys, commands
+}
+
 // Prose returns the page without its blocks.
 func (p Page) Prose() string { return fence.ReplaceAllString(string(p), "") }

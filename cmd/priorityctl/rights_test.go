@@ -1,0 +1,70 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docpriority/priority/internal/markdown"
+	"github.com/docpriority/priority/internal/redistest"
+)
+
+// Redis refuses nothing to who has the rights of docs/redis.md: to a reader in all that
+// changes nothing, to an operator in all that priorityctl does. And each command that is
+// granted is called.
+func TestTheDocumentedRightsAreEnoughForTheTools(t *testing.T) {
+	t.Parallel()
+	looks := [][]string{
+		{"get", "acme"}, {"get", "clinic"}, {"get", "corrupt"}, {"top", "-once"}, {"workers"}, {"list"}, {"list", "-corrupt"}, {"log"}, {"override", "list"},
+		{"policy", "show"}, {"policy", "history"}, {"policy", "compare", "default", "current", "-live"}, {"control", "export"},
+	}
+	changes := [][]string{
+		{"ping"}, {"override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x"}, {"override", "end", "acme", "-why", "x"},
+		{"policy", "apply", file(t, "team.json", `{"thresholds":[-2,-9]}`), "-why", "x"}, {"policy", "withdraw", "-why", "x"}, {"policy", "rollback", "4", "-why", "x"},
+		{"reset", "-yes", "acme"}, {"reset", "-yes", "corrupt"}, {"forget", "-yes", "clinic", "-why", "x"},
+	}
+	for user, commands := range map[string][][]string{"reader": looks, "operator": slices.Concat(looks, changes)} {
+		t.Run(user, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t)
+			admin, ctx := server.Client(), t.Context()
+			keys, granted := markdown.Read(t, "../../docs/redis.md").Rights(t, user)
+			o := userOf(t, server, user, strings.Join(slices.Concat(keys, granted), " "))
+			count(t, admin, map[string]int{"acme": 30})
+			submit(t, admin, "clinic", 11)
+			working(t, admin, counting(), submitting())
+			if err := admin.HSet(ctx, "priority:{corrupt}:pending", "of", "another type").Err(); err != nil {
+				t.Fatal(err)
+			}
+			everybody := operatorOn(t, "-redis", "redis://"+server.Addr)
+			everybody.told("override", "set", "clinic", "-level", "2", "-for", "1h", "-why", "x")
+			exported := file(t, "control.json", everybody.told("control", "export"))
+			if err := admin.ConfigResetStat(ctx).Err(); err != nil {
+				t.Fatal(err)
+			}
+			for _, args := range commands {
+				if _, _, stderr := o.ask(args[0], args[1:]...); stderr != "" && args[len(args)-1] != "corrupt" {
+					t.Errorf("%q: %s", args, stderr)
+				}
+			}
+			if user == "operator" {
+				o.told("control", "import", exported, "-why", "x")
+			}
+			denied, err := admin.ACLLog(ctx, 100).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, entry := range denied {
+				if entry.Object != "client" && !strings.HasPrefix(entry.Object, "client|") { // go-redis tries some for each connection
+					t.Errorf("Redis refused %s", entry.Object)
+				}
+			}
+			called := admin.Info(ctx, "commandstats").Val()
+			for _, right := range granted {
+				if name, _, _ := strings.Cut(right[1:], "|"); !strings.Contains(called, "cmdstat_"+name) {
+					t.Errorf("%s is not needed", right)
+				}
+			}
+		})
+	}
+}
