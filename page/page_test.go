@@ -88,7 +88,7 @@ func TestAnOverrideIsPreviewedSetAndEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	w.count("acme", 30)
-	w.get("customer?c=acme").has(t, 200, `next document</dt><dd><strong class="figure">9</strong>`, "count &lt; -20 <strong>◂ -30</strong>", "Nothing, in the last")
+	w.get("customer?c=acme").has(t, 200, `next document</dt><dd><strong class="figure">9</strong>`, "count &lt; -20 <strong>◂ -30</strong>", "None of the latest")
 
 	preview := w.get("override?c=acme&kind=latest&level=2&for=6h")
 	preview.has(t, 200, "level 2 at the latest", "no override now", "<td>9</td>", "<strong>2</strong>", "Queued documents keep their level")
