@@ -184,11 +184,16 @@ func TestACorruptKeyIsNamedAndReset(t *testing.T) {
 		return strings.Contains(w.get("customers?corrupt=").body, `href="reset?c=bro%7Bken"`)
 	})
 	w.get("customer?c=bro{ken").has(t, 200, "holds a string, not a count", "Reset…")
-	w.get("reset?c=bro{ken").has(t, 200, "a corrupt key", "cannot be undone")
+	w.get("reset?c=bro{ken").has(t, 200, "a corrupt count", "cannot be undone")
 	w.post("reset", "c", "bro{ken", "why", "repair", "replaces", "0").has(t, http.StatusSeeOther)
 	w.get("customer?c=bro{ken&done=1").has(t, 200, "none", "bro{ken reset")
 	if n := w.client.Exists(t.Context(), "priority:{bro{ken}:count").Val(); n != 0 {
 		t.Error("the key is still there")
+	}
+	w.client.Set(t.Context(), "priority:{new}:usage", "v2 1000", time.Hour)
+	w.post("reset", "c", "new", "why", "repair", "replaces", "0").has(t, http.StatusConflict, "Nothing was changed", "a later version wrote the key")
+	if n := w.client.Exists(t.Context(), "priority:{new}:usage").Val(); n != 1 {
+		t.Error("a later version's key is gone")
 	}
 }
 

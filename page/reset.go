@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -56,6 +57,10 @@ func (v *visit) reset() {
 	// A client that goes away must not leave it half done.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), resetTime)
 	defer cancel()
+	if err := v.cache.own.OfLaterVersion(ctx, customer); err != nil {
+		v.problem(http.StatusConflict, "Nothing was changed", problem{Says: []string{v.cache.text(err)}, Back: back, Link: link})
+		return
+	}
 	version, err := v.cache.own.Admin.NoteReset(ctx, customer, change)
 	if err != nil {
 		v.notChanged(err, back, link, func(*insight.Inspector) []string { return nil })

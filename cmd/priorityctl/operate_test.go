@@ -161,8 +161,50 @@ func TestGetTellsWhatIsCorrupt(t *testing.T) {
 	if failed := objects(t, stdout); len(failed) != 1 || failed[0]["customer"] != "list" || !strings.Contains(failed[0]["error"].(string), "corrupt") {
 		t.Errorf("got %s", stdout)
 	}
-	if text := o.told("reset", "-yes", "usage") + o.told("get", "usage"); !strings.HasPrefix(text, "usage: reset (a corrupt key)\n") || !strings.Contains(text, "usage is new") {
+	if text := o.told("reset", "-yes", "usage") + o.told("get", "usage"); !strings.HasPrefix(text, "usage: reset (a corrupt usage)\n") || !strings.Contains(text, "usage is new") {
 		t.Errorf("got\n%s", text)
+	}
+}
+
+// What is beside a corrupt key is shown, and not lost by surprise.
+func TestWhatIsBesideACorruptKeyIsShown(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	ctx := t.Context()
+	submit(t, client, "acme", 1027)
+	client.Set(ctx, "priority:{acme}:count", "junk", 0)
+	o.told("override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x", "-by", "mary")
+	holds(t, o.told("get", "acme"), "rule by load", "override pinned to level 2", "pending 1,027, the oldest", "corrupt priority:{acme}:count",
+		"But the key priority:{acme}:count holds a string, not a count (a whole number of at most 15 digits): Submit does not read it, and Next fails. To remove only this key: redis-cli unlink 'priority:{acme}:count'")
+	sameFields(t, objects(t, o.told("get", "-json", "acme"))[0], map[string]any{"rule": "by load", "pending": 1027., "next_level": 2., "ruled_level": 9., "corrupt": "priority:{acme}:count"})
+
+	// Without the corrupt key, what the customer gets is unknown.
+	submit(t, client, "clinic", 3)
+	client.Set(ctx, "priority:{clinic}:usage", "junk", 0)
+	client.Set(ctx, "priority:{clinic}:count", "-30", time.Hour)
+	o.refused(1, "the key priority:{clinic}:usage holds a string, not a usage (a string of at most 15 digits); beside it there is count -30, level 9, 3 pending, 0.0 submitted lately; "+
+		"to remove only this key: redis-cli unlink 'priority:{clinic}:usage'", "get", "clinic")
+	client.Set(ctx, "priority:{a\nb}:count", "junk", 0)
+	o.told("override", "set", "a\nb", "-level", "2", "-for", "1h", "-why", "x")
+	o.refused(1, "beside it there is pinned to level 2; to remove only this key: echo cHJpb3JpdHk6e2EKYn06Y291bnQ= | base64 -d | redis-cli -x unlink", "get", "a\nb")
+	if text := o.told("reset", "-yes", "acme", "clinic"); text != "acme: reset (a corrupt count, 1,027 pending, 512.0 submitted lately)\nclinic: reset (a corrupt usage, count -30, level 9, 3 pending, 0.0 submitted lately)\n" {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestALaterVersionsCustomerIsLeftToIt(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	ctx := t.Context()
+	client.Set(ctx, "priority:{acme}:usage", "v2 1000", time.Hour)
+	client.Set(ctx, "priority:{acme}:count", "junk", 0)
+	const want = "acme: corrupt count: a later version wrote the key priority:{acme}:usage: use that version's priorityctl"
+	for _, command := range []string{"get", "reset -yes", "forget -yes -why x"} {
+		words := strings.Fields(command)
+		o.refused(1, want, words[0], append(words[1:], "acme")...)
+	}
+	if keys := client.Keys(ctx, "*").Val(); len(keys) != 2 {
+		t.Errorf("left are %q", keys)
 	}
 }
 
@@ -370,7 +412,7 @@ func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
 	submit(t, client, "acme", 3)
 	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
 	o.refused(2, "give -yes", "reset", "acme")
-	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: reset (count -29, level 9, 3 pending, 3.0 submitted lately)\nbad: reset (a corrupt key)\nnobody: reset (nothing)\n" {
+	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: reset (count -29, level 9, 3 pending, 3.0 submitted lately)\nbad: reset (a corrupt count)\nnobody: reset (nothing)\n" {
 		t.Errorf("got\n%s", text)
 	}
 	if got := objects(t, o.told("reset", "-yes", "-json", "bakery")); len(got) != 1 || got[0]["reset"] != true || got[0]["customer"] != "bakery" {

@@ -2,13 +2,10 @@ package insight
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/internal/insight/census"
-	"github.com/redis/go-redis/v9"
 )
 
 // Customer is all that is known about a customer. It does not change.
@@ -36,6 +33,10 @@ type Customer struct {
 	// Override is what operators have set for the customer. Nil: no override.
 	Override *Overridden `json:"override,omitempty"`
 
+	// Corrupt is a corrupt key that the rule does not read. Empty: there is none.
+	Corrupt string `json:"corrupt,omitempty"`
+
+	found  string // in Corrupt
 	policy priority.Policy
 	last   priority.Level // of the queue
 }
@@ -47,17 +48,14 @@ const PeekRights = "+evalsha +eval +get +mget +pttl +zcard +zcount +zrange +time
 // [priority.ErrInvalidCustomer] or [priority.ErrCorruptCount], says which rights are
 // missing if it is [Forbidden], or is the store's.
 func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, error) {
-	known, err := i.Store.Peek(ctx, customer)
-	var reply redis.Error
-	switch {
-	case errors.Is(err, priority.ErrCorruptCount) && errors.As(err, &reply):
-		return nil, i.corrupt(ctx, customer, reply)
-	case errors.Is(err, priority.ErrInvalid):
+	known, damaged, err := i.peek(ctx, customer)
+	if err != nil {
 		return nil, err
-	case Forbidden(err):
-		return nil, fmt.Errorf("%s: %w; it needs %s on the keys ~%s:*", Shown(customer), census.Cause(err), PeekRights, i.prefix())
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", Shown(customer), census.Cause(err))
+	}
+	// Submit does not read the count.
+	unread := len(damaged) == 1 && damaged[0].key == i.Store.Key(customer) && known.Rule == priority.ByLoad
+	if len(damaged) > 0 && !unread {
+		return nil, i.corrupt(ctx, customer, known, damaged)
 	}
 	override, err := i.OverrideOf(ctx, customer)
 	if Unreachable(err) {
@@ -73,6 +71,9 @@ func (i *Inspector) Customer(ctx context.Context, customer string) (*Customer, e
 	c.Better = betterOf(policy.Policy, c.State)
 	if tier, ok := i.Tier(customer); ok {
 		c.Tier = tier
+	}
+	if unread {
+		c.Corrupt, c.found = damaged[0].key, i.found(ctx, damaged[0])
 	}
 	return c, nil
 }

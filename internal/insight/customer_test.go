@@ -90,8 +90,11 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 	if !errors.Is(err, priority.ErrCorruptCount) || !strings.HasSuffix(err.Error(), "a later version wrote the key team:{new}:usage: use that version's priorityctl") {
 		t.Errorf("got %v", err)
 	}
+	if held := inspector.Held(t.Context(), "new"); !strings.Contains(held, "a later version wrote the key") {
+		t.Errorf("a later version's customer holds %q", held)
+	}
 	reset, err := inspector.ResetNumbers(t.Context(), "it's")
-	if err != nil || reset.String() != "it's: reset (a corrupt key)" || inspector.Held(t.Context(), "it's") != "nothing" {
+	if err != nil || reset.String() != "it's: reset (a corrupt usage)" || inspector.Held(t.Context(), "it's") != "nothing" {
 		t.Errorf("got %v, %v", reset, err)
 	}
 	// A reset leaves an override, but not what no worker takes for one.

@@ -18,8 +18,12 @@ type Forgotten struct {
 	Version   int64  `json:"version"` // of the log's entry, which does not say who it was
 }
 
-// Forget removes a customer from Redis: see [control.Admin.Forget].
+// Forget removes a customer from Redis: see [control.Admin.Forget]. It refuses what a later
+// version of the module wrote, who may have more keys than this one knows.
 func (i *Inspector) Forget(ctx context.Context, customer, by, why string) (Forgotten, error) {
+	if err := i.OfLaterVersion(ctx, customer); err != nil {
+		return Forgotten{}, err
+	}
 	held := i.HeldWithOverride(ctx, customer)
 	done, err := i.Admin.Forget(ctx, customer, control.Change{By: by, Why: why})
 	if err != nil {

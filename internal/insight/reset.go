@@ -15,20 +15,15 @@ import (
 // Held says in a few words what Redis holds about a customer, or why that is
 // unknown.
 func (i *Inspector) Held(ctx context.Context, customer string) string {
-	c, err := i.Customer(ctx, customer)
-	switch {
-	case errors.Is(err, priority.ErrCorruptCount):
-		return "a corrupt key"
-	case err != nil:
+	known, damaged, err := i.peek(ctx, customer)
+	if err != nil {
 		return "cannot be read: " + OneLine(i.Hidden(err))
 	}
 	var held []string
-	if c.ByCount() || c.ResetInMS > 0 {
-		held = append(held, fmt.Sprintf("count %d, level %d", c.Count, c.policy.Level(c.Count)))
+	for _, d := range damaged {
+		held = append(held, d.held)
 	}
-	if c.ByLoad() {
-		held = append(held, Group(c.Pending)+" pending", number(c.Lately)+" submitted lately")
-	}
+	held = append(held, i.heldOf(customer, known)...)
 	if i.overrideIsCorrupt(ctx, customer) {
 		held = append(held, "a corrupt override")
 	}
@@ -36,6 +31,26 @@ func (i *Inspector) Held(ctx context.Context, customer string) string {
 		return "nothing"
 	}
 	return strings.Join(held, ", ")
+}
+
+// heldOf says what a state is, without the override.
+func (i *Inspector) heldOf(customer string, known priority.State) (held []string) {
+	if known.Rule == priority.ByCount || known.ResetIn > 0 {
+		held = append(held, fmt.Sprintf("count %d, level %d", known.Count, i.policyOf(customer).Level(known.Count)))
+	}
+	if known.Rule == priority.ByLoad {
+		held = append(held, Group(known.Pending)+" pending", number(known.Lately)+" submitted lately")
+	}
+	return held
+}
+
+// OfLaterVersion returns an error if a later version of the module wrote one of a
+// customer's keys: a reset would take it from that version.
+func (i *Inspector) OfLaterVersion(ctx context.Context, customer string) error {
+	if _, _, err := i.peek(ctx, customer); errors.Is(err, priority.ErrCorruptCount) {
+		return err
+	}
+	return nil
 }
 
 // WasReset is a customer who was reset.
@@ -56,12 +71,15 @@ func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (WasRes
 	if i.Admin == nil {
 		return i.ResetNumbers(ctx, customer)
 	}
+	if err := i.OfLaterVersion(ctx, customer); err != nil {
+		return WasReset{}, err // and nothing in the log
+	}
 	version, noted := i.Admin.NoteReset(ctx, customer, control.Change{By: by, Why: why})
 	unknown := errors.Is(noted, priority.ErrOutcomeUnknown)
 	if Unreachable(noted) && !unknown || errors.Is(noted, priority.ErrInvalid) || ctx.Err() != nil {
 		return WasReset{}, cmp.Or(noted, ctx.Err())
 	}
-	reset, err := i.ResetNumbers(ctx, customer)
+	reset, err := i.resetNumbers(ctx, customer)
 	if noted != nil {
 		reset.NotLogged = OneLine(i.Hidden(i.Explained(ctx, noted, "reset", customer)))
 	}
@@ -77,9 +95,17 @@ func (i *Inspector) overrideIsCorrupt(ctx context.Context, customer string) bool
 	return err == nil && override.UnmarshalText(held) != nil || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
 
-// ResetNumbers resets a customer, whatever the keys hold. An override stays, unless it is
-// corrupt. An error comes from the store's Reset, or from Redis.
+// ResetNumbers resets a customer, whatever the keys hold, unless a later version of the
+// module wrote one. An override stays, unless it is corrupt. Other errors come from the
+// store's Reset, or from Redis.
 func (i *Inspector) ResetNumbers(ctx context.Context, customer string) (WasReset, error) {
+	if err := i.OfLaterVersion(ctx, customer); err != nil {
+		return WasReset{}, err
+	}
+	return i.resetNumbers(ctx, customer)
+}
+
+func (i *Inspector) resetNumbers(ctx context.Context, customer string) (WasReset, error) {
 	held := i.Held(ctx, customer)
 	if err := i.Store.Reset(ctx, customer); err != nil {
 		return WasReset{}, err

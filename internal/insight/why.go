@@ -42,6 +42,9 @@ func (c *Customer) String() string {
 	if c.LevelDone > 0 {
 		line("waits", "level %d: %s in the median of the last minute, 95 %% at most %s", c.NextLevel, long(c.LevelMedianMS), long(c.LevelP95MS))
 	}
+	if c.Corrupt != "" {
+		line("corrupt", "%s", Shown(c.Corrupt))
+	}
 	line("policy", "%s", c.PolicyName)
 	if c.Tier != "" {
 		line("tier", "%s", Shown(c.Tier))
@@ -103,6 +106,9 @@ func (c *Customer) Why() string {
 			fmt.Fprintf(&why, "; the customer's oldest waits %s", long(c.OldestMS))
 		}
 		why.WriteString(".")
+	}
+	if c.Corrupt != "" {
+		fmt.Fprintf(&why, " But %s: Submit does not read it, and Next fails. To remove only this key: %s", c.found, unlinkCommand(c.Corrupt))
 	}
 	return why.String()
 }
