@@ -18,14 +18,17 @@ import (
 const controlLong = `Control saves what operators have set, the policy and the
 overrides, and restores it after Redis lost its data.
 
-  priorityctl control export > control.json
+  priorityctl control export > new.json && mv new.json control.json
   priorityctl control import control.json -why 'Redis was empty'`
 
 const controlExportLong = `Export prints the policy and all overrides as JSON, with who set them, why, and until
 when. Keep it: import restores all of it. It does not contain the log and the
 customers' numbers.
 
-  priorityctl control export > control.json`
+If workers report that Redis lost what operators set, it prints nothing and fails, so
+that no good backup is replaced; -yes prints what is left.
+
+  priorityctl control export > new.json && mv new.json control.json`
 
 const controlImportLong = `Import sets what control export has printed, with the same authors, reasons and
 ends. Overrides that have ended are left out, and what was set since the export
@@ -52,6 +55,7 @@ func newControl() *cobra.Command {
 func newControlExport() *cobra.Command {
 	var connect connectionFlags
 	queue := queueFlags{levels: defaultLevels}
+	var yes bool
 	command := &cobra.Command{
 		Use:               "export",
 		Short:             "Prints all that operators have set",
@@ -60,6 +64,13 @@ func newControlExport() *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	command.RunE = connected(&connect, &queue, func(command *cobra.Command, c *connection, _ []string) error {
+		lost, err := c.lost(command)
+		switch {
+		case err != nil:
+			return err
+		case lost != "" && !yes:
+			return fmt.Errorf("%s: nothing was exported; control import brings back an earlier export, and -yes prints what is left", lost)
+		}
 		backup, err := c.Admin.Export(command.Context())
 		if backup == nil {
 			return c.broken(c.readable(err))
@@ -72,8 +83,28 @@ func newControlExport() *cobra.Command {
 		}
 		return nil
 	})
+	command.Flags().BoolVar(&yes, "yes", false, "print what is left, even if workers report that Redis lost some")
 	connect.register(command)
 	return command
+}
+
+// lost says which workers report that Redis lost what operators set. If this user may not
+// read their reports, it says so, and nobody knows.
+func (c *connection) lost(command *cobra.Command) (string, error) {
+	lost, err := c.Lost(command.Context())
+	if insight.Unreachable(err) {
+		return "", c.broken(err)
+	} else if err != nil {
+		fmt.Fprintln(command.ErrOrStderr(), "priorityctl: whether Redis lost something is not known:", insight.OneLine(c.Hidden(err)))
+	}
+	return lost, nil
+}
+
+// warnOfLoss says which workers report that Redis lost what operators set.
+func (c *connection) warnOfLoss(command *cobra.Command) {
+	if lost, err := c.Lost(command.Context()); err == nil && lost != "" {
+		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", lost)
+	}
 }
 
 func newControlImport() *cobra.Command {
@@ -98,6 +129,9 @@ func newControlImport() *cobra.Command {
 		var backup control.Backup
 		if err := json.Unmarshal(held, &backup); err != nil {
 			return usageError("%s: %w", source, err)
+		}
+		if backup.Rules == nil && len(backup.Overrides) == 0 {
+			return usageError("%s: this file holds no policy and no overrides: is it the right one?", source)
 		}
 		if err := c.fit(command, &queue); err != nil {
 			return err

@@ -26,7 +26,7 @@ func eachCustomer(command *cobra.Command, c *connection, customers []string, asJ
 		status := 0
 		if err != nil {
 			failed++
-			err = c.lost(command, err)
+			err = c.orLost(command, err)
 			status = exitStatus(err)
 			err = c.Hidden(err)
 		}
@@ -69,9 +69,9 @@ type failure struct {
 	Unknown bool   `json:"outcome_unknown,omitempty"` // it may have been done
 }
 
-// lost says that the connection to Redis was lost, and of a change that it may have been
+// orLost says that the connection to Redis was lost, and of a change that it may have been
 // made.
-func (c *connection) lost(command *cobra.Command, err error) error {
+func (c *connection) orLost(command *cobra.Command, err error) error {
 	var known statusError
 	switch {
 	case errors.As(err, &known):

@@ -52,6 +52,7 @@ func newLog() *cobra.Command {
 				shown = append(shown, entry)
 			}
 		}
+		c.warnOfLoss(command)
 		return printLog(command.OutOrStdout(), shown, asJSON)
 	})
 	command.Flags().StringVar(&customer, "customer", "", "only what was changed of this customer")

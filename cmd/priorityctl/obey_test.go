@@ -89,6 +89,19 @@ func TestRulesThatWorkersKeepAreNotCalledTheirOwnOptions(t *testing.T) {
 	}
 }
 
+// What one worker knows and Redis does not is lost, whether or not the worker has found out.
+func TestAnExportRefusesWhatRedisLost(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	o.told("override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x")
+	report(t, client, fleet.Report{ID: "1", Name: "w1", Levels: 9, Overrides: true, Rules: fleet.Rules{Version: 1}})
+	o.told("control", "export")
+	report(t, client, fleet.Report{ID: "2", Name: "w2", Levels: 9, Overrides: true, Rules: fleet.Rules{Version: 2}})
+	report(t, client, fleet.Report{ID: "3", Name: "w3", Levels: 9, Overrides: true, Rules: fleet.Rules{Version: 1, Error: "Redis does not answer"}})
+	o.refused(1, "w2 reports that Redis lost data: version 2 was known, 1 is there: nothing was exported", "control", "export")
+	o.told("control", "export", "-yes")
+}
+
 // A process that hangs, or of a library that follows nothing, is waited for, and named.
 func TestWhoDoesNotFollowIsNamed(t *testing.T) {
 	t.Parallel()
@@ -244,7 +257,22 @@ func TestOneCommandBringsAllBackAfterRedisWasEmptied(t *testing.T) {
 	backup := file(t, "control.json", exported)
 
 	client.FlushAll(t.Context())
-	holds(t, o.told("override", "list"), "There is no override.")
+	var refused string
+	redistest.Await(t, "the report of the loss", func() (done bool) {
+		var status int
+		status, _, refused = o.ask("control", "export")
+		return status == exitFailed
+	})
+	if !strings.Contains(refused, "priorityctl: w1 on host ") || !strings.Contains(refused, " reports that Redis lost data: ") || !strings.Contains(refused, ": nothing was exported; ") {
+		t.Errorf("export says %q", refused)
+	}
+	for _, look := range []string{"log", "override list", "policy history"} {
+		words := strings.Fields(look)
+		o.warned("w1 on host ", words[0], words[1:]...)
+	}
+	if got := objects(t, o.told("control", "export", "-yes"))[0]; got["version"] != 0. {
+		t.Errorf("got %v", got)
+	}
 	holds(t, o.told("control", "import", backup, "-why", "Redis was empty", "-by", "ann"),
 		"the policy is back; 4 overrides in force (version ", "policy: in force; the only worker obeys")
 	if after := settings(); !slices.Equal(after, before) {
@@ -277,6 +305,7 @@ func TestAnImportRefusesWhatExportDidNotPrint(t *testing.T) {
 		"":                                   "it is not JSON",
 		"[]":                                 "it is a list, not an object",
 		"{}":                                 "the file is no backup of control",
+		`{"format":1,"overrides":[]}`:        "this file holds no policy and no overrides: is it the right one?",
 		`{"format":2,"overrides":[]}`:        "later version",
 		`{"format":1,"overrides":[{"x":1}]}`: "",
 	} {

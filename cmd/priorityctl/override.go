@@ -345,6 +345,7 @@ func newOverrideList() *cobra.Command {
 		if err != nil {
 			return c.broken(err)
 		}
+		c.warnOfLoss(command)
 		if len(all) == 0 && !asJSON {
 			_, err := fmt.Fprintln(command.OutOrStdout(), "There is no override.")
 			return err

@@ -116,7 +116,7 @@ func newRulesChange(r rulesChange) *cobra.Command {
 		}
 		version, rules, err := r.do(ctx, command, c, args, flags.change(command, versionOf(settings.Rules)))
 		if err != nil {
-			return c.lost(command, explained(ctx, c, err, "policy", ""))
+			return c.orLost(command, explained(ctx, c, err, "policy", ""))
 		}
 		changed := rulesChanged{Version: version, Rules: rules}
 		if settings.Rules != nil {
@@ -191,6 +191,7 @@ func newPolicyHistory() *cobra.Command {
 		for i := range all {
 			all[i].Current = all[i].Version == versionOf(settings.Rules)
 		}
+		c.warnOfLoss(command)
 		return printHistory(command.OutOrStdout(), all, asJSON)
 	})
 	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a policy")

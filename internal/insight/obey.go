@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -154,6 +155,54 @@ func (i *Inspector) Kept(reports []fleet.Report) string {
 	}
 	return fmt.Sprintf("version %d, which Redis lost", newest)
 }
+
+// Lost says which workers report that Redis lost what operators set, such as "w1 and w2
+// report that Redis lost data: version 12 was known, 0 is there"; empty: no worker does. An
+// error comes from [Inspector.Reports].
+func (i *Inspector) Lost(ctx context.Context) (string, error) {
+	reports, err := i.Reports(ctx)
+	if err != nil {
+		return "", err
+	}
+	there := int64(math.MaxInt64)
+	if settings, err := i.Admin.Settings(ctx); err == nil { // after the reports, so none is ahead of it
+		there = settings.Version
+	}
+	return lost(reports, there), nil
+}
+
+// lost is Lost of reports, while Redis has a version.
+func lost(reports []fleet.Report, there int64) string {
+	o := obedience(reports, func(r fleet.Report) string {
+		switch {
+		case strings.HasPrefix(r.Rules.Error, lostData):
+			return r.Rules.Error
+		case r.Rules.Version > there:
+			return fmt.Sprintf("%s: version %d was known, %d is there", lostData, r.Rules.Version, there)
+		}
+		return ""
+	})
+	var who []string
+	what := ""
+	for _, other := range o.Others {
+		if strings.HasPrefix(other.Why, lostData) { // the others are silent
+			who, what = append(who, other.Worker()), cmp.Or(what, other.Why)
+		}
+	}
+	switch {
+	case who == nil:
+		return ""
+	case !typable(what):
+		what = Quoted(what)
+	}
+	if len(who) == 1 {
+		return who[0] + " reports that " + what
+	}
+	return named(who) + " report that " + what
+}
+
+// lostData begins a report's reason in every language if Redis lost what operators set.
+const lostData = "Redis lost data"
 
 // Worker names the process for people: "w4 on host b".
 func (u Unfollower) Worker() string {
