@@ -86,7 +86,7 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	}
 	m := &Member{who: whoIs(opts.Name), seen: newCollector(time.Now())}
 	m.writer = newWriter(client, cmp.Or(opts.Store.Prefix, defaultPrefix), m.who.ID, m.json)
-	log := &logger{Logger: opts.Logger}
+	log := &logger{Logger: opts.Logger, degraded: func() bool { return m.fallback.Degraded() }}
 	m.writer.onError = log.reports
 
 	var err error

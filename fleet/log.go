@@ -13,7 +13,9 @@ import (
 // logger logs what operators should know; a nil *slog.Logger logs nothing.
 type logger struct {
 	*slog.Logger
-	unwritten bool // the last report; the writer alone uses it
+	degraded  func() bool // whether the member is
+	away      atomic.Bool // the log says that Redis does not decide
+	unwritten bool        // the last report; the writer alone uses it
 }
 
 // circuit returns an OnChange of package fallback that logs, and then calls next.
@@ -23,13 +25,21 @@ func (l *logger) circuit(next func(open bool, cause error)) func(open bool, caus
 	}
 	return func(open bool, cause error) {
 		if open {
+			l.away.Store(true)
 			l.Warn("priority: Redis cannot be reached; levels are decided without it", "error", cause)
 		} else {
-			l.Info("priority: Redis decides levels again")
+			l.back()
 		}
 		if next != nil {
 			next(open, cause)
 		}
+	}
+}
+
+// back logs that Redis decides again, if the log says otherwise.
+func (l *logger) back() {
+	if l.away.Swap(false) {
+		l.Info("priority: Redis decides levels again")
 	}
 }
 
@@ -46,6 +56,7 @@ func (l *logger) failed(next func(err error)) func(err error) {
 		now, until := time.Now(), quietUntil.Load()
 		isCorrupt := errors.Is(err, priority.ErrCorruptCount) // observe.LogCorrupt logs it
 		if !isCorrupt && now.UnixNano() >= until && quietUntil.CompareAndSwap(until, now.Add(logInterval).UnixNano()) {
+			l.away.Store(true)
 			l.Warn("priority: Redis did not decide; this process does", "error", err)
 		}
 		if next != nil {
@@ -63,15 +74,20 @@ func (l *logger) rules(status control.Status) {
 	case status.Err != nil:
 		l.Warn("priority: the operators' rules cannot be read or used; the known ones stay in force", "error", status.Err, "version", status.Version)
 	case status.Rules == nil:
-		l.Info("priority: no rules of operators hold; the process goes by its own options", "version", status.Version)
+		l.Info("priority: the operators' rules are read: there are none, and the process's own options hold", "version", status.Version)
 	default:
 		l.Info("priority: the operators' rules are followed", "version", status.Version)
 	}
 }
 
-// reports logs once that reports cannot be written, until one is written again.
+// reports logs once that reports cannot be written, until one is written again. That also
+// shows that Redis is back after failures that were too few to open the circuit.
 func (l *logger) reports(err error) {
-	if l.Logger != nil && err != nil && !l.unwritten {
+	switch {
+	case l.Logger == nil:
+	case err == nil && !l.degraded():
+		l.back()
+	case err != nil && !l.unwritten:
 		l.Warn("priority: reports cannot be written", "error", err)
 	}
 	l.unwritten = err != nil

@@ -173,6 +173,38 @@ func TestTheLogHasWhatOperatorsShouldKnow(t *testing.T) {
 	})
 }
 
+// With few calls the circuit stays closed, and the log has the end all the same: once.
+func TestTheEndOfAFewFailuresIsLogged(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v, log := newVirtual(t), new(lines)
+		member := v.member(&fleet.Options{
+			Logger: slog.New(slog.NewTextHandler(log, nil)),
+			Store:  priority.RedisOptions{Timeout: 250 * time.Millisecond},
+		})
+		says := func(when string, degraded bool, begins, ends int) {
+			t.Helper()
+			time.Sleep(12 * time.Second)
+			logged := log.take()
+			if member.Report().Degraded != degraded || strings.Contains(logged, "cannot be reached") ||
+				strings.Count(logged, "Redis did not decide") != begins || strings.Count(logged, "Redis decides levels again") != ends {
+				t.Errorf("%s: %+v\n%s", when, member.Report(), logged)
+			}
+		}
+		says("at first", false, 0, 0)
+		for range 2 {
+			v.Faults.Fail(prioritytest.Fault{})
+			for range 3 {
+				must(member.Next(t.Context(), "acme"))(t)
+			}
+			says("while Redis is away", true, 1, 0)
+			v.Faults.Heal()
+			says("when it is back", false, 0, 1)
+			time.Sleep(time.Minute) // until a failure is logged again
+			says("later", false, 0, 0)
+		}
+	})
+}
+
 // The rights of docs/redis.md are what a member needs, and without any one of them
 // something fails.
 func TestAMemberNeedsTheDocumentedRights(t *testing.T) {
