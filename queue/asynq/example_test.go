@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/queue"
 	priorityasynq "github.com/docpriority/priority/queue/asynq"
@@ -46,7 +47,7 @@ func ExampleClient() {
 func ExampleMiddleware() {
 	server := asynq.NewServer(redisOpt, asynq.Config{
 		Concurrency: 8,
-		Queues:      queue.AsynqQueues("documents", queue.LinearWeights(store.Last())),
+		Queues:      queue.AsynqQueues("documents", queue.LinearWeights(store.Last())), // by weight; by level with StrictPriority
 	})
 	mux := asynq.NewServeMux()
 	mux.Use(priorityasynq.Middleware(store))
@@ -55,6 +56,56 @@ func ExampleMiddleware() {
 	if err := server.Run(mux); err != nil {
 		log.Fatal(err)
 	}
+}
+
+// In a test: asynq's client and server on miniredis, with a store in memory.
+func Example() {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	redisClient := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer redisClient.Close()
+	store := new(memory.Store)
+
+	client, err := priorityasynq.NewClient(asynq.NewClientFromRedisClient(redisClient), store, "documents")
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, customer := range []string{"archive", "archive", "archive", "bakery"} {
+		if _, err := client.Enqueue(ctx, customer, asynq.NewTask("convert", []byte(customer))); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	served := make(chan string)
+	mux := asynq.NewServeMux()
+	mux.Use(priorityasynq.Middleware(store))
+	mux.HandleFunc("convert", func(_ context.Context, task *asynq.Task) error {
+		served <- string(task.Payload())
+		return nil
+	})
+	worker := asynq.NewServerFromRedisClient(redisClient, asynq.Config{
+		Queues:         queue.AsynqQueues("documents", queue.LinearWeights(store.Last())),
+		StrictPriority: true, Concurrency: 1, LogLevel: asynq.FatalLevel,
+	})
+	if err := worker.Start(mux); err != nil {
+		log.Fatal(err)
+	}
+	for range 4 {
+		fmt.Println(<-served)
+	}
+	worker.Shutdown()
+	state, err := store.Peek(ctx, "archive")
+	fmt.Println(state.Pending, "pending", err)
+
+	// Output:
+	// archive
+	// bakery
+	// archive
+	// archive
+	// 0 pending <nil>
 }
 
 // What asynq has archived is retried as new tasks are: at the level that its customer has
