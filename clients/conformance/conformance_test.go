@@ -346,7 +346,7 @@ func TestABrokenPortIsFoundOut(t *testing.T) {
 			if test.driver == "waits for ever" {
 				p.patience = 2 * time.Second
 			}
-			a := tryNamed(t, test.check, p)
+			a, _ := tryNamed(t, test.check, p)
 			if said := strings.Join(a.Said(), "\n"); !a.Failed() || !strings.Contains(said, test.says) {
 				t.Errorf("it says %q, want %q in it", said, test.says)
 			}
@@ -371,7 +371,7 @@ func TestADriverMayBeStartedByAScript(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				a = tryNamed(t, test.check, p)
+				a, _ = tryNamed(t, test.check, p)
 			}()
 			select {
 			case <-ended:
@@ -386,7 +386,7 @@ func TestADriverMayBeStartedByAScript(t *testing.T) {
 }
 
 // tryNamed runs one of the checks.
-func tryNamed(t *testing.T, name string, p port) *redistest.Attempt {
+func tryNamed(t *testing.T, name string, p port) (a *redistest.Attempt, lacks string) {
 	at := slices.IndexFunc(checks, func(c check) bool { return c.name == name })
 	if at < 0 {
 		t.Fatal("there is no such check")
@@ -398,7 +398,7 @@ func tryNamed(t *testing.T, name string, p port) *redistest.Attempt {
 func TestAPanicIsAFailure(t *testing.T) {
 	t.Parallel()
 	ended := false
-	a := try(check{run: func(w *world) {
+	a, _ := try(check{run: func(w *world) {
 		w.Cleanup(func() { ended = true })
 		panic("no decision")
 	}}, port{})
@@ -485,6 +485,63 @@ func TestTheReportSaysWhatFailedAndWhy(t *testing.T) {
 	}
 }
 
+// A port may lack what is optional, and nothing else. The module and its ports to Python and
+// Node.js, which conform runs the checks on, may lack nothing.
+func TestWhatAPortDoesNotSupportIsSkipped(t *testing.T) {
+	redistest.Find(t, "redis-server", "redis-server")
+	t.Parallel()
+	without := func(words string) port { // a driver that supports no open that has one of the words
+		p := self(t, "the module")
+		p.command = append([]string{"sh", "-c", `read -r open
+			case $open in
+			` + words + `) echo '{"id":1,"error":{"class":"unsupported","message":"not in this port"}}'; cat >/dev/null ;;
+			*) { echo "$open"; cat; } | "$0" ;;
+			esac`}, p.command...)
+		p.partial = true
+		return p
+	}
+	const name = "a fallback answers while the server is away"
+	var out bytes.Buffer
+	status := report(without(`*'"fallback":true'*|*'"overrides":true'*`), regexp.MustCompile("overrides|fallback|byte by byte"), &out)
+	const want = `skip  decisions with overrides match edges.json
+      The port does not support "overrides".
+ok    an answer that comes byte by byte is an answer
+skip  ` + name + `
+      The port does not support "fallback".
+1 of 3 checks passed; the port does not support the others.
+`
+	if got := out.String(); status != 0 || got != want {
+		t.Errorf("exit status %d, and\n%s", status, got)
+	}
+	whole := without(`*'"fallback":true'*`)
+	whole.partial = false
+	for what, test := range map[string]struct {
+		p     port
+		check string
+	}{
+		"a port of this repository":  {whole, name},
+		"a port without any options": {without("*"), "an answer that comes byte by byte is an answer"},
+	} {
+		if a, lacks := tryNamed(t, test.check, test.p); !a.Failed() || lacks != "" || !strings.Contains(strings.Join(a.Said(), ""), "unsupported") {
+			t.Errorf("%s: failed %t, lacks %q, says %q", what, a.Failed(), lacks, a.Said())
+		}
+	}
+}
+
+// Names of 512 bytes do not fill the screen.
+func TestLongNamesAreShownShortened(t *testing.T) {
+	name := bytes.Repeat([]byte("x"), 512)
+	for _, text := range []string{
+		response{Ended: []ended{{Document: name, Level: 9}}}.String(),
+		response{Error: &failure{corrupt, fmt.Sprintf("the key priority:{%s}:usage holds something else", name)}}.String(),
+		shown(fields{"customer": name, "documents": [][]byte{name}}),
+	} {
+		if len(text) > 150 || !strings.Contains(text, "xxxx") && !strings.Contains(text, "eHh4") {
+			t.Errorf("%d bytes: %s", len(text), text)
+		}
+	}
+}
+
 func TestMisuseIsTold(t *testing.T) {
 	for _, test := range []struct {
 		args   []string
@@ -496,6 +553,7 @@ func TestMisuseIsTold(t *testing.T) {
 		{[]string{"-run", "["}, 2, "", "conformance: -run: "},
 		{[]string{"-nonsense"}, 2, "", "flag provided but not defined"},
 		{[]string{"-run", "nothing like it", "--", "true"}, 1, "No check has such a name: see -list.\n", ""},
+		{[]string{"-list", "-run", "keys.*json|trickle|byte by byte"}, 0, "keys match keys.json\nan answer that comes byte by byte is an answer\n", ""},
 	} {
 		var out, err bytes.Buffer
 		status := run(test.args, strings.NewReader(""), &out, &err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os/exec"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
@@ -79,6 +80,7 @@ const (
 	notCounted     = "not_counted"
 	outcomeUnknown = "outcome_unknown"
 	corrupt        = "corrupt"
+	unsupported    = "unsupported" // of open
 )
 
 // class returns the class of the response's error, or answered.
@@ -104,8 +106,11 @@ func (r response) err() error {
 
 func (r response) String() string {
 	text, _ := json.Marshal(r)
-	return string(text)
+	return longName.ReplaceAllString(string(text), "$1…")
 }
+
+// longName is what a reader need not see all of: a name of 512 bytes, or a key with one.
+var longName = regexp.MustCompile(`([^\s"]{40})[^\s"]{60,}`)
 
 // driver is a process that answers requests.
 type driver struct {
@@ -252,7 +257,7 @@ func (d *driver) must(do string, f fields) response {
 	d.tb.Helper()
 	r := d.ask(do, f)
 	if r.Error != nil {
-		d.tb.Fatalf("%s %s: %s: %s", do, shown(f), r.Error.Class, r.Error.Message)
+		d.tb.Fatalf("%s %s is %v", do, shown(f), r)
 	}
 	return r
 }
@@ -299,7 +304,7 @@ func shown(f fields) string {
 		case []byte:
 			value = fmt.Sprintf("%.40q", v)
 		case [][]byte:
-			value = fmt.Sprintf("%.80q", v)
+			value = fmt.Sprintf("%.40q", v)
 		}
 		readable[name] = value
 	}

@@ -28,7 +28,13 @@ func (c check) isFor(p port) bool {
 	return c.where == everywhere || (c.where == onACluster) == p.cluster
 }
 
-// try runs a check outside of go test.
-func try(c check, p port) *redistest.Attempt {
-	return redistest.Try(context.Background(), func(tb testing.TB) { c.run(&world{TB: tb, port: p}) })
+// try runs a check outside of go test. If it was skipped, lacks is the option of open that the
+// port does not support.
+func try(c check, p port) (a *redistest.Attempt, lacks string) {
+	w := &world{port: p}
+	a = redistest.Try(context.Background(), func(tb testing.TB) {
+		w.TB = tb
+		c.run(w)
+	})
+	return a, w.lacks
 }

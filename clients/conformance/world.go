@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -26,6 +28,7 @@ type port struct {
 	env      []string // nil: this process's
 	client   string   // "": the port's default
 	cluster  bool     // the client wants a Redis Cluster
+	partial  bool     // it may lack what is optional
 	patience time.Duration
 }
 
@@ -43,8 +46,12 @@ const (
 // world is what one check has: a port, and servers that end with the check.
 type world struct {
 	testing.TB
-	port port
+	port  port
+	lacks string // the option that the port does not support, so that the check was skipped
 }
+
+// optional are the options of open that a port need not support.
+var optional = []string{"overrides", "fallback", "join"}
 
 // site is a server and what stands between it and the port.
 type site struct {
@@ -94,11 +101,18 @@ func (s *site) awaitWhole(w *world) {
 	})
 }
 
-// open starts a driver on an address and opens it with further options.
+// open starts a driver on an address and opens it with further options. A check is over if
+// the port does not support one of them.
 func (w *world) open(addr string, timeout int64, options fields) *driver {
 	w.Helper()
 	d := start(w, w.port)
-	if r := d.ask("open", w.options(addr, timeout, options)); r.Error != nil {
+	r := d.ask("open", w.options(addr, timeout, options))
+	asked := func(option string) bool { return options[option] == true }
+	if at := slices.IndexFunc(optional, asked); at >= 0 && w.port.partial && r.class() == unsupported {
+		w.lacks = optional[at]
+		runtime.Goexit()
+	}
+	if r.Error != nil {
 		w.Fatalf("open: %v", r)
 	}
 	return d
