@@ -29,6 +29,7 @@ func TestUsersCanUseWhatWouldBeReleased(t *testing.T) {
 		t.Run("go install", func(t *testing.T) { t.Parallel(); r.install(t) })
 	})
 	t.Run("npm package", r.nodePackage)
+	t.Run("binaries", r.binaries)
 	r.start(t)
 }
 
