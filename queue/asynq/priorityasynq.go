@@ -22,7 +22,8 @@
 //
 // The store is a *fleet.Member, of fleet.Join, in all processes that enqueue or work. It
 // answers while its Redis is away. With a store that does not, Enqueue fails meanwhile:
-// see [ErrSubmit].
+// see [ErrSubmit]. While asynq's Redis is away Enqueue fails in any case: repeat it, with
+// the same [Document].
 //
 // [Letters] lists and retries what asynq has archived, and says Done for tasks that end
 // without a worker. docs/queues/asynq.md has more.
