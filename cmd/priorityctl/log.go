@@ -53,7 +53,8 @@ func newLog() *cobra.Command {
 			}
 		}
 		c.warnOfLoss(command)
-		return printLog(command.OutOrStdout(), shown, asJSON)
+		history, _ := c.Admin.History(command.Context()) // without it, nothing was applied again
+		return printLog(command.OutOrStdout(), shown, history, asJSON)
 	})
 	command.Flags().StringVar(&customer, "customer", "", "only what was changed of this customer")
 	command.Flags().IntVarP(&most, "most", "n", 20, "how many changes, at most")
@@ -64,10 +65,10 @@ func newLog() *cobra.Command {
 
 const mostLogged = 10_000
 
-func printLog(w io.Writer, entries []control.Entry, asJSON bool) error {
+func printLog(w io.Writer, entries []control.Entry, history []control.Item[control.Rules], asJSON bool) error {
 	all := make([]insight.Logged, len(entries))
 	for i, entry := range entries {
-		all[i] = insight.LoggedOf(entry)
+		all[i] = insight.LoggedOf(entry, history...)
 	}
 	if asJSON {
 		return writeAll(w, all)

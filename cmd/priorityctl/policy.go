@@ -134,6 +134,7 @@ func printCheck(command *cobra.Command, file string, rules insight.NamedRules, f
 		return nil
 	}
 	_, err := fmt.Fprintf(out, "%s: ok, %s\n", file, checked(rules))
+	warnOfHarsh(command, rules)
 	return err
 }
 

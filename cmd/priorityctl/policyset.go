@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -35,16 +36,24 @@ func newPolicyApply() *cobra.Command {
 			if err != nil {
 				return 0, nil, err
 			}
+			warnOfHarsh(command, rules)
 			version, err := c.Admin.Apply(ctx, rules.Rules, change)
 			return version, &rules.Rules, err
 		},
 	})
 }
 
+// warnOfHarsh says which rules are probably a mistake.
+func warnOfHarsh(command *cobra.Command, rules insight.NamedRules) {
+	if harsh := insight.Harsh(rules.Rules); harsh != "" {
+		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s: %s\n", rules.Name, harsh)
+	}
+}
+
 func newPolicyRollback() *cobra.Command {
 	return newRulesChange(rulesChange{
 		use: "rollback VERSION -why TEXT", short: "Applies an earlier policy again",
-		long: "Rollback applies the policy of a version of policy history again.\n\n" + changeHelp,
+		long: "Rollback applies the policy of a version of policy history again. If it holds already, nothing is changed.\n\n" + changeHelp,
 		args: namedArguments("a version of policy history"),
 		do: func(ctx context.Context, _ *cobra.Command, c *connection, args []string, change control.Change) (int64, *control.Rules, error) {
 			earlier, err := strconv.ParseInt(args[0], 10, 64)
@@ -57,6 +66,10 @@ func newPolicyRollback() *cobra.Command {
 			}
 			for _, item := range history {
 				if item.Version == earlier {
+					settings, err := c.Admin.Settings(ctx)
+					if now := settings.Rules; err == nil && now != nil && insight.SameRules(now.Value, item.Value) {
+						return now.Version, &now.Value, errHolds
+					}
 					version, err := c.Admin.Apply(ctx, item.Value, change)
 					return version, &item.Value, err
 				}
@@ -65,6 +78,9 @@ func newPolicyRollback() *cobra.Command {
 		},
 	})
 }
+
+// errHolds: the rules are those that hold already.
+var errHolds = errors.New("they hold already")
 
 func newPolicyWithdraw() *cobra.Command {
 	return newRulesChange(rulesChange{
@@ -115,11 +131,12 @@ func newRulesChange(r rulesChange) *cobra.Command {
 			return c.broken(c.readable(err))
 		}
 		version, rules, err := r.do(ctx, command, c, args, flags.change(command, versionOf(settings.Rules)))
-		if err != nil {
+		holds := errors.Is(err, errHolds)
+		if err != nil && !holds {
 			return c.orLost(command, explained(ctx, c, err, "policy", ""))
 		}
-		changed := rulesChanged{Version: version, Rules: rules}
-		if settings.Rules != nil {
+		changed := rulesChanged{Version: version, Rules: rules, holds: holds}
+		if settings.Rules != nil && !holds {
 			set := insight.SetRulesOf(*settings.Rules, false)
 			changed.Replaced = &set
 		}
@@ -149,14 +166,19 @@ func policyOf(rules *control.Rules) *priority.Policy {
 type rulesChanged struct {
 	Version  int64             `json:"version"`
 	Rules    *control.Rules    `json:"policy"`   // null: it was withdrawn
-	Replaced *insight.SetRules `json:"replaced"` // null: there was no policy
+	Replaced *insight.SetRules `json:"replaced"` // null: there was no policy, or nothing was changed
 	Obey     insight.Obedience `json:"obey"`
+
+	holds bool // it held already
 }
 
 // String is what a person reads.
 func (r rulesChanged) String() string {
 	now := "the workers' own options decide again"
-	if r.Rules != nil {
+	switch {
+	case r.holds:
+		now = "which holds, has these rules, so nothing was changed: " + insight.RulesSummary(*r.Rules)
+	case r.Rules != nil:
 		now = "applied: " + insight.RulesSummary(*r.Rules)
 	}
 	text := insight.Wrap(fmt.Sprintf("Version %d, %s.", r.Version, now), 79)
@@ -214,7 +236,11 @@ func printHistory(w io.Writer, all []insight.SetRules, asJSON bool) error {
 			now = "  current"
 		}
 		fmt.Fprintf(&out, "%7d  %s  by %s%s\n", r.Version, insight.Moment(r.At), insight.Shown(r.By), now)
-		indented(&out, 9, insight.RulesSummary(r.Rules))
+		summary := insight.RulesSummary(r.Rules)
+		if r.SameAs > 0 {
+			summary += fmt.Sprintf("; as version %d", r.SameAs)
+		}
+		indented(&out, 9, summary)
 		indented(&out, 9, insight.Quoted(r.Why))
 	}
 	_, err := io.WriteString(w, out.String())

@@ -92,6 +92,33 @@ func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
 	}
 }
 
+// Who is called at midnight sees which version is bad, and that it is gone.
+func TestABadPolicyIsSeenAndRolledBack(t *testing.T) {
+	t.Parallel()
+	o, _ := started(t)
+	bad := file(t, "bad.json", `{"loads":[0.000001,0.000002,0.000003,0.000004,0.000005,0.000006,0.000007,0.000008],"tiers":{"gold":{"thresholds":[5,2]}}}`)
+	const harsh = "priorityctl: bad.json: by load, by count in tier gold, even a new customer's first document gets the last level"
+	o.told("policy", "apply", "default", "-why", "first")
+	o.warned(harsh, "policy", "apply", bad, "-why", "oh no")
+	alone(t).warned(harsh, "policy", "check", bad)
+	const says = "9 levels, loads 0.000001,0.000002,0.000003,…,0.000006,0.000007,0.000008, reset after 25m since the last update, tier gold: thresholds 5,2, 3 levels"
+	holds(t, o.told("policy", "history"), says, "9 levels, reset after 25m since the last update")
+	holds(t, o.told("log", "-n", "1"), "policy applied: "+says+" (before: 9 levels, reset after")
+	if text := o.told("policy", "show"); !strings.Contains(text, "load > 0.000008") {
+		t.Errorf("got\n%s", text)
+	}
+	holds(t, o.told("policy", "rollback", "1", "-why", "too harsh"), "Version 3, applied: 9 levels, reset")
+	for _, held := range []string{"3", "1"} {
+		holds(t, o.told("policy", "rollback", held, "-why", "again"), "Version 3, which holds, has these rules, so nothing was changed: 9 levels, reset after 25m since the last update. in force;")
+	}
+	sameFields(t, objects(t, o.told("policy", "rollback", "1", "-why", "again", "-json"))[0], map[string]any{"version": 3., "replaced": nil})
+	holds(t, o.told("policy", "history"), "current 9 levels, reset after 25m since the last update; as version 1")
+	holds(t, o.told("log"), "policy applied again, as in version 1: 9 levels, reset")
+	if n := len(objects(t, o.told("log", "-json"))); n != 3 {
+		t.Errorf("the log has %d entries", n)
+	}
+}
+
 func TestAPolicyIsComparedBeforeItIsApplied(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
@@ -107,7 +134,7 @@ func TestAPolicyIsComparedBeforeItIsApplied(t *testing.T) {
 		t.Errorf("a worker gives %+v", d)
 	}
 	holds(t, o.told("get", "acme"), "level 3 of 1 to 3", "policy version 1, by mary")
-	holds(t, o.told("policy", "apply", "default", "-why", "oh no", "-by", "tom"), "Version 2, applied: 9 levels", `before: version 1, 3 levels, reset after 25m since the last update, 1 tier, by mary at`)
+	holds(t, o.told("policy", "apply", "default", "-why", "oh no", "-by", "tom"), "Version 2, applied: 9 levels", `before: version 1, 3 levels, thresholds -2,-20, reset after 25m since the last update, tier gold: thresholds none, 1 level, by mary at`)
 	holds(t, o.told("policy", "history"), "by tom current", "9 levels, reset after 25m since the last update", `"it is kind"`)
 	holds(t, o.told("policy", "rollback", "1", "-why", "again"), "Version 3, applied: 3 levels")
 	if d := next(t, store, "acme"); d.Level != 3 {

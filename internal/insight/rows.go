@@ -3,6 +3,7 @@ package insight
 import (
 	"fmt"
 	"math"
+	"strconv"
 
 	"github.com/docpriority/priority"
 )
@@ -95,7 +96,7 @@ func bound(load float64) string {
 	if load == math.Trunc(load) {
 		return Group(int64(load))
 	}
-	return fmt.Sprint(load)
+	return strconv.FormatFloat(load, 'f', -1, 64)
 }
 
 // Documents says which of a new customer's documents get the level by count, such as
