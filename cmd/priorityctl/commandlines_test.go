@@ -64,6 +64,7 @@ var effects = []struct {
 	{"override set -from overrides", effect{override: []string{"acme", "o'neil\n"}}},
 	{"override set acme", effect{override: []string{"acme"}}},
 	{"override end acme", effect{ends: []string{"acme"}}},
+	{"ping -user operator", effect{status: 2, says: "there is no password"}}, // none is set here
 	{"policy apply", effect{rules: true}},
 	{"policy rollback", effect{rules: true}},
 	{"policy withdraw", effect{rules: true}},
@@ -115,7 +116,8 @@ func fillHostile(t *testing.T, client *redis.Client) {
 		change.Replaces = version
 	}
 	rules := insight.RulesOf(priority.DefaultPolicy())
-	for range 17 {
+	for n := range 18 { // all differ, so that a rollback changes something
+		rules.Policy.ResetInterval = time.Duration(n+8) * time.Minute
 		made(admin.Apply(t.Context(), rules, change))
 	}
 	change.Replaces = 0

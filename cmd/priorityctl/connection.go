@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"time"
@@ -252,8 +253,29 @@ func (c *connection) reach(ctx context.Context) error {
 		hint = " (name its authority with -tls-ca)"
 	case errors.As(err, &hostname):
 		hint = " (name its certificate with -tls-server-name)"
-	case errors.Is(err, context.DeadlineExceeded):
-		hint = " (is -timeout too short, or TLS expected?)"
+	case timedOut(err) && c.accepts(ctx):
+		hint = " (it accepts connections and does not answer: it hangs, or expects TLS)"
+	case timedOut(err):
+		hint = " (is -timeout too short?)"
 	}
 	return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w%s", c.Server.Address, err, hint)}
+}
+
+func timedOut(err error) bool {
+	var slow interface{ Timeout() bool }
+	return errors.As(err, &slow) && slow.Timeout()
+}
+
+// accepts reports whether one of the servers that the URL names accepts connections.
+func (c *connection) accepts(ctx context.Context) bool {
+	for _, server := range c.target.Servers(c.timeout) {
+		options := server.Options()
+		_ = server.Close()
+		dialer := net.Dialer{Timeout: c.timeout}
+		if connected, err := dialer.DialContext(ctx, options.Network, options.Addr); err == nil {
+			_ = connected.Close()
+			return true
+		}
+	}
+	return false
 }

@@ -181,8 +181,8 @@ func (c *connection) awaitReport(ctx context.Context) {
 // again adds to an error that the same command may be run again.
 func (c *connection) again(err error) error {
 	var reply redis.Error
-	switch {
-	case err == nil || errors.Is(err, priority.ErrInvalid):
+	switch err = byFlag(err); {
+	case err == nil || errors.Is(err, priority.ErrInvalid) || exitStatus(err) == exitUsage:
 		return err
 	case errors.As(err, &reply):
 		return fmt.Errorf("%w; run the same command again when that is settled", err)

@@ -73,7 +73,7 @@ type failure struct {
 // made.
 func (c *connection) orLost(command *cobra.Command, err error) error {
 	var known statusError
-	switch {
+	switch err = byFlag(err); {
 	case errors.As(err, &known):
 		return err
 	case halfway(err):
@@ -84,6 +84,16 @@ func (c *connection) orLost(command *cobra.Command, err error) error {
 		return statusError{exitUnknown, fmt.Errorf("%w: it may have been done, or not: look before you do it again", err)}
 	}
 	return c.broken(err)
+}
+
+// byFlag names the flag in place of the field of a [control.Change] that is wrong.
+func byFlag(err error) error {
+	for field, flag := range map[string]string{"Why ": "-why ", "By ": "-by "} {
+		if _, what, ok := strings.Cut(fmt.Sprint(err), priority.ErrInvalidOption.Error()+": "+field); ok && errors.Is(err, priority.ErrInvalidOption) {
+			return usageError("%s%s", flag, what)
+		}
+	}
+	return err
 }
 
 // halfway reports whether a change was written down, and not all of it done.

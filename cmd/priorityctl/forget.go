@@ -2,7 +2,10 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
@@ -54,6 +57,7 @@ func newForget() *cobra.Command {
 			return err
 		}
 		if !yes {
+			c.warnOfSenders(command, customers)
 			held := func(customer string) string { return c.HeldWithOverride(command.Context(), customer) }
 			if err := c.confirm(command, customers, "forget", held); err != nil {
 				return err
@@ -71,4 +75,18 @@ func newForget() *cobra.Command {
 	connect.register(command)
 	policies.register(command)
 	return command
+}
+
+// warnOfSenders says which customers still send documents, by the workers' reports.
+func (c *connection) warnOfSenders(command *cobra.Command, customers []string) {
+	reports, err := c.Reports(command.Context())
+	if err != nil {
+		return
+	}
+	for _, busy := range fleet.Add(reports).Busiest {
+		if slices.Contains(customers, busy.Customer) && busy.Documents > 0 {
+			fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s sent %s in the last minute: stop them first\n",
+				insight.Shown(busy.Customer), insight.Plural(busy.Documents, "document"))
+		}
+	}
 }

@@ -23,13 +23,16 @@ func TestForgetRemovesACustomerFromAllCommands(t *testing.T) {
 	}
 	o.refused(2, "give -yes", "forget", "acme", "-why", "x")
 	o.refused(2, "-why is missing", "forget", "-yes", "acme")
-	o.refused(2, "Why names the customer", "forget", "-yes", "acme", "-why", "Acme has left")
+	o.refused(2, "priorityctl: -why names the customer", "forget", "-yes", "acme", "-why", "Acme has left")
 	o.refused(2, "invalid customer", "forget", "-yes", "", "-why", "x")
+	if got := o.told("forget", "-yes", "acmee", "-why", "x"); got != "acmee: nothing was known of it: is it spelt right?\n" {
+		t.Errorf("it says %q", got)
+	}
 	if got := o.told("forget", "-yes", "acme", "-why", "ticket 4711", "-by", "mary"); got != "acme: forgotten (2 pending, 2.0 submitted lately, pinned to level 2; 2 changes in the log)\n" {
 		t.Errorf("it says %q", got)
 	}
 	holds(t, o.told("log", "-n", "1"), "by mary", "a customer forgotten", `"ticket 4711"`)
-	if got := objects(t, o.told("forget", "-yes", "-json", "acme", "-why", "again")); len(got) != 1 || got[0]["forgotten"] != true || got[0]["held"] != "nothing" || got[0]["keys"] != 0. || got[0]["entries"] != 0. || got[0]["version"] != 14. {
+	if got := objects(t, o.told("forget", "-yes", "-json", "acme", "-why", "again")); len(got) != 1 || got[0]["forgotten"] != true || got[0]["held"] != "nothing" || got[0]["keys"] != 0. || got[0]["entries"] != 0. || got[0]["version"] != 15. {
 		t.Errorf("got %v", got)
 	}
 	if text := o.told("log", "-customer", "acme") + o.told("override", "list", "-search", "acme", "-json") + o.told("control", "export"); strings.Contains(text, `"acme"`) || !strings.Contains(text, "acme 2") {

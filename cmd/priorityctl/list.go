@@ -161,7 +161,7 @@ func (l *list) print(ctx context.Context, out, stderr io.Writer, c *connection, 
 	for {
 		entries, err := walk.Next(ctx, c.Store)
 		if errors.Is(err, io.EOF) {
-			return lines.print(nil, printed == 0)
+			return lines.end()
 		}
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func (l *list) print(ctx context.Context, out, stderr io.Writer, c *connection, 
 		if len(page) > 0 {
 			bar.clear()
 		}
-		if err := lines.print(page, false); err != nil {
+		if err := lines.print(page); err != nil {
 			return err
 		}
 		printed += len(page)
@@ -200,7 +200,7 @@ type lines struct {
 	headed bool
 }
 
-func (l *lines) print(page []insight.Listed, heading bool) error {
+func (l *lines) print(page []insight.Listed) error {
 	before := l.table
 	for _, listed := range page {
 		if listed.Corrupt == "" {
@@ -209,7 +209,7 @@ func (l *lines) print(page []insight.Listed, heading bool) error {
 		}
 	}
 	var err error
-	if heading = heading || len(page) > 0 && (!l.headed || l.table != before); heading && !l.asJSON {
+	if len(page) > 0 && (!l.headed || l.table != before) && !l.asJSON {
 		l.headed = true
 		_, err = fmt.Fprintln(l.out, l.table.heading())
 	}
@@ -230,6 +230,15 @@ func (l *lines) print(page []insight.Listed, heading bool) error {
 		return statusError{exitFailed, err}
 	}
 	return nil
+}
+
+// end says that there was no line.
+func (l *lines) end() error {
+	if l.headed || l.asJSON {
+		return nil
+	}
+	_, err := fmt.Fprintln(l.out, "No such customer.")
+	return err
 }
 
 // broken says that the connection to Redis was lost.

@@ -45,7 +45,7 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 		},
 		"bakery":  {"next level 3 of", "count -4: 5 documents", "level 2, of the last document", "behind level 1 because", "The next document has level 3."},
 		"first":   {"next level 1 of", "count 0: 1 document since", "first is not slow", "The 3rd document from now has level 2."},
-		"nobody":  {"rule unknown next level 1 of 1 to 9 policy", "nobody is new: nothing is known about it. The next document gets level 1."},
+		"nobody":  {"rule unknown next level 1 of 1 to 9 policy", "nobody is new, or misspelt: nothing is known about it. The next document gets level 1. priorityctl list shows all customers."},
 		"forever": {"never as it is: the key has no TTL", "The 2nd document from now has level 3"},
 		"clinic": {
 			"rule by load next level 5 of 1 to 9: load > 128 load 12.0 lately × 12 pending × 1.40 cost = 201.6 pending 11, the oldest for",
@@ -767,4 +767,30 @@ func TestTheShellCompletesLevelsAndModes(t *testing.T) {
 			t.Errorf("no completion for %s", shell)
 		}
 	}
+}
+
+// While Redis is full, no line says that it is fine to count or to change.
+func TestPingTellsThatRedisIsFull(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	client.ConfigSet(t.Context(), "maxmemory", "1")
+	status, stdout, _ := o.ask("ping")
+	if status != 1 {
+		t.Errorf("exit status %d", status)
+	}
+	holds(t, stdout, "next failed", "Redis is full (OOM): raise maxmemory → see memory", "control failed this user may read and change what operators set, but every change fails: Redis is full",
+		"memory failed full: ", "→ no document is counted: raise maxmemory, by CONFIG SET and in redis.conf")
+}
+
+// A worker's own user needs no more rights, and ping does not say so.
+func TestPingGrantsAWorkerNoOperatorsRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	worker := userOf(t, server, "worker", "~priority:* +ping +zrem "+insight.NextRights+" "+insight.SubmitRights)
+	status, stdout, _ := worker.ask("ping")
+	if status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	holds(t, stdout, "version warning unknown: this user may not call INFO → for a worker's user that is right; an operator's needs +info",
+		"control warning this user may not read what operators set → for a worker's user that is right; for an operator's grant +hget")
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -308,4 +310,20 @@ func TestResetAsksOnATerminal(t *testing.T) {
 	}
 	term.ask("priorityctl reset acme -redis redis://" + server.Addr + " </dev/null")
 	term.await("status 2")
+}
+
+// Who still sends would be counted as a new customer.
+func TestForgetWarnsOfWhoStillSends(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	count(t, client, map[string]int{"globex": 3})
+	report(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "globex", Documents: 38, Rule: priority.ByCount, Level: 1}}})
+	term := openTerminal(t, 80, 24)
+	term.ask("priorityctl forget globex -why x -redis redis://" + server.Addr)
+	if screen := term.await("Forget 1 customer? [y/N]"); !strings.Contains(screen, "priorityctl: globex sent 38 documents in the last minute: stop them first") {
+		t.Errorf("got\n%s", screen)
+	}
+	term.typed("n")
+	term.await("status 1")
 }

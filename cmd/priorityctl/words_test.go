@@ -129,10 +129,10 @@ func TestAnOutageIsToldInTheOperatorsWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, outage := range map[string]struct{ url, says string }{
-		"nobody listens":           {"redis://127.0.0.1:1", "cannot reach redis://127.0.0.1:1: 127.0.0.1:1: connection refused"},
+		"nobody listens":           {"redis://127.0.0.1:1", "cannot reach redis://127.0.0.1:1: connection refused"},
 		"no host":                  {"redis://no-such-host.invalid", `host "no-such-host.invalid"`},
 		"no socket":                {"unix:///no/such/socket", "/no/such/socket: no such file or directory"},
-		"a server that hangs":      {"redis://" + stopped.Addr, "no answer in time"},
+		"a server that hangs":      {"redis://" + stopped.Addr, "no answer in time (it accepts connections and does not answer: it hangs"},
 		"a way that loses all":     {proxy(redistest.Blackhole), "no answer in time"},
 		"a way that cuts replies":  {proxy(redistest.Cut), "the connection was closed"},
 		"a way that cuts them off": {proxy(redistest.Truncate), ""},
@@ -215,7 +215,8 @@ func TestAnUnknownOutcomeHasAnExitStatusOfItsOwn(t *testing.T) {
 		t.Run(fmt.Sprint(args[0], args[1]), func(t *testing.T) {
 			t.Parallel()
 			boss, client := started(t)
-			boss.told("policy", "apply", "default", "-why", "first")
+			boss.told("policy", "apply", file(t, "few.json", `{"thresholds":[-20]}`), "-why", "first")
+			boss.told("policy", "apply", "default", "-why", "second")
 			boss.told("override", "set", "bakery", "-level", "2", "-for", "1h", "-why", "first")
 			count(t, client, map[string]int{"acme": 30})
 			o := operatorOn(t, "-redis", losing(t, client.Options().Addr, "the last words"), "-timeout", "500ms", "-why", "the last words")

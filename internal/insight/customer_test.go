@@ -275,7 +275,7 @@ func TestACustomerHasOneStory(t *testing.T) {
 		}
 	}
 	nobody := lookup(t, inspector, "nobody")
-	if want := "nobody is new: nothing is known about it. The next document gets level 1."; nobody.Why() != want || nobody.Rule != "unknown" {
+	if want := "nobody is new, or misspelt: nothing is known about it. The next document gets level 1."; nobody.Why() != want || nobody.Rule != "unknown" {
 		t.Errorf("got %+v", nobody)
 	}
 }

@@ -38,6 +38,11 @@ func Forbidden(err error) bool {
 		(strings.Contains(err.Error(), "The user executing the script can't") || strings.Contains(err.Error(), "ACL failure in script"))
 }
 
+// outOfMemory reports whether Redis refused a write because it is full.
+func outOfMemory(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "OOM command not allowed")
+}
+
 // Hidden hides the Inspector's Secrets in the parts of an error that come from Redis
 // or the connection: a reply may quote a login. It wraps the error. Nil stays nil.
 func (i *Inspector) Hidden(err error) error {

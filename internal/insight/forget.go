@@ -47,5 +47,8 @@ func (i *Inspector) HeldWithOverride(ctx context.Context, customer string) strin
 
 // String is what a person reads, in one line.
 func (f Forgotten) String() string {
+	if f.Held == "nothing" && f.Keys+f.Entries == 0 {
+		return fmt.Sprintf("%s: nothing was known of it: is it spelt right?", Shown(f.Exact()))
+	}
 	return fmt.Sprintf("%s: forgotten (%s; %s in the log)", Shown(f.Exact()), f.Held, Plural(int64(f.Entries), "change"))
 }

@@ -3,6 +3,8 @@ package insight
 import (
 	"context"
 	"crypto/rand"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -44,7 +46,7 @@ const (
 // its own, and forgets it again. An error means that the checks could not finish: see
 // [Unreachable].
 func (i *Inspector) Health(ctx context.Context, count int) (*Health, error) {
-	e := examination{Inspector: i, count: max(count, 1), own: "priorityctl ping " + rand.Text()}
+	e := examination{Inspector: i, count: max(count, 1), own: "priorityctl ping " + rand.Text(), full: make(map[string]bool)}
 	e.health = Health{OK: true, Redis: i.Server.Address, Kind: i.Server.Kind, TLS: i.Server.TLS}
 	if err := e.run(ctx); err != nil {
 		return nil, err
@@ -58,6 +60,7 @@ type examination struct {
 	count  int
 	own    string // the customer for checks of rights
 	health Health
+	full   map[string]bool // nodes that refused a write for want of memory
 }
 
 func (e *examination) run(ctx context.Context) error {
@@ -138,7 +141,11 @@ func (e *examination) checkWorkers(ctx context.Context) error {
 		e.add(master{}, "workers", StatusOK, said.Who(), "")
 		return nil
 	}
-	e.add(master{}, "workers", StatusWarning, said.Who(), "priorityctl workers names all; what Redis has lost, priorityctl control import brings back, or policy apply")
+	remedy := "priorityctl workers names all"
+	if slices.ContainsFunc(said.Others, func(u Unfollower) bool { return strings.Contains(u.Why, lostData) }) {
+		remedy += "; what Redis has lost, priorityctl control import brings back, or policy apply"
+	}
+	e.add(master{}, "workers", StatusWarning, said.Who(), remedy)
 	return nil
 }
 

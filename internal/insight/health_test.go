@@ -116,7 +116,7 @@ func TestHealthSaysWhatWorkersLackAndWhatControlLacks(t *testing.T) {
 	if got := check("workers", inspector); got.Status != insight.StatusOK || got.Found != "the only worker obeys" {
 		t.Errorf("got %+v", got)
 	}
-	const lost = "version 10000 was known, 0 is there"
+	const lost = "Redis lost data: version 10000 was known, 0 is there"
 	report(t, client, "priority", fleet.Report{ID: "b", Name: "w2", Host: "b", Levels: 9, Overrides: true, Rules: fleet.Rules{Version: 10_000, Error: lost}})
 	if got := check("workers", inspector); got.Status != insight.StatusWarning || !strings.HasSuffix(got.Found, "w2 on host b does not: "+lost) || !strings.Contains(got.Remedy, "priorityctl control import") {
 		t.Errorf("got %+v", got)

@@ -106,7 +106,7 @@ func ObeyOverride(reports []fleet.Report, override priority.Override) Obedience 
 		case override.Earliest > r.Levels:
 			return fmt.Sprintf("its queue has %s: it gives level %d", Plural(int64(r.Levels), "level"), r.Levels)
 		case r.Degraded:
-			return "it cannot reach Redis, and goes by what it knew"
+			return fmt.Sprintf("it could not reach Redis at its last report, %s ago", Span(r.Age.Round(time.Second)))
 		}
 		return ""
 	})

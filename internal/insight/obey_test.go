@@ -100,10 +100,10 @@ func TestWhoGoesByAnOverrideIsSaidByName(t *testing.T) {
 		override priority.Override
 		want     string
 	}{
-		{priority.Override{Latest: 2}, "in force; 2 of 5 workers obey; w2 on host c does not: it does not read overrides; w4 does not: it cannot reach Redis, and goes by what it knew; w5 does not: it has not reported for 9s"},
+		{priority.Override{Latest: 2}, "in force; 2 of 5 workers obey; w2 on host c does not: it does not read overrides; w4 does not: it could not reach Redis at its last report, 0s ago; w5 does not: it has not reported for 9s"},
 		{
 			priority.Override{Earliest: 9, Latest: 9},
-			"in force; 1 of 5 workers obeys; w2 on host c does not: it does not read overrides; w3 does not: its queue has 3 levels: it gives level 3; w4 does not: it cannot reach Redis, and goes by what it knew; w5 does not: it has not reported for 9s",
+			"in force; 1 of 5 workers obeys; w2 on host c does not: it does not read overrides; w3 does not: its queue has 3 levels: it gives level 3; w4 does not: it could not reach Redis at its last report, 0s ago; w5 does not: it has not reported for 9s",
 		},
 	} {
 		if got := insight.ObeyOverride(reports, test.override).String(); got != test.want {

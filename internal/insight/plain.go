@@ -31,7 +31,18 @@ func plain(err error) string {
 			text = text[:at] + words + text[at+len(said):]
 		}
 	})
-	return ofNetwork.ReplaceAllString(text, "$1")
+	return once(ofNetwork.ReplaceAllString(text, "$1"))
+}
+
+// once leaves out the address of an error behind a URL that has it.
+func once(text string) string {
+	before, after, ok := strings.Cut(text, "://")
+	address, why, _ := strings.Cut(after, ": ")
+	host, _, _ := strings.Cut(address, "/")
+	if short, twice := strings.CutPrefix(why, host+": "); ok && twice {
+		return before + "://" + address + ": " + short
+	}
+	return text
 }
 
 // ofNetwork matches the beginning of Go's connection errors in the module's
@@ -128,7 +139,7 @@ func inWords(err error) (words string, ok bool) {
 	case x509.UnknownAuthorityError:
 		return "its authority is not trusted", true
 	case redis.Error:
-		return full, strings.Contains(err.Error(), "OOM command not allowed")
+		return full, outOfMemory(err)
 	case interface{ Timeout() bool }:
 		_, wraps := err.(interface{ Unwrap() error })
 		return noAnswer, err.Timeout() && !wraps

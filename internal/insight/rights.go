@@ -71,6 +71,9 @@ func (e *examination) checkRights(ctx context.Context, node master) error {
 			e.add(node, use.check, status, "the scripts run now, but need more rights once a document is old", remedy)
 		case Forbidden(failed):
 			e.add(node, use.check, status, OneLine(e.Hidden(failed)), remedy)
+		case outOfMemory(failed):
+			e.full[node.name] = true
+			e.add(node, use.check, StatusFailed, OneLine(e.Hidden(failed)), "see memory")
 		default:
 			e.add(node, use.check, StatusFailed, OneLine(e.Hidden(failed)), "see what Redis says")
 		}
@@ -119,12 +122,15 @@ func (e *examination) checkControl(ctx context.Context) error {
 	}
 	key := fmt.Sprintf("%s:{control}:%s", e.prefix(), e.own)
 	defer func() { _ = e.Client.Unlink(ctx, key).Err() }()
+	var refused error // a change, for want of memory
 	lacks := func(commands ...[]any) (lacks []string, err error) {
 		for _, command := range commands {
 			err := e.Client.Do(ctx, command...).Err()
 			switch {
 			case redis.IsPermissionError(err):
 				lacks = append(lacks, fmt.Sprint("+", command[0]))
+			case outOfMemory(err):
+				refused = err
 			case Unreachable(err) && !errors.Is(err, redis.Nil):
 				return nil, err
 			}
@@ -147,9 +153,11 @@ func (e *examination) checkControl(ctx context.Context) error {
 	where := " on the keys ~" + e.prefix() + ":*"
 	switch {
 	case len(read) > 0:
-		e.add(master{}, "control", StatusWarning, "this user may not read what operators set", "grant "+strings.Join(append(read, write...), " ")+where)
+		e.add(master{}, "control", StatusWarning, "this user may not read what operators set", "for a worker's user that is right; for an operator's grant "+strings.Join(append(read, write...), " ")+where)
 	case len(write) > 0:
-		e.add(master{}, "control", StatusWarning, "this user may read what operators set, and not change all of it", "who changes something: grant "+strings.Join(write, " ")+where)
+		e.add(master{}, "control", StatusWarning, "this user may read what operators set, and not change all of it", "for a worker's user that is right; for who changes something grant "+strings.Join(write, " ")+where)
+	case refused != nil:
+		e.add(master{}, "control", StatusFailed, "this user may read and change what operators set, but every change fails: "+OneLine(refused), "see memory")
 	default:
 		e.add(master{}, "control", StatusOK, "this user may read and change what operators set", "")
 	}

@@ -54,7 +54,7 @@ var release = regexp.MustCompile(`^(\d+)\.(\d+)`)
 
 func (e *examination) checkVersion(node master) {
 	if !node.infoOK {
-		e.add(node, "version", StatusWarning, "unknown: this user may not call INFO", "grant it, for ping: ACL SETUSER … +info")
+		e.add(node, "version", StatusWarning, "unknown: this user may not call INFO", "for a worker's user that is right; an operator's needs +info")
 		return
 	}
 	product, version := "Redis", node.info["redis_version"]
@@ -84,7 +84,7 @@ func (e *examination) checkVersion(node master) {
 func (e *examination) checkMemory(node master) {
 	policy, ok := node.info["maxmemory_policy"]
 	if !ok {
-		e.add(node, "memory", StatusWarning, "unknown: this user may not call INFO", "grant it, for ping: ACL SETUSER … +info")
+		e.add(node, "memory", StatusWarning, "unknown: this user may not call INFO", "for a worker's user that is right; an operator's needs +info")
 		return
 	}
 	limit, _ := strconv.ParseInt(node.info["maxmemory"], 10, 64)
@@ -94,6 +94,8 @@ func (e *examination) checkMemory(node master) {
 		found = fmt.Sprintf("%s of %s MB used, maxmemory-policy %s", Group(used>>20), Group(limit>>20), policy)
 	}
 	switch {
+	case e.full[node.name], policy == "noeviction" && limit > 0 && used >= limit:
+		e.add(node, "memory", StatusFailed, "full: "+found, "no document is counted: raise maxmemory, by CONFIG SET and in redis.conf, or remove what else fills it")
 	case policy != "noeviction":
 		e.add(node, "memory", StatusWarning, found, "when memory is full it evicts counts, and their customers start afresh: set noeviction")
 	case limit > 0 && used > limit/10*9:

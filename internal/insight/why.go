@@ -49,7 +49,11 @@ func (c *Customer) String() string {
 	if c.Tier != "" {
 		line("tier", "%s", Shown(c.Tier))
 	}
-	out.WriteString("\n" + Wrap(c.Why(), 79))
+	why := c.Why()
+	if c.rule == priority.Unknown {
+		why += " priorityctl list shows all customers."
+	}
+	out.WriteString("\n" + Wrap(why, 79))
 	return out.String()
 }
 
@@ -98,7 +102,7 @@ func (c *Customer) Why() string {
 	case priority.ByLoad:
 		c.whyByLoad(&why, who)
 	default:
-		fmt.Fprintf(&why, "%s is new: nothing is known about it. The next document gets level %d.", who, c.Ruled())
+		fmt.Fprintf(&why, "%s is new, or misspelt: nothing is known about it. The next document gets level %d.", who, c.Ruled())
 	}
 	if c.LevelDone > 0 {
 		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", c.NextLevel, long(c.LevelMedianMS))
