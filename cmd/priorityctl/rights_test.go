@@ -1,6 +1,7 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,5 +67,39 @@ func TestTheDocumentedRightsAreEnoughForTheTools(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// On a cluster an operator needs what docs/redis.md adds.
+func TestTheDocumentedRightsAreEnoughForTheToolsOnACluster(t *testing.T) {
+	t.Parallel()
+	page := markdown.Read(t, "../../docs/redis.md")
+	keys, granted := page.Rights(t, "operator")
+	further := regexp.MustCompile("On a Redis Cluster add `([^`]*)` to each").FindStringSubmatch(string(page))
+	if further == nil {
+		t.Fatal("docs/redis.md does not say what a cluster needs")
+	}
+	cluster := redistest.StartCluster(t, 3)
+	for _, node := range cluster.Masters {
+		userOf(t, node, "operator", strings.Join(slices.Concat(keys, granted, further[1:]), " "))
+	}
+	count(t, cluster.Client(), map[string]int{"acme": 30, "globex": 3})
+	o := operatorOn(t, "-redis", "redis+cluster://"+strings.Join(cluster.Addrs(), ","), "-user", "operator").with(passwordVariable, secret)
+	for _, args := range [][]string{
+		{"ping"}, {"get", "acme"}, {"top", "-once"}, {"list"}, {"override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x"}, {"override", "list"},
+		{"log"}, {"reset", "-yes", "globex"}, {"forget", "-yes", "acme", "-why", "x"},
+	} {
+		o.told(args[0], args[1:]...)
+	}
+	for _, node := range cluster.Masters {
+		denied, err := node.Client().ACLLog(t.Context(), 100).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range denied {
+			if entry.Object != "client" && !strings.HasPrefix(entry.Object, "client|") { // as above
+				t.Errorf("Redis refused %s", entry.Object)
+			}
+		}
 	}
 }
