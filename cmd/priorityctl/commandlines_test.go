@@ -64,7 +64,6 @@ var effects = []struct {
 	{"override set -from overrides", effect{override: []string{"acme", "o'neil\n"}}},
 	{"override set acme", effect{override: []string{"acme"}}},
 	{"override end acme", effect{ends: []string{"acme"}}},
-	{"ping -user operator", effect{status: 2, says: "there is no password"}}, // none is set here
 	{"policy apply", effect{rules: true}},
 	{"policy rollback", effect{rules: true}},
 	{"policy withdraw", effect{rules: true}},

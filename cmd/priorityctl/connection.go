@@ -33,8 +33,8 @@ const (
 const connectionHelp = `Redis is named by -redis or else by ` + urlVariable + `. If neither names one, it
 is ` + defaultURL + `, and a line on stderr says so. URLs:
 ` + redisurl.Forms + `
-A password is best given by ` + passwordVariable + ` or -password-file; that
-of sentinels by ` + sentinelPasswordVariable + `. No password is ever printed.`
+A password is best given by -password-file, a file with mode 600, or by
+` + passwordVariable + `, which this user's other processes can read; that of sentinels by ` + sentinelPasswordVariable + `. No password is ever printed.`
 
 // connectionFlags say where Redis is and who asks.
 type connectionFlags struct {

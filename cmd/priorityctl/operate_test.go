@@ -568,7 +568,7 @@ func TestAPasswordThatIsAWordGarblesNoMessage(t *testing.T) {
 		// With another password the login is refused; with no server it is not reached.
 		for url, want := range map[string]string{
 			"redis://:" + password + "x@" + server.Addr: "redis://" + server.Addr + " refuses the login: WRONGPASS invalid username-password pair or user is disabled.",
-			"redis://:" + password + "@127.0.0.1:1":     "cannot reach redis://127.0.0.1:1: 127.0.0.1:1: connection refused",
+			"redis://:" + password + "@127.0.0.1:1":     "cannot reach redis://127.0.0.1:1: connection refused",
 		} {
 			operatorOn(t, "-redis", url).refused(3, want, "get", "acme")
 		}

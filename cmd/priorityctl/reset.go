@@ -67,8 +67,8 @@ func newReset() *cobra.Command {
 		}
 		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
 			forgotten, err := c.Reset(ctx, customer, author.author(command), author.why)
-			if forgotten.NotLogged != "" {
-				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s: not in the log: %s\n", insight.Shown(customer), forgotten.NotLogged)
+			if forgotten.NotLogged != "" && err == nil {
+				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s was reset; the log could not be written: %s\n", insight.Shown(customer), strings.TrimPrefix(forgotten.NotLogged, "not changed: "))
 			}
 			return forgotten, err
 		})

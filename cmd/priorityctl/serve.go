@@ -22,7 +22,8 @@ import (
 )
 
 const serveLong = `Serve shows the fleet as a page: who is busy, why a customer is slow, what operators
-have set. It is read-only, and on this machine only, unless you say otherwise.
+have set. It is read-only, and on this machine only, unless you say otherwise. It asks
+for no login: whoever reaches -listen reads all customers' names and the log.
 
   priorityctl serve            http://127.0.0.1:7090/, read-only
   priorityctl serve -write     users of this machine may change things

@@ -369,16 +369,17 @@ func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 	none.refused(1, "+xrevrange", "log")
 	none.refused(1, "+xrevrange", "policy", "show")
 	none.refused(1, "+xrevrange", "control", "export")
-	holds(t, none.warned("priorityctl: acme: not in the log: ", "reset", "-yes", "acme"), "acme: reset")
+	holds(t, none.warned("priorityctl: acme was reset; the log could not be written: ", "reset", "-yes", "acme"), "acme: reset")
 	operator := userOf(t, server, "operator", "~priority:* "+insight.PeekRights+" "+insight.ControlWriteRights)
 	holds(t, operator.told("policy", "show"), "who obeys is not known: cannot read", "it needs "+insight.ReportRights)
 	operator.told("override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
 	operator.told("override", "end", "acme", "-why", "x")
 	operator.told("policy", "apply", "default", "-why", "x")
+	operator.told("policy", "withdraw", "-why", "x")
 	operator.told("policy", "rollback", "6", "-why", "x")
 	operator.told("reset", "-yes", "acme", "-why", "a wrong flood", "-by", "mary")
 	holds(t, operator.told("log", "-n", "1"), `by mary acme reset "a wrong flood"`)
-	if got := objects(t, operator.told("reset", "-yes", "-json", "acme")); got[0]["version"] != 9. {
+	if got := objects(t, operator.told("reset", "-yes", "-json", "acme")); got[0]["version"] != 10. {
 		t.Errorf("got %v", got)
 	}
 }
@@ -395,7 +396,7 @@ func TestAnotherProgramsKeyIsNamed(t *testing.T) {
 	o.refused(1, `"priority:{control}:overrides"`, "override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
 	o.refused(1, `corrupt: "priority:{control}:rules"`, "policy", "apply", "default", "-why", "x")
 	client.Set(t.Context(), "priority:{control}:version", "x", 0)
-	holds(t, o.warned("not in the log", "reset", "-yes", "acme"), "acme: reset")
+	holds(t, o.warned("the log could not be written", "reset", "-yes", "acme"), "acme: reset")
 }
 
 // Compare goes by who overtakes whom, and needs no Redis unless it looks at customers.

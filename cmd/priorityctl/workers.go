@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
@@ -72,7 +73,7 @@ func workersTable(workers []insight.Worker) string {
 		if w.Degraded {
 			called += ", degraded"
 		}
-		line(insight.Shown(w.Language), insight.Shown(w.Version), up, rules, yes[w.Overrides], yes[w.Obeys], called)
+		line(insight.Shown(w.Language), ansi.Truncate(insight.Shown(w.Version), 10, "…"), up, rules, yes[w.Overrides], yes[w.Obeys], called)
 		if w.Why != "" {
 			indented(&out, 2, w.Why)
 		}

@@ -186,7 +186,7 @@ func (s *Snapshot) String() string {
 		}
 	}
 	note(s.Overridden, "%s by overrides")
-	note(s.Fallback, "%s without Redis")
+	note(s.Fallback, "%s by the processes alone")
 	var failed int64
 	for _, n := range s.Errors {
 		failed += n
