@@ -122,6 +122,8 @@ type Settings struct {
 	Version int64        // of the last change; 0: nothing was ever changed
 	Now     time.Time    // Redis's time
 	Rules   *Item[Rules] // nil: the workers' own options apply
+
+	withdrawn time.Time // when rules were withdrawn last, if none were set since
 }
 
 // Settings returns the fleet's rules. An error wraps [ErrCorrupt] or [ErrNewer] if they
@@ -145,6 +147,9 @@ func (a *Admin) Settings(ctx context.Context) (Settings, error) {
 	if texts[1] != "" {
 		item, failure := rulesOf(a.keys.rules, texts[1])
 		settings.Rules, err = given(item), errors.Join(err, failure)
+		if item != nil && item.Value == nil {
+			settings.withdrawn = item.At
+		}
 	}
 	return settings, err
 }

@@ -112,7 +112,8 @@ const importedAtOnce = 1000
 
 // Import restores items of the backup that are missing now, or older than in the backup;
 // after Redis lost its data, that is the whole backup. What was set since the backup is
-// kept. The log names the change's author and reason; the items keep their own. If
+// kept, and so is that rules were withdrawn. An override that was ended since is missing,
+// and comes back. The log names the change's author and reason; the items keep their own. If
 // Import stops halfway, it may be repeated, also after [ErrNotInForce], when Redis did
 // not accept some of the overrides. Workers follow the imported rules, as their new
 // version is later than the backup's.
@@ -145,7 +146,10 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Impo
 		if there := settings.Rules; there != nil && there.At.Before(backup.Rules.At) {
 			call.Numbers[replacesAt] = there.Version
 		}
-		done.Version, err = a.changed(ctx, call)
+		err = ErrConflict
+		if !settings.withdrawn.After(backup.Rules.At) {
+			done.Version, err = a.changed(ctx, call)
+		}
 		if done.Rules = err == nil; errors.Is(err, ErrConflict) {
 			done.Kept++
 		} else if err != nil {

@@ -121,3 +121,18 @@ func TestABackupThatIsWrongChangesNothing(t *testing.T) {
 		t.Errorf("%d keys", n)
 	}
 }
+
+// Rules that were withdrawn since the export stay so.
+func TestImportLeavesRulesWithdrawn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	w.apply(strict())
+	backup := must(w.admin.Export(ctx))(t)
+	must(w.admin.Withdraw(ctx, demo(backup.Rules.Version)))(t)
+	contents := w.contents()
+	if got := must(w.admin.Import(ctx, backup, demo(0)))(t); got != (control.Imported{Kept: 1}) {
+		t.Errorf("Import = %+v", got)
+	}
+	w.wantContents(contents)
+}

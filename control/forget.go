@@ -56,7 +56,7 @@ func (a *Admin) Forget(ctx context.Context, customer string, change Change) (For
 	}
 	var ofKeys, ofLog error
 	done.Keys, ofKeys = a.removeKeys(ctx, customer, done.Version)
-	done.Entries, ofLog = a.removeEntries(ctx, customer)
+	done.Entries, ofLog = a.removeEntries(ctx, customer, done.Version)
 	if err := errors.Join(ofKeys, ofLog); err != nil {
 		return done, fmt.Errorf("%w: version %d: %w", ErrForgottenInPart, done.Version, err)
 	}
@@ -85,9 +85,10 @@ func (a *Admin) removeKeys(ctx context.Context, customer string, version int64) 
 // milliseconds of Redis's time.
 const entriesAtOnce = 200
 
-// removeEntries removes the customer's entries from the log, and returns how many there were.
-func (a *Admin) removeEntries(ctx context.Context, customer string) (n int, err error) {
-	for upTo := "+"; upTo != ""; {
+// removeEntries removes the customer's entries from the log, up to a version, and returns
+// how many there were.
+func (a *Admin) removeEntries(ctx context.Context, customer string, version int64) (n int, err error) {
+	for upTo := fmt.Sprint(version, "-0"); upTo != ""; {
 		_, reply, err := a.ask(ctx, "XREVRANGE", a.keys.log, upTo, "-", "COUNT", entriesAtOnce)
 		if err != nil {
 			return 0, err
@@ -107,7 +108,10 @@ func (a *Admin) removeEntries(ctx context.Context, customer string) (n int, err 
 	if n == 0 {
 		return 0, nil
 	}
-	return n, a.copyLog(ctx, customer)
+	if err := a.copyLog(ctx, customer, version); err != nil {
+		return 0, err
+	}
+	return n, nil
 }
 
 // itemOfEntry reads {id, {field, value, …}}, whatever else there is in it.
@@ -128,13 +132,13 @@ func itemOfEntry(entry any) (id, item string) {
 
 var forgetScript = script.New(lua.Forget, 1, 0)
 
-// copyLog puts a copy of the log without the customer's entries in its place.
-func (a *Admin) copyLog(ctx context.Context, customer string) error {
+// copyLog puts a copy of the log without the customer's entries up to a version in its place.
+func (a *Admin) copyLog(ctx context.Context, customer string, version int64) error {
 	d := script.Begin(ctx, -1)
 	defer d.End()
 	call := script.Call{
 		Script: forgetScript, Key: a.keys.log, Others: [3]string{a.keys.logCopy, a.keys.logCopying},
-		Numbers: []int64{1 + rand.Int64N(999_999_999_999_999), entriesAtOnce}, IDs: []string{customer}, Repeatable: true,
+		Numbers: []int64{1 + rand.Int64N(999_999_999_999_999), entriesAtOnce, version}, IDs: []string{customer}, Repeatable: true,
 	}
 	for {
 		reply, failure := a.runner.Run(&d, &call)

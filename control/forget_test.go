@@ -16,6 +16,7 @@ import (
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/lua"
 )
 
 // known makes a customer one of whom Redis holds all that it can.
@@ -239,7 +240,10 @@ func TestForgetKeepsWhatIsSetMeanwhile(t *testing.T) {
 	known(t, w.own, w.admin, "acme")
 	slow := w.server.Client()
 	slow.AddHook(&before{name: "unlink", do: func() { w.override("acme", pinned(3)) }})
-	must(openAdmin(t, slow, nil).Forget(ctx, "acme", leaving))(t)
+	got := must(openAdmin(t, slow, nil).Forget(ctx, "acme", leaving))(t)
+	if entries := entriesOf(t, w.admin, "acme"); got.Entries != entriesOfKnown || len(entries) != 1 || entries[0].Version != got.Version+1 {
+		t.Errorf("Forget = %+v, and the log has %+v", got, entries)
+	}
 	w.wantLevel(w.store, "acme", 3, 1)
 	if held := must(w.admin.OverrideOf(ctx, "acme"))(t); held == nil || !held.InForce {
 		t.Errorf("the override is %+v", held)
@@ -399,4 +403,56 @@ func TestForgetRefusesAReasonThatNamesTheCustomer(t *testing.T) {
 			check(t, err)
 		}
 	}
+}
+
+// Whichever command Redis refuses, the log is whole and no copy is left: before Redis 7.0
+// nobody knows the rights beforehand.
+func TestARefusedCopyLeavesTheLogAsItWas(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	for i := range 250 {
+		must(w.admin.NoteReset(ctx, fmt.Sprint("c", i), demo(0)))(t)
+	}
+	before := must(w.client.XRange(ctx, logKey, "-", "+").Result())(t)
+	forget := redis.NewScript(lua.Forget)
+	keys := []string{logKey, logKey + "-copy", logKey + "-copying"}
+	for token, right := range []string{"xadd", "pexpire", "set", "persist", "rename"} {
+		client := w.user(right, "~*", "+@all", "-"+right)
+		var err error
+		for reply := []int64{0}; err == nil && reply[0] == 0; {
+			reply, err = forget.Run(ctx, client, keys, token+1, 200, 1000, "c7").Int64Slice()
+		}
+		if after := must(w.client.XRange(ctx, logKey, "-", "+").Result())(t); err == nil || !slices.EqualFunc(before, after, func(a, b redis.XMessage) bool { return a.ID == b.ID }) {
+			t.Errorf("without %s: %v, and the log has %d entries, not %d", right, err, len(after), len(before))
+		}
+		if ttl := w.client.TTL(ctx, logKey).Val(); ttl != -1 {
+			t.Errorf("without %s the log ends in %v", right, ttl)
+		}
+		if n := w.client.Exists(ctx, logKey+"-copy").Val(); n > 0 {
+			t.Errorf("without %s a copy is left", right)
+		}
+		check(t, w.client.Del(ctx, logKey+"-copying").Err())
+	}
+}
+
+func TestForgetCountsWhatItRemoved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	known(t, w.own, w.admin, "acme")
+	got, err := openAdmin(t, w.user("some", "~*", "+@all", "-unlink"), nil).Forget(t.Context(), "acme", leaving)
+	if left := len(entriesOf(t, w.admin, "acme")); !errors.Is(err, control.ErrForgottenInPart) || got.Entries != entriesOfKnown-left {
+		t.Errorf("Forget = %+v, %v, and %d entries are left", got, err, left)
+	}
+}
+
+func TestForgetRefusesTheRecordOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	check(t, w.client.HSet(t.Context(), overridesKey, "acme", `{"format":2}`).Err())
+	contents := w.contents()
+	if _, err := w.admin.Forget(t.Context(), "acme", leaving); !errors.Is(err, control.ErrNewer) {
+		t.Error(err)
+	}
+	w.wantContents(contents)
 }

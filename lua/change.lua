@@ -115,10 +115,15 @@ if kind == 'policy' then
 elseif kind == 'override' then
   stored = try('HGET', key, customer)
 elseif kind == 'forget' then
-  try('HGET', key, customer)
+  stored = try('HGET', key, customer)
 end
 if failure then
   return failure
+end
+if stored and string.find(stored, '^{"format":') then
+  return redis.error_reply('NEWER a later program wrote the item in ' .. key .. ': use that program')
+elseif kind == 'forget' then
+  stored = false
 end
 
 -- The change may have been made already.
@@ -134,9 +139,6 @@ end
 
 local old, was, known = '', 0, false
 if stored then
-  if string.find(stored, '^{"format":') then
-    return redis.error_reply('NEWER a later program wrote the item in ' .. key .. ': use that program')
-  end
   local ok, held = pcall(cjson.decode, stored) -- somebody may have written it by hand
   held = ok and type(held) == 'table' and held or {}
   local number, till = held.version, held['until']
