@@ -14,6 +14,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/internal/trace"
 )
 
@@ -25,7 +26,7 @@ func documents(t *testing.T) []trace.Document {
 	t.Helper()
 	name := os.Getenv("PRIORITY_TRACE")
 	if name == "" {
-		t.Skip("PRIORITY_TRACE names no file of submitted_ms,customer,service_ms")
+		redistest.Skip(t, "PRIORITY_TRACE has to name a file of submitted_ms,customer,service_ms")
 	}
 	var all []trace.Document
 	for document, err := range trace.Open(name, nil) {

@@ -363,11 +363,10 @@ func TestRefreshIsInTime(t *testing.T) {
 
 // late is a hook by which the first reply comes late.
 type late struct {
+	noHook
 	delay time.Duration
 	met   atomic.Bool
 }
-
-func (l *late) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (l *late) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -377,10 +376,6 @@ func (l *late) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return err
 	}
-}
-
-func (l *late) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // What a reading found long ago says nothing of the rules that a later one has read.

@@ -253,13 +253,12 @@ func TestForgetKeepsWhatIsSetMeanwhile(t *testing.T) {
 // stops is a hook that ends a process, as far as Redis sees, before a command of a name:
 // the n-th time.
 type stops struct {
+	noHook
 	name string
 	n    int
 }
 
 var errStopped = errors.New("stopped")
-
-func (s *stops) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (s *stops) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -272,10 +271,6 @@ func (s *stops) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
-}
-
-func (s *stops) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // Wherever a process ends: nothing is begun, or the error says that something may be left,
@@ -293,7 +288,7 @@ func TestForgetThatStopsInTheMiddle(t *testing.T) {
 		for n := 1; ; n++ {
 			known(t, w.own, w.admin, "acme")
 			stopped := w.server.Client()
-			stopped.AddHook(&stops{name, n})
+			stopped.AddHook(&stops{name: name, n: n})
 			version := w.settings().Version
 			got, err := openAdmin(t, stopped, &control.AdminOptions{Timeout: 200 * time.Millisecond}).Forget(ctx, "acme", leaving)
 			if err == nil {
@@ -362,21 +357,16 @@ func TestForgetWhoseCopyIsEvicted(t *testing.T) {
 
 // evicting is a hook that removes a copy of the log as soon as there is one.
 type evicting struct {
+	noHook
 	w    *world
 	done bool
 }
-
-func (e *evicting) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (e *evicting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		e.done = e.done || e.w.client.Del(ctx, logKey+"-copy").Val() > 0
 		return next(ctx, cmd)
 	}
-}
-
-func (e *evicting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // The reason is kept: it may not say who was forgotten.

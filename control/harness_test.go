@@ -269,3 +269,12 @@ func (w *world) delete(key string) {
 	w.t.Helper()
 	check(w.t, w.client.Del(w.t.Context(), key).Err())
 }
+
+// noHook is a hook that does nothing, for hooks that do one thing.
+type noHook struct{}
+
+func (noHook) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (noHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (noHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}

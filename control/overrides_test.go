@@ -88,9 +88,10 @@ func (w *world) many(n, from int, lasts time.Duration) {
 }
 
 // trips is a hook that counts round trips.
-type trips struct{ n atomic.Int64 }
-
-func (c *trips) DialHook(next redis.DialHook) redis.DialHook { return next }
+type trips struct {
+	noHook
+	n atomic.Int64
+}
 
 func (c *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error { c.count(cmd); return next(ctx, cmd) }
@@ -227,12 +228,11 @@ func TestAnOverrideThatIsNotInForceIsMadeAgain(t *testing.T) {
 
 // before is a hook that does something once, before a command of a name.
 type before struct {
+	noHook
 	name string
 	once sync.Once
 	do   func()
 }
-
-func (b *before) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -241,10 +241,6 @@ func (b *before) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
-}
-
-func (b *before) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // Of two operators, the one who writes down last has the override that holds, also if the

@@ -28,52 +28,16 @@ On a terminal it shows what will be forgotten and asks; anywhere else it needs -
 ` + fromHelp
 
 func newForget() *cobra.Command {
-	var connect connectionFlags
-	var policies policyOfFlags
-	var author changeFlags
-	var from fromFlag
-	var yes, asJSON bool
 	command := &cobra.Command{
-		Use:               "forget {CUSTOMER… | -from FILE} -why TEXT",
-		Short:             "Removes all that Redis holds of customers",
-		Long:              forgetLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
-		Args:              from.check,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE: func(command *cobra.Command, _ []string) error {
-			if !yes && !isTerminal(command.InOrStdin()) {
-				return usageError("forget cannot be undone: give -yes where nobody can be asked")
-			}
-			return author.checkWhy()
-		},
+		Use:   "forget {CUSTOMER… | -from FILE} -why TEXT",
+		Short: "Removes all that Redis holds of customers",
+		Long:  forgetLong,
 	}
-	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, args []string) error {
-		lines, err := from.customers(command, args)
-		if err != nil {
-			return err
-		}
-		customers := names(lines)
-		// Without what operators have set, the levels that are shown may be others.
-		if err := c.mustFollow(command); insight.Unreachable(err) {
-			return err
-		}
-		if !yes {
-			c.warnOfSenders(command, customers)
-			held := func(customer string) string { return c.HeldWithOverride(command.Context(), customer) }
-			if err := c.confirm(command, customers, "forget", held); err != nil {
-				return err
-			}
-		}
-		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
-			return c.Forget(ctx, customer, author.author(command), author.why)
-		})
-	})
-	command.Flags().StringVar(&author.by, "by", "", "who does it (default: the user of this system)")
-	command.Flags().StringVar(&author.why, "why", "", "why, for those who ask later; without the customer's name")
-	from.register(command)
-	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
-	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a customer")
-	connect.register(command)
-	policies.register(command)
+	r := &removal{held: (*connection).HeldWithOverride, warn: (*connection).warnOfSenders}
+	r.remove = func(c *connection, command *cobra.Command, ctx context.Context, customer string) (any, error) {
+		return c.Forget(ctx, customer, r.author.author(command), r.author.why)
+	}
+	r.register(command, "", "why, for those who ask later; without the customer's name")
 	return command
 }
 

@@ -175,7 +175,7 @@ func TestWhatIsBesideACorruptKeyIsShown(t *testing.T) {
 	client.Set(ctx, "priority:{acme}:count", "junk", 0)
 	o.told("override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x", "-by", "mary")
 	holds(t, o.told("get", "acme"), "rule by load", "override pinned to level 2", "pending 1,027, the oldest", "corrupt priority:{acme}:count",
-		"But the key priority:{acme}:count holds a string, not a count (a whole number of at most 15 digits): Submit does not read it, and Next fails. To remove only this key: redis-cli unlink 'priority:{acme}:count'")
+		"But the key priority:{acme}:count holds a string, not a count (a whole number of at most 15 digits): Submit does not read it, and Next fails. To remove only this key: redis-cli -u \"$PRIORITY_REDIS_URL\" unlink 'priority:{acme}:count'")
 	sameFields(t, objects(t, o.told("get", "-json", "acme"))[0], map[string]any{"rule": "by load", "pending": 1027., "next_level": 2., "ruled_level": 9., "corrupt": "priority:{acme}:count"})
 
 	// Without the corrupt key, what the customer gets is unknown.
@@ -183,10 +183,10 @@ func TestWhatIsBesideACorruptKeyIsShown(t *testing.T) {
 	client.Set(ctx, "priority:{clinic}:usage", "junk", 0)
 	client.Set(ctx, "priority:{clinic}:count", "-30", time.Hour)
 	o.refused(1, "the key priority:{clinic}:usage holds a string, not a usage (a string of at most 15 digits); beside it there is count -30, level 9, 3 pending, 0.0 submitted lately; "+
-		"to remove only this key: redis-cli unlink 'priority:{clinic}:usage'", "get", "clinic")
+		"to remove only this key: redis-cli -u \"$PRIORITY_REDIS_URL\" unlink 'priority:{clinic}:usage'", "get", "clinic")
 	client.Set(ctx, "priority:{a\nb}:count", "junk", 0)
 	o.told("override", "set", "a\nb", "-level", "2", "-for", "1h", "-why", "x")
-	o.refused(1, "beside it there is pinned to level 2; to remove only this key: echo cHJpb3JpdHk6e2EKYn06Y291bnQ= | base64 -d | redis-cli -x unlink", "get", "a\nb")
+	o.refused(1, "beside it there is pinned to level 2; to remove only this key: echo cHJpb3JpdHk6e2EKYn06Y291bnQ= | base64 -d | redis-cli -u \"$PRIORITY_REDIS_URL\" -x unlink", "get", "a\nb")
 	if text := o.told("reset", "-yes", "acme", "clinic"); text != "acme: reset (a corrupt count, 1,027 pending, 512.0 submitted lately)\nclinic: reset (a corrupt usage, count -30, level 9, 3 pending, 0.0 submitted lately)\n" {
 		t.Errorf("got %s", text)
 	}

@@ -51,15 +51,7 @@ func TestTheDocumentedRightsAreEnoughForTheTools(t *testing.T) {
 			if user == "operator" {
 				o.told("control", "import", exported, "-why", "x")
 			}
-			denied, err := admin.ACLLog(ctx, 100).Result()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, entry := range denied {
-				if entry.Object != "client" && !strings.HasPrefix(entry.Object, "client|") { // go-redis tries some for each connection
-					t.Errorf("Redis refused %s", entry.Object)
-				}
-			}
+			redistest.WantNothingRefused(t, admin)
 			called := admin.Info(ctx, "commandstats").Val()
 			for _, right := range granted {
 				if name, _, _ := strings.Cut(right[1:], "|"); !strings.Contains(called, "cmdstat_"+name) {

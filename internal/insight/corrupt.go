@@ -122,10 +122,12 @@ func (i *Inspector) resetCommand(customer string) string {
 	return command + " " + shellQuoted(customer)
 }
 
-// unlinkCommand returns the command that removes a key, for a POSIX shell.
+// unlinkCommand returns the command that removes a key, for a POSIX shell. Where the
+// variable is not set it fails, and so removes nothing from the server on localhost.
 func unlinkCommand(key string) string {
+	const redisCLI = `redis-cli -u "$PRIORITY_REDIS_URL"`
 	if !typable(key) {
-		return fmt.Sprintf("echo %s | base64 -d | redis-cli -x unlink", base64.StdEncoding.EncodeToString([]byte(key)))
+		return fmt.Sprintf("echo %s | base64 -d | %s -x unlink", base64.StdEncoding.EncodeToString([]byte(key)), redisCLI)
 	}
-	return "redis-cli unlink " + shellQuoted(key)
+	return redisCLI + " unlink " + shellQuoted(key)
 }

@@ -18,8 +18,9 @@ type Forgotten struct {
 	Version   int64  `json:"version"` // of the log's entry, which does not say who it was
 }
 
-// Forget removes a customer from Redis: see [control.Admin.Forget]. It refuses what a later
-// version of the module wrote, who may have more keys than this one knows.
+// Forget removes a customer from Redis: see [control.Admin.Forget]. It refuses a
+// customer whom a later version of the module counts: there may be keys that this one does
+// not know.
 func (i *Inspector) Forget(ctx context.Context, customer, by, why string) (Forgotten, error) {
 	if err := i.OfLaterVersion(ctx, customer); err != nil {
 		return Forgotten{}, err

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/docpriority/priority/examples/queues/internal/trial"
+	"github.com/docpriority/priority/internal/redistest"
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
@@ -14,7 +15,7 @@ import (
 // queue as it did.
 func TestATeamRollsOutAndBack(t *testing.T) {
 	if quorum {
-		t.Skip("of classic queues")
+		redistest.Skip(t, "the page is about classic queues: unset "+quorumEnvironment)
 	}
 	q := open(t, nil)
 	q.onChannel(func(channel *amqp.Channel) error {

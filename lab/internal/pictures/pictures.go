@@ -37,29 +37,20 @@ var (
 // Flood draws how long documents wait while one customer's upload is processed: first
 // come, first served, and by level.
 func Flood() ([]byte, error) {
-	scenario, err := simulation.FindScenario("occasional-flood")
+	schedulers := []string{simulation.FirstCome, simulation.Rule, simulation.Submit}
+	w, runs, err := simulated("occasional-flood", schedulers)
 	if err != nil {
 		return nil, err
 	}
-	o := simulation.Options{Servers: 16, Policy: priority.DefaultPolicy()}
-	w := scenario.Workload(simulation.Demand{Servers: o.Servers, Service: simulation.ServiceTime{Mean: 2 * time.Second, CV: 1}}, 1)
 	p := newPlot("One customer uploads 10,000 documents: how long everybody else waits")
 	p.X.Label.Text, p.Y.Label.Text = "minutes since the upload", "minutes of waiting"
 	p.X.Max, p.Y.Max = 60, 22.5
 	p.X.Tick.Marker, p.Y.Tick.Marker = every(10), every(5)
 	p.Add(plotter.NewGrid())
 	var longest, done time.Duration // of both rules
-	for _, scheduler := range []string{simulation.FirstCome, simulation.Rule, simulation.Submit} {
-		served, err := simulation.NewScheduler(scheduler, w, o, 1)
-		if err != nil {
-			return nil, err
-		}
-		starts, err := simulation.Run(w, o.Servers, served)
-		if err != nil {
-			return nil, err
-		}
+	for i, starts := range runs {
 		waits, upload := floodWaits(w, starts)
-		if scheduler == simulation.FirstCome {
+		if schedulers[i] == simulation.FirstCome {
 			said := fmt.Sprintf("first come, first served: up to %.0f minutes\n(the upload takes %.0f minutes)", highest(waits), upload.Minutes())
 			p.Add(line(brown, waits...), colored(brown, label(12, 18.6, text.XLeft, said)))
 			continue
@@ -71,6 +62,28 @@ func Flood() ([]byte, error) {
 	said := fmt.Sprintf("by level, by either rule: up to %.0f seconds\n(the upload takes %.0f minutes)", longest.Seconds(), done.Minutes())
 	p.Add(colored(green, label(12, 2.3, text.XLeft, said)))
 	return encoded(p, 3.3)
+}
+
+// simulated returns when each document of a scenario starts, by each scheduler.
+func simulated(scenario string, schedulers []string) (w *simulation.Workload, runs [][]time.Duration, err error) {
+	found, err := simulation.FindScenario(scenario)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := simulation.Options{Servers: 16, Policy: priority.DefaultPolicy()}
+	w = found.Workload(simulation.Demand{Servers: o.Servers, Service: simulation.ServiceTime{Mean: 2 * time.Second, CV: 1}}, 1)
+	for _, name := range schedulers {
+		scheduler, err := simulation.NewScheduler(name, w, o, 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		starts, err := simulation.Run(w, o.Servers, scheduler)
+		if err != nil {
+			return nil, nil, err
+		}
+		runs = append(runs, starts)
+	}
+	return w, runs, nil
 }
 
 // floodWaits returns the longest wait of each half-minute, of all but the flooder, and how
@@ -229,26 +242,16 @@ func powers(most int) (ticks plot.ConstantTicks) {
 
 // Turns draws how many documents of two floods wait, with nine levels and with turns.
 func Turns() ([]byte, error) {
-	scenario, err := simulation.FindScenario("second-flood")
+	w, runs, err := simulated("second-flood", []string{simulation.Submit, simulation.SubmitTurns})
 	if err != nil {
 		return nil, err
 	}
-	o := simulation.Options{Servers: 16, Policy: priority.DefaultPolicy()}
-	w := scenario.Workload(simulation.Demand{Servers: o.Servers, Service: simulation.ServiceTime{Mean: 2 * time.Second, CV: 1}}, 1)
 	p := newPlot("Two floods: 10,000 documents, and 2,000 five minutes later")
 	p.X.Label.Text, p.Y.Label.Text = "minutes since the first flood", "documents that wait"
 	p.Legend.Top, p.Legend.Padding = true, vg.Points(3)
 	p.Y.Max = 11_500
 	p.Add(plotter.NewGrid())
-	for i, scheduler := range []string{simulation.Submit, simulation.SubmitTurns} {
-		served, err := simulation.NewScheduler(scheduler, w, o, 1)
-		if err != nil {
-			return nil, err
-		}
-		starts, err := simulation.Run(w, o.Servers, served)
-		if err != nil {
-			return nil, err
-		}
+	for i, starts := range runs {
 		for j, flood := range []string{simulation.Flooder, simulation.Second} {
 			drawn := line([]color.Color{brown, blue}[j], waiting(w, starts, slices.Index(w.Customers, flood))...)
 			if i == 0 {
