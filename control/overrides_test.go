@@ -63,26 +63,30 @@ func TestAnOverrideHoldsAtOnceAndUntilItsEnd(t *testing.T) {
 	wantError(t, "the end of what is over", err, control.ErrNotFound)
 }
 
-// many writes overrides to level 5 of many customers down, and puts them in force, in a
-// few round trips.
+// many writes overrides to level 5 of many customers down, and puts them in force, 1,000 in
+// a round trip.
 func (w *world) many(n, from int, lasts time.Duration) {
 	w.t.Helper()
 	ctx := w.t.Context()
 	script := redis.NewScript(lua.Change)
 	check(w.t, script.Load(ctx, w.client).Err())
-	pipeline := w.client.Pipeline()
-	for i := range n {
-		customer := fmt.Sprint("many ", from+i)
-		script.EvalSha(ctx, pipeline, []string{versionKey, logKey, overridesKey}, 0, lasts.Milliseconds(), 1+from+i,
-			control.MaxOverrides, 10_000, 0, 0, "override:"+customer,
-			`{"by":"mary","why":"a demo","override":"=5"}`, "mary", "a demo")
-		pipeline.Set(ctx, w.own.OverrideKey(customer), "=5", lasts)
-	}
-	commands, err := pipeline.Exec(ctx)
-	check(w.t, err)
-	for i := 0; i < len(commands); i += 2 {
-		if reply := commands[i].(*redis.Cmd).Val().([]any); reply[0] != int64(1) {
-			w.t.Fatal(reply)
+	for i := 0; i < n; {
+		var changes []*redis.Cmd
+		_, err := w.client.Pipelined(ctx, func(pipeline redis.Pipeliner) error {
+			for end := min(i+1000, n); i < end; i++ {
+				customer := fmt.Sprint("many ", from+i)
+				changes = append(changes, script.EvalSha(ctx, pipeline, []string{versionKey, logKey, overridesKey}, 0, lasts.Milliseconds(), 1+from+i,
+					control.MaxOverrides, 10_000, 0, 0, "override:"+customer,
+					`{"by":"mary","why":"a demo","override":"=5"}`, "mary", "a demo"))
+				pipeline.Set(ctx, w.own.OverrideKey(customer), "=5", lasts)
+			}
+			return nil
+		})
+		check(w.t, err)
+		for _, change := range changes {
+			if reply := change.Val().([]any); reply[0] != int64(1) {
+				w.t.Fatal(reply)
+			}
 		}
 	}
 }

@@ -418,7 +418,7 @@ func (e *standardError) String() string {
 
 func TestItCountsUntilItIsInterrupted(t *testing.T) {
 	t.Parallel()
-	for redis, warnings := range map[string]int{"": 0, "127.0.0.1:1": 1} { // nobody listens there: a fallback answers
+	for _, redis := range []string{"", "127.0.0.1:1"} { // nobody listens there: a fallback answers
 		ctx, interrupt := context.WithCancel(t.Context())
 		stdout, stderr := &interrupter{interrupt: interrupt}, new(standardError)
 		status := run(ctx, []string{"-redis", redis, "-listen", "127.0.0.1:0", "-documents", "100", "-pause", "0", "-for", "1h"}, stdout, stderr)
@@ -426,10 +426,9 @@ func TestItCountsUntilItIsInterrupted(t *testing.T) {
 			t.Errorf("on Redis %q: exit status %d, stdout\n%s", redis, status, stdout)
 		}
 		logged := stderr.String()
-		others := strings.Count(logged, "rules cannot be read") + strings.Count(logged, "reports cannot be written") +
-			strings.Count(logged, "Redis did not decide") // perhaps, if it was noticed so soon
-		if strings.Count(logged, "Redis cannot be reached") != warnings || others > 0 && warnings == 0 || strings.Count(logged, "\n") != warnings+others {
-			t.Errorf("on Redis %q it logs\n%s\nwant %d outages", redis, logged, warnings)
+		wantNoErrors(t, logged)
+		if outages := strings.Count(logged, "Redis cannot be reached"); redis != "" && outages != 1 {
+			t.Errorf("on Redis %q it logs %d outages, want 1:\n%s", redis, outages, logged)
 		}
 	}
 }
@@ -438,8 +437,20 @@ func TestItEndsByItself(t *testing.T) {
 	t.Parallel()
 	for _, documents := range []string{"0", "1000000"} { // after its work, and in the middle of it
 		status, stdout, stderr := program(t.Context(), "-listen", "127.0.0.1:0", "-documents", documents, "-for", "300ms")
-		if status != succeeded || !strings.Contains(stdout, "counted ") || stderr != "" {
+		if status != succeeded || !strings.Contains(stdout, "counted ") {
 			t.Errorf("exit status %d, stderr %q, stdout\n%s", status, stderr, stdout)
+		}
+		wantNoErrors(t, stderr)
+	}
+}
+
+// wantNoErrors checks that the program logs nothing but what the fleet does when Redis is
+// late, as it may be on a busy machine.
+func wantNoErrors(t *testing.T, logged string) {
+	t.Helper()
+	for line := range strings.Lines(logged) {
+		if !strings.Contains(line, ` msg="priority: `) || strings.Contains(line, "level=ERROR") {
+			t.Errorf("it logs %q", line)
 		}
 	}
 }
