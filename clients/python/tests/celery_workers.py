@@ -165,6 +165,7 @@ class Workers:
         chance = random.Random(1)
         workers = [self.work() for _ in range(2)]
         sent = {"flood": 0, "few": 0, "flaky": 0}
+        done = 0
         for n in range(120):
             customer = "few" if n % 10 == 0 else "flood"
             self.documents.work.delay(customer, f"{customer}-{n}", 0.01)
@@ -173,9 +174,9 @@ class Workers:
                 self.documents.flaky.delay("flaky", str(n))
                 sent["flaky"] += 1
             if n % 40 == 39:
-                done = len(self.notes())
                 await_that("there is work", lambda: len(self.notes()) > done)
                 self.kill(workers.pop(chance.randrange(2)))
+                done = len(self.notes())
                 workers.append(self.work())
         lost = self.lost(sent)
         if lost == 0:
