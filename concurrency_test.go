@@ -85,7 +85,7 @@ func TestEachCountIsGivenOnce(t *testing.T) {
 // several at once. Each document is counted once, whoever was first.
 func TestEachDocumentIsCountedOnce(t *testing.T) {
 	t.Parallel()
-	const workers, n = 3 * processes, 300
+	const workers, n = 3 * processes, 120
 	onProcesses(t, func(t *testing.T, stores []priority.Store) {
 		ids := documentIDs("invoice", n)
 		all := func(work func(w *world, worker int) error) {

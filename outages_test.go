@@ -303,7 +303,7 @@ func TestForgottenScriptsUnderLoadAreNoticedByNobody(t *testing.T) {
 func TestKilledConnectionsUnderLoadAreCountedExactly(t *testing.T) {
 	killing := func(t *testing.T, held redis.Cmdable, servers []*redistest.Server, stores ...*priority.RedisStore) {
 		tr := startTraffic(t, stores...)
-		for range 100 {
+		for range 40 {
 			tr.await(30)
 			for _, server := range servers {
 				server.KillClients()

@@ -276,7 +276,7 @@ func TestAForgottenScriptIsSentAgain(t *testing.T) {
 func TestAScriptForgottenDuringABatchChangesNoOrder(t *testing.T) {
 	t.Parallel()
 	flushed(t, func(t *testing.T, w *world, flush func()) {
-		const calls = 20
+		const calls = 8
 		names, ids := customers(200), documentIDs("invoice", 2000)
 		done := make(chan struct{})
 		var flushing, working sync.WaitGroup
