@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
@@ -81,6 +82,57 @@ func TestTheFirstGoOfTheREADMEIsAProgram(t *testing.T) {
 	first := markdown.Read(t, "README.md").Blocks("go")[0]
 	if !strings.HasPrefix(first, "package main\n") || !strings.Contains(first, "fleet.Join(") {
 		t.Errorf("the first block is\n%s", first)
+	}
+}
+
+// How long a flood is remembered is by each rule as the README says.
+func TestTheRulesForgetAsTheREADMESays(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		ctx, store := t.Context(), new(memory.Store)
+		alone := func(customer, document string) priority.Level { // a document when none is pending
+			level := must(store.Submit(ctx, customer, document, 0))(t).Level
+			if err := store.Done(ctx, customer, document, time.Second); err != nil {
+				t.Fatal(err)
+			}
+			return level
+		}
+		var byCount, byLoad priority.Level
+		for n := range 10 * 72 { // one document every 20 minutes, for ten days
+			byCount, byLoad = must(store.Next(ctx, "steady"))(t).Level, alone("steady", fmt.Sprint(n))
+			if last := byCount == 9; last != (n+1 >= 22) {
+				t.Fatalf("by count, document %d is at level %d", n+1, byCount)
+			}
+			time.Sleep(20 * time.Minute)
+		}
+		if byLoad != 4 {
+			t.Errorf("by load, one document every 20 minutes is at level %d", byLoad)
+		}
+		flood := documentIDs("flood", 10_000)
+		for days, want := range map[time.Duration]priority.Level{8: 2, 9: 1} {
+			must(store.NextN(ctx, "flooder", len(flood)))(t)
+			must(store.SubmitN(ctx, "flooder", flood, nil))(t)
+			if err := store.DoneN(ctx, "flooder", flood, time.Duration(len(flood))*time.Second); err != nil {
+				t.Fatal(err)
+			}
+			if level := alone("flooder", "at once"); level != 5 {
+				t.Errorf("by load, level %d after the flood", level)
+			}
+			time.Sleep(25*time.Minute + time.Second)
+			if level := must(store.Next(ctx, "flooder"))(t).Level; level != 1 {
+				t.Errorf("by count, level %d after the pause", level)
+			}
+			time.Sleep(days * 24 * time.Hour)
+			if level := alone("flooder", "later"); level != want {
+				t.Errorf("by load, level %d after %d days", level, days)
+			}
+		}
+	})
+	readme := string(markdown.Read(t, "README.md"))
+	for _, says := range []string{"from the 22nd on", "at level 4;", "needs nine days"} {
+		if !strings.Contains(readme, says) {
+			t.Errorf("README.md does not say %q", says)
+		}
 	}
 }
 

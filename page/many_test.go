@@ -41,7 +41,7 @@ func TestTenThousandOverridesAreSearchedAndPaged(t *testing.T) {
 	w.get("policy?q=nobody").has(t, 200, "No override matches.")
 }
 
-// A thousand workers are shown.
+// The page adds up what a thousand workers report.
 func TestAThousandWorkersAreShown(t *testing.T) {
 	w := newWorld(t, nil)
 	for i := range 1000 {
