@@ -5,12 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/typednil"
-	"github.com/docpriority/priority/priorityotel"
 	"github.com/docpriority/priority/queue"
 	"github.com/hibiken/asynq"
 )
@@ -37,44 +35,30 @@ func NewClient(client *asynq.Client, store priority.Store, name string) (*Client
 }
 
 // Enqueue submits the document and puts the task into the queue of its level. The options
-// are asynq's, [Document] and [Cost]; the task's own hold too. An asynq.Queue among them
-// is overruled. asynq.Group and asynq.Unique are refused: a group's tasks are served as
-// one, and a task would be unique within its level only, as it is by asynq.TaskID.
+// are asynq's, [Document] and [Cost]. Give all of them to Enqueue: asynq does not show those
+// that asynq.NewTask was given, so they do not hold for a customer's task. An asynq.Queue
+// among them is overruled. asynq.Group and asynq.Unique are refused: a group's tasks are
+// served as one, and a task would be unique within its level only, as it is by asynq.TaskID.
 //
-// A task of an empty customer goes to asynq as it is, but for headers that another
-// customer's task has left in it.
+// A task of an empty customer goes to asynq as it is, but for headers that a customer's
+// task has left in it.
 //
 // If asynq returns an error, the document is not pending any more. But one that has an id of
 // yours ends with the task that asynq has already, if that is the error
 // (asynq.ErrTaskIDConflict).
-func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (info *asynq.TaskInfo, err error) {
-	if task == nil {
-		return c.client.EnqueueContext(ctx, task, opts...)
-	}
-	_, isCopied := documentOf(task.Headers())
-	if customer == "" && !isCopied {
-		return c.client.EnqueueContext(ctx, task, opts...)
-	}
-	own, err := optionsOf(task)
-	if err != nil {
-		return nil, err
-	}
-	opts = slices.Concat(own, opts)
-	if customer == "" {
-		task = asynq.NewTaskWithHeaders(task.Type(), task.Payload(), without(task.Headers()))
-		return c.client.EnqueueContext(ctx, task, opts...)
+func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
+	if customer == "" || task == nil {
+		return c.client.EnqueueContext(ctx, withoutDocument(task), opts...)
 	}
 	of, taskID, err := read(customer, opts)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
 	}
-	ctx, trace, end := priorityotel.StartSend(ctx, system, c.name)
-	defer func() { end(err) }()
 	isOwn := of.id != ""
 	if !isOwn {
 		of.id = rand.Text()
 	}
-	headers, err := of.into(task.Headers(), trace)
+	headers, err := of.into(task.Headers())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
 	}
@@ -84,13 +68,13 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 	}
 	level := queue.Name(c.name, decision.Level, c.store.Last())
 	task = asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers)
-	opts = append(opts, asynq.Queue(level))
+	opts = append(slices.Clone(opts), asynq.Queue(level))
 	isMade := taskID == ""
 	if isMade {
 		taskID = rand.Text()
 		opts = append(opts, asynq.TaskID(taskID))
 	}
-	info, err = c.client.EnqueueContext(ctx, task, opts...)
+	info, err := c.client.EnqueueContext(ctx, task, opts...)
 	isThere := errors.Is(err, asynq.ErrTaskIDConflict)
 	switch {
 	case err == nil:
@@ -122,14 +106,4 @@ func read(customer string, opts []asynq.Option) (of document, taskID string, err
 		}
 	}
 	return of, taskID, nil
-}
-
-// optionsOf returns the options that a task was made with. asynq shows them to nobody, and
-// a task that takes headers has to be made new.
-func optionsOf(task *asynq.Task) ([]asynq.Option, error) {
-	field := reflect.ValueOf(task).Elem().FieldByName("opts")
-	if !field.IsValid() || field.Type() != reflect.TypeFor[[]asynq.Option]() {
-		return nil, errors.New("priorityasynq: this version of asynq keeps a task's options elsewhere")
-	}
-	return *reflect.NewAt(field.Type(), field.Addr().UnsafePointer()).Interface().(*[]asynq.Option), nil
 }

@@ -34,8 +34,8 @@ func ExampleClient() {
 		log.Fatal(err)
 	}
 
-	task := asynq.NewTask("convert", payload, asynq.MaxRetry(5))
-	info, err := client.Enqueue(ctx, customer, task)
+	task := asynq.NewTask("convert", payload)
+	info, err := client.Enqueue(ctx, customer, task, asynq.MaxRetry(5))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -106,31 +106,4 @@ func Example() {
 	// archive
 	// archive
 	// 0 pending <nil>
-}
-
-// What asynq has archived is retried as new tasks are: at the level that its customer has
-// now.
-func ExampleLetters() {
-	client, err := priorityasynq.NewClient(asynq.NewClient(redisOpt), store, "documents")
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	redisClient := redis.NewClient(&redis.Options{Addr: "localhost:6379"}) // asynq's
-	letters, err := priorityasynq.LettersOf(client, redisClient)
-	if err != nil {
-		log.Fatal(err)
-	}
-	go letters.Settle(ctx)
-
-	dead, err := letters.Dead(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, letter := range dead {
-		fmt.Println(letter.Customer, letter.Task.Type, letter.Reason)
-		if err := letters.Retry(ctx, letter); err != nil {
-			log.Print(err)
-		}
-	}
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/typednil"
-	"github.com/docpriority/priority/priorityotel"
 	"github.com/hibiken/asynq"
 )
 
@@ -41,7 +40,6 @@ func Middleware(store priority.Store) asynq.MiddlewareFunc {
 }
 
 func process(ctx context.Context, store priority.Store, of document, task *asynq.Task, next asynq.Handler) (err error) {
-	ctx, end := priorityotel.StartProcess(ctx, system, nameIn(ctx), task.Headers())
 	began := time.Now()
 	err = errPanicked
 	defer func() {
@@ -49,7 +47,6 @@ func process(ctx context.Context, store priority.Store, of document, task *asynq
 		if isOver(ctx, err) {
 			_ = done(ctx, store, of, time.Since(began))
 		}
-		end(err)
 		if reason != nil {
 			if text := fmt.Sprint(reason); !utf8.ValidString(text) {
 				reason = strings.ToValidUTF8(text, "\uFFFD")
@@ -59,15 +56,6 @@ func process(ctx context.Context, store priority.Store, of document, task *asynq
 	}()
 	err = storable(next.ProcessTask(ctx, task))
 	return err
-}
-
-// nameIn returns the name of the queues of all levels.
-func nameIn(ctx context.Context) string {
-	name, _ := asynq.GetQueueName(ctx)
-	if end := strings.LastIndexByte(name, '-'); end > 0 {
-		return name[:end]
-	}
-	return name
 }
 
 // isOver reports whether asynq will not try the task again, as asynq itself decides it.
@@ -80,25 +68,15 @@ func isOver(ctx context.Context, err error) bool {
 	return retried >= most
 }
 
-// storable returns an error that asynq can store.
+// storable returns an error whose text asynq can store.
 func storable(err error) error {
-	if err == nil || isText(err) {
+	if err == nil || utf8.ValidString(err.Error()) {
 		return err
 	}
-	return failure{strings.ToValidUTF8(fmt.Sprint(err), "\uFFFD"), err}
+	return failure{err}
 }
 
-// isText reports whether the error's text is UTF-8, and can be had without a panic: asynq
-// would not recover.
-func isText(err error) (ok bool) {
-	defer func() { _ = recover() }()
-	return utf8.ValidString(err.Error())
-}
+type failure struct{ error }
 
-type failure struct {
-	text string
-	error
-}
-
-func (f failure) Error() string { return f.text }
+func (f failure) Error() string { return strings.ToValidUTF8(f.error.Error(), "\uFFFD") }
 func (f failure) Unwrap() error { return f.error }

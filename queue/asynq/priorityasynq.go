@@ -16,7 +16,7 @@
 //	mux := asynq.NewServeMux()
 //	mux.Use(priorityasynq.Middleware(store))
 //
-// A task keeps its type, its payload, its headers and its options, but for asynq.Queue. A
+// A task keeps its type, its payload and its headers; its options go to Enqueue. A
 // worker says Done when the document has come to its end: after success, after the last
 // retry, and after [asynq.SkipRetry] and [asynq.RevokeTask]; not before a retry.
 //
@@ -25,8 +25,8 @@
 // see [ErrSubmit]. While asynq's Redis is away Enqueue fails in any case: repeat it, with
 // the same [Document].
 //
-// [Letters] lists and retries what asynq has archived, and says Done for tasks that end
-// without a worker. docs/queues/asynq.md has more.
+// [Client.Settle] says Done for tasks that end without a worker. What asynq has archived is
+// listed and retried by asynq's own tools. docs/queues/asynq.md has more.
 package priorityasynq
 
 import (
@@ -48,19 +48,17 @@ import (
 var ErrSubmit = errors.New("priorityasynq: submit")
 
 const (
-	system         = "asynq" // in spans
 	customerHeader = "docpriority-customer"
 	documentHeader = "docpriority-document"
 	costHeader     = "docpriority-cost"
 )
 
-// Document is an option of [Client.Enqueue], and of asynq.NewTask: the document's id.
+// Document is an option of [Client.Enqueue]: the document's id.
 // Without it, the module makes one. Take an id that you make, and none that customers
 // choose: who may choose the same id again and again gets level 1 each time.
 func Document(id string) asynq.Option { return option{documentOpt, "Document", id} }
 
-// Cost is an option of [Client.Enqueue], and of asynq.NewTask: how much work the document
-// is, in any unit that all tasks share, such as pages or bytes.
+// Cost is an option of [Client.Enqueue]: how much work the document is, in any unit that all tasks share, such as pages or bytes.
 func Cost(cost float64) asynq.Option { return option{costOpt, "Cost", cost} }
 
 const (
@@ -90,9 +88,9 @@ func documentOf(headers map[string]string) (of document, ok bool) {
 	return of, of.customer != ""
 }
 
-// into returns the headers, the trace's and the document's. It refuses names that
-// asynq, which keeps text, cannot carry.
-func (d document) into(headers, trace map[string]string) (map[string]string, error) {
+// into returns the headers, and the document's. It refuses names that asynq, which keeps
+// text, cannot carry.
+func (d document) into(headers map[string]string) (map[string]string, error) {
 	if !utf8.ValidString(d.customer) {
 		return nil, fmt.Errorf("%w: %q is not UTF-8", priority.ErrInvalidCustomer, d.customer)
 	}
@@ -100,7 +98,6 @@ func (d document) into(headers, trace map[string]string) (map[string]string, err
 		return nil, fmt.Errorf("%w: %q is not UTF-8", priority.ErrInvalidDocument, d.id)
 	}
 	all := without(headers)
-	maps.Copy(all, trace)
 	all[customerHeader], all[documentHeader] = d.customer, d.id
 	if d.cost != 0 {
 		all[costHeader] = strconv.FormatFloat(d.cost, 'g', -1, 64)
@@ -108,11 +105,7 @@ func (d document) into(headers, trace map[string]string) (map[string]string, err
 	return all, nil
 }
 
-// doneTime ends a Done of a store that hangs, and has no time-out of its own.
-const doneTime = 5 * time.Second
-
-// without returns the headers that do not name a document: a handler that sends another
-// task often gives it the headers of its own.
+// without returns the headers that do not name a document.
 func without(headers map[string]string) map[string]string {
 	all := make(map[string]string)
 	maps.Copy(all, headers)
@@ -121,6 +114,21 @@ func without(headers map[string]string) map[string]string {
 	}
 	return all
 }
+
+// withoutDocument returns a task that is no document: a handler that sends another task
+// often gives it the headers of its own.
+func withoutDocument(task *asynq.Task) *asynq.Task {
+	if task == nil {
+		return nil
+	}
+	if _, ok := documentOf(task.Headers()); !ok {
+		return task
+	}
+	return asynq.NewTaskWithHeaders(task.Type(), task.Payload(), without(task.Headers()))
+}
+
+// doneTime ends a Done of a store that hangs, and has no time-out of its own.
+const doneTime = 5 * time.Second
 
 // done says Done, whatever has become of the context.
 func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,7 +14,6 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
-	"github.com/docpriority/priority/queue"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 )
@@ -35,7 +32,7 @@ func TestEachTaskGoesToTheQueueOfItsLevel(t *testing.T) {
 	if last.Queue <= "documents-3" {
 		t.Errorf("a flood's 40th task is in %s", last.Queue)
 	}
-	if info := q.enqueue("clinic", asynq.NewTask("convert", nil, asynq.Queue("team's"))); info.Queue != "documents-1" {
+	if info := q.enqueue("clinic", asynq.NewTask("convert", nil)); info.Queue != "documents-1" {
 		t.Errorf("another customer's task is in %s", info.Queue)
 	}
 	info := q.enqueue("", asynq.NewTask("convert", nil, asynq.Queue("team's")))
@@ -52,14 +49,17 @@ func TestATaskKeepsItsOptionsAndHeaders(t *testing.T) {
 	q := open(t)
 	headers := map[string]string{"tenant": "7"}
 	deadline := time.Now().Add(time.Hour).Truncate(time.Second)
-	task := asynq.NewTaskWithHeaders("convert", []byte("{}"), headers,
-		asynq.MaxRetry(3), asynq.Timeout(time.Minute), asynq.Deadline(deadline), Document("invoice"), nil)
-	returned := q.enqueue("acme", task, asynq.MaxRetry(4), asynq.Retention(time.Hour), Cost(2.5))
+	task := asynq.NewTaskWithHeaders("convert", []byte("{}"), headers)
+	opts := []asynq.Option{
+		asynq.MaxRetry(4), asynq.Timeout(time.Minute), asynq.Deadline(deadline), asynq.Retention(time.Hour),
+		asynq.Queue("team's"), Document("invoice"), Cost(2.5), nil,
+	}
+	returned := q.enqueue("acme", task, opts...)
 	info, err := q.inspector.GetTaskInfo(returned.Queue, returned.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Type != "convert" || string(info.Payload) != "{}" || info.MaxRetry != 4 || info.Timeout != time.Minute ||
+	if info.Queue != "documents-1" || info.Type != "convert" || string(info.Payload) != "{}" || info.MaxRetry != 4 || info.Timeout != time.Minute ||
 		!info.Deadline.Equal(deadline) || info.Retention != time.Hour {
 		t.Errorf("%+v", info)
 	}
@@ -86,7 +86,7 @@ func TestWithoutALevelNothingIsEnqueued(t *testing.T) {
 		"a unique task":                {"acme", asynq.Unique(time.Hour), priority.ErrInvalidOption},
 		"a cost below 0":               {"acme", Cost(-1), priority.ErrInvalidCost},
 	} {
-		_, err := q.Enqueue(t.Context(), c.customer, asynq.NewTask("convert", nil, c.opt))
+		_, err := q.Enqueue(t.Context(), c.customer, asynq.NewTask("convert", nil), c.opt)
 		if !errors.Is(err, ErrSubmit) || !errors.Is(err, c.want) {
 			t.Errorf("%s: error %v", what, err)
 		}
@@ -146,10 +146,6 @@ func TestWhatIsNotEnqueuedIsNotPending(t *testing.T) {
 	}
 }
 
-type reason struct{ text string }
-
-func (r *reason) Error() string { return r.text }
-
 func TestAnErrorOfAnyTextCanBeStored(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -165,11 +161,10 @@ func TestAnErrorOfAnyTextCanBeStored(t *testing.T) {
 	}{
 		"plain":           {boom, "boom"},
 		"not UTF-8":       {fmt.Errorf("no number: \xff\xfe: %w", boom), "no number: \uFFFD: boom"},
-		"Error panics":    {(*reason)(nil), "<nil>"},
 		"wraps SkipRetry": {fmt.Errorf("\xff: %w", asynq.SkipRetry), "\uFFFD: " + asynq.SkipRetry.Error()},
 	} {
 		_, err := handle(ours, func() error { return c.err })
-		if err == nil || err.Error() != c.want || !errors.Is(err, c.err) && what != "Error panics" {
+		if err == nil || err.Error() != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: error %v, want %s", what, err, c.want)
 		}
 	}
@@ -182,115 +177,6 @@ func TestAnErrorOfAnyTextCanBeStored(t *testing.T) {
 	foreign := errors.New("\xff")
 	if _, err := handle(asynq.NewTask("mail", nil), func() error { return foreign }); err != foreign {
 		t.Errorf("another program's task: error %q", err)
-	}
-}
-
-func TestDeadLettersAreRetriedAsNewTasks(t *testing.T) {
-	t.Parallel()
-	q := open(t)
-	task := asynq.NewTaskWithHeaders("convert", []byte("{}"), map[string]string{"tenant": "7"}, asynq.MaxRetry(3), asynq.Timeout(time.Minute), asynq.Retention(time.Hour))
-	q.archive(q.enqueue("acme", task))
-	for number := range 150 { // more than a page has
-		info, err := q.Client.client.Enqueue(asynq.NewTask("mail", nil, asynq.Queue("documents-9")))
-		if err != nil {
-			t.Fatal(number, err)
-		}
-		q.archive(info)
-	}
-	dead := q.dead()
-	if len(dead) != 151 || dead[0].Customer != "acme" || dead[0].Document == "" || dead[1].Customer != "" || dead[1].Task.Type != "mail" {
-		t.Fatalf("%d letters: %+v", len(dead), dead[:2])
-	}
-	letter := dead[0]
-	if err := q.store.Done(t.Context(), "acme", letter.Document, 0); err != nil { // as Settle says it
-		t.Fatal(err)
-	}
-	for number := range 40 { // the customer has become a flood
-		if _, err := q.store.Submit(t.Context(), "acme", fmt.Sprint(number), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var retried atomic.Int32
-	var operators sync.WaitGroup
-	for range 4 {
-		operators.Go(func() {
-			switch err := q.Retry(t.Context(), letter); {
-			case err == nil:
-				retried.Add(1)
-			case !errors.Is(err, asynq.ErrTaskNotFound) && !errors.Is(err, errUnderWay):
-				t.Error(err)
-			}
-		})
-	}
-	operators.Wait()
-	if err := q.Retry(t.Context(), letter); !errors.Is(err, asynq.ErrTaskNotFound) {
-		t.Errorf("again: error %v", err)
-	}
-	waiting := q.waiting()
-	if retried.Load() < 1 || len(waiting) != 1 || q.pending("acme") != 41 {
-		t.Fatalf("%d operators have retried it; %d wait, %d pending", retried.Load(), len(waiting), q.pending("acme"))
-	}
-	info := waiting[0]
-	if info.Queue <= "documents-3" || info.Retried != 0 || info.MaxRetry != 3 || info.Timeout != time.Minute || info.Retention != time.Hour ||
-		info.Type != "convert" || string(info.Payload) != "{}" || !maps.Equal(info.Headers, letter.Task.Headers) {
-		t.Errorf("%+v", info)
-	}
-	if err := q.Retry(t.Context(), dead[1]); err != nil {
-		t.Error(err)
-	}
-	if left := q.dead(); len(left) != 149 || len(q.waiting()) != 2 {
-		t.Errorf("%d letters are left, %d wait", len(left), len(q.waiting()))
-	}
-}
-
-// An operator's program was killed in the middle. Whoever repeats it does the rest.
-func TestARetryThatWasBrokenOffIsRepeated(t *testing.T) {
-	t.Parallel()
-	for what, fails := range map[string]func(redis.Cmder, int) bool{
-		"the enqueue":  func(_ redis.Cmder, scripts int) bool { return scripts == 2 },
-		"its note":     func(command redis.Cmder, _ int) bool { return len(command.Args()) > 2 && command.Args()[2] == sent },
-		"the deletion": func(_ redis.Cmder, scripts int) bool { return scripts == 3 },
-	} {
-		q := open(t)
-		q.archive(q.enqueue("acme", asynq.NewTask("convert", nil)))
-		letter, scripts, away := q.dead()[0], 0, errors.New("away")
-		q.redis.AddHook(each(func(ctx context.Context, command redis.Cmder, next redis.ProcessHook) error {
-			if command.Name() == "evalsha" {
-				scripts++
-			}
-			if away != nil && fails(command, scripts) {
-				return away
-			}
-			return next(ctx, command)
-		}))
-		if err := q.Retry(t.Context(), letter); err == nil {
-			t.Errorf("%s: no error", what)
-		}
-		away = nil
-		err := q.Retry(t.Context(), letter)
-		if errors.Is(err, errUnderWay) {
-			q.redis.PExpire(t.Context(), "priorityasynq:{"+letter.Task.Queue+"}:retry:"+letter.Task.ID, remembered-patience)
-			err = q.Retry(t.Context(), letter)
-		}
-		if err != nil || len(q.waiting()) != 1 || len(q.dead()) != 0 || q.pending("acme") != 1 {
-			t.Errorf("%s: error %v; %d wait, %d letters, %d pending", what, err, len(q.waiting()), len(q.dead()), q.pending("acme"))
-		}
-	}
-}
-
-func TestSettleSaysDoneForArchivedTasks(t *testing.T) {
-	t.Parallel()
-	q := open(t)
-	q.archive(q.enqueue("acme", asynq.NewTask("convert", nil)))
-	q.enqueue("acme", asynq.NewTask("convert", nil))
-	ctx, cancel := context.WithCancel(t.Context())
-	var settled sync.WaitGroup
-	settled.Go(func() { q.Settle(ctx) })
-	redistest.Await(t, "the archived one is done", func() bool { return q.pending("acme") == 1 })
-	cancel()
-	settled.Wait()
-	if pending := q.pending("acme"); pending != 1 {
-		t.Errorf("%d pending", pending)
 	}
 }
 
@@ -307,8 +193,9 @@ func (f *failing) Done(ctx context.Context, customer, document string, took time
 	return f.Store.Done(ctx, customer, document, took)
 }
 
-// Settle looks again at what it has not settled, and one document stops no others.
-func TestADoneThatFailsIsSaidAgainBySettle(t *testing.T) {
+// Nothing but Settle sees the end of a task that is archived. It looks again at what it has
+// not settled, and one document stops no others.
+func TestSettle(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	var fail error
@@ -318,23 +205,49 @@ func TestADoneThatFailsIsSaidAgainBySettle(t *testing.T) {
 		}
 		return nil
 	}}
-	q.Client.store = store
+	q.store = store
 	for _, id := range []string{"first", "second"} {
-		q.archive(q.enqueue("acme", asynq.NewTask("convert", nil), Document(id)))
+		info := q.enqueue("acme", asynq.NewTask("convert", nil), Document(id))
+		if err := q.inspector.ArchiveTask(info.Queue, info.ID); err != nil {
+			t.Fatal(err)
+		}
 	}
-	since := time.Now().Add(-time.Hour)
+	q.enqueue("acme", asynq.NewTask("convert", nil))
+	settle := func() error { return q.settle(t.Context(), q.redis, time.Now().Add(-time.Hour)) }
 	for _, fail = range []error{priority.ErrNotCounted, priority.ErrOutcomeUnknown} {
-		if err := q.settle(t.Context(), since); !errors.Is(err, fail) {
+		if err := settle(); !errors.Is(err, fail) {
 			t.Errorf("error %v, want %v", err, fail)
 		}
 	}
 	fail = priority.ErrCorruptCount
-	if err := q.settle(t.Context(), since); err != nil || q.pending("acme") != 1 {
-		t.Errorf("error %v, %d pending, want 1", err, q.pending("acme"))
+	if err := settle(); err != nil || q.pending("acme") != 2 {
+		t.Errorf("error %v, %d pending, want 2", err, q.pending("acme"))
 	}
 	fail = nil
-	if err := q.settle(t.Context(), since); err != nil || q.pending("acme") != 0 {
-		t.Errorf("error %v, %d pending, want 0", err, q.pending("acme"))
+	if err := settle(); err != nil || q.pending("acme") != 1 {
+		t.Errorf("error %v, %d pending, want 1", err, q.pending("acme"))
+	}
+}
+
+// asynq does not try such tasks again.
+func TestDone_SkipRetry(t *testing.T) {
+	t.Parallel()
+	q := open(t)
+	program := &tasks{q.Client, q.redis}
+	for document, end := range map[string]error{"skipped": asynq.SkipRetry, "revoked": asynq.RevokeTask} {
+		if err := program.Publish(t.Context(), "acme", document); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() {
+			ended <- program.Work(ctx, func(context.Context, string) error { return fmt.Errorf("no document: %w", end) })
+		}()
+		redistest.Await(t, document+" is not pending", func() bool { return q.pending("acme") == 0 })
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -345,7 +258,7 @@ func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}}
-		headers, err := document{customer: "acme", id: "own"}.into(nil, nil)
+		headers, err := document{customer: "acme", id: "own"}.into(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,7 +281,7 @@ func TestCopiedHeadersAreNoDocument(t *testing.T) {
 	if of, _ := documentOf(again.Headers); of.id != "another" || of.cost != 0 {
 		t.Errorf("%+v", of)
 	}
-	none := q.enqueue("", asynq.NewTaskWithHeaders("mail", []byte("{}"), headers, asynq.MaxRetry(3)))
+	none := q.enqueue("", asynq.NewTaskWithHeaders("mail", []byte("{}"), headers), asynq.MaxRetry(3))
 	if len(none.Headers) != 1 || none.Headers["tenant"] != "7" || none.MaxRetry != 3 || none.Queue != "default" || string(none.Payload) != "{}" {
 		t.Errorf("%+v", none)
 	}
@@ -380,16 +293,10 @@ func TestCopiedHeadersAreNoDocument(t *testing.T) {
 func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
 	t.Parallel()
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:1"})
-	own, err := NewClient(client, new(memory.Store), "documents")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for what, call := range map[string]func() error{
 		"no client":   func() error { _, err := NewClient(nil, new(memory.Store), "documents"); return err },
 		"a nil store": func() error { _, err := NewClient(client, (*memory.Store)(nil), "documents"); return err },
 		"no name":     func() error { _, err := NewClient(client, new(memory.Store), ""); return err },
-		"no Redis":    func() error { _, err := LettersOf(own, (*redis.Client)(nil)); return err },
-		"no Client":   func() error { _, err := LettersOf(nil, redis.NewClient(&redis.Options{})); return err },
 	} {
 		if err := call(); !errors.Is(err, priority.ErrInvalidOption) {
 			t.Errorf("%s: error %v", what, err)
@@ -406,8 +313,9 @@ func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
 // opened are queues on a Redis of their own.
 type opened struct {
 	*Client
-	*Letters
-	t *testing.T
+	redis     *redis.Client
+	inspector *asynq.Inspector
+	t         *testing.T
 }
 
 func open(t *testing.T) *opened {
@@ -426,11 +334,7 @@ func openWith(t *testing.T, policy priority.Policy) *opened {
 	if err != nil {
 		t.Fatal(err)
 	}
-	letters, err := LettersOf(client, server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &opened{client, letters, t}
+	return &opened{client, server, asynq.NewInspectorFromRedisClient(server), t}
 }
 
 func (q *opened) enqueue(customer string, task *asynq.Task, opts ...asynq.Option) *asynq.TaskInfo {
@@ -440,36 +344,6 @@ func (q *opened) enqueue(customer string, task *asynq.Task, opts ...asynq.Option
 		q.t.Fatal(err)
 	}
 	return info
-}
-
-// archive gives a task up, as an operator does.
-func (q *opened) archive(info *asynq.TaskInfo) {
-	q.t.Helper()
-	if err := q.inspector.ArchiveTask(info.Queue, info.ID); err != nil {
-		q.t.Fatal(err)
-	}
-}
-
-func (q *opened) dead() []Letter {
-	q.t.Helper()
-	dead, err := q.Dead(q.t.Context())
-	if err != nil {
-		q.t.Fatal(err)
-	}
-	return dead
-}
-
-// waiting are the tasks of all levels that wait for a worker.
-func (q *opened) waiting() (all []*asynq.TaskInfo) {
-	q.t.Helper()
-	for _, name := range queue.Names("documents", 9) {
-		tasks, err := q.inspector.ListPendingTasks(name)
-		if err != nil && !errors.Is(err, asynq.ErrQueueNotFound) {
-			q.t.Fatal(err)
-		}
-		all = slices.Concat(all, tasks)
-	}
-	return all
 }
 
 func (q *opened) pending(customer string) int64 {

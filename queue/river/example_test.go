@@ -65,32 +65,3 @@ func Example() {
 		log.Fatal(err)
 	}
 }
-
-// What River has given up is retried as new documents are: with the priority that its
-// customer gets now.
-func ExampleLetters() {
-	ctx := context.Background()
-	pool, err := pgxpool.New(ctx, "postgres://localhost/app")
-	if err != nil {
-		log.Fatal(err)
-	}
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	store := new(memory.Store) // in a fleet: fleet.Join(redis, nil)
-
-	letters := priorityriver.LettersOf(client, store)
-	go letters.Settle(ctx)
-
-	dead, err := letters.Dead(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, letter := range dead {
-		fmt.Println(letter.Customer, letter.Job.Kind, letter.Reason)
-		if err := letters.Retry(ctx, letter); err != nil {
-			log.Print(err)
-		}
-	}
-}

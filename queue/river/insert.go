@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/priorityotel"
 	"github.com/docpriority/priority/queue"
 	"github.com/riverqueue/river/rivertype"
 )
@@ -31,12 +30,9 @@ func (m *Middleware) InsertMany(
 	if len(all) == 0 {
 		return insert(ctx)
 	}
-	ctx, trace, end := priorityotel.StartSend(ctx, system, jobs[all[0].index].Queue)
-	defer func() { end(err) }()
-	for i := range all {
-		all[i].Trace = trace
-		job := jobs[all[i].index]
-		if job.Metadata, err = all[i].into(job.Metadata); err != nil {
+	for _, one := range all {
+		job := jobs[one.index]
+		if job.Metadata, err = one.into(job.Metadata); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrSubmit, err)
 		}
 	}

@@ -27,8 +27,8 @@
 // answers while Redis is away. With a store that does not, inserts fail meanwhile:
 // see [ErrSubmit].
 //
-// [Letters] lists and retries what River has given up, and says Done for jobs that end
-// without a worker. docs/queues/river.md has more.
+// [Settle] says Done for jobs that end without a worker. What River has given up is listed
+// and retried by River's own tools. docs/queues/river.md has more.
 package priorityriver
 
 import (
@@ -85,17 +85,13 @@ func New(store priority.Store, customerOf CustomerOf) *Middleware {
 	return &Middleware{store: store, customerOf: customerOf}
 }
 
-const (
-	system = "river" // in spans
-	key    = "docpriority"
-)
+const key = "docpriority"
 
 // document is what a job's metadata has under the key.
 type document struct {
-	Customer string            `json:"customer"`
-	ID       string            `json:"document"`
-	Cost     float64           `json:"cost,omitempty"`
-	Trace    map[string]string `json:"trace,omitempty"`
+	Customer string  `json:"customer"`
+	ID       string  `json:"document"`
+	Cost     float64 `json:"cost,omitempty"`
 }
 
 // documentOf reads a job's metadata.

@@ -328,45 +328,6 @@ func (h *hanging) DoneN(ctx context.Context, customer string, _ []string, _ time
 	return h.Done(ctx, customer, "", 0)
 }
 
-// away is a store in memory that answers in the place of Redis, or says Done with an error.
-type away struct {
-	memory.Store
-	fail error
-}
-
-func (a *away) Peek(ctx context.Context, customer string) (priority.State, error) {
-	state, err := a.Store.Peek(ctx, customer)
-	state.Degraded = a.fail == nil
-	return state, err
-}
-
-func (a *away) Done(context.Context, string, string, time.Duration) error { return a.fail }
-
-// While Redis is away, nothing is pending in the memory that answers.
-func TestOnlyRedisSaysWhoHasNothingPending(t *testing.T) {
-	t.Parallel()
-	if isIdle(t.Context(), new(away), "acme") {
-		t.Error("a memory that does not know the customer was believed")
-	}
-	if !isIdle(t.Context(), new(memory.Store), "acme") {
-		t.Error("a customer without anything pending is not idle")
-	}
-}
-
-// What Settle looks at again, and one document stops no others.
-func TestADoneThatFailsIsSaidAgainBySettle(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		fail  error
-		again bool
-	}{{priority.ErrNotCounted, true}, {priority.ErrOutcomeUnknown, true}, {priority.ErrCorruptCount, false}, {priority.ErrInvalidDocument, false}} {
-		err := settled(t.Context(), &away{fail: c.fail}, document{Customer: "acme", ID: "own"})
-		if errors.Is(err, c.fail) != c.again {
-			t.Errorf("%v: error %v", c.fail, err)
-		}
-	}
-}
-
 func TestAJobWithoutACustomerIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for _, metadata := range []string{``, `{}`, `{"docpriority": 3}`, `{"docpriority": {"document": "own"}}`} {
@@ -388,7 +349,6 @@ func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
 		"no store":      func() { New(nil, customerOf) },
 		"a nil store":   func() { New((*memory.Store)(nil), customerOf) },
 		"no customerOf": func() { New(new(memory.Store), nil) },
-		"no client":     func() { LettersOf[any](nil, new(memory.Store)) },
 	} {
 		func() {
 			defer func() {

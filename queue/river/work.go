@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/docpriority/priority/priorityotel"
 	"github.com/riverqueue/river/rivertype"
 )
 
@@ -18,17 +17,11 @@ func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, work func(
 	if !ok {
 		return work(ctx)
 	}
-	ctx, end := priorityotel.StartProcess(ctx, system, job.Queue, of.Trace)
 	began := time.Now()
 	err = errPanicked // River recovers
 	defer func() {
 		if isOver(ctx, job, err) {
 			_ = done(ctx, m.store, of, time.Since(began))
-		}
-		if isSnoozed(err) {
-			end(nil)
-		} else {
-			end(err)
 		}
 	}()
 	err = work(ctx)
@@ -37,13 +30,13 @@ func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, work func(
 
 // isOver reports whether River will not try the job again, as River itself decides it.
 func isOver(ctx context.Context, job *rivertype.JobRow, err error) bool {
-	cancelled := (*rivertype.JobCancelError)(nil)
+	cancelled, snoozed := (*rivertype.JobCancelError)(nil), (*rivertype.JobSnoozeError)(nil)
 	switch {
 	case err == nil:
 		return true
 	case err != errPanicked && errors.Is(context.Cause(ctx), rivertype.ErrJobCancelledRemotely):
 		return true
-	case isSnoozed(err):
+	case errors.As(err, &snoozed):
 		return false
 	case errors.As(err, &cancelled):
 		return true
@@ -52,11 +45,6 @@ func isOver(ctx context.Context, job *rivertype.JobRow, err error) bool {
 	default:
 		return job.Attempt >= job.MaxAttempts
 	}
-}
-
-func isSnoozed(err error) bool {
-	snoozed := (*rivertype.JobSnoozeError)(nil)
-	return errors.As(err, &snoozed)
 }
 
 // isStopped reports whether the client is being stopped and has not waited for the job:

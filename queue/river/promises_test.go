@@ -1,0 +1,149 @@
+package priorityriver
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/brokertest"
+	"github.com/docpriority/priority/memory"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+	"github.com/riverqueue/river/rivertype"
+)
+
+func TestMain(m *testing.M) { brokertest.Main(m, subject) }
+
+func TestPromises(t *testing.T) {
+	t.Parallel()
+	brokertest.Run(t, subject)
+}
+
+var subject = &brokertest.Subject{Start: start, Open: openQueue, Tries: tries, Expire: expire}
+
+const tries = 3
+
+func start(tb testing.TB) (brokertest.Broker, string) {
+	tb.Helper()
+	server := brokertest.StartPostgres(tb)
+	pool, err := pgxpool.New(tb.Context(), server.URL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer pool.Close()
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if _, err := migrator.Migrate(tb.Context(), rivermigrate.DirectionUp, nil); err != nil {
+		tb.Fatal(err)
+	}
+	return server, server.URL
+}
+
+// jobs are a program's.
+type jobs struct {
+	client *river.Client[pgx.Tx]
+	pool   *pgxpool.Pool
+	handle func(context.Context, string) error
+}
+
+func openQueue(ctx context.Context, url string, store priority.Store) (brokertest.Queue, error) {
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	q := &jobs{pool: pool}
+	workers := river.NewWorkers()
+	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[invoice]) error {
+		return q.handle(ctx, job.Args.Document)
+	}))
+	q.client, err = river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Middleware: []rivertype.Middleware{New(store, customerOf)},
+		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 2}},
+		Workers:    workers, Logger: slog.New(slog.DiscardHandler),
+		MaxAttempts: tries, RetryPolicy: atOnce{},
+		FetchCooldown: 10 * time.Millisecond, FetchPollInterval: 100 * time.Millisecond,
+	})
+	return q, err
+}
+
+type atOnce struct{}
+
+func (atOnce) NextRetry(*rivertype.JobRow) time.Time { return time.Now() }
+
+func (q *jobs) Publish(ctx context.Context, customer, document string) error {
+	_, err := q.client.Insert(ctx, invoice{customer, document}, nil)
+	return err
+}
+
+// The client is not to see the end of the context: to River it is to stop without waiting
+// for the jobs in hand.
+func (q *jobs) Work(ctx context.Context, handle func(context.Context, string) error) error {
+	q.handle = handle
+	if err := q.client.Start(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return q.client.Stop(context.WithoutCancel(ctx))
+}
+
+func (q *jobs) Close() { q.pool.Close() }
+
+// expire has the jobs in hand be overdue, and the next worker that starts look for them at
+// once: River's rescuer comes by when somebody begins to lead.
+func expire(tb testing.TB, url string) {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(tb.Context()))
+	for _, statement := range []string{
+		"UPDATE river_job SET attempted_at = now() - interval '2 hours' WHERE state = 'running'",
+		"DELETE FROM river_leader",
+	} {
+		if _, err := conn.Exec(tb.Context(), statement); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// Nothing but Settle sees the end of a job that an operator cancels. A document of which
+// another job waits is not over.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	_, url := start(t)
+	store := new(memory.Store)
+	opened, err := openQueue(t.Context(), url, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	client := opened.(*jobs).client
+	for _, job := range []struct {
+		document  string
+		cancelled bool
+	}{{"over", true}, {"waits", false}, {"sent again", true}, {"sent again", false}} {
+		inserted, err := client.Insert(t.Context(), invoice{"acme", job.document}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if job.cancelled {
+			if _, err := client.JobCancel(t.Context(), inserted.Job.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := settle(t.Context(), client, store, time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if pending := pending(t, store, "acme"); pending != 2 {
+		t.Errorf("%d pending, want 2", pending)
+	}
+}

@@ -1,0 +1,89 @@
+package priorityriver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+)
+
+const (
+	settleEvery = 10 * time.Second
+	longest     = 24 * time.Hour // no lease is longer
+)
+
+// Settle says Done, until the context ends, for documents whose jobs end without a
+// worker, of which River tells no middleware: operators cancel jobs, an ErrorHandler does,
+// and River's rescuer discards a job whose worker was killed at the last attempt. Run it in
+// a goroutine of one process or of several. Without it, such documents count as pending
+// until their leases end.
+//
+// It looks at the jobs of the client's schema. The client need not be started.
+func Settle[TTx any](ctx context.Context, client *river.Client[TTx], store priority.Store) {
+	since := time.Now().Add(-longest)
+	ticker := time.NewTicker(settleEvery)
+	defer ticker.Stop()
+	for {
+		now := time.Now()
+		if err := settle(ctx, client, store, since); err == nil {
+			since = now.Add(-time.Minute) // clocks differ; Done may be said twice
+		} else if ctx.Err() == nil {
+			slog.WarnContext(ctx, "priorityriver: given-up documents may count as pending", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// settle says Done for the documents that ended without success since then, and have no
+// job that waits.
+func settle[TTx any](ctx context.Context, client *river.Client[TTx], store priority.Store, since time.Time) error {
+	ended := river.NewJobListParams().States(rivertype.JobStateDiscarded, rivertype.JobStateCancelled).
+		Where("finalized_at > @since", river.NamedArgs{"since": since}).First(100)
+	for {
+		found, err := client.JobList(ctx, ended)
+		if err != nil {
+			return err
+		}
+		for _, job := range found.Jobs {
+			of, ok := documentOf(job.Metadata)
+			if !ok {
+				continue
+			}
+			if waits, err := isThereAgain(ctx, client, of); err != nil || waits {
+				if err != nil {
+					return err
+				}
+				continue
+			}
+			err := done(ctx, store, of, 0)
+			if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
+				return err // it may be gone the next time; others are the document's own, and stop no others
+			}
+		}
+		if found.LastCursor == nil {
+			return nil
+		}
+		ended = ended.After(found.LastCursor)
+	}
+}
+
+// isThereAgain reports whether a job of the document waits or is at work.
+func isThereAgain[TTx any](ctx context.Context, client *river.Client[TTx], of document) (bool, error) {
+	same, err := json.Marshal(map[string]any{key: map[string]string{"customer": of.Customer, "document": of.ID}})
+	if err != nil {
+		return false, err
+	}
+	found, err := client.JobList(ctx, river.NewJobListParams().First(1).Metadata(string(same)).States(
+		rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRetryable,
+		rivertype.JobStateRunning, rivertype.JobStateScheduled))
+	return err == nil && len(found.Jobs) > 0, err
+}
