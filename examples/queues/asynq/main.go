@@ -1,57 +1,94 @@
-// Asynq puts customers' documents into asynq's queues, one for each level, and works on them.
+// Asynq puts customers' documents into asynq's queues, one for each level, and works on them:
+// a customer who sends a hundred documents at once does not make another one wait.
 //
-//	go run ./examples/queues/asynq            # who waits how long during a flood
-//	go run ./examples/queues/asynq -h         # to produce and to work
+//	go run ./examples/queues/asynq -redis localhost:6379
+//
+// It prints the documents in the order in which they are served, and works on until it is
+// interrupted. A service has produce and work in different processes.
 package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os/signal"
+	"syscall"
 	"time"
 
-	"github.com/docpriority/priority/examples/queues/internal/asynqredis"
-	"github.com/docpriority/priority/examples/queues/internal/program"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/queue"
 	priorityasynq "github.com/docpriority/priority/queue/asynq"
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 )
 
-func main() { program.Main(example()) }
-
-func example() *program.Example { return asynqredis.Example(open) }
-
-// payload is of a task that works on a document.
-type payload struct {
-	Customer, Document string
-	Body               []byte
+func main() {
+	address := flag.String("redis", "localhost:6379", "the `address` of Redis, for asynq's queues and the customers' counts")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *address); err != nil {
+		log.Fatal(err)
+	}
 }
 
-func open(r *asynqredis.Redis) (program.Queue, error) {
-	client, err := priorityasynq.NewClient(asynq.NewClientFromRedisClient(r.Redis), r.Store, r.Name)
-	enqueue := func(ctx context.Context, customer, document string, body []byte) error {
-		text, _ := json.Marshal(payload{customer, document, body})
-		task := asynq.NewTask("document", text, asynq.MaxRetry(len(r.Backoff)), asynq.Timeout(r.Limit+11*time.Second))
-		_, err := client.Enqueue(ctx, customer, task, priorityasynq.Document(document), priorityasynq.Cost(float64(len(body))))
+func run(ctx context.Context, address string) (err error) {
+	client := redis.NewClient(&redis.Options{Addr: address})
+	defer client.Close()
+	store, err := fleet.Join(client, nil)
+	if err != nil {
 		return err
 	}
-	mux := asynq.NewServeMux()
-	mux.Use(priorityasynq.Middleware(r.Store))
-	mux.HandleFunc("document", func(ctx context.Context, task *asynq.Task) error {
-		var of payload
-		if err := json.Unmarshal(task.Payload(), &of); err != nil {
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		err = errors.Join(err, store.Close(ctx))
+	}()
+	if err := produce(ctx, client, store); err != nil {
+		return err
+	}
+	return work(ctx, client, store)
+}
+
+func produce(ctx context.Context, client *redis.Client, store *fleet.Member) error {
+	queues, err := priorityasynq.NewClient(asynq.NewClientFromRedisClient(client), store, "documents")
+	if err != nil {
+		return err
+	}
+	send := func(customer, document string) error {
+		task := asynq.NewTask("convert", []byte(document))
+		_, err := queues.Enqueue(ctx, customer, task, asynq.MaxRetry(5), asynq.Timeout(time.Minute))
+		return err
+	}
+	for number := range 100 {
+		if err := send("archive", fmt.Sprint("archive-", number)); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, r.Limit) // asynq counts whole seconds
-		defer cancel()
-		return r.Process(ctx, of.Customer, of.Document, of.Body)
-	})
-	server := func() *asynq.Server {
-		return asynq.NewServerFromRedisClient(r.Redis, asynq.Config{
-			Queues:      queue.AsynqQueues(r.Name, queue.LinearWeights(r.Store.Last())),
-			Concurrency: r.Workers, StrictPriority: r.Strict, TaskCheckInterval: r.Check, DelayedTaskCheckInterval: time.Second,
-			RetryDelayFunc: r.Delay, ErrorHandler: asynq.ErrorHandlerFunc(r.Failed), Logger: asynqredis.Logger{To: r.Logger},
-			ShutdownTimeout: r.Limit + 20*time.Second, // else what takes longer than 8 s is served twice
-		})
 	}
-	return &asynqredis.Queue{Redis: r, Client: client, Enqueue: enqueue, Mux: mux, Server: server}, err
+	return send("clinic", "clinic-0")
+}
+
+func work(ctx context.Context, client *redis.Client, store *fleet.Member) error {
+	mux := asynq.NewServeMux()
+	mux.Use(priorityasynq.Middleware(store)) // says Done
+	mux.HandleFunc("convert", func(_ context.Context, task *asynq.Task) error {
+		time.Sleep(20 * time.Millisecond) // the work; an error would have asynq try again
+		fmt.Println(string(task.Payload()))
+		return nil
+	})
+	server := asynq.NewServerFromRedisClient(client, asynq.Config{
+		Queues:          queue.AsynqQueues("documents", queue.LinearWeights(store.Last())),
+		StrictPriority:  true, // level 1 first; without it, by weight
+		Concurrency:     4,
+		ShutdownTimeout: time.Minute, // as long as a document may take
+		LogLevel:        asynq.WarnLevel,
+	})
+	if err := server.Start(mux); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	server.Shutdown()
+	return nil
 }

@@ -1,57 +1,100 @@
-// River puts customers' documents into River, in PostgreSQL, and works on them.
+// River puts customers' documents into River, in PostgreSQL, with a priority each, and works
+// on them: a customer who sends a hundred documents at once does not make another one wait.
 //
-//	go run ./examples/queues/river            # who waits how long during a flood
-//	go run ./examples/queues/river -h         # to produce and to work
+//	go run ./examples/queues/river -url postgres://localhost/app -redis localhost:6379
+//
+// It prints the documents in the order in which they are served, and works on until it is
+// interrupted. River's tables have to be there: river migrate-up --database-url …
 package main
 
 import (
 	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"os/signal"
+	"syscall"
 	"time"
 
-	"github.com/docpriority/priority/examples/queues/internal/program"
-	"github.com/docpriority/priority/examples/queues/internal/riverdb"
+	"github.com/docpriority/priority/fleet"
 	priorityriver "github.com/docpriority/priority/queue/river"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 )
 
-func main() { program.Main(example()) }
-
-func example() *program.Example { return riverdb.Example(open) }
-
-// args are of a job that works on a document.
-type args struct {
-	Customer string `json:"customer" river:"unique"`
-	Document string `json:"document" river:"unique"`
-	Body     []byte `json:"body"`
+func main() {
+	url := flag.String("url", "postgres://localhost/app", "the `address` of PostgreSQL, with River's tables")
+	address := flag.String("redis", "localhost:6379", "the `address` of Redis, for the customers' counts")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *url, *address); err != nil {
+		log.Fatal(err)
+	}
 }
 
-func (args) Kind() string { return "document" }
+// Convert is a job: to convert a customer's document.
+type Convert struct {
+	Customer string `json:"customer"`
+	Document string `json:"document"`
+}
 
+func (Convert) Kind() string { return "convert" }
+
+// customerOf says whose job it is. The module makes an id, and the cost is not known.
 func customerOf(job *rivertype.JobInsertParams) (customer, document string, cost float64) {
-	of := job.Args.(args)
-	return of.Customer, of.Document, float64(len(of.Body))
+	args, _ := job.Args.(Convert) // another kind of job has no customer
+	return args.Customer, "", 0
 }
 
-func open(db *riverdb.DB) (program.Queue, error) {
-	workers := river.NewWorkers()
-	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, job *river.Job[args]) error {
-		return db.Process(ctx, job.Args.Customer, job.Args.Document, job.Args.Body)
-	}))
-	client, err := river.NewClient(riverpgxv5.New(db.Pool), &river.Config{
-		Middleware: []rivertype.Middleware{priorityriver.New(db.Store, customerOf)},
-		Queues:     map[string]river.QueueConfig{db.Queue: {MaxWorkers: db.Workers}},
-		Workers:    workers, Schema: db.Schema, Logger: db.Logger, RetryPolicy: db, MaxAttempts: len(db.Backoff) + 1,
-		FetchCooldown: 10 * time.Millisecond, // River's 100 ms leave workers idle between short documents
-		JobTimeout:    db.Limit, RescueStuckJobsAfter: db.Limit + 10*time.Second, DiscardedJobRetentionPeriod: -1,
-	})
-	insert := func(ctx context.Context, customer, document string, body []byte) error {
-		_, err := client.Insert(ctx, args{customer, document, body}, &river.InsertOpts{
-			Queue:      db.Queue,
-			UniqueOpts: river.UniqueOpts{ByArgs: true, ByQueue: true}, // an insert whose reply was lost may be repeated
-		})
+func convert(_ context.Context, job *river.Job[Convert]) error {
+	time.Sleep(20 * time.Millisecond) // the work; an error would have River try again
+	fmt.Println(job.Args.Document)
+	return nil
+}
+
+func run(ctx context.Context, url, address string) (err error) {
+	redisClient := redis.NewClient(&redis.Options{Addr: address})
+	defer redisClient.Close()
+	store, err := fleet.Join(redisClient, nil)
+	if err != nil {
 		return err
 	}
-	return &riverdb.Queue{DB: db, Client: client, Insert: insert}, err
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		err = errors.Join(err, store.Close(ctx))
+	}()
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	workers := river.NewWorkers()
+	river.AddWorker(workers, river.WorkFunc(convert))
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Middleware: []rivertype.Middleware{priorityriver.New(store, customerOf)}, // all that the module needs
+		Queues:     map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 4}},
+		Workers:    workers,
+	})
+	if err != nil {
+		return err
+	}
+	for number := range 100 {
+		if _, err := client.Insert(ctx, Convert{"archive", fmt.Sprint("archive-", number)}, nil); err != nil {
+			return err
+		}
+	}
+	if _, err := client.Insert(ctx, Convert{"clinic", "clinic-0"}, nil); err != nil {
+		return err
+	}
+	if err := client.Start(context.WithoutCancel(ctx)); err != nil { // Stop ends it
+		return err
+	}
+	<-ctx.Done()
+	return client.Stop(context.WithoutCancel(ctx)) // waits for the documents in hand
 }

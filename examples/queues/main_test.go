@@ -1,0 +1,90 @@
+// Package queues_test runs each program on its real broker.
+package queues_test
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority/internal/brokertest"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivermigrate"
+)
+
+var programs = map[string]func(t *testing.T) (broker string){
+	"asynq": nil, // in Redis
+	"river": postgresWithRiver,
+}
+
+func postgresWithRiver(t *testing.T) string {
+	server := brokertest.StartPostgres(t)
+	pool, err := pgxpool.New(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := migrator.Migrate(t.Context(), rivermigrate.DirectionUp, nil); err != nil {
+		t.Fatal(err)
+	}
+	return server.URL
+}
+
+// A customer's one document overtakes a hundred of another's, all are served, and an
+// interrupt ends the program.
+func TestPrograms(t *testing.T) {
+	for name, start := range programs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"-redis", redistest.Start(t).Addr}
+			if start != nil {
+				args = append(args, "-url", start(t))
+			}
+			program := filepath.Join(t.TempDir(), name)
+			if said, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, said)
+			}
+			output, input, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer output.Close()
+			command := exec.Command(program, args...)
+			command.Stdout, command.Stderr = input, os.Stderr
+			wait := redistest.StartProgram(t, command)
+			_ = input.Close()
+
+			defer time.AfterFunc(2*time.Minute, func() { redistest.KillProgram(command) }).Stop() // ends the lines
+
+			waiting := map[string]bool{"clinic-0": true}
+			for number := range 100 {
+				waiting[fmt.Sprint("archive-", number)] = true
+			}
+			overtaken := 0
+			for lines := bufio.NewScanner(output); len(waiting) > 0 && lines.Scan(); {
+				delete(waiting, lines.Text())
+				if !waiting["clinic-0"] {
+					overtaken = max(overtaken, len(waiting))
+				}
+			}
+			if len(waiting) > 0 || overtaken < 50 {
+				t.Errorf("%d of 101 are not served; the clinic's overtook %d", len(waiting), overtaken)
+			}
+			if err := command.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			if err := wait(); err != nil {
+				t.Errorf("after an interrupt: %v", err)
+			}
+		})
+	}
+}
