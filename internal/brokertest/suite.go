@@ -117,6 +117,7 @@ func levels(t *suite) {
 	t.work(nil)
 	t.awaitServed("flood", 30)
 	t.awaitServed("clinic", 1)
+	t.stop()
 	if place := slices.Index(t.order, "clinic-0"); place >= 15 {
 		t.Errorf("another customer's first document is served after %d of a flood's 30", place)
 	}
@@ -153,6 +154,7 @@ func killedWorker(t *suite) {
 	t.work(nil)
 	t.awaitServed("killed", 20)
 	t.countsOnce("killed", 20)
+	t.stop()
 	if t.served[held] != 1 {
 		t.Errorf("%s, which the killed worker had, is served %d times", held, t.served[held])
 	}
@@ -171,6 +173,7 @@ func doneAfterSuccess(t *suite) {
 	})
 	t.awaitServed("twice", 1)
 	t.countsOnce("twice", 1)
+	t.stop()
 	if !slices.Equal(pending, []int64{1, 1}) {
 		t.Errorf("%d are pending in the first and second try, want 1 and 1", pending)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-func TestEachTaskGoesToTheQueueOfItsLevel(t *testing.T) {
+func TestEnqueue_Level(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	var last *asynq.TaskInfo
@@ -44,7 +44,7 @@ func TestEachTaskGoesToTheQueueOfItsLevel(t *testing.T) {
 	}
 }
 
-func TestATaskKeepsItsOptionsAndHeaders(t *testing.T) {
+func TestEnqueue_KeepsTheTask(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	headers := map[string]string{"tenant": "7"}
@@ -72,7 +72,7 @@ func TestATaskKeepsItsOptionsAndHeaders(t *testing.T) {
 	}
 }
 
-func TestWithoutALevelNothingIsEnqueued(t *testing.T) {
+func TestEnqueue_Refused(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	for what, c := range map[string]struct {
@@ -97,7 +97,7 @@ func TestWithoutALevelNothingIsEnqueued(t *testing.T) {
 }
 
 // The client has sent it, and sends it again.
-func TestALostReplyIsNoSecondDocument(t *testing.T) {
+func TestEnqueue_LostReply(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	var lost atomic.Bool
@@ -116,7 +116,7 @@ func TestALostReplyIsNoSecondDocument(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotEnqueuedIsNotPending(t *testing.T) {
+func TestEnqueue_Fails(t *testing.T) {
 	t.Parallel()
 	q := openWith(t, priority.Policy{Thresholds: []int64{}}) // one level, so that ids conflict
 	enqueue := func(opts ...asynq.Option) error {
@@ -146,7 +146,7 @@ func TestWhatIsNotEnqueuedIsNotPending(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfAnyTextCanBeStored(t *testing.T) {
+func TestMiddleware_ErrorNotUTF8(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	handle := func(task *asynq.Task, handler func() error) (panicked any, err error) {
@@ -230,7 +230,7 @@ func TestSettle(t *testing.T) {
 }
 
 // asynq does not try such tasks again.
-func TestDone_SkipRetry(t *testing.T) {
+func TestMiddleware_SkipRetry(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	program := &tasks{q.Client, q.redis}
@@ -251,7 +251,7 @@ func TestDone_SkipRetry(t *testing.T) {
 	}
 }
 
-func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
+func TestMiddleware_StoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &failing{done: func(ctx context.Context, _ string) error {
@@ -271,7 +271,7 @@ func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
 }
 
 // A handler that sends another task often gives it the headers of its own.
-func TestCopiedHeadersAreNoDocument(t *testing.T) {
+func TestEnqueue_CopiedHeaders(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	first := q.enqueue("acme", asynq.NewTask("convert", nil), Document("own"), Cost(7))
@@ -290,7 +290,7 @@ func TestCopiedHeadersAreNoDocument(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
+func TestNewClient_Missing(t *testing.T) {
 	t.Parallel()
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "127.0.0.1:1"})
 	for what, call := range map[string]func() error{

@@ -81,7 +81,7 @@ func inserted(jobs []*rivertype.JobInsertParams) func(context.Context) ([]*river
 	}
 }
 
-func TestEachJobGetsThePriorityOfItsCustomer(t *testing.T) {
+func TestInsert_Level(t *testing.T) {
 	t.Parallel()
 	store := new(counting)
 	var all []invoice
@@ -108,7 +108,7 @@ func TestEachJobGetsThePriorityOfItsCustomer(t *testing.T) {
 	}
 }
 
-func TestTheTeamsMetadataSurvives(t *testing.T) {
+func TestInsert_KeepsMetadata(t *testing.T) {
 	t.Parallel()
 	jobs := jobsOf(invoice{Customer: "acme"}, invoice{Customer: "acme", Document: "own"})
 	jobs[1].Metadata = nil
@@ -132,7 +132,7 @@ func TestTheTeamsMetadataSurvives(t *testing.T) {
 	}
 }
 
-func TestAnInsertThatFailsLeavesNothingPending(t *testing.T) {
+func TestInsert_Fails(t *testing.T) {
 	t.Parallel()
 	store := new(counting)
 	boom := errors.New("boom")
@@ -153,7 +153,7 @@ func TestAnInsertThatFailsLeavesNothingPending(t *testing.T) {
 	}
 }
 
-func TestADuplicateIsPendingOnlyIfItsJobWaits(t *testing.T) {
+func TestInsert_Duplicate(t *testing.T) {
 	t.Parallel()
 	metadata, err := document{Customer: "acme", ID: "own"}.into(nil)
 	if err != nil {
@@ -188,7 +188,7 @@ func TestADuplicateIsPendingOnlyIfItsJobWaits(t *testing.T) {
 	}
 }
 
-func TestWithoutALevelNothingIsInserted(t *testing.T) {
+func TestInsert_Refused(t *testing.T) {
 	t.Parallel()
 	for _, fail := range []error{priority.ErrNotCounted, priority.ErrOutcomeUnknown} {
 		jobs := jobsOf(invoice{Customer: "acme"}, invoice{Customer: "acme"}, invoice{Customer: "other"})
@@ -212,7 +212,7 @@ func TestWithoutALevelNothingIsInserted(t *testing.T) {
 	}
 }
 
-func TestDoneIsSaidWhenRiverWillNotTryAgain(t *testing.T) {
+func TestWork_Done(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	cancelled := func(cause error) context.Context {
@@ -275,7 +275,7 @@ func TestDoneIsSaidWhenRiverWillNotTryAgain(t *testing.T) {
 }
 
 // A worker that inserts another job often gives it the metadata of its own.
-func TestCopiedMetadataIsNoDocument(t *testing.T) {
+func TestInsert_CopiedMetadata(t *testing.T) {
 	t.Parallel()
 	store := new(counting)
 	jobs := jobsOf(invoice{"acme", "own"})
@@ -295,7 +295,7 @@ func TestCopiedMetadataIsNoDocument(t *testing.T) {
 	}
 }
 
-func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
+func TestStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		metadata, err := document{Customer: "acme", ID: "own"}.into(nil)
@@ -328,7 +328,7 @@ func (h *hanging) DoneN(ctx context.Context, customer string, _ []string, _ time
 	return h.Done(ctx, customer, "", 0)
 }
 
-func TestAJobWithoutACustomerIsLeftAlone(t *testing.T) {
+func TestWork_NoCustomer(t *testing.T) {
 	t.Parallel()
 	for _, metadata := range []string{``, `{}`, `{"docpriority": 3}`, `{"docpriority": {"document": "own"}}`} {
 		store := new(counting)
@@ -343,7 +343,7 @@ func TestAJobWithoutACustomerIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsSaidAtOnce(t *testing.T) {
+func TestNew_Missing(t *testing.T) {
 	t.Parallel()
 	for what, call := range map[string]func(){
 		"no store":      func() { New(nil, customerOf) },
