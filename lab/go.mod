@@ -3,7 +3,6 @@ module github.com/docpriority/priority/lab
 go 1.26.0
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/anishathalye/porcupine v1.3.1
 	github.com/docpriority/priority v0.1.0
 	github.com/go-redis/redis_rate/v10 v10.0.1

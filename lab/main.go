@@ -22,10 +22,8 @@ import (
 var commands = []command{
 	{"simulate", "{-scenario NAME[,NAME…] | trace.csv[.gz] | -}", "who waits how long, by the module and by other ways to schedule", newSimulate},
 	{"matrix", "[trace.csv[.gz] | -]", "every way to schedule under every regime", newMatrix},
-	{"flood", "waits.csv", "a picture of how long small customers wait during a flood", newFlood},
 	{"tune", "{trace.csv[.gz] | -}", "whether Next or Submit serves a trace's customers better, and with which policy", newTune},
 	{"bench", "", "what a decision costs, beside other ways to decide in Redis", newBench},
-	{"soak", "", "a mixed load on a Redis server, whose counts are compared in the end", newSoak},
 	{"pictures", "", "draws the pictures of the documents", newPictures},
 }
 

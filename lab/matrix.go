@@ -19,9 +19,6 @@ confidence interval, and how far each way is from ideal.
 - "ideal" is the best of five schedulers that know the customers' queues or what documents
   cost, which no level at arrival knows: round-robin, deficit, stride, fair-share and
   least-in-flight.
-- "oracle" is the best of three ways to give levels at arrival by somebody who knows all
-  that will come: who floods, what fair shares are, how long documents would wait under
-  round robin. It shows what a level at arrival can reach, not that none reaches more.
 - The score is the geometric mean, over all figures, of how many times worse than ideal
   they are; to be better than ideal counts as 1.
 
@@ -36,7 +33,6 @@ Variants of rule and submit show what levels, costs, order and patience are wort
   submit/4, submit/22  the default loads of so many levels; beyond nine, floods take turns
   submit+cost          Submit gets each document's service time; submit/22+cost too
   submit+guess         the same, wrong by a factor of two in the mean (lognormal, sigma .7)
-  submit:ordered       no better level than an earlier document of the customer that waits
   submit:linear, submit:halving, submit:8,4,2,1    consumers with weights, as queue.Picker
   submit:patience=10m  what has waited longest comes first, if for more than 10 minutes
 
@@ -52,7 +48,6 @@ type matrix struct {
 	schedulers listFlag
 	seeds      int
 	seed       uint64
-	order      bool
 }
 
 func newMatrix(flags *flag.FlagSet) (action, string) {
@@ -61,7 +56,6 @@ func newMatrix(flags *flag.FlagSet) (action, string) {
 	flags.Var(&m.schedulers, "schedulers", "which `schedulers` to show")
 	flags.IntVar(&m.seeds, "seeds", 20, "how many seeds")
 	flags.Uint64Var(&m.seed, "seed", 1, "the first of them")
-	flags.BoolVar(&m.order, "order", false, "print who overtakes and who waits longest instead")
 	m.register(flags)
 	return m.run, matrixHelp + scenarioList(matrixScenarios())
 }
@@ -81,9 +75,6 @@ func (m *matrix) run(ctx context.Context, with terminal, args []string) error {
 		return err
 	}
 	result := report.Matrix{Matrix: compared, Options: m.options, Service: m.service.String(), Seeds: m.seeds}
-	if m.order {
-		return result.WriteOrder(with.stdout)
-	}
 	return result.WriteTable(with.stdout)
 }
 

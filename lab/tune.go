@@ -13,7 +13,7 @@ import (
 const tuneHelp = `Tune replays a trace (see simulate) and says whether Next or Submit (with Done) serves its
 customers better, and with which policy. It chooses policies on the first two thirds of the
 trace's time, and judges on the last third, which it holds back: only a difference that
-shows there, and is more than luck, counts. It prints the waits, the verdict, and the Go
+shows there, in both halves of it, counts. It prints the waits, the verdict, and the Go
 lines to paste.
 
 Two waits decide: the light customers' 99th percentile (see -light), and the worst tenth (the
@@ -29,11 +29,6 @@ waits, and nothing makes a difference.
 Which policies: for Next, reset intervals from 5 minutes to 6 hours, both modes, five tables;
 for Submit, your loads and the default ones of nine, five and four levels, a sixteenth to 16
 times as much, the other levels being turns. None has more levels than you have now.
-
-Is it luck? The intervals come from drawing customers and twelfths of the later part's time
-again, both together: the documents of one customer are alike, and so are the ones of one busy hour.
-Of two ways that are equal, about one trace in twelve says otherwise. Busy times that last
-longer than a twelfth make the intervals too narrow.
 `
 
 // tune is what the command's flags say.
@@ -42,7 +37,6 @@ type tune struct {
 	counting  string
 	heavyCost float64
 	seed      uint64
-	asJSON    bool
 }
 
 func newTune(flags *flag.FlagSet) (action, string) {
@@ -50,8 +44,7 @@ func newTune(flags *flag.FlagSet) (action, string) {
 	flags.IntVar(&t.options.Servers, "servers", 16, "how many documents are served at once")
 	flags.Float64Var(&t.heavyCost, "heavy-cost", 2, "how much longer than now the heavy customers may wait on average: 2 is three times as long")
 	flags.StringVar(&t.counting, "counting", simulation.Rule, "what is called now: rule (Next) or submit (Submit and Done)")
-	flags.Uint64Var(&t.seed, "seed", 1, "of the service times that are drawn, and of the intervals")
-	flags.BoolVar(&t.asJSON, "json", false, "print what to call, why, and the policy, as priorityctl policy apply takes it")
+	flags.Uint64Var(&t.seed, "seed", 1, "of the service times that are drawn")
 	t.register(flags)
 	return t.run, tuneHelp
 }
@@ -87,14 +80,10 @@ func (t *tune) run(ctx context.Context, with terminal, args []string) error {
 		Options:   t.options,
 		Counting:  t.counting,
 		HeavyCost: t.heavyCost,
-		Seed:      t.seed,
 	}.Run(ctx)
 	if err != nil {
 		return err
 	}
 	result := report.Tuning{About: aboutTrace(args[0], recorded, t.trace, t.seed), Options: t.options, HeavyCost: t.heavyCost, Advice: advice}
-	if t.asJSON {
-		return result.WriteJSON(with.stdout)
-	}
 	return result.WriteText(with.stdout)
 }

@@ -35,11 +35,7 @@ var tables = []struct {
 	measure func(context.Context, *bench) (*report, error)
 }{
 	{"peers", measurePeers},
-	{"policies", measurePolicies},
-	{"trips", measureTrips},
-	{"pending", measurePending},
-	{"hot", measureHot},
-	{"scale", measureScale},
+	{"scripts", measureScripts},
 }
 
 // Tables returns the names of what can be measured.
@@ -125,11 +121,7 @@ type size struct {
 	slice     int           // of them that are measured at once
 	callers   int           // at the same time
 	lap       time.Duration // of a lap that measures throughput
-	batch     int           // customers of a NextEach
-	many      int           // documents of a NextN
-	scale     []int         // numbers of customers of the table of scale
 	pending   int           // documents of one customer
-	crowd     int           // callers of a hot customer, beside a quiet one
 }
 
 // fullSize is what the command measures.
@@ -141,11 +133,7 @@ func fullSize(rounds int) size {
 		slice:     500,
 		callers:   256,
 		lap:       200 * time.Millisecond,
-		batch:     1000,
-		many:      10_000,
-		scale:     []int{1_000, 10_000, 100_000, 1_000_000},
 		pending:   100_000,
-		crowd:     4000,
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 func tinySize() size {
 	return size{
 		rounds: 1, customers: 100, decisions: 80, slice: 20, callers: 8, lap: 5 * time.Millisecond,
-		batch: 20, many: 50, scale: []int{50, 100}, pending: 200, crowd: 16,
+		pending: 200,
 	}
 }
 

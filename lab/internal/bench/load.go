@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/docpriority/priority"
 )
 
 // decide makes one decision for a customer.
@@ -73,4 +75,12 @@ func callFor(ctx context.Context, long time.Duration, callers int, call func(ctx
 		return 0, err
 	}
 	return float64(calls.Load()) / time.Since(began).Seconds(), nil
+}
+
+// next decides by Next.
+func next(store priority.Store) decide {
+	return func(ctx context.Context, customer string) error {
+		_, err := store.Next(ctx, customer)
+		return err
+	}
 }

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -9,7 +8,6 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/gocode"
 	"github.com/docpriority/priority/lab/internal/simulation"
 )
@@ -107,9 +105,9 @@ func cell(m simulation.Measures, name string) string {
 // writeRatios writes how the choices compare on the part held back.
 func (t Tuning) writeRatios(text *strings.Builder) {
 	const line = "%-28s%26s%26s\n"
-	fmt.Fprintf(text, line, "ratio, 95 % interval", "light p99", "worst tenth")
+	fmt.Fprintf(text, line, "ratio (in each half)", "light p99", "worst tenth")
 	for _, c := range t.comparisons() {
-		fmt.Fprintf(text, line, c.title, interval(c.LightP99), interval(c.WorstTenth))
+		fmt.Fprintf(text, line, c.title, halves(c.LightP99), halves(c.WorstTenth))
 	}
 }
 
@@ -138,8 +136,8 @@ func (t Tuning) comparisons() []comparison {
 	return all
 }
 
-func interval(c simulation.Contrast) string {
-	return fmt.Sprintf("%s (%s to %s)", number(c.Ratio()), number(c.Low), number(c.High))
+func halves(c simulation.Contrast) string {
+	return fmt.Sprintf("%s (%s, %s)", number(c.Ratio()), number(c.Halves[0]), number(c.Halves[1]))
 }
 
 // verdict says what to call, why, and how certain it is.
@@ -150,7 +148,7 @@ func (t Tuning) verdict() []string {
 		sentences = append(sentences,
 			waits("The light customers' p99", a.Verdict.LightP99), waits("The worst tenth", a.Verdict.WorstTenth),
 			t.heavySentence(), t.policySentence(),
-			"The intervals say what luck can do: customers and stretches of time are drawn again, 1000 times, from the part held back, and measured.")
+			"A difference counts if it is felt, and shows in both halves of the part held back.")
 	}
 	return slices.DeleteFunc(sentences, func(sentence string) bool { return sentence == "" })
 }
@@ -176,8 +174,8 @@ func (t Tuning) reason() string {
 	case simulation.NobodyWaits:
 		return fmt.Sprintf("%s, which is simpler: with %d servers hardly anybody waits. If people do wait, -servers is too large.", call, t.Options.Servers)
 	case simulation.TooLittle:
-		return fmt.Sprintf("This trace is too small to tell a difference from luck. In the part held back, light customers submitted in %d twelfths of its time, "+
-			"and their number is %d; 8 twelfths and 10 customers are needed. Take a longer trace, or a larger -light; until then leave things as they are.", a.Stretches, a.Light)
+		return fmt.Sprintf("This trace is too small to tell a difference from luck. In one half of the part held back, %d light customers "+
+			"submitted; 10 are needed. Take a longer trace, or a larger -light; until then leave things as they are.", a.Light)
 	}
 	call += ", which is simpler: between Next and Submit this trace shows no difference that is more than luck and large enough to be felt."
 	if a.Next.Holds && !a.Submit.Holds {
@@ -197,8 +195,8 @@ func waits(who string, c simulation.Contrast) string {
 	case c.Longer():
 		verdict = "longer"
 	}
-	return fmt.Sprintf("%s is %s s by Submit and %s s by Next: %s (ratio %s, 95 %% interval %s to %s).",
-		who, number(c.Wait), number(c.Than), verdict, number(c.Ratio()), number(c.Low), number(c.High))
+	return fmt.Sprintf("%s is %s s by Submit and %s s by Next: %s (ratio %s; in each half %s).",
+		who, number(c.Wait), number(c.Than), verdict, number(c.Ratio()), number(c.Halves[0])+" and "+number(c.Halves[1]))
 }
 
 // heavySentence says what the heavy customers pay, or gain, if there are any.
@@ -254,13 +252,4 @@ func (t Tuning) lines() string {
 			"err = store.Done(ctx, customer, document, took)              // when it is processed\n"
 	}
 	return lines + "decision, err := store.Next(ctx, customer) // when a document arrives\n"
-}
-
-// WriteJSON writes one object, which is a file for "priorityctl policy apply".
-func (t Tuning) WriteJSON(to io.Writer) error {
-	return json.NewEncoder(to).Encode(struct {
-		Call   string        `json:"call"`
-		Policy control.Rules `json:"policy"`
-		Reason string        `json:"reason"`
-	}{calls[t.Advice.Take.Counting], control.Rules{Policy: t.Advice.Take.Policy}, string(t.Advice.Reason)})
 }

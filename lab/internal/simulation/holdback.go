@@ -13,13 +13,11 @@ import (
 // until End.
 type Division struct {
 	Begin, Split, End time.Duration
-	// Light is how many light customers submitted in the part held back, and
-	// Stretches in how many of its 12 stretches of time.
-	Light, Stretches int
+	Light             int // how many light customers submitted in each half held back, at least
 }
 
-// enough says that luck can be told from a difference.
-func (d Division) enough() bool { return d.Light >= 10 && d.Stretches >= 8 }
+// enough says that a difference can be seen.
+func (d Division) enough() bool { return d.Light >= 10 }
 
 // divide holds the last third of a workload's time back, or says why it cannot.
 // The first part is a workload of its own, as if nothing came after it. In the last
@@ -30,7 +28,7 @@ func divide(w *Workload) (first, last *Workload, d Division, err error) {
 		return nil, nil, d, err
 	}
 	d.Begin, d.End = w.Documents[0].Submitted, w.Documents[len(w.Documents)-1].Submitted+1
-	if d.End-d.Begin < stretches {
+	if d.End-d.Begin < 6 {
 		return nil, nil, d, errors.New("all documents were submitted at one moment: no later part can be held back")
 	}
 	d.Split = d.Begin + (d.End-d.Begin)/3*2
@@ -38,13 +36,23 @@ func divide(w *Workload) (first, last *Workload, d Division, err error) {
 	before.From, before.To = d.Begin, d.Split
 	before.Documents = w.Documents[:sort.Search(len(w.Documents), func(i int) bool { return w.Documents[i].Submitted >= d.Split })]
 	after.From, after.To = d.Split, d.End
-	if light, _ := lightTraffic(&before); light == 0 {
+	if lightSenders(&before) == 0 {
 		return nil, nil, d, errors.New("no light customer submitted a document in the first two thirds of the trace's time: no policy can be chosen")
 	}
-	if d.Light, d.Stretches = lightTraffic(&after); d.Light == 0 {
+	if lightSenders(&after) == 0 {
 		return nil, nil, d, errors.New("no light customer submitted a document in the last third of the trace's time: nothing can be judged")
 	}
+	parts := halves(&after)
+	d.Light = min(lightSenders(parts[0]), lightSenders(parts[1]))
 	return &before, &after, d, nil
+}
+
+// halves returns the workload twice, each with half of the time measured.
+func halves(w *Workload) [2]*Workload {
+	first, second := *w, *w
+	first.To = w.From + (w.To-w.From)/2
+	second.From = first.To
+	return [2]*Workload{&first, &second}
 }
 
 // checkCustomers returns an error if there is nobody to compare.
@@ -71,17 +79,18 @@ func checkCustomers(w *Workload) error {
 	return nil
 }
 
-// lightTraffic returns how many light customers submitted in the time measured, and
-// in how many stretches of it.
-func lightTraffic(w *Workload) (customers, times int) {
-	senders, busy := make(map[int32]bool), make(map[int]bool)
+// lightSenders returns how many light customers submitted in the time measured.
+func lightSenders(w *Workload) int {
+	senders := make(map[int32]bool)
 	for i := range w.measured() {
 		if d := w.Documents[i]; w.light(d.Customer) {
-			senders[d.Customer], busy[w.stretch(d.Submitted)] = true, true
+			senders[d.Customer] = true
 		}
 	}
-	return len(senders), len(busy)
+	return len(senders)
 }
+
+func (w *Workload) light(customer int32) bool { return w.Groups[w.GroupOf[customer]] == Light }
 
 // meanService returns how long a measured document is served on average, in seconds.
 func meanService(w *Workload) float64 {

@@ -12,7 +12,6 @@ import (
 type byLevel struct {
 	giver     levelGiver
 	consumers consumers
-	order     *order // nil: documents of a customer may overtake each other
 	documents []Document
 	waiting   *queues // by level, from 0
 	hasWork   []bool  // by level, from 0
@@ -44,9 +43,6 @@ func (s *byLevel) Submit(document int, now time.Duration) error {
 		return err
 	}
 	s.levels[document] = uint8(level)
-	if s.order != nil {
-		s.levels[document] = s.order.submitted(document, uint8(level))
-	}
 	at := int(s.levels[document]) - int(priority.First)
 	s.waiting.push(at, document)
 	s.hasWork[at] = true
@@ -61,9 +57,6 @@ func (s *byLevel) Next(now time.Duration) (int, bool) {
 	at := int(level - priority.First)
 	document := s.waiting.pop(at)
 	s.hasWork[at] = !s.waiting.empty(at)
-	if s.order != nil {
-		s.order.started(document)
-	}
 	return document, true
 }
 

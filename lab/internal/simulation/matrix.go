@@ -41,7 +41,7 @@ func (t *Trace) Regime(o Options, how TraceOptions) Regime {
 type Matrix struct {
 	Schedulers []string
 	Rows       []Row   // the figures of all regimes
-	Scores     []Score // of the Schedulers, and of Oracle
+	Scores     []Score // of the Schedulers
 }
 
 // Row is one figure of a regime under all schedulers.
@@ -50,7 +50,6 @@ type Row struct {
 	Figure Figure
 	Cells  []Cell // by Matrix.Schedulers
 	Ideal  Cell   // the best of Informed
-	Oracle Cell   // the best of Oracles
 }
 
 // Cell is what one scheduler came to under a regime.
@@ -67,13 +66,10 @@ type Score struct {
 	Value     float64
 }
 
-// Oracle is the name of the best of Oracles in a Score.
-const Oracle = "oracle"
-
 // Compete runs all schedulers under all regimes, and those that are needed to
 // say what is ideal. The regimes' own Schedulers do not matter.
 func Compete(ctx context.Context, regimes []Regime, schedulers []string) (Matrix, error) {
-	all := slices.Concat(schedulers, Informed(), Oracles())
+	all := slices.Concat(schedulers, Informed())
 	slices.Sort(all)
 	all = slices.Compact(all)
 	experiments := make([]Experiment, len(regimes))
@@ -111,11 +107,11 @@ func newRow(regime Regime, figure Figure, schedulers []string, outcomes map[stri
 		return cells
 	}
 	row := Row{Regime: regime, Figure: figure, Cells: cells(schedulers)}
-	row.Ideal, row.Oracle = figure.best(cells(Informed())), figure.best(cells(Oracles()))
+	row.Ideal = figure.best(cells(Informed()))
 	for i := range row.Cells {
 		row.Cells[i].Ratio = figure.ratio(row.Cells[i].Mean, row.Ideal.Mean)
 	}
-	row.Ideal.Ratio, row.Oracle.Ratio = 1, figure.ratio(row.Oracle.Mean, row.Ideal.Mean)
+	row.Ideal.Ratio = 1
 	return row
 }
 
@@ -145,7 +141,7 @@ func (m Matrix) scores() []Score {
 	for i, name := range m.Schedulers {
 		scores = append(scores, Score{name, m.score(func(r Row) float64 { return r.Cells[i].Ratio })})
 	}
-	return append(scores, Score{Oracle, m.score(func(r Row) float64 { return r.Oracle.Ratio })})
+	return scores
 }
 
 // score leaves out the rows without a ratio.

@@ -45,7 +45,7 @@ func TestEveryRegimeHasItsFiguresAndServers(t *testing.T) {
 			if len(row.Cells) != 2 || row.Cells[0].Scheduler != FirstCome || row.Cells[1].Scheduler != Submit {
 				t.Errorf("%s: %+v", name, row.Cells)
 			}
-			for _, cell := range append(row.Cells, row.Ideal, row.Oracle) {
+			for _, cell := range append(row.Cells, row.Ideal) {
 				if cell.Estimate != cell.Measures[row.Figure.Measure] || !(cell.Mean > 0) {
 					t.Errorf("%s, %s: %+v is not its figure", name, cell.Scheduler, cell.Estimate)
 				}
@@ -71,7 +71,7 @@ func TestScoresAreThoseWorkedOutByHand(t *testing.T) {
 	outcomes := make(map[string]Outcome)
 	for name, means := range map[string][2]float64{
 		FirstCome: {80, 0.2}, Submit: {1, 0.4}, "submit:linear": {2, 0}, RoundRobin: {2, 0.5}, Deficit: {3, 0.8}, Stride: {4, 0.6},
-		FairShare: {5, 0.7}, LeastFlight: {6, 0.1}, OracleSize: {1, 0.3}, OracleShares: {9, 1}, OracleWaits: {8, 0.5},
+		FairShare: {5, 0.7}, LeastFlight: {6, 0.1},
 	} {
 		outcomes[name] = Outcome{Scheduler: name, Measures: map[string]Estimate{
 			"wait": {Mean: means[0], Within: 0.1}, "share": {Mean: means[1]}, "nothing": {},
@@ -82,17 +82,17 @@ func TestScoresAreThoseWorkedOutByHand(t *testing.T) {
 		m.Rows = append(m.Rows, newRow(regime, figure, m.Schedulers, outcomes))
 	}
 	for i, want := range []struct {
-		ideal, oracle string
-		ratios        []float64 // of the schedulers, and of the oracle
+		ideal  string
+		ratios []float64 // of the schedulers
 	}{
-		{RoundRobin, OracleSize, []float64{40, 1, 0.5, 1, 0.5}},
-		{Deficit, OracleShares, []float64{4, 1.6, 2, math.Inf(1), 0.8}},
+		{RoundRobin, []float64{40, 1, 0.5, 1}},
+		{Deficit, []float64{4, 1.6, 2, math.Inf(1)}},
 	} {
 		row := m.Rows[i]
-		if row.Ideal.Scheduler != want.ideal || row.Oracle.Scheduler != want.oracle {
-			t.Errorf("%s: ideal is %s, the oracle %s", row.Figure.Measure, row.Ideal.Scheduler, row.Oracle.Scheduler)
+		if row.Ideal.Scheduler != want.ideal {
+			t.Errorf("%s: ideal is %s", row.Figure.Measure, row.Ideal.Scheduler)
 		}
-		for s, cell := range append(slices.Clone(row.Cells), row.Oracle) {
+		for s, cell := range row.Cells {
 			if math.Abs(cell.Ratio-want.ratios[s]) > 1e-9 {
 				t.Errorf("%s, %s: %v times ideal, want %v", row.Figure.Measure, cell.Scheduler, cell.Ratio, want.ratios[s])
 			}
@@ -103,7 +103,7 @@ func TestScoresAreThoseWorkedOutByHand(t *testing.T) {
 	}
 	// First come: √(40·4). Round robin: √(1·1.6). Submit: √(1·2), for 0.5 makes up for nothing.
 	scores := m.scores()
-	want := []Score{{FirstCome, math.Sqrt(160)}, {RoundRobin, math.Sqrt(1.6)}, {Submit, math.Sqrt2}, {"submit:linear", math.Inf(1)}, {Oracle, 1}}
+	want := []Score{{FirstCome, math.Sqrt(160)}, {RoundRobin, math.Sqrt(1.6)}, {Submit, math.Sqrt2}, {"submit:linear", math.Inf(1)}}
 	if len(scores) != len(want) {
 		t.Fatalf("got %v", scores)
 	}
@@ -130,16 +130,5 @@ func TestScoresStayInTheirBounds(t *testing.T) {
 			t.Errorf("%s has %.3f, to be at most %v", score.Scheduler, value, bound)
 		}
 		t.Logf("%s: %.3f", score.Scheduler, value)
-	}
-}
-
-func TestOrderedNeverOvertakes(t *testing.T) {
-	m := compete(t, regimes(t, 1, "trickle-flood"), Submit, "submit:ordered", "rule:ordered")
-	for _, row := range m.Rows {
-		for _, cell := range row.Cells {
-			if overtaken := cell.Measures[OvertakenShare].Mean; (overtaken > 0) != (cell.Scheduler == Submit) {
-				t.Errorf("%s, %s: a share of %v was overtaken", row.Regime.Name, cell.Scheduler, overtaken)
-			}
-		}
 	}
 }

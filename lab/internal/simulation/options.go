@@ -52,16 +52,12 @@ const (
 	Submit        = "submit"         // levels of Submit, with a Done at the end of each service
 	SubmitTurns   = "submit/22"      // the same with 22 levels
 	SubmitCosts   = "submit/22+cost" // the same, told what each document costs
-	OracleSize    = "oracle-size"
-	OracleShares  = "oracle-shares"
-	OracleWaits   = "oracle-waits"
-	ownDiscipline = ":" // between the name of levels and a discipline of their own
-	ordered       = "ordered"
+	ownDiscipline = ":"              // between the name of levels and a discipline of their own
 	sqsPrefix     = "sqs-fair="
 	capPrefix     = "cap/"
 )
 
-// Schedulers are the names of all schedulers but the oracles.
+// Schedulers are the names of all schedulers that do not follow a product's rule.
 func Schedulers() []string {
 	return append([]string{FirstCome, Rule, Submit}, Informed()...)
 }
@@ -80,15 +76,10 @@ func Informed() []string { return []string{RoundRobin, Deficit, Stride, FairShar
 // of its fairness. Temporal's and BullMQ Pro's are Stride and RoundRobin.
 func Published() []string { return []string{SQSFair, "sqs-fair=5m", CapByKey, "cap/8"} }
 
-// Oracles are the names of those that give levels and know what will come.
-func Oracles() []string { return []string{OracleSize, OracleShares, OracleWaits} }
-
 // NewScheduler returns a scheduler by its name. Rule and Submit have the policy of the
 // options, or default tables of their own number of levels as in "submit/22"; the Submit of
 // "submit+cost" gets each document's service time, the one of "submit+guess" an estimate. Those by
-// level have the discipline of the options, or one of their own as in "submit:linear". Those
-// of "submit:ordered" and "submit:ordered:linear" keep the order of a customer's
-// documents. The seed decides which Dones are lost, and how wrong a guess is. A scheduler that is an io.Closer
+// level have the discipline of the options, or one of their own as in "submit:linear". The seed decides which Dones are lost, and how wrong a guess is. A scheduler that is an io.Closer
 // is to be closed.
 func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, error) {
 	switch name {
@@ -116,40 +107,22 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 	if err != nil {
 		return nil, err
 	}
-	keepsOrder := discipline == ordered
-	if rest, ok := strings.CutPrefix(discipline, ordered+ownDiscipline); ok {
-		keepsOrder, discipline = true, rest
-	}
-	if !own || discipline == ordered {
+	if !own {
 		discipline = o.Discipline
 	}
 	consumers, err := newConsumers(discipline, last)
 	if err != nil {
 		return nil, err
 	}
-	s := newByLevel(giver, consumers, w, last)
-	if keepsOrder {
-		s.order = newOrder(w)
-	}
-	return s, nil
+	return newByLevel(giver, consumers, w, last), nil
 }
 
 // newLevelGiver returns what gives levels, and the last of them.
 func newLevelGiver(name string, w *Workload, o Options, seed uint64) (giver levelGiver, last priority.Level, err error) {
-	last = o.Policy.Last()
-	switch name {
-	case OracleSize:
-		return newOracleOfSize(w, o.Servers, last), last, nil
-	case OracleShares:
-		return newOracleOfShares(w, o.Servers, last), last, nil
-	case OracleWaits:
-		giver, err = newOracleOfWaits(w, o.Servers, last)
-		return giver, last, err
-	}
 	if counting, ok := newCounting(name); ok {
 		o.Policy = counting.policy(o.Policy)
 		giver, err = newCounted(counting, w, o, seed)
 		return giver, o.Policy.Last(), err
 	}
-	return nil, 0, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(slices.Concat(Schedulers(), Published(), Oracles()), ", "))
+	return nil, 0, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(slices.Concat(Schedulers(), Published()), ", "))
 }

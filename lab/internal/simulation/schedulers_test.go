@@ -84,8 +84,6 @@ func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
 		{"the oldest first, if not", Rule, latecomer, Options{Policy: threeLevels, Discipline: "patience=1s"}, []int{0, 0, 2, 2, 4, 4}},
 		// At 5 s a starts afresh, at level 1, while a document of level 2 waits.
 		{"levels 1 1 2 1", Rule, afresh, Options{Policy: twoLevels}, []int{0, 0, 7, 6}},
-		{"levels 1 1 2 2", "rule:ordered", afresh, Options{Policy: twoLevels}, []int{0, 0, 6, 7}},
-		{"levels 1 1 2 2, in turn", "rule:ordered:1,1", afresh, Options{Policy: twoLevels}, []int{0, 0, 6, 7}},
 	} {
 		t.Run(test.scheduler+", "+test.name, func(t *testing.T) {
 			w := made(test.documents...)
@@ -354,7 +352,7 @@ func TestNoServerIsIdleWhileADocumentWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := scenario.Workload(demand, 1)
-	for _, name := range slices.Concat(Schedulers(), Oracles(), []string{SQSFair, "sqs-fair=5m", "cap/1", "rule:linear", "submit:ordered:halving", "submit:patience=1m", "submit/4:halving", "submit/22+guess"}) {
+	for _, name := range slices.Concat(Schedulers(), []string{SQSFair, "sqs-fair=5m", "cap/1", "rule:linear", "submit:halving", "submit:patience=1m", "submit/4:halving", "submit/22+guess"}) {
 		given := make([]bool, len(w.Documents))
 		scheduler, err := NewScheduler(name, w, Options{Servers: servers}, 1)
 		if err != nil {

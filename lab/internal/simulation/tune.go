@@ -19,7 +19,6 @@ type Tuning struct {
 	// HeavyCost is how much longer than at present the heavy customers may wait on
 	// average: 1 is twice as long.
 	HeavyCost float64
-	Seed      uint64 // of the redraws
 }
 
 // Advice is what came of a tuning.
@@ -38,7 +37,7 @@ type Found struct {
 	Present *Choice    // with the present policy
 	Best    *Choice    // with the best policy of the first part, perhaps the present one
 	Gain    Comparison // of Best with Present, on the part held back
-	Holds   bool       // the gain is certain there, too
+	Holds   bool       // the gain shows there, too
 }
 
 // Taken returns the choice that is worth its change.
@@ -55,7 +54,7 @@ type Choice struct {
 	Policy   priority.Policy
 	Chosen   Measures // of the first part, as if nothing came after it
 	Judged   Measures // of the part held back
-	redrawn  redrawn
+	halves   [2]Measures
 }
 
 // Reason is why a choice is taken.
@@ -97,7 +96,9 @@ func (t Tuning) Run(ctx context.Context) (Advice, error) {
 	a := Advice{Division: division, Next: t.search(next, present, meanService(first)), Submit: t.search(submit, present, meanService(first))}
 	err = t.each(ctx, a.finalists(), last, func(c *Choice, starts []time.Duration) {
 		c.Judged = measure(last, t.Options.Servers, starts)
-		c.redrawn = redraw(last, starts, t.Seed)
+		for i, half := range halves(last) {
+			c.halves[i] = measure(half, t.Options.Servers, starts)
+		}
 	})
 	if err != nil {
 		return Advice{}, err
@@ -186,7 +187,7 @@ func (a Advice) finalists() []*Choice {
 }
 
 // judge compares on the part held back. A found policy is worth a change only if
-// it is certainly better there, and so is Submit; what is equal, goes to the
+// it is better in both halves of it, and so is Submit; what is equal, goes to the
 // present policy, and to Next.
 func (t Tuning) judge(a *Advice, present *Choice, service float64) {
 	affordable := func(c *Choice) bool { return t.affordable(c.Judged, present.Judged) }

@@ -9,17 +9,17 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// pending measures the calls that count what is pending.
-type pending struct {
+// scripts measures the scripts of the calls that count what is pending.
+type scripts struct {
 	*bench
 	server *server
 	store  *priority.RedisStore // of an AutoPipeliner that counts what it sends
 	ids    []string             // of acme's documents
 }
 
-// measurePending measures what it costs to count what is pending, where that is
+// measureScripts measures what it costs to count what is pending, where that is
 // little and where it is much.
-func measurePending(ctx context.Context, b *bench) (*report, error) {
+func measureScripts(ctx context.Context, b *bench) (*report, error) {
 	server, err := b.startServer(ctx)
 	if err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func measurePending(ctx context.Context, b *bench) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pending{bench: b, server: server, store: store, ids: customerNames(b.pending)}
-	overridden := &pending{bench: b, server: server, store: reading, ids: p.ids}
+	p := &scripts{bench: b, server: server, store: store, ids: customerNames(b.pending)}
+	overridden := &scripts{bench: b, server: server, store: reading, ids: p.ids}
 
 	perCustomer, perDocument, err := p.memory(ctx)
 	if err != nil {
@@ -67,7 +67,7 @@ func measurePending(ctx context.Context, b *bench) (*report, error) {
 	}
 	loads = append(loads, timed{server, sent, one.tenth(), b.together(p.submitFifty)})
 	loads = append(loads, timed{server, sent, one, b.together(overridden.submitAndDone)})
-	times, err := b.serverTimes(ctx, "pending, server time", loads)
+	times, err := b.serverTimes(ctx, "scripts, server time", loads)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func measurePending(ctx context.Context, b *bench) (*report, error) {
 
 // memory returns the bytes of a customer with one pending document, and of each document
 // of a customer with many.
-func (p *pending) memory(ctx context.Context) (perCustomer, perDocument float64, err error) {
+func (p *scripts) memory(ctx context.Context) (perCustomer, perDocument float64, err error) {
 	perCustomer, err = p.server.memoryOfCustomers(ctx, p.callers, customerNames(p.customers), p.submit)
 	if err != nil {
 		return 0, 0, err
@@ -100,7 +100,7 @@ func (p *pending) memory(ctx context.Context) (perCustomer, perDocument float64,
 }
 
 // submitFifty submits fifty documents of each customer at once.
-func (p *pending) submitFifty(ctx context.Context, customer string) error {
+func (p *scripts) submitFifty(ctx context.Context, customer string) error {
 	_, err := p.store.SubmitN(ctx, "many "+customer, p.ids[:fifty], nil) // others stay with one document
 	return err
 }
@@ -130,40 +130,40 @@ func (b *bench) picked(names []string) (picked documents) {
 
 // The calls for customers with one pending document each.
 
-func (p *pending) submit(ctx context.Context, customer string) error {
+func (p *scripts) submit(ctx context.Context, customer string) error {
 	_, err := p.store.Submit(ctx, customer, "invoice", 0)
 	return err
 }
 
-func (p *pending) submitAndDone(ctx context.Context, customer string) error {
+func (p *scripts) submitAndDone(ctx context.Context, customer string) error {
 	if _, err := p.store.Submit(ctx, customer, "another", 0); err != nil {
 		return err
 	}
 	return p.store.Done(ctx, customer, "another", 0)
 }
 
-func (p *pending) peek(ctx context.Context, customer string) error {
+func (p *scripts) peek(ctx context.Context, customer string) error {
 	_, err := p.store.Peek(ctx, customer)
 	return err
 }
 
 // The same for one customer with many.
 
-func (p *pending) submitOfAcme(ctx context.Context, id string) error {
+func (p *scripts) submitOfAcme(ctx context.Context, id string) error {
 	_, err := p.store.Submit(ctx, "acme", id, 0)
 	return err
 }
 
-func (p *pending) submitAndDoneOfAcme(ctx context.Context, id string) error {
+func (p *scripts) submitAndDoneOfAcme(ctx context.Context, id string) error {
 	if _, err := p.store.Submit(ctx, "acme", "another "+id, 0); err != nil {
 		return err
 	}
 	return p.store.Done(ctx, "acme", "another "+id, 0)
 }
 
-func (p *pending) peekAtAcme(ctx context.Context, _ string) error { return p.peek(ctx, "acme") }
+func (p *scripts) peekAtAcme(ctx context.Context, _ string) error { return p.peek(ctx, "acme") }
 
-func (p *pending) report(next samples, one, many []samples) *report {
+func (p *scripts) report(next samples, one, many []samples) *report {
 	all := whole(float64(len(p.ids)))
 	g := grid{{"server time", "one pending", "µs", all + " pending", "µs"}}
 	for i, name := range []string{"Submit, again", "Submit and Done", "Peek"} {
@@ -172,7 +172,7 @@ func (p *pending) report(next samples, one, many []samples) *report {
 		})
 	}
 	return &report{
-		title: "pending",
+		title: "scripts",
 		notes: fmt.Sprintf(`Server time of the calls that count what is pending, as a ratio to Next (%s µs) for customers
 			with one pending document: medians of %d rounds, with the least and the most, measured as for the peers, for customers or documents
 			picked at random. "Again" is a document that is pending.`, tenths(next.median()), p.rounds),
