@@ -1,5 +1,9 @@
 package vectors_test
 
+import "github.com/docpriority/priority/internal/vectors"
+
+type step vectors.Step
+
 const (
 	sinceLastUpdate = "since_last_update"
 	sinceLastReset  = "since_last_reset"
@@ -12,12 +16,6 @@ const (
 	interval = 1500 * second
 	lease    = day
 
-	// slip is how much later than at its time a step may be done on a Redis. The cases
-	// are made so that it changes no level: what the time since a Submit matters to is
-	// further away than that, and a lease, which is 20 times as long as some of these
-	// times, further than 20 of it.
-	slip = 15 * second
-
 	// dearest is the greatest cost of a Done.
 	dearest = 100_000
 )
@@ -25,15 +23,16 @@ const (
 // standard is the default policy written out, but for its loads. With narrow the last
 // level is near, and with turning there are levels behind it.
 var (
-	standard = policyOf{Thresholds: []int64{-2, -4, -6, -8, -10, -12, -14, -20}, Interval: interval}
-	narrow   = standard.loaded(0, 2, 8, 32)
-	turning  = standard.loaded(3, 2, 8, 32)
+	standard = vectors.Policy{Thresholds: []int64{-2, -4, -6, -8, -10, -12, -14, -20}, Interval: interval}
+	narrow   = loaded(0, 2, 8, 32)
+	turning  = loaded(3, 2, 8, 32)
 )
 
-// loaded returns the policy with a table and turns by load.
-func (p policyOf) loaded(turns int, loads ...float64) policyOf {
-	p.Loads, p.Turns = loads, turns // no loads are the default's, and empty ones are one level
-	return p
+// loaded returns the default policy with a table and turns by load.
+func loaded(turns int, loads ...float64) vectors.Policy {
+	policy := standard
+	policy.Loads, policy.Turns = loads, turns // no loads are the default's, and empty ones are one level
+	return policy
 }
 
 // Makers of steps.
@@ -97,20 +96,30 @@ func each(n int, apart int64, one func(i int, at int64) step) []step {
 	return steps
 }
 
+// adder adds a case to a file.
+type adder func(name string, policy vectors.Policy, lease int64, steps ...step)
+
+func stepsOf(steps []step) (all []vectors.Step) {
+	for _, s := range steps {
+		all = append(all, vectors.Step(s))
+	}
+	return all
+}
+
 // inBothModes makes cases that differ in the reset mode.
-func inBothModes(cases func(add func(name string, policy policyOf, lease int64, steps ...step), mode string)) (all []vector) {
+func inBothModes(cases func(add adder)) (all []vectors.Case) {
 	for _, mode := range []string{sinceLastUpdate, sinceLastReset} {
-		cases(func(name string, policy policyOf, lease int64, steps ...step) {
+		cases(func(name string, policy vectors.Policy, lease int64, steps ...step) {
 			policy.Mode = mode
-			all = append(all, vector{Name: name + ", " + mode, Policy: policy, Lease: lease, Steps: steps})
-		}, mode)
+			all = append(all, vectors.Case{Name: name + ", " + mode, Policy: policy, Lease: lease, Steps: stepsOf(steps)})
+		})
 	}
 	return all
 }
 
 // ruleCases are the cases of rule.json, without what they want.
-func ruleCases() []vector {
-	return inBothModes(func(add func(string, policyOf, int64, ...step), _ string) {
+func ruleCases() []vectors.Case {
+	return inBothModes(func(add adder) {
 		add("a new customer's first documents, a second apart", standard, 0, each(30, 1000, func(_ int, at int64) step { return next(at, "acme", 1) })...)
 		add("exactly the interval is not more than the interval", standard, 0,
 			next(0, "acme", 1), next(interval, "acme", 1), next(2*interval, "acme", 1), next(2*interval+1, "acme", 1),
@@ -130,19 +139,19 @@ func ruleCases() []vector {
 		add("a reset forgets", standard, 0,
 			reset(0, "acme"), next(1, "acme", 22), next(1, "other", 1), reset(2, "acme"), peek(3, "acme"),
 			next(4, "acme", 1), next(5, "acme", 1), next(6, "other", 1), next(interval+4, "acme", 1), next(interval+5, "acme", 1))
-		add("a table and an interval of its own", policyOf{Thresholds: []int64{-1, -3}, Interval: 60_000}, 0,
+		add("a table and an interval of its own", vectors.Policy{Thresholds: []int64{-1, -3}, Interval: 60_000}, 0,
 			next(0, "acme", 6), next(60_000, "acme", 1), next(120_001, "acme", 1))
-		add("one level", policyOf{Thresholds: []int64{}, Interval: 1000}, 0,
+		add("one level", vectors.Policy{Thresholds: []int64{}, Interval: 1000}, 0,
 			next(0, "acme", 3), next(1000, "acme", 1), next(2001, "acme", 1))
-		add("thresholds above zero", policyOf{Thresholds: []int64{5, 1, 0, -1}, Interval: 1000}, 0,
+		add("thresholds above zero", vectors.Policy{Thresholds: []int64{5, 1, 0, -1}, Interval: 1000}, 0,
 			peek(0, "acme"), next(0, "acme", 3), next(2000, "acme", 1))
-		add("the shortest interval", policyOf{Thresholds: []int64{-1}, Interval: 1}, 0,
+		add("the shortest interval", vectors.Policy{Thresholds: []int64{-1}, Interval: 1}, 0,
 			next(0, "acme", 3), next(1, "acme", 1), next(3, "acme", 1), next(9, "acme", 1))
 		var many []int64
 		for i := range int64(40) {
 			many = append(many, -i)
 		}
-		add("forty-one levels", policyOf{Thresholds: many, Interval: 86_400_000}, 0,
+		add("forty-one levels", vectors.Policy{Thresholds: many, Interval: 86_400_000}, 0,
 			next(0, "acme", 45), next(86_400_000, "acme", 1), next(2*86_400_000+1, "acme", 1))
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/vectors"
 )
 
 // meter knows what to tell a store so that it sends a cost: a store is told a number or a
@@ -65,7 +66,7 @@ func (m *meter) took(t *testing.T, cost int64, n int) time.Duration {
 		return 0
 	}
 	m.warm(t)
-	return milliseconds(search(t, cost, func(took int64) int64 { return m.time.Relative(fair.Each(milliseconds(took), n)) }))
+	return vectors.Milliseconds(search(t, cost, func(took int64) int64 { return m.time.Relative(fair.Each(vectors.Milliseconds(took), n)) }))
 }
 
 // ended is what a Done came to.

@@ -1,6 +1,10 @@
 package vectors_test
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/docpriority/priority/internal/vectors"
+)
 
 // The counts beside which the scripts stop: Lua compares numbers of up to 15 digits
 // exactly.
@@ -13,11 +17,11 @@ const (
 
 // edgeCases are the cases of edges.json, without what they want: keys as only other programs,
 // or processes with other settings, leave them.
-func edgeCases() []vector { return slices.Concat(countCases(), historyCases(), overrideCases()) }
+func edgeCases() []vectors.Case { return slices.Concat(countCases(), historyCases(), overrideCases()) }
 
 // overrideCases are the cases of edges.json about an operator's override.
-func overrideCases() []vector {
-	return inBothModes(func(add func(string, policyOf, int64, ...step), mode string) {
+func overrideCases() []vectors.Case {
+	return inBothModes(func(add adder) {
 		override := func(at int64, value string, ttl int64) step { return set(at, "acme", value, ttl).of("override") }
 		for _, value := range []string{"=1", "=5", "=9", "=200", ">=7", ">=1", ">=99", "<=3", "<=1", "<=99"} {
 			add("an override: "+value, standard, lease,
@@ -38,17 +42,17 @@ func overrideCases() []vector {
 			set(0, "acme", "0", 0), override(0, "=3", 0), next(0, "acme", 1), set(0, "other", "0", 0), next(0, "other", 1), next(0, "other", 1))
 		add("a count that is no count beside an override", standard, lease,
 			set(0, "acme", "many", 0), override(0, "=3", 0), next(0, "acme", 1), peek(0, "acme"), submit(0, "acme", "a"))
-		add("an override behind turns", standard.loaded(5, 2, 8, 32), lease,
+		add("an override behind turns", loaded(5, 2, 8, 32), lease,
 			override(0, ">=6", 0), submit(0, "acme", batch("a", 40)...), peek(1, "acme"), override(2, "<=2", 0), submit(3, "acme", "b"), submit(4, "acme", "a-40"),
 			peek(5, "acme"), done(second, "acme", "a-40", "a-39", "b"))
-		add("an override in a queue of three levels", policyOf{Thresholds: []int64{-2, -4}, Interval: interval}, lease,
+		add("an override in a queue of three levels", vectors.Policy{Thresholds: []int64{-2, -4}, Interval: interval}, lease,
 			override(0, "=9", 0), next(0, "acme", 1), submit(0, "acme", "a"), peek(1, "acme"), override(2, ">=2", 0), next(2, "acme", 7), peek(2, "acme"))
 	})
 }
 
 // countCases are those about the key of the count.
-func countCases() []vector {
-	return inBothModes(func(add func(string, policyOf, int64, ...step), mode string) {
+func countCases() []vectors.Case {
+	return inBothModes(func(add adder) {
 		for _, value := range []string{tooLarge, tooSmall, "9223372036854775807", "-9223372036854775808", "many"} {
 			add("no count: "+value, standard, lease,
 				set(0, "acme", value, 1000), next(1, "acme", 1), next(2, "acme", 3), peek(3, "acme"), submit(4, "acme", "a"), done(5, "acme", "a"),
@@ -69,11 +73,11 @@ func countCases() []vector {
 
 // historyCases are the cases of edges.json about the other two keys. The reset mode does
 // not matter to them.
-func historyCases() (all []vector) {
+func historyCases() (all []vectors.Case) {
 	add := func(name string, lease int64, steps ...step) {
 		policy := standard
 		policy.Mode = sinceLastUpdate
-		all = append(all, vector{Name: name, Policy: policy, Lease: lease, Steps: steps})
+		all = append(all, vectors.Case{Name: name, Policy: policy, Lease: lease, Steps: stepsOf(steps)})
 	}
 	usage := func(at int64, value string, ttl int64) step { return set(at, "acme", value, ttl).of("usage") }
 

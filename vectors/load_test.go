@@ -1,14 +1,11 @@
 package vectors_test
 
 import (
-	"math"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/docpriority/priority/internal/fair"
-	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/vectors"
 )
 
 // The lists of load.json; README.md describes them.
@@ -23,7 +20,7 @@ func fades() (all [][2]int64) {
 	}
 	now := time.UnixMilli(0)
 	for _, left := range lefts {
-		all = append(all, [2]int64{left, fair.History{Fades: now.Add(milliseconds(left))}.Lately(now)})
+		all = append(all, [2]int64{left, fair.History{Fades: now.Add(vectors.Milliseconds(left))}.Lately(now)})
 	}
 	return all
 }
@@ -76,55 +73,8 @@ func turns() (all [][3]int64) {
 	return all
 }
 
-// load.json is what package fair comes to, and what the scripts' expressions come to on a
-// server.
+// load.json is what package fair comes to.
 func TestLoadVectors(t *testing.T) {
 	t.Parallel()
 	compare(t, "load.json", asFile(t, "lately", fades(), "left", lasts(), "loads", loads(), "turns", turns()))
-	client := redistest.Start(t).Client()
-	of := func(expression string, numbers []int64) int64 {
-		args := make([]any, len(numbers))
-		for i, number := range numbers {
-			args[i] = number
-		}
-		return must(redis.NewScript("local a, b, c = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])\n"+
-			"local day, floor = 86400000, math.floor\nreturn "+expression).Run(t.Context(), client, nil, args...).Int64())(t)
-	}
-	check := func(expression string, numbers []int64) {
-		want := numbers[len(numbers)-1]
-		if got := of(expression, numbers[:len(numbers)-1]); got != want {
-			t.Errorf("%s of %v is %d on a server", expression, numbers, got)
-		}
-	}
-	for _, fade := range fades() {
-		check("math.min(floor(1000 * 2 ^ (a / day - 1) + 0.5), 512000)", fade[:])
-	}
-	for _, last := range lasts() {
-		check("floor(day * (1 + math.log(a / 1000) / math.log(2)) + 0.5)", last[:])
-	}
-	for _, load := range loads() {
-		check("math.min(math.min(a, 512000) * b * c, 1e15)", load[:])
-	}
-	for _, turn := range turns() {
-		check("math.min(select(2, math.frexp(a)) - 1, b)", turn[:])
-	}
-}
-
-// Numbers are rounded to whole ones after a power and a logarithm, whose last bits differ
-// from one language to the next. No number that there can be is so near to the half that
-// they decide. A TTL of which one thousandth more or less was submitted lately is between
-// two whole milliseconds, and one for each number of thousandths is not near to a half.
-func TestNoLastBitDecides(t *testing.T) {
-	t.Parallel()
-	const near = 5e-7 // of a millisecond: four times the last bit of ten days
-	for thousandths := int64(500); thousandths <= 512_000; thousandths++ {
-		turns := float64(day) * (1 + math.Log2((float64(thousandths)-0.5)/1000))
-		if away := math.Abs(turns - math.Round(turns)); away < near {
-			t.Errorf("at a TTL of %v ms it is nearly %v thousandths", turns, float64(thousandths)-0.5)
-		}
-		last := float64(day) * (1 + math.Log2(float64(thousandths)/1000))
-		if away := math.Abs(last - math.Floor(last) - 0.5); away < near && thousandths >= 1000 {
-			t.Errorf("the TTL of %d thousandths is %v ms", thousandths, last)
-		}
-	}
 }

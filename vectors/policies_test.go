@@ -11,28 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/vectors"
+	"github.com/docpriority/priority/lua"
 )
 
-// The format of policies.json; README.md describes it.
-type (
-	shape struct {
-		Name   string            `json:"name"`
-		Policy policyOf          `json:"policy"`
-		Lease  int64             `json:"lease_ms"`
-		Loads  []float64         `json:"loads"`          // that the policy comes to
-		Last   int64             `json:"last"`           // level, of both rules
-		Levels [][2]int64        `json:"levels"`         // counts, each with its level
-		ByLoad [][2]int64        `json:"levels_by_load"` // loads in millionths, each with its level, without turns
-		SHA    map[string]string `json:"sha1"`
-	}
-	refusal struct {
-		Why    string   `json:"why"`
-		Policy policyOf `json:"policy"`
-		Lease  int64    `json:"lease_ms"`
-	}
-)
-
-func shapes() []shape {
+func shapes() []vectors.Shape {
 	down := func(first, step int64, n int) []int64 {
 		thresholds := make([]int64, n)
 		for i := range thresholds {
@@ -44,36 +27,36 @@ func shapes() []shape {
 	for i := range many {
 		many[i] = float64(i+1) * 0.1 // not all of which are what their decimals say
 	}
-	return []shape{
+	return []vectors.Shape{
 		{Name: "the default", Policy: standard},
-		{Name: "the default, since the last reset", Policy: policyOf{Thresholds: standard.Thresholds, Interval: interval, Mode: sinceLastReset}},
+		{Name: "the default, since the last reset", Policy: vectors.Policy{Thresholds: standard.Thresholds, Interval: interval, Mode: sinceLastReset}},
 		{Name: "the default, with a short lease", Policy: standard, Lease: 10 * minute},
-		{Name: "one level", Policy: policyOf{Thresholds: []int64{}, Interval: hour}},
-		{Name: "two levels", Policy: policyOf{Thresholds: []int64{-100}, Interval: interval, Mode: sinceLastReset}, Lease: hour},
-		{Name: "three levels, the first for nobody", Policy: policyOf{Thresholds: []int64{7, 0}, Interval: interval}},
-		{Name: "nine levels that come fast, the shortest interval and lease", Policy: policyOf{Thresholds: down(-1, 1, 8), Interval: 1}, Lease: 1},
-		{Name: "ten levels, an odd interval and lease", Policy: policyOf{Thresholds: down(-3, 5, 9), Interval: 1_500_001}, Lease: 77_777_777},
-		{Name: "twenty levels", Policy: policyOf{Thresholds: down(-2, 3, 19), Interval: day - 1, Mode: sinceLastReset}, Lease: 3 * minute},
-		{Name: "255 levels, ninety days", Policy: policyOf{Thresholds: down(-1, 1, 254), Interval: 90 * day}},
-		{Name: "the greatest thresholds", Policy: policyOf{Thresholds: []int64{1 << 53, -1 << 53}, Interval: interval}},
-		{Name: "four levels", Policy: policyOf{Thresholds: down(-2, 2, 3), Interval: interval}},
-		{Name: "five levels", Policy: policyOf{Thresholds: down(-2, 2, 4), Interval: interval}},
-		{Name: "six levels", Policy: policyOf{Thresholds: down(-2, 2, 5), Interval: interval}},
-		{Name: "seven levels", Policy: policyOf{Thresholds: down(-2, 2, 6), Interval: interval}},
-		{Name: "eight levels", Policy: policyOf{Thresholds: down(-2, 2, 7), Interval: interval}},
-		{Name: "22 levels by load", Policy: standard.loaded(13)},
-		{Name: "five levels and four turns", Policy: policyOf{Thresholds: down(-2, 2, 4), Interval: interval, Turns: 4}},
-		{Name: "loads with fractions", Policy: standard.loaded(0, 0.000_001, 0.5, 1.707_107, 72.000_001, 1e9)},
-		{Name: "one level by load", Policy: standard.loaded(0, []float64{}...)},
-		{Name: "one level by load, and turns", Policy: standard.loaded(62, []float64{}...)},
-		{Name: "63 levels by load", Policy: standard.loaded(0, many...)},
+		{Name: "one level", Policy: vectors.Policy{Thresholds: []int64{}, Interval: hour}},
+		{Name: "two levels", Policy: vectors.Policy{Thresholds: []int64{-100}, Interval: interval, Mode: sinceLastReset}, Lease: hour},
+		{Name: "three levels, the first for nobody", Policy: vectors.Policy{Thresholds: []int64{7, 0}, Interval: interval}},
+		{Name: "nine levels that come fast, the shortest interval and lease", Policy: vectors.Policy{Thresholds: down(-1, 1, 8), Interval: 1}, Lease: 1},
+		{Name: "ten levels, an odd interval and lease", Policy: vectors.Policy{Thresholds: down(-3, 5, 9), Interval: 1_500_001}, Lease: 77_777_777},
+		{Name: "twenty levels", Policy: vectors.Policy{Thresholds: down(-2, 3, 19), Interval: day - 1, Mode: sinceLastReset}, Lease: 3 * minute},
+		{Name: "255 levels, ninety days", Policy: vectors.Policy{Thresholds: down(-1, 1, 254), Interval: 90 * day}},
+		{Name: "the greatest thresholds", Policy: vectors.Policy{Thresholds: []int64{1 << 53, -1 << 53}, Interval: interval}},
+		{Name: "four levels", Policy: vectors.Policy{Thresholds: down(-2, 2, 3), Interval: interval}},
+		{Name: "five levels", Policy: vectors.Policy{Thresholds: down(-2, 2, 4), Interval: interval}},
+		{Name: "six levels", Policy: vectors.Policy{Thresholds: down(-2, 2, 5), Interval: interval}},
+		{Name: "seven levels", Policy: vectors.Policy{Thresholds: down(-2, 2, 6), Interval: interval}},
+		{Name: "eight levels", Policy: vectors.Policy{Thresholds: down(-2, 2, 7), Interval: interval}},
+		{Name: "22 levels by load", Policy: loaded(13)},
+		{Name: "five levels and four turns", Policy: vectors.Policy{Thresholds: down(-2, 2, 4), Interval: interval, Turns: 4}},
+		{Name: "loads with fractions", Policy: loaded(0, 0.000_001, 0.5, 1.707_107, 72.000_001, 1e9)},
+		{Name: "one level by load", Policy: loaded(0, []float64{}...)},
+		{Name: "one level by load, and turns", Policy: loaded(62, []float64{}...)},
+		{Name: "63 levels by load", Policy: loaded(0, many...)},
 	}
 }
 
-func refusals() []refusal {
-	of := func(why string, policy policyOf, lease int64) refusal {
+func refusals() []vectors.Refusal {
+	of := func(why string, policy vectors.Policy, lease int64) vectors.Refusal {
 		policy.Interval, policy.Mode = cmp.Or(policy.Interval, interval), cmp.Or(policy.Mode, sinceLastUpdate)
-		return refusal{why, policy, lease}
+		return vectors.Refusal{Why: why, Policy: policy, Lease: lease}
 	}
 	tooMany := make([]int64, 255)
 	for i := range tooMany {
@@ -83,41 +66,40 @@ func refusals() []refusal {
 	for i := range loads {
 		loads[i] = float64(i + 1)
 	}
-	return []refusal{
-		of("the thresholds go up", policyOf{Thresholds: []int64{-4, -2}}, lease),
-		of("two thresholds are the same", policyOf{Thresholds: []int64{-2, -4, -4}}, lease),
-		of("a threshold is below -2^53", policyOf{Thresholds: []int64{-2, -1<<53 - 2}}, lease),
-		of("a threshold is above 2^53", policyOf{Thresholds: []int64{1<<53 + 2}}, lease),
-		of("255 thresholds are too many", policyOf{Thresholds: tooMany}, lease),
-		of("the interval is less than nothing", policyOf{Thresholds: standard.Thresholds, Interval: -1}, lease),
-		of("there is no such mode", policyOf{Thresholds: standard.Thresholds, Mode: "since_yesterday"}, lease),
-		of("the loads go down", standard.loaded(0, 2, 1), lease),
-		of("two loads are the same", standard.loaded(0, 2, 8, 8), lease),
-		of("two loads differ by less than a millionth", standard.loaded(0, 2, 2.000_000_4), lease),
-		of("a load is 0", standard.loaded(0, 0, 2), lease),
-		of("a load is below a millionth", standard.loaded(0, 0.000_000_9, 2), lease),
-		of("a load is less than nothing", standard.loaded(0, -2, 2), lease),
-		of("a load is above a billion", standard.loaded(0, 2, 1_000_000_001), lease),
-		of("64 levels by load are too many", standard.loaded(0, loads...), lease),
-		of("64 levels by load are too many, with turns", standard.loaded(55, 2, 4, 8, 16, 32, 64, 128, 256), lease),
-		of("64 levels by load are too many, with turns and the default loads", standard.loaded(55), lease),
-		of("less than no turns", standard.loaded(-1, 2, 8), lease),
+	return []vectors.Refusal{
+		of("the thresholds go up", vectors.Policy{Thresholds: []int64{-4, -2}}, lease),
+		of("two thresholds are the same", vectors.Policy{Thresholds: []int64{-2, -4, -4}}, lease),
+		of("a threshold is below -2^53", vectors.Policy{Thresholds: []int64{-2, -1<<53 - 2}}, lease),
+		of("a threshold is above 2^53", vectors.Policy{Thresholds: []int64{1<<53 + 2}}, lease),
+		of("255 thresholds are too many", vectors.Policy{Thresholds: tooMany}, lease),
+		of("the interval is less than nothing", vectors.Policy{Thresholds: standard.Thresholds, Interval: -1}, lease),
+		of("there is no such mode", vectors.Policy{Thresholds: standard.Thresholds, Mode: "since_yesterday"}, lease),
+		of("the loads go down", loaded(0, 2, 1), lease),
+		of("two loads are the same", loaded(0, 2, 8, 8), lease),
+		of("two loads differ by less than a millionth", loaded(0, 2, 2.000_000_4), lease),
+		of("a load is 0", loaded(0, 0, 2), lease),
+		of("a load is below a millionth", loaded(0, 0.000_000_9, 2), lease),
+		of("a load is less than nothing", loaded(0, -2, 2), lease),
+		of("a load is above a billion", loaded(0, 2, 1_000_000_001), lease),
+		of("64 levels by load are too many", loaded(0, loads...), lease),
+		of("64 levels by load are too many, with turns", loaded(55, 2, 4, 8, 16, 32, 64, 128, 256), lease),
+		of("64 levels by load are too many, with turns and the default loads", loaded(55), lease),
+		of("less than no turns", loaded(-1, 2, 8), lease),
 		of("the lease is less than nothing", standard, -1),
 		of("the lease is longer than a day", standard, day+1),
 	}
 }
 
-// The scripts are those that a RedisStore sends, and those that README.md's table makes.
+// The scripts are those that a RedisStore sends.
 func TestPolicyVectors(t *testing.T) {
 	t.Parallel()
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = client.Close() })
-	table := blocks(t)
 	policies := shapes()
 	for i := range policies {
 		shape := &policies[i]
 		shape.Policy.Mode, shape.Lease = cmp.Or(shape.Policy.Mode, sinceLastUpdate), cmp.Or(shape.Lease, lease)
-		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Policy: shape.Policy.policy(), Lease: milliseconds(shape.Lease)})
+		store, err := priority.NewRedisStore(client, &priority.RedisOptions{Policy: shape.Policy.Priority(), Lease: vectors.Milliseconds(shape.Lease)})
 		if err != nil {
 			t.Fatalf("%s: %v", shape.Name, err)
 		}
@@ -127,22 +109,15 @@ func TestPolicyVectors(t *testing.T) {
 		shape.SHA = map[string]string{
 			"next": sha(store.NextScript("acme")), "submit": sha(store.SubmitScript("acme")), "peek": sha(store.PeekScript("acme")),
 		}
-		for name, sum := range shape.SHA {
-			if written := sha(render(t, table, name+".lua", shape.Policy, shape.Policy.Interval, shape.Lease)); written != sum {
-				t.Errorf("%s: %s.lua is not what README.md says", shape.Name, name)
-			}
-		}
 	}
 	for _, refusal := range refusals() {
 		if _, err := priority.NewRedisStore(client, &priority.RedisOptions{
-			Policy: refusal.Policy.policy(), Lease: milliseconds(refusal.Lease),
+			Policy: refusal.Policy.Priority(), Lease: vectors.Milliseconds(refusal.Lease),
 		}); err == nil && refusal.Policy.Mode != "since_yesterday" {
 			t.Errorf("%s: a RedisStore takes it", refusal.Why)
 		}
 	}
-	always := map[string]string{
-		"done": sha(render(t, nil, "done.lua", standard, interval, lease)), "reset": sha(render(t, nil, "reset.lua", standard, interval, lease)),
-	}
+	always := map[string]string{"done": sha(lua.Done), "reset": sha(lua.Reset)}
 	compare(t, "policies.json", asFile(t, "policies", policies, "always", always, "refused", refusals()))
 }
 
@@ -153,7 +128,7 @@ func sha(text string) string {
 
 // levelsOf returns the counts at both sides of some thresholds, those that a count
 // can reach, with their levels by the definition.
-func levelsOf(policy policyOf) [][2]int64 {
+func levelsOf(policy vectors.Policy) [][2]int64 {
 	level := func(count int64) int64 {
 		level := int64(1)
 		for _, threshold := range policy.Thresholds {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/vectors"
 )
 
 // The format of rules.json; README.md describes it.
@@ -132,7 +133,7 @@ func rulesCases() []rulesCase {
 // rules.json is what a control.Store comes to.
 func TestRulesVectors(t *testing.T) {
 	t.Parallel()
-	client, _ := openMini(t)
+	client := vectors.StartRedis(t).Client
 	cases := rulesCases()
 	for i := range cases {
 		followRules(t, client, &cases[i])

@@ -3,14 +3,16 @@ package vectors_test
 import (
 	"fmt"
 	"slices"
+
+	"github.com/docpriority/priority/internal/vectors"
 )
 
 // submitCases are the cases of submit.json, without what they want. The reset mode does not
 // matter to them, as Submit has nothing to do with the count.
-func submitCases() (all []vector) {
-	add := func(name string, policy policyOf, lease int64, steps ...step) {
+func submitCases() (all []vectors.Case) {
+	add := func(name string, policy vectors.Policy, lease int64, steps ...step) {
 		policy.Mode = sinceLastUpdate
-		all = append(all, vector{Name: name, Policy: policy, Lease: lease, Steps: steps})
+		all = append(all, vectors.Case{Name: name, Policy: policy, Lease: lease, Steps: stepsOf(steps)})
 	}
 	pendingCases(add)
 	boundCases(add)
@@ -22,8 +24,6 @@ func submitCases() (all []vector) {
 	tableCases(add)
 	return all
 }
-
-type adder func(name string, policy policyOf, lease int64, steps ...step)
 
 // pendingCases are about the documents that are pending.
 func pendingCases(add adder) {
@@ -90,7 +90,7 @@ func boundCases(add adder) {
 		{"the same, a millionth more than the table has", []float64{0.999_999, 3.999_999, 8.999_999}},
 		{"the same, a millionth less", []float64{1.000_001, 4.000_001, 9.000_001}},
 	} {
-		add(table.name, standard.loaded(0, table.loads...), lease, submit(0, "acme", "a", "b", "c"), peek(1, "acme"))
+		add(table.name, loaded(0, table.loads...), lease, submit(0, "acme", "a", "b", "c"), peek(1, "acme"))
 	}
 	// Half a day later 1 is 0.707.
 	for _, table := range []struct {
@@ -99,12 +99,12 @@ func boundCases(add adder) {
 	}{
 		{"a load of exactly 1.707", 1.707}, {"the same, a millionth more", 1.706_999}, {"the same, a millionth less", 1.707_001},
 	} {
-		add(table.name, standard.loaded(0, table.load), lease,
+		add(table.name, loaded(0, table.load), lease,
 			submit(0, "acme", "a"), done(second, "acme", "a"), peek(12*hour, "acme"), submit(12*hour, "acme", "b"))
 	}
-	add("the least load and the greatest of a table", standard.loaded(0, 0.000_001, 1e9), lease,
+	add("the least load and the greatest of a table", loaded(0, 0.000_001, 1e9), lease,
 		submit(0, "acme", "a", "b").costing(1, 100_000), peek(1, "acme"))
-	add("a load of a thousandth, which is the least", standard.loaded(0, 0.000_999, 0.001), lease, submit(0, "acme", "a").costing(1), peek(1, "acme"))
+	add("a load of a thousandth, which is the least", loaded(0, 0.000_999, 0.001), lease, submit(0, "acme", "a").costing(1), peek(1, "acme"))
 }
 
 // latelyCases are about what was submitted lately.
@@ -262,18 +262,18 @@ func beyondCases(add adder) {
 	add("what is beyond the last load is pending for a lease too", narrow, hour,
 		submit(0, "acme", batch("a", 9)...), submit(30*minute, "acme", "b", "c"), peek(59*minute, "acme"), peek(61*minute, "acme"),
 		submit(62*minute, "acme", "a-9"), peek(89*minute, "acme"), peek(91*minute, "acme"), submit(92*minute, "acme", "c"), peek(93*minute, "acme"))
-	add("one level: all is beyond the last load, for there is none", standard.loaded(0, []float64{}...), lease,
+	add("one level: all is beyond the last load, for there is none", loaded(0, []float64{}...), lease,
 		submit(0, "acme", "a", "b", "c"), peek(second, "acme"), done(2*second, "acme", "b"), peek(3*second, "acme"))
 }
 
 // turnCases are about floods that take turns behind the last load.
 func turnCases(add adder) {
 	for _, turns := range []int{0, 1, 3, 13} {
-		add(fmt.Sprintf("turns: %d", turns), standard.loaded(turns, 2, 8, 32), lease,
+		add(fmt.Sprintf("turns: %d", turns), loaded(turns, 2, 8, 32), lease,
 			submit(0, "acme", batch("a", 30)...), peek(second, "acme"), submit(2*second, "acme", "b"), peek(3*second, "acme"))
 	}
-	add("a flood alone", standard.loaded(13, 0.5), lease, each(16, second, func(i int, at int64) step { return submit(at, "acme", named(i)) })...)
-	add("a flood of 300 in a table of its own", standard.loaded(6, 0.001, 0.002), lease,
+	add("a flood alone", loaded(13, 0.5), lease, each(16, second, func(i int, at int64) step { return submit(at, "acme", named(i)) })...)
+	add("a flood of 300 in a table of its own", loaded(6, 0.001, 0.002), lease,
 		submit(0, "acme", batch("a", 100)...), submit(second, "acme", batch("b", 100)...), submit(2*second, "acme", batch("c", 100)...), peek(3*second, "acme"))
 	add("each customer has turns of their own", turning, lease,
 		submit(0, "acme", batch("a", 12)...), submit(second, "other", batch("a", 7)...), submit(2*second, "other", "b"), submit(3*second, "acme", "b"),
@@ -283,9 +283,9 @@ func turnCases(add adder) {
 		done(5*second, "acme", "a-1"), submit(6*second, "acme", "c", "d", "e"), peek(7*second, "acme"))
 	add("who is submitted again takes the last turn", turning, lease,
 		submit(0, "acme", batch("a", 13)...), submit(second, "acme", "a-6"), submit(2*second, "acme", "a-7", "a-8", "a-7"), peek(3*second, "acme"))
-	add("what is past its lease has no turn", standard.loaded(3, 2, 8, 32), hour,
+	add("what is past its lease has no turn", loaded(3, 2, 8, 32), hour,
 		submit(0, "acme", batch("a", 9)...), submit(30*minute, "acme", "b", "c"), submit(61*minute, "acme", "d"), peek(62*minute, "acme"))
-	add("one level and turns", standard.loaded(3, []float64{}...), lease, submit(0, "acme", batch("a", 17)...), peek(second, "acme"))
+	add("one level and turns", loaded(3, []float64{}...), lease, submit(0, "acme", batch("a", 17)...), peek(second, "acme"))
 }
 
 // tableCases are about policies of fewer and more levels than nine, whose loads are the
@@ -302,16 +302,16 @@ func tableCases(add adder) {
 		for i := range thresholds {
 			thresholds[i] = -2 * int64(i+1)
 		}
-		add(fmt.Sprintf("%d levels", levels), policyOf{Thresholds: thresholds, Interval: interval}, lease,
+		add(fmt.Sprintf("%d levels", levels), vectors.Policy{Thresholds: thresholds, Interval: interval}, lease,
 			submit(0, "acme", documents...).costing(costs...), peek(second, "acme"))
 	}
-	add("two levels by count and four by load", policyOf{Thresholds: []int64{-2}, Interval: interval, Loads: []float64{1, 5, 20}}, lease,
+	add("two levels by count and four by load", vectors.Policy{Thresholds: []int64{-2}, Interval: interval, Loads: []float64{1, 5, 20}}, lease,
 		submit(0, "acme", batch("a", 6)...), peek(second, "acme"), next(2*second, "acme", 3), peek(3*second, "acme"))
 	var many []float64
 	for i := range 60 {
 		many = append(many, float64(i+1)/2)
 	}
-	add("63 levels, the last two of them turns", standard.loaded(2, many...), lease, submit(0, "acme", batch("a", 12)...), peek(second, "acme"))
+	add("63 levels, the last two of them turns", loaded(2, many...), lease, submit(0, "acme", batch("a", 12)...), peek(second, "acme"))
 }
 
 // named is the id of a document.
