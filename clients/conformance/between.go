@@ -15,11 +15,8 @@ import (
 // What becomes of a script that a client sends. Whatever else is an error that is
 // answered in its place, without the "-", or a whole reply, which ends with a line's end.
 const (
-	pass    = "answered"
-	lose    = "lost"  // the script runs; the connection is closed instead of an answer
-	halve   = "half"  // the script runs; the connection is closed within the answer
-	hold    = "held"  // the script runs; its answer comes only when it is released
-	trickle = "bytes" // the answer comes byte by byte
+	pass = "answered"
+	lose = "lost" // the script runs; the connection is closed instead of an answer
 )
 
 // between stands between a port and a server. It knows which command is a script, so
@@ -29,16 +26,12 @@ type between struct {
 	listener net.Listener
 	wait     sync.WaitGroup
 
-	mu       sync.Mutex
-	target   string
-	open     map[net.Conn]bool
-	closed   bool
-	silent   bool
-	fates    []string // of the scripts in turn; the last stays; none: pass
-	perhaps  func() string
-	sent     int // scripts since the fates were set
-	busy     int // commands that are on their way
-	released chan struct{}
+	mu     sync.Mutex
+	target string
+	open   map[net.Conn]bool
+	closed bool
+	fates  []string // of the scripts in turn; the last stays; none: pass
+	sent   int      // scripts since the fates were set
 }
 
 // listen opens a port for connections to a server that may not be there yet.
@@ -49,7 +42,7 @@ func listen(tb testing.TB) *between {
 		tb.Fatal(err)
 	}
 	b := &between{
-		addr: listener.Addr().String(), listener: listener, open: make(map[net.Conn]bool), released: make(chan struct{}),
+		addr: listener.Addr().String(), listener: listener, open: make(map[net.Conn]bool),
 	}
 	b.wait.Add(1)
 	go b.accept()
@@ -62,7 +55,6 @@ func (b *between) close() {
 	b.closed = true
 	b.mu.Unlock()
 	_ = b.listener.Close()
-	b.release()
 	b.cut()
 	b.wait.Wait()
 }
@@ -78,14 +70,7 @@ func (b *between) lead(target string) {
 func (b *between) let(fates ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.fates, b.perhaps, b.sent = fates, nil, 0
-}
-
-// letEach decides about each script from here on.
-func (b *between) letEach(fate func() string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.fates, b.perhaps, b.sent = nil, fate, 0
+	b.fates, b.sent = fates, 0
 }
 
 // scripts returns how many were sent since the fates were set.
@@ -93,21 +78,6 @@ func (b *between) scripts() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sent
-}
-
-// silence lets nothing through any more, or everything again.
-func (b *between) silence(silent bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.silent = silent
-}
-
-// release lets the answers go that are held.
-func (b *between) release() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.released)
-	b.released = make(chan struct{})
 }
 
 // cut closes all connections that are open now.
@@ -165,28 +135,13 @@ func (b *between) serve(client, server net.Conn) {
 	}
 }
 
-// idle reports whether no command is on its way.
-func (b *between) idle() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.busy == 0
-}
-
 // relay passes one command on, and its answer back, as is decided about it. It returns
 // false where the connection is over.
 func (b *between) relay(c command, client, server net.Conn, replies *bufio.Reader) bool {
-	fate, released := b.fateOf(c)
-	if fate == "" {
-		return true
-	}
-	defer func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.busy--
-	}()
+	fate := b.fateOf(c)
 	reply := []byte(fate)
-	switch fate {
-	case pass, lose, halve, hold, trickle:
+	switch {
+	case fate == pass, fate == lose:
 		if _, err := server.Write(c.raw); err != nil {
 			return false
 		}
@@ -194,53 +149,29 @@ func (b *between) relay(c command, client, server net.Conn, replies *bufio.Reade
 		if reply, err = readReply(replies, nil); err != nil {
 			return false
 		}
-	default:
-		if !strings.HasSuffix(fate, "\n") {
-			reply = fmt.Appendf(nil, "-%s\r\n", fate)
-		}
-	}
-	// A server that does not know a script says so, whatever was decided.
-	if unknown := bytes.HasPrefix(reply, []byte("-NOSCRIPT")); !unknown {
-		switch fate {
-		case lose:
+		// A server that does not know a script says so, whatever was decided.
+		if fate == lose && !bytes.HasPrefix(reply, []byte("-NOSCRIPT")) {
 			return false
-		case halve:
-			_, _ = client.Write(reply[:len(reply)/2])
-			return false
-		case hold:
-			<-released
-		case trickle:
-			for i := range reply[:len(reply)-1] {
-				if _, err := client.Write(reply[i : i+1]); err != nil {
-					return false
-				}
-			}
-			reply = reply[len(reply)-1:]
 		}
+	case !strings.HasSuffix(fate, "\n"):
+		reply = fmt.Appendf(nil, "-%s\r\n", fate)
 	}
 	_, err := client.Write(reply)
 	return err == nil
 }
 
-// fateOf decides about a command; "": it goes nowhere.
-func (b *between) fateOf(c command) (fate string, released chan struct{}) {
+// fateOf decides about a command.
+func (b *between) fateOf(c command) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.silent {
-		return "", nil
-	}
-	b.busy++
 	if !c.script() {
-		return pass, nil
+		return pass
 	}
 	b.sent++
-	switch {
-	case b.perhaps != nil:
-		return b.perhaps(), b.released
-	case len(b.fates) == 0:
-		return pass, nil
+	if len(b.fates) == 0 {
+		return pass
 	}
-	return b.fates[min(b.sent, len(b.fates))-1], b.released
+	return b.fates[min(b.sent, len(b.fates))-1]
 }
 
 // command is what a client sent.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,11 +12,10 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/ledger"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/vectors"
 )
 
 // The faults of docs/reliability.md that a port must stand.
@@ -97,13 +95,8 @@ func (w *world) wrong(d *driver, do string, f fields) {
 }
 
 func checkHostileNames(w *world) {
-	var file struct {
-		Keys []struct {
-			Shown, Prefix string
-			Customer      string `json:"customer_hex"`
-		}
-	}
-	w.vectors("keys.json", &file)
+	var file struct{ Keys []vectors.Keys }
+	w.read("keys.json", &file)
 	s := w.site()
 	d := w.open(s.between.addr, enough, nil)
 	var names []string
@@ -152,20 +145,10 @@ func checkManyAtOnce(w *world) {
 	var books ledger.Ledger
 	var submitted submissions
 	for i := range each * customers {
-		customer, id := fmt.Sprint("customer ", i%customers), fmt.Sprint("invoice ", i)
 		asking.Go(func() {
-			f, do := fields{"customer": []byte(customer), "n": 1}, "next"
-			if i%2 == 1 {
-				f, do = fields{"customer": []byte(customer), "documents": documents(id)}, "submit"
-			}
-			r, err := d.try(do, f)
-			switch {
-			case err != nil || r.Error != nil:
-				w.Errorf("%s is %v (%v)", do, r, err)
-			case do == "next":
-				note(&books, customer, r)
-			default:
-				submitted.note(customer, id, r)
+			r := w.count(d, &books, &submitted, fmt.Sprint("customer ", i%customers), fmt.Sprint("invoice ", i), i%2 == 1)
+			if r.Error != nil {
+				w.Errorf("call %d of many at once is %v", i, r)
 			}
 		})
 	}
@@ -174,18 +157,16 @@ func checkManyAtOnce(w *world) {
 	w.auditSubmissions(s, &submitted)
 }
 
-// checkOutage has documents counted before, while and after a server is away.
-func checkOutage(begin, end func(*world, *site), want ...string) func(*world) {
-	return func(w *world) {
-		s := w.site(durable...)
-		d := w.open(s.between.addr, short, nil)
-		var books ledger.Ledger
-		w.awaitNext(d, &books, "acme")
-		begin(w, s)
-		w.duringOutage(d, &books, want...)
-		end(w, s)
-		w.afterOutage(s, d, &books)
-	}
+// checkOutage has documents counted before, while and after a server stands still.
+func checkOutage(w *world) {
+	s := w.site(durable...)
+	d := w.open(s.between.addr, short, nil)
+	var books ledger.Ledger
+	w.awaitNext(d, &books, "acme")
+	s.Signal(syscall.SIGSTOP)
+	w.duringOutage(d, &books, notCounted, outcomeUnknown)
+	s.Signal(syscall.SIGCONT)
+	w.afterOutage(s, d, &books)
 }
 
 // checkRefused has a server be gone. A call may find out by a connection that it had,
@@ -245,106 +226,13 @@ func (w *world) afterOutage(s *site, d *driver, books *ledger.Ledger) {
 
 var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-func stop(_ *world, s *site)     { s.Signal(syscall.SIGSTOP) }
-func resume(_ *world, s *site)   { s.Signal(syscall.SIGCONT) }
-func silence(_ *world, s *site)  { s.between.silence(true) }
-func speak(_ *world, s *site)    { s.between.silence(false); s.between.cut() }
-func holdAll(_ *world, s *site)  { s.between.let(hold) }
-func giveUp(_ *world, s *site)   { s.between.let(pass); s.between.cut(); s.between.release() }
-func halveAll(_ *world, s *site) { s.between.let(halve) }
-func wholeAll(_ *world, s *site) { s.between.let(pass) }
-
-func checkRestartWithoutPersistence(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, short, nil)
-	for range 5 {
-		w.awaitNext(d, new(ledger.Ledger), "acme")
-	}
-	s.Kill()
-	s.Restart()
-	s.awaitWhole(w)
-	var books ledger.Ledger
-	if told := w.awaitNext(d, &books, "acme"); told.Count < -int64(books.Totals().OutcomeUnknown) {
-		w.Errorf("the first document after a restart without data has the count %d", told.Count)
-	}
-	w.audit(s, &books)
-}
-
-// checkLateAnswers has answers come when nobody waits for them any more.
-func checkLateAnswers(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, short, nil)
-	w.warmly(d)
-	s.client.Del(context.Background(), keys("acme")...)
-	s.between.let(hold)
-	r := d.ask("next", operations["next"])
-	if r.class() != outcomeUnknown {
-		w.Errorf("next whose answer does not come in time is %v, want %s", r, outcomeUnknown)
-	}
-	if count, held := s.count(w, "acme"); !held || count != 0 {
-		w.Errorf("next whose answer does not come in time has left the count %d (%t), want 0", count, held)
-	}
-	s.between.let(pass)
-	s.between.release()
-	for i := range 20 {
-		customer := fmt.Sprint("another ", i)
-		s.set(w, keys(customer)[0], fmt.Sprint(-1000-100*i))
-		r := d.ask("next", fields{"customer": []byte(customer), "n": 1})
-		if count := int64(-1001 - 100*i); r.Error == nil && r.Decisions[0].Count != count {
-			w.Fatalf("after a late answer, next of another customer has the count %d, want %d", r.Decisions[0].Count, count)
-		}
-	}
-	w.awaitNext(d, new(ledger.Ledger), "acme")
-}
-
-func checkTrickle(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, enough, nil)
-	w.warm(d)
-	s.between.let(trickle)
-	for i := range 3 {
-		if got := d.next("slow"); got.Count != -int64(i) || got.Level != 1 {
-			w.Errorf("next number %d, whose answer comes byte by byte, is %s", i+1, asJSON(got))
-		}
-	}
-	got := d.must("submit", fields{"customer": []byte("slow"), "documents": documents("a", "b", "c")}).Decisions
-	if want := (decision{Level: 3, Load: 9, Pending: 3}); got[2] != want {
-		w.Errorf("submit, whose answer comes byte by byte, is %s", asJSON(got))
-	}
-	if got := d.must("peek", fields{"customer": []byte("slow")}).State; got.Count != -2 || got.Lately != 3 || got.Pending != 3 {
-		w.Errorf("peek, whose answer comes byte by byte, is %s", asJSON(got))
-	}
-}
-
-func checkForgottenScripts(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, enough, nil)
-	ctx := context.Background()
-	for range 3 {
-		for do, request := range operations {
-			if err := s.client.ScriptFlush(ctx).Err(); err != nil {
-				w.Fatal(err)
-			}
-			d.must(do, request)
-		}
-	}
-	s.flush(w)
-	w.underLoad(s, d, func() { s.client.ScriptFlush(ctx) }, false)
-}
-
+// checkKilledConnections cuts connections, again and again, while documents are counted.
 func checkKilledConnections(w *world) {
+	const lanes, rounds = 8, 15
 	s := w.site()
 	d := w.open(s.between.addr, enough, nil)
 	w.warm(d)
 	s.flush(w)
-	w.underLoad(s, d, s.between.cut, true)
-}
-
-// underLoad does harm, again and again, while documents are counted. Without
-// permission to fail, each of them has to be answered.
-func (w *world) underLoad(s *site, d *driver, harm func(), mayFail bool) {
-	w.Helper()
-	const lanes, rounds = 8, 15
 	var books ledger.Ledger
 	var submitted submissions
 	var asked atomic.Int64
@@ -352,32 +240,14 @@ func (w *world) underLoad(s *site, d *driver, harm func(), mayFail bool) {
 	var lane sync.WaitGroup
 	for at := range lanes {
 		lane.Go(func() {
-			for i := 0; !over.Load(); i++ {
-				customer, id := fmt.Sprint("customer ", i%3), fmt.Sprint(at, " ", i)
-				f, do := fields{"customer": []byte(customer), "n": 1}, "next"
-				if i%2 == 1 {
-					f, do = fields{"customer": []byte(customer), "documents": documents(id)}, "submit"
-				}
-				r, err := d.try(do, f)
-				if err != nil {
-					w.Errorf("%v", err)
-					return
-				}
-				if do == "next" {
-					note(&books, customer, r)
-				} else {
-					submitted.note(customer, id, r)
-				}
-				if r.Error != nil && !mayFail {
-					w.Errorf("%s is %v", do, r)
-					return
-				}
+			for i := 0; !over.Load() && !w.Failed(); i++ {
+				w.count(d, &books, &submitted, fmt.Sprint("customer ", i%3), fmt.Sprint(at, " ", i), i%2 == 1)
 				asked.Add(1)
 			}
 		})
 	}
 	for range rounds {
-		harm()
+		s.between.cut()
 		before := asked.Load()
 		redistest.Await(w, "documents are counted meanwhile", func() bool { return asked.Load() >= before+lanes || w.Failed() })
 	}
@@ -388,93 +258,22 @@ func (w *world) underLoad(s *site, d *driver, harm func(), mayFail bool) {
 	w.auditSubmissions(s, &submitted)
 }
 
-// checkStandstill has many calls wait for a server that stands still.
-func checkStandstill(w *world) {
-	const calls = 500
-	s := w.site(durable...)
-	d := w.open(s.between.addr, short, nil)
-	w.warmly(d)
-	s.flush(w)
-	var books ledger.Ledger
-	s.Signal(syscall.SIGSTOP)
-	var asking sync.WaitGroup
-	for i := range calls {
-		customer := fmt.Sprint("customer ", i%5)
-		asking.Go(func() {
-			r, err := d.try("next", fields{"customer": []byte(customer), "n": 1})
-			if err != nil {
-				w.Errorf("of %d calls at once: %v", calls, err)
-				return
-			}
-			note(&books, customer, r)
-		})
+// count counts a document by one of the rules, and notes what became of it.
+func (w *world) count(d *driver, books *ledger.Ledger, submitted *submissions, customer, id string, byLoad bool) response {
+	f, do := fields{"customer": []byte(customer), "n": 1}, "next"
+	if byLoad {
+		f, do = fields{"customer": []byte(customer), "documents": documents(id)}, "submit"
 	}
-	asking.Wait()
-	s.Signal(syscall.SIGCONT)
-	w.awaitNext(d, &books, "customer 0")
-	d.end()
-	w.audit(s, &books)
-}
-
-// checkReadOnly has the server become a replica, which one of a cluster cannot. Nothing
-// is changed by what it refuses.
-func checkReadOnly(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, short, nil)
-	w.warmly(d)
-	s.flush(w)
-	ctx := context.Background()
-	if err := s.client.Do(ctx, "REPLICAOF", "127.0.0.1", fmt.Sprint(redistest.FreePort(w))).Err(); err != nil {
-		w.Fatal(err)
+	r, err := d.try(do, f)
+	switch {
+	case err != nil:
+		w.Errorf("%v", err)
+	case byLoad:
+		submitted.note(customer, id, r)
+	default:
+		note(books, customer, r)
 	}
-	for _, do := range []string{"next", "submit"} {
-		if r := w.untilNotCounted(d, do); r.class() != notCounted {
-			w.Errorf("%s on a read-only replica is %v, want %s", do, r, notCounted)
-		}
-	}
-	w.awaitAnswer(d)
-	if err := s.client.Do(ctx, "REPLICAOF", "no", "one").Err(); err != nil {
-		w.Fatal(err)
-	}
-	if got := w.awaitNext(d, new(ledger.Ledger), "acme"); got.Count != 0 {
-		w.Errorf("a read-only replica has counted: the next document has the count %d", got.Count)
-	}
-	if there := s.client.Exists(ctx, keys("acme")[1:3]...).Val(); there != 0 {
-		w.Errorf("a read-only replica has made a document pending")
-	}
-}
-
-func checkFullMemory(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, enough, nil)
-	w.warm(d)
-	d.must("next", operations["next"])
-	d.must("submit", operations["submit"])
-	ctx := context.Background()
-	s.client.ConfigSet(ctx, "maxmemory-policy", "noeviction")
-	if err := s.client.ConfigSet(ctx, "maxmemory", "1").Err(); err != nil {
-		w.Fatal(err)
-	}
-	before, _ := s.count(w, "acme")
-	f := fields{"customer": []byte("acme"), "documents": documents("invoice-2")}
-	for do, request := range map[string]fields{"next": operations["next"], "submit": f} {
-		if r := d.ask(do, request); r.class() != notCounted {
-			w.Errorf("%s where memory is full is %v, want %s", do, r, notCounted)
-		}
-	}
-	if r := d.ask("done", operations["done"]); r.Error != nil {
-		w.Errorf("done where memory is full is %v", r)
-	}
-	if after, _ := s.count(w, "acme"); after != before {
-		w.Errorf("the count is %d, and was %d before memory was full", after, before)
-	}
-	if err := s.client.ZScore(ctx, keys("acme")[1], "invoice-2").Err(); !errors.Is(err, redis.Nil) {
-		w.Errorf("a document is pending that was not counted, as memory was full (%v)", err)
-	}
-	s.client.ConfigSet(ctx, "maxmemory", "0")
-	if got := d.next("acme"); got.Count != before-1 {
-		w.Errorf("the next document has the count %d, want %d", got.Count, before-1)
-	}
+	return r
 }
 
 func checkCorruptKeys(w *world) {
@@ -520,35 +319,6 @@ func checkCorruptKeys(w *world) {
 			}
 		}
 	}
-}
-
-// checkSubmittedAgain has documents be delivered again and again, which counts nothing.
-func checkSubmittedAgain(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, enough, nil)
-	var books submissions
-	for i := range 10 {
-		id := fmt.Sprint("invoice ", i)
-		f := fields{"customer": []byte("acme"), "documents": documents(id)}
-		for again := range 3 {
-			r := d.must("submit", f)
-			if got := r.Decisions[0]; got.Pending != int64(i+1) {
-				w.Errorf("submit number %d of document %d is %s, want %d pending", again+1, i+1, asJSON(got), i+1)
-			}
-			books.note("acme", id, r)
-		}
-	}
-	for i := range 5 {
-		id := fmt.Sprint("invoice ", i)
-		for again := range 2 {
-			r := d.must("done", fields{"customer": []byte("acme"), "documents": documents(id, "unknown", id), "took_ms": 0})
-			if len(r.Ended) != 1-again {
-				w.Errorf("done number %d of document %d has ended %s", again+1, i+1, asJSON(r.Ended))
-			}
-			books.noteDone(id, r)
-		}
-	}
-	w.auditSubmissions(s, &books)
 }
 
 // checkEnd has a driver end while its server stands still, which a store's close must

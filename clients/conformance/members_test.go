@@ -5,14 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +20,7 @@ import (
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/internal/vectors"
 )
 
 // Members in three languages report what their callers were told, go by what operators set,
@@ -69,7 +66,7 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 	for i, p := range append(ports, ports[0]) {
 		name, options := fmt.Sprint("worker-", i+1), fields{"join": true}
 		if i == len(ports) { // its queue has three levels
-			name, options = "small", fields{"join": true, "policy": policy{Thresholds: []int64{-2, -4}, Interval: 1_500_000, Mode: "since_last_update"}}
+			name, options = "small", fields{"join": true, "policy": vectors.Policy{Thresholds: []int64{-2, -4}, Interval: 1_500_000, Mode: "since_last_update"}}
 		}
 		options["as"] = name
 		w := &world{TB: t, port: p}
@@ -246,41 +243,6 @@ func (m *members) askTools() {
 		if number(listed["next_level"]) != state.NextLevel || strings.ReplaceAll(listed["rule"].(string), " ", "_") != state.Rule {
 			m.Errorf("list says %v, and Peek %s", listed, asJSON(state))
 		}
-	}
-	m.askPage()
-}
-
-// askPage compares the page's table of levels in the same way.
-func (m *members) askPage() {
-	m.Helper()
-	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(m))
-	serve := exec.Command(m.program, "serve", "-listen", addr, "-redis", m.url)
-	redistest.StartProgram(m, serve)
-	defer redistest.KillProgram(serve)
-	row := regexp.MustCompile(`<tr><th class="left" scope="row">(\d+)</th><td>([\d,]*)</td><td>([\d,]*)</td>`)
-	number := func(text string) int64 {
-		n, _ := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
-		return n
-	}
-	var shown string
-	redistest.Await(m, "the page says what the callers were told", func() bool {
-		response, err := http.Get("http://" + addr + "/")
-		if err != nil {
-			return false
-		}
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		rows := row.FindAllSubmatch(text, -1)
-		shown = fmt.Sprintf("%q", rows)
-		agree := err == nil && len(rows) > 0
-		for _, r := range rows {
-			level := priority.Level(number(string(r[1])))
-			agree = agree && number(string(r[2])) == m.told.ByCount[level] && number(string(r[3])) == m.told.ByLoad[level]
-		}
-		return agree
-	})
-	if m.Failed() {
-		m.Log(shown)
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"math"
 	"sync"
 	"time"
 
@@ -28,20 +27,6 @@ func (s *submissions) note(customer, id string, r response) {
 		s.byID = make(map[string]*submission)
 	}
 	s.byID[id] = &submission{customer: customer, submit: r.class()}
-}
-
-// noteDone notes what a done of one document came to.
-func (s *submissions) noteDone(id string, r response) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.byID[id].done = r.class()
-}
-
-// customerOf returns whose document it is.
-func (s *submissions) customerOf(id string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.byID[id].customer
 }
 
 // auditSubmissions compares what callers were told of documents with what is pending, and
@@ -99,10 +84,4 @@ func (s *site) lately(w *world, customer string) float64 {
 	}
 	now := time.Now()
 	return float64(fair.History{Fades: now.Add(max(left, 0))}.Lately(now)) / 1000
-}
-
-// millionths returns a number in millionths, and whether it is a whole number of them.
-func millionths(number float64) (int64, bool) {
-	n := math.Round(number * 1e6)
-	return int64(n), n/1e6 == number
 }

@@ -7,33 +7,31 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/vectors"
 	"github.com/docpriority/priority/lua"
 )
 
 // The checks by the files of vectors/, whose format vectors/README.md describes.
 
-func checkKeys(w *world) {
-	var file struct {
-		Keys []struct {
-			Shown, Prefix string
-			Customer      string `json:"customer_hex"`
-			Count         string `json:"count_key_hex"`
-			Pending       string `json:"pending_key_hex"`
-			Usage         string `json:"usage_key_hex"`
-			Override      string `json:"override_key_hex"`
-		}
+// read reads one of the files.
+func (w *world) read(file string, into any) {
+	w.Helper()
+	if err := vectors.Read(file, into); err != nil {
+		w.Fatal(err)
 	}
-	w.vectors("keys.json", &file)
+}
+
+func checkKeys(w *world) {
+	var file struct{ Keys []vectors.Keys }
+	w.read("keys.json", &file)
 	s := w.site()
 	drivers := make(map[string]*driver)
 	for _, key := range file.Keys {
@@ -56,46 +54,10 @@ func checkKeys(w *world) {
 	}
 }
 
-// policy is the policy of an open.
-type policy struct {
-	Thresholds []int64   `json:"thresholds"`
-	Interval   int64     `json:"reset_interval_ms"`
-	Mode       string    `json:"reset_mode"`
-	Loads      []float64 `json:"loads,omitzero"`
-	Turns      int       `json:"turns,omitzero"`
-}
-
-// level is the definition.
-func (p policy) level(count int64) int64 {
-	level := int64(1)
-	for _, threshold := range p.Thresholds {
-		if count < threshold {
-			level++
-		}
-	}
-	return level
-}
-
-type policyVectors struct {
-	Policies []struct {
-		Name   string
-		Policy policy
-		Lease  int64 `json:"lease_ms"`
-		Levels [][2]int64
-		SHA    map[string]string `json:"sha1"`
-	}
-	Always  map[string]string
-	Refused []struct {
-		Why    string
-		Policy policy
-		Lease  int64 `json:"lease_ms"`
-	}
-}
-
-// checkPolicies has a driver for each policy.
+// checkPolicies has a driver for each policy, and refuses wrong ones.
 func checkPolicies(w *world) {
-	var file policyVectors
-	w.vectors("policies.json", &file)
+	var file vectors.Policies
+	w.read("policies.json", &file)
 	s := w.site()
 	for _, shape := range file.Policies {
 		options := fields{"policy": shape.Policy, "lease_ms": shape.Lease}
@@ -111,10 +73,22 @@ func checkPolicies(w *world) {
 		}
 		if shape.Policy.Interval >= 1000 { // else a count is gone before it can be looked at
 			for _, level := range shape.Levels {
-				w.level(s, d, shape.Name, shape.Policy, level[0], level[1])
+				w.level(s, d, shape, level[0], level[1])
 			}
 		}
 		d.kill()
+	}
+	d := start(w, w.port)
+	refused := func(what string, options fields) {
+		if r := d.ask("open", w.options(s.between.addr, enough, options)); r.class() != invalid {
+			w.Errorf("open, where %s, is %s, want %s", what, r.class(), invalid)
+		}
+	}
+	for _, wrong := range file.Refused {
+		refused(wrong.Why, fields{"policy": wrong.Policy, "lease_ms": wrong.Lease})
+	}
+	for _, prefix := range []string{"{", "a}b", "{x}"} {
+		refused("the prefix is "+prefix, fields{"prefix": prefix})
 	}
 }
 
@@ -148,20 +122,21 @@ func blocksOf(script string) string {
 
 // level has the server, and the port itself, which makes the first decisions of a next
 // of many, find the level of a count.
-func (w *world) level(s *site, d *driver, name string, policy policy, count, level int64) {
+func (w *world) level(s *site, d *driver, shape vectors.Shape, count, level int64) {
 	w.Helper()
 	if count == 0 {
 		return // which no document takes it to
 	}
 	s.set(w, keys("acme")[0], fmt.Sprint(count+1))
 	if got := d.next("acme"); got.Count != count || got.Level != level {
-		w.Errorf("policy %q: the count %d has level %d, want %d", name, got.Count, got.Level, level)
+		w.Errorf("policy %q: the count %d has level %d, want %d", shape.Name, got.Count, got.Level, level)
 	}
 	s.set(w, keys("acme")[0], fmt.Sprint(count+3))
+	policy := shape.Policy.Priority()
 	for i, got := range d.must("next", fields{"customer": []byte("acme"), "n": 4}).Decisions {
-		if want := count + 2 - int64(i); got.Count != want || got.Level != policy.level(want) {
+		if want := count + 2 - int64(i); got.Count != want || got.Level != int64(policy.Level(want)) {
 			w.Errorf("policy %q: of 4 at once, number %d has the count %d and level %d, want %d and %d",
-				name, i+1, got.Count, got.Level, want, policy.level(want))
+				shape.Name, i+1, got.Count, got.Level, want, policy.Level(want))
 		}
 	}
 }
@@ -173,109 +148,24 @@ func (s *site) set(w *world, key, value string) {
 	}
 }
 
-func checkRefusedPolicies(w *world) {
-	var file policyVectors
-	w.vectors("policies.json", &file)
-	s := w.site()
-	d := start(w, w.port)
-	for _, refused := range file.Refused {
-		r := d.ask("open", w.options(s.between.addr, enough, fields{"policy": refused.Policy, "lease_ms": refused.Lease}))
-		if r.class() != invalid {
-			w.Errorf("open, where %s, is %s, want %s", refused.Why, r.class(), invalid)
-		}
-	}
-	for _, prefix := range []string{"{", "a}b", "{x}"} {
-		if r := d.ask("open", w.options(s.between.addr, enough, fields{"prefix": prefix})); r.class() != invalid {
-			w.Errorf("open with the prefix %q is %s, want %s", prefix, r.class(), invalid)
-		}
-	}
-}
-
-// The cases.
-type (
-	vector struct {
-		Name   string
-		Policy policy
-		Lease  int64 `json:"lease_ms"`
-		Steps  []step
-	}
-	step struct {
-		At        int64 `json:"at_ms"`
-		Do        string
-		Customer  string
-		N         int
-		Documents []string
-		Costs     []int64
-		Cost      int64
-		Key       string
-		Value     string
-		TTL       int64 `json:"ttl_ms"`
-		Lease     int64 `json:"lease_ms"`
-		Want      []result
-		State     *wholeState
-		Error     string
-	}
-	// result is what a document of a next, a submit or a done comes to.
-	result struct {
-		Level   int64
-		Ruled   int64
-		Count   int64
-		ResetIn int64 `json:"reset_in_ms"`
-		Load    int64 // in millionths
-		Pending int64
-		Sojourn int64 `json:"sojourn_ms"`
-	}
-	// wholeState is a state whose load is in millionths, and lately and cost in thousandths.
-	wholeState struct {
-		Rule        string
-		Level       int64
-		NextLevel   int64 `json:"next_level"`
-		Count       int64
-		ResetIn     int64 `json:"reset_in_ms"`
-		Load        int64
-		Lately      int64
-		Cost        int64
-		Pending     int64
-		PendingLast int64 `json:"pending_last"`
-		Oldest      int64 `json:"oldest_ms"`
-		Sojourn     int64 `json:"sojourn_ms"`
-		Lease       int64 `json:"lease_ms"`
-		Ruled       int64
-		Earliest    int64
-		Latest      int64
-		EndsIn      int64 `json:"override_ends_in_ms"`
-	}
-)
-
-const (
-	day = 86_400_000
-
-	// stretch is how many milliseconds of the count's time stand for one of a case.
-	stretch = 50_000
-)
-
 // A process reads overrides in the cases that have one.
 const withoutOverride, withOverride = false, true
 
-func (v vector) hasOverride() bool {
-	return slices.ContainsFunc(v.Steps, func(s step) bool { return s.Key == "override" })
-}
-
-// checkCases runs a file's cases with an override, or its cases without one.
+// checkCases runs a file's cases with an override, or its cases without one, on a Redis
+// whose time stands still.
 func checkCases(file string, override bool) func(*world) {
 	return func(w *world) {
-		var vectors struct{ Cases []vector }
-		w.vectors(file, &vectors)
-		vectors.Cases = slices.DeleteFunc(vectors.Cases, func(v vector) bool { return v.hasOverride() != override })
-		s := w.site()
-		passing := redis.NewScript(w.text("vectors/pass.lua"))
+		var all struct{ Cases []vectors.Case }
+		w.read(file, &all)
+		cases := slices.DeleteFunc(all.Cases, func(c vectors.Case) bool { return c.HasOverride() != override })
+		redis := vectors.StartRedis(w)
 		drivers := make(map[string]*driver)
-		for i, v := range vectors.Cases {
-			s.flush(w)
-			c := &oneCase{world: w, site: s, vector: v, passing: passing, drivers: drivers, began: time.Now()}
-			c.run()
+		for i, c := range cases {
+			redis.FlushAll()
+			run := &oneCase{world: w, redis: redis, Case: c, drivers: drivers}
+			run.run()
 			for name, d := range drivers { // there are many policies
-				if !slices.ContainsFunc(vectors.Cases[i+1:], func(v vector) bool { return v.needs(name) }) {
+				if !slices.ContainsFunc(cases[i+1:], func(c vectors.Case) bool { return needs(c, name) }) {
 					d.kill()
 					delete(drivers, name)
 				}
@@ -284,86 +174,53 @@ func checkCases(file string, override bool) func(*world) {
 	}
 }
 
-// needs reports whether a step of the case is done by the process of a name.
-func (v vector) needs(process string) bool {
-	return slices.ContainsFunc(v.Steps, func(s step) bool { return v.process(s) == process })
+// needs reports whether a step of a case is done by the process of a name.
+func needs(c vectors.Case, process string) bool {
+	return slices.ContainsFunc(c.Steps, func(s vectors.Step) bool { return processOf(c, s) == process })
 }
 
-// process names the process that does a step: each policy and lease has one.
-func (v vector) process(s step) string { return asJSON([]any{v.Policy, v.lease(s)}) }
+// processOf names the process that does a step: each policy and lease has one.
+func processOf(c vectors.Case, s vectors.Step) string { return asJSON([]any{c.Policy, leaseOf(c, s)}) }
 
-func (v vector) lease(s step) int64 { return cmp.Or(s.Lease, v.Lease, day) }
-
-func (s *site) flush(w *world) {
-	w.Helper()
-	if err := s.client.FlushAll(context.Background()).Err(); err != nil {
-		w.Fatal(err)
-	}
-}
-
-// text returns a file of the repository.
-func (w *world) text(file string) string {
-	w.Helper()
-	root, err := repository()
-	if err != nil {
-		w.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, file))
-	if err != nil {
-		w.Fatal(err)
-	}
-	return string(text)
-}
+func leaseOf(c vectors.Case, s vectors.Step) int64 { return cmp.Or(s.Lease, c.Lease, 86_400_000) }
 
 // oneCase runs one case.
 type oneCase struct {
 	*world
-	site    *site
-	vector  vector
-	passing *redis.Script
+	vectors.Case
+	redis   *vectors.Redis
 	drivers map[string]*driver // by their processes
-	began   time.Time
 }
 
 func (c *oneCase) run() {
 	c.Helper()
 	now := int64(0)
-	for i, step := range c.vector.Steps {
-		if step.At > now {
-			c.pass(step.At - now)
-			now = step.At
-		}
+	for i, step := range c.Steps {
+		c.redis.Pass(vectors.Milliseconds(step.At - now))
+		now = step.At
 		if why := c.step(step); why != "" {
-			c.Errorf("%s: step %d, %s: %s", c.vector.Name, i, shown(step.fields()), why)
+			c.Errorf("%s: step %d, %s: %s", c.Name, i, shown(fieldsOf(step)), why)
 			return // what comes after it says nothing
 		}
 	}
 }
 
-func (c *oneCase) pass(d int64) {
-	c.Helper()
-	passed := make(map[string]bool)
-	for _, step := range c.vector.Steps {
-		if passed[step.Customer] {
-			continue
-		}
-		passed[step.Customer] = true
-		if err := c.passing.Run(context.Background(), c.site.client, keys(step.Customer), d, stretch).Err(); err != nil {
-			c.Fatal(err)
-		}
-	}
-}
-
 // step does a step and returns what is wrong with what it came to.
-func (c *oneCase) step(s step) string {
+func (c *oneCase) step(s vectors.Step) string {
 	c.Helper()
 	switch {
 	case s.Do == "set":
-		return c.set(s)
+		key := map[string]func(string) string{
+			"": reference.Key, "pending": reference.PendingKey, "usage": reference.UsageKey, "override": reference.OverrideKey,
+		}[s.Key]
+		if err := c.redis.Client.Set(context.Background(), key(s.Customer), *s.Value, vectors.Milliseconds(s.TTL)).Err(); err != nil {
+			c.Fatal(err)
+		}
+		return ""
 	case s.Cost > 0 || s.Costs != nil: // which the protocol cannot say
 		return c.elsewhere(s)
 	}
-	r := c.driver(s).ask(s.Do, s.fields())
+	r := c.driver(s).ask(s.Do, fieldsOf(s))
 	switch {
 	case s.Error != "" && r.class() != corrupt:
 		return fmt.Sprintf("%s, want %s", r.class(), corrupt)
@@ -374,101 +231,63 @@ func (c *oneCase) step(s step) string {
 	case r.Error != nil:
 		return fmt.Sprintf("%s: %s", r.class(), r.Error.Message)
 	}
-	took := time.Since(c.began).Milliseconds() + 1
-	if s.State != nil {
-		got, whole := r.State.whole()
-		got.ResetIn /= stretch
-		got.forgive(*s.State, took)
-		if !whole || got != *s.State {
-			return fmt.Sprintf("is %s, in whole numbers %s, want %s", asJSON(r.State), asJSON(got), asJSON(s.State))
-		}
-		return ""
-	}
-	got, whole := r.results(s)
-	for i := range min(len(got), len(s.Want)) {
-		got[i].ResetIn /= stretch
-		got[i].forgive(s.Want[i], took)
-	}
-	if !whole || !slices.Equal(got, s.Want) {
-		return fmt.Sprintf("is %v, in whole numbers %s, want %v", r, asJSON(got), asJSON(s.Want))
+	got := s
+	got.Want, got.State = resultsOf(s, r), stateOf(r.State)
+	if !reflect.DeepEqual(got, s) {
+		return fmt.Sprintf("is %v, in whole numbers %s, want %s", r, asJSON(got), asJSON(s))
 	}
 	return ""
 }
 
-// results are what a response says of each document of a step. whole is false if a load is
-// no whole number of millionths, or something has ended that the step does not name.
-func (r response) results(s step) (results []result, whole bool) {
-	whole = true
+// resultsOf is what a response says of each document of a step.
+func resultsOf(s vectors.Step, r response) (results []vectors.Result) {
 	for _, d := range r.Decisions {
-		load, ok := millionths(d.Load)
-		whole = whole && ok
-		results = append(results, result{Level: d.Level, Ruled: d.Ruled, Count: d.Count, ResetIn: d.ResetIn, Load: load, Pending: d.Pending})
-	}
-	if s.Do != "done" {
-		return results, whole
-	}
-	ended := r.Ended
-	for _, document := range s.Documents {
-		var of result
-		if len(ended) > 0 && string(ended[0].Document) == document && ended[0].Level > 0 {
-			of.Level, of.Sojourn, ended = ended[0].Level, ended[0].Sojourn, ended[1:]
+		of := vectors.Result{Level: d.Level, Ruled: d.Ruled}
+		if s.Do == "next" {
+			of.Count, of.ResetIn = &d.Count, &d.ResetIn
+		} else {
+			load := millionths(d.Load)
+			of.Load, of.Pending = &load, &d.Pending
 		}
 		results = append(results, of)
 	}
-	return results, len(ended) == 0
+	if s.Do != "done" {
+		return results
+	}
+	ended := r.Ended
+	for _, document := range s.Documents {
+		of := vectors.Result{Sojourn: new(int64)}
+		if len(ended) > 0 && ended[0].Level > 0 && string(ended[0].Document) == document {
+			of.Level, of.Sojourn, ended = ended[0].Level, &ended[0].Sojourn, ended[1:]
+		}
+		results = append(results, of)
+	}
+	for _, more := range ended { // which the step does not name
+		results = append(results, vectors.Result{Level: more.Level})
+	}
+	return results
 }
 
-// whole returns the state in whole numbers, and whether that changes none.
-func (s *state) whole() (wholeState, bool) {
-	load, ok1 := millionths(s.Load)
-	lately, ok2 := millionths(s.Lately)
-	cost, ok3 := millionths(s.Cost)
-	return wholeState{
-		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, load, lately / 1000, cost / 1000,
-		s.Pending, s.PendingLast, s.Oldest, s.Sojourn, s.Lease,
-		s.Ruled, s.Earliest, s.Latest, s.EndsIn,
-	}, ok1 && ok2 && ok3 && lately%1000 == 0 && cost%1000 == 0
-}
-
-// forgive takes numbers for those wanted which only the milliseconds that a case has taken
-// have changed: vectors/README.md says by how much.
-func (r *result) forgive(want result, took int64) {
-	less(&r.Load, want.Load, want.Load/500, took)
-	if want.Level > 0 {
-		more(&r.Sojourn, want.Sojourn, took)
+// stateOf returns the state in whole numbers.
+func stateOf(s *state) *vectors.State {
+	if s == nil {
+		return nil
+	}
+	return &vectors.State{
+		Rule: s.Rule, Level: s.Level, NextLevel: s.NextLevel, Count: s.Count, ResetIn: s.ResetIn,
+		Load: millionths(s.Load), Lately: millionths(s.Lately) / 1000, Cost: millionths(s.Cost) / 1000,
+		Pending: s.Pending, PendingLast: s.PendingLast, Oldest: s.Oldest, Sojourn: s.Sojourn, Lease: s.Lease,
+		Ruled: s.Ruled, Earliest: s.Earliest, Latest: s.Latest, EndsIn: s.EndsIn,
 	}
 }
 
-func (s *wholeState) forgive(want wholeState, took int64) {
-	less(&s.Load, want.Load, want.Load/500, took)
-	less(&s.Lately, want.Lately, 100, took)
-	less(&s.EndsIn, want.EndsIn, took, took)
-	if want.Pending > 0 {
-		more(&s.Oldest, want.Oldest, took)
-	}
-	if want.Sojourn > 0 {
-		more(&s.Sojourn, want.Sojourn, took+100)
-		more(&s.Lease, want.Lease, 20*(took+100))
-	}
-}
+func millionths(number float64) int64 { return int64(math.Round(number * 1e6)) }
 
-func less(got *int64, want, by, took int64) {
-	if *got < want && want-*got <= by+int64(float64(want)*float64(took)/day) {
-		*got = want
-	}
-}
-
-func more(got *int64, want, by int64) {
-	if *got > want && *got-want <= by {
-		*got = want
-	}
-}
-
-func (s step) fields() fields {
+func fieldsOf(s vectors.Step) fields {
 	f := fields{"customer": []byte(s.Customer)}
 	switch s.Do {
 	case "next":
-		f["n"] = s.N
+		f["n"] = *s.N
 	case "submit":
 		f["documents"] = documents(s.Documents...)
 	case "done":
@@ -477,36 +296,14 @@ func (s step) fields() fields {
 	return f
 }
 
-func (c *oneCase) set(s step) string {
-	key, ttl := keys(s.Customer)[0], s.TTL
-	switch s.Key {
-	case "pending":
-		key = keys(s.Customer)[1]
-	case "usage":
-		key = keys(s.Customer)[2]
-	case "override":
-		key = keys(s.Customer)[3]
-	default:
-		if ttl > 0 {
-			ttl = stretched(ttl)
-		}
-	}
-	if err := c.site.client.Set(context.Background(), key, s.Value, time.Duration(ttl)*time.Millisecond).Err(); err != nil {
-		c.Fatal(err)
-	}
-	return ""
-}
-
-func stretched(ms int64) int64 { return stretch*ms + stretch/2 }
-
-// elsewhere does in the port's place what another program of the fleet might do.
-func (c *oneCase) elsewhere(s step) string {
+// elsewhere does in the port's place what another process of the fleet might do.
+func (c *oneCase) elsewhere(s vectors.Step) string {
 	text, named, args := lua.Done, keys(s.Customer)[1:3], []any{}
 	if s.Do == "done" {
 		args = append(args, s.Cost)
 	} else {
 		named = keys(s.Customer)[1:]
-		text = newReference(c.vector.options(s)).SubmitScript(s.Customer)
+		text = newReference(&priority.RedisOptions{Policy: c.Policy.Priority(), Lease: vectors.Milliseconds(leaseOf(c.Case, s))}).SubmitScript(s.Customer)
 	}
 	for i, document := range s.Documents {
 		args = append(args, document)
@@ -514,52 +311,37 @@ func (c *oneCase) elsewhere(s step) string {
 			args = append(args, s.Costs[i])
 		}
 	}
-	err := c.site.client.Eval(context.Background(), text, named, args...).Err()
+	err := c.redis.Client.Eval(context.Background(), text, named, args...).Err()
 	if (err != nil) != (s.Error != "") || err != nil && !strings.HasPrefix(err.Error(), s.Error) {
 		return fmt.Sprint(err)
 	}
 	return ""
 }
 
-// options returns the module's options for a step's process.
-func (v vector) options(s step) *priority.RedisOptions {
-	return &priority.RedisOptions{
-		Policy: priority.Policy{Thresholds: v.Policy.Thresholds, Loads: v.Policy.Loads, Turns: v.Policy.Turns},
-		Lease:  time.Duration(v.lease(s)) * time.Millisecond,
-	}
-}
-
 // driver returns the one of a step's process.
-func (c *oneCase) driver(s step) *driver {
+func (c *oneCase) driver(s vectors.Step) *driver {
 	c.Helper()
-	name := c.vector.process(s)
+	name := processOf(c.Case, s)
 	if c.drivers[name] == nil {
-		policy := c.vector.Policy
-		policy.Interval = stretched(policy.Interval)
-		c.drivers[name] = c.open(c.site.between.addr, enough, fields{"policy": policy, "lease_ms": c.vector.lease(s), "overrides": c.vector.hasOverride()})
+		c.drivers[name] = c.open(c.redis.Addr(), enough, fields{"policy": c.Policy, "lease_ms": leaseOf(c.Case, s), "overrides": c.HasOverride()})
 	}
 	return c.drivers[name]
 }
 
 // checkMeans tells a driver costs and times. A new customer's load tells what it has sent.
 func checkMeans(w *world) {
-	var file struct {
-		Cases []struct {
-			Name  string
-			Steps []meanStep
-		}
-	}
-	w.vectors("mean.json", &file)
-	s := w.site()
+	var file struct{ Cases []vectors.MeanCase }
+	w.read("mean.json", &file)
+	redis := vectors.StartRedis(w)
 	for _, c := range file.Cases {
-		s.flush(w)
-		d := w.open(s.between.addr, enough, nil)
+		redis.FlushAll()
+		d := w.open(redis.Addr(), enough, nil)
 		for i, step := range c.Steps {
 			var why string
 			if step.Costs != nil {
 				why = w.told(d, fmt.Sprint("customer ", i), step)
 			} else {
-				why = w.took(s, d, fmt.Sprint("customer ", i), step)
+				why = w.took(redis, d, fmt.Sprint("customer ", i), step)
 			}
 			if why != "" {
 				w.Errorf("%s: step %d: %s", c.Name, i, why)
@@ -570,16 +352,9 @@ func checkMeans(w *world) {
 	}
 }
 
-type meanStep struct {
-	Costs    []float64
-	Took     int64 `json:"took_ms"`
-	N, Ended int
-	Sent     []int64
-}
-
 // told submits documents of a new customer, and returns what is wrong with the costs that
 // were sent.
-func (w *world) told(d *driver, customer string, step meanStep) string {
+func (w *world) told(d *driver, customer string, step vectors.MeanStep) string {
 	w.Helper()
 	ids := make([]string, len(step.Costs))
 	for i := range ids {
@@ -588,9 +363,8 @@ func (w *world) told(d *driver, customer string, step meanStep) string {
 	r := d.must("submit", fields{"customer": []byte(customer), "documents": documents(ids...), "costs": step.Costs})
 	pending := int64(0)
 	for i, got := range r.Decisions {
-		load, _ := millionths(got.Load)
 		want := fair.Load(1000*int64(i+1), pending+1, cmp.Or(step.Sent[i], 1000))
-		if less(&load, want, want/500, 1000); load != want {
+		if millionths(got.Load) != want {
 			return fmt.Sprintf("told costs, of document %d of %d, which costs %v, the load is %v, want %v: a cost of %d is sent",
 				i+1, len(ids), step.Costs[i], got.Load, float64(want)/1e6, step.Sent[i])
 		}
@@ -603,7 +377,7 @@ func (w *world) told(d *driver, customer string, step meanStep) string {
 
 // took has documents of a new customer be done, and returns what is wrong with the cost
 // that was sent.
-func (w *world) took(s *site, d *driver, customer string, step meanStep) string {
+func (w *world) took(redis *vectors.Redis, d *driver, customer string, step vectors.MeanStep) string {
 	w.Helper()
 	ids := make([]string, step.N)
 	for i := range ids {
@@ -622,7 +396,7 @@ func (w *world) took(s *site, d *driver, customer string, step meanStep) string 
 			want = max((9*want+step.Sent[0]+5)/10, 1)
 		}
 	}
-	usage, err := s.client.Get(context.Background(), keys(customer)[2]).Int64()
+	usage, err := redis.Client.Get(context.Background(), keys(customer)[2]).Int64()
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -633,57 +407,9 @@ func (w *world) took(s *site, d *driver, customer string, step meanStep) string 
 	return ""
 }
 
-// checkReplies has the server answer what the test says.
-func checkReplies(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, enough, nil)
-	w.warm(d)
-	answer := func(numbers ...int64) string {
-		reply := fmt.Sprintf("*%d\r\n", len(numbers))
-		for _, n := range numbers {
-			reply += fmt.Sprintf(":%d\r\n", n)
-		}
-		return reply
-	}
-	of := func(do string, numbers ...int64) response {
-		s.between.let(answer(numbers...))
-		defer s.between.let(pass)
-		return d.must(do, operations[do])
-	}
-	for _, load := range []int64{1, 999, 1000, 333_333, 1_000_001, 72_000_001, 32_768_000_001, 123_456_789_012_347, 999_999_999_999_999, 1_000_000_000_000_000} {
-		want := decision{Level: 9, Ruled: 0, Load: float64(load) / 1e6, Pending: 1_000_000}
-		if got := of("submit", 9, load, 1_000_000, 0).Decisions[0]; got != want {
-			w.Errorf("a submit that is answered with a load of %d millionths is %s, want %s", load, asJSON(got), asJSON(want))
-		}
-		for rule, name := range []string{"unknown", "by_count", "by_load"} {
-			want := state{name, 3, 4, -17, 1_499_999, float64(load) / 1e6, 511.999, 0.001, 70, 60, 86_399_999, 99_999_900, 180_000, 0, 0, 0, 0, false}
-			got := of("peek", int64(rule), 3, 4, -17, 1_499_999, load, 511_999, 1, 70, 60, 86_399_999, 99_999_900, 180_000, 0, 0, 0, 0).State
-			if *got != want {
-				w.Errorf("a peek that is answered so is %s, want %s", asJSON(got), asJSON(want))
-			}
-		}
-	}
-	got := of("done", 86_399_999, 22).Ended
-	if want := (ended{[]byte("invoice-1"), 86_399_999, 22}); len(got) != 1 || asJSON(got[0]) != asJSON(want) {
-		w.Errorf("a done that is answered with 86399999 ms and level 22 is %s", asJSON(got))
-	}
-	if got := of("done", 0, 0).Ended; len(got) > 0 {
-		w.Errorf("a done that is answered with 0 and 0 is %s, and nothing has ended", asJSON(got))
-	}
-	if got := of("done", 0, 1).Ended; len(got) != 1 {
-		w.Errorf("a done within a millisecond is %s, and one document has ended", asJSON(got))
-	}
-}
-
 func asJSON(value any) string {
 	text, _ := json.Marshal(value)
 	return string(text)
-}
-
-// answerVectors is what errors.json holds.
-type answerVectors struct {
-	Answers []struct{ Answer, Class, Then string }
-	Replies []struct{ Why, Reply string }
 }
 
 // operations are what a driver does, each with what it needs.
@@ -704,8 +430,11 @@ func (w *world) warm(d *driver) {
 }
 
 func checkErrors(w *world) {
-	var file answerVectors
-	w.vectors("errors.json", &file)
+	var file struct {
+		Answers []vectors.Answer
+		Replies []vectors.Reply
+	}
+	w.read("errors.json", &file)
 	s := w.site()
 	d := w.open(s.between.addr, enough, nil)
 	w.warm(d)
@@ -760,53 +489,9 @@ func (w *world) awaitAnswer(d *driver) {
 	w.Fatal("after an error no peek is answered any more")
 }
 
-// checkRefusedForGood has a refusal for a moment last. Nothing is counted. A call says
-// so, unless its last try was not answered yet when its time was over.
-func checkRefusedForGood(w *world) {
-	s := w.site()
-	d := w.open(s.between.addr, short, nil)
-	w.warmly(d)
-	s.set(w, keys("acme")[0], "-5")
-	for _, answer := range []string{"LOADING Redis is loading the dataset in memory", "READONLY You can't write against a read only replica."} {
-		for _, do := range []string{"next", "submit", "done", "reset", "peek"} {
-			s.between.let(pass)
-			w.awaitAnswer(d)
-			s.between.let(answer)
-			if r := w.untilNotCounted(d, do); r.class() != notCounted {
-				w.Errorf("%s always answered with %q is %v, want %s", do, answer, r, notCounted)
-			}
-		}
-	}
-	if count, _ := s.count(w, "acme"); count != -5 {
-		w.Errorf("what was refused has left the count %d, and it was -5", count)
-	}
-}
-
-// untilNotCounted makes a call, again if its outcome is unknown. A client of a cluster
-// sends again by itself, and may not tell how often.
-func (w *world) untilNotCounted(d *driver, do string) response {
-	w.Helper()
-	var r response
-	for range 5 {
-		if r = d.ask(do, operations[do]); r.class() != outcomeUnknown {
-			return r
-		}
-	}
-	if w.port.cluster {
-		r.Error.Class = notCounted
-	}
-	return r
-}
-
 func checkLost(w *world) {
-	var file struct {
-		Cases []struct {
-			Name, Do, Class string
-			Tries           []string
-			Sent            int
-		}
-	}
-	w.vectors("lost.json", &file)
+	var file struct{ Cases []vectors.Loss }
+	w.read("lost.json", &file)
 	s := w.site()
 	patient, hasty := w.open(s.between.addr, enough, nil), w.open(s.between.addr, short, nil)
 	for _, loss := range file.Cases {

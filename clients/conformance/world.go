@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"net"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -189,34 +185,9 @@ func newReference(opts *priority.RedisOptions) *priority.RedisStore {
 	return store
 }
 
-// vectors reads one of the files of vectors/, which lies above the working directory.
-func (w *world) vectors(file string, value any) {
+func (s *site) flush(w *world) {
 	w.Helper()
-	root, err := repository()
-	var text []byte
-	if err == nil {
-		text, err = os.ReadFile(filepath.Join(root, "vectors", file))
-	}
-	if err == nil {
-		err = json.Unmarshal(text, value)
-	}
-	if err != nil {
+	if err := s.client.FlushAll(context.Background()).Err(); err != nil {
 		w.Fatal(err)
-	}
-}
-
-// repository returns the root of the checkout that this runs in.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for at := dir; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "vectors", "keys.json")); err == nil {
-			return at, nil
-		}
-		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("conformance: %s is not in a checkout of this repository, which has the vectors", dir)
-		}
 	}
 }
