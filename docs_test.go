@@ -1,105 +1,310 @@
 package priority_test
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
+	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// Links lead to a file, and to a heading that is in it, also by the repository's address:
-// where PyPI and npm show a page, there are no files beside it.
-func TestLinksLeadSomewhere(t *testing.T) {
+// given is what the pages take as given, and how the program of all snippets runs one.
+const given = `package main
+
+import (
+	"context"
+	"os"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
+	priorityrabbitmq "github.com/docpriority/priority/queue/rabbitmq"
+	"github.com/hibiken/asynq"
+	"github.com/jackc/pgx/v5/pgxpool"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/redis/go-redis/v9"
+	"github.com/riverqueue/river"
+)
+
+var (
+	address            = os.Args[2]
+	ctx                context.Context
+	store              *fleet.Member
+	client             *redis.Client
+	customer, document string
+	body, payload      []byte
+	last               priority.Level
+
+	channel    *amqp.Channel
+	connection *amqp.Connection
+	documents  *priorityrabbitmq.Queue
+	process    func(context.Context, amqp.Delivery) error
+
+	pool    *pgxpool.Pool
+	workers *river.Workers
+
+	redisOpt      asynq.RedisClientOpt
+	HandleConvert func(context.Context, *asynq.Task) error
+
+	receive func(name string) (message any, ok bool)
+	handle  func(message any) error
+	upload  func(store priority.Store, customer, document string) priority.Level
+)
+
+type ConvertArgs struct {
+	Customer string
+	Pages    int
+}
+
+func (ConvertArgs) Kind() string { return "convert" }
+
+func main() { snippets[os.Args[1]]() }
+`
+
+// importable are the packages that snippets use without importing them.
+var importable = map[string]string{
+	"context": "context", "errors": "errors", "fmt": "fmt", "log": "log", "slices": "slices", "slog": "log/slog", "testing": "testing", "time": "time",
+	"amqp": "github.com/rabbitmq/amqp091-go", "asynq": "github.com/hibiken/asynq", "redis": "github.com/redis/go-redis/v9",
+	"river": "github.com/riverqueue/river", "riverpgxv5": "github.com/riverqueue/river/riverdriver/riverpgxv5", "rivertype": "github.com/riverqueue/river/rivertype",
+	"priority": ours, "control": ours + "/control", "fallback": ours + "/fallback", "fleet": ours + "/fleet", "memory": ours + "/memory",
+	"observe": ours + "/observe", "prioritytest": ours + "/prioritytest", "queue": ours + "/queue", "priorityotel": ours + "/priorityotel",
+	"priorityasynq": ours + "/queue/asynq", "priorityrabbitmq": ours + "/queue/rabbitmq", "priorityriver": ours + "/queue/river",
+}
+
+const ours = "github.com/docpriority/priority"
+
+// The Go of all pages, and what their diffs end in, compiles as one program. What has a
+// "// prints:" prints that.
+func TestDocs_Go(t *testing.T) {
 	t.Parallel()
-	known := make(map[string][]string)
-	for _, page := range everyPage(t) {
-		for _, link := range links(t, page) {
-			target, anchor, _ := strings.Cut(link, "#")
-			file := page
-			switch path, own := strings.CutPrefix(target, "https://github.com/docpriority/priority"); {
-			case own && path == "":
-				file = "README.md"
-			case own && regexp.MustCompile(`^/(blob|tree)/main/`).MatchString(path):
-				file = path[len("/blob/main/"):]
-			case strings.Contains(target, ":"):
-				continue // of another site
-			case target != "" && (page == "clients/python/README.md" || page == "clients/nodejs/README.md"):
-				t.Errorf("%s: %s leads nowhere on PyPI and npm", page, link)
-				continue
-			case target != "":
-				file = filepath.Join(filepath.Dir(page), target)
-			}
-			if _, err := os.Stat(file); err != nil {
-				t.Errorf("%s: %s: %v", page, link, err)
+	files := map[string]string{"given.go": given}
+	printing := make(map[string]string) // what snippets print, by their names
+	for _, page := range pages(t) {
+		for i, fence := range markdown.Read(t, page).Fences() {
+			text := fence.Text
+			switch fence.Language {
+			case "go":
+			case "diff":
+				text = after(text)
+			default:
 				continue
 			}
-			if anchor == "" {
-				continue
+			name := "_"
+			if prints := printed(text); prints != "" {
+				name = fmt.Sprint("snippet", len(printing))
+				printing[name] = prints
 			}
-			if known[file] == nil {
-				known[file] = anchors(t, file)
+			file := fmt.Sprintf("%s-%d.go", strings.NewReplacer("/", "-", ".md", "").Replace(page), i)
+			files[file] = strings.ReplaceAll(asFile(name, fmt.Sprintf("//line %s:%d\n", page, fence.Line), text), `"localhost:6379"`, "address")
+		}
+	}
+	table := "package main\n\nvar snippets map[string]func()\n\nfunc init() {\n\tsnippets = map[string]func(){\n"
+	for name := range printing {
+		table += fmt.Sprintf("\t\t%q: func() { %s() },\n", name, name)
+	}
+	files["snippets.go"] = table + "\t}\n}\n"
+	program := build(t, files)
+	for name, want := range printing {
+		var stdout, stderr bytes.Buffer
+		for try := 1; ; try++ { // on a busy machine a call may take longer than its timeout
+			stdout.Reset()
+			command := exec.CommandContext(t.Context(), program, name, miniredis.RunT(t).Addr())
+			command.Stdout, command.Stderr = &stdout, &stderr
+			err := command.Run()
+			if err == nil && stdout.String() == want {
+				break
 			}
-			if !slices.Contains(known[file], anchor) {
-				t.Errorf("%s: %s: %s has no such heading", page, link, file)
+			if try == 3 {
+				t.Errorf("a snippet prints\n%s\nand not\n%s\n%v\n%s", stdout.String(), want, err, stderr.String())
+				break
 			}
 		}
 	}
 }
 
-func TestTheDocumentsAreSpelledRight(t *testing.T) {
+// asFile makes a file of package main of a snippet: a program, declarations or statements.
+func asFile(name, place, snippet string) string {
+	if program, ok := strings.CutPrefix(snippet, "package main\n"); ok {
+		return place + "package main\n" + strings.Replace(program, "\nfunc main() {", "\nfunc "+name+"() {", 1)
+	}
+	file := "package main\n\n"
+	code := regexp.MustCompile(`(?m)//.*$`).ReplaceAllString(snippet, "")
+	for imported, from := range importable {
+		if regexp.MustCompile(`\b` + imported + `\.`).MatchString(code) {
+			file += fmt.Sprintf("import %s %q\n", imported, from)
+		}
+	}
+	if regexp.MustCompile(`(?m)^(func|type) `).MatchString(code) {
+		return file + place + snippet
+	}
+	file += "\nfunc " + name + "() error {\n" + place + snippet
+	for _, defined := range regexp.MustCompile(`(?m)^(\w+(?:, \w+)*) := `).FindAllStringSubmatch(snippet, -1) {
+		for variable := range strings.SplitSeq(defined[1], ", ") {
+			file += "\t_ = " + variable + "\n" // a page need not use it
+		}
+	}
+	return file + "\treturn nil\n}\n"
+}
+
+// after returns what a diff ends in.
+func after(diff string) (text string) {
+	for line := range strings.Lines(diff) {
+		switch {
+		case line == "\n":
+			text += line
+		case line[0] != '-':
+			text += line[1:]
+		}
+	}
+	return text
+}
+
+// printed returns what a snippet claims to print.
+func printed(snippet string) (lines string) {
+	for line := range strings.Lines(snippet) {
+		if _, claim, ok := strings.Cut(line, "// prints: "); ok {
+			lines += claim
+		}
+	}
+	return lines
+}
+
+// build makes a program of files that seem to be in a folder of this module, so that they
+// can import what any module of the workspace does.
+func build(t *testing.T, files map[string]string) (program string) {
+	t.Helper()
+	dir := t.TempDir()
+	folder, err := filepath.Abs("docs/pasted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlay := struct{ Replace map[string]string }{make(map[string]string)}
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		overlay.Replace[filepath.Join(folder, name)] = file
+	}
+	description, _ := json.Marshal(overlay)
+	if err := os.WriteFile(filepath.Join(dir, "overlay.json"), description, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(dir, "program")
+	out, err := exec.Command("go", "build", "-gcflags=-e", "-o", program, "-overlay", filepath.Join(dir, "overlay.json"), "./docs/pasted").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// The lines after "$" of console blocks print what the page says, in order, with a redis-cli
+// that talks to a server of this test. The module release follows docs/start.md.
+func TestDocs_Console(t *testing.T) {
 	t.Parallel()
-	codespell := redistest.Find(t, "codespell", "codespell")
-	if out, err := exec.Command(codespell, everyPage(t)...).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	server := redistest.Start(t)
+	_, port, _ := net.SplitHostPort(server.Addr)
+	bin := t.TempDir()
+	wrapper := fmt.Sprintf("#!/bin/sh\nexec %s -p %s --no-raw \"$@\"\n", redistest.Find(t, "redis-cli", "redis-tools"), port)
+	if err := os.WriteFile(filepath.Join(bin, "redis-cli"), []byte(wrapper), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range []string{"README.md", "docs/redis.md"} {
+		for _, block := range markdown.Read(t, page).Blocks("console") {
+			for _, exchange := range strings.Split("\n"+block, "\n$ ")[1:] {
+				line, want, _ := strings.Cut(exchange, "\n")
+				command := exec.Command("sh", "-c", line)
+				command.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+				got, err := command.CombinedOutput()
+				if err != nil || strings.TrimSpace(string(got)) != strings.TrimSpace(want) {
+					t.Errorf("%s: %s: %v, prints\n%s\nand not\n%s", page, line, err, got, want)
+				}
+			}
+		}
 	}
 }
 
-// The Python and JavaScript of all pages is at least whole.
-func TestTheSnippetsOfOtherLanguagesAreWhole(t *testing.T) {
+// The Python and JavaScript of all pages can be parsed.
+func TestDocs_OtherLanguages(t *testing.T) {
 	t.Parallel()
-	python, node := redistest.Find(t, "python3", "python3"), redistest.Find(t, "node", "nodejs")
-	const (
-		ofPython = `import ast, sys
-for name in sys.argv[1:]:
-    ast.parse(open(name).read(), name)`
-		ofJavaScript = `const { readFileSync } = require('node:fs');
-const { SourceTextModule } = require('node:vm');
-for (const identifier of process.argv.slice(1)) new SourceTextModule(readFileSync(identifier, 'utf8'), { identifier });`
-	)
-	for language, check := range map[string][]string{
-		"python": {python, "-c", ofPython},
-		"js":     {node, "--experimental-vm-modules", "-e", ofJavaScript},
+	for language, parse := range map[string][]string{
+		"python": {redistest.Find(t, "python3", "python3"), "-c", `import ast, sys
+for name in sys.argv[1:]: ast.parse(open(name).read(), name)`},
+		"js": {redistest.Find(t, "node", "nodejs"), "--no-warnings", "--experimental-vm-modules", "-e", `
+for (const file of process.argv.slice(1)) new (require('node:vm').SourceTextModule)(require('node:fs').readFileSync(file, 'utf8'), { identifier: file });`},
 	} {
 		dir := t.TempDir()
-		var files []string
-		for _, page := range everyPage(t) {
-			for _, block := range markdown.Read(t, page).Blocks(language) {
-				file := filepath.Join(dir, fmt.Sprintf("%d-%s", len(files), strings.ReplaceAll(page, "/", "-")))
-				if err := os.WriteFile(file, []byte(block), 0o644); err != nil {
+		for _, page := range pages(t) {
+			for i, block := range markdown.Read(t, page).Blocks(language) {
+				file := filepath.Join(dir, fmt.Sprintf("%s-%d", strings.ReplaceAll(page, "/", "-"), i))
+				if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				files = append(files, file)
+				parse = append(parse, file)
 			}
 		}
-		if out, err := exec.Command(check[0], append(check[1:], files...)...).CombinedOutput(); err != nil || len(files) < 3 {
-			t.Errorf("%d blocks of %s: %v\n%s", len(files), language, err, out)
+		if out, err := exec.Command(parse[0], parse[1:]...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", language, err, out)
 		}
 	}
 }
 
-// everyPage returns all pages of the repository.
-func everyPage(t *testing.T) []string {
+// Links lead to a file, and to a heading that is in it, also by the repository's address.
+func TestDocs_Links(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	repository := regexp.MustCompile(`^https://` + ours + `(/(blob|tree)/main/|$)`)
+	for _, page := range pages(t) {
+		for _, match := range link.FindAllStringSubmatch(markdown.Read(t, page).Prose(), -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			file := path.Join(path.Dir(page), target)
+			switch {
+			case repository.MatchString(target):
+				file = cmp.Or(repository.ReplaceAllString(target, ""), "README.md")
+			case strings.Contains(target, ":"):
+				continue // another site
+			case target == "":
+				file = page
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %s: %v", page, match[1], err)
+			} else if anchor != "" && !slices.Contains(anchors(t, file), anchor) {
+				t.Errorf("%s: %s: no such heading", page, match[1])
+			}
+		}
+	}
+}
+
+// anchors returns the anchors of a page's headings, as GitHub makes them.
+func anchors(t *testing.T, page string) (found []string) {
 	t.Helper()
-	var found []string
+	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(markdown.Read(t, page).Prose(), -1) {
+		anchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(match[1]), "")
+		found = append(found, strings.ReplaceAll(anchor, " ", "-"))
+	}
+	return found
+}
+
+// pages returns all pages of the repository.
+func pages(t *testing.T) (found []string) {
+	t.Helper()
 	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -108,7 +313,7 @@ func everyPage(t *testing.T) []string {
 		if entry.IsDir() && name != "." && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata") {
 			return filepath.SkipDir
 		}
-		if !entry.IsDir() && strings.HasSuffix(name, ".md") {
+		if strings.HasSuffix(name, ".md") {
 			found = append(found, filepath.ToSlash(file))
 		}
 		return nil
@@ -119,28 +324,106 @@ func everyPage(t *testing.T) []string {
 	return found
 }
 
-// links returns where the links and pictures of a page lead.
-func links(t *testing.T, page string) []string {
-	t.Helper()
-	var found []string
-	for _, match := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(markdown.Read(t, page).Prose(), -1) {
-		found = append(found, match[1])
+// The user that docs/redis.md makes for a store can do all that a store does, and needs
+// each of its rights.
+func TestDocs_RightsOfAStore(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "store", Password: "secret"})
+	t.Cleanup(func() { _ = client.Close() })
+	rights := grant(t, server)
+	if err := useEveryRight(t, server, client); err != nil {
+		t.Error(err)
 	}
-	return found
+	for _, right := range rights {
+		grant(t, server, "-"+right[1:])
+		if useEveryRight(t, server, client) == nil {
+			t.Errorf("everything works without %s", right)
+		}
+	}
 }
 
-// anchors returns the anchors of a page's headings, as GitHub makes them.
-func anchors(t *testing.T, page string) []string {
-	t.Helper()
-	seen := make(map[string]int)
-	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(markdown.Read(t, page).Prose(), -1) {
-		heading := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(strings.ToLower(match[1]), "$1")
-		anchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(heading, "")
-		anchor = strings.ReplaceAll(anchor, " ", "-")
-		if n := seen[anchor]; n > 0 {
-			seen[fmt.Sprintf("%s-%d", anchor, n)]++
-		}
-		seen[anchor]++
+func TestDocs_RightsOfAStoreOnACluster(t *testing.T) {
+	t.Parallel()
+	line := regexp.MustCompile("On a Redis Cluster add `([^`]*)` to each").FindStringSubmatch(string(markdown.Read(t, "docs/redis.md")))
+	if line == nil {
+		t.Fatal("docs/redis.md does not say what a cluster needs")
 	}
-	return slices.Collect(maps.Keys(seen))
+	cluster := redistest.StartCluster(t, 3)
+	for _, node := range cluster.Masters {
+		grant(t, node, strings.Fields(line[1])...)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "store", Password: "secret"})
+	defer client.Close()
+	store := openStore(t, client, patient)
+	for name, call := range everyCall(t, store, "acme", "invoice-1") {
+		if err := call(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	slot := int(cluster.Client().ClusterKeySlot(t.Context(), store.Key("acme")).Val())
+	owner := slot * 3 / 16384
+	cluster.MoveSlot(slot, cluster.Masters[owner], cluster.Masters[(owner+1)%3], func() { // now and then ASK
+		if _, err := store.Next(t.Context(), "acme"); err != nil {
+			t.Errorf("Next while the slot moves: %v", err)
+		}
+	})
+	for _, node := range cluster.Masters {
+		redistest.WantNothingRefused(t, node.Client())
+	}
+}
+
+// grant makes the user that docs/redis.md documents for a store, with further rules, and
+// returns the documented rights.
+func grant(t *testing.T, server *redistest.Server, further ...string) (rights []string) {
+	t.Helper()
+	keys, rights := markdown.Read(t, "docs/redis.md").Rights(t, "store")
+	args := []any{"ACL", "SETUSER", "store", "reset", "on", ">secret"}
+	for _, rule := range slices.Concat(keys, rights, further) {
+		args = append(args, rule)
+	}
+	if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return rights
+}
+
+// useEveryRight does all that a store can do, beginning without a key and without
+// a script in the server's cache, and returns what did not work.
+func useEveryRight(t *testing.T, server *redistest.Server, client priority.RedisClient) error {
+	t.Helper()
+	admin := server.Client()
+	if err := errors.Join(admin.FlushAll(t.Context()).Err(), admin.ScriptFlush(t.Context()).Err()); err != nil {
+		t.Fatal(err)
+	}
+	var errs []error
+	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
+		store := openStore(t, client, &priority.RedisOptions{Policy: priority.Policy{ResetMode: mode}, Timeout: -1})
+		do := func(names ...string) {
+			calls := everyCall(t, store, "acme", "invoice-1")
+			for _, name := range names {
+				if err := calls[name](); err != nil {
+					errs = append(errs, fmt.Errorf("%v, %s: %w", mode, name, err))
+				}
+			}
+		}
+		do("Next", "Next", "NextN", "NextEach", "Submit", "SubmitN", "Peek")
+		// A lease that has ended is cleared away by the next Submit, and a count that has no
+		// room left is put back and reported.
+		if err := errors.Join(
+			admin.ZAdd(t.Context(), store.PendingKey("acme"), redis.Z{Score: 1, Member: "ended"}).Err(),
+			admin.Set(t.Context(), store.Key("full"), "-999999999999999", time.Minute).Err(),
+		); err != nil {
+			t.Fatal(err)
+		}
+		do("Submit")
+		if _, err := store.SubmitN(t.Context(), "acme", []string{"invoice-1", "invoice-2"}, nil); err != nil {
+			errs = append(errs, err)
+		}
+		do("Done", "DoneN", "Reset")
+		if _, err := store.Next(t.Context(), "full"); !errors.Is(err, priority.ErrCorruptCount) {
+			errs = append(errs, fmt.Errorf("Next of a count that is full: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }
