@@ -43,7 +43,7 @@
 //
 // Take Submit and Done if some customers send all day, or if you do not know how they send.
 // Take Next if they pause between their bursts, or if nobody can tell when a document is
-// done. The two share nothing: take one of them for a customer. See docs/fairness.md.
+// done. The two share nothing: take one of them for a customer. See docs/rules.md.
 //
 // # Packages
 //

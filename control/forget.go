@@ -35,7 +35,7 @@ type Forgotten struct {
 //
 // A Done of a document that was pending does nothing and is no error. A document that
 // arrives later is the customer's first. What Redis does not hold, such as the memory of
-// processes, backups and the queue, is not reached: docs/production.md lists it.
+// processes, backups and the queue, is not reached: docs/operate.md lists it.
 func (a *Admin) Forget(ctx context.Context, customer string, change Change) (Forgotten, error) {
 	if err := priority.CheckCustomer(customer); err != nil {
 		return Forgotten{}, err

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"encoding/json"
-	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -49,34 +48,6 @@ func TestAReportIsReadAsItWasWritten(t *testing.T) {
 	delete(want, "later")
 	if !reflect.DeepEqual(written, want) {
 		t.Errorf("written: %v\nwant: %v", written, want)
-	}
-}
-
-// The page's example is what a program in another language is written from.
-func TestTheDocumentedReportIsOne(t *testing.T) {
-	page, err := os.ReadFile("../docs/fleet.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(page), "```json\n")
-	text, _, _ = strings.Cut(text, "```")
-	var read Report
-	if err := json.Unmarshal([]byte(text), &read); err != nil {
-		t.Fatal(err)
-	}
-	want, again := make(map[string]any), make(map[string]any)
-	for text, into := range map[string]*map[string]any{text: &want, string(read.fit()): &again} {
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !reflect.DeepEqual(again, want) {
-		t.Errorf("it is written as\n%v, and not\n%v", again, want)
-	}
-	for field := range want {
-		if field != "format" && !strings.Contains(string(page), "`"+field+"`") {
-			t.Errorf("the page does not explain %s", field)
-		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 const forgetLong = `Forget removes all that Redis holds of customers: the count, the pending documents
 and the usage, as reset does, and the override and the log's entries about them
 too. It cannot be undone. Stop their documents first: the next one that arrives is
-counted as a new customer's. docs/production.md says what else names them, and until
+counted as a new customer's. docs/operate.md says what else names them, and until
 when.
 
 The log records by whom (-by, by default the user of this system) and -why, but not

@@ -345,7 +345,7 @@ func TestWithoutTheRightsNothingIsChangedAndResetGoesOn(t *testing.T) {
 	count(t, server.Client(), map[string]int{"acme": 30})
 	boss := operatorOn(t, "-redis", "redis://"+server.Addr)
 	boss.told("override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x")
-	// As docs/priorityctl.md spells them out.
+	// As docs/operate.md spells them out.
 	reader := userOf(t, server, "reader", "~priority:* "+insight.PeekRights+" "+insight.ReportRights+" "+insight.ControlReadRights)
 	holds(t, reader.told("get", "acme")+reader.told("override", "list")+reader.told("log"), "pinned to level 2")
 	reader.told("policy", "history")

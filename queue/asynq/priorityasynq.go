@@ -26,7 +26,7 @@
 // the same [Document].
 //
 // [Client.Settle] says Done for tasks that end without a worker. What asynq has archived is
-// listed and retried by asynq's own tools. docs/queues/asynq.md has more.
+// listed and retried by asynq's own tools. docs/queues.md has more.
 package priorityasynq
 
 import (

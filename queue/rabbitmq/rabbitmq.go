@@ -33,7 +33,7 @@
 // [Queue.Dead] lists what was given up, and [Queue.Retry] puts a letter back.
 //
 // The store is best one of fleet.Join, which answers also while Redis does not.
-// docs/queues/rabbitmq.md says what goes wrong, and what becomes of the document then.
+// docs/queues.md says what goes wrong, and what becomes of the document then.
 package priorityrabbitmq
 
 import (

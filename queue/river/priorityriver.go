@@ -28,7 +28,7 @@
 // see [ErrSubmit].
 //
 // [Settle] says Done for jobs that end without a worker. What River has given up is listed
-// and retried by River's own tools. docs/queues/river.md has more.
+// and retried by River's own tools. docs/queues.md has more.
 package priorityriver
 
 import (
