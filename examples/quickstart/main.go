@@ -13,9 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/docpriority/priority"
-	"github.com/redis/go-redis/v9"
+	"github.com/docpriority/priority/memory"
 )
 
 func main() {
@@ -26,19 +25,7 @@ func main() {
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	server, err := miniredis.Run() // in this process, in place of a real Redis
-	if err != nil {
-		return fmt.Errorf("start miniredis: %w", err)
-	}
-	defer server.Close()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{
-		Timeout: 10 * time.Second, // so that a busy machine shows the same as an idle one
-	})
-	if err != nil {
-		return err
-	}
+	store := new(memory.Store) // in this process; a fleet shares a RedisStore
 
 	firstCome, err := process(arrivals(), rule{
 		arrive: func(document) (priority.Level, error) { return priority.First, nil },

@@ -2,10 +2,8 @@ package main
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/docpriority/priority"
 )
@@ -27,18 +25,6 @@ func Example() {
 	// clinic    1×3 2×2 3×1                            1×1 2×1 3×4
 	//
 	// 8×6: six documents at level 8. The worker takes level 1 first, 9 last.
-}
-
-func TestTheOutputFitsATerminal(t *testing.T) {
-	var out strings.Builder
-	if err := run(t.Context(), &out); err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(out.String()) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
-		}
-	}
 }
 
 func TestTheWorkerTakesWhatIsFirstOfWhatHasArrived(t *testing.T) {
@@ -92,25 +78,5 @@ func TestADocumentIsPendingWhileItIsWorkedOn(t *testing.T) {
 	want := []string{"arrive 1", "arrive 2", "done 1", "arrive 3", "done 2", "done 3"}
 	if err != nil || !slices.Equal(happened, want) {
 		t.Errorf("happened %v, want %v (%v)", happened, want, err)
-	}
-}
-
-func TestArrivalsAreInOrderAndLeaveTheFloodAhead(t *testing.T) {
-	documents := arrivals()
-	if !slices.IsSortedFunc(documents, func(a, b document) int { return int(a.arrived - b.arrived) }) {
-		t.Error("the documents are not in the order of their arrival")
-	}
-	if documents[0].customer != "archive" {
-		t.Errorf("%s is first; the flood has to be", documents[0].customer)
-	}
-}
-
-func TestLevelsAreCounted(t *testing.T) {
-	var served []service
-	for _, level := range []priority.Level{9, 1, 1, 2, 9, 9} {
-		served = append(served, service{customer: "acme", level: level}, service{customer: "other", level: 5})
-	}
-	if got, want := levels(served, "acme"), "1×2 2×1 9×3"; got != want {
-		t.Errorf("levels are %q, want %q", got, want)
 	}
 }
