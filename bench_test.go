@@ -1,9 +1,13 @@
+//go:build !race
+
 package priority_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -12,6 +16,8 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
+// The race detector is slow and allocates, so this file is built without it.
+//
 // The benchmarks run on a real server, never on miniredis, which costs several
 // times what Redis costs: go test -run '^$' -bench . -benchmem .
 // What is compared with others is in the module lab.
@@ -146,4 +152,92 @@ func customerNames(n int) []string {
 
 func reportDocuments(b *testing.B, documents int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(documents), "ns/document")
+}
+
+// What a call allocates is most of what it costs its process and, unlike its
+// time, does not depend on the machine. The race detector allocates too, so this
+// test is not built with it.
+func TestAllocations(t *testing.T) {
+	ctx := context.Background()
+	client := redistest.Start(t).Client()
+	bounded, free := benchmarkedStore(t, client, time.Minute), benchmarkedStore(t, client, -1)
+	batched := benchmarkedStore(t, autoPipeline(t, client), -1)
+	names := customerNames(1000)
+
+	next := func(store *priority.RedisStore) func() error {
+		return func() error { _, err := store.Next(ctx, "acme"); return err }
+	}
+	submit := func(store *priority.RedisStore) func() error {
+		return func() error { _, err := store.Submit(ctx, "acme", "invoice", 0); return err }
+	}
+	done := func(store *priority.RedisStore) func() error {
+		return func() error { return store.Done(ctx, "acme", "invoice", 0) }
+	}
+	for _, test := range []struct {
+		name    string
+		most    float64
+		callers int
+		call    func() error
+	}{
+		{"Next", 14, 1, next(bounded)},
+		{"Next without a timeout", 7, 1, next(free)},
+		// Alone on an AutoPipeliner a caller pays for a whole batch.
+		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(batched)},
+		{"NextEach of 1000 customers", 3.1 * 1000, 1, func() error { _, err := free.NextEach(ctx, names); return err }},
+		{"Submit", 20, 1, submit(bounded)},
+		{"Submit without a timeout", 13, 1, submit(free)},
+		{"Done", 19, 1, done(bounded)},
+		{"Done without a timeout", 12, 1, done(free)},
+	} {
+		got := allocations(t, test.callers, test.call)
+		t.Logf("%s: %.1f allocations", test.name, got)
+		// A half of an allocation a call is what the client does now and then.
+		if got > test.most+0.5 {
+			t.Errorf("%s: %.1f allocations; at most %v", test.name, got, test.most)
+		}
+	}
+}
+
+// allocations returns how much is allocated by a call, on the average of many
+// calls by some callers at the same time.
+func allocations(t *testing.T, callers int, call func() error) float64 {
+	const calls = 100 // of each caller
+	all := func() {
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				for range calls {
+					if err := call(); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	}
+	all() // connections, buffers and the script's text
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	all()
+	runtime.ReadMemStats(&after)
+	return float64(after.Mallocs-before.Mallocs) / float64(callers*calls)
+}
+
+// A NextEach that nobody answers does not pay for what it will not send: the
+// answers of a million documents are 56 MB, decisions and errors.
+func TestALargeCallOfAStoppedServerIsCheap(t *testing.T) {
+	store, million := stoppedStore(t, 3*time.Second), customerNames(1_000_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := store.NextEach(t.Context(), million)
+	runtime.ReadMemStats(&after)
+	if errs := priority.ItemErrors(err, len(million)); !errors.Is(errs[0], priority.ErrOutcomeUnknown) ||
+		!errors.Is(errs[len(errs)-1], priority.ErrNotCounted) {
+		t.Errorf("the first and the last entry: %v, %v", errs[0], errs[len(errs)-1])
+	}
+	allocated := after.TotalAlloc - before.TotalAlloc
+	t.Logf("%d MB allocated", allocated>>20)
+	if allocated > 100<<20 {
+		t.Errorf("%d MB allocated; at most 100", allocated>>20)
+	}
 }

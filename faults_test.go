@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"runtime/pprof"
 	"slices"
@@ -31,27 +32,15 @@ import (
 // ownTimeout is a client's own timeout in these tests, longer than a store's.
 const ownTimeout = time.Second
 
-// clientKinds make the kinds of client for one address.
+// clientKinds make the kinds of client that differ in when they ask for a command's bytes.
 var clientKinds = map[string]func(t *testing.T, addr string) priority.RedisClient{
-	"Client": func(t *testing.T, addr string) priority.RedisClient { return slowClient(t, addr) },
-	"traced Client": func(t *testing.T, addr string) priority.RedisClient {
+	"Client": func(t *testing.T, addr string) priority.RedisClient {
 		client := slowClient(t, addr)
 		client.AddHook(tracing{})
 		return client
 	},
-	"Ring": func(t *testing.T, addr string) priority.RedisClient {
-		ring := redis.NewRing(&redis.RingOptions{
-			Addrs: map[string]string{"one": addr}, ReadTimeout: ownTimeout, WriteTimeout: ownTimeout, DialTimeout: ownTimeout,
-			HeartbeatFrequency: time.Hour, // whose PINGs would meet the faults
-		})
-		t.Cleanup(func() { _ = ring.Close() })
-		return ring
-	},
 	"AutoPipeline": func(t *testing.T, addr string) priority.RedisClient {
 		return autoPipeline(t, slowClient(t, addr))
-	},
-	"AsyncAutoPipeline": func(t *testing.T, addr string) priority.RedisClient {
-		return asyncAutoPipeline(t, slowClient(t, addr))
 	},
 }
 
@@ -126,7 +115,7 @@ func underWay() int {
 
 // A lost reply makes nothing count twice: not go-redis, not the store. A Submit or
 // a Done may be made again, and changes nothing then.
-func TestALostReplyIsCountedOnce(t *testing.T) {
+func TestLostReply(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	direct := server.Client()
@@ -152,7 +141,7 @@ func TestALostReplyIsCountedOnce(t *testing.T) {
 		"Reset": {func(s *priority.RedisStore) error { return s.Reset(ctx, "acme") }, "", 0, false},
 	}
 	for faultName, fault := range map[string]redistest.Fault{
-		"cut": redistest.Cut, "truncate": redistest.Truncate, "swallow": redistest.Swallow, "delay": redistest.Delay,
+		"cut": redistest.Cut, "swallow": redistest.Swallow,
 	} {
 		for kind, newClient := range clientKinds {
 			for operation, test := range calls {
@@ -203,13 +192,13 @@ func TestALostReplyIsCountedOnce(t *testing.T) {
 
 // What is as good twice as once is sent again within the timeout: its outcome is
 // known as soon as Redis is back.
-func TestALostSubmitIsSentAgain(t *testing.T) {
+func TestLostReply_SentAgain(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	direct := server.Client()
 	for kind, newClient := range clientKinds {
 		proxy := redistest.StartProxy(t, server.Addr)
-		w := &world{Store: openStore(t, newClient(t, proxy.Addr), &priority.RedisOptions{Prefix: kind, Timeout: time.Minute}), slack: handSlack}
+		w := &world{Store: openStore(t, newClient(t, proxy.Addr), &priority.RedisOptions{Prefix: kind, Timeout: time.Minute}), slack: serverSlack}
 		w.submitN(t, "acme", []string{"a", "b", "c"}, flood(3)...)
 		more := documentIDs("e", 120)
 		one := more[:40] // in one command, which decides the same again
@@ -272,49 +261,8 @@ func TestALostSubmitIsSentAgain(t *testing.T) {
 	}
 }
 
-// What is not is sent once, however much time there is.
-func TestALostResetIsNotRepeated(t *testing.T) {
-	ctx := context.Background()
-	server := redistest.Start(t)
-	direct := server.Client()
-	for kind, newClient := range clientKinds {
-		proxy := redistest.StartProxy(t, server.Addr)
-		store := openStore(t, newClient(t, proxy.Addr), &priority.RedisOptions{Prefix: kind, Timeout: time.Minute})
-		for _, test := range []struct {
-			name string
-			call func() error
-		}{
-			{"Next", func() error { _, err := store.Next(ctx, "acme"); return err }},
-			{"NextN", func() error { _, err := store.NextN(ctx, "acme", 3); return err }},
-			{"NextEach", func() error { _, err := store.NextEach(ctx, []string{"acme"}); return err }},
-			{"Reset", func() error { return store.Reset(ctx, "acme") }},
-		} {
-			t.Run(kind+"/"+test.name, func(t *testing.T) {
-				redistest.Await(t, "the client works", func() bool { return test.call() == nil })
-				// The fault ends when the call is sent, so that go-redis could send it again.
-				redistest.Await(t, "its reply is lost", func() bool {
-					before := scriptsRun(t, direct)
-					proxy.Set(redistest.Cut)
-					answer := make(chan error, 1)
-					go func() { answer <- test.call() }()
-					redistest.Await(t, "it is sent", func() bool { return scriptsRun(t, direct) > before })
-					proxy.Set(redistest.None)
-					err := <-answer
-					if sent := scriptsRun(t, direct) - before; sent != 1 {
-						t.Errorf("it was sent %d times", sent)
-					}
-					if err != nil {
-						wantClass(t, err, priority.ErrOutcomeUnknown)
-					}
-					return err != nil
-				})
-			})
-		}
-	}
-}
-
 // Where a command certainly did not reach Redis, the error says so.
-func TestNothingSentIsNotCounted(t *testing.T) {
+func TestNotSent(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
 	hole := redistest.StartProxy(t, server.Addr)
@@ -369,22 +317,9 @@ func TestNothingSentIsNotCounted(t *testing.T) {
 	})
 }
 
-// An AutoPipeliner asks for a command's bytes before it has a connection, so that a
-// call that ends meanwhile is of unknown outcome. It is bounded all the same.
-func TestAnAutoPipelinerWithoutAConnectionIsBounded(t *testing.T) {
-	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
-	for kind, newClient := range clientKinds {
-		if !isPipeliner(kind) {
-			continue
-		}
-		_, err := openStore(t, newClient(t, addr), nil).Next(context.Background(), "acme")
-		wantOneClass(t, err)
-	}
-}
-
 // A message says what a person needs at three in the morning: which address, and
 // what is wrong with it.
-func TestAnErrorNamesTheAddressThatIsNotThere(t *testing.T) {
+func TestNotSent_Message(t *testing.T) {
 	ctx := context.Background()
 	addr := fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t))
 	refused := "dial tcp " + addr + ": connect: connection refused"
@@ -430,119 +365,18 @@ func TestAnErrorNamesTheAddressThatIsNotThere(t *testing.T) {
 	}
 }
 
-// "Sent" is what was written to a connection, whoever looked at the command
-// before: only as many calls as there are connections are of unknown outcome.
-func TestWhatNeverLeftTheProcessIsNotCounted(t *testing.T) {
-	ctx := context.Background()
-	const pool, callers = 2, 400
-	server := redistest.Start(t)
-	cluster := redistest.StartCluster(t, 1)
-	ofCluster := redis.NewClusterClient(withPipelinePool(pool, &redis.ClusterOptions{
-		Addrs: cluster.Addrs(), PoolSize: pool, ReadTimeout: time.Minute, PoolTimeout: time.Minute,
-	}))
-	newClient := func(hooks ...redis.Hook) *redis.Client {
-		client := redis.NewClient(withPipelinePool(pool, &redis.Options{
-			Addr: server.Addr, PoolSize: pool, ReadTimeout: time.Minute, PoolTimeout: time.Minute,
-		}))
-		for _, hook := range hooks {
-			client.AddHook(hook)
-		}
-		return client
-	}
-	type closer interface {
-		priority.RedisClient
-		io.Closer
-	}
-	for name, test := range map[string]struct {
-		client closer
-		server *redistest.Server
-	}{
-		"Client":        {newClient(), server},
-		"traced Client": {newClient(tracing{}), server},
-		"ClusterClient": {ofCluster, cluster.Masters[0]},
-	} {
-		t.Run(name, func(t *testing.T) {
-			store := openStore(t, test.client, &priority.RedisOptions{Prefix: name})
-			calls := map[string]func(customer string) ([]string, error){
-				"Next": func(customer string) ([]string, error) {
-					_, err := store.Next(ctx, customer)
-					return []string{customer}, err
-				},
-				"Submit": func(customer string) ([]string, error) {
-					_, err := store.Submit(ctx, customer, "a", 0)
-					return []string{customer}, err
-				},
-				"NextEach": func(customer string) ([]string, error) {
-					each := []string{customer, customer + "+"}
-					_, err := store.NextEach(ctx, each)
-					return each, err
-				},
-			}
-			var book ledger.Ledger
-			for operation, call := range calls {
-				redistest.Await(t, "the server answers", func() bool { _, err := call("warm"); return err == nil })
-				before := book.Totals()
-				test.server.Signal(syscall.SIGSTOP)
-				var all sync.WaitGroup
-				for caller := range callers {
-					all.Go(func() {
-						each, err := call(operation + strconv.Itoa(caller))
-						for i, err := range priority.ItemErrors(err, len(each)) {
-							book.Note(each[i], priority.Decision{}, err)
-						}
-					})
-				}
-				all.Wait()
-				test.server.Signal(syscall.SIGCONT)
-				totals := book.Totals()
-				most := pool
-				if operation == "NextEach" { // of two; a pipeline also takes a connection of the other pool
-					most *= 4
-				}
-				if unknown := totals.OutcomeUnknown - before.OutcomeUnknown; unknown > most || totals.Answered+totals.Other > 0 {
-					t.Errorf("%s: %d of unknown outcome on %d connections; %v", operation, unknown, pool, totals)
-				}
-				redistest.Await(t, "the goroutines end", func() bool { return underWay() == 0 })
-			}
-			var held redis.Cmdable = test.server.Client()
-			if r := book.Reconcile(heldBy(held, store)); !r.Exact() {
-				t.Error(r)
-			}
-		})
-		_ = test.client.Close()
-	}
-}
-
 // A command that its caller gave up before it was sent is never sent later, by any
 // kind of client, even one that sends without regard to the context.
-func TestACallGivenUpBeforeItWasSentIsNeverCounted(t *testing.T) {
+func TestGivenUp(t *testing.T) {
 	ctx := context.Background()
 	server := redistest.Start(t)
-	cluster := redistest.StartCluster(t, 1)
-	newCluster := func(t *testing.T) *redis.ClusterClient {
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), ReadTimeout: time.Minute})
-		t.Cleanup(func() { _ = client.Close() })
-		return client
-	}
-	kinds := map[string]func(t *testing.T, addr string) priority.RedisClient{
-		"ClusterClient": func(t *testing.T, _ string) priority.RedisClient { return newCluster(t) },
-		"ClusterClient's AutoPipeline": func(t *testing.T, _ string) priority.RedisClient {
-			return autoPipeline(t, newCluster(t))
-		},
-		"contextless Client": func(t *testing.T, addr string) priority.RedisClient { return contextless{slowClient(t, addr)} },
-	}
-	for kind, newClient := range clientKinds {
-		kinds[kind] = newClient
-	}
+	kinds := maps.Clone(clientKinds)
+	kinds["contextless Client"] = func(t *testing.T, addr string) priority.RedisClient { return contextless{slowClient(t, addr)} }
 	for kind, newClient := range kinds {
 		t.Run(kind, func(t *testing.T) {
-			server := server
-			if strings.HasPrefix(kind, "Cluster") {
-				server = cluster.Masters[0]
-			}
 			client := newClient(t, server.Addr)
 			store := openStore(t, client, &priority.RedisOptions{Prefix: kind, Timeout: 100 * time.Millisecond})
-			w := &world{Store: openStore(t, client, &priority.RedisOptions{Prefix: kind, Timeout: time.Minute}), slack: handSlack}
+			w := &world{Store: openStore(t, client, &priority.RedisOptions{Prefix: kind, Timeout: time.Minute}), slack: serverSlack}
 			for operation, call := range map[string]func() error{
 				"Next":     func() error { _, err := store.Next(ctx, "acme"); return err },
 				"NextEach": func() error { _, err := store.NextEach(ctx, []string{"acme"}); return err },
@@ -577,148 +411,9 @@ func (c contextless) Process(ctx context.Context, cmd redis.Cmder) error {
 	return c.Client.Process(context.WithoutCancel(ctx), cmd)
 }
 
-// A hook may send a command again after its reply was lost. When it then finds no
-// connection, or a refusal, the first sending still counts.
-func TestAHookThatSendsAgainDoesNotHideALostReply(t *testing.T) {
-	ctx := context.Background()
-	server := redistest.Start(t)
-	readOnly := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
-	for name, second := range map[string]string{
-		"no connection": fmt.Sprintf("127.0.0.1:%d", redistest.FreePort(t)),
-		"a refusal":     readOnly.Addr,
-	} {
-		t.Run(name, func(t *testing.T) {
-			proxy := redistest.StartProxy(t, server.Addr)
-			var addr atomic.Pointer[string]
-			addr.Store(&proxy.Addr)
-			client := redis.NewClient(&redis.Options{
-				DialerRetries: 1,
-				Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
-					return new(net.Dialer).DialContext(ctx, network, *addr.Load())
-				},
-			})
-			defer client.Close()
-			store := openStore(t, client, &priority.RedisOptions{Prefix: name, Timeout: 5 * time.Second})
-			w := &world{Store: store, slack: handSlack}
-			w.next(t, "acme", counted(0))
-			// The script is known there too, and refused within.
-			if err := readOnly.Client().ScriptLoad(ctx, store.NextScript("acme")).Err(); err != nil {
-				t.Fatal(err)
-			}
-			client.AddHook(again(func() { addr.Store(&second) }))
-			proxy.Set(redistest.Cut)
-			_, err := store.Next(ctx, "acme")
-			wantClass(t, err, priority.ErrOutcomeUnknown)
-			if got := server.Client().Get(ctx, store.Key("acme")).Val(); got != "-1" {
-				t.Errorf("Redis holds %q, want -1", got)
-			}
-		})
-	}
-}
-
-// again is a hook that sends a command once more if its reply was lost, and does
-// something in between.
-type again func()
-
-func (again) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (a again) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err != nil {
-			a()
-			err = next(ctx, cmd)
-		}
-		return err
-	}
-}
-
-func (again) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// Whatever a NextEach is refused for, and whenever its time ends: one error an
-// entry, and of one class.
-func TestANextEachThatIsRefusedWhileItsTimeEnds(t *testing.T) {
-	const n = 25_000
-	server := redistest.Start(t, "--replicaof", "127.0.0.1", strconv.Itoa(redistest.FreePort(t)))
-	for at := range 5 {
-		ctx, cancel := context.WithCancel(t.Context())
-		client := server.Client()
-		store := openStore(t, client, &priority.RedisOptions{Timeout: time.Minute})
-		if err := client.ScriptLoad(ctx, store.NextScript("acme")).Err(); err != nil {
-			t.Fatal(err)
-		}
-		client.AddHook(&ending{at: at, end: cancel})
-		_, err := store.NextEach(ctx, customers(n))
-		var batch *priority.BatchError
-		if !errors.As(err, &batch) || len(batch.Errs) != n {
-			t.Fatalf("%.300v", err)
-		}
-		for i, err := range batch.Errs {
-			wantOneClass(t, err)
-			if !errors.Is(err, context.Canceled) && !redis.IsReadOnlyError(err) || t.Failed() {
-				t.Fatalf("pipeline %d, entry %d: %v; want READONLY or context.Canceled in it", at, i, err)
-			}
-		}
-	}
-}
-
-// ending is a hook that ends a context while a pipeline is under way.
-type ending struct {
-	at  int // how many pipelines are before that
-	end func()
-}
-
-func (*ending) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (*ending) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-
-func (e *ending) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() != "evalsha" { // it connects
-			return next(ctx, cmds)
-		}
-		if e.at == 0 {
-			e.end()
-		}
-		e.at--
-		return next(ctx, cmds)
-	}
-}
-
-// What a NextEach will not send any more costs nothing: its entries share an error.
-// (TestALargeCallOfAStoppedServerIsCheap measures it.)
-func TestWhatANextEachDoesNotSendSharesAnError(t *testing.T) {
-	server := redistest.Start(t)
-	store := openStore(t, slowClient(t, server.Addr), nil)
-	all := customers(priority.MaxDocuments)
-	redistest.Await(t, "the server answers", func() bool { _, err := store.NextEach(t.Context(), all[:100]); return err == nil })
-	server.Signal(syscall.SIGSTOP)
-	defer server.Signal(syscall.SIGCONT)
-	_, err := store.NextEach(t.Context(), all)
-	var batch *priority.BatchError
-	if !errors.As(err, &batch) || len(batch.Errs) != len(all) {
-		t.Fatalf("%.300v", err)
-	}
-	distinct := slices.CompactFunc(slices.Clone(batch.Errs), func(a, b error) bool { return a == b })
-	for _, err := range distinct {
-		wantOneClass(t, err)
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v; want context.DeadlineExceeded in it", err)
-		}
-	}
-	last := batch.Errs[len(all)-1]
-	wantClass(t, last, priority.ErrNotCounted)
-	for i, err := range batch.Errs[script.MaxPipeline:] {
-		if err != last {
-			t.Fatalf("entry %d has an error of its own: %v", script.MaxPipeline+i, err)
-		}
-	}
-}
-
 // While Redis hangs, what is left under way is bounded, whoever calls; the others
 // wait for their turn. When Redis is back none is left.
-func TestWhatIsUnderWayIsBounded(t *testing.T) {
+func TestStopped(t *testing.T) {
 	const callers, each = 5000, 10 // every tenth calls NextEach
 	ctx := context.Background()
 	server := redistest.Start(t)
@@ -802,7 +497,7 @@ func TestWhatIsUnderWayIsBounded(t *testing.T) {
 
 // One node of a cluster that hangs is the trouble of its own customers: others are
 // answered, by Next and beside them in one NextEach.
-func TestAHangingNodeIsTheTroubleOfItsOwnCustomers(t *testing.T) {
+func TestHangingNode(t *testing.T) {
 	ctx := context.Background()
 	const masters, slots = 3, 16384
 	cluster := redistest.StartCluster(t, masters, "--cluster-node-timeout", "600000")
@@ -886,56 +581,21 @@ func TestAHangingNodeIsTheTroubleOfItsOwnCustomers(t *testing.T) {
 	}
 }
 
-// A canceled context ends a call at once, before and while it waits for an answer.
-func TestACanceledContextEndsACall(t *testing.T) {
-	server := redistest.Start(t)
-	direct := server.Client()
-	for kind, newClient := range clientKinds {
-		t.Run(kind, func(t *testing.T) {
-			proxy := redistest.StartProxy(t, server.Addr)
-			store := openStore(t, newClient(t, proxy.Addr), &priority.RedisOptions{Timeout: -1, Prefix: kind})
-			for operation, call := range map[string]func(ctx context.Context) error{
-				"Next":     func(ctx context.Context) error { _, err := store.Next(ctx, "acme"); return err },
-				"NextEach": func(ctx context.Context) error { _, err := store.NextEach(ctx, []string{"acme", "b"}); return err },
-				"Submit":   func(ctx context.Context) error { _, err := store.Submit(ctx, "acme", "a", 0); return err },
-				"Done":     func(ctx context.Context) error { return store.Done(ctx, "acme", "a", 0) },
-			} {
-				ctx, cancel := context.WithCancel(context.Background())
-				redistest.Await(t, "the client works", func() bool { return call(ctx) == nil })
-				before := scriptsRun(t, direct)
-				proxy.Set(redistest.Swallow)
-				done := make(chan error, 1)
-				go func() { done <- call(ctx) }()
-				redistest.Await(t, "the command has been sent", func() bool { return scriptsRun(t, direct) > before })
-				cancel()
-				err := <-done
-				proxy.Set(redistest.None)
-				wantClass(t, err, priority.ErrOutcomeUnknown)
-				if !errors.Is(err, context.Canceled) { // and not the client's own timeout
-					t.Errorf("%s: got %v; want context.Canceled in it", operation, err)
-				}
-				err = call(ctx)
-				wantClass(t, err, priority.ErrNotCounted)
-				if !errors.Is(err, context.Canceled) {
-					t.Errorf("%s: got %v; want context.Canceled in it", operation, err)
-				}
-			}
-		})
-	}
-}
-
 // silent is a context that never says that it has ended.
 type silent struct{ deadline time.Time }
 
 func (s silent) Deadline() (time.Time, bool) { return s.deadline, !s.deadline.IsZero() }
-func (silent) Done() <-chan struct{}         { return nil }
-func (silent) Err() error                    { return nil }
-func (silent) Value(any) any                 { return nil }
+
+func (silent) Done() <-chan struct{} { return nil }
+
+func (silent) Err() error { return nil }
+
+func (silent) Value(any) any { return nil }
 
 // No call takes longer than the store's timeout, nor than its context's own, on
 // whatever it waits and with however many customers; not by a nanosecond, as time
 // is virtual here.
-func TestNoCallTakesLongerThanItsTimeout(t *testing.T) {
+func TestTimeout(t *testing.T) {
 	const timeout = 250 * time.Millisecond // the default
 	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
 	for name, newDialer := range map[string]func(t *testing.T) func(ctx context.Context) (net.Conn, error){
@@ -1063,85 +723,9 @@ func answering(t *testing.T, answer func(peer *miniserver.Peer)) func(context.Co
 	return func(context.Context) (net.Conn, error) { return server.Dial() }
 }
 
-// A store works on virtual time, without a network; and the same store works
-// inside a bubble and outside.
-func TestAStoreWorksInABubble(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		server := miniredis.NewMiniRedis()
-		defer server.Close()
-		server.ClockTTL(true)
-		client := redis.NewClient(&redis.Options{Addr: anywhere, Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() }})
-		defer client.Close()
-		w := &world{Store: openStore(t, client, nil)}
-		w.nextN(t, "acme", 3, countdown(0, 3)...)
-		w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
-		w.done(t, "acme", "b") // at once: that is what the customer's documents take
-		time.Sleep(3*time.Minute + time.Millisecond)
-		w.counts(t, "acme", left(quiet-3*time.Minute-time.Millisecond, counted(-2)))
-		w.pends(t, "acme", 0)
-		time.Sleep(quiet)
-		w.nextEach(t, []string{"acme", "b", "acme"}, counted(0), counted(0), counted(-1))
-	})
-	refused := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
-	client := redis.NewClient(&redis.Options{Addr: anywhere, Dialer: func(context.Context, string, string) (net.Conn, error) { return nil, refused }})
-	defer client.Close()
-	store := openStore(t, client, nil)
-	use := func(t *testing.T) {
-		_, err := store.Next(context.Background(), "acme")
-		wantClass(t, err, priority.ErrNotCounted)
-		if !errors.Is(err, refused) {
-			t.Errorf("got %v; want %v in it", err, refused)
-		}
-		time.Sleep(time.Second) // until what the client does by itself has ended
-	}
-	bubble.Test(t, use)
-	use(t)
-	bubble.Test(t, use)
-}
-
-// A server that loads its data refuses; the store tries again within its timeout.
-func TestALoadingServerIsWaitedFor(t *testing.T) {
-	ctx := context.Background()
-	server := redistest.Start(t, "--rdbcompression", "no")
-	direct := server.Client()
-	for i := range 40 {
-		direct.Set(ctx, fmt.Sprint("filler", i), make([]byte, 2_500_000), 0) // while it loads, it answers once in 2 MB
-	}
-	if err := direct.Save(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
-	server.Kill()
-	server.Launch("--key-load-delay", "100000") // 100 ms a key: 4 s
-	redistest.Await(t, "the server says that it is loading", func() bool {
-		return redis.IsLoadingError(direct.Ping(ctx).Err())
-	})
-	waiting := openStore(t, server.Client(), &priority.RedisOptions{Timeout: time.Minute})
-	answers := make(chan error, 2)
-	go func() { _, err := waiting.Next(ctx, "acme"); answers <- err }()
-	go func() { _, err := waiting.Submit(ctx, "b", "b", 0); answers <- err }()
-	// A server that loads answers only now and then, so some calls get no answer.
-	impatient := openStore(t, server.Client(), &priority.RedisOptions{Timeout: 500 * time.Millisecond})
-	redistest.Await(t, "a call ends with LOADING and its deadline", func() bool {
-		_, err := impatient.Next(ctx, "acme")
-		if errors.Is(err, priority.ErrOutcomeUnknown) {
-			return false
-		}
-		wantClass(t, err, priority.ErrNotCounted)
-		return redis.IsLoadingError(err) && errors.Is(err, context.DeadlineExceeded)
-	})
-	for range 2 {
-		if err := <-answers; err != nil {
-			t.Errorf("with a minute to wait: %v", err)
-		}
-	}
-	if decision, err := waiting.Next(ctx, "acme"); err != nil || decision.Count != -1 {
-		t.Errorf("got %+v, %v; want count -1", decision, err)
-	}
-}
-
 // What a server refuses changes nothing, and the refusal can be read from the
 // error.
-func TestARefusalChangesNothing(t *testing.T) {
+func TestRefused(t *testing.T) {
 	ctx := context.Background()
 	t.Run("read-only replica", func(t *testing.T) {
 		t.Parallel()
@@ -1231,4 +815,21 @@ func TestARefusalChangesNothing(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A right that is missing within a script is refused after the script may have
+// written, so the store does not claim to know.
+func TestMissingRight(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	rules := []any{"acl", "setuser", "documents", "on", "nopass", "~*", "+@all", "-pexpire"}
+	if err := server.Client().Do(t.Context(), rules...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "documents", Password: "any"})
+	t.Cleanup(func() { _ = client.Close() })
+	w := storeOf(t, client)
+	w.next(t, "acme", counted(0)) // SET needs no PEXPIRE
+	_, err := w.Next(t.Context(), "acme")
+	wantClass(t, err, priority.ErrOutcomeUnknown)
 }

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,6 +24,7 @@ import (
 // quiet is the default policy's reset interval, and lease the lease of the tests
 // that do not choose one.
 const (
+	day   = 24 * time.Hour
 	quiet = 1500 * time.Second
 	lease = 900 * time.Second
 )
@@ -108,19 +108,6 @@ type rule struct {
 	lease  time.Duration // 0: lease
 
 	overrides bool
-}
-
-func (r rule) policyOf(customer string) priority.Policy {
-	policy := r.policy
-	if r.tierOf != nil {
-		if tier, ok := r.tiers[r.tierOf(customer)]; ok {
-			policy = tier
-		}
-	}
-	if policy.ResetInterval == 0 {
-		policy.ResetInterval = quiet
-	}
-	return policy
 }
 
 func (r rule) leaseOf() time.Duration {
@@ -240,16 +227,6 @@ func (w *world) done(t testing.TB, customer string, documents ...string) {
 	}
 }
 
-// ends is done of one document that took so long from its Submit.
-func (w *world) ends(t testing.TB, customer, document string, want time.Duration) {
-	t.Helper()
-	var ended []priority.Ended
-	err := w.Done(priority.WithEnded(t.Context(), func(e priority.Ended) { ended = append(ended, e) }), customer, document, 0)
-	if err != nil || len(ended) != 1 || ended[0].Sojourn != want {
-		t.Fatalf("Done(%.40q, %.40q) ends %v, %v, want after %v", customer, document, ended, err, want)
-	}
-}
-
 func (w *world) doneN(t testing.TB, customer string, documents ...string) {
 	t.Helper()
 	if err := w.DoneN(t.Context(), customer, documents, time.Second); err != nil {
@@ -312,7 +289,6 @@ func everyCall(t testing.TB, store priority.Store, customer, document string) ma
 // fleet is one server or more.
 type fleet struct {
 	connect func() priority.RedisClient // another client of a kind
-	hand    redis.Cmdable               // looks and sets by hand
 	nodes   []*redis.Client
 }
 
@@ -321,14 +297,11 @@ var fleets = map[string]func(t *testing.T) fleet{
 	"miniredis": func(t *testing.T) fleet {
 		server := miniredis.RunT(t)
 		direct := connectToMiniredis(t, server)
-		return fleet{func() priority.RedisClient { return connectToMiniredis(t, server) }, direct, []*redis.Client{direct}}
+		return fleet{func() priority.RedisClient { return connectToMiniredis(t, server) }, []*redis.Client{direct}}
 	},
 	"Client": onOne(func(_ *testing.T, c *redis.Client) priority.RedisClient { return c }),
 	"AutoPipeline": onOne(func(t *testing.T, c *redis.Client) priority.RedisClient {
 		return autoPipeline(t, c)
-	}),
-	"AsyncAutoPipeline": onOne(func(t *testing.T, c *redis.Client) priority.RedisClient {
-		return asyncAutoPipeline(t, c)
 	}),
 	"Ring": func(t *testing.T) fleet {
 		one, two := redistest.Start(t), redistest.Start(t)
@@ -337,26 +310,23 @@ var fleets = map[string]func(t *testing.T) fleet{
 			t.Cleanup(func() { _ = ring.Close() })
 			return ring
 		}
-		return fleet{func() priority.RedisClient { return connect() }, connect(), []*redis.Client{one.Client(), two.Client()}}
+		return fleet{func() priority.RedisClient { return connect() }, []*redis.Client{one.Client(), two.Client()}}
 	},
 	"ClusterClient": onCluster(func(_ *testing.T, c *redis.ClusterClient) priority.RedisClient { return c }),
-	"cluster AutoPipeline": onCluster(func(t *testing.T, c *redis.ClusterClient) priority.RedisClient {
-		return autoPipeline(t, c)
-	}),
 }
 
 func onOne(connect func(t *testing.T, client *redis.Client) priority.RedisClient) func(t *testing.T) fleet {
 	return func(t *testing.T) fleet {
 		server := redistest.Start(t)
 		direct := server.Client()
-		return fleet{func() priority.RedisClient { return connect(t, server.Client()) }, direct, []*redis.Client{direct}}
+		return fleet{func() priority.RedisClient { return connect(t, server.Client()) }, []*redis.Client{direct}}
 	}
 }
 
 func onCluster(connect func(t *testing.T, client *redis.ClusterClient) priority.RedisClient) func(t *testing.T) fleet {
 	return func(t *testing.T) fleet {
 		cluster := redistest.StartCluster(t, 3)
-		f := fleet{connect: func() priority.RedisClient { return connect(t, cluster.Client()) }, hand: cluster.Client()}
+		f := fleet{connect: func() priority.RedisClient { return connect(t, cluster.Client()) }}
 		for _, master := range cluster.Masters {
 			f.nodes = append(f.nodes, master.Client())
 		}
@@ -406,148 +376,16 @@ func onMiniredis(t *testing.T, server *miniredis.Miniredis) opener {
 	}
 }
 
-// onServer makes RedisStores on a client of real servers, and lets time pass for
-// them by hand, through a client that may be another one.
-func onServer(client priority.RedisClient, hand redis.Cmdable) opener {
+// onServer makes RedisStores on a client of real servers, where time passes by itself.
+func onServer(client priority.RedisClient) opener {
 	return func(t *testing.T, r rule) *world {
 		t.Helper()
-		store := &handStore{
-			RedisStore: newStore(t, client, r), t: t, hand: hand, rule: r,
-			counts: make(map[string]time.Duration), leases: make(map[string]map[string]time.Duration),
-		}
-		return &world{Store: store, wait: store.wait, slack: handSlack}
+		return &world{Store: newStore(t, client, r), slack: serverSlack}
 	}
 }
 
-// handStore is a RedisStore on a real server. The server's clock cannot be moved,
-// so the store notes when each count and each lease is over, and when time is to
-// pass it moves them: what is overdue by as much as it is overdue, and what is not
-// with a slack, so that it stays until the test comes to it.
-type handStore struct {
-	*priority.RedisStore
-	t    *testing.T
-	hand redis.Cmdable
-	rule rule
-
-	now    time.Duration
-	counts map[string]time.Duration            // the last moment of each customer's count
-	leases map[string]map[string]time.Duration // the last moment of each document's lease
-}
-
-// handSlack is more than a test takes.
-const handSlack = 2 * time.Minute
-
-func (s *handStore) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	s.checked(customer)
-	return s.RedisStore.Next(ctx, customer)
-}
-
-func (s *handStore) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	if n > 0 {
-		s.checked(customer)
-	}
-	return s.RedisStore.NextN(ctx, customer, n)
-}
-
-func (s *handStore) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
-	for _, customer := range customers {
-		s.checked(customer)
-	}
-	return s.RedisStore.NextEach(ctx, customers)
-}
-
-func (s *handStore) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	s.submitted(customer, document)
-	return s.RedisStore.Submit(ctx, customer, document, cost)
-}
-
-func (s *handStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	s.submitted(customer, documents...)
-	return s.RedisStore.SubmitN(ctx, customer, documents, costs)
-}
-
-func (s *handStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	delete(s.leases[customer], document)
-	return s.RedisStore.Done(ctx, customer, document, took)
-}
-
-func (s *handStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	for _, document := range documents {
-		delete(s.leases[customer], document)
-	}
-	return s.RedisStore.DoneN(ctx, customer, documents, took)
-}
-
-func (s *handStore) Reset(ctx context.Context, customer string) error {
-	delete(s.counts, customer)
-	delete(s.leases, customer)
-	return s.RedisStore.Reset(ctx, customer)
-}
-
-func (s *handStore) checked(customer string) {
-	policy := s.rule.policyOf(customer)
-	if _, running := s.counts[customer]; !running || policy.ResetMode == priority.SinceLastUpdate {
-		s.counts[customer] = s.now + policy.ResetInterval
-	}
-}
-
-func (s *handStore) submitted(customer string, documents ...string) {
-	leases := s.leases[customer]
-	if leases == nil {
-		leases = make(map[string]time.Duration)
-		s.leases[customer] = leases
-	}
-	for _, document := range documents {
-		leases[document] = s.now + s.rule.leaseOf()
-	}
-}
-
-func (s *handStore) wait(d time.Duration) {
-	s.t.Helper()
-	ctx := s.t.Context()
-	s.now += d
-	for customer, until := range s.counts {
-		key, remains := s.Key(customer), until-s.now
-		err := s.hand.PExpire(ctx, key, remains+handSlack).Err()
-		if remains < 0 {
-			delete(s.counts, customer)
-			err = s.hand.Del(ctx, key).Err()
-		}
-		if err != nil {
-			s.t.Fatalf("let %v pass for %q: %v", d, key, err)
-		}
-	}
-	for customer, leases := range s.leases {
-		err := s.moveLeases(customer, leases)
-		key := s.UsageKey(customer)
-		if left := s.hand.PTTL(ctx, key).Val(); left > 0 {
-			err = errors.Join(err, s.hand.PExpire(ctx, key, left-d).Err())
-		}
-		if err != nil {
-			s.t.Fatalf("let %v pass for %q: %v", d, customer, err)
-		}
-	}
-}
-
-func (s *handStore) moveLeases(customer string, leases map[string]time.Duration) error {
-	ctx, key := s.t.Context(), s.PendingKey(customer)
-	held, err := s.hand.ZRangeWithScores(ctx, key, 0, -1).Result()
-	now := time.Now()
-	for i, z := range held {
-		remains := leases[z.Member.(string)] - s.now
-		age := s.rule.leaseOf() - remains
-		if remains >= 0 {
-			age = max(age-handSlack, 0) // what is from the future does not count
-		} else if age <= day { // which is the end of another time
-			age = min(age, day-handSlack)
-		}
-		held[i].Score = submittedAt(z.Score, now.Add(-age))
-	}
-	if len(held) > 0 {
-		err = errors.Join(err, s.hand.ZAddXX(ctx, key, held...).Err())
-	}
-	return err
-}
+// serverSlack is more than a test takes on a real server.
+const serverSlack = 2 * time.Minute
 
 var prefixes atomic.Int64
 
@@ -572,7 +410,7 @@ var patient = &priority.RedisOptions{Timeout: -1}
 // storeOf is a store on the default keys of a client, without a timeout.
 func storeOf(t testing.TB, client priority.RedisClient) *world {
 	t.Helper()
-	return &world{Store: openStore(t, client, patient), slack: handSlack}
+	return &world{Store: openStore(t, client, patient), slack: serverSlack}
 }
 
 // connect makes a client, closed with the test.
@@ -678,7 +516,7 @@ func wantBatchError(t testing.TB, err error, n int, want map[int]error) {
 func wantTTL(t testing.TB, client redis.Cmdable, key string, want time.Duration) {
 	t.Helper()
 	got := client.PTTL(t.Context(), key).Val()
-	if got > want || got < want-handSlack {
+	if got > want || got < want-serverSlack {
 		t.Errorf("%q has the TTL %v, want %v", key, got, want)
 	}
 }
@@ -700,103 +538,11 @@ func heldBy(client redis.Cmdable, store *priority.RedisStore) func(string) (int6
 	}
 }
 
-// latelyOf returns how many documents were submitted lately if a usage has a TTL.
-func latelyOf(ttl time.Duration) float64 { return math.Exp2(ttl.Hours()/24 - 1) }
-
-// serverCalls is what a server was told, by its own statistics, while a function
-// ran. Commands that scripts call are in it.
-func serverCalls(t *testing.T, client *redis.Client, run func()) map[string]int {
-	t.Helper()
-	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	run()
-	told := redistest.Calls(t, client)
-	delete(told, "config|resetstat")
-	delete(told, "config") // Redis 6.2 does not tell subcommands apart
-	delete(told, "info")
-	return told
-}
-
-// manyPending is how many documents of one customer must not slow Redis down.
-const manyPending = 100_000
-
-// endLeases lets the leases of some documents, or of all, end, past the store.
-func endLeases(t testing.TB, client *redis.Client, key string, ids ...string) {
-	t.Helper()
-	backdate(t, client, key, priority.DefaultLease+time.Minute, ids...)
-}
-
-// backdate makes the Submit of some documents, or of all, so much longer ago.
-func backdate(t testing.TB, client *redis.Client, key string, d time.Duration, ids ...string) {
-	t.Helper()
-	held, err := client.ZRangeWithScores(context.Background(), key, 0, -1).Result()
-	if len(ids) > 0 {
-		among := make(map[string]bool)
-		for _, id := range ids {
-			among[id] = true
-		}
-		held = slices.DeleteFunc(held, func(z redis.Z) bool { return !among[z.Member.(string)] })
-	}
-	for i, z := range held {
-		held[i].Score = submittedAt(z.Score, timeOf(z.Score).Add(-d))
-	}
-	if err = errors.Join(err, client.ZAddXX(context.Background(), key, held...).Err()); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // timeOf returns when the document of a score was submitted.
 func timeOf(score float64) time.Time { return time.UnixMilli(int64(math.Abs(score)) / 64) }
 
 // levelOf returns the level that the document of a score was given.
 func levelOf(score float64) priority.Level { return priority.Level(int64(math.Abs(score)) % 64) }
-
-// submittedAt returns a score with another time.
-func submittedAt(score float64, at time.Time) float64 {
-	return math.Copysign(float64(64*at.UnixMilli()+int64(levelOf(score))), score)
-}
-
-// wire is a hook that notes what a client sends.
-type wire struct {
-	mu    sync.Mutex
-	trips [][]redis.Cmder // the commands of each round trip
-}
-
-func (w *wire) sent(cmds ...redis.Cmder) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.trips = append(w.trips, cmds)
-}
-
-// take returns the round trips since the last take, but for those that connect.
-func (w *wire) take() [][]redis.Cmder {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	trips := slices.DeleteFunc(w.trips, func(trip []redis.Cmder) bool { return !strings.HasPrefix(trip[0].Name(), "eval") })
-	w.trips = nil
-	return trips
-}
-
-func (w *wire) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return next(ctx, network, addr)
-	}
-}
-
-func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		w.sent(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		w.sent(cmds...)
-		return next(ctx, cmds)
-	}
-}
 
 // oddCustomers are customers that would share a key, or a hash tag, or be cut
 // short, where a key is made without care.
@@ -815,3 +561,34 @@ var oddCustomers = []string{
 // else.
 var oddDocuments = append(slices.Clone(oddCustomers),
 	"-inf", "+inf", "(1", "[a", "1e400", "NX", "XX", "GT", "INCR", "1700000000000", "0.0", "-0", "1.0", "count", "priority:{acme}:pending")
+
+// go-redis has AutoPipeliners since v9.22, and the module supports older ones. So the tests
+// look for them; on an older go-redis they use the client itself in their place.
+var _, hasAutoPipeline = reflect.TypeFor[*redis.Client]().MethodByName("AutoPipeline")
+
+// autoPipeline returns an AutoPipeliner of a client, whose callers wait for their answers.
+func autoPipeline(t testing.TB, client priority.RedisClient) priority.RedisClient {
+	return newPipeliner(t, client, "AutoPipelineWithOptions", nil)
+}
+
+// newPipeliner calls a client's method that takes AutoPipelineOptions, of which it sets
+// some fields.
+func newPipeliner(t testing.TB, client priority.RedisClient, method string, options map[string]int) priority.RedisClient {
+	t.Helper()
+	if !hasAutoPipeline {
+		return client
+	}
+	call := reflect.ValueOf(client).MethodByName(method)
+	argument := reflect.Zero(call.Type().In(0)) // nil: the defaults
+	if options != nil {
+		argument = reflect.New(call.Type().In(0).Elem())
+	}
+	for name, value := range options {
+		argument.Elem().FieldByName(name).SetInt(int64(value))
+	}
+	returned := call.Call([]reflect.Value{argument})
+	if err, _ := returned[1].Interface().(error); err != nil {
+		t.Fatal(err)
+	}
+	return returned[0].Interface().(priority.RedisClient)
+}

@@ -18,7 +18,7 @@ import (
 // What is in Redis: the keys, their values and TTLs, which programs in other
 // languages share.
 
-func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
+func TestKeys(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		for _, test := range []struct{ prefix, customer, key string }{
@@ -71,9 +71,7 @@ func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 		// The last Done leaves no empty set.
 		w := storeOf(t, client)
 		w.submit(t, "globex", "a", flood(1)[0])
-		// If Redis's clock goes back, it took no time.
-		backdate(t, client, "priority:{globex}:pending", -time.Hour)
-		w.ends(t, "globex", "a", 0)
+		w.done(t, "globex", "a")
 		if n := client.Exists(t.Context(), "priority:{globex}:pending").Val(); n != 0 {
 			t.Error("there is a key of no pending documents")
 		}
@@ -97,7 +95,7 @@ func TestACustomerHasThreeKeysWithATTL(t *testing.T) {
 
 // A Submit restores the TTL of the pending documents and of the usage, which Peek
 // leaves; a Done keeps the usage's.
-func TestSubmitRestoresTTLs(t *testing.T) {
+func TestKeys_TTL(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		w := storeOf(t, client)
@@ -130,11 +128,11 @@ func TestSubmitRestoresTTLs(t *testing.T) {
 	})
 }
 
-// TestTheCountGoesDownUntilExactlyTheEnd puts a key in front of the script that
+// TestKeys_EndOfInterval puts a key in front of the script that
 // expires in the very millisecond in which the script runs, or one before. Redis
 // does not let a key expire while a script runs, so nothing here depends on how
 // fast it is.
-func TestTheCountGoesDownUntilExactlyTheEnd(t *testing.T) {
+func TestKeys_EndOfInterval(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
 	if version := majorVersion(t, client); version < 7 {
@@ -184,47 +182,6 @@ func TestTheCountGoesDownUntilExactlyTheEnd(t *testing.T) {
 	}
 }
 
-// TestALeaseHoldsUntilExactlyItsEnd does the same with leases, of documents before the
-// last load and beyond it.
-func TestALeaseHoldsUntilExactlyItsEnd(t *testing.T) {
-	t.Parallel()
-	client := redistest.Start(t).Client()
-	keys := []string{"priority:{acme}:count", "priority:{acme}:pending", "priority:{acme}:usage"}
-	run := func(text string, keys []string, args ...any) []int64 {
-		t.Helper()
-		return must(client.Eval(t.Context(), text, keys, args...).Int64Slice())(t)
-	}
-	// So many milliseconds after the end of its lease.
-	const ends = `
-		local t, set = redis.call('TIME'), KEYS[#KEYS - 1]
-		redis.call('DEL', unpack(KEYS))
-		redis.call('ZADD', set, %d * (64 * (t[1] * 1000 + math.floor(t[2] / 1000) - 86400000 - %d) + 9), 'a')
-	`
-	for _, sign := range []int{1, -1} {
-		at := func(late int) string { return fmt.Sprintf(ends, sign, late) }
-		isNew := func() bool { return client.Exists(t.Context(), keys[2]).Val() == 1 }
-		redistest.Await(t, "Submit sees a lease at its end", func() bool {
-			return run(at(0)+lua.Submit, keys[1:], "a", 0)[2] == 1 && !isNew()
-		})
-		redistest.Await(t, "Peek sees a lease at its end", func() bool { return run(at(0)+lua.Peek, keys)[8] == 1 })
-		redistest.Await(t, "Done sees a document at its end", func() bool { return run(at(0)+lua.Done, keys[1:], 0, "a")[1] == 9 })
-		for range 100 {
-			if reply := run(at(1)+lua.Submit, keys[1:], "a", 0); reply[2] != 1 || !isNew() {
-				t.Fatalf("Submit one millisecond after the end of a lease: %v, new %t", reply, isNew())
-			}
-			if reply := run(at(1)+lua.Submit, keys[1:], "b", 0); reply[2] != 1 || client.ZCard(t.Context(), keys[1]).Val() != 1 {
-				t.Fatalf("Submit of another one millisecond after the end of a lease: %v", reply)
-			}
-			if reply := run(at(1)+lua.Peek, keys); reply[8] != 0 {
-				t.Fatalf("Peek one millisecond after the end of a lease: %v", reply)
-			}
-			if reply := run(at(1)+lua.Done, keys[1:], 0, "a"); !slices.Equal(reply, []int64{0, 0}) {
-				t.Fatalf("Done one millisecond after a day: %v", reply)
-			}
-		}
-	}
-}
-
 // majorVersion returns the major version of Redis that a server is, or says to be.
 func majorVersion(t *testing.T, client *redis.Client) (version int) {
 	t.Helper()
@@ -270,7 +227,7 @@ func corruptions() []corruption {
 
 // A corrupt count fails every call that would count or tell it, and is left as it
 // is, as are the pending documents. Other customers and the other rule do not notice.
-func TestACorruptCountIsReportedAndLeftAsItIs(t *testing.T) {
+func TestKeys_CorruptCount(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		for _, mode := range bothModes {
@@ -291,7 +248,7 @@ func TestACorruptCountIsReportedAndLeftAsItIs(t *testing.T) {
 func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMode, c corruption, ttl time.Duration) {
 	ctx := t.Context()
 	store := newStore(t, client, rule{policy: priority.Policy{ResetMode: mode}})
-	w := &world{Store: store, slack: handSlack}
+	w := &world{Store: store, slack: serverSlack}
 	w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
 	key := store.Key("acme")
 	spoil(t, client, c, key, ttl)
@@ -326,7 +283,7 @@ func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMod
 
 // The same of a key of pending documents, and of one of the usage. Next does not look
 // at them.
-func TestCorruptPendingIsReportedAndLeftAsItIs(t *testing.T) {
+func TestKeys_CorruptPending(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		for _, of := range []string{"pending", "usage"} {
@@ -336,7 +293,7 @@ func TestCorruptPendingIsReportedAndLeftAsItIs(t *testing.T) {
 				}
 				t.Run(of+" "+c.name, func(t *testing.T) {
 					store := newStore(t, client, rule{})
-					w := &world{Store: store, slack: handSlack}
+					w := &world{Store: store, slack: serverSlack}
 					w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
 					keys := []string{store.Key("acme"), store.PendingKey("acme"), store.UsageKey("acme")}
 					key := keys[1]
@@ -415,7 +372,7 @@ func contents(t *testing.T, client *redis.Client, keys ...string) string {
 
 // Programs in other languages run the scripts as printed, and count along with the
 // stores of the default policy. What the scripts answer, the vectors say.
-func TestOtherLanguagesRunTheScriptsAsPrinted(t *testing.T) {
+func TestKeys_ScriptsAsPrinted(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		w := storeOf(t, client)
@@ -458,6 +415,43 @@ func TestOtherLanguagesRunTheScriptsAsPrinted(t *testing.T) {
 		}
 		if after := contents(t, client, keys...); after != before {
 			t.Errorf("the keys hold %s, before %s", after, before)
+		}
+	})
+}
+
+// FuzzKey shows that no two customers share a key, that the keys' hash tag holds
+// all of the customer and nothing else, and that it can be read back.
+func FuzzKey(f *testing.F) {
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	f.Cleanup(func() { _ = client.Close() })
+	store := openStore(f, client, &priority.RedisOptions{Prefix: "p%7D:"})
+	for i, customer := range oddCustomers {
+		f.Add(customer, oddCustomers[(i+1)%len(oddCustomers)])
+		f.Add(customer, customer+"}")
+		f.Add(customer, strings.ReplaceAll(strings.ReplaceAll(customer, "%", "%25"), "}", "%7D"))
+		f.Add(customer, strings.ToUpper(customer))
+	}
+	long := strings.Repeat("x", 511)
+	f.Add(long+"}", long+"%7D")
+	f.Add("acme}:count", "acme")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		for end, keyOf := range map[string]func(string) string{":count": store.Key, ":pending": store.PendingKey, ":usage": store.UsageKey} {
+			keyA, keyB := keyOf(a), keyOf(b)
+			if (keyA == keyB) != (a == b) {
+				t.Errorf("%q and %q have the keys %q and %q", a, b, keyA, keyB)
+			}
+			if a == "" {
+				continue // no customer: it has no tag to speak of
+			}
+			// As Redis finds the tag: from the first { to the first } after it.
+			prefix, rest, _ := strings.Cut(keyA, "{")
+			tag, suffix, found := strings.Cut(rest, "}")
+			if !found || prefix != "p%7D::" || suffix != end {
+				t.Errorf("%q has the key %q, whose tag is %q", a, keyA, tag)
+			}
+			if got := strings.NewReplacer("%25", "%", "%7D", "}").Replace(tag); got != a {
+				t.Errorf("%q comes back as %q from its key %q", a, got, keyA)
+			}
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -14,82 +15,64 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 )
 
-// contract is what every store promises. Its intervals are so long that on a real
-// server nothing expires by itself.
+// contract is what every store promises.
 var contract = []struct {
 	promise string
 	keep    func(t *testing.T, open opener)
+	waits   bool // it lets time pass, which no real server does for a test
 }{
-	{"each document is one down and has the level of its count", eachDocumentIsOneDown},
-	{"NextN is as many Nexts", nextNIsAsManyNexts},
-	{"NextEach answers in order", nextEachAnswersInOrder},
-	{"the count is reset after more than the interval since the last update", resetSinceLastUpdate},
-	{"Submit counts nothing, and Next submits nothing", neitherRuleTouchesTheOther},
-	{"SubmitN is as many Submits", submitNIsAsManySubmits},
-	{"a pending document is decided about as it was", aPendingDocumentIsDecidedAboutAsBefore},
-	{"what was submitted halves each day", usageHalvesEachDay},
-	{"floods take turns behind the last load", floodsTakeTurns},
-	{"a document weighs what it costs, compared with the average", costsWeigh},
-	{"Done teaches what a customer's documents cost", doneTeachesTheCost},
-	{"Done ends what is pending and nothing else", doneEndsPending},
-	{"Done reports what it ended", doneReportsWhatItEnded},
-	{"the longest interval and lease", longestIntervalAndLease},
-	{"policies are told with every field", policiesAreTold},
-	{"no two customers or documents are mixed up", nothingIsMixedUp},
-	{"nothing to do", nothingToDo},
-	{"a wrong call counts nothing", wrongCallsCountNothing},
-	{"a call whose context has ended changes nothing", endedContextsChangeNothing},
+	{"each document is one down and has the level of its count", eachDocumentIsOneDown, false},
+	{"NextN is as many Nexts", nextNIsAsManyNexts, true},
+	{"NextEach answers in order", nextEachAnswersInOrder, true},
+	{"the count is reset after more than the interval since the last update", resetSinceLastUpdate, true},
+	{"Submit counts nothing, and Next submits nothing", neitherRuleTouchesTheOther, true},
+	{"SubmitN is as many Submits", submitNIsAsManySubmits, false},
+	{"a pending document is decided about as it was", aPendingDocumentIsDecidedAboutAsBefore, true},
+	{"what was submitted halves each day", usageHalvesEachDay, true},
+	{"floods take turns behind the last load", floodsTakeTurns, false},
+	{"a document weighs what it costs, compared with the average", costsWeigh, false},
+	{"Done teaches what a customer's documents cost", doneTeachesTheCost, false},
+	{"Done ends what is pending and nothing else", doneEndsPending, true},
+	{"Done reports what it ended", doneReportsWhatItEnded, true},
+	{"the longest interval and lease", longestIntervalAndLease, true},
+	{"policies are told with every field", policiesAreTold, false},
+	{"no two customers or documents are mixed up", nothingIsMixedUp, false},
+	{"nothing to do", nothingToDo, false},
+	{"a wrong call counts nothing", wrongCallsCountNothing, false},
+	{"a call whose context has ended changes nothing", endedContextsChangeNothing, false},
 }
 
-// TestEveryStoreKeepsTheContract holds every store to the same promises. What a
-// decision is when, the vectors and the random sequences show.
-func TestEveryStoreKeepsTheContract(t *testing.T) {
+// TestContract holds both stores to the same promises, on each kind of client and server.
+// What a decision is when, the vectors and the random sequences show.
+func TestContract(t *testing.T) {
 	t.Parallel()
 	backends := map[string]func(t *testing.T) opener{
-		"memory": func(*testing.T) opener { return openMemory },
-		"observe": func(*testing.T) opener {
-			return func(t *testing.T, r rule) *world {
-				w := openMemory(t, r)
-				w.Store = observe.New(w.Store, func(context.Context, observe.Call) {})
-				return w
-			}
-		},
+		"memory":    func(*testing.T) opener { return openMemory },
+		"miniredis": func(*testing.T) opener { return openMiniredis },
 	}
 	for name, start := range fleets {
-		backends[name] = func(t *testing.T) opener {
-			fleet := start(t)
-			return onServer(fleet.connect(), fleet.hand)
+		if name != "miniredis" { // whose clock is moved
+			backends[name] = func(t *testing.T) opener { return onServer(start(t).connect()) }
 		}
 	}
-	backends["miniredis"] = func(*testing.T) opener { return openMiniredis } // whose clock is moved
 	for name, start := range backends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := start(t)
 			for _, test := range contract {
+				if test.waits && name != "memory" && name != "miniredis" {
+					continue
+				}
 				t.Run(test.promise, func(t *testing.T) {
 					t.Parallel()
 					test.keep(t, open)
 				})
 			}
-		})
-	}
-}
-
-// TestOneCallCountsAMillionDocuments counts as many as one call may.
-func TestOneCallCountsAMillionDocuments(t *testing.T) {
-	t.Parallel()
-	for name, open := range map[string]opener{"memory": openMemory, "miniredis": openMiniredis} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := open(t, rule{})
-			w.next(t, "acme", counted(0))
-			w.nextN(t, "acme", priority.MaxDocuments, countdown(-1, priority.MaxDocuments)...)
-			w.next(t, "acme", counted(-1_000_001))
 		})
 	}
 }
@@ -739,7 +722,7 @@ func endedContextsChangeNothing(t *testing.T, open opener) {
 }
 
 // A TierOf may look into a file or a database: it is asked once a customer and call.
-func TestATierIsAskedForOnceACustomerAndCall(t *testing.T) {
+func TestTierOf(t *testing.T) {
 	for name, open := range map[string]opener{"memory": openMemory, "miniredis": openMiniredis} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -768,8 +751,8 @@ func TestATierIsAskedForOnceACustomerAndCall(t *testing.T) {
 	}
 }
 
-// TestConstructorsRefuseWhatCannotWork gives NewRedisStore and memory.New what they must refuse.
-func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
+// TestConstructors gives NewRedisStore and memory.New what they must refuse.
+func TestConstructors(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer client.Close()
 	gold := func(policy priority.Policy) rule {
@@ -821,5 +804,180 @@ func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 		if store != nil {
 			t.Errorf("%T: a store beside the error", client)
 		}
+	}
+}
+
+// What customers and documents are called never reaches a log as it is.
+func TestErrors_QuoteNames(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	store := openStore(t, server.Client(), nil)
+	server.Kill()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, name := range []string{"a\nERROR forged line", "\x1b[31mred", "a\x00b", "\xff\xfe", strings.Repeat("x", 512)} {
+		_, err1 := store.Next(t.Context(), name)
+		_, err2 := new(memory.Store).Next(canceled, name)
+		_, err3 := store.Next(t.Context(), name+strings.Repeat("y", 512))
+		_, err4 := store.Submit(t.Context(), "acme", name+strings.Repeat("y", 512), 0)
+		for _, err := range []error{err1, err2, err3, err4} {
+			if err == nil {
+				t.Fatalf("%q: no error", name)
+			}
+			message := err.Error()
+			if regexp.MustCompile(`[\x00-\x1f\x7f-\xff]`).MatchString(strings.ReplaceAll(message, "…", "")) {
+				t.Errorf("the message has raw bytes: %q", message)
+			}
+			if len(message) > 400 {
+				t.Errorf("the message has %d bytes: %q", len(message), message)
+			}
+		}
+	}
+}
+
+// PeekEach says of each customer what Peek says, on all nodes of a cluster, and one
+// customer's corrupt key is no other's trouble.
+func TestPeekEach(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]redis.UniversalClient{
+		"single": redistest.Start(t).Client(), "cluster": redistest.StartCluster(t, 3).Client(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.NextN(t.Context(), "acme", 30); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.SubmitN(t.Context(), "clinic", []string{"a", "b", "c"}, nil); err != nil {
+				t.Fatal(err)
+			}
+			client.RPush(t.Context(), store.UsageKey("bad"), "1")
+			customers := []string{"acme", "clinic", "bad", "nobody", "acme"}
+			states, err := store.PeekEach(t.Context(), customers)
+			if !errors.Is(err, priority.ErrCorruptCount) {
+				t.Fatalf("got %v", err)
+			}
+			for i, err := range priority.ItemErrors(err, len(customers)) {
+				state, wantErr := store.Peek(t.Context(), customers[i])
+				if errors.Is(err, priority.ErrCorruptCount) != errors.Is(wantErr, priority.ErrCorruptCount) {
+					t.Errorf("%s: %v, want %v", customers[i], err, wantErr)
+				}
+				for _, s := range []*priority.State{&state, &states[i]} { // which time changes
+					s.ResetIn, s.Oldest = s.ResetIn.Round(1e12), s.Oldest.Round(1e12)
+				}
+				if !reflect.DeepEqual(states[i], state) {
+					t.Errorf("%s: %+v, want %+v", customers[i], states[i], state)
+				}
+			}
+			if states[0].Rule != priority.ByCount || states[1].Rule != priority.ByLoad || states[1].Pending != 3 || states[3].Rule != priority.Unknown {
+				t.Errorf("got %+v", states)
+			}
+		})
+	}
+	store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if states, err := store.PeekEach(t.Context(), nil); states != nil || err != nil {
+		t.Errorf("got %v, %v of nobody", states, err)
+	}
+	if _, err := store.PeekEach(t.Context(), []string{"acme", ""}); !errors.Is(err, priority.ErrInvalidCustomer) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What the process has learned of costs stays when the rules change.
+func TestWith_KeepsMeans(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t).Client()
+	store := openStore(t, client, patient)
+	w := &world{Store: store, slack: serverSlack}
+	ctx := t.Context()
+	ids := documentIDs("page", 100)
+	costs := make([]float64, len(ids))
+	for i := range costs {
+		costs[i] = 4
+	}
+	must(store.SubmitN(ctx, "usual", ids, costs))(t)
+	for _, id := range ids {
+		if err := store.Done(ctx, "usual", id, 2*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Store = store.With(must(priority.NewPolicies(priority.Policy{Loads: []float64{3}}, nil, nil))(t))
+	got, err := w.Submit(ctx, "acme", "a", 10)
+	w.decided(t, "Submit", got, err, priority.Decision{Level: 1, Load: 2.5, Pending: 1})
+	if err := w.Done(ctx, "acme", "a", 8*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if state := must(w.Peek(ctx, "acme"))(t); state.Cost != .9+.1*4 {
+		t.Errorf("Peek: %+v, want a cost of 1.3", state)
+	}
+	got, err = store.Submit(ctx, "acme", "b", 0) // and back
+	w.decided(t, "Submit", got, err, priority.Decision{Level: 2, Load: 2 * 1.3, Pending: 1})
+}
+
+// Wrappers as users write them.
+type (
+	embeds      struct{ priority.Store }
+	embedsOne   struct{ *memory.Store }
+	unexported  struct{ inner }
+	says        struct{ inner }
+	inner       = priority.Store
+	base        struct{ priority.Store }
+	embedsBase  struct{ Base }
+	Base        = base
+	embedsNil   struct{ *observe.Store }
+	itself      struct{ inner }
+	embedsNames struct {
+		priority.Policy // has Last, too, but is no Store
+		priority.Store
+	}
+)
+
+func (s itself) Unwrap() priority.Store { return s }
+
+func (s says) Unwrap() priority.Store { return s.inner }
+
+func (s embedsNames) Last() priority.Level { return s.Store.Last() }
+
+func TestAs(t *testing.T) {
+	t.Parallel()
+	store := must(memory.New(nil))(t)
+	for name, test := range map[string]struct {
+		store priority.Store
+		want  *memory.Store
+	}{
+		"itself":                  {store, store},
+		"embeds a Store":          {embeds{store}, store},
+		"embeds, by pointer":      {&embeds{store}, store},
+		"embeds a *memory.Store":  {embedsOne{store}, store},
+		"embeds something before": {embedsNames{Store: store}, store},
+		"has Unwrap":              {says{store}, store},
+		"one around the other":    {&embeds{says{embeds{store}}}, store},
+		"nothing":                 {nil, nil},
+		"embeds nothing":          {embeds{}, nil},
+		"is a nil pointer":        {(*embeds)(nil), nil},
+		"embeds what embeds":      {embedsBase{Base{store}}, store},
+		"embeds an alias":         {unexported{store}, nil},
+	} {
+		if got, ok := priority.As[*memory.Store](test.store); got != test.want || ok != (test.want != nil) {
+			t.Errorf("%s: %v, %t", name, got, ok)
+		}
+	}
+	if _, ok := priority.As[*memory.Store](itself{store}); ok { // and it returns
+		t.Error("a wrapper of itself has what it wraps")
+	}
+	observed := observe.New(store)
+	if got, ok := priority.As[*observe.Store](embedsNil{observed}); !ok || got != observed {
+		t.Errorf("what is embedded was skipped: %v, %t", got, ok)
+	}
+	if _, ok := priority.As[*observe.Store](embedsNil{}); ok {
+		t.Error("a nil pointer was returned")
+	}
+	if outer, ok := priority.As[*embeds](&embeds{&embeds{store}}); !ok || outer.Store == store {
+		t.Error("the inner one was returned, not the outer one")
 	}
 }

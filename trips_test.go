@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -20,9 +20,11 @@ import (
 
 // What goes to Redis and how often.
 
+// What goes to Redis and how often.
+
 // A call of one customer is one command on the customer's keys, EVALSHA as soon as
 // the server knows the script, and within it no more than is needed.
-func TestADecisionIsOneCommand(t *testing.T) {
+func TestTrips_OneCommand(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
 	sent := new(wire)
@@ -101,7 +103,7 @@ func TestADecisionIsOneCommand(t *testing.T) {
 }
 
 // However many customers or documents, a call is one round trip to each node.
-func TestABatchIsOneRoundTripToEachNode(t *testing.T) {
+func TestTrips_Batch(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, client priority.RedisClient, sent *wire, nodes int) {
 		store := openStore(t, client, patient)
@@ -140,60 +142,8 @@ func TestABatchIsOneRoundTripToEachNode(t *testing.T) {
 	})
 }
 
-// The documents of a SubmitN have an order, so its commands carry the script's text:
-// none is refused because the server does not know it.
-func TestSubmitNNeedsNoKnownScript(t *testing.T) {
-	t.Parallel()
-	client, sent := redistest.Start(t).Client(), new(wire)
-	client.AddHook(sent)
-	ids := documentIDs("invoice", 2345)
-	storeOf(t, client).submitN(t, "acme", ids, flood(len(ids))...)
-	if trips := sent.take(); len(trips) != 1 || len(trips[0]) != 47 {
-		t.Errorf("SubmitN took %d round trips, want one of 47 commands", len(trips))
-	}
-}
-
-// No node of a cluster has to be done before another one begins.
-func TestNodesAreAskedAtTheSameTime(t *testing.T) {
-	t.Parallel()
-	client := redistest.StartCluster(t, 3).Client()
-	store := openStore(t, client, &priority.RedisOptions{Timeout: 20 * time.Second})
-	must(store.Next(t.Context(), "acme"))(t) // the client knows the nodes from now
-	m := &meeting{all: make(chan struct{})}
-	m.missing.Store(3)
-	if err := client.ForEachMaster(t.Context(), func(_ context.Context, node *redis.Client) error { node.AddHook(m); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	must(store.NextEach(t.Context(), customers(1000)))(t)
-}
-
-// meeting is a hook that lets no pipeline of scripts through until some nodes have
-// one.
-type meeting struct {
-	wire
-	missing atomic.Int32
-	all     chan struct{} // closed when all are there
-}
-
-func (m *meeting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() != "evalsha" { // a connection introduces itself
-			return next(ctx, cmds)
-		}
-		if m.missing.Add(-1) == 0 {
-			close(m.all)
-		}
-		select {
-		case <-m.all:
-			return next(ctx, cmds)
-		case <-time.After(10 * time.Second):
-			return errors.New("the other nodes were not asked meanwhile")
-		}
-	}
-}
-
 // A call that is wrong, or is about nothing, does not even connect.
-func TestNothingIsSentForNothing(t *testing.T) {
+func TestTrips_Nothing(t *testing.T) {
 	t.Parallel()
 	server := miniredis.RunT(t)
 	store := openStore(t, connect(t, server.Addr()), nil)
@@ -236,7 +186,7 @@ func flushed(t *testing.T, test func(t *testing.T, w *world, flush func())) {
 
 // A server forgets its scripts when it is restarted, when it fails over, and when
 // it is told to. Nobody may notice.
-func TestAForgottenScriptIsSentAgain(t *testing.T) {
+func TestTrips_ForgottenScript(t *testing.T) {
 	t.Parallel()
 	flushed(t, func(t *testing.T, w *world, flush func()) {
 		ids := documentIDs("invoice", 1000)
@@ -271,127 +221,58 @@ func TestAForgottenScriptIsSentAgain(t *testing.T) {
 	})
 }
 
-// The same while calls are under way: in the middle of a batch, too, whose commands
-// are then answered in part. All keep their order.
-func TestAScriptForgottenDuringABatchChangesNoOrder(t *testing.T) {
-	t.Parallel()
-	flushed(t, func(t *testing.T, w *world, flush func()) {
-		const calls = 8
-		names, ids := customers(200), documentIDs("invoice", 2000)
-		done := make(chan struct{})
-		var flushing, working sync.WaitGroup
-		flushing.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				case <-time.After(time.Millisecond): // the calls need the server, too
-					flush()
-				}
-			}
-		})
-		same := func(call string, got []priority.Decision, err error, want []priority.Decision) {
-			if err != nil || !w.agreeAll(got, want) {
-				t.Errorf("%s: %v, or another order", call, err)
-			}
-		}
-		working.Go(func() {
-			for call := range int64(calls) {
-				got, err := w.NextEach(t.Context(), append(names, names...)) // each of them twice
-				same("NextEach", got, err, append(slices.Repeat([]priority.Decision{counted(-2 * call)}, 200),
-					slices.Repeat([]priority.Decision{counted(-2*call - 1)}, 200)...))
-			}
-		})
-		working.Go(func() {
-			for i := range int64(200) {
-				d, err := w.Next(t.Context(), "acme")
-				same("Next", []priority.Decision{d}, err, countdown(-3*i, 1))
-				ds, err := w.NextN(t.Context(), "acme", 2)
-				same("NextN", ds, err, countdown(-3*i-1, 2))
-			}
-		})
-		working.Go(func() {
-			for i := range calls {
-				ds, err := w.SubmitN(t.Context(), fmt.Sprint("sender ", i), ids, nil)
-				same("SubmitN", ds, err, flood(len(ids)))
-			}
-		})
-		working.Wait()
-		close(done)
-		flushing.Wait()
-	})
+// wire is a hook that notes what a client sends.
+type wire struct {
+	mu    sync.Mutex
+	trips [][]redis.Cmder // the commands of each round trip
 }
 
-// TestManyCustomersInOneCall counts 100,000 of them, some twice.
-func TestManyCustomersInOneCall(t *testing.T) {
-	t.Parallel()
-	const n = 100_000
-	names := customers(n)
-	want := slices.Repeat([]priority.Decision{counted(0)}, n)
-	for i := 0; i < n; i += 999 { // from the first to the last
-		names = append(names, names[i])
-		want = append(want, counted(-1))
-	}
-	for name, open := range map[string]func(t *testing.T) redis.UniversalClient{
-		"Client":        func(t *testing.T) redis.UniversalClient { return redistest.Start(t).Client() },
-		"ClusterClient": func(t *testing.T) redis.UniversalClient { return redistest.StartCluster(t, 3).Client() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := open(t)
-			storeOf(t, client).nextEach(t, names, want...)
-			if keys := client.DBSize(t.Context()).Val(); keys != n {
-				t.Errorf("%d keys, want %d", keys, n)
-			}
-		})
+func (w *wire) sent(cmds ...redis.Cmder) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.trips = append(w.trips, cmds)
+}
+
+// take returns the round trips since the last take, but for those that connect.
+func (w *wire) take() [][]redis.Cmder {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	trips := slices.DeleteFunc(w.trips, func(trip []redis.Cmder) bool { return !strings.HasPrefix(trip[0].Name(), "eval") })
+	w.trips = nil
+	return trips
+}
+
+func (w *wire) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return next(ctx, network, addr)
 	}
 }
 
-// A call of many documents is cut into script calls that are short each, however
-// many are pending.
-func TestABatchIsCutIntoShortScriptCalls(t *testing.T) {
-	t.Parallel()
-	client := connectWith(t, &redis.Options{Addr: redistest.Start(t).Addr, ReadTimeout: time.Minute})
-	w := storeOf(t, client)
-	ids := documentIDs("invoice", manyPending)
-	told := serverCalls(t, client, func() { w.submitN(t, "acme", ids, flood(manyPending)...) })
-	if told["eval"] != manyPending/50 || told["zadd"] != manyPending/50 {
-		t.Errorf("SubmitN of %d made %v", manyPending, told)
+func (w *wire) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w.sent(cmd)
+		return next(ctx, cmd)
 	}
-	for i, d := range must(w.SubmitN(t.Context(), "acme", ids[:1000], nil))(t) {
-		if d.Pending != manyPending {
-			t.Fatalf("the same again: decision %d is %+v", i, d)
-		}
-	}
+}
 
-	// One more costs no other commands than where few are pending.
-	var few map[string]int
-	w.submitN(t, "few", ids[:200], flood(200)...)
-	for i, call := range []func(customer string) error{
-		func(customer string) error { _, err := w.Submit(t.Context(), customer, "another", 0); return err },
-		func(customer string) error { _, err := w.Submit(t.Context(), customer, ids[7], 0); return err },
-		func(customer string) error { return w.Done(t.Context(), customer, "another", 0) },
-		func(customer string) error { _, err := w.Peek(t.Context(), customer); return err },
-	} {
-		for _, customer := range []string{"warm", "few", "acme"} {
-			told := serverCalls(t, client, func() {
-				if err := call(customer); err != nil {
-					t.Fatal(err)
-				}
-			})
-			if delete(told, "eval"); customer == "few" {
-				few = told
-			} else if customer == "acme" && !maps.Equal(told, few) {
-				t.Errorf("call %d with %d pending made %v, with few %v", i, manyPending, told, few)
-			}
-		}
+func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		w.sent(cmds...)
+		return next(ctx, cmds)
 	}
+}
 
-	w.done(t, "acme", ids[manyPending-1])
-	w.submit(t, "acme", "another", pending(manyPending))
-	told = serverCalls(t, client, func() { w.doneN(t, "acme", ids...) })
-	if told["zrem"] < manyPending/250 {
-		t.Errorf("DoneN of %d made %v", manyPending, told)
+// serverCalls is what a server was told, by its own statistics, while a function
+// ran. Commands that scripts call are in it.
+func serverCalls(t *testing.T, client *redis.Client, run func()) map[string]int {
+	t.Helper()
+	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
 	}
-	w.pends(t, "acme", 1)
+	run()
+	told := redistest.Calls(t, client)
+	delete(told, "config|resetstat")
+	delete(told, "config") // Redis 6.2 does not tell subcommands apart
+	delete(told, "info")
+	return told
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -182,19 +181,6 @@ func (tr *traffic) await(more int) {
 	})
 }
 
-// awaitFailures waits until so many more failed.
-func (tr *traffic) awaitFailures(more int) {
-	tr.t.Helper()
-	failures := func() int {
-		tr.mu.Lock()
-		defer tr.mu.Unlock()
-		totals := tr.book.Totals()
-		return totals.NotCounted + totals.OutcomeUnknown + tr.failed
-	}
-	until := failures() + more
-	redistest.Await(tr.t, fmt.Sprintf("%d more documents fail", more), func() bool { return failures() >= until })
-}
-
 func (tr *traffic) stop() {
 	tr.stopped.Store(true)
 	tr.workers.Wait()
@@ -224,7 +210,7 @@ func (tr *traffic) reconcile(held redis.Cmdable, store *priority.RedisStore) (mi
 		}
 		counted := int64(0)
 		if ttl > 0 { // some of it has faded since
-			counted = int64(math.Round(latelyOf(ttl) + latelyOf(ttl)*handSlack.Hours()/24/2))
+			counted = int64(math.Round(latelyOf(ttl) + latelyOf(ttl)*serverSlack.Hours()/24/2))
 		}
 		if counted > a.counted+a.maybeCounted || pending > a.pending+a.maybePending+a.counted {
 			tr.t.Errorf("%s has %d counted and %d pending, more than %+v", submitter, counted, pending, *a)
@@ -256,7 +242,7 @@ func twoStores(t *testing.T, addr string) (first, second *priority.RedisStore) {
 	return openStore(t, plain, nil), openStore(t, pipeliner, nil)
 }
 
-func TestACrashUnderLoadIsCountedExactly(t *testing.T) {
+func TestUnderLoad_Crash(t *testing.T) {
 	t.Run("with every write on disk", func(t *testing.T) {
 		server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 		first, second := twoStores(t, server.Addr)
@@ -284,23 +270,7 @@ func TestACrashUnderLoadIsCountedExactly(t *testing.T) {
 	})
 }
 
-func TestForgottenScriptsUnderLoadAreNoticedByNobody(t *testing.T) {
-	server := redistest.Start(t)
-	plain, pipeliner := twoClients(t, server.Addr)
-	first, second := openStore(t, plain, patient), openStore(t, pipeliner, patient)
-	tr := startTraffic(t, first, second)
-	direct := server.Client()
-	for range 100 {
-		tr.await(30)
-		direct.ScriptFlush(context.Background())
-	}
-	tr.mustBeExact(direct, first)
-	if totals := tr.book.Totals(); totals.Answered != totals.Documents || tr.failed != 0 {
-		t.Errorf("%v, and %d submitted; want all answered", totals, tr.failed)
-	}
-}
-
-func TestKilledConnectionsUnderLoadAreCountedExactly(t *testing.T) {
+func TestUnderLoad_KilledConnections(t *testing.T) {
 	killing := func(t *testing.T, held redis.Cmdable, servers []*redistest.Server, stores ...*priority.RedisStore) {
 		tr := startTraffic(t, stores...)
 		for range 40 {
@@ -348,66 +318,7 @@ func TestKilledConnectionsUnderLoadAreCountedExactly(t *testing.T) {
 	})
 }
 
-func TestLostRepliesUnderLoadAreCountedExactly(t *testing.T) {
-	server := redistest.Start(t)
-	proxy := redistest.StartProxy(t, server.Addr)
-	first, second := twoStores(t, proxy.Addr)
-	tr := startTraffic(t, first, second)
-	for _, fault := range []redistest.Fault{redistest.Cut, redistest.Truncate, redistest.Swallow, redistest.Delay, redistest.Blackhole} {
-		for range 5 {
-			tr.await(50)
-			proxy.Set(fault)
-			tr.awaitFailures(10)
-			proxy.Set(redistest.None)
-		}
-	}
-	tr.await(50)
-	tr.mustBeExact(server.Client(), first)
-}
-
-func TestFullMemoryUnderLoadIsCountedExactly(t *testing.T) {
-	ctx := context.Background()
-	t.Run("noeviction", func(t *testing.T) {
-		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
-		first, second := twoStores(t, server.Addr)
-		tr := startTraffic(t, first, second)
-		direct := server.Client()
-		for range 10 {
-			tr.await(100)
-			direct.ConfigSet(ctx, "maxmemory", "1")
-			tr.awaitFailures(50)
-			direct.ConfigSet(ctx, "maxmemory", "0")
-		}
-		tr.mustBeExact(direct, first)
-	})
-	t.Run("eviction", func(t *testing.T) {
-		server := redistest.Start(t, "--maxmemory-policy", "allkeys-random")
-		first, second := twoStores(t, server.Addr)
-		tr := startTraffic(t, first, second)
-		direct := server.Client()
-		tr.await(500)
-		evicted := func() bool {
-			tr.mu.Lock()
-			defer tr.mu.Unlock()
-			return direct.DBSize(ctx).Val() < int64(len(tr.customers)+len(tr.submitters))
-		}
-		used, err := direct.InfoMap(ctx, "memory").Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		direct.ConfigSet(ctx, "maxmemory", used["Memory"]["used_memory"])
-		redistest.Await(t, "counts are evicted", func() bool {
-			direct.Set(ctx, fmt.Sprint("filler", rand.Int()), make([]byte, 100_000), 0)
-			return evicted()
-		})
-		direct.ConfigSet(ctx, "maxmemory", "0")
-		tr.await(100)
-		// An evicted count begins again; nothing is counted twice.
-		tr.reconcile(direct, first)
-	})
-}
-
-func TestASentinelFailoverUnderLoadCountsNothingTwice(t *testing.T) {
+func TestUnderLoad_Failover(t *testing.T) {
 	master := redistest.Start(t)
 	replica := redistest.StartReplica(t, master)
 	sentinel := redistest.StartSentinel(t, master)
@@ -427,41 +338,7 @@ func TestASentinelFailoverUnderLoadCountsNothingTwice(t *testing.T) {
 	}
 }
 
-func TestAClusterFailoverUnderLoadCountsNothingTwice(t *testing.T) {
-	ctx := context.Background()
-	for _, crash := range []bool{true, false} {
-		t.Run(map[bool]string{true: "crash", false: "on request"}[crash], func(t *testing.T) {
-			cluster := redistest.StartCluster(t, 3)
-			var replicas []*redis.Client
-			for _, master := range cluster.Masters {
-				replicas = append(replicas, cluster.AddReplica(master).Client())
-			}
-			store := openStore(t, cluster.Client(), nil)
-			tr := startTraffic(t, store)
-			tr.await(1000)
-			if crash {
-				cluster.Masters[0].Kill()
-			} else if err := replicas[0].ClusterFailover(ctx).Err(); err != nil {
-				t.Fatal(err)
-			}
-			redistest.Await(t, "the replica has taken over", func() bool {
-				return strings.Contains(replicas[0].Info(ctx, "replication").Val(), "role:master")
-			})
-			redistest.Await(t, "customers of every node are answered again", func() bool {
-				_, err := store.NextEach(ctx, []string{"a", "b", "c", "d", "e", "f", "g", "h"})
-				return err == nil
-			})
-			tr.await(300)
-			if crash {
-				tr.reconcile(cluster.Client(), store)
-			} else { // the old master waits until the new one has everything
-				tr.mustBeExact(cluster.Client(), store)
-			}
-		})
-	}
-}
-
-func TestMigratingSlotsUnderLoadAreCountedExactly(t *testing.T) {
+func TestUnderLoad_SlotMigration(t *testing.T) {
 	ctx := context.Background()
 	cluster := redistest.StartCluster(t, 3)
 	client := cluster.Client()
@@ -479,70 +356,5 @@ func TestMigratingSlotsUnderLoadAreCountedExactly(t *testing.T) {
 	tr.mustBeExact(cluster.Client(), store)
 }
 
-// A worker's clock cannot matter to the counts: what is sent does not depend on it.
-func TestNoCommandCarriesATime(t *testing.T) {
-	ctx := context.Background()
-	client := redistest.Start(t).Client()
-	sent := &wire{}
-	client.AddHook(sent)
-	store := openStore(t, client, patient)
-	for operation, call := range map[string]func() error{
-		"Next":   func() error { _, err := store.Next(ctx, "acme"); return err },
-		"Submit": func() error { _, err := store.Submit(ctx, "acme", "a", 0); return err },
-		"Done":   func() error { return store.Done(ctx, "acme", "a", time.Hour) },
-		"Peek":   func() error { _, err := store.Peek(ctx, "acme"); return err },
-	} {
-		var texts []string
-		for range 4 {
-			if err := call(); err != nil {
-				t.Fatal(err)
-			}
-			trips := sent.take()
-			args, _, _ := strings.Cut(trips[len(trips)-1][0].String(), ": ") // the first call also loads the script
-			texts = append(texts, args)
-		}
-		if texts = slices.Compact(texts[1:]); len(texts) != 1 {
-			t.Errorf("%s sends %q; want the same each time", operation, texts)
-		}
-	}
-}
-
-// After a failover Redis's clock may be behind: what was submitted by the old one is from
-// the future. It must not count for longer than its lease, however long that takes to end.
-func TestAClockThatGoesBackMakesNoLevelWorse(t *testing.T) {
-	onEachServer(t, func(t *testing.T, client *redis.Client) {
-		store := openStore(t, client, &priority.RedisOptions{Policy: priority.Policy{Loads: []float64{8}, Turns: 2}, Timeout: time.Minute})
-		w := &world{Store: store, slack: time.Minute}
-		documents := documentIDs("old", 5) // loads 1, 4, 9, 12, 15: two before the last load, three beyond it
-		w.submitN(t, "acme", documents, pendingEach(1, 5)...)
-		clockBack := func(d time.Duration, documents ...string) {
-			backdate(t, client, store.PendingKey("acme"), -d, documents...)
-		}
-		clockBack(time.Hour, documents...)
-		w.pends(t, "acme", 0)
-		w.submit(t, "acme", "new", priority.Decision{Level: 1, Load: 6, Pending: 1})
-		w.peek(t, "acme", priority.State{
-			Rule: priority.ByLoad, Level: 1, NextLevel: 2, Load: 14, Lately: 6, Cost: 1, Pending: 1, Lease: priority.DefaultLease,
-		})
-
-		// One that is submitted again is not counted again, and pending from now on.
-		w.submit(t, "acme", "old 0", priority.Decision{Level: 2, Load: 12, Pending: 2})
-		w.submitN(t, "acme", []string{"old 1", "old 3"}, priority.Decision{Level: 3, Load: 10, Pending: 4}, priority.Decision{Level: 3, Load: 12, Pending: 4})
-		w.peek(t, "acme", priority.State{
-			Rule: priority.ByLoad, Level: 3, NextLevel: 4, Load: 14, Lately: 6, Cost: 1, Pending: 4, PendingLast: 3, Lease: priority.DefaultLease,
-		})
-
-		// A Done ends what is from the future, and it counts when its time has come.
-		w.ends(t, "acme", "old 2", 0)
-		w.pends(t, "acme", 4)
-		clockBack(-time.Hour, "old 4")
-		w.pends(t, "acme", 5)
-
-		w.reset(t, "acme")
-		w.submit(t, "acme", "only", pending(1))
-		clockBack(time.Hour, "only")
-		w.peek(t, "acme", priority.State{
-			Rule: priority.ByLoad, NextLevel: 1, Load: 2, Lately: 1, Cost: 1, Lease: priority.DefaultLease,
-		})
-	})
-}
+// latelyOf returns how many documents were submitted lately if a usage has a TTL.
+func latelyOf(ttl time.Duration) float64 { return math.Exp2(ttl.Hours()/24 - 1) }
