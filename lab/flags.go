@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/trace"
 	"github.com/docpriority/priority/lab/internal/simulation"
+	"github.com/docpriority/priority/lab/internal/trace"
 )
 
 // modelFlags say what is simulated, for simulate, matrix and tune.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docpriority/priority/internal/trace"
+	"github.com/docpriority/priority/lab/internal/trace"
 )
 
 // Trace is recorded traffic.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority/internal/trace"
+	"github.com/docpriority/priority/lab/internal/trace"
 )
 
 const smallTrace = `submitted_ms,customer,service_ms
