@@ -24,7 +24,7 @@ func TestPrepareWritesTheVersionEverywhere(t *testing.T) {
 			t.Errorf("%s:\n%s", file, lines)
 		}
 	}
-	run(t, tree, nil, "go", "list", "./...", "./page") // go.work replaces the version
+	run(t, tree, nil, "go", "list", "./...", "./cmd/priorityctl") // go.work replaces the version
 }
 
 func TestNothingIsTaggedThatIsNotPrepared(t *testing.T) {
@@ -52,7 +52,7 @@ func TestNothingIsTaggedThatIsNotPrepared(t *testing.T) {
 			t.Errorf("%s is a %s", tag, kind)
 		}
 	}
-	if got, want := run(t, tree, nil, "git", "tag", "--points-at", "HEAD"), "cmd/priorityctl/"+version+"\npage/"+version; !strings.HasPrefix(got, want) {
+	if got, want := run(t, tree, nil, "git", "tag", "--points-at", "HEAD"), "cmd/priorityctl/"+version+"\npriorityotel/"+version; !strings.HasPrefix(got, want) {
 		t.Errorf("the tags are %s", got)
 	}
 }

@@ -150,8 +150,7 @@ func (c *connection) mayChange(command *cobra.Command) error {
 	if c.replica == "" {
 		return nil
 	}
-	write, _ := command.Flags().GetBool("write")
-	if write || command.Flags().Lookup("why") != nil {
+	if command.Flags().Lookup("why") != nil {
 		return usageError("%s is %s, where nothing can be changed: name the master", c.Server.Address, c.replica)
 	}
 	fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s is %s: it may be behind its master\n", c.Server.Address, c.replica)

@@ -144,7 +144,6 @@ func TestAReplicaIsReadAndNeverChanged(t *testing.T) {
 			t.Errorf("%q: exit status %d, stdout %q, stderr %q", call, status, stdout, stderr)
 		}
 	}
-	o.refused(2, "where nothing can be changed", "serve", "-write", "-listen", "127.0.0.1:0")
 	for _, call := range [][]string{
 		{"reset", "-yes", "acme"}, {"forget", "-yes", "acme"}, {"override", "set", "acme", "-level", "1", "-for", "1h"}, {"override", "end", "acme"},
 		{"policy", "apply", "default"}, {"policy", "rollback", "1"}, {"policy", "withdraw"},

@@ -11,30 +11,22 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/cmd/priorityctl/internal/page"
 	"github.com/docpriority/priority/internal/insight"
-	"github.com/docpriority/priority/page"
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
 )
 
 const serveLong = `Serve shows the fleet as a page: who is busy, why a customer is slow, what operators
-have set. It is read-only, and on this machine only, unless you say otherwise. It asks
-for no login: whoever reaches -listen reads all customers' names and the log.
+have set. It changes nothing: where an operator would act, it shows the command to
+copy. It asks for no login: whoever reaches -listen reads all customers' names and
+the log.
 
-  priorityctl serve            http://127.0.0.1:7090/, read-only
-  priorityctl serve -write     users of this machine may change things
-  priorityctl serve -listen :7090 -user-header X-Forwarded-User
+  priorityctl serve            http://127.0.0.1:7090/
 
-With -write, the log names -by for every change. With -user-header, whoever a
-proxy names in that header may change things: make sure that only the proxy can
-reach the address, and that it removes the header from the requests that it
-receives. On a loopback address only requests for this machine's own names are
-answered: if a proxy passes on the Host that it receives, name it by -host. A
-team's own server can mount the page too: see docs/control.md.
+On a loopback address, the default, only requests for this machine's own names are
+answered: if a proxy passes on the Host that it receives, name it by -host.
 
 Serve starts while Redis cannot be reached, and the page says so until it can.`
 
@@ -45,11 +37,8 @@ const shutdownTime = 5 * time.Second
 const betweenMeetings = time.Second
 
 type serveFlags struct {
-	listen     string
-	write      bool
-	by         string
-	userHeader string
-	hosts      []string
+	listen string
+	hosts  []string
 }
 
 func newServe() *cobra.Command {
@@ -62,7 +51,7 @@ func newServe() *cobra.Command {
 		Long:              serveLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
 		Args:              cobra.NoArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE:           func(command *cobra.Command, _ []string) error { return serve.check(command) },
+		PreRunE:           func(command *cobra.Command, _ []string) error { return serve.check() },
 	}
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		rules, err := policies.read(command)
@@ -78,22 +67,16 @@ func newServe() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&serve.listen, "listen", "127.0.0.1:7090", "the address to listen on")
-	flags.BoolVar(&serve.write, "write", false, "let whoever reaches the address change things; on a loopback address only")
-	flags.StringVar(&serve.by, "by", "", "who does it, with -write (default: the user of this system)")
-	flags.StringVar(&serve.userHeader, "user-header", "", "let those change things whom a proxy names in this header")
 	flags.StringArrayVar(&serve.hosts, "host", nil, "on a loopback address, answer for this host name too, which a proxy passes on; can be given several times")
 	connect.register(command)
 	policies.register(command)
 	return command
 }
 
-// headerName is what RFC 9110 calls a token.
-var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
-
 // hostName is a host name in ASCII, as requests have it.
 var hostName = regexp.MustCompile(`^[0-9a-z_-]+(\.[0-9a-z_-]+)*$`)
 
-func (f *serveFlags) check(command *cobra.Command) error {
+func (f *serveFlags) check() error {
 	for i, name := range f.hosts {
 		host := plainHost(name)
 		if _, err := netip.ParseAddr(host); err != nil && !hostName.MatchString(host) {
@@ -101,20 +84,8 @@ func (f *serveFlags) check(command *cobra.Command) error {
 		}
 		f.hosts[i] = host
 	}
-	host, _, err := net.SplitHostPort(f.listen)
-	switch {
-	case err != nil:
+	if _, _, err := net.SplitHostPort(f.listen); err != nil {
 		return usageError("-listen: %w", err)
-	case command.Flags().Changed("user-header") && !headerName.MatchString(f.userHeader):
-		return usageError("-user-header %.60q is no name of a header", f.userHeader)
-	case len(f.by) > control.MaxByBytes:
-		return usageError("-by has %d bytes, more than the log's %d", len(f.by), control.MaxByBytes)
-	case !utf8.ValidString(f.by):
-		return usageError("-by %.60q is not UTF-8", f.by)
-	case f.write && f.userHeader != "":
-		return usageError("-write lets everybody change things, and -user-header only some: choose one")
-	case f.write && !loopback(host):
-		return usageError("-write on %s would let the whole network change things: listen on 127.0.0.1, or name a proxy's -user-header", f.listen)
 	}
 	return nil
 }
@@ -125,31 +96,25 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 	if away != nil && !passes(away) {
 		return away
 	}
-	operators, err := page.New(c.Client, &page.Options{
-		Store:  priority.RedisOptions{Policy: c.Policy.Policy, Tiers: c.Options.Tiers, TierOf: c.Options.TierOf, Prefix: c.Prefix},
-		Server: c.Server, Secrets: c.Secrets, Authorize: f.authorize(command),
-	})
-	if err != nil {
-		return err
-	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		return usageError("-listen: %w", err)
 	}
-	handler := http.Handler(operators)
+	named := "" // in the commands that the page shows; the environment has what was not given
+	if command.Flags().Changed("redis") {
+		named = c.Server.Address
+	}
+	operators := page.New(&c.Inspector, named)
+	handler := operators.Handler()
 	if bound, ok := listener.Addr().(*net.TCPAddr); ok && bound.IP.IsLoopback() {
 		handler = onlyLoopback(handler, f.hosts)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
-	mode := "read-only"
-	switch {
-	case f.write:
-		mode = "changes are recorded as by " + (&changeFlags{by: f.by}).author(command)
-	case f.userHeader != "":
-		mode = "changes by those whom " + f.userHeader + " names"
-	}
-	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s, %s. Ctrl-C ends it.\n", listener.Addr(), c.Server.Address, mode)
+	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s. Ctrl-C ends it.\n", listener.Addr(), c.Server.Address)
 
+	if c.replica == "" {
+		go operators.KeepDay(command.Context())
+	}
 	failed := make(chan error, 2)
 	go func() { failed <- server.Serve(listener) }()
 	if away != nil {
@@ -170,7 +135,7 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 	if shut := server.Shutdown(ctx); errors.Is(shut, context.DeadlineExceeded) {
 		_ = server.Close()
 	}
-	return errors.Join(err, operators.Close(ctx))
+	return err
 }
 
 // passes reports whether Redis may be reached later. A login that it refuses stays refused.
@@ -191,21 +156,6 @@ func (c *connection) await(command *cobra.Command) error {
 			return err
 		}
 	}
-}
-
-// authorize says who may change things, nil if nobody may.
-func (f *serveFlags) authorize(command *cobra.Command) func(*http.Request) (string, bool) {
-	switch {
-	case f.write:
-		author := (&changeFlags{by: f.by}).author(command)
-		return func(*http.Request) (string, bool) { return author, true }
-	case f.userHeader != "":
-		return func(r *http.Request) (string, bool) {
-			names := r.Header.Values(f.userHeader)
-			return r.Header.Get(f.userHeader), len(names) == 1 && names[0] != ""
-		}
-	}
-	return nil
 }
 
 // loopback reports whether a host is this machine alone.

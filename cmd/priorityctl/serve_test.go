@@ -3,13 +3,19 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"html"
 	"io"
 	"net/http"
-	"net/url"
+	neturl "net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -49,16 +55,13 @@ func servingOn(t *testing.T, redis string, stderr io.Writer, args ...string) (ad
 	}
 }
 
-func get(t *testing.T, address, host string, header http.Header) (status int, body string) {
+func get(t *testing.T, address, host string) (status int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Host = host
-	for name, values := range header {
-		request.Header[name] = values
-	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -71,22 +74,48 @@ func get(t *testing.T, address, host string, header http.Header) (status int, bo
 	return response.StatusCode, string(text)
 }
 
-func TestServeIsReadOnlyUnlessToldOtherwise(t *testing.T) {
+// A shell runs each command that the page shows on the customer whose page it is, once its
+// reader has said why.
+func TestServeShowsCommandsThatMeetTheirCustomer(t *testing.T) {
 	t.Parallel()
-	address, line := serving(t)
-	if !strings.Contains(line, "read-only") {
-		t.Error(line)
+	server := redistest.Start(t)
+	url := "redis://" + server.Addr
+	bin, dir := shellCommands(t), t.TempDir()
+	address, _, _ := servingOn(t, server.Addr, io.Discard, "-prefix", "team's")
+	commands := regexp.MustCompile(`<code class="command" tabindex="0">([^<]*)</code>`)
+	for _, customer := range []string{"acme", "it's; $(touch pwned)", `<b> & "x"`, "-rf", " a  b", "line\r\nbreak\x00", "\u202eright", "\xff\xfe", "~"} {
+		_, body := get(t, address+"customer?c="+neturl.QueryEscape(customer), "")
+		found := commands.FindAllStringSubmatch(body, -1)
+		if len(found) != 4 {
+			t.Fatalf("%q has %d commands:\n%s", customer, len(found), body)
+		}
+		for i, key := range []string{":override", ":override", ":override", ":count"} {
+			line := html.UnescapeString(found[i][1])
+			if status, _, stderr := inShell(t, bin, dir, url, line); status != exitUsage || !strings.Contains(stderr, "why") && key != ":count" {
+				t.Errorf("%s\nwithout a reason has status %d: %s", line, status, stderr)
+			}
+			line = strings.Replace(line, "-why ''", "-why 'a test'", 1)
+			if key == ":count" {
+				line = strings.Replace(line, "priorityctl reset -why", "priorityctl reset -yes -why", 1) // nobody can be asked
+			}
+			if status, _, stderr := inShell(t, bin, dir, url, line); status != 0 {
+				t.Errorf("%s\nhas status %d: %s", line, status, stderr)
+			}
+		}
+		o := operatorOn(t, "-redis", url, "-prefix", "team's")
+		listed := o.told("override", "list", "-json")
+		logged := o.told("log", "-json")
+		var name insight.Name
+		if err := json.Unmarshal([]byte(listed), &name); err != nil || name.Exact() != customer {
+			t.Errorf("%q: the overrides are %s", customer, listed)
+		}
+		if first, _, _ := strings.Cut(logged, "\n"); !strings.Contains(first, `"kind":"reset"`) {
+			t.Errorf("%q: the last change is %s", customer, first)
+		}
+		server.Client().FlushAll(t.Context())
 	}
-	if status, body := get(t, address+"customer?c=acme", "", nil); status != http.StatusOK || strings.Contains(body, "Preview") {
-		t.Errorf("%d\n%s", status, body)
-	}
-	response, err := http.PostForm(address+"override", url.Values{"c": {"acme"}, "level": {"1"}, "why": {"a test"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusForbidden {
-		t.Errorf("a write has status %d", response.StatusCode)
+	if _, err := os.Stat(filepath.Join(dir, "pwned")); err == nil {
+		t.Error("a customer's name was run")
 	}
 }
 
@@ -97,12 +126,12 @@ func TestServeStartsWhileRedisIsDown(t *testing.T) {
 	server.Kill()
 	var stderr strings.Builder
 	address, _, interrupt := servingOn(t, server.Addr, &stderr, "-timeout", "1s")
-	if _, body := get(t, address+"customer?c=acme", "", nil); !strings.Contains(body, "cannot be reached") {
+	if _, body := get(t, address+"customer?c=acme", ""); !strings.Contains(body, "cannot be reached") {
 		t.Errorf("while Redis is down, the page has\n%s", body)
 	}
 	server.Restart()
 	redistest.Await(t, "the page to show a customer", func() bool {
-		_, body := get(t, address+"customer?c=acme", "", nil)
+		_, body := get(t, address+"customer?c=acme", "")
 		return strings.Contains(body, "acme") && !strings.Contains(body, "cannot be reached")
 	})
 	status := interrupt()
@@ -147,31 +176,6 @@ func TestServeRefusesALoginThatStaysWrong(t *testing.T) {
 	alone(t).refused(3, "refuses the login", "serve", "-listen", "127.0.0.1:0", "-redis", "redis://nobody:x@"+server.Addr)
 }
 
-func TestServeLetsTheUserOfThisMachineWrite(t *testing.T) {
-	t.Parallel()
-	address, line := serving(t, "-write", "-by", "mary")
-	if !strings.Contains(line, "as by mary") {
-		t.Error(line)
-	}
-	if _, body := get(t, address+"customer?c=acme", "", nil); !strings.Contains(body, "Preview") || !strings.Contains(body, "mary") {
-		t.Error(body)
-	}
-}
-
-func TestServeLetsThoseWriteWhomAProxyNames(t *testing.T) {
-	t.Parallel()
-	address, _ := serving(t, "-user-header", "X-Forwarded-User")
-	for _, test := range []struct {
-		names []string
-		may   bool
-	}{{nil, false}, {[]string{""}, false}, {[]string{"mary"}, true}, {[]string{"mary", "eve"}, false}} {
-		_, body := get(t, address+"customer?c=acme", "", http.Header{"X-Forwarded-User": test.names})
-		if may := strings.Contains(body, "Preview"); may != test.may {
-			t.Errorf("%q may write: %v", test.names, may)
-		}
-	}
-}
-
 // A name of somebody else's that leads to this machine is not answered for.
 func TestServeAnswersForThisMachineOnly(t *testing.T) {
 	t.Parallel()
@@ -183,21 +187,15 @@ func TestServeAnswersForThisMachineOnly(t *testing.T) {
 		"[evil.example]": http.StatusMisdirectedRequest, "not.ops.example": http.StatusMisdirectedRequest,
 		"127.0.0.1.evil.example": http.StatusMisdirectedRequest, "192.0.2.1": http.StatusMisdirectedRequest,
 	} {
-		if got, _ := get(t, address, host, nil); got != want {
+		if got, _ := get(t, address, host); got != want {
 			t.Errorf("%q has status %d, want %d", host, got, want)
 		}
 	}
 }
 
-func TestServeRefusesToLetTheNetworkWrite(t *testing.T) {
+func TestServeRefusesWhatIsNoHost(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{
-		{"-write", "-listen", ":0"}, {"-write", "-listen", "0.0.0.0:0"}, {"-write", "-listen", "[::]:0"},
-		{"-write", "-user-header", "X-User"}, {"-listen", "nowhere"},
-		{"-user-header", ""}, {"-user-header", "X User"}, {"-user-header", "X-User:"},
-		{"-write", "-by", strings.Repeat("x", 201)}, {"-write", "-by", "\xff"},
-		{"-host", ""}, {"-host", "ops.example:80"}, {"-host", "https://ops.example"}, {"-host", "*.example"},
-	} {
+	for _, args := range [][]string{{"-listen", "nowhere"}, {"-host", ""}, {"-host", "ops.example:80"}, {"-host", "https://ops.example"}, {"-host", "*.example"}} {
 		alone(t).refused(2, "", "serve", args...)
 	}
 }

@@ -89,7 +89,7 @@ func (i *Inspector) corrupt(ctx context.Context, customer string, known priority
 	for _, other := range damaged[1:] {
 		rest = append(rest, other.held)
 	}
-	remedy := "to remove it: " + i.resetCommand(customer)
+	remedy := "to remove it: " + i.CommandFor(customer, "reset")
 	if len(rest) > 0 {
 		remedy = fmt.Sprintf("beside it there is %s; to remove only this key: %s", strings.Join(rest, ", "), unlinkCommand(damaged[0].key))
 	}
@@ -105,21 +105,30 @@ func (i *Inspector) found(ctx context.Context, d damage) string {
 	return fmt.Sprintf("the key %s holds %s %s", Shown(d.key), held, d.want)
 }
 
-// resetCommand returns the command that resets a customer, for a POSIX shell. It
-// escapes what a terminal or a line would change, and so name another customer.
-func (i *Inspector) resetCommand(customer string) string {
-	command := "priorityctl reset"
+// Command returns a command of priorityctl, such as "override list", for a POSIX shell.
+func (i *Inspector) Command(command string) string {
+	command = "priorityctl " + command
 	if i.prefix() != DefaultPrefix {
-		command += " -prefix " + shellQuoted(i.prefix())
+		command += " -prefix " + ShellQuoted(i.prefix())
 	}
+	return command
+}
+
+// CommandFor returns a command about a customer. It escapes what a terminal or a line
+// would change, and so name another customer.
+func (i *Inspector) CommandFor(customer, command string) string {
+	line := i.Command(command)
 	switch {
 	case !typable(customer):
+		if strings.HasPrefix(command, "reset") {
+			line += " -yes" // nobody can be asked
+		}
 		bytes := base64.StdEncoding.EncodeToString([]byte(customer))
-		return fmt.Sprintf(`printf %%s '{"customer_base64":"%s"}' | %s -yes -from -`, bytes, command)
+		return fmt.Sprintf(`printf %%s '{"customer_base64":"%s"}' | %s -from -`, bytes, line)
 	case strings.HasPrefix(customer, "-"):
-		command += " --"
+		line += " --"
 	}
-	return command + " " + shellQuoted(customer)
+	return line + " " + ShellQuoted(customer)
 }
 
 // unlinkCommand returns the command that removes a key, for a POSIX shell. Where the
@@ -129,5 +138,5 @@ func unlinkCommand(key string) string {
 	if !typable(key) {
 		return fmt.Sprintf("echo %s | base64 -d | %s -x unlink", base64.StdEncoding.EncodeToString([]byte(key)), redisCLI)
 	}
-	return redisCLI + " unlink " + shellQuoted(key)
+	return redisCLI + " unlink " + ShellQuoted(key)
 }

@@ -133,8 +133,8 @@ func typable(text string) bool {
 	return utf8.ValidString(text) && !strings.Contains(text, "  ")
 }
 
-// shellQuoted writes an argument as a POSIX shell reads it.
-func shellQuoted(text string) string {
+// ShellQuoted writes an argument as a POSIX shell reads it.
+func ShellQuoted(text string) string {
 	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:@/-") == "" && text[0] != '-' {
 		return text
 	}
