@@ -7,7 +7,12 @@ let paused = false, every = Number(main.dataset.refresh);
 
 // Who has the pointer or the focus on a table, or has marked a text, reads it.
 const read = () => live().querySelector(".wide:hover, :focus-visible") !== null ||
-  !getSelection().isCollapsed && main.contains(getSelection().anchorNode);
+  !getSelection().isCollapsed && live().contains(getSelection().anchorNode);
+
+// Who comes to a command by keys has marked it.
+document.addEventListener("focusin", (event) => {
+  if (event.target.matches(".command")) getSelection().selectAllChildren(event.target);
+});
 
 const refresh = async () => {
   if (!paused && !document.hidden && read()) {
