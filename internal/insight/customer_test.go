@@ -93,7 +93,7 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 	if held := inspector.Held(t.Context(), "new"); !strings.Contains(held, "a later version wrote the key") {
 		t.Errorf("a later version's customer holds %q", held)
 	}
-	reset, err := inspector.ResetNumbers(t.Context(), "it's")
+	reset, err := inspector.Reset(t.Context(), "it's", "mary", "a test")
 	if err != nil || reset.String() != "it's: reset (a corrupt usage)" || inspector.Held(t.Context(), "it's") != "nothing" {
 		t.Errorf("got %v, %v", reset, err)
 	}
@@ -106,7 +106,7 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 		} else {
 			client.RPush(t.Context(), key, "=1")
 		}
-		reset, err := inspector.ResetNumbers(t.Context(), "acme")
+		reset, err := inspector.Reset(t.Context(), "acme", "mary", "a test")
 		if got := client.Get(t.Context(), key).Val(); err != nil || got != after || (reset.Held == "a corrupt override") != (after == "") {
 			t.Errorf("%q: got %q, %v, %v", held, got, reset, err)
 		}

@@ -22,7 +22,7 @@ type Forgotten struct {
 // customer whom a later version of the module counts: there may be keys that this one does
 // not know.
 func (i *Inspector) Forget(ctx context.Context, customer, by, why string) (Forgotten, error) {
-	if err := i.OfLaterVersion(ctx, customer); err != nil {
+	if err := i.ofLaterVersion(ctx, customer); err != nil {
 		return Forgotten{}, err
 	}
 	held := i.HeldWithOverride(ctx, customer)

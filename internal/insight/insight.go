@@ -1,7 +1,7 @@
 // Package insight knows what to say about a fleet on the priority module: why a
 // customer is slow and until when, what a policy means, what happens to all
 // customers now, and whether a Redis does what the module needs. The program
-// priorityctl and the operators' page say it in the same words and the same JSON,
+// priorityctl and its page say it in the same words and the same JSON,
 // as both take it from here.
 //
 //	inspector := &insight.Inspector{Client: client, Store: store, Policy: insight.NamedPolicy{…}}

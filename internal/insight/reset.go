@@ -44,9 +44,9 @@ func (i *Inspector) heldOf(customer string, known priority.State) (held []string
 	return held
 }
 
-// OfLaterVersion returns an error if a later version of the module wrote one of a
+// ofLaterVersion returns an error if a later version of the module wrote one of a
 // customer's keys: a reset would take it from that version.
-func (i *Inspector) OfLaterVersion(ctx context.Context, customer string) error {
+func (i *Inspector) ofLaterVersion(ctx context.Context, customer string) error {
 	if _, _, err := i.peek(ctx, customer); errors.Is(err, priority.ErrCorruptCount) {
 		return err
 	}
@@ -65,14 +65,16 @@ type WasReset struct {
 	NotLogged string `json:"not_logged,omitempty"`
 }
 
-// Reset is ResetNumbers with an entry in the log before it. It resets the customer even if
-// the log cannot be written, or may not have been written, unless Redis is away.
+// Reset resets a customer, unless a later version of the module wrote one of the keys, with an
+// entry in the log before it. It resets the customer even if the log cannot be written, or may
+// not have been written, unless Redis is away. Without an Admin there is no entry. Other errors
+// come from the store's Reset, or from Redis.
 func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (WasReset, error) {
-	if i.Admin == nil {
-		return i.ResetNumbers(ctx, customer)
-	}
-	if err := i.OfLaterVersion(ctx, customer); err != nil {
+	if err := i.ofLaterVersion(ctx, customer); err != nil {
 		return WasReset{}, err // and nothing in the log
+	}
+	if i.Admin == nil {
+		return i.resetNumbers(ctx, customer)
 	}
 	version, noted := i.Admin.NoteReset(ctx, customer, control.Change{By: by, Why: why})
 	unknown := errors.Is(noted, priority.ErrOutcomeUnknown)
@@ -95,16 +97,8 @@ func (i *Inspector) overrideIsCorrupt(ctx context.Context, customer string) bool
 	return err == nil && override.UnmarshalText(held) != nil || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
 
-// ResetNumbers resets a customer, whatever the keys hold, unless a later version of the
-// module wrote one. An override stays, unless it is corrupt. Other errors come from the
-// store's Reset, or from Redis.
-func (i *Inspector) ResetNumbers(ctx context.Context, customer string) (WasReset, error) {
-	if err := i.OfLaterVersion(ctx, customer); err != nil {
-		return WasReset{}, err
-	}
-	return i.resetNumbers(ctx, customer)
-}
-
+// resetNumbers resets a customer, whatever the keys hold. An override stays, unless it is
+// corrupt.
 func (i *Inspector) resetNumbers(ctx context.Context, customer string) (WasReset, error) {
 	held := i.Held(ctx, customer)
 	if err := i.Store.Reset(ctx, customer); err != nil {
