@@ -12,7 +12,7 @@ import (
 )
 
 // patience is how long one question may take.
-const patience = 5 * time.Second
+const patience = 10 * time.Second
 
 // cache has what Redis last answered. It asks one question at a time, and each at most once
 // in a while, however many people look.

@@ -15,7 +15,7 @@ import (
 
 const (
 	mostBusiest   = 25
-	healthTrips   = 20
+	healthTrips   = 5
 	healthChecked = 30 * time.Second // and not again so soon
 	dayRead       = 30 * time.Second
 )
