@@ -115,9 +115,6 @@ func (p *Page) text(err error) string {
 // noteLoss compares what operators have set with what they had set before. Its caller has
 // the lock.
 func (p *Page) noteLoss(now *insight.Inspector) {
-	if now.Settings == nil {
-		return
-	}
 	switch version := now.Settings.Version; {
 	case version < p.settled:
 		p.lost = fmt.Sprintf("Redis lost what operators set: version %d was known, %d is there. Workers keep the rules that they know until operators apply, import or withdraw rules; overrides are gone. "+
