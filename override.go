@@ -1,11 +1,6 @@
 package priority
 
-import (
-	"fmt"
-	"sync"
-	"sync/atomic"
-	"time"
-)
+import "fmt"
 
 // Override bounds the levels of one customer's documents, whatever the customer has
 // sent. Operators set it with package control; the documents are counted all the same.
@@ -62,65 +57,4 @@ func (o *Override) UnmarshalText(text []byte) error {
 		}
 	}
 	return fmt.Errorf("%w: %.40q is not an override such as =1, >=7 or <=3", ErrInvalidOption, text)
-}
-
-// maxOverrides bounds the overrides that a store remembers.
-const maxOverrides = 10_000
-
-// overrides are the overrides that a store has seen in replies. A fallback applies
-// them while Redis cannot be reached.
-type overrides struct {
-	mu   sync.Mutex
-	held map[string]heldOverride
-	len  atomic.Int64 // the length of held; most stores never see an override, and lock nothing
-}
-
-type heldOverride struct {
-	Override
-	end time.Time // zero: no end
-}
-
-// note keeps what a reply says about a customer's override; the zero Override: there is no
-// override.
-func (o *overrides) note(customer string, override Override, endsIn time.Duration) {
-	if override == (Override{}) && o.len.Load() == 0 {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	defer func() { o.len.Store(int64(len(o.held))) }()
-	if override == (Override{}) {
-		delete(o.held, customer)
-		return
-	}
-	if o.held == nil {
-		o.held = make(map[string]heldOverride)
-	}
-	held := heldOverride{Override: override}
-	if endsIn >= 0 {
-		held.end = time.Now().Add(endsIn)
-	}
-	if _, ok := o.held[customer]; !ok && len(o.held) >= maxOverrides {
-		for other := range o.held { // any
-			delete(o.held, other)
-			break
-		}
-	}
-	o.held[customer] = held
-}
-
-// of returns a customer's override.
-func (o *overrides) of(customer string) (override Override, ok bool) {
-	if o.len.Load() == 0 {
-		return Override{}, false
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	held, ok := o.held[customer]
-	if ok && !held.end.IsZero() && !time.Now().Before(held.end) {
-		delete(o.held, customer)
-		o.len.Store(int64(len(o.held)))
-		return Override{}, false
-	}
-	return held.Override, ok
 }

@@ -87,8 +87,8 @@ type RedisStore struct {
 	policies *Policies
 	tiers    []tier // by the policies' index
 	means    *means
-	held     *overrides // nil: overrides are not read
-	levels   Level      // of the queue: the bound of overrides, whatever policies are followed
+	reads    bool  // overrides
+	levels   Level // of the queue: the bound of overrides, whatever policies are followed
 }
 
 // means are the average costs of this process's documents.
@@ -142,9 +142,7 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	if s.policies, err = NewPolicies(opts.Policy, opts.Tiers, opts.TierOf); err != nil {
 		return nil, err
 	}
-	if opts.Overrides {
-		s.held = new(overrides)
-	}
+	s.reads = opts.Overrides
 	s.levels = s.policies.Last()
 	s.tiers = newTiers(s.policies, s.levels, s.lease, nil)
 	return s, nil
@@ -289,7 +287,6 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost
 		return Decision{}, err
 	}
 	s.means.told.Add(cost)
-	s.noteOverride(customer, reply[numbersPerSubmit:])
 	return submitted(reply), nil
 }
 
@@ -309,7 +306,6 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 	decisions := make([]Decision, len(documents))
 	err := s.eachDocument(ctx, "SubmitN", documents, relative, submittedPerCall, call, func(at, in int, reply []int64) {
 		if decisions[at] = submitted(reply[numbersPerSubmit*in:]); in == 0 {
-			s.noteOverride(customer, reply[numbersPerSubmit*min(submittedPerCall, len(documents)-at):])
 		}
 		if costs != nil {
 			s.means.told.Add(costs[at])
@@ -406,7 +402,6 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	s.noteOverride(customer, reply[14:])
 	return peeked(reply), nil
 }
 
@@ -429,7 +424,6 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 				if err != nil {
 					fail(i, err)
 				} else {
-					s.noteOverride(customers[from+i], replies[i][14:])
 					states[from+i] = peeked(replies[i])
 				}
 			}
@@ -502,36 +496,10 @@ func (s *RedisStore) OverrideKey(customer string) string {
 
 // overrideRead returns the override's key, or "" if overrides are not read.
 func (s *RedisStore) overrideRead(customer string) string {
-	if s.held == nil {
+	if !s.reads {
 		return ""
 	}
 	return s.OverrideKey(customer)
-}
-
-// Override applies to a decision the override that the customer had when this store last
-// decided about them, unless it has ended. Package fallback calls it while Redis cannot
-// be reached. A store remembers at most 10,000 overrides.
-func (s *RedisStore) Override(customer string, decision Decision) Decision {
-	if s.held == nil || decision.Ruled != 0 {
-		return decision
-	}
-	if override, ok := s.held.of(customer); ok {
-		decision.Ruled, decision.Level = decision.Level, override.Level(decision.Level, s.levels)
-	}
-	return decision
-}
-
-// noteOverride remembers the override at the end of a reply, if there is one.
-func (s *RedisStore) noteOverride(customer string, end []int64) {
-	if s.held == nil {
-		return
-	}
-	var override Override
-	endsIn := time.Duration(-1)
-	if override = overrideOf(end); override != (Override{}) && end[2] >= 0 {
-		endsIn = time.Duration(end[2]) * time.Millisecond
-	}
-	s.held.note(customer, override, endsIn)
 }
 
 // overrideOf reads {earliest, latest, …} of a reply.
@@ -667,7 +635,6 @@ func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before 
 		}
 	}
 	if before == 0 {
-		s.noteOverride(customer, end)
 	}
 	return d
 }

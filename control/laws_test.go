@@ -83,7 +83,7 @@ func TestTheStackWithControlKeepsTheLaws(t *testing.T) {
 		v := newVirtual(t)
 		store := v.controlled(t)
 		failing := prioritytest.NewFailingStore(observe.New(store, func(context.Context, observe.Call) {}))
-		fallen := must(fallback.New(failing, nil, nil))(t)
+		fallen := must(fallback.New(failing, nil))(t)
 		return prioritytest.Subject{
 			Store: observe.New(fallen, new(prioritytest.Recorder).Observe), Other: must(priority.NewRedisStore(v.Client(nil), &lawfulPolicies))(t),
 			Faulty: []prioritytest.Faulty{failing, v.Faults}, Goroutines: redisGoroutines, Customers: lawfulCustomers,

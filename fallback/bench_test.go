@@ -56,7 +56,7 @@ func benchmarked(b *testing.B, server *redistest.Server) *fallback.Store {
 	if err != nil {
 		b.Fatal(err)
 	}
-	store, err := fallback.New(primary, nil, nil)
+	store, err := fallback.New(primary, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

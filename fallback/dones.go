@@ -3,7 +3,6 @@ package fallback
 import (
 	"context"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -11,127 +10,155 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/expiring"
 )
 
 const (
-	// mostPaid is how many Dones go to the store in one call.
-	mostPaid = 10_000
-	// payers is how many calls are under way at a time: for thousands of customers, one
-	// call after the other would take too long for a process that is about to end.
-	payers = 16
-	// mostFailedPayments in a row end a round of payments: the store is away again.
-	mostFailedPayments = 3
-	// perLock is how many documents a call handles before it lets others take the
-	// lock.
+	// mostSent is how many Dones go to the primary in one call.
+	mostSent = 10_000
+	// senders is how many calls are under way at a time: one after the other, thousands of
+	// customers would take too long for a process that is about to end.
+	senders = 16
+	// mostSendFailures in a row end a round: the primary is away again.
+	mostSendFailures = 3
+	// perLock is how many documents a call handles before it lets others take the lock.
 	perLock = 1000
 )
 
-// dones are the Dones that a store has not accepted yet. They are kept for the
-// longest lease that any process can have: then the store has forgotten the
-// documents anyway.
+// dones are the Dones that the primary has not accepted yet. They are kept for the longest
+// lease: then the primary has forgotten the documents anyway.
 type dones struct {
-	to   priority.Store
 	most int
 
-	mu     sync.Mutex
-	owed   expiring.Set[done]
-	calls  uint64                     // of hold
-	paying map[string]map[string]bool // documents on their way, by their customer
-	late   map[string]bool            // customers whose last payment failed
+	mu    sync.Mutex
+	owed  map[document]done
+	calls uint64 // of hold
 }
+
+type document struct{ customer, id string }
 
 // done is a Done that is owed.
 type done struct {
 	took    time.Duration
+	until   time.Time
 	call    uint64 // of hold, by which it came
 	submits int    // of the document that are under way: the Done waits for them
-	counted bool   // a Submit was or may have been counted: the Done is not paid any more
+	sending bool   // to the primary
+	void    bool   // it is not sent any more, and is there for a send or a Submit under way
 }
 
-// hold records Dones that the store has not accepted yet, and returns the call's
-// number. If there are too many, the customer with the most loses one.
-func (d *dones) hold(customer string, documents []string, took time.Duration) (call uint64) {
-	for chunk := range slices.Chunk(documents, perLock) {
+// chunks calls a function with up to perLock documents at a time, under the lock.
+func (d *dones) chunks(documents []string, handle func(from int, chunk []string)) {
+	for from := 0; from < len(documents); from += perLock {
 		d.mu.Lock()
-		now := time.Now()
-		d.owed.Expire(now)
+		handle(from, documents[from:min(from+perLock, len(documents))])
+		d.mu.Unlock()
+	}
+}
+
+// hold records Dones that the primary has not accepted yet, and returns the call's
+// number. If there are too many, each takes the place of any other one.
+func (d *dones) hold(customer string, documents []string, took time.Duration) (call uint64) {
+	until := time.Now().Add(priority.DefaultLease)
+	d.chunks(documents, func(_ int, chunk []string) {
 		if call == 0 {
 			d.calls++
 			call = d.calls
 		}
-		for _, document := range chunk {
-			if d.owed.Len() < d.most || d.owed.Get(customer, document) != nil || d.owed.Thin(customer) {
-				d.owed.Hold(customer, document, done{took: took, call: call}, now.Add(priority.DefaultLease))
-			}
+		if d.owed == nil {
+			d.owed = make(map[document]done)
 		}
-		d.mu.Unlock()
-	}
+		for _, id := range chunk {
+			key := document{customer, id}
+			held, known := d.owed[key]
+			if !known && len(d.owed) >= d.most {
+				d.dropAny()
+			}
+			held.took, held.until, held.call, held.void = took, until, call, false
+			d.owed[key] = held
+		}
+	})
 	return call
 }
 
-// settle forgets the Dones that the store accepted or can never accept, and reports
+func (d *dones) dropAny() {
+	for key, held := range d.owed {
+		if !held.sending {
+			delete(d.owed, key)
+			return
+		}
+	}
+}
+
+// remove removes a Done, as soon as nothing is under way. The caller holds mu.
+func (d *dones) remove(key document, held done) {
+	if held.sending || held.submits > 0 {
+		held.void = true
+		d.owed[key] = held
+	} else {
+		delete(d.owed, key)
+	}
+}
+
+// settle forgets the Dones that the primary accepted or can never accept, and reports
 // whether any of the documents' Dones are left. Dones from later calls stay.
 func (d *dones) settle(customer string, documents []string, call uint64, errs []error) (left bool) {
-	for from := 0; from < len(documents); from += perLock {
-		d.mu.Lock()
-		for i := from; i < min(from+perLock, len(documents)); i++ {
-			err, held := errs[i], d.owed.Get(customer, documents[i])
-			if held == nil || held.call > call {
-				continue
-			}
-			if err == nil || errors.Is(err, priority.ErrCorruptCount) || errors.Is(err, priority.ErrInvalid) {
-				d.owed.Release(customer, documents[i])
-			} else {
+	d.chunks(documents, func(from int, chunk []string) {
+		for i, id := range chunk {
+			key, err := document{customer, id}, errs[from+i]
+			held, known := d.owed[key]
+			switch {
+			case !known || held.call > call:
+			case err == nil || errors.Is(err, priority.ErrCorruptCount) || errors.Is(err, priority.ErrInvalid):
+				d.remove(key, held)
+			default:
 				left = true
 			}
 		}
-		d.mu.Unlock()
-	}
+	})
 	return left
 }
 
-// canceled is a Done whose document is being submitted again.
-type canceled struct {
+// heldBack is a Done whose document is being submitted again.
+type heldBack struct {
 	at   int // among the call's documents
 	call uint64
 }
 
 // submitting holds back the Dones of documents that are being submitted again, until
 // submitted is called. It reports whether one of them is on its way.
-func (d *dones) submitting(customer string, documents []string) (back []canceled, onItsWay bool) {
-	for from := 0; from < len(documents); from += perLock {
-		d.mu.Lock()
-		paying := d.paying[customer]
-		for i := from; i < min(from+perLock, len(documents)) && d.owed.Len()+len(paying) > 0; i++ {
-			if held := d.owed.Get(customer, documents[i]); held != nil {
-				held.submits++
-				back = append(back, canceled{i, held.call})
-			}
-			onItsWay = onItsWay || paying[documents[i]]
+func (d *dones) submitting(customer string, documents []string) (back []heldBack, onTheirWay bool) {
+	d.chunks(documents, func(from int, chunk []string) {
+		if len(d.owed) == 0 {
+			return
 		}
-		d.mu.Unlock()
-	}
-	return back, onItsWay
+		for i, id := range chunk {
+			if held, known := d.owed[document{customer, id}]; known {
+				held.submits++
+				d.owed[document{customer, id}] = held
+				back = append(back, heldBack{from + i, held.call})
+				onTheirWay = onTheirWay || held.sending
+			}
+		}
+	})
+	return back, onTheirWay
 }
 
-// submitted forgets the Dones of documents that were or may have been counted.
-func (d *dones) submitted(customer string, documents []string, back []canceled, err error) {
-	if len(back) == 0 {
-		return
-	}
-	errs := priority.ItemErrors(err, len(documents))
+// submitted forgets the Dones of documents that the primary has or may have counted. Nil
+// errs mean that it was not asked.
+func (d *dones) submitted(customer string, documents []string, back []heldBack, errs []error) {
 	for chunk := range slices.Chunk(back, perLock) {
 		d.mu.Lock()
-		for _, c := range chunk {
-			held := d.owed.Get(customer, documents[c.at])
-			if held == nil || held.call != c.call {
+		for _, b := range chunk {
+			key := document{customer, documents[b.at]}
+			held, known := d.owed[key]
+			if !known {
 				continue
 			}
 			held.submits--
-			held.counted = held.counted || errs[c.at] == nil || errors.Is(errs[c.at], priority.ErrOutcomeUnknown)
-			if held.counted && held.submits == 0 {
-				d.owed.Release(customer, documents[c.at])
+			d.owed[key] = held
+			counted := errs != nil && (errs[b.at] == nil || errors.Is(errs[b.at], priority.ErrOutcomeUnknown))
+			if held.void || counted && held.call == b.call {
+				d.remove(key, held)
 			}
 		}
 		d.mu.Unlock()
@@ -141,144 +168,131 @@ func (d *dones) submitted(customer string, documents []string, back []canceled, 
 func (d *dones) forget(customer string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.owed.Forget(customer)
-}
-
-func (d *dones) len() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.owed.Expire(time.Now())
-	return d.owed.Len()
-}
-
-// round is one round of payments.
-type round struct {
-	stopped  func() bool
-	skip     func(customer string) bool // or nil
-	onError  func(error)                // or nil
-	failures atomic.Int64
-}
-
-func (r *round) over(ctx context.Context) bool {
-	return r.failures.Load() >= mostFailedPayments || ctx.Err() != nil || r.stopped()
-}
-
-// pay sends the Dones that are owed, each once, until the store fails too often or the
-// round is stopped. One round is under way at a time.
-func (d *dones) pay(ctx context.Context, r *round) {
-	customers := d.customers()
-	if r.skip != nil {
-		customers = slices.DeleteFunc(customers, r.skip)
-	}
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(payers, len(customers)) {
-		wait.Go(func() {
-			for at := next.Add(1); at <= int64(len(customers)) && !r.over(ctx); at = next.Add(1) {
-				d.payFor(ctx, r, customers[at-1])
-			}
-		})
-	}
-	wait.Wait()
-}
-
-// customers returns the customers for whom Dones are owed, the late ones last.
-func (d *dones) customers() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.owed.Expire(time.Now())
-	maps.DeleteFunc(d.late, func(customer string, _ bool) bool { return d.owed.LenOf(customer) == 0 })
-	var customers, late []string
-	for _, customer := range d.owed.Customers() {
-		if d.late[customer] {
-			late = append(late, customer)
-		} else {
-			customers = append(customers, customer)
-		}
-	}
-	return append(customers, late...)
-}
-
-// payFor sends the Dones of one customer, until the store fails.
-func (d *dones) payFor(ctx context.Context, r *round, customer string) {
-	d.mu.Lock()
-	documents := d.owed.Documents(customer)
-	d.mu.Unlock()
-	// Documents whose time is unknown are paid separately.
-	for _, known := range []bool{false, true} {
-		for chunk := range slices.Chunk(documents, mostPaid) {
-			if r.over(ctx) {
-				return
-			}
-			p := d.take(customer, chunk, known)
-			if len(p.documents) == 0 { // a Submit or a Reset removed them
-				continue
-			}
-			err := d.send(ctx, p)
-			d.paid(p, err)
-			if err != nil && r.onError != nil {
-				r.onError(err)
-			}
-			if !reached(err) {
-				r.failures.Add(1)
-				return
-			}
-			r.failures.Store(0)
+	for key, held := range d.owed {
+		if key.customer == customer {
+			d.remove(key, held)
 		}
 	}
 }
 
-// payment stands for Dones of one customer that are on their way.
-type payment struct {
+// len returns how many are to be sent.
+func (d *dones) len() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	for _, held := range d.owed {
+		if !held.void && !now.After(held.until) {
+			n++
+		}
+	}
+	return n
+}
+
+// batch is Dones of one customer that go to the primary in one call.
+type batch struct {
 	customer  string
 	documents []string
 	took      time.Duration
 	call      uint64 // the last call of hold before it
 }
 
-// take begins a payment of the documents whose time is known, or of the other
-// documents.
-func (d *dones) take(customer string, documents []string, known bool) payment {
+// batches returns the Dones to send. Documents whose time is unknown go separately.
+func (d *dones) batches() (all []*batch) {
+	type group struct {
+		customer string
+		known    bool
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	p, onTheirWay := payment{customer: customer, call: d.calls}, make(map[string]bool)
-	for _, document := range documents {
-		held := d.owed.Get(customer, document)
-		if held == nil || held.submits > 0 || (held.took > 0) != known {
+	now, open := time.Now(), make(map[group]*batch)
+	for key, held := range d.owed {
+		if now.After(held.until) {
+			d.remove(key, held)
 			continue
 		}
-		p.documents = append(p.documents, document)
-		onTheirWay[document] = true
-		if p.took += held.took; p.took < 0 { // too long to be true
-			p.took = math.MaxInt64
+		of := group{key.customer, held.took > 0}
+		b := open[of]
+		if b == nil || len(b.documents) == mostSent {
+			b = &batch{customer: key.customer}
+			open[of], all = b, append(all, b)
 		}
+		b.documents = append(b.documents, key.id)
 	}
-	if len(p.documents) > 0 {
-		if d.paying == nil {
-			d.paying = make(map[string]map[string]bool)
-		}
-		d.paying[customer] = onTheirWay
-	}
-	return p
+	return all
 }
 
-func (d *dones) send(ctx context.Context, p payment) error {
+// take marks what is left of a batch as on its way.
+func (d *dones) take(b *batch) {
+	var left []string
+	d.chunks(b.documents, func(_ int, chunk []string) {
+		b.call = d.calls
+		for _, id := range chunk {
+			key := document{b.customer, id}
+			held, known := d.owed[key]
+			if !known || held.void || held.submits > 0 {
+				continue
+			}
+			held.sending = true
+			d.owed[key] = held
+			left = append(left, id)
+			if b.took += held.took; b.took < 0 { // too long to be true
+				b.took = math.MaxInt64
+			}
+		}
+	})
+	b.documents = left
+}
+
+// sent ends what take has begun.
+func (d *dones) sent(b *batch, err error) {
+	d.chunks(b.documents, func(_ int, chunk []string) {
+		for _, id := range chunk {
+			key := document{b.customer, id}
+			if held, known := d.owed[key]; known {
+				held.sending = false
+				if d.owed[key] = held; held.void {
+					d.remove(key, held)
+				}
+			}
+		}
+	})
+	d.settle(b.customer, b.documents, b.call, priority.ItemErrors(err, len(b.documents)))
+}
+
+// sendDones sends the Dones that are owed, each once, until the primary fails too often or
+// the round is stopped. One round is under way at a time.
+func (s *Store) sendDones(ctx context.Context, stopped func() bool) {
+	batches := s.dones.batches()
+	var next, failures atomic.Int64
+	var wait sync.WaitGroup
+	for range min(senders, len(batches)) {
+		wait.Go(func() {
+			for at := next.Add(1); at <= int64(len(batches)); at = next.Add(1) {
+				if failures.Load() >= mostSendFailures || ctx.Err() != nil || stopped() {
+					return
+				}
+				b := batches[at-1]
+				if s.dones.take(b); len(b.documents) == 0 {
+					continue
+				}
+				err := s.send(ctx, b)
+				s.dones.sent(b, err)
+				if err != nil && s.opts.OnError != nil {
+					s.opts.OnError(err)
+				}
+				if reached(err) {
+					failures.Store(0)
+				} else {
+					failures.Add(1)
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func (s *Store) send(ctx context.Context, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 	defer cancel()
-	return d.to.DoneN(ctx, p.customer, p.documents, p.took)
-}
-
-func (d *dones) paid(p payment, err error) {
-	d.settle(p.customer, p.documents, p.call, priority.ItemErrors(err, len(p.documents)))
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.paying, p.customer)
-	if reached(err) {
-		delete(d.late, p.customer)
-		return
-	}
-	if d.late == nil {
-		d.late = make(map[string]bool)
-	}
-	d.late[p.customer] = true
+	return s.primary.DoneN(ctx, b.customer, b.documents, b.took)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -17,7 +16,7 @@ import (
 	"github.com/docpriority/priority/internal/bubble"
 )
 
-func TestDonesReachThePrimaryGroupedAndWithTheirTime(t *testing.T) {
+func TestDones(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		documents := make([]string, 1000)
 		for i := range documents {
@@ -53,7 +52,7 @@ func TestDonesReachThePrimaryGroupedAndWithTheirTime(t *testing.T) {
 	})
 }
 
-func TestTheDonesThatAreRememberedHaveABound(t *testing.T) {
+func TestDones_Bound(t *testing.T) {
 	test(t, &fallback.Options{MaxDones: 10}, func(t *testing.T, f *fallback.Store, p *primary) {
 		documents := make([]string, 100)
 		for i := range documents {
@@ -70,7 +69,7 @@ func TestTheDonesThatAreRememberedHaveABound(t *testing.T) {
 	})
 }
 
-func TestADoneIsForgottenAfterADay(t *testing.T) {
+func TestDones_Day(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		outage(t, f, p)
 		done(t, f, "acme", "one")
@@ -94,7 +93,7 @@ func TestADoneIsForgottenAfterADay(t *testing.T) {
 
 // A Submit that comes while the Done of the document is in flight cancels it. The laws
 // have those that come later, also while the Done is being sent again.
-func TestASubmitCancelsADoneInFlight(t *testing.T) {
+func TestDones_Submit(t *testing.T) {
 	for _, many := range []bool{false, true} {
 		for _, applied := range []bool{false, true} {
 			test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
@@ -122,17 +121,99 @@ func TestASubmitCancelsADoneInFlight(t *testing.T) {
 	}
 }
 
+// While a Done is on its way, it must not end a Submit, however many there are.
+func TestDones_SubmitWhileSent(t *testing.T) {
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		submit(t, f, "acme", "one")
+		p.fail(only("Done", "acme", down), nil)
+		done(t, f, "acme", "one")
+		p.fail(only("Done", "acme", func(context.Context, call) error { time.Sleep(200 * ms); return nil }), nil)
+		time.Sleep(600 * ms)
+		for range 3 {
+			if d, err := f.Submit(t.Context(), "acme", "one", 0); err != nil || !d.Degraded {
+				t.Errorf("%+v, %v", d, err)
+			}
+		}
+		time.Sleep(200 * ms)
+		submit(t, f, "acme", "one")
+		back(t, f, p)
+		pending(t, p, 1)
+	})
+}
+
+// A Submit cancels the Done that is owed only if it counted the document, or may have.
+func TestDones_SubmitNotCounted(t *testing.T) {
+	canceled, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, submit2 := range map[string]func(f *fallback.Store) error{
+		"Submit": func(f *fallback.Store) error { _, err := f.Submit(canceled, "acme", "one", 0); return err },
+		"SubmitN": func(f *fallback.Store) error {
+			_, err := f.SubmitN(canceled, "acme", []string{"two", "one"}, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+				submit(t, f, "acme", "one", "two")
+				outage(t, f, p)
+				done(t, f, "acme", "one", "two")
+				if err := submit2(f); !errors.Is(err, priority.ErrNotCounted) {
+					t.Fatal(err)
+				}
+				back(t, f, p)
+				pending(t, p, 0)
+			})
+		})
+	}
+	// It is canceled while it is under way, and another one counts the document.
+	for _, another := range []bool{false, true} {
+		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+			submit(t, f, "acme", "one")
+			p.fail(only("Done", "acme", down), nil)
+			done(t, f, "acme", "one")
+			p.fail(only("Submit", "acme", func(ctx context.Context, _ call) error {
+				<-ctx.Done()
+				return fmt.Errorf("%w: %w", priority.ErrNotCounted, ctx.Err())
+			}), nil)
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(100*ms, cancel)
+			var wait sync.WaitGroup
+			wait.Go(func() {
+				if _, err := f.Submit(ctx, "acme", "one", 0); !errors.Is(err, priority.ErrNotCounted) {
+					t.Error(err)
+				}
+			})
+			time.Sleep(50 * ms)
+			if p.fail(nil, nil); another {
+				submit(t, f, "acme", "one")
+			}
+			wait.Wait()
+			back(t, f, p)
+			if another {
+				pending(t, p, 1)
+			} else {
+				pending(t, p, 0)
+			}
+		})
+	}
+	// It may have counted.
+	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
+		submit(t, f, "acme", "one")
+		p.fail(only("Done", "acme", down), nil)
+		done(t, f, "acme", "one")
+		p.fail(nil, only("Submit", "", with(priority.ErrOutcomeUnknown)))
+		submit(t, f, "acme", "one")
+		back(t, f, p)
+		pending(t, p, 1)
+	})
+}
+
 // Each document is one worker's, who submits and finishes it over and over while the
 // primary fails in all ways. In the end the primary holds what the workers know.
-func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
+func TestDones_Random(t *testing.T) {
 	for seed := range uint64(100) {
 		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 			random := rand.New(rand.NewPCG(seed, 7))
-			var second *primary
-			if seed%2 > 0 { // a secondary of the caller's own, which is up when the primary is not
-				second = newPrimary(t)
-				f = open(t, p, second, nil)
-			}
 			weather := func(made bool) failure {
 				var mu sync.Mutex
 				random := rand.New(rand.NewPCG(random.Uint64(), 8))
@@ -233,59 +314,14 @@ func TestThePrimaryEndsWithWhatIsReallyPending(t *testing.T) {
 					t.Errorf("seed %d: document %s is pending: %v; want %v", seed, name, is, fate.pending)
 				}
 			}
-			if second == nil {
-				return
-			}
-			for name := range fates {
-				customer, document, _ := strings.Cut(name, " ")
-				done(t, f, customer, document)
-			}
-			if err := f.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-			for _, customer := range []string{"acme", "globex", "initech"} {
-				if d, err := second.Store.Peek(t.Context(), customer); err != nil || d.Pending > 0 {
-					t.Errorf("seed %d: the secondary holds %+v of %s, %v", seed, d, customer, err)
-				}
-			}
 		})
 	}
 }
 
-func TestAFailedPaymentIsMadeAgain(t *testing.T) {
-	for name, fail := range map[string]failure{
-		"refused": only("Done", "acme", down), "hanging": only("Done", "acme", hang), "in part": func(_ context.Context, c call) error {
-			if c.operation == "entry" && c.documents[0] != "two" {
-				return priority.ErrNotCounted
-			}
-			return nil
-		},
-		"odd": only("Done", "acme", with(errors.New("odd"))),
-	} {
-		t.Run(name, func(t *testing.T) {
-			test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-				submit(t, f, "acme", "one", "two", "three")
-				outage(t, f, p)
-				done(t, f, "acme", "one", "two", "three")
-				p.fail(fail, nil)
-				time.Sleep(time.Minute)
-				if n := len(p.take("Done")); n > 300 {
-					t.Errorf("%d calls in a minute", n)
-				}
-				if d, _ := p.Store.Peek(t.Context(), "acme"); d.Pending < 2 {
-					t.Fatalf("%+v", d)
-				}
-				back(t, f, p)
-				pending(t, p, 0)
-			})
-		})
-	}
-}
-
-func TestClosePaysWhatItCanInTime(t *testing.T) {
+func TestClose(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newPrimary(t)
-		f := open(t, p, nil, nil)
+		f := open(t, p, nil)
 		submit(t, f, "acme", "one", "two", "three")
 		outage(t, f, p)
 		done(t, f, "acme", "one", "two")
@@ -330,32 +366,8 @@ func TestClosePaysWhatItCanInTime(t *testing.T) {
 	})
 }
 
-func TestASubmitCostsTheSameHoweverManyDonesAreUnpaid(t *testing.T) {
-	cost := func(owed int) float64 {
-		p := newPrimary(t)
-		f := open(t, p, nil, &fallback.Options{RetryAfter: time.Hour})
-		outage(t, f, p)
-		documents := make([]string, owed)
-		for i := range documents {
-			documents[i] = fmt.Sprint(i)
-		}
-		if err := f.DoneN(t.Context(), "acme", documents, 0); err != nil {
-			t.Fatal(err)
-		}
-		cost := testing.AllocsPerRun(1000, func() { submit(t, f, "acme", "one"); done(t, f, "acme", "one") })
-		p.fail(nil, nil)
-		if err := f.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		return cost
-	}
-	if none, many := cost(0), cost(100_000); many > none+2 {
-		t.Errorf("%v allocations with no Done owed, %v with 100,000", none, many)
-	}
-}
-
 // An end is reported by the store that had the document, and by one of them.
-func TestAnEndIsReportedOnce(t *testing.T) {
+func TestDone_Ended(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		var reported []priority.Ended
 		end := func(want string, documents ...string) {
@@ -389,17 +401,30 @@ func TestAnEndIsReportedOnce(t *testing.T) {
 	})
 }
 
-// Dones whose times add up to more than there is are paid all the same.
-func TestDonesOfImpossibleTimesArePaid(t *testing.T) {
+// A Done that ends late says nothing about the next one of the same document.
+func TestDones_Twice(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		submit(t, f, "acme", "a", "b", "c")
-		outage(t, f, p)
-		for document, took := range map[string]time.Duration{"a": math.MaxInt64, "b": math.MaxInt64, "c": 0} {
-			if err := f.Done(t.Context(), "acme", document, took); err != nil {
-				t.Fatal(err)
-			}
-		}
+		submit(t, f, "acme", "one")
+		p.fail(nil, only("Done", "acme", func(context.Context, call) error { time.Sleep(200 * ms); return nil }))
+		var wait sync.WaitGroup
+		wait.Go(func() { done(t, f, "acme", "one") })
+		time.Sleep(50 * ms)
+		submit(t, f, "acme", "one")
+		p.fail(only("Done", "acme", func(context.Context, call) error {
+			time.Sleep(200 * ms)
+			return priority.ErrNotCounted
+		}), nil)
+		done(t, f, "acme", "one")
+		wait.Wait()
 		back(t, f, p)
 		pending(t, p, 0)
 	})
+}
+
+func numbered(n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprint(i)
+	}
+	return names
 }

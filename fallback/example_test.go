@@ -20,7 +20,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	store, err := fallback.New(redisStore, nil, &fallback.Options{
+	store, err := fallback.New(redisStore, &fallback.Options{
 		OnChange: func(open bool, cause error) {
 			// Log it: all workers are degraded from now on, or not any more.
 		},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +15,7 @@ import (
 	"github.com/docpriority/priority/observe"
 )
 
-func TestTheSecondaryAnswersForWhatThePrimaryDidNot(t *testing.T) {
+func TestFallback(t *testing.T) {
 	for _, err := range []error{
 		priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount, errors.New("odd"),
 		fmt.Errorf("%w: %w", priority.ErrOutcomeUnknown, context.DeadlineExceeded),
@@ -63,7 +62,7 @@ func TestTheSecondaryAnswersForWhatThePrimaryDidNot(t *testing.T) {
 	}
 }
 
-func TestTheSecondaryAnswersForTheEntriesThatFailed(t *testing.T) {
+func TestFallback_Entries(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		p.fail(func(_ context.Context, c call) error {
 			if c.operation == "entry" && c.documents[0] == "bad" {
@@ -89,7 +88,7 @@ func TestTheSecondaryAnswersForTheEntriesThatFailed(t *testing.T) {
 	})
 }
 
-func TestAWrongCallStaysAnErrorWhileTheCircuitIsOpen(t *testing.T) {
+func TestFallback_WrongCall(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		outage(t, f, p)
 		ctx := t.Context()
@@ -114,7 +113,7 @@ func TestAWrongCallStaysAnErrorWhileTheCircuitIsOpen(t *testing.T) {
 }
 
 // What the secondary counted is neither owed to the primary nor remembered.
-func TestAnOutageIsForgotten(t *testing.T) {
+func TestOutage(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		if _, err := f.NextN(t.Context(), "acme", 5); err != nil {
 			t.Fatal(err)
@@ -148,10 +147,10 @@ func TestAnOutageIsForgotten(t *testing.T) {
 
 // A process that only submits sees no Done in an outage: what it has submitted counts as
 // pending for a lease, for all customers alike, and is forgotten with the outage.
-func TestInAnOutageEachProcessCountsForItself(t *testing.T) {
+func TestOutage_Process(t *testing.T) {
 	test(t, nil, func(t *testing.T, producer *fallback.Store, p *primary) {
 		whole := newPrimary(t) // what Redis would know if there were no outage
-		worker := open(t, p, nil, nil)
+		worker := open(t, p, nil)
 		outage(t, producer, p)
 		outage(t, worker, p)
 		for i := range 200 {
@@ -194,123 +193,10 @@ func TestInAnOutageEachProcessCountsForItself(t *testing.T) {
 	})
 }
 
-func TestASecondaryOfTheCallersKeepsItsCounts(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		p, own := newPrimary(t), new(memory.Store)
-		f := open(t, p, own, nil)
-		for i := range int64(3) {
-			outage(t, f, p)
-			if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != -i || !d.Degraded {
-				t.Errorf("%+v, %v", d, err)
-			}
-			back(t, f, p)
-		}
-		if err := f.Reset(t.Context(), "acme"); err != nil {
-			t.Fatal(err)
-		}
-		if d, _ := own.Peek(t.Context(), "acme"); d.Count != 0 {
-			t.Errorf("%+v after a Reset", d)
-		}
-		if err := f.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// uncomparable is a store that == panics for.
-type uncomparable struct {
-	*memory.Store
-	_ func()
-}
-
-func TestAnyKindOfStoreWorks(t *testing.T) {
-	f := open(t, uncomparable{Store: new(memory.Store)}, uncomparable{Store: new(memory.Store)}, nil)
-	_, err1 := f.NextEach(t.Context(), []string{"acme", "globex"})
-	_, err2 := f.SubmitN(t.Context(), "acme", []string{"one", "two"}, nil)
-	if err := errors.Join(err1, err2, f.Close(t.Context())); err != nil {
-		t.Error(err)
-	}
-}
-
-// Both stores fail: the error is of one class, the one that lets nobody count twice.
-func TestAnErrorIsOfOneClass(t *testing.T) {
-	notCounted, unknown, corrupt := priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount
-	for _, first := range []error{notCounted, unknown, corrupt} {
-		for _, second := range []error{notCounted, unknown, corrupt} {
-			bubble.Test(t, func(t *testing.T) {
-				p, s := newPrimary(t), newPrimary(t)
-				f := open(t, p, s, nil)
-				p.fail(with(first), nil)
-				s.fail(with(second), nil)
-				for range 15 { // also with an open circuit
-					isOpen := f.Open()
-					_, err1 := f.Next(t.Context(), "acme")
-					_, err2 := f.NextN(t.Context(), "acme", 2)
-					_, err3 := f.NextEach(t.Context(), []string{"acme", "globex"})
-					_, err4 := f.Submit(t.Context(), "acme", "one", 0)
-					_, err5 := f.SubmitN(t.Context(), "acme", []string{"one", "two"}, nil)
-					for i, err := range []error{err1, err2, err3, err4, err5} {
-						got := classes(err)
-						if len(got) != 1 || got[0] == notCounted && (!isOpen && first == unknown || second == unknown) {
-							t.Fatalf("%v and %v: [%d] is %v", first, second, i, err)
-						}
-					}
-				}
-				p.fail(nil, nil)
-				if err := f.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
-}
-
-func TestNestedFallbacksCountOnce(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		var stores [4]*primary
-		for i := range stores {
-			stores[i] = newPrimary(t)
-		}
-		near, far := open(t, stores[0], stores[1], nil), open(t, stores[2], stores[3], nil)
-		f := open(t, near, far, nil)
-		random := rand.New(rand.NewPCG(1, 1))
-		counted, unknown := 0, 0
-		for range 500 {
-			for _, s := range stores {
-				s.fail([]failure{nil, down}[random.IntN(2)], nil)
-			}
-			d, err := f.Next(t.Context(), "acme")
-			switch {
-			case err == nil:
-				counted++
-			case !errors.Is(err, priority.ErrNotCounted):
-				unknown++
-			}
-			_ = d
-			time.Sleep(time.Duration(random.Int64N(int64(time.Second))))
-		}
-		total := 0
-		for _, s := range stores {
-			s.fail(nil, nil)
-			if d, _ := s.Store.Peek(t.Context(), "acme"); d.ResetIn > 0 {
-				total += int(1 - d.Count)
-			}
-		}
-		if total != counted || unknown > 0 {
-			t.Errorf("%d documents were counted, %d were answered, %d unknown", total, counted, unknown)
-		}
-		for _, f := range []*fallback.Store{f, near, far} {
-			if err := f.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
 // mine is a wrapper as a user writes one.
 type mine struct{ priority.Store }
 
-func TestTheLeaseOfThePrimaryHoldsInAnOutage(t *testing.T) {
+func TestOutage_Lease(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		for _, wrap := range []func(p *primary) priority.Store{
 			func(p *primary) priority.Store { return p },
@@ -322,7 +208,7 @@ func TestTheLeaseOfThePrimaryHoldsInAnOutage(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := &primary{Store: store}
-			f, err := fallback.New(wrap(p), nil, nil)
+			f, err := fallback.New(wrap(p), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -340,21 +226,19 @@ func TestTheLeaseOfThePrimaryHoldsInAnOutage(t *testing.T) {
 	})
 }
 
-func TestNewRefusesWhatItCannotTake(t *testing.T) {
+func TestNew(t *testing.T) {
 	for i, refused := range []struct {
-		primary, secondary priority.Store
-		opts               fallback.Options
+		primary priority.Store
+		opts    fallback.Options
 	}{
-		{nil, nil, fallback.Options{}},
-		{(*priority.RedisStore)(nil), nil, fallback.Options{}},
-		{(*fallback.Store)(nil), nil, fallback.Options{}},
-		{nil, new(memory.Store), fallback.Options{}},
-		{new(memory.Store), (*memory.Store)(nil), fallback.Options{}},
-		{new(memory.Store), nil, fallback.Options{MaxFailures: -1}},
-		{new(memory.Store), nil, fallback.Options{RetryAfter: -1}},
-		{new(memory.Store), nil, fallback.Options{MaxDones: -1}},
+		{nil, fallback.Options{}},
+		{(*priority.RedisStore)(nil), fallback.Options{}},
+		{(*fallback.Store)(nil), fallback.Options{}},
+		{new(memory.Store), fallback.Options{MaxFailures: -1}},
+		{new(memory.Store), fallback.Options{RetryAfter: -1}},
+		{new(memory.Store), fallback.Options{MaxDones: -1}},
 	} {
-		if f, err := fallback.New(refused.primary, refused.secondary, &refused.opts); !errors.Is(err, priority.ErrInvalidOption) || f != nil {
+		if f, err := fallback.New(refused.primary, &refused.opts); !errors.Is(err, priority.ErrInvalidOption) || f != nil {
 			t.Errorf("[%d]: %v, %v", i, f, err)
 		}
 	}

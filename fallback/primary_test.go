@@ -211,9 +211,9 @@ func newPrimary(t testing.TB) *primary {
 	return &primary{Store: store}
 }
 
-func open(t testing.TB, p, secondary priority.Store, opts *fallback.Options) *fallback.Store {
+func open(t testing.TB, p priority.Store, opts *fallback.Options) *fallback.Store {
 	t.Helper()
-	f, err := fallback.New(p, secondary, opts)
+	f, err := fallback.New(p, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func test(t *testing.T, opts *fallback.Options, test func(t *testing.T, f *fallb
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
 		p := newPrimary(t)
-		f := open(t, p, nil, opts)
+		f := open(t, p, opts)
 		test(t, f, p)
 		p.fail(nil, nil)
 		if err := f.Close(t.Context()); err != nil {

@@ -20,7 +20,7 @@ func TestAMemberAllocatesNoMoreThanItsParts(t *testing.T) {
 	member := join(t, client, nil)
 	own := must(control.New(client, &control.Options{Store: priority.RedisOptions{Overrides: true}}))(t)
 	t.Cleanup(func() { _ = own.Close(ended(t)) })
-	fallen := must(fallback.New(own, nil, nil))(t)
+	fallen := must(fallback.New(own, nil))(t)
 	parts := observe.New(fallen, func(context.Context, observe.Call) {})
 	for name, call := range map[string]func(store priority.Store) error{
 		"Next":   func(store priority.Store) error { _, err := store.Next(ctx, "acme"); return err },

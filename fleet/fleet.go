@@ -100,7 +100,7 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	m.who.Levels = m.control.Last()
 	back := opts.Fallback
 	back.OnChange, back.OnError = log.circuit(back.OnChange), log.failed(back.OnError)
-	m.fallback, err = fallback.New(observe.New(m.control, observe.LogCorrupt(opts.Logger)), nil, &back)
+	m.fallback, err = fallback.New(observe.New(m.control, observe.LogCorrupt(opts.Logger)), &back)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,8 @@ type Options struct {
 	// about 300 bytes. Default: 1,000,000.
 	MaxEntries int
 
-	// Like is a store whose present policies and lease apply here too, in place of
+	// Like is a store whose present policies and lease, and clock if it is a Store of this
+	// package, apply here too, in place of
 	// Policy, Tiers, TierOf and Lease. Default: no such store.
 	Like priority.Store
 
@@ -106,6 +107,9 @@ func New(opts *Options) (*Store, error) {
 		s := &Store{policies: opts.Like, most: opts.MaxEntries, clock: opts.Now}
 		if leased, ok := priority.As[leaser](opts.Like); ok {
 			s.lease = leased.Lease()
+		}
+		if other, ok := priority.As[*Store](opts.Like); ok && s.clock == nil {
+			s.clock = other.clock
 		}
 		return s, nil
 	}

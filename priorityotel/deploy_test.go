@@ -189,7 +189,7 @@ func exported(t *testing.T) (metrics, labels []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answering, err := fallback.New(acmesStatus(), nil, nil)
+	answering, err := fallback.New(acmesStatus(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -337,7 +337,7 @@ func (f failing) Next(context.Context, string) (priority.Decision, error) {
 // A fallback keeps errors from its callers, and degrades decisions instead.
 func TestAFallbacksErrorsAreRecorded(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
-	degraded, err := fallback.New(failing{new(memory.Store), errLost}, nil, &fallback.Options{
+	degraded, err := fallback.New(failing{new(memory.Store), errLost}, &fallback.Options{
 		MaxFailures: 2, RetryAfter: time.Hour, OnError: r.ObserveError,
 	})
 	if err != nil {

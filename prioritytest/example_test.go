@@ -98,7 +98,7 @@ func ExampleRecorder() {
 func ExampleFailingStore_Fail() {
 	ctx := context.Background()
 	primary := prioritytest.NewFailingStore(new(memory.Store))
-	store, err := fallback.New(primary, nil, nil)
+	store, err := fallback.New(primary, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -144,7 +144,7 @@ func openGo(r *request) (subject, error) {
 	store, err := priority.NewRedisStore(client, opts)
 	opened := goStore{store, store, client, cmp.Or(r.Prefix, "priority")}
 	if err == nil && r.Fallback {
-		opened.Store, err = fallback.New(store, nil, nil)
+		opened.Store, err = fallback.New(store, nil)
 	}
 	return opened, err
 }

@@ -40,12 +40,8 @@ func newOutage(w *Workload, options memory.Options, clock *clock) (*outage, erro
 	if err != nil {
 		return nil, err
 	}
-	secondary, err := memory.New(&options)
-	if err != nil {
-		return nil, err
-	}
 	o := &outage{span: w.Outage, clock: clock, redis: &unreachable{Store: primary}, owed: make(map[string]bool)}
-	o.Store, err = fallback.New(o.redis, secondary, &fallback.Options{
+	o.Store, err = fallback.New(o.redis, &fallback.Options{
 		MaxFailures: 1,
 		RetryAfter:  retryAfter,
 		MaxDones:    max(len(w.Documents), 1),

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -18,7 +16,7 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-func TestTheCircuitOpensAndClosesWithoutCalls(t *testing.T) {
+func TestCircuit(t *testing.T) {
 	var changes []string
 	opts := &fallback.Options{OnChange: func(open bool, cause error) { changes = append(changes, fmt.Sprint(open, " ", cause)) }}
 	test(t, opts, func(t *testing.T, f *fallback.Store, p *primary) {
@@ -56,26 +54,8 @@ func TestTheCircuitOpensAndClosesWithoutCalls(t *testing.T) {
 	})
 }
 
-// A few failures open nothing, but answers were degraded, until the primary works.
-func TestDegradedEndsWithoutCalls(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		p.fail(down, nil)
-		for range 3 {
-			if d, err := f.Next(t.Context(), "acme"); err != nil || !d.Degraded || !f.Degraded() || f.Open() {
-				t.Fatalf("%+v, %v", d, err)
-			}
-		}
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if !f.Degraded() {
-			t.Error("not degraded, while the primary is down")
-		}
-		back(t, f, p)
-	})
-}
-
 // Failures with successes in between are not in a row, however slowly they come.
-func TestFailuresNowAndThenOpenNothing(t *testing.T) {
+func TestCircuit_FewFailures(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		for n := range 100 {
 			p.fail([]failure{nil, down}[n%2], nil)
@@ -88,7 +68,7 @@ func TestFailuresNowAndThenOpenNothing(t *testing.T) {
 	})
 }
 
-func TestOnChangeIsToldInOrderAndMayUseTheStore(t *testing.T) {
+func TestOnChange(t *testing.T) {
 	var f *fallback.Store
 	var changes []bool
 	opts := &fallback.Options{RetryAfter: 10 * ms, OnChange: func(open bool, _ error) {
@@ -128,35 +108,8 @@ func TestOnChangeIsToldInOrderAndMayUseTheStore(t *testing.T) {
 	})
 }
 
-func TestASlowOnChangeDelaysNobody(t *testing.T) {
-	var until chan struct{}
-	opts := &fallback.Options{OnChange: func(bool, error) { <-until }}
-	test(t, opts, func(t *testing.T, f *fallback.Store, p *primary) {
-		until = make(chan struct{})
-		before := runtime.NumGoroutine()
-		for range 50 {
-			p.fail(down, nil)
-			for range 20 {
-				start := time.Now()
-				if _, err := f.Next(t.Context(), "acme"); err != nil || time.Since(start) > 0 {
-					t.Fatalf("%v after %v", err, time.Since(start))
-				}
-			}
-			p.fail(nil, nil)
-			time.Sleep(time.Second)
-			if d, err := f.Next(t.Context(), "acme"); err != nil || d.Degraded {
-				t.Fatalf("%+v, %v", d, err)
-			}
-		}
-		if n := runtime.NumGoroutine(); n > before+3 {
-			t.Errorf("%d goroutines", n-before)
-		}
-		close(until)
-	})
-}
-
 // A Redis that is full takes no documents, but Dones; a replica answers a Peek.
-func TestARedisThatTakesNoDocumentsDoesNotFlap(t *testing.T) {
+func TestCircuit_RedisFull(t *testing.T) {
 	for _, full := range []bool{true, false} {
 		server := redistest.Start(t)
 		client := server.Client()
@@ -165,7 +118,7 @@ func TestARedisThatTakesNoDocumentsDoesNotFlap(t *testing.T) {
 			t.Fatal(err)
 		}
 		var changes atomic.Int64
-		f := open(t, store, nil, &fallback.Options{RetryAfter: 50 * ms, OnChange: func(bool, error) { changes.Add(1) }})
+		f := open(t, store, &fallback.Options{RetryAfter: 50 * ms, OnChange: func(bool, error) { changes.Add(1) }})
 		t.Cleanup(func() { _ = f.Close(context.Background()) })
 		set := func(maxMemory, host, port string) {
 			if err := client.ConfigSet(t.Context(), "maxmemory", maxMemory).Err(); err != nil {
@@ -200,7 +153,7 @@ func TestARedisThatTakesNoDocumentsDoesNotFlap(t *testing.T) {
 }
 
 // A corrupt key is no outage: nothing is probed for ever.
-func TestACorruptKeyIsNoOutage(t *testing.T) {
+func TestCircuit_CorruptKey(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 		p.fail(only("", "acme", with(fmt.Errorf("%w: of acme", priority.ErrCorruptCount))), nil)
 		for i := range 50 {
@@ -216,40 +169,5 @@ func TestACorruptKeyIsNoOutage(t *testing.T) {
 		if f.Open() || f.Degraded() {
 			t.Errorf("Open is %v, Degraded is %v", f.Open(), f.Degraded())
 		}
-	})
-}
-
-// A batch that names the customer of a hanging node is still the primary's to answer.
-func TestABatchIsNotDegradedForOneOfItsCustomers(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		const hanging, other = "hanging.example", "healthy.example"
-		p.fail(func(ctx context.Context, c call) error {
-			switch {
-			case c.operation == "NextEach":
-				return nil
-			case c.operation == "entry" && c.documents[0] == hanging:
-				return fmt.Errorf("%w: the node hangs", priority.ErrNotCounted)
-			case c.customer == hanging && c.operation != "entry":
-				return hang(ctx, c)
-			}
-			return nil
-		}, nil)
-		for range 20 {
-			_, _ = f.Next(t.Context(), hanging)
-		}
-		_, _ = f.Next(t.Context(), other)
-		time.Sleep(3 * time.Second) // probes find out who hangs
-		for _, customers := range [][]string{{hanging, other}, {other, hanging}} {
-			decisions, err := f.NextEach(t.Context(), customers)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for i, customer := range customers {
-				if decisions[i].Degraded != (customer == hanging) {
-					t.Errorf("NextEach(%q): %q is answered %+v", customers, customer, decisions[i])
-				}
-			}
-		}
-		back(t, f, p)
 	})
 }
