@@ -9,10 +9,13 @@ import (
 // counted document does.
 const mostProbes = 10
 
-// breaker counts the failures of the primary. Many in a row open the circuit. A successful
-// probe makes it half-open: calls go to the primary, and one failure opens it again. The
-// first counted document closes it. A probe is not enough, as a Redis whose memory is full
-// accepts probes but no documents.
+// mostRounds is how often many failures in a row may end with a probe that works, and no
+// document counted, until the circuit opens: a Redis whose memory is full accepts probes.
+const mostRounds = 8
+
+// breaker counts the failures of the primary. Many in a row open the circuit, if a probe finds
+// that the primary works for no customer. A successful probe makes it half-open: calls go to the primary, and one failure opens it again. The
+// first counted document closes it.
 type breaker struct {
 	most int32 // failures in a row
 
@@ -23,6 +26,7 @@ type breaker struct {
 
 	mu     sync.Mutex // of all writes but successes
 	probes int        // that succeeded while half-open
+	rounds int        // of many failures and a probe that worked, since a document was counted
 	cause  error      // the last failure
 }
 
@@ -37,12 +41,12 @@ func (b *breaker) open() bool { return b.state.Load() == open }
 // failing reports whether the last call failed, or the circuit is not closed.
 func (b *breaker) failing() bool { return b.state.Load() != closed || b.suspect.Load() }
 
-// succeeded records a call that reached the primary, and reports whether that closed the
-// circuit.
-func (b *breaker) succeeded(counted bool) bool {
-	b.successes.Add(1)
+// succeeded records a call that reached the primary. It returns how many have, and whether
+// that closed the circuit.
+func (b *breaker) succeeded(counted bool) (n uint64, closing bool) {
+	n = b.successes.Add(1)
 	if !b.failing() && b.failures.Load() == 0 {
-		return false
+		return n, false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,47 +54,57 @@ func (b *breaker) succeeded(counted bool) bool {
 	case closed:
 		b.failures.Store(0)
 		b.suspect.Store(false)
+		if counted {
+			b.rounds = 0
+		}
 	case halfOpen:
-		return counted && b.close()
+		return n, counted && b.close()
 	}
-	return false // a call that began before the circuit opened may end late
+	return n, false // a call that began before the circuit opened may end late
 }
 
-// failed records a failure, and reports whether that opened the circuit. If the primary has
-// worked for others since before, it is not counted.
-func (b *breaker) failed(err error, before uint64) bool {
+// failed records a failure, and reports whether there are so many in a row that a probe has
+// to find out now whether the primary works for anyone. What has worked for others since
+// before says that it does.
+func (b *breaker) failed(err error, before uint64) (many bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.cause = err
+	b.probes = 0
 	b.suspect.Store(true)
-	if b.successes.Load() != before && b.state.Load() == closed {
+	if b.successes.Load() != before {
 		return false
 	}
-	if b.failures.Add(1) < b.most && b.state.Load() == closed || b.state.Load() == open {
-		return false
+	if b.state.Load() == halfOpen {
+		b.state.Store(open)
 	}
-	b.state.Store(open)
-	return true
+	return b.failures.Add(1) >= b.most && b.state.Load() == closed
 }
 
-// probed records whether a probe reached the primary, and reports whether that closed the
-// circuit.
-func (b *breaker) probed(works bool) bool {
+// probed records whether a probe reached the primary. It opens the circuit after many
+// failures, and reports whether it has opened or closed it.
+func (b *breaker) probed(works bool) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !works {
+	state := b.state.Load()
+	switch {
+	case !works:
 		b.probes = 0
-		if b.state.Load() == halfOpen {
+		if state == halfOpen || state == closed && b.failures.Load() >= b.most {
 			b.state.Store(open)
 		}
+		return state == closed && b.state.Load() == open
+	case state == closed:
+		b.suspect.Store(false) // but fewer failures than many count on, if the next call fails too
+		if b.failures.Load() >= b.most {
+			b.failures.Store(0)
+			if b.rounds++; b.rounds == mostRounds {
+				b.state.Store(open)
+				return true
+			}
+		}
 		return false
-	}
-	switch b.state.Load() {
-	case closed:
-		b.suspect.Store(false) // but the failures count, if the next call fails too
-		return false
-	case open:
-		b.probes = 0
+	case state == open:
 		b.state.Store(halfOpen)
 	}
 	b.probes++
@@ -100,6 +114,7 @@ func (b *breaker) probed(works bool) bool {
 // close closes the circuit. The caller holds mu.
 func (b *breaker) close() bool {
 	b.failures.Store(0)
+	b.rounds = 0
 	b.suspect.Store(false)
 	b.cause = nil
 	b.state.Store(closed)

@@ -352,26 +352,29 @@ func each[T any](s *Store, ctx context.Context, items []T, customer string, refu
 // says whether the call counts documents.
 func (s *Store) try(ctx context.Context, customer string, counts bool, call func() error) error {
 	if s.breaker.open() && !s.retry.closed.Load() {
-		s.retry.suggest(customer)
+		s.retry.failed.add(customer)
 		return errOpen
 	}
 	before := s.breaker.successes.Load()
 	err := call()
 	switch {
 	case reached(err):
-		if s.breaker.succeeded(counts) {
+		if n, closed := s.breaker.succeeded(counts); closed {
 			s.recovered()
+		} else if n&(n-1) == 0 || n%64 == 0 { // now and then
+			s.retry.worked.add(customer)
 		}
 		if err == nil && counts && s.used.Load() { // the primary knows this customer's numbers
 			_ = s.memory.Reset(context.Background(), customer)
 		}
 	case errors.Is(err, priority.ErrInvalid) || ctx.Err() != nil || impatient(ctx, err):
 	default:
+		s.retry.failed.add(customer)
 		if s.breaker.failed(err, before) {
-			s.tell()
+			s.retryIn(0)
+		} else {
+			s.retryLater()
 		}
-		s.retry.suggest(customer)
-		s.retryLater()
 	}
 	return err
 }

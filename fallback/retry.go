@@ -21,43 +21,64 @@ type retry struct {
 	turn   chan struct{} // of capacity 1: held while it happens
 	closed atomic.Bool
 
-	mu     sync.Mutex
-	timed  bool
-	recent []string // different customers whom a probe covers, the newest last
+	// The customers whom a probe covers. There are several, so that a customer whose node
+	// hangs does not open the circuit or keep it open.
+	worked, failed customers
+
+	mu    sync.Mutex
+	timer *time.Timer // nil: no retry is scheduled
 }
 
-// mostRecent bounds the customers of a probe. There are several, so that a customer whose
-// node hangs does not keep the circuit open.
-const mostRecent = 8
+// customers are a few that are different, the newest last.
+type customers struct {
+	mu   sync.Mutex
+	some []string
+}
 
-// suggest adds a customer to the next probes.
-func (r *retry) suggest(customer string) {
+const mostCustomers = 4
+
+func (c *customers) add(customer string) {
 	if priority.CheckCustomer(customer) != nil {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if slices.Contains(r.recent, customer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if slices.Contains(c.some, customer) {
 		return
 	}
-	if len(r.recent) == mostRecent {
-		r.recent = slices.Delete(r.recent, 0, 1)
+	if len(c.some) == mostCustomers {
+		c.some = slices.Delete(c.some, 0, 1)
 	}
-	r.recent = append(r.recent, customer)
+	c.some = append(c.some, customer)
+}
+
+func (c *customers) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.some)
 }
 
 // retryLater schedules a retry, unless one is scheduled.
-func (s *Store) retryLater() {
+func (s *Store) retryLater() { s.retryIn(s.opts.RetryAfter) }
+
+// retryIn schedules a retry, and brings one forward that is scheduled for later.
+func (s *Store) retryIn(d time.Duration) {
 	s.retry.mu.Lock()
 	defer s.retry.mu.Unlock()
-	if !s.retry.closed.Load() && !s.retry.timed {
-		s.retry.timed = true
-		time.AfterFunc(s.opts.RetryAfter, s.retryNow)
+	switch {
+	case s.retry.closed.Load():
+	case s.retry.timer == nil:
+		s.retry.timer = time.AfterFunc(d, s.retryNow)
+	case d == 0 && s.retry.timer.Stop():
+		s.retry.timer.Reset(0)
 	}
 }
 
 func (s *Store) retryNow() {
 	s.retry.turn <- struct{}{}
+	s.retry.mu.Lock()
+	s.retry.timer = nil // what fails from now on needs another one
+	s.retry.mu.Unlock()
 	if !s.retry.closed.Load() && (!s.Degraded() || s.probe()) {
 		s.sendDones(context.Background(), s.retry.closed.Load)
 	}
@@ -66,9 +87,6 @@ func (s *Store) retryNow() {
 	}
 	<-s.retry.turn
 
-	s.retry.mu.Lock()
-	s.retry.timed = false
-	s.retry.mu.Unlock()
 	if s.Degraded() || s.dones.len() > 0 {
 		s.retryLater()
 	}
@@ -77,14 +95,11 @@ func (s *Store) retryNow() {
 // probe asks the primary for some customers, all at the same time, and reports whether it
 // works for any.
 func (s *Store) probe() bool {
-	s.retry.mu.Lock()
-	customers := slices.Clone(s.retry.recent)
-	s.retry.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), backgroundTimeout)
 	defer cancel()
 	var works atomic.Bool
 	var wait sync.WaitGroup
-	for _, customer := range customers {
+	for _, customer := range append(s.retry.worked.all(), s.retry.failed.all()...) {
 		wait.Go(func() {
 			// It has to be a write: a replica would answer a Peek.
 			if reached(s.primary.Done(ctx, customer, rand.Text(), 0)) {
@@ -94,7 +109,11 @@ func (s *Store) probe() bool {
 	}
 	wait.Wait()
 	if s.breaker.probed(works.Load()) {
-		s.recovered()
+		if s.breaker.open() {
+			s.tell()
+		} else {
+			s.recovered()
+		}
 	}
 	return works.Load()
 }
