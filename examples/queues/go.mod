@@ -6,9 +6,7 @@ require (
 	github.com/docpriority/priority v0.1.0
 	github.com/docpriority/priority/priorityotel v0.1.0
 	github.com/docpriority/priority/queue/asynq v0.1.0
-	github.com/docpriority/priority/queue/nats v0.1.0
 	github.com/docpriority/priority/queue/rabbitmq v0.1.0
-	github.com/docpriority/priority/queue/redis v0.1.0
 	github.com/docpriority/priority/queue/river v0.1.0
 	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.12.0

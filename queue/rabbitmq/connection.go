@@ -23,11 +23,9 @@ type link struct {
 	url     string // "": the connection is the caller's
 	name    string // that the server shows
 	prepare func(channel *amqp.Channel, major int) error
-	boot    string // the queue with the mark of the server's run; "": there is none
 
 	mutex      sync.Mutex
 	connection *amqp.Connection
-	mark       string // of the run that the connection is to
 	closed     bool
 }
 
@@ -47,14 +45,13 @@ const (
 type line struct {
 	*amqp.Channel
 	connection *amqp.Connection
-	mark       string          // of the server's run; "": unknown
 	lost       context.Context // ends with the channel; its cause is why
 	returned   chan amqp.Return
 }
 
 // open returns a new channel, on which the queues were declared.
 func (l *link) open(ctx context.Context) (*line, error) {
-	connection, mark, err := l.connect(ctx)
+	connection, err := l.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +92,7 @@ func (l *link) open(ctx context.Context) (*line, error) {
 		}
 		lose(errors.New("priorityrabbitmq: channel closed"))
 	}()
-	return &line{channel, connection, mark, lost, channel.NotifyReturn(make(chan amqp.Return, 1))}, nil
+	return &line{channel, connection, lost, channel.NotifyReturn(make(chan amqp.Return, 1))}, nil
 }
 
 // hurry closes the connection when the server does not answer in time, so that what
@@ -118,30 +115,25 @@ func (l *link) orClosed(err error) error {
 	return err
 }
 
-// connect returns the connection, a new one where there is none, and its mark.
-func (l *link) connect(ctx context.Context) (*amqp.Connection, string, error) {
+// connect returns the connection, a new one where there is none.
+func (l *link) connect(ctx context.Context) (*amqp.Connection, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	if l.closed {
-		return nil, "", errClosed
+		return nil, errClosed
 	}
 	if l.connection != nil && !l.connection.IsClosed() {
-		return l.connection, l.mark, nil
+		return l.connection, nil
 	}
 	if l.url == "" {
-		return nil, "", errClosed
+		return nil, errClosed
 	}
 	connection, err := l.dial(ctx)
 	if err != nil {
-		return nil, "", fmt.Errorf("priorityrabbitmq: connect: %w", err)
+		return nil, fmt.Errorf("priorityrabbitmq: connect: %w", err)
 	}
-	mark, err := l.readMark(ctx)
-	if err != nil {
-		_ = connection.CloseDeadline(time.Now().Add(connectTime))
-		return nil, "", fmt.Errorf("priorityrabbitmq: read the mark of the server's run: %w", err)
-	}
-	l.connection, l.mark = connection, mark
-	return connection, mark, nil
+	l.connection = connection
+	return connection, nil
 }
 
 func (l *link) dial(ctx context.Context) (*amqp.Connection, error) {
@@ -177,9 +169,6 @@ func (l *link) close() error {
 // and errUnroutable none has it. With an error other than errFull and errRefused one may
 // have it, and the line is of no use any more.
 func (l *line) publish(ctx context.Context, exchange, key string, message amqp.Publishing) error {
-	if err := fits(l.connection, exchange, key, &message); err != nil {
-		return err
-	}
 	const mandatory, immediate = true, false // mandatory: a queue that was deleted must not swallow it
 	confirm, err := l.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, message)
 	if err != nil {

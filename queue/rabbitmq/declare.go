@@ -70,15 +70,6 @@ func (q *Queue) retryQueue(delay time.Duration) string {
 
 func (q *Queue) deadQueue() string { return q.name + ".dead" }
 
-// bootQueue has the mark of the server's run. A quorum queue calls redelivered what was
-// delivered, and nothing else: it needs no mark.
-func (q *Queue) bootQueue() string {
-	if q.options.Quorum {
-		return ""
-	}
-	return q.name + ".boot"
-}
-
 // Remove deletes the queues that New or Open has declared, and all that is in them.
 func (q *Queue) Remove(ctx context.Context) error {
 	l, err := q.consuming.open(ctx)
@@ -87,7 +78,7 @@ func (q *Queue) Remove(ctx context.Context) error {
 	}
 	defer l.Close()
 	defer hurry(l.connection)()
-	names := []string{q.deadQueue(), q.name + ".boot"}
+	names := []string{q.deadQueue()}
 	if !q.own {
 		names = append(names, q.name)
 	}

@@ -6,12 +6,13 @@ import (
 	"log"
 	"net/http"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/redis/go-redis/v9"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/queue"
 	priorityrabbitmq "github.com/docpriority/priority/queue/rabbitmq"
-	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/redis/go-redis/v9"
 )
 
 // A producer and a worker that a team has, with its own exchange, queue and loop.
@@ -87,20 +88,5 @@ func ExampleOpen() {
 	})
 	if err := documents.Work(ctx, process); err != nil {
 		log.Fatal(err)
-	}
-}
-
-// An operator puts back what was given up because of an outage elsewhere.
-func ExampleQueue_Retry() {
-	ctx, documents := context.Background(), new(priorityrabbitmq.Queue) // of Open or New
-	letters, err := documents.Dead(ctx)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, letter := range letters {
-		fmt.Println(letter.At, letter.Customer, letter.Document, letter.Tries, letter.Reason)
-		if err := documents.Retry(ctx, letter); err != nil {
-			log.Print(err)
-		}
 	}
 }

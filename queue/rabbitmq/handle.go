@@ -10,9 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docpriority/priority/priorityotel"
 	amqp "github.com/rabbitmq/amqp091-go"
-	"go.opentelemetry.io/otel/propagation"
 )
 
 // Process works on a document. With an error it is tried again, some time later. A panic is
@@ -24,6 +22,9 @@ const (
 	headerLost     = "priority-lost"   // how often
 	headerExchange = "priority-exchange"
 	headerKey      = "priority-routing-key" // what it was published with, before it waited
+	headerReason   = "priority-reason"      // why it was given up
+	headerTries    = "priority-tries"
+	headerAt       = "priority-dead-at"
 
 	moveTime = 30 * time.Second
 	deafTime = 10 * time.Second
@@ -39,36 +40,28 @@ const (
 // use any more: leave it, and RabbitMQ delivers the document again. That process fails is
 // no error of Handle.
 func (q *Queue) Handle(ctx context.Context, delivery amqp.Delivery, process Process) error {
-	_, mark, err := q.publishing.connect(ctx)
-	if err != nil {
-		return err
-	}
-	return q.serve(ctx, context.Background(), mark, delivery, process)
+	return q.serve(ctx, context.Background(), delivery, process)
 }
 
 // serve is Handle on a channel that is lost when the context lost ends.
-func (q *Queue) serve(ctx, lost context.Context, mark string, delivery amqp.Delivery, process Process) error {
+func (q *Queue) serve(ctx, lost context.Context, delivery amqp.Delivery, process Process) error {
 	t := &task{Queue: q, delivery: &delivery, document: Of(delivery), lost: lost}
 	t.failures, t.losses = count(&delivery, headerFailed), count(&delivery, headerLost)
 	log := q.options.Logger.With("customer", t.document.Customer, "document", t.document.ID)
 	if delivery.Redelivered {
 		// Its worker was lost, perhaps because of it. At once it might take the next one.
-		// After a crash of the server it waits, too: it has the new mark from then on.
-		if q.options.Quorum || mark != "" && mark == text(&delivery, headerMark) {
-			t.losses++
-		}
+		// After a crash of the server, all that is in a classic queue comes so.
+		t.losses++
 		log.Warn("a document comes back", "lost", t.losses)
 		return t.putAside(ctx, t.losses, q.options.Losses-1, fmt.Sprintf("lost %d times", t.losses))
 	}
 
 	began := time.Now()
-	traced, end := priorityotel.StartProcess(ctx, system, q.name, traceOf(&delivery))
-	working, cancel := context.WithTimeout(traced, q.options.Limit)
+	working, cancel := context.WithTimeout(ctx, q.options.Limit)
 	deaf := time.AfterFunc(q.options.Limit+deafTime, func() {
 		log.Error("process is still at work after its context has ended")
 	})
 	err := run(working, process, original(delivery))
-	defer func() { end(err) }()
 	deaf.Stop()
 	cancel()
 	if lost := t.isLost(); lost != nil {
@@ -77,13 +70,13 @@ func (q *Queue) serve(ctx, lost context.Context, mark string, delivery amqp.Deli
 	switch {
 	case err != nil && ctx.Err() != nil:
 		log.Info("a document was interrupted", "error", err)
-		return t.putAside(traced, 0, 0, "")
+		return t.putAside(ctx, 0, 0, "")
 	case err != nil:
 		t.failures++
 		log.Warn("a document failed", "times", t.failures, "error", err)
-		return t.putAside(traced, t.failures, len(q.options.Backoff), fmt.Sprintf("failed %d times: %v", t.failures, err))
+		return t.putAside(ctx, t.failures, len(q.options.Backoff), fmt.Sprintf("failed %d times: %v", t.failures, err))
 	}
-	t.done(traced, time.Since(began)) // before the acknowledgement: a crash between the two leaves nothing pending
+	t.done(ctx, time.Since(began)) // before the acknowledgement: a crash between the two leaves nothing pending
 	return acknowledge(&delivery)
 }
 
@@ -186,24 +179,13 @@ func again(delivery *amqp.Delivery) amqp.Publishing {
 			strings.HasPrefix(name, "x-death") || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 	})
 	before := original(*delivery)
-	headers[headerExchange], headers[headerKey], headers[headerMark] = before.Exchange, before.RoutingKey, ""
+	headers[headerExchange], headers[headerKey] = before.Exchange, before.RoutingKey
 	return amqp.Publishing{
 		Headers: headers, ContentType: delivery.ContentType, ContentEncoding: delivery.ContentEncoding,
 		DeliveryMode: amqp.Persistent, Priority: delivery.Priority, CorrelationId: delivery.CorrelationId,
 		ReplyTo: delivery.ReplyTo, MessageId: delivery.MessageId, Timestamp: delivery.Timestamp,
 		Type: delivery.Type, AppId: delivery.AppId, Body: delivery.Body,
 	}
-}
-
-// traceOf returns the headers that name a document's trace.
-func traceOf(delivery *amqp.Delivery) map[string]string {
-	headers := make(map[string]string)
-	for _, name := range (propagation.TraceContext{}).Fields() {
-		if value := text(delivery, name); value != "" {
-			headers[name] = value
-		}
-	}
-	return headers
 }
 
 func count(delivery *amqp.Delivery, header string) int {

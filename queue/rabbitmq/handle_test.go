@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/memory"
-	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // recorder notes what is done with a document, in order.
@@ -66,8 +67,6 @@ func (r *recorder) delivery(headers amqp.Table) amqp.Delivery {
 	return amqp.Delivery{Acknowledger: r, Headers: headers}
 }
 
-const mark = "of this run"
-
 var errFails = errors.New("fails")
 
 func TestDoneComesBeforeTheAcknowledgement(t *testing.T) {
@@ -85,11 +84,8 @@ func TestDoneComesBeforeTheAcknowledgement(t *testing.T) {
 		"fails again":             {err: errFails, headers: amqp.Table{headerFailed: int64(1)}, want: "work, to  documents.retry.1m0s, ack"},
 		"fails for the last time": {err: errFails, headers: amqp.Table{headerFailed: int64(2)}, want: "work, to  documents.dead, done acme invoice, ack"},
 		"interrupted":             {ctx: ended, err: errFails, headers: amqp.Table{headerFailed: int64(2)}, want: "work, to  documents.retry.1s, ack"},
-		"lost with its worker":    {redelivered: true, headers: amqp.Table{headerMark: mark}, want: "to  documents.retry.1s, ack"},
-		"lost once more":          {redelivered: true, headers: amqp.Table{headerMark: mark, headerLost: int64(2)}, want: "to  documents.dead, done acme invoice, ack"},
-		"after a crash of the server": {
-			redelivered: true, headers: amqp.Table{headerMark: "of another run", headerLost: int64(2)}, want: "to  documents.retry.1m0s, ack",
-		},
+		"lost with its worker":    {redelivered: true, want: "to  documents.retry.1s, ack"},
+		"lost once more":          {redelivered: true, headers: amqp.Table{headerLost: int64(2)}, want: "to  documents.dead, done acme invoice, ack"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			r := new(recorder)
@@ -99,7 +95,7 @@ func TestDoneComesBeforeTheAcknowledgement(t *testing.T) {
 			if ctx == nil {
 				ctx = t.Context()
 			}
-			err := r.queue(t).serve(ctx, context.Background(), mark, delivery, func(context.Context, amqp.Delivery) error {
+			err := r.queue(t).serve(ctx, context.Background(), delivery, func(context.Context, amqp.Delivery) error {
 				r.done = append(r.done, "work")
 				return c.err
 			})
@@ -112,7 +108,7 @@ func TestDoneComesBeforeTheAcknowledgement(t *testing.T) {
 
 func TestWhatCannotBePutAsideIsNotAcknowledged(t *testing.T) {
 	r := &recorder{sendErr: amqp.ErrClosed}
-	err := r.queue(t).serve(t.Context(), context.Background(), mark, r.delivery(nil), func(context.Context, amqp.Delivery) error { return errFails })
+	err := r.queue(t).serve(t.Context(), context.Background(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return errFails })
 	if !errors.Is(err, amqp.ErrClosed) || slices.Contains(r.done, "ack") {
 		t.Errorf("%q, error %v", r.done, err)
 	}
@@ -121,7 +117,7 @@ func TestWhatCannotBePutAsideIsNotAcknowledged(t *testing.T) {
 // Another worker gets it.
 func TestADocumentWhoseChannelIsLostIsNotDone(t *testing.T) {
 	r := &recorder{isClosed: true}
-	err := r.queue(t).serve(t.Context(), context.Background(), mark, r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
+	err := r.queue(t).serve(t.Context(), context.Background(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
 	if !errors.Is(err, amqp.ErrClosed) || len(r.done) > 0 {
 		t.Errorf("%q, error %v", r.done, err)
 	}
@@ -139,7 +135,7 @@ func TestAMessageOfNoCustomerIsNeitherSubmittedNorDone(t *testing.T) {
 	}
 	delivery := amqp.Delivery{Acknowledger: r, Headers: r.sent.Headers}
 	for _, err := range []error{nil, errFails} {
-		if err := q.serve(t.Context(), context.Background(), mark, delivery, func(context.Context, amqp.Delivery) error { return err }); err != nil {
+		if err := q.serve(t.Context(), context.Background(), delivery, func(context.Context, amqp.Delivery) error { return err }); err != nil {
 			t.Error(err)
 		}
 	}
@@ -196,7 +192,7 @@ func TestAFailedMessageKeepsItsProperties(t *testing.T) {
 		return errFails
 	}
 	for range 2 {
-		if err := q.serve(t.Context(), context.Background(), mark, delivery, fails); err != nil {
+		if err := q.serve(t.Context(), context.Background(), delivery, fails); err != nil {
 			t.Fatal(err)
 		}
 		s := r.sent
@@ -231,42 +227,11 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-func TestALetterTellsWhatIsKnown(t *testing.T) {
-	at := time.Unix(1_700_000_000, 0)
-	for what, c := range map[string]struct {
-		headers amqp.Table
-		want    Letter
-	}{
-		"given up": {
-			amqp.Table{HeaderCustomer: "acme", HeaderDocument: "invoice", headerReason: "failed", headerTries: int64(3), headerAt: at},
-			Letter{Customer: "acme", Document: "invoice", Reason: "failed", Tries: 3, At: at},
-		},
-		"by the server": {
-			amqp.Table{
-				HeaderCustomer: "acme", HeaderDocument: "invoice", headerFailed: int64(1), headerLost: int64(1),
-				"x-death": []any{amqp.Table{"reason": "delivery_limit", "time": at}},
-			},
-			Letter{Customer: "acme", Document: "invoice", Reason: "delivery_limit", Tries: 2, At: at},
-		},
-		"by somebody": {amqp.Table{"x-death": "nonsense", headerAt: int32(5)}, Letter{}},
-		"nothing":     {nil, Letter{}},
-	} {
-		got := letterOf(&amqp.Delivery{Headers: c.headers, Body: []byte("body")})
-		if c.want.ID = got.ID; got != c.want || got.ID == "" {
-			t.Errorf("%s: %+v, want %+v", what, got, c.want)
-		}
-	}
-	first, second := letterOf(&amqp.Delivery{Body: []byte("1")}), letterOf(&amqp.Delivery{Body: []byte("2")})
-	if first.ID == second.ID {
-		t.Error("two messages have one id")
-	}
-}
-
 // A store without a timeout of its own may never answer.
 func TestAStoreThatHangsHoldsNoWorker(t *testing.T) {
 	ends := false
 	r := &recorder{onDone: func(ctx context.Context) { _, ends = ctx.Deadline() }}
-	err := r.queue(t).serve(t.Context(), context.Background(), mark, r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
+	err := r.queue(t).serve(t.Context(), context.Background(), r.delivery(nil), func(context.Context, amqp.Delivery) error { return nil })
 	if err != nil {
 		t.Error(err)
 	}

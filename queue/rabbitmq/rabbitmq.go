@@ -20,17 +20,15 @@
 //		}
 //	}
 //
-// A document that fails waits in a queue of its own, and comes back at its level; after the
-// last try it is a dead letter. Messages of no customer pass through without a level.
+// A document that fails waits in a queue for its delay, and comes back at its level. After
+// the last try it is a dead letter: it goes to the queue <name>.dead, with the reason in its
+// headers, from which RabbitMQ's own tools take it. Messages of no customer pass through
+// without a level.
 //
 // # In a new program
 //
 // [Open] declares the queue too, and connects again whenever the connection is lost.
 // [Queue.Work] has the loop.
-//
-// # Dead letters
-//
-// [Queue.Dead] lists what was given up, and [Queue.Retry] puts a letter back.
 //
 // The store is best one of fleet.Join, which answers also while Redis does not.
 // docs/queues.md says what goes wrong, and what becomes of the document then.
@@ -44,14 +42,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"sync"
 	"time"
+
+	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/typednil"
-	"github.com/docpriority/priority/priorityotel"
 	"github.com/docpriority/priority/queue"
-	amqp "github.com/rabbitmq/amqp091-go"
 )
 
 // Options of a queue. The zero value works. Producers and consumers have the same: what
@@ -83,8 +80,7 @@ type Options struct {
 }
 
 // Queue is a queue of RabbitMQ with a priority for each level. Beside it are a queue for
-// each delay of Backoff, one of dead letters, and one for a mark of the server's run. It is
-// safe for concurrent use.
+// each delay of Backoff, and one of dead letters. It is safe for concurrent use.
 type Queue struct {
 	name       string
 	store      priority.Store
@@ -93,7 +89,6 @@ type Queue struct {
 	consuming  *link
 	own        bool // the queue is the caller's, who has declared it
 	idle       chan *line
-	dead       sync.Mutex // one of a process at a time
 	send       func(ctx context.Context, exchange, key string, message amqp.Publishing) error
 }
 
@@ -120,11 +115,8 @@ func New(ctx context.Context, connection *amqp.Connection, name string, store pr
 		return nil, invalid("the connection recovers by itself: make it without Recovery, and call New again when it is lost")
 	}
 	q.own = true
-	l := &link{connection: connection, prepare: q.declare, boot: q.bootQueue()}
+	l := &link{connection: connection, prepare: q.declare}
 	q.publishing, q.consuming = l, l
-	if l.mark, err = l.readMark(ctx); err != nil {
-		return nil, fmt.Errorf("priorityrabbitmq: read the mark of the server's run: %w", err)
-	}
 	return q.begun(ctx)
 }
 
@@ -139,8 +131,8 @@ func Open(ctx context.Context, url, name string, store priority.Store, options *
 	if err != nil {
 		return nil, err
 	}
-	q.publishing = &link{url: url, name: name + " publish", prepare: q.declare, boot: q.bootQueue()}
-	q.consuming = &link{url: url, name: name + " work", prepare: q.declare, boot: q.bootQueue()}
+	q.publishing = &link{url: url, name: name + " publish", prepare: q.declare}
+	q.consuming = &link{url: url, name: name + " work", prepare: q.declare}
 	return q.begun(ctx)
 }
 
@@ -226,7 +218,7 @@ func Of(delivery amqp.Delivery) Document {
 // Publish gives a document its level and publishes it, persistent unless the message says
 // otherwise. It goes on until RabbitMQ has confirmed that a queue has it, or ctx ends; then
 // the queue may have it all the same. What stays refused is an error at once, as a
-// message that is too long, whose headers AMQP cannot carry, or that no queue takes. The queue may have a document
+// message that is too long or that no queue takes. The queue may have a document
 // twice, for a confirmation can be lost.
 //
 // An error of the store is returned, and nothing is published.
@@ -235,8 +227,6 @@ func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.
 		return q.send(ctx, exchange, key, message)
 	}
 	document.ID = cmp.Or(document.ID, rand.Text())
-	ctx, headers, end := priorityotel.StartSend(ctx, system, q.name)
-	defer func() { end(err) }()
 	decision, err := q.store.Submit(ctx, document.Customer, document.ID, document.Cost)
 	if err != nil {
 		return err
@@ -245,12 +235,8 @@ func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.
 	if message.Headers == nil {
 		message.Headers = make(amqp.Table)
 	}
-	for name, value := range headers {
-		message.Headers[name] = value
-	}
 	// Headers take any bytes. A message's own id takes 255 of them.
 	message.Headers[HeaderCustomer], message.Headers[HeaderDocument] = document.Customer, document.ID
-	message.Headers[headerMark] = ""
 	message.Priority = q.priority(decision.Level)
 	message.DeliveryMode = cmp.Or(message.DeliveryMode, amqp.Persistent)
 	if err = q.send(ctx, exchange, key, message); errors.Is(err, errRefused) {
@@ -273,11 +259,7 @@ func (q *Queue) Close() error {
 	}
 }
 
-const (
-	system     = "rabbitmq"      // in spans
-	headerMark = "priority-boot" // of the server's run in which it was published
-	pause      = time.Second / 2
-)
+const pause = time.Second / 2
 
 func (q *Queue) priority(level priority.Level) uint8 {
 	last := q.store.Last()
@@ -318,10 +300,6 @@ func (q *Queue) tryToPublish(ctx context.Context, exchange, key string, message 
 		if l, err = q.publishing.open(ctx); err != nil {
 			return err
 		}
-	}
-	if _, ok := message.Headers[headerMark]; ok {
-		message.Headers = maps.Clone(message.Headers) // one that was held up may still write it
-		message.Headers[headerMark] = l.mark
 	}
 	err := l.publish(ctx, exchange, key, message)
 	if err == nil || errors.Is(err, errFull) {

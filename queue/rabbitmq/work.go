@@ -51,7 +51,7 @@ func (q *Queue) consume(ctx context.Context, process Process) error {
 	defer end()
 	for delivery := range deliveries {
 		// When the channel is lost, another worker gets the document: stop.
-		if err := q.serve(l.lost, l.lost, l.mark, delivery, process); err != nil {
+		if err := q.serve(l.lost, l.lost, delivery, process); err != nil {
 			return err
 		}
 	}
