@@ -18,8 +18,12 @@ import (
 )
 
 var programs = map[string]func(t *testing.T) (broker string){
-	"asynq": nil, // in Redis
-	"river": postgresWithRiver,
+	"asynq":    nil, // in Redis
+	"nats":     func(t *testing.T) string { return brokertest.StartNATS(t).URL },
+	"rabbitmq": func(t *testing.T) string { return brokertest.StartRabbitMQ(t).URL },
+	"redis":    nil,
+	"river":    postgresWithRiver,
+	"sql":      func(t *testing.T) string { return brokertest.StartPostgres(t).URL },
 }
 
 func postgresWithRiver(t *testing.T) string {
