@@ -40,8 +40,6 @@
 //   - priority.fleet.wait in seconds, by priority.level and priority.quantile
 //   - priority.fleet.version, the version of the last change by operators
 //
-// [StartSend] and [StartProcess] take a document's trace through a queue.
-//
 // error.type has the values of [observe.Outcome], with _OTHER for "error". A customer
 // is never an attribute of a metric, and neither is a document.
 package priorityotel
