@@ -24,7 +24,7 @@ func TestPrepareWritesTheVersionEverywhere(t *testing.T) {
 			t.Errorf("%s:\n%s", file, lines)
 		}
 	}
-	run(t, tree, nil, "go", "list", "./...", "./cmd/priorityctl") // go.work replaces the version
+	run(t, tree, nil, "go", "list", "./...", "./page") // go.work replaces the version
 }
 
 func TestNothingIsTaggedThatIsNotPrepared(t *testing.T) {
@@ -47,12 +47,8 @@ func TestNothingIsTaggedThatIsNotPrepared(t *testing.T) {
 	run(t, tree, nil, "git", "commit", "--quiet", "--all", "--message", version)
 	refused("release/prepare v1.2.3 first, and commit it", "release/tag", "v1.2.3")
 	run(t, tree, nil, "release/tag", version)
-	for _, tag := range strings.Fields(run(t, tree, nil, "git", "tag", "--list", "*"+version)) {
-		if kind := run(t, tree, nil, "git", "cat-file", "-t", tag); kind != "tag" {
-			t.Errorf("%s is a %s", tag, kind)
-		}
-	}
-	if got, want := run(t, tree, nil, "git", "tag", "--points-at", "HEAD"), "cmd/priorityctl/"+version+"\npriorityotel/"+version; !strings.HasPrefix(got, want) {
-		t.Errorf("the tags are %s", got)
+	tags := run(t, tree, nil, "git", "tag", "--points-at", "HEAD")
+	if !strings.HasPrefix(tags, "cmd/priorityctl/"+version+"\n") || !strings.HasSuffix(tags, "\n"+version) {
+		t.Errorf("the tags are %s", tags)
 	}
 }
