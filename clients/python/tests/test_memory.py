@@ -7,6 +7,7 @@ import re
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -127,7 +128,7 @@ class AgainstAServer(StoreCase):
 
     def test_random_sequences_are_decided_alike(self) -> None:
         server, own = self.redis(), prefix()
-        passing = server.register_script((VECTORS / "pass.lua").read_text())
+        passing = server.register_script((Path(__file__).parent / "pass.lua").read_text())
         policies: dict[str, Any] = {
             "policy": Policy(turns=4, loads=(2, 8, 32), reset_interval=timedelta(seconds=90)),
             "tiers": {"b": Policy(thresholds=(-1, -2), reset_mode=ResetMode.SINCE_LAST_RESET, reset_interval=timedelta(minutes=7))},
