@@ -1,11 +1,8 @@
 // Nats keeps customers' documents in a stream with one subject for each level, and works on
-// the first level that has any: a customer who sends a hundred documents at once does not
-// make another one wait.
+// the first level that has any. It prints the documents in the order in which they are
+// served, until it is interrupted. One whose worker dies comes back after AckWait.
 //
 //	go run ./examples/queues/nats -url nats://localhost:4222 -redis localhost:6379
-//
-// It prints the documents in the order in which they are served, and works on until it is
-// interrupted. A document whose worker dies comes back after the consumer's AckWait.
 package main
 
 import (
@@ -15,10 +12,10 @@ import (
 	"fmt"
 	"log"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -57,64 +54,52 @@ func run(ctx context.Context, address, url string) (err error) {
 	if err != nil {
 		return err
 	}
-	stream, err := js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: "documents", Subjects: []string{"documents.*"}, Retention: jetstream.WorkQueuePolicy,
-	})
+	config := jetstream.StreamConfig{Name: "documents", Subjects: []string{"documents.*"}, Retention: jetstream.WorkQueuePolicy}
+	stream, err := js.CreateOrUpdateStream(ctx, config)
 	if err != nil {
 		return err
 	}
-	send := func(customer, document string) error {
+	for number := range 101 {
+		customer, document := "archive", fmt.Sprint("archive-", number)
+		if number == 100 {
+			customer, document = "clinic", "clinic-0"
+		}
 		decision, err := store.Submit(ctx, customer, document, 0)
 		if err != nil {
 			return err
 		}
-		message := &nats.Msg{Subject: subject(decision.Level), Header: nats.Header{"customer": {customer}}, Data: []byte(document)}
-		_, err = js.PublishMsg(ctx, message)
-		return err
-	}
-	for number := range 100 {
-		if err := send("archive", fmt.Sprint("archive-", number)); err != nil {
+		if _, err := js.Publish(ctx, fmt.Sprint("documents.", decision.Level), []byte(customer+" "+document)); err != nil {
 			return err
 		}
 	}
-	if err := send("clinic", "clinic-0"); err != nil {
-		return err
-	}
-	return work(ctx, stream, store)
-}
-
-func subject(level priority.Level) string { return fmt.Sprint("documents.", level) }
-
-// work asks each level in turn, from the first on, after each document.
-func work(ctx context.Context, stream jetstream.Stream, store *fleet.Member) error {
-	consumers := make([]jetstream.Consumer, store.Last())
-	for i := range consumers {
-		level := priority.Level(i + 1)
-		config := jetstream.ConsumerConfig{Durable: fmt.Sprint("level-", level), FilterSubject: subject(level), AckPolicy: jetstream.AckExplicitPolicy}
-		var err error
-		if consumers[i], err = stream.CreateOrUpdateConsumer(ctx, config); err != nil {
+	var consumers []jetstream.Consumer
+	for level := range int(store.Last()) {
+		consumer, err := stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+			Durable: fmt.Sprint("level-", level+1), FilterSubject: fmt.Sprint("documents.", level+1), AckPolicy: jetstream.AckExplicitPolicy,
+		})
+		if err != nil {
 			return err
 		}
+		consumers = append(consumers, consumer)
 	}
-	for ctx.Err() == nil {
-		served := false
-		for i := 0; i < len(consumers) && !served; i++ {
-			batch, err := consumers[i].FetchNoWait(1)
-			if err != nil {
+	for at := 0; ctx.Err() == nil; at++ {
+		if at == len(consumers) { // no level has any
+			at = 0
+			time.Sleep(100 * time.Millisecond)
+		}
+		batch, err := consumers[at].FetchNoWait(1)
+		if err != nil {
+			return err
+		}
+		for message := range batch.Messages() {
+			customer, document, _ := strings.Cut(string(message.Data()), " ")
+			time.Sleep(20 * time.Millisecond) // the work
+			fmt.Println(document)
+			done := store.Done(context.WithoutCancel(ctx), customer, document, 20*time.Millisecond)
+			if err := errors.Join(done, message.Ack()); err != nil {
 				return err
 			}
-			for message := range batch.Messages() {
-				served = true
-				time.Sleep(20 * time.Millisecond) // the work
-				fmt.Println(string(message.Data()))
-				done := store.Done(context.WithoutCancel(ctx), message.Headers().Get("customer"), string(message.Data()), 20*time.Millisecond)
-				if err := errors.Join(done, message.Ack()); err != nil {
-					return err
-				}
-			}
-		}
-		if !served {
-			time.Sleep(100 * time.Millisecond)
+			at = -1 // look at level 1 again
 		}
 	}
 	return nil
