@@ -24,7 +24,7 @@ func TestPrepareWritesTheVersionEverywhere(t *testing.T) {
 			t.Errorf("%s:\n%s", file, lines)
 		}
 	}
-	run(t, tree, nil, "go", "list", "./...", "./page") // go.work replaces the version
+	run(t, tree, nil, "go", "list", "./...", "./cmd/priorityctl") // go.work replaces the version
 }
 
 func TestNothingIsTaggedThatIsNotPrepared(t *testing.T) {
