@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,5 +114,28 @@ func TestWideWaitsAreToldLessExactly(t *testing.T) {
 		if was := r.Waits[level]; h.Count() != was.Count() || h.Median() < was.Median() || h.Median() > 2*was.Median() {
 			t.Errorf("level %d: %v of %d, want %v of %d", level, h.Median(), h.Count(), was.Median(), was.Count())
 		}
+	}
+}
+
+// Of a customer in several reports the documents are added, and the newest report's level
+// holds. A report that cannot be read is counted, and adds nothing.
+func TestAdd(t *testing.T) {
+	aged := func(age time.Duration, fields string) Report {
+		return found{"id", `{"format":1,"levels":9,` + fields + `}`, age}.report()
+	}
+	total := Add([]Report{
+		aged(3*time.Second, `"overrides":true,"rules":{"version":12},"window_ms":9000,"busiest":[{"customer":"acme","documents":5,"rule":"load","level":9,"load":99}]`),
+		aged(1*time.Second, `"overrides":true,"rules":{"version":12,"error":"late"},"busiest":[{"customer":"acme","documents":2,"rule":"count","level":1,"count":-2}]`),
+		aged(2*time.Second, `"degraded":true,"window_ms":8000,"busiest":[{"customer":"a","documents":8,"rule":"load","level":2,"load":4},{"customer":"acme","documents":1,"rule":"load","level":4,"load":70}]`),
+		aged(0, `"by_load":{"1":-1},"busiest":[{"customer":"acme","documents":50}]`),
+	})
+	want := []Busy{{"acme", 8, priority.ByCount, 1, -2, 0}, {"a", 8, priority.ByLoad, 2, 0, 4}}
+	slices.SortFunc(want, busier)
+	if !slices.Equal(total.Busiest, want) {
+		t.Errorf("the busiest are %+v, want %+v", total.Busiest, want)
+	}
+	if total.Reports != 3 || total.Unreadable != 1 || total.Degraded != 1 || total.IgnoreOverrides != 1 || total.NotFollowing != 1 ||
+		total.Following[12] != 2 || total.Window != 9*time.Second {
+		t.Errorf("%+v", total)
 	}
 }
