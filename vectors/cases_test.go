@@ -1,6 +1,10 @@
 package vectors_test
 
-import "github.com/docpriority/priority/internal/vectors"
+import (
+	"cmp"
+
+	"github.com/docpriority/priority/internal/vectors"
+)
 
 type step vectors.Step
 
@@ -62,7 +66,7 @@ func set(at int64, customer, value string, ttl int64) step {
 	return step{At: at, Do: "set", Customer: customer, Value: &value, TTL: ttl}
 }
 
-// of makes a set one of another key than the count's: "pending" or "usage".
+// of makes a set one of another key than the count's: "usage" or "override".
 func (s step) of(key string) step {
 	s.Key = key
 	return s
@@ -99,59 +103,83 @@ func each(n int, apart int64, one func(i int, at int64) step) []step {
 // adder adds a case to a file.
 type adder func(name string, policy vectors.Policy, lease int64, steps ...step)
 
-func stepsOf(steps []step) (all []vectors.Step) {
-	for _, s := range steps {
-		all = append(all, vectors.Step(s))
+// addTo returns the adder of a list.
+func addTo(cases *[]vectors.Case) adder {
+	return func(name string, policy vectors.Policy, lease int64, steps ...step) {
+		policy.Mode = cmp.Or(policy.Mode, sinceLastUpdate)
+		c := vectors.Case{Name: name, Policy: policy, Lease: lease}
+		for _, s := range steps {
+			c.Steps = append(c.Steps, vectors.Step(s))
+		}
+		*cases = append(*cases, c)
 	}
-	return all
-}
-
-// inBothModes makes cases that differ in the reset mode.
-func inBothModes(cases func(add adder)) (all []vectors.Case) {
-	for _, mode := range []string{sinceLastUpdate, sinceLastReset} {
-		cases(func(name string, policy vectors.Policy, lease int64, steps ...step) {
-			policy.Mode = mode
-			all = append(all, vectors.Case{Name: name + ", " + mode, Policy: policy, Lease: lease, Steps: stepsOf(steps)})
-		})
-	}
-	return all
 }
 
 // ruleCases are the cases of rule.json, without what they want.
-func ruleCases() []vectors.Case {
-	return inBothModes(func(add adder) {
-		add("a new customer's first documents, a second apart", standard, 0, each(30, 1000, func(_ int, at int64) step { return next(at, "acme", 1) })...)
-		add("exactly the interval is not more than the interval", standard, 0,
+func ruleCases() (cases []vectors.Case) {
+	add := addTo(&cases)
+	for _, mode := range []string{sinceLastUpdate, sinceLastReset} {
+		policy := standard
+		policy.Mode = mode
+		add("exactly the interval is not more than the interval, "+mode, policy, 0,
 			next(0, "acme", 1), next(interval, "acme", 1), next(2*interval, "acme", 1), next(2*interval+1, "acme", 1),
 			next(3*interval+1, "acme", 1), next(3*interval+2, "acme", 1), next(5*interval, "acme", 1))
-		add("one millisecond more is", standard, 0,
-			next(0, "acme", 4), next(interval+1, "acme", 1), next(2*interval+2, "acme", 1), next(2*interval+3, "acme", 1))
-		add("a steady customer who never pauses for the interval", standard, 0,
+		add("a steady customer who never pauses for the interval, "+mode, policy, 0,
 			each(12, 500_000, func(_ int, at int64) step { return next(at, "acme", 2) })...)
-		add("many documents at once", standard, 0,
-			next(0, "acme", 30), next(1, "acme", 1), next(2, "other", 3), next(3, "other", 5),
-			next(interval+1, "acme", 2), next(2*interval+2, "acme", 5))
-		add("customers do not meet", standard, 0,
-			next(0, "acme", 10), next(1, "Acme", 1), next(2, "acme ", 1), next(3, "acme", 1), next(4, "Acme", 1))
-		add("a peek counts nothing and renews nothing", standard, 0,
-			peek(0, "acme"), next(0, "acme", 5), peek(0, "acme"), peek(1000, "acme"), peek(interval, "acme"),
-			peek(interval+1, "acme"), next(interval+1, "acme", 1), peek(interval+1, "acme"))
-		add("a reset forgets", standard, 0,
-			reset(0, "acme"), next(1, "acme", 22), next(1, "other", 1), reset(2, "acme"), peek(3, "acme"),
-			next(4, "acme", 1), next(5, "acme", 1), next(6, "other", 1), next(interval+4, "acme", 1), next(interval+5, "acme", 1))
-		add("a table and an interval of its own", vectors.Policy{Thresholds: []int64{-1, -3}, Interval: 60_000}, 0,
-			next(0, "acme", 6), next(60_000, "acme", 1), next(120_001, "acme", 1))
-		add("one level", vectors.Policy{Thresholds: []int64{}, Interval: 1000}, 0,
-			next(0, "acme", 3), next(1000, "acme", 1), next(2001, "acme", 1))
-		add("thresholds above zero", vectors.Policy{Thresholds: []int64{5, 1, 0, -1}, Interval: 1000}, 0,
-			peek(0, "acme"), next(0, "acme", 3), next(2000, "acme", 1))
-		add("the shortest interval", vectors.Policy{Thresholds: []int64{-1}, Interval: 1}, 0,
-			next(0, "acme", 3), next(1, "acme", 1), next(3, "acme", 1), next(9, "acme", 1))
-		var many []int64
-		for i := range int64(40) {
-			many = append(many, -i)
-		}
-		add("forty-one levels", vectors.Policy{Thresholds: many, Interval: 86_400_000}, 0,
-			next(0, "acme", 45), next(86_400_000, "acme", 1), next(2*86_400_000+1, "acme", 1))
-	})
+		add("a peek counts nothing and renews nothing, "+mode, policy, 0,
+			peek(0, "acme"), next(0, "acme", 5), peek(1000, "acme"), peek(interval, "acme"), peek(interval+1, "acme"), next(interval+1, "acme", 1))
+	}
+	add("a new customer's first documents, a second apart", standard, 0, each(30, 1000, func(_ int, at int64) step { return next(at, "acme", 1) })...)
+	add("many documents at once", standard, 0,
+		next(0, "acme", 30), next(1, "acme", 1), next(2, "other", 3), next(3, "other", 5), next(interval+1, "acme", 2), next(2*interval+2, "acme", 5))
+	add("customers do not meet", standard, 0, next(0, "acme", 10), next(1, "Acme", 1), next(2, "acme ", 1), next(3, "acme", 1))
+	add("a reset forgets", standard, 0,
+		reset(0, "acme"), next(1, "acme", 22), next(1, "other", 1), reset(2, "acme"), peek(3, "acme"), next(4, "acme", 1), next(6, "other", 1))
+	add("another table and interval", vectors.Policy{Thresholds: []int64{-1, -3}, Interval: 60_000}, 0,
+		next(0, "acme", 6), next(60_000, "acme", 1), next(120_001, "acme", 1))
+	add("one level", vectors.Policy{Thresholds: []int64{}, Interval: 1000}, 0, next(0, "acme", 3), next(2001, "acme", 1))
+	add("thresholds above zero", vectors.Policy{Thresholds: []int64{5, 1, 0, -1}, Interval: 1000}, 0, peek(0, "acme"), next(0, "acme", 3), next(2000, "acme", 1))
+	return cases
+}
+
+// edgeCases are the cases of edges.json, without what they want: what operators, other
+// programs, and processes with other leases leave in the keys.
+func edgeCases() (cases []vectors.Case) {
+	add := addTo(&cases)
+	override := func(at int64, value string, ttl int64) step { return set(at, "acme", value, ttl).of("override") }
+	usage := func(at int64, value string, ttl int64) step { return set(at, "acme", value, ttl).of("usage") }
+
+	for _, value := range []string{"=1", "=9", "=200", ">=7", "<=3", "<=99"} {
+		add("an override: "+value, standard, lease,
+			override(0, value, day), peek(0, "acme"), next(0, "acme", 1), next(1, "acme", 2), next(2, "acme", 30), peek(2, "acme"),
+			next(2, "other", 1), submit(3, "acme", "a", "b"), submit(5, "acme", batch("d", 60)...), submit(6, "acme", "a"),
+			peek(7, "acme"), done(second, "acme", "a", "d-60"), reset(2*second, "acme"), next(3*second, "acme", 1), peek(3*second, "acme"))
+	}
+	for _, value := range []string{"", "=0", "5", "= 1", "=1000"} {
+		add("no override: "+value, standard, lease, override(0, value, 0), next(0, "acme", 3), submit(3, "acme", "a"), peek(4, "acme"))
+	}
+	add("an override ends", standard, lease,
+		next(0, "acme", 22), submit(0, "acme", batch("a", 40)...), override(0, "=1", hour), next(1, "acme", 1), submit(2, "acme", "b"),
+		peek(hour-minute, "acme"), next(hour+minute, "acme", 1), submit(hour+minute, "acme", "d"), peek(hour+minute, "acme"))
+	add("an override has no end", standard, lease, override(0, "<=2", 0), next(0, "acme", 30), peek(0, "acme"), next(9*day, "acme", 1), peek(9*day, "acme"))
+	add("an override behind turns", loaded(5, 2, 8, 32), lease,
+		override(0, ">=6", 0), submit(0, "acme", batch("a", 40)...), peek(1, "acme"), override(2, "<=2", 0), submit(3, "acme", "b"), submit(4, "acme", "a-40"),
+		peek(5, "acme"))
+	add("an override in a queue of three levels", vectors.Policy{Thresholds: []int64{-2, -4}, Interval: interval}, lease,
+		override(0, "=9", 0), next(0, "acme", 1), submit(0, "acme", "a"), peek(1, "acme"), override(2, ">=2", 0), next(2, "acme", 7), peek(2, "acme"))
+
+	add("a count with a TTL longer than the interval, and without one", standard, lease,
+		set(0, "acme", "-4", 2*interval), next(0, "acme", 1), next(1000, "acme", 1), set(0, "other", "-4", 0), next(1000, "other", 1), peek(2000, "other"))
+	add("what was submitted lately, the cost and the time that documents take", standard, lease,
+		usage(0, "600002500", 4*day), peek(0, "acme"), submit(second, "acme", "a"), peek(2*second, "acme"), peek(3*second, "acme").leased(minute),
+		done(31*second, "acme", "a").cost(5000), // (9 × 600 + 300) ÷ 10 and (9 × 2500 + 5000) ÷ 10
+		peek(31*second, "acme"), peek(3*day, "acme"), peek(5*day, "acme"))
+	const short, long = minute, 15 * minute
+	add("a shorter lease shortens no other", standard, long,
+		submit(0, "acme", "a"), submit(second, "acme", "b").leased(short), peek(40*second, "acme"), peek(90*second, "acme").leased(short),
+		peek(90*second, "acme"), submit(91*second, "acme", "a").leased(short), done(93*second, "acme", "b").leased(short), peek(94*second, "acme"))
+	add("a longer lease lengthens no other", standard, short,
+		submit(0, "acme", "a").leased(long), submit(second, "acme", "b"), peek(90*second, "acme"), peek(90*second, "acme").leased(long),
+		submit(91*second, "acme", "c"), submit(92*second, "acme", "b").leased(long))
+	return cases
 }

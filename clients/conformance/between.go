@@ -32,6 +32,7 @@ type between struct {
 	closed bool
 	fates  []string // of the scripts in turn; the last stays; none: pass
 	sent   int      // scripts since the fates were set
+	args   []string // of the scripts since the fates were set
 }
 
 // listen opens a port for connections to a server that may not be there yet.
@@ -70,7 +71,7 @@ func (b *between) lead(target string) {
 func (b *between) let(fates ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.fates, b.sent = fates, 0
+	b.fates, b.sent, b.args = fates, 0, nil
 }
 
 // scripts returns how many were sent since the fates were set.
@@ -78,6 +79,13 @@ func (b *between) scripts() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.sent
+}
+
+// arguments returns those of the scripts since the fates were set, without the keys.
+func (b *between) arguments() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.args
 }
 
 // cut closes all connections that are open now.
@@ -168,24 +176,34 @@ func (b *between) fateOf(c command) string {
 		return pass
 	}
 	b.sent++
+	b.args = append(b.args, c.arguments()...)
 	if len(b.fates) == 0 {
 		return pass
 	}
 	return b.fates[min(b.sent, len(b.fates))-1]
 }
 
-// command is what a client sent.
+// command is what a client sent: its text, and its words.
 type command struct {
-	raw  []byte
-	name string
+	raw   []byte
+	words []string
 }
 
 func (c command) script() bool {
-	switch strings.ToUpper(c.name) {
+	switch strings.ToUpper(c.words[0]) {
 	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO":
 		return true
 	}
 	return false
+}
+
+// arguments returns the words behind a script's name, the number of its keys, and the keys.
+func (c command) arguments() []string {
+	if len(c.words) < 3 {
+		return nil
+	}
+	keys, _ := strconv.Atoi(c.words[2])
+	return c.words[min(3+max(keys, 0), len(c.words)):]
 }
 
 // readCommand reads an array of texts, as all clients send.
@@ -194,11 +212,17 @@ func readCommand(from *bufio.Reader) (command, error) {
 	if err != nil {
 		return command{}, err
 	}
-	lines := bytes.SplitN(raw, []byte("\r\n"), 4)
-	if raw[0] != '*' || len(lines) < 4 {
+	var words []string
+	_, rest, _ := bytes.Cut(raw, []byte("\r\n"))
+	for len(rest) > 0 && rest[0] == '$' {
+		length, text, _ := bytes.Cut(rest[1:], []byte("\r\n"))
+		n, _ := strconv.Atoi(string(length))
+		words, rest = append(words, string(text[:n])), text[n+2:]
+	}
+	if raw[0] != '*' || len(words) == 0 {
 		return command{}, fmt.Errorf("%.40q is no command", raw)
 	}
-	return command{raw, string(lines[2])}, nil
+	return command{raw, words}, nil
 }
 
 // readReply reads one whole value of Redis's protocol, and the messages before it.

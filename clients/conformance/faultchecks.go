@@ -12,45 +12,12 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/ledger"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/internal/vectors"
 )
 
 // The faults of docs/reliability.md that a port must stand.
-
-func checkDefaults(w *world) {
-	s := w.site()
-	d := start(w, w.port)
-	f := w.options(s.between.addr, 0, nil)
-	delete(f, "timeout_ms")
-	if r := d.ask("open", f); r.Error != nil {
-		w.Fatalf("open without options: %v", r)
-	}
-	var told decision
-	redistest.Await(w, "a document is counted", func() bool {
-		r := d.ask("next", operations["next"])
-		if r.Error == nil {
-			told = r.Decisions[0]
-		}
-		return r.Error == nil
-	})
-	count, held := s.count(w, "acme")
-	level := int64(priority.DefaultPolicy().Level(count))
-	if want := (decision{Level: level, Count: count, ResetIn: 1_500_000}); !held || told != want {
-		w.Errorf("a new customer's decision is %s, and the count in Redis %d (%t)", asJSON(told), count, held)
-	}
-	redistest.Await(w, "a document is submitted", func() bool { return d.ask("submit", operations["submit"]).Error == nil })
-	var got response
-	redistest.Await(w, "a peek is answered", func() bool {
-		got = d.ask("peek", operations["peek"])
-		return got.Error == nil
-	})
-	if got.State.Rule != "by_load" || got.State.Level != 1 || got.State.NextLevel != 2 || got.State.Lease != 86_400_000 {
-		w.Errorf("after the first submit the state is %s", asJSON(got.State))
-	}
-}
 
 func checkWrongCalls(w *world) {
 	s := w.site()
@@ -135,26 +102,6 @@ func checkHostileNames(w *world) {
 	if left := s.client.ZCard(context.Background(), pending).Val(); left != 0 {
 		w.Errorf("%d documents with odd names are pending after their Done", left)
 	}
-}
-
-func checkManyAtOnce(w *world) {
-	const each, customers = 200, 3
-	s := w.site()
-	d := w.open(s.between.addr, enough, nil)
-	var asking sync.WaitGroup
-	var books ledger.Ledger
-	var submitted submissions
-	for i := range each * customers {
-		asking.Go(func() {
-			r := w.count(d, &books, &submitted, fmt.Sprint("customer ", i%customers), fmt.Sprint("invoice ", i), i%2 == 1)
-			if r.Error != nil {
-				w.Errorf("call %d of many at once is %v", i, r)
-			}
-		})
-	}
-	asking.Wait()
-	w.audit(s, &books)
-	w.auditSubmissions(s, &submitted)
 }
 
 // checkOutage has documents counted before, while and after a server stands still.

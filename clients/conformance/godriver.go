@@ -61,12 +61,13 @@ func drive(input io.Reader, output io.Writer, open func(*request) (subject, erro
 	var store subject
 	var writing sync.Mutex
 	var calls sync.WaitGroup
-	defer func() {
+	end := func() {
 		calls.Wait()
-		if member, ok := store.(goStore); ok {
-			member.close()
+		if opened, ok := store.(goStore); ok {
+			opened.close()
 		}
-	}()
+	}
+	defer end()
 	answers := json.NewEncoder(output)
 	answer := func(r response) {
 		writing.Lock()
@@ -87,6 +88,7 @@ func drive(input io.Reader, output io.Writer, open func(*request) (subject, erro
 			return fmt.Errorf("conformance: %.200q is no request: %w", line, err)
 		}
 		if r.Do == "open" {
+			end()
 			store, err = open(&r)
 			answer(response{ID: r.ID, Error: failureOf(err)})
 			continue

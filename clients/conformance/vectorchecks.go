@@ -1,22 +1,19 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/internal/vectors"
-	"github.com/docpriority/priority/lua"
 )
 
 // The checks by the files of vectors/, whose format vectors/README.md describes.
@@ -33,12 +30,11 @@ func checkKeys(w *world) {
 	var file struct{ Keys []vectors.Keys }
 	w.read("keys.json", &file)
 	s := w.site()
-	drivers := make(map[string]*driver)
+	d, prefix := start(w, w.port), ""
 	for _, key := range file.Keys {
-		d := drivers[key.Prefix]
-		if d == nil {
-			d = w.open(s.between.addr, enough, fields{"prefix": key.Prefix})
-			drivers[key.Prefix] = d
+		if key.Prefix != prefix {
+			prefix = key.Prefix
+			w.reopen(d, s.between.addr, enough, fields{"prefix": prefix})
 		}
 		customer, err := hex.DecodeString(key.Customer)
 		if err != nil {
@@ -54,31 +50,24 @@ func checkKeys(w *world) {
 	}
 }
 
-// checkPolicies has a driver for each policy, and refuses wrong ones.
 func checkPolicies(w *world) {
 	var file vectors.Policies
 	w.read("policies.json", &file)
 	s := w.site()
+	d := start(w, w.port)
 	for _, shape := range file.Policies {
 		options := fields{"policy": shape.Policy, "lease_ms": shape.Lease}
 		if shape.Name == "the default" {
 			options = nil
 		}
-		d := w.open(s.between.addr, enough, options)
+		w.reopen(d, s.between.addr, enough, options)
 		for name, want := range file.Always {
 			w.script(d, shape.Name, name, want)
 		}
 		for name, want := range shape.SHA {
 			w.script(d, shape.Name, name, want)
 		}
-		if shape.Policy.Interval >= 1000 { // else a count is gone before it can be looked at
-			for _, level := range shape.Levels {
-				w.level(s, d, shape, level[0], level[1])
-			}
-		}
-		d.kill()
 	}
-	d := start(w, w.port)
 	refused := func(what string, options fields) {
 		if r := d.ask("open", w.options(s.between.addr, enough, options)); r.class() != invalid {
 			w.Errorf("open, where %s, is %s, want %s", what, r.class(), invalid)
@@ -104,47 +93,7 @@ func (w *world) script(d *driver, policy, name, want string) {
 	case r.SHA1 != got:
 		w.Errorf("policy %q: the driver says that %s has the SHA-1 %s, but its text has %s", policy, name, r.SHA1, got)
 	case got != want:
-		w.Errorf("policy %q: %s has the SHA-1 %s, want %s; its blocks are\n%s", policy, name, got, want, blocksOf(r.Script))
-	}
-}
-
-// blocksOf are the lines that a port writes into a script, for a reader.
-func blocksOf(script string) string {
-	var blocks strings.Builder
-	for _, name := range []string{"policy", "levels", "lease", "turns", "queue", "loads"} {
-		if _, rest, found := strings.Cut(script, "-- begin "+name+"\n"); found {
-			lines, _, _ := strings.Cut(rest, "-- end")
-			blocks.WriteString(lines)
-		}
-	}
-	return blocks.String()
-}
-
-// level has the server, and the port itself, which makes the first decisions of a next
-// of many, find the level of a count.
-func (w *world) level(s *site, d *driver, shape vectors.Shape, count, level int64) {
-	w.Helper()
-	if count == 0 {
-		return // which no document takes it to
-	}
-	s.set(w, keys("acme")[0], fmt.Sprint(count+1))
-	if got := d.next("acme"); got.Count != count || got.Level != level {
-		w.Errorf("policy %q: the count %d has level %d, want %d", shape.Name, got.Count, got.Level, level)
-	}
-	s.set(w, keys("acme")[0], fmt.Sprint(count+3))
-	policy := shape.Policy.Priority()
-	for i, got := range d.must("next", fields{"customer": []byte("acme"), "n": 4}).Decisions {
-		if want := count + 2 - int64(i); got.Count != want || got.Level != int64(policy.Level(want)) {
-			w.Errorf("policy %q: of 4 at once, number %d has the count %d and level %d, want %d and %d",
-				shape.Name, i+1, got.Count, got.Level, want, policy.Level(want))
-		}
-	}
-}
-
-func (s *site) set(w *world, key, value string) {
-	w.Helper()
-	if err := s.client.Set(context.Background(), key, value, time.Hour).Err(); err != nil {
-		w.Fatal(err)
+		w.Errorf("policy %q: %s has the SHA-1 %s, want %s; it is\n%s", policy, name, got, want, r.Script)
 	}
 }
 
@@ -157,254 +106,126 @@ func checkCases(file string, override bool) func(*world) {
 	return func(w *world) {
 		var all struct{ Cases []vectors.Case }
 		w.read(file, &all)
-		cases := slices.DeleteFunc(all.Cases, func(c vectors.Case) bool { return c.HasOverride() != override })
-		redis := vectors.StartRedis(w)
-		drivers := make(map[string]*driver)
-		for i, c := range cases {
-			redis.FlushAll()
-			run := &oneCase{world: w, redis: redis, Case: c, drivers: drivers}
-			run.run()
-			for name, d := range drivers { // there are many policies
-				if !slices.ContainsFunc(cases[i+1:], func(c vectors.Case) bool { return needs(c, name) }) {
-					d.kill()
-					delete(drivers, name)
-				}
+		p := &process{Redis: vectors.StartRedis(w), world: w, d: start(w, w.port)}
+		for _, p.c = range all.Cases {
+			if p.c.HasOverride() != override {
+				continue
+			}
+			p.FlushAll()
+			got, err := vectors.Run(context.Background(), p.c, p)
+			if err != nil {
+				w.Errorf("%s: %v", p.c.Name, err)
+			} else if why := p.c.Difference(got); why != "" {
+				w.Error(why)
 			}
 		}
 	}
 }
 
-// needs reports whether a step of a case is done by the process of a name.
-func needs(c vectors.Case, process string) bool {
-	return slices.ContainsFunc(c.Steps, func(s vectors.Step) bool { return processOf(c, s) == process })
+// process is a driver that is opened again for another policy or lease.
+type process struct {
+	*vectors.Redis
+	world *world
+	d     *driver
+	opts  fields
+	c     vectors.Case
 }
 
-// processOf names the process that does a step: each policy and lease has one.
-func processOf(c vectors.Case, s vectors.Step) string { return asJSON([]any{c.Policy, leaseOf(c, s)}) }
-
-func leaseOf(c vectors.Case, s vectors.Step) int64 { return cmp.Or(s.Lease, c.Lease, 86_400_000) }
-
-// oneCase runs one case.
-type oneCase struct {
-	*world
-	vectors.Case
-	redis   *vectors.Redis
-	drivers map[string]*driver // by their processes
+func (p *process) Store(lease time.Duration) priority.Store {
+	opts := fields{"policy": p.c.Policy, "lease_ms": lease.Milliseconds(), "overrides": p.c.HasOverride()}
+	if !reflect.DeepEqual(opts, p.opts) {
+		p.world.reopen(p.d, p.Addr(), enough, opts)
+		p.opts = opts
+	}
+	return remote{d: p.d}
 }
 
-func (c *oneCase) run() {
-	c.Helper()
-	now := int64(0)
-	for i, step := range c.Steps {
-		c.redis.Pass(vectors.Milliseconds(step.At - now))
-		now = step.At
-		if why := c.step(step); why != "" {
-			c.Errorf("%s: step %d, %s: %s", c.Name, i, shown(fieldsOf(step)), why)
-			return // what comes after it says nothing
-		}
-	}
+// remote is a driver as the vectors' cases need it.
+type remote struct {
+	priority.Store
+	d *driver
 }
 
-// step does a step and returns what is wrong with what it came to.
-func (c *oneCase) step(s vectors.Step) string {
-	c.Helper()
-	switch {
-	case s.Do == "set":
-		key := map[string]func(string) string{
-			"": reference.Key, "pending": reference.PendingKey, "usage": reference.UsageKey, "override": reference.OverrideKey,
-		}[s.Key]
-		if err := c.redis.Client.Set(context.Background(), key(s.Customer), *s.Value, vectors.Milliseconds(s.TTL)).Err(); err != nil {
-			c.Fatal(err)
-		}
-		return ""
-	case s.Cost > 0 || s.Costs != nil: // which the protocol cannot say
-		return c.elsewhere(s)
-	}
-	r := c.driver(s).ask(s.Do, fieldsOf(s))
-	switch {
-	case s.Error != "" && r.class() != corrupt:
-		return fmt.Sprintf("%s, want %s", r.class(), corrupt)
-	case s.Error != "" && !strings.Contains(r.Error.Message, strings.ToLower(strings.TrimPrefix(s.Error, "CORRUPT"))):
-		return fmt.Sprintf("the message %q does not name the key", r.Error.Message)
-	case s.Error != "":
-		return ""
-	case r.Error != nil:
-		return fmt.Sprintf("%s: %s", r.class(), r.Error.Message)
-	}
-	got := s
-	got.Want, got.State = resultsOf(s, r), stateOf(r.State)
-	if !reflect.DeepEqual(got, s) {
-		return fmt.Sprintf("is %v, in whole numbers %s, want %s", r, asJSON(got), asJSON(s))
-	}
-	return ""
+func (r remote) NextN(_ context.Context, customer string, n int) ([]priority.Decision, error) {
+	return decisionsFrom(r.d.ask("next", fields{"customer": []byte(customer), "n": n}))
 }
 
-// resultsOf is what a response says of each document of a step.
-func resultsOf(s vectors.Step, r response) (results []vectors.Result) {
+func (r remote) SubmitN(_ context.Context, customer string, ids []string, _ []float64) ([]priority.Decision, error) {
+	return decisionsFrom(r.d.ask("submit", fields{"customer": []byte(customer), "documents": documents(ids...)}))
+}
+
+func decisionsFrom(r response) (decisions []priority.Decision, err error) {
 	for _, d := range r.Decisions {
-		of := vectors.Result{Level: d.Level, Ruled: d.Ruled}
-		if s.Do == "next" {
-			of.Count, of.ResetIn = &d.Count, &d.ResetIn
-		} else {
-			load := millionths(d.Load)
-			of.Load, of.Pending = &load, &d.Pending
-		}
-		results = append(results, of)
+		decisions = append(decisions, priority.Decision{
+			Level: priority.Level(d.Level), Ruled: priority.Level(d.Ruled), Count: d.Count, ResetIn: vectors.Milliseconds(d.ResetIn),
+			Load: d.Load, Pending: d.Pending,
+		})
 	}
-	if s.Do != "done" {
-		return results
-	}
-	ended := r.Ended
-	for _, document := range s.Documents {
-		of := vectors.Result{Sojourn: new(int64)}
-		if len(ended) > 0 && ended[0].Level > 0 && string(ended[0].Document) == document {
-			of.Level, of.Sojourn, ended = ended[0].Level, &ended[0].Sojourn, ended[1:]
-		}
-		results = append(results, of)
-	}
-	for _, more := range ended { // which the step does not name
-		results = append(results, vectors.Result{Level: more.Level})
-	}
-	return results
+	return decisions, r.err()
 }
 
-// stateOf returns the state in whole numbers.
-func stateOf(s *state) *vectors.State {
+func (r remote) DoneN(ctx context.Context, customer string, ids []string, _ time.Duration) error {
+	response := r.d.ask("done", fields{"customer": []byte(customer), "documents": documents(ids...), "took_ms": 0})
+	for _, e := range response.Ended {
+		priority.ReportEnded(ctx, priority.Ended{Document: string(e.Document), Sojourn: vectors.Milliseconds(e.Sojourn), Level: priority.Level(e.Level)})
+	}
+	return response.err()
+}
+
+func (r remote) Peek(_ context.Context, customer string) (priority.State, error) {
+	response := r.d.ask("peek", fields{"customer": []byte(customer)})
+	s := response.State
 	if s == nil {
-		return nil
+		return priority.State{}, response.err()
 	}
-	return &vectors.State{
-		Rule: s.Rule, Level: s.Level, NextLevel: s.NextLevel, Count: s.Count, ResetIn: s.ResetIn,
-		Load: millionths(s.Load), Lately: millionths(s.Lately) / 1000, Cost: millionths(s.Cost) / 1000,
-		Pending: s.Pending, PendingLast: s.PendingLast, Oldest: s.Oldest, Sojourn: s.Sojourn, Lease: s.Lease,
-		Ruled: s.Ruled, Earliest: s.Earliest, Latest: s.Latest, EndsIn: s.EndsIn,
-	}
+	return priority.State{
+		Rule: map[string]priority.Rule{"by_count": priority.ByCount, "by_load": priority.ByLoad}[s.Rule], Level: priority.Level(s.Level), NextLevel: priority.Level(s.NextLevel),
+		Count: s.Count, ResetIn: vectors.Milliseconds(s.ResetIn), Load: s.Load, Lately: s.Lately, Cost: s.Cost,
+		Pending: s.Pending, PendingLast: s.PendingLast, Oldest: vectors.Milliseconds(s.Oldest), Sojourn: vectors.Milliseconds(s.Sojourn), Lease: vectors.Milliseconds(s.Lease),
+		Ruled: priority.Level(s.Ruled), Override: priority.Override{Earliest: priority.Level(s.Earliest), Latest: priority.Level(s.Latest)},
+		OverrideEndsIn: vectors.Milliseconds(s.EndsIn),
+	}, nil
 }
 
-func millionths(number float64) int64 { return int64(math.Round(number * 1e6)) }
-
-func fieldsOf(s vectors.Step) fields {
-	f := fields{"customer": []byte(s.Customer)}
-	switch s.Do {
-	case "next":
-		f["n"] = *s.N
-	case "submit":
-		f["documents"] = documents(s.Documents...)
-	case "done":
-		f["documents"], f["took_ms"] = documents(s.Documents...), 0
-	}
-	return f
+func (r remote) Reset(_ context.Context, customer string) error {
+	return r.d.ask("reset", fields{"customer": []byte(customer)}).err()
 }
 
-// elsewhere does in the port's place what another process of the fleet might do.
-func (c *oneCase) elsewhere(s vectors.Step) string {
-	text, named, args := lua.Done, keys(s.Customer)[1:3], []any{}
-	if s.Do == "done" {
-		args = append(args, s.Cost)
-	} else {
-		named = keys(s.Customer)[1:]
-		text = newReference(&priority.RedisOptions{Policy: c.Policy.Priority(), Lease: vectors.Milliseconds(leaseOf(c.Case, s))}).SubmitScript(s.Customer)
-	}
-	for i, document := range s.Documents {
-		args = append(args, document)
-		if s.Do == "submit" {
-			args = append(args, s.Costs[i])
-		}
-	}
-	err := c.redis.Client.Eval(context.Background(), text, named, args...).Err()
-	if (err != nil) != (s.Error != "") || err != nil && !strings.HasPrefix(err.Error(), s.Error) {
-		return fmt.Sprint(err)
-	}
-	return ""
-}
-
-// driver returns the one of a step's process.
-func (c *oneCase) driver(s vectors.Step) *driver {
-	c.Helper()
-	name := processOf(c.Case, s)
-	if c.drivers[name] == nil {
-		c.drivers[name] = c.open(c.redis.Addr(), enough, fields{"policy": c.Policy, "lease_ms": leaseOf(c.Case, s), "overrides": c.HasOverride()})
-	}
-	return c.drivers[name]
-}
-
-// checkMeans tells a driver costs and times. A new customer's load tells what it has sent.
+// checkMeans looks at the costs that a driver sends to Redis.
 func checkMeans(w *world) {
 	var file struct{ Cases []vectors.MeanCase }
 	w.read("mean.json", &file)
-	redis := vectors.StartRedis(w)
+	s := w.site()
+	d := w.open(s.between.addr, enough, nil)
+	w.warm(d)
 	for _, c := range file.Cases {
-		redis.FlushAll()
-		d := w.open(redis.Addr(), enough, nil)
+		w.reopen(d, s.between.addr, enough, nil) // which has seen no documents
 		for i, step := range c.Steps {
-			var why string
-			if step.Costs != nil {
-				why = w.told(d, fmt.Sprint("customer ", i), step)
-			} else {
-				why = w.took(redis, d, fmt.Sprint("customer ", i), step)
+			customer := fmt.Appendf(nil, "%s, customer %d", c.Name, i)
+			ids := make([]string, max(step.N, len(step.Costs)))
+			for i := range ids {
+				ids[i] = fmt.Sprint("invoice ", i)
 			}
-			if why != "" {
-				w.Errorf("%s: step %d: %s", c.Name, i, why)
+			do, f, at := "submit", fields{"customer": customer, "documents": documents(ids...), "costs": step.Costs}, 1
+			if step.Costs == nil {
+				if step.Ended > 0 {
+					d.must("submit", fields{"customer": customer, "documents": documents(ids[:step.Ended]...)})
+				}
+				do, f, at = "done", fields{"customer": customer, "documents": documents(ids...), "took_ms": step.Took}, 0
+			}
+			s.between.let(pass)
+			d.must(do, f)
+			var sent []int64
+			for args := s.between.arguments(); at < len(args) && len(sent) < len(step.Sent); at += 2 {
+				cost, _ := strconv.ParseInt(args[at], 10, 64)
+				sent = append(sent, cost)
+			}
+			if !slices.Equal(sent, step.Sent) {
+				w.Errorf("%s: step %d, %s, sends the costs %d, want %d", c.Name, i, do, sent, step.Sent)
 				break // what comes after it says nothing
 			}
 		}
-		d.kill()
 	}
-}
-
-// told submits documents of a new customer, and returns what is wrong with the costs that
-// were sent.
-func (w *world) told(d *driver, customer string, step vectors.MeanStep) string {
-	w.Helper()
-	ids := make([]string, len(step.Costs))
-	for i := range ids {
-		ids[i] = fmt.Sprint("invoice ", i)
-	}
-	r := d.must("submit", fields{"customer": []byte(customer), "documents": documents(ids...), "costs": step.Costs})
-	pending := int64(0)
-	for i, got := range r.Decisions {
-		want := fair.Load(1000*int64(i+1), pending+1, cmp.Or(step.Sent[i], 1000))
-		if millionths(got.Load) != want {
-			return fmt.Sprintf("told costs, of document %d of %d, which costs %v, the load is %v, want %v: a cost of %d is sent",
-				i+1, len(ids), step.Costs[i], got.Load, float64(want)/1e6, step.Sent[i])
-		}
-		if got.Level < 9 {
-			pending++
-		}
-	}
-	return ""
-}
-
-// took has documents of a new customer be done, and returns what is wrong with the cost
-// that was sent.
-func (w *world) took(redis *vectors.Redis, d *driver, customer string, step vectors.MeanStep) string {
-	w.Helper()
-	ids := make([]string, step.N)
-	for i := range ids {
-		ids[i] = fmt.Sprint("invoice ", i)
-	}
-	ended := ids[:step.Ended]
-	if len(ended) > 0 {
-		d.must("submit", fields{"customer": []byte(customer), "documents": documents(ended...)})
-	} else { // so that a cost has a place to go
-		d.must("submit", fields{"customer": []byte(customer), "documents": documents("another")})
-	}
-	r := d.must("done", fields{"customer": []byte(customer), "documents": documents(ids...), "took_ms": step.Took})
-	want := int64(1000)
-	for range r.Ended {
-		if step.Sent[0] > 0 {
-			want = max((9*want+step.Sent[0]+5)/10, 1)
-		}
-	}
-	usage, err := redis.Client.Get(context.Background(), keys(customer)[2]).Int64()
-	if err != nil {
-		w.Fatal(err)
-	}
-	if got := usage % 1_000_000; got != want || len(r.Ended) != step.Ended {
-		return fmt.Sprintf("%d of %d documents have ended, which took %d ms, and the average cost is %d, want %d and %d: a cost of %d is sent",
-			len(r.Ended), step.N, step.Took, got, step.Ended, want, step.Sent[0])
-	}
-	return ""
 }
 
 func asJSON(value any) string {

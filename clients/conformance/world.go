@@ -102,6 +102,13 @@ func (s *site) awaitWhole(w *world) {
 func (w *world) open(addr string, timeout int64, options fields) *driver {
 	w.Helper()
 	d := start(w, w.port)
+	w.reopen(d, addr, timeout, options)
+	return d
+}
+
+// reopen opens a driver again, with other options: another process would take longer.
+func (w *world) reopen(d *driver, addr string, timeout int64, options fields) {
+	w.Helper()
 	r := d.ask("open", w.options(addr, timeout, options))
 	asked := func(option string) bool { return options[option] == true }
 	if at := slices.IndexFunc(optional, asked); at >= 0 && w.port.partial && r.class() == unsupported {
@@ -111,7 +118,6 @@ func (w *world) open(addr string, timeout int64, options fields) *driver {
 	if r.Error != nil {
 		w.Fatalf("open: %v", r)
 	}
-	return d
 }
 
 // options returns the fields of an open.

@@ -47,7 +47,6 @@ type (
 		Lease     int64    `json:"lease_ms,omitempty"`  // of the process, where it is not the case's
 		Want      []Result `json:"want,omitempty"`
 		State     *State   `json:"state,omitempty"` // of peek
-		Error     string   `json:"error,omitempty"`
 	}
 
 	// Result is of one document. next has the third line, submit the fourth, done the last.

@@ -1,0 +1,168 @@
+package vectors
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/lua"
+)
+
+// World is where the steps of a case are done.
+type World interface {
+	// Pass lets time pass.
+	Pass(d time.Duration)
+	// Store returns the process of the case that has a lease.
+	Store(lease time.Duration) priority.Store
+	// Other does what no store can: see Redis.Other.
+	Other(c Case, s Step) ([]Result, error)
+}
+
+// Run does the steps of a case and returns them with what they came to.
+func Run(ctx context.Context, c Case, world World) ([]Step, error) {
+	now := int64(0)
+	steps := make([]Step, len(c.Steps))
+	for i, s := range c.Steps {
+		world.Pass(Milliseconds(s.At - now))
+		now = s.At
+		s.Want, s.State = nil, nil
+		var err error
+		if s.Do == "set" || s.costs() {
+			s.Want, err = world.Other(c, s)
+		} else {
+			err = s.do(ctx, world.Store(Milliseconds(c.LeaseOf(s))))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("step %d, %s: %w", i, asJSON(s), err)
+		}
+		steps[i] = s
+	}
+	return steps, nil
+}
+
+// Difference says where steps came to something else than the case wants; "": nowhere.
+func (c Case) Difference(got []Step) string {
+	for i := range got {
+		if !reflect.DeepEqual(got[i], c.Steps[i]) { // what comes after it says nothing
+			return fmt.Sprintf("%s: step %d came to\n%s\nand not\n%s", c.Name, i, asJSON(got[i]), asJSON(c.Steps[i]))
+		}
+	}
+	return ""
+}
+
+// LeaseOf returns the longest lease of a step's process, in milliseconds.
+func (c Case) LeaseOf(s Step) int64 { return cmp.Or(s.Lease, c.Lease, 86_400_000) }
+
+// costs reports whether the step has a cost, which callers of a store cannot give in
+// thousandths of the average.
+func (s Step) costs() bool { return s.Cost > 0 || s.Costs != nil }
+
+// ForStores reports whether a case has only steps that a store does.
+func (c Case) ForStores() bool {
+	for _, s := range c.Steps {
+		if s.Do == "set" || s.Lease > 0 || s.costs() {
+			return false
+		}
+	}
+	return true
+}
+
+// do does a step on a store, and notes what it came to.
+func (s *Step) do(ctx context.Context, store priority.Store) error {
+	switch s.Do {
+	case "next":
+		decisions, err := store.NextN(ctx, s.Customer, *s.N)
+		for _, d := range decisions {
+			s.Want = append(s.Want, Result{Level: int64(d.Level), Ruled: int64(d.Ruled), Count: &d.Count, ResetIn: milliseconds(d.ResetIn)})
+		}
+		return err
+	case "submit":
+		decisions, err := store.SubmitN(ctx, s.Customer, s.Documents, nil)
+		for _, d := range decisions {
+			load := times(d.Load, 1e6)
+			s.Want = append(s.Want, Result{Level: int64(d.Level), Ruled: int64(d.Ruled), Load: &load, Pending: &d.Pending})
+		}
+		return err
+	case "done":
+		ended := make(map[string]priority.Ended)
+		err := store.DoneN(priority.WithEnded(ctx, func(e priority.Ended) { ended[e.Document] = e }), s.Customer, s.Documents, 0)
+		for _, document := range s.Documents {
+			e := ended[document]
+			delete(ended, document) // it may be there twice
+			s.Want = append(s.Want, Result{Level: int64(e.Level), Sojourn: milliseconds(e.Sojourn)})
+		}
+		if len(ended) > 0 {
+			return fmt.Errorf("documents have ended that are not of the call: %v", ended)
+		}
+		return err
+	case "peek":
+		p, err := store.Peek(ctx, s.Customer)
+		s.State = &State{
+			Rule:  map[priority.Rule]string{priority.Unknown: "unknown", priority.ByCount: "by_count", priority.ByLoad: "by_load"}[p.Rule],
+			Level: int64(p.Level), NextLevel: int64(p.NextLevel), Count: p.Count, ResetIn: p.ResetIn.Milliseconds(),
+			Load: times(p.Load, 1e6), Lately: times(p.Lately, 1000), Cost: times(p.Cost, 1000), Pending: p.Pending, PendingLast: p.PendingLast,
+			Oldest: p.Oldest.Milliseconds(), Sojourn: p.Sojourn.Milliseconds(), Lease: p.Lease.Milliseconds(),
+			Ruled: int64(p.Ruled), Earliest: int64(p.Override.Earliest), Latest: int64(p.Override.Latest), EndsIn: p.OverrideEndsIn.Milliseconds(),
+		}
+		return err
+	case "reset":
+		return store.Reset(ctx, s.Customer)
+	}
+	return fmt.Errorf("no store does %q", s.Do)
+}
+
+func times(number, unit float64) int64 { return int64(math.Round(number * unit)) }
+
+func milliseconds(d time.Duration) *int64 {
+	n := d.Milliseconds()
+	return &n
+}
+
+func asJSON(value any) string {
+	text, _ := json.Marshal(value)
+	return string(text)
+}
+
+// Other does in a store's place what another program does, which sets a key, or another
+// process of the fleet, which sends costs.
+func (r *Redis) Other(c Case, s Step) ([]Result, error) {
+	ctx := context.Background()
+	store, err := priority.NewRedisStore(r.Client, &priority.RedisOptions{Policy: c.Policy.Priority(), Lease: Milliseconds(c.LeaseOf(s))})
+	if err != nil {
+		return nil, err
+	}
+	pending, usage, override := store.PendingKey(s.Customer), store.UsageKey(s.Customer), store.OverrideKey(s.Customer)
+	var args []any
+	switch s.Do {
+	case "set":
+		key := map[string]string{"": store.Key(s.Customer), "usage": usage, "override": override}[s.Key]
+		return nil, r.Client.Set(ctx, key, *s.Value, Milliseconds(s.TTL)).Err()
+	case "done":
+		args = append(args, s.Cost)
+		for _, document := range s.Documents {
+			args = append(args, document)
+		}
+		reply, err := r.Client.Eval(ctx, lua.Done, []string{pending, usage}, args...).Int64Slice()
+		return ofEach(s, reply, 2, func(n []int64) Result { return Result{Sojourn: &n[0], Level: n[1]} }), err
+	default:
+		for i, document := range s.Documents {
+			args = append(args, document, s.Costs[i])
+		}
+		reply, err := r.Client.Eval(ctx, store.SubmitScript(s.Customer), []string{pending, usage, override}, args...).Int64Slice()
+		return ofEach(s, reply, 4, func(n []int64) Result { return Result{Level: n[0], Load: &n[1], Pending: &n[2], Ruled: n[3]} }), err
+	}
+}
+
+// ofEach returns the results of a step's documents, for each of which a script replied n
+// integers.
+func ofEach(s Step, reply []int64, n int, result func([]int64) Result) (results []Result) {
+	for i := range min(len(s.Documents), len(reply)/n) {
+		results = append(results, result(reply[n*i:n*i+n]))
+	}
+	return results
+}
