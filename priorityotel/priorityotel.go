@@ -124,7 +124,7 @@ func errorType(err error) string {
 	return "_OTHER"
 }
 
-// anyDegraded reports whether a fallback's secondary had a part in the answer.
+// anyDegraded reports whether a fallback had a part in the answer.
 func anyDegraded(call observe.Call) bool {
 	for _, decision := range call.Decisions {
 		if decision.Degraded {
