@@ -278,13 +278,6 @@ func (d *driver) end() {
 	}
 }
 
-// kill ends the driver at once, and waits until it is gone.
-func (d *driver) kill() {
-	d.tb.Helper()
-	redistest.KillProgram(d.process)
-	d.awaitGone("its kill")
-}
-
 func (d *driver) awaitGone(since string) {
 	d.tb.Helper()
 	late := time.NewTimer(d.patience)
