@@ -5,7 +5,6 @@ go 1.25.0
 require (
 	github.com/alicebob/miniredis/v2 v2.40.0
 	github.com/redis/go-redis/v9 v9.19.0
-	pgregory.net/rapid v1.3.0
 )
 
 require (

@@ -305,8 +305,7 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 	}
 	decisions := make([]Decision, len(documents))
 	err := s.eachDocument(ctx, "SubmitN", documents, relative, submittedPerCall, call, func(at, in int, reply []int64) {
-		if decisions[at] = submitted(reply[numbersPerSubmit*in:]); in == 0 {
-		}
+		decisions[at] = submitted(reply[numbersPerSubmit*in:])
 		if costs != nil {
 			s.means.told.Add(costs[at])
 		}

@@ -1,7 +1,6 @@
 // Package prioritytest helps to test programs that use package priority. It has a
 // store in memory on a clock that the test moves, a store that fails on demand, and a
-// recorder of calls. It needs no server. [TestStore] checks that a Store keeps the
-// laws that every Store of the module keeps.
+// recorder of calls. It needs no server.
 //
 // In a bubble of testing/synctest a plain memory.Store is enough: time moves there
 // by itself.

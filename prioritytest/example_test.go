@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -114,17 +113,4 @@ func ExampleFailingStore_Fail() {
 	// Output:
 	// 0 true <nil>
 	// 0 false <nil>
-}
-
-// A test of a Store of your own, here one that is put around another.
-func ExampleTestStore() {
-	test := func(t *testing.T) { // func TestMyStoreKeepsTheLaws(t *testing.T) {
-		prioritytest.TestStore(t, func(t *testing.T) prioritytest.Subject {
-			inner := new(memory.Store)
-			failing := prioritytest.NewFailingStore(inner)
-			store := observe.New(failing) // your own
-			return prioritytest.Subject{Store: store, Other: inner, Faulty: []prioritytest.Faulty{failing}}
-		})
-	}
-	_ = test
 }

@@ -2,14 +2,13 @@ package queue_test
 
 import (
 	"errors"
-	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/queue"
-	"pgregory.net/rapid"
 )
 
 func TestAPickerServesByWeightAndSmoothly(t *testing.T) {
@@ -85,38 +84,36 @@ func TestNoLevelsHaveNoWeights(t *testing.T) {
 // Whatever has work when, no level waits for longer than promised, and in steady
 // state each has its share.
 func TestAPickerStarvesNoLevel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		weights := rapid.SliceOfN(rapid.Int64Range(1, 300), 1, 9).Draw(t, "weights")
+	for range 100 {
+		weights := make([]int64, 1+rand.IntN(9))
+		var total int64
+		for i := range weights {
+			weights[i] = 1 + rand.Int64N(300)
+			total += weights[i]
+		}
 		picker, err := queue.NewPicker(weights...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var total int64
-		for _, weight := range weights {
-			total += weight
-		}
 		hasWork := make([]bool, len(weights))
 		waited := make([]int64, len(weights))
-		pick := func() {
-			level, ok := picker.Pick(hasWork)
-			if ok != slices.Contains(hasWork, true) || ok && !hasWork[level-1] {
-				t.Fatalf("picked %d, %t of %v", level, ok, hasWork)
+		for range 30 {
+			for i := range hasWork {
+				hasWork[i] = rand.IntN(2) == 0
 			}
-			for i, has := range hasWork {
-				if !has || level == priority.Level(i+1) {
-					waited[i] = 0
-				} else if waited[i]++; waited[i] > 2*total/weights[i] {
-					t.Fatalf("level %d waits for %d picks, weights %v", i+1, waited[i], weights)
+			for range 1 + rand.IntN(400) {
+				level, ok := picker.Pick(hasWork)
+				if ok != slices.Contains(hasWork, true) || ok && !hasWork[level-1] {
+					t.Fatalf("picked %d, %t of %v", level, ok, hasWork)
+				}
+				for i, has := range hasWork {
+					if !has || level == priority.Level(i+1) {
+						waited[i] = 0
+					} else if waited[i]++; waited[i] > 2*total/weights[i] {
+						t.Fatalf("level %d waits for %d picks, weights %v", i+1, waited[i], weights)
+					}
 				}
 			}
 		}
-		for range rapid.IntRange(1, 30).Draw(t, "changes") {
-			for i := range hasWork {
-				hasWork[i] = rapid.Bool().Draw(t, fmt.Sprint("level ", i+1, " has work"))
-			}
-			for range rapid.IntRange(1, 400).Draw(t, "picks") {
-				pick()
-			}
-		}
-	})
+	}
 }

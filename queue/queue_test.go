@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/queue"
-	"pgregory.net/rapid"
 )
 
 // order is how a queue numbers what it serves first: downwards or upwards.
@@ -121,9 +121,9 @@ func TestLevelOneIsServedFirstAndTheLastLevelLast(t *testing.T) {
 // The last two levels have a class each, and no other class has two levels more than
 // another.
 func TestClassesShareTheLevelsEvenly(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		classes := rapid.Int64Range(2, 300).Draw(t, "classes")
-		last := rapid.Int64Range(classes, 2000).Draw(t, "last")
+	for range 300 {
+		classes := 2 + rand.Int64N(299)
+		last := classes + rand.Int64N(2001-classes)
 		levels := make([]int, classes)
 		for level := range last {
 			levels[queue.Class(priority.Level(level+1), priority.Level(last), priority.Level(classes))-1]++
@@ -135,16 +135,15 @@ func TestClassesShareTheLevelsEvenly(t *testing.T) {
 		if others := levels[:classes-alone]; slices.Max(others)-slices.Min(others) > 1 {
 			t.Fatalf("the classes have %v levels", levels)
 		}
-	})
+	}
 }
 
 // Whatever the arguments are, nothing panics.
 func TestALevelOutsideCountsAsTheNearestInside(t *testing.T) {
-	anyLevel := rapid.Custom(func(t *rapid.T) priority.Level {
-		return priority.Level(rapid.OneOf(
-			rapid.IntRange(-3, 300), rapid.Int(), rapid.SampledFrom([]int{math.MinInt, math.MaxInt}),
-		).Draw(t, "level"))
-	})
+	anyLevel := func() priority.Level {
+		levels := []int{rand.IntN(304) - 3, rand.Int(), -rand.Int(), math.MinInt, math.MaxInt}
+		return priority.Level(levels[rand.IntN(len(levels))])
+	}
 	named := map[string]func(level, last priority.Level) string{
 		"Name":        func(level, last priority.Level) string { return queue.Name("documents", level, last) },
 		"NATSSubject": func(level, last priority.Level) string { return queue.NATSSubject("documents", level, last) },
@@ -154,25 +153,24 @@ func TestALevelOutsideCountsAsTheNearestInside(t *testing.T) {
 	}
 	for name, call := range named {
 		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				level, last := anyLevel.Draw(t, "level"), anyLevel.Draw(t, "last")
+			for range 300 {
+				level, last := anyLevel(), anyLevel()
 				inside := max(last, 1)
 				if got, want := call(level, last), call(max(1, min(level, inside)), inside); got != want {
 					t.Fatalf("level %d of %d is %s and not %s", level, last, got, want)
 				}
-			})
+			}
 		})
 	}
-	rapid.Check(t, func(t *rapid.T) {
-		last, classes := anyLevel.Draw(t, "last"), anyLevel.Draw(t, "classes")
-		level := anyLevel.Draw(t, "level")
+	for range 300 {
+		level, last, classes := anyLevel(), anyLevel(), anyLevel()
 		if class := queue.Class(level, last, classes); class < 1 || class > max(classes, 1) {
 			t.Fatalf("level %d of %d in %d classes is %d", level, last, classes, class)
 		}
 		if most := queue.RabbitMQMaxPriority(last); most < 1 || most > 31 {
 			t.Fatalf("x-max-priority for %d levels is %d", last, most)
 		}
-	})
+	}
 }
 
 func TestNineLevelsAreThoseOfTheDocs(t *testing.T) {

@@ -2,12 +2,11 @@ package fair
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
 	"time"
-
-	"pgregory.net/rapid"
 )
 
 func TestALoadIsLatelyTimesPendingTimesCost(t *testing.T) {
@@ -77,20 +76,15 @@ func TestATurnIsALogarithm(t *testing.T) {
 
 func TestMoreIsNeverBetter(t *testing.T) {
 	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		lately := rapid.Int64Range(0, 600_000).Draw(t, "lately")
-		pending := rapid.Int64Range(1, 1e6).Draw(t, "pending")
-		cost := rapid.Int64Range(1, MaxCost).Draw(t, "cost")
+	for range 1000 {
+		lately, pending, cost := rand.Int64N(600_001), 1+rand.Int64N(1e6), 1+rand.Int64N(MaxCost)
 		load := Load(lately, pending, cost)
-		if load < 0 || load > 1e15 {
-			t.Fatalf("load %d", load)
-		}
 		for _, more := range []int64{Load(lately+1, pending, cost), Load(lately, pending+1, cost), Load(lately, pending, cost+1)} {
-			if more < load {
-				t.Fatalf("more of it is %d, and less is %d", more, load)
+			if load < 0 || load > 1e15 || more < load {
+				t.Fatalf("the load of %d, %d and %d is %d, and of more of it %d", lately, pending, cost, load, more)
 			}
 		}
-	})
+	}
 }
 
 // What is written and read again many times is still what was submitted, to a thousandth.

@@ -20,9 +20,8 @@ import (
 	"github.com/docpriority/priority/prioritytest"
 )
 
-// Faults makes a client's commands fail as their connection or Redis would let
-// them. It is a prioritytest.Faulty. The operators' document is that of the customer
-// "control".
+// Faults makes a client's commands fail as their connection or Redis would let them. The
+// operators' document is the one of the customer "control".
 type Faults struct {
 	mu     sync.Mutex
 	told   []*prioritytest.Fault

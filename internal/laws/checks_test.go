@@ -1,0 +1,215 @@
+package laws
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/prioritytest"
+)
+
+// Outages as they happen. Each begins with a subject of its own.
+
+func acme(operation prioritytest.Operation, documents ...string) step {
+	return step{call: &call{operation: operation, customers: customers[:1], documents: documents, n: 15}}
+}
+
+func fails(fault prioritytest.Fault) step { return step{fault: &fault} }
+
+var heals, recovers = step{heal: true}, step{wait: forRecovery}
+
+// ofAnother is a step of another process.
+func ofAnother(s step) step {
+	s.caller.other = true
+	return s
+}
+
+// everyOperation meets every fault, of every caller, and then another outage begins.
+func everyOperation(fault prioritytest.Fault) (steps []step) {
+	for _, c := range []caller{{}, {ended: true}, {patience: 20 * time.Millisecond}} {
+		steps = append(steps, acme(prioritytest.SubmitN, "a", "b", "c"), fails(fault))
+		for _, operation := range operations {
+			s := acme(operation, "a", "d", "a")
+			if operation == prioritytest.NextEach {
+				s.call.customers = []string{customers[0], customers[1], customers[0]}
+			}
+			s.caller = c
+			steps = append(steps, s)
+		}
+		steps = append(steps, heals, recovers)
+	}
+	return steps
+}
+
+// outages are what a fault leaves behind.
+func outages(fault prioritytest.Fault) [][]step {
+	submit := func(documents ...string) step { return acme(prioritytest.SubmitN, documents...) }
+	done := func(documents ...string) step { return acme(prioritytest.DoneN, documents...) }
+	next, reset, fail := acme(prioritytest.NextN), acme(prioritytest.Reset), fails(fault)
+	return [][]step{
+		{submit("a", "b", "c", "d"), fail, next, done("a", "b"), next, heals, recovers, next, submit("a"), fail, next, next},
+		{submit("a", "b", "c"), fail, done("a", "b"), submit("a"), heals, recovers, submit("c")},
+		{submit("a", "b", "c"), fail, done("a", "b"), heals, submit("a"), recovers, submit("c")},
+		{submit("a", "b"), fail, done("a"), reset, heals, reset, submit("a", "b"), recovers, submit("c")},
+		{submit("a", "b"), fail, done("a"), heals, reset, ofAnother(submit("a")), recovers, submit("c")},
+		{submit("a", "b"), next, next, fail, next, next, heals, ofAnother(reset), recovers, next},
+		{submit("a", "b"), next, next, fail, next, ofAnother(reset), ofAnother(next), next, heals, recovers, next},
+	}
+}
+
+// lateDones submit a document again while its Done, which failed before, is on its way.
+func lateDones() (all [][]step) {
+	slow := prioritytest.Fault{Slow: true, Delay: timeout * 9 / 10}
+	for after := time.Duration(0); after <= recovery; after += timeout / 5 {
+		all = append(all, []step{
+			acme(prioritytest.Submit, "a"), fails(prioritytest.Fault{}), acme(prioritytest.Done, "a"), heals,
+			fails(slow), {amount: after}, acme(prioritytest.Submit, "a"), {amount: timeout}, heals,
+		})
+	}
+	return all
+}
+
+// crowd makes calls of all kinds at the same time. Each document has a place that no other
+// has, and the fleet has all of them.
+func (r *run) crowd() {
+	const callers, each = 8, 12
+	ctx := context.Background()
+	var mu sync.Mutex
+	places := make(map[[2]int64]int) // by count and pending
+	var calling sync.WaitGroup
+	for i := range callers {
+		calling.Go(func() {
+			for n := range each {
+				c := call{operation: operations[n%4], customers: customers[:1], documents: []string{fmt.Sprint(i, n)}, n: 1}
+				a := c.on(ctx, r.store)
+				mu.Lock()
+				for _, d := range a.decisions {
+					places[[2]int64{d.Count, d.Pending}]++
+				}
+				mu.Unlock()
+				class(a.err)
+			}
+		})
+	}
+	calling.Wait()
+	for at, n := range places {
+		if n > 1 {
+			broken(1, "%d documents have the count %d and are pending as number %d", n, at[0], at[1])
+		}
+	}
+	const submits = callers * each / 4
+	if state := r.peek(customers[0]); len(places) != callers*each || state.Count != 1-3*submits || state.Pending != submits {
+		broken(1, "after %d documents by count and %d by load there are %d decisions and %s", 3*submits, submits, len(places), describe(state))
+	}
+}
+
+// everythingHangs makes many calls while nothing answers.
+func (r *run) everythingHangs() {
+	const callers = 2000
+	many := numbered(0, 1000)
+	for _, patience := range []time.Duration{timeout, timeout / 5} {
+		r.fail(prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Delay: timeout})
+		took, answers := make([]time.Duration, callers), make([]answer, callers)
+		var calling sync.WaitGroup
+		for i := range callers {
+			calling.Go(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				defer cancel()
+				c := call{operation: operations[i%len(operations)], customers: many[i%1000 : i%1000+1], documents: many[:1], n: 1}
+				switch {
+				case i == 2:
+					c.customers = many
+				case c.operation == prioritytest.SubmitN:
+					c.documents = many[:60]
+				}
+				start := time.Now()
+				answers[i] = c.on(ctx, r.store)
+				took[i] = time.Since(start)
+			})
+		}
+		r.bounded("while everything hangs", callers+mostGoroutines)
+		calling.Wait()
+		for i, a := range answers {
+			for _, err := range a.errs {
+				class(err)
+			}
+			if took[i] > patience {
+				broken(2, "a call took %v, more than %v", took[i], patience)
+			}
+		}
+		r.heal()
+		r.pass(max(r.recovery, time.Second) + time.Millisecond)
+		r.bounded("after everything hung", mostGoroutines)
+	}
+}
+
+// trouble makes a fault for the first customer, and callers who call for it, until the
+// fault ends.
+func (r *run) trouble(fault prioritytest.Fault, meanwhile func()) {
+	fault.Customer = customers[0]
+	r.fail(fault)
+	ctx, cancel := context.WithCancel(context.Background())
+	var calling sync.WaitGroup
+	for range 20 {
+		calling.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = r.store.Next(ctx, customers[0])
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+	defer func() {
+		cancel()
+		calling.Wait()
+		r.heal()
+		r.pass(r.recovery + time.Millisecond)
+	}()
+	meanwhile()
+}
+
+// others calls for another customer, who is answered at once by the fleet; at the latest
+// after a while.
+func (r *run) others(latest time.Duration) {
+	first := r.now()
+	for i := range 40 {
+		c := call{operation: prioritytest.Next, customers: customers[1:2]}
+		start := time.Now()
+		a := c.on(context.Background(), r.store)
+		r.note("%v = %v", &c, &a)
+		if r.now()-first >= latest && (a.err != nil || a.decisions[0].Degraded || time.Since(start) > 0) {
+			broken(6, "%q has trouble, and %v = %v after %v", customers[0], &c, &a, time.Since(start))
+		}
+		r.pass(time.Duration(1+13*i)*time.Millisecond + latest/20) // out of step with everything
+	}
+}
+
+func (r *run) oneHangs() {
+	for _, class := range []error{priority.ErrOutcomeUnknown, priority.ErrNotCounted} {
+		r.trouble(prioritytest.Fault{Class: class, Delay: timeout}, func() { r.others(10 * r.recovery) })
+	}
+}
+
+func (r *run) oneIsCorrupt() {
+	r.trouble(prioritytest.Fault{Class: priority.ErrCorruptCount}, func() { r.others(0) })
+}
+
+// impatience makes calls whose contexts end before the answer, again and again.
+func (r *run) impatience() {
+	r.fail(prioritytest.Fault{Slow: true, Delay: timeout / 5})
+	for i := range 40 {
+		for _, operation := range operations {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+			if i%2 == 0 {
+				cancel()
+			}
+			c := call{operation: operation, customers: customers[:1], documents: numbered(0, 1), n: 1}
+			c.on(ctx, r.store)
+			cancel()
+		}
+	}
+	if d, err := r.store.Next(context.Background(), customers[1]); err != nil || d.Degraded {
+		broken(6, "others gave up, and %q is answered %+v, %v", customers[1], d, err)
+	}
+}

@@ -1,0 +1,23 @@
+// Package laws tests that every store keeps the laws of a Store:
+//
+//  1. At most once. One call counts its documents 0 times or once. No error: exactly once,
+//     by the store that answered. ErrNotCounted: never.
+//  2. In time. No call takes longer than its timeout or its context, whatever hangs.
+//  3. Bounded. Goroutines have a bound, however many callers come; none is left behind.
+//  4. Levels err to the better side. After an outage a level may be better than the full
+//     history would give, never worse for longer than one lease.
+//  5. What others did stands. Nothing undoes a count or a Reset of another process.
+//  6. One customer's trouble is theirs. It changes nothing for others.
+//  7. The policy passes through. PolicyOf and Last of the whole are those of the inside.
+//
+// The subjects are RedisStore, memory.Store, and the stack of fleet.Join. Random sequences
+// without faults are compared, number by number, with a memory.Store that gets the same
+// calls. Random sequences with faults keep to what may be counted and pending then. A few
+// checks are for crowds, and for outages as they happen. Each runs in a bubble of
+// testing/synctest, where time is exact and costs nothing.
+//
+//	go test ./internal/laws                # a few hundred sequences, each time others
+//	go test ./internal/laws -short         # fewer
+//	go test ./internal/laws -laws.n 5000   # more
+//	go test ./internal/laws -laws.seed 42  # one that failed, again
+package laws

@@ -1,0 +1,96 @@
+package laws
+
+import (
+	"flag"
+	"math/rand/v2"
+	"testing"
+)
+
+var (
+	howMany = flag.Int("laws.n", 0, "how many random sequences of each kind; 0: as many as take some seconds")
+	seed    = flag.Uint64("laws.seed", 0, "the seed of the only sequence; 0: another one each time")
+)
+
+func TestMemory(t *testing.T) { testAll(t, openMemory) }
+
+func TestRedisStore(t *testing.T) {
+	testAll(t, openRedis)
+	testFaults(t, openRedis)
+}
+
+func TestStack(t *testing.T) {
+	testAll(t, openStack)
+	testFaults(t, openStack)
+}
+
+// testAll tests the laws that need no faults.
+func testAll(t *testing.T, open opener) {
+	t.Run("policies", func(t *testing.T) { report(t, attempt(t, open, (*run).policies)) })
+	t.Run("crowd", func(t *testing.T) { report(t, attempt(t, open, (*run).crowd)) })
+	t.Run("as memory", func(t *testing.T) { random(t, open, exactSequence, (*run).exact) })
+}
+
+// testFaults tests those that do.
+func testFaults(t *testing.T, open opener) {
+	for name, check := range map[string]func(r *run){
+		"everything hangs": (*run).everythingHangs, "one customer's node hangs": (*run).oneHangs,
+		"one customer's keys are corrupt": (*run).oneIsCorrupt, "callers give up": (*run).impatience,
+	} {
+		t.Run(name, func(t *testing.T) { report(t, attempt(t, open, check)) })
+	}
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			for _, steps := range append(outages(fault.Fault), everyOperation(fault.Fault)) {
+				report(t, attempt(t, open, func(r *run) { r.faulty(steps) }))
+			}
+		})
+	}
+	t.Run("late Dones", func(t *testing.T) {
+		for _, steps := range lateDones() {
+			report(t, attempt(t, open, func(r *run) { r.faulty(steps) }))
+		}
+	})
+	t.Run("random faults", func(t *testing.T) { random(t, open, faultySequence, (*run).faulty) })
+}
+
+// random tries sequences until one breaks a law, and shortens that one.
+func random(t *testing.T, open opener, draw func(*rand.Rand) []step, do func(*run, []step)) {
+	t.Helper()
+	n := *howMany
+	switch {
+	case *seed > 0:
+		n = 1
+	case n == 0 && testing.Short():
+		n = 8
+	case n == 0:
+		n = 30
+	}
+	try := func(steps []step) *violation { return attempt(t, open, func(r *run) { do(r, steps) }) }
+	for range n {
+		seed := *seed
+		if seed == 0 {
+			seed = rand.Uint64()
+		}
+		steps := draw(rand.New(rand.NewPCG(seed, 0)))
+		found := try(steps)
+		if found == nil {
+			continue
+		}
+		for at := 0; at < len(steps); { // without each step that is not needed
+			fewer := append(append([]step(nil), steps[:at]...), steps[at+1:]...)
+			if again := try(fewer); again != nil && again.law == found.law {
+				steps, found = fewer, again
+			} else {
+				at++
+			}
+		}
+		t.Fatalf("-laws.seed %d: %v", seed, found)
+	}
+}
+
+func report(t *testing.T, found *violation) {
+	t.Helper()
+	if found != nil {
+		t.Error(found)
+	}
+}
