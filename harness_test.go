@@ -117,11 +117,10 @@ func (r rule) leaseOf() time.Duration {
 	return r.lease
 }
 
-// world is a store and the time that its counts and leases live in.
+// world is a store, and by how much times may be off in it.
 type world struct {
 	priority.Store
-	wait  func(time.Duration) // lets time pass
-	slack time.Duration       // by how much ResetIn may be off
+	slack time.Duration
 }
 
 // opener makes a store without counts.
@@ -334,53 +333,17 @@ func onCluster(connect func(t *testing.T, client *redis.ClusterClient) priority.
 	}
 }
 
-// start is when time begins for clocks that the tests move.
-var start = time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
-
-// openMemory makes a memory.Store with a clock that is moved.
+// openMemory makes a memory.Store.
 func openMemory(t *testing.T, r rule) *world {
 	t.Helper()
-	var passed atomic.Int64
-	store := must(memory.New(&memory.Options{
-		Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.leaseOf(),
-		Now: func() time.Time { return start.Add(time.Duration(passed.Load())) },
-	}))(t)
-	return &world{Store: store, wait: func(d time.Duration) { passed.Add(int64(d)) }}
+	return &world{must(memory.New(&memory.Options{Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.leaseOf()}))(t), serverSlack}
 }
 
-// openMiniredis makes a RedisStore on a miniredis of its own, the clock of which
-// is moved.
-func openMiniredis(t *testing.T, r rule) *world {
-	t.Helper()
-	return onMiniredis(t, miniredis.RunT(t))(t, r)
-}
-
-// onMiniredis makes RedisStores on one miniredis. They share its clock, so they are
-// used one after another.
-//
-// A key with a TTL is still there exactly that long later in Redis, but not in
-// miniredis. So its clock loses a nanosecond in every pause: of so little no test
-// sees anything in whole milliseconds, as the clock starts within one.
-func onMiniredis(t *testing.T, server *miniredis.Miniredis) opener {
-	t.Helper()
-	now := start.Add(900 * time.Microsecond)
-	server.SetTime(now)
-	server.ClockTTL(true)
-	client := connectToMiniredis(t, server)
-	return func(t *testing.T, r rule) *world {
-		t.Helper()
-		return &world{Store: newStore(t, client, r), wait: func(d time.Duration) {
-			now = now.Add(d - time.Nanosecond)
-			server.SetTime(now)
-		}}
-	}
-}
-
-// onServer makes RedisStores on a client of real servers, where time passes by itself.
+// onServer makes RedisStores on a client.
 func onServer(client priority.RedisClient) opener {
 	return func(t *testing.T, r rule) *world {
 		t.Helper()
-		return &world{Store: newStore(t, client, r), slack: serverSlack}
+		return &world{newStore(t, client, r), serverSlack}
 	}
 }
 

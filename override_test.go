@@ -18,9 +18,8 @@ import (
 func TestOverride_Ends(t *testing.T) {
 	server := miniredis.RunT(t)
 	client := connectToMiniredis(t, server)
-	store := onMiniredis(t, server)(t, rule{})
 	reads := openStore(t, client, &priority.RedisOptions{Overrides: true, Timeout: time.Minute})
-	store.Store = reads
+	store := &world{Store: reads}
 	other := &world{Store: openStore(t, client, &priority.RedisOptions{Timeout: time.Minute})}
 	client.Set(t.Context(), reads.OverrideKey("acme"), "=7", time.Minute)
 	want := priority.Decision{Level: 7, Count: 0, ResetIn: quiet, Ruled: 1}
@@ -33,7 +32,7 @@ func TestOverride_Ends(t *testing.T) {
 	if state := must(other.Peek(t.Context(), "acme"))(t); state.NextLevel != 1 || state.Override != (priority.Override{}) {
 		t.Errorf("got %+v from a store that reads no overrides", state)
 	}
-	store.wait(time.Minute + ms)
+	server.FastForward(time.Minute + ms)
 	store.next(t, "acme", counted(-2))
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
@@ -20,54 +21,40 @@ import (
 	"github.com/docpriority/priority/observe"
 )
 
-// contract is what every store promises.
+// contract is what every store promises. What time does to it, the vectors and the laws
+// show.
 var contract = []struct {
 	promise string
 	keep    func(t *testing.T, open opener)
-	waits   bool // it lets time pass, which no real server does for a test
 }{
-	{"each document is one down and has the level of its count", eachDocumentIsOneDown, false},
-	{"NextN is as many Nexts", nextNIsAsManyNexts, true},
-	{"NextEach answers in order", nextEachAnswersInOrder, true},
-	{"the count is reset after more than the interval since the last update", resetSinceLastUpdate, true},
-	{"Submit counts nothing, and Next submits nothing", neitherRuleTouchesTheOther, true},
-	{"SubmitN is as many Submits", submitNIsAsManySubmits, false},
-	{"a pending document is decided about as it was", aPendingDocumentIsDecidedAboutAsBefore, true},
-	{"what was submitted halves each day", usageHalvesEachDay, true},
-	{"floods take turns behind the last load", floodsTakeTurns, false},
-	{"a document weighs what it costs, compared with the average", costsWeigh, false},
-	{"Done teaches what a customer's documents cost", doneTeachesTheCost, false},
-	{"Done ends what is pending and nothing else", doneEndsPending, true},
-	{"Done reports what it ended", doneReportsWhatItEnded, true},
-	{"the longest interval and lease", longestIntervalAndLease, true},
-	{"policies are told with every field", policiesAreTold, false},
-	{"no two customers or documents are mixed up", nothingIsMixedUp, false},
-	{"nothing to do", nothingToDo, false},
-	{"a wrong call counts nothing", wrongCallsCountNothing, false},
-	{"a call whose context has ended changes nothing", endedContextsChangeNothing, false},
+	{"each document is one down and has the level of its count", eachDocumentIsOneDown},
+	{"many documents are as many single ones, in order", manyAreAsManySingle},
+	{"Submit counts nothing, and Next submits nothing", neitherRuleTouchesTheOther},
+	{"SubmitN is as many Submits", submitNIsAsManySubmits},
+	{"floods take turns behind the last load", floodsTakeTurns},
+	{"a document weighs what it costs, compared with the average", costsWeigh},
+	{"Done teaches what a customer's documents cost", doneTeachesTheCost},
+	{"Done ends what is pending and nothing else", doneEndsPending},
+	{"Done reports what it ended", doneReportsWhatItEnded},
+	{"policies are told with every field", policiesAreTold},
+	{"no two customers or documents are mixed up", nothingIsMixedUp},
+	{"nothing to do", nothingToDo},
+	{"a wrong call counts nothing", wrongCallsCountNothing},
+	{"a call whose context has ended changes nothing", endedContextsChangeNothing},
 }
 
 // TestContract holds both stores to the same promises, on each kind of client and server.
-// What a decision is when, the vectors and the random sequences show.
 func TestContract(t *testing.T) {
 	t.Parallel()
-	backends := map[string]func(t *testing.T) opener{
-		"memory":    func(*testing.T) opener { return openMemory },
-		"miniredis": func(*testing.T) opener { return openMiniredis },
-	}
+	backends := map[string]func(t *testing.T) opener{"memory": func(*testing.T) opener { return openMemory }}
 	for name, start := range fleets {
-		if name != "miniredis" { // whose clock is moved
-			backends[name] = func(t *testing.T) opener { return onServer(start(t).connect()) }
-		}
+		backends[name] = func(t *testing.T) opener { return onServer(start(t).connect()) }
 	}
 	for name, start := range backends {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			open := start(t)
 			for _, test := range contract {
-				if test.waits && name != "memory" && name != "miniredis" {
-					continue
-				}
 				t.Run(test.promise, func(t *testing.T) {
 					t.Parallel()
 					test.keep(t, open)
@@ -90,85 +77,30 @@ func eachDocumentIsOneDown(t *testing.T, open opener) {
 	w.next(t, "acme", counted(-41))
 }
 
-func nextNIsAsManyNexts(t *testing.T, open opener) {
-	w := open(t, rule{})
-	w.nextN(t, "acme", 1, counted(0))
-	w.nextN(t, "acme", 3, countdown(-1, 3)...)
-	w.next(t, "acme", counted(-4))
-	w.wait(quiet)
-	w.nextN(t, "acme", 2, countdown(-5, 2)...)
-	w.wait(quiet + ms)
-	w.nextN(t, "acme", 40, countdown(0, 40)...)
-	w.next(t, "acme", counted(-40))
+func manyAreAsManySingle(t *testing.T, open opener) {
+	for _, mode := range bothModes {
+		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
+		w.nextN(t, "acme", 1, counted(0))
+		w.nextN(t, "acme", 3, countdown(-1, 3)...)
+		w.next(t, "acme", counted(-4))
+		w.nextN(t, "acme", 40, countdown(-5, 40)...)
+		w.nextEach(t, []string{"globex", "acme", "initech", "acme", "acme", "globex"},
+			counted(0), counted(-45), counted(0), counted(-46), counted(-47), counted(-1))
 
-	// All of the documents have what is left of the interval.
-	w = open(t, rule{policy: priority.Policy{ResetMode: priority.SinceLastReset}})
-	w.next(t, "acme", counted(0))
-	w.wait(1000 * time.Second)
-	w.nextN(t, "acme", 2, left(500*time.Second, counted(-1)), left(500*time.Second, counted(-2)))
-}
-
-func nextEachAnswersInOrder(t *testing.T, open opener) {
-	w := open(t, rule{})
-	w.nextEach(t, []string{"acme"}, counted(0))
-	w.nextEach(t, []string{"globex", "acme", "initech", "acme", "acme", "globex"},
-		counted(0), counted(-1), counted(0), counted(-2), counted(-3), counted(-1))
-	w.wait(quiet)
-	w.next(t, "acme", counted(-4))
-	w.wait(ms)
-	// Some start afresh and some do not.
-	w.nextEach(t, []string{"acme", "globex", "globex", "acme", "initech"},
-		counted(-5), counted(0), counted(-1), counted(-6), counted(0))
-
-	// So many that they are on every node of a cluster, most of them twice.
-	names := customers(180)
-	w.nextEach(t, append(names, names[:120]...),
-		append(slices.Repeat([]priority.Decision{counted(0)}, 180), slices.Repeat([]priority.Decision{counted(-1)}, 120)...)...)
-}
-
-// visit is a document after a pause.
-type visit struct {
-	pause time.Duration
-	want  priority.Decision
-}
-
-func (w *world) visits(t *testing.T, customer string, visits ...visit) {
-	t.Helper()
-	for _, v := range visits {
-		w.wait(v.pause)
-		w.next(t, customer, v.want)
-	}
-}
-
-func resetSinceLastUpdate(t *testing.T, open opener) {
-	w := open(t, rule{lease: ms})
-	w.visits(t, "acme",
-		visit{0, counted(0)},
-		visit{0, counted(-1)},
-		visit{quiet - ms, counted(-2)},
-		visit{quiet, counted(-3)},
-		visit{quiet + ms, counted(0)},
-		visit{quiet, counted(-1)},
-		visit{10 * quiet, counted(0)},
-	)
-	// Who never pauses for the interval is never reset.
-	for count := int64(-1); count >= -30; count-- {
-		w.visits(t, "acme", visit{quiet, counted(count)})
+		// So many that they are on every node of a cluster, most of them twice.
+		names := customers(180)
+		w.nextEach(t, append(names, names[:120]...),
+			append(slices.Repeat([]priority.Decision{counted(0)}, 180), slices.Repeat([]priority.Decision{counted(-1)}, 120)...)...)
 	}
 }
 
 func neitherRuleTouchesTheOther(t *testing.T, open opener) {
-	for _, mode := range bothModes {
-		w := open(t, rule{policy: priority.Policy{ResetMode: mode}})
-		w.nextN(t, "acme", 3, countdown(0, 3)...)
-		w.wait(quiet)
-		w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
-		w.counts(t, "acme", left(0, counted(-2)))
-		w.next(t, "acme", left(map[priority.ResetMode]time.Duration{priority.SinceLastUpdate: quiet}[mode], counted(-3)))
-		w.submit(t, "acme", "c", flood(3)[2])
-		w.wait(quiet + ms)
-		w.next(t, "acme", counted(0))
-	}
+	w := open(t, rule{})
+	w.nextN(t, "acme", 3, countdown(0, 3)...)
+	w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
+	w.counts(t, "acme", counted(-2))
+	w.next(t, "acme", counted(-3))
+	w.submit(t, "acme", "c", flood(3)[2])
 }
 
 func submitNIsAsManySubmits(t *testing.T, open opener) {
@@ -200,66 +132,6 @@ func submitNIsAsManySubmits(t *testing.T, open opener) {
 	w.submitN(t, "globex", append(ids, ids...), want...)
 	w.pends(t, "globex", 334)
 	w.submitN(t, "umbrella", ids, flood(334)...) // the last of them beyond the last load
-}
-
-func aPendingDocumentIsDecidedAboutAsBefore(t *testing.T, open opener) {
-	w := open(t, rule{})
-	for i, id := range documentIDs("invoice", 10) {
-		for range 3 {
-			w.submit(t, "acme", id, flood(10)[i])
-		}
-	}
-	w.submit(t, "acme", "invoice 0", flood(10)[9]) // as if it came last
-
-	// It renews its lease, and one whose lease has ended is a new document.
-	w = open(t, rule{lease: time.Hour})
-	w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
-	w.wait(time.Hour)
-	w.submit(t, "acme", "a", priority.Decision{Level: 2, Load: faded(2, time.Hour) * 2, Pending: 2})
-	w.wait(ms)
-	w.pends(t, "acme", 1)
-	w.wait(time.Hour - ms)
-	w.pends(t, "acme", 1)
-	w.wait(ms)
-	w.submit(t, "acme", "a", priority.Decision{Level: 2, Load: faded(2, 2*time.Hour+ms) + 1, Pending: 1})
-}
-
-// faded is what is left of what was submitted lately after some time.
-func faded(lately float64, d time.Duration) float64 {
-	return math.Round(1000*lately*math.Exp2(-d.Hours()/24)) / 1000
-}
-
-func usageHalvesEachDay(t *testing.T, open opener) {
-	w := open(t, rule{lease: ms})
-	ids := documentIDs("invoice", 8)
-	w.submitN(t, "acme", ids, flood(8)...)
-	lately := func(want float64) {
-		t.Helper()
-		if state := must(w.Peek(t.Context(), "acme"))(t); !w.alike(state.Lately, want) || state.Rule != priority.ByLoad {
-			t.Errorf("Peek: %+v, want %v lately", state, want)
-		}
-	}
-	for _, want := range []float64{4, 2} {
-		w.wait(day)
-		lately(want)
-	}
-	w.submit(t, "acme", "more", priority.Decision{Level: 2, Load: 3, Pending: 1})
-	w.wait(day / 2)
-	lately(faded(3, day/2))
-	w.wait(day)
-	lately(faded(3, 3*day/2))
-	w.wait(time.Duration(math.Log2(3)*24*60)*time.Minute - day/2 - 4*time.Minute) // until hardly more than half a document is left
-	lately(faded(3, time.Duration(math.Log2(3)*24*60)*time.Minute+day-4*time.Minute))
-	w.wait(10 * time.Minute)
-	w.peek(t, "acme", unknown)
-	w.submit(t, "acme", "more", flood(1)[0])
-
-	// Of more than 512, 512 are remembered.
-	many := documentIDs("photo", 600)
-	must(w.SubmitN(t.Context(), "acme", many, nil))(t)
-	lately(512)
-	w.wait(day)
-	lately(256)
 }
 
 // turns has three levels by load, and four more for floods to take turns in.
@@ -405,20 +277,6 @@ func doneEndsPending(t *testing.T, open opener) {
 	w.pends(t, "acme", 0)
 	w.submit(t, "acme", "a", priority.Decision{Level: 2, Load: 6, Pending: 1})
 
-	// It says nothing about the count and its interval.
-	w.next(t, "initech", counted(0))
-	w.wait(1000 * time.Second)
-	w.done(t, "initech", "a")
-	w.counts(t, "initech", left(500*time.Second, counted(0)))
-
-	// The time that it took is learned in tenths of a second, rounded.
-	w.submit(t, "hooli", "a", pending(1))
-	w.wait(1050 * ms)
-	w.done(t, "hooli", "a")
-	if state := must(w.Peek(t.Context(), "hooli"))(t); !w.near(state.Sojourn, 1100*ms) {
-		t.Errorf("Peek after 1050 ms: %+v", state)
-	}
-
 	// More than any script call takes.
 	ids := documentIDs("invoice", 700)
 	w.submitN(t, "umbrella", ids, flood(len(ids))...)
@@ -429,7 +287,7 @@ func doneEndsPending(t *testing.T, open opener) {
 }
 
 func doneReportsWhatItEnded(t *testing.T, open opener) {
-	w := open(t, rule{lease: time.Minute, policy: turns().policy})
+	w := open(t, turns())
 	var ended []priority.Ended
 	ctx := priority.WithEnded(t.Context(), func(e priority.Ended) { ended = append(ended, e) })
 	check := func(call string, err error, want ...priority.Ended) {
@@ -446,17 +304,12 @@ func doneReportsWhatItEnded(t *testing.T, open opener) {
 	}
 	ids := documentIDs("photo", 300)
 	w.submitN(t, "acme", ids[:4], pendingEach(1, 4)...)
-	w.wait(time.Second)
 	check("Done of an unknown one", w.Done(ctx, "acme", "x", time.Second))
 	check("Done of an unknown customer's", w.Done(ctx, "globex", ids[0], time.Second))
-	check("Done", w.Done(ctx, "acme", ids[1], time.Hour), priority.Ended{Document: ids[1], Sojourn: time.Second, Level: 2})
+	check("Done", w.Done(ctx, "acme", ids[1], time.Hour), priority.Ended{Document: ids[1], Level: 2})
 	check("Done once more", w.Done(ctx, "acme", ids[1], time.Hour))
 	check("DoneN", w.DoneN(ctx, "acme", []string{ids[3], ids[1], ids[0], ids[3], "x"}, 0),
-		priority.Ended{Document: ids[3], Sojourn: time.Second, Level: 4}, priority.Ended{Document: ids[0], Sojourn: time.Second, Level: 1})
-
-	// It is as long ago as it is, however long it was pending.
-	w.wait(time.Hour)
-	check("Done after the lease", w.Done(ctx, "acme", ids[2], 0), priority.Ended{Document: ids[2], Sojourn: time.Hour + time.Second, Level: 3})
+		priority.Ended{Document: ids[3], Level: 4}, priority.Ended{Document: ids[0], Level: 1})
 
 	// More than any script call takes; and who reports to several.
 	w.submitN(t, "many", ids, pendingEach(1, len(ids))...)
@@ -475,17 +328,6 @@ func doneReportsWhatItEnded(t *testing.T, open opener) {
 	check("Done of the last level", w.Done(ctx, "acme", ids[7], 0), priority.Ended{Document: ids[7], Level: 63})
 	w.submit(t, "acme", "z", pending(8))
 	check("Done of a silent one", w.Done(priority.WithEnded(ctx, nil), "acme", "z", 0))
-}
-
-func longestIntervalAndLease(t *testing.T, open opener) {
-	for _, mode := range bothModes {
-		w := open(t, rule{policy: priority.Policy{ResetInterval: longestInterval, ResetMode: mode}, lease: priority.DefaultLease})
-		w.next(t, "acme", left(longestInterval, counted(0)))
-		w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
-		w.wait(day)
-		w.submit(t, "acme", "b", pending(2))
-		w.counts(t, "acme", left(longestInterval-day, counted(0)))
-	}
 }
 
 // tiers has two tiers, by the first word of a customer.
@@ -723,7 +565,7 @@ func endedContextsChangeNothing(t *testing.T, open opener) {
 
 // A TierOf may look into a file or a database: it is asked once a customer and call.
 func TestTierOf(t *testing.T) {
-	for name, open := range map[string]opener{"memory": openMemory, "miniredis": openMiniredis} {
+	for name, open := range map[string]opener{"memory": openMemory, "miniredis": onServer(connectToMiniredis(t, miniredis.RunT(t)))} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			asked, ctx := map[string]int{}, t.Context()

@@ -3,14 +3,11 @@
 package ledger
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/observe"
 )
 
 // Totals are documents by what their callers were told.
@@ -30,8 +27,7 @@ func (t Totals) String() string {
 }
 
 // Ledger is safe for concurrent use. Its customers may not be reset while it is
-// kept. Its size depends on the customers and on the documents that failed, not
-// on those that were answered. The zero value is ready to use.
+// kept. The zero value is ready to use.
 type Ledger struct {
 	mu        sync.Mutex
 	totals    Totals
@@ -39,10 +35,10 @@ type Ledger struct {
 }
 
 type account struct {
-	told     counts
+	counts   map[int64]bool // that documents were answered with
+	twice    int            // how often one of them was there already
 	answered int
-	unknown  int // outcomes, as the callers were told
-	hidden   int // unknown outcomes, as a fallback's primary told the fallback
+	unknown  int // outcomes
 }
 
 // of returns a customer's account. The caller holds the lock.
@@ -52,7 +48,7 @@ func (l *Ledger) of(customer string) *account {
 		if l.customers == nil {
 			l.customers = make(map[string]*account)
 		}
-		a = &account{}
+		a = &account{counts: make(map[int64]bool)}
 		l.customers[customer] = a
 	}
 	return a
@@ -70,7 +66,10 @@ func (l *Ledger) Note(customer string, decision priority.Decision, err error) {
 	case err == nil:
 		l.totals.Answered++
 		a.answered++
-		a.told.add(decision.Count)
+		if a.counts[decision.Count] {
+			a.twice++
+		}
+		a.counts[decision.Count] = true
 	case errors.Is(err, priority.ErrNotCounted):
 		l.totals.NotCounted++
 	case errors.Is(err, priority.ErrOutcomeUnknown):
@@ -100,22 +99,6 @@ func (l *Ledger) NoteEach(customers []string, decisions []priority.Decision, err
 			decision = decisions[i]
 		}
 		l.Note(customers[i], decision, err)
-	}
-}
-
-// Primary is an [observe.Func] for the primary of a fallback. Where the primary
-// may have counted a document, the fallback answers all the same, and its callers
-// are not told; without Primary such a document is taken for extra.
-func (l *Ledger) Primary(_ context.Context, call observe.Call) {
-	if !strings.HasPrefix(call.Operation, "Next") {
-		return // it does not touch the count
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, err := range priority.ItemErrors(call.Err, call.Items) {
-		if errors.Is(err, priority.ErrOutcomeUnknown) {
-			l.of(call.Customers[min(i, len(call.Customers)-1)]).hidden++
-		}
 	}
 }
 
@@ -157,8 +140,8 @@ func (l *Ledger) Reconcile(count func(customer string) (count int64, held bool))
 		}
 		r.Counted += counted
 		r.Missing += max(0, a.answered-counted)
-		r.Extra += max(0, counted-a.answered-max(a.unknown, a.hidden))
-		r.Twice += a.told.repeated
+		r.Extra += max(0, counted-a.answered-a.unknown)
+		r.Twice += a.twice
 	}
 	return r
 }
