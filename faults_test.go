@@ -268,8 +268,8 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	master := redistest.Start(t)
-	storeOf(t, master.Client()).submit(t, "acme", "a", pending(1))
 	replica := redistest.StartReplica(t, master).Client()
+	storeOf(t, master.Client()).submit(t, "acme", "a", pending(1))
 	redistest.Await(t, "the replica has it", func() bool {
 		state, err := openStore(t, replica, patient).Peek(ctx, "acme")
 		return err == nil && state.Pending == 1
@@ -284,13 +284,13 @@ func TestRefused(t *testing.T) {
 		"black hole":           {connect(t, hole.Addr), hole.Addr},
 		"pool exhausted":       {busy, context.DeadlineExceeded.Error()},
 		"closed client":        {closed, redis.ErrClosed.Error()},
-		"no such database":     {connectWith(t, &redis.Options{Addr: server.Addr, DB: 99}), "DB index is out of range"},
 		"password missing":     {redistest.Start(t, "--requirepass", "secret").Client(), "NOAUTH"},
 		"read-only replica":    {replica, "READONLY"},
 	} {
 		store := openStore(t, test.client, nil)
 		for operation, call := range everyCall(t, store, "acme", "a") {
-			if name == "read-only replica" && operation == "Peek" {
+			if name == "read-only replica" && operation == "Peek" ||
+				name == "pool exhausted" && slices.Contains([]string{"NextEach", "SubmitN", "DoneN"}, operation) { // go-redis has another pool for them
 				continue
 			}
 			t.Run(name+"/"+operation, func(t *testing.T) {

@@ -3,6 +3,7 @@ package laws
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,12 +57,14 @@ func outages(fault prioritytest.Fault) [][]step {
 		{submit("a", "b"), fail, done("a"), heals, reset, ofAnother(submit("a")), recovers, submit("c")},
 		{submit("a", "b"), next, next, fail, next, next, heals, ofAnother(reset), recovers, next},
 		{submit("a", "b"), next, next, fail, next, ofAnother(reset), ofAnother(next), next, heals, recovers, next},
+		slices.Concat([]step{next, fail}, slices.Repeat([]step{next}, 12), // so many that a circuit opens
+			[]step{done("a"), heals, recovers, next, submit("a"), {amount: time.Second}, fail, next, ofAnother(reset), heals, recovers, next}),
 	}
 }
 
 // lateDones submit a document again while its Done, which failed before, is on its way.
 func lateDones() (all [][]step) {
-	slow := prioritytest.Fault{Slow: true, Delay: timeout * 9 / 10}
+	slow := prioritytest.Fault{Slow: true, Delay: timeout * 3 / 4}
 	for after := time.Duration(0); after <= recovery; after += timeout / 5 {
 		all = append(all, []step{
 			acme(prioritytest.Submit, "a"), fails(prioritytest.Fault{}), acme(prioritytest.Done, "a"), heals,
