@@ -6,21 +6,22 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// What goes to Redis and how often.
-
-// What goes to Redis and how often.
+// What goes to Redis, how often, and with which rights.
 
 // A call of one customer is one command on the customer's keys, EVALSHA as soon as
 // the server knows the script, and within it no more than is needed.
@@ -275,4 +276,109 @@ func serverCalls(t *testing.T, client *redis.Client, run func()) map[string]int 
 	delete(told, "config") // Redis 6.2 does not tell subcommands apart
 	delete(told, "info")
 	return told
+}
+
+// The user that docs/redis.md makes for a store can do all that a store does, and needs
+// each of its rights.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "store", Password: "secret"})
+	t.Cleanup(func() { _ = client.Close() })
+	rights := grant(t, server)
+	if err := useEveryRight(t, server, client); err != nil {
+		t.Error(err)
+	}
+	for _, right := range rights {
+		grant(t, server, "-"+right[1:])
+		if useEveryRight(t, server, client) == nil {
+			t.Errorf("everything works without %s", right)
+		}
+	}
+}
+
+// And on a cluster.
+func TestRights_Cluster(t *testing.T) {
+	t.Parallel()
+	line := regexp.MustCompile("On a Redis Cluster add `([^`]*)` to each").FindStringSubmatch(string(markdown.Read(t, "docs/redis.md")))
+	if line == nil {
+		t.Fatal("docs/redis.md does not say what a cluster needs")
+	}
+	cluster := redistest.StartCluster(t, 3)
+	for _, node := range cluster.Masters {
+		grant(t, node, strings.Fields(line[1])...)
+	}
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), Username: "store", Password: "secret"})
+	defer client.Close()
+	store := openStore(t, client, patient)
+	for name, call := range everyCall(t, store, "acme", "invoice-1") {
+		if err := call(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	slot := int(cluster.Client().ClusterKeySlot(t.Context(), store.Key("acme")).Val())
+	owner := slot * 3 / 16384
+	cluster.MoveSlot(slot, cluster.Masters[owner], cluster.Masters[(owner+1)%3], func() { // now and then ASK
+		if _, err := store.Next(t.Context(), "acme"); err != nil {
+			t.Errorf("Next while the slot moves: %v", err)
+		}
+	})
+	for _, node := range cluster.Masters {
+		redistest.WantNothingRefused(t, node.Client())
+	}
+}
+
+// grant makes the user that docs/redis.md documents for a store, with further rules, and
+// returns the documented rights.
+func grant(t *testing.T, server *redistest.Server, further ...string) (rights []string) {
+	t.Helper()
+	keys, rights := markdown.Read(t, "docs/redis.md").Rights(t, "store")
+	args := []any{"ACL", "SETUSER", "store", "reset", "on", ">secret"}
+	for _, rule := range slices.Concat(keys, rights, further) {
+		args = append(args, rule)
+	}
+	if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return rights
+}
+
+// useEveryRight does all that a store can do, beginning without a key and without
+// a script in the server's cache, and returns what did not work.
+func useEveryRight(t *testing.T, server *redistest.Server, client priority.RedisClient) error {
+	t.Helper()
+	admin := server.Client()
+	if err := errors.Join(admin.FlushAll(t.Context()).Err(), admin.ScriptFlush(t.Context()).Err()); err != nil {
+		t.Fatal(err)
+	}
+	var errs []error
+	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
+		store := openStore(t, client, &priority.RedisOptions{Policy: priority.Policy{ResetMode: mode}, Timeout: -1})
+		do := func(names ...string) {
+			calls := everyCall(t, store, "acme", "invoice-1")
+			for _, name := range names {
+				if err := calls[name](); err != nil {
+					errs = append(errs, fmt.Errorf("%v, %s: %w", mode, name, err))
+				}
+			}
+		}
+		do("Next", "Next", "NextN", "NextEach", "Submit", "SubmitN", "Peek")
+		// A lease that has ended is cleared away by the next Submit, and a count that has no
+		// room left is put back and reported.
+		if err := errors.Join(
+			admin.ZAdd(t.Context(), store.PendingKey("acme"), redis.Z{Score: 1, Member: "ended"}).Err(),
+			admin.Set(t.Context(), store.Key("full"), "-999999999999999", time.Minute).Err(),
+		); err != nil {
+			t.Fatal(err)
+		}
+		do("Submit")
+		if _, err := store.SubmitN(t.Context(), "acme", []string{"invoice-1", "invoice-2"}, nil); err != nil {
+			errs = append(errs, err)
+		}
+		do("Done", "DoneN", "Reset")
+		if _, err := store.Next(t.Context(), "full"); !errors.Is(err, priority.ErrCorruptCount) {
+			errs = append(errs, fmt.Errorf("Next of a count that is full: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }

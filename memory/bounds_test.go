@@ -1,12 +1,10 @@
 package memory_test
 
 import (
-	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -74,32 +72,5 @@ func TestALargeCallLetsOthersComeBetween(t *testing.T) {
 	decisions, err := store.NextN(ctx, "acme", items)
 	if err != nil || turns != 1 || decisions[0].Count != 0 || decisions[items-1].Count != 1-items || decisions[3].Level != 2 {
 		t.Errorf("NextN in %d turns: %v", turns, err)
-	}
-}
-
-// NextN decides as Next does, in both modes.
-func TestManyAreDecidedAsOneByOne(t *testing.T) {
-	for _, mode := range []priority.ResetMode{priority.SinceLastUpdate, priority.SinceLastReset} {
-		now := time.Unix(1e9, 0)
-		opts := &memory.Options{Policy: priority.Policy{ResetMode: mode}, Now: func() time.Time { return now }}
-		many, single := open(t, opts), open(t, opts)
-		for range 20 {
-			got, err := many.NextN(t.Context(), "acme", 7)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want []priority.Decision
-			for range 7 {
-				d, err := single.Next(t.Context(), "acme")
-				if err != nil {
-					t.Fatal(err)
-				}
-				want = append(want, d)
-			}
-			if !slices.Equal(got, want) {
-				t.Fatalf("%v: %v, want %v", mode, got, want)
-			}
-			now = now.Add(10 * time.Minute)
-		}
 	}
 }
