@@ -8,7 +8,6 @@ import socket
 import threading
 import unittest
 import uuid
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable, Optional
 
@@ -19,7 +18,6 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 import docpriority
-from docpriority._protocol import ReplyReader
 
 VECTORS = Path(__file__).resolve().parents[3] / "vectors"
 
@@ -173,28 +171,17 @@ class _Server:
     def serve(self, client: socket.socket) -> None:
         raise NotImplementedError
 
-    def say(self, unasked: bytes) -> None:
-        """Sends something on every connection."""
-        with self._lock:
-            for sock in self._open:
-                with suppress(OSError):  # the client has closed it just now
-                    sock.sendall(unasked)
-
     def close_connections(self) -> None:
         with self._lock:
             connections, self._open = self._open, []
         for sock in connections:
             _end(sock)
 
-    def refuse(self) -> None:
-        """Takes no connections any more, and ends those that there are."""
-        _end(self._listener)
-        self.close_connections()
-
     def close(self) -> None:
         with self._lock:
             self._closed = True
-        self.refuse()
+        _end(self._listener)
+        self.close_connections()
         for thread in list(self._threads):
             thread.join()
 
@@ -260,9 +247,8 @@ class Proxy(_Server):
 
 
 class Scripted(_Server):
-    """Answers the scripts that it is sent by what it is told, in turn, and the last for ever:
-    "answered", "lost", or the text of an error. What begins with a type of Redis's protocol
-    and ends a line is sent as it is."""
+    """Answers the scripts that it is sent by what it is told, in turn, and the last for ever: "answered", "lost", or
+    the text of an error."""
 
     def __init__(self, tries: tuple[str, ...]) -> None:
         self.tries = list(tries)
@@ -271,18 +257,18 @@ class Scripted(_Server):
         super().__init__()
 
     def serve(self, client: socket.socket) -> None:
-        reader = ReplyReader()
+        stream = client.makefile("rb")
         while True:
-            data = client.recv(65536)
-            if not data:
+            head = stream.readline()
+            if not head:
                 return
-            for command in reader.feed(data):
-                answer = self._answer(command)
-                if answer is None:
-                    return
-                client.sendall(answer)
+            command = [stream.read(int(stream.readline()[1:]) + 2)[:-2] for _ in range(int(head[1:]))]
+            answer = self._answer(command)
+            if answer is None:
+                return
+            client.sendall(answer)
 
-    def _answer(self, command: Any) -> Optional[bytes]:
+    def _answer(self, command: list[bytes]) -> Optional[bytes]:
         name = command[0].upper()
         if name not in (b"EVAL", b"EVALSHA"):
             return b"+OK\r\n"
@@ -291,36 +277,4 @@ class Scripted(_Server):
             does = self.tries.pop(0) if len(self.tries) > 1 else self.tries[0]
         if does == "lost":
             return None
-        if does == "answered":
-            return self.reply
-        return does.encode() if does.endswith("\r\n") else b"-%b\r\n" % does.encode()
-
-
-class Silent(_Server):
-    """Lets clients in, but answers no script; or, where it is told a drop, with that again
-    and again."""
-
-    def __init__(self, drop: bytes = b"") -> None:
-        self._drop = drop
-        self.asked = threading.Event()  # to run a script
-        self._over = threading.Event()
-        super().__init__()
-
-    def serve(self, client: socket.socket) -> None:
-        reader = ReplyReader()
-        while not self._over.is_set():
-            data = client.recv(65536)
-            if not data:
-                return
-            commands: list[Any] = list(reader.feed(data))
-            if any(command[0].upper() in (b"EVAL", b"EVALSHA") for command in commands):
-                break
-            client.sendall(b"+OK\r\n" * len(commands))
-        self.asked.set()
-        while self._drop and not self._over.wait(0.02):
-            client.sendall(self._drop)
-        self._over.wait()
-
-    def close(self) -> None:
-        self._over.set()
-        super().close()
+        return self.reply if does == "answered" else b"-%b\r\n" % does.encode()

@@ -1,64 +1,197 @@
-"""Reports and rules, by the vectors that programs in all languages share."""
+"""The vectors that programs in all languages share."""
 
 import base64
+import hashlib
 import json
+import re
 import unittest
 from datetime import timedelta
 from typing import Any
 
+import redis
+
 import docpriority
 from docpriority import Decision, Ended, Policy, ResetMode
 from docpriority._calls import Calls
-from docpriority._report import Told, Window, bucket_of, fitted
+from docpriority._cost import Mean, each
+from docpriority._memory import Memory
+from docpriority._report import Window, bucket_of, fitted
 from docpriority._rules import Follower
 
 from .support import VECTORS
+
+DAY = 86_400_000
+OVERRIDE = re.compile("([<>]?=)([1-9][0-9]{0,2})")
+STATE = (
+    "level", "next_level", "count", "reset_in_ms", "load", "lately", "cost", "pending", "pending_last", "oldest_ms", "sojourn_ms", "lease_ms",
+)  # fmt: skip
 
 
 def vectors(file: str) -> Any:
     return json.loads((VECTORS / file).read_text())
 
 
-class Reports(unittest.TestCase):
-    def test_waits_are_in_the_buckets_of_the_vectors(self) -> None:
-        for milliseconds, bucket in vectors("reports.json")["buckets"]:
-            self.assertEqual(bucket_of(timedelta(milliseconds=milliseconds)), bucket, milliseconds)
+def policy_of(fields: dict[str, Any]) -> Policy:
+    given = {**fields, "reset_interval": timedelta(milliseconds=fields["reset_interval_ms"]), "reset_mode": ResetMode(fields["reset_mode"])}
+    del given["reset_interval_ms"]
+    return Policy(**given)
 
-    def test_reports_are_those_of_the_vectors(self) -> None:
-        for case in vectors("reports.json")["writes"]:
-            told, window = Told(), Window(0)
-            for step in case["steps"]:
-                now = step["at_ms"] / 1000
-                tell(told, step)
-                window.count(told, now)
-                if step["do"] == "report":
-                    got = json.loads(fitted(window.fields(now)))
-                    with self.subTest(case["name"], at=step["at_ms"]):
-                        self.assertEqual({name: value for name, value in got.items() if value not in ({}, [])}, step["report"])
+
+def store(**options: Any) -> docpriority.Store:
+    return docpriority.Store(redis.Redis(port=1), **options)
+
+
+class Keys(unittest.TestCase):
+    def test_keys(self) -> None:
+        for key in vectors("keys.json")["keys"]:
+            with self.subTest(key["shown"]):
+                own, customer = store(prefix=key["prefix"]), bytes.fromhex(key["customer_hex"])
+                keys = [own.key(customer), own.pending_key(customer), own.usage_key(customer), own.override_key(customer)]
+                self.assertEqual(keys, [bytes.fromhex(key[f"{end}_key_hex"]) for end in ("count", "pending", "usage", "override")])
+
+
+class Policies(unittest.TestCase):
+    def test_scripts_and_levels(self) -> None:
+        file = vectors("policies.json")
+        for vector in file["policies"]:
+            policy = policy_of(vector["policy"])
+            own = store(policy=policy, lease=timedelta(milliseconds=vector["lease_ms"]))
+            by_load = vector["levels_by_load"] or []
+            with self.subTest(vector["name"]):
+                for name, sha1 in {**vector["sha1"], **file["always"]}.items():
+                    self.assertEqual(hashlib.sha1(own.script(name, "acme").encode()).hexdigest(), sha1)
+                self.assertEqual((policy.loads, policy.last), (tuple(vector["loads"]), vector["last"]))
+                self.assertEqual([[count, policy.level(count)] for count, _ in vector["levels"]], vector["levels"])
+                self.assertEqual([[load, policy.level_of_load(load / 1e6)] for load, _ in by_load], by_load)
+
+    def test_what_is_refused(self) -> None:
+        for vector in vectors("policies.json")["refused"]:
+            with self.subTest(vector["why"]), self.assertRaises(ValueError):
+                store(policy=policy_of(vector["policy"]), lease=timedelta(milliseconds=vector["lease_ms"]))
+
+
+class Costs(unittest.TestCase):
+    def test_means(self) -> None:
+        for case in vectors("mean.json")["cases"]:
+            with self.subTest(case["name"]):
+                submitted, took = Mean(), Mean()
+                for step in case["steps"]:
+                    if "costs" in step:
+                        mean, costs, added = submitted, step["costs"], step["costs"]
+                    else:
+                        seconds = each(timedelta(milliseconds=step.get("took_ms", 0)), step["n"])
+                        mean, costs, added = took, [seconds], [seconds] * step.get("ended", 0)
+                    self.assertEqual([mean.relative(cost) for cost in costs], step["sent"])
+                    for cost in added:
+                        mean.add(cost)
+
+
+class Case:
+    """A memory in the virtual time of a case."""
+
+    def __init__(self, case: dict[str, Any]) -> None:
+        self.now = 0
+        self.policy = policy_of(case["policy"])
+        self.memory = Memory(self.policy.last, case.get("lease_ms", DAY), lambda: self.now)
+
+    def do(self, step: dict[str, Any]) -> Any:
+        """Does a step, and returns what it came to as the vectors say it."""
+        self.now = step["at_ms"]
+        customer, n = step["customer"].encode(), step.get("n", 1)
+        documents = [document.encode() for document in step.get("documents", ())]
+        if step["do"] == "set":
+            how, level = OVERRIDE.fullmatch(step["value"]).groups()  # type: ignore[union-attr]
+            ends_in = step.get("ttl_ms", float("inf"))
+            return self.memory.set_override(customer, 1 if how == "<=" else int(level), 255 if how == ">=" else int(level), ends_in)
+        if step["do"] == "next":
+            _, last, reset_in, *ruling = self.memory.next(customer, self.policy, n)
+            plain = [{"level": self.policy.level(count), "count": count, "reset_in_ms": reset_in} for count in range(last + n - 1, last - 1, -1)]
+            if ruling:
+                plain = [{**of, "ruled": of["level"], "level": min(max(of["level"], ruling[1]), ruling[2])} for of in plain]
+            return plain
+        if step["do"] == "submit":
+            reply = self.memory.submit(customer, self.policy, documents, step.get("costs") or [0] * len(documents))
+            decided = list(zip(*(reply[i : 4 * len(documents) : 4] for i in range(4))))
+            names = ("level", "load", "pending", "ruled")
+            return [{name: value for name, value in zip(names, of) if name != "ruled" or value} for of in decided]
+        if step["do"] == "done":
+            reply = self.memory.done(customer, documents, step.get("cost", 0))
+            return [{"level": level, "sojourn_ms": sojourn} for sojourn, level in zip(reply[::2], reply[1::2])]
+        if step["do"] == "peek":
+            rule, *reply = self.memory.peek(customer, self.policy)
+            state = {"rule": ("unknown", "by_count", "by_load")[rule], **dict(zip(STATE, reply))}
+            if reply[12]:
+                state.update(zip(("ruled", "earliest", "latest"), reply[12:15]))
+                state.update({"override_ends_in_ms": reply[15]} if reply[15] > 0 else {})
+            return state
+        return self.memory.reset(customer)
+
+
+class InMemory(unittest.TestCase):
+    """Against Redis, the conformance checks run them."""
+
+    def test_decisions(self) -> None:
+        for file in ("rule.json", "submit.json"):
+            for case in vectors(file)["cases"]:
+                self.run_case(case)
+
+    def test_decisions_with_overrides(self) -> None:
+        ran = 0
+        for case in vectors("edges.json")["cases"]:
+            sets = [step for step in case["steps"] if step["do"] == "set"]
+            if all(step.get("key") == "override" and OVERRIDE.fullmatch(step["value"]) for step in sets):
+                if not any("lease_ms" in step or "error" in step for step in case["steps"]):
+                    self.run_case(case)
+                    ran += 1
+        self.assertGreater(ran, 2)
+
+    def run_case(self, case: dict[str, Any]) -> None:
+        memory = Case(case)
+        for number, step in enumerate(case["steps"]):
+            with self.subTest(case["name"], step=number):
+                self.assertEqual(memory.do(step), step.get("want", step.get("state")), step)
 
 
 ERRORS = {
     "invalid": ValueError(), "not_counted": docpriority.NotCountedError(), "outcome_unknown": docpriority.OutcomeUnknownError(),
     "corrupt_count": docpriority.CorruptCountError(), "error": docpriority.PriorityError(),
-}
+}  # fmt: skip
 
 
-def tell(told: Told, step: dict[str, Any]) -> None:
-    """Tells what the caller of a step was told."""
-    customer = step.get("customer") or base64.b64decode(step.get("customer_base64", ""))
+class Reports(unittest.TestCase):
+    def test_buckets(self) -> None:
+        for milliseconds, bucket in vectors("reports.json")["buckets"]:
+            self.assertEqual(bucket_of(timedelta(milliseconds=milliseconds)), bucket, milliseconds)
+
+    def test_reports(self) -> None:
+        for case in vectors("reports.json")["writes"]:
+            now = 0.0
+            window = Window(lambda: now)
+            for step in case["steps"]:
+                now = step["at_ms"] / 1000
+                tell(window, step)
+                if step["do"] == "report":
+                    got = json.loads(fitted(window.fields()))
+                    with self.subTest(case["name"], at=step["at_ms"]):
+                        self.assertEqual({name: value for name, value in got.items() if value not in ({}, [])}, step["report"])
+
+
+def tell(window: Window, step: dict[str, Any]) -> None:
+    """Tells what the caller of a step was answered."""
+    customer = step["customer"].encode() if "customer" in step else base64.b64decode(step.get("customer_base64", ""))
     kind = {"ruled": 1 if "overridden" in step else 0, "degraded": "fallback" in step}
     if step["do"] == "next":
-        told.decided("count", customer, [Decision(level, step["count"], **kind) for level in step["levels"]])
+        window.decided("count", customer, [Decision(level, step["count"], **kind) for level in step["levels"]])
     elif step["do"] == "submit":
-        told.decided("load", customer, [Decision(level, load=step["load"], **kind) for level in step["levels"]])
+        window.decided("load", customer, [Decision(level, load=step["load"], **kind) for level in step["levels"]])
     elif step["do"] == "done":
-        told.ended([Ended("1", timedelta(milliseconds=sojourn), level) for sojourn, level in step["ended"]])
+        window.ended([Ended("1", timedelta(milliseconds=sojourn), level) for sojourn, level in step["ended"]])
     elif step["do"] == "error":
-        told.failed(ERRORS[step["class"]], step["documents"])
+        window.failed(ERRORS[step["class"]], step["documents"])
 
 
 class Rules(unittest.TestCase):
-    def test_the_rules_of_the_vectors_are_followed(self) -> None:
+    def test_rules_are_followed(self) -> None:
         for case in vectors("rules.json")["cases"]:
             process = Process(case["own"])
             for number, step in enumerate(case["steps"], 1):
@@ -68,7 +201,7 @@ class Rules(unittest.TestCase):
                     for tier, policy in step["policies"].items():
                         self.assertEqual(process.policy_of(tier), policy)
 
-    def test_what_the_vectors_refuse_leaves_the_rules_before_in_force(self) -> None:
+    def test_what_is_refused_leaves_the_rules_before_in_force(self) -> None:
         refused = vectors("rules.json")["refused"]
         item = '{"version":%d,"at":%d,"rules":%s}'
         for version, rules in [
@@ -83,9 +216,6 @@ class Rules(unittest.TestCase):
                 self.assertEqual((process.version, process.error, process.policy_of("none")["thresholds"]), (1, "refused", [-1]), process.why)
                 process.reads("3 3 7", item % (3, 3, '{"thresholds":[-3]}'))
                 self.assertEqual((process.version, process.error, process.policy_of("none")["thresholds"]), (3, "", [-3]), process.why)
-
-
-MODES = {ResetMode.SINCE_LAST_UPDATE: "last-update", ResetMode.SINCE_LAST_RESET: "last-reset"}
 
 
 class Process:
@@ -118,5 +248,9 @@ class Process:
         policy = self._calls.policy_of(tier)
         return {
             "thresholds": list(policy.thresholds), "reset_interval_ms": policy.reset_interval // timedelta(milliseconds=1),
-            "reset_mode": MODES[policy.reset_mode], "loads": list(policy.loads), "turns": policy.turns,
-        }
+            "reset_mode": policy.reset_mode.value.replace("since_", "").replace("_", "-"), "loads": list(policy.loads), "turns": policy.turns,
+        }  # fmt: skip
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -10,23 +10,19 @@ from typing import Any, Callable, Optional, TypeVar, Union
 from redis.asyncio import Redis
 from redis.asyncio.cluster import RedisCluster
 
-from ._calls import Call, Calls, checked_timeout
-from ._client import async_client_of
-from ._course import Course
+from ._base import Base
+from ._calls import Call
+from ._connections import Tasks
 from ._decision import Decision, Ended, State
-from ._fallback import Attempt
 from ._keys import Name
 from ._member import MemberTask
 from ._policy import Policy
-from ._repair import FallbackTask, checked_fallback
-from ._store_keys import Keys
-from ._tasks import Tasks
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="AsyncStore")
 
 
-class AsyncStore(Keys):
+class AsyncStore(Base):
     """A ``Store`` whose methods are coroutines, on a ``redis.asyncio.Redis`` or a
     ``redis.asyncio.RedisCluster``.
 
@@ -36,8 +32,6 @@ class AsyncStore(Keys):
     a fork needs a store of its own. With ``join``, a task in the event loop that first uses
     the store does what the thread of a ``Store`` does.
     """
-
-    _fallback: Optional[FallbackTask] = None
 
     def __init__(
         self,
@@ -54,14 +48,10 @@ class AsyncStore(Keys):
         name: str = "",
         fallback: Optional[bool] = None,
     ) -> None:
-        self._timeout = checked_timeout(timeout)
-        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
-        self._own = async_client_of(client, self._timeout)
-        self._client = client  # a Sentinel's pool lives as long as its client
-        self._tasks = Tasks(self._own, self._timeout)
-        if checked_fallback(fallback, join):
-            self._fallback = FallbackTask(self, self._calls, self._tasks, self._own.nodes)
-        self._member = MemberTask(self, self._calls, self._tasks, self._own.nodes, name, self._fallback) if join else None
+        self._set_up(prefix, timeout, policy, tiers, tier_of, lease, overrides, join, name, fallback)
+        self._tasks = Tasks(client, self._timeout)
+        self._nodes = self._tasks.nodes
+        self._member = MemberTask(self, self._calls, self._tasks, name, self._fallback) if join else None
 
     async def next(self, customer: Name) -> Decision:
         """See ``Store.next``."""
@@ -95,16 +85,10 @@ class AsyncStore(Keys):
         """See ``Store.reset``."""
         await self._run(lambda: self._calls.reset(customer), documents=0)
 
-    @property
-    def degraded(self) -> bool:
-        """See ``Store.degraded``."""
-        return self._fallback is not None and self._fallback.here().degraded
-
     async def close(self) -> None:
-        """Sends what is owed, as ``Store.close`` does, and ends the store's connections in this
-        event loop. Later calls raise ``NotCountedError``, in any loop."""
-        if self._fallback is not None:
-            await self._fallback.close()
+        """Removes the member's report and ends the store's connections in this event loop. Later calls raise
+        ``NotCountedError``, in any loop."""
+        self._closed = True
         if self._member is not None:
             await self._member.close()
         await self._tasks.close()
@@ -121,26 +105,6 @@ class AsyncStore(Keys):
         await self.close()
 
     async def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
-        if self._member is not None:
+        if self._member is not None and not self._closed:
             self._member.begin()
-        try:
-            call = make()
-            documents = call.documents
-            if self._fallback is None:
-                return await self._tasks.run(Course(call, self._own.nodes, self._timeout))
-            return await self._with_fallback(call, Attempt(self._fallback.here(), call))
-        except Exception as error:
-            self._calls.failed(error, documents)
-            raise
-
-    async def _with_fallback(self, call: Call[T], attempt: Attempt[T]) -> T:
-        if attempt.asks_redis:
-            try:
-                result = await self._tasks.run(Course(call, self._own.nodes, self._timeout))
-            except BaseException as error:
-                if not attempt.failed(error):
-                    raise
-            else:
-                attempt.succeeded()
-                return result
-        return attempt.by_memory()
+        return await self._tasks.run(self._steps(make, documents))

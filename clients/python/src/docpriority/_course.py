@@ -1,180 +1,191 @@
-"""The course of one call: its tries, and what became of each. No input or output is done here."""
+"""The course of one call: what is sent, where, and what its outcome means. No input or output is done here."""
 
 from __future__ import annotations
 
 import random
+import re
 import time
-from typing import Any, Generic, Optional, TypeVar
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, NamedTuple, Optional, Tuple, TypeVar, Union
 
-from ._answers import Meaning, meaning
+from redis.crc import key_slot
+from redis.exceptions import ReadOnlyError, ResponseError
+
 from ._calls import Call, Lost
 from ._errors import CorruptCountError, NotCountedError, OutcomeUnknownError, PriorityError
-from ._nodes import Address, Nodes
-from ._protocol import ErrorReply, Reply, encode
 
 T = TypeVar("T")
 
-# Seconds before a further try: doubled each time. A part is left to chance, so that a
-# fleet does not come back in one moment.
+Address = Optional[Tuple[str, int]]
+"""A node of a cluster by its host and port; None: the one server."""
+
+
+class Try(NamedTuple):
+    """Asks for commands to be sent to a server, on one connection, and for the reply to the last of them."""
+
+    commands: Sequence[Sequence[Union[str, bytes]]]
+    address: Address
+    pause: float  # seconds to wait before
+    deadline: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """There was no reply, or an error for one."""
+
+    text: str
+    cause: Optional[BaseException] = None
+
+
+class Refused(Failure):
+    """The error that Redis answered."""
+
+
+class Unsent(Failure):
+    """The command certainly did not reach Redis as a whole, and so was not run."""
+
+
+class Unanswered(Failure):
+    """It was sent, and no reply came: it may have been run."""
+
+
+Steps = Generator[Try, Any, T]
+"""Asks for tries, is sent the reply or a Failure for each, and returns what the call returns."""
+
+# Seconds before a further try: doubled each time, and partly random, so that a fleet does not return at once.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.004, 0.064
+_SHARE_OF_A_TRY = 0.1  # of the timeout that must be left for a further try
+_MOST_REDIRECTS = 3  # at once
 
-# Of the timeout, that must be left when something is sent: what is sent in the last moment
-# is only of unknown outcome.
-_SHARE_OF_A_TRY = 0.1
+_CORRUPT = {"CORRUPTCOUNT ": b"}:count", "CORRUPTPENDING ": b"}:pending", "CORRUPTUSAGE ": b"}:usage"}
+# Nothing was changed, and soon it may work; or it will not. redis-py takes "ERR " off.
+_FOR_A_MOMENT = ("LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "max number of clients reached")
+_FOR_GOOD = (
+    "NOSCRIPT ", "MOVED ", "ASK ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ", "CROSSSLOT ",
+    "unknown command", "the number of documents", "the cost",
+)
+# Redis before 7.0 puts words of its own before a refusal within a script.
+_FOR_A_MOMENT_WITHIN = ("-READONLY ", "READONLY You can't write")
+_FOR_GOOD_WITHIN = ("-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS ")
 
-_REDIRECTS_AT_ONCE = 3  # more of them are nodes that do not agree yet
+# What redis-py makes of an error's code, which it then takes off.
+_CODES = {
+    "NoScriptError": "NOSCRIPT", "BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "NoPermissionError": "NOPERM",
+    "AuthenticationError": "NOAUTH", "OutOfMemoryError": "OOM", "ClusterDownError": "CLUSTERDOWN", "TryAgainError": "TRYAGAIN",
+    "MasterDownError": "MASTERDOWN", "ClusterCrossSlotError": "CROSSSLOT", "MovedError": "MOVED", "AskError": "ASK",
+}  # fmt: skip
+
+_REDIRECT = re.compile(r"(MOVED|ASK) \d+ (.*):(\d+)")
 
 
-class Unsent(Exception):
-    """A request certainly did not arrive whole, and so was not run."""
+def failure_of(error: Exception) -> Failure:
+    """Returns what an exception means that redis-py raised after the command was sent."""
+    if isinstance(error.__context__, ReadOnlyError):  # a connection by way of a Sentinel says it in its own words
+        error = error.__context__
+    code, text = _CODES.get(type(error).__name__), str(error)
+    if code or isinstance(error, ResponseError) or text == "max number of clients reached":
+        return Refused(f"{code} {text}" if code else text, error)
+    return Unanswered(f"no answer came: {text}", error)
 
 
-class Closed(Unsent):
-    """The store was closed, so that no further try is of use."""
+class Nodes:
+    """Knows which server has a key: the only one, or a node of a Redis Cluster.
 
-
-class Unanswered(Exception):
-    """A request was sent, and no answer came."""
-
-
-class Course(Generic[T]):
-    """What to send where, and what its answer means.
-
-    As long as ``over`` is false, wait for ``pause`` seconds, send ``request`` to
-    ``address`` before ``send_by``, await the answer until ``deadline``, and say what became
-    of it by one of ``answered``, ``unsent`` and ``unanswered``. Then ``result`` returns or
-    raises.
+    The caller's client knows the nodes; what they redirect to is learned. A node that failed is asked only where
+    another one names it, until it answers: its slots may have another master. Threads may use it together.
     """
 
-    def __init__(self, call: Call[T], nodes: Nodes, timeout: float) -> None:
-        self._call = call
-        self._nodes = nodes
-        self.deadline = time.monotonic() + timeout
-        self.send_by = self.deadline - timeout * _SHARE_OF_A_TRY
-        self.over = False
-        self.pause = 0.0
-        self.address: Address = nodes.of(call.keys[0])
-        self._with_text = False
-        self._asking = False
-        self._tries = 0
-        self._redirects = 0
-        self._may_have_run = False
-        self._before = ""  # what became of the try before
-        self._failure: Optional[PriorityError] = None
-        self._reply: list[Any] = []
+    def __init__(self, hint: Optional[Callable[[bytes], Address]] = None, known: Iterable[Tuple[str, int]] = ()) -> None:
+        self._hint = hint
+        self._known = dict.fromkeys(known)
+        self._learned: dict[int, Address] = {}
+        self._failing: dict[Address, None] = {}
 
-    @property
-    def replies(self) -> int:
-        """How many replies the request has; the last is the call's."""
-        return 2 if self._asking else 1
+    def of(self, key: bytes) -> Address:
+        if self._hint is None:
+            return None
+        address = self._learned.get(key_slot(key)) or self._hint(key)
+        if address is not None and address not in self._failing:
+            return address
+        known = list(self._known)
+        return random.choice([node for node in known if node not in self._failing] or known)
 
-    @property
-    def request(self) -> bytes:
-        call = self._call
-        head = (b"EVAL", call.script.text.encode()) if self._with_text else (b"EVALSHA", call.script.sha1.encode())
-        request = encode([*head, b"%d" % len(call.keys), *call.keys, *call.arguments])
-        return encode([b"ASKING"]) + request if self._asking else request
+    def named(self, text: str, by: Address) -> Address:
+        """Returns the node that a redirect names, if it is one and this is a cluster."""
+        found = _REDIRECT.fullmatch(text)
+        if found is None or by is None:
+            return None
+        address = (found[2] or by[0], int(found[3]))  # a node need not know its own name
+        self._known[address] = None
+        return address
 
-    def result(self) -> T:
-        if self._failure is not None:
-            raise self._failure
-        return self._call.read(self._reply)
+    def answered(self, key: bytes, address: Address) -> None:
+        if address is not None:
+            self._failing.pop(address, None)
+            self._learned[key_slot(key)] = address
 
-    def answered(self, reply: Reply) -> None:
-        self._nodes.answered(self.address)
-        was_asking, self._asking, self.pause = self._asking, False, 0.0
-        if isinstance(reply, ErrorReply):
-            self._refused(reply.text)
-        elif isinstance(reply, list) and len(reply) >= self._call.least and all(type(item) in self._call.takes for item in reply):
+    def failed(self, address: Address) -> None:
+        if address is not None:
+            self._failing[address] = None
+
+
+def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
+    """Makes a call. Further tries are made only of what certainly was not run, or may be run twice."""
+    key, script = call.keys[0], call.script
+    deadline = time.monotonic() + timeout
+    command, asking, address = ("EVALSHA", script.sha1), False, nodes.of(key)
+    commands: list[Sequence[Union[str, bytes]]]
+    tries, redirects = 0, 0
+    pause, may_have_run, before = 0.0, False, ""
+    while True:
+        commands = [(*command, str(len(call.keys)), *call.keys, *call.arguments)]
+        if asking:
+            commands.insert(0, ("ASKING",))
+        outcome = yield Try(commands, address, pause, deadline)
+        was_asking, asking, pause = asking, False, 0.0
+        if isinstance(outcome, list) and len(outcome) >= call.least and all(type(item) in call.takes for item in outcome):
             if not was_asking:
-                self._nodes.learn(self._call.keys[0], self.address)
-            self._reply = reply
-            self.over = True
+                nodes.answered(key, address)
+            return call.read(outcome)
+        failure = outcome if isinstance(outcome, Failure) else Unanswered("the reply is not the script's")
+        text, again = failure.text, False
+        kind: type[PriorityError] = NotCountedError
+        if isinstance(failure, Refused):
+            named = nodes.named(text, address)
+            if text.startswith("NOSCRIPT ") and command[0] == "EVALSHA":
+                command = ("EVAL", script.text)
+                continue
+            if named is not None and redirects < _MOST_REDIRECTS:
+                redirects += 1
+                address, asking = named, text.startswith("ASK ")
+                continue
+            if text.startswith(tuple(_CORRUPT)):
+                kind = CorruptCountError
+            elif text.startswith(_FOR_A_MOMENT) or any(part in text for part in _FOR_A_MOMENT_WITHIN) or named is not None:
+                again = True
+            elif not text.startswith(_FOR_GOOD) and not any(part in text for part in _FOR_GOOD_WITHIN):
+                kind = NotCountedError if call.lost is Lost.CHANGES_NOTHING else OutcomeUnknownError
+        elif isinstance(failure, Unanswered) and call.lost is not Lost.CHANGES_NOTHING:
+            kind, may_have_run = OutcomeUnknownError, True
+            again = call.lost is Lost.MAY_BE_REPEATED
         else:
-            self.unanswered(Unanswered("the reply is not the script's"))
+            again = True
+        if again or isinstance(failure, Unanswered):
+            nodes.failed(address)
+            address = nodes.of(key)
+        pause = min(_FIRST_PAUSE * 2 ** min(tries, 10), _LONGEST_PAUSE) * random.uniform(0.5, 1)
+        if not again or time.monotonic() + pause >= deadline - timeout * _SHARE_OF_A_TRY:
+            why = f"{text}; before that: {before}" if before not in ("", text) else text
+            if may_have_run:
+                kind = OutcomeUnknownError
+            raise _error(call, kind, why) from failure.cause
+        tries, redirects, before = tries + 1, 0, text
 
-    def unsent(self, error: Unsent) -> None:
-        """It was certainly not run."""
-        self._asking = False
-        if isinstance(error, Closed):
-            self._end(NotCountedError, str(error), None)
-        else:
-            self._try_elsewhere()
-            self._try_again(NotCountedError, str(error), error.__cause__)
 
-    def unanswered(self, error: Unanswered) -> None:
-        """It was sent, and who knows whether it was run."""
-        why, cause = str(error), error.__cause__
-        self._asking = False
-        if self._call.lost is Lost.CHANGES_NOTHING:
-            self._try_elsewhere()
-            self._try_again(NotCountedError, why, cause)
-        elif self._call.lost is Lost.MAY_BE_REPEATED:
-            self._may_have_run = True
-            self._try_elsewhere()
-            self._try_again(OutcomeUnknownError, why, cause)
-        else:
-            self._nodes.failed(self.address)
-            self._end(OutcomeUnknownError, why, cause)
-
-    def _refused(self, text: str) -> None:
-        means = meaning(text)
-        if means is Meaning.NO_SCRIPT and not self._with_text:
-            self._with_text = True
-        elif means in (Meaning.MOVED, Meaning.ASK) and self._nodes.are_many:
-            self._redirected(means, text)
-        elif means is Meaning.REFUSED_FOR_A_MOMENT:
-            self._try_elsewhere()
-            self._try_again(NotCountedError, text, None)
-        elif means in (Meaning.CORRUPT_COUNT, Meaning.CORRUPT_PENDING, Meaning.CORRUPT_USAGE):
-            self._end(CorruptCountError, text, None)
-        elif means is Meaning.UNKNOWN and self._call.lost is not Lost.CHANGES_NOTHING:
-            self._end(OutcomeUnknownError, text, None)
-        else:
-            self._end(NotCountedError, text, None)
-
-    def _redirected(self, means: Meaning, text: str) -> None:
-        self._redirects += 1
-        address = self._nodes.named(text, self.address)
-        if address is None:
-            self._try_elsewhere()
-        if address is None or self._redirects > _REDIRECTS_AT_ONCE:
-            self._try_again(NotCountedError, text, None)
-        if address is None or self.over:
-            return
-        self.address = address
-        if means is Meaning.MOVED:
-            self._nodes.learn(self._call.keys[0], address)
-        else:
-            self._asking = True
-
-    def _try_elsewhere(self) -> None:
-        """A node of a cluster that does not serve may have a successor, whom others know."""
-        self._nodes.failed(self.address)
-        self.address = self._nodes.of(self._call.keys[0])
-
-    def _try_again(self, error: type[PriorityError], why: str, cause: Optional[BaseException]) -> None:
-        self._tries += 1
-        pause = min(_FIRST_PAUSE * 2 ** min(self._tries - 1, 10), _LONGEST_PAUSE)
-        self.pause = pause * random.uniform(0.5, 1)
-        if time.monotonic() + self.pause >= self.send_by:
-            self._end(error, why, cause)
-        else:
-            self._before = why
-
-    def _end(self, error: type[PriorityError], why: str, cause: Optional[BaseException]) -> None:
-        if self._may_have_run:
-            error = OutcomeUnknownError
-        if self._before and self._before != why:
-            why = f"{why}; before that: {self._before}"
-        key = self._key_of(why) if error is CorruptCountError else self._call.keys[0]
-        shown = key.decode("utf-8", "backslashreplace")
-        self._failure = error(f"{self._call.operation} {shown[:200]!r}: {why}")
-        self._failure.__cause__ = cause
-        self.over = True
-
-    def _key_of(self, text: str) -> bytes:
-        """The key that a CORRUPT… error is about."""
-        ends = {Meaning.CORRUPT_PENDING: b"}:pending", Meaning.CORRUPT_USAGE: b"}:usage"}
-        end = ends.get(meaning(text), b"}:count")
-        return next((key for key in self._call.keys if key.endswith(end)), self._call.keys[0])
+def _error(call: Call[Any], kind: type[PriorityError], why: str) -> PriorityError:
+    key = call.keys[0]
+    for code, end in _CORRUPT.items():
+        if kind is CorruptCountError and why.startswith(code):
+            key = next((key for key in call.keys if key.endswith(end)), key)
+    return kind(f"{call.operation} {key.decode('utf-8', 'backslashreplace')[:200]!r}: {why}")

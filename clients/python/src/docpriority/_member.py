@@ -11,20 +11,17 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Callable, Optional, Protocol, Tuple
+from typing import Any, Optional
 
 from ._calls import Call, Calls, Lost
-from ._course import Course
+from ._connections import Tasks, Threads
+from ._course import Nodes, Steps, course
 from ._errors import PriorityError
 from ._fallback import Fallback
-from ._nodes import Nodes
-from ._report import Told, Window, fitted, printable
+from ._report import Window, fitted, printable
 from ._rules import Follower
 from ._scripts import plain_script
-from ._tasks import Tasks
-from ._threads import Threads
 
 FOLLOW_SECONDS, REPORT_SECONDS = 0.5, 5.0
 _TIMEOUT = 1.0  # seconds, of a call of the background: rules may be long, and no caller waits
@@ -32,28 +29,11 @@ _MOST_BYTES_OF_A_NAME = 100
 
 _log = logging.getLogger("docpriority")
 
-Step = Tuple[Call[None], Callable[[PriorityError], None]]
-"""A call that the background makes, and what to do if it fails."""
-
-
-class Here(Protocol):
-    def here(self) -> Fallback:
-        """Returns the fallback of this process."""
-
-
-def checked_name(name: str) -> str:
-    """Returns the name of a member, or raises."""
-    if not isinstance(name, str):
-        raise TypeError(f"the name is a str, not {type(name).__name__}")
-    if len(name.encode()) > _MOST_BYTES_OF_A_NAME:
-        raise ValueError(f"the name {name[:80]!r} has more than {_MOST_BYTES_OF_A_NAME} bytes")
-    return name
-
 
 class Member:
-    """What the background does for a store, and when. No input or output is done here."""
+    """What the background of one process does for a store. Its rounds are steps, as calls are."""
 
-    def __init__(self, calls: Calls, told: Told, follower: Follower, name: str, fallback: Optional[Here]) -> None:
+    def __init__(self, calls: Calls, nodes: Nodes, follower: Follower, name: str, fallback: Optional[Fallback]) -> None:
         from . import __version__
 
         host, pid = printable(socket.gethostname(), _MOST_BYTES_OF_A_NAME), os.getpid()
@@ -61,63 +41,54 @@ class Member:
         self._who = {
             "format": 1, "id": self._id, "name": printable(name or f"{host}-{pid}", _MOST_BYTES_OF_A_NAME),
             "language": "python", "version": __version__, "host": host, "pid": pid,
-        }
-        self._calls = calls
-        self._told = told
-        self._follower = follower
-        self._fallback = fallback
-        joined = time.monotonic()
-        self._window = Window(joined)
-        self._report_at = joined
+        }  # fmt: skip
+        self._calls, self._nodes, self._follower, self._fallback = calls, nodes, follower, fallback
+        self.window = Window()
+        self._report_at = time.monotonic()
         self._followed = self._reported = (follower.version, follower.error)
         self._cannot_report = False
         self._may_be_there = False  # a report in Redis
 
-    def round(self) -> Iterator[Step]:
-        """Returns what is to be done now."""
-        yield self._follower.call(time.monotonic()), self._follower.failed
-        self._log_rules()
+    def round(self) -> Steps[float]:
+        """Does what is to be done now, and returns how many seconds to wait for the next round."""
         now = time.monotonic()
-        self._window.count(self._told, now)
+        try:
+            yield from course(self._follower.call(now), self._nodes, _TIMEOUT)
+        except PriorityError as error:
+            self._follower.failed(error)
+        self._log_rules()
         if now >= self._report_at or self._followed != self._reported:
             self._report_at, self._reported = now + _about(REPORT_SECONDS), self._followed
             self._may_be_there = True
-            yield self._write(fitted(self._report(now))), self._not_written
+            try:
+                yield from self._write(fitted(self._report()))
+                self._cannot_report = False
+            except PriorityError as error:
+                if not self._cannot_report:
+                    _log.warning("reports cannot be written: %s", error)
+                self._cannot_report = True
+        return _about(FOLLOW_SECONDS)
 
-    def last(self) -> Iterator[Step]:
-        """Returns what is to be done in the end, or until there is a round again."""
+    def last(self) -> Steps[None]:
+        """Removes the report, in the end, or until there is a round again."""
         self._report_at = time.monotonic()
         if self._may_be_there:
             self._may_be_there = False
-            yield self._write(b""), lambda error: None  # else it ends by itself
+            with suppress(PriorityError):  # else it ends by itself
+                yield from self._write(b"")
 
-    @property
-    def pause(self) -> float:
-        """Seconds until the next round."""
-        return _about(FOLLOW_SECONDS)
-
-    def _report(self, now: float) -> dict[str, Any]:
+    def _report(self) -> dict[str, Any]:
         version, error = self._followed
         return {
             **self._who, "levels": self._calls.own.last, "overrides": self._calls.reads_overrides,
-            "degraded": self._is_degraded(now), "rules": {"version": version, "error": printable(error, 200)}, **self._window.fields(now),
-        }
+            "degraded": self._fallback.degraded if self._fallback is not None else self.window.degraded,
+            "rules": {"version": version, "error": printable(error, 200)}, **self.window.fields(),
+        }  # fmt: skip
 
-    def _is_degraded(self, now: float) -> bool:
-        return self._fallback.here().degraded if self._fallback is not None else self._window.degraded(now)
-
-    def _write(self, report: bytes) -> Call[None]:
+    def _write(self, report: bytes) -> Steps[None]:
         keys = [self._calls.key("fleet", end) for end in (self._id, "members")]
         arguments = [self._id.encode(), report]
-        return Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, self._written)
-
-    def _written(self, reply: list[int]) -> None:
-        self._cannot_report = False
-
-    def _not_written(self, error: PriorityError) -> None:
-        if not self._cannot_report:
-            _log.warning("reports cannot be written: %s", error)
-        self._cannot_report = True
+        yield from course(Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply: None), self._nodes, _TIMEOUT)
 
     def _log_rules(self) -> None:
         before, self._followed = self._followed, (self._follower.version, self._follower.error)
@@ -135,80 +106,49 @@ def _about(seconds: float) -> float:
 
 
 class MemberThread:
-    """Has a daemon thread do what a member does, in each process that uses the store. It does
-    not know the store, which may be forgotten before it is closed."""
+    """Has a daemon thread do what a member does, in each process that uses the store. It does not know the store,
+    which may be forgotten before it is closed."""
 
-    def __init__(self, calls: Calls, threads: Threads, nodes: Nodes, name: str, fallback: Optional[Here]) -> None:
-        self._calls, self._threads, self._nodes = calls, threads, nodes
-        self._name = checked_name(name)
-        self._fallback = fallback
-        self._follower = Follower(calls)
-        self._told = calls.told = Told()
-        self._by_process: dict[int, _Work] = {}
-        self._closed = False
+    def __init__(self, calls: Calls, threads: Threads, name: str, fallback: Optional[Fallback]) -> None:
+        self._parts = (calls, threads.nodes, Follower(calls), name, fallback)
+        self._threads = threads
+        self._stopped = threading.Event()
+        self._by_process: dict[int, threading.Thread] = {}  # and no lock, which a child could inherit
 
     def begin(self) -> None:
         """Sees to it that the thread runs in this process."""
         pid = os.getpid()
-        if pid in self._by_process or self._closed:
+        if pid in self._by_process or self._stopped.is_set():
             return
-        if self._by_process:  # after a fork: what its parent's callers were told
-            self._told.clear()
-        new = _Work(Member(self._calls, self._told, self._follower, self._name, self._fallback), self._run)
+        member = Member(*self._parts)
+        new = threading.Thread(target=self._work, args=(member,), name="docpriority", daemon=True)
         if self._by_process.setdefault(pid, new) is new:
+            self._parts[0].window = member.window
             try:
                 new.start()
             except RuntimeError:  # there are too many threads now, or the program ends
                 self._by_process.pop(pid)
 
     def close(self) -> None:
-        self._closed = True
-        work = self._by_process.get(os.getpid())
-        if work is not None:
-            work.stop()
-
-    def _run(self, call: Call[None]) -> None:
-        self._threads.run(Course(call, self._nodes, _TIMEOUT))
-
-
-class _Work(threading.Thread):
-    def __init__(self, member: Member, run: Callable[[Call[None]], None]) -> None:
-        super().__init__(name="docpriority", daemon=True)
-        self._member = member
-        self._run_call = run
-        self._stopped = threading.Event()
-
-    def run(self) -> None:
-        while True:
-            self._do(self._member.round())
-            if self._stopped.wait(self._member.pause):
-                break
-        self._do(self._member.last())
-
-    def _do(self, steps: Iterator[Step]) -> None:
-        for call, failed in steps:
-            try:
-                self._run_call(call)
-            except PriorityError as error:
-                failed(error)
-
-    def stop(self) -> None:
         self._stopped.set()
-        if self.is_alive() and self is not threading.current_thread():
-            self.join(2 * _TIMEOUT + 1)  # for the call under way, and the last one
+        thread = self._by_process.get(os.getpid())
+        if thread is not None and thread.is_alive() and thread is not threading.current_thread():
+            thread.join(2 * _TIMEOUT + 1)  # for the call under way, and the last one
+
+    def _work(self, member: Member) -> None:
+        while not self._stopped.wait(self._threads.run(member.round())):
+            pass
+        self._threads.run(member.last())
 
 
 class MemberTask:
-    """Has a task do what a member does, in the event loop that first uses the store, or in
-    another one after that has ended."""
+    """Has a task do what a member does, in the event loop that first uses the store, or in another one after that has
+    ended."""
 
-    def __init__(self, store: Any, calls: Calls, tasks: Tasks, nodes: Nodes, name: str, fallback: Optional[Here]) -> None:
+    def __init__(self, store: Any, calls: Calls, tasks: Tasks, name: str, fallback: Optional[Fallback]) -> None:
         self._store = weakref.ref(store)
-        self._calls, self._tasks, self._nodes = calls, tasks, nodes
-        self._name = checked_name(name)
-        self._fallback = fallback
-        self._follower = Follower(calls)
-        self._told = calls.told = Told()
+        self._parts = (calls, tasks.nodes, Follower(calls), name, fallback)
+        self._tasks = tasks
         self._member: Optional[Member] = None
         self._task: Optional[asyncio.Task[None]] = None
         self._closed = False
@@ -218,7 +158,8 @@ class MemberTask:
         if self._closed or self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
             return
         if self._member is None:
-            self._member = Member(self._calls, self._told, self._follower, self._name, self._fallback)
+            self._member = Member(*self._parts)
+            self._parts[0].window = self._member.window
         self._task = asyncio.get_running_loop().create_task(self._work(self._member))
 
     async def close(self) -> None:
@@ -226,23 +167,22 @@ class MemberTask:
         task = self._task
         if task is None or task.done():
             return
-        if task.get_loop() is not asyncio.get_running_loop():
+        if task.get_loop() is asyncio.get_running_loop():
+            task.cancel()
+            await asyncio.wait([task])
+        else:
             with suppress(RuntimeError):  # it is closed
                 task.get_loop().call_soon_threadsafe(task.cancel)
-            return
-        task.cancel()
-        await asyncio.wait([task])
 
     async def _work(self, member: Member) -> None:
+        doing = None
         with suppress(asyncio.CancelledError):  # by close, or because the loop ends
             while self._store() is not None:
-                await self._do(member.round())
-                await asyncio.sleep(member.pause)
-        await self._do(member.last())
-
-    async def _do(self, steps: Iterator[Step]) -> None:
-        for call, failed in steps:
-            try:
-                await self._tasks.run(Course(call, self._nodes, _TIMEOUT))
-            except PriorityError as error:
-                failed(error)
+                # A task of its own: before Python 3.12, wait_for may swallow a cancellation.
+                doing = asyncio.ensure_future(self._tasks.run(member.round()))
+                await asyncio.wait([doing])
+                await asyncio.sleep(doing.result())
+        if doing is not None and not doing.done():
+            doing.cancel()
+            await asyncio.wait([doing])
+        await self._tasks.run(member.last())

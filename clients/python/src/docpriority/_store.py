@@ -11,40 +11,35 @@ from typing import Any, Callable, Optional, TypeVar, Union
 from redis import Redis
 from redis.cluster import RedisCluster
 
-from ._calls import Call, Calls, checked_timeout
-from ._client import client_of
-from ._course import Course
+from ._base import Base
+from ._calls import Call
+from ._connections import Threads
 from ._decision import Decision, Ended, State
-from ._fallback import Attempt
 from ._keys import Name
 from ._member import MemberThread
 from ._policy import Policy
-from ._repair import FallbackThreads, checked_fallback
-from ._store_keys import Keys
-from ._threads import Threads
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Store")
 
 
-class Store(Keys):
+class Store(Base):
     """Assigns processing priorities to documents, by numbers in Redis.
 
     All processes that use the same Redis, prefix and policies share the numbers, in any
     language. A customer, and a document, is 1 to 512 bytes: a ``str`` stands for its
     UTF-8. A document is known by its id among its customer's.
 
-    ``client`` is a ``redis.Redis`` or a ``redis.cluster.RedisCluster``, and stays the
-    caller's. The store takes from it how to connect, and to whom; the connections are its
-    own, at most 50 to each server, and ``close`` ends them. So the client's retries and
-    timeouts do not matter. The constructor sends nothing.
+    ``client`` is a ``redis.Redis`` or a ``redis.cluster.RedisCluster``, and stays the caller's. The store takes from it
+    how to connect, and to whom; the connections are its own, at most 50 to each server, and ``close`` ends them. So the
+    client's retries and timeouts do not matter. The constructor sends nothing.
 
     prefix
         Begins every key. Not empty, and no braces.
     timeout
-        How long any call may take, with all that is in it: names to look up,
-        connections to make, further tries. A ``timedelta``, at most a day, or a number of
-        seconds, at most 60.
+        How long a call waits for Redis, further tries included: a ``timedelta``, at most a day, or a number of seconds, at
+        most 60. It bounds waiting for a free connection, connecting, and waiting for the answer. A call that has to
+        connect first may take longer, by a name's look-up and the replies to the login.
     policy
         The rules' numbers for every customer who has no tier.
     tiers, tier_of
@@ -70,15 +65,11 @@ class Store(Keys):
     name
         What operators call this process, at most 100 bytes: the host's name and the
         process's id, unless another one is given.
-
     fallback
-        Whether this process decides by itself while Redis does not answer; None means as
-        ``join``. Then a call that fails is answered from memory, by the same rules and with
-        ``degraded`` set. After 10 failures in a row all calls are, at once, until Redis
-        answers a probe, twice a second in the background. What memory counted is forgotten
-        then. Each ``done`` that Redis has not answered is remembered, of 100,000 documents
-        at most, and sent when it is back, unless the document is submitted again. ``reset``,
-        and a key that holds something else, still raise.
+        Whether this process decides by itself while Redis does not answer; None means as ``join``. Then a call that fails
+        is answered from memory, by the same rules and with ``degraded`` set. After ten failures in a row all calls are, at
+        once, but for one a second, which asks Redis. What memory counted is forgotten when Redis counts again, and a
+        ``done`` in an outage ends the document in memory only. ``reset``, and a key that holds something else, still raise.
 
     Every method may be called by many threads at once, and after a fork. Each raises
     ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and else one
@@ -92,8 +83,6 @@ class Store(Keys):
     timeout. ``submit``, ``done`` and ``peek`` are also sent again after a lost answer, which
     does no harm; ``next`` and ``reset`` never are.
     """
-
-    _fallback: Optional[FallbackThreads] = None
 
     def __init__(
         self,
@@ -110,15 +99,11 @@ class Store(Keys):
         name: str = "",
         fallback: Optional[bool] = None,
     ) -> None:
-        self._timeout = checked_timeout(timeout)
-        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
-        self._own = client_of(client, self._timeout)
-        self._client = client  # a Sentinel's pool lives as long as its client
-        self._threads = Threads(self._own, self._timeout)
-        if checked_fallback(fallback, join):
-            self._fallback = FallbackThreads(self._calls, self._threads, self._own.nodes)
-        self._member = MemberThread(self._calls, self._threads, self._own.nodes, name, self._fallback) if join else None
-        weakref.finalize(self, _close, self._fallback, self._member, self._threads)
+        self._set_up(prefix, timeout, policy, tiers, tier_of, lease, overrides, join, name, fallback)
+        self._threads = Threads(client, self._timeout)
+        self._nodes = self._threads.nodes
+        self._member = MemberThread(self._calls, self._threads, name, self._fallback) if join else None
+        self._end = weakref.finalize(self, _end, self._member, self._threads)
 
     def next(self, customer: Name) -> Decision:
         """Decides about one document by the customer's count, and counts it: at most once,
@@ -174,16 +159,10 @@ class Store(Keys):
         """Forgets all that is known of the customer. At most once, as ``next``."""
         self._run(lambda: self._calls.reset(customer), documents=0)
 
-    @property
-    def degraded(self) -> bool:
-        """Whether Redis failed when it was last called, so that the fallback answers. False
-        without a fallback."""
-        return self._fallback is not None and self._fallback.here().degraded
-
     def close(self) -> None:
-        """Sends the calls of ``done`` that Redis has not answered, within 5 seconds, and ends the
-        store's connections. Later calls raise ``NotCountedError``."""
-        _close(self._fallback, self._member, self._threads)
+        """Removes the member's report and ends the store's connections. Later calls raise ``NotCountedError``."""
+        self._closed = True
+        self._end()
 
     def __enter__(self: Own) -> Own:
         return self
@@ -199,32 +178,10 @@ class Store(Keys):
     def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
         if self._member is not None:
             self._member.begin()
-        try:
-            call = make()
-            documents = call.documents
-            if self._fallback is None:
-                return self._threads.run(Course(call, self._own.nodes, self._timeout))
-            return self._with_fallback(call, Attempt(self._fallback.here(), call))
-        except Exception as error:
-            self._calls.failed(error, documents)
-            raise
-
-    def _with_fallback(self, call: Call[T], attempt: Attempt[T]) -> T:
-        if attempt.asks_redis:
-            try:
-                result = self._threads.run(Course(call, self._own.nodes, self._timeout))
-            except BaseException as error:
-                if not attempt.failed(error):
-                    raise
-            else:
-                attempt.succeeded()
-                return result
-        return attempt.by_memory()
+        return self._threads.run(self._steps(make, documents))
 
 
-def _close(fallback: Optional[FallbackThreads], member: Optional[MemberThread], threads: Threads) -> None:
-    if fallback is not None:
-        fallback.close()
+def _end(member: Optional[MemberThread], threads: Threads) -> None:
     if member is not None:
         member.close()
     threads.close()

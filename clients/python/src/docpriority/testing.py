@@ -12,18 +12,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Callable, Optional, TypeVar
 
 from ._async_store import AsyncStore
+from ._base import Base
 from ._calls import Call, Calls
 from ._decision import Override
 from ._errors import NotCountedError
 from ._keys import Name, bytes_of
-from ._memory import Memory, Overrides
-from ._policy import Policy, lease_milliseconds
+from ._memory import Memory
+from ._policy import Policy
 from ._store import Store
 
 __all__ = ["AsyncMemoryStore", "MemoryStore"]
@@ -33,10 +35,10 @@ T = TypeVar("T")
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class _InMemory:
+class _InMemory(Base):
     """What both stores are made of."""
 
-    def __init__(
+    def _open(
         self,
         policy: Policy,
         tiers: Optional[Mapping[str, Policy]],
@@ -44,48 +46,42 @@ class _InMemory:
         lease: timedelta,
         clock: Callable[[], float],
     ) -> None:
-        self.calls = Calls("priority", policy, tiers, tier_of, lease, True)
-        self._clock = clock
+        self._calls = Calls("priority", policy, tiers, tier_of, lease, True)
         self._ahead = 0  # milliseconds
-        self._overrides = Overrides(self._milliseconds)
-        self._memory = Memory(self.calls.own.last, lease_milliseconds(lease), self._overrides, self._milliseconds)
-        self.closed = False
-
-    def run(self, call: Call[T]) -> T:
-        if self.closed:
-            raise NotCountedError(f"{call.operation} {call.keys[0]!r}: the store is closed")
-        return call.by_memory(self._memory)
+        self._memory = Memory(self.last, self._calls.lease, lambda: int(clock() * 1000) + self._ahead)
 
     def advance(self, by: timedelta) -> None:
+        """Lets time pass."""
         if by < timedelta():
             raise ValueError(f"time does not go back by {-by}")
         self._ahead += by // _MILLISECOND
 
-    def override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta]) -> None:
+    def set_override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta] = None) -> None:
+        """Sets for a customer what operators could; None removes it. It ends in the time that is given, if any is."""
         name = bytes_of("customer", customer)
         if ends_in is not None and ends_in < timedelta():
             raise ValueError(f"an override cannot end in {ends_in}")
-        if override is None:
-            self._overrides.drop(name)
-        else:
-            self._overrides.put(name, override.earliest, override.latest, -1 if ends_in is None else ends_in // _MILLISECOND)
+        bounds = (override.earliest, override.latest) if override is not None else (0, 0)
+        ends = -1 if override is None else math.inf if ends_in is None else ends_in // _MILLISECOND
+        self._memory.set_override(name, *bounds, ends)
 
-    def _milliseconds(self) -> int:
-        return int(self._clock() * 1000) + self._ahead
+    def _answer(self, call: Call[T]) -> T:
+        if self._closed:
+            raise NotCountedError(f"{call.operation} {call.keys[0]!r}: the store is closed")
+        return call.by_memory(self._memory)
 
 
-class MemoryStore(Store):
+class MemoryStore(_InMemory, Store):
     """A ``Store`` whose numbers live in this object, and that needs no Redis.
 
-    It decides as a ``Store`` does. Customers and pending documents are at most a million
-    together: beyond them, the customers leave who sent nothing for longest. A child after a
-    fork needs a store of its own.
+    It decides as a ``Store`` does. Customers and pending documents are at most 100,000 together: beyond them, the
+    customers leave who sent nothing for longest. A child after a fork needs a store of its own.
 
     policy, tiers, tier_of, lease
         As ``Store``'s.
     clock
-        Seconds; ``time.monotonic`` unless another one is given. ``lambda: 0.0`` stands
-        still, so that time passes only by ``advance``.
+        Seconds; ``time.monotonic`` unless another one is given. ``lambda: 0.0`` stands still, so that time passes only by
+        ``advance``.
     """
 
     def __init__(
@@ -97,27 +93,17 @@ class MemoryStore(Store):
         lease: timedelta = timedelta(days=1),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._in_memory = _InMemory(policy, tiers, tier_of, lease, clock)
-        self._calls = self._in_memory.calls
-
-    def advance(self, by: timedelta) -> None:
-        """Lets time pass."""
-        self._in_memory.advance(by)
-
-    def set_override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta] = None) -> None:
-        """Sets for a customer what operators could; None removes it. It ends in the time
-        that is given, if any is."""
-        self._in_memory.override(customer, override, ends_in)
+        self._open(policy, tiers, tier_of, lease, clock)
 
     def close(self) -> None:
         """Later calls raise ``NotCountedError``."""
-        self._in_memory.closed = True
+        self._closed = True
 
     def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
-        return self._in_memory.run(make())
+        return self._answer(make())
 
 
-class AsyncMemoryStore(AsyncStore):
+class AsyncMemoryStore(_InMemory, AsyncStore):
     """A ``MemoryStore`` with the methods of an ``AsyncStore``."""
 
     def __init__(
@@ -129,20 +115,11 @@ class AsyncMemoryStore(AsyncStore):
         lease: timedelta = timedelta(days=1),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._in_memory = _InMemory(policy, tiers, tier_of, lease, clock)
-        self._calls = self._in_memory.calls
-
-    def advance(self, by: timedelta) -> None:
-        """Lets time pass."""
-        self._in_memory.advance(by)
-
-    def set_override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta] = None) -> None:
-        """See ``MemoryStore.set_override``."""
-        self._in_memory.override(customer, override, ends_in)
+        self._open(policy, tiers, tier_of, lease, clock)
 
     async def close(self) -> None:
         """Later calls raise ``NotCountedError``."""
-        self._in_memory.closed = True
+        self._closed = True
 
     async def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
-        return self._in_memory.run(make())
+        return self._answer(make())

@@ -1,0 +1,122 @@
+"""What both stores are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Callable, Optional, TypeVar, Union
+
+from ._calls import Call, Calls
+from ._course import Nodes, Steps, course
+from ._errors import NotCountedError, PriorityError
+from ._fallback import Fallback
+from ._keys import Name
+from ._policy import Policy
+
+T = TypeVar("T")
+
+_DAY = 86_400  # seconds
+_MOST_SECONDS = 60  # of a timeout that is a number: more are milliseconds by mistake
+
+
+class Base:
+    """A customer's keys and scripts, and how a call is answered. Another program that uses the keys and scripts shares
+    the counts."""
+
+    _calls: Calls
+    _nodes: Nodes
+    _timeout: float  # seconds
+    _fallback: Optional[Fallback] = None
+    _closed = False
+
+    def _set_up(
+        self,
+        prefix: str,
+        timeout: Union[timedelta, float],
+        policy: Policy,
+        tiers: Optional[Mapping[str, Policy]],
+        tier_of: Optional[Callable[[Any], Optional[str]]],
+        lease: timedelta,
+        overrides: bool,
+        join: bool,
+        name: str,
+        fallback: Optional[bool],
+    ) -> None:
+        for what, option in (("overrides", overrides), ("join", join), ("fallback", bool(fallback) if fallback is None else fallback)):
+            if not isinstance(option, bool):
+                raise TypeError(f"{what} is a bool, not {type(option).__name__}")
+        if not isinstance(name, str):
+            raise TypeError(f"the name is a str, not {type(name).__name__}")
+        if len(name.encode()) > 100:
+            raise ValueError(f"the name {name[:80]!r} has more than 100 bytes")
+        self._timeout = _seconds(timeout)
+        self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
+        if join if fallback is None else fallback:
+            self._fallback = Fallback(self._calls.memory)
+
+    @property
+    def last(self) -> int:
+        """The last level that any customer can get."""
+        return self._calls.own.last
+
+    @property
+    def degraded(self) -> bool:
+        """Whether Redis failed when it was last called, so that the fallback answers. False without a fallback."""
+        return self._fallback is not None and self._fallback.degraded
+
+    def key(self, customer: Name) -> bytes:
+        """Returns the key of a customer's count."""
+        return self._calls.key(customer, "count")
+
+    def pending_key(self, customer: Name) -> bytes:
+        """Returns the key of a customer's pending documents."""
+        return self._calls.key(customer, "pending")
+
+    def usage_key(self, customer: Name) -> bytes:
+        """Returns the key of what is known of a customer who submits documents."""
+        return self._calls.key(customer, "usage")
+
+    def override_key(self, customer: Name) -> bytes:
+        """Returns the key of what operators have set for a customer."""
+        return self._calls.key(customer, "override")
+
+    def script(self, name: str, customer: Name) -> str:
+        """Returns a script with the numbers of the customer's policy: ``next``, ``submit``, ``done``, ``peek`` or
+        ``reset``. Its head has its keys and arguments."""
+        return self._calls.script(name, customer).text
+
+    def _steps(self, make: Callable[[], Call[T]], documents: int = 1) -> Steps[T]:
+        """Makes a call about so many documents, by Redis or by the fallback."""
+        try:
+            call = make()
+            documents = call.documents
+            if self._closed:
+                raise NotCountedError(f"{call.operation}: the store is closed")
+            if self._fallback is None or call.operation == "reset":
+                return (yield from course(call, self._nodes, self._timeout))
+            if self._fallback.asks_redis():
+                try:
+                    result = yield from course(call, self._nodes, self._timeout)
+                except PriorityError as error:
+                    if not self._fallback.failed(error):
+                        raise
+                else:
+                    self._fallback.succeeded(call)
+                    return result
+            return call.by_memory(self._fallback.memory)
+        except Exception as error:
+            self._calls.failed(error, documents)
+            raise
+
+
+def _seconds(timeout: Union[timedelta, float]) -> float:
+    """Returns a timeout in seconds, or raises."""
+    if isinstance(timeout, timedelta):
+        timeout = timeout.total_seconds()
+    elif isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"the timeout is a timedelta or a number of seconds, not {type(timeout).__name__}")
+    elif _MOST_SECONDS < timeout <= _DAY:
+        raise ValueError(f"a timeout of {timeout:g} is that many seconds; write timedelta(milliseconds={timeout:g}), or timedelta(seconds={timeout:g})")
+    if not 0 < timeout <= _DAY:
+        raise ValueError("the timeout is not above 0 seconds and at most a day")
+    return float(timeout)

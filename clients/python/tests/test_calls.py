@@ -1,0 +1,154 @@
+"""What asks no server: options and calls that cannot be, what is answered, and where a cluster's calls go."""
+
+import itertools
+import pickle
+import unittest
+from dataclasses import FrozenInstanceError
+from datetime import timedelta
+from fractions import Fraction
+from typing import Any
+
+import redis
+import redis.asyncio
+
+import docpriority
+from docpriority import Policy
+from docpriority._calls import Calls
+from docpriority._course import Nodes, Refused, Unanswered, course
+
+
+def store(**options: Any) -> docpriority.Store:
+    return docpriority.Store(redis.Redis(port=1), **options)
+
+
+class Wrong(unittest.TestCase):
+    def test_names(self) -> None:
+        own = store()
+        for wrong in ("", "x" * 513, b"x" * 513, "ü" * 257, "\udc80"):
+            self.assertRaises(ValueError, own.key, wrong)
+            self.assertRaises(ValueError, own.next, wrong)
+            self.assertRaises(ValueError, own.submit, "acme", wrong)
+        for wrong in (None, 5, bytearray(b"acme"), ["acme"]):
+            self.assertRaises(TypeError, own.key, wrong)
+            self.assertRaises(TypeError, own.done, "acme", wrong)
+
+    def test_options(self) -> None:
+        nine, three = Policy(), Policy((-2, -4))
+        values: list[dict[str, Any]] = [
+            {"prefix": "a{b"}, {"prefix": ""}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"timeout": 86_401},
+            {"timeout": timedelta(days=1, milliseconds=1)}, {"timeout": 10**400}, {"lease": timedelta()}, {"lease": timedelta(days=2)},
+            {"lease": timedelta(microseconds=1500)}, {"tiers": {"few": three}}, {"policy": three, "tiers": {"many": nine}, "tier_of": str},
+            {"name": "x" * 101},
+        ]  # fmt: skip
+        types: list[dict[str, Any]] = [
+            {"prefix": b"a"}, {"timeout": "1"}, {"timeout": True}, {"lease": 5}, {"policy": {}}, {"tiers": {"few": (-2,)}, "tier_of": str},
+            {"tiers": {"few": three}, "tier_of": 5}, {"join": 1}, {"fallback": "yes"}, {"overrides": None}, {"name": 4},
+        ]  # fmt: skip
+        for kind, options in ((ValueError, values), (TypeError, types)):
+            for wrong in options:
+                with self.subTest(str(wrong)):
+                    self.assertRaises(kind, store, **wrong)
+
+    def test_milliseconds_for_seconds(self) -> None:
+        with self.assertRaisesRegex(ValueError, r"write timedelta\(milliseconds=250\)"):
+            store(timeout=250)
+
+    def test_clients(self) -> None:
+        threads, asynchronous = redis.Redis(port=1), redis.asyncio.Redis(port=1)
+        for wrong in (None, "redis://", redis.ConnectionPool(port=1), threads.pipeline(), asynchronous, redis.Redis):
+            self.assertRaises(TypeError, docpriority.Store, wrong)
+        for wrong in (None, redis.asyncio.ConnectionPool(port=1), asynchronous.pipeline(), threads):
+            self.assertRaises(TypeError, docpriority.AsyncStore, wrong)
+
+    def test_calls(self) -> None:
+        own = store()
+        for n in (0, -1, 1_000_001):
+            self.assertRaises(ValueError, own.next_n, "acme", n)
+        for n in (1.0, "1", True):
+            self.assertRaises(TypeError, own.next_n, "acme", n)
+        for documents in ([], ["a"] * 101, map(str, itertools.count())):
+            self.assertRaises(ValueError, own.submit_n, "acme", documents)
+        self.assertRaises(ValueError, own.done_n, "acme", ["a"] * 1001)
+        self.assertRaises(TypeError, own.submit_n, "acme", "abc")
+        self.assertRaises(ValueError, own.submit_n, "acme", ["a", "b"], [1])
+        self.assertRaises(TypeError, own.done, "acme", "a", 0.5)
+        self.assertRaises(ValueError, own.done, "acme", "a", timedelta(seconds=-1))
+
+    def test_costs(self) -> None:
+        own = store(timeout=0.01)
+        for cost in (-1, -1e-9, float("nan"), float("inf"), 10**400):
+            self.assertRaises(ValueError, own.submit_n, "acme", ["a", "b"], [1, cost])
+        for wrong in ("12", None, True, timedelta(seconds=1)):
+            self.assertRaises(TypeError, own.submit, "acme", "a", wrong)
+        self.assertRaises(docpriority.NotCountedError, own.submit, "acme", "a", Fraction(1, 3))
+        self.assertEqual(own._calls._cost._seen_and_mean, (0, 0))
+
+    def test_policies(self) -> None:
+        self.assertRaises(ValueError, Policy, loads=(float("nan"),))
+        for wrong in ({"loads": ("2",)}, {"loads": (True,)}, {"loads": 2}, {"turns": 1.0}, {"turns": True}):
+            given: dict[str, Any] = wrong
+            self.assertRaises(TypeError, Policy, **given)
+
+
+class Answers(unittest.TestCase):
+    def test_they_cannot_be_changed_and_can_be_pickled(self) -> None:
+        state = docpriority.State(docpriority.Rule.BY_LOAD, 9, 9, load=72.5)
+        for answer in (docpriority.Decision(1), docpriority.Ended("invoice-1", timedelta(), 1), state):
+            with self.assertRaises(FrozenInstanceError):
+                answer.level = 2  # type: ignore[misc]
+            self.assertEqual(pickle.loads(pickle.dumps(answer)), answer)
+        self.assertEqual(pickle.loads(pickle.dumps(Policy(turns=3))), Policy(turns=3))
+
+    def test_each_customer_has_the_policy_of_their_tier(self) -> None:
+        own = store(tiers={"few": Policy((-2,))}, tier_of={"acme": "few", "other": "unknown"}.get)
+        self.assertEqual(own.last, 9)
+        self.assertNotIn("level = 3", own.script("next", "acme"))
+        self.assertIn("level = 9", own.script("next", "other"))
+
+    def test_a_time_that_is_too_long_is_the_longest(self) -> None:
+        call = Calls("priority", Policy(), None, None, timedelta(days=1), True).peek("acme")
+        longest = timedelta.max - timedelta.max % timedelta(milliseconds=1)
+        self.assertEqual(call.read([1, 1, 1, 0, 9 * 10**18, *[0] * 12]).reset_in, longest)
+
+
+class Clusters(unittest.TestCase):
+    """Two nodes, of which the client believes that the first has all keys."""
+
+    def setUp(self) -> None:
+        self.first, self.second = ("127.0.0.1", 1), ("127.0.0.1", 2)
+        self.nodes = Nodes(lambda key: self.first, [self.first, self.second])
+        self.calls = Calls("priority", Policy(), None, None, timedelta(days=1), True)
+
+    def asked(self, *outcomes: Any) -> list[Any]:
+        """Makes a call whose tries come to this, and returns the addresses that were asked."""
+        steps = course(self.calls.next("acme"), self.nodes, timeout=60)
+        asked = [next(steps)]
+        try:
+            for outcome in outcomes:
+                asked.append(steps.send(outcome))
+        except (StopIteration, docpriority.PriorityError):
+            pass
+        return [(step.address, len(step.commands)) for step in asked]
+
+    def test_a_node_that_moved_is_learned_when_it_answers(self) -> None:
+        self.assertEqual(self.asked(Refused("MOVED 5 127.0.0.1:2"), [1, 0]), [(self.first, 1), (self.second, 1)])
+        self.assertEqual(self.asked(), [(self.second, 1)])
+
+    def test_a_node_that_is_only_asked_this_time_is_not_learned(self) -> None:
+        self.assertEqual(self.asked(Refused("ASK 5 127.0.0.1:2"), [1, 0]), [(self.first, 1), (self.second, 2)])
+        self.assertEqual(self.asked(), [(self.first, 1)])
+
+    def test_a_node_that_failed_is_left_until_it_answers(self) -> None:
+        for failure in (Unanswered("lost"), Refused("CLUSTERDOWN The cluster is down"), Refused("READONLY You can't write")):
+            self.asked(failure)
+            self.assertEqual({self.asked()[0][0] for _ in range(20)}, {self.second})
+            self.asked(Refused("MOVED 5 127.0.0.1:1"), [1, 0])
+            self.assertEqual(self.asked(), [(self.first, 1)])
+
+    def test_redirects_without_end_are_tried_again_after_a_pause(self) -> None:
+        asked = self.asked(*[Refused("MOVED 5 127.0.0.1:2"), Refused("MOVED 5 127.0.0.1:1")] * 4)
+        self.assertEqual(len(asked), 9)
+
+
+if __name__ == "__main__":
+    unittest.main()
