@@ -33,10 +33,10 @@ def prefix() -> str:
 
 
 def stubborn(asynchronous: bool, url: str) -> Any:
-    """A client of redis-py that repeats all it can."""
+    """A client of redis-py that repeats all it can, and decodes what it reads."""
     package, retry = (redis.asyncio, redis.asyncio.retry.Retry) if asynchronous else (redis, Retry)
     errors = [redis.ConnectionError, redis.TimeoutError]
-    return package.Redis.from_url(url, retry=retry(NoBackoff(), 5), retry_on_timeout=True, retry_on_error=errors)
+    return package.Redis.from_url(url, retry=retry(NoBackoff(), 5), retry_on_timeout=True, retry_on_error=errors, decode_responses=True)
 
 
 class Loop:

@@ -134,12 +134,13 @@ class Forks(unittest.TestCase):
     def test_a_child_begins_with_an_empty_memory(self) -> None:
         store = docpriority.Store(redis.Redis("127.0.0.1", 1), prefix=prefix(), timeout=0.01, fallback=True)
         self.assertEqual([decision.count for decision in store.next_n("acme", 3)], [0, -1, -2])
-        child = os.fork()
-        if child == 0:
-            try:
-                os._exit(0 if store.next("acme") == Decision(1, 0, Policy().reset_interval, degraded=True) else 1)
-            finally:
-                os._exit(2)
+        with store._fallback._lock, store._fallback.memory._lock:  # type: ignore[union-attr]  # as another thread may
+            child = os.fork()
+            if child == 0:
+                try:
+                    os._exit(0 if store.next("acme") == Decision(1, 0, Policy().reset_interval, degraded=True) else 1)
+                finally:
+                    os._exit(2)
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
 
 
