@@ -37,9 +37,9 @@ func TestThePythonClientHasTheSameScriptsByteForByte(t *testing.T) {
 func TestTheNodeClientHasTheSameScriptsAsAModule(t *testing.T) {
 	escape := strings.NewReplacer("\\", "\\\\", "`", "\\`", "${", "\\${")
 	var module strings.Builder
-	module.WriteString("// The scripts of the folder lua. Written by go test ./lua -update.\n")
+	module.WriteString("'use strict';\n\n// The scripts of the folder lua. Written by go test ./lua -update.\n")
 	for _, file := range copied {
-		module.WriteString("\nexport const " + strings.TrimSuffix(file, ".lua") + " = `" + escape.Replace(scripts[file]) + "`;\n")
+		module.WriteString("\nexports." + strings.TrimSuffix(file, ".lua") + " = `" + escape.Replace(scripts[file]) + "`;\n")
 	}
 	checkCopy(t, "../clients/nodejs/src/lua.js", module.String())
 }

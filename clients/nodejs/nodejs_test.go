@@ -54,63 +54,43 @@ func failures(output string) string {
 	return kept.String()
 }
 
-func TestNodeKeepsToTheWordsOfTheContract(t *testing.T) { runTests(t, "words.test.mjs") }
+func TestVectors(t *testing.T) { runTests(t, "vectors.test.mjs") }
 
-func TestNodeDecidesTheSameWithAllSettings(t *testing.T) {
-	server := redistest.Start(t)
-	runTests(t, "settings.test.mjs", "REDIS="+server.Addr)
-	if left := server.Client().DBSize(t.Context()).Val(); left != 0 {
-		t.Errorf("%d keys are left behind", left)
-	}
-}
+func TestCalls(t *testing.T) { runOnRedis(t, "calls.test.mjs") }
 
-func TestNodeFollowsRulesAndReports(t *testing.T) {
-	server := redistest.Start(t)
-	runTests(t, "member.test.mjs", "REDIS="+server.Addr)
-	if left := server.Client().DBSize(t.Context()).Val(); left != 0 {
-		t.Errorf("%d keys are left behind", left)
-	}
-}
+func TestMember(t *testing.T) { runOnRedis(t, "member.test.mjs") }
 
-func TestNodeCountsForReports(t *testing.T) { runTests(t, "collect.test.mjs") }
+func TestFaults(t *testing.T) { runTests(t, "faults.test.mjs") }
 
-func TestNodeKeepsToTheVectors(t *testing.T) { runTests(t, "vectors.test.mjs") }
-
-func TestNodeDecidesInMemoryAsRedisDoes(t *testing.T) {
-	server := redistest.Start(t)
-	runTests(t, "memory.test.mjs", "REDIS="+server.Addr)
-}
-
-func TestNodeFallsBack(t *testing.T) { runTests(t, "fallback.test.mjs") }
-
-func TestNodeAnswersFromMemoryDuringAnOutage(t *testing.T) {
-	redistest.Find(t, "redis-server", "redis-server")
-	runTests(t, "outage.test.mjs")
-}
-
-func TestNodeStandsFaults(t *testing.T) { runTests(t, "faults.test.mjs") }
-
-func TestNodeConnectsAgainWithPauses(t *testing.T) { runTests(t, "connection.test.mjs") }
-
-func TestNodeAsksTheNextSentinel(t *testing.T) { runTests(t, "sentinel.test.mjs") }
-
-func TestNodeFollowsTheSlotsOfACluster(t *testing.T) {
+func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3)
 	runTests(t, "cluster.test.mjs", "CLUSTER="+cluster.Masters[0].Addr)
 }
 
-func TestNodePackageIsWholeAndTyped(t *testing.T) { runTests(t, "package.test.mjs") }
+func TestPackage(t *testing.T) { runTests(t, "package.test.mjs") }
 
-func TestNodeREADMERuns(t *testing.T) {
+func TestREADME(t *testing.T) {
 	installBullMQ(t)
 	server := redistest.Start(t)
 	runTests(t, "readme.test.mjs", "REDIS="+server.Addr)
 }
 
-func TestNodeSaysDoneForTheJobsOfBullMQ(t *testing.T) {
+func TestBullMQ(t *testing.T) {
 	installBullMQ(t)
 	server := redistest.Start(t)
 	runTests(t, "bullmq.test.mjs", "REDIS="+server.Addr)
+}
+
+// runOnRedis runs tests that leave no key behind.
+func runOnRedis(t *testing.T, file string) {
+	t.Helper()
+	server := redistest.Start(t)
+	t.Cleanup(func() {
+		if left := server.Client().Keys(context.Background(), "*").Val(); len(left) > 0 {
+			t.Errorf("%q are left behind", left)
+		}
+	})
+	runTests(t, file, "REDIS="+server.Addr)
 }
 
 // BullMQ is not in package-lock.json: it depends on a native package for each system,

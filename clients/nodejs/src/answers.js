@@ -1,26 +1,28 @@
+'use strict';
+
 // What became of one try of a call, and what to do about it.
 
-import { CorruptCount, NotCounted, OutcomeUnknown } from './errors.js';
+const { CorruptCount, NotCounted, OutcomeUnknown } = require('./errors.js');
 
 // What a connection rejects with:
 
 /** Redis answered with an error. */
-export class Refused extends Error {}
+class Refused extends Error {}
 
 /** It was not sent, and never will be. */
-export class Unsent extends Error {}
+class Unsent extends Error {}
 
 /** It was sent, or perhaps, and not answered. */
-export class Lost extends Error {}
+class Lost extends Error {}
 
 /** Tells whether a server is only a replica: its master is elsewhere. */
-export const isReplica = (error) => error instanceof Refused && readOnlyServer.test(error.message);
+const isReplica = (error) => error instanceof Refused && readOnlyServer.test(error.message);
 
 /**
  * Returns the class of error that a call ends with, whether it may be made again, and
  * whether it must be made with the script's text.
  */
-export function judge(error, { repeatable, readOnly }) {
+function judge(error, { repeatable, readOnly }) {
   if (error instanceof Unsent) return { Class: NotCounted, again: true };
   if (error instanceof Lost) {
     return readOnly ? { Class: NotCounted, again: true } : { Class: OutcomeUnknown, again: repeatable };
@@ -43,3 +45,5 @@ const refused = new RegExp(
   '^((NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|NOREPLICAS|MOVED|ASK|CROSSSLOT) |ERR unknown command|ERR the number of documents|ERR the cost)' +
     '|-OOM |OOM command not allowed|-MISCONF |-NOREPLICAS ',
 );
+
+module.exports = { Refused, Unsent, Lost, isReplica, judge };

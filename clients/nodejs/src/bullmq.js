@@ -1,8 +1,10 @@
+'use strict';
+
 // Levels for the jobs of BullMQ. Documented in bullmq.d.ts.
 //
 // BullMQ is not imported: what is used of its objects is the same in versions 5 and 6.
 
-import { randomUUID } from 'node:crypto';
+const { randomUUID } = require('node:crypto');
 
 const mostSubmitted = 100; // documents in a call of submitN
 
@@ -10,7 +12,7 @@ const mostSubmitted = 100; // documents in a call of submitN
 // updateData change.
 const carried = 'docpriority';
 
-export function submitJobs(queue, store, { customerOf, costOf = () => 0 }) {
+function submitJobs(queue, store, { customerOf, costOf = () => 0 }) {
   const add = queue.add.bind(queue);
   const addBulk = queue.addBulk.bind(queue);
   queue.add = async (name, data, opts) => (await submitted([{ name, data, opts }], async ([job]) => [await add(name, data, job.opts)]))[0];
@@ -46,7 +48,7 @@ export function submitJobs(queue, store, { customerOf, costOf = () => 0 }) {
   }
 }
 
-export function doneAfter(store, processor) {
+function doneAfter(store, processor) {
   const wrapped = async function (job, ...rest) {
     const begun = performance.now();
     let result;
@@ -64,7 +66,7 @@ export function doneAfter(store, processor) {
 }
 
 // A job that fails for a while has not finished.
-export const doneAtEnd = (store) => (job) => (job?.finishedOn ? done(store, carriedBy(job)) : Promise.resolve());
+const doneAtEnd = (store) => (job) => (job?.finishedOn ? done(store, carriedBy(job)) : Promise.resolve());
 
 const documentOf = (customer, costOf) => (customer ? { customer, document: randomUUID(), cost: costOf() } : undefined);
 
@@ -110,3 +112,5 @@ function isLast({ attemptsMade, opts }, error) {
 const notEnds = new Set(['DelayedError', 'WaitingError', 'WaitingChildrenError', 'RateLimitError']);
 
 const warn = (error) => process.emitWarning(error instanceof Error ? error : String(error));
+
+module.exports = { submitJobs, doneAfter, doneAtEnd };

@@ -1,7 +1,9 @@
+'use strict';
+
 // Counts what callers were told in the last minute, as the fleet's reports say it.
 
-import { isUtf8 } from 'node:buffer';
-import { CorruptCount, NotCounted, OutcomeUnknown } from './errors.js';
+const { isUtf8 } = require('node:buffer');
+const { CorruptCount, NotCounted, OutcomeUnknown } = require('./errors.js');
 
 const steps = 12; // of the window
 const stepLength = 5_000; // milliseconds
@@ -12,7 +14,7 @@ const mostBytesOfWaits = 4_096;
 const lastBucket = 107;
 const degradedFor = 10_000; // milliseconds after a call that Redis did not answer
 
-export class Collector {
+class Collector {
   #now;
   #joined;
   #steps = []; // the current one last
@@ -86,7 +88,7 @@ export class Collector {
 }
 
 /** Returns a report in JSON of at most 8 KB: it leaves out the least busy customers. */
-export function jsonOf(report) {
+function jsonOf(report) {
   const { busiest, ...rest } = report;
   for (let n = 2; bytes(rest.waits) > mostBytesOfWaits && n <= lastBucket; n *= 2) rest.waits = coarser(report.waits, n);
   let size = bytes({ ...rest, busiest });
@@ -133,7 +135,7 @@ function busiestOf(customers) {
 }
 
 // Bucket i has what waited at most 2^(i/4) milliseconds.
-export const bucketOf = (milliseconds) => (milliseconds <= 1 ? 0 : Math.min(Math.ceil(4 * Math.log2(milliseconds)), lastBucket));
+const bucketOf = (milliseconds) => (milliseconds <= 1 ? 0 : Math.min(Math.ceil(4 * Math.log2(milliseconds)), lastBucket));
 
 // Returns histograms with one bucket in place of n: with the longest waits among theirs.
 function coarser(waits, n) {
@@ -150,3 +152,5 @@ function classOf(error) {
   if (error instanceof CorruptCount) return 'corrupt_count';
   return error instanceof TypeError || error instanceof RangeError ? 'invalid' : 'error';
 }
+
+module.exports = { Collector, jsonOf, bucketOf };

@@ -1,56 +1,48 @@
-// The time that one call has for all that it does, one thing after another: until its
-// timeout, or until the caller's AbortSignal.
+'use strict';
 
-import { setMaxListeners } from 'node:events';
-import { Lost, Unsent } from './answers.js';
+// The time that one call has, until its timeout or the caller's AbortSignal.
 
-const busyFor = 20; // milliseconds that a timer is late
+const { setMaxListeners } = require('node:events');
+const { setTimeout: sleep } = require('node:timers/promises');
+const { Lost } = require('./answers.js');
 
-export class Deadline {
-  /** Whether the time is over. */
-  over = false;
-  /** Why: an Error, or whatever the caller has aborted with. */
-  cause;
+class Deadline {
   /** Whether the timeout has ended it, and not the caller. */
   timedOut = false;
-  /** Whether the process was too busy to see that its time was over, or that an answer had come. */
-  late = false;
-
-  /** Milliseconds from the begin to the timeout. */
-  whole;
-
+  #controller = new AbortController();
   #ends;
   #timer;
   #callers;
-  #canceled;
-  #giveUp; // what the call waits for at the moment
+  #lose;
+  #lost = new Promise((_, reject) => (this.#lose = reject));
+  #canceled = () => this.#end(this.#callers.reason);
 
   constructor(milliseconds, callers) {
-    this.whole = milliseconds;
+    this.#lost.catch(() => {}); // where no call waits for it
     this.#ends = performance.now() + milliseconds;
-    this.#arm(milliseconds);
+    this.#timer = setTimeout(() => {
+      this.timedOut = !this.over;
+      this.#end(new Error(`its time is over after ${milliseconds} ms`));
+    }, milliseconds);
     if (!callers) return;
     this.#callers = callers;
-    this.#canceled = () => this.#end(callers.reason);
     if (callers.aborted) return this.#canceled();
-    setMaxListeners(0, callers); // as many calls as there are may share a signal
+    setMaxListeners(0, callers); // many calls may share a signal
     callers.addEventListener('abort', this.#canceled);
   }
 
-  // For as long as the process was busy, nothing could be sent or read: the call gets that
-  // time back, once, up to its whole time.
-  #arm(milliseconds) {
-    this.#timer = setTimeout(() => {
-      const late = performance.now() - this.#ends;
-      if (late > busyFor && !this.late && !this.over) {
-        this.late = true;
-        const more = Math.min(late, this.whole);
-        this.#ends += late + more;
-        return this.#arm(more);
-      }
-      this.timedOut = !this.over;
-      this.#end(new Error(`its time is over after ${this.whole} ms`));
-    }, milliseconds);
+  /** Aborts when the time is over. */
+  get signal() {
+    return this.#controller.signal;
+  }
+
+  get over() {
+    return this.signal.aborted;
+  }
+
+  /** Why the time is over: an Error, or whatever the caller has aborted with. */
+  get cause() {
+    return this.signal.reason;
   }
 
   /** The cause in words. */
@@ -68,48 +60,24 @@ export class Deadline {
     this.#callers?.removeEventListener('abort', this.#canceled);
   }
 
-  /** Returns what a promise of an answer resolves to. */
-  answer(answer) {
-    return new Promise((resolve, reject) => {
-      // If the process was busy, the answer may be there and only not read: a turn of
-      // the event loop from now it has been.
-      this.#giveUp = () => setImmediate(() => reject(new Lost(`no answer came: ${this.why}`)));
-      answer.then(resolve, reject);
-    });
+  /** Returns what a promise resolves to, or rejects with Lost when the time is over. */
+  race(promise) {
+    return Promise.race([promise, this.#lost]);
   }
 
-  /**
-   * Waits, before anything is sent, as a member of a set whose owner resolves or rejects
-   * all that are in it. why tells what for.
-   */
-  in(set, why) {
-    return new Promise((resolve, reject) => {
-      if (this.over) throw new Unsent(`it was not sent: ${this.why}`);
-      const waiting = { resolve, reject };
-      set.add(waiting);
-      this.#giveUp = () => {
-        set.delete(waiting);
-        reject(new Unsent(this.timedOut ? why() : `it was not sent: ${this.why}`));
-      };
-    });
+  /** Waits for a while; returns false if the time does not last so long. */
+  async pause(milliseconds) {
+    if (this.over || this.#ends - performance.now() < milliseconds) return false;
+    return sleep(milliseconds, true, { signal: this.signal }).catch(() => false);
   }
 
-  /** Waits for a while; returns false if there would not be so much time left afterwards. */
-  async pause(milliseconds, left) {
-    if (this.over || this.#ends - performance.now() < milliseconds + left) return false;
-    return new Promise((resolve) => {
-      const timer = setTimeout(resolve, milliseconds, true);
-      this.#giveUp = () => {
-        clearTimeout(timer);
-        resolve(false);
-      };
-    });
-  }
-
+  // In a busy process the answer may be there and only not read: a turn of the event loop
+  // later it is. What the client has not sent by now it gives back meanwhile.
   #end(cause) {
     if (this.over) return;
-    this.over = true;
-    this.cause = cause;
-    this.#giveUp?.();
+    this.#controller.abort(cause);
+    setImmediate(() => this.#lose(new Lost(`no answer came: ${this.why}`)));
   }
 }
+
+module.exports = { Deadline };

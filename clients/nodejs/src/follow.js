@@ -1,13 +1,15 @@
+'use strict';
+
 // The policies that operators set while the fleet runs: lua/follow.lua says what is read.
 
-import { Unusable } from './policies.js';
-import { checkNames, isObject } from './policy.js';
+const { Unusable } = require('./policies.js');
+const { checkNames, isObject } = require('./policy.js');
 
 const format = 1; // of rules
 const longestInterval = 9_223_372_036_854; // milliseconds, as Go has times
 const wholeEvery = 60_000; // milliseconds: the rules alone may have been lost, or repaired
 
-export class Follower {
+class Follower {
   /** The version of the rules that are followed, or of their withdrawal, and why no newer ones are. */
   status = Object.freeze({ version: 0, error: '' });
   #ask;
@@ -129,3 +131,5 @@ function reasonOf({ cause }) {
   if (code === 'CORRUPT') return unreadable;
   return code ? `Redis refuses to show the rules: ${code}` : 'Redis does not answer';
 }
+
+module.exports = { Follower };

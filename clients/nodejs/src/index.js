@@ -1,7 +1,12 @@
+'use strict';
+
 // Everything here is documented in index.d.ts, where editors show it.
 
-export { CorruptCount, NotCounted, OutcomeUnknown, PriorityError } from './errors.js';
-export { keysOf } from './keys.js';
-export { join } from './member.js';
-export { defaultPolicy } from './policy.js';
-export { Store } from './store.js';
+const { CorruptCount, NotCounted, OutcomeUnknown, PriorityError } = require('./errors.js');
+const { keysOf } = require('./keys.js');
+const { join } = require('./member.js');
+const { defaultPolicy } = require('./policy.js');
+const { Store } = require('./store.js');
+
+// import { join } … finds the names in this literal.
+module.exports = { CorruptCount, NotCounted, OutcomeUnknown, PriorityError, Store, defaultPolicy, join, keysOf };

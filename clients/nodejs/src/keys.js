@@ -1,10 +1,12 @@
+'use strict';
+
 // The keys of a customer, byte for byte as in every other language.
 
-export const defaultPrefix = 'priority';
+const defaultPrefix = 'priority';
 
 // Redis Cluster places a key by what stands between its braces, so what would end that
 // is escaped.
-export function keysOf(customer, prefix = defaultPrefix) {
+function keysOf(customer, prefix = defaultPrefix) {
   const bytes = bytesOf(customer, 'a customer');
   checkPrefix(prefix);
   // In Latin-1 each byte is one character, so that no byte is changed.
@@ -15,7 +17,7 @@ export function keysOf(customer, prefix = defaultPrefix) {
 }
 
 // Returns a copy of the bytes of a customer or of a document's id.
-export function bytesOf(value, what) {
+function bytesOf(value, what) {
   if (typeof value === 'string') {
     if (!value.isWellFormed()) throw new RangeError(`docpriority: ${what} has half a character (a lone surrogate)`);
   } else if (!(value instanceof Uint8Array)) {
@@ -28,10 +30,12 @@ export function bytesOf(value, what) {
   return bytes;
 }
 
-export function checkPrefix(prefix) {
+function checkPrefix(prefix) {
   if (typeof prefix !== 'string') throw new TypeError('docpriority: the prefix is not a string');
   if (!prefix.isWellFormed()) throw new RangeError('docpriority: the prefix has half a character (a lone surrogate)');
   if (prefix === '' || /[{}]/.test(prefix)) {
     throw new RangeError(`docpriority: the prefix ${JSON.stringify(prefix)} is empty or has a brace in it`);
   }
 }
+
+module.exports = { defaultPrefix, keysOf, bytesOf, checkPrefix };

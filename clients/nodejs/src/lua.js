@@ -1,6 +1,8 @@
+'use strict';
+
 // The scripts of the folder lua. Written by go test ./lua -update.
 
-export const done = `-- Ends the pending state of documents of one customer, and learns from them how long
+exports.done = `-- Ends the pending state of documents of one customer, and learns from them how long
 -- the customer's documents take.
 --
 -- KEYS[1]  <prefix>:{<customer>}:pending, the sorted set that submit.lua explains
@@ -111,7 +113,7 @@ end
 return reply
 `;
 
-export const follow = `-- Tells a worker whether operators have changed anything, and which rules hold. It is a
+exports.follow = `-- Tells a worker whether operators have changed anything, and which rules hold. It is a
 -- script so that it is run by the master, wherever the client sends commands that read.
 --
 -- KEYS[1]  <prefix>:{control}:version, a string: "<version> <at> <token>" of the last
@@ -149,7 +151,7 @@ local time = redis.call('TIME')
 return {held[1] or '', held[2], time[1] * 1000 + math.floor(time[2] / 1000)}
 `;
 
-export const next = `-- Counts documents of one customer and decides the level of the last of them.
+exports.next = `-- Counts documents of one customer and decides the level of the last of them.
 --
 -- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
 -- KEYS[2]  <prefix>:{<customer>}:override, a string: what an operator has set for the
@@ -262,7 +264,7 @@ end
 return {level, count}
 `;
 
-export const peek = `-- Returns all that is known of one customer now. Writes nothing.
+exports.peek = `-- Returns all that is known of one customer now. Writes nothing.
 --
 -- KEYS[1]  <prefix>:{<customer>}:count, the string that next.lua writes
 -- KEYS[2]  <prefix>:{<customer>}:pending, the sorted set that submit.lua writes
@@ -466,7 +468,7 @@ return told({2, last_score % 64, level, (held_count or 0) + 0, reset_in, load, l
   ordinary + beyond > 0 and now - floor(oldest / 64) or 0, sojourn, lease})
 `;
 
-export const report = `-- Writes the report of one process of the fleet and lists it, or removes both.
+exports.report = `-- Writes the report of one process of the fleet and lists it, or removes both.
 --
 -- A process runs it when it joins and leaves, and once a minute. In between, every five
 -- seconds, SET <prefix>:{fleet}:<id> <report> PX 30000 XX does for a tenth of the cost;
@@ -502,7 +504,7 @@ end
 return {call('ZCARD', members)}
 `;
 
-export const reset = `-- Forgets one customer's count, pending documents and usage, or whatever else the
+exports.reset = `-- Forgets one customer's count, pending documents and usage, or whatever else the
 -- keys hold.
 --
 -- KEYS     <prefix>:{<customer>}:count, the same with :pending and with :usage
@@ -516,7 +518,7 @@ export const reset = `-- Forgets one customer's count, pending documents and usa
 return {redis.call('UNLINK', unpack(KEYS))}
 `;
 
-export const submit = `-- Submits documents of one customer: makes them pending, and decides their levels.
+exports.submit = `-- Submits documents of one customer: makes them pending, and decides their levels.
 --
 -- KEYS[1]  <prefix>:{<customer>}:pending, a sorted set: the pending documents, each by
 --          64 times the time of its Submit, in milliseconds of Redis's clock, plus its

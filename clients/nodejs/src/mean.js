@@ -1,3 +1,5 @@
+'use strict';
+
 // What the documents of all customers cost, the latest thousand or so that this process knows
 // of: a document's cost is compared with that. It is computed as in every other language.
 
@@ -8,7 +10,7 @@ const outlier = 20; // a document counts as 20 times the mean at most
 const day = 86_400;
 
 /** Of costs in any one unit: what submit is told, or seconds. */
-export class Mean {
+class Mean {
   #seen = 0;
   #mean = 0;
 
@@ -32,7 +34,9 @@ export class Mean {
  * Whole seconds and the rest are summed, as Go does it: so no cost differs in the last digit.
  * What is shorter than a nanosecond is no time.
  */
-export function eachOf(milliseconds, n) {
+function eachOf(milliseconds, n) {
   if (milliseconds < 1e-6) return 0;
   return Math.min(Math.floor(milliseconds / 1000) + (milliseconds % 1000) / 1000, day) / n;
 }
+
+module.exports = { Mean, eachOf };

@@ -1,16 +1,18 @@
+'use strict';
+
 // A process's place in the fleet: it goes by what operators set, and reports what it did.
 // Documented in index.d.ts.
 
-import { randomBytes } from 'node:crypto';
-import { hostname } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { Collector, jsonOf } from './collect.js';
-import { Follower } from './follow.js';
-import * as texts from './lua.js';
-import { isIntegers } from './run.js';
-import { scriptOf } from './scripts.js';
-import { ask, goBy, part, set, Store } from './store.js';
-import { version } from './version.js';
+const { randomBytes } = require('node:crypto');
+const { hostname } = require('node:os');
+const { setTimeout: sleep } = require('node:timers/promises');
+const { Collector, jsonOf } = require('./collect.js');
+const { Follower } = require('./follow.js');
+const { version } = require('../package.json');
+const texts = require('./lua.js');
+const { scriptOf } = require('./policy.js');
+const { isIntegers } = require('./run.js');
+const { ask, goBy, part, set, Store } = require('./store.js');
 
 const reportEvery = 5_000; // milliseconds, as the following ones
 const reportTimeout = 1_000;
@@ -20,7 +22,7 @@ const followTimeout = 2_000;
 
 const scripts = { follow: scriptOf(texts.follow), report: scriptOf(texts.report) };
 
-export const join = (client, options) => new Member(client, options);
+const join = (client, options) => new Member(client, options);
 
 class Member extends Store {
   #fallback; // whether there is one
@@ -191,3 +193,5 @@ function plain(text, most) {
   while (Buffer.byteLength(printed) > most) printed = [...printed].slice(0, -1).join('');
   return printed;
 }
+
+module.exports = { join };

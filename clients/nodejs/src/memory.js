@@ -1,18 +1,16 @@
+'use strict';
+
 // The numbers of customers in this process: what the scripts under lua/ do in Redis, with the
 // same replies. All calls are atomic.
 
-import { List } from './list.js';
-import { levelOf, millionths } from './policy.js';
+const { levelOf, millionths } = require('./policy.js');
 
 const day = 86_400_000; // milliseconds
 const shortestLease = 180_000;
 const mostLately = 512_000; // thousandths of documents
 const mostEntries = 1_000_000; // customers and documents together
-const mostOverrides = 10_000;
-const sweepEvery = 60_000; // milliseconds, even if no call comes
-const sweptAtOnce = 20_000; // customers
 
-export class Memory {
+class Memory {
   #clock;
   #most;
   #latest = -Infinity; // of the clock, which may go back
@@ -20,14 +18,11 @@ export class Memory {
   #byUse = new List(); // who was counted last comes last
   #documents = 0;
   #overrides = new Map();
-  #sweeping; // an iterator of the customers
-  #timer;
 
-  /** clock returns milliseconds from any begin; without one, the store is swept in the background. */
-  constructor({ clock, most = mostEntries } = {}) {
-    this.#clock = clock ?? (() => performance.now());
+  /** clock returns milliseconds from any begin. */
+  constructor({ clock = () => performance.now(), most = mostEntries } = {}) {
+    this.#clock = clock;
     this.#most = most;
-    if (!clock) this.#timer = null;
   }
 
   /** How many customers and documents it knows. */
@@ -35,21 +30,9 @@ export class Memory {
     return this.#customers.size + this.#documents;
   }
 
-  /**
-   * Returns the reply of a script for a customer. settings are the policy, the lease, the
-   * levels of the queue, and whether a document certainly is not in Redis (unsent).
-   */
+  /** Returns the reply of a script for a customer. settings are the policy, the lease, and the levels of the queue. */
   run(script, name, args, settings) {
     const now = this.#now();
-    const reply = this.#run(script, name, args, settings, now);
-    this.#sweep(2, now);
-    if (this.#timer === null && this.#customers.size > 0) {
-      this.#timer = setInterval(() => this.#sweep(sweptAtOnce, this.#now()), sweepEvery).unref();
-    }
-    return reply;
-  }
-
-  #run(script, name, args, settings, now) {
     switch (script) {
       case 'next': return this.#next(name, args, settings, now);
       case 'submit': return this.#submit(name, args, settings, now);
@@ -73,7 +56,7 @@ export class Memory {
     return [within(ruled, override), c.count, c.resetAt - now, ruled, ...override];
   }
 
-  #submit(name, args, { policy, lease, levels, unsent = false }, now) {
+  #submit(name, args, { policy, lease, levels }, now) {
     const c = this.#use(name, now);
     const since = now - c.lease(lease);
     let lately = c.lately(now);
@@ -81,17 +64,13 @@ export class Memory {
     let isNew = false;
     // Documents that are pending already, as after a lost reply, are decided about as if
     // they were not there.
-    const ids = [];
-    let again; // ids
-    let sent; // those that may be in Redis
-    for (let i = 0; i < args.length; i += 2) {
-      const id = args[i].toString('latin1');
-      ids.push(id);
+    const ids = args.filter((_, i) => i % 2 === 0).map((id) => id.toString('latin1'));
+    const again = new Set();
+    for (const id of ids) {
       const known = c.documents.get(id);
       if (!known) continue;
-      if (!known.unsent) (sent ??= new Set()).add(id);
       if (known.at >= since) {
-        (again ??= new Set()).add(id);
+        again.add(id);
         lately = Math.max(lately - 1000, 0);
       }
       this.#remove(c, known);
@@ -108,7 +87,7 @@ export class Memory {
         this.#remove(c, twice);
       } else {
         lately += 1000;
-        if (!again?.has(id)) {
+        if (!again.has(id)) {
           isNew = true;
           pending++;
         }
@@ -121,7 +100,7 @@ export class Memory {
       else ordinary++;
       const ruled = override ? level : 0;
       if (override) level = within(level, override);
-      this.#add(c, new Document(id, now, Math.min(level, 63), isBeyond, unsent && !sent?.has(id)));
+      this.#add(c, { id, at: now, level: Math.min(level, 63), isBeyond, isYoung: true });
       reply.push(level, load, pending, ruled);
     }
     if (isNew) c.submitted(lately, now);
@@ -182,22 +161,10 @@ export class Memory {
     return [c ? 1 : 0];
   }
 
-  /** Tells whether a document was submitted here alone. */
-  isUnsent(name, id) {
-    return this.#customers.get(name)?.documents.get(id)?.unsent === true;
-  }
-
   /** Sets the bounds of a customer's levels; without them, there are none. lasts: milliseconds, if they end. */
   override(name, bounds, lasts = Infinity) {
-    if (!bounds) {
-      this.#overrides.delete(name);
-      return;
-    }
-    if (this.#overrides.size >= mostOverrides && !this.#overrides.has(name)) {
-      const [oldest] = this.#overrides.keys();
-      this.#overrides.delete(oldest);
-    }
-    this.#overrides.set(name, { ...bounds, ends: this.#now() + lasts });
+    if (!bounds) this.#overrides.delete(name);
+    else this.#overrides.set(name, { ...bounds, ends: this.#now() + lasts });
   }
 
   /** Forgets all customers, but not the overrides. */
@@ -205,9 +172,6 @@ export class Memory {
     this.#customers.clear();
     this.#byUse = new List();
     this.#documents = 0;
-    this.#sweeping = undefined;
-    clearInterval(this.#timer);
-    if (this.#timer) this.#timer = null;
   }
 
   #now() {
@@ -265,21 +229,6 @@ export class Memory {
       while (window.head && now - window.head.at > day) this.#remove(c, window.head);
     }
     c.fade(now);
-  }
-
-  // Looks at some customers in turn, and forgets those about whom nothing matters any more.
-  #sweep(n, now) {
-    for (let i = 0; i < n && this.#customers.size > 0; i++) {
-      this.#sweeping ??= this.#customers.values();
-      const { value: c, done } = this.#sweeping.next();
-      if (done) {
-        this.#sweeping = undefined;
-        break;
-      }
-      this.#expire(c, now);
-      if (c.documents.size === 0 && now > c.fades && now > c.resetAt) this.#drop(c);
-    }
-    if (this.#customers.size === 0 && this.#timer) this.clear();
   }
 
   // Returns [earliest, latest, ends_in], or undefined.
@@ -362,17 +311,24 @@ class Customer {
   }
 }
 
-class Document {
-  before;
-  after;
-  isYoung = true;
+// A list that anything is taken out of at once, of objects that have before and after for it.
+class List {
+  head;
+  tail;
 
-  constructor(id, at, level, isBeyond, unsent) {
-    this.id = id;
-    this.at = at;
-    this.level = level;
-    this.isBeyond = isBeyond;
-    this.unsent = unsent;
+  add(one) {
+    one.before = this.tail;
+    one.after = undefined;
+    if (this.tail) this.tail.after = one;
+    else this.head = one;
+    this.tail = one;
+  }
+
+  remove({ before, after }) {
+    if (before) before.after = after;
+    else this.head = after;
+    if (after) after.before = before;
+    else this.tail = before;
   }
 }
 
@@ -410,10 +366,10 @@ class Window extends List {
 }
 
 // In millionths, from thousandths.
-export const loadOf = (lately, pending, cost) => Math.min(lately * pending * cost, 1e15);
+const loadOf = (lately, pending, cost) => Math.min(lately * pending * cost, 1e15);
 
 /** Returns which of the turns a document takes, where so many are beyond the last load. */
-export const turnOf = (beyond, turns) => Math.min(31 - Math.clz32(beyond), turns);
+const turnOf = (beyond, turns) => Math.min(31 - Math.clz32(beyond), turns);
 
 function levelOfLoad({ loads, turns }, load, beyond) {
   let level = 1;
@@ -424,3 +380,5 @@ function levelOfLoad({ loads, turns }, load, beyond) {
 const within = (level, [earliest, latest]) => Math.min(Math.max(level, earliest), latest);
 
 const average = (of, next) => Math.max(Math.floor((9 * of + next + 5) / 10), 1);
+
+module.exports = { Memory, loadOf, turnOf };

@@ -1,13 +1,15 @@
+'use strict';
+
 // The policies of a store, each with its scripts.
 
-import { fillPolicy, lastOf, scriptsOf } from './policy.js';
+const { fillPolicy, lastOf, scriptsOf } = require('./policy.js');
 
 const mostPolicies = 100; // of an operator's rules: each is scripts in Redis, which keeps 500 well
 
 /** Why well-written rules are not for this process, in words for operators. */
-export class Unusable extends RangeError {}
+class Unusable extends RangeError {}
 
-export class Policies {
+class Policies {
   /** The last level that any of them gives. */
   last;
   #policy; // of customers without a tier
@@ -53,3 +55,5 @@ export class Policies {
     return known;
   }
 }
+
+module.exports = { Unusable, Policies };

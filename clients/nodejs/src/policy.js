@@ -1,9 +1,11 @@
+'use strict';
+
 // Policies: which level a count or a load has, and the scripts that decide so.
 
-import * as texts from './lua.js';
-import { scriptOf } from './scripts.js';
+const { createHash } = require('node:crypto');
+const texts = require('./lua.js');
 
-export const longestLease = 86_400_000;
+const longestLease = 86_400_000;
 
 const maxThresholds = 254; // 255 levels: a queue with one byte for the priority tells no more apart
 const maxThreshold = 2 ** 53; // what Redis's Lua, whose numbers are doubles, compares exactly
@@ -13,10 +15,10 @@ const maxLoad = 1e9;
 const defaultThresholds = [-2, -4, -6, -8, -10, -12, -14, -20];
 const defaultLoads = [2, 8, 32, 128, 512, 2_048, 8_192, 32_768];
 
-export const defaultPolicy = () => fillPolicy({});
+const defaultPolicy = () => fillPolicy({});
 
 // Returns a policy with every field filled in, and tables of its own.
-export function fillPolicy(policy, where = 'policy') {
+function fillPolicy(policy, where = 'policy') {
   checkNames(policy, ['thresholds', 'resetInterval', 'resetMode', 'loads', 'turns'], where);
   const { thresholds = defaultThresholds, resetInterval = 1_500_000, resetMode = 'sinceLastUpdate', turns = 0 } = policy;
   if (!Array.isArray(thresholds)) throw new TypeError(`docpriority: ${where}.thresholds is not an array`);
@@ -73,19 +75,19 @@ function checkLoads(loads, turns, where) {
   }
 }
 
-export const millionths = (load) => Math.round(load * 1e6);
+const millionths = (load) => Math.round(load * 1e6);
 
-export function levelOf({ thresholds }, count) {
+function levelOf({ thresholds }, count) {
   const level = thresholds.findIndex((threshold) => count >= threshold);
   return 1 + (level < 0 ? thresholds.length : level);
 }
 
 // Returns the last level that either rule gives, turns included.
-export const lastOf = ({ thresholds, loads, turns }) => 1 + Math.max(thresholds.length, loads.length + turns);
+const lastOf = ({ thresholds, loads, turns }) => 1 + Math.max(thresholds.length, loads.length + turns);
 
 // Returns the scripts for a filled policy, a lease in milliseconds, and the
 // levels of the queue.
-export function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }, lease, levels) {
+function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }, lease, levels) {
   const blocks = {
     policy: `local interval = '${resetInterval}'\nlocal since_last_reset = ${resetMode === 'sinceLastReset'}\n`,
     lease: `local longest_lease = ${lease}\n`,
@@ -96,6 +98,9 @@ export function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }
   };
   return Object.fromEntries(['next', 'submit', 'done', 'peek', 'reset'].map((name) => [name, scriptOf(withBlocks(texts[name], blocks))]));
 }
+
+/** Returns a script with its digest, by which Redis knows it. */
+const scriptOf = (text) => ({ text, digest: createHash('sha1').update(text).digest('hex') });
 
 function withBlocks(text, blocks) {
   for (const [name, lines] of Object.entries(blocks)) {
@@ -113,12 +118,14 @@ function levelLines(bounds, beyond, within) {
   return `local level = 1\nif ${beyond(bounds[n - 1])} then level = ${n + 1}\n${lines.join('')}end\n`;
 }
 
-export const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
+const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
 
 // Refuses what an object has by a name that nobody would read.
-export function checkNames(object, names, what) {
+function checkNames(object, names, what) {
   if (!isObject(object)) throw new TypeError(`docpriority: ${what} is not an object`);
   for (const name of Object.keys(object)) {
     if (!names.includes(name)) throw new TypeError(`docpriority: ${what} has no ${JSON.stringify(name)}, only ${names.join(', ')}`);
   }
 }
+
+module.exports = { scriptOf, longestLease, defaultPolicy, fillPolicy, millionths, levelOf, lastOf, scriptsOf, isObject, checkNames };

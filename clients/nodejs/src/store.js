@@ -1,30 +1,29 @@
+'use strict';
+
 // The counts. Documented in index.d.ts.
 
-import { Cluster } from './cluster.js';
-import { Connection } from './connection.js';
-import { Deadline } from './deadline.js';
-import { NotCounted } from './errors.js';
-import { Fallback } from './fallback.js';
-import { askIoredisCluster, IoredisLink, isIoredis, isIoredisCluster } from './ioredis.js';
-import { bytesOf, checkPrefix, defaultPrefix, keysOf } from './keys.js';
-import { eachOf, Mean } from './mean.js';
-import { Memory } from './memory.js';
-import { askNodeRedisCluster, isNodeRedis, isNodeRedisCluster, NodeRedisLink } from './node-redis.js';
-import { Policies } from './policies.js';
-import { checkNames, levelOf, longestLease } from './policy.js';
-import { isIntegers, run } from './run.js';
+const { Wire } = require('./client.js');
+const { Deadline } = require('./deadline.js');
+const { NotCounted } = require('./errors.js');
+const { Fallback } = require('./fallback.js');
+const { bytesOf, checkPrefix, defaultPrefix, keysOf } = require('./keys.js');
+const { eachOf, Mean } = require('./mean.js');
+const { Memory } = require('./memory.js');
+const { Policies } = require('./policies.js');
+const { checkNames, levelOf, longestLease } = require('./policy.js');
+const { isIntegers, run } = require('./run.js');
 
 const most = { next: 1_000_000, submit: 100, done: 1_000 }; // documents in one call
 // What a Member needs of a Store, and nobody else: to go by other policies, to ask Redis for
 // what is not a customer's, to set a key that is there, and to part before the connections end.
-export const goBy = Symbol('goBy');
-export const ask = Symbol('ask');
-export const set = Symbol('set');
-export const part = Symbol('part');
+const goBy = Symbol('goBy');
+const ask = Symbol('ask');
+const set = Symbol('set');
+const part = Symbol('part');
 
 const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
-export class Store {
+class Store {
   #wire;
   #memory; // in place of Redis
   #fallback; // if there is one
@@ -56,9 +55,9 @@ export class Store {
     this.#own = this.#policies = new Policies({ policy, tiers }, lease);
     if (typeof fallback !== 'boolean') throw new TypeError('docpriority: fallback is not true or false');
     if (client instanceof Memory) this.#memory = client;
-    else this.#wire = wireOf(client);
+    else this.#wire = new Wire(client);
     if (fallback && !this.#memory) {
-      this.#fallback = new Fallback((call, signal) => this.#askRedis(call, signal), (...dones) => this.#finish(...dones), timeout);
+      this.#fallback = new Fallback((call, signal) => this.#askRedis(call, signal));
     }
   }
 
@@ -133,9 +132,8 @@ export class Store {
 
   async #close() {
     await Promise.allSettled(this.#calls);
-    await this.#fallback?.close();
     await this[part]?.();
-    await this.#wire?.close();
+    this.#wire?.close();
   }
 
   get last() {
@@ -151,13 +149,19 @@ export class Store {
     this.#policies = policies ? new Policies(policies, this.#lease, this.#own) : this.#own;
   }
 
-  async [ask]({ keys, timeout = this.#timeout, ...call }, signal) {
-    const deadline = new Deadline(timeout, signal);
-    try {
-      return await run(this.#wire, { ...call, keys: keys.map((key) => Buffer.from(`${this.#prefix}:${key}`)) }, deadline);
-    } finally {
-      deadline.end();
-    }
+  [ask]({ keys, timeout = this.#timeout, ...call }, signal) {
+    const asked = { ...call, keys: keys.map((key) => this.#key(key)) };
+    return this.#within(timeout, signal, (deadline) => run(this.#wire, asked, deadline));
+  }
+
+  // Returns whether the key was there.
+  async [set](key, value, lasts, timeout, signal) {
+    const name = this.#key(key);
+    return (await this.#within(timeout, signal, (deadline) => this.#wire.send(['SET', name, value, 'PX', String(lasts), 'XX'], name, deadline))) !== null;
+  }
+
+  #key(end) {
+    return Buffer.from(`${this.#prefix}:${end}`);
   }
 
   async #next(operation, customer, n, options) {
@@ -193,33 +197,17 @@ export class Store {
     if (typeof took !== 'number') throw new TypeError(`docpriority: took is a number of milliseconds, not ${typeof took}`);
     if (!(took >= 0 && took < Infinity)) throw new RangeError(`docpriority: documents cannot have taken ${took} ms`);
     const given = Array.from(documents); // the caller may change theirs
-    const call = this.#doneCall(ids, took);
-    const { reply } = await this.#run(operation, customer, call, options);
-    return this.#learn(reply, call).map(({ i, ...ended }) => Object.freeze({ document: given[i], ...ended }));
-  }
-
-  #doneCall(ids, took) {
     const each = eachOf(took, ids.length);
-    const args = [String(this.#took.relative(each)), ...ids];
-    return { script: 'done', kinds: ['pending', 'usage'], args, took, each, isReply: isIntegers(2 * ids.length), repeatable: true };
-  }
-
-  // Returns which documents were pending, and learns from them: a second done must not change the mean.
-  #learn(reply, { args, each }) {
+    const call = { script: 'done', kinds: ['pending', 'usage'], args: [String(this.#took.relative(each)), ...ids], isReply: isIntegers(2 * ids.length), repeatable: true };
+    const { reply } = await this.#run(operation, customer, call, options);
     const ended = [];
-    for (let i = 0; i < args.length - 1; i++) {
+    for (const [i, document] of given.entries()) {
       const [sojourn, level] = reply.slice(2 * i, 2 * i + 2);
-      if (level === 0) continue;
+      if (level === 0) continue; // it was not pending: a second done must not change the mean
       this.#took.add(each);
-      ended.push({ i, sojourn, level });
+      ended.push(Object.freeze({ document, sojourn, level }));
     }
     return ended;
-  }
-
-  // Sends Dones of the fallback.
-  async #finish(name, ids, took, timeout) {
-    const call = this.#doneCall(ids, took);
-    this.#learn(await this.#askRedis({ ...call, operation: 'done', name, tier: this.#policies.of() }, undefined, timeout), call);
   }
 
   async #run(operation, customer, call, options = {}) {
@@ -248,22 +236,16 @@ export class Store {
     return { reply: this.#memory.run(script, name.toString('latin1'), args, tier) };
   }
 
-  async #askRedis({ name, script, kinds, tier, ...call }, signal, timeout = this.#timeout) {
+  #askRedis({ name, script, kinds, tier, ...call }, signal) {
     const named = this.keys(name);
-    const deadline = new Deadline(timeout, signal);
-    try {
-      return await run(this.#wire, { ...call, named, script: tier.scripts[script], keys: kinds.map((kind) => named[kind]) }, deadline);
-    } finally {
-      deadline.end();
-    }
+    const asked = { ...call, named, script: tier.scripts[script], keys: kinds.map((kind) => named[kind]) };
+    return this.#within(this.#timeout, signal, (deadline) => run(this.#wire, asked, deadline));
   }
 
-  // Returns whether the key was there.
-  async [set](key, value, lasts, timeout, signal) {
+  async #within(timeout, signal, call) {
     const deadline = new Deadline(timeout, signal);
-    const name = Buffer.from(`${this.#prefix}:${key}`);
     try {
-      return (await this.#wire.send(['SET', name, value, 'PX', String(lasts), 'XX'], deadline, name)) !== null;
+      return await call(deadline);
     } finally {
       deadline.end();
     }
@@ -277,16 +259,6 @@ export class Store {
     }
     return this.#policies.of(name);
   }
-}
-
-function wireOf(client) {
-  if (typeof client === 'string' || client instanceof URL) throw new TypeError('docpriority: a client is needed, not a URL: createClient({ url }) of redis, or new Redis(url) of ioredis');
-  if (client === null || typeof client !== 'object') throw new TypeError('docpriority: there is no client');
-  if (isIoredisCluster(client)) return new Cluster((known) => askIoredisCluster(client, known), IoredisLink);
-  if (isNodeRedisCluster(client)) return new Cluster((known) => askNodeRedisCluster(client, known), NodeRedisLink);
-  if (isIoredis(client)) return new Connection(() => new IoredisLink(client));
-  if (isNodeRedis(client)) return new Connection(() => new NodeRedisLink(client));
-  throw new TypeError('docpriority: the client is none of node-redis (5 or later) or ioredis (5 or later), nor a cluster of one');
 }
 
 function checkOptions(options, ...names) {
@@ -330,3 +302,5 @@ function costsOf(costs, n) {
     return cost;
   });
 }
+
+module.exports = { ask, goBy, part, set, Store };

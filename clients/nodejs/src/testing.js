@@ -1,11 +1,13 @@
+'use strict';
+
 // A store without Redis, for tests. Documented in testing.d.ts.
 
-import { bytesOf } from './keys.js';
-import { Memory } from './memory.js';
-import { checkNames } from './policy.js';
-import { Store } from './store.js';
+const { bytesOf } = require('./keys.js');
+const { Memory } = require('./memory.js');
+const { checkNames } = require('./policy.js');
+const { Store } = require('./store.js');
 
-export class MemoryStore extends Store {
+class MemoryStore extends Store {
   #memory;
   #ahead;
 
@@ -40,3 +42,5 @@ export class MemoryStore extends Store {
     this.#memory.clear();
   }
 }
+
+module.exports = { MemoryStore };

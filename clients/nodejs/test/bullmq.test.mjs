@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { fork } from 'node:child_process';
 import { after, before, beforeEach, afterEach, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { DelayedError, Queue, RateLimitError, UnrecoverableError, WaitingError, Worker } from 'bullmq';
+import { DelayedError, Queue, RateLimitError, UnrecoverableError, Worker } from 'bullmq';
 import { join } from 'docpriority';
 import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 import { Redis } from 'ioredis';
@@ -68,16 +68,6 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     assert.ok(served.indexOf('other') < 5, String(served));
   });
 
-  test('a job without a customer is left alone', async () => {
-    const job = await queue.add('document', {}, { priority: 7 });
-    assert.equal(job.opts.priority, 7);
-    assert.equal(job.opts.docpriority, undefined);
-    let processed;
-    work(async () => (processed = true));
-    await ended(1);
-    assert.ok(processed);
-  });
-
   test('what a job costs is told', async () => {
     const costs = [];
     const submits = { submitN: (_, documents, { costs: its }) => (costs.push(...its), documents.map(() => ({ level: 3 }))) };
@@ -90,10 +80,8 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     ['after success', 3, []],
     ['after the attempt that succeeds, and not before', 3, [new Error('busy'), new Error('busy')]],
     ['after the last attempt', 2, [new Error('busy'), new Error('busy')]],
-    ['after the only attempt', undefined, [new Error('busy')]],
     ['after an UnrecoverableError', 5, [new UnrecoverableError('no document')]],
     ['and not for a DelayedError', 1, [new DelayedError()]],
-    ['and not for a WaitingError', 1, [new WaitingError()]],
     ['and not for a RateLimitError', 1, [new RateLimitError()]],
   ]) {
     test(`done is said ${what}`, async () => {
@@ -102,7 +90,6 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
         before.push(await pending());
         const error = errors[before.length - 1];
         if (error instanceof DelayedError) await job.moveToDelayed(Date.now() + 50, token);
-        if (error instanceof WaitingError) await job.moveToWait(token);
         if (error instanceof RateLimitError) await queue.rateLimit(50);
         if (error) throw error;
       };
@@ -115,26 +102,11 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     });
   }
 
-  test('done is said before BullMQ hears that a job is completed', async () => {
-    const told = [];
-    const process = doneAfter({ done: async (...args) => told.push(args) }, async (job) => job.data);
-    assert.equal(await process({ data: 'result', opts: { docpriority: { customer: 'acme', document: 'd' } } }), 'result');
-    const [[whose, document, took]] = told;
-    assert.deepEqual([whose, document, took >= 0], ['acme', 'd', true]);
-  });
-
   test('a done that fails is a warning, and does not fail the job', async (t) => {
     const warned = t.mock.method(process, 'emitWarning', () => {});
     const process_ = doneAfter({ done: async () => { throw new Error('Redis is away'); } }, async () => 'result');
     assert.equal(await process_({ opts: { docpriority: { customer: 'acme', document: 'd' } } }), 'result');
     assert.equal(warned.mock.callCount(), 1);
-  });
-
-  test('a processor keeps its arguments', async () => {
-    const processor = async (job, token, signal) => [token, signal];
-    const wrapped = doneAfter(store, processor);
-    assert.equal(wrapped.length, 3);
-    assert.deepEqual(await wrapped({ opts: {} }, 'token', 'signal'), ['token', 'signal']);
   });
 
   test('if a job cannot be added, its document is done', async () => {
@@ -143,14 +115,6 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     await assert.rejects(failing.add('document', { customer }), /Redis is full/);
     await assert.rejects(failing.addBulk([{ name: 'document', data: { customer } }, { name: 'document', data: { customer } }]), /Redis is full/);
     assert.equal(await pending(), 0);
-  });
-
-  test('if the store cannot answer, nothing is added', async () => {
-    let added = 0;
-    const counting = { add: async () => added++, addBulk: async () => added++ };
-    submitJobs(counting, { submitN: async () => { throw new Error('not counted'); }, done: async () => {} }, { customerOf });
-    await assert.rejects(counting.add('document', { customer }), /not counted/);
-    assert.equal(added, 0);
   });
 
   test('a job that BullMQ ignores is done', async () => {
@@ -180,14 +144,6 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     assert.equal(await pending(), 1);
   });
 
-  test('nothing is done that cannot have been submitted', async () => {
-    const calls = { submitted: 0, done: 0 };
-    const away = { submitN: async (_, documents) => { calls.submitted += documents.length; throw new Error('not counted'); }, done: async () => calls.done++ };
-    const jobs = submitJobs({ add: async () => {}, addBulk: async () => {} }, away, { customerOf });
-    await assert.rejects(jobs.addBulk(Array.from({ length: 1_000 }, () => ({ name: 'document', data: { customer } }))), /not counted/);
-    assert.deepEqual(calls, { submitted: 100, done: 100 });
-  });
-
   const worker = () => fork(fileURLToPath(new URL('bullmq-worker.mjs', import.meta.url)), [process.env.REDIS, queue.name], { stdio: ['ignore', 'pipe', 'inherit', 'ipc'] });
   const exited = (child) => new Promise((resolve) => child.once('exit', resolve));
   async function kill(child) {
@@ -196,32 +152,19 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     await exit;
   }
 
-  test('a job whose workers die too often is done', { timeout: long }, async () => {
-    await queue.add('document', { customer, hangs: true }, { attempts: 5 });
+  test('the books are exact when workers are killed and restarted', { timeout: long }, async () => {
+    await queue.addBulk(Array.from({ length: 120 }, (_, i) => ({ name: 'document', data: { customer, fails: i % 4 }, opts: { attempts: 3 } })));
+    assert.equal(await pending(), 120);
     for (let deaths = 0; deaths < 2; deaths++) {
       const dies = worker();
-      await new Promise((resolve) => dies.stdout.once('data', resolve));
-      await kill(dies);
-      assert.equal(await pending(), 1);
-    }
-    const last = worker();
-    assert.deepEqual(await ended(1), { completed: 0, failed: 1 });
-    await kill(last);
-  });
-
-  test('the books are exact when workers are killed and restarted', { timeout: long }, async () => {
-    await queue.addBulk(Array.from({ length: 200 }, (_, i) => ({ name: 'document', data: { customer, fails: i % 4 }, opts: { attempts: 3 } })));
-    assert.equal(await pending(), 200);
-    for (let deaths = 0; deaths < 5; deaths++) {
-      const dies = worker();
       let begun = 0;
-      await new Promise((resolve) => dies.stdout.on('data', (text) => (begun += String(text).split('\n').length - 1) > 40 && resolve()));
+      await new Promise((resolve) => dies.stdout.on('data', (text) => (begun += String(text).split('\n').length - 1) > 30 && resolve()));
       await kill(dies);
     }
     const last = worker();
-    const { completed, failed } = await ended(200);
-    assert.equal(completed + failed, 200);
-    assert.ok(failed >= 50, `${failed} failed`); // those that fail three times
+    const { completed, failed } = await ended(120);
+    assert.equal(completed + failed, 120);
+    assert.ok(failed >= 30, `${failed} failed`); // those that fail three times
     await kill(last);
   });
 });

@@ -6,11 +6,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { join, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { createClient } from 'redis';
-import { askIoredisCluster, isIoredisCluster } from '../src/ioredis.js';
-import { askNodeRedisCluster } from '../src/node-redis.js';
-import { slotOf } from '../src/slot.js';
-import { clients, clusters } from './clients.mjs';
-import { Server } from './server.mjs';
+import { clusters } from './clients.mjs';
 
 describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'CLUSTER names no server: go test ./clients/nodejs starts one' }, () => {
   const url = `redis://${process.env.CLUSTER}`;
@@ -25,7 +21,11 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
   });
   after(() => Promise.all(masters.map(({ redis }) => redis.close())));
 
-  const masterOf = (slot) => masters.find(({ from, to }) => from <= slot && slot <= to);
+  const slotOf = (key) => masters[0].redis.sendCommand(['CLUSTER', 'KEYSLOT', String(key)]);
+  const masterFor = async (key) => {
+    const slot = await slotOf(key);
+    return masters.find(({ from, to }) => from <= slot && slot <= to);
+  };
   const customers = Array.from({ length: 60 }, (_, i) => `customer ${i}`);
 
   for (const [kind, make] of Object.entries(clusters)) {
@@ -38,28 +38,23 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
           await store.close();
         }
       });
-      const slotFor = (store, customer) => slotOf(store.keys(customer).count);
 
-      withStore('each customer has a count on the server of their slot', async (store) => {
+      withStore('each customer has a count, which all programs see', async (store) => {
         for (const count of [0, -1]) {
           const decisions = await Promise.all(customers.map((customer) => store.next(customer)));
           assert.deepEqual(new Set(decisions.map((decision) => decision.count)), new Set([count]));
         }
         for (const customer of customers) {
           assert.equal((await store.submit(customer, 'd')).pending, 1);
-          await store.done(customer, 'd', 5);
-          const slot = slotFor(store, customer);
-          const { redis } = masterOf(slot);
-          const key = store.keys(customer).count.toString();
-          assert.equal(await redis.sendCommand(['CLUSTER', 'KEYSLOT', key]), slot);
-          assert.equal(await redis.get(key), '-1');
+          assert.equal((await store.done(customer, 'd', 5)).level, 1);
+          assert.equal(await (await masterFor(store.keys(customer).count)).redis.get(store.keys(customer).count.toString()), '-1');
           await store.reset(customer);
         }
       });
 
       test('a member follows rules and reports, wherever these keys are', async () => {
         const prefix = randomUUID();
-        const [control, fleet] = ['control', 'fleet'].map((tag) => masterOf(slotOf(Buffer.from(`{${tag}}`))).redis);
+        const [control, fleet] = (await Promise.all(['{control}', '{fleet}'].map(masterFor))).map(({ redis }) => redis);
         await control.set(`${prefix}:{control}:rules`, '{"version":1,"at":1,"rules":{"thresholds":[-7]}}');
         await control.set(`${prefix}:{control}:version`, '1 1 1');
         const member = join(make([url]), { prefix, timeout: 60_000 });
@@ -74,8 +69,8 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
 
       withStore('a slot that moves to another server loses no count and repeats none', async (store) => {
         const { count } = store.keys('acme');
-        const slot = slotOf(count);
-        const from = masterOf(slot);
+        const slot = await slotOf(count);
+        const from = await masterFor(count);
         const to = masters.find((master) => master !== from);
         const { host, port } = to.redis.options.socket;
         const set = (master, ...args) => master.redis.sendCommand(['CLUSTER', 'SETSLOT', String(slot), ...args]);
@@ -115,35 +110,18 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
         }
       });
 
-      test('masters that are known are asked without the servers of the caller, and not all of them', async () => {
-        const ask = isIoredisCluster(make([url])) ? askIoredisCluster : askNodeRedisCluster;
-        const made = async () => {
-          const each = await Promise.all(masters.map(({ redis }) => redis.info('stats')));
-          return each.reduce((sum, text) => sum + Number(/total_connections_received:(\d+)/.exec(text)[1]), 0);
-        };
-        const first = await ask(make([url]), new Map());
-        const before = await made();
-        const again = await ask(make(['redis://127.0.0.1:1']), first.masters);
-        assert.deepEqual([...again.masters.keys()], [...first.masters.keys()]);
-        assert.deepEqual(again.addressOf, first.addressOf);
-        assert.ok((await made()) - before < masters.length, `${(await made()) - before} connections`);
-      });
-
       test('a server that stands still is the trouble of its own customers', async () => {
         const still = masters[1];
         const store = new Store(make([url]), { prefix: randomUUID(), timeout: 1_500 });
-        const patient = new Store(make([url]), { prefix: randomUUID(), timeout: 60_000 });
-        await Promise.all(customers.map((customer) => patient.next(customer))); // the cluster is known, and each server connected
-        await Promise.all(customers.map((customer) => store.reset(customer)));
+        const its = await Promise.all(customers.map(async (customer) => (await masterFor(store.keys(customer).count)) === still));
+        for (let i = 0; i < 20; i++) await Promise.allSettled(customers.map((customer) => store.next(customer))); // each server is connected
         await still.redis.sendCommand(['CLIENT', 'PAUSE', '4000']);
         const ended = await Promise.allSettled(customers.map((customer) => store.next(customer)));
         for (const [i, { status, reason }] of ended.entries()) {
-          const its = masterOf(slotFor(store, customers[i])) === still;
-          assert.equal(status, its ? 'rejected' : 'fulfilled', `${customers[i]}: ${reason}`);
-          if (its) assert.ok(reason instanceof OutcomeUnknown || reason instanceof NotCounted, reason);
+          assert.equal(status, its[i] ? 'rejected' : 'fulfilled', `${customers[i]}: ${reason}`);
+          if (its[i]) assert.ok(reason instanceof OutcomeUnknown || reason instanceof NotCounted, reason);
         }
-        await Promise.all(customers.map((customer) => patient.next(customer)));
-        await Promise.all([store.close(), patient.close()]);
+        await store.close();
       });
     });
   }
@@ -151,24 +129,8 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
   test('without a server that answers nothing is counted, and the reason is told', async () => {
     for (const make of Object.values(clusters)) {
       const store = new Store(make(['redis://127.0.0.1:1']), { timeout: 1_000 });
-      await assert.rejects(store.next('acme'), (error) => error instanceof NotCounted && /no connection in time: (connect ECONNREFUSED|no startup node)/.test(error.message));
+      await assert.rejects(store.next('acme'), (error) => error instanceof NotCounted && /no connection in time: /.test(error.message));
       await store.close();
     }
   });
 });
-
-for (const [kind, make] of Object.entries(clusters)) {
-  const ask = isIoredisCluster(make([])) ? askIoredisCluster : askNodeRedisCluster;
-  const asks = {
-    'that is known': (still) => ask(make(['redis://127.0.0.1:1']), new Map([[`127.0.0.1:${still.port}`, clients[kind](still.url)]])),
-    'that the caller has named': (still) => ask(make([still.url]), new Map()),
-  };
-  for (const [which, asking] of Object.entries(asks)) {
-    test(`a server ${which} keeps no connection when it stands still as ${kind} asks it`, async () => {
-      const still = await Server.start(() => {}, { greets: false });
-      await assert.rejects(asking(still));
-      await still.until(() => still.open.size === 0);
-      await still.close();
-    });
-  }
-}

@@ -6,20 +6,18 @@ import { createServer } from 'node:net';
 export class Server {
   /** The EVAL and EVALSHA commands that arrived, as arrays of strings. */
   scripts = [];
-  /** The names of the other commands. */
-  others = [];
-  /** How many connections there ever were, and how many are open. */
+  /** How many connections there ever were, and those that are open. */
   connections = 0;
   open = new Set();
   #server;
   #changed = new Set();
 
   /**
-   * answer is given a command and returns RESP, or a promise of it; undefined: nothing;
-   * 'cut': the connection is closed. Commands of the handshake and PING are answered unless
-   * greets is false, or a function of a command that returns false; or it returns RESP.
+   * answer is given a command and the connection's number, and returns RESP, or a promise of
+   * it; undefined: nothing; 'cut': the connection is closed. What is no script is answered
+   * unless greets, a function of the connection's number, returns false.
    */
-  static async start(answer, { port = 0, greets = true } = {}) {
+  static async start(answer, { port = 0, greets = () => true } = {}) {
     const server = new Server();
     server.answer = answer;
     server.greets = greets;
@@ -33,7 +31,7 @@ export class Server {
   async close() {
     this.#server.close();
     for (const socket of this.open) socket.destroy();
-    if (this.#server.listening) await once(this.#server, 'close');
+    await this.until(() => this.open.size === 0);
   }
 
   /** Waits until something holds; it is looked at whenever anything happens here. */
@@ -50,17 +48,18 @@ export class Server {
     const connection = ++this.connections;
     this.open.add(socket);
     this.#happened();
-    let rest = Buffer.alloc(0);
+    let rest = '';
     let writing = Promise.resolve();
+    socket.setEncoding('latin1');
     socket.on('error', () => {});
     socket.on('close', () => {
       this.open.delete(socket);
       this.#happened();
     });
     socket.on('data', (data) => {
-      rest = Buffer.concat([rest, data]);
+      rest += data;
       for (let read; (read = parse(rest)); ) {
-        rest = rest.subarray(read.length);
+        rest = rest.slice(read.length);
         const answer = this.#answer(read.command, connection);
         writing = writing.then(async () => {
           const text = await answer;
@@ -72,40 +71,26 @@ export class Server {
   }
 
   #answer(command, connection) {
-    const name = command[0].toUpperCase();
-    if (name === 'EVAL' || name === 'EVALSHA') {
-      this.scripts.push(command);
-      const answer = this.answer(command, connection);
-      this.#happened();
-      return answer;
-    }
-    this.others.push(name);
+    if (!/^EVAL/i.test(command[0])) return this.greets(connection) ? '+OK\r\n' : undefined;
+    this.scripts.push(command);
+    const answer = this.answer(command, connection);
     this.#happened();
-    const greets = typeof this.greets === 'function' ? this.greets(name, connection) : this.greets;
-    if (!greets) return undefined;
-    if (typeof greets === 'string') return greets;
-    return name === 'PING' ? '+PONG\r\n' : '+OK\r\n';
+    return answer;
   }
 }
 
-/** Returns the first command in a buffer, and its length; undefined if it is not whole. */
-function parse(buffer) {
-  let at = 0;
-  const line = () => {
-    const end = buffer.indexOf('\r\n', at);
-    if (end < 0) return undefined;
-    const text = buffer.toString('latin1', at + 1, end);
-    at = end + 2;
-    return Number(text);
-  };
-  const n = line();
-  if (n === undefined) return undefined;
+/** Returns the first command in a text, and its length; undefined if it is not whole. */
+function parse(text) {
+  const [head, n] = /^\*(\d+)\r\n/.exec(text) ?? [];
+  if (!head) return undefined;
   const command = [];
-  for (let i = 0; i < n; i++) {
-    const length = line();
-    if (length === undefined || buffer.length < at + length + 2) return undefined;
-    command.push(buffer.toString('latin1', at, at + length));
-    at += length + 2;
+  let at = head.length;
+  for (let i = 0; i < Number(n); i++) {
+    const [line, length] = /^\$(\d+)\r\n/.exec(text.slice(at)) ?? [];
+    if (!line || text.length < at + line.length + Number(length) + 2) return undefined;
+    at += line.length;
+    command.push(text.slice(at, at + Number(length)));
+    at += Number(length) + 2;
   }
   return { command, length: at };
 }

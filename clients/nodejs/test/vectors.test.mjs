@@ -1,14 +1,141 @@
-// Reports and rules, by the vectors that programs in all languages share.
+// All that the vectors say which programs in all languages share: keys, scripts, classes of errors,
+// costs, decisions of the store in memory, reports and rules. What Redis decides is for
+// clients/conformance.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { test } from 'node:test';
-import { CorruptCount, NotCounted, OutcomeUnknown } from 'docpriority';
+import { describe, test } from 'node:test';
+import { CorruptCount, keysOf, NotCounted, OutcomeUnknown, PriorityError, Store } from 'docpriority';
+import { judge, Lost, Refused, Unsent } from '../src/answers.js';
 import { bucketOf, Collector, jsonOf } from '../src/collect.js';
 import { Follower } from '../src/follow.js';
+import { eachOf, Mean } from '../src/mean.js';
+import { loadOf, Memory, turnOf } from '../src/memory.js';
 import { Policies } from '../src/policies.js';
+import { fillPolicy, lastOf, levelOf } from '../src/policy.js';
+import { clients } from './clients.mjs';
 
 const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
+const client = clients['ioredis 6']('redis://127.0.0.1:1'); // which is never connected
+const modes = { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' };
+const policyOf = ({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode, loads, turns }) => ({ thresholds, resetInterval, resetMode: modes[mode] ?? mode, loads, turns });
+
+test('keys', () => {
+  for (const { prefix, customer_hex: customer, shown, ...want } of vectors('keys.json').keys) {
+    const keys = keysOf(Buffer.from(customer, 'hex'), prefix);
+    for (const kind of ['count', 'pending', 'usage', 'override']) assert.equal(keys[kind].toString('hex'), want[`${kind}_key_hex`], `${kind} ${shown}`);
+  }
+});
+
+describe('policies', () => {
+  const { policies, refused, always } = vectors('policies.json');
+  for (const { name, policy, lease_ms: lease, loads, last, levels, sha1 } of policies) {
+    test(name, () => {
+      const store = new Store(client, { policy: policyOf(policy), lease });
+      const filled = fillPolicy(policyOf(policy));
+      assert.deepEqual([filled.loads, lastOf(filled)], [loads, last]);
+      for (const [script, want] of Object.entries({ ...sha1, ...always })) {
+        const { text, sha1: digest } = store.script(script);
+        assert.equal(digest, want, `${script}\n${text}`);
+        assert.equal(createHash('sha1').update(text).digest('hex'), want);
+      }
+      for (const [count, level] of levels) assert.equal(levelOf(filled, count), level, `level of ${count}`);
+    });
+  }
+  for (const { why, policy, lease_ms: lease } of refused) {
+    test(why, () => assert.throws(() => new Store(client, { policy: policyOf(policy), lease }), RangeError));
+  }
+
+});
+
+describe('errors', () => {
+  const { answers } = vectors('errors.json');
+  const classes = { not_counted: NotCounted, outcome_unknown: OutcomeUnknown, corrupt: CorruptCount };
+  for (const { answer, class: name, then } of answers) {
+    test(answer, () => {
+      const { Class, again = false, noScript = false } = judge(new Refused(answer), { repeatable: true });
+      assert.deepEqual([Class, again, noScript], [classes[name], then === 'again', then === 'text']);
+      const peeked = judge(new Refused(answer), { readOnly: true }).Class;
+      assert.equal(peeked, name === 'outcome_unknown' ? NotCounted : Class);
+      assert.ok(Class.prototype instanceof PriorityError);
+    });
+  }
+
+  test('only what may be called twice is called again after a lost answer', () => {
+    assert.deepEqual(judge(new Lost(), {}), { Class: OutcomeUnknown, again: undefined });
+    assert.deepEqual(judge(new Lost(), { repeatable: true }), { Class: OutcomeUnknown, again: true });
+    assert.deepEqual(judge(new Lost(), { readOnly: true }), { Class: NotCounted, again: true });
+    assert.deepEqual(judge(new Unsent(), {}), { Class: NotCounted, again: true });
+  });
+});
+
+describe('costs', () => {
+  for (const { name, steps } of vectors('mean.json').cases) {
+    test(name, () => {
+      const [told, took] = [new Mean(), new Mean()];
+      for (const [i, { costs, took_ms: together = 0, n, ended = 0, sent }] of steps.entries()) {
+        const each = eachOf(together, n);
+        const [mean, asked, added] = costs ? [told, costs, costs] : [took, [each], Array(ended).fill(each)];
+        assert.deepEqual(asked.map((cost) => mean.relative(cost)), sent, `step ${i}`);
+        for (const cost of added) mean.add(cost);
+      }
+    });
+  }
+
+  test('no time, however odd, is more than a day', () => {
+    const odd = [0, Number.MIN_VALUE, 9e-7, 250, 86_400_001, Number.MAX_VALUE];
+    assert.deepEqual(odd.map((took) => eachOf(took, 2)), [0, 0, 0, 0.125, 43_200, 43_200]);
+  });
+});
+
+const ruleNumbers = { unknown: 0, by_count: 1, by_load: 2 };
+
+// Cases without what only other programs leave in Redis.
+const overrides = vectors('edges.json').cases.filter(({ steps }) => steps.every(({ do: what, key }) => what !== 'set' || key === 'override'));
+const cases = [...vectors('rule.json').cases, ...vectors('submit.json').cases, ...overrides];
+
+test('the vectors are there', () => assert.ok(overrides.length > 10 && cases.length > 60, `${overrides.length} of ${cases.length}`));
+
+for (const { name, policy, lease_ms: caseLease = 86_400_000, steps } of cases) {
+  test(name, () => {
+    let now = 0;
+    const memory = new Memory({ clock: () => now });
+    for (const { at_ms: at, do: what, customer, n, documents = [], costs = [], cost = 0, lease_ms: lease = caseLease, value, ttl_ms: lasts, want, state } of steps) {
+      now = 1e12 + at;
+      const settings = new Policies({ policy: policyOf(policy), tiers: {} }, lease).of();
+      const ids = documents.map((document) => Buffer.from(document));
+      const run = (...args) => memory.run(what, customer, args, settings);
+      if (what === 'set') memory.override(customer, boundsOf(value), lasts);
+      if (what === 'reset') run();
+      if (what === 'next') {
+        const [level, count, resetIn, ruled] = run(n);
+        assert.deepEqual({ level, count, reset_in_ms: resetIn, ruled }, { ruled: undefined, ...want.at(-1) });
+      }
+      if (what === 'submit') {
+        const reply = run(...ids.flatMap((id, i) => [id, String(costs[i] ?? 0)]));
+        const got = want.map((_, i) => reply.slice(4 * i, 4 * i + 4));
+        assert.deepEqual(got, want.map(({ level, load, pending, ruled = 0 }) => [level, load, pending, ruled]));
+      }
+      if (what === 'done') assert.deepEqual(run(String(cost), ...ids), want.flatMap(({ level, sojourn_ms: sojourn }) => [sojourn, level]));
+      if (what === 'peek') {
+        const { rule, ruled = 0, earliest = 0, latest = 0, override_ends_in_ms: endsIn = ruled ? -1 : 0, ...rest } = state;
+        assert.deepEqual(run(), [ruleNumbers[rule], ...Object.values(rest), ruled, earliest, latest, endsIn]);
+      }
+    }
+  });
+}
+
+function boundsOf(text) {
+  const [, how, level] = /^([<>]?=)([1-9]\d?\d?)$/.exec(text) ?? [];
+  return how && { earliest: how === '<=' ? 1 : Number(level), latest: how === '>=' ? undefined : Number(level) };
+}
+
+test('loads and turns are as in the vectors', () => {
+  const { loads, turns } = vectors('load.json');
+  for (const [lately, pending, cost, load] of loads) assert.equal(loadOf(Math.min(lately, 512_000), pending, cost), load);
+  for (const [beyond, most, turn] of turns) assert.equal(turnOf(beyond, most), turn);
+});
 
 test('waits are in the buckets of the vectors', () => {
   for (const [milliseconds, bucket] of vectors('reports.json').buckets) assert.equal(bucketOf(milliseconds), bucket, `${milliseconds} ms`);

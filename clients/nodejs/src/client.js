@@ -1,0 +1,258 @@
+'use strict';
+
+// The connections of a store: a duplicate of the caller's client, whose library connects,
+// reconnects, queues and follows a cluster. Its settings here are those that keep a command
+// from being sent twice, and that let it be known whether it was sent at all.
+
+const { isAscii } = require('node:buffer');
+const { isReplica, Lost, Refused, Unsent } = require('./answers.js');
+
+const renewEvery = 2_000; // milliseconds
+const endsAfter = 60_000; // by then no call waits any more for a client that was replaced
+
+class Wire {
+  #make;
+  #client;
+  #madeAt;
+  #next; // the client that is to replace it
+  #ending = new Set(); // those that were replaced
+
+  constructor(client) {
+    this.#make = makerOf(client);
+  }
+
+  /** Sends a command and returns the reply; key is for a cluster. Rejects with Refused, Unsent or Lost. */
+  async send(args, key, deadline) {
+    const client = this.#current();
+    await this.#ready(client, deadline);
+    if (deadline.over) throw new Unsent(`it was not sent: ${deadline.why}`);
+    try {
+      return await deadline.race(client.send(args, key, deadline.signal));
+    } catch (error) {
+      const failure = error instanceof Lost ? error : client.failureOf(error);
+      // The network may have lost the connection without a word, and a replica may be the
+      // master of before: another connection may do better.
+      if (isReplica(failure) || (failure instanceof Lost && deadline.timedOut)) this.#renew();
+      throw failure;
+    }
+  }
+
+  /** Ends the connections. No call may be under way. */
+  close() {
+    for (const client of [this.#client, this.#next, ...this.#ending]) client?.end();
+  }
+
+  #current() {
+    if (!this.#client || this.#client.failed) {
+      this.#client?.end();
+      this.#client = this.#make();
+      this.#madeAt = performance.now();
+    }
+    return this.#client;
+  }
+
+  async #ready(client, deadline) {
+    const ready = client.ready();
+    if (ready === undefined) return;
+    try {
+      await deadline.race(ready);
+    } catch {
+      const why = client.why?.message ?? 'the server does not answer';
+      throw new Unsent(deadline.over && !deadline.timedOut ? `it was not sent: ${deadline.why}` : `no connection in time: ${why}`, { cause: client.why });
+    }
+  }
+
+  // The client stays in use until the new one is ready, and then until its calls are over.
+  #renew() {
+    const now = performance.now();
+    if (now - this.#madeAt < renewEvery) return;
+    this.#madeAt = now;
+    this.#next?.end();
+    const next = (this.#next = this.#make());
+    Promise.resolve(next.ready()).then(() => {
+      if (next !== this.#next) return;
+      const old = this.#client;
+      this.#ending.add(old);
+      setTimeout(() => {
+        this.#ending.delete(old);
+        old.end();
+      }, endsAfter).unref();
+      [this.#client, this.#next] = [next, undefined];
+    }, () => {});
+  }
+}
+
+// Returns what makes the store's client.
+function makerOf(client) {
+  if (typeof client === 'string' || client instanceof URL) throw new TypeError('docpriority: a client is needed, not a URL: createClient({ url }) of redis, or new Redis(url) of ioredis');
+  if (client === null || typeof client !== 'object') throw new TypeError('docpriority: there is no client');
+  const has = (...names) => names.every((name) => typeof client[name] === 'function');
+  if (has('callBuffer', 'duplicate')) return () => new Ioredis(client);
+  if (has('withTypeMapping', 'duplicate') && (has('nodeClient') || (has('withAbortSignal') && 'isReady' in client))) return () => new NodeRedis(client);
+  throw new TypeError('docpriority: the client is none of node-redis (5 or later) or ioredis (5 or later), nor a cluster of one');
+}
+
+// Milliseconds until it is tried again to connect, for ever.
+const pauseToConnect = (tries) => Math.min(50 * 2 ** Math.min(tries, 6), 2_000) * (0.5 + Math.random() / 2);
+
+// Of ioredis, for single servers and for the nodes of a cluster.
+const ioredisOptions = {
+  lazyConnect: true,
+  retryStrategy: pauseToConnect,
+  sentinelRetryStrategy: pauseToConnect,
+  autoResendUnfulfilledCommands: false, // or a count is counted again when the connection is back
+  reconnectOnError: null, // it may send again too
+  maxRetriesPerRequest: 0, // what was sent is over when the connection is
+  enableOfflineQueue: false, // what is not sent is known to be not sent
+  enableReadyCheck: false, // it needs the right to INFO
+  enableAutoPipelining: false,
+  autoResubscribe: false,
+  commandTimeout: undefined, // the store has its own
+  keyPrefix: '',
+  stringNumbers: false,
+  protocol: 2,
+  replyMapping: 'legacy',
+  readOnly: false,
+  monitor: false,
+  showFriendlyErrorStack: false,
+  scripts: undefined,
+};
+const ioredisClusterOptions = {
+  lazyConnect: true,
+  clusterRetryStrategy: pauseToConnect,
+  retryDelayOnFailover: 0, // or what was lost with a node is sent to the next one
+  retryDelayOnClusterDown: 0, // a call does so, within its time
+  enableOfflineQueue: true, // a node's connection comes about with the first command
+  enableReadyCheck: false,
+  enableAutoPipelining: false,
+  scaleReads: 'master',
+  keyPrefix: '',
+  shardedSubscribers: false,
+  scripts: undefined,
+};
+
+class Ioredis {
+  why;
+  #redis;
+  #readying;
+
+  constructor(client) {
+    this.#redis = client.isCluster
+      ? client.duplicate([], { ...ioredisClusterOptions, redisOptions: { ...client.options.redisOptions, ...ioredisOptions } })
+      : client.duplicate(ioredisOptions);
+    this.#redis.on('error', (error) => (this.why = error.lastNodeError ?? error));
+    this.#redis.on('ready', () => (this.why = undefined));
+    this.#redis.connect().catch(() => {});
+  }
+
+  ready() {
+    if (this.#redis.status === 'ready') return undefined;
+    return (this.#readying ??= new Promise((resolve) => {
+      this.#redis.once('ready', () => resolve((this.#readying = undefined)));
+    }));
+  }
+
+  send([name, ...args]) {
+    // ioredis writes a command of strings at once, and one with a Buffer piece by piece.
+    // By a name in capitals ioredis 5.0 finds no keys.
+    return this.#redis.call(name.toLowerCase(), ...args.map((arg) => (Buffer.isBuffer(arg) && isAscii(arg) ? arg.latin1Slice() : arg)));
+  }
+
+  failureOf(error) {
+    if (error.name === 'ReplyError') return new Refused(error.message, { cause: error });
+    if (/^Stream isn't writeable|^Too many Cluster redirections/.test(error.message)) return new Unsent(error.message, { cause: error });
+    const why = this.why ?? error;
+    return new Lost(`no answer came: ${why.message}`, { cause: why });
+  }
+
+  end() {
+    this.#redis.disconnect();
+  }
+}
+
+// Of node-redis, which sends nothing again. What waits in its queue an aborted signal takes out.
+const nodeRedisOptions = {
+  RESP: 2,
+  commandOptions: {},
+  clientSideCache: undefined,
+  keyPrefix: undefined,
+};
+const nodeRedisNodeOptions = {
+  url: undefined, // what it says is in the other options already
+  disableOfflineQueue: false,
+  commandsQueueMaxLength: undefined,
+  emitInvalidate: false,
+  maintNotifications: 'disabled',
+  readonly: false,
+};
+
+class NodeRedis {
+  why;
+  failed = false; // for good
+  #client;
+  #isCluster;
+  #connected;
+  #over = new AbortController(); // closes sockets that only come about
+
+  constructor(client) {
+    this.#isCluster = typeof client.nodeClient === 'function';
+    const settings = optionsOf(client);
+    const ofNode = (options) => ({
+      ...options,
+      socket: { ...options?.socket, signal: this.#over.signal, reconnectStrategy: (tries) => !this.#over.signal.aborted && pauseToConnect(tries) },
+    });
+    this.#client = this.#isCluster
+      ? client.duplicate({
+        ...nodeRedisOptions, useReplicas: false, minimizeConnections: true, // so a node that hangs is no other's trouble
+        defaults: { ...ofNode(settings.defaults), ...nodeRedisNodeOptions },
+      })
+      : client.duplicate({ ...nodeRedisOptions, ...nodeRedisNodeOptions, ...ofNode({ socket: settings.socket }) });
+    this.#client.on('error', (error) => (this.why = error));
+    this.#client.on('node-error', (error) => (this.why = error));
+    for (const ready of ['ready', 'node-ready']) this.#client.on(ready, () => (this.why = undefined));
+    this.#connected = this.#client.connect().then(() => (this.#connected = undefined), (error) => {
+      this.failed = true;
+      throw (this.why ??= error);
+    });
+    this.#connected.catch(() => {});
+  }
+
+  ready() {
+    return this.#connected;
+  }
+
+  send(args, key, abortSignal) {
+    const options = { abortSignal, typeMapping: {}, timeout: undefined };
+    return this.#isCluster ? this.#client.sendCommand(key, false, args, options) : this.#client.sendCommand(args, options);
+  }
+
+  failureOf(error) {
+    const { message, code } = error;
+    if (code === undefined && /^[A-Z][A-Z0-9]{2,} /.test(message)) return new Refused(message, { cause: error });
+    const cause = this.why ?? error;
+    if (/^The (command was aborted|client is (closed|offline)|queue is full)|^Cannot find node |^Too many Cluster redirections/.test(message)) {
+      return new Unsent(`no connection in time: ${cause.message}`, { cause });
+    }
+    return new Lost(`no answer came: ${cause.message}`, { cause });
+  }
+
+  end() {
+    try {
+      this.#client.destroy();
+    } catch {
+      // it was not open
+    }
+    this.#over.abort();
+  }
+}
+
+// A cluster does not show its options, but gives them to whatever duplicate makes.
+function optionsOf(client) {
+  if (client.options) return client.options;
+  function Options(options) {
+    Object.assign(this, options);
+  }
+  return client.duplicate.call(Object.create({ constructor: Options }, { _self: { value: client._self } }));
+}
+
+module.exports = { Wire };

@@ -1,4 +1,0 @@
-import { createHash } from 'node:crypto';
-
-/** Returns a script with its digest, by which Redis knows it. */
-export const scriptOf = (text) => ({ text, digest: createHash('sha1').update(text).digest('hex') });

@@ -1,0 +1,219 @@
+// Calls and options: which are refused, and that all clients, whatever their settings, and the
+// store in memory decide the same, on the Redis server that REDIS names.
+
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import { createSentinel } from 'redis';
+import { CorruptCount, NotCounted, Store } from 'docpriority';
+import { MemoryStore } from 'docpriority/testing';
+import { Memory } from '../src/memory.js';
+import { Policies } from '../src/policies.js';
+import { clients, clusters, oddSettings } from './clients.mjs';
+
+const client = clients['ioredis 6']('redis://127.0.0.1:1');
+
+describe('a wrong call is refused before anything is sent', () => {
+  const store = new Store(client); // nothing listens there: what were sent would end with NotCounted
+  const calls = {
+    'no customer': [() => store.next(''), RangeError],
+    'a long customer': [() => store.next('ü'.repeat(257)), RangeError],
+    'half a character': [() => store.next('\ud800'), RangeError],
+    'no document': [() => store.submit('acme', ''), RangeError],
+    'no documents': [() => store.submitN('acme', []), RangeError],
+    '101 documents': [() => store.submitN('acme', Array(101).fill('d')), RangeError],
+    '1001 documents': [() => store.doneN('acme', Array(1001).fill('d')), RangeError],
+    'a hole among the documents': [() => store.submitN('acme', ['a', , 'b']), TypeError], // eslint-disable-line no-sparse-arrays
+    'documents in a string': [() => store.submitN('acme', 'abc'), TypeError],
+    'a negative cost': [() => store.submit('acme', 'd', { cost: -1 }), RangeError],
+    'no number for a cost': [() => store.submit('acme', 'd', { cost: NaN }), RangeError],
+    'a cost without end': [() => store.submitN('acme', ['a', 'd'], { costs: [1, Infinity] }), RangeError],
+    'a cost in words': [() => store.submit('acme', 'd', { cost: '5' }), TypeError],
+    'a cost without its name': [() => store.submit('acme', 'd', 5), TypeError],
+    'too few costs': [() => store.submitN('acme', ['a', 'd'], { costs: [5] }), RangeError],
+    'a hole among the costs': [() => store.submitN('acme', ['a', 'd'], { costs: [5, , ] }), TypeError], // eslint-disable-line no-sparse-arrays
+    'zero of them': [() => store.nextN('acme', 0), RangeError],
+    'too many': [() => store.nextN('acme', 1_000_001), RangeError],
+    'a number in a string': [() => store.nextN('acme', '3'), TypeError],
+    'negative time': [() => store.done('acme', 'd', -1), RangeError],
+    'options for a time': [() => store.done('acme', 'd', {}), TypeError],
+    'no signal': [() => store.next('acme', { signal: {} }), TypeError],
+    'an unknown option': [() => store.next('acme', { timeout: 5 }), TypeError],
+    'a promise of a tier': [() => new Store(client, { tiers: { gold: {} }, tierOf: async () => 'gold' }).next('acme'), TypeError],
+  };
+  for (const [name, [call, error]] of Object.entries(calls)) test(name, () => assert.rejects(call, error));
+});
+
+describe('a wrong option is refused', () => {
+  const wrong = {
+    'a brace in the prefix': [{ prefix: 'a{b' }, RangeError],
+    'no time': [{ timeout: 0 }, RangeError],
+    'time without end': [{ timeout: Infinity }, RangeError],
+    'thresholds that are none': [{ policy: { thresholds: 'no' } }, TypeError],
+    'a tier with more levels': [{ policy: { thresholds: [-1] }, tiers: { gold: {} }, tierOf: () => 'gold' }, RangeError],
+    'tiers without a tierOf': [{ tiers: { gold: {} } }, TypeError],
+    'overrides in words': [{ overrides: 'yes' }, TypeError],
+    'an unknown name': [{ timeoutMs: 5 }, TypeError],
+    'an unknown name in a policy': [{ policy: { interval: 5 } }, TypeError],
+  };
+  for (const [name, [options, error]] of Object.entries(wrong)) test(name, () => assert.throws(() => new Store(client, options), error));
+
+  test('a client that is none', () => {
+    const sentinel = createSentinel({ name: 'counts', sentinelRootNodes: [{ host: '127.0.0.1', port: 1 }] });
+    for (const none of [undefined, null, {}, sentinel]) assert.throws(() => new Store(none), TypeError);
+  });
+
+  test('an address in place of a client', () => {
+    for (const url of ['redis://127.0.0.1', new URL('redis://127.0.0.1')]) assert.throws(() => new Store(url), /: a client is needed, not a URL/);
+  });
+
+  test('a client of each kind, and none of them connects', () => {
+    for (const make of Object.values(clients)) new Store(make('redis://127.0.0.1:1'));
+    for (const make of Object.values(clusters)) new Store(make(['redis://127.0.0.1:1']));
+  });
+});
+
+test('the tier is asked for once, and each tier has scripts of its own', async () => {
+  let asked = 0;
+  const store = new MemoryStore({ tiers: { gold: { resetInterval: 7 } }, tierOf: (customer) => ++asked && customer });
+  assert.deepEqual([(await store.next('gold')).resetIn, (await store.next('acme')).resetIn, asked], [7, 1_500_000, 2]);
+  assert.match(store.script('next', 'gold').text, /local interval = '7'/);
+});
+
+describe('a store in memory', () => {
+  test('has a clock that a test moves', async () => {
+    let now = 0;
+    const store = new MemoryStore({ clock: () => now });
+      await store.nextN('acme', 30);
+      now += 1_500_000;
+      assert.equal((await store.next('acme')).level, 9);
+      now += 1_500_001;
+      assert.equal((await store.next('acme')).level, 1);
+      await store.submit('acme', 'a');
+      now += 2_500;
+      now -= 5_000; // back: it stands still
+      store.advance(1_000);
+      store.advance(4_500);
+      assert.deepEqual(await store.done('acme', 'a'), { document: 'a', sojourn: 3_000, level: 1 });
+      assert.throws(() => store.advance(-1), RangeError);
+  });
+
+  test('has overrides, tiers, errors and options like a store on Redis', async () => {
+    const store = new MemoryStore({ policy: { turns: 3 }, tiers: { gold: { thresholds: [-1] } }, tierOf: (customer) => customer, lease: 1_000 });
+    assert.equal(store.last, 12);
+    assert.deepEqual((await store.nextN('gold', 3)).map(({ level }) => level), [1, 1, 2]);
+    store.setOverride('acme', { earliest: 7, endsIn: 60_000 });
+    const { level, ruled } = await store.submit('acme', 'a');
+    assert.deepEqual([level, ruled], [7, 1]);
+    assert.deepEqual((await store.nextN('acme', 2)).map((decision) => [decision.level, decision.ruled]), [[7, 1], [7, 1]]);
+    const { override } = await store.peek('acme');
+    assert.deepEqual([override.earliest, override.latest, override.endsIn <= 60_000], [7, 12, true]);
+    await store.reset('acme');
+    assert.equal((await store.peek('acme')).nextLevel, 7);
+    store.setOverride('acme', undefined);
+    assert.equal((await store.peek('acme')).nextLevel, 1);
+    for (const wrong of [{ earliest: 0 }, { latest: 13 }, { earliest: 3, latest: 2 }, { endsIn: 0 }]) assert.throws(() => store.setOverride('acme', wrong), RangeError);
+    assert.throws(() => store.setOverride('acme', { level: 1 }), TypeError);
+    assert.throws(() => new MemoryStore({ clock: 5 }), TypeError);
+    assert.throws(() => new MemoryStore({ interval: 5 }), TypeError);
+    await assert.rejects(store.next(''), RangeError);
+    await assert.rejects(store.next('acme', { signal: AbortSignal.abort() }), NotCounted);
+    await store.submit('acme', 'b');
+    store.clear();
+    assert.equal((await store.peek('acme')).rule, 'unknown');
+    await store.close();
+    await assert.rejects(store.submit('acme', 'a'), { name: 'NotCounted', message: 'docpriority: submit priority:{acme}:pending: the store is closed' });
+  });
+
+  test('keeps no more than its bound, and forgets who was counted longest ago', () => {
+    const memory = new Memory({ clock: () => 0, most: 10 });
+    const settings = new Policies({ policy: {}, tiers: {} }, 86_400_000).of();
+    const submit = (name, ...ids) => memory.run('submit', name, ids.flatMap((id) => [Buffer.from(id), '0']), settings);
+    for (let i = 0; i < 12; i++) memory.run('next', `quiet ${i}`, [], settings);
+    assert.equal(memory.size, 10);
+    assert.deepEqual([memory.run('peek', 'quiet 1', [], settings)[0], memory.run('peek', 'quiet 2', [], settings)[0]], [0, 1]);
+    for (let i = 0; i < 30; i++) submit('flood', `d${i}`);
+    assert.equal(memory.size, 10);
+    assert.equal(memory.run('peek', 'flood', [], settings)[8], 9);
+    submit('flood', ...Array.from({ length: 100 }, (_, i) => `e${i}`));
+    const [, before, , after] = memory.run('done', 'flood', ['0', Buffer.from('e90'), Buffer.from('e91')], settings);
+    assert.deepEqual([before, after > 0, memory.size], [0, true, 9]);
+  });
+});
+
+describe('on a server', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS names no server: go test ./clients/nodejs starts one' }, () => {
+  const url = `redis://${process.env.REDIS}`;
+
+  for (const [kind, make] of Object.entries(clients)) {
+    test(`${kind}: a call means the same with all settings of the caller`, async (t) => {
+      const store = new Store(make(url, oddSettings[kind]), { prefix: kind, timeout: 60_000 });
+      t.after(() => store.close());
+      const decisions = await store.nextN('größer}', 4);
+      assert.deepEqual(decisions.map(({ level, count }) => [level, count]), [[1, 0], [1, -1], [1, -2], [2, -3]]);
+      await store.submit('größer}', 'd');
+      await store.submitN('größer}', ['e', 'f'], { costs: [7, 0] });
+      const { resetIn, oldest, ...state } = await store.peek('größer}');
+      assert.deepEqual(state, {
+        rule: 'byLoad', level: 3, nextLevel: 3, count: -3, load: 16, lately: 3, cost: 1,
+        pending: 3, pendingLast: 0, sojourn: 0, lease: 86_400_000, degraded: false, ruled: 0, override: undefined,
+      });
+      assert.deepEqual((await store.doneN('größer}', ['d', 'none', 'f'])).map(({ document, level }) => [document, level]), [['d', 1], ['f', 3]]);
+      assert.ok(Object.isFrozen(decisions[0]) && resetIn <= 1_500_000 && oldest >= 0);
+      const own = make(url);
+      await own.connect();
+      await own.set(String(store.keys('acme').count), 'something');
+      await assert.rejects(store.next('acme'), (error) => error instanceof CorruptCount && error.message.startsWith(`docpriority: next ${kind}:{acme}:count: CORRUPTCOUNT `));
+      await Promise.all([store.reset('acme'), store.reset('größer}')]);
+      await own.quit();
+    });
+  }
+
+  const random = (n) => Math.floor(Math.random() * n);
+  for (const [what, policy] of Object.entries({
+    'the default policy': {},
+    'turns, and small tables': { thresholds: [-1, -3, -9], loads: [2, 20], turns: 4, resetMode: 'sinceLastReset' },
+    'one level': { thresholds: [], loads: [] },
+  })) {
+    test(`random calls are decided about as Redis does: ${what}`, async (t) => {
+      const prefix = `random-${what.replace(/\W/g, '-')}`;
+      const client = clients['ioredis 6'](url);
+      const redis = new Store(client, { prefix, policy, overrides: true, timeout: 60_000 });
+      const memory = new MemoryStore({ policy });
+      t.after(async () => {
+        for (const customer of ['c0', 'c1', 'c2']) await redis.reset(customer);
+        await redis.close();
+        client.disconnect();
+      });
+      const document = () => `d${random(40)}`;
+      const documents = () => Array.from({ length: 1 + random(8) }, document);
+      const calls = [];
+      for (let i = 0; i < 1_500; i++) {
+        const customer = `c${random(3)}`;
+        const several = documents();
+        const took = random(3) * 100;
+        const choice = [
+          ['next', customer], ['nextN', customer, 1 + random(5)],
+          ['submit', customer, document(), { cost: random(5) }], ['submit', customer, document()],
+          ['submitN', customer, several, { costs: several.map(() => random(300)) }],
+          ['done', customer, document(), took], ['doneN', customer, documents(), took], ['done', customer, document()],
+          ['peek', customer], ...(random(20) === 0 ? [['reset', customer]] : []),
+        ];
+        const [name, ...args] = choice[random(choice.length)];
+        calls.push(`${name}(${JSON.stringify(args)})`);
+        const [a, b] = [seen(await redis[name](...args)), seen(await memory[name](...args))];
+        const last = `after ${calls.slice(-30).join('\n')}`;
+        assert.deepEqual(b.exact, a.exact, last);
+        for (const [k, load] of a.loads.entries()) assert.ok(Math.abs(b.loads[k] - load) <= load / 500, `${b.loads[k]}, not ${load}: ${last}`);
+      }
+    });
+  }
+});
+
+// What does not depend on how fast a store is, and the loads, which fade. Which document of a
+// millisecond is a peek's newest depends on it too.
+function seen(answer) {
+  const all = [answer ?? []].flat();
+  return {
+    exact: all.map(({ load, lately, resetIn, oldest, sojourn, lease, level, ...exact }) => ({ ...exact, level: exact.rule === 'byLoad' ? level > 0 : level })),
+    loads: all.map(({ load }) => load).filter((load) => load !== undefined),
+  };
+}
