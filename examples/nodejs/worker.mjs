@@ -1,104 +1,46 @@
-// Counts documents of one customer and prints one line of JSON for each.
+// Gives documents their levels as they arrive, and works on them in that order. Each line of
+// the standard input is a document: its customer and its id.
 //
-//   node worker.mjs --redis 127.0.0.1:6379 --customer acme --documents 1000
+//   printf '%s\n' 'flood a' 'flood b' 'flood c' 'bakery d' | node worker.mjs redis://127.0.0.1:6379
 //
-// SIGTERM ends it after the document that it is at.
+// It is a member of the fleet: workers in Go, Python and Node.js on the same Redis share the
+// numbers, and operators see and steer all of them with priorityctl.
 
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
-import { join, NotCounted, OutcomeUnknown } from 'docpriority';
-import { Redis } from 'ioredis';
+import { join } from 'docpriority';
 import { createClient } from 'redis';
 
-const usage =
-  'usage: node worker.mjs [--redis 127.0.0.1:6379] [--client node-redis|ioredis]\n' +
-  '       [--prefix priority] [--customer acme] [--documents 10] [--pause 0]\n' +
-  '       [--timeout 250]     times are in milliseconds';
+const [url = 'redis://127.0.0.1:6379'] = process.argv.slice(2);
+const store = join(createClient({ url }), {
+  onChange: ({ version, error }) => console.error(error || `the operators' rules of version ${version} are in force`),
+});
 
-const clients = {
-  'node-redis': (url) => createClient({ url }),
-  ioredis: (url) => new Redis(url, { lazyConnect: true }),
-};
+// In a service this is a queue with priorities, such as BullMQ: see docs/queues.md.
+const queue = [];
 
-function options() {
-  const { values } = parseArgs({
-    options: {
-      redis: { type: 'string', default: '127.0.0.1:6379' },
-      client: { type: 'string', default: 'node-redis' },
-      prefix: { type: 'string', default: 'priority' },
-      customer: { type: 'string', default: 'acme' },
-      documents: { type: 'string', default: '10' },
-      pause: { type: 'string', default: '0' },
-      timeout: { type: 'string', default: '250' },
-    },
-  });
-  if (!Object.hasOwn(clients, values.client)) throw new Error(`--client ${values.client} is not one of ${Object.keys(clients)}`);
-  const numbers = ['documents', 'pause', 'timeout'].map((name) => [name, whole(name, values[name])]);
-  return { ...values, ...Object.fromEntries(numbers) };
+for await (const line of createInterface({ input: process.stdin })) {
+  const [customer, document] = line.split(' ');
+  // Without Redis the process's own memory decides: no upload has to wait or fails.
+  const { level, degraded } = await store.submit(customer, document);
+  console.log(`${document} of ${customer} has level ${level}${degraded ? ', without Redis' : ''}`);
+  queue.push({ customer, document, level });
 }
 
-function whole(name, text) {
-  const number = Number(text);
-  if (text === '' || !Number.isSafeInteger(number) || number < 0) {
-    throw new Error(`--${name} ${text} is not a whole number`);
-  }
-  return number;
-}
+let isOver = false;
+process.once('SIGTERM', () => (isOver = true)); // after the document that it is at
 
-// Throws where an option is wrong, and sends nothing.
-function storeOf({ redis, client, prefix, customer, timeout }) {
-  const { href } = new URL(`redis://${redis}`);
-  // Without a fallback: this worker shows what became of each document.
-  const store = join(clients[client](href), { prefix, timeout, onChange, fallback: false });
-  store.keys(customer);
-  return store;
+queue.sort((a, b) => a.level - b.level); // 1 is first; of one level, who came first
+for (const { customer, document } of queue) {
+  if (isOver) break;
+  const began = performance.now();
+  await work(document);
+  // Until it is done, a document makes its customer's next ones wait.
+  await store.done(customer, document, performance.now() - began);
+  console.log(`${document} is done`);
 }
+await store.close();
 
-function onChange({ error }) {
-  if (error) console.error(`worker: the operators' newest rules are not followed: ${error}`);
-}
-
-async function work(store, { customer, documents, pause }) {
-  let ended = false;
-  process.once('SIGTERM', () => (ended = true));
-  const failed = { NotCounted: 0, OutcomeUnknown: 0 };
-  for (let document = 0; document < documents && !ended; document++) {
-    console.log(JSON.stringify(await decide(store, customer, failed)));
-    if (pause > 0) await sleep(pause);
-  }
-  await store.close();
-  return failed;
-}
-
-// An upload must not wait for Redis to come back: a document that could not be counted
-// goes on with the first level. So an outage makes levels better, and never worse.
-async function decide(store, customer, failed) {
-  try {
-    const { level, count } = await store.next(customer);
-    return { level, count };
-  } catch (error) {
-    if (!(error instanceof NotCounted || error instanceof OutcomeUnknown)) throw error;
-    failed[error.name]++;
-    console.error(`worker: ${error.name}: ${error.message}`);
-    return { level: 1, degraded: true };
-  }
-}
-
-function fail(status, ...messages) {
-  for (const message of messages) console.error(message);
-  process.exit(status);
-}
-
-let chosen, store;
-try {
-  chosen = options();
-  store = storeOf(chosen);
-} catch (error) {
-  fail(2, `worker: ${error.message}`, usage);
-}
-try {
-  const { NotCounted: not, OutcomeUnknown: unknown } = await work(store, chosen);
-  if (not + unknown > 0) fail(1, `worker: ${not} documents were not counted, and ${unknown} perhaps`);
-} catch (error) {
-  fail(1, `worker: ${error.message}`);
+async function work() {
+  await sleep(5); // what your service does
 }
