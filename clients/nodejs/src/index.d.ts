@@ -9,9 +9,9 @@
 
 /**
  * A client of node-redis 5 or 6 (`createClient`, `createCluster`) or of ioredis 5 or 6
- * (`Redis`, `Cluster`). The store takes the settings that it was made with (address,
- * credentials, TLS, database, sentinels) and makes connections of its own. It never uses,
- * changes or closes the client, which need not be connected. Pools and `createSentinel` of
+ * (`Redis`, `Cluster`). The store duplicates it, with its settings (address, credentials, TLS,
+ * database, sentinels) but those that could count a document twice. It never uses, changes or
+ * closes the client, which need not be connected. Pools and `createSentinel` of
  * node-redis are refused with a TypeError.
  */
 export interface RedisClient {
@@ -137,8 +137,8 @@ export interface StoreOptions {
   /** What every key begins with, without braces. Default: 'priority'. */
   prefix?: string;
   /**
-   * The most milliseconds that a call takes, a whole number up to 2,147,483,647. For as long as
-   * your code keeps the process busy beyond that, up to as much again is added. Default: 250.
+   * Milliseconds until a call is given up, a whole number up to 2,147,483,647. The process must not
+   * be busy with something else then: it is a timer. Default: 250.
    */
   timeout?: number;
   /** Of customers without a tier. Default: {@link defaultPolicy}. */
@@ -164,10 +164,11 @@ export interface StoreOptions {
   lease?: number;
   /**
    * Whether this process's memory answers, by the same rules, for calls that Redis does not:
-   * with degraded, and no error. After ten failures in a row it answers at once, until a
-   * probe reaches Redis again. What it counted is then forgotten, and what was done is sent
-   * to Redis. A reset, and a key that holds something else, stay errors. Default: false; true
-   * for {@link join}.
+   * with degraded, and no error. After ten failures in a row it answers at once, and one call
+   * in half a second finds out whether Redis is back. What memory counted is then forgotten;
+   * documents that Redis had, and that were done meanwhile, count as pending until their leases
+   * end. Overrides hold only where Redis answers. A reset, and a key that holds something else,
+   * stay errors. Default: false; true for {@link join}.
    */
   fallback?: boolean;
 }
@@ -200,13 +201,10 @@ export interface SubmitNOptions extends CallOptions {
  * The numbers of a fleet. A store is made once in a process and may be called any number of
  * times at once.
  *
- * 1024 calls are under way on a connection at a time, one connection being to one server; the
- * others wait for their turn within their timeout.
- *
  * Each call ends within the timeout. Without a fallback it rejects with {@link NotCounted},
  * {@link OutcomeUnknown} or {@link CorruptCount}, or with a TypeError or RangeError where the
  * call itself is wrong and nothing was sent. After an outage the store connects again by
- * itself.
+ * itself, as the client library does.
  */
 export class Store {
   /**
@@ -265,13 +263,13 @@ export class Store {
   /** The last level that any document gets: as many levels the queue needs. */
   readonly last: number;
 
-  /** Whether the fallback answers, or did last and Redis has not counted a document since. Without one, false. */
+  /** Whether Redis did not answer the last call, so that the fallback did. Without one, false. */
   readonly degraded: boolean;
 
   /**
-   * Awaits the calls that were made before, each of which ends within the timeout, sends what
-   * the fallback owes to Redis, for up to five seconds, and ends the store's connections. What
-   * Redis does not take is a warning of the process. Further calls reject with NotCounted. The client that the store was made with stays as it is.
+   * Awaits the calls that were made before, each of which ends within the timeout, and ends
+   * the store's connections. Further calls reject with NotCounted. The client that the store
+   * was made with stays as it is.
    */
   close(): Promise<void>;
 
