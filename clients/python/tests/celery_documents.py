@@ -19,7 +19,7 @@ from docpriority.celery import PublishedTask, install
 BROKER, QUEUE = os.environ["BROKER"], os.environ["QUEUE"]
 
 server = redis.Redis.from_url(os.environ["SERVER"])
-store = docpriority.Store(redis.Redis.from_url(os.environ["STORE"]), prefix=QUEUE, timeout=float(os.environ.get("TIMEOUT", "60")))
+store = docpriority.Store(redis.Redis.from_url(os.environ["SERVER"]), prefix=QUEUE, timeout=60)
 
 app = Celery("documents", broker=BROKER)
 app.conf.task_default_queue = QUEUE

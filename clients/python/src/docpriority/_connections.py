@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Optional, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import redis
