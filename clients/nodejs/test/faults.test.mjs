@@ -165,7 +165,7 @@ describe('faults', { concurrency: true }, () => {
         assert.equal((await stays).level, 1);
       });
 
-      test('a server that is not there has counted nothing, and comes', async () => {
+      test('a server that is not there has counted nothing, comes, and goes again', async () => {
         const gone = await Server.start();
         const { port, url } = gone;
         await gone.close();
@@ -174,7 +174,10 @@ describe('faults', { concurrency: true }, () => {
         for (const call of Object.values(calls)) await assert.rejects(call(store), refused);
         const server = await Server.start(() => replies.next, { port });
         assert.equal((await nextAtLast(store)).level, 1);
-        await Promise.all([store.close(), server.close()]);
+        await server.close();
+        await assert.rejects(store.next('acme')); // it may have been sent
+        for (const call of Object.values(calls)) await assert.rejects(call(store), refused);
+        await store.close();
       });
 
       withServer("the caller's own client stays as it was", () => replies.next, async (server, open) => {

@@ -51,7 +51,7 @@ describe('in an empty folder', () => {
     before(async () => {
       user = await folder();
       const [{ filename }] = JSON.parse(await run(here, 'npm', 'pack', '--json', '--silent', '--pack-destination', user));
-      await npm(user, `./${filename}`, 'jest@30.2.0', 'esbuild@0.25.11', 'typescript@5.9.3', '@types/node@20', 'redis@6', 'redis5@npm:redis@5', 'ioredis@6');
+      await npm(user, `./${filename}`, 'jest@30.2.0', 'esbuild@0.25.11', 'typescript@5.9.3', '@types/node@20', 'redis@6', 'ioredis@6');
     });
 
     test('it has the sources and the types, and no tests', async () => {

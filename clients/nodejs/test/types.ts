@@ -2,7 +2,6 @@
 
 import { Cluster, Redis } from 'ioredis';
 import { createClient, createCluster } from 'redis';
-import { createClient as createClient5 } from 'redis5';
 import { CorruptCount, type Decision, defaultPolicy, type Ended, type FollowedRules, join, type JoinOptions, keysOf, type Member, NotCounted, OutcomeUnknown, type Override, type Policy, PriorityError, type Report, type State, Store, type StoreOptions } from 'docpriority';
 import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 
@@ -17,7 +16,6 @@ const options: StoreOptions = {
 export const stores: Store[] = [
   new Store(createClient({ url: 'redis://localhost' }), options),
   new Store(createClient({ RESP: 3, clientSideCache: { maxEntries: 5 } })),
-  new Store(createClient5()),
   new Store(createCluster({ rootNodes: [] })),
   new Store(new Redis()),
   new Store(new Redis({ sentinels: [], name: 'counts' })),
