@@ -121,26 +121,6 @@ func TestDones_Submit(t *testing.T) {
 	}
 }
 
-// While a Done is on its way, it must not end a Submit, however many there are.
-func TestDones_SubmitWhileSent(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		submit(t, f, "acme", "one")
-		p.fail(only("Done", "acme", down), nil)
-		done(t, f, "acme", "one")
-		p.fail(only("Done", "acme", func(context.Context, call) error { time.Sleep(200 * ms); return nil }), nil)
-		time.Sleep(600 * ms)
-		for range 3 {
-			if d, err := f.Submit(t.Context(), "acme", "one", 0); err != nil || !d.Degraded {
-				t.Errorf("%+v, %v", d, err)
-			}
-		}
-		time.Sleep(200 * ms)
-		submit(t, f, "acme", "one")
-		back(t, f, p)
-		pending(t, p, 1)
-	})
-}
-
 // A Submit cancels the Done that is owed only if it counted the document, or may have.
 func TestDones_SubmitNotCounted(t *testing.T) {
 	canceled, cancel := context.WithCancel(context.Background())

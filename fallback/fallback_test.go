@@ -112,39 +112,6 @@ func TestFallback_WrongCall(t *testing.T) {
 	})
 }
 
-// What the secondary counted is neither owed to the primary nor remembered.
-func TestOutage(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		if _, err := f.NextN(t.Context(), "acme", 5); err != nil {
-			t.Fatal(err)
-		}
-		for range 3 {
-			outage(t, f, p)
-			for want := range int64(30) {
-				if d, err := f.Submit(t.Context(), "acme", fmt.Sprint(want), 0); err != nil || d.Pending != want+1 {
-					t.Fatalf("%+v, %v; want %d pending", d, err, want+1)
-				}
-				if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != -want {
-					t.Fatalf("%+v, %v; want count %d", d, err, -want)
-				}
-			}
-			back(t, f, p)
-			if d, err := p.Store.Peek(t.Context(), "acme"); err != nil || d.Count != -4 || d.Rule != priority.ByCount {
-				t.Fatalf("%+v, %v", d, err)
-			}
-		}
-		outage(t, f, p)
-		if err := p.Store.Reset(t.Context(), "acme"); err != nil { // as another process
-			t.Fatal(err)
-		}
-		_, _ = f.NextN(t.Context(), "acme", 30)
-		back(t, f, p)
-		if d, err := f.Next(t.Context(), "acme"); err != nil || d.Count != 0 || d.Degraded {
-			t.Errorf("%+v, %v", d, err)
-		}
-	})
-}
-
 // A process that only submits sees no Done in an outage: what it has submitted counts as
 // pending for a lease, for all customers alike, and is forgotten with the outage.
 func TestOutage_Process(t *testing.T) {

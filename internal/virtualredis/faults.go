@@ -31,9 +31,7 @@ type Faults struct {
 func (f *Faults) Fail(fault prioritytest.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(fault.Operations) == 0 { // here are no operations, only commands
-		f.told = append(f.told, &fault)
-	}
+	f.told = append(f.told, &fault)
 	if f.healed == nil {
 		f.healed = make(chan struct{})
 	}
@@ -90,18 +88,26 @@ func CustomerOf(key string) string {
 	return strings.NewReplacer("%7D", "}", "%25", "%").Replace(customer)
 }
 
-var resetDigest = redis.NewScript(lua.Reset).Hash()
-
-// concerns reports whether a command is of the fault's customer.
-func concerns(fault *prioritytest.Fault, cmd redis.Cmder) bool {
-	key := KeyOf(cmd)
-	if key == "" { // go-redis greets the server
+// runs reports whether a command runs a script.
+func runs(cmd redis.Cmder, text string) bool {
+	if !strings.HasPrefix(cmd.Name(), "eval") {
 		return false
 	}
-	if fault.Class == priority.ErrCorruptCount && strings.HasPrefix(cmd.Name(), "eval") {
-		if script := fmt.Sprint(cmd.Args()[1]); script == resetDigest || script == lua.Reset {
-			return false
-		}
+	script := fmt.Sprint(cmd.Args()[1])
+	return script == text || script == redis.NewScript(text).Hash()
+}
+
+// concerns reports whether a command is of the fault's customer. Of a fault's Operations,
+// only Done is known here.
+func concerns(fault *prioritytest.Fault, cmd redis.Cmder) bool {
+	key := KeyOf(cmd)
+	switch {
+	case key == "": // go-redis greets the server
+		return false
+	case fault.Class == priority.ErrCorruptCount && runs(cmd, lua.Reset):
+		return false
+	case len(fault.Operations) > 0 && !runs(cmd, lua.Done):
+		return false
 	}
 	return fault.Customer == "" || CustomerOf(key) == fault.Customer
 }
