@@ -36,20 +36,16 @@ func (s *FailingStore) Heal() { s.faults.heal() }
 
 // Next implements [priority.Store].
 func (s *FailingStore) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	pass := func(ctx context.Context) (priority.Decision, error) { return s.store.Next(ctx, customer) }
-	if priority.CheckCustomer(customer) != nil {
-		return pass(ctx)
-	}
-	return one(ctx, s, Next, customer, 0, pass)
+	return one(ctx, s, Next, customer, 1, priority.CheckCustomer(customer), func(ctx context.Context) (priority.Decision, error) {
+		return s.store.Next(ctx, customer)
+	})
 }
 
 // NextN implements [priority.Store].
 func (s *FailingStore) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	pass := func(ctx context.Context) ([]priority.Decision, error) { return s.store.NextN(ctx, customer, n) }
-	if priority.CheckN(customer, n) != nil || n == 0 {
-		return pass(ctx)
-	}
-	return one(ctx, s, NextN, customer, 0, pass)
+	return one(ctx, s, NextN, customer, n, priority.CheckN(customer, n), func(ctx context.Context) ([]priority.Decision, error) {
+		return s.store.NextN(ctx, customer, n)
+	})
 }
 
 // NextEach implements [priority.Store]. Its error is a [*priority.BatchError].
@@ -57,31 +53,25 @@ func (s *FailingStore) NextEach(ctx context.Context, customers []string) ([]prio
 	if priority.CheckEach(customers) != nil {
 		return s.store.NextEach(ctx, customers)
 	}
-	return each(ctx, s, NextEach, customers, customers, s.store.NextEach)
+	return s.each(ctx, customers)
 }
 
 // Submit implements [priority.Store].
 func (s *FailingStore) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	pass := func(ctx context.Context) (priority.Decision, error) {
+	wrong := priority.CheckSubmit(customer, []string{document}, []float64{cost})
+	return one(ctx, s, Submit, customer, 1, wrong, func(ctx context.Context) (priority.Decision, error) {
 		return s.store.Submit(ctx, customer, document, cost)
-	}
-	if priority.CheckSubmit(customer, []string{document}, []float64{cost}) != nil {
-		return pass(ctx)
-	}
-	return one(ctx, s, Submit, customer, 0, pass)
+	})
 }
 
 // SubmitN implements [priority.Store]. It fails for all documents, with a
 // [*priority.BatchError].
 func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	pass := func(ctx context.Context) ([]priority.Decision, error) {
+	wrong := priority.CheckSubmit(customer, documents, costs)
+	decisions, err := one(ctx, s, SubmitN, customer, len(documents), wrong, func(ctx context.Context) ([]priority.Decision, error) {
 		return s.store.SubmitN(ctx, customer, documents, costs)
-	}
-	if priority.CheckSubmit(customer, documents, costs) != nil || len(documents) == 0 {
-		return pass(ctx)
-	}
-	decisions, err := one(ctx, s, SubmitN, customer, len(documents), pass)
-	if decisions == nil {
+	})
+	if decisions == nil && wrong == nil && len(documents) > 0 {
 		decisions = make([]priority.Decision, len(documents))
 	}
 	return decisions, err
@@ -89,48 +79,33 @@ func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents [
 
 // Done implements [priority.Store].
 func (s *FailingStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	pass := func(ctx context.Context) (none struct{}, err error) {
+	_, err := one(ctx, s, Done, customer, 1, priority.CheckDone(customer, []string{document}, took), func(ctx context.Context) (none struct{}, err error) {
 		return none, s.store.Done(ctx, customer, document, took)
-	}
-	if priority.CheckDone(customer, []string{document}, took) != nil {
-		_, err := pass(ctx)
-		return err
-	}
-	_, err := one(ctx, s, Done, customer, 0, pass)
+	})
 	return err
 }
 
 // DoneN implements [priority.Store]. It fails for all documents, with a
 // [*priority.BatchError].
 func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	pass := func(ctx context.Context) (none struct{}, err error) {
+	_, err := one(ctx, s, DoneN, customer, len(documents), priority.CheckDone(customer, documents, took), func(ctx context.Context) (none struct{}, err error) {
 		return none, s.store.DoneN(ctx, customer, documents, took)
-	}
-	if priority.CheckDone(customer, documents, took) != nil || len(documents) == 0 {
-		_, err := pass(ctx)
-		return err
-	}
-	_, err := one(ctx, s, DoneN, customer, len(documents), pass)
+	})
 	return err
 }
 
 // Peek implements [priority.Store].
 func (s *FailingStore) Peek(ctx context.Context, customer string) (priority.State, error) {
-	pass := func(ctx context.Context) (priority.State, error) { return s.store.Peek(ctx, customer) }
-	if priority.CheckCustomer(customer) != nil {
-		return pass(ctx)
-	}
-	return one(ctx, s, Peek, customer, 0, pass)
+	return one(ctx, s, Peek, customer, 1, priority.CheckCustomer(customer), func(ctx context.Context) (priority.State, error) {
+		return s.store.Peek(ctx, customer)
+	})
 }
 
 // Reset implements [priority.Store].
 func (s *FailingStore) Reset(ctx context.Context, customer string) error {
-	pass := func(ctx context.Context) (none struct{}, err error) { return none, s.store.Reset(ctx, customer) }
-	if priority.CheckCustomer(customer) != nil {
-		_, err := pass(ctx)
-		return err
-	}
-	_, err := one(ctx, s, Reset, customer, 0, pass)
+	_, err := one(ctx, s, Reset, customer, 1, priority.CheckCustomer(customer), func(ctx context.Context) (none struct{}, err error) {
+		return none, s.store.Reset(ctx, customer)
+	})
 	return err
 }
 
@@ -143,9 +118,12 @@ func (s *FailingStore) Last() priority.Level { return s.store.Last() }
 // Unwrap returns the store that fails; see [priority.As].
 func (s *FailingStore) Unwrap() priority.Store { return s.store }
 
-// one makes a call for one customer, with the fault that it meets. If the call has
-// entries, the error has one for each.
-func one[T any](ctx context.Context, s *FailingStore, operation Operation, customer string, entries int, pass func(context.Context) (T, error)) (T, error) {
+// one makes a call about n documents of one customer, with the fault that it meets. A call
+// that is wrong, or about nothing, meets none.
+func one[T any](ctx context.Context, s *FailingStore, operation Operation, customer string, n int, wrong error, pass func(context.Context) (T, error)) (T, error) {
+	if wrong != nil || n == 0 {
+		return pass(ctx)
+	}
 	fault := s.faults.take(ctx, operation, customer)
 	if fault == nil {
 		return pass(ctx)
@@ -156,39 +134,36 @@ func one[T any](ctx context.Context, s *FailingStore, operation Operation, custo
 	if cause := fault.wait(ctx); cause != nil {
 		var none T
 		err := fault.failed(operation, customer, cause)
-		if entries > 0 {
-			err = &priority.BatchError{Errs: slices.Repeat([]error{err}, entries)}
+		if operation == SubmitN || operation == DoneN {
+			err = &priority.BatchError{Errs: slices.Repeat([]error{err}, n)}
 		}
 		return none, err
 	}
 	return pass(ctx)
 }
 
-// each makes a call with entries of several customers. It passes on at once the
-// entries that the fault does not affect.
-func each[T any](ctx context.Context, s *FailingStore, operation Operation, entries []T, customers []string,
-	pass func(context.Context, []T) ([]priority.Decision, error)) ([]priority.Decision, error) {
-	fault := s.faults.take(ctx, operation, customers...)
+// each makes a NextEach. It passes on at once the entries that the fault does not affect.
+func (s *FailingStore) each(ctx context.Context, customers []string) ([]priority.Decision, error) {
+	fault := s.faults.take(ctx, NextEach, customers...)
 	if fault == nil {
-		return pass(ctx, entries)
+		return s.store.NextEach(ctx, customers)
 	}
-	decisions, errs := make([]priority.Decision, len(entries)), make([]error, len(entries))
+	decisions, errs := make([]priority.Decision, len(customers)), make([]error, len(customers))
 	passOn := func(which func(customer string) bool) {
 		var at []int
-		var passed []T
+		var passed []string
 		for i, customer := range customers {
 			if which(customer) {
-				at, passed = append(at, i), append(passed, entries[i])
+				at, passed = append(at, i), append(passed, customer)
 			}
 		}
 		if len(passed) == 0 {
 			return
 		}
-		answers, err := pass(ctx, passed)
-		failures := priority.ItemErrors(err, len(passed))
-		for i, at := range at {
-			if errs[at] = failures[i]; errs[at] == nil {
-				decisions[at] = answers[i]
+		answers, err := s.store.NextEach(ctx, passed)
+		for i, err := range priority.ItemErrors(err, len(passed)) {
+			if errs[at[i]] = err; err == nil {
+				decisions[at[i]] = answers[i]
 			}
 		}
 	}
@@ -198,14 +173,12 @@ func each[T any](ctx context.Context, s *FailingStore, operation Operation, entr
 	} else {
 		for i, customer := range customers {
 			if fault.concerns(customer) {
-				decisions[i], errs[i] = priority.Decision{}, fault.failed(operation, customer, cause)
+				decisions[i], errs[i] = priority.Decision{}, fault.failed(NextEach, customer, cause)
 			}
 		}
 	}
-	for _, err := range errs {
-		if err != nil {
-			return decisions, &priority.BatchError{Errs: errs}
-		}
+	if slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return decisions, &priority.BatchError{Errs: errs}
 	}
 	return decisions, nil
 }

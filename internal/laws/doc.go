@@ -16,7 +16,7 @@
 // checks are for crowds, and for outages as they happen. Each runs in a bubble of
 // testing/synctest, where time is exact and costs nothing.
 //
-//	go test ./internal/laws                # a few hundred sequences, each time others
+//	go test ./internal/laws                # other sequences each time
 //	go test ./internal/laws -short         # fewer
 //	go test ./internal/laws -laws.n 5000   # more
 //	go test ./internal/laws -laws.seed 42  # one that failed, again

@@ -23,7 +23,7 @@ type run struct {
 	trace      []string
 
 	fault    *prioritytest.Fault // what fails now
-	troubled time.Duration       // when the last fault ended; never: 0
+	troubled time.Duration       // when the last fault ended
 }
 
 // violation is a law that was broken.
@@ -52,7 +52,7 @@ func broken(law int, format string, args ...any) {
 func attempt(t *testing.T, open opener, do func(r *run)) (found *violation) {
 	t.Helper()
 	bubble.Test(t, func(t *testing.T) {
-		r := &run{t: t, goroutines: runtime.NumGoroutine()}
+		r := &run{t: t, goroutines: runtime.NumGoroutine(), troubled: -time.Hour}
 		r.subject = open(t)
 		synctest.Wait()
 		r.began = time.Now()
@@ -221,7 +221,7 @@ func (r *run) excused(customers ...string) bool { return r.concerns(customers...
 
 // recovering reports whether there is a fault, of anyone, or was one only recently.
 func (r *run) recovering() bool {
-	return r.recovery > 0 && (r.fault != nil || r.troubled > 0 && r.now() <= r.troubled+r.recovery)
+	return r.recovery > 0 && (r.fault != nil || r.now() <= r.troubled+r.recovery)
 }
 
 // peek returns what the fleet knows of a customer.
