@@ -38,6 +38,10 @@ func testFaults(t *testing.T, open opener) {
 	} {
 		t.Run(name, func(t *testing.T) { report(t, attempt(t, open, check)) })
 	}
+	t.Run("random faults", func(t *testing.T) { random(t, open, faultySequence, (*run).faulty) })
+	if testing.Short() { // with -race: the rest makes one call at a time
+		return
+	}
 	for _, fault := range faults {
 		t.Run(fault.name, func(t *testing.T) {
 			for _, steps := range append(outages(fault.Fault), everyOperation(fault.Fault)) {
@@ -50,7 +54,6 @@ func testFaults(t *testing.T, open opener) {
 			report(t, attempt(t, open, func(r *run) { r.faulty(steps) }))
 		}
 	})
-	t.Run("random faults", func(t *testing.T) { random(t, open, faultySequence, (*run).faulty) })
 }
 
 // random tries sequences until one breaks a law, and shortens that one.
@@ -61,7 +64,7 @@ func random(t *testing.T, open opener, draw func(*rand.Rand) []step, do func(*ru
 	case *seed > 0:
 		n = 1
 	case n == 0 && testing.Short():
-		n = 8
+		n = 2
 	case n == 0:
 		n = 30
 	}
