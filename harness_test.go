@@ -73,12 +73,6 @@ func flood(n int) []priority.Decision {
 	return decisions
 }
 
-// left is a decision with another time until the reset.
-func left(d time.Duration, decision priority.Decision) priority.Decision {
-	decision.ResetIn = d
-	return decision
-}
-
 // countdown is the decisions of n documents from a count down.
 func countdown(from int64, n int) []priority.Decision {
 	decisions := make([]priority.Decision, n)

@@ -400,11 +400,3 @@ func TestDones_Twice(t *testing.T) {
 		pending(t, p, 0)
 	})
 }
-
-func numbered(n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprint(i)
-	}
-	return names
-}

@@ -334,11 +334,14 @@ func (f failing) Next(context.Context, string) (priority.Decision, error) {
 	return priority.Decision{}, f.err
 }
 
+func (f failing) Done(context.Context, string, string, time.Duration) error { return f.err }
+
 // A fallback keeps errors from its callers, and degrades decisions instead.
 func TestAFallbacksErrorsAreRecorded(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
+	opened := make(chan struct{})
 	degraded, err := fallback.New(failing{new(memory.Store), errLost}, &fallback.Options{
-		MaxFailures: 2, RetryAfter: time.Hour, OnError: r.ObserveError,
+		MaxFailures: 2, RetryAfter: time.Hour, OnError: r.ObserveError, OnChange: func(bool, error) { close(opened) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -349,6 +352,7 @@ func TestAFallbacksErrorsAreRecorded(t *testing.T) {
 	for range 2 {
 		_, _ = store.Next(t.Context(), "acme")
 	}
+	<-opened
 	r.ObserveError(nil)
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"),
 		map[string]int64{"priority.degraded=true,priority.last=false,priority.level=1,priority.rule=count": 2})
