@@ -86,11 +86,14 @@ func (c *cache) answerTo(question string) *answer {
 	return c.known[question]
 }
 
-// note says why an answer is no newer: each reason once, and its age where there is one.
+// note says why an answer is no newer: each reason once, of a Redis that cannot be reached
+// the first one, and its age where there is one.
 func (v *visit) note(a *answer) {
-	if says := v.text(a.err); !slices.Contains(v.Stale, says) {
+	unreachable := insight.Unreachable(a.err)
+	if says := v.text(a.err); !slices.Contains(v.Stale, says) && !(unreachable && v.unreachable) {
 		v.Stale = append(v.Stale, says)
 	}
+	v.unreachable = v.unreachable || unreachable
 	if !a.read.IsZero() && (v.oldest.IsZero() || a.read.Before(v.oldest)) {
 		v.oldest = a.read
 	}

@@ -90,12 +90,13 @@ type visit struct {
 	request *http.Request
 	status  int
 
-	Name    string        // of the page
-	Refresh time.Duration // the page is fetched again after so long; 0: it is not
-	Stale   []string      // why what is shown is older than it should be
-	oldest  time.Time
-	Heading string
-	Data    any
+	Name        string        // of the page
+	Refresh     time.Duration // the page is fetched again after so long; 0: it is not
+	Stale       []string      // why what is shown is older than it should be
+	oldest      time.Time
+	unreachable bool // one of Stale says so
+	Heading     string
+	Data        any
 }
 
 func (p *Page) show(w http.ResponseWriter, v *visit, of func(*visit) (string, any)) {
