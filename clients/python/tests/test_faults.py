@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,6 +13,7 @@ import redis.asyncio
 
 import docpriority
 from docpriority import NotCountedError, OutcomeUnknownError, _connections
+from docpriority._course import Refused, Try
 
 from .support import HOST, LONG, PORT, SHORT, StoreCase, both_kinds, needs_redis, prefix, stubborn
 
@@ -57,6 +59,17 @@ class LostAnswers(StoreCase):
                 pass
             proxy.release()  # both answers
             self.assertEqual(others.result()[-1].count, -4)
+
+    def test_the_answer_after_a_refused_command_is_no_others(self) -> None:
+        store = self.open(timeout=LONG)
+
+        def answer(*commands: Any) -> Any:
+            step = Try(commands, None, 0, time.monotonic() + LONG)
+            return self.loop.run(store.store._tasks._try(step)) if self.asynchronous else store._threads._try(step)
+
+        refused = answer(("ASKING",), ("BLPOP", store.key("acme"), 1))  # this server is no cluster
+        self.assertIsInstance(refused, Refused)
+        self.assertEqual(answer(("ECHO", "own")), b"own")
 
     def test_a_script_that_was_flushed_is_sent_with_its_text(self) -> None:
         store, server = self.open(timeout=LONG), self.redis()

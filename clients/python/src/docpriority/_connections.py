@@ -113,9 +113,10 @@ def _unsent(error: BaseException) -> Unsent:
     return Unsent(text if why in text else f"{text} {why}", error)
 
 
-def _keeps(failure: Failure) -> bool:
-    """Reports whether a connection is of use after it. A new one may find another server, or be let in."""
-    return isinstance(failure, Refused) and isinstance(failure.cause, ResponseError) and "READONLY " not in failure.text
+def _keeps(step: Try, failure: Failure) -> bool:
+    """Reports whether a connection is of use after it: it owes no further answer. A new one may find another server, or be
+    let in."""
+    return len(step.commands) == 1 and isinstance(failure, Refused) and isinstance(failure.cause, ResponseError) and "READONLY " not in failure.text
 
 
 class Threads:
@@ -142,10 +143,10 @@ class Threads:
             connection = pool.get_connection(*_COMMAND)
         except Exception as error:
             return _unsent(error)
-        reply: Any = None
+        keeps = False  # it may owe an answer, which must not be the next caller's
         try:
             if time.monotonic() >= step.deadline:
-                reply = []  # the connection is as it was
+                keeps = True  # it is as it was
                 return Unsent("no connection in time")
             try:
                 for command in step.commands:
@@ -157,13 +158,14 @@ class Threads:
                 if not connection.can_read(timeout=max(step.deadline - time.monotonic(), 0.001)):
                     return Unanswered("no answer came in time")
                 reply = connection.read_response()
+            keeps = True
             return reply
         except Exception as error:
             failure = failure_of(error)
-            reply = failure if _keeps(failure) else None
+            keeps = _keeps(step, failure)
             return failure
         finally:
-            if reply is None:  # it may owe an answer, which must not be the next caller's
+            if not keeps:
                 connection.disconnect()
             pool.release(connection)
 
@@ -207,20 +209,21 @@ class Tasks:
             connection = await pool.get_connection(*_COMMAND)
         except Exception as error:
             return _unsent(error)
-        reply: Any = None
+        keeps = False  # it may owe an answer, which must not be the next caller's
         try:
             sent.append(True)  # a stream does not say what of it was sent
             for command in step.commands:
                 await connection.send_command(*command)
             for _ in step.commands:
                 reply = await connection.read_response()
+            keeps = True
             return reply
         except Exception as error:
             failure = failure_of(error)
-            reply = failure if _keeps(failure) else None
+            keeps = _keeps(step, failure)
             return failure
         finally:
-            if reply is None:  # also where the call was cancelled
+            if not keeps:  # also where the call was cancelled
                 with suppress(Exception):
                     await connection.disconnect()
             await pool.release(connection)
