@@ -7,6 +7,7 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from unittest import mock
 
 import redis
 import redis.asyncio
@@ -15,7 +16,7 @@ import docpriority
 from docpriority import NotCountedError, OutcomeUnknownError, _connections
 from docpriority._course import Refused, Try
 
-from .support import HOST, LONG, PORT, SHORT, StoreCase, both_kinds, needs_redis, prefix, stubborn
+from .support import HOST, LONG, PORT, SHORT, Scripted, StoreCase, both_kinds, needs_redis, prefix, stubborn
 
 
 @needs_redis
@@ -186,6 +187,28 @@ class Loops(unittest.IsolatedAsyncioTestCase):
                 call.cancel()
                 await asyncio.wait([call])
                 self.assertEqual((await store.next(f"customer {n}")).count, 0)
+
+    async def test_a_call_that_is_cancelled_while_it_disconnects_gives_its_place_back(self) -> None:
+        server, disconnects = Scripted(("READONLY You can't write", "answered")), asyncio.Event()
+        server.reply = b"*3\r\n:1\r\n:0\r\n:1000\r\n"
+        self.addCleanup(server.close)
+        disconnect = redis.asyncio.Connection.disconnect
+
+        async def slowly(connection: Any, *arguments: Any, **named: Any) -> None:
+            disconnects.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await disconnect(connection, *arguments, **named)
+
+        pool = redis.asyncio.ConnectionPool.from_url(server.url, max_connections=1)
+        async with docpriority.AsyncStore(redis.asyncio.Redis(connection_pool=pool), prefix=prefix(), timeout=2) as store:
+            with mock.patch.object(redis.asyncio.Connection, "disconnect", slowly):
+                call = asyncio.ensure_future(store.next("acme"))
+                await disconnects.wait()
+                call.cancel()
+                await asyncio.wait([call])
+            self.assertEqual((await store.next("other")).count, 0)
 
     def test_several_event_loops_may_use_a_store(self) -> None:
         store = docpriority.AsyncStore(redis.asyncio.Redis(host=HOST, port=int(PORT)), prefix=prefix(), timeout=LONG)

@@ -223,10 +223,12 @@ class Tasks:
             keeps = _keeps(step, failure)
             return failure
         finally:
-            if not keeps:  # also where the call was cancelled
-                with suppress(Exception):
-                    await connection.disconnect()
-            await pool.release(connection)
+            try:
+                if not keeps:  # also where the call was cancelled
+                    with suppress(Exception):
+                        await connection.disconnect()
+            finally:  # its place is free, also where the call is cancelled only now
+                await pool.release(connection)
 
     async def close(self) -> None:
         for pool in self._by_loop.pop(asyncio.get_running_loop(), {}).values():
