@@ -72,6 +72,18 @@ class LostAnswers(StoreCase):
         self.assertIsInstance(refused, Refused)
         self.assertEqual(answer(("ECHO", "own")), b"own")
 
+    def test_an_exception_of_others_passes_through(self) -> None:
+        class TimeLimit(Exception):
+            """As Celery's, which a handler of signals raises."""
+
+        store = self.open(timeout=2)
+        connection: Any = redis.asyncio.Connection if self.asynchronous else redis.Connection
+        for number, method in enumerate(("send_command", "read_response")):
+            store.next("acme")  # there is a connection
+            with mock.patch.object(connection, method, side_effect=TimeLimit):
+                self.assertRaises(TimeLimit, store.next, "acme")
+            self.assertEqual(store.next(f"other {number}").count, 0)
+
     def test_a_script_that_was_flushed_is_sent_with_its_text(self) -> None:
         store, server = self.open(timeout=LONG), self.redis()
         for count in range(3):

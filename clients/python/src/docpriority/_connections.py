@@ -26,7 +26,7 @@ import redis.sentinel
 from redis.asyncio.client import Pipeline as AsyncPipeline
 from redis.backoff import NoBackoff
 from redis.client import Pipeline
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from ._course import Address, Failure, Nodes, Refused, Steps, Try, Unanswered, Unsent, failure_of
 
@@ -42,6 +42,10 @@ _DROPPED = (
 
 _IS_OLD = redis.VERSION < (5, 3)
 _COMMAND = ("EVALSHA",) if _IS_OLD else ()  # get_connection asks for it, or warns of it
+
+# What redis-py raises; the last three if the connection or its event loop is closed meanwhile. Exceptions of others, such as
+# a time limit's that a handler of signals raises, are not caught.
+_ERRORS = (RedisError, OSError, AttributeError, ValueError, RuntimeError)
 
 
 class Pools:
@@ -141,7 +145,7 @@ class Threads:
         pool = self._by_address.get(step.address) or self._by_address.setdefault(step.address, self._pools.pool(step.address))
         try:
             connection = pool.get_connection(*_COMMAND)
-        except Exception as error:
+        except _ERRORS as error:
             return _unsent(error)
         keeps = False  # it may owe an answer, which must not be the next caller's
         try:
@@ -151,7 +155,7 @@ class Threads:
             try:
                 for command in step.commands:
                     connection.send_command(*command)
-            except Exception as error:  # a part was not sent
+            except redis.ConnectionError as error:  # a part was not sent
                 return _unsent(error)
             for _ in step.commands:
                 # The socket's timeout begins anew with each byte.
@@ -160,7 +164,7 @@ class Threads:
                 reply = connection.read_response()
             keeps = True
             return reply
-        except Exception as error:
+        except _ERRORS as error:
             failure = failure_of(error)
             keeps = _keeps(step, failure)
             return failure
@@ -207,7 +211,7 @@ class Tasks:
         pool = pools[step.address]
         try:
             connection = await pool.get_connection(*_COMMAND)
-        except Exception as error:
+        except _ERRORS as error:
             return _unsent(error)
         keeps = False  # it may owe an answer, which must not be the next caller's
         try:
@@ -218,7 +222,7 @@ class Tasks:
                 reply = await connection.read_response()
             keeps = True
             return reply
-        except Exception as error:
+        except _ERRORS as error:
             failure = failure_of(error)
             keeps = _keeps(step, failure)
             return failure
