@@ -97,17 +97,17 @@ class Breakers(unittest.TestCase):
         self.addCleanup(clock.stop)
         self.fallback = Fallback(self.calls.memory)
 
-    def fail(self, times: int = 1) -> None:  # type: ignore[override]
+    def failing(self, times: int = 1) -> None:
         for _ in range(times):
             self.fallback.failed(docpriority.NotCountedError("told to"))
 
     def test_ten_failures_in_a_row_open_it_and_one_call_a_second_probes(self) -> None:
-        self.fail(9)
+        self.failing(9)
         self.fallback.succeeded(self.calls.done("acme", "a", _none()))
-        self.fail(9)
+        self.failing(9)
         self.assertTrue(self.fallback.asks_redis() and self.fallback.degraded)
         with self.assertLogs("docpriority", "WARNING"):
-            self.fail()
+            self.failing()
         self.assertFalse(self.fallback.asks_redis())
         for _ in range(3):
             self.now += 1
@@ -116,11 +116,19 @@ class Breakers(unittest.TestCase):
             self.fallback.succeeded(self.calls.next("acme"))
         self.assertTrue(self.fallback.asks_redis() and not self.fallback.degraded)
 
-    def test_memory_is_forgotten_when_redis_counts(self) -> None:
-        self.calls.next("acme").by_memory(self.fallback.memory)
-        self.fail()
+    def test_memory_forgets_whom_redis_counts_and_all_after_it_was_away(self) -> None:
+        def remembered() -> list[int]:
+            return [self.calls.peek(customer).by_memory(self.fallback.memory).count for customer in ("acme", "other")]
+
+        for customer in ("acme", "other"):
+            self.calls.next_n(customer, 3).by_memory(self.fallback.memory)
+        self.failing()
         self.fallback.succeeded(self.calls.done("acme", "a", _none()))  # which a Redis that is full does too
-        self.assertEqual(len(self.fallback.memory), 1)
+        self.assertEqual(remembered(), [-2, -2])
+        self.fallback.succeeded(self.calls.next("acme"))
+        self.assertEqual(remembered(), [0, -2])  # the other one's node may be away yet
+        self.failing(10)
+        self.fallback.succeeded(self.calls.done("acme", "a", _none()))
         self.fallback.succeeded(self.calls.next("acme"))
         self.assertEqual(len(self.fallback.memory), 0)
 

@@ -53,6 +53,7 @@ class Call(Generic[T]):
     documents: int = 0
     by_memory: Callable[[Memory], T] = _only_by_redis  # answers it without Redis
     takes: tuple[type, ...] = (int,)  # what may be in the reply
+    counts_for: bytes = b""  # the customer, if it counts documents
 
     def then(self, change: Callable[[T], U]) -> Call[U]:
         """Returns the same call with what it returns changed."""
@@ -171,7 +172,7 @@ class Calls:
 
         return Call(
             operation, scripts[policy]["next"], self._keys(name, "count", *self._read), arguments, Lost.MUST_NOT_BE_REPEATED, 2, read, n,
-            lambda memory: read(memory.next(name, policy, n), memory.degraded),
+            lambda memory: read(memory.next(name, policy, n), memory.degraded), counts_for=name,
         )  # fmt: skip
 
     def _submit(self, operation: str, customer: Name, documents: Sequence[Name], costs: Sequence[float]) -> Call[list[Decision]]:
@@ -195,7 +196,7 @@ class Calls:
         return Call(
             operation, scripts[policy]["submit"], self._keys(name, *_LOAD, *self._read),
             [part for id, cost in zip(ids, relative) for part in (id, b"%d" % cost)], Lost.MAY_BE_REPEATED, 4 * len(ids), read, len(ids),
-            lambda memory: read(memory.submit(name, policy, ids, relative), memory.degraded),
+            lambda memory: read(memory.submit(name, policy, ids, relative), memory.degraded), counts_for=name,
         )  # fmt: skip
 
     def _done(self, operation: str, customer: Name, documents: Sequence[Name], took: timedelta) -> Call[list[Ended]]:

@@ -14,22 +14,22 @@ from ._memory import Memory
 
 _MOST_FAILURES = 10  # in a row
 _PROBE_SECONDS = 1.0
-_COUNTING = ("next", "next_n", "submit", "submit_n")
 
 _log = logging.getLogger("docpriority")
 
 
 class Fallback:
     """Answers calls that Redis did not. After ten failures in a row it answers all calls at once, but for one a second,
-    which asks Redis. As soon as Redis has counted a document again, memory is forgotten."""
+    which asks Redis. As soon as Redis has counted a document of a customer again, memory forgets the customer; or all, after it
+    answered all."""
 
     def __init__(self, new_memory: Callable[[], Memory]) -> None:
         self._new_memory = new_memory
-        self._pid = os.getpid()
         self._lock = threading.RLock()
         self._failures = 0
         self._probe_at = 0.0
         self._forget()
+        self._pid = os.getpid()
 
     @property
     def degraded(self) -> bool:
@@ -50,14 +50,20 @@ class Fallback:
 
     def succeeded(self, call: Call[Any]) -> None:
         """Redis answered. What memory counted is forgotten only when Redis counts again: one that is full ends documents."""
-        forgets = call.operation in _COUNTING and len(self.memory) > 0
-        if self._failures or forgets:
+        self._answered()
+        if call.counts_for and (self._was_away or len(self.memory) > 0):
+            with self._lock:
+                if self._was_away:
+                    self._forget()
+                else:  # another node of a cluster may be away
+                    self.memory.reset(call.counts_for)
+
+    def _answered(self) -> None:
+        if self._failures:
             with self._lock:
                 if self._failures >= _MOST_FAILURES:
                     _log.info("Redis answers again: levels come from the fleet's numbers")
                 self._failures = 0
-                if forgets:
-                    self._forget()
 
     def failed(self, error: PriorityError) -> bool:
         """Redis did not answer. Reports whether memory does."""
@@ -67,9 +73,12 @@ class Fallback:
             self._failures += 1
             self._probe_at = time.monotonic() + _PROBE_SECONDS
             if self._failures == _MOST_FAILURES:
+                self._was_away = True
                 _log.warning("Redis does not answer, so that levels come from the memory of this process: %s", error)
         return True
 
     def _forget(self) -> None:
-        self.memory = self._new_memory()
-        self.memory.degraded = True
+        memory = self._new_memory()
+        memory.degraded = True  # before another thread sees it
+        self.memory = memory
+        self._was_away = False  # for all customers, since then

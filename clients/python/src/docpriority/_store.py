@@ -68,8 +68,8 @@ class Store(Base):
     fallback
         Whether this process decides by itself while Redis does not answer; None means as ``join``. Then a call that fails
         is answered from memory, by the same rules and with ``degraded`` set. After ten failures in a row all calls are, at
-        once, but for one a second, which asks Redis. What memory counted is forgotten when Redis counts again, and a
-        ``done`` in an outage ends the document in memory only. ``reset``, and a key that holds something else, still raise.
+        once, but for one a second, which asks Redis. What memory counted of a customer is forgotten when Redis counts
+        for them again, and a ``done`` in an outage ends the document in memory only. ``reset``, and a key that holds something else, still raise.
 
     Every method may be called by many threads at once, and after a fork. Each raises
     ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and else one
