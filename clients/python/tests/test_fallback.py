@@ -132,6 +132,11 @@ class Breakers(unittest.TestCase):
         self.fallback.succeeded(self.calls.next("acme"))
         self.assertEqual(len(self.fallback.memory), 0)
 
+    def test_a_corrupt_key_is_an_answer(self) -> None:
+        self.failing(10)
+        self.assertFalse(self.fallback.failed(CorruptCountError("told to")))
+        self.assertTrue(self.fallback.asks_redis() and not self.fallback.degraded)
+
 
 def _none() -> Any:
     return Policy().reset_interval * 0

@@ -68,6 +68,7 @@ class Fallback:
     def failed(self, error: PriorityError) -> bool:
         """Redis did not answer. Reports whether memory does."""
         if isinstance(error, CorruptCountError):
+            self._answered()
             return False
         with self._lock:
             self._failures += 1
