@@ -80,6 +80,12 @@ class Fallbacks(StoreCase):
         proxy.fault = "cut"
         self.assertRaises((NotCountedError, OutcomeUnknownError), store.reset, "acme")
 
+    def test_reset_reaches_memory_in_any_case(self) -> None:
+        store = self.open("redis://127.0.0.1:1", timeout=0.05, fallback=True)
+        store.next_n("acme", 3)
+        self.assertRaises(NotCountedError, store.reset, "acme")
+        self.assertEqual(store.next("acme").count, 0)
+
     def test_without_a_fallback_an_outage_is_an_error(self) -> None:
         for options in ({}, {"join": True, "fallback": False}):
             given: dict[str, Any] = options

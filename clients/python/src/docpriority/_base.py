@@ -92,8 +92,13 @@ class Base:
             documents = call.documents
             if self._closed:
                 raise NotCountedError(f"{call.operation}: the store is closed")
-            if self._fallback is None or call.operation == "reset":
+            if self._fallback is None:
                 return (yield from course(call, self._nodes, self._timeout))
+            if call.operation == "reset":
+                try:
+                    return (yield from course(call, self._nodes, self._timeout))
+                finally:
+                    self._fallback.reset(call)
             if self._fallback.asks_redis():
                 try:
                     result = yield from course(call, self._nodes, self._timeout)

@@ -37,8 +37,7 @@ class Fallback:
         return self._failures > 0
 
     def asks_redis(self) -> bool:
-        if self._pid != os.getpid():  # a child must not wait for locks that its parent had
-            Fallback.__init__(self, self._new_memory)
+        self._begin_in_child()
         if self._failures < _MOST_FAILURES:
             return True
         with self._lock:
@@ -57,6 +56,15 @@ class Fallback:
                     self._forget()
                 else:  # another node of a cluster may be away
                     self.memory.reset(call.counts_for)
+
+    def reset(self, call: Call[Any]) -> None:
+        """Forgets a customer."""
+        self._begin_in_child()
+        call.by_memory(self.memory)
+
+    def _begin_in_child(self) -> None:
+        if self._pid != os.getpid():  # a child must not wait for locks that its parent had
+            Fallback.__init__(self, self._new_memory)
 
     def _answered(self) -> None:
         if self._failures:
