@@ -138,6 +138,10 @@ class Clusters(unittest.TestCase):
         self.assertEqual(self.asked(Refused("ASK 5 127.0.0.1:2"), [1, 0]), [(self.first, 1), (self.second, 2)])
         self.assertEqual(self.asked(), [(self.first, 1)])
 
+    def test_a_node_that_is_only_asked_this_time_gets_the_script_so_too(self) -> None:
+        asked = self.asked(Refused("ASK 5 127.0.0.1:2"), Refused("NOSCRIPT No matching script."), [1, 0])
+        self.assertEqual(asked, [(self.first, 1), (self.second, 2), (self.second, 2)])
+
     def test_a_node_that_failed_is_left_until_it_answers(self) -> None:
         for failure in (Unanswered("lost"), Refused("CLUSTERDOWN The cluster is down"), Refused("READONLY You can't write")):
             self.asked(failure)

@@ -154,7 +154,7 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
         if isinstance(failure, Refused):
             named = nodes.named(text, address)
             if text.startswith("NOSCRIPT ") and command[0] == "EVALSHA":
-                command = ("EVAL", script.text)
+                command, asking = ("EVAL", script.text), was_asking
                 continue
             if named is not None and redirects < _MOST_REDIRECTS:
                 redirects += 1
