@@ -105,6 +105,15 @@ class Answers(unittest.TestCase):
         self.assertNotIn("level = 3", own.script("next", "acme"))
         self.assertIn("level = 9", own.script("next", "other"))
 
+    def test_a_tier_that_cannot_be_named_keeps_no_document_pending(self) -> None:
+        def tier_of(customer: Any) -> str:
+            raise LookupError
+
+        calls = Calls("priority", Policy(), {"few": Policy((-2,))}, tier_of, timedelta(days=1), True)
+        self.assertRaises(LookupError, calls.next, "acme")
+        calls.done("acme", "document", timedelta())
+        calls.reset("acme")
+
     def test_a_time_that_is_too_long_is_the_longest(self) -> None:
         call = Calls("priority", Policy(), None, None, timedelta(days=1), True).peek("acme")
         longest = timedelta.max - timedelta.max % timedelta(milliseconds=1)

@@ -17,7 +17,7 @@ from ._keys import Name, bytes_of, key_of, prefix_bytes
 from ._memory import Memory
 from ._policy import Policies, Policy, lease_milliseconds
 from ._report import Window
-from ._scripts import Script, Scripts
+from ._scripts import Script, Scripts, plain_script
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -144,7 +144,7 @@ class Calls:
     def reset(self, customer: Name) -> Call[None]:
         name = bytes_of("customer", customer)
         return Call(
-            "reset", self.script("reset", customer), self._keys(name, "count", *_LOAD), (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None,
+            "reset", plain_script("reset"), self._keys(name, "count", *_LOAD), (), Lost.MUST_NOT_BE_REPEATED, 1, lambda reply: None,
             by_memory=lambda memory: memory.reset(name),
         )  # fmt: skip
 
@@ -217,7 +217,7 @@ class Calls:
             return ended
 
         return Call(
-            operation, self.script("done", customer), self._keys(name, *_LOAD), [b"%d" % relative, *ids], Lost.MAY_BE_REPEATED, 2 * len(ids), read,
+            operation, plain_script("done"), self._keys(name, *_LOAD), [b"%d" % relative, *ids], Lost.MAY_BE_REPEATED, 2 * len(ids), read,
             len(ids), lambda memory: read(memory.done(name, ids, relative)),
         )  # fmt: skip
 
