@@ -38,13 +38,14 @@ _MILLISECOND = timedelta(milliseconds=1)
 class _InMemory(Base):
     """What both stores are made of."""
 
-    def _open(
+    def __init__(
         self,
-        policy: Policy,
-        tiers: Optional[Mapping[str, Policy]],
-        tier_of: Optional[Callable[[Any], Optional[str]]],
-        lease: timedelta,
-        clock: Callable[[], float],
+        *,
+        policy: Policy = Policy(),
+        tiers: Optional[Mapping[str, Policy]] = None,
+        tier_of: Optional[Callable[[Any], Optional[str]]] = None,
+        lease: timedelta = timedelta(days=1),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._calls = Calls("priority", policy, tiers, tier_of, lease, True)
         self._ahead = 0  # milliseconds
@@ -84,17 +85,6 @@ class MemoryStore(_InMemory, Store):
         ``advance``.
     """
 
-    def __init__(
-        self,
-        *,
-        policy: Policy = Policy(),
-        tiers: Optional[Mapping[str, Policy]] = None,
-        tier_of: Optional[Callable[[Any], Optional[str]]] = None,
-        lease: timedelta = timedelta(days=1),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._open(policy, tiers, tier_of, lease, clock)
-
     def close(self) -> None:
         """Later calls raise ``NotCountedError``."""
         self._closed = True
@@ -105,17 +95,6 @@ class MemoryStore(_InMemory, Store):
 
 class AsyncMemoryStore(_InMemory, AsyncStore):
     """A ``MemoryStore`` with the methods of an ``AsyncStore``."""
-
-    def __init__(
-        self,
-        *,
-        policy: Policy = Policy(),
-        tiers: Optional[Mapping[str, Policy]] = None,
-        tier_of: Optional[Callable[[Any], Optional[str]]] = None,
-        lease: timedelta = timedelta(days=1),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._open(policy, tiers, tier_of, lease, clock)
 
     async def close(self) -> None:
         """Later calls raise ``NotCountedError``."""
