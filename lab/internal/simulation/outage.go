@@ -146,7 +146,7 @@ func (u *unreachable) DoneN(ctx context.Context, customer string, documents []st
 	case u.away.Load():
 		return errAway
 	case u.holds:
-		u.payments = append(u.payments, payment{customer, documents, took})
+		u.payments = append(u.payments, payment{customer, slices.Clone(documents), took}) // the fallback reads them later
 		return nil
 	}
 	return u.Store.DoneN(ctx, customer, documents, took)
