@@ -20,8 +20,8 @@ _log = logging.getLogger("docpriority")
 
 class Fallback:
     """Answers calls that Redis did not. After ten failures in a row it answers all calls at once, but for one a second,
-    which asks Redis. As soon as Redis has counted a document of a customer again, memory forgets the customer; or all, after it
-    answered all."""
+    which asks Redis. As soon as Redis has counted a document again, memory forgets its customer, and all customers if it
+    had answered all calls."""
 
     def __init__(self, new_memory: Callable[[], Memory]) -> None:
         self._new_memory = new_memory
