@@ -176,7 +176,8 @@ export interface StoreOptions {
 export interface CallOptions {
   /**
    * Ends the call early: with NotCounted if nothing was sent yet, else with OutcomeUnknown.
-   * If it is AbortSignal.timeout, the fallback answers.
+   * If it is AbortSignal.timeout, the fallback answers, but such a call is not one of the ten
+   * failures after which it answers at once.
    */
   signal?: AbortSignal;
 }
