@@ -51,12 +51,11 @@ class Wire {
     return this.#client;
   }
 
+  // It asks again and again: a promise for all calls would keep something of each until an
+  // outage is over.
   async #ready(client, deadline) {
-    const ready = client.ready();
-    if (ready === undefined) return;
-    try {
-      await deadline.race(ready);
-    } catch {
+    while (client.ready() !== undefined) {
+      if (!client.failed && (await deadline.pause(5))) continue;
       const why = client.why?.message ?? 'the server does not answer';
       throw new Unsent(deadline.over && !deadline.timedOut ? `it was not sent: ${deadline.why}` : `no connection in time: ${why}`, { cause: client.why });
     }
@@ -160,7 +159,7 @@ class Ioredis {
 
   failureOf(error) {
     if (error.name === 'ReplyError') return new Refused(error.message, { cause: error });
-    if (/^Stream isn't writeable|^Too many Cluster redirections/.test(error.message)) return new Unsent(error.message, { cause: error });
+    if (/^Stream isn't writeable|^Too many Cluster redirections\. Last error: ReplyError/.test(error.message)) return new Unsent(error.message, { cause: error });
     const why = this.why ?? error;
     return new Lost(`no answer came: ${why.message}`, { cause: why });
   }
