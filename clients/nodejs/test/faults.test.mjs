@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
+import { queryObjects } from 'node:v8';
 import { join, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { clients, oddSettings } from './clients.mjs';
 import { integers, Server } from './server.mjs';
@@ -42,6 +43,19 @@ function gate() {
   const opened = new Promise((resolve) => (open = resolve));
   return { open, opened };
 }
+
+test('calls in an outage leave nothing behind', async () => {
+  for (const [kind, make] of Object.entries(clients)) {
+    const store = new Store(make('redis://127.0.0.1:1'), { timeout: 20 });
+    const failing = () => Promise.all(Array.from({ length: 200 }, () => assert.rejects(store.next('acme'), NotCounted)));
+    await failing();
+    const before = queryObjects(Promise, { format: 'count' });
+    await failing();
+    const more = queryObjects(Promise, { format: 'count' }) - before;
+    await store.close();
+    assert.ok(more < 100, `${kind}: ${more} promises more`);
+  }
+});
 
 // Nearly all of the time is waited: so the libraries wait at once.
 describe('faults', { concurrency: true }, () => {
