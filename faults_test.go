@@ -408,7 +408,8 @@ func TestStopped(t *testing.T) {
 			if most > script.MaxCalls+script.MaxPipelines {
 				t.Errorf("%d are under way, more than %d and %d", most, script.MaxCalls, script.MaxPipelines)
 			}
-			if totals.Answered+totals.Other > 0 || totals.NotCounted < callers-script.MaxCalls-script.MaxPipelines {
+			// How many are sent depends on how long callers take to come.
+			if totals.Answered+totals.Other > 0 || totals.NotCounted == 0 {
 				t.Errorf("%v", totals)
 			}
 			redistest.Await(t, "none is left", func() bool { return underWay() == 0 })
