@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -82,7 +83,7 @@ func BenchmarkSubmitAndDone(b *testing.B) {
 		if _, err := store.Submit(b.Context(), "acme", document, 0); err != nil {
 			b.Fatal(err)
 		}
-		if err := store.Done(b.Context(), "acme", document, time.Second); err != nil {
+		if _, err := store.Done(b.Context(), "acme", document, time.Second); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -171,7 +172,7 @@ func TestAllocations(t *testing.T) {
 		return func() error { _, err := store.Submit(ctx, "acme", "invoice", 0); return err }
 	}
 	done := func(store *priority.RedisStore) func() error {
-		return func() error { return store.Done(ctx, "acme", "invoice", 0) }
+		return func() error { _, err := store.Done(ctx, "acme", "invoice", 0); return err }
 	}
 	for _, test := range []struct {
 		name    string
@@ -184,10 +185,10 @@ func TestAllocations(t *testing.T) {
 		// Alone on an AutoPipeliner a caller pays for a whole batch.
 		{"Next of 256 callers on an AutoPipeliner, without a timeout", 4.3, 256, next(batched)},
 		{"NextEach of 1000 customers", 3.1 * 1000, 1, func() error { _, err := free.NextEach(ctx, names); return err }},
-		{"Submit", 20, 1, submit(bounded)},
-		{"Submit without a timeout", 13, 1, submit(free)},
-		{"Done", 19, 1, done(bounded)},
-		{"Done without a timeout", 12, 1, done(free)},
+		{"Submit", 17, 1, submit(bounded)},
+		{"Submit without a timeout", 10, 1, submit(free)},
+		{"Done", 17, 1, done(bounded)},
+		{"Done without a timeout", 10, 1, done(free)},
 	} {
 		got := allocations(t, test.callers, test.call)
 		t.Logf("%s: %.1f allocations", test.name, got)
@@ -231,7 +232,7 @@ func TestALargeCallOfAStoppedServerIsCheap(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	_, err := store.NextEach(t.Context(), million)
 	runtime.ReadMemStats(&after)
-	if errs := priority.ItemErrors(err, len(million)); !errors.Is(errs[0], priority.ErrOutcomeUnknown) ||
+	if errs := itemerrors.Of(err, len(million)); !errors.Is(errs[0], priority.ErrOutcomeUnknown) ||
 		!errors.Is(errs[len(errs)-1], priority.ErrNotCounted) {
 		t.Errorf("the first and the last entry: %v, %v", errs[0], errs[len(errs)-1])
 	}

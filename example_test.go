@@ -61,7 +61,7 @@ func ExampleStore() {
 	}
 	fmt.Println("level", decision.Level, "of 1 to", store.Last(), "with", decision.Pending, "pending")
 
-	if err := store.Done(ctx, "acme", "invoice-1", 2*time.Second); err != nil { // it is processed
+	if _, err := store.Done(ctx, "acme", "invoice-1", 2*time.Second); err != nil { // it is processed
 		log.Print(err)
 	}
 	now, err := store.Peek(ctx, "acme")
@@ -102,7 +102,7 @@ func ExampleRedisStore_Submit() {
 			fmt.Printf("the 40th document, %d pending: level %d\n", decision.Pending, decision.Level)
 		}
 		// ... it is processed, and then:
-		if err := store.Done(ctx, "steady", document, 2*time.Second); err != nil {
+		if _, err := store.Done(ctx, "steady", document, 2*time.Second); err != nil {
 			log.Print(err) // may be called again; else the lease ends it
 		}
 	}
@@ -118,9 +118,9 @@ func ExampleRedisStore_Submit() {
 		fmt.Printf("%d pending: level %d\n", decisions[i].Pending, decisions[i].Level)
 	}
 	// Output:
-	// the 40th document, 1 pending: level 4
-	// 40 pending: level 6
-	// 600 pending: level 9
+	// the 40th document, 1 pending: level 2
+	// 40 pending: level 4
+	// 600 pending: level 8
 }
 
 // An upload of many documents is one round trip.
@@ -141,19 +141,24 @@ func ExampleRedisStore_NextN() {
 }
 
 // A batch of several customers' documents can fail in part.
-func ExampleItemErrors() {
+func ExampleBatchError() {
 	store, client, end := exampleStore(&priority.RedisOptions{})
 	defer end()
 
 	ctx := context.Background()
-	client.Set(ctx, store.Key("globex"), "somebody's mistake", time.Hour)
+	client.Set(ctx, store.Keys("globex").Count, "somebody's mistake", time.Hour)
 
 	customers := []string{"acme", "globex", "acme"}
 	decisions, err := store.NextEach(ctx, customers)
-	if errors.Is(err, priority.ErrInvalid) {
+	var batch *priority.BatchError
+	if err != nil && !errors.As(err, &batch) {
 		log.Fatal(err) // the call was wrong: nothing was counted
 	}
-	for i, err := range priority.ItemErrors(err, len(customers)) {
+	for i := range customers {
+		var err error
+		if batch != nil {
+			err = batch.Errs[i]
+		}
 		switch {
 		case err == nil:
 			fmt.Println(customers[i], "has level", decisions[i].Level, "at count", decisions[i].Count)

@@ -35,100 +35,183 @@ func TestKeys(t *testing.T) {
 			{"a:%", "%", "a:%:{%25}"},
 		} {
 			store := openStore(t, client, &priority.RedisOptions{Prefix: test.prefix, Timeout: -1})
-			count, pending, usage := test.key+":count", test.key+":pending", test.key+":usage"
-			if got := []string{store.Key(test.customer), store.PendingKey(test.customer), store.UsageKey(test.customer)}; !slices.Equal(got, []string{count, pending, usage}) {
+			count, pending := test.key+":count", test.key+":pending"
+			if got := store.Keys(test.customer); got != (priority.Keys{Count: count, Pending: pending, Override: test.key + ":override"}) {
 				t.Errorf("prefix %q, %q: keys %q, want those of %q", test.prefix, test.customer, got, test.key)
 			}
 			before := time.Now().Truncate(time.Millisecond)
 			_, err1 := store.NextN(t.Context(), test.customer, 5)
-			_, err2 := store.SubmitN(t.Context(), test.customer, []string{"b", "a\x00"}, nil)
+			_, err2 := store.SubmitN(t.Context(), test.customer, []string{":b", "a\x00"}, nil)
 			if err1 != nil || err2 != nil {
 				t.Fatal(err1, err2)
 			}
 			if got := client.Get(t.Context(), count).Val(); got != "-4" {
 				t.Errorf("after 5 documents of %q the key holds %q", test.customer, got)
 			}
-			if got := client.Get(t.Context(), usage).Val(); got != "1000" {
-				t.Errorf("the usage of %q holds %q", test.customer, got)
-			}
 			wantTTL(t, client, count, quiet)
-			wantTTL(t, client, pending, day)
-			wantTTL(t, client, usage, 2*day) // two documents
+			wantEnd(t, client, pending)
 			held := client.ZRangeWithScores(t.Context(), pending, 0, -1).Val()
-			if len(held) != 2 || held[0].Member != "b" || held[1].Member != "a\x00" {
+			if len(held) != 4 || held[0] != (redis.Z{Member: ":averages", Score: 1000}) || held[1].Member != ":fades" ||
+				held[2].Member != "::b" || held[3].Member != "a\x00" {
 				t.Fatalf("pending of %q: %v", test.customer, held)
 			}
+			wantFades(t, client, pending, 2*day) // two documents
+			held = held[2:]
 			for _, document := range held {
 				if at := timeOf(document.Score); at.Before(before) || at.After(time.Now()) || document.Score < 0 {
 					t.Errorf("%v was submitted at %v, want from %v on", document, at, before)
 				}
 			}
-			if b, a := levelOf(held[0].Score), levelOf(held[1].Score); b != 1 || a != 2 {
+			if b, a := levelOf(held[0].Score), levelOf(held[1].Score); b != 1 || a != 1 {
 				t.Errorf("the scores of %q have the levels %d and %d", test.customer, b, a)
 			}
 		}
-		if n := client.DBSize(t.Context()).Val(); n != 24 {
-			t.Errorf("%d keys, want 24", n)
-		}
-
-		// The last Done leaves no empty set.
-		w := storeOf(t, client)
-		w.submit(t, "globex", "a", flood(1)[0])
-		w.done(t, "globex", "a")
-		if n := client.Exists(t.Context(), "priority:{globex}:pending").Val(); n != 0 {
-			t.Error("there is a key of no pending documents")
+		if n := client.DBSize(t.Context()).Val(); n != 16 {
+			t.Errorf("%d keys, want 16", n)
 		}
 
 		// What is beyond the last load has a score below zero, with its turn.
-		w = &world{Store: newStore(t, client, turns())}
+		w := &world{Store: newStore(t, client, turns())}
 		must(w.SubmitN(t.Context(), "acme", documentIDs("photo", 20), nil))(t)
 		var levels []priority.Level
-		for _, document := range client.ZRangeWithScores(t.Context(), w.Store.(*priority.RedisStore).PendingKey("acme"), 0, -1).Val() {
+		for _, document := range client.ZRangeWithScores(t.Context(), w.Store.(*priority.RedisStore).Keys("acme").Pending, 0, -1).Val() {
+			if strings.HasPrefix(document.Member.(string), ":") {
+				continue
+			}
 			if level := levelOf(document.Score); (document.Score < 0) != (level >= 3) {
 				t.Errorf("%v has the level %d", document, level)
 			} else {
 				levels = append(levels, level)
 			}
 		}
-		if want := []priority.Level{7, 7, 7, 6, 6, 6, 6, 6, 6, 6, 6, 5, 5, 5, 5, 4, 4, 3, 1, 2}; !slices.Equal(levels, want) {
+		if want := []priority.Level{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 3, 3, 3, 3, 3, 3, 3, 1, 2}; !slices.Equal(levels, want) {
 			t.Errorf("the scores have the levels %v, want %v", levels, want)
 		}
 	})
 }
 
-// A Submit restores the TTL of the pending documents and of the usage, which Peek
-// leaves; a Done keeps the usage's.
+// wantFades fails the test unless the recent documents fade after a time, less what the
+// test has taken.
+func wantFades(t testing.TB, client redis.Cmdable, key string, want time.Duration) {
+	t.Helper()
+	fades := time.UnixMilli(int64(client.ZScore(t.Context(), key, ":fades").Val()))
+	if got := time.Until(fades); got > want || got < want-serverSlack {
+		t.Errorf("what %q has of recent documents fades in %v, want %v", key, got, want)
+	}
+}
+
+// wantEnd fails the test unless a set of pending documents ends with a day, after all that
+// it holds, and within a day of that.
+func wantEnd(t testing.TB, client redis.Cmdable, key string) {
+	t.Helper()
+	ttl := client.PTTL(t.Context(), key).Val()
+	end := time.Now().Add(ttl)
+	fades := time.UnixMilli(int64(client.ZScore(t.Context(), key, ":fades").Val()))
+	if round := end.Round(time.Minute); !round.Equal(round.Truncate(day)) || end.Before(fades) || ttl < day-serverSlack ||
+		end.Sub(fades) > day+serverSlack && ttl > 2*day {
+		t.Errorf("%q ends in %v, at %v; the recent documents fade at %v", key, ttl, end, fades)
+	}
+}
+
+// The set of pending documents has a TTL that Submit sets, and no other call changes.
 func TestKeys_TTL(t *testing.T) {
 	t.Parallel()
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		w := storeOf(t, client)
-		pendingKey, usage := "priority:{acme}:pending", "priority:{acme}:usage"
+		ctx, key := t.Context(), "priority:{acme}:pending"
 		w.submitN(t, "acme", []string{"a", "b", "c", "d"}, flood(4)...)
-		wantTTL(t, client, usage, 3*day) // four documents
+		wantFades(t, client, key, 3*day) // four documents
+		wantEnd(t, client, key)
+		client.PExpire(ctx, key, 100*day)
 		w.done(t, "acme", "d")
-		wantTTL(t, client, usage, 3*day)
-		client.Persist(t.Context(), pendingKey)
-		client.Persist(t.Context(), usage)
-		if state := must(w.Peek(t.Context(), "acme"))(t); state.Lately != 0 || state.Pending != 3 { // unknown, for the better
-			t.Errorf("Peek of a usage without a TTL: %+v", state)
+		w.pends(t, "acme", 3)
+		w.submit(t, "acme", "c", byLoad(4*3, 3)) // ends on the same day
+		wantTTL(t, client, key, 100*day)
+		wantFades(t, client, key, 3*day)
+		w.submitN(t, "acme", documentIDs("more", 12), pendingEach(4, 12)...) // on a later one
+		wantFades(t, client, key, 5*day)
+		wantEnd(t, client, key)
+
+		// A document that is submitted again when the recent documents have faded is pending for
+		// a day too.
+		client.ZAdd(ctx, key, redis.Z{Member: ":fades", Score: float64(time.Now().Add(-time.Hour).UnixMilli())})
+		client.PExpire(ctx, key, time.Hour)
+		w.submit(t, "acme", "a", pending(15))
+		if ttl := client.PTTL(ctx, key).Val(); ttl < day-serverSlack || ttl > 2*day {
+			t.Errorf("the TTL is %v", ttl)
 		}
-		w.done(t, "acme", "c")
-		for _, key := range []string{pendingKey, usage} {
-			if ttl := client.PTTL(t.Context(), key).Val(); ttl != -1 {
-				t.Errorf("Peek or Done gave %s the TTL %v", key, ttl)
+
+		// What is set for years does not stay.
+		client.ZAdd(ctx, key, redis.Z{Member: ":fades", Score: float64(time.Now().Add(3650 * day).UnixMilli())})
+		w.submit(t, "acme", "f", pending(16))
+		wantFades(t, client, key, 10*day)
+		wantEnd(t, client, key)
+	})
+}
+
+// Documents of more than a day ago are cleared by the customer's Submits, some at a time.
+func TestKeys_OldDocuments(t *testing.T) {
+	t.Parallel()
+	onEachServer(t, func(t *testing.T, client *redis.Client) {
+		w := storeOf(t, client)
+		key := "priority:{acme}:pending"
+		at := func(age time.Duration, id string) redis.Z {
+			return redis.Z{Score: float64(256*time.Now().Add(-age).UnixMilli() + 3), Member: id}
+		}
+		w.submit(t, "acme", "new", flood(1)[0])
+		var old []redis.Z
+		for _, id := range documentIDs("old", 700) {
+			ordinary, beyond := at(25*time.Hour, id), at(26*time.Hour, "beyond "+id)
+			beyond.Score *= -1
+			old = append(old, ordinary, beyond)
+		}
+		old = append(old, at(23*time.Hour, "young"))
+		client.ZAdd(t.Context(), key, old...)
+		w.pends(t, "acme", 2)
+		for _, left := range []int64{400, 0, 0} {
+			w.submit(t, "acme", "new", pending(2))
+			if n := client.ZCard(t.Context(), key).Val(); n != left+4 {
+				t.Fatalf("%d members, want %d old ones", n, left)
 			}
 		}
-		// Even one of a document that is pending, which is not remembered either.
-		w.submit(t, "acme", "b", priority.Decision{Level: 1, Load: 1 * 2, Pending: 2})
-		wantTTL(t, client, pendingKey, day)
-		w.submit(t, "acme", "e", priority.Decision{Level: 2, Load: 1 * 3, Pending: 3})
-		wantTTL(t, client, usage, day)
-
-		// What somebody set for good, or for years, is cut too.
-		client.PExpire(t.Context(), usage, 10_000*day)
-		w.submit(t, "acme", "f", priority.Decision{Level: 6, Load: 512 * 4, Pending: 4})
-		wantTTL(t, client, usage, 10*day)
+		w.pends(t, "acme", 2)
 	})
+}
+
+// What a customer's documents took is remembered up to the millisecond in which the recent
+// ones have faded, and a clock that stepped back keeps documents pending for a lease and the
+// step.
+func TestKeys_Clock(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	now := time.Now()
+	wait := func(d time.Duration) {
+		now = now.Add(d)
+		server.SetTime(now)
+	}
+	w := &world{Store: newStore(t, connectToMiniredis(t, server), rule{lease: time.Hour})}
+	wait(0)
+	w.submit(t, "acme", "a", pending(1))
+	wait(10 * time.Second)
+	w.done(t, "acme", "a")
+	wait(day - 10*time.Second)
+	if state := must(w.Peek(t.Context(), "acme"))(t); state.Rule != priority.ByLoad || state.Recent != 0 || state.Latency != 10*time.Second {
+		t.Errorf("%+v", state)
+	}
+	wait(ms)
+	w.peek(t, "acme", unknown)
+	w.submit(t, "acme", "b", pending(1)) // though the key is still there
+	if state := must(w.Peek(t.Context(), "acme"))(t); state.Recent != 1 || state.Latency != 0 {
+		t.Errorf("%+v", state)
+	}
+
+	w.submit(t, "globex", "a", pending(1))
+	wait(-30 * time.Minute)
+	w.pends(t, "globex", 1)
+	wait(90 * time.Minute)
+	w.pends(t, "globex", 1)
+	wait(ms)
+	w.pends(t, "globex", 0)
 }
 
 // TestKeys_EndOfInterval puts a key in front of the script that
@@ -253,14 +336,14 @@ func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMod
 	store := newStore(t, client, rule{policy: priority.Policy{ResetMode: mode}})
 	w := &world{Store: store, slack: serverSlack}
 	w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
-	key := store.Key("acme")
+	key := store.Keys("acme").Count
 	spoil(t, client, c, key, ttl)
-	before := contents(t, client, key, store.PendingKey("acme"))
+	before := contents(t, client, key, store.Keys("acme").Pending)
 	calls := countingCalls(t, store, "acme")
 	calls["Peek"] = func() error { _, err := store.Peek(ctx, "acme"); return err }
 	untouched := func(call string) {
 		t.Helper()
-		if after := contents(t, client, key, store.PendingKey("acme")); after != before {
+		if after := contents(t, client, key, store.Keys("acme").Pending); after != before {
 			t.Fatalf("%s: the keys hold %s, before %s", call, after, before)
 		}
 	}
@@ -270,7 +353,7 @@ func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMod
 	}
 
 	each, err := store.NextEach(ctx, []string{"globex", "acme", "initech", "acme", "globex"})
-	wantBatchError(t, err, 5, map[int]error{1: priority.ErrCorruptCount, 3: priority.ErrCorruptCount})
+	wantBatchError(t, err, 5, map[int]error{1: priority.ErrCorrupt, 3: priority.ErrCorrupt})
 	if want := []priority.Decision{counted(0), {}, counted(0), {}, counted(-1)}; !slices.Equal(each, want) {
 		t.Errorf("NextEach = %+v, want %+v", each, want)
 	}
@@ -284,47 +367,60 @@ func testCorruptCount(t *testing.T, client *redis.Client, mode priority.ResetMod
 	w.next(t, "acme", counted(0))
 }
 
-// The same of a key of pending documents, and of one of the usage. Next does not look
-// at them.
+// The same of a key of pending documents: of another kind, or with averages that no
+// version wrote, or a later one. Next does not look at it.
 func TestKeys_CorruptPending(t *testing.T) {
 	t.Parallel()
+	ctx := context.Background()
+	ours := func(fades, averages float64) func(c redis.Pipeliner, key string) {
+		return func(c redis.Pipeliner, key string) {
+			c.ZAdd(ctx, key, redis.Z{Member: ":fades", Score: fades}, redis.Z{Member: ":averages", Score: averages}, redis.Z{Member: "a", Score: 1})
+		}
+	}
+	soon := float64(time.Now().Add(day).UnixMilli())
+	all := []corruption{
+		{"an average cost of 0", ours(soon, 3_000_000), false},
+		{"averages of 0", ours(soon, 0), false},
+		{"half a thousandth", ours(soon, 1000.5), false},
+		{"averages beyond all", ours(soon, 1e13), false},
+		{"a later version", ours(-2, -2), false},
+		{"averages alone", func(c redis.Pipeliner, key string) { c.ZAdd(ctx, key, redis.Z{Member: ":averages", Score: 0}) }, false},
+	}
+	for _, c := range corruptions() {
+		if c.name != "sorted set" && (c.name == `"-1.0"` || !strings.HasPrefix(c.name, `"`)) { // one string is like another
+			all = append(all, c)
+		}
+	}
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
-		for _, of := range []string{"pending", "usage"} {
-			for _, c := range corruptions() {
-				if of == "pending" && (c.name == "sorted set" || strings.HasPrefix(c.name, `"`) && c.name != `"-1.0"`) {
-					continue // one string is like another
+		for _, c := range all {
+			t.Run(c.name, func(t *testing.T) {
+				store := newStore(t, client, rule{})
+				w := &world{Store: store, slack: serverSlack}
+				keys := store.Keys("acme")
+				spoil(t, client, c, keys.Pending, 100*time.Hour)
+				before := contents(t, client, keys.Count, keys.Pending)
+				calls := documentCalls(t, store, "acme", "a")
+				calls["Peek"] = func() error { _, err := store.Peek(t.Context(), "acme"); return err }
+				for name, call := range calls {
+					err := call()
+					wantCorrupt(t, err, keys.Pending)
+					if later := c.name == "a later version"; strings.Contains(fmt.Sprint(err), c.name) != later {
+						t.Errorf("%s: %v", name, err)
+					}
+					if strings.HasSuffix(name, "N") {
+						wantBatchError(t, err, 1, map[int]error{0: priority.ErrCorrupt})
+					}
 				}
-				t.Run(of+" "+c.name, func(t *testing.T) {
-					store := newStore(t, client, rule{})
-					w := &world{Store: store, slack: serverSlack}
-					w.submitN(t, "acme", []string{"a", "b"}, flood(2)...)
-					keys := []string{store.Key("acme"), store.PendingKey("acme"), store.UsageKey("acme")}
-					key := keys[1]
-					if of == "usage" {
-						key = keys[2]
-					}
-					spoil(t, client, c, key, 100*time.Hour)
-					before := contents(t, client, keys...)
-					calls := documentCalls(t, store, "acme", "a")
-					calls["Peek"] = func() error { _, err := store.Peek(t.Context(), "acme"); return err }
-					for name, call := range calls {
-						err := call()
-						wantCorrupt(t, err, key)
-						if strings.HasSuffix(name, "N") {
-							wantBatchError(t, err, 1, map[int]error{0: priority.ErrCorruptCount})
-						}
-					}
-					if after := contents(t, client, keys...); after != before {
-						t.Errorf("the keys hold %s, before %s", after, before)
-					}
-					if many, err := store.SubmitN(t.Context(), "acme", []string{"a", "c", "a"}, nil); !slices.Equal(many, make([]priority.Decision, 3)) {
-						t.Errorf("SubmitN: %v, %v", many, err)
-					}
-					w.next(t, "acme", counted(0))
-					w.reset(t, "acme")
-					w.submit(t, "acme", "a", flood(1)[0])
-				})
-			}
+				if after := contents(t, client, keys.Count, keys.Pending); after != before {
+					t.Errorf("the keys hold %s, before %s", after, before)
+				}
+				if many, err := store.SubmitN(t.Context(), "acme", []string{"a", "c", "a"}, nil); !slices.Equal(many, make([]priority.Decision, 3)) {
+					t.Errorf("SubmitN: %v, %v", many, err)
+				}
+				w.next(t, "acme", counted(0))
+				w.reset(t, "acme")
+				w.submit(t, "acme", "a", flood(1)[0])
+			})
 		}
 	})
 }
@@ -380,7 +476,7 @@ func TestKeys_ScriptsAsPrinted(t *testing.T) {
 	onEachServer(t, func(t *testing.T, client *redis.Client) {
 		w := storeOf(t, client)
 		count := "priority:{acme}:count"
-		keys := []string{count, "priority:{acme}:pending", "priority:{acme}:usage"}
+		keys := []string{count, "priority:{acme}:pending"}
 		eval := func(text string, keys []string, args ...any) ([]int64, error) {
 			return client.Eval(t.Context(), text, keys, args...).Int64Slice()
 		}
@@ -394,7 +490,7 @@ func TestKeys_ScriptsAsPrinted(t *testing.T) {
 
 		// What is no number of documents changes nothing.
 		before := contents(t, client, keys...)
-		for _, n := range []any{"0", "-1", "1000001", "1.5", "x", "", " 1", "1e3", "0x10", "99999999999999999999"} {
+		for _, n := range []any{"0", "01", "-1", "1000001", "1.5", "x", "", " 1", "1e3", "0x10", "99999999999999999999"} {
 			if _, err := eval(lua.Next, keys[:1], n); err == nil || !strings.HasPrefix(err.Error(), "ERR the number of documents") {
 				t.Errorf("next.lua with %q documents: %v", n, err)
 			}
@@ -438,8 +534,11 @@ func FuzzKey(f *testing.F) {
 	f.Add(long+"}", long+"%7D")
 	f.Add("acme}:count", "acme")
 	f.Fuzz(func(t *testing.T, a, b string) {
-		for end, keyOf := range map[string]func(string) string{":count": store.Key, ":pending": store.PendingKey, ":usage": store.UsageKey} {
-			keyA, keyB := keyOf(a), keyOf(b)
+		keysA, keysB := store.Keys(a), store.Keys(b)
+		for end, keys := range map[string][2]string{
+			":count": {keysA.Count, keysB.Count}, ":pending": {keysA.Pending, keysB.Pending}, ":override": {keysA.Override, keysB.Override},
+		} {
+			keyA, keyB := keys[0], keys[1]
 			if (keyA == keyB) != (a == b) {
 				t.Errorf("%q and %q have the keys %q and %q", a, b, keyA, keyB)
 			}
@@ -466,12 +565,12 @@ func TestOverride_Ends(t *testing.T) {
 	reads := openStore(t, client, &priority.RedisOptions{Overrides: true, Timeout: time.Minute})
 	store := &world{Store: reads}
 	other := &world{Store: openStore(t, client, &priority.RedisOptions{Timeout: time.Minute})}
-	client.Set(t.Context(), reads.OverrideKey("acme"), "=7", time.Minute)
-	want := priority.Decision{Level: 7, Count: 0, ResetIn: quiet, Ruled: 1}
+	client.Set(t.Context(), reads.Keys("acme").Override, "=7", time.Minute)
+	want := priority.Decision{Level: 7, Count: 0, ResetIn: quiet, RuleLevel: 1}
 	store.next(t, "acme", want)
 	other.next(t, "acme", counted(-1))
 	if state := must(store.Peek(t.Context(), "acme"))(t); state.NextLevel != 7 || state.OverrideEndsIn != time.Minute ||
-		state.Override != (priority.Override{Earliest: 7, Latest: 7}) || state.Ruled != 1 {
+		state.Override != (priority.Override{Earliest: 7, Latest: 7}) || state.RuleLevel != 1 {
 		t.Errorf("got %+v", state)
 	}
 	if state := must(other.Peek(t.Context(), "acme"))(t); state.NextLevel != 1 || state.Override != (priority.Override{}) {
@@ -493,14 +592,14 @@ func TestOverride_Text(t *testing.T) {
 			t.Errorf("%+v is %s, want %s", want, again, text)
 		}
 	}
-	for _, text := range []string{"", "1", "=", "=0", "=01", "= 1", "=1 ", "=-1", "=1000", ">7", ">=7x", "<=", "=1\n"} {
+	for _, text := range []string{"", "1", "=", "=0", "=01", "= 1", "=-1", "=1000", ">7", ">=7x", "<=", "=1\n"} {
 		var got priority.Override
-		if err := got.UnmarshalText([]byte(text)); !errors.Is(err, priority.ErrInvalidOption) || got != (priority.Override{}) {
+		if err := got.UnmarshalText([]byte(text)); !errors.Is(err, priority.ErrInvalid) || got != (priority.Override{}) {
 			t.Errorf("%q is %+v, %v", text, got, err)
 		}
 	}
 	for _, override := range []priority.Override{{}, {Earliest: 2, Latest: 5}, {Earliest: -1}, {Latest: -1, Earliest: -1}, {Earliest: 1000}} {
-		if text, err := override.MarshalText(); !errors.Is(err, priority.ErrInvalidOption) {
+		if text, err := override.MarshalText(); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%+v is %s, %v", override, text, err)
 		}
 	}
@@ -526,20 +625,20 @@ func TestOverride_TouchesNothing(t *testing.T) {
 	hand := server.Client()
 	store := openStore(t, server.Client(), &priority.RedisOptions{Overrides: true, Timeout: time.Minute})
 	ctx := context.Background()
-	hand.RPush(ctx, store.OverrideKey("acme"), "=1")
-	hand.RPush(ctx, store.UsageKey("bad"), "1")
+	hand.RPush(ctx, store.Keys("acme").Override, "=1")
+	hand.RPush(ctx, store.Keys("bad").Pending, "1")
 	for range 3 {
-		if decision, err := store.Next(ctx, "acme"); err != nil || decision.Ruled != 0 {
+		if decision, err := store.Next(ctx, "acme"); err != nil || decision.RuleLevel != decision.Level {
 			t.Errorf("%+v, %v", decision, err)
 		}
 	}
-	if _, err := store.Submit(ctx, "bad", "a", 0); !errors.Is(err, priority.ErrCorruptCount) {
-		t.Errorf("a list in the place of a usage: %v", err)
+	if _, err := store.Submit(ctx, "bad", "a", 0); !errors.Is(err, priority.ErrCorrupt) {
+		t.Errorf("a list in the place of pending documents: %v", err)
 	}
-	if got := hand.LRange(ctx, store.OverrideKey("acme"), 0, -1).Val(); !reflect.DeepEqual(got, []string{"=1"}) {
+	if got := hand.LRange(ctx, store.Keys("acme").Override, 0, -1).Val(); !reflect.DeepEqual(got, []string{"=1"}) {
 		t.Errorf("the override's key holds %v", got)
 	}
-	if count := hand.Get(ctx, store.Key("acme")).Val(); count != "-2" {
+	if count := hand.Get(ctx, store.Keys("acme").Count).Val(); count != "-2" {
 		t.Errorf("the count is %s", count)
 	}
 }

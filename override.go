@@ -1,6 +1,9 @@
 package priority
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Override bounds the levels of one customer's documents, whatever the customer has
 // sent. Operators set it with package control; the documents are counted all the same.
@@ -18,9 +21,9 @@ func (o Override) Level(level, last Level) Level {
 	return min(max(level, o.Earliest, First), last)
 }
 
-// MarshalText returns the override as its key in Redis holds it: "=1" for level 1, ">=7"
+// MarshalText returns the override as its key in Redis begins: "=1" for level 1, ">=7"
 // for level 7 or a later one, "<=3" for level 3 or an earlier one. An error wraps
-// [ErrInvalidOption].
+// [ErrInvalid].
 func (o Override) MarshalText() ([]byte, error) {
 	const most = 999
 	switch {
@@ -33,11 +36,13 @@ func (o Override) MarshalText() ([]byte, error) {
 	case o.Earliest == 0:
 		return fmt.Appendf(nil, "<=%d", o.Latest), nil
 	}
-	return nil, fmt.Errorf("%w: an override to level %d at the earliest and %d at the latest", ErrInvalidOption, o.Earliest, o.Latest)
+	return nil, fmt.Errorf("%w option: an override to level %d at the earliest and %d at the latest", ErrInvalid, o.Earliest, o.Latest)
 }
 
-// UnmarshalText reads what MarshalText returns. An error wraps [ErrInvalidOption].
+// UnmarshalText reads what MarshalText returns. More may follow after a space, as in the
+// key. An error wraps [ErrInvalid].
 func (o *Override) UnmarshalText(text []byte) error {
+	word, _, _ := strings.Cut(string(text), " ")
 	for _, form := range []struct {
 		format string
 		of     func(Level) Override
@@ -47,14 +52,14 @@ func (o *Override) UnmarshalText(text []byte) error {
 		{"<=%d", func(l Level) Override { return Override{Latest: l} }},
 	} {
 		var level Level
-		if _, err := fmt.Sscanf(string(text), form.format, &level); err != nil {
+		if _, err := fmt.Sscanf(word, form.format, &level); err != nil {
 			continue
 		}
 		read := form.of(level)
-		if again, err := read.MarshalText(); err == nil && string(again) == string(text) {
+		if again, err := read.MarshalText(); err == nil && string(again) == word {
 			*o = read
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %.40q is not an override such as =1, >=7 or <=3", ErrInvalidOption, text)
+	return fmt.Errorf("%w option: %.40q is not an override such as =1, >=7 or <=3", ErrInvalid, text)
 }

@@ -37,13 +37,11 @@ func (m ResetMode) String() string {
 const (
 	defaultResetInterval = 1500 * time.Second
 
-	// maxThresholds keeps a rendered script small: 255 levels is as many as a
-	// queue with a priority of one byte can tell apart.
-	maxThresholds = 254
+	// maxLevels is as many levels as a queue with a priority of one byte can tell apart.
+	maxLevels = 255
 
-	// maxLevelsByLoad is as many levels as the score of a pending document has room
-	// for.
-	maxLevelsByLoad = 63
+	// maxTiers bounds the scripts that Redis keeps, three for each policy, of some 20 KB.
+	maxTiers = 1000
 
 	// maxThreshold is what Redis's Lua, whose numbers are doubles, compares exactly.
 	maxThreshold = 1 << 53
@@ -51,8 +49,8 @@ const (
 
 var defaultThresholds = []int64{-2, -4, -6, -8, -10, -12, -14, -20}
 
-// Policy is the two rules' numbers. A zero field stands for the default policy's value,
-// so the zero Policy is the default policy and Policy{ResetMode: SinceLastReset} is
+// Policy is the two rules' numbers. A zero field stands for its default, so the zero Policy is
+// the default policy, of nine levels, and Policy{ResetMode: SinceLastReset} is
 // complete.
 type Policy struct {
 	// Thresholds are the table of Next: strictly descending counts within ±2^53, at most
@@ -69,21 +67,28 @@ type Policy struct {
 
 	// Loads are the table of Submit: strictly ascending loads from a millionth to a
 	// billion. A load above Loads[i] has level i+2 or a later one. Nil means the default,
-	// 2, 8, 32, 128, 512, 2048, 8192, 32768, or as many of them as there are Thresholds, if
-	// these are fewer; empty but not nil means one level, 1.
+	// 8, 64, 512, 8192, 32768, or fewer of them if Thresholds give fewer than six levels;
+	// empty but not nil means that every document is beyond the last load.
 	Loads []float64
 
-	// Turns is how many levels there are behind the last one, so that several customers
-	// who flood at once take turns: of each one's pending documents that are beyond the
-	// last load, the first stays at the last level, the next 2 go one level further, the
-	// next 4 two, and so on. Take as many as the queue has levels to spare, 0 if it has
-	// fewer than nine. Loads and Turns give at most 63 levels. Default: 0.
+	// Turns is how many levels there are behind the one of documents beyond the last load,
+	// so that several customers who flood at once take turns. Of each one's pending
+	// documents that are beyond the last load, those from the ⌈4096^(k/Turns)⌉-th on go k
+	// levels further: with three turns, the first 15 stay, the next 240 go one level
+	// further, and so on. Loads and Turns give at most 255 levels. 0 means the default: if
+	// Loads is nil, as many as Thresholds give levels more than Loads, which are three for
+	// nine levels; with Loads, none.
 	Turns int
 }
 
 // DefaultPolicy returns the policy of nine levels with every field filled in.
-func DefaultPolicy() Policy {
-	return Policy{}.filled()
+func DefaultPolicy() Policy { return Policy{}.WithDefaults() }
+
+// WithDefaults returns a copy of the policy with every field filled in.
+func (p Policy) WithDefaults() Policy {
+	p.Thresholds, p.ResetInterval = slices.Clone(p.thresholds()), p.resetInterval()
+	p.Loads, p.Turns = slices.Clone(p.loads()), p.turns()
+	return p
 }
 
 // Level returns the level of a count.
@@ -102,55 +107,68 @@ func (p Policy) LevelOfLoad(load float64) Level {
 
 // Last returns the last level that either rule gives, Turns included.
 func (p Policy) Last() Level {
-	return First + Level(max(len(p.thresholds()), len(p.loads())+p.Turns))
+	return First + Level(max(len(p.thresholds()), len(p.loads())+p.turns()))
 }
 
-// Validate returns an error that wraps [ErrInvalidPolicy] and names the field,
+// Validate returns an error that wraps [ErrInvalid] and names the field,
 // or nil.
 func (p Policy) Validate() error {
-	if n := len(p.Thresholds); n > maxThresholds {
-		return fmt.Errorf("%w: %d thresholds, more than %d", ErrInvalidPolicy, n, maxThresholds)
+	if n := len(p.Thresholds); n >= maxLevels {
+		return fmt.Errorf("%w policy: %d thresholds, more than %d", ErrInvalid, n, maxLevels-1)
 	}
 	for i, threshold := range p.Thresholds {
 		if threshold < -maxThreshold || threshold > maxThreshold {
-			return fmt.Errorf("%w: Thresholds[%d] = %d is beyond ±2^53", ErrInvalidPolicy, i, threshold)
+			return fmt.Errorf("%w policy: Thresholds[%d] = %d is beyond ±2^53", ErrInvalid, i, threshold)
 		}
 		if i > 0 && threshold >= p.Thresholds[i-1] {
-			return fmt.Errorf("%w: Thresholds[%d] = %d is not below Thresholds[%d] = %d",
-				ErrInvalidPolicy, i, threshold, i-1, p.Thresholds[i-1])
+			return fmt.Errorf("%w policy: Thresholds[%d] = %d is not below Thresholds[%d] = %d",
+				ErrInvalid, i, threshold, i-1, p.Thresholds[i-1])
 		}
 	}
 	if d := p.resetInterval(); d < time.Millisecond || d%time.Millisecond != 0 {
-		return fmt.Errorf("%w: ResetInterval %v is not a whole number of milliseconds from 1 ms up", ErrInvalidPolicy, d)
+		return fmt.Errorf("%w policy: ResetInterval %v is not a whole number of milliseconds from 1 ms up", ErrInvalid, d)
 	}
 	if p.ResetMode != SinceLastUpdate && p.ResetMode != SinceLastReset {
-		return fmt.Errorf("%w: unknown %v", ErrInvalidPolicy, p.ResetMode)
+		return fmt.Errorf("%w policy: unknown %v", ErrInvalid, p.ResetMode)
 	}
 	return p.validateLoads()
 }
 
-func (p Policy) validateLoads() error {
-	loads := p.loads()
-	if levels := len(loads) + 1 + p.Turns; p.Turns < 0 || p.Turns >= maxLevelsByLoad || levels > maxLevelsByLoad {
-		return fmt.Errorf("%w: %d Loads and %d Turns are not 1 to %d levels", ErrInvalidPolicy, len(loads), p.Turns, maxLevelsByLoad)
+// ValidateTiers validates the policy and those of at most 1,000 tiers beside it: no tier may
+// have more levels, as all customers' documents are compared in one queue. An error wraps
+// [ErrInvalid] and names the tier.
+func (p Policy) ValidateTiers(tiers map[string]Policy) error {
+	if err := p.Validate(); err != nil {
+		return err
 	}
-	for i, load := range loads {
-		if !(load >= 1e-6 && load <= fair.MaxLoad) {
-			return fmt.Errorf("%w: Loads[%d] = %v is not from a millionth to a billion", ErrInvalidPolicy, i, load)
+	if n := len(tiers); n > maxTiers {
+		return fmt.Errorf("%w policy: %d tiers, more than %d", ErrInvalid, n, maxTiers)
+	}
+	for name, tier := range tiers {
+		if err := tier.Validate(); err != nil {
+			return fmt.Errorf("%w (tier %.80q)", err, name)
 		}
-		if i > 0 && fair.Millionths(load) <= fair.Millionths(loads[i-1]) {
-			return fmt.Errorf("%w: Loads[%d] = %v is not above Loads[%d] = %v by a millionth", ErrInvalidPolicy, i, load, i-1, loads[i-1])
+		if tier.Last() > p.Last() {
+			return fmt.Errorf("%w policy: tier %.80q has %d levels, more than the %d of Policy", ErrInvalid, name, tier.Last(), p.Last())
 		}
 	}
 	return nil
 }
 
-// filled returns the policy with every field filled in, and thresholds of its own.
-func (p Policy) filled() Policy {
-	p.Thresholds = slices.Clone(p.thresholds())
-	p.ResetInterval = p.resetInterval()
-	p.Loads = slices.Clone(p.loads())
-	return p
+func (p Policy) validateLoads() error {
+	loads := p.loads()
+	if p.Turns < 0 || p.Turns > maxLevels-1-len(loads) {
+		return fmt.Errorf("%w policy: %d Loads and %d Turns are not 1 to %d levels", ErrInvalid, len(loads), p.Turns, maxLevels)
+	}
+	for i, load := range loads {
+		if !(load >= 1e-6 && load <= fair.MaxLoad) {
+			return fmt.Errorf("%w policy: Loads[%d] = %v is not from a millionth to a billion", ErrInvalid, i, load)
+		}
+		if i > 0 && fair.Millionths(load) <= fair.Millionths(loads[i-1]) {
+			return fmt.Errorf("%w policy: Loads[%d] = %v is not above Loads[%d] = %v by a millionth", ErrInvalid, i, load, i-1, loads[i-1])
+		}
+	}
+	return nil
 }
 
 func (p Policy) thresholds() []int64 {
@@ -167,63 +185,16 @@ func (p Policy) loads() []float64 {
 	return p.Loads
 }
 
+func (p Policy) turns() int {
+	if p.Turns == 0 && p.Loads == nil {
+		return len(p.thresholds()) - len(p.loads())
+	}
+	return p.Turns
+}
+
 func (p Policy) resetInterval() time.Duration {
 	if p.ResetInterval == 0 {
 		return defaultResetInterval
 	}
 	return p.ResetInterval
-}
-
-// Policies assigns a policy to each customer: their tier's, or the default one. Its
-// PolicyOf and Last are for a [Store] to return. It is safe for concurrent use.
-type Policies struct {
-	all    []Policy       // filled; all[0] is for customers without a tier
-	tiers  map[string]int // where each tier's policy is in all
-	tierOf func(customer string) string
-}
-
-// NewPolicies validates the policies. tierOf names a customer's tier; customers of
-// a tier that is not in tiers have policy. No tier may have more levels than
-// policy: all customers' documents are compared in one queue. An error wraps
-// [ErrInvalidPolicy] or [ErrInvalidOption] and names the tier.
-func NewPolicies(policy Policy, tiers map[string]Policy, tierOf func(customer string) string) (*Policies, error) {
-	if err := policy.Validate(); err != nil {
-		return nil, err
-	}
-	if len(tiers) > 0 && tierOf == nil {
-		return nil, fmt.Errorf("%w: Tiers without a TierOf would never be used", ErrInvalidOption)
-	}
-	p := &Policies{all: []Policy{policy.filled()}, tiers: make(map[string]int, len(tiers)), tierOf: tierOf}
-	for name, tier := range tiers {
-		if err := tier.Validate(); err != nil {
-			return nil, fmt.Errorf("%w (tier %.80q)", err, name)
-		}
-		if tier.Last() > policy.Last() {
-			return nil, fmt.Errorf("%w: tier %.80q has %d levels, more than the %d of Policy", ErrInvalidPolicy, name, tier.Last(), policy.Last())
-		}
-		p.tiers[name] = len(p.all)
-		p.all = append(p.all, tier.filled())
-	}
-	return p, nil
-}
-
-// PolicyOf returns a customer's policy, with every field filled in.
-func (p *Policies) PolicyOf(customer string) Policy {
-	return p.of(customer).filled()
-}
-
-// Last returns the last level that any customer can get.
-func (p *Policies) Last() Level {
-	return p.all[0].Last()
-}
-
-// of returns a customer's policy, which may not be changed.
-func (p *Policies) of(customer string) *Policy { return &p.all[p.index(customer)] }
-
-// index returns the index of a customer's policy in all.
-func (p *Policies) index(customer string) int {
-	if len(p.tiers) == 0 {
-		return 0
-	}
-	return p.tiers[p.tierOf(customer)]
 }

@@ -2,6 +2,7 @@ package priority_test
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -129,10 +130,9 @@ var loadTable = []struct {
 	load  float64
 	level priority.Level
 }{
-	{-1, 1}, {0, 1}, {1e-9, 1}, {1, 1}, {2, 1}, {2.0000004, 1},
-	{2.000001, 2}, {8, 2}, {8.000001, 3}, {32, 3}, {32.1, 4}, {72, 4}, {128, 4}, {129, 5}, {512, 5},
-	{513, 6}, {2048, 6}, {2048.000001, 7}, {8192, 7}, {8193, 8}, {32768, 8},
-	{32768.000001, 9}, {1e9, 9}, {1e300, 9}, {math.Inf(1), 9},
+	{-1, 1}, {0, 1}, {1e-9, 1}, {8, 1}, {8.0000004, 1}, {8.000001, 2},
+	{9, 2}, {64, 2}, {64.000001, 3}, {72, 3}, {512, 3}, {513, 4}, {8192, 4}, {8193, 5}, {32768, 5},
+	{32768.000001, 6}, {1e9, 6}, {1e300, 6}, {math.Inf(1), 6},
 }
 
 func TestTheDefaultLoadsAreTheRule(t *testing.T) {
@@ -152,21 +152,23 @@ func TestTheDefaultLoadsAreTheRule(t *testing.T) {
 	}
 }
 
-// With fewer thresholds there are fewer loads: those that keep floods apart stay.
-func TestFewerThresholdsHaveFewerLoads(t *testing.T) {
+// Both rules have as many levels: by load, those beyond six are turns.
+func TestPolicy_Levels(t *testing.T) {
+	five := []float64{8, 64, 512, 8192, 32768}
 	for levels, want := range map[int][]float64{
-		1: {}, 2: {32768}, 3: {8192, 32768}, 4: {128, 8192, 32768}, 5: {8, 512, 8192, 32768},
-		6: {8, 128, 512, 8192, 32768}, 7: {2, 32, 128, 2048, 8192, 32768},
-		8: {2, 8, 128, 512, 2048, 8192, 32768},
-		9: {2, 8, 32, 128, 512, 2048, 8192, 32768}, 10: {2, 8, 32, 128, 512, 2048, 8192, 32768}, 255: {2, 8, 32, 128, 512, 2048, 8192, 32768},
+		1: {}, 2: {32768}, 3: {8192, 32768}, 4: {128, 8192, 32768}, 5: {8, 512, 8192, 32768}, 6: five, 7: five, 9: five, 22: five, 255: five,
 	} {
 		policy := priority.Policy{Thresholds: descending(0, levels-1)}
-		store := must(memory.New(&memory.Options{Policy: policy}))(t)
-		if got := store.PolicyOf("acme").Loads; !slices.Equal(got, want) || got == nil {
-			t.Errorf("%d levels have the loads %v, want %v", levels, got, want)
+		filled := must(memory.New(&memory.Options{Policy: policy}))(t).PolicyOf("acme")
+		if !slices.Equal(filled.Loads, want) || filled.Loads == nil || filled.Turns != levels-1-len(want) {
+			t.Errorf("%d levels have the loads %v and %d turns, want %v", levels, filled.Loads, filled.Turns, want)
 		}
-		if last := policy.Last(); last != priority.Level(levels) || policy.LevelOfLoad(1e9) != priority.Level(len(want)+1) {
-			t.Errorf("%d levels: the last is %d, by load %d", levels, last, policy.LevelOfLoad(1e9))
+		again := must(memory.New(&memory.Options{Policy: filled}))(t).PolicyOf("acme")
+		if !reflect.DeepEqual(again, filled) {
+			t.Errorf("%d levels: %+v, filled in again %+v", levels, filled, again)
+		}
+		if last := policy.Last(); last != priority.Level(levels) || filled.Last() != last || policy.LevelOfLoad(1e9) != priority.Level(len(want)+1) {
+			t.Errorf("%d levels: the last is %d, filled in %d, by load %d", levels, last, filled.Last(), policy.LevelOfLoad(1e9))
 		}
 		if err := policy.Validate(); err != nil {
 			t.Errorf("%d levels: %v", levels, err)
@@ -174,13 +176,14 @@ func TestFewerThresholdsHaveFewerLoads(t *testing.T) {
 	}
 }
 
-func TestTheLastLevelIsTheLastOfEitherRule(t *testing.T) {
+func TestPolicy_Last(t *testing.T) {
 	for _, test := range []struct {
 		policy priority.Policy
 		want   priority.Level
 	}{
 		{priority.Policy{}, 9},
-		{priority.Policy{Turns: 13}, 22},
+		{priority.Policy{Turns: 16}, 22},
+		{priority.Policy{Turns: 2}, 9},
 		{priority.Policy{Loads: []float64{}}, 9},
 		{priority.Policy{Loads: []float64{}, Thresholds: []int64{}}, 1},
 		{priority.Policy{Loads: []float64{}, Thresholds: []int64{}, Turns: 3}, 4},
@@ -199,7 +202,7 @@ func TestTheLastLevelIsTheLastOfEitherRule(t *testing.T) {
 
 func TestTheDefaultPolicyCannotBeChanged(t *testing.T) {
 	policy := priority.DefaultPolicy()
-	if policy.ResetInterval != quiet || policy.ResetMode != priority.SinceLastUpdate || len(policy.Thresholds) != 8 || len(policy.Loads) != 8 || policy.Turns != 0 {
+	if policy.ResetInterval != quiet || policy.ResetMode != priority.SinceLastUpdate || len(policy.Thresholds) != 8 || len(policy.Loads) != 5 || policy.Turns != 3 {
 		t.Errorf("DefaultPolicy() = %+v", policy)
 	}
 	policy.Thresholds[0], policy.Loads[0] = 100, 0
@@ -238,10 +241,10 @@ var invalidPolicies = []struct {
 	{"an infinite load", priority.Policy{Loads: []float64{1, math.Inf(1)}}, "Loads[1] = +Inf"},
 	{"an infinite load below zero", priority.Policy{Loads: []float64{math.Inf(-1), 1}}, "Loads[0] = -Inf"},
 	{"negative turns", priority.Policy{Turns: -1}, "-1 Turns"},
-	{"too many turns", priority.Policy{Turns: 55}, "55 Turns"},
+	{"too many turns", priority.Policy{Turns: 250}, "250 Turns"},
 	{"so many turns that they overflow", priority.Policy{Turns: math.MaxInt}, "Turns"},
 	{"so many negative turns", priority.Policy{Turns: math.MinInt}, "Turns"},
-	{"too many loads", priority.Policy{Loads: ascending(63)}, "63 Loads"},
+	{"too many loads", priority.Policy{Loads: ascending(255)}, "255 Loads"},
 	{"unknown mode", priority.Policy{ResetMode: 2}, "2"},
 	{"negative mode", priority.Policy{ResetMode: -1}, "-1"},
 }
@@ -258,7 +261,7 @@ func ascending(n int) []float64 {
 func TestValidateNamesWhatIsWrong(t *testing.T) {
 	for _, test := range invalidPolicies {
 		t.Run(test.name, func(t *testing.T) {
-			wantInvalid(t, test.policy.Validate(), priority.ErrInvalidPolicy, test.shown)
+			wantInvalid(t, test.policy.Validate(), test.shown)
 		})
 	}
 	for _, interval := range []time.Duration{time.Millisecond, 1001 * time.Millisecond, longestInterval} {
@@ -267,7 +270,7 @@ func TestValidateNamesWhatIsWrong(t *testing.T) {
 		}
 	}
 	for _, policy := range []priority.Policy{
-		{Turns: 54}, {Loads: ascending(62)}, {Loads: ascending(12), Turns: 50}, {Loads: []float64{}, Turns: 62},
+		{Turns: 249}, {Loads: ascending(254)}, {Loads: ascending(12), Turns: 242}, {Loads: []float64{}, Turns: 254},
 		{Loads: []float64{1e-6, 2e-6, 1e9}}, {Loads: []float64{1, 1.000001}},
 	} {
 		if err := policy.Validate(); err != nil {

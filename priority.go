@@ -1,57 +1,59 @@
-// Package priority assigns processing priorities to the documents of many
-// customers, from how much each customer has sent lately. The numbers live in
-// Redis, so all workers of a fleet agree.
+// Package priority gives each document of each customer a level, from 1 (first) to 9 (last),
+// by how much the customer has sent recently and how much of that is still pending. The
+// numbers live in Redis, so that all processes of a fleet agree.
 //
-// # The rule
+//	store, err := fleet.Join(client, nil) // a *redis.Client of go-redis v9, or any other of its clients
 //
-// Each customer has a count. For each document: if there is no count, or more
-// than the reset interval (1500 s) has passed since the customer's last
-// document, the count is 0; otherwise it goes down by one. The count is then
-// looked up in the thresholds:
+//	// Where a document arrives:
+//	decision, err := store.Submit(ctx, "acme", "invoice-1", 0)
+//	message.Priority = queue.RabbitMQQuorum(decision.Level, store.Last()) // in RabbitMQ the highest goes first
+//
+//	// Where it has been processed, or has failed for good:
+//	_, err = store.Done(ctx, "acme", "invoice-1", took)
+//
+// Use Submit and Done if a worker can tell when a document is done; otherwise use only Next,
+// which counts documents. A document that one rule counts does not count in the other, so use
+// one of them for a customer. A level is not revised once it is given.
+//
+// # By load: Submit and Done
+//
+//	load = recent × pending × cost
+//
+//	load, up to                            8  64  512  8192  32768   beyond: a flood
+//	level                                  1   2    3     4      5
+//	pending documents of the flood, up to  15  255  4095  more
+//	level                                   6    7     8     9
+//
+// Recent is how many documents the customer has submitted: each counts 1, half of it a day
+// later, and so on, at most 512 together. A document is pending from Submit to Done. The cost
+// is what Submit is given, in any unit, divided by the typical cost; if Submit is given 0, it
+// is the customer's own typical cost, as Done has learned it. The new document counts as
+// recent and as pending: 10 recent, 10 pending and a cost of 1 are a load of 100, level 3.
+//
+// The documents of a flood do not count as pending in the load, so that the customer gets
+// better levels again as soon as the others are done. Of 300 documents that a new customer
+// submits at once, the first 181 get the levels 1 to 5, the next 15 level 6, and the others,
+// the 300th too, level 7. The first 181 documents of any other new customer go before them.
+//
+// # By count: Next
+//
+// Each customer has a count. It is 0 for the first document, and for one that comes more than
+// 1500 s after the last one; each other document takes it down by one.
 //
 //	count  >= -2  < -2  < -4  < -6  < -8  < -10  < -12  < -14  < -20
 //	level      1     2     3     4     5      6      7      8      9
 //
-// So a new customer's first three documents have level 1, which is processed
-// first; two each have 2, 3, 4, 5, 6 and 7; six have 8; and all from the 22nd
-// have 9. A lower count means more documents. A [Policy] has other thresholds,
-// another interval, or lets the interval run since the last reset.
-//
-// # By load
-//
-// A count remembers what a customer has sent. A customer who sends all day never pauses,
-// and ends at level 9 though hardly anything of theirs waits. The second rule also asks
-// what is pending now:
-//
-//	load = submitted lately × pending × cost
-//
-//	load, up to  2  8  32  128  512  2048  8192  32768  more
-//	level        1  2   3    4    5     6     7      8     9
-//
-// Of what was submitted lately, each document counts 1, half of it a day later, and so
-// on, at most 512 together. A document is pending from Submit to Done. The cost is how much
-// work the new document is, divided by the average document. The new document is counted in
-// lately and in pending. So 12 lately, 6 pending and a cost of 1 are a load of 72, level 4.
-//
-// # Use
-//
-// Make one [RedisStore] for the process with [NewRedisStore], on a go-redis client of any
-// kind. When a document arrives, ask for its level and put it into the queue with it:
-//
-//	decision, err := store.Next(ctx, customer)                 // by count
-//	decision, err := store.Submit(ctx, customer, document, 0)  // by load, and Done when it is processed
-//
-// Take Submit and Done if some customers send all day, or if you do not know how they send.
-// Take Next if they pause between their bursts, or if nobody can tell when a document is
-// done. The two share nothing: take one of them for a customer. See docs/rules.md.
+// So a new customer's documents 1 to 3 get level 1, two each 2 to 7, six level 8, and all from
+// the 22nd level 9. A customer who never pauses for 1500 s stays there.
 //
 // # Packages
 //
-// A [Store] may be wrapped, in this order: package control lets operators change
-// policies and customers' levels while the fleet runs, package fallback answers while
-// Redis cannot be reached, package observe reports every call. Package memory
-// implements Store in one process, package queue translates a level for each queue, and
-// package prioritytest has what tests need.
+// fleet.Join puts a [Store] together: a [RedisStore], package control, by which operators
+// change policies and customers' levels while the fleet runs, and package fallback, which
+// answers within 250 ms while Redis cannot be reached, with Decision.Degraded and without an
+// error. Package observe reports every call, memory is a Store in one process, queue converts
+// a level to the queue's own priority, and prioritytest provides test helpers. A [Policy]
+// changes the numbers of either rule.
 package priority
 
 import (
@@ -59,9 +61,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"time"
+
+	"github.com/docpriority/priority/internal/check"
 )
 
 // Level is a document's processing priority: [First] (1) is processed first, the
@@ -73,9 +76,9 @@ const First Level = 1
 
 // The largest inputs that a [Store] takes.
 const (
-	MaxCustomerBytes = 512       // a customer's length in bytes
-	MaxDocumentBytes = 512       // a document id's length in bytes
-	MaxDocuments     = 1_000_000 // documents in one call
+	MaxCustomerBytes = check.MaxCustomerBytes // 512: a customer's length in bytes
+	MaxDocumentBytes = check.MaxDocumentBytes // 512: a document id's length in bytes
+	MaxDocuments     = check.MaxDocuments     // 1,000,000: documents in one call
 )
 
 // Decision is the level of one document, and the numbers behind it. With an error it is
@@ -85,29 +88,29 @@ type Decision struct {
 	Level Level
 
 	// Count is the customer's count after this document: 0 after a reset, then
-	// -1, -2 and so on. It goes down as load goes up. Submit and SubmitN leave it 0.
+	// -1, -2 and so on. Submit and SubmitN leave it 0.
 	Count int64
 
 	// ResetIn is the time until the count is reset if nothing more comes. Submit and
 	// SubmitN leave it 0.
 	ResetIn time.Duration
 
-	// Load is the document's load: submitted lately × pending × cost, this document
+	// Load is the document's load: recent × pending × cost, this document
 	// included, at most a billion. Next, NextN and NextEach leave it 0.
 	Load float64
 
 	// Pending is how many documents of the customer are submitted, not done, and
-	// within their leases, this one included. Load leaves out those that were given the
-	// last level, and Pending does not. Next, NextN and NextEach leave it 0.
+	// within their leases, this one included. Load leaves out those beyond the last load,
+	// and Pending does not. Next, NextN and NextEach leave it 0.
 	Pending int64
 
 	// Degraded reports that the fleet's numbers could not be reached and a fallback
 	// answered with its own.
 	Degraded bool
 
-	// Ruled is the level without an operator's [Override], if one is in force for the
-	// customer, even if Level is the same; else 0.
-	Ruled Level
+	// RuleLevel is the level by the rule alone. Level differs from it where an operator's
+	// [Override] is in force.
+	RuleLevel Level
 }
 
 // Rule is one of the two rules by which a document gets its level.
@@ -147,32 +150,32 @@ type State struct {
 	// customer's documents cost, by the operators' override if there is one.
 	NextLevel Level
 
-	// Override is what operators have set for the customer, and OverrideEndsIn the time
-	// until it ends; 0: it has no end. Ruled is NextLevel without it. All are zero if there
-	// is no override, or the store does not read overrides.
+	// RuleLevel is NextLevel by the rule alone. Override is what operators have set for the
+	// customer, and OverrideEndsIn the time until it ends; 0: it has no end. Both are zero if
+	// there is no override, or the store does not read overrides.
+	RuleLevel      Level
 	Override       Override
 	OverrideEndsIn time.Duration
-	Ruled          Level
 
 	// Count is the count after the last Next, and ResetIn the time from now until it is
 	// reset if nothing more comes; 0 if there is no count.
 	Count   int64
 	ResetIn time.Duration
 
-	// Load is the load of a document that arrives now, and includes it. Lately is how many
-	// documents were submitted lately, at most 512, without it; Cost is what the
-	// customer's documents cost, as Done has learned, where 1 is the average of all
+	// Load is the load of a document that arrives now, and includes it. Recent is how many
+	// documents were submitted recently, at most 512, without it; Cost is what the
+	// customer's documents cost, as Done has learned, where 1 is the median of the
 	// customers. The fields from Load to Lease are 0 unless Rule is ByLoad.
-	Load, Lately, Cost float64
+	Load, Recent, Cost float64
 
-	// Pending is how many documents are pending. PendingLast of them were given the
-	// last level, or one of the Turns behind it, and do not count in Load.
+	// Pending is how many documents are pending. PendingLast of them are beyond
+	// the last load, and do not count in Load.
 	Pending, PendingLast int64
 
-	// Oldest is the age of the oldest pending document. Sojourn is the average time
+	// Oldest is the age of the oldest pending document. Latency is the average time
 	// from Submit to Done, 0 if it is not known. Lease is how long a document counts as
 	// pending if nobody finishes it.
-	Oldest, Sojourn, Lease time.Duration
+	Oldest, Latency, Lease time.Duration
 
 	// Degraded reports that the fleet's numbers could not be reached and a fallback
 	// answered with its own.
@@ -185,15 +188,15 @@ type State struct {
 // A customer is any 1 to [MaxCustomerBytes] bytes. A document is known among its
 // customer's documents by an id of 1 to [MaxDocumentBytes] bytes.
 //
-// A call without an error has counted its documents exactly once; a document that is
-// pending is not counted again. A call with an error has counted them at most once.
-// Distinguish four kinds with [errors.Is]:
+// A call without an error has counted its documents exactly once, in memory if the Decision is
+// Degraded; a document that is pending is not counted again. A call with an error has counted
+// them at most once. Distinguish four kinds with [errors.Is]:
 //
 //   - [ErrInvalid]: the call was wrong; nothing was sent. Fix the call.
 //   - [ErrNotCounted]: definitely not counted. The call may be made again.
 //   - [ErrOutcomeUnknown]: it may have been counted. Go on with a level of your own
 //     choice. Do not repeat a Next; a Submit and a Done may be repeated.
-//   - [ErrCorruptCount]: the key named in the message holds something that no Store
+//   - [ErrCorrupt]: the key named in the message holds something that no Store
 //     writes there, and was left as it is.
 type Store interface {
 	// Next counts one document of the customer and returns its level, by count.
@@ -212,48 +215,56 @@ type Store interface {
 
 	// Submit decides about one document by its load and makes it pending. cost is how
 	// much work the document is, at least 0, in any unit that all documents share: pages,
-	// tokens, bytes. The load takes it divided by the average of the documents that this
-	// process has submitted with a cost, at most 100; until those are a hundred, it takes 1.
-	// A cost of 0 means that it is not known. Then the load takes what Done has learned of
-	// the customer's documents, and 1 until there is enough of that.
+	// tokens, bytes. The load takes it divided by the typical cost, at most 100. That is the
+	// median over the customers of this process, each with the median of their last three
+	// costs; until three customers are known, the load takes 1. A cost of 0 means that it is
+	// not known. Then the load takes what Done has learned of the customer's documents, and 1
+	// until there is enough of that.
 	//
-	// Documents that were given the last level of the policy's Loads, or one of its
-	// Turns, do not count as pending for the next ones.
+	// Documents beyond the last of the policy's Loads do not count as pending for the next
+	// ones.
 	//
 	// A document without a Done stays pending for its lease, and is then forgotten. The
-	// lease is 20 times the customer's average time from Submit to Done, from 3 minutes
-	// to a day; before the first Done it is a day, or the store's Lease.
+	// lease is 20 times the customer's average time from Submit to Done, at least 3 minutes
+	// and at most the store's Lease; before the first Done it is the store's Lease, a day by
+	// default.
 	//
 	// A Submit of a pending document, such as one that the queue delivers again, counts
 	// nothing, renews its lease, and returns the level that it would get now. So Submit
-	// may be repeated. For the same reason the service must choose the ids: customers who
-	// could give many documents one id would have them all counted as one.
+	// may be repeated. For the same reason the service must choose the ids: a customer who
+	// gives many documents one id has them all counted as one.
 	Submit(ctx context.Context, customer, document string, cost float64) (Decision, error)
 
-	// SubmitN submits documents of one customer, in order, in one round trip. costs has
+	// SubmitN submits documents of one customer, in order, in one round trip or a few.
+	// Documents that are pending already are decided about as if they came now, so that a
+	// call that is repeated returns the same levels. costs has
 	// the cost of each, or is nil: not known. It returns one decision per document. If
 	// some fail, the error is a *BatchError with the error of each, and the other
 	// decisions stand. There are at most MaxDocuments of them.
 	SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]Decision, error)
 
-	// Done ends a document's pending state. For a document that is unknown, done
+	// Done ends a document's pending state: it was processed, has failed for good or was
+	// dropped. For a document that is unknown, done
 	// already or forgotten it does nothing, so it may always be sent again. took
 	// is how long the document was worked on, at least 0; 0 means that it is not
-	// known. Divided by the average of the Dones that this process has sent with a time,
-	// once those are a hundred, it is learned as the cost of the customer's documents, for
-	// those that are submitted without one. See also [WithEnded].
-	Done(ctx context.Context, customer, document string, took time.Duration) error
+	// known. Divided by the typical time, which is found as the typical cost is, it is learned
+	// as the cost of the customer's documents, for those that are submitted without one.
+	//
+	// It returns what has ended: the zero Ended if the document was not pending, or if the
+	// reply to the Done was lost and it was sent again.
+	Done(ctx context.Context, customer, document string, took time.Duration) (Ended, error)
 
-	// DoneN ends many documents of one customer in one round trip; took is the time
-	// for all of them together. If some fail, the error is a *BatchError.
-	DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error
+	// DoneN ends many documents of one customer in one round trip or a few; took is the time
+	// for all of them together. It returns one Ended per document. If some fail, the error is
+	// a *BatchError, and the others have ended.
+	DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]Ended, error)
 
 	// Peek returns what is known of a customer, and writes nothing. Its State is by load
-	// if anything was submitted lately or is pending, else by count.
+	// if anything was submitted recently or is pending, else by count.
 	Peek(ctx context.Context, customer string) (State, error)
 
 	// Reset forgets all that is known of the customer: the next document is counted
-	// as the first. It also removes corrupt values; see ErrCorruptCount.
+	// as the first. It also removes corrupt values; see ErrCorrupt.
 	Reset(ctx context.Context, customer string) error
 
 	// PolicyOf returns the policy that decides for a customer, with every field
@@ -309,24 +320,9 @@ func unwrap(store Store) Store {
 }
 
 var (
-	// ErrInvalid is what every error of a wrong call or option wraps. Nothing
-	// was sent and nothing was counted.
-	ErrInvalid = errors.New("priority: invalid")
-
-	// ErrInvalidCustomer: a customer is 1 to MaxCustomerBytes bytes.
-	ErrInvalidCustomer = fmt.Errorf("%w customer", ErrInvalid)
-	// ErrInvalidDocument: a document's id is 1 to MaxDocumentBytes bytes.
-	ErrInvalidDocument = fmt.Errorf("%w document", ErrInvalid)
-	// ErrInvalidCost: a cost is a finite number of at least 0, and there is one for
-	// each document.
-	ErrInvalidCost = fmt.Errorf("%w cost", ErrInvalid)
-	// ErrInvalidCount: the number of documents in one call is 0 to MaxDocuments.
-	ErrInvalidCount = fmt.Errorf("%w number of documents", ErrInvalid)
-	// ErrInvalidPolicy: the message names the field.
-	ErrInvalidPolicy = fmt.Errorf("%w policy", ErrInvalid)
-	// ErrInvalidOption: a constructor or a call was given an option or argument
-	// that it cannot take.
-	ErrInvalidOption = fmt.Errorf("%w option", ErrInvalid)
+	// ErrInvalid: the call or an option was wrong; the message names what. Nothing was sent
+	// and nothing was counted.
+	ErrInvalid = check.ErrInvalid
 
 	// ErrNotCounted: the document was definitely not counted, because Redis
 	// refused the command or never got it. The caller may try again.
@@ -337,15 +333,15 @@ var (
 	// must not be repeated, as it could count twice; a Submit and a Done may be.
 	ErrOutcomeUnknown = errors.New("priority: outcome unknown")
 
-	// ErrCorruptCount: the key named in the message holds something other than a
-	// count, pending documents or a usage. It was left as it is; Reset removes it.
-	ErrCorruptCount = errors.New("priority: corrupt count")
+	// ErrCorrupt: the key named in the message holds something other than a count or
+	// pending documents. It was left as it is; Reset removes it.
+	ErrCorrupt = errors.New("priority: corrupt")
 )
 
 // BatchError is the error of a NextEach, SubmitN, DoneN or [RedisStore.PeekEach] of which
 // some entries failed.
 type BatchError struct {
-	// Errs has one error an entry, in the order of the call: nil where it worked.
+	// Errs has one error per entry, in the order of the call: nil where it worked.
 	Errs []error
 }
 
@@ -373,124 +369,8 @@ func (e *BatchError) Unwrap() []error {
 	return failed
 }
 
-// ItemErrors returns the errors of the n entries of a call that returned err: the Errs of
-// a *BatchError, or err for each.
-func ItemErrors(err error, n int) []error {
-	var batch *BatchError
-	if errors.As(err, &batch) && len(batch.Errs) == n {
-		return batch.Errs
-	}
-	errs := make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
-}
-
-// CheckCustomer returns an error that wraps [ErrInvalidCustomer] unless a Store
-// takes the customer. Implementations of Store call it.
-func CheckCustomer(customer string) error {
-	if n := len(customer); n == 0 || n > MaxCustomerBytes {
-		return fmt.Errorf("%w: %.80q has %d bytes, not 1 to %d", ErrInvalidCustomer, customer, n, MaxCustomerBytes)
-	}
-	return nil
-}
-
-// CheckN checks the arguments of NextN.
-func CheckN(customer string, n int) error {
-	if err := CheckCustomer(customer); err != nil {
-		return err
-	}
-	if n < 0 || n > MaxDocuments {
-		return fmt.Errorf("%w: %d is not 0 to %d", ErrInvalidCount, n, MaxDocuments)
-	}
-	return nil
-}
-
-// CheckEach checks the arguments of NextEach and PeekEach.
-func CheckEach(customers []string) error {
-	if n := len(customers); n > MaxDocuments {
-		return fmt.Errorf("%w: %d customers in one call, more than %d", ErrInvalidCount, n, MaxDocuments)
-	}
-	for i, customer := range customers {
-		if err := CheckCustomer(customer); err != nil {
-			return fmt.Errorf("%w (customers[%d])", err, i)
-		}
-	}
-	return nil
-}
-
-// CheckDone checks the arguments of Done and DoneN.
-func CheckDone(customer string, documents []string, took time.Duration) error {
-	if err := checkDocuments(customer, documents); err != nil {
-		return err
-	}
-	if took < 0 {
-		return fmt.Errorf("%w: a document cannot have taken %v", ErrInvalidOption, took)
-	}
-	return nil
-}
-
-// CheckSubmit checks the arguments of Submit and SubmitN.
-func CheckSubmit(customer string, documents []string, costs []float64) error {
-	if err := checkDocuments(customer, documents); err != nil {
-		return err
-	}
-	if costs != nil && len(costs) != len(documents) {
-		return fmt.Errorf("%w: %d costs for %d documents", ErrInvalidCost, len(costs), len(documents))
-	}
-	for i, cost := range costs {
-		if !(cost >= 0) || math.IsInf(cost, 1) {
-			return fmt.Errorf("%w: %v (document %.80q)", ErrInvalidCost, cost, documents[i])
-		}
-	}
-	return nil
-}
-
-func checkDocuments(customer string, documents []string) error {
-	if err := CheckCustomer(customer); err != nil {
-		return err
-	}
-	if n := len(documents); n > MaxDocuments {
-		return fmt.Errorf("%w: %d documents in one call, more than %d", ErrInvalidCount, n, MaxDocuments)
-	}
-	for i, document := range documents {
-		if n := len(document); n == 0 || n > MaxDocumentBytes {
-			return fmt.Errorf("%w: %.80q has %d bytes, not 1 to %d (documents[%d])", ErrInvalidDocument, document, n, MaxDocumentBytes, i)
-		}
-	}
-	return nil
-}
-
 // Ended is a document that was pending until its Done.
 type Ended struct {
-	Document string
-	Sojourn  time.Duration // from Submit to Done, in whole milliseconds
-	Level    Level         // as Submit returned it, an operator's override included
+	Latency time.Duration // from Submit to Done, in whole milliseconds
+	Level   Level         // as Submit returned it, an operator's override included; 0: it was not pending
 }
-
-// WithEnded returns a context whose Done and DoneN report each document that they end,
-// before they return. Documents that were not pending are not reported, nor those whose
-// Done was sent again after a lost reply. A report that ctx already has is called too;
-// a nil report removes it.
-func WithEnded(ctx context.Context, report func(Ended)) context.Context {
-	outer, _ := ctx.Value(endedKey{}).(func(Ended))
-	if outer != nil && report != nil {
-		inner := report
-		report = func(e Ended) {
-			inner(e)
-			outer(e)
-		}
-	}
-	return context.WithValue(ctx, endedKey{}, report)
-}
-
-// ReportEnded reports a document to the function of [WithEnded], if ctx has one.
-// Implementations of Store call it.
-func ReportEnded(ctx context.Context, e Ended) {
-	if report, _ := ctx.Value(endedKey{}).(func(Ended)); report != nil {
-		report(e)
-	}
-}
-
-type endedKey struct{}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/internal/script"
 	"github.com/docpriority/priority/internal/typednil"
@@ -24,13 +26,12 @@ type RedisClient interface {
 
 // RedisOptions configures a [RedisStore]. The zero value works.
 type RedisOptions struct {
-	// Policy decides for every customer who has no tier of their own. A zero field
-	// takes its value from DefaultPolicy, which is the default. All processes that
-	// share a prefix must have the same policies.
+	// Policy decides for every customer who has no tier. All processes that share a prefix
+	// must have the same policies. Default: DefaultPolicy.
 	Policy Policy
 
-	// Tiers are policies for some of the customers, by the name of the tier. No
-	// tier may have more levels than Policy. Default: no tiers.
+	// Tiers are policies for some of the customers, at most 1,000, by the name of the tier.
+	// No tier may have more levels than Policy. Default: no tiers.
 	Tiers map[string]Policy
 
 	// TierOf names a customer's tier; customers of a tier that is not in Tiers
@@ -41,17 +42,17 @@ type RedisOptions struct {
 	Prefix string
 
 	// Overrides says whether decisions apply the overrides that operators set for customers
-	// with priorityctl or package control. Each decision then also reads the override's key,
-	// beside the customer's count. A control.Store and a fleet.Member always apply
-	// overrides. Default: overrides are not read.
+	// with priorityctl or package control. Each decision then reads one more key. A
+	// control.Store and a fleet.Member always apply overrides. Default: overrides are not
+	// read.
 	Overrides bool
 
-	// Lease bounds how long a submitted document that nobody finishes counts as pending:
-	// whole milliseconds, from 1 ms to 24 h. Within the bound, a lease is 20 times the
-	// customer's average time from Submit to Done, but at least 3 minutes. Before the
-	// first Done it is the bound itself. Processes with different bounds may share a
-	// prefix. Keep it above Timeout: a Submit whose reply was lost is sent again within
-	// that, and counts twice if the lease ended before. Default: 24 h.
+	// Lease bounds how long a submitted document without a Done counts as pending: whole
+	// milliseconds, from 1 s to 24 h. Within the bound, a lease is 20 times the customer's
+	// average time from Submit to Done, but at least 3 minutes. Before the first Done it is
+	// the bound itself. Processes with different bounds may share a prefix. Keep it above
+	// Timeout: a Submit whose reply was lost is sent again within that, and counts twice if
+	// the lease ended before. Default: 24 h.
 	Lease time.Duration
 
 	// Timeout bounds every call, retries included, whatever the client's own
@@ -67,7 +68,7 @@ const (
 	defaultTimeout = 250 * time.Millisecond
 
 	// DefaultLease is the default and the maximum of Lease.
-	DefaultLease = fair.Day
+	DefaultLease = 24 * time.Hour
 
 	// How many items one script call takes, so that no call blocks Redis for a
 	// millisecond, and how many one round trip takes, which bounds its memory.
@@ -80,21 +81,27 @@ const (
 // an atomic script on the customer's keys, by Redis's clock. NewRedisStore makes it; the
 // zero value is not ready to use.
 type RedisStore struct {
-	runner   *script.Runner
-	timeout  time.Duration
-	prefix   string
-	lease    time.Duration
-	policies *Policies
-	tiers    []tier // by the policies' index
-	means    *means
-	reads    bool  // overrides
-	levels   Level // of the queue: the bound of overrides, whatever policies are followed
+	runner  *script.Runner
+	timeout time.Duration
+	prefix  string
+	lease   time.Duration
+	rules   atomic.Pointer[rules] // that decide now
+	means   *means
+	reads   bool // overrides
+	tierOf  func(customer string) string
+	levels  Level // of the queue: the bound of overrides, whatever policies are followed
 }
 
-// means are the average costs of this process's documents.
+// rules are what decides: a tier for each customer.
+type rules struct {
+	base  *tier // of customers of no tier
+	tiers map[string]*tier
+}
+
+// means are what documents cost of the customers whom this process has seen.
 type means struct {
-	told fair.Mean // as given to Submit, in the team's unit
-	took fair.Mean // as given to Done, in seconds
+	told fair.Costs // as given to Submit, in the team's unit
+	took fair.Costs // as given to Done, in seconds
 }
 
 // tier stands for the customers who share a policy.
@@ -117,16 +124,16 @@ var (
 )
 
 // NewRedisStore returns a store on a client. It sends nothing. Nil opts are the
-// defaults. An error wraps [ErrInvalidPolicy] or [ErrInvalidOption].
+// defaults. An error wraps [ErrInvalid].
 func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) {
 	if typednil.Is(client) {
-		return nil, fmt.Errorf("%w: the client is nil", ErrInvalidOption)
+		return nil, fmt.Errorf("%w option: the client is nil", ErrInvalid)
 	}
 	if opts == nil {
 		opts = &RedisOptions{}
 	}
 	if strings.ContainsAny(opts.Prefix, "{}") {
-		return nil, fmt.Errorf("%w: Prefix %.80q has a brace in it", ErrInvalidOption, opts.Prefix)
+		return nil, fmt.Errorf("%w option: Prefix %.80q has a brace in it", ErrInvalid, opts.Prefix)
 	}
 	s := &RedisStore{runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix, means: new(means)}
 	if s.timeout == 0 {
@@ -137,62 +144,70 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	}
 	var err error
 	if s.lease, err = fair.LeaseOf(opts.Lease); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidOption, err)
+		return nil, fmt.Errorf("%w option: %w", ErrInvalid, err)
 	}
-	if s.policies, err = NewPolicies(opts.Policy, opts.Tiers, opts.TierOf); err != nil {
+	if len(opts.Tiers) > 0 && opts.TierOf == nil {
+		return nil, fmt.Errorf("%w option: Tiers without a TierOf would never be used", ErrInvalid)
+	}
+	s.reads, s.tierOf, s.levels = opts.Overrides, opts.TierOf, opts.Policy.Last()
+	if err := s.Follow(opts.Policy, opts.Tiers); err != nil {
 		return nil, err
 	}
-	s.reads = opts.Overrides
-	s.levels = s.policies.Last()
-	s.tiers = newTiers(s.policies, s.levels, s.lease, nil)
 	return s, nil
 }
 
-// With returns a store with other policies that shares the counts, the client and
-// the limits of s. Calls under way finish by the old policies, and no count is lost
-// or doubled.
-func (s *RedisStore) With(policies *Policies) *RedisStore {
-	with := *s
-	with.policies, with.tiers = policies, newTiers(policies, s.levels, s.lease, s.tiers)
-	return &with
-}
-
-// newTiers renders the scripts of each different policy once, and reuses the known tiers'
-// scripts.
-func newTiers(policies *Policies, levels Level, lease time.Duration, known []tier) []tier {
-	rendered := make(map[string]tier, len(known))
-	for _, tier := range known {
-		rendered[fmt.Sprint(tier.policy)] = tier
+// Follow makes later calls decide by another policy and other tiers; TierOf stays, without
+// which tiers have no effect, and so does Last: the policy may have no more levels. Calls under way finish by the old ones, and
+// no count is lost or doubled. An error wraps [ErrInvalid]; the store then stays as it is.
+func (s *RedisStore) Follow(policy Policy, tiers map[string]Policy) error {
+	if err := policy.ValidateTiers(tiers); err != nil {
+		return err
 	}
-	tiers := make([]tier, len(policies.all))
-	for i, policy := range policies.all {
-		name := fmt.Sprint(policy)
-		if _, ok := rendered[name]; !ok {
-			rendered[name] = newTier(policy, levels, lease)
+	if policy.Last() > s.levels {
+		return fmt.Errorf("%w policy: %d levels, more than the %d of the queue", ErrInvalid, policy.Last(), s.levels)
+	}
+	// The scripts of each different policy are rendered once, and known ones reused.
+	rendered := make(map[string]*tier)
+	if known := s.rules.Load(); known != nil {
+		rendered[fmt.Sprint(known.base.policy)] = known.base
+		for _, tier := range known.tiers {
+			rendered[fmt.Sprint(tier.policy)] = tier
 		}
-		tiers[i] = rendered[name]
 	}
-	return tiers
+	render := func(policy Policy) *tier {
+		policy = policy.WithDefaults()
+		name := fmt.Sprint(policy)
+		if rendered[name] == nil {
+			rendered[name] = newTier(policy, s.levels, s.lease)
+		}
+		return rendered[name]
+	}
+	now := &rules{base: render(policy)}
+	if s.tierOf != nil && len(tiers) > 0 {
+		now.tiers = make(map[string]*tier, len(tiers))
+		for name, policy := range tiers {
+			now.tiers[name] = render(policy)
+		}
+	}
+	s.rules.Store(now)
+	return nil
 }
 
-func newTier(policy Policy, levels Level, lease time.Duration) tier {
+func newTier(policy Policy, levels Level, lease time.Duration) *tier {
 	numbers := lua.Numbers{
-		Thresholds: policy.Thresholds, Interval: policy.ResetInterval,
-		SinceLastReset: policy.ResetMode == SinceLastReset, Lease: lease, Turns: policy.Turns, Levels: int(levels),
+		Thresholds: policy.Thresholds, Interval: policy.ResetInterval, SinceLastReset: policy.ResetMode == SinceLastReset,
+		Lease: lease, Loads: policy.Loads, Turns: policy.Turns, Levels: int(levels),
 	}
-	for _, load := range policy.Loads {
-		numbers.Loads = append(numbers.Loads, fair.Millionths(load))
-	}
-	return tier{
+	return &tier{
 		policy: policy,
 		next:   script.New(lua.With(lua.Next, numbers), 2, 0),
 		submit: script.New(lua.With(lua.Submit, numbers), 0, numbersPerSubmit),
-		peek:   script.New(lua.With(lua.Peek, numbers), 17, 0),
+		peek:   script.New(lua.With(lua.Peek, numbers), lua.PeekIntegers, 0),
 	}
 }
 
 func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error) {
-	if err := CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return Decision{}, err
 	}
 	tier := s.of(customer)
@@ -205,7 +220,7 @@ func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error
 }
 
 func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
-	if err := CheckN(customer, n); err != nil || n == 0 {
+	if err := check.N(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
 	tier := s.of(customer)
@@ -223,13 +238,13 @@ func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decis
 }
 
 func (s *RedisStore) nextCall(customer string, tier *tier) script.Call {
-	return script.Call{Script: tier.next, Key: s.Key(customer), Others: [3]string{s.overrideRead(customer)}}
+	return script.Call{Script: tier.next, Key: s.key(customer, countEnd), Others: [3]string{s.overrideRead(customer)}}
 }
 
 // NextEach implements [Store]. Each 10,000 entries are one round trip to each
 // node, all nodes at the same time.
 func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decision, error) {
-	if err := CheckEach(customers); err != nil || len(customers) == 0 {
+	if err := check.Each(customers); err != nil || len(customers) == 0 {
 		return nil, err
 	}
 	decisions := make([]Decision, len(customers))
@@ -277,7 +292,7 @@ func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions 
 // lost.
 func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost float64) (Decision, error) {
 	documents, costs := []string{document}, []float64{cost}
-	if err := CheckSubmit(customer, documents, costs); err != nil {
+	if err := check.Submit(customer, documents, costs); err != nil {
 		return Decision{}, err
 	}
 	call := s.submitCall(customer)
@@ -286,28 +301,27 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost
 	if err != nil {
 		return Decision{}, err
 	}
-	s.means.told.Add(cost)
-	return submitted(reply), nil
+	s.means.told.Add(customer, cost)
+	return submitted(reply, 0), nil
 }
 
 // SubmitN implements [Store]. Each 50 documents are one atomic command, and each
 // 100,000 one round trip. Those that Redis refuses for a moment, as in a failover,
 // are sent again and so come after the others.
 func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]Decision, error) {
-	if err := CheckSubmit(customer, documents, costs); err != nil || len(documents) == 0 {
+	if err := check.Submit(customer, documents, costs); err != nil || len(documents) == 0 {
 		return nil, err
 	}
 	call := s.submitCall(customer)
-	call.Ordered = len(documents) > submittedPerCall
 	relative := make([]int64, len(documents))
 	for i, cost := range costs {
 		relative[i] = s.means.told.Relative(cost)
 	}
 	decisions := make([]Decision, len(documents))
 	err := s.eachDocument(ctx, "SubmitN", documents, relative, submittedPerCall, call, func(at, in int, reply []int64) {
-		decisions[at] = submitted(reply[numbersPerSubmit*in:])
+		decisions[at] = submitted(reply, in)
 		if costs != nil {
-			s.means.told.Add(costs[at])
+			s.means.told.Add(customer, costs[at])
 		}
 	})
 	return decisions, err
@@ -315,55 +329,55 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 
 func (s *RedisStore) submitCall(customer string) script.Call {
 	return script.Call{
-		Script: s.of(customer).submit, Key: s.PendingKey(customer),
-		Others: [3]string{s.UsageKey(customer), s.overrideRead(customer)}, Repeatable: true,
+		Script: s.of(customer).submit, Key: s.key(customer, pendingEnd),
+		Others: [3]string{s.overrideRead(customer)}, Repeatable: true,
 	}
 }
 
 // Done implements [Store]. It is sent again within the timeout if its reply is
 // lost.
-func (s *RedisStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
+func (s *RedisStore) Done(ctx context.Context, customer, document string, took time.Duration) (Ended, error) {
 	documents := []string{document}
-	if err := CheckDone(customer, documents, took); err != nil {
-		return err
+	if err := check.Done(customer, documents, took); err != nil {
+		return Ended{}, err
 	}
 	each := fair.Each(took, 1)
 	call := s.doneCall(customer, each)
 	call.IDs = documents
 	reply, err := s.run(ctx, "Done", &call)
-	if err == nil {
-		s.ended(ctx, document, each, reply)
+	if err != nil {
+		return Ended{}, err
 	}
-	return err
+	return s.ended(customer, each, reply), nil
 }
 
 // DoneN implements [Store]. Each 250 documents are one atomic command, and each
 // 100,000 one round trip.
-func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	if err := CheckDone(customer, documents, took); err != nil || len(documents) == 0 {
-		return err
+func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]Ended, error) {
+	if err := check.Done(customer, documents, took); err != nil || len(documents) == 0 {
+		return nil, err
 	}
-	each := fair.Each(took, len(documents))
-	return s.eachDocument(ctx, "DoneN", documents, nil, donePerCall, s.doneCall(customer, each), func(at, in int, reply []int64) {
-		s.ended(ctx, documents[at], each, reply[2*in:])
+	each, ended := fair.Each(took, len(documents)), make([]Ended, len(documents))
+	err := s.eachDocument(ctx, "DoneN", documents, nil, donePerCall, s.doneCall(customer, each), func(at, in int, reply []int64) {
+		ended[at] = s.ended(customer, each, reply[2*in:])
 	})
+	return ended, err
 }
 
 // doneCall returns a call for documents that each took that many seconds.
 func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 	return script.Call{
-		Script: doneScript, Key: s.PendingKey(customer), Others: [3]string{s.UsageKey(customer)},
-		Numbers: []int64{s.means.took.Relative(each)}, Repeatable: true,
+		Script: doneScript, Key: s.key(customer, pendingEnd), Numbers: []int64{s.means.took.Relative(each)}, Repeatable: true,
 	}
 }
 
-// ended learns from one document's part of a reply of done.lua, and reports it.
-func (s *RedisStore) ended(ctx context.Context, document string, each float64, reply []int64) {
-	sojourn, level := time.Duration(reply[0])*time.Millisecond, Level(reply[1])
-	if level > 0 {
-		s.means.took.Add(each)
-		ReportEnded(ctx, Ended{Document: document, Sojourn: sojourn, Level: level})
+// ended reads one document's part of a reply of done.lua, and learns from it.
+func (s *RedisStore) ended(customer string, each float64, reply []int64) Ended {
+	ended := Ended{Latency: time.Duration(reply[0]) * time.Millisecond, Level: Level(reply[1])}
+	if ended.Level > 0 {
+		s.means.took.Add(customer, each)
 	}
+	return ended
 }
 
 // eachDocument makes one call for every perCall documents, with their costs if there are
@@ -393,7 +407,7 @@ func (s *RedisStore) eachDocument(ctx context.Context, operation string, documen
 }
 
 func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {
-	if err := CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return State{}, err
 	}
 	call := s.peekCall(customer)
@@ -408,7 +422,7 @@ func (s *RedisStore) Peek(ctx context.Context, customer string) (State, error) {
 // every 10,000 customers. If some fail, the error is a *BatchError with the error of
 // each.
 func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State, error) {
-	if err := CheckEach(customers); err != nil || len(customers) == 0 {
+	if err := check.Each(customers); err != nil || len(customers) == 0 {
 		return nil, err
 	}
 	states := make([]State, len(customers))
@@ -432,65 +446,63 @@ func (s *RedisStore) PeekEach(ctx context.Context, customers []string) ([]State,
 
 func (s *RedisStore) peekCall(customer string) script.Call {
 	return script.Call{
-		Script: s.of(customer).peek, Key: s.Key(customer),
-		Others:   [3]string{s.PendingKey(customer), s.UsageKey(customer), s.overrideRead(customer)},
+		Script: s.of(customer).peek, Key: s.key(customer, countEnd),
+		Others:   [3]string{s.key(customer, pendingEnd), s.overrideRead(customer)},
 		ReadOnly: true,
 	}
 }
 
-// peeked reads a reply of peek.lua.
-func peeked(r []int64) State {
+// peeked returns what a reply of peek.lua says.
+func peeked(reply []int64) State {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	return State{
-		Rule: Rule(r[0]), Level: Level(r[1]), NextLevel: Level(r[2]),
-		Count: r[3], ResetIn: ms(r[4]),
-		Load: float64(r[5]) / 1e6, Lately: float64(r[6]) / 1000, Cost: float64(r[7]) / 1000,
-		Pending: r[8], PendingLast: r[9],
-		Oldest: ms(r[10]), Sojourn: ms(r[11]), Lease: ms(r[12]),
-		Ruled: Level(r[13]), Override: overrideOf(r[14:]), OverrideEndsIn: ms(max(r[16], 0)),
+	p := lua.PeekedOf(reply)
+	state := State{
+		Rule: Rule(p.Rule), Level: Level(p.Level), NextLevel: Level(p.NextLevel), RuleLevel: Level(p.RuleLevel), Count: p.Count, ResetIn: ms(p.ResetIn),
+		Load: float64(p.Load) / 1e6, Recent: float64(p.Recent) / 1000, Cost: float64(p.Cost) / 1000,
+		Pending: p.Pending, PendingLast: p.Beyond, Oldest: ms(p.Oldest), Latency: ms(p.Latency), Lease: ms(p.Lease),
 	}
+	if p.Latest > 0 {
+		state.Override = Override{Earliest: Level(p.Earliest), Latest: Level(p.Latest)}
+		state.OverrideEndsIn = ms(max(p.EndsIn, 0))
+	}
+	return state
 }
 
 func (s *RedisStore) Reset(ctx context.Context, customer string) error {
-	if err := CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return err
 	}
 	_, err := s.run(ctx, "Reset", &script.Call{
-		Script: resetScript, Key: s.Key(customer), Others: [3]string{s.PendingKey(customer), s.UsageKey(customer)},
+		Script: resetScript, Key: s.key(customer, countEnd), Others: [3]string{s.key(customer, pendingEnd)},
 	})
 	return err
 }
 
-func (s *RedisStore) PolicyOf(customer string) Policy { return s.policies.PolicyOf(customer) }
+func (s *RedisStore) PolicyOf(customer string) Policy { return s.of(customer).policy.WithDefaults() }
 
-func (s *RedisStore) Last() Level { return s.policies.Last() }
+func (s *RedisStore) Last() Level { return s.levels }
 
 // Lease returns the longest time that a submitted document without a Done counts as
 // pending.
 func (s *RedisStore) Lease() time.Duration { return s.lease }
 
-// Key returns the key of a customer's count. The customer stands in it between
-// braces, as the hash tag by which a Redis Cluster places the key.
-func (s *RedisStore) Key(customer string) string {
-	return s.keyOf(customer, "}:count")
+// Keys are the keys of one customer in Redis. lua/next.lua and lua/submit.lua say what
+// they hold.
+type Keys struct{ Count, Pending, Override string }
+
+// Keys returns a customer's keys. Each contains the customer in braces, the hash tag by which
+// a Redis Cluster places it.
+func (s *RedisStore) Keys(customer string) Keys {
+	return Keys{s.key(customer, countEnd), s.key(customer, pendingEnd), s.key(customer, overrideEnd)}
 }
 
-// PendingKey returns the key of a customer's pending documents. lua/submit.lua says what
-// it holds.
-func (s *RedisStore) PendingKey(customer string) string {
-	return s.keyOf(customer, "}:pending")
-}
+const countEnd, pendingEnd, overrideEnd = "}:count", "}:pending", "}:override"
 
-// UsageKey returns the key of a customer's usage: how many documents were submitted
-// lately, how long they stay pending, and what they cost. lua/submit.lua describes
-// it.
-func (s *RedisStore) UsageKey(customer string) string {
-	return s.keyOf(customer, "}:usage")
-}
-
-// OverrideKey returns the key of a customer's override. lua/next.lua says what it holds.
-func (s *RedisStore) OverrideKey(customer string) string {
-	return s.keyOf(customer, "}:override")
+func (s *RedisStore) key(customer, end string) string {
+	if strings.ContainsAny(customer, "%}") {
+		customer = keyEscaper.Replace(customer)
+	}
+	return s.prefix + ":{" + customer + end
 }
 
 // overrideRead returns the override's key, or "" if overrides are not read.
@@ -498,40 +510,20 @@ func (s *RedisStore) overrideRead(customer string) string {
 	if !s.reads {
 		return ""
 	}
-	return s.OverrideKey(customer)
-}
-
-// overrideOf reads {earliest, latest, …} of a reply.
-func overrideOf(end []int64) Override {
-	if len(end) < 3 {
-		return Override{}
-	}
-	return Override{Earliest: Level(end[0]), Latest: Level(end[1])}
-}
-
-func (s *RedisStore) keyOf(customer, end string) string {
-	if strings.ContainsAny(customer, "%}") {
-		customer = keyEscaper.Replace(customer)
-	}
-	return s.prefix + ":{" + customer + end
+	return s.key(customer, overrideEnd)
 }
 
 // keyEscaper keeps the hash tag whole and the keys of two customers apart.
 var keyEscaper = strings.NewReplacer("%", "%25", "}", "%7D")
 
-// NextScript returns lua/next.lua with the numbers of the customer's policy. A
-// program in another language runs it on the same keys to share the counts.
-func (s *RedisStore) NextScript(customer string) string { return s.of(customer).next.Text }
-
-// SubmitScript returns lua/submit.lua with the numbers of the customer's policy and
-// the lease.
-func (s *RedisStore) SubmitScript(customer string) string { return s.of(customer).submit.Text }
-
-// PeekScript returns lua/peek.lua.
-func (s *RedisStore) PeekScript(customer string) string { return s.of(customer).peek.Text }
-
 func (s *RedisStore) of(customer string) *tier {
-	return &s.tiers[s.policies.index(customer)]
+	rules := s.rules.Load()
+	if rules.tiers != nil {
+		if tier := rules.tiers[s.tierOf(customer)]; tier != nil {
+			return tier
+		}
+	}
+	return rules.base
 }
 
 // run makes one call within the timeout.
@@ -595,45 +587,34 @@ func failed(operation string, call *script.Call, failure *script.Failure) error 
 	case script.Unknown:
 		class = ErrOutcomeUnknown
 	case script.CorruptCount:
-		class = ErrCorruptCount
+		class = ErrCorrupt
 	case script.CorruptPending:
-		class, key = ErrCorruptCount, keyLike(call, "}:pending")
-	case script.CorruptUsage:
-		class, key = ErrCorruptCount, keyLike(call, "}:usage")
-	}
-	return fmt.Errorf("%w: %s %.200q: %w", class, operation, key, failure.Err)
-}
-
-// keyLike returns the call's key with the given suffix, or its first key.
-func keyLike(call *script.Call, end string) string {
-	for _, key := range call.Others {
-		if strings.HasSuffix(key, end) {
-			return key
+		class = ErrCorrupt
+		if call.ReadOnly {
+			key = call.Others[0]
 		}
 	}
-	return call.Key
+	return fmt.Errorf("%w: %s %.200q: %w", class, operation, key, failure.Err)
 }
 
 // counted reads a reply of next.lua: the decision for the document that before
 // others of the same call follow.
 func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before int) Decision {
 	policy := &tier.policy
-	d := Decision{Level: Level(reply[0]), Count: reply[1], ResetIn: policy.ResetInterval}
-	if before > 0 {
-		d.Count += int64(before)
-		d.Level = policy.Level(d.Count)
-	}
+	d := Decision{Level: Level(reply[0]), RuleLevel: Level(reply[0]), Count: reply[1] + int64(before), ResetIn: policy.ResetInterval}
 	if len(reply) > 2 {
 		d.ResetIn = time.Duration(reply[2]) * time.Millisecond
 	}
-	var end []int64
-	if len(reply) > 4 {
-		d.Ruled, end = Level(reply[3]), reply[4:]
-		if before > 0 {
-			d.Ruled, d.Level = d.Level, overrideOf(end).Level(d.Level, s.levels)
-		}
+	overridden := len(reply) > 3
+	if overridden {
+		d.RuleLevel = Level(reply[3])
 	}
-	if before == 0 {
+	if before > 0 {
+		d.RuleLevel = policy.Level(d.Count)
+		d.Level = d.RuleLevel
+		if overridden {
+			d.Level = Override{Earliest: Level(reply[4]), Latest: Level(reply[5])}.Level(d.RuleLevel, s.levels)
+		}
 	}
 	return d
 }
@@ -641,7 +622,8 @@ func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before 
 // numbersPerSubmit is how many numbers a reply of submit.lua has for each document.
 const numbersPerSubmit = 4
 
-// submitted reads one document's part of a reply of submit.lua.
-func submitted(reply []int64) Decision {
-	return Decision{Level: Level(reply[0]), Load: float64(reply[1]) / 1e6, Pending: reply[2], Ruled: Level(reply[3])}
+// submitted reads the part of a reply of submit.lua for the document at an index.
+func submitted(reply []int64, at int) Decision {
+	each := reply[numbersPerSubmit*at:]
+	return Decision{Level: Level(each[0]), Load: float64(each[1]) / 1e6, Pending: each[2], RuleLevel: Level(each[3])}
 }

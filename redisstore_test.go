@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
@@ -35,7 +37,7 @@ var contract = []struct {
 	{"a document weighs what it costs, compared with the average", costsWeigh},
 	{"Done teaches what a customer's documents cost", doneTeachesTheCost},
 	{"Done ends what is pending and nothing else", doneEndsPending},
-	{"Done reports what it ended", doneReportsWhatItEnded},
+	{"Done reports what it ended", doneReturnsWhatItEnded},
 	{"policies are told with every field", policiesAreTold},
 	{"no two customers or documents are mixed up", nothingIsMixedUp},
 	{"nothing to do", nothingToDo},
@@ -112,16 +114,16 @@ func submitNIsAsManySubmits(t *testing.T, open opener) {
 	w.done(t, "acme", "b")
 	// Five were submitted, and three are pending with the first of these.
 	w.submitN(t, "acme", []string{"b", "e", "b"},
-		priority.Decision{Level: 3, Load: 5 * 4, Pending: 4},
-		priority.Decision{Level: 3, Load: 6 * 5, Pending: 5},
-		priority.Decision{Level: 3, Load: 6 * 5, Pending: 5})
+		byLoad(5*4, 4),
+		byLoad(6*5, 5),
+		byLoad(6*5, 5))
 
 	// The first of what is pending already is decided about as if the others were not
 	// there yet.
 	w.submitN(t, "initech", []string{"a", "b", "c"}, flood(3)...)
 	w.submitN(t, "initech", []string{"c", "new", "a", "b"},
-		priority.Decision{Level: 1, Load: 1, Pending: 3}, priority.Decision{Level: 2, Load: 2 * 2, Pending: 4},
-		priority.Decision{Level: 3, Load: 3 * 3, Pending: 4}, priority.Decision{Level: 3, Load: 4 * 4, Pending: 4})
+		byLoad(1, 3), byLoad(2*2, 4),
+		byLoad(3*3, 4), byLoad(4*4, 4))
 
 	// More than any script call takes, some of them pending and some named twice.
 	ids := documentIDs("invoice", 334)
@@ -140,11 +142,11 @@ func turns() rule { return rule{policy: priority.Policy{Loads: []float64{1.5, 6.
 func floodsTakeTurns(t *testing.T, open opener) {
 	w := open(t, turns())
 	ids := documentIDs("photo", 20)
-	at := func(level priority.Level, lately, ordinary, pending int64) priority.Decision {
-		return priority.Decision{Level: level, Load: float64(lately * (ordinary + 1)), Pending: pending}
+	at := func(level priority.Level, recent, ordinary, pending int64) priority.Decision {
+		return priority.Decision{Level: level, Load: float64(recent * (ordinary + 1)), Pending: pending}
 	}
 	want := []priority.Decision{at(1, 1, 0, 1), at(2, 2, 1, 2)}
-	for i, level := range []priority.Level{3, 4, 4, 5, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 6, 7, 7, 7} {
+	for i, level := range []priority.Level{3, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4} {
 		want = append(want, at(level, int64(i+3), 2, int64(i+3)))
 	}
 	for i, id := range ids[:10] {
@@ -153,12 +155,12 @@ func floodsTakeTurns(t *testing.T, open opener) {
 	w.submitN(t, "acme", ids[10:], want[10:]...)
 	w.submitN(t, "globex", ids, want...) // at once
 	w.submit(t, "globex", ids[19], want[19])
-	w.submitN(t, "globex", []string{ids[19], ids[19], ids[18]}, at(7, 19, 2, 20), at(7, 19, 2, 20), at(7, 20, 2, 20))
+	w.submitN(t, "globex", []string{ids[19], ids[19], ids[18]}, at(4, 19, 2, 20), at(4, 19, 2, 20), at(4, 20, 2, 20))
 
 	// Who is done with 16 of them takes an earlier turn.
 	w.doneN(t, "acme", ids[2:18]...)
-	w.submit(t, "acme", "next", priority.Decision{Level: 4, Load: 21 * 3, Pending: 5})
-	if state := must(w.Peek(t.Context(), "acme"))(t); state.NextLevel != 5 || state.PendingLast != 3 {
+	w.submit(t, "acme", "next", priority.Decision{Level: 3, Load: 21 * 3, Pending: 5})
+	if state := must(w.Peek(t.Context(), "acme"))(t); state.NextLevel != 3 || state.PendingLast != 3 {
 		t.Errorf("Peek: %+v", state)
 	}
 }
@@ -174,20 +176,13 @@ func costsWeigh(t *testing.T, open opener) {
 	load := func(load float64) priority.Decision {
 		return priority.Decision{Level: priority.Policy{}.LevelOfLoad(load), Load: load, Pending: 1}
 	}
-	// Until a hundred documents of a known cost are known, every cost is the average.
-	for i, id := range documentIDs("page", 99) {
-		submit(id, id, 4, load(1))
-		if i%10 == 0 {
-			submit("free "+id, id, 0, load(1))
-		}
+	// Until three customers' costs are known, every cost is the usual one.
+	for _, customer := range customers(3) {
+		submit(customer, "a", 4, load(1))
+		submit("free "+customer, "a", 0, load(1))
 	}
-	submit("unknown yet", "a", 4e9, load(1)) // the hundredth, and the last of its kind
-	w = open(t, rule{})
-	costs := slices.Repeat([]float64{4}, 60)
-	for i := range 2 {
-		if _, err := w.SubmitN(ctx, fmt.Sprint("many ", i), documentIDs("page", 60), costs); err != nil {
-			t.Fatal(err)
-		}
+	for _, customer := range customers(20) {
+		must(w.Submit(ctx, customer, "b", 4))(t)
 	}
 	w.done(t, "nobody", "nothing")
 	for i, test := range []struct{ cost, load float64 }{
@@ -198,26 +193,23 @@ func costsWeigh(t *testing.T, open opener) {
 		{math.SmallestNonzeroFloat64, 0.001},
 		{0.001, 0.001},
 	} {
-		submit(fmt.Sprint("customer ", i), "a", test.cost, load(test.load))
-		w.reset(t, fmt.Sprint("customer ", i))
+		submit(fmt.Sprint("one of ", i), "a", test.cost, load(test.load))
+		w.reset(t, fmt.Sprint("one of ", i))
 	}
-	// What the process has submitted moved the average by what it weighs: 125 of 4 and
-	// little, of 4.
 	for i, cost := range []float64{1e6, math.MaxFloat64} {
 		submit(fmt.Sprint("wild ", i), "a", cost, load(100))
 	}
 
-	// In one call the average stays, so that each document of it counts alike.
+	// In one call the usual cost stays, so that each document of it counts alike.
 	w = open(t, rule{})
-	w.submitN(t, "filler", documentIDs("page", 100), flood(100)...)
-	if _, err := w.SubmitN(ctx, "filler", documentIDs("dear", 100), slices.Repeat([]float64{2}, 100)); err != nil {
-		t.Fatal(err)
+	for _, customer := range customers(20) {
+		must(w.Submit(ctx, customer, "a", 2))(t)
 	}
 	got, err := w.SubmitN(ctx, "acme", []string{"a", "b", "c", "d", "a"}, []float64{2, 20, 0, 1, 2000})
 	w.decidedAll(t, "SubmitN with costs", got, err, []priority.Decision{
-		{Level: 1, Load: 1 * 1 * 1, Pending: 1}, {Level: 4, Load: 2 * 2 * 10, Pending: 2},
-		{Level: 3, Load: 3 * 3 * 1, Pending: 3}, {Level: 2, Load: 4 * 4 * .5, Pending: 4},
-		{Level: 6, Load: 4 * 4 * 100, Pending: 4},
+		byLoad(1*1*1, 1), byLoad(2*2*10, 2),
+		byLoad(3*3*1, 3), byLoad(4*4*.5, 4),
+		byLoad(4*4*100, 4),
 	})
 }
 
@@ -230,31 +222,29 @@ func doneTeachesTheCost(t *testing.T, open opener) {
 		if _, err := w.Submit(ctx, customer, document, 0); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Done(ctx, customer, document, took); err != nil {
+		if _, err := w.Done(ctx, customer, document, took); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, id := range documentIDs("page", 99) {
-		handle("usual", id, 2*time.Second)
-		handle("unknown", id, 0)
+	handle("unknown", "a", 0)
+	for i, customer := range customers(20) {
+		handle(customer, "a", 2*time.Second)
+		if got := []float64{cost(customer), cost("unknown")}; !slices.Equal(got, []float64{1, 1}) {
+			t.Errorf("after %d customers they cost %v", i+1, got)
+		}
 	}
 	for range 9 { // not pending: nothing is learned
-		if err := w.DoneN(ctx, "usual", []string{"x", "y"}, time.Hour); err != nil {
+		if _, err := w.DoneN(ctx, "slow", []string{"x", "y"}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
-	handle("slow", "a", 20*time.Second) // the hundredth
-	if got := []float64{cost("usual"), cost("unknown"), cost("slow")}; !slices.Equal(got, []float64{1, 1, 1}) {
-		t.Errorf("before a hundred documents are done they cost %v", got)
+	handle("slow", "b", 200*time.Second)
+	if got := cost("slow"); got != .9+.1*8 {
+		t.Errorf("one that took 100 times as long counts as 8: the cost is %v", got)
 	}
-	// The average is 2.18 s now. Ten of the way of an average are 0.1 of what it costs more.
-	handle("slow", "b", 218*time.Second)
-	if got := cost("slow"); got != .9+.1*100 {
-		t.Errorf("one that took 100 times as long makes the cost %v", got)
-	}
-	w.submit(t, "slow", "c", priority.Decision{Level: 4, Load: 3 * 10.9, Pending: 1})
+	w.submit(t, "slow", "c", byLoad(2*1.7, 1))
 	submitted, err := w.Submit(ctx, "slow", "d", 7) // no cost is known here yet: the average too
-	w.decided(t, "Submit at a cost", submitted, err, priority.Decision{Level: 4, Load: 4 * 2 * 10.9, Pending: 2})
+	w.decided(t, "Submit at a cost", submitted, err, byLoad(3*2*1.7, 2))
 }
 
 func doneEndsPending(t *testing.T, open opener) {
@@ -272,10 +262,10 @@ func doneEndsPending(t *testing.T, open opener) {
 	w.doneN(t, "acme", "b", "d")
 	w.pends(t, "acme", 2)
 	w.pends(t, "globex", 2)
-	w.submit(t, "acme", "b", priority.Decision{Level: 3, Load: 5 * 3, Pending: 3}) // done before: a new one
+	w.submit(t, "acme", "b", byLoad(5*3, 3)) // done before: a new one
 	w.done(t, "acme", "a", "b", "c")
 	w.pends(t, "acme", 0)
-	w.submit(t, "acme", "a", priority.Decision{Level: 2, Load: 6, Pending: 1})
+	w.submit(t, "acme", "a", byLoad(6, 1))
 
 	// More than any script call takes.
 	ids := documentIDs("invoice", 700)
@@ -286,48 +276,47 @@ func doneEndsPending(t *testing.T, open opener) {
 	w.pends(t, "umbrella", 0)
 }
 
-func doneReportsWhatItEnded(t *testing.T, open opener) {
-	w := open(t, turns())
-	var ended []priority.Ended
-	ctx := priority.WithEnded(t.Context(), func(e priority.Ended) { ended = append(ended, e) })
-	check := func(call string, err error, want ...priority.Ended) {
+func doneReturnsWhatItEnded(t *testing.T, open opener) {
+	w, ctx := open(t, turns()), t.Context()
+	check := func(call string, got []priority.Ended, err error, levels ...priority.Level) {
 		t.Helper()
-		isSame := slices.EqualFunc(ended, want, func(got, want priority.Ended) bool {
-			near := w.near(got.Sojourn, want.Sojourn)
-			got.Sojourn = want.Sojourn
-			return near && got == want
+		same := slices.EqualFunc(got, levels, func(e priority.Ended, level priority.Level) bool {
+			return e.Level == level && w.near(e.Latency, 0) && (level > 0 || e.Latency == 0)
 		})
-		if err != nil || !isSame {
-			t.Errorf("%s reports %v, %v, want %v", call, ended, err, want)
+		if err != nil || !same {
+			t.Errorf("%s returns %v, %v, want the levels %v", call, got, err, levels)
 		}
-		ended = nil
+	}
+	one := func(customer, document string, level priority.Level) {
+		t.Helper()
+		got, err := w.Done(ctx, customer, document, time.Second)
+		check(fmt.Sprintf("Done(%q, %q)", customer, document), []priority.Ended{got}, err, level)
 	}
 	ids := documentIDs("photo", 300)
 	w.submitN(t, "acme", ids[:4], pendingEach(1, 4)...)
-	check("Done of an unknown one", w.Done(ctx, "acme", "x", time.Second))
-	check("Done of an unknown customer's", w.Done(ctx, "globex", ids[0], time.Second))
-	check("Done", w.Done(ctx, "acme", ids[1], time.Hour), priority.Ended{Document: ids[1], Level: 2})
-	check("Done once more", w.Done(ctx, "acme", ids[1], time.Hour))
-	check("DoneN", w.DoneN(ctx, "acme", []string{ids[3], ids[1], ids[0], ids[3], "x"}, 0),
-		priority.Ended{Document: ids[3], Level: 4}, priority.Ended{Document: ids[0], Level: 1})
+	one("acme", "x", 0)
+	one("globex", ids[0], 0)
+	one("acme", ids[1], 2)
+	one("acme", ids[1], 0)
+	got, err := w.DoneN(ctx, "acme", []string{ids[3], ids[1], ids[0], ids[3], "x"}, 0)
+	check("DoneN", got, err, 3, 0, 1, 0, 0)
 
-	// More than any script call takes; and who reports to several.
-	w.submitN(t, "many", ids, pendingEach(1, len(ids))...)
-	counts := 0
-	if err := w.DoneN(priority.WithEnded(ctx, func(priority.Ended) { counts++ }), "many", ids, 0); err != nil {
+	// More than any script call takes.
+	decisions, err := w.SubmitN(ctx, "many", ids, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if counts != len(ids) || len(ended) != len(ids) || ended[299].Document != ids[299] || ended[299].Level != 7 {
-		t.Errorf("DoneN of %d reports %d, and %d to the outer one", len(ids), counts, len(ended))
+	var levels []priority.Level
+	for _, d := range decisions {
+		levels = append(levels, d.Level)
 	}
-	ended = nil
+	got, err = w.DoneN(ctx, "many", ids, 0)
+	check("DoneN of many", got, err, levels...)
 
-	// The last of 63 levels.
-	w = open(t, rule{policy: priority.Policy{Loads: ascending(62)}})
-	w.submitN(t, "acme", ids[:8], pendingEach(1, 8)...)
-	check("Done of the last level", w.Done(ctx, "acme", ids[7], 0), priority.Ended{Document: ids[7], Level: 63})
-	w.submit(t, "acme", "z", pending(8))
-	check("Done of a silent one", w.Done(priority.WithEnded(ctx, nil), "acme", "z", 0))
+	// The last of 255 levels.
+	w = open(t, rule{policy: priority.Policy{Loads: ascending(254)}})
+	w.submitN(t, "acme", ids[:16], pendingEach(1, 16)...)
+	one("acme", ids[15], 255)
 }
 
 // tiers has two tiers, by the first word of a customer.
@@ -350,8 +339,8 @@ func tiers() rule {
 func policiesAreTold(t *testing.T, open opener) {
 	w, all := open(t, tiers()), priority.DefaultPolicy()
 	for customer, want := range map[string]priority.Policy{
-		"acme":        {Thresholds: all.Thresholds, ResetInterval: time.Hour, Loads: all.Loads},
-		"bronze acme": {Thresholds: all.Thresholds, ResetInterval: time.Hour, Loads: all.Loads},
+		"acme":        {Thresholds: all.Thresholds, ResetInterval: time.Hour, Loads: all.Loads, Turns: all.Turns},
+		"bronze acme": {Thresholds: all.Thresholds, ResetInterval: time.Hour, Loads: all.Loads, Turns: all.Turns},
 		"gold acme": {Thresholds: []int64{-3, -4}, ResetInterval: 3 * time.Hour, ResetMode: priority.SinceLastReset,
 			Loads: []float64{10, 100}, Turns: 2},
 		"silver acme": {Thresholds: []int64{-1}, ResetInterval: quiet, Loads: []float64{32768}},
@@ -363,6 +352,8 @@ func policiesAreTold(t *testing.T, open opener) {
 		// What the caller does with the tables is the caller's business.
 		for i := range got.Thresholds {
 			got.Thresholds[i] = 1000
+		}
+		for i := range got.Loads {
 			got.Loads[i] = 0
 		}
 		if again := w.PolicyOf(customer); !reflect.DeepEqual(again, want) {
@@ -398,7 +389,7 @@ func nothingIsMixedUp(t *testing.T, open opener) {
 	w := open(t, r)
 	decided := func(i int, decision priority.Decision) priority.Decision {
 		if i%2 == 1 {
-			decision.Level = 1
+			decision.Level, decision.RuleLevel = 1, 1
 		}
 		return decision
 	}
@@ -481,14 +472,14 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 		calls := everyCall(t, w, bad.name, "a")
 		calls["NextN of none"] = func() error { _, err := w.NextN(ctx, bad.name, 0); return err }
 		calls["SubmitN of none"] = func() error { _, err := w.SubmitN(ctx, bad.name, nil, nil); return err }
-		calls["DoneN of none"] = func() error { return w.DoneN(ctx, bad.name, nil, 0) }
+		calls["DoneN of none"] = func() error { _, err := w.DoneN(ctx, bad.name, nil, 0); return err }
 		for name, call := range calls {
-			if wantInvalid(t, call(), priority.ErrInvalidCustomer, bad.shown); t.Failed() {
+			if wantInvalid(t, call(), bad.shown); t.Failed() {
 				t.Fatalf("%s of a customer of %d bytes", name, len(bad.name))
 			}
 		}
 		for name, call := range documentCalls(t, w, "acme", bad.name) {
-			if wantInvalid(t, call(), priority.ErrInvalidDocument, bad.shown); t.Failed() {
+			if wantInvalid(t, call(), bad.shown); t.Failed() {
 				t.Fatalf("%s of a document of %d bytes", name, len(bad.name))
 			}
 		}
@@ -498,38 +489,42 @@ func wrongCallsCountNothing(t *testing.T, open opener) {
 		names := slices.Repeat([]string{"acme", "globex"}, 700)
 		names[1234] = bad.name
 		each, err := w.NextEach(ctx, names)
-		wantInvalid(t, err, priority.ErrInvalidCustomer, "1234")
+		wantInvalid(t, err, "1234")
 		names[0] = "a"
 		many, err := w.SubmitN(ctx, "acme", names, nil)
-		wantInvalid(t, err, priority.ErrInvalidDocument, "1234")
-		wantInvalid(t, w.DoneN(ctx, "acme", names, 0), priority.ErrInvalidDocument, "1234")
-		if len(each)+len(many) != 0 {
+		wantInvalid(t, err, "1234")
+		ended, err := w.DoneN(ctx, "acme", names, 0)
+		wantInvalid(t, err, "1234")
+		if len(each)+len(many)+len(ended) != 0 {
 			t.Error("decisions beside the error of a wrong call")
 		}
 	}
 
 	for n, shown := range map[int]string{-1: "-1", -1_000_000: "-1000000", 1_000_001: "1000001"} {
 		_, err := w.NextN(ctx, "acme", n)
-		wantInvalid(t, err, priority.ErrInvalidCount, shown)
+		wantInvalid(t, err, shown)
 	}
 	many := slices.Repeat([]string{"acme"}, priority.MaxDocuments+1)
 	_, each := w.NextEach(ctx, many)
 	_, submitN := w.SubmitN(ctx, "acme", many, nil)
-	for _, err := range []error{each, submitN, w.DoneN(ctx, "acme", many, 0)} {
-		wantInvalid(t, err, priority.ErrInvalidCount, "1000001")
+	_, doneN := w.DoneN(ctx, "acme", many, 0)
+	for _, err := range []error{each, submitN, doneN} {
+		wantInvalid(t, err, "1000001")
 	}
-	wantInvalid(t, w.Done(ctx, "acme", "a", -time.Second), priority.ErrInvalidOption, "-1s")
-	wantInvalid(t, w.DoneN(ctx, "acme", []string{"a"}, -time.Second), priority.ErrInvalidOption, "-1s")
+	_, done := w.Done(ctx, "acme", "a", -time.Second)
+	_, doneN = w.DoneN(ctx, "acme", []string{"a"}, -time.Second)
+	wantInvalid(t, done, "-1s")
+	wantInvalid(t, doneN, "-1s")
 	for cost, shown := range map[float64]string{-1: "-1", math.Inf(-1): "-Inf", math.Inf(1): "+Inf", math.NaN(): "NaN"} {
 		_, err := w.Submit(ctx, "acme", "wrong", cost)
-		wantInvalid(t, err, priority.ErrInvalidCost, shown)
-		wantInvalid(t, err, priority.ErrInvalidCost, `"wrong"`)
+		wantInvalid(t, err, shown)
+		wantInvalid(t, err, `"wrong"`)
 		_, err = w.SubmitN(ctx, "acme", []string{"b", "wrong"}, []float64{1, cost})
-		wantInvalid(t, err, priority.ErrInvalidCost, `"wrong"`)
+		wantInvalid(t, err, `"wrong"`)
 	}
 	for _, costs := range [][]float64{{}, {1}, {1, 1, 1}} {
 		_, err := w.SubmitN(ctx, "acme", []string{"b", "c"}, costs)
-		wantInvalid(t, err, priority.ErrInvalidCost, fmt.Sprint(len(costs), " costs for 2"))
+		wantInvalid(t, err, fmt.Sprint(len(costs), " costs for 2"))
 	}
 	w.submit(t, "acme", "b", flood(2)[1]) // nothing came of all that
 	w.peek(t, "globex", unknown)
@@ -545,9 +540,10 @@ func endedContextsChangeNothing(t *testing.T, open opener) {
 	each, nextEach := w.NextEach(ctx, []string{"acme", "globex"})
 	_, submit := w.Submit(ctx, "acme", "b", 0)
 	submits, submitN := w.SubmitN(ctx, "acme", []string{"b", "c"}, nil)
-	doneN := w.DoneN(ctx, "acme", []string{"a", "b"}, 0)
+	_, doneN := w.DoneN(ctx, "acme", []string{"a", "b"}, 0)
 	_, peek := w.Peek(ctx, "acme")
-	done, reset := w.Done(ctx, "acme", "a", 0), w.Reset(ctx, "acme")
+	_, done := w.Done(ctx, "acme", "a", 0)
+	reset := w.Reset(ctx, "acme")
 	for _, err := range []error{next, nextN, nextEach, submit, submitN, done, doneN, peek, reset} {
 		wantClass(t, err, priority.ErrNotCounted)
 		if !errors.Is(err, context.Canceled) {
@@ -593,6 +589,14 @@ func TestTierOf(t *testing.T) {
 	}
 }
 
+func manyTiers(n int) rule {
+	r := rule{tiers: make(map[string]priority.Policy), tierOf: func(string) string { return "" }}
+	for i := range n {
+		r.tiers[strconv.Itoa(i)] = priority.Policy{}
+	}
+	return r
+}
+
 // TestConstructors gives NewRedisStore and memory.New what they must refuse.
 func TestConstructors(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
@@ -603,21 +607,21 @@ func TestConstructors(t *testing.T) {
 	type refused struct {
 		name  string
 		rule  rule
-		kind  error
 		shown []string
 	}
 	tests := []refused{
-		{"tiers without TierOf", rule{tiers: map[string]priority.Policy{"gold": {}}}, priority.ErrInvalidOption, []string{"TierOf"}},
-		{"a tier of ten levels", gold(priority.Policy{Thresholds: descending(0, 9)}), priority.ErrInvalidPolicy, []string{`"gold"`, "10", "9"}},
-		{"a tier with turns", gold(priority.Policy{Turns: 1}), priority.ErrInvalidPolicy, []string{`"gold"`, "10", "9"}},
-		{"negative lease", rule{lease: -time.Second}, priority.ErrInvalidOption, []string{"Lease -1s"}},
-		{"lease below 1 ms", rule{lease: time.Microsecond}, priority.ErrInvalidOption, []string{"Lease 1µs"}},
-		{"lease of no whole ms", rule{lease: time.Second + time.Microsecond}, priority.ErrInvalidOption, []string{"Lease 1.000001s"}},
+		{"tiers without TierOf", rule{tiers: map[string]priority.Policy{"gold": {}}}, []string{"TierOf"}},
+		{"a tier of ten levels", gold(priority.Policy{Thresholds: descending(0, 9)}), []string{`"gold"`, "10", "9"}},
+		{"a tier with turns", gold(priority.Policy{Turns: 4}), []string{`"gold"`, "10", "9"}},
+		{"too many tiers", manyTiers(1001), []string{"1001"}},
+		{"negative lease", rule{lease: -time.Second}, []string{"Lease -1s"}},
+		{"lease below 1 s", rule{lease: 999 * time.Millisecond}, []string{"Lease 999ms"}},
+		{"lease of no whole ms", rule{lease: time.Second + time.Microsecond}, []string{"Lease 1.000001s"}},
 	}
 	for _, invalid := range invalidPolicies {
 		tests = append(tests,
-			refused{invalid.name, rule{policy: invalid.policy}, priority.ErrInvalidPolicy, []string{invalid.shown}},
-			refused{invalid.name + " in a tier", gold(invalid.policy), priority.ErrInvalidPolicy, []string{invalid.shown, `"gold"`}})
+			refused{invalid.name, rule{policy: invalid.policy}, []string{invalid.shown}},
+			refused{invalid.name + " in a tier", gold(invalid.policy), []string{invalid.shown, `"gold"`}})
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -625,8 +629,8 @@ func TestConstructors(t *testing.T) {
 			store, errRedis := priority.NewRedisStore(client, &priority.RedisOptions{Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.lease})
 			inMemory, errMemory := memory.New(&memory.Options{Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.lease})
 			for _, shown := range test.shown {
-				wantInvalid(t, errRedis, test.kind, shown)
-				wantInvalid(t, errMemory, test.kind, shown)
+				wantInvalid(t, errRedis, shown)
+				wantInvalid(t, errMemory, shown)
 			}
 			if store != nil || inMemory != nil {
 				t.Error("a store beside the error")
@@ -635,14 +639,14 @@ func TestConstructors(t *testing.T) {
 	}
 	for _, prefix := range []string{"a{b", "a}b"} {
 		_, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix})
-		wantInvalid(t, err, priority.ErrInvalidOption, prefix)
+		wantInvalid(t, err, prefix)
 	}
 	for _, client := range []priority.RedisClient{
 		nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil), (*redis.Ring)(nil),
 		redis.UniversalClient((*redis.Client)(nil)),
 	} {
 		store, err := priority.NewRedisStore(client, nil)
-		wantInvalid(t, err, priority.ErrInvalidOption, "nil")
+		wantInvalid(t, err, "nil")
 		if store != nil {
 			t.Errorf("%T: a store beside the error", client)
 		}
@@ -695,15 +699,15 @@ func TestPeekEach(t *testing.T) {
 			if _, err := store.SubmitN(t.Context(), "clinic", []string{"a", "b", "c"}, nil); err != nil {
 				t.Fatal(err)
 			}
-			client.RPush(t.Context(), store.UsageKey("bad"), "1")
+			client.RPush(t.Context(), store.Keys("bad").Pending, "1")
 			customers := []string{"acme", "clinic", "bad", "nobody", "acme"}
 			states, err := store.PeekEach(t.Context(), customers)
-			if !errors.Is(err, priority.ErrCorruptCount) {
+			if !errors.Is(err, priority.ErrCorrupt) {
 				t.Fatalf("got %v", err)
 			}
-			for i, err := range priority.ItemErrors(err, len(customers)) {
+			for i, err := range itemerrors.Of(err, len(customers)) {
 				state, wantErr := store.Peek(t.Context(), customers[i])
-				if errors.Is(err, priority.ErrCorruptCount) != errors.Is(wantErr, priority.ErrCorruptCount) {
+				if errors.Is(err, priority.ErrCorrupt) != errors.Is(wantErr, priority.ErrCorrupt) {
 					t.Errorf("%s: %v, want %v", customers[i], err, wantErr)
 				}
 				for _, s := range []*priority.State{&state, &states[i]} { // which time changes
@@ -725,40 +729,62 @@ func TestPeekEach(t *testing.T) {
 	if states, err := store.PeekEach(t.Context(), nil); states != nil || err != nil {
 		t.Errorf("got %v, %v of nobody", states, err)
 	}
-	if _, err := store.PeekEach(t.Context(), []string{"acme", ""}); !errors.Is(err, priority.ErrInvalidCustomer) {
+	if _, err := store.PeekEach(t.Context(), []string{"acme", ""}); !errors.Is(err, priority.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }
 
 // What the process has learned of costs stays when the rules change.
-func TestWith_KeepsMeans(t *testing.T) {
+func TestFollow_KeepsCosts(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
 	store := openStore(t, client, patient)
 	w := &world{Store: store, slack: serverSlack}
 	ctx := t.Context()
-	ids := documentIDs("page", 100)
-	costs := make([]float64, len(ids))
-	for i := range costs {
-		costs[i] = 4
-	}
-	must(store.SubmitN(ctx, "usual", ids, costs))(t)
-	for _, id := range ids {
-		if err := store.Done(ctx, "usual", id, 2*time.Second); err != nil {
+	for _, customer := range customers(20) {
+		must(store.Submit(ctx, customer, "page", 4))(t)
+		if _, err := store.Done(ctx, customer, "page", 2*time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.Store = store.With(must(priority.NewPolicies(priority.Policy{Loads: []float64{3}}, nil, nil))(t))
+	if err := store.Follow(priority.Policy{Loads: []float64{3}}, nil); err != nil {
+		t.Fatal(err)
+	}
 	got, err := w.Submit(ctx, "acme", "a", 10)
 	w.decided(t, "Submit", got, err, priority.Decision{Level: 1, Load: 2.5, Pending: 1})
-	if err := w.Done(ctx, "acme", "a", 8*time.Second); err != nil {
+	if _, err := w.Done(ctx, "acme", "a", 8*time.Second); err != nil {
 		t.Fatal(err)
 	}
 	if state := must(w.Peek(ctx, "acme"))(t); state.Cost != .9+.1*4 {
 		t.Errorf("Peek: %+v, want a cost of 1.3", state)
 	}
-	got, err = store.Submit(ctx, "acme", "b", 0) // and back
-	w.decided(t, "Submit", got, err, priority.Decision{Level: 2, Load: 2 * 1.3, Pending: 1})
+	if err := store.Follow(priority.Policy{}, nil); err != nil { // and back
+		t.Fatal(err)
+	}
+	got, err = store.Submit(ctx, "acme", "b", 0)
+	w.decided(t, "Submit", got, err, byLoad(2*1.3, 1))
+}
+
+// A policy that cannot be followed leaves the store as it is.
+func TestFollow_Refused(t *testing.T) {
+	store := openStore(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), &priority.RedisOptions{TierOf: func(string) string { return "gold" }})
+	ten := priority.Policy{Thresholds: descending(0, 9)}
+	for _, err := range []error{
+		store.Follow(ten, nil),
+		store.Follow(priority.Policy{Turns: -1}, nil),
+		store.Follow(priority.Policy{}, map[string]priority.Policy{"gold": ten}),
+	} {
+		wantInvalid(t, err, "")
+	}
+	if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 {
+		t.Errorf("%+v, %d levels", got, store.Last())
+	}
+	if err := store.Follow(priority.Policy{}, map[string]priority.Policy{"gold": {Turns: 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := store.PolicyOf("acme"); got.Turns != 2 || store.Last() != 9 {
+		t.Errorf("%+v, %d levels", got, store.Last())
+	}
 }
 
 // Wrappers as users write them.
@@ -812,7 +838,7 @@ func TestAs(t *testing.T) {
 	if _, ok := priority.As[*memory.Store](itself{store}); ok { // and it returns
 		t.Error("a wrapper of itself has what it wraps")
 	}
-	observed := observe.New(store)
+	observed := must(observe.New(store))(t)
 	if got, ok := priority.As[*observe.Store](embedsNil{observed}); !ok || got != observed {
 		t.Errorf("what is embedded was skipped: %v, %t", got, ok)
 	}

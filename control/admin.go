@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/script"
 	"github.com/docpriority/priority/lua"
 )
@@ -95,7 +96,7 @@ type Change struct {
 }
 
 // NewAdmin returns an Admin. It sends nothing. Nil opts are the defaults. An error
-// wraps [priority.ErrInvalidOption].
+// wraps [priority.ErrInvalid].
 func NewAdmin(client priority.RedisClient, opts *AdminOptions) (*Admin, error) {
 	if opts == nil {
 		opts = &AdminOptions{}
@@ -106,7 +107,7 @@ func NewAdmin(client priority.RedisClient, opts *AdminOptions) (*Admin, error) {
 	}
 	levels := cmp.Or(opts.Levels, priority.DefaultPolicy().Last())
 	if levels < 1 || levels > maxLevels {
-		return nil, fmt.Errorf("%w: Levels %d is not from 1 to %d", priority.ErrInvalidOption, opts.Levels, maxLevels)
+		return nil, fmt.Errorf("%w option: Levels %d is not from 1 to %d", priority.ErrInvalid, opts.Levels, maxLevels)
 	}
 	return &Admin{
 		client: client, runner: script.NewRunner(client), store: store, keys: keysOf(cmp.Or(opts.Prefix, defaultPrefix)),
@@ -154,7 +155,7 @@ func (a *Admin) Settings(ctx context.Context) (Settings, error) {
 	return settings, err
 }
 
-// Apply sets the fleet's rules. An error wraps [priority.ErrInvalidPolicy] if they
+// Apply sets the fleet's rules. An error wraps [priority.ErrInvalid] if they
 // are not valid.
 func (a *Admin) Apply(ctx context.Context, rules Rules, change Change) (int64, error) {
 	if err := rules.Validate(a.levels); err != nil {
@@ -214,7 +215,7 @@ func (a *Admin) History(ctx context.Context) ([]Item[Rules], error) {
 // NoteReset records in the log that a customer's numbers are about to be reset. The
 // caller resets them afterwards.
 func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) (int64, error) {
-	if err := priority.CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return 0, err
 	}
 	change.Replaces = 0
@@ -241,7 +242,7 @@ const (
 	numbersOfChange = 7
 )
 
-// call returns a call of lua/change.lua. An error wraps [priority.ErrInvalidOption].
+// call returns a call of lua/change.lua. An error wraps [priority.ErrInvalid].
 func (a *Admin) call(item, value string, keys [3]string, change Change) (script.Call, error) {
 	if err := change.validate(); err != nil {
 		return script.Call{}, err
@@ -261,7 +262,7 @@ func (c Change) validate() error {
 		most       int
 	}{{"By", c.By, MaxByBytes}, {"Why", c.Why, MaxWhyBytes}} {
 		if n := len(text.text); n < 1 || n > text.most || !utf8.ValidString(text.text) {
-			return fmt.Errorf("%w: %s %.80q is not UTF-8 of 1 to %d bytes", priority.ErrInvalidOption, text.name, text.text, text.most)
+			return fmt.Errorf("%w option: %s %.80q is not UTF-8 of 1 to %d bytes", priority.ErrInvalid, text.name, text.text, text.most)
 		}
 	}
 	return nil
@@ -279,7 +280,7 @@ func (a *Admin) policyCall(rules *Rules, change Change) (script.Call, error) {
 		return script.Call{}, err
 	}
 	if len(text) > maxRules {
-		return script.Call{}, fmt.Errorf("%w: rules of %d bytes, more than %d", priority.ErrInvalidPolicy, len(text), maxRules)
+		return script.Call{}, fmt.Errorf("%w policy: rules of %d bytes, more than %d", priority.ErrInvalid, len(text), maxRules)
 	}
 	return a.call("policy", text, [3]string{a.keys.log, a.keys.rules, a.keys.history}, change)
 }

@@ -283,8 +283,8 @@ func TestWrongChangesAreRefused(t *testing.T) {
 		"a tier of more levels":  {Policy: strict().Policy, Tiers: map[string]priority.Policy{"gold": {}}},
 		"a tier of wrong levels": {Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{1, 2}}}},
 	} {
-		wantError(t, name+" applied", apply(rules), priority.ErrInvalid, priority.ErrInvalidPolicy)
-		if err := rules.Validate(9); !errors.Is(err, priority.ErrInvalidPolicy) {
+		wantError(t, name+" applied", apply(rules), priority.ErrInvalid, priority.ErrInvalid)
+		if err := rules.Validate(9); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%s: Validate = %v", name, err)
 		}
 	}
@@ -309,21 +309,21 @@ func TestConstructorsRefuseWhatIsWrong(t *testing.T) {
 		"a negative":         {Interval: -time.Second},
 		"more than a minute": {Interval: time.Minute + 1},
 	} {
-		if _, err := control.New(client, opts); !errors.Is(err, priority.ErrInvalidOption) {
+		if _, err := control.New(client, opts); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("an Interval of %s: %v", name, err)
 		}
 	}
 	for _, opts := range []*control.Options{nil, {}, {Interval: 10 * time.Millisecond}, {Interval: time.Minute}} {
 		check(t, must(control.New(client, opts))(t).Close(t.Context()))
 	}
-	if _, err := control.New(client, &control.Options{Store: priority.RedisOptions{Prefix: "{"}}); !errors.Is(err, priority.ErrInvalidOption) {
+	if _, err := control.New(client, &control.Options{Store: priority.RedisOptions{Prefix: "{"}}); !errors.Is(err, priority.ErrInvalid) {
 		t.Errorf("a prefix with a brace: %v", err)
 	}
 	for name, client := range map[string]priority.RedisClient{"nil": nil, "a typed nil": (*redis.Client)(nil)} {
-		if _, err := control.New(client, nil); !errors.Is(err, priority.ErrInvalidOption) {
+		if _, err := control.New(client, nil); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("a Store on %s: %v", name, err)
 		}
-		if _, err := control.NewAdmin(client, nil); !errors.Is(err, priority.ErrInvalidOption) {
+		if _, err := control.NewAdmin(client, nil); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("an Admin of %s: %v", name, err)
 		}
 	}
@@ -334,7 +334,7 @@ func TestConstructorsRefuseWhatIsWrong(t *testing.T) {
 		"256 levels":    {Levels: 256},
 		"very many":     {Levels: 1 << 40},
 	} {
-		if _, err := control.NewAdmin(client, opts); !errors.Is(err, priority.ErrInvalidOption) {
+		if _, err := control.NewAdmin(client, opts); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("an Admin of %s: %v", name, err)
 		}
 	}

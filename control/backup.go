@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/script"
 )
 
@@ -129,7 +130,7 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Impo
 	for _, each := range backup.Overrides {
 		_, err := each.Value.MarshalText()
 		author := Change{By: each.By, Why: each.Why}
-		if err = errors.Join(priority.CheckCustomer(each.Customer), err, author.validate()); err != nil {
+		if err = errors.Join(check.Customer(each.Customer), err, author.validate()); err != nil {
 			return done, fmt.Errorf("control: the backup's override of %.80q: %w", each.Customer, err)
 		}
 	}

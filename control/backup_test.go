@@ -59,7 +59,7 @@ func TestABackupBringsAllBack(t *testing.T) {
 
 	// once more nothing is changed; what was lost beside the counts is put in force again
 	contents := w.contents()
-	check(t, w.client.Del(ctx, w.own.OverrideKey("acme")).Err())
+	check(t, w.client.Del(ctx, w.own.Keys("acme").Override).Err())
 	got = must(w.admin.Import(ctx, &backup, importer))(t)
 	if got.Kept != 0 || got.Overrides != 2 {
 		t.Errorf("once more: %+v", got)
@@ -107,7 +107,7 @@ func TestABackupThatIsWrongChangesNothing(t *testing.T) {
 		"a long customer": {Overrides: []control.Held{{Customer: strings.Repeat("x", 513), Item: item}}},
 		"a wrong level":   {Overrides: []control.Held{{Customer: "acme", Item: long}}},
 		"nobody's":        {Overrides: []control.Held{{Customer: "acme", Item: nobodys}}},
-		"too many levels": {Rules: &control.Item[control.Rules]{Value: control.Rules{Policy: priority.Policy{Turns: 3}}, By: "x", Why: "x"}},
+		"too many levels": {Rules: &control.Item[control.Rules]{Value: control.Rules{Policy: priority.Policy{Turns: 4}}, By: "x", Why: "x"}},
 		"too many":        {Overrides: make([]control.Held, control.MaxOverrides+1)},
 	} {
 		if got, err := w.admin.Import(t.Context(), backup, demo(0)); err == nil {

@@ -83,8 +83,7 @@ type Store struct {
 var _ priority.Store = (*Store)(nil)
 
 // New returns a Store around a RedisStore that it makes on the client. It sends nothing.
-// Nil opts are the defaults. An error wraps [priority.ErrInvalidPolicy] or
-// [priority.ErrInvalidOption].
+// Nil opts are the defaults. An error wraps [priority.ErrInvalid].
 func New(client priority.RedisClient, opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -101,10 +100,10 @@ func New(client priority.RedisClient, opts *Options) (*Store, error) {
 		readers: make(chan struct{}, maxReaders), ended: make(chan struct{}), close: make(chan struct{}, 1),
 	}
 	if s.interval < shortestInterval || s.interval > longestInterval {
-		return nil, fmt.Errorf("%w: Interval %v is not from %v to %v", priority.ErrInvalidOption, opts.Interval, shortestInterval, longestInterval)
+		return nil, fmt.Errorf("%w option: Interval %v is not from %v to %v", priority.ErrInvalid, opts.Interval, shortestInterval, longestInterval)
 	}
 	s.live, s.stop = context.WithCancel(context.Background())
-	s.current.Store(&known{store: own})
+	s.current.Store(new(known))
 	return s, nil
 }
 
@@ -128,11 +127,11 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 	return s.now().SubmitN(ctx, customer, documents, costs)
 }
 
-func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
+func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
 	return s.now().Done(ctx, customer, document, took)
 }
 
-func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
 	return s.now().DoneN(ctx, customer, documents, took)
 }
 
@@ -148,13 +147,13 @@ func (s *Store) PolicyOf(customer string) priority.Policy { return s.now().Polic
 
 func (s *Store) Last() priority.Level { return s.own.Last() }
 
-// Unwrap returns the RedisStore that Options.Store configures; see [priority.As].
+// Unwrap returns the RedisStore that decides, by the rules too; see [priority.As].
 func (s *Store) Unwrap() priority.Store { return s.own }
 
 // now returns the store that decides, and starts following changes.
 func (s *Store) now() *priority.RedisStore {
 	s.begin.Do(func() { go s.follow() })
-	return s.current.Load().store
+	return s.own
 }
 
 // Close stops following changes; it returns when ctx ends at the latest. Later calls

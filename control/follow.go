@@ -45,18 +45,17 @@ type Status struct {
 	ReadAt time.Time
 
 	// Err says why the last reading failed, or why its rules are not used; else nil. It
-	// wraps [ErrLost], [ErrCorrupt], [ErrNewer], [priority.ErrInvalidPolicy], or what kept
+	// wraps [ErrLost], [ErrCorrupt], [ErrNewer], [priority.ErrInvalid], or what kept
 	// Redis from answering.
 	Err error
 }
 
 // known is what a Store knows. It does not change.
 type known struct {
-	store   *priority.RedisStore // decides by the rules
-	rules   *Item[*Rules]        // followed; nil: rules were never set
-	text    string               // of the rules
-	head    head                 // the newest that was seen
-	seen    string               // what the version's key held
+	rules   *Item[*Rules] // followed; nil: rules were never set
+	text    string        // of the rules
+	head    head          // the newest that was seen
+	seen    string        // what the version's key held
 	readAt  time.Time
 	wholeAt time.Time // when the rules were read
 	refused error     // why the rules that were read are not used
@@ -185,15 +184,17 @@ func (s *Store) goBy(now *known, rules string) error {
 	if now.rules != nil && !rulesHead(item, rules).newer(rulesHead(now.rules, now.text)) {
 		return fmt.Errorf("%w: rules of version %d were known, %d is there", ErrLost, now.rules.Version, item.Version)
 	}
-	store := s.own
+	follow := Rules{s.options.Policy, s.options.Tiers}
 	if item.Value != nil {
-		policies, err := item.Value.policies(s.own.Last(), s.options.TierOf)
-		if err != nil {
-			return fmt.Errorf("version %d of the rules: %w", item.Version, err)
-		}
-		store = now.store.With(policies)
+		follow = *item.Value
 	}
-	now.store, now.rules, now.text = store, item, rules
+	if err = follow.Validate(s.own.Last()); err == nil {
+		err = s.own.Follow(follow.Policy, follow.Tiers)
+	}
+	if err != nil {
+		return fmt.Errorf("version %d of the rules: %w", item.Version, err)
+	}
+	now.rules, now.text = item, rules
 	return lost
 }
 
@@ -208,7 +209,7 @@ func reason(err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case errors.Is(err, ErrLost), errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewer), errors.Is(err, priority.ErrInvalidPolicy):
+	case errors.Is(err, ErrLost), errors.Is(err, ErrCorrupt), errors.Is(err, ErrNewer), errors.Is(err, priority.ErrInvalid):
 		return err.Error()
 	case errors.As(err, &reply):
 		code, _, _ := strings.Cut(reply.Error(), " ")

@@ -99,7 +99,7 @@ func TestNoCallWaitsForTheRules(t *testing.T) {
 			must(store.NextEach(ctx, []string{"acme", "bolt"}))(t)
 			must(store.Submit(ctx, "acme", "a", 0))(t)
 			must(store.Peek(ctx, "acme"))(t)
-			check(t, store.Done(ctx, "acme", "a", 0))
+			must(store.Done(ctx, "acme", "a", 0))(t)
 			if took := time.Since(began); took > 0 {
 				t.Errorf("calls took %v", took)
 			}
@@ -270,7 +270,7 @@ func TestLostOverridesAreSaid(t *testing.T) {
 	if !errors.Is(err, control.ErrLost) || !strings.Contains(err.Error(), "version 1 was known, 0 is there") {
 		t.Errorf("Refresh = %v", err)
 	}
-	w.wantLevel(w.store, "acme", 1, 0)
+	w.wantLevel(w.store, "acme", 1, 1)
 	must(w.admin.Import(ctx, backup, demo(0)))(t)
 	w.refresh()
 	w.wantLevel(w.store, "acme", 4, 1)
@@ -441,11 +441,11 @@ func TestRulesOfTooManyLevelsAreNotUsed(t *testing.T) {
 	told.take()
 	w.apply(control.Rules{}) // nine levels
 	for range 3 {
-		if err := store.Refresh(ctx); !errors.Is(err, priority.ErrInvalidPolicy) || !strings.Contains(err.Error(), "its queue has 3 levels, the rules 9") {
+		if err := store.Refresh(ctx); !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), "its queue has 3 levels, the rules 9") {
 			t.Errorf("Refresh = %v", err)
 		}
 	}
-	told.want(t, "nine levels", good, priority.ErrInvalidPolicy)
+	told.want(t, "nine levels", good, priority.ErrInvalid)
 	wantPolicy(t, "nine levels", store, 1)
 	w.override("acme", pinned(2)) // holds all the same
 	w.wantLevel(store, "acme", 2, 1)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/script"
 	"github.com/docpriority/priority/lua"
 )
@@ -20,11 +21,11 @@ import (
 // Forgotten is what a Forget removed.
 type Forgotten struct {
 	Version int64 // of the log's entry, which says that a customer was forgotten, and not who
-	Keys    int   // of the customer: count, pending documents, usage, override
+	Keys    int   // of the customer: count, pending documents, override
 	Entries int   // of the log, about the customer's overrides and resets
 }
 
-// Forget removes a customer from Redis: the count, the pending documents, the usage, the
+// Forget removes a customer from Redis: the count, the pending documents, the
 // override with its place in the list, and the log's entries about the customer. The log
 // records who did it and why, without the customer; a Why that names the customer is
 // refused. Replaces has no meaning here.
@@ -37,11 +38,11 @@ type Forgotten struct {
 // arrives later is the customer's first. What Redis does not hold, such as the memory of
 // processes, backups and the queue, is not reached: docs/operate.md lists it.
 func (a *Admin) Forget(ctx context.Context, customer string, change Change) (Forgotten, error) {
-	if err := priority.CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return Forgotten{}, err
 	}
 	if names(change.Why, customer) {
-		return Forgotten{}, fmt.Errorf("%w: Why names the customer, and the log would keep it", priority.ErrInvalidOption)
+		return Forgotten{}, fmt.Errorf("%w option: Why names the customer, and the log would keep it", priority.ErrInvalid)
 	}
 	change.Replaces = 0
 	call, err := a.call("forget:"+customer, "", [3]string{a.keys.log, a.keys.overrides, a.keys.logCopy}, change)
@@ -66,7 +67,8 @@ func (a *Admin) Forget(ctx context.Context, customer string, change Change) (For
 // removeKeys removes the customer's keys, and returns how many there were. An override that
 // was set since the version is put in force again.
 func (a *Admin) removeKeys(ctx context.Context, customer string, version int64) (n int, err error) {
-	cmd := redis.NewIntCmd(ctx, "UNLINK", a.store.Key(customer), a.store.PendingKey(customer), a.store.UsageKey(customer), a.store.OverrideKey(customer))
+	keys := a.store.Keys(customer)
+	cmd := redis.NewIntCmd(ctx, "UNLINK", keys.Count, keys.Pending, keys.Override)
 	err = a.inTime(ctx, func() error {
 		_ = a.client.Process(ctx, cmd)
 		return cmd.Err() // a deferred AutoPipeliner waits only here
@@ -76,7 +78,7 @@ func (a *Admin) removeKeys(ctx context.Context, customer string, version int64) 
 		err = a.enforce(ctx, customer, version, priority.Override{}, 0)
 	}
 	if err != nil {
-		return n, fmt.Errorf("control: cannot remove %.200q and the keys beside it: %w", a.store.Key(customer), err)
+		return n, fmt.Errorf("control: cannot remove %.200q and the keys beside it: %w", keys.Count, err)
 	}
 	return n, nil
 }

@@ -34,7 +34,8 @@ func known(t *testing.T, store priority.Store, admin *control.Admin, customer st
 const entriesOfKnown = 4
 
 func keysOf(store *priority.RedisStore, customer string) []string {
-	return []string{store.Key(customer), store.PendingKey(customer), store.UsageKey(customer), store.OverrideKey(customer)}
+	keys := store.Keys(customer)
+	return []string{keys.Count, keys.Pending, keys.Override}
 }
 
 // entriesOf returns the log's entries of a customer.
@@ -74,7 +75,7 @@ func TestForgetRemovesACustomerAndNobodyElse(t *testing.T) {
 	changes := len(must(w.admin.Log(ctx, 0, 10_000))(t))
 	for i, customer := range oddCustomers {
 		got := must(w.admin.Forget(ctx, customer, leaving))(t)
-		if got.Keys != 4 || got.Entries != entriesOfKnown || got.Version != int64(changes+i+1) {
+		if got.Keys != 3 || got.Entries != entriesOfKnown || got.Version != int64(changes+i+1) {
 			t.Errorf("Forget(%.60q) = %+v", customer, got)
 		}
 		wantForgotten(t, w.client, w.own, w.admin, customer)
@@ -128,7 +129,7 @@ func TestForgetMayBeRepeated(t *testing.T) {
 	w := newWorld(t, nil)
 	known(t, w.own, w.admin, "acme")
 	check(t, w.client.Set(t.Context(), logKey+"-copy", "junk", 0).Err())
-	for _, want := range []control.Forgotten{{Version: 5, Keys: 4, Entries: 4}, {Version: 6}, {Version: 7}} {
+	for _, want := range []control.Forgotten{{Version: 5, Keys: 3, Entries: 4}, {Version: 6}, {Version: 7}} {
 		if got := must(w.admin.Forget(t.Context(), "acme", leaving))(t); got != want {
 			t.Errorf("Forget = %+v, want %+v", got, want)
 		}
@@ -144,7 +145,7 @@ func TestForgetInVirtualTime(t *testing.T) {
 		for i := range 250 {
 			must(admin.NoteReset(t.Context(), fmt.Sprint("acme ", i), demo(0)))(t)
 		}
-		if got := must(admin.Forget(t.Context(), "acme", leaving))(t); got.Keys != 4 || got.Entries != entriesOfKnown {
+		if got := must(admin.Forget(t.Context(), "acme", leaving))(t); got.Keys != 3 || got.Entries != entriesOfKnown {
 			t.Errorf("Forget = %+v", got)
 		}
 		wantForgotten(t, client, store, admin, "acme")
@@ -163,8 +164,8 @@ func TestADoneAfterForgetDoesNothing(t *testing.T) {
 	ctx := t.Context()
 	known(t, w.own, w.admin, "acme")
 	must(w.admin.Forget(ctx, "acme", leaving))(t)
-	check(t, w.own.Done(ctx, "acme", "a document", time.Second))
-	check(t, w.own.DoneN(ctx, "acme", []string{"a document", "another"}, time.Second))
+	must(w.own.Done(ctx, "acme", "a document", time.Second))(t)
+	must(w.own.DoneN(ctx, "acme", []string{"a document", "another"}, time.Second))(t)
 	wantForgotten(t, w.client, w.own, w.admin, "acme")
 	if got := must(w.own.Submit(ctx, "acme", "a document", 0))(t); got.Load != 1 || got.Pending != 1 {
 		t.Errorf("the next one is %+v", got)
@@ -181,7 +182,7 @@ func TestForgetOnACluster(t *testing.T) {
 		known(t, store, admin, fmt.Sprint("customer ", i))
 	}
 	for i := range 9 {
-		if got := must(admin.Forget(t.Context(), fmt.Sprint("customer ", i), leaving))(t); got.Keys != 4 || got.Entries != entriesOfKnown {
+		if got := must(admin.Forget(t.Context(), fmt.Sprint("customer ", i), leaving))(t); got.Keys != 3 || got.Entries != entriesOfKnown {
 			t.Errorf("Forget = %+v", got)
 		}
 	}

@@ -180,12 +180,12 @@ func (w *world) refresh() {
 }
 
 // wantLevel fails the test unless the store's next decision for a customer has a level,
-// and says what the rule had said: 0 if there is no override.
-func (w *world) wantLevel(store priority.Store, customer string, level, ruled priority.Level) {
+// and a level by the rule alone.
+func (w *world) wantLevel(store priority.Store, customer string, level, rule priority.Level) {
 	w.t.Helper()
 	got, err := store.Next(w.t.Context(), customer)
-	if err != nil || got.Level != level || got.Ruled != ruled {
-		w.t.Errorf("Next(%.40q) = %+v, %v, want level %d and ruled %d", customer, got, err, level, ruled)
+	if err != nil || got.Level != level || got.RuleLevel != rule {
+		w.t.Errorf("Next(%.40q) = %+v, %v, want level %d and %d by the rule", customer, got, err, level, rule)
 	}
 }
 

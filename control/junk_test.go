@@ -60,7 +60,7 @@ func TestJunkInEachKey(t *testing.T) {
 	policy := w.apply(strict())
 	override := w.override("acme", pinned(2))
 	good := w.contents()
-	known := []error{control.ErrCorrupt, control.ErrNewer, control.ErrLost, priority.ErrInvalidPolicy}
+	known := []error{control.ErrCorrupt, control.ErrNewer, control.ErrLost, priority.ErrInvalid}
 	isKnown := func(err error) bool {
 		for _, kind := range known {
 			if errors.Is(err, kind) {
@@ -110,7 +110,7 @@ func TestJunkInEachKey(t *testing.T) {
 					t.Errorf("a worker that %s has %d levels", what, levels)
 				}
 				w.restore(good)
-				check(t, w.client.Set(ctx, w.own.OverrideKey("acme"), "=2", time.Hour).Err())
+				check(t, w.client.Set(ctx, w.own.Keys("acme").Override, "=2", time.Hour).Err())
 				w.restore(harmed)
 				if got := must(store.Next(ctx, "acme"))(t); got.Level != 2 {
 					t.Errorf("a worker that %s: %+v", what, got)

@@ -39,7 +39,7 @@ type Entry struct {
 // last change), and at most that many. About 10,000 changes are kept.
 func (a *Admin) Log(ctx context.Context, upTo int64, most int) ([]Entry, error) {
 	if most < 1 || most > logEntries {
-		return nil, fmt.Errorf("%w: %d entries, not 1 to %d", priority.ErrInvalidOption, most, logEntries)
+		return nil, fmt.Errorf("%w option: %d entries, not 1 to %d", priority.ErrInvalid, most, logEntries)
 	}
 	last := "+"
 	if upTo > 0 {

@@ -118,7 +118,7 @@ func TestAFailoverThatLosesChanges(t *testing.T) {
 	must(admin.Apply(ctx, strict(), demo(0)))(t)
 	must(admin.SetOverride(ctx, "acme", pinned(4), time.Hour, demo(0)))(t)
 	await(t, "the replica has it", func() bool {
-		return strings.HasPrefix(replica.Client().Get(ctx, versionKey).Val(), "2 ") && replica.Client().Exists(ctx, w.own.OverrideKey("acme")).Val() == 1
+		return strings.HasPrefix(replica.Client().Get(ctx, versionKey).Val(), "2 ") && replica.Client().Exists(ctx, w.own.Keys("acme").Override).Val() == 1
 	})
 	check(t, replica.Client().Do(ctx, "REPLICAOF", "no", "one").Err())
 	must(admin.Apply(ctx, only(), demo(1)))(t)

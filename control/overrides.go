@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/script"
 )
 
@@ -52,7 +53,7 @@ func (a *Admin) Overrides(ctx context.Context) ([]Held, error) {
 // OverrideOf returns a customer's override, or nil if there is neither a record nor the
 // customer's key.
 func (a *Admin) OverrideOf(ctx context.Context, customer string) (*Held, error) {
-	if err := priority.CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return nil, err
 	}
 	ctx, cancel := a.within(ctx)
@@ -74,14 +75,14 @@ func (a *Admin) OverrideOf(ctx context.Context, customer string) (*Held, error) 
 // SetOverride sets a customer's override from now on, for 1 ms to [MaxOverride], in
 // place of any earlier one. With [ErrNotInForce] it also returns the version.
 func (a *Admin) SetOverride(ctx context.Context, customer string, override priority.Override, lasts time.Duration, change Change) (int64, error) {
-	if err := priority.CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return 0, err
 	}
 	if override.Earliest > a.levels || override.Latest > a.levels {
-		return 0, fmt.Errorf("%w: an override to level %d of 1 to %d", priority.ErrInvalidOption, max(override.Earliest, override.Latest), a.levels)
+		return 0, fmt.Errorf("%w option: an override to level %d of 1 to %d", priority.ErrInvalid, max(override.Earliest, override.Latest), a.levels)
 	}
 	if lasts < time.Millisecond || lasts > MaxOverride {
-		return 0, fmt.Errorf("%w: an override for %v, not for 1ms to %v", priority.ErrInvalidOption, lasts, MaxOverride)
+		return 0, fmt.Errorf("%w option: an override for %v, not for 1ms to %v", priority.ErrInvalid, lasts, MaxOverride)
 	}
 	call, err := a.overrideCall(customer, override, lasts, change)
 	if err != nil {
@@ -96,7 +97,7 @@ func (a *Admin) SetOverride(ctx context.Context, customer string, override prior
 func (a *Admin) EndOverride(ctx context.Context, customer string, change Change) (int64, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	if err := priority.CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return 0, err
 	}
 	call, err := a.call("override:"+customer, "", [3]string{a.keys.log, a.keys.overrides}, change)
@@ -135,7 +136,7 @@ func (a *Admin) changeOverride(ctx context.Context, customer string, override pr
 		return 0, err
 	}
 	if err := a.enforce(ctx, customer, version, override, left); err != nil {
-		return version, fmt.Errorf("%w: version %d, %q: %w", ErrNotInForce, version, a.store.OverrideKey(customer), err)
+		return version, fmt.Errorf("%w: version %d, %q: %w", ErrNotInForce, version, a.store.Keys(customer).Override, err)
 	}
 	return version, nil
 }
@@ -194,7 +195,7 @@ func (h *Held) leftAt(now int64) time.Duration {
 // enforcement returns the command that puts an override in force, or removes it if it
 // is zero or has ended.
 func (a *Admin) enforcement(ctx context.Context, customer string, override priority.Override, left time.Duration) redis.Cmder {
-	key := a.store.OverrideKey(customer)
+	key := a.store.Keys(customer).Override
 	text, err := override.MarshalText()
 	if err != nil || left < time.Millisecond {
 		return redis.NewIntCmd(ctx, "UNLINK", key)
@@ -251,7 +252,7 @@ func (a *Admin) find(ctx context.Context, held []Held) error {
 	}
 	pipe, cmds := a.client.Pipeline(), make([]*redis.Cmd, len(held))
 	for i, each := range held {
-		cmds[i] = redis.NewCmd(ctx, "EVAL", "return redis.call('GET', KEYS[1])", 1, a.store.OverrideKey(each.Customer))
+		cmds[i] = redis.NewCmd(ctx, "EVAL", "return redis.call('GET', KEYS[1])", 1, a.store.Keys(each.Customer).Override)
 		_ = pipe.Process(ctx, cmds[i])
 	}
 	failed := a.inTime(ctx, func() error {
@@ -265,7 +266,7 @@ func (a *Admin) find(ctx context.Context, held []Held) error {
 		return fmt.Errorf("control: cannot read overrides: %w", failed) // for instance, the login was refused
 	}
 	for i, cmd := range cmds {
-		key := a.store.OverrideKey(held[i].Customer)
+		key := a.store.Keys(held[i].Customer).Override
 		text, err := cmd.Text()
 		switch {
 		case errors.Is(err, redis.Nil):
@@ -275,7 +276,8 @@ func (a *Admin) find(ctx context.Context, held []Held) error {
 			held[i].Err = errors.Join(held[i].Err, fmt.Errorf("control: cannot read %.200q: %w", key, err))
 		default:
 			want, _ := held[i].Value.MarshalText()
-			if held[i].InForce = held[i].Version > 0 && text == string(want); !held[i].InForce {
+			first, _, _ := strings.Cut(text, " ")
+			if held[i].InForce = held[i].Version > 0 && first == string(want); !held[i].InForce {
 				held[i].Found = cmp.Or(text, "nothing") // the key holds an empty string
 			}
 		}

@@ -31,33 +31,32 @@ func TestAnOverrideHoldsAtOnceAndUntilItsEnd(t *testing.T) {
 		"no reader": w.own,
 	} {
 		version := must(w.admin.SetOverride(ctx, name, pinned(5), time.Hour, demo(0)))(t)
-		want := priority.Decision{Level: 5, Ruled: 1}
+		fixed, late := priority.Level(5), priority.Level(7)
 		if name == "no reader" {
-			want = priority.Decision{Level: 1}
+			fixed, late = 1, 1
 		}
-		w.wantLevel(store, name, want.Level, want.Ruled)
+		w.wantLevel(store, name, fixed, 1)
 		must(w.admin.SetOverride(ctx, name, priority.Override{Earliest: 7}, time.Hour, demo(version)))(t)
-		if want.Ruled > 0 {
-			want.Level = 7
-		}
-		w.wantLevel(store, name, want.Level, want.Ruled)
+		key := w.own.Keys(name).Override
+		check(t, w.client.SetArgs(ctx, key, ">=7 and more after a space", redis.SetArgs{KeepTTL: true}).Err())
+		w.wantLevel(store, name, late, 1)
 		held := must(w.admin.OverrideOf(ctx, name))(t)
 		if held == nil || !held.InForce || held.By != "mary" || held.Why != "a demo" || held.Value != (priority.Override{Earliest: 7}) ||
 			held.Until.Sub(held.At) != time.Hour || held.Version != version+1 {
 			t.Fatalf("%+v", held)
 		}
-		if lasts := w.client.PTTL(ctx, w.own.OverrideKey(name)).Val(); lasts > time.Hour || lasts < 59*time.Minute {
+		if lasts := w.client.PTTL(ctx, key).Val(); lasts > time.Hour || lasts < 59*time.Minute {
 			t.Errorf("the key lasts %v", lasts)
 		}
 		must(w.admin.EndOverride(ctx, name, demo(held.Version)))(t)
-		w.wantLevel(store, name, 1, 0)
+		w.wantLevel(store, name, 1, 1)
 		if held := must(w.admin.OverrideOf(ctx, name))(t); held != nil {
 			t.Errorf("%+v", held)
 		}
 	}
 	must(w.admin.SetOverride(ctx, "short", pinned(5), 30*time.Millisecond, demo(0)))(t)
 	await(t, "the override ends", func() bool {
-		return len(must(w.admin.Overrides(ctx))(t)) == 0 && must(w.store.Next(ctx, "short"))(t).Ruled == 0
+		return len(must(w.admin.Overrides(ctx))(t)) == 0 && must(w.store.Peek(ctx, "short"))(t).Override == (priority.Override{})
 	})
 	_, err := w.admin.EndOverride(ctx, "short", demo(0))
 	wantError(t, "the end of what is over", err, control.ErrNotFound)
@@ -78,7 +77,7 @@ func (w *world) many(n, from int, lasts time.Duration) {
 				changes = append(changes, script.EvalSha(ctx, pipeline, []string{versionKey, logKey, overridesKey}, 0, lasts.Milliseconds(), 1+from+i,
 					control.MaxOverrides, 10_000, 0, 0, "override:"+customer,
 					`{"by":"mary","why":"a demo","override":"=5"}`, "mary", "a demo"))
-				pipeline.Set(ctx, w.own.OverrideKey(customer), "=5", lasts)
+				pipeline.Set(ctx, w.own.Keys(customer).Override, "=5", lasts)
 			}
 			return nil
 		})
@@ -169,7 +168,7 @@ func TestNoMoreOverridesThanTheMost(t *testing.T) {
 	if want := "control: not changed: too many: there are 10000 overrides already"; err == nil || err.Error() != want {
 		t.Errorf("got %v, not %q", err, want)
 	}
-	if w.client.Exists(ctx, w.own.OverrideKey("one more")).Val() > 0 {
+	if w.client.Exists(ctx, w.own.Keys("one more").Override).Val() > 0 {
 		t.Error("what is refused is in force")
 	}
 	last = must(set("last", last, 6))(t) // in place of one there is room
@@ -210,7 +209,7 @@ func TestAnOverrideThatIsNotInForceIsMadeAgain(t *testing.T) {
 	if all := must(w.admin.Overrides(ctx))(t); len(all) != 1 || all[0].InForce || all[0].Version != version {
 		t.Errorf("%+v", all)
 	}
-	w.wantLevel(w.store, "acme", 1, 0)
+	w.wantLevel(w.store, "acme", 1, 1)
 	if again := must(set(w.admin))(t); again != version {
 		t.Errorf("made again it has version %d, not %d", again, version)
 	}
@@ -224,7 +223,7 @@ func TestAnOverrideThatIsNotInForceIsMadeAgain(t *testing.T) {
 		t.Errorf("%+v", held)
 	}
 	must(end(w.admin))(t)
-	w.wantLevel(w.store, "acme", 2, 0)
+	w.wantLevel(w.store, "acme", 2, 2)
 	if held := must(w.admin.OverrideOf(ctx, "acme"))(t); held != nil {
 		t.Errorf("%+v", held)
 	}
@@ -263,7 +262,7 @@ func TestWhatIsWrittenDownLastHolds(t *testing.T) {
 	hook.once = sync.Once{}
 	hook.do = func() { must(w.admin.EndOverride(ctx, "acme", demo(3)))(t) }
 	must(openAdmin(t, slow, nil).SetOverride(ctx, "acme", pinned(4), time.Hour, demo(2)))(t)
-	w.wantLevel(w.store, "acme", 1, 0)
+	w.wantLevel(w.store, "acme", 1, 1)
 
 	hook.name, hook.once = "unlink", sync.Once{}
 	version := w.override("acme", pinned(4))
@@ -300,7 +299,7 @@ func TestJunkOfOneCustomerStopsNobody(t *testing.T) {
 			check(t, w.client.HSet(ctx, overridesKey, "acme", test.item).Err())
 		}
 		if test.put != nil {
-			check(t, test.put(w.own.OverrideKey("acme")))
+			check(t, test.put(w.own.Keys("acme").Override))
 		}
 		must(w.store.Next(ctx, "acme"))(t)
 		held := must(w.admin.OverrideOf(ctx, "acme"))(t)

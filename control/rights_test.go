@@ -50,7 +50,7 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 	w.wantLevel(store, "acme", 2, 1)
 	for name, call := range map[string]func() error{
 		"Submit": func() error { _, err := store.Submit(ctx, "acme", "a", 0); return err },
-		"Done":   func() error { return store.Done(ctx, "acme", "a", 0) },
+		"Done":   func() error { _, err := store.Done(ctx, "acme", "a", 0); return err },
 		"Peek":   func() error { _, err := store.Peek(ctx, "acme"); return err },
 		"Reset":  func() error { return store.Reset(ctx, "acme") },
 	} {
@@ -74,6 +74,38 @@ func TestAWorkerMayFollowAndNotChange(t *testing.T) {
 		}
 	}
 	w.wantContents(before)
+}
+
+// A worker that may not read overrides never decides as if there were none.
+func TestOverridesThatMayNotBeReadAreAnError(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil)
+	ctx := t.Context()
+	w.override("acme", pinned(2))
+	keys, commands := markdown.Read(t, "../docs/redis.md").Rights(t, "worker")
+	without := func(rights []string, right string) []string {
+		return slices.DeleteFunc(slices.Clone(rights), func(other string) bool { return other == right })
+	}
+	for name, rights := range map[string][]string{
+		"the-command": slices.Concat(keys, without(commands, "+get")),
+		"the-key":     slices.Concat(without(keys, "~priority:{*}:override"), commands),
+	} {
+		store := openControl(t, w.user(name, rights...), &priority.RedisOptions{Timeout: 5 * time.Second}, seldom)
+		for operation, call := range map[string]func(customer string) error{
+			"Next":   func(customer string) error { _, err := store.Next(ctx, customer); return err },
+			"Submit": func(customer string) error { _, err := store.Submit(ctx, customer, "a", 0); return err },
+			"Peek":   func(customer string) error { _, err := store.Peek(ctx, customer); return err },
+		} {
+			for _, customer := range []string{"acme", "bolt"} { // with an override, and without
+				if err := call(customer); err == nil || !refusal(err) {
+					t.Errorf("without %s, %s of %s: %v", name, operation, customer, err)
+				}
+			}
+		}
+	}
+	if n := w.client.Exists(ctx, w.own.Keys("acme").Count, w.own.Keys("acme").Pending, w.own.Keys("bolt").Count, w.own.Keys("bolt").Pending).Val(); n > 0 {
+		t.Errorf("%d keys were written", n)
+	}
 }
 
 // The documented rights are enough for all that an operator does. Without one of them
@@ -120,7 +152,7 @@ func TestForgetNeedsTheDocumentedRights(t *testing.T) {
 	w := newWorld(t, nil)
 	ctx := t.Context()
 	_, commands := markdown.Read(t, "../docs/redis.md").Rights(t, "operator")
-	keys := []string{"~priority:{control}:*", "~priority:{*}:count", "~priority:{*}:pending", "~priority:{*}:usage", "~priority:{*}:override"} // one by one
+	keys := []string{"~priority:{control}:*", "~priority:{*}:count", "~priority:{*}:pending", "~priority:{*}:override"} // one by one
 	all := slices.Concat(keys, commands)
 	known(t, w.own, w.admin, "acme")
 	must(openAdmin(t, w.user("operator", all...), nil).Forget(ctx, "acme", leaving))(t)

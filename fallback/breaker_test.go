@@ -141,7 +141,8 @@ func TestCircuit_RedisFull(t *testing.T) {
 		last := 0.0
 		for end := time.Now().Add(time.Second); time.Now().Before(end); {
 			d, err := f.Submit(t.Context(), "globex", "one", 0)
-			err = errors.Join(err, f.Done(t.Context(), "globex", "one", 0))
+			_, err2 := f.Done(t.Context(), "globex", "one", 0)
+			err = errors.Join(err, err2)
 			_, _ = f.Peek(t.Context(), "globex")
 			if err != nil || !d.Degraded || d.Load < last-.1 {
 				t.Fatalf("full %v: %+v, %v after load %v", full, d, err, last)
@@ -159,7 +160,7 @@ func TestCircuit_RedisFull(t *testing.T) {
 // A corrupt key is no outage: nothing is probed for ever.
 func TestCircuit_CorruptKey(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		p.fail(only("", "acme", with(fmt.Errorf("%w: of acme", priority.ErrCorruptCount))), nil)
+		p.fail(only("", "acme", with(fmt.Errorf("%w: of acme", priority.ErrCorrupt))), nil)
 		for i := range 50 {
 			submit(t, f, "acme", fmt.Sprint(i))
 			done(t, f, "acme", fmt.Sprint(i))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
 )
 
 const (
@@ -38,12 +39,13 @@ type document struct{ customer, id string }
 
 // done is a Done that is owed.
 type done struct {
-	took    time.Duration
-	until   time.Time
-	call    uint64 // of hold, by which it came
-	submits int    // of the document that are under way: the Done waits for them
-	sending bool   // to the primary
-	void    bool   // it is not sent any more, and is there for a send or a Submit under way
+	took     time.Duration
+	until    time.Time
+	call     uint64 // of hold, by which it came
+	submits  int    // of the document that are under way: the Done waits for them
+	sending  bool   // to the primary
+	void     bool   // it is not sent any more, and is there for a send or a Submit under way
+	reported bool   // memory had the document too, and its end was reported
 }
 
 // chunks calls a function with up to perLock documents at a time, under the lock.
@@ -100,18 +102,26 @@ func (d *dones) remove(key document, held done) {
 }
 
 // settle forgets the Dones that the primary accepted or can never accept, and reports
-// whether any of the documents' Dones are left. Dones from later calls stay.
-func (d *dones) settle(customer string, documents []string, call uint64, errs []error) (left bool) {
+// whether any of the documents' Dones are left. Dones from later calls stay. From ended, what
+// is reported, it takes out what an earlier call has reported; nil: nothing is reported.
+func (d *dones) settle(customer string, documents []string, call uint64, errs []error, ended []priority.Ended) (left bool) {
 	d.chunks(documents, func(from int, chunk []string) {
 		for i, id := range chunk {
 			key, err := document{customer, id}, errs[from+i]
 			held, known := d.owed[key]
 			switch {
 			case !known || held.call > call:
-			case err == nil || errors.Is(err, priority.ErrCorruptCount) || errors.Is(err, priority.ErrInvalid):
+			case err == nil || errors.Is(err, priority.ErrCorrupt) || errors.Is(err, priority.ErrInvalid):
+				if held.reported && ended != nil {
+					ended[from+i] = priority.Ended{}
+				}
 				d.remove(key, held)
 			default:
 				left = true
+				if ended != nil && ended[from+i].Level > 0 {
+					held.reported = true
+					d.owed[key] = held
+				}
 			}
 		}
 	})
@@ -256,7 +266,7 @@ func (d *dones) sent(b *batch, err error) {
 			}
 		}
 	})
-	d.settle(b.customer, b.documents, b.call, priority.ItemErrors(err, len(b.documents)))
+	d.settle(b.customer, b.documents, b.call, itemerrors.Of(err, len(b.documents)), nil)
 }
 
 // sendDones sends the Dones that are owed, each once, until the primary fails too often or
@@ -294,5 +304,6 @@ func (s *Store) sendDones(ctx context.Context, stopped func() bool) {
 func (s *Store) send(ctx context.Context, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, backgroundTimeout)
 	defer cancel()
-	return s.primary.DoneN(ctx, b.customer, b.documents, b.took)
+	_, err := s.primary.DoneN(ctx, b.customer, b.documents, b.took)
+	return err
 }

@@ -26,15 +26,15 @@ func TestDones(t *testing.T) {
 		submit(t, f, "globex", documents[:10]...)
 		outage(t, f, p)
 		for _, document := range documents[:500] {
-			if err := f.Done(t.Context(), "acme", document, time.Second); err != nil {
+			if _, err := f.Done(t.Context(), "acme", document, time.Second); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := f.DoneN(t.Context(), "acme", documents[500:], 500*time.Second); err != nil {
+		if _, err := f.DoneN(t.Context(), "acme", documents[500:], 500*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		for _, document := range documents[:10] {
-			if err := f.Done(t.Context(), "globex", document, 3*time.Second); err != nil {
+			if _, err := f.Done(t.Context(), "globex", document, 3*time.Second); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -61,7 +61,7 @@ func TestDones_Bound(t *testing.T) {
 		submit(t, f, "acme", documents...)
 		outage(t, f, p)
 		done(t, f, "acme", documents[:50]...)
-		if err := f.DoneN(t.Context(), "acme", documents[50:], 0); err != nil {
+		if _, err := f.DoneN(t.Context(), "acme", documents[50:], 0); err != nil {
 			t.Fatal(err)
 		}
 		back(t, f, p)
@@ -103,8 +103,8 @@ func TestDones_Submit(t *testing.T) {
 				} else {
 					p.fail(hanging, nil)
 				}
-				go func() { _ = f.Done(context.Background(), "acme", "one", 0) }()
-				go func() { _ = f.DoneN(context.Background(), "acme", []string{"two"}, 0) }()
+				go func() { _, _ = f.Done(context.Background(), "acme", "one", 0) }()
+				go func() { _, _ = f.DoneN(context.Background(), "acme", []string{"two"}, 0) }()
 				time.Sleep(100 * ms)
 				if many {
 					if _, err := f.SubmitN(t.Context(), "acme", []string{"one", "two"}, nil); err != nil {
@@ -256,10 +256,10 @@ func TestDones_Random(t *testing.T) {
 								ds, err := f.SubmitN(ctx, customer, []string{document}, nil)
 								submitted(ds[0].Degraded, err)
 							case 3, 4:
-								err := f.Done(ctx, customer, document, 0)
+								_, err := f.Done(ctx, customer, document, 0)
 								*last = fate{known: err == nil}
 							case 5:
-								err := f.DoneN(ctx, customer, []string{document}, 0)
+								_, err := f.DoneN(ctx, customer, []string{document}, 0)
 								*last = fate{known: err == nil}
 							default:
 								time.Sleep(time.Duration(random.Int64N(int64(700 * ms))))
@@ -349,16 +349,11 @@ func TestClose(t *testing.T) {
 // An end is reported by the store that had the document, and by one of them.
 func TestDone_Ended(t *testing.T) {
 	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		var reported []priority.Ended
 		end := func(want string, documents ...string) {
 			t.Helper()
-			reported = nil
-			ctx := priority.WithEnded(t.Context(), func(e priority.Ended) { reported = append(reported, e) })
-			if err := f.DoneN(ctx, "acme", documents, 0); err != nil {
-				t.Fatal(err)
-			}
-			if got := fmt.Sprint(reported); got != want {
-				t.Errorf("the end of %q is reported as %s, want %s", documents, got, want)
+			ended, err := f.DoneN(t.Context(), "acme", documents, 0)
+			if got := fmt.Sprint(ended); err != nil || got != want {
+				t.Errorf("the end of %q is reported as %s, %v, want %s", documents, got, err, want)
 			}
 		}
 		submit(t, f, "acme", "both", "primary", "kept")
@@ -366,18 +361,18 @@ func TestDone_Ended(t *testing.T) {
 		p.fail(only("", "acme", down), nil)
 		submit(t, f, "acme", "both", "secondary", "kept")
 		time.Sleep(time.Second)
-		end("[{secondary 1s 2}]", "secondary", "secondary", "unknown")
+		end("[{1s 1} {0s 0} {0s 0}]", "secondary", "secondary", "unknown")
 		p.fail(func(_ context.Context, c call) error {
 			if c.operation == "entry" && c.documents[0] == "kept" {
 				return priority.ErrNotCounted
 			}
 			return nil
 		}, nil)
-		end("[{both 2s 1} {primary 2s 2} {kept 1s 3}]", "both", "primary", "kept")
-		end("[]", "both", "primary")
+		end("[{2s 1} {2s 1} {1s 2}]", "both", "primary", "kept")
+		end("[{0s 0} {0s 0}]", "both", "primary")
 		p.fail(nil, nil)
 		submit(t, f, "acme", "one")
-		end("[{one 0s 2}]", "one", "one")
+		end("[{0s 1} {0s 0}]", "one", "one")
 	})
 }
 

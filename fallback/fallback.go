@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/memory"
 )
@@ -87,17 +89,17 @@ type Store struct {
 var _ priority.Store = (*Store)(nil)
 
 // New returns a Store. Nil opts are the defaults. An error wraps
-// [priority.ErrInvalidOption].
+// [priority.ErrInvalid].
 func New(primary priority.Store, opts *Options) (*Store, error) {
 	if typednil.Is(primary) {
-		return nil, fmt.Errorf("%w: the primary is nil", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("%w option: the primary is nil", priority.ErrInvalid)
 	}
 	if opts == nil {
 		opts = &Options{}
 	}
 	if opts.MaxFailures < 0 || opts.RetryAfter < 0 || opts.MaxDones < 0 {
-		return nil, fmt.Errorf("%w: MaxFailures %d, RetryAfter %v or MaxDones %d is negative",
-			priority.ErrInvalidOption, opts.MaxFailures, opts.RetryAfter, opts.MaxDones)
+		return nil, fmt.Errorf("%w option: MaxFailures %d, RetryAfter %v or MaxDones %d is negative",
+			priority.ErrInvalid, opts.MaxFailures, opts.RetryAfter, opts.MaxDones)
 	}
 	own, err := memory.New(&memory.Options{Like: primary, MaxEntries: maxEntries})
 	if err != nil {
@@ -126,7 +128,7 @@ func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, e
 }
 
 func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	if err := priority.CheckN(customer, n); err != nil || n == 0 {
+	if err := check.N(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
 	decisions, fromMemory, err := ask(s, ctx, customer, true, func(ctx context.Context, store priority.Store) ([]priority.Decision, error) {
@@ -141,10 +143,10 @@ func (s *Store) NextN(ctx context.Context, customer string, n int) ([]priority.D
 // NextEach implements [priority.Store]. Memory answers for the entries that the primary
 // did not count.
 func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
-	if err := priority.CheckEach(customers); err != nil || len(customers) == 0 {
+	if err := check.Each(customers); err != nil || len(customers) == 0 {
 		return nil, err
 	}
-	return each(s, ctx, customers, customers[0], nil, func(ctx context.Context, store priority.Store, customers []string) ([]priority.Decision, error) {
+	return each(s, ctx, customers, func(customer string) string { return customer }, nil, func(ctx context.Context, store priority.Store, customers []string) ([]priority.Decision, error) {
 		return store.NextEach(ctx, customers)
 	})
 }
@@ -152,7 +154,7 @@ func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.De
 func (s *Store) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
 	decisions, err := s.SubmitN(ctx, customer, []string{document}, []float64{cost})
 	if err != nil {
-		return priority.Decision{}, priority.ItemErrors(err, 1)[0]
+		return priority.Decision{}, itemerrors.Of(err, 1)[0]
 	}
 	return decisions[0], nil
 }
@@ -160,7 +162,7 @@ func (s *Store) Submit(ctx context.Context, customer, document string, cost floa
 // SubmitN implements [priority.Store]. Memory answers for the documents that the primary
 // did not count.
 func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	if err := priority.CheckSubmit(customer, documents, costs); err != nil || len(documents) == 0 {
+	if err := check.Submit(customer, documents, costs); err != nil || len(documents) == 0 {
 		return nil, err
 	}
 	items := make([]submission, len(documents))
@@ -175,10 +177,10 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 		refused = errSending
 	}
 	decisions, errs := []priority.Decision(nil), []error(nil)
-	decisions, err := each(s, ctx, items, customer, refused, func(ctx context.Context, store priority.Store, items []submission) (answers []priority.Decision, err error) {
+	decisions, err := each(s, ctx, items, func(submission) string { return customer }, refused, func(ctx context.Context, store priority.Store, items []submission) (answers []priority.Decision, err error) {
 		answers, err = submit(ctx, store, customer, items)
 		if store != priority.Store(s.memory) {
-			errs = priority.ItemErrors(err, len(items))
+			errs = itemerrors.Of(err, len(items))
 		}
 		return answers, err
 	})
@@ -204,58 +206,55 @@ func submit(ctx context.Context, store priority.Store, customer string, items []
 	return store.SubmitN(ctx, customer, documents, costs)
 }
 
-func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	if err := s.DoneN(ctx, customer, []string{document}, took); err != nil {
-		return priority.ItemErrors(err, 1)[0]
+func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
+	ended, err := s.DoneN(ctx, customer, []string{document}, took)
+	if err != nil {
+		return priority.Ended{}, itemerrors.Of(err, 1)[0]
 	}
-	return nil
+	return ended[0], nil
 }
 
 // DoneN implements [priority.Store]. Dones that the primary did not accept are
 // remembered for it, and are not an error.
-func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	if err := priority.CheckDone(customer, documents, took); err != nil || len(documents) == 0 {
-		return err
+func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) (ended []priority.Ended, err error) {
+	if err := check.Done(customer, documents, took); err != nil || len(documents) == 0 {
+		return nil, err
 	}
 	// They are remembered from now on: a Submit that arrives during the call cancels
 	// its document's Done.
 	call := s.dones.hold(customer, documents, took/time.Duration(len(documents)))
-	err := s.try(ctx, customer, false, func() error { return doneN(ctx, s.primary, customer, documents, took) })
-	errs := priority.ItemErrors(err, len(documents))
-	if s.dones.settle(customer, documents, call, errs) {
-		s.retryLater()
+	err = s.try(ctx, customer, false, func() (err error) {
+		ended, err = doneN(ctx, s.primary, customer, documents, took)
+		return err
+	})
+	errs := itemerrors.Of(err, len(documents))
+	if ended == nil {
+		ended = make([]priority.Ended, len(documents))
 	}
+	answered := err == nil || s.answers(ctx, err)
 	if s.used.Load() {
-		s.doneInMemory(ctx, customer, documents, took, errs)
-	}
-	if err == nil || s.answers(ctx, err) {
-		return nil
-	}
-	return &priority.BatchError{Errs: errs}
-}
-
-func doneN(ctx context.Context, store priority.Store, customer string, documents []string, took time.Duration) error {
-	if len(documents) == 1 {
-		return store.Done(ctx, customer, documents[0], took)
-	}
-	return store.DoneN(ctx, customer, documents, took)
-}
-
-// doneInMemory ends the documents in memory, which reports only those that the primary
-// did not.
-func (s *Store) doneInMemory(ctx context.Context, customer string, documents []string, took time.Duration, errs []error) {
-	var left, ended []string
-	for i, document := range documents {
-		if errs[i] != nil {
-			left = append(left, document)
-		} else {
-			ended = append(ended, document)
+		inMemory, _ := s.memory.DoneN(context.WithoutCancel(ctx), customer, documents, took)
+		for i, e := range inMemory {
+			if errs[i] != nil && answered {
+				ended[i] = e
+			}
 		}
 	}
-	ctx = context.WithoutCancel(ctx)
-	took /= time.Duration(len(documents))
-	_ = s.memory.DoneN(priority.WithEnded(ctx, nil), customer, ended, took*time.Duration(len(ended)))
-	_ = s.memory.DoneN(ctx, customer, left, took*time.Duration(len(left)))
+	if s.dones.settle(customer, documents, call, errs, ended) {
+		s.retryLater()
+	}
+	if answered {
+		return ended, nil
+	}
+	return ended, &priority.BatchError{Errs: errs}
+}
+
+func doneN(ctx context.Context, store priority.Store, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
+	if len(documents) == 1 {
+		ended, err := store.Done(ctx, customer, documents[0], took)
+		return []priority.Ended{ended}, err
+	}
+	return store.DoneN(ctx, customer, documents, took)
 }
 
 func (s *Store) Peek(ctx context.Context, customer string) (priority.State, error) {
@@ -269,7 +268,7 @@ func (s *Store) Peek(ctx context.Context, customer string) (priority.State, erro
 // Reset implements [priority.Store]. It returns the primary's error, as the fleet's
 // count stands then; memory forgets the customer in any case.
 func (s *Store) Reset(ctx context.Context, customer string) error {
-	if err := priority.CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return err
 	}
 	err := s.try(ctx, customer, false, func() error { return s.primary.Reset(ctx, customer) })
@@ -300,6 +299,9 @@ func ask[T any](s *Store, ctx context.Context, customer string, counts bool, cal
 		answer, err = call(ctx, s.primary)
 		return err
 	})
+	if err == nil && counts {
+		s.counted(customer)
+	}
 	if !s.answers(ctx, err) {
 		return answer, false, err
 	}
@@ -309,19 +311,27 @@ func ask[T any](s *Store, ctx context.Context, customer string, counts bool, cal
 
 // each asks the primary for each item, unless it is refused, and then memory for each item
 // with an error.
-func each[T any](s *Store, ctx context.Context, items []T, customer string, refused error,
+func each[T any](s *Store, ctx context.Context, items []T, customer func(T) string, refused error,
 	ask func(context.Context, priority.Store, []T) ([]priority.Decision, error),
 ) (decisions []priority.Decision, err error) {
 	if err = refused; err == nil {
-		err = s.try(ctx, customer, true, func() (err error) {
+		err = s.try(ctx, customer(items[0]), true, func() (err error) {
 			decisions, err = ask(ctx, s.primary, items)
 			return err
 		})
 	}
+	if err == nil && !s.used.Load() {
+		return decisions, nil
+	}
+	errs := itemerrors.Of(err, len(items))
+	for at, err := range errs {
+		if err == nil {
+			s.counted(customer(items[at]))
+		}
+	}
 	if err == nil {
 		return decisions, nil
 	}
-	errs := priority.ItemErrors(err, len(items))
 	all := make([]priority.Decision, len(items))
 	copy(all, decisions)
 	if !s.answers(ctx, err) {
@@ -335,7 +345,7 @@ func each[T any](s *Store, ctx context.Context, items []T, customer string, refu
 		}
 	}
 	answers, err := ask(pastDeadline(ctx), s.memory, rest)
-	left, seconds := make([]error, len(items)), priority.ItemErrors(err, len(rest))
+	left, seconds := make([]error, len(items)), itemerrors.Of(err, len(rest))
 	for i, at := range places {
 		if left[at] = bothFailed(errs[at], seconds[i]); left[at] == nil {
 			all[at] = answers[i]
@@ -364,9 +374,6 @@ func (s *Store) try(ctx context.Context, customer string, counts bool, call func
 		} else if n&(n-1) == 0 || n%64 == 0 { // now and then
 			s.retry.worked.add(customer)
 		}
-		if err == nil && counts && s.used.Load() { // the primary knows this customer's numbers
-			_ = s.memory.Reset(context.Background(), customer)
-		}
 	case errors.Is(err, priority.ErrInvalid) || ctx.Err() != nil || impatient(ctx, err):
 	default:
 		s.retry.failed.add(customer)
@@ -377,6 +384,13 @@ func (s *Store) try(ctx context.Context, customer string, counts bool, call func
 		}
 	}
 	return err
+}
+
+// counted forgets what memory counted of a customer whom the primary has counted now.
+func (s *Store) counted(customer string) {
+	if s.used.Load() {
+		_ = s.memory.Reset(context.Background(), customer)
+	}
 }
 
 // recovered forgets what memory counted while the circuit was open.
@@ -411,10 +425,10 @@ var (
 func reached(err error) bool {
 	var batch *priority.BatchError
 	if !errors.As(err, &batch) {
-		return err == nil || errors.Is(err, priority.ErrCorruptCount)
+		return err == nil || errors.Is(err, priority.ErrCorrupt)
 	}
 	for i, err := range batch.Errs {
-		if (i == 0 || err != batch.Errs[i-1]) && (err == nil || errors.Is(err, priority.ErrCorruptCount)) {
+		if (i == 0 || err != batch.Errs[i-1]) && (err == nil || errors.Is(err, priority.ErrCorrupt)) {
 			return true
 		}
 	}

@@ -147,20 +147,23 @@ func (p *primary) SubmitN(ctx context.Context, customer string, documents []stri
 	})
 }
 
-func (p *primary) Done(ctx context.Context, customer, document string, took time.Duration) error {
+func (p *primary) Done(ctx context.Context, customer, document string, took time.Duration) (e priority.Ended, err error) {
 	operation := "Done"
 	if len(document) > 20 { // of a document that does not exist
 		operation = "probe"
 	}
-	return p.do(ctx, call{operation, customer, []string{document}, took}, false, func([]int) error {
-		return p.Store.Done(ctx, customer, document, took)
+	err = p.do(ctx, call{operation, customer, []string{document}, took}, false, func([]int) error {
+		e, err = p.Store.Done(ctx, customer, document, took)
+		return err
 	})
+	return e, err
 }
 
-func (p *primary) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	return p.do(ctx, call{"DoneN", customer, slices.Clone(documents), took}, true, func(entries []int) error {
+func (p *primary) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
+	ended := make([]priority.Ended, len(documents))
+	return ended, p.do(ctx, call{"DoneN", customer, slices.Clone(documents), took}, true, func(entries []int) (err error) {
 		for _, i := range entries {
-			if err := p.Store.Done(ctx, customer, documents[i], took); err != nil {
+			if ended[i], err = p.Store.Done(ctx, customer, documents[i], took); err != nil {
 				return err
 			}
 		}
@@ -272,7 +275,7 @@ func submit(t testing.TB, s priority.Store, customer string, documents ...string
 func done(t testing.TB, s priority.Store, customer string, documents ...string) {
 	t.Helper()
 	for _, document := range documents {
-		if err := s.Done(context.Background(), customer, document, 0); err != nil {
+		if _, err := s.Done(context.Background(), customer, document, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -288,7 +291,7 @@ func pending(t testing.TB, p *primary, want int64) {
 
 // classes are the classes that an error is of.
 func classes(err error) (of []error) {
-	for _, class := range []error{priority.ErrInvalid, priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount} {
+	for _, class := range []error{priority.ErrInvalid, priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorrupt} {
 		if errors.Is(err, class) {
 			of = append(of, class)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
 )
 
 // backgroundTimeout bounds the calls of a primary without a timeout of its own.
@@ -38,7 +39,7 @@ type customers struct {
 const mostCustomers = 4
 
 func (c *customers) add(customer string) {
-	if priority.CheckCustomer(customer) != nil {
+	if check.Customer(customer) != nil {
 		return
 	}
 	c.mu.Lock()
@@ -102,7 +103,7 @@ func (s *Store) probe() bool {
 	for _, customer := range append(s.retry.worked.all(), s.retry.failed.all()...) {
 		wait.Go(func() {
 			// It has to be a write: a replica would answer a Peek.
-			if reached(s.primary.Done(ctx, customer, rand.Text(), 0)) {
+			if _, err := s.primary.Done(ctx, customer, rand.Text(), 0); reached(err) {
 				works.Store(true)
 			}
 		})

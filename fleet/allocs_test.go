@@ -3,41 +3,33 @@
 package fleet_test
 
 import (
-	"context"
 	"testing"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/observe"
 )
 
-// A call through a member allocates as much as one through its parts with an observer
-// that does nothing. The race detector allocates too, so this test is not built with it.
-func TestAMemberAllocatesNoMoreThanItsParts(t *testing.T) {
+// What a call through a member allocates at most. The race detector allocates too, so this
+// test is not built with it.
+func TestMember_Allocations(t *testing.T) {
 	client, ctx := redistest.Start(t).Client(), t.Context()
 	member := join(t, client, nil)
-	own := must(control.New(client, &control.Options{Store: priority.RedisOptions{Overrides: true}}))(t)
-	t.Cleanup(func() { _ = own.Close(ended(t)) })
-	fallen := must(fallback.New(own, nil))(t)
-	parts := observe.New(fallen, func(context.Context, observe.Call) {})
-	for name, call := range map[string]func(store priority.Store) error{
-		"Next":   func(store priority.Store) error { _, err := store.Next(ctx, "acme"); return err },
-		"Submit": func(store priority.Store) error { _, err := store.Submit(ctx, "acme", "d", 0); return err },
-		"Done":   func(store priority.Store) error { return store.Done(ctx, "acme", "d", 0) },
+	await(t, "its first report", func() bool { return len(byName(t, client)) == 1 })
+	for _, test := range []struct {
+		name string
+		most float64
+		call func() error
+	}{
+		{"Next", 19, func() error { _, err := member.Next(ctx, "acme"); return err }},
+		{"Submit", 27, func() error { _, err := member.Submit(ctx, "acme", "d", 0); return err }},
+		{"Done", 24, func() error { _, err := member.Done(ctx, "acme", "d", 0); return err }},
 	} {
-		allocations := func(store priority.Store) float64 {
-			return testing.AllocsPerRun(1000, func() {
-				if err := call(store); err != nil {
-					t.Fatal(err)
-				}
-			})
-		}
-		plain, of := allocations(parts), allocations(member)
-		t.Logf("%s: %v allocations, %v through its parts, %v through the store alone", name, of, plain, allocations(own))
-		if of > plain+1 { // what runs in the background is counted too
-			t.Errorf("%s: %v allocations, %v through its parts", name, of, plain)
+		got := testing.AllocsPerRun(1000, func() {
+			if err := test.call(); err != nil {
+				t.Fatal(err)
+			}
+		})
+		if got > test.most {
+			t.Errorf("%s: %v allocations, more than %v", test.name, got, test.most)
 		}
 	}
 }

@@ -27,7 +27,10 @@ func BenchmarkServerTime(b *testing.B) {
 				b.Fatal(err)
 			}
 			c := newCollector(time.Now())
-			observed := observe.New(store, c.observe)
+			observed, err := observe.New(store, c.observe)
+			if err != nil {
+				b.Fatal(err)
+			}
 			decide := func(i int) error {
 				customer := fmt.Sprint("customer ", i%200)
 				if rule == "Next" {
@@ -38,7 +41,8 @@ func BenchmarkServerTime(b *testing.B) {
 				if _, err := observed.Submit(ctx, customer, document, 0); err != nil {
 					return err
 				}
-				return observed.Done(ctx, customer, document, 0)
+				_, err := observed.Done(ctx, customer, document, 0)
+				return err
 			}
 			var writers []*writer
 			for i := range 100 {

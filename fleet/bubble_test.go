@@ -168,7 +168,7 @@ func TestReportsDelayNoCaller(t *testing.T) {
 					began := time.Now()
 					must(member.Next(ctx, "acme"))(t)
 					must(member.Submit(ctx, "globex", "d", 0))(t)
-					check(t, member.Done(ctx, "globex", "d", 0))
+					must(member.Done(ctx, "globex", "d", 0))(t)
 					if r := member.Report(); r.Degraded || r.Fallback > 0 {
 						t.Fatalf("%+v", r)
 					}
@@ -200,7 +200,7 @@ func TestCloseWithoutRedisIsInTime(t *testing.T) {
 				member := v.member(nil)
 				must(member.Submit(t.Context(), "acme", "d", 0))(t)
 				v.Faults.Fail(fault)
-				check(t, member.Done(t.Context(), "acme", "d", 0))
+				must(member.Done(t.Context(), "acme", "d", 0))(t)
 				time.Sleep(5 * time.Second) // a report is being written, and rules are read
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -232,7 +232,7 @@ func TestTheOrderOfClose(t *testing.T) {
 		member, ctx := v.member(&fleet.Options{Fallback: fallback.Options{RetryAfter: time.Hour}}), t.Context()
 		must(member.Submit(ctx, "acme", "d", 0))(t)
 		v.Faults.Fail(prioritytest.Fault{Customer: "acme"})
-		check(t, member.Done(ctx, "acme", "d", 0))
+		must(member.Done(ctx, "acme", "d", 0))(t)
 		v.Faults.Heal()
 		time.Sleep(time.Second)
 		v.take()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/observe"
 )
 
@@ -81,7 +82,7 @@ func ruleOf(operation string) priority.Rule {
 func (c *collector) decided(now time.Time, rule priority.Rule, call observe.Call) {
 	var errs []error
 	if call.Err != nil && len(call.Decisions) > 0 {
-		errs = priority.ItemErrors(call.Err, len(call.Decisions))
+		errs = itemerrors.Of(call.Err, len(call.Decisions))
 	}
 	for from := 0; from < len(call.Decisions); from += perLock {
 		c.mu.Lock()
@@ -111,7 +112,7 @@ func (s *step) decided(rule priority.Rule, level priority.Level, d priority.Deci
 	} else {
 		s.byLoad[level]++
 	}
-	if d.Ruled != 0 {
+	if d.Level != d.RuleLevel {
 		s.overridden++
 	}
 	if d.Degraded {
@@ -151,13 +152,16 @@ func (c *collector) ended(now time.Time, ended []priority.Ended) {
 		c.mu.Lock()
 		s := c.current(now)
 		for _, e := range part {
+			if e.Level == 0 { // it was not pending
+				continue
+			}
 			level := bounded(e.Level)
 			h := s.waits[level]
 			if h == nil {
 				h = make(Histogram)
 				s.waits[level] = h
 			}
-			h[bucketOf(e.Sojourn)]++
+			h[bucketOf(e.Latency)]++
 		}
 		c.mu.Unlock()
 	}
@@ -170,7 +174,7 @@ func (c *collector) failed(now time.Time, call observe.Call) {
 		counts[class] = int64(call.Items)
 	} else {
 		class, before := "", error(nil)
-		for _, err := range priority.ItemErrors(call.Err, call.Items) {
+		for _, err := range itemerrors.Of(call.Err, call.Items) {
 			if err == nil {
 				continue
 			}

@@ -21,7 +21,7 @@ import (
 func next(at time.Time, customer string, level priority.Level) observe.Call {
 	return observe.Call{
 		Operation: "Next", Items: 1, Customers: []string{customer}, Start: at,
-		Decisions: []priority.Decision{{Level: level, Count: -int64(level)}},
+		Decisions: []priority.Decision{{Level: level, Count: -int64(level), RuleLevel: level}},
 	}
 }
 
@@ -117,13 +117,13 @@ func TestWhatIsCounted(t *testing.T) {
 	c := newCollector(now)
 	for _, call := range []observe.Call{
 		next(now, "acme", 3),
-		{Operation: "NextN", Items: 2, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 1, Degraded: true}, {Level: 2, Ruled: 4}}},
+		{Operation: "NextN", Items: 2, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 1, Degraded: true, RuleLevel: 1}, {Level: 2, RuleLevel: 4}}},
 		{Operation: "NextEach", Items: 3, Customers: []string{"a", "b", "a"}, Decisions: make([]priority.Decision, 3),
-			Err: &priority.BatchError{Errs: []error{refused, nil, priority.ErrCorruptCount}}},
-		{Operation: "NextN", Customers: []string{"acme"}, Err: priority.ErrInvalidCount},
-		{Operation: "Submit", Items: 1, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 5, Load: 200, Ruled: 5}}},
+			Err: &priority.BatchError{Errs: []error{refused, nil, priority.ErrCorrupt}}},
+		{Operation: "NextN", Customers: []string{"acme"}, Err: priority.ErrInvalid},
+		{Operation: "Submit", Items: 1, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 5, Load: 200, RuleLevel: 5}}},
 		{Operation: "SubmitN", Items: 4, Customers: []string{"c"}, Err: priority.ErrOutcomeUnknown},
-		{Operation: "Done", Items: 1, Customers: []string{"c"}, Ended: []priority.Ended{{Document: "d", Sojourn: 1500 * time.Millisecond, Level: 5}}},
+		{Operation: "DoneN", Items: 2, Customers: []string{"c"}, Ended: []priority.Ended{{}, {Latency: 1500 * time.Millisecond, Level: 5}}},
 		{Operation: "DoneN", Items: 2, Customers: []string{"c"}, Err: errors.New("odd")},
 		{Operation: "Peek", Customers: []string{"c"}, Err: refused},
 		{Operation: "Reset", Customers: []string{"c"}},
@@ -138,10 +138,10 @@ func TestWhatIsCounted(t *testing.T) {
 	if want := (map[priority.Level]int64{5: 1}); !maps.Equal(r.ByLoad, want) {
 		t.Errorf("by load: %v, want %v", r.ByLoad, want)
 	}
-	if want := (map[string]int64{"not_counted": 1, "corrupt_count": 1, "outcome_unknown": 4, "error": 2}); !maps.Equal(r.Errors, want) {
+	if want := (map[string]int64{"not_counted": 1, "corrupt": 1, "outcome_unknown": 4, "error": 2}); !maps.Equal(r.Errors, want) {
 		t.Errorf("errors: %v, want %v", r.Errors, want)
 	}
-	if r.Overridden != 2 || r.Fallback != 1 || r.Waits[5][43] != 1 || r.Waits[5].Count() != 1 {
+	if r.Overridden != 1 || r.Fallback != 1 || len(r.Waits) != 1 || r.Waits[5][43] != 1 || r.Waits[5].Count() != 1 {
 		t.Errorf("%+v", r)
 	}
 	if want := (Busy{"acme", 4, priority.ByLoad, 5, 0, 200}); len(r.Busiest) != 2 || r.Busiest[0] != want {

@@ -46,7 +46,7 @@ func Example() {
 	}
 	fmt.Println("invoice-1 has level", decision.Level)
 	// … the queue, and a worker that processes the document …
-	if err := store.Done(ctx, "acme", "invoice-1", 20*time.Millisecond); err != nil {
+	if _, err := store.Done(ctx, "acme", "invoice-1", 20*time.Millisecond); err != nil {
 		log.Fatal(err)
 	}
 

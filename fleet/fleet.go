@@ -45,7 +45,7 @@ type Options struct {
 
 	// Logger logs what operators should know: that Redis cannot be reached, or can be
 	// again; which rules are followed, and why newer rules are not; corrupt keys; and that
-	// reports cannot be written. Default: nothing is logged.
+	// reports cannot be written. Default: slog.Default().
 	Logger *slog.Logger
 
 	// Name is what operators call this process, at most 100 bytes. Default: the host's
@@ -73,20 +73,20 @@ type stack = priority.Store
 
 // Join makes a Member on a client. It sends nothing itself, and does not fail if Redis
 // cannot be reached. Nil opts are the defaults. An error wraps
-// [priority.ErrInvalidPolicy] or [priority.ErrInvalidOption].
+// [priority.ErrInvalid].
 func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	if typednil.Is(client) {
-		return nil, fmt.Errorf("%w: the client is nil", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)
 	}
 	if opts == nil {
 		opts = &Options{}
 	}
 	if len(opts.Name) > maxNameBytes {
-		return nil, fmt.Errorf("%w: Name %.80q has more than %d bytes", priority.ErrInvalidOption, opts.Name, maxNameBytes)
+		return nil, fmt.Errorf("%w option: Name %.80q has more than %d bytes", priority.ErrInvalid, opts.Name, maxNameBytes)
 	}
 	m := &Member{who: whoIs(opts.Name), seen: newCollector(time.Now())}
 	m.writer = newWriter(client, cmp.Or(opts.Store.Prefix, defaultPrefix), m.who.ID, m.json)
-	log := &logger{Logger: opts.Logger, degraded: func() bool { return m.fallback.Degraded() }}
+	log := &logger{Logger: cmp.Or(opts.Logger, slog.Default()), degraded: func() bool { return m.fallback.Degraded() }}
 	m.writer.onError = log.reports
 
 	var err error
@@ -100,11 +100,12 @@ func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	m.who.Levels = m.control.Last()
 	back := opts.Fallback
 	back.OnChange, back.OnError = log.circuit(back.OnChange), log.failed(back.OnError)
-	m.fallback, err = fallback.New(observe.New(m.control, observe.LogCorrupt(opts.Logger)), &back)
-	if err != nil {
+	if m.fallback, err = fallback.New(m.control, &back); err != nil {
 		return nil, err
 	}
-	m.stack = observe.New(m.fallback, append([]observe.Func{m.seen.observe}, opts.Observers...)...)
+	if m.stack, err = observe.New(m.fallback, append([]observe.Func{m.seen.observe}, opts.Observers...)...); err != nil {
+		return nil, err
+	}
 	go m.writer.run(func(ctx context.Context) { _ = m.control.Refresh(ctx) })
 	return m, nil
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// logger logs what operators should know; a nil *slog.Logger logs nothing.
+// logger logs what operators should know.
 type logger struct {
 	*slog.Logger
 	degraded  func() bool // whether the member is
@@ -20,9 +21,6 @@ type logger struct {
 
 // circuit returns an OnChange of package fallback that logs, and then calls next.
 func (l *logger) circuit(next func(open bool, cause error)) func(open bool, cause error) {
-	if l.Logger == nil {
-		return next
-	}
 	return func(open bool, cause error) {
 		if open {
 			l.away.Store(true)
@@ -48,14 +46,14 @@ const logInterval = time.Minute
 
 // failed returns an OnError of package fallback that logs, and then calls next.
 func (l *logger) failed(next func(err error)) func(err error) {
-	if l.Logger == nil {
-		return next
-	}
-	var quietUntil atomic.Int64 // in nanoseconds of Unix time
+	var corrupt, away quiet
 	return func(err error) {
-		now, until := time.Now(), quietUntil.Load()
-		isCorrupt := errors.Is(err, priority.ErrCorruptCount) // observe.LogCorrupt logs it
-		if !isCorrupt && now.UnixNano() >= until && quietUntil.CompareAndSwap(until, now.Add(logInterval).UnixNano()) {
+		switch {
+		case errors.Is(err, priority.ErrCorrupt):
+			if corrupt.ended() {
+				l.Error("priority: a key holds something else", "error", corruptOf(err))
+			}
+		case away.ended():
 			l.away.Store(true)
 			l.Warn("priority: Redis did not decide; this process does", "error", err)
 		}
@@ -65,10 +63,26 @@ func (l *logger) failed(next func(err error)) func(err error) {
 	}
 }
 
+// quiet is for how long nothing more is logged.
+type quiet struct{ until atomic.Int64 } // in nanoseconds of Unix time
+
+// ended reports whether it has ended, and begins again.
+func (q *quiet) ended() bool {
+	now, until := time.Now(), q.until.Load()
+	return now.UnixNano() >= until && q.until.CompareAndSwap(until, now.Add(logInterval).UnixNano())
+}
+
+// corruptOf returns the error that names a corrupt key; a batch's own may be another.
+func corruptOf(err error) error {
+	if batch := (*priority.BatchError)(nil); errors.As(err, &batch) {
+		return batch.Errs[slices.IndexFunc(batch.Errs, func(err error) bool { return errors.Is(err, priority.ErrCorrupt) })]
+	}
+	return err
+}
+
 // rules logs which rules are followed, and why newer rules are not.
 func (l *logger) rules(status control.Status) {
 	switch {
-	case l.Logger == nil:
 	case errors.Is(status.Err, control.ErrLost):
 		l.Error("priority: Redis lost what operators set; the known rules stay in force", "error", status.Err, "version", status.Version)
 	case status.Err != nil:
@@ -84,7 +98,6 @@ func (l *logger) rules(status control.Status) {
 // shows that Redis is back after failures that were too few to open the circuit.
 func (l *logger) reports(err error) {
 	switch {
-	case l.Logger == nil:
 	case err == nil && !l.degraded():
 		l.back()
 	case err != nil && !l.unwritten:

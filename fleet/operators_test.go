@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -77,10 +78,36 @@ func TestDocumentsWithAnOverrideAreReported(t *testing.T) {
 	must(admin.SetOverride(ctx, "acme", priority.Override{Earliest: 7, Latest: 7}, time.Hour, demo))(t)
 	must(member.NextN(ctx, "acme", 3))(t)
 	must(member.Submit(ctx, "acme", "d", 0))(t)
-	must(member.Next(ctx, "globex"))(t)
+	must(admin.SetOverride(ctx, "globex", priority.Override{Latest: 8}, time.Hour, demo))(t)
+	must(member.Next(ctx, "globex"))(t) // whose level is the rule's
 	r := member.Report()
 	if r.Overridden != 4 || r.ByCount[7] != 3 || r.ByCount[1] != 1 || r.ByLoad[7] != 1 || !r.Overrides || r.Busiest[0].Level != 7 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// What is found within a member decides as the member does, also if it was asked for before.
+func TestAs_FollowsRules(t *testing.T) {
+	client, ctx := redistest.Start(t).Client(), t.Context()
+	member := join(t, client, nil)
+	redisStore, found := priority.As[*priority.RedisStore](member)
+	follower, _ := priority.As[*control.Store](member)
+	if !found {
+		t.Fatal("no RedisStore is found")
+	}
+	admin := must(control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute}))(t)
+	must(admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{0, -1}}}, demo))(t)
+	must(admin.SetOverride(ctx, "globex", priority.Override{Earliest: 3, Latest: 3}, time.Hour, demo))(t)
+	check(t, follower.Refresh(ctx))
+	if got := redisStore.PolicyOf("acme"); !reflect.DeepEqual(got, member.PolicyOf("acme")) || got.Last() != 3 {
+		t.Errorf("policy %+v", got)
+	}
+	must(member.NextN(ctx, "acme", 2))(t)
+	if d := must(redisStore.Next(ctx, "acme"))(t); d.Level != 3 || d.Count != -2 {
+		t.Errorf("the third document: %+v", d)
+	}
+	if d := must(redisStore.Next(ctx, "globex"))(t); d.Level != 3 || d.RuleLevel != 1 {
+		t.Errorf("with an override: %+v", d)
 	}
 }
 
@@ -258,7 +285,11 @@ func asMember(t *testing.T, server *redistest.Server, rights []string) error {
 	_, err = member.SubmitN(ctx, "acme", []string{"a", "b"}, nil)
 	errs = append(errs, err)
 	_, err = member.Peek(ctx, "acme")
-	errs = append(errs, err, member.Done(ctx, "acme", "a", 0), member.DoneN(ctx, "acme", []string{"a", "b"}, 0), member.Reset(ctx, "acme"))
+	errs = append(errs, err)
+	_, err = member.Done(ctx, "acme", "a", 0)
+	errs = append(errs, err)
+	_, err = member.DoneN(ctx, "acme", []string{"a", "b"}, 0)
+	errs = append(errs, err, member.Reset(ctx, "acme"))
 	if member.Report().Fallback > 1 { // full's
 		errs = append(errs, errors.New("documents are degraded"))
 	}

@@ -28,7 +28,7 @@ return redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])`
 // empty prefix is "priority". A report that cannot be read has an Err, and no numbers.
 func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Report, error) {
 	if typednil.Is(client) {
-		return nil, fmt.Errorf("%w: the client is nil", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)
 	}
 	prefix = cmp.Or(prefix, defaultPrefix)
 	ids, err := members(ctx, client, prefix)
@@ -46,7 +46,7 @@ func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Re
 	return reports, nil
 }
 
-// members returns the ids of processes that have written a report lately.
+// members returns the ids of processes that have written a report recently.
 func members(ctx context.Context, client priority.RedisClient, prefix string) ([]string, error) {
 	key := keyOf(prefix, "members")
 	cmd := redis.NewStringSliceCmd(ctx, "eval", membersScript, 1, key, maxReads)

@@ -46,13 +46,14 @@ type Report struct {
 	ByCount map[priority.Level]int64 `json:"by_count,omitempty"`
 	ByLoad  map[priority.Level]int64 `json:"by_load,omitempty"`
 
-	// Overridden counts the documents whose customer had an override, and Fallback the
-	// documents that a fallback decided about. ByCount and ByLoad include both.
+	// Overridden counts the documents whose level is another one than the rule's, by an
+	// override, and Fallback the documents that a fallback decided about. ByCount and ByLoad
+	// include both.
 	Overridden int64 `json:"overridden"`
 	Fallback   int64 `json:"fallback"`
 
 	// Errors counts the documents that failed, by the error's class: "invalid",
-	// "not_counted", "outcome_unknown", "corrupt_count" or "error".
+	// "not_counted", "outcome_unknown", "corrupt" or "error".
 	Errors map[string]int64 `json:"errors,omitempty"`
 
 	// Waits is how long documents took from Submit to Done, by their level.

@@ -28,9 +28,9 @@ func reason(err error) string {
 		return "a later version of the library wrote the rules"
 	case errors.Is(err, control.ErrCorrupt):
 		return "the rules in Redis cannot be read"
-	case errors.Is(err, priority.ErrInvalidPolicy):
+	case errors.Is(err, priority.ErrInvalid):
 		text := err.Error()
-		if _, why, ok := strings.Cut(text, priority.ErrInvalidPolicy.Error()+": "); ok {
+		if _, why, ok := strings.Cut(text, priority.ErrInvalid.Error()+" policy: "); ok {
 			text = why
 		}
 		return plainText(text, maxErrorBytes)

@@ -114,7 +114,7 @@ func writeVectors() []writeVector {
 		{"overrides", []writeStep{overridden(next(0, "acme", -2, 7, 7, 7)), overridden(submit(0, "acme", 3, 1)), submit(0, "b", 3, 2), report(0)}},
 		{"a fallback", []writeStep{byFallback(next(0, "acme", -1, 1, 1)), byFallback(overridden(submit(1, "acme", 0, 7))), submit(2, "b", 1, 1), report(1000)}},
 		{"errors are no documents", []writeStep{
-			failed(0, "invalid", 1), failed(1, "not_counted", 3), failed(2, "outcome_unknown", 1), failed(3, "corrupt_count", 2), failed(4, "error", 1),
+			failed(0, "invalid", 1), failed(1, "not_counted", 3), failed(2, "outcome_unknown", 1), failed(3, "corrupt", 2), failed(4, "error", 1),
 			failed(6000, "not_counted", 1), next(6000, "acme", 0, 1), report(7000),
 		}},
 		{"waits by level", []writeStep{
@@ -134,8 +134,8 @@ func writeVectors() []writeVector {
 }
 
 var errorsByClass = map[string]error{
-	"invalid": priority.ErrInvalidCustomer, "not_counted": priority.ErrNotCounted, "outcome_unknown": priority.ErrOutcomeUnknown,
-	"corrupt_count": priority.ErrCorruptCount, "error": errors.New("another one"),
+	"invalid": priority.ErrInvalid, "not_counted": priority.ErrNotCounted, "outcome_unknown": priority.ErrOutcomeUnknown,
+	"corrupt": priority.ErrCorrupt, "error": errors.New("another one"),
 }
 
 // writesOf does the steps on a collector.
@@ -171,9 +171,9 @@ func (s writeStep) call(now time.Time) observe.Call {
 		call.Operation = "SubmitN"
 	}
 	for _, level := range s.Levels {
-		d := priority.Decision{Level: level, Degraded: s.Fallback}
+		d := priority.Decision{Level: level, Degraded: s.Fallback, RuleLevel: level}
 		if s.Overridden {
-			d.Ruled = 1
+			d.RuleLevel++
 		}
 		if s.Count != nil {
 			d.Count = *s.Count
@@ -184,7 +184,7 @@ func (s writeStep) call(now time.Time) observe.Call {
 	}
 	for _, e := range s.Ended {
 		call.Operation = "DoneN"
-		call.Ended = append(call.Ended, priority.Ended{Sojourn: time.Duration(e[0]) * time.Millisecond, Level: priority.Level(e[1])})
+		call.Ended = append(call.Ended, priority.Ended{Latency: time.Duration(e[0]) * time.Millisecond, Level: priority.Level(e[1])})
 	}
 	if s.Do == "error" {
 		call.Items, call.Err = s.Documents, errorsByClass[s.Class]

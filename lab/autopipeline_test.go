@@ -28,18 +28,21 @@ func (r refusing) Process(_ context.Context, cmd redis.Cmder) error {
 // The root module supports a go-redis that has no AutoPipeliner, so it knows its type and
 // its errors by what they look like. This module has a newer one.
 func TestAnAutoPipelinerIsRecognized(t *testing.T) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { _ = client.Close() })
-	pipeliner, err := client.AutoPipeline()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for err, want := range map[error]error{
 		redis.ErrAutoPipelineQueueFull:                       priority.ErrNotCounted,
 		redis.ErrAutoPipelineTimeout:                         priority.ErrNotCounted,
 		&net.OpError{Op: "dial", Err: errors.New("refused")}: priority.ErrNotCounted,
 		errors.New("the connection broke"):                   priority.ErrOutcomeUnknown,
 	} {
+		client := redis.NewClient(&redis.Options{
+			DialerRetries: 1, // of the store's further tries, which are pipelines
+			Dialer:        func(context.Context, string, string) (net.Conn, error) { return nil, err },
+		})
+		t.Cleanup(func() { _ = client.Close() })
+		pipeliner, failed := client.AutoPipeline()
+		if failed != nil {
+			t.Fatal(failed)
+		}
 		store, failed := priority.NewRedisStore(refusing{pipeliner, err}, &priority.RedisOptions{Timeout: -1})
 		if failed != nil {
 			t.Fatal(failed)
@@ -48,7 +51,7 @@ func TestAnAutoPipelinerIsRecognized(t *testing.T) {
 			t.Errorf("%v: got %v, want %v", err, got, want)
 		}
 	}
-	if _, err := priority.NewRedisStore((*redis.AutoPipeliner)(nil), nil); !errors.Is(err, priority.ErrInvalidOption) {
+	if _, err := priority.NewRedisStore((*redis.AutoPipeliner)(nil), nil); !errors.Is(err, priority.ErrInvalid) {
 		t.Errorf("a nil AutoPipeliner: %v", err)
 	}
 }

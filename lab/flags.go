@@ -31,8 +31,8 @@ func (m *modelFlags) register(flags *flag.FlagSet) {
 	flags.StringVar(&m.thresholds, "thresholds", joined(policy.Thresholds), "the policy's `numbers`, as -5,-50; empty: one level")
 	flags.DurationVar(&m.interval, "reset-interval", policy.ResetInterval, "the policy's reset interval")
 	flags.StringVar(&m.mode, "reset-mode", lastUpdate, "since when the interval runs: last-update or last-reset")
-	flags.StringVar(&m.loads, "loads", "", "the policy's `loads`, as 8,512,8192,32768; empty: the default ones of as many levels as the thresholds give")
-	flags.IntVar(&m.turns, "turns", 0, "the policy's turns: how many levels more there are for floods to take turns in")
+	flags.StringVar(&m.loads, "loads", "", "the policy's `loads`, as 8,512,8192,32768; empty: the default ones of as many levels as the thresholds give, with turns")
+	flags.IntVar(&m.turns, "turns", 0, "the policy's turns behind the last load; 0: with loads none, else as many as the thresholds give levels more")
 	flags.DurationVar(&m.options.Lease, "lease", 0, "how long a submitted document without a Done is pending at most; 0: the module's default")
 	flags.StringVar(&m.options.Discipline, "discipline", simulation.Strict,
 		"how consumers take levels: strict, linear, halving, patience=10m, or weights as 8,4,2,1")
@@ -72,11 +72,8 @@ func (m *modelFlags) check() error {
 		return fmt.Errorf("-reset-mode is %s or %s, not %q", lastUpdate, lastReset, m.mode)
 	}
 	m.trace.Service = m.service
-	policies, err := priority.NewPolicies(policy, nil, nil)
-	if err == nil {
-		m.options.Policy = policies.PolicyOf("") // with the default loads
-	}
-	return errors.Join(err, m.service.Validate(), m.trace.Validate())
+	m.options.Policy = policy.WithDefaults()
+	return errors.Join(policy.Validate(), m.service.Validate(), m.trace.Validate())
 }
 
 // read reads a trace. A file that cannot be opened is a wrong call; what is wrong in it

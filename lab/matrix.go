@@ -30,7 +30,7 @@ Rules that other queues publish; docs/decide.md has the sources:
 
 Variants of rule and submit show what levels, costs, order and patience are worth:
 
-  submit/4, submit/22  the default loads of so many levels; beyond nine, floods take turns
+  submit/4, submit/22  the default loads of so many levels; beyond six, floods take turns
   submit+cost          Submit gets each document's service time; submit/22+cost too
   submit+guess         the same, wrong by a factor of two in the mean (lognormal, sigma .7)
   submit:linear, submit:halving, submit:8,4,2,1    consumers with weights, as queue.Picker

@@ -2,108 +2,89 @@
 -- the customer's documents take.
 --
 -- KEYS[1]  <prefix>:{<customer>}:pending, the sorted set that submit.lua explains
--- KEYS[2]  <prefix>:{<customer>}:usage, the string that submit.lua explains
--- ARGV[1]  how long they were worked on, in thousandths of what the documents of all
---          customers take, 1 to 999999; 0: not known
+-- ARGV[1]  how long each of them was worked on, in thousandths of what the documents of
+--          all customers take, 1 to 999999; 0: not known
 -- ARGV     then the ids of 1 to 1000 documents
 --
--- Reply    {sojourn, level, …}: for each document the milliseconds since its Submit
---          and the level that it was given; 0 and 0 for one that was not pending. A
---          document whose lease has ended counts as pending here, within a day.
--- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV[1] is
---          no such number. Redis's own (READONLY …). With any of them nothing was
---          changed, except that without a right to a command here those before it have
---          run.
+-- Reply    {latency, level, …}: for each document the milliseconds since its Submit
+--          and the level that it was given; 0 and 0 for one that was not pending, and for
+--          the second of two of the same id. A document whose lease has ended counts as
+--          pending here, within a day.
+-- Errors   CORRUPTPENDING: the key holds something else. ERR the …: ARGV is wrong.
+--          Redis's own (NOPERM, READONLY …). With any of them nothing was changed, except that
+--          without a right to a command here those before it have run.
 --
--- Try it   redis-cli --eval done.lua 'priority:{acme}:pending' \
---            'priority:{acme}:usage' , 0 invoice-1
+-- Try it   redis-cli --eval done.lua 'priority:{acme}:pending' , 0 invoice-1
 
-local set, usage = KEYS[1], KEYS[2]
-local call, find = redis.call, string.find
+local set, cost, n = KEYS[1], ARGV[1], #ARGV - 1
 local floor, min, max = math.floor, math.min, math.max
-local cost = ARGV[1]
-if cost ~= '0' and not (cost and #cost <= 6 and find(cost, '^%d+$')) then
+if not (cost and #cost <= 6 and (cost == '0' or string.find(cost, '^[1-9]%d*$'))) then
   return redis.error_reply('ERR the cost is not 0 to 999999')
+elseif n < 1 or n > 1000 then
+  return redis.error_reply('ERR the number of documents is not 1 to 1000')
 end
 cost = cost + 0
-local n = #ARGV - 1
-local scores
-if n == 1 then
-  scores = redis.pcall('ZSCORE', set, ARGV[2])
-else
-  scores = redis.pcall('ZMSCORE', set, unpack(ARGV, 2))
+local members = {':averages'}
+for i = 1, n do
+  local id = ARGV[i + 1]
+  if string.byte(id) == 58 then
+    id = ':' .. id
+  end
+  members[i + 1] = id
 end
-if type(scores) == 'table' and scores.err then
-  if find(scores.err, 'wrong kind of value', 1, true) then
+
+local scores = redis.pcall('ZMSCORE', set, unpack(members))
+if scores.err then
+  if string.find(scores.err, 'wrong kind of value', 1, true) then
     return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
   return scores
 end
-local held = redis.pcall('GET', usage)
-if held and (held.err or #held > 15 or not find(held, '^[1-9]%d*$')) then
-  if held.err and not find(held.err, 'wrong kind of value', 1, true) then
-    return held
-  end
-  if not held.err and find(held, '^v%d') then
-    return redis.error_reply('CORRUPTUSAGE a later version wrote the key')
-  end
-  return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
+local averages = scores[1] and scores[1] + 0
+if averages and averages < 0 then
+  return redis.error_reply('CORRUPTPENDING a later version wrote the key')
+elseif averages and (averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0) then
+  return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
 end
-if not scores then
-  call('ZREM', set, ARGV[2]) -- a replica, which may not know the document yet, refuses it
-  return {0, 0}
-end
+-- Also if none is pending: a read-only replica, which may not know a document yet, must
+-- answer READONLY and not 0.
+redis.call('ZREM', set, unpack(members, 2))
 
--- Both averages move by a tenth of the way for each document, unless it is older
--- than a day and only not cleared yet. The sojourn, in tenths of a second, moves no
--- further than for three times as long as usual: one that was late must not make
--- others look pending for hours.
-local sojourn, average = 0, 1000
-if held then
-  average = held % 1000000
-  sojourn = (held - average) / 1000000
-end
-local time = call('TIME')
+-- Both averages move by a tenth of the way for each document of the last day. The latency,
+-- in tenths of a second, moves no further than for three times as long as usual, and nine
+-- seconds are usual: one that was late must not make others look pending for hours. What a
+-- flood's documents wait does not count. The cost moves no further than for eight times the
+-- usual one of the customer's, or of all: one wild number changes little.
+local average = averages and averages % 1000000
+local latency = averages and (averages - average) / 1000000
+local time = redis.call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local reply, seen = {}, n > 1 and {}
+local reply, seen = {}, {}
 for i = 1, n do
-  local score = scores
-  if seen then
-    local document = ARGV[i + 1]
-    score = nil
-    if not seen[document] then
-      score, seen[document] = scores[i], true
-    end
-  end
+  local id, score = members[i + 1], scores[i + 1]
   local took, level = 0, 0
-  if score then
+  if score and not seen[id] then
+    seen[id] = true
     local at = math.abs(score)
-    level = at % 64
-    took = max(now - (at - level) / 64, 0)
+    level = at % 256
+    took = max(now - (at - level) / 256, 0)
     if not (took <= 86400000) then -- an infinite score, set by hand, has no time
       took, level = 0, 0
-    elseif score + 0 > 0 then
+    elseif averages and score + 0 > 0 then
       local tenths = max(floor((took + 50) / 100), 1)
-      if sojourn > 0 then
-        tenths = floor((9 * sojourn + min(tenths, 3 * max(sojourn, 90)) + 5) / 10)
+      if latency > 0 then
+        tenths = floor((9 * latency + min(tenths, 3 * max(latency, 90)) + 5) / 10)
       end
-      sojourn = tenths
+      latency = tenths
     end
-    if level > 0 and cost > 0 then
-      average = max(floor((9 * average + cost + 5) / 10), 1)
+    if averages and level > 0 and cost > 0 then
+      average = max(floor((9 * average + min(cost, 8 * max(average, 1000)) + 5) / 10), 1)
     end
   end
   reply[2 * i - 1], reply[2 * i] = took, level
 end
-if n == 1 then
-  call('ZREM', set, ARGV[2])
-else
-  call('ZREM', set, unpack(ARGV, 2))
-end
-if held then
-  local more = sojourn * 1000000 + average - held
-  if more ~= 0 then
-    call('INCRBY', usage, string.format('%d', more))
-  end
+local learned = averages and latency * 1000000 + average
+if learned ~= averages then
+  redis.call('ZADD', set, string.format('%d', learned), ':averages')
 end
 return reply

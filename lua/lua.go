@@ -6,8 +6,11 @@ package lua
 import (
 	_ "embed" // the scripts
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/docpriority/priority/internal/fair"
 )
 
 // The scripts' texts, as printed in their files.
@@ -36,27 +39,43 @@ var (
 	Report string
 )
 
-// Numbers are what a policy and a lease are to a script.
+// What several scripts have in common.
+var (
+	//go:embed common/override.lua
+	override string
+	//go:embed common/pending.lua
+	pending string
+)
+
+// Numbers are what a policy and a lease are to a script, with every field filled in.
 type Numbers struct {
 	Thresholds     []int64
 	Interval       time.Duration
 	SinceLastReset bool
 	Lease          time.Duration // the longest
-	Loads          []int64       // in millionths
+	Loads          []float64
 	Turns          int
 	Levels         int // of the queue
 }
 
-// With returns a script's text with the numbers in it. As constants they cost
-// Redis less than as arguments.
+// With returns a script's text with the numbers in it, and what it has in common with
+// others. As constants the numbers cost Redis less than as arguments.
 func With(text string, n Numbers) string {
-	text = replaceBlock(text, "policy", fmt.Sprintf(
-		"local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset))
-	text = replaceBlock(text, "lease", fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()))
-	text = replaceBlock(text, "turns", fmt.Sprintf("local last, turns = %d, %d\n", len(n.Loads)+1, n.Turns))
-	text = replaceBlock(text, "queue", fmt.Sprintf("local queue_levels = %d\n", n.Levels))
-	text = replaceBlock(text, "levels", levels(n.Thresholds, "count < %d", "count >= %d"))
-	return replaceBlock(text, "loads", levels(n.Loads, "load > %d", "load <= %d"))
+	loads := make([]int64, len(n.Loads))
+	for i, load := range n.Loads {
+		loads[i] = fair.Millionths(load)
+	}
+	for name, lines := range map[string]string{
+		"policy":  fmt.Sprintf("local interval = '%d'\nlocal since_last_reset = %t\n", n.Interval.Milliseconds(), n.SinceLastReset),
+		"lease":   fmt.Sprintf("local longest_lease = %d\n", n.Lease.Milliseconds()),
+		"queue":   fmt.Sprintf("local queue_levels = %d\n", n.Levels),
+		"levels":  levels(n.Thresholds, "count < %d", "count >= %d"),
+		"loads":   levels(loads, "load > %d", "load <= %d") + turns(len(loads)+1, fair.Turns(n.Turns)),
+		"pending": pending, "override": override,
+	} {
+		text = replaceBlock(text, name, lines)
+	}
+	return text
 }
 
 // replaceBlock replaces the lines between "-- begin name" and "-- end name", in a
@@ -85,5 +104,23 @@ func levels(bounds []int64, beyond, within string) string {
 		fmt.Fprintf(&lines, "elseif "+within+" then level = %d\n", bound, i+1)
 	}
 	lines.WriteString("end\n")
+	return lines.String()
+}
+
+// turns returns the comparisons that find a document's turn in the levels behind the last
+// load, whose level is last.
+func turns(last int, begins []int64) string {
+	var lines strings.Builder
+	fmt.Fprintf(&lines, "local flood = level == %d -- beyond the last load: take turns\n", last)
+	for i, begin := range slices.Backward(begins) {
+		word := "elseif"
+		if i == len(begins)-1 {
+			word = "if not flood then -- its level stands\nelseif"
+		}
+		fmt.Fprintf(&lines, "%s beyond + 1 >= %d then level = %d\n", word, begin, last+1+i)
+	}
+	if len(begins) > 0 {
+		lines.WriteString("end\n")
+	}
 	return lines.String()
 }

@@ -45,7 +45,7 @@ func (s *loads) submit(n int) (names []string, decisions []priority.Decision) {
 
 func (s *loads) done(took time.Duration, names ...string) {
 	s.t.Helper()
-	if err := s.DoneN(s.t.Context(), "acme", names, took); err != nil {
+	if _, err := s.DoneN(s.t.Context(), "acme", names, took); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -59,7 +59,7 @@ func (s *loads) state() priority.State {
 	return state
 }
 
-// With so many submitted lately and so many of them pending, the next document has this
+// With so many submitted recently and so many of them pending, the next document has this
 // load and level; Peek knows both before.
 func TestALevelFollowsFromTheLoad(t *testing.T) {
 	nine, five := priority.Policy{}, priority.Policy{Thresholds: []int64{-1, -2, -3, -4}}
@@ -67,25 +67,24 @@ func TestALevelFollowsFromTheLoad(t *testing.T) {
 	own := priority.Policy{Loads: []float64{1, 1.5, 6}}
 	for _, test := range []struct {
 		policy          priority.Policy
-		lately, pending int // before the document
+		recent, pending int // before the document
 		load            float64
 		level           priority.Level
 	}{
 		{nine, 0, 0, 1, 1},
-		{nine, 1, 0, 2, 1},
-		{nine, 1, 1, 4, 2},
-		{nine, 3, 1, 8, 2},
-		{nine, 2, 2, 9, 3},
-		{nine, 11, 5, 72, 4},
-		{nine, 511, 0, 512, 5},
-		{nine, 600, 0, 512, 5},
-		{nine, 600, 1, 1024, 6},
-		{nine, 600, 3, 2048, 6},
-		{nine, 600, 4, 2560, 7},
-		{nine, 600, 15, 8192, 7},
-		{nine, 600, 63, 32768, 8},
-		{nine, 600, 64, 33280, 9},
-		{nine, 600, 500, 70656, 9}, // from the 138th on, at 238 × 138, they are beyond
+		{nine, 3, 1, 8, 1},
+		{nine, 2, 2, 9, 2},
+		{nine, 7, 7, 64, 2},
+		{nine, 11, 5, 72, 3},
+		{nine, 511, 0, 512, 3},
+		{nine, 600, 1, 1024, 4},
+		{nine, 600, 15, 8192, 4},
+		{nine, 600, 16, 8704, 5},
+		{nine, 600, 63, 32768, 5},
+		{nine, 600, 64, 33280, 6},
+		{nine, 600, 78, 33280, 6}, // the 15th beyond the last load
+		{nine, 600, 79, 33280, 7},
+		{nine, 600, 500, 70656, 8}, // 137 of the 500 are not beyond: the 138th had 238 × 138
 		{five, 7, 0, 8, 1},
 		{five, 2, 2, 9, 2},
 		{five, 511, 0, 512, 2},
@@ -104,47 +103,49 @@ func TestALevelFollowsFromTheLoad(t *testing.T) {
 		{own, 6, 0, 7, 4},
 	} {
 		s := openLoads(t, test.policy, 0)
-		names, _ := s.submit(test.lately - test.pending)
+		names, _ := s.submit(test.recent - test.pending)
 		s.done(0, names...)
 		s.submit(test.pending)
 		state := s.state()
 		d, err := s.Submit(t.Context(), "acme", "one more", 0)
-		if want := (priority.Decision{Level: test.level, Load: test.load, Pending: int64(test.pending) + 1}); err != nil || d != want {
-			t.Errorf("%v lately and %v pending by %v: %+v, %v, want %+v", test.lately, test.pending, s.PolicyOf("acme").Loads, d, err, want)
+		if want := (priority.Decision{Level: test.level, RuleLevel: test.level, Load: test.load, Pending: int64(test.pending) + 1}); err != nil || d != want {
+			t.Errorf("%v recent and %v pending by %v: %+v, %v, want %+v", test.recent, test.pending, s.PolicyOf("acme").Loads, d, err, want)
 		}
-		if test.lately > 0 && (state.Load != test.load || state.NextLevel != test.level) {
-			t.Errorf("%v lately and %v pending by %v: %+v, want load %v", test.lately, test.pending, s.PolicyOf("acme").Loads, state, test.load)
+		if test.recent > 0 && (state.Load != test.load || state.NextLevel != test.level) {
+			t.Errorf("%v recent and %v pending by %v: %+v, want load %v", test.recent, test.pending, s.PolicyOf("acme").Loads, state, test.load)
 		}
 	}
 }
 
-// The first document behind the last load has its level, the next two one more, the next
-// four two more, and so on, up to as many as there are.
-func TestFloodsTakeTurns(t *testing.T) {
-	for _, turns := range []int{0, 1, 2, 3, 4, 7, 8} {
+// Each turn begins at its number of documents beyond the last load.
+func TestSubmit_Turns(t *testing.T) {
+	for _, begins := range [][]int{{}, {4096}, {64, 4096}, {16, 256, 4096}, {4, 16, 64, 256, 1024, 4096}} {
+		turns := len(begins)
 		s := openLoads(t, priority.Policy{Loads: []float64{1}, Turns: turns}, 0)
-		names, decisions := s.submit(1 + 300)
+		names, decisions := s.submit(1 + 5000)
 		if decisions[0].Level != 1 {
 			t.Fatalf("the first document: %+v", decisions[0])
 		}
+		turn := 0
 		for i, d := range decisions[1:] {
-			want := priority.Level(2 + min(int(math.Log2(float64(i+1))), turns))
-			if d.Level != want || d.Pending != int64(i+2) || d.Load != 2*min(float64(i+2), 512) {
-				t.Fatalf("with %d turns document %d behind the last load: %+v, want level %d", turns, i+1, d, want)
+			if turn < turns && i+1 == begins[turn] {
+				turn++
+			}
+			if d.Level != priority.Level(2+turn) || d.Pending != int64(i+2) || d.Load != 2*min(float64(i+2), 512) {
+				t.Fatalf("with %d turns document %d behind the last load: %+v, want level %d", turns, i+1, d, 2+turn)
 			}
 		}
-		if state := s.state(); state.Pending != 301 || state.PendingLast != 300 || state.Load != 2*302 || state.NextLevel != decisions[300].Level || state.Level != decisions[300].Level {
+		if state := s.state(); state.Pending != 5001 || state.PendingLast != 5000 || state.NextLevel != priority.Level(2+turns) || state.Level != state.NextLevel {
 			t.Errorf("with %d turns: %+v", turns, state)
 		}
-		// Who has finished takes the first turns again; that the others are there does not matter.
-		s.done(0, names[1:298]...)
-		if d, err := s.Submit(t.Context(), "acme", "next", 0); err != nil || d.Level != priority.Level(2+min(2, turns)) || d.Load != 604 {
-			t.Errorf("with %d turns, three of which are taken: %+v, %v", turns, d, err)
+		// With three left, the next one takes the fourth place, whichever they are.
+		s.done(0, names[1:4998]...)
+		want := priority.Level(2)
+		if turns > 0 && begins[0] <= 4 {
+			want++
 		}
-		s.done(0, names...)
-		s.done(0, "next")
-		if d, err := s.Submit(t.Context(), "acme", "alone", 0); err != nil || d.Level != 2 || d.Load != 303 {
-			t.Errorf("with %d turns, alone: %+v, %v", turns, d, err)
+		if d, err := s.Submit(t.Context(), "acme", "next", 0); err != nil || d.Level != want {
+			t.Errorf("with %d turns and three documents there: %+v, %v", turns, d, err)
 		}
 	}
 }
@@ -153,29 +154,29 @@ func TestOfManyDocuments512AreRemembered(t *testing.T) {
 	s := openLoads(t, priority.Policy{}, time.Minute)
 	for n := 1; n <= 600; n++ {
 		s.submit(1)
-		if state := s.state(); state.Lately != float64(min(n, 512)) || state.Pending != int64(n) {
+		if state := s.state(); state.Recent != float64(min(n, 512)) || state.Pending != int64(n) {
 			t.Fatalf("after %d documents: %+v", n, state)
 		}
 	}
 	s.submit(5000)
-	if state := s.state(); state.Lately != 512 {
+	if state := s.state(); state.Recent != 512 {
 		t.Errorf("after 5600 documents: %+v", state)
 	}
 	s.now = s.now.Add(time.Hour) // what is pending is over
 	for left, hours := 512.0, 1; hours < 10*24; hours++ {
 		left = 512 * math.Exp2(-float64(hours)/24)
-		if state := s.state(); math.Abs(state.Lately-left) > .001 || state.Rule != priority.ByLoad || state.Pending != 0 {
+		if state := s.state(); math.Abs(state.Recent-left) > .001 || state.Rule != priority.ByLoad || state.Pending != 0 {
 			t.Fatalf("after %d hours: %+v, want %v", hours, state, left)
 		}
 		s.now = s.now.Add(time.Hour)
 	}
 	// Ten days after the last Submit half a document is left, and that is forgotten.
 	s.now = s.now.Add(-time.Millisecond)
-	if state := s.state(); state.Lately != .5 {
+	if state := s.state(); state.Recent != .5 {
 		t.Errorf("a moment before ten days: %+v", state)
 	}
 	s.now = s.now.Add(2 * time.Millisecond) // what is over is over a millisecond later, as in Redis
-	if state := s.state(); state != (priority.State{NextLevel: 1}) {
+	if state := s.state(); state != (priority.State{NextLevel: 1, RuleLevel: 1}) {
 		t.Errorf("after ten days: %+v", state)
 	}
 }
@@ -186,7 +187,7 @@ func TestWhatWasSubmittedFadesBetween(t *testing.T) {
 	for _, test := range []struct {
 		wait   time.Duration
 		n      int
-		lately float64
+		recent float64
 	}{
 		{0, 8, 8},
 		{day, 1, 5},
@@ -200,12 +201,12 @@ func TestWhatWasSubmittedFadesBetween(t *testing.T) {
 	} {
 		s.now = s.now.Add(test.wait)
 		_, decisions := s.submit(test.n)
-		want := math.Round(1e6*test.lately*float64(test.n)) / 1e6
+		want := math.Round(1e6*test.recent*float64(test.n)) / 1e6
 		if d := decisions[test.n-1]; test.wait > 0 && d.Load != want {
 			t.Errorf("%d documents after %v: %+v, want load %v", test.n, test.wait, d, want)
 		}
-		if state := s.state(); state.Lately != test.lately {
-			t.Errorf("%d documents after %v: %+v, want %v lately", test.n, test.wait, state, test.lately)
+		if state := s.state(); state.Recent != test.recent {
+			t.Errorf("%d documents after %v: %+v, want %v recent", test.n, test.wait, state, test.recent)
 		}
 	}
 }
@@ -214,8 +215,8 @@ func TestWhatWasSubmittedFadesBetween(t *testing.T) {
 // once. After its lease it is new.
 func TestADocumentCountsOnceHoweverOftenItIsSubmitted(t *testing.T) {
 	ctx := t.Context()
-	s := openLoads(t, priority.Policy{Loads: []float64{3, 10}, Turns: 1}, time.Hour)
-	names, first := s.submit(4) // loads 1, 4, 9 and 16
+	s := openLoads(t, priority.Policy{Loads: []float64{3, 10}, Turns: 12}, time.Hour) // the 2nd takes turn 1
+	names, first := s.submit(4)                                                       // loads 1, 4, 9 and 16
 	for range 3 {
 		again, err := s.SubmitN(ctx, "acme", names, nil)
 		for i := range first {
@@ -231,12 +232,13 @@ func TestADocumentCountsOnceHoweverOftenItIsSubmitted(t *testing.T) {
 		{Level: 2, Load: 8, Pending: 4},
 		{Level: 4, Load: 12, Pending: 4},
 	} {
+		want.RuleLevel = want.Level
 		if d, err := s.Submit(ctx, "acme", names[i], 0); err != nil || d != want {
 			t.Errorf("document %d again: %+v, %v, want %+v", i, d, err, want)
 		}
 	}
 	mixed, err := s.SubmitN(ctx, "acme", []string{names[0], "new", "new", names[0]}, nil)
-	if err != nil || mixed[1].Pending != 5 || mixed[3].Pending != 5 || s.state().Lately != 5 {
+	if err != nil || mixed[1].Pending != 5 || mixed[3].Pending != 5 || s.state().Recent != 5 {
 		t.Errorf("one that is there and a new one, twice each: %+v, %v, %+v", mixed, err, s.state())
 	}
 	s.now = s.now.Add(time.Hour)
@@ -244,18 +246,18 @@ func TestADocumentCountsOnceHoweverOftenItIsSubmitted(t *testing.T) {
 		t.Errorf("when the lease ends: %+v", state)
 	}
 	s.now = s.now.Add(time.Millisecond)
-	if state := s.state(); state.Pending != 0 || state.Level != 0 || state.Oldest != 0 || state.Lately < 4.8 {
+	if state := s.state(); state.Pending != 0 || state.Level != 0 || state.Oldest != 0 || state.Recent < 4.8 {
 		t.Errorf("after the lease: %+v", state)
 	}
-	if d, err := s.Submit(ctx, "acme", "new", 0); err != nil || d.Pending != 1 || d.Load != s.state().Lately || d.Load < 5.8 {
+	if d, err := s.Submit(ctx, "acme", "new", 0); err != nil || d.Pending != 1 || d.Load != s.state().Recent || d.Load < 5.8 {
 		t.Errorf("after its lease a document is: %+v, %v", d, err)
 	}
 }
 
 // A lease is 20 times as long as documents take, at least 3 minutes, and at most what
 // the option says.
-func TestALeaseFollowsTheSojourns(t *testing.T) {
-	for _, test := range []struct{ sojourn, bound, want time.Duration }{
+func TestLease(t *testing.T) {
+	for _, test := range []struct{ latency, bound, want time.Duration }{
 		{time.Second, day, 3 * time.Minute},
 		{9 * time.Second, day, 3 * time.Minute},
 		{12 * time.Second, day, 4 * time.Minute},
@@ -268,22 +270,22 @@ func TestALeaseFollowsTheSojourns(t *testing.T) {
 			t.Errorf("before anything was submitted: %+v", state)
 		}
 		names, _ := s.submit(1)
-		if state := s.state(); state.Lease != test.bound || state.Sojourn != 0 {
+		if state := s.state(); state.Lease != test.bound || state.Latency != 0 {
 			t.Errorf("while it is not known how long documents take: %+v, want %v", state, test.bound)
 		}
-		s.now = s.now.Add(test.sojourn)
+		s.now = s.now.Add(test.latency)
 		s.done(0, names...)
 		s.submit(1)
-		if state := s.state(); state.Lease != test.want || state.Sojourn != test.sojourn {
-			t.Errorf("sojourn %v, at most %v: %+v, want %v", test.sojourn, test.bound, state, test.want)
+		if state := s.state(); state.Lease != test.want || state.Latency != test.latency {
+			t.Errorf("latency %v, at most %v: %+v, want %v", test.latency, test.bound, state, test.want)
 		}
 		s.now = s.now.Add(test.want)
 		if state := s.state(); state.Pending != 1 || state.Level == 0 {
-			t.Errorf("sojourn %v, at most %v: %+v at the end of its lease", test.sojourn, test.bound, state)
+			t.Errorf("latency %v, at most %v: %+v at the end of its lease", test.latency, test.bound, state)
 		}
 		s.now = s.now.Add(time.Millisecond)
 		if state := s.state(); state.Pending != 0 {
-			t.Errorf("sojourn %v, at most %v: %+v after its lease", test.sojourn, test.bound, state)
+			t.Errorf("latency %v, at most %v: %+v after its lease", test.latency, test.bound, state)
 		}
 	}
 }
@@ -293,86 +295,73 @@ func TestALeaseFollowsTheSojourns(t *testing.T) {
 func TestDoneReportsWhatEnded(t *testing.T) {
 	s := openLoads(t, priority.Policy{Loads: []float64{3}, Turns: 2}, 10*time.Minute)
 	names, _ := s.submit(3) // levels 1, 2 and 3
-	var ended []priority.Ended
-	ctx := priority.WithEnded(t.Context(), func(e priority.Ended) { ended = append(ended, e) })
 	for _, test := range []struct {
 		wait      time.Duration
 		documents []string
 		want      string
 	}{
-		{0, []string{"unknown"}, "[]"},
-		{1500*time.Millisecond + 7*time.Microsecond, []string{names[1], "unknown", names[1]}, "[{1 1.5s 2}]"},
-		{0, []string{names[1]}, "[]"},
-		{11 * time.Minute, []string{names[0]}, "[{0 11m1.5s 1}]"},
-		{day, []string{names[2]}, "[]"},
+		{0, []string{"unknown"}, "[{0s 0}]"},
+		{1500*time.Millisecond + 7*time.Microsecond, []string{names[1], "unknown", names[1]}, "[{1.5s 2} {0s 0} {0s 0}]"},
+		{0, []string{names[1]}, "[{0s 0}]"},
+		{11 * time.Minute, []string{names[0]}, "[{11m1.5s 1}]"},
+		{day, []string{names[2]}, "[{0s 0}]"},
 	} {
-		ended = nil
 		s.now = s.now.Add(test.wait)
-		if err := s.DoneN(ctx, "acme", test.documents, 0); err != nil || fmt.Sprint(ended) != test.want {
+		if ended, err := s.DoneN(t.Context(), "acme", test.documents, 0); err != nil || fmt.Sprint(ended) != test.want {
 			t.Errorf("Done of %q: %v, %v, want %s", test.documents, ended, err, test.want)
 		}
 	}
 }
 
-// What Submit is told is compared with the average of what it was told before, if that
-// was so of a hundred documents.
-func TestCostsAreComparedWithTheAverage(t *testing.T) {
+// The cost that Submit gets is compared with the customers', if three have one.
+func TestSubmit_Costs(t *testing.T) {
 	ctx := t.Context()
-	s := openLoads(t, priority.Policy{}, 0)
-	one := []string{"one"}
-	for range 100 {
-		if d, err := s.SubmitN(ctx, "others", one, []float64{20}); err != nil || d[0].Load != 1 {
-			t.Fatalf("while the average is not known: %+v, %v", d, err)
-		}
-		loaded(t, 1, 1, 1)(s.Submit(ctx, "others", "one", 0))
-	}
 	for _, test := range []struct {
 		cost, load float64
 		level      priority.Level
 	}{
-		{20, 1, 1}, {0, 1, 1}, {40, 2, 1}, {40.0098, 2, 1}, {40.0102, 2.001, 2}, {2e-9, .001, 1},
-		{180, 9, 3}, {1999, 99.95, 4}, {2001, 100, 4}, {50_000, 100, 4}, {math.MaxFloat64, 100, 4},
+		{20, 1, 1}, {0, 1, 1}, {40, 2, 1}, {40.0098, 2, 1}, {40.0102, 2.001, 1}, {2e-9, .001, 1},
+		{180, 9, 2}, {1999, 99.95, 3}, {2001, 100, 3}, {50_000, 100, 3}, {math.MaxFloat64, 100, 3},
 	} {
 		s := openLoads(t, priority.Policy{}, 0)
-		for range 100 {
-			if _, err := s.Submit(ctx, "others", "one", 20); err != nil {
-				t.Fatal(err)
-			}
+		for customer, cost := range map[string]float64{"a": 5, "b": 20, "c": 80} {
+			loaded(t, 1, 1, 1)(s.Submit(ctx, customer, "one", cost)) // not known yet
 		}
 		loaded(t, test.level, test.load, 1)(s.Submit(ctx, "acme", "one", test.cost))
 	}
+	s := openLoads(t, priority.Policy{}, 0)
 	for _, wrong := range []float64{-1, math.NaN(), math.Inf(1)} {
-		if _, err := s.Submit(ctx, "acme", "one", wrong); !errors.Is(err, priority.ErrInvalidCost) || !errors.Is(err, priority.ErrInvalid) {
+		if _, err := s.Submit(ctx, "acme", "one", wrong); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("a cost of %v: %v", wrong, err)
 		}
 	}
-	if state := s.state(); state != (priority.State{NextLevel: 1}) {
+	if state := s.state(); state != (priority.State{NextLevel: 1, RuleLevel: 1}) {
 		t.Errorf("after wrong calls: %+v", state)
 	}
 }
 
-// A document of unknown cost costs what its customer's documents took, compared with all.
-func TestUnknownCostsAreWhatDocumentsTook(t *testing.T) {
+// A document of unknown cost costs what its customer's documents took, compared with others'.
+func TestDone_Costs(t *testing.T) {
 	ctx := t.Context()
 	s := openLoads(t, priority.Policy{}, 0)
 	names, _ := s.submit(1)
-	s.done(time.Hour, names...) // nobody knows yet what documents take
-	names, _ = s.submit(99)
-	s.done(99*2*time.Second, names...)
-	if err := s.Reset(ctx, "acme"); err != nil {
-		t.Fatal(err)
+	s.done(6*time.Second, names...) // with nothing to compare it to
+	for _, customer := range []string{"a", "b"} {
+		if _, err := s.Submit(ctx, customer, "one", 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Store.Done(ctx, customer, "one", 2*time.Second); err != nil {
+			t.Fatal(err)
+		}
 	}
-	names, _ = s.submit(1)
-	s.done(0, names...)
 	loaded(t, 1, 2, 1)(s.Submit(ctx, "acme", "one", 0))
-	mean := (3600 + 99*2.) / 100
-	s.done(time.Duration(3*mean*float64(time.Second)), "one")
+	s.done(6*time.Second, "one")
 	if state := s.state(); state.Cost != 1.2 || state.Load != 3*1.2 {
 		t.Errorf("after one that took three times as long: %+v", state)
 	}
-	loaded(t, 2, 3*1.2, 1)(s.Submit(ctx, "acme", "one", 0))
+	loaded(t, 1, 3*1.2, 1)(s.Submit(ctx, "acme", "one", 0))
 	s.done(0, "one")
 	if state := s.state(); state.Cost != 1.2 {
-		t.Errorf("after one that took nobody knows how long: %+v", state)
+		t.Errorf("after one of an unknown time: %+v", state)
 	}
 }

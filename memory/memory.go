@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/internal/typednil"
 )
 
@@ -31,7 +33,7 @@ type Options struct {
 	TierOf func(customer string) string
 
 	// Lease bounds how long a submitted document that nobody finishes counts as
-	// pending: whole milliseconds, from 1 ms to 24 h. See priority.RedisOptions.
+	// pending: whole milliseconds, from 1 s to 24 h. See priority.RedisOptions.
 	// Default: 24 h.
 	Lease time.Duration
 
@@ -57,16 +59,17 @@ type Options struct {
 //
 // Options.MaxEntries bounds what it remembers. It deletes what no longer matters, even if no
 // call comes: a count, two of the longest reset intervals after the last document; a document
-// without a Done, a day after its Submit; and a customer's usage, a day after the last Submit,
-// or up to ten days for customers who submitted much. It deletes it within the longest reset
-// interval or an hour, whichever is shorter; with Options.Now, at the next call.
+// without a Done, a day after its Submit; and what a customer has submitted recently, a day
+// after the last Submit, or up to ten days for customers who submitted much. It deletes it
+// within the longest reset interval or an hour, whichever is shorter; with Options.Now, at the
+// next call.
 type Store struct {
 	policies policies // nil: the default policy
 	lease    time.Duration
 	most     int // entries; 0: the default
 	clock    func() time.Time
-	told     fair.Mean // costs as given to Submit
-	took     fair.Mean // seconds as given to Done
+	told     fair.Costs // costs as given to Submit
+	took     fair.Costs // seconds as given to Done
 
 	mu sync.Mutex
 	// Counts move to recent when they change. Once in the longest interval
@@ -91,18 +94,36 @@ type policies interface {
 	Last() priority.Level
 }
 
+// tiers are the policies of Options.
+type tiers struct {
+	policy priority.Policy
+	tiers  map[string]priority.Policy
+	tierOf func(customer string) string
+}
+
+func (t tiers) PolicyOf(customer string) priority.Policy {
+	if len(t.tiers) > 0 {
+		if policy, ok := t.tiers[t.tierOf(customer)]; ok {
+			return policy.WithDefaults()
+		}
+	}
+	return t.policy.WithDefaults()
+}
+
+func (t tiers) Last() priority.Level { return t.policy.Last() }
+
 // New returns a store with no counts. Nil opts are the defaults. An error wraps
-// [priority.ErrInvalidPolicy] or [priority.ErrInvalidOption].
+// [priority.ErrInvalid].
 func New(opts *Options) (*Store, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
 	if opts.MaxEntries < 0 {
-		return nil, fmt.Errorf("%w: MaxEntries %d is negative", priority.ErrInvalidOption, opts.MaxEntries)
+		return nil, fmt.Errorf("%w option: MaxEntries %d is negative", priority.ErrInvalid, opts.MaxEntries)
 	}
 	if opts.Like != nil {
 		if typednil.Is(opts.Like) {
-			return nil, fmt.Errorf("%w: Like is a nil %T", priority.ErrInvalidOption, opts.Like)
+			return nil, fmt.Errorf("%w option: Like is a nil %T", priority.ErrInvalid, opts.Like)
 		}
 		s := &Store{policies: opts.Like, most: opts.MaxEntries, clock: opts.Now}
 		if leased, ok := priority.As[leaser](opts.Like); ok {
@@ -115,11 +136,17 @@ func New(opts *Options) (*Store, error) {
 	}
 	lease, err := fair.LeaseOf(opts.Lease)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", priority.ErrInvalidOption, err)
+		return nil, fmt.Errorf("%w option: %w", priority.ErrInvalid, err)
 	}
-	policies, err := priority.NewPolicies(opts.Policy, opts.Tiers, opts.TierOf)
-	if err != nil {
+	if err := opts.Policy.ValidateTiers(opts.Tiers); err != nil {
 		return nil, err
+	}
+	if len(opts.Tiers) > 0 && opts.TierOf == nil {
+		return nil, fmt.Errorf("%w option: Tiers without a TierOf would never be used", priority.ErrInvalid)
+	}
+	policies := tiers{opts.Policy.WithDefaults(), make(map[string]priority.Policy, len(opts.Tiers)), opts.TierOf}
+	for name, tier := range opts.Tiers {
+		policies.tiers[name] = tier.WithDefaults()
 	}
 	return &Store{policies: policies, lease: lease, most: opts.MaxEntries, clock: opts.Now}, nil
 }
@@ -132,7 +159,7 @@ func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, e
 }
 
 func (s *Store) NextN(ctx context.Context, customer string, n int) (decisions []priority.Decision, err error) {
-	if err := priority.CheckN(customer, n); err != nil || n == 0 {
+	if err := check.N(customer, n); err != nil || n == 0 {
 		return nil, err
 	}
 	policy := s.PolicyOf(customer)
@@ -145,12 +172,13 @@ func (s *Store) NextN(ctx context.Context, customer string, n int) (decisions []
 		decisions[i] = last
 		decisions[i].Count += int64(n - 1 - i)
 		decisions[i].Level = policy.Level(decisions[i].Count)
+		decisions[i].RuleLevel = decisions[i].Level
 	}
 	return decisions, nil
 }
 
 func (s *Store) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
-	if err := priority.CheckEach(customers); err != nil || len(customers) == 0 {
+	if err := check.Each(customers); err != nil || len(customers) == 0 {
 		return nil, err
 	}
 	policies, decisions := s.policiesOf(customers), make([]priority.Decision, len(customers))
@@ -166,7 +194,7 @@ func (s *Store) Submit(ctx context.Context, customer, document string, cost floa
 }
 
 func (s *Store) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	if err := priority.CheckSubmit(customer, documents, costs); err != nil || len(documents) == 0 {
+	if err := check.Submit(customer, documents, costs); err != nil || len(documents) == 0 {
 		return nil, err
 	}
 	policy, decisions := s.PolicyOf(customer), make([]priority.Decision, len(documents))
@@ -182,7 +210,7 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 		}
 		if costs != nil {
 			for _, cost := range costs[from:to] {
-				s.told.Add(cost)
+				s.told.Add(customer, cost)
 			}
 		}
 	})
@@ -203,16 +231,16 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	c := s.submitted.use(name, now)
 	c.history = c.history.At(now)
 	since := now.Add(-c.history.Lease(s.Lease()))
-	lately, submits := c.history.Lately(now), false
+	recent, submits := c.history.Recent(now), false
 	pending, _ := c.pending(since)
 	// Documents that are submitted again, as after a lost reply, are decided as if
 	// they were not there.
-	again := make(map[string]bool)
+	again := make(map[string]int64) // what they were of the recent ones
 	for _, document := range documents {
 		if d := c.documents[document]; d != nil {
 			if !d.at.Before(since) {
-				again[document] = true
-				lately = max(lately-1000, 0)
+				again[document] = min(recent, 1000)
+				recent -= again[document]
 			}
 			s.submitted.remove(d)
 		}
@@ -220,26 +248,25 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	all, ordinary := c.pending(since)
 	beyond := all - ordinary
 	for i, document := range documents {
-		switch d := c.documents[document]; {
-		case d != nil: // the call has it twice
+		if d := c.documents[document]; d != nil { // the call has it twice
 			if d.window == &c.ordinary {
 				ordinary--
 			} else {
 				beyond--
 			}
 			s.submitted.remove(d)
-		case again[document]:
-			lately += 1000
-		default:
+		} else if was, ok := again[document]; ok {
+			recent += was
+		} else {
 			submits = true
-			lately += 1000
+			recent += 1000
 			pending++
 		}
 		cost := costs[i]
 		if cost == 0 {
 			cost = c.history.Average()
 		}
-		d := decide(policy, fair.Load(lately, ordinary+1, cost), beyond+1)
+		d := decide(policy, fair.Load(recent, ordinary+1, cost), beyond+1)
 		d.Pending = pending
 		last := d.Level > priority.Level(len(policy.Loads))
 		if last {
@@ -251,7 +278,7 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 		decisions[i] = d
 	}
 	if submits {
-		c.history.Submitted(lately, now)
+		c.history.Submitted(recent, now)
 	}
 }
 
@@ -263,48 +290,43 @@ func decide(policy priority.Policy, millionths, beyond int64) priority.Decision 
 	if level > priority.Level(len(policy.Loads)) {
 		level += priority.Level(fair.Turn(beyond, policy.Turns))
 	}
-	return priority.Decision{Level: level, Load: load}
+	return priority.Decision{Level: level, RuleLevel: level, Load: load}
 }
 
-func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	_, err := first(nil, s.DoneN(ctx, customer, []string{document}, took))
-	return err
+func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
+	return first(s.DoneN(ctx, customer, []string{document}, took))
 }
 
-func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	if err := priority.CheckDone(customer, documents, took); err != nil || len(documents) == 0 {
-		return err
+func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
+	if err := check.Done(customer, documents, took); err != nil || len(documents) == 0 {
+		return nil, err
 	}
-	var ended []priority.Ended
-	err := s.inChunks(ctx, "DoneN", customer, len(documents), func(from, to int, now time.Time) {
+	ended := make([]priority.Ended, len(documents))
+	return ended, s.inChunks(ctx, "DoneN", customer, len(documents), func(from, to int, now time.Time) {
 		c := s.submitted.of(customer)
 		if c == nil {
 			return
 		}
 		known, each := !now.After(c.history.Fades), fair.Each(took, len(documents))
 		cost := s.took.Relative(each)
-		for _, document := range documents[from:to] {
-			d := c.documents[document]
+		for i := from; i < to; i++ {
+			d := c.documents[documents[i]]
 			if d == nil {
 				continue
 			}
 			s.submitted.remove(d)
-			sojourn := now.Sub(d.at).Truncate(time.Millisecond)
-			ended = append(ended, priority.Ended{Document: document, Sojourn: sojourn, Level: d.level})
+			latency := now.Sub(d.at).Truncate(time.Millisecond)
+			ended[i] = priority.Ended{Latency: latency, Level: d.level}
 			if known {
-				c.history.Done(sojourn, d.window == &c.beyond, cost)
+				c.history.Done(latency, d.window == &c.beyond, cost)
 			}
-			s.took.Add(each)
+			s.took.Add(customer, each)
 		}
 	})
-	for _, e := range ended {
-		priority.ReportEnded(ctx, e)
-	}
-	return err
 }
 
 func (s *Store) Peek(ctx context.Context, customer string) (state priority.State, err error) {
-	if err := priority.CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return state, err
 	}
 	policy := s.PolicyOf(customer)
@@ -327,21 +349,22 @@ func (s *Store) Peek(ctx context.Context, customer string) (state priority.State
 			return
 		}
 		beyond := pending - ordinary
-		lately, cost := history.Lately(now), history.Average()
-		next := decide(policy, fair.Load(lately+1000, ordinary+1, cost), beyond+1)
+		recent, cost := history.Recent(now), history.Average()
+		next := decide(policy, fair.Load(recent+1000, ordinary+1, cost), beyond+1)
 		state.Rule, state.Level, state.NextLevel, state.Load = priority.ByLoad, 0, next.Level, next.Load
-		state.Lately, state.Cost = float64(lately)/1000, float64(cost)/1000
+		state.Recent, state.Cost = float64(recent)/1000, float64(cost)/1000
 		state.Pending, state.PendingLast = pending, beyond
-		state.Sojourn, state.Lease = time.Duration(history.Sojourn)*100*time.Millisecond, lease
+		state.Latency, state.Lease = time.Duration(history.Latency)*100*time.Millisecond, lease
 		if newest, oldest := c.ends(); newest != nil {
 			state.Level, state.Oldest = newest.level, now.Sub(oldest.at)
 		}
 	})
+	state.RuleLevel = state.NextLevel
 	return state, err
 }
 
 func (s *Store) Reset(ctx context.Context, customer string) error {
-	if err := priority.CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		return err
 	}
 	return s.locked(ctx, "Reset", customer, 0, func(time.Time) {
@@ -497,7 +520,8 @@ func (s *Store) next(policy priority.Policy, customer string, n int, now time.Ti
 	}
 	s.recent[customer] = held
 	delete(s.older, customer)
-	return priority.Decision{Level: policy.Level(held.value), Count: held.value, ResetIn: held.resetAt.Sub(now)}
+	level := policy.Level(held.value)
+	return priority.Decision{Level: level, RuleLevel: level, Count: held.value, ResetIn: held.resetAt.Sub(now)}
 }
 
 // find returns a customer's count, if there is one that has not expired.
@@ -527,12 +551,12 @@ func (s *Store) policiesOf(customers []string) []*priority.Policy {
 
 // first returns the only decision, if there is one, or the error of a call for one
 // document.
-func first(decisions []priority.Decision, err error) (only priority.Decision, _ error) {
+func first[T any](all []T, err error) (only T, _ error) {
 	if err != nil {
-		return only, priority.ItemErrors(err, 1)[0]
+		return only, itemerrors.Of(err, 1)[0]
 	}
-	if len(decisions) > 0 {
-		only = decisions[0]
+	if len(all) > 0 {
+		only = all[0]
 	}
 	return only, nil
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/docpriority/priority/memory"
 )
 
-// What a Store has in common with all others is tested in the root's
-// TestEveryStoreKeepsTheContract.
+// What a Store has in common with all others is tested in package laws.
 
 const quiet = 1500 * time.Second
 
@@ -32,7 +31,7 @@ func counted(t *testing.T, level priority.Level, count int64) func(priority.Deci
 	return func(got priority.Decision, err error) {
 		t.Helper()
 		got.ResetIn = 0
-		if want := (priority.Decision{Level: level, Count: count}); err != nil || got != want {
+		if want := (priority.Decision{Level: level, RuleLevel: level, Count: count}); err != nil || got != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
 		}
 	}
@@ -43,7 +42,7 @@ func counted(t *testing.T, level priority.Level, count int64) func(priority.Deci
 func loaded(t *testing.T, level priority.Level, load float64, pending int64) func(priority.Decision, error) {
 	return func(got priority.Decision, err error) {
 		t.Helper()
-		if want := (priority.Decision{Level: level, Load: load, Pending: pending}); err != nil || got != want {
+		if want := (priority.Decision{Level: level, RuleLevel: level, Load: load, Pending: pending}); err != nil || got != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
 		}
 	}
@@ -69,7 +68,7 @@ func TestTheZeroStoreIsReady(t *testing.T) {
 			for name, first := range map[string]func(*memory.Store) error{
 				"Next":   func(s *memory.Store) error { _, err := s.Next(ctx, "b"); return err },
 				"Submit": func(s *memory.Store) error { _, err := s.Submit(ctx, "b", "1", 0); return err },
-				"Done":   func(s *memory.Store) error { return s.Done(ctx, "b", "1", 0) },
+				"Done":   func(s *memory.Store) error { _, err := s.Done(ctx, "b", "1", 0); return err },
 				"Peek":   func(s *memory.Store) error { _, err := s.Peek(ctx, "b"); return err },
 				"Reset":  func(s *memory.Store) error { return s.Reset(ctx, "b") },
 				"Clear":  func(s *memory.Store) error { s.Clear(); return nil },
@@ -153,7 +152,7 @@ func TestClearForgetsAll(t *testing.T) {
 	holds(t, store, 2, 2)
 	store.Clear()
 	holds(t, store, 0, 0)
-	if state, err := store.Peek(ctx, "acme"); err != nil || state != (priority.State{NextLevel: 1}) {
+	if state, err := store.Peek(ctx, "acme"); err != nil || state != (priority.State{NextLevel: 1, RuleLevel: 1}) {
 		t.Errorf("Peek = %+v, %v", state, err)
 	}
 	loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", "1", 0))
@@ -202,7 +201,7 @@ func TestAStoreWorksInsideAndOutsideABubble(t *testing.T) {
 	use := func(t *testing.T) { // a bubble ends while there is something to forget
 		name := t.Name()
 		loaded(t, 1, 1, 1)(store.Submit(t.Context(), name, "1", 0))
-		loaded(t, 2, 4, 2)(store.Submit(t.Context(), name, "2", 0))
+		loaded(t, 1, 4, 2)(store.Submit(t.Context(), name, "2", 0))
 		if state, err := store.Peek(t.Context(), name); err != nil || state.Pending != 2 {
 			t.Errorf("Peek = %+v, %v", state, err)
 		}
@@ -215,8 +214,22 @@ func TestAStoreWorksInsideAndOutsideABubble(t *testing.T) {
 
 func TestNewRefusesWhatItCannotTake(t *testing.T) {
 	for _, opts := range []memory.Options{{Like: (*memory.Store)(nil)}, {MaxEntries: -1}} {
-		if _, err := memory.New(&opts); !errors.Is(err, priority.ErrInvalidOption) {
+		if _, err := memory.New(&opts); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%+v: %v", opts, err)
 		}
+	}
+}
+
+// A caller who changes the options' slices afterwards changes nothing in the store.
+func TestNew_CopiesPolicies(t *testing.T) {
+	policy := priority.Policy{Loads: []float64{2, 4, 6}, Thresholds: []int64{-1, -2}}
+	tier := priority.Policy{Loads: []float64{1}, Thresholds: []int64{-5}}
+	store := open(t, &memory.Options{
+		Policy: policy, Tiers: map[string]priority.Policy{"gold": tier}, TierOf: func(customer string) string { return customer },
+	})
+	want := []priority.Policy{store.PolicyOf("acme"), store.PolicyOf("gold")}
+	policy.Loads[0], policy.Thresholds[0], tier.Loads[0], tier.Thresholds[0] = 3, 7, 8, 9
+	if got := []priority.Policy{store.PolicyOf("acme"), store.PolicyOf("gold")}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

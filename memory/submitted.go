@@ -94,7 +94,7 @@ func (s *submitted) forgetDocuments(now time.Time) {
 	}
 }
 
-// forgetCustomers removes customers whose usage has faded.
+// forgetCustomers removes customers of whom nothing recent is left.
 func (s *submitted) forgetCustomers(now time.Time) {
 	var next *list.Element
 	for e := s.byUse.Front(); e != nil && now.Sub(e.Value.(*customer).used) >= fair.Day; e = next {

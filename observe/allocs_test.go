@@ -17,9 +17,9 @@ func TestObservingCostsNextToNothing(t *testing.T) {
 	allocations := func(call func()) float64 { return testing.AllocsPerRun(1000, call) }
 	plain := new(memory.Store)
 	next := allocations(func() { _, _ = plain.Next(ctx, "acme") })
-	done := allocations(func() { _ = plain.Done(ctx, "acme", "unknown", 0) })
-	nobody, nilFunc := observe.New(plain), observe.New(plain, nil)
-	somebody := observe.New(plain, func(context.Context, observe.Call) {})
+	done := allocations(func() { _, _ = plain.Done(ctx, "acme", "unknown", 0) })
+	nobody, nilFunc := observed(t, plain), observed(t, plain, nil)
+	somebody := observed(t, plain, func(context.Context, observe.Call) {})
 	for _, test := range []struct {
 		name string
 		most float64
@@ -27,7 +27,7 @@ func TestObservingCostsNextToNothing(t *testing.T) {
 	}{
 		{"Next, no observer", next, func() { _, _ = nobody.Next(ctx, "acme") }},
 		{"Next, a nil observer", next, func() { _, _ = nilFunc.Next(ctx, "acme") }},
-		{"Done, no observer", done, func() { _ = nobody.Done(ctx, "acme", "unknown", 0) }},
+		{"Done, no observer", done, func() { _, _ = nobody.Done(ctx, "acme", "unknown", 0) }},
 		{"Next, an observer", next + 2, func() { _, _ = somebody.Next(ctx, "acme") }},
 	} {
 		if got := allocations(test.call); got > test.most {

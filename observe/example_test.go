@@ -12,30 +12,33 @@ import (
 
 // An observer is told of each call: to count levels and errors, or to log.
 func Example() {
-	store := observe.New(new(memory.Store), func(_ context.Context, call observe.Call) {
+	store, err := observe.New(new(memory.Store), func(_ context.Context, call observe.Call) {
 		fmt.Println(call.Operation, observe.Outcome(call.Err))
 		for _, decision := range call.Decisions {
 			fmt.Println("  level", decision.Level)
 		}
-		for _, ended := range call.Ended { // and ended.Sojourn is how long it was there
+		for _, ended := range call.Ended { // and ended.Latency is how long it was there
 			fmt.Println("  had level", ended.Level, "and took", call.Took)
 		}
 	})
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	ctx := context.Background()
 	if _, err := store.SubmitN(ctx, "acme", []string{"invoice-1", "invoice-2", "invoice-3"}, nil); err != nil {
 		log.Fatal(err)
 	}
-	if err := store.Done(ctx, "acme", "invoice-1", 2*time.Second); err != nil {
+	if _, err := store.Done(ctx, "acme", "invoice-1", 2*time.Second); err != nil {
 		log.Print(err)
 	}
-	_, err := store.Submit(ctx, "", "invoice-4", 0) // a customer has a name
+	_, err = store.Submit(ctx, "", "invoice-4", 0) // a customer has a name
 	fmt.Println(err)
 	// Output:
 	// SubmitN ok
 	//   level 1
+	//   level 1
 	//   level 2
-	//   level 3
 	// Done ok
 	//   had level 1 and took 2s
 	// Submit invalid

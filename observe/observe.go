@@ -30,8 +30,8 @@ type Call struct {
 	// together; 0 if that is not known.
 	Took time.Duration
 
-	// Ended are the documents that a Done or DoneN has ended: how long they were
-	// pending, and which levels they had. It may not be kept or changed.
+	// Ended is what a Done or DoneN returned: for each document how long it was pending, and
+	// its level; Level 0: it was not pending. It may not be kept or changed.
 	Ended []priority.Ended
 
 	// Decisions are what the call returned, nil if it returned no decisions. If Err
@@ -65,19 +65,19 @@ type Store struct {
 type inner = priority.Store
 
 // New returns a Store that reports the calls of a store to the observers, one after
-// the other. Nil observers are left out. If store is nil, every call returns
-// [priority.ErrInvalidOption].
-func New(store priority.Store, observers ...Func) *Store {
-	s := &Store{inner: store}
+// the other. Nil observers are left out. If store is nil, the error wraps
+// [priority.ErrInvalid].
+func New(store priority.Store, observers ...Func) (*Store, error) {
 	if typednil.Is(store) {
-		s.inner = missing{}
+		return nil, fmt.Errorf("%w option: observe.New was given a nil store", priority.ErrInvalid)
 	}
+	s := &Store{inner: store}
 	for _, observe := range observers {
 		if observe != nil {
 			s.observers = append(s.observers, observe)
 		}
 	}
-	return s
+	return s, nil
 }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
@@ -114,30 +114,38 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 	})
 }
 
-func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	return s.none(ctx, Call{Operation: "Done", Items: 1, Took: took}, customer, func(ctx context.Context) error {
+func (s *Store) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
+	if len(s.observers) == 0 {
 		return s.inner.Done(ctx, customer, document, took)
-	})
+	}
+	c := Call{Operation: "Done", Customers: []string{customer}, Items: 1, Took: took, Start: time.Now()}
+	ended, err := s.inner.Done(ctx, customer, document, took)
+	if c.Err = err; err == nil {
+		c.Ended = []priority.Ended{ended}
+	}
+	s.tell(ctx, c)
+	return ended, err
 }
 
-func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	return s.none(ctx, Call{Operation: "DoneN", Items: len(documents), Took: took}, customer, func(ctx context.Context) error {
-		return s.inner.DoneN(ctx, customer, documents, took)
-	})
+func (s *Store) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
+	c := Call{Operation: "DoneN", Customers: []string{customer}, Items: len(documents), Took: took, Start: time.Now()}
+	c.Ended, c.Err = s.inner.DoneN(ctx, customer, documents, took)
+	s.tell(ctx, c)
+	return c.Ended, c.Err
 }
 
-func (s *Store) Peek(ctx context.Context, customer string) (state priority.State, err error) {
-	err = s.none(ctx, Call{Operation: "Peek"}, customer, func(ctx context.Context) error {
-		state, err = s.inner.Peek(ctx, customer)
-		return err
-	})
+func (s *Store) Peek(ctx context.Context, customer string) (priority.State, error) {
+	start := time.Now()
+	state, err := s.inner.Peek(ctx, customer)
+	s.tell(ctx, Call{Operation: "Peek", Customers: []string{customer}, Start: start, Err: err})
 	return state, err
 }
 
 func (s *Store) Reset(ctx context.Context, customer string) error {
-	return s.none(ctx, Call{Operation: "Reset"}, customer, func(ctx context.Context) error {
-		return s.inner.Reset(ctx, customer)
-	})
+	start := time.Now()
+	err := s.inner.Reset(ctx, customer)
+	s.tell(ctx, Call{Operation: "Reset", Customers: []string{customer}, Start: start, Err: err})
+	return err
 }
 
 // Unwrap returns the store whose calls are observed; see [priority.As].
@@ -165,23 +173,6 @@ func (s *Store) many(ctx context.Context, c Call, call func() ([]priority.Decisi
 	return c.Decisions, c.Err
 }
 
-// none makes a call for one customer that returns no decision, and reports it.
-func (s *Store) none(ctx context.Context, c Call, customer string, call func(ctx context.Context) error) error {
-	if len(s.observers) == 0 {
-		return call(ctx)
-	}
-	var ended []priority.Ended
-	c.Start, c.Customers = time.Now(), []string{customer}
-	if c.Operation == "Done" || c.Operation == "DoneN" {
-		c.Err = call(priority.WithEnded(ctx, func(e priority.Ended) { ended = append(ended, e) }))
-	} else {
-		c.Err = call(ctx)
-	}
-	c.Ended = ended
-	s.tell(ctx, c)
-	return c.Err
-}
-
 func (s *Store) tell(ctx context.Context, call Call) {
 	call.Duration = time.Since(call.Start)
 	for _, observe := range s.observers {
@@ -189,45 +180,10 @@ func (s *Store) tell(ctx context.Context, call Call) {
 	}
 }
 
-// missing stands in for a nil store.
-type missing struct{}
-
-var errMissing = fmt.Errorf("%w: observe.New was given a nil store", priority.ErrInvalidOption)
-
-func (missing) Next(context.Context, string) (d priority.Decision, err error) { return d, errMissing }
-
-func (missing) NextN(context.Context, string, int) ([]priority.Decision, error) {
-	return nil, errMissing
-}
-
-func (missing) NextEach(context.Context, []string) ([]priority.Decision, error) {
-	return nil, errMissing
-}
-
-func (missing) Submit(context.Context, string, string, float64) (d priority.Decision, err error) {
-	return d, errMissing
-}
-
-func (missing) SubmitN(context.Context, string, []string, []float64) ([]priority.Decision, error) {
-	return nil, errMissing
-}
-
-func (missing) Done(context.Context, string, string, time.Duration) error { return errMissing }
-
-func (missing) DoneN(context.Context, string, []string, time.Duration) error { return errMissing }
-
-func (missing) Peek(context.Context, string) (s priority.State, err error) { return s, errMissing }
-
-func (missing) Reset(context.Context, string) error { return errMissing }
-
-func (missing) PolicyOf(string) priority.Policy { return priority.DefaultPolicy() }
-
-func (missing) Last() priority.Level { return priority.DefaultPolicy().Last() }
-
 // Outcome names the class of a call's error, or of one entry of a *BatchError:
 //
 //   - "ok": there is no error
-//   - "invalid", "not_counted", "outcome_unknown" and "corrupt_count": as in
+//   - "invalid", "not_counted", "outcome_unknown" and "corrupt": as in
 //     [priority.Store]
 //   - "partial": a *BatchError of which not all entries failed in the same way
 //   - "error": any other
@@ -240,8 +196,8 @@ func Outcome(err error) string {
 		return outcomeOf(batch)
 	case errors.Is(err, priority.ErrInvalid):
 		return "invalid"
-	case errors.Is(err, priority.ErrCorruptCount):
-		return "corrupt_count"
+	case errors.Is(err, priority.ErrCorrupt):
+		return "corrupt"
 	case errors.Is(err, priority.ErrOutcomeUnknown):
 		return "outcome_unknown"
 	case errors.Is(err, priority.ErrNotCounted):

@@ -1,13 +1,10 @@
 package observe_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -70,11 +67,13 @@ var operations = []struct {
 	{"SubmitN", []string{"acme"}, 2, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		return s.SubmitN(ctx, "acme", []string{"2", "3"}, nil)
 	}},
-	{"Done", []string{"acme"}, 1, 3 * time.Second, []priority.Ended{{Document: "1", Sojourn: 2 * time.Second, Level: 1}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
-		return nil, s.Done(ctx, "acme", "1", 3*time.Second)
+	{"Done", []string{"acme"}, 1, 3 * time.Second, []priority.Ended{{Latency: 2 * time.Second, Level: 1}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+		_, err := s.Done(ctx, "acme", "1", 3*time.Second)
+		return nil, err
 	}},
-	{"DoneN", []string{"acme"}, 2, 5 * time.Second, []priority.Ended{{Document: "2", Sojourn: 2 * time.Second, Level: 2}, {Document: "3", Sojourn: 2 * time.Second, Level: 3}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
-		return nil, s.DoneN(ctx, "acme", []string{"2", "3"}, 5*time.Second)
+	{"DoneN", []string{"acme"}, 2, 5 * time.Second, []priority.Ended{{Latency: 2 * time.Second, Level: 1}, {Latency: 2 * time.Second, Level: 2}}, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
+		_, err := s.DoneN(ctx, "acme", []string{"2", "3"}, 5*time.Second)
+		return nil, err
 	}},
 	{"Peek", []string{"acme"}, 0, 0, nil, func(ctx context.Context, s *observe.Store) ([]priority.Decision, error) {
 		_, err := s.Peek(ctx, "acme")
@@ -100,7 +99,7 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		store := observe.New(slow, first.observe, nil, second.observe)
+		store := observed(t, slow, first.observe, nil, second.observe)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		for _, operation := range operations {
@@ -116,6 +115,8 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 				}
 				if err == nil {
 					want.Ended = operation.ended
+				} else if operation.name == "DoneN" {
+					want.Ended = make([]priority.Ended, operation.items)
 				}
 				for _, observer := range []*told{&first, &second} {
 					if got := observer.take(t); !reflect.DeepEqual(got, want) {
@@ -129,7 +130,7 @@ func TestObserversAreToldOfEachCall(t *testing.T) {
 
 func TestAWrongNumberOfDocumentsIsNoItem(t *testing.T) {
 	var seen told
-	store := observe.New(new(memory.Store), seen.observe)
+	store := observed(t, new(memory.Store), seen.observe)
 	for _, n := range []int{-1, priority.MaxDocuments + 1} {
 		_, _ = store.NextN(t.Context(), "acme", n)
 		if call := seen.take(t); call.Items != 0 || observe.Outcome(call.Err) != "invalid" {
@@ -141,7 +142,7 @@ func TestAWrongNumberOfDocumentsIsNoItem(t *testing.T) {
 func TestObserversSeeTheCallersContext(t *testing.T) {
 	type key struct{}
 	ctx := context.WithValue(t.Context(), key{}, "span")
-	store := observe.New(new(memory.Store), func(ctx context.Context, _ observe.Call) {
+	store := observed(t, new(memory.Store), func(ctx context.Context, _ observe.Call) {
 		if ctx.Value(key{}) != "span" {
 			t.Error("the observer got another context")
 		}
@@ -151,22 +152,24 @@ func TestObserversSeeTheCallersContext(t *testing.T) {
 	}
 }
 
-func TestANilStoreReturnsErrors(t *testing.T) {
+func TestNew_NilStore(t *testing.T) {
 	for name, inner := range map[string]priority.Store{
 		"nil": nil, "typed nil": (*memory.Store)(nil), "nil of the same kind": (*observe.Store)(nil),
 	} {
-		for _, observers := range [][]observe.Func{nil, {func(context.Context, observe.Call) {}}} {
-			store := observe.New(inner, observers...)
-			for _, operation := range operations {
-				if _, err := operation.call(t.Context(), store); !errors.Is(err, priority.ErrInvalidOption) {
-					t.Errorf("%s: %s: %v", name, operation.name, err)
-				}
-			}
-			if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 {
-				t.Errorf("%s: PolicyOf = %+v, Last = %d", name, got, store.Last())
-			}
+		if store, err := observe.New(inner); store != nil || !errors.Is(err, priority.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// observed is a store whose calls are reported.
+func observed(t *testing.T, store priority.Store, observers ...observe.Func) *observe.Store {
+	t.Helper()
+	s, err := observe.New(store, observers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func TestOutcomeNamesTheClass(t *testing.T) {
@@ -178,11 +181,10 @@ func TestOutcomeNamesTheClass(t *testing.T) {
 		want string
 	}{
 		{nil, "ok"},
-		{priority.ErrInvalidCustomer, "invalid"},
-		{priority.ErrInvalidOption, "invalid"},
+		{priority.ErrInvalid, "invalid"},
 		{away, "not_counted"},
 		{lost, "outcome_unknown"},
-		{fmt.Errorf("%w: list", priority.ErrCorruptCount), "corrupt_count"},
+		{fmt.Errorf("%w: list", priority.ErrCorrupt), "corrupt"},
 		{errors.New("boom"), "error"},
 		{context.Canceled, "error"},
 		{batch(lost, nil), "partial"},
@@ -209,97 +211,20 @@ func spoiled(t *testing.T, observer observe.Func, customers ...string) *observe.
 		t.Fatal(err)
 	}
 	for _, customer := range customers {
-		for _, key := range []string{store.Key(customer), store.PendingKey(customer)} {
+		for _, key := range []string{store.Keys(customer).Count, store.Keys(customer).Pending} {
 			if err := server.Set(key, "many"); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	return observe.New(store, observer)
-}
-
-// Whatever the call, the log names the key.
-func TestLogCorruptNamesTheKey(t *testing.T) {
-	t.Parallel()
-	for _, operation := range operations {
-		if operation.name == "Reset" {
-			continue // which removes what is corrupt
-		}
-		t.Run(operation.name, func(t *testing.T) {
-			t.Parallel()
-			customer := operation.customers[len(operation.customers)-1]
-			var log bytes.Buffer
-			store := spoiled(t, observe.LogCorrupt(textLogger(&log)), customer)
-			for range 3 {
-				if _, err := operation.call(t.Context(), store); !errors.Is(err, priority.ErrCorruptCount) {
-					t.Fatalf("the call returned %v", err)
-				}
-			}
-			want := fmt.Sprintf(`level=ERROR msg="priority: a key holds no count" operation=%s error=`, operation.name)
-			key := "priority:{" + customer + "}:count"
-			if strings.HasPrefix(operation.name, "Submit") || strings.HasPrefix(operation.name, "Done") {
-				key = "priority:{" + customer + "}:pending"
-			}
-			if line := log.String(); strings.Count(line, "\n") != 1 || !strings.HasPrefix(line, want) || !strings.Contains(line, key) {
-				t.Errorf("logged\n%s\nwant one line that begins with\n%s\nand names %s", line, want, key)
-			}
-		})
-	}
-}
-
-// There is at most one line a minute, however many keys are corrupt. Other errors are
-// not logged, nor other entries' of a batch.
-func TestLogCorruptIsBounded(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
-		observer := observe.LogCorrupt(textLogger(&log))
-		meet := func(err error, want string) {
-			t.Helper()
-			for range 3 {
-				observer(t.Context(), observe.Call{Operation: "Next", Customers: []string{"acme"}, Items: 1, Start: time.Now(), Err: err})
-			}
-			if want != "" {
-				want = fmt.Sprintf("level=ERROR msg=\"priority: a key holds no count\" operation=Next error=%q\n", want)
-			}
-			if log.String() != want {
-				t.Errorf("logged\n%s\nwant\n%s", log.String(), want)
-			}
-			log.Reset()
-		}
-		away := fmt.Errorf("%w: away", priority.ErrNotCounted)
-		corrupt := func(key string) error { return fmt.Errorf("%w: %s", priority.ErrCorruptCount, key) }
-		meet(nil, "")
-		meet(away, "")
-		meet(&priority.BatchError{Errs: []error{nil, away, corrupt("a"), corrupt("b")}}, "priority: corrupt count: a")
-		time.Sleep(time.Minute - time.Nanosecond)
-		meet(corrupt("b"), "")
-		time.Sleep(time.Nanosecond)
-		meet(corrupt("b"), "priority: corrupt count: b")
-		time.Sleep(time.Hour)
-		meet(corrupt("c"), "priority: corrupt count: c")
-	})
-	// A clock that was an hour ahead goes back.
-	var log bytes.Buffer
-	observer := observe.LogCorrupt(textLogger(&log))
-	for _, ahead := range []time.Duration{time.Hour, 0} {
-		log.Reset()
-		observer(t.Context(), observe.Call{Operation: "Next", Start: time.Now().Add(ahead), Err: priority.ErrCorruptCount})
-		if log.Len() == 0 {
-			t.Errorf("nothing is logged %v ahead", ahead)
-		}
-	}
-	if observe.LogCorrupt(nil) != nil {
-		t.Error("an observer without a logger")
-	}
+	return observed(t, store, observer)
 }
 
 // Many goroutines observe at once; the race detector looks on.
 func TestManyMayObserveAtOnce(t *testing.T) {
 	t.Parallel()
 	var seen told
-	var log bytes.Buffer
-	logCorrupt := observe.LogCorrupt(textLogger(&log))
-	store := spoiled(t, func(ctx context.Context, call observe.Call) { seen.observe(ctx, call); logCorrupt(ctx, call) }, "corrupt")
+	store := spoiled(t, seen.observe, "corrupt")
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
@@ -309,19 +234,7 @@ func TestManyMayObserveAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(seen.calls) != 400 || strings.Count(log.String(), "\n") != 1 {
-		t.Errorf("told of %d calls, want 400; logged\n%s, want one line", len(seen.calls), log.String())
+	if len(seen.calls) != 400 {
+		t.Errorf("%d calls are reported, want 400", len(seen.calls))
 	}
-}
-
-// textLogger logs lines without their time.
-func textLogger(out *bytes.Buffer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{
-		ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
-			if attr.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return attr
-		},
-	}))
 }

@@ -36,14 +36,14 @@ const (
 // never waits for Redis, and while Redis cannot be reached these metrics are absent. Call it
 // in one process of the fleet, or in a few. The empty prefix is "priority".
 //
-// An error wraps [priority.ErrInvalidOption], or is the meter provider's.
+// An error wraps [priority.ErrInvalid], or is the meter provider's.
 func (i *Instrumentation) ObserveFleet(client priority.RedisClient, prefix string) (stop func() error, err error) {
 	admin, err := control.NewAdmin(client, &control.AdminOptions{Prefix: prefix, Timeout: -1})
 	if err != nil {
 		return nil, err
 	}
 	if !i.fleet.CompareAndSwap(false, true) {
-		return nil, fmt.Errorf("%w: a fleet is observed already", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("%w option: a fleet is observed already", priority.ErrInvalid)
 	}
 	reader := &fleetReader{client: client, prefix: prefix, admin: admin}
 	registration, err := observeFleet(i.metrics.meter, reader)

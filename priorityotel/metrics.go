@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/observe"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -14,12 +15,12 @@ import (
 
 // The attributes beside error.type, of metrics and of spans.
 const (
-	operationKey  = attribute.Key("priority.operation")
-	ruleKey       = attribute.Key("priority.rule")
-	levelKey      = attribute.Key("priority.level")
-	lastKey       = attribute.Key("priority.last")
-	degradedKey   = attribute.Key("priority.degraded")
-	ruledLevelKey = attribute.Key("priority.ruled.level")
+	operationKey = attribute.Key("priority.operation")
+	ruleKey      = attribute.Key("priority.rule")
+	levelKey     = attribute.Key("priority.level")
+	lastKey      = attribute.Key("priority.last")
+	degradedKey  = attribute.Key("priority.degraded")
+	ruleLevelKey = attribute.Key("priority.rule.level")
 )
 
 // The bounds of the histograms' buckets, in seconds.
@@ -30,11 +31,11 @@ var (
 
 	// With the shortest lease, and the longest.
 	workBounds    = []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 180, 600, 3600}
-	sojournBounds = []float64{0.1, 0.5, 1, 2, 5, 10, 30, 60, 180, 600, 1800, 3600, 10_800, 43_200, 86_400}
+	latencyBounds = []float64{0.1, 0.5, 1, 2, 5, 10, 30, 60, 180, 600, 1800, 3600, 10_800, 43_200, 86_400}
 )
 
 // errorTypes are the values of error.type of one document.
-var errorTypes = []string{"invalid", "not_counted", "outcome_unknown", "corrupt_count", "_OTHER"}
+var errorTypes = []string{"invalid", "not_counted", "outcome_unknown", "corrupt", "_OTHER"}
 
 type metrics struct {
 	meter      metric.Meter
@@ -43,7 +44,7 @@ type metrics struct {
 	overridden metric.Int64Counter
 	calls      metric.Float64Histogram
 	work       metric.Float64Histogram
-	sojourn    metric.Float64Histogram
+	latency    metric.Float64Histogram
 	absorbed   metric.Int64Counter
 }
 
@@ -60,10 +61,10 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		metric.WithUnit("s"),
 		metric.WithDescription("Working time of documents, as given to Done."),
 		metric.WithExplicitBucketBoundaries(workBounds...))
-	sojourn, err6 := meter.Float64Histogram("priority.document.sojourn",
+	latency, err6 := meter.Float64Histogram("priority.document.latency",
 		metric.WithUnit("s"),
 		metric.WithDescription("Time from Submit to Done, by the level that Submit gave."),
-		metric.WithExplicitBucketBoundaries(sojournBounds...))
+		metric.WithExplicitBucketBoundaries(latencyBounds...))
 	absorbed, err4 := meter.Int64Counter("priority.absorbed.errors",
 		metric.WithUnit("{error}"),
 		metric.WithDescription("Errors that no caller saw, because a fallback answered."))
@@ -71,12 +72,12 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	// series, and this counter has no series unless there is an override.
 	overridden, err5 := meter.Int64Counter("priority.overridden.documents",
 		metric.WithUnit("{document}"),
-		metric.WithDescription("Counted documents of customers with an override: by their level, and their level without the override."))
+		metric.WithDescription("Counted documents whose level is another one than the rule's, by an override: by both levels."))
 	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
 	m := &metrics{
-		meter: meter, documents: documents, overridden: overridden, calls: calls, work: work, sojourn: sojourn,
+		meter: meter, documents: documents, overridden: overridden, calls: calls, work: work, latency: latency,
 		absorbed: absorbed,
 	}
 	// All series begin at 0. A rate cannot see the event that begins a series, and
@@ -111,7 +112,10 @@ func (m *metrics) record(ctx context.Context, call observe.Call) {
 	case "Done", "DoneN":
 		m.recordWork(ctx, call)
 		for _, ended := range call.Ended {
-			m.sojourn.Record(ctx, ended.Sojourn.Seconds(), metric.WithAttributes(levelKey.Int(int(ended.Level))))
+			if ended.Level == 0 { // it was not pending
+				continue
+			}
+			m.latency.Record(ctx, ended.Latency.Seconds(), metric.WithAttributes(levelKey.Int(int(ended.Level))))
 		}
 	}
 }
@@ -156,8 +160,8 @@ func (m *metrics) recordDocuments(ctx context.Context, call observe.Call, rule s
 
 func (m *metrics) add(ctx context.Context, outcome outcome, n int64) {
 	m.documents.Add(ctx, n, metric.WithAttributeSet(outcome.attributes()))
-	if outcome.ruled != 0 {
-		m.overridden.Add(ctx, n, metric.WithAttributes(levelKey.Int(int(outcome.level)), ruledLevelKey.Int(int(outcome.ruled))))
+	if outcome.level != outcome.ruleLevel {
+		m.overridden.Add(ctx, n, metric.WithAttributes(levelKey.Int(int(outcome.level)), ruleLevelKey.Int(int(outcome.ruleLevel))))
 	}
 }
 
@@ -169,7 +173,7 @@ func (m *metrics) recordWork(ctx context.Context, call observe.Call) {
 		return
 	}
 	each := call.Took.Seconds() / float64(call.Items)
-	for _, err := range priority.ItemErrors(call.Err, call.Items) {
+	for _, err := range itemerrors.Of(call.Err, call.Items) {
 		if err == nil {
 			m.work.Record(ctx, each)
 		}
@@ -191,12 +195,13 @@ type outcome struct {
 	rule      string
 	level     priority.Level
 	last      last
-	ruled     priority.Level // without the override; 0: there is no override
+	ruleLevel priority.Level
 	degraded  bool
 	errorType string
 }
 
-// last says whether a level is the last one of the customer's policy.
+// last says whether a document is below the last threshold of the customer's policy, or
+// beyond the last load.
 type last int8
 
 const (
@@ -206,11 +211,11 @@ const (
 )
 
 func outcomeOf(rule string, decision priority.Decision, last last) outcome {
-	return outcome{rule: rule, level: decision.Level, last: last, ruled: decision.Ruled, degraded: decision.Degraded}
+	return outcome{rule: rule, level: decision.Level, last: last, ruleLevel: decision.RuleLevel, degraded: decision.Degraded}
 }
 
-// bounds returns how many bounds the rule has for a customer; 0 if no store is observed.
-// A level above it is the last one, or one of the Turns after it.
+// bounds returns how many thresholds or loads the rule has for a customer; 0 if no store is
+// observed. A later level is beyond the last one.
 func (m *metrics) bounds(customer, rule string) int {
 	store := m.store.Load()
 	if store == nil {
@@ -223,7 +228,7 @@ func (m *metrics) bounds(customer, rule string) int {
 	return len(policy.Loads)
 }
 
-// lastOf says whether the level is the last one of a rule with as many bounds.
+// lastOf says whether the level is beyond the last of as many bounds.
 func lastOf(level priority.Level, bounds int) last {
 	switch {
 	case bounds == 0: // or a policy of one level, which does not count as the last

@@ -3,28 +3,28 @@
 //
 //	instrumentation, err := priorityotel.New(nil)
 //	…
-//	observed := observe.New(store, instrumentation.Observe)
+//	observed, err := observe.New(store, instrumentation.Observe)
 //
 // The metrics are
 //
 //   - priority.documents, a counter of the documents in calls that count: counted
 //     documents by priority.rule, priority.level and priority.degraded, and documents that
 //     were not or perhaps not counted by error.type
-//   - priority.overridden.documents, a counter of counted documents of customers with an
-//     override, by priority.level and, without the override, priority.ruled.level
+//   - priority.overridden.documents, a counter of counted documents whose level is another
+//     one than the rule's, by an override: by priority.level, and priority.rule.level
 //   - priority.call.duration, a histogram in seconds of the calls, by
 //     priority.operation, priority.degraded and, for failed calls, error.type
 //   - priority.document.duration, a histogram in seconds of the documents' working time,
 //     as given to Done and DoneN
-//   - priority.document.sojourn, a histogram in seconds of the time from Submit to Done,
+//   - priority.document.latency, a histogram in seconds of the time from Submit to Done,
 //     by the priority.level that Submit gave
 //   - priority.absorbed.errors, a counter of the errors that no caller saw because
 //     a fallback answered, by error.type
 //
 // and, while a store is given to [Instrumentation.ObserveStore],
 //
-//   - with priority.documents the attribute priority.last: whether the level is the
-//     last one of the customer's policy
+//   - with priority.documents the attribute priority.last: whether the count is below the
+//     last threshold of the customer's policy, or the load beyond its last load
 //   - priority.degraded, 1 while a fallback answers
 //   - priority.rules.version, the version of the operators' rules that are followed
 //   - priority.rules.age, the seconds since the operators' rules were last read

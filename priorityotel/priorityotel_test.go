@@ -28,7 +28,7 @@ import (
 var (
 	errLost    = fmt.Errorf("%w: Next \"priority:{acme}:count\": lost", priority.ErrOutcomeUnknown)
 	errAway    = fmt.Errorf("%w: Next \"priority:{acme}:count\": away", priority.ErrNotCounted)
-	errCorrupt = fmt.Errorf("%w: Next \"priority:{acme}:count\": a list", priority.ErrCorruptCount)
+	errCorrupt = fmt.Errorf("%w: Next \"priority:{acme}:count\": a list", priority.ErrCorrupt)
 )
 
 // recorder is an instrumentation and what it has recorded.
@@ -128,7 +128,7 @@ func expect[V comparable](t *testing.T, what string, got, want map[string]V) {
 func TestEachDocumentAndCallIsRecordedOnce(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
 	ctx := t.Context()
-	store := observe.New(new(memory.Store), r.Observe)
+	store := observed(t, new(memory.Store), r.Observe)
 	for range 4 {
 		_, _ = store.Next(ctx, "acme")
 	}
@@ -142,8 +142,8 @@ func TestEachDocumentAndCallIsRecordedOnce(t *testing.T) {
 	_, _ = store.Submit(ctx, "embassy", "1", 0)
 	_, _ = store.SubmitN(ctx, "embassy", []string{"2", "3"}, nil)
 	_, _ = store.Peek(ctx, "embassy")
-	_ = store.Done(ctx, "embassy", "1", time.Second)
-	_ = store.DoneN(ctx, "embassy", []string{"2", "3"}, time.Second)
+	_, _ = store.Done(ctx, "embassy", "1", time.Second)
+	_, _ = store.DoneN(ctx, "embassy", []string{"2", "3"}, time.Second)
 	_ = store.Reset(ctx, "embassy")
 
 	level := func(level int) string {
@@ -153,7 +153,7 @@ func TestEachDocumentAndCallIsRecordedOnce(t *testing.T) {
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
 		level(1): 3 + 3 + 3, level(2): 1 + 2, level(3): 2, level(4): 2, level(5): 2,
 		level(6): 2, level(7): 2, level(8): 6, level(9): 9, "error.type=invalid": 1,
-		byLoad(1): 1, byLoad(2): 1, byLoad(3): 1,
+		byLoad(1): 2, byLoad(2): 1,
 	})
 	call := func(operation string) string {
 		return "priority.degraded=false,priority.operation=" + operation
@@ -191,7 +191,7 @@ func TestFailuresAreRecordedByTheirType(t *testing.T) {
 				Err: &priority.BatchError{Errs: []error{nil, errLost, errCorrupt, nil}},
 			},
 			map[string]int64{
-				"error.type=outcome_unknown": 1, "error.type=corrupt_count": 1,
+				"error.type=outcome_unknown": 1, "error.type=corrupt": 1,
 				"priority.degraded=false,priority.level=3,priority.rule=count": 2,
 			},
 			"error.type=partial,priority.degraded=false,priority.operation=NextEach",
@@ -252,7 +252,7 @@ func TestWhatDocumentsCostIsRecorded(t *testing.T) {
 		},
 		"one that failed":   {observe.Call{Operation: "Done", Items: 1, Took: time.Second, Err: errAway}, 0, 0},
 		"many that failed":  {observe.Call{Operation: "DoneN", Items: 2, Took: time.Second, Err: errAway}, 0, 0},
-		"a wrong one":       {observe.Call{Operation: "Done", Items: 1, Took: -time.Second, Err: priority.ErrInvalidOption}, 0, 0},
+		"a wrong one":       {observe.Call{Operation: "Done", Items: 1, Took: -time.Second, Err: priority.ErrInvalid}, 0, 0},
 		"it is not known":   {observe.Call{Operation: "Done", Items: 1}, 0, 0},
 		"none":              {observe.Call{Operation: "DoneN", Took: time.Second}, 0, 0},
 		"of something else": {observe.Call{Operation: "Next", Items: 1, Took: time.Second}, 0, 0},
@@ -277,23 +277,24 @@ func TestWhatDocumentsCostIsRecorded(t *testing.T) {
 }
 
 // What a document waited is recorded by the level that it had.
-func TestSojournsAreRecordedByLevel(t *testing.T) {
+func TestLatenciesAreRecordedByLevel(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
 	clock := new(prioritytest.Clock)
-	store := observe.New(prioritytest.NewStore(clock, nil), r.Observe)
-	_, err := store.SubmitN(t.Context(), "acme", []string{"1", "2"}, nil)
+	store := observed(t, prioritytest.NewStore(clock, nil), r.Observe)
+	_, submitted := store.SubmitN(t.Context(), "acme", []string{"1", "2", "3"}, nil)
 	clock.Advance(90 * time.Second)
-	if err := errors.Join(err, store.DoneN(t.Context(), "acme", []string{"1", "2", "3", "1"}, 0)); err != nil {
+	_, done := store.DoneN(t.Context(), "acme", []string{"2", "3", "4", "3"}, 0)
+	if err := errors.Join(submitted, done); err != nil {
 		t.Fatal(err)
 	}
 	got := make(map[string]float64)
-	for _, point := range r.histogram(t, "priority.document.sojourn") {
+	for _, point := range r.histogram(t, "priority.document.latency") {
 		got[encoded(point.Attributes)] = point.Sum
 		if point.Count != 1 || !slices.Contains(point.Bounds, 180) {
 			t.Errorf("%+v; want one document, and three minutes, the shortest lease, as a bound", point)
 		}
 	}
-	expect(t, "sojourns", got, map[string]float64{"priority.level=1": 90, "priority.level=2": 90})
+	expect(t, "latencies", got, map[string]float64{"priority.level=1": 90, "priority.level=2": 90})
 }
 
 // The alerts and the dashboard need a series of each error, and of documents that are
@@ -302,7 +303,7 @@ func TestSojournsAreRecordedByLevel(t *testing.T) {
 func TestCountersBeginAtZero(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
 	errorTypes := []string{
-		"error.type=_OTHER", "error.type=corrupt_count", "error.type=invalid", "error.type=not_counted", "error.type=outcome_unknown",
+		"error.type=_OTHER", "error.type=corrupt", "error.type=invalid", "error.type=not_counted", "error.type=outcome_unknown",
 	}
 	for name, want := range map[string][]string{
 		"priority.documents": append(slices.Clone(errorTypes),
@@ -334,7 +335,9 @@ func (f failing) Next(context.Context, string) (priority.Decision, error) {
 	return priority.Decision{}, f.err
 }
 
-func (f failing) Done(context.Context, string, string, time.Duration) error { return f.err }
+func (f failing) Done(context.Context, string, string, time.Duration) (priority.Ended, error) {
+	return priority.Ended{}, f.err
+}
 
 // A fallback keeps errors from its callers, and degrades decisions instead.
 func TestAFallbacksErrorsAreRecorded(t *testing.T) {
@@ -346,7 +349,7 @@ func TestAFallbacksErrorsAreRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := observe.New(degraded, r.Observe)
+	store := observed(t, degraded, r.Observe)
 	r.observeStore(t, store)
 	expect(t, "degraded", r.gauges(t, "degraded"), map[string]float64{"degraded": 0})
 	for range 2 {
@@ -432,7 +435,7 @@ func TestADurationLeadsToItsSpan(t *testing.T) {
 func TestCustomersStayOut(t *testing.T) {
 	for _, asked := range []bool{false, true} {
 		r := newRecorder(t, priorityotel.Options{Customers: asked})
-		store := observe.New(failing{new(memory.Store), errLost}, r.Observe)
+		store := observed(t, failing{new(memory.Store), errLost}, r.Observe)
 		_, _ = store.Next(t.Context(), "acme")
 		_, _ = store.Peek(t.Context(), "acme")
 		_, _ = store.NextEach(t.Context(), []string{"acme", "acme"})
@@ -459,4 +462,13 @@ func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
 	}
 	instrumentation.Observe(t.Context(), observe.Call{Operation: "Next", Items: 1, Err: errLost})
 	instrumentation.ObserveError(errLost)
+}
+
+func observed(t *testing.T, store priority.Store, observers ...observe.Func) *observe.Store {
+	t.Helper()
+	s, err := observe.New(store, observers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -21,13 +21,13 @@ import (
 // [priority.As] finds what it wraps.
 //
 // An Instrumentation observes one store at a time. An error wraps
-// [priority.ErrInvalidOption], or is the meter provider's.
+// [priority.ErrInvalid], or is the meter provider's.
 func (i *Instrumentation) ObserveStore(store priority.Store) (stop func() error, err error) {
 	if typednil.Is(store) {
-		return nil, fmt.Errorf("%w: the store is nil", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("%w option: the store is nil", priority.ErrInvalid)
 	}
 	if !i.metrics.store.CompareAndSwap(nil, &store) {
-		return nil, fmt.Errorf("%w: another store is observed already", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("%w option: another store is observed already", priority.ErrInvalid)
 	}
 	registrations, err := observeStore(i.metrics.meter, store)
 	if err != nil {
@@ -133,7 +133,7 @@ func rulesError(err error) string {
 		return "newer"
 	case errors.Is(err, control.ErrCorrupt):
 		return "corrupt"
-	case errors.Is(err, priority.ErrInvalidPolicy):
+	case errors.Is(err, priority.ErrInvalid):
 		return "invalid"
 	}
 	return "_OTHER"

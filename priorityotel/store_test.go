@@ -80,14 +80,13 @@ func (r *recorder) gauges(t *testing.T, prefix string) map[string]float64 {
 }
 
 func TestOverriddenDocumentsAreRecordedByBothLevels(t *testing.T) {
-	pinned, plain := priority.Decision{Level: 2, Ruled: 9}, priority.Decision{Level: 9}
-	unmoved := priority.Decision{Level: 1, Ruled: 1}
-	degraded := priority.Decision{Level: 2, Ruled: 9, Degraded: true}
+	pinned, plain := priority.Decision{Level: 2, RuleLevel: 9}, priority.Decision{Level: 9, RuleLevel: 9}
+	degraded := priority.Decision{Level: 2, RuleLevel: 9, Degraded: true}
 	r := newRecorder(t, priorityotel.Options{})
 	for _, call := range []observe.Call{
 		{Operation: "Next", Items: 1, Decisions: []priority.Decision{pinned}},
 		{Operation: "Next", Items: 1, Decisions: []priority.Decision{plain}},
-		{Operation: "NextEach", Items: 5, Decisions: []priority.Decision{pinned, unmoved, plain, degraded, pinned}},
+		{Operation: "NextEach", Items: 4, Decisions: []priority.Decision{pinned, plain, degraded, pinned}},
 		{Operation: "Peek", Decisions: []priority.Decision{pinned}},
 		{
 			Operation: "SubmitN", Items: 2, Decisions: []priority.Decision{pinned, pinned},
@@ -98,12 +97,12 @@ func TestOverriddenDocumentsAreRecordedByBothLevels(t *testing.T) {
 		r.Observe(t.Context(), call)
 	}
 	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"), map[string]int64{
-		"priority.level=2,priority.ruled.level=9": 5, "priority.level=1,priority.ruled.level=1": 1,
+		"priority.level=2,priority.rule.level=9": 5,
 	})
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
 		"priority.degraded=false,priority.level=2,priority.rule=count": 3, "priority.degraded=false,priority.level=2,priority.rule=load": 1,
 		"priority.degraded=true,priority.level=2,priority.rule=count":  1,
-		"priority.degraded=false,priority.level=1,priority.rule=count": 1, "priority.degraded=false,priority.level=9,priority.rule=count": 2,
+		"priority.degraded=false,priority.level=9,priority.rule=count": 2,
 		"error.type=not_counted": 1, "error.type=outcome_unknown": 2,
 	})
 }
@@ -124,11 +123,11 @@ func TestWhichRulesAreFollowedIsRecorded(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		store := &knowing{new(memory.Store), control.Status{Version: 7, ReadAt: time.Now().Add(-1500 * time.Millisecond)}}
 		r := newRecorder(t, priorityotel.Options{})
-		r.observeStore(t, observe.New(store))
+		r.observeStore(t, observed(t, store))
 		expect(t, "rules", r.gauges(t, "rules."), rulesFailing(1.5, 7, ""))
 		time.Sleep(time.Minute)
 		for reason, err := range map[string]error{
-			"lost": control.ErrLost, "newer": control.ErrNewer, "corrupt": control.ErrCorrupt, "invalid": priority.ErrInvalidPolicy,
+			"lost": control.ErrLost, "newer": control.ErrNewer, "corrupt": control.ErrCorrupt, "invalid": priority.ErrInvalid,
 			"_OTHER": errors.New("away"),
 		} {
 			store.status.Err = fmt.Errorf("acme: %w", err)
@@ -184,13 +183,13 @@ func TestAMemberThatFollowsItsOperatorsIsRecorded(t *testing.T) {
 		}
 	}
 	if _, err = member.Submit(ctx, "clinic", "1", 0); err == nil {
-		err = member.Done(ctx, "clinic", "1", 0)
+		_, err = member.Done(ctx, "clinic", "1", 0)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"),
-		map[string]int64{"priority.level=4,priority.ruled.level=1": 1, "priority.level=4,priority.ruled.level=2": 1})
+		map[string]int64{"priority.level=4,priority.rule.level=1": 1, "priority.level=4,priority.rule.level=2": 1})
 	expect(t, "degraded", r.gauges(t, "degraded"), map[string]float64{"degraded": 0})
 
 	redistest.Await(t, "the fleet has reported all", func() bool {
@@ -289,15 +288,15 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 func TestAFleetIsObservedOnce(t *testing.T) {
 	server := redistest.Start(t)
 	r := newRecorder(t, priorityotel.Options{})
-	if _, err := r.ObserveFleet(nil, ""); !errors.Is(err, priority.ErrInvalidOption) {
-		t.Errorf("no client: %v, want an ErrInvalidOption", err)
+	if _, err := r.ObserveFleet(nil, ""); !errors.Is(err, priority.ErrInvalid) {
+		t.Errorf("no client: %v, want an ErrInvalid", err)
 	}
 	stop, err := r.ObserveFleet(server.Client(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.ObserveFleet(server.Client(), ""); !errors.Is(err, priority.ErrInvalidOption) {
-		t.Errorf("a second fleet: %v, want an ErrInvalidOption", err)
+	if _, err := r.ObserveFleet(server.Client(), ""); !errors.Is(err, priority.ErrInvalid) {
+		t.Errorf("a second fleet: %v, want an ErrInvalid", err)
 	}
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -310,13 +309,13 @@ func TestAFleetIsObservedOnce(t *testing.T) {
 func TestOneStoreIsObservedUntilItIsStopped(t *testing.T) {
 	r := newRecorder(t, priorityotel.Options{})
 	for what, store := range map[string]priority.Store{"no store": nil, "a nil store": (*control.Store)(nil)} {
-		if _, err := r.ObserveStore(store); !errors.Is(err, priority.ErrInvalidOption) {
-			t.Errorf("%s: %v, want an ErrInvalidOption", what, err)
+		if _, err := r.ObserveStore(store); !errors.Is(err, priority.ErrInvalid) {
+			t.Errorf("%s: %v, want an ErrInvalid", what, err)
 		}
 	}
 	first := r.observeStore(t, acmesStatus())
-	if _, err := r.ObserveStore(acmesStatus()); !errors.Is(err, priority.ErrInvalidOption) {
-		t.Errorf("a second store: %v, want an ErrInvalidOption", err)
+	if _, err := r.ObserveStore(acmesStatus()); !errors.Is(err, priority.ErrInvalid) {
+		t.Errorf("a second store: %v, want an ErrInvalid", err)
 	}
 	if err := first(); err != nil {
 		t.Error(err)
@@ -327,15 +326,15 @@ func TestOneStoreIsObservedUntilItIsStopped(t *testing.T) {
 	if err := first(); err != nil { // which stops the first one only
 		t.Error(err)
 	}
-	if _, err := r.ObserveStore(acmesStatus()); !errors.Is(err, priority.ErrInvalidOption) {
-		t.Errorf("beside a third store: %v, want an ErrInvalidOption", err)
+	if _, err := r.ObserveStore(acmesStatus()); !errors.Is(err, priority.ErrInvalid) {
+		t.Errorf("beside a third store: %v, want an ErrInvalid", err)
 	}
 	if got := r.gauges(t, "rules.")["rules.version"]; got != 7 {
 		t.Errorf("the third store's version is %v, want 7", got)
 	}
 }
 
-// The last level is the customer's own policy's, by each rule; behind it are Turns.
+// The last threshold and the last load are those of the customer's own policy; all Turns are beyond it.
 func TestTheLastLevelIsRecorded(t *testing.T) {
 	store, err := memory.New(&memory.Options{Policy: priority.Policy{Turns: 4}, Tiers: map[string]priority.Policy{
 		"few": {Thresholds: []int64{0, -1}, Loads: []float64{1}},
@@ -349,12 +348,12 @@ func TestTheLastLevelIsRecorded(t *testing.T) {
 	decide := func(operation string, customers []string, levels ...priority.Level) {
 		call := observe.Call{Operation: operation, Customers: customers, Items: len(levels)}
 		for _, level := range levels {
-			call.Decisions = append(call.Decisions, priority.Decision{Level: level})
+			call.Decisions = append(call.Decisions, priority.Decision{Level: level, RuleLevel: level})
 		}
 		r.Observe(t.Context(), call)
 	}
 	decide("NextEach", []string{"few", "acme", "few", "one", "acme"}, 2, 3, 3, 1, 9)
-	decide("SubmitN", []string{"acme"}, 8, 9, 13)
+	decide("SubmitN", []string{"acme"}, 5, 6, 10)
 	decide("Submit", []string{"few"}, 2)
 	if err := stop(); err != nil {
 		t.Error(err)
@@ -366,7 +365,7 @@ func TestTheLastLevelIsRecorded(t *testing.T) {
 	const before, last, unknown = ",priority.last=false", ",priority.last=true", ""
 	expect(t, "documents", r.counter(t, "priority.documents", "{document}"), map[string]int64{
 		of(2, "count", before): 1, of(3, "count", before): 1, of(3, "count", last): 1, of(1, "count", unknown): 1, of(9, "count", last): 1,
-		of(8, "load", before): 1, of(9, "load", last): 1, of(13, "load", last): 1, of(2, "load", last): 1,
+		of(5, "load", before): 1, of(6, "load", last): 1, of(10, "load", last): 1, of(2, "load", last): 1,
 		of(9, "count", unknown): 1,
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -78,7 +79,10 @@ func ExampleFailingStore_NextEach() {
 func ExampleRecorder() {
 	ctx := context.Background()
 	recorder := new(prioritytest.Recorder)
-	store := observe.New(new(memory.Store), recorder.Observe)
+	store, err := observe.New(new(memory.Store), recorder.Observe)
+	if err != nil {
+		log.Fatal(err)
+	}
 
 	_, _ = store.Next(ctx, "acme")
 	_, _ = store.NextN(ctx, "acme", 3)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/itemerrors"
 )
 
 // FailingStore is a [priority.Store] around a Store that fails on demand, with the
@@ -36,21 +38,21 @@ func (s *FailingStore) Heal() { s.faults.heal() }
 
 // Next implements [priority.Store].
 func (s *FailingStore) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	return one(ctx, s, Next, customer, 1, priority.CheckCustomer(customer), func(ctx context.Context) (priority.Decision, error) {
+	return one(ctx, s, Next, customer, 1, check.Customer(customer), func(ctx context.Context) (priority.Decision, error) {
 		return s.store.Next(ctx, customer)
 	})
 }
 
 // NextN implements [priority.Store].
 func (s *FailingStore) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	return one(ctx, s, NextN, customer, n, priority.CheckN(customer, n), func(ctx context.Context) ([]priority.Decision, error) {
+	return one(ctx, s, NextN, customer, n, check.N(customer, n), func(ctx context.Context) ([]priority.Decision, error) {
 		return s.store.NextN(ctx, customer, n)
 	})
 }
 
 // NextEach implements [priority.Store]. Its error is a [*priority.BatchError].
 func (s *FailingStore) NextEach(ctx context.Context, customers []string) ([]priority.Decision, error) {
-	if priority.CheckEach(customers) != nil {
+	if check.Each(customers) != nil {
 		return s.store.NextEach(ctx, customers)
 	}
 	return s.each(ctx, customers)
@@ -58,7 +60,7 @@ func (s *FailingStore) NextEach(ctx context.Context, customers []string) ([]prio
 
 // Submit implements [priority.Store].
 func (s *FailingStore) Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error) {
-	wrong := priority.CheckSubmit(customer, []string{document}, []float64{cost})
+	wrong := check.Submit(customer, []string{document}, []float64{cost})
 	return one(ctx, s, Submit, customer, 1, wrong, func(ctx context.Context) (priority.Decision, error) {
 		return s.store.Submit(ctx, customer, document, cost)
 	})
@@ -67,7 +69,7 @@ func (s *FailingStore) Submit(ctx context.Context, customer, document string, co
 // SubmitN implements [priority.Store]. It fails for all documents, with a
 // [*priority.BatchError].
 func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]priority.Decision, error) {
-	wrong := priority.CheckSubmit(customer, documents, costs)
+	wrong := check.Submit(customer, documents, costs)
 	decisions, err := one(ctx, s, SubmitN, customer, len(documents), wrong, func(ctx context.Context) ([]priority.Decision, error) {
 		return s.store.SubmitN(ctx, customer, documents, costs)
 	})
@@ -78,32 +80,35 @@ func (s *FailingStore) SubmitN(ctx context.Context, customer string, documents [
 }
 
 // Done implements [priority.Store].
-func (s *FailingStore) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	_, err := one(ctx, s, Done, customer, 1, priority.CheckDone(customer, []string{document}, took), func(ctx context.Context) (none struct{}, err error) {
-		return none, s.store.Done(ctx, customer, document, took)
+func (s *FailingStore) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
+	return one(ctx, s, Done, customer, 1, check.Done(customer, []string{document}, took), func(ctx context.Context) (priority.Ended, error) {
+		return s.store.Done(ctx, customer, document, took)
 	})
-	return err
 }
 
 // DoneN implements [priority.Store]. It fails for all documents, with a
 // [*priority.BatchError].
-func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
-	_, err := one(ctx, s, DoneN, customer, len(documents), priority.CheckDone(customer, documents, took), func(ctx context.Context) (none struct{}, err error) {
-		return none, s.store.DoneN(ctx, customer, documents, took)
+func (s *FailingStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
+	wrong := check.Done(customer, documents, took)
+	ended, err := one(ctx, s, DoneN, customer, len(documents), wrong, func(ctx context.Context) ([]priority.Ended, error) {
+		return s.store.DoneN(ctx, customer, documents, took)
 	})
-	return err
+	if ended == nil && wrong == nil && len(documents) > 0 {
+		ended = make([]priority.Ended, len(documents))
+	}
+	return ended, err
 }
 
 // Peek implements [priority.Store].
 func (s *FailingStore) Peek(ctx context.Context, customer string) (priority.State, error) {
-	return one(ctx, s, Peek, customer, 1, priority.CheckCustomer(customer), func(ctx context.Context) (priority.State, error) {
+	return one(ctx, s, Peek, customer, 1, check.Customer(customer), func(ctx context.Context) (priority.State, error) {
 		return s.store.Peek(ctx, customer)
 	})
 }
 
 // Reset implements [priority.Store].
 func (s *FailingStore) Reset(ctx context.Context, customer string) error {
-	_, err := one(ctx, s, Reset, customer, 1, priority.CheckCustomer(customer), func(ctx context.Context) (none struct{}, err error) {
+	_, err := one(ctx, s, Reset, customer, 1, check.Customer(customer), func(ctx context.Context) (none struct{}, err error) {
 		return none, s.store.Reset(ctx, customer)
 	})
 	return err
@@ -129,7 +134,7 @@ func one[T any](ctx context.Context, s *FailingStore, operation Operation, custo
 		return pass(ctx)
 	}
 	if fault.Counted && operation != Peek {
-		_, _ = pass(priority.WithEnded(ctx, nil)) // the lost answer said what ended
+		_, _ = pass(ctx)
 	}
 	if cause := fault.wait(ctx); cause != nil {
 		var none T
@@ -161,7 +166,7 @@ func (s *FailingStore) each(ctx context.Context, customers []string) ([]priority
 			return
 		}
 		answers, err := s.store.NextEach(ctx, passed)
-		for i, err := range priority.ItemErrors(err, len(passed)) {
+		for i, err := range itemerrors.Of(err, len(passed)) {
 			if errs[at[i]] = err; err == nil {
 				decisions[at[i]] = answers[i]
 			}

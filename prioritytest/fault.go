@@ -35,7 +35,7 @@ const (
 // slow is {Slow: true, Delay: …}.
 type Fault struct {
 	// Class is the class of the error: ErrNotCounted, ErrOutcomeUnknown or
-	// ErrCorruptCount. As with a RedisStore, a Peek of unknown outcome fails with
+	// ErrCorrupt. As with a RedisStore, a Peek of unknown outcome fails with
 	// ErrNotCounted, and a Reset does not fail because a count is corrupt. Default:
 	// priority.ErrNotCounted.
 	Class error
@@ -104,8 +104,8 @@ func (f *faultList) add(fault Fault) {
 
 func (f *Fault) check() {
 	switch {
-	case !slices.Contains([]error{nil, priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount}, f.Class):
-		panic(fmt.Sprintf("prioritytest: the class %v is not ErrNotCounted, ErrOutcomeUnknown or ErrCorruptCount", f.Class))
+	case !slices.Contains([]error{nil, priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorrupt}, f.Class):
+		panic(fmt.Sprintf("prioritytest: the class %v is not ErrNotCounted, ErrOutcomeUnknown or ErrCorrupt", f.Class))
 	case f.Counted && f.Class != priority.ErrOutcomeUnknown:
 		panic(fmt.Sprintf("prioritytest: Counted does not go with %v", f.Class))
 	case f.Slow && (f.Class != nil || f.Cause != nil || f.Delay == 0):
@@ -152,7 +152,7 @@ func (f *faultList) take(ctx context.Context, operation Operation, customers ...
 func (f *Fault) meets(operation Operation, customers []string) bool {
 	return (len(f.Operations) == 0 || slices.Contains(f.Operations, operation)) &&
 		slices.ContainsFunc(customers, f.concerns) &&
-		!(operation == Reset && f.Class == priority.ErrCorruptCount)
+		!(operation == Reset && f.Class == priority.ErrCorrupt)
 }
 
 func (f *Fault) concerns(customer string) bool {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
@@ -83,10 +84,12 @@ var calls = map[prioritytest.Operation]func(context.Context, *prioritytest.Faili
 		return err
 	},
 	prioritytest.Done: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		return s.Done(ctx, customer, "old", time.Second)
+		_, err := s.Done(ctx, customer, "old", time.Second)
+		return err
 	},
 	prioritytest.DoneN: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		return s.DoneN(ctx, customer, []string{"old"}, time.Second)
+		_, err := s.DoneN(ctx, customer, []string{"old"}, time.Second)
+		return err
 	},
 	prioritytest.Peek: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
 		_, err := s.Peek(ctx, customer)
@@ -106,14 +109,18 @@ func TestAFaultIsWhatTheCallComesTo(t *testing.T) {
 			{Class: priority.ErrNotCounted},
 			{Class: priority.ErrOutcomeUnknown},
 			{Class: priority.ErrOutcomeUnknown, Counted: true},
-			{Class: priority.ErrCorruptCount},
+			{Class: priority.ErrCorrupt},
 		} {
 			inner, recorder := new(memory.Store), new(prioritytest.Recorder)
 			_, _ = inner.Submit(t.Context(), "acme", "old", 0)
-			store := prioritytest.NewFailingStore(observe.New(inner, recorder.Observe))
+			observed, err := observe.New(inner, recorder.Observe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := prioritytest.NewFailingStore(observed)
 			class, passed := fault.Class, fault.Counted
 			switch {
-			case operation == prioritytest.Reset && class == priority.ErrCorruptCount: // it works
+			case operation == prioritytest.Reset && class == priority.ErrCorrupt: // it works
 				class, passed = nil, true
 			case class == nil, operation == prioritytest.Peek && class == priority.ErrOutcomeUnknown: // it counts nothing
 				class, passed = priority.ErrNotCounted, false
@@ -194,7 +201,7 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 	ended, end := context.WithCancel(ctx)
 	end()
 	for operation, call := range calls {
-		if err := call(ctx, store, ""); !errors.Is(err, priority.ErrInvalidCustomer) {
+		if err := call(ctx, store, ""); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%s of a wrong customer: %v", operation, err)
 		}
 		if err := call(ended, store, "acme"); !errors.Is(err, priority.ErrNotCounted) {
@@ -204,7 +211,9 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 	_, err1 := store.NextN(ctx, "acme", -1)
 	_, err2 := store.Submit(ctx, "acme", "", 0)
 	_, err3 := store.SubmitN(ctx, "acme", []string{"a", ""}, nil)
-	for i, err := range []error{err1, err2, err3, store.Done(ctx, "acme", "a", -1), store.DoneN(ctx, "acme", []string{"a"}, -1)} {
+	_, err4 := store.Done(ctx, "acme", "a", -1)
+	_, err5 := store.DoneN(ctx, "acme", []string{"a"}, -1)
+	for i, err := range []error{err1, err2, err3, err4, err5} {
 		if !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("wrong call %d: %v", i, err)
 		}
@@ -212,7 +221,8 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 	_, err1 = store.NextN(ctx, "acme", 0)
 	_, err2 = store.NextEach(ctx, nil)
 	_, err3 = store.SubmitN(ctx, "acme", nil, nil)
-	if err := errors.Join(err1, err2, err3, store.DoneN(ctx, "acme", nil, 0)); err != nil {
+	_, err4 = store.DoneN(ctx, "acme", nil, 0)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		t.Errorf("of nothing: %v", err)
 	}
 	if _, err := store.Next(ctx, "acme"); !errors.Is(err, priority.ErrOutcomeUnknown) {
@@ -231,7 +241,7 @@ func TestNextEach_OneFails(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			decisions, err := store.NextEach(ctx, []string{"a", "b", "a", "b"})
-			for i, err := range priority.ItemErrors(err, 4) {
+			for i, err := range itemerrors.Of(err, 4) {
 				if errors.Is(err, priority.ErrOutcomeUnknown) != (i%2 == 0) || (decisions[i] == priority.Decision{}) != (i%2 == 0) {
 					t.Errorf("entry %d: %+v, %v", i, decisions[i], err)
 				}
@@ -258,7 +268,10 @@ func TestARecorderKeepsCopies(t *testing.T) {
 func TestConcurrentUse(t *testing.T) {
 	clock, recorder := new(prioritytest.Clock), new(prioritytest.Recorder)
 	failing := prioritytest.NewFailingStore(prioritytest.NewStore(clock, nil))
-	store := observe.New(failing, recorder.Observe)
+	store, err := observe.New(failing, recorder.Observe)
+	if err != nil {
+		t.Fatal(err)
+	}
 	failing.Fail(prioritytest.Fault{Calls: 300})
 	var calling sync.WaitGroup
 	for range 8 {

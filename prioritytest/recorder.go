@@ -12,7 +12,7 @@ import (
 // returned:
 //
 //	recorder := new(prioritytest.Recorder)
-//	store := observe.New(inner, recorder.Observe)
+//	store, err := observe.New(inner, recorder.Observe)
 //
 // The zero value is ready to use. It is safe for concurrent use.
 type Recorder struct {

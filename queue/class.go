@@ -6,43 +6,39 @@ import (
 	"github.com/docpriority/priority"
 )
 
+// flood is the level behind the last of the default loads. Floods take turns in the levels
+// from it on.
+const flood = 6
+
 // Class folds levels into fewer classes, for a queue with fewer priorities: it returns
 // 1, served first, to classes. If there are enough classes, each level has its own, and
-// the first and the last class are in use. Otherwise the last level, where floods end,
-// keeps the last class to itself, the level before it keeps the class before that, and
-// the other levels share the rest as evenly as they can. A policy with fewer levels
-// joins them in the same way.
+// the first and the last class are in use. Otherwise levels join as the default policy's can:
+// first the levels from 6 on, in which floods take turns, share what classes there are behind
+// five; then they share the last class, and the first levels share the first. Nine levels in
+// four classes are 1–3, 4, 5 and 6–9.
 //
-// Turns need a queue with a priority for each level: if turns share a class, so do the
-// levels before them. Nine levels in four classes are 1–4, 5–7, 8 and 9.
+// A policy with Loads of its own should have as many levels as the queue has priorities.
 func Class(level, last, classes priority.Level) priority.Level {
 	level, last, classes = clamp(level, last), max(last, 1), max(classes, 1)
-	if classes >= last {
+	switch {
+	case classes >= last:
 		if last == 1 {
 			return 1
 		}
-		quotient, _ := divided(level-1, classes-1, last-1)
-		return 1 + quotient
+		return 1 + divided(level-1, classes-1, last-1)
+	case classes <= flood:
+		return max(1, classes-min(last, flood)+min(level, flood))
+	case level < flood:
+		return level
 	}
-	alone := min(classes-1, 2)
-	joined, into := last-alone, classes-alone
-	if level > joined {
-		return into + level - joined
-	}
-	// As the mean of (level-1)·into/joined and level·into/joined, rounded up.
-	quotient, rest := divided(2*level-1, into, 2*joined)
-	if rest > 0 {
-		quotient++
-	}
-	return quotient
+	return flood + divided(level-flood, classes-flood+1, last-flood+1)
 }
 
-// divided returns a·b/c and the remainder, in 128 bits, as the numbers may be of any
-// size.
-func divided(a, b, c priority.Level) (quotient priority.Level, rest uint64) {
+// divided returns a·b/c, in 128 bits, as the numbers may be of any size.
+func divided(a, b, c priority.Level) priority.Level {
 	high, low := bits.Mul64(uint64(a), uint64(b))
-	q, rest := bits.Div64(high, low, uint64(c))
-	return priority.Level(q), rest
+	quotient, _ := bits.Div64(high, low, uint64(c))
+	return priority.Level(quotient)
 }
 
 func clamp(level, last priority.Level) priority.Level {

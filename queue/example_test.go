@@ -22,7 +22,7 @@ func ExampleRabbitMQ() {
 func ExampleRiver() {
 	last := new(memory.Store).Last()
 	fmt.Println(queue.River(1, last), queue.River(5, last), queue.River(9, last))
-	// Output: 1 2 4
+	// Output: 1 3 4
 }
 
 // The queues of a consumer, by how often each is served, and a producer's queue.
@@ -39,7 +39,7 @@ func ExampleClass() {
 	for level := priority.First; level <= 9; level++ {
 		fmt.Print(queue.Name("documents", queue.Class(level, 9, 3), 3), " ")
 	}
-	// Output: documents-1 documents-1 documents-1 documents-1 documents-1 documents-1 documents-1 documents-2 documents-3
+	// Output: documents-1 documents-1 documents-1 documents-1 documents-2 documents-3 documents-3 documents-3 documents-3
 }
 
 // A consumer that polls a queue for each level: level 1 most often, the last one too.

@@ -21,11 +21,11 @@ type Picker struct {
 
 // NewPicker returns a Picker with a weight for each level, weights[0] for level 1,
 // each from 1 to 2^32; without weights it is strict. An error wraps
-// [priority.ErrInvalidOption].
+// [priority.ErrInvalid].
 func NewPicker(weights ...int64) (*Picker, error) {
 	for i, weight := range weights {
 		if weight < 1 || weight > 1<<32 {
-			return nil, fmt.Errorf("%w: the weight of level %d, %d, is not from 1 to 2^32", priority.ErrInvalidOption, i+1, weight)
+			return nil, fmt.Errorf("%w option: the weight of level %d, %d, is not from 1 to 2^32", priority.ErrInvalid, i+1, weight)
 		}
 	}
 	return &Picker{weights: slices.Clone(weights)}, nil

@@ -67,7 +67,7 @@ func TestAPickerTakesTheWeightsOfEveryPolicy(t *testing.T) {
 		}
 	}
 	for _, weights := range [][]int64{{0}, {1, -1}, {1<<32 + 1}} {
-		if _, err := queue.NewPicker(weights...); !errors.Is(err, priority.ErrInvalidOption) {
+		if _, err := queue.NewPicker(weights...); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("NewPicker(%v): %v", weights, err)
 		}
 	}

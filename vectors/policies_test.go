@@ -22,7 +22,7 @@ func shapes() []vectors.Shape {
 		}
 		return thresholds
 	}
-	many := make([]float64, 62)
+	many := make([]float64, 254)
 	for i := range many {
 		many[i] = float64(i+1) * 0.1 // not all of which are what their decimals say
 	}
@@ -31,7 +31,7 @@ func shapes() []vectors.Shape {
 		{Name: "one level, since the last reset", Policy: vectors.Policy{Thresholds: []int64{}, Interval: hour, Mode: sinceLastReset}, Lease: hour},
 		{Name: "two levels", Policy: vectors.Policy{Thresholds: []int64{-100}, Interval: interval}},
 		{Name: "three levels, the first for nobody", Policy: vectors.Policy{Thresholds: []int64{7, 0}, Interval: interval}},
-		{Name: "nine levels that come fast, the shortest interval and lease", Policy: vectors.Policy{Thresholds: down(-1, 1, 8), Interval: 1}, Lease: 1},
+		{Name: "nine levels that come fast, the shortest interval and lease", Policy: vectors.Policy{Thresholds: down(-1, 1, 8), Interval: 1}, Lease: second},
 		{Name: "ten levels, an odd interval and lease", Policy: vectors.Policy{Thresholds: down(-3, 5, 9), Interval: 1_500_001}, Lease: 77_777_777},
 		{Name: "255 levels, ninety days", Policy: vectors.Policy{Thresholds: down(-1, 1, 254), Interval: 90 * day}},
 		{Name: "the greatest thresholds", Policy: vectors.Policy{Thresholds: []int64{1 << 53, -1 << 53}, Interval: interval}},
@@ -41,8 +41,8 @@ func shapes() []vectors.Shape {
 		{Name: "seven levels", Policy: vectors.Policy{Thresholds: down(-2, 2, 6), Interval: interval}},
 		{Name: "eight levels", Policy: vectors.Policy{Thresholds: down(-2, 2, 7), Interval: interval}},
 		{Name: "loads with fractions", Policy: loaded(0, 0.000_001, 0.5, 1.707_107, 72.000_001, 1e9)},
-		{Name: "one level by load, and turns", Policy: loaded(62, []float64{}...)},
-		{Name: "63 levels by load", Policy: loaded(0, many...)},
+		{Name: "one level by load, and 254 turns", Policy: loaded(254, []float64{}...)},
+		{Name: "255 levels by load", Policy: loaded(0, many...)},
 	}
 }
 
@@ -55,7 +55,7 @@ func refusals() []vectors.Refusal {
 	for i := range tooMany {
 		tooMany[i] = -int64(i)
 	}
-	loads := make([]float64, 63)
+	loads := make([]float64, 255)
 	for i := range loads {
 		loads[i] = float64(i + 1)
 	}
@@ -69,15 +69,15 @@ func refusals() []vectors.Refusal {
 		of("two loads differ by less than a millionth", loaded(0, 2, 2.000_000_4), lease),
 		of("a load is below a millionth", loaded(0, 0.000_000_9, 2), lease),
 		of("a load is above a billion", loaded(0, 2, 1_000_000_001), lease),
-		of("64 levels by load are too many", loaded(0, loads...), lease),
-		of("64 levels by load are too many, with turns and the default loads", loaded(55), lease),
+		of("256 levels by load are too many", loaded(0, loads...), lease),
+		of("256 levels by load are too many, with turns and the default loads", loaded(250), lease),
 		of("less than no turns", loaded(-1, 2, 8), lease),
 		of("the lease is less than nothing", standard, -1),
+		of("the lease is less than a second", standard, second-1),
 		of("the lease is longer than a day", standard, day+1),
 	}
 }
 
-// The scripts are those that a RedisStore sends.
 func TestPolicies(t *testing.T) {
 	t.Parallel()
 	policies := shapes()
@@ -86,10 +86,11 @@ func TestPolicies(t *testing.T) {
 		shape.Policy.Mode, shape.Lease = cmp.Or(shape.Policy.Mode, sinceLastUpdate), cmp.Or(shape.Lease, lease)
 		store := offline(t, &priority.RedisOptions{Policy: shape.Policy.Priority(), Lease: vectors.Milliseconds(shape.Lease)})
 		filled := store.PolicyOf("acme")
-		shape.Loads, shape.Last = filled.Loads, int64(store.Last())
+		shape.Loads, shape.Turns, shape.Last = filled.Loads, filled.Turns, int64(store.Last())
 		shape.Levels, shape.ByLoad = levelsOf(shape.Policy), levelsByLoad(t, filled)
+		script := func(text string) string { return sha(vectors.Script(text, filled, store.Lease())) }
 		shape.SHA = map[string]string{
-			"next": sha(store.NextScript("acme")), "submit": sha(store.SubmitScript("acme")), "peek": sha(store.PeekScript("acme")),
+			"next": script(lua.Next), "submit": script(lua.Submit), "peek": script(lua.Peek),
 		}
 	}
 	for _, refusal := range refusals() {

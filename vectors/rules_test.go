@@ -203,7 +203,7 @@ func classOfRules(t *testing.T, err error) string {
 		return "lost"
 	case errors.Is(err, control.ErrNewer):
 		return "newer"
-	case errors.Is(err, control.ErrCorrupt), errors.Is(err, priority.ErrInvalidPolicy):
+	case errors.Is(err, control.ErrCorrupt), errors.Is(err, priority.ErrInvalid):
 		return "refused"
 	}
 	t.Errorf("an error of no class: %v", err)

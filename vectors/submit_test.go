@@ -13,7 +13,7 @@ func submitCases() (cases []vectors.Case) {
 	add := addTo(&cases)
 	pendingCases(add)
 	boundCases(add)
-	latelyCases(add)
+	recentCases(add)
 	costCases(add)
 	leaseCases(add)
 	beyondCases(add)
@@ -37,6 +37,8 @@ func pendingCases(add adder) {
 	add("a document that is submitted again counts nothing", standard, lease,
 		submit(0, "acme", "a"), submit(1, "acme", "a"), peek(2, "acme"), submit(3, "acme", "a", "b", "a", "b"), peek(4, "acme"),
 		done(5, "acme", "a"), submit(6, "acme", "a"), peek(7, "acme"))
+	add("nor beside a new one, half a day later", standard, lease,
+		submit(0, "acme", "a"), submit(12*hour, "acme", "a", "b"), peek(12*hour, "acme"), submit(20*hour, "acme", "b", "a", "c"), peek(20*hour, "acme"))
 	add("nor does it raise its level", standard, lease,
 		submit(0, "acme", batch("a", 4)...), submit(1, "acme", "a-1"), submit(2, "acme", "a-2", "a-3"), submit(3, "acme", "b", "a-2", "b", "a-3"),
 		peek(4, "acme"))
@@ -49,7 +51,7 @@ func pendingCases(add adder) {
 	add("the rules do not meet: submit leaves the count as it is", standard, lease,
 		next(0, "acme", 30), peek(0, "acme"), submit(1, "acme", "a"), peek(1, "acme"), next(2, "acme", 2), submit(3, "acme", "b"), peek(4, "acme"),
 		done(5, "acme", "a", "b"), peek(6, "acme"), peek(interval+3, "acme"), peek(5*day, "acme"))
-	add("a reset forgets the count, the documents and what was submitted lately", standard, lease,
+	add("a reset forgets the count, the documents and what was submitted recently", standard, lease,
 		next(0, "acme", 3), submit(0, "acme", batch("a", 20)...), done(minute, "acme", "a-1").cost(dearest), submit(2*minute, "acme", "b"),
 		reset(3*minute, "acme"), peek(3*minute+1, "acme"), submit(4*minute, "acme", batch("a", 6)...), done(5*minute, "acme", "b"),
 		peek(6*minute, "acme"), peek(day-minute, "acme"))
@@ -81,8 +83,8 @@ func boundCases(add adder) {
 		submit(0, "acme", "a", "b").costing(1, 100_000), peek(1, "acme"))
 }
 
-// latelyCases are about what was submitted lately.
-func latelyCases(add adder) {
+// recentCases are about what was submitted recently.
+func recentCases(add adder) {
 	once := func(at int64, documents ...string) []step {
 		return []step{submit(at, "acme", documents...), done(at+second, "acme", documents...)}
 	}
@@ -96,7 +98,7 @@ func latelyCases(add adder) {
 		once(6*second, batch("d", 100)...), once(8*second, batch("e", 100)...))
 	add("512 are remembered, and not the 513th", standard, lease, slices.Concat(full, once(10*second, batch("f", 12)...),
 		[]step{submit(12*second, "acme", "the 513th"), peek(13*second, "acme"), done(14*second, "acme", "the 513th"), peek(day+12*second, "acme")})...)
-	add("what is pending, of a customer who has submitted little lately", standard, lease,
+	add("what is pending, of a customer who has submitted little recently", standard, lease,
 		submit(0, "acme", batch("a", 20)...), submit(23*hour, "acme", "b"), done(23*hour+minute, "acme", batch("a", 12)...),
 		submit(23*hour+2*minute, "acme", "c"))
 	add("only a document that is counted renews what is remembered", standard, lease,

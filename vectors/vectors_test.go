@@ -114,7 +114,7 @@ func TestKeys(t *testing.T) {
 		for _, customer := range customers {
 			keys = append(keys, vectors.Keys{
 				Shown: strconv.QuoteToASCII(fmt.Sprintf("%.40s", customer)), Prefix: prefix, Customer: inHex(customer),
-				Count: inHex(store.Key(customer)), Pending: inHex(store.PendingKey(customer)), Usage: inHex(store.UsageKey(customer)), Override: inHex(store.OverrideKey(customer)),
+				Count: inHex(store.Keys(customer).Count), Pending: inHex(store.Keys(customer).Pending), Override: inHex(store.Keys(customer).Override),
 			})
 		}
 	}

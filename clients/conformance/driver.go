@@ -33,18 +33,18 @@ type (
 		SHA1      string     `json:"sha1,omitempty"`
 	}
 	decision struct {
-		Level   int64   `json:"level"`
-		Ruled   int64   `json:"ruled,omitempty"`       // with an override
-		Count   int64   `json:"count,omitempty"`       // of next
-		ResetIn int64   `json:"reset_in_ms,omitempty"` // of next
-		Load    float64 `json:"load,omitempty"`        // of submit
-		Pending int64   `json:"pending,omitempty"`     // of submit
+		Level     int64   `json:"level"`
+		RuleLevel int64   `json:"rule_level"`
+		Count     int64   `json:"count,omitempty"`       // of next
+		ResetIn   int64   `json:"reset_in_ms,omitempty"` // of next
+		Load      float64 `json:"load,omitempty"`        // of submit
+		Pending   int64   `json:"pending,omitempty"`     // of submit
 
 		Degraded bool `json:"degraded,omitempty"` // a fallback decided
 	}
 	ended struct {
 		Document []byte `json:"document"`
-		Sojourn  int64  `json:"sojourn_ms,omitempty"`
+		Latency  int64  `json:"latency_ms,omitempty"`
 		Level    int64  `json:"level"`
 	}
 	state struct {
@@ -54,15 +54,15 @@ type (
 		Count       int64   `json:"count"`
 		ResetIn     int64   `json:"reset_in_ms"`
 		Load        float64 `json:"load"`
-		Lately      float64 `json:"lately"`
+		Recent      float64 `json:"recent"`
 		Cost        float64 `json:"cost"`
 		Pending     int64   `json:"pending"`
 		PendingLast int64   `json:"pending_last"`
 		Oldest      int64   `json:"oldest_ms"`
-		Sojourn     int64   `json:"sojourn_ms"`
+		Latency     int64   `json:"latency_ms"`
 		Lease       int64   `json:"lease_ms"`
-		Ruled       int64   `json:"ruled,omitempty"` // this and the next ones with an override
-		Earliest    int64   `json:"earliest,omitempty"`
+		RuleLevel   int64   `json:"rule_level"`
+		Earliest    int64   `json:"earliest,omitempty"` // this and the next ones with an override
 		Latest      int64   `json:"latest,omitempty"`
 		EndsIn      int64   `json:"override_ends_in_ms,omitempty"`
 		Degraded    bool    `json:"degraded,omitempty"`

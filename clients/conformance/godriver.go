@@ -19,6 +19,7 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/vectors"
 	"github.com/docpriority/priority/lua"
 )
 
@@ -133,7 +134,7 @@ func openGo(r *request) (subject, error) {
 	case "cluster":
 		client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{parsed.Addr}})
 	default:
-		return nil, fmt.Errorf("%w: there is no client %q", priority.ErrInvalidOption, r.Client)
+		return nil, fmt.Errorf("%w option: there is no client %q", priority.ErrInvalid, r.Client)
 	}
 	if r.Join {
 		member, err := fleet.Join(client, &fleet.Options{Store: *opts, Name: r.As})
@@ -175,7 +176,7 @@ func optionsOf(r *request) (*priority.RedisOptions, error) {
 		case "since_last_reset":
 			opts.Policy.ResetMode = priority.SinceLastReset
 		default:
-			return nil, fmt.Errorf("%w: there is no reset mode %q", priority.ErrInvalidPolicy, r.Policy.Mode)
+			return nil, fmt.Errorf("%w policy: there is no reset mode %q", priority.ErrInvalid, r.Policy.Mode)
 		}
 	}
 	return opts, nil
@@ -206,15 +207,13 @@ func (s goStore) do(r *request) response {
 	case "reset":
 		return response{Error: failureOf(s.Reset(ctx, customer))}
 	case "key":
-		keys := map[string]func(string) string{
-			"count": s.redis.Key, "pending": s.redis.PendingKey, "usage": s.redis.UsageKey, "override": s.redis.OverrideKey,
-		}
-		if key := keys[r.Kind]; key != nil {
-			return response{Key: []byte(key(customer))}
+		keys := s.redis.Keys(customer)
+		if key := map[string]string{"count": keys.Count, "pending": keys.Pending, "override": keys.Override}[r.Kind]; key != "" {
+			return response{Key: []byte(key)}
 		}
 	case "script":
 		texts := map[string]string{
-			"next": s.redis.NextScript(""), "submit": s.redis.SubmitScript(""), "peek": s.redis.PeekScript(""), "done": lua.Done, "reset": lua.Reset,
+			"next": s.script(lua.Next), "submit": s.script(lua.Submit), "peek": s.script(lua.Peek), "done": lua.Done, "reset": lua.Reset,
 		}
 		if text := texts[r.Name]; text != "" {
 			sum := sha1.Sum([]byte(text))
@@ -234,7 +233,7 @@ func decided(told []priority.Decision, err error) response {
 	}
 	var r response
 	for _, d := range told {
-		r.Decisions = append(r.Decisions, decision{int64(d.Level), int64(d.Ruled), d.Count, d.ResetIn.Milliseconds(), d.Load, d.Pending, d.Degraded})
+		r.Decisions = append(r.Decisions, decision{int64(d.Level), int64(d.RuleLevel), d.Count, d.ResetIn.Milliseconds(), d.Load, d.Pending, d.Degraded})
 	}
 	return r
 }
@@ -250,18 +249,25 @@ func costsOf(r *request) []float64 {
 }
 
 func (s goStore) done(customer string, ids []string, took time.Duration) response {
-	var r response
-	ctx := priority.WithEnded(context.Background(), func(e priority.Ended) {
-		r.Ended = append(r.Ended, ended{[]byte(e.Document), e.Sojourn.Milliseconds(), int64(e.Level)})
-	})
+	var all []priority.Ended
 	var err error
-	if len(ids) == 1 {
-		err = s.Done(ctx, customer, ids[0], took)
+	if ctx := context.Background(); len(ids) == 1 {
+		all = make([]priority.Ended, 1)
+		all[0], err = s.Done(ctx, customer, ids[0], took)
 	} else {
-		err = s.DoneN(ctx, customer, ids, took)
+		all, err = s.DoneN(ctx, customer, ids, took)
 	}
-	r.Error = failureOf(err)
+	r := response{Error: failureOf(err)}
+	for i, e := range all {
+		if e.Level > 0 {
+			r.Ended = append(r.Ended, ended{[]byte(ids[i]), e.Latency.Milliseconds(), int64(e.Level)})
+		}
+	}
 	return r
+}
+
+func (s goStore) script(text string) string {
+	return vectors.Script(text, s.redis.PolicyOf(""), s.redis.Lease())
 }
 
 // rules are the names of the rules.
@@ -274,9 +280,9 @@ func seen(s priority.State, err error) response {
 	return response{State: &state{
 		Rule: rules[s.Rule], Level: int64(s.Level), NextLevel: int64(s.NextLevel),
 		Count: s.Count, ResetIn: s.ResetIn.Milliseconds(),
-		Load: s.Load, Lately: s.Lately, Cost: s.Cost, Pending: s.Pending, PendingLast: s.PendingLast,
-		Oldest: s.Oldest.Milliseconds(), Sojourn: s.Sojourn.Milliseconds(), Lease: s.Lease.Milliseconds(),
-		Ruled: int64(s.Ruled), Earliest: int64(s.Override.Earliest), Latest: int64(s.Override.Latest), EndsIn: s.OverrideEndsIn.Milliseconds(),
+		Load: s.Load, Recent: s.Recent, Cost: s.Cost, Pending: s.Pending, PendingLast: s.PendingLast,
+		Oldest: s.Oldest.Milliseconds(), Latency: s.Latency.Milliseconds(), Lease: s.Lease.Milliseconds(),
+		RuleLevel: int64(s.RuleLevel), Earliest: int64(s.Override.Earliest), Latest: int64(s.Override.Latest), EndsIn: s.OverrideEndsIn.Milliseconds(),
 		Degraded: s.Degraded,
 	}}
 }
@@ -294,7 +300,7 @@ func failureOf(err error) *failure {
 		is   error
 	}{
 		{invalid, priority.ErrInvalid}, {notCounted, priority.ErrNotCounted},
-		{outcomeUnknown, priority.ErrOutcomeUnknown}, {corrupt, priority.ErrCorruptCount},
+		{outcomeUnknown, priority.ErrOutcomeUnknown}, {corrupt, priority.ErrCorrupt},
 	}
 	for _, class := range classes {
 		if errors.Is(err, class.is) {

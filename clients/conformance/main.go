@@ -26,7 +26,7 @@ var checks = []check{
 	{name: "decisions match submit.json", run: checkCases("submit.json", withoutOverride), where: onOneServer},
 	{name: "decisions match edges.json", run: checkCases("edges.json", withoutOverride), where: onOneServer},
 	{name: "decisions with overrides match edges.json", run: checkCases("edges.json", withOverride), where: onOneServer},
-	{name: "costs match mean.json", run: checkMeans, where: onOneServer},
+	{name: "costs match costs.json", run: checkCosts, where: onOneServer},
 	{name: "errors have the classes of errors.json", run: checkErrors},
 	{name: "lost answers are treated as in lost.json", run: checkLost},
 	{name: "wrong calls are refused before anything is sent", run: checkWrongCalls},

@@ -91,7 +91,7 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 		if name == "small" {
 			want = 3
 		}
-		if got := m.next(name, "bolt"); got.Level != want || got.Ruled == 0 {
+		if got := m.next(name, "bolt"); got.Level != want || got.RuleLevel == got.Level {
 			t.Errorf("%s: with an override the level is %+v, want %d", name, got, want)
 		}
 	}

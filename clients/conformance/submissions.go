@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/docpriority/priority/internal/fair"
+	"github.com/redis/go-redis/v9"
 )
 
 // submissions are documents with what the callers of their submits were told. The zero
@@ -33,12 +35,8 @@ func (w *world) auditSubmissions(s *site, books *submissions) {
 	w.Helper()
 	ctx := context.Background()
 	for customer, told := range books.told {
-		ids, err := s.client.ZRange(ctx, keys(customer)[1], 0, -1).Result()
-		if err != nil {
-			w.Fatal(err)
-		}
 		pending := make(map[string]bool)
-		for _, id := range ids {
+		for _, id := range s.pending(w, customer) {
 			pending[id] = true
 			if told[id] == "" || told[id] == notCounted {
 				w.Errorf("%q of %q is pending, and was not counted", id, customer)
@@ -56,14 +54,13 @@ func (w *world) auditSubmissions(s *site, books *submissions) {
 				unknown++
 			}
 		}
-		left, err := s.client.PTTL(ctx, keys(customer)[2]).Result()
-		if err != nil {
+		fades, err := s.client.ZScore(ctx, keys(customer)[1], ":fades").Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
 			w.Fatal(err)
 		}
-		now := time.Now()
-		lately := float64(fair.History{Fades: now.Add(max(left, 0))}.Lately(now)) / 1000 // some may have faded
-		if lately > float64(counted+unknown)+0.4 || lately < 0.99*float64(min(counted, 512))-1 {
-			w.Errorf("of %q %v documents were submitted lately; %d are answered, and %d of unknown outcome", customer, lately, counted, unknown)
+		recent := float64(fair.History{Fades: time.UnixMilli(int64(fades))}.Recent(time.Now())) / 1000 // some may have faded
+		if recent > float64(counted+unknown)+0.4 || recent < 0.99*float64(min(counted, 512))-1 {
+			w.Errorf("of %q %v documents were submitted recently; %d are answered, and %d of unknown outcome", customer, recent, counted, unknown)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func checkKeys(w *world) {
 		if err != nil {
 			w.Fatal(err)
 		}
-		for kind, want := range map[string]string{"count": key.Count, "pending": key.Pending, "usage": key.Usage, "override": key.Override} {
+		for kind, want := range map[string]string{"count": key.Count, "pending": key.Pending, "override": key.Override} {
 			r := d.ask("key", fields{"customer": customer, "kind": kind})
 			if r.Error != nil || hex.EncodeToString(r.Key) != want {
 				wanted, _ := hex.DecodeString(want)
@@ -157,19 +157,24 @@ func (r remote) SubmitN(_ context.Context, customer string, ids []string, _ []fl
 func decisionsFrom(r response) (decisions []priority.Decision, err error) {
 	for _, d := range r.Decisions {
 		decisions = append(decisions, priority.Decision{
-			Level: priority.Level(d.Level), Ruled: priority.Level(d.Ruled), Count: d.Count, ResetIn: vectors.Milliseconds(d.ResetIn),
+			Level: priority.Level(d.Level), RuleLevel: priority.Level(d.RuleLevel), Count: d.Count, ResetIn: vectors.Milliseconds(d.ResetIn),
 			Load: d.Load, Pending: d.Pending,
 		})
 	}
 	return decisions, r.err()
 }
 
-func (r remote) DoneN(ctx context.Context, customer string, ids []string, _ time.Duration) error {
+func (r remote) DoneN(_ context.Context, customer string, ids []string, _ time.Duration) ([]priority.Ended, error) {
 	response := r.d.ask("done", fields{"customer": []byte(customer), "documents": documents(ids...), "took_ms": 0})
+	all, next := make([]priority.Ended, len(ids)), 0
 	for _, e := range response.Ended {
-		priority.ReportEnded(ctx, priority.Ended{Document: string(e.Document), Sojourn: vectors.Milliseconds(e.Sojourn), Level: priority.Level(e.Level)})
+		at := next + slices.Index(ids[next:], string(e.Document))
+		if at < next {
+			return nil, fmt.Errorf("%q has ended, which is not of the call, or not in its order", e.Document)
+		}
+		all[at], next = priority.Ended{Latency: vectors.Milliseconds(e.Latency), Level: priority.Level(e.Level)}, at+1
 	}
-	return response.err()
+	return all, response.err()
 }
 
 func (r remote) Peek(_ context.Context, customer string) (priority.State, error) {
@@ -180,9 +185,9 @@ func (r remote) Peek(_ context.Context, customer string) (priority.State, error)
 	}
 	return priority.State{
 		Rule: map[string]priority.Rule{"by_count": priority.ByCount, "by_load": priority.ByLoad}[s.Rule], Level: priority.Level(s.Level), NextLevel: priority.Level(s.NextLevel),
-		Count: s.Count, ResetIn: vectors.Milliseconds(s.ResetIn), Load: s.Load, Lately: s.Lately, Cost: s.Cost,
-		Pending: s.Pending, PendingLast: s.PendingLast, Oldest: vectors.Milliseconds(s.Oldest), Sojourn: vectors.Milliseconds(s.Sojourn), Lease: vectors.Milliseconds(s.Lease),
-		Ruled: priority.Level(s.Ruled), Override: priority.Override{Earliest: priority.Level(s.Earliest), Latest: priority.Level(s.Latest)},
+		Count: s.Count, ResetIn: vectors.Milliseconds(s.ResetIn), Load: s.Load, Recent: s.Recent, Cost: s.Cost,
+		Pending: s.Pending, PendingLast: s.PendingLast, Oldest: vectors.Milliseconds(s.Oldest), Latency: vectors.Milliseconds(s.Latency), Lease: vectors.Milliseconds(s.Lease),
+		RuleLevel: priority.Level(s.RuleLevel), Override: priority.Override{Earliest: priority.Level(s.Earliest), Latest: priority.Level(s.Latest)},
 		OverrideEndsIn: vectors.Milliseconds(s.EndsIn),
 	}, nil
 }
@@ -191,20 +196,20 @@ func (r remote) Reset(_ context.Context, customer string) error {
 	return r.d.ask("reset", fields{"customer": []byte(customer)}).err()
 }
 
-// checkMeans looks at the costs that a driver sends to Redis.
-func checkMeans(w *world) {
-	var file struct{ Cases []vectors.MeanCase }
-	w.read("mean.json", &file)
+// checkCosts looks at the costs that a driver sends to Redis.
+func checkCosts(w *world) {
+	var file struct{ Cases []vectors.CostCase }
+	w.read("costs.json", &file)
 	s := w.site()
 	d := w.open(s.between.addr, enough, nil)
 	w.warm(d)
 	for _, c := range file.Cases {
 		w.reopen(d, s.between.addr, enough, nil) // which has seen no documents
 		for i, step := range c.Steps {
-			customer := fmt.Appendf(nil, "%s, customer %d", c.Name, i)
+			customer := fmt.Appendf(nil, "%s, %s", c.Name, step.Customer)
 			ids := make([]string, max(step.N, len(step.Costs)))
-			for i := range ids {
-				ids[i] = fmt.Sprint("invoice ", i)
+			for j := range ids {
+				ids[j] = fmt.Sprintf("invoice %d of step %d", j, i)
 			}
 			do, f, at := "submit", fields{"customer": customer, "documents": documents(ids...), "costs": step.Costs}, 1
 			if step.Costs == nil {

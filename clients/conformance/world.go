@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,9 +176,25 @@ func (s *site) count(w *world, customer string) (int64, bool) {
 	return count, err == nil
 }
 
+// pending returns the ids of a customer's pending documents.
+func (s *site) pending(w *world, customer string) (ids []string) {
+	w.Helper()
+	members, err := s.client.ZRange(context.Background(), keys(customer)[1], 0, -1).Result()
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, member := range members {
+		if member != ":fades" && member != ":averages" {
+			ids = append(ids, strings.TrimPrefix(member, ":")) // an id that begins with one has two
+		}
+	}
+	return ids
+}
+
 // keys returns a customer's keys by the reference.
 func keys(customer string) []string {
-	return []string{reference.Key(customer), reference.PendingKey(customer), reference.UsageKey(customer), reference.OverrideKey(customer)}
+	keys := reference.Keys(customer)
+	return []string{keys.Count, keys.Pending, keys.Override}
 }
 
 // reference tells keys and scripts; it is never asked to send anything.

@@ -272,16 +272,16 @@ func TestTheRemedyOfACorruptKeyMeetsItsCustomer(t *testing.T) {
 	}
 	o := operatorOn(t, "-redis", "redis://"+server.Addr)
 	for _, other := range append(slices.Concat(heavy, light), "a b", "h", "it's") {
-		client.Set(t.Context(), store.Key(other), "-5", 0)
+		client.Set(t.Context(), store.Keys(other).Count, "-5", 0)
 	}
 	for _, customer := range slices.Concat(heavy, corrupt, []string{"-", "-h", "~", "a'b\nc", "Müller & Co", "100 %"}) {
-		client.Del(t.Context(), store.Key(customer))
-		client.RPush(t.Context(), store.Key(customer), "x")
+		client.Del(t.Context(), store.Keys(customer).Count)
+		client.RPush(t.Context(), store.Keys(customer).Count, "x")
 		before := holding(t, client)
 		object := fmt.Sprintf(`{"customer_base64":%q}`, base64.StdEncoding.EncodeToString([]byte(customer)))
 		_, _, stderr := o.reading(object).ask("get", "-from", "-", "-prefix", prefix)
-		_, remedy, _ := strings.Cut(stderr, "to remove it: ")
-		remedy = strings.TrimSuffix(remedy, "\n")
+		_, remedy, _ := strings.Cut(stderr, "to forget all that is known of the customer: ")
+		remedy, _, _ = strings.Cut(remedy, "; to remove only this key: ")
 		if remedy == "" || strings.Trim(remedy, "\x1b\n") != remedy {
 			t.Errorf("%q: get says %q", customer, stderr)
 		}
@@ -290,10 +290,10 @@ func TestTheRemedyOfACorruptKeyMeetsItsCustomer(t *testing.T) {
 		if status, stdout, stderr := inShell(t, bin, t.TempDir(), "redis://"+server.Addr, line); status != 0 || stderr != "" {
 			t.Errorf("%s\nexit status %d, stdout %q, stderr %q", line, status, stdout, stderr)
 		}
-		if got := differing(before.keys, holding(t, client).keys); !slices.Equal(slices.DeleteFunc(got, func(key string) bool { return strings.Contains(key, "{control}") }), []string{store.Key(customer)}) {
+		if got := differing(before.keys, holding(t, client).keys); !slices.Equal(slices.DeleteFunc(got, func(key string) bool { return strings.Contains(key, "{control}") }), []string{store.Keys(customer).Count}) {
 			t.Errorf("%s\nfor %q changes %q", line, customer, got)
 		}
-		client.Set(t.Context(), store.Key(customer), "-5", 0)
+		client.Set(t.Context(), store.Keys(customer).Count, "-5", 0)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
@@ -136,7 +137,7 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 	}
 	var out strings.Builder
 	fmt.Fprintf(&out, "A: %s\n   %s\nB: %s\n   %s\n", a.Name, insight.Resets(a.Policy), b.Name, insight.Resets(b.Policy))
-	changes := make(map[insight.Change]bool)
+	changes, both := make(map[insight.Change]bool), "Both"
 	for _, tier := range insight.TiersOf(a.Rules, b.Rules) {
 		policyA, policyB := insight.PolicyOfTier(a.Rules, tier), insight.PolicyOfTier(b.Rules, tier)
 		if tier != "" {
@@ -148,8 +149,9 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 		if !slices.Equal(policyA.Loads, policyB.Loads) {
 			writeBands(&out, "LOAD", insight.LoadBands(policyA, policyB), changes)
 		}
-		if policyA.Turns != policyB.Turns {
-			fmt.Fprintf(&out, "Behind the last load, floods have %s by A and %d by B.\n", insight.Plural(int64(policyA.Turns), "turn"), policyB.Turns)
+		if floodsA, floodsB := floodLevels(policyA), floodLevels(policyB); floodsA != floodsB {
+			fmt.Fprintf(&out, "\nBeyond the last load, floods get %s by A, and %s by B.\n", floodsA, floodsB)
+			both = "Otherwise both"
 		}
 	}
 	out.WriteString("\n")
@@ -160,7 +162,7 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 		out.WriteString("split: one level with the row above by A, and two by B.\n")
 	}
 	if len(changes) == 0 {
-		out.WriteString("Both give counts and loads the same order.\n")
+		out.WriteString(both + " give counts and loads the same order.\n")
 	}
 	if insight.Reverses(a.Rules, b.Rules) {
 		out.WriteString("Some customers of different tiers change places. The page of a\nserver that knows the tiers counts them.\n")
@@ -170,6 +172,15 @@ func printComparison(w io.Writer, a, b insight.NamedRules, found *insight.Compar
 	}
 	_, err := io.WriteString(w, out.String())
 	return err
+}
+
+// floodLevels names the levels of documents beyond the last load.
+func floodLevels(policy priority.Policy) string {
+	first := len(policy.Loads) + 1
+	if policy.Turns == 0 {
+		return fmt.Sprintf("level %d", first)
+	}
+	return fmt.Sprintf("levels %d to %d", first, first+policy.Turns)
 }
 
 // writeBands writes the table of counts, or of loads, and collects the changes.

@@ -89,7 +89,7 @@ func (c *connection) orLost(command *cobra.Command, err error) error {
 // byFlag names the flag in place of the field of a [control.Change] that is wrong.
 func byFlag(err error) error {
 	for field, flag := range map[string]string{"Why ": "-why ", "By ": "-by "} {
-		if _, what, ok := strings.Cut(fmt.Sprint(err), priority.ErrInvalidOption.Error()+": "+field); ok && errors.Is(err, priority.ErrInvalidOption) {
+		if _, what, ok := strings.Cut(fmt.Sprint(err), priority.ErrInvalid.Error()+" option: "+field); ok && errors.Is(err, priority.ErrInvalid) {
 			return usageError("%s%s", flag, what)
 		}
 	}

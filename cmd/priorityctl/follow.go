@@ -28,7 +28,7 @@ func (c *connection) follow(command *cobra.Command) error {
 // mustFollow follows what operators have set, or fails.
 func (c *connection) mustFollow(command *cobra.Command) error {
 	err := c.refollow(command.Context())
-	if errors.Is(err, priority.ErrInvalidPolicy) {
+	if errors.Is(err, priority.ErrInvalid) {
 		remedy := "-policy"
 		if command.Flags().Lookup("levels") != nil {
 			remedy = "-levels"
@@ -95,7 +95,7 @@ func (c *connection) refollow(ctx context.Context) error {
 // explained says who has changed something meanwhile, or which rights are missing.
 func explained(ctx context.Context, c *connection, err error, kind, customer string) error {
 	err = c.Explained(ctx, err, kind, customer)
-	if customer != "" && !errors.Is(err, priority.ErrInvalidCustomer) {
+	if customer != "" && !errors.Is(err, priority.ErrInvalid) {
 		err = fmt.Errorf("%s: %w", insight.Shown(customer), err)
 	}
 	return err

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const forgetLong = `Forget removes all that Redis holds of customers: the count, the pending documents
-and the usage, as reset does, and the override and the log's entries about them
+const forgetLong = `Forget removes all that Redis holds of customers: the count and the pending
+documents, as reset does, and the override and the log's entries about them
 too. It cannot be undone. Stop their documents first: the next one that arrives is
 counted as a new customer's. docs/operate.md says what else names them, and until
 when.

@@ -10,7 +10,7 @@ import (
 
 const getLong = `Get says which level a customer's next document gets and why,
 by the rule that the customer is counted by: the count, or the load (submitted
-lately × pending × cost). It also says how long documents of that level took in
+recent × pending × cost). It also says how long documents of that level took in
 the last minute, as the workers report. If the customer has an override, it says
 who set it, why and until when, and which level the rule would give. It changes
 nothing.

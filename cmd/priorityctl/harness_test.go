@@ -203,7 +203,7 @@ func submit(t *testing.T, client redis.UniversalClient, customer string, documen
 	if _, err := store.SubmitN(t.Context(), customer, ids(documents), nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.SetArgs(t.Context(), store.UsageKey(customer), 52_001_400, redis.SetArgs{KeepTTL: true}).Err(); err != nil {
+	if err := client.ZAdd(t.Context(), store.Keys(customer).Pending, redis.Z{Member: ":averages", Score: 52_001_400}).Err(); err != nil {
 		t.Fatal(err)
 	}
 }

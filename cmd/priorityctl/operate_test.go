@@ -31,12 +31,13 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
-	submit(t, client, "clinic", 11)
+	submit(t, client, "clinic", 8)
 	count(t, client, map[string]int{"shop": 21})
 	submit(t, client, "shop", 1)
 	submit(t, client, "flood", 3000)
 	client.Set(t.Context(), "priority:{forever}:count", "-3", 0)
-	client.Set(t.Context(), "priority:{back}:usage", "1000", 49*time.Hour+20*time.Second) // for get to be asked in
+	fades := time.Now().Add(97*time.Hour + 50*time.Second) // for get to be asked in
+	client.ZAdd(t.Context(), "priority:{back}:pending", redis.Z{Member: ":fades", Score: float64(fades.UnixMilli())}, redis.Z{Member: ":averages", Score: 1000})
 
 	for customer, wants := range map[string][]string{
 		"acme": {
@@ -48,18 +49,22 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 		"nobody":  {"rule unknown next level 1 of 1 to 9 policy", "nobody is new, or misspelt: nothing is known about it. The next document gets level 1. priorityctl list shows all customers."},
 		"forever": {"never as it is: the key has no TTL", "The 2nd document from now has level 3"},
 		"clinic": {
-			"rule by load next level 5 of 1 to 9: load > 128 load 12.0 lately × 12 pending × 1.40 cost = 201.6 pending 11, the oldest for",
-			"the newest has level 4", "done 5.2s after they were submitted, on average lease 3m",
-			"keys priority:{clinic}:pending priority:{clinic}:usage policy",
-			"clinic waits behind levels 1 to 4: the next document gets level 5. Its load, itself included, is 201.6: 12 documents submitted lately × 12 pending × 1.40 times the usual cost. Level 5 is for loads up to 512.",
-			"With 5 fewer pending, it gets level 4. The newest pending document has level 4, and keeps it.",
+			"rule by load next level 3 of 1 to 9: load > 64 load 9.0 recent × 9 pending × 1.40 cost = 113.4 pending 8, the oldest for",
+			"the newest has level 2", "done 5.2s after they were submitted, on average lease 3m",
+			"key priority:{clinic}:pending policy",
+			"clinic waits behind levels 1 to 2: the next document gets level 3. Its load, itself included, is 113.4: 9 documents submitted recently × 9 pending × 1.40 times the usual cost. Level 3 is for loads up to 512.",
+			"With 4 fewer pending, it gets level 2. The newest pending document has level 2, and keeps it.",
 		},
 		// by load, though Next has counted 21 documents before
-		"shop":  {"rule by load next level 2 of 1 to 9: load > 2", "2.0 lately × 2 pending × 1.40 cost = 5.6"},
-		"flood": {"next level 9 of 1 to 9: load > 32,768", "512.0 lately × ", "of them behind the last load, which do not count", "512 or more documents submitted lately", "flood is slow"},
+		"shop": {"rule by load next level 1 of 1 to 9: load ≤ 8", "2.0 recent × 2 pending × 1.40 cost = 5.6"},
+		"flood": {
+			"next level 8 of 1 to 9: load > 32,768, ≥ 256 pending", "512.0 recent × ", "2,819 of them beyond the last load, which do not count",
+			"flood waits behind levels 1 to 7", "512 or more documents submitted recently",
+			"It is the 2,820th pending beyond the last load, where floods take turns. With 137 fewer of those that count, it gets level 5.",
+		},
 		"back": {
-			"next level 2 of 1 to 9: load > 2 load 3.1 lately × 1 pending × 1.00 cost = 3.1 pending none done not known yet", "lease 24h",
-			"3.06 documents submitted lately × 1 pending × the usual cost. Level 2 is for loads up to 8. If nothing more is submitted for 24h59m, the next one gets level 1.",
+			"next level 2 of 1 to 9: load > 8 load 9.2 recent × 1 pending × 1.00 cost = 9.2 pending none done not known yet", "lease 24h",
+			"9.24 documents submitted recently × 1 pending × the usual cost. Level 2 is for loads up to 64. If nothing more is submitted for 5h38m, the next one gets level 1.",
 		},
 	} {
 		text := o.told("get", customer)
@@ -76,18 +81,18 @@ func TestGetTellsALevelAndWhy(t *testing.T) {
 	for i, want := range []map[string]any{
 		{"customer": "acme", "rule": "by count", "level": 9., "next_level": 9., "count": -29., "load": 0., "pending": 0., "lease_ms": 0., "count_key": "priority:{acme}:count"},
 		{
-			"customer": "clinic", "rule": "by load", "level": 4., "next_level": 5., "count": 0., "reset_in_ms": 0., "load": 201.6, "lately": 11., "cost": 1.4,
-			"pending": 11., "pending_last": 0., "sojourn_ms": 5200., "lease_ms": 180_000., "fewer_pending": 5., "fewer_level": 4., "faded_level": 0.,
-			"pending_key": "priority:{clinic}:pending", "usage_key": "priority:{clinic}:usage",
+			"customer": "clinic", "rule": "by load", "level": 2., "next_level": 3., "rule_level": 3., "count": 0., "reset_in_ms": 0., "load": 113.4, "recent": 8., "cost": 1.4,
+			"pending": 8., "pending_last": 0., "latency_ms": 5200., "lease_ms": 180_000., "fewer_pending": 4., "fewer_level": 2., "faded_level": 0.,
+			"pending_key": "priority:{clinic}:pending",
 		},
-		{"customer": "flood", "rule": "by load", "level": 9., "next_level": 9., "pending": 3000., "fewer_level": 8.},
+		{"customer": "flood", "rule": "by load", "level": 8., "next_level": 8., "rule_level": 8., "pending": 3000., "fewer_level": 5.},
 		{"customer": "nobody", "rule": "unknown", "level": 0., "reset_in_ms": 0., "next_level": 1., "policy_name": "the module's default", "fewer_pending": 0., "faded_in_ms": 0.},
 	} {
 		sameFields(t, got[i], want)
 	}
 }
 
-// The newest document keeps its last level though others are done.
+// The newest document keeps its level, beyond the last load, though others are done.
 func TestGetTellsThatTheNewestDocumentWasUnlucky(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
@@ -96,11 +101,11 @@ func TestGetTellsThatTheNewestDocumentWasUnlucky(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.DoneN(t.Context(), "acme", ids(300), 0); err != nil {
+	if _, err := store.DoneN(t.Context(), "acme", ids(300), 0); err != nil {
 		t.Fatal(err)
 	}
-	holds(t, o.told("get", "acme"), "next level 6 of 1 to 9: load > 512", "pending 2,700, the oldest for", "the newest has level 9", "2,700 of them behind the last load, which do not count",
-		"acme waits behind levels 1 to 5", "512 or more documents submitted lately × 1 pending × 1.40 times", "The newest pending document has level 9, and keeps it.")
+	holds(t, o.told("get", "acme"), "next level 4 of 1 to 9: load > 512", "pending 2,700, the oldest for", "the newest has level 8", "2,700 of them beyond the last load, which do not count",
+		"acme waits behind levels 1 to 3", "512 or more documents submitted recently × 1 pending × 1.40 times", "The newest pending document has level 8, and keeps it.")
 }
 
 // However many documents are pending, get calls nothing that walks over them.
@@ -113,7 +118,7 @@ func TestGetWalksOverNoPendingDocuments(t *testing.T) {
 	for i := 0; i < pending; i += 1000 {
 		documents := make([]redis.Z, 1000)
 		for j := range documents {
-			documents[j] = redis.Z{Score: float64(64*now + 1), Member: fmt.Sprint(i + j)}
+			documents[j] = redis.Z{Score: float64(256*now + 1), Member: fmt.Sprint(i + j)}
 		}
 		pipeline.ZAdd(t.Context(), "priority:{acme}:pending", documents...)
 	}
@@ -123,7 +128,7 @@ func TestGetWalksOverNoPendingDocuments(t *testing.T) {
 	client.ConfigResetStat(t.Context())
 	holds(t, o.told("get", "acme"), "pending 100,000, the oldest for")
 	stats := client.Info(t.Context(), "commandstats").Val()
-	short := []string{"cmdstat_get", "cmdstat_pttl", "cmdstat_time", "cmdstat_zcard", "cmdstat_zcount", "cmdstat_zrange", "cmdstat_zrangebyscore", "cmdstat_eval", "cmdstat_evalsha"}
+	short := []string{"cmdstat_get", "cmdstat_pttl", "cmdstat_time", "cmdstat_zcard", "cmdstat_zcount", "cmdstat_zmscore", "cmdstat_zrange", "cmdstat_zrangebyscore", "cmdstat_eval", "cmdstat_evalsha"}
 	for line := range strings.Lines(stats) {
 		command, _, isCommand := strings.Cut(line, ":")
 		if walks := strings.Contains(command, "_z") || strings.Contains(command, "scan") || strings.Contains(command, "keys"); isCommand && walks && !slices.Contains(short, command) {
@@ -134,7 +139,7 @@ func TestGetWalksOverNoPendingDocuments(t *testing.T) {
 	if !strings.Contains(stats, "cmdstat_zrange:calls=2,") || !strings.Contains(stats, "cmdstat_zcount:calls=1,") {
 		t.Errorf("got\n%s", stats)
 	}
-	if text := o.told("reset", "-yes", "acme"); text != "acme: reset (100,000 pending, 0.0 submitted lately)\n" {
+	if text := o.told("reset", "-yes", "acme"); text != "acme: reset (100,000 pending, 0.0 submitted recently)\n" {
 		t.Errorf("got %s", text)
 	}
 }
@@ -146,13 +151,16 @@ func TestGetTellsWhatIsCorrupt(t *testing.T) {
 	client.Set(ctx, "priority:{it's}:count", "x", 0)
 	client.RPush(ctx, "priority:{list}:count", "-1")
 	client.Set(ctx, "priority:{pending}:pending", "x", 0)
-	client.RPush(ctx, "priority:{usage}:usage", "1000")
-	client.Set(ctx, "priority:{minus}:usage", "-1000", 0)
-	o.refused(1, `priority:{it's}:count holds a string, not a count (a whole number of at most 15 digits); to remove it: priorityctl reset 'it'\''s'`, "get", "it's")
+	client.RPush(ctx, "priority:{line}:pending", "1000")
+	client.ZAdd(ctx, "priority:{free}:pending", redis.Z{Member: ":fades", Score: 1e12}, redis.Z{Member: ":averages", Score: 1e6})
+	o.refused(1, `priority:{it's}:count holds a string, not a count (a whole number of at most 15 digits); to forget all that is known of the customer: priorityctl reset 'it'\''s'; `+
+		`to remove only this key: redis-cli -u "$PRIORITY_REDIS_URL" unlink 'priority:{it'\''s}:count'`, "get", "it's")
+	client.Set(ctx, "priority:{a\nb}:count", "x", 0)
+	o.refused(1, `to remove only this key: echo cHJpb3JpdHk6e2EKYn06Y291bnQ= | base64 -d | redis-cli -u "$PRIORITY_REDIS_URL" -x unlink`, "get", "a\nb")
 	o.refused(1, "priority:{list}:count holds a list, not a count", "get", "list")
-	o.refused(1, "priority:{pending}:pending holds a string, not pending documents (a zset)", "get", "pending")
-	o.refused(1, "priority:{usage}:usage holds a list, not a usage (a string of at most 15 digits); to remove it: priorityctl reset usage", "get", "usage")
-	o.refused(1, "priority:{minus}:usage holds a string, not a usage", "get", "minus")
+	o.refused(1, "priority:{pending}:pending holds a string, not pending documents; to", "get", "pending")
+	o.refused(1, "priority:{line}:pending holds a list, not pending documents; to forget all that is known of the customer: priorityctl reset line;", "get", "line")
+	o.refused(1, "priority:{free}:pending holds a zset, not pending documents", "get", "free")
 	o.refused(4, "1 of 2 customers failed", "get", "list", "fine")
 	o.refused(1, "all 2 customers failed", "get", "list", "it's")
 	o.refused(2, "invalid customer", "get", strings.Repeat("a", 513))
@@ -161,34 +169,8 @@ func TestGetTellsWhatIsCorrupt(t *testing.T) {
 	if failed := objects(t, stdout); len(failed) != 1 || failed[0]["customer"] != "list" || !strings.Contains(failed[0]["error"].(string), "corrupt") {
 		t.Errorf("got %s", stdout)
 	}
-	if text := o.told("reset", "-yes", "usage") + o.told("get", "usage"); !strings.HasPrefix(text, "usage: reset (a corrupt usage)\n") || !strings.Contains(text, "usage is new") {
+	if text := o.told("reset", "-yes", "line") + o.told("get", "line"); !strings.HasPrefix(text, "line: reset (a corrupt key)\n") || !strings.Contains(text, "line is new") {
 		t.Errorf("got\n%s", text)
-	}
-}
-
-// What is beside a corrupt key is shown, and not lost by surprise.
-func TestWhatIsBesideACorruptKeyIsShown(t *testing.T) {
-	t.Parallel()
-	o, client := started(t)
-	ctx := t.Context()
-	submit(t, client, "acme", 1027)
-	client.Set(ctx, "priority:{acme}:count", "junk", 0)
-	o.told("override", "set", "acme", "-level", "2", "-for", "1h", "-why", "x", "-by", "mary")
-	holds(t, o.told("get", "acme"), "rule by load", "override pinned to level 2", "pending 1,027, the oldest", "corrupt priority:{acme}:count",
-		"But the key priority:{acme}:count holds a string, not a count (a whole number of at most 15 digits): Submit does not read it, and Next fails. To remove only this key: redis-cli -u \"$PRIORITY_REDIS_URL\" unlink 'priority:{acme}:count'")
-	sameFields(t, objects(t, o.told("get", "-json", "acme"))[0], map[string]any{"rule": "by load", "pending": 1027., "next_level": 2., "ruled_level": 9., "corrupt": "priority:{acme}:count"})
-
-	// Without the corrupt key, what the customer gets is unknown.
-	submit(t, client, "clinic", 3)
-	client.Set(ctx, "priority:{clinic}:usage", "junk", 0)
-	client.Set(ctx, "priority:{clinic}:count", "-30", time.Hour)
-	o.refused(1, "the key priority:{clinic}:usage holds a string, not a usage (a string of at most 15 digits); beside it there is count -30, level 9, 3 pending, 0.0 submitted lately; "+
-		"to remove only this key: redis-cli -u \"$PRIORITY_REDIS_URL\" unlink 'priority:{clinic}:usage'", "get", "clinic")
-	client.Set(ctx, "priority:{a\nb}:count", "junk", 0)
-	o.told("override", "set", "a\nb", "-level", "2", "-for", "1h", "-why", "x")
-	o.refused(1, "beside it there is pinned to level 2; to remove only this key: echo cHJpb3JpdHk6e2EKYn06Y291bnQ= | base64 -d | redis-cli -u \"$PRIORITY_REDIS_URL\" -x unlink", "get", "a\nb")
-	if text := o.told("reset", "-yes", "acme", "clinic"); text != "acme: reset (a corrupt count, 1,027 pending, 512.0 submitted lately)\nclinic: reset (a corrupt usage, count -30, level 9, 3 pending, 0.0 submitted lately)\n" {
-		t.Errorf("got %s", text)
 	}
 }
 
@@ -196,14 +178,13 @@ func TestALaterVersionsCustomerIsLeftToIt(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
 	ctx := t.Context()
-	client.Set(ctx, "priority:{acme}:usage", "v2 1000", time.Hour)
-	client.Set(ctx, "priority:{acme}:count", "junk", 0)
-	const want = "acme: corrupt count: a later version wrote the key priority:{acme}:usage: use that version's priorityctl"
+	client.ZAdd(ctx, "priority:{acme}:pending", redis.Z{Member: ":fades", Score: -2}, redis.Z{Member: ":averages", Score: -2})
+	const want = "acme: corrupt: a later version wrote the key priority:{acme}:pending: use that version's priorityctl"
 	for _, command := range []string{"get", "reset -yes", "forget -yes -why x"} {
 		words := strings.Fields(command)
 		o.refused(1, want, words[0], append(words[1:], "acme")...)
 	}
-	if keys := client.Keys(ctx, "*").Val(); len(keys) != 2 {
+	if keys := client.Keys(ctx, "*").Val(); len(keys) != 1 {
 		t.Errorf("left are %q", keys)
 	}
 }
@@ -256,13 +237,13 @@ func TestListShowsTheLevelsAskedFor(t *testing.T) {
 		t.Errorf("got %q, not %q", got, want)
 	}
 	// Those who submit have loads, and with both a column says which it is.
-	submit(t, client, "shop", 12)
+	submit(t, client, "shop", 19)
 	submit(t, client, "flood", 1000)
 	for want, args := range map[string][]string{
 		"flood":      {"-load-above", "1000"},
 		"acme flood": {"-load-above", "1000", "-count-below", "-20"},
 		"acme":       {"-count-below", "-20"},
-		"shop":       {"-level", "5"},
+		"shop":       {"-level", "4"},
 	} {
 		text := o.told("list", args...)
 		var got []string
@@ -276,12 +257,12 @@ func TestListShowsTheLevelsAskedFor(t *testing.T) {
 			t.Errorf("%q: got\n%s", args, text)
 		}
 	}
-	for line := range strings.Lines(o.told("list", "-level", "5")) {
-		if got := strings.Join(strings.Fields(line), " "); got != "NEXT LOAD PENDING OLDEST CUSTOMER" && !strings.HasPrefix(got, "5 236.6 12 ") {
+	for line := range strings.Lines(o.told("list", "-level", "4")) {
+		if got := strings.Join(strings.Fields(line), " "); got != "NEXT LOAD PENDING OLDEST CUSTOMER" && !strings.HasPrefix(got, "4 560.0 19 ") {
 			t.Errorf("got %s", line)
 		}
 	}
-	holds(t, o.told("list"), "NEXT RULE COUNT/LOAD PENDING OLDEST RESETS IN CUSTOMER", "9 count -29 - - ", "5 load 236.6 12 ", "- - corrupt - - - bad")
+	holds(t, o.told("list"), "NEXT RULE COUNT/LOAD PENDING OLDEST RESETS IN CUSTOMER", "9 count -29 - - ", "4 load 560.0 19 ", "- - corrupt - - - bad")
 
 	client.Set(t.Context(), "priority:{acme}:override", "1", 0)
 	holds(t, o.told("list", "-corrupt"), "- corrupt bad", "- corrupt acme, the override")
@@ -412,7 +393,7 @@ func TestResetForgetsWhateverTheKeysHold(t *testing.T) {
 	submit(t, client, "acme", 3)
 	client.Set(t.Context(), "priority:{bad}:count", "x", 0)
 	o.refused(2, "give -yes", "reset", "acme")
-	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: reset (count -29, level 9, 3 pending, 3.0 submitted lately)\nbad: reset (a corrupt count)\nnobody: reset (nothing)\n" {
+	if text := o.told("reset", "-yes", "acme", "bad", "nobody"); text != "acme: reset (count -29, level 9, 3 pending, 3.0 submitted recently)\nbad: reset (a corrupt key)\nnobody: reset (nothing)\n" {
 		t.Errorf("got\n%s", text)
 	}
 	if got := objects(t, o.told("reset", "-yes", "-json", "bakery")); len(got) != 1 || got[0]["reset"] != true || got[0]["customer"] != "bakery" {
@@ -465,8 +446,8 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client()
 	// The users that the documents spell out: of workers that call Next, and of get.
-	worker := userOf(t, server, "worker", "~priority:* +evalsha +eval +get +set +decr +decrby +incrby +pexpire +pttl +unlink")
-	o := userOf(t, server, "reader", "~priority:* +evalsha +eval +get +mget +hget +pttl +zcard +zcount +zrange +time")
+	worker := userOf(t, server, "worker", "~priority:* +evalsha +script|load +get +set +decr +decrby +incrby +pexpire +pttl +unlink")
+	o := userOf(t, server, "reader", "~priority:* +evalsha +script|load +eval +get +mget +hget +pttl +zcard +zcount +zmscore +zrange +time")
 	count(t, admin, map[string]int{"acme": 5})
 
 	holds(t, o.told("get", "acme"), "level 2")
@@ -479,7 +460,7 @@ func TestTheRightsOfTheDocumentSuffice(t *testing.T) {
 	if keys := admin.Keys(t.Context(), "*").Val(); len(keys) != 1 {
 		t.Errorf("ping leaves %q", keys)
 	}
-	worker.refused(1, "it needs +evalsha +eval +get +mget +pttl +zcard +zcount +zrange +time on the keys ~priority:*", "get", "acme")
+	worker.refused(1, "it needs +evalsha +script|load +get +pttl +zcard +zcount +zmscore +zrange +time on the keys ~priority:*", "get", "acme")
 	o.refused(1, "NOPERM", "list")
 
 	// Every way to give a password, and a wrong one.
@@ -505,12 +486,11 @@ func TestPingNamesTheRightThatIsMissing(t *testing.T) {
 	server := redistest.Start(t)
 	admin := server.Client()
 	for name, test := range map[string]struct{ keys, without, want string }{
-		"all":           {"~priority:*", "", "submit ok"},
-		"zmscore":       {"~priority:*", "+zmscore", "→ grant +zmscore: who calls Submit"},
-		"zrange":        {"~priority:*", "+zrange", "→ grant +zrange: who calls Submit"},
-		"zrangebyscore": {"~priority:*", "+zrangebyscore", "need more rights once a document is old → grant +zrangebyscore: who"},
-		"usage":         {"~priority:*:count ~priority:*:pending", "", "→ grant ~priority:*}:usage: who calls Submit"},
-		"count":         {"~priority:*:count", "", "→ grant ~priority:*}:pending ~priority:*}:usage: who calls Submit"},
+		"all":       {"~priority:*", "", "submit ok"},
+		"zmscore":   {"~priority:*", "+zmscore", "→ grant +zmscore: who calls Submit"},
+		"zrange":    {"~priority:*", "+zrange", "→ grant +zrange: who calls Submit"},
+		"pexpireat": {"~priority:*", "+pexpireat", "→ grant +pexpireat: who calls Submit"},
+		"count":     {"~priority:*:count", "", "→ grant ~priority:*}:pending: who calls Submit"},
 	} {
 		rights := slices.DeleteFunc(strings.Fields(insight.NextRights+" "+insight.SubmitRights), func(right string) bool { return right == test.without })
 		_, text, _ := userOf(t, server, name, test.keys+" "+strings.Join(rights, " ")).ask("ping")
@@ -634,9 +614,9 @@ func TestEveryMasterOfAClusterIsCheckedAndEveryKeyForgotten(t *testing.T) {
 		holds(t, o.told("ping"), "next ok "+addr)
 	}
 	submit(t, cluster.Client(), "}odd%", 11)
-	holds(t, o.told("get", "}odd%"), "next level 5 of 1 to 9: load > 128", "priority:{%7Dodd%25}:usage")
+	holds(t, o.told("get", "}odd%"), "next level 3 of 1 to 9: load > 64", "priority:{%7Dodd%25}:pending")
 	o.told("reset", "-yes", "}odd%")
-	if left := cluster.Client().Exists(t.Context(), "priority:{%7Dodd%25}:count", "priority:{%7Dodd%25}:pending", "priority:{%7Dodd%25}:usage").Val(); left != 0 {
+	if left := cluster.Client().Exists(t.Context(), "priority:{%7Dodd%25}:count", "priority:{%7Dodd%25}:pending").Val(); left != 0 {
 		t.Errorf("reset leaves %d keys", left)
 	}
 }
@@ -661,15 +641,15 @@ func TestLosingRedisHasAnExitStatusOfItsOwn(t *testing.T) {
 func TestAPolicysFileIsReadAsItIsPrinted(t *testing.T) {
 	t.Parallel()
 	o := alone(t)
-	holds(t, o.told("policy"), "9 load > 32,768 count < -20 22 and on", "1 load ≤ 2 count ≥ -2 1–3", "more than 25m after", "25 * time.Minute")
+	holds(t, o.told("policy"), "1 load ≤ 8 count ≥ -2 1–3", "6 load > 32,768 count < -10 12–13", "9 load > 32,768, ≥ 4,096 pending count < -20 22 and on", "So floods take turns.", "more than 25m after", "25 * time.Minute")
 	team := file(t, "team.json", o.told("policy", "-thresholds", "-2,-9", "-reset-interval", "90s", "-reset-mode", "last-reset", "-json"))
 	if again := o.told("policy", "-policy", team, "-json"); again != `{"thresholds":[-2,-9],"reset_interval_ms":90000,"reset_mode":"last-reset","loads":[8192,32768],"turns":0}`+"\n" {
 		t.Errorf("got %s", again)
 	}
 	holds(t, o.told("policy", "check", team), ": ok, 3 levels")
-	holds(t, o.told("policy", "compare", "default", team), " -5 to -6 3 2 merged ", " -10 5 3 split", "LOAD A B ≤ 2 1 1 > 2 to 8 2 1 merged", "> 32,768 9 3")
+	holds(t, o.told("policy", "compare", "default", team), " -5 to -6 3 2 merged ", " -10 5 3 split", "LOAD A B ≤ 8 1 1 > 8 to 64 2 1 merged", "> 32,768 6 3", "Beyond the last load, floods get levels 6 to 9 by A, and level 3 by B.")
 	holds(t, o.told("policy", "compare", "default", "default"), "the same order")
-	if got := objects(t, o.told("policy", "compare", "-json", "default", team)); len(got) != 1 || len(got[0]["counts"].([]any)) != 10 || len(got[0]["loads"].([]any)) != 9 {
+	if got := objects(t, o.told("policy", "compare", "-json", "default", team)); len(got) != 1 || len(got[0]["counts"].([]any)) != 10 || len(got[0]["loads"].([]any)) != 6 {
 		t.Errorf("got %v", got)
 	}
 	one := file(t, "one.json", `{"thresholds":[]}`)
@@ -678,8 +658,10 @@ func TestAPolicysFileIsReadAsItIsPrinted(t *testing.T) {
 		t.Errorf("got %s", text)
 	}
 	turns := file(t, "turns.json", o.told("policy", "-loads", "8,512", "-turns", "7", "-json"))
-	holds(t, o.told("policy", "-policy", turns), "10 turn 7 none none", "3 load > 512 count < -4 6–7", "Behind the last load, floods take turns", "[]float64{8, 512}", "Turns: 7,")
-	holds(t, o.told("policy", "compare", "default", turns), "Behind the last load, floods have 0 turns by A and 7 by B.")
+	holds(t, o.told("policy", "-policy", turns), "10 load > 512, ≥ 4,096 pending none none", "3 load > 512 count < -4 6–7", "[]float64{8, 512}", "Turns: 7,")
+	holds(t, o.told("policy", "compare", "default", turns), "Beyond the last load, floods get levels 6 to 9 by A, and levels 3 to 10 by B.")
+	more := file(t, "more.json", `{"turns":13}`)
+	holds(t, o.told("policy", "compare", "default", more), "floods get levels 6 to 9 by A, and levels 6 to 19 by B. Otherwise both give counts and loads the same order.")
 	for text, want := range map[string]string{
 		"":                             "not a policy",
 		"[]":                           "not a policy",
@@ -749,12 +731,12 @@ func TestTheShellCompletesLevelsAndModes(t *testing.T) {
 	t.Parallel()
 	o := alone(t)
 	for want, args := range map[string][]string{
-		"last-reset\n":                    {"get", "--reset-mode", ""},
-		"9\tcount < -20, load > 32,768\n": {"list", "--level", ""},
-		"3\tcount < -9, load > 32,768\n":  {"list", "--thresholds", "-2,-9", "--level", ""},
-		"compare\tShows":                  {"policy", "com"},
-		"get\tSays why":                   {"g"},
-		"--password-file\t":               {"ping", "--pass"},
+		"last-reset\n": {"get", "--reset-mode", ""},
+		"9\tcount < -20, load > 32,768, ≥ 4,096 pending\n": {"list", "--level", ""},
+		"3\tcount < -9, load > 32,768\n":                   {"list", "--thresholds", "-2,-9", "--level", ""},
+		"compare\tShows":                                   {"policy", "com"},
+		"get\tSays why":                                    {"g"},
+		"--password-file\t":                                {"ping", "--pass"},
 	} {
 		var stdout strings.Builder // on stderr, cobra talks to a shell's script
 		status := run(t.Context(), o.environment, append([]string{"__complete"}, args...), nil, &stdout, io.Discard)
@@ -792,5 +774,5 @@ func TestPingGrantsAWorkerNoOperatorsRights(t *testing.T) {
 		t.Errorf("exit status %d", status)
 	}
 	holds(t, stdout, "version warning unknown: this user may not call INFO → for a worker's user that is right; an operator's needs +info",
-		"control warning this user may not read what operators set → for a worker's user that is right; for an operator's grant +hget")
+		"control warning this user may not read what operators set → for a worker's user that is right; for an operator's grant +eval +hget")
 }

@@ -114,7 +114,7 @@ func operate(t *testing.T, server *redistest.Server, length time.Duration, look 
 				select {
 				case d := <-level:
 					time.Sleep(80 * time.Millisecond)
-					_ = member.Done(ctx, d.customer, d.id, 80*time.Millisecond)
+					_, _ = member.Done(ctx, d.customer, d.id, 80*time.Millisecond)
 					return
 				default:
 				}

@@ -70,9 +70,9 @@ func printPolicy(w io.Writer, rules insight.NamedRules, asJSON bool) error {
 }
 
 func writePolicy(out io.Writer, policy priority.Policy) {
-	fmt.Fprint(out, "\nLEVEL  LOAD              COUNT              A NEW CUSTOMER'S DOCUMENTS, BY COUNT\n")
+	fmt.Fprint(out, "\nLEVEL  LOAD                            COUNT          A NEW CUSTOMER'S DOCUMENTS\n")
 	for _, row := range insight.Rows(policy) {
-		fmt.Fprintf(out, "%5d  %-16s  %-17s  %s\n", row.Level, row.Load(), row.Condition(), row.Documents())
+		fmt.Fprintf(out, "%5d  %-30s  %-13s  %s\n", row.Level, row.Load(), row.Condition(), row.Documents())
 	}
 	fmt.Fprintf(out, "\nThe last row that holds gives the level.\n%s\n", insight.Resets(policy))
 	if policy.Turns > 0 {

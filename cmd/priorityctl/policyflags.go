@@ -30,8 +30,8 @@ func (f *policyFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.thresholds, "thresholds", "", "counts below which the next level begins, as -2,-4,-20 (default: the module's)")
 	flags.DurationVar(&f.resetInterval, "reset-interval", priority.DefaultPolicy().ResetInterval, "how long a customer must pause for the count to be reset")
 	flags.Var(&f.mode, "reset-mode", "the interval runs from last-update or last-reset")
-	flags.StringVar(&f.loads, "loads", "", "loads above which the next level begins, as 2,8,32 (default: by the number of thresholds)")
-	flags.IntVar(&f.turns, "turns", 0, "how many levels more floods take turns in, behind the last load")
+	flags.StringVar(&f.loads, "loads", "", "loads above which the next level begins, as 8,64,512 (default: by the number of thresholds)")
+	flags.IntVar(&f.turns, "turns", 0, "in how many levels more floods beyond the last load take turns (default: by the number of thresholds; with -loads, none)")
 }
 
 // policy returns the policy with every field filled in.
@@ -44,11 +44,7 @@ func (f *policyFlags) policy() (priority.Policy, error) {
 	if policy.Loads, err = numbers(f.loads, func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }); err != nil {
 		return policy, fmt.Errorf("-loads: %w is not a number", err)
 	}
-	policies, err := priority.NewPolicies(policy, nil, nil)
-	if err != nil {
-		return policy, err
-	}
-	return policies.PolicyOf(""), nil
+	return policy.WithDefaults(), policy.Validate()
 }
 
 // numbers reads a list of numbers; an empty list is nil.
@@ -178,10 +174,6 @@ func (f *queueFlags) read(*cobra.Command) (insight.NamedRules, error) {
 	for len(thresholds) < f.levels-1 {
 		thresholds = append(thresholds, thresholds[len(thresholds)-1]-1)
 	}
-	policies, err := priority.NewPolicies(priority.Policy{Thresholds: thresholds[:f.levels-1]}, nil, nil)
-	if err != nil {
-		return insight.NamedRules{}, err
-	}
-	policy := policies.PolicyOf("")
+	policy := priority.Policy{Thresholds: thresholds[:f.levels-1]}.WithDefaults()
 	return insight.NamedRules{Rules: insight.RulesOf(policy), Name: "the workers' own options"}, nil
 }

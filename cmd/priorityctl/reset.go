@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const resetLong = `Reset forgets customers' counts, pending documents and usage: the next document
+const resetLong = `Reset forgets customers' counts and pending documents: the next document
 is counted as the first and gets level 1. It also removes corrupt values. It
 cannot be undone.
 
@@ -29,7 +29,7 @@ On a terminal it shows what will be forgotten and asks; anywhere else it needs -
 func newReset() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "reset {CUSTOMER… | -from FILE}",
-		Short: "Forgets customers' counts, pending documents and usage",
+		Short: "Forgets customers' counts and pending documents",
 		Long:  resetLong,
 	}
 	r := &removal{held: (*connection).Held}

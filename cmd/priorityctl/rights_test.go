@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func TestTheDocumentedRightsAreEnoughForTheTools(t *testing.T) {
 			everybody := operatorOn(t, "-redis", "redis://"+server.Addr)
 			everybody.told("override", "set", "clinic", "-level", "2", "-for", "1h", "-why", "x")
 			exported := file(t, "control.json", everybody.told("control", "export"))
-			if err := admin.ConfigResetStat(ctx).Err(); err != nil {
+			if err := errors.Join(admin.ScriptFlush(ctx).Err(), admin.ConfigResetStat(ctx).Err()); err != nil {
 				t.Fatal(err)
 			}
 			for _, args := range commands {

@@ -51,13 +51,13 @@ func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
 	holds(t, o.told("override", "set", "acme", "-level", "2", "-for", "2h", "-why", "the demo at six", "-by", "mary"),
 		"acme: pinned to level 2 until ", " UTC, for 2h (version 1)")
 	holds(t, o.told("get", "acme"),
-		"override pinned to level 2, for ", "more next level 2 of 1 to 9; without the override 9: count < -20",
+		"override pinned to level 2, for ", "more next level 2 of 1 to 9; by the rule 9: count < -20",
 		"acme has an override until ", `by mary: "the demo at six": pinned to level 2. The next document gets level 2. Queued documents keep their level. Without the override: acme is slow because of 30 documents`)
-	if d := next(t, store, "acme"); d.Level != 2 || d.Ruled != 9 {
+	if d := next(t, store, "acme"); d.Level != 2 || d.RuleLevel != 9 {
 		t.Errorf("a worker gives %+v", d)
 	}
 	got := objects(t, o.told("get", "acme", "-json"))[0]
-	sameFields(t, got, map[string]any{"level": 9., "next_level": 2., "ruled_level": 9.})
+	sameFields(t, got, map[string]any{"level": 9., "next_level": 2., "rule_level": 9.})
 	sameFields(t, got["override"].(map[string]any), map[string]any{
 		"earliest": 2., "latest": 2., "says": "pinned to level 2", "by": "mary", "why": "the demo at six", "version": 1.,
 	})
@@ -71,7 +71,7 @@ func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
 	if text := o.told("override", "set", "bakery", "-not-earlier-than", "9", "-for", "30m", "-why", "a test run", "-json"); !strings.Contains(text, `"replaced":null`) || !strings.Contains(text, `"earliest":9`) {
 		t.Errorf("got %s", text)
 	}
-	if d := next(t, store, "bakery"); d.Level != 9 || d.Ruled != 3 {
+	if d := next(t, store, "bakery"); d.Level != 9 || d.RuleLevel != 3 {
 		t.Errorf("a worker gives %+v", d)
 	}
 	holds(t, o.told("override", "list"), "VERSION LEFT OVERRIDE CUSTOMER 3 ", "level 9 at the earliest bakery", `level 4 at the latest acme by tom: "their contract"`)
@@ -81,7 +81,7 @@ func TestAnOverrideIsSetToldFollowedAndEnded(t *testing.T) {
 	holds(t, o.told("log"), "5 20", "by ann acme override ended (before: level 4 at the latest)",
 		"acme overridden: level 4 at the latest, for 24h (before: pinned to level 2)", `bakery overridden: level 9 at the earliest, for 30m`)
 	holds(t, o.told("log", "-customer", "bakery", "-n", "1"), "4 20", "bakery override ended")
-	if d := next(t, store, "acme"); d.Level != 9 || d.Ruled != 0 {
+	if d := next(t, store, "acme"); d.Level != 9 || d.RuleLevel != 9 {
 		t.Errorf("a worker gives %+v", d)
 	}
 
@@ -97,7 +97,7 @@ func TestABadPolicyIsSeenAndRolledBack(t *testing.T) {
 	t.Parallel()
 	o, _ := started(t)
 	bad := file(t, "bad.json", `{"loads":[0.000001,0.000002,0.000003,0.000004,0.000005,0.000006,0.000007,0.000008],"tiers":{"gold":{"thresholds":[5,2]}}}`)
-	const harsh = "priorityctl: bad.json: by load, by count in tier gold, even a new customer's first document gets the last level"
+	const harsh = "priorityctl: bad.json: by load, by count in tier gold, even a new customer's first document is beyond the last number of the table"
 	o.told("policy", "apply", "default", "-why", "first")
 	o.warned(harsh, "policy", "apply", bad, "-why", "oh no")
 	alone(t).warned(harsh, "policy", "check", bad)

@@ -241,20 +241,20 @@ func TestTopRestoresTheTerminalWhenTerminated(t *testing.T) {
 
 const getScreen = `customer  acme
 rule      by load
-next      level 9 of 1 to 9: load > 32,768
-load      512.0 lately × 182 pending × 1.40 cost = 130,458
-pending   3,000, the oldest for 1s; the newest has level 9
-          2,819 of them behind the last load, which do not count
+next      level 8 of 1 to 9: load > 32,768, ≥ 256 pending
+load      512.0 recent × 182 pending × 1.40 cost = 130,458
+pending   3,000, the oldest for 1s; the newest has level 8
+          2,819 of them beyond the last load, which do not count
 done      5.2s after they were submitted, on average
 lease     3m: documents not done by then no longer count
-keys      priority:{acme}:pending
-          priority:{acme}:usage
+key       priority:{acme}:pending
 policy    the module's default
 
-acme is slow: the next document gets level 9, which is processed last. Its
-load, itself included, is 130,458: 512 or more documents submitted lately × 182
-pending × 1.40 times the usual cost. With 137 fewer of those that count, it
-gets level 8.
+acme waits behind levels 1 to 7: the next document gets level 8. Its load,
+itself included, is 130,458: 512 or more documents submitted recently × 182
+pending × 1.40 times the usual cost. It is the 2,820th pending beyond the last
+load, where floods take turns. With 137 fewer of those that count, it gets
+level 5.
 status 0
 `
 

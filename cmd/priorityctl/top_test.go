@@ -86,10 +86,10 @@ func counting() fleet.Report {
 func submitting() fleet.Report {
 	return fleet.Report{
 		ID: "w2", Name: "w2", Language: "python", Version: "0.1.0", Host: "b", PID: 7, Up: 5 * time.Minute, Window: time.Minute, Levels: 9, Overrides: true,
-		ByLoad: map[priority.Level]int64{1: 1, 2: 1, 3: 3, 4: 6},
-		Waits:  map[priority.Level]fleet.Histogram{1: {31: 9, 40: 1}, 5: {54: 40}},
+		ByLoad: map[priority.Level]int64{1: 2, 2: 6, 3: 3},
+		Waits:  map[priority.Level]fleet.Histogram{1: {31: 9, 40: 1}, 3: {54: 40}},
 		Busiest: []fleet.Busy{
-			{Customer: "clinic", Documents: 11, Rule: priority.ByLoad, Level: 4, Load: 121},
+			{Customer: "clinic", Documents: 11, Rule: priority.ByLoad, Level: 3, Load: 121},
 		},
 	}
 }
@@ -109,8 +109,8 @@ func TestTopPrintsOnceWithoutATerminal(t *testing.T) {
 	reported(t, client, submitting())
 	text = o.told("top")
 	fits(t, text)
-	holds(t, text, "2 workers: 47 documents in the last 1m", "LEVEL BY COUNT BY LOAD MEDIAN 95TH OLDEST", "1 7 1 215ms 1.024s - ███", "5 2 0 12s 12s - ",
-		"LAST NEXT RULE COUNT/LOAD DOCUMENTS PENDING OLDEST CUSTOMER", "9 9 count -29 30 - - acme", "4 5 load 201.6 11 11 ")
+	holds(t, text, "2 workers: 47 documents in the last 1m", "LEVEL BY COUNT BY LOAD MEDIAN 95TH OLDEST", "1 7 2 215ms 1.024s - ███", "3 2 3 12s 12s ",
+		"LAST NEXT RULE COUNT/LOAD DOCUMENTS PENDING OLDEST CUSTOMER", "9 9 count -29 30 - - acme", "3 3 load 201.6 11 11 ")
 	if lines := strings.Split(o.told("top", "-sort", "level", "-filter", "C"), "CUSTOMER\n"); len(lines) != 2 || strings.Contains(lines[1], "bakery") || strings.Index(lines[1], "acme") > strings.Index(lines[1], "clinic") {
 		t.Errorf("got %q", lines)
 	}
@@ -120,10 +120,10 @@ func TestTopPrintsOnceWithoutATerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The oldest of clinic's documents is of the level of its newest one.
-	if got := object.Levels[3]; got.OldestMS <= 0 || got.ByCount != 2 || got.ByLoad != 6 || len(object.Levels) != 9 || object.Workers != 2 || object.WindowMS != 60_000 {
+	if got := object.Levels[2]; got.OldestMS <= 0 || got.ByCount != 2 || got.ByLoad != 3 || len(object.Levels) != 9 || object.Workers != 2 || object.WindowMS != 60_000 {
 		t.Errorf("got %#v", object)
 	}
-	if len(object.Busiest) != 4 || object.Busiest[0].Customer != "acme" || object.Busiest[0].Documents != 30 || object.Busiest[1].Pending != 11 || object.Busiest[1].LastLevel != 4 {
+	if len(object.Busiest) != 4 || object.Busiest[0].Customer != "acme" || object.Busiest[0].Documents != 30 || object.Busiest[1].Pending != 11 || object.Busiest[1].LastLevel != 3 {
 		t.Errorf("got %#v", object.Busiest)
 	}
 	if got := slices.Sorted(maps.Keys(objects(t, o.told("top", "-json"))[0])); !slices.Contains(got, "policy") {
@@ -143,9 +143,9 @@ func TestTopAndWorkersNameWhoDoesNotObey(t *testing.T) {
 	deaf, small := submitting(), counting()
 	deaf.Overrides, deaf.Degraded = false, true
 	small.Rules.Error = "the rules are written\x1b[2J for later programs"
-	client.RPush(t.Context(), "priority:{clinic}:usage", "x")
+	client.ZAdd(t.Context(), "priority:{clinic}:pending", redis.Z{Member: ":averages", Score: 0})
 	reported(t, client, deaf, small)
-	holds(t, o.told("top"), "2 workers, 1 degraded: 47 documents", "none of 2 workers obeys; w1 on host a does not: ", "w2 on host b (python) does not: it does not read overrides", "4 - corrupt 11 clinic")
+	holds(t, o.told("top"), "2 workers, 1 degraded: 47 documents", "none of 2 workers obeys; w1 on host a does not: ", "w2 on host b (python) does not: it does not read overrides", "3 - corrupt 11 clinic")
 	text := o.told("workers")
 	fits(t, text)
 	holds(t, text, "LANGUAGE VERSION UP RULES OVERRIDES OBEYS WORKER go 0.1.0 2h own yes no w1 on a \"the rules are", "python 0.1.0 5m", "own no no w2 on b, degraded it does not read overrides")
@@ -167,8 +167,8 @@ func TestGetTellsHowLongDocumentsTake(t *testing.T) {
 		t.Errorf("nobody reports:\n%s", text)
 	}
 	reported(t, client, submitting())
-	holds(t, o.told("get", "clinic"), "waits level 5: 12s in the median of the last minute, 95 % at most 12s",
-		"Documents of level 5 took 12s in the median of the last minute; the customer's oldest waits ")
+	holds(t, o.told("get", "clinic"), "waits level 3: 12s in the median of the last minute, 95 % at most 12s",
+		"Documents of level 3 took 12s in the median of the last minute; the customer's oldest waits ")
 	holds(t, o.told("get", "first"), "Documents of level 1 took 215ms in the median of the last minute.")
 	sameFields(t, objects(t, o.told("get", "clinic", "-json"))[0], map[string]any{"level_done": 40., "level_median_ms": 11585., "level_p95_ms": 11585.})
 }

@@ -41,14 +41,14 @@ func run(t *testing.T, addr string) string {
 }
 
 const decided = `a of flood has level 1
-b of flood has level 2
-c of flood has level 3
+b of flood has level 1
+c of flood has level 2
 d of bakery has level 1
 `
 
 const done = `a is done
-d is done
 b is done
+d is done
 c is done
 `
 
@@ -75,7 +75,7 @@ func TestWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s, err := store.Peek(t.Context(), "flood"); err != nil || s.Pending != 0 || s.Lately < 2.9 {
+	if s, err := store.Peek(t.Context(), "flood"); err != nil || s.Pending != 0 || s.Recent < 2.9 {
 		t.Errorf("after the worker the state is %+v, %v", s, err)
 	}
 }

@@ -12,9 +12,7 @@ import { join } from 'docpriority';
 import { createClient } from 'redis';
 
 const [url = 'redis://127.0.0.1:6379'] = process.argv.slice(2);
-const store = join(createClient({ url }), {
-  onChange: ({ version, error }) => console.error(error || `the operators' rules of version ${version} are in force`),
-});
+const store = join(createClient({ url }));
 
 // In a service this is a queue with priorities, such as BullMQ: see docs/queues.md.
 const queue = [];

@@ -49,7 +49,10 @@ func run(ctx context.Context, out io.Writer) error {
 			decision, err := store.Submit(ctx, d.customer, d.id, 0) // 0: its cost is not known
 			return decision.Level, err
 		},
-		done: func(d document) error { return store.Done(ctx, d.customer, d.id, time.Second) },
+		done: func(d document) error {
+			_, err := store.Done(ctx, d.customer, d.id, time.Second)
+			return err
+		},
 	})
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package fair computes a document's load from what its customer has submitted lately
+// Package fair computes a document's load from what its customer has submitted recently
 // and has pending. lua/submit.lua, done.lua and peek.lua do the same with the same whole
 // numbers: thousandths of documents and costs, millionths of loads.
 package fair
@@ -6,8 +6,8 @@ package fair
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -16,14 +16,13 @@ const (
 	// forgotten, and the longest lease.
 	Day = 24 * time.Hour
 
-	// leases is how many average sojourns a lease is long, and shortest the
-	// shortest one.
+	// leases is how many average latencies a lease lasts, and shortest the shortest lease.
 	leases   = 20
 	shortest = 3 * time.Minute
 
-	// mostLately is how many documents are remembered of those submitted lately, in
+	// mostRecent is how many documents are remembered of those submitted recently, in
 	// thousandths.
-	mostLately = 512_000
+	mostRecent = 512_000
 
 	// MaxLoad is the highest load.
 	MaxLoad = 1e9
@@ -34,56 +33,72 @@ func LeaseOf(option time.Duration) (time.Duration, error) {
 	switch {
 	case option == 0:
 		return Day, nil
-	case option < time.Millisecond || option%time.Millisecond != 0 || option > Day:
-		return 0, fmt.Errorf("Lease %v is not a whole number of milliseconds from 1 ms to %v", option, Day)
+	case option < time.Second || option%time.Millisecond != 0 || option > Day:
+		return 0, fmt.Errorf("Lease %v is not a whole number of milliseconds from 1 s to %v", option, Day)
 	}
 	return option, nil
 }
 
-// defaultLoads are the loads of nine levels.
-var defaultLoads = []float64{2, 8, 32, 128, 512, 2048, 8192, 32768}
+// loads are the default table of six or more levels.
+var loads = []float64{8, 64, 512, 8192, 32768}
 
-// Loads returns the default loads of so many levels, or of nine if there are more. With
-// fewer, floods stay apart from those who send all day: the last two loads stay, and the
-// levels below them are joined.
+// Loads returns the default loads of so many levels. The last two are the last to go: they
+// keep floods apart from those who send all day.
 func Loads(levels int) []float64 {
-	most := len(defaultLoads)
-	if levels > most {
-		return defaultLoads
+	switch {
+	case levels > len(loads):
+		return slices.Clone(loads)
+	case levels == 5:
+		return []float64{8, 512, 8192, 32768}
+	case levels == 4:
+		return []float64{128, 8192, 32768}
 	}
-	loads, joined := slices.Clone(defaultLoads[most-min(max(levels-1, 0), 2):]), levels-2
-	for i := joined - 1; i > 0; i-- {
-		// Joined into so many, levels 1 to 7 end evenly spaced.
-		end := (2*(most-1)*i + joined) / (2 * joined)
-		loads = slices.Insert(loads, 0, defaultLoads[end-1])
-	}
-	return loads
+	return slices.Clone(loads[len(loads)-max(levels-1, 0):])
 }
 
-// Load returns a document's load in millionths, from what was submitted lately and the
+// Load returns a document's load in millionths, from what was submitted recently and the
 // document's cost, both in thousandths, and the number of pending documents. All include
 // the document.
-func Load(lately, pending, cost int64) int64 {
-	return int64(min(float64(min(lately, mostLately)*pending)*float64(cost), MaxLoad*1e6))
+func Load(recent, pending, cost int64) int64 {
+	return int64(min(float64(min(recent, mostRecent)*pending)*float64(cost), MaxLoad*1e6))
 }
 
 // Millionths returns a load in millionths.
 func Millionths(load float64) int64 { return int64(math.Round(min(load, MaxLoad) * 1e6)) }
 
-// Turn returns which of the turns behind the last load a document takes, from 0, where
-// so many documents of its customer are pending there, this one included.
-func Turn(beyond int64, turns int) int { return min(bits.Len64(uint64(beyond))-1, turns) }
+// Turns returns where each of the turns behind the last load begins: turn k of n at
+// ⌈4096^(k/n)⌉ of a customer's documents that are pending there. Those before the first have
+// the level behind the last load.
+func Turns(n int) []int64 {
+	begins := make([]int64, n)
+	for i := range begins {
+		begins[i] = begin(i+1, n)
+	}
+	return begins
+}
+
+// begin returns ⌈4096^(turn/turns)⌉: a power of two, which Exp2 returns exactly, or far
+// enough from an integer.
+func begin(turn, turns int) int64 {
+	return int64(math.Ceil(math.Exp2(float64(12*turn) / float64(turns))))
+}
+
+// Turn returns the turn of a document, 0 if it is before the first one. So many documents of
+// its customer are pending behind the last load, this one included.
+func Turn(beyond int64, turns int) int {
+	return sort.Search(turns, func(i int) bool { return begin(i+1, turns) > beyond })
+}
 
 // History is what is known of a customer. The zero History is of a new one.
 type History struct {
-	// Fades is when what was submitted lately, which halves each Day, is half a document. Then
+	// Fades is when what was submitted recently, which halves each Day, is half a document. Then
 	// the customer is forgotten.
 	Fades time.Time
-	// Sojourn is the average time from Submit to Done, in tenths of a second; 0: not
+	// Latency is the average time from Submit to Done, in tenths of a second; 0: not
 	// known. Documents at the last level do not count.
-	Sojourn int64
-	// Cost is how long the documents are worked on, in thousandths of the average of
-	// all customers; 0: not known, as if it were 1000.
+	Latency int64
+	// Cost is how long the documents are worked on, in thousandths of the median of the
+	// customers; 0: not known, as if it were 1000.
 	Cost int64
 }
 
@@ -95,28 +110,28 @@ func (h History) At(now time.Time) History {
 	return h
 }
 
-// Lately returns how many documents were submitted lately, in thousandths: each counts as
+// Recent returns how many documents were submitted recently, in thousandths: each counts as
 // 1, and as half a Day later.
-func (h History) Lately(now time.Time) int64 {
+func (h History) Recent(now time.Time) int64 {
 	left := h.Fades.Sub(now).Milliseconds()
 	if left <= 0 {
 		return 0
 	}
-	return int64(min(math.Floor(1000*math.Exp2(float64(left)/float64(Day.Milliseconds())-1)+0.5), mostLately))
+	return int64(min(math.Floor(1000*math.Exp2(float64(left)/float64(Day.Milliseconds())-1)+0.5), mostRecent))
 }
 
-// Submitted sets what was submitted lately, in thousandths.
-func (h *History) Submitted(lately int64, now time.Time) {
-	days := 1 + math.Log2(float64(min(lately, mostLately))/1000)
+// Submitted sets what was submitted recently, in thousandths.
+func (h *History) Submitted(recent int64, now time.Time) {
+	days := 1 + math.Log2(float64(min(recent, mostRecent))/1000)
 	h.Fades = now.Add(time.Duration(math.Floor(float64(Day.Milliseconds())*days+0.5)) * time.Millisecond)
 }
 
 // Lease returns how long a document counts as pending, where bound is the longest.
 func (h History) Lease(bound time.Duration) time.Duration {
-	if h.Sojourn == 0 {
+	if h.Latency == 0 {
 		return bound
 	}
-	return min(max(leases*time.Duration(h.Sojourn)*100*time.Millisecond, shortest), bound)
+	return min(max(leases*time.Duration(h.Latency)*100*time.Millisecond, shortest), bound)
 }
 
 // Average returns what the customer's documents cost, in thousandths.
@@ -128,18 +143,19 @@ func (h History) Average() int64 {
 }
 
 // Done learns from a document that is done; beyond: it was beyond the last load.
-func (h *History) Done(sojourn time.Duration, beyond bool, cost int64) {
+func (h *History) Done(latency time.Duration, beyond bool, cost int64) {
 	if !beyond {
-		tenths := max(int64((sojourn.Milliseconds()+50)/100), 1)
-		if h.Sojourn == 0 {
-			h.Sojourn = tenths
+		tenths := max(int64((latency.Milliseconds()+50)/100), 1)
+		if h.Latency == 0 {
+			h.Latency = tenths
 		} else {
 			// One that was late must not make the others look pending for hours.
-			h.Sojourn = average(h.Sojourn, min(tenths, 3*max(h.Sojourn, 90)))
+			h.Latency = average(h.Latency, min(tenths, 3*max(h.Latency, 90)))
 		}
 	}
 	if cost > 0 {
-		h.Cost = average(h.Average(), cost)
+		// One wild number must not make the next ones dear.
+		h.Cost = average(h.Average(), min(cost, 8*max(h.Average(), 1000)))
 	}
 }
 

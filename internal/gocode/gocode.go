@@ -8,19 +8,15 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/fair"
 )
 
-// Policy returns a valid policy as a Go expression. Loads that go by the number of
-// thresholds anyway, and no turns, are left out.
+// Policy returns a policy with every field filled in as a Go expression. Loads and turns
+// that follow from the thresholds are left out.
 func Policy(p priority.Policy) string {
 	text := fmt.Sprintf("priority.Policy{\n\tThresholds:    []int64{%s},\n\tResetInterval: %s,\n\tResetMode:     priority.%s,\n",
 		list(p.Thresholds), Duration(p.ResetInterval), p.ResetMode)
-	if usual := fair.Loads(len(p.Thresholds) + 1); p.Loads != nil && !slices.Equal(p.Loads, usual) {
-		text += fmt.Sprintf("\tLoads:         []float64{%s},\n", list(p.Loads))
-	}
-	if p.Turns > 0 {
-		text += fmt.Sprintf("\tTurns:         %d,\n", p.Turns)
+	if usual := (priority.Policy{Thresholds: p.Thresholds}).WithDefaults(); !slices.Equal(p.Loads, usual.Loads) || p.Turns != usual.Turns {
+		text += fmt.Sprintf("\tLoads:         []float64{%s},\n\tTurns:         %d,\n", list(p.Loads), p.Turns)
 	}
 	return text + "}"
 }

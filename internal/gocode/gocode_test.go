@@ -25,6 +25,13 @@ func TestAPolicyIsPrintedAsGoCode(t *testing.T) {
 	Loads:         []float64{0.5},
 	Turns:         13,
 }`},
+		{priority.Policy{Thresholds: []int64{-2, -4, -6, -8, -10, -12, -14, -20}, ResetInterval: time.Hour, Loads: []float64{8, 64, 512, 8192, 32768}}, `priority.Policy{
+	Thresholds:    []int64{-2, -4, -6, -8, -10, -12, -14, -20},
+	ResetInterval: 1 * time.Hour,
+	ResetMode:     priority.SinceLastUpdate,
+	Loads:         []float64{8, 64, 512, 8192, 32768},
+	Turns:         0,
+}`},
 	} {
 		if got := gocode.Policy(test.policy); got != test.want {
 			t.Errorf("got\n%s\nwant\n%s", got, test.want)

@@ -61,7 +61,7 @@ func CountBands(a, b priority.Policy) []Band {
 }
 
 // LoadBands is the same by load, from the least loads up. A band does not include
-// its beginning. Turns are left out: they are within the last band.
+// its beginning. Turns are left out: the last band has the first level beyond the last load.
 func LoadBands(a, b priority.Policy) []Band {
 	edges := slices.Concat(a.Loads, b.Loads)
 	slices.Sort(edges)

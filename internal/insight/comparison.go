@@ -20,7 +20,6 @@ import (
 type Comparison struct {
 	inspector *Inspector
 	options   ComparisonOptions
-	a, b      *priority.Policies
 
 	walk     *census.Walk
 	keys     int64 // of the servers, when the walk began
@@ -74,16 +73,14 @@ type Example struct {
 
 // NewComparison returns a Comparison that has looked at nothing yet. Tiers come from
 // the inspector's store and what operators have set. An error wraps
-// [priority.ErrInvalidPolicy].
+// [priority.ErrInvalid].
 func NewComparison(inspector *Inspector, a, b NamedRules, options ComparisonOptions) (*Comparison, error) {
 	c := &Comparison{inspector: inspector, options: options}
 	c.found = Compared{A: a.Rules, B: b.Rules, AName: a.Name, BName: b.Name}
-	var err error
-	if c.a, err = priority.NewPolicies(a.Policy, a.Tiers, inspector.tier); err != nil {
-		return nil, fmt.Errorf("%s: %w", a.Name, err)
-	}
-	if c.b, err = priority.NewPolicies(b.Policy, b.Tiers, inspector.tier); err != nil {
-		return nil, fmt.Errorf("%s: %w", b.Name, err)
+	for _, rules := range []NamedRules{a, b} {
+		if err := rules.Policy.ValidateTiers(rules.Tiers); err != nil {
+			return nil, fmt.Errorf("%s: %w", rules.Name, err)
+		}
 	}
 	return c, nil
 }
@@ -155,6 +152,14 @@ func (c *Comparison) Found() Compared {
 	return found
 }
 
+func (c *Comparison) policyOf(rules control.Rules, customer string) priority.Policy {
+	policy, ok := rules.Tiers[c.inspector.tier(customer)]
+	if !ok {
+		policy = rules.Policy
+	}
+	return policy.WithDefaults()
+}
+
 func (c *Comparison) add(entry census.Entry) {
 	if len(c.met) < mostRemembered {
 		if _, again := c.met[entry.Customer]; again {
@@ -166,7 +171,7 @@ func (c *Comparison) add(entry census.Entry) {
 		c.found.Corrupt++
 		return
 	}
-	from, to := levelBy(c.a.PolicyOf(entry.Customer), entry.State), levelBy(c.b.PolicyOf(entry.Customer), entry.State)
+	from, to := levelBy(c.policyOf(c.found.A, entry.Customer), entry.State), levelBy(c.policyOf(c.found.B, entry.Customer), entry.State)
 	c.found.Customers++
 	c.order.add(from, to)
 	// Only the end shows whom the order of these levels concerns.

@@ -36,11 +36,7 @@ const (
 // ConsequenceOf says what an override does, from what is known of the customer and what
 // all workers report. The last level is the queue's.
 func ConsequenceOf(customer string, state priority.State, override priority.Override, last priority.Level, all fleet.Totals) Consequence {
-	ruled := state.NextLevel
-	if state.Ruled > 0 {
-		ruled = state.Ruled
-	}
-	c := Consequence{From: state.NextLevel, To: override.Level(ruled, last), Pending: state.Pending}
+	c := Consequence{From: state.NextLevel, To: override.Level(state.RuleLevel, last), Pending: state.Pending}
 	own := fleet.Busy{}
 	for _, b := range all.Busiest {
 		if b.Customer == customer {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/redis/go-redis/v9"
@@ -79,27 +79,28 @@ func TestACustomerIsJudgedByThePolicyOfItsTier(t *testing.T) {
 func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 	client := redistest.Start(t).Client()
 	inspector := inspectorOf(t, client, priority.RedisOptions{Prefix: "team"})
-	client.RPush(t.Context(), "team:{it's}:usage", "1")
+	client.RPush(t.Context(), "team:{it's}:pending", "1")
 	_, err := inspector.Customer(t.Context(), "it's")
-	if !errors.Is(err, priority.ErrCorruptCount) || insight.Unreachable(err) ||
-		!strings.Contains(err.Error(), `team:{it's}:usage holds a list, not a usage (a string of at most 15 digits); to remove it: priorityctl reset -prefix team 'it'\''s'`) {
+	if !errors.Is(err, priority.ErrCorrupt) || insight.Unreachable(err) ||
+		!strings.Contains(err.Error(), `the key team:{it's}:pending holds a list, not pending documents; to forget all that is known of the customer: `+
+			`priorityctl reset -prefix team 'it'\''s'; to remove only this key: redis-cli -u "$PRIORITY_REDIS_URL" unlink 'team:{it'\''s}:pending'`) {
 		t.Errorf("got %v", err)
 	}
-	client.Set(t.Context(), "team:{new}:usage", "v2 1000", time.Hour)
+	client.ZAdd(t.Context(), "team:{new}:pending", redis.Z{Member: ":fades", Score: -2}, redis.Z{Member: ":averages", Score: -2})
 	_, err = inspector.Customer(t.Context(), "new")
-	if !errors.Is(err, priority.ErrCorruptCount) || !strings.HasSuffix(err.Error(), "a later version wrote the key team:{new}:usage: use that version's priorityctl") {
+	if !errors.Is(err, priority.ErrCorrupt) || !strings.HasSuffix(err.Error(), "a later version wrote the key team:{new}:pending: use that version's priorityctl") {
 		t.Errorf("got %v", err)
 	}
 	if held := inspector.Held(t.Context(), "new"); !strings.Contains(held, "a later version wrote the key") {
 		t.Errorf("a later version's customer holds %q", held)
 	}
 	reset, err := inspector.Reset(t.Context(), "it's", "mary", "a test")
-	if err != nil || reset.String() != "it's: reset (a corrupt usage)" || inspector.Held(t.Context(), "it's") != "nothing" {
+	if err != nil || reset.String() != "it's: reset (a corrupt key)" || inspector.Held(t.Context(), "it's") != "nothing" {
 		t.Errorf("got %v, %v", reset, err)
 	}
 	// A reset leaves an override, but not what no worker takes for one.
 	for held, after := range map[string]string{"=1": "=1", "= 1": "", "": ""} {
-		key := inspector.Store.OverrideKey("acme")
+		key := inspector.Store.Keys("acme").Override
 		client.Del(t.Context(), key)
 		if held != "" {
 			client.Set(t.Context(), key, held, 0)
@@ -111,7 +112,7 @@ func TestACorruptKeyIsNamedWithItsRemedy(t *testing.T) {
 			t.Errorf("%q: got %q, %v, %v", held, got, reset, err)
 		}
 	}
-	if _, err := inspector.Customer(t.Context(), ""); !errors.Is(err, priority.ErrInvalidCustomer) || insight.Unreachable(err) {
+	if _, err := inspector.Customer(t.Context(), ""); !errors.Is(err, priority.ErrInvalid) || insight.Unreachable(err) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -154,9 +155,10 @@ func TestACustomersNextLevelIsForetold(t *testing.T) {
 					t.Fatal(err)
 				}
 				usage := 1_000_000*random.IntN(1000) + 1 + random.IntN(5000)
-				client.SetArgs(t.Context(), store.UsageKey(customer), usage, redis.SetArgs{KeepTTL: true})
-				client.PExpire(t.Context(), store.UsageKey(customer), time.Duration(random.Int64N(int64(10*24*time.Hour))))
-				if err := store.DoneN(t.Context(), customer, ids[:random.IntN(len(ids)+1)], 0); err != nil {
+				fades := time.Now().Add(time.Duration(random.Int64N(int64(10 * 24 * time.Hour))))
+				client.ZAdd(t.Context(), store.Keys(customer).Pending, redis.Z{Member: ":averages", Score: float64(usage)},
+					redis.Z{Member: ":fades", Score: float64(fades.UnixMilli())})
+				if _, err := store.DoneN(t.Context(), customer, ids[:random.IntN(len(ids)+1)], 0); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -194,7 +196,7 @@ func TestACustomerIsToldHowManyFewerPendingHelp(t *testing.T) {
 	}
 	// 5.2 s from Submit to Done, at 1.4 times the usual cost.
 	sets := func() {
-		client.SetArgs(t.Context(), store.UsageKey("clinic"), 52_001_400, redis.SetArgs{KeepTTL: true})
+		client.ZAdd(t.Context(), store.Keys("clinic").Pending, redis.Z{Member: ":averages", Score: 52_001_400})
 	}
 	sets()
 	told := lookup(t, inspector, "clinic")
@@ -205,7 +207,7 @@ func TestACustomerIsToldHowManyFewerPendingHelp(t *testing.T) {
 		if now := lookup(t, inspector, "clinic"); now.NextLevel != told.NextLevel {
 			t.Fatalf("with %d fewer pending the next document gets %d", done, now.NextLevel)
 		}
-		if err := store.Done(t.Context(), "clinic", ids[done], 0); err != nil {
+		if _, err := store.Done(t.Context(), "clinic", ids[done], 0); err != nil {
 			t.Fatal(err)
 		}
 		sets()
@@ -219,19 +221,22 @@ func TestACustomerIsToldHowManyFewerPendingHelp(t *testing.T) {
 func TestACustomerIsToldWhenWhatWasSubmittedFades(t *testing.T) {
 	client := redistest.Start(t).Client()
 	inspector := inspectorOf(t, client, priority.RedisOptions{})
-	usage := inspector.Store.UsageKey("clinic")
+	fadesIn := func(left time.Duration) {
+		client.ZAdd(t.Context(), inspector.Store.Keys("clinic").Pending, redis.Z{Member: ":averages", Score: 52_001_000},
+			redis.Z{Member: ":fades", Score: float64(time.Now().Add(left).UnixMilli())})
+	}
 	const left = 8 * 24 * time.Hour
-	client.Set(t.Context(), usage, "52001000", left)
+	fadesIn(left)
 	told := lookup(t, inspector, "clinic")
-	if told.NextLevel != 5 || told.Pending != 0 || told.Level != 0 || told.FadedInMS == 0 || told.FadedLevel != 4 {
+	if told.NextLevel != 3 || told.Pending != 0 || told.Level != 0 || told.FadedInMS == 0 || told.FadedLevel != 2 {
 		t.Fatalf("got %+v", told)
 	}
 	faded := time.Duration(told.FadedInMS) * time.Millisecond
 	for _, test := range []struct {
 		after time.Duration
 		want  priority.Level
-	}{{faded - time.Minute, 5}, {faded + time.Minute, 4}} {
-		client.PExpire(t.Context(), usage, left-test.after)
+	}{{faded - time.Minute, 3}, {faded + time.Minute, 2}} {
+		fadesIn(left - test.after)
 		if now := lookup(t, inspector, "clinic"); now.NextLevel != test.want {
 			t.Errorf("after %v the next document gets level %d, not %d", test.after, now.NextLevel, test.want)
 		}
@@ -257,13 +262,13 @@ func TestACustomerHasOneStory(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := lookup(t, inspector, "both")
-	last := priority.Level(9 + bits.Len64(uint64(now.PendingLast+1)) - 1)
+	last := priority.Level(6 + fair.Turn(now.PendingLast+1, 13))
 	if now.Rule != "by load" || now.Pending != 1000 || now.PendingLast == 0 || now.NextLevel != last {
 		t.Errorf("got %+v", now)
 	}
 	for text, want := range map[string][]string{
-		now.String(): {"rule      by load\n", "next      level 18 of 1 to 22: turn 9\n", "512.0 lately × ", "behind the last load, which do not count"},
-		now.Why():    {"both waits behind levels 1 to 17", "512 or more documents submitted lately × ", "where floods take turns"},
+		now.String(): {"rule      by load\n", "next      level 16 of 1 to 19: load > 32,768, ≥ 601 pending\n", "512.0 recent × ", "beyond the last load, which do not count"},
+		now.Why():    {"both waits behind levels 1 to 15", "512 or more documents submitted recently × ", "where floods take turns"},
 	} {
 		for _, part := range want {
 			if !strings.Contains(text, part) {

@@ -21,7 +21,7 @@ func Unreachable(err error) bool {
 		return false
 	}
 	for _, other := range []error{
-		priority.ErrInvalid, priority.ErrCorruptCount, context.Canceled,
+		priority.ErrInvalid, priority.ErrCorrupt, context.Canceled,
 		control.ErrConflict, control.ErrNotFound, control.ErrTooMany, control.ErrCorrupt, control.ErrNewer, control.ErrNotInForce, control.ErrForgottenInPart,
 	} {
 		if errors.Is(err, other) {

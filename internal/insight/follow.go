@@ -14,7 +14,7 @@ import (
 // workers' own options.
 //
 // An error comes from [control.Admin.Settings], says which rights are missing if it is
-// [Forbidden], or wraps [priority.ErrInvalidPolicy] if workers with these options cannot
+// [Forbidden], or wraps [priority.ErrInvalid] if workers with these options cannot
 // use the rules. The original Inspector can still be used then.
 func (i *Inspector) Follow(ctx context.Context) (*Inspector, error) {
 	if i.Admin == nil {
@@ -45,14 +45,14 @@ func (i *Inspector) by(rules *control.Item[control.Rules]) error {
 	if err := rules.Value.Validate(i.Own.Last()); err != nil {
 		return err
 	}
-	i.Options.Policy, i.Options.Tiers = rules.Value.Policy, rules.Value.Tiers
-	policies, err := priority.NewPolicies(i.Options.Policy, i.Options.Tiers, i.tier)
+	store, err := priority.NewRedisStore(i.Client, &i.Options)
 	if err != nil {
 		return err
 	}
-	i.Store = i.Own.With(policies)
-	i.Policy = NamedPolicy{policies.PolicyOf(""), ItemName(*rules)}
-	return nil
+	i.Store = store
+	i.Options.Policy, i.Options.Tiers = rules.Value.Policy, rules.Value.Tiers
+	i.Policy = NamedPolicy{i.Options.Policy.WithDefaults(), ItemName(*rules)}
+	return i.Store.Follow(i.Options.Policy, i.Options.Tiers)
 }
 
 // unread adds the missing rights to an error of reading what operators have set.
@@ -67,7 +67,7 @@ func (i *Inspector) unread(err error) error {
 // takes them. Overrides need them on the customers' keys too.
 const (
 	ControlReadRights  = "+evalsha +eval +get +hget +hgetall +lrange +xrevrange +time"
-	ControlWriteRights = ControlReadRights + " +set +unlink +hset +hdel +hlen +lpush +ltrim +llen +xadd"
+	ControlWriteRights = ControlReadRights + " +script|load +set +unlink +hset +hdel +hlen +lpush +ltrim +llen +xadd"
 	ForgetRights       = "+pexpire +persist +rename +xrange" // beside the others
 )
 
@@ -122,20 +122,11 @@ func (i *Inspector) tier(customer string) string {
 
 // Rules returns the policy and the tiers that decide, with every field filled in.
 func (i *Inspector) Rules() control.Rules {
-	rules := control.Rules{Policy: filled(i.Options.Policy), Tiers: make(map[string]priority.Policy, len(i.Options.Tiers))}
+	rules := control.Rules{Policy: i.Options.Policy.WithDefaults(), Tiers: make(map[string]priority.Policy, len(i.Options.Tiers))}
 	for name, policy := range i.Options.Tiers {
-		rules.Tiers[name] = filled(policy)
+		rules.Tiers[name] = policy.WithDefaults()
 	}
 	return rules
-}
-
-// filled returns a valid policy with every field filled in.
-func filled(policy priority.Policy) priority.Policy {
-	policies, err := priority.NewPolicies(policy, nil, nil)
-	if err != nil {
-		return policy
-	}
-	return policies.PolicyOf("")
 }
 
 // LastLevel returns the last level of the queue, which overrides may reach too.

@@ -143,7 +143,7 @@ func TestWhatCannotBeFollowedIsAnErrorAndTheOwnOptionsStay(t *testing.T) {
 	if _, err := inspector.Admin.Apply(t.Context(), control.Rules{}, change); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := inspector.Follow(t.Context()); !errors.Is(err, priority.ErrInvalidPolicy) || insight.Unreachable(err) {
+	if _, err := inspector.Follow(t.Context()); !errors.Is(err, priority.ErrInvalid) || insight.Unreachable(err) {
 		t.Errorf("got %v", err)
 	}
 	client.Set(t.Context(), "priority:{control}:rules", "x", 0)
@@ -195,18 +195,16 @@ func TestAComparisonGoesByEachCustomersTier(t *testing.T) {
 		t.Errorf("got %s", found.Summary())
 	}
 	b.Tiers["gold"] = priority.Policy{Thresholds: []int64{-1, -2, -3}}
-	if _, err := insight.NewComparison(now, a, b, insight.ComparisonOptions{}); !errors.Is(err, priority.ErrInvalidPolicy) || !strings.HasPrefix(err.Error(), "B: ") {
+	if _, err := insight.NewComparison(now, a, b, insight.ComparisonOptions{}); !errors.Is(err, priority.ErrInvalid) || !strings.HasPrefix(err.Error(), "B: ") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// Levels that are merged put nobody before anybody: fewer levels have lower numbers, and
-// that alone says nothing.
 // Those who submit are compared by their loads and, behind the last one, by their turns.
 func TestTurnsSplitFloods(t *testing.T) {
 	client := redistest.Start(t).Client()
 	inspector := inspectorOf(t, client, priority.RedisOptions{})
-	for customer, documents := range map[string]int{"flood": 1000, "deluge": 3000, "clinic": 2} {
+	for customer, documents := range map[string]int{"flood": 300, "deluge": 3000, "clinic": 2} {
 		ids := make([]string, documents)
 		for i := range ids {
 			ids[i] = fmt.Sprint(i)
@@ -218,8 +216,8 @@ func TestTurnsSplitFloods(t *testing.T) {
 	if _, err := inspector.Store.NextN(t.Context(), "acme", 30); err != nil {
 		t.Fatal(err)
 	}
-	a := insight.NamedRules{Rules: insight.RulesOf(priority.DefaultPolicy()), Name: "A"}
-	b := insight.NamedRules{Rules: insight.RulesOf(priority.Policy{Turns: 13}), Name: "B"}
+	a := insight.NamedRules{Rules: insight.RulesOf(priority.Policy{Loads: priority.DefaultPolicy().Loads}), Name: "A"}
+	b := insight.NamedRules{Rules: insight.RulesOf(priority.DefaultPolicy()), Name: "B"}
 	comparison, err := insight.NewComparison(inspector, a, b, insight.ComparisonOptions{Examples: 9})
 	if err != nil {
 		t.Fatal(err)
@@ -232,13 +230,15 @@ func TestTurnsSplitFloods(t *testing.T) {
 	for _, e := range found.Examples {
 		got[e.Customer] = [2]priority.Level{e.From, e.To}
 	}
-	// 820 and 2,820 would be pending behind the last load: turns 9 and 11.
-	want := map[string][2]priority.Level{"acme": {9, 9}, "flood": {9, 18}, "deluge": {9, 20}}
-	if !maps.Equal(got, want) || found.Customers != 4 || found.Pairs != (insight.Pairs{All: 6, Split: 3}) {
+	// 120 and 2,820 would be pending beyond the last load: turns 1 and 2.
+	want := map[string][2]priority.Level{"flood": {6, 7}, "deluge": {6, 8}}
+	if !maps.Equal(got, want) || found.Customers != 4 || found.Pairs != (insight.Pairs{All: 6, Split: 1}) {
 		t.Errorf("got %v of %+v", got, found)
 	}
 }
 
+// Levels that are merged put nobody before anybody: fewer levels have lower numbers, and
+// that alone says nothing.
 func TestMergedLevelsMoveNobody(t *testing.T) {
 	client := redistest.Start(t).Client()
 	inspector := inspectorOf(t, client, priority.RedisOptions{})
@@ -351,7 +351,7 @@ func TestRulesAreReadFromAnyJSONThatHasThem(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "null", "[]", `"x"`, `{"policy":null}`, `{"policy":{}}{"policy":{}}`, `{"kind":"override","new":{}}`, `{"tiers":{"a":{"thresholds":[-1,-2,-3,-4,-5,-6,-7,-8,-9]}}}`, `{"customer":"a","policy":{"thresholds":[-3]}}`} {
-		if got, err := insight.ParseRules([]byte(text)); !errors.Is(err, priority.ErrInvalidPolicy) {
+		if got, err := insight.ParseRules([]byte(text)); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}

@@ -126,11 +126,12 @@ func TestHealthSaysWhatWorkersLackAndWhatControlLacks(t *testing.T) {
 		t.Errorf("left are %q", keys)
 	}
 	for rights, want := range map[string]string{
-		insight.ControlWriteRights:                                       "",
-		strings.Replace(insight.ControlWriteRights, "+xadd", "", 1):      "grant +xadd",
-		strings.Replace(insight.ControlWriteRights, "+hgetall", "", 1):   "grant +hgetall",
-		strings.Replace(insight.ControlWriteRights, "+set ", "", 1):      "grant +set",
-		strings.Replace(insight.ControlWriteRights, "+xrevrange", "", 1): "grant +xrevrange",
+		insight.ControlWriteRights:                                         "",
+		strings.Replace(insight.ControlWriteRights, "+xadd", "", 1):        "grant +xadd",
+		strings.Replace(insight.ControlWriteRights, "+script|load", "", 1): "grant +script|load",
+		strings.Replace(insight.ControlWriteRights, "+hgetall", "", 1):     "grant +hgetall",
+		strings.Replace(insight.ControlWriteRights, "+set ", "", 1):        "grant +set",
+		strings.Replace(insight.ControlWriteRights, "+xrevrange", "", 1):   "grant +xrevrange",
 	} {
 		args := []any{"ACL", "SETUSER", "limited", "reset", "on", ">pass", "~priority:*", "-@all"}
 		for right := range strings.FieldsSeq(rights + " " + insight.NextRights + " " + insight.SubmitRights + " +config|get +info +ping +type") {

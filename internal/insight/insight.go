@@ -95,12 +95,6 @@ const (
 
 func (i *Inspector) prefix() string { return cmp.Or(i.Prefix, DefaultPrefix) }
 
-// keys returns all keys of a customer: the count, the pending documents and the
-// usage.
-func (i *Inspector) keys(customer string) []string {
-	return []string{i.Store.Key(customer), i.Store.PendingKey(customer), i.Store.UsageKey(customer)}
-}
-
 // Walk begins a walk through all counts, or goes on at a cursor: see
 // [census.Start]. It sets options.Prefix itself.
 func (i *Inspector) Walk(ctx context.Context, options census.Options, cursor string) (*census.Walk, error) {

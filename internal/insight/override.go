@@ -128,7 +128,7 @@ func (i *Inspector) overriddenOf(held control.Held) *Overridden {
 // inForce returns the override that decides the level of the customer's next document, if
 // it is not the recorded one.
 func (i *Inspector) inForce(written *Overridden, customer string, state priority.State) *Overridden {
-	if state.Ruled == 0 || written != nil && written.InForce {
+	if state.Override == (priority.Override{}) || written != nil && written.InForce {
 		return written
 	}
 	held := state.Override // with both bounds

@@ -18,7 +18,7 @@ func TestAnOverrideIsWhatDocumentsGet(t *testing.T) {
 	if _, err := inspector.Store.NextN(t.Context(), "acme", 30); err != nil {
 		t.Fatal(err)
 	}
-	key := inspector.Store.OverrideKey("acme")
+	key := inspector.Store.Keys("acme").Override
 	for _, test := range []struct {
 		name          string
 		written, held string
@@ -50,8 +50,8 @@ func TestAnOverrideIsWhatDocumentsGet(t *testing.T) {
 			client.Set(t.Context(), key, test.held, 0)
 		}
 		found := lookup(t, followed(t, inspector), "acme")
-		if found.NextLevel != test.next || found.Ruled() != test.ruled || !strings.Contains(strings.ReplaceAll(found.String(), "59m59s", "1h"), test.row) || !strings.Contains(found.Why(), test.why) {
-			t.Errorf("%s: level %d, %d; got\n%s\n%s", test.name, found.NextLevel, found.Ruled(), found, found.Why())
+		if found.NextLevel != test.next || found.RuleLevel != test.ruled || !strings.Contains(strings.ReplaceAll(found.String(), "59m59s", "1h"), test.row) || !strings.Contains(found.Why(), test.why) {
+			t.Errorf("%s: level %d, %d; got\n%s\n%s", test.name, found.NextLevel, found.RuleLevel, found, found.Why())
 		}
 		all, err := inspector.Overrides(t.Context())
 		if err != nil || len(all) != min(len(test.written), 1) || len(all) == 1 && all[0].InForce != (test.written == test.held) {

@@ -41,4 +41,4 @@ func Resets(policy priority.Policy) string {
 }
 
 // Turns says what the turns of a policy are.
-const Turns = "Behind the last load, floods take turns: of a customer's documents that are pending there, the 1st has the level of that load, the 2nd and 3rd turn 1, the 4th to 7th turn 2, and so on."
+const Turns = "Beyond the last load, the level follows from how many of the customer's documents are pending there, the new one included. So floods take turns."

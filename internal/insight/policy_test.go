@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,38 +14,34 @@ import (
 	"github.com/docpriority/priority/internal/insight"
 )
 
-func filled(t *testing.T, policy priority.Policy) priority.Policy {
-	t.Helper()
-	policies, err := priority.NewPolicies(policy, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return policies.PolicyOf("")
-}
-
 func TestEveryLoadIsInTheRowOfItsLevel(t *testing.T) {
+	wants := map[int]string{ // by the number of loads
+		0: "any load; any load, ≥ 64 pending; any load, ≥ 4,096 pending; none; none; none; none; none; none",
+		2: "load ≤ 0.5; load > 0.5; load > 3; load > 3, ≥ 8 pending; load > 3, ≥ 64 pending; load > 3, ≥ 512 pending; load > 3, ≥ 4,096 pending; none; none",
+		5: "load ≤ 8; load > 8; load > 64; load > 512; load > 8,192; load > 32,768; load > 32,768, ≥ 16 pending; load > 32,768, ≥ 256 pending; load > 32,768, ≥ 4,096 pending",
+	}
 	for _, policy := range []priority.Policy{
-		{}, {Turns: 3}, {Loads: []float64{}}, {Loads: []float64{0.5, 3}, Turns: 20}, {Thresholds: []int64{}, Loads: []float64{7}},
+		{}, {Loads: []float64{}, Turns: 2}, {Loads: []float64{0.5, 3}, Turns: 4}, {Thresholds: []int64{}, Loads: []float64{7}},
 	} {
-		policy = filled(t, policy)
+		policy = policy.WithDefaults()
 		var texts []string
 		for _, row := range insight.Rows(policy) {
 			texts = append(texts, row.Load())
 			for _, load := range []float64{0, 0.5, 0.6, 2, 3, 4, 7, 8, 32, 33, 1e9} {
-				if holds := row.UpTo > 0 && row.Turn == 0 && load <= row.UpTo && (load > row.Over || row.Over == 0); holds != (row.Level == policy.LevelOfLoad(load)) {
+				if holds := row.UpTo > 0 && row.Pending == 0 && load <= row.UpTo && (load > row.Over || row.Over == 0); holds != (row.Level == policy.LevelOfLoad(load)) {
 					t.Errorf("%+v: load %v in %+v: %v", policy, load, row, holds)
 				}
 			}
 		}
-		if len(policy.Loads) == 2 && !slices.Equal(texts[:4], []string{"load ≤ 0.5", "load > 0.5", "load > 3", "turn 1"}) {
-			t.Errorf("got %q", texts)
+		if want := wants[len(policy.Loads)]; want != "" && strings.Join(texts, "; ") != want {
+			t.Errorf("got %q, not %q", strings.Join(texts, "; "), want)
 		}
 	}
 }
 
 func TestEveryCountIsInTheRowOfItsLevel(t *testing.T) {
 	for _, thresholds := range [][]int64{priority.DefaultPolicy().Thresholds, {}, {5, -3}, {0}} {
-		policy := filled(t, priority.Policy{Thresholds: thresholds, Loads: []float64{0.5, 3}, Turns: 2})
+		policy := priority.Policy{Thresholds: thresholds, Loads: []float64{0.5, 3}, Turns: 2}
 		rows := insight.Rows(policy)
 		if len(rows) != max(len(thresholds)+1, 5) {
 			t.Errorf("%v: %d rows", thresholds, len(rows))
@@ -95,8 +92,8 @@ func TestBandsAreMergedAndSplit(t *testing.T) {
 			t.Errorf("%+v", band)
 		}
 	}
-	// ≤ 1, to 2, to 8, to 9, to 32, to 128 and so on
-	if want := []insight.Change{"", insight.Split, insight.Merged, "", insight.Split, insight.Merged, insight.Merged, insight.Merged, insight.Merged, insight.Merged, insight.Merged}; !slices.Equal(changes, want) {
+	// ≤ 1, to 8, to 9, to 64, to 512, to 8,192, to 32,768, more
+	if want := []insight.Change{"", insight.Split, "", insight.Split, insight.Merged, insight.Merged, insight.Merged, insight.Merged}; !slices.Equal(changes, want) {
 		t.Errorf("got %q, not %q", changes, want)
 	}
 	gold := map[string]priority.Policy{"gold": {Thresholds: []int64{}}}
@@ -133,7 +130,7 @@ func TestAPolicyIsReadAsItIsWritten(t *testing.T) {
 			t.Errorf("%s is read as %+v, %v", text, got, err)
 		}
 	}
-	if _, err := insight.ParseRules([]byte(`{"thresholds":[-2,-2]}`)); !errors.Is(err, priority.ErrInvalidPolicy) {
+	if _, err := insight.ParseRules([]byte(`{"thresholds":[-2,-2]}`)); !errors.Is(err, priority.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }

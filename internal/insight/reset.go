@@ -15,15 +15,14 @@ import (
 // Held says in a few words what Redis holds about a customer, or why that is
 // unknown.
 func (i *Inspector) Held(ctx context.Context, customer string) string {
-	known, damaged, err := i.peek(ctx, customer)
-	if err != nil {
+	known, err := i.peek(ctx, customer)
+	held := i.heldOf(customer, known)
+	switch {
+	case errors.Is(err, priority.ErrCorrupt) && !errors.Is(err, errLater):
+		held = []string{"a corrupt key"}
+	case err != nil:
 		return "cannot be read: " + OneLine(i.Hidden(err))
 	}
-	var held []string
-	for _, d := range damaged {
-		held = append(held, d.held)
-	}
-	held = append(held, i.heldOf(customer, known)...)
 	if i.overrideIsCorrupt(ctx, customer) {
 		held = append(held, "a corrupt override")
 	}
@@ -39,7 +38,7 @@ func (i *Inspector) heldOf(customer string, known priority.State) (held []string
 		held = append(held, fmt.Sprintf("count %d, level %d", known.Count, i.policyOf(customer).Level(known.Count)))
 	}
 	if known.Rule == priority.ByLoad {
-		held = append(held, Group(known.Pending)+" pending", number(known.Lately)+" submitted lately")
+		held = append(held, Group(known.Pending)+" pending", number(known.Recent)+" submitted recently")
 	}
 	return held
 }
@@ -47,7 +46,7 @@ func (i *Inspector) heldOf(customer string, known priority.State) (held []string
 // ofLaterVersion returns an error if a later version of the module wrote one of a
 // customer's keys: a reset would take it from that version.
 func (i *Inspector) ofLaterVersion(ctx context.Context, customer string) error {
-	if _, _, err := i.peek(ctx, customer); errors.Is(err, priority.ErrCorruptCount) {
+	if _, err := i.peek(ctx, customer); errors.Is(err, errLater) {
 		return err
 	}
 	return nil
@@ -93,7 +92,7 @@ func (i *Inspector) Reset(ctx context.Context, customer, by, why string) (WasRes
 // that workers ignore it.
 func (i *Inspector) overrideIsCorrupt(ctx context.Context, customer string) bool {
 	var override priority.Override
-	held, err := i.Client.Get(ctx, i.Store.OverrideKey(customer)).Bytes()
+	held, err := i.Client.Get(ctx, i.Store.Keys(customer).Override).Bytes()
 	return err == nil && override.UnmarshalText(held) != nil || redis.HasErrorPrefix(err, "WRONGTYPE")
 }
 
@@ -105,7 +104,7 @@ func (i *Inspector) resetNumbers(ctx context.Context, customer string) (WasReset
 		return WasReset{}, err
 	}
 	if i.overrideIsCorrupt(ctx, customer) {
-		if err := i.Client.Unlink(ctx, i.Store.OverrideKey(customer)).Err(); err != nil {
+		if err := i.Client.Unlink(ctx, i.Store.Keys(customer).Override).Err(); err != nil {
 			return WasReset{}, err
 		}
 	}

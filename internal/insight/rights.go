@@ -14,8 +14,8 @@ import (
 // The rights that a user of Redis needs, as ACL SETUSER takes them: callers of
 // Submit, Done or Peek need both.
 const (
-	NextRights   = "+evalsha +eval +get +set +decr +decrby +incrby +pexpire +pttl +unlink"
-	SubmitRights = "+zadd +zcard +zcount +zmscore +zrange +zrangebyscore +zrem +zscore +time +mget"
+	NextRights   = "+evalsha +script|load +get +set +decr +decrby +incrby +pexpire +pttl +unlink"
+	SubmitRights = "+zadd +zcard +zcount +zmscore +zrange +zrem +pexpireat +time"
 )
 
 // The checks of rights.
@@ -42,7 +42,7 @@ func (e *examination) checkRights(ctx context.Context, node master) error {
 		{checkOfSubmit, "who calls Submit, Done or Peek, as get does, needs " + SubmitRights + " too, on the same keys", []func() error{
 			func() error { _, err := e.Store.Submit(ctx, customer, "document", 0); return err },
 			func() error { _, err := e.Store.Peek(ctx, customer); return err },
-			func() error { return e.Store.Done(ctx, customer, "document", 0) },
+			func() error { _, err := e.Store.Done(ctx, customer, "document", 0); return err },
 			func() error { return e.Store.Reset(ctx, customer) },
 		}},
 	} {
@@ -79,9 +79,9 @@ func (e *examination) checkRights(ctx context.Context, node master) error {
 		}
 		// Remove what was written by whatever right there is; else it expires.
 		_ = e.Store.Reset(ctx, customer)
-		for _, key := range e.keys(customer) {
-			_ = e.Client.Unlink(ctx, key).Err()
-		}
+		keys := e.Store.Keys(customer)
+		_ = e.Client.Unlink(ctx, keys.Count).Err()
+		_ = e.Client.Unlink(ctx, keys.Pending).Err()
 	}
 	return nil
 }
@@ -90,22 +90,18 @@ func (e *examination) checkRights(ctx context.Context, node master) error {
 // in a script, not every version of Redis says which right is missing.
 func (e *examination) lacks(ctx context.Context, customer string) (lacks []string) {
 	refused := func(command ...any) bool { return redis.IsPermissionError(e.Client.Do(ctx, command...).Err()) }
-	if refused("get", e.Store.Key(customer)) {
+	keys := e.Store.Keys(customer)
+	key := keys.Pending
+	if refused("get", keys.Count) {
 		return []string{"+get"}
 	}
-	for _, key := range e.keys(customer)[1:] {
-		if refused("get", key) {
-			_, end, _ := strings.Cut(key, "}")
-			lacks = append(lacks, "~"+e.prefix()+":*}"+end)
-		}
+	if refused("get", key) { // without a key, every command on it is refused
+		return []string{"~" + e.prefix() + ":*}:pending"}
 	}
-	if len(lacks) > 0 {
-		return lacks // without a key, every command on it is refused
-	}
-	key := e.Store.PendingKey(customer)
 	for _, command := range [][]any{
 		{"time"}, {"zadd", key, 1, "document"}, {"zcard", key}, {"zcount", key, 0, 1}, {"zmscore", key, "document"},
-		{"zrange", key, 0, 0}, {"zrangebyscore", key, 0, 1}, {"zrem", key, "document"}, {"zscore", key, "document"}, {"mget", key},
+		{"zrange", key, 0, 0}, {"zrem", key, "document"},
+		{"pexpireat", key, 1},
 	} {
 		if refused(command...) {
 			lacks = append(lacks, fmt.Sprint("+", command[0]))
@@ -127,6 +123,8 @@ func (e *examination) checkControl(ctx context.Context) error {
 		for _, command := range commands {
 			err := e.Client.Do(ctx, command...).Err()
 			switch {
+			case redis.IsPermissionError(err) && command[0] == "script":
+				lacks = append(lacks, "+script|load")
 			case redis.IsPermissionError(err):
 				lacks = append(lacks, fmt.Sprint("+", command[0]))
 			case outOfMemory(err):
@@ -143,7 +141,7 @@ func (e *examination) checkControl(ctx context.Context) error {
 		return err
 	}
 	// Each key is removed before the next, which has another type.
-	write, err := lacks([]any{"unlink", key}, []any{"set", key, "v", "PX", 1000}, []any{"unlink", key}, []any{"hset", key, "f", "v"}, []any{"hdel", key, "f"}, []any{"hlen", key},
+	write, err := lacks([]any{"script", "load", "return 1"}, []any{"unlink", key}, []any{"set", key, "v", "PX", 1000}, []any{"unlink", key}, []any{"hset", key, "f", "v"}, []any{"hdel", key, "f"}, []any{"hlen", key},
 		[]any{"unlink", key}, []any{"lpush", key, "v"}, []any{"ltrim", key, 0, 0}, []any{"llen", key}, []any{"unlink", key}, []any{"xadd", key, "MAXLEN", 1, "*", "f", "v"})
 	if err != nil {
 		return err
@@ -172,7 +170,7 @@ func (e *examination) customerOn(ctx context.Context, node master) (string, erro
 	}
 	for i := range 1_000_000 {
 		customer := fmt.Sprintf("%s %d", e.own, i)
-		master, err := cluster.MasterForKey(ctx, e.Store.Key(customer))
+		master, err := cluster.MasterForKey(ctx, e.Store.Keys(customer).Count)
 		if err != nil {
 			return "", err
 		}

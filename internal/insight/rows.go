@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 )
 
 // Row is a row of a policy's table: which counts and which loads have the level.
@@ -21,8 +22,9 @@ type Row struct {
 	// level.
 	Over, UpTo float64
 
-	// Turn is 1 for the first of the turns behind the last load, and so on; else 0.
-	Turn int
+	// Pending is how many documents of a customer must be pending beyond the last load, the
+	// new one included, for the level of a turn; else 0.
+	Pending int64
 }
 
 // Rows returns the table of a policy with every field filled in, from level 1 on.
@@ -56,8 +58,11 @@ func rowOf(policy priority.Policy, level priority.Level) Row {
 	if i < len(loads) {
 		r.UpTo = loads[i]
 	}
-	if r.Turn = max(i-len(loads), 0); i-r.Turn > 0 {
-		r.Over = loads[i-r.Turn-1]
+	if begun := min(i, len(loads)); begun > 0 {
+		r.Over = loads[begun-1]
+	}
+	if turn := i - len(loads); turn > 0 {
+		r.Pending = fair.Turns(policy.Turns)[turn-1]
 	}
 	return r
 }
@@ -76,13 +81,15 @@ func (r Row) Condition() string {
 	return "any count"
 }
 
-// Load writes the row's loads, such as "load > 2".
+// Load writes the row's loads, such as "load > 8".
 func (r Row) Load() string {
 	switch {
 	case r.UpTo == 0:
 		return "none"
-	case r.Turn > 0:
-		return fmt.Sprintf("turn %d", r.Turn)
+	case r.Pending > 0:
+		pending := r.Pending
+		r.Pending = 0
+		return fmt.Sprintf("%s, ≥ %s pending", r.Load(), Group(pending))
 	case r.Over > 0:
 		return "load > " + bound(r.Over)
 	case math.IsInf(r.UpTo, 1):

@@ -21,7 +21,7 @@ func RulesOf(policy priority.Policy) control.Rules { return control.Rules{Policy
 // ParseRules reads valid rules, from a policy's file or from any JSON of priorityctl
 // that contains them, such as a line of policy history or the result of tune. The policy
 // of one customer, as get prints it, is an error, as it may be a tier's, and so are
-// unknown fields. An error wraps [priority.ErrInvalidPolicy].
+// unknown fields. An error wraps [priority.ErrInvalid].
 func ParseRules(text []byte) (control.Rules, error) {
 	var rules control.Rules
 	var around struct {
@@ -34,7 +34,7 @@ func ParseRules(text []byte) (control.Rules, error) {
 	if err := decoder.Decode(&around); err == nil && !decoder.More() {
 		switch {
 		case around.Policy != nil && around.Name != (Name{}):
-			return rules, fmt.Errorf("it is the policy of one customer, %s, and not the fleet's: %w", Shown(around.Exact()), priority.ErrInvalidPolicy)
+			return rules, fmt.Errorf("%w policy: it is that of one customer, %s, and not the fleet's", priority.ErrInvalid, Shown(around.Exact()))
 		case around.Policy != nil:
 			text = around.Policy
 		case around.New != nil && around.Kind == "policy":
@@ -42,7 +42,7 @@ func ParseRules(text []byte) (control.Rules, error) {
 		}
 	}
 	if string(bytes.TrimSpace(text)) == "null" {
-		return rules, fmt.Errorf("not a policy: %w: null", priority.ErrInvalidPolicy)
+		return rules, fmt.Errorf("not a policy: %w policy: null", priority.ErrInvalid)
 	}
 	if err := rules.UnmarshalJSON(text); err != nil {
 		return control.Rules{}, fmt.Errorf("not a policy: %w", err)

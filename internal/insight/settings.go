@@ -75,9 +75,6 @@ func SameRules(a, b control.Rules) bool {
 func RulesSummary(rules control.Rules) string {
 	summary := fmt.Sprintf("%s, %sreset after %s since the %s", Plural(int64(rules.Policy.Last()), "level"), differences(rules.Policy),
 		Span(rules.Policy.ResetInterval), strings.ReplaceAll(ResetModeText(rules.Policy.ResetMode), "-", " "))
-	if n := rules.Policy.Turns; n > 0 {
-		summary += ", " + Plural(int64(n), "turn")
-	}
 	for i, name := range slices.Sorted(maps.Keys(rules.Tiers)) {
 		if i == mostTiers {
 			return summary + fmt.Sprintf(", %d more tiers", len(rules.Tiers)-i)
@@ -98,8 +95,13 @@ func differences(policy priority.Policy) (text string) {
 	if !slices.Equal(policy.Thresholds, priority.DefaultPolicy().Thresholds) {
 		text += "thresholds " + listed(policy.Thresholds, func(n int64) string { return strconv.FormatInt(n, 10) }) + ", "
 	}
-	if !slices.Equal(policy.Loads, filled(priority.Policy{Thresholds: policy.Thresholds}).Loads) {
+	usual := priority.Policy{Thresholds: policy.Thresholds}.WithDefaults()
+	if !slices.Equal(policy.Loads, usual.Loads) {
 		text += "loads " + listed(policy.Loads, func(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }) + ", "
+		usual.Turns = 0
+	}
+	if policy.Turns != usual.Turns {
+		text += Plural(int64(policy.Turns), "turn") + ", "
 	}
 	return text
 }
@@ -126,7 +128,7 @@ func listed[T any](numbers []T, text func(T) string) string {
 }
 
 // Harsh says what is probably a mistake in rules with every field filled in: which new
-// customers begin at the last level; empty: none do.
+// customers begin beyond the last threshold, or the last load; empty: none do.
 func Harsh(rules control.Rules) string {
 	var who []string
 	harsh := func(of string, policy priority.Policy) {
@@ -147,7 +149,7 @@ func Harsh(rules control.Rules) string {
 	case len(who) > mostTiers:
 		who = append(who[:mostTiers:mostTiers], "and so on")
 	}
-	return strings.Join(who, ", ") + ", even a new customer's first document gets the last level"
+	return strings.Join(who, ", ") + ", even a new customer's first document is beyond the last number of the table"
 }
 
 // Logged is a line of the log.

@@ -13,6 +13,7 @@ import (
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight/census"
+	"github.com/docpriority/priority/internal/itemerrors"
 )
 
 // Snapshot is what a fleet did in the last minute, as its workers report it. It does not
@@ -34,7 +35,7 @@ type Snapshot struct {
 
 	ByCount    int64            `json:"by_count"` // documents, by the levels that callers got
 	ByLoad     int64            `json:"by_load"`
-	Overridden int64            `json:"overridden"` // of these documents, of customers with an override
+	Overridden int64            `json:"overridden"` // of these documents, whose level an override has changed
 	Fallback   int64            `json:"fallback"`   // of these documents, decided by a fallback
 	Errors     map[string]int64 `json:"errors"`     // documents without a level, by class
 
@@ -135,7 +136,7 @@ func (s *Snapshot) addBusiest(ctx context.Context, i *Inspector, busiest []fleet
 		customers[at] = b.Customer
 	}
 	states, err := i.Store.PeekEach(ctx, customers)
-	for at, err := range priority.ItemErrors(err, len(busiest)) {
+	for at, err := range itemerrors.Of(err, len(busiest)) {
 		b := busiest[at]
 		busy := Busy{Name: NameOf(b.Customer), Documents: b.Documents, LastLevel: b.Level}
 		switch {
@@ -143,7 +144,7 @@ func (s *Snapshot) addBusiest(ctx context.Context, i *Inspector, busiest []fleet
 			state := stateOf(states[at])
 			busy.State = &state
 			s.age(state)
-		case !errors.Is(err, priority.ErrCorruptCount):
+		case !errors.Is(err, priority.ErrCorrupt):
 			return i.unreadable(err)
 		}
 		s.Busiest = append(s.Busiest, busy)

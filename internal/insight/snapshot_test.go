@@ -81,7 +81,7 @@ func TestASnapshotIsWhatCallersWereTold(t *testing.T) {
 	tell(1, decisions, err)
 	decisions, err = members[1].SubmitN(t.Context(), "quick", documents[:2], nil)
 	tell(1, decisions, err)
-	if err := members[1].DoneN(t.Context(), "quick", documents[:2], 0); err != nil {
+	if _, err := members[1].DoneN(t.Context(), "quick", documents[:2], 0); err != nil {
 		t.Fatal(err)
 	}
 
@@ -106,7 +106,7 @@ func TestASnapshotIsWhatCallersWereTold(t *testing.T) {
 	}
 	// The busiest, as they are now.
 	if len(found.Busiest) != 3 || found.Busiest[0].Customer != "clinic" || found.Busiest[0].Documents != 60 || found.Busiest[0].Pending != 60 || !found.Busiest[0].ByLoad() ||
-		found.Busiest[1].Customer != "acme" || found.Busiest[1].Count != -29 || found.Busiest[1].NextLevel != 9 || found.Busiest[2].NextLevel != 7 || found.Busiest[2].Ruled() != 3 {
+		found.Busiest[1].Customer != "acme" || found.Busiest[1].Count != -29 || found.Busiest[1].NextLevel != 9 || found.Busiest[2].NextLevel != 7 || found.Busiest[2].RuleLevel != 3 {
 		t.Errorf("got %+v", found.Busiest)
 	}
 	oldest := found.Levels[found.Busiest[0].Level-1]

@@ -2,6 +2,7 @@ package insight
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/docpriority/priority"
@@ -20,9 +21,9 @@ func (c *Customer) String() string {
 		line("override", "%s", o.line())
 	}
 	if c.Overridden() {
-		next = fmt.Sprintf("level %d of 1 to %d; without the override %d", c.NextLevel, c.last, c.Ruled())
+		next = fmt.Sprintf("level %d of 1 to %d; by the rule %d", c.NextLevel, c.last, c.RuleLevel)
 	}
-	row := rowOf(c.policy, c.Ruled())
+	row := rowOf(c.policy, c.RuleLevel)
 	switch c.rule {
 	case priority.ByCount:
 		next += ": " + row.Condition()
@@ -36,14 +37,10 @@ func (c *Customer) String() string {
 		line("key", "%s", Shown(c.CountKey))
 	case priority.ByLoad:
 		c.writeLoad(line)
-		line("keys", "%s", Shown(c.PendingKey))
-		line("", "%s", Shown(c.UsageKey))
+		line("key", "%s", Shown(c.PendingKey))
 	}
 	if c.LevelDone > 0 {
 		line("waits", "level %d: %s in the median of the last minute, 95 %% at most %s", c.NextLevel, long(c.LevelMedianMS), long(c.LevelP95MS))
-	}
-	if c.Corrupt != "" {
-		line("corrupt", "%s", Shown(c.Corrupt))
 	}
 	line("policy", "%s", c.PolicyName)
 	if c.Tier != "" {
@@ -78,11 +75,11 @@ func (c *Customer) writeLoad(line func(label, format string, args ...any)) {
 	}
 	line("pending", "%s", pending)
 	if c.PendingLast > 0 {
-		line("", "%s of them behind the last load, which do not count", Group(c.PendingLast))
+		line("", "%s of them beyond the last load, which do not count", Group(c.PendingLast))
 	}
 	done := "not known yet how long after they were submitted"
-	if c.SojournMS > 0 {
-		done = long(c.SojournMS) + " after they were submitted, on average"
+	if c.LatencyMS > 0 {
+		done = long(c.LatencyMS) + " after they were submitted, on average"
 	}
 	line("done", "%s", done)
 	line("lease", "%s: documents not done by then no longer count", long(c.LeaseMS))
@@ -102,7 +99,7 @@ func (c *Customer) Why() string {
 	case priority.ByLoad:
 		c.whyByLoad(&why, who)
 	default:
-		fmt.Fprintf(&why, "%s is new, or misspelt: nothing is known about it. The next document gets level %d.", who, c.Ruled())
+		fmt.Fprintf(&why, "%s is new, or misspelt: nothing is known about it. The next document gets level %d.", who, c.RuleLevel)
 	}
 	if c.LevelDone > 0 {
 		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", c.NextLevel, long(c.LevelMedianMS))
@@ -110,9 +107,6 @@ func (c *Customer) Why() string {
 			fmt.Fprintf(&why, "; the customer's oldest waits %s", long(c.OldestMS))
 		}
 		why.WriteString(".")
-	}
-	if c.Corrupt != "" {
-		fmt.Fprintf(&why, " But %s: Submit does not read it, and Next fails. To remove only this key: %s", c.found, unlinkCommand(c.Corrupt))
 	}
 	return why.String()
 }
@@ -155,7 +149,7 @@ func (c *Customer) whyByCount(why *strings.Builder, who string) {
 		// The next row begins one below this row's least count.
 		more := c.Count - rowOf(c.policy, c.Level).Least + 1
 		if more == 1 {
-			fmt.Fprintf(why, " The next document has level %d.", c.Ruled())
+			fmt.Fprintf(why, " The next document has level %d.", c.RuleLevel)
 		} else {
 			fmt.Fprintf(why, " The %s document from now has level %d.", ordinal(more), c.Level+1)
 		}
@@ -172,7 +166,7 @@ func (c *Customer) whyByCount(why *strings.Builder, who string) {
 
 // whyByLoad is Why by load, without an override.
 func (c *Customer) whyByLoad(why *strings.Builder, who string) {
-	level := c.Ruled()
+	level := c.RuleLevel
 	switch {
 	case level == priority.First:
 		fmt.Fprintf(why, "%s is not slow: the next document gets level 1, which is processed first.", who)
@@ -181,16 +175,16 @@ func (c *Customer) whyByLoad(why *strings.Builder, who string) {
 	default:
 		fmt.Fprintf(why, "%s waits behind %s: the next document gets level %d.", who, levelsBefore(level), level)
 	}
-	lately := amount(c.latelyThen(), "document")
-	if c.Lately+1 > mostLately {
-		lately = Group(mostLately) + " or more documents"
+	recent := amount(c.recentThen(), "document")
+	if c.Recent+1 > mostRecent {
+		recent = Group(mostRecent) + " or more documents"
 	}
-	fmt.Fprintf(why, " Its load, itself included, is %s: %s submitted lately × %s pending × %s.",
-		number(c.Load), lately, Group(c.counting()+1), c.atCost())
-	if row := rowOf(c.policy, level); row.Turn > 0 {
-		fmt.Fprintf(why, " It is the %s behind the last load, where floods take turns.", ordinal(c.PendingLast+1))
-	} else if row.UpTo < 1e9 {
+	fmt.Fprintf(why, " Its load, itself included, is %s: %s submitted recently × %s pending × %s.",
+		number(c.Load), recent, Group(c.counting()+1), c.atCost())
+	if row := rowOf(c.policy, level); !math.IsInf(row.UpTo, 1) {
 		fmt.Fprintf(why, " Level %d is for loads up to %s.", level, bound(row.UpTo))
+	} else if c.policy.Turns > 0 {
+		fmt.Fprintf(why, " It is the %s pending beyond the last load, where floods take turns.", ordinal(c.PendingLast+1))
 	}
 	switch {
 	case c.FewerPending > 0:

@@ -64,6 +64,7 @@ func (s *remembers) NextN(ctx context.Context, customer string, n int) ([]priori
 		for i := range decisions {
 			s.missed++
 			decisions[i] = priority.Decision{Count: 1 - s.missed, Level: s.PolicyOf(customer).Level(1 - s.missed), Degraded: true}
+			decisions[i].RuleLevel = decisions[i].Level
 		}
 	}
 	return decisions, err
@@ -72,11 +73,12 @@ func (s *remembers) NextN(ctx context.Context, customer string, n int) ([]priori
 // owes sends a Done that failed once more, later.
 type owes struct{ priority.Store }
 
-func (s owes) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	if err := s.Store.Done(ctx, customer, document, took); err != nil && ctx.Err() == nil {
-		time.AfterFunc(recovery, func() { _ = s.Store.Done(context.Background(), customer, document, took) })
+func (s owes) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
+	ended, err := s.Store.Done(ctx, customer, document, took)
+	if err != nil && ctx.Err() == nil {
+		time.AfterFunc(recovery, func() { _, _ = s.Store.Done(context.Background(), customer, document, took) })
 	}
-	return nil
+	return ended, nil
 }
 
 // restores counts once more what it has counted, when the count is gone.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
 	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
 )
@@ -40,7 +41,6 @@ func (c *call) on(ctx context.Context, store priority.Store) (a answer) {
 		cost = c.costs[0]
 	}
 	one := func(d priority.Decision, err error) ([]priority.Decision, error) { return []priority.Decision{d}, err }
-	ctx = priority.WithEnded(ctx, func(e priority.Ended) { a.ended = append(a.ended, e) })
 	switch c.operation {
 	case prioritytest.Next:
 		a.decisions, a.err = one(store.Next(ctx, customer))
@@ -53,15 +53,17 @@ func (c *call) on(ctx context.Context, store priority.Store) (a answer) {
 	case prioritytest.SubmitN:
 		a.decisions, a.err = store.SubmitN(ctx, customer, c.documents, c.costs)
 	case prioritytest.Done:
-		a.err = store.Done(ctx, customer, document, c.took)
+		var ended priority.Ended
+		ended, a.err = store.Done(ctx, customer, document, c.took)
+		a.ended = []priority.Ended{ended}
 	case prioritytest.DoneN:
-		a.err = store.DoneN(ctx, customer, c.documents, c.took*time.Duration(len(c.documents)))
+		a.ended, a.err = store.DoneN(ctx, customer, c.documents, c.took*time.Duration(len(c.documents)))
 	case prioritytest.Peek:
 		a.state, a.err = store.Peek(ctx, customer)
 	case prioritytest.Reset:
 		a.err = store.Reset(ctx, customer)
 	}
-	a.errs = priority.ItemErrors(a.err, c.entries())
+	a.errs = itemerrors.Of(a.err, c.entries())
 	return a
 }
 
@@ -118,14 +120,16 @@ func (a *answer) String() string {
 	if a.state != (priority.State{}) {
 		parts = append(parts, describe(a.state))
 	}
-	for _, e := range a.ended {
-		parts = append(parts, "ended "+e.Document)
+	for i, e := range a.ended {
+		if e.Level > 0 {
+			parts = append(parts, fmt.Sprintf("[%d] ended after %v", i, e.Latency))
+		}
 	}
 	return strings.Join(append(parts, observe.Outcome(a.err)), "; ")
 }
 
 // describe shows a state in short.
 func describe(s priority.State) string {
-	return fmt.Sprintf("%v: level %d, next %d, count %d for %v, load %v, %v lately, cost %v, %d pending, %d beyond, oldest %v, sojourn %v, lease %v",
-		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, s.Load, s.Lately, s.Cost, s.Pending, s.PendingLast, s.Oldest, s.Sojourn, s.Lease)
+	return fmt.Sprintf("%v: level %d, next %d, count %d for %v, load %v, %v recent, cost %v, %d pending, %d beyond, oldest %v, latency %v, lease %v",
+		s.Rule, s.Level, s.NextLevel, s.Count, s.ResetIn, s.Load, s.Recent, s.Cost, s.Pending, s.PendingLast, s.Oldest, s.Latency, s.Lease)
 }

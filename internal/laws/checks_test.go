@@ -49,6 +49,10 @@ func outages(fault prioritytest.Fault) [][]step {
 	submit := func(documents ...string) step { return acme(prioritytest.SubmitN, documents...) }
 	done := func(documents ...string) step { return acme(prioritytest.DoneN, documents...) }
 	next, reset, fail := acme(prioritytest.NextN), acme(prioritytest.Reset), fails(fault)
+	each := acme(prioritytest.NextEach)
+	each.call.customers = []string{customers[2], customers[0]}
+	canceled := done("a")
+	canceled.caller.ended = true
 	return [][]step{
 		{submit("a", "b", "c", "d"), fail, next, done("a", "b"), next, heals, recovers, next, submit("a"), fail, next, next},
 		{submit("a", "b", "c"), fail, done("a", "b"), submit("a"), heals, recovers, submit("c")},
@@ -56,6 +60,9 @@ func outages(fault prioritytest.Fault) [][]step {
 		{submit("a", "b"), fail, done("a"), reset, heals, reset, submit("a", "b"), recovers, submit("c")},
 		{submit("a", "b"), fail, done("a"), heals, reset, ofAnother(submit("a")), recovers, submit("c")},
 		{submit("a", "b"), next, next, fail, next, next, heals, ofAnother(reset), recovers, next},
+		{fail, next, heals, next, fail, next, heals, each, fail, each, next},
+		{submit("a"), fail, submit("a"), done("a"), heals, done("a")},
+		{fail, submit("a"), canceled, done("a"), heals, done("a")},
 		{submit("a", "b"), next, next, fail, next, ofAnother(reset), ofAnother(next), next, heals, recovers, next},
 		slices.Concat([]step{next, fail}, slices.Repeat([]step{next}, 12), // so many that a circuit opens
 			[]step{done("a"), heals, recovers, next, submit("a"), {amount: time.Second}, fail, next, ofAnother(reset), heals, recovers, next}),
@@ -75,11 +82,12 @@ func lateDones() (all [][]step) {
 }
 
 // crowd makes calls of all kinds at the same time. Each document has a place that no other
-// has, and the fleet has all of them.
+// has, and the fleet has all of them. Of many Dones of a document, one reports its end.
 func (r *run) crowd() {
 	const callers, each = 8, 12
 	ctx := context.Background()
 	var mu sync.Mutex
+	var documents []string
 	places := make(map[[2]int64]int) // by count and pending
 	var calling sync.WaitGroup
 	for i := range callers {
@@ -90,6 +98,9 @@ func (r *run) crowd() {
 				mu.Lock()
 				for _, d := range a.decisions {
 					places[[2]int64{d.Count, d.Pending}]++
+				}
+				if c.operation == prioritytest.Submit {
+					documents = append(documents, c.documents...)
 				}
 				mu.Unlock()
 				class(a.err)
@@ -105,6 +116,26 @@ func (r *run) crowd() {
 	const submits = callers * each / 4
 	if state := r.peek(customers[0]); len(places) != callers*each || state.Count != 1-3*submits || state.Pending != submits {
 		broken(1, "after %d documents by count and %d by load there are %d decisions and %s", 3*submits, submits, len(places), describe(state))
+	}
+	reports := make(map[string]int)
+	for range callers {
+		calling.Go(func() {
+			c := call{operation: prioritytest.DoneN, customers: customers[:1], documents: documents}
+			a := c.on(ctx, r.store)
+			mu.Lock()
+			defer mu.Unlock()
+			for i, e := range a.ended {
+				if e.Level > 0 {
+					reports[documents[i]]++
+				}
+			}
+		})
+	}
+	calling.Wait()
+	for _, document := range documents {
+		if reports[document] != 1 {
+			broken(1, "the end of %q is reported %d times", document, reports[document])
+		}
 	}
 }
 
@@ -195,7 +226,7 @@ func (r *run) oneHangs() {
 }
 
 func (r *run) oneIsCorrupt() {
-	r.trouble(prioritytest.Fault{Class: priority.ErrCorruptCount}, func() { r.others(0) })
+	r.trouble(prioritytest.Fault{Class: priority.ErrCorrupt}, func() { r.others(0) })
 }
 
 // impatience makes calls whose contexts end before the answer, again and again.

@@ -1,13 +1,15 @@
 // Package laws tests that every store keeps the laws of a Store:
 //
 //  1. At most once. One call counts its documents 0 times or once. No error: exactly once,
-//     by the store that answered. ErrNotCounted: never.
+//     by the store that answered. ErrNotCounted: never. The end of a document is reported by
+//     exactly one Done; after a fault by at most one.
 //  2. In time. No call takes longer than its timeout or its context, whatever hangs.
 //  3. Bounded. Goroutines have a bound, however many callers come; none is left behind.
 //  4. Levels err to the better side. After an outage a level may be better than the full
 //     history would give, never worse for longer than one lease.
 //  5. What others did stands. Nothing undoes a count or a Reset of another process.
-//  6. One customer's trouble is theirs. It changes nothing for others.
+//  6. One customer's trouble is theirs. It changes nothing for others. What their documents
+//     cost moves what others' cost by one customer's share at most.
 //  7. The policy passes through. PolicyOf and Last of the whole are those of the inside.
 //
 // The subjects are RedisStore, memory.Store, and the stack of fleet.Join. Random sequences

@@ -44,6 +44,9 @@ var operations = []prioritytest.Operation{
 	prioritytest.Done, prioritytest.DoneN, prioritytest.Peek, prioritytest.Reset,
 }
 
+// documents have ids that look like what else their customer's key holds.
+var documents = []string{":fades", ":averages", "::fades", ":", "d0", "d1"}
+
 // numbered returns the ids of n documents.
 func numbered(from, n int) []string {
 	ids := make([]string, n)
@@ -65,7 +68,7 @@ func anyCall(random *rand.Rand) step {
 	for range 1 + random.IntN(6) {
 		c.customers = append(c.customers, pick(random, customers...))
 	}
-	c.documents = numbered(0, 6)
+	c.documents = slices.Clone(documents)
 	random.Shuffle(6, reflect.Swapper(c.documents))
 	c.documents = slices.Concat(c.documents[:random.IntN(6)], c.documents[:1+random.IntN(2)]) // some twice
 	switch c.operation {
@@ -83,12 +86,13 @@ func anyCall(random *rand.Rand) step {
 
 // exactSequence returns what is compared with the reference, without faults.
 func exactSequence(random *rand.Rand) (steps []step) {
-	if random.IntN(2) == 0 { // let the process know the average cost
-		teach := &call{operation: prioritytest.SubmitN, customers: []string{"teacher"}, documents: numbered(0, 100), took: time.Second}
-		teach.costs = slices.Repeat([]float64{3}, 100)
-		done := *teach
-		done.operation = prioritytest.DoneN
-		steps = []step{{call: teach}, {call: &done}}
+	if random.IntN(2) == 0 { // let the process know what documents cost
+		for _, customer := range numbered(0, 3) {
+			submit := call{operation: prioritytest.Submit, customers: []string{customer}, documents: documents[:1], costs: []float64{3}, took: time.Second}
+			done := submit
+			done.operation = prioritytest.Done
+			steps = append(steps, step{call: &submit}, step{call: &done})
+		}
 	}
 	for range 10 + random.IntN(50) {
 		s := anyCall(random)

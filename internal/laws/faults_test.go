@@ -3,10 +3,10 @@ package laws
 import (
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/prioritytest"
 )
 
@@ -18,11 +18,12 @@ import (
 type account struct {
 	customer string
 	counted  int     // documents by the count
-	lately   float64 // documents that were submitted
+	recent   float64 // documents that were submitted
 	docs     map[string]doc
 	doneAt   time.Duration // the last Done that failed
 	second   second
-	others   bool // another process did something since the last Reset
+	ended    map[string]bool // since its last Submit, its end was reported to this process
+	others   bool            // another process did something since the last Reset
 }
 
 // doc says whether a document may be pending, and whether it may not be.
@@ -36,7 +37,8 @@ type doc struct {
 type second struct {
 	count   int64 // of its last decision by the count
 	has     bool
-	submits int64 // at most
+	submits int64           // at most
+	pending map[string]bool // may be pending
 }
 
 // change is what a call may have changed in the fleet.
@@ -70,7 +72,7 @@ type book struct {
 func newBook(r *run) *book {
 	b := &book{r, make(map[string]*account)}
 	for _, customer := range customers {
-		b.accounts[customer] = &account{customer: customer, docs: make(map[string]doc)}
+		b.accounts[customer] = &account{customer: customer, docs: make(map[string]doc), ended: make(map[string]bool)}
 	}
 	return b
 }
@@ -109,7 +111,7 @@ func (b *book) step(s step) {
 				a.second = second{}
 			}
 		}
-		if b.fail(fault); fault.Class == priority.ErrCorruptCount {
+		if b.fail(fault); fault.Class == priority.ErrCorrupt {
 			for _, a := range b.accounts {
 				for id, d := range a.docs { // a Done that it fails is not sent again
 					d.ends = d.ends && !b.concerns(a.customer)
@@ -135,6 +137,11 @@ func (b *book) step(s step) {
 // judge checks what a call returned, and then what it changed.
 func (b *book) judge(c caller, what *call, got answer) {
 	changes := make(map[string]change)
+	for i, d := range got.decisions {
+		if got.errs[i] == nil && !d.Degraded && !c.other { // the fleet answers again: what was counted without it is forgotten
+			b.accounts[what.customer(i)].second = second{}
+		}
+	}
 	for i, err := range got.errs {
 		a := b.accounts[what.customer(i)]
 		var d priority.Decision
@@ -152,7 +159,7 @@ func (b *book) judge(c caller, what *call, got answer) {
 		case prioritytest.Submit, prioritytest.SubmitN:
 			b.submit(c, a, what.documents[i], d, err, &made.submitted, len(got.errs))
 		case prioritytest.Done, prioritytest.DoneN:
-			b.done(c, a, what.documents[i], err)
+			b.done(c, a, what.documents[i], got.ended[i], err)
 		case prioritytest.Peek:
 			if errors.Is(err, priority.ErrOutcomeUnknown) {
 				broken(1, "a Peek counts nothing, but its outcome is unknown: %v", err)
@@ -165,18 +172,11 @@ func (b *book) judge(c caller, what *call, got answer) {
 				}
 			}
 			if !c.other {
-				a.second.has = false
+				a.second.has, a.second.pending = false, nil
 			}
 		}
 		changes[a.customer] = made
 		a.others = c.other || a.others && !made.reset
-	}
-	reported := make(map[string]bool)
-	for _, e := range got.ended {
-		if reported[e.Document] || !slices.Contains(what.documents, e.Document) {
-			broken(1, "the end of %q is reported twice, or without a Done", e.Document)
-		}
-		reported[e.Document] = true
 	}
 	for customer, made := range changes {
 		b.settle(b.accounts[customer], made)
@@ -188,7 +188,7 @@ func (b *book) excuse(c caller, a *account, what *call, err error) {
 	switch {
 	case c.other:
 		broken(1, "%v of another process fails: %v", what, err)
-	case errors.Is(err, priority.ErrCorruptCount) && !(b.concerns(a.customer) && b.fault.Class == priority.ErrCorruptCount):
+	case errors.Is(err, priority.ErrCorrupt) && !b.corrupt(a):
 		broken(6, "what %q has is not corrupt: %v", a.customer, err)
 	case c.ended, c.patience > 0, b.excused(a.customer):
 	case b.fault != nil:
@@ -233,6 +233,7 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 	if !known {
 		held.out = true
 	}
+	delete(a.ended, id)
 	arrives := b.mayArrive(a, err)
 	least, most := 0, 0
 	if held.out {
@@ -251,8 +252,8 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 		if arrives { // it was sent again, and the others of the call had arrived
 			pending.most += some
 		}
-		if d.Pending < int64(pending.least) || d.Pending > int64(pending.most) || d.Load > (a.lately+float64(submitted.most)+.1)*float64(d.Pending) {
-			broken(4, "%q had %.3f lately and %d to %d documents pending with this one, not %+v", a.customer, a.lately, pending.least, pending.most, d)
+		if d.Pending < int64(pending.least) || d.Pending > int64(pending.most) || d.Load > (a.recent+float64(submitted.most)+.1)*float64(d.Pending) {
+			broken(4, "%q had %.3f recent and %d to %d documents pending with this one, not %+v", a.customer, a.recent, pending.least, pending.most, d)
 		}
 	case arrives:
 		submitted.add(0, most)
@@ -262,27 +263,57 @@ func (b *book) submit(c caller, a *account, id string, d priority.Decision, err 
 	if err != nil {
 		return
 	}
-	if policy := b.store.PolicyOf(a.customer); d.Count != 0 || d.Level < policy.LevelOfLoad(d.Load) ||
-		d.Level > policy.LevelOfLoad(d.Load) && d.Level > policy.Last() {
-		broken(4, "it has not the level of its load: %+v", d)
+	policy := b.store.PolicyOf(a.customer)
+	earliest := policy.LevelOfLoad(d.Load)
+	latest := earliest
+	if earliest > priority.Level(len(policy.Loads)) {
+		latest += priority.Level(fair.Turn(d.Pending, policy.Turns))
 	}
-	if a.second.submits++; d.Degraded && (d.Pending < 1 || d.Pending > a.second.submits || d.Load > float64(a.second.submits*d.Pending)) {
+	if d.Count != 0 || d.Level < earliest || d.Level > latest {
+		broken(4, "it has not the level of its load, %d to %d: %+v", earliest, latest, d)
+	}
+	if !d.Degraded {
+		return
+	}
+	if a.second.pending == nil {
+		a.second.pending = make(map[string]bool)
+	}
+	a.second.pending[id] = true
+	if a.second.submits++; d.Pending < 1 || d.Pending > a.second.submits || d.Load > float64(a.second.submits*d.Pending) {
 		broken(4, "%d documents were submitted in this outage, and it is %+v", a.second.submits, d)
 	}
 }
 
-// done judges the Done of a document.
-func (b *book) done(c caller, a *account, id string, err error) {
+// done judges the Done of a document. Its end is reported once, by the fleet or by the store
+// that answered in an outage; in an outage the report may be lost.
+func (b *book) done(c caller, a *account, id string, ended priority.Ended, err error) {
 	held := a.docs[id]
+	second := !c.other && a.second.pending[id]
+	if !c.other {
+		delete(a.second.pending, id)
+	}
+	if reported := ended.Level > 0; reported {
+		if err != nil || !held.in && !second || !c.other && a.ended[id] {
+			broken(1, "the end of %q of %q, which may be pending in the fleet: %v, elsewhere: %v, is reported: %+v, %v", id, a.customer, held.in, second, ended, err)
+		}
+		a.ended[id] = !c.other && !b.corrupt(a)
+		held.in = held.in && second
+	} else if err == nil && held.in && !held.out && (c.other || !b.excused(a.customer)) {
+		broken(1, "the end of %q of %q is not reported", id, a.customer)
+	}
 	switch {
 	case err != nil: // it may always be sent again, and so arrive even now
 		a.docs[id], a.doneAt = doc{in: held.in, out: true, coming: true}, b.now()
 	case !c.other && b.excused(a.customer):
-		corrupt := b.concerns(a.customer) && b.fault.Class == priority.ErrCorruptCount // only a Reset helps
-		a.docs[id] = doc{in: held.in, out: true, coming: true, ends: !corrupt}
+		a.docs[id] = doc{in: held.in, out: true, coming: true, ends: !b.corrupt(a)}
 	default:
 		a.docs[id] = doc{out: true, coming: held.coming && c.other}
 	}
+}
+
+// corrupt reports whether a customer's keys are corrupt: only a Reset helps then.
+func (b *book) corrupt(a *account) bool {
+	return b.concerns(a.customer) && b.fault.Class == priority.ErrCorrupt
 }
 
 // lawOf is the law that is broken if the fleet has other numbers than it should.
@@ -310,8 +341,8 @@ func (b *book) settle(a *account, made change) {
 	}
 	was := *a
 	impossible := func(law int) {
-		broken(law, "%q had %d counted, %.3f lately and %d to %d pending, which %+v changed; the fleet cannot have\n    %s",
-			a.customer, was.counted, was.lately, pending.least, pending.most, made, describe(state))
+		broken(law, "%q had %d counted, %.3f recent and %d to %d pending, which %+v changed; the fleet cannot have\n    %s",
+			a.customer, was.counted, was.recent, pending.least, pending.most, made, describe(state))
 	}
 	within := func(got, had float64, more bounds, slack float64) bool {
 		keeps := got >= had+float64(more.least)-slack && got <= had+float64(more.most)+slack
@@ -321,13 +352,13 @@ func (b *book) settle(a *account, made change) {
 		impossible(b.lawOf(a))
 	}
 	// What fades of it in a few minutes is little.
-	if !within(state.Lately, a.lately, made.submitted, .01*(a.lately+1)) {
+	if !within(state.Recent, a.recent, made.submitted, .01*(a.recent+1)) {
 		impossible(b.lawOf(a))
 	}
 	if state.Pending < int64(pending.least) || state.Pending > int64(pending.most) {
 		impossible(4)
 	}
-	a.counted, a.lately = counted, state.Lately
+	a.counted, a.recent = counted, state.Recent
 	for id, d := range a.docs {
 		switch {
 		case state.Pending == int64(pending.least):
@@ -379,7 +410,7 @@ var faults = []struct {
 	{"reply lost", prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Counted: true}},
 	{"hanging", prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Delay: timeout}},
 	{"slow", prioritytest.Fault{Slow: true, Delay: timeout / 3}},
-	{"corrupt", prioritytest.Fault{Class: priority.ErrCorruptCount, Customer: customers[0]}},
+	{"corrupt", prioritytest.Fault{Class: priority.ErrCorrupt, Customer: customers[0]}},
 }
 
 func anyFault(random *rand.Rand) *prioritytest.Fault {

@@ -28,6 +28,7 @@ func testAll(t *testing.T, open opener) {
 	t.Run("policies", func(t *testing.T) { report(t, attempt(t, open, (*run).policies)) })
 	t.Run("crowd", func(t *testing.T) { report(t, attempt(t, open, (*run).crowd)) })
 	t.Run("as memory", func(t *testing.T) { random(t, open, exactSequence, (*run).exact) })
+	t.Run("costs", func(t *testing.T) { random(t, open, costSequence, (*run).costs) })
 }
 
 // testFaults tests those that do.

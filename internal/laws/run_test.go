@@ -170,6 +170,17 @@ func (r *run) wellFormed(what *call, a *answer) {
 	if _, isBatch := a.err.(*priority.BatchError); a.err != nil && isBatch != many {
 		broken(1, "the error of %v is a %T: %v", what, a.err, a.err)
 	}
+	if done := what.operation == prioritytest.Done || what.operation == prioritytest.DoneN; done && len(a.ended) != what.entries() {
+		broken(1, "%d ends of %v", len(a.ended), what)
+	}
+	for _, d := range a.decisions {
+		if d.RuleLevel != d.Level { // nothing here sets overrides
+			broken(1, "%v decides %+v", what, d)
+		}
+	}
+	if a.state.RuleLevel != a.state.NextLevel {
+		broken(1, "%v = %+v", what, a.state)
+	}
 	decides := strings.HasPrefix(string(what.operation), "Next") || strings.HasPrefix(string(what.operation), "Submit")
 	if decides && a.err == nil && len(a.decisions) != what.entries() {
 		broken(1, "%d decisions of %v", len(a.decisions), what)

@@ -47,7 +47,7 @@ var customers = []string{"acme", "short {b}%", "steady \x00"}
 var options = priority.RedisOptions{
 	Policy: priority.Policy{ResetInterval: 20 * time.Minute, Turns: 4},
 	Tiers: map[string]priority.Policy{
-		"short":  {Thresholds: []int64{-1, -3, -9}, ResetInterval: 15 * time.Minute, Loads: []float64{1, 8.5}, Turns: 3},
+		"short":  {Thresholds: []int64{-1, -3, -9}, ResetInterval: 15 * time.Minute, Loads: []float64{1, 8.5}, Turns: 6},
 		"steady": {ResetMode: priority.SinceLastReset, ResetInterval: 10 * time.Minute},
 	},
 	TierOf: func(customer string) string { tier, _, _ := strings.Cut(customer, " "); return tier },
@@ -102,7 +102,8 @@ func warmUp(t *testing.T, store priority.Store) {
 		_, err1 := store.NextEach(ctx, []string{customer})
 		_, err2 := store.Submit(ctx, customer, "d", 0)
 		_, err3 := store.Peek(ctx, customer)
-		if err := errors.Join(err1, err2, err3, store.Done(ctx, customer, "d", 0), store.Reset(ctx, customer)); err != nil {
+		_, err4 := store.Done(ctx, customer, "d", 0)
+		if err := errors.Join(err1, err2, err3, err4, store.Reset(ctx, customer)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +121,7 @@ func must[T any](value T, err error) func(t *testing.T) T {
 
 // class returns which of the four classes an error has; they must not be several.
 func class(err error) error {
-	classes := slices.DeleteFunc([]error{priority.ErrInvalid, priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorruptCount},
+	classes := slices.DeleteFunc([]error{priority.ErrInvalid, priority.ErrNotCounted, priority.ErrOutcomeUnknown, priority.ErrCorrupt},
 		func(class error) bool { return !errors.Is(err, class) })
 	if err != nil && len(classes) != 1 {
 		broken(1, "an error is of %d classes, not one: %v", len(classes), err)

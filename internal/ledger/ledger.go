@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
 )
 
 // Totals are documents by what their callers were told.
@@ -93,7 +94,7 @@ func (l *Ledger) NoteN(customer string, n int, decisions []priority.Decision, er
 
 // NoteEach notes the outcome of a NextEach.
 func (l *Ledger) NoteEach(customers []string, decisions []priority.Decision, err error) {
-	for i, err := range priority.ItemErrors(err, len(customers)) {
+	for i, err := range itemerrors.Of(err, len(customers)) {
 		var decision priority.Decision
 		if err == nil {
 			decision = decisions[i]

@@ -15,7 +15,8 @@ type result struct {
 	answered bool // there is a reply, and nothing below
 	Failure
 	again    bool // another try may do better, and cannot do harm
-	noScript bool // not run: the node does not know the script
+	noScript bool // not run: the node does not know the script; to be loaded
+	astray   bool // not run: where it went, the script is not known, though it was just loaded where the key is
 	unsent   bool // it never left the process
 }
 
@@ -86,8 +87,6 @@ func classifyReply(call *Call, err error, reply string, sent bool) result {
 		return result{Failure: Failure{CorruptCount, err}}
 	case begins("CORRUPTPENDING "):
 		return result{Failure: Failure{CorruptPending, err}}
-	case begins("CORRUPTUSAGE "):
-		return result{Failure: Failure{CorruptUsage, err}}
 	case slices.ContainsFunc(refusedForAMoment, begins), slices.ContainsFunc(refusedForAMomentWithin, holds):
 		return result{Failure: Failure{NotCounted, err}, again: true}
 	case slices.ContainsFunc(refused, begins), slices.ContainsFunc(refusedWithin, holds):

@@ -13,7 +13,7 @@ import (
 
 // An answer of Redis that is not a reply of the script says whether the script
 // has run.
-func TestARefusalIsNotCounted(t *testing.T) {
+func TestClassify_Reply(t *testing.T) {
 	for text, want := range map[string]result{
 		"NOSCRIPT No matching script. Please use EVAL.":    {noScript: true},
 		"LOADING Redis is loading the dataset in memory":   {again: true},
@@ -41,7 +41,7 @@ func TestARefusalIsNotCounted(t *testing.T) {
 		"ERR Error running script (call to f_0): @user_script: 9: -MISCONF Redis is":         {},
 		// Who knows what was done before that.
 		"ERR Error running script (call to f_0): @user_script:9: attempt to index": {Failure: Failure{Outcome: Unknown}},
-		"ERR something that nobody has seen yet":                                   {Failure: Failure{Outcome: Unknown}},
+		"ERR something new": {Failure: Failure{Outcome: Unknown}},
 	} {
 		want.Err = reply(text)
 		if got := classify(&Call{}, want.Err, true); got != want {
@@ -59,7 +59,7 @@ func TestARefusalIsNotCounted(t *testing.T) {
 
 // An error that is no answer is of unknown outcome if the command may have been
 // sent, and else of a command that was not counted.
-func TestAnErrorIsClassifiedByWhetherItWasSent(t *testing.T) {
+func TestClassify_Error(t *testing.T) {
 	timeout := fmt.Errorf("read: %w", context.DeadlineExceeded)
 	for _, err := range []error{io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, errRefused, timeout, context.Canceled, redis.ErrPoolTimeout, redis.ErrClosed} {
 		over := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrClosed)

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// command is an EVALSHA or EVAL that go-redis does not send twice, and that
-// knows whether it was sent at all.
+// command is an EVALSHA, or an EVAL, that go-redis does not send twice, and that knows
+// whether it was sent at all.
 type command struct {
 	redis.IntSliceCmd
 	argv [8]any // what most commands need
@@ -18,10 +18,10 @@ type command struct {
 }
 
 func (c *command) prepare(ctx context.Context, call *Call, withText bool) {
-	c.body.script, c.body.withText = call.Script, withText
+	c.body.bytes, c.body.nothing = call.Script.digest, noDigest
 	c.argv = [8]any{"evalsha", &c.body, 1, call.Key}
 	if withText {
-		c.argv[0] = "eval"
+		c.argv[0], c.body.bytes, c.body.nothing = "eval", call.Script.text, noText
 	}
 	args := c.argv[:4]
 	for _, key := range call.Others {
@@ -51,13 +51,13 @@ func (c *command) send(ctx context.Context, client Client) {
 	_ = c.Err() // a deferred AutoPipeliner waits only here
 }
 
-// result says what became of the command after do returned over.
-func (c *command) result(call *Call, over *overdue, client habits) result {
-	if over != nil { // It may be under way still: what it holds may not be read.
+// result says what became of the command after do returned late.
+func (c *command) result(call *Call, late *overdue, client habits) result {
+	if late != nil { // It may be under way still: what it holds may not be read.
 		if c.body.cancel() == 0 {
-			return result{unsent: true, Failure: Failure{NotCounted, over.unsent}}
+			return result{unsent: true, Failure: Failure{NotCounted, late.unsent}}
 		}
-		return lost(call, over.unanswered)
+		return lost(call, late.unanswered)
 	}
 	err := c.Err()
 	if err == nil && len(c.Val()) < call.Script.integers+call.Script.perID*len(call.IDs) {
@@ -70,12 +70,10 @@ func (c *command) result(call *Call, over *overdue, client habits) result {
 	if asked > 1 && !client.resends { // A hook sent it again: the error is the last try's only.
 		return lost(call, err)
 	}
-	r := classify(call, err, asked > 0 && !(asked == 1 && client.sizes && neverQueued(err)))
-	r.noScript = r.noScript && !c.body.withText
-	return r
+	return classify(call, err, asked > 0 && !(asked == 1 && client.sizes && neverQueued(err)))
 }
 
-// habits are for what reasons of its own a client asks for a command's bytes.
+// habits are for what other reasons a client asks for a command's bytes.
 type habits struct {
 	resends bool // to send it again: it follows redirects
 	sizes   bool // to know its size, once before it queues it
@@ -85,34 +83,28 @@ func habitsOf(client Client) habits {
 	switch client.(type) {
 	case *redis.Client, *redis.Ring:
 		return habits{}
-	case autoPipeliner:
+	case interface{ IsBlocking() bool }: // *redis.AutoPipeliner, which the oldest go-redis does not have
 		return habits{resends: true, sizes: true}
 	}
 	return habits{resends: true} // a ClusterClient, or one that is not known
 }
-
-// autoPipeliner is a *redis.AutoPipeliner, a type that the oldest go-redis that the
-// module supports does not have. No other client has the method.
-type autoPipeliner interface{ IsBlocking() bool }
 
 // overdue is why a command was not waited for any longer, in the words for one
 // that was not sent and for one that was.
 type overdue struct{ unsent, unanswered error }
 
 func newOverdue(err error) *overdue {
-	return &overdue{fmt.Errorf("it could not be sent: %w", err), fmt.Errorf("no answer came: %w", err)}
+	return &overdue{fmt.Errorf("not sent: %w", err), fmt.Errorf("no answer came: %w", err)}
 }
 
 var errOddReply = errors.New("the reply is not the script's")
 
-// body is the argument that makes a command run its script: the text, or its
-// digest. go-redis asks for its bytes when it writes the command, which is how a
-// command knows that it was sent. (An AutoPipeliner also asks for their number
-// before; there, more counts as sent than was.)
+// body is the argument that is the script's digest, or its text. go-redis asks for its bytes
+// when it writes the command, which is how a command knows that it was sent. (An
+// AutoPipeliner also asks for their number before; there, more counts as sent than was.)
 type body struct {
-	script   *Script
-	withText bool
-	state    atomic.Int32 // how often the bytes were asked for, and the bit of canceled
+	bytes, nothing []byte       // nothing: a script that does nothing, or that no node knows
+	state          atomic.Int32 // how often the bytes were asked for, and the bit of canceled
 }
 
 const canceled = 1 << 16
@@ -122,30 +114,42 @@ var (
 	noDigest = []byte("0000000000000000000000000000000000000000")
 )
 
-// MarshalBinary returns what go-redis writes. Of a command that was canceled, it
-// is a script that does nothing: the order of commands and answers stays intact.
+// MarshalBinary returns what go-redis writes. A command that was canceled may be written
+// all the same, so that the order of commands and answers stays intact.
 func (b *body) MarshalBinary() ([]byte, error) {
-	switch isCanceled := b.state.Add(1)&canceled != 0; {
-	case isCanceled && b.withText:
-		return noText, nil
-	case isCanceled:
-		return noDigest, nil
-	case b.withText:
-		return b.script.text, nil
+	if b.state.Add(1)&canceled != 0 {
+		return b.nothing, nil
 	}
-	return b.script.digest, nil
+	return b.bytes, nil
 }
 
 // String is what tracing hooks print.
-func (b *body) String() string {
-	if b.withText {
-		return b.script.Text
-	}
-	return string(b.script.digest)
-}
+func (b *body) String() string { return string(b.bytes) }
 
 // cancel makes sure that a command which was not sent never will be, and returns
 // how often it was sent.
 func (b *body) cancel() int {
 	return int(b.state.Or(canceled) &^ canceled)
 }
+
+// load is a SCRIPT LOAD on the node of a key.
+type load struct {
+	redis.StringCmd
+	call *Call
+}
+
+func newLoad(ctx context.Context, call *Call) *load {
+	l := &load{*redis.NewStringCmd(ctx, "script", "load", text{call}), call}
+	l.SetFirstKeyPos(2)
+	return l
+}
+
+// NoRetry is for the commands in the same pipeline.
+func (*load) NoRetry() bool { return true }
+
+// text is an argument that is written as the text of a call's script. A client that looks
+// for the node sees the call's key in it.
+type text struct{ call *Call }
+
+func (t text) MarshalBinary() ([]byte, error) { return t.call.Script.text, nil }
+func (t text) String() string                 { return t.call.Key }

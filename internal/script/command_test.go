@@ -14,7 +14,7 @@ import (
 var next = New("return {1, 0}", 2, 0)
 
 // What a hook, a cluster client or an AutoPipeliner looks at is not sent.
-func TestACommandThatWasLookedAtIsNotSent(t *testing.T) {
+func TestCommand_LookedAt(t *testing.T) {
 	cmd := new(command)
 	cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, false)
 	_, _, _ = cmd.Args(), cmd.String(), cmd.Name()
@@ -23,9 +23,9 @@ func TestACommandThatWasLookedAtIsNotSent(t *testing.T) {
 	}
 }
 
-// What is given up before it is written is written, if at all, as a script that
-// does nothing.
-func TestACommandThatWasGivenUpDoesNothing(t *testing.T) {
+// What is given up before it is written is written, if at all, as a script that does
+// nothing, or that no node knows.
+func TestCommand_GivenUp(t *testing.T) {
 	s := &server{}
 	for _, withText := range []bool{false, true} {
 		cmd := new(command)
@@ -41,16 +41,16 @@ func TestACommandThatWasGivenUpDoesNothing(t *testing.T) {
 }
 
 // One of the two is first, and both know which.
-func TestACommandIsEitherSentOrGivenUp(t *testing.T) {
+func TestCommand_SentOrGivenUp(t *testing.T) {
 	for range 1000 {
 		s, cmd := &server{}, new(command)
-		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, true)
+		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, false)
 		var both sync.WaitGroup
 		var asked atomic.Int64
 		both.Go(func() { s.written(cmd) })
 		both.Go(func() { asked.Store(int64(cmd.body.cancel())) })
 		both.Wait()
-		if ran := s.read[0] == "eval "+next.Text; ran != (asked.Load() == 1) {
+		if ran := s.read[0] == "evalsha "+string(next.digest); ran != (asked.Load() == 1) {
 			t.Fatalf("written: %q, and the one who gave it up was told %d", s.read, asked.Load())
 		}
 	}
@@ -58,30 +58,29 @@ func TestACommandIsEitherSentOrGivenUp(t *testing.T) {
 
 // A trace shows which script was run, and that the caller's arguments are in
 // their places.
-func TestATraceShowsTheScript(t *testing.T) {
+func TestCommand_Trace(t *testing.T) {
+	digest := "evalsha " + string(next.digest)
 	for _, test := range []struct {
-		call     Call
-		withText bool
-		want     string
+		call Call
+		want string
 	}{
-		{Call{Key: "k"}, false, "evalsha " + string(next.digest) + " 1 k"},
-		{Call{Key: "k"}, true, "eval return {1, 0} 1 k"},
-		{Call{Key: "k", Numbers: []int64{3}}, false, "evalsha " + string(next.digest) + " 1 k 3"},
-		{Call{Key: "k", Others: [3]string{"l"}, IDs: []string{"a", "b"}}, false, "evalsha " + string(next.digest) + " 2 k l a b"},
-		{Call{Key: "k", Numbers: []int64{0, -30}}, false, "evalsha " + string(next.digest) + " 1 k 0 -30"},
+		{Call{}, " 1 k"},
+		{Call{Numbers: []int64{0, -30}}, " 1 k 0 -30"},
+		{Call{Others: [3]string{"l"}, Numbers: []int64{3}, IDs: []string{"a", "b"}}, " 2 k l 3 a b"},
+		{Call{Others: [3]string{"", "m"}, IDs: []string{"a", "b"}, Costs: []int64{7, 8}}, " 2 k m a 7 b 8"},
 	} {
-		test.call.Script = next
+		test.call.Script, test.call.Key = next, "k"
 		cmd := new(command)
-		cmd.prepare(t.Context(), &test.call, test.withText)
-		if got, _, _ := strings.Cut(cmd.String(), ": "); got != test.want {
-			t.Errorf("%q, want %q", got, test.want)
+		cmd.prepare(t.Context(), &test.call, false)
+		if got, _, _ := strings.Cut(cmd.String(), ": "); got != digest+test.want {
+			t.Errorf("%q, want %q", got, digest+test.want)
 		}
 	}
 }
 
 // go-redis's own retries and those of a hook must not make a lost command look
 // like one that was never sent.
-func TestACommandThatWasSentAgainIsOfUnknownOutcome(t *testing.T) {
+func TestCommand_SentAgain(t *testing.T) {
 	for name, second := range map[string]func(s *server) answer{
 		"no connection": func(s *server) answer { return s.unreachable },
 		"a refusal":     func(s *server) answer { return s.refuses("LOADING Redis is loading") },
@@ -104,7 +103,7 @@ func TestACommandThatWasSentAgainIsOfUnknownOutcome(t *testing.T) {
 // An AutoPipeliner asks for the bytes to know their number. Where it then says
 // that it found no connection, the command was not sent; of a ClusterClient, which
 // follows redirects, that is the last try only.
-func TestOnlyAnAutoPipelinerAsksForTheSize(t *testing.T) {
+func TestCommand_SizedByAutoPipeliner(t *testing.T) {
 	for _, test := range []struct {
 		client Client
 		want   Outcome
@@ -136,7 +135,7 @@ type pipeliner struct{ Client }
 func (pipeliner) IsBlocking() bool { return true }
 
 // A server that answers with something else is reported, and not believed.
-func TestAnOddReplyIsOfUnknownOutcome(t *testing.T) {
+func TestCommand_OddReply(t *testing.T) {
 	s := &server{}
 	runner := NewRunner(s.client(t))
 	for _, integers := range [][]int64{{}, {1}, {1, 0, 1}} {

@@ -19,7 +19,7 @@ func (silent) Value(any) any                 { return nil }
 
 // A call ends by the store's timeout or by the caller's deadline, whichever is
 // first, and no later than either; its tries end a little earlier.
-func TestADeadlineIsTheEarlierOfTwo(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	const second = time.Second
 	for _, test := range []struct {
 		name          string
@@ -44,7 +44,7 @@ func TestADeadlineIsTheEarlierOfTwo(t *testing.T) {
 			d := Begin(background, test.timeout)
 			defer d.End()
 			if test.name == "neither" {
-				if !d.endless() || d.Context().Done() != nil {
+				if !d.endless() {
 					t.Errorf("%s: it is bounded", test.name)
 				}
 				return
@@ -52,7 +52,7 @@ func TestADeadlineIsTheEarlierOfTwo(t *testing.T) {
 			if d.endless() || (d.Err() == nil) != (test.tries > 0) {
 				t.Errorf("%s: at first, it is over: %v", test.name, d.Err())
 			}
-			<-d.Context().Done()
+			<-d.context.Done()
 			if got := time.Since(begun); got != test.tries || !errors.Is(d.Err(), context.DeadlineExceeded) {
 				t.Errorf("%s: the tries end after %v with %v, want %v", test.name, got, d.Err(), test.tries)
 			}
@@ -67,14 +67,14 @@ func TestADeadlineIsTheEarlierOfTwo(t *testing.T) {
 }
 
 // A caller who goes away is not kept.
-func TestACanceledCallHasNoRest(t *testing.T) {
+func TestDeadline_Canceled(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		d := Begin(ctx, time.Second)
 		defer d.End()
 		begun := time.Now()
 		cancel()
-		<-d.Context().Done()
+		<-d.context.Done()
 		rest, free := d.rest()
 		defer free()
 		<-rest.Done()

@@ -21,10 +21,6 @@ const (
 	maxTries = 8
 	// The pause before a further try doubles from firstPause to longestPause.
 	firstPause, longestPause = 4 * time.Millisecond, 64 * time.Millisecond
-
-	// firstTexts is how many commands of a script carry its text when some node
-	// did not know it: likely one for every node.
-	firstTexts = 64
 )
 
 // Client is what a Runner needs of a go-redis client.
@@ -33,52 +29,45 @@ type Client interface {
 	Pipeline() redis.Pipeliner
 }
 
+// cluster is a client that knows the nodes of keys.
+type cluster interface {
+	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
+}
+
 // Runner runs scripts. It is safe for concurrent use.
 type Runner struct {
 	client   Client
 	habits   habits
-	deferred *deferred // nil: the client waits for each answer
-	places   *places   // where the client does not tell nodes apart
+	limit    *limit // where the client does not tell nodes apart
 	nodes    nodes
-	reach    reach
+	probe    probe
 	answered atomic.Bool // some call ever was: a cluster's client knows its nodes
 }
 
 // NewRunner returns a Runner on a client. It sends nothing.
 func NewRunner(client Client) *Runner {
-	return &Runner{client: client, habits: habitsOf(client), deferred: deferredOf(client), places: newPlaces()}
+	return &Runner{client: client, habits: habitsOf(client), limit: newLimit()}
 }
 
 // Run runs one script and returns its reply.
 func (r *Runner) Run(d *Deadline, call *Call) ([]int64, *Failure) {
-	withText, maybeRun := false, false
-	var before error
-	for try := 1; ; try++ {
-		cmd := new(single)
-		cmd.prepare(d.caller, call, withText)
-		over := r.doOne(d, r.placesOf(d, r.cluster(), call.Key).calls.of(call.Key), cmd)
-		result := cmd.result(call, over, r.habits)
-		if result.answered {
-			r.answered.Store(true)
-			return cmd.Val(), nil
-		}
-		r.notice(&result)
-		maybeRun = maybeRun || result.Outcome == Unknown
-		if result.noScript {
-			withText = true
-			continue
-		}
-		if result.again && d.Err() == nil && r.pause(d, try) {
-			before = result.Err
-			continue
-		}
-		failure := result.Failure
-		if maybeRun {
-			failure.Outcome = Unknown
-		}
-		failure.Err = r.explain(d, &result, before)
-		return nil, &failure
+	semaphore := r.limitOf(d, call.Key).calls.of(call.Key)
+	cmd := new(command)
+	cmd.prepare(d.context, call, false)
+	late := r.do(d, semaphore, cmd)
+	first := cmd.result(call, late, r.habits)
+	if first.answered {
+		r.noteAnswer()
+		return cmd.Val(), nil
 	}
+	g := &group{
+		semaphore: semaphore, calls: []Call{*call}, which: []int{0},
+		replies: make([][]int64, 1), failures: make([]*Failure, 1),
+	}
+	if r.settle(d, g, 1, []result{first}) {
+		r.run(d, g, 2)
+	}
+	return g.replies[0], g.failures[0]
 }
 
 // RunEach runs one script for each of at most MaxPipeline calls, in one round trip
@@ -87,166 +76,175 @@ func (r *Runner) Run(d *Deadline, call *Call) ([]int64, *Failure) {
 // same time, and a node that hangs delays its own calls only. It returns a reply or
 // a failure for each.
 func (r *Runner) RunEach(d *Deadline, calls []Call) ([][]int64, []*Failure) {
-	d.Context() // for the groups, which are run at the same time
 	replies, failures := make([][]int64, len(calls)), make([]*Failure, len(calls))
-	groups := r.byNode(d, calls)
-	var running sync.WaitGroup
-	for _, g := range groups[1:] {
-		running.Go(func() { r.runGroup(d, calls, g, replies, failures) })
+	of := make(map[*limit]*group) // by the node that the keys live on
+	var groups []*group
+	for i := range calls {
+		limit := r.limitOf(d, calls[i].Key)
+		g := of[limit]
+		if g == nil {
+			g = &group{semaphore: limit.pipelines.of(calls[i].Key), calls: calls, replies: replies, failures: failures}
+			of[limit], groups = g, append(groups, g)
+		}
+		g.which = append(g.which, i)
 	}
-	r.runGroup(d, calls, groups[0], replies, failures)
+	var running sync.WaitGroup
+	for i := 1; i < len(groups); i++ {
+		running.Go(func() { r.run(d, groups[i], 1) })
+	}
+	if len(groups) > 0 { // in the caller's goroutine: while it waits for its turn, it costs no other
+		r.run(d, groups[0], 1)
+	}
 	running.Wait()
 	return replies, failures
 }
 
-// group is the calls of a RunEach whose keys live on one node.
-type group struct {
-	places *places
-	which  []int
-}
-
-// runGroup runs the calls of one group, and sets their replies and failures.
-func (r *Runner) runGroup(d *Deadline, calls []Call, g group, replies [][]int64, failures []*Failure) {
-	maybeRun, before := make(map[int]bool), make(map[int]error)
-	texts := 0
-	for try := 1; len(g.which) > 0; {
-		pipe := newPipeline(d.Context(), calls, g.which, texts)
-		over := r.do(d, g.places.pipelines.of(calls[g.which[0]].Key), pipe)
-		var again []int
-		unknown, refused := false, false
-		var last result // of those that failed
-		var shared *Failure
-		for at, i := range g.which {
-			result := pipe[at].result(&calls[i], over, r.habits)
-			if result.answered {
-				r.answered.Store(true)
-				replies[i], failures[i] = pipe[at].Val(), nil
-				continue
-			}
-			if result.Outcome == Unknown && result.again {
-				maybeRun[i] = true
-			}
-			if maybeRun[i] {
-				result.Outcome = Unknown
-			}
-			// Calls that failed alike share a failure: there may be many.
-			if shared == nil || last.Outcome != result.Outcome || last.Err.Error() != result.Err.Error() {
-				r.notice(&result)
-				last = result
-				shared = &Failure{result.Outcome, r.explain(d, &result, before[i])}
-			}
-			failures[i] = shared
-			if d.Err() == nil && (result.noScript || result.again) {
-				again = append(again, i)
-				before[i] = result.Err
-				unknown = unknown || result.noScript
-				refused = refused || result.again
-			}
-		}
-		if unknown {
-			texts = max(firstTexts, 2*texts)
-		}
-		g.which = again
-		if refused {
-			if !r.pause(d, try) {
-				noMoreTries(d, failures, again)
-				return
-			}
-			try++
-		}
-	}
-}
-
-// noMoreTries adds to failures why there was no further try.
-func noMoreTries(d *Deadline, failures []*Failure, which []int) {
-	added := make(map[*Failure]*Failure) // those that calls share stay shared
-	for _, i := range which {
-		was := failures[i]
-		if added[was] == nil {
-			added[was] = &Failure{was.Outcome, withEnd(d, was.Err)}
-		}
-		failures[i] = added[was]
-	}
-}
-
-// withEnd adds to an error that the time is over, if it is.
-func withEnd(d *Deadline, err error) error {
-	if ended := d.Err(); ended != nil && !errors.Is(err, ended) {
-		return fmt.Errorf("%w (%w)", err, ended)
-	}
-	return err
-}
-
-// byNode sorts calls by the node that their keys live on. There is at least one
-// group.
-func (r *Runner) byNode(d *Deadline, calls []Call) []group {
-	cluster := r.cluster()
-	of := make(map[*places]int)
-	var groups []group
-	for i := range calls {
-		places := r.placesOf(d, cluster, calls[i].Key)
-		at, ok := of[places]
-		if !ok {
-			at = len(groups)
-			of[places] = at
-			groups = append(groups, group{places: places})
-		}
-		groups[at].which = append(groups[at].which, i)
-	}
-	return groups
-}
-
-// cluster is a client that knows the nodes of keys.
-type cluster interface {
-	MasterForKey(ctx context.Context, key string) (*redis.Client, error)
-}
-
-// cluster returns the client if it knows the nodes of keys without asking.
-func (r *Runner) cluster() cluster {
+// limitOf returns the limit of the node that a key lives on, if the client knows that
+// without asking.
+func (r *Runner) limitOf(d *Deadline, key string) *limit {
 	if c, ok := r.client.(cluster); ok && r.answered.Load() {
-		return c
-	}
-	return nil
-}
-
-// placesOf returns the places of the node that a key lives on.
-func (r *Runner) placesOf(d *Deadline, c cluster, key string) *places {
-	if c == nil {
-		return r.places
-	}
-	node, err := c.MasterForKey(d.Context(), key)
-	if err != nil { // go-redis will find out
-		return r.places
-	}
-	return r.nodes.places(node)
-}
-
-// pipeline is commands that are sent together.
-type pipeline []command
-
-// newPipeline makes the commands of some calls. Up to texts commands of each script,
-// and all that are ordered, carry its text; a node that runs one of these knows the
-// script when it comes to the others.
-func newPipeline(ctx context.Context, calls []Call, which []int, texts int) pipeline {
-	p := make(pipeline, len(which))
-	given := make(map[*Script]int)
-	for at, i := range which {
-		script := calls[i].Script
-		withText := calls[i].Ordered || given[script] < texts
-		if withText {
-			given[script]++
+		if node, err := c.MasterForKey(d.context, key); err == nil { // else go-redis will find out
+			return r.nodes.limit(node)
 		}
-		p[at].prepare(ctx, &calls[i], withText)
+	}
+	return r.limit
+}
+
+func (r *Runner) noteAnswer() {
+	if !r.answered.Load() {
+		r.answered.Store(true)
+	}
+}
+
+// group is calls that are sent together, and what is known of them.
+type group struct {
+	semaphore semaphore
+	calls     []Call
+	which     []int // of calls, in their order, wait for a reply
+	replies   [][]int64
+	failures  []*Failure
+	missing   map[*Script]bool // some node does not know it
+	astray    map[int]bool     // not run where the key was looked for: its slot moves
+	before    map[int]Failure  // how the last try ended; Unknown if any did
+}
+
+// run sends the calls of a group until each has its reply or its failure.
+func (r *Runner) run(d *Deadline, g *group, try int) {
+	for ; ; try++ {
+		pipe := newPipeline(d.context, g)
+		late := r.do(d, g.semaphore, pipe)
+		if !r.settle(d, g, try, pipe.results(g, late, r.habits)) {
+			return
+		}
+	}
+}
+
+// settle sorts a group's calls by the results of a try: they have a reply, or are tried
+// again, or have failed. It pauses before a further try, and returns false if there is none.
+func (r *Runner) settle(d *Deadline, g *group, try int, results []result) bool {
+	if g.before == nil {
+		g.missing, g.astray, g.before = make(map[*Script]bool), make(map[int]bool), make(map[int]Failure)
+	}
+	again, wait, reload := false, false, false
+	for at, i := range g.which {
+		result := &results[at]
+		switch {
+		case result.answered:
+			r.noteAnswer()
+			continue
+		case result.noScript:
+			g.missing[g.calls[i].Script], g.astray[i] = true, result.astray
+		case !isReply(result.Err):
+			reload = true
+		}
+		if g.before[i].Outcome == Unknown {
+			result.Outcome = Unknown
+		}
+		again = again || result.again || result.noScript
+		wait = wait || result.again
+	}
+	if reload {
+		r.reload()
+	}
+	again = again && d.Err() == nil && (!wait || r.pause(d, try))
+
+	var left []int
+	var last result
+	var shared *Failure // Calls that failed alike share a failure: there may be many.
+	for at, i := range g.which {
+		switch result := results[at]; {
+		case result.answered:
+		case again && (result.again || result.noScript):
+			g.before[i] = result.Failure
+			left = append(left, i)
+		default:
+			if shared == nil || last.Outcome != result.Outcome || last.Err.Error() != result.Err.Error() {
+				last, shared = result, &Failure{result.Outcome, r.explain(d, &result, g.before[i].Err)}
+			}
+			g.failures[i] = shared
+		}
+	}
+	g.which = left
+	return len(left) > 0
+}
+
+// isReply reports whether an error is Redis's own.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}
+
+// pipeline is the commands of a group, and before them the scripts that a node may not know.
+type pipeline struct {
+	loads    []*load
+	commands []command
+}
+
+func newPipeline(ctx context.Context, g *group) *pipeline {
+	p := &pipeline{commands: make([]command, len(g.which))}
+	loads := make(map[*Script]bool)
+	for at, i := range g.which {
+		call := &g.calls[i]
+		if (call.Ordered || g.missing[call.Script]) && !loads[call.Script] {
+			loads[call.Script] = true
+			p.loads = append(p.loads, newLoad(ctx, call))
+		}
+		p.commands[at].prepare(ctx, call, g.astray[i])
 	}
 	return p
 }
 
-func (p pipeline) send(ctx context.Context, client Client) {
+func (p *pipeline) send(ctx context.Context, client Client) {
 	pipe := client.Pipeline()
-	for i := range p {
-		_ = pipe.Process(ctx, &p[i])
+	for _, load := range p.loads {
+		_ = pipe.Process(ctx, load)
+	}
+	for i := range p.commands {
+		_ = pipe.Process(ctx, &p.commands[i])
 	}
 	_, _ = pipe.Exec(ctx)
+}
+
+// results returns what became of each command of a group, and keeps the replies.
+func (p *pipeline) results(g *group, late *overdue, client habits) []result {
+	results := make([]result, len(p.commands))
+	for at, i := range g.which {
+		result := p.commands[at].result(&g.calls[i], late, client)
+		if result.answered {
+			g.replies[i] = p.commands[at].Val()
+		}
+		for _, load := range p.loads {
+			switch call := &g.calls[i]; {
+			case !result.noScript || load.call.Script != call.Script:
+			case load.Err() != nil:
+				result = classify(&Call{ReadOnly: true}, load.Err(), true)
+			case load.call.Key == call.Key: // else this is another node, which learns it in the next try
+				result.again, result.astray = true, true
+			}
+		}
+		results[at] = result
+	}
+	return results
 }
 
 // job is a command or many.
@@ -254,45 +252,26 @@ type job interface {
 	send(ctx context.Context, client Client)
 }
 
-// doOne is do for a single command. A deferred AutoPipeliner needs no goroutine that
-// waits for it.
-func (r *Runner) doOne(d *Deadline, lane lane, cmd *single) *overdue {
-	// Before the first answer, it may ask a cluster's nodes which commands there are.
-	if r.deferred == nil || d.endless() || !r.answered.Load() {
-		return r.do(d, lane, &cmd.command)
-	}
-	place, over := r.enter(d, lane)
-	if over != nil {
-		return over
-	}
-	answer := r.deferred.queue(d.caller, cmd)
-	if cmd.await(d, answer) {
-		place.leave()
-		return nil
-	}
-	go func() { // it is still under way
-		defer place.leave()
-		_ = answer.Wait()
-	}()
-	return newOverdue(d.Err())
-}
-
 // do sends a job and waits until it is answered or the time is over, whichever is
 // first, and says so if that is the time. What the job holds may then not be read:
 // it goes on by itself, for as long as the client's own timeouts let it.
-func (r *Runner) do(d *Deadline, lane lane, job job) *overdue {
+func (r *Runner) do(d *Deadline, semaphore semaphore, job job) *overdue {
+	ctx := d.context
 	if d.endless() {
-		job.send(d.caller, r.client)
+		job.send(ctx, r.client)
 		return nil
 	}
-	ctx := d.Context()
-	place, over := r.enter(d, lane)
-	if over != nil {
-		return over
+	if err := d.Err(); err != nil {
+		return newOverdue(err)
+	}
+	select {
+	case semaphore <- struct{}{}:
+	case <-ctx.Done():
+		return newOverdue(fmt.Errorf("%w (too many concurrent calls)", d.Err()))
 	}
 	done := make(chan struct{})
 	go func() {
-		defer place.leave()
+		defer func() { <-semaphore }()
 		job.send(ctx, r.client)
 		close(done)
 	}()
@@ -311,41 +290,26 @@ func (r *Runner) do(d *Deadline, lane lane, job job) *overdue {
 	}
 }
 
-// enter waits for a place, if there is still time.
-func (r *Runner) enter(d *Deadline, lane lane) (place, *overdue) {
-	if err := d.Err(); err != nil {
-		return nil, newOverdue(err)
-	}
-	place := lane.try()
-	if place == nil {
-		place = lane.enter(d.over())
-	}
-	if place == nil {
-		return nil, newOverdue(fmt.Errorf("%w (as many calls as may be are under way)", d.Err()))
-	}
-	return place, nil
-}
-
-// notice makes a cluster client look where the slots are now when a node fails.
+// reload makes a cluster client look where the slots are now when a node fails.
 // It would by itself when it tries again, which is not its business here.
-func (r *Runner) notice(result *result) {
-	if reply := redis.Error(nil); errors.As(result.Err, &reply) {
-		return
-	}
+func (r *Runner) reload() {
 	if cluster, ok := r.client.(interface{ ReloadState(context.Context) }); ok {
 		cluster.ReloadState(context.Background())
 	}
 }
 
 // explain returns a failure's error with what else is known of it: why there was
-// no connection, why there was no further try, and how an earlier one ended.
+// no connection, that the time is over, and how an earlier try ended.
 func (r *Runner) explain(d *Deadline, result *result, before error) error {
-	err := withEnd(d, result.Err)
+	err := result.Err
+	if ended := d.Err(); ended != nil && !errors.Is(err, ended) {
+		err = fmt.Errorf("%w (%w)", err, ended)
+	}
 	if result.unsent && errors.Is(err, context.DeadlineExceeded) && d.caller.Err() == nil && !d.end.IsZero() {
 		rest, cancel := d.rest()
 		defer cancel()
-		if reason := r.reach.why(rest, r.client); reason != nil {
-			err = fmt.Errorf("%w: %w", err, reason)
+		if cause := r.probe.why(rest, r.client); cause != nil {
+			err = fmt.Errorf("%w (%w)", cause, err)
 		}
 	}
 	if before != nil && before.Error() != err.Error() {

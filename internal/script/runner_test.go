@@ -1,14 +1,18 @@
 package script
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority/internal/bubble"
+	"github.com/docpriority/priority/internal/redistest"
 )
 
 // begin begins a call of a test.
@@ -19,7 +23,7 @@ func begin(t *testing.T, timeout time.Duration) *Deadline {
 }
 
 // What may have been run is run again only if that does no harm.
-func TestALostAnswerIsTriedAgainOnlyWhereThatDoesNoHarm(t *testing.T) {
+func TestRun_LostAnswer(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		call Call
@@ -47,7 +51,7 @@ func TestALostAnswerIsTriedAgainOnlyWhereThatDoesNoHarm(t *testing.T) {
 }
 
 // A refusal or a lack of connections after a lost answer does not undo it.
-func TestWhatMayHaveRunStaysOfUnknownOutcome(t *testing.T) {
+func TestRun_UnknownStays(t *testing.T) {
 	call := Call{Script: next, Key: "k", Repeatable: true}
 	for name, last := range map[string]func(s *server) answer{
 		"refused for a moment": func(s *server) answer { return s.refuses("READONLY You can't write") },
@@ -70,7 +74,7 @@ func TestWhatMayHaveRunStaysOfUnknownOutcome(t *testing.T) {
 }
 
 // An error says how an earlier try ended, and does not grow with the tries.
-func TestAnErrorSaysHowTheTryBeforeEnded(t *testing.T) {
+func TestRun_TryBefore(t *testing.T) {
 	for _, inPipeline := range []bool{false, true} {
 		bubble.Test(t, func(t *testing.T) {
 			s := &server{}
@@ -93,10 +97,10 @@ func TestAnErrorSaysHowTheTryBeforeEnded(t *testing.T) {
 	}
 }
 
-// A node that does not know the script is given its text; what is refused for a moment
-// is tried again until the time is over, and without a deadline a few times.
-func TestARefusalForAMomentIsTriedAgain(t *testing.T) {
-	text := "eval " + next.Text
+// A node that does not know the script is taught it; what is refused for a moment is
+// tried again until the time is over, and without a deadline a few times.
+func TestRun_RefusedForAMoment(t *testing.T) {
+	text := "script load " + next.Text
 	digest := "evalsha " + string(next.digest)
 	loading := func(s *server) answer { return s.refuses("LOADING Redis is loading") }
 	for _, test := range []struct {
@@ -104,9 +108,13 @@ func TestARefusalForAMomentIsTriedAgain(t *testing.T) {
 		answers func(s *server) []answer
 		want    []string
 	}{
+		{"the script is not known where the slot moves", func(s *server) []answer {
+			unknown := s.refuses("NOSCRIPT No matching script")
+			return []answer{unknown, unknown, s.replies(1, 0)}
+		}, []string{digest, text, digest, text, "eval " + next.Text}},
 		{"the script is not known", func(s *server) []answer {
 			return []answer{s.refuses("NOSCRIPT No matching script"), s.replies(1, 0)}
-		}, []string{digest, text}},
+		}, []string{digest, text, digest}},
 		{"loading", func(s *server) []answer { return []answer{loading(s), loading(s), s.replies(1, 0)} }, []string{digest, digest, digest}},
 		{"no connection, and then loading", func(s *server) []answer {
 			return []answer{s.unreachable, s.unreachable, loading(s), s.replies(1, 0)}
@@ -126,25 +134,31 @@ func TestARefusalForAMomentIsTriedAgain(t *testing.T) {
 			}
 		}
 	}
-	bubble.Test(t, func(t *testing.T) {
-		s := &server{}
-		s.answers = []answer{loading(s)}
-		runner := NewRunner(s.client(t))
-		_, failure := runner.Run(begin(t, -1), &Call{Script: next, Key: "k"})
-		if failure == nil || failure.Outcome != NotCounted || len(s.read) != maxTries {
-			t.Errorf("without a deadline: sent %d times, %+v", len(s.read), failure)
-		}
-		begun := time.Now()
-		_, failure = runner.Run(begin(t, time.Second), &Call{Script: next, Key: "k"})
-		if failure == nil || failure.Outcome != NotCounted || time.Since(begun) > time.Second {
-			t.Errorf("within a second: %+v after %v", failure, time.Since(begun))
-		}
-	})
+	for name, always := range map[string]func(s *server) answer{
+		"loading":                   loading,
+		"the script is never known": func(s *server) answer { return s.refuses("NOSCRIPT No matching script") },
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			s := &server{}
+			s.answers = []answer{always(s)}
+			runner := NewRunner(s.client(t))
+			_, failure := runner.Run(begin(t, -1), &Call{Script: next, Key: "k"})
+			s.read = slices.DeleteFunc(s.read, func(line string) bool { return line == text })
+			if failure == nil || failure.Outcome != NotCounted || len(s.read) != maxTries {
+				t.Errorf("%s, without a deadline: sent %d times, %+v", name, len(s.read), failure)
+			}
+			begun := time.Now()
+			_, failure = runner.Run(begin(t, time.Second), &Call{Script: next, Key: "k"})
+			if failure == nil || failure.Outcome != NotCounted || time.Since(begun) > time.Second {
+				t.Errorf("%s, within a second: %+v after %v", name, failure, time.Since(begun))
+			}
+		})
+	}
 }
 
 // Of a pipeline, only what failed is sent again, and what failed alike shares an
 // error.
-func TestOnlyWhatFailedIsSentAgain(t *testing.T) {
+func TestRunEach_SentAgain(t *testing.T) {
 	const n = 200
 	calls := make([]Call, n)
 	for i := range calls {
@@ -195,39 +209,150 @@ func TestOnlyWhatFailedIsSentAgain(t *testing.T) {
 	}
 }
 
-// However many texts are sent, every call is run at last, each once.
-func TestAPipelineOnANodeWithoutTheScript(t *testing.T) {
+// forgetful is a server that runs the scripts that it knows.
+func forgetful() *server {
+	s := &server{}
+	s.answers = []answer{func(cmd *command) error {
+		s.written(cmd)
+		for _, line := range s.read {
+			if text, ok := strings.CutPrefix(line, "script load "); ok && s.refused == nil && bytes.Equal(New(text, 0, 0).digest, cmd.body.bytes) {
+				cmd.SetVal([]int64{1, 0})
+				return nil
+			}
+		}
+		return reply("NOSCRIPT No matching script")
+	}}
+	return s
+}
+
+// A node that does not know some scripts gets the text of each once.
+func TestRunEach_UnknownScripts(t *testing.T) {
 	other := New("return {2, 0}", 2, 0)
 	calls := make([]Call, 1000)
 	for i := range calls {
 		calls[i] = Call{Script: []*Script{next, other}[i%2], Key: fmt.Sprintf("p:{%d}:count", i)}
 	}
-	s := &server{}
-	known := make(map[string]bool)
-	s.answers = []answer{func(cmd *command) error {
-		s.written(cmd)
-		if strings.HasPrefix(s.read[len(s.read)-1], "eval ") {
-			known[string(cmd.body.script.digest)] = true
-		}
-		if !known[string(cmd.body.script.digest)] {
-			return reply("NOSCRIPT No matching script")
-		}
-		cmd.SetVal([]int64{1, 0})
-		return nil
-	}}
+	s := forgetful()
 	_, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
 	for i, failure := range failures {
 		if failure != nil {
 			t.Fatalf("call %d: %+v", i, failure)
 		}
 	}
-	texts := 0
-	for _, sent := range s.read {
-		if strings.HasPrefix(sent, "eval ") {
-			texts++
+	if want := 2*len(calls) + 2; len(s.read) != want {
+		t.Errorf("%d commands were sent, want %d", len(s.read), want)
+	}
+}
+
+// Ordered calls are never refused for want of the script, not even some of them: so they
+// are run in their order.
+func TestRunEach_Ordered(t *testing.T) {
+	s := forgetful()
+	calls := make([]Call, 100)
+	for i := range calls {
+		calls[i] = Call{Script: next, Key: "k", Ordered: true}
+	}
+	_, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), calls)
+	if failures[0] != nil || len(s.read) != len(calls)+1 || s.read[0] != "script load "+next.Text {
+		t.Errorf("sent %d commands, first %q; %+v", len(s.read), s.read[0], failures[0])
+	}
+}
+
+// Where the script may not be loaded, the failure says so.
+func TestRun_LoadRefused(t *testing.T) {
+	s := forgetful()
+	s.refused = reply("NOPERM this user has no permissions to run the 'script|load' command")
+	_, failure := NewRunner(s.client(t)).Run(begin(t, time.Minute), &Call{Script: next, Key: "k"})
+	if failure == nil || failure.Outcome != NotCounted || !errors.Is(failure.Err, s.refused) {
+		t.Errorf("%+v", failure)
+	}
+}
+
+// A script is loaded on the node of the key, by every kind of client, and on no other.
+func TestRun_LoadedWhereTheKeyIs(t *testing.T) {
+	cluster := redistest.StartCluster(t, 3)
+	key := "p:{acme}:count"
+	node, err := cluster.Client().MasterForKey(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, client := range map[string]Client{
+		"Client": node, "ClusterClient": cluster.Client(), "AutoPipeliner": autoPipeliner(cluster.Client()),
+	} {
+		script := New("return {1, 0} -- "+name, 2, 0)
+		for i := range 2 {
+			call := Call{Script: script, Key: key}
+			_, failure := NewRunner(client).Run(begin(t, 10*time.Second), &call)
+			_, failures := NewRunner(client).RunEach(begin(t, 10*time.Second), []Call{call, call})
+			if failure != nil || failures[0] != nil || failures[1] != nil {
+				t.Errorf("%s, time %d: %+v, %+v", name, i, failure, failures)
+			}
+		}
+		for _, master := range cluster.Masters {
+			known := master.Client().ScriptExists(t.Context(), string(script.digest)).Val()[0]
+			if want := master.Addr == node.Options().Addr; known != want {
+				t.Errorf("%s: %s knows the script: %t, want %t", name, master.Addr, known, want)
+			}
 		}
 	}
-	if texts == 0 || texts > 2*firstTexts {
-		t.Errorf("%d texts were sent", texts)
+}
+
+// autoPipeliner is one on a client, or the client itself where go-redis has none.
+func autoPipeliner(client Client) Client {
+	method := reflect.ValueOf(client).MethodByName("AutoPipeline")
+	if !method.IsValid() {
+		return client
+	}
+	return method.Call(nil)[0].Interface().(Client)
+}
+
+// A call ends in time whatever it waits for, and a caller who goes away does not wait.
+func TestRun_InTime(t *testing.T) {
+	const second = time.Second
+	for _, test := range []struct {
+		name            string
+		cancel, timeout time.Duration // 0: none
+		answers, want   time.Duration
+		outcome         Outcome
+	}{
+		{"hangs", 0, second, time.Minute, second, Unknown},
+		{"canceled", second / 10, second, time.Minute, second / 10, Unknown},
+		{"canceled without a timeout", second / 10, -1, time.Minute, second / 10, Unknown},
+		{"canceled late", 990 * time.Millisecond, second, time.Minute, 990 * time.Millisecond, Unknown},
+		{"answered late", 0, second, 990 * time.Millisecond, 990 * time.Millisecond, -1},
+	} {
+		bubble.Test(t, func(t *testing.T) {
+			s := &server{}
+			s.answers = []answer{func(cmd *command) error {
+				s.written(cmd)
+				time.Sleep(test.answers)
+				cmd.SetVal([]int64{1, 0})
+				return nil
+			}}
+			runner := NewRunner(s.client(t))
+			for _, run := range []func(d *Deadline) *Failure{
+				func(d *Deadline) *Failure {
+					_, failure := runner.Run(d, &Call{Script: next, Key: "k"})
+					return failure
+				},
+				func(d *Deadline) *Failure {
+					_, failures := runner.RunEach(d, []Call{{Script: next, Key: "k"}})
+					return failures[0]
+				},
+			} {
+				ctx, cancel := context.WithCancel(context.Background())
+				if test.cancel != 0 {
+					time.AfterFunc(test.cancel, cancel)
+				}
+				d, begun := Begin(ctx, test.timeout), time.Now()
+				failure := run(&d)
+				if got := time.Since(begun); got != test.want || (failure == nil) != (test.outcome < 0) || failure != nil && failure.Outcome != test.outcome {
+					t.Errorf("%s: %+v after %v", test.name, failure, got)
+				}
+				d.End()
+				cancel()
+			}
+			time.Sleep(time.Hour) // until all has ended
+		})
 	}
 }

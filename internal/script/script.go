@@ -38,7 +38,7 @@ type Call struct {
 
 	Repeatable bool // running it twice is as good as once
 	ReadOnly   bool // writes nothing, so that nothing is unknown when its reply is lost
-	Ordered    bool // has its place among others: no node may refuse it for want of the script
+	Ordered    bool // of a RunEach, it keeps its place even if a node does not know the script yet
 }
 
 // Outcome is what became of a call.
@@ -50,7 +50,6 @@ const (
 	Unknown                       // it may have been run
 	CorruptCount                  // the key of the count holds something else
 	CorruptPending                // the key of pending documents does
-	CorruptUsage                  // the key of the usage does
 )
 
 // Failure is why a call has no reply.

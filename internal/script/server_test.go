@@ -21,12 +21,13 @@ type answer func(cmd *command) error
 type server struct {
 	mu      sync.Mutex
 	answers []answer
-	read    []string // the first two arguments of each command that was written
+	read    []string // the first arguments of each command that was written
+	refused error    // the answer to each SCRIPT LOAD
 }
 
 // client returns a client whose commands this server gets.
 func (s *server) client(t *testing.T) *redis.Client {
-	client := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) {
+	client := redis.NewClient(&redis.Options{Addr: address, Dialer: func(context.Context, string, string) (net.Conn, error) {
 		return nil, errors.New("nothing goes to a network here")
 	}})
 	client.AddHook(s)
@@ -35,6 +36,11 @@ func (s *server) client(t *testing.T) *redis.Client {
 }
 
 func (s *server) serve(cmd redis.Cmder) error {
+	if load, ok := cmd.(*load); ok {
+		s.written(load)
+		load.SetErr(s.refused)
+		return s.refused
+	}
 	s.mu.Lock()
 	answer := s.answers[0]
 	if len(s.answers) > 1 {
@@ -47,16 +53,20 @@ func (s *server) serve(cmd redis.Cmder) error {
 	return err
 }
 
-// written reads a command as a connection would.
-func (s *server) written(cmd *command) {
-	args := cmd.Args()
-	text, err := args[1].(encoding.BinaryMarshaler).MarshalBinary()
-	if err != nil {
-		panic(err)
+// written reads a command as a connection would, up to its script.
+func (s *server) written(cmd redis.Cmder) {
+	line := ""
+	for _, arg := range cmd.Args() {
+		if script, ok := arg.(encoding.BinaryMarshaler); ok {
+			text, _ := script.MarshalBinary()
+			line += string(text)
+			break
+		}
+		line += fmt.Sprint(arg, " ")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read = append(s.read, fmt.Sprint(args[0], " ", string(text)))
+	s.read = append(s.read, line)
 }
 
 // replies is a reply.

@@ -78,26 +78,20 @@ func (s *Step) do(ctx context.Context, store priority.Store) error {
 	case "next":
 		decisions, err := store.NextN(ctx, s.Customer, *s.N)
 		for _, d := range decisions {
-			s.Want = append(s.Want, Result{Level: int64(d.Level), Ruled: int64(d.Ruled), Count: &d.Count, ResetIn: milliseconds(d.ResetIn)})
+			s.Want = append(s.Want, Result{Level: int64(d.Level), RuleLevel: other(d.RuleLevel, d.Level), Count: &d.Count, ResetIn: milliseconds(d.ResetIn)})
 		}
 		return err
 	case "submit":
 		decisions, err := store.SubmitN(ctx, s.Customer, s.Documents, nil)
 		for _, d := range decisions {
 			load := times(d.Load, 1e6)
-			s.Want = append(s.Want, Result{Level: int64(d.Level), Ruled: int64(d.Ruled), Load: &load, Pending: &d.Pending})
+			s.Want = append(s.Want, Result{Level: int64(d.Level), RuleLevel: other(d.RuleLevel, d.Level), Load: &load, Pending: &d.Pending})
 		}
 		return err
 	case "done":
-		ended := make(map[string]priority.Ended)
-		err := store.DoneN(priority.WithEnded(ctx, func(e priority.Ended) { ended[e.Document] = e }), s.Customer, s.Documents, 0)
-		for _, document := range s.Documents {
-			e := ended[document]
-			delete(ended, document) // it may be there twice
-			s.Want = append(s.Want, Result{Level: int64(e.Level), Sojourn: milliseconds(e.Sojourn)})
-		}
-		if len(ended) > 0 {
-			return fmt.Errorf("documents have ended that are not of the call: %v", ended)
+		ended, err := store.DoneN(ctx, s.Customer, s.Documents, 0)
+		for _, e := range ended {
+			s.Want = append(s.Want, Result{Level: int64(e.Level), Latency: milliseconds(e.Latency)})
 		}
 		return err
 	case "peek":
@@ -105,15 +99,32 @@ func (s *Step) do(ctx context.Context, store priority.Store) error {
 		s.State = &State{
 			Rule:  map[priority.Rule]string{priority.Unknown: "unknown", priority.ByCount: "by_count", priority.ByLoad: "by_load"}[p.Rule],
 			Level: int64(p.Level), NextLevel: int64(p.NextLevel), Count: p.Count, ResetIn: p.ResetIn.Milliseconds(),
-			Load: times(p.Load, 1e6), Lately: times(p.Lately, 1000), Cost: times(p.Cost, 1000), Pending: p.Pending, PendingLast: p.PendingLast,
-			Oldest: p.Oldest.Milliseconds(), Sojourn: p.Sojourn.Milliseconds(), Lease: p.Lease.Milliseconds(),
-			Ruled: int64(p.Ruled), Earliest: int64(p.Override.Earliest), Latest: int64(p.Override.Latest), EndsIn: p.OverrideEndsIn.Milliseconds(),
+			Load: times(p.Load, 1e6), Recent: times(p.Recent, 1000), Cost: times(p.Cost, 1000), Pending: p.Pending, PendingLast: p.PendingLast,
+			Oldest: p.Oldest.Milliseconds(), Latency: p.Latency.Milliseconds(), Lease: p.Lease.Milliseconds(),
+			RuleLevel: other(p.RuleLevel, p.NextLevel), Earliest: int64(p.Override.Earliest), Latest: int64(p.Override.Latest), EndsIn: p.OverrideEndsIn.Milliseconds(),
 		}
 		return err
 	case "reset":
 		return store.Reset(ctx, s.Customer)
 	}
 	return fmt.Errorf("no store does %q", s.Do)
+}
+
+// other returns the level by the rule where it is another one, else 0.
+func other(byRule, level priority.Level) int64 {
+	if byRule == level {
+		return 0
+	}
+	return int64(byRule)
+}
+
+// Script returns a script with the numbers of a policy and a lease.
+func Script(text string, policy priority.Policy, lease time.Duration) string {
+	policy = policy.WithDefaults()
+	return lua.With(text, lua.Numbers{
+		Thresholds: policy.Thresholds, Interval: policy.ResetInterval, SinceLastReset: policy.ResetMode == priority.SinceLastReset,
+		Lease: lease, Loads: policy.Loads, Turns: policy.Turns, Levels: int(policy.Last()),
+	})
 }
 
 func times(number, unit float64) int64 { return int64(math.Round(number * unit)) }
@@ -136,25 +147,29 @@ func (r *Redis) Other(c Case, s Step) ([]Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	pending, usage, override := store.PendingKey(s.Customer), store.UsageKey(s.Customer), store.OverrideKey(s.Customer)
+	keys := store.Keys(s.Customer)
 	var args []any
 	switch s.Do {
 	case "set":
-		key := map[string]string{"": store.Key(s.Customer), "usage": usage, "override": override}[s.Key]
+		key := map[string]string{"": keys.Count, "override": keys.Override}[s.Key]
 		return nil, r.Client.Set(ctx, key, *s.Value, Milliseconds(s.TTL)).Err()
 	case "done":
 		args = append(args, s.Cost)
 		for _, document := range s.Documents {
 			args = append(args, document)
 		}
-		reply, err := r.Client.Eval(ctx, lua.Done, []string{pending, usage}, args...).Int64Slice()
-		return ofEach(s, reply, 2, func(n []int64) Result { return Result{Sojourn: &n[0], Level: n[1]} }), err
+		reply, err := r.Client.Eval(ctx, lua.Done, []string{keys.Pending}, args...).Int64Slice()
+		return ofEach(s, reply, 2, func(n []int64) Result { return Result{Latency: &n[0], Level: n[1]} }), err
 	default:
 		for i, document := range s.Documents {
 			args = append(args, document, s.Costs[i])
 		}
-		reply, err := r.Client.Eval(ctx, store.SubmitScript(s.Customer), []string{pending, usage, override}, args...).Int64Slice()
-		return ofEach(s, reply, 4, func(n []int64) Result { return Result{Level: n[0], Load: &n[1], Pending: &n[2], Ruled: n[3]} }), err
+		reply, err := r.Client.Eval(ctx, Script(lua.Submit, c.Policy.Priority(), Milliseconds(c.LeaseOf(s))), []string{keys.Pending, keys.Override}, args...).Int64Slice()
+		return ofEach(s, reply, 4, func(n []int64) Result {
+			result := Result{Level: n[0], Load: &n[1], Pending: &n[2]}
+			result.RuleLevel = other(priority.Level(n[3]), priority.Level(n[0]))
+			return result
+		}), err
 	}
 }
 

@@ -51,13 +51,13 @@ type (
 
 	// Result is of one document. next has the third line, submit the fourth, done the last.
 	Result struct {
-		Level   int64  `json:"level"`
-		Ruled   int64  `json:"ruled,omitempty"` // without the override, where there is one
-		Count   *int64 `json:"count,omitempty"`
-		ResetIn *int64 `json:"reset_in_ms,omitempty"`
-		Load    *int64 `json:"load,omitempty"` // in millionths
-		Pending *int64 `json:"pending,omitempty"`
-		Sojourn *int64 `json:"sojourn_ms,omitempty"`
+		Level     int64  `json:"level"`
+		RuleLevel int64  `json:"rule_level,omitempty"` // without an override, where it is another
+		Count     *int64 `json:"count,omitempty"`
+		ResetIn   *int64 `json:"reset_in_ms,omitempty"`
+		Load      *int64 `json:"load,omitempty"` // in millionths
+		Pending   *int64 `json:"pending,omitempty"`
+		Latency   *int64 `json:"latency_ms,omitempty"`
 	}
 
 	// State is a peek's.
@@ -68,15 +68,15 @@ type (
 		Count       int64  `json:"count"`
 		ResetIn     int64  `json:"reset_in_ms"`
 		Load        int64  `json:"load"`   // in millionths
-		Lately      int64  `json:"lately"` // in thousandths, as is the next
+		Recent      int64  `json:"recent"` // in thousandths, as is the next
 		Cost        int64  `json:"cost"`
 		Pending     int64  `json:"pending"`
 		PendingLast int64  `json:"pending_last"`
 		Oldest      int64  `json:"oldest_ms"`
-		Sojourn     int64  `json:"sojourn_ms"`
+		Latency     int64  `json:"latency_ms"`
 		Lease       int64  `json:"lease_ms"`
-		Ruled       int64  `json:"ruled,omitempty"` // this and the next ones where there is an override
-		Earliest    int64  `json:"earliest,omitempty"`
+		RuleLevel   int64  `json:"rule_level,omitempty"` // where it is not NextLevel
+		Earliest    int64  `json:"earliest,omitempty"`   // this and the next ones where there is an override
 		Latest      int64  `json:"latest,omitempty"`
 		EndsIn      int64  `json:"override_ends_in_ms,omitempty"`
 	}
@@ -88,7 +88,6 @@ type (
 		Customer string `json:"customer_hex"`
 		Count    string `json:"count_key_hex"`
 		Pending  string `json:"pending_key_hex"`
-		Usage    string `json:"usage_key_hex"`
 		Override string `json:"override_key_hex"`
 	}
 
@@ -98,6 +97,7 @@ type (
 		Policy Policy            `json:"policy"`
 		Lease  int64             `json:"lease_ms"`
 		Loads  []float64         `json:"loads"`
+		Turns  int               `json:"turns"`
 		Last   int64             `json:"last"`
 		Levels [][2]int64        `json:"levels"`
 		ByLoad [][2]int64        `json:"levels_by_load"`
@@ -140,19 +140,20 @@ type (
 		Sent  int      `json:"sent,omitempty"`
 	}
 
-	// MeanCase is a process that computes costs.
-	MeanCase struct {
+	// CostCase is a process that compares costs.
+	CostCase struct {
 		Name  string     `json:"name"`
-		Steps []MeanStep `json:"steps"`
+		Steps []CostStep `json:"steps"`
 	}
 
-	// MeanStep is a submit of documents with costs, or a done of n documents.
-	MeanStep struct {
-		Costs []float64 `json:"costs,omitempty"` // passed to submit, one for each document
-		Took  int64     `json:"took_ms,omitempty"`
-		N     int       `json:"n,omitempty"`
-		Ended int       `json:"ended,omitempty"` // of the n documents, as Redis answers
-		Sent  []int64   `json:"sent"`            // to Redis: a cost for each document of a submit, one for a done
+	// CostStep is a submit of a customer's documents with costs, or a done of n documents.
+	CostStep struct {
+		Customer string    `json:"customer"`
+		Costs    []float64 `json:"costs,omitempty"` // passed to submit, one for each document
+		Took     int64     `json:"took_ms,omitempty"`
+		N        int       `json:"n,omitempty"`
+		Ended    int       `json:"ended,omitempty"` // of the n documents, as Redis answers
+		Sent     []int64   `json:"sent"`            // to Redis: a cost for each document of a submit, one for a done
 	}
 )
 

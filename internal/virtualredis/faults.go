@@ -104,7 +104,7 @@ func concerns(fault *prioritytest.Fault, cmd redis.Cmder) bool {
 	switch {
 	case key == "": // go-redis greets the server
 		return false
-	case fault.Class == priority.ErrCorruptCount && runs(cmd, lua.Reset):
+	case fault.Class == priority.ErrCorrupt && runs(cmd, lua.Reset):
 		return false
 	case len(fault.Operations) > 0 && !runs(cmd, lua.Done):
 		return false
@@ -135,7 +135,7 @@ func (f *Faults) process(ctx context.Context, cmds []redis.Cmder, send func(cont
 	case priority.ErrOutcomeUnknown:
 		write(met)
 		failure = io.EOF
-	case priority.ErrCorruptCount:
+	case priority.ErrCorrupt:
 		failure = corruptReply{}
 	}
 	over := make(chan struct{}) // Go 1.26 crashes in a select on a timer that is over, in a bubble, with -race

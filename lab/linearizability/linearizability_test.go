@@ -108,7 +108,7 @@ func (s *nonAtomicStore) Next(ctx context.Context, customer string) (priority.De
 }
 
 func (s *nonAtomicStore) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	count, err := s.client.Get(ctx, s.Key(customer)).Int64()
+	count, err := s.client.Get(ctx, s.Keys(customer).Count).Int64()
 	if errors.Is(err, redis.Nil) {
 		count = 1
 	} else if err != nil {
@@ -120,7 +120,7 @@ func (s *nonAtomicStore) NextN(ctx context.Context, customer string, n int) ([]p
 		count--
 		decisions[i] = priority.Decision{Level: policy.Level(count), Count: count, ResetIn: policy.ResetInterval}
 	}
-	return decisions, s.client.Set(ctx, s.Key(customer), count, policy.ResetInterval).Err()
+	return decisions, s.client.Set(ctx, s.Keys(customer).Count, count, policy.ResetInterval).Err()
 }
 
 // repeatingStore calls again when it may have been counted.

@@ -25,11 +25,11 @@ type Client struct {
 func NewClient(client *asynq.Client, store priority.Store, name string) (*Client, error) {
 	switch {
 	case client == nil:
-		return nil, fmt.Errorf("priorityasynq: %w: the client is nil", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("priorityasynq: %w option: the client is nil", priority.ErrInvalid)
 	case typednil.Is(store):
-		return nil, fmt.Errorf("priorityasynq: %w: the store is nil", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("priorityasynq: %w option: the store is nil", priority.ErrInvalid)
 	case name == "":
-		return nil, fmt.Errorf("priorityasynq: %w: the name is empty", priority.ErrInvalidOption)
+		return nil, fmt.Errorf("priorityasynq: %w option: the name is empty", priority.ErrInvalid)
 	}
 	return &Client{client, store, name}, nil
 }
@@ -96,7 +96,7 @@ func read(customer string, opts []asynq.Option) (of document, taskID string, err
 		}
 		switch opt.Type() {
 		case asynq.GroupOpt, asynq.UniqueOpt:
-			return of, "", fmt.Errorf("%w: %v holds within one queue, and each level has its own", priority.ErrInvalidOption, opt)
+			return of, "", fmt.Errorf("%w option: %v holds within one queue, and each level has its own", priority.ErrInvalid, opt)
 		case asynq.TaskIDOpt:
 			taskID, _ = opt.Value().(string)
 		case documentOpt:

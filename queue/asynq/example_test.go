@@ -102,8 +102,8 @@ func Example() {
 
 	// Output:
 	// archive
-	// bakery
 	// archive
+	// bakery
 	// archive
 	// 0 pending <nil>
 }

@@ -92,10 +92,10 @@ func documentOf(headers map[string]string) (of document, ok bool) {
 // text, cannot carry.
 func (d document) into(headers map[string]string) (map[string]string, error) {
 	if !utf8.ValidString(d.customer) {
-		return nil, fmt.Errorf("%w: %q is not UTF-8", priority.ErrInvalidCustomer, d.customer)
+		return nil, fmt.Errorf("%w customer: %q is not UTF-8", priority.ErrInvalid, d.customer)
 	}
 	if !utf8.ValidString(d.id) {
-		return nil, fmt.Errorf("%w: %q is not UTF-8", priority.ErrInvalidDocument, d.id)
+		return nil, fmt.Errorf("%w document: %q is not UTF-8", priority.ErrInvalid, d.id)
 	}
 	all := without(headers)
 	all[customerHeader], all[documentHeader] = d.customer, d.id
@@ -134,7 +134,7 @@ const doneTime = 5 * time.Second
 func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {
 	saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
 	defer cancel()
-	err := store.Done(saying, of.customer, of.id, took)
+	_, err := store.Done(saying, of.customer, of.id, took)
 	if err != nil {
 		slog.WarnContext(ctx, "priorityasynq: a document counts as pending until its lease ends",
 			"customer", of.customer, "document", of.id, "error", err)

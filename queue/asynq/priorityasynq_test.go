@@ -80,11 +80,11 @@ func TestEnqueue_Refused(t *testing.T) {
 		opt      asynq.Option
 		want     error
 	}{
-		"a customer that is not UTF-8": {"\xff", Cost(1), priority.ErrInvalidCustomer},
-		"an id that is not UTF-8":      {"acme", Document("\xff"), priority.ErrInvalidDocument},
-		"a group":                      {"acme", asynq.Group("all"), priority.ErrInvalidOption},
-		"a unique task":                {"acme", asynq.Unique(time.Hour), priority.ErrInvalidOption},
-		"a cost below 0":               {"acme", Cost(-1), priority.ErrInvalidCost},
+		"a customer that is not UTF-8": {"\xff", Cost(1), priority.ErrInvalid},
+		"an id that is not UTF-8":      {"acme", Document("\xff"), priority.ErrInvalid},
+		"a group":                      {"acme", asynq.Group("all"), priority.ErrInvalid},
+		"a unique task":                {"acme", asynq.Unique(time.Hour), priority.ErrInvalid},
+		"a cost below 0":               {"acme", Cost(-1), priority.ErrInvalid},
 	} {
 		_, err := q.Enqueue(t.Context(), c.customer, asynq.NewTask("convert", nil), c.opt)
 		if !errors.Is(err, ErrSubmit) || !errors.Is(err, c.want) {
@@ -186,9 +186,9 @@ type failing struct {
 	done func(ctx context.Context, document string) error
 }
 
-func (f *failing) Done(ctx context.Context, customer, document string, took time.Duration) error {
+func (f *failing) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
 	if err := f.done(ctx, document); err != nil {
-		return err
+		return priority.Ended{}, err
 	}
 	return f.Store.Done(ctx, customer, document, took)
 }
@@ -219,7 +219,7 @@ func TestSettle(t *testing.T) {
 			t.Errorf("error %v, want %v", err, fail)
 		}
 	}
-	fail = priority.ErrCorruptCount
+	fail = priority.ErrCorrupt
 	if err := settle(); err != nil || q.pending("acme") != 2 {
 		t.Errorf("error %v, %d pending, want 2", err, q.pending("acme"))
 	}
@@ -298,7 +298,7 @@ func TestNewClient_Missing(t *testing.T) {
 		"a nil store": func() error { _, err := NewClient(client, (*memory.Store)(nil), "documents"); return err },
 		"no name":     func() error { _, err := NewClient(client, new(memory.Store), ""); return err },
 	} {
-		if err := call(); !errors.Is(err, priority.ErrInvalidOption) {
+		if err := call(); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%s: error %v", what, err)
 		}
 	}

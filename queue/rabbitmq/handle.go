@@ -135,7 +135,7 @@ func (t *task) done(ctx context.Context, took time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
 	defer cancel()
-	if err := t.store.Done(ctx, t.document.Customer, t.document.ID, took); err != nil {
+	if _, err := t.store.Done(ctx, t.document.Customer, t.document.ID, took); err != nil {
 		t.options.Logger.Warn("a document counts as pending until its lease ends",
 			"customer", t.document.Customer, "document", t.document.ID, "error", err)
 	}

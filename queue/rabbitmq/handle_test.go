@@ -31,12 +31,12 @@ func (r *recorder) Submit(context.Context, string, string, float64) (priority.De
 	return priority.Decision{Level: 2}, nil
 }
 
-func (r *recorder) Done(ctx context.Context, customer, document string, _ time.Duration) error {
+func (r *recorder) Done(ctx context.Context, customer, document string, _ time.Duration) (priority.Ended, error) {
 	if r.onDone != nil {
 		r.onDone(ctx)
 	}
 	r.done = append(r.done, "done "+customer+" "+document)
-	return nil
+	return priority.Ended{}, nil
 }
 
 func (r *recorder) Ack(uint64, bool) error        { r.done = append(r.done, "ack"); return nil }
@@ -221,7 +221,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 		"Workers is -1":    func() (*Queue, error) { return newQueue("x", store, &Options{Workers: -1}) },
 		"MaxLength is -1":  func() (*Queue, error) { return newQueue("x", store, &Options{MaxLength: -1}) },
 	} {
-		if _, err := open(); !errors.Is(err, priority.ErrInvalidOption) || !strings.Contains(err.Error(), "invalid option: "+what) {
+		if _, err := open(); !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), "invalid option: "+what) {
 			t.Errorf("error %v, want one of: %s", err, what)
 		}
 	}

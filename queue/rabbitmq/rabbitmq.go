@@ -47,6 +47,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/typednil"
 	"github.com/docpriority/priority/queue"
 )
@@ -103,7 +104,7 @@ type Queue struct {
 // another document.
 //
 // The names of the other queues begin with the name. nil options are the defaults. An
-// error may wrap [priority.ErrInvalidOption].
+// error may wrap [priority.ErrInvalid].
 func New(ctx context.Context, connection *amqp.Connection, name string, store priority.Store, options *Options) (*Queue, error) {
 	q, err := newQueue(name, store, options)
 	switch {
@@ -125,7 +126,7 @@ func New(ctx context.Context, connection *amqp.Connection, name string, store pr
 // connection is lost, until Close.
 //
 // The names of the other queues begin with the name. nil options are the defaults. An
-// error may wrap [priority.ErrInvalidOption].
+// error may wrap [priority.ErrInvalid].
 func Open(ctx context.Context, url, name string, store priority.Store, options *Options) (*Queue, error) {
 	q, err := newQueue(name, store, options)
 	if err != nil {
@@ -181,7 +182,7 @@ func newQueue(name string, store priority.Store, options *Options) (*Queue, erro
 }
 
 func invalid(what string) error {
-	return fmt.Errorf("priorityrabbitmq: %w: %s", priority.ErrInvalidOption, what)
+	return fmt.Errorf("priorityrabbitmq: %w option: %s", priority.ErrInvalid, what)
 }
 
 // Name returns the queue's name. It is the routing key of the default exchange, "".
@@ -209,7 +210,7 @@ const (
 // message that Publish gave no level.
 func Of(delivery amqp.Delivery) Document {
 	document := Document{Customer: text(&delivery, HeaderCustomer), ID: text(&delivery, HeaderDocument)}
-	if priority.CheckDone(document.Customer, []string{document.ID}, 0) != nil {
+	if check.Done(document.Customer, []string{document.ID}, 0) != nil {
 		return Document{}
 	}
 	return document
@@ -240,7 +241,8 @@ func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.
 	message.Priority = q.priority(decision.Level)
 	message.DeliveryMode = cmp.Or(message.DeliveryMode, amqp.Persistent)
 	if err = q.send(ctx, exchange, key, message); errors.Is(err, errRefused) {
-		err = errors.Join(err, q.store.Done(context.WithoutCancel(ctx), document.Customer, document.ID, 0))
+		_, done := q.store.Done(context.WithoutCancel(ctx), document.Customer, document.ID, 0)
+		err = errors.Join(err, done)
 	}
 	return err
 }

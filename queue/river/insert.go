@@ -107,7 +107,7 @@ func (m *Middleware) end(ctx context.Context, over []submitted) {
 			ids[i] = over[place].ID
 		}
 		saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
-		err := m.store.DoneN(saying, customer, ids, 0)
+		_, err := m.store.DoneN(saying, customer, ids, 0)
 		cancel()
 		if err != nil {
 			slog.WarnContext(ctx, "priorityriver: documents count as pending until their leases end", "customer", customer, "error", err)

@@ -107,10 +107,10 @@ func documentOf(metadata []byte) (document, bool) {
 // refuses names that PostgreSQL's JSON would change.
 func (d document) into(metadata []byte) ([]byte, error) {
 	if !storable(d.Customer) {
-		return nil, fmt.Errorf("%w: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalidCustomer, d.Customer)
+		return nil, fmt.Errorf("%w customer: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalid, d.Customer)
 	}
 	if !storable(d.ID) {
-		return nil, fmt.Errorf("%w: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalidDocument, d.ID)
+		return nil, fmt.Errorf("%w document: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalid, d.ID)
 	}
 	all := make(map[string]json.RawMessage)
 	if len(metadata) > 0 {
@@ -155,7 +155,7 @@ const doneTime = 5 * time.Second
 func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {
 	saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
 	defer cancel()
-	err := store.Done(saying, of.Customer, of.ID, took)
+	_, err := store.Done(saying, of.Customer, of.ID, took)
 	if err != nil {
 		slog.WarnContext(ctx, "priorityriver: a document counts as pending until its lease ends",
 			"customer", of.Customer, "document", of.ID, "error", err)

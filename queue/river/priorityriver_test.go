@@ -50,7 +50,7 @@ func (c *counting) SubmitN(ctx context.Context, customer string, documents []str
 	return c.Store.SubmitN(ctx, customer, documents, costs)
 }
 
-func (c *counting) Done(ctx context.Context, customer, document string, took time.Duration) error {
+func (c *counting) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
 	c.took = took
 	return c.Store.Done(ctx, customer, document, took)
 }
@@ -200,14 +200,14 @@ func TestInsert_Refused(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	for customer, want := range map[string]error{"\xff": priority.ErrInvalidCustomer, "a\x00b": priority.ErrInvalidCustomer} {
+	for customer, want := range map[string]error{"\xff": priority.ErrInvalid, "a\x00b": priority.ErrInvalid} {
 		jobs := jobsOf(invoice{Customer: customer})
 		if _, err := New(new(counting), customerOf).InsertMany(t.Context(), jobs, inserted(jobs)); !errors.Is(err, want) {
 			t.Errorf("%q: error %v", customer, err)
 		}
 	}
 	jobs := jobsOf(invoice{"acme", "\xff"})
-	if _, err := New(new(counting), customerOf).InsertMany(t.Context(), jobs, inserted(jobs)); !errors.Is(err, priority.ErrInvalidDocument) {
+	if _, err := New(new(counting), customerOf).InsertMany(t.Context(), jobs, inserted(jobs)); !errors.Is(err, priority.ErrInvalid) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -319,13 +319,14 @@ func TestStoreHangs(t *testing.T) {
 // hanging is a store in memory whose Done and DoneN last until the context ends.
 type hanging struct{ memory.Store }
 
-func (*hanging) Done(ctx context.Context, _, _ string, _ time.Duration) error {
+func (*hanging) Done(ctx context.Context, _, _ string, _ time.Duration) (priority.Ended, error) {
 	<-ctx.Done()
-	return ctx.Err()
+	return priority.Ended{}, ctx.Err()
 }
 
-func (h *hanging) DoneN(ctx context.Context, customer string, _ []string, _ time.Duration) error {
-	return h.Done(ctx, customer, "", 0)
+func (h *hanging) DoneN(ctx context.Context, customer string, _ []string, _ time.Duration) ([]priority.Ended, error) {
+	_, err := h.Done(ctx, customer, "", 0)
+	return nil, err
 }
 
 func TestWork_NoCustomer(t *testing.T) {

@@ -4,7 +4,7 @@
 import { createInterface } from 'node:readline';
 import { Redis, Cluster } from 'ioredis';
 import { createClient, createCluster } from 'redis';
-import { CorruptCount, join, NotCounted, OutcomeUnknown, Store } from '../src/index.js';
+import { Corrupt, join, NotCounted, OutcomeUnknown, Store } from '../src/index.js';
 
 const clients = {
   'node-redis': (url) => createClient({ url }),
@@ -20,14 +20,14 @@ function policyOf({ thresholds, reset_interval_ms: resetInterval, reset_mode: mo
   return { thresholds, resetInterval, resetMode: mode && (resetModes[mode] ?? mode), loads, turns };
 }
 
-const decisionOf = ({ resetIn, ...decision }) => ({ ...decision, reset_in_ms: resetIn });
+const decisionOf = ({ resetIn, ruleLevel, ...decision }) => ({ ...decision, reset_in_ms: resetIn, rule_level: ruleLevel });
 
-const endedOf = ({ document, sojourn, level }) => ({ document: document.toString('base64'), sojourn_ms: sojourn, level });
+const endedOf = ({ document, latency, level }) => ({ document: document.toString('base64'), latency_ms: latency, level });
 
-function stateOf({ rule, nextLevel, resetIn, pendingLast, oldest, sojourn, lease, override, ...state }) {
+function stateOf({ rule, nextLevel, resetIn, pendingLast, oldest, latency, lease, ruleLevel, override, ...state }) {
   return {
     ...state, rule: rules[rule], next_level: nextLevel, reset_in_ms: resetIn, pending_last: pendingLast,
-    oldest_ms: oldest, sojourn_ms: sojourn, lease_ms: lease,
+    oldest_ms: oldest, latency_ms: latency, lease_ms: lease, rule_level: ruleLevel,
     ...(override && { earliest: override.earliest, latest: override.latest, override_ends_in_ms: override.endsIn ?? 0 }),
   };
 }
@@ -74,7 +74,7 @@ async function answer(request) {
 function classOf(error) {
   if (error instanceof NotCounted) return 'not_counted';
   if (error instanceof OutcomeUnknown) return 'outcome_unknown';
-  if (error instanceof CorruptCount) return 'corrupt';
+  if (error instanceof Corrupt) return 'corrupt';
   if (error instanceof TypeError || error instanceof RangeError) return 'invalid';
   throw error;
 }

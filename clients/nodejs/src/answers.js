@@ -2,7 +2,7 @@
 
 // What became of one try of a call, and what to do about it.
 
-const { CorruptCount, NotCounted, OutcomeUnknown } = require('./errors.js');
+const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 
 // What a connection rejects with:
 
@@ -29,7 +29,7 @@ function judge(error, { repeatable, readOnly }) {
   }
   const text = error.message;
   if (text.startsWith('NOSCRIPT ')) return { Class: NotCounted, noScript: true };
-  if (corrupt.test(text)) return { Class: CorruptCount };
+  if (corrupt.test(text)) return { Class: Corrupt };
   if (refusedForAMoment.test(text) || readOnlyServer.test(text)) return { Class: NotCounted, again: true };
   if (refused.test(text) || readOnly) return { Class: NotCounted };
   return { Class: OutcomeUnknown }; // it may come from the middle of a script
@@ -39,7 +39,7 @@ function judge(error, { repeatable, readOnly }) {
 // command that writes was refused and so nothing was written. Redis before 7.0 gives a
 // refusal within a script after words of its own.
 const readOnlyServer = /^READONLY |-READONLY |READONLY You can't write/;
-const corrupt = /^(CORRUPTCOUNT|CORRUPTPENDING|CORRUPTUSAGE) /;
+const corrupt = /^(CORRUPTCOUNT|CORRUPTPENDING) /;
 const refusedForAMoment = /^((LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)/;
 const refused = new RegExp(
   '^((NOAUTH|WRONGPASS|NOPERM|OOM|MISCONF|NOREPLICAS|MOVED|ASK|CROSSSLOT) |ERR unknown command|ERR the number of documents|ERR the cost)' +

@@ -5,6 +5,7 @@
 // BullMQ is not imported: what is used of its objects is the same in versions 5 and 6.
 
 const { randomUUID } = require('node:crypto');
+const { checkKind, checkMethods, checkNames } = require('./check.js');
 
 const mostSubmitted = 100; // documents in a call of submitN
 
@@ -12,7 +13,13 @@ const mostSubmitted = 100; // documents in a call of submitN
 // updateData change.
 const carried = 'docpriority';
 
-function submitJobs(queue, store, { customerOf, costOf = () => 0 }) {
+function submitJobs(queue, store, options) {
+  checkMethods('the queue', queue, 'add', 'addBulk');
+  checkMethods('the store', store, 'submitN');
+  checkNames(options, ['customerOf', 'costOf'], 'the options of submitJobs');
+  const { customerOf, costOf = () => 0 } = options;
+  checkKind('customerOf', customerOf, 'function');
+  checkKind('costOf', costOf, 'function');
   const add = queue.add.bind(queue);
   const addBulk = queue.addBulk.bind(queue);
   queue.add = async (name, data, opts) => (await submitted([{ name, data, opts }], async ([job]) => [await add(name, data, job.opts)]))[0];
@@ -49,6 +56,8 @@ function submitJobs(queue, store, { customerOf, costOf = () => 0 }) {
 }
 
 function doneAfter(store, processor) {
+  checkMethods('the store', store, 'done');
+  checkKind('the processor', processor, 'function');
   const wrapped = async function (job, ...rest) {
     const begun = performance.now();
     let result;
@@ -66,7 +75,12 @@ function doneAfter(store, processor) {
 }
 
 // A job that fails for a while has not finished.
-const doneAtEnd = (store) => (job) => (job?.finishedOn ? done(store, carriedBy(job)) : Promise.resolve());
+function doneAtEnd(store) {
+  checkMethods('the store', store, 'done');
+  return async (job) => {
+    if (job?.finishedOn) await done(store, carriedBy(job));
+  };
+}
 
 const documentOf = (customer, costOf) => (customer ? { customer, document: randomUUID(), cost: costOf() } : undefined);
 

@@ -5,7 +5,9 @@
 // from being sent twice, and that let it be known whether it was sent at all.
 
 const { isAscii } = require('node:buffer');
+const { getEventListeners, setMaxListeners } = require('node:events');
 const { isReplica, Lost, Refused, Unsent } = require('./answers.js');
+const { kindOf } = require('./check.js');
 
 const renewEvery = 2_000; // milliseconds
 const endsAfter = 60_000; // by then no call waits any more for a client that was replaced
@@ -13,9 +15,9 @@ const endsAfter = 60_000; // by then no call waits any more for a client that wa
 class Wire {
   #make;
   #client;
-  #madeAt;
-  #next; // the client that is to replace it
-  #ending = new Set(); // those that were replaced
+  #next; // the client that is to replace it, once it is ready
+  #madeAt; // when the last client was
+  #clients = new Set(); // all that are not ended
 
   constructor(client) {
     this.#make = makerOf(client);
@@ -23,8 +25,7 @@ class Wire {
 
   /** Sends a command and returns the reply; key is for a cluster. Rejects with Refused, Unsent or Lost. */
   async send(args, key, deadline) {
-    const client = this.#current();
-    await this.#ready(client, deadline);
+    const client = await this.#ready(deadline);
     if (deadline.over) throw new Unsent(`it was not sent: ${deadline.why}`);
     try {
       return await deadline.race(client.send(args, key, deadline.signal));
@@ -37,58 +38,63 @@ class Wire {
     }
   }
 
-  /** Ends the connections. No call may be under way. */
-  close() {
-    for (const client of [this.#client, this.#next, ...this.#ending]) client?.end();
+  /** Loads a script where a key lives, or everywhere. Whether that works does not matter to a call. */
+  load(text, key, deadline) {
+    for (const reply of this.#client.load(text, key, deadline.signal)) reply.catch(() => {});
   }
 
-  #current() {
-    if (!this.#client || this.#client.failed) {
-      this.#client?.end();
-      this.#client = this.#make();
-      this.#madeAt = performance.now();
-    }
-    return this.#client;
+  /** Ends the connections. No call may be under way. */
+  close() {
+    for (const client of this.#clients) client.end();
   }
 
   // It asks again and again: a promise for all calls would keep something of each until an
   // outage is over.
-  async #ready(client, deadline) {
-    while (client.ready() !== undefined) {
+  async #ready(deadline) {
+    for (;;) {
+      const client = this.#current();
+      if (client.isReady) return client;
       if (!client.failed && (await deadline.pause(5))) continue;
       const why = client.why?.message ?? 'the server does not answer';
       throw new Unsent(deadline.over && !deadline.timedOut ? `it was not sent: ${deadline.why}` : `no connection in time: ${why}`, { cause: client.why });
     }
   }
 
+  #current() {
+    if (this.#next?.isReady) {
+      setTimeout((old) => this.#end(old), endsAfter, this.#client).unref();
+      [this.#client, this.#next] = [this.#next, undefined];
+    }
+    if (this.#client?.failed) this.#end(this.#client);
+    if (!this.#clients.has(this.#client)) this.#client = this.#open();
+    return this.#client;
+  }
+
   // The client stays in use until the new one is ready, and then until its calls are over.
   #renew() {
-    const now = performance.now();
-    if (now - this.#madeAt < renewEvery) return;
-    this.#madeAt = now;
-    this.#next?.end();
-    const next = (this.#next = this.#make());
-    Promise.resolve(next.ready()).then(() => {
-      if (next !== this.#next) return;
-      const old = this.#client;
-      this.#ending.add(old);
-      setTimeout(() => {
-        this.#ending.delete(old);
-        old.end();
-      }, endsAfter).unref();
-      [this.#client, this.#next] = [next, undefined];
-    }, () => {});
+    if (performance.now() - this.#madeAt < renewEvery) return;
+    this.#end(this.#next);
+    this.#next = this.#open();
+  }
+
+  #open() {
+    this.#madeAt = performance.now();
+    const client = this.#make();
+    this.#clients.add(client);
+    return client;
+  }
+
+  #end(client) {
+    if (this.#clients.delete(client)) client.end();
   }
 }
 
 // Returns what makes the store's client.
 function makerOf(client) {
-  if (typeof client === 'string' || client instanceof URL) throw new TypeError('docpriority: a client is needed, not a URL: createClient({ url }) of redis, or new Redis(url) of ioredis');
-  if (client === null || typeof client !== 'object') throw new TypeError('docpriority: there is no client');
-  const has = (...names) => names.every((name) => typeof client[name] === 'function');
+  const has = (...names) => names.every((name) => typeof client?.[name] === 'function');
   if (has('callBuffer', 'duplicate')) return () => new Ioredis(client);
   if (has('withTypeMapping', 'duplicate') && (has('nodeClient') || (has('withAbortSignal') && 'isReady' in client))) return () => new NodeRedis(client);
-  throw new TypeError('docpriority: the client is none of node-redis (5 or later) or ioredis (5 or later), nor a cluster of one');
+  throw new TypeError(`docpriority: a client or cluster of node-redis or ioredis, 5 or later, is needed, such as createClient({ url }) or new Redis(url), not ${kindOf(client)}`);
 }
 
 // Milliseconds until it is tried again to connect, for ever.
@@ -96,7 +102,7 @@ const pauseToConnect = (tries) => Math.min(50 * 2 ** Math.min(tries, 6), 2_000) 
 
 // Of ioredis, for single servers and for the nodes of a cluster.
 const ioredisOptions = {
-  lazyConnect: true,
+  lazyConnect: false,
   retryStrategy: pauseToConnect,
   sentinelRetryStrategy: pauseToConnect,
   autoResendUnfulfilledCommands: false, // or a count is counted again when the connection is back
@@ -105,19 +111,15 @@ const ioredisOptions = {
   enableOfflineQueue: false, // what is not sent is known to be not sent
   enableReadyCheck: false, // it needs the right to INFO
   enableAutoPipelining: false,
-  autoResubscribe: false,
   commandTimeout: undefined, // the store has its own
   keyPrefix: '',
   stringNumbers: false,
   protocol: 2,
   replyMapping: 'legacy',
   readOnly: false,
-  monitor: false,
-  showFriendlyErrorStack: false,
-  scripts: undefined,
 };
 const ioredisClusterOptions = {
-  lazyConnect: true,
+  lazyConnect: false,
   clusterRetryStrategy: pauseToConnect,
   retryDelayOnFailover: 0, // or what was lost with a node is sent to the next one
   retryDelayOnClusterDown: 0, // a call does so, within its time
@@ -126,14 +128,11 @@ const ioredisClusterOptions = {
   enableAutoPipelining: false,
   scaleReads: 'master',
   keyPrefix: '',
-  shardedSubscribers: false,
-  scripts: undefined,
 };
 
 class Ioredis {
-  why;
+  why; // it is not ready
   #redis;
-  #readying;
 
   constructor(client) {
     this.#redis = client.isCluster
@@ -141,20 +140,21 @@ class Ioredis {
       : client.duplicate(ioredisOptions);
     this.#redis.on('error', (error) => (this.why = error.lastNodeError ?? error));
     this.#redis.on('ready', () => (this.why = undefined));
-    this.#redis.connect().catch(() => {});
   }
 
-  ready() {
-    if (this.#redis.status === 'ready') return undefined;
-    return (this.#readying ??= new Promise((resolve) => {
-      this.#redis.once('ready', () => resolve((this.#readying = undefined)));
-    }));
+  get isReady() {
+    return this.#redis.status === 'ready';
   }
 
   send([name, ...args]) {
     // ioredis writes a command of strings at once, and one with a Buffer piece by piece.
     // By a name in capitals ioredis 5.0 finds no keys.
     return this.#redis.call(name.toLowerCase(), ...args.map((arg) => (Buffer.isBuffer(arg) && isAscii(arg) ? arg.latin1Slice() : arg)));
+  }
+
+  load(text) {
+    const nodes = this.#redis.nodes?.('master') ?? [this.#redis];
+    return nodes.map((node) => node.call('script', 'load', text));
   }
 
   failureOf(error) {
@@ -186,20 +186,24 @@ const nodeRedisNodeOptions = {
 };
 
 class NodeRedis {
-  why;
+  why; // it is not ready
+  isReady = false; // from then on, the library's queue takes what is sent
   failed = false; // for good
   #client;
   #isCluster;
-  #connected;
   #over = new AbortController(); // closes sockets that only come about
 
   constructor(client) {
     this.#isCluster = typeof client.nodeClient === 'function';
     const settings = optionsOf(client);
-    const ofNode = (options) => ({
-      ...options,
-      socket: { ...options?.socket, signal: this.#over.signal, reconnectStrategy: (tries) => !this.#over.signal.aborted && pauseToConnect(tries) },
-    });
+    // Each socket adds a listener, and keeps it when it is gone.
+    const { signal } = this.#over;
+    setMaxListeners(0, signal);
+    const reconnectStrategy = (tries) => {
+      for (const listener of getEventListeners(signal, 'abort')) signal.removeEventListener('abort', listener);
+      return !signal.aborted && pauseToConnect(tries);
+    };
+    const ofNode = (options) => ({ ...options, socket: { ...options?.socket, signal, reconnectStrategy } });
     this.#client = this.#isCluster
       ? client.duplicate({
         ...nodeRedisOptions, useReplicas: false, minimizeConnections: true, // so a node that hangs is no other's trouble
@@ -209,20 +213,19 @@ class NodeRedis {
     this.#client.on('error', (error) => (this.why = error));
     this.#client.on('node-error', (error) => (this.why = error));
     for (const ready of ['ready', 'node-ready']) this.#client.on(ready, () => (this.why = undefined));
-    this.#connected = this.#client.connect().then(() => (this.#connected = undefined), (error) => {
+    this.#client.connect().then(() => (this.isReady = true), (error) => {
       this.failed = true;
-      throw (this.why ??= error);
+      this.why ??= error;
     });
-    this.#connected.catch(() => {});
-  }
-
-  ready() {
-    return this.#connected;
   }
 
   send(args, key, abortSignal) {
     const options = { abortSignal, typeMapping: {}, timeout: undefined };
     return this.#isCluster ? this.#client.sendCommand(key, false, args, options) : this.#client.sendCommand(args, options);
+  }
+
+  load(text, key, abortSignal) {
+    return [this.send(['SCRIPT', 'LOAD', text], key, abortSignal)];
   }
 
   failureOf(error) {

@@ -1,9 +1,9 @@
 'use strict';
 
-// Counts what callers were told in the last minute, as the fleet's reports say it.
+// Counts what callers got in the last minute, for the fleet's reports.
 
 const { isUtf8 } = require('node:buffer');
-const { CorruptCount, NotCounted, OutcomeUnknown } = require('./errors.js');
+const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 
 const steps = 12; // of the window
 const stepLength = 5_000; // milliseconds
@@ -12,13 +12,11 @@ const mostBusiest = 20;
 const mostBytes = 8_192; // of a report, and of the waits in it
 const mostBytesOfWaits = 4_096;
 const lastBucket = 107;
-const degradedFor = 10_000; // milliseconds after a call that Redis did not answer
 
 class Collector {
   #now;
   #joined;
   #steps = []; // the current one last
-  #failed; // when the last call failed, if Redis answered none since
 
   /** now returns milliseconds from any begin. */
   constructor(now = () => performance.now()) {
@@ -26,56 +24,43 @@ class Collector {
     this.#joined = now();
   }
 
-  /** Counts the decisions of a call, rule being 'count' or 'load'. */
+  /** Counts the decisions of a call, rule being 'count' or 'load'. The customer is bytes in Latin-1. */
   decided(rule, customer, decisions) {
     const step = this.#step();
-    for (const { level, ruled, degraded } of decisions) {
-      add(step[rule], level, 1);
-      if (ruled > 0) step.overridden++;
-      if (degraded) step.fallback++;
+    for (const { level, ruleLevel, degraded } of decisions) {
+      add(step[`by_${rule}`], level, 1);
+      if (level !== ruleLevel) step.sums.overridden++;
+      if (degraded) step.sums.fallback++;
     }
     const { level, [rule]: number } = decisions.at(-1);
-    countCustomer(step.customers, Buffer.from(customer).toString('latin1'), decisions.length, { rule, level, [rule]: number });
-    this.#failed = undefined;
+    countCustomer(step.customers, customer, decisions.length, { rule, level, [rule]: number });
   }
 
   /** Counts documents that were done. */
   ended(ended) {
     const { waits } = this.#step();
-    for (const { level, sojourn } of ended) add((waits[level] ??= {}), bucketOf(sojourn), 1);
-    this.#failed = undefined;
+    for (const { level, latency } of ended) add((waits[level] ??= {}), bucketOf(latency), 1);
   }
 
   /** Counts the documents of a call that failed. */
   failed(documents, error) {
-    const kind = classOf(error);
-    add(this.#step().errors, kind, documents);
-    if (kind === 'not_counted' || kind === 'outcome_unknown') this.#failed = this.#now();
+    add(this.#step().errors, classOf(error), documents);
   }
 
   /** Returns a report's numbers. */
   report() {
-    const now = this.#now();
-    const current = this.#step();
-    const sum = newStep(current.number);
-    for (const { count, load, errors, waits, overridden, fallback, customers } of this.#steps) {
-      addAll(sum.count, count);
-      addAll(sum.load, load);
-      addAll(sum.errors, errors);
-      for (const [level, buckets] of Object.entries(waits)) addAll((sum.waits[level] ??= {}), buckets);
-      sum.overridden += overridden;
-      sum.fallback += fallback;
-      for (const [customer, { documents, ...last }] of customers) {
+    const up = Math.floor(this.#now() - this.#joined);
+    const sum = newStep(this.#step().number);
+    for (const step of this.#steps) {
+      for (const name of ['by_count', 'by_load', 'errors', 'sums']) addAll(sum[name], step[name]);
+      for (const [level, buckets] of Object.entries(step.waits)) addAll((sum.waits[level] ??= {}), buckets);
+      for (const [customer, { documents, ...last }] of step.customers) {
         sum.customers.set(customer, { documents: documents + (sum.customers.get(customer)?.documents ?? 0), ...last });
       }
     }
-    const up = Math.floor(now - this.#joined);
-    return {
-      up_ms: up, window_ms: up - Math.max(current.number - steps + 1, 0) * stepLength,
-      degraded: now - this.#failed < degradedFor,
-      by_count: sum.count, by_load: sum.load, overridden: sum.overridden, fallback: sum.fallback,
-      errors: sum.errors, waits: sum.waits, busiest: busiestOf(sum.customers),
-    };
+    const { number, sums, customers, ...rest } = sum;
+    const before = Math.max(number - steps + 1, 0) * stepLength;
+    return { up_ms: up, window_ms: up - before, ...sums, ...rest, busiest: busiestOf(customers) };
   }
 
   #step() {
@@ -100,7 +85,7 @@ function jsonOf(report) {
 
 const bytes = (value) => Buffer.byteLength(JSON.stringify(value));
 
-const newStep = (number) => ({ number, count: {}, load: {}, overridden: 0, fallback: 0, errors: {}, waits: {}, customers: new Map() });
+const newStep = (number) => ({ number, by_count: {}, by_load: {}, sums: { overridden: 0, fallback: 0 }, errors: {}, waits: {}, customers: new Map() });
 
 const add = (to, key, n) => (to[key] = (to[key] ?? 0) + n);
 
@@ -109,8 +94,8 @@ function addAll(to, counts) {
 }
 
 // Counts exactly while there are no more customers than are told apart; else it counts
-// nobody too high, and too low by at most one in a thousand of all documents. So whoever is
-// busy is among them (Misra and Gries).
+// no customer too high, and too low by at most one in a thousand of all documents. So the
+// busiest are among them (Misra and Gries).
 function countCustomer(customers, name, documents, last) {
   const known = customers.get(name);
   if (!known && customers.size >= mostCustomers) {
@@ -149,7 +134,7 @@ function coarser(waits, n) {
 function classOf(error) {
   if (error instanceof NotCounted) return 'not_counted';
   if (error instanceof OutcomeUnknown) return 'outcome_unknown';
-  if (error instanceof CorruptCount) return 'corrupt_count';
+  if (error instanceof Corrupt) return 'corrupt';
   return error instanceof TypeError || error instanceof RangeError ? 'invalid' : 'error';
 }
 

@@ -4,12 +4,15 @@
 
 const { setMaxListeners } = require('node:events');
 const { setTimeout: sleep } = require('node:timers/promises');
+const { inspect } = require('node:util');
 const { Lost } = require('./answers.js');
 
 class Deadline {
   /** Whether the timeout has ended it, and not the caller. */
   timedOut = false;
   #controller = new AbortController();
+  /** Aborts when the time is over, for an Error, or whatever the caller has aborted with. */
+  signal = this.#controller.signal;
   #ends;
   #timer;
   #callers;
@@ -31,27 +34,14 @@ class Deadline {
     callers.addEventListener('abort', this.#canceled);
   }
 
-  /** Aborts when the time is over. */
-  get signal() {
-    return this.#controller.signal;
-  }
-
   get over() {
     return this.signal.aborted;
   }
 
-  /** Why the time is over: an Error, or whatever the caller has aborted with. */
-  get cause() {
-    return this.signal.reason;
-  }
-
-  /** The cause in words. */
+  /** Why the time is over, in words. */
   get why() {
-    try {
-      return String(this.cause instanceof Error ? this.cause.message : this.cause);
-    } catch {
-      return 'it was canceled'; // for a reason that has no words
-    }
+    const { reason } = this.signal;
+    return reason instanceof Error ? reason.message : inspect(reason);
   }
 
   /** Frees what the call holds. */

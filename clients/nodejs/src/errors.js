@@ -5,17 +5,14 @@
 class PriorityError extends Error {
   name = 'PriorityError';
 }
-
 class NotCounted extends PriorityError {
   name = 'NotCounted';
 }
-
 class OutcomeUnknown extends PriorityError {
   name = 'OutcomeUnknown';
 }
-
-class CorruptCount extends PriorityError {
-  name = 'CorruptCount';
+class Corrupt extends PriorityError {
+  name = 'Corrupt';
 }
 
-module.exports = { PriorityError, NotCounted, OutcomeUnknown, CorruptCount };
+module.exports = { PriorityError, NotCounted, OutcomeUnknown, Corrupt };

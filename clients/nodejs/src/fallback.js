@@ -2,7 +2,7 @@
 
 // Answers by this process's memory where Redis cannot.
 
-const { CorruptCount, NotCounted, OutcomeUnknown } = require('./errors.js');
+const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 const { Memory } = require('./memory.js');
 
 const mostFailures = 10; // in a row, until calls do not wait for Redis any more
@@ -14,7 +14,6 @@ class Fallback {
   #memory = new Memory({ most });
   #failures = 0; // in a row
   #triedAt = 0;
-  #wasOpen = false; // since Redis counted a document last
 
   /** ask runs a call of the store on Redis. */
   constructor(ask) {
@@ -30,16 +29,17 @@ class Fallback {
   async answer(call, signal) {
     const isReset = call.script === 'reset';
     if (isReset) this.#remember(call);
-    if (!isReset && this.#isOpen() && !signal?.aborted) return this.#remember(call);
+    else if (this.#isOpen() && !signal?.aborted) return this.#remember(call);
     try {
       const reply = await this.#ask(call, signal);
-      this.#worked(call);
+      this.#failures = 0;
+      // What memory has counted is forgotten when Redis counts again: levels are better for it.
+      if (call.script === 'next' || call.script === 'submit') this.#memory.clear();
       return { reply };
     } catch (error) {
-      if (error instanceof CorruptCount) this.#failures = 0; // Redis answers: it is one customer's trouble
+      if (error instanceof Corrupt) this.#failures = 0; // Redis answers: it is one customer's trouble
       if (!isOutage(error) || isCanceled(signal)) throw error;
-      // A caller of less patience than the store's proves nothing.
-      if (!signal?.aborted && ++this.#failures >= mostFailures) this.#wasOpen = true;
+      if (!signal?.aborted) this.#failures++; // a caller of less patience than the store's proves nothing
       if (isReset) throw error;
       return this.#remember(call);
     }
@@ -54,17 +54,8 @@ class Fallback {
     return false;
   }
 
-  // What memory has counted is forgotten when Redis counts again: levels are better for it.
-  #worked({ script, name }) {
-    this.#failures = 0;
-    if (this.#memory.size === 0 || (script !== 'next' && script !== 'submit')) return;
-    if (this.#wasOpen) this.#memory.clear();
-    else this.#memory.run('reset', name.toString('latin1'));
-    this.#wasOpen = false;
-  }
-
   #remember({ script, name, args, tier }) {
-    return { reply: this.#memory.run(script, name.toString('latin1'), args, tier), degraded: true };
+    return { reply: this.#memory.run(script, name, args, tier), degraded: true };
   }
 }
 

@@ -2,8 +2,8 @@
 
 // The policies that operators set while the fleet runs: lua/follow.lua says what is read.
 
-const { Unusable } = require('./policies.js');
-const { checkNames, isObject } = require('./policy.js');
+const { checkNames, isObject } = require('./check.js');
+const { Unusable } = require('./policy.js');
 
 const format = 1; // of rules
 const longestInterval = 9_223_372_036_854; // milliseconds, as Go has times
@@ -11,33 +11,31 @@ const wholeEvery = 60_000; // milliseconds: the rules alone may have been lost, 
 
 class Follower {
   /** The version of the rules that are followed, or of their withdrawal, and why no newer ones are. */
-  status = Object.freeze({ version: 0, error: '' });
+  status = { version: 0, error: '' };
   #ask;
   #use;
-  #changed;
   #seen = ''; // what the key of the version held
   #wholeAt = 0; // when the rules were read
   #newest = versionOf('');
-  #rules = { ...versionOf(''), rules: undefined }; // that are followed
+  #rules = versionOf(''); // that are followed
   #refused = ''; // why what was read is not used
 
   /**
    * ask is given the text of the version that is known, and returns the script's reply; use
-   * goes by { policy, tiers }, undefined: by the options, or throws; changed is given a new
-   * status.
+   * goes by { policy, tiers }, undefined: by the options, or throws.
    */
-  constructor(ask, use, changed) {
+  constructor(ask, use) {
     this.#ask = ask;
     this.#use = use;
-    this.#changed = changed;
   }
 
-  /** Asks once. Whatever fails, the rules that are known stay in force. */
-  async poll(signal) {
+  /** Asks once, and returns whether the status has changed. Whatever fails, the known rules stay in force. */
+  async poll() {
+    const before = this.status;
     let error;
     const now = performance.now();
     try {
-      const reply = await this.#ask(now - this.#wholeAt > wholeEvery ? '' : this.#seen, signal);
+      const reply = await this.#ask(now - this.#wholeAt > wholeEvery ? '' : this.#seen);
       if (reply.length > 1) {
         this.#wholeAt = now;
         this.#refused = this.#learn(reply[0], reply[1] ?? '');
@@ -46,10 +44,8 @@ class Follower {
     } catch (failure) {
       error = reasonOf(failure);
     }
-    const { version } = this.#rules;
-    if (signal.aborted || (version === this.status.version && error === this.status.error)) return;
-    this.status = Object.freeze({ version, error });
-    this.#changed(this.status);
+    this.status = { version: this.#rules.version, error };
+    return before.version !== this.status.version || before.error !== error;
   }
 
   // Goes by what was read. Returns why it does not, or what Redis has lost.
@@ -74,14 +70,10 @@ class Follower {
 }
 
 // After a failover two changes may have the same version.
-function isNewer(a, b) {
-  return a.version > b.version || a.at > b.at || (a.version === b.version && a.text !== b.text);
-}
+const isNewer = (a, b) => a.version > b.version || a.at > b.at || (a.version === b.version && a.text !== b.text);
 
 // An operator decides what then holds, and not this process.
-function lostData(what, { version }, there) {
-  return `Redis lost data: ${what} ${version} ${what === 'version' ? 'was' : 'were'} known, ${there}`;
-}
+const lostData = (what, { version }, there) => `Redis lost data: ${what} ${version} ${what === 'version' ? 'was' : 'were'} known, ${there}`;
 
 const unreadable = 'the rules in Redis cannot be read';
 
@@ -97,11 +89,10 @@ function versionOf(text) {
 function itemOf(text) {
   const item = JSON.parse(text);
   if (item?.format > format) throw new Unusable('a later version of the library wrote the rules');
-  if (!isObject(item) || !(isPositive(item.version) && isPositive(item.at))) throw new TypeError('the rules are not an item of lua/change.lua');
-  return { version: item.version, at: item.at, text, rules: item.rules == null ? undefined : rulesOf(item.rules) };
+  const { version, at, rules } = item;
+  if (![version, at].every((n) => Number.isSafeInteger(n) && n > 0)) throw new TypeError('the rules are not an item of lua/change.lua');
+  return { version, at, text, rules: rules == null ? undefined : rulesOf(rules) };
 }
-
-const isPositive = (value) => Number.isSafeInteger(value) && value > 0;
 
 function rulesOf(rules) {
   if (!isObject(rules)) throw new TypeError('rules is not an object');

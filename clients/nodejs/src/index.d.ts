@@ -1,6 +1,6 @@
 /**
  * Assigns processing priorities to documents. Each document gets a level from 1, processed
- * first, to 9, processed last, from how much its customer has sent lately. The numbers live
+ * first, to 9, processed last, from how much its customer has sent recently. The numbers live
  * in Redis; every process with the same prefix and policies shares them, in whatever
  * language it is written.
  *
@@ -40,14 +40,14 @@ export interface Decision {
   readonly count: number;
   /** Milliseconds until the count is reset if nothing more comes. 0 from submit and submitN. */
   readonly resetIn: number;
-  /** Submitted lately × pending × cost, this document included, at most a billion. 0 from next and nextN. */
+  /** Submitted recently × pending × cost, this document included, at most a billion. 0 from next and nextN. */
   readonly load: number;
   /** Documents submitted and not done, this one included. 0 from next and nextN. */
   readonly pending: number;
-  /** Whether the fallback decided, for Redis did not answer: by what this process alone has counted since. */
+  /** Whether the fallback decided because Redis did not answer: by what this process alone has counted since. */
   readonly degraded: boolean;
-  /** The level without an operator's override, if one is in force for the customer, even if level is the same; else 0. */
-  readonly ruled: number;
+  /** The level by the rule alone. It differs from level where an operator's override has changed that. */
+  readonly ruleLevel: number;
 }
 
 /** Bounds that an operator has set for the levels of one customer. It is frozen. */
@@ -65,7 +65,7 @@ export interface Ended {
   /** Its id, as it was given to the call. */
   readonly document: Name;
   /** Milliseconds from submit to done. */
-  readonly sojourn: number;
+  readonly latency: number;
   /** The level that submit gave it. */
   readonly level: number;
 }
@@ -84,24 +84,24 @@ export interface State {
   readonly resetIn: number;
   /** Of a document that arrives now. This and what follows is 0 unless the rule is 'byLoad'. */
   readonly load: number;
-  /** How many documents were submitted lately, at most 512: each counts 1, half of it a day later, and so on. */
-  readonly lately: number;
-  /** What the customer's documents cost, by what done was told; 1 is the average of all customers. */
+  /** How many documents were submitted recently, at most 512: each counts 1, half of it a day later, and so on. */
+  readonly recent: number;
+  /** What the customer's documents cost, by the times passed to done; 1 is what other customers' documents cost. */
   readonly cost: number;
   /** How many documents are pending. */
   readonly pending: number;
-  /** How many of them were given the last level, or one of the turns behind it: they do not count in load. */
+  /** How many of them are beyond the last load: they do not count in load. */
   readonly pendingLast: number;
   /** Milliseconds for which the oldest pending document has been pending. */
   readonly oldest: number;
   /** Milliseconds from submit to done, on average; 0 if that is not known. */
-  readonly sojourn: number;
-  /** Milliseconds that a document counts as pending if nobody finishes it. */
+  readonly latency: number;
+  /** Milliseconds that a document without a done counts as pending. */
   readonly lease: number;
-  /** Whether the fallback answered, for Redis did not: by what this process alone has counted since. */
+  /** Whether the fallback answered because Redis did not: by what this process alone has counted since. */
   readonly degraded: boolean;
-  /** nextLevel without the override; 0 if there is none. */
-  readonly ruled: number;
+  /** nextLevel by the rule alone. */
+  readonly ruleLevel: number;
   /** What operators have set for the customer; undefined if there is nothing, or the store does not read overrides. */
   readonly override: Override | undefined;
 }
@@ -120,15 +120,17 @@ export interface Policy {
   resetMode?: 'sinceLastUpdate' | 'sinceLastReset';
   /**
    * The table of submit: strictly ascending loads from a millionth to a billion. A load above
-   * loads[i] has level i+2 or a later one. Empty: one level. Default: 2, 8, 32, 128, 512,
-   * 2048, 8192, 32768, or fewer of them if there are fewer thresholds than that.
+   * loads[i] has level i+2 or a later one. Empty: every document is beyond the last load.
+   * Default: 8, 64, 512, 8192, 32768, or fewer of them if thresholds give fewer than six levels.
    */
   loads?: readonly number[];
   /**
-   * How many levels more there are, behind the last of loads, for floods to take turns in: the
-   * customer's documents that are pending there have level +0, +1, +1, +2, +2, +2, +2, +3 and
-   * so on. Take as many as the queue has levels to spare; loads and turns give at most 63
-   * levels. Default: 0.
+   * How many levels there are behind the one of documents beyond the last load, so that
+   * several customers who flood at once take turns. Of each one's pending documents that are
+   * beyond the last load, those from the ⌈4096^(k/turns)⌉-th on go k levels further: with three
+   * turns, the first 15 stay, the next 240 go one level further, and so on. Loads and turns give
+   * at most 255 levels. Default, also for 0: without loads as many as thresholds give levels more
+   * than loads, which are three for nine levels; with loads, none.
    */
   turns?: number;
 }
@@ -158,7 +160,7 @@ export interface StoreOptions {
    */
   overrides?: boolean;
   /**
-   * The most milliseconds that a document which nobody finishes counts as pending: 1 to
+   * The most milliseconds that a document without a done counts as pending: 1000 to
    * 86,400,000, a day. Default: a day.
    */
   lease?: number;
@@ -185,10 +187,10 @@ export interface CallOptions {
 export interface SubmitOptions extends CallOptions {
   /**
    * How much work the document is, a finite number of at least 0, in any unit that all
-   * documents share: pages, tokens, bytes. It is compared with the average of what this store
-   * has submitted, once those are a hundred documents, and more than 100 times the average
-   * counts as 100 times. 0 means that it is not known: then the document costs what the
-   * customer's documents took, by done. Default: 0.
+   * documents share: pages, tokens, bytes. It is compared with the median over the customers
+   * whose documents this store has submitted, from the third customer on, and more than 100
+   * times that counts as 100 times. 0 means that it is not known: then the document costs what
+   * the customer's documents took, by done. Default: 0.
    */
   cost?: number;
 }
@@ -203,7 +205,7 @@ export interface SubmitNOptions extends CallOptions {
  * times at once.
  *
  * Each call ends within the timeout. Without a fallback it rejects with {@link NotCounted},
- * {@link OutcomeUnknown} or {@link CorruptCount}, or with a TypeError or RangeError where the
+ * {@link OutcomeUnknown} or {@link Corrupt}, or with a TypeError or RangeError where the
  * call itself is wrong and nothing was sent. After an outage the store connects again by
  * itself, as the client library does.
  */
@@ -236,10 +238,11 @@ export class Store {
 
   /**
    * Ends a document's pending state, and returns how long it was pending and at which level;
-   * undefined if it was not, or the fallback does not know it. took is how many milliseconds it was worked on, 0 (the default)
-   * where that is not known: compared with how long the documents of all customers take, once
-   * this store knows the costs of 100, it is the cost of the customer's documents that are
-   * submitted without one. It may always be called again: a second one does nothing.
+   * undefined if it was not pending, or the fallback does not know it. took is how many
+   * milliseconds the work on it took, 0 (the default) where that is not known. Compared with the
+   * median over the customers, once this store knows three of them, it is the cost of the
+   * customer's documents that are submitted without one. It may always be called again: a second
+   * one does nothing.
    */
   done(customer: Name, document: Name, took?: number, options?: CallOptions): Promise<Ended | undefined>;
 
@@ -281,79 +284,20 @@ export class Store {
 export interface JoinOptions extends StoreOptions {
   /** What operators call this process, at most 100 bytes. Default: the host's name and the process's id. */
   name?: string;
-  /** Milliseconds between two questions whether operators have set other rules, 10 to 60,000. Default: 500. */
-  interval?: number;
-  /** Is called when {@link Member.rules} changes. What it throws is a warning of the process. */
-  onChange?: (rules: FollowedRules) => void;
-}
-
-/** Which of the operators' rules a process follows. It is frozen. */
-export interface FollowedRules {
-  /** The version of the rules; 0: the process goes by its own options. */
-  readonly version: number;
-  /** Why the process does not follow the newest ones, in words for operators; empty: it does. */
-  readonly error: string;
 }
 
 /**
- * A store that goes by what operators set, and reports to them. Close it: until then it
+ * Joins a process to the fleet: the way in for workers. The store goes by what operators set,
+ * and reports to them what it did. It sends nothing itself, and does not fail if Redis cannot be
+ * reached. Throws a TypeError or RangeError where an option is wrong. Close it: until then it
  * keeps its connections, and its report.
  *
  * Rules that operators have set (a policy, and tiers, by priorityctl) replace the policies
  * of the options soon after, and no call waits for that. While they cannot be read, are
  * wrong, or have more levels than `policy`, the last ones stay in force, and so they do if
- * Redis has lost its data.
+ * Redis has lost its data; the process's report says so.
  */
-export interface Member extends Store {
-  readonly rules: FollowedRules;
-  /** Returns what the member reports every five seconds: what it did in the last minute. */
-  report(): Report;
-}
-
-/**
- * Joins a process to the fleet: the way in for workers. It sends nothing itself, and does not
- * fail if Redis cannot be reached. Throws a TypeError or RangeError where an option is wrong.
- */
-export function join(client: RedisClient, options?: JoinOptions): Member;
-
-/** What a process reports, as it stands in Redis. */
-export interface Report {
-  format: 1;
-  /** Random. */
-  id: string;
-  name: string;
-  language: 'nodejs';
-  /** Of this package. */
-  version: string;
-  host: string;
-  pid: number;
-  /** Milliseconds since the process joined. */
-  up_ms: number;
-  /** What the numbers below cover: a minute, or less. */
-  window_ms: number;
-  /** How many levels the process's queue has. */
-  levels: number;
-  /** Whether the process goes by operators' overrides. */
-  overrides: boolean;
-  /** Whether Redis did not answer the last call; without a fallback, within the last ten seconds. */
-  degraded: boolean;
-  rules: FollowedRules;
-  /** How many documents got which level, as callers were told, from next and nextN. */
-  by_count: Record<string, number>;
-  /** The same from submit and submitN. */
-  by_load: Record<string, number>;
-  /** How many of these documents are of customers with an override. */
-  overridden: number;
-  /** How many of these documents the fallback decided about. */
-  fallback: number;
-  /** Documents that callers got an error for: invalid, not_counted, outcome_unknown, corrupt_count or error. */
-  errors: Record<string, number>;
-  /** Documents by their level and how long they took from submit to done: bucket i has those of at most 2^(i/4) ms. */
-  waits: Record<string, Record<string, number>>;
-  /** The customers with the most documents, at most 20, with their last decision. */
-  busiest: ({ documents: number; level: number } & ({ customer: string } | { customer_base64: string })
-    & ({ rule: 'count'; count: number } | { rule: 'load'; load: number }))[];
-}
+export function join(client: RedisClient, options?: JoinOptions): Store;
 
 /** A customer's keys. `%` in a customer is written `%25` and `}` is written `%7D`. */
 export interface Keys {
@@ -361,8 +305,6 @@ export interface Keys {
   count: Uint8Array;
   /** `<prefix>:{<customer>}:pending` */
   pending: Uint8Array;
-  /** `<prefix>:{<customer>}:usage` */
-  usage: Uint8Array;
   /** `<prefix>:{<customer>}:override` */
   override: Uint8Array;
 }
@@ -387,6 +329,6 @@ export class OutcomeUnknown extends PriorityError {
 }
 
 /** The key named in the message holds something else, and was left as it is. */
-export class CorruptCount extends PriorityError {
-  readonly name: 'CorruptCount';
+export class Corrupt extends PriorityError {
+  readonly name: 'Corrupt';
 }

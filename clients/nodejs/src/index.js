@@ -2,11 +2,11 @@
 
 // Everything here is documented in index.d.ts, where editors show it.
 
-const { CorruptCount, NotCounted, OutcomeUnknown, PriorityError } = require('./errors.js');
+const { Corrupt, NotCounted, OutcomeUnknown, PriorityError } = require('./errors.js');
 const { keysOf } = require('./keys.js');
 const { join } = require('./member.js');
 const { defaultPolicy } = require('./policy.js');
 const { Store } = require('./store.js');
 
 // import { join } … finds the names in this literal.
-module.exports = { CorruptCount, NotCounted, OutcomeUnknown, PriorityError, Store, defaultPolicy, join, keysOf };
+module.exports = { Corrupt, NotCounted, OutcomeUnknown, PriorityError, Store, defaultPolicy, join, keysOf };

@@ -6,109 +6,90 @@ exports.done = `-- Ends the pending state of documents of one customer, and lear
 -- the customer's documents take.
 --
 -- KEYS[1]  <prefix>:{<customer>}:pending, the sorted set that submit.lua explains
--- KEYS[2]  <prefix>:{<customer>}:usage, the string that submit.lua explains
--- ARGV[1]  how long they were worked on, in thousandths of what the documents of all
---          customers take, 1 to 999999; 0: not known
+-- ARGV[1]  how long each of them was worked on, in thousandths of what the documents of
+--          all customers take, 1 to 999999; 0: not known
 -- ARGV     then the ids of 1 to 1000 documents
 --
--- Reply    {sojourn, level, …}: for each document the milliseconds since its Submit
---          and the level that it was given; 0 and 0 for one that was not pending. A
---          document whose lease has ended counts as pending here, within a day.
--- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV[1] is
---          no such number. Redis's own (READONLY …). With any of them nothing was
---          changed, except that without a right to a command here those before it have
---          run.
+-- Reply    {latency, level, …}: for each document the milliseconds since its Submit
+--          and the level that it was given; 0 and 0 for one that was not pending, and for
+--          the second of two of the same id. A document whose lease has ended counts as
+--          pending here, within a day.
+-- Errors   CORRUPTPENDING: the key holds something else. ERR the …: ARGV is wrong.
+--          Redis's own (NOPERM, READONLY …). With any of them nothing was changed, except that
+--          without a right to a command here those before it have run.
 --
--- Try it   redis-cli --eval done.lua 'priority:{acme}:pending' \\
---            'priority:{acme}:usage' , 0 invoice-1
+-- Try it   redis-cli --eval done.lua 'priority:{acme}:pending' , 0 invoice-1
 
-local set, usage = KEYS[1], KEYS[2]
-local call, find = redis.call, string.find
+local set, cost, n = KEYS[1], ARGV[1], #ARGV - 1
 local floor, min, max = math.floor, math.min, math.max
-local cost = ARGV[1]
-if cost ~= '0' and not (cost and #cost <= 6 and find(cost, '^%d+$')) then
+if not (cost and #cost <= 6 and (cost == '0' or string.find(cost, '^[1-9]%d*$'))) then
   return redis.error_reply('ERR the cost is not 0 to 999999')
+elseif n < 1 or n > 1000 then
+  return redis.error_reply('ERR the number of documents is not 1 to 1000')
 end
 cost = cost + 0
-local n = #ARGV - 1
-local scores
-if n == 1 then
-  scores = redis.pcall('ZSCORE', set, ARGV[2])
-else
-  scores = redis.pcall('ZMSCORE', set, unpack(ARGV, 2))
+local members = {':averages'}
+for i = 1, n do
+  local id = ARGV[i + 1]
+  if string.byte(id) == 58 then
+    id = ':' .. id
+  end
+  members[i + 1] = id
 end
-if type(scores) == 'table' and scores.err then
-  if find(scores.err, 'wrong kind of value', 1, true) then
+
+local scores = redis.pcall('ZMSCORE', set, unpack(members))
+if scores.err then
+  if string.find(scores.err, 'wrong kind of value', 1, true) then
     return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
   return scores
 end
-local held = redis.pcall('GET', usage)
-if held and (held.err or #held > 15 or not find(held, '^[1-9]%d*$')) then
-  if held.err and not find(held.err, 'wrong kind of value', 1, true) then
-    return held
-  end
-  if not held.err and find(held, '^v%d') then
-    return redis.error_reply('CORRUPTUSAGE a later version wrote the key')
-  end
-  return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
+local averages = scores[1] and scores[1] + 0
+if averages and averages < 0 then
+  return redis.error_reply('CORRUPTPENDING a later version wrote the key')
+elseif averages and (averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0) then
+  return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
 end
-if not scores then
-  call('ZREM', set, ARGV[2]) -- a replica, which may not know the document yet, refuses it
-  return {0, 0}
-end
+-- Also if none is pending: a read-only replica, which may not know a document yet, must
+-- answer READONLY and not 0.
+redis.call('ZREM', set, unpack(members, 2))
 
--- Both averages move by a tenth of the way for each document, unless it is older
--- than a day and only not cleared yet. The sojourn, in tenths of a second, moves no
--- further than for three times as long as usual: one that was late must not make
--- others look pending for hours.
-local sojourn, average = 0, 1000
-if held then
-  average = held % 1000000
-  sojourn = (held - average) / 1000000
-end
-local time = call('TIME')
+-- Both averages move by a tenth of the way for each document of the last day. The latency,
+-- in tenths of a second, moves no further than for three times as long as usual, and nine
+-- seconds are usual: one that was late must not make others look pending for hours. What a
+-- flood's documents wait does not count. The cost moves no further than for eight times the
+-- usual one of the customer's, or of all: one wild number changes little.
+local average = averages and averages % 1000000
+local latency = averages and (averages - average) / 1000000
+local time = redis.call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local reply, seen = {}, n > 1 and {}
+local reply, seen = {}, {}
 for i = 1, n do
-  local score = scores
-  if seen then
-    local document = ARGV[i + 1]
-    score = nil
-    if not seen[document] then
-      score, seen[document] = scores[i], true
-    end
-  end
+  local id, score = members[i + 1], scores[i + 1]
   local took, level = 0, 0
-  if score then
+  if score and not seen[id] then
+    seen[id] = true
     local at = math.abs(score)
-    level = at % 64
-    took = max(now - (at - level) / 64, 0)
+    level = at % 256
+    took = max(now - (at - level) / 256, 0)
     if not (took <= 86400000) then -- an infinite score, set by hand, has no time
       took, level = 0, 0
-    elseif score + 0 > 0 then
+    elseif averages and score + 0 > 0 then
       local tenths = max(floor((took + 50) / 100), 1)
-      if sojourn > 0 then
-        tenths = floor((9 * sojourn + min(tenths, 3 * max(sojourn, 90)) + 5) / 10)
+      if latency > 0 then
+        tenths = floor((9 * latency + min(tenths, 3 * max(latency, 90)) + 5) / 10)
       end
-      sojourn = tenths
+      latency = tenths
     end
-    if level > 0 and cost > 0 then
-      average = max(floor((9 * average + cost + 5) / 10), 1)
+    if averages and level > 0 and cost > 0 then
+      average = max(floor((9 * average + min(cost, 8 * max(average, 1000)) + 5) / 10), 1)
     end
   end
   reply[2 * i - 1], reply[2 * i] = took, level
 end
-if n == 1 then
-  call('ZREM', set, ARGV[2])
-else
-  call('ZREM', set, unpack(ARGV, 2))
-end
-if held then
-  local more = sojourn * 1000000 + average - held
-  if more ~= 0 then
-    call('INCRBY', usage, string.format('%d', more))
-  end
+local learned = averages and latency * 1000000 + average
+if learned ~= averages then
+  redis.call('ZADD', set, string.format('%d', learned), ':averages')
 end
 return reply
 `;
@@ -151,30 +132,32 @@ local time = redis.call('TIME')
 return {held[1] or '', held[2], time[1] * 1000 + math.floor(time[2] / 1000)}
 `;
 
-exports.next = `-- Counts documents of one customer and decides the level of the last of them.
+exports.next = `-- Counts documents of one customer and decides the level of the last of them. The count is
+-- 0 after a customer's first document and goes down by one with each further one.
 --
 -- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
 -- KEYS[2]  <prefix>:{<customer>}:override, a string: what an operator has set for the
 --          customer until its TTL ends: "=1" for level 1, ">=7" for level 7 or a later
---          one, "<=3" for level 3 or an earlier one. What is written otherwise, or of
---          another kind, is none. Without this key, no override is read.
+--          one, "<=3" for level 3 or an earlier one. More may follow after a space.
+--          Another text, or a key of another kind, is no override. Without this key, no
+--          override is read.
 -- ARGV[1]  how many documents, 1 to 1000000 (default 1)
 --
 -- Reply    {level, count} or {level, count, reset_in}: the last document's level,
---          1 being first; the count after it; the milliseconds until the count
---          is reset if nothing more comes, if that is not the whole
---          interval. Of n documents, the first has count + n - 1.
---          With an override {level, count, reset_in, ruled, earliest, latest, ends_in}:
---          ruled is the level without it, earliest and latest are its bounds, and
---          ends_in is for how many milliseconds it holds, -1 if it has no end.
--- Errors   CORRUPTCOUNT: the key holds no count. ERR: ARGV[1] is no such number.
---          Redis's own (READONLY, OOM …). With any of them nothing was changed, except
---          that without a right to a command here those before it have run.
+--          1 being first; the count after it; the milliseconds until the count is reset
+--          if nothing more comes, left out if that is the whole interval. Of n
+--          documents, the first has count + n - 1.
+--          With an override {level, count, reset_in, rule_level, earliest, latest,
+--          ends_in}: rule_level is the level without it, earliest and latest are its
+--          bounds, ends_in is for how many milliseconds it holds, -1: it has no end.
+-- Errors   CORRUPTCOUNT: the key holds no count. ERR the …: ARGV[1] is no such number.
+--          Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was changed,
+--          except that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval next.lua 'priority:{acme}:count'
 --
--- The lines between "begin" and "end" are those of the default policy; the
--- module writes others there for another policy.
+-- The lines between "begin" and "end" are written by the module: policy, queue and levels
+-- are those of the default policy, override is common to several scripts.
 
 -- begin policy
 local interval = '1500000'
@@ -186,12 +169,31 @@ local queue_levels = 9
 
 local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
 local key, override, n = KEYS[1], KEYS[2], ARGV[1]
-if n and not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
+if n and not (string.find(n, '^[1-9]%d*$') and n + 0 <= 1000000) then
   return redis.error_reply('ERR the number of documents is not 1 to 1000000')
 end
 
--- A key that was not there has no TTL now. So a count of 0 without a TTL, which nothing
--- here writes, counts as none.
+-- begin override
+-- The bounds of an operator's override, if one is in force. A key of another kind is none;
+-- a right to read it that is missing is an error.
+local earliest, latest
+local ruling = override and redis.pcall('GET', override)
+if ruling and ruling.err then
+  if not string.find(ruling.err, 'wrong kind of value', 1, true) then
+    return ruling
+  end
+elseif ruling then
+  local how, level, rest = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)(.?)')
+  if how and (rest == '' or rest == ' ') then
+    level = math.min(level + 0, queue_levels)
+    earliest = how == '<=' and 1 or level
+    latest = how == '>=' and queue_levels or level
+  end
+end
+-- end override
+
+-- A key that DECR has just made has no TTL: it starts at 0, with one. So a count of 0
+-- without a TTL, which nothing here writes, counts as none.
 local count, left, reset_in
 if n then
   count = redis.pcall('DECRBY', key, n)
@@ -206,7 +208,7 @@ if type(count) == 'table' then
   end
   return count
 end
--- Lua compares numbers of up to 15 digits exactly.
+-- Lua compares numbers of up to 15 digits exactly. Such a count is put back.
 if count <= -1e15 or count + (n or 1) >= 1e15 then
   redis.call('INCRBY', key, n or 1)
   return redis.error_reply(corrupt)
@@ -224,11 +226,6 @@ else
   redis.call('PEXPIRE', key, interval)
 end
 
-local ruling
-if override then
-  ruling = redis.pcall('GET', override)
-end
-
 -- begin levels
 local level = 1
 if count < -20 then level = 9
@@ -243,18 +240,6 @@ elseif count >= -20 then level = 8
 end
 -- end levels
 
--- begin override
--- The bounds of an operator's override: "=1", ">=7" or "<=3". Anything else is none.
-local earliest, latest
-if ruling and not ruling.err then
-  local how, level = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)$')
-  if how then
-    level = math.min(level + 0, queue_levels)
-    earliest = how == '<=' and 1 or level
-    latest = how == '>=' and queue_levels or level
-  end
-end
--- end override
 if earliest then
   return {math.min(math.max(level, earliest), latest), count, reset_in or interval + 0, level, earliest, latest,
     redis.call('PTTL', override)}
@@ -267,98 +252,113 @@ return {level, count}
 exports.peek = `-- Returns all that is known of one customer now. Writes nothing.
 --
 -- KEYS[1]  <prefix>:{<customer>}:count, the string that next.lua writes
--- KEYS[2]  <prefix>:{<customer>}:pending, the sorted set that submit.lua writes
--- KEYS[3]  <prefix>:{<customer>}:usage, the string that submit.lua explains
--- KEYS[4]  <prefix>:{<customer>}:override, the string that next.lua explains. Without
+-- KEYS[2]  <prefix>:{<customer>}:pending, the sorted set that submit.lua explains
+-- KEYS[3]  <prefix>:{<customer>}:override, the string that next.lua explains. Without
 --          this key, no override is read.
 --
--- Reply    {rule, level, next_level, count, reset_in, load, lately, cost, pending,
---          beyond, oldest, sojourn, lease, ruled, earliest, latest, ends_in}
---          rule: 2 if something was submitted, else 1 if there is a count, else 0.
---          level: of the last document by the count; of the newest pending one by the
---          load, 0 if none is pending. next_level: of a document that arrives now.
+-- Reply    {rule, level, next_level, count, reset_in, load, recent, cost, pending,
+--          beyond, oldest, latency, lease, rule_level, earliest, latest, ends_in}
+--          rule: 2 if documents are pending or recent ones have not faded, else 1 if
+--          there is a count, else 0. level: of the last document by the count, without
+--          an override; as the newest pending document was given it by the load, 0 if
+--          none is pending. next_level: of a document that arrives now.
 --          count and reset_in, in milliseconds: 0 if there is no count; a count
 --          without a TTL has a reset_in of 0.
---          The rest is 0 unless something was submitted. load: of a document that
---          arrives now, in millionths. lately and cost, in thousandths. pending: how
---          many documents are; beyond: those beyond the last load. oldest: for how
---          long the oldest pending one has been. sojourn: the average time from Submit
---          to Done, 0: not known. lease: how long a document counts as pending. These
---          three in milliseconds.
---          ruled: next_level without the override. earliest and latest: the bounds of
---          the override. ends_in: for how many milliseconds it holds, -1 if it has no
---          end. These four are 0 without an override.
--- Errors   CORRUPTCOUNT, CORRUPTPENDING, CORRUPTUSAGE: a key holds something else.
---          Redis's own (LOADING …).
+--          The next eight are 0 unless rule is 2. load: of a document
+--          that arrives now, in millionths. recent and cost, in thousandths. pending:
+--          how many documents are; beyond: those beyond the last load. oldest: for how
+--          long the oldest pending one has been. latency: the average time from Submit
+--          to Done, 0: not known. lease: how long a document counts as pending. oldest,
+--          latency and lease are in milliseconds.
+--          rule_level: next_level without the override. earliest and latest: the
+--          bounds of the override. ends_in: for how many milliseconds it holds, -1 if
+--          it has no end. These three are 0 without an override.
+-- Errors   CORRUPTCOUNT, CORRUPTPENDING: a key holds something else. Redis's own
+--          (NOPERM, LOADING …).
 --
--- Try it   redis-cli --eval peek.lua 'priority:{acme}:count' \\
---            'priority:{acme}:pending' 'priority:{acme}:usage'
+-- Try it   redis-cli --eval peek.lua 'priority:{acme}:count' 'priority:{acme}:pending'
+--
+-- The lines between "begin" and "end" are written by the module: lease, queue, levels and
+-- loads are those of the default policy, the others are common to several scripts.
 
 -- begin lease
 local longest_lease = 86400000
 -- end lease
--- begin turns
-local last, turns = 9, 0
--- end turns
 -- begin queue
 local queue_levels = 9
 -- end queue
 local day = 86400000
-local set, usage, override = KEYS[2], KEYS[3], KEYS[4]
-local call, format, find = redis.call, string.format, string.find
+local set, override = KEYS[2], KEYS[3]
+local call, format = redis.call, string.format
 local floor, min, max = math.floor, math.min, math.max
+local members = {':fades', ':averages'}
 
-local held_count = redis.pcall('GET', KEYS[1])
-if held_count and (held_count.err or not (held_count == '0' or #held_count <= 16 and
-  find(held_count, '^-?[1-9]%d*$') and math.abs(tonumber(held_count)) < 1e15)) then
-  if held_count.err and not find(held_count.err, 'wrong kind of value', 1, true) then
-    return held_count
+local count = redis.pcall('GET', KEYS[1])
+if count and (count.err or not (count == '0' or #count <= 16 and
+  string.find(count, '^-?[1-9]%d*$') and math.abs(count) < 1e15)) then
+  if count.err and not string.find(count.err, 'wrong kind of value', 1, true) then
+    return count
   end
   return redis.error_reply('CORRUPTCOUNT the key holds something other than a count')
 end
-local reset_in = held_count and max(call('PTTL', KEYS[1]), 0) or 0
+local reset_in = count and max(call('PTTL', KEYS[1]), 0) or 0
 
--- begin history
-local held, ruling
-if override then
-  local both = call('MGET', usage, override)
-  held, ruling = both[1], both[2]
-end
-if not held then
-  held = redis.pcall('GET', usage)
-end
-local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
-if held then
-  if held.err or #held > 15 or not find(held, '^[1-9]%d*$') then
-    if held.err and not find(held.err, 'wrong kind of value', 1, true) then
-      return held
-    end
-    if not held.err and find(held, '^v%d') then
-      return redis.error_reply('CORRUPTUSAGE a later version wrote the key')
-    end
-    return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
+-- begin pending
+-- What the set holds: two scores of our own, those of the documents in members, and how
+-- many documents are pending, before the last load and beyond it. Our own lie below 1e13,
+-- which is less than 256 times the time.
+local scores = redis.pcall('ZMSCORE', set, unpack(members))
+if scores.err then
+  if string.find(scores.err, 'wrong kind of value', 1, true) then
+    return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
-  average = held % 1000000
-  sojourn = (held - average) / 10000
-  if sojourn > 0 then
-    lease = min(max(20 * sojourn, 180000), longest_lease)
-  end
-  local left = call('PTTL', usage)
-  if left > 0 then
-    lately = min(floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
-  end
+  return scores
 end
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local since, newest = 64 * (now - lease), 64 * now + 63
--- end history
+local fades, averages = scores[1], scores[2]
+local recent, average, latency, lease, own_members = 0, 1000, 0, longest_lease, 0
+if fades or averages then
+  fades, averages, own_members = (fades or 1e13) + 0, (averages or 1e13) + 0, 2
+  if fades < 0 or averages < 0 then
+    return redis.error_reply('CORRUPTPENDING a later version wrote the key')
+  elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
+    return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
+  end
+  if now <= fades then
+    average = averages % 1000000
+    latency = (averages - average) / 10000 -- in milliseconds
+    if latency > 0 then
+      lease = min(max(20 * latency, 180000), longest_lease)
+    end
+    if now < fades then
+      recent = min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000)
+    end
+  end
+end
+local all = call('ZCARD', set) - own_members
+local since, ordinary, beyond = 256 * (now - lease), 0, 0
+if all > 0 then
+  local from = format('%d', since)
+  ordinary = call('ZCOUNT', set, from, '+inf')
+  if ordinary < all then
+    beyond = call('ZCOUNT', set, '-inf', '-' .. from)
+  end
+end
+-- end pending
 
 -- begin override
--- The bounds of an operator's override: "=1", ">=7" or "<=3". Anything else is none.
+-- The bounds of an operator's override, if one is in force. A key of another kind is none;
+-- a right to read it that is missing is an error.
 local earliest, latest
-if ruling and not ruling.err then
-  local how, level = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)$')
-  if how then
+local ruling = override and redis.pcall('GET', override)
+if ruling and ruling.err then
+  if not string.find(ruling.err, 'wrong kind of value', 1, true) then
+    return ruling
+  end
+elseif ruling then
+  local how, level, rest = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)(.?)')
+  if how and (rest == '' or rest == ' ') then
     level = math.min(level + 0, queue_levels)
     earliest = how == '<=' and 1 or level
     latest = how == '>=' and queue_levels or level
@@ -366,47 +366,45 @@ if ruling and not ruling.err then
 end
 -- end override
 
--- Returns the reply: the numbers, and what the override makes of them.
-local function told(reply)
-  local ruled, ends_in = 0, 0
-  if earliest then
-    ruled, ends_in = reply[3], call('PTTL', override)
-    reply[3] = min(max(ruled, earliest), latest)
+local reply
+if ordinary + beyond > 0 or fades and now <= fades then -- by the load
+  -- The newest document and the oldest. In the set, a flood's documents come first, the
+  -- newest of them at 0, and the others last, the newest of them at -1.
+  local newest, oldest = 0, 256 * now
+  if ordinary > 0 then
+    newest = call('ZRANGE', set, '-1', '-1', 'WITHSCORES')[2] + 0
+    oldest = newest
+    if ordinary > 1 then
+      oldest = call('ZRANGE', set, format('%d', since), '+inf', 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
+    end
   end
-  reply[14], reply[15], reply[16], reply[17] = ruled, earliest or 0, latest or 0, ends_in
-  return reply
+  if beyond > 0 then
+    newest = max(newest, -call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
+    oldest = min(oldest, -call('ZRANGE', set, format('-%d', since), '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2])
+  end
+  local load = min(min(recent + 1000, 512000) * (ordinary + 1) * average, 1e15)
+-- begin loads
+local level = 1
+if load > 32768000000 then level = 6
+elseif load <= 8000000 then level = 1
+elseif load <= 64000000 then level = 2
+elseif load <= 512000000 then level = 3
+elseif load <= 8192000000 then level = 4
+elseif load <= 32768000000 then level = 5
 end
-
-local all = redis.pcall('ZCARD', set)
-if type(all) == 'table' then
-  if find(all.err, 'wrong kind of value', 1, true) then
-    return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
-  end
-  return all
+local flood = level == 6 -- beyond the last load: take turns
+if not flood then -- its level stands
+elseif beyond + 1 >= 4096 then level = 9
+elseif beyond + 1 >= 256 then level = 8
+elseif beyond + 1 >= 16 then level = 7
 end
-
-local ordinary, beyond, only, from, to = 0, 0
-if all == 1 then
-  only = call('ZRANGE', set, '0', '0', 'WITHSCORES')[2] + 0
-  if math.abs(only) > newest then
-    only = 0
-  elseif only >= since then
-    ordinary = 1
-  elseif only <= -since then
-    beyond = 1
-  end
-elseif all > 0 then
-  from, to = format('%d', since), format('%d', newest)
-  ordinary = call('ZCOUNT', set, from, to)
-  if ordinary < all then
-    beyond = call('ZCOUNT', set, '-' .. to, '-' .. from)
-  end
-end
-
-if not held and ordinary + beyond == 0 then -- by the count, if there is one
+-- end loads
+  reply = {2, newest % 256, level, (count or 0) + 0, reset_in, load, recent, average, ordinary + beyond, beyond,
+    max(now - floor(oldest / 256), 0), latency, lease}
+else -- by the count, if there is one
   local last_level, next_level
-  for ahead = 0, 1 do
-    local count = (held_count or 1) - ahead
+  for ahead = 0, 1 do -- the last document, and then the next one
+    local count = (count or 1) - ahead
 -- begin levels
 local level = 1
 if count < -20 then level = 9
@@ -422,50 +420,18 @@ end
 -- end levels
     last_level, next_level = next_level, level
   end
-  if held_count then
-    return told({1, last_level, next_level, held_count + 0, reset_in, 0, 0, 0, 0, 0, 0, 0, 0})
-  end
-  return told({0, 0, next_level, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
-end
-
--- The last document and the oldest, of those before the last load and beyond it.
-local last_score, oldest = 0, 64 * now
-if only and ordinary + beyond == 1 then
-  last_score = math.abs(only)
-  oldest = last_score
-elseif ordinary > 0 then
-  last_score = call('ZRANGE', set, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
-  oldest = last_score
-  if ordinary > 1 then
-    oldest = call('ZRANGE', set, from, to, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2] + 0
+  if count then
+    reply = {1, last_level, next_level, count + 0, reset_in, 0, 0, 0, 0, 0, 0, 0, 0}
+  else
+    reply = {0, 0, next_level, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
   end
 end
-if not only and beyond > 0 then
-  local lowest, highest = '-' .. to, '-' .. from
-  last_score = max(last_score, -call('ZRANGE', set, lowest, highest, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')[2])
-  oldest = min(oldest, -call('ZRANGE', set, highest, lowest, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2])
+reply[14], reply[15], reply[16], reply[17] = reply[3], 0, 0, 0
+if earliest then
+  reply[3] = min(max(reply[3], earliest), latest)
+  reply[15], reply[16], reply[17] = earliest, latest, call('PTTL', override)
 end
-
-local load = min(min(lately + 1000, 512000) * (ordinary + 1) * average, 1e15)
--- begin loads
-local level = 1
-if load > 32768000000 then level = 9
-elseif load <= 2000000 then level = 1
-elseif load <= 8000000 then level = 2
-elseif load <= 32000000 then level = 3
-elseif load <= 128000000 then level = 4
-elseif load <= 512000000 then level = 5
-elseif load <= 2048000000 then level = 6
-elseif load <= 8192000000 then level = 7
-elseif load <= 32768000000 then level = 8
-end
--- end loads
-if level == last and turns > 0 then
-  local _, doublings = math.frexp(beyond + 1)
-  level = level + min(doublings - 1, turns)
-end
-return told({2, last_score % 64, level, (held_count or 0) + 0, reset_in, load, lately, average, ordinary + beyond, beyond,
-  ordinary + beyond > 0 and now - floor(oldest / 64) or 0, sojourn, lease})
+return reply
 `;
 
 exports.report = `-- Writes the report of one process of the fleet and lists it, or removes both.
@@ -504,115 +470,136 @@ end
 return {call('ZCARD', members)}
 `;
 
-exports.reset = `-- Forgets one customer's count, pending documents and usage, or whatever else the
--- keys hold.
+exports.reset = `-- Forgets one customer's count and pending documents, or whatever else the keys hold.
 --
--- KEYS     <prefix>:{<customer>}:count, the same with :pending and with :usage
+-- KEYS     <prefix>:{<customer>}:count, and the same with :pending
 --
 -- Reply    {deleted}: how many of the keys there were.
--- Errors   Redis's own (READONLY …), raised before anything is changed.
+-- Errors   Redis's own (NOPERM, READONLY …), raised before anything is changed.
 --
--- Try it   redis-cli --eval reset.lua 'priority:{acme}:count' \\
---            'priority:{acme}:pending' 'priority:{acme}:usage'
+-- Try it   redis-cli --eval reset.lua 'priority:{acme}:count' 'priority:{acme}:pending'
 
 return {redis.call('UNLINK', unpack(KEYS))}
 `;
 
-exports.submit = `-- Submits documents of one customer: makes them pending, and decides their levels.
+exports.submit = `-- Submits documents of one customer: makes them pending, and decides their levels. A
+-- document that is pending already is counted once; its lease begins again.
 --
--- KEYS[1]  <prefix>:{<customer>}:pending, a sorted set: the pending documents, each by
---          64 times the time of its Submit, in milliseconds of Redis's clock, plus its
---          level. Below zero are those beyond the last load.
--- KEYS[2]  <prefix>:{<customer>}:usage, a string. Its TTL says how much was submitted
---          lately: u documents make it 1 + log2(u) days, so that u halves each day.
---          Its value is the average time from Submit to Done in tenths of a second,
---          and then six digits: what a document costs, in thousandths of the average.
---          Digits alone are the first format; a later one begins with "v2", "v3" …
--- KEYS[3]  <prefix>:{<customer>}:override, the string that next.lua explains. Without
+-- KEYS[1]  <prefix>:{<customer>}:pending, a sorted set. Its members are the pending
+--          documents, by 256 times the time of their Submit in milliseconds of Redis's
+--          clock, plus the level; negative beyond the last load, in a flood. And two of
+--          our own, whose scores lie between 0 and all documents':
+--          ":fades"     when less than half a document is left of the recent ones, in
+--                       milliseconds. They halve each day: u fade in 1 + log2(u) days.
+--          ":averages"  a million times the average time from Submit to Done in tenths
+--                       of a second, 0: not known; plus what a document costs, in
+--                       thousandths of the average of all customers, 1 to 999999.
+--          An id that begins with a colon has a second one in front. A later format
+--          marks itself by negative scores of the two. The set's TTL ends after
+--          ":fades", and a day after the last Submit at the earliest.
+-- KEYS[2]  <prefix>:{<customer>}:override, the string that next.lua explains. Without
 --          this key, no override is read.
 -- ARGV     for each of 1 to 100 documents its id, and its cost in thousandths of the
 --          average of all customers, 0 to 100000; 0: not known
 --
--- Reply    {level, load, pending, ruled, …}: for each document its level, 1 being
---          first; its load in millionths, at most a billion loads; the number of
---          pending documents, this one included; and with an override the level
---          without it, else 0. With an override follow {…, earliest, latest, ends_in}
---          of next.lua.
--- Errors   CORRUPTPENDING, CORRUPTUSAGE: a key holds something else. ERR: ARGV is
---          wrong. Redis's own (READONLY, OOM …). With any of them nothing was changed,
---          except that without a right to a command here those before it have run.
+-- Reply    {level, load, pending, rule_level, …}: for each document its level, 1 being
+--          first; its load in millionths, at most 10^15; the number of
+--          pending documents, this one included; and the level without the override.
+--          With an override follow {…, earliest, latest, ends_in} of next.lua.
+-- Errors   CORRUPTPENDING: the key holds something else. ERR the …: ARGV is wrong.
+--          Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was changed, except
+--          that without a right to a command here those before it have run.
 --
--- Try it   redis-cli --eval submit.lua 'priority:{acme}:pending' \\
---            'priority:{acme}:usage' , invoice-1 0 invoice-2 0
+-- Try it   redis-cli --eval submit.lua 'priority:{acme}:pending' , invoice-1 0 invoice-2 0
 --
--- The load is submitted lately × pending × cost, this document included. Of more than
--- 512 documents lately, 512 count. What is beyond the last load does not count as
--- pending, nor what is older than a lease: 20 times as long as documents take from
--- Submit to Done. A document of unknown cost has the average of its customer.
+-- The load is recent × pending × cost, this document included. Of more than 512 recent
+-- documents, 512 count. What is beyond the last load does not count as pending, nor what
+-- is older than a lease: 20 times the average time from Submit to Done. A document of
+-- unknown cost has its customer's average.
 --
--- The blocks lease, turns, queue and loads are those of the default policy; the module
--- writes others there for another one.
+-- The lines between "begin" and "end" are written by the module: lease, queue and levels
+-- are those of the default policy, the others are common to several scripts.
 
 -- begin lease
 local longest_lease = 86400000
 -- end lease
--- begin turns
-local last, turns = 9, 0
--- end turns
 -- begin queue
 local queue_levels = 9
 -- end queue
 local day = 86400000
-local set, usage, override = KEYS[1], KEYS[2], KEYS[3]
-local call, format, find = redis.call, string.format, string.find
+local set, override = KEYS[1], KEYS[2]
+local call, format = redis.call, string.format
 local floor, min, max = math.floor, math.min, math.max
 
 local n = #ARGV / 2
 if n < 1 or n > 100 or n % 1 ~= 0 then
   return redis.error_reply('ERR the number of documents is not 1 to 100, each with its cost')
 end
+local members = {':fades', ':averages'}
+for i = 1, n do
+  local id = ARGV[2 * i - 1]
+  if string.byte(id) == 58 then
+    id = ':' .. id
+  end
+  members[i + 2] = id
+end
 
--- begin history
-local held, ruling
-if override then
-  local both = call('MGET', usage, override)
-  held, ruling = both[1], both[2]
-end
-if not held then
-  held = redis.pcall('GET', usage)
-end
-local lease, average, lately, sojourn = longest_lease, 1000, 0, 0
-if held then
-  if held.err or #held > 15 or not find(held, '^[1-9]%d*$') then
-    if held.err and not find(held.err, 'wrong kind of value', 1, true) then
-      return held
-    end
-    if not held.err and find(held, '^v%d') then
-      return redis.error_reply('CORRUPTUSAGE a later version wrote the key')
-    end
-    return redis.error_reply('CORRUPTUSAGE the key holds something other than a usage')
+-- begin pending
+-- What the set holds: two scores of our own, those of the documents in members, and how
+-- many documents are pending, before the last load and beyond it. Our own lie below 1e13,
+-- which is less than 256 times the time.
+local scores = redis.pcall('ZMSCORE', set, unpack(members))
+if scores.err then
+  if string.find(scores.err, 'wrong kind of value', 1, true) then
+    return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
   end
-  average = held % 1000000
-  sojourn = (held - average) / 10000
-  if sojourn > 0 then
-    lease = min(max(20 * sojourn, 180000), longest_lease)
-  end
-  local left = call('PTTL', usage)
-  if left > 0 then
-    lately = min(floor(1000 * 2 ^ (left / day - 1) + 0.5), 512000)
-  end
+  return scores
 end
 local time = call('TIME')
 local now = time[1] * 1000 + floor(time[2] / 1000)
-local since, newest = 64 * (now - lease), 64 * now + 63
--- end history
+local fades, averages = scores[1], scores[2]
+local recent, average, latency, lease, own_members = 0, 1000, 0, longest_lease, 0
+if fades or averages then
+  fades, averages, own_members = (fades or 1e13) + 0, (averages or 1e13) + 0, 2
+  if fades < 0 or averages < 0 then
+    return redis.error_reply('CORRUPTPENDING a later version wrote the key')
+  elseif fades >= 1e13 or averages >= 1e13 or averages % 1 > 0 or averages % 1000000 == 0 then
+    return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
+  end
+  if now <= fades then
+    average = averages % 1000000
+    latency = (averages - average) / 10000 -- in milliseconds
+    if latency > 0 then
+      lease = min(max(20 * latency, 180000), longest_lease)
+    end
+    if now < fades then
+      recent = min(floor(1000 * 2 ^ ((fades - now) / day - 1) + 0.5), 512000)
+    end
+  end
+end
+local all = call('ZCARD', set) - own_members
+local since, ordinary, beyond = 256 * (now - lease), 0, 0
+if all > 0 then
+  local from = format('%d', since)
+  ordinary = call('ZCOUNT', set, from, '+inf')
+  if ordinary < all then
+    beyond = call('ZCOUNT', set, '-inf', '-' .. from)
+  end
+end
+-- end pending
 
 -- begin override
--- The bounds of an operator's override: "=1", ">=7" or "<=3". Anything else is none.
+-- The bounds of an operator's override, if one is in force. A key of another kind is none;
+-- a right to read it that is missing is an error.
 local earliest, latest
-if ruling and not ruling.err then
-  local how, level = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)$')
-  if how then
+local ruling = override and redis.pcall('GET', override)
+if ruling and ruling.err then
+  if not string.find(ruling.err, 'wrong kind of value', 1, true) then
+    return ruling
+  end
+elseif ruling then
+  local how, level, rest = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)(.?)')
+  if how and (rest == '' or rest == ' ') then
     level = math.min(level + 0, queue_levels)
     earliest = how == '<=' and 1 or level
     latest = how == '>=' and queue_levels or level
@@ -620,166 +607,104 @@ if ruling and not ruling.err then
 end
 -- end override
 
--- What is pending already: younger than the lease, and of that what is beyond the
--- last load. What is from the future, as after a failover to a clock that is behind, does
--- not count until then: nothing may count for longer than a lease.
-local all = redis.pcall('ZCARD', set)
-if type(all) == 'table' then
-  if find(all.err, 'wrong kind of value', 1, true) then
-    return redis.error_reply('CORRUPTPENDING the key holds something other than pending documents')
+-- Documents that are pending already, as after a lost reply, are taken out of the numbers,
+-- and then decided about like new ones: they get the levels that they got before.
+local pending, ended, any_new = ordinary + beyond, all - ordinary - beyond, false
+local again = {}   -- by id, what such a document was of the recent ones
+local decided = {} -- by id, that it was earlier in this call
+for i = 3, n + 2 do
+  local id, score = members[i], scores[i]
+  if score and not again[id] then
+    score = score + 0
+    if score >= since then
+      ordinary, again[id] = ordinary - 1, min(recent, 1000)
+    elseif score <= -since then
+      beyond, again[id] = beyond - 1, min(recent, 1000)
+    end
+    recent = recent - (again[id] or 0)
   end
-  return all
-end
-local ordinary, beyond = 0, 0
-if all > 0 then
-  local from, to = format('%d', since), format('%d', newest)
-  ordinary = call('ZCOUNT', set, from, to)
-  if ordinary < all then
-    beyond = call('ZCOUNT', set, '-' .. to, '-' .. from)
-  end
-end
-local pending = ordinary + beyond
-local ended = all - pending
-
--- Takes a document out that is pending already, as after a lost reply: it is decided
--- about as if it were not there.
-local function taken_out(score)
-  score = score and score + 0 or 0
-  if math.abs(score) > newest then
-    pending = pending + 1
-  elseif score >= since then
-    ordinary = ordinary - 1
-  elseif score <= -since then
-    beyond = beyond - 1
-  else
-    return false
-  end
-  lately = max(lately - 1000, 0)
-  return true
 end
 
--- Returns the level, load, score and ruled level of a document that lately has in it,
--- and the other numbers do not.
-local function decided(cost)
+local reply, adds = {}, {}
+for i = 1, n do
+  local id, cost = members[i + 2], ARGV[2 * i]
   if cost == '0' then
     cost = average
-  elseif cost and #cost <= 6 and find(cost, '^%d+$') and cost + 0 <= 100000 then
-    cost = max(cost + 0, 1)
+  elseif #cost <= 6 and string.find(cost, '^[1-9]%d*$') and cost + 0 <= 100000 then
+    cost = cost + 0
   else
-    return nil
+    return redis.error_reply('ERR the cost is not 0 to 100000')
   end
-  if lately > 512000 then
-    lately = 512000
+  if decided[id] == 'ordinary' then
+    ordinary = ordinary - 1
+  elseif decided[id] == 'flood' then
+    beyond = beyond - 1
+  else
+    recent = min(recent + (again[id] or 1000), 512000)
+    if not again[id] then
+      pending, any_new = pending + 1, true
+    end
   end
-  local load = min(lately * (ordinary + 1) * cost, 1e15)
+  local load = min(recent * (ordinary + 1) * cost, 1e15)
 -- begin loads
 local level = 1
-if load > 32768000000 then level = 9
-elseif load <= 2000000 then level = 1
-elseif load <= 8000000 then level = 2
-elseif load <= 32000000 then level = 3
-elseif load <= 128000000 then level = 4
-elseif load <= 512000000 then level = 5
-elseif load <= 2048000000 then level = 6
-elseif load <= 8192000000 then level = 7
-elseif load <= 32768000000 then level = 8
+if load > 32768000000 then level = 6
+elseif load <= 8000000 then level = 1
+elseif load <= 64000000 then level = 2
+elseif load <= 512000000 then level = 3
+elseif load <= 8192000000 then level = 4
+elseif load <= 32768000000 then level = 5
+end
+local flood = level == 6 -- beyond the last load: take turns
+if not flood then -- its level stands
+elseif beyond + 1 >= 4096 then level = 9
+elseif beyond + 1 >= 256 then level = 8
+elseif beyond + 1 >= 16 then level = 7
 end
 -- end loads
-  local sign, ruled = '', 0
-  if level >= last then
-    sign = '-'
-    if turns > 0 then
-      local _, doublings = math.frexp(beyond + 1)
-      level = level + min(doublings - 1, turns)
-    end
+  local rule_level, sign = level, ''
+  if flood then
+    beyond, sign, decided[id] = beyond + 1, '-', 'flood'
+  else
+    ordinary, decided[id] = ordinary + 1, 'ordinary'
   end
   if earliest then
-    ruled, level = level, min(max(level, earliest), latest)
+    level = min(max(level, earliest), latest)
   end
-  return level, load, sign .. format('%d', 64 * now + min(level, 63)), ruled
-end
-
-local reply, new
-local wrong = 'ERR the cost is not 0 to 100000'
-if n == 1 then -- it is new most often, and then one command says so and adds it
-  local before = lately
-  lately, new = lately + 1000, 1
-  local level, load, score, ruled = decided(ARGV[2])
-  if not level then
-    return redis.error_reply(wrong)
-  end
-  if call('ZADD', set, 'NX', score, ARGV[1]) == 0 then
-    if taken_out(call('ZSCORE', set, ARGV[1])) then
-      lately, new = max(before, 1000), 0
-      level, load, score, ruled = decided(ARGV[2])
-    else
-      ended = ended - 1
-    end
-    call('ZADD', set, score, ARGV[1])
-  end
-  reply = {level, load, pending + new, ruled}
-else
-  reply, new = {}, 0
-  local ids, seen, scores = {}, {}, {}
-  for i = 1, n do
-    ids[i] = ARGV[2 * i - 1]
-  end
-  if all > 0 then
-    scores = call('ZMSCORE', set, unpack(ids))
-  end
-  for i, document in ipairs(ids) do
-    if seen[document] == nil then
-      seen[document] = taken_out(scores[i]) and 'again' or 'new'
-    end
-  end
-  local adds = {}
-  for i, document in ipairs(ids) do
-    local was = seen[document]
-    if was == 'ordinary' then -- it is twice in this call
-      ordinary = ordinary - 1
-    elseif was == 'beyond' then
-      beyond = beyond - 1
-    else
-      lately = lately + 1000
-      if was == 'new' then
-        new = new + 1
-      end
-    end
-    local level, load, score, ruled = decided(ARGV[2 * i])
-    if not level then
-      return redis.error_reply(wrong)
-    end
-    if find(score, '-', 1, true) then
-      beyond, seen[document] = beyond + 1, 'beyond'
-    else
-      ordinary, seen[document] = ordinary + 1, 'ordinary'
-    end
-    adds[2 * i - 1], adds[2 * i] = score, document
-    reply[4 * i - 3], reply[4 * i - 2], reply[4 * i - 1], reply[4 * i] = level, load, pending + new, ruled
-  end
-  call('ZADD', set, unpack(adds))
+  adds[2 * i - 1], adds[2 * i] = sign .. format('%d', 256 * now + level), id
+  reply[4 * i - 3], reply[4 * i - 2], reply[4 * i - 1], reply[4 * i] = level, load, pending, rule_level
 end
 if earliest then
   reply[4 * n + 1], reply[4 * n + 2], reply[4 * n + 3] = earliest, latest, call('PTTL', override)
 end
-call('PEXPIRE', set, '86400000')
-if new > 0 then
-  local left = day * (1 + math.log(lately / 1000) / math.log(2))
-  left = format('%d', floor(left + 0.5))
-  if held then
-    call('PEXPIRE', usage, left)
-  else
-    call('SET', usage, '1000', 'PX', left)
+
+local faded_on = fades and floor(fades / day) -- the day, as it was before this call
+if any_new then
+  if not fades or now > fades then -- what was learned has faded too
+    adds[2 * n + 1], adds[2 * n + 2] = '1000', ':averages'
   end
+  fades = now + floor(day * (1 + math.log(recent / 1000) / math.log(2)) + 0.5)
+  adds[#adds + 1] = format('%d', fades)
+  adds[#adds + 1] = ':fades'
+end
+call('ZADD', set, unpack(adds))
+
+-- The set ends with the day in which the recent documents have faded, or with the one after
+-- today, whichever is later. For most calls that is the same day as before.
+local ends = floor(max(fades or 0, now + day) / day)
+if ends ~= faded_on then
+  call('PEXPIREAT', set, format('%d', (ends + 1) * day))
 end
 
--- What is older than a day is cleared, in steps of less than a millisecond, each of
--- which is more than a call adds.
+-- Documents of more than a day ago are cleared, at most 500 before the last load and beyond
+-- it: that takes less than a millisecond, and is more than a call adds.
 if ended > 0 then
-  local old = format('%d', 64 * (now - day))
-  old = call('ZRANGEBYSCORE', set, '(-' .. old, '(' .. old, 'LIMIT', '0', '1000')
-  if #old > 0 then
-    call('ZREM', set, unpack(old))
+  local old = format('%d', 256 * (now - day))
+  for _, range in ipairs({{'(-' .. old, '(0'}, {'1e13', '(' .. old}}) do
+    local ids = call('ZRANGE', set, range[1], range[2], 'BYSCORE', 'LIMIT', '0', '500')
+    if #ids > 0 then
+      call('ZREM', set, unpack(ids))
+    end
   end
 end
 return reply

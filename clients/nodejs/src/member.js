@@ -1,189 +1,105 @@
 'use strict';
 
 // A process's place in the fleet: it goes by what operators set, and reports what it did.
-// Documented in index.d.ts.
 
 const { randomBytes } = require('node:crypto');
 const { hostname } = require('node:os');
 const { setTimeout: sleep } = require('node:timers/promises');
+const { checkKind, checkNames } = require('./check.js');
 const { Collector, jsonOf } = require('./collect.js');
 const { Follower } = require('./follow.js');
 const { version } = require('../package.json');
 const texts = require('./lua.js');
 const { scriptOf } = require('./policy.js');
-const { isIntegers } = require('./run.js');
-const { ask, goBy, part, set, Store } = require('./store.js');
+const { isIntegers, run } = require('./run.js');
+const { enter, optionNames, Store } = require('./store.js');
 
-const reportEvery = 5_000; // milliseconds, as the following ones
-const reportTimeout = 1_000;
+const followEvery = 500; // milliseconds, as the following ones
+const reportEvery = 5_000;
+const timeout = 1_000;
 const lasts = 30_000; // for which a report stays in Redis
 const listEvery = 60_000; // a member is listed
-const followTimeout = 2_000;
 
 const scripts = { follow: scriptOf(texts.follow), report: scriptOf(texts.report) };
 
-const join = (client, options) => new Member(client, options);
+function join(client, options = {}) {
+  checkNames(options, [...optionNames, 'name'], 'options');
+  const { name = `${hostname()}-${process.pid}`, overrides = true, fallback = true, ...settings } = options;
+  checkKind('name', name, 'string');
+  if (Buffer.byteLength(name) > 100) throw new RangeError('docpriority: name has more than 100 bytes');
+  const store = new Store(client, { overrides, fallback, ...settings });
+  store[enter]((fleet) => new Member(name, fleet));
+  return store;
+}
 
-class Member extends Store {
-  #fallback; // whether there is one
+class Member {
+  /** What callers got. */
+  seen = new Collector();
+  #fleet; // what a store lends its member
   #who; // what is the same in all reports
-  #interval;
   #rules;
-  #seen = new Collector();
-  #over = new AbortController(); // when the member is closed
-  #calls = new AbortController(); // ends those in the background
+  #over = new AbortController(); // when the member leaves
   #background;
-  #changed = () => {}; // ends the pause before the next report
   #listed; // when report.lua was run last
 
-  constructor(client, { name = `${hostname()}-${process.pid}`, interval = 500, onChange, overrides = true, fallback = true, ...options } = {}) {
-    super(client, { overrides, fallback, ...options });
-    this.#fallback = fallback;
-    if (typeof name !== 'string') throw new TypeError('docpriority: name is not a string');
-    if (Buffer.byteLength(name) > 100) throw new RangeError('docpriority: name has more than 100 bytes');
-    if (!Number.isInteger(interval) || interval < 10 || interval > 60_000) {
-      throw new RangeError(`docpriority: interval = ${interval} is not a whole number of milliseconds from 10 to 60000`);
-    }
-    if (onChange !== undefined && typeof onChange !== 'function') throw new TypeError('docpriority: onChange is not a function');
+  constructor(name, fleet) {
+    this.#fleet = fleet;
     this.#who = {
       format: 1, id: randomBytes(8).toString('hex'), name: plain(name, 100), language: 'nodejs', version,
-      host: plain(hostname(), 100), pid: process.pid, levels: this.last, overrides,
+      host: plain(hostname(), 100), pid: process.pid, levels: fleet.levels, overrides: fleet.overrides,
     };
-    this.#interval = interval;
-    this.#rules = new Follower((known, signal) => this.#askRules(known, signal), (rules) => this[goBy](rules), (status) => {
-      this.#changed();
-      tell(onChange, status);
-    });
+    this.#rules = new Follower((known) => this.#askRules(known), fleet.goBy);
     this.#background = this.#run();
   }
 
-  get rules() {
-    return this.#rules.status;
-  }
-
-  report() {
-    const { version: followed, error } = this.rules;
-    const seen = this.#seen.report();
-    if (this.#fallback) seen.degraded = this.degraded;
-    return { ...this.#who, rules: { version: followed, error: plain(error, 200) }, ...seen };
-  }
-
-  async next(customer, options) {
-    return this.#decided('count', customer, 1, super.next(customer, options));
-  }
-
-  async nextN(customer, n, options) {
-    return this.#decided('count', customer, n, super.nextN(customer, n, options));
-  }
-
-  async submit(customer, document, options) {
-    return this.#decided('load', customer, 1, super.submit(customer, document, options));
-  }
-
-  async submitN(customer, documents, options) {
-    return this.#decided('load', customer, documents?.length, super.submitN(customer, documents, options));
-  }
-
-  async done(customer, document, took, options) {
-    return this.#ended(1, super.done(customer, document, took, options));
-  }
-
-  async doneN(customer, documents, took, options) {
-    return this.#ended(documents?.length, super.doneN(customer, documents, took, options));
-  }
-
-  async close() {
+  /** Removes the report. Where that fails, it ends by itself. */
+  async leave() {
     this.#over.abort();
-    this.#changed();
-    this.#calls.abort();
-    await super.close();
-  }
-
-  // Before the connections end, the report is removed. Where that fails, it ends by itself.
-  async [part]() {
     await this.#background;
-    if (this.#listed === undefined) return;
-    this.#listed = undefined;
-    await this.#list('').catch(() => {});
-  }
-
-  async #decided(rule, customer, documents, call) {
-    const answer = await this.#noted(documents, call);
-    this.#seen.decided(rule, customer, [answer].flat());
-    return answer;
-  }
-
-  async #ended(documents, call) {
-    const answer = await this.#noted(documents, call);
-    this.#seen.ended([answer ?? []].flat());
-    return answer;
-  }
-
-  async #noted(documents, call) {
-    try {
-      return await call;
-    } catch (error) {
-      this.#seen.failed(Number.isInteger(documents) && documents > 0 ? documents : 1, error);
-      throw error;
-    }
+    if (this.#listed !== undefined) await this.#list('').catch(() => {});
   }
 
   // Nothing here keeps the process from ending, or fails.
   async #run() {
-    const { signal: over } = this.#over;
-    const pause = (milliseconds, signal = over) => sleep(milliseconds * (0.9 + Math.random() / 5), undefined, { ref: false, signal }).catch(() => {});
-    await pause(0); // the caller has the member before anything is sent
-    const poll = () => !over.aborted && this.#rules.poll(this.#calls.signal);
-    await poll(); // so the first report says what is followed
-    const follow = async () => {
-      while (!over.aborted) {
-        await pause(this.#interval);
-        await poll();
-      }
-    };
-    const report = async () => {
-      while (!over.aborted) {
-        const changed = new AbortController();
-        this.#changed = () => changed.abort();
-        await this.#write(jsonOf(this.report()), this.#calls.signal).catch(() => {});
-        await pause(reportEvery, changed.signal);
-      }
-    };
-    await Promise.all([follow(), report()]);
+    const { signal } = this.#over;
+    const pause = (milliseconds) => sleep(milliseconds * (0.9 + Math.random() / 5), undefined, { ref: false, signal }).catch(() => {});
+    await pause(0); // the caller has the store before anything is sent
+    for (let reported = -Infinity; !signal.aborted; await pause(followEvery)) {
+      const isNews = await this.#rules.poll();
+      if (signal.aborted || (!isNews && performance.now() - reported < reportEvery)) continue;
+      reported = performance.now();
+      await this.#report(signal).catch(() => {});
+    }
   }
 
-  #askRules(known, signal) {
-    return this[ask]({
-      operation: 'follow', keys: ['{control}:version', '{control}:rules'], args: [known], script: scripts.follow,
-      readOnly: true, timeout: followTimeout, isReply: ([text, rules]) => typeof text === 'string' && (rules == null || typeof rules === 'string'),
-    }, signal);
+  #askRules(known) {
+    return this.#ask('follow', ['{control}:version', '{control}:rules'], [known], this.#over.signal, {
+      readOnly: true, isReply: ([text, rules]) => typeof text === 'string' && (rules == null || typeof rules === 'string'),
+    });
   }
 
   // A SET renews a report for a tenth of what report.lua costs, if there is one.
-  async #write(report, signal) {
+  async #report(signal) {
+    const { version: followed, error } = this.#rules.status;
+    const text = jsonOf({ ...this.#who, rules: { version: followed, error: plain(error, 200) }, degraded: this.#fleet.isDegraded(), ...this.seen.report() });
     const now = performance.now();
-    if (now - this.#listed < listEvery && (await this[set](`{fleet}:${this.#who.id}`, report, lasts, reportTimeout, signal))) return;
+    const key = this.#fleet.key(`{fleet}:${this.#who.id}`);
+    const renew = (wire, deadline) => wire.send(['SET', key, text, 'PX', String(lasts), 'XX'], key, deadline);
+    if (now - this.#listed < listEvery && (await this.#fleet.within(timeout, signal, renew)) !== null) return;
     this.#listed ??= -Infinity; // from here on there may be a report
-    await this.#list(report, reportTimeout, signal);
+    await this.#list(text, signal);
     this.#listed = now;
   }
 
   // Writes a report and lists the member; an empty report removes both.
-  #list(report, timeout, signal) {
+  #list(report, signal) {
     const { id } = this.#who;
-    return this[ask]({
-      operation: 'report', keys: [`{fleet}:${id}`, '{fleet}:members'], args: [id, report], script: scripts.report,
-      repeatable: true, timeout, isReply: isIntegers(1),
-    }, signal);
+    return this.#ask('report', [`{fleet}:${id}`, '{fleet}:members'], [id, report], signal, { repeatable: true, isReply: isIntegers(1) });
   }
-}
 
-// What a caller's function throws is not the member's error.
-async function tell(onChange, status) {
-  try {
-    await onChange?.(status);
-  } catch (error) {
-    process.emitWarning(error instanceof Error ? error : String(error));
+  #ask(name, keys, args, signal, rest) {
+    const call = { operation: name, script: scripts[name], keys: keys.map(this.#fleet.key), args, ...rest };
+    return this.#fleet.within(timeout, signal, (wire, deadline) => run(wire, call, deadline));
   }
 }
 

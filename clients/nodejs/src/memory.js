@@ -3,19 +3,19 @@
 // The numbers of customers in this process: what the scripts under lua/ do in Redis, with the
 // same replies. All calls are atomic.
 
-const { levelOf, millionths } = require('./policy.js');
+const { levelOf, levelOfLoad, within } = require('./policy.js');
+const { insert, placeOf, remove } = require('./sorted.js');
 
 const day = 86_400_000; // milliseconds
 const shortestLease = 180_000;
-const mostLately = 512_000; // thousandths of documents
+const mostRecent = 512_000; // thousandths of documents
 const mostEntries = 1_000_000; // customers and documents together
 
 class Memory {
   #clock;
   #most;
   #latest = -Infinity; // of the clock, which may go back
-  #customers = new Map(); // by their bytes in Latin-1
-  #byUse = new List(); // who was counted last comes last
+  #customers = new Map(); // by their bytes in Latin-1; who was counted last comes last
   #documents = 0;
   #overrides = new Map();
 
@@ -32,133 +32,7 @@ class Memory {
 
   /** Returns the reply of a script for a customer. settings are the policy, the lease, and the levels of the queue. */
   run(script, name, args, settings) {
-    const now = this.#now();
-    switch (script) {
-      case 'next': return this.#next(name, args, settings, now);
-      case 'submit': return this.#submit(name, args, settings, now);
-      case 'done': return this.#done(name, args, now);
-      case 'peek': return this.#peek(name, settings, now);
-      case 'reset': return this.#reset(name);
-    }
-    throw new RangeError(`there is no script ${script}`);
-  }
-
-  #next(name, [n = 1], { policy, levels }, now) {
-    const c = this.#use(name, now);
-    const isNew = now > c.resetAt;
-    c.count = (isNew ? 1 : c.count) - n;
-    if (isNew || policy.resetMode === 'sinceLastUpdate' || c.resetAt - now > policy.resetInterval) {
-      c.resetAt = now + policy.resetInterval;
-    }
-    const ruled = levelOf(policy, c.count);
-    const override = this.#override(name, levels, now);
-    if (!override) return [ruled, c.count, c.resetAt - now];
-    return [within(ruled, override), c.count, c.resetAt - now, ruled, ...override];
-  }
-
-  #submit(name, args, { policy, lease, levels }, now) {
-    const c = this.#use(name, now);
-    const since = now - c.lease(lease);
-    let lately = c.lately(now);
-    let pending = c.pending(since);
-    let isNew = false;
-    // Documents that are pending already, as after a lost reply, are decided about as if
-    // they were not there.
-    const ids = args.filter((_, i) => i % 2 === 0).map((id) => id.toString('latin1'));
-    const again = new Set();
-    for (const id of ids) {
-      const known = c.documents.get(id);
-      if (!known) continue;
-      if (known.at >= since) {
-        again.add(id);
-        lately = Math.max(lately - 1000, 0);
-      }
-      this.#remove(c, known);
-    }
-    let ordinary = c.ordinary.since(since);
-    let beyond = c.beyond.since(since);
-    const override = this.#override(name, levels, now);
-    const reply = [];
-    for (const [i, id] of ids.entries()) {
-      const twice = c.documents.get(id); // in this call
-      if (twice) {
-        if (twice.isBeyond) beyond--;
-        else ordinary--;
-        this.#remove(c, twice);
-      } else {
-        lately += 1000;
-        if (!again.has(id)) {
-          isNew = true;
-          pending++;
-        }
-      }
-      lately = Math.min(lately, mostLately);
-      const load = loadOf(lately, ordinary + 1, Number(args[2 * i + 1]) || c.cost);
-      let level = levelOfLoad(policy, load, beyond + 1);
-      const isBeyond = level > policy.loads.length;
-      if (isBeyond) beyond++;
-      else ordinary++;
-      const ruled = override ? level : 0;
-      if (override) level = within(level, override);
-      this.#add(c, { id, at: now, level: Math.min(level, 63), isBeyond, isYoung: true });
-      reply.push(level, load, pending, ruled);
-    }
-    if (isNew) c.submitted(lately, now);
-    this.#evict(c);
-    return override ? [...reply, ...override] : reply;
-  }
-
-  #done(name, [cost, ...ids], now) {
-    const c = this.#customers.get(name);
-    const reply = [];
-    if (c) this.#expire(c, now);
-    for (const id of ids) {
-      const document = c?.documents.get(id.toString('latin1'));
-      if (!document) {
-        reply.push(0, 0);
-        continue;
-      }
-      this.#remove(c, document);
-      const sojourn = now - document.at;
-      c.learn(sojourn, document.isBeyond, Number(cost), now);
-      reply.push(sojourn, document.level);
-    }
-    return reply;
-  }
-
-  #peek(name, { policy, lease: longest, levels }, now) {
-    const c = this.#customers.get(name);
-    const override = this.#override(name, levels, now);
-    const overridden = (reply) => {
-      const ruled = override ? reply[2] : 0;
-      if (override) reply[2] = within(ruled, override);
-      reply.push(ruled, ...(override ?? [0, 0, 0]));
-      return reply;
-    };
-    const isCounted = c !== undefined && now <= c.resetAt;
-    const count = isCounted ? c.count : 0;
-    const resetIn = isCounted ? c.resetAt - now : 0;
-    if (c) this.#expire(c, now);
-    const lease = c?.lease(longest);
-    const pending = c?.pending(now - lease);
-    if (c === undefined || (pending === 0 && now > c.fades)) {
-      const nextLevel = levelOf(policy, isCounted ? count - 1 : 0);
-      return overridden([isCounted ? 1 : 0, isCounted ? levelOf(policy, count) : 0, nextLevel, count, resetIn, 0, 0, 0, 0, 0, 0, 0, 0]);
-    }
-    const ordinary = c.ordinary.young;
-    const beyond = c.beyond.young;
-    const lately = c.lately(now);
-    const load = loadOf(Math.min(lately + 1000, mostLately), ordinary + 1, c.cost);
-    const { level, oldest } = c.ends(now);
-    return overridden([
-      2, level, levelOfLoad(policy, load, beyond + 1), count, resetIn, load, lately, c.cost, pending, beyond, now - oldest, 100 * c.sojourn, lease,
-    ]);
-  }
-
-  #reset(name) {
-    const c = this.#customers.get(name);
-    if (c) this.#drop(c);
-    return [c ? 1 : 0];
+    return this[script](name, this.#now(), settings, args);
   }
 
   /** Sets the bounds of a customer's levels; without them, there are none. lasts: milliseconds, if they end. */
@@ -170,215 +44,215 @@ class Memory {
   /** Forgets all customers, but not the overrides. */
   clear() {
     this.#customers.clear();
-    this.#byUse = new List();
     this.#documents = 0;
   }
 
+  next(name, now, { policy, levels }, [n = 1]) {
+    const c = this.#use(name, now);
+    const isNew = now > c.resetAt;
+    c.count = (isNew ? 1 : c.count) - n;
+    if (isNew || policy.resetMode === 'sinceLastUpdate' || c.resetAt - now > policy.resetInterval) c.resetAt = now + policy.resetInterval;
+    const ruleLevel = levelOf(policy, c.count);
+    const override = this.#override(name, levels, now);
+    return [within(ruleLevel, ...override), c.count, c.resetAt - now, ruleLevel, ...override];
+  }
+
+  submit(name, now, { policy, lease, levels }, args) {
+    const c = this.#use(name, now);
+    const since = c.since(now, lease);
+    const override = this.#override(name, levels, now);
+    let recent = recentOf(c.fades - now);
+    let pending = c.ordinary(since) + c.beyond(since);
+    let isNew = false;
+    // Documents that are pending already, as after a lost reply, are decided about as if
+    // they were not there.
+    const ids = args.filter((_, i) => i % 2 === 0).map((id) => id.latin1Slice());
+    const again = new Map(); // by id, what such a document was of the recent ones
+    for (const id of ids) {
+      if (!(Math.abs(this.#remove(c, id)) >= since)) continue;
+      again.set(id, Math.min(recent, 1000));
+      recent -= again.get(id);
+    }
+    const reply = [];
+    for (const [i, id] of ids.entries()) {
+      if (this.#remove(c, id) === undefined) { // else it is twice in this call
+        recent = Math.min(recent + (again.get(id) ?? 1000), mostRecent);
+        if (!again.has(id)) {
+          isNew = true;
+          pending++;
+        }
+      }
+      const load = loadOf(recent, c.ordinary(since) + 1, Number(args[2 * i + 1]) || c.cost);
+      const ruleLevel = levelOfLoad(policy, load, c.beyond(since) + 1);
+      const level = within(ruleLevel, ...override);
+      this.#add(c, id, (ruleLevel > policy.loads.length ? -1 : 1) * (256 * now + level));
+      reply.push(level, load, pending, ruleLevel);
+    }
+    if (isNew) c.fades = now + leftOf(recent);
+    this.#evict(c, now);
+    return [...reply, ...override];
+  }
+
+  done(name, now, _, [cost, ...ids]) {
+    const c = this.#customers.get(name);
+    if (c) this.#expire(c, now);
+    return ids.flatMap((id) => {
+      const score = c && this.#remove(c, id.latin1Slice());
+      if (score === undefined) return [0, 0];
+      const latency = now - timeOf(score);
+      c.learn(latency, score < 0, Number(cost));
+      return [latency, levelIn(score)];
+    });
+  }
+
+  peek(name, now, { policy, lease, levels }) {
+    const c = this.#customers.get(name) ?? new Customer();
+    this.#expire(c, now);
+    const isCounted = now <= c.resetAt;
+    const [count, resetIn] = isCounted ? [c.count, c.resetAt - now] : [0, 0];
+    const since = c.since(now, lease);
+    const [ordinary, beyond] = [c.ordinary(since), c.beyond(since)];
+    let reply;
+    if (ordinary + beyond > 0 || now <= c.fades) {
+      const recent = recentOf(c.fades - now);
+      const load = loadOf(Math.min(recent + 1000, mostRecent), ordinary + 1, c.cost);
+      // The scores of the newest documents and of the oldest.
+      const newest = Math.max(ordinary > 0 ? c.scores.at(-1) : 0, beyond > 0 ? -c.scores[0] : 0);
+      const oldest = Math.min(...(ordinary > 0 ? [c.scores.at(-ordinary)] : []), ...(beyond > 0 ? [-c.scores[beyond - 1]] : []), 256 * now);
+      reply = [
+        2, levelIn(newest), levelOfLoad(policy, load, beyond + 1), count, resetIn, load, recent, c.cost,
+        ordinary + beyond, beyond, now - timeOf(oldest), 100 * c.latency, c.lease(lease),
+      ];
+    } else {
+      reply = [isCounted ? 1 : 0, isCounted ? levelOf(policy, count) : 0, levelOf(policy, isCounted ? count - 1 : 0), count, resetIn, 0, 0, 0, 0, 0, 0, 0, 0];
+    }
+    const override = this.#override(name, levels, now);
+    const ruleLevel = reply[2];
+    reply[2] = within(ruleLevel, ...override);
+    return [...reply, ruleLevel, ...(override.length > 0 ? override : [0, 0, 0])];
+  }
+
+  reset(name) {
+    return [this.#drop(name) ? 1 : 0];
+  }
+
+  // Some time is added: scores of documents are above 0, whatever the clock shows.
   #now() {
-    const now = Math.floor(this.#clock());
-    if (now > this.#latest) this.#latest = now;
-    return this.#latest;
+    return (this.#latest = Math.max(this.#latest, Math.floor(1e12 + this.#clock())));
   }
 
   // Returns what is known of a customer who is counted now.
   #use(name, now) {
-    let c = this.#customers.get(name);
-    if (c) {
-      this.#expire(c, now);
-      this.#byUse.remove(c);
-    } else {
-      this.#customers.set(name, (c = new Customer(name)));
-    }
-    this.#byUse.add(c);
-    this.#evict(c);
+    const c = this.#customers.get(name) ?? new Customer();
+    this.#customers.delete(name);
+    this.#customers.set(name, c);
+    this.#expire(c, now);
+    this.#evict(c, now);
     return c;
   }
 
-  // Forgets the customers who were counted longest ago, while there are too many entries; of
-  // the one who is counted now, the oldest documents.
-  #evict(used) {
-    while (this.size > this.#most) {
-      const oldest = this.#byUse.head;
-      if (oldest !== used) this.#drop(oldest);
-      else if (used.documents.size > 0) this.#remove(used, used.oldest());
-      else return;
+  // Forgets customers of whom nothing is left, and while there are too many entries, those who
+  // were counted longest ago; of the one who is counted now, the oldest documents.
+  #evict(used, now) {
+    for (const [name, c] of this.#customers) {
+      if (c === used) break;
+      this.#expire(c, now);
+      if (this.size <= this.#most && (c.documents.size > 0 || now <= c.fades || now <= c.resetAt)) break;
+      this.#drop(name);
     }
-  }
-
-  #drop(c) {
-    this.#documents -= c.documents.size;
-    this.#customers.delete(c.name);
-    this.#byUse.remove(c);
-  }
-
-  #add(c, document) {
-    c.documents.set(document.id, document);
-    this.#documents++;
-    (document.isBeyond ? c.beyond : c.ordinary).add(document);
-  }
-
-  #remove(c, document) {
-    c.documents.delete(document.id);
-    this.#documents--;
-    (document.isBeyond ? c.beyond : c.ordinary).remove(document);
+    for (const id of used.documents.keys()) {
+      if (this.size <= this.#most) break;
+      this.#remove(used, id);
+    }
   }
 
   // Forgets documents of more than a day ago, and what has faded.
   #expire(c, now) {
-    for (const window of [c.ordinary, c.beyond]) {
-      while (window.head && now - window.head.at > day) this.#remove(c, window.head);
+    for (const [id, score] of c.documents) {
+      if (timeOf(score) >= now - day) break;
+      this.#remove(c, id);
     }
-    c.fade(now);
+    if (now > c.fades) [c.latency, c.cost] = [0, 1000];
   }
 
-  // Returns [earliest, latest, ends_in], or undefined.
+  #add(c, id, score) {
+    c.documents.set(id, score);
+    insert(c.scores, score);
+    this.#documents++;
+  }
+
+  // Returns the document's score, undefined if there is none.
+  #remove(c, id) {
+    const score = c.documents.get(id);
+    if (score === undefined) return undefined;
+    c.documents.delete(id);
+    remove(c.scores, score);
+    this.#documents--;
+    return score;
+  }
+
+  #drop(name) {
+    this.#documents -= this.#customers.get(name)?.documents.size ?? 0;
+    return this.#customers.delete(name);
+  }
+
+  // Returns [earliest, latest, ends_in], or nothing of it.
   #override(name, levels, now) {
-    const override = this.#overrides.get(name);
-    if (!override) return undefined;
-    const { earliest, latest = levels, ends } = override;
-    if (now > ends) {
-      this.#overrides.delete(name);
-      return undefined;
-    }
-    return [Math.min(earliest, levels), Math.min(latest, levels), ends === Infinity ? -1 : ends - now];
+    const { earliest, latest = levels, ends } = this.#overrides.get(name) ?? { ends: -Infinity };
+    if (now <= ends) return [Math.min(earliest, levels), Math.min(latest, levels), ends === Infinity ? -1 : ends - now];
+    this.#overrides.delete(name);
+    return [];
   }
 }
 
 class Customer {
   count = 0;
   resetAt = -Infinity; // a document later than this resets the count
-  fades = -Infinity; // when what was submitted lately is half a document
-  sojourn = 0; // the average from submit to done, in tenths of a second; 0: not known
+  fades = -Infinity; // when the recent documents are half a one
+  latency = 0; // the average from submit to done, in tenths of a second; 0: not known
   cost = 1000; // the average, in thousandths
-  documents = new Map(); // by id
-  ordinary = new Window();
-  beyond = new Window(); // those beyond the last load
-
-  constructor(name) {
-    this.name = name;
-  }
-
-  fade(now) {
-    if (now <= this.fades) return;
-    this.sojourn = 0;
-    this.cost = 1000;
-  }
-
-  lately(now) {
-    const left = this.fades - now;
-    return left > 0 ? Math.min(Math.floor(1000 * 2 ** (left / day - 1) + 0.5), mostLately) : 0;
-  }
-
-  submitted(lately, now) {
-    this.fades = now + Math.floor(day * (1 + Math.log2(lately / 1000)) + 0.5);
-  }
+  documents = new Map(); // the scores, which lua/submit.lua explains, of documents by id, the oldest first
+  scores = []; // the same, ascending
 
   lease(longest) {
-    return this.sojourn === 0 ? longest : Math.min(Math.max(20 * 100 * this.sojourn, shortestLease), longest);
+    return this.latency === 0 ? longest : Math.min(Math.max(20 * 100 * this.latency, shortestLease), longest);
   }
 
-  pending(since) {
-    return this.ordinary.since(since) + this.beyond.since(since);
+  /** Returns the score from which on documents are pending. */
+  since(now, longest) {
+    return 256 * (now - this.lease(longest));
+  }
+
+  ordinary(since) {
+    return this.scores.length - placeOf(this.scores, since);
+  }
+
+  /** How many pending documents are beyond the last load. */
+  beyond(since) {
+    return placeOf(this.scores, -since);
   }
 
   /** Learns from a document that is done. One that was late must not make others look pending for hours. */
-  learn(sojourn, isBeyond, cost, now) {
-    if (now > this.fades) return;
+  learn(latency, isBeyond, cost) {
     if (!isBeyond) {
-      const tenths = Math.max(Math.floor((sojourn + 50) / 100), 1);
-      this.sojourn = this.sojourn === 0 ? tenths : average(this.sojourn, Math.min(tenths, 3 * Math.max(this.sojourn, 90)));
+      const tenths = Math.max(Math.floor((latency + 50) / 100), 1);
+      this.latency = this.latency === 0 ? tenths : average(this.latency, Math.min(tenths, 3 * Math.max(this.latency, 90)));
     }
-    if (cost > 0) this.cost = average(this.cost, cost);
-  }
-
-  /** Returns the level of the newest document that is pending, and when the oldest was submitted. */
-  ends(now) {
-    let newest;
-    let oldest = now;
-    for (const { first, tail, young } of [this.ordinary, this.beyond]) {
-      if (young === 0) continue;
-      oldest = Math.min(oldest, first.at);
-      for (let d = tail; d && d.at === tail.at; d = d.before) {
-        if (!newest || d.at > newest.at || (d.at === newest.at && d.level > newest.level)) newest = d;
-      }
-    }
-    return { level: newest?.level ?? 0, oldest };
-  }
-
-  oldest() {
-    const [a, b] = [this.ordinary.head, this.beyond.head];
-    return a && !(b?.at < a.at) ? a : b;
+    if (cost > 0) this.cost = average(this.cost, Math.min(cost, 8 * Math.max(this.cost, 1000))); // one wild number must not make the next ones dear
   }
 }
 
-// A list that anything is taken out of at once, of objects that have before and after for it.
-class List {
-  head;
-  tail;
+const timeOf = (score) => Math.floor(Math.abs(score) / 256);
 
-  add(one) {
-    one.before = this.tail;
-    one.after = undefined;
-    if (this.tail) this.tail.after = one;
-    else this.head = one;
-    this.tail = one;
-  }
+const levelIn = (score) => Math.abs(score) % 256;
 
-  remove({ before, after }) {
-    if (before) before.after = after;
-    else this.head = after;
-    if (after) after.before = before;
-    else this.tail = before;
-  }
-}
-
-// Documents in the order of their times, and how many of them are from a time on that moves
-// little from one time to the next.
-class Window extends List {
-  first; // of the young ones
-  young = 0;
-
-  add(document) {
-    super.add(document);
-    this.first ??= document;
-    this.young++;
-  }
-
-  remove(document) {
-    super.remove(document);
-    if (document.isYoung) this.young--;
-    if (this.first === document) this.first = document.after;
-  }
-
-  since(since) {
-    for (; this.first && this.first.at < since; this.first = this.first.after) {
-      this.first.isYoung = false;
-      this.young--;
-    }
-    for (;;) {
-      const before = this.first ? this.first.before : this.tail;
-      if (!before || before.at < since) return this.young;
-      before.isYoung = true;
-      this.young++;
-      this.first = before;
-    }
-  }
-}
+// Recent documents, in thousandths, by the milliseconds until they have faded; and the other way.
+const recentOf = (left) => (left > 0 ? Math.min(Math.floor(1000 * 2 ** (left / day - 1) + 0.5), mostRecent) : 0);
+const leftOf = (recent) => Math.floor(day * (1 + Math.log2(recent / 1000)) + 0.5);
 
 // In millionths, from thousandths.
-const loadOf = (lately, pending, cost) => Math.min(lately * pending * cost, 1e15);
-
-/** Returns which of the turns a document takes, where so many are beyond the last load. */
-const turnOf = (beyond, turns) => Math.min(31 - Math.clz32(beyond), turns);
-
-function levelOfLoad({ loads, turns }, load, beyond) {
-  let level = 1;
-  while (level <= loads.length && load > millionths(loads[level - 1])) level++;
-  return level > loads.length ? level + turnOf(beyond, turns) : level;
-}
-
-const within = (level, [earliest, latest]) => Math.min(Math.max(level, earliest), latest);
+const loadOf = (recent, pending, cost) => Math.min(recent * pending * cost, 1e15);
 
 const average = (of, next) => Math.max(Math.floor((9 * of + next + 5) / 10), 1);
 
-module.exports = { Memory, loadOf, turnOf };
+module.exports = { Memory, leftOf, loadOf, recentOf };

@@ -3,84 +3,95 @@
 // Policies: which level a count or a load has, and the scripts that decide so.
 
 const { createHash } = require('node:crypto');
+const { checkInteger, checkNames } = require('./check.js');
 const texts = require('./lua.js');
 
 const longestLease = 86_400_000;
-
-const maxThresholds = 254; // 255 levels: a queue with one byte for the priority tells no more apart
+const maxLevels = 255; // a queue with one byte for the priority tells no more apart
 const maxThreshold = 2 ** 53; // what Redis's Lua, whose numbers are doubles, compares exactly
-const maxLevelsByLoad = 63; // what the score of a pending document has room for
 const maxLoad = 1e9;
 
 const defaultThresholds = [-2, -4, -6, -8, -10, -12, -14, -20];
-const defaultLoads = [2, 8, 32, 128, 512, 2_048, 8_192, 32_768];
+const defaultLoads = [8, 64, 512, 8_192, 32_768]; // of six levels and more
+const fewerLoads = [[], [], [32_768], [8_192, 32_768], [128, 8_192, 32_768], [8, 512, 8_192, 32_768]]; // of so many levels
+
+/** Why rules are not for this process, in words for operators. */
+class Unusable extends RangeError {}
+
+/**
+ * Returns the policies of a store: { last, of }, last being the last level that any of them
+ * gives, and of(tier) what decides for a tier: { policy, scripts, lease, levels }. levels are
+ * those of the queue, by default as many as policy has. Throws a TypeError or RangeError if a
+ * policy is wrong, or a tier has more levels than policy.
+ */
+function policiesOf({ policy, tiers }, lease, queueLevels) {
+  const filled = fillPolicy(policy);
+  const last = lastOf(filled);
+  const levels = queueLevels ?? last;
+  if (last > levels) throw new Unusable(`its queue has ${levels} levels, the rules ${last}`);
+  const withScripts = (policy) => ({ policy, scripts: scriptsOf(policy, lease, levels), lease, levels });
+  const ofTiers = new Map(Object.entries(tiers).map(([name, tier]) => {
+    const its = fillPolicy(tier, `tiers[${JSON.stringify(name)}]`);
+    // The levels of all customers stand in one queue, and are compared there.
+    if (lastOf(its) > last) throw new Unusable(`docpriority: tier ${JSON.stringify(name.slice(0, 80))} has ${lastOf(its)} levels, more than the ${last} of the policy`);
+    return [name, withScripts(its)];
+  }));
+  const others = withScripts(filled);
+  return { last, of: (tier) => ofTiers.get(tier) ?? others };
+}
 
 const defaultPolicy = () => fillPolicy({});
 
 // Returns a policy with every field filled in, and tables of its own.
 function fillPolicy(policy, where = 'policy') {
   checkNames(policy, ['thresholds', 'resetInterval', 'resetMode', 'loads', 'turns'], where);
-  const { thresholds = defaultThresholds, resetInterval = 1_500_000, resetMode = 'sinceLastUpdate', turns = 0 } = policy;
-  if (!Array.isArray(thresholds)) throw new TypeError(`docpriority: ${where}.thresholds is not an array`);
-  if (thresholds.length > maxThresholds) {
-    throw new RangeError(`docpriority: ${where}.thresholds: ${thresholds.length} are more than ${maxThresholds}`);
-  }
-  for (const [i, threshold] of thresholds.entries()) {
-    if (!Number.isInteger(threshold) || Math.abs(threshold) > maxThreshold) {
-      throw new RangeError(`docpriority: ${where}.thresholds[${i}] = ${threshold} is not a whole number within ±2^53`);
-    }
-    if (i > 0 && threshold >= thresholds[i - 1]) {
-      throw new RangeError(`docpriority: ${where}.thresholds[${i}] = ${threshold} is not below ${thresholds[i - 1]}, the one before`);
-    }
-  }
-  if (!Number.isSafeInteger(resetInterval) || resetInterval < 1) {
-    throw new RangeError(`docpriority: ${where}.resetInterval = ${resetInterval} is not a whole number of milliseconds from 1 up`);
-  }
+  const { thresholds = defaultThresholds, resetInterval = 1_500_000, resetMode = 'sinceLastUpdate' } = policy;
+  checkTable(thresholds, `${where}.thresholds`, (a, b) => b < a, 'below', `a whole number within ±2^53`, (n) => Number.isInteger(n) && Math.abs(n) <= maxThreshold);
+  const levels = thresholds.length + 1;
+  if (levels > maxLevels) throw new RangeError(`docpriority: ${where}.thresholds: ${levels - 1} are more than ${maxLevels - 1}`);
+  checkInteger(`${where}.resetInterval`, resetInterval, 1, Number.MAX_SAFE_INTEGER);
   if (resetMode !== 'sinceLastUpdate' && resetMode !== 'sinceLastReset') {
     throw new RangeError(`docpriority: ${where}.resetMode is ${JSON.stringify(resetMode)}, not 'sinceLastUpdate' or 'sinceLastReset'`);
   }
-  const { loads = loadsOf(thresholds.length + 1) } = policy;
-  checkLoads(loads, turns, where);
-  return { thresholds: [...thresholds], resetInterval, resetMode, loads: [...loads], turns };
+  const { loads = fewerLoads[levels] ?? defaultLoads } = policy;
+  checkTable(loads, `${where}.loads`, (a, b) => millionths(b) > millionths(a), 'a millionth above', 'from a millionth to a billion', (load) => load >= 1e-6 && load <= maxLoad);
+  const { turns = 0 } = policy;
+  checkInteger(`${where}.turns, behind ${loads.length} loads,`, turns, 0, maxLevels - 1 - loads.length);
+  return { thresholds: [...thresholds], resetInterval, resetMode, loads: [...loads], turns: turns || (policy.loads ? 0 : levels - 1 - loads.length) };
 }
 
-// Returns the default loads of so many levels, or of nine if there are more. With fewer,
-// floods stay apart from those who send all day: the last two loads stay, and the levels
-// below them are joined.
-function loadsOf(levels) {
-  const most = defaultLoads.length;
-  if (levels > most) return defaultLoads;
-  const first = [];
-  const joined = levels - 2;
-  for (let i = 1; i < joined; i++) {
-    // Joined into so many, levels 1 to 7 end evenly spaced.
-    first.push(defaultLoads[Math.floor((2 * (most - 1) * i + joined) / (2 * joined)) - 1]);
-  }
-  return [...first, ...defaultLoads.slice(most - Math.min(levels - 1, 2))];
-}
-
-function checkLoads(loads, turns, where) {
-  if (!Array.isArray(loads)) throw new TypeError(`docpriority: ${where}.loads is not an array`);
-  if (!Number.isInteger(turns) || turns < 0) throw new RangeError(`docpriority: ${where}.turns = ${turns} is not a whole number from 0 up`);
-  if (loads.length + 1 + turns > maxLevelsByLoad) {
-    throw new RangeError(`docpriority: ${where}: ${loads.length} loads and ${turns} turns are more than ${maxLevelsByLoad} levels`);
-  }
-  for (const [i, load] of loads.entries()) {
-    if (typeof load !== 'number' || !(load >= 1e-6 && load <= maxLoad)) {
-      throw new RangeError(`docpriority: ${where}.loads[${i}] = ${load} is not from a millionth to a billion`);
-    }
-    if (i > 0 && millionths(load) <= millionths(loads[i - 1])) {
-      throw new RangeError(`docpriority: ${where}.loads[${i}] = ${load} is not above ${loads[i - 1]}, the one before, by a millionth`);
-    }
+function checkTable(table, where, isNext, order, kind, isOne) {
+  if (!Array.isArray(table)) throw new TypeError(`docpriority: ${where} is not an array`);
+  for (const [i, n] of table.entries()) {
+    if (typeof n !== 'number' || !isOne(n)) throw new RangeError(`docpriority: ${where}[${i}] = ${n} is not ${kind}`);
+    if (i > 0 && !isNext(table[i - 1], n)) throw new RangeError(`docpriority: ${where}[${i}] = ${n} is not ${order} ${table[i - 1]}, the one before`);
   }
 }
 
 const millionths = (load) => Math.round(load * 1e6);
 
+/** Returns where turn k of some turns begins: at so many documents beyond the last load. */
+const beginOf = (k, turns) => Math.ceil(2 ** ((12 * k) / turns));
+
 function levelOf({ thresholds }, count) {
   const level = thresholds.findIndex((threshold) => count >= threshold);
   return 1 + (level < 0 ? thresholds.length : level);
 }
+
+/** Returns the level of a load in millionths, where so many documents are beyond the last load, this one included. */
+function levelOfLoad({ loads, turns }, load, beyond) {
+  const level = loads.findIndex((most) => load <= millionths(most));
+  return 1 + (level < 0 ? loads.length + turnOf(beyond, turns) : level);
+}
+
+function turnOf(beyond, turns) {
+  let turn = 0;
+  while (turn < turns && beginOf(turn + 1, turns) <= beyond) turn++;
+  return turn;
+}
+
+/** Returns a level within the bounds of an override, if there is one. */
+const within = (level, earliest = 1, latest = Infinity) => Math.min(Math.max(level, earliest), latest);
 
 // Returns the last level that either rule gives, turns included.
 const lastOf = ({ thresholds, loads, turns }) => 1 + Math.max(thresholds.length, loads.length + turns);
@@ -91,10 +102,9 @@ function scriptsOf({ thresholds, resetInterval, resetMode, loads, turns }, lease
   const blocks = {
     policy: `local interval = '${resetInterval}'\nlocal since_last_reset = ${resetMode === 'sinceLastReset'}\n`,
     lease: `local longest_lease = ${lease}\n`,
-    turns: `local last, turns = ${loads.length + 1}, ${turns}\n`,
     queue: `local queue_levels = ${levels}\n`,
     levels: levelLines(thresholds, (threshold) => `count < ${threshold}`, (threshold) => `count >= ${threshold}`),
-    loads: levelLines(loads.map(millionths), (load) => `load > ${load}`, (load) => `load <= ${load}`),
+    loads: levelLines(loads.map(millionths), (load) => `load > ${load}`, (load) => `load <= ${load}`) + turnLines(loads.length + 1, turns),
   };
   return Object.fromEntries(['next', 'submit', 'done', 'peek', 'reset'].map((name) => [name, scriptOf(withBlocks(texts[name], blocks))]));
 }
@@ -118,14 +128,12 @@ function levelLines(bounds, beyond, within) {
   return `local level = 1\nif ${beyond(bounds[n - 1])} then level = ${n + 1}\n${lines.join('')}end\n`;
 }
 
-const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value);
-
-// Refuses what an object has by a name that nobody would read.
-function checkNames(object, names, what) {
-  if (!isObject(object)) throw new TypeError(`docpriority: ${what} is not an object`);
-  for (const name of Object.keys(object)) {
-    if (!names.includes(name)) throw new TypeError(`docpriority: ${what} has no ${JSON.stringify(name)}, only ${names.join(', ')}`);
-  }
+// The comparisons that find the turn of a document beyond the last load, whose level is last.
+function turnLines(last, turns) {
+  const lines = [];
+  for (let k = turns; k > 0; k--) lines.push(`elseif beyond + 1 >= ${beginOf(k, turns)} then level = ${last + k}\n`);
+  const found = turns > 0 ? `if not flood then -- its level stands\n${lines.join('')}end\n` : '';
+  return `local flood = level == ${last} -- beyond the last load: take turns\n${found}`;
 }
 
-module.exports = { scriptOf, longestLease, defaultPolicy, fillPolicy, millionths, levelOf, lastOf, scriptsOf, isObject, checkNames };
+module.exports = { policiesOf, Unusable, scriptOf, longestLease, defaultPolicy, fillPolicy, levelOf, levelOfLoad, turnOf, within, lastOf };

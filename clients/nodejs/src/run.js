@@ -12,19 +12,19 @@ const { OutcomeUnknown } = require('./errors.js');
  */
 async function run(wire, call, deadline) {
   const { script, keys, args, isReply } = call;
-  let withText = false;
+  let misses = 0; // of the script: it is loaded after the first, and comes with the call after the second
   let mayHaveRun = false;
   let before;
   for (let tries = 0; ; ) {
     try {
-      const command = [withText ? 'EVAL' : 'EVALSHA', withText ? script.text : script.digest, String(keys.length), ...keys, ...args];
+      const command = [...(misses < 2 ? ['EVALSHA', script.digest] : ['EVAL', script.text]), String(keys.length), ...keys, ...args];
       const reply = await wire.send(command, keys[0], deadline);
       if (!Array.isArray(reply) || !isReply(reply)) throw new Lost("the reply is not the script's");
       return reply;
     } catch (error) {
       const { Class, again, noScript } = judge(error, call);
-      if (noScript && !withText) {
-        withText = true;
+      if (noScript && misses < 2) {
+        if (misses++ === 0) wire.load(script.text, keys[0], deadline); // what came by EVAL, Redis 7.4 forgets beyond 500
         continue;
       }
       mayHaveRun ||= Class === OutcomeUnknown;
@@ -32,7 +32,7 @@ async function run(wire, call, deadline) {
         before = error.message;
         continue;
       }
-      throw new (mayHaveRun ? OutcomeUnknown : Class)(message(call, error, before), { cause: deadline.over ? deadline.cause : (error.cause ?? error) });
+      throw new (mayHaveRun ? OutcomeUnknown : Class)(message(call, error, before), { cause: deadline.over ? deadline.signal.reason : (error.cause ?? error) });
     }
   }
 }
@@ -46,7 +46,7 @@ const isIntegers = (n) => (reply) => reply.length >= n && reply.every(Number.isS
 
 // A failure is told with how the try before ended, where that was otherwise.
 function message({ operation, named, keys }, { message: now }, before) {
-  const [, kind] = /^CORRUPT(COUNT|PENDING|USAGE) /.exec(now) ?? [];
+  const [, kind] = /^CORRUPT(COUNT|PENDING) /.exec(now) ?? [];
   const key = named && kind ? named[kind.toLowerCase()] : keys[0];
   return `docpriority: ${operation} ${key}: ${now}${before === undefined || before === now ? '' : `; before that: ${before}`}`;
 }

@@ -1,113 +1,118 @@
 'use strict';
 
-// The counts. Documented in index.d.ts.
+// The numbers of a fleet. Documented in index.d.ts.
 
+const { bytesOf, checkAmount, checkInteger, checkKind, checkNames, checkPrefix, isObject } = require('./check.js');
 const { Wire } = require('./client.js');
+const { Costs } = require('./costs.js');
 const { Deadline } = require('./deadline.js');
 const { NotCounted } = require('./errors.js');
 const { Fallback } = require('./fallback.js');
-const { bytesOf, checkPrefix, defaultPrefix, keysOf } = require('./keys.js');
-const { eachOf, Mean } = require('./mean.js');
+const { defaultPrefix, keysOf } = require('./keys.js');
 const { Memory } = require('./memory.js');
-const { Policies } = require('./policies.js');
-const { checkNames, levelOf, longestLease } = require('./policy.js');
+const { levelOf, longestLease, policiesOf, within } = require('./policy.js');
 const { isIntegers, run } = require('./run.js');
 
 const most = { next: 1_000_000, submit: 100, done: 1_000 }; // documents in one call
-// What a Member needs of a Store, and nobody else: to go by other policies, to ask Redis for
-// what is not a customer's, to set a key that is there, and to part before the connections end.
-const goBy = Symbol('goBy');
-const ask = Symbol('ask');
-const set = Symbol('set');
-const part = Symbol('part');
+const longestWork = 86_400_000; // milliseconds, of a document's cost
+const callOptions = 'the options of a call';
 
+// Makes a store that of a member of a fleet.
+const enter = Symbol('enter');
+const optionNames = ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease', 'fallback'];
+
+// The keys of each script, the first of which an error names, without that of an override.
+const scripts = {
+  next: { kinds: ['count'], hasOverride: true },
+  submit: { kinds: ['pending'], hasOverride: true, repeatable: true },
+  done: { kinds: ['pending'], repeatable: true },
+  peek: { kinds: ['count', 'pending'], hasOverride: true, readOnly: true },
+  reset: { kinds: ['count', 'pending'] },
+};
 const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
 class Store {
   #wire;
   #memory; // in place of Redis
   #fallback; // if there is one
+  #member; // of a fleet, if it is one
   #prefix;
   #timeout;
   #tierOf;
-  #overrides; // the key of a customer's override, if it is read
+  #overrides; // whether they are read
   #own; // the policies of the options
   #policies; // those in force
   #lease;
-  #told = new Mean(); // what documents cost, by submit
-  #took = new Mean(); // how many seconds they took, by done
+  #submitted = new Costs(); // as passed to submit
+  #took = new Costs(); // milliseconds, as passed to done
   #calls = new Set(); // that are under way
-  #closed = false;
   #closing;
 
   constructor(client, options = {}) {
-    checkNames(options, ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease', 'fallback'], 'options');
+    checkNames(options, optionNames, 'options');
     const { prefix = defaultPrefix, timeout = 250, policy = {}, tiers = {}, tierOf, overrides = false, lease = longestLease, fallback = false } = options;
     checkPrefix(prefix);
-    checkMilliseconds('timeout', timeout, 2 ** 31 - 1);
-    checkMilliseconds('lease', lease, longestLease);
-    this.#prefix = prefix;
-    this.#timeout = timeout;
-    if (typeof overrides !== 'boolean') throw new TypeError('docpriority: overrides is not true or false');
-    this.#overrides = overrides ? ['override'] : [];
-    this.#tierOf = checkTierOf(tierOf, tiers);
-    this.#lease = lease;
-    this.#own = this.#policies = new Policies({ policy, tiers }, lease);
-    if (typeof fallback !== 'boolean') throw new TypeError('docpriority: fallback is not true or false');
+    checkInteger('timeout', timeout, 1, 2 ** 31 - 1);
+    checkInteger('lease', lease, 1_000, longestLease);
+    checkKind('overrides', overrides, 'boolean');
+    checkKind('fallback', fallback, 'boolean');
+    if (!isObject(tiers)) throw new TypeError('docpriority: tiers is not an object');
+    if (tierOf !== undefined) checkKind('tierOf', tierOf, 'function');
+    else if (Object.keys(tiers).length > 0) throw new TypeError('docpriority: tiers without a tierOf would never be used');
+    [this.#prefix, this.#timeout, this.#tierOf, this.#overrides, this.#lease] = [prefix, timeout, tierOf, overrides, lease];
+    this.#own = this.#policies = policiesOf({ policy, tiers }, lease);
     if (client instanceof Memory) this.#memory = client;
     else this.#wire = new Wire(client);
-    if (fallback && !this.#memory) {
-      this.#fallback = new Fallback((call, signal) => this.#askRedis(call, signal));
-    }
+    if (fallback && this.#wire) this.#fallback = new Fallback((call, signal) => this.#askRedis(call, signal));
   }
 
   async next(customer, options) {
-    const [decision] = await this.#next('next', customer, 1, options);
+    const [decision] = await this.#noted(1, () => this.#next('next', customer, 1, options));
     return decision;
   }
 
   async nextN(customer, n, options) {
-    checkNumber(n, most.next);
-    return this.#next('nextN', customer, n, options);
+    return this.#noted(n, () => this.#next('nextN', customer, n, options));
   }
 
   async submit(customer, document, options = {}) {
-    checkOptions(options, 'cost', 'signal');
-    const { cost = 0, signal } = options;
-    const [decision] = await this.#submit('submit', customer, [document], [cost], { signal });
+    const [decision] = await this.#noted(1, () => {
+      checkNames(options, ['cost', 'signal'], callOptions);
+      const { cost = 0, signal } = options;
+      return this.#submit('submit', customer, [document], [cost], { signal });
+    });
     return decision;
   }
 
   async submitN(customer, documents, options = {}) {
-    checkDocuments(documents, most.submit);
-    checkOptions(options, 'costs', 'signal');
-    const { costs = Array(documents.length).fill(0), signal } = options;
-    return this.#submit('submitN', customer, documents, costs, { signal });
+    return this.#noted(documents?.length, () => {
+      checkNames(options, ['costs', 'signal'], callOptions);
+      const { costs, signal } = options;
+      return this.#submit('submitN', customer, documents, costs, { signal });
+    });
   }
 
   async done(customer, document, took = 0, options) {
-    const [ended] = await this.#done('done', customer, [document], took, options);
+    const [ended] = await this.#noted(1, () => this.#done('done', customer, [document], took, options));
     return ended;
   }
 
   async doneN(customer, documents, took = 0, options) {
-    checkDocuments(documents, most.done);
-    return this.#done('doneN', customer, documents, took, options);
+    return this.#noted(documents?.length, () => this.#done('doneN', customer, documents, took, options));
   }
 
   async peek(customer, options) {
-    const call = { script: 'peek', kinds: ['count', 'pending', 'usage', ...this.#overrides], isReply: isIntegers(17), readOnly: true };
-    const { reply, degraded } = await this.#run('peek', customer, call, options);
-    const [rule, level, nextLevel, count, resetIn, load, lately, cost, pending, pendingLast, oldest, sojourn, lease, ruled, earliest, latest, endsIn] = reply;
+    const { reply, degraded } = await this.#run('peek', 'peek', customer, [], 17, options);
+    const [rule, level, nextLevel, count, resetIn, load, recent, cost, pending, pendingLast, oldest, latency, lease, ruleLevel, earliest, latest, endsIn] = reply;
     return Object.freeze({
-      rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, lately: lately / 1_000, cost: cost / 1_000,
-      pending, pendingLast, oldest, sojourn, lease, degraded, ruled,
-      override: ruled === 0 ? undefined : Object.freeze({ earliest, latest, endsIn: endsIn < 0 ? undefined : endsIn }),
+      rule: rules[rule], level, nextLevel, count, resetIn, load: load / 1e6, recent: recent / 1_000, cost: cost / 1_000,
+      pending, pendingLast, oldest, latency, lease, degraded, ruleLevel,
+      override: latest === 0 ? undefined : Object.freeze({ earliest, latest, endsIn: endsIn < 0 ? undefined : endsIn }),
     });
   }
 
   async reset(customer, options) {
-    await this.#run('reset', customer, { script: 'reset', kinds: ['count', 'pending', 'usage'], isReply: isIntegers(1) }, options);
+    await this.#run('reset', 'reset', customer, [], 1, options);
   }
 
   keys(customer) {
@@ -121,21 +126,6 @@ class Store {
     return { text, sha1: digest };
   }
 
-  async [Symbol.asyncDispose]() {
-    await this.close();
-  }
-
-  async close() {
-    this.#closed = true;
-    await (this.#closing ??= this.#close());
-  }
-
-  async #close() {
-    await Promise.allSettled(this.#calls);
-    await this[part]?.();
-    this.#wire?.close();
-  }
-
   get last() {
     return this.#own.last;
   }
@@ -144,108 +134,123 @@ class Store {
     return this.#fallback?.degraded ?? false;
   }
 
-  // Calls that are under way end by the policies with which they began.
-  [goBy](policies) {
-    this.#policies = policies ? new Policies(policies, this.#lease, this.#own) : this.#own;
+  async close() {
+    await (this.#closing ??= this.#close());
   }
 
-  [ask]({ keys, timeout = this.#timeout, ...call }, signal) {
-    const asked = { ...call, keys: keys.map((key) => this.#key(key)) };
-    return this.#within(timeout, signal, (deadline) => run(this.#wire, asked, deadline));
+  async [Symbol.asyncDispose]() {
+    await this.close();
   }
 
-  // Returns whether the key was there.
-  async [set](key, value, lasts, timeout, signal) {
-    const name = this.#key(key);
-    return (await this.#within(timeout, signal, (deadline) => this.#wire.send(['SET', name, value, 'PX', String(lasts), 'XX'], name, deadline))) !== null;
+  async #close() {
+    await Promise.allSettled([...this.#calls, this.#member?.leave()]);
+    this.#wire?.close();
   }
 
-  #key(end) {
-    return Buffer.from(`${this.#prefix}:${end}`);
+  [enter](member) {
+    this.#member = member({
+      levels: this.last,
+      overrides: this.#overrides,
+      key: (end) => Buffer.from(`${this.#prefix}:${end}`),
+      within: (timeout, signal, call) => this.#within(timeout, signal, call),
+      isDegraded: () => this.degraded,
+      // Calls that are under way end by the policies with which they began.
+      goBy: (rules) => (this.#policies = rules ? policiesOf(rules, this.#lease, this.last) : this.#own),
+    });
   }
 
   async #next(operation, customer, n, options) {
-    const args = n === 1 ? [] : [String(n)];
-    const { reply, policy, degraded } = await this.#run(operation, customer, { script: 'next', kinds: ['count', ...this.#overrides], args, isReply: isIntegers(2) }, options);
-    const [level, last, resetIn = policy.resetInterval, ruled = 0, earliest, latest] = reply;
-    return Array.from({ length: n }, (_, i) => {
+    checkInteger('the number of documents', n, 1, most.next);
+    const { reply, name, policy, degraded } = await this.#run(operation, 'next', customer, n === 1 ? [] : [String(n)], 2, options);
+    const [level, last, resetIn = policy.resetInterval, lastRuleLevel = level, earliest, latest] = reply;
+    const decisions = Array.from({ length: n }, (_, i) => {
       const count = last + n - 1 - i;
-      const its = { level, count, resetIn, load: 0, pending: 0, degraded, ruled };
-      if (i < n - 1) {
-        its.level = levelOf(policy, count);
-        if (ruled > 0) [its.ruled, its.level] = [its.level, Math.min(Math.max(its.level, earliest), latest)];
-      }
-      return Object.freeze(its);
+      const ruleLevel = i === n - 1 ? lastRuleLevel : levelOf(policy, count);
+      return Object.freeze({ level: within(ruleLevel, earliest, latest), count, resetIn, load: 0, pending: 0, degraded, ruleLevel });
     });
+    this.#member?.seen.decided('count', name, decisions);
+    return decisions;
   }
 
-  async #submit(operation, customer, documents, costs, options) {
-    const ids = idsOf(documents);
-    const told = costsOf(costs, ids.length);
-    const args = ids.flatMap((id, i) => [id, String(this.#told.relative(told[i]))]);
-    const call = { script: 'submit', kinds: ['pending', 'usage', ...this.#overrides], args, isReply: isIntegers(4 * ids.length), repeatable: true };
-    const { reply, degraded } = await this.#run(operation, customer, call, options);
-    for (const cost of told) this.#told.add(cost);
-    return ids.map((_, i) => {
-      const [level, load, pending, ruled] = reply.slice(4 * i, 4 * i + 4);
-      return Object.freeze({ level, count: 0, resetIn: 0, load: load / 1e6, pending, degraded, ruled });
+  async #submit(operation, customer, documents, given, options) {
+    const ids = idsOf(documents, most.submit);
+    const costs = costsOf(ids.length, given);
+    const args = ids.flatMap((id, i) => [id, String(this.#submitted.relative(costs[i]))]);
+    const { reply, name, degraded } = await this.#run(operation, 'submit', customer, args, 4 * ids.length, options);
+    for (const cost of costs) this.#submitted.add(name, cost);
+    const decisions = ids.map((_, i) => {
+      const [level, load, pending, ruleLevel] = reply.slice(4 * i, 4 * i + 4);
+      return Object.freeze({ level, count: 0, resetIn: 0, load: load / 1e6, pending, degraded, ruleLevel });
     });
+    this.#member?.seen.decided('load', name, decisions);
+    return decisions;
   }
 
   async #done(operation, customer, documents, took, options) {
-    const ids = idsOf(documents);
-    if (typeof took !== 'number') throw new TypeError(`docpriority: took is a number of milliseconds, not ${typeof took}`);
-    if (!(took >= 0 && took < Infinity)) throw new RangeError(`docpriority: documents cannot have taken ${took} ms`);
+    const ids = idsOf(documents, most.done);
+    checkAmount('took', took);
     const given = Array.from(documents); // the caller may change theirs
-    const each = eachOf(took, ids.length);
-    const call = { script: 'done', kinds: ['pending', 'usage'], args: [String(this.#took.relative(each)), ...ids], isReply: isIntegers(2 * ids.length), repeatable: true };
-    const { reply } = await this.#run(operation, customer, call, options);
-    const ended = [];
-    for (const [i, document] of given.entries()) {
-      const [sojourn, level] = reply.slice(2 * i, 2 * i + 2);
-      if (level === 0) continue; // it was not pending: a second done must not change the mean
-      this.#took.add(each);
-      ended.push(Object.freeze({ document, sojourn, level }));
-    }
+    const each = Math.min(took, longestWork) / ids.length;
+    const { reply, name } = await this.#run(operation, 'done', customer, [String(this.#took.relative(each)), ...ids], 2 * ids.length, options);
+    const ended = given.flatMap((document, i) => {
+      const [latency, level] = reply.slice(2 * i, 2 * i + 2);
+      return level === 0 ? [] : Object.freeze({ document, latency, level }); // 0: it was not pending
+    });
+    for (let i = 0; i < ended.length; i++) this.#took.add(name, each);
+    this.#member?.seen.ended(ended);
     return ended;
   }
 
-  async #run(operation, customer, call, options = {}) {
-    checkOptions(options, 'signal');
+  // Makes a call, and counts the documents of one that fails.
+  async #noted(documents, call) {
+    try {
+      return await call();
+    } catch (error) {
+      this.#member?.seen.failed(Number.isInteger(documents) && documents > 0 ? documents : 1, error);
+      throw error;
+    }
+  }
+
+  // Returns the reply of a script, of at least so many integers, the customer in Latin-1, the
+  // policy, and whether the reply is degraded.
+  async #run(operation, script, customer, args, integers, options = {}) {
+    checkNames(options, ['signal'], callOptions);
     const { signal } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
-    const name = bytesOf(customer, 'a customer');
+    const bytes = bytesOf(customer, 'a customer');
+    const named = this.keys(bytes);
+    const name = bytes.latin1Slice();
     const tier = this.#tier(customer); // asked once: the caller may answer otherwise the next time
-    if (this.#closed) throw new NotCounted(`docpriority: ${operation} ${this.keys(name)[call.kinds[0]]}: the store is closed`);
-    const running = this.#answer({ operation, name, tier, args: [], ...call }, signal);
+    if (this.#closing) throw new NotCounted(`docpriority: ${operation} ${named[scripts[script].kinds[0]]}: the store is closed`);
+    const running = this.#answer({ operation, script, name, named, tier, args, isReply: isIntegers(integers) }, signal);
     this.#calls.add(running);
     try {
       const { reply, degraded = false } = await running;
-      return { reply, degraded, policy: tier.policy };
+      return { reply, degraded, name, policy: tier.policy };
     } finally {
       this.#calls.delete(running);
     }
   }
 
-  // Returns the reply of a call's script, and whether it is degraded.
   async #answer(call, signal) {
     if (this.#fallback) return this.#fallback.answer(call, signal);
     if (this.#wire) return { reply: await this.#askRedis(call, signal) };
     const { operation, name, script, args, tier } = call;
     if (signal?.aborted) throw new NotCounted(`docpriority: ${operation}: it was canceled`, { cause: signal.reason });
-    return { reply: this.#memory.run(script, name.toString('latin1'), args, tier) };
+    return { reply: this.#memory.run(script, name, args, tier) };
   }
 
-  #askRedis({ name, script, kinds, tier, ...call }, signal) {
-    const named = this.keys(name);
-    const asked = { ...call, named, script: tier.scripts[script], keys: kinds.map((kind) => named[kind]) };
-    return this.#within(this.#timeout, signal, (deadline) => run(this.#wire, asked, deadline));
+  #askRedis({ script, named, tier, ...call }, signal) {
+    const { kinds, hasOverride, ...its } = scripts[script];
+    const keys = [...kinds, ...(hasOverride && this.#overrides ? ['override'] : [])].map((kind) => named[kind]);
+    const asked = { ...call, ...its, named, keys, script: tier.scripts[script] };
+    return this.#within(this.#timeout, signal, (wire, deadline) => run(wire, asked, deadline));
   }
 
   async #within(timeout, signal, call) {
     const deadline = new Deadline(timeout, signal);
     try {
-      return await call(deadline);
+      return await call(this.#wire, deadline);
     } finally {
       deadline.end();
     }
@@ -261,46 +266,21 @@ class Store {
   }
 }
 
-function checkOptions(options, ...names) {
-  checkNames(options, names, 'the options of a call');
-}
-
-function checkTierOf(tierOf, tiers) {
-  if (tiers === null || typeof tiers !== 'object') throw new TypeError('docpriority: tiers is not an object');
-  if (tierOf !== undefined && typeof tierOf !== 'function') throw new TypeError('docpriority: tierOf is not a function');
-  if (Object.keys(tiers).length > 0 && !tierOf) throw new TypeError('docpriority: tiers without a tierOf would never be used');
-  return tierOf;
-}
-
-function checkMilliseconds(name, value, longest) {
-  if (typeof value !== 'number') throw new TypeError(`docpriority: ${name} is a number of milliseconds, not ${typeof value}`);
-  if (!Number.isInteger(value) || value < 1 || value > longest) {
-    throw new RangeError(`docpriority: ${name} = ${value} is not a whole number of milliseconds from 1 to ${longest}`);
-  }
-}
-
-function checkNumber(n, longest) {
-  if (typeof n !== 'number') throw new TypeError(`docpriority: the number of documents is a number, not ${typeof n}`);
-  if (!Number.isInteger(n) || n < 1 || n > longest) throw new RangeError(`docpriority: the number of documents is 1 to ${longest}, not ${n}`);
-}
-
-function checkDocuments(documents, longest) {
-  if (!Array.isArray(documents)) throw new TypeError('docpriority: the documents are not an array');
-  checkNumber(documents.length, longest);
-}
-
 // An array may have holes, which map would leave out.
-const idsOf = (documents) => Array.from(documents, (document) => bytesOf(document, 'a document'));
+function idsOf(documents, longest) {
+  if (!Array.isArray(documents)) throw new TypeError('docpriority: the documents are not an array');
+  checkInteger('the number of documents', documents.length, 1, longest);
+  return Array.from(documents, (document) => bytesOf(document, 'a document'));
+}
 
 // Returns a copy of the costs of n documents.
-function costsOf(costs, n) {
+function costsOf(n, costs = Array(n).fill(0)) {
   if (!Array.isArray(costs)) throw new TypeError('docpriority: the costs are not an array');
   if (costs.length !== n) throw new RangeError(`docpriority: ${costs.length} costs for ${n} documents`);
   return Array.from(costs, (cost) => {
-    if (typeof cost !== 'number') throw new TypeError(`docpriority: a cost is a number, not ${cost === null ? 'null' : typeof cost}`);
-    if (!(cost >= 0 && cost < Infinity)) throw new RangeError(`docpriority: a cost is a finite number of at least 0, not ${cost}`);
+    checkAmount('a cost', cost);
     return cost;
   });
 }
 
-module.exports = { ask, goBy, part, set, Store };
+module.exports = { enter, optionNames, Store };

@@ -2,38 +2,36 @@
 
 // A store without Redis, for tests. Documented in testing.d.ts.
 
-const { bytesOf } = require('./keys.js');
+const { bytesOf, checkAmount, checkInteger, checkKind, checkNames } = require('./check.js');
 const { Memory } = require('./memory.js');
-const { checkNames } = require('./policy.js');
-const { Store } = require('./store.js');
+const { optionNames, Store } = require('./store.js');
 
 class MemoryStore extends Store {
   #memory;
-  #ahead;
+  #time;
 
-  constructor({ clock = () => Date.now(), ...options } = {}) {
-    if (typeof clock !== 'function') throw new TypeError('docpriority: clock is not a function');
-    const ahead = { milliseconds: 0 };
-    const memory = new Memory({ clock: () => clock() + ahead.milliseconds });
-    super(memory, { overrides: true, ...options });
-    this.#memory = memory;
-    this.#ahead = ahead;
+  constructor(options = {}) {
+    checkNames(options, [...optionNames, 'clock'], 'options');
+    const { clock = () => Date.now(), ...settings } = options;
+    checkKind('clock', clock, 'function');
+    const time = { ahead: 0 };
+    const memory = new Memory({ clock: () => clock() + time.ahead });
+    super(memory, { overrides: true, ...settings });
+    [this.#memory, this.#time] = [memory, time];
   }
 
   advance(milliseconds) {
-    if (typeof milliseconds !== 'number') throw new TypeError(`docpriority: time is a number of milliseconds, not ${typeof milliseconds}`);
-    if (!(milliseconds >= 0 && milliseconds < Infinity)) throw new RangeError(`docpriority: time does not pass by ${milliseconds} ms`);
-    this.#ahead.milliseconds += milliseconds;
+    checkAmount('the time that passes', milliseconds);
+    this.#time.ahead += milliseconds;
   }
 
   setOverride(customer, override) {
-    const name = bytesOf(customer, 'a customer').toString('latin1');
+    const name = bytesOf(customer, 'a customer').latin1Slice();
     if (override === undefined) return this.#memory.override(name);
     checkNames(override, ['earliest', 'latest', 'endsIn'], 'an override');
     const { earliest = 1, latest = this.last, endsIn } = override;
-    if (!Number.isInteger(earliest) || !Number.isInteger(latest) || earliest < 1 || latest < earliest || latest > this.last) {
-      throw new RangeError(`docpriority: an override's levels are 1 to ${this.last}, not ${earliest} to ${latest}`);
-    }
+    checkInteger("an override's latest", latest, 1, this.last);
+    checkInteger("an override's earliest", earliest, 1, latest);
     if (endsIn !== undefined && !(endsIn > 0)) throw new RangeError(`docpriority: an override ends in more than 0 milliseconds, not ${endsIn}`);
     this.#memory.override(name, { earliest, latest }, endsIn);
   }

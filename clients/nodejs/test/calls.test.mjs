@@ -4,10 +4,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createSentinel } from 'redis';
-import { CorruptCount, NotCounted, Store } from 'docpriority';
+import { Corrupt, join, keysOf, NotCounted, Store } from 'docpriority';
+import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 import { MemoryStore } from 'docpriority/testing';
 import { Memory } from '../src/memory.js';
-import { Policies } from '../src/policies.js';
+import { policiesOf } from '../src/policy.js';
 import { clients, clusters, oddSettings } from './clients.mjs';
 
 const client = clients['ioredis 6']('redis://127.0.0.1:1');
@@ -63,8 +64,24 @@ describe('a wrong option is refused', () => {
   });
 
   test('an address in place of a client', () => {
-    for (const url of ['redis://127.0.0.1', new URL('redis://127.0.0.1')]) assert.throws(() => new Store(url), /: a client is needed, not a URL/);
+    for (const url of ['redis://127.0.0.1', new URL('redis://127.0.0.1')]) assert.throws(() => new Store(url), /^TypeError: docpriority: a client or cluster of .* is needed, .* not (String|URL)$/);
   });
+
+  const jobs = { add: async () => {}, addBulk: async () => {}, getJob: async () => {} };
+  for (const [what, call] of Object.entries({
+    'a client or cluster': () => join(null), 'options ': () => join(client, null), 'options': () => new Store(client, null), 'options  ': () => new MemoryStore(null),
+    'policy': () => join(client, { policy: null }), 'tiers': () => join(client, { tiers: null }), 'tierOf': () => join(client, { tierOf: null }),
+    'prefix': () => join(client, { prefix: null }), 'timeout': () => join(client, { timeout: null }), 'lease': () => join(client, { lease: null }),
+    'fallback': () => join(client, { fallback: null }), 'overrides': () => join(client, { overrides: null }), 'name': () => join(client, { name: null }),
+    'policy.loads': () => join(client, { policy: { loads: null } }), 'policy.turns': () => join(client, { policy: { turns: null } }),
+    'clock': () => new MemoryStore({ clock: null }), 'an override': () => new MemoryStore().setOverride('acme', null),
+    'a customer': () => keysOf(null), 'the queue': () => submitJobs(null, new MemoryStore(), { customerOf: String }), 'the store': () => submitJobs(jobs, null, { customerOf: String }),
+    'the options of submitJobs': () => submitJobs(jobs, new MemoryStore(), null), 'customerOf': () => submitJobs(jobs, new MemoryStore(), {}),
+    'costOf': () => submitJobs(jobs, new MemoryStore(), { customerOf: String, costOf: null }),
+    'the store ': () => doneAfter(null, async () => {}), 'the processor': () => doneAfter(new MemoryStore(), null), 'the store  ': () => doneAtEnd(null),
+  })) {
+    test(`null in place of ${what}`, () => assert.throws(call, (error) => error instanceof TypeError && error.message.startsWith('docpriority: ') && error.message.includes(what.trim())));
+  }
 
   test('a client of each kind, and none of them connects', () => {
     for (const make of Object.values(clients)) new Store(make('redis://127.0.0.1:1'));
@@ -93,18 +110,18 @@ describe('a store in memory', () => {
       now -= 5_000; // back: it stands still
       store.advance(1_000);
       store.advance(4_500);
-      assert.deepEqual(await store.done('acme', 'a'), { document: 'a', sojourn: 3_000, level: 1 });
+      assert.deepEqual(await store.done('acme', 'a'), { document: 'a', latency: 3_000, level: 1 });
       assert.throws(() => store.advance(-1), RangeError);
   });
 
   test('has overrides, tiers, errors and options like a store on Redis', async () => {
-    const store = new MemoryStore({ policy: { turns: 3 }, tiers: { gold: { thresholds: [-1] } }, tierOf: (customer) => customer, lease: 1_000 });
+    const store = new MemoryStore({ policy: { turns: 6 }, tiers: { gold: { thresholds: [-1] } }, tierOf: (customer) => customer, lease: 1_000 });
     assert.equal(store.last, 12);
     assert.deepEqual((await store.nextN('gold', 3)).map(({ level }) => level), [1, 1, 2]);
     store.setOverride('acme', { earliest: 7, endsIn: 60_000 });
-    const { level, ruled } = await store.submit('acme', 'a');
-    assert.deepEqual([level, ruled], [7, 1]);
-    assert.deepEqual((await store.nextN('acme', 2)).map((decision) => [decision.level, decision.ruled]), [[7, 1], [7, 1]]);
+    const { level, ruleLevel } = await store.submit('acme', 'a');
+    assert.deepEqual([level, ruleLevel], [7, 1]);
+    assert.deepEqual((await store.nextN('acme', 2)).map((decision) => [decision.level, decision.ruleLevel]), [[7, 1], [7, 1]]);
     const { override } = await store.peek('acme');
     assert.deepEqual([override.earliest, override.latest, override.endsIn <= 60_000], [7, 12, true]);
     await store.reset('acme');
@@ -126,7 +143,7 @@ describe('a store in memory', () => {
 
   test('keeps no more than its bound, and forgets who was counted longest ago', () => {
     const memory = new Memory({ clock: () => 0, most: 10 });
-    const settings = new Policies({ policy: {}, tiers: {} }, 86_400_000).of();
+    const settings = policiesOf({ policy: {}, tiers: {} }, 86_400_000).of();
     const submit = (name, ...ids) => memory.run('submit', name, ids.flatMap((id) => [Buffer.from(id), '0']), settings);
     for (let i = 0; i < 12; i++) memory.run('next', `quiet ${i}`, [], settings);
     assert.equal(memory.size, 10);
@@ -138,6 +155,19 @@ describe('a store in memory', () => {
     const [, before, , after] = memory.run('done', 'flood', ['0', Buffer.from('e90'), Buffer.from('e91')], settings);
     assert.deepEqual([before, after > 0, memory.size], [0, true, 9]);
   });
+});
+
+test('customers leave the memory when their counts are over and their recent documents have faded', () => {
+  let now = 0;
+  const memory = new Memory({ clock: () => now });
+  const settings = policiesOf({ policy: {}, tiers: {} }, 86_400_000).of();
+  memory.run('submit', 'two documents', ['a', '0', 'b', '0'].map((arg) => Buffer.from(arg)), settings);
+  memory.run('next', 'a count', [], settings);
+  for (const [hours, size] of [[24, 5], [48, 3], [48.1, 1]]) {
+    now = 3_600_000 * hours;
+    memory.run('next', 'other', [], settings);
+    assert.equal(memory.size, size, `after ${hours} hours`);
+  }
 });
 
 describe('on a server', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS names no server: go test ./clients/nodejs starts one' }, () => {
@@ -153,15 +183,15 @@ describe('on a server', { skip: process.env.REDIS || process.env.CI ? false : 'R
       await store.submitN('größer}', ['e', 'f'], { costs: [7, 0] });
       const { resetIn, oldest, ...state } = await store.peek('größer}');
       assert.deepEqual(state, {
-        rule: 'byLoad', level: 3, nextLevel: 3, count: -3, load: 16, lately: 3, cost: 1,
-        pending: 3, pendingLast: 0, sojourn: 0, lease: 86_400_000, degraded: false, ruled: 0, override: undefined,
+        rule: 'byLoad', level: 2, nextLevel: 2, count: -3, load: 16, recent: 3, cost: 1,
+        pending: 3, pendingLast: 0, latency: 0, lease: 86_400_000, degraded: false, ruleLevel: 2, override: undefined,
       });
-      assert.deepEqual((await store.doneN('größer}', ['d', 'none', 'f'])).map(({ document, level }) => [document, level]), [['d', 1], ['f', 3]]);
+      assert.deepEqual((await store.doneN('größer}', ['d', 'none', 'f'])).map(({ document, level }) => [document, level]), [['d', 1], ['f', 2]]);
       assert.ok(Object.isFrozen(decisions[0]) && resetIn <= 1_500_000 && oldest >= 0);
       const own = make(url);
       await own.connect();
       await own.set(String(store.keys('acme').count), 'something');
-      await assert.rejects(store.next('acme'), (error) => error instanceof CorruptCount && error.message.startsWith(`docpriority: next ${kind}:{acme}:count: CORRUPTCOUNT `));
+      await assert.rejects(store.next('acme'), (error) => error instanceof Corrupt && error.message.startsWith(`docpriority: next ${kind}:{acme}:count: CORRUPTCOUNT `));
       await Promise.all([store.reset('acme'), store.reset('größer}')]);
       await own.quit();
     });
@@ -170,7 +200,7 @@ describe('on a server', { skip: process.env.REDIS || process.env.CI ? false : 'R
   const random = (n) => Math.floor(Math.random() * n);
   for (const [what, policy] of Object.entries({
     'the default policy': {},
-    'turns, and small tables': { thresholds: [-1, -3, -9], loads: [2, 20], turns: 4, resetMode: 'sinceLastReset' },
+    'turns, and small tables': { thresholds: [-1, -3, -9], loads: [2, 20], turns: 9, resetMode: 'sinceLastReset' },
     'one level': { thresholds: [], loads: [] },
   })) {
     test(`random calls are decided about as Redis does: ${what}`, async (t) => {
@@ -213,7 +243,7 @@ describe('on a server', { skip: process.env.REDIS || process.env.CI ? false : 'R
 function seen(answer) {
   const all = [answer ?? []].flat();
   return {
-    exact: all.map(({ load, lately, resetIn, oldest, sojourn, lease, level, ...exact }) => ({ ...exact, level: exact.rule === 'byLoad' ? level > 0 : level })),
+    exact: all.map(({ load, recent, resetIn, oldest, latency, lease, level, ...exact }) => ({ ...exact, level: exact.rule === 'byLoad' ? level > 0 : level })),
     loads: all.map(({ load }) => load).filter((load) => load !== undefined),
   };
 }

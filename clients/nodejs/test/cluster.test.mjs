@@ -59,7 +59,7 @@ describe('a cluster', { skip: process.env.CLUSTER || process.env.CI ? false : 'C
         await control.set(`${prefix}:{control}:version`, '1 1 1');
         const member = join(make([url]), { prefix, timeout: 60_000 });
         const members = `${prefix}:{fleet}:members`;
-        while (member.rules.version !== 1 || !(await fleet.exists(members))) await sleep(5);
+        while (!(await fleet.exists(members))) await sleep(5);
         const [id] = await fleet.zRange(members, 0, -1);
         assert.equal(JSON.parse(await fleet.get(`${prefix}:{fleet}:${id}`)).rules.version, 1);
         await member.close();

@@ -6,6 +6,8 @@ import { createServer } from 'node:net';
 export class Server {
   /** The EVAL and EVALSHA commands that arrived, as arrays of strings. */
   scripts = [];
+  /** The texts that SCRIPT LOAD has brought. */
+  loaded = [];
   /** How many connections there ever were, and those that are open. */
   connections = 0;
   open = new Set();
@@ -71,6 +73,7 @@ export class Server {
   }
 
   #answer(command, connection) {
+    if (/^script$/i.test(command[0])) this.loaded.push(command[2]);
     if (!/^EVAL/i.test(command[0])) return this.greets(connection) ? '+OK\r\n' : undefined;
     this.scripts.push(command);
     const answer = this.answer(command, connection);

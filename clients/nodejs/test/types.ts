@@ -2,7 +2,7 @@
 
 import { Cluster, Redis } from 'ioredis';
 import { createClient, createCluster } from 'redis';
-import { CorruptCount, type Decision, defaultPolicy, type Ended, type FollowedRules, join, type JoinOptions, keysOf, type Member, NotCounted, OutcomeUnknown, type Override, type Policy, PriorityError, type Report, type State, Store, type StoreOptions } from 'docpriority';
+import { Corrupt, type Decision, defaultPolicy, type Ended, join, type JoinOptions, keysOf, NotCounted, OutcomeUnknown, type Override, type Policy, PriorityError, type State, Store, type StoreOptions } from 'docpriority';
 import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 
 import { MemoryStore, type MemoryStoreOptions } from 'docpriority/testing';
@@ -22,10 +22,8 @@ export const stores: Store[] = [
   new Store(new Cluster([])),
 ];
 
-const joining: JoinOptions = { ...options, name: 'worker 4', interval: 100, onChange: ({ version, error }: FollowedRules) => console.error(version, error) };
-export const member: Member = join(new Redis(), joining);
-const report: Report = member.report();
-export const followed: number = member.rules.version + report.rules.version + (report.by_load['1'] ?? 0) + report.busiest.length;
+const joining: JoinOptions = { ...options, name: 'worker 4' };
+export const member: Store = join(new Redis(), joining);
 const inMemory: MemoryStoreOptions = { ...options, clock: () => 0 };
 const memory = new MemoryStore(inMemory);
 memory.advance(5);
@@ -49,17 +47,17 @@ export async function use(store: Store, signal: AbortSignal): Promise<number> {
     const override: Override | undefined = state.override;
     const degraded: boolean = decision.degraded || state.degraded || store.degraded;
     if (degraded) return store.last;
-    const bound: number = Math.max(decision.ruled, override?.latest ?? 0, override?.endsIn ?? 0);
+    const bound: number = Math.max(decision.ruleLevel, override?.latest ?? 0, override?.endsIn ?? 0);
     await store.reset('acme');
     const key: Uint8Array = keysOf('acme').count;
     const { text, sha1 }: { text: string; sha1: string } = store.script('next');
     await store.close();
     await store[Symbol.asyncDispose]();
-    const waited = ended?.sojourn ?? others[0]?.sojourn ?? 0;
+    const waited = ended?.latency ?? others[0]?.latency ?? 0;
     return bound + level + count + pending + load + resetIn + all.length + waited + state.nextLevel + rule.length + key.length + text.length + sha1.length;
   } catch (error) {
     if (error instanceof NotCounted || error instanceof OutcomeUnknown) return 1;
-    if (error instanceof CorruptCount) throw new Error(error.message, { cause: error.cause });
+    if (error instanceof Corrupt) throw new Error(error.message, { cause: error.cause });
     if (error instanceof PriorityError) return 9;
     throw error;
   }
@@ -81,7 +79,7 @@ export function mistakes(store: Store, decision: Decision): void {
   // @ts-expect-error there is no such mode
   new Store(new Redis(), { policy: { resetMode: 'never' } });
   // @ts-expect-error a member's options are no store's
-  new Store(new Redis(), { interval: 5 });
+  new Store(new Redis(), { name: 'worker 4' });
   // @ts-expect-error an address is no client
   new Store('redis://localhost');
   // @ts-expect-error there is no such script

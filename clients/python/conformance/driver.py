@@ -35,7 +35,7 @@ import docpriority
 _CLASSES: tuple[tuple[Any, str], ...] = (
     (docpriority.NotCountedError, "not_counted"),
     (docpriority.OutcomeUnknownError, "outcome_unknown"),
-    (docpriority.CorruptCountError, "corrupt"),
+    (docpriority.CorruptError, "corrupt"),
     ((TypeError, ValueError), "invalid"),
 )
 
@@ -186,9 +186,8 @@ def error_of(error: BaseException) -> dict[str, Any]:
 def ask(store: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Answers what needs no Redis."""
     if request["do"] == "key":
-        method = {"count": "key", "pending": "pending_key", "usage": "usage_key", "override": "override_key"}[request["kind"]]
-        key = store.ask(method, [base64.b64decode(request["customer"])])
-        return {"key": base64.b64encode(key).decode()}
+        keys = store.ask("keys", [base64.b64decode(request["customer"])])
+        return {"key": base64.b64encode(vars(keys)[request["kind"]]).decode()}
     script = store.ask("script", [request["name"], "anybody"])
     return {"script": script, "sha1": hashlib.sha1(script.encode()).hexdigest()}
 

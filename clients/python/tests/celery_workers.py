@@ -86,8 +86,8 @@ class Workers:
     def await_done(self, customer: str, counted: int) -> None:
         """Waits until nothing of a customer is pending, and sees how many were counted."""
         await_that(f"{customer} has nothing pending", lambda: self.store.peek(customer).pending == 0)
-        self.assertEqual(round(self.store.peek(customer).lately), counted)
-        self.assertFalse(self.server.exists(self.store.pending_key(customer)))
+        self.assertEqual(round(self.store.peek(customer).recent), counted)
+        self.assertEqual(self.server.zcard(self.store.keys(customer).pending), 2)  # members of our own
 
     def test_the_last_word_on_a_task_is_done(self) -> None:
         for name in ("fail", "ignore", "reject", "endless", "lost"):

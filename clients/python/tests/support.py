@@ -68,7 +68,7 @@ class Awaited:
 
     def __getattr__(self, name: str) -> Any:
         attribute = getattr(self.store, name)
-        if name in ("key", "pending_key", "usage_key", "override_key", "script", "last", "degraded"):
+        if name in ("keys", "script", "last", "degraded"):
             return attribute
         return lambda *arguments, **named: self._loop.run(attribute(*arguments, **named))
 
@@ -252,6 +252,7 @@ class Scripted(_Server):
 
     def __init__(self, tries: tuple[str, ...]) -> None:
         self.tries = list(tries)
+        self.loads = "answered"  # likewise, what is answered to SCRIPT LOAD
         self.reply = b""
         self.sent: list[bytes] = []  # the commands that ran scripts
         super().__init__()
@@ -270,11 +271,11 @@ class Scripted(_Server):
 
     def _answer(self, command: list[bytes]) -> Optional[bytes]:
         name = command[0].upper()
-        if name not in (b"EVAL", b"EVALSHA"):
-            return b"+OK\r\n"
-        with self._lock:
-            self.sent.append(name)
-            does = self.tries.pop(0) if len(self.tries) > 1 else self.tries[0]
+        does, reply = self.loads if name == b"SCRIPT" else "answered", b"+OK\r\n"
+        if name == b"EVALSHA":
+            with self._lock:
+                self.sent.append(name)
+                does, reply = self.tries.pop(0) if len(self.tries) > 1 else self.tries[0], self.reply
         if does == "lost":
             return None
-        return self.reply if does == "answered" else b"-%b\r\n" % does.encode()
+        return reply if does == "answered" else b"-%b\r\n" % does.encode()

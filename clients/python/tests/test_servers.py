@@ -52,7 +52,7 @@ class Clusters(StoreCase):
             self.assertEqual(store.submit(customer, "document").pending, 1)
             store.done(customer, "document")
             self.assertEqual(store.peek(customer).count, -2)
-            nodes.add(self.client.get_node_from_key(store.key(customer)).name)
+            nodes.add(self.client.get_node_from_key(store.keys(customer).count).name)
             store.reset(customer)
         self.assertEqual(len(nodes), 3)
 
@@ -78,7 +78,7 @@ class Clusters(StoreCase):
 
     def test_a_slot_that_moves_loses_no_count_and_doubles_none(self) -> None:
         store = self.cluster_store()
-        key = store.key("acme")
+        key = store.keys("acme").count
         slot = key_slot(key)
         source = self.client.get_node_from_key(key)
         target = next(node for node in self.client.get_primaries() if node.name != source.name)
@@ -89,8 +89,8 @@ class Clusters(StoreCase):
         at_target.execute_command("CLUSTER", "SETSLOT", slot, "IMPORTING", own_id)
         at_source.execute_command("CLUSTER", "SETSLOT", slot, "MIGRATING", target_id)
         counts.append(store.next("acme").count)  # it is here yet
-        for end in (store.key, store.usage_key, store.pending_key):
-            at_source.execute_command("MIGRATE", target.host, target.port, end("acme"), 0, 5000)
+        for key in (store.keys("acme").count, store.keys("acme").pending):
+            at_source.execute_command("MIGRATE", target.host, target.port, key, 0, 5000)
             counts.append(store.next("acme").count)  # ASK
         self.assertEqual(store.submit("acme", "another").pending, 2)
         for client in (at_target, at_source):
@@ -109,7 +109,7 @@ class Clusters(StoreCase):
         elsewhere = next(
             customer
             for customer in map(str, range(100))
-            if self.client.get_node_from_key(store.key(customer)).port != port
+            if self.client.get_node_from_key(store.keys(customer).count).port != port
         )
         with self.assertRaises(NotCountedError) as raised:
             store.next(elsewhere)
@@ -186,8 +186,8 @@ class UnixSockets(StoreCase):
 
 # As docs/redis.md has them.
 RIGHTS = (
-    "on resetkeys ~test-*:{*}:count ~test-*:{*}:pending ~test-*:{*}:usage ~test-*:{*}:override -@all +evalsha +eval "
-    "+get +mget +set +decr +decrby +incrby +pexpire +pttl +unlink +time +zadd +zcard +zcount +zscore +zmscore +zrange +zrangebyscore +zrem"
+    "on resetkeys ~test-*:{*}:count ~test-*:{*}:pending ~test-*:{*}:override -@all +evalsha +script|load "
+    "+get +set +decr +decrby +incrby +pexpire +pexpireat +pttl +unlink +time +zadd +zcard +zcount +zmscore +zrange +zrem"
 )
 
 

@@ -13,17 +13,16 @@ import redis
 import docpriority
 from docpriority import Decision, Ended, Policy, ResetMode
 from docpriority._calls import Calls
-from docpriority._cost import Mean, each
-from docpriority._memory import Memory
+from docpriority._memory import Memory, _Customer
 from docpriority._report import Window, bucket_of, fitted
 from docpriority._rules import Follower
 
 from .support import VECTORS
 
 DAY = 86_400_000
-OVERRIDE = re.compile("([<>]?=)([1-9][0-9]{0,2})")
+OVERRIDE = re.compile("([<>]?=)([1-9][0-9]{0,2})(?: .*)?")
 STATE = (
-    "level", "next_level", "count", "reset_in_ms", "load", "lately", "cost", "pending", "pending_last", "oldest_ms", "sojourn_ms", "lease_ms",
+    "level", "next_level", "count", "reset_in_ms", "load", "recent", "cost", "pending", "pending_last", "oldest_ms", "latency_ms", "lease_ms",
 )  # fmt: skip
 
 
@@ -46,8 +45,7 @@ class Keys(unittest.TestCase):
         for key in vectors("keys.json")["keys"]:
             with self.subTest(key["shown"]):
                 own, customer = store(prefix=key["prefix"]), bytes.fromhex(key["customer_hex"])
-                keys = [own.key(customer), own.pending_key(customer), own.usage_key(customer), own.override_key(customer)]
-                self.assertEqual(keys, [bytes.fromhex(key[f"{end}_key_hex"]) for end in ("count", "pending", "usage", "override")])
+                self.assertEqual(vars(own.keys(customer)), {end: bytes.fromhex(key[f"{end}_key_hex"]) for end in ("count", "pending", "override")})
 
 
 class Policies(unittest.TestCase):
@@ -60,7 +58,7 @@ class Policies(unittest.TestCase):
             with self.subTest(vector["name"]):
                 for name, sha1 in {**vector["sha1"], **file["always"]}.items():
                     self.assertEqual(hashlib.sha1(own.script(name, "acme").encode()).hexdigest(), sha1)
-                self.assertEqual((policy.loads, policy.last), (tuple(vector["loads"]), vector["last"]))
+                self.assertEqual((policy.loads, policy.turns, policy.last), (tuple(vector["loads"]), vector["turns"], vector["last"]))
                 self.assertEqual([[count, policy.level(count)] for count, _ in vector["levels"]], vector["levels"])
                 self.assertEqual([[load, policy.level_of_load(load / 1e6)] for load, _ in by_load], by_load)
 
@@ -70,20 +68,22 @@ class Policies(unittest.TestCase):
                 store(policy=policy_of(vector["policy"]), lease=timedelta(milliseconds=vector["lease_ms"]))
 
 
-class Costs(unittest.TestCase):
-    def test_means(self) -> None:
-        for case in vectors("mean.json")["cases"]:
-            with self.subTest(case["name"]):
-                submitted, took = Mean(), Mean()
-                for step in case["steps"]:
-                    if "costs" in step:
-                        mean, costs, added = submitted, step["costs"], step["costs"]
-                    else:
-                        seconds = each(timedelta(milliseconds=step.get("took_ms", 0)), step["n"])
-                        mean, costs, added = took, [seconds], [seconds] * step.get("ended", 0)
-                    self.assertEqual([mean.relative(cost) for cost in costs], step["sent"])
-                    for cost in added:
-                        mean.add(cost)
+class Compared(unittest.TestCase):
+    def test_costs(self) -> None:
+        for case in vectors("costs.json")["cases"]:
+            calls = Calls("priority", Policy(), None, None, timedelta(days=1), False)
+            for number, step in enumerate(case["steps"]):
+                customer, n = step["customer"], len(step.get("costs", ())) or step["n"]
+                documents = [f"{number} {i}" for i in range(n)]
+                if "costs" in step:
+                    call: Any = calls.submit_n(customer, documents, step["costs"])
+                    sent, reply = call.arguments[1::2], [1, 1, 1, 1] * n
+                else:
+                    call = calls.done_n(customer, documents, timedelta(milliseconds=step.get("took_ms", 0)))
+                    sent, reply = call.arguments[:1], [0, 1] * step.get("ended", 0) + [0, 0] * (n - step.get("ended", 0))
+                with self.subTest(case["name"], step=number):
+                    self.assertEqual([int(cost) for cost in sent], step["sent"])
+                call.read(reply, False)
 
 
 class Case:
@@ -107,28 +107,41 @@ class Case:
             _, last, reset_in, *ruling = self.memory.next(customer, self.policy, n)
             plain = [{"level": self.policy.level(count), "count": count, "reset_in_ms": reset_in} for count in range(last + n - 1, last - 1, -1)]
             if ruling:
-                plain = [{**of, "ruled": of["level"], "level": min(max(of["level"], ruling[1]), ruling[2])} for of in plain]
+                plain = [levels(of["level"], min(max(of["level"], ruling[1]), ruling[2]), of) for of in plain]
             return plain
         if step["do"] == "submit":
             reply = self.memory.submit(customer, self.policy, documents, step.get("costs") or [0] * len(documents))
-            decided = list(zip(*(reply[i : 4 * len(documents) : 4] for i in range(4))))
-            names = ("level", "load", "pending", "ruled")
-            return [{name: value for name, value in zip(names, of) if name != "ruled" or value} for of in decided]
+            decided = zip(*(reply[i : 4 * len(documents) : 4] for i in range(4)))
+            return [levels(rule_level, level, {"load": load, "pending": pending}) for level, load, pending, rule_level in decided]
         if step["do"] == "done":
             reply = self.memory.done(customer, documents, step.get("cost", 0))
-            return [{"level": level, "sojourn_ms": sojourn} for sojourn, level in zip(reply[::2], reply[1::2])]
+            return [{"level": level, "latency_ms": latency} for latency, level in zip(reply[::2], reply[1::2])]
         if step["do"] == "peek":
             rule, *reply = self.memory.peek(customer, self.policy)
             state = {"rule": ("unknown", "by_count", "by_load")[rule], **dict(zip(STATE, reply))}
-            if reply[12]:
-                state.update(zip(("ruled", "earliest", "latest"), reply[12:15]))
-                state.update({"override_ends_in_ms": reply[15]} if reply[15] > 0 else {})
-            return state
-        return self.memory.reset(customer)
+            state.update({"rule_level": reply[12]} if reply[12] != reply[1] else {})
+            state.update(zip(("earliest", "latest"), reply[13:15]) if reply[14] else ())
+            return {**state, "override_ends_in_ms": reply[15]} if reply[15] > 0 else state
+        self.memory.reset(customer)
+        return None
+
+
+def levels(rule_level: int, level: int, fields: dict[str, Any]) -> dict[str, Any]:
+    return {**fields, "level": level, **({"rule_level": rule_level} if rule_level != level else {})}
 
 
 class InMemory(unittest.TestCase):
     """Against Redis, the conformance checks run them."""
+
+    def test_arithmetic(self) -> None:
+        file, known = vectors("load.json"), _Customer()
+        for known.fades_at, recent in file["recent"]:
+            self.assertEqual(known.recent(0), recent)
+        for recent, left in file["left"]:
+            known.submitted(recent, 0)
+            self.assertEqual(known.fades_at, left)
+        for beyond, turns, turn in file["turns"]:
+            self.assertEqual(Policy(loads=(), turns=turns)._level_of(0, beyond), 1 + turn)
 
     def test_decisions(self) -> None:
         for file in ("rule.json", "submit.json"):
@@ -154,7 +167,7 @@ class InMemory(unittest.TestCase):
 
 ERRORS = {
     "invalid": ValueError(), "not_counted": docpriority.NotCountedError(), "outcome_unknown": docpriority.OutcomeUnknownError(),
-    "corrupt_count": docpriority.CorruptCountError(), "error": docpriority.PriorityError(),
+    "corrupt": docpriority.CorruptError(), "error": docpriority.PriorityError(),
 }  # fmt: skip
 
 
@@ -179,13 +192,12 @@ class Reports(unittest.TestCase):
 def tell(window: Window, step: dict[str, Any]) -> None:
     """Tells what the caller of a step was answered."""
     customer = step["customer"].encode() if "customer" in step else base64.b64decode(step.get("customer_base64", ""))
-    kind = {"ruled": 1 if "overridden" in step else 0, "degraded": "fallback" in step}
-    if step["do"] == "next":
-        window.decided("count", customer, [Decision(level, step["count"], **kind) for level in step["levels"]])
-    elif step["do"] == "submit":
-        window.decided("load", customer, [Decision(level, load=step["load"], **kind) for level in step["levels"]])
+    if step["do"] in ("next", "submit"):
+        of = {"count": step.get("count", 0), "load": step.get("load", 0), "degraded": "fallback" in step}
+        decisions = [Decision(level, level + 1 if "overridden" in step else level, **of) for level in step["levels"]]
+        window.decided({"next": "count", "submit": "load"}[step["do"]], customer, decisions)
     elif step["do"] == "done":
-        window.ended([Ended("1", timedelta(milliseconds=sojourn), level) for sojourn, level in step["ended"]])
+        window.ended([Ended("1", timedelta(milliseconds=latency), level) for latency, level in step["ended"]])
     elif step["do"] == "error":
         window.failed(ERRORS[step["class"]], step["documents"])
 
@@ -227,7 +239,7 @@ class Process:
         self._follower = Follower(self._calls)
 
     def reads(self, version: str, rules: str) -> None:
-        self._follower.call(0).read([version.encode(), rules.encode() or None, 7])
+        self._follower.call(0).read([version.encode(), rules.encode() or None, 7], False)
 
     @property
     def version(self) -> int:
@@ -245,7 +257,7 @@ class Process:
         return "refused" if self.why else ""
 
     def policy_of(self, tier: str) -> dict[str, Any]:
-        policy = self._calls.policy_of(tier)
+        policy = self._calls.in_force.of(tier)
         return {
             "thresholds": list(policy.thresholds), "reset_interval_ms": policy.reset_interval // timedelta(milliseconds=1),
             "reset_mode": policy.reset_mode.value.replace("since_", "").replace("_", "-"), "loads": list(policy.loads), "turns": policy.turns,

@@ -95,7 +95,7 @@ func run(ctx context.Context, address, url string) (err error) {
 			customer, document, _ := strings.Cut(string(message.Data()), " ")
 			time.Sleep(20 * time.Millisecond) // the work
 			fmt.Println(document)
-			done := store.Done(context.WithoutCancel(ctx), customer, document, 20*time.Millisecond)
+			_, done := store.Done(context.WithoutCancel(ctx), customer, document, 20*time.Millisecond)
 			if err := errors.Join(done, message.Ack()); err != nil {
 				return err
 			}

@@ -86,7 +86,7 @@ func work(ctx context.Context, client *redis.Client, store *fleet.Member) error 
 		customer, document, _ := strings.Cut(taken[0], " ")
 		time.Sleep(20 * time.Millisecond) // the work
 		fmt.Println(document)
-		if err := store.Done(context.WithoutCancel(ctx), customer, document, 20*time.Millisecond); err != nil {
+		if _, err := store.Done(context.WithoutCancel(ctx), customer, document, 20*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -96,5 +96,6 @@ func work(ctx context.Context, tx pgx.Tx, store *fleet.Member) error {
 	}
 	time.Sleep(20 * time.Millisecond) // the work
 	fmt.Println(document)
-	return store.Done(ctx, customer, document, 20*time.Millisecond)
+	_, err := store.Done(ctx, customer, document, 20*time.Millisecond)
+	return err
 }

@@ -24,7 +24,7 @@ func TestAKeyTellsItsCustomer(t *testing.T) {
 	for _, customer := range []string{
 		"acme", "}", "%", "%25", "%7D", "%257D", "{}", "}:count", "a:{b}:count", "Müller & Co", "\x00\xff", "a b\n", "*", strings.Repeat("}", 512),
 	} {
-		for _, key := range []string{store.Key(customer), store.PendingKey(customer), store.UsageKey(customer), store.OverrideKey(customer)} {
+		for _, key := range []string{store.Keys(customer).Count, store.Keys(customer).Pending, store.Keys(customer).Override} {
 			if got, ok := census.CustomerOf("p", key); !ok || got != customer {
 				t.Errorf("%q: got %q, %v", key, got, ok)
 			}
@@ -111,7 +111,7 @@ func fill(t *testing.T, client redis.UniversalClient, prefix string, customers i
 	if _, err := store.NextEach(t.Context(), batch); err != nil {
 		t.Fatal(err)
 	}
-	// Some have two keys more, some have these alone, some one of the two.
+	// Some have another key, some have that alone.
 	for i := range 20 {
 		customer := fmt.Sprintf("customer}%d%%", i)
 		if i >= 5 {
@@ -122,9 +122,9 @@ func fill(t *testing.T, client redis.UniversalClient, prefix string, customers i
 		}
 		switch want[customer] = 2; {
 		case i >= 15:
-			client.Del(t.Context(), store.UsageKey(customer))
+			client.ZRem(t.Context(), store.Keys(customer).Pending, ":fades", ":averages")
 		case i >= 10:
-			if err := store.DoneN(t.Context(), customer, []string{"a", "b"}, 0); err != nil {
+			if _, err := store.DoneN(t.Context(), customer, []string{"a", "b"}, 0); err != nil {
 				t.Fatal(err)
 			}
 			want[customer] = 0
@@ -136,7 +136,7 @@ func fill(t *testing.T, client redis.UniversalClient, prefix string, customers i
 		}
 	}
 	for i := range 30 { // of customers of whom something is known, and of others
-		if err := client.Set(t.Context(), store.OverrideKey(fmt.Sprintf("customer}%d%%", i*100)), "<=3", 0).Err(); err != nil {
+		if err := client.Set(t.Context(), store.Keys(fmt.Sprintf("customer}%d%%", i*100)).Override, "<=3", 0).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -164,11 +164,10 @@ func TestAWalkShowsWhatIsCorrupt(t *testing.T) {
 	}
 	client.RPush(t.Context(), "priority:{list}:count", "-1")
 	// Of keys that are all corrupt, one stands for the customer.
-	for _, end := range []string{"count", "pending", "usage"} {
+	for _, end := range []string{"count", "pending"} {
 		client.HSet(t.Context(), "priority:{all}:"+end, "a", "b")
 	}
-	client.Set(t.Context(), "priority:{half}:usage", "x", 0)
-	client.ZAdd(t.Context(), "priority:{half}:pending", redis.Z{Score: 65, Member: "a"})
+	client.ZAdd(t.Context(), "priority:{half}:pending", redis.Z{Score: 65, Member: ":averages"})
 	client.Set(t.Context(), "priority:{half}:count", "-3", 0)
 	// No worker goes by such an override, and the customer is counted.
 	client.Set(t.Context(), "priority:{fine}:override", "<= 3", 0)
@@ -184,7 +183,7 @@ func TestAWalkShowsWhatIsCorrupt(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"priority:{all}:count", "priority:{fine}:override", "priority:{half}:usage", "priority:{hash}:override", "priority:{list}:count",
+		"priority:{all}:count", "priority:{fine}:override", "priority:{half}:pending", "priority:{hash}:override", "priority:{list}:count",
 		"priority:{long}:count", "priority:{plus}:count", "priority:{word}:count", "priority:{zero}:count",
 	}
 	if !slices.Equal(got, want) {

@@ -10,7 +10,6 @@ import (
 const (
 	countEnd    = "}:count"
 	pendingEnd  = "}:pending"
-	usageEnd    = "}:usage"
 	overrideEnd = "}:override"
 )
 
@@ -35,7 +34,7 @@ func parse(prefix, key string) (customer, end string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	for _, end = range []string{countEnd, pendingEnd, usageEnd, overrideEnd} {
+	for _, end = range []string{countEnd, pendingEnd, overrideEnd} {
 		if customer, ok := strings.CutSuffix(body, end); ok {
 			customer, ok = unescaped(customer)
 			return customer, end, ok

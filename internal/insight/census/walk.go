@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/itemerrors"
 )
 
 // Entry is one customer, or a corrupt key of a customer.
@@ -182,8 +183,8 @@ func (w *Walk) read(ctx context.Context, store *priority.RedisStore, keys []stri
 		}
 	}
 	states, err := store.PeekEach(ctx, customers)
-	for i, err := range priority.ItemErrors(err, len(customers)) {
-		corrupt := errors.Is(err, priority.ErrCorruptCount)
+	for i, err := range itemerrors.Of(err, len(customers)) {
+		corrupt := errors.Is(err, priority.ErrCorrupt)
 		if err != nil && !corrupt {
 			return nil, Cause(err)
 		}
@@ -255,7 +256,7 @@ func stands(end string, state priority.State, err error) bool {
 	case priority.ByCount:
 		return end == countEnd
 	case priority.ByLoad:
-		return end == usageEnd || end == pendingEnd && state.Lately == 0
+		return end == pendingEnd
 	}
 	return false // all has expired since
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/lua"
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -229,10 +230,10 @@ func rawRueidis(addr string) (*contender, func(), error) {
 		client.Close()
 		return nil, nil, err
 	}
-	script := rueidis.NewLuaScript(store.NextScript(""))
+	script := rueidis.NewLuaScript(lua.Next)
 	c := &contender{name: rueidisName, batches: true, sent: new(sentCommands)}
 	c.decide = func(ctx context.Context, customer string) error {
-		_, err := script.Exec(ctx, client, []string{store.Key(customer)}, nil).AsIntSlice()
+		_, err := script.Exec(ctx, client, []string{store.Keys(customer).Count}, nil).AsIntSlice()
 		return err
 	}
 	c.counted = func(ctx context.Context, customer string) error {

@@ -83,8 +83,9 @@ func measureScripts(ctx context.Context, b *bench) (*report, error) {
 		"Submit and Done, overrides read", times[8].over(times[0]).String(), tenths(times[8].median()), "", "",
 	})
 	r.bars = append(r.bars,
-		bar{what: "SubmitN of 50, a document, to Next", figure: each.over(times[0]).median(), bound: 1.8},
-		bar{what: "Submit and Done, overrides read, to without", figure: times[8].over(times[2]).median(), bound: 1.04})
+		bar{what: "SubmitN of 50, a document, to Next", figure: each.over(times[0]).median(), bound: 1},
+		bar{what: "Submit and Done, overrides read, to without", figure: times[8].over(times[2]).median(), bound: 1.15},
+		bar{what: "bytes of a customer with one pending document", figure: perCustomer, bound: 300})
 	return r, nil
 }
 
@@ -139,7 +140,8 @@ func (p *scripts) submitAndDone(ctx context.Context, customer string) error {
 	if _, err := p.store.Submit(ctx, customer, "another", 0); err != nil {
 		return err
 	}
-	return p.store.Done(ctx, customer, "another", 0)
+	_, err := p.store.Done(ctx, customer, "another", 0)
+	return err
 }
 
 func (p *scripts) peek(ctx context.Context, customer string) error {
@@ -158,7 +160,8 @@ func (p *scripts) submitAndDoneOfAcme(ctx context.Context, id string) error {
 	if _, err := p.store.Submit(ctx, "acme", "another "+id, 0); err != nil {
 		return err
 	}
-	return p.store.Done(ctx, "acme", "another "+id, 0)
+	_, err := p.store.Done(ctx, "acme", "another "+id, 0)
+	return err
 }
 
 func (p *scripts) peekAtAcme(ctx context.Context, _ string) error { return p.peek(ctx, "acme") }
@@ -179,9 +182,9 @@ func (p *scripts) report(next samples, one, many []samples) *report {
 		grids: []grid{g},
 		bars: []bar{
 			{what: "Submit and Done, " + all + " pending, to one", figure: many[1].over(one[1]).median(), bound: 1.5},
-			{what: "Submit and Done, to Next", figure: one[1].over(next).median(), bound: 4.5},
-			{what: "Submit again, to Next", figure: one[0].over(next).median(), bound: 3.2},
-			{what: "Peek, to Next", figure: one[2].over(next).median(), bound: 2.6},
+			{what: "Submit and Done, to Next", figure: one[1].over(next).median(), bound: 5},
+			{what: "Submit again, to Next", figure: one[0].over(next).median(), bound: 3},
+			{what: "Peek, to Next", figure: one[2].over(next).median(), bound: 2.9},
 		},
 	}
 }

@@ -125,7 +125,8 @@ func (s *server) commandTimes(ctx context.Context) (map[string]float64, error) {
 		if _, err := fmt.Sscanf(stat, "calls=%d,usec=%d,", &calls, &microseconds); err != nil {
 			return nil, fmt.Errorf("INFO commandstats: %s:%s: %w", field, stat, err)
 		}
-		perCall[strings.TrimPrefix(field, "cmdstat_")] = float64(microseconds) / float64(calls)
+		name, _, _ := strings.Cut(strings.TrimPrefix(field, "cmdstat_"), "|") // as of script|load
+		perCall[name] = float64(microseconds) / float64(calls)
 	}
 	return perCall, nil
 }

@@ -170,20 +170,24 @@ func Rule() ([]byte, error) {
 
 // Load draws the levels by load, and how three customers get theirs.
 func Load() ([]byte, error) {
-	const mostLately, mostPending = 9, 9 // powers of 2
-	p := newPlot("Submit: load = submitted lately × pending × cost")
-	p.X.Label.Text, p.Y.Label.Text = "submitted lately", "pending × cost"
-	p.X.Tick.Marker, p.Y.Tick.Marker = powers(mostLately), powers(mostPending)
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, mostLately+0.3, -2.6, mostPending+0.2
+	const mostRecent, mostPending = 9, 9 // powers of 2
+	p := newPlot("Submit: load = recent × pending × cost")
+	p.X.Label.Text, p.Y.Label.Text = "recent", "pending × cost"
+	p.X.Tick.Marker, p.Y.Tick.Marker = powers(mostRecent), powers(mostPending)
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, mostRecent+0.3, -2.6, mostPending+0.2
 	policy, below := priority.DefaultPolicy(), 0.0
-	for i, load := range append(policy.Loads, 1<<(mostLately+mostPending)) {
+	for i, load := range append(policy.Loads, 1<<(mostRecent+mostPending)) {
 		bound := math.Log2(load)
 		middle := (below + bound) / 2
 		y := min(0.65*middle, mostPending-0.6)
-		p.Add(label(middle-y, y, text.XCenter, fmt.Sprint(i+1)))
+		level := fmt.Sprint(i + 1)
+		if i == len(policy.Loads) {
+			level += "–" + fmt.Sprint(policy.Last())
+		}
+		p.Add(label(middle-y, y, text.XCenter, level))
 		if below = bound; i < len(policy.Loads) {
 			p.Add(line(pale, plotter.XY{X: max(bound-mostPending, 0), Y: min(bound, mostPending)},
-				plotter.XY{X: min(bound, mostLately), Y: max(bound-mostLately, 0)}))
+				plotter.XY{X: min(bound, mostRecent), Y: max(bound-mostRecent, 0)}))
 		}
 	}
 	for i, customer := range []struct {
@@ -207,7 +211,7 @@ func Load() ([]byte, error) {
 }
 
 // latest returns the last documents that a customer sends at once who has the earlier ones
-// done: the logarithms of what was submitted lately and of the rest of the load, and the levels.
+// done: the logarithms of what was submitted recently and of the rest of the load, and the levels.
 func latest(all, atOnce int) (path plotter.XYs, levels []priority.Level, err error) {
 	store := prioritytest.NewStore(new(prioritytest.Clock), nil)
 	for from := 0; from < all; from += atOnce {
@@ -217,15 +221,15 @@ func latest(all, atOnce int) (path plotter.XYs, levels []priority.Level, err err
 		}
 		decisions, err := store.SubmitN(context.Background(), "acme", ids, nil)
 		if err == nil {
-			err = store.DoneN(context.Background(), "acme", ids, 0)
+			_, err = store.DoneN(context.Background(), "acme", ids, 0)
 		}
 		if err != nil {
 			return nil, nil, err
 		}
 		path, levels = nil, nil
 		for i, decision := range decisions {
-			lately := float64(min(from+i+1, 512))
-			path = append(path, plotter.XY{X: math.Log2(lately), Y: math.Log2(decision.Load / lately)})
+			recent := float64(min(from+i+1, 512))
+			path = append(path, plotter.XY{X: math.Log2(recent), Y: math.Log2(decision.Load / recent)})
 			levels = append(levels, decision.Level)
 		}
 	}
@@ -258,7 +262,7 @@ func Turns() ([]byte, error) {
 				drawn.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
 			}
 			p.Add(drawn)
-			p.Legend.Add([]string{"the first, ", "the second, "}[j]+[]string{"9 levels", "22 levels (13 turns)"}[i], drawn)
+			p.Legend.Add([]string{"the first, ", "the second, "}[j]+[]string{"9 levels", "22 levels"}[i], drawn)
 		}
 	}
 	return encoded(p, 3.6)

@@ -249,7 +249,7 @@ func (t Tuning) lines() string {
 	lines := "store, err := priority.NewRedisStore(client, " + options + ")\n"
 	if take.Counting == simulation.Submit {
 		return lines + "decision, err := store.Submit(ctx, customer, document, cost) // when it arrives; cost: 0 if you do not know\n" +
-			"err = store.Done(ctx, customer, document, took)              // when it is processed\n"
+			"_, err = store.Done(ctx, customer, document, took)           // when it is processed\n"
 	}
 	return lines + "decision, err := store.Next(ctx, customer) // when a document arrives\n"
 }

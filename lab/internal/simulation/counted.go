@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/fair"
 	"github.com/docpriority/priority/memory"
 )
 
@@ -60,18 +61,19 @@ func newCounting(name string) (c counting, ok bool) {
 const (
 	cost       = "cost"  // the document's service time
 	guess      = "guess" // the same, wrong by a factor that is two in the mean
-	mostLevels = 63
+	mostLevels = 255
 )
 
 // policy returns the policy with the levels of its own that the way to count has: the
-// default tables of so many, and what is more than nine for floods to take turns in.
+// default table of so many, and turns in what is more than six.
 func (c counting) policy(p priority.Policy) priority.Policy {
 	if c.levels == 0 {
 		return p
 	}
 	thresholds := priority.DefaultPolicy().Thresholds
 	p.Thresholds = thresholds[:min(c.levels-1, len(thresholds))]
-	p.Loads, p.Turns = nil, c.levels-1-len(p.Thresholds)
+	p.Loads = fair.Loads(c.levels)
+	p.Turns = c.levels - 1 - len(p.Loads)
 	return p
 }
 
@@ -79,7 +81,7 @@ func (c counting) policy(p priority.Policy) priority.Policy {
 type store interface {
 	Next(ctx context.Context, customer string) (priority.Decision, error)
 	Submit(ctx context.Context, customer, document string, cost float64) (priority.Decision, error)
-	Done(ctx context.Context, customer, document string, took time.Duration) error
+	Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error)
 }
 
 // clock is the virtual time as the module sees it.
@@ -145,7 +147,8 @@ func (c *counted) Done(document int, now time.Duration) error {
 	if !c.counting.byLoad || c.lostDone > 0 && c.losses.Float64() < c.lostDone {
 		return nil
 	}
-	return c.store.Done(context.Background(), c.customerOf(document), strconv.Itoa(document), c.work.Documents[document].Service)
+	_, err := c.store.Done(context.Background(), c.customerOf(document), strconv.Itoa(document), c.work.Documents[document].Service)
+	return err
 }
 
 // advance lets virtual time pass.

@@ -36,11 +36,8 @@ func (f *failover) Submit(ctx context.Context, customer, document string, cost f
 	})
 }
 
-func (f *failover) Done(ctx context.Context, customer, document string, took time.Duration) error {
-	_, err := onBoth(f, func(store *memory.Store) (none struct{}, err error) {
-		return none, store.Done(ctx, customer, document, took)
-	})
-	return err
+func (f *failover) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
+	return onBoth(f, func(store *memory.Store) (priority.Ended, error) { return store.Done(ctx, customer, document, took) })
 }
 
 // onBoth makes a call of those stores that it reaches now.

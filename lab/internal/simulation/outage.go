@@ -49,7 +49,7 @@ func newOutage(w *Workload, options memory.Options, clock *clock) (*outage, erro
 	return o, err
 }
 
-func (o *outage) Done(ctx context.Context, customer, document string, took time.Duration) error {
+func (o *outage) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
 	if o.redis.away.Load() {
 		o.owed[document] = true
 	}
@@ -131,23 +131,23 @@ func (u *unreachable) Submit(ctx context.Context, customer, document string, cos
 	return u.Store.Submit(ctx, customer, document, cost)
 }
 
-func (u *unreachable) Done(ctx context.Context, customer, document string, took time.Duration) error {
+func (u *unreachable) Done(ctx context.Context, customer, document string, took time.Duration) (priority.Ended, error) {
 	if u.away.Load() {
-		return errAway
+		return priority.Ended{}, errAway
 	}
 	return u.Store.Done(ctx, customer, document, took)
 }
 
 // DoneN is how the fallback sends what it owes.
-func (u *unreachable) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) error {
+func (u *unreachable) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]priority.Ended, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
 	case u.away.Load():
-		return errAway
+		return nil, errAway
 	case u.holds:
 		u.payments = append(u.payments, payment{customer, slices.Clone(documents), took}) // the fallback reads them later
-		return nil
+		return make([]priority.Ended, len(documents)), nil
 	}
 	return u.Store.DoneN(ctx, customer, documents, took)
 }
@@ -178,7 +178,8 @@ func (u *unreachable) takePayments() (err error) {
 	slices.SortFunc(u.payments, func(a, b payment) int { return strings.Compare(a.customer, b.customer) })
 	for _, p := range u.payments {
 		slices.SortFunc(p.documents, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
-		err = errors.Join(err, u.Store.DoneN(context.Background(), p.customer, p.documents, p.took))
+		_, done := u.Store.DoneN(context.Background(), p.customer, p.documents, p.took)
+		err = errors.Join(err, done)
 	}
 	u.holds, u.payments = false, nil
 	return err

@@ -64,7 +64,7 @@ func TestAnOutageLosesCountsAndNoDones(t *testing.T) {
 		advance(t, o, clock, 10)
 		submit(10, 3) // in it
 		for i := range 4 {
-			if err := o.Done(context.Background(), "a", strconv.Itoa(i), time.Second); err != nil {
+			if _, err := o.Done(context.Background(), "a", strconv.Itoa(i), time.Second); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -106,7 +106,7 @@ func TestAFailoverLosesTheLastWrites(t *testing.T) {
 	}
 	clock.set(10)
 	for _, document := range []string{"one", "two"} {
-		if err := f.Done(t.Context(), "a", document, 1); err != nil {
+		if _, err := f.Done(t.Context(), "a", document, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -142,6 +142,17 @@ func overloads() []Scenario {
 			build:   func(d *drawing) { d.steady(200, 1, 1.2); d.measure(warmUp, time.Hour) },
 		},
 		{
+			Name: "long-overload",
+			Summary: "12 customers (Zipf 1.0) send two servers documents of 10 times the mean for hours, at 120 % load; " +
+				"200 more send 1 to 20 now and then, at another 20 %",
+			Servers: 2,
+			Figures: []Figure{{Measure: lightestP99}, {Measure: worstTenth}},
+			build: func(d *drawing) {
+				d.measure(warmUp, 6*time.Hour)
+				d.times(10, func() { d.steady(12, 1, 1.2); d.bursts(200, 20, 0.2) })
+			},
+		},
+		{
 			Name:    "overload-cost",
 			Summary: "20 customers at 150 % load send equally often; the i-th customer's documents take 1/i as long as the first one's",
 			Figures: []Figure{{Measure: jainIndex, MoreIsBetter: true}},

@@ -2,7 +2,7 @@
 who send few.
 
 Each document gets a level when it arrives, 1 to be processed first and 9 last, from how
-much its customer has sent lately and what is still pending. The numbers live in Redis, and
+much its customer has sent recently and what is still pending. The numbers live in Redis, and
 all processes share them, also with those that use the Go module or the Node.js package of
 this project.
 
@@ -12,17 +12,18 @@ this project.
     1
 """
 
-from ._async_store import AsyncStore
 from ._decision import Decision, Ended, Override, Rule, State
-from ._errors import CorruptCountError, NotCountedError, OutcomeUnknownError, PriorityError
+from ._errors import CorruptError, NotCountedError, OutcomeUnknownError, PriorityError
+from ._keys import Keys
 from ._policy import Policy, ResetMode
-from ._store import Store
+from ._store import AsyncStore, Store
 
 __all__ = [
     "AsyncStore",
-    "CorruptCountError",
+    "CorruptError",
     "Decision",
     "Ended",
+    "Keys",
     "NotCountedError",
     "OutcomeUnknownError",
     "Override",

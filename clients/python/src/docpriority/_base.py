@@ -4,45 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Any, Callable, Generic, Optional, TypeVar, Union
 
 from ._calls import Call, Calls
 from ._course import Nodes, Steps, course
 from ._errors import NotCountedError, PriorityError
 from ._fallback import Fallback
-from ._keys import Name
+from ._keys import Keys, Name
 from ._policy import Policy
 
 T = TypeVar("T")
+Client = TypeVar("Client")
 
 _DAY = 86_400  # seconds
 _MOST_SECONDS = 60  # of a timeout that is a number: more are milliseconds by mistake
 
 
-class Base:
-    """A customer's keys and scripts, and how a call is answered. Another program that uses the keys and scripts shares
-    the counts."""
+class Base(Generic[Client]):
+    """A store but for how it waits."""
 
-    _calls: Calls
     _nodes: Nodes
-    _timeout: float  # seconds
-    _fallback: Optional[Fallback] = None
     _closed = False
 
-    def _set_up(
+    def __init__(
         self,
-        prefix: str,
-        timeout: Union[timedelta, float],
-        policy: Policy,
-        tiers: Optional[Mapping[str, Policy]],
-        tier_of: Optional[Callable[[Any], Optional[str]]],
-        lease: timedelta,
-        overrides: bool,
-        join: bool,
-        name: str,
-        fallback: Optional[bool],
+        client: Client,
+        *,
+        prefix: str = "priority",
+        timeout: Union[timedelta, float] = 0.25,
+        policy: Policy = Policy(),
+        tiers: Optional[Mapping[str, Policy]] = None,
+        tier_of: Optional[Callable[[Any], Optional[str]]] = None,
+        lease: timedelta = timedelta(days=1),
+        overrides: bool = False,
+        join: bool = False,
+        name: str = "",
+        fallback: Optional[bool] = None,
     ) -> None:
-        for what, option in (("overrides", overrides), ("join", join), ("fallback", bool(fallback) if fallback is None else fallback)):
+        fallback = join if fallback is None else fallback
+        for what, option in (("overrides", overrides), ("join", join), ("fallback", fallback)):
             if not isinstance(option, bool):
                 raise TypeError(f"{what} is a bool, not {type(option).__name__}")
         if not isinstance(name, str):
@@ -51,8 +51,11 @@ class Base:
             raise ValueError(f"the name {name[:80]!r} has more than 100 bytes")
         self._timeout = _seconds(timeout)
         self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
-        if join if fallback is None else fallback:
-            self._fallback = Fallback(self._calls.memory)
+        self._fallback = Fallback(self._calls.memory) if fallback else None
+        self._connect(client, join, name)
+
+    def _connect(self, client: Client, join: bool, name: str) -> None:
+        raise NotImplementedError
 
     @property
     def last(self) -> int:
@@ -64,26 +67,14 @@ class Base:
         """Whether Redis failed when it was last called, so that the fallback answers. False without a fallback."""
         return self._fallback is not None and self._fallback.degraded
 
-    def key(self, customer: Name) -> bytes:
-        """Returns the key of a customer's count."""
-        return self._calls.key(customer, "count")
-
-    def pending_key(self, customer: Name) -> bytes:
-        """Returns the key of a customer's pending documents."""
-        return self._calls.key(customer, "pending")
-
-    def usage_key(self, customer: Name) -> bytes:
-        """Returns the key of what is known of a customer who submits documents."""
-        return self._calls.key(customer, "usage")
-
-    def override_key(self, customer: Name) -> bytes:
-        """Returns the key of what operators have set for a customer."""
-        return self._calls.key(customer, "override")
+    def keys(self, customer: Name) -> Keys:
+        """Returns a customer's keys. Another program that uses them, with the scripts, shares the numbers."""
+        return self._calls.keys(customer)
 
     def script(self, name: str, customer: Name) -> str:
         """Returns a script with the numbers of the customer's policy: ``next``, ``submit``, ``done``, ``peek`` or
         ``reset``. Its head has its keys and arguments."""
-        return self._calls.script(name, customer).text
+        return self._calls.script(name, self._calls.in_force.of(customer)).text
 
     def _steps(self, make: Callable[[], Call[T]], documents: int = 1) -> Steps[T]:
         """Makes a call about so many documents, by Redis or by the fallback."""
@@ -92,13 +83,12 @@ class Base:
             documents = call.documents
             if self._closed:
                 raise NotCountedError(f"{call.operation}: the store is closed")
-            if self._fallback is None:
-                return (yield from course(call, self._nodes, self._timeout))
-            if call.operation == "reset":
+            if self._fallback is None or call.operation == "reset":
                 try:
                     return (yield from course(call, self._nodes, self._timeout))
                 finally:
-                    self._fallback.reset(call)
+                    if self._fallback is not None:
+                        self._fallback.reset(call)
             if self._fallback.asks_redis():
                 try:
                     result = yield from course(call, self._nodes, self._timeout)
@@ -110,7 +100,8 @@ class Base:
                     return result
             return call.by_memory(self._fallback.memory)
         except Exception as error:
-            self._calls.failed(error, documents)
+            if self._calls.window is not None and documents > 0:
+                self._calls.window.failed(error, documents)
             raise
 
 

@@ -48,7 +48,7 @@ _COMMAND = ("EVALSHA",) if _IS_OLD else ()  # get_connection asks for it, or war
 _ERRORS = (RedisError, OSError, AttributeError, ValueError, RuntimeError)
 
 
-class Pools:
+class _Pools:
     """Makes the pools of one store."""
 
     def __init__(self, client: Any, timeout: float, package: Any) -> None:
@@ -123,13 +123,12 @@ def _keeps(step: Try, failure: Failure) -> bool:
     return len(step.commands) == 1 and isinstance(failure, Refused) and isinstance(failure.cause, ResponseError) and "READONLY " not in failure.text
 
 
-class Threads:
+class Threads(_Pools):
     """Makes calls, each in the thread of its caller."""
 
     def __init__(self, client: Any, timeout: float) -> None:
-        self._pools = Pools(client, timeout, redis)
+        super().__init__(client, timeout, redis)
         self._by_address: dict[Address, Any] = {}
-        self.nodes = self._pools.nodes
 
     def run(self, steps: Steps[T]) -> T:
         try:
@@ -142,7 +141,7 @@ class Threads:
             return result
 
     def _try(self, step: Try) -> Any:
-        pool = self._by_address.get(step.address) or self._by_address.setdefault(step.address, self._pools.pool(step.address))
+        pool = self._by_address.get(step.address) or self._by_address.setdefault(step.address, self.pool(step.address))
         try:
             connection = pool.get_connection(*_COMMAND)
         except _ERRORS as error:
@@ -178,13 +177,12 @@ class Threads:
             pool.disconnect()
 
 
-class Tasks:
+class Tasks(_Pools):
     """Makes calls, each in the task that makes it. Connections belong to one event loop."""
 
     def __init__(self, client: Any, timeout: float) -> None:
-        self._pools = Pools(client, timeout, redis.asyncio)
+        super().__init__(client, timeout, redis.asyncio)
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Address, Any]] = WeakKeyDictionary()
-        self.nodes = self._pools.nodes
 
     async def run(self, steps: Steps[T]) -> T:
         try:
@@ -207,7 +205,7 @@ class Tasks:
     async def _exchange(self, step: Try, sent: list[bool]) -> Any:
         pools = self._by_loop.setdefault(asyncio.get_running_loop(), {})
         if step.address not in pools:
-            pools[step.address] = self._pools.pool(step.address)
+            pools[step.address] = self.pool(step.address)
         pool = pools[step.address]
         try:
             connection = await pool.get_connection(*_COMMAND)

@@ -1,45 +1,51 @@
-"""What a document costs, compared with the average of all."""
+"""What a document costs, compared with the documents of other customers."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from bisect import bisect_left, insort
+from collections.abc import Sequence
 
-_ENOUGH = 100  # documents that must have been seen before a cost is known
-_MEMORY = 1000  # the mean is of about so many
+_ENOUGH = 3  # customers: in a median of three, no single one decides
+_MOST_CUSTOMERS = 1000
+_MOST_DOCUMENTS = 3  # of a customer
 _GREATEST = 100_000  # thousandths
-_DAY = 86_400  # seconds
-_OUTLIER = 20  # times the mean: what cost more, as where a worker stood still, counts as that
 
 
-class Mean:
-    """What documents of all customers cost, the latest thousand that this process knows of:
-    the time that they took, or what ``submit`` was told.
+class Costs:
+    """What the documents cost that this process has seen: the time that they took, or what ``submit`` was given. Each
+    customer has the median of their last three documents, and a document is compared with the median of the customers.
 
-    Threads may use it together. Where two add at once one of them may be lost, which a
-    mean can bear.
+    Threads may use it together. There is no lock, which a child could inherit; where two add at once, one may be lost.
     """
 
     def __init__(self) -> None:
-        self._seen_and_mean = (0, 0.0)
+        # Of each customer, who came first being first; and the customers' medians, ascending.
+        self._known: tuple[dict[bytes, tuple[float, ...]], list[float]] = ({}, [])
 
     def relative(self, cost: float) -> int:
-        """Returns a cost in thousandths of the mean; 0: the cost or the mean is not known."""
-        seen, mean = self._seen_and_mean
-        if cost <= 0 or seen < _ENOUGH:
+        """Returns a cost in thousandths of the median; 0: the cost or the median is not known."""
+        medians = self._known[1]
+        if cost <= 0 or len(medians) < _ENOUGH:
             return 0
-        return int(min(max(1000 * (cost / mean) + 0.5, 1), _GREATEST))
+        return int(min(max(1000 * (cost / _middle(medians)) + 0.5, 1), _GREATEST))
 
-    def add(self, cost: float) -> None:
-        """Adds a document."""
-        if cost <= 0:
+    def add(self, customer: bytes, costs: Sequence[float]) -> None:
+        """Adds documents of a customer."""
+        costs = [cost for cost in costs if cost > 0]
+        if not costs:
             return
-        seen, mean = self._seen_and_mean
-        if seen >= _ENOUGH:
-            cost = min(cost, _OUTLIER * mean)
-        seen = min(seen + 1, _MEMORY)
-        self._seen_and_mean = (seen, mean + (cost - mean) / seen)
+        known = self._known
+        documents, medians = known[0].copy(), known[1].copy()
+        before = documents.get(customer, ())
+        leaving = before or (documents.pop(next(iter(documents))) if len(documents) >= _MOST_CUSTOMERS else ())
+        if leaving:
+            del medians[bisect_left(medians, _middle(sorted(leaving)))]
+        latest = (*before, *costs)[-_MOST_DOCUMENTS:]
+        documents[customer] = latest
+        insort(medians, _middle(sorted(latest)))
+        self._known = documents, medians
 
 
-def each(took: timedelta, documents: int) -> float:
-    """Returns the seconds that each of documents took which took a time together."""
-    return min(took.total_seconds(), _DAY) / documents
+def _middle(ascending: Sequence[float]) -> float:
+    """Returns the median, of an even number the greater one of the middle two."""
+    return ascending[len(ascending) // 2]

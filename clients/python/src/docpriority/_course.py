@@ -13,7 +13,7 @@ from redis.crc import key_slot
 from redis.exceptions import ReadOnlyError, ResponseError
 
 from ._calls import Call, Lost
-from ._errors import CorruptCountError, NotCountedError, OutcomeUnknownError, PriorityError
+from ._errors import CorruptError, NotCountedError, OutcomeUnknownError, PriorityError
 
 T = TypeVar("T")
 
@@ -56,13 +56,13 @@ Steps = Generator[Try, Any, T]
 # Seconds before a further try: doubled each time, and partly random, so that a fleet does not return at once.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.004, 0.064
 _SHARE_OF_A_TRY = 0.1  # of the timeout that must be left for a further try
-_MOST_REDIRECTS = 3  # at once
+_MOST_AT_ONCE = 4  # tries after a redirect, or after a script was loaded
 
-_CORRUPT = {"CORRUPTCOUNT ": b"}:count", "CORRUPTPENDING ": b"}:pending", "CORRUPTUSAGE ": b"}:usage"}
+_CORRUPT = {"CORRUPTCOUNT ": b"}:count", "CORRUPTPENDING ": b"}:pending"}
 # Nothing was changed, and soon it may work; or it will not. redis-py takes "ERR " off.
-_FOR_A_MOMENT = ("LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "max number of clients reached")
+_FOR_A_MOMENT = ("NOSCRIPT ", "LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "max number of clients reached")
 _FOR_GOOD = (
-    "NOSCRIPT ", "MOVED ", "ASK ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ", "CROSSSLOT ",
+    "MOVED ", "ASK ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ", "CROSSSLOT ",
     "unknown command", "the number of documents", "the cost",
 )
 # Redis before 7.0 puts words of its own before a refusal within a script.
@@ -133,59 +133,58 @@ class Nodes:
 def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
     """Makes a call. Further tries are made only of what certainly was not run, or may be run twice."""
     key, script = call.keys[0], call.script
-    deadline = time.monotonic() + timeout
-    command, asking, address = ("EVALSHA", script.sha1), False, nodes.of(key)
-    commands: list[Sequence[Union[str, bytes]]]
-    tries, redirects = 0, 0
+    command: Sequence[Union[str, bytes]] = ("EVALSHA", script.sha1, str(len(call.keys)), *call.keys, *call.arguments)
+    deadline, address, asking = time.monotonic() + timeout, nodes.of(key), False
+    tries, at_once = 0, 0
     pause, may_have_run, before = 0.0, False, ""
     while True:
-        commands = [(*command, str(len(call.keys)), *call.keys, *call.arguments)]
-        if asking:
-            commands.insert(0, ("ASKING",))
-        outcome = yield Try(commands, address, pause, deadline)
-        was_asking, asking, pause = asking, False, 0.0
+        outcome = yield Try([("ASKING",), command] if asking else [command], address, pause, deadline)
         if isinstance(outcome, list) and len(outcome) >= call.least and all(type(item) in call.takes for item in outcome):
-            if not was_asking:
+            if not asking:
                 nodes.answered(key, address)
-            return call.read(outcome)
+            return call.read(outcome, False)
+        pause, harmless = 0.0, call.lost is Lost.CHANGES_NOTHING
+        if isinstance(outcome, Refused) and outcome.text.startswith("NOSCRIPT ") and at_once < _MOST_AT_ONCE:
+            # By EVAL, Redis 7.4 and later would forget it again.
+            outcome, harmless = (yield Try([("SCRIPT", "LOAD", script.text)], address, 0, deadline)), True
+            if not isinstance(outcome, Failure):
+                at_once += 1
+                continue
         failure = outcome if isinstance(outcome, Failure) else Unanswered("the reply is not the script's")
         text, again = failure.text, False
         kind: type[PriorityError] = NotCountedError
         if isinstance(failure, Refused):
             named = nodes.named(text, address)
-            if text.startswith("NOSCRIPT ") and command[0] == "EVALSHA":
-                command, asking = ("EVAL", script.text), was_asking
-                continue
-            if named is not None and redirects < _MOST_REDIRECTS:
-                redirects += 1
+            if named is not None and at_once < _MOST_AT_ONCE:
+                at_once += 1
                 address, asking = named, text.startswith("ASK ")
                 continue
             if text.startswith(tuple(_CORRUPT)):
-                kind = CorruptCountError
+                kind = CorruptError
             elif text.startswith(_FOR_A_MOMENT) or any(part in text for part in _FOR_A_MOMENT_WITHIN) or named is not None:
                 again = True
-            elif not text.startswith(_FOR_GOOD) and not any(part in text for part in _FOR_GOOD_WITHIN):
-                kind = NotCountedError if call.lost is Lost.CHANGES_NOTHING else OutcomeUnknownError
-        elif isinstance(failure, Unanswered) and call.lost is not Lost.CHANGES_NOTHING:
+            elif not harmless and not text.startswith(_FOR_GOOD) and not any(part in text for part in _FOR_GOOD_WITHIN):
+                kind = OutcomeUnknownError
+        elif isinstance(failure, Unanswered) and not harmless:
             kind, may_have_run = OutcomeUnknownError, True
             again = call.lost is Lost.MAY_BE_REPEATED
         else:
             again = True
         if again or isinstance(failure, Unanswered):
             nodes.failed(address)
-            address = nodes.of(key)
+            address, asking = nodes.of(key), False
         pause = min(_FIRST_PAUSE * 2 ** min(tries, 10), _LONGEST_PAUSE) * random.uniform(0.5, 1)
         if not again or time.monotonic() + pause >= deadline - timeout * _SHARE_OF_A_TRY:
             why = f"{text}; before that: {before}" if before not in ("", text) else text
             if may_have_run:
                 kind = OutcomeUnknownError
             raise _error(call, kind, why) from failure.cause
-        tries, redirects, before = tries + 1, 0, text
+        tries, at_once, before = tries + 1, 0, text
 
 
 def _error(call: Call[Any], kind: type[PriorityError], why: str) -> PriorityError:
     key = call.keys[0]
     for code, end in _CORRUPT.items():
-        if kind is CorruptCountError and why.startswith(code):
+        if kind is CorruptError and why.startswith(code):
             key = next((key for key in call.keys if key.endswith(end)), key)
     return kind(f"{call.operation} {key.decode('utf-8', 'backslashreplace')[:200]!r}: {why}")

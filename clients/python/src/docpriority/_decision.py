@@ -17,6 +17,9 @@ class Decision:
     level: int
     """1 is processed first, ``Store.last`` last."""
 
+    rule_level: int
+    """The level by the rule alone: another one than ``level`` if an override of the operators changed it."""
+
     count: int = 0
     """The customer's count after the document: 0 after a reset, then -1, -2 and so on.
     ``submit`` leaves it 0."""
@@ -25,16 +28,12 @@ class Decision:
     """The time until the count is reset if nothing more comes. ``submit`` leaves it 0."""
 
     load: float = 0.0
-    """Submitted lately × pending × cost, this document included, at most a billion.
-    ``next`` leaves it 0."""
+    """Recent × pending × cost, this document included, at most a billion. ``next`` leaves
+    it 0."""
 
     pending: int = 0
     """Documents submitted, not done, and within their leases, this one included. ``next``
     leaves it 0."""
-
-    ruled: int = 0
-    """The level without the operators' override, if one is in force for the customer, even
-    if ``level`` is the same; else 0."""
 
     degraded: bool = False
     """Redis could not answer: the level comes from what this process remembers."""
@@ -86,6 +85,9 @@ class State:
     """The level of a document that arrives now and costs what the customer's documents
     cost, by the operators' override if there is one."""
 
+    rule_level: int
+    """``next_level`` by the rule alone."""
+
     count: int = 0
     """The count after the last ``next``; 0 if there is no count."""
 
@@ -96,31 +98,27 @@ class State:
     """The load of a document that arrives now. This field and those that follow are 0
     unless the rule is by load."""
 
-    lately: float = 0.0
-    """How many documents were submitted lately, at most 512."""
+    recent: float = 0.0
+    """The documents submitted recently, at most 512: each counts 1, half of it a day later, and so on."""
 
     cost: float = 0.0
-    """What the customer's documents cost, by the times given to ``done``; 1 is the average
-    of all customers."""
+    """What the customer's documents cost, by the times given to ``done``; 1 is the median
+    of the customers."""
 
     pending: int = 0
     """How many documents are pending."""
 
     pending_last: int = 0
-    """How many of them were given the last level, or one of the turns behind it: they do
-    not count in the load."""
+    """How many of them were beyond the last load: they do not count in the load."""
 
     oldest: timedelta = timedelta()
     """The age of the oldest pending document."""
 
-    sojourn: timedelta = timedelta()
+    latency: timedelta = timedelta()
     """The average time from ``submit`` to ``done``; 0 if it is not known."""
 
     lease: timedelta = timedelta()
     """How long a document counts as pending if nobody finishes it."""
-
-    ruled: int = 0
-    """``next_level`` without the override; 0 if there is none."""
 
     override: Optional[Override] = None
     """What operators have set for the customer, if anything, and the store reads it."""
@@ -139,7 +137,7 @@ class Ended:
     document: Name
     """As ``done`` was given it."""
 
-    sojourn: timedelta
+    latency: timedelta
     """From ``submit`` to ``done``, in whole milliseconds."""
 
     level: int

@@ -19,8 +19,6 @@ class OutcomeUnknownError(PriorityError):
     """
 
 
-class CorruptCountError(PriorityError):
-    """A key of the customer holds something else, and was left as it is.
-
-    The message names the key. ``reset`` removes what it holds.
-    """
+class CorruptError(PriorityError):
+    """A key of the customer, which the message names, holds something else, and was left as it is.
+    ``reset`` removes what it holds."""

@@ -9,7 +9,7 @@ import time
 from typing import Any, Callable
 
 from ._calls import Call
-from ._errors import CorruptCountError, PriorityError
+from ._errors import CorruptError, PriorityError
 from ._memory import Memory
 
 _MOST_FAILURES = 10  # in a row
@@ -75,7 +75,7 @@ class Fallback:
 
     def failed(self, error: PriorityError) -> bool:
         """Redis did not answer. Reports whether memory does."""
-        if isinstance(error, CorruptCountError):
+        if isinstance(error, CorruptError):
             self._answered()
             return False
         with self._lock:

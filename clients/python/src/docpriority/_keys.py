@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Union
 
 Name = Union[str, bytes]
 """A customer or a document: 1 to 512 bytes. A ``str`` stands for its UTF-8."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys of one customer in Redis."""
+
+    count: bytes
+    """Of the count, which ``next`` writes."""
+
+    pending: bytes
+    """Of the pending documents, which ``submit`` writes."""
+
+    override: bytes
+    """Of what operators have set for the customer."""
 
 
 def bytes_of(what: str, name: Name) -> bytes:
@@ -30,12 +45,11 @@ def prefix_bytes(prefix: str) -> bytes:
     return prefix.encode()
 
 
-def key_of(prefix: bytes, customer: bytes, end: str) -> bytes:
-    """Returns a key of a customer; end is "count", "pending", "usage" or "override".
+def keys_of(prefix: bytes, customer: bytes) -> Keys:
+    """Returns the keys of a customer.
 
-    The customer stands in it between braces, as the hash tag by which a Redis Cluster
-    places the key. What would end the tag is escaped, so that no two customers share a
-    key.
+    The customer stands in them between braces, as the hash tag by which a Redis Cluster
+    places a key. What would end the tag is escaped, so that no two customers share a key.
     """
-    escaped = customer.replace(b"%", b"%25").replace(b"}", b"%7D")
-    return prefix + b":{" + escaped + b"}:" + end.encode()
+    tagged = prefix + b":{" + customer.replace(b"%", b"%25").replace(b"}", b"%7D") + b"}:"
+    return Keys(tagged + b"count", tagged + b"pending", tagged + b"override")

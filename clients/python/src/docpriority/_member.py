@@ -88,7 +88,7 @@ class Member:
     def _write(self, report: bytes) -> Steps[None]:
         keys = [self._calls.key("fleet", end) for end in (self._id, "members")]
         arguments = [self._id.encode(), report]
-        yield from course(Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply: None), self._nodes, _TIMEOUT)
+        yield from course(Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply, degraded: None), self._nodes, _TIMEOUT)
 
     def _log_rules(self) -> None:
         before, self._followed = self._followed, (self._follower.version, self._follower.error)

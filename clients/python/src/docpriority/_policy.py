@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -14,11 +14,11 @@ from ._keys import Name
 
 _MILLISECOND = timedelta(milliseconds=1)
 _DAY = timedelta(days=1)
-_MOST_THRESHOLDS = 254  # 255 levels are as many as a priority of one byte can tell apart
+_MOST_LEVELS = 255  # as many as a priority of one byte can tell apart
 _GREATEST_THRESHOLD = 1 << 53  # Redis's Lua has doubles, and compares no more exactly
-_MOST_LEVELS_BY_LOAD = 63  # what the score of a pending document has room for
 _LEAST_LOAD, _GREATEST_LOAD = 1e-6, 1e9
-_DEFAULT_LOADS = (2, 8, 32, 128, 512, 2048, 8192, 32768)
+_LOADS = (8, 64, 512, 8192, 32768)  # of six levels or more
+_LOADS_OF_LEVELS = {4: (128, 8192, 32768), 5: (8, 512, 8192, 32768)}
 
 
 class ResetMode(enum.Enum):
@@ -53,17 +53,20 @@ class Policy:
     loads: Sequence[float] = None  # type: ignore[assignment]  # filled by __post_init__
     """The table of ``submit``: strictly ascending loads, each from a millionth to a billion.
     A load above the first has level 2 or a later one, above the second 3, and so on. The
-    default is 2, 8, 32, 128, 512, 2048, 8192, 32768, or fewer of them if there are fewer
-    thresholds than that. Empty means one level."""
+    default is 8, 64, 512, 8192, 32768, or fewer of them if ``thresholds`` give fewer than
+    six levels. Empty means that every document is beyond the last load."""
 
     turns: int = 0
-    """How many levels more there are, behind the last of ``loads``, for floods to take
-    turns in: the customer's documents that are pending there have level +0, +1, +1, +2,
-    +2, +2, +2, +3 and so on. Take as many as the queue has levels to spare; loads and
-    turns give at most 63 levels."""
+    """How many levels there are behind the one of documents beyond the last load, so that several
+    customers who flood at once take turns. Of each one's pending documents that are
+    beyond the last load, those from the ⌈4096^(k/turns)⌉-th on go k levels further: with
+    three turns, the first 15 stay, the next 240 go one level further, and so on. Loads and
+    turns give at most 255 levels. 0 means the default: with ``loads`` none, without them as
+    many as ``thresholds`` give levels more, which are three for nine levels."""
 
     _ascending: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _millionths: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _turns_begin: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         thresholds = tuple(self.thresholds)
@@ -72,8 +75,8 @@ class Policy:
                 raise TypeError(f"the threshold {threshold!r} is not an int")
             if abs(threshold) > _GREATEST_THRESHOLD:
                 raise ValueError(f"the threshold {threshold} is beyond 2**53")
-        if len(thresholds) > _MOST_THRESHOLDS:
-            raise ValueError(f"{len(thresholds)} thresholds are more than {_MOST_THRESHOLDS}")
+        if len(thresholds) >= _MOST_LEVELS:
+            raise ValueError(f"{len(thresholds)} thresholds are more than {_MOST_LEVELS - 1}")
         for before, threshold in zip(thresholds, thresholds[1:]):
             if threshold >= before:
                 raise ValueError(f"the threshold {threshold} is not below {before}")
@@ -81,12 +84,15 @@ class Policy:
             raise ValueError(f"the reset interval {self.reset_interval} is not at least 1 ms")
         if not isinstance(self.reset_mode, ResetMode):
             raise TypeError(f"the reset mode {self.reset_mode!r} is not a ResetMode")
-        loads = _default_loads(len(thresholds) + 1) if self.loads is None else tuple(self.loads)
-        _check_loads(loads, self.turns)
-        object.__setattr__(self, "thresholds", thresholds)
-        object.__setattr__(self, "loads", loads)
-        object.__setattr__(self, "_ascending", tuple(-threshold for threshold in thresholds))
-        object.__setattr__(self, "_millionths", tuple(map(millionths, loads)))
+        levels, turns = len(thresholds) + 1, self.turns
+        loads = _LOADS_OF_LEVELS.get(levels, _LOADS[max(6 - levels, 0) :]) if self.loads is None else tuple(self.loads)
+        _check_loads(loads, turns)
+        if self.loads is None and turns == 0:
+            turns = levels - 1 - len(loads)
+        vars(self).update(
+            thresholds=thresholds, loads=loads, turns=turns, _ascending=tuple(-threshold for threshold in thresholds),
+            _millionths=tuple(map(_millionths_of, loads)), _turns_begin=tuple(math.ceil(2 ** (12 * turn / turns)) for turn in range(1, turns + 1)),
+        )  # fmt: skip
 
     def level(self, count: int) -> int:
         """Returns the level of a count."""
@@ -94,7 +100,12 @@ class Policy:
 
     def level_of_load(self, load: float) -> int:
         """Returns the level of a load, without the turns."""
-        return 1 + bisect_left(self._millionths, millionths(load))
+        return self._level_of(_millionths_of(load), 0)
+
+    def _level_of(self, millionths: int, beyond: int) -> int:
+        """Returns the level of a document of a load, which would be one of so many beyond the last load."""
+        level = 1 + bisect_left(self._millionths, millionths)
+        return level + bisect_right(self._turns_begin, beyond) if level > len(self.loads) else level
 
     @property
     def last(self) -> int:
@@ -102,48 +113,33 @@ class Policy:
         return 1 + max(len(self.thresholds), len(self.loads) + self.turns)
 
 
-def millionths(load: float) -> int:
-    """Returns a load in millionths."""
+def _millionths_of(load: float) -> int:
     return math.floor(min(load, _GREATEST_LOAD) * 1e6 + 0.5)
-
-
-def _default_loads(levels: int) -> tuple[float, ...]:
-    """The loads of so many levels, or of nine if there are more. With fewer, floods stay
-    apart from those who send all day: the last two loads stay, and the levels below them
-    are joined."""
-    most = len(_DEFAULT_LOADS)
-    if levels > most:
-        return _DEFAULT_LOADS
-    kept, joined = _DEFAULT_LOADS[most - min(levels - 1, 2) :], levels - 2
-    # Joined into so many, levels 1 to 7 end evenly spaced.
-    ends = ((2 * (most - 1) * i + joined) // (2 * joined) for i in range(1, joined))
-    return (*(_DEFAULT_LOADS[end - 1] for end in ends), *kept)
 
 
 def _check_loads(loads: Sequence[float], turns: int) -> None:
     if isinstance(turns, bool) or not isinstance(turns, int):
         raise TypeError(f"turns {turns!r} is not an int")
-    if turns < 0 or len(loads) + 1 + turns > _MOST_LEVELS_BY_LOAD:
-        raise ValueError(f"{len(loads)} loads and {turns} turns are not 1 to {_MOST_LEVELS_BY_LOAD} levels")
+    if turns < 0 or len(loads) + 1 + turns > _MOST_LEVELS:
+        raise ValueError(f"{len(loads)} loads and {turns} turns are not 1 to {_MOST_LEVELS} levels")
     for load in loads:
         if isinstance(load, bool) or not isinstance(load, (int, float)):
             raise TypeError(f"the load {load!r} is not a number")
         if not _LEAST_LOAD <= load <= _GREATEST_LOAD:
             raise ValueError(f"the load {load} is not from a millionth to a billion")
     for before, load in zip(loads, loads[1:]):
-        if millionths(load) <= millionths(before):
+        if _millionths_of(load) <= _millionths_of(before):
             raise ValueError(f"the load {load} is not above {before} by a millionth")
+
+
+Tiers = Optional[Mapping[str, Policy]]
+TierOf = Optional[Callable[[Any], Optional[str]]]
 
 
 class Policies:
     """Which policy each customer has."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        tiers: Optional[Mapping[str, Policy]],
-        tier_of: Optional[Callable[[Any], Optional[str]]],
-    ) -> None:
+    def __init__(self, policy: Policy, tiers: Tiers, tier_of: TierOf) -> None:
         self._policy = policy
         self._tiers = dict(tiers or {})
         self._tier_of = tier_of
@@ -162,7 +158,7 @@ class Policies:
     def last(self) -> int:
         return self._policy.last
 
-    def ruled(self, policy: Policy, tiers: Mapping[str, Policy]) -> Policies:
+    def with_rules(self, policy: Policy, tiers: Mapping[str, Policy]) -> Policies:
         """Returns the policies of operators' rules, for the same customers of tiers."""
         return Policies(policy, tiers, self._tier_of or (lambda customer: None))
 
@@ -171,9 +167,6 @@ class Policies:
             return self._policy
         tier = self._tier_of(customer)
         return self._policy if tier is None else self._tiers.get(tier, self._policy)
-
-    def all(self) -> list[Policy]:
-        return [self._policy, *self._tiers.values()]
 
 
 def whole_milliseconds(what: str, time: timedelta) -> int:
@@ -188,6 +181,6 @@ def whole_milliseconds(what: str, time: timedelta) -> int:
 def lease_milliseconds(lease: timedelta) -> int:
     """Returns a lease in milliseconds, or raises."""
     milliseconds = whole_milliseconds("the lease", lease)
-    if milliseconds < 1 or lease > _DAY:
-        raise ValueError(f"the lease {lease} is not from 1 ms to a day")
+    if milliseconds < 1000 or lease > _DAY:
+        raise ValueError(f"the lease {lease} is not from 1 s to a day")
     return milliseconds

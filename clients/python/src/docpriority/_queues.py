@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+_FLOOD = 6  # the level behind the last of the default loads
+
 
 def celery_priority(level: int, last: int, steps: Iterable[int]) -> int:
     """Returns a task's priority for Celery on Redis: one of the ``priority_steps``, of which
@@ -27,13 +29,14 @@ def rabbitmq_quorum_priority(level: int, last: int) -> int:
 
 
 def _class_of(level: int, last: int, classes: int) -> int:
-    """Folds levels into fewer classes, 1 being served first: the last two keep a class each."""
+    """Folds levels into fewer classes, 1 being served first: floods, which take turns from level 6
+    on, share the classes behind five, then the last one, and the first levels share the first."""
     last, classes = max(last, 1), max(classes, 1)
     level = max(1, min(level, last))
     if classes >= last:
         return 1 if last == 1 else 1 + (level - 1) * (classes - 1) // (last - 1)
-    alone = min(classes - 1, 2)
-    joined, into = last - alone, classes - alone
-    if level > joined:
-        return into + level - joined
-    return -(-(2 * level - 1) * into // (2 * joined))  # rounded up
+    if classes <= _FLOOD:
+        return max(1, classes - min(last, _FLOOD) + min(level, _FLOOD))
+    if level < _FLOOD:
+        return level
+    return _FLOOD + (level - _FLOOD) * (classes - _FLOOD + 1) // (last - _FLOOD + 1)

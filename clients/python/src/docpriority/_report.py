@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any, Callable
 
 from ._decision import Decision, Ended
-from ._errors import CorruptCountError, NotCountedError, OutcomeUnknownError
+from ._errors import CorruptError, NotCountedError, OutcomeUnknownError
 
 _STEPS, _STEP_SECONDS = 12, 5.0  # of the window
 _MOST_CUSTOMERS = 1000  # told apart in a step
@@ -26,7 +26,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _CLASSES: tuple[tuple[Any, str], ...] = (
     (NotCountedError, "not_counted"),
     (OutcomeUnknownError, "outcome_unknown"),
-    (CorruptCountError, "corrupt_count"),
+    (CorruptError, "corrupt"),
     ((TypeError, ValueError), "invalid"),
 )
 
@@ -69,7 +69,7 @@ class Window:
         with self._lock:
             step = self._step()
             step.levels[rule].update(decision.level for decision in decisions)
-            step.overridden += len(decisions) if last.ruled else 0
+            step.overridden += sum(decision.level != decision.rule_level for decision in decisions)
             step.fallback += len(decisions) if last.degraded else 0
             step.count_customer(customer, len(decisions), rule, last)
             self._failed_at = -math.inf
@@ -78,7 +78,7 @@ class Window:
         with self._lock:
             waits = self._step().waits
             for of in ended:
-                waits.setdefault(of.level, Counter())[bucket_of(of.sojourn)] += 1
+                waits.setdefault(of.level, Counter())[bucket_of(of.latency)] += 1
             self._failed_at = -math.inf
 
     def failed(self, error: Exception, documents: int) -> None:

@@ -14,7 +14,6 @@ from ._policy import Policies, Policy, ResetMode
 from ._scripts import plain_script
 
 _WHOLE_EVERY = 60.0  # seconds; somebody may have lost or repaired the rules and not the version
-_MOST_POLICIES = 100  # each is a script in Redis
 _GREATEST = 2**63 - 1  # that a report's reader knows
 _LONGEST_INTERVAL = 9_223_372_036_854  # milliseconds, as Go has times
 _UNREADABLE = "the rules in Redis cannot be read"
@@ -72,7 +71,7 @@ class Follower:
         keys = [self._calls.key("control", end) for end in ("version", "rules")]
         return Call(
             "follow", plain_script("follow"), keys, [b"" if whole else known.seen], Lost.CHANGES_NOTHING, 1,
-            lambda reply: self._answered(reply, now), takes=(bytes, int, type(None)),
+            lambda reply, degraded: self._answered(reply, now), takes=(bytes, int, type(None)),
         )
 
     def failed(self, error: PriorityError) -> None:
@@ -108,7 +107,7 @@ class Follower:
             if known.rules.version and not rules.newer(known.rules):
                 there = f"{rules.version} is there" if text else "none are there"
                 raise _Unusable(f"Redis lost data: rules of version {known.rules.version} were known, {there}")
-            self._calls.follow(_policies(self._calls.own, item["rules"]))
+            self._calls.in_force = _policies(self._calls.own, item["rules"])
             return replace(known, rules=rules)
         except _Unusable as error:
             return replace(known, error=str(error))
@@ -160,12 +159,9 @@ def _policies(own: Policies, rules: Any) -> Policies:
         if tier.last > policy.last:
             shown = json.dumps(name[:80], ensure_ascii=False)
             raise _Unusable(f"tier {shown} has {tier.last} levels, more than the {policy.last} of the policy")
-    policies = own.ruled(policy, tiers)
+    policies = own.with_rules(policy, tiers)
     if policies.last > own.last:
         raise _Unusable(f"its queue has {own.last} levels, the rules {policies.last}")
-    different = len(set(policies.all()))
-    if different > _MOST_POLICIES:
-        raise _Unusable(f"{different} different policies, more than {_MOST_POLICIES}")
     return policies
 
 

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 
-from ._policy import Policy, ResetMode, millionths, whole_milliseconds
-
-_NAMES = ("next", "submit", "done", "peek", "reset")
+from ._policy import Policy, ResetMode, whole_milliseconds
 
 
 class Script:
@@ -20,20 +18,13 @@ class Script:
         self.sha1 = hashlib.sha1(text.encode()).hexdigest()
 
 
-class Scripts:
-    """The scripts of one policy, by their names, for a queue of so many levels."""
-
-    def __init__(self, policy: Policy, levels: int, lease_milliseconds: int) -> None:
-        blocks = _blocks(policy, levels, lease_milliseconds)
-        self._scripts: dict[str, Script] = {}
-        for name in _NAMES:
-            text = _text(name)
-            for block, lines in blocks.items():
-                text = _replace(text, block, lines)
-            self._scripts[name] = Script(text)
-
-    def __getitem__(self, name: str) -> Script:
-        return self._scripts[name]
+@lru_cache(maxsize=3000)
+def script_of(name: str, policy: Policy, levels: int, lease_milliseconds: int) -> Script:
+    """Returns a script of one policy, for a queue of so many levels."""
+    text = _text(name)
+    for block, lines in _blocks(policy, levels, lease_milliseconds).items():
+        text = _replace(text, block, lines)
+    return Script(text)
 
 
 @lru_cache(maxsize=None)
@@ -42,7 +33,6 @@ def plain_script(name: str) -> Script:
     return Script(_text(name))
 
 
-@lru_cache(maxsize=None)
 def _text(name: str) -> str:
     return (resources.files(__package__) / "lua" / f"{name}.lua").read_bytes().decode()
 
@@ -53,10 +43,9 @@ def _blocks(policy: Policy, levels: int, lease_milliseconds: int) -> dict[str, l
     return {
         "policy": [f"local interval = '{interval}'", f"local since_last_reset = {str(since_last_reset).lower()}"],
         "lease": [f"local longest_lease = {lease_milliseconds}"],
-        "turns": [f"local last, turns = {len(policy.loads) + 1}, {policy.turns}"],
         "queue": [f"local queue_levels = {levels}"],
         "levels": _levels(policy.thresholds, "count <", "count >="),
-        "loads": _levels([millionths(load) for load in policy.loads], "load >", "load <="),
+        "loads": _levels(policy._millionths, "load >", "load <=") + _turns(len(policy.loads) + 1, policy._turns_begin),
     }
 
 
@@ -66,6 +55,16 @@ def _levels(bounds: Sequence[int], beyond: str, within: str) -> list[str]:
     if bounds:
         lines.append(f"if {beyond} {bounds[-1]} then level = {len(bounds) + 1}")
         lines += [f"elseif {within} {bound} then level = {i}" for i, bound in enumerate(bounds, 1)]
+        lines.append("end")
+    return lines
+
+
+def _turns(last: int, begins: Sequence[int]) -> list[str]:
+    """The lines that find a document's turn behind the last load, whose level is last."""
+    lines = [f"local flood = level == {last} -- beyond the last load: take turns"]
+    if begins:
+        lines.append("if not flood then -- its level stands")
+        lines += [f"elseif beyond + 1 >= {begins[i]} then level = {last + 1 + i}" for i in reversed(range(len(begins)))]
         lines.append("end")
     return lines
 

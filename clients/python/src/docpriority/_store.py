@@ -1,29 +1,30 @@
-"""The store for threads."""
+"""The stores for threads and for asyncio."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, Callable, Optional, TypeVar, Union
+from typing import Callable, Optional, TypeVar, Union
 
-from redis import Redis
-from redis.cluster import RedisCluster
+import redis
+import redis.asyncio
+import redis.asyncio.cluster
+import redis.cluster
 
 from ._base import Base
 from ._calls import Call
-from ._connections import Threads
+from ._connections import Tasks, Threads
 from ._decision import Decision, Ended, State
 from ._keys import Name
-from ._member import MemberThread
-from ._policy import Policy
+from ._member import MemberTask, MemberThread
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="Store")
+OwnAsync = TypeVar("OwnAsync", bound="AsyncStore")
 
 
-class Store(Base):
+class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     """Assigns processing priorities to documents, by numbers in Redis.
 
     All processes that use the same Redis, prefix and policies share the numbers, in any
@@ -50,7 +51,7 @@ class Store(Base):
         of the method gets, and nothing was sent.
     lease
         Bounds how long a submitted document that nobody finishes counts as pending: whole
-        milliseconds, 1 ms to a day.
+        milliseconds, 1 s to a day.
     overrides
         Whether to go by what operators set for single customers: a key beside the
         customer's count, which each decision reads. A member always does.
@@ -69,37 +70,17 @@ class Store(Base):
         Whether this process decides by itself while Redis does not answer; None means as ``join``. Then a call that fails
         is answered from memory, by the same rules and with ``degraded`` set. After ten failures in a row all calls are, at
         once, but for one a second, which asks Redis. What memory counted of a customer is forgotten when Redis counts
-        for them again, and a ``done`` in an outage ends the document in memory only. ``reset``, and a key that holds something else, still raise.
+        for them again, and a ``done`` in an outage ends the document in memory only. ``reset``, and a key that holds
+        something else, still raise.
 
     Every method may be called by many threads at once, and after a fork. Each raises
     ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and else one
-    of the three classes of ``PriorityError``:
-
-    - ``NotCountedError``: definitely not counted; the call may be made again.
-    - ``OutcomeUnknownError``: it may have been counted; go on with a default level.
-    - ``CorruptCountError``: a key holds something else.
-
-    What Redis refuses for a moment, and what could not be sent, is tried again within the
-    timeout. ``submit``, ``done`` and ``peek`` are also sent again after a lost answer, which
-    does no harm; ``next`` and ``reset`` never are.
+    of the three classes of ``PriorityError``. What Redis refuses for a moment, and what could
+    not be sent, is tried again within the timeout. ``submit``, ``done`` and ``peek`` are also
+    sent again after a lost answer, which does no harm; ``next`` and ``reset`` never are.
     """
 
-    def __init__(
-        self,
-        client: Union[Redis, RedisCluster],
-        *,
-        prefix: str = "priority",
-        timeout: Union[timedelta, float] = 0.25,
-        policy: Policy = Policy(),
-        tiers: Optional[Mapping[str, Policy]] = None,
-        tier_of: Optional[Callable[[Any], Optional[str]]] = None,
-        lease: timedelta = timedelta(days=1),
-        overrides: bool = False,
-        join: bool = False,
-        name: str = "",
-        fallback: Optional[bool] = None,
-    ) -> None:
-        self._set_up(prefix, timeout, policy, tiers, tier_of, lease, overrides, join, name, fallback)
+    def _connect(self, client: Union[redis.Redis, redis.cluster.RedisCluster], join: bool, name: str) -> None:
         self._threads = Threads(client, self._timeout)
         self._nodes = self._threads.nodes
         self._member = MemberThread(self._calls, self._threads, name, self._fallback) if join else None
@@ -108,7 +89,7 @@ class Store(Base):
     def next(self, customer: Name) -> Decision:
         """Decides about one document by the customer's count, and counts it: at most once,
         whatever happens."""
-        return self._run(lambda: self._calls.next(customer))
+        return self._run(lambda: self._calls.next_n(customer, 1, "next"))[0]
 
     def next_n(self, customer: Name, n: int) -> list[Decision]:
         """Counts ``n`` documents, 1 to 1,000,000, as ``n`` calls of ``next`` do, in one
@@ -121,13 +102,13 @@ class Store(Base):
         nothing.
 
         ``cost`` is how much work the document is, in any unit that all documents share:
-        pages, tokens, bytes. It is compared with the average of what this process has
-        submitted, once those are a hundred documents, and more than 100 times the average
-        counts as 100 times. 0 means that it is not known: then the document costs what the
-        customer's documents took, by ``done``. A cost that is negative, infinite or not a
-        number is a ``ValueError``.
+        pages, tokens, bytes. It is compared with what this process has submitted: with the
+        median of at most a thousand customers, once there are three, each of whom has the
+        median of their last three documents. 0 means that it is not known: then the
+        document costs what the customer's documents took, by ``done``. A cost that is
+        negative, infinite or not a number is a ``ValueError``.
         """
-        return self._run(lambda: self._calls.submit(customer, document, cost))
+        return self._run(lambda: self._calls.submit_n(customer, [document], [cost], "submit"))[0]
 
     def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]] = None) -> list[Decision]:
         """Submits 1 to 100 documents, in order: all of them or none. ``costs`` has the cost
@@ -140,11 +121,11 @@ class Store(Base):
         store sends a call again because its answer was lost.
 
         ``took`` is how long the document was worked on; nothing if that is not known. It is
-        compared with what the documents of all customers took whose ``done`` this process
-        called, once those are a hundred: it is the cost of the customer's documents that are
-        submitted without one.
+        compared as a cost is, with the times that were given to this process's ``done``. It is
+        the cost of the customer's documents that are submitted without one.
         """
-        return self._run(lambda: self._calls.done(customer, document, took))
+        ended = self._run(lambda: self._calls.done_n(customer, [document], took, "done"))
+        return ended[0] if ended else None
 
     def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> list[Ended]:
         """Ends the pending state of 1 to 1000 documents, which took ``took`` together.
@@ -167,12 +148,7 @@ class Store(Base):
     def __enter__(self: Own) -> Own:
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
@@ -185,3 +161,64 @@ def _end(member: Optional[MemberThread], threads: Threads) -> None:
     if member is not None:
         member.close()
     threads.close()
+
+
+class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisCluster]]):
+    """A ``Store`` whose methods are coroutines, on a ``redis.asyncio.Redis`` or a
+    ``redis.asyncio.RedisCluster``.
+
+    It has the options, methods and errors of ``Store``. Every method may be called by
+    many tasks of one event loop at once; another loop makes connections of its own. A call
+    that is cancelled may have been counted; its connection is not used again. A child after
+    a fork needs a store of its own. With ``join``, a task in the event loop that first uses
+    the store does what the thread of a ``Store`` does.
+    """
+
+    def _connect(self, client: Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisCluster], join: bool, name: str) -> None:
+        self._tasks = Tasks(client, self._timeout)
+        self._nodes = self._tasks.nodes
+        self._member = MemberTask(self, self._calls, self._tasks, name, self._fallback) if join else None
+
+    async def next(self, customer: Name) -> Decision:
+        return (await self._run(lambda: self._calls.next_n(customer, 1, "next")))[0]
+
+    async def next_n(self, customer: Name, n: int) -> list[Decision]:
+        return await self._run(lambda: self._calls.next_n(customer, n))
+
+    async def submit(self, customer: Name, document: Name, cost: float = 0) -> Decision:
+        return (await self._run(lambda: self._calls.submit_n(customer, [document], [cost], "submit")))[0]
+
+    async def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]] = None) -> list[Decision]:
+        return await self._run(lambda: self._calls.submit_n(customer, documents, costs))
+
+    async def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
+        ended = await self._run(lambda: self._calls.done_n(customer, [document], took, "done"))
+        return ended[0] if ended else None
+
+    async def done_n(self, customer: Name, documents: Iterable[Name], took: timedelta = timedelta()) -> list[Ended]:
+        return await self._run(lambda: self._calls.done_n(customer, documents, took))
+
+    async def peek(self, customer: Name) -> State:
+        return await self._run(lambda: self._calls.peek(customer), documents=0)
+
+    async def reset(self, customer: Name) -> None:
+        await self._run(lambda: self._calls.reset(customer), documents=0)
+
+    async def close(self) -> None:
+        """Removes the member's report and ends the store's connections in this event loop. Later calls raise
+        ``NotCountedError``, in any loop."""
+        self._closed = True
+        if self._member is not None:
+            await self._member.close()
+        await self._tasks.close()
+
+    async def __aenter__(self: OwnAsync) -> OwnAsync:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()
+
+    async def _run(self, make: Callable[[], Call[T]], documents: int = 1) -> T:
+        if self._member is not None and not self._closed:
+            self._member.begin()
+        return await self._tasks.run(self._steps(make, documents))

@@ -11,13 +11,7 @@ that no customer can choose it. The message carries the customer in its headers.
   the ``priority_steps`` of the Redis broker, or up to the ``x-max-priority`` of a queue of
   RabbitMQ. A priority that the caller gave to ``apply_async`` stays; the document counts all
   the same. If publishing fails, the document is done.
-- **It is done** after success, after the last failure, after ``Ignore``, ``Reject`` or a
-  revocation, after a hard time limit, and if a process of the pool was lost with the task.
-- **It is not done** while the same task comes again: before a retry, or a replacement by
-  ``replace``, which keep document and priority; after a ``Reject`` with ``requeue``; and with
-  ``acks_late``, if the worker was killed.
-- **Each task of a chain, a group or a chord** is a document of its own, submitted when it is
-  published. A task with a ``countdown`` or an ``eta`` is pending from then on too.
+- **Working** on it ends with ``done``; the README says when, and when the same task comes again.
 - **Celery's own tasks** (``celery.chord_unlock`` and so on) are left alone, and so is what
   ``apply`` or ``task_always_eager`` runs at once: it waits in no queue.
 
@@ -35,16 +29,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Callable, Optional, Protocol
+from typing import Any, Callable, Optional
 from weakref import WeakValueDictionary
 
 from celery import signals, states
 from celery.exceptions import Reject
 
-from ._async_store import AsyncStore
-from ._decision import Decision, Ended
 from ._errors import PriorityError
 from ._queues import celery_priority, rabbitmq_priority, rabbitmq_quorum_priority
+from ._store import AsyncStore, Store
 
 __all__ = ["PublishedTask", "install"]
 
@@ -52,17 +45,6 @@ _HEADER = "docpriority"  # of a message: its customer
 _DEFAULT_STEPS = (0, 3, 6, 9)  # Celery's
 
 _log = logging.getLogger("docpriority")
-
-
-class _Store(Protocol):
-    """What is needed of a ``docpriority.Store``."""
-
-    @property
-    def last(self) -> int: ...
-
-    def submit(self, customer: str, document: str, cost: float = 0) -> Decision: ...
-
-    def done(self, customer: str, document: str, took: timedelta = timedelta()) -> Optional[Ended]: ...
 
 
 @dataclass(frozen=True)
@@ -89,7 +71,7 @@ class PublishedTask:
 
 def install(
     app: Any,
-    store: _Store,
+    store: Store,
     customer_of: Callable[[PublishedTask], Any],
     *,
     cost_of: Optional[Callable[[PublishedTask], Any]] = None,
@@ -127,13 +109,7 @@ class _Publishing:
 
 
 class _Integration:
-    def __init__(
-        self,
-        app: Any,
-        store: _Store,
-        customer_of: Callable[[PublishedTask], Any],
-        cost_of: Optional[Callable[[PublishedTask], Any]],
-    ) -> None:
+    def __init__(self, app: Any, store: Store, customer_of: Callable[[PublishedTask], Any], cost_of: Optional[Callable[[PublishedTask], Any]]) -> None:
         self._app = app
         self._store = store
         self._customer_of = customer_of

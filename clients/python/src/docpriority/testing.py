@@ -4,10 +4,10 @@
     >>> from docpriority.testing import MemoryStore
     >>> store = MemoryStore()
     >>> [store.submit("acme", f"invoice-{n}").level for n in range(6)]
-    [1, 2, 3, 3, 3, 4]
+    [1, 1, 2, 2, 2, 2]
     >>> store.advance(timedelta(days=2))
     >>> store.submit("acme", "invoice-6").level
-    2
+    1
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Callable, Optional, TypeVar
 
-from ._async_store import AsyncStore
 from ._base import Base
 from ._calls import Call, Calls
 from ._decision import Override
@@ -26,7 +25,7 @@ from ._errors import NotCountedError
 from ._keys import Name, bytes_of
 from ._memory import Memory
 from ._policy import Policy
-from ._store import Store
+from ._store import AsyncStore, Store
 
 __all__ = ["AsyncMemoryStore", "MemoryStore"]
 
@@ -35,7 +34,7 @@ T = TypeVar("T")
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-class _InMemory(Base):
+class _InMemory(Base[Any]):
     """What both stores are made of."""
 
     def __init__(

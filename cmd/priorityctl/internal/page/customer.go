@@ -8,6 +8,7 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/insight"
 )
 
@@ -38,7 +39,7 @@ type command struct{ Does, Line string }
 
 func (v *visit) customer() (string, any) {
 	customer := v.request.URL.Query().Get("c")
-	if err := priority.CheckCustomer(customer); err != nil {
+	if err := check.Customer(customer); err != nil {
 		v.status = http.StatusBadRequest
 		return "Name a customer of 1 to 512 bytes", customerView{}
 	}
@@ -64,7 +65,7 @@ func (v *visit) customer() (string, any) {
 		{"Give level 3 or an earlier one", "override set -not-later-than 3 -for 4h -why ''"},
 		{"Give level 7 or a later one", "override set -not-earlier-than 7 -for 4h -why ''"},
 		{"End the override", "override end -why ''"},
-		{"Forget the count, the pending documents and the usage; this cannot be undone", "reset -why ''"},
+		{"Forget the count and the pending documents; this cannot be undone", "reset -why ''"},
 	} {
 		if ok && known.Override == nil && each.Does == "End the override" {
 			continue
@@ -86,7 +87,7 @@ func (v *visit) lookUp(ctx context.Context, known *insight.Inspector, customer s
 		found.Override = found.Found.Override
 		return found, nil
 	}
-	if !errors.Is(err, priority.ErrCorruptCount) {
+	if !errors.Is(err, priority.ErrCorrupt) {
 		return look{}, err
 	}
 	found.Failure = v.text(err)

@@ -103,7 +103,7 @@ func rank(l insight.Listed) float64 {
 	if l.Corrupt != "" {
 		return math.Inf(1)
 	}
-	return float64(l.Ruled()) + min(math.Log2(1+number(l))/64, 1)
+	return float64(l.RuleLevel) + min(math.Log2(1+number(l))/64, 1)
 }
 
 func number(l insight.Listed) float64 {

@@ -169,7 +169,7 @@ func rowsOf(policy priority.Policy) policyRows {
 
 // mark shows in which row a customer's next document is, without an override.
 func (p *policyRows) mark(c *insight.Customer) {
-	row := &p.Rows[c.Ruled()-1]
+	row := &p.Rows[c.RuleLevel-1]
 	switch {
 	case c.ByCount():
 		row.AtCount, p.Loads = insight.Group(c.Count-1), false

@@ -30,7 +30,7 @@ var functions = template.FuncMap{
 	"spark":    spark,
 	"bar":      bar,
 	"followed": func() string { return insight.Span(control.FollowedWithin) },
-	"bare":     func(load string) string { return strings.TrimPrefix(load, "load ") }, // the heading has the word
+	"bare":     func(text string) string { return strings.TrimPrefix(strings.TrimPrefix(text, "load "), "count ") }, // the heading has the word
 	"since":    func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
 	"customer": func(customer string) string { return "customer?" + url.Values{"c": {customer}}.Encode() },
 }

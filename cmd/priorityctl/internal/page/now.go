@@ -90,7 +90,7 @@ func (view *nowView) add(found *insight.Snapshot) {
 	if n := found.Degraded; n > 0 {
 		add("workers", "Workers", "%d of %s cannot reach Redis: a fallback decides there.", n, insight.Plural(int64(found.Workers), "worker"))
 	}
-	if n := found.Errors["corrupt_count"]; n > 0 {
+	if n := found.Errors["corrupt"]; n > 0 {
 		add("customers?corrupt=", "Find the customers", "%s met a corrupt key. A reset of the customer removes it.", insight.Plural(n, "document"))
 	}
 }
@@ -103,7 +103,7 @@ var classes = map[string]string{
 	"invalid":         "calls were wrong",
 	"not_counted":     "could not be counted",
 	"outcome_unknown": "may have been counted",
-	"corrupt_count":   "met a corrupt key",
+	"corrupt":         "met a corrupt key",
 	"error":           "failed otherwise",
 }
 

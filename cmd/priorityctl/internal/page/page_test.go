@@ -148,7 +148,7 @@ func full(t *testing.T) *world {
 		w.report(fleet.Report{
 			ID: fmt.Sprint("id", i), Name: fmt.Sprint("w", i), Host: "b", PID: 100 + i, Overrides: true, Degraded: i == 2, Rules: rules, Up: 3 * time.Hour,
 			ByLoad: map[priority.Level]int64{4: 1950, 9: 10}, ByCount: map[priority.Level]int64{1: 7}, Overridden: 7, Fallback: 2,
-			Waits: map[priority.Level]fleet.Histogram{1: {40: 100}, 4: {53: 100}}, Errors: map[string]int64{"not_counted": 3, "corrupt_count": 1}, Busiest: busy,
+			Waits: map[priority.Level]fleet.Histogram{1: {40: 100}, 4: {53: 100}}, Errors: map[string]int64{"not_counted": 3, "corrupt": 1}, Busiest: busy,
 		})
 	}
 	if err := w.page.addSample(t.Context()); err != nil {
@@ -170,11 +170,11 @@ func TestPages_ShowTheFleet(t *testing.T) {
 		},
 		"customers":          {`<strong class="figure">4</strong> of all customers`, `href="customer?c=clinic"`, "<td>144.0</td><td>11</td>", `<td>2</td><td class="left">by count</td><td>-29</td>`},
 		"customers?corrupt=": {`<strong class="figure">1</strong>`, `<a class="name" href="customer?c=bro&#43;ken"><bdi>&#34;bro ken&#34;</bdi></a> <span class="tag">corrupt key`},
-		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">without the override 3`, "count &lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme overridden"},
-		"customer?c=clinic":  {"12.0 lately × 12 pending × 1.00 cost = 144.0", "<strong>◂ 144.0</strong>", "priority:{clinic}:usage"},
+		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme overridden"},
+		"customer?c=clinic":  {"12.0 recent × 12 pending × 1.00 cost = 144.0", "<strong>◂ 144.0</strong>", "priority:{clinic}:pending"},
 		"customer?c=bro+ken": {"holds a string, not a count", "priorityctl reset -why &#39;&#39; -redis &#39;redis://counts/1?a&amp;b&#39; &#39;bro ken&#39;"},
 		"workers":            {`<strong class="figure">1</strong> of 3 workers obey operators; 1 cannot reach Redis`, "its queue has 3 levels, the rules 9", "on <bdi>b</bdi>, process 101", "version 3"},
-		"policy":             {"version 3, by mary", "less level 9", "count &lt; -5", "Version 2: 3 levels", "decides now", "pinned to level 2", "priorityctl policy rollback 2 -why", "priorityctl policy withdraw -why"},
+		"policy":             {"version 3, by mary", "less level 9", "&lt; -5", "Version 2: 3 levels", "decides now", "pinned to level 2", "priorityctl policy rollback 2 -why", "priorityctl policy withdraw -why"},
 		"policy?q=nobody":    {"No override matches"},
 		"log":                {"policy applied", "acme overridden: pinned to level 2, for 6h", "version 1, "},
 	} {
@@ -284,7 +284,7 @@ func TestCustomers_SearchAndSort(t *testing.T) {
 	w := newWorld(t, redistest.Start(t).Client())
 	pipeline := w.client.Pipeline()
 	for i := range 12_000 { // more than a step looks at
-		pipeline.Set(t.Context(), w.store.Key(fmt.Sprintf("Customer-%05d", i)), -i%30, time.Hour)
+		pipeline.Set(t.Context(), w.store.Keys(fmt.Sprintf("Customer-%05d", i)).Count, -i%30, time.Hour)
 	}
 	must(pipeline.Exec(t.Context()))(t)
 	if body := w.get("customers"); !strings.Contains(body, " so far, in ") || !strings.Contains(body, `data-refresh="500"`) {

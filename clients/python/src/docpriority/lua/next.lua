@@ -1,27 +1,29 @@
--- Counts documents of one customer and decides the level of the last of them.
+-- Counts documents of one customer and decides the level of the last of them. The count is
+-- 0 after a customer's first document and goes down by one with each further one.
 --
 -- KEYS[1]  <prefix>:{<customer>}:count, a string: the count in decimal
 -- KEYS[2]  <prefix>:{<customer>}:override, a string: what an operator has set for the
 --          customer until its TTL ends: "=1" for level 1, ">=7" for level 7 or a later
---          one, "<=3" for level 3 or an earlier one. What is written otherwise, or of
---          another kind, is none. Without this key, no override is read.
+--          one, "<=3" for level 3 or an earlier one. More may follow after a space.
+--          Another text, or a key of another kind, is no override. Without this key, no
+--          override is read.
 -- ARGV[1]  how many documents, 1 to 1000000 (default 1)
 --
 -- Reply    {level, count} or {level, count, reset_in}: the last document's level,
---          1 being first; the count after it; the milliseconds until the count
---          is reset if nothing more comes, if that is not the whole
---          interval. Of n documents, the first has count + n - 1.
---          With an override {level, count, reset_in, ruled, earliest, latest, ends_in}:
---          ruled is the level without it, earliest and latest are its bounds, and
---          ends_in is for how many milliseconds it holds, -1 if it has no end.
--- Errors   CORRUPTCOUNT: the key holds no count. ERR: ARGV[1] is no such number.
---          Redis's own (READONLY, OOM …). With any of them nothing was changed, except
---          that without a right to a command here those before it have run.
+--          1 being first; the count after it; the milliseconds until the count is reset
+--          if nothing more comes, left out if that is the whole interval. Of n
+--          documents, the first has count + n - 1.
+--          With an override {level, count, reset_in, rule_level, earliest, latest,
+--          ends_in}: rule_level is the level without it, earliest and latest are its
+--          bounds, ends_in is for how many milliseconds it holds, -1: it has no end.
+-- Errors   CORRUPTCOUNT: the key holds no count. ERR the …: ARGV[1] is no such number.
+--          Redis's own (NOPERM, READONLY, OOM …). With any of them nothing was changed,
+--          except that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval next.lua 'priority:{acme}:count'
 --
--- The lines between "begin" and "end" are those of the default policy; the
--- module writes others there for another policy.
+-- The lines between "begin" and "end" are written by the module: policy, queue and levels
+-- are those of the default policy, override is common to several scripts.
 
 -- begin policy
 local interval = '1500000'
@@ -33,12 +35,31 @@ local queue_levels = 9
 
 local corrupt = 'CORRUPTCOUNT the key holds something other than a count'
 local key, override, n = KEYS[1], KEYS[2], ARGV[1]
-if n and not (string.find(n, '^%d+$') and n + 0 >= 1 and n + 0 <= 1000000) then
+if n and not (string.find(n, '^[1-9]%d*$') and n + 0 <= 1000000) then
   return redis.error_reply('ERR the number of documents is not 1 to 1000000')
 end
 
--- A key that was not there has no TTL now. So a count of 0 without a TTL, which nothing
--- here writes, counts as none.
+-- begin override
+-- The bounds of an operator's override, if one is in force. A key of another kind is none;
+-- a right to read it that is missing is an error.
+local earliest, latest
+local ruling = override and redis.pcall('GET', override)
+if ruling and ruling.err then
+  if not string.find(ruling.err, 'wrong kind of value', 1, true) then
+    return ruling
+  end
+elseif ruling then
+  local how, level, rest = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)(.?)')
+  if how and (rest == '' or rest == ' ') then
+    level = math.min(level + 0, queue_levels)
+    earliest = how == '<=' and 1 or level
+    latest = how == '>=' and queue_levels or level
+  end
+end
+-- end override
+
+-- A key that DECR has just made has no TTL: it starts at 0, with one. So a count of 0
+-- without a TTL, which nothing here writes, counts as none.
 local count, left, reset_in
 if n then
   count = redis.pcall('DECRBY', key, n)
@@ -53,7 +74,7 @@ if type(count) == 'table' then
   end
   return count
 end
--- Lua compares numbers of up to 15 digits exactly.
+-- Lua compares numbers of up to 15 digits exactly. Such a count is put back.
 if count <= -1e15 or count + (n or 1) >= 1e15 then
   redis.call('INCRBY', key, n or 1)
   return redis.error_reply(corrupt)
@@ -71,11 +92,6 @@ else
   redis.call('PEXPIRE', key, interval)
 end
 
-local ruling
-if override then
-  ruling = redis.pcall('GET', override)
-end
-
 -- begin levels
 local level = 1
 if count < -20 then level = 9
@@ -90,18 +106,6 @@ elseif count >= -20 then level = 8
 end
 -- end levels
 
--- begin override
--- The bounds of an operator's override: "=1", ">=7" or "<=3". Anything else is none.
-local earliest, latest
-if ruling and not ruling.err then
-  local how, level = string.match(ruling, '^([<>]?=)([1-9]%d?%d?)$')
-  if how then
-    level = math.min(level + 0, queue_levels)
-    earliest = how == '<=' and 1 or level
-    latest = how == '>=' and queue_levels or level
-  end
-end
--- end override
 if earliest then
   return {math.min(math.max(level, earliest), latest), count, reset_in or interval + 0, level, earliest, latest,
     redis.call('PTTL', override)}

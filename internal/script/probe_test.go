@@ -15,7 +15,8 @@ import (
 	"github.com/docpriority/priority/internal/bubble"
 )
 
-const address = "redis.example:6379"
+// address is a number: for a name, a client in a bubble would ask the network.
+const address = "127.0.0.1:1"
 
 func dialing(t *testing.T, dial dialFunc) *redis.Client {
 	client := redis.NewClient(&redis.Options{Addr: address, Dialer: dial})
@@ -23,14 +24,14 @@ func dialing(t *testing.T, dial dialFunc) *redis.Client {
 	return client
 }
 
-func why(r *reach, client Client, wait time.Duration) error {
+func why(r *probe, client Client, wait time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	return r.why(ctx, client)
 }
 
 // Whatever is wrong with a connection, the message has the address.
-func TestAnErrorNamesTheAddressAndWhatIsKnownOfIt(t *testing.T) {
+func TestProbe(t *testing.T) {
 	for _, test := range []struct {
 		dial dialFunc
 		want string
@@ -50,29 +51,29 @@ func TestAnErrorNamesTheAddressAndWhatIsKnownOfIt(t *testing.T) {
 		}, "dial tcp " + address + ": no answer yet"},
 	} {
 		bubble.Test(t, func(t *testing.T) {
-			err := why(new(reach), dialing(t, test.dial), 10*time.Millisecond)
+			err := why(new(probe), dialing(t, test.dial), 10*time.Millisecond)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 			time.Sleep(time.Hour) // until every attempt has ended
 		})
 	}
-	if err := why(new(reach), redis.NewClusterClient(&redis.ClusterOptions{}), time.Second); err != nil {
+	if err := why(new(probe), redis.NewClusterClient(&redis.ClusterOptions{}), time.Second); err != nil {
 		t.Errorf("without an address: %v", err)
 	}
 }
 
 // Many calls that fail make few attempts to connect.
-func TestAnOutageIsNoStormOfConnections(t *testing.T) {
+func TestProbe_Outage(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		var dialed atomic.Int64
 		client := dialing(t, func(context.Context, string, string) (net.Conn, error) {
 			dialed.Add(1)
 			return nil, errRefused
 		})
-		r := new(reach)
+		r := new(probe)
 		const callers, seconds = 100, 2
-		for range seconds * int(time.Second/attemptEvery) {
+		for range seconds * int(time.Second/probeEvery) {
 			var calls sync.WaitGroup
 			for range callers {
 				calls.Go(func() {
@@ -82,18 +83,18 @@ func TestAnOutageIsNoStormOfConnections(t *testing.T) {
 				})
 			}
 			calls.Wait()
-			time.Sleep(attemptEvery)
+			time.Sleep(probeEvery)
 		}
-		if most := int64(seconds*time.Second/attemptEvery) + 1; dialed.Load() > most {
+		if most := int64(seconds*time.Second/probeEvery) + 1; dialed.Load() > most {
 			t.Errorf("%d attempts, want at most %d", dialed.Load(), most)
 		}
 	})
 }
 
 // A store may be used in a bubble of testing/synctest and outside.
-func TestAnAttemptMayBeAskedOutsideItsBubble(t *testing.T) {
+func TestProbe_OutsideItsBubble(t *testing.T) {
 	client := dialing(t, func(context.Context, string, string) (net.Conn, error) { return nil, errRefused })
-	r := new(reach)
+	r := new(probe)
 	ask := func(t *testing.T) {
 		if err := why(r, client, time.Second); !errors.Is(err, errRefused) {
 			t.Errorf("%v", err)
@@ -102,4 +103,14 @@ func TestAnAttemptMayBeAskedOutsideItsBubble(t *testing.T) {
 	bubble.Test(t, ask)
 	ask(t)
 	bubble.Test(t, ask)
+}
+
+// A message begins with the cause, and time that ran out comes after it.
+func TestRun_CauseFirst(t *testing.T) {
+	client := dialing(t, func(context.Context, string, string) (net.Conn, error) { return nil, errRefused })
+	_, failure := NewRunner(client).Run(begin(t, 200*time.Millisecond), &Call{Script: next, Key: "k"})
+	if failure == nil || failure.Outcome != NotCounted || !errors.Is(failure.Err, context.DeadlineExceeded) ||
+		!strings.HasPrefix(failure.Err.Error(), errRefused.Error()) {
+		t.Errorf("%+v", failure)
+	}
 }

@@ -1,0 +1,56 @@
+'use strict';
+
+// Refuses what callers pass by mistake.
+
+const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Map);
+
+// Refuses what is no object, and what an object has by a name that nobody would read.
+function checkNames(object, names, what) {
+  if (!isObject(object)) throw new TypeError(`docpriority: ${what}: ${kindOf(object)} is not an object`);
+  for (const name of Object.keys(object)) {
+    if (!names.includes(name)) throw new TypeError(`docpriority: ${what}: there is no ${JSON.stringify(name)}, only ${names.join(', ')}`);
+  }
+}
+
+function checkKind(name, value, kind) {
+  if (typeof value !== kind) throw new TypeError(`docpriority: ${name} is a ${kind}, not ${kindOf(value)}`);
+}
+
+function checkMethods(what, object, ...names) {
+  for (const name of names) if (typeof object?.[name] !== 'function') throw new TypeError(`docpriority: ${what} has no ${name}`);
+}
+
+function checkInteger(name, value, least, most) {
+  checkKind(name, value, 'number');
+  if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`docpriority: ${name} = ${value} is not a whole number from ${least} to ${most}`);
+}
+
+function checkAmount(name, value) {
+  checkKind(name, value, 'number');
+  if (!(value >= 0 && value < Infinity)) throw new RangeError(`docpriority: ${name} = ${value} is not a finite number of at least 0`);
+}
+
+// Returns a copy of the bytes of a customer or of a document's id.
+function bytesOf(value, what) {
+  if (!(value instanceof Uint8Array)) {
+    if (typeof value !== 'string') throw new TypeError(`docpriority: ${what} is a string or a Uint8Array, not ${kindOf(value)}`);
+    checkWellFormed(what, value);
+  }
+  const bytes = Buffer.from(value);
+  if (bytes.length < 1 || bytes.length > 512) throw new RangeError(`docpriority: ${what} has 1 to 512 bytes, not ${bytes.length}`);
+  return bytes;
+}
+
+function checkPrefix(prefix) {
+  checkKind('prefix', prefix, 'string');
+  checkWellFormed('prefix', prefix);
+  if (prefix === '' || /[{}]/.test(prefix)) throw new RangeError(`docpriority: prefix ${JSON.stringify(prefix)} is empty or has a brace in it`);
+}
+
+function checkWellFormed(what, text) {
+  if (!text.isWellFormed()) throw new RangeError(`docpriority: ${what} has half a character (a lone surrogate)`);
+}
+
+const kindOf = (value) => value?.constructor?.name ?? String(value);
+
+module.exports = { isObject, checkNames, checkKind, checkMethods, checkInteger, checkAmount, bytesOf, checkPrefix, kindOf };

@@ -1,0 +1,50 @@
+'use strict';
+
+// What documents cost, compared with what the customers' documents cost that this process has
+// seen, as in every other language: vectors/README.md, costs.json.
+
+const { insert, remove } = require('./sorted.js');
+
+const enough = 3; // customers until costs are compared
+const mostCustomers = 1_000; // that are compared
+const mostDocuments = 3; // of a customer
+const maxCost = 100_000;
+
+/** Costs in any one unit: those passed to submit, or milliseconds. */
+class Costs {
+  #customers = new Map(); // the costs of each customer's last documents; who came first is first
+  #medians = []; // of the customers, ascending
+
+  /** Returns a cost in thousandths of the customers' median; 0: the cost or the median is not known. */
+  relative(cost) {
+    if (cost === 0 || this.#medians.length < enough) return 0;
+    return Math.floor(Math.min(Math.max(1000 * (cost / middleOf(this.#medians)) + 0.5, 1), maxCost));
+  }
+
+  /** Adds a document of a customer. */
+  add(customer, cost) {
+    if (cost === 0) return;
+    const costs = this.#customers.get(customer) ?? this.#enter(customer);
+    if (costs.length > 0) remove(this.#medians, medianOf(costs));
+    if (costs.push(cost) > mostDocuments) costs.shift();
+    insert(this.#medians, medianOf(costs));
+  }
+
+  #enter(customer) {
+    if (this.#customers.size === mostCustomers) {
+      const [[first, costs]] = this.#customers;
+      remove(this.#medians, medianOf(costs));
+      this.#customers.delete(first);
+    }
+    const costs = [];
+    this.#customers.set(customer, costs);
+    return costs;
+  }
+}
+
+const medianOf = (costs) => middleOf(costs.toSorted((a, b) => a - b));
+
+// Of an even number, the upper one.
+const middleOf = (ascending) => ascending[ascending.length >> 1];
+
+module.exports = { Costs };

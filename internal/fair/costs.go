@@ -1,0 +1,112 @@
+package fair
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// MaxCost is the greatest relative cost, in thousandths. What is more is likely a
+	// mistake.
+	MaxCost = 100_000
+
+	// enough is from how many customers on costs are compared. In a median of three, no
+	// single one decides.
+	enough = 3
+	// mostCustomers is how many customers are compared, those who came first forgotten first.
+	mostCustomers = 1000
+)
+
+// Costs is what the customers' documents cost that a process has seen recently: the time that
+// they took, or what Submit was given. A document's cost is compared with the median of the
+// customers, and each customer has the median of their last three documents. So one
+// customer moves the others' costs by one place in the order of the customers, whatever
+// they send and however much. It is safe for concurrent use. The zero Costs is ready to use.
+type Costs struct {
+	mu        sync.Mutex
+	customers map[string]*recent
+	names     []string // of the customers; the oldest are replaced, in turn
+	oldest    int
+	medians   []float64 // of the customers, in ascending order
+}
+
+// Relative returns a cost in thousandths of the median, from 1 to MaxCost; 0: the cost or
+// the median is not known.
+func (c *Costs) Relative(cost float64) int64 {
+	if cost <= 0 {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.medians) < enough {
+		return 0
+	}
+	thousandths := float64(1000 * (cost / middle(c.medians))) // rounded, as other languages do: no fused multiply-add
+	return int64(min(max(thousandths+0.5, 1), MaxCost))
+}
+
+// Add adds a customer's document; 0: its cost is not known.
+func (c *Costs) Add(customer string, cost float64) {
+	if cost <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := c.customers[customer]
+	if of == nil {
+		of = c.enter(customer)
+	} else {
+		c.leave(of)
+	}
+	of.add(cost)
+	at, _ := slices.BinarySearch(c.medians, of.median())
+	c.medians = slices.Insert(c.medians, at, of.median())
+}
+
+// enter makes room for a customer. The caller holds mu.
+func (c *Costs) enter(customer string) *recent {
+	if c.customers == nil {
+		c.customers = make(map[string]*recent)
+	}
+	if len(c.names) < mostCustomers {
+		c.names = append(c.names, customer)
+	} else {
+		c.leave(c.customers[c.names[c.oldest]])
+		delete(c.customers, c.names[c.oldest])
+		c.names[c.oldest] = customer
+		c.oldest = (c.oldest + 1) % mostCustomers
+	}
+	of := new(recent)
+	c.customers[customer] = of
+	return of
+}
+
+// leave takes a customer's median out. The caller holds mu.
+func (c *Costs) leave(of *recent) {
+	at, _ := slices.BinarySearch(c.medians, of.median())
+	c.medians = slices.Delete(c.medians, at, at+1)
+}
+
+// recent is what a customer's last documents cost.
+type recent struct {
+	costs [3]float64
+	next  int
+}
+
+func (r *recent) add(cost float64) {
+	r.costs[r.next%len(r.costs)] = cost
+	r.next++
+}
+
+func (r recent) median() float64 {
+	costs := r.costs[:min(r.next, len(r.costs))]
+	slices.Sort(costs)
+	return middle(costs)
+}
+
+// middle returns the median, of an even number the upper one: it makes others' costs less.
+func middle(ascending []float64) float64 { return ascending[len(ascending)/2] }
+
+// Each returns the seconds that each of n documents took which took a time together.
+func Each(took time.Duration, n int) float64 { return min(took, Day).Seconds() / float64(max(n, 1)) }
