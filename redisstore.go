@@ -18,7 +18,9 @@ import (
 
 // RedisClient is what a store needs from a client. *redis.Client,
 // *redis.ClusterClient, *redis.Ring, redis.UniversalClient and *redis.AutoPipeliner
-// implement it. The caller owns the client and closes it.
+// implement it. The caller owns the client and closes it. A Ring moves customers to other
+// shards while one is down, where their counts start again; so a store on it reads no
+// overrides, and it cannot join a fleet.
 type RedisClient interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 	Pipeline() redis.Pipeliner
@@ -134,6 +136,9 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	}
 	if strings.ContainsAny(opts.Prefix, "{}") {
 		return nil, fmt.Errorf("%w option: Prefix %.80q has a brace in it", ErrInvalid, opts.Prefix)
+	}
+	if _, ring := client.(*redis.Ring); ring && opts.Overrides {
+		return nil, fmt.Errorf("%w option: Overrides on a *redis.Ring: while a shard is down its customers move to others, where no override is", ErrInvalid)
 	}
 	s := &RedisStore{runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix, means: new(means)}
 	if s.timeout == 0 {

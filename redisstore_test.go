@@ -641,6 +641,10 @@ func TestConstructors(t *testing.T) {
 		_, err := priority.NewRedisStore(client, &priority.RedisOptions{Prefix: prefix})
 		wantInvalid(t, err, prefix)
 	}
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": "127.0.0.1:1"}})
+	defer ring.Close()
+	_, err := priority.NewRedisStore(ring, &priority.RedisOptions{Overrides: true})
+	wantInvalid(t, err, "Ring")
 	for _, client := range []priority.RedisClient{
 		nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil), (*redis.Ring)(nil),
 		redis.UniversalClient((*redis.Client)(nil)),

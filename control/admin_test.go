@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
+	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,454 +14,181 @@ import (
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// Of many operators who change the same item at a time exactly one does, and the log
-// has every change that was made, and no other.
-func TestOfManyChangesOfAnItemOneIsMade(t *testing.T) {
+// A change whose reply is lost is made once, and the error says that it may have been made.
+// To workers, such an outage is one.
+func TestApply_LostReply(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	admins := []*control.Admin{w.admin, openAdmin(t, w.server.Client(), nil)}
-	changes := map[string]func(admin *control.Admin, i int, change control.Change) (int64, error){
-		"override": func(admin *control.Admin, i int, change control.Change) (int64, error) {
-			return admin.SetOverride(ctx, "acme", pinned(priority.Level(1+i%9)), time.Hour, change)
-		},
-		"policy": func(admin *control.Admin, i int, change control.Change) (int64, error) {
-			return admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{int64(-i)}}}, change)
-		},
-	}
-	made := int64(0)
-	for kind, change := range changes {
-		replaces := int64(0)
-		for range 4 {
-			var wg sync.WaitGroup
-			var won, by atomic.Int64
-			for i := range 16 {
-				wg.Go(func() {
-					who := control.Change{By: fmt.Sprint("operator ", i), Why: kind, Replaces: replaces}
-					version, err := change(admins[i%2], i, who)
-					if err == nil {
-						won.Add(1)
-						by.Store(int64(i))
-						atomic.AddInt64(&made, 1)
-						if version != atomic.LoadInt64(&made) {
-							t.Errorf("%s: version %d", kind, version)
-						}
-						return
-					}
-					wantError(t, kind, err, control.ErrConflict)
-				})
-			}
-			wg.Wait()
-			if won.Load() != 1 {
-				t.Fatalf("%s: %d were made", kind, won.Load())
-			}
-			replaces = made
-			entry := must(w.admin.Log(ctx, 0, 1))(t)[0]
-			if entry.Version != made || entry.Kind != kind || entry.By != fmt.Sprint("operator ", by.Load()) {
-				t.Errorf("%s: %+v", kind, entry)
-			}
+	w, ctx := start(t), t.Context()
+	w.apply(levels(1)) // the server knows the script
+	for i, fault := range []redistest.Fault{redistest.Cut, redistest.Truncate, redistest.Swallow} {
+		proxy, said := redistest.StartProxy(t, w.server.Addr), new(changes)
+		client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 100 * time.Millisecond})
+		t.Cleanup(func() { _ = client.Close() })
+		admin, store := newAdmin(t, client), newStore(t, client, control.Options{OnChange: said.note})
+		check(t, store.Refresh(ctx))
+		said.all = nil
+		proxy.Set(fault)
+		wantError(t, "Apply", errOf(admin.Apply(ctx, int64(i+1), levels(i+2), mary)), priority.ErrOutcomeUnknown)
+		redistest.Await(t, "it is made", func() bool { return must(w.admin.Rules(ctx))(t).Version == int64(i+2) })
+		for range 3 { // each connection has another port
+			wantError(t, "Refresh", store.Refresh(ctx), errAny)
 		}
-	}
-	entries := must(w.admin.Log(ctx, 0, 1000))(t)
-	if len(entries) != 8 {
-		t.Errorf("%d entries", len(entries))
-	}
-	for i, entry := range entries {
-		if entry.Version != int64(8-i) {
-			t.Errorf("entry %d has version %d", i, entry.Version)
-		}
+		said.want(t, "no replies", int64(i+1), errAny)
 	}
 }
 
-func TestAChangeReplacesWhatItSays(t *testing.T) {
+// What Redis refuses is not made, and the error says why.
+func TestApply_Refused(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	for name, change := range map[string]struct {
-		set, end func(replaces int64) (int64, error)
-	}{
-		"override": {
-			func(r int64) (int64, error) {
-				w.changes++ // the same change once more would be no conflict
-				change := control.Change{By: "mary", Why: fmt.Sprint(w.changes), Replaces: r}
-				return w.admin.SetOverride(ctx, "acme", pinned(5), time.Hour, change)
-			},
-			func(r int64) (int64, error) { return w.admin.EndOverride(ctx, "acme", demo(r)) },
-		},
-		"policy": {
-			func(r int64) (int64, error) {
-				w.changes++
-				return w.admin.Apply(ctx, strict(), control.Change{By: "mary", Why: fmt.Sprint(w.changes), Replaces: r})
-			},
-			func(r int64) (int64, error) { return w.admin.Withdraw(ctx, demo(r)) },
-		},
-	} {
-		before := w.settings().Version
-		_, err := change.end(7)
-		wantError(t, name+" that is not there is ended by a version", err, control.ErrNotChanged)
-		_, err = change.set(7)
-		wantError(t, name+" that is not there is replaced", err, control.ErrNotChanged)
-		version := must(change.set(0))(t)
-		for _, wrong := range []int64{0, version - 1, version + 1, -version, -1} {
-			_, err = change.set(wrong)
-			wantError(t, fmt.Sprintf("%s of %d is set for %d", name, version, wrong), err, control.ErrConflict)
-			_, err = change.end(wrong)
-			wantError(t, fmt.Sprintf("%s of %d is ended for %d", name, version, wrong), err, control.ErrConflict)
+	w, ctx := start(t), t.Context()
+	w.apply(levels(3))
+	before := w.client.Get(ctx, rulesKey).Val()
+	refused := func(what string, admin *control.Admin, says string) {
+		t.Helper()
+		_, err := admin.Apply(ctx, control.AnyVersion, levels(2), mary)
+		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, priority.ErrOutcomeUnknown) {
+			t.Errorf("%s: %v, not %s", what, err, says)
 		}
-		version = must(change.set(version))(t)
-		version = must(change.end(version))(t)
-		_, err = change.end(version)
-		wantError(t, name+" is ended twice", err, control.ErrNotChanged)
-		version = must(change.set(0))(t)
-		if version != before+4 {
-			t.Errorf("%s: version %d after 4 changes since %d", name, version, before)
+		if w.client.Get(ctx, rulesKey).Val() != before || w.client.XLen(ctx, logKey).Val() > 1 {
+			t.Errorf("%s: the rules are changed", what)
 		}
-	}
-}
-
-// Every entry has who, when, what, why, old and new.
-func TestTheLogHasEveryChange(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	why := "because <b>\"of\"</b>\n} % \\ ünï"
-	change := func(by string, replaces int64) control.Change {
-		return control.Change{By: by, Why: why, Replaces: replaces}
-	}
-	must(w.admin.SetOverride(ctx, "a}c", priority.Override{Earliest: 2}, time.Hour, change("ann", 0)))(t)
-	must(w.admin.SetOverride(ctx, "a}c", pinned(5), 2*time.Hour, change("bob", 1)))(t)
-	must(w.admin.EndOverride(ctx, "a}c", change("cid", 2)))(t)
-	must(w.admin.Apply(ctx, strict(), change("gus", 0)))(t)
-	must(w.admin.Withdraw(ctx, change("jim", 4)))(t)
-	must(w.admin.NoteReset(ctx, "a}c", change("kim", 0)))(t)
-	now := must(w.client.Time(ctx).Result())(t)
-
-	two, five := `">=2"`, `"=5"`
-	rules := string(must(json.Marshal(strict()))(t))
-	wants := []control.Entry{
-		{By: "ann", Kind: "override", Customer: "a}c", New: raw(two)},
-		{By: "bob", Kind: "override", Customer: "a}c", Old: raw(two), New: raw(five)},
-		{By: "cid", Kind: "override", Customer: "a}c", Old: raw(five)},
-		{By: "gus", Kind: "policy", New: raw(rules)},
-		{By: "jim", Kind: "policy", Old: raw(rules)},
-		{By: "kim", Kind: "reset", Customer: "a}c"},
-	}
-	entries := must(w.admin.Log(ctx, 0, 100))(t)
-	slices.Reverse(entries)
-	if len(entries) != len(wants) {
-		t.Fatalf("%d entries, want %d: %+v", len(entries), len(wants), entries)
-	}
-	for i, got := range entries {
-		want := wants[i]
-		if got.Version != int64(i+1) || got.By != want.By || got.Why != why || got.Kind != want.Kind ||
-			got.Customer != want.Customer || string(got.Old) != string(want.Old) || string(got.New) != string(want.New) {
-			t.Errorf("entry %d: %+v (old %s, new %s), want %+v", i, got, got.Old, got.New, want)
-		}
-		if got.At.After(now) || now.Sub(got.At) > time.Minute {
-			t.Errorf("entry %d is of %v, now is %v", i, got.At, now)
-		}
-		if lasts := map[int]time.Duration{0: time.Hour, 1: 2 * time.Hour}[i]; (lasts == 0) != got.Until.IsZero() ||
-			lasts > 0 && got.Until.Sub(got.At) != lasts {
-			t.Errorf("entry %d: until %v, at %v", i, got.Until, got.At)
-		}
-	}
-	// parts of it
-	for _, test := range []struct {
-		upTo int64
-		most int
-		want []int64
-	}{{0, 2, []int64{6, 5}}, {3, 2, []int64{3, 2}}, {3, 10, []int64{3, 2, 1}}, {100, 1, []int64{6}}, {1, 1, []int64{1}}} {
-		var got []int64
-		for _, entry := range must(w.admin.Log(ctx, test.upTo, test.most))(t) {
-			got = append(got, entry.Version)
-		}
-		if !slices.Equal(got, test.want) {
-			t.Errorf("Log(%d, %d) has %v, want %v", test.upTo, test.most, got, test.want)
-		}
-	}
-	if got := w.settings(); got.Version != 6 || got.Rules != nil {
-		t.Errorf("the settings are %+v", got)
-	}
-}
-
-func raw(text string) json.RawMessage { return json.RawMessage(text) }
-
-// Operators and workers read what was set, by whom, why and since when.
-func TestTheSettingsHaveWhatWasSet(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	rules := control.Rules{
-		Policy: priority.Policy{Thresholds: []int64{-1, -2, -1000}, ResetInterval: time.Hour, ResetMode: priority.SinceLastReset, Loads: []float64{2, 9}, Turns: 5},
-		Tiers:  map[string]priority.Policy{"gold": {Thresholds: []int64{}, Loads: []float64{}}, "}": {Thresholds: []int64{5}, ResetInterval: time.Millisecond, Loads: []float64{0.5}}},
-	}
-	must(w.admin.Apply(ctx, rules, demo(0)))(t)
-	must(w.admin.SetOverride(ctx, "acme", pinned(5), control.MaxOverride, demo(0)))(t)
-	settings := w.settings()
-	now := settings.Now
-	if settings.Version != 2 {
-		t.Errorf("version %d", settings.Version)
-	}
-	if got := settings.Rules; got.Version != 1 || got.By != "mary" || got.Why != "a demo" || !got.Until.IsZero() ||
-		now.Sub(got.At) < 0 || now.Sub(got.At) > time.Minute {
-		t.Errorf("rules %+v", got)
-	}
-	got := settings.Rules.Value
-	for tier, want := range rules.Tiers {
-		if want.ResetInterval == 0 {
-			want.ResetInterval = priority.DefaultPolicy().ResetInterval
-		}
-		if !reflect.DeepEqual(got.Tiers[tier], want) {
-			t.Errorf("tier %q is %+v, want %+v", tier, got.Tiers[tier], want)
-		}
-	}
-	if !reflect.DeepEqual(got.Policy, rules.Policy) || len(got.Tiers) != 2 {
-		t.Errorf("rules %+v", got)
-	}
-	held := must(w.admin.OverrideOf(ctx, "acme"))(t)
-	if held.Version != 2 || held.Value != pinned(5) || held.Until.Sub(held.At) != control.MaxOverride || held.Why != "a demo" || !held.InForce {
-		t.Errorf("override %+v", held)
-	}
-	w.refresh()
-	if status := w.store.Status(); !reflect.DeepEqual(status.Rules, settings.Rules) || status.Version != 1 || status.Err != nil {
-		t.Errorf("the worker has %+v, the Admin %+v", status, settings)
-	}
-}
-
-func TestWrongChangesAreRefused(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	long := strings.Repeat("x", 513)
-	set := func(customer string, override priority.Override, lasts time.Duration, change control.Change) error {
-		_, err := w.admin.SetOverride(ctx, customer, override, lasts, change)
-		return err
-	}
-	apply := func(rules control.Rules) error { _, err := w.admin.Apply(ctx, rules, demo(0)); return err }
-	end := func(customer string) error { _, err := w.admin.EndOverride(ctx, customer, demo(0)); return err }
-	reset := func(customer string) error { _, err := w.admin.NoteReset(ctx, customer, demo(0)); return err }
-	ten := make([]int64, 9)
-	for i := range ten {
-		ten[i] = int64(-i)
-	}
-	for name, err := range map[string]error{
-		"no customer":             set("", pinned(5), time.Hour, demo(0)),
-		"a long customer":         set(long, pinned(5), time.Hour, demo(0)),
-		"no level":                set("acme", priority.Override{}, time.Hour, demo(0)),
-		"a level of -1":           set("acme", pinned(-1), time.Hour, demo(0)),
-		"a latest of -1":          set("acme", priority.Override{Latest: -1}, time.Hour, demo(0)),
-		"two bounds":              set("acme", priority.Override{Earliest: 4, Latest: 5}, time.Hour, demo(0)),
-		"a level of 10":           set("acme", pinned(10), time.Hour, demo(0)),
-		"no time":                 set("acme", pinned(5), 0, demo(0)),
-		"a negative time":         set("acme", pinned(5), -time.Hour, demo(0)),
-		"less than a millisecond": set("acme", pinned(5), time.Millisecond-1, demo(0)),
-		"more than 30 days":       set("acme", pinned(5), control.MaxOverride+1, demo(0)),
-		"nobody":                  set("acme", pinned(5), time.Hour, control.Change{Why: "x"}),
-		"for nothing":             set("acme", pinned(5), time.Hour, control.Change{By: "x"}),
-		"a long By":               set("acme", pinned(5), time.Hour, control.Change{By: strings.Repeat("x", control.MaxByBytes+1), Why: "x"}),
-		"a long Why":              set("acme", pinned(5), time.Hour, control.Change{By: "x", Why: strings.Repeat("x", control.MaxWhyBytes+1)}),
-		"the end of nobody's":     end(""),
-		"the end of a long":       end(long),
-		"the reset of nobody":     reset(""),
-		"the reset of a long":     reset(long),
-	} {
-		wantError(t, name, err, priority.ErrInvalid)
-	}
-	for name, rules := range map[string]control.Rules{
-		"ten levels":             {Policy: priority.Policy{Thresholds: ten}},
-		"ascending thresholds":   {Policy: priority.Policy{Thresholds: []int64{-2, -1}}},
-		"the same twice":         {Policy: priority.Policy{Thresholds: []int64{-2, -2}}},
-		"a huge threshold":       {Policy: priority.Policy{Thresholds: []int64{1 << 60}}},
-		"a negative interval":    {Policy: priority.Policy{ResetInterval: -1}},
-		"microseconds":           {Policy: priority.Policy{ResetInterval: 1500 * time.Microsecond}},
-		"an unknown mode":        {Policy: priority.Policy{ResetMode: 7}},
-		"a tier of more levels":  {Policy: strict().Policy, Tiers: map[string]priority.Policy{"gold": {}}},
-		"a tier of wrong levels": {Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{1, 2}}}},
-	} {
-		wantError(t, name+" applied", apply(rules), priority.ErrInvalid, priority.ErrInvalid)
-		if err := rules.Validate(9); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("%s: Validate = %v", name, err)
-		}
-	}
-	_, err := w.admin.Log(ctx, 0, -1)
-	wantError(t, "a log of -1", err, priority.ErrInvalid)
-	if n := must(w.client.DBSize(ctx).Result())(t); n != 0 {
-		t.Errorf("%d keys are there", n)
-	}
-	// just within the bounds
-	check(t, set(long[:512], pinned(9), time.Millisecond, control.Change{By: long[:control.MaxByBytes], Why: strings.Repeat("x", control.MaxWhyBytes)}))
-	check(t, set("acme", pinned(1), control.MaxOverride, demo(0)))
-	check(t, set("bolt", pinned(1), 1500*time.Microsecond, demo(0)))
-	check(t, apply(control.Rules{Policy: priority.Policy{Thresholds: ten[:8]}}))
-}
-
-func TestConstructorsRefuseWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // where nobody is
-	defer client.Close()
-	for name, opts := range map[string]*control.Options{
-		"9 ms":               {Interval: 9 * time.Millisecond},
-		"a negative":         {Interval: -time.Second},
-		"more than a minute": {Interval: time.Minute + 1},
-	} {
-		if _, err := control.New(client, opts); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("an Interval of %s: %v", name, err)
-		}
-	}
-	for _, opts := range []*control.Options{nil, {}, {Interval: 10 * time.Millisecond}, {Interval: time.Minute}} {
-		check(t, must(control.New(client, opts))(t).Close(t.Context()))
-	}
-	if _, err := control.New(client, &control.Options{Store: priority.RedisOptions{Prefix: "{"}}); !errors.Is(err, priority.ErrInvalid) {
-		t.Errorf("a prefix with a brace: %v", err)
-	}
-	for name, client := range map[string]priority.RedisClient{"nil": nil, "a typed nil": (*redis.Client)(nil)} {
-		if _, err := control.New(client, nil); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("a Store on %s: %v", name, err)
-		}
-		if _, err := control.NewAdmin(client, nil); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("an Admin of %s: %v", name, err)
-		}
-	}
-	for name, opts := range map[string]*control.AdminOptions{
-		"a brace":       {Prefix: "a{b"},
-		"another brace": {Prefix: "a}b"},
-		"-1 levels":     {Levels: -1},
-		"256 levels":    {Levels: 256},
-		"very many":     {Levels: 1 << 40},
-	} {
-		if _, err := control.NewAdmin(client, opts); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("an Admin of %s: %v", name, err)
-		}
-	}
-	if got := openAdmin(t, client, nil).Levels(); got != 9 {
-		t.Errorf("%d levels", got)
-	}
-	if got := openAdmin(t, client, &control.AdminOptions{Levels: 4}).Levels(); got != 4 {
-		t.Errorf("%d levels, want 4", got)
-	}
-}
-
-func TestPrefixesAreApart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	other := openAdmin(t, w.client, &control.AdminOptions{Prefix: "other"})
-	store := openControl(t, w.client, &priority.RedisOptions{Prefix: "other"}, seldom)
-	must(other.SetOverride(ctx, "acme", pinned(7), time.Hour, demo(0)))(t)
-	w.override("acme", pinned(5))
-	w.wantLevel(store, "acme", 7, 1)
-	w.wantLevel(w.store, "acme", 5, 1)
-}
-
-// A change whose reply is lost is made once, and the Admin finds out.
-func TestALostReplyOfAChangeIsMadeOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	warm := openAdmin(t, server.Client(), &control.AdminOptions{Prefix: "warm"}) // the server knows the script
-	must(warm.NoteReset(t.Context(), "acme", demo(0)))(t)
-	for name, fault := range map[string]redistest.Fault{"cut": redistest.Cut, "truncated": redistest.Truncate, "swallowed": redistest.Swallow} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			proxy := redistest.StartProxy(t, server.Addr)
-			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 200 * time.Millisecond})
-			t.Cleanup(func() { _ = client.Close() })
-			opts := &control.AdminOptions{Prefix: name}
-			admin, direct := openAdmin(t, client, opts), openAdmin(t, server.Client(), opts)
-			ctx := t.Context()
-			var override, policy int64
-			for round, change := range []func() (int64, error){
-				func() (_ int64, err error) {
-					override, err = admin.SetOverride(ctx, "acme", pinned(5), time.Hour, demo(0))
-					return override, err
-				},
-				func() (_ int64, err error) { policy, err = admin.Apply(ctx, strict(), demo(0)); return policy, err },
-				func() (int64, error) { return admin.NoteReset(ctx, "acme", demo(0)) },
-				func() (int64, error) { return admin.EndOverride(ctx, "acme", demo(override)) },
-				func() (int64, error) { return admin.Rollback(ctx, policy, demo(policy)) },
-			} {
-				must(admin.Log(ctx, 0, 1))(t) // it is connected
-				proxy.Set(fault)
-				done := make(chan struct{})
-				go func() { // heals when the change was made
-					defer close(done)
-					await(t, "the change is made", func() bool {
-						return must(direct.Settings(ctx))(t).Version == int64(round+1)
-					})
-					proxy.Set(redistest.None)
-				}()
-				if round >= 3 { // these read before they change
-					proxy.Set(redistest.None)
-				}
-				version, err := change()
-				<-done
-				if err != nil || version != int64(round+1) {
-					t.Fatalf("change %d: %d, %v", round, version, err)
-				}
-			}
-			if entries := must(direct.Log(ctx, 0, 100))(t); len(entries) != 5 {
-				t.Errorf("%d entries", len(entries))
-			}
-		})
-	}
-}
-
-// What nobody can tell is said so, in time; and what was definitely not made, too.
-func TestChangesWhileRedisIsAway(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	proxy := redistest.StartProxy(t, server.Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 100 * time.Millisecond})
-	t.Cleanup(func() { _ = client.Close() })
-	admin := openAdmin(t, client, &control.AdminOptions{Timeout: 700 * time.Millisecond})
-	direct := openAdmin(t, server.Client(), &control.AdminOptions{Timeout: 10 * time.Second})
-	ctx := t.Context()
-	must(openAdmin(t, client, nil).NoteReset(ctx, "acme", demo(0)))(t)
-	proxy.Set(redistest.Swallow) // it is made, and nobody hears of it
-	_, err := admin.SetOverride(ctx, "acme", pinned(5), time.Hour, demo(0))
-	wantError(t, "without a reply", err, priority.ErrOutcomeUnknown)
-	held := must(direct.OverrideOf(ctx, "acme"))(t)
-	if held == nil || held.Version != 2 || held.InForce {
-		t.Errorf("%+v", held)
-	}
-	// the same change once more is no conflict, and puts it in force
-	if got := must(direct.SetOverride(ctx, "acme", pinned(5), time.Hour, demo(0)))(t); got != 2 {
-		t.Errorf("made again it has version %d", got)
-	}
-	if held := must(direct.OverrideOf(ctx, "acme"))(t); !held.InForce {
-		t.Errorf("%+v", held)
-	}
-	proxy.Set(redistest.None)
-	server.Kill()
-	_, err = admin.SetOverride(ctx, "bolt", pinned(5), time.Hour, demo(0))
-	if !errors.Is(err, control.ErrNotChanged) && !errors.Is(err, priority.ErrOutcomeUnknown) {
-		t.Errorf("without a server: %v", err)
-	}
-	_, err = direct.SetOverride(ctx, "bolt", pinned(5), time.Hour, demo(0))
-	if !errors.Is(err, control.ErrNotChanged) {
-		t.Errorf("without a server: %v", err)
-	}
-}
-
-func TestAReplicaAndAFullServerRefuseChanges(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	replica := redistest.StartReplica(t, w.server)
-	brief := &control.AdminOptions{Timeout: 300 * time.Millisecond} // it tries again within that
-	_, err := openAdmin(t, replica.Client(), brief).SetOverride(ctx, "acme", pinned(5), time.Hour, demo(0))
-	if !errors.Is(err, control.ErrNotChanged) && !errors.Is(err, priority.ErrOutcomeUnknown) { // of a last try that took too long
-		t.Errorf("a replica: %v", err)
 	}
 	check(t, w.client.ConfigSet(ctx, "maxmemory", "1").Err())
-	_, err = w.admin.SetOverride(ctx, "acme", pinned(5), time.Hour, demo(0))
-	wantError(t, "a full server", err, control.ErrNotChanged)
-	_, err = w.admin.Forget(ctx, "acme", demo(0))
-	wantError(t, "Forget on a full server", err, control.ErrNotChanged)
+	refused("Redis is full", w.admin, "OOM")
 	check(t, w.client.ConfigSet(ctx, "maxmemory", "0").Err())
-	if n := must(w.client.Exists(ctx, versionKey, rulesKey, overridesKey, logKey).Result())(t); n != 0 {
-		t.Errorf("%d keys", n)
+	refused("no right", newAdmin(t, w.user("~*", "+@all", "-evalsha")), "NOPERM")
+	check(t, w.client.Set(ctx, logKey, "x", 0).Err())
+	refused("another kind of log", w.admin, control.ErrCorrupt.Error()+": the rules are not changed: "+strconv.Quote(logKey))
+}
+
+func TestAdmin_Invalid(t *testing.T) {
+	t.Parallel()
+	w, ctx := start(t), t.Context()
+	long := strings.Repeat("x", 2000)
+	set := func(customer string, bounds priority.Override, lasts time.Duration, by, why string) error {
+		return errOf(w.admin.SetOverride(ctx, customer, bounds, lasts, control.Change{By: by, Why: why}))
 	}
+	apply := func(policy priority.Policy, tiers map[string]priority.Policy) error {
+		return errOf(w.admin.Apply(ctx, control.AnyVersion, control.Rules{Policy: policy, Tiers: tiers}, mary))
+	}
+	many := make(map[string]priority.Policy)
+	for i := range 1000 {
+		many[fmt.Sprint(i, long)] = priority.Policy{}
+	}
+	for i, err := range []error{
+		set("", pinned(5), time.Hour, "x", "x"), set(long[:513], pinned(5), time.Hour, "x", "x"),
+		set("acme", priority.Override{}, time.Hour, "x", "x"), set("acme", pinned(-1), time.Hour, "x", "x"),
+		set("acme", priority.Override{Earliest: 4, Latest: 5}, time.Hour, "x", "x"), set("acme", pinned(256), time.Hour, "x", "x"),
+		set("acme", pinned(5), time.Millisecond-1, "x", "x"), set("acme", pinned(5), control.MaxOverride+1, "x", "x"),
+		set("acme", pinned(5), time.Hour, "", "x"), set("acme", pinned(5), time.Hour, long[:201], "x"),
+		set("acme", pinned(5), time.Hour, "x", long[:1001]), set("acme", pinned(5), time.Hour, "x", "\xff"),
+		errOf(w.admin.EndOverride(ctx, "", mary)), errOf(w.admin.Forget(ctx, "acme", control.Change{By: "x"})), w.admin.NoteReset(ctx, "", mary),
+		errOf(control.NewAdmin((*redis.Client)(nil), nil)), errOf(control.NewAdmin(w.client, &control.AdminOptions{Prefix: "a}b"})),
+		errOf(control.New(w.client, &control.Options{Interval: 9 * time.Millisecond})), errOf(w.admin.Log(ctx, "", 10_001)),
+		apply(priority.Policy{Thresholds: []int64{-2, -2}}, nil), apply(priority.Policy{ResetInterval: 1500 * time.Microsecond}, nil),
+		apply(levels(2).Policy, map[string]priority.Policy{"gold": {}}), apply(priority.Policy{}, map[string]priority.Policy{"\xff": {}}),
+		apply(priority.Policy{}, many),
+	} {
+		wantError(t, fmt.Sprint("call ", i), err, priority.ErrInvalid)
+	}
+	if n := w.client.DBSize(ctx).Val(); n > 0 {
+		t.Errorf("%d keys are there", n)
+	}
+	check(t, set(long[:512], pinned(255), time.Millisecond, long[:200], long[:1000]))
+	check(t, set("acme", pinned(1), control.MaxOverride, "x", "x"))
+}
+
+// The documented rights suffice for all that an operator does, and so does a cluster.
+func TestAdmin_RightsAndCluster(t *testing.T) {
+	t.Parallel()
+	w, ctx := start(t), t.Context()
+	keys, commands := markdown.Read(t, "../docs/redis.md").Rights(t, "operator")
+	for _, client := range []redis.UniversalClient{w.user(append(keys, commands...)...), redistest.StartCluster(t, 3).Client()} {
+		admin := newAdmin(t, client)
+		for _, customer := range []string{"acme", "bolt", "corp", "acme"} {
+			must(admin.SetOverride(ctx, customer, pinned(5), time.Hour, mary))(t)
+		}
+		must(admin.EndOverride(ctx, "corp", mary))(t)
+		must(admin.Apply(ctx, 0, levels(2), mary))(t)
+		backup := must(admin.Export(ctx))(t)
+		check(t, admin.NoteReset(ctx, "acme", mary))
+		keys := must(admin.Forget(ctx, "acme", mary))(t)
+		must(admin.Withdraw(ctx, 1, mary))(t)
+		if got := must(admin.Import(ctx, backup, true, mary))(t); got != (control.Imported{Version: 3, Overrides: 2}) {
+			t.Errorf("%+v", got)
+		}
+		all, log, history := must(admin.Overrides(ctx))(t), must(admin.Log(ctx, "", 100))(t), must(admin.History(ctx))(t)
+		if keys != 1 || len(all) != 2 || len(log) != 11 || len(history) != 3 || history[1].Rules != nil {
+			t.Errorf("%+v\n%+v\n%+v", all, log, history)
+		}
+	}
+	redistest.WantNothingRefused(t, w.client)
+}
+
+func TestRules_JSON(t *testing.T) {
+	t.Parallel()
+	full := `{"thresholds":[-1,-5],"reset_interval_ms":60000,"reset_mode":"last-reset","loads":[0.5,9],"turns":13,` +
+		`"tiers":{"gold":{"thresholds":[],"reset_interval_ms":1,"reset_mode":"last-update","loads":[],"turns":0}}}`
+	var rules, none control.Rules
+	check(t, json.Unmarshal([]byte(full), &rules))
+	if text := must(json.Marshal(rules))(t); string(text) != full || rules.Policy.Last() != 16 || rules.Validate(15) == nil || rules.Validate(16) != nil {
+		t.Errorf("written again: %s", text)
+	}
+	if check(t, json.Unmarshal([]byte(`{}`), &none)); !reflect.DeepEqual(none, control.Rules{Policy: priority.DefaultPolicy()}) {
+		t.Errorf("{} is %+v", none)
+	}
+	for _, wrong := range []string{
+		`{"threshold":[-1]}`, `{"thresholds":[-1.5]}`, `{"thresholds":[1,2]}`, `{"reset_mode":"x"}`, `{"reset_interval_ms":9223372036854775807}`, `{"reset_interval_ms":-1}`,
+		`{"tiers":{"gold":{"x":1}}}`, `{"tiers":{"gold":{"tiers":{}}}}`, `{"tiers":[]}`, `[]`, `null`, `{"loads":[8,8]}`, `{"turns":0.5}`, "", " ", "{}{}", "{} x",
+	} {
+		wantError(t, wrong, rules.UnmarshalJSON([]byte(wrong)), priority.ErrInvalid)
+	}
+}
+
+// The log has who, what, why and when, for 90 days; an entry that cannot be read hides no
+// other.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	w, ctx := start(t), t.Context()
+	now := must(w.admin.Now(ctx))(t).Truncate(time.Millisecond)
+	add := func(age time.Duration, values ...string) {
+		t.Helper()
+		check(t, w.client.XAdd(ctx, &redis.XAddArgs{Stream: logKey, ID: fmt.Sprint(now.Add(-age).UnixMilli()), Values: values}).Err())
+	}
+	for name, change := range map[string]func(){"override": func() { w.set("a}c", 5) }, "policy": func() { w.apply(levels(2)) }} {
+		check(t, w.client.FlushAll(ctx).Err())
+		add(control.LogAge+time.Minute, "kind", "reset", "why", "too old")
+		add(control.LogAge-time.Minute, "kind", "reset", "why", "kept", "customer", "acme")
+		unknown := `{"version":7,"changed":2,"rules":{"x":1}}`
+		for i, values := range [][]string{{"a", "b"}, {"kind", "policy", "value", "x"}, {"kind", "policy", "value", unknown}, {"kind", "override", "value", "=x"}, {"kind", "later"}} {
+			add(time.Hour-time.Duration(i)*time.Minute, values...)
+		}
+		change()
+		log := must(w.admin.Log(ctx, "", 100))(t)
+		if len(log) != 7 || log[0].Kind != name || log[0].By != "mary" || log[0].At.Before(now) || log[6].Why != "kept" || !log[6].At.Equal(now.Add(time.Minute-control.LogAge)) {
+			t.Fatalf("%s: %+v", name, log)
+		}
+		for _, entry := range log[1:6] {
+			if entry.Kind != "corrupt" || entry.Why == "" {
+				t.Errorf("%s: %+v", name, entry)
+			}
+		}
+		if until := log[0].Until; name == "override" && until.Sub(log[0].At).Round(time.Minute) != time.Hour {
+			t.Errorf("it ends at %v", until)
+		}
+		if part := must(w.admin.Log(ctx, log[2].ID, 3))(t); len(part) != 3 || part[0].ID != log[2].ID || part[2].ID != log[4].ID {
+			t.Errorf("%s: from the third on: %+v", name, part)
+		}
+	}
+	w.client.Eval(ctx, "for i = 1, 11000 do redis.call('XADD', KEYS[1], '*', 'kind', 'reset') end", []string{logKey})
+	w.set("acme", 5)
+	if n, ttl := w.client.XLen(ctx, logKey).Val(), w.client.TTL(ctx, logKey).Val(); n < 10_000 || n > 10_200 || ttl.Round(time.Hour) != control.LogAge {
+		t.Errorf("the log has %d entries, and ends in %v", n, ttl)
+	}
+	check(t, w.client.Set(ctx, logKey, "x", 0).Err())
+	wantError(t, "another kind", errOf(w.admin.Log(ctx, "", 1)), control.ErrCorrupt)
 }

@@ -6,278 +6,169 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
-	"unicode/utf8"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/check"
-	"github.com/docpriority/priority/internal/script"
 )
 
 // Backup holds all that operators have set, except the log: with authors, reasons and
 // ends. It is written as JSON.
 type Backup struct {
-	Version   int64
-	At        time.Time // Redis's time
-	Rules     *Item[Rules]
-	Overrides []Held // without what the customers' keys hold
+	At        time.Time  // Redis's time
+	Applied   Applied    // Version 0: no rules were ever set
+	Overrides []Override // those of keys without an end are left out
 }
 
 type backupJSON struct {
-	Format    int            `json:"format"`
-	Version   int64          `json:"version"`
-	At        time.Time      `json:"at"`
-	Rules     *Item[Rules]   `json:"rules,omitempty"`
-	Overrides []overrideJSON `json:"overrides"`
-}
-
-type overrideJSON struct {
-	Customer       string `json:"customer,omitempty"`
-	CustomerBase64 []byte `json:"customer_base64,omitempty"` // set instead, if the customer is not UTF-8
-	Item[priority.Override]
+	Format    int        `json:"format"`
+	At        time.Time  `json:"at"`
+	Applied   *Applied   `json:"policy,omitempty"`
+	Overrides []Override `json:"overrides"`
 }
 
 // MarshalJSON implements [json.Marshaler].
 func (b *Backup) MarshalJSON() ([]byte, error) {
-	file := backupJSON{Format: 1, Version: b.Version, At: b.At, Rules: b.Rules, Overrides: make([]overrideJSON, len(b.Overrides))}
-	for i, held := range b.Overrides {
-		file.Overrides[i].Item = held.Item
-		if utf8.ValidString(held.Customer) {
-			file.Overrides[i].Customer = held.Customer
-		} else {
-			file.Overrides[i].CustomerBase64 = []byte(held.Customer)
-		}
+	file := backupJSON{Format: 1, At: utc(b.At), Overrides: append([]Override{}, b.Overrides...)}
+	if b.Applied.Version > 0 {
+		applied := b.Applied
+		applied.At = utc(applied.At)
+		file.Applied = &applied
 	}
 	return json.Marshal(file)
 }
 
 // UnmarshalJSON implements [json.Unmarshaler]. An error wraps [ErrCorrupt] or [ErrNewer].
 func (b *Backup) UnmarshalJSON(text []byte) error {
+	var format struct{ Format int }
 	var file backupJSON
-	err := json.Unmarshal(text, &file)
+	err := json.Unmarshal(text, &format)
 	switch {
-	case file.Format > 1:
-		return fmt.Errorf("%w: the file has format %d", ErrNewer, file.Format)
-	case err != nil:
-		return fmt.Errorf("%w: the file: %w", ErrCorrupt, err)
-	case file.Format != 1:
-		return fmt.Errorf("%w: the file is no backup of control", ErrCorrupt)
+	case err == nil && format.Format > 1:
+		return fmt.Errorf("%w: the file has format %d", ErrNewer, format.Format)
+	case err == nil && format.Format != 1:
+		return fmt.Errorf("%w: the file is not an export", ErrCorrupt)
 	}
-	*b = Backup{Version: file.Version, At: file.At, Rules: file.Rules}
-	for _, each := range file.Overrides {
-		customer := each.Customer
-		if customer == "" {
-			customer = string(each.CustomerBase64)
-		}
-		b.Overrides = append(b.Overrides, Held{Customer: customer, Item: each.Item})
+	if err := json.Unmarshal(text, &file); err != nil {
+		return fmt.Errorf("%w: the file: %w", ErrCorrupt, err)
+	}
+	*b = Backup{At: file.At, Overrides: file.Overrides}
+	if file.Applied != nil {
+		b.Applied = *file.Applied
 	}
 	return nil
 }
 
-// Export returns the fleet's rules and overrides. If some cannot be read, it returns the
-// others with an error that wraps [ErrCorrupt] or [ErrNewer].
+// Export returns the fleet's rules and overrides.
 func (a *Admin) Export(ctx context.Context) (*Backup, error) {
-	settings, failure := a.Settings(ctx)
-	if settings.Now.IsZero() {
-		return nil, failure
-	}
-	ctx, cancel := a.within(ctx)
-	defer cancel()
-	held, _, err := a.written(ctx)
+	now, err := a.Now(ctx)
 	if err != nil {
 		return nil, err
 	}
-	backup := &Backup{Version: settings.Version, At: settings.Now, Rules: settings.Rules}
-	for _, each := range held {
-		if each.Err != nil {
-			failure = errors.Join(failure, each.Err)
-		} else {
-			backup.Overrides = append(backup.Overrides, each)
+	backup := &Backup{At: now}
+	if backup.Applied, err = a.Rules(ctx); err != nil {
+		return nil, err
+	}
+	all, err := a.Overrides(ctx)
+	for _, o := range all {
+		if !o.Until.IsZero() {
+			backup.Overrides = append(backup.Overrides, o)
 		}
 	}
-	return backup, failure
+	return backup, err
 }
 
 // Imported is what an Import did.
 type Imported struct {
-	Version   int64 // of the last change; 0: nothing was changed
-	Rules     bool  // whether the rules are now the backup's
-	Overrides int   // overrides that are now in force
-	Kept      int   // rules and overrides that were set differently since, and were kept
-	Over      int   // overrides that have ended
+	Version   int64 `json:"version"`   // of the rules; 0: they were not changed
+	Overrides int   `json:"overrides"` // overrides that are now in force
+	Over      int   `json:"over"`      // overrides that have ended since
 }
 
-// importedAtOnce is how many overrides three round trips restore.
-const importedAtOnce = 1000
-
-// Import restores items of the backup that are missing now, or older than in the backup;
-// after Redis lost its data, that is the whole backup. What was set since the backup is
-// kept, and so is that rules were withdrawn. An override that was ended since is missing,
-// and comes back. The log names the change's author and reason; the items keep their own. If
-// Import stops halfway, it may be repeated, also after [ErrNotInForce], when Redis did
-// not accept some of the overrides. Workers follow the imported rules, as their new
-// version is later than the backup's.
-func (a *Admin) Import(ctx context.Context, backup *Backup, change Change) (Imported, error) {
+// Import sets what a backup holds, with its authors, reasons and times, where there are
+// neither rules nor overrides: else an error wraps [ErrConflict]. With force it replaces the
+// rules, and the overrides of the backup's customers. The log has one entry, of the change.
+//
+// If Import stops halfway, it may be repeated, with force. Workers follow the imported
+// rules, which get a version beyond the backup's.
+func (a *Admin) Import(ctx context.Context, backup *Backup, force bool, change Change) (Imported, error) {
 	var done Imported
-	change.Replaces = 0
-	if err := change.validate(); err != nil {
+	if err := errors.Join(change.validate(), backup.validate()); err != nil {
 		return done, err
 	}
-	if len(backup.Overrides) > MaxOverrides {
-		return done, fmt.Errorf("%w: %d overrides", ErrTooMany, len(backup.Overrides))
+	there, err := a.Rules(ctx)
+	if err != nil && !force {
+		return done, err
 	}
-	for _, each := range backup.Overrides {
-		_, err := each.Value.MarshalText()
-		author := Change{By: each.By, Why: each.Why}
-		if err = errors.Join(check.Customer(each.Customer), err, author.validate()); err != nil {
-			return done, fmt.Errorf("control: the backup's override of %.80q: %w", each.Customer, err)
-		}
+	overrides, err := a.Overrides(ctx)
+	if err != nil {
+		return done, err
 	}
-	if backup.Rules != nil {
-		if err := backup.Rules.Value.Validate(a.levels); err != nil {
-			return done, err
+	if !force && (there.Version > 0 || len(overrides) > 0) {
+		return done, fmt.Errorf("%w: rules of version %d, overrides of %d customers", ErrConflict, there.Version, len(overrides))
+	}
+	if backup.Applied.Version > 0 {
+		replaces := there.Version
+		if force {
+			replaces = AnyVersion
 		}
-		call, err := a.policyCall(&backup.Rules.Value, Change{By: backup.Rules.By, Why: backup.Rules.Why})
-		if err != nil {
-			return done, err
-		}
-		by(&call, change, backup.Version)
-		settings, _ := a.Settings(ctx) // settings that cannot be read are replaced
-		if there := settings.Rules; there != nil && there.At.Before(backup.Rules.At) {
-			call.Numbers[replacesAt] = there.Version
-		}
-		err = ErrConflict
-		if !settings.withdrawn.After(backup.Rules.At) {
-			done.Version, err = a.changed(ctx, call)
-		}
-		if done.Rules = err == nil; errors.Is(err, ErrConflict) {
-			done.Kept++
-		} else if err != nil {
+		if done.Version, err = a.setRules(ctx, replaces, backup.Applied.Version, backup.Applied, change); err != nil {
 			return done, err
 		}
 	}
-	var there writtenBy // read again where it is not known
-	var err, notInForce error
-	for some := range slices.Chunk(backup.Overrides, importedAtOnce) {
-		if there.held == nil {
-			if there, err = a.writtenBy(ctx); err != nil {
-				return done, errors.Join(notInForce, err)
-			}
-		}
-		there, err = a.importSome(ctx, some, there, backup.Version, change, &done)
-		if err != nil && !errors.Is(err, ErrNotInForce) {
-			return done, errors.Join(notInForce, err)
-		} else if err != nil { // for instance while a node is away: the other nodes' customers have their overrides
-			there, notInForce = writtenBy{}, cmp.Or(notInForce, err)
-		}
+	now, err := a.Now(ctx)
+	if err != nil {
+		return done, err
 	}
-	return done, notInForce
-}
-
-// by sets a change's author, and a version that its own version has to exceed.
-func by(call *script.Call, change Change, above int64) {
-	call.IDs[2], call.IDs[3] = change.By, change.Why
-	call.Numbers[aboveAt] = above
-}
-
-// importSome imports overrides in three round trips. It takes the overrides on record
-// before it, and returns the overrides on record after it.
-func (a *Admin) importSome(ctx context.Context, some []Held, there writtenBy, above int64, change Change, done *Imported) (writtenBy, error) {
-	ctx, cancel := a.within(ctx)
-	defer cancel()
-	var calls []script.Call
-	var called []Held
-	for _, each := range some {
-		lasts := each.leftAt(there.now)
-		if lasts <= 0 {
+	if err := a.noteImport(ctx, now, change); err != nil { // first, as the overrides may stop halfway
+		return done, err
+	}
+	began := time.Now()
+	for _, o := range backup.Overrides {
+		at := now.Add(time.Since(began))
+		if !o.Until.After(at) {
 			done.Over++
 			continue
 		}
-		call, err := a.overrideCall(each.Customer, each.Value, min(lasts, MaxOverride), Change{By: each.By, Why: each.Why})
-		if err != nil {
-			return there, err
+		if longest := at.Add(MaxOverride); o.Until.After(longest) {
+			o.Until = longest
 		}
-		by(&call, change, above)
-		if older := there.held[each.Customer]; older.At.Before(each.At) {
-			call.Numbers[replacesAt] = older.Version
+		if err := a.importOne(ctx, o, at); err != nil {
+			return done, fmt.Errorf("after %d overrides: %w", done.Overrides, err)
 		}
-		calls, called = append(calls, call), append(called, each)
+		done.Overrides++
 	}
-	if len(calls) == 0 {
-		return there, nil
-	}
-	d := script.Begin(ctx, -1)
-	defer d.End()
-	replies, failures := a.runner.RunEach(&d, calls)
-	pipe := a.client.Pipeline()
-	var errs []error
-	made := make(map[string]int64)
-	for i := range calls {
-		version, left, err := answer(&calls[i], replies[i], failures[i])
-		switch {
-		case errors.Is(err, ErrConflict):
-			done.Kept++
-		case err != nil:
-			errs = append(errs, err)
-		default:
-			done.Version = max(done.Version, version)
-			made[called[i].Customer] = version
-			_ = pipe.Process(ctx, a.enforcement(ctx, called[i].Customer, called[i].Value, left))
-		}
-	}
-	if len(made) > 0 {
-		inForce := 0
-		err := a.inTime(ctx, func() error {
-			cmds, err := pipe.Exec(ctx)
-			for _, cmd := range cmds {
-				if cmd.Err() == nil {
-					inForce++
-				}
-			}
-			return err
-		})
-		if err == nil || ctx.Err() == nil {
-			done.Overrides += inForce
-		}
-		var failure error
-		there, failure = a.keepNewer(ctx, made)
-		if err = errors.Join(err, failure); err != nil {
-			errs = append(errs, fmt.Errorf("%w: %w", ErrNotInForce, err))
-		}
-	}
-	return there, errors.Join(errs...)
+	return done, nil
 }
 
-// keepNewer puts in force what others have recorded since overrides were imported, and
-// returns the overrides on record.
-func (a *Admin) keepNewer(ctx context.Context, made map[string]int64) (writtenBy, error) {
-	now, err := a.writtenBy(ctx)
-	if err != nil {
-		return now, err
-	}
-	for customer, version := range made {
-		if there := now.held[customer]; there.Version != version {
-			err = errors.Join(err, a.enforce(ctx, customer, there.Version, there.Value, there.leftAt(now.now)))
-		}
-	}
-	return now, err
-}
-
-// writtenBy holds the overrides on record that have not ended, by customer, at a
-// time of Redis.
-type writtenBy struct {
-	held map[string]Held
-	now  int64
-}
-
-func (a *Admin) writtenBy(ctx context.Context) (writtenBy, error) {
+func (a *Admin) noteImport(ctx context.Context, now time.Time, change Change) error {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	held, now, err := a.written(ctx)
-	by := writtenBy{make(map[string]Held, len(held)), now}
-	for _, each := range held {
-		by.held[each.Customer] = each
+	return a.note(ctx, now, change, "import")
+}
+
+func (a *Admin) importOne(ctx context.Context, o Override, now time.Time) error {
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	_, err := a.set(ctx, o, now)
+	return err
+}
+
+func (b *Backup) validate() error {
+	if len(b.Overrides) > MaxOverrides {
+		return fmt.Errorf("%w: the backup has %d", ErrTooMany, len(b.Overrides))
 	}
-	return by, err
+	for _, o := range b.Overrides {
+		o.By, o.Why = cmp.Or(o.By, "?"), cmp.Or(o.Why, "?") // set by hand
+		if err := o.validate(); err != nil {
+			return fmt.Errorf("control: the backup's override of %.80q: %w", o.Customer, err)
+		}
+	}
+	applied := b.Applied
+	if applied.Version < 0 || applied.Version > 1e12 {
+		return fmt.Errorf("%w policy: the backup has version %d", priority.ErrInvalid, applied.Version)
+	}
+	if applied.Rules == nil {
+		return nil
+	}
+	return applied.Rules.Validate(maxLevels)
 }

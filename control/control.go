@@ -11,6 +11,7 @@ package control
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -22,6 +23,20 @@ import (
 // FollowedWithin is how soon a worker with the default Interval follows a change of the
 // rules while Redis answers. An override applies from the next document on.
 const FollowedWithin = time.Second
+
+var (
+	// ErrLost: Redis has no rules, or older ones than the Store has read, as after a restart
+	// without its data or a failover to a replica that lagged. The rules that the Store
+	// follows stay in force until operators apply, import or withdraw rules.
+	ErrLost = errors.New("control: Redis lost what operators set")
+
+	// ErrCorrupt: the key named in the message holds something that this module does not
+	// write.
+	ErrCorrupt = errors.New("control: corrupt")
+
+	// ErrNewer: a later version of this module wrote what the message names.
+	ErrNewer = errors.New("control: written by a later version of the module")
+)
 
 // Options configures a [Store]. The zero value works.
 type Options struct {
@@ -63,21 +78,16 @@ type Store struct {
 	own      *priority.RedisStore
 	options  priority.RedisOptions // of own
 	client   priority.RedisClient
-	keys     keys
+	rulesKey string
 	interval time.Duration
 	onChange func(Status)
 
 	current atomic.Pointer[known]
-	readers chan struct{} // of capacity maxReaders
-	asked   atomic.Int64  // readings that began
-	taking  sync.Mutex    // held while current is replaced and OnChange runs
-	taken   int64         // the last reading that was taken; taking guards it
-
-	begin sync.Once
-	live  context.Context // until Close
-	stop  context.CancelFunc
-	ended chan struct{} // closed when no more readings begin in the background
-	close chan struct{} // of capacity 1: held by the Close that waits for the readers
+	begin   sync.Once
+	ask     chan chan error // follow answers when it has read the rules
+	live    context.Context // until Close
+	stop    context.CancelFunc
+	ended   chan struct{} // closed when nothing is read any more
 }
 
 var _ priority.Store = (*Store)(nil)
@@ -95,9 +105,9 @@ func New(client priority.RedisClient, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		own: own, options: options, client: client, keys: keysOf(cmp.Or(options.Prefix, defaultPrefix)),
+		own: own, options: options, client: client, rulesKey: keysOf(options.Prefix).rules,
 		interval: cmp.Or(opts.Interval, defaultInterval), onChange: opts.OnChange,
-		readers: make(chan struct{}, maxReaders), ended: make(chan struct{}), close: make(chan struct{}, 1),
+		ask: make(chan chan error), ended: make(chan struct{}),
 	}
 	if s.interval < shortestInterval || s.interval > longestInterval {
 		return nil, fmt.Errorf("%w option: Interval %v is not from %v to %v", priority.ErrInvalid, opts.Interval, shortestInterval, longestInterval)
@@ -105,6 +115,15 @@ func New(client priority.RedisClient, opts *Options) (*Store, error) {
 	s.live, s.stop = context.WithCancel(context.Background())
 	s.current.Store(new(known))
 	return s, nil
+}
+
+// keys are the operators' keys of one prefix, all in one slot.
+type keys struct{ rules, overrides, log string }
+
+// keysOf returns the keys; the empty prefix is the default.
+func keysOf(prefix string) keys {
+	control := cmp.Or(prefix, defaultPrefix) + ":{control}:"
+	return keys{control + "rules", control + "overrides", control + "log"}
 }
 
 func (s *Store) Next(ctx context.Context, customer string) (priority.Decision, error) {
@@ -161,23 +180,10 @@ func (s *Store) now() *priority.RedisStore {
 func (s *Store) Close(ctx context.Context) error {
 	s.stop()
 	s.begin.Do(func() { close(s.ended) }) // it never began
-	failure := func() error { return fmt.Errorf("control: the rules are being read: %w", ctx.Err()) }
 	select {
 	case <-s.ended:
+		return nil
 	case <-ctx.Done():
-		return failure()
+		return fmt.Errorf("control: the rules are being read: %w", ctx.Err())
 	}
-	places := []chan struct{}{s.close}
-	for range maxReaders {
-		places = append(places, s.readers)
-	}
-	for _, place := range places {
-		select {
-		case place <- struct{}{}:
-			defer func() { <-place }()
-		case <-ctx.Done():
-			return failure()
-		}
-	}
-	return nil
 }

@@ -2,6 +2,8 @@ package control
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -11,26 +13,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/lua"
 )
 
-// ErrLost: Redis has no rules, or older ones than the Store knows, as after a restart
-// without its data or a failover to a replica that lagged. The known rules stay in force
-// until operators apply, import or withdraw rules. If the Store knew no rules: Redis has
-// no version, or an older one, so overrides may be lost, until the next change.
-var ErrLost = errors.New("control: Redis lost what operators set")
-
-const (
-	// readTimeout is how long one reading in the background may take.
-	readTimeout = 2 * time.Second
-
-	// maxReaders is how many readings may be under way, if Redis hangs and the client
-	// does not heed a deadline.
-	maxReaders = 4
-
-	// wholeEvery is how often the rules are read even if the version is the same: their
-	// key alone may have been lost or repaired.
-	wholeEvery = time.Minute
-)
+// readTimeout is how long one reading of the rules may take.
+const readTimeout = 2 * time.Second
 
 // Status is what a [Store] knows about the rules.
 type Status struct {
@@ -39,7 +26,7 @@ type Status struct {
 	Version int64
 
 	// Rules are the rules that are followed; nil: the worker's own options apply.
-	Rules *Item[Rules]
+	Rules *Rules
 
 	// ReadAt is when Redis last answered, by this process's clock. Zero: it never has.
 	ReadAt time.Time
@@ -52,38 +39,42 @@ type Status struct {
 
 // known is what a Store knows. It does not change.
 type known struct {
-	rules   *Item[*Rules] // followed; nil: rules were never set
-	text    string        // of the rules
-	head    head          // the newest that was seen
-	seen    string        // what the version's key held
-	readAt  time.Time
-	wholeAt time.Time // when the rules were read
-	refused error     // why the rules that were read are not used
-	err     error     // Status.Err
+	followed item   // version 0: rules were never set
+	text     string // of followed
+	newest   item   // that was read, whether it can be used or not
+	head     string // how the key's text begins, as lua/follow.lua compares it
+	refused  error  // why the rules that were read are not used
+	readAt   time.Time
+	err      error // Status.Err
 }
 
 // Status returns what the Store knows about the rules. It sends nothing.
 func (s *Store) Status() Status { return s.current.Load().status() }
 
 func (k *known) status() Status {
-	status := Status{Rules: given(k.rules), ReadAt: k.readAt, Err: k.err}
-	if k.rules != nil {
-		status.Version = k.rules.Version
-	}
-	return status
+	return Status{Version: k.followed.Version, Rules: k.followed.Rules, ReadAt: k.readAt, Err: k.err}
 }
 
 // follow reads the rules every interval, give or take a tenth, so that a fleet's
-// processes do not ask all at once.
+// processes do not ask all at once, and when Refresh asks for it.
 func (s *Store) follow() {
 	defer close(s.ended)
-	for s.live.Err() == nil {
-		ctx, cancel := context.WithTimeout(s.live, readTimeout)
-		_ = s.refresh(ctx) // Status has the error
-		cancel()
+	for due := time.Duration(0); ; due = s.interval*9/10 + rand.N(s.interval/5+1) {
+		var answer chan error
 		select {
-		case <-time.After(s.interval*9/10 + rand.N(s.interval/5+1)):
+		case <-time.After(due):
+		case answer = <-s.ask:
 		case <-s.live.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(s.live, readTimeout)
+		text, changed, err := s.read(ctx)
+		cancel()
+		if s.live.Err() == nil { // else that is why it failed
+			err = s.take(text, changed, err)
+		}
+		if answer != nil {
+			answer <- err
 		}
 	}
 }
@@ -91,115 +82,105 @@ func (s *Store) follow() {
 // Refresh reads the rules now, for instance before a worker's first document, until
 // ctx ends. It returns Status.Err.
 func (s *Store) Refresh(ctx context.Context) error {
-	if s.live.Err() != nil {
+	s.now()
+	answer := make(chan error, 1)
+	select {
+	case s.ask <- answer:
+	case <-ctx.Done():
+		return fmt.Errorf("control: Redis does not say which rules hold: %w", ctx.Err())
+	case <-s.live.Done():
 		return errors.New("control: the store is closed")
 	}
-	s.now()
-	return s.refresh(ctx)
-}
-
-// refresh reads the rules until ctx ends. The client may not heed ctx: then its command
-// ends later, and its reply counts if no later reading was faster.
-func (s *Store) refresh(ctx context.Context) error {
-	done, number := make(chan error, 1), s.asked.Add(1)
 	select {
-	case s.readers <- struct{}{}:
-		go func() {
-			defer func() { <-s.readers }()
-			now := s.current.Load()
-			seen := now.seen
-			if time.Since(now.wholeAt) > wholeEvery {
-				seen = ""
-			}
-			reply, err := followScript.run(ctx, s.client, []string{s.keys.version, s.keys.rules}, seen)
-			if !errors.Is(err, context.Canceled) { // a cancellation is not Redis's failure
-				err = s.take(number, reply, err)
-			}
-			done <- err
-		}()
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-done:
+	case err := <-answer:
 		return err
 	case <-ctx.Done():
+		return fmt.Errorf("control: Redis does not say which rules hold: %w", ctx.Err())
 	}
-	err := fmt.Errorf("control: Redis does not say which rules hold: %w", ctx.Err())
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	return s.take(number, nil, err)
 }
 
-// take updates what is known by a reading, unless a later reading was faster.
-func (s *Store) take(number int64, reply []any, err error) error {
-	s.taking.Lock()
-	defer s.taking.Unlock()
+var followDigest = func() string {
+	sum := sha1.Sum([]byte(lua.Follow))
+	return hex.EncodeToString(sum[:])
+}()
+
+// read returns what the rules' key holds, unless it is what the Store knows.
+func (s *Store) read(ctx context.Context) (text string, changed bool, err error) {
+	run := func(command, script string) (*redis.SliceCmd, error) {
+		cmd := redis.NewSliceCmd(ctx, command, script, 1, s.rulesKey, s.current.Load().head)
+		_ = s.client.Process(ctx, cmd)
+		return cmd, cmd.Err() // a deferred AutoPipeliner waits only here
+	}
+	cmd, err := run("evalsha", followDigest)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		cmd, err = run("eval", lua.Follow)
+	}
+	switch reply := cmd.Val(); {
+	case err != nil && strings.Contains(err.Error(), "CORRUPT "):
+		return "", false, fmt.Errorf("%w: %q: %w", ErrCorrupt, s.rulesKey, err)
+	case err != nil:
+		return "", false, fmt.Errorf("control: cannot read %q: %w", s.rulesKey, err)
+	case len(reply) == 1:
+		return "", false, nil
+	case len(reply) == 2:
+		if text, ok := reply[1].(string); ok {
+			return text, true, nil
+		}
+	}
+	return "", false, fmt.Errorf("%w: %q: a reply that is not the script's", ErrCorrupt, s.rulesKey)
+}
+
+// take updates what is known by a reading.
+func (s *Store) take(text string, changed bool, err error) error {
 	before := s.current.Load()
-	if number < s.taken {
-		return before.err
-	}
-	s.taken = number
 	now := *before
 	if err == nil {
 		now.readAt = time.Now()
-		if len(reply) > 1 { // else nothing has changed
-			now.wholeAt = now.readAt
-			now.seen, _ = reply[0].(string)
-			rules, _ := reply[1].(string)
-			now.refused = s.goBy(&now, rules)
+		if changed {
+			now.head = headOf(text)
+			now.refused = s.use(&now, text)
 		}
 		err = now.refused
 	}
 	now.err = err
 	s.current.Store(&now)
-	if s.onChange != nil && s.live.Err() == nil && (now.rules != before.rules || reason(now.err) != reason(before.err)) {
+	if s.onChange != nil && (now.text != before.text || reason(now.err) != reason(before.err)) {
 		s.onChange(now.status())
 	}
 	return now.err
 }
 
-// goBy follows the rules that were read, or returns why it does not.
-func (s *Store) goBy(now *known, rules string) error {
-	there, err := headOf(s.keys.version, now.seen)
+// use follows the rules that were read, or returns why not.
+func (s *Store) use(now *known, text string) error {
+	if text == now.text && now.newest.is(now.followed) {
+		return nil
+	}
+	if text == "" {
+		return fmt.Errorf("%w: version %d was known, none is there", ErrLost, now.newest.Version)
+	}
+	read, err := parse(s.rulesKey, text)
 	if err != nil {
 		return err
 	}
-	var lost error
-	if there.newer(now.head) {
-		now.head = there
-	} else if there != now.head {
-		lost = fmt.Errorf("%w: version %d was known, %d is there", ErrLost, now.head.version, there.version)
+	if !read.newer(now.newest) && !read.is(now.newest) {
+		return fmt.Errorf("%w: version %d was known, %d is there", ErrLost, now.newest.Version, read.Version)
 	}
-	if rules == now.text {
-		return lost
-	}
-	if rules == "" {
-		return fmt.Errorf("%w: rules of version %d were known, none are there", ErrLost, now.rules.Version)
-	}
-	item, err := rulesOf(s.keys.rules, rules)
-	if err != nil {
-		return err
-	}
-	if now.rules != nil && !rulesHead(item, rules).newer(rulesHead(now.rules, now.text)) {
-		return fmt.Errorf("%w: rules of version %d were known, %d is there", ErrLost, now.rules.Version, item.Version)
-	}
+	now.newest = read
 	follow := Rules{s.options.Policy, s.options.Tiers}
-	if item.Value != nil {
-		follow = *item.Value
+	if read.invalid != nil {
+		return fmt.Errorf("version %d of the rules: %w", read.Version, read.invalid)
+	}
+	if read.Rules != nil {
+		follow = *read.Rules
 	}
 	if err = follow.Validate(s.own.Last()); err == nil {
 		err = s.own.Follow(follow.Policy, follow.Tiers)
 	}
 	if err != nil {
-		return fmt.Errorf("version %d of the rules: %w", item.Version, err)
+		return fmt.Errorf("version %d of the rules: %w", read.Version, err)
 	}
-	now.rules, now.text = item, rules
-	return lost
-}
-
-func rulesHead(item *Item[*Rules], text string) head {
-	return head{item.Version, item.At.UnixMilli(), text}
+	now.followed, now.text = read, text
+	return nil
 }
 
 // reason returns the part of an error that says why, without what differs each time,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,101 +18,177 @@ import (
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/lua"
+	"github.com/docpriority/priority/internal/virtualredis"
 	"github.com/docpriority/priority/prioritytest"
 )
 
-// wantPolicy fails the test unless a store goes by so many levels by count.
-func wantPolicy(t *testing.T, what string, store priority.Store, levels int) {
+const (
+	rulesKey     = "priority:{control}:rules"
+	overridesKey = "priority:{control}:overrides"
+	logKey       = "priority:{control}:log"
+)
+
+// world is a Redis with an operator and a worker, which reads the rules on Refresh.
+type world struct {
+	t      *testing.T
+	server *redistest.Server
+	client *redis.Client
+	admin  *control.Admin
+	store  *control.Store
+}
+
+func start(t *testing.T) *world {
+	server := redistest.Start(t)
+	w := &world{t: t, server: server, client: server.Client()}
+	w.admin, w.store = newAdmin(t, w.client), newStore(t, w.client, control.Options{})
+	return w
+}
+
+func newAdmin(t *testing.T, client priority.RedisClient) *control.Admin {
 	t.Helper()
-	if got := len(store.PolicyOf("acme").Thresholds) + 1; got != levels {
-		t.Errorf("%s: the policy has %d levels, want %d", what, got, levels)
+	return must(control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute}))(t)
+}
+
+// newStore makes a patient store, which is closed with the test. It reads the rules every
+// minute, unless opts say otherwise.
+func newStore(t *testing.T, client priority.RedisClient, opts control.Options) *control.Store {
+	t.Helper()
+	opts.Store.Timeout = time.Minute
+	if opts.Interval == 0 {
+		opts.Interval = time.Minute
+	}
+	store := must(control.New(client, &opts))(t)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	t.Cleanup(func() { _ = store.Close(ended) })
+	return store
+}
+
+// keyOf is the key of a customer's override.
+func keyOf(customer string) string {
+	return "priority:{" + strings.NewReplacer("%", "%25", "}", "%7D").Replace(customer) + "}:override"
+}
+
+// set sets the override to a level for an hour.
+func (w *world) set(customer string, level priority.Level) {
+	w.t.Helper()
+	must(w.admin.SetOverride(w.t.Context(), customer, pinned(level), time.Hour, mary))(w.t)
+}
+
+// apply sets rules in place of any.
+func (w *world) apply(rules control.Rules) {
+	w.t.Helper()
+	must(w.admin.Apply(w.t.Context(), control.AnyVersion, rules, mary))(w.t)
+}
+
+// tick waits until rules that are set are later ones, as Redis's clock has another millisecond.
+func (w *world) tick() {
+	for now := must(w.admin.Now(w.t.Context()))(w.t); !must(w.admin.Now(w.t.Context()))(w.t).After(now.Add(time.Millisecond)); {
 	}
 }
 
-func TestAWorkerFollowsInTime(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		store, admin, ctx := v.worker(nil, nil), v.admin(), t.Context()
-		must(store.Next(ctx, "acme"))(t)
-		version := must(admin.Apply(ctx, strict(), demo(0)))(t)
-		time.Sleep(control.FollowedWithin)
-		wantPolicy(t, "with rules", store, 3)
-		must(admin.Withdraw(ctx, demo(version)))(t)
-		time.Sleep(control.FollowedWithin)
-		wantPolicy(t, "without", store, 9)
-		if status := store.Status(); status.Version != version+1 || status.Rules != nil || status.Err != nil {
-			t.Errorf("%+v", status)
-		}
-	})
+// wantLevel fails the test unless the store gives a customer's next document a level.
+func (w *world) wantLevel(customer string, level priority.Level) {
+	w.t.Helper()
+	if got := must(w.store.Next(w.t.Context(), customer))(w.t); got.Level != level {
+		w.t.Errorf("%q has level %d, not %d", customer, got.Level, level)
+	}
 }
 
-// Where nothing was changed a worker sends one command an interval, and its reply has no
-// rules in it.
-func TestNoChangeCostsOneCommandAnInterval(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		store, admin, ctx := v.worker(nil, nil), v.admin(), t.Context()
-		time.Sleep(10 * time.Second)
-		if got := v.sent.take(); len(got) != 0 {
-			t.Errorf("before the first call: %v", got)
-		}
-		must(admin.Apply(ctx, strict(), demo(0)))(t)
-		must(store.Next(ctx, "acme"))(t)
-		time.Sleep(10 * time.Second)
-		v.sent.take()
-		time.Sleep(100 * time.Second)
-		synctest.Wait()
-		whole, all := 0, 0
-		for _, cmd := range v.sent.all {
-			if reply, ok := cmd.(*redis.SliceCmd); ok {
-				all++
-				if len(reply.Val()) > 1 {
-					whole++
-				}
-			}
-		}
-		if got := v.sent.take(); got["evalsha"] < 180 || got["evalsha"] > 225 || len(got) != 1 {
-			t.Errorf("in 200 intervals: %v", got)
-		}
-		if whole > 2 || all < 180 { // one a minute
-			t.Errorf("%d of %d replies have the rules", whole, all)
-		}
-		check(t, store.Close(ctx))
-		v.sent.take()
-		time.Sleep(10 * time.Second)
-		must(store.Next(ctx, "acme"))(t)
-		if got := v.sent.take(); len(got) != 0 {
-			t.Errorf("after Close: %v", got)
-		}
-	})
+// user returns a client with some rights.
+func (w *world) user(rights ...string) *redis.Client {
+	w.t.Helper()
+	args := []any{"acl", "setuser", "some", "reset", "on", ">secret"}
+	for _, right := range rights {
+		args = append(args, right)
+	}
+	check(w.t, w.client.Do(w.t.Context(), args...).Err())
+	client := redis.NewClient(&redis.Options{Addr: w.server.Addr, Username: "some", Password: "secret"})
+	w.t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
-// No call waits for the rules: not the first, and not one while they cannot be read.
-func TestNoCallWaitsForTheRules(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		store, ctx := v.worker(nil, nil), t.Context()
-		v.Faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
-		for range 10 {
-			began := time.Now()
-			must(store.Next(ctx, "acme"))(t)
-			must(store.NextEach(ctx, []string{"acme", "bolt"}))(t)
-			must(store.Submit(ctx, "acme", "a", 0))(t)
-			must(store.Peek(ctx, "acme"))(t)
-			must(store.Done(ctx, "acme", "a", 0))(t)
-			if took := time.Since(began); took > 0 {
-				t.Errorf("calls took %v", took)
-			}
-			time.Sleep(time.Second)
+// hooked returns a client that calls do around each command, or each pipeline with one, of a
+// name. An error of do is the commands'.
+func (w *world) hooked(name string, do func(next func() error) error) *redis.Client {
+	client := w.server.Client()
+	client.AddHook(hook{name, do})
+	return client
+}
+
+type hook struct {
+	name string
+	do   func(next func() error) error
+}
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != h.name {
+			return next(ctx, cmd)
 		}
-		if store.Status().Err == nil {
-			t.Error("no word of the rules that cannot be read")
+		cmd.SetErr(h.do(func() error { return next(ctx, cmd) }))
+		return cmd.Err()
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Name() == h.name }) {
+			return next(ctx, cmds)
 		}
-		v.Faults.Heal()
-		time.Sleep(5 * time.Second)
-		check(t, store.Status().Err)
-	})
+		return h.do(func() error { return next(ctx, cmds) }) // the commands themselves do not learn of an error
+	}
+}
+
+var mary, errAny = control.Change{By: "mary", Why: "a <test>"}, errors.New("any error")
+
+// pinned is the override to one level.
+func pinned(level priority.Level) priority.Override {
+	return priority.Override{Earliest: level, Latest: level}
+}
+
+// levels are rules by count with so many levels.
+func levels(n int) control.Rules {
+	policy := priority.Policy{Thresholds: []int64{}, Loads: []float64{}}
+	for i := range n - 1 {
+		policy.Thresholds = append(policy.Thresholds, int64(-i))
+	}
+	return control.Rules{Policy: policy}
+}
+
+// wantLevels fails the test unless a store goes by so many levels by count.
+func wantLevels(t *testing.T, what string, store priority.Store, n int) {
+	t.Helper()
+	if got := len(store.PolicyOf("acme").Thresholds) + 1; got != n {
+		t.Errorf("%s: the policy has %d levels, not %d", what, got, n)
+	}
+}
+
+func wantError(t *testing.T, what string, err, kind error) {
+	t.Helper()
+	if err == nil || !errors.Is(err, kind) && kind != errAny {
+		t.Errorf("%s: %v, not %v", what, err, kind)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// must returns a value, or fails the test that is given to what it returns.
+func must[T any](value T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		check(t, err)
+		return value
+	}
 }
 
 // changes is what OnChange was called with.
@@ -126,331 +203,221 @@ func (c *changes) note(status control.Status) {
 	c.all = append(c.all, status)
 }
 
-func (c *changes) take() []control.Status {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all := c.all
-	c.all = nil
-	return all
-}
-
-// want fails the test unless OnChange was called once, with an error of a kind or none.
+// want fails the test unless OnChange was called once since the last want; nil: without an error.
 func (c *changes) want(t *testing.T, what string, version int64, kind error) {
 	t.Helper()
-	got := c.take()
-	if len(got) != 1 || got[0].Version != version || !errors.Is(got[0].Err, kind) {
-		t.Errorf("%s: OnChange has %+v, want version %d and %v", what, got, version, kind)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.all) != 1 || c.all[0].Version != version || (c.all[0].Err != nil) != (kind != nil) || kind != errAny && !errors.Is(c.all[0].Err, kind) {
+		t.Errorf("%s: OnChange has %+v, not version %d and %v", what, c.all, version, kind)
 	}
+	c.all = nil
 }
 
-// While the rules cannot be read the last ones hold. OnChange is called once of a reason,
-// and when it is gone.
-func TestTheLastRulesHold(t *testing.T) {
+func TestStore_Follows(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		told := new(changes)
-		store, admin, ctx := v.worker(nil, &control.Options{OnChange: told.note}), v.admin(), t.Context()
+		v, ctx := virtualredis.Start(t), t.Context()
+		var asked atomic.Int64 // for rules
+		var last atomic.Pointer[redis.SliceCmd]
+		v.Sent = func(cmds []redis.Cmder) {
+			if cmd, ok := cmds[0].(*redis.SliceCmd); ok && virtualredis.KeyOf(cmd) == rulesKey {
+				asked.Add(1)
+				last.Store(cmd)
+			}
+		}
+		admin := newAdmin(t, v.Client(nil))
+		own := priority.RedisOptions{Tiers: map[string]priority.Policy{"gold": levels(7).Policy}, TierOf: func(string) string { return "gold" }}
+		store := newStore(t, v.Client(v.Faults), control.Options{Store: own, Interval: 500 * time.Millisecond})
+		time.Sleep(time.Minute)
+		if asked.Load() > 0 {
+			t.Error("it asks before the first call")
+		}
 		must(store.Next(ctx, "acme"))(t)
-		version := must(admin.Apply(ctx, strict(), demo(0)))(t)
+		must(admin.Apply(ctx, 0, levels(3), mary))(t)
 		time.Sleep(control.FollowedWithin)
-		told.want(t, "rules", version, nil)
-		readAt := store.Status().ReadAt
-		v.Faults.Fail(prioritytest.Fault{Customer: "control"})
-		time.Sleep(10 * time.Second)
-		version = must(admin.Apply(ctx, only(), demo(version)))(t)
-		time.Sleep(10 * time.Second)
-		wantPolicy(t, "while away", store, 3)
-		if status := store.Status(); status.Err == nil || status.Version != version-1 || status.ReadAt.After(readAt.Add(control.FollowedWithin)) {
+		wantLevels(t, "applied", store, 3)
+		asked.Store(0)
+		time.Sleep(100 * time.Second)
+		synctest.Wait()
+		if n := asked.Load(); n < 180 || n > 225 || len(last.Load().Val()) != 1 {
+			t.Errorf("in 200 intervals it asks %d times, and the last reply has %d parts", n, len(last.Load().Val()))
+		}
+		v.SetAhead(-time.Hour) // a failover to another clock
+		must(admin.Apply(ctx, 1, levels(2), mary))(t)
+		time.Sleep(control.FollowedWithin)
+		wantLevels(t, "applied an hour earlier", store, 2)
+		must(admin.Withdraw(ctx, 2, mary))(t)
+		time.Sleep(control.FollowedWithin)
+		wantLevels(t, "withdrawn", store, 7)
+		if status := store.Status(); status.Version != 3 || status.Rules != nil || status.Err != nil || status.ReadAt.IsZero() {
 			t.Errorf("%+v", status)
 		}
-		if got := told.take(); len(got) != 1 || got[0].Err == nil || got[0].Version != version-1 {
-			t.Errorf("while away OnChange has %+v", got)
+		check(t, store.Close(ctx))
+		must(admin.Apply(ctx, 3, levels(2), mary))(t)
+		asked.Store(0)
+		time.Sleep(time.Minute)
+		must(store.Next(ctx, "acme"))(t)
+		if wantLevels(t, "after Close", store, 7); asked.Load() > 0 {
+			t.Error("it asks after Close")
+		}
+		check(t, store.Close(ctx))
+		check(t, newStore(t, v.Client(nil), control.Options{}).Close(ctx)) // before any call
+	})
+}
+
+// While the rules cannot be read, the last ones hold, and no call waits.
+func TestStore_RulesCannotBeRead(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v, said, ctx := virtualredis.Start(t), new(changes), t.Context()
+		admin, hangs := newAdmin(t, v.Client(nil)), prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour}
+		v.Faults.Fail(hangs)
+		store := newStore(t, v.Client(v.Faults), control.Options{Interval: 500 * time.Millisecond, OnChange: said.note})
+		must(store.Next(ctx, "acme"))(t)
+		must(admin.Apply(ctx, 0, levels(3), mary))(t)
+		time.Sleep(10 * time.Second)
+		said.want(t, "at first", 0, errAny)
+		wantLevels(t, "at first", store, 9)
+		v.Faults.Heal()
+		time.Sleep(control.FollowedWithin)
+		said.want(t, "read", 1, nil)
+		must(admin.Apply(ctx, 1, levels(4), mary))(t)
+		time.Sleep(control.FollowedWithin)
+		said.want(t, "changed", 2, nil)
+		v.Faults.Fail(hangs)
+		must(admin.Apply(ctx, 2, levels(2), mary))(t)
+		for range 10 {
+			began := time.Now()
+			must(store.NextEach(ctx, []string{"acme", "bolt"}))(t)
+			must(store.Submit(ctx, "acme", "a", 0))(t)
+			must(store.Done(ctx, "acme", "a", 0))(t)
+			if took := time.Since(began); took > 0 {
+				t.Errorf("calls took %v", took)
+			}
+			time.Sleep(time.Second)
+		}
+		said.want(t, "away", 2, errAny)
+		if wantLevels(t, "away", store, 4); time.Since(store.Status().ReadAt) < 10*time.Second {
+			t.Errorf("%+v", store.Status())
 		}
 		v.Faults.Heal()
 		time.Sleep(control.FollowedWithin)
-		told.want(t, "back", version, nil)
-		wantPolicy(t, "back", store, 1)
+		said.want(t, "back", 3, nil)
 	})
 }
 
-// A worker that begins while Redis is away decides by its own options.
-func TestWithoutRulesTheOptionsHold(t *testing.T) {
+// A client that heeds no context keeps neither Refresh nor Close.
+func TestStore_ClientHangs(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		admin, ctx := v.admin(), t.Context()
-		must(admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{-1}}}, demo(0)))(t)
-		v.Faults.Fail(prioritytest.Fault{Customer: "control"})
-		store := v.worker(&priority.RedisOptions{Policy: strict().Policy}, nil)
-		if err := store.Refresh(ctx); err == nil {
-			t.Error("Refresh worked")
-		}
-		wantPolicy(t, "without rules", store, 3)
-		if status := store.Status(); status.Rules != nil || status.Version != 0 || !status.ReadAt.IsZero() || status.Err == nil {
-			t.Errorf("%+v", status)
-		}
-		v.Faults.Heal()
-		time.Sleep(control.FollowedWithin)
-		wantPolicy(t, "with rules", store, 2)
-		if store.Last() != 3 {
-			t.Errorf("last level %d", store.Last())
-		}
-	})
-}
-
-// Redis that lost what operators set is an event. Workers keep the rules that they know,
-// and say so, until an operator decides.
-func TestLostRulesStayInForceUntilAnOperatorDecides(t *testing.T) {
-	t.Parallel()
-	flush := func(w *world, _ map[string]held) { check(w.t, w.client.FlushAll(w.t.Context()).Err()) }
-	restore := func(w *world, before map[string]held) { w.restore(before) }
-	apply := func(w *world) { must(w.admin.Apply(w.t.Context(), only(), demo(w.rulesVersion())))(w.t) }
-	for name, test := range map[string]struct {
-		lose   func(w *world, before map[string]held)
-		decide func(w *world)
-		levels int
-		there  string // version
-	}{
-		"all is lost, others are applied":        {flush, apply, 1, "none are there"},
-		"all is lost, and withdrawn":             {flush, func(w *world) { must(w.admin.Withdraw(w.t.Context(), demo(0)))(w.t) }, 9, "none are there"},
-		"all is lost, and brought back":          {flush, func(w *world) { must(w.admin.Import(w.t.Context(), w.backup, demo(0)))(w.t) }, 3, "none are there"},
-		"the last changes are lost":              {restore, apply, 1, "6 is there"},
-		"the last changes are lost, rolled back": {restore, func(w *world) { must(w.admin.Rollback(w.t.Context(), 6, demo(6)))(w.t) }, 2, "6 is there"},
-		"the rules alone":                        {func(w *world, _ map[string]held) { w.delete(rulesKey); w.override("x", pinned(1)) }, apply, 1, "none are there"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, nil)
-			told := new(changes)
-			w.store = openControl(t, w.client, nil, &control.Options{Interval: time.Minute, OnChange: told.note})
-			for i := range 5 {
-				w.override(fmt.Sprint(i), pinned(3))
-			}
-			w.apply(control.Rules{Policy: priority.Policy{Thresholds: []int64{-1}}})
-			before := w.contents()
-			version := w.apply(strict())
-			w.backup = must(w.admin.Export(t.Context()))(t)
-			told.take()
-			test.lose(w, before)
-			for range 3 {
-				err := w.store.Refresh(t.Context())
-				if !errors.Is(err, control.ErrLost) || !strings.Contains(err.Error(), "7 w") || !strings.Contains(err.Error(), test.there) {
-					t.Fatalf("Refresh = %v", err)
-				}
-			}
-			told.want(t, "lost", version, control.ErrLost)
-			wantPolicy(t, "lost", w.store, 3)
-			w.override("another", pinned(2)) // is no decision about rules
-			if err := w.store.Refresh(t.Context()); !errors.Is(err, control.ErrLost) {
-				t.Errorf("after another change: %v", err)
-			}
-			wantPolicy(t, "after another change", w.store, 3)
-			test.decide(w)
-			w.refresh()
-			wantPolicy(t, "decided", w.store, test.levels)
-			if status := w.store.Status(); status.Err != nil || (status.Rules == nil) != (test.levels == 9) {
-				t.Errorf("%+v", status)
-			}
-			fresh := openControl(t, w.client, nil, seldom)
-			check(t, fresh.Refresh(t.Context()))
-			wantPolicy(t, "a worker that begins", fresh, test.levels)
-		})
-	}
-}
-
-// Without rules, a version that is gone says that overrides are lost.
-func TestLostOverridesAreSaid(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	w.override("acme", pinned(4))
-	w.refresh()
-	backup := must(w.admin.Export(ctx))(t)
-	check(t, w.client.FlushAll(ctx).Err())
-	err := w.store.Refresh(ctx)
-	if !errors.Is(err, control.ErrLost) || !strings.Contains(err.Error(), "version 1 was known, 0 is there") {
-		t.Errorf("Refresh = %v", err)
-	}
-	w.wantLevel(w.store, "acme", 1, 1)
-	must(w.admin.Import(ctx, backup, demo(0)))(t)
-	w.refresh()
-	w.wantLevel(w.store, "acme", 4, 1)
-}
-
-// As after NTP or a failover: whose clock is ahead changes neither which rules hold nor
-// whether an override does, and leaves no two workers different.
-func TestClocksThatStep(t *testing.T) {
-	for name, step := range map[string]time.Duration{"back": -time.Hour, "ahead": time.Hour} {
-		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				v := newVirtual(t)
-				admin, ctx := v.admin(), t.Context()
-				one, two := v.worker(nil, nil), v.worker(nil, nil)
-				version := must(admin.Apply(ctx, strict(), demo(0)))(t)
-				check(t, one.Refresh(ctx))
-				v.SetAhead(step)
-				version = must(admin.Apply(ctx, only(), demo(version)))(t)
-				v.SetAhead(0)
-				check(t, one.Refresh(ctx))
-				check(t, two.Refresh(ctx))
-				wantPolicy(t, "one", one, 1)
-				wantPolicy(t, "two", two, 1)
-				must(admin.Apply(ctx, control.Rules{}, demo(version)))(t)
-				check(t, one.Refresh(ctx))
-				check(t, two.Refresh(ctx))
-				wantPolicy(t, "one", one, 9)
-				wantPolicy(t, "two", two, 9)
-				v.SetAhead(400 * 24 * time.Hour) // against the workers' clocks
-				must(admin.SetOverride(ctx, "acme", pinned(5), time.Hour, demo(0)))(t)
-				for _, store := range []priority.Store{one, two} {
-					if got := must(store.Next(ctx, "acme"))(t); got.Level != 5 {
-						t.Errorf("%+v", got)
-					}
-				}
-			})
-		})
-	}
-}
-
-// After a failover to a clock that is behind, the next change may have the version of the
-// one that was lost, and an earlier time: it is followed.
-func TestAnotherChangeOfTheSameVersionIsFollowed(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		admin, store, ctx := v.admin(), v.worker(nil, seldom), t.Context()
-		must(admin.Apply(ctx, strict(), demo(0)))(t)
-		check(t, store.Refresh(ctx))
-		check(t, v.Client(nil).FlushAll(ctx).Err())
-		v.SetAhead(-time.Hour)
-		must(admin.Apply(ctx, only(), demo(0)))(t)
-		check(t, store.Refresh(ctx))
-		wantPolicy(t, "another change", store, 1)
-	})
-}
-
-// A command that hangs holds up the following for a time only.
-func TestAReadThatHangsEnds(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		store, admin, ctx := v.worker(nil, nil), v.admin(), t.Context()
-		v.Faults.Fail(prioritytest.Fault{Customer: "control", Class: priority.ErrOutcomeUnknown, Delay: time.Hour, Calls: 3})
-		must(store.Next(ctx, "acme"))(t)
-		version := must(admin.Apply(ctx, strict(), demo(0)))(t)
-		time.Sleep(10 * time.Second)
-		if status := store.Status(); status.Err != nil || status.Version != version {
-			t.Errorf("%+v", status)
-		}
-	})
-}
-
-func TestRefreshIsInTime(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		store := v.worker(nil, nil)
-		v.Faults.Fail(prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
-		for range 3 {
+		v := virtualredis.Start(t)
+		client, release := v.Client(nil), make(chan struct{})
+		store := newStore(t, client, control.Options{})
+		check(t, store.Refresh(t.Context()))
+		client.AddHook(hook{"evalsha", func(next func() error) error { <-release; return next() }})
+		for i, call := range []func(context.Context) error{store.Refresh, store.Refresh, store.Close, store.Close, store.Refresh} {
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			began := time.Now()
-			err := store.Refresh(ctx)
+			if err := call(ctx); err == nil || time.Since(began) > 100*time.Millisecond {
+				t.Errorf("call %d: %v after %v", i, err, time.Since(began))
+			}
 			cancel()
-			if took := time.Since(began); err == nil || took > 100*time.Millisecond {
-				t.Errorf("Refresh = %v after %v", err, took)
-			}
 		}
-		v.Faults.Heal()
-		check(t, store.Refresh(t.Context()))
+		close(release)
+		check(t, store.Close(t.Context()))
 	})
 }
 
-// late is a hook by which the first reply comes late.
-type late struct {
-	noHook
-	delay time.Duration
-	met   atomic.Bool
-}
-
-func (l *late) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if strings.HasPrefix(cmd.Name(), "eval") && err == nil && !l.met.Swap(true) {
-			time.Sleep(l.delay)
-		}
-		return err
-	}
-}
-
-// What a reading found long ago says nothing of the rules that a later one has read.
-func TestAReadingThatIsLateSaysNothing(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		client, ctx := v.Client(v.Faults), t.Context()
-		admin := v.admin()
-		check(t, client.ScriptLoad(ctx, lua.Follow).Err())
-		version := must(admin.Apply(ctx, strict(), demo(0)))(t)
-		client.AddHook(&late{delay: time.Second})
-		store := openControl(t, client, nil, seldom)
-		var first sync.WaitGroup
-		first.Go(func() { _ = store.Refresh(ctx) })
-		time.Sleep(time.Millisecond)
-		must(admin.Apply(ctx, only(), demo(version)))(t)
+// If Redis lost the rules, or has older ones, a worker keeps those it knows, and says so once.
+func TestStore_Lost(t *testing.T) {
+	t.Parallel()
+	w, said, ctx := start(t), new(changes), t.Context()
+	store := newStore(t, w.client, control.Options{OnChange: said.note})
+	w.apply(levels(3))
+	older := w.client.Get(ctx, rulesKey).Val()
+	w.apply(levels(2))
+	rules := w.client.Get(ctx, rulesKey).Val()
+	for there, want := range map[string]string{"": "version 2 was known, none is there", older: "version 2 was known, 1 is there"} {
 		check(t, store.Refresh(ctx))
-		wantPolicy(t, "the later reading", store, 1)
-		first.Wait()
-		time.Sleep(2 * time.Second)
-		wantPolicy(t, "after the late one", store, 1)
-		check(t, store.Status().Err)
-	})
-}
-
-// One outage is one reason, though each connection that is lost has a port of its own.
-func TestAnOutageIsSaidOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	for name, fault := range map[string]redistest.Fault{"swallowed": redistest.Swallow, "cut": redistest.Cut, "black hole": redistest.Blackhole} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			proxy := redistest.StartProxy(t, server.Addr)
-			client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 200 * time.Millisecond})
-			t.Cleanup(func() { _ = client.Close() })
-			told := new(changes)
-			store := openControl(t, client, nil, &control.Options{Interval: time.Minute, OnChange: told.note})
-			check(t, store.Refresh(t.Context()))
-			proxy.Set(fault)
-			for range 4 {
-				if err := store.Refresh(t.Context()); err == nil {
-					t.Error("Refresh worked")
-				}
-			}
-			if got := told.take(); len(got) != 1 {
-				t.Errorf("told %d times: %v", len(got), got)
-			}
-		})
-	}
-}
-
-// Where the worker's queue has fewer levels than the Admin was told, what held before
-// holds on, and all is well when the rules are.
-func TestRulesOfTooManyLevelsAreNotUsed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, nil)
-	ctx := t.Context()
-	told := new(changes)
-	own := &priority.RedisOptions{Policy: priority.Policy{Thresholds: []int64{-2, -4}}}
-	store := openControl(t, w.client, own, &control.Options{Interval: time.Minute, OnChange: told.note})
-	good := w.apply(only())
-	check(t, store.Refresh(ctx))
-	told.take()
-	w.apply(control.Rules{}) // nine levels
-	for range 3 {
-		if err := store.Refresh(ctx); !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), "its queue has 3 levels, the rules 9") {
-			t.Errorf("Refresh = %v", err)
+		said.all = nil
+		if check(t, w.client.Set(ctx, rulesKey, there, 0).Err()); there == "" {
+			check(t, w.client.Del(ctx, rulesKey).Err())
 		}
+		for range 3 {
+			err := store.Refresh(ctx)
+			if wantError(t, want, err, control.ErrLost); !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("%v, not %s", err, want)
+			}
+			w.set("acme", 5) // is no decision about rules
+		}
+		said.want(t, want, 2, control.ErrLost)
+		wantLevels(t, want, store, 2)
+		check(t, w.client.Set(ctx, rulesKey, rules, 0).Err()) // it is back
 	}
-	told.want(t, "nine levels", good, priority.ErrInvalid)
-	wantPolicy(t, "nine levels", store, 1)
-	w.override("acme", pinned(2)) // holds all the same
-	w.wantLevel(store, "acme", 2, 1)
-	now := w.apply(strict())
-	check(t, store.Refresh(ctx))
-	told.want(t, "three levels", now, nil)
-	wantPolicy(t, "three levels", store, 3)
+}
+
+// What no worker can use, workers and the Admin say. The rules before stay in force until
+// operators replace it.
+func TestStore_CannotUse(t *testing.T) {
+	t.Parallel()
+	w, ctx := start(t), t.Context()
+	const item = `{"version":99,"changed":NOW,"at":1,"by":"x","why":"x","rules":`
+	for name, test := range map[string]struct {
+		text string // empty: a list
+		kind error
+		says string
+	}{
+		"nine levels":     {item + `{}}`, priority.ErrInvalid, "its queue has 3 levels, the rules 9"},
+		"unknown field":   {item + `{"x":1}}`, priority.ErrInvalid, "version 99"},
+		"later format":    {`{"format":2,"version":7}`, control.ErrNewer, "format 2"},
+		"half of it":      {item, control.ErrCorrupt, rulesKey},
+		"no version":      {`{"rules":null}`, control.ErrCorrupt, rulesKey},
+		"a great version": {strings.Replace(item, "99", "10000000000000", 1) + `null}`, control.ErrCorrupt, rulesKey},
+		"junk":            {" ", control.ErrCorrupt, rulesKey},
+		"another kind":    {"", control.ErrCorrupt, rulesKey},
+	} {
+		check(t, w.client.FlushAll(ctx).Err())
+		said := new(changes)
+		store := newStore(t, w.client, control.Options{Store: priority.RedisOptions{Policy: levels(3).Policy}, OnChange: said.note})
+		w.apply(levels(2))
+		check(t, store.Refresh(ctx))
+		w.tick()
+		said.all = nil
+		before, now := w.client.Get(ctx, rulesKey).Val(), fmt.Sprint(must(w.admin.Now(ctx))(t).UnixMilli())
+		put := func() {
+			if check(t, w.client.Set(ctx, rulesKey, strings.Replace(test.text, "NOW", now, 1), 0).Err()); test.text == "" {
+				check(t, w.client.Del(ctx, rulesKey).Err())
+				check(t, w.client.LPush(ctx, rulesKey, "x").Err())
+			}
+		}
+		put()
+		for range 3 {
+			err := store.Refresh(ctx)
+			if wantError(t, name, err, test.kind); !strings.Contains(fmt.Sprint(err), test.says) || errors.Is(err, control.ErrLost) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		said.want(t, name, 1, test.kind)
+		wantLevels(t, name, store, 2)
+		if rules, err := w.admin.Rules(ctx); name != "nine levels" && (!errors.Is(err, test.kind) || rules.Rules != nil) {
+			t.Errorf("%s: %+v, %v", name, rules, err)
+		}
+		check(t, w.client.Set(ctx, rulesKey, before, 0).Err())
+		if err := store.Refresh(ctx); errors.Is(err, control.ErrLost) != (test.kind == priority.ErrInvalid) {
+			t.Errorf("%s, then those before: %v", name, err)
+		}
+		check(t, w.client.Del(ctx, rulesKey).Err())
+		err := store.Refresh(ctx)
+		if wantError(t, name+", then none", err, control.ErrLost); (test.kind == priority.ErrInvalid) != strings.Contains(err.Error(), "version 99 ") {
+			t.Errorf("%s, then none: %v", name, err)
+		}
+		put()
+		if _, err = w.admin.Apply(ctx, control.AnyVersion, levels(1), mary); test.kind == control.ErrNewer || test.text == "" {
+			wantError(t, name+" is replaced", err, test.kind)
+			check(t, w.client.Del(ctx, rulesKey).Err())
+			w.apply(levels(1))
+		} else {
+			check(t, err)
+		}
+		check(t, store.Refresh(ctx))
+		wantLevels(t, name+", then others", store, 1)
+	}
 }

@@ -1,105 +1,145 @@
 package control
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 )
 
 // Entry is a line of the log: one change.
 type Entry struct {
-	Version int64     `json:"version"` // since this change
-	At      time.Time `json:"at"`      // by Redis's clock
-	By      string    `json:"by"`
-	Why     string    `json:"why"`
+	ID  string    `json:"id"`
+	At  time.Time `json:"at"` // by Redis's clock
+	By  string    `json:"by"`
+	Why string    `json:"why"`
 
 	// Kind says what was changed: "policy", "override", "reset" (a customer's numbers
-	// were reset), or "forget" (a customer was forgotten; the entry does not say who);
-	// "corrupt": the entry cannot be read.
+	// were reset), "forget" (a customer was forgotten; the entry does not say who), or
+	// "import"; "corrupt": the entry cannot be read.
 	Kind string `json:"kind"`
 
 	// Customer is the customer of an override or a reset, else empty.
 	Customer string `json:"customer,omitempty"`
 
-	// Old and New are the values before and after, a [Rules] or a [priority.Override]
-	// as JSON; empty if there was no value.
-	Old json.RawMessage `json:"old,omitempty"`
-	New json.RawMessage `json:"new,omitempty"`
+	// Applied are the rules that were set or withdrawn, of a policy; else nil.
+	Applied *Applied `json:"applied,omitempty"`
 
-	// Until is when an override ends; zero: never.
-	Until time.Time `json:"until,omitzero"`
+	// Override is what was set, and Until when it ends; the zero Override was ended.
+	Override priority.Override `json:"override,omitzero"`
+	Until    time.Time         `json:"until,omitzero"`
 }
 
-// Log returns the last changes, newest first, up to the version upTo (0: up to the
-// last change), and at most that many. About 10,000 changes are kept.
-func (a *Admin) Log(ctx context.Context, upTo int64, most int) ([]Entry, error) {
+// Log returns the last changes, newest first, at most that many, from the entry with an
+// id on; empty: from the newest. A change is kept for [LogAge], and about 10,000 are.
+func (a *Admin) Log(ctx context.Context, from string, most int) ([]Entry, error) {
 	if most < 1 || most > logEntries {
 		return nil, fmt.Errorf("%w option: %d entries, not 1 to %d", priority.ErrInvalid, most, logEntries)
 	}
-	last := "+"
-	if upTo > 0 {
-		last = strconv.FormatInt(upTo, 10)
-	}
-	ctx, cancel := a.within(ctx)
-	defer cancel()
-	_, reply, err := a.ask(ctx, "XREVRANGE", a.keys.log, last, "-", "COUNT", most)
-	if err != nil {
-		return nil, err
-	}
-	list, _ := reply.([]any)
-	entries := make([]Entry, len(list))
-	for i, each := range list {
-		entries[i] = entryOf(each)
+	var entries []Entry
+	for len(entries) < most {
+		page, err := a.logPage(ctx, cmp.Or(from, "+"), min(most-len(entries), logPage))
+		if entries = append(entries, page...); err != nil || len(page) < logPage {
+			return entries, err
+		}
+		from = "(" + page[len(page)-1].ID
 	}
 	return entries, nil
 }
 
-// entryOf reads {id, {field, value, …}}. An entry that cannot be read has the kind
-// "corrupt".
-func entryOf(reply any) Entry {
-	var id string
-	var texts []string
-	if pair, _ := reply.([]any); len(pair) == 2 {
-		id, _ = pair[0].(string)
-		texts = textsOf(pair[1])
+// logPage is how many entries one command reads: rules may be long.
+const logPage = 100
+
+func (a *Admin) logPage(ctx context.Context, from string, most int) ([]Entry, error) {
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	cmd := redis.NewXMessageSliceCmd(ctx, "xrevrange", a.keys.log, from, "-", "count", most)
+	_ = a.client.Process(ctx, cmd)
+	messages, err := cmd.Result()
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
-	fields := make(map[string]string, len(texts)/2)
-	for i := 0; i+1 < len(texts); i += 2 {
-		fields[texts[i]] = texts[i+1]
+	if err != nil {
+		return nil, fmt.Errorf("control: cannot read %q: %w", a.keys.log, err)
 	}
-	number, _, _ := strings.Cut(id, "-")
-	version, _ := strconv.ParseInt(number, 10, 64)
-	at, err := strconv.ParseInt(fields["at"], 10, 64)
-	e := Entry{Version: version, At: time.UnixMilli(at), By: fields["who"], Why: fields["why"]}
-	if until, _ := strconv.ParseInt(fields["until"], 10, 64); until > 0 {
-		e.Until = time.UnixMilli(until)
+	entries := make([]Entry, len(messages))
+	for i, message := range messages {
+		entries[i] = entryOf(message)
 	}
-	e.Kind, e.Customer, _ = strings.Cut(fields["item"], ":")
-	var ok [2]bool
-	e.Old, ok[0] = valueOf(fields["old"])
-	e.New, ok[1] = valueOf(fields["new"])
-	if err != nil || version < 1 || e.Kind == "" || ok != [2]bool{true, true} {
-		return Entry{Version: version, Kind: "corrupt", Why: fmt.Sprintf("the entry %q of the log cannot be read", id)}
+	return entries, nil
+}
+
+// History returns the fleet's present and earlier rules that the log still has, the newest
+// first.
+func (a *Admin) History(ctx context.Context) ([]Applied, error) {
+	entries, err := a.Log(ctx, "", logEntries)
+	var history []Applied
+	for _, entry := range entries {
+		if entry.Applied != nil {
+			history = append(history, *entry.Applied)
+		}
+	}
+	return history, err
+}
+
+// entryOf reads an entry. One that cannot be read has the kind "corrupt".
+func entryOf(message redis.XMessage) Entry {
+	field := func(name string) string { text, _ := message.Values[name].(string); return text }
+	stamp, _, _ := strings.Cut(message.ID, "-")
+	at, _ := strconv.ParseInt(stamp, 10, 64)
+	e := Entry{ID: message.ID, At: time.UnixMilli(at), By: field("by"), Why: field("why"), Kind: field("kind"), Customer: field("customer")}
+	var err error
+	switch e.Kind {
+	case "policy":
+		var read item
+		read, err = parse("the log", field("value"))
+		err = errors.Join(err, read.invalid)
+		e.Applied = &read.Applied
+	case "override":
+		if value := field("value"); value != "" {
+			err = e.Override.UnmarshalText([]byte(value))
+			until, _ := strconv.ParseInt(field("until"), 10, 64)
+			e.Until = timeOf(until)
+		}
+	case "reset", "forget", "import":
+	default:
+		err = errors.New("its kind is not known")
+	}
+	if err != nil {
+		return Entry{ID: e.ID, At: e.At, Kind: "corrupt", Why: fmt.Sprintf("this entry of the log cannot be read: %v", err)}
 	}
 	return e
 }
 
-// valueOf returns the value of a stored item, without who set it and why.
-func valueOf(stored string) (value json.RawMessage, ok bool) {
-	var item struct{ Override, Rules json.RawMessage }
-	if stored == "" {
-		return nil, true
+// note writes an entry to the log: pairs of names and values. A zero
+// now is asked for.
+func (a *Admin) note(ctx context.Context, now time.Time, change Change, kind string, fields ...string) (err error) {
+	if now.IsZero() {
+		now, err = a.now(ctx)
 	}
-	if err := json.Unmarshal([]byte(stored), &item); err != nil {
-		return nil, false
+	if err == nil {
+		add := []any{"xadd", a.keys.log, "maxlen", "~", logEntries, "*", "kind", kind, "by", change.By, "why", change.Why}
+		for _, field := range fields {
+			add = append(add, field)
+		}
+		pipe := a.client.Pipeline()
+		_ = pipe.Process(ctx, redis.NewStringCmd(ctx, add...))
+		_ = pipe.Process(ctx, redis.NewIntCmd(ctx, "xtrim", a.keys.log, "minid", "=", now.Add(-LogAge).UnixMilli()))
+		_ = pipe.Process(ctx, redis.NewBoolCmd(ctx, "pexpire", a.keys.log, LogAge.Milliseconds()))
+		_, err = pipe.Exec(ctx)
 	}
-	if value = append(item.Override, item.Rules...); string(value) == "null" {
-		value = nil
+	switch {
+	case err == nil:
+		return nil
+	case kind == "reset", kind == "import": // which come afterwards
+		return fmt.Errorf("control: writing to the log %q failed: %w", a.keys.log, err)
 	}
-	return value, true
+	return fmt.Errorf("control: it is done, but writing to the log %q failed: %w", a.keys.log, err)
 }

@@ -3,284 +3,355 @@ package control
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/check"
-	"github.com/docpriority/priority/internal/script"
 )
 
 // MaxOverride is the longest time that an override may last.
 const MaxOverride = 30 * 24 * time.Hour
 
-// Held is a customer's override: as operators recorded it, and as the customer's key
-// in Redis holds it. The key decides the levels.
-type Held struct {
-	Customer string `json:"customer"`
-
-	// Item is the recorded override. Version 0: there is no readable record.
-	Item[priority.Override]
-
-	// InForce reports whether the customer's key holds the same.
-	InForce bool `json:"in_force"`
-
-	// Found is what the key holds instead; empty: the key does not exist.
-	Found string `json:"found,omitempty"`
-
-	// Err says why the record or the key cannot be read. It wraps [ErrCorrupt],
-	// [ErrNewer], or what kept Redis from answering.
-	Err error `json:"-"`
+// Override is a customer's override, as the customer's key holds it.
+type Override struct {
+	Customer string
+	Bounds   priority.Override
+	By, Why  string    // who set it, and why; empty: it is not known
+	At       time.Time // when it was set, by Redis's clock; zero: it is not known
+	Until    time.Time // when it ends; zero: it does not
 }
 
-// Overrides returns the recorded overrides that have not ended, by customer, in two
-// round trips.
-func (a *Admin) Overrides(ctx context.Context) ([]Held, error) {
-	ctx, cancel := a.within(ctx)
-	defer cancel()
-	held, _, err := a.written(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return held, a.find(ctx, held)
-}
-
-// OverrideOf returns a customer's override, or nil if there is neither a record nor the
-// customer's key.
-func (a *Admin) OverrideOf(ctx context.Context, customer string) (*Held, error) {
-	if err := check.Customer(customer); err != nil {
-		return nil, err
-	}
-	ctx, cancel := a.within(ctx)
-	defer cancel()
-	held, _, err := a.writtenOf(ctx, customer)
-	if err != nil {
-		return nil, err
-	}
-	each := []Held{held}
-	if err := a.find(ctx, each); err != nil {
-		return nil, err
-	}
-	if held.Version == 0 && each[0].Found == "" && each[0].Err == nil {
-		return nil, nil
-	}
-	return &each[0], nil
+// note is the JSON behind the bounds in an override's key.
+type note struct {
+	By  string `json:"by"`
+	Why string `json:"why"`
+	At  int64  `json:"at"` // in milliseconds
 }
 
 // SetOverride sets a customer's override from now on, for 1 ms to [MaxOverride], in
-// place of any earlier one. With [ErrNotInForce] it also returns the version.
-func (a *Admin) SetOverride(ctx context.Context, customer string, override priority.Override, lasts time.Duration, change Change) (int64, error) {
-	if err := check.Customer(customer); err != nil {
-		return 0, err
-	}
-	if override.Earliest > a.levels || override.Latest > a.levels {
-		return 0, fmt.Errorf("%w option: an override to level %d of 1 to %d", priority.ErrInvalid, max(override.Earliest, override.Latest), a.levels)
-	}
+// place of any earlier one, which it returns; nil: there was none.
+func (a *Admin) SetOverride(ctx context.Context, customer string, bounds priority.Override, lasts time.Duration, change Change) (replaced *Override, err error) {
 	if lasts < time.Millisecond || lasts > MaxOverride {
-		return 0, fmt.Errorf("%w option: an override for %v, not for 1ms to %v", priority.ErrInvalid, lasts, MaxOverride)
+		return nil, fmt.Errorf("%w option: an override for %v, not for 1ms to %v", priority.ErrInvalid, lasts, MaxOverride)
 	}
-	call, err := a.overrideCall(customer, override, lasts, change)
-	if err != nil {
-		return 0, err
+	set := Override{Customer: customer, Bounds: bounds, By: change.By, Why: change.Why}
+	if err := set.validate(); err != nil {
+		return nil, err
 	}
-	return a.changeOverride(ctx, customer, override, call)
-}
-
-// EndOverride ends a customer's override, even if it is not on record. With
-// [ErrNotInForce], which here means that the override is still in force, it also
-// returns the version.
-func (a *Admin) EndOverride(ctx context.Context, customer string, change Change) (int64, error) {
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	if err := check.Customer(customer); err != nil {
-		return 0, err
-	}
-	call, err := a.call("override:"+customer, "", [3]string{a.keys.log, a.keys.overrides}, change)
+	now, err := a.now(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	held, err := a.OverrideOf(ctx, customer)
-	if err != nil || held != nil && (held.InForce || held.Found != "" || held.Err != nil) {
-		call.Numbers[alwaysAt] = 1 // it is or may be in force, even if it is not on record
+	set.At, set.Until = now, now.Add(lasts)
+	if replaced, err = a.set(ctx, set, now); err != nil {
+		return nil, err
 	}
-	return a.changeOverride(ctx, customer, priority.Override{}, call)
+	text, _ := bounds.MarshalText() // which validate has tried
+	return replaced, a.note(ctx, now, change, "override", "customer", customer, "value", string(text), "until", stamp(set.Until))
 }
 
-// overrideCall returns the call that records an override.
-func (a *Admin) overrideCall(customer string, override priority.Override, lasts time.Duration, change Change) (script.Call, error) {
-	if _, err := override.MarshalText(); err != nil {
-		return script.Call{}, err
+func (o Override) validate() error {
+	_, err := o.Bounds.MarshalText()
+	if last := max(o.Bounds.Earliest, o.Bounds.Latest); err == nil && last > maxLevels {
+		err = fmt.Errorf("%w option: an override to level %d of at most %d", priority.ErrInvalid, last, maxLevels)
 	}
-	text, err := encode(stored{By: change.By, Why: change.Why, Override: &override})
-	if err != nil {
-		return script.Call{}, err
-	}
-	call, err := a.call("override:"+customer, text, [3]string{a.keys.log, a.keys.overrides}, change)
-	if err == nil {
-		call.Numbers[lastsAt] = max(lasts.Milliseconds(), 1)
-	}
-	return call, err
+	return errors.Join(check.Customer(o.Customer), err, Change{o.By, o.Why}.validate())
 }
 
-// changeOverride records a change and then makes it.
-func (a *Admin) changeOverride(ctx context.Context, customer string, override priority.Override, call script.Call) (int64, error) {
+// set lists an override and puts it in force. It returns the one before.
+func (a *Admin) set(ctx context.Context, o Override, now time.Time) (replaced *Override, err error) {
+	pipe := a.client.Pipeline()
+	_ = pipe.Process(ctx, redis.NewIntCmd(ctx, "zremrangebyscore", a.keys.overrides, "-inf", now.UnixMilli()))
+	list := func() *redis.IntCmd { // of two at once, the list has the one that ends last
+		return redis.NewIntCmd(ctx, "zadd", a.keys.overrides, "gt", o.Until.UnixMilli(), o.Customer)
+	}
+	added, listed := list(), redis.NewIntCmd(ctx, "zcard", a.keys.overrides)
+	_, _ = pipe.Process(ctx, added), pipe.Process(ctx, listed)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("control: the override of %.80q is not set: cannot list it in %q: %w", o.Customer, a.keys.overrides, err)
+	}
+	if added.Val() == 1 && listed.Val() > MaxOverrides {
+		left, err := a.prune(ctx)
+		if err != nil || left > MaxOverrides {
+			return nil, errors.Join(ErrTooMany, err, a.unlist(ctx, o.Customer))
+		}
+	}
+	text, err := o.text()
+	if err != nil {
+		return nil, err
+	}
+	key := a.store.Keys(o.Customer).Override
+	left := max(o.Until.Sub(now), time.Millisecond)
+	command := func(more ...any) *redis.StringCmd {
+		cmd := redis.NewStringCmd(ctx, append([]any{"set", key, text, "px", left.Milliseconds()}, more...)...)
+		_ = a.client.Process(ctx, cmd)
+		return cmd
+	}
+	cmd := command("get")
+	if redis.HasErrorPrefix(cmd.Err(), "WRONGTYPE") { // of what is there; SET alone replaces it
+		cmd = command()
+	}
+	before, err := cmd.Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("control: the override is listed, but writing %.200q failed: %w", key, err)
+	}
+	if was := overrideOf(o.Customer, before); was.Bounds != (priority.Override{}) && before != text { // else it was sent again
+		replaced = &was
+	}
+	again := list() // another operator may have ended the one before meanwhile
+	_ = a.client.Process(ctx, again)
+	if err := again.Err(); err != nil {
+		return nil, fmt.Errorf("control: the override of %.80q is in force, but listing it in %q failed: %w", o.Customer, a.keys.overrides, err)
+	}
+	return replaced, nil
+}
+
+// prune removes names without a key from the list, and returns how many are left.
+func (a *Admin) prune(ctx context.Context) (left int, err error) {
+	cmd := redis.NewStringSliceCmd(ctx, "zrangebyscore", a.keys.overrides, "-inf", "+inf")
+	_ = a.client.Process(ctx, cmd)
+	customers, err := cmd.Result()
+	for some := range slices.Chunk(customers, 1000) {
+		pipe := a.client.Pipeline()
+		texts := make([]*redis.StringCmd, len(some))
+		for i, customer := range some {
+			texts[i] = redis.NewStringCmd(ctx, "get", a.store.Keys(customer).Override)
+			_ = pipe.Process(ctx, texts[i])
+		}
+		_, _ = pipe.Exec(ctx) // each command has its own error
+		for i, customer := range some {
+			if left++; errors.Is(texts[i].Err(), redis.Nil) {
+				left--
+				err = errors.Join(err, a.unlist(ctx, customer))
+			}
+		}
+	}
+	return left + 1, err // the one that is being set has no key yet
+}
+
+// text returns what an override's key holds.
+func (o Override) text() (string, error) {
+	bounds, err := o.Bounds.MarshalText()
+	if err != nil {
+		return "", err
+	}
+	behind, err := encode(note{o.By, o.Why, o.At.UnixMilli()})
+	return string(bounds) + " " + behind, err
+}
+
+// overrideOf reads what an override's key holds. Its Bounds are zero if it is none.
+func overrideOf(customer, text string) Override {
+	o := Override{Customer: customer}
+	if o.Bounds.UnmarshalText([]byte(text)) != nil {
+		return Override{Customer: customer}
+	}
+	var behind note
+	if _, rest, ok := strings.Cut(text, " "); ok && json.Unmarshal([]byte(rest), &behind) == nil {
+		if len(behind.By) <= MaxByBytes && len(behind.Why) <= MaxWhyBytes {
+			o.By, o.Why = behind.By, behind.Why
+		}
+		o.At = timeOf(behind.At)
+	}
+	o.Bounds.Earliest, o.Bounds.Latest = min(o.Bounds.Earliest, maxLevels), min(o.Bounds.Latest, maxLevels)
+	return o
+}
+
+// timeOf returns a time in milliseconds; zero: it is none that JSON can have.
+func timeOf(ms int64) time.Time {
+	const year9999 = 253402300799000
+	if ms <= 0 || ms > year9999 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// EndOverride ends a customer's override, and returns it. An error wraps [ErrNotFound] if
+// there is none.
+func (a *Admin) EndOverride(ctx context.Context, customer string, change Change) (*Override, error) {
+	if err := errors.Join(check.Customer(customer), change.validate()); err != nil {
+		return nil, err
+	}
 	ctx, cancel := a.within(ctx)
 	defer cancel()
-	version, left, err := a.change(ctx, call)
-	if err != nil {
-		return 0, err
+	ended, err := a.Override(ctx, customer)
+	if err != nil && !errors.Is(err, ErrCorrupt) {
+		return nil, err
 	}
-	if err := a.enforce(ctx, customer, version, override, left); err != nil {
-		return version, fmt.Errorf("%w: version %d, %q: %w", ErrNotInForce, version, a.store.Keys(customer).Override, err)
+	if err := a.unlist(ctx, customer); err != nil { // first, so that one that is set meanwhile stays listed
+		return nil, err
 	}
-	return version, nil
-}
-
-// enforce writes an override, whose change has a version, to the customer's key, until
-// ctx ends. If another change was recorded meanwhile, it makes that change: the last
-// recorded change wins.
-func (a *Admin) enforce(ctx context.Context, customer string, version int64, override priority.Override, left time.Duration) error {
-	var lost error
-	for end := time.Now().Add(left); ; {
-		err := a.inTime(ctx, func() error {
-			cmd := a.enforcement(ctx, customer, override, time.Until(end))
-			_ = a.client.Process(ctx, cmd)
-			return cmd.Err() // a deferred AutoPipeliner waits only here
-		})
-		if err == nil {
-			var there Held
-			var now int64
-			there, now, err = a.writtenOf(ctx, customer)
-			if err == nil && (there.Version == version || there.Version == 0 && override == (priority.Override{})) {
-				return lost
-			}
-			if err == nil {
-				if there.Version < version && a.isLost(ctx, version) {
-					lost = fmt.Errorf("version %d was lost, as in a failover", version)
-				} // else it has ended
-				version, override, end = there.Version, there.Value, time.Now().Add(there.leftAt(now))
-				continue
-			}
-		}
-		if redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "OOM") {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(betweenTries):
-		}
-	}
-}
-
-// isLost reports whether Redis has lost a version that it assigned.
-func (a *Admin) isLost(ctx context.Context, version int64) bool {
-	settings, err := a.Settings(ctx)
-	return err == nil && settings.Version < version
-}
-
-// leftAt returns how long an override has left at a time of Redis.
-func (h *Held) leftAt(now int64) time.Duration {
-	if h.Until.IsZero() {
-		return MaxOverride
-	}
-	return h.Until.Sub(time.UnixMilli(now))
-}
-
-// enforcement returns the command that puts an override in force, or removes it if it
-// is zero or has ended.
-func (a *Admin) enforcement(ctx context.Context, customer string, override priority.Override, left time.Duration) redis.Cmder {
 	key := a.store.Keys(customer).Override
-	text, err := override.MarshalText()
-	if err != nil || left < time.Millisecond {
-		return redis.NewIntCmd(ctx, "UNLINK", key)
+	cmd := redis.NewIntCmd(ctx, "unlink", key)
+	_ = a.client.Process(ctx, cmd)
+	if err := cmd.Err(); err != nil {
+		return nil, fmt.Errorf("control: the override is not listed any more, but removing %.200q failed: %w", key, err)
 	}
-	return redis.NewStatusCmd(ctx, "SET", key, text, "PX", left.Milliseconds())
+	if cmd.Val() == 0 && ended == nil { // a client that tries again does not find what it removed
+		return nil, fmt.Errorf("%w: an override of %.80q", ErrNotFound, customer)
+	}
+	return ended, a.note(ctx, time.Time{}, change, "override", "customer", customer, "value", "")
 }
 
-// written reads the recorded overrides that have not ended, by customer, and
-// Redis's time.
-func (a *Admin) written(ctx context.Context) (held []Held, now int64, err error) {
-	now, reply, err := a.ask(ctx, "HGETALL", a.keys.overrides)
-	if err != nil {
-		return nil, 0, err
-	}
-	texts := textsOf(reply)
-	for i := 0; i+1 < len(texts); i += 2 {
-		if each := a.held(texts[i], texts[i+1], now); each.Version > 0 || each.Err != nil {
-			held = append(held, each)
-		}
-	}
-	slices.SortFunc(held, func(x, y Held) int { return strings.Compare(x.Customer, y.Customer) })
-	return held, now, nil
-}
-
-// writtenOf reads one customer's record; Version 0: there is no record, or it has ended.
-func (a *Admin) writtenOf(ctx context.Context, customer string) (held Held, now int64, err error) {
-	now, reply, err := a.ask(ctx, "HGET", a.keys.overrides, customer)
-	if err != nil {
-		return Held{}, 0, err
-	}
-	text, _ := reply.(string)
-	return a.held(customer, text, now), now, nil
-}
-
-// held reads a recorded item.
-func (a *Admin) held(customer, text string, now int64) Held {
-	held := Held{Customer: customer}
-	if text == "" {
-		return held
-	}
-	item, err := overrideOf(a.keys.overrides, text)
-	if err != nil {
-		held.Err = fmt.Errorf("%w (of %.80q)", err, customer)
-	} else if item.Until.IsZero() || item.Until.UnixMilli() > now {
-		held.Item = item
-	}
-	return held
-}
-
-// find reads the customers' keys, in one round trip to each node.
-func (a *Admin) find(ctx context.Context, held []Held) error {
-	if len(held) == 0 {
-		return nil
-	}
-	pipe, cmds := a.client.Pipeline(), make([]*redis.Cmd, len(held))
-	for i, each := range held {
-		cmds[i] = redis.NewCmd(ctx, "EVAL", "return redis.call('GET', KEYS[1])", 1, a.store.Keys(each.Customer).Override)
-		_ = pipe.Process(ctx, cmds[i])
-	}
-	failed := a.inTime(ctx, func() error {
-		_, err := pipe.Exec(ctx)
-		if slices.ContainsFunc(cmds, func(cmd *redis.Cmd) bool { return cmd.Err() != nil }) {
-			return nil // each command has its own error
-		}
-		return err
-	})
-	if failed != nil {
-		return fmt.Errorf("control: cannot read overrides: %w", failed) // for instance, the login was refused
-	}
-	for i, cmd := range cmds {
-		key := a.store.Keys(held[i].Customer).Override
-		text, err := cmd.Text()
-		switch {
-		case errors.Is(err, redis.Nil):
-		case err != nil && strings.Contains(err.Error(), "wrong kind of value"):
-			held[i].Found = "another kind of key"
-		case err != nil:
-			held[i].Err = errors.Join(held[i].Err, fmt.Errorf("control: cannot read %.200q: %w", key, err))
-		default:
-			want, _ := held[i].Value.MarshalText()
-			first, _, _ := strings.Cut(text, " ")
-			if held[i].InForce = held[i].Version > 0 && first == string(want); !held[i].InForce {
-				held[i].Found = cmp.Or(text, "nothing") // the key holds an empty string
-			}
-		}
+// unlist removes a customer from the list of overrides.
+func (a *Admin) unlist(ctx context.Context, customer string) error {
+	cmd := redis.NewIntCmd(ctx, "zrem", a.keys.overrides, customer)
+	_ = a.client.Process(ctx, cmd)
+	if err := cmd.Err(); err != nil {
+		return fmt.Errorf("control: removing %.80q from %q failed: %w", customer, a.keys.overrides, err)
 	}
 	return nil
+}
+
+// Override returns a customer's override; nil: there is none. An error wraps [ErrCorrupt] if
+// the customer's key holds something else, which workers ignore.
+func (a *Admin) Override(ctx context.Context, customer string) (*Override, error) {
+	if err := check.Customer(customer); err != nil {
+		return nil, err
+	}
+	ctx, cancel := a.within(ctx)
+	defer cancel()
+	now, err := a.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, corrupt, err := a.read(ctx, []string{customer}, now)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(corrupt) > 0:
+		return nil, fmt.Errorf("%w: %q holds no override", ErrCorrupt, a.store.Keys(customer).Override)
+	case len(found) == 0:
+		return nil, nil
+	}
+	return &found[0], nil
+}
+
+// Overrides returns all overrides that were listed when they were set, the next to end
+// first. Customers whose key holds something else are left out.
+func (a *Admin) Overrides(ctx context.Context) ([]Override, error) {
+	limited, cancel := a.within(ctx)
+	defer cancel()
+	now, err := a.now(limited)
+	if err != nil {
+		return nil, err
+	}
+	cmd := redis.NewStringSliceCmd(limited, "zrangebyscore", a.keys.overrides, now.UnixMilli(), "+inf")
+	_ = a.client.Process(limited, cmd)
+	customers, err := cmd.Result()
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		err = fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("control: cannot read %q: %w", a.keys.overrides, err)
+	}
+	var all []Override
+	for some := range slices.Chunk(customers, 1000) {
+		limited, cancel := a.within(ctx)
+		found, _, err := a.read(limited, some, now)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	slices.SortFunc(all, func(x, y Override) int {
+		if x.Until.IsZero() != y.Until.IsZero() {
+			return -x.Until.Compare(y.Until) // without an end, at the end
+		}
+		return cmp.Or(x.Until.Compare(y.Until), strings.Compare(x.Customer, y.Customer))
+	})
+	return all, nil
+}
+
+var errNotSent = errors.New("control: the command was not sent")
+
+// read reads the customers' keys, in one round trip to each node. Customers without a key
+// are left out; corrupt are those whose key holds something else.
+func (a *Admin) read(ctx context.Context, customers []string, now time.Time) (found []Override, corrupt []string, err error) {
+	pipe := a.client.Pipeline()
+	texts, left := make([]*redis.StringCmd, len(customers)), make([]*redis.IntCmd, len(customers))
+	for i, customer := range customers {
+		key := a.store.Keys(customer).Override
+		texts[i], left[i] = redis.NewStringCmd(ctx, "get", key), redis.NewIntCmd(ctx, "pttl", key)
+		texts[i].SetErr(errNotSent)
+		_, _ = pipe.Process(ctx, texts[i]), pipe.Process(ctx, left[i])
+	}
+	_, failed := pipe.Exec(ctx) // each command has its own error, unless it was not sent
+	for i, customer := range customers {
+		text, err := texts[i].Result()
+		o := overrideOf(customer, text)
+		switch {
+		case errors.Is(err, redis.Nil):
+			continue
+		case err == errNotSent:
+			return nil, nil, fmt.Errorf("control: cannot read overrides: %w", cmp.Or(failed, err))
+		case err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE"):
+			return nil, nil, fmt.Errorf("control: cannot read %.200q: %w", a.store.Keys(customer).Override, err)
+		case err != nil || o.Bounds == (priority.Override{}):
+			corrupt = append(corrupt, customer)
+			continue
+		}
+		switch ms, err := left[i].Result(); {
+		case err != nil:
+			return nil, nil, fmt.Errorf("control: cannot read %.200q: %w", a.store.Keys(customer).Override, err)
+		case ms >= 0:
+			o.Until = now.Add(time.Duration(min(ms, 100*365*24*time.Hour.Milliseconds())) * time.Millisecond)
+		case ms == -2: // it has just ended
+			continue
+		}
+		found = append(found, o)
+	}
+	return found, corrupt, nil
+}
+
+func stamp(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) }
+
+// overrideJSON is an override in JSON.
+type overrideJSON struct {
+	Customer       string            `json:"customer,omitempty"`
+	CustomerBase64 []byte            `json:"customer_base64,omitempty"` // set instead, if the customer is not UTF-8
+	Bounds         priority.Override `json:"override"`
+	By             string            `json:"by"`
+	Why            string            `json:"why"`
+	At             time.Time         `json:"at,omitzero"`
+	Until          time.Time         `json:"until,omitzero"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (o Override) MarshalJSON() ([]byte, error) {
+	file := overrideJSON{Bounds: o.Bounds, By: o.By, Why: o.Why, At: utc(o.At), Until: utc(o.Until)}
+	if utf8.ValidString(o.Customer) {
+		file.Customer = o.Customer
+	} else {
+		file.CustomerBase64 = []byte(o.Customer)
+	}
+	return json.Marshal(file)
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (o *Override) UnmarshalJSON(text []byte) error {
+	var file overrideJSON
+	if err := json.Unmarshal(text, &file); err != nil {
+		return err
+	}
+	*o = Override{cmp.Or(file.Customer, string(file.CustomerBase64)), file.Bounds, file.By, file.Why, file.At, file.Until}
+	return nil
+}
+
+func utc(at time.Time) time.Time {
+	if at.IsZero() {
+		return at
+	}
+	return at.UTC()
 }

@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +69,7 @@ func (v *virtual) member(opts *fleet.Options) *fleet.Member {
 	return join(v.t, v.Client(v.Faults), opts)
 }
 
-func TestJoinSendsNothingAndTheMemberReportsAtOnce(t *testing.T) {
+func TestJoin_SendsNothing(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		client := v.Client(v.Faults)
@@ -84,7 +85,7 @@ func TestJoinSendsNothingAndTheMemberReportsAtOnce(t *testing.T) {
 	})
 }
 
-func TestAReportIsWrittenEveryFiveSeconds(t *testing.T) {
+func TestMember_ReportsEveryFiveSeconds(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		v.member(nil)
@@ -98,34 +99,38 @@ func TestAReportIsWrittenEveryFiveSeconds(t *testing.T) {
 	})
 }
 
-// A process that is killed is gone with its report, in half a minute, and its id is
-// removed by others.
-func TestAReportEndsWithItsProcess(t *testing.T) {
+// A process that is killed is gone after half a minute, and read, by name, for an hour.
+func TestRead_Gone(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
-		killed := must(fleet.Join(v.Client(v.Faults), &fleet.Options{Name: "killed"}))(t)
-		join(t, v.Client(nil), &fleet.Options{Name: "left"})
-		time.Sleep(time.Minute)
+		killed := must(fleet.Join(v.Client(v.Faults), &fleet.Options{Name: "killed", Interval: time.Minute}))(t)
+		join(t, v.Client(nil), &fleet.Options{Name: "left", Interval: time.Minute})
+		must(killed.Next(t.Context(), "acme"))(t)
+		time.Sleep(50 * time.Second)
 		v.Faults.Fail(prioritytest.Fault{}) // from now on, nothing of it arrives
 		reader := v.Client(nil)
-		time.Sleep(24 * time.Second)
-		if reports := byName(t, reader); len(reports) != 2 || reports["killed"].Age < 20*time.Second || reports["left"].Age > 6*time.Second {
-			t.Errorf("after 24 s: %+v", reports)
-		}
-		time.Sleep(7 * time.Second)
-		if reports := byName(t, reader); len(reports) != 1 || reports["left"].Name == "" {
-			t.Errorf("after 31 s: %+v", reports)
-		}
-		time.Sleep(5 * time.Minute)
-		if n := reader.ZCard(t.Context(), "priority:{fleet}:members").Val(); n != 1 {
-			t.Errorf("%d ids are left", n)
+		for _, test := range []struct {
+			sleep             time.Duration
+			reports, gone     int
+			inWindow, members int64
+		}{{24 * time.Second, 2, 0, 1, 2}, {12 * time.Second, 2, 1, 0, 2}, {59 * time.Minute, 2, 1, 0, 2}, {time.Minute, 1, 0, 0, 2}, {5 * time.Minute, 1, 0, 0, 1}} {
+			time.Sleep(test.sleep)
+			reports := byName(t, reader)
+			total := fleet.Add(slices.Collect(maps.Values(reports)))
+			if len(reports) != test.reports || total.Gone != test.gone || total.Documents() != test.inWindow || reports["killed"].Here() != (total.Gone == 0) || !reports["left"].Here() {
+				t.Errorf("after another %v: %+v", test.sleep, total)
+			}
+			key := "priority:{fleet}:members"
+			if n, ttl := reader.ZCard(t.Context(), key).Val(), reader.PTTL(t.Context(), key).Val(); n != test.members || ttl > 62*time.Minute || ttl < time.Hour {
+				t.Errorf("after another %v %d ids are listed, for %v", test.sleep, n, ttl)
+			}
 		}
 		check(t, killed.Close(t.Context()))
 	})
 }
 
 // The numbers are those of the last minute, give or take a step.
-func TestTheWindowSlides(t *testing.T) {
+func TestReport_Window(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		member, ctx := v.member(nil), t.Context()
@@ -144,14 +149,14 @@ func TestTheWindowSlides(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Minute)
-		if r := member.Report(); r.Documents() != 0 || len(r.Busiest) != 0 || r.Up < 4*time.Minute {
+		if r := member.Report(); r.Documents() != 0 || len(r.Busiest) != 1 || r.Busiest[0].Documents != 0 || r.Up < 4*time.Minute {
 			t.Errorf("a minute later: %+v", r)
 		}
 	})
 }
 
 // Whatever becomes of a report, callers are answered as without it.
-func TestReportsDelayNoCaller(t *testing.T) {
+func TestReport_DelaysNoCaller(t *testing.T) {
 	for name, fault := range map[string]prioritytest.Fault{
 		"hanging":  {Customer: "fleet", Class: priority.ErrOutcomeUnknown, Delay: time.Hour},
 		"refused":  {Customer: "fleet"},
@@ -164,7 +169,7 @@ func TestReportsDelayNoCaller(t *testing.T) {
 				member, ctx := v.member(nil), t.Context()
 				must(member.Next(ctx, "acme"))(t)
 				v.Faults.Fail(fault)
-				for range 600 {
+				for range 100 {
 					began := time.Now()
 					must(member.Next(ctx, "acme"))(t)
 					must(member.Submit(ctx, "globex", "d", 0))(t)
@@ -189,44 +194,32 @@ func TestReportsDelayNoCaller(t *testing.T) {
 	}
 }
 
-func TestCloseWithoutRedisIsInTime(t *testing.T) {
-	for name, fault := range map[string]prioritytest.Fault{
-		"hanging": {Class: priority.ErrOutcomeUnknown, Delay: time.Hour},
-		"down":    {},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble.Test(t, func(t *testing.T) {
-				v := newVirtual(t)
-				member := v.member(nil)
-				must(member.Submit(t.Context(), "acme", "d", 0))(t)
-				v.Faults.Fail(fault)
-				must(member.Done(t.Context(), "acme", "d", 0))(t)
-				time.Sleep(5 * time.Second) // a report is being written, and rules are read
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				began := time.Now()
-				if err := member.Close(ctx); err == nil {
-					t.Error("Close says nothing of the Done that is owed")
-				}
-				if took := time.Since(began); took > time.Second {
-					t.Errorf("Close took %v", took)
-				}
-				v.Faults.Heal()
-				check(t, member.Close(t.Context())) // for what is left
-				if state := must(member.Peek(t.Context(), "acme"))(t); state.Pending != 0 {
-					t.Errorf("the Done that was owed: %+v", state)
-				}
-				if n := len(byName(t, v.Client(nil))); n != 0 {
-					t.Errorf("%d reports", n)
-				}
-			})
-		})
-	}
+func TestClose_WithoutRedis(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		v := newVirtual(t)
+		member := v.member(nil)
+		must(member.Submit(t.Context(), "acme", "d", 0))(t)
+		v.Faults.Fail(prioritytest.Fault{Class: priority.ErrOutcomeUnknown, Delay: time.Hour})
+		must(member.Done(t.Context(), "acme", "d", 0))(t)
+		time.Sleep(5 * time.Second) // a report is being written, and rules are read
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		if err := member.Close(ctx); err == nil || time.Since(began) > time.Second {
+			t.Errorf("Close = %v of the Done that is owed, after %v", err, time.Since(began))
+		}
+		v.Faults.Heal()
+		check(t, member.Close(t.Context())) // for what is left
+		state := must(member.Peek(t.Context(), "acme"))(t)
+		if n := len(byName(t, v.Client(nil))); state.Pending != 0 || n != 0 {
+			t.Errorf("%+v is left, and %d reports", state, n)
+		}
+	})
 }
 
 // Close pays first, for that takes longest; the report goes next, and then nothing is
 // sent any more.
-func TestTheOrderOfClose(t *testing.T) {
+func TestClose_Order(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		member, ctx := v.member(&fleet.Options{Fallback: fallback.Options{RetryAfter: time.Hour}}), t.Context()
@@ -256,33 +249,8 @@ func TestTheOrderOfClose(t *testing.T) {
 	})
 }
 
-func TestCloseBesideCalls(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		member, ctx := v.member(nil), t.Context()
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				for range 20 {
-					if _, err := member.Next(ctx, "acme"); err != nil {
-						t.Error(err)
-					}
-					time.Sleep(time.Millisecond)
-				}
-				if err := member.Close(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if r := member.Report(); r.Documents() != 160 {
-			t.Errorf("%d documents", r.Documents())
-		}
-	})
-}
-
 // What a fallback decides is told from what Redis does.
-func TestAnOutageIsReported(t *testing.T) {
+func TestReport_Outage(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		member, ctx := v.member(&fleet.Options{Store: priority.RedisOptions{Timeout: 250 * time.Millisecond}}), t.Context()

@@ -1,18 +1,21 @@
 package fleet
 
 import (
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/check"
 )
 
-// Busy is a customer with many documents in the window.
+// Busy is a customer with many documents, in the window or before.
 type Busy struct {
 	Customer  string
-	Documents int64
+	Documents int64 // in the window
 
 	// Rule decided about the last document; Level is the level that it was given, and
 	// Count or Load the number behind it.
@@ -20,65 +23,106 @@ type Busy struct {
 	Level priority.Level
 	Count int64
 	Load  float64
+
+	// Ago is how long before the report that was, and Pending how many documents were
+	// pending then, by load.
+	Ago     time.Duration
+	Pending int64
+
+	// Hour is what the customer's documents got in the last hour, the latest part first.
+	// Parts without documents are left out.
+	Hour []Part
 }
+
+// Part is what a customer's documents got in five minutes.
+type Part struct {
+	Ago       time.Duration  // how long before the report the first of them came
+	Documents int64          // at least one
+	Level     priority.Level // the last of the levels that they got
+}
+
+// PartLength is how long a [Part] is.
+const PartLength = 5 * time.Minute
 
 // busy is a Busy in JSON.
 type busy struct {
 	Customer  *string        `json:"customer,omitempty"`
-	Base64    string         `json:"customer_base64,omitempty"` // set instead, if the customer is not UTF-8
+	Base64    []byte         `json:"customer_base64,omitempty"` // set instead, if the customer is not UTF-8
 	Documents int64          `json:"documents"`
 	Rule      string         `json:"rule"`
 	Level     priority.Level `json:"level"`
 	Count     *int64         `json:"count,omitempty"`
 	Load      *float64       `json:"load,omitempty"`
+	AgoMS     int64          `json:"ago_ms"`
+	Pending   int64          `json:"pending,omitempty"`
+	Hour      string         `json:"hour,omitempty"` // three numbers a part: seconds ago, documents, level
 }
 
 const byCount, byLoad = "count", "load"
 
-// MarshalJSON returns the customer as a report has it.
-func (b Busy) MarshalJSON() ([]byte, error) {
-	f := busy{Documents: b.Documents, Level: b.Level}
+// jsonOf returns the customer as a report has it.
+func jsonOf(b Busy) busy {
+	f := busy{Documents: b.Documents, Level: b.Level, AgoMS: b.Ago.Milliseconds(), Pending: b.Pending}
 	if utf8.ValidString(b.Customer) {
 		f.Customer = &b.Customer
 	} else {
-		f.Base64 = base64.StdEncoding.EncodeToString([]byte(b.Customer))
+		f.Base64 = []byte(b.Customer)
 	}
 	if b.Rule == priority.ByCount {
 		f.Rule, f.Count = byCount, &b.Count
 	} else {
 		f.Rule, f.Load = byLoad, &b.Load
 	}
-	return encode(f)
+	var hour []string
+	for _, p := range b.Hour {
+		hour = append(hour, fmt.Sprint(int64(p.Ago.Seconds()), p.Documents, p.Level))
+	}
+	f.Hour = strings.Join(hour, " ")
+	return f
 }
 
-// UnmarshalJSON reads what MarshalJSON returns.
-func (b *Busy) UnmarshalJSON(text []byte) error {
-	var f busy
-	if err := json.Unmarshal(text, &f); err != nil {
-		return err
-	}
-	read := Busy{Documents: f.Documents, Level: f.Level}
+// read returns what jsonOf took. What no process writes is an error.
+func (f busy) read() (Busy, error) {
+	b := Busy{Customer: string(f.Base64), Documents: f.Documents, Level: f.Level, Ago: time.Duration(f.AgoMS) * time.Millisecond, Pending: f.Pending}
 	if f.Customer != nil {
-		read.Customer = *f.Customer
-	} else {
-		customer, err := base64.StdEncoding.DecodeString(f.Base64)
-		if err != nil {
-			return fmt.Errorf("customer_base64: %w", err)
-		}
-		read.Customer = string(customer)
+		b.Customer = *f.Customer
 	}
 	switch f.Rule {
 	case byCount:
-		read.Rule = priority.ByCount
+		b.Rule = priority.ByCount
 	case byLoad:
-		read.Rule = priority.ByLoad
+		b.Rule = priority.ByLoad
 	}
 	if f.Count != nil {
-		read.Count = *f.Count
+		b.Count = *f.Count
 	}
 	if f.Load != nil {
-		read.Load = *f.Load
+		b.Load = *f.Load
 	}
-	*b = read
-	return nil
+	if err := check.Customer(b.Customer); err != nil {
+		return b, err
+	}
+	if !isNumber(f.Documents) || !isNumber(f.Pending) || !isLevel(f.Level) || f.AgoMS < 0 || f.AgoMS > maxMS {
+		return b, fmt.Errorf("%.40q has %d documents, the last %d ms ago of level %d, %d pending", b.Customer, f.Documents, f.AgoMS, f.Level, f.Pending)
+	}
+	numbers := make([]int64, 0, 3*steps)
+	for text := range strings.FieldsSeq(f.Hour) {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || !isNumber(n) || len(numbers) >= 3*steps {
+			return b, fmt.Errorf("%.40q has the hour %.80q", b.Customer, f.Hour)
+		}
+		numbers = append(numbers, n)
+	}
+	if len(numbers)%3 != 0 {
+		return b, fmt.Errorf("%.40q has the hour %.80q", b.Customer, f.Hour)
+	}
+	b.Hour = slices.Grow(b.Hour, len(numbers)/3)
+	for ; len(numbers) > 0; numbers = numbers[3:] {
+		part := Part{time.Duration(numbers[0]) * time.Second, numbers[1], priority.Level(numbers[2])}
+		if part.Ago > 2*time.Hour || !isLevel(part.Level) {
+			return b, fmt.Errorf("%.40q has the hour %.80q", b.Customer, f.Hour)
+		}
+		b.Hour = append(b.Hour, part)
+	}
+	return b, nil
 }

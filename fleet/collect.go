@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// How many steps a window has.
+	// How many steps the window has, and the hour.
 	steps      = 12
 	stepLength = 5 * time.Second
 
@@ -25,12 +25,14 @@ const (
 	lastLevel = 255
 )
 
-// collector counts what callers got in the last minute.
+// collector counts what callers got in the last minute, and less exactly in the last hour.
 type collector struct {
 	joined time.Time
 
-	mu    sync.Mutex
-	steps []*step // the window's, the current step last; the others do not change
+	mu      sync.Mutex
+	steps   []*step // the window's, the current step last; the others do not change
+	hour    []*part // likewise
+	waiting backlogs
 }
 
 // step is what happened in a part of the window.
@@ -43,6 +45,13 @@ type step struct {
 	customers            customers
 }
 
+// part is what happened in five minutes.
+type part struct {
+	number     int64 // since the member joined
+	firstWaits Histogram
+	customers  customers
+}
+
 func newStep(number int64) *step {
 	return &step{
 		number: number, byCount: make(map[priority.Level]int64), byLoad: make(map[priority.Level]int64),
@@ -50,7 +59,9 @@ func newStep(number int64) *step {
 	}
 }
 
-func newCollector(joined time.Time) *collector { return &collector{joined: joined} }
+func newCollector(joined time.Time) *collector {
+	return &collector{joined: joined, waiting: make(backlogs)}
+}
 
 // observe is an [observe.Func].
 func (c *collector) observe(_ context.Context, call observe.Call) {
@@ -86,8 +97,8 @@ func (c *collector) decided(now time.Time, rule priority.Rule, call observe.Call
 	}
 	for from := 0; from < len(call.Decisions); from += perLock {
 		c.mu.Lock()
-		s := c.current(now)
-		of := sameCustomer{step: s}
+		s, p := c.current(now)
+		of := sameCustomer{counted: [2]customers{s.customers, p.customers}, waiting: c.waiting}
 		for at := from; at < min(from+perLock, len(call.Decisions)); at++ {
 			if errs != nil && errs[at] != nil {
 				continue
@@ -99,7 +110,7 @@ func (c *collector) decided(now time.Time, rule priority.Rule, call observe.Call
 			d := call.Decisions[at]
 			level := bounded(d.Level)
 			s.decided(rule, level, d)
-			of.count(customer, lastTold{rule, level, d.Count, d.Load})
+			of.count(customer, lastDecision{customer, now, rule, level, d.Count, d.Load, d.Pending})
 		}
 		of.end()
 		c.mu.Unlock()
@@ -122,13 +133,14 @@ func (s *step) decided(rule priority.Rule, level priority.Level, d priority.Deci
 
 // sameCustomer counts neighboring documents of a customer together.
 type sameCustomer struct {
-	step      *step
+	counted   [2]customers
+	waiting   backlogs
 	name      string
 	documents int64
-	last      lastTold
+	last      lastDecision
 }
 
-func (s *sameCustomer) count(name string, last lastTold) {
+func (s *sameCustomer) count(name string, last lastDecision) {
 	if name != s.name {
 		s.end()
 		s.name = name
@@ -138,10 +150,16 @@ func (s *sameCustomer) count(name string, last lastTold) {
 }
 
 func (s *sameCustomer) end() {
-	if s.documents > 0 {
-		s.step.customers.count(s.name, s.documents, s.last)
-		s.documents = 0
+	if s.documents == 0 {
+		return
 	}
+	for _, c := range s.counted {
+		c.count(s.name, s.documents, s.last)
+	}
+	if s.last.rule == priority.ByLoad {
+		s.waiting.note(s.name, s.last)
+	}
+	s.documents = 0
 }
 
 func bounded(level priority.Level) priority.Level { return min(max(level, priority.First), lastLevel) }
@@ -150,18 +168,19 @@ func bounded(level priority.Level) priority.Level { return min(max(level, priori
 func (c *collector) ended(now time.Time, ended []priority.Ended) {
 	for part := range slices.Chunk(ended, perLock) {
 		c.mu.Lock()
-		s := c.current(now)
+		s, p := c.current(now)
 		for _, e := range part {
 			if e.Level == 0 { // it was not pending
 				continue
 			}
-			level := bounded(e.Level)
-			h := s.waits[level]
-			if h == nil {
-				h = make(Histogram)
-				s.waits[level] = h
+			level, bucket := bounded(e.Level), bucketOf(e.Latency)
+			if s.waits[level] == nil {
+				s.waits[level] = make(Histogram)
 			}
-			h[bucketOf(e.Latency)]++
+			s.waits[level][bucket]++
+			if level == priority.First {
+				p.firstWaits[bucket]++
+			}
 		}
 		c.mu.Unlock()
 	}
@@ -186,7 +205,7 @@ func (c *collector) failed(now time.Time, call observe.Call) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.current(now)
+	s, _ := c.current(now)
 	for class, n := range counts {
 		if n > 0 {
 			s.errors[class] += n
@@ -194,46 +213,72 @@ func (c *collector) failed(now time.Time, call observe.Call) {
 	}
 }
 
-// current returns the step of a time, or a later one that has begun. The caller holds
-// mu.
-func (c *collector) current(now time.Time) *step {
-	number := c.number(now)
-	if n := len(c.steps); n > 0 && c.steps[n-1].number >= number {
-		return c.steps[n-1]
+// current returns the step and the part of a time, or later ones that have begun. The
+// caller holds mu.
+func (c *collector) current(now time.Time) (*step, *part) {
+	number, of := c.number(now, stepLength), c.number(now, PartLength)
+	if n := len(c.steps); n == 0 || c.steps[n-1].number < number {
+		c.steps = append(slices.DeleteFunc(c.steps, func(s *step) bool { return s.number <= number-steps }), newStep(number))
 	}
-	c.steps = append(slices.DeleteFunc(c.steps, func(s *step) bool { return s.number <= number-steps }), newStep(number))
-	return c.steps[len(c.steps)-1]
+	if n := len(c.hour); n == 0 || c.hour[n-1].number < of {
+		c.hour = append(slices.DeleteFunc(c.hour, func(p *part) bool { return p.number <= of-steps }),
+			&part{of, make(Histogram), make(customers)})
+	}
+	return c.steps[len(c.steps)-1], c.hour[len(c.hour)-1]
 }
 
-func (c *collector) number(now time.Time) int64 { return int64(now.Sub(c.joined) / stepLength) }
+func (c *collector) number(now time.Time, length time.Duration) int64 {
+	return int64(now.Sub(c.joined) / length)
+}
 
-// fill writes what happened in the window into a report.
+// fill writes what happened in the window and in the hour into a report.
 func (c *collector) fill(r *Report, now time.Time) {
-	first := max(c.number(now)-steps+1, 0)
 	r.Up = now.Sub(c.joined)
-	r.Window = r.Up - time.Duration(first)*stepLength
-	busiest := make(customers)
-	for _, s := range c.window(now) {
+	r.Window = r.Up - time.Duration(max(c.number(now, stepLength)-steps+1, 0))*stepLength
+	window, hour, waiting := c.kept(now)
+	inWindow, inHour := make(customers), make(customers)
+	for _, s := range window {
 		add(&r.ByCount, s.byCount)
 		add(&r.ByLoad, s.byLoad)
 		add(&r.Errors, s.errors)
 		addWaits(&r.Waits, s.waits)
 		r.Overridden += s.overridden
 		r.Fallback += s.fallback
-		for name, customer := range s.customers {
-			customer.documents += busiest[name].documents
-			busiest[name] = customer // the last decision is the later step's
+		inWindow.addAll(s.customers)
+	}
+	first := map[int]int64{}
+	for _, p := range hour {
+		add(&first, p.firstWaits)
+		inHour.addAll(p.customers)
+	}
+	r.FirstHour = first
+	r.Busiest = busiest(now, inWindow, inHour, waiting)
+	for i := range r.Busiest {
+		b := &r.Busiest[i]
+		for _, p := range slices.Backward(hour) {
+			if of, ok := p.customers[b.Customer]; ok {
+				b.Hour = append(b.Hour, Part{max(now.Sub(of.first), 0), of.documents, of.last.level})
+			}
 		}
 	}
-	r.Busiest = busiest.most(mostBusiest)
 }
 
-// window returns the steps of the window, which nobody changes.
-func (c *collector) window(now time.Time) []*step {
+// addAll adds a later step's customers.
+func (c customers) addAll(later customers) {
+	for name, customer := range later {
+		customer.documents += c[name].documents
+		c[name] = customer // the last decision is the later step's
+	}
+}
+
+// kept returns the steps of the window, those of the hour, and the backlogs, none of which
+// changes any more.
+func (c *collector) kept(now time.Time) ([]*step, []*part, backlogs) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.current(now) // forgets what is over
-	window := slices.Clone(c.steps)
+	maps.DeleteFunc(c.waiting, func(_ string, last lastDecision) bool { return now.Sub(last.at) > remembered })
+	window, hour := slices.Clone(c.steps), slices.Clone(c.hour)
 	last := *window[len(window)-1]
 	last.byCount, last.byLoad, last.errors = maps.Clone(last.byCount), maps.Clone(last.byLoad), maps.Clone(last.errors)
 	last.customers, last.waits = maps.Clone(last.customers), maps.Clone(last.waits)
@@ -241,7 +286,9 @@ func (c *collector) window(now time.Time) []*step {
 		last.waits[level] = maps.Clone(h)
 	}
 	window[len(window)-1] = &last
-	return window
+	latest := hour[len(hour)-1]
+	hour[len(hour)-1] = &part{latest.number, maps.Clone(latest.firstWaits), maps.Clone(latest.customers)}
+	return window, hour, maps.Clone(c.waiting)
 }
 
 // addWaits adds histograms to others.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,17 +34,23 @@ func (c *collector) report(now time.Time) Report {
 }
 
 // What a collector remembers is bounded, and so is a report, whoever sends.
-func TestAHundredThousandHostileCustomers(t *testing.T) {
-	for kind, text := range map[string]string{"control characters": "\x01", "no UTF-8": "\xff", "quotes": `"`, "emoji": "😀", "HTML": "<"} {
+func TestCollector_HostileCustomers(t *testing.T) {
+	for kind, text := range map[string]string{"control characters": "\x01", "no UTF-8": "\xff", "emoji": "😀", "large texts": "<"} {
 		began := time.Now()
 		c := newCollector(began)
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		for i := range 100_000 {
+		for i := range 40_000 {
 			name := fmt.Sprint(i)
-			name += strings.Repeat(text, (512-len(name))/len(text))
-			c.observe(context.Background(), next(began.Add(time.Duration(i)*600*time.Microsecond), name, 1))
+			if name += strings.Repeat(text, (512-len(name))/len(text)); kind == "large texts" { // of which names are a part
+				name = (fmt.Sprint(i%1000) + strings.Repeat(text, 8<<10))[:512]
+			}
+			call := next(began.Add(time.Duration(i)*1500*time.Microsecond), name, 1)
+			if i%2 == 0 {
+				call.Operation = "Submit"
+			}
+			c.observe(context.Background(), call)
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
@@ -50,20 +58,14 @@ func TestAHundredThousandHostileCustomers(t *testing.T) {
 			t.Errorf("%s: %d bytes are held", kind, held)
 		}
 		r := c.report(began.Add(time.Minute - time.Millisecond))
-		if r.Documents() != 100_000 || len(r.Busiest) > mostBusiest {
-			t.Errorf("%s: %d documents, %d customers", kind, r.Documents(), len(r.Busiest))
-		}
 		written := r.fit()
-		if len(written) > maxReportBytes || len(written) < maxReportBytes/4 {
-			t.Errorf("%s: %d bytes", kind, len(written))
-		}
 		var read Report
-		if err := json.Unmarshal(written, &read); err != nil {
-			t.Fatalf("%s: %v", kind, err)
+		if err := json.Unmarshal(written, &read); err != nil || r.Documents() != 40_000 || len(written) > maxReportBytes || len(written) < maxReportBytes/4 {
+			t.Fatalf("%s: %v, %d documents, %d bytes", kind, err, r.Documents(), len(written))
 		}
 		for i, b := range read.Busiest {
-			if b != r.Busiest[i] {
-				t.Errorf("%s: %+v, want %+v", kind, b, r.Busiest[i])
+			if want := r.Busiest[i]; b.Customer != want.Customer || b.Documents != want.Documents {
+				t.Errorf("%s: %+v, not %+v", kind, b, want)
 			}
 		}
 	}
@@ -71,7 +73,7 @@ func TestAHundredThousandHostileCustomers(t *testing.T) {
 
 // Beside many others a busy customer is seen: with no document too much, and hardly one
 // too few.
-func TestTheBusiestAreFoundAmongMany(t *testing.T) {
+func TestCustomers_BusiestAmongMany(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	c := make(customers)
 	const all = 200_000
@@ -83,35 +85,83 @@ func TestTheBusiestAreFoundAmongMany(t *testing.T) {
 		}
 		n := int64(1 + random.IntN(3))
 		sent[name] += n
-		c.count(name, n, lastTold{})
-	}
-	if len(c) > mostCustomers {
-		t.Errorf("%d customers are held", len(c))
+		c.count(name, n, lastDecision{})
 	}
 	for name, customer := range c {
-		if customer.documents > sent[name] || customer.documents < 1 {
-			t.Errorf("%s: %d documents, %d were sent", name, customer.documents, sent[name])
+		if customer.documents > sent[name] || customer.documents < 1 || len(c) > mostCustomers {
+			t.Errorf("%s: %d documents, %d were sent; %d customers", name, customer.documents, sent[name], len(c))
 		}
 	}
-	full := make(customers)
-	for i := range mostCustomers {
-		full.count(fmt.Sprint(i), 5, lastTold{})
-	}
-	if full.count("late", 3, lastTold{}); len(full) != mostCustomers || full["0"].documents != 2 || full["late"].documents != 0 {
-		t.Errorf("%d customers, %+v", len(full), full["late"])
-	}
-	if full.count("later", 3, lastTold{}); len(full) != 1 || full["later"].documents != 1 {
-		t.Errorf("%d customers, %+v", len(full), full["later"])
-	}
-	for i, b := range c.most(3) {
+	for i, b := range busiest(time.Now(), c, nil, nil)[:3] {
 		if !strings.HasPrefix(b.Customer, "busy") || b.Documents < sent[b.Customer]-3*all/mostCustomers {
 			t.Errorf("%d: %+v, %d were sent", i, b, sent[b.Customer])
 		}
 	}
 }
 
+// A report names the busiest of the window, those with the most pending, within a day, and
+// the busiest of the hour, with what they got in each five minutes.
+func TestCollector_Busiest(t *testing.T) {
+	began := time.Now()
+	c := newCollector(began)
+	submit := func(at time.Duration, customer string, documents int, pending int64, level priority.Level) {
+		d := priority.Decision{Level: level, RuleLevel: level, Load: 9, Pending: pending}
+		c.observe(context.Background(), observe.Call{Operation: "SubmitN", Start: began.Add(at), Customers: []string{customer},
+			Items: documents, Decisions: slices.Repeat([]priority.Decision{d}, documents)})
+		c.observe(context.Background(), observe.Call{Operation: "Done", Start: began.Add(at), Ended: []priority.Ended{{Level: level, Latency: time.Second}}})
+	}
+	for i := range 26 {
+		at := time.Duration(i) * PartLength
+		for j := range 30 {
+			switch at {
+			case 0:
+				submit(at, fmt.Sprintf("waits %02d", j), 1, int64(1000+j), 9)
+			case 75 * time.Minute:
+				submit(at, fmt.Sprintf("hour %02d", j), 100+j, 1, 2)
+			case 2 * time.Hour:
+				submit(at, fmt.Sprintf("now %02d", j), 1+j, 1, 2)
+			}
+		}
+		submit(at, "steady", 500+i, 1, priority.Level(1+i%9))
+		if at == 2*time.Hour {
+			r := c.report(began.Add(at + time.Second))
+			if len(r.Busiest) != 40 || r.Busiest[0].Customer != "steady" || r.Busiest[1].Customer != "now 29" || r.Busiest[20].Customer != "waits 29" || r.Busiest[30].Customer != "hour 29" {
+				t.Errorf("%+v", r.Busiest)
+			}
+		}
+	}
+	r := c.report(began.Add(2*time.Hour + 7*time.Minute))
+	var names []string
+	for _, b := range r.Busiest {
+		names = append(names, b.Customer)
+	}
+	if len(names) != 20 || names[0] != "waits 29" || names[9] != "waits 20" || names[10] != "steady" || names[11] != "hour 29" {
+		t.Errorf("%q", names)
+	}
+	if b := r.Busiest[0]; b.Pending != 1029 || b.Documents != 0 || b.Ago != 127*time.Minute || b.Level != 9 || b.Load != 9 || len(b.Hour) != 0 {
+		t.Errorf("%+v", b)
+	}
+	steady := r.Busiest[10]
+	if len(steady.Hour) != 12 || steady.Hour[0] != (Part{2 * time.Minute, 525, 8}) || steady.Hour[11] != (Part{57 * time.Minute, 514, 6}) || steady.Ago != 2*time.Minute {
+		t.Errorf("%+v", steady)
+	}
+	if r.FirstHour.Count() != 1 { // of 95 minutes after it began
+		t.Errorf("%v", r.FirstHour)
+	}
+	if r := c.report(began.Add(25 * time.Hour)); len(r.Busiest) != 10 || r.Busiest[0].Pending != 1 {
+		t.Errorf("a day later: %+v", r.Busiest)
+	}
+	for i := range mostCustomers {
+		c.waiting.note(fmt.Sprint(i), lastDecision{pending: int64(i)})
+	}
+	_, few := c.waiting["0"]
+	if _, many := c.waiting["900"]; len(c.waiting) > mostCustomers || len(c.waiting) < mostCustomers/2 || few || !many {
+		t.Errorf("%d backlogs are remembered, with few documents: %v, with many: %v", len(c.waiting), few, many)
+	}
+}
+
 // What every kind of call adds to a report.
-func TestWhatIsCounted(t *testing.T) {
+func TestCollector_Counts(t *testing.T) {
 	now := time.Now()
 	refused := fmt.Errorf("%w: refused", priority.ErrNotCounted)
 	c := newCollector(now)
@@ -121,7 +171,7 @@ func TestWhatIsCounted(t *testing.T) {
 		{Operation: "NextEach", Items: 3, Customers: []string{"a", "b", "a"}, Decisions: make([]priority.Decision, 3),
 			Err: &priority.BatchError{Errs: []error{refused, nil, priority.ErrCorrupt}}},
 		{Operation: "NextN", Customers: []string{"acme"}, Err: priority.ErrInvalid},
-		{Operation: "Submit", Items: 1, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 5, Load: 200, RuleLevel: 5}}},
+		{Operation: "Submit", Items: 1, Customers: []string{"acme"}, Decisions: []priority.Decision{{Level: 5, Load: 200, Pending: 7, RuleLevel: 5}}},
 		{Operation: "SubmitN", Items: 4, Customers: []string{"c"}, Err: priority.ErrOutcomeUnknown},
 		{Operation: "DoneN", Items: 2, Customers: []string{"c"}, Ended: []priority.Ended{{}, {Latency: 1500 * time.Millisecond, Level: 5}}},
 		{Operation: "DoneN", Items: 2, Customers: []string{"c"}, Err: errors.New("odd")},
@@ -133,24 +183,22 @@ func TestWhatIsCounted(t *testing.T) {
 	}
 	r := c.report(now)
 	if want := (map[priority.Level]int64{3: 1, 1: 2, 2: 1}); !maps.Equal(r.ByCount, want) { // the zero level counts as the first
-		t.Errorf("by count: %v, want %v", r.ByCount, want)
-	}
-	if want := (map[priority.Level]int64{5: 1}); !maps.Equal(r.ByLoad, want) {
-		t.Errorf("by load: %v, want %v", r.ByLoad, want)
+		t.Errorf("by count: %v, not %v", r.ByCount, want)
 	}
 	if want := (map[string]int64{"not_counted": 1, "corrupt": 1, "outcome_unknown": 4, "error": 2}); !maps.Equal(r.Errors, want) {
-		t.Errorf("errors: %v, want %v", r.Errors, want)
+		t.Errorf("errors: %v, not %v", r.Errors, want)
 	}
-	if r.Overridden != 1 || r.Fallback != 1 || len(r.Waits) != 1 || r.Waits[5][43] != 1 || r.Waits[5].Count() != 1 {
+	if r.Overridden != 1 || r.Fallback != 1 || r.ByLoad[5] != 1 || len(r.ByLoad) != 1 || len(r.Waits) != 1 || r.Waits[5][43] != 1 || r.Waits[5].Count() != 1 {
 		t.Errorf("%+v", r)
 	}
-	if want := (Busy{"acme", 4, priority.ByLoad, 5, 0, 200}); len(r.Busiest) != 2 || r.Busiest[0] != want {
-		t.Errorf("busiest: %+v, want %+v first", r.Busiest, want)
+	want := Busy{Customer: "acme", Documents: 4, Rule: priority.ByLoad, Level: 5, Load: 200, Pending: 7, Hour: []Part{{0, 4, 5}}}
+	if len(r.Busiest) != 2 || !reflect.DeepEqual(r.Busiest[0], want) {
+		t.Errorf("busiest: %+v, not %+v first", r.Busiest, want)
 	}
 }
 
 // Calls and reports at the same time disturb one another in no way.
-func TestManyCallersAtOnce(t *testing.T) {
+func TestCollector_ManyCallers(t *testing.T) {
 	began := time.Now()
 	c := newCollector(began)
 	var all sync.WaitGroup
@@ -170,22 +218,6 @@ func TestManyCallersAtOnce(t *testing.T) {
 	all.Wait()
 	if r := c.report(began.Add(6 * time.Second)); r.Documents() != callers*calls || r.Waits[1].Count() != callers*calls {
 		t.Errorf("%d documents, %d waits", r.Documents(), r.Waits[1].Count())
-	}
-}
-
-func TestBuckets(t *testing.T) {
-	for ms := int64(0); ms < 200_000_000; ms += 1 + ms/50 {
-		i := bucketOf(time.Duration(ms) * time.Millisecond)
-		h := Histogram{i: 1}
-		most := h.Median().Seconds() * 1000
-		if i < lastBucket && float64(ms) > most*(1+1e-9) || i > 0 && float64(ms) < most/1.19 && i < lastBucket {
-			t.Fatalf("%d ms is in bucket %d, of at most %v ms", ms, i, most)
-		}
-	}
-	for exponent := range 26 {
-		if i := bucketOf(time.Duration(int64(1)<<exponent) * time.Millisecond); i != 4*exponent {
-			t.Errorf("%d ms is in bucket %d, want %d", 1<<exponent, i, 4*exponent)
-		}
 	}
 }
 

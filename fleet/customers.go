@@ -2,8 +2,10 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/docpriority/priority"
 )
@@ -19,21 +21,26 @@ type customers map[string]customer
 
 type customer struct {
 	documents int64
-	last      lastTold
+	first     time.Time // when the first of them came
+	last      lastDecision
 }
 
-// lastTold is the last decision for a customer.
-type lastTold struct {
-	rule  priority.Rule
-	level priority.Level
-	count int64
-	load  float64
+// lastDecision is the last decision about a customer.
+type lastDecision struct {
+	name    string // a copy: the caller's may be part of a large text
+	at      time.Time
+	rule    priority.Rule
+	level   priority.Level
+	count   int64
+	load    float64
+	pending int64
 }
 
 // count counts n documents of a customer.
-func (c customers) count(name string, n int64, told lastTold) {
+func (c customers) count(name string, n int64, last lastDecision) {
 	if known, ok := c[name]; ok {
-		c[name] = customer{known.documents + n, told}
+		last.name = known.last.name
+		c[last.name] = customer{known.documents + n, known.first, last}
 		return
 	}
 	if len(c) >= mostCustomers {
@@ -51,23 +58,61 @@ func (c customers) count(name string, n int64, told lastTold) {
 		n -= fewest
 	}
 	if n > 0 {
-		c[strings.Clone(name)] = customer{n, told} // the name may be part of a large text
+		last.name = strings.Clone(name)
+		c[last.name] = customer{n, last.at, last}
 	}
 }
 
-// most returns the n customers with the most documents.
-func (c customers) most(n int) []Busy {
-	busiest := make([]Busy, 0, len(c))
-	for name, customer := range c {
-		told := customer.last
-		busiest = append(busiest, Busy{
-			Customer: name, Documents: customer.documents, Rule: told.rule, Level: told.level, Count: told.count, Load: told.load,
+// backlogs are the last decisions by load about the customers who had the most pending.
+type backlogs map[string]lastDecision
+
+// remembered is for how long a backlog is remembered: the longest lease.
+const remembered = 24 * time.Hour
+
+// note notes a decision. When there are too many customers, it forgets the half with
+// fewer pending documents.
+func (b backlogs) note(name string, last lastDecision) {
+	known, ok := b[name]
+	if !ok {
+		if len(b) >= mostCustomers {
+			names := slices.SortedFunc(maps.Keys(b), func(x, y string) int { return cmp.Compare(b[y].pending, b[x].pending) })
+			for _, name := range names[len(names)/2:] {
+				delete(b, name)
+			}
+		}
+		known.name = strings.Clone(name)
+	}
+	last.name = known.name
+	b[last.name] = last
+}
+
+// busiest returns the customers that a report names: those with the most documents in the
+// window, then others with the most pending, then others with the most in the hour.
+func busiest(now time.Time, window, hour customers, waiting backlogs) []Busy {
+	var all []Busy
+	seen := make(map[string]bool)
+	// add adds those with the greatest numbers.
+	add := func(most int, names []string, number func(name string) int64) {
+		slices.SortFunc(names, func(x, y string) int {
+			return cmp.Or(cmp.Compare(number(y), number(x)), cmp.Compare(window[y].last.level, window[x].last.level), strings.Compare(x, y))
 		})
+		for _, name := range names[:min(most, len(names))] {
+			seen[name] = true
+			last := waiting[name]
+			for _, other := range []lastDecision{hour[name].last, window[name].last} {
+				if !other.at.Before(last.at) {
+					last = other
+				}
+			}
+			all = append(all, Busy{
+				Customer: name, Documents: window[name].documents,
+				Rule: last.rule, Level: last.level, Count: last.count, Load: last.load, Ago: max(now.Sub(last.at), 0), Pending: last.pending,
+			})
+		}
 	}
-	slices.SortFunc(busiest, busier)
-	return slices.Clip(busiest[:min(n, len(busiest))])
-}
-
-func busier(a, b Busy) int {
-	return cmp.Or(cmp.Compare(b.Documents, a.Documents), cmp.Compare(b.Level, a.Level), cmp.Compare(a.Customer, b.Customer))
+	other := func(name string) bool { return seen[name] }
+	add(mostBusiest, slices.Collect(maps.Keys(window)), func(name string) int64 { return window[name].documents })
+	add(mostOthers, slices.DeleteFunc(slices.Collect(maps.Keys(waiting)), other), func(name string) int64 { return waiting[name].pending })
+	add(mostOthers, slices.DeleteFunc(slices.Collect(maps.Keys(hour)), other), func(name string) int64 { return hour[name].documents })
+	return slices.Clip(all)
 }

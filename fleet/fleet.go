@@ -7,8 +7,8 @@
 //
 // Every five seconds a member writes a [Report] to Redis: who it is, which levels its
 // documents got in the last minute, how long they waited, which customers were busiest,
-// and whether it follows the operators' rules. A report expires half a minute after it
-// was written. [Read] returns all reports, and [Add] adds them up. Members in Python and
+// and whether it follows the operators' rules. A process whose report is older than half a
+// minute is gone; the report expires after an hour. [Read] returns all reports, and [Add] adds them up. Members in Python and
 // Node.js write the same reports.
 package fleet
 
@@ -132,8 +132,8 @@ func (m *Member) Unwrap() priority.Store { return m.stack }
 // Close ends the member: it sends the Dones that Redis has not received, removes the
 // report, and stops following the operators' rules. It returns when ctx ends at the
 // latest. Calls still work afterwards. An error says what was not finished; Close may
-// then be called again. A report that cannot be removed expires within half a minute,
-// and is not an error.
+// then be called again. A report that cannot be removed expires within an hour, in which
+// the process counts as gone, and is not an error.
 func (m *Member) Close(ctx context.Context) error {
 	owed := m.fallback.Close(ctx)
 	ended := m.writer.close(ctx)

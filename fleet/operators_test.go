@@ -27,7 +27,7 @@ import (
 var demo = control.Change{By: "mary", Why: "a demo"}
 
 // Operators see within a moment who follows their rules, and why somebody does not.
-func TestAChangeOfTheRulesIsReportedAtOnce(t *testing.T) {
+func TestReport_RulesChanged(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
 		ctx, reader := t.Context(), v.Client(nil)
@@ -35,7 +35,7 @@ func TestAChangeOfTheRulesIsReportedAtOnce(t *testing.T) {
 		v.member(&fleet.Options{Name: "three levels", Store: priority.RedisOptions{Policy: priority.Policy{Thresholds: []int64{-1, -2}, Loads: []float64{1, 2}}}})
 		time.Sleep(12 * time.Second)
 		admin := must(control.NewAdmin(reader, nil))(t)
-		version := must(admin.Apply(ctx, control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
+		version := must(admin.Apply(ctx, 0, control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
 		time.Sleep(control.FollowedWithin)
 		reports := byName(t, reader)
 		if r := reports["nine levels"]; !r.Follows(version) || r.Rules.Version != version {
@@ -52,26 +52,33 @@ func TestAChangeOfTheRulesIsReportedAtOnce(t *testing.T) {
 	})
 }
 
-// When Redis is emptied the fleet is there again with the next reports.
-func TestAMemberIsListedAgainWhenRedisWasEmptied(t *testing.T) {
+// When Redis was emptied, a member notices it with its next report. A report or a list alone
+// that is lost is no sign of that.
+func TestMember_RedisEmptied(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)
-		v.member(nil)
+		v.member(&fleet.Options{Name: "one", Interval: time.Minute})
+		want := func(what string, emptied bool) {
+			t.Helper()
+			_, here := byName(t, v.Client(nil))["one"]
+			if at := must(fleet.Emptied(context.Background(), v.Client(nil), ""))(t); !here || at.IsZero() == emptied {
+				t.Errorf("%s: it is here: %v, Redis was emptied at %v", what, here, at)
+			}
+		}
 		time.Sleep(30 * time.Second)
+		want("at first", false)
+		for _, key := range v.Server.Keys() {
+			v.Server.Del(key)
+			time.Sleep(70 * time.Second)
+			want("without "+key, false)
+		}
 		v.Server.FlushAll()
-		time.Sleep(6 * time.Second)
-		if n := len(byName(t, v.Client(nil))); n != 1 {
-			t.Errorf("%d reports", n)
-		}
-		v.Server.Del("priority:{fleet}:members")
-		time.Sleep(time.Minute + 6*time.Second)
-		if n := len(byName(t, v.Client(nil))); n != 1 {
-			t.Errorf("%d reports, a minute after the list was lost", n)
-		}
+		time.Sleep(12 * time.Second)
+		want("emptied", true)
 	})
 }
 
-func TestDocumentsWithAnOverrideAreReported(t *testing.T) {
+func TestReport_Overridden(t *testing.T) {
 	client, ctx := redistest.Start(t).Client(), t.Context()
 	member := join(t, client, nil)
 	admin := must(control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute}))(t)
@@ -96,7 +103,7 @@ func TestAs_FollowsRules(t *testing.T) {
 		t.Fatal("no RedisStore is found")
 	}
 	admin := must(control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute}))(t)
-	must(admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{0, -1}}}, demo))(t)
+	must(admin.Apply(ctx, 0, control.Rules{Policy: priority.Policy{Thresholds: []int64{0, -1}}}, demo))(t)
 	must(admin.SetOverride(ctx, "globex", priority.Override{Earliest: 3, Latest: 3}, time.Hour, demo))(t)
 	check(t, follower.Refresh(ctx))
 	if got := redisStore.PolicyOf("acme"); !reflect.DeepEqual(got, member.PolicyOf("acme")) || got.Last() != 3 {
@@ -131,7 +138,7 @@ func (l *lines) take() string {
 	return l.text.String()
 }
 
-func TestTheLogHasWhatOperatorsShouldKnow(t *testing.T) {
+func TestLog(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v, log := newVirtual(t), new(lines)
 		ctx, reader := t.Context(), v.Client(nil)
@@ -161,7 +168,7 @@ func TestTheLogHasWhatOperatorsShouldKnow(t *testing.T) {
 			t.Errorf("at first: %s", logged)
 		}
 		admin := must(control.NewAdmin(reader, nil))(t)
-		version := must(admin.Apply(ctx, control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
+		version := must(admin.Apply(ctx, 0, control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
 		says("rules", "INFO", "rules are followed")
 		check(t, reader.LPush(ctx, "priority:{globex}:count", "x").Err())
 		must(member.NextEach(ctx, []string{"acme"}))(t)
@@ -201,7 +208,7 @@ func TestTheLogHasWhatOperatorsShouldKnow(t *testing.T) {
 }
 
 // With few calls the circuit stays closed, and the log has the end all the same: once.
-func TestTheEndOfAFewFailuresIsLogged(t *testing.T) {
+func TestLog_FewFailures(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v, log := newVirtual(t), new(lines)
 		member := v.member(&fleet.Options{
@@ -234,7 +241,7 @@ func TestTheEndOfAFewFailuresIsLogged(t *testing.T) {
 
 // The rights of docs/redis.md are what a member needs, and without any one of them
 // something fails.
-func TestAMemberNeedsTheDocumentedRights(t *testing.T) {
+func TestMember_Rights(t *testing.T) {
 	keys, commands := markdown.Read(t, "../docs/redis.md").Rights(t, "worker")
 	server := redistest.Start(t)
 	if err := asMember(t, server, slices.Concat(keys, commands)); err != nil {
@@ -267,7 +274,7 @@ func asMember(t *testing.T, server *redistest.Server, rights []string) error {
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: "worker", Password: "secret"})
 	defer client.Close()
 	operator := must(control.NewAdmin(admin, &control.AdminOptions{Timeout: time.Minute}))(t)
-	must(operator.Apply(ctx, control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
+	must(operator.Apply(ctx, 0, control.Rules{Policy: priority.Policy{ResetInterval: time.Hour}}, demo))(t)
 	must(operator.SetOverride(ctx, "acme", priority.Override{Earliest: 7, Latest: 7}, time.Hour, demo))(t)
 	check(t, admin.ZAdd(ctx, "priority:{fleet}:members", redis.Z{Score: 1, Member: "killed"}).Err())
 	member := join(t, client, &fleet.Options{Name: "of few rights", Store: priority.RedisOptions{Timeout: 10 * time.Second}})

@@ -3,8 +3,11 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,8 +27,9 @@ const membersScript = `local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 return redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])`
 
-// Read returns the reports of all processes that share a prefix, in two round trips. The
-// empty prefix is "priority". A report that cannot be read has an Err, and no numbers.
+// Read returns the reports of all processes that share a prefix, in two round trips: of
+// those that report, and of those that were killed within the last hour. The empty prefix is
+// "priority". A report that cannot be read has an Err, and no numbers.
 func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Report, error) {
 	if typednil.Is(client) {
 		return nil, fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)
@@ -39,11 +43,33 @@ func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Re
 	if err != nil {
 		return nil, err
 	}
-	var reports []Report
-	for _, f := range found {
-		reports = append(reports, f.report())
+	reports, workers := make([]Report, len(found)), runtime.GOMAXPROCS(0) // which may change
+	var reading sync.WaitGroup
+	for part := range workers { // a thousand reports are 10 MB of JSON
+		reading.Go(func() {
+			for i := part; i < len(found); i += workers {
+				reports[i] = found[i].report()
+			}
+		})
 	}
+	reading.Wait()
 	return reports, nil
+}
+
+// Emptied returns when a process last found that Redis had lost its data, by Redis's clock;
+// zero: not within a day. The empty prefix is "priority".
+func Emptied(ctx context.Context, client priority.RedisClient, prefix string) (time.Time, error) {
+	key := keyOf(cmp.Or(prefix, defaultPrefix), "emptied")
+	cmd := redis.NewStringCmd(ctx, "get", key)
+	_ = client.Process(ctx, cmd)
+	at, err := cmd.Int64()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("fleet: cannot read %q: %w", key, err)
+	}
+	return time.UnixMilli(at), nil
 }
 
 // members returns the ids of processes that have written a report recently.

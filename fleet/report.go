@@ -56,10 +56,14 @@ type Report struct {
 	// "not_counted", "outcome_unknown", "corrupt" or "error".
 	Errors map[string]int64 `json:"errors,omitempty"`
 
-	// Waits is how long documents took from Submit to Done, by their level.
-	Waits map[priority.Level]Histogram `json:"waits,omitempty"`
+	// Waits is how long documents took from Submit to Done, by their level, and FirstHour
+	// how long those of level 1 took in the last hour.
+	Waits     map[priority.Level]Histogram `json:"waits,omitempty"`
+	FirstHour Histogram                    `json:"first_hour,omitempty"`
 
-	// Busiest are the customers with the most documents, at most 20, the busiest first.
+	// Busiest are the customers with the most documents in the window, at most 20, then at
+	// most 10 others with the most pending at their last decision, within a day, then at
+	// most 10 others with the most documents in the last hour.
 	Busiest []Busy `json:"busiest,omitempty"`
 
 	// Age is how long ago the report was written, by Redis's clock. Only Read sets it.
@@ -71,13 +75,23 @@ type Report struct {
 
 // Rules says which of the operators' rules a process follows.
 type Rules struct {
-	// Version is the version of the rules; 0: the process follows its own options.
+	// Version is the version of the rules, or of their withdrawal; 0: none were ever set.
 	Version int64 `json:"version"`
+
+	// Own reports whether the process follows its own options.
+	Own bool `json:"own"`
 
 	// Error says, in words for operators, why the process does not follow the newest
 	// rules; empty: it does.
 	Error string `json:"error"`
 }
+
+// GoneAfter is the Age of a report from which on its process is gone, or hangs. Such reports
+// remain for an hour.
+const GoneAfter = 30 * time.Second
+
+// Here reports whether the process has reported within GoneAfter.
+func (r Report) Here() bool { return r.Age <= GoneAfter }
 
 // Follows reports whether the process follows the rules of a version, or newer ones.
 func (r Report) Follows(version int64) bool {
@@ -98,31 +112,39 @@ const (
 	format = 1
 
 	// The largest report that a process writes.
-	maxReportBytes = 8 << 10
+	maxReportBytes = 12 << 10
 	maxWaitsBytes  = 4 << 10
 	maxNameBytes   = 100
 	maxErrorBytes  = 200
 	mostBusiest    = 20
+	mostOthers     = 10
 
 	// The limits of a report that is read, whatever process wrote it.
 	maxReadBytes = 64 << 10
-	maxLevel     = 999
-	maxNumber    = 1e15
+	maxLevel     = 255
+	maxNumber    = 1e9  // so that no sum of reports overflows
+	maxMS        = 1e12 // 31 years
+	maxClasses   = 20
 )
 
 // fields are a report's fields in JSON.
 type fields struct {
 	Format int `json:"format"`
 	plain
-	UpMS     int64 `json:"up_ms"`
-	WindowMS int64 `json:"window_ms"`
+	UpMS     int64  `json:"up_ms"`
+	WindowMS int64  `json:"window_ms"`
+	Busiest  []busy `json:"busiest,omitempty"` // in place of the plain ones
 }
 
 type plain Report
 
 // MarshalJSON returns the report as Redis holds it.
 func (r Report) MarshalJSON() ([]byte, error) {
-	return encode(fields{format, plain(r), r.Up.Milliseconds(), r.Window.Milliseconds()})
+	f := fields{format, plain(r), r.Up.Milliseconds(), r.Window.Milliseconds(), nil}
+	for _, b := range r.Busiest {
+		f.Busiest = append(f.Busiest, jsonOf(b))
+	}
+	return encode(f)
 }
 
 // UnmarshalJSON reads what MarshalJSON returns, in whatever language it was written.
@@ -136,10 +158,17 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("fleet: a report of format %d, which this version cannot read", f.Format)
 	}
 	read := Report(f.plain)
-	if f.UpMS < 0 || f.WindowMS < 0 || f.UpMS > maxNumber/1e3 || f.WindowMS > maxNumber/1e3 {
+	if f.UpMS < 0 || f.WindowMS < 0 || f.UpMS > maxMS || f.WindowMS > maxMS {
 		return fmt.Errorf("fleet: no report: up_ms %d, window_ms %d", f.UpMS, f.WindowMS)
 	}
 	read.Up, read.Window = time.Duration(f.UpMS)*time.Millisecond, time.Duration(f.WindowMS)*time.Millisecond
+	for _, f := range f.Busiest {
+		b, err := f.read()
+		if err != nil {
+			return fmt.Errorf("fleet: no report: busiest: %w", err)
+		}
+		read.Busiest = append(read.Busiest, b)
+	}
 	if err := read.check(); err != nil {
 		return err
 	}
@@ -149,24 +178,25 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 
 // check returns why a report cannot be believed.
 func (r Report) check() error {
-	levels := func(name string, counts map[priority.Level]int64) error {
+	levels := map[string]map[priority.Level]int64{"by_count": r.ByCount, "by_load": r.ByLoad}
+	histograms := map[string]Histogram{"first_hour": r.FirstHour}
+	for level, h := range r.Waits {
+		if !isLevel(level) {
+			return fmt.Errorf("fleet: no report: waits of level %d", level)
+		}
+		histograms[fmt.Sprintf("waits of level %d", level)] = h
+	}
+	for name, counts := range levels {
 		for level, n := range counts {
-			if level < 1 || level > maxLevel || !isNumber(n) {
+			if !isLevel(level) || !isNumber(n) {
 				return fmt.Errorf("fleet: no report: %s has %d documents of level %d", name, n, level)
 			}
 		}
-		return nil
 	}
-	if err := levels("by_count", r.ByCount); err != nil {
-		return err
-	}
-	if err := levels("by_load", r.ByLoad); err != nil {
-		return err
-	}
-	for level, h := range r.Waits {
+	for name, h := range histograms {
 		for i, n := range h {
-			if level < 1 || level > maxLevel || i < 0 || i > lastBucket || !isNumber(n) {
-				return fmt.Errorf("fleet: no report: waits has %d documents in bucket %d of level %d", n, i, level)
+			if i < 0 || i > lastBucket || !isNumber(n) {
+				return fmt.Errorf("fleet: no report: %s has %d documents in bucket %d", name, n, i)
 			}
 		}
 	}
@@ -175,18 +205,23 @@ func (r Report) check() error {
 			return fmt.Errorf("fleet: no report: errors has %d of %.40q", n, class)
 		}
 	}
-	for _, b := range r.Busiest {
-		if !isNumber(b.Documents) {
-			return fmt.Errorf("fleet: no report: busiest has %d documents of %.40q", b.Documents, b.Customer)
+	for _, text := range []string{r.Name, r.Language, r.Version, r.Host, r.Rules.Error} {
+		if len(text) > maxErrorBytes {
+			return fmt.Errorf("fleet: no report: a text of %d bytes", len(text))
 		}
 	}
-	if !isNumber(r.Overridden) || !isNumber(r.Fallback) || r.Levels < 1 || r.Levels > maxLevel {
-		return fmt.Errorf("fleet: no report: overridden %d, fallback %d, levels %d", r.Overridden, r.Fallback, r.Levels)
+	if len(r.Errors) > maxClasses || len(r.Busiest) > mostBusiest+2*mostOthers {
+		return fmt.Errorf("fleet: no report: %d classes of errors, %d customers", len(r.Errors), len(r.Busiest))
+	}
+	if !isNumber(r.Overridden) || !isNumber(r.Fallback) || !isLevel(r.Levels) || r.Rules.Version < 0 || r.Rules.Version > 1e13 {
+		return fmt.Errorf("fleet: no report: overridden %d, fallback %d, levels %d, rules of version %d", r.Overridden, r.Fallback, r.Levels, r.Rules.Version)
 	}
 	return nil
 }
 
 func isNumber(n int64) bool { return n >= 0 && n <= maxNumber }
+
+func isLevel(level priority.Level) bool { return level >= priority.First && level <= maxLevel }
 
 // fit returns the report as JSON of at most maxReportBytes: it makes waits coarser
 // and leaves out the least busy customers until the report fits.
@@ -201,7 +236,7 @@ func (r Report) fit() []byte {
 	over := len(must(encode(r))) - maxReportBytes
 	for over > 0 && len(r.Busiest) > 0 {
 		last := len(r.Busiest) - 1
-		over -= len(must(encode(r.Busiest[last])))
+		over -= len(must(encode(jsonOf(r.Busiest[last]))))
 		r.Busiest = r.Busiest[:last]
 	}
 	if over > 0 { // hundreds of levels

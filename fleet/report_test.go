@@ -2,8 +2,9 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,57 +14,76 @@ import (
 
 // example is a report of another language, with every field, and one of a later version.
 const example = `{"format":1,"id":"a1","name":"worker-4","language":"python","version":"0.1.0","host":"h","pid":7,"up_ms":120500,
-"window_ms":58250,"levels":9,"overrides":true,"degraded":true,"rules":{"version":12,"error":"Redis does not answer"},
+"window_ms":58250,"levels":9,"overrides":true,"degraded":true,"rules":{"version":12,"own":true,"error":"Redis does not answer"},
 "by_count":{"1":10},"by_load":{"4":100,"9":20},"overridden":3,"fallback":2,"errors":{"not_counted":1},
-"waits":{"4":{"31":5,"32":1}},"later":{"a":[1]},"busiest":[
-{"customer":"acme","documents":120,"rule":"load","level":9,"load":812.5},
-{"customer_base64":"/w==","documents":3,"rule":"count","level":1,"count":-2}]}`
+"waits":{"4":{"31":5,"32":1}},"first_hour":{"40":7},"later":{"a":[1]},"busiest":[
+{"customer":"acme","documents":120,"rule":"load","level":9,"load":812.5,"ago_ms":1500,"pending":40,"hour":"9 120 9 3400 1 1"},
+{"customer_base64":"/w==","documents":0,"rule":"count","level":1,"count":-2,"ago_ms":0}]}`
 
 var exampleReport = Report{
 	ID: "a1", Name: "worker-4", Language: "python", Version: "0.1.0", Host: "h", PID: 7, Up: 120500 * time.Millisecond,
-	Window: 58250 * time.Millisecond, Levels: 9, Overrides: true, Degraded: true, Rules: Rules{12, "Redis does not answer"},
+	Window: 58250 * time.Millisecond, Levels: 9, Overrides: true, Degraded: true, Rules: Rules{12, true, "Redis does not answer"},
 	ByCount: map[priority.Level]int64{1: 10}, ByLoad: map[priority.Level]int64{4: 100, 9: 20}, Overridden: 3, Fallback: 2,
-	Errors: map[string]int64{"not_counted": 1}, Waits: map[priority.Level]Histogram{4: {31: 5, 32: 1}},
+	Errors: map[string]int64{"not_counted": 1}, Waits: map[priority.Level]Histogram{4: {31: 5, 32: 1}}, FirstHour: Histogram{40: 7},
 	Busiest: []Busy{
-		{"acme", 120, priority.ByLoad, 9, 0, 812.5},
-		{"\xff", 3, priority.ByCount, 1, -2, 0},
+		{"acme", 120, priority.ByLoad, 9, 0, 812.5, 1500 * time.Millisecond, 40, []Part{{9 * time.Second, 120, 9}, {3400 * time.Second, 1, 1}}},
+		{Customer: "\xff", Rule: priority.ByCount, Level: 1, Count: -2},
 	},
 }
 
-func TestAReportIsReadAsItWasWritten(t *testing.T) {
-	var read Report
+func TestReport_JSON(t *testing.T) {
+	var read, again Report
 	if err := json.Unmarshal([]byte(example), &read); err != nil || !reflect.DeepEqual(read, exampleReport) {
-		t.Errorf("%v\n%+v, want\n%+v", err, read, exampleReport)
+		t.Errorf("%v\n%+v, not\n%+v", err, read, exampleReport)
 	}
-	var again Report
 	if err := json.Unmarshal(read.fit(), &again); err != nil || !reflect.DeepEqual(again, exampleReport) {
-		t.Errorf("%v\n%+v, want\n%+v", err, again, exampleReport)
+		t.Errorf("%v\n%+v, not\n%+v", err, again, exampleReport)
 	}
 	var written, want map[string]any
-	if err := json.Unmarshal(read.fit(), &written); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(example), &want); err != nil {
+	if err := errors.Join(json.Unmarshal(read.fit(), &written), json.Unmarshal([]byte(example), &want)); err != nil {
 		t.Fatal(err)
 	}
 	delete(want, "later")
 	if !reflect.DeepEqual(written, want) {
-		t.Errorf("written: %v\nwant: %v", written, want)
+		t.Errorf("written: %v\nnot: %v", written, want)
 	}
 }
 
-func TestWhatIsNoReport(t *testing.T) {
-	for _, text := range []string{
-		"", "{}", "null", "[]", "7", `{"format":2}`, `{"format":1}`,
-		`{"format":1,"levels":9,"by_count":{"0":1}}`, `{"format":1,"levels":9,"by_count":{"x":1}}`, `{"format":1,"levels":9,"by_load":{"1":-1}}`,
-		`{"format":1,"levels":9,"waits":{"1":{"108":1}}}`, `{"format":1,"levels":9,"waits":{"1":{"1":1e30}}}`, `{"format":1,"levels":9,"up_ms":-1}`,
-		`{"format":1,"levels":9,"errors":{"x":-1}}`, `{"format":1,"levels":9,"busiest":[{"documents":-1}]}`,
-		`{"format":1,"levels":9,"busiest":[{"customer_base64":"%"}]}`, `{"format":1,"levels":9,"overridden":-1}`, strings.Repeat("[", 1e5),
+// A report that no process writes is unreadable as a whole, and stops no other one.
+func TestRead_BadReports(t *testing.T) {
+	good := found{"good", example, 0}.report()
+	reports := []Report{good}
+	busy := func(fields string) string {
+		return `"busiest":[{"customer":"ok","documents":1,"level":1},` + fields + `]`
+	}
+	many := ""
+	for i := range maxClasses {
+		many += fmt.Sprintf(`,"%d":1`, i+1)
+	}
+	for _, fields := range []string{
+		"", "null", "[]", "7", `{"format":2}`, `{"format":1}`, strings.Repeat("[", 1e5), strings.Replace(example, `"python"`, `"`+strings.Repeat("x", maxReadBytes)+`"`, 1),
+		`"levels":0`, `"levels":256`, `"up_ms":-1`, `"window_ms":9e30`, `"rules":{"version":-1}`, `"overridden":-1`, `"fallback":1000000000000000000`,
+		`"by_count":{"0":1}`, `"by_count":{"-7":1}`, `"by_count":{"x":1}`, `"by_load":{"256":1}`, `"by_load":{"1":-1}`, `"by_load":{"1":9223372036854775807}`,
+		`"waits":{"1":{"108":1}}`, `"waits":{"0":{"1":1}}`, `"waits":{"1":{"1":1e18}}`, `"waits":{"1":{"1":1000000000000000000}}`, `"first_hour":{"-1":1}`,
+		`"errors":{"x":-1}`, `"errors":{"0":1` + many + `}`,
+		busy(`null`), busy(`{"documents":1,"level":1}`), busy(`{"customer":"","documents":1,"level":1}`), busy(`{"customer":"` + strings.Repeat("x", 600) + `","documents":1,"level":1}`),
+		busy(`{"customer":"a","documents":-1,"level":1}`), busy(`{"customer":"a","documents":1,"level":-7}`), busy(`{"customer":"a","documents":1000000000000000000,"level":1}`),
+		busy(`{"customer":"a","level":1,"pending":-1}`), busy(`{"customer":"a","level":1,"ago_ms":-1}`), busy(`{"customer_base64":"%","level":1}`),
+		busy(`{"customer":"a","level":1,"hour":"7201 1 1"}`), busy(`{"customer":"a","level":1,"hour":"0 1 256"}`), busy(`{"customer":"a","level":1,"hour":"0 -1 1"}`), busy(`{"customer":"a","level":1,"hour":"0 1"}`),
+		busy(`{"customer":"a","level":1}` + strings.Repeat(`,{"customer":"a","level":1}`, 39)),
 	} {
-		r := found{"id", text, time.Second}.report()
-		if r.Err == nil || r.ID != "id" || r.Age != time.Second || r.Documents() != 0 {
-			t.Errorf("%.60s: %+v", text, r)
+		text := fields
+		if strings.HasPrefix(fields, `"`) {
+			text = `{"format":1,"levels":9,` + fields + `}`
 		}
+		r := found{"id", text, time.Second}.report()
+		if r.Err == nil || r.ID != "id" || r.Age != time.Second || r.Documents() != 0 || len(r.Busiest) > 0 {
+			t.Errorf("%.80s: %+v", text, r)
+		}
+		reports = append(reports, r)
+	}
+	if total := Add(reports); total.Reports != 1 || total.Unreadable != len(reports)-1 || total.Documents() != 130 || len(total.Busiest) != 2 {
+		t.Errorf("%+v", total)
 	}
 	if r := (found{"id", `{"format":1,"levels":9,"id":"another"}`, 0}).report(); r.Err != nil || r.ID != "id" {
 		t.Errorf("%+v", r)
@@ -71,10 +91,10 @@ func TestWhatIsNoReport(t *testing.T) {
 }
 
 // The largest numbers fit, whatever there is to say.
-func TestAReportHasABound(t *testing.T) {
+func TestReport_Bound(t *testing.T) {
 	r := Report{
 		ID: "id", Name: plainText(strings.Repeat("\x00", 500), maxNameBytes), Host: plainText(strings.Repeat("<", 500), maxNameBytes),
-		Version: strings.Repeat("9", maxNameBytes), Rules: Rules{1e9, plainText(strings.Repeat("x", 5000), maxErrorBytes)},
+		Levels: 255, Version: strings.Repeat("9", maxNameBytes), Rules: Rules{1e9, false, plainText(strings.Repeat("x", 5000), maxErrorBytes)},
 		ByCount: make(map[priority.Level]int64), ByLoad: make(map[priority.Level]int64), Waits: make(map[priority.Level]Histogram),
 	}
 	for level := range priority.Level(lastLevel) {
@@ -87,17 +107,17 @@ func TestAReportHasABound(t *testing.T) {
 		}
 	}
 	for range mostBusiest {
-		r.Busiest = append(r.Busiest, Busy{Customer: strings.Repeat("\x01", 512), Documents: 1e6})
+		r.Busiest = append(r.Busiest, Busy{Customer: strings.Repeat("\x01", 512), Documents: 1e6, Level: 1})
 	}
 	written := r.fit()
 	var read Report
-	if err := json.Unmarshal(written, &read); len(written) > maxReportBytes || err != nil && !strings.Contains(err.Error(), "levels 0") {
+	if err := json.Unmarshal(written, &read); len(written) > maxReportBytes || err != nil {
 		t.Errorf("%d bytes: %v", len(written), err)
 	}
 }
 
-// Waits that are spread widely are told less exactly, and leave room for customers.
-func TestWideWaitsAreToldLessExactly(t *testing.T) {
+// Waits that are spread widely are reported less exactly, and leave room for customers.
+func TestReport_WideWaits(t *testing.T) {
 	r := exampleReport
 	r.Waits = make(map[priority.Level]Histogram)
 	for level := range priority.Level(9) {
@@ -117,25 +137,29 @@ func TestWideWaitsAreToldLessExactly(t *testing.T) {
 	}
 }
 
-// Of a customer in several reports the documents are added, and the newest report's level
-// holds. A report that cannot be read is counted, and adds nothing.
+// Of a customer in several reports the documents are added, and the youngest decision holds,
+// however old its report is. Of those who are gone only the hour counts.
 func TestAdd(t *testing.T) {
 	aged := func(age time.Duration, fields string) Report {
 		return found{"id", `{"format":1,"levels":9,` + fields + `}`, age}.report()
 	}
 	total := Add([]Report{
-		aged(3*time.Second, `"overrides":true,"rules":{"version":12},"window_ms":9000,"busiest":[{"customer":"acme","documents":5,"rule":"load","level":9,"load":99}]`),
-		aged(1*time.Second, `"overrides":true,"rules":{"version":12,"error":"late"},"busiest":[{"customer":"acme","documents":2,"rule":"count","level":1,"count":-2}]`),
-		aged(2*time.Second, `"degraded":true,"window_ms":8000,"busiest":[{"customer":"a","documents":8,"rule":"load","level":2,"load":4},{"customer":"acme","documents":1,"rule":"load","level":4,"load":70}]`),
+		aged(1*time.Second, `"overrides":true,"rules":{"version":12,"error":"late"},"busiest":[{"customer":"acme","documents":2,"rule":"count","level":1,"count":-2,"ago_ms":40000,"hour":"0 2 1 310 4 2"}]`),
+		aged(3*time.Second, `"overrides":true,"rules":{"version":12},"window_ms":9000,"busiest":[{"customer":"acme","documents":5,"rule":"load","level":9,"load":99,"ago_ms":100,"pending":7,"hour":"100 5 9"}]`),
+		aged(2*time.Second, `"degraded":true,"window_ms":8000,"first_hour":{"1":1},"busiest":[{"customer":"a","documents":8,"rule":"load","level":2,"load":4}]`),
 		aged(0, `"by_load":{"1":-1},"busiest":[{"customer":"acme","documents":50}]`),
+		aged(7*time.Minute, `"degraded":true,"by_load":{"1":9},"first_hour":{"1":2},"busiest":[{"customer":"acme","documents":9,"rule":"load","level":3,"hour":"0 9 3 3400 1 1"}]`),
+		aged(time.Minute, `"format":2`),
 	})
-	want := []Busy{{"acme", 8, priority.ByCount, 1, -2, 0}, {"a", 8, priority.ByLoad, 2, 0, 4}}
-	slices.SortFunc(want, busier)
-	if !slices.Equal(total.Busiest, want) {
-		t.Errorf("the busiest are %+v, want %+v", total.Busiest, want)
+	want := []Busy{
+		{Customer: "a", Documents: 8, Rule: priority.ByLoad, Level: 2, Load: 4, Ago: 2 * time.Second},
+		{"acme", 7, priority.ByLoad, 9, 0, 99, 3100 * time.Millisecond, 7, []Part{{103 * time.Second, 7, 9}, {7 * time.Minute, 13, 3}, {3820 * time.Second, 1, 1}}},
 	}
-	if total.Reports != 3 || total.Unreadable != 1 || total.Degraded != 1 || total.IgnoreOverrides != 1 || total.NotFollowing != 1 ||
-		total.Following[12] != 2 || total.Window != 9*time.Second {
+	if !reflect.DeepEqual(total.Busiest, want) {
+		t.Errorf("the busiest are %+v, not %+v", total.Busiest, want)
+	}
+	if total.Reports != 3 || total.Unreadable != 1 || total.Gone != 2 || total.Degraded != 1 || total.IgnoreOverrides != 1 || total.NotFollowing != 1 ||
+		total.Following[12] != 2 || total.Window != 9*time.Second || total.Documents() != 0 || total.FirstHour[1] != 3 {
 		t.Errorf("%+v", total)
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // rulesOf returns what a report says about the rules that are followed.
 func rulesOf(status control.Status) Rules {
-	return Rules{Version: status.Version, Error: reason(status.Err)}
+	return Rules{Version: status.Version, Own: status.Rules == nil, Error: reason(status.Err)}
 }
 
 // reason says in an operator's words why rules are not followed.

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,12 +14,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-func TestReportsOfTwoMembersAddUp(t *testing.T) {
+func TestAdd_TwoMembers(t *testing.T) {
+	fleet.ReportEvery(t, 20*time.Millisecond)
 	server, ctx := redistest.Start(t), t.Context()
 	one := join(t, server.Client(), &fleet.Options{Name: "one"})
 	two := join(t, server.Client(), &fleet.Options{Name: "two"})
@@ -51,45 +48,30 @@ func TestReportsOfTwoMembersAddUp(t *testing.T) {
 	if reports := byName(t, reader); len(reports) != 1 || reports["two"].ID == "" {
 		t.Errorf("after Close of one: %v", reports)
 	}
+	check(t, two.Close(ctx))
 }
 
-// TestMain joins a fleet and does nothing more where a test has started it for that.
-func TestMain(m *testing.M) {
-	if addr := os.Getenv("FLEET_TEST_JOIN"); addr != "" {
-		if _, err := fleet.Join(redis.NewClient(&redis.Options{Addr: addr}), &fleet.Options{Name: "another process"}); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
+// A restart is no loss where Redis keeps its data.
+func TestMember_RedisRestarts(t *testing.T) {
+	fleet.ReportEvery(t, 20*time.Millisecond)
+	for keeps, args := range map[bool][]string{true: {"--appendonly", "yes"}, false: nil} {
+		server := redistest.Start(t, args...)
+		client := server.Client()
+		member := join(t, client, &fleet.Options{Name: "one"})
+		await(t, "it reports", func() bool { return len(byName(t, client)) == 1 })
+		server.Kill()
+		server.Restart()
+		up := member.Report().Up
+		await(t, "it reports again", func() bool { r := byName(t, client)["one"]; return r.Up > up })
+		if at := must(fleet.Emptied(t.Context(), client, ""))(t); at.IsZero() != keeps {
+			t.Errorf("it keeps its data: %v, and was emptied at %v", keeps, at)
 		}
-		time.Sleep(time.Hour)
+		check(t, member.Close(t.Context()))
 	}
-	os.Exit(m.Run())
 }
 
-func TestAProcessThatIsKilledLeavesNothing(t *testing.T) {
-	server, ctx := redistest.Start(t), t.Context()
-	reader := server.Client()
-	cmd := exec.Command(must(os.Executable())(t))
-	cmd.Env = append(os.Environ(), "FLEET_TEST_JOIN="+server.Addr)
-	wait := redistest.StartProgram(t, cmd)
-	await(t, "it reports", func() bool { return byName(t, reader)["another process"].PID == cmd.Process.Pid })
-	redistest.KillProgram(cmd)
-	_ = wait()
-	keys := must(reader.Keys(ctx, "*").Result())(t)
-	if len(keys) != 2 || len(byName(t, reader)) != 1 {
-		t.Errorf("after kill -9: %q", keys)
-	}
-	for _, key := range keys {
-		ttl := must(reader.PTTL(ctx, key).Result())(t)
-		if ttl <= 0 || ttl > 2*time.Minute || ttl > 30*time.Second && !strings.HasSuffix(key, ":members") {
-			t.Errorf("%s ends in %v", key, ttl)
-		}
-		check(t, reader.PExpire(ctx, key, time.Millisecond).Err()) // the same, sooner
-	}
-	await(t, "it is gone", func() bool { return len(byName(t, reader)) == 0 && reader.DBSize(ctx).Val() == 0 })
-}
-
-// A client without any timeout of its own keeps nobody: neither callers nor Close.
-func TestCloseOnAStoppedServerEndsWithItsContext(t *testing.T) {
+// A client without any timeout keeps neither callers nor Close.
+func TestClose_ServerStopped(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: -1, WriteTimeout: -1})
 	t.Cleanup(func() { _ = client.Close() })
@@ -111,48 +93,23 @@ func TestCloseOnAStoppedServerEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// trips counts the round trips of a client.
-type trips struct{ n atomic.Int64 }
+// trips counts a client's round trips.
+type trips struct{ atomic.Int64 }
 
-func (t *trips) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
+func (t *trips) Allow() error       { t.Add(1); return nil }
+func (t *trips) ReportResult(error) {}
 
-func (t *trips) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "hello" {
-			t.n.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (t *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if cmds[0].Name() == "eval" { // else it greets the server
-			t.n.Add(1)
-		}
-		return next(ctx, cmds)
-	}
-}
-
-func TestAThousandReportsAreTwoRoundTrips(t *testing.T) {
-	server, ctx := redistest.Start(t), t.Context()
+func TestRead_RoundTrips(t *testing.T) {
+	server, ctx, trips := redistest.Start(t), t.Context(), new(trips)
 	const all = 1000
 	writeReports(t, server.Client(), all)
-	client, trips := server.Client(), new(trips)
-	check(t, client.Ping(ctx).Err())
-	client.AddHook(trips)
-	began := time.Now()
-	reports := must(fleet.Read(ctx, client, ""))(t)
-	read := time.Since(began)
-	total := fleet.Add(reports)
-	t.Logf("read in %v, added up in %v", read, time.Since(began)-read)
-	if n := trips.n.Load(); n != 2 {
-		t.Errorf("%d round trips", n)
-	}
-	if total.Reports != all || total.Documents() != 300*all || len(total.Busiest) != 20 {
-		t.Errorf("%d reports, %d documents, %d customers", total.Reports, total.Documents(), len(total.Busiest))
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, Limiter: trips})
+	t.Cleanup(func() { _ = client.Close() })
+	must(fleet.Read(ctx, client, ""))(t) // it connects
+	trips.Store(0)
+	total := fleet.Add(must(fleet.Read(ctx, client, ""))(t))
+	if n := trips.Load(); n != 2 || total.Reports != all || total.Documents() != 300*all || len(total.Busiest) != 20 {
+		t.Errorf("%d round trips, %d reports, %d documents, %d customers", n, total.Reports, total.Documents(), len(total.Busiest))
 	}
 }
 
@@ -178,24 +135,16 @@ func writeReports(t *testing.T, client *redis.Client, n int) {
 	for i := range n {
 		r.ID = fmt.Sprint("worker-", i)
 		text := must(r.MarshalJSON())(t)
-		pipe.Set(t.Context(), "priority:{fleet}:"+r.ID, text, 30*time.Second)
-		end := must(client.Time(t.Context()).Result())(t).Add(30 * time.Second)
+		pipe.Set(t.Context(), "priority:{fleet}:"+r.ID, text, time.Hour)
+		end := must(client.Time(t.Context()).Result())(t).Add(time.Hour)
 		pipe.ZAdd(t.Context(), "priority:{fleet}:members", redis.Z{Score: float64(end.UnixMilli()), Member: r.ID})
 	}
 	must(pipe.Exec(t.Context()))(t)
 }
 
-func TestReadOnACluster(t *testing.T) {
-	cluster := redistest.StartCluster(t, 3)
-	client := cluster.Client()
-	join(t, client, &fleet.Options{Name: "one"})
-	join(t, client, &fleet.Options{Name: "two"})
-	await(t, "both report", func() bool { return len(byName(t, client)) == 2 })
-}
-
-// A replica that lags would say that nobody is there: reports are read on the master,
+// A replica may lag: reports are read on the master,
 // wherever the client sends its reads.
-func TestReadAsksNoReplica(t *testing.T) {
+func TestRead_AsksNoReplica(t *testing.T) {
 	cluster, ctx := redistest.StartCluster(t, 1), t.Context()
 	replica := cluster.AddReplica(cluster.Masters[0])
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: cluster.Addrs(), RouteRandomly: true})
@@ -213,7 +162,7 @@ func TestReadAsksNoReplica(t *testing.T) {
 }
 
 // Whatever stands beside the reports hides none of them.
-func TestJunkIsCountedAndHidesNothing(t *testing.T) {
+func TestRead_Junk(t *testing.T) {
 	server, ctx := redistest.Start(t), t.Context()
 	client := server.Client()
 	if reports := must(fleet.Read(ctx, client, ""))(t); len(reports) != 0 {
@@ -221,9 +170,9 @@ func TestJunkIsCountedAndHidesNothing(t *testing.T) {
 	}
 	writeReports(t, client, 3)
 	check(t, client.LPush(ctx, "priority:{fleet}:list", "x").Err())
-	check(t, client.Set(ctx, "priority:{fleet}:text", "hello", 0).Err())
-	check(t, client.Set(ctx, "priority:{fleet}:later", `{"format":2,"id":"later"}`, 0).Err())
-	check(t, client.Set(ctx, "priority:{fleet}:long", strings.Repeat("x", 1<<20), 0).Err())
+	check(t, client.Set(ctx, "priority:{fleet}:text", "hello", time.Hour).Err())
+	check(t, client.Set(ctx, "priority:{fleet}:later", `{"format":2,"id":"later"}`, time.Hour).Err())
+	check(t, client.Set(ctx, "priority:{fleet}:long", strings.Repeat("x", 1<<20), time.Hour).Err())
 	for _, id := range []string{"list", "text", "later", "long", "gone", "", "\x00}"} {
 		check(t, client.ZAdd(ctx, "priority:{fleet}:members", redis.Z{Score: 1e300, Member: id}).Err())
 	}
@@ -238,15 +187,11 @@ func TestJunkIsCountedAndHidesNothing(t *testing.T) {
 }
 
 func TestNilClient(t *testing.T) {
-	for _, client := range []priority.RedisClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
+	for _, client := range []priority.RedisClient{nil, (*redis.Client)(nil)} {
 		_, joined := fleet.Join(client, nil)
 		_, read := fleet.Read(t.Context(), client, "")
-		_, made := control.New(client, nil)
-		_, administered := control.NewAdmin(client, nil)
-		for name, err := range map[string]error{"Join": joined, "Read": read, "control.New": made, "control.NewAdmin": administered} {
-			if !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), "the client is nil") {
-				t.Errorf("%s of a nil %T: %v", name, client, err)
-			}
+		if !errors.Is(joined, priority.ErrInvalid) || !errors.Is(read, priority.ErrInvalid) {
+			t.Errorf("a nil %T: %v, %v", client, joined, read)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -10,16 +11,16 @@ import (
 
 // Totals are the sums of a fleet's reports.
 type Totals struct {
-	// Reports is how many processes have reported, and Unreadable how many more
-	// reports cannot be read.
-	Reports, Unreadable int
+	// Reports is how many processes are here, and Unreadable how many more reports cannot
+	// be read. Gone is how many processes are not here any more and have not left by Close.
+	Reports, Unreadable, Gone int
 
-	// Degraded is how many of the processes cannot reach Redis, and IgnoreOverrides how
+	// Degraded is how many of the processes here cannot reach Redis, and IgnoreOverrides how
 	// many do not apply operators' overrides.
 	Degraded, IgnoreOverrides int
 
 	// Following counts the processes by the version of the rules that they follow; 0:
-	// their own options. NotFollowing is how many do not follow the newest rules that
+	// none were ever set. NotFollowing is how many do not follow the newest rules that
 	// they know, and say why in Rules.Error; Following counts them too.
 	Following    map[int64]int
 	NotFollowing int
@@ -27,14 +28,17 @@ type Totals struct {
 	// Window is what the numbers below cover: the longest Window of a report.
 	Window time.Duration
 
-	// The rest are the sums of the reports' fields of the same names.
+	// The rest are the sums of the reports' fields of the same names, of the processes
+	// here; FirstHour and the Hour of a customer include those who are gone.
 	ByCount, ByLoad      map[priority.Level]int64
 	Overridden, Fallback int64
 	Errors               map[string]int64
 	Waits                map[priority.Level]Histogram
+	FirstHour            Histogram
 
 	// Busiest are all customers of the reports, the busiest first. Their documents are
-	// added up; the level and the number behind it come from the latest report.
+	// added up. The level and what else there is of the last decision come from the
+	// youngest decision, and Ago is how long ago that was.
 	Busiest []Busy
 }
 
@@ -47,43 +51,74 @@ func Add(reports []Report) Totals {
 		Following: make(map[int64]int), ByCount: make(map[priority.Level]int64), ByLoad: make(map[priority.Level]int64),
 		Errors: make(map[string]int64), Waits: make(map[priority.Level]Histogram),
 	}
-	type newest struct {
-		Busy
-		age time.Duration
-	}
-	busiest := make(map[string]newest)
+	busiest, first := make(map[string]Busy), map[int]int64{}
 	for _, r := range reports {
-		if r.Err != nil {
+		switch {
+		case !r.Here():
+			t.Gone++
+		case r.Err != nil:
 			t.Unreadable++
-			continue
+		default:
+			t.add(r)
 		}
-		t.Reports++
-		t.Degraded += oneIf(r.Degraded)
-		t.IgnoreOverrides += oneIf(!r.Overrides)
-		t.Following[r.Rules.Version]++
-		t.NotFollowing += oneIf(r.Rules.Error != "")
-		t.Window = max(t.Window, r.Window)
-		add(&t.ByCount, r.ByCount)
-		add(&t.ByLoad, r.ByLoad)
-		add(&t.Errors, r.Errors)
-		addWaits(&t.Waits, r.Waits)
-		t.Overridden += r.Overridden
-		t.Fallback += r.Fallback
+		add(&first, r.FirstHour)
 		for _, b := range r.Busiest {
-			before, ok := busiest[b.Customer]
-			sum := before.Documents + b.Documents
-			if !ok || r.Age <= before.age {
-				before = newest{b, r.Age}
-			}
-			before.Documents = sum
-			busiest[b.Customer] = before
+			busiest[b.Customer] = joined(busiest[b.Customer], b, r)
 		}
 	}
-	for b := range maps.Values(busiest) {
-		t.Busiest = append(t.Busiest, b.Busy)
-	}
+	t.FirstHour = first
+	t.Busiest = slices.AppendSeq(make([]Busy, 0, len(busiest)), maps.Values(busiest))
 	slices.SortFunc(t.Busiest, busier)
 	return t
+}
+
+// add adds the report of a process that is here.
+func (t *Totals) add(r Report) {
+	t.Reports++
+	t.Degraded += oneIf(r.Degraded)
+	t.IgnoreOverrides += oneIf(!r.Overrides)
+	t.Following[r.Rules.Version]++
+	t.NotFollowing += oneIf(r.Rules.Error != "")
+	t.Window = max(t.Window, r.Window)
+	add(&t.ByCount, r.ByCount)
+	add(&t.ByLoad, r.ByLoad)
+	add(&t.Errors, r.Errors)
+	addWaits(&t.Waits, r.Waits)
+	t.Overridden += r.Overridden
+	t.Fallback += r.Fallback
+}
+
+// joined adds what a report says of a customer to what others say; the zero Busy: none does.
+func joined(known, b Busy, of Report) Busy {
+	b.Ago += of.Age
+	if !of.Here() {
+		b.Documents = 0 // not in the last minute
+	}
+	last := b
+	if known.Customer != "" && known.Ago < b.Ago {
+		last = known
+	}
+	last.Documents = known.Documents + b.Documents
+	if known.Customer == "" && of.Age < time.Second { // most are in one report
+		return last
+	}
+	last.Hour = slices.Clone(known.Hour)
+	for _, p := range b.Hour {
+		p.Ago += of.Age
+		i := slices.IndexFunc(last.Hour, func(other Part) bool { return other.Ago/PartLength == p.Ago/PartLength })
+		if i < 0 {
+			last.Hour = append(last.Hour, p)
+			continue
+		}
+		sum := &last.Hour[i]
+		*sum = Part{max(sum.Ago, p.Ago), sum.Documents + p.Documents, max(sum.Level, p.Level)}
+	}
+	slices.SortFunc(last.Hour, func(x, y Part) int { return cmp.Compare(x.Ago, y.Ago) })
+	return last
+}
+
+func busier(a, b Busy) int {
+	return cmp.Or(cmp.Compare(b.Documents, a.Documents), cmp.Compare(b.Pending, a.Pending), cmp.Compare(b.Level, a.Level), cmp.Compare(a.Customer, b.Customer))
 }
 
 func oneIf(is bool) int {

@@ -25,6 +25,8 @@ var update = flag.Bool("update", false, "write vectors/reports.json anew")
 const (
 	second = 1000 // of the vectors' times, which are in milliseconds
 	minute = 60 * second
+	hour   = 60 * minute
+	day    = 24 * hour
 )
 
 // The format of reports.json; vectors/README.md describes it.
@@ -41,6 +43,7 @@ type (
 		Levels     []priority.Level `json:"levels,omitempty"`          // of next and submit
 		Count      *int64           `json:"count,omitempty"`           // of next's last document
 		Load       *float64         `json:"load,omitempty"`            // of submit's
+		Pending    int64            `json:"pending,omitempty"`         // likewise
 		Overridden bool             `json:"overridden,omitempty"`
 		Fallback   bool             `json:"fallback,omitempty"`
 		Ended      [][2]int64       `json:"ended,omitempty"` // of done: milliseconds, level
@@ -94,22 +97,33 @@ func writeVectors() []writeVector {
 		s.Customer, s.Base64 = "", base64.StdEncoding.EncodeToString([]byte(customer))
 		return s
 	}
-	many := []writeStep{}
+	pending := func(n int64, s writeStep) writeStep { s.Pending = n; return s }
+	// Twelve customers with a backlog, and twelve who were busy before; then 25 who are busy.
+	busy := []writeStep{}
+	for i := range 12 {
+		busy = append(busy, pending(int64(10+i), submit(0, fmt.Sprintf("backlog-%d", i), 5, 1)),
+			next(0, fmt.Sprintf("before-%d", i), 0, slices.Repeat([]priority.Level{2}, 2+i/2)...))
+	}
 	for i := range 25 {
-		many = append(many, submit(0, fmt.Sprintf("customer-%d", i), float64(i), slices.Repeat([]priority.Level{1}, 1+i%7)...))
+		busy = append(busy, pending(3, submit(10*minute, fmt.Sprintf("busy-%d", i), float64(i), slices.Repeat([]priority.Level{1}, 1+i%7)...)))
 	}
 	return []writeVector{
-		{"nothing", []writeStep{report(0), report(2500), report(5000), report(59_750), report(60_000), report(64_750), report(3_600_000), report(3_602_500)}},
+		{"nothing", []writeStep{report(0), report(2500), report(5000), report(59_750), report(60_000), report(64_750), report(hour), report(hour + 2500)}},
 		{"documents by rule and level", []writeStep{
-			next(0, "acme", 0, 1), next(1, "acme", -3, 1, 1, 2), submit(2, "globex", 40.5, 4), submit(3, "globex", 812.5, 4, 5, 6, 22),
+			next(0, "acme", 0, 1), next(1, "acme", -3, 1, 1, 2), submit(2, "globex", 40.5, 4), pending(7, submit(3, "globex", 812.5, 4, 5, 6, 22)),
 			submit(4, "initech", 1.0/3, 1), report(1000),
 		}},
 		{"the window is of twelve steps", []writeStep{
-			next(0, "acme", 0, 1), next(4999, "acme", -1, 2), next(5000, "acme", -2, 3), report(5000), next(59_999, "acme", -3, 4), report(60_000),
-			next(60_000, "acme", -4, 5), report(64_750), report(65_000), report(114_750), report(115_000), report(120_000), next(600_000, "acme", 0, 1), report(601_000),
+			next(0, "acme", 0, 1), next(4999, "acme", -1, 2), next(5000, "acme", -2, 3), report(5000), next(59_999, "acme", -3, 4), report(minute),
+			next(minute, "acme", -4, 5), report(64_750), report(65_000), report(114_750), report(115_000), report(2 * minute), next(10*minute, "acme", 0, 1), report(601_000),
+		}},
+		{"the hour is of twelve parts", []writeStep{
+			next(0, "acme", 0, 1), done(0, [2]int64{5, 1}, [2]int64{5, 2}), next(5*minute-1, "acme", -2, 2, 3), report(5*minute - 1), next(5*minute, "acme", -3, 2),
+			done(5*minute, [2]int64{5, 1}, [2]int64{9, 1}), report(5 * minute), next(57*minute, "acme", 0, 1), report(hour - 1), report(hour), report(hour + 5*minute), report(115 * minute),
 		}},
 		{"all that is over is forgotten", []writeStep{
-			overridden(submit(0, "acme", 2, 9)), failed(0, "error", 2), done(0, [2]int64{5000, 4}), next(10*second, "b", 0, 1), report(10 * second), report(minute), report(70 * second),
+			overridden(pending(3, submit(0, "acme", 2, 9))), failed(0, "error", 2), done(0, [2]int64{5000, 4}), next(10*second, "b", 0, 1), report(10 * second), report(minute), report(70 * second),
+			report(hour), report(day), report(day + 1),
 		}},
 		{"overrides", []writeStep{overridden(next(0, "acme", -2, 7, 7, 7)), overridden(submit(0, "acme", 3, 1)), submit(0, "b", 3, 2), report(0)}},
 		{"a fallback", []writeStep{byFallback(next(0, "acme", -1, 1, 1)), byFallback(overridden(submit(1, "acme", 0, 7))), submit(2, "b", 1, 1), report(1000)}},
@@ -121,13 +135,13 @@ func writeVectors() []writeVector {
 			done(0, [2]int64{0, 1}, [2]int64{1, 1}, [2]int64{2, 1}), done(1, [2]int64{5000, 4}), done(2, [2]int64{5000, 4}, [2]int64{5792, 4}, [2]int64{5793, 4}),
 			done(7000, [2]int64{5001, 4}, [2]int64{86_400_000, 22}, [2]int64{864_000_000, 22}), report(8000), report(minute),
 		}},
-		{"the busiest customers", append(many, report(1000))},
+		{"the busiest, then backlogs, then the busiest before", append(busy, report(10*minute+1000))},
 		{"the busiest: by documents, then the later level, then the name's bytes", []writeStep{
 			next(0, "z", -1, 1, 1), next(0, "ü", -1, 1, 1), raw(next(0, "", -1, 1, 1), "\xff"), raw(next(0, "", -1, 1, 1), "\xed\xa0\x80"), next(0, "a", -1, 1, 1), next(0, "aa", -1, 1, 1),
 			next(0, "Z", -1, 1, 1), next(0, "😀", -1, 1, 1), next(0, "\uffff", -1, 1, 1), next(0, "b", -1, 1, 2), submit(0, "c", 9, 1, 1, 1), report(0),
 		}},
-		{"the busiest: the last decision is told", []writeStep{
-			next(0, "acme", -9, 5), submit(1, "acme", 600, 6), submit(2, "b", 600, 6), next(3, "b", -9, 5), report(1000),
+		{"the last decision, by whichever rule", []writeStep{
+			next(0, "acme", -9, 5), pending(4, submit(1, "acme", 600, 6)), pending(4, submit(2, "b", 600, 6)), next(3, "b", -9, 5), report(1000),
 			submit(5000, "b", 2.000001, 2), next(5001, "acme", -3, 1, 2), report(6000), report(minute), report(65 * second),
 		}},
 	}
@@ -148,7 +162,9 @@ func writesOf(t *testing.T) []writeVector {
 			step := &v.Steps[i]
 			now := joined.Add(time.Duration(step.At) * time.Millisecond)
 			if step.Do == "report" {
-				step.Report = maps.Clone(fieldsOf(t, c.report(now)))
+				var r Report
+				c.fill(&r, now)
+				step.Report = fieldsOf(t, r)
 				maps.DeleteFunc(step.Report, func(name string, _ any) bool { return !slices.Contains(fieldsOfWindow, name) })
 				continue
 			}
@@ -163,7 +179,7 @@ func writesOf(t *testing.T) []writeVector {
 	return vectors
 }
 
-var fieldsOfWindow = []string{"up_ms", "window_ms", "by_count", "by_load", "overridden", "fallback", "errors", "waits", "busiest"}
+var fieldsOfWindow = []string{"up_ms", "window_ms", "by_count", "by_load", "overridden", "fallback", "errors", "waits", "first_hour", "busiest"}
 
 func (s writeStep) call(now time.Time) observe.Call {
 	call := observe.Call{Operation: "NextN", Start: now, Items: len(s.Levels)}
@@ -178,7 +194,7 @@ func (s writeStep) call(now time.Time) observe.Call {
 		if s.Count != nil {
 			d.Count = *s.Count
 		} else {
-			d.Load = *s.Load
+			d.Load, d.Pending = *s.Load, s.Pending
 		}
 		call.Decisions = append(call.Decisions, d)
 	}
@@ -205,7 +221,7 @@ func TestReportVectors(t *testing.T) {
 	}
 }
 
-// lines returns JSON with each item of a list in a line of its own.
+// lines returns JSON with a line for each item of a list.
 func lines[T any](items []T) string {
 	var texts []string
 	for _, item := range items {

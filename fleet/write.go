@@ -16,8 +16,8 @@ import (
 
 const (
 	// lasts is how long a report lasts, as in lua/report.lua.
-	lasts = 30 * time.Second
-	// listEvery is how often report.lua lists the member again, for two minutes.
+	lasts = time.Hour
+	// listEvery is how often report.lua lists the member again, for an hour and two minutes.
 	listEvery = time.Minute
 	// writeTimeout is how long it may take to write one report.
 	writeTimeout = time.Second
@@ -38,11 +38,13 @@ type writer struct {
 	runner  *script.Runner
 	key     string
 	members string
+	emptied string
 	id      string
 	report  func() []byte
 	onError func(err error) // of each report; nil: it was written
 
 	listed  time.Time     // when report.lua was run last
+	replied int64         // by report.lua, its time; 0: never
 	writing chan struct{} // of capacity 1: a SET is under way
 
 	changed chan struct{}   // of capacity 1: the next report does not wait
@@ -53,7 +55,7 @@ type writer struct {
 
 func newWriter(client priority.RedisClient, prefix, id string, report func() []byte) *writer {
 	w := &writer{
-		runner: script.NewRunner(client), key: keyOf(prefix, id), members: keyOf(prefix, "members"), id: id, report: report,
+		runner: script.NewRunner(client), key: keyOf(prefix, id), members: keyOf(prefix, "members"), emptied: keyOf(prefix, "emptied"), id: id, report: report,
 		client: client, writing: make(chan struct{}, 1), changed: make(chan struct{}, 1), ended: make(chan struct{}),
 	}
 	w.live, w.stop = context.WithCancel(context.Background())
@@ -137,12 +139,14 @@ func (w *writer) list(ctx context.Context, report []byte) error {
 	d := script.Begin(ctx, writeTimeout)
 	defer d.End()
 	call := script.Call{
-		Script: reportScript, Key: w.key, Others: [3]string{w.members},
-		IDs: []string{w.id, string(report)}, Repeatable: true,
+		Script: reportScript, Key: w.key, Others: [3]string{w.members, w.emptied},
+		IDs: []string{w.id, string(report), fmt.Sprint(w.replied)}, Repeatable: true,
 	}
-	if _, failure := w.runner.Run(&d, &call); failure != nil {
+	reply, failure := w.runner.Run(&d, &call)
+	if failure != nil {
 		return w.failed(failure.Err)
 	}
+	w.replied = reply[0]
 	return nil
 }
 

@@ -26,11 +26,9 @@ var (
 	//go:embed reset.lua
 	Reset string
 
-	// Change, Forget and Follow are for package control.
-	//go:embed change.lua
-	Change string
-	//go:embed forget.lua
-	Forget string
+	// Rules and Follow are for package control.
+	//go:embed rules.lua
+	Rules string
 	//go:embed follow.lua
 	Follow string
 

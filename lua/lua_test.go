@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-var scripts = map[string]string{"next.lua": Next, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset, "change.lua": Change, "forget.lua": Forget, "follow.lua": Follow, "report.lua": Report}
+var scripts = map[string]string{"next.lua": Next, "submit.lua": Submit, "done.lua": Done, "peek.lua": Peek, "reset.lua": Reset, "rules.lua": Rules, "follow.lua": Follow, "report.lua": Report}
 
 // defaults are the default policy, lease and queue.
 var defaults = Numbers{

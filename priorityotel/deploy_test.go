@@ -137,12 +137,12 @@ func exported(t *testing.T) (metrics, labels []string) {
 		Ended: []priority.Ended{{Latency: time.Second, Level: 1}},
 	})
 	client := redistest.Start(t).Client()
-	write(t, client, "p1", `{"format":1,"id":"p1","levels":9,"language":"python","by_load":{"4":10},"waits":{"4":{"40":9}}}`)
+	write(t, client, "p1", `{"format":1,"id":"p1","levels":9,"language":"python","by_load":{"4":10},"waits":{"4":{"40":9}}}`, 0)
 	admin, err := control.NewAdmin(client, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.NoteReset(t.Context(), "acme", control.Change{By: "mary", Why: "a test"}); err != nil {
+	if _, err := admin.Withdraw(t.Context(), 0, control.Change{By: "mary", Why: "a test"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := instrumentation.ObserveFleet(client, ""); err != nil {

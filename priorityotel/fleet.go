@@ -69,8 +69,8 @@ type fleetReader struct {
 }
 
 type reading struct {
-	reports  []fleet.Report
-	settings control.Settings
+	reports []fleet.Report
+	version int64 // of the rules that Redis has; 0: none, or they cannot be read
 }
 
 func (r *fleetReader) run(ctx context.Context) {
@@ -93,13 +93,14 @@ func (r *fleetReader) read(ctx context.Context) *reading {
 	if err != nil {
 		return nil
 	}
-	settings, _ := r.admin.Settings(ctx) // even with an error it has what is known
-	return &reading{reports, settings}
+	rules, _ := r.admin.Rules(ctx)
+	return &reading{reports, rules.Version}
 }
 
 // reported are the metrics of a fleet.
 type reported struct {
 	workers   metric.Int64ObservableGauge
+	gone      metric.Int64ObservableGauge
 	degraded  metric.Int64ObservableGauge
 	documents metric.Int64ObservableGauge
 	wait      metric.Float64ObservableGauge
@@ -108,7 +109,7 @@ type reported struct {
 
 func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration, error) {
 	var r reported
-	var errs [5]error
+	var errs [6]error
 	r.workers, errs[0] = meter.Int64ObservableGauge("priority.fleet.workers",
 		metric.WithUnit("{process}"),
 		metric.WithDescription("Processes that report, by whether they follow the newest rules and apply overrides."))
@@ -123,7 +124,10 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 		metric.WithDescription("Time from Submit to Done of the documents of the last minute, by level."))
 	r.version, errs[4] = meter.Int64ObservableGauge("priority.fleet.version",
 		metric.WithUnit("{change}"),
-		metric.WithDescription("Version of the last change that operators made: of rules, an override, or a reset."))
+		metric.WithDescription("Version of the operators' rules, or of their withdrawal."))
+	r.gone, errs[5] = meter.Int64ObservableGauge("priority.fleet.gone",
+		metric.WithUnit("{process}"),
+		metric.WithDescription("Processes that stopped reporting within the last hour, and did not close."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
@@ -132,14 +136,14 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 			r.observe(observer, last)
 		}
 		return nil
-	}, r.workers, r.degraded, r.documents, r.wait, r.version)
+	}, r.workers, r.gone, r.degraded, r.documents, r.wait, r.version)
 }
 
-// newest returns the version that workers should follow. If Redis has no rules, as after
-// their withdrawal, only the reports say it.
+// newest returns the version that workers should follow. If Redis has no rules, only the
+// reports say it.
 func (r *reading) newest() (version int64) {
-	if r.settings.Rules != nil {
-		return r.settings.Rules.Version
+	if r.version > 0 {
+		return r.version
 	}
 	for _, report := range r.reports {
 		version = max(version, report.Rules.Version)
@@ -148,11 +152,14 @@ func (r *reading) newest() (version int64) {
 }
 
 func (r *reported) observe(observer metric.Observer, last *reading) {
-	if last.settings.Version > 0 {
-		observer.ObserveInt64(r.version, last.settings.Version)
+	if last.version > 0 {
+		observer.ObserveInt64(r.version, last.version)
 	}
 	version, workers := last.newest(), make(map[string][2]int64) // by language: how many do not obey, and how many do
 	for _, report := range last.reports {
+		if !report.Here() {
+			continue
+		}
 		language := known(report.Language, "unknown", "go", "python", "nodejs")
 		of := workers[language]
 		of[oneIf(report.Overrides && report.Follows(version))]++
@@ -165,6 +172,7 @@ func (r *reported) observe(observer metric.Observer, last *reading) {
 	}
 	totals := fleet.Add(last.reports)
 	observer.ObserveInt64(r.degraded, int64(totals.Degraded))
+	observer.ObserveInt64(r.gone, int64(totals.Gone))
 	for rule, levels := range map[string]map[priority.Level]int64{byCount: totals.ByCount, byLoad: totals.ByLoad} {
 		for level, n := range levels {
 			observer.ObserveInt64(r.documents, n, metric.WithAttributes(ruleKey.String(rule), levelKey.Int(int(level))))

@@ -139,7 +139,7 @@ with docpriority.Store(kind.from_url(sys.argv[2]), timeout=60, join=True, name="
 			}
 			admin, err := control.NewAdmin(client, nil)
 			check(t, err)
-			version, err := admin.Apply(ctx, control.Rules{Policy: priority.Policy{Thresholds: []int64{0, -1}}}, control.Change{By: "mary", Why: "a test"})
+			version, err := admin.Apply(ctx, 0, control.Rules{Policy: priority.Policy{Thresholds: []int64{0, -1}}}, control.Change{By: "mary", Why: "a test"})
 			check(t, err)
 			reported("the rules are followed", func() bool { return report.Follows(version) })
 			_, err = fmt.Fprintln(input, "customer")

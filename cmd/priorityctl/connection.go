@@ -7,15 +7,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/cmd/priorityctl/internal/redisurl"
-	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -23,205 +19,193 @@ import (
 )
 
 const (
-	urlVariable              = "PRIORITY_REDIS_URL"
-	passwordVariable         = "PRIORITY_REDIS_PASSWORD"
-	sentinelPasswordVariable = "PRIORITY_SENTINEL_PASSWORD"
+	urlVariable      = "PRIORITY_REDIS_URL"
+	passwordVariable = "PRIORITY_REDIS_PASSWORD"
+	sentinelVariable = "PRIORITY_SENTINEL_PASSWORD"
 
 	defaultURL = "redis://localhost:6379"
 )
 
-const connectionHelp = `Redis is named by -redis or else by ` + urlVariable + `. If neither names one, it
-is ` + defaultURL + `, and a line on stderr says so. URLs:
-` + redisurl.Forms + `
-A password is best given by -password-file, a file with mode 600, or by
-` + passwordVariable + `, which this user's other processes can read; that of sentinels by ` + sentinelPasswordVariable + `. No password is ever printed.`
+const connectionHelp = `-redis URL, or else ` + urlVariable + `, names Redis
+(default ` + defaultURL + `):
+  redis://[user@]host[:6379][/database]         one server
+  redis+cluster://host:port[,host:port…]        a Redis Cluster
+  redis+sentinel://host[:26379][,…]/master[/db] the master of sentinels
+  unix:///path/to/redis.sock                    a server on this machine
+  rediss…:// instead of redis…://               the same by TLS
+-prefix TEXT           what the keys begin with (default ` + insight.DefaultPrefix + `)
+-timeout TIME          how long one call of Redis may take (default 2s)
+-user NAME             the user of Redis (default: the URL's)
+-password-file FILE    has the password, or else ` + passwordVariable + `, which
+                       this user's other processes can read
+-sentinel-user NAME    the user of the sentinels, whose password is
+                       ` + sentinelVariable + `
+-tls-ca FILE           PEM of the authorities to trust (default: the system's)
+-tls-cert FILE, -tls-key FILE    PEM of the client's certificate and key
+-tls-server-name NAME  the name in the server's certificate (default: the host)
+No password is ever printed.`
 
 // connectionFlags say where Redis is and who asks.
 type connectionFlags struct {
-	url          string
-	user         string
-	passwordFile string
-	sentinelUser string
-	tlsCA        string
-	tlsCert      string
-	tlsKey       string
-	tlsServer    string
-	prefix       string
-	timeout      time.Duration
+	url, prefix                       string
+	timeout                           time.Duration
+	user, passwordFile                string
+	sentinelUser                      string
+	tlsCA, tlsCert, tlsKey, tlsServer string
+	help                              bool
+
+	policy string // a file; only commands that read customers have the flag
 }
 
+// register adds the flags, which -help leaves to -help-connection.
 func (f *connectionFlags) register(command *cobra.Command) {
 	flags := command.Flags()
-	// The variable is no default here: the help would print its password.
-	flags.StringVar(&f.url, "redis", "", "URL of Redis (default $"+urlVariable+", or else "+defaultURL+")")
-	flags.StringVar(&f.user, "user", "", "user of Redis (default: the URL's)")
-	flags.StringVar(&f.passwordFile, "password-file", "", "read the password from this file (default $"+passwordVariable+")")
-	flags.StringVar(&f.sentinelUser, "sentinel-user", "", "user of the sentinels")
-	flags.StringVar(&f.tlsCA, "tls-ca", "", "PEM file of the authorities to trust (default: the system's)")
-	flags.StringVar(&f.tlsCert, "tls-cert", "", "PEM file of the client's certificate")
-	flags.StringVar(&f.tlsKey, "tls-key", "", "PEM file of its key")
-	flags.StringVar(&f.tlsServer, "tls-server-name", "", "name in the server's certificate (default: the URL's host)")
-	flags.StringVar(&f.prefix, "prefix", insight.DefaultPrefix, "what the keys begin with: RedisOptions.Prefix")
-	flags.DurationVar(&f.timeout, "timeout", 2*time.Second, "how long one call of Redis may take")
+	flags.SortFlags = false
+	flags.StringVar(&f.url, "redis", "", "")
+	flags.StringVar(&f.prefix, "prefix", insight.DefaultPrefix, "")
+	flags.DurationVar(&f.timeout, "timeout", 2*time.Second, "")
+	flags.StringVar(&f.user, "user", "", "")
+	flags.StringVar(&f.passwordFile, "password-file", "", "")
+	flags.StringVar(&f.sentinelUser, "sentinel-user", "", "")
+	flags.StringVar(&f.tlsCA, "tls-ca", "", "")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "")
+	flags.StringVar(&f.tlsServer, "tls-server-name", "", "")
+	for _, name := range []string{"redis", "prefix", "timeout", "user", "password-file", "sentinel-user", "tls-ca", "tls-cert", "tls-key", "tls-server-name"} {
+		_ = flags.MarkHidden(name)
+	}
+	flags.BoolVar(&f.help, "help-connection", false, "say how Redis is named, and all flags for it")
+	check := command.Args
+	command.Args = func(command *cobra.Command, args []string) error {
+		if f.help || check == nil && len(args) == 0 {
+			return nil
+		} else if check == nil {
+			return fmt.Errorf("%s takes no argument, not %.40q", command.Name(), args[0])
+		}
+		return check(command, args)
+	}
+}
+
+func (f *connectionFlags) registerPolicy(command *cobra.Command) {
+	command.Flags().StringVar(&f.policy, "policy", "", "the workers' own policy, a file, which applies if operators have set none")
 }
 
 // connection is Redis as the commands see it.
 type connection struct {
-	insight.Inspector
-	target     *redisurl.Target
-	timeout    time.Duration
-	replica    string         // what to call it, if the server is one
-	reports    []fleet.Report // of the workers, as fit has read them
-	unreported error          // why fit has not read them
+	*insight.Snapshot
 }
 
-// Hidden returns the error without passwords. An error of usage has no password,
-// but may have the same word.
-func (c *connection) Hidden(err error) error {
-	var known statusError
-	if errors.As(err, &known) && known.status == exitUsage {
-		return err
-	}
-	return c.Inspector.Hidden(err)
-}
-
-// ownRules are the flags that state the workers' own options.
-type ownRules interface {
-	read(command *cobra.Command) (insight.NamedRules, error)
-}
-
-// connected returns a command that does something on Redis.
-func connected(flags *connectionFlags, own ownRules, do func(command *cobra.Command, c *connection, args []string) error) func(*cobra.Command, []string) error {
+// connected returns a command that does something on Redis, once check has found the flags
+// right; nil: they always are.
+func connected(flags *connectionFlags, check func(command *cobra.Command) error, do func(command *cobra.Command, c *connection, args []string) error) func(*cobra.Command, []string) error {
 	return func(command *cobra.Command, args []string) error {
-		rules, err := own.read(command)
+		if flags.help {
+			_, err := fmt.Fprintln(command.OutOrStdout(), connectionHelp)
+			return err
+		}
+		if check != nil {
+			if err := check(command); err != nil {
+				return err
+			}
+		}
+		inspector, err := flags.inspector(command)
 		if err != nil {
 			return err
 		}
-		c, err := flags.connection(command, rules)
-		if err != nil {
-			return err
+		defer inspector.Client.Close()
+		c, err := meet(command, inspector)
+		if err == nil {
+			err = unreachable(inspector, do(command, c, args))
 		}
-		defer c.Client.Close()
-		if err := c.meet(command); err != nil {
-			return c.Hidden(err)
-		}
-		return c.Hidden(do(command, c, args))
+		return inspector.Hidden(err)
 	}
 }
 
-// connection returns the commands' connection. It sends nothing.
-func (f *connectionFlags) connection(command *cobra.Command, rules insight.NamedRules) (*connection, error) {
+// inspector returns what looks at the fleet. It sends nothing.
+func (f *connectionFlags) inspector(command *cobra.Command) (*insight.Inspector, error) {
 	if f.timeout < time.Millisecond {
 		return nil, usageError("-timeout %v is less than 1ms", f.timeout)
 	}
-	target, err := f.target(command)
+	t, secrets, err := f.target(command)
 	if err != nil {
 		return nil, err
 	}
+	options := insight.Options{Prefix: f.prefix, Timeout: f.timeout, Server: insight.Server{Address: t.shown, Kind: t.kind}, Secrets: secrets}
+	if f.policy != "" {
+		if options.Own, options.Name, err = readRules(f.policy, command.InOrStdin()); err != nil {
+			return nil, err
+		}
+	}
 	logging.Disable() // the errors say what matters
-	c := &connection{target: target, timeout: f.timeout, Inspector: insight.Inspector{
-		Client: target.Client(f.timeout), Prefix: cmp.Or(f.prefix, insight.DefaultPrefix),
-		Server:  insight.Server{Address: target.String(), Kind: target.Kind, TLS: target.TLS},
-		Secrets: target.Secrets(),
-	}}
-	c.Options = priority.RedisOptions{
-		Prefix: c.Prefix, Timeout: f.timeout,
-		TierOf:    func(string) string { return "" }, // only the workers know their customers' tiers
-		Overrides: true,
+	client := t.client(f.timeout)
+	inspector, err := insight.New(client, options)
+	if err != nil {
+		_ = client.Close()
 	}
-	if err = c.goBy(rules); err != nil {
-		_ = c.Client.Close()
-		return nil, c.Hidden(err)
-	}
-	return c, nil
-}
-
-// goBy makes rules the workers' own options.
-func (c *connection) goBy(rules insight.NamedRules) (err error) {
-	c.Policy = insight.NamedPolicy{Policy: rules.Policy, Name: rules.Name}
-	c.Options.Policy, c.Options.Tiers = rules.Policy, rules.Tiers
-	if c.Store, err = priority.NewRedisStore(c.Client, &c.Options); err == nil {
-		c.Admin, err = control.NewAdmin(c.Client, &control.AdminOptions{Prefix: c.Prefix, Levels: rules.Policy.Last(), Timeout: c.timeout})
-	}
-	return err
-}
-
-// meet checks that Redis answers, that it is what its URL says, and that the command may
-// work there.
-func (c *connection) meet(command *cobra.Command) error {
-	ctx := command.Context()
-	if err := c.reach(ctx); err != nil {
-		return err
-	}
-	if err := c.recognize(ctx, c.target); err != nil {
-		return err
-	}
-	return c.mayChange(command)
+	return inspector, err
 }
 
 // target reads the URL, the login and the certificates.
-func (f *connectionFlags) target(command *cobra.Command) (*redisurl.Target, error) {
+func (f *connectionFlags) target(command *cobra.Command) (t *target, secrets []string, err error) {
 	env := environmentOf(command)
 	text, source := f.url, "-redis"
 	if text == "" {
 		text, source = env.getenv(urlVariable), urlVariable
 	}
 	if text == "" {
-		if env.defaultURL == "" {
-			return nil, usageError("no Redis is named: give -redis or set %s", urlVariable)
+		if text = env.defaultURL; text == "" {
+			return nil, nil, usageError("no Redis is named: give -redis or set %s", urlVariable)
 		}
-		text = env.defaultURL
 		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: no -redis and no %s: using %s\n", urlVariable, text)
 	}
-	target, err := redisurl.Parse(text)
-	if err != nil {
-		return nil, usageError("%s: %w", source, err)
+	if t, err = parseURL(text); err != nil {
+		return nil, nil, usageError("%s: %w", source, err)
 	}
-	login := redisurl.Login{
-		User: f.user, Password: env.getenv(passwordVariable),
-		SentinelUser: f.sentinelUser, SentinelPassword: env.getenv(sentinelPasswordVariable),
-	}
+	user, password := t.login()
+	*user = cmp.Or(f.user, *user)
+	*password = cmp.Or(env.getenv(passwordVariable), *password)
 	if f.passwordFile != "" {
 		held, err := os.ReadFile(f.passwordFile)
 		if err != nil {
-			return nil, usageError("-password-file: %w", err)
+			return nil, nil, usageError("-password-file: %w", err)
 		}
-		if login.Password = strings.TrimRight(string(held), "\r\n"); login.Password == "" {
-			return nil, usageError("-password-file: %s is empty", f.passwordFile)
+		*password = strings.TrimRight(string(held), "\r\n")
+	}
+	if *user != "" && *password == "" {
+		return nil, nil, usageError("there is no password for the user %q: set %s or -password-file", *user, passwordVariable)
+	}
+	if *password != "" {
+		secrets = append(secrets, *password)
+	}
+	if t.sentinel != nil {
+		t.sentinel.SentinelUsername, t.sentinel.SentinelPassword = f.sentinelUser, env.getenv(sentinelVariable)
+		if t.sentinel.SentinelPassword != "" {
+			secrets = append(secrets, t.sentinel.SentinelPassword)
 		}
 	}
-	if err := target.Use(login); err != nil {
-		return nil, usageError("%w: set %s or -password-file", err, passwordVariable)
-	}
-	return target, f.trust(target)
+	return t, secrets, f.trust(t.tls())
 }
 
 // trust applies the flags about certificates.
-func (f *connectionFlags) trust(target *redisurl.Target) error {
-	config := target.TLSConfig()
+func (f *connectionFlags) trust(config *tls.Config) error {
 	if config == nil {
 		if f.tlsCA+f.tlsCert+f.tlsKey+f.tlsServer != "" {
 			return usageError("the flags -tls-… need a URL with TLS: rediss://")
 		}
 		return nil
 	}
-	if f.tlsServer != "" {
-		config.ServerName = f.tlsServer
-	}
+	config.ServerName = cmp.Or(f.tlsServer, config.ServerName)
 	if f.tlsCA != "" {
 		pem, err := os.ReadFile(f.tlsCA)
+		config.RootCAs = x509.NewCertPool()
+		if err == nil && !config.RootCAs.AppendCertsFromPEM(pem) {
+			err = fmt.Errorf("there is no certificate in %s", f.tlsCA)
+		}
 		if err != nil {
 			return usageError("-tls-ca: %w", err)
 		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return usageError("-tls-ca: there is no certificate in %s", f.tlsCA)
-		}
 	}
-	if (f.tlsCert == "") != (f.tlsKey == "") {
-		return usageError("-tls-cert and -tls-key go together")
-	}
-	if f.tlsCert != "" {
+	if f.tlsCert+f.tlsKey != "" {
 		pair, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
 		if err != nil {
 			return usageError("-tls-cert, -tls-key: %w", err)
@@ -231,51 +215,56 @@ func (f *connectionFlags) trust(target *redisurl.Target) error {
 	return nil
 }
 
-// reach checks that Redis answers.
-func (c *connection) reach(ctx context.Context) error {
-	err := c.Client.Ping(ctx).Err()
-	switch {
-	case err == nil, redis.IsPermissionError(err):
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case redis.IsAuthError(err):
-		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", c.Server.Address, err, passwordVariable)}
+// meet looks at the fleet, once Redis answers, is what its URL says, and the command may work
+// there.
+func meet(command *cobra.Command, inspector *insight.Inspector) (*connection, error) {
+	ctx := command.Context()
+	if err := recognize(ctx, inspector); err != nil {
+		return nil, err
 	}
-	if err := misnamed(ctx, c.target, c.timeout); err != nil {
-		return err
+	snapshot, err := inspector.Look(ctx)
+	if err != nil {
+		return nil, unreachable(inspector, err)
 	}
-	hint := ""
-	var authority x509.UnknownAuthorityError
-	var hostname x509.HostnameError
-	switch {
-	case errors.As(err, &authority):
-		hint = " (name its authority with -tls-ca)"
-	case errors.As(err, &hostname):
-		hint = " (name its certificate with -tls-server-name)"
-	case timedOut(err) && c.accepts(ctx):
-		hint = " (it accepts connections and does not answer: it hangs, or expects TLS)"
-	case timedOut(err):
-		hint = " (is -timeout too short?)"
-	}
-	return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w%s", c.Server.Address, err, hint)}
-}
-
-func timedOut(err error) bool {
-	var slow interface{ Timeout() bool }
-	return errors.As(err, &slow) && slow.Timeout()
-}
-
-// accepts reports whether one of the servers that the URL names accepts connections.
-func (c *connection) accepts(ctx context.Context) bool {
-	for _, server := range c.target.Servers(c.timeout) {
-		options := server.Options()
-		_ = server.Close()
-		dialer := net.Dialer{Timeout: c.timeout}
-		if connected, err := dialer.DialContext(ctx, options.Network, options.Addr); err == nil {
-			_ = connected.Close()
-			return true
+	c := &connection{snapshot}
+	if replica := snapshot.Replica(); replica != "" {
+		if command.Flags().Lookup("why") != nil {
+			return nil, usageError("%s is %s, where nothing can be changed: name the master", inspector.Server.Address, replica)
 		}
+		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s is %s: it may be behind its master\n", inspector.Server.Address, replica)
 	}
-	return false
+	return c, nil
+}
+
+// recognize checks that a single server is one: a node of a cluster would answer for its
+// share of the customers, as if there were no others.
+func recognize(ctx context.Context, inspector *insight.Inspector) error {
+	if inspector.Server.Kind != insight.SingleServer {
+		return nil // go-redis has asked whether it is one
+	}
+	info, err := inspector.Client.Info(ctx, "server").Result()
+	address := strings.TrimPrefix(strings.TrimPrefix(inspector.Server.Address, "rediss://"), "redis://")
+	switch {
+	case err != nil && !redis.IsPermissionError(err):
+		return unreachable(inspector, err)
+	case strings.Contains(info, "redis_mode:cluster"):
+		return usageError("%s is a node of a cluster, and has only its share of the customers: name the whole cluster, redis+cluster://%s", inspector.Server.Address, address)
+	case strings.Contains(info, "redis_mode:sentinel"):
+		return usageError("%s is a sentinel, which has no customers: name its master, redis+sentinel://%s/MASTER", inspector.Server.Address, address)
+	}
+	return nil
+}
+
+// unreachable says that Redis could not be asked.
+func unreachable(inspector *insight.Inspector, err error) error {
+	var known statusError
+	switch {
+	case err == nil, errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, priority.ErrOutcomeUnknown):
+		return err
+	case redis.IsAuthError(err):
+		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", inspector.Server.Address, err, passwordVariable)}
+	case insight.Unreachable(err):
+		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w", inspector.Server.Address, err)}
+	}
+	return err
 }

@@ -2,27 +2,28 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
-
-const fromHelp = `Customers are any bytes: with -from the JSON that commands print names them,
-whatever they consist of. Put a customer whose name begins with - behind --.`
 
 // fromFlag names a file of customers.
 type fromFlag struct{ file string }
 
 func (f *fromFlag) register(command *cobra.Command) {
-	command.Flags().StringVar(&f.file, "from", "", "take the customers from this file of JSON objects, one a line, as any command prints them; -: from standard input")
+	command.Flags().StringVar(&f.file, "from", "", "take the customers from a file of JSON lines, as -json prints them; -: standard input")
 }
 
 // named is a customer of a line, and what the line says about them.
@@ -32,26 +33,6 @@ type named struct {
 	Latest   priority.Level `json:"latest"`
 	Until    time.Time      `json:"until"`
 	Why      string         `json:"why"`
-
-	// get prints the override inside; a command that ended one prints what was
-	// before.
-	Override *named `json:"override"`
-	Replaced *named `json:"replaced"`
-
-	logged bool // the line is the log's
-}
-
-// object is what -from reads: it names a customer or several, or is an entry of the
-// log.
-type object struct {
-	named
-	Error   string                     `json:"error"`
-	Busiest []named                    `json:"busiest"` // of top
-	Live    struct{ Examples []named } `json:"live"`    // of policy compare
-	Version int64                      `json:"version"`
-	Kind    string                     `json:"kind"`
-	Says    string                     `json:"says"`
-	New     json.RawMessage            `json:"new"`
 }
 
 // check refuses a call that names no customer, or some in both ways.
@@ -86,29 +67,42 @@ func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, er
 }
 
 // readCustomers reads JSON objects that name customers.
-func readCustomers(held []byte) ([]named, error) {
-	at := 0
-	for text := range bytes.Lines(held) {
-		// The decoder would replace invalid UTF-8, and so name another customer.
-		if at++; !utf8.Valid(text) {
-			return nil, fmt.Errorf("line %d is not UTF-8: such a customer is named by customer_base64", at)
-		}
+func readCustomers(held []byte) (all []named, err error) {
+	if !utf8.Valid(held) { // the decoder would replace it, and so name another customer
+		return nil, errors.New("it is not UTF-8: such a customer is named by customer_base64")
 	}
-	var all []named
-	log := customersOfLog{places: make(map[string]int), versions: make(map[string]int64)}
 	decoder := json.NewDecoder(bytes.NewReader(held))
 	for place := 1; ; place++ {
-		var read object
+		var read struct {
+			named
+			Error   string  `json:"error"`
+			Kind    string  `json:"kind"`
+			Busiest []named `json:"busiest"` // of top
+		}
 		err := decoder.Decode(&read)
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err == nil {
-			all, err = log.with(all, read)
+		several := read.Busiest
+		if read.Name != (insight.Name{}) {
+			several = []named{read.named}
+		}
+		switch {
+		case err != nil:
+		case read.Error != "" || read.Kind != "":
+			err = errors.New("a failure, or a line of the log, names no customer")
+		case read.Busiest == nil && several == nil:
+			err = errors.New("it names no customer")
+		}
+		for _, one := range several {
+			if err == nil {
+				err = one.Check()
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("object %d: %w", place, err)
 		}
+		all = append(all, several...)
 	}
 	if len(all) == 0 {
 		return nil, errors.New("there is no customer in it")
@@ -116,91 +110,91 @@ func readCustomers(held []byte) ([]named, error) {
 	return all, nil
 }
 
-// customersOfLog joins all lines of the log about a customer in one.
-type customersOfLog struct {
-	places   map[string]int   // of the customers
-	versions map[string]int64 // of the last changes of their overrides
+// readInput reads a file, or standard input for "-", and says what people call it.
+func readInput(name string, stdin io.Reader) (held []byte, source string, err error) {
+	if name == "-" {
+		held, err = io.ReadAll(stdin)
+		return held, "standard input", err
+	}
+	if held, err = os.ReadFile(name); err != nil {
+		return nil, "", statusError{exitUsage, err}
+	}
+	return held, filepath.Base(name), nil
 }
 
-// with adds the customers of a line.
-func (l *customersOfLog) with(all []named, read object) ([]named, error) {
-	several := append(read.Busiest, read.Live.Examples...)
-	logged := read.Kind != "" && read.Says != ""
-	switch {
-	case read.Error != "":
-		return nil, fmt.Errorf("it is a failure: %s", insight.Quoted(read.Error))
-	case read.Name != (insight.Name{}):
-		several = []named{read.named}
-	case logged:
-		return all, nil // the entry changes the policy
-	case read.Busiest == nil && read.Live.Examples == nil:
-		return nil, errors.New("it names no customer")
+// readRules reads the policy, and the tiers, of a file, or the module's for "default".
+func readRules(name string, stdin io.Reader) (rules control.Rules, source string, err error) {
+	if name == "default" {
+		rules, err = insight.ParseRules([]byte("{}"))
+		return rules, "the module's default policy", err
 	}
-	for _, one := range several {
-		if err := one.Check(); err != nil {
-			return nil, err
-		}
-		if one.Exact() == "" {
-			return nil, errors.New("it names no customer")
-		}
-		if !logged {
-			all = append(all, one.unfolded())
-		}
+	held, source, err := readInput(name, stdin)
+	if err != nil {
+		return rules, "", err
 	}
-	if logged {
-		return l.withLogged(all, read)
+	if rules, err = insight.ParseRules(held); err != nil {
+		return rules, "", usageError("%s: not a policy: %w", source, err)
 	}
-	return all, nil
+	return rules, source, nil
 }
 
-// withLogged adds a line of the log, in which a customer's last change decides.
-func (l *customersOfLog) withLogged(all []named, read object) ([]named, error) {
-	customer := read.Exact()
-	place, ok := l.places[customer]
-	if !ok {
-		place = len(all)
-		l.places[customer] = place
-		all = append(all, named{Name: read.Name, logged: true})
-	}
-	if read.Kind == "override" && read.Version > l.versions[customer] {
-		var override priority.Override // zero if the override was ended
-		if read.New != nil {
-			if err := json.Unmarshal(read.New, &override); err != nil {
-				return nil, err
+// eachCustomer does something for each customer and prints the result, or the failure on
+// stderr. With -json, failures are printed as results are. It stops if Redis cannot be reached.
+func eachCustomer(command *cobra.Command, c *connection, customers []named, asJSON bool, do func(ctx context.Context, line named) (any, error)) error {
+	ctx, out := command.Context(), command.OutOrStdout()
+	failed := 0
+	for i, line := range customers {
+		if ctx.Err() != nil {
+			return statusError{exitInterrupted, errors.New("interrupted")}
+		}
+		result, err := do(ctx, line)
+		status := exitStatus(err)
+		if err != nil {
+			failed++
+			err = c.Hidden(err)
+			if asJSON {
+				result = failure{line.Name, insight.OneLine(err), status == exitUnknown}
+			} else {
+				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s\n", insight.OneLine(err))
 			}
 		}
-		l.versions[customer] = read.Version
-		one := &all[place]
-		one.Earliest, one.Latest, one.Until, one.Why = override.Earliest, override.Latest, read.Until, read.Why
+		switch {
+		case asJSON:
+			err = writeJSON(out, result)
+		case err == nil:
+			text := fmt.Sprint(result)
+			if i > 0 && strings.Contains(text, "\n") {
+				fmt.Fprintln(out)
+			}
+			_, err = fmt.Fprintln(out, text)
+		default:
+			err = nil
+		}
+		if err != nil { // nothing can be printed
+			return err
+		}
+		if status == exitUnreachable || status == exitUnknown {
+			if left := len(customers) - i - 1; left > 0 {
+				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: the %s behind it: not tried\n", insight.Plural(int64(left), "customer"))
+			}
+			return statusError{status, errPrinted}
+		}
+		if len(customers) == 1 && status != 0 {
+			return statusError{status, errPrinted}
+		}
 	}
-	return all, nil
+	switch {
+	case failed == 0:
+		return nil
+	case failed < len(customers):
+		return statusError{exitSomeFailed, fmt.Errorf("%d of %d customers failed", failed, len(customers))}
+	}
+	return fmt.Errorf("all %d customers failed", failed)
 }
 
-// unfolded returns a line as a list prints it.
-func (n named) unfolded() named {
-	inside := n.Override
-	if inside == nil {
-		inside = n.Replaced
-	}
-	if inside != nil {
-		n.Earliest, n.Latest, n.Until, n.Why = inside.Earliest, inside.Latest, inside.Until, inside.Why
-	}
-	return n
-}
-
-// overridden leaves out the log's customers who no longer have an override.
-func overridden(all []named) ([]named, error) {
-	left := slices.DeleteFunc(all, func(n named) bool { return n.logged && n.Earliest+n.Latest == 0 })
-	if len(left) == 0 {
-		return nil, usageError("by its last change, no customer of the log has an override any more")
-	}
-	return left, nil
-}
-
-func names(all []named) []string {
-	customers := make([]string, len(all))
-	for i, line := range all {
-		customers[i] = line.Exact()
-	}
-	return customers
+// failure is the JSON for a customer for whom the command failed.
+type failure struct {
+	insight.Name
+	Error   string `json:"error"`
+	Unknown bool   `json:"outcome_unknown,omitempty"` // it may have been done
 }

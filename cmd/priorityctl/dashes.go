@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// doubleDashes makes --flag of -flag wherever some command has a flag of that
-// name, so that both spellings work, as they do in Go's own tools. Other arguments,
-// such as -h, -5 or -, stay as they are, and so does all that follows --.
+// doubleDashes makes --flag of -flag wherever some command has a flag of that name, so that
+// both spellings work, as they do in Go's own tools. Other arguments, such as -n, -5, a
+// customer, or -, stay as they are, and so does all that follows --.
 func doubleDashes(root *cobra.Command, args []string) []string {
-	known := make(map[string]bool)
+	known := map[string]bool{"help": true, "version": true}
 	collect(root, known)
 	normal := make([]string, len(args))
 	for i, arg := range args {
@@ -29,10 +29,7 @@ func doubleDashes(root *cobra.Command, args []string) []string {
 }
 
 func collect(command *cobra.Command, names map[string]bool) {
-	note := func(flag *pflag.Flag) { names[flag.Name] = true }
-	names["help"], names["version"] = true, true
-	command.Flags().VisitAll(note)
-	command.PersistentFlags().VisitAll(note)
+	command.Flags().VisitAll(func(flag *pflag.Flag) { names[flag.Name] = true })
 	for _, child := range command.Commands() {
 		collect(child, names)
 	}

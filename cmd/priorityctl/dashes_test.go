@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestFlagsHaveOneDashOrTwo(t *testing.T) {
+func TestDoubleDashes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ args, want string }{
 		{"list -prefix fleet -json", "list --prefix fleet --json"},

@@ -34,7 +34,7 @@ type drawing struct {
 // width.
 func (d drawing) text() string {
 	lines := d.head()
-	if d.snapshot != nil {
+	if d.top != nil {
 		lines = append(lines, d.tables(d.height-1-len(lines))...)
 	}
 	if !d.live {
@@ -58,21 +58,45 @@ func (d drawing) fitted(lines []string) string {
 	return strings.Join(lines, "\n")
 }
 
+// mostTrouble is how many lines there are of what is wrong.
+const mostTrouble = 3
+
 // head says what top shows, and what is wrong.
 func (d drawing) head() []string {
-	lines := []string{d.styled(bold, d.title)}
+	s := d.snapshot
+	if s == nil {
+		return []string{d.styled(red, "looking again: "+insight.OneLine(d.failed))}
+	}
+	lines := []string{d.styled(bold, fmt.Sprintf("%s  prefix %s  %s", s.Server.Address, insight.Shown(s.Prefix), s.Name))}
 	if d.failed != nil {
 		lines = append(lines, d.styled(red, "looking again: "+insight.OneLine(d.failed)))
-	} else if d.snapshot != nil {
-		lines = append(lines, d.snapshot.String())
+	} else {
+		lines = append(lines, strings.Split(insight.Wrap(s.Says(), max(d.width-1, 20)), "\n")...)
 	}
-	if d.snapshot != nil && d.snapshot.NotObeying > 0 {
-		for line := range strings.SplitSeq(insight.Wrap(d.snapshot.Obedience.Who(), max(d.width-1, 20)), "\n") {
-			lines = append(lines, d.styled(red, line))
-		}
+	var trouble []string
+	add := func(text string) {
+		trouble = append(trouble, strings.Split(insight.Wrap(text, max(d.width-1, 20)), "\n")...)
 	}
-	if d.unfollowed != nil && d.live {
-		lines = append(lines, d.styled(red, "what operators have set cannot be read: "+insight.OneLine(d.unfollowed)))
+	if s.Full() {
+		add("Redis is full: reports cannot be written, so workers may be missing.")
+	}
+	if lost := s.Lost(); lost != "" {
+		add("Redis lost rules: " + lost)
+	}
+	if s.Unreported != nil {
+		add("the workers' reports cannot be read: " + insight.OneLine(s.Hidden(s.Unreported)))
+	}
+	if s.Unread != nil {
+		add("what operators have set cannot be read: " + insight.OneLine(s.Hidden(s.Unread)))
+	}
+	if slices.ContainsFunc(s.Workers, func(w insight.Worker) bool { return w.Here && !w.Follows }) {
+		add(s.Following())
+	}
+	if stuck := d.top.Stuck(); stuck != "" {
+		add(stuck)
+	}
+	for _, line := range trouble[:min(len(trouble), mostTrouble)] {
+		lines = append(lines, d.styled(red, line))
 	}
 	return lines
 }
@@ -88,7 +112,7 @@ func (d drawing) styled(style, text string) string {
 // both, it leaves out blank lines and levels without documents, and has one line for
 // several levels, so that the last level and the busiest are always there.
 func (d drawing) tables(room int) []string {
-	rows, busiest, blank := d.rows(), d.snapshot.Busiest, []string{""}
+	rows, busiest, blank := d.rows(), d.top.Busiest, []string{""}
 	if d.live {
 		if few := min(len(busiest), 3); room >= 4+len(rows)+few {
 			room -= 4 // two headings, and a blank line above each
@@ -107,11 +131,11 @@ func (d drawing) tables(room int) []string {
 // row is a line of the levels.
 type row struct {
 	from, to priority.Level
-	insight.LevelLoad
+	insight.Level
 }
 
 func (d drawing) rows() (rows []row) {
-	for _, load := range d.snapshot.Levels {
+	for _, load := range d.top.Levels {
 		rows = append(rows, row{load.Level, load.Level, load})
 	}
 	return rows
@@ -119,7 +143,7 @@ func (d drawing) rows() (rows []row) {
 
 // occupied leaves out the empty levels, unless all are empty.
 func occupied(rows []row) []row {
-	left := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Documents()+r.Done+r.OldestMS == 0 })
+	left := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Documents()+r.Done+r.Pending == 0 })
 	if len(left) == 0 {
 		return rows
 	}
@@ -137,6 +161,7 @@ func joined(rows []row, most int) []row {
 		next.ByCount += first.ByCount
 		next.ByLoad += first.ByLoad
 		next.MedianMS, next.P95MS = max(next.MedianMS, first.MedianMS), max(next.P95MS, first.P95MS)
+		next.Pending += first.Pending
 		next.OldestMS = max(next.OldestMS, first.OldestMS)
 	}
 	return rows
@@ -149,16 +174,18 @@ func (d drawing) levels(rows []row) []string {
 		heading string
 		value   func(r row) string
 	}
-	counts, loads := d.snapshot.ByCount > 0, d.snapshot.ByLoad > 0
+	counts := slices.ContainsFunc(rows, func(r row) bool { return r.ByCount > 0 })
+	loads := slices.ContainsFunc(rows, func(r row) bool { return r.ByLoad > 0 })
 	number := func(of func(r row) int64) func(row) string {
 		return func(r row) string { return insight.Group(of(r)) }
 	}
-	columns := []column{{"DOCUMENTS", number(func(r row) int64 { return r.Documents() })}}
+	columns := []column{{"DOCS", number(func(r row) int64 { return r.Documents() })}}
 	narrow := d.width < 60
 	if counts && loads && !narrow {
 		columns = []column{{"BY COUNT", number(func(r row) int64 { return r.ByCount })}, {"BY LOAD", number(func(r row) int64 { return r.ByLoad })}}
 	}
-	if waits := slices.ContainsFunc(rows, func(r row) bool { return r.Done+r.OldestMS > 0 }); waits && !narrow {
+	if waits := slices.ContainsFunc(rows, func(r row) bool { return r.Done+r.Pending > 0 }); waits && !narrow {
+		columns = append(columns, column{"PENDING", number(func(r row) int64 { return r.Pending })})
 		for _, wait := range []struct {
 			heading string
 			of      func(r row) time.Duration
@@ -171,13 +198,13 @@ func (d drawing) levels(rows []row) []string {
 				if wait.of(r) == 0 {
 					return "-"
 				}
-				return insight.Span(wait.of(r))
+				return insight.About(wait.of(r))
 			}})
 		}
 	}
 	heading, most := "LEVEL", int64(1)
 	for _, c := range columns {
-		heading += fmt.Sprintf("  %9s", c.heading)
+		heading += fmt.Sprintf("  %8s", c.heading)
 	}
 	lines := []string{d.styled(bold, heading)}
 	for _, r := range rows {
@@ -190,7 +217,7 @@ func (d drawing) levels(rows []row) []string {
 		}
 		line := fmt.Sprintf("%5s", name)
 		for _, c := range columns {
-			line += fmt.Sprintf("  %9s", c.value(r))
+			line += fmt.Sprintf("  %8s", c.value(r))
 		}
 		if cells := int64(d.width - utf8.RuneCountInString(line) - 3); cells > 3 && r.Documents() > 0 {
 			line += "  " + d.styled(cyan, strings.Repeat("█", int(max(cells*r.Documents()/most, 1))))

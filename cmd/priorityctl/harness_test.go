@@ -1,26 +1,23 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/redis/go-redis/v9"
 )
-
-// scratch is a directory of all tests.
-var scratch string
 
 // TestMain runs the program itself where a terminal's shell calls this binary. A program
 // that a test starts without naming a Redis is refused.
@@ -29,37 +26,12 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	err := os.Setenv(urlVariable, "not named by the test")
-	if err == nil {
-		scratch, err = os.MkdirTemp("", "priorityctl")
-	}
-	if err != nil {
+	if err := os.Setenv(urlVariable, "not named by the test"); err != nil {
 		panic(err)
 	}
 	_ = flag.Set("test.parallel", "6") // they wait more than they compute; -parallel says otherwise
-	status := m.Run()
-	_ = os.RemoveAll(scratch)
-	os.Exit(status)
+	os.Exit(m.Run())
 }
-
-// installed returns the path of the program as go install makes it.
-func installed(t *testing.T) string {
-	t.Helper()
-	path, err := install()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var install = sync.OnceValues(func() (path string, err error) {
-	command := exec.Command("go", "install", ".")
-	command.Env = append(os.Environ(), "GOBIN="+scratch)
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go install: %w\n%s", err, out)
-	}
-	return filepath.Join(scratch, "priorityctl"), nil
-})
 
 // secret is the password of all tests. Nothing may print it.
 const secret = "hush-hush"
@@ -70,6 +42,7 @@ type operator struct {
 	environment
 	flags []string // behind every command
 	stdin string
+	dir   string // of a shell
 }
 
 // alone returns an operator who has set no variable and has no Redis.
@@ -125,7 +98,6 @@ func (o operator) reading(stdin string) operator {
 func (o operator) ask(command string, args ...string) (status int, stdout, stderr string) {
 	o.Helper()
 	args = slices.Concat([]string{command}, o.flags, args)
-	notTheDefault(o.T, args...)
 	var out, errs strings.Builder
 	status = run(o.Context(), o.environment, args, strings.NewReader(o.stdin), &out, &errs)
 	stdout, stderr = out.String(), errs.String()
@@ -138,22 +110,12 @@ func (o operator) ask(command string, args ...string) (status int, stdout, stder
 	return status, stdout, stderr
 }
 
-// told runs a command that must succeed without a word on stderr.
-func (o operator) told(command string, args ...string) string {
+// ok runs a command that must succeed without a word on stderr.
+func (o operator) ok(command string, args ...string) string {
 	o.Helper()
 	status, stdout, stderr := o.ask(command, args...)
 	if status != 0 || stderr != "" {
 		o.Fatalf("%s %q: exit status %d, stderr %q, stdout\n%s", command, args, status, stderr, stdout)
-	}
-	return stdout
-}
-
-// warned runs a command that must succeed with words on stderr.
-func (o operator) warned(want, command string, args ...string) string {
-	o.Helper()
-	status, stdout, stderr := o.ask(command, args...)
-	if status != 0 || !strings.Contains(stderr, want) {
-		o.Errorf("%s %q: exit status %d, stderr %q, want %q; stdout\n%s", command, args, status, stderr, want, stdout)
 	}
 	return stdout
 }
@@ -164,17 +126,6 @@ func (o operator) refused(status int, want, command string, args ...string) {
 	got, stdout, stderr := o.ask(command, args...)
 	if got != status || status == exitUsage && stdout != "" || !strings.Contains(stderr, want) || !strings.HasPrefix(stderr, "priorityctl: ") {
 		o.Errorf("%s %q: exit status %d, stdout %q, stderr %q; want %d and %q", command, args, got, stdout, stderr, status, want)
-	}
-}
-
-var defaultPort = regexp.MustCompile(`:6379\b`)
-
-// notTheDefault fails if arguments, such as those that documents show, name what may be
-// somebody's own Redis.
-func notTheDefault(t *testing.T, args ...string) {
-	t.Helper()
-	if words := strings.Join(args, " "); defaultPort.MatchString(words) {
-		t.Fatalf("a Redis that no test has started: %s", words)
 	}
 }
 
@@ -192,29 +143,16 @@ func count(t *testing.T, client redis.UniversalClient, documents map[string]int)
 	}
 }
 
-// submit submits documents of one customer, whose documents take 5.2 s from Submit
-// to Done on average and cost 1.4 times as much as others.
-func submit(t *testing.T, client redis.UniversalClient, customer string, documents int) {
+// submit submits documents of one customer.
+func submit(t *testing.T, store priority.Store, customer string, documents int) {
 	t.Helper()
-	store, err := priority.NewRedisStore(client, &priority.RedisOptions{Timeout: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := store.SubmitN(t.Context(), customer, ids(documents), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.ZAdd(t.Context(), store.Keys(customer).Pending, redis.Z{Member: ":averages", Score: 52_001_400}).Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ids are the documents that submit submits.
-func ids(documents int) []string {
 	all := make([]string, documents)
 	for i := range all {
 		all[i] = fmt.Sprint("document ", i)
 	}
-	return all
+	if _, err := store.SubmitN(t.Context(), customer, all, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // file writes a file of a name.
@@ -241,15 +179,6 @@ func objects(t *testing.T, text string) []map[string]any {
 	return all
 }
 
-func sameFields(t *testing.T, got, want map[string]any) {
-	t.Helper()
-	for field, value := range want {
-		if got[field] != value {
-			t.Errorf("%s is %v, not %v, in %v", field, got[field], value, got)
-		}
-	}
-}
-
 // holds checks that a text has all of these, whatever the space between words, and that it
 // fits a terminal.
 func holds(t *testing.T, text string, wants ...string) {
@@ -266,14 +195,24 @@ func holds(t *testing.T, text string, wants ...string) {
 // fits checks that no line is wider than a terminal.
 func fits(t *testing.T, text string) {
 	t.Helper()
-	fitsIn(t, 80, text)
-}
-
-func fitsIn(t *testing.T, columns int, text string) {
-	t.Helper()
 	for line := range strings.Lines(text) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > columns {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
+}
+
+// join makes a member of the fleet, whose reports are in Redis when it returns.
+func join(t *testing.T, client *redis.Client, name string, thresholds ...int64) *fleet.Member {
+	t.Helper()
+	member, err := fleet.Join(client, &fleet.Options{Name: name, Store: priority.RedisOptions{Timeout: time.Minute, Policy: priority.Policy{Thresholds: thresholds}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = member.Close(context.WithoutCancel(t.Context())) })
+	redistest.Await(t, name+" reports", func() bool {
+		reports, err := fleet.Read(t.Context(), client, "")
+		return err == nil && slices.ContainsFunc(reports, func(r fleet.Report) bool { return r.Name == name })
+	})
+	return member
 }

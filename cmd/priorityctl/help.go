@@ -10,35 +10,35 @@ import (
 
 const helpColumns = 80
 
-// usage fits cobra's template of flags and commands into a terminal.
-var usage = strings.NewReplacer(
-	".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", helpColumns),
-	`Use "{{.CommandPath}} [command] --help" for more information about a command.`,
-	`"{{.CommandPath}} COMMAND -help" says more about a command.`,
-)
+// showHelp prints a command's text and its flags, with one dash each, in the width of a
+// terminal. The root's text names the commands.
+func showHelp(command *cobra.Command, _ []string) {
+	var text string
+	for paragraph := range strings.SplitSeq(command.Long, "\n\n") {
+		if !strings.HasPrefix(paragraph, " ") { // else its lines are commands
+			paragraph = insight.Wrap(paragraph, helpColumns)
+		}
+		text += paragraph + "\n\n"
+	}
+	text = strings.TrimSuffix(text, "\n")
+	if command.HasParent() {
+		text += "\n" + command.UseLine() + "\n"
+		flags := command.LocalFlags()
+		flags.SortFlags = false
+		for line := range strings.Lines(flags.FlagUsagesWrapped(helpColumns)) {
+			line = strings.Replace(line, "      --", "  -", 1)
+			text += strings.Replace(line, "  -h, --", "  -", 1)
+		}
+	}
+	fmt.Fprint(command.OutOrStdout(), text)
+}
 
-// wrapHelp fits the texts of all commands into a terminal. Indented lines, such as
-// examples, stay as they are.
-func wrapHelp(command *cobra.Command) {
-	var wrapped []string
-	paragraph := ""
-	end := func() {
-		if paragraph != "" {
-			wrapped = append(wrapped, insight.Wrap(paragraph, helpColumns))
-		}
-		paragraph = ""
+// group returns a command that only has others.
+func group(use, long string, commands ...*cobra.Command) *cobra.Command {
+	command := &cobra.Command{
+		Use: use, Long: long,
+		RunE: func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
-	for line := range strings.SplitSeq(command.Long, "\n") {
-		if line != "" && !strings.HasPrefix(line, " ") {
-			paragraph += " " + line
-			continue
-		}
-		end()
-		wrapped = append(wrapped, line)
-	}
-	end()
-	command.Long = strings.Join(wrapped, "\n")
-	for _, child := range command.Commands() {
-		wrapHelp(child)
-	}
+	command.AddCommand(commands...)
+	return command
 }

@@ -3,7 +3,13 @@ package main
 import (
 	"encoding/json"
 	"io"
+
+	"github.com/spf13/cobra"
 )
+
+func registerJSON(command *cobra.Command, asJSON *bool) {
+	command.Flags().BoolVar(asJSON, "json", false, "print JSON, one object a line")
+}
 
 // writeJSON writes an object in one line.
 func writeJSON(w io.Writer, object any) error {

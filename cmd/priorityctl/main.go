@@ -1,11 +1,12 @@
 // Priorityctl is for those who run a fleet on the priority module.
 //
+//	go run ./cmd/priorityctl status
 //	go run ./cmd/priorityctl get acme
-//	go run ./cmd/priorityctl top
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,72 +30,51 @@ func run(ctx context.Context, env environment, args []string, stdin io.Reader, s
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	addCobras(root)
-	tellUsage(root)
+	usageErrors(root)
 	root.SetArgs(doubleDashes(root, args))
 	err := root.ExecuteContext(env.in(ctx))
-	if err != nil && !told(err) {
+	if err != nil && !errors.Is(err, errPrinted) {
 		fmt.Fprintln(stderr, "priorityctl:", insight.OneLine(err))
 	}
 	return exitStatus(err)
 }
 
-// addCobras adds cobra's own commands early, so that their usage errors end as all
-// others do. They print to where the root prints then.
-func addCobras(root *cobra.Command) {
-	root.InitDefaultCompletionCmd()
-	root.InitDefaultHelpCmd()
-	for _, command := range root.Commands() {
-		if command.Name() == "help" {
-			command.Args = unknownTopic
-		}
-	}
-}
-
 const rootLong = `Priorityctl is for those who run a fleet on the priority module.
 
-  priorityctl ping                    does this Redis do what the module needs?
-  priorityctl get acme                why is this customer slow, and until when?
-  priorityctl top                     what documents get, and who sends most
-  priorityctl workers                 who is there, and who does not obey
-  priorityctl list -level 9           every customer at the last level
-  priorityctl reset acme              forget a customer's numbers
-  priorityctl forget acme             remove all that Redis holds of a customer
-  priorityctl policy                  what the levels mean
-  priorityctl override set acme -level 1 -for 2h -why 'the demo'
-                                      process a customer's documents first
-  priorityctl policy apply team.json -why 'fewer levels'
-                                      change the policy of the whole fleet
-  priorityctl control export          save what operators have set
-  priorityctl log                     who has changed what
+  priorityctl status             is all well, and what to do if not?
+  priorityctl get acme           why is this customer slow, and until when?
+  priorityctl top                what documents get, and who sends most, live
+  priorityctl workers            which processes work, and which do not follow
+  priorityctl list -level 9      every customer whose next document gets level 9
+  priorityctl ping               does this Redis do what the module needs?
+  priorityctl override set acme -level 1 -for 2h -why 'the demo at six'
+  priorityctl override list      also: override end
+  priorityctl policy             what decides; also: check, apply, history,
+                                 rollback, withdraw
+  priorityctl reset acme         forget a customer's numbers; -all: everything
+  priorityctl log                who has changed what, and why
+  priorityctl control export     save what operators set; also: control import
+  priorityctl serve              the same in a browser, to read
 
-Flags are written with one dash or with two. -json prints one JSON object a line.
-`
+COMMAND -help says more, and COMMAND -help-connection how Redis is named. -json
+prints one JSON object a line. Exit statuses: 0 it worked, 1 it failed, or there is
+something to do, 2 the call was wrong, 3 Redis cannot be reached, 4 some of several
+customers failed, 5 it may have been done: look first, 130 interrupted.`
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "priorityctl",
-		Short:         "Shows and steers the levels of customers' documents",
-		Long:          rootLong + "\n" + exitHelp,
-		Args:          unknownCommand,
+		Long:          rootLong,
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
 		Version:       version(),
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetUsageTemplate(usage.Replace(root.UsageTemplate()))
-	operate := cobra.Group{ID: "operate", Title: "Operate a fleet:"}
-	steer := cobra.Group{ID: "steer", Title: "Steer it while it runs:"}
-	root.AddGroup(&operate, &steer)
-	for _, command := range []*cobra.Command{newPing(), newTop(), newWorkers(), newGet(), newList(), newReset(), newForget()} {
-		command.GroupID = operate.ID
-		root.AddCommand(command)
-	}
-	for _, command := range []*cobra.Command{newOverride(), newPolicy(), newControl(), newLog(), newServe()} {
-		command.GroupID = steer.ID
-		root.AddCommand(command)
-	}
-	wrapHelp(root)
+	root.SetHelpFunc(showHelp)
+	root.AddCommand(
+		newStatus(), newGet(), newTop(), newWorkers(), newList(), newPing(),
+		newOverride(), newPolicy(), newReset(), newLog(), newControl(), newServe(),
+	)
 	return root
 }

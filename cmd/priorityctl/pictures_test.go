@@ -41,7 +41,7 @@ func takePictures(t *testing.T, docs string) {
 	server := redistest.Start(t, "--appendonly", "yes")
 	address, _, interrupt := servingOn(t, server.Addr, io.Discard)
 	defer interrupt()
-	operatorOn(t, "-redis", "redis://"+server.Addr).told("override", "set", "dentist", "-level", "1", "-for", "2h", "-why", "an audit today", "-by", "mary")
+	operatorOn(t, "-redis", "redis://"+server.Addr).ok("override", "set", "dentist", "-level", "1", "-for", "2h", "-why", "an audit today", "-by", "mary")
 	operate(t, server, 70*time.Second, func() {
 		term := openTerminal(t, 80, 26, "PRIORITY_REDIS_URL=redis://"+server.Addr)
 		for _, look := range []struct{ picture, command, awaited string }{{"get.png", "get archive", "status 0"}, {"top.png", "top", "notary"}} {

@@ -1,12 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strings"
+	"strconv"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
@@ -15,58 +16,73 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const policyLong = `Policy without a command prints what the levels mean: the tables from counts and from
-loads to levels, when a count is reset, and the policy as Go code. -json prints the file that -policy of
-the other commands reads; missing fields take the module's defaults.
+const policyLong = `Policy prints what decides: the tables from loads and counts to levels, who set
+them, why, and which workers follow. Apply sets them for the whole fleet while it
+runs, in place of the workers' own options; workers follow within a second, and
+queued documents keep their level.
 
-  priorityctl policy -reset-mode last-reset -json > team.json
-  priorityctl policy check team.json
-  priorityctl policy compare default team.json
-
-Apply, rollback and withdraw change the policy of the whole fleet, in Redis,
-while it runs. Show prints it and says who obeys, and history lists earlier
-policies.
-
+  priorityctl policy
+  priorityctl policy check team.json          the tables of a file
   priorityctl policy apply team.json -why 'fewer levels'
-  priorityctl policy show
   priorityctl policy history
-  priorityctl policy rollback 12 -why 'too slow for small customers'`
+  priorityctl policy rollback 12 -why 'too slow for small customers'
+  priorityctl policy withdraw -why 'back to the options'`
 
 func newPolicy() *cobra.Command {
-	var policies policyOfFlags
+	var connect connectionFlags
 	var asJSON bool
-	command := &cobra.Command{
-		Use:   "policy",
-		Short: "Prints, checks, compares and applies policies",
-		Long:  policyLong,
-		Args:  unknownCommand,
-		RunE: func(command *cobra.Command, _ []string) error {
-			rules, err := policies.read(command)
-			if err != nil {
-				return err
-			}
-			return printPolicy(command.OutOrStdout(), rules, asJSON)
-		},
-	}
-	policies.register(command)
-	command.Flags().BoolVar(&asJSON, "json", false, "print the policy's file")
-	command.AddCommand(newPolicyCheck(), newPolicyCompare(), newPolicyShow(), newPolicyApply(), newPolicyHistory(), newPolicyRollback(), newPolicyWithdraw())
+	command := &cobra.Command{Use: "policy", Long: policyLong}
+	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
+		if err := c.MustKnow(); err != nil {
+			return err
+		}
+		out := command.OutOrStdout()
+		if asJSON {
+			return writeJSON(out, shownOf(c.Applied))
+		}
+		name := c.Name
+		if c.Applied.Rules == nil {
+			name = "the workers' own options decide, which Redis does not know. This is " + name
+		} else {
+			name += " at " + insight.Moment(c.Applied.At) + ": " + insight.Quoted(c.Applied.Why)
+		}
+		if lost := c.Lost(); lost != "" {
+			fmt.Fprintf(out, "%s\n\n", insight.Wrap("Redis lost rules: "+lost+". Workers that know them follow them still; what follows is for the others.", 79))
+		}
+		fmt.Fprintln(out, insight.Wrap("Policy: "+name+".", 79))
+		writeRules(out, c.Rules)
+		_, err := fmt.Fprintf(out, "\n%s\n", insight.Wrap(c.Following()+".", 79))
+		return err
+	})
+	registerJSON(command, &asJSON)
+	connect.registerPolicy(command)
+	connect.register(command)
+	command.AddCommand(newPolicyCheck(), newPolicyApply(), newPolicyHistory(), newPolicyRollback(), newPolicyWithdraw())
 	return command
 }
 
-func printPolicy(w io.Writer, rules insight.NamedRules, asJSON bool) error {
-	if asJSON {
-		return writeJSON(w, rules.Rules)
+// shown is a policy in JSON.
+type shown struct {
+	control.Applied
+	Summary string `json:"summary"`
+}
+
+func shownOf(applied control.Applied) shown {
+	applied.At = applied.At.UTC()
+	s := shown{applied, "the workers' own options"}
+	if applied.Rules != nil {
+		s.Summary = insight.Summary(*applied.Rules)
 	}
-	var out strings.Builder
-	fmt.Fprintf(&out, "Policy: %s\n", rules.Name)
-	writePolicy(&out, rules.Policy)
+	return s
+}
+
+// writeRules writes the tables of a policy and its tiers.
+func writeRules(out io.Writer, rules control.Rules) {
+	writePolicy(out, rules.Policy)
 	for _, tier := range slices.Sorted(maps.Keys(rules.Tiers)) {
-		fmt.Fprintf(&out, "\nTier: %s\n", insight.Shown(tier))
-		writePolicy(&out, rules.Tiers[tier])
+		fmt.Fprintf(out, "\nTier: %s\n", insight.Shown(tier))
+		writePolicy(out, rules.Tiers[tier])
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
 }
 
 func writePolicy(out io.Writer, policy priority.Policy) {
@@ -78,71 +94,184 @@ func writePolicy(out io.Writer, policy priority.Policy) {
 	if policy.Turns > 0 {
 		fmt.Fprintf(out, "%s\n", insight.Wrap(insight.Turns, 79))
 	}
-	fmt.Fprintf(out, "\n%s\n", gocode.Policy(policy))
 }
 
 func newPolicyCheck() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
-		Use:   "check FILE…",
-		Short: "Checks whether files hold valid policies",
-		Long:  "Check says of each file whether it holds a valid policy. The\nexit status is 2 if one does not.",
-		Args: func(_ *cobra.Command, files []string) error {
-			if len(files) == 0 {
-				return errors.New("name a file")
-			}
-			return nil
-		},
-		RunE: func(command *cobra.Command, files []string) error {
-			bad := 0
-			for _, file := range files {
-				rules, err := readRules(file, command.InOrStdin())
-				if err != nil {
-					bad++
-				}
-				if err := printCheck(command, file, rules, err, asJSON); err != nil {
-					return err
-				}
-			}
-			if bad > 0 {
-				return statusError{exitUsage, nil}
-			}
-			return nil
-		},
+		Use: "check {FILE | - | default}", Args: arguments("a policy's file"),
+		Long: `Check prints what a policy means, and the same as Go. The exit status is 2 if it is
+not valid. A file has the fields of a priority.Policy; a missing one takes the
+default's value. Tiers stand beside them:
+
+  {"thresholds": [-2, -9], "tiers": {"gold": {"thresholds": [-50]}}}`,
 	}
-	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a file")
+	command.RunE = func(command *cobra.Command, args []string) error {
+		rules, source, err := readRules(args[0], command.InOrStdin())
+		if err != nil {
+			return err
+		}
+		out := command.OutOrStdout()
+		if asJSON {
+			return writeJSON(out, rules)
+		}
+		fmt.Fprintf(out, "Policy: %s\n", source)
+		writeRules(out, rules)
+		if harsh := insight.Harsh(rules); harsh != "" {
+			fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s: %s\n", source, harsh)
+		}
+		_, err = fmt.Fprintf(out, "\n%s\n", gocode.Policy(rules.Policy))
+		return err
+	}
+	registerJSON(command, &asJSON)
 	return command
 }
 
-// checkedFile is the result for a policy's file.
-type checkedFile struct {
-	File   string         `json:"file"`
-	OK     bool           `json:"ok"`
-	Policy *control.Rules `json:"policy,omitempty"`
-	Error  string         `json:"error,omitempty"`
+func newPolicyApply() *cobra.Command {
+	return newRulesChange("apply {FILE | - | default} -why TEXT", `Apply sets the policy, and the tiers, of the whole fleet. FILE is as for policy
+check, or a line of policy history -json.
+
+  priorityctl policy apply team.json -why 'fewer levels'`, arguments("a policy's file"),
+		func(_ context.Context, command *cobra.Command, _ *connection, args []string) (*control.Rules, error) {
+			rules, source, err := readRules(args[0], command.InOrStdin())
+			if harsh := insight.Harsh(rules); err == nil && harsh != "" {
+				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s: %s\n", source, harsh)
+			}
+			return &rules, err
+		})
 }
 
-func printCheck(command *cobra.Command, file string, rules insight.NamedRules, failure error, asJSON bool) error {
-	out := command.OutOrStdout()
-	switch {
-	case asJSON && failure != nil:
-		return writeJSON(out, checkedFile{File: file, Error: insight.OneLine(failure)})
-	case asJSON:
-		return writeJSON(out, checkedFile{File: file, OK: true, Policy: &rules.Rules})
-	case failure != nil:
-		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(failure))
+func newPolicyRollback() *cobra.Command {
+	return newRulesChange("rollback VERSION -why TEXT", `Rollback applies the policy of an earlier version again.
+
+  priorityctl policy rollback 12 -why 'too slow for small customers'`, arguments("a version of policy history"),
+		func(ctx context.Context, _ *cobra.Command, c *connection, args []string) (*control.Rules, error) {
+			version, err := strconv.ParseInt(args[0], 10, 64)
+			if err != nil || version < 1 {
+				return nil, usageError("%.40q is not a version: see policy history", args[0])
+			}
+			history, err := c.Admin.History(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for _, earlier := range history {
+				if earlier.Version == version && earlier.Rules == nil {
+					return nil, usageError("version %d withdrew the policy: use policy withdraw", version)
+				} else if earlier.Version == version {
+					return earlier.Rules, nil
+				}
+			}
+			return nil, fmt.Errorf("%w: version %d has no policy in policy history", control.ErrNotFound, version)
+		})
+}
+
+func newPolicyWithdraw() *cobra.Command {
+	return newRulesChange("withdraw -why TEXT", `Withdraw leaves the policy to the workers' own options again.
+
+  priorityctl policy withdraw -why 'back to the options'`, arguments(),
+		func(context.Context, *cobra.Command, *connection, []string) (*control.Rules, error) { return nil, nil })
+}
+
+// newRulesChange returns a command that changes the policy to that which of returns; nil: it
+// is withdrawn.
+func newRulesChange(use, long string, args cobra.PositionalArgs,
+	of func(ctx context.Context, command *cobra.Command, c *connection, args []string) (*control.Rules, error),
+) *cobra.Command {
+	var connect connectionFlags
+	var flags changeFlags
+	var yes, asJSON bool
+	command := &cobra.Command{Use: use, Long: long, Args: args, DisableFlagsInUseLine: true}
+	command.RunE = connected(&connect, flags.check, func(command *cobra.Command, c *connection, args []string) error {
+		ctx := command.Context()
+		rules, err := of(ctx, command, c, args)
+		if err != nil {
+			return err
+		}
+		replaces := c.Applied.Version
+		if c.Unread != nil {
+			replaces = control.AnyVersion // nobody can have seen what is there
+		}
+		var version int64
+		if rules == nil {
+			version, err = c.Admin.Withdraw(ctx, replaces, flags.change(command))
+		} else if err = c.mayFollow(*rules, yes); err == nil {
+			version, err = c.Admin.Apply(ctx, replaces, *rules, flags.change(command))
+		}
+		if errors.Is(err, control.ErrConflict) {
+			return fmt.Errorf("%w; nothing was changed: see priorityctl log, and decide again", err)
+		} else if err != nil {
+			return err
+		}
+		now, err := c.Await(ctx)
+		if err != nil {
+			return fmt.Errorf("version %d is set; who follows is not known: %w", version, err)
+		}
+		if asJSON {
+			return writeJSON(command.OutOrStdout(), shownOf(now.Applied))
+		}
+		out := command.OutOrStdout()
+		fmt.Fprintln(out, insight.Wrap(fmt.Sprintf("Version %d: %s.", now.Applied.Version, shownOf(now.Applied).Summary), 79))
+		indented(out, 2, now.Following()+".")
+		if c.Applied.Rules != nil {
+			indented(out, 2, fmt.Sprintf("Before: %s: %s; %s", c.Name, insight.Quoted(c.Applied.Why), insight.Summary(c.Rules)))
+		}
+		return nil
+	})
+	flags.register(command)
+	command.Flags().BoolVar(&yes, "yes", false, "even if some workers cannot follow")
+	registerJSON(command, &asJSON)
+	connect.register(command)
+	return command
+}
+
+// mayFollow refuses rules with more levels than a worker's queue has.
+func (c *connection) mayFollow(rules control.Rules, yes bool) error {
+	var names []string
+	for _, w := range c.Workers {
+		if w.Here && w.Levels > 0 && w.Levels < rules.Policy.Last() {
+			names = append(names, fmt.Sprintf("that of %s %d", w.Called(), w.Levels))
+		}
+	}
+	if names == nil || yes {
 		return nil
 	}
-	_, err := fmt.Fprintf(out, "%s: ok, %s\n", file, checked(rules))
-	warnOfHarsh(command, rules)
-	return err
+	return fmt.Errorf("the policy has %d levels, and a queue has fewer (%s): nothing was changed. Apply one with fewer, or start these workers with more; -yes applies it, and they keep the policy that they follow",
+		rules.Policy.Last(), insight.Named(names))
 }
 
-// checked says how large rules are.
-func checked(rules insight.NamedRules) string {
-	text := insight.Plural(int64(rules.Policy.Last()), "level")
-	if n := len(rules.Tiers); n > 0 {
-		text += ", " + insight.Plural(int64(n), "tier")
+func newPolicyHistory() *cobra.Command {
+	var connect connectionFlags
+	var asJSON bool
+	command := &cobra.Command{
+		Use:  "history",
+		Long: "History lists the policies of the last 90 days, the newest first.\n\n  priorityctl policy history",
 	}
-	return text
+	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
+		history, err := c.Admin.History(command.Context())
+		if err != nil {
+			return err
+		}
+		out := command.OutOrStdout()
+		if len(history) == 0 && !asJSON {
+			fmt.Fprintln(out, "No policy was set in the last 90 days.")
+		}
+		for _, each := range history {
+			s := shownOf(each)
+			if asJSON {
+				err = errors.Join(err, writeJSON(out, s))
+				continue
+			}
+			now := ""
+			if each.Version == c.Applied.Version {
+				now = "  current"
+			}
+			fmt.Fprintf(out, "%7d  %s  by %s%s\n", each.Version, insight.Moment(each.At), insight.Shown(each.By), now)
+			indented(out, 9, s.Summary)
+			indented(out, 9, insight.Quoted(each.Why))
+		}
+		return err
+	})
+	registerJSON(command, &asJSON)
+	connect.register(command)
+	return command
 }

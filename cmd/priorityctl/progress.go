@@ -23,14 +23,13 @@ func newProgress(out io.Writer) *progress {
 
 // show draws the bar, at most ten times a second, and not in the first second:
 // short work needs no bar.
-func (p *progress) show(done, of int) {
+func (p *progress) show(percent int) {
 	if p.terminal == nil || time.Since(p.started) < time.Second || time.Since(p.drawn) < 100*time.Millisecond {
 		return
 	}
 	p.drawn = time.Now()
-	const cells = 50
-	filled := cells * done / of
-	fmt.Fprintf(p.terminal, "\r[%s%s] %3d %%", strings.Repeat("=", filled), strings.Repeat(" ", cells-filled), 100*done/of)
+	filled := percent / 2
+	fmt.Fprintf(p.terminal, "\r[%s%s] %3d %%", strings.Repeat("=", filled), strings.Repeat(" ", 50-filled), percent)
 }
 
 // clear removes the bar.

@@ -1,45 +1,110 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
-const resetLong = `Reset forgets customers' counts and pending documents: the next document
-is counted as the first and gets level 1. It also removes corrupt values. It
-cannot be undone.
-
-It is recorded in the log first: by whom (-by, by default the user of this
-system) and -why. If the log cannot be written, for instance because a right is
-missing, it says so and still resets the customer: a reset is often urgent.
-An override stays, and so do the log's entries: see forget.
-
-On a terminal it shows what will be forgotten and asks; anywhere else it needs -yes.
+const resetLong = `Reset forgets customers' counts and what is pending, corrupt keys too: the next
+document counts as the first and gets level 1. Documents in the queue stay there. With -all it removes the override too,
+and so all that Redis holds of a customer, except what the log says, for 90 days. It
+cannot be undone. On a terminal it shows what goes and asks; elsewhere it needs -yes.
 
   priorityctl reset acme
-  priorityctl list -level 9 -json | priorityctl reset -yes -from -
   priorityctl list -corrupt -json | priorityctl reset -yes -from -
-
-` + fromHelp
+  priorityctl reset acme -all -why 'as asked in ticket 4711'`
 
 func newReset() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "reset {CUSTOMER… | -from FILE}",
-		Short: "Forgets customers' counts and pending documents",
-		Long:  resetLong,
-	}
-	r := &removal{held: (*connection).Held}
-	r.remove = func(c *connection, command *cobra.Command, ctx context.Context, customer string) (any, error) {
-		forgotten, err := c.Reset(ctx, customer, r.author.author(command), r.author.why)
-		if forgotten.NotLogged != "" && err == nil {
-			fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s was reset; the log could not be written: %s\n", insight.Shown(customer), strings.TrimPrefix(forgotten.NotLogged, "not changed: "))
+	var connect connectionFlags
+	var flags changeFlags
+	var from fromFlag
+	var all, yes, asJSON bool
+	command := &cobra.Command{Use: "reset {CUSTOMER… | -from FILE}", Long: resetLong, Args: from.check, DisableFlagsInUseLine: true}
+	check := func(command *cobra.Command) error {
+		if !yes && !isTerminal(command.InOrStdin()) {
+			return usageError("reset cannot be undone: give -yes where nobody can be asked")
 		}
-		return forgotten, err
+		return flags.check(command)
 	}
-	r.register(command, "reset by priorityctl", "why, for those who ask later")
+	command.RunE = connected(&connect, check, func(command *cobra.Command, c *connection, args []string) error {
+		lines, err := from.customers(command, args)
+		if err != nil {
+			return err
+		}
+		if !yes {
+			if err := c.confirm(command, lines, all); err != nil {
+				return err
+			}
+		}
+		return eachCustomer(command, c, lines, asJSON, func(ctx context.Context, line named) (any, error) {
+			done, err := c.Reset(ctx, line.Exact(), all, flags.change(command))
+			if done.NotLogged != "" && err == nil {
+				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s was reset; the log could not be written: %s\n", insight.Shown(line.Exact()), done.NotLogged)
+			}
+			return done, err
+		})
+	})
+	command.Flags().BoolVar(&all, "all", false, "remove the override too")
+	flags.register(command)
+	flags.why = "reset by priorityctl"
+	command.Flags().Lookup("why").DefValue = flags.why
+	from.register(command)
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	registerJSON(command, &asJSON)
+	connect.register(command)
 	return command
+}
+
+// confirm shows what will be lost, and asks.
+func (c *connection) confirm(command *cobra.Command, lines []named, all bool) error {
+	const most = 10
+	ctx, prompt := command.Context(), command.ErrOrStderr()
+	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.Server.Address, insight.Shown(c.Prefix))
+	for i, line := range lines {
+		if i == most {
+			fmt.Fprintf(prompt, "  … and of %d customers more\n", len(lines)-most)
+			break
+		}
+		fmt.Fprintf(prompt, "  %s: %s\n", insight.Shown(line.Exact()), c.Held(ctx, line.Exact(), all))
+	}
+	fmt.Fprintf(prompt, "It cannot be undone. Reset %s? [y/N] ", insight.Plural(int64(len(lines)), "customer"))
+	answer, err := readLine(ctx, command.InOrStdin())
+	if err != nil {
+		fmt.Fprintln(prompt)
+		return err
+	}
+	if answer := strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was changed")
+	}
+	return nil
+}
+
+// readLine reads a line, unless the context ends first. The goroutine that reads
+// then stays behind: a read of a terminal cannot be interrupted.
+func readLine(ctx context.Context, in io.Reader) (string, error) {
+	lines := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		lines <- line
+	}()
+	select {
+	case line := <-lines:
+		return line, nil
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }

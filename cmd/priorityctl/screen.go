@@ -13,7 +13,7 @@ import (
 )
 
 // live looks again and again until the user quits.
-func (t top) live(command *cobra.Command, interval time.Duration, o order) error {
+func live(command *cobra.Command, inspector *insight.Inspector, interval time.Duration, o order) error {
 	ctx, cancel := context.WithCancel(command.Context())
 	defer cancel()
 	options := []tea.ProgramOption{tea.WithOutput(command.OutOrStdout()), tea.WithoutSignalHandler()}
@@ -22,7 +22,7 @@ func (t top) live(command *cobra.Command, interval time.Duration, o order) error
 	} else {
 		options = append(options, tea.WithInput(nil))
 	}
-	program := tea.NewProgram(screen{ctx: ctx, top: t, interval: interval, order: o, seen: look{inspector: &t.Inspector}}, options...)
+	program := tea.NewProgram(screen{ctx: ctx, inspector: inspector, interval: interval, order: o}, options...)
 	// Quit restores the terminal; tea.WithContext would rather kill.
 	defer context.AfterFunc(command.Context(), program.Quit)()
 	_, err := program.Run()
@@ -35,13 +35,14 @@ func (t top) live(command *cobra.Command, interval time.Duration, o order) error
 // screen is top on a terminal.
 type screen struct {
 	ctx           context.Context
-	top           top
+	inspector     *insight.Inspector
 	interval      time.Duration
 	width, height int
 
 	order     order
 	filtering bool           // the filter is being typed
 	help      bool           // the keys are shown
+	scrolled  int            // lines of the help or of the customer
 	selected  string         // the customer that Enter looks up; empty: the first
 	opened    *insight.Name  // the customer that is shown, in place of all
 	customer  customerLooked // of opened
@@ -60,7 +61,7 @@ func (s screen) Init() tea.Cmd { return s.look }
 
 // look looks once more. Only one is under way at a time.
 func (s screen) look() tea.Msg {
-	seen := s.top.again(s.ctx, s.seen)
+	seen := again(s.ctx, s.inspector, s.seen)
 	if s.ctx.Err() != nil {
 		return nil
 	}
@@ -69,13 +70,13 @@ func (s screen) look() tea.Msg {
 
 // lookUp looks the opened customer up.
 func (s screen) lookUp() tea.Cmd {
-	if s.opened == nil {
+	if s.opened == nil || s.seen.snapshot == nil {
 		return nil
 	}
-	ctx, inspector, name := s.ctx, s.seen.inspector, *s.opened
+	ctx, snapshot, name := s.ctx, s.seen.snapshot, *s.opened
 	return func() tea.Msg {
-		found, err := inspector.Customer(ctx, name.Exact())
-		looked := customerLooked{Name: name, failed: inspector.Hidden(err)}
+		found, err := snapshot.Customer(ctx, name.Exact())
+		looked := customerLooked{Name: name, failed: snapshot.Hidden(err)}
 		if err == nil {
 			looked.text = found.String()
 		}
@@ -83,8 +84,8 @@ func (s screen) lookUp() tea.Cmd {
 	}
 }
 
-// again is due when the next look is.
-type again struct{}
+// due is when the next look is.
+type due struct{}
 
 // Update implements tea.Model.
 func (s screen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
@@ -95,8 +96,8 @@ func (s screen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		s.width, s.height = message.Width, message.Height
 	case look:
 		s.seen = message
-		return s, tea.Batch(s.lookUp(), tea.Tick(s.interval, func(time.Time) tea.Msg { return again{} }))
-	case again:
+		return s, tea.Batch(s.lookUp(), tea.Tick(s.interval, func(time.Time) tea.Msg { return due{} }))
+	case due:
 		return s, s.look
 	case customerLooked:
 		s.customer = message
@@ -105,19 +106,19 @@ func (s screen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // keys are what the help shows.
-const keys = `↑ ↓         select a customer
-Enter       say why the customer has this level; Esc goes back
-s           sort by the next column: documents, level, number, pending, oldest, name
-/           show only customers with a text in their names; Enter keeps it, Esc ends it
-?           this help; any key goes back
-q, Ctrl-C   quit
+const keys = `↑ ↓        select a customer, or scroll a text
+Enter      say why the customer has this level; Esc goes back
+s          sort by documents, level, number, pending, oldest or name, in turn
+/          only customers with a text in their names; Enter keeps it, Esc ends it
+?          this help; Esc goes back
+q, Ctrl-C  quit
 
-BY COUNT, BY LOAD  documents that got the level in the last minute, by the rule, as
-                   the workers report every five seconds; with overrides
+DOCS, BY COUNT, BY LOAD  documents that got the level in the last minute, by the
+                   rule, as workers report every five seconds; with overrides
+PENDING, OLDEST    what waits at the level, of the customers that reports name
 MEDIAN, 95TH       how long documents of the level took from Submit to Done
-OLDEST             age of the oldest pending document of a customer; for a level, of the
-                   customers shown whose newest document has the level
-LAST, NEXT         level of the customer's last document, and of one that arrives now`
+LAST, NEXT         level of the customer's last document, and of one that
+                   arrives now`
 
 // pressed does what a key stands for.
 func (s screen) pressed(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
@@ -127,9 +128,6 @@ func (s screen) pressed(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		return s, tea.Quit
 	case name == "ctrl+z":
 		return s, tea.Suspend
-	case s.help:
-		s.help = false
-		return s, nil
 	case s.filtering:
 		return s.typed(key), nil
 	}
@@ -137,12 +135,12 @@ func (s screen) pressed(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 	case "q":
 		return s, tea.Quit
 	case "?":
-		s.help = true
+		s.help, s.scrolled = !s.help, 0
 	case "esc":
-		if s.opened == nil {
+		if s.opened == nil && !s.help {
 			s.order.filter = ""
 		}
-		s.opened = nil
+		s.opened, s.help, s.scrolled = nil, false, 0
 	case "/":
 		s.filtering, s.opened = true, nil
 	case "s":
@@ -157,7 +155,7 @@ func (s screen) pressed(key tea.KeyPressMsg) (tea.Model, tea.Cmd) {
 		s.move(1 << 20)
 	case "enter":
 		if shown, at := s.shown(); len(shown) > 0 && s.opened == nil {
-			s.opened = &shown[at].Name
+			s.opened, s.help, s.scrolled = &shown[at].Name, false, 0
 			return s, s.lookUp()
 		}
 	}
@@ -179,19 +177,21 @@ func (s screen) typed(key tea.KeyPressMsg) screen {
 	return s
 }
 
-// move selects another customer.
+// move selects another customer, or scrolls the text that is shown.
 func (s *screen) move(by int) {
-	if shown, at := s.shown(); len(shown) > 0 && s.opened == nil {
+	if s.help || s.opened != nil {
+		s.scrolled = max(min(s.scrolled+by, len(s.page())-1), 0)
+	} else if shown, at := s.shown(); len(shown) > 0 {
 		s.selected = shown[min(max(at+by, 0), len(shown)-1)].Exact()
 	}
 }
 
 // shown returns the customers to show, and the index of the selected one.
 func (s screen) shown() (customers []insight.Busy, at int) {
-	if s.seen.snapshot == nil {
+	if s.seen.top == nil {
 		return nil, 0
 	}
-	customers = s.order.of(s.seen.snapshot.Busiest)
+	customers = s.order.of(s.seen.top.Busiest)
 	at = slices.IndexFunc(customers, func(b insight.Busy) bool { return b.Exact() == s.selected })
 	return customers, max(at, 0)
 }
@@ -204,42 +204,44 @@ func (s screen) View() tea.View {
 }
 
 func (s screen) text() string {
-	if s.width <= 0 || s.seen.title == "" {
+	if s.width <= 0 || s.seen.snapshot == nil && s.seen.failed == nil {
 		return "looking …"
 	}
 	d := drawing{look: s.seen, live: true, width: s.width, height: s.height, footer: s.footer()}
-	switch {
-	case s.help:
-		return d.fitted(strings.Split(keys, "\n"))
-	case s.opened != nil:
-		return d.fitted(append(d.head(), s.customerLines()...))
+	if s.help || s.opened != nil {
+		page := s.page() // which may be shorter than when it was scrolled
+		return d.fitted(page[min(s.scrolled, len(page)-1):])
 	}
-	if s.seen.snapshot != nil {
-		snapshot := *s.seen.snapshot
-		snapshot.Busiest, d.selected = s.shown()
-		d.snapshot = &snapshot
+	if s.seen.top != nil {
+		top := *s.seen.top
+		top.Busiest, d.selected = s.shown()
+		d.top = &top
 	}
 	return d.text()
 }
 
-func (s screen) customerLines() []string {
+// page returns the lines of the help, or of the opened customer.
+func (s screen) page() []string {
+	text := s.customer.text
 	switch {
+	case s.help:
+		text = keys
 	case s.customer.Name != *s.opened:
-		return []string{"", "looking …"}
+		text = "looking …"
 	case s.customer.failed != nil:
-		return append([]string{""}, strings.Split(insight.Wrap(insight.OneLine(s.customer.failed), 79), "\n")...)
+		text = insight.Wrap(insight.OneLine(s.customer.failed), 79)
 	}
-	return append([]string{""}, strings.Split(s.customer.text, "\n")...)
+	return strings.Split(text, "\n")
 }
 
 func (s screen) footer() string {
 	switch {
 	case s.help:
-		return "any key: back"
+		return "Esc: back  ↑ ↓: scroll  q: quit"
 	case s.filtering:
 		return "/" + s.order.filter + "█"
 	case s.opened != nil:
-		return "Esc: back  q: quit  ?: help"
+		return "Esc: back  ↑ ↓: scroll  q: quit  ?: help"
 	}
 	footer := fmt.Sprintf("q: quit  ?: help  Enter: why  s: sorted by %s  /: filter", s.order.by)
 	if s.order.filter != "" {

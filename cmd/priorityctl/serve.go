@@ -18,23 +18,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const serveLong = `Serve shows the fleet as a page: who is busy, why a customer is slow, what operators
-have set. It changes nothing: where an operator would act, it shows the command to
-copy. It asks for no login: whoever reaches -listen reads all customers' names and
-the log.
+const serveLong = `Serve shows the fleet as a page, at http://127.0.0.1:7090/. It changes nothing: where
+an operator would act, it shows the command to copy. It asks for no login: anyone who
+reaches -listen reads all customers' names and the log. On a loopback address only
+requests for this machine's own names are answered: if a proxy passes on another Host,
+name it by -host. It starts while Redis is away, and the page says so.
 
-  priorityctl serve            http://127.0.0.1:7090/
-
-On a loopback address, the default, only requests for this machine's own names are
-answered: if a proxy passes on the Host that it receives, name it by -host.
-
-Serve starts while Redis cannot be reached, and the page says so until it can.`
+  priorityctl serve`
 
 // shutdownTime is how long requests may take when the program ends.
 const shutdownTime = 5 * time.Second
-
-// betweenMeetings is how long to wait for a Redis that could not be reached.
-const betweenMeetings = time.Second
 
 type serveFlags struct {
 	listen string
@@ -43,33 +36,28 @@ type serveFlags struct {
 
 func newServe() *cobra.Command {
 	var connect connectionFlags
-	var policies policyOfFlags
 	var serve serveFlags
-	command := &cobra.Command{
-		Use:               "serve",
-		Short:             "Shows the fleet as a page, on this machine",
-		Long:              serveLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE:           func(command *cobra.Command, _ []string) error { return serve.check() },
-	}
+	command := &cobra.Command{Use: "serve", Long: serveLong}
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		rules, err := policies.read(command)
+		if connect.help {
+			_, err := fmt.Fprintln(command.OutOrStdout(), connectionHelp)
+			return err
+		}
+		if err := serve.check(); err != nil {
+			return err
+		}
+		inspector, err := connect.inspector(command)
 		if err != nil {
 			return err
 		}
-		c, err := connect.connection(command, rules)
-		if err != nil {
-			return err
-		}
-		defer c.Client.Close()
-		return c.Hidden(serve.run(command, c))
+		defer inspector.Client.Close()
+		return inspector.Hidden(serve.run(command, inspector))
 	}
 	flags := command.Flags()
 	flags.StringVar(&serve.listen, "listen", "127.0.0.1:7090", "the address to listen on")
-	flags.StringArrayVar(&serve.hosts, "host", nil, "on a loopback address, answer for this host name too, which a proxy passes on; can be given several times")
+	flags.StringArrayVar(&serve.hosts, "host", nil, "on a loopback address, answer for this host name too; can be given several times")
+	connect.registerPolicy(command)
 	connect.register(command)
-	policies.register(command)
 	return command
 }
 
@@ -91,9 +79,9 @@ func (f *serveFlags) check() error {
 }
 
 // run serves the page until the command is interrupted.
-func (f *serveFlags) run(command *cobra.Command, c *connection) error {
-	away := c.meet(command)
-	if away != nil && !passes(away) {
+func (f *serveFlags) run(command *cobra.Command, inspector *insight.Inspector) error {
+	c, away := meet(command, inspector)
+	if away != nil && (exitStatus(away) != exitUnreachable || redis.IsAuthError(away)) {
 		return away
 	}
 	listener, err := net.Listen("tcp", f.listen)
@@ -102,29 +90,23 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 	}
 	named := "" // in the commands that the page shows; the environment has what was not given
 	if command.Flags().Changed("redis") {
-		named = c.Server.Address
+		named = inspector.Server.Address
 	}
-	operators := page.New(&c.Inspector, named)
+	operators := page.New(inspector, named)
 	handler := operators.Handler()
 	if bound, ok := listener.Addr().(*net.TCPAddr); ok && bound.IP.IsLoopback() {
 		handler = onlyLoopback(handler, f.hosts)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
-	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s. Ctrl-C ends it.\n", listener.Addr(), c.Server.Address)
-
-	if c.replica == "" {
+	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s. Ctrl-C ends it.\n", listener.Addr(), inspector.Server.Address)
+	if away != nil {
+		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(inspector.Hidden(away))+"; the page says so until it can")
+	}
+	if c == nil || c.Replica() == "" {
 		go operators.KeepDay(command.Context())
 	}
-	failed := make(chan error, 2)
+	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
-	if away != nil {
-		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(c.Hidden(away))+"; the page says so until it can")
-		go func() {
-			if err := c.await(command); err != nil {
-				failed <- err
-			}
-		}()
-	}
 	select {
 	case err = <-failed:
 	case <-command.Context().Done():
@@ -136,26 +118,6 @@ func (f *serveFlags) run(command *cobra.Command, c *connection) error {
 		_ = server.Close()
 	}
 	return err
-}
-
-// passes reports whether Redis may be reached later. A login that it refuses stays refused.
-func passes(err error) bool {
-	return exitStatus(err) == exitUnreachable && !redis.IsAuthError(err)
-}
-
-// await returns nil once Redis answers, or why it is not the Redis that it should
-// be.
-func (c *connection) await(command *cobra.Command) error {
-	for {
-		select {
-		case <-command.Context().Done():
-			return nil
-		case <-time.After(betweenMeetings):
-		}
-		if err := c.meet(command); err == nil || !passes(err) {
-			return err
-		}
-	}
 }
 
 // loopback reports whether a host is this machine alone.

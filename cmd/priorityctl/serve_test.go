@@ -3,19 +3,11 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
-	"html"
 	"io"
 	"net/http"
-	neturl "net/url"
-	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/docpriority/priority/internal/insight"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -74,52 +66,7 @@ func get(t *testing.T, address, host string) (status int, body string) {
 	return response.StatusCode, string(text)
 }
 
-// A shell runs each command that the page shows on the customer whose page it is, once its
-// reader has said why.
-func TestServeShowsCommandsThatMeetTheirCustomer(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	url := "redis://" + server.Addr
-	bin, dir := shellCommands(t), t.TempDir()
-	address, _, _ := servingOn(t, server.Addr, io.Discard, "-prefix", "team's")
-	commands := regexp.MustCompile(`<code class="command" tabindex="0">([^<]*)</code>`)
-	for _, customer := range []string{"acme", "it's; $(touch pwned)", `<b> & "x"`, "-rf", " a  b", "line\r\nbreak\x00", "\u202eright", "\xff\xfe", "~"} {
-		_, body := get(t, address+"customer?c="+neturl.QueryEscape(customer), "")
-		found := commands.FindAllStringSubmatch(body, -1)
-		if len(found) != 4 {
-			t.Fatalf("%q has %d commands:\n%s", customer, len(found), body)
-		}
-		for i, key := range []string{":override", ":override", ":override", ":count"} {
-			line := html.UnescapeString(found[i][1])
-			if status, _, stderr := inShell(t, bin, dir, url, line); status != exitUsage || !strings.Contains(stderr, "why") && key != ":count" {
-				t.Errorf("%s\nwithout a reason has status %d: %s", line, status, stderr)
-			}
-			line = strings.Replace(line, "-why ''", "-why 'a test'", 1)
-			if key == ":count" {
-				line = strings.Replace(line, "priorityctl reset -why", "priorityctl reset -yes -why", 1) // nobody can be asked
-			}
-			if status, _, stderr := inShell(t, bin, dir, url, line); status != 0 {
-				t.Errorf("%s\nhas status %d: %s", line, status, stderr)
-			}
-		}
-		o := operatorOn(t, "-redis", url, "-prefix", "team's")
-		listed := o.told("override", "list", "-json")
-		logged := o.told("log", "-json")
-		var name insight.Name
-		if err := json.Unmarshal([]byte(listed), &name); err != nil || name.Exact() != customer {
-			t.Errorf("%q: the overrides are %s", customer, listed)
-		}
-		if first, _, _ := strings.Cut(logged, "\n"); !strings.Contains(first, `"kind":"reset"`) {
-			t.Errorf("%q: the last change is %s", customer, first)
-		}
-		server.Client().FlushAll(t.Context())
-	}
-	if _, err := os.Stat(filepath.Join(dir, "pwned")); err == nil {
-		t.Error("a customer's name was run")
-	}
-}
-
-func TestServeStartsWhileRedisIsDown(t *testing.T) {
+func TestServe_RedisAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	count(t, server.Client(), map[string]int{"acme": 3})
@@ -138,46 +85,16 @@ func TestServeStartsWhileRedisIsDown(t *testing.T) {
 	if text := stderr.String(); status != 0 || !strings.Contains(text, "connection refused; the page says so until it can") || strings.Count(text, "\n") != 1 {
 		t.Errorf("it ends with %d and says %q", status, text)
 	}
-	saysNoGo(t, []string{"serve"}, stderr.String())
 }
 
-// What a Redis is that was away shows when it comes back.
-func TestServeEndsWhereTheRedisThatComesBackIsAnotherKind(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	server.Kill()
-	lines := make(lineWriter, 10)
-	_, _, _ = servingOn(t, server.Addr, lines, "-timeout", "1s")
-	if line := <-lines; !strings.Contains(line, "connection refused") {
-		t.Fatal(line)
-	}
-	server.Launch("--cluster-enabled", "yes")
-	select {
-	case line := <-lines:
-		if !strings.Contains(line, "ask the whole cluster by redis+cluster://") {
-			t.Error(line)
-		}
-	case <-time.After(time.Minute):
-		t.Error("it serves on")
-	}
-}
-
-// lineWriter has what a program writes at a time.
-type lineWriter chan string
-
-func (w lineWriter) Write(p []byte) (int, error) {
-	w <- string(p)
-	return len(p), nil
-}
-
-func TestServeRefusesALoginThatStaysWrong(t *testing.T) {
+func TestServe_WrongLogin(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	alone(t).refused(3, "refuses the login", "serve", "-listen", "127.0.0.1:0", "-redis", "redis://nobody:x@"+server.Addr)
 }
 
 // A name of somebody else's that leads to this machine is not answered for.
-func TestServeAnswersForThisMachineOnly(t *testing.T) {
+func TestServe_Hosts(t *testing.T) {
 	t.Parallel()
 	address, _ := serving(t, "-host", "Ops.Example.", "-host", "ops.two")
 	for host, want := range map[string]int{
@@ -193,7 +110,7 @@ func TestServeAnswersForThisMachineOnly(t *testing.T) {
 	}
 }
 
-func TestServeRefusesWhatIsNoHost(t *testing.T) {
+func TestServe_NoHost(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"-listen", "nowhere"}, {"-host", ""}, {"-host", "ops.example:80"}, {"-host", "https://ops.example"}, {"-host", "*.example"}} {
 		alone(t).refused(2, "", "serve", args...)

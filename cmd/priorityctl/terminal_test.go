@@ -5,13 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
-	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
@@ -105,121 +102,61 @@ func (term *terminal) restored(status string) {
 	term.await("\n0\nend\n")
 }
 
-const topScreen = `redis://ADDRESS  prefix priority  policy the module's default
-1 worker: 36 documents in the last 1m
-
-LEVEL  DOCUMENTS
-    1          7  ███████████████████████████████████████████████
-    2          4  ███████████████████████████
-    3          2  █████████████
-    4          2  █████████████
-    5          2  █████████████
-    6          2  █████████████
-    7          2  █████████████
-    8          6  ████████████████████████████████████████
-    9          9  █████████████████████████████████████████████████████████████
-
-LAST  NEXT       COUNT  DOCUMENTS   RESETS IN  CUSTOMER
-   9     9         -29         30       never  acme
-   2     3          -4          5       never  bakery
-   1     1           0          1       never  first
-
-
-
-
-
-q: quit  ?: help  Enter: why  s: sorted by documents  /: filter
-`
-
-// It is looked at on 80 columns and 24 lines, then on fewer; and all keys are typed.
-func TestTopFitsTheTerminal(t *testing.T) {
+// Keys, a small terminal, and a Redis that is stopped.
+func TestTop_Terminal(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	client := server.Client()
-	count(t, client, map[string]int{"acme": 30, "bakery": 5, "first": 1})
-	for _, customer := range []string{"acme", "bakery", "first"} {
-		client.Persist(t.Context(), "priority:{"+customer+"}:count")
-	}
-	reported(t, client, counting())
+	member := join(t, server.Client(), "w1")
+	submit(t, member, "archive", 300)
+	submit(t, member, "bakery", 3)
+	server.Client().Persist(t.Context(), "priority:{bakery}:pending")
 	term := openTerminal(t, 80, 24)
-	// An hour: it looks once only.
-	term.ask("priorityctl top -interval 1h -redis redis://" + server.Addr)
-	term.await("acme")
-	if got, want := term.screen(), strings.Replace(topScreen, "ADDRESS", server.Addr, 1); got != want {
-		t.Errorf("the screen shows\n%s\nand not\n%s", got, want)
-	}
-	if term.do("display-message", "-p", "#{alternate_on}") != "1\n" {
-		t.Error("it draws over what the terminal showed")
-	}
-	if !strings.Contains(term.screen("-e"), "\x1b[36m") {
-		t.Error("the bars have no colour")
-	}
-
-	press := func(keys ...string) { term.do(append([]string{"send-keys"}, keys...)...) }
-	press("?")
-	fitsIn(t, 80, term.await("Enter       say why"))
-	press("x")
-	press("Down", "Enter")
-	fitsIn(t, 80, term.await("bakery waits behind level 1"))
-	press("Escape")
-	term.await("RESETS IN")
-	press("s", "s", "s", "s", "s")
-	term.await("sorted by name")
-	press("/", "A", "C", "X", "BSpace")
-	if screen := term.await("/AC█"); strings.Contains(screen, "bakery") || !strings.Contains(screen, "acme") {
-		t.Errorf("the filter shows\n%s", screen)
-	}
-	press("Enter")
-	term.await(`/: filter "AC"`)
-	press("Enter")
-	term.await("acme is slow because of 30 documents")
-	press("Escape")
-	term.await("RESETS IN")
-	press("Escape")
-	term.await("first")
-
-	term.do("resize-window", "-x", "40", "-y", "12")
-	screen := term.await("NEXT       COUNT  DOCUMENTS  CUSTOMER")
-	fitsIn(t, 40, screen)
-	for _, want := range []string{"prefix priorit…", "    9          9  ███████", "   9         -29         30  acme", "\nq: quit"} {
+	term.ask("priorityctl top -interval 200ms -redis redis://" + server.Addr)
+	screen := term.await("bakery")
+	fits(t, screen)
+	for _, want := range []string{"1 worker here; 303 documents", "LEVEL      DOCS   PENDING", "LAST  NEXT        LOAD  DOCUMENTS  PENDING     OLDEST  CUSTOMER", "q: quit"} {
 		if !strings.Contains(screen, want) {
-			t.Errorf("no %q on 40 columns:\n%s", want, screen)
+			t.Errorf("no %q on\n%s", want, screen)
 		}
 	}
-	for _, size := range []string{"1x1", "5x2", "200x60", "80x24"} {
+	press := func(keys ...string) { term.do(append([]string{"send-keys"}, keys...)...) }
+	press("?")
+	if screen := term.await("say why the customer has this level"); strings.Count(screen, "\n") > 24 || !strings.Contains(screen, "arrives now") {
+		t.Errorf("the help is cut:\n%s", screen)
+	}
+	press("Escape")
+	term.await("LAST  NEXT")
+	press("Enter")
+	if screen := term.await("archive waits behind"); !strings.Contains(screen, "The flood began at") && !strings.Contains(screen, "fewer") {
+		t.Errorf("the explanation is cut:\n%s", screen)
+	}
+	term.do("resize-window", "-x", "80", "-y", "8")
+	press("Down", "Down", "Down", "Down", "Down", "Down", "Down", "Down")
+	term.await("archive waits behind")
+	term.do("resize-window", "-x", "80", "-y", "24")
+	press("Escape")
+	term.await("LAST  NEXT")
+	press("s", "s", "s", "s", "s")
+	term.await("sorted by name")
+	press("/", "B", "A", "X", "BSpace")
+	if screen := term.await("/BA█"); strings.Contains(screen, "archive") || !strings.Contains(screen, "bakery") || !strings.Contains(screen, "303 documents") {
+		t.Errorf("the filter shows\n%s", screen)
+	}
+	press("Escape")
+	term.await("archive")
+	for _, size := range []string{"1x1", "5x2", "40x12", "200x60", "80x24"} {
 		columns, lines, _ := strings.Cut(size, "x")
 		term.do("resize-window", "-x", columns, "-y", lines)
 	}
-	term.await("LAST  NEXT       COUNT  DOCUMENTS   RESETS IN  CUSTOMER")
+	server.Kill()
+	if screen := term.await("looking again: "); !strings.Contains(screen, "archive") {
+		t.Errorf("what was known is gone:\n%s", screen)
+	}
 	press("q")
 	term.restored("status 0")
 }
 
-// Reports come while it looks, and Redis is stopped.
-func TestTopIsLive(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client()
-	term := openTerminal(t, 80, 24, "NO_COLOR=1")
-	term.ask("priorityctl top -interval 100ms -timeout 500ms -redis redis://" + server.Addr)
-	term.await("no worker has reported in the last 30s")
-	count(t, client, map[string]int{"acme": 30})
-	reported(t, client, counting())
-	term.await("█")
-	if screen := term.screen("-e"); strings.Contains(screen, "\x1b[36m") {
-		t.Errorf("there is colour in spite of NO_COLOR:\n%q", screen)
-	}
-	server.Kill()
-	if screen := term.await("looking again: "); !strings.Contains(screen, "acme") {
-		t.Errorf("what was known is gone:\n%s", screen)
-	}
-	server.Restart()
-	term.await("no worker has reported in the last 30s")
-	term.do("send-keys", "C-c")
-	term.restored("status 0")
-}
-
-func TestTopRestoresTheTerminalWhenTerminated(t *testing.T) {
+func TestTop_Terminated(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	term := openTerminal(t, 80, 24)
@@ -239,40 +176,7 @@ func TestTopRestoresTheTerminalWhenTerminated(t *testing.T) {
 	term.restored("status 130")
 }
 
-const getScreen = `customer  acme
-rule      by load
-next      level 8 of 1 to 9: load > 32,768, ≥ 256 pending
-load      512.0 recent × 182 pending × 1.40 cost = 130,458
-pending   3,000, the oldest for 1s; the newest has level 8
-          2,819 of them beyond the last load, which do not count
-done      5.2s after they were submitted, on average
-lease     3m: documents not done by then no longer count
-key       priority:{acme}:pending
-policy    the module's default
-
-acme waits behind levels 1 to 7: the next document gets level 8. Its load,
-itself included, is 130,458: 512 or more documents submitted recently × 182
-pending × 1.40 times the usual cost. It is the 2,820th pending beyond the last
-load, where floods take turns. With 137 fewer of those that count, it gets
-level 5.
-status 0
-`
-
-func TestGetFitsTheTerminal(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client()
-	submit(t, client, "acme", 3000)
-	term := openTerminal(t, 80, 24)
-	term.ask("priorityctl get acme -redis redis://" + server.Addr)
-	// Time passes while it is looked at.
-	ages := regexp.MustCompile(`for [\d.]+m?s;`)
-	if screen := term.await("status 0"); !strings.Contains(ages.ReplaceAllString(screen, "~"), ages.ReplaceAllString(getScreen, "~")) {
-		t.Errorf("the screen shows\n%s\nand not\n%s", screen, getScreen)
-	}
-}
-
-func TestResetAsksOnATerminal(t *testing.T) {
+func TestReset_Asks(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
@@ -282,8 +186,7 @@ func TestResetAsksOnATerminal(t *testing.T) {
 	held := func() int64 {
 		return client.Exists(t.Context(), "priority:{acme}:count", "priority:{bakery}:count").Val()
 	}
-
-	for _, answer := range []string{"", "n", "no", "maybe"} {
+	for _, answer := range []string{"", "no", "C-c", "y"} {
 		term.ask(command)
 		screen := term.await("Reset 2 customers? [y/N]")
 		for _, want := range []string{server.Addr + ", with the prefix priority, this forgets:", "  acme: count -29, level 9\n", "  bakery: count -4, level 2\n"} {
@@ -291,39 +194,19 @@ func TestResetAsksOnATerminal(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, screen)
 			}
 		}
-		term.typed(answer)
-		if term.await("status 1"); !strings.Contains(term.screen(), "nothing was changed") || held() != 2 {
-			t.Errorf("answer %q, %d keys:\n%s", answer, held(), term.screen())
+		want, left := "status 1\n", int64(2)
+		switch answer {
+		case "C-c":
+			want = "status 130"
+			term.do("send-keys", "C-c")
+		case "y":
+			want, left = "status 0", 0
+			term.typed(answer)
+		default:
+			term.typed(answer)
+		}
+		if term.await(want); held() != left {
+			t.Errorf("answer %q leaves %d keys", answer, held())
 		}
 	}
-	term.ask(command)
-	term.await("[y/N]")
-	term.do("send-keys", "C-c")
-	if term.await("status 130"); held() != 2 {
-		t.Errorf("Ctrl-C, %d keys", held())
-	}
-	term.ask(command)
-	term.await("[y/N]")
-	term.typed("y")
-	if term.await("status 0"); held() != 0 || !strings.Contains(term.screen(), "acme: reset (count -29, level 9)") {
-		t.Errorf("y, %d keys:\n%s", held(), term.screen())
-	}
-	term.ask("priorityctl reset acme -redis redis://" + server.Addr + " </dev/null")
-	term.await("status 2")
-}
-
-// Who still sends would be counted as a new customer.
-func TestForgetWarnsOfWhoStillSends(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	client := server.Client()
-	count(t, client, map[string]int{"globex": 3})
-	report(t, client, fleet.Report{ID: "w1", Name: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "globex", Documents: 38, Rule: priority.ByCount, Level: 1}}})
-	term := openTerminal(t, 80, 24)
-	term.ask("priorityctl forget globex -why x -redis redis://" + server.Addr)
-	if screen := term.await("Forget 1 customer? [y/N]"); !strings.Contains(screen, "priorityctl: globex sent 38 documents in the last minute: stop them first") {
-		t.Errorf("got\n%s", screen)
-	}
-	term.typed("n")
-	term.await("status 1")
 }

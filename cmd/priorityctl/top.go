@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -13,113 +12,80 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const topLong = `Top shows which levels documents really got in the last minute, how long they took
-from Submit to Done, and the customers with the most documents: live on a terminal,
-until q or Ctrl-C; once anywhere else. On a terminal, ? shows the keys.
+const topLong = `Top shows which levels documents got in the last minute, how long they took from
+Submit to Done, what waits, and the customers with the most documents: live on a
+terminal, until q; once anywhere else. ? shows the keys and the columns. It adds up
+what workers report that use fleet.Join, or its equivalent in another language.
 
-It adds up what workers that use fleet.Join, or its equivalent in another language,
-report every five seconds. BY COUNT and BY LOAD are the documents that got a
-level by each rule, overrides included. MEDIAN and 95TH are how long documents
-of the level took; OLDEST is the age of the oldest pending document of the
-customers shown whose newest document has the level. LAST is the level of a
-customer's last document, NEXT the level of a document that arrives now.
-` + followHelp
+  priorityctl top
+  priorityctl top -once`
 
 func newTop() *cobra.Command {
 	var connect connectionFlags
-	var policies policyOfFlags
 	var interval time.Duration
 	var once, asJSON bool
 	var o order
-	busiest := 0
-	command := &cobra.Command{
-		Use:               "top",
-		Short:             "Shows what documents get and how long they take, live",
-		Long:              topLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-		PreRunE: func(*cobra.Command, []string) error {
-			if interval < 100*time.Millisecond {
-				return usageError("-interval %v is less than 100ms", interval)
-			}
-			if busiest < 0 || busiest > 1000 {
-				return usageError("-customers %d is not from 0 to 1000", busiest)
-			}
-			return o.check()
-		},
-	}
-	command.RunE = connected(&connect, &policies, func(command *cobra.Command, c *connection, _ []string) error {
-		t := top{c, busiest}
-		if !once && !asJSON && isTerminal(command.OutOrStdout()) {
-			return t.live(command, interval, o)
+	command := &cobra.Command{Use: "top", Long: topLong}
+	command.RunE = connected(&connect, func(*cobra.Command) error {
+		if interval < 100*time.Millisecond {
+			return usageError("-interval %v is less than 100ms", interval)
 		}
-		return t.once(command, asJSON, o)
+		return o.check()
+	}, func(command *cobra.Command, c *connection, _ []string) error {
+		if !once && !asJSON && isTerminal(command.OutOrStdout()) {
+			return live(command, c.Inspector, interval, o)
+		}
+		c.warn(command)
+		top, err := c.Top(command.Context())
+		if err != nil {
+			return err
+		}
+		now := look{snapshot: c.Snapshot, top: top}
+		top.Busiest = o.of(top.Busiest)
+		if asJSON {
+			return writeJSON(command.OutOrStdout(), struct {
+				At       time.Time        `json:"at"`
+				WindowMS int64            `json:"window_ms"`
+				Workers  int              `json:"workers"`
+				Gone     int              `json:"gone"`
+				Degraded int              `json:"degraded"`
+				Full     bool             `json:"redis_full"`
+				Errors   map[string]int64 `json:"errors"`
+				*insight.Top
+			}{c.At, c.Totals.Window.Milliseconds(), c.Totals.Reports, c.Totals.Gone, c.Totals.Degraded, c.Full(), c.Totals.Errors, top})
+		}
+		_, err = io.WriteString(command.OutOrStdout(), drawing{look: now, width: 80}.text())
+		return err
 	})
 	flags := command.Flags()
 	flags.DurationVar(&interval, "interval", 2*time.Second, "how often to look")
-	flags.IntVar(&busiest, "customers", 100, "how many of the busiest customers to look up")
 	flags.StringVar(&o.by, "sort", sortKeys[0].name, "sort customers by "+sortNames())
 	flags.StringVar(&o.filter, "filter", "", "only customers with this in their names")
 	flags.BoolVar(&once, "once", false, "print once, even on a terminal")
-	flags.BoolVar(&asJSON, "json", false, "print once, as one JSON object")
-	complete(command, "sort", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return strings.Split(sortNames(), ", "), cobra.ShellCompDirectiveNoFileComp
-	})
+	registerJSON(command, &asJSON)
+	connect.registerPolicy(command)
 	connect.register(command)
-	policies.register(command)
 	return command
-}
-
-// top looks at a fleet.
-type top struct {
-	*connection
-	busiest int
 }
 
 // look is what was seen at a time.
 type look struct {
-	inspector  *insight.Inspector
-	title      string
-	snapshot   *insight.Snapshot // nil: nothing yet
-	failed     error             // why there is no newer snapshot
-	unfollowed error             // why what operators have set is unknown
+	snapshot *insight.Snapshot // nil: nothing yet
+	top      *insight.Top
+	failed   error // why there is no newer snapshot
 }
 
 // again looks once more. What cannot be read stays as it was.
-func (t top) again(ctx context.Context, before look) look {
-	now := before
-	followed, err := before.inspector.Follow(ctx)
-	if now.unfollowed = t.Hidden(err); err == nil {
-		now.inspector = followed
+func again(ctx context.Context, inspector *insight.Inspector, before look) look {
+	snapshot, err := inspector.Look(ctx)
+	if err == nil {
+		var top *insight.Top
+		if top, err = snapshot.Top(ctx); err == nil {
+			return look{snapshot, top, nil}
+		}
 	}
-	found, err := now.inspector.Snapshot(ctx, t.busiest)
-	if now.failed = t.Hidden(err); err == nil {
-		now.snapshot = found
-	}
-	policy := now.inspector.Policy.Name
-	if now.snapshot != nil {
-		policy = cmp.Or(now.snapshot.Kept, policy)
-	}
-	now.title = fmt.Sprintf("%s  prefix %s  policy %s", t.Server.Address, insight.Shown(t.Prefix), policy)
-	return now
-}
-
-// once prints what there is now.
-func (t top) once(command *cobra.Command, asJSON bool, o order) error {
-	out := command.OutOrStdout()
-	if err := t.follow(command); err != nil {
-		return err
-	}
-	now := t.again(command.Context(), look{inspector: &t.Inspector})
-	if now.failed != nil {
-		return t.broken(now.failed)
-	}
-	now.snapshot.Busiest = o.of(now.snapshot.Busiest)
-	if asJSON {
-		return writeJSON(out, now.snapshot)
-	}
-	_, err := io.WriteString(out, drawing{look: now, width: 80}.text())
-	return err
+	before.failed = inspector.Hidden(err)
+	return before
 }
 
 // order says which customers to show, and how they are sorted.

@@ -11,69 +11,71 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const workersLong = `Workers lists the processes of the fleet that report
-themselves every five seconds: those that use fleet.Join, or its equivalent in another
-language. A process that ends without Close is listed for half a minute more;
-after eight seconds without a report it counts as not obeying.
+const workersLong = `Workers lists the processes of the fleet, which report every five seconds: those that
+use fleet.Join, or its equivalent in another language. One that ended without Close is
+listed for an hour. RULES is the version that a worker follows, or own: its own
+options. LEVELS is how many its queue has, marked if most have others. The exit status
+is 1 if a worker is gone, or does not follow all that operators have set.
 
-RULES is the version that a worker follows, or own: its own options. OVERRIDES
-says whether it applies overrides, and OBEYS whether it follows all that
-operators have set; if not, the next line says why. Degraded: it cannot reach
-Redis, and a fallback answers.`
+  priorityctl workers`
 
 func newWorkers() *cobra.Command {
 	var connect connectionFlags
-	var queue queueFlags
 	var asJSON bool
-	command := &cobra.Command{
-		Use:               "workers",
-		Short:             "Lists the workers, and which of them do not obey",
-		Long:              workersLong + "\n\n" + connectionHelp + "\n\n" + exitHelp,
-		Args:              cobra.NoArgs,
-		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	command.RunE = connected(&connect, &queue, func(command *cobra.Command, c *connection, _ []string) error {
-		if err := c.follow(command); err != nil {
-			return err
+	command := &cobra.Command{Use: "workers", Long: workersLong}
+	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
+		if c.Unreported != nil {
+			return c.Unreported
 		}
-		workers, err := c.Workers(command.Context())
-		if err != nil {
-			return err
-		}
+		c.warn(command)
+		var err error
 		if asJSON {
-			return writeAll(command.OutOrStdout(), workers)
+			err = writeAll(command.OutOrStdout(), c.Workers)
+		} else {
+			_, err = io.WriteString(command.OutOrStdout(), workersTable(c.Snapshot))
 		}
-		_, err = io.WriteString(command.OutOrStdout(), workersTable(workers))
+		for _, w := range c.Workers {
+			if err == nil && !w.Follows && !w.Replaced {
+				err = statusError{exitFailed, errPrinted}
+			}
+		}
 		return err
 	})
-	command.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a worker")
-	queue.register(command)
+	registerJSON(command, &asJSON)
 	connect.register(command)
 	return command
 }
 
-func workersTable(workers []insight.Worker) string {
-	if len(workers) == 0 {
-		return "No worker has reported in the last 30s: those that use fleet.Join do.\n"
+func workersTable(s *insight.Snapshot) string {
+	if len(s.Workers) == 0 {
+		return "No worker has reported in the last hour: those that use fleet.Join do.\n"
 	}
 	var out strings.Builder
-	line := func(cells ...string) {
-		fmt.Fprintf(&out, "%-8s  %-10s  %9s  %7s  %-9s  %-5s  %s\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
+	if s.Full() {
+		out.WriteString("Redis is full: reports cannot be written, workers may be missing.\n")
 	}
-	line("LANGUAGE", "VERSION", "UP", "RULES", "OVERRIDES", "OBEYS", "WORKER")
-	yes := map[bool]string{true: "yes", false: "no"}
-	for _, w := range workers {
-		up, rules, called := "-", "own", w.Called()
-		if !w.Since.IsZero() {
-			up = upFor(time.Since(w.Since))
+	line := func(cells ...string) {
+		fmt.Fprintf(&out, "%-8s  %-10s  %9s  %7s  %6s  %-7s  %s\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
+	}
+	line("LANGUAGE", "VERSION", "UP", "RULES", "LEVELS", "FOLLOWS", "WORKER")
+	for _, w := range s.Workers {
+		up, rules, levels, follows := "-", "own", fmt.Sprint(w.Levels), "yes"
+		if !w.Since.IsZero() && w.Here {
+			up = upFor(s.At.Sub(w.Since))
 		}
-		if w.Rules > 0 {
+		if !w.Own {
 			rules = fmt.Sprint(w.Rules)
 		}
-		if w.Degraded {
-			called += ", degraded"
+		if w.OddLevels {
+			levels = "! " + levels
 		}
-		line(insight.Shown(w.Language), ansi.Truncate(insight.Shown(w.Version), 10, "…"), up, rules, yes[w.Overrides], yes[w.Obeys], called)
+		switch {
+		case !w.Here && !s.Full():
+			follows = "gone"
+		case !w.Follows:
+			follows = "no"
+		}
+		line(insight.Shown(w.Language), ansi.Truncate(insight.Shown(w.Version), 10, "…"), up, rules, levels, follows, w.Called())
 		if w.Why != "" {
 			indented(&out, 2, w.Why)
 		}

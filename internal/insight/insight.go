@@ -1,78 +1,40 @@
-// Package insight knows what to say about a fleet on the priority module: why a
-// customer is slow and until when, what a policy means, what happens to all
-// customers now, and whether a Redis does what the module needs. The program
-// priorityctl and its page say it in the same words and the same JSON,
-// as both take it from here.
+// Package insight knows what to say about a fleet: why a customer is slow and until when,
+// what its workers do, and what is wrong. The program priorityctl and its page say the
+// same, as both take it from here.
 //
-//	inspector := &insight.Inspector{Client: client, Store: store, Policy: insight.NamedPolicy{…}}
-//	inspector, err := inspector.Follow(ctx) // what operators have set
-//	customer, err := inspector.Customer(ctx, "acme")
+//	inspector, err := insight.New(client, insight.Options{})
+//	snapshot, err := inspector.Look(ctx)
+//	customer, err := snapshot.Customer(ctx, "acme")
 //	fmt.Println(customer.Why())
 package insight
 
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
-	"github.com/docpriority/priority/internal/insight/census"
-	"github.com/redis/go-redis/v9"
 )
 
 // DefaultPrefix is the default prefix of keys.
 const DefaultPrefix = "priority"
 
-// Inspector answers questions about the customers and the Redis of a fleet. Client,
-// Store and Policy are required. Its methods are safe for concurrent use; its
-// fields must not change meanwhile.
-type Inspector struct {
-	// Client is a *redis.Client or a *redis.ClusterClient.
-	Client redis.UniversalClient
+// Options configures an [Inspector]. The zero value works.
+type Options struct {
+	Prefix  string        // of the keys. Default: DefaultPrefix
+	Timeout time.Duration // of each call. Default: 2 s
+	Server  Server        // where the client leads
+	Secrets []string      // passwords, which no text shows
 
-	// Store counts on the same Redis by Options, with Overrides. Its PolicyOf says which
-	// policy a customer has.
-	Store   *priority.RedisStore
-	Options priority.RedisOptions
-
-	// Prefix is the prefix of Store's keys. Default: DefaultPrefix.
-	Prefix string
-
-	// Policy is the policy of customers without a tier.
-	Policy NamedPolicy
-
-	// PolicyName names the policy that a customer has. It must be safe for
-	// concurrent use. Default: Policy.Name for everybody.
-	PolicyName func(customer string) string
-
-	// Server says where Client leads.
-	Server Server
-
-	// Secrets are passwords. Texts have *** in their place, as a reply of Redis may
-	// quote them.
-	Secrets []string
-
-	// Admin knows what operators have set. Nil: they have set nothing.
-	Admin *control.Admin
-
-	// Waits is how long documents took from Submit to Done, by level, as [fleet.Add] adds it
-	// up. Nil: not known.
-	Waits map[priority.Level]fleet.Histogram
-
-	// Own is the store by the workers' own options, and Settings what operators have set.
-	// [Inspector.Follow] sets them; before, they are nil.
-	Own      *priority.RedisStore
-	Settings *control.Settings
-
-	read   time.Time  // when Settings were read, by this process's clock
-	before *Inspector // the Inspector before Follow; nil: it does not follow
-}
-
-// NamedPolicy is a policy with every field filled in, and what people call it.
-type NamedPolicy struct {
-	priority.Policy
+	// Own is the workers' own policy, which applies if operators have set none. Default: the
+	// module's. Name says where it comes from.
+	Own  control.Rules
 	Name string
 }
 
@@ -80,7 +42,6 @@ type NamedPolicy struct {
 type Server struct {
 	Address string // a URL without a password
 	Kind    Kind
-	TLS     bool
 }
 
 // Kind says how many servers a Redis has, and who knows them.
@@ -93,11 +54,142 @@ const (
 	Sentinel     Kind = "sentinel"
 )
 
-func (i *Inspector) prefix() string { return cmp.Or(i.Prefix, DefaultPrefix) }
+// Inspector looks at the fleet of one prefix. It is safe for concurrent use.
+type Inspector struct {
+	Options
+	Client redis.UniversalClient // a *redis.Client or a *redis.ClusterClient
+	Admin  *control.Admin
+}
 
-// Walk begins a walk through all counts, or goes on at a cursor: see
-// [census.Start]. It sets options.Prefix itself.
-func (i *Inspector) Walk(ctx context.Context, options census.Options, cursor string) (*census.Walk, error) {
-	options.Prefix = i.prefix()
-	return census.Start(ctx, i.Client, options, cursor)
+// New returns an Inspector. It sends nothing. An error wraps [priority.ErrInvalid].
+func New(client redis.UniversalClient, options Options) (*Inspector, error) {
+	options.Prefix = cmp.Or(options.Prefix, DefaultPrefix)
+	options.Timeout = cmp.Or(options.Timeout, 2*time.Second)
+	options.Name = cmp.Or(options.Name, "the module's default policy")
+	admin, err := control.NewAdmin(client, &control.AdminOptions{Prefix: options.Prefix, Timeout: options.Timeout})
+	if err != nil {
+		return nil, err
+	}
+	return &Inspector{options, client, admin}, options.Own.Validate(255)
+}
+
+// Snapshot is what Redis knew of a fleet at a time. It does not change.
+type Snapshot struct {
+	*Inspector
+	At      time.Time // by this process's clock
+	Now     time.Time // by Redis's
+	Servers []Master
+
+	Applied control.Applied // what operators have set
+	Unread  error           // why that is not known; else nil
+
+	Reports    []fleet.Report
+	Unreported error // why they are not known; else nil
+	Totals     fleet.Totals
+	Workers    []Worker
+
+	Rules control.Rules // that decide, with every field filled in
+	Name  string        // of the rules, such as "version 12, by mary"
+	Last  priority.Level
+	Store *priority.RedisStore // which decides by the rules
+}
+
+// Look looks at the fleet. An error means that Redis cannot be reached, or says nothing that is
+// of use. What else cannot be read is in the Snapshot.
+func (i *Inspector) Look(ctx context.Context) (*Snapshot, error) {
+	s := &Snapshot{Inspector: i, At: time.Now(), Rules: i.Own, Name: i.Name}
+	var err error
+	if s.Servers, err = i.masters(ctx); err != nil {
+		return nil, err
+	}
+	if s.Now, err = i.Admin.Now(ctx); err != nil {
+		return nil, err
+	}
+	if s.Applied, s.Unread = i.Admin.Rules(ctx); Unreachable(s.Unread) {
+		return nil, s.Unread
+	}
+	if s.Reports, s.Unreported = fleet.Read(ctx, i.Client, i.Prefix); Unreachable(s.Unreported) {
+		return nil, s.Unreported
+	}
+	s.Totals = fleet.Add(s.Reports)
+	if s.Applied.Rules != nil {
+		s.Rules, s.Name = *s.Applied.Rules, NameOfRules(s.Applied)
+	}
+	s.Rules = filled(s.Rules)
+	s.Last = s.Rules.Policy.Last()
+	for _, r := range s.Reports {
+		s.Last = max(s.Last, r.Levels)
+	}
+	s.Workers = s.workers()
+	options := priority.RedisOptions{
+		Prefix: i.Prefix, Timeout: i.Timeout, Overrides: true, Policy: levels(s.Last),
+		TierOf: func(string) string { return "" }, // only the workers know their customers' tiers
+	}
+	if s.Store, err = priority.NewRedisStore(i.Client, &options); err == nil {
+		err = s.Store.Follow(s.Rules.Policy, s.Rules.Tiers)
+	}
+	return s, err
+}
+
+// levels returns a policy of so many levels: a store gives levels up to the queue's last,
+// though the rules may have fewer.
+func levels(last priority.Level) priority.Policy {
+	thresholds := priority.DefaultPolicy().Thresholds
+	for len(thresholds) < int(last)-1 {
+		thresholds = append(thresholds, thresholds[len(thresholds)-1]-1)
+	}
+	return priority.Policy{Thresholds: thresholds[:last-1]}
+}
+
+// filled returns rules with every field filled in.
+func filled(rules control.Rules) control.Rules {
+	full := control.Rules{Policy: rules.Policy.WithDefaults(), Tiers: make(map[string]priority.Policy, len(rules.Tiers))}
+	for name, policy := range rules.Tiers {
+		full.Tiers[name] = policy.WithDefaults()
+	}
+	return full
+}
+
+// NameOfRules is what people call rules that operators have set.
+func NameOfRules(applied control.Applied) string {
+	return fmt.Sprintf("version %d, by %s", applied.Version, Shown(applied.By))
+}
+
+// Lost says what workers knew of the rules and Redis does not, such as "version 15 of the
+// rules was known, and none is there"; empty: Redis has what they know.
+func (s *Snapshot) Lost() string {
+	known := int64(0)
+	for _, r := range s.Reports {
+		if r.Here() && r.Err == nil {
+			known = max(known, r.Rules.Version)
+		}
+	}
+	if s.Unread != nil || known <= s.Applied.Version || !s.someLost() {
+		return ""
+	}
+	if s.Applied.Version == 0 {
+		return fmt.Sprintf("version %d of the rules was known, and none is there", known)
+	}
+	return fmt.Sprintf("version %d of the rules was known, and %d is there", known, s.Applied.Version)
+}
+
+// someLost reports whether a worker says that Redis lost the rules that it follows.
+func (s *Snapshot) someLost() bool {
+	for _, r := range s.Reports {
+		if r.Here() && r.Err == nil && hasLost(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// errNoRules is an error of a command that needs the rules.
+var errNoRules = errors.New("what operators have set cannot be read")
+
+// MustKnow returns an error if the rules could not be read.
+func (s *Snapshot) MustKnow() error {
+	if s.Unread == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errNoRules, s.Unread)
 }

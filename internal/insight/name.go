@@ -65,5 +65,5 @@ func Shown(customer string) string {
 	if plain {
 		return customer
 	}
-	return strconv.QuoteToGraphic(customer)
+	return strings.ReplaceAll(strconv.QuoteToGraphic(customer), "  ", ` \x20`) // Wrap would join the spaces
 }

@@ -1,10 +1,8 @@
 package insight
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,54 +10,36 @@ import (
 	"github.com/docpriority/priority/control"
 )
 
-// Overridden is an override of one customer: what operators have recorded, and
-// whether it is in force.
-type Overridden struct {
+// Override is a customer's override, for display.
+type Override struct {
 	Name
 	Earliest priority.Level `json:"earliest,omitempty"`
 	Latest   priority.Level `json:"latest,omitempty"`
-	Says     string         `json:"says"` // "pinned to level 2"
-	LeftMS   int64          `json:"left_ms"`
-	Version  int64          `json:"version"` // 0: it is not on record
+	Says     string         `json:"says"`    // "pinned to level 2"
+	LeftMS   int64          `json:"left_ms"` // 0: it has no end
 	At       time.Time      `json:"at,omitzero"`
 	Until    time.Time      `json:"until,omitzero"`
-	By       string         `json:"by"`
+	By       string         `json:"by"` // empty: it was set by hand
 	Why      string         `json:"why"`
-
-	// InForce reports whether it decides the documents' levels. Found is what the
-	// customer's key holds instead; empty: there is no key.
-	InForce bool   `json:"in_force"`
-	Found   string `json:"found,omitempty"`
-}
-
-// Override returns the bounds.
-func (o *Overridden) Override() priority.Override {
-	return priority.Override{Earliest: o.Earliest, Latest: o.Latest}
 }
 
 // Left returns how long the override had left when it was read.
-func (o *Overridden) Left() time.Duration { return milliseconds(o.LeftMS) }
+func (o *Override) Left() time.Duration { return milliseconds(o.LeftMS) }
 
-// Trouble says why it is not in force; empty: it is.
-func (o *Overridden) Trouble() string {
-	switch {
-	case o.InForce:
-		return ""
-	case o.Found != "":
-		return "not in force: its key holds " + Quoted(o.Found) + " instead"
+// ByWhom says who has set it, and why.
+func (o *Override) ByWhom() string {
+	if o.By == "" {
+		return "set by hand, so it is not known by whom"
 	}
-	return "not in force: its key is gone"
+	return fmt.Sprintf("by %s: %s", Shown(o.By), Quoted(o.Why))
 }
 
-// line returns the row of a table.
-func (o *Overridden) line() string {
-	switch {
-	case !o.InForce:
-		return o.Says + ", " + o.Trouble()
-	case o.LeftMS == 0:
-		return o.Says + ", without an end"
+// Ends says until when it holds.
+func (o *Override) Ends() string {
+	if o.Until.IsZero() {
+		return "without an end"
 	}
-	return fmt.Sprintf("%s, for %s more", o.Says, Span(o.Left()))
+	return fmt.Sprintf("until %s, for %s more", Moment(o.Until), Span(o.Left()))
 }
 
 // Says says what an override does: "pinned to level 2", "level 5 at the latest".
@@ -73,80 +53,69 @@ func Says(o priority.Override) string {
 	return fmt.Sprintf("level %d at the earliest", o.Earliest)
 }
 
-// Overrides returns all recorded overrides that have not ended, the next to end first. An
-// error comes from [control.Admin.Overrides], or says which rights are missing.
-func (i *Inspector) Overrides(ctx context.Context) ([]*Overridden, error) {
-	if i.Admin == nil {
-		return nil, nil
+// Overrides returns all overrides, the next to end first.
+func (s *Snapshot) Overrides(ctx context.Context) ([]*Override, error) {
+	found, err := s.Admin.Overrides(ctx)
+	all := make([]*Override, len(found))
+	for at, each := range found {
+		all[at] = s.overrideOf(each)
 	}
-	held, err := i.Admin.Overrides(ctx)
-	if err != nil {
-		return nil, i.unread(err)
-	}
-	all := make([]*Overridden, len(held))
-	for at, each := range held {
-		all[at] = i.overriddenOf(each)
-	}
-	slices.SortFunc(all, func(a, b *Overridden) int {
-		return cmp.Or(a.Until.Compare(b.Until), strings.Compare(a.Exact(), b.Exact()))
-	})
-	return all, nil
+	return all, err
 }
 
-// OverrideOf returns a customer's recorded override, or the override in the customer's
-// key; nil: neither exists. Errors are as in [Inspector.Overrides].
-func (i *Inspector) OverrideOf(ctx context.Context, customer string) (*Overridden, error) {
-	if i.Admin == nil {
-		return nil, nil
+func (s *Snapshot) overrideOf(o control.Override) *Override {
+	shown := &Override{Name: NameOf(o.Customer), Earliest: o.Bounds.Earliest, Latest: o.Bounds.Latest, Says: Says(o.Bounds), By: o.By, Why: o.Why}
+	if !o.At.IsZero() {
+		shown.At = o.At.UTC()
 	}
-	held, err := i.Admin.OverrideOf(ctx, customer)
-	if err != nil || held == nil {
-		return nil, i.unread(err)
+	if !o.Until.IsZero() {
+		shown.Until, shown.LeftMS = o.Until.UTC(), max(o.Until.Sub(s.Now).Milliseconds(), 1)
 	}
-	return i.overriddenOf(*held), nil
-}
-
-func (i *Inspector) overriddenOf(held control.Held) *Overridden {
-	o := &Overridden{
-		Name: NameOf(held.Customer), Earliest: held.Value.Earliest, Latest: held.Value.Latest,
-		Version: held.Version, By: held.By, Why: held.Why, InForce: held.InForce, Found: held.Found,
-	}
-	switch {
-	case held.Version > 0:
-		o.Says, o.At = Says(held.Value), held.At.UTC()
-	case held.Err != nil:
-		o.Says = "it cannot be read"
-	default:
-		o.Says = "nothing is recorded"
-	}
-	if !held.Until.IsZero() {
-		o.Until, o.LeftMS = held.Until.UTC(), max(held.Until.Sub(i.Now()).Milliseconds(), 1)
-	}
-	return o
-}
-
-// inForce returns the override that decides the level of the customer's next document, if
-// it is not the recorded one.
-func (i *Inspector) inForce(written *Overridden, customer string, state priority.State) *Overridden {
-	if state.Override == (priority.Override{}) || written != nil && written.InForce {
-		return written
-	}
-	held := state.Override // with both bounds
-	switch {
-	case held.Earliest == held.Latest:
-	case held.Earliest <= priority.First:
-		held.Earliest = 0
-	default:
-		held.Latest = 0
-	}
-	return &Overridden{
-		Name: NameOf(customer), Earliest: held.Earliest, Latest: held.Latest,
-		Says: Says(held), LeftMS: state.OverrideEndsIn.Milliseconds(), InForce: true,
-	}
+	return shown
 }
 
 // Moment writes a time of day that people everywhere read alike.
 func Moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// byWhom says who did something, and why.
-func byWhom(by, why string) string { return fmt.Sprintf("by %s: %s", Shown(by), Quoted(why)) }
+// Consequence is what an override does to a customer's documents, and to others'.
+type Consequence struct {
+	From priority.Level `json:"from"` // of the next document without it
+	To   priority.Level `json:"to"`   // of the next document with it
+	Says string         `json:"says"`
+}
+
+// manyDocuments of one customer, pending or in a minute, are noticed by others.
+const manyDocuments = 100
+
+// ConsequenceOf says what an override does, from what is known of the customer and what
+// all workers report.
+func (s *Snapshot) ConsequenceOf(customer string, state priority.State, bounds priority.Override) Consequence {
+	c := Consequence{From: state.NextLevel, To: bounds.Level(state.RuleLevel, s.Last)}
+	var documents int64
+	for _, b := range s.Totals.Busiest {
+		if b.Customer == customer {
+			documents = b.Documents
+		}
+	}
+	var said []string
+	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+	if state.Rule == priority.Unknown {
+		say("Nothing is known of this customer: it is new, or misspelled.")
+	}
+	switch {
+	case c.To == c.From:
+		say("No change now: the next document has level %d without it too.", c.From)
+	case c.To > c.From:
+		say("This is worse for %s: the next document gets level %d instead of %d.", Shown(customer), c.To, c.From)
+	default:
+		say("This is better for %s: the next document gets level %d instead of %d.", Shown(customer), c.To, c.From)
+		if max(documents, state.Pending) >= manyDocuments {
+			say("But others wait for its next documents: it sent %s in the last minute and has %s pending.", Plural(documents, "document"), Group(state.Pending))
+		}
+	}
+	if state.RuleLevel != c.From && state.RuleLevel != c.To {
+		say("The rule alone gives level %d.", state.RuleLevel)
+	}
+	c.Says = strings.Join(said, " ")
+	return c
+}

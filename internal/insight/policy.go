@@ -1,34 +1,133 @@
 package insight
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/control"
+	"github.com/docpriority/priority/internal/fair"
 )
 
-// The reset modes in JSON and on a command line.
-const (
-	LastUpdate = "last-update"
-	LastReset  = "last-reset"
-)
+// Row is a row of a policy's table: which counts and which loads have the level.
+type Row struct {
+	Level priority.Level
 
-// ResetModeText returns LastUpdate or LastReset.
-func ResetModeText(mode priority.ResetMode) string {
-	if mode == priority.SinceLastReset {
-		return LastReset
-	}
-	return LastUpdate
+	// The counts, both included. Math.MinInt64 and math.MaxInt64 mean no bound. Least
+	// is more than Most if no count has the level.
+	Least, Most int64
+
+	// Over is the load above which the level begins, 0 for level 1. UpTo is where it
+	// ends, +Inf for the last level and its turns. Both are 0 if no load has the
+	// level.
+	Over, UpTo float64
+
+	// Pending is how many documents of a customer must be pending beyond the last load, the
+	// new one included, for the level of a turn; else 0.
+	Pending int64
 }
 
-// ParseResetMode reads LastUpdate or LastReset.
-func ParseResetMode(text string) (priority.ResetMode, error) {
-	switch text {
-	case LastUpdate:
-		return priority.SinceLastUpdate, nil
-	case LastReset:
-		return priority.SinceLastReset, nil
+// Rows returns the table of a policy with every field filled in, from level 1 on.
+func Rows(policy priority.Policy) []Row {
+	all := make([]Row, policy.Last())
+	for i := range all {
+		all[i] = rowOf(policy, priority.First+priority.Level(i))
 	}
-	return 0, fmt.Errorf("it is %s or %s", LastUpdate, LastReset)
+	return all
+}
+
+func rowOf(policy priority.Policy, level priority.Level) Row {
+	r := Row{Level: level, Least: math.MinInt64, Most: math.MaxInt64}
+	i := int(level) - 1 // the index of the level's end in both tables
+	switch counts := policy.Thresholds; {
+	case i > len(counts):
+		r.Least, r.Most = 1, 0
+	default:
+		if i < len(counts) {
+			r.Least = counts[i]
+		}
+		if i > 0 {
+			r.Most = counts[i-1] - 1
+		}
+	}
+	loads := policy.Loads
+	if i > len(loads)+policy.Turns {
+		return r
+	}
+	r.UpTo = math.Inf(1)
+	if i < len(loads) {
+		r.UpTo = loads[i]
+	}
+	if begun := min(i, len(loads)); begun > 0 {
+		r.Over = loads[begun-1]
+	}
+	if turn := i - len(loads); turn > 0 {
+		r.Pending = fair.Turns(policy.Turns)[turn-1]
+	}
+	return r
+}
+
+// Condition writes the row's counts as in the README's table, such as "count < -2". The
+// last row whose condition holds gives the level.
+func (r Row) Condition() string {
+	switch {
+	case r.Least > r.Most:
+		return "none"
+	case r.Most < math.MaxInt64:
+		return fmt.Sprintf("count < %d", r.Most+1)
+	case r.Least > math.MinInt64:
+		return fmt.Sprintf("count ≥ %d", r.Least)
+	}
+	return "any count"
+}
+
+// Load writes the row's loads, such as "load > 8".
+func (r Row) Load() string {
+	switch {
+	case r.UpTo == 0:
+		return "none"
+	case r.Pending > 0:
+		pending := r.Pending
+		r.Pending = 0
+		return fmt.Sprintf("%s, ≥ %s pending", r.Load(), Group(pending))
+	case r.Over > 0:
+		return "load > " + bound(r.Over)
+	case math.IsInf(r.UpTo, 1):
+		return "any load"
+	}
+	return "load ≤ " + bound(r.UpTo)
+}
+
+// bound writes a load of a policy.
+func bound(load float64) string {
+	if load == math.Trunc(load) {
+		return Group(int64(load))
+	}
+	return strconv.FormatFloat(load, 'f', -1, 64)
+}
+
+// Documents says which of a new customer's documents get the level by count, such as
+// "4–5".
+func (r Row) Documents() string {
+	// The first document has count 0, the second -1.
+	first, last := max(1-r.Most, 1), 1-r.Least
+	switch {
+	case r.Least > r.Most:
+		return "none"
+	case r.Least == math.MinInt64:
+		return Group(first) + " and on"
+	case last < first:
+		return "none"
+	case last == first:
+		return Group(first)
+	}
+	return Group(first) + "–" + Group(last)
 }
 
 // Resets says in a sentence when a count is reset by a policy with every field filled in.
@@ -42,3 +141,73 @@ func Resets(policy priority.Policy) string {
 
 // Turns says what the turns of a policy are.
 const Turns = "Beyond the last load, the level follows from how many of the customer's documents are pending there, the new one included. So floods take turns."
+
+// ParseRules reads rules from a policy's file, or from a line of policy history. An error
+// wraps [priority.ErrInvalid].
+func ParseRules(text []byte) (control.Rules, error) {
+	var around struct {
+		Customer *string         `json:"customer"`
+		Rules    json.RawMessage `json:"rules"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if err := decoder.Decode(&around); err == nil && around.Rules != nil && !decoder.More() {
+		text = around.Rules
+	} else if err == nil && around.Customer != nil {
+		return control.Rules{}, fmt.Errorf("%w policy: it is of one customer, not of the fleet", priority.ErrInvalid)
+	}
+	var rules control.Rules
+	if err := rules.UnmarshalJSON(text); err != nil {
+		return rules, err
+	}
+	return filled(rules), rules.Validate(255)
+}
+
+// Summary says in a few words what rules with every field filled in are, and how they differ
+// from the default.
+func Summary(rules control.Rules) string {
+	since := "last document"
+	if rules.Policy.ResetMode == priority.SinceLastReset {
+		since = "last reset"
+	}
+	text := fmt.Sprintf("%s, %sreset after %s since the %s", Plural(int64(rules.Policy.Last()), "level"), differences(rules.Policy),
+		Span(rules.Policy.ResetInterval), since)
+	if n := len(rules.Tiers); n > 0 {
+		names := slices.Sorted(maps.Keys(rules.Tiers))
+		for i, name := range names {
+			names[i] = Shown(name)
+		}
+		text += fmt.Sprintf(", %s: %s", Plural(int64(n), "tier"), Named(names))
+	}
+	return text
+}
+
+// differences writes the tables that are not the default's.
+func differences(policy priority.Policy) (text string) {
+	if !slices.Equal(policy.Thresholds, priority.DefaultPolicy().Thresholds) {
+		text += fmt.Sprintf("thresholds %v, ", policy.Thresholds)
+	}
+	usual := priority.Policy{Thresholds: policy.Thresholds}.WithDefaults()
+	if !slices.Equal(policy.Loads, usual.Loads) {
+		text += fmt.Sprintf("loads %v, ", policy.Loads)
+	}
+	if policy.Turns != usual.Turns {
+		text += Plural(int64(policy.Turns), "turn") + ", "
+	}
+	return text
+}
+
+// Harsh says what is probably a mistake in rules with every field filled in: by which rule a
+// new customer's first document is beyond the last number of the table; empty: by none.
+func Harsh(rules control.Rules) string {
+	var by []string
+	if n := len(rules.Policy.Thresholds); n > 0 && rules.Policy.Level(0) == priority.Level(n+1) {
+		by = append(by, "by count")
+	}
+	if n := len(rules.Policy.Loads); n > 0 && rules.Policy.LevelOfLoad(1) == priority.Level(n+1) {
+		by = append(by, "by load")
+	}
+	if by == nil {
+		return ""
+	}
+	return strings.Join(by, ", ") + ", even a new customer's first document is beyond the last number of the table"
+}

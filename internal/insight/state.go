@@ -103,18 +103,6 @@ func cost(x float64) string {
 	return strconv.FormatFloat(x, 'f', 2, 64)
 }
 
-// levelBy returns the level of the next document by a policy with every field filled in,
-// and by the rule that the customer is counted by.
-func levelBy(policy priority.Policy, s priority.State) priority.Level {
-	switch s.Rule {
-	case priority.ByCount:
-		return policy.Level(s.Count - 1)
-	case priority.ByLoad:
-		return levelOfLoad(policy, s.Load, s.PendingLast+1)
-	}
-	return policy.Level(0)
-}
-
 // levelOfLoad returns the level of a load, if so many documents, this one included, would
 // be pending beyond the last load.
 func levelOfLoad(policy priority.Policy, load float64, beyond int64) priority.Level {

@@ -15,10 +15,10 @@ func (c *Customer) String() string {
 		fmt.Fprintf(&out, "%-9s %s\n", label, fmt.Sprintf(format, args...))
 	}
 	line("customer", "%s", Shown(c.Exact()))
-	line("rule", "%s", c.rule)
-	next := fmt.Sprintf("level %d of 1 to %d", c.NextLevel, c.policy.Last())
+	line("rule", "%s; %s", c.rule, c.Rules)
+	next := fmt.Sprintf("level %d of 1 to %d", c.NextLevel, c.last)
 	if o := c.Override; o != nil {
-		line("override", "%s", o.line())
+		line("override", "%s, %s", o.Says, o.Ends())
 	}
 	if c.Overridden() {
 		next = fmt.Sprintf("level %d of 1 to %d; by the rule %d", c.NextLevel, c.last, c.RuleLevel)
@@ -26,32 +26,35 @@ func (c *Customer) String() string {
 	row := rowOf(c.policy, c.RuleLevel)
 	switch c.rule {
 	case priority.ByCount:
-		next += ": " + row.Condition()
-	case priority.ByLoad:
-		next += ": " + row.Load()
-	}
-	line("next", "%s", next)
-	switch c.rule {
-	case priority.ByCount:
+		line("next", "%s: %s", next, row.Condition())
 		c.writeCount(line)
-		line("key", "%s", Shown(c.CountKey))
 	case priority.ByLoad:
+		line("next", "%s: %s", next, row.Load())
 		c.writeLoad(line)
-		line("key", "%s", Shown(c.PendingKey))
+	default:
+		line("next", "%s", next)
 	}
 	if c.LevelDone > 0 {
 		line("waits", "level %d: %s in the median of the last minute, 95 %% at most %s", c.NextLevel, long(c.LevelMedianMS), long(c.LevelP95MS))
 	}
-	line("policy", "%s", c.PolicyName)
-	if c.Tier != "" {
-		line("tier", "%s", Shown(c.Tier))
-	}
+	c.writeHour(line)
+	line("key", "%s", Shown(c.Key))
 	why := c.Why()
 	if c.rule == priority.Unknown {
 		why += " priorityctl list shows all customers."
 	}
 	out.WriteString("\n" + Wrap(why, 79))
 	return out.String()
+}
+
+// writeHour writes a line for each five minutes with documents, at most the last six.
+func (c *Customer) writeHour(line func(label, format string, args ...any)) {
+	const most = 6
+	label := "hour"
+	for _, p := range c.Hour[max(len(c.Hour)-most, 0):] {
+		line(label, "from %s  %s, the last at level %d", p.Began.Format("15:04:05 UTC"), Plural(p.Documents, "document"), p.Level)
+		label = ""
+	}
 }
 
 func (c *Customer) writeCount(line func(label, format string, args ...any)) {
@@ -69,6 +72,7 @@ func (c *Customer) writeCount(line func(label, format string, args ...any)) {
 
 func (c *Customer) writeLoad(line func(label, format string, args ...any)) {
 	line("load", "%s", c.Product())
+	line("", "with the next document")
 	pending := "none"
 	if c.Pending > 0 {
 		pending = fmt.Sprintf("%s, the oldest for %s; the newest has level %d", Group(c.Pending), long(c.OldestMS), c.Level)
@@ -99,7 +103,15 @@ func (c *Customer) Why() string {
 	case priority.ByLoad:
 		c.whyByLoad(&why, who)
 	default:
-		fmt.Fprintf(&why, "%s is new, or misspelt: nothing is known about it. The next document gets level %d.", who, c.RuleLevel)
+		if len(c.Hour) > 0 {
+			fmt.Fprintf(&why, "Redis knows nothing of %s any more: it was reset, or all of it has ended.", who)
+		} else {
+			fmt.Fprintf(&why, "%s is new, or misspelled: nothing is known about it.", who)
+		}
+		fmt.Fprintf(&why, " The next document gets level %d.", c.RuleLevel)
+	}
+	if !c.FloodBegan.IsZero() {
+		fmt.Fprintf(&why, " The flood began at %s.", Moment(c.FloodBegan))
 	}
 	if c.LevelDone > 0 {
 		fmt.Fprintf(&why, " Documents of level %d took %s in the median of the last minute", c.NextLevel, long(c.LevelMedianMS))
@@ -112,26 +124,9 @@ func (c *Customer) Why() string {
 }
 
 // whyOverridden says what an override does, who has set it, why, and until when.
-func (c *Customer) whyOverridden(o *Overridden, who string) string {
-	if o.Version == 0 && !o.InForce {
-		return fmt.Sprintf("The key of its override holds %s, which workers ignore. ", Quoted(o.Found))
-	}
-	author := "which is not on record"
-	if o.Version > 0 {
-		author = byWhom(o.By, o.Why)
-	}
-	if trouble := o.Trouble(); trouble != "" {
-		return fmt.Sprintf("%s has an override, %s: %s, but it is %s. ", who, author, o.Says, trouble)
-	}
-	end := "without an end"
-	if o.LeftMS > 0 {
-		end = fmt.Sprintf("for %s more", Span(o.Left()))
-		if !o.Until.IsZero() {
-			end = fmt.Sprintf("until %s, %s", Moment(o.Until), end)
-		}
-	}
+func (c *Customer) whyOverridden(o *Override, who string) string {
 	return fmt.Sprintf("%s has an override %s, %s: %s. The next document gets level %d. Queued documents keep their level. Without the override: ",
-		who, end, author, o.Says, c.NextLevel)
+		who, o.Ends(), o.ByWhom(), o.Says, c.NextLevel)
 }
 
 // whyByCount is Why by count, without an override.

@@ -1,104 +1,126 @@
 'use strict';
 
-// Counts what callers got in the last minute, for the fleet's reports.
+// Counts what callers got in the last minute, and less exactly in the last hour, for the fleet's reports.
 
 const { isUtf8 } = require('node:buffer');
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 
-const steps = 12; // of the window
-const stepLength = 5_000; // milliseconds
-const mostCustomers = 1_000; // that are told apart in a step
-const mostBusiest = 20;
-const mostBytes = 8_192; // of a report, and of the waits in it
+const steps = 12; // of the window, and of the hour
+const [stepLength, partLength, day] = [5_000, 300_000, 86_400_000]; // milliseconds
+const mostCustomers = 1_000; // that are counted separately in a step
+const [mostBusiest, mostOthers] = [20, 10];
+const mostBytes = 12_288; // of a report, and of the waits in it
 const mostBytesOfWaits = 4_096;
 const lastBucket = 107;
 
 class Collector {
-  #now;
-  #joined;
-  #steps = []; // the current one last
+  #up; // milliseconds since the process joined
+  #minute = new Steps(stepLength);
+  #hour = new Steps(partLength);
+  #waiting = new Map(); // the last decisions by load
 
   /** now returns milliseconds from any begin. */
   constructor(now = () => performance.now()) {
-    this.#now = now;
-    this.#joined = now();
+    const joined = now();
+    this.#up = () => Math.floor(now() - joined);
   }
 
   /** Counts the decisions of a call, rule being 'count' or 'load'. The customer is bytes in Latin-1. */
   decided(rule, customer, decisions) {
-    const step = this.#step();
+    const at = this.#up();
+    const [minute, hour] = [this.#minute.at(at), this.#hour.at(at)];
     for (const { level, ruleLevel, degraded } of decisions) {
-      add(step[`by_${rule}`], level, 1);
-      if (level !== ruleLevel) step.sums.overridden++;
-      if (degraded) step.sums.fallback++;
+      add(minute.numbers, `by_${rule}.${level}`, 1);
+      if (level !== ruleLevel) add(minute.numbers, 'overridden', 1);
+      if (degraded) add(minute.numbers, 'fallback', 1);
     }
-    const { level, [rule]: number } = decisions.at(-1);
-    countCustomer(step.customers, customer, decisions.length, { rule, level, [rule]: number });
+    const { level, pending, [rule]: number } = decisions.at(-1);
+    const last = { at, rule, level, pending, [rule]: number };
+    for (const { customers } of [minute, hour]) countCustomer(customers, customer, decisions.length, last);
+    if (rule !== 'load') return;
+    if (!this.#waiting.has(customer) && this.#waiting.size >= mostCustomers) {
+      this.#waiting = new Map([...this.#waiting].sort(([, a], [, b]) => b.pending - a.pending).slice(0, mostCustomers / 2));
+    }
+    this.#waiting.set(customer, last);
   }
 
   /** Counts documents that were done. */
   ended(ended) {
-    const { waits } = this.#step();
-    for (const { level, latency } of ended) add((waits[level] ??= {}), bucketOf(latency), 1);
+    for (const { level, latency } of ended) {
+      const [at, bucket] = [this.#up(), bucketOf(latency)];
+      add(this.#minute.at(at).numbers, `waits.${level}.${bucket}`, 1);
+      if (level === 1) add(this.#hour.at(at).numbers, `first_hour.${bucket}`, 1);
+    }
   }
 
   /** Counts the documents of a call that failed. */
   failed(documents, error) {
-    add(this.#step().errors, classOf(error), documents);
+    add(this.#minute.at(this.#up()).numbers, `errors.${classOf(error)}`, documents);
   }
 
   /** Returns a report's numbers. */
   report() {
-    const up = Math.floor(this.#now() - this.#joined);
-    const sum = newStep(this.#step().number);
-    for (const step of this.#steps) {
-      for (const name of ['by_count', 'by_load', 'errors', 'sums']) addAll(sum[name], step[name]);
-      for (const [level, buckets] of Object.entries(step.waits)) addAll((sum.waits[level] ??= {}), buckets);
-      for (const [customer, { documents, ...last }] of step.customers) {
-        sum.customers.set(customer, { documents: documents + (sum.customers.get(customer)?.documents ?? 0), ...last });
-      }
+    const up = this.#up();
+    const [minute, hour] = [this.#minute.sum(up), this.#hour.sum(up)];
+    for (const [name, { at }] of this.#waiting) if (up - at > day) this.#waiting.delete(name);
+    const report = {
+      up_ms: up, window_ms: up - Math.max(minute.number - steps + 1, 0) * stepLength, overridden: 0, fallback: 0,
+      by_count: {}, by_load: {}, errors: {}, waits: {},
+    };
+    for (const [path, n] of Object.entries({ ...minute.numbers, ...hour.numbers })) {
+      const places = path.split('.');
+      const place = places.pop();
+      places.reduce((of, outer) => (of[outer] ??= {}), report)[place] = n;
     }
-    const { number, sums, customers, ...rest } = sum;
-    const before = Math.max(number - steps + 1, 0) * stepLength;
-    return { up_ms: up, window_ms: up - before, ...sums, ...rest, busiest: busiestOf(customers) };
-  }
-
-  #step() {
-    const number = Math.floor((this.#now() - this.#joined) / stepLength);
-    if (this.#steps.at(-1)?.number !== number) {
-      this.#steps = [...this.#steps.filter((step) => step.number > number - steps), newStep(number)];
-    }
-    return this.#steps.at(-1);
+    const busiest = busiestOf(minute, hour, this.#waiting).map((name) => {
+      const its = minute.customers.get(name);
+      const known = [its?.last, hour.customers.get(name)?.last, this.#waiting.get(name)].filter(Boolean);
+      const { at, pending, ...last } = known.reduce((a, b) => (b.at > a.at ? b : a));
+      const parts = this.#hour.all.map(({ customers }) => customers.get(name)).filter(Boolean).reverse();
+      const numbers = parts.map(({ first, documents, last: { level } }) => `${Math.floor((up - first) / 1000)} ${documents} ${level}`);
+      return {
+        ...customerOf(name), documents: its?.documents ?? 0, ...last, ago_ms: up - at,
+        pending: pending || undefined, hour: numbers.join(' ') || undefined,
+      };
+    });
+    return { ...report, busiest };
   }
 }
 
-/** Returns a report in JSON of at most 8 KB: it leaves out the least busy customers. */
-function jsonOf(report) {
-  const { busiest, ...rest } = report;
-  for (let n = 2; bytes(rest.waits) > mostBytesOfWaits && n <= lastBucket; n *= 2) rest.waits = coarser(report.waits, n);
-  let size = bytes({ ...rest, busiest });
-  const kept = [...busiest];
-  while (size > mostBytes && kept.length > 0) size -= bytes(kept.pop());
-  if (size > mostBytes) delete rest.waits; // of hundreds of levels
-  return JSON.stringify({ ...rest, busiest: kept });
+/** The last twelve steps of a length in milliseconds. */
+class Steps {
+  all = []; // the current one last
+
+  constructor(length) {
+    this.length = length;
+  }
+
+  /** Returns the current step, and forgets those that are over. */
+  at(up) {
+    const number = Math.floor(up / this.length);
+    if (this.all.at(-1)?.number !== number) this.all = [...this.all.filter((step) => step.number > number - steps), newStep(number)];
+    return this.all.at(-1);
+  }
+
+  sum(up) {
+    const sum = newStep(this.at(up).number);
+    for (const { numbers, customers } of this.all) {
+      for (const [path, n] of Object.entries(numbers)) add(sum.numbers, path, n);
+      for (const [name, { documents, last }] of customers) countAll(sum.customers, name, documents, last);
+    }
+    return sum;
+  }
 }
 
-const bytes = (value) => Buffer.byteLength(JSON.stringify(value));
-
-const newStep = (number) => ({ number, by_count: {}, by_load: {}, sums: { overridden: 0, fallback: 0 }, errors: {}, waits: {}, customers: new Map() });
+// The numbers by their places in a report.
+const newStep = (number) => ({ number, numbers: {}, customers: new Map() });
 
 const add = (to, key, n) => (to[key] = (to[key] ?? 0) + n);
 
-function addAll(to, counts) {
-  for (const [key, n] of Object.entries(counts)) add(to, key, n);
-}
-
-// Counts exactly while there are no more customers than are told apart; else it counts
-// no customer too high, and too low by at most one in a thousand of all documents. So the
-// busiest are among them (Misra and Gries).
+// Counts exactly up to mostCustomers. Beyond them it counts no customer too high, and too low by at
+// most a thousandth of all documents: so the busiest stay (Misra and Gries).
 function countCustomer(customers, name, documents, last) {
-  const known = customers.get(name);
-  if (!known && customers.size >= mostCustomers) {
+  if (!customers.has(name) && customers.size >= mostCustomers) {
     let fewest = documents;
     for (const other of customers.values()) fewest = Math.min(fewest, other.documents);
     for (const [key, other] of customers) {
@@ -108,16 +130,46 @@ function countCustomer(customers, name, documents, last) {
     documents -= fewest;
     if (documents === 0) return;
   }
-  customers.set(name, { documents: documents + (known?.documents ?? 0), ...last });
+  countAll(customers, name, documents, last);
 }
 
-function busiestOf(customers) {
-  const all = [...customers].sort(([a, x], [b, y]) => y.documents - x.documents || y.level - x.level || (a < b ? -1 : 1));
-  return all.slice(0, mostBusiest).map(([name, numbers]) => {
-    const raw = Buffer.from(name, 'latin1');
-    return { ...(isUtf8(raw) ? { customer: raw.toString() } : { customer_base64: raw.toString('base64') }), ...numbers };
-  });
+function countAll(customers, name, documents, last) {
+  const { documents: before, first } = customers.get(name) ?? { documents: 0, first: last.at };
+  customers.set(name, { documents: before + documents, first, last });
 }
+
+/**
+ * Returns the customers with the most documents in the minute, then others with the most pending,
+ * then others with the most documents in the hour.
+ */
+function busiestOf(minute, hour, waiting) {
+  const named = new Set();
+  const levelOf = (name) => minute.customers.get(name)?.last.level ?? 0;
+  for (const [most, customers, number] of [
+    [mostBusiest, minute.customers, 'documents'], [mostOthers, waiting, 'pending'], [mostOthers, hour.customers, 'documents'],
+  ]) {
+    const others = [...customers].filter(([name]) => !named.has(name));
+    others.sort(([a, x], [b, y]) => y[number] - x[number] || levelOf(b) - levelOf(a) || (a < b ? -1 : 1));
+    for (const [name] of others.slice(0, most)) named.add(name);
+  }
+  return [...named];
+}
+
+function customerOf(name) {
+  const raw = Buffer.from(name, 'latin1');
+  return isUtf8(raw) ? { customer: raw.toString() } : { customer_base64: raw.toString('base64') };
+}
+
+/** Returns a report in JSON of at most 12 KB: it leaves out the last customers. */
+function jsonOf(report) {
+  const fit = { ...report };
+  for (let n = 2; bytes(fit.waits) > mostBytesOfWaits && n <= lastBucket; n *= 2) fit.waits = coarser(report.waits, n);
+  while (bytes(fit) > mostBytes && fit.busiest.length > 0) fit.busiest = fit.busiest.slice(0, -1);
+  if (bytes(fit) > mostBytes) delete fit.waits; // of hundreds of levels
+  return JSON.stringify(fit);
+}
+
+const bytes = (value) => Buffer.byteLength(JSON.stringify(value));
 
 // Bucket i has what waited at most 2^(i/4) milliseconds.
 const bucketOf = (milliseconds) => (milliseconds <= 1 ? 0 : Math.min(Math.ceil(4 * Math.log2(milliseconds)), lastBucket));

@@ -7,22 +7,21 @@ const { Unusable } = require('./policy.js');
 
 const format = 1; // of rules
 const longestInterval = 9_223_372_036_854; // milliseconds, as Go has times
-const wholeEvery = 60_000; // milliseconds: the rules alone may have been lost, or repaired
+const none = { version: 0, changed: 0 };
 
 class Follower {
-  /** The version of the rules that are followed, or of their withdrawal, and why no newer ones are. */
-  status = { version: 0, error: '' };
+  /** The version of the rules that are followed, or of their withdrawal; whether the options apply; and why newer rules do not. */
+  status = { version: 0, own: true, error: '' };
   #ask;
   #use;
-  #seen = ''; // what the key of the version held
-  #wholeAt = 0; // when the rules were read
-  #newest = versionOf('');
-  #rules = versionOf(''); // that are followed
+  #head = ''; // how the rules in Redis begin, as follow.lua compares it
+  #newest = none; // that was read, whether it can be used or not
+  #followed = none;
   #refused = ''; // why what was read is not used
 
   /**
-   * ask is given the text of the version that is known, and returns the script's reply; use
-   * goes by { policy, tiers }, undefined: by the options, or throws.
+   * ask is given how the known rules begin, and returns the script's reply; use follows
+   * { policy, tiers }, undefined: the options, or throws.
    */
   constructor(ask, use) {
     this.#ask = ask;
@@ -31,70 +30,53 @@ class Follower {
 
   /** Asks once, and returns whether the status has changed. Whatever fails, the known rules stay in force. */
   async poll() {
-    const before = this.status;
+    const before = this.#followed;
     let error;
-    const now = performance.now();
     try {
-      const reply = await this.#ask(now - this.#wholeAt > wholeEvery ? '' : this.#seen);
-      if (reply.length > 1) {
-        this.#wholeAt = now;
-        this.#refused = this.#learn(reply[0], reply[1] ?? '');
-      }
+      const [, text] = await this.#ask(this.#head);
+      if (text !== undefined) this.#refused = this.#read(text);
       error = this.#refused;
     } catch (failure) {
       error = reasonOf(failure);
     }
-    this.status = { version: this.#rules.version, error };
-    return before.version !== this.status.version || before.error !== error;
+    const isNews = this.#followed !== before || this.status.error !== error;
+    this.status = { version: this.#followed.version, own: this.#followed.rules === undefined, error };
+    return isNews;
   }
 
-  // Goes by what was read. Returns why it does not, or what Redis has lost.
-  #learn(seen, text) {
+  // Follows what was read, or returns why not.
+  #read(text) {
+    this.#head = text && (/^\{"version":\d+,"changed":\d+/.exec(text)?.[0] ?? 'junk');
     try {
-      this.#seen = seen;
-      const version = versionOf(seen);
-      let lost = '';
-      if (isNewer(version, this.#newest)) this.#newest = version;
-      else if (seen !== this.#newest.text) lost = lostData('version', this.#newest, `${version.version} is there`);
-      if (text === this.#rules.text) return lost;
-      if (text === '') return lostData('rules of version', this.#rules, 'none are there');
-      const rules = itemOf(text);
-      if (!isNewer(rules, this.#rules)) return lostData('rules of version', this.#rules, `${rules.version} is there`);
-      this.#use(rules.rules);
-      this.#rules = rules;
-      return lost;
+      const { version, changed } = this.#newest;
+      const read = itemOf(text);
+      if (read.version <= version && read.changed <= changed && (read.version < version || read.changed < changed)) {
+        return `Redis lost data: version ${version} was known, ${read.version || 'none'} is there`;
+      }
+      this.#newest = read;
+      this.#use(rulesOf(read.rules));
+      this.#followed = read;
+      return '';
     } catch (error) {
       return error instanceof Unusable ? error.message.replace(/^docpriority: /, '') : unreadable;
     }
   }
 }
 
-// After a failover two changes may have the same version.
-const isNewer = (a, b) => a.version > b.version || a.at > b.at || (a.version === b.version && a.text !== b.text);
-
-// An operator decides what then holds, and not this process.
-const lostData = (what, { version }, there) => `Redis lost data: ${what} ${version} ${what === 'version' ? 'was' : 'were'} known, ${there}`;
-
 const unreadable = 'the rules in Redis cannot be read';
 
-// Reads what the key of the version holds; nothing is version 0.
-function versionOf(text) {
-  if (text === '') return { version: 0, at: 0, text };
-  const [, version, at] = /^([1-9]\d{0,14}) (\d{1,15}) [^ ]+$/.exec(text) ?? [];
-  if (version === undefined) throw new TypeError('the version is not one');
-  return { version: Number(version), at: Number(at), text };
-}
-
-// Reads what the key of the rules holds.
+// Reads what rules.lua stores; nothing is version 0, and no rules.
 function itemOf(text) {
+  if (text === '') return none;
   const item = JSON.parse(text);
   if (item?.format > format) throw new Unusable('a later version of the library wrote the rules');
-  const { version, at, rules } = item;
-  if (![version, at].every((n) => Number.isSafeInteger(n) && n > 0)) throw new TypeError('the rules are not an item of lua/change.lua');
-  return { version, at, text, rules: rules == null ? undefined : rulesOf(rules) };
+  const { version, changed, rules } = item;
+  if (![version, changed].every((n) => Number.isSafeInteger(n) && n > 0) || version >= 1e13) throw new TypeError('it is not of lua/rules.lua');
+  return { version, changed, rules: rules ?? undefined };
 }
 
 function rulesOf(rules) {
+  if (rules === undefined) return undefined;
   if (!isObject(rules)) throw new TypeError('rules is not an object');
   const { tiers, ...policy } = rules;
   if (tiers != null && !isObject(tiers)) throw new TypeError('tiers is not an object');

@@ -94,42 +94,39 @@ end
 return reply
 `;
 
-exports.follow = `-- Tells a worker whether operators have changed anything, and which rules hold. It is a
--- script so that it is run by the master, wherever the client sends commands that read.
+exports.follow = `-- Tells a worker which rules operators have set, if it does not know. As a script it runs
+-- on the master, wherever the client sends commands that read.
 --
--- KEYS[1]  <prefix>:{control}:version, a string: "<version> <at> <token>" of the last
---          change of any kind. <at> is Redis's time in milliseconds, <token> is random.
--- KEYS[2]  <prefix>:{control}:rules, a string: the fleet's policies as a JSON object,
---          see change.lua
--- ARGV[1]  what KEYS[1] held when the caller last asked; empty: it never has
+-- KEYS[1]  <prefix>:{control}:rules, the string that rules.lua explains
+-- ARGV[1]  how the rules begin that the caller knows, up to the number behind "changed":
+--          {"version":12,"changed":1764115200000. Empty: it knows none.
 --
--- Reply    {version} if KEYS[1] still holds ARGV[1]; else {version, rules, now}: what the
---          keys hold, an empty version and nil for rules if they do not exist, and
---          Redis's time in milliseconds
--- Errors   CORRUPT: a key is not a string. Redis's own (NOPERM, LOADING …).
+-- Reply    {now} if KEYS[1] begins like this, or does not exist and ARGV[1] is empty; else
+--          {now, rules}: Redis's time in milliseconds, and what KEYS[1] holds, empty if it
+--          does not exist
+-- Errors   CORRUPT: the key is not a string. Redis's own (NOPERM, LOADING …).
 --
--- A worker follows rules that are newer than those it knows: of a later version, or of a
--- later <at>, or of the same version and yet different. If the rules are gone or not
--- newer, Redis lost data, in a failover for instance: the worker keeps the rules that it
--- knows and reports it. Rules of null are newer rules too: the worker's own options hold.
+-- A worker follows rules of a later version than all that it has read, or that were changed
+-- later. If the rules are gone or not newer, Redis lost data, in a failover for instance:
+-- the worker keeps the rules that it follows, and reports it. Rules of null are newer
+-- rules too: the worker's own options apply.
 --
--- Try it   redis-cli --eval follow.lua 'priority:{control}:version' 'priority:{control}:rules' , ''
+-- Try it   redis-cli --eval follow.lua 'priority:{control}:rules' , ''
 
-local held = {}
-for i, key in ipairs(KEYS) do
-  held[i] = redis.pcall('GET', key)
-  if type(held[i]) == 'table' then
-    if string.find(held[i].err, 'wrong kind of value', 1, true) then
-      return redis.error_reply('CORRUPT ' .. key .. ' is not a string')
-    end
-    return held[i]
+local rules = redis.pcall('GET', KEYS[1])
+if type(rules) == 'table' then
+  if string.find(rules.err, 'wrong kind of value', 1, true) then
+    return redis.error_reply('CORRUPT ' .. KEYS[1] .. ' is not a string')
   end
-  if i == 1 and held[1] and held[1] ~= '' and held[1] == ARGV[1] then
-    return {held[1]}
-  end
+  return rules
 end
+rules = rules or ''
 local time = redis.call('TIME')
-return {held[1] or '', held[2], time[1] * 1000 + math.floor(time[2] / 1000)}
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if (rules == '' and '' or string.match(rules, '^{"version":%d+,"changed":%d+')) == ARGV[1] then
+  return {now}
+end
+return {now, rules}
 `;
 
 exports.next = `-- Counts documents of one customer and decides the level of the last of them. The count is
@@ -437,25 +434,29 @@ return reply
 exports.report = `-- Writes the report of one process of the fleet and lists it, or removes both.
 --
 -- A process runs it when it joins and leaves, and once a minute. In between, every five
--- seconds, SET <prefix>:{fleet}:<id> <report> PX 30000 XX does for a tenth of the cost;
--- where it answers nil, for the report has ended or Redis was emptied, this follows.
+-- seconds, SET <prefix>:{fleet}:<id> <report> PX 3600000 XX does for a tenth of the cost;
+-- where it answers nil, Redis lost the report, and this follows.
 --
--- KEYS[1]  <prefix>:{fleet}:<id>, a string: the report, in JSON, for 30 seconds
+-- KEYS[1]  <prefix>:{fleet}:<id>, a string: the report, in JSON, for an hour. A process
+--          whose report is older than 30 seconds hangs or is gone.
 -- KEYS[2]  <prefix>:{fleet}:members, a sorted set: the ids by when they end here, in
---          milliseconds of Redis's time: two minutes after this was run. A process whose
---          report has ended before is gone.
+--          milliseconds of Redis's time: an hour and two minutes after this was run
+-- KEYS[3]  <prefix>:{fleet}:emptied, a string, for a day: when a process first found that Redis
+--          had lost its report and its place in the list, in milliseconds
 -- ARGV[1]  the id
 -- ARGV[2]  the report; empty: it is removed
+-- ARGV[3]  what this replied to the process last; 0: it never has
 --
--- Reply    {ids}: how many are listed now.
+-- Reply    {now}: Redis's time in milliseconds
 -- Errors   Redis's own (WRONGTYPE, READONLY …). With any of them nothing was changed,
 --          except that without a right to a command here those before it have run.
 --
 -- Try it   redis-cli --eval report.lua 'priority:{fleet}:w1' \\
---            'priority:{fleet}:members' , w1 '{"format":1,"id":"w1","name":"worker 1"}'
+--            'priority:{fleet}:members' 'priority:{fleet}:emptied' , w1 \\
+--            '{"format":1,"id":"w1","name":"worker 1"}' 0
 
-local report, members = KEYS[1], KEYS[2]
-local call, listed = redis.call, 120000
+local report, members, emptied = KEYS[1], KEYS[2], KEYS[3]
+local call, lasts, listed = redis.call, 3600000, 3720000
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 call('ZREMRANGEBYSCORE', members, '-inf', now)
@@ -463,11 +464,14 @@ if ARGV[2] == '' then
   call('ZREM', members, ARGV[1])
   call('UNLINK', report)
 else
-  call('ZADD', members, now + listed, ARGV[1])
+  local new = call('ZADD', members, now + listed, ARGV[1]) == 1
+  local written = call('SET', report, ARGV[2], 'PX', lasts, 'GET')
+  if new and not written and now - ARGV[3] < lasts then
+    call('SET', emptied, string.format('%d', now), 'PX', 86400000, 'NX')
+  end
   call('PEXPIRE', members, listed)
-  call('SET', report, ARGV[2], 'PX', 30000)
 end
-return {call('ZCARD', members)}
+return {now}
 `;
 
 exports.reset = `-- Forgets one customer's count and pending documents, or whatever else the keys hold.

@@ -17,7 +17,7 @@ const { enter, optionNames, Store } = require('./store.js');
 const followEvery = 500; // milliseconds, as the following ones
 const reportEvery = 5_000;
 const timeout = 1_000;
-const lasts = 30_000; // for which a report stays in Redis
+const lasts = 3_600_000; // for which a report stays in Redis
 const listEvery = 60_000; // a member is listed
 
 const scripts = { follow: scriptOf(texts.follow), report: scriptOf(texts.report) };
@@ -41,6 +41,7 @@ class Member {
   #over = new AbortController(); // when the member leaves
   #background;
   #listed; // when report.lua was run last
+  #replied = 0; // by report.lua, the last time; 0: never
 
   constructor(name, fleet) {
     this.#fleet = fleet;
@@ -73,28 +74,32 @@ class Member {
   }
 
   #askRules(known) {
-    return this.#ask('follow', ['{control}:version', '{control}:rules'], [known], this.#over.signal, {
-      readOnly: true, isReply: ([text, rules]) => typeof text === 'string' && (rules == null || typeof rules === 'string'),
+    return this.#ask('follow', ['{control}:rules'], [known], this.#over.signal, {
+      readOnly: true, isReply: ([now, rules = '']) => Number.isSafeInteger(now) && typeof rules === 'string',
     });
   }
 
   // A SET renews a report for a tenth of what report.lua costs, if there is one.
   async #report(signal) {
-    const { version: followed, error } = this.#rules.status;
-    const text = jsonOf({ ...this.#who, rules: { version: followed, error: plain(error, 200) }, degraded: this.#fleet.isDegraded(), ...this.seen.report() });
     const now = performance.now();
+    const { status } = this.#rules;
+    const text = jsonOf({
+      ...this.#who, rules: { ...status, error: plain(status.error, 200) }, degraded: this.#fleet.isDegraded(),
+      ...this.seen.report(),
+    });
     const key = this.#fleet.key(`{fleet}:${this.#who.id}`);
     const renew = (wire, deadline) => wire.send(['SET', key, text, 'PX', String(lasts), 'XX'], key, deadline);
     if (now - this.#listed < listEvery && (await this.#fleet.within(timeout, signal, renew)) !== null) return;
     this.#listed ??= -Infinity; // from here on there may be a report
-    await this.#list(text, signal);
+    [this.#replied] = await this.#list(text, signal);
     this.#listed = now;
   }
 
   // Writes a report and lists the member; an empty report removes both.
   #list(report, signal) {
     const { id } = this.#who;
-    return this.#ask('report', [`{fleet}:${id}`, '{fleet}:members'], [id, report], signal, { repeatable: true, isReply: isIntegers(1) });
+    const args = [id, report, String(this.#replied)];
+    return this.#ask('report', [`{fleet}:${id}`, '{fleet}:members', '{fleet}:emptied'], args, signal, { repeatable: true, isReply: isIntegers(1) });
   }
 
   #ask(name, keys, args, signal, rest) {

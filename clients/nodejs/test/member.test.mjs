@@ -28,7 +28,7 @@ describe('a member', { skip }, () => {
     prefix = `test-${randomUUID()}`;
   });
 
-  /** Runs a test with a member of a fleet of its own, and removes what it has left. */
+  /** Runs a test with a member of a separate fleet, and removes what it has left. */
   const withMember = (name, options, body, make = clients['ioredis 6']) => test(name, async () => {
     const member = join(make(url), { prefix, timeout: 60_000, ...options });
     try {
@@ -36,19 +36,16 @@ describe('a member', { skip }, () => {
     } finally {
       await member.close();
       const left = await redis.keys(`${prefix}:*`);
-      assert.deepEqual(left.filter((key) => key.includes(':{fleet}:')), []);
+      assert.deepEqual(left.filter((key) => key.includes(':{fleet}:') && !key.endsWith(':emptied')), []);
       if (left.length > 0) await redis.del(left);
     }
   });
 
-  /** Sets rules as lua/change.lua does. */
-  async function set(version, rules, at = version) {
-    const item = JSON.stringify({ version, at, until: 0, by: 'mary', why: 'a test', rules });
-    await redis.multi().set(`${prefix}:{control}:version`, `${version} ${at} 7`).set(`${prefix}:{control}:rules`, item).exec();
-  }
+  /** Sets rules as lua/rules.lua does. */
+  const set = (version, rules) => redis.set(`${prefix}:{control}:rules`, JSON.stringify({ version, changed: version, by: 'mary', why: 'a test', rules }));
   /** Returns the only report of the fleet. */
   async function reported() {
-    const keys = (await redis.keys(`${prefix}:{fleet}:*`)).filter((key) => !key.endsWith(':members'));
+    const keys = (await redis.keys(`${prefix}:{fleet}:*`)).filter((key) => !/:(members|emptied)$/.test(key));
     assert.ok(keys.length < 2, `${keys}`);
     return keys.length === 1 ? JSON.parse(await redis.get(keys[0])) : undefined;
   }
@@ -67,13 +64,22 @@ describe('a member', { skip }, () => {
       assert.match(member.script('submit').text, /local queue_levels = 9\n[^]*elseif beyond \+ 1 >= 64 then level = 3\n/);
       await set(4, { thresholds: [-1, -2, -3, -4, -5, -6, -7, -8, -9] });
       await follows(3, 'its queue has 9 levels, the rules 10');
+      await redis.del(`${prefix}:{fleet}:${(await reported()).id}`); // and not what lists it
       await set(5, null);
       await follows(5);
+      assert.equal((await reported()).rules.own, true);
       assert.equal(member.script('next').sha1, own);
-      await redis.del((await redis.keys(`${prefix}:{fleet}:*`))); // as by a restart
+      await redis.set(`${prefix}:{control}:rules`, 'junk');
+      await follows(5, 'the rules in Redis cannot be read');
+      assert.equal(await redis.get(`${prefix}:{fleet}:emptied`), null);
+      await redis.del((await redis.keys(`${prefix}:*`))); // as by a restart
+      await follows(5, 'Redis lost data: version 5 was known, none is there');
+      assert.equal(await redis.zCard(`${prefix}:{fleet}:members`), 1);
       await set(6, {});
       await follows(6);
-      assert.equal(await redis.zCard(`${prefix}:{fleet}:members`), 1);
+      const { rules } = await reported();
+      assert.ok(Number(await redis.get(`${prefix}:{fleet}:emptied`)) > 0);
+      assert.equal(rules.own, false);
     }, (address) => make(address, oddSettings[kind]));
   }
 
@@ -86,7 +92,7 @@ describe('a member', { skip }, () => {
     for (const other of ['bronze-1', 'gold-1', 'acme']) assert.deepEqual(member.script('next', other), member.script('next'));
   });
 
-  withMember('a report says what callers were told', { name: 'worker 4' }, async (member) => {
+  withMember('a report has what callers got', { name: 'worker 4' }, async (member) => {
     await redis.set(keysOf('umbrella', prefix).override, '=2');
     await member.nextN('acme', 4);
     await member.next(Buffer.from([0xff]));
@@ -99,23 +105,29 @@ describe('a member', { skip }, () => {
     await assert.rejects(member.nextN('corrupt', 3));
     await set(1, { thresholds: [-7] });
     await follows(1); // it is reported at once, with all of it
-    const { id, host, version, up_ms: up, window_ms: window, waits, ...report } = await reported();
+    const { id, host, version, up_ms: up, window_ms: window, waits, first_hour: firstHour, ...report } = await reported();
+    const ages = report.busiest.map(({ ago_ms: ago }) => ago);
+    for (const busy of report.busiest) {
+      delete busy.ago_ms;
+      busy.hour = busy.hour.replace(/^\d+ /, '');
+    }
     assert.deepEqual(report, {
       format: 1, name: 'worker 4', language: 'nodejs', pid: process.pid, levels: 9, overrides: true, degraded: false,
-      rules: { version: 1, error: '' }, by_count: { 1: 4, 2: 1 }, by_load: { 2: 3 }, overridden: 2, fallback: 0,
+      rules: { version: 1, own: false, error: '' }, by_count: { 1: 4, 2: 1 }, by_load: { 2: 3 }, overridden: 2, fallback: 0,
       errors: { invalid: 1, corrupt: 3 },
       busiest: [
-        { customer: 'acme', documents: 4, rule: 'count', level: 2, count: -3 },
-        { customer: 'umbrella', documents: 3, rule: 'load', level: 2, load: 9 },
-        { customer_base64: '/w==', documents: 1, rule: 'count', level: 1, count: 0 },
+        { customer: 'acme', documents: 4, rule: 'count', level: 2, count: -3, hour: '4 2' },
+        { customer: 'umbrella', documents: 3, rule: 'load', level: 2, load: 9, pending: 3, hour: '3 2' },
+        { customer_base64: '/w==', documents: 1, rule: 'count', level: 1, count: 0, hour: '1 1' },
       ],
     });
     await member.reset(Buffer.from([0xff])); // redis.keys would not give it back
     assert.deepEqual(Object.values(waits[2]).reduce((a, b) => a + b), 2);
-    assert.ok(host && version && up >= window && window >= 0);
+    assert.equal(firstHour, undefined);
+    assert.ok(host && version && up >= window && window >= 0 && ages.every((ago) => ago >= 0 && ago <= up), ages);
     assert.equal(await redis.zScore(`${prefix}:{fleet}:members`, id) > Date.now() - 86_400_000, true);
     const ttl = await redis.pTTL(`${prefix}:{fleet}:${id}`);
-    assert.ok(ttl > 0 && ttl <= 30_000, ttl);
+    assert.ok(ttl > 3_000_000 && ttl <= 3_600_000, ttl);
   });
 
   test('close removes the report, takes no more calls, and may come first or twice', async () => {

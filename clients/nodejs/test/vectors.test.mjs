@@ -148,10 +148,10 @@ test('reports are as in the vectors', async (t) => {
     await t.test(name, () => {
       let now = 1e6;
       const seen = new Collector(() => now);
-      for (const { at_ms: at, do: what, levels, count, load, overridden, fallback: degraded, ended, class: kind, documents, report, ...step } of steps) {
+      for (const { at_ms: at, do: what, levels, count, load, pending = 0, overridden, fallback: degraded, ended, class: kind, documents, report, ...step } of steps) {
         now = 1e6 + at;
         const customer = (step.customer ? Buffer.from(step.customer) : Buffer.from(step.customer_base64 ?? '', 'base64')).toString('latin1');
-        const decisions = levels?.map((level) => ({ level, count, load, ruleLevel: overridden ? level + 1 : level, degraded }));
+        const decisions = levels?.map((level) => ({ level, count, load, pending, ruleLevel: overridden ? level + 1 : level, degraded }));
         if (what === 'next') seen.decided('count', customer, decisions);
         if (what === 'submit') seen.decided('load', customer, decisions);
         if (what === 'done') seen.ended(ended.map(([latency, level]) => ({ latency, level })));
@@ -164,12 +164,27 @@ test('reports are as in the vectors', async (t) => {
   }
 });
 
+test('a report of many customers names those who matter, in 12 KB', () => {
+  const seen = new Collector(() => 0);
+  const submit = (name, pending, n = 1) => seen.decided('load', name, Array(n).fill({ level: 1, ruleLevel: 1, load: 1, pending }));
+  submit('waits', 2);
+  for (let i = 0; i < 5_000; i++) submit(`${i} ${'x'.repeat(400)}`, 1);
+  submit('busy', 1, 50);
+  for (let level = 1; level < 64; level++) seen.ended(Array.from({ length: 108 }, (_, i) => ({ level, latency: 2 ** (i / 4) })));
+  const { busiest } = seen.report();
+  assert.deepEqual([busiest[0].customer, busiest.some(({ customer }) => customer === 'waits')], ['busy', true]);
+  const text = jsonOf(seen.report());
+  assert.ok(text.length > 10_000 && text.length <= 12_288, text.length);
+  const documents = Object.values(JSON.parse(text).waits).flatMap(Object.values).reduce((a, b) => a + b);
+  assert.equal(documents, 63 * 108);
+});
+
 test('the rules of the vectors are followed', async (t) => {
   for (const { name, own, steps } of vectors('rules.json').cases) {
     await t.test(name, async () => {
       const process = new Process(own);
-      for (const { version_key: version, rules_key: rules, policies, ...want } of steps) {
-        assert.deepEqual(await process.reads(version, rules), { version: want.version, error: want.error ?? '' }, process.why);
+      for (const { rules_key: rules, policies, ...want } of steps) {
+        assert.deepEqual(await process.reads(rules), { version: want.version, error: want.error ?? '' }, process.why);
         for (const [tier, policy] of Object.entries(policies)) assert.deepEqual(process.policyOf(tier), policy, tier);
       }
     });
@@ -177,36 +192,33 @@ test('the rules of the vectors are followed', async (t) => {
 });
 
 test('what the vectors refuse leaves the rules before in force', async () => {
-  const { rules, rules_key: texts, version_keys: versions } = vectors('rules.json').refused;
-  const item = (version, text) => `{"version":${version},"at":${version},"rules":${text}}`;
-  for (const [version, text] of [
-    ...rules.map((one) => ['2 2 7', item(2, one)]), ...texts.map((one) => ['2 2 7', one]), ...versions.map((one) => [one, item(2, '{}')]),
-  ]) {
+  const { rules, rules_key: texts } = vectors('rules.json').refused;
+  const item = (version, text) => `{"version":${version},"changed":${version},"rules":${text}}`;
+  for (const text of [...rules.map((one) => item(2, one)), ...texts]) {
     const process = new Process({});
-    await process.reads('1 1 7', item(1, '{"thresholds":[-1]}'));
-    const what = `${version}, ${text}`;
-    assert.deepEqual([await process.reads(version, text), process.policyOf('none').thresholds], [{ version: 1, error: 'refused' }, [-1]], what);
-    assert.deepEqual([await process.reads('3 3 7', item(3, '{"thresholds":[-3]}')), process.policyOf('none').thresholds], [{ version: 3, error: '' }, [-3]], what);
+    for (const [read, version, error] of [[item(1, '{"thresholds":[-1]}'), 1, ''], [text, 1, 'refused'], [item(3, '{"thresholds":[-3]}'), 3, '']]) {
+      assert.deepEqual([await process.reads(read), process.policyOf('none').thresholds], [{ version, error }, [-version]], text);
+    }
   }
 });
 
 const resetModes = { sinceLastUpdate: 'last-update', sinceLastReset: 'last-reset' };
 
-// A process with policies of its own.
+// A process, whose customers are named as their tiers.
 class Process {
   #policies;
-  #keys;
+  #rules;
   #follower;
 
   constructor({ tiers = {}, ...policy }) {
     const own = policiesOf({ policy, tiers }, 86_400_000);
     this.#policies = own;
     const use = (rules) => (this.#policies = rules ? policiesOf(rules, 86_400_000, own.last) : own);
-    this.#follower = new Follower(async () => this.#keys, use);
+    this.#follower = new Follower(async () => [7, this.#rules], use);
   }
 
-  async reads(version = '', rules = null) {
-    this.#keys = [version, rules, 7];
+  async reads(rules = '') {
+    this.#rules = rules;
     await this.#follower.poll();
     const { version: followed, error } = this.#follower.status;
     const kind = error.startsWith('Redis lost data') ? 'lost' : error.startsWith('a later version') ? 'newer' : error && 'refused';

@@ -178,22 +178,22 @@ class Reports(unittest.TestCase):
 
     def test_reports(self) -> None:
         for case in vectors("reports.json")["writes"]:
-            now = 0.0
+            now = 0
             window = Window(lambda: now)
             for step in case["steps"]:
-                now = step["at_ms"] / 1000
-                tell(window, step)
+                now = step["at_ms"]
+                note(window, step)
                 if step["do"] == "report":
                     got = json.loads(fitted(window.fields()))
                     with self.subTest(case["name"], at=step["at_ms"]):
                         self.assertEqual({name: value for name, value in got.items() if value not in ({}, [])}, step["report"])
 
 
-def tell(window: Window, step: dict[str, Any]) -> None:
-    """Tells what the caller of a step was answered."""
+def note(window: Window, step: dict[str, Any]) -> None:
+    """Notes what the caller of a step got."""
     customer = step["customer"].encode() if "customer" in step else base64.b64decode(step.get("customer_base64", ""))
     if step["do"] in ("next", "submit"):
-        of = {"count": step.get("count", 0), "load": step.get("load", 0), "degraded": "fallback" in step}
+        of = {"count": step.get("count", 0), "load": step.get("load", 0), "pending": step.get("pending", 0), "degraded": "fallback" in step}
         decisions = [Decision(level, level + 1 if "overridden" in step else level, **of) for level in step["levels"]]
         window.decided({"next": "count", "submit": "load"}[step["do"]], customer, decisions)
     elif step["do"] == "done":
@@ -207,54 +207,43 @@ class Rules(unittest.TestCase):
         for case in vectors("rules.json")["cases"]:
             process = Process(case["own"])
             for number, step in enumerate(case["steps"], 1):
-                process.reads(step.get("version_key", ""), step.get("rules_key", ""))
+                process.reads(step.get("rules_key", ""))
                 with self.subTest(case["name"], step=number):
-                    self.assertEqual((process.version, process.error), (step["version"], step.get("error", "")), process.why)
+                    self.assertEqual(process.status, (step["version"], step.get("error", "")), process.why)
                     for tier, policy in step["policies"].items():
                         self.assertEqual(process.policy_of(tier), policy)
 
     def test_what_is_refused_leaves_the_rules_before_in_force(self) -> None:
         refused = vectors("rules.json")["refused"]
-        item = '{"version":%d,"at":%d,"rules":%s}'
-        for version, rules in [
-            *(("2 2 7", item % (2, 2, rules)) for rules in refused["rules"]),
-            *(("2 2 7", text) for text in refused["rules_key"]),
-            *((text, item % (2, 2, "{}")) for text in refused["version_keys"]),
-        ]:
-            with self.subTest(version=version, rules=rules):
+        item = '{"version":%d,"changed":1,"rules":%s}'
+        for text in [*(item % (2, rules) for rules in refused["rules"]), *refused["rules_key"]]:
+            with self.subTest(text):
                 process = Process({})
-                process.reads("1 1 7", item % (1, 1, '{"thresholds":[-1]}'))
-                process.reads(version, rules)
-                self.assertEqual((process.version, process.error, process.policy_of("none")["thresholds"]), (1, "refused", [-1]), process.why)
-                process.reads("3 3 7", item % (3, 3, '{"thresholds":[-3]}'))
-                self.assertEqual((process.version, process.error, process.policy_of("none")["thresholds"]), (3, "", [-3]), process.why)
+                for read, want in ((item % (1, '{"thresholds":[-1]}'), (1, "")), (text, (1, "refused")), (item % (3, '{"thresholds":[-3]}'), (3, ""))):
+                    process.reads(read)
+                    self.assertEqual((process.status, process.policy_of("none")["thresholds"]), (want, [-want[0]]), process.why)
 
 
 class Process:
-    """A process with policies of its own, whose customers are named as their tiers."""
+    """A process whose customers are named as their tiers."""
 
     def __init__(self, own: dict[str, Any]) -> None:
         tiers = {name: Policy(**policy) for name, policy in own.pop("tiers", {}).items()}
         self._calls = Calls("priority", Policy(**own), tiers, lambda customer: customer, timedelta(days=1), True)
         self._follower = Follower(self._calls)
 
-    def reads(self, version: str, rules: str) -> None:
-        self._follower.call(0).read([version.encode(), rules.encode() or None, 7], False)
-
-    @property
-    def version(self) -> int:
-        return self._follower.version
+    def reads(self, rules: str) -> None:
+        self._follower.call().read([7, rules.encode()], False)
 
     @property
     def why(self) -> str:
-        return self._follower.error
+        return str(self._follower.status["error"])
 
     @property
-    def error(self) -> str:
-        for begin, name in (("Redis lost data", "lost"), ("a later version", "newer")):
-            if self.why.startswith(begin):
-                return name
-        return "refused" if self.why else ""
+    def status(self) -> tuple[int, str]:
+        kinds = {"Redis lost data": "lost", "a later version": "newer"}
+        kind = next((kind for begin, kind in kinds.items() if self.why.startswith(begin)), "refused" if self.why else "")
+        return self._follower.status["version"], kind
 
     def policy_of(self, tier: str) -> dict[str, Any]:
         policy = self._calls.in_force.of(tier)

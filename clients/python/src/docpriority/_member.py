@@ -45,23 +45,22 @@ class Member:
         self._calls, self._nodes, self._follower, self._fallback = calls, nodes, follower, fallback
         self.window = Window()
         self._report_at = time.monotonic()
-        self._followed = self._reported = (follower.version, follower.error)
+        self._rules = self._reported = follower.status
         self._cannot_report = False
-        self._may_be_there = False  # a report in Redis
+        self._replied = 0  # by report.lua, the last time; 0: never
 
     def round(self) -> Steps[float]:
         """Does what is to be done now, and returns how many seconds to wait for the next round."""
         now = time.monotonic()
         try:
-            yield from course(self._follower.call(now), self._nodes, _TIMEOUT)
+            yield from course(self._follower.call(), self._nodes, _TIMEOUT)
         except PriorityError as error:
             self._follower.failed(error)
         self._log_rules()
-        if now >= self._report_at or self._followed != self._reported:
-            self._report_at, self._reported = now + _about(REPORT_SECONDS), self._followed
-            self._may_be_there = True
+        if now >= self._report_at or self._rules != self._reported:
+            self._report_at, self._reported = now + _about(REPORT_SECONDS), self._rules
             try:
-                yield from self._write(fitted(self._report()))
+                self._replied = yield from self._write(fitted(self._report()))
                 self._cannot_report = False
             except PriorityError as error:
                 if not self._cannot_report:
@@ -71,33 +70,32 @@ class Member:
 
     def last(self) -> Steps[None]:
         """Removes the report, in the end, or until there is a round again."""
-        self._report_at = time.monotonic()
-        if self._may_be_there:
-            self._may_be_there = False
-            with suppress(PriorityError):  # else it ends by itself
-                yield from self._write(b"")
+        self._report_at, self._replied = time.monotonic(), 0
+        with suppress(PriorityError):  # else it ends by itself
+            yield from self._write(b"")
 
     def _report(self) -> dict[str, Any]:
-        version, error = self._followed
         return {
             **self._who, "levels": self._calls.own.last, "overrides": self._calls.reads_overrides,
-            "degraded": self._fallback.degraded if self._fallback is not None else self.window.degraded,
-            "rules": {"version": version, "error": printable(error, 200)}, **self.window.fields(),
+            "degraded": self._fallback is not None and self._fallback.degraded,
+            "rules": self._rules, **self.window.fields(),
         }  # fmt: skip
 
-    def _write(self, report: bytes) -> Steps[None]:
-        keys = [self._calls.key("fleet", end) for end in (self._id, "members")]
-        arguments = [self._id.encode(), report]
-        yield from course(Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply, degraded: None), self._nodes, _TIMEOUT)
+    def _write(self, report: bytes) -> Steps[int]:
+        """Writes the report, or removes it, and returns Redis's time."""
+        keys = [self._calls.key("fleet", end) for end in (self._id, "members", "emptied")]
+        arguments = [self._id.encode(), report, str(self._replied).encode()]
+        call = Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply, degraded: int(reply[0]))
+        return (yield from course(call, self._nodes, _TIMEOUT))
 
     def _log_rules(self) -> None:
-        before, self._followed = self._followed, (self._follower.version, self._follower.error)
-        version, error = self._followed
-        if error != before[1] and error:
-            rules = f"the operators' rules of version {version}" if version else "the store's own policies"
+        before, self._rules = self._rules, self._follower.status
+        error = self._rules["error"]
+        rules = "the store's own policies" if self._rules["own"] else f"the operators' rules of version {self._rules['version']}"
+        if error and error != before["error"]:
             _log.warning("%s stay in force: %s", rules, error)
-        elif self._followed != before:
-            _log.info("the operators' rules of version %d are in force", version)
+        elif self._rules != before:
+            _log.info("%s are in force", rules)
 
 
 def _about(seconds: float) -> float:
@@ -182,7 +180,9 @@ class MemberTask:
                 doing = asyncio.ensure_future(self._tasks.run(member.round()))
                 await asyncio.wait([doing])
                 await asyncio.sleep(doing.result())
-        if doing is not None and not doing.done():
+        if doing is None:  # no round has begun
+            return
+        if not doing.done():
             doing.cancel()
             await asyncio.wait([doing])
         await self._tasks.run(member.last())

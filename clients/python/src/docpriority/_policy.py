@@ -21,6 +21,10 @@ _LOADS = (8, 64, 512, 8192, 32768)  # of six levels or more
 _LOADS_OF_LEVELS = {4: (128, 8192, 32768), 5: (8, 512, 8192, 32768)}
 
 
+class Unusable(ValueError):
+    """Why rules are not for this process, in words for operators."""
+
+
 class ResetMode(enum.Enum):
     """From which moment the reset interval runs."""
 
@@ -148,7 +152,7 @@ class Policies:
                 raise TypeError(f"{name!r} is a Policy, not {type(tier).__name__}")
             # Levels of all customers stand in one queue, and are compared there.
             if tier.last > policy.last:
-                raise ValueError(f"tier {name!r} has {tier.last} levels, more than the {policy.last} of policy")
+                raise Unusable(f'tier "{name!s:.80}" has {tier.last} levels, more than the {policy.last} of the policy')
         if self._tiers and tier_of is None:
             raise ValueError("tiers without a tier_of would never be used")
         if tier_of is not None and not callable(tier_of):
@@ -160,6 +164,8 @@ class Policies:
 
     def with_rules(self, policy: Policy, tiers: Mapping[str, Policy]) -> Policies:
         """Returns the policies of operators' rules, for the same customers of tiers."""
+        if policy.last > self.last:
+            raise Unusable(f"its queue has {self.last} levels, the rules {policy.last}")
         return Policies(policy, tiers, self._tier_of or (lambda customer: None))
 
     def of(self, customer: Name) -> Policy:

@@ -1,4 +1,5 @@
-"""What a process reports of itself to operators: its last minute. No input or output is done here."""
+"""What a process reports of itself to operators: its last minute, and less of its last hour. No input or output is
+done here."""
 
 from __future__ import annotations
 
@@ -9,19 +10,19 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from ._decision import Decision, Ended
 from ._errors import CorruptError, NotCountedError, OutcomeUnknownError
 
-_STEPS, _STEP_SECONDS = 12, 5.0  # of the window
-_MOST_CUSTOMERS = 1000  # told apart in a step
-_MOST_BUSIEST = 20
-_MOST_BYTES, _MOST_BYTES_OF_WAITS = 8192, 4096
+_STEPS = 12
+_STEP, _PART, _DAY = 5_000, 300_000, 86_400_000  # milliseconds, of the window, of the hour, and of a backlog
+_MOST_CUSTOMERS = 1000  # counted separately in a step
+_MOST_BUSIEST, _MOST_OTHERS = 20, 10
+_MOST_BYTES, _MOST_BYTES_OF_WAITS = 12_288, 4096
 _LAST_BUCKET = 107
-_DEGRADED_SECONDS = 10.0  # after a call that Redis did not answer
 _MILLISECOND = timedelta(milliseconds=1)
 _CLASSES: tuple[tuple[Any, str], ...] = (
     (NotCountedError, "not_counted"),
@@ -31,99 +32,133 @@ _CLASSES: tuple[tuple[Any, str], ...] = (
 )
 
 
+class _Last(NamedTuple):
+    """The last decision about a customer."""
+
+    at: int
+    rule: str
+    decision: Decision
+
+
+class _Customer(NamedTuple):
+    documents: int = 0
+    first: int = 0  # when the first of them came
+    last: _Last = _Last(-1, "", Decision(0, 0))
+
+
+_NONE = _Customer()
+
+
 class _Step:
-    """What happened in a part of the window."""
+    """What happened in a part of the window, or of the hour."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.levels: dict[str, Counter[int]] = {"count": Counter(), "load": Counter()}
-        self.overridden = self.fallback = 0
-        self.errors: Counter[str] = Counter()
-        self.waits: dict[int, Counter[int]] = {}
-        self.customers: dict[bytes, tuple[int, str, Decision]] = {}
+        self.numbers: Counter[tuple[Any, ...]] = Counter()  # by where they stand in a report
+        self.customers: dict[bytes, _Customer] = {}
 
-    def count_customer(self, name: bytes, documents: int, rule: str, last: Decision) -> None:
-        """Counts never too many, and too few by at most a thousandth of all documents: so who is busy is among the
-        customers that are told apart (Misra and Gries)."""
-        known = self.customers.get(name)
-        if known is None and len(self.customers) >= _MOST_CUSTOMERS:
-            fewest = min(documents, min(n for n, _, _ in self.customers.values()))
-            self.customers = {other: (n - fewest, *of) for other, (n, *of) in self.customers.items() if n > fewest}  # type: ignore[misc]
+    def count(self, customer: bytes, documents: int, last: _Last) -> None:
+        """Counts never too many, and too few by at most a thousandth of all documents: so busy customers stay
+        (Misra and Gries)."""
+        known = self.customers.get(customer, _NONE)
+        if known is _NONE and len(self.customers) >= _MOST_CUSTOMERS:
+            fewest = min(documents, min(other.documents for other in self.customers.values()))
+            self.customers = {name: of._replace(documents=of.documents - fewest) for name, of in self.customers.items() if of.documents > fewest}
             documents -= fewest
         if documents:
-            self.customers[name] = (documents + (known[0] if known else 0), rule, last)
+            self.customers[customer] = _Customer(documents + known.documents, last.at if known is _NONE else known.first, last)
+
+    def add(self, later: _Step) -> None:
+        self.numbers.update(later.numbers)
+        for name, of in later.customers.items():
+            self.customers[name] = of._replace(documents=of.documents + self.customers.get(name, _NONE).documents)
+
+
+class _Steps:
+    """The last twelve steps of a length in milliseconds."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self.all: list[_Step] = []
+
+    def at(self, up: int) -> _Step:
+        """Returns the present step, and forgets those that are over."""
+        number = up // self._length
+        if not self.all or self.all[-1].number < number:
+            self.all = [step for step in self.all if step.number > number - _STEPS] + [_Step(number)]
+        return self.all[-1]
+
+    def sum(self, up: int) -> _Step:
+        total = _Step(self.at(up).number)
+        for step in self.all:
+            total.add(step)
+        return total
 
 
 class Window:
-    """What callers were answered in the last minute. Threads may use it together."""
+    """What callers were answered recently. Threads may use it together."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
+        self._clock = clock  # in milliseconds
         self._joined = clock()
         self._lock = threading.RLock()  # a handler of signals may call the store too
-        self._steps: list[_Step] = []
-        self._failed_at = -math.inf  # the last call, if Redis has answered none since
+        self._minute, self._hour = _Steps(_STEP), _Steps(_PART)
+        self._waiting: dict[bytes, _Last] = {}  # the last decision by load
 
     def decided(self, rule: str, customer: bytes, decisions: Sequence[Decision]) -> None:
-        last = decisions[-1]
         with self._lock:
-            step = self._step()
-            step.levels[rule].update(decision.level for decision in decisions)
-            step.overridden += sum(decision.level != decision.rule_level for decision in decisions)
-            step.fallback += len(decisions) if last.degraded else 0
-            step.count_customer(customer, len(decisions), rule, last)
-            self._failed_at = -math.inf
+            last = _Last(self._up(), rule, decisions[-1])
+            minute, hour = self._minute.at(last.at), self._hour.at(last.at)
+            minute.numbers.update((f"by_{rule}", decision.level) for decision in decisions)
+            minute.numbers["overridden",] += sum(decision.level != decision.rule_level for decision in decisions)
+            minute.numbers["fallback",] += len(decisions) if last.decision.degraded else 0
+            minute.count(customer, len(decisions), last)
+            hour.count(customer, len(decisions), last)
+            if rule == "load":
+                if customer not in self._waiting and len(self._waiting) >= _MOST_CUSTOMERS:
+                    self._waiting = dict(sorted(self._waiting.items(), key=lambda of: -of[1].decision.pending)[: _MOST_CUSTOMERS // 2])
+                self._waiting[customer] = last
 
     def ended(self, ended: Sequence[Ended]) -> None:
         with self._lock:
-            waits = self._step().waits
+            minute, hour = self._minute.at(self._up()), self._hour.at(self._up())
             for of in ended:
-                waits.setdefault(of.level, Counter())[bucket_of(of.latency)] += 1
-            self._failed_at = -math.inf
+                bucket = bucket_of(of.latency)
+                minute.numbers["waits", of.level, bucket] += 1
+                if of.level == 1:
+                    hour.numbers["first_hour", bucket] += 1
 
     def failed(self, error: Exception, documents: int) -> None:
         name = next((name for kinds, name in _CLASSES if isinstance(error, kinds)), "error")
         with self._lock:
-            self._step().errors[name] += documents
-            self._failed_at = self._clock() if name in ("not_counted", "outcome_unknown") else -math.inf
-
-    @property
-    def degraded(self) -> bool:
-        """Reports whether Redis failed when a caller last called it."""
-        return self._clock() - self._failed_at < _DEGRADED_SECONDS
+            self._minute.at(self._up()).numbers["errors", name] += documents
 
     def fields(self) -> dict[str, Any]:
-        """Returns what a report says of the window."""
-        levels: dict[str, Counter[int]] = {"count": Counter(), "load": Counter()}
-        errors: Counter[str] = Counter()
-        waits: dict[int, Counter[int]] = {}
-        customers: dict[bytes, tuple[int, str, Decision]] = {}
+        """Returns what a report says of the minute and the hour."""
         with self._lock:
-            self._step()
-            for step in self._steps:
-                errors += step.errors
-                for rule, counts in step.levels.items():
-                    levels[rule] += counts
-                for level, buckets in step.waits.items():
-                    waits.setdefault(level, Counter()).update(buckets)
-                for name, (documents, rule, last) in step.customers.items():
-                    customers[name] = (documents + customers.get(name, (0,))[0], rule, last)
-            overridden, fallback = sum(step.overridden for step in self._steps), sum(step.fallback for step in self._steps)
-        busiest = heapq.nsmallest(_MOST_BUSIEST, customers.items(), lambda of: (-of[1][0], -of[1][2].level, of[0]))
-        up = self._clock() - self._joined
-        first = max(int(up / _STEP_SECONDS) - _STEPS + 1, 0)
-        return {
-            "up_ms": int(up * 1000), "window_ms": int((up - first * _STEP_SECONDS) * 1000),
-            "by_count": levels["count"], "by_load": levels["load"], "overridden": overridden, "fallback": fallback,
-            "errors": errors, "waits": waits, "busiest": [_busy(name, *of) for name, of in busiest],
+            up = self._up()
+            minute, hour = self._minute.sum(up), self._hour.sum(up)
+            self._waiting = {name: last for name, last in self._waiting.items() if up - last.at <= _DAY}
+            waiting, parts = self._waiting.copy(), self._hour.all[::-1]
+        fields: dict[str, Any] = {
+            "up_ms": up, "window_ms": up - max(minute.number - _STEPS + 1, 0) * _STEP, "overridden": 0, "fallback": 0,
+            "by_count": {}, "by_load": {}, "errors": {}, "waits": {}, "busiest": [],
         }  # fmt: skip
+        for (*places, place), n in [*minute.numbers.items(), *hour.numbers.items()]:
+            of = fields
+            for outer in places:
+                of = of.setdefault(outer, {})
+            of[place] = n
+        for name in _busiest(minute, hour, waiting):
+            its = minute.customers.get(name, _NONE)
+            last = max(its.last, hour.customers.get(name, _NONE).last, waiting.get(name, _NONE.last), key=lambda last: last.at)
+            its_parts = (part.customers[name] for part in parts if name in part.customers)
+            its_hour = " ".join(f"{(up - of.first) // 1000} {of.documents} {of.last.decision.level}" for of in its_parts)
+            fields["busiest"].append(_busy(name, its.documents, up - last.at, last, its_hour))
+        return fields
 
-    def _step(self) -> _Step:
-        """Returns the present part, and forgets those that are over."""
-        number = int((self._clock() - self._joined) / _STEP_SECONDS)
-        if not self._steps or self._steps[-1].number < number:
-            self._steps = [step for step in self._steps if step.number > number - _STEPS] + [_Step(number)]
-        return self._steps[-1]
+    def _up(self) -> int:
+        return self._clock() - self._joined
 
 
 def bucket_of(wait: timedelta) -> int:
@@ -133,7 +168,7 @@ def bucket_of(wait: timedelta) -> int:
 
 
 def fitted(report: dict[str, Any]) -> bytes:
-    """Returns a report in JSON. So that it is short enough, waits are told apart less, and the least busy customers are
+    """Returns a report in JSON. So that it is short enough, waits become coarser, and the least busy customers are
     left out."""
     waits, wide = report["waits"], 1
     while len(_json(report["waits"])) > _MOST_BYTES_OF_WAITS and wide <= _LAST_BUCKET:
@@ -161,8 +196,24 @@ def _coarser(buckets: Counter[int], wide: int) -> dict[int, int]:
     return coarse
 
 
-def _busy(customer: bytes, documents: int, rule: str, last: Decision) -> dict[str, Any]:
-    fields = {"documents": documents, "rule": rule, "level": last.level, rule: last.count if rule == "count" else last.load}
+def _busiest(minute: _Step, hour: _Step, waiting: dict[bytes, _Last]) -> Iterable[bytes]:
+    """Returns the customers with the most documents in the minute, then others with the most pending, then others with
+    the most documents in the hour."""
+    named: dict[bytes, None] = {}
+    for most, numbers in (
+        (_MOST_BUSIEST, {name: of.documents for name, of in minute.customers.items()}),
+        (_MOST_OTHERS, {name: last.decision.pending for name, last in waiting.items()}),
+        (_MOST_OTHERS, {name: of.documents for name, of in hour.customers.items()}),
+    ):
+        others = ((-n, -minute.customers.get(name, _NONE).last.decision.level, name) for name, n in numbers.items() if name not in named)
+        named.update((name, None) for *_, name in heapq.nsmallest(most, others))
+    return named
+
+
+def _busy(customer: bytes, documents: int, ago: int, last: _Last, hour: str) -> dict[str, Any]:
+    of = last.decision
+    fields = {"documents": documents, "rule": last.rule, "level": of.level, last.rule: getattr(of, last.rule), "ago_ms": ago}
+    fields.update({"pending": of.pending} if of.pending else {}, **({"hour": hour} if hour else {}))
     try:
         return {"customer": customer.decode(), **fields}
     except UnicodeDecodeError:

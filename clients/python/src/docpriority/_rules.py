@@ -4,43 +4,36 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 from ._calls import Call, Calls, Lost
 from ._errors import PriorityError
-from ._policy import Policies, Policy, ResetMode
+from ._policy import Policies, Policy, ResetMode, Unusable
+from ._report import printable
 from ._scripts import plain_script
 
-_WHOLE_EVERY = 60.0  # seconds; somebody may have lost or repaired the rules and not the version
-_GREATEST = 2**63 - 1  # that a report's reader knows
+_VERSIONS, _TIMES = 10**13, 2**63  # are less, as Go has them
 _LONGEST_INTERVAL = 9_223_372_036_854  # milliseconds, as Go has times
 _UNREADABLE = "the rules in Redis cannot be read"
 _MODES = {"": ResetMode.SINCE_LAST_UPDATE, "last-update": ResetMode.SINCE_LAST_UPDATE, "last-reset": ResetMode.SINCE_LAST_RESET}
-_VERSION = re.compile(rb"([1-9][0-9]{0,14}) ([0-9]{1,15}) ([^ ]+)")
+_HEAD = re.compile(rb'{"version":\d+,"changed":\d+')
 _CODE = re.compile(r": ([A-Z]+) ")
 
 
 class _Change(NamedTuple):
-    """Tells changes apart."""
+    """Which change of the rules."""
 
-    version: int = 0
-    at: int = 0
-    token: bytes = b""
-
-    def newer(self, than: _Change) -> bool:
-        """Reports whether it came after another one: after a failover, two may have the same version."""
-        return self.version > than.version or self.version == than.version and self.token != than.token or self.at > than.at
+    version: int = 0  # 0: none
+    changed: int = 0
 
 
-@dataclass(frozen=True)
-class _Known:
-    rules: _Change = _Change()  # in force, with their text for a token
-    last: _Change = _Change()  # the last one of any kind
-    seen: bytes = b""  # what the key of the version held
-    read_at: float = 0.0  # when the rules were read
-    error: str = ""  # why the rules that were read are not used
+class _Known(NamedTuple):
+    followed: _Change = _Change()
+    own: bool = True  # the store's policies are in force
+    newest: _Change = _Change()  # that was read, whether it can be used or not
+    head: bytes = b""  # how the rules in Redis begin, as follow.lua compares it
+    refused: str = ""  # why the rules that were read are not used
     failure: str = ""  # why the last reading failed
 
 
@@ -55,24 +48,18 @@ class Follower:
         self._known = _Known()
 
     @property
-    def version(self) -> int:
-        """The version of the rules that are followed, or of their withdrawal; 0: none were ever set."""
-        return self._known.rules.version
-
-    @property
-    def error(self) -> str:
-        """Why no newer rules are followed, in words for operators; empty: they are."""
-        return self._known.failure or self._known.error
-
-    def call(self, now: float) -> Call[None]:
-        """Returns the call that asks which rules hold, and goes by them."""
+    def status(self) -> dict[str, Any]:
+        """What a report says of it: the version that is followed, whether the store's own policies are in force, and
+        why the newest rules are not followed, in words for operators."""
         known = self._known
-        whole = now - known.read_at > _WHOLE_EVERY
-        keys = [self._calls.key("control", end) for end in ("version", "rules")]
+        return {"version": known.followed.version, "own": known.own, "error": printable(known.failure or known.refused, 200)}
+
+    def call(self) -> Call[None]:
+        """Returns the call that asks which rules hold, and follows them."""
         return Call(
-            "follow", plain_script("follow"), keys, [b"" if whole else known.seen], Lost.CHANGES_NOTHING, 1,
-            lambda reply, degraded: self._answered(reply, now), takes=(bytes, int, type(None)),
-        )
+            "follow", plain_script("follow"), [self._calls.key("control", "rules")], [self._known.head], Lost.CHANGES_NOTHING, 1,
+            lambda reply, degraded: self._answered(reply[1:]), takes=(int, bytes),
+        )  # fmt: skip
 
     def failed(self, error: PriorityError) -> None:
         """The call failed: what is known stays in force."""
@@ -83,104 +70,57 @@ class Follower:
             failure = _UNREADABLE
         else:
             failure = f"Redis refuses to show the rules: {code[1]}"
-        self._known = replace(self._known, failure=failure)
+        self._known = self._known._replace(failure=failure)
 
-    def _answered(self, reply: list[Any], now: float) -> None:
-        known = self._known
-        if len(reply) > 1:
-            seen, rules = (text if isinstance(text, bytes) else b"" for text in reply[:2])
-            known = self._gone_by(replace(known, seen=seen, read_at=now, error=""), rules)
-        self._known = replace(known, failure="")
-
-    def _gone_by(self, known: _Known, text: bytes) -> _Known:
-        """Returns what is known after the rules were read, and goes by them if they are newer."""
-        try:
-            last = _last(known.seen)
-            if last.newer(known.last):
-                known = replace(known, last=last)
-            elif last != known.last:
-                known = replace(known, error=f"Redis lost data: version {known.last.version} was known, {last.version} is there")
-            if text == known.rules.token:
-                return known
-            item = _item(text)
-            rules = _Change(item["version"], item["at"], text)
-            if known.rules.version and not rules.newer(known.rules):
-                there = f"{rules.version} is there" if text else "none are there"
-                raise _Unusable(f"Redis lost data: rules of version {known.rules.version} were known, {there}")
-            self._calls.in_force = _policies(self._calls.own, item["rules"])
-            return replace(known, rules=rules)
-        except _Unusable as error:
-            return replace(known, error=str(error))
+    def _answered(self, changed: list[bytes]) -> None:
+        known = self._known._replace(failure="")
+        for text in changed[:1]:
+            head = _HEAD.match(text)
+            known = known._replace(head=head[0] if head else text and b"junk", refused="")
+            try:
+                read, rules = _read(text)
+                if read != known.newest and read.version <= known.newest.version and read.changed <= known.newest.changed:
+                    raise Unusable(f"Redis lost data: version {known.newest.version} was known, {read.version or 'none'} is there")
+                known = known._replace(newest=read)
+                self._calls.in_force = _policies(self._calls.own, rules)
+                known = known._replace(followed=read, own=rules is None)
+            except Unusable as error:
+                known = known._replace(refused=str(error))
+            except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
+                known = known._replace(refused=_UNREADABLE)
+        self._known = known
 
 
-class _Unusable(Exception):
-    """Why rules are not used, in words for operators."""
-
-
-def _last(text: bytes) -> _Change:
+def _read(text: bytes) -> tuple[_Change, Any]:
+    """Reads what rules.lua stores; nothing is version 0, and no rules."""
     if not text:
-        return _Change()
-    parts = _VERSION.fullmatch(text)
-    if parts is None:
-        raise _Unusable(_UNREADABLE)
-    return _Change(int(parts[1]), int(parts[2]), parts[3])
-
-
-def _item(text: bytes) -> dict[str, Any]:
-    """Reads what change.lua stores; nothing is version 0."""
-    if not text:
-        return {"version": 0, "at": 0}
-    try:
-        item = json.loads(text.decode())
-        if (item.get("format") or 1) > 1:
-            raise _Unusable("a later version of the library wrote the rules")
-        if not isinstance(item.get("rules"), (dict, type(None))):
-            raise ValueError
-        if not (type(item["version"]) is type(item["at"]) is int and 0 < item["version"] <= _GREATEST and 0 < item["at"] <= _GREATEST):
-            raise ValueError
-        return {"rules": None, **item}
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
-        raise _Unusable(_UNREADABLE) from None
+        return _Change(), None
+    item = json.loads(text.decode())
+    if (item.get("format") or 1) > 1:
+        raise Unusable("a later version of the library wrote the rules")
+    read = _Change(item["version"], item["changed"])
+    if not all(type(n) is int and 0 < n < end for n, end in zip(read, (_VERSIONS, _TIMES))):
+        raise ValueError("it is not of rules.lua")
+    return read, item.get("rules")
 
 
 def _policies(own: Policies, rules: Any) -> Policies:
-    """Returns the policies of rules, for a process that has some of its own; None: its own."""
+    """Returns the policies of rules; None: those of the process."""
     if rules is None:
         return own
-    try:
-        tiers = {} if rules.get("tiers") is None else rules["tiers"]
-        if not isinstance(tiers, dict):
-            raise TypeError("tiers is not an object")
-        policy = _policy({name: value for name, value in rules.items() if name != "tiers"})
-        tiers = {name: _policy(tier) for name, tier in tiers.items()}
-    except (OverflowError, RecursionError, TypeError, ValueError):
-        raise _Unusable(_UNREADABLE) from None
-    for name, tier in tiers.items():
-        if tier.last > policy.last:
-            shown = json.dumps(name[:80], ensure_ascii=False)
-            raise _Unusable(f"tier {shown} has {tier.last} levels, more than the {policy.last} of the policy")
-    policies = own.with_rules(policy, tiers)
-    if policies.last > own.last:
-        raise _Unusable(f"its queue has {own.last} levels, the rules {policies.last}")
-    return policies
+    tiers = rules.pop("tiers", None)
+    tiers = {name: _policy(tier) for name, tier in ({} if tiers is None else tiers).items()}
+    return own.with_rules(_policy(rules), tiers)
 
 
-def _policy(fields: Any) -> Policy:
-    """Reads a policy in JSON. What is left out is the default's."""
-    if not isinstance(fields, dict):
-        raise TypeError("a policy is not an object")
+def _policy(fields: dict[str, Any]) -> Policy:
+    """Reads a policy in JSON. What is left out is the default's; a field that is not known is a TypeError."""
     given = {name: value for name, value in fields.items() if value is not None}
-    options: dict[str, Any] = {name: given.pop(name) for name in ("thresholds", "loads", "turns") if name in given}
-    for name in ("thresholds", "loads"):
-        if not isinstance(options.get(name, []), list):
-            raise TypeError(f"{name} is not a list")
-    interval, mode = given.pop("reset_interval_ms", 0), given.pop("reset_mode", "")
+    interval, mode = given.pop("reset_interval_ms", 0), _MODES[given.pop("reset_mode", "")]
     if type(interval) is not int or interval > _LONGEST_INTERVAL:
         raise TypeError("reset_interval_ms is not a whole number that is not too great")
-    if mode not in _MODES:
-        raise ValueError("reset_mode is not last-update or last-reset")
-    if given:
-        raise ValueError("there are unknown fields")
+    if any(not isinstance(given.get(name, []), list) for name in ("thresholds", "loads")):
+        raise TypeError("thresholds or loads are not a list")
     if interval:
-        options["reset_interval"] = timedelta(milliseconds=interval)
-    return Policy(reset_mode=_MODES[mode], **options)
+        given = {"reset_interval": timedelta(milliseconds=interval), **given}
+    return Policy(reset_mode=mode, **given)

@@ -59,8 +59,8 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         Whether to be a member of the fleet, as a process of the Go module is by
         ``fleet.Join``. Twice a second, a daemon thread asks which rules operators have set,
         and the store goes by them; ``last`` stays what it is, and rules with more levels
-        are not used. And every five seconds it writes a report of what the callers were
-        told, of at most 8 KB, which ends by itself after half a minute, or with ``close``.
+        are not used. And every five seconds it writes a report of what the callers got, of
+        at most 12 KB. ``close`` removes it; otherwise Redis keeps it for an hour.
         The thread begins with the first call, in each process after a fork, and no call
         waits for it. What operators should know is logged by the logger ``docpriority``.
     name

@@ -4,62 +4,33 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/check"
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// mostChanges is how many of the last changes are looked through for a customer's.
-const mostChanges = 1000
-
 // customerView shows all about a customer.
 type customerView struct {
-	look
 	Customer string
-	Age      string
-	Rows     policyRows
-	History  []insight.Logged
-	Looked   int // how many changes were searched
-	Commands []command
-}
-
-// look is what is known of a customer.
-type look struct {
 	Found    *insight.Customer // nil: it cannot be read
 	Failure  string            // of a corrupt key
-	Override *insight.Overridden
-	at       time.Time
+	Override *insight.Override
+	Table    rows
+	History  []insight.Logged
+	Commands []command
 }
 
 // command is a command of priorityctl to copy, and what it does.
 type command struct{ Does, Line string }
 
 func (v *visit) customer() (string, any) {
-	customer := v.request.URL.Query().Get("c")
-	if err := check.Customer(customer); err != nil {
+	view := customerView{Customer: v.ask("c")}
+	if err := check.Customer(view.Customer); err != nil {
 		v.status = http.StatusBadRequest
 		return "Name a customer of 1 to 512 bytes", customerView{}
 	}
-	inspector := v.inspector()
-	known, ok := read(v, "customer "+customer, v.interval, func(ctx context.Context) (look, error) {
-		return v.lookUp(ctx, inspector, customer)
-	})
-	view := customerView{look: known, Customer: customer}
-	if known.Found != nil {
-		view.Rows = rowsOf(known.Found.Policy.Policy)
-		view.Rows.mark(known.Found)
-		view.Age = insight.Span(time.Since(known.at).Round(time.Second))
-	}
-	changes := v.changes()
-	view.Looked = len(changes)
-	for _, entry := range changes {
-		if entry.Name != nil && entry.Exact() == customer {
-			view.History = append(view.History, entry)
-		}
-	}
+	view.read(v)
 	for _, each := range []command{
 		{"Put the customer first, for four hours", "override set -level 1 -for 4h -why ''"},
 		{"Give level 3 or an earlier one", "override set -not-later-than 3 -for 4h -why ''"},
@@ -67,30 +38,43 @@ func (v *visit) customer() (string, any) {
 		{"End the override", "override end -why ''"},
 		{"Forget the count and the pending documents; this cannot be undone", "reset -why ''"},
 	} {
-		if ok && known.Override == nil && each.Does == "End the override" {
-			continue
+		if view.Override != nil || each.Does != "End the override" {
+			view.Commands = append(view.Commands, command{each.Does, v.inspector.CommandFor(view.Customer, each.Line+v.redis)})
 		}
-		view.Commands = append(view.Commands, command{each.Does, v.own.CommandFor(customer, each.Line+v.redis)})
 	}
-	v.Refresh = v.interval
-	return insight.Shown(customer), view
+	return insight.Shown(view.Customer), view
 }
 
-func (v *visit) lookUp(ctx context.Context, known *insight.Inspector, customer string) (look, error) {
-	inspector := *known
-	if reports, err := inspector.Reports(ctx); err == nil { // else it is not known how long others wait
-		inspector.Waits = fleet.Add(reports).Waits
+func (view *customerView) read(v *visit) {
+	for _, entry := range v.Look.Changes {
+		if entry.Name != nil && entry.Exact() == view.Customer {
+			view.History = append(view.History, entry)
+		}
 	}
-	found := look{at: time.Now()}
-	var err error
-	if found.Found, err = inspector.Customer(ctx, customer); err == nil {
-		found.Override = found.Found.Override
-		return found, nil
+	for _, o := range v.Look.Overrides {
+		if o.Exact() == view.Customer {
+			view.Override = o
+		}
 	}
-	if !errors.Is(err, priority.ErrCorrupt) {
-		return look{}, err
+	if v.Away {
+		return
 	}
-	found.Failure = v.text(err)
-	found.Override, err = inspector.OverrideOf(ctx, customer)
-	return found, err
+	ctx, cancel := context.WithTimeout(v.request.Context(), patience)
+	defer cancel()
+	known, err := v.Look.Customer(ctx, view.Customer)
+	switch {
+	case errors.Is(err, priority.ErrCorrupt):
+		view.Failure = v.text(err)
+	case err != nil:
+		v.note(err)
+	default:
+		view.Found, view.Override = known, known.Override
+		view.Table = rows{insight.Rows(known.Policy.Policy), !known.ByLoad(), !known.ByCount(), known.RuleLevel, ""}
+		switch {
+		case known.ByCount():
+			view.Table.Number = insight.Group(known.Count - 1)
+		case known.ByLoad():
+			view.Table.Number = known.Number()
+		}
+	}
 }

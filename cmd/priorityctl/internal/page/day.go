@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,9 +17,9 @@ import (
 // sample is what the fleet did in a minute.
 type sample struct {
 	at        time.Time
-	Workers   int                         `json:"workers"`
-	Documents map[priority.Level]int64    `json:"documents"`
-	Waits     map[priority.Level][2]int64 `json:"waits,omitempty"` // the median and the 95th of 100, in milliseconds
+	Workers   int   `json:"workers"`
+	Documents int64 `json:"documents"`
+	FirstMS   int64 `json:"first_ms,omitempty"` // how long 95 of 100 documents of level 1 waited at most; 0: not known
 }
 
 const dayMinutes = 24 * 60
@@ -31,13 +30,13 @@ const sampleScript = `local id = math.floor(redis.call('TIME')[1] / 60) * 60000
 redis.pcall('XADD', KEYS[1], 'MAXLEN', ARGV[2], string.format('%.0f-0', id), 's', ARGV[1])
 return redis.call('PEXPIRE', KEYS[1], ARGV[3])`
 
-func (p *Page) dayKey() string { return p.own.Prefix + ":{fleet}:history" }
+func (p *Page) dayKey() string { return p.inspector.Prefix + ":{fleet}:history" }
 
 // KeepDay writes a sample of the workers' reports each minute, until ctx ends: the page
 // draws the last day from them.
 func (p *Page) KeepDay(ctx context.Context) {
 	for every := time.Tick(time.Minute); ; {
-		_ = p.addSample(ctx) // the page says why
+		_ = p.addSample(ctx) // if it fails, the picture has a gap
 		select {
 		case <-every:
 		case <-ctx.Done():
@@ -47,29 +46,18 @@ func (p *Page) KeepDay(ctx context.Context) {
 }
 
 func (p *Page) addSample(ctx context.Context) error {
-	found, err := p.own.Snapshot(ctx, 0)
-	if err != nil || found.Workers == 0 {
+	found, err := p.look(ctx)
+	if err != nil || found.Totals.Reports == 0 {
 		return err
 	}
-	s := sample{Workers: found.Workers, Documents: make(map[priority.Level]int64), Waits: make(map[priority.Level][2]int64)}
-	for _, level := range found.Levels {
-		if n := level.Documents(); n > 0 {
-			s.Documents[level.Level] = n
-		}
-		if level.Done > 0 {
-			s.Waits[level.Level] = [2]int64{level.MedianMS, level.P95MS}
-		}
-	}
-	text, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
-	return p.own.Client.Eval(ctx, sampleScript, []string{p.dayKey()}, text, dayMinutes, (25 * time.Hour).Milliseconds()).Err()
+	waits := found.Totals.Waits[priority.First]
+	text, _ := json.Marshal(sample{Workers: found.Totals.Reports, Documents: found.Totals.Documents(), FirstMS: waits.P95().Milliseconds()})
+	return p.inspector.Client.Eval(ctx, sampleScript, []string{p.dayKey()}, text, dayMinutes, (25 * time.Hour).Milliseconds()).Err()
 }
 
-// readDay returns the samples that there are. What is none is left out.
+// readDay returns the samples that there are, the newest first.
 func (p *Page) readDay(ctx context.Context) (day []sample, err error) {
-	entries, err := p.own.Client.XRevRangeN(ctx, p.dayKey(), "+", "-", dayMinutes).Result()
+	entries, err := p.inspector.Client.XRevRangeN(ctx, p.dayKey(), "+", "-", dayMinutes).Result()
 	for _, entry := range entries {
 		var s sample
 		text, _ := entry.Values["s"].(string)
@@ -82,88 +70,70 @@ func (p *Page) readDay(ctx context.Context) (day []sample, err error) {
 	return day, err
 }
 
-// over divides the time until end into equal parts, and returns the greatest value of
-// each, NaN for a part without samples.
-func over(day []sample, end time.Time, span time.Duration, parts int, of func(sample) (float64, bool)) []float64 {
-	values := slices.Repeat([]float64{math.NaN()}, parts)
-	for _, s := range day {
-		part := parts - 1 - int(math.Floor(float64(end.Sub(s.at))/float64(span)*float64(parts)))
-		if value, ok := of(s); ok && part >= 0 && part < parts && !(values[part] > value) {
-			values[part] = value
-		}
-	}
-	return values
-}
-
 const (
-	dayPoints = 240 // of six minutes each
+	dayPoints = 240 // at most
 	dayWidth  = 960
 	dayHeight = 90
 	mostMarks = 100
 )
 
-// dayPicture draws the last day. Its colours are the style sheet's.
+// dayView shows the last day, or the last hours while there is no more.
+type dayView struct {
+	Title    string
+	Span     time.Duration
+	Pictures []dayPicture
+}
+
+// dayPicture is a curve. Its colours are the style sheet's.
 type dayPicture struct {
-	Title  string
-	write  func(float64) string
-	values []float64
-	marks  []insight.Logged
-	end    time.Time
+	Title, Most string
+	Drawing     template.HTML
 }
 
-// most returns the greatest value, 0 if there is none.
-func (p dayPicture) most() (most float64) {
-	for _, value := range p.values {
-		if value > most {
-			most = value
+func (l *look) dayView() *dayView {
+	if len(l.day) == 0 {
+		return nil
+	}
+	view, oldest := dayView{Title: "The last hour", Span: time.Hour}, l.Now.Sub(l.day[len(l.day)-1].at)
+	for _, longer := range []dayView{{Title: "The last six hours", Span: 6 * time.Hour}, {Title: "The last day", Span: 24 * time.Hour}} {
+		if oldest > view.Span {
+			view = longer
 		}
 	}
-	return most
+	view.add(l, "Documents a minute", func(s sample) int64 { return s.Documents }, insight.Group)
+	view.add(l, "Wait of level 1, 95 of 100 documents", func(s sample) int64 { return s.FirstMS },
+		func(ms int64) string { return insight.About(time.Duration(ms) * time.Millisecond) })
+	return &view
 }
 
-// Says is what the picture shows, in words.
-func (p dayPicture) Says() string { return "at most " + p.write(p.most()) }
-
-// Draw draws the picture, with a line where operators changed something.
-func (p dayPicture) Draw() template.HTML {
-	var marks strings.Builder
-	for _, change := range p.marks[:min(len(p.marks), mostMarks)] {
-		if ago := p.end.Sub(change.At); ago < 24*time.Hour {
-			fmt.Fprintf(&marks, `<path class="mark" d="M%.1f 0V%d"><title>%s</title></path>`, dayWidth*(1-ago.Hours()/24), dayHeight,
-				template.HTMLEscapeString(insight.Moment(change.At)+": "+change.Says+", by "+insight.Shown(change.By)))
+// add draws the greatest value of each of equal parts of the time, with a line where operators
+// changed something. The curve is broken where there is no sample.
+func (view *dayView) add(l *look, title string, of func(sample) int64, write func(int64) string) {
+	points := min(dayPoints, int(view.Span.Minutes())) // there is a sample a minute
+	values, most := slices.Repeat([]int64{-1}, points), int64(0)
+	for _, s := range l.day {
+		if part := points - 1 - int(float64(points)*float64(l.Now.Sub(s.at))/float64(view.Span)); part >= 0 && part < points {
+			values[part] = max(values[part], of(s))
+			most = max(most, of(s))
 		}
 	}
-	return template.HTML(fmt.Sprintf(`<svg class="day" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img"><title>%s</title>%s%s</svg>`,
-		dayWidth, dayHeight, template.HTMLEscapeString(p.Title+": "+p.Says()), curve(p.values, p.most(), dayWidth, dayHeight), marks.String()))
-}
-
-// spark draws the values of the last hour, the latest at the right.
-func spark(values []float64, title string) template.HTML {
-	return template.HTML(fmt.Sprintf(`<svg class="spark" viewBox="0 0 120 24" preserveAspectRatio="none" role="img"><title>%s</title>%s</svg>`,
-		template.HTMLEscapeString(title), curve(values, dayPicture{values: values}.most(), 120, 24)))
-}
-
-// bar draws a share of 1.
-func bar(share float64) template.HTML {
-	return template.HTML(fmt.Sprintf(`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="10"/><rect class="level" width="%.2f" height="10"/></svg>`,
-		100*min(max(share, 0), 1)))
-}
-
-// curve draws values up to the greatest one. The line is broken where there is none.
-func curve(values []float64, most, width, height float64) string {
-	var path strings.Builder
-	command := "M"
+	var curve, marks strings.Builder
+	command, width := "M", float64(dayWidth)/float64(points)
 	for i, value := range values {
-		if math.IsNaN(value) {
+		if value < 0 {
 			command = "M"
 			continue
 		}
-		x, y := width*float64(i)/float64(max(len(values)-1, 1)), height-1-(height-2)*value/max(most, 1)
-		fmt.Fprintf(&path, "%s%.1f %.1f", command, x, y)
-		if command == "M" {
-			path.WriteString("h.1") // so that a value alone is seen
-		}
+		fmt.Fprintf(&curve, "%s%.1f %.1fh%.1f", command, width*float64(i), dayHeight-1-(dayHeight-2)*float64(value)/float64(max(most, 1)), width)
 		command = "L"
 	}
-	return fmt.Sprintf(`<path class="line" d="%s"/>`, path.String())
+	for _, change := range l.Changes[:min(len(l.Changes), mostMarks)] {
+		if ago := l.Now.Sub(change.At); ago < view.Span {
+			fmt.Fprintf(&marks, `<path class="mark" d="M%.1f 0V%d"><title>%s</title></path>`, dayWidth*(1-float64(ago)/float64(view.Span)), dayHeight,
+				template.HTMLEscapeString(insight.Moment(change.At)+": "+change.Says+", by "+insight.Shown(change.By)))
+		}
+	}
+	drawing := fmt.Sprintf(`<svg class="day" viewBox="0 0 %d %d" preserveAspectRatio="none" role="img"><title>%s: at most %s</title><path class="line" d="%s"/>%s</svg>`,
+		dayWidth, dayHeight, title, write(most), curve.String(), marks.String())
+	view.Pictures = append(view.Pictures, dayPicture{title, write(most), template.HTML(drawing)})
 }

@@ -1,179 +1,102 @@
 package page
 
 import (
-	"cmp"
-	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/control"
-	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight"
 )
 
 // workersView shows the processes of the fleet.
 type workersView struct {
-	Text     string // that is searched for
-	Known    bool
-	Rows     []insight.Worker
-	All      int
-	Obeying  int
-	Degraded int
+	Text       string           // that is searched for
+	Here, Gone []insight.Worker // that match
 }
 
-// workers shows the processes of the fleet, the ones with problems first.
+// workers shows the processes of the fleet, the ones that do not follow first.
 func (v *visit) workers() (string, any) {
-	found, ok := read(v, "workers", v.interval, v.inspector().Workers)
-	view := workersView{Text: v.ask("q"), Known: ok, All: len(found)}
-	for _, w := range found {
-		if w.Obeys {
-			view.Obeying++
-		}
-		if w.Degraded {
-			view.Degraded++
-		}
-		if has(view.Text, w.Name, w.Host, w.ID, w.Language) {
-			view.Rows = append(view.Rows, w)
-		}
-	}
-	rank := func(w insight.Worker) int {
+	view := workersView{Text: v.ask("q")}
+	var follow []insight.Worker
+	for _, w := range v.Look.Workers {
 		switch {
-		case !w.Obeys:
-			return 0
-		case w.Degraded:
-			return 1
+		case !has(view.Text, w.Name, w.Host, w.ID, w.Language):
+		case !w.Here:
+			view.Gone = append(view.Gone, w)
+		case w.Follows:
+			follow = append(follow, w)
+		default:
+			view.Here = append(view.Here, w)
 		}
-		return 2
 	}
-	slices.SortStableFunc(view.Rows, func(a, b insight.Worker) int { return cmp.Compare(rank(a), rank(b)) })
-	view.Rows = view.Rows[:min(len(view.Rows), mostRows)]
-	v.Refresh = v.interval
+	view.Here = append(view.Here, follow...)
+	view.Here, view.Gone = view.Here[:min(len(view.Here), mostRows)], view.Gone[:min(len(view.Gone), mostRows)]
 	return "Workers", view
 }
 
 const logPage = 50
 
-// logView is a page of the log.
+// logView is a page of the latest changes.
 type logView struct {
-	Known   bool
-	Entries []insight.Logged
-	UpTo    int64 // 0: the last entries
-	Older   int64 // the version with which the next page begins; 0: there is no next page
+	Entries      []insight.Logged
+	After, Older int // how many newer ones this page leaves out, and the next; 0: there is none
 }
 
 // log shows who changed what, the newest first.
 func (v *visit) log() (string, any) {
-	upTo, _ := strconv.ParseInt(v.ask("upto"), 10, 64)
-	upTo = max(upTo, 0)
-	v.inspector() // which notes what Redis lost
-	view := logView{UpTo: upTo}
-	view.Entries, view.Known = read(v, fmt.Sprint("log ", upTo), v.interval, func(ctx context.Context) ([]insight.Logged, error) {
-		return v.readLog(ctx, upTo, logPage+1)
-	})
+	after, _ := strconv.Atoi(v.ask("after"))
+	after = min(max(after, 0), len(v.Look.Changes))
+	view := logView{Entries: v.Look.Changes[after:], After: after}
 	if len(view.Entries) > logPage {
-		view.Older, view.Entries = view.Entries[logPage].Version, view.Entries[:logPage]
+		view.Entries, view.Older = view.Entries[:logPage], view.After+logPage
 	}
 	return "Log", view
 }
 
-func (v *visit) readLog(ctx context.Context, upTo int64, most int) ([]insight.Logged, error) {
-	entries, err := v.own.Admin.Log(ctx, upTo, most)
-	logged := make([]insight.Logged, len(entries))
-	for i, entry := range entries {
-		logged[i] = insight.LoggedOf(entry)
-	}
-	return logged, err
-}
-
-// changes returns the last changes of operators, the newest first.
-func (v *visit) changes() []insight.Logged {
-	found, _ := read(v, "changes", 5*v.interval, func(ctx context.Context) ([]insight.Logged, error) {
-		return v.readLog(ctx, 0, mostChanges)
-	})
-	return found
-}
-
 // policyView shows what decides now, and what decided before.
 type policyView struct {
-	Known  bool // what operators have set is known
-	Name   string
-	Item   *control.Item[control.Rules] // nil: the workers' own options apply
-	Kept   string                       // the lost rules that workers still follow
-	Tables []policyTable
-
-	Text           string // that is searched for
-	Overrides      []*insight.Overridden
-	All            int // overrides
-	OverridesKnown bool
-
-	History      []insight.SetRules
-	HistoryKnown bool
+	Tables    []policyTable
+	Text      string // that is searched for
+	Overrides []*insight.Override
+	History   []insight.Logged
 }
 
 // policyTable is the table of a policy.
 type policyTable struct {
 	Tier   string // empty: customers without a tier
 	Policy priority.Policy
-	Rows   policyRows
+	rows
+}
+
+func tableOf(tier string, policy priority.Policy) policyTable {
+	return policyTable{tier, policy, rows{Rows: insight.Rows(policy), Counts: true, Loads: true}}
 }
 
 func (v *visit) policy() (string, any) {
-	inspector := v.inspector()
-	rules := inspector.Rules()
-	view := policyView{
-		Known: inspector.Settings != nil, Name: inspector.Policy.Name, Text: v.ask("q"),
-		Tables: []policyTable{{"", rules.Policy, rowsOf(rules.Policy)}},
-	}
+	view := policyView{Text: v.ask("q")}
+	rules := v.Look.Rules
+	view.Tables = []policyTable{tableOf("", rules.Policy)}
 	for _, name := range slices.Sorted(maps.Keys(rules.Tiers)) {
-		view.Tables = append(view.Tables, policyTable{name, rules.Tiers[name], rowsOf(rules.Tiers[name])})
+		view.Tables = append(view.Tables, tableOf(name, rules.Tiers[name]))
 	}
-	if view.Known {
-		view.Item = inspector.Settings.Rules
-	}
-	reports, _ := read(v, "reports", v.interval, func(ctx context.Context) ([]fleet.Report, error) { return inspector.Reports(ctx) })
-	view.Kept = inspector.Kept(reports)
-	all, ok := read(v, "overrides", 5*v.interval, inspector.Overrides)
-	view.OverridesKnown, view.All = ok, len(all)
-	for _, o := range all {
+	for _, o := range v.Look.Overrides {
 		if len(view.Overrides) < mostRows && has(view.Text, o.Exact(), o.By, o.Why, o.Says) {
 			view.Overrides = append(view.Overrides, o)
 		}
 	}
-	view.History, view.HistoryKnown = read(v, "history", v.interval, inspector.History)
-	v.Refresh = v.interval
+	for _, change := range v.Look.Changes {
+		if len(view.History) < logPage && change.Kind == "policy" {
+			view.History = append(view.History, change)
+		}
+	}
 	return "Policy", view
 }
 
-// policyRows are the rows of a policy, with the columns of one rule or of both.
-type policyRows struct {
-	Rows          []policyRow
+// rows are a policy's table, with the columns of one rule or of both.
+type rows struct {
+	Rows          []insight.Row
 	Counts, Loads bool
-}
-
-// policyRow is a row of a policy's table.
-type policyRow struct {
-	insight.Row
-	AtCount, AtLoad string // of the customer whose next document is in the row
-}
-
-func rowsOf(policy priority.Policy) policyRows {
-	rows := policyRows{Counts: true, Loads: true}
-	for _, row := range insight.Rows(policy) {
-		rows.Rows = append(rows.Rows, policyRow{Row: row})
-	}
-	return rows
-}
-
-// mark shows in which row a customer's next document is, without an override.
-func (p *policyRows) mark(c *insight.Customer) {
-	row := &p.Rows[c.RuleLevel-1]
-	switch {
-	case c.ByCount():
-		row.AtCount, p.Loads = insight.Group(c.Count-1), false
-	case c.ByLoad():
-		row.AtLoad, p.Counts = c.Number(), false
-	}
+	At            priority.Level // of a customer's next document, without an override
+	Number        string         // the customer's count or load then; empty: there is none
 }

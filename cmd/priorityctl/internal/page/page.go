@@ -1,6 +1,7 @@
 // Package page shows operators a fleet in a browser: what happens now, the customers, the
-// workers, the policy and the log. It changes nothing of that: where an operator would act,
-// it shows the command of priorityctl to copy.
+// workers, the policy and the log. It only reads, so it is safe without a login: where an
+// operator would act, it shows the command of priorityctl to copy. Anyone who reaches it
+// reads customers' names and the log.
 //
 // It is an http.Handler at the root of a server. All its URLs are relative, so a proxy that
 // takes a prefix away may stand before it.
@@ -8,41 +9,34 @@ package page
 
 import (
 	"bytes"
-	"context"
 	"embed"
+	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/docpriority/priority/internal/insight"
 )
 
-const (
-	mostText = 512 // bytes of a field of a URL
-	mostRows = 200 // of a table
-)
+const mostRows = 200 // of a table
 
 // Page is the page of one fleet.
 type Page struct {
-	cache
+	looks
+	searches
 
-	// own goes by the workers' own options.
-	own *insight.Inspector
-
-	redis string // the flag -redis of commands
-
-	interval time.Duration // how long an answer of Redis is shown, to everybody
-
-	// The cache's lock guards what operators had set at the last reading, and whether Redis
-	// has lost it since.
-	settled int64
-	lost    string
+	inspector *insight.Inspector
+	redis     string        // the flag -redis of commands
+	interval  time.Duration // between two looks
 }
 
-// New returns the page of the fleet that an Inspector knows by the workers' own options.
-// The URL of Redis is for the commands to copy; empty: their environment names it.
-func New(own *insight.Inspector, redis string) *Page {
-	p := &Page{own: own, interval: 2 * time.Second, cache: cache{known: make(map[string]*answer)}}
+// New returns the page of an Inspector's fleet. The URL of Redis is for the commands to
+// copy; empty: their environment names it.
+func New(inspector *insight.Inspector, redis string) *Page {
+	p := &Page{inspector: inspector, interval: 5 * time.Second} // as often as workers report
 	if redis != "" {
 		p.redis = " -redis " + insight.ShellQuoted(redis)
 	}
@@ -56,13 +50,13 @@ var assets embed.FS
 func (p *Page) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/", http.FileServerFS(assets))
-	for path, show := range map[string]func(*visit) (heading string, data any){
-		"{$}": (*visit).now, "customers": (*visit).customers, "customer": (*visit).customer,
+	for name, show := range map[string]func(*visit) (heading string, data any){
+		"now": (*visit).now, "customers": (*visit).customers, "customer": (*visit).customer,
 		"workers": (*visit).workers, "policy": (*visit).policy, "log": (*visit).log,
 	} {
-		name := path
-		if path == "{$}" {
-			name = "now"
+		path := name
+		if name == "now" {
+			path = "{$}"
 		}
 		mux.HandleFunc("GET /"+path, func(w http.ResponseWriter, r *http.Request) {
 			p.show(w, &visit{Page: p, request: r, Name: name, status: http.StatusOK}, show)
@@ -90,17 +84,29 @@ type visit struct {
 	request *http.Request
 	status  int
 
-	Name        string        // of the page
-	Refresh     time.Duration // the page is fetched again after so long; 0: it is not
-	Stale       []string      // why what is shown is older than it should be
-	oldest      time.Time
-	unreachable bool // one of Stale says so
-	Heading     string
-	Data        any
+	Name    string        // of the page
+	Look    *look         // nil: Redis was never reached
+	Away    bool          // Redis cannot be reached now
+	Stale   []string      // why something is missing, or older than it should be
+	Refresh time.Duration // the page is fetched again after so long; 0: it is not
+	Heading string
+	Data    any
 }
 
 func (p *Page) show(w http.ResponseWriter, v *visit, of func(*visit) (string, any)) {
-	v.Heading, v.Data = of(v)
+	var away error
+	if v.Look, away = p.look(v.request.Context()); away != nil {
+		v.Away = true
+		v.note(away)
+	} else {
+		for _, err := range v.Look.unread {
+			v.note(err)
+		}
+	}
+	v.Refresh, v.Heading = p.interval, "Redis was not reached yet"
+	if v.Look != nil {
+		v.Heading, v.Data = of(v)
+	}
 	var page bytes.Buffer // so that no half page is sent
 	if err := templates[v.Name].ExecuteTemplate(&page, "layout", v); err != nil {
 		http.Error(w, "page: "+err.Error(), http.StatusInternalServerError)
@@ -111,46 +117,50 @@ func (p *Page) show(w http.ResponseWriter, v *visit, of func(*visit) (string, an
 	_, _ = w.Write(page.Bytes())
 }
 
-// ask returns a field of the URL, of a length that can be shown and searched for.
-func (v *visit) ask(field string) string {
-	text := v.request.URL.Query().Get(field)
-	return text[:min(len(text), mostText)]
-}
-
-// Server, Prefix and Lost are for the frame.
-func (v *visit) Server() string { return v.own.Server.Address }
-func (v *visit) Prefix() string { return v.own.Prefix }
-func (v *visit) Lost() string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.lost
-}
-
-// Age says how old the oldest reading on the page is.
-func (v *visit) Age() string {
-	if v.oldest.IsZero() {
-		return ""
+// note says on the page why something is missing, once.
+func (v *visit) note(err error) {
+	if says := v.text(err); !slices.Contains(v.Stale, says) {
+		v.Stale = append(v.Stale, says)
 	}
-	return insight.Span(time.Since(v.oldest).Round(time.Second))
 }
+
+// text returns an error as a page may show it.
+func (p *Page) text(err error) string {
+	text := insight.OneLine(p.inspector.Hidden(err))
+	if insight.Unreachable(err) {
+		return "Redis at " + p.inspector.Server.Address + " cannot be reached: " + text
+	}
+	return text
+}
+
+// ask returns a field of the URL.
+func (v *visit) ask(field string) string { return v.request.URL.Query().Get(field) }
+
+// Inspector is for the frame, which names what is looked at.
+func (v *visit) Inspector() *insight.Inspector { return v.inspector }
 
 // Command returns a command of priorityctl to copy.
-func (v *visit) Command(command string) string { return v.own.Command(command + v.redis) }
+func (v *visit) Command(command string) string { return v.inspector.Command(command + v.redis) }
 
-// inspector returns an Inspector that follows what operators have set, as far as that is
-// known.
-func (v *visit) inspector() *insight.Inspector {
-	followed, ok := read(v, "rules", v.interval, func(ctx context.Context) (*insight.Inspector, error) {
-		next, err := v.own.Follow(ctx)
-		if err == nil {
-			v.noteLoss(next)
-		}
-		return next, err
-	})
-	if !ok {
-		return v.own
-	}
-	return followed
+// has reports whether one of some texts has a part, in upper or lower case.
+func has(part string, texts ...string) bool {
+	part = strings.ToLower(part)
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), part) })
+}
+
+// functions are what the templates call.
+var functions = template.FuncMap{
+	"group": insight.Group, "plural": insight.Plural, "moment": insight.Moment, "quoted": insight.Quoted,
+	"shown": insight.Shown, "span": insight.Span, "about": insight.About, "resets": insight.Resets, "worst": insight.Worst,
+	"turns":    func() string { return insight.Turns },
+	"stamp":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+	"since":    func(at time.Time) string { return insight.Span(time.Since(at).Round(time.Second)) },
+	"bare":     func(text string) string { return strings.TrimPrefix(strings.TrimPrefix(text, "load "), "count ") }, // the heading has the word
+	"customer": func(customer string) string { return "customer?" + url.Values{"c": {customer}}.Encode() },
+	"bar": func(part, all int64) template.HTML {
+		return template.HTML(fmt.Sprintf(`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="10"/><rect class="level" width="%.2f" height="10"/></svg>`,
+			100*float64(part)/float64(max(all, 1))))
+	},
 }
 
 //go:embed templates

@@ -1,63 +1,50 @@
 package page
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/insight"
-	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/lua"
 )
 
-// world is a fleet's Redis, and the page of it on a web server.
+// world is a fleet's Redis, and the page of it.
 type world struct {
 	*testing.T
-	client redis.UniversalClient
-	store  *priority.RedisStore
-	admin  *control.Admin
-	page   *Page
-	root   string // the page's address, with a slash at its end
+	client  *redis.Client
+	store   *priority.RedisStore
+	admin   *control.Admin
+	page    *Page
+	handler http.Handler
 }
 
-func newWorld(t *testing.T, client redis.UniversalClient, secrets ...string) *world {
+func newWorld(t *testing.T, client *redis.Client) *world {
 	t.Helper()
-	options := priority.RedisOptions{Timeout: 10 * time.Second, Overrides: true, Tiers: map[string]priority.Policy{"gold": {Thresholds: []int64{-20}}}, TierOf: func(string) string { return "" }}
-	store := must(priority.NewRedisStore(client, &options))(t)
-	admin := must(control.NewAdmin(client, &control.AdminOptions{Timeout: 10 * time.Second}))(t)
-	p := New(&insight.Inspector{
-		Client: client, Store: store, Options: options, Prefix: insight.DefaultPrefix, Admin: admin, Secrets: secrets,
-		Policy: insight.NamedPolicy{Policy: priority.DefaultPolicy(), Name: "the default"}, Server: insight.Server{Address: "redis://counts", Kind: insight.SingleServer},
-	}, "redis://counts/1?a&b")
+	store := must(priority.NewRedisStore(client, &priority.RedisOptions{Timeout: time.Minute}))(t)
+	inspector := must(insight.New(client, insight.Options{Secrets: []string{"hunter2"}, Server: insight.Server{Address: "redis://counts"}}))(t)
+	p := New(inspector, "redis://counts/1?a&b")
 	p.interval = 20 * time.Millisecond
-	web := httptest.NewServer(p.Handler())
-	t.Cleanup(web.Close)
-	return &world{T: t, client: client, store: store, admin: admin, page: p, root: web.URL + "/"}
-}
-
-func TestMain(m *testing.M) {
-	logging.Disable() // what matters is on the page
-	m.Run()
+	return &world{t, client, store, inspector.Admin, p, p.Handler()}
 }
 
 func must[T any](value T, err error) func(testing.TB) T {
@@ -70,171 +57,161 @@ func must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-func (w *world) get(path string) string {
-	w.Helper()
-	response := must(http.Get(w.root + path))(w)
-	defer response.Body.Close()
-	return string(must(io.ReadAll(response.Body))(w))
+func (w *world) do(method, path string) *httptest.ResponseRecorder {
+	recorder := httptest.NewRecorder()
+	w.handler.ServeHTTP(recorder, httptest.NewRequest(method, "/"+path, nil))
+	return recorder
 }
+
+func (w *world) get(path string) string { return w.do(http.MethodGet, path).Body.String() }
 
 // has fails the test unless a page has all texts, and soon.
 func (w *world) has(path string, texts ...string) {
 	w.Helper()
-	body := ""
-	defer func() {
-		if w.Failed() {
-			_, main, _ := strings.Cut(body, "<main")
-			w.Logf("%q has\n%s", path, main)
-		}
-	}()
 	for _, text := range texts {
-		redistest.Await(w, path+" has "+text, func() bool {
-			body = w.get(path)
-			return strings.Contains(body, text)
-		})
+		redistest.Await(w, path+" has "+text, func() bool { return strings.Contains(w.get(path), text) })
 	}
 }
 
-func (w *world) count(customer string, documents int) {
-	w.Helper()
-	must(w.store.NextN(w.Context(), customer, documents))(w)
-}
+var change = control.Change{By: "<b>mary", Why: "<script>why()</script>"}
 
 func (w *world) override(customer string, level priority.Level) {
-	w.Helper()
-	must(w.admin.SetOverride(w.Context(), customer, priority.Override{Earliest: level, Latest: level}, 6*time.Hour, control.Change{By: "<b>mary", Why: "<script>why()</script>"}))(w)
+	must(w.admin.SetOverride(w.Context(), customer, priority.Override{Earliest: level, Latest: level}, 6*time.Hour, change))(w)
 }
 
 func (w *world) apply(thresholds ...int64) {
-	w.Helper()
-	replaces := int64(0)
-	if settings := must(w.admin.Settings(w.Context()))(w); settings.Rules != nil {
-		replaces = settings.Rules.Version
-	}
-	must(w.admin.Apply(w.Context(), control.Rules{Policy: priority.Policy{Thresholds: thresholds}}, control.Change{By: "mary", Why: "less level 9", Replaces: replaces}))(w)
+	must(w.admin.Apply(w.Context(), control.AnyVersion, control.Rules{Policy: priority.Policy{Thresholds: thresholds}}, control.Change{By: "mary", Why: "less level 9"}))(w)
 }
 
-// report writes the report of a process.
-func (w *world) report(r fleet.Report) {
-	w.Helper()
-	if r.Levels == 0 {
-		r.Levels = 9
-	}
-	r.Language, r.Version, r.Window = "go", "0.1.0", time.Minute
-	text := must(json.Marshal(r))(w)
-	const key = "priority:{fleet}:"
-	if err := w.client.Eval(w.Context(), lua.Report, []string{key + r.ID, key + "members"}, r.ID, text).Err(); err != nil {
-		w.Fatal(err)
-	}
+// pending makes documents pending that were submitted two minutes ago.
+func (w *world) pending(customer string, level priority.Level, documents int) {
+	const script = "for i = 1, ARGV[2] do redis.call('ZADD', KEYS[1], string.format('%d', 256000 * (redis.call('TIME')[1] - 120) + ARGV[1]), i) end"
+	_ = w.client.Eval(w.Context(), script, []string{w.store.Keys(customer).Pending}, int(level), documents) // without a reply
 }
+
+// report writes the report of a process, which it made a while ago; 0: it is here for the whole
+// test.
+func (w *world) report(name string, age time.Duration, r fleet.Report) {
+	w.Helper()
+	r.ID, r.Name, r.Host, r.PID, r.Overrides = name, name, "<i>host", 100, true
+	r.Language, r.Version, r.Window, r.Up, r.Levels = "go", "0.1.0", time.Minute, 3*time.Hour, max(r.Levels, 3)
+	key, text := "priority:{fleet}:"+name, must(json.Marshal(r))(w)
+	must(w.client.Eval(w.Context(), lua.Report, []string{key, "priority:{fleet}:members", "priority:{fleet}:emptied"}, name, text, 0).Result())(w)
+	w.client.PExpire(w.Context(), key, time.Hour-cmp.Or(age, -time.Hour))
+}
+
+var long = strings.Repeat("long", 128)
 
 // full has something of all that the pages show.
 func full(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t, redistest.Start(t).Client())
-	w.count("acme", 30)
-	w.count(strings.Repeat("long", 128), 40)
-	ids := make([]string, 11)
-	for i := range ids {
-		ids[i] = fmt.Sprint(i)
-	}
-	must(w.store.SubmitN(t.Context(), "clinic", ids, nil))(t)
+	must(w.store.NextN(t.Context(), "acme", 30))(t)
+	must(w.store.NextN(t.Context(), long, 40))(t)
+	w.pending("clinic", 4, 11)
 	w.client.Set(t.Context(), "priority:{bro ken}:count", "junk", 0)
-	w.override("acme", 2)
 	w.apply(-10, -20)
 	w.apply(-5, -20)
-	busy := []fleet.Busy{{Customer: "acme", Documents: 120, Rule: priority.ByCount, Level: 2, Count: -29}, {Customer: strings.Repeat("long", 128), Documents: 1, Rule: priority.ByCount, Level: 3}, {Customer: "bro ken", Documents: 1, Rule: priority.ByCount, Level: 1}}
-	for i, rules := range []fleet.Rules{{Version: 3}, {Version: 2, Error: "its queue has 3 levels, the rules 9"}, {Version: 3}} {
-		w.report(fleet.Report{
-			ID: fmt.Sprint("id", i), Name: fmt.Sprint("w", i), Host: "b", PID: 100 + i, Overrides: true, Degraded: i == 2, Rules: rules, Up: 3 * time.Hour,
-			ByLoad: map[priority.Level]int64{4: 1950, 9: 10}, ByCount: map[priority.Level]int64{1: 7}, Overridden: 7, Fallback: 2,
-			Waits: map[priority.Level]fleet.Histogram{1: {40: 100}, 4: {53: 100}}, Errors: map[string]int64{"not_counted": 3, "corrupt": 1}, Busiest: busy,
-		})
+	for i := range 60 {
+		must(0, w.admin.NoteReset(t.Context(), fmt.Sprint("reset-", i), change))(t)
 	}
-	if err := w.page.addSample(t.Context()); err != nil {
-		t.Fatal(err)
+	w.override("acme", 2)
+	for i, r := range []fleet.Report{{Levels: 9, Rules: fleet.Rules{Version: 2}}, {Rules: fleet.Rules{Version: 2}}, {Levels: 9, Rules: fleet.Rules{Version: 1, Own: true}}} {
+		r.ByLoad, r.ByCount, r.Overridden = map[priority.Level]int64{4: 1950, 9: 10}, map[priority.Level]int64{1: 7}, 7
+		r.Waits, r.Errors = map[priority.Level]fleet.Histogram{1: {40: 100}}, map[string]int64{"not_counted": 3}
+		r.Busiest = []fleet.Busy{
+			{Customer: "acme", Documents: 120, Rule: priority.ByCount, Level: 2, Count: -29, Hour: []fleet.Part{{Ago: 2 * time.Minute, Documents: 70, Level: 8}, {Ago: 7 * time.Minute, Documents: 50, Level: 7}, {Ago: 22 * time.Minute, Documents: 9, Level: 8}}},
+			{Customer: "clinic", Rule: priority.ByLoad, Level: 4, Pending: 11}, {Customer: long, Documents: 1, Rule: priority.ByCount, Level: 3}, {Customer: "bro ken", Documents: 1, Rule: priority.ByCount, Level: 1},
+		}
+		w.report(fmt.Sprint("w", i), 0, r)
 	}
+	w.report("w9", 5*time.Minute, fleet.Report{})
+	must(0, w.page.addSample(t.Context()))(t)
 	return w
 }
 
-var pages = []string{"", "customers", "customers?corrupt=", "customers?q=nobody", "customer?c=acme", "customer?c=clinic", "customer?c=bro+ken", "customer?c=" + strings.Repeat("long", 128), "workers", "policy", "log"}
+var pages = []string{"", "customers", "customers?corrupt=", "customers?q=nothing", "customer?c=acme", "customer?c=clinic", "customer?c=bro+ken", "customer?c=" + long, "workers", "policy", "log"}
 
-func TestPages_ShowTheFleet(t *testing.T) {
+func TestPages_Flood(t *testing.T) {
 	t.Parallel()
 	w := full(t)
 	for path, texts := range map[string][]string{
 		"": {
-			`<th class="left" scope="row">4</th><td>0</td><td>5,850</td>`, `<th class="left" scope="row">1</th><td>21</td><td>0</td>`, "5,901 in the last minute", `<strong class="figure">98.3</strong>`,
-			`<strong class="figure">1s</strong><span class="faint">median`, "9 could not be counted", "2 do not obey", "w1 on host b does not: its queue has 3 levels, the rules 9", "1 of 3 workers cannot reach Redis",
-			"Find the customers", `<a class="name" href="customer?c=acme">`, "Documents a minute: at most 5,901", `class="mark"`, "Some things could be better", "Ping ",
+			`<th class="left" scope="row">1</th><td>21</td>`, `4 <strong class="bad">✗ stuck</strong></th><td>5,850</td>`, "<td>11</td><td>2m", `<strong class="figure">1s</strong><span class="faint">median`,
+			"No document of level 4 was done in the last minute; 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
+			`<a class="name" href="customer?c=acme">`, "The last hour", "Documents a minute: at most 5,901", `class="mark"`,
 		},
-		"customers":          {`<strong class="figure">4</strong> of all customers`, `href="customer?c=clinic"`, "<td>144.0</td><td>11</td>", `<td>2</td><td class="left">by count</td><td>-29</td>`},
+		"customers":          {`<strong class="figure">4</strong> of all customers`, `href="customer?c=clinic"`, `<td>2</td><td class="left desk">by count</td><td>-29</td>`},
 		"customers?corrupt=": {`<strong class="figure">1</strong>`, `<a class="name" href="customer?c=bro&#43;ken"><bdi>&#34;bro ken&#34;</bdi></a> <span class="tag">corrupt key`},
-		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme overridden"},
-		"customer?c=clinic":  {"12.0 recent × 12 pending × 1.00 cost = 144.0", "<strong>◂ 144.0</strong>", "priority:{clinic}:pending"},
+		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme pinned to level 2", "<td>210</td><td>8</td>", `<td>150</td><td>7 <span class="tag">the flood began`},
+		"customer?c=clinic":  {"1.0 recent × 12 pending × 1.00 cost = 12.0", "<strong>◂ 12.0</strong>", "priority:{clinic}:pending"},
 		"customer?c=bro+ken": {"holds a string, not a count", "priorityctl reset -why &#39;&#39; -redis &#39;redis://counts/1?a&amp;b&#39; &#39;bro ken&#39;"},
-		"workers":            {`<strong class="figure">1</strong> of 3 workers obey operators; 1 cannot reach Redis`, "its queue has 3 levels, the rules 9", "on <bdi>b</bdi>, process 101", "version 3"},
-		"policy":             {"version 3, by mary", "less level 9", "&lt; -5", "Version 2: 3 levels", "decides now", "pinned to level 2", "priorityctl policy rollback 2 -why", "priorityctl policy withdraw -why"},
-		"policy?q=nobody":    {"No override matches"},
-		"log":                {"policy applied", "acme overridden: pinned to level 2, for 6h", "version 1, "},
+		"customer?c=new":     {"nothing is known about it", "No listed change is about this customer"},
+		"workers":            {`<td class="left">own</td>`, "Gone within the hour", `<td class="left text">5m`, ">w9<"},
+		"workers?q=W1":       {"2 of 3 workers follow; w2 on &lt;i&gt;host does not", `<td>3 <strong class="bad">≠ most`, "version 2"},
+		"policy":             {"pinned to level 2", "A customer’s page has the commands"},
+		"policy?q=nothing":   {"version 2, by mary", "less level 9", "&lt; -5", "policy applied (version 1): 3 levels", "priorityctl policy rollback 1 -why", "1 in force", "No override matches"},
+		"log":                {"acme pinned to level 2, for 6h", ">reset-59 reset<", ">reset-11 reset<", `href="log?after=50"`},
+		"log?after=50":       {">reset-10 reset<", ">reset-0 reset<", "policy applied (version 1)", `href="log"`},
 	} {
 		w.has(path, texts...)
 	}
-	if body := w.get("workers"); strings.Index(body, ">w1<") > strings.Index(body, ">w0<") {
-		t.Error("who obeys comes before who does not")
+	if body := w.get("workers"); strings.Index(body, ">w2<") > strings.Index(body, ">w0<") || strings.Contains(w.get("workers?q=w1"), ">w2<") {
+		t.Error("a worker that follows comes first, or the search finds another")
 	}
-	if body := w.get("workers?q=W2"); strings.Contains(body, ">w1<") || !strings.Contains(body, ">w2<") {
-		t.Error("the search for w2 finds another")
-	}
-	must(w.admin.Forget(t.Context(), "acme", control.Change{By: "mary", Why: "ticket 4711"}))(t)
-	w.has("log", "<bdi>a customer forgotten</bdi></p>", "ticket 4711")
+	must(w.admin.Withdraw(t.Context(), control.AnyVersion, change))(t)
+	w.has("policy", "the workers’ own options decide, here <bdi>the module&#39;s default policy", "policy withdrawn (version 3)", "priorityctl policy rollback 2 -why")
 }
 
-// A browser runs, shows and sends nothing but what is from this page, and no request
-// changes anything.
+// The number of what was lost is what workers knew, whatever the page has seen before.
+func TestPages_NoWorkersThenEmptied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, redistest.Start(t).Client())
+	w.has("", "✓ All 6 checks are ok", "No worker has reported", "Nothing is drawn yet", "no document waits")
+	w.has("workers", "no worker reports, so who follows is not known")
+	w.has("customers", `<strong class="figure">0</strong>`)
+	w.has("policy", "There are no overrides", "No policy is among")
+	w.has("log", "No change is listed")
+	w.client.Set(t.Context(), "priority:{fleet}:emptied", time.Now().Add(-4*time.Minute).UnixMilli(), 0)
+	w.report("w1", 0, fleet.Report{Rules: fleet.Rules{Version: 15, Error: "Redis lost data"}})
+	w.has("", "✗ data:", "Redis lost its data 4m ago", "✗ rules:", "version 15 of the rules was known, and none is there", "→ priorityctl control import brings an export back")
+	w.has("policy", "✗ Redis lost rules", "version 15 of the rules was known", "Where the lost rules are not known, the workers’ own options decide")
+	w.client.Set(t.Context(), "priority:{control}:rules", "junk", 0)
+	w.has("policy", "Not up to date", "corrupt", "priority:{control}:rules", "What operators have set cannot be read")
+}
+
+// A browser gets nothing that is not from this page, and no request changes anything.
 func TestPages_FromHereAndReadOnly(t *testing.T) {
 	t.Parallel()
 	w := full(t)
-	w.has("", "Ping ")
-	held := func() (all []string) {
-		for _, key := range must(w.client.Keys(t.Context(), "*").Result())(t) {
-			all = append(all, key+"="+w.client.Dump(t.Context(), key).Val())
-		}
-		slices.Sort(all)
-		return all
+	changes := func() string {
+		return regexp.MustCompile("rdb_changes_since_last_save:.*").FindString(w.client.Info(t.Context(), "persistence").Val())
 	}
-	before := held()
+	before := changes()
 	foreign := regexp.MustCompile(`(?i)(?:src|href|action)="(?:[a-z]+:|//|/)|<[^>]+\s(?:style|on[a-z]+)=|<style|<script>|url\(|method=|ZgotmplZ|NaN|%!|<no value>`)
 	for _, path := range pages {
-		for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 405, http.MethodPut: 405, http.MethodDelete: 405} {
-			response := must(http.DefaultClient.Do(must(http.NewRequest(method, w.root+path, strings.NewReader("c=acme&why=x")))(t)))(t)
-			body := string(must(io.ReadAll(response.Body))(t))
-			_ = response.Body.Close()
-			if found := foreign.FindString(body); response.StatusCode != want || found != "" {
-				t.Errorf("%s %q: status %d, with %q", method, path, response.StatusCode, found)
-			}
-			for header, want := range map[string]string{
-				"Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-				"X-Frame-Options":         "DENY", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
-			} {
-				if got := response.Header.Get(header); got != want {
-					t.Errorf("%s %q: %s is %q", method, path, header, got)
-				}
-			}
+		response := w.do(http.MethodGet, path)
+		h := response.Header()
+		guards := []string{h.Get("Content-Security-Policy"), h.Get("X-Frame-Options"), h.Get("X-Content-Type-Options"), h.Get("Referrer-Policy"), h.Get("Cache-Control")}
+		if !slices.Equal(guards, []string{"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'", "DENY", "nosniff", "no-referrer", "no-store"}) {
+			t.Errorf("%q: %q", path, guards)
+		}
+		if found := foreign.FindString(response.Body.String()); response.Code != 200 || found != "" || w.do(http.MethodPost, path).Code != 405 {
+			t.Errorf("%q: status %d, with %q", path, response.Code, found)
 		}
 	}
-	if after := held(); !slices.Equal(before, after) {
-		t.Errorf("Redis holds\n%q\nand not\n%q", after, before)
+	if after := changes(); after != before || before == "" {
+		t.Errorf("Redis has had %q, and then %q", before, after)
 	}
-	for path, want := range map[string]int{"nothing": 404, "customer": 400, "customer?c=" + strings.Repeat("x", 513): 400, "assets/style.css": 200, "assets/nothing": 404} {
-		if response := must(http.Head(w.root + path))(t); response.StatusCode != want {
-			t.Errorf("%q has status %d, not %d", path, response.StatusCode, want)
+	for path, want := range map[string]int{"nothing": 404, "customer": 400, "customer?c=" + long + "x": 400, "assets/style.css": 200, "log?after=-7": 200} {
+		if status := w.do(http.MethodGet, path).Code; status != want {
+			t.Errorf("%q has status %d, not %d", path, status, want)
 		}
 	}
 }
 
-// Every customer is shown as text, every link about one leads to the same one, and every
-// command names no other.
+// Every customer is shown as text, every link about one leads to the same one, and a shell
+// reads the same one in every command.
 func TestPages_HostileCustomers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t).Client())
@@ -244,270 +221,143 @@ func TestPages_HostileCustomers(t *testing.T) {
 	}
 	var busy []fleet.Busy
 	for i, customer := range hostile {
-		w.count(customer, 3+i)
+		must(w.store.NextN(t.Context(), customer, 3+i))(t)
 		w.override(customer, 2)
 		busy = append(busy, fleet.Busy{Customer: customer, Documents: 1, Rule: priority.ByCount, Level: 9, Count: -30})
 	}
-	w.report(fleet.Report{ID: "<b>", Name: "<b>", Host: "<b>", Overrides: true, Busiest: busy})
+	w.report("<b>", 0, fleet.Report{Busiest: busy})
 	w.has("customers", `<strong class="figure">12</strong> of all customers`)
-	raw := []string{"<script>nonsense", "<script>why", "<img", "<b>", "\u202e", "\x00", "\xff"}
 	check := func(path string) string {
 		body := w.get(path)
-		for _, bad := range raw {
-			if strings.Contains(body, bad) {
-				t.Errorf("%q has %q", path, bad)
-			}
+		if bad := regexp.MustCompile("<script>nonsense|<script>why|<img|<b>|<i>|\u202e|\x00").FindString(body); bad != "" || !utf8.ValidString(body) {
+			t.Errorf("%q has %q", path, bad)
 		}
 		return body
 	}
-	for _, path := range []string{"", "customers", "log", "policy", "workers", "workers?q=%22%3E%3Cimg"} {
-		var found []string
-		for _, link := range regexp.MustCompile(`href="(customer\?c[^"]+)"`).FindAllStringSubmatch(check(path), -1) {
-			found = append(found, must(url.Parse(html.UnescapeString(link[1])))(t).Query().Get("c"))
-		}
+	check("workers?q=%22%3E%3Cimg")
+	for _, path := range []string{"", "customers", "log", "policy"} {
+		body := html.UnescapeString(check(path))
 		for _, customer := range hostile {
-			if !slices.Contains(found, customer) && !strings.HasPrefix(path, "workers") {
-				t.Errorf("%q: no link to %q", path, customer)
+			if query := url.QueryEscape(customer); !strings.Contains(body, `href="customer?c=`+query+`"`) {
+				t.Errorf("%q has no link to %s", path, query)
 			}
 		}
 	}
 	for i, customer := range hostile {
-		path := "customer?c=" + url.QueryEscape(customer)
-		if !strings.Contains(check(path), fmt.Sprintf("%d documents since the last reset", 3+i)) {
-			t.Errorf("%q is another customer's page", path)
+		body := check("customer?c=" + url.QueryEscape(customer))
+		commands := regexp.MustCompile(`<code class="command"[^>]*>([^<]*)<`).FindAllStringSubmatch(body, 5)
+		for _, command := range commands {
+			// The last argument is the customer, or else the input is JSON that has it.
+			script := `priorityctl() { case $* in *"-from -") cat;; *) for last; do :; done; printf %s "$last";; esac; }; ` + html.UnescapeString(command[1])
+			read := insight.Name{Customer: string(must(exec.Command("sh", "-c", script).Output())(t))}
+			_ = json.Unmarshal([]byte(read.Customer), &read)
+			if read.Exact() != customer {
+				t.Errorf("a shell reads %q for %q in %s", read.Exact(), customer, command[1])
+			}
+		}
+		if !strings.Contains(body, fmt.Sprintf("%d documents since the last reset", 3+i)) || len(commands) != 5 {
+			t.Errorf("%q is another customer's page, or has %d commands", customer, len(commands))
 		}
 	}
 }
 
-func TestCustomers_SearchAndSort(t *testing.T) {
+func TestCustomers_Search(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t).Client())
 	pipeline := w.client.Pipeline()
-	for i := range 12_000 { // more than a step looks at
+	for i := range 6_000 { // more than a step looks at
 		pipeline.Set(t.Context(), w.store.Keys(fmt.Sprintf("Customer-%05d", i)).Count, -i%30, time.Hour)
 	}
 	must(pipeline.Exec(t.Context()))(t)
-	if body := w.get("customers"); !strings.Contains(body, " so far, in ") || !strings.Contains(body, `data-refresh="500"`) {
-		t.Error("a search of a step is over")
+	w.pending("waits", 1, 2)
+	w.has("customers", `data-refresh="500"`, `<strong class="figure">6,001</strong> of all customers`, "5,801 customers more")
+	w.has("customers?q=customer-05999", `<strong class="figure">1</strong> of all customers`, "<bdi>Customer-05999</bdi>")
+	w.has("customers?level=1&q=cust", `<strong class="figure">400</strong> of all customers`) // counts 0 and -1 are followed by level 1
+	for sort, first := range map[string]string{"level": "Customer-00029", "pending": "waits", "oldest": "waits"} {
+		w.has("customers?sort="+sort, "</strong> of all customers", "<tbody>\n"+`<tr><th class="left who" scope="row"><a class="name" href="customer?c=`+first)
 	}
-	w.has("customers", `<strong class="figure">12,000</strong> of all customers`, "11,800 customers more")
-	w.has("customers?q=customer-11999", `<strong class="figure">1</strong> of all customers`, "<bdi>Customer-11999</bdi>")
-	w.has("customers?level=1", `<strong class="figure">800</strong> of all customers`) // counts 0 and -1 are followed by level 1
-	for sort, first := range map[string]string{"": "00029", "customer": "00000", "number": "00029", "nonsense": "00029"} {
-		path := "customers?q=-000&sort=" + sort
-		w.has(path, "</strong> of all customers")
-		if _, rows, _ := strings.Cut(w.get(path), "<tbody>"); !strings.HasPrefix(rows, "\n"+`<tr><th class="left who" scope="row"><a class="name" href="customer?c=Customer-`+first) {
-			t.Errorf("sorted by %q, the first is\n%.120s", sort, rows)
+	for what, s := range w.page.known {
+		if len(s.rows) > 10*mostRows {
+			t.Errorf("%v keeps %d customers", what, len(s.rows))
 		}
 	}
 }
 
-// A hundred people who look cost Redis what one does, and what is kept of their questions
-// has a bound.
-func TestCache_ManyReaders(t *testing.T) {
+func TestLook_ManyVisitors(t *testing.T) {
 	t.Parallel()
 	w := full(t)
+	w.has("customers", "of all customers")
 	w.page.interval = time.Minute
-	for _, path := range pages {
-		w.get(path)
+	before := redistest.Calls(t, w.client)
+	var visitors sync.WaitGroup
+	for i := range 100 {
+		visitors.Go(func() { w.get([]string{"", "customers", "workers", "policy", "log"}[i%5]) })
 	}
-	before := redistest.Calls(t, w.client.(*redis.Client))
-	var readers sync.WaitGroup
-	for range 25 {
-		readers.Go(func() {
-			for _, path := range pages {
-				w.get(path)
-			}
-		})
+	visitors.Wait()
+	if after := redistest.Calls(t, w.client); after["time"] != before["time"] || after["scan"] != before["scan"] {
+		t.Errorf("Redis was called %v times, and then %v", before, after)
 	}
-	readers.Wait()
-	for name, calls := range redistest.Calls(t, w.client.(*redis.Client)) {
-		if name != "info" && calls != before[name] {
-			t.Errorf("%d more calls of %s", calls-before[name], name)
-		}
+	for i := range 2 * mostSearches {
+		w.get(fmt.Sprint("customers?q=", i))
 	}
-	for i := range 1100 {
-		for _, kind := range []string{"customer", "log", "search"} {
-			w.page.answerTo(fmt.Sprint(kind, " ", i)).asked = time.Now()
-		}
-	}
-	if kept := len(w.page.known); kept > 1100 || w.page.known["rules"] == nil || w.page.known["customer 1099"] == nil {
-		t.Errorf("%d answers are kept", kept)
+	if kept := len(w.page.known); kept > mostSearches {
+		t.Errorf("%d searches are kept", kept)
 	}
 }
 
-// When Redis stops or hangs, what was read last stays, with its age and one message. When
-// it is back, so is the page.
+// While Redis is away, what was read last stays, with its age and one message, which shows no
+// password. When it is back, so is the page.
 func TestPages_RedisAway(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--appendonly", "yes")
-	proxy := redistest.StartProxy(t, server.Addr)
-	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: 100 * time.Millisecond})
+	proxy := redistest.StartProxy(t, redistest.Start(t).Addr)
+	client := redis.NewClient(&redis.Options{Addr: proxy.Addr, MaxRetries: -1, DialerRetries: 1, ReadTimeout: 500 * time.Millisecond})
 	defer client.Close()
 	w := newWorld(t, client)
-	known := map[string]string{"": "customer?c=acme", "customers": "customer?c=acme", "customer?c=acme": "◂ -30", "workers": ">w0<", "policy": "less level 9", "log": "less level 9"}
-	all := func(while string, texts ...string) {
-		t.Helper()
-		for path := range known {
-			w.has(path, texts...)
-			if body := w.get(path); strings.Count(body, "Not up to date") > 1 || regexp.MustCompile(`dial tcp|deadline|\bEOF\b|i/o|strconv|context|All is well|could be better`).MatchString(body) {
-				t.Errorf("%s, %q has\n%s", while, path, body)
-			}
-		}
-	}
-	server.Kill()
-	all("never read", "cannot be reached")
-	w.has("", "✗ Something does not work")
-	w.has("policy", "What operators have set is not known now", "The overrides are not known now")
-	server.Restart()
-	w.count("acme", 30)
-	w.apply(-3)
-	w.report(fleet.Report{ID: "0", Name: "w0", Overrides: true, Busiest: []fleet.Busy{{Customer: "acme", Documents: 1, Rule: priority.ByCount, Level: 9}}})
-	for path, text := range known {
-		w.has(path, text)
-	}
 	proxy.Set(redistest.Swallow)
-	all("hanging", "cannot be reached", "What you see was read")
-	for path, text := range known {
-		w.has(path, text)
+	const message = "Not up to date.</strong> Redis at redis://counts cannot be reached: "
+	for _, path := range pages {
+		w.has(path, message, "Redis was not reached yet")
 	}
 	proxy.Set(redistest.None)
-	redistest.Await(t, "the page is back", func() bool { return !strings.Contains(w.get("log"), "Not up to date") })
-}
-
-func TestPages_LostRules(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Start(t).Client())
+	must(w.store.NextN(t.Context(), "acme", 30))(t)
+	w.override("acme", 2)
 	w.apply(-3)
-	w.apply(-4)
-	w.has("policy", "version 2, by mary")
-	w.client.FlushAll(t.Context())
-	w.report(fleet.Report{ID: "1", Name: "w1", Overrides: true, Rules: fleet.Rules{Version: 2, Error: "Redis lost data"}})
-	for _, path := range []string{"", "customers", "workers", "customer?c=acme", "policy", "log"} {
-		w.has(path, "version 2 was known, 0 is there")
-	}
-	w.has("", "Decided by version 2, which Redis lost.")
-	w.has("policy", "Workers follow version 2, which Redis lost.")
-	w.apply(-5)
-	redistest.Await(t, "it is decided", func() bool { return !strings.Contains(w.get(""), "was known") })
-	w.client.Set(t.Context(), "priority:{control}:rules", "junk", 0)
-	w.has("policy", "Not up to date", "corrupt", "priority:{control}:rules")
-}
-
-// Where a right is missing the page says which; an operator's rights, as docs/redis.md has
-// them, are enough.
-func TestPages_Rights(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	keys, commands := markdown.Read(t, "../../../../docs/redis.md").Rights(t, "operator")
-	user := func(name string, rights ...string) *world {
-		args := []any{"ACL", "SETUSER", name, "on", ">pw"}
-		for _, right := range rights {
-			args = append(args, right)
+	w.report("w0", 0, fleet.Report{Rules: fleet.Rules{Version: 1}, Busiest: []fleet.Busy{{Customer: "acme", Documents: 1, Rule: priority.ByCount, Level: 9}}})
+	known := map[string]string{"": "customer?c=acme", "customers": "customer?c=acme", "customer?c=acme": "acme pinned to level 2", "workers": ">w0<", "policy": "less level 9", "log": "less level 9"}
+	w.has("workers", known["workers"]) // with all else that one look has
+	w.has("customers", known["customers"])
+	proxy.Set(redistest.Swallow)
+	for path, text := range known {
+		w.has(path, message, "What you see was read", text)
+		if body := w.get(path); strings.Count(body, "Not up to date") != 1 || strings.Contains(body, "checks are ok") {
+			t.Errorf("%q has\n%s", path, body)
 		}
-		if err := server.Client().Do(t.Context(), args...).Err(); err != nil {
-			t.Fatal(err)
-		}
-		client := redis.NewClient(&redis.Options{Addr: server.Addr, Username: name, Password: "pw", MaxRetries: -1})
-		t.Cleanup(func() { _ = client.Close() })
-		return newWorld(t, client)
 	}
-	none := user("none", "~*", "+info")
-	none.has("", strings.ReplaceAll("it needs "+insight.ReportRights, "+", "&#43;"))
-	none.has("customers", "it needs &#43;scan "+strings.ReplaceAll(insight.PeekRights, "+", "&#43;"))
-	w := user("operator", slices.Concat(keys, commands)...)
-	admin := newWorld(t, server.Client())
-	admin.count("acme", 3)
-	admin.report(fleet.Report{ID: "1", Name: "w1", Overrides: true})
-	if err := w.page.addSample(t.Context()); err != nil {
-		t.Error(err)
-	}
-	for _, path := range pages {
-		w.get(path)
-	}
-	if refused := must(server.Client().Do(t.Context(), "ACL", "LOG").Slice())(t); strings.Contains(fmt.Sprint(refused), "operator") {
-		t.Errorf("Redis has refused %v", refused)
+	w.has("customer?c=acme", "cannot be read now")
+	proxy.Set(redistest.None)
+	w.has("customer?c=acme", "◂ -30")
+	if text := w.page.text(errors.New("redis://mary:swordfish@counts with hunter2")); text != "redis://***@counts with ***" {
+		t.Error(text)
 	}
 }
 
-// No password is shown, not even where an error quotes one.
-func TestPages_NoPassword(t *testing.T) {
-	t.Parallel()
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, Dialer: func(context.Context, string, string) (net.Conn, error) {
-		return nil, errors.New("cannot dial redis://mary:swordfish@counts with hunter2")
-	}})
-	defer client.Close()
-	w := newWorld(t, client, "hunter2")
-	for _, path := range pages {
-		w.has(path, "cannot dial redis://***@counts with ***")
-		if body := w.get(path); strings.Contains(body, "hunter2") || strings.Contains(body, "swordfish") {
-			t.Errorf("%q shows a password", path)
-		}
-	}
-}
-
-// The last day has a sample a minute, however many pages there are, and so many at most.
-func TestDay_KeptOnce(t *testing.T) {
+// The last day has a sample a minute, however many pages there are, and so many at most. The
+// picture is of the last hour until there is more.
+func TestDay(t *testing.T) {
 	t.Parallel()
 	w := full(t)
-	const key = "priority:{fleet}:history"
-	for i := range 1500 {
-		w.client.XAdd(t.Context(), &redis.XAddArgs{Stream: key + "2", ID: fmt.Sprintf("%d-0", i+1), Values: []string{"s", "{}"}})
-	}
-	w.client.Rename(t.Context(), key+"2", key)
-	began := time.Now().Truncate(time.Minute)
-	for range 3 {
-		if err := w.page.addSample(t.Context()); err != nil {
-			t.Fatal(err)
+	key, began := w.page.dayKey(), time.Now().Truncate(time.Minute)
+	for minutes, title := range map[int]string{50: "The last hour", 200: "The last six hours", 1500: "The last day"} {
+		w.client.Del(t.Context(), key)
+		for i := range minutes {
+			w.client.XAdd(t.Context(), &redis.XAddArgs{Stream: key, ID: fmt.Sprint(began.Add(time.Duration(i-minutes) * time.Minute).UnixMilli()), Values: []string{"s", `{"documents":7}`}})
+		}
+		for range 5 {
+			must(0, w.page.addSample(t.Context()))(t)
+		}
+		w.has("", title)
+		if n, left := w.client.XLen(t.Context(), key).Val(), w.client.TTL(t.Context(), key).Val(); n <= int64(minutes/2) || n > min(int64(minutes)+2, dayMinutes) || left < 24*time.Hour || left > 25*time.Hour {
+			t.Errorf("%d samples are kept for %v", n, left)
 		}
 	}
-	samples := must(w.client.XRevRange(t.Context(), key, "+", "-").Result())(t)
-	if len(samples) != dayMinutes || samples[1].ID != "1500-0" && time.Now().Truncate(time.Minute).Equal(began) {
-		t.Errorf("%d samples, the last %v", len(samples), samples[:2])
-	}
-	if text := fmt.Sprint(samples[0].Values); !strings.Contains(text, `"documents":{"1":21,"4":5850,"9":30}`) {
-		t.Errorf("the sample is %s", text)
-	}
-	if left := w.client.TTL(t.Context(), key).Val(); left < 24*time.Hour || left > 25*time.Hour {
-		t.Errorf("the day is kept for %v", left)
-	}
-}
-
-// The log is paged by version, without a gap.
-func TestLog_Pages(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Start(t).Client())
-	for i := range 120 {
-		must(w.admin.NoteReset(t.Context(), fmt.Sprint("customer-", i), control.Change{By: "mary", Why: "many"}))(t)
-	}
-	seen, path := 120, "log"
-	for range 3 {
-		body := w.get(path)
-		for _, found := range regexp.MustCompile(`>version (\d+),`).FindAllStringSubmatch(body, -1) {
-			if found[1] != fmt.Sprint(seen) {
-				t.Fatalf("%s: version %s, not %d", path, found[1], seen)
-			}
-			seen--
-		}
-		_, older, _ := strings.Cut(body, `href="log?upto=`)
-		older, _, _ = strings.Cut(older, `"`)
-		path = "log?upto=" + older
-	}
-	if seen != 0 {
-		t.Errorf("%d entries are not there", seen)
-	}
-}
-
-func TestPages_Cluster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3)
-	w := newWorld(t, cluster.Client())
-	for _, customer := range []string{"a", "b", "c", "d", "e", "f"} {
-		w.count(customer, 30)
-	}
-	w.has("customers", `<strong class="figure">6</strong> of all customers`)
-	for _, node := range cluster.Masters {
-		w.has("", "of <code>"+node.Addr)
-	}
-	w.has("customer?c=a", `next document</dt><dd><strong class="figure">9</strong>`)
 }

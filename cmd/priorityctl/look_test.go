@@ -1,0 +1,246 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+// write writes the report of a process, as old as that.
+func write(t *testing.T, client *redis.Client, r fleet.Report, age time.Duration) {
+	t.Helper()
+	text, err := r.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, client, r.ID, string(text), age)
+}
+
+func writeText(t *testing.T, client *redis.Client, id, text string, age time.Duration) {
+	t.Helper()
+	client.ZAdd(t.Context(), "priority:{fleet}:members", redis.Z{Score: float64(time.Now().Add(time.Hour).UnixMilli()), Member: id})
+	if err := client.Set(t.Context(), "priority:{fleet}:"+id, text, time.Hour-age).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGet(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	member := join(t, client, "w1")
+	submit(t, member, "archive", 300)
+	count(t, client, map[string]int{"acme": 30})
+	holds(t, o.ok("get", "archive"), "rule by load", "next level 7 of 1 to 9: load > 32,768, ≥ 16 pending", "300, the oldest for",
+		"archive waits behind levels 1 to 6", "where floods take turns", "fewer of those that count, it gets level 5.")
+	redistest.Await(t, "the flood is reported", func() bool {
+		said := strings.Join(strings.Fields(o.ok("get", "archive")), " ")
+		return strings.Contains(said, "300 documents, the last at level 7") && strings.Contains(said, "The flood began at")
+	})
+	o.ok("override", "set", "acme", "-not-later-than", "3", "-for", "2h", "-why", "a demo", "-by", "mary")
+	holds(t, o.ok("get", "acme"), "count -29: 30 documents since the last reset", "level 3 of 1 to 9; by the rule 9", "level 3 at the latest",
+		`by mary: "a demo"`, "acme is slow because of 30 documents")
+	holds(t, o.ok("get", "nobody"), "nobody is new, or misspelled", "priorityctl list")
+	client.HSet(t.Context(), "priority:{odd}:count", "f", "v")
+	o.refused(exitFailed, "the key priority:{odd}:count holds a hash, not a count", "get", "odd")
+	status, out, _ := o.ask("get", "archive", "odd", "-json")
+	if all := objects(t, out); status != exitSomeFailed || len(all) != 2 || all[0]["pending"] != 300. || all[1]["error"] == nil {
+		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+// What callers got, by level and rule; and what waits by the level that it has.
+func TestTop(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	member := join(t, client, "w1")
+	submit(t, member, "archive", 300)
+	submit(t, member, "bakery", 3)
+	if _, err := member.Done(t.Context(), "bakery", "document 0", time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := member.NextN(t.Context(), "acme", 5); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "308 documents") })
+	holds(t, o.ok("top"), "LEVEL BY COUNT BY LOAD PENDING MEDIAN 95TH OLDEST", "6 0 15 15 - -", "7 0 104 104 - -", "archive", "acme", "bakery")
+	holds(t, o.ok("top", "-filter", "arch"), "308 documents", "6 0 15 15 - -", "7 0 104 104 - -") // a filter changes no figure of the fleet
+	if out := o.ok("top", "-filter", "arch"); strings.Contains(out, "bakery") {
+		t.Errorf("got\n%s", out)
+	}
+	top := objects(t, o.ok("top", "-json"))[0]
+	if top["workers"] != 1. || len(top["busiest"].([]any)) != 3 || len(top["levels"].([]any)) != 9 {
+		t.Errorf("got %v", top)
+	}
+	if out := o.reading(o.ok("top", "-json")).ok("get", "-from", "-", "-json"); len(objects(t, out)) != 3 {
+		t.Errorf("get of top has\n%s", out)
+	}
+}
+
+// LAST is the youngest decision, not the answer of the youngest report.
+func TestTop_YoungestDecision(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	count(t, client, map[string]int{"acme": 1})
+	r := fleet.Report{ID: "w1", Levels: 9, Overrides: true, Busiest: []fleet.Busy{{Customer: "acme", Documents: 3, Rule: priority.ByCount, Level: 7, Ago: time.Second}}}
+	write(t, client, r, 5*time.Second)
+	r.ID, r.Busiest[0].Level, r.Busiest[0].Ago = "w2", 2, 50*time.Second
+	write(t, client, r, 0)
+	if busiest := objects(t, o.ok("top", "-json"))[0]["busiest"].([]any)[0].(map[string]any); busiest["last_level"] != 7. || busiest["documents"] != 6. {
+		t.Errorf("got %v", busiest)
+	}
+}
+
+// A backlog that is not served is seen, although nothing of its level was done.
+func TestStatus_Stuck(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	member := join(t, client, "w1")
+	submit(t, member, "archive", 300)
+	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "300 documents") })
+	for _, document := range client.ZRangeWithScores(t.Context(), "priority:{archive}:pending", 0, -1).Val() { // five minutes ago
+		if document.Score < 0 {
+			document.Score += 256 * 300_000
+		} else if document.Score > 1e13 {
+			document.Score -= 256 * 300_000
+		}
+		client.ZAdd(t.Context(), "priority:{archive}:pending", document)
+	}
+	status, out, _ := o.ask("status")
+	if holds(t, out, "stuck", "No document of level 1–7 was done in the last minute; 300 pending, the oldest for 5m", "archive"); status != exitFailed {
+		t.Errorf("status %d", status)
+	}
+}
+
+// Each incident is named with its cause and remedy; the exit status is for probes.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	client := server.Client()
+	o := operatorOn(t, "-redis", "redis://"+server.Addr)
+	says := func(status int, wants ...string) {
+		t.Helper()
+		got, out, _ := o.ask("status")
+		if holds(t, out, wants...); got != status || strings.Count(out, "\n") > 24 {
+			t.Errorf("status %d of %d lines, not %d:\n%s", got, strings.Count(out, "\n"), status, out)
+		}
+	}
+	says(0, "redis ok", "no worker has reported in the last hour")
+	join(t, client, "w1")
+	says(0, "the only worker follows", "operators have set none", "floods ok none", "overrides ok none")
+	o.ok("override", "set", "acme", "-level", "1", "-for", "10m", "-why", "a demo")
+	says(0, "1 in force; about to end: acme (pinned to level 1) in")
+	write(t, client, fleet.Report{ID: "w2", Name: "w2", Host: "b", Levels: 9, Overrides: true}, 4*time.Minute)
+	says(0, "1 worker ended without Close, and others have started since") // w1 has
+	write(t, client, fleet.Report{ID: "w4", Name: "w4", Host: "b", Levels: 9, Overrides: true}, 4*time.Minute)
+	says(exitFailed, "gone", "1 worker ended without Close within an hour: w", "on b, last seen 4m", "look at its log")
+	client.Del(t.Context(), "priority:{fleet}:w2", "priority:{fleet}:w4")
+	write(t, client, fleet.Report{ID: "w3", Name: "w3", Levels: 3, Overrides: true, Degraded: true, Errors: map[string]int64{"corrupt": 2}}, 0)
+	says(exitFailed, "w3 does not: Redis was not reached", "2 documents met a corrupt key", "priorityctl list -corrupt")
+	client.Del(t.Context(), "priority:{fleet}:w3")
+	o.ok("policy", "apply", "default", "-why", "a test")
+	client.FlushAll(t.Context())
+	redistest.Await(t, "the loss is reported", func() bool {
+		_, out, _ := o.ask("status")
+		return strings.Contains(out, "none is there") && strings.Contains(out, "lost its data")
+	})
+	says(exitFailed, "Redis lost its data", "version 1 of the rules was known, and none is there", "priorityctl control import brings an export back")
+	o.refused(exitFailed, "nothing was exported", "control", "export")
+	if status, out, _ := o.ask("ping"); status != exitFailed || !strings.Contains(out, "Redis lost") {
+		t.Errorf("ping has status %d:\n%s", status, out)
+	}
+	o.ok("policy", "withdraw", "-why", "it is settled")
+	says(0, "the only worker follows")
+	client.ConfigSet(t.Context(), "maxmemory", "1mb")
+	says(exitFailed, "redis failed full:", "raise maxmemory", "workers may be missing")
+	holds(t, o.ok("top"), "Redis is full: reports cannot be written, so workers may be missing")
+	if _, out, _ := o.ask("status", "-json"); !strings.HasPrefix(out, `{"ok":false,`) {
+		t.Errorf("got %s", out)
+	}
+	server.Kill()
+	o.refused(exitUnreachable, "connection refused", "status")
+}
+
+func TestWorkers(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	for i := range 3 {
+		write(t, client, fleet.Report{ID: fmt.Sprint("w", i), Name: fmt.Sprint("w", i), Host: "a", Language: "go", Levels: 9, Overrides: true, Rules: fleet.Rules{Own: true}}, 0)
+	}
+	holds(t, o.ok("workers"), "LANGUAGE VERSION UP RULES LEVELS FOLLOWS WORKER", "own 9 yes w1 on a")
+	write(t, client, fleet.Report{ID: "odd", Name: "odd", Language: "go", Levels: 3, Overrides: true}, 0)
+	write(t, client, fleet.Report{ID: "gone", Name: "gone", Language: "python", Host: "b", Levels: 9, Overrides: true}, 2*time.Minute)
+	for id, text := range map[string]string{
+		"junk": "{", "nameless": `{"format":1,"levels":9,"busiest":[{"customer":""}]}`, "long": `{"format":1,"levels":9,"busiest":[{"customer":"` + strings.Repeat("x", 600) + `"}]}`,
+		"null": `{"format":1,"levels":9,"busiest":[null]}`, "minus": `{"format":1,"levels":9,"by_load":{"-7":1}}`, "huge": `{"format":1,"levels":9,"by_load":{"1":1000000000000000000}}`,
+	} {
+		writeText(t, client, id, text, 0)
+	}
+	status, out, _ := o.ask("workers")
+	if holds(t, out, "! 3", "gone: last seen 2m ago", "gone gone on b", "its report cannot be read"); status != exitFailed || strings.Count(out, "cannot be read") != 6 {
+		t.Errorf("status %d:\n%s", status, out)
+	}
+	holds(t, o.ok("top"), "4 workers here, 1 gone, 6 not readable") // bad reports stop nothing
+	// A policy that one cannot follow is refused, unless the operator insists.
+	o.refused(exitFailed, "that of odd 3): nothing was changed", "policy", "apply", "default", "-why", "x")
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	member := join(t, client, "w1")
+	submit(t, member, "archive", 300)
+	documents := map[string]int{"acme": 30}
+	for i := range 1200 {
+		documents[fmt.Sprint("small ", i)] = 1
+	}
+	count(t, client, documents)
+	client.RPush(t.Context(), "priority:{odd}:pending", "x")
+	client.Set(t.Context(), "priority:{odder}:override", "first", 0)
+	client.Set(t.Context(), "priority:{%20}:count", "1", 0) // no key of the module's
+	all := objects(t, o.ok("list", "-json", "-pace", "0"))
+	if len(all) != 1204 {
+		t.Errorf("%d customers", len(all))
+	}
+	holds(t, o.ok("list", "-level", "7,9"), "NEXT RULE COUNT/LOAD", "archive", "acme")
+	if corrupt := objects(t, o.ok("list", "-corrupt", "-json")); len(corrupt) != 2 {
+		t.Errorf("corrupt are %v", corrupt)
+	}
+	if limited := objects(t, o.ok("list", "-limit", "7", "-json")); len(limited) != 7 {
+		t.Errorf("%d customers", len(limited))
+	}
+	o.refused(exitUsage, "the levels are 1 to 9", "list", "-level", "10")
+	out := o.reading(o.ok("list", "-corrupt", "-json")).ok("reset", "-all", "-yes", "-from", "-", "-why", "x")
+	if strings.Count(out, "reset (") != 2 {
+		t.Errorf("got %s", out)
+	}
+	if out := o.ok("list", "-corrupt"); out != "No such customer.\n" {
+		t.Errorf("got %s", out)
+	}
+}
+
+func TestList_Cluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3)
+	documents := map[string]int{}
+	for i := range 300 {
+		documents[fmt.Sprint("c", i)] = 1
+	}
+	count(t, cluster.Client(), documents)
+	o := operatorOn(t, "-redis", "redis+cluster://"+strings.Join(cluster.Addrs(), ","))
+	if all := objects(t, o.ok("list", "-json")); len(all) != 300 {
+		t.Errorf("%d customers", len(all))
+	}
+	o.ok("override", "set", "c1", "c2", "c3", "-level", "2", "-for", "1h", "-why", "x")
+	if all := objects(t, o.ok("override", "list", "-json")); len(all) != 3 {
+		t.Errorf("overrides are %v", all)
+	}
+	holds(t, o.ok("ping"), "operator ok", "worker ok")
+	o.flags = []string{"-redis", "redis://" + cluster.Addrs()[0]}
+	o.refused(exitUsage, "a node of a cluster", "get", "c1")
+}

@@ -1,0 +1,138 @@
+package insight
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Check is one check: what was found, and what to do about it.
+type Check struct {
+	Check  string  `json:"check"`
+	Status Outcome `json:"status"`
+	Found  string  `json:"found"`
+	Remedy string  `json:"remedy,omitempty"`
+}
+
+// Outcome is the outcome of a check.
+type Outcome string
+
+// The outcomes.
+const (
+	OK      Outcome = "ok"
+	Warning Outcome = "warning"
+	Failed  Outcome = "failed"
+)
+
+// Worst returns the worst outcome.
+func Worst(checks []Check) Outcome {
+	worst := OK
+	for _, c := range checks {
+		if c.Status == Failed || worst == OK {
+			worst = c.Status
+		}
+	}
+	return worst
+}
+
+// slow is how long a decision may take on average.
+const slow = 50 * time.Millisecond
+
+// Ping checks whether Redis does what the module needs: version, memory, persistence and
+// replication of every master, the latency of a round trip, and the rights of a worker and of an
+// operator. For the rights it counts a document of a customer of its own, and forgets it again.
+// An error means that Redis cannot be reached.
+func (s *Snapshot) Ping(ctx context.Context) ([]Check, error) {
+	var checks []Check
+	for _, m := range s.Servers {
+		checks = append(checks, m.checks(ctx)...)
+	}
+	customer := "priorityctl ping " + rand.Text()
+	latency, err := s.latency(ctx, customer)
+	switch {
+	case Unreachable(err):
+		return nil, err
+	case err == nil && latency > slow:
+		checks = append(checks, Check{"latency", Warning, "Peek takes " + Span(latency), "a decision takes as long; RedisOptions.Timeout is 250ms by default: move Redis nearer"})
+	case err == nil:
+		checks = append(checks, Check{"latency", OK, "Peek takes " + Span(latency) + " in the median", ""})
+	}
+	for _, use := range []struct {
+		check, found string
+		do           func() error
+	}{
+		{"worker", "this user may do what a worker does", func() error { return s.work(ctx, customer) }},
+		{"operator", "this user may read and change what operators set", func() error { return s.operate(ctx) }},
+	} {
+		err := use.do()
+		switch {
+		case Unreachable(err):
+			return nil, err
+		case err == nil:
+			checks = append(checks, Check{use.check, OK, use.found, ""})
+		case Forbidden(err) && use.check == "operator":
+			checks = append(checks, Check{use.check, Warning, OneLine(s.Hidden(err)), "for a worker's user that is right"})
+		default:
+			checks = append(checks, Check{use.check, Failed, OneLine(s.Hidden(err)), ""})
+		}
+	}
+	return checks, nil
+}
+
+// latency returns the median of some Peeks.
+func (s *Snapshot) latency(ctx context.Context, customer string) (time.Duration, error) {
+	const peeks = 21
+	took := make([]time.Duration, peeks)
+	for i := range took {
+		began := time.Now()
+		if _, err := s.Store.Peek(ctx, customer); err != nil {
+			return 0, cause(err)
+		}
+		took[i] = time.Since(began)
+	}
+	slices.Sort(took)
+	return took[peeks/2], nil
+}
+
+// work does what workers do.
+func (s *Snapshot) work(ctx context.Context, customer string) error {
+	_, next := s.Store.Next(ctx, customer)
+	_, submit := s.Store.Submit(ctx, customer, "document", 0)
+	_, peek := s.Store.Peek(ctx, customer)
+	_, done := s.Store.Done(ctx, customer, "document", 0)
+	failed := errors.Join(next, submit, peek, done, s.Store.Reset(ctx, customer))
+	if failed == nil {
+		return nil
+	}
+	keys := s.Store.Keys(customer) // what was written by whatever right there is; else it expires
+	_, _ = s.Client.Unlink(ctx, keys.Count).Result()
+	_, _ = s.Client.Unlink(ctx, keys.Pending).Result()
+	for _, err := range []error{next, submit, peek, done} {
+		if err != nil {
+			return cause(err)
+		}
+	}
+	return failed
+}
+
+// operate uses each right that reading and changing what operators set needs, on a key of
+// its own beside theirs, one type after the other.
+func (s *Snapshot) operate(ctx context.Context) error {
+	key := fmt.Sprintf("%s:{control}:ping-%s", s.Prefix, rand.Text())
+	defer s.Client.Unlink(ctx, key)
+	for _, command := range [][]any{
+		{"set", key, "v", "px", 1000, "get"}, {"get", key}, {"pttl", key}, {"unlink", key},
+		{"zadd", key, 1, "m"}, {"zrangebyscore", key, 0, 1}, {"zremrangebyscore", key, 0, 0}, {"zcard", key}, {"zrem", key, "m"},
+		{"xadd", key, "maxlen", 1, "*", "f", "v"}, {"xtrim", key, "minid", "=", 0}, {"pexpire", key, 1000}, {"xrevrange", key, "+", "-", "count", 1},
+	} {
+		if err := s.Client.Do(ctx, command...).Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+	}
+	return nil
+}
