@@ -58,6 +58,7 @@ func (m *model) step() (what string, err, want error) {
 	switch m.IntN(12) {
 	case 0, 1, 2:
 		bounds, hours := []priority.Override{pinned(5), {Earliest: 7}, {Latest: 2}}[m.IntN(3)], time.Duration(1+m.IntN(700))*time.Hour
+		m.tick() // of the same millisecond and text it would be the same call, repeated
 		replaced, err := m.admin.SetOverride(ctx, customer, bounds, hours, change)
 		if (replaced != nil) != there || there && lasting(*replaced).By != held.By {
 			m.t.Errorf("it replaced %+v, not %+v", replaced, held)
