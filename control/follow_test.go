@@ -83,7 +83,8 @@ func (w *world) apply(rules control.Rules) {
 
 // tick waits until rules that are set are later ones, as Redis's clock has another millisecond.
 func (w *world) tick() {
-	for now := must(w.admin.Now(w.t.Context()))(w.t); !must(w.admin.Now(w.t.Context()))(w.t).After(now.Add(time.Millisecond)); {
+	before := must(w.admin.Now(w.t.Context()))(w.t)
+	for !must(w.admin.Now(w.t.Context()))(w.t).After(before.Add(time.Millisecond)) {
 	}
 }
 

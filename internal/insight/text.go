@@ -87,18 +87,6 @@ func long(ms int64) string {
 	return Span(d)
 }
 
-// Percent writes a share of 1.
-func Percent(share float64) string {
-	switch percent := 100 * share; {
-	case percent > 0 && percent < 0.1:
-		return "<0.1 %"
-	case percent > 99.9 && percent < 100:
-		return ">99.9 %"
-	default:
-		return strconv.FormatFloat(math.Round(10*percent)/10, 'f', -1, 64) + " %"
-	}
-}
-
 // Wrap breaks a text into lines of at most that many columns.
 func Wrap(text string, columns int) string {
 	var wrapped strings.Builder

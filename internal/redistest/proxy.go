@@ -68,13 +68,6 @@ func (p *Proxy) CloseConnections() {
 	}
 }
 
-// Connections returns how many clients are connected.
-func (p *Proxy) Connections() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.open) / 2
-}
-
 func (p *Proxy) accept() {
 	defer p.wait.Done()
 	for {
