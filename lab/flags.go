@@ -35,7 +35,7 @@ func (m *modelFlags) register(flags *flag.FlagSet) {
 	flags.IntVar(&m.turns, "turns", 0, "the policy's turns behind the last load; 0: with loads none, else as many as the thresholds give levels more")
 	flags.DurationVar(&m.options.Lease, "lease", 0, "how long a submitted document without a Done is pending at most; 0: the module's default")
 	flags.StringVar(&m.options.Discipline, "discipline", simulation.Strict,
-		"how consumers take levels: strict, linear, halving, patience=10m, or weights as 8,4,2,1")
+		"how consumers take levels: strict, or weights as 8:4:2:1")
 	flags.DurationVar(&m.service.Mean, "service-mean", 2*time.Second, "mean service time")
 	flags.Float64Var(&m.service.CV, "service-cv", 1, "standard deviation of service times, which are lognormal, ÷ mean; 0: all are alike")
 	flags.DurationVar(&m.trace.Cap, "service-cap", time.Minute, "shorten a trace's longer service times to this; 0: leave them")

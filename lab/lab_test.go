@@ -54,7 +54,6 @@ func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
 		"0 servers are not":             {"tune", "-servers", "0", "-"},
 		"the coefficient of variation":  {"matrix", "-service-cv", "-1"},
 		"a consumer discipline is":      {"simulate", "-scenario", "overload", "-discipline", "lazy"},
-		"patience is a time":            {"matrix", "-discipline", "patience=soon"},
 		"-counting is":                  {"tune", "-counting", "fingers", "-"},
 		"-heavy-cost":                   {"tune", "-heavy-cost", "-1", "-"},
 		"has at most -1 documents":      {"tune", "-light", "-1", "-"},
@@ -84,13 +83,13 @@ func TestTheHelpNamesCommandsAndScenarios(t *testing.T) {
 
 func TestSeveralScenariosArePrintedOneAfterTheOther(t *testing.T) {
 	simulated := func(scenarios string) string {
-		return succeeded(t, "", "simulate", "-seeds", "2", "-servers", "2", "-schedulers", "rule,submit:linear", "-scenario", scenarios)
+		return succeeded(t, "", "simulate", "-seeds", "2", "-servers", "2", "-schedulers", "rule,submit:8:4:2:1", "-scenario", scenarios)
 	}
 	one, two := simulated("overload"), simulated("starve")
 	if got, want := simulated("overload,starve"), one+"\n\n"+two; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	for _, want := range []string{"mean of 2 seeds", "Wait of the flooder, s", "\n| submit:linear | ", " ± "} {
+	for _, want := range []string{"mean of 2 seeds", "Wait of the flooder, s", "\n| submit:8:4:2:1 | ", " ± "} {
 		if !strings.Contains(two, want) {
 			t.Errorf("no %q in\n%s", want, two)
 		}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/docpriority/priority/lab/internal/report"
 	"github.com/docpriority/priority/lab/internal/simulation"
@@ -13,7 +15,7 @@ import (
 
 const matrixHelp = `Matrix runs every way to schedule under every regime: the scenarios below that are about
 a figure, and a trace on 10, 12 and 14 servers. It prints that figure, in seconds but for
-Jain's index and the smallest share, as the mean over the seeds with half its 95 %
+Jain's index and the smallest share, as the mean over the seeds with half its 95 %%
 confidence interval, and how far each way is from ideal.
 
 - "ideal" is the best of five schedulers that know the customers' queues or what documents
@@ -22,19 +24,13 @@ confidence interval, and how far each way is from ideal.
 - The score is the geometric mean, over all figures, of how many times worse than ideal
   they are; to be better than ideal counts as 1.
 
-Rules that other queues publish; docs/decide.md has the sources:
+What it compares by default; docs/decide.md has the sources of other products' rules:
 
-  stride, round-robin  fairness keys of Temporal, groups of BullMQ Pro
-  sqs-fair=5m          fair queues of SQS; recent processing time halves in five minutes
-  cap/4                a customer has at most a quarter of the servers, rounded up
-
-Variants of rule and submit show what levels, costs, order and patience are worth:
-
-  submit/4, submit/22  the default loads of so many levels; beyond six, floods take turns
-  submit+cost          Submit gets each document's service time; submit/22+cost too
-  submit+guess         the same, wrong by a factor of two in the mean (lognormal, sigma .7)
-  submit:linear, submit:halving, submit:8,4,2,1    consumers with weights, as queue.Picker
-  submit:patience=10m  what has waited longest comes first, if for more than 10 minutes
+%s
+Of a name's parts, /22 are the default loads of so many levels, beyond six with turns; +cost gives
+Submit each document's service time, and +guess the same, wrong by a factor of two in the mean
+(lognormal, sigma .7); @345 joins levels 1 to 3, 4, 5, and the others; :8:4:2:1 are weights of
+consumers, as of queue.Picker, and :random:8:4:2:1 the same at random, as asynq takes them.
 
 `
 
@@ -57,7 +53,11 @@ func newMatrix(flags *flag.FlagSet) (action, string) {
 	flags.IntVar(&m.seeds, "seeds", 20, "how many seeds")
 	flags.Uint64Var(&m.seed, "seed", 1, "the first of them")
 	m.register(flags)
-	return m.run, matrixHelp + scenarioList(matrixScenarios())
+	var orders strings.Builder
+	for _, order := range simulation.Orders() {
+		fmt.Fprintf(&orders, "  %s: %s\n", order.Scheduler, cmp.Or(order.Of, "an ideal"))
+	}
+	return m.run, fmt.Sprintf(matrixHelp, &orders) + scenarioList(matrixScenarios())
 }
 
 // matrixScenarios are those that are about a figure.

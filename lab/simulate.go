@@ -37,7 +37,7 @@ type simulate struct {
 func newSimulate(flags *flag.FlagSet) (action, string) {
 	s := &simulate{flags: flags}
 	flags.Var(&s.scenarios, "scenario", "`scenarios` from the list above, separated by commas, or all")
-	flags.Var(&s.schedulers, "schedulers", "which `schedulers` to compare (default: the scenario's, or all); rule:linear is the rule with linear consumers")
+	flags.Var(&s.schedulers, "schedulers", "which `schedulers` to compare (default: the scenario's, or all)")
 	flags.IntVar(&s.options.Servers, "servers", 16, "how many documents are served at once (default: the scenario's, or 16)")
 	flags.IntVar(&s.seeds, "seeds", 10, "how many seeds")
 	flags.Uint64Var(&s.seed, "seed", 1, "the first of them")

@@ -25,12 +25,12 @@ func ExampleRiver() {
 	// Output: 1 3 4
 }
 
-// The queues of a consumer, by how often each is served, and a producer's queue.
+// The queues of a consumer with StrictPriority, and a producer's queue.
 func ExampleAsynqQueues() {
-	fmt.Println(queue.AsynqQueues("documents", queue.HalvingWeights(3)))
+	fmt.Println(queue.AsynqQueues("documents", 3))
 	fmt.Println(queue.Name("documents", 2, 3))
 	// Output:
-	// map[documents-1:4 documents-2:2 documents-3:1]
+	// map[documents-1:3 documents-2:2 documents-3:1]
 	// documents-2
 }
 
@@ -44,7 +44,7 @@ func ExampleClass() {
 
 // A consumer that polls a queue for each level: level 1 most often, the last one too.
 func ExamplePicker() {
-	picker, err := queue.NewPicker(queue.LinearWeights(3)...) // 3, 2 and 1
+	picker, err := queue.NewPicker(3, 2, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestAPickerServesByWeightAndSmoothly(t *testing.T) {
 
 func TestAPickerSkipsLevelsWithoutWork(t *testing.T) {
 	var strict queue.Picker
-	weighted, err := queue.NewPicker(queue.LinearWeights(3)...)
+	weighted, err := queue.NewPicker(queue.Weights(3)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,13 +55,10 @@ func TestAPickerSkipsLevelsWithoutWork(t *testing.T) {
 }
 
 func TestAPickerTakesTheWeightsOfEveryPolicy(t *testing.T) {
-	if got, want := queue.LinearWeights(9), []int64{9, 8, 7, 6, 5, 4, 3, 2, 1}; !slices.Equal(got, want) {
-		t.Errorf("LinearWeights(9) = %v, want %v", got, want)
+	if got, want := queue.Weights(4), []int64{512, 64, 8, 1}; !slices.Equal(got, want) {
+		t.Errorf("Weights(4) = %v, want %v", got, want)
 	}
-	if got, want := queue.HalvingWeights(9), []int64{256, 128, 64, 32, 16, 8, 4, 2, 1}; !slices.Equal(got, want) {
-		t.Errorf("HalvingWeights(9) = %v, want %v", got, want)
-	}
-	for _, weights := range [][]int64{queue.LinearWeights(255), queue.HalvingWeights(255), {1 << 32}, {1}} {
+	for _, weights := range [][]int64{queue.Weights(255), {1 << 32}, {1}} {
 		if _, err := queue.NewPicker(weights...); err != nil {
 			t.Error(err)
 		}
@@ -75,8 +72,8 @@ func TestAPickerTakesTheWeightsOfEveryPolicy(t *testing.T) {
 
 func TestNoLevelsHaveNoWeights(t *testing.T) {
 	for _, last := range []priority.Level{0, -1, math.MinInt} {
-		if linear, halving := queue.LinearWeights(last), queue.HalvingWeights(last); len(linear)+len(halving) > 0 {
-			t.Errorf("weights for %d levels: %v and %v", last, linear, halving)
+		if weights := queue.Weights(last); len(weights) > 0 {
+			t.Errorf("weights for %d levels: %v", last, weights)
 		}
 	}
 }

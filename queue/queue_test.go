@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -224,36 +223,13 @@ func TestNamesAreThoseOfAllLevelsInOrder(t *testing.T) {
 	}
 }
 
-func TestAsynqWeightsAreBounded(t *testing.T) {
-	for name, test := range map[string]struct {
-		weights []int64
-		want    map[string]int
-	}{
-		"linear":          {queue.LinearWeights(3), map[string]int{"documents-1": 3, "documents-2": 2, "documents-3": 1}},
-		"too large":       {[]int64{1 << 32, 1 << 31, 1}, map[string]int{"documents-1": 256, "documents-2": 128, "documents-3": 1}},
-		"never 0":         {[]int64{2, 0, -1}, map[string]int{"documents-1": 2, "documents-2": 1, "documents-3": 1}},
-		"beyond a Picker": {[]int64{math.MaxInt64, 1}, map[string]int{"documents-1": 256, "documents-2": 1}},
-		"none":            {nil, map[string]int{}},
-	} {
-		if got := queue.AsynqQueues("documents", test.weights); !reflect.DeepEqual(got, test.want) {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
-	}
-}
-
-// Up to 255 levels: LinearWeights stay apart in asynq, and HalvingWeights never
-// turn around.
-func TestAsynqServesEarlierLevelsMoreOften(t *testing.T) {
-	for last := priority.Level(1); last <= 255; last++ {
-		linear := queue.AsynqQueues("documents", queue.LinearWeights(last))
-		halving := queue.AsynqQueues("documents", queue.HalvingWeights(last))
-		names := queue.Names("documents", last)
-		if len(linear) != len(names) || linear[names[last-1]] != 1 || halving[names[last-1]] != 1 {
-			t.Fatalf("%d levels: %v, %v", last, linear, halving)
-		}
-		for i := range names[1:] {
-			if linear[names[i]] <= linear[names[i+1]] || halving[names[i]] < halving[names[i+1]] {
-				t.Fatalf("%d levels: %s has not more than %s: %v, %v", last, names[i], names[i+1], linear, halving)
+// By strict priority asynq serves the largest number first, and takes none below 1.
+func TestAsynqServesEarlierLevelsFirst(t *testing.T) {
+	for last := priority.Level(-1); last <= 255; last++ {
+		queues, names := queue.AsynqQueues("documents", last), queue.Names("documents", last)
+		for i, name := range names {
+			if want := int(last) - i; want > 0 && queues[name] != want || len(queues) != max(int(last), 0) {
+				t.Fatalf("%d levels: %v", last, queues)
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func TestATierOfThreeLevelsStaysAheadOfEverybodysLevelFour(t *testing.T) {
 			t.Errorf("%s is at %d of %q, and not before level 4's", name, at, all)
 		}
 	}
-	weights := queue.AsynqQueues("documents", queue.LinearWeights(last))
+	weights := queue.AsynqQueues("documents", last)
 	if weights[queue.Name("documents", small.Level, last)] <= weights[queue.Name("documents", 4, last)] {
 		t.Errorf("AsynqQueues: the tier's level 3 is not served more often than level 4: %v", weights)
 	}
@@ -64,8 +64,8 @@ func TestEveryLevelThatACustomerGetsIsPolled(t *testing.T) {
 	store := openTiers(t)
 	last := store.Last()
 	names, subjects := queue.Names("documents", last), queue.NATSSubjects("documents", last)
-	weights := queue.AsynqQueues("documents", queue.LinearWeights(last))
-	picker, err := queue.NewPicker(queue.LinearWeights(last)...)
+	weights := queue.AsynqQueues("documents", last)
+	picker, err := queue.NewPicker(queue.Weights(last)...)
 	if err != nil {
 		t.Fatal(err)
 	}

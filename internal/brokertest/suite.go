@@ -23,8 +23,8 @@ import (
 type Queue interface {
 	Publish(ctx context.Context, customer, document string) error
 
-	// Work works on documents until the context ends, or the broker is lost for good. It
-	// returns when what is in hand has ended.
+	// Work works on documents, two at once, until the context ends, or the broker is lost
+	// for good. It returns when what is in hand has ended.
 	Work(ctx context.Context, handle func(ctx context.Context, document string) error) error
 
 	Close()

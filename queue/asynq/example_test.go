@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/docpriority/priority/memory"
@@ -46,8 +47,9 @@ func ExampleClient() {
 // Where you work.
 func ExampleMiddleware() {
 	server := asynq.NewServer(redisOpt, asynq.Config{
-		Concurrency: 8,
-		Queues:      queue.AsynqQueues("documents", queue.LinearWeights(store.Last())), // by weight; by level with StrictPriority
+		Concurrency:    8,
+		Queues:         queue.AsynqQueues("documents", store.Last()),
+		StrictPriority: true, TaskCheckInterval: 50 * time.Millisecond,
 	})
 	mux := asynq.NewServeMux()
 	mux.Use(priorityasynq.Middleware(store))
@@ -87,7 +89,7 @@ func Example() {
 		return nil
 	})
 	worker := asynq.NewServerFromRedisClient(redisClient, asynq.Config{
-		Queues:         queue.AsynqQueues("documents", queue.LinearWeights(store.Last())),
+		Queues:         queue.AsynqQueues("documents", store.Last()),
 		StrictPriority: true, Concurrency: 1, LogLevel: asynq.FatalLevel,
 	})
 	if err := worker.Start(mux); err != nil {

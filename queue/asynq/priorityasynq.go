@@ -1,6 +1,7 @@
 // Package priorityasynq gives asynq's tasks a priority by customer, so that one
 // customer's ten thousand documents do not make all others wait. Each level has a queue
-// of its own, documents-1 for level 1, and servers take tasks from them by weight.
+// of its own, documents-1 for level 1, and servers with StrictPriority take tasks from the
+// first one that has any.
 //
 // Where you enqueue, wrap the client that you have, and say whose task it is:
 //
@@ -11,7 +12,9 @@
 // Where you work, serve the levels' queues, and use the middleware:
 //
 //	server := asynq.NewServer(redis, asynq.Config{
-//		Queues: queue.AsynqQueues("documents", queue.LinearWeights(store.Last())),
+//		Queues:            queue.AsynqQueues("documents", store.Last()),
+//		StrictPriority:    true,                  // without it a flood keeps most workers
+//		TaskCheckInterval: 50 * time.Millisecond, // or a first document waits up to 1.5 s
 //	})
 //	mux := asynq.NewServeMux()
 //	mux.Use(priorityasynq.Middleware(store))

@@ -73,13 +73,13 @@ class Publishing(unittest.TestCase):
         work.apply_async(("acme",), queue="made")
         self.assertEqual(messages[-1]["priority"], 5)
 
-    def test_the_order_of_the_queues_is_asked_for(self) -> None:
+    def test_levels_that_share_priorities_are_warned_of(self) -> None:
         _, work, messages = self.app(MemoryStore(), broker_transport_options={})
         with self.assertLogs("docpriority") as logged:
             work.delay("acme")
             work.delay("acme")
         self.assertEqual(len(logged.output), 1)
-        self.assertIn("queue_order_strategy", logged.output[0])
+        self.assertIn("9 levels share 4 priorities", logged.output[0])
 
     def test_a_priority_that_was_chosen_stays(self) -> None:
         store = MemoryStore()

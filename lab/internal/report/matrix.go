@@ -5,7 +5,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/docpriority/priority/lab/internal/markdown"
 	"github.com/docpriority/priority/lab/internal/simulation"
@@ -30,11 +29,15 @@ func (m Matrix) WriteTable(to io.Writer) error {
 		ideal := fmt.Sprintf("%s (%s)", wide(row.Ideal.Estimate), row.Ideal.Scheduler)
 		table = append(table, append(line, ideal, m.ratio(row)))
 	}
-	scores := make([]string, len(m.Scores))
-	for i, score := range m.Scores {
-		scores[i] = score.Scheduler + " " + number(score.Value)
+	of := map[string]string{}
+	for _, order := range simulation.Orders() {
+		of[order.Scheduler] = order.Of
 	}
-	_, err := fmt.Fprintf(to, "%s.\n\n%s\nScore, 1 is ideal: %s.\n", m.conditions(), markdown.Table(table), strings.Join(scores, ", "))
+	scores := [][]string{{"scheduler", "score, 1 is ideal", "whose order"}}
+	for _, score := range m.Scores {
+		scores = append(scores, []string{score.Scheduler, number(score.Value), of[score.Scheduler]})
+	}
+	_, err := fmt.Fprintf(to, "%s.\n\n%s\n%s", m.conditions(), markdown.Table(table), markdown.Table(scores))
 	return err
 }
 

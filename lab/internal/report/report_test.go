@@ -53,7 +53,9 @@ func TestTheMatrixIsPrintedInMarkdown(t *testing.T) {
 | flood  | others wait p99 | 6.00 ± 0.50 | 3.00 ± 0.50 | 2.00 (stride) |           1.50 |
 | flood  |            jain |           - |           - | 2.00 (stride) |              - |
 
-Score, 1 is ideal: submit 1.25.
+| scheduler | score, 1 is ideal |                                                                                        whose order |
+|-----------|------------------:|---------------------------------------------------------------------------------------------------:|
+| submit    |              1.25 | nine strict levels: asynq with StrictPriority, RabbitMQ classic, BullMQ, Celery, SQL, a sorted set |
 `
 	if got := written(t, m.WriteTable); got != table {
 		t.Errorf("got\n%s", got)

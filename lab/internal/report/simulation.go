@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/docpriority/priority/lab/internal/markdown"
@@ -28,6 +29,9 @@ func (s Simulation) WriteTable(to io.Writer) error {
 	fmt.Fprintf(&text, "%s: %s.\n%s.\n", s.About.Name, s.About.Summary, s.conditions())
 	for _, group := range s.groups() {
 		fmt.Fprintf(&text, "\nWait of %s, s\n%s", theGroup(group), s.table(group+"_wait_", "mean_s", "p50_s", "p99_s", "max_s"))
+	}
+	if slices.Contains(s.groups(), "weight_1") {
+		fmt.Fprintf(&text, "\nWhat they were served ÷ their share by weight\n%s", s.table("", "weight_1_share", "weight_3_share", "weight_10_share"))
 	}
 	fmt.Fprintf(&text, "\nOf all\n%s", s.table("", "jain", "smallest_share", "worst_tenth_wait_s", simulation.OvertakenShare, simulation.LongestWait))
 	if s.Seeds > 1 {
@@ -56,7 +60,7 @@ func (s Simulation) conditions() string {
 func (s Simulation) groups() []string {
 	var groups []string
 	for _, group := range []string{
-		simulation.Others, simulation.Light, simulation.Heavy, "lightest_half", simulation.Pauser, simulation.Flooder, simulation.Second,
+		simulation.Others, "weight_1", "weight_3", "weight_10", simulation.Light, simulation.Heavy, "lightest_half", simulation.Pauser, simulation.Flooder, simulation.Second,
 	} {
 		if s.Outcomes[0].Measures[group+"_documents"].Mean > 0 {
 			groups = append(groups, group)

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -32,11 +33,13 @@ type counting struct {
 	costs     bool    // Submit knows what a document costs
 	misjudged float64 // the standard deviation of the logarithm of its error
 	levels    int     // of the policy; 0: as it is
+	tiers     bool    // the loads are multiplied by the customer's weight
 }
 
 // newCounting reads a name: Rule or Submit, "submit/22" with so many levels, and
 // "submit+cost" or "submit/22+guess" with the cost on arrival.
 func newCounting(name string) (c counting, ok bool) {
+	name, c.tiers = strings.CutSuffix(name, "*weight")
 	name, knows, costs := strings.Cut(name, "+")
 	name, levels, own := strings.Cut(name, "/")
 	if own {
@@ -47,7 +50,7 @@ func newCounting(name string) (c counting, ok bool) {
 	}
 	switch {
 	case name == Rule:
-		return c, !costs
+		return c, !costs && !c.tiers
 	case name != Submit, costs && knows != cost && knows != guess:
 		return c, false
 	}
@@ -102,6 +105,9 @@ func newCounted(counting counting, w *Workload, o Options, seed uint64) (*counte
 		misses:   rand.New(rand.NewPCG(seed, streamOfMisses)),
 	}
 	options := memory.Options{Policy: o.Policy, Lease: o.Lease, Now: c.clock.Now}
+	if counting.tiers {
+		options.Tiers, options.TierOf = tiersOf(w, o.Policy)
+	}
 	var err error
 	switch {
 	case w.Outage.To > 0:
@@ -149,6 +155,19 @@ func (c *counted) Done(document int, now time.Duration) error {
 	}
 	_, err := c.store.Done(context.Background(), c.customerOf(document), strconv.Itoa(document), c.work.Documents[document].Service)
 	return err
+}
+
+// tiersOf returns a tier for each weight.
+func tiersOf(w *Workload, policy priority.Policy) (tiers map[string]priority.Policy, tierOf func(customer string) string) {
+	tiers, of := make(map[string]priority.Policy), make(map[string]string)
+	for customer, weight := range w.Weights {
+		name, tier := fmt.Sprint(weight), policy.WithDefaults()
+		for i := range tier.Loads {
+			tier.Loads[i] *= weight
+		}
+		tiers[name], of[w.Customers[customer]] = tier, name
+	}
+	return tiers, func(customer string) string { return of[customer] }
 }
 
 // advance lets virtual time pass.

@@ -15,7 +15,8 @@ type drawing struct {
 	arrivals *rand.Rand // of the steady customers
 	extra    *rand.Rand // of the others
 	service  func() time.Duration
-	length   float64  // of the documents, to the usual ones
+	length   float64 // of the documents, to the usual ones
+	warmUp   time.Duration
 	batches  int      // how many documents the steady customers send at a time
 	load     float64  // of the steady customers
 	arrive   []func() // make the documents, once the time measured is known
@@ -32,6 +33,16 @@ func (d *drawing) times(length float64, add func()) {
 	d.length = length
 	add()
 	d.length = 1
+}
+
+// weigh gives each customer so far a weight, 1, 3 or 10, and a group by it.
+func (d *drawing) weigh() {
+	d.work.Groups, d.work.Apart = []string{"weight_1", "weight_3", "weight_10"}, []bool{false, false, false}
+	for i := range d.work.Customers {
+		group := []uint8{0, 1, 2, 0, 1, 0, 0, 1, 2, 0}[i%10]
+		d.work.GroupOf[i] = group
+		d.work.Weights = append(d.work.Weights, []float64{1, 3, 10}[group])
+	}
 }
 
 // rate is how many documents a second are a load.
@@ -140,10 +151,10 @@ func (d *drawing) gaps(load float64) func() time.Duration {
 // should be gone, and 15 % longer, is measured.
 func (d *drawing) flood(documents int, rate float64) {
 	drained := float64(documents) / d.rate(1-d.load)
-	d.measure(warmUp, seconds(1.15*drained).Round(time.Minute))
+	d.measure(d.warmUp, seconds(1.15*drained).Round(time.Minute))
 	flooder, service := int(d.work.addApart(Flooder)), d.server()
 	d.arrive = append(d.arrive, func() {
-		at := warmUp
+		at := d.warmUp
 		for range documents {
 			if rate > 0 {
 				at += seconds(d.extra.ExpFloat64() / rate)

@@ -24,7 +24,7 @@ func TestScenariosAreWhatTheySay(t *testing.T) {
 		{"occasional-flood", 20_001, 10_000, 0.6, 2 * time.Hour, 3 * time.Hour},
 		{"trickle-flood", 201, 20_000, 0.6, 2 * time.Hour, 4 * time.Hour},
 		{"overload", 20, 0, 1.5, 2 * time.Hour, 3 * time.Hour},
-		{"lost-done", 201, 10_000, 0.6, 2 * time.Hour, 3 * time.Hour},
+		{"lost-done", 201, 10_000, 0.6, 12 * time.Hour, 13 * time.Hour},
 		{"cost-skew", 51, 420, 0.6, 2 * time.Hour, 2*time.Hour + 70*time.Minute},
 		{"pauser", 202, 10_000, 0.6, 2 * time.Hour, 3 * time.Hour},
 		{"starve", 1 + 58_800, 200, 1.05, 0, 7000 * time.Second},
@@ -244,9 +244,13 @@ func TestTheModuleReachesItsTargets(t *testing.T) {
 		{"overload-wide", Submit, smallestShare, "≥", 0.8},
 		{"long-overload", Submit, lightestP99, "≤", 200},
 		{"cost-skew", Submit, othersP99, "≤", 95},
-		{"starve", "rule:linear", "flooder_wait_max_s", "≤", 300},
-		{"starve", "submit:linear", "flooder_wait_max_s", "≤", 300},
+		{"starve", "rule:9:8:7:6:5:4:3:2:1", "flooder_wait_max_s", "≤", 300},
+		{"starve", "submit:random:9:8:7:6:5:4:3:2:1", "flooder_wait_max_s", "≤", 300},
 		{"lost-done", Submit, othersP99, "≤", 2.3},
+		{"lost-done", ByHand, othersP99, "≥", 1000},
+		{"tiers", "submit*weight", "weight_1_share", "≤", 1.2},
+		{"tiers", "submit*weight", "weight_3_share", "≤", 1.2},
+		{"tiers", "submit*weight", "weight_10_share", "≥", 0.85},
 	} {
 		t.Run(target.scenario+", "+target.scheduler+", "+target.measure, func(t *testing.T) {
 			t.Parallel()
@@ -266,7 +270,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		{Servers: 1},
 		{Servers: 1, Schedulers: []string{"magic"}},
 		{Servers: 1, Schedulers: []string{"rule:magic"}},
-		{Servers: 1, Schedulers: []string{Rule}, Discipline: "3,0"},
+		{Servers: 1, Schedulers: []string{Rule}, Discipline: "3:0"},
 		{Servers: 1, Schedulers: []string{Submit}, Lease: -1},
 		{Servers: 1, Schedulers: []string{Rule}, LostDone: 1.5},
 		{Servers: 1, Schedulers: []string{Rule}, LostDone: math.NaN()},

@@ -2,13 +2,15 @@ package simulation
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"github.com/docpriority/priority"
 )
 
 // byLevel serves documents by the levels that they are given when they arrive:
-// the level that the consumers choose, and first come within it.
+// the level that the consumers choose, and first come within it. With ends, levels are folded:
+// those up to ends[0] are one, those up to ends[1] the next, and those behind the last end one more.
 type byLevel struct {
 	giver     levelGiver
 	consumers consumers
@@ -16,6 +18,7 @@ type byLevel struct {
 	waiting   *queues // by level, from 0
 	hasWork   []bool  // by level, from 0
 	levels    []uint8 // by document
+	ends      []priority.Level
 }
 
 // levelGiver gives documents their levels.
@@ -26,8 +29,9 @@ type levelGiver interface {
 	Done(document int, now time.Duration) error
 }
 
-func newByLevel(giver levelGiver, consumers consumers, w *Workload, last priority.Level) *byLevel {
+func newByLevel(giver levelGiver, consumers consumers, w *Workload, last priority.Level, ends []priority.Level) *byLevel {
 	return &byLevel{
+		ends:      ends,
 		giver:     giver,
 		consumers: consumers,
 		documents: w.Documents,
@@ -43,14 +47,17 @@ func (s *byLevel) Submit(document int, now time.Duration) error {
 		return err
 	}
 	s.levels[document] = uint8(level)
-	at := int(s.levels[document]) - int(priority.First)
+	at := int(level - priority.First)
+	if len(s.ends) > 0 {
+		at, _ = slices.BinarySearch(s.ends, level)
+	}
 	s.waiting.push(at, document)
 	s.hasWork[at] = true
 	return nil
 }
 
-func (s *byLevel) Next(now time.Duration) (int, bool) {
-	level, ok := s.consumers.pick(s, now)
+func (s *byLevel) Next(time.Duration) (int, bool) {
+	level, ok := s.consumers.pick(s.hasWork)
 	if !ok {
 		return 0, false
 	}

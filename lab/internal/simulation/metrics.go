@@ -18,6 +18,7 @@ import (
 //	<group>_wait_mean_s      from submission to the start of service; also p50, p99, max
 //	worst_tenth_wait_s       90th percentile of the customers' mean waits
 //	jain, smallest_share     of the shares: what a customer was served in the time measured ÷ their max-min fair share
+//	<group>_share            what a group was served ÷ its fair share
 //	overtaken_share          of the documents that waited, those that a later one of the same customer overtook
 //	longest_wait_s           of all documents
 //	pauser_to_others_p50     the pauser's median wait ÷ the others'
@@ -147,11 +148,19 @@ func (m Measures) addShares(w *Workload, servers int, starts []time.Duration) {
 		within := min(starts[i]+d.Service, w.To) - max(starts[i], w.From)
 		served[d.Customer] += max(within, 0).Seconds()
 	}
-	fair := maxMinFair(demands, float64(servers)*(w.To-w.From).Seconds())
+	fair := maxMinFair(demands, w.Weights, float64(servers)*(w.To-w.From).Seconds())
 	var shares []float64
+	groups, fairGroups := make([]float64, len(w.Groups)), make([]float64, len(w.Groups))
 	for i := range fair {
 		if fair[i] > 0 {
 			shares = append(shares, served[i]/fair[i])
+			groups[w.GroupOf[i]] += served[i]
+			fairGroups[w.GroupOf[i]] += fair[i]
+		}
+	}
+	for group, name := range w.Groups {
+		if fairGroups[group] > 0 {
+			m[name+"_share"] = groups[group] / fairGroups[group]
 		}
 	}
 	if len(shares) > 0 {
@@ -161,17 +170,21 @@ func (m Measures) addShares(w *Workload, servers int, starts []time.Duration) {
 }
 
 // maxMinFair divides a capacity so that nobody gets more than their demand, and
-// nobody could get more without taking it from one who has less.
-func maxMinFair(demands []float64, capacity float64) []float64 {
-	order := make([]int, len(demands))
+// nobody could get more without taking it from one who has less, for their weight. Without
+// weights, all are alike.
+func maxMinFair(demands, weights []float64, capacity float64) []float64 {
+	order, total := make([]int, len(demands)), 0.0
+	weights = append(slices.Clone(weights), slices.Repeat([]float64{1}, len(demands)-len(weights))...)
 	for i := range order {
 		order[i] = i
+		total += weights[i]
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(demands[a], demands[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(demands[a]/weights[a], demands[b]/weights[b]) })
 	shares := make([]float64, len(demands))
-	for served, i := range order {
-		shares[i] = min(demands[i], capacity/float64(len(order)-served))
+	for _, i := range order {
+		shares[i] = min(demands[i], capacity*weights[i]/total)
 		capacity -= shares[i]
+		total -= weights[i]
 	}
 	return shares
 }

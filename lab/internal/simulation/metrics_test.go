@@ -83,15 +83,16 @@ func TestADocumentIsOvertakenOnce(t *testing.T) {
 
 func TestNobodyGetsMoreThanTheirDemandOrFairShare(t *testing.T) {
 	for _, test := range []struct {
-		demands  []float64
-		capacity float64
-		want     []float64
+		demands, weights []float64
+		capacity         float64
+		want             []float64
 	}{
-		{[]float64{4, 2, 10, 0}, 10, []float64{4, 2, 4, 0}},
-		{[]float64{4, 2}, 10, []float64{4, 2}},
-		{[]float64{9, 9, 9}, 6, []float64{2, 2, 2}},
+		{[]float64{4, 2, 10, 0}, nil, 10, []float64{4, 2, 4, 0}},
+		{[]float64{4, 2}, nil, 10, []float64{4, 2}},
+		{[]float64{9, 9, 9}, nil, 6, []float64{2, 2, 2}},
+		{[]float64{9, 9, 1}, []float64{3, 1, 10}, 6, []float64{3.75, 1.25, 1}},
 	} {
-		got := maxMinFair(test.demands, test.capacity)
+		got := maxMinFair(test.demands, test.weights, test.capacity)
 		for i := range got {
 			if math.Abs(got[i]-test.want[i]) > 1e-9 {
 				t.Errorf("maxMinFair(%v, %v) = %v, want %v", test.demands, test.capacity, got, test.want)

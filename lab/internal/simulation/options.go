@@ -15,7 +15,7 @@ type Options struct {
 	Policy     priority.Policy // of Rule and Submit
 	Lease      time.Duration   // of a submitted document; 0: the module's default
 	LostDone   float64         // the share of submitted documents whose Done is lost
-	Discipline string          // of the consumers that serve levels: Strict, Linear, Halving, Patience and a time, or weights
+	Discipline string          // of the consumers that serve levels: Strict or weights
 	Schedulers []string        // names; see NewScheduler
 }
 
@@ -46,14 +46,16 @@ const (
 	Stride        = "stride"
 	FairShare     = "fair-share"
 	LeastFlight   = "least-in-flight"
-	SQSFair       = "sqs-fair=20s"   // fair queues of Amazon SQS; recent processing time halves in this time
-	CapByKey      = "cap/4"          // a customer has at most a quarter of the servers
-	Rule          = "rule"           // levels of Next
-	Submit        = "submit"         // levels of Submit, with a Done at the end of each service
-	SubmitTurns   = "submit/22"      // the same with 22 levels
-	SubmitCosts   = "submit/22+cost" // the same, told what each document costs
-	ownDiscipline = ":"              // between the name of levels and a discipline of their own
-	sqsPrefix     = "sqs-fair="
+	SQSFair       = "sqs-fair"        // fair queues of Amazon SQS
+	SQSShares     = "sqs-fair-shares" // the other reading of their page
+	CapByKey      = "cap/4"           // a customer has at most a quarter of the servers
+	Rule          = "rule"            // levels of Next
+	Submit        = "submit"          // levels of Submit, with a Done at the end of each service
+	SubmitTurns   = "submit/22"       // the same with 22 levels
+	SubmitCosts   = "submit/22+cost"  // the same, told what each document costs
+	ByHand        = "by-hand"         // levels by the number of documents pending
+	ownDiscipline = ":"               // between the name of levels and a discipline of their own
+	ownFolds      = "@"               // before the levels behind which levels are folded
 	capPrefix     = "cap/"
 )
 
@@ -62,25 +64,60 @@ func Schedulers() []string {
 	return append([]string{FirstCome, Rule, Submit}, Informed()...)
 }
 
-// MatrixSchedulers are the names of those that a matrix compares: Submit with fewer levels, with
-// more, and with the cost on arrival, too.
-func MatrixSchedulers() []string {
-	return slices.Concat([]string{FirstCome, Rule, "submit/4", "submit/5", Submit, "submit+cost", SubmitTurns, SubmitCosts, "submit/22+guess"}, Informed(), Published())
+// Order is a scheduler of the matrix, and whose order it is.
+type Order struct{ Scheduler, Of string }
+
+// Orders that the module ships, and those of others.
+const (
+	byHandRecent = "by-hand/10m"
+	fourClasses  = "submit@345"                                           // as queue.Class folds nine levels
+	weighted     = "submit:16777216:2097152:262144:32768:4096:512:64:8:1" // queue.Weights
+)
+
+// Orders are what a matrix compares.
+func Orders() []Order {
+	return []Order{
+		{FirstCome, "a queue without levels"},
+		{Rule, "Next: levels by count"},
+		{ByHand, "twenty lines of a team: level l ends at 2^l documents pending"},
+		{byHandRecent, "level l up to 3^l documents of the last ten minutes, as sidekiq-fair_tenant counts"},
+		{Submit, "nine strict levels: asynq with StrictPriority, RabbitMQ classic, BullMQ, Celery, SQL, a sorted set"},
+		{"submit/32", "32 strict levels: RabbitMQ quorum queues from 4.3"},
+		{fourClasses, "four priorities: River"},
+		{"submit/4", "the same with the default loads of four levels"},
+		{weighted, "weights: pollers of a queue a level, whose last level shall not starve"},
+		{"submit@7:2:1", "two classes of 2:1: RabbitMQ quorum queues 4.0 to 4.2"},
+		{SubmitTurns, "16 turns"},
+		{SubmitCosts, "16 turns, and the cost on arrival"},
+		{RoundRobin, "groups of BullMQ Pro"},
+		{Deficit, ""},
+		{Stride, "fairness keys of Temporal"},
+		{FairShare, ""},
+		{LeastFlight, ""},
+		{SQSFair, "fair queues of SQS; noisy until the backlog is gone"},
+		{SQSShares, "fair queues of SQS; noisy while a share is large"},
+		{CapByKey, "a cap by key: River Pro, Inngest"},
+	}
+}
+
+// MatrixSchedulers are the names of those that a matrix compares.
+func MatrixSchedulers() (names []string) {
+	for _, order := range Orders() {
+		names = append(names, order.Scheduler)
+	}
+	return names
 }
 
 // Informed are the names of the schedulers that know the queues of the customers,
 // or what documents cost.
 func Informed() []string { return []string{RoundRobin, Deficit, Stride, FairShare, LeastFlight} }
 
-// Published are the names of the schedulers that follow what the documentation of a queue says
-// of its fairness. Temporal's and BullMQ Pro's are Stride and RoundRobin.
-func Published() []string { return []string{SQSFair, "sqs-fair=5m", CapByKey, "cap/8"} }
-
 // NewScheduler returns a scheduler by its name. Rule and Submit have the policy of the
 // options, or default tables of their own number of levels as in "submit/22"; the Submit of
 // "submit+cost" gets each document's service time, the one of "submit+guess" an estimate. Those by
-// level have the discipline of the options, or one of their own as in "submit:linear". The seed decides which Dones are lost, and how wrong a guess is. A scheduler that is an io.Closer
-// is to be closed.
+// level have the discipline of the options, or one of their own as in "submit:8:4:2:1", of
+// classes of levels as in "submit@345". The seed decides which Dones are lost, how wrong a guess
+// is, and what is picked at random. A scheduler that is an io.Closer is to be closed.
 func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, error) {
 	switch name {
 	case FirstCome:
@@ -95,26 +132,43 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 		return newFairShare(w), nil
 	case LeastFlight:
 		return newLeastInFlight(w), nil
-	}
-	if halfLife, ok := halfLifeOfSQS(name); ok {
-		return newSQSFair(w, halfLife), nil
+	case SQSFair, SQSShares:
+		return newSQSFair(w, 20*time.Second, name == SQSShares), nil
 	}
 	if parts, ok := shareOfCap(name); ok {
 		return newCapped(w, o.Servers, parts), nil
 	}
 	name, discipline, own := strings.Cut(name, ownDiscipline)
+	name, folds, folded := strings.Cut(name, ownFolds)
 	giver, last, err := newLevelGiver(name, w, o, seed)
 	if err != nil {
 		return nil, err
 	}
+	var ends []priority.Level
+	if folded {
+		if ends, err = foldsOf(folds, last); err != nil {
+			return nil, err
+		}
+	}
 	if !own {
 		discipline = o.Discipline
 	}
-	consumers, err := newConsumers(discipline, last)
+	consumers, err := newConsumers(discipline, seed)
 	if err != nil {
 		return nil, err
 	}
-	return newByLevel(giver, consumers, w, last), nil
+	return newByLevel(giver, consumers, w, last, ends), nil
+}
+
+// foldsOf reads the last levels of all classes but the last, a digit each.
+func foldsOf(digits string, last priority.Level) (ends []priority.Level, err error) {
+	for _, digit := range digits {
+		ends = append(ends, priority.Level(digit-'0'))
+	}
+	if len(ends) == 0 || !slices.IsSorted(ends) || ends[0] < 1 || ends[len(ends)-1] >= last {
+		return nil, fmt.Errorf("levels are joined up to some before the last, as in @345, not %q", digits)
+	}
+	return ends, nil
 }
 
 // newLevelGiver returns what gives levels, and the last of them.
@@ -124,5 +178,8 @@ func newLevelGiver(name string, w *Workload, o Options, seed uint64) (giver leve
 		giver, err = newCounted(counting, w, o, seed)
 		return giver, o.Policy.Last(), err
 	}
-	return nil, 0, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(slices.Concat(Schedulers(), Published()), ", "))
+	if byHand, ok := newByHand(name, w, o, seed); ok {
+		return byHand, byHandLevels, nil
+	}
+	return nil, 0, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(MatrixSchedulers(), ", "))
 }

@@ -50,11 +50,12 @@ const (
 	streamOfFlood
 	streamOfLosses
 	streamOfMisses
+	streamOfPicks
 )
 
 // Scenarios returns all scenarios.
 func Scenarios() []Scenario {
-	return slices.Concat(floods(), overloads(), troubles(), untried())
+	return slices.Concat(floods(), overloads(), troubles(), untried(), paid())
 }
 
 // floods are those in which one customer suddenly sends far more than all others.
@@ -169,7 +170,7 @@ func overloads() []Scenario {
 			Name: "starve",
 			Summary: "new customers send one document each, all of level 1, at 105 % load for 7000 s; " +
 				"at 500 s another customer sends 200 documents",
-			Schedulers: append(Schedulers(), "rule:linear", "submit:linear", "rule:halving", "submit:halving"),
+			Schedulers: append(Schedulers(), weighted),
 			build: func(d *drawing) {
 				d.measure(0, 7000*time.Second)
 				d.strangers(1.05)
@@ -184,10 +185,10 @@ func troubles() []Scenario {
 	return []Scenario{
 		{
 			Name:     "lost-done",
-			Summary:  "as steady-flood; 1 % of the Dones are lost",
+			Summary:  "as steady-flood, after twelve hours of which 1 % of the Dones are lost",
 			LostDone: 0.01,
 			Figures:  []Figure{{Measure: othersP99}},
-			build:    func(d *drawing) { d.steady(200, 1, 0.6); d.flood(10_000, 0) },
+			build:    func(d *drawing) { d.warmUp = 12 * time.Hour; d.steady(200, 1, 0.6); d.flood(10_000, 0) },
 		},
 		{
 			Name:    "outage",
@@ -246,6 +247,26 @@ func untried() []Scenario {
 	}
 }
 
+// paid are those in which some customers pay for a larger share: ten have the weight 1, six 3, and
+// four 10.
+func paid() []Scenario {
+	schedulers := []string{FirstCome, Submit, "submit*weight"}
+	return []Scenario{
+		{
+			Name:       "tiers",
+			Summary:    "20 equal customers of the weights 1, 3 and 10 at 400 % load, all above their share",
+			Schedulers: schedulers,
+			build:      func(d *drawing) { d.steady(20, 0, 4); d.weigh(); d.measure(warmUp, time.Hour) },
+		},
+		{
+			Name:       "tiers-calm",
+			Summary:    "20 customers (Zipf 1.0) of the weights 1, 3 and 10 at 60 % load; one more, of weight 1, uploads 10,000 documents at once",
+			Schedulers: schedulers,
+			build:      func(d *drawing) { d.steady(20, 1, 0.6); d.weigh(); d.flood(10_000, 0) },
+		},
+	}
+}
+
 // FindScenario returns a scenario by its name.
 func FindScenario(name string) (Scenario, error) {
 	var names []string
@@ -270,6 +291,7 @@ func (s Scenario) Workload(demand Demand, seed uint64) *Workload {
 		extra:    rand.New(rand.NewPCG(seed, streamOfFlood)),
 		service:  demand.Service.drawer(source),
 		length:   1,
+		warmUp:   warmUp,
 		batches:  1,
 	}
 	s.build(d)

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/queue"
 )
 
 // made returns a workload of whole seconds: for each document the customer, when
@@ -39,6 +41,9 @@ var secondThoughts = [][3]int{{a, 0, 1}, {a, 0, 1}, {b, 2, 4}, {b, 2, 5}, {b, 3,
 
 // Customer b comes later than a's four documents.
 var latecomer = [][3]int{{a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {b, 1, 2}, {b, 1, 2}}
+
+// Customer a comes back while b is served.
+var fifth = [][3]int{{a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {b, 4, 2}, {b, 4, 3}, {a, 5, 1}, {b, 5, 1}}
 
 // As latecomer, with more documents of both.
 var noisyBoth = [][3]int{
@@ -77,11 +82,13 @@ func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
 		{"levels 1 2 1 2 3", Rule, twoCustomers, Options{Policy: threeLevels}, []int{0, 2, 0, 6, 8}},
 		// Alternately: a's first, at level 1; a's second, at 2; b's first; b's
 		// second; and when nothing is left above it b's third.
-		{"in turn", Rule, twoCustomers, Options{Policy: threeLevels, Discipline: "1,1,1"}, []int{0, 0, 6, 8, 6}},
+		{"in turn", Rule, twoCustomers, Options{Policy: threeLevels, Discipline: "1:1:1"}, []int{0, 0, 6, 8, 6}},
+		{"classes 1 2 1 2 2, in turn", Rule + "@1:1:1", twoCustomers, Options{Policy: threeLevels}, []int{0, 0, 6, 6, 8}},
+		{"levels 1 1 2 2 1 1, by powers of 2", ByHand, latecomer, Options{}, []int{0, 0, 4, 4, 2, 2}},
+		{"levels 1 1 1 1 2 1, for a has none pending", ByHand, secondThoughts, Options{}, []int{0, 0, 2, 2, 7, 6}},
+		{"a's fifth has level 2, by powers of 3", ByHand + "/1h", fifth, Options{}, []int{0, 0, 1, 1, 4, 4, 7, 6}},
+		{"a's fifth is the only one in the window", ByHand + "/3s", fifth, Options{}, []int{0, 0, 1, 1, 4, 4, 6, 7}},
 		{"levels 1 2 1 2 3 3", Rule, secondThoughts, Options{Policy: threeLevels}, []int{0, 0, 2, 2, 6, 7}},
-		// At 2 s a's third and fourth have waited for 2 s, and b's for 1 s.
-		{"at once, if patient", Rule, latecomer, Options{Policy: threeLevels, Discipline: "patience=2s"}, []int{0, 0, 4, 4, 2, 2}},
-		{"the oldest first, if not", Rule, latecomer, Options{Policy: threeLevels, Discipline: "patience=1s"}, []int{0, 0, 2, 2, 4, 4}},
 		// At 5 s a starts afresh, at level 1, while a document of level 2 waits.
 		{"levels 1 1 2 1", Rule, afresh, Options{Policy: twoLevels}, []int{0, 0, 7, 6}},
 	} {
@@ -114,7 +121,7 @@ func TestThirtyInFlightAreNoisy(t *testing.T) {
 	documents = append(documents, [3]int{b, 0, 1})
 	for servers, want := range map[int]time.Duration{30: 10 * time.Second, 31: 0} {
 		w := made(documents...)
-		starts, err := Run(w, servers, newSQSFair(w, time.Minute))
+		starts, err := Run(w, servers, newSQSFair(w, time.Minute, false))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,12 +150,25 @@ func TestNoisyEndsAfterFiveMinutesWithoutADocument(t *testing.T) {
 			}
 			send(1+second%20, second)
 		}
-		starts, err := Run(w, 1, newSQSFair(w, 5*time.Minute))
+		starts, err := Run(w, 1, newSQSFair(w, 5*time.Minute, false))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got := int(starts[1] / time.Second); got != want {
 			t.Errorf("sent again at %d s: the second document begins at %d s, want %d s", again, got, want)
+		}
+	}
+}
+
+// River's four priorities are the classes that package queue makes of nine levels.
+func TestFourClassesAreThoseOfTheModule(t *testing.T) {
+	ends, err := foldsOf(strings.TrimPrefix(fourClasses, Submit+ownFolds), 9)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for level := priority.First; level <= 9; level++ {
+		if class, _ := slices.BinarySearch(ends, level); priority.Level(class+1) != queue.Class(level, 9, 4) {
+			t.Errorf("level %d is in class %d", level, class+1)
 		}
 	}
 }
@@ -165,7 +185,7 @@ func TestACapLeavesServersIdle(t *testing.T) {
 }
 
 func TestAWrongParameterIsNoScheduler(t *testing.T) {
-	for _, name := range []string{"sqs-fair", "sqs-fair=", "sqs-fair=0s", "sqs-fair=5", "cap", "cap/", "cap/0", "cap/x"} {
+	for _, name := range []string{"cap", "cap/", "cap/0", "cap/x", "by-hand/0s", "by-hand/x", "submit@0", "submit@43", "submit@x", "submit@9", "submit*loads", "rule*weight"} {
 		if _, err := NewScheduler(name, newWorkload(nil), Options{Servers: 1}, 1); err == nil {
 			t.Errorf("%q is a scheduler", name)
 		}
@@ -352,7 +372,8 @@ func TestNoServerIsIdleWhileADocumentWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := scenario.Workload(demand, 1)
-	for _, name := range slices.Concat(Schedulers(), []string{SQSFair, "sqs-fair=5m", "cap/1", "rule:linear", "submit:halving", "submit:patience=1m", "submit/4:halving", "submit/22+guess"}) {
+	shared := slices.DeleteFunc(MatrixSchedulers(), func(name string) bool { return name == CapByKey })
+	for _, name := range slices.Concat(shared, []string{"cap/1", "submit:8:4:2:1", "submit/22+guess"}) {
 		given := make([]bool, len(w.Documents))
 		scheduler, err := NewScheduler(name, w, Options{Servers: servers}, 1)
 		if err != nil {

@@ -3,7 +3,6 @@ package simulation
 import (
 	"math"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -13,8 +12,10 @@ import (
 //   - with more than a tenth of what is on servers and at least 30 documents there,
 //   - or with more than a tenth of the recent processing time,
 //
-// until none waits, or until they have sent nothing for five minutes. Documents of quiet customers
-// go first, in the order of arrival; then the noisy customer's with the fewest on servers.
+// until none waits, or until they have sent nothing for five minutes. The page also says that they
+// are served behind others until their shares are like those of quiet customers: with whileBusy a
+// customer is noisy only as long as one of the two holds. Documents of quiet customers go first, in
+// the order of arrival; then the noisy customer's with the fewest on servers.
 //
 // Amazon does not say how long "recent" is, and it matters. Here a document's service time counts
 // from its end, and half as much after each halfLife.
@@ -22,6 +23,7 @@ import (
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues-detailed.html
 type sqsFair struct {
 	halfLife  time.Duration
+	whileBusy bool // the second reading
 	documents []Document
 	waiting   *queues         // by customer
 	inFlight  []int           // by customer
@@ -41,19 +43,10 @@ const (
 	noisyFor      = 5 * time.Minute // after the last document that the customer sent
 )
 
-// halfLifeOfSQS reads a name such as "sqs-fair=5m".
-func halfLifeOfSQS(name string) (halfLife time.Duration, ok bool) {
-	text, ok := strings.CutPrefix(name, sqsPrefix)
-	if !ok {
-		return 0, false
-	}
-	halfLife, err := time.ParseDuration(text)
-	return halfLife, err == nil && halfLife > 0
-}
-
-func newSQSFair(w *Workload, halfLife time.Duration) *sqsFair {
+func newSQSFair(w *Workload, halfLife time.Duration, whileBusy bool) *sqsFair {
 	s := &sqsFair{
 		halfLife:  halfLife,
+		whileBusy: whileBusy,
 		documents: w.Documents,
 		waiting:   newQueues(len(w.Customers), len(w.Documents)),
 		inFlight:  make([]int, len(w.Customers)),
@@ -80,7 +73,7 @@ func (s *sqsFair) Submit(document int, now time.Duration) error {
 
 func (s *sqsFair) Next(now time.Duration) (int, bool) {
 	s.noisy = slices.DeleteFunc(s.noisy, func(customer int) bool {
-		quiet := now-s.sent[customer] >= noisyFor
+		quiet := now-s.sent[customer] >= noisyFor || s.whileBusy && !s.takesTooMuch(customer)
 		if quiet {
 			s.quiet.push(arrival(s.waiting.first[customer]))
 		}

@@ -30,6 +30,9 @@ type Workload struct {
 	// "the worst customer": those that the scenario is made of.
 	Apart []bool
 
+	// Weights are the customers' shares of what there is, to each other's. Nil: all are alike.
+	Weights []float64
+
 	// Documents submitted in [From, To) are measured.
 	From, To time.Duration
 

@@ -217,8 +217,8 @@ class _Integration:
         priorities."""
         if self._broker == "redis":
             options = self._app.conf.broker_transport_options or {}
-            if options.get("queue_order_strategy") != "priority":
-                self._warn("broker_transport_options has no queue_order_strategy 'priority': workers serve all levels in turns")
+            if not options.get("priority_steps"):
+                self._warn(f"broker_transport_options has no priority_steps: {self._store.last} levels share {len(_DEFAULT_STEPS)} priorities")
             return celery_priority(level, self._store.last, options.get("priority_steps") or _DEFAULT_STEPS)
         if self._broker != "amqp":
             self._warn(f"a broker with {self._broker} has no priorities: tasks are not ordered")
