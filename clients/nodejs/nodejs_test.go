@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/brokertest"
 	"github.com/docpriority/priority/internal/nodetest"
 	"github.com/docpriority/priority/internal/redistest"
 )
@@ -69,6 +71,16 @@ func TestCluster(t *testing.T) {
 
 func TestPackage(t *testing.T) { runTests(t, "package.test.mjs") }
 
+func BenchmarkFlood(b *testing.B) {
+	installBullMQ(b)
+	brokertest.Flood(b, func(b *testing.B, policy priority.Policy, all []brokertest.Arrival) map[string]brokertest.Times {
+		command := exec.Command("node", "test/bullmq-flood.mjs")
+		command.Dir = installed.Install(b, "../..", "clients/nodejs")
+		command.Env = append(os.Environ(), "REDIS=redis://"+redistest.Start(b).Addr)
+		return brokertest.Script(b, policy, all, command)
+	}, 9)
+}
+
 func TestREADME(t *testing.T) {
 	installBullMQ(t)
 	server := redistest.Start(t)
@@ -96,7 +108,7 @@ func runOnRedis(t *testing.T, file string) {
 // BullMQ is not in package-lock.json: it depends on a native package for each system,
 // and npm would want all of them to be there. npm installs a package that users may have
 // beside ours only as one for development.
-func installBullMQ(t *testing.T) {
+func installBullMQ(t testing.TB) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "npm", "install", "--no-save", "--save-dev", "--ignore-scripts", "bullmq@6.7.0")
 	command.Dir = installed.Install(t, "../..", "clients/nodejs")

@@ -25,13 +25,14 @@ import (
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/fleet"
+	"github.com/docpriority/priority/internal/brokertest"
 	"github.com/docpriority/priority/internal/markdown"
 	"github.com/docpriority/priority/internal/redistest"
 )
 
 // python returns a Python that has some modules, or skips the test and says how to
 // install them.
-func python(t *testing.T, modules, packages string) string {
+func python(t testing.TB, modules, packages string) string {
 	t.Helper()
 	for _, name := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(name, "-c", "import "+modules).Run() == nil {
@@ -76,6 +77,15 @@ func TestPythonKeepsItsPromises(t *testing.T) {
 	if !strings.HasSuffix(output, "\nOK\n") { // not "OK (skipped=1)"
 		t.Errorf("unittest:\n%s", output)
 	}
+}
+
+func BenchmarkFlood(b *testing.B) {
+	interpreter := python(b, "celery", "python3-redis python3-celery")
+	brokertest.Flood(b, func(b *testing.B, policy priority.Policy, all []brokertest.Arrival) map[string]brokertest.Times {
+		command := exec.Command(interpreter, "-m", "tests.celery_flood")
+		command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore", "PYTHONPATH=src:"+os.Getenv("PYTHONPATH"), "REDIS=redis://"+redistest.Start(b).Addr)
+		return brokertest.Script(b, policy, all, command)
+	}, 9)
 }
 
 // Operators see a Python process as they see one in Go, and it does what they say.

@@ -21,6 +21,8 @@ func TestPromises(t *testing.T) {
 	brokertest.Run(t, subject)
 }
 
+func BenchmarkFlood(b *testing.B) { subject.Flood(b, 9) }
+
 var subject = &brokertest.Subject{
 	Start: func(tb testing.TB) (brokertest.Broker, string) {
 		server := redistest.Start(tb, "--appendonly", "yes", "--appendfsync", "always")
@@ -55,7 +57,7 @@ func (q *tasks) Work(ctx context.Context, handle func(context.Context, string) e
 	mux.Use(Middleware(q.store))
 	mux.HandleFunc("convert", func(ctx context.Context, task *asynq.Task) error { return handle(ctx, string(task.Payload())) })
 	server := asynq.NewServerFromRedisClient(q.redis, asynq.Config{
-		Queues:         queue.AsynqQueues("documents", queue.LinearWeights(q.store.Last())),
+		Queues:         queue.AsynqQueues("documents", q.store.Last()),
 		StrictPriority: true, Concurrency: 2, LogLevel: asynq.FatalLevel,
 		TaskCheckInterval: 20 * time.Millisecond, DelayedTaskCheckInterval: time.Second,
 		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Millisecond },

@@ -19,6 +19,8 @@ func TestPromises(t *testing.T) {
 	brokertest.Run(t, subject)
 }
 
+func BenchmarkFlood(b *testing.B) { subject.Flood(b, 9) }
+
 var subject = &brokertest.Subject{
 	Start: func(tb testing.TB) (brokertest.Broker, string) {
 		s := brokertest.StartRabbitMQ(tb)

@@ -24,6 +24,8 @@ func TestPromises(t *testing.T) {
 	brokertest.Run(t, subject)
 }
 
+func BenchmarkFlood(b *testing.B) { subject.Flood(b, 4) }
+
 var subject = &brokertest.Subject{Start: start, Open: openQueue, Tries: tries, Expire: expire}
 
 const tries = 3

@@ -1,0 +1,292 @@
+package brokertest
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/docpriority/priority/memory"
+	"github.com/docpriority/priority/queue"
+)
+
+// FloodWork is how long a worker of a flood takes for a document; there are four workers.
+const FloodWork = 10 * time.Millisecond
+
+const floodWorkers = 4
+
+// Arrival is a document of a flood, and when it is sent.
+type Arrival struct {
+	Customer, Document string
+	At                 time.Duration
+}
+
+// Times are when a document was in its queue, and when a worker began with it.
+type Times struct{ Queued, Begun time.Time }
+
+// Serve sends documents to a queue and works on them, with levels of Submit by the policy.
+type Serve func(b *testing.B, policy priority.Policy, all []Arrival) map[string]Times
+
+// Flood measures how long ten small customers wait beside two floods: on a queue as its
+// documentation sets it, in a simulation of workers that take as long for a document as they
+// did on the queue, and first come. The queue has as many priorities as classes.
+func Flood(b *testing.B, serve Serve, classes priority.Level) {
+	for b.Loop() {
+		all := arrivals("level")
+		times := serve(b, priority.Policy{}, all)
+		live := smallWaits(b, all, times)
+		begin, end := time.Now(), time.Time{}
+		for _, t := range times {
+			if t.Queued.Before(begin) {
+				begin = t.Queued
+			}
+			if t.Begun.After(end) {
+				end = t.Begun
+			}
+		}
+		work := end.Sub(begin) * floodWorkers / time.Duration(len(all))
+		all = arrivals("simulated")
+		simulated := smallWaits(b, all, simulate(b, all, work, classes))
+		all = arrivals("first")
+		first := smallWaits(b, all, serve(b, priority.Policy{Loads: []float64{}}, all)) // level 1 for all
+		b.ReportMetric(milliseconds(live, 50), "p50-ms")
+		b.ReportMetric(milliseconds(live, 99), "p99-ms")
+		b.ReportMetric(milliseconds(simulated, 99), "simulated-p99-ms")
+		b.ReportMetric(milliseconds(first, 99), "first-come-p99-ms")
+		b.ReportMetric(work.Seconds()*1000, "document-ms")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// arrivals are two floods of 900 documents and 20 of each of ten small customers, who send
+// for five seconds, which the workers need for all.
+func arrivals(run string) (all []Arrival) {
+	for number := range 900 {
+		for _, customer := range []string{"flood-1", "flood-2"} {
+			all = append(all, Arrival{customer, fmt.Sprint(run, "-", customer, "-", number), 0})
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for number := range 200 {
+		customer := fmt.Sprint("small-", number%10)
+		at := (time.Duration(number*25) + time.Duration(random.IntN(25))) * time.Millisecond
+		all = append(all, Arrival{customer, fmt.Sprint(run, "-", customer, "-", number), at})
+	}
+	return all
+}
+
+// smallWaits returns how long the small customers' documents were in the queue, ascending.
+func smallWaits(b *testing.B, all []Arrival, times map[string]Times) (waits []time.Duration) {
+	b.Helper()
+	for _, a := range all {
+		t, served := times[a.Document]
+		if !served {
+			b.Fatalf("%s is not served", a.Document)
+		}
+		if strings.HasPrefix(a.Customer, "small") {
+			waits = append(waits, max(0, t.Begun.Sub(t.Queued)))
+		}
+	}
+	slices.Sort(waits)
+	return waits
+}
+
+// milliseconds is a percentile.
+func milliseconds(waits []time.Duration, percent int) float64 {
+	return float64(waits[len(waits)*percent/100].Microseconds()) / 1000
+}
+
+// Flood measures a flood on the module's queue, which has as many priorities as classes.
+func (s *Subject) Flood(b *testing.B, classes priority.Level) {
+	_, url := s.Start(b)
+	Flood(b, func(b *testing.B, policy priority.Policy, all []Arrival) map[string]Times {
+		return InProcess(b, policy, all, func(ctx context.Context, store priority.Store) (Queue, error) { return s.Open(ctx, url, store) })
+	}, classes)
+}
+
+// InProcess serves a flood with two queues of two workers each.
+func InProcess(b *testing.B, policy priority.Policy, all []Arrival, open func(context.Context, priority.Store) (Queue, error)) map[string]Times {
+	b.Helper()
+	store, err := priority.NewRedisStore(redistest.Start(b).Client(), &priority.RedisOptions{Timeout: 10 * time.Second, Policy: policy})
+	if err != nil {
+		b.Fatal(err)
+	}
+	var mutex sync.Mutex
+	times := make(map[string]Times)
+	ctx, stop := context.WithCancel(b.Context())
+	defer stop()
+	var left sync.WaitGroup // to be served
+	left.Add(len(all))
+	handle := func(_ context.Context, document string) error {
+		now := time.Now()
+		mutex.Lock()
+		t := times[document]
+		if t.Begun.IsZero() {
+			defer left.Done()
+			t.Begun = now
+		}
+		times[document] = t
+		mutex.Unlock()
+		time.Sleep(FloodWork)
+		return nil
+	}
+	var working sync.WaitGroup
+	for range floodWorkers / 2 {
+		queue, err := open(ctx, store)
+		if err != nil {
+			b.Fatal(err)
+		}
+		working.Go(func() {
+			defer queue.Close()
+			if err := queue.Work(ctx, handle); err != nil && ctx.Err() == nil {
+				b.Error(err)
+			}
+		})
+	}
+	customers := make(map[string][]Arrival)
+	for _, a := range all {
+		customers[a.Customer] = append(customers[a.Customer], a)
+	}
+	begin := time.Now()
+	var sending sync.WaitGroup
+	for customer, documents := range customers {
+		queue, err := open(ctx, store)
+		if err != nil {
+			b.Fatal(err)
+		}
+		sending.Go(func() {
+			defer queue.Close()
+			for _, a := range documents {
+				time.Sleep(time.Until(begin.Add(a.At)))
+				if err := queue.Publish(ctx, customer, a.Document); err != nil {
+					b.Error(err)
+				}
+				now := time.Now()
+				mutex.Lock()
+				times[a.Document] = Times{now, times[a.Document].Begun}
+				mutex.Unlock()
+			}
+		})
+	}
+	sending.Wait()
+	left.Wait()
+	stop()
+	working.Wait()
+	return times
+}
+
+// simulate serves all with strict levels, no broker, and no time but the work.
+func simulate(b *testing.B, all []Arrival, work time.Duration, classes priority.Level) map[string]Times {
+	b.Helper()
+	start := time.Unix(1_700_000_000, 0)
+	now := start
+	store, err := memory.New(&memory.Options{Now: func() time.Time { return now }})
+	if err != nil {
+		b.Fatal(err)
+	}
+	type document struct {
+		Arrival
+		class priority.Level
+	}
+	var waiting []document
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(x, y Arrival) int { return cmp.Compare(x.At, y.At) })
+	free := slices.Repeat([]time.Time{start}, floodWorkers) // when each worker is
+	serving := make([]document, floodWorkers)
+	times := make(map[string]Times)
+	for len(all) > 0 || len(waiting) > 0 {
+		worker := 0
+		for i := range free {
+			if free[i].Before(free[worker]) {
+				worker = i
+			}
+		}
+		now = free[worker]
+		if len(waiting) == 0 && start.Add(all[0].At).After(now) {
+			now = start.Add(all[0].At)
+		}
+		if ended := serving[worker]; ended.Document != "" {
+			if _, err := store.Done(b.Context(), ended.Customer, ended.Document, work); err != nil {
+				b.Fatal(err)
+			}
+			serving[worker] = document{}
+		}
+		for len(all) > 0 && !start.Add(all[0].At).After(now) {
+			decision, err := store.Submit(b.Context(), all[0].Customer, all[0].Document, 0)
+			if err != nil {
+				b.Fatal(err)
+			}
+			waiting, all = append(waiting, document{all[0], queue.Class(decision.Level, store.Last(), classes)}), all[1:]
+		}
+		next := 0
+		for i := range waiting {
+			if waiting[i].class < waiting[next].class {
+				next = i
+			}
+		}
+		serving[worker] = waiting[next]
+		times[waiting[next].Document] = Times{start.Add(waiting[next].At), now}
+		waiting = slices.Delete(waiting, next, next+1)
+		free[worker] = now.Add(work)
+	}
+	return times
+}
+
+// Script serves a flood by a program in another language. It gets {"loads": …, "arrivals":
+// [[customer, document, milliseconds], …]}, and prints "queued" or "begun", the document and
+// the time in milliseconds, a line each.
+func Script(b *testing.B, policy priority.Policy, all []Arrival, command *exec.Cmd) map[string]Times {
+	b.Helper()
+	arrivals := make([][3]any, len(all))
+	for i, a := range all {
+		arrivals[i] = [3]any{a.Customer, a.Document, a.At.Milliseconds()}
+	}
+	input, err := json.Marshal(map[string]any{"loads": policy.Loads, "arrivals": arrivals})
+	if err != nil {
+		b.Fatal(err)
+	}
+	command.Stdin, command.Stderr = bytes.NewReader(input), os.Stderr
+	output, writer, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer output.Close()
+	command.Stdout = writer
+	redistest.StartProgram(b, command)
+	_ = writer.Close()
+	defer redistest.KillProgram(command)
+	times, begun, queued := make(map[string]Times), 0, 0
+	for lines := bufio.NewScanner(output); begun < len(all) || queued < len(all); {
+		if !lines.Scan() {
+			b.Fatalf("%d of %d documents were begun: %v", begun, len(all), lines.Err())
+		}
+		var what, document string
+		var at float64
+		if _, err := fmt.Sscan(lines.Text(), &what, &document, &at); err != nil {
+			b.Fatalf("%q: %v", lines.Text(), err)
+		}
+		t, when := times[document], time.UnixMicro(int64(at*1000))
+		switch what {
+		case "queued":
+			t.Queued = when
+			queued++
+		case "begun":
+			t.Begun = when
+			begun++
+		}
+		times[document] = t
+	}
+	return times
+}
