@@ -80,7 +80,7 @@ func (f *serveFlags) check() error {
 
 // run serves the page until the command is interrupted.
 func (f *serveFlags) run(command *cobra.Command, inspector *insight.Inspector) error {
-	c, away := meet(command, inspector)
+	_, away := meet(command, inspector)
 	if away != nil && (exitStatus(away) != exitUnreachable || redis.IsAuthError(away)) {
 		return away
 	}
@@ -92,8 +92,7 @@ func (f *serveFlags) run(command *cobra.Command, inspector *insight.Inspector) e
 	if command.Flags().Changed("redis") {
 		named = inspector.Server.Address
 	}
-	operators := page.New(inspector, named)
-	handler := operators.Handler()
+	handler := page.New(inspector, named).Handler()
 	if bound, ok := listener.Addr().(*net.TCPAddr); ok && bound.IP.IsLoopback() {
 		handler = onlyLoopback(handler, f.hosts)
 	}
@@ -101,9 +100,6 @@ func (f *serveFlags) run(command *cobra.Command, inspector *insight.Inspector) e
 	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s. Ctrl-C ends it.\n", listener.Addr(), inspector.Server.Address)
 	if away != nil {
 		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(inspector.Hidden(away))+"; the page says so until it can")
-	}
-	if c == nil || c.Replica() == "" {
-		go operators.KeepDay(command.Context())
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -25,7 +25,7 @@ type customerView struct {
 type command struct{ Does, Line string }
 
 func (v *visit) customer() (string, any) {
-	view := customerView{Customer: v.ask("c")}
+	view := customerView{Customer: v.request.URL.Query().Get("c")}
 	if err := check.Customer(view.Customer); err != nil {
 		v.status = http.StatusBadRequest
 		return "Name a customer of 1 to 512 bytes", customerView{}

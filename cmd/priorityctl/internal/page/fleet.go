@@ -3,25 +3,50 @@ package page
 import (
 	"maps"
 	"slices"
-	"strconv"
+	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/insight"
 )
 
-// workersView shows the processes of the fleet.
-type workersView struct {
-	Text       string           // that is searched for
-	Here, Gone []insight.Worker // that match
+const (
+	mostBusiest = 20 // with documents, and as many that only wait
+	logged      = 50 // entries of the log that a page shows
+)
+
+// nowView shows what happens now.
+type nowView struct {
+	Pending int64
+	Oldest  time.Duration
+	Busiest []insight.Busy
 }
 
-// workers shows the processes of the fleet, the ones that do not follow first.
+func (v *visit) now() (string, any) {
+	var view nowView
+	if v.Look.Top == nil {
+		return "Now", view
+	}
+	for _, level := range v.Look.Top.Levels {
+		view.Pending += level.Pending
+		view.Oldest = max(view.Oldest, level.Oldest())
+	}
+	shown := map[bool]int{}
+	for _, b := range v.Look.Top.Busiest {
+		if shown[b.Documents > 0]++; shown[b.Documents > 0] <= mostBusiest {
+			view.Busiest = append(view.Busiest, b)
+		}
+	}
+	return "Now", view
+}
+
+// workersView shows the processes of the fleet, the ones that do not follow first.
+type workersView struct{ Here, Gone []insight.Worker }
+
 func (v *visit) workers() (string, any) {
-	view := workersView{Text: v.ask("q")}
+	var view workersView
 	var follow []insight.Worker
 	for _, w := range v.Look.Workers {
 		switch {
-		case !has(view.Text, w.Name, w.Host, w.ID, w.Language):
 		case !w.Here:
 			view.Gone = append(view.Gone, w)
 		case w.Follows:
@@ -30,34 +55,19 @@ func (v *visit) workers() (string, any) {
 			view.Here = append(view.Here, w)
 		}
 	}
-	view.Here = append(view.Here, follow...)
-	view.Here, view.Gone = view.Here[:min(len(view.Here), mostRows)], view.Gone[:min(len(view.Gone), mostRows)]
+	view.Here = first(append(view.Here, follow...), mostRows)
+	view.Gone = first(view.Gone, mostRows)
 	return "Workers", view
 }
 
-const logPage = 50
-
-// logView is a page of the latest changes.
-type logView struct {
-	Entries      []insight.Logged
-	After, Older int // how many newer ones this page leaves out, and the next; 0: there is none
-}
+func first[T any](all []T, most int) []T { return all[:min(len(all), most)] }
 
 // log shows who changed what, the newest first.
-func (v *visit) log() (string, any) {
-	after, _ := strconv.Atoi(v.ask("after"))
-	after = min(max(after, 0), len(v.Look.Changes))
-	view := logView{Entries: v.Look.Changes[after:], After: after}
-	if len(view.Entries) > logPage {
-		view.Entries, view.Older = view.Entries[:logPage], view.After+logPage
-	}
-	return "Log", view
-}
+func (v *visit) log() (string, any) { return "Log", first(v.Look.Changes, logged) }
 
 // policyView shows what decides now, and what decided before.
 type policyView struct {
 	Tables    []policyTable
-	Text      string // that is searched for
 	Overrides []*insight.Override
 	History   []insight.Logged
 }
@@ -74,19 +84,13 @@ func tableOf(tier string, policy priority.Policy) policyTable {
 }
 
 func (v *visit) policy() (string, any) {
-	view := policyView{Text: v.ask("q")}
 	rules := v.Look.Rules
-	view.Tables = []policyTable{tableOf("", rules.Policy)}
+	view := policyView{Tables: []policyTable{tableOf("", rules.Policy)}, Overrides: first(v.Look.Overrides, mostRows)}
 	for _, name := range slices.Sorted(maps.Keys(rules.Tiers)) {
 		view.Tables = append(view.Tables, tableOf(name, rules.Tiers[name]))
 	}
-	for _, o := range v.Look.Overrides {
-		if len(view.Overrides) < mostRows && has(view.Text, o.Exact(), o.By, o.Why, o.Says) {
-			view.Overrides = append(view.Overrides, o)
-		}
-	}
 	for _, change := range v.Look.Changes {
-		if len(view.History) < logPage && change.Kind == "policy" {
+		if len(view.History) < logged && change.Kind == "policy" {
 			view.History = append(view.History, change)
 		}
 	}

@@ -20,8 +20,7 @@ type look struct {
 	Checks    []insight.Check
 	Overrides []*insight.Override
 	Changes   []insight.Logged // the newest first
-	day       []sample
-	unread    []error // why something is missing
+	unread    []error          // why something is missing
 }
 
 // looks keeps the last look for all visitors. One visitor at a time asks Redis, once in an
@@ -56,10 +55,9 @@ func (p *Page) read(ctx context.Context) (*look, error) {
 		return nil, err
 	}
 	l := &look{Snapshot: s}
-	var failed [3]error
+	var failed [2]error
 	l.Top, failed[0] = s.Top(ctx)
 	l.Overrides, failed[1] = s.Overrides(ctx)
-	l.day, failed[2] = p.readDay(ctx)
 	if l.Top != nil {
 		l.Checks = s.Status(ctx, l.Top, l.Overrides)
 	}

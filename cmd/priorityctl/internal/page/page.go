@@ -1,4 +1,4 @@
-// Package page shows operators a fleet in a browser: what happens now, the customers, the
+// Package page shows operators a fleet in a browser: what happens now, a customer, the
 // workers, the policy and the log. It only reads, so it is safe without a login: where an
 // operator would act, it shows the command of priorityctl to copy. Anyone who reaches it
 // reads customers' names and the log.
@@ -26,7 +26,6 @@ const mostRows = 200 // of a table
 // Page is the page of one fleet.
 type Page struct {
 	looks
-	searches
 
 	inspector *insight.Inspector
 	redis     string        // the flag -redis of commands
@@ -51,7 +50,7 @@ func (p *Page) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/", http.FileServerFS(assets))
 	for name, show := range map[string]func(*visit) (heading string, data any){
-		"now": (*visit).now, "customers": (*visit).customers, "customer": (*visit).customer,
+		"now": (*visit).now, "customer": (*visit).customer,
 		"workers": (*visit).workers, "policy": (*visit).policy, "log": (*visit).log,
 	} {
 		path := name
@@ -84,11 +83,10 @@ type visit struct {
 	request *http.Request
 	status  int
 
-	Name    string        // of the page
-	Look    *look         // nil: Redis was never reached
-	Away    bool          // Redis cannot be reached now
-	Stale   []string      // why something is missing, or older than it should be
-	Refresh time.Duration // the page is fetched again after so long; 0: it is not
+	Name    string   // of the page
+	Look    *look    // nil: Redis was never reached
+	Away    bool     // Redis cannot be reached now
+	Stale   []string // why something is missing, or older than it should be
 	Heading string
 	Data    any
 }
@@ -103,7 +101,7 @@ func (p *Page) show(w http.ResponseWriter, v *visit, of func(*visit) (string, an
 			v.note(err)
 		}
 	}
-	v.Refresh, v.Heading = p.interval, "Redis was not reached yet"
+	v.Heading = "Redis was not reached yet"
 	if v.Look != nil {
 		v.Heading, v.Data = of(v)
 	}
@@ -133,20 +131,14 @@ func (p *Page) text(err error) string {
 	return text
 }
 
-// ask returns a field of the URL.
-func (v *visit) ask(field string) string { return v.request.URL.Query().Get(field) }
-
 // Inspector is for the frame, which names what is looked at.
 func (v *visit) Inspector() *insight.Inspector { return v.inspector }
 
+// Refresh is when the page is fetched again.
+func (v *visit) Refresh() time.Duration { return v.interval }
+
 // Command returns a command of priorityctl to copy.
 func (v *visit) Command(command string) string { return v.inspector.Command(command + v.redis) }
-
-// has reports whether one of some texts has a part, in upper or lower case.
-func has(part string, texts ...string) bool {
-	part = strings.ToLower(part)
-	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), part) })
-}
 
 // functions are what the templates call.
 var functions = template.FuncMap{
@@ -169,7 +161,7 @@ var files embed.FS
 // templates has each page within the layout.
 var templates = func() map[string]*template.Template {
 	all := make(map[string]*template.Template)
-	for _, page := range []string{"now", "customers", "customer", "workers", "policy", "log"} {
+	for _, page := range []string{"now", "customer", "workers", "policy", "log"} {
 		all[page] = template.Must(template.New(page).Funcs(functions).ParseFS(files,
 			"templates/layout.gohtml", "templates/parts.gohtml", "templates/"+page+".gohtml"))
 	}

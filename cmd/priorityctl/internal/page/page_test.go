@@ -126,11 +126,10 @@ func full(t *testing.T) *world {
 		w.report(fmt.Sprint("w", i), 0, r)
 	}
 	w.report("w9", 5*time.Minute, fleet.Report{})
-	must(0, w.page.addSample(t.Context()))(t)
 	return w
 }
 
-var pages = []string{"", "customers", "customers?corrupt=", "customers?q=nothing", "customer?c=acme", "customer?c=clinic", "customer?c=bro+ken", "customer?c=" + long, "workers", "policy", "log"}
+var pages = []string{"", "customer?c=acme", "customer?c=clinic", "customer?c=bro+ken", "customer?c=" + long, "workers", "policy", "log"}
 
 func TestPages_Flood(t *testing.T) {
 	t.Parallel()
@@ -139,25 +138,26 @@ func TestPages_Flood(t *testing.T) {
 		"": {
 			`<th class="left" scope="row">1</th><td>21</td>`, `4 <strong class="bad">✗ stuck</strong></th><td>5,850</td>`, "<td>11</td><td>2m", `<strong class="figure">1s</strong><span class="faint">median`,
 			"No document of level 4 was done in the last minute; 11 pending", "9 documents could not be counted", "→ priorityctl ping says why", "1 gone within the hour", "5,901 documents in the last 1m, 21 by overrides",
-			`<a class="name" href="customer?c=acme">`, "The last hour", "Documents a minute: at most 5,901", `class="mark"`,
+			`<a class="name" href="customer?c=acme">`,
 		},
-		"customers":          {`<strong class="figure">4</strong> of all customers`, `href="customer?c=clinic"`, `<td>2</td><td class="left desk">by count</td><td>-29</td>`},
-		"customers?corrupt=": {`<strong class="figure">1</strong>`, `<a class="name" href="customer?c=bro&#43;ken"><bdi>&#34;bro ken&#34;</bdi></a> <span class="tag">corrupt key`},
 		"customer?c=acme":    {`<strong class="figure">2</strong> <span class="faint">by the rule 3`, "&lt; -20 <strong>◂ -30</strong>", "30 documents since the last reset", "pinned to level 2, until", "acme pinned to level 2", "<td>210</td><td>8</td>", `<td>150</td><td>7 <span class="tag">the flood began`},
 		"customer?c=clinic":  {"1.0 recent × 12 pending × 1.00 cost = 12.0", "<strong>◂ 12.0</strong>", "priority:{clinic}:pending"},
 		"customer?c=bro+ken": {"holds a string, not a count", "priorityctl reset -why &#39;&#39; -redis &#39;redis://counts/1?a&amp;b&#39; &#39;bro ken&#39;"},
 		"customer?c=new":     {"nothing is known about it", "No listed change is about this customer"},
-		"workers":            {`<td class="left">own</td>`, "Gone within the hour", `<td class="left text">5m`, ">w9<"},
-		"workers?q=W1":       {"2 of 3 workers follow; w2 on &lt;i&gt;host does not", `<td>3 <strong class="bad">≠ most`, "version 2"},
-		"policy":             {"pinned to level 2", "A customer’s page has the commands"},
-		"policy?q=nothing":   {"version 2, by mary", "less level 9", "&lt; -5", "policy applied (version 1): 3 levels", "priorityctl policy rollback 1 -why", "1 in force", "No override matches"},
-		"log":                {"acme pinned to level 2, for 6h", ">reset-59 reset<", ">reset-11 reset<", `href="log?after=50"`},
-		"log?after=50":       {">reset-10 reset<", ">reset-0 reset<", "policy applied (version 1)", `href="log"`},
+		"workers": {
+			`<td class="left">own</td>`, "Gone within the hour", `<td class="left text">5m`, ">w9<",
+			"2 of 3 workers follow; w2 on &lt;i&gt;host does not", `<td>3 <strong class="bad">≠ most`, "version 2",
+		},
+		"policy": {
+			"pinned to level 2", "A customer’s page has the commands", "1 in force",
+			"version 2, by mary", "less level 9", "&lt; -5", "policy applied (version 1): 3 levels", "priorityctl policy rollback 1 -why",
+		},
+		"log": {"acme pinned to level 2, for 6h", ">reset-59 reset<", ">reset-11 reset<"},
 	} {
 		w.has(path, texts...)
 	}
-	if body := w.get("workers"); strings.Index(body, ">w2<") > strings.Index(body, ">w0<") || strings.Contains(w.get("workers?q=w1"), ">w2<") {
-		t.Error("a worker that follows comes first, or the search finds another")
+	if body := w.get("workers"); strings.Index(body, ">w2<") > strings.Index(body, ">w0<") {
+		t.Error("a worker that follows comes first")
 	}
 	must(w.admin.Withdraw(t.Context(), control.AnyVersion, change))(t)
 	w.has("policy", "the workers’ own options decide, here <bdi>the module&#39;s default policy", "policy withdrawn (version 3)", "priorityctl policy rollback 2 -why")
@@ -167,11 +167,10 @@ func TestPages_Flood(t *testing.T) {
 func TestPages_NoWorkersThenEmptied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t).Client())
-	w.has("", "✓ All 6 checks are ok", "No worker has reported", "Nothing is drawn yet", "no document waits")
+	w.has("", "✓ All 6 checks are ok", "No worker has reported", "no document waits")
 	w.has("workers", "no worker reports, so who follows is not known")
-	w.has("customers", `<strong class="figure">0</strong>`)
 	w.has("policy", "There are no overrides", "No policy is among")
-	w.has("log", "No change is listed")
+	w.has("log", "The latest 50 changes")
 	w.client.Set(t.Context(), "priority:{fleet}:emptied", time.Now().Add(-4*time.Minute).UnixMilli(), 0)
 	w.report("w1", 0, fleet.Report{Rules: fleet.Rules{Version: 15, Error: "Redis lost data"}})
 	w.has("", "✗ data:", "Redis lost its data 4m ago", "✗ rules:", "version 15 of the rules was known, and none is there", "→ priorityctl control import brings an export back")
@@ -203,7 +202,7 @@ func TestPages_FromHereAndReadOnly(t *testing.T) {
 	if after := changes(); after != before || before == "" {
 		t.Errorf("Redis has had %q, and then %q", before, after)
 	}
-	for path, want := range map[string]int{"nothing": 404, "customer": 400, "customer?c=" + long + "x": 400, "assets/style.css": 200, "log?after=-7": 200} {
+	for path, want := range map[string]int{"nothing": 404, "customer": 400, "customer?c=" + long + "x": 400, "assets/style.css": 200} {
 		if status := w.do(http.MethodGet, path).Code; status != want {
 			t.Errorf("%q has status %d, not %d", path, status, want)
 		}
@@ -226,7 +225,7 @@ func TestPages_HostileCustomers(t *testing.T) {
 		busy = append(busy, fleet.Busy{Customer: customer, Documents: 1, Rule: priority.ByCount, Level: 9, Count: -30})
 	}
 	w.report("<b>", 0, fleet.Report{Busiest: busy})
-	w.has("customers", `<strong class="figure">12</strong> of all customers`)
+	w.has("", ">-rf<")
 	check := func(path string) string {
 		body := w.get(path)
 		if bad := regexp.MustCompile("<script>nonsense|<script>why|<img|<b>|<i>|\u202e|\x00").FindString(body); bad != "" || !utf8.ValidString(body) {
@@ -234,8 +233,8 @@ func TestPages_HostileCustomers(t *testing.T) {
 		}
 		return body
 	}
-	check("workers?q=%22%3E%3Cimg")
-	for _, path := range []string{"", "customers", "log", "policy"} {
+	check("workers")
+	for _, path := range []string{"", "log", "policy"} {
 		body := html.UnescapeString(check(path))
 		for _, customer := range hostile {
 			if query := url.QueryEscape(customer); !strings.Contains(body, `href="customer?c=`+query+`"`) {
@@ -261,47 +260,19 @@ func TestPages_HostileCustomers(t *testing.T) {
 	}
 }
 
-func TestCustomers_Search(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, redistest.Start(t).Client())
-	pipeline := w.client.Pipeline()
-	for i := range 6_000 { // more than a step looks at
-		pipeline.Set(t.Context(), w.store.Keys(fmt.Sprintf("Customer-%05d", i)).Count, -i%30, time.Hour)
-	}
-	must(pipeline.Exec(t.Context()))(t)
-	w.pending("waits", 1, 2)
-	w.has("customers", `data-refresh="500"`, `<strong class="figure">6,001</strong> of all customers`, "5,801 customers more")
-	w.has("customers?q=customer-05999", `<strong class="figure">1</strong> of all customers`, "<bdi>Customer-05999</bdi>")
-	w.has("customers?level=1&q=cust", `<strong class="figure">400</strong> of all customers`) // counts 0 and -1 are followed by level 1
-	for sort, first := range map[string]string{"level": "Customer-00029", "pending": "waits", "oldest": "waits"} {
-		w.has("customers?sort="+sort, "</strong> of all customers", "<tbody>\n"+`<tr><th class="left who" scope="row"><a class="name" href="customer?c=`+first)
-	}
-	for what, s := range w.page.known {
-		if len(s.rows) > 10*mostRows {
-			t.Errorf("%v keeps %d customers", what, len(s.rows))
-		}
-	}
-}
-
 func TestLook_ManyVisitors(t *testing.T) {
 	t.Parallel()
 	w := full(t)
-	w.has("customers", "of all customers")
+	w.has("", "acme")
 	w.page.interval = time.Minute
 	before := redistest.Calls(t, w.client)
 	var visitors sync.WaitGroup
 	for i := range 100 {
-		visitors.Go(func() { w.get([]string{"", "customers", "workers", "policy", "log"}[i%5]) })
+		visitors.Go(func() { w.get([]string{"", "workers", "policy", "log"}[i%4]) })
 	}
 	visitors.Wait()
-	if after := redistest.Calls(t, w.client); after["time"] != before["time"] || after["scan"] != before["scan"] {
+	if after := redistest.Calls(t, w.client); after["time"] != before["time"] {
 		t.Errorf("Redis was called %v times, and then %v", before, after)
-	}
-	for i := range 2 * mostSearches {
-		w.get(fmt.Sprint("customers?q=", i))
-	}
-	if kept := len(w.page.known); kept > mostSearches {
-		t.Errorf("%d searches are kept", kept)
 	}
 }
 
@@ -323,9 +294,8 @@ func TestPages_RedisAway(t *testing.T) {
 	w.override("acme", 2)
 	w.apply(-3)
 	w.report("w0", 0, fleet.Report{Rules: fleet.Rules{Version: 1}, Busiest: []fleet.Busy{{Customer: "acme", Documents: 1, Rule: priority.ByCount, Level: 9}}})
-	known := map[string]string{"": "customer?c=acme", "customers": "customer?c=acme", "customer?c=acme": "acme pinned to level 2", "workers": ">w0<", "policy": "less level 9", "log": "less level 9"}
+	known := map[string]string{"": "customer?c=acme", "customer?c=acme": "acme pinned to level 2", "workers": ">w0<", "policy": "less level 9", "log": "less level 9"}
 	w.has("workers", known["workers"]) // with all else that one look has
-	w.has("customers", known["customers"])
 	proxy.Set(redistest.Swallow)
 	for path, text := range known {
 		w.has(path, message, "What you see was read", text)
@@ -338,26 +308,5 @@ func TestPages_RedisAway(t *testing.T) {
 	w.has("customer?c=acme", "◂ -30")
 	if text := w.page.text(errors.New("redis://mary:swordfish@counts with hunter2")); text != "redis://***@counts with ***" {
 		t.Error(text)
-	}
-}
-
-// The last day has a sample a minute, however many pages there are, and so many at most. The
-// picture is of the last hour until there is more.
-func TestDay(t *testing.T) {
-	t.Parallel()
-	w := full(t)
-	key, began := w.page.dayKey(), time.Now().Truncate(time.Minute)
-	for minutes, title := range map[int]string{50: "The last hour", 200: "The last six hours", 1500: "The last day"} {
-		w.client.Del(t.Context(), key)
-		for i := range minutes {
-			w.client.XAdd(t.Context(), &redis.XAddArgs{Stream: key, ID: fmt.Sprint(began.Add(time.Duration(i-minutes) * time.Minute).UnixMilli()), Values: []string{"s", `{"documents":7}`}})
-		}
-		for range 5 {
-			must(0, w.page.addSample(t.Context()))(t)
-		}
-		w.has("", title)
-		if n, left := w.client.XLen(t.Context(), key).Val(), w.client.TTL(t.Context(), key).Val(); n <= int64(minutes/2) || n > min(int64(minutes)+2, dayMinutes) || left < 24*time.Hour || left > 25*time.Hour {
-			t.Errorf("%d samples are kept for %v", n, left)
-		}
 	}
 }

@@ -2,7 +2,8 @@
 // a link does the same.
 const main = document.getElementById("main"), pause = document.getElementById("pause"), live = document.getElementById("live");
 const say = (text) => { document.getElementById("freshness").textContent = text; };
-let paused = false, every = Number(main.dataset.refresh);
+const every = Number(main.dataset.refresh);
+let paused = false;
 
 // Someone reads: the pointer or the focus is on a table, or a text is marked.
 const reading = () => live.querySelector(".wide:hover, :focus-visible") !== null ||
@@ -28,22 +29,19 @@ const refresh = async () => {
         if (found.innerHTML !== shown.innerHTML) shown.replaceChildren(...found.childNodes);
       }
       live.querySelectorAll(".wide").forEach((e, i) => { e.scrollLeft = scrolled[i] ?? 0; });
-      every = Number(page.getElementById("main").dataset.refresh);
       say("");
     } catch {
       say("Cannot be refreshed. What you see is older.");
       live.querySelector(".status")?.remove(); // what was well may not be now
     }
   }
-  if (every) setTimeout(refresh, every);
+  setTimeout(refresh, every);
 };
 
-if (every) {
-  pause.hidden = false;
-  pause.addEventListener("click", () => {
-    paused = !paused;
-    pause.setAttribute("aria-pressed", String(paused));
-    say(paused ? "Paused." : "");
-  });
-  setTimeout(refresh, every);
-}
+pause.hidden = false;
+pause.addEventListener("click", () => {
+  paused = !paused;
+  pause.setAttribute("aria-pressed", String(paused));
+  say(paused ? "Paused." : "");
+});
+setTimeout(refresh, every);
