@@ -4,9 +4,9 @@
 
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Map);
 
-// Refuses what is no object, and what an object has by a name that nobody would read.
-function checkNames(object, names, what) {
-  if (!isObject(object)) throw new TypeError(`docpriority: ${what}: ${kindOf(object)} is not an object`);
+// Refuses what is not an object, and names in it that the store does not know.
+function checkNames(object, names, what, example = 'an object') {
+  if (!isObject(object)) throw new TypeError(`docpriority: ${what}: ${example} is needed, not ${kindOf(object)}`);
   for (const name of Object.keys(object)) {
     if (!names.includes(name)) throw new TypeError(`docpriority: ${what}: there is no ${JSON.stringify(name)}, only ${names.join(', ')}`);
   }
@@ -25,9 +25,10 @@ function checkInteger(name, value, least, most) {
   if (!Number.isInteger(value) || value < least || value > most) throw new RangeError(`docpriority: ${name} = ${value} is not a whole number from ${least} to ${most}`);
 }
 
-function checkAmount(name, value) {
-  checkKind(name, value, 'number');
-  if (!(value >= 0 && value < Infinity)) throw new RangeError(`docpriority: ${name} = ${value} is not a finite number of at least 0`);
+function checkAmount(name, value, zero = '0') {
+  const needed = `docpriority: ${name} is ${zero} or a positive finite number`;
+  if (typeof value !== 'number') throw new TypeError(`${needed}, not ${kindOf(value)}`);
+  if (!(value >= 0 && value < Infinity)) throw new RangeError(`${needed}, not ${value}`);
 }
 
 // Returns a copy of the bytes of a customer or of a document's id.
@@ -48,7 +49,7 @@ function checkPrefix(prefix) {
 }
 
 function checkWellFormed(what, text) {
-  if (!text.isWellFormed()) throw new RangeError(`docpriority: ${what} has half a character (a lone surrogate)`);
+  if (!text.isWellFormed()) throw new RangeError(`docpriority: ${what} has a lone surrogate: ${JSON.stringify(text.slice(0, 80))}`);
 }
 
 const kindOf = (value) => value?.constructor?.name ?? String(value);

@@ -54,6 +54,7 @@ class Wire {
     for (;;) {
       const client = this.#current();
       if (client.isReady) return client;
+      if (/^(WRONGPASS|NOAUTH|NOPERM) /.test(client.why?.message)) throw new Refused(client.why.message, { cause: client.why });
       if (!client.failed && (await deadline.pause(5))) continue;
       const why = client.why?.message ?? 'the server does not answer';
       throw new Unsent(deadline.over && !deadline.timedOut ? `it was not sent: ${deadline.why}` : `no connection in time: ${why}`, { cause: client.why });
@@ -158,7 +159,8 @@ class Ioredis {
   }
 
   failureOf(error) {
-    if (error.name === 'ReplyError') return new Refused(error.message, { cause: error });
+    // ioredis 5 sends commands without waiting for the reply to its login, with which it then ends them all.
+    if (error.name === 'ReplyError' && error.command?.name !== 'auth') return new Refused(error.message, { cause: error });
     if (/^Stream isn't writeable|^Too many Cluster redirections\. Last error: ReplyError/.test(error.message)) return new Unsent(error.message, { cause: error });
     const why = this.why ?? error;
     return new Lost(`no answer came: ${why.message}`, { cause: why });

@@ -15,7 +15,7 @@ const { isIntegers, run } = require('./run.js');
 
 const most = { next: 1_000_000, submit: 100, done: 1_000 }; // documents in one call
 const longestWork = 86_400_000; // milliseconds, of a document's cost
-const callOptions = 'the options of a call';
+const callOptions = { next: 'second', nextN: 'third', submit: 'third', submitN: 'third', done: 'fourth', doneN: 'fourth', peek: 'second', reset: 'second' };
 
 // Makes a store that of a member of a fleet.
 const enter = Symbol('enter');
@@ -77,7 +77,7 @@ class Store {
 
   async submit(customer, document, options = {}) {
     const [decision] = await this.#noted(1, () => {
-      checkNames(options, ['cost', 'signal'], callOptions);
+      checkOptions('submit', options, ['cost'], 'an object such as { cost: 12 }');
       const { cost = 0, signal } = options;
       return this.#submit('submit', customer, [document], [cost], { signal });
     });
@@ -86,7 +86,7 @@ class Store {
 
   async submitN(customer, documents, options = {}) {
     return this.#noted(documents?.length, () => {
-      checkNames(options, ['costs', 'signal'], callOptions);
+      checkOptions('submitN', options, ['costs'], 'an object such as { costs: [12] }');
       const { costs, signal } = options;
       return this.#submit('submitN', customer, documents, costs, { signal });
     });
@@ -188,7 +188,7 @@ class Store {
 
   async #done(operation, customer, documents, took, options) {
     const ids = idsOf(documents, most.done);
-    checkAmount('took', took);
+    checkAmount('took, in milliseconds,', took, '0 (unknown)');
     const given = Array.from(documents); // the caller may change theirs
     const each = Math.min(took, longestWork) / ids.length;
     const { reply, name } = await this.#run(operation, 'done', customer, [String(this.#took.relative(each)), ...ids], 2 * ids.length, options);
@@ -214,7 +214,7 @@ class Store {
   // Returns the reply of a script, of at least so many integers, the customer in Latin-1, the
   // policy, and whether the reply is degraded.
   async #run(operation, script, customer, args, integers, options = {}) {
-    checkNames(options, ['signal'], callOptions);
+    checkOptions(operation, options);
     const { signal } = options;
     if (signal !== undefined && !(signal instanceof AbortSignal)) throw new TypeError('docpriority: signal is not an AbortSignal');
     const bytes = bytesOf(customer, 'a customer');
@@ -266,6 +266,11 @@ class Store {
   }
 }
 
+// Names the argument: callers pass the cost itself, or a document.
+function checkOptions(operation, options, names = [], example = 'an object such as { signal }') {
+  checkNames(options, [...names, 'signal'], `the ${callOptions[operation]} argument of ${operation}`, example);
+}
+
 // An array may have holes, which map would leave out.
 function idsOf(documents, longest) {
   if (!Array.isArray(documents)) throw new TypeError('docpriority: the documents are not an array');
@@ -278,7 +283,7 @@ function costsOf(n, costs = Array(n).fill(0)) {
   if (!Array.isArray(costs)) throw new TypeError('docpriority: the costs are not an array');
   if (costs.length !== n) throw new RangeError(`docpriority: ${costs.length} costs for ${n} documents`);
   return Array.from(costs, (cost) => {
-    checkAmount('a cost', cost);
+    checkAmount('a cost', cost, '0 (unknown)');
     return cost;
   });
 }

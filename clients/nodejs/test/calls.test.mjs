@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createSentinel } from 'redis';
-import { Corrupt, join, keysOf, NotCounted, Store } from 'docpriority';
+import { Corrupt, join, keysOf, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 import { MemoryStore } from 'docpriority/testing';
 import { Memory } from '../src/memory.js';
@@ -18,18 +18,18 @@ describe('a wrong call is refused before anything is sent', () => {
   const calls = {
     'no customer': [() => store.next(''), RangeError],
     'a long customer': [() => store.next('ü'.repeat(257)), RangeError],
-    'half a character': [() => store.next('\ud800'), RangeError],
+    'a lone surrogate': [() => store.submit('acme', 'in\ud800'), { message: String.raw`docpriority: a document has a lone surrogate: "in\ud800"` }],
     'no document': [() => store.submit('acme', ''), RangeError],
     'no documents': [() => store.submitN('acme', []), RangeError],
     '101 documents': [() => store.submitN('acme', Array(101).fill('d')), RangeError],
     '1001 documents': [() => store.doneN('acme', Array(1001).fill('d')), RangeError],
     'a hole among the documents': [() => store.submitN('acme', ['a', , 'b']), TypeError], // eslint-disable-line no-sparse-arrays
     'documents in a string': [() => store.submitN('acme', 'abc'), TypeError],
-    'a negative cost': [() => store.submit('acme', 'd', { cost: -1 }), RangeError],
+    'a negative cost': [() => store.submit('acme', 'd', { cost: -1 }), { message: 'docpriority: a cost is 0 (unknown) or a positive finite number, not -1' }],
     'no number for a cost': [() => store.submit('acme', 'd', { cost: NaN }), RangeError],
     'a cost without end': [() => store.submitN('acme', ['a', 'd'], { costs: [1, Infinity] }), RangeError],
     'a cost in words': [() => store.submit('acme', 'd', { cost: '5' }), TypeError],
-    'a cost without its name': [() => store.submit('acme', 'd', 5), TypeError],
+    'a cost without its name': [() => store.submit('acme', 'd', 5), { message: 'docpriority: the third argument of submit: an object such as { cost: 12 } is needed, not Number' }],
     'too few costs': [() => store.submitN('acme', ['a', 'd'], { costs: [5] }), RangeError],
     'a hole among the costs': [() => store.submitN('acme', ['a', 'd'], { costs: [5, , ] }), TypeError], // eslint-disable-line no-sparse-arrays
     'zero of them': [() => store.nextN('acme', 0), RangeError],
@@ -37,6 +37,7 @@ describe('a wrong call is refused before anything is sent', () => {
     'a number in a string': [() => store.nextN('acme', '3'), TypeError],
     'negative time': [() => store.done('acme', 'd', -1), RangeError],
     'options for a time': [() => store.done('acme', 'd', {}), TypeError],
+    'a document for options': [() => store.next('acme', 'd'), { message: 'docpriority: the second argument of next: an object such as { signal } is needed, not String' }],
     'no signal': [() => store.next('acme', { signal: {} }), TypeError],
     'an unknown option': [() => store.next('acme', { timeout: 5 }), TypeError],
     'a promise of a tier': [() => new Store(client, { tiers: { gold: {} }, tierOf: async () => 'gold' }).next('acme'), TypeError],
@@ -194,6 +195,18 @@ describe('on a server', { skip: process.env.REDIS || process.env.CI ? false : 'R
       await assert.rejects(store.next('acme'), (error) => error instanceof Corrupt && error.message.startsWith(`docpriority: next ${kind}:{acme}:count: CORRUPTCOUNT `));
       await Promise.all([store.reset('acme'), store.reset('größer}')]);
       await own.quit();
+    });
+  }
+
+  for (const [kind, make] of Object.entries(clients)) {
+    test(`${kind}: a wrong password is reported at once`, async (t) => {
+      const [stranger, store] = ['acme:wrong@', ''].map((login) => new Store(make(`redis://${login}${process.env.REDIS}`), { timeout: 5_000 }));
+      t.after(() => Promise.all([stranger.close(), store.close()]));
+      const error = await stranger.next('acme').catch((error) => error);
+      assert.match(error.message, /^docpriority: next priority:{acme}:count: (no answer came: )?WRONGPASS /);
+      // ioredis 5 sends the command behind the login, and this server runs it all the same.
+      assert.ok(error instanceof OutcomeUnknown || (await store.peek('acme')).rule === 'unknown');
+      await store.reset('acme');
     });
   }
 
