@@ -31,6 +31,8 @@ class Wrong(unittest.TestCase):
         for wrong in (None, 5, bytearray(b"acme"), ["acme"]):
             self.assertRaises(TypeError, own.keys, wrong)
             self.assertRaises(TypeError, own.done, "acme", wrong)
+        with self.assertRaisesRegex(ValueError, r"^a document has a lone surrogate: 'in\\udc80'$"):
+            own.submit("acme", "in\udc80")
 
     def test_options(self) -> None:
         nine, three = Policy(), Policy((-2, -4))
@@ -72,12 +74,14 @@ class Wrong(unittest.TestCase):
         self.assertRaises(TypeError, own.submit_n, "acme", "abc")
         self.assertRaises(ValueError, own.submit_n, "acme", ["a", "b"], [1])
         self.assertRaises(TypeError, own.done, "acme", "a", 0.5)
-        self.assertRaises(ValueError, own.done, "acme", "a", timedelta(seconds=-1))
+        with self.assertRaisesRegex(ValueError, "^took is -1.0 s, less than 0$"):
+            own.done("acme", "a", timedelta(seconds=-1))
 
     def test_costs(self) -> None:
         own = store(timeout=0.01)
         for cost in (-1, -1e-9, float("nan"), float("inf"), 10**400):
-            self.assertRaises(ValueError, own.submit_n, "acme", ["a", "b"], [1, cost])
+            with self.assertRaisesRegex(ValueError, r"^a cost is 0 \(unknown\) or a positive finite number, not "):
+                own.submit_n("acme", ["a", "b"], [1, cost])
         for wrong in ("12", None, True, timedelta(seconds=1)):
             self.assertRaises(TypeError, own.submit, "acme", "a", wrong)
         self.assertRaises(docpriority.NotCountedError, own.submit, "acme", "a", Fraction(1, 3))

@@ -136,6 +136,13 @@ class Outages(StoreCase):
                 store.next("acme")
             store.close()
 
+    def test_close_does_not_wait_long_for_a_dead_server(self) -> None:
+        store = self.open("redis://127.0.0.1:1", join=True)
+        store.next("acme")
+        began = time.monotonic()
+        store.close()
+        self.assertLess(time.monotonic() - began, 0.85)
+
     def test_no_rights_and_wrong_passwords_are_not_counted(self) -> None:
         server, name = self.redis(), f"user-{self.asynchronous}"
         self.addCleanup(server.execute_command, "ACL", "DELUSER", name)

@@ -1,15 +1,13 @@
-"""Assigns processing priorities to documents: a customer who sends many waits behind those
-who send few.
+"""docpriority gives each document of each customer a level from 1 (processed first) to 9 (processed last) when it
+arrives, from how much that customer has sent recently. One customer's flood no longer makes the others wait.
 
-Each document gets a level when it arrives, 1 to be processed first and 9 last, from how
-much its customer has sent recently and what is still pending. The numbers live in Redis, and
-all processes share them, also with those that use the Go module or the Node.js package of
+    store = docpriority.Store(redis.Redis(), join=True)     # once, in each process
+    decision = store.submit("acme", "invoice-4711", 12)     # a document has arrived: 12 pages; 0 if unknown
+    publish(document, decision.level)                       # into your queue; 1 is first
+    store.done("acme", "invoice-4711", took)                # when it is processed, which took a timedelta
+
+The numbers live in Redis, and all processes share them, also those that use the Go module or the Node.js package of
 this project.
-
-    >>> import redis, docpriority
-    >>> store = docpriority.Store(redis.Redis())
-    >>> store.submit("acme", "invoice-1").level
-    1
 """
 
 from ._decision import Decision, Ended, Override, Rule, State

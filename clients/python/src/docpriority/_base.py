@@ -10,7 +10,7 @@ from ._calls import Call, Calls
 from ._course import Nodes, Steps, course
 from ._errors import NotCountedError, PriorityError
 from ._fallback import Fallback
-from ._keys import Keys, Name
+from ._keys import Keys, Name, utf8
 from ._policy import Policy
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Base(Generic[Client]):
                 raise TypeError(f"{what} is a bool, not {type(option).__name__}")
         if not isinstance(name, str):
             raise TypeError(f"the name is a str, not {type(name).__name__}")
-        if len(name.encode()) > 100:
+        if len(utf8("the name", name)) > 100:
             raise ValueError(f"the name {name[:80]!r} has more than 100 bytes")
         self._timeout = _seconds(timeout)
         self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)

@@ -130,7 +130,7 @@ class Calls:
         if not isinstance(took, timedelta):
             raise TypeError(f"took is a timedelta, not {type(took).__name__}")
         if took < timedelta():
-            raise ValueError(f"a document cannot have taken {took}")
+            raise ValueError(f"took is {took.total_seconds()} s, less than 0")
         seconds = min(took.total_seconds(), _DAY) / len(ids)
         relative = self._times.relative(seconds)
 
@@ -180,9 +180,9 @@ def _listed(documents: Iterable[Name], most: int) -> list[Name]:
 
 def _checked_cost(cost: float) -> float:
     if isinstance(cost, bool) or not isinstance(cost, Real):
-        raise TypeError(f"a cost is a number, not {type(cost).__name__}")
+        raise TypeError(f"a cost is 0 (unknown) or a positive finite number, not {type(cost).__name__}")
     if not 0 <= cost <= sys.float_info.max:
-        raise ValueError(f"the cost {cost} is not a finite number of at least 0")
+        raise ValueError(f"a cost is 0 (unknown) or a positive finite number, not {cost}")
     return float(cost)
 
 

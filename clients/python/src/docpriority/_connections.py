@@ -53,7 +53,7 @@ class _Pools:
 
     def __init__(self, client: Any, timeout: float, package: Any) -> None:
         self._client = client  # a Sentinel's pool lives as long as its client
-        self._timeout = timeout
+        self.timeout = timeout
         self._package = package
         self._template: Any = None
         self.nodes = Nodes()
@@ -89,9 +89,9 @@ class _Pools:
     def _kept(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         kept = {name: value for name, value in settings.items() if name not in _DROPPED and "maint" not in name and not name.startswith("orig_")}
         retry = redis.asyncio.retry.Retry if self._package is redis.asyncio else redis.retry.Retry
-        kept.update(retry=retry(NoBackoff(), 0), socket_timeout=self._timeout)
+        kept.update(retry=retry(NoBackoff(), 0), socket_timeout=self.timeout)
         if "path" not in kept:  # a Unix socket has no such setting in redis-py 4
-            kept["socket_connect_timeout"] = self._timeout
+            kept["socket_connect_timeout"] = self.timeout
         if redis.VERSION >= (5,):  # in the third protocol redis-py 8 does not look whether a connection was closed
             kept["protocol"] = 2
         return kept
@@ -107,7 +107,7 @@ class _Pools:
         if address is not None:
             settings = {**settings, "host": address[0], "port": address[1]}
         most = min(_MOST_CONNECTIONS, getattr(of, "max_connections", _MOST_CONNECTIONS))
-        return self._package.BlockingConnectionPool(most, self._timeout, connection_class=self._connection_class, **settings)
+        return self._package.BlockingConnectionPool(most, self.timeout, connection_class=self._connection_class, **settings)
 
 
 def _unsent(error: BaseException) -> Unsent:

@@ -26,7 +26,7 @@ class Keys:
 def bytes_of(what: str, name: Name) -> bytes:
     """Returns the bytes of a customer or a document, or raises."""
     if isinstance(name, str):
-        raw = name.encode()
+        raw = utf8(f"a {what}", name)
     elif isinstance(name, bytes):
         raw = name
     else:
@@ -36,13 +36,21 @@ def bytes_of(what: str, name: Name) -> bytes:
     return raw
 
 
+def utf8(what: str, text: str) -> bytes:
+    """Returns a text in UTF-8, or raises."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} has a lone surrogate: {text[:80]!r}") from None
+
+
 def prefix_bytes(prefix: str) -> bytes:
     """Returns the bytes of a prefix, or raises."""
     if not isinstance(prefix, str):
         raise TypeError(f"the prefix is a str, not {type(prefix).__name__}")
     if not prefix or "{" in prefix or "}" in prefix:
         raise ValueError(f"the prefix {prefix[:80]!r} is empty or has a brace in it")
-    return prefix.encode()
+    return utf8("the prefix", prefix)
 
 
 def keys_of(prefix: bytes, customer: bytes) -> Keys:

@@ -68,11 +68,11 @@ class Member:
                 self._cannot_report = True
         return _about(FOLLOW_SECONDS)
 
-    def last(self) -> Steps[None]:
+    def last(self, timeout: float) -> Steps[None]:
         """Removes the report, in the end, or until there is a round again."""
         self._report_at, self._replied = time.monotonic(), 0
         with suppress(PriorityError):  # else it ends by itself
-            yield from self._write(b"")
+            yield from self._write(b"", timeout)
 
     def _report(self) -> dict[str, Any]:
         return {
@@ -81,12 +81,12 @@ class Member:
             "rules": self._rules, **self.window.fields(),
         }  # fmt: skip
 
-    def _write(self, report: bytes) -> Steps[int]:
+    def _write(self, report: bytes, timeout: float = _TIMEOUT) -> Steps[int]:
         """Writes the report, or removes it, and returns Redis's time."""
         keys = [self._calls.key("fleet", end) for end in (self._id, "members", "emptied")]
         arguments = [self._id.encode(), report, str(self._replied).encode()]
         call = Call("report", plain_script("report"), keys, arguments, Lost.MAY_BE_REPEATED, 1, lambda reply, degraded: int(reply[0]))
-        return (yield from course(call, self._nodes, _TIMEOUT))
+        return (yield from course(call, self._nodes, timeout))
 
     def _log_rules(self) -> None:
         before, self._rules = self._rules, self._follower.status
@@ -101,6 +101,11 @@ class Member:
 def _about(seconds: float) -> float:
     """A fleet's processes must not ask all at once."""
     return seconds * random.uniform(0.9, 1.1)
+
+
+def _patience(timeout: float) -> float:
+    """Returns how long close waits for Redis, by the store's timeout: for the call under way, and the last one."""
+    return min(max(2 * timeout, 0.5), 3)
 
 
 class MemberThread:
@@ -131,12 +136,12 @@ class MemberThread:
         self._stopped.set()
         thread = self._by_process.get(os.getpid())
         if thread is not None and thread.is_alive() and thread is not threading.current_thread():
-            thread.join(2 * _TIMEOUT + 1)  # for the call under way, and the last one
+            thread.join(_patience(self._threads.timeout))
 
     def _work(self, member: Member) -> None:
         while not self._stopped.wait(self._threads.run(member.round())):
             pass
-        self._threads.run(member.last())
+        self._threads.run(member.last(_patience(self._threads.timeout)))
 
 
 class MemberTask:
@@ -185,4 +190,4 @@ class MemberTask:
         if not doing.done():
             doing.cancel()
             await asyncio.wait([doing])
-        await self._tasks.run(member.last())
+        await self._tasks.run(member.last(_patience(self._tasks.timeout)))

@@ -85,7 +85,7 @@ class Policy:
             if threshold >= before:
                 raise ValueError(f"the threshold {threshold} is not below {before}")
         if whole_milliseconds("the reset interval", self.reset_interval) < 1:
-            raise ValueError(f"the reset interval {self.reset_interval} is not at least 1 ms")
+            raise ValueError(f"the reset interval {self.reset_interval.total_seconds()} s is not at least 1 ms")
         if not isinstance(self.reset_mode, ResetMode):
             raise TypeError(f"the reset mode {self.reset_mode!r} is not a ResetMode")
         levels, turns = len(thresholds) + 1, self.turns
@@ -180,7 +180,7 @@ def whole_milliseconds(what: str, time: timedelta) -> int:
     if not isinstance(time, timedelta):
         raise TypeError(f"{what} is a timedelta, not {type(time).__name__}")
     if time % _MILLISECOND:
-        raise ValueError(f"{what} {time} is not a whole number of milliseconds")
+        raise ValueError(f"{what} {time.total_seconds()} s is not a whole number of milliseconds")
     return time // _MILLISECOND
 
 
@@ -188,5 +188,5 @@ def lease_milliseconds(lease: timedelta) -> int:
     """Returns a lease in milliseconds, or raises."""
     milliseconds = whole_milliseconds("the lease", lease)
     if milliseconds < 1000 or lease > _DAY:
-        raise ValueError(f"the lease {lease} is not from 1 s to a day")
+        raise ValueError(f"the lease {lease.total_seconds()} s is not from 1 s to a day")
     return milliseconds

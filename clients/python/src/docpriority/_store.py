@@ -141,7 +141,8 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         self._run(lambda: self._calls.reset(customer), documents=0)
 
     def close(self) -> None:
-        """Removes the member's report and ends the store's connections. Later calls raise ``NotCountedError``."""
+        """Removes the member's report and ends the store's connections. For Redis it waits twice the timeout, 0.5 s at
+        least and 3 s at most. Later calls raise ``NotCountedError``."""
         self._closed = True
         self._end()
 
