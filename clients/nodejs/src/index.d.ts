@@ -1,8 +1,17 @@
 /**
- * Assigns processing priorities to documents. Each document gets a level from 1, processed
- * first, to 9, processed last, from how much its customer has sent recently. The numbers live
- * in Redis; every process with the same prefix and policies shares them, in whatever
- * language it is written.
+ * docpriority gives each document of each customer a level from 1 (processed first) to 9 (processed
+ * last) when it arrives, from how much that customer has sent recently. One customer's flood no
+ * longer makes the others wait.
+ *
+ * ```js
+ * const store = join(new Redis());                                              // once, in each process
+ * const decision = await store.submit('acme', 'invoice-4711', { cost: 12 });    // a document has arrived: 12 pages; 0 if unknown
+ * await publish(document, decision.level);                                      // into your queue; 1 is first
+ * await store.done('acme', 'invoice-4711', took);                               // when it is processed, in so many milliseconds
+ * ```
+ *
+ * The numbers live in Redis, and all processes share them, also those that use the Go module or
+ * the Python package of this project.
  *
  * @packageDocumentation
  */
