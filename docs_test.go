@@ -41,7 +41,7 @@ import (
 
 var (
 	address            = os.Args[2]
-	ctx                context.Context
+	ctx                = context.Background()
 	store              *fleet.Member
 	client             *redis.Client
 	customer, document string
@@ -57,6 +57,9 @@ var (
 	workers *river.Workers
 
 	redisOpt      asynq.RedisClientOpt
+	asynqClient   *asynq.Client
+	task          *asynq.Task
+	mux           *asynq.ServeMux
 	HandleConvert func(context.Context, *asynq.Task) error
 
 	receive func(name string) (message any, ok bool)

@@ -2,6 +2,7 @@ package release
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,21 +14,68 @@ import (
 
 // start does what docs/start.md says for Go, to the letter: in an empty folder, with an empty
 // Redis and what is released.
-func (r *rehearsal) start(t *testing.T) {
-	page := string(markdown.Read(t, filepath.Join(r.tree, "docs/start.md")))
-	_, section, found := strings.Cut(page, "\n## Go\n")
+func (r *rehearsal) start(t *testing.T) { try(t, section(t, r.tree, "Go"), r.env) }
+
+// TestUntilTheRelease does in each language what docs/start.md says, with what it says to
+// install from a clone.
+func TestUntilTheRelease(t *testing.T) {
+	clone, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	install := section(t, clone, "Until the release")
+	_, install, _ = strings.Cut(strings.ReplaceAll(install, "$HOME/priority", clone), "```\n") // git clone
+	for _, language := range []struct {
+		name string
+		env  []string
+	}{
+		{name: "Go", env: []string{"GOWORK=off", "GOFLAGS=-modcacherw"}},
+		// Debian's packages stand for PyPI's, and the build's are not downloaded.
+		{name: "Python", env: []string{"PIP_NO_INDEX=1", "PIP_NO_BUILD_ISOLATION=false", "PYTHONWARNINGS=ignore"}},
+		{name: "Node.js", env: []string{"npm_config_audit=false", "npm_config_fund=false", "npm_config_ignore_scripts=true"}},
+	} {
+		var block string
+		_, install, _ = strings.Cut(install, "```sh\n")
+		block, install, _ = strings.Cut(install, "```\n")
+		t.Run(language.name, func(t *testing.T) {
+			t.Parallel()
+			page := section(t, clone, language.name)
+			before, rest, _ := strings.Cut(page, "```sh\n")
+			_, after, _ := strings.Cut(rest, "```\n")
+			page = before + "```sh\n" + block + "```\n" + after
+			if language.name == "Python" {
+				if err := exec.Command("/usr/bin/python3", "-c", "import celery, hatchling, redis").Run(); err != nil {
+					redistest.Skip(t, "apt-get install python3-celery python3-hatchling python3-redis python3-venv")
+				}
+				page = strings.ReplaceAll(page, "python3 -m venv ", "/usr/bin/python3 -m venv --system-site-packages ")
+			}
+			try(t, page, language.env)
+		})
+	}
+}
+
+// section returns a section of docs/start.md.
+func section(t *testing.T, tree, title string) string {
+	t.Helper()
+	_, section, found := strings.Cut(string(markdown.Read(t, filepath.Join(tree, "docs/start.md"))), "\n## "+title+"\n")
 	if !found {
-		t.Fatal("docs/start.md has no section Go")
+		t.Fatalf("docs/start.md has no section %q", title)
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
-	// Each call has 250 ms, which a machine that is busy with others' work may not keep.
-	for try := 3; ; try-- {
+	return section
+}
+
+// try follows a section with an empty Redis. Each call of a program has 250 ms, which a
+// machine that is busy with others' work may not keep, so it may fail twice.
+func try(t *testing.T, section string, env []string) {
+	t.Helper()
+	for left := 3; ; left-- {
 		server := redistest.Start(t)
-		err := follow(t, strings.ReplaceAll(section, "localhost:6379", server.Addr), r.env)
+		err := follow(t, strings.ReplaceAll(section, "localhost:6379", server.Addr), env)
 		if err == nil {
 			return
 		}
-		if try == 1 {
+		if left == 1 {
 			t.Fatal(err)
 		}
 		t.Logf("once more: %v", err)
