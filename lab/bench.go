@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
-	"strings"
+	"fmt"
 
 	"github.com/docpriority/priority/lab/internal/bench"
 )
@@ -16,18 +15,11 @@ the most. The targets that the module sets itself stand below, met or missed.
 `
 
 func newBench(flags *flag.FlagSet) (action, string) {
-	tables := listFlag(bench.Tables())
-	flags.Var(&tables, "table", "which `tables`")
 	rounds := flags.Int("rounds", 9, "how many rounds count; one before them does not")
-	pin := flags.Bool("pin", bench.CanPin(), "give redis-server a CPU of its own (needs taskset and 2 CPUs)")
 	return func(ctx context.Context, with terminal, args []string) error {
-		options := bench.Options{Tables: tables, Rounds: *rounds, Pin: *pin}
-		if err := options.Validate(); err != nil {
-			return wrongCall(err)
+		if *rounds < 1 || len(args) > 0 {
+			return wrongCall(fmt.Errorf("it takes 1 round at least and no argument: %d rounds, %q", *rounds, args))
 		}
-		if len(args) > 0 {
-			return wrongCall(errors.New("it takes no argument: " + strings.Join(args, " ")))
-		}
-		return bench.Run(ctx, options, with.stdout, with.stderr)
+		return bench.Run(ctx, *rounds, with.stdout, with.stderr)
 	}, benchHelp
 }

@@ -6,13 +6,9 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/docpriority/priority/lab/internal/simulation"
 )
 
 // called runs the program with a standard input.
@@ -33,31 +29,20 @@ func succeeded(t *testing.T, stdin string, args ...string) string {
 	return stdout
 }
 
-func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
+func TestWrongCalls(t *testing.T) {
 	for want, args := range map[string][]string{
 		"unknown command":               {"nonsense"},
 		"either -scenario or one trace": {"simulate"},
 		"it takes one trace: see -help": {"tune", "a.csv", "b.csv"},
-		"it takes one trace at most":    {"matrix", "a.csv", "b.csv"},
 		"there is no scenario":          {"simulate", "-scenario", "overload,calm"},
-		"the matrix has no scenario":    {"matrix", "-scenario", "overload,pauser"},
-		"there is no scheduler":         {"simulate", "-scenario", "overload", "-schedulers", "magic"},
 		`there is no scheduler "magic"`: {"matrix", "-schedulers", "magic"},
 		"flag provided but not defined": {"simulate", "-nonsense"},
 		"no such file":                  {"simulate", "no-such-file.csv"},
-		"is a directory":                {"tune", "."},
-		"-reset-mode is last-update or": {"simulate", "-scenario", "overload", "-reset-mode", "never"},
-		"is not below":                  {"simulate", "-scenario", "overload", "-thresholds", "-1,-1"},
-		"not a whole number":            {"tune", "-thresholds", "-1,x", "-"},
+		"-reset-mode is last-update or": {"tune", "-reset-mode", "never", "-"},
+		"is not below":                  {"tune", "-thresholds", "-1,-1", "-"},
 		"0 seeds":                       {"matrix", "-seeds", "0"},
-		"0 servers":                     {"simulate", "-scenario", "overload", "-servers", "0"},
 		"0 servers are not":             {"tune", "-servers", "0", "-"},
-		"the coefficient of variation":  {"matrix", "-service-cv", "-1"},
-		"a consumer discipline is":      {"simulate", "-scenario", "overload", "-discipline", "lazy"},
-		"-counting is":                  {"tune", "-counting", "fingers", "-"},
-		"-heavy-cost":                   {"tune", "-heavy-cost", "-1", "-"},
-		"has at most -1 documents":      {"tune", "-light", "-1", "-"},
-		"there is no table":             {"bench", "-table", "nothing"},
+		"0 rounds":                      {"bench", "-rounds", "0"},
 	} {
 		status, stdout, stderr := called(t, "0,a,1\n", args...)
 		if status != 2 || stdout != "" || !strings.HasPrefix(stderr, "lab") || !strings.Contains(stderr, want) {
@@ -66,61 +51,31 @@ func TestAWrongCallSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestTheHelpNamesCommandsAndScenarios(t *testing.T) {
+func TestHelp(t *testing.T) {
 	help := succeeded(t, "", "help")
 	for _, command := range commands {
 		if !strings.Contains(help, "go run ./lab "+command.name+" ") || !strings.Contains(succeeded(t, "", command.name, "-help"), "usage: ") {
 			t.Errorf("%s is not in the help, or has none", command.name)
 		}
 	}
-	simulate, matrix := succeeded(t, "", "simulate", "-help"), succeeded(t, "", "matrix", "-help")
-	for _, scenario := range simulation.Scenarios() {
-		if name := "\n  " + scenario.Name + " "; !strings.Contains(simulate, name) || strings.Contains(matrix, name) != (len(scenario.Figures) > 0) {
-			t.Errorf("%s, with the figures %v", scenario.Name, scenario.Figures)
-		}
-	}
 }
 
-func TestSeveralScenariosArePrintedOneAfterTheOther(t *testing.T) {
-	simulated := func(scenarios string) string {
-		return succeeded(t, "", "simulate", "-seeds", "2", "-servers", "2", "-schedulers", "rule,submit:8:4:2:1", "-scenario", scenarios)
-	}
-	one, two := simulated("overload"), simulated("starve")
-	if got, want := simulated("overload,starve"), one+"\n\n"+two; got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	for _, want := range []string{"mean of 2 seeds", "Wait of the flooder, s", "\n| submit:8:4:2:1 | ", " ± "} {
-		if !strings.Contains(two, want) {
-			t.Errorf("no %q in\n%s", want, two)
+func TestSimulate(t *testing.T) {
+	scenarios := succeeded(t, "", "simulate", "-seeds", "2", "-scenario", "tiers,many-servers")
+	for _, want := range []string{"tiers: 20 equal", "\n| submit*weight | ", "mean of 2 seeds", " ± ", "many-servers: as", "Wait of the flooder, s"} {
+		if !strings.Contains(scenarios, want) {
+			t.Errorf("no %q in\n%s", want, scenarios)
 		}
 	}
-	if strings.Contains(two, " - |") {
-		t.Errorf("a figure is missing in\n%s", two)
-	}
-}
-
-const smallTrace = "0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n"
-
-func TestATraceIsSimulatedFromAFileOrAPipe(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "trace.csv")
-	if err := os.WriteFile(file, []byte(smallTrace), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	fromFile := succeeded(t, "", "simulate", file, "-servers", "1", "-light", "2")
-	fromPipe := succeeded(t, smallTrace, "simulate", "-servers", "1", "-", "-light", "2")
-	if _, tables, _ := strings.Cut(fromFile, ": "); !strings.HasSuffix(fromPipe, tables) {
-		t.Errorf("from a file:\n%s\nfrom a pipe:\n%s", fromFile, fromPipe)
-	}
+	const small = "0,a,1000\n0,a,1000\n500,b,\n700,a,3000\n"
+	trace := succeeded(t, small, "simulate", "-servers", "1", "-", "-light", "2")
 	for _, want := range []string{"4 documents of 2 customers", "1 seed.", "capped at 1m0s", "Wait of light customers", "Wait of heavy customers"} {
-		if !strings.Contains(fromFile, want) {
-			t.Errorf("no %q in\n%s", want, fromFile)
+		if !strings.Contains(trace, want) {
+			t.Errorf("no %q in\n%s", want, trace)
 		}
 	}
-	matrix := succeeded(t, "", "matrix", file, "-seeds", "1", "-scenario", "overload-equal", "-light", "2")
-	for _, name := range []string{"overload-equal", "trace-10", "trace-12", "trace-14"} {
-		if !strings.Contains(matrix, "\n| "+name+" ") {
-			t.Errorf("no %s in\n%s", name, matrix)
-		}
+	if matrix := succeeded(t, small, "matrix", "-", "-seeds", "1", "-scenario", "overload-equal", "-light", "2"); !strings.Contains(matrix, "\n| trace-14 ") {
+		t.Errorf("the trace is not in\n%s", matrix)
 	}
 }
 
@@ -154,7 +109,7 @@ func serviceTrace() string {
 	return text
 }
 
-func TestTuneSaysWhatToCall(t *testing.T) {
+func TestTune(t *testing.T) {
 	text := succeeded(t, serviceTrace(), "tune", "-", "-servers", "3", "-service-cap", "3m", "-light", "250")
 	for _, want := range []string{
 		": 5973 documents of 24 customers", "on the first 8.0 hours", "\nNext, policy found ", "\nSubmit ÷ Next, better policy ",
@@ -166,13 +121,10 @@ func TestTuneSaysWhatToCall(t *testing.T) {
 	}
 }
 
-func TestTuneSaysWhatItCannotTell(t *testing.T) {
+func TestTune_TooLittle(t *testing.T) {
 	for _, test := range []struct{ trace, want string }{
 		{"", "the trace has no documents"},
-		{"0,a,1\n9000,a,1\n", "of one customer"},
-		{"5,a,1\n5,b,1\n", "at one moment"},
 		{strings.Repeat("0,a,1\n", 21) + strings.Repeat("9,b,1\n", 22), "no customer of the trace is light: each has at least 21 documents"},
-		{strings.Repeat("0,a,1\n", 21) + "9000,b,1\n", "in the first two thirds"},
 		{"0,a,1\n" + strings.Repeat("9000,b,1\n", 21), "in the last third"},
 		{"0,a,1\nsoon,b,1\n", "standard input:2"},
 	} {

@@ -28,9 +28,8 @@ What it compares by default; docs/decide.md has the sources of other products' r
 
 %s
 Of a name's parts, /22 are the default loads of so many levels, beyond six with turns; +cost gives
-Submit each document's service time, and +guess the same, wrong by a factor of two in the mean
-(lognormal, sigma .7); @345 joins levels 1 to 3, 4, 5, and the others; :8:4:2:1 are weights of
-consumers, as of queue.Picker, and :random:8:4:2:1 the same at random, as asynq takes them.
+Submit each document's service time; @345 joins levels 1 to 3, 4, 5, and the others; :8:4:2:1 are
+weights of consumers, as of queue.Picker, and :random:8:4:2:1 the same at random, as asynq takes them.
 
 `
 
@@ -39,11 +38,10 @@ var matrixServers = []int{10, 12, 14}
 
 // matrix is what the command's flags say.
 type matrix struct {
-	modelFlags
+	traceFlags
 	scenarios  listFlag
 	schedulers listFlag
 	seeds      int
-	seed       uint64
 }
 
 func newMatrix(flags *flag.FlagSet) (action, string) {
@@ -51,7 +49,6 @@ func newMatrix(flags *flag.FlagSet) (action, string) {
 	flags.Var(&m.scenarios, "scenario", "which `scenarios`, separated by commas (default: all above)")
 	flags.Var(&m.schedulers, "schedulers", "which `schedulers` to show")
 	flags.IntVar(&m.seeds, "seeds", 20, "how many seeds")
-	flags.Uint64Var(&m.seed, "seed", 1, "the first of them")
 	m.register(flags)
 	var orders strings.Builder
 	for _, order := range simulation.Orders() {
@@ -74,13 +71,13 @@ func (m *matrix) run(ctx context.Context, with terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	result := report.Matrix{Matrix: compared, Options: m.options, Service: m.service.String(), Seeds: m.seeds}
+	result := report.Matrix{Matrix: compared, Seeds: m.seeds}
 	return result.WriteTable(with.stdout)
 }
 
 // regimes returns what is to be compared.
 func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Regime, err error) {
-	if err := errors.Join(m.check(), checkSeeds(m.seeds)); err != nil {
+	if err := errors.Join(m.trace.Validate(), checkSeeds(m.seeds)); err != nil {
 		return nil, wrongCall(err)
 	}
 	if len(args) > 1 {
@@ -90,7 +87,7 @@ func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Reg
 	for _, scenario := range matrixScenarios() {
 		known[scenario.Name] = true
 		if len(m.scenarios) == 0 || slices.Contains(m.scenarios, scenario.Name) {
-			regimes = append(regimes, scenario.Regime(m.options, m.service))
+			regimes = append(regimes, scenario.Regime())
 		}
 	}
 	for _, name := range m.scenarios {
@@ -99,7 +96,7 @@ func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Reg
 		}
 	}
 	for i := range regimes {
-		regimes[i].FirstSeed, regimes[i].Seeds = m.seed, m.seeds
+		regimes[i].Seeds = m.seeds
 		shown := regimes[i].Options
 		shown.Schedulers = m.schedulers
 		if err := shown.Validate(); err != nil {
@@ -117,10 +114,9 @@ func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Reg
 	if !recorded.Random() {
 		seeds = 1 // all would be alike
 	}
-	options := m.options
-	for _, options.Servers = range matrixServers {
-		regime := recorded.Regime(options, m.trace)
-		regime.FirstSeed, regime.Seeds = m.seed, seeds
+	for _, servers := range matrixServers {
+		regime := recorded.Regime(servers, m.trace)
+		regime.Seeds = seeds
 		regimes = append(regimes, regime)
 	}
 	return regimes, nil

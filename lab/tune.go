@@ -33,10 +33,11 @@ times as much, the other levels being turns. None has more levels than you have 
 
 // tune is what the command's flags say.
 type tune struct {
-	modelFlags
+	traceFlags
+	policyFlags
+	options   simulation.Options
 	counting  string
 	heavyCost float64
-	seed      uint64
 }
 
 func newTune(flags *flag.FlagSet) (action, string) {
@@ -44,8 +45,8 @@ func newTune(flags *flag.FlagSet) (action, string) {
 	flags.IntVar(&t.options.Servers, "servers", 16, "how many documents are served at once")
 	flags.Float64Var(&t.heavyCost, "heavy-cost", 2, "how much longer than now the heavy customers may wait on average: 2 is three times as long")
 	flags.StringVar(&t.counting, "counting", simulation.Rule, "what is called now: rule (Next) or submit (Submit and Done)")
-	flags.Uint64Var(&t.seed, "seed", 1, "of the service times that are drawn")
-	t.register(flags)
+	t.traceFlags.register(flags)
+	t.policyFlags.register(flags)
 	return t.run, tuneHelp
 }
 
@@ -57,11 +58,10 @@ func (t *tune) checkAll() error {
 	case !(t.heavyCost >= 0):
 		return fmt.Errorf("-heavy-cost %v is negative", t.heavyCost)
 	}
-	if err := t.check(); err != nil {
-		return err
-	}
+	var err error
+	t.options.Policy, err = t.policy()
 	t.options.Schedulers = []string{t.counting}
-	return t.options.Validate()
+	return errors.Join(err, t.trace.Validate(), t.options.Validate())
 }
 
 func (t *tune) run(ctx context.Context, with terminal, args []string) error {
@@ -76,7 +76,7 @@ func (t *tune) run(ctx context.Context, with terminal, args []string) error {
 		return err
 	}
 	advice, err := simulation.Tuning{
-		Workload:  recorded.Workload(t.trace, t.seed),
+		Workload:  recorded.Workload(t.trace, 1),
 		Options:   t.options,
 		Counting:  t.counting,
 		HeavyCost: t.heavyCost,
@@ -84,6 +84,6 @@ func (t *tune) run(ctx context.Context, with terminal, args []string) error {
 	if err != nil {
 		return err
 	}
-	result := report.Tuning{About: aboutTrace(args[0], recorded, t.trace, t.seed), Options: t.options, HeavyCost: t.heavyCost, Advice: advice}
+	result := report.Tuning{About: aboutTrace(args[0], recorded, t.trace), Options: t.options, HeavyCost: t.heavyCost, Advice: advice}
 	return result.WriteText(with.stdout)
 }

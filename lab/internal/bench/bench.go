@@ -12,7 +12,6 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,83 +21,39 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// Options says what is measured.
-type Options struct {
-	Tables []string // of Tables
-	Rounds int      // that count; one before them does not
-	Pin    bool     // redis-server has a CPU of its own
+// Run measures, and prints each table in Markdown as soon as it is complete. One round before
+// those that count warms up. With CPUs to choose from, redis-server has one for itself.
+func Run(ctx context.Context, rounds int, out, progress io.Writer) error {
+	return run(ctx, fullSize(rounds), canPin(), out, progress)
 }
 
-// tables are what can be measured, in the order in which it is.
-var tables = []struct {
-	name    string
-	measure func(context.Context, *bench) (*report, error)
-}{
-	{"peers", measurePeers},
-	{"scripts", measureScripts},
-}
-
-// Tables returns the names of what can be measured.
-func Tables() []string {
-	names := make([]string, len(tables))
-	for i, table := range tables {
-		names[i] = table.name
-	}
-	return names
-}
-
-// Validate returns an error that says what is wrong, or nil.
-func (o Options) Validate() error {
-	for _, name := range o.Tables {
-		if !slices.Contains(Tables(), name) {
-			return fmt.Errorf("there is no table %q; there are %s", name, strings.Join(Tables(), ", "))
-		}
-	}
-	switch {
-	case o.Rounds < 1:
-		return fmt.Errorf("%d rounds are fewer than 1", o.Rounds)
-	case o.Pin && !CanPin():
-		return errors.New("to give redis-server a CPU of its own needs taskset and at least 2 CPUs")
-	}
-	return nil
-}
-
-// Run measures, and prints each table in Markdown as soon as it is complete.
-func Run(ctx context.Context, o Options, out, progress io.Writer) error {
-	return run(ctx, o, fullSize(o.Rounds), out, progress)
-}
-
-func run(ctx context.Context, o Options, size size, out, progress io.Writer) (err error) {
+func run(ctx context.Context, size size, pinned bool, out, progress io.Writer) (err error) {
 	logging.Disable() // what go-redis would write is in its errors too
 	b := &bench{size: size, progress: progress}
-	if o.Pin {
+	if pinned {
 		if b.pin, err = pinClient(ctx); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, moveProcess(context.WithoutCancel(ctx), b.pin.all, own)) }()
 	}
 	attempt := redistest.Try(ctx, func(tb testing.TB) {
 		b.tb = tb
-		err = b.measure(ctx, o.Tables, out)
+		err = b.measure(ctx, out)
 	})
 	return errors.Join(err, attempt.Err())
 }
 
-func (b *bench) measure(ctx context.Context, names []string, out io.Writer) error {
+func (b *bench) measure(ctx context.Context, out io.Writer) error {
 	began := time.Now()
 	if err := b.writeSetting(ctx, out); err != nil {
 		return err
 	}
-	for _, table := range tables {
-		if !slices.Contains(names, table.name) {
-			continue
-		}
-		report, err := table.measure(ctx, b)
+	for _, table := range []func(context.Context, *bench) (*report, error){measurePeers, measureScripts} {
+		report, err := table(ctx, b)
 		if err == nil {
 			err = report.write(out)
 		}
 		if err != nil {
-			return fmt.Errorf("table %s: %w", table.name, err)
+			return err
 		}
 	}
 	fmt.Fprintf(b.progress, "%.0f s in all\n", time.Since(began).Seconds())

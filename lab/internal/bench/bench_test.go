@@ -2,10 +2,7 @@ package bench
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -22,12 +19,11 @@ func tinySize() size {
 	}
 }
 
-// Every table is measured, with a figure in each cell, and leaves no server behind.
+// Every table is measured, with a figure in each cell.
 func TestTables(t *testing.T) {
 	redistest.Find(t, "redis-server", "redis-server")
-	t.Setenv("TMPDIR", t.TempDir())
 	var out bytes.Buffer
-	if err := run(t.Context(), Options{Tables: Tables()}, tinySize(), &out, io.Discard); err != nil {
+	if err := run(t.Context(), tinySize(), false, &out, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
@@ -35,7 +31,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("no figure: %s", line)
 		}
 	}
-	for _, name := range Tables() {
+	for _, name := range []string{"peers", "scripts"} {
 		if !strings.Contains(out.String(), "## "+name+"\n") {
 			t.Errorf("there is no table %s", name)
 		}
@@ -47,39 +43,7 @@ func TestTables(t *testing.T) {
 			t.Errorf("there is no row of %s", name)
 		}
 	}
-	wantNothingLeft(t)
 }
-
-// Whenever it is interrupted, it ends, and so do its servers.
-func TestInterrupt(t *testing.T) {
-	redistest.Find(t, "redis-server", "redis-server")
-	for _, table := range Tables() {
-		t.Setenv("TMPDIR", t.TempDir())
-		ctx, cancel := context.WithCancel(t.Context())
-		progress := writerFunc(func(line []byte) (int, error) { cancel(); return len(line), nil })
-		err := run(ctx, Options{Tables: []string{table}}, fullSize(9), io.Discard, progress)
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", table, err)
-		}
-		wantNothingLeft(t)
-	}
-}
-
-// wantNothingLeft looks for the directories of servers.
-func wantNothingLeft(t *testing.T) {
-	t.Helper()
-	left, err := os.ReadDir(os.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range left {
-		t.Errorf("%s is left", entry.Name())
-	}
-}
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Each contender keeps something for each customer, and not forever; otherwise it
 // would be compared with what it does not do.
@@ -130,35 +94,6 @@ func TestContenders(t *testing.T) {
 	}
 }
 
-// All are measured on the same mixture, and every slice of it is alike.
-func TestDocuments(t *testing.T) {
-	b := &bench{size: tinySize()}
-	documents := b.documents(b.slice, "")
-	if len(documents.slices) != b.decisions/b.slice {
-		t.Errorf("%d slices", len(documents.slices))
-	}
-	known := make(map[string]bool)
-	for _, name := range documents.before {
-		known[name] = true
-	}
-	for _, slice := range documents.slices {
-		fresh, seen := 0, make(map[string]bool)
-		for _, name := range slice {
-			if seen[name] {
-				t.Errorf("%s is in a slice twice", name)
-			}
-			seen[name] = true
-			if !known[name] {
-				fresh++
-			}
-			known[name] = true
-		}
-		if len(slice) != b.slice || fresh != b.slice/newCustomers {
-			t.Errorf("a slice of %d with %d new customers", len(slice), fresh)
-		}
-	}
-}
-
 // What scripts call is listed by the server beside what clients call, and is part
 // of the script's time already.
 func TestTimePerDecision(t *testing.T) {
@@ -199,51 +134,5 @@ func TestSamples(t *testing.T) {
 	}
 	if !slices.Equal(ours, samples{3, 1, 20}) {
 		t.Errorf("the rounds are out of order: %v", ours)
-	}
-}
-
-func TestBar(t *testing.T) {
-	for _, test := range []struct {
-		bar bar
-		met bool
-	}{
-		{bar{figure: 1.154, bound: 1.15}, true}, // printed as 1.15
-		{bar{figure: 1.156, bound: 1.15}, false},
-		{bar{figure: 500, bound: 500, atLeast: true}, true},
-		{bar{figure: 1.9, bound: 2, atLeast: true}, false},
-	} {
-		verdict := test.bar.row()[3]
-		if (verdict == "met") != test.met {
-			t.Errorf("%+v: %s", test.bar, verdict)
-		}
-	}
-}
-
-func TestFigures(t *testing.T) {
-	for want, got := range map[string]string{
-		"1.15": ratio(1.154), "12.3": ratio(12.34), "10.0": ratio(9.999), "100": ratio(99.99),
-		"1,234,567": whole(1234567), "999": whole(999), "62.3": thousands(samples{62_340}),
-	} {
-		if got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
-func TestOptionsAreChecked(t *testing.T) {
-	for _, o := range []Options{{Tables: []string{"nothing"}, Rounds: 1}, {Tables: Tables()}} {
-		if err := o.Validate(); err == nil {
-			t.Errorf("%+v is taken", o)
-		}
-	}
-}
-
-func TestCPUList(t *testing.T) {
-	got, err := cpuList("0-2,5")
-	if err != nil || !slices.Equal(got, []string{"0", "1", "2", "5"}) {
-		t.Errorf("%q, %v", got, err)
-	}
-	if got, err := cpuList("all"); err == nil {
-		t.Errorf("%q and no error", got)
 	}
 }

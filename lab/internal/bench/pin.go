@@ -8,37 +8,24 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
-	"strings"
 )
 
-// pin keeps the servers and this process on CPUs of their own, so that they do
-// not push each other away.
+// pin keeps the servers and this process on CPUs of their own, so that they do not push each
+// other away. Servers are on CPU 0.
 type pin struct {
-	all            string // as taskset writes them: 0,1
-	server, client string
+	all, client string // as taskset writes them: 0-3
 }
 
-// CanPin reports whether there is something to pin, and a program to do it.
-func CanPin() bool {
+// canPin reports whether there is something to pin, and a program to do it.
+func canPin() bool {
 	_, err := exec.LookPath("taskset")
 	return err == nil && runtime.NumCPU() > 1
 }
 
-// pinClient leaves the first of this process's CPUs to the servers.
+// pinClient leaves CPU 0 to the servers.
 func pinClient(ctx context.Context) (*pin, error) {
-	out, err := exec.CommandContext(ctx, "taskset", "-c", "-p", own).Output()
-	if err != nil {
-		return nil, fmt.Errorf("taskset: %w", err)
-	}
-	all := strings.TrimSpace(string(out[strings.LastIndexByte(string(out), ':')+1:]))
-	cpus, err := cpuList(all)
-	if err != nil {
-		return nil, fmt.Errorf("taskset: %w", err)
-	}
-	if len(cpus) < 2 {
-		return nil, fmt.Errorf("taskset: there is only CPU %s", all)
-	}
-	p := &pin{all: all, server: cpus[0], client: strings.Join(cpus[1:], ",")}
+	last := runtime.NumCPU() - 1
+	p := &pin{all: fmt.Sprint("0-", last), client: fmt.Sprint("1-", last)}
 	return p, moveProcess(ctx, p.client, own)
 }
 
@@ -60,7 +47,7 @@ func (p *pin) moveServer(ctx context.Context, pid string) error {
 	if p == nil {
 		return nil
 	}
-	return moveProcess(ctx, p.server, pid)
+	return moveProcess(ctx, "0", pid)
 }
 
 // String says who runs where.
@@ -68,7 +55,7 @@ func (p *pin) String() string {
 	if p == nil {
 		return "Nothing is pinned to a CPU."
 	}
-	return fmt.Sprintf("For server times, redis-server is on CPU %s and clients are on %s.", p.server, p.client)
+	return fmt.Sprintf("For server times, redis-server is on CPU 0 and clients are on %s.", p.client)
 }
 
 // own is this process.
@@ -86,27 +73,4 @@ func moveProcess(ctx context.Context, cpus, pid string) error {
 		runtime.SetDefaultGOMAXPROCS()
 	}
 	return nil
-}
-
-// cpuList reads a list like 0-2,5.
-func cpuList(list string) ([]string, error) {
-	var cpus []string
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		if !isRange {
-			to = from
-		}
-		first, err := strconv.Atoi(from)
-		if err != nil {
-			return nil, err
-		}
-		last, err := strconv.Atoi(to)
-		if err != nil {
-			return nil, err
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			cpus = append(cpus, strconv.Itoa(cpu))
-		}
-	}
-	return cpus, nil
 }

@@ -71,7 +71,7 @@ func simulated(scenario string, schedulers []string) (w *simulation.Workload, ru
 		return nil, nil, err
 	}
 	o := simulation.Options{Servers: 16, Policy: priority.DefaultPolicy()}
-	w = found.Workload(simulation.Demand{Servers: o.Servers, Service: simulation.ServiceTime{Mean: 2 * time.Second, CV: 1}}, 1)
+	w = found.Workload(1)
 	for _, name := range schedulers {
 		scheduler, err := simulation.NewScheduler(name, w, o, 1)
 		if err != nil {

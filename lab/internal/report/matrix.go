@@ -13,21 +13,19 @@ import (
 // Matrix is a comparison of schedulers.
 type Matrix struct {
 	simulation.Matrix
-	Options simulation.Options // without Servers and LostDone, which differ
-	Service string             // of the scenarios
-	Seeds   int
+	Seeds int
 }
 
 // WriteTable writes one table in Markdown, a line for each figure, and the scores.
 func (m Matrix) WriteTable(to io.Writer) error {
-	table := [][]string{slices.Concat([]string{"regime", "figure"}, m.Schedulers, []string{"ideal", "submit ÷ ideal"})}
+	table := [][]string{slices.Concat([]string{"regime", "figure"}, m.Schedulers, []string{"ideal"})}
 	for _, row := range m.Rows {
 		line := []string{row.Regime.Name, plain(row.Figure.Measure)}
 		for _, cell := range row.Cells {
 			line = append(line, wide(cell.Estimate))
 		}
 		ideal := fmt.Sprintf("%s (%s)", wide(row.Ideal.Estimate), row.Ideal.Scheduler)
-		table = append(table, append(line, ideal, m.ratio(row)))
+		table = append(table, append(line, ideal))
 	}
 	of := map[string]string{}
 	for _, order := range simulation.Orders() {
@@ -37,26 +35,8 @@ func (m Matrix) WriteTable(to io.Writer) error {
 	for _, score := range m.Scores {
 		scores = append(scores, []string{score.Scheduler, number(score.Value), of[score.Scheduler]})
 	}
-	_, err := fmt.Fprintf(to, "%s.\n\n%s\n%s", m.conditions(), markdown.Table(table), markdown.Table(scores))
+	_, err := fmt.Fprintf(to, "%s; strict consumers; seeds: %d.\n\n%s\n%s", simulation.ServiceTimes, m.Seeds, markdown.Table(table), markdown.Table(scores))
 	return err
-}
-
-// conditions says under which the matrix was made.
-func (m Matrix) conditions() string {
-	conditions := fmt.Sprintf("%s; %s consumers; %d levels", m.Service, m.Options.Discipline, m.Options.Policy.Last())
-	if m.Options.Lease > 0 {
-		conditions += fmt.Sprintf("; lease %v", m.Options.Lease)
-	}
-	return conditions + fmt.Sprintf("; seeds: %d", m.Seeds)
-}
-
-// ratio compares submit with ideal.
-func (m Matrix) ratio(row simulation.Row) string {
-	i := slices.Index(m.Schedulers, simulation.Submit)
-	if i < 0 || math.IsNaN(row.Cells[i].Ratio) {
-		return "-"
-	}
-	return number(row.Cells[i].Ratio)
 }
 
 // wide writes a mean and its interval.

@@ -14,9 +14,8 @@ import (
 
 // Simulation is a scenario or a trace, and what each scheduler made of it.
 type Simulation struct {
+	simulation.Experiment
 	About    About
-	Options  simulation.Options
-	Seeds    int
 	Outcomes []simulation.Outcome
 }
 
@@ -33,7 +32,7 @@ func (s Simulation) WriteTable(to io.Writer) error {
 	if slices.Contains(s.groups(), "weight_1") {
 		fmt.Fprintf(&text, "\nWhat they were served ÷ their share by weight\n%s", s.table("", "weight_1_share", "weight_3_share", "weight_10_share"))
 	}
-	fmt.Fprintf(&text, "\nOf all\n%s", s.table("", "jain", "smallest_share", "worst_tenth_wait_s", simulation.OvertakenShare, simulation.LongestWait))
+	fmt.Fprintf(&text, "\nOf all\n%s", s.table("", "jain", "smallest_share", "worst_tenth_wait_s"))
 	if s.Seeds > 1 {
 		text.WriteString("\n± is half the 95 % confidence interval of the mean.\n")
 	}
@@ -43,12 +42,9 @@ func (s Simulation) WriteTable(to io.Writer) error {
 
 // conditions says under which the simulation was made.
 func (s Simulation) conditions() string {
-	conditions := fmt.Sprintf("%d servers; %s; %s levels", s.Options.Servers, s.About.Service, s.Options.Discipline)
-	if s.Options.LostDone > 0 {
-		conditions += fmt.Sprintf("; %v %% of Dones lost", 100*s.Options.LostDone)
-	}
-	if s.Options.Lease > 0 {
-		conditions += fmt.Sprintf("; lease %v", s.Options.Lease)
+	conditions := fmt.Sprintf("%d servers; %s; strict levels", s.Servers, s.About.Service)
+	if s.LostDone > 0 {
+		conditions += fmt.Sprintf("; %v %% of Dones lost", 100*s.LostDone)
 	}
 	if s.Seeds == 1 {
 		return conditions + "; 1 seed"
@@ -60,7 +56,7 @@ func (s Simulation) conditions() string {
 func (s Simulation) groups() []string {
 	var groups []string
 	for _, group := range []string{
-		simulation.Others, "weight_1", "weight_3", "weight_10", simulation.Light, simulation.Heavy, "lightest_half", simulation.Pauser, simulation.Flooder, simulation.Second,
+		simulation.Others, "weight_1", "weight_3", "weight_10", simulation.Light, simulation.Heavy, "lightest_half", simulation.Flooder, simulation.Second,
 	} {
 		if s.Outcomes[0].Measures[group+"_documents"].Mean > 0 {
 			groups = append(groups, group)

@@ -23,8 +23,8 @@ type Tuning struct {
 // WriteText writes who waits how long, the verdict, and the lines to paste.
 func (t Tuning) WriteText(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s: %s.\n%d servers; %s; %s levels.\n\n%s\n\n",
-		t.About.Name, t.About.Summary, t.Options.Servers, t.About.Service, t.Options.Discipline, t.division())
+	fmt.Fprintf(&text, "%s: %s.\n%d servers; %s; strict levels.\n\n%s\n\n",
+		t.About.Name, t.About.Summary, t.Options.Servers, t.About.Service, t.division())
 	t.writeWaits(&text)
 	if t.Advice.Reason != simulation.TooLittle {
 		text.WriteByte('\n')
@@ -238,9 +238,6 @@ func (t Tuning) lines() string {
 	fields := ""
 	if !isDefault(take.Policy) {
 		fields += "\tPolicy: " + strings.ReplaceAll(gocode.Policy(take.Policy), "\n", "\n\t") + ",\n"
-	}
-	if take.Counting == simulation.Submit && t.Options.Lease > 0 {
-		fields += "\tLease: " + gocode.Duration(t.Options.Lease) + ",\n"
 	}
 	options := "nil"
 	if fields != "" {

@@ -10,14 +10,10 @@ import (
 	"github.com/docpriority/priority/queue"
 )
 
-// Disciplines of consumers. Beside these there are weights, level 1's first,
-// as in "8:4:2:1".
-const (
-	Strict = "strict" // the first level that has work
-	// Random and weights, as in "random:8:4:2:1": at random in proportion to them, as asynq without
-	// StrictPriority; without it, weights are those of a queue.Picker.
-	Random = "random:"
-)
+// Consumers take the first level that has work, or by weights, level 1's first: in turn as a
+// queue.Picker, as in "8:4:2:1", or at random in proportion to them as asynq without
+// StrictPriority, as in "random:8:4:2:1".
+const random = "random:"
 
 // consumers choose the level that is served next.
 type consumers struct {
@@ -27,12 +23,12 @@ type consumers struct {
 }
 
 func newConsumers(discipline string, seed uint64) (c consumers, err error) {
-	discipline, random := strings.CutPrefix(discipline, Random)
+	discipline, atRandom := strings.CutPrefix(discipline, random)
 	weights, err := weightsOf(discipline)
 	if err != nil {
 		return c, err
 	}
-	if random {
+	if atRandom {
 		c.weights, c.random = weights, rand.New(rand.NewPCG(seed, streamOfPicks))
 	}
 	c.picker, err = queue.NewPicker(weights...)
@@ -41,13 +37,13 @@ func newConsumers(discipline string, seed uint64) (c consumers, err error) {
 
 // weightsOf returns the weights of the levels; none are strict.
 func weightsOf(discipline string) (weights []int64, err error) {
-	if discipline == "" || discipline == Strict {
+	if discipline == "" {
 		return nil, nil
 	}
 	for text := range strings.SplitSeq(discipline, ":") {
 		weight, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("a consumer discipline is %s or weights as 8:4:2:1 or %s8:4:2:1, not %q", Strict, Random, discipline)
+			return nil, fmt.Errorf("weights are as in 8:4:2:1 or %s8:4:2:1, not %q", random, discipline)
 		}
 		weights = append(weights, weight)
 	}

@@ -3,7 +3,6 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -24,23 +23,21 @@ type counted struct {
 	store    store
 	lostDone float64
 	losses   *rand.Rand
-	misses   *rand.Rand // by how much the costs are misjudged
 }
 
 // counting is a way to count documents, by its name.
 type counting struct {
-	byLoad    bool    // by Submit
-	costs     bool    // Submit knows what a document costs
-	misjudged float64 // the standard deviation of the logarithm of its error
-	levels    int     // of the policy; 0: as it is
-	tiers     bool    // the loads are multiplied by the customer's weight
+	byLoad bool // by Submit
+	costs  bool // Submit knows what a document costs
+	levels int  // of the policy; 0: as it is
+	tiers  bool // the loads are multiplied by the customer's weight
 }
 
 // newCounting reads a name: Rule or Submit, "submit/22" with so many levels, and
-// "submit+cost" or "submit/22+guess" with the cost on arrival.
+// "submit/22+cost" with the cost on arrival.
 func newCounting(name string) (c counting, ok bool) {
 	name, c.tiers = strings.CutSuffix(name, "*weight")
-	name, knows, costs := strings.Cut(name, "+")
+	name, c.costs = strings.CutSuffix(name, "+cost")
 	name, levels, own := strings.Cut(name, "/")
 	if own {
 		var err error
@@ -48,24 +45,11 @@ func newCounting(name string) (c counting, ok bool) {
 			return c, false
 		}
 	}
-	switch {
-	case name == Rule:
-		return c, !costs && !c.tiers
-	case name != Submit, costs && knows != cost && knows != guess:
-		return c, false
-	}
-	c.byLoad, c.costs = true, costs
-	if knows == guess {
-		c.misjudged = 0.7
-	}
-	return c, true
+	c.byLoad = name == Submit
+	return c, c.byLoad || name == Rule && !c.costs && !c.tiers
 }
 
-const (
-	cost       = "cost"  // the document's service time
-	guess      = "guess" // the same, wrong by a factor that is two in the mean
-	mostLevels = 255
-)
+const mostLevels = 255
 
 // policy returns the policy with the levels of its own that the way to count has: the
 // default table of so many, and turns in what is more than six.
@@ -102,9 +86,8 @@ func newCounted(counting counting, w *Workload, o Options, seed uint64) (*counte
 		clock:    new(clock),
 		lostDone: o.LostDone,
 		losses:   rand.New(rand.NewPCG(seed, streamOfLosses)),
-		misses:   rand.New(rand.NewPCG(seed, streamOfMisses)),
 	}
-	options := memory.Options{Policy: o.Policy, Lease: o.Lease, Now: c.clock.Now}
+	options := memory.Options{Policy: o.Policy, Now: c.clock.Now}
 	if counting.tiers {
 		options.Tiers, options.TierOf = tiersOf(w, o.Policy)
 	}
@@ -139,11 +122,7 @@ func (c *counted) costOf(document int) float64 {
 	if !c.counting.costs {
 		return 0
 	}
-	cost := c.work.Documents[document].Service.Seconds()
-	if c.counting.misjudged > 0 {
-		cost *= math.Exp(c.counting.misjudged * c.misses.NormFloat64())
-	}
-	return cost
+	return c.work.Documents[document].Service.Seconds()
 }
 
 func (c *counted) Done(document int, now time.Duration) error {

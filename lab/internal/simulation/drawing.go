@@ -10,7 +10,7 @@ import (
 
 // drawing is a workload in the making.
 type drawing struct {
-	demand   Demand
+	servers  int
 	work     *Workload
 	arrivals *rand.Rand // of the steady customers
 	extra    *rand.Rand // of the others
@@ -47,7 +47,7 @@ func (d *drawing) weigh() {
 
 // rate is how many documents a second are a load.
 func (d *drawing) rate(load float64) float64 {
-	return load * float64(d.demand.Servers) / (d.length * d.demand.Service.Mean.Seconds())
+	return load * float64(d.servers) / (d.length * usualService.Seconds())
 }
 
 // server returns a function that draws how long documents take to serve, length
@@ -129,17 +129,6 @@ func (d *drawing) customers(n int) (first int) {
 	return first
 }
 
-// strangers adds customers who send one document each.
-func (d *drawing) strangers(load float64) {
-	d.load += load
-	service, gap := d.server(), d.gaps(load)
-	d.arrive = append(d.arrive, func() {
-		for at := gap(); at < d.work.To; at += gap() {
-			d.add(d.customers(1), at, service())
-		}
-	})
-}
-
 // gaps returns a function that draws the time between two arrivals of a load.
 func (d *drawing) gaps(load float64) func() time.Duration {
 	rate := d.rate(load)
@@ -178,22 +167,10 @@ func (d *drawing) burst(group string, documents int, at time.Duration) {
 func (d *drawing) heavy(service time.Duration, load float64, length time.Duration) {
 	d.measure(warmUp, length)
 	customer := int(d.work.addApart(Flooder))
-	between := service.Seconds() / (load * float64(d.demand.Servers))
+	between := service.Seconds() / (load * float64(d.servers))
 	d.arrive = append(d.arrive, func() {
 		for at := warmUp; at < d.work.To; at += seconds(d.extra.ExpFloat64() * between) {
 			d.add(customer, at, service)
-		}
-	})
-}
-
-// pauser adds a customer who sends documents at once, again and again.
-func (d *drawing) pauser(documents int, every time.Duration) {
-	customer := int(d.work.addApart(Pauser))
-	d.arrive = append(d.arrive, func() {
-		for at := seconds(d.extra.Float64() * every.Seconds()); at < d.work.To; at += every {
-			for range documents {
-				d.add(customer, at, d.service())
-			}
 		}
 	})
 }

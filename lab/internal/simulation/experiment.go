@@ -18,9 +18,8 @@ import (
 // schedulers.
 type Experiment struct {
 	Options
-	Workload  func(seed uint64) *Workload
-	FirstSeed uint64
-	Seeds     int // at least 1
+	Workload func(seed uint64) *Workload
+	Seeds    int // at least 1; they begin with 1
 }
 
 // Outcome is what one scheduler made of all the workloads.
@@ -85,7 +84,7 @@ func (e Experiment) runSeed(ctx context.Context, at int, measures [][]Measures) 
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	seed := e.FirstSeed + uint64(at)
+	seed := uint64(at) + 1
 	work := e.Workload(seed)
 	for s, name := range e.Schedulers {
 		if err := ctx.Err(); err != nil {

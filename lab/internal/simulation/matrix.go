@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/docpriority/priority"
 )
 
 // Regime is what ways to schedule are compared under: a scenario, or a trace with
@@ -16,24 +18,24 @@ type Regime struct {
 	Experiment
 }
 
-// Regime returns the scenario with its own number of servers, or 16, and without
-// seeds. The options' Servers and LostDone do not matter.
-func (s Scenario) Regime(o Options, service ServiceTime) Regime {
-	o.Servers, o.LostDone = cmp.Or(s.Servers, usualServers), s.LostDone
-	demand := Demand{Servers: o.Servers, Service: service}
+// Regime returns the scenario, without seeds.
+func (s Scenario) Regime() Regime {
 	return Regime{s.Name, s.Summary, s.Figures, Experiment{
-		Options:  o,
-		Workload: func(seed uint64) *Workload { return s.Workload(demand, seed) },
+		Options:  Options{Servers: s.servers(), Policy: priority.DefaultPolicy(), LostDone: s.LostDone, Schedulers: s.Schedulers},
+		Workload: s.Workload,
 	}}
 }
 
-// Regime returns the trace with the options' number of servers, and without seeds.
-func (t *Trace) Regime(o Options, how TraceOptions) Regime {
+// Regime returns the trace on a number of servers, without seeds.
+func (t *Trace) Regime(servers int, how TraceOptions) Regime {
 	return Regime{
-		fmt.Sprintf("trace-%d", o.Servers),
-		fmt.Sprintf("the trace on %d servers", o.Servers),
+		fmt.Sprintf("trace-%d", servers),
+		fmt.Sprintf("the trace on %d servers", servers),
 		[]Figure{{Measure: lightP99}, {Measure: worstTenth}},
-		Experiment{Options: o, Workload: func(seed uint64) *Workload { return t.Workload(how, seed) }},
+		Experiment{
+			Options:  Options{Servers: servers, Policy: priority.DefaultPolicy()},
+			Workload: func(seed uint64) *Workload { return t.Workload(how, seed) },
+		},
 	}
 }
 

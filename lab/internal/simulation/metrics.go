@@ -19,9 +19,6 @@ import (
 //	worst_tenth_wait_s       90th percentile of the customers' mean waits
 //	jain, smallest_share     of the shares: what a customer was served in the time measured ÷ their max-min fair share
 //	<group>_share            what a group was served ÷ its fair share
-//	overtaken_share          of the documents that waited, those that a later one of the same customer overtook
-//	longest_wait_s           of all documents
-//	pauser_to_others_p50     the pauser's median wait ÷ the others'
 //
 // The groups are the workload's, and lightest_half, the half of the customers
 // with the fewest documents, without the customers that are apart.
@@ -29,9 +26,6 @@ type Measures map[string]float64
 
 // Names of measures.
 const (
-	OvertakenShare = "overtaken_share"
-	LongestWait    = "longest_wait_s"
-
 	othersP99     = Others + "_wait_p99_s"
 	lightP99      = Light + "_wait_p99_s"
 	lightestP99   = "lightest_half_wait_p99_s"
@@ -52,10 +46,6 @@ func measure(w *Workload, servers int, starts []time.Duration) Measures {
 	m.addGroup("lightest_half", w, starts, func(customer int32) bool { return lightest[customer] })
 	m.addWorstTenth(customers)
 	m.addShares(w, servers, starts)
-	m.addOrder(w, starts)
-	if pauser, ok := m["pauser_wait_p50_s"]; ok && m["others_wait_p50_s"] > 0 {
-		m["pauser_to_others_p50"] = pauser / m["others_wait_p50_s"]
-	}
 	return m
 }
 
@@ -200,28 +190,4 @@ func jain(shares []float64) float64 {
 		return math.NaN()
 	}
 	return sum * sum / (float64(len(shares)) * squares)
-}
-
-// addOrder adds how long the last one waits, and what is overtaken.
-func (m Measures) addOrder(w *Workload, starts []time.Duration) {
-	const never = time.Duration(math.MaxInt64)
-	overtaken, waited, longest := 0, 0, time.Duration(0)
-	// firstStart is when the first of the documents behind this one began.
-	firstStart := make([]time.Duration, len(w.Customers))
-	for i := range firstStart {
-		firstStart[i] = never
-	}
-	for i := len(w.Documents) - 1; i >= 0; i-- {
-		d := w.Documents[i]
-		if wait := starts[i] - d.Submitted; wait > 0 && d.Submitted >= w.From && d.Submitted < w.To {
-			waited++
-			longest = max(longest, wait)
-			if firstStart[d.Customer] < starts[i] {
-				overtaken++
-			}
-		}
-		firstStart[d.Customer] = min(firstStart[d.Customer], starts[i])
-	}
-	m[OvertakenShare] = float64(overtaken) / float64(max(waited, 1))
-	m[LongestWait] = longest.Seconds()
 }

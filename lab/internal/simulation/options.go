@@ -13,9 +13,7 @@ import (
 type Options struct {
 	Servers    int             // at least 1
 	Policy     priority.Policy // of Rule and Submit
-	Lease      time.Duration   // of a submitted document; 0: the module's default
 	LostDone   float64         // the share of submitted documents whose Done is lost
-	Discipline string          // of the consumers that serve levels: Strict or weights
 	Schedulers []string        // names; see NewScheduler
 }
 
@@ -114,10 +112,9 @@ func Informed() []string { return []string{RoundRobin, Deficit, Stride, FairShar
 
 // NewScheduler returns a scheduler by its name. Rule and Submit have the policy of the
 // options, or default tables of their own number of levels as in "submit/22"; the Submit of
-// "submit+cost" gets each document's service time, the one of "submit+guess" an estimate. Those by
-// level have the discipline of the options, or one of their own as in "submit:8:4:2:1", of
-// classes of levels as in "submit@345". The seed decides which Dones are lost, how wrong a guess
-// is, and what is picked at random. A scheduler that is an io.Closer is to be closed.
+// "submit+cost" gets each document's service time. Those by level are served strictly, or by
+// weights as in "submit:8:4:2:1", of classes of levels as in "submit@345". The seed decides which
+// Dones are lost, and what is picked at random. A scheduler that is an io.Closer is to be closed.
 func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, error) {
 	switch name {
 	case FirstCome:
@@ -138,7 +135,7 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 	if parts, ok := shareOfCap(name); ok {
 		return newCapped(w, o.Servers, parts), nil
 	}
-	name, discipline, own := strings.Cut(name, ownDiscipline)
+	name, discipline, _ := strings.Cut(name, ownDiscipline)
 	name, folds, folded := strings.Cut(name, ownFolds)
 	giver, last, err := newLevelGiver(name, w, o, seed)
 	if err != nil {
@@ -149,9 +146,6 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 		if ends, err = foldsOf(folds, last); err != nil {
 			return nil, err
 		}
-	}
-	if !own {
-		discipline = o.Discipline
 	}
 	consumers, err := newConsumers(discipline, seed)
 	if err != nil {

@@ -13,17 +13,13 @@ import (
 
 // When an outage ends before all documents are served, or not: the fallback owes
 // nothing and is closed, and the bubble ends only when no goroutine of it is left.
-func TestAnOutageLeavesNothingBehind(t *testing.T) {
-	scenario, err := FindScenario("outage")
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestOutage_LeavesNothing(t *testing.T) {
 	for _, end := range []time.Duration{middle + time.Minute, 1000 * time.Hour} {
 		for _, counting := range []string{Rule, Submit} {
 			bubble.Test(t, func(t *testing.T) {
-				w := scenario.Workload(Demand{Servers: demand.Servers, Service: demand.Service}, 1)
-				w.Outage.To = end
 				e := experiment(t, "outage", 1, counting)
+				w := e.Workload(1)
+				w.Outage.To = end
 				by, starts, err := e.serve(counting, w, 1)
 				if err != nil {
 					t.Fatal(err)
@@ -41,7 +37,7 @@ func TestAnOutageLeavesNothingBehind(t *testing.T) {
 }
 
 // What is counted in an outage is lost, but no Done.
-func TestAnOutageLosesCountsAndNoDones(t *testing.T) {
+func TestOutage_LosesNoDones(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		clock := new(clock)
 		o, err := newOutage(&Workload{Documents: make([]Document, 100), Outage: Span{10, 20}}, memory.Options{Now: clock.Now}, clock)
@@ -88,7 +84,7 @@ func advance(t *testing.T, o *outage, clock *clock, now time.Duration) {
 }
 
 // What was written in the last moments before a failover is lost, Dones too.
-func TestAFailoverLosesTheLastWrites(t *testing.T) {
+func TestFailover_LosesLastWrites(t *testing.T) {
 	clock := new(clock)
 	f, err := newFailover(&Workload{Failover: Span{10, 20}}, memory.Options{Now: clock.Now}, clock)
 	if err != nil {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,11 +10,9 @@ import (
 
 // Scenario is a workload by name, drawn anew for each seed.
 type Scenario struct {
-	Name    string
-	Summary string // one sentence
-	// Servers, LostDone and Schedulers are what the scenario is about where the
-	// options do not say.
-	Servers    int
+	Name       string
+	Summary    string // one sentence
+	Servers    int    // 0: 16
 	LostDone   float64
 	Schedulers []string
 	Figures    []Figure
@@ -27,18 +26,10 @@ type Figure struct {
 	MoreIsBetter bool
 }
 
-// Demand says how much there is to do in a scenario.
-type Demand struct {
-	Servers int // the load is relative to them
-	Service ServiceTime
-}
-
 // warmUp is how long the customers send before what the scenario is about
-// begins, with documents of usualService. All times of a scenario are as much
-// longer as its documents take longer to serve.
+// begins.
 const (
 	warmUp       = 2 * time.Hour
-	usualService = 2 * time.Second
 	usualServers = 16
 	middle       = warmUp + 20*time.Minute // of a flood that trickles
 )
@@ -49,7 +40,7 @@ const (
 	streamOfServices
 	streamOfFlood
 	streamOfLosses
-	streamOfMisses
+	_
 	streamOfPicks
 )
 
@@ -109,15 +100,6 @@ func floods() []Scenario {
 				d.burst(Second, 2000, warmUp+5*time.Minute)
 			},
 		},
-		{
-			Name:    "pauser",
-			Summary: "as steady-flood, and one customer sends 20 documents every 1501 s",
-			build: func(d *drawing) {
-				d.steady(200, 1, 0.6)
-				d.flood(10_000, 0)
-				d.pauser(20, 1501*time.Second)
-			},
-		},
 	}
 }
 
@@ -165,17 +147,6 @@ func overloads() []Scenario {
 				"enough for 10 of 16 servers",
 			Figures: []Figure{{Measure: othersP99}},
 			build:   func(d *drawing) { d.steady(50, 0, 0.6); d.heavy(50*usualService, 10./16, 70*time.Minute) },
-		},
-		{
-			Name: "starve",
-			Summary: "new customers send one document each, all of level 1, at 105 % load for 7000 s; " +
-				"at 500 s another customer sends 200 documents",
-			Schedulers: append(Schedulers(), weighted),
-			build: func(d *drawing) {
-				d.measure(0, 7000*time.Second)
-				d.strangers(1.05)
-				d.burst(Flooder, 200, 500*time.Second)
-			},
 		},
 	}
 }
@@ -279,17 +250,16 @@ func FindScenario(name string) (Scenario, error) {
 	return Scenario{}, fmt.Errorf("there is no scenario %q; there are %v", name, names)
 }
 
+func (s Scenario) servers() int { return cmp.Or(s.Servers, usualServers) }
+
 // Workload draws the scenario's workload.
-func (s Scenario) Workload(demand Demand, seed uint64) *Workload {
-	source := rand.NewPCG(seed, streamOfServices)
-	scale := float64(demand.Service.Mean) / float64(usualService)
-	demand.Service.Mean = usualService
+func (s Scenario) Workload(seed uint64) *Workload {
 	d := &drawing{
-		demand:   demand,
+		servers:  s.servers(),
 		work:     newWorkload(nil),
 		arrivals: rand.New(rand.NewPCG(seed, streamOfArrivals)),
 		extra:    rand.New(rand.NewPCG(seed, streamOfFlood)),
-		service:  demand.Service.drawer(source),
+		service:  serviceTimes(seed),
 		length:   1,
 		warmUp:   warmUp,
 		batches:  1,
@@ -299,6 +269,5 @@ func (s Scenario) Workload(demand Demand, seed uint64) *Workload {
 		arrive()
 	}
 	d.work.sort()
-	d.work.scale(scale)
 	return d.work
 }

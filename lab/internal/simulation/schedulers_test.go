@@ -3,16 +3,12 @@
 package simulation
 
 import (
-	"context"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/memory"
 	"github.com/docpriority/priority/queue"
 )
 
@@ -55,7 +51,7 @@ var noisyBoth = [][3]int{
 var afresh = [][3]int{{b, 0, 8}, {a, 0, 6}, {a, 1, 1}, {a, 5, 1}}
 
 // Served by two servers; computed by hand.
-func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
+func TestSchedulers(t *testing.T) {
 	threeLevels := priority.Policy{Thresholds: []int64{0, -1}, ResetInterval: time.Hour}
 	twoLevels := priority.Policy{Thresholds: []int64{0}, ResetInterval: 3 * time.Second}
 	for _, test := range []struct {
@@ -82,7 +78,7 @@ func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
 		{"levels 1 2 1 2 3", Rule, twoCustomers, Options{Policy: threeLevels}, []int{0, 2, 0, 6, 8}},
 		// Alternately: a's first, at level 1; a's second, at 2; b's first; b's
 		// second; and when nothing is left above it b's third.
-		{"in turn", Rule, twoCustomers, Options{Policy: threeLevels, Discipline: "1:1:1"}, []int{0, 0, 6, 8, 6}},
+		{"in turn", Rule + ":1:1:1", twoCustomers, Options{Policy: threeLevels}, []int{0, 0, 6, 8, 6}},
 		{"classes 1 2 1 2 2, in turn", Rule + "@1:1:1", twoCustomers, Options{Policy: threeLevels}, []int{0, 0, 6, 6, 8}},
 		{"levels 1 1 2 2 1 1, by powers of 2", ByHand, latecomer, Options{}, []int{0, 0, 4, 4, 2, 2}},
 		{"levels 1 1 1 1 2 1, for a has none pending", ByHand, secondThoughts, Options{}, []int{0, 0, 2, 2, 7, 6}},
@@ -113,7 +109,7 @@ func TestEverySchedulerServesAsWorkedOutByHand(t *testing.T) {
 	}
 }
 
-func TestThirtyInFlightAreNoisy(t *testing.T) {
+func TestSQSFair_InFlight(t *testing.T) {
 	var documents [][3]int
 	for range 100 {
 		documents = append(documents, [3]int{a, 0, 10})
@@ -133,7 +129,7 @@ func TestThirtyInFlightAreNoisy(t *testing.T) {
 
 // One server and twenty-one customers. The first has sent two documents at once; then each of the
 // others sends one document every twenty seconds, which is a twentieth of the processing time.
-func TestNoisyEndsAfterFiveMinutesWithoutADocument(t *testing.T) {
+func TestSQSFair_NoisyEnds(t *testing.T) {
 	for again, want := range map[int]int{0: 300, 200: 500} {
 		w := newWorkload(make([]string, 21))
 		w.To = time.Hour
@@ -161,7 +157,7 @@ func TestNoisyEndsAfterFiveMinutesWithoutADocument(t *testing.T) {
 }
 
 // River's four priorities are the classes that package queue makes of nine levels.
-func TestFourClassesAreThoseOfTheModule(t *testing.T) {
+func TestFourClasses(t *testing.T) {
 	ends, err := foldsOf(strings.TrimPrefix(fourClasses, Submit+ownFolds), 9)
 	if err != nil {
 		t.Fatal(err)
@@ -173,26 +169,7 @@ func TestFourClassesAreThoseOfTheModule(t *testing.T) {
 	}
 }
 
-func TestACapLeavesServersIdle(t *testing.T) {
-	w := made([][3]int{{a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {a, 0, 1}}...)
-	starts, err := Run(w, 16, newCapped(w, 16, 4))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if starts[3] != 0 || starts[4] != time.Second {
-		t.Errorf("service begins at %v, want four documents at once", starts)
-	}
-}
-
-func TestAWrongParameterIsNoScheduler(t *testing.T) {
-	for _, name := range []string{"cap", "cap/", "cap/0", "cap/x", "by-hand/0s", "by-hand/x", "submit@0", "submit@43", "submit@x", "submit@9", "submit*loads", "rule*weight"} {
-		if _, err := NewScheduler(name, newWorkload(nil), Options{Servers: 1}, 1); err == nil {
-			t.Errorf("%q is a scheduler", name)
-		}
-	}
-}
-
-func TestFairShareForgetsWhatIsLongAgo(t *testing.T) {
+func TestFairShare_Forgets(t *testing.T) {
 	// Until 300 s a has used 4 s and b 3 s, of which 2 s are left of a's. Then b's
 	// second document waits longer than a's.
 	w := made([3]int{a, 0, 4}, [3]int{b, 300, 3}, [3]int{b, 301, 1}, [3]int{a, 302, 1})
@@ -205,175 +182,13 @@ func TestFairShareForgetsWhatIsLongAgo(t *testing.T) {
 	}
 }
 
-// The rule and Submit give the levels that the module's store gives, document by document:
-// also if the store is not reached during an outage and gets the Dones later, if it lacks what
-// was written before a failover, and if it gets no Done.
-func TestLevelsAreThoseOfTheStore(t *testing.T) {
-	const start, over, end = warmUp + 5*time.Minute, warmUp + 6*time.Minute, warmUp + 30*time.Minute
-	for _, counting := range []string{Rule, Submit, SubmitCosts} {
-		for _, test := range []struct {
-			name             string
-			outage, failover Span
-			lostDone         float64
-		}{
-			{name: "calm"},
-			{name: "outage", outage: Span{start, over}},
-			{name: "failover", failover: Span{start, over}},
-			{name: "lost Dones", lostDone: 1},
-		} {
-			t.Run(counting+", "+test.name, func(t *testing.T) {
-				t.Parallel()
-				scenario, err := FindScenario("pauser")
-				if err != nil {
-					t.Fatal(err)
-				}
-				w := scenario.Workload(demand, 1)
-				w.Documents = slices.DeleteFunc(w.Documents, func(d Document) bool { return d.Submitted >= end })
-				w.Outage, w.Failover = test.outage, test.failover
-				options := Options{Policy: priority.Policy{ResetInterval: 10 * time.Second}, LostDone: test.lostDone}
-				replayed := options.Policy
-				if counting == SubmitCosts {
-					replayed.Turns = 16
-				}
-				scheduler, err := NewScheduler(counting, w, options, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() {
-					if err := scheduler.(*byLevel).Close(); err != nil {
-						t.Error(err)
-					}
-				}()
-				told := &told{Scheduler: scheduler}
-				if _, err := Run(w, demand.Servers, told); err != nil {
-					t.Fatal(err)
-				}
-				if test.lostDone > 0 {
-					told.events = slices.DeleteFunc(told.events, func(e event) bool { return e.done })
-				}
-				unheard := test.outage
-				if test.failover.To > 0 {
-					unheard = test.failover
-				}
-				checkLevels(t, w, counting, replayed, told.events, unheard, test.outage.To > 0, scheduler.(*byLevel).levels)
-			})
-		}
-	}
-}
-
-// checkLevels replays what a scheduler was told to a store that hears of nothing for
-// a while, and perhaps of the Dones of that while at its end.
-func checkLevels(t *testing.T, w *Workload, counting string, policy priority.Policy, events []event, unheard Span, paid bool, levels []uint8) {
-	var now time.Duration
-	store, err := memory.New(&memory.Options{
-		Policy: policy,
-		Now:    func() time.Time { return time.Unix(0, 0).Add(now) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := func(documents ...int) {
-		customer := w.Customers[w.Documents[documents[0]].Customer]
-		var ids []string
-		var took time.Duration
-		for _, document := range documents {
-			ids = append(ids, strconv.Itoa(document))
-			took += w.Documents[document].Service
-		}
-		if _, err := store.DoneN(t.Context(), customer, ids, took); err != nil {
-			t.Fatal(err)
-		}
-	}
-	owed := make(map[string][]int)
-	met := make(map[uint8]bool)
-	var betters int
-	for _, e := range events {
-		customer := w.Customers[w.Documents[e.document].Customer]
-		if e.at >= unheard.To {
-			now = unheard.To
-			for _, customer := range slices.Sorted(maps.Keys(owed)) {
-				slices.Sort(owed[customer])
-				done(owed[customer]...)
-			}
-			clear(owed)
-		}
-		now = e.at
-		deaf := e.at >= unheard.From && e.at < unheard.To
-		switch {
-		case e.done && counting == Rule:
-		case e.done && deaf && paid:
-			owed[customer] = append(owed[customer], e.document)
-		case e.done && !deaf:
-			done(e.document)
-		case e.done:
-		case deaf && paid && levels[e.document] == 1:
-			betters++ // the secondary begins anew
-		case deaf:
-		default:
-			decide := store.Next
-			if counting != Rule {
-				cost := 0.0
-				if counting == SubmitCosts {
-					cost = w.Documents[e.document].Service.Seconds()
-				}
-				decide = func(ctx context.Context, customer string) (priority.Decision, error) {
-					return store.Submit(ctx, customer, strconv.Itoa(e.document), cost)
-				}
-			}
-			decision, err := decide(t.Context(), customer)
-			if err != nil {
-				t.Fatal(err)
-			}
-			met[levels[e.document]] = true
-			if got := priority.Level(levels[e.document]); got != decision.Level {
-				t.Fatalf("document %d at %v has level %d, want %d", e.document, e.at, got, decision.Level)
-			}
-		}
-	}
-	if last := events[len(events)-1].at; last < unheard.To+10*time.Minute {
-		t.Errorf("nothing happens after %v", last)
-	}
-	if len(met) < 8 {
-		t.Errorf("only %d levels were met", len(met))
-	}
-	if paid && betters == 0 {
-		t.Error("nobody began anew in the outage")
-	}
-}
-
-// told notes what a scheduler is told.
-type told struct {
-	Scheduler
-	events []event
-}
-
-type event struct {
-	document int
-	at       time.Duration
-	done     bool
-}
-
-func (s *told) Submit(document int, now time.Duration) error {
-	s.events = append(s.events, event{document, now, false})
-	return s.Scheduler.Submit(document, now)
-}
-
-func (s *told) Done(document int, now time.Duration) error {
-	s.events = append(s.events, event{document, now, true})
-	return s.Scheduler.Done(document, now)
-}
-
 // Every document is served exactly once, no server stands idle while one waits,
 // and no more are served at once than there are servers.
-func TestNoServerIsIdleWhileADocumentWaits(t *testing.T) {
+func TestSchedulers_NoIdleServer(t *testing.T) {
 	const servers = 16
-	scenario, err := FindScenario("cost-skew")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := scenario.Workload(demand, 1)
+	w := regimes(t, 1, "cost-skew")[0].Workload(1)
 	shared := slices.DeleteFunc(MatrixSchedulers(), func(name string) bool { return name == CapByKey })
-	for _, name := range slices.Concat(shared, []string{"cap/1", "submit:8:4:2:1", "submit/22+guess"}) {
+	for _, name := range slices.Concat(shared, []string{"cap/1", "submit:8:4:2:1"}) {
 		given := make([]bool, len(w.Documents))
 		scheduler, err := NewScheduler(name, w, Options{Servers: servers}, 1)
 		if err != nil {

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -9,34 +8,17 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// ServiceTime is a lognormal distribution of service times.
-type ServiceTime struct {
-	Mean time.Duration // 1 ms to 10 h
-	CV   float64       // the standard deviation divided by the mean; 0: all are alike
-}
+// Service times are lognormal, with a standard deviation that equals the mean.
+const usualService = 2 * time.Second
 
-// Validate returns an error that says what is wrong, or nil.
-func (s ServiceTime) Validate() error {
-	switch {
-	case s.Mean < time.Millisecond || s.Mean > 10*time.Hour:
-		return fmt.Errorf("the mean service time %v is not from 1 ms to 10 h", s.Mean)
-	case !(s.CV >= 0 && s.CV <= 100):
-		return fmt.Errorf("the coefficient of variation %v is not from 0 to 100", s.CV)
+// ServiceTimes says what service times are drawn from.
+const ServiceTimes = "lognormal service, mean 2s, CV 1"
+
+// serviceTimes returns a function that draws service times.
+func serviceTimes(seed uint64) func() time.Duration {
+	lognormal := distuv.LogNormal{
+		Mu: math.Log(usualService.Seconds()) - math.Ln2/2, Sigma: math.Sqrt(math.Ln2), Src: rand.NewPCG(seed, streamOfServices),
 	}
-	return nil
-}
-
-func (s ServiceTime) String() string {
-	return fmt.Sprintf("lognormal service, mean %v, CV %v", s.Mean, s.CV)
-}
-
-// drawer returns a function that draws service times.
-func (s ServiceTime) drawer(source rand.Source) func() time.Duration {
-	if s.CV == 0 {
-		return func() time.Duration { return s.Mean }
-	}
-	variance := math.Log1p(s.CV * s.CV)
-	lognormal := distuv.LogNormal{Mu: math.Log(s.Mean.Seconds()) - variance/2, Sigma: math.Sqrt(variance), Src: source}
 	return func() time.Duration { return seconds(lognormal.Rand()) }
 }
 

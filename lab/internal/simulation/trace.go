@@ -3,7 +3,6 @@ package simulation
 import (
 	"fmt"
 	"iter"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -23,8 +22,6 @@ type TraceOptions struct {
 	// LightDocuments is how many documents a light customer has in the trace at
 	// most.
 	LightDocuments int
-	// Service is what is drawn from where no service time of the trace is known.
-	Service ServiceTime
 }
 
 // Validate returns an error that says what is wrong, or nil.
@@ -35,7 +32,7 @@ func (o TraceOptions) Validate() error {
 	case o.Cap < 0:
 		return fmt.Errorf("the cap of service times, %v, is negative", o.Cap)
 	}
-	return o.Service.Validate()
+	return nil
 }
 
 // ReadTrace reads a trace of [trace.Open] or [trace.Read].
@@ -72,7 +69,7 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 		GroupOf:   make([]uint8, len(t.customers)),
 		Apart:     []bool{false, false},
 	}
-	draw := o.Service.drawer(rand.NewPCG(seed, streamOfServices))
+	draw := serviceTimes(seed)
 	median, known := t.medianService()
 	sent := make([]int, len(t.customers))
 	for _, d := range t.documents {

@@ -27,15 +27,14 @@ func read(t *testing.T, text string) *Trace {
 	return read
 }
 
-func TestMissingServiceTimesAreFilledIn(t *testing.T) {
-	drawn := ServiceTime{Mean: 7 * time.Second}
+func TestTrace_MissingServiceTimes(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		options TraceOptions
 		want    []int // service times, in seconds
 	}{
-		{"median", TraceOptions{Service: drawn}, []int{1, 3, 90, 3}},
-		{"capped", TraceOptions{Cap: 2 * time.Second, Service: drawn}, []int{1, 2, 2, 2}},
+		{"median", TraceOptions{}, []int{1, 3, 90, 3}},
+		{"capped", TraceOptions{Cap: 2 * time.Second}, []int{1, 2, 2, 2}},
 	} {
 		w := read(t, smallTrace).Workload(test.options, 1)
 		var got []int
@@ -46,30 +45,19 @@ func TestMissingServiceTimesAreFilledIn(t *testing.T) {
 			t.Errorf("%s: service times %v until %v, want %v", test.name, got, w.To, test.want)
 		}
 	}
-	w := read(t, "0,a\n1,b\n").Workload(TraceOptions{Service: drawn}, 1)
-	if w.Documents[0].Service != drawn.Mean || w.Documents[1].Service != drawn.Mean {
-		t.Errorf("without any service time: %+v", w.Documents)
-	}
 }
 
-func TestLightCustomersHaveFewDocuments(t *testing.T) {
-	w := read(t, smallTrace).Workload(TraceOptions{LightDocuments: 2, Service: demand.Service}, 1)
+func TestTrace_LightCustomers(t *testing.T) {
+	w := read(t, smallTrace).Workload(TraceOptions{LightDocuments: 2}, 1)
 	if !slices.Equal(w.GroupOf, []uint8{1, 0}) {
 		t.Errorf("groups %v, want a heavy and b light", w.GroupOf)
 	}
 }
 
-func TestOnlyDrawnServiceTimesDependOnTheSeed(t *testing.T) {
+func TestTrace_Random(t *testing.T) {
 	for text, want := range map[string]bool{"0,a,1\n": false, "0,a,1\n0,a\n": false, "0,a\n": true} {
 		if got := read(t, text).Random(); got != want {
 			t.Errorf("%q: random is %v", text, got)
 		}
-	}
-}
-
-func TestABadTraceIsRefused(t *testing.T) {
-	_, err := ReadTrace(trace.Read("trace", strings.NewReader("0,a\nsoon,a\n")))
-	if want := `trace:2: submitted_ms is "soon", not a whole number`; err == nil || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
 	}
 }

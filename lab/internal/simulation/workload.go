@@ -49,7 +49,6 @@ const (
 	Others  = "others"
 	Flooder = "flooder"
 	Second  = "second" // floods after the flooder
-	Pauser  = "pauser"
 	Light   = "light"
 	Heavy   = "heavy"
 )
@@ -86,15 +85,4 @@ func (w *Workload) meanService() time.Duration {
 // one moment keep the order in which they were added.
 func (w *Workload) sort() {
 	slices.SortStableFunc(w.Documents, func(a, b Document) int { return int(a.Submitted - b.Submitted) })
-}
-
-// scale makes all times so many times as long.
-func (w *Workload) scale(times float64) {
-	longer := func(d time.Duration) time.Duration { return time.Duration(times * float64(d)) }
-	for i, d := range w.Documents {
-		w.Documents[i].Submitted, w.Documents[i].Service = longer(d.Submitted), longer(d.Service)
-	}
-	for _, at := range []*time.Duration{&w.From, &w.To, &w.Outage.From, &w.Outage.To, &w.Failover.From, &w.Failover.To} {
-		*at = longer(*at)
-	}
 }
