@@ -16,7 +16,7 @@ import (
 
 const root = "github.com/docpriority/priority"
 
-// version is one that nobody has, so what has it was written by release/prepare. It is
+// version is one that nobody has, so what has it was written by release/release. It is
 // later than all others that a copy has the tags of.
 var version = fmt.Sprintf("v1.9999.%d", os.Getpid())
 
@@ -56,11 +56,7 @@ type rehearsal struct {
 func rehearse(t *testing.T) *rehearsal {
 	t.Helper()
 	r := &rehearsal{tree: copyTree(t)}
-	run(t, r.tree, nil, "bash", "-euc", `
-		unset $(git rev-parse --local-env-vars)
-		release/prepare `+version+`
-		git commit --quiet --all --message `+version+`
-		release/tag `+version)
+	run(t, r.tree, nil, "bash", "-euc", "unset $(git rev-parse --local-env-vars); release/release -n "+version)
 	r.modules = strings.Fields(run(t, r.tree, nil, "release/modules"))
 
 	// The go command makes the published form of the modules out of the tags.
