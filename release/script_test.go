@@ -53,5 +53,5 @@ func TestRelease_Refused(t *testing.T) {
 	refused("commit your changes first", version)
 	run(t, tree, nil, "rm", "edited")
 	run(t, tree, nil, "release/release", "-n", version)
-	refused("no heading such as", version)
+	refused("is tagged already", version)
 }
