@@ -1,15 +1,14 @@
-// Package priority gives each document of each customer a level, from 1 (first) to 9 (last),
-// by how much the customer has sent recently and how much of that is still pending. The
-// numbers live in Redis, so that all processes of a fleet agree.
+// Package priority gives each document of each customer a level from 1 (processed first) to 9
+// (processed last) when it arrives, from how much that customer has sent recently. One
+// customer's flood no longer makes the others wait.
 //
-//	store, err := fleet.Join(client, nil) // a *redis.Client of go-redis v9, or any other of its clients
+//	store, err := fleet.Join(client, nil)                          // once, in each process
+//	decision, err := store.Submit(ctx, "acme", "invoice-4711", 12) // a document has arrived: 12 pages; 0 if unknown
+//	publish(document, decision.Level)                              // into your queue; 1 is first
+//	_, err = store.Done(ctx, "acme", "invoice-4711", took)         // when it is processed
 //
-//	// Where a document arrives:
-//	decision, err := store.Submit(ctx, "acme", "invoice-1", 0)
-//	message.Priority = queue.RabbitMQQuorum(decision.Level, store.Last()) // in RabbitMQ the highest goes first
-//
-//	// Where it has been processed, or has failed for good:
-//	_, err = store.Done(ctx, "acme", "invoice-1", took)
+// The client is one of go-redis v9: the numbers live in Redis, so that all processes agree. A
+// document is done when it has been processed, or has failed for good.
 //
 // Use Submit and Done if a worker can tell when a document is done; otherwise use only Next,
 // which counts documents. A document that one rule counts does not count in the other, so use

@@ -9,6 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
@@ -21,6 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer server.Close()
+	logging.Disable() // go-redis would log each failed connection too
 	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer client.Close()
 

@@ -1,6 +1,14 @@
-// Package fleet joins a process to the fleet: with a store that follows what operators
-// set, answers while Redis cannot be reached, and reports what it did. It also reads
-// the reports of all processes.
+// Package fleet gives each document of each customer a level from 1 (processed first) to 9
+// (processed last) when it arrives, from how much that customer has sent recently. One
+// customer's flood no longer makes the others wait.
+//
+//	store, err := fleet.Join(client, nil)                          // once, in each process
+//	decision, err := store.Submit(ctx, "acme", "invoice-4711", 12) // a document has arrived: 12 pages; 0 if unknown
+//	publish(document, decision.Level)                              // into your queue; 1 is first
+//	_, err = store.Done(ctx, "acme", "invoice-4711", took)         // when it is processed
+//
+// The store follows what operators set, answers while Redis cannot be reached, and reports what
+// the process did. The package also reads the reports of all processes.
 //
 // [Join] wraps a RedisStore with package control, package fallback and package observe,
 // in this order. Each of them works without this package too.
@@ -71,9 +79,12 @@ type Member struct {
 
 type stack = priority.Store
 
-// Join makes a Member on a client. It sends nothing itself, and does not fail if Redis
-// cannot be reached. Nil opts are the defaults. An error wraps
+// Join makes a Member on a client. Nil opts are the defaults. An error wraps
 // [priority.ErrInvalid].
+//
+// It does not wait for Redis, and does not fail if Redis cannot be reached: then the Logger gets
+// a warning with the address and the cause. go-redis itself also writes a line to stderr for each
+// failed connection; logging.Disable() of github.com/redis/go-redis/v9/logging stops them.
 func Join(client priority.RedisClient, opts *Options) (*Member, error) {
 	if typednil.Is(client) {
 		return nil, fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)

@@ -60,7 +60,7 @@ func Submit(customer string, documents []string, costs []float64) error {
 	}
 	for i, cost := range costs {
 		if !(cost >= 0) || math.IsInf(cost, 1) {
-			return fmt.Errorf("%w cost: %v (document %.80q)", ErrInvalid, cost, documents[i])
+			return fmt.Errorf("%w cost: %v is not 0 (unknown) or a positive finite number (document %.80q)", ErrInvalid, cost, documents[i])
 		}
 	}
 	return nil
