@@ -19,8 +19,12 @@ type probe struct {
 	err     error         // its result
 }
 
-// probeEvery keeps an outage from becoming a storm of connections.
-const probeEvery = 100 * time.Millisecond
+const (
+	// probeEvery keeps an outage from becoming a storm of connections.
+	probeEvery = 100 * time.Millisecond
+	// probeHolds is how long a result stands in for one that is late.
+	probeHolds = time.Second
+)
 
 // why tries to connect as the client does, unless it just did, and returns what is known
 // when ctx ends at the latest; nil if the client does not tell its address.
@@ -40,11 +44,13 @@ func (p *probe) why(ctx context.Context, client Client) error {
 		select {
 		case <-running:
 		case <-ctx.Done():
-			return fmt.Errorf("dial %s %s: no answer yet", network, addr)
 		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.running != nil && (p.err == nil || time.Since(p.ended).Abs() >= probeHolds) {
+		return fmt.Errorf("dial %s %s: no answer yet", network, addr)
+	}
 	return p.err
 }
 
