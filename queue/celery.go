@@ -19,8 +19,7 @@ func CelerySteps(last priority.Level) []int {
 // Celery returns a task's priority for Celery on Redis: one of the priority_steps,
 // ascending, by [Class]. Empty steps mean Celery's default, 0, 3, 6 and 9. On Redis,
 // Celery serves the smallest number first. For Celery on RabbitMQ use [RabbitMQ].
-// Workers and producers need broker_transport_options with the same priority_steps
-// and with queue_order_strategy "priority".
+// Workers and producers need the same priority_steps in broker_transport_options.
 //
 // The last level starves: a worker looks at the steps in order each time.
 func Celery(level, last priority.Level, steps []int) int {

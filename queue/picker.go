@@ -8,9 +8,9 @@ import (
 )
 
 // Picker chooses, for a consumer that polls one queue a level, the level to serve
-// next: by smooth weighted round robin over the levels that have work, so that even
-// the last level is served now and then. The zero Picker is strict: always the
-// first level that has work, however long the others wait.
+// next. The zero Picker is strict: always the first level that has work, however long
+// the others wait. With weights it takes turns, by smooth weighted round robin over the
+// levels that have work. Strict levels score best: docs/rules.md says what weights cost.
 //
 // A level that has work waits for at most 2·W/w picks: w is its weight and W the
 // sum of all weights. A Picker is deterministic. It is not safe for concurrent use.
@@ -29,18 +29,6 @@ func NewPicker(weights ...int64) (*Picker, error) {
 		}
 	}
 	return &Picker{weights: slices.Clone(weights)}, nil
-}
-
-// Weights returns steep weights, each eight times the next one, down to 1: of the
-// weights searched in this module's lab, the best for nine levels whose queue has no
-// strict order. No weight is more than 2^32, which the first of twelve or more levels
-// share. For a last level below 1 there are none.
-func Weights(last priority.Level) []int64 {
-	weights := make([]int64, max(last, 0))
-	for i := range weights {
-		weights[i] = 1 << min(3*(int(last)-1-i), 32)
-	}
-	return weights
 }
 
 // Pick returns the level to serve next, or false if no level has work. hasWork[0]

@@ -65,7 +65,7 @@ func TestEveryLevelThatACustomerGetsIsPolled(t *testing.T) {
 	last := store.Last()
 	names, subjects := queue.Names("documents", last), queue.NATSSubjects("documents", last)
 	weights := queue.AsynqQueues("documents", last)
-	picker, err := queue.NewPicker(queue.Weights(last)...)
+	picker, err := queue.NewPicker(slices.Repeat([]int64{1}, int(last))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,12 +74,14 @@ class Publishing(unittest.TestCase):
         self.assertEqual(messages[-1]["priority"], 5)
 
     def test_levels_that_share_priorities_are_warned_of(self) -> None:
-        _, work, messages = self.app(MemoryStore(), broker_transport_options={})
-        with self.assertLogs("docpriority") as logged:
-            work.delay("acme")
-            work.delay("acme")
-        self.assertEqual(len(logged.output), 1)
-        self.assertIn("9 levels share 4 priorities", logged.output[0])
+        for options, first in (({"priority_steps": [0, 1, 2]}, "3 steps"), ({}, "4 steps")):
+            _, work, messages = self.app(MemoryStore(), broker_transport_options=options)
+            with self.assertLogs("docpriority") as logged:
+                work.delay("acme")
+                work.delay("acme")
+            self.assertEqual(len(logged.output), 1)
+            self.assertIn(first, logged.output[0])
+        self.assertIn("4 steps, which 9 levels share", logged.output[0])
 
     def test_a_priority_that_was_chosen_stays(self) -> None:
         store = MemoryStore()

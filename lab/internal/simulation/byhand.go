@@ -71,11 +71,11 @@ func (b *byHand) Done(document int, now time.Duration) error {
 	return nil
 }
 
-// add adds to a customer's count, which is not below 0, if Redis can be reached.
+// add adds to a customer's count, if Redis can be reached. After a lost call of Submit it may be below 0.
 func (b *byHand) add(customer int32, n int64, now time.Duration) (reached bool) {
 	if now >= b.work.Outage.From && now < b.work.Outage.To {
 		return false
 	}
-	b.counts[customer] = max(b.counts[customer]+n, 0)
+	b.counts[customer] += n
 	return true
 }

@@ -68,8 +68,8 @@ type Order struct{ Scheduler, Of string }
 // Orders that the module ships, and those of others.
 const (
 	byHandRecent = "by-hand/10m"
-	fourClasses  = "submit@345"                                           // as queue.Class folds nine levels
-	weighted     = "submit:16777216:2097152:262144:32768:4096:512:64:8:1" // queue.Weights
+	fourClasses  = "submit@345" // as queue.Class folds nine levels
+	weighted     = "submit:16777216:2097152:262144:32768:4096:512:64:8:1"
 )
 
 // Orders are what a matrix compares.
@@ -83,8 +83,8 @@ func Orders() []Order {
 		{"submit/32", "32 strict levels: RabbitMQ quorum queues from 4.3"},
 		{fourClasses, "four priorities: River"},
 		{"submit/4", "the same with the default loads of four levels"},
-		{weighted, "weights: pollers of a queue a level, whose last level shall not starve"},
-		{"submit@7:2:1", "two classes of 2:1: RabbitMQ quorum queues 4.0 to 4.2"},
+		{weighted, "weights, each eight times the next one: the best for nine levels"},
+		{"submit@8:2:1", "two classes of 2:1: RabbitMQ quorum queues 4.0 to 4.2"},
 		{SubmitTurns, "16 turns"},
 		{SubmitCosts, "16 turns, and the cost on arrival"},
 		{RoundRobin, "groups of BullMQ Pro"},

@@ -217,9 +217,10 @@ class _Integration:
         priorities."""
         if self._broker == "redis":
             options = self._app.conf.broker_transport_options or {}
-            if not options.get("priority_steps"):
-                self._warn(f"broker_transport_options has no priority_steps: {self._store.last} levels share {len(_DEFAULT_STEPS)} priorities")
-            return celery_priority(level, self._store.last, options.get("priority_steps") or _DEFAULT_STEPS)
+            steps = (options.get("priority_steps") or _DEFAULT_STEPS)[:10]  # kombu has no more
+            if len(steps) < self._store.last:
+                self._warn(f"priority_steps in broker_transport_options has {len(steps)} steps, which {self._store.last} levels share")
+            return celery_priority(level, self._store.last, steps)
         if self._broker != "amqp":
             self._warn(f"a broker with {self._broker} has no priorities: tasks are not ordered")
             return None
