@@ -104,11 +104,16 @@ var followDigest = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
+// reading is not repeated by go-redis: the next one is soon, and failures are known sooner.
+type reading struct{ *redis.SliceCmd }
+
+func (reading) NoRetry() bool { return true }
+
 // read returns what the rules' key holds, unless it is what the Store knows.
 func (s *Store) read(ctx context.Context) (text string, changed bool, err error) {
 	run := func(command, script string) (*redis.SliceCmd, error) {
 		cmd := redis.NewSliceCmd(ctx, command, script, 1, s.rulesKey, s.current.Load().head)
-		_ = s.client.Process(ctx, cmd)
+		_ = s.client.Process(ctx, reading{cmd})
 		return cmd, cmd.Err() // a deferred AutoPipeliner waits only here
 	}
 	cmd, err := run("evalsha", followDigest)

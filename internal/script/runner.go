@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -312,7 +313,7 @@ func (r *Runner) explain(d *Deadline, result *result, before error) error {
 			err = fmt.Errorf("%w (%w)", cause, err)
 		}
 	}
-	if before != nil && before.Error() != err.Error() {
+	if before != nil && !strings.HasPrefix(err.Error(), before.Error()) {
 		err = fmt.Errorf("%w; before that: %w", err, before)
 	}
 	return err
