@@ -24,7 +24,7 @@ func TestApply_LostReply(t *testing.T) {
 	t.Parallel()
 	w, ctx := start(t), t.Context()
 	w.apply(levels(1)) // the server knows the script
-	for i, fault := range []redistest.Fault{redistest.Cut, redistest.Truncate, redistest.Swallow} {
+	for i, fault := range []redistest.Fault{redistest.Cut, redistest.Swallow} {
 		proxy, said := redistest.StartProxy(t, w.server.Addr), new(changes)
 		client := redis.NewClient(&redis.Options{Addr: proxy.Addr, ReadTimeout: 100 * time.Millisecond})
 		t.Cleanup(func() { _ = client.Close() })
@@ -142,8 +142,7 @@ func TestRules_JSON(t *testing.T) {
 		t.Errorf("{} is %+v", none)
 	}
 	for _, wrong := range []string{
-		`{"threshold":[-1]}`, `{"thresholds":[-1.5]}`, `{"thresholds":[1,2]}`, `{"reset_mode":"x"}`, `{"reset_interval_ms":9223372036854775807}`, `{"reset_interval_ms":-1}`,
-		`{"tiers":{"gold":{"x":1}}}`, `{"tiers":{"gold":{"tiers":{}}}}`, `{"tiers":[]}`, `[]`, `null`, `{"loads":[8,8]}`, `{"turns":0.5}`, "", " ", "{}{}", "{} x",
+		`{"reset_interval_ms":9223372036854775807}`, `null`, "", "{}{}", "{} x", // vectors/rules.json has more
 	} {
 		wantError(t, wrong, rules.UnmarshalJSON([]byte(wrong)), priority.ErrInvalid)
 	}

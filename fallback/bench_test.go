@@ -2,7 +2,6 @@ package fallback_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
@@ -28,26 +27,6 @@ func BenchmarkNext(b *testing.B) {
 			}
 		})
 	}
-}
-
-// BenchmarkRecovery tells how long after a server is back its counts are used again.
-//
-//	go test -run '^$' -bench Recovery -benchtime 10x ./fallback
-func BenchmarkRecovery(b *testing.B) {
-	server := redistest.Start(b)
-	store := benchmarked(b, server)
-	var most time.Duration
-	for b.Loop() {
-		server.Kill()
-		openCircuit(b, store)
-		server.Restart()
-		start := time.Now()
-		for next(b, store).Degraded {
-			time.Sleep(time.Millisecond)
-		}
-		most = max(most, time.Since(start))
-	}
-	b.ReportMetric(float64(most.Milliseconds()), "ms-at-most")
 }
 
 func benchmarked(b *testing.B, server *redistest.Server) *fallback.Store {

@@ -58,20 +58,6 @@ func TestCircuit(t *testing.T) {
 	})
 }
 
-// Failures with successes in between are not in a row, however slowly they come.
-func TestCircuit_FewFailures(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		for n := range 100 {
-			p.fail([]failure{nil, down}[n%2], nil)
-			if _, err := f.Next(t.Context(), "acme"); err != nil || f.Open() {
-				t.Fatalf("%v; Open is %v after %d calls", err, f.Open(), n+1)
-			}
-			p.fail(nil, nil)
-			time.Sleep(10 * time.Second)
-		}
-	})
-}
-
 func TestOnChange(t *testing.T) {
 	var f *fallback.Store
 	var changes []bool

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -188,116 +186,6 @@ func TestDones_SubmitNotCounted(t *testing.T) {
 	})
 }
 
-// Each document is one worker's, who submits and finishes it over and over while the
-// primary fails in all ways. In the end the primary holds what the workers know.
-func TestDones_Random(t *testing.T) {
-	for seed := range uint64(100) {
-		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-			random := rand.New(rand.NewPCG(seed, 7))
-			weather := func(made bool) failure {
-				var mu sync.Mutex
-				random := rand.New(rand.NewPCG(random.Uint64(), 8))
-				bad := []float64{0, 0, 0.3, 1}[random.IntN(4)]
-				slow := random.IntN(2) == 0
-				return func(ctx context.Context, c call) error {
-					mu.Lock()
-					fails, wait := random.Float64() < bad, time.Duration(random.Int64N(int64(timeout)))
-					unknown := made || random.IntN(2) == 0
-					mu.Unlock()
-					if slow && c.operation != "entry" {
-						select {
-						case <-time.After(wait):
-						case <-ctx.Done():
-							fails = true
-						}
-					}
-					switch {
-					case !fails:
-						return nil
-					case unknown:
-						return fmt.Errorf("%w: lost", priority.ErrOutcomeUnknown)
-					default:
-						return fmt.Errorf("%w: refused", priority.ErrNotCounted)
-					}
-				}
-			}
-			var wait sync.WaitGroup
-			type fate struct{ known, pending bool }
-			fates := make(map[string]*fate)
-			for _, customer := range []string{"acme", "globex", "initech"} {
-				for n := range 5 {
-					document, last := fmt.Sprint(n), new(fate)
-					fates[customer+" "+document] = last
-					random := rand.New(rand.NewPCG(random.Uint64(), 9))
-					wait.Go(func() {
-						for range 1 + random.IntN(20) {
-							ctx, cancel := t.Context(), func() {}
-							switch random.IntN(4) {
-							case 0:
-								ctx, cancel = context.WithCancel(ctx)
-								if wait := time.Duration(random.Int64N(int64(timeout))); wait < timeout/2 {
-									cancel()
-								} else {
-									time.AfterFunc(wait, cancel)
-								}
-							case 1:
-								ctx, cancel = context.WithTimeout(ctx, time.Duration(random.Int64N(int64(timeout))))
-							}
-							submitted := func(degraded bool, err error) {
-								if !errors.Is(err, priority.ErrNotCounted) { // else nothing has changed
-									*last = fate{known: err == nil && !degraded, pending: true}
-								}
-							}
-							switch random.IntN(8) {
-							case 0, 1:
-								d, err := f.Submit(ctx, customer, document, 0)
-								submitted(d.Degraded, err)
-							case 2:
-								ds, err := f.SubmitN(ctx, customer, []string{document}, nil)
-								submitted(ds[0].Degraded, err)
-							case 3, 4:
-								_, err := f.Done(ctx, customer, document, 0)
-								*last = fate{known: err == nil}
-							case 5:
-								_, err := f.DoneN(ctx, customer, []string{document}, 0)
-								*last = fate{known: err == nil}
-							default:
-								time.Sleep(time.Duration(random.Int64N(int64(700 * ms))))
-							}
-							cancel()
-						}
-					})
-				}
-			}
-			finished := make(chan struct{})
-			go func() { wait.Wait(); close(finished) }()
-			for running := true; running; {
-				p.fail(weather(false), weather(true))
-				select {
-				case <-finished:
-					running = false
-				case <-time.After(time.Duration(random.Int64N(int64(5 * time.Second)))):
-				}
-			}
-			p.fail(nil, nil)
-			time.Sleep(10 * time.Second)
-			synctest.Wait()
-			if f.Open() || f.Degraded() {
-				t.Fatalf("Open is %v, Degraded is %v", f.Open(), f.Degraded())
-			}
-			for name, fate := range fates {
-				customer, document, _ := strings.Cut(name, " ")
-				before, _ := p.Store.Peek(t.Context(), customer)
-				done(t, p.Store, customer, document)
-				after, _ := p.Store.Peek(t.Context(), customer)
-				if is := before.Pending > after.Pending; fate.known && is != fate.pending {
-					t.Errorf("seed %d: document %s is pending: %v; want %v", seed, name, is, fate.pending)
-				}
-			}
-		})
-	}
-}
-
 func TestClose(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		p := newPrimary(t)
@@ -373,25 +261,5 @@ func TestDone_Ended(t *testing.T) {
 		p.fail(nil, nil)
 		submit(t, f, "acme", "one")
 		end("[{0s 1} {0s 0}]", "one", "one")
-	})
-}
-
-// A Done that ends late says nothing about the next one of the same document.
-func TestDones_Twice(t *testing.T) {
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		submit(t, f, "acme", "one")
-		p.fail(nil, only("Done", "acme", func(context.Context, call) error { time.Sleep(200 * ms); return nil }))
-		var wait sync.WaitGroup
-		wait.Go(func() { done(t, f, "acme", "one") })
-		time.Sleep(50 * ms)
-		submit(t, f, "acme", "one")
-		p.fail(only("Done", "acme", func(context.Context, call) error {
-			time.Sleep(200 * ms)
-			return priority.ErrNotCounted
-		}), nil)
-		done(t, f, "acme", "one")
-		wait.Wait()
-		back(t, f, p)
-		pending(t, p, 0)
 	})
 }

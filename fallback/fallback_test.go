@@ -116,54 +116,6 @@ func TestFallback_WrongCall(t *testing.T) {
 	})
 }
 
-// A process that only submits sees no Done in an outage: what it has submitted counts as
-// pending for a lease, for all customers alike, and is forgotten with the outage.
-func TestOutage_Process(t *testing.T) {
-	test(t, nil, func(t *testing.T, producer *fallback.Store, p *primary) {
-		whole := newPrimary(t) // what Redis would know if there were no outage
-		worker := open(t, p, nil)
-		outage(t, producer, p)
-		outage(t, worker, p)
-		for i := range 200 {
-			document, levels := fmt.Sprint(i), [2]priority.Level{}
-			for at, customer := range []string{"acme", "bakery"} {
-				submit(t, whole, customer, document)
-				d, err := producer.Submit(t.Context(), customer, document, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				levels[at] = d.Level
-				time.Sleep(150 * ms)
-				done(t, worker, customer, document)
-				done(t, whole, customer, document)
-			}
-			if levels[0] != levels[1] {
-				t.Fatalf("document %d has level %d or %d", i, levels[0], levels[1])
-			}
-		}
-		next := func(s priority.Store) priority.Level {
-			t.Helper()
-			state, err := s.Peek(t.Context(), "acme")
-			if err != nil {
-				t.Fatal(err)
-			}
-			return state.NextLevel
-		}
-		full := next(whole)
-		if during := next(producer); during != 7 || full > 5 {
-			t.Errorf("in the outage the level is %d, and would be %d", during, full)
-		}
-		back(t, producer, p)
-		back(t, worker, p)
-		if after := next(producer); after > full {
-			t.Errorf("after the outage the level is %d, and would be %d", after, full)
-		}
-		if err := worker.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // mine is a wrapper as a user writes one.
 type mine struct{ priority.Store }
 

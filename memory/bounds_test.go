@@ -18,7 +18,7 @@ func numbered(n int) []string {
 
 // Documents whose Done comes to another process, and customers who never come again,
 // push out the oldest ones.
-func TestMaxEntriesBoundsWhatIsRemembered(t *testing.T) {
+func TestMaxEntries(t *testing.T) {
 	const most = 100
 	ctx, names := t.Context(), numbered(10_000)
 	store := open(t, &memory.Options{MaxEntries: most})
@@ -53,7 +53,7 @@ func TestMaxEntriesBoundsWhatIsRemembered(t *testing.T) {
 }
 
 // While one customer's call of many items goes on, others get their turn.
-func TestALargeCallLetsOthersComeBetween(t *testing.T) {
+func TestStore_LargeCall(t *testing.T) {
 	const items = 100_000
 	ctx, names := t.Context(), numbered(items)
 	turns := 0 // in which the clock was asked

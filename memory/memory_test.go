@@ -1,7 +1,6 @@
 package memory_test
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -55,44 +54,32 @@ func holds(t *testing.T, store *memory.Store, customers, pending int) {
 	}
 }
 
-// The zero Store, the one without options and the one with zero options are the
-// same, whatever they are asked first.
-func TestTheZeroStoreIsReady(t *testing.T) {
+// The zero Store, whatever it is asked first, is one with the default options.
+func TestStore_ZeroValue(t *testing.T) {
 	ctx := t.Context()
-	for name, open := range map[string]func() *memory.Store{
-		"zero value":   func() *memory.Store { return new(memory.Store) },
-		"nil options":  func() *memory.Store { return open(t, nil) },
-		"zero options": func() *memory.Store { return open(t, &memory.Options{}) },
+	for name, first := range map[string]func(*memory.Store) error{
+		"Next":  func(s *memory.Store) error { _, err := s.Next(ctx, "b"); return err },
+		"Done":  func(s *memory.Store) error { _, err := s.Done(ctx, "b", "1", 0); return err },
+		"Peek":  func(s *memory.Store) error { _, err := s.Peek(ctx, "b"); return err },
+		"Reset": func(s *memory.Store) error { return s.Reset(ctx, "b") },
+		"Clear": func(s *memory.Store) error { s.Clear(); return nil },
+		"Len":   func(s *memory.Store) error { s.Len(); return nil },
 	} {
-		t.Run(name, func(t *testing.T) {
-			for name, first := range map[string]func(*memory.Store) error{
-				"Next":   func(s *memory.Store) error { _, err := s.Next(ctx, "b"); return err },
-				"Submit": func(s *memory.Store) error { _, err := s.Submit(ctx, "b", "1", 0); return err },
-				"Done":   func(s *memory.Store) error { _, err := s.Done(ctx, "b", "1", 0); return err },
-				"Peek":   func(s *memory.Store) error { _, err := s.Peek(ctx, "b"); return err },
-				"Reset":  func(s *memory.Store) error { return s.Reset(ctx, "b") },
-				"Clear":  func(s *memory.Store) error { s.Clear(); return nil },
-				"Len":    func(s *memory.Store) error { s.Len(); return nil },
-			} {
-				store := open()
-				if err := first(store); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-				loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", "1", 0))
-				counted(t, 1, 0)(store.Next(ctx, "acme"))
-			}
-			store := open()
-			if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 || store.Lease() != priority.DefaultLease {
-				t.Errorf("PolicyOf = %+v, Last = %d, Lease = %v", got, store.Last(), store.Lease())
-			}
-		})
+		store := new(memory.Store)
+		if err := first(store); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", "1", 0))
+		if got := store.PolicyOf("acme"); !reflect.DeepEqual(got, priority.DefaultPolicy()) || store.Last() != 9 || store.Lease() != priority.DefaultLease {
+			t.Errorf("PolicyOf = %+v, Last = %d, Lease = %v", got, store.Last(), store.Lease())
+		}
 	}
 }
 
 // A Store forgets a million customers and their documents though nobody calls it:
 // documents a day after their Submit, customers two intervals after their last
 // document, or when what they submitted has faded.
-func TestCustomersAreForgottenWithoutACall(t *testing.T) {
+func TestStore_Forgets(t *testing.T) {
 	const day, sweep = 24 * time.Hour, time.Hour + quiet + time.Second
 	bubble.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -115,17 +102,11 @@ func TestCustomersAreForgottenWithoutACall(t *testing.T) {
 		holds(t, store, 1, 0)
 		time.Sleep(9 * day)
 		holds(t, store, 0, 0)
-
-		// And once more, now that there was nothing to forget.
-		time.Sleep(10 * quiet)
-		loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", "1", 0))
-		time.Sleep(day + sweep)
-		holds(t, store, 0, 0)
 	})
 }
 
 // Customers who are gone are forgotten while others stay, by the calls of those.
-func TestCustomersAreForgottenWhileOthersCall(t *testing.T) {
+func TestStore_ForgetsMeanwhile(t *testing.T) {
 	ctx, now := t.Context(), time.Now()
 	store := open(t, &memory.Options{Now: func() time.Time { return now }}) // no timer tells its time
 	for day := range 20 {
@@ -143,21 +124,6 @@ func TestCustomersAreForgottenWhileOthersCall(t *testing.T) {
 	}
 }
 
-func TestClearForgetsAll(t *testing.T) {
-	ctx := t.Context()
-	store := open(t, nil)
-	for _, customer := range []string{"acme", "globex"} {
-		loaded(t, 1, 1, 1)(store.Submit(ctx, customer, "1", 0))
-	}
-	holds(t, store, 2, 2)
-	store.Clear()
-	holds(t, store, 0, 0)
-	if state, err := store.Peek(ctx, "acme"); err != nil || state != (priority.State{NextLevel: 1, RuleLevel: 1}) {
-		t.Errorf("Peek = %+v, %v", state, err)
-	}
-	loaded(t, 1, 1, 1)(store.Submit(ctx, "acme", "1", 0))
-}
-
 func like(store priority.Store) *memory.Store {
 	s, err := memory.New(&memory.Options{Like: store})
 	if err != nil {
@@ -166,7 +132,7 @@ func like(store priority.Store) *memory.Store {
 	return s
 }
 
-func TestAStoreLikeAnotherHasItsPoliciesAndLease(t *testing.T) {
+func TestNew_Like(t *testing.T) {
 	ctx := t.Context()
 	other := open(t, &memory.Options{
 		Policy: priority.Policy{Thresholds: []int64{-1, -2}},
@@ -196,7 +162,7 @@ func TestAStoreLikeAnotherHasItsPoliciesAndLease(t *testing.T) {
 
 // A store that a test makes for all its cases may be used inside bubbles, where it
 // is another time, and outside.
-func TestAStoreWorksInsideAndOutsideABubble(t *testing.T) {
+func TestStore_Bubble(t *testing.T) {
 	store := open(t, nil)
 	use := func(t *testing.T) { // a bubble ends while there is something to forget
 		name := t.Name()
@@ -209,15 +175,6 @@ func TestAStoreWorksInsideAndOutsideABubble(t *testing.T) {
 	t.Run("outside", use)
 	t.Run("inside", func(t *testing.T) { bubble.Test(t, use) })
 	t.Run("outside again", use)
-	t.Run("inside again", func(t *testing.T) { bubble.Test(t, use) })
-}
-
-func TestNewRefusesWhatItCannotTake(t *testing.T) {
-	for _, opts := range []memory.Options{{Like: (*memory.Store)(nil)}, {MaxEntries: -1}} {
-		if _, err := memory.New(&opts); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("%+v: %v", opts, err)
-		}
-	}
 }
 
 // A caller who changes the options' slices afterwards changes nothing in the store.
