@@ -207,6 +207,21 @@ func TestLog(t *testing.T) {
 	})
 }
 
+// One line says soon where Redis was looked for, and why it was not found, even without a call.
+func TestLog_WrongAddress(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
+		log, client := new(lines), redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+		defer client.Close()
+		member := join(t, client, &fleet.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+		time.Sleep(time.Second)
+		if logged := log.take(); strings.Count(logged, "\n") != 1 || !strings.Contains(logged, "dial tcp 127.0.0.1:1: connect: connection refused") {
+			t.Errorf("within a second:\n%s", logged)
+		}
+		_ = member.Close(t.Context())
+		time.Sleep(time.Minute) // until go-redis gives up
+	})
+}
+
 // With few calls the circuit stays closed, and the log has the end all the same: once.
 func TestLog_FewFailures(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
