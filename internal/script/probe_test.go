@@ -113,20 +113,6 @@ func TestProbe_Late(t *testing.T) {
 	})
 }
 
-// A store may be used in a bubble of testing/synctest and outside.
-func TestProbe_OutsideItsBubble(t *testing.T) {
-	client := dialing(t, func(context.Context, string, string) (net.Conn, error) { return nil, errRefused })
-	r := new(probe)
-	ask := func(t *testing.T) {
-		if err := why(r, client, time.Second); !errors.Is(err, errRefused) {
-			t.Errorf("%v", err)
-		}
-	}
-	bubble.Test(t, ask)
-	ask(t)
-	bubble.Test(t, ask)
-}
-
 // A message begins with the cause, and time that ran out comes after it.
 func TestRun_CauseFirst(t *testing.T) {
 	client := dialing(t, func(context.Context, string, string) (net.Conn, error) { return nil, errRefused })
