@@ -7,17 +7,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/charmbracelet/x/ansi"
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/internal/insight"
 )
 
 const (
-	bold    = "\x1b[1m"
-	reverse = "\x1b[7m"
-	red     = "\x1b[31m"
-	cyan    = "\x1b[36m"
-	normal  = "\x1b[m"
+	bold   = "\x1b[1m"
+	red    = "\x1b[31m"
+	cyan   = "\x1b[36m"
+	normal = "\x1b[m"
 )
 
 // drawing is what top shows.
@@ -25,37 +22,18 @@ type drawing struct {
 	look
 	live          bool // on a terminal
 	width, height int
-
-	selected int    // the index of the customer that Enter looks up
-	footer   string // the last line of a terminal
 }
 
-// text draws everything. On a terminal it has exactly the terminal's lines, in its
-// width.
+// text draws everything; on a terminal, what its lines hold.
 func (d drawing) text() string {
 	lines := d.head()
 	if d.top != nil {
-		lines = append(lines, d.tables(d.height-1-len(lines))...)
+		lines = slices.Concat(lines, []string{""}, d.levels(), []string{""}, d.busiest())
 	}
-	if !d.live {
-		return strings.Join(lines, "\n") + "\n"
+	if d.live {
+		return strings.Join(lines[:min(len(lines), max(d.height, 1))], "\n")
 	}
-	return d.fitted(lines)
-}
-
-// fitted fits lines into a terminal, with the footer below.
-func (d drawing) fitted(lines []string) string {
-	lines = lines[:min(len(lines), max(d.height-1, 1))]
-	for len(lines) < d.height-1 {
-		lines = append(lines, "")
-	}
-	if d.height > 1 {
-		lines = append(lines, d.footer)
-	}
-	for i, line := range lines {
-		lines[i] = ansi.Truncate(line, d.width, "…")
-	}
-	return strings.Join(lines, "\n")
+	return strings.Join(lines, "\n") + "\n"
 }
 
 // mostTrouble is how many lines there are of what is wrong.
@@ -108,71 +86,17 @@ func (d drawing) styled(style, text string) string {
 	return style + text + normal
 }
 
-// tables draws the levels and the busiest customers. If a terminal has too few lines for
-// both, it leaves out blank lines and levels without documents, and has one line for
-// several levels, so that the last level and the busiest are always there.
-func (d drawing) tables(room int) []string {
-	rows, busiest, blank := d.rows(), d.top.Busiest, []string{""}
-	if d.live {
-		if few := min(len(busiest), 3); room >= 4+len(rows)+few {
-			room -= 4 // two headings, and a blank line above each
-		} else {
-			room, blank = room-2, nil
-			rows = joined(occupied(rows), room-min(len(busiest), (room+1)/2))
-		}
-		room = max(room-len(rows), 0)
-		first := max(min(d.selected-room+1, len(busiest)-room), 0) // so that the selected customer is shown
-		busiest = busiest[first:min(first+room, len(busiest))]
-		d.selected -= first
-	}
-	return slices.Concat(blank, d.levels(rows), blank, d.busiest(busiest))
-}
-
-// row is a line of the levels.
-type row struct {
-	from, to priority.Level
-	insight.Level
-}
-
-func (d drawing) rows() (rows []row) {
-	for _, load := range d.top.Levels {
-		rows = append(rows, row{load.Level, load.Level, load})
-	}
-	return rows
-}
-
-// occupied leaves out the empty levels, unless all are empty.
-func occupied(rows []row) []row {
-	left := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Documents()+r.Done+r.Pending == 0 })
-	if len(left) == 0 {
-		return rows
-	}
-	return left
-}
-
-// joined returns at most that many rows, at least one: the first row stands for several
-// levels, and has their longest waits.
-func joined(rows []row, most int) []row {
-	for len(rows) > max(most, 1) {
-		first := rows[0]
-		rows = slices.Clone(rows[1:])
-		next := &rows[0]
-		next.from = first.from
-		next.ByCount += first.ByCount
-		next.ByLoad += first.ByLoad
-		next.MedianMS, next.P95MS = max(next.MedianMS, first.MedianMS), max(next.P95MS, first.P95MS)
-		next.Pending += first.Pending
-		next.OldestMS = max(next.OldestMS, first.OldestMS)
-	}
-	return rows
-}
-
 // levels draws the levels: the documents by the rules that the fleet uses, how long they
 // took, and a bar for the documents.
-func (d drawing) levels(rows []row) []string {
+func (d drawing) levels() []string {
+	type row = insight.Level
 	type column struct {
 		heading string
 		value   func(r row) string
+	}
+	rows := d.top.Levels
+	if d.live && len(rows) > d.height/2 { // else there is no line for the customers
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return r.Documents()+r.Done+r.Pending == 0 })
 	}
 	counts := slices.ContainsFunc(rows, func(r row) bool { return r.ByCount > 0 })
 	loads := slices.ContainsFunc(rows, func(r row) bool { return r.ByLoad > 0 })
@@ -180,11 +104,10 @@ func (d drawing) levels(rows []row) []string {
 		return func(r row) string { return insight.Group(of(r)) }
 	}
 	columns := []column{{"DOCS", number(func(r row) int64 { return r.Documents() })}}
-	narrow := d.width < 60
-	if counts && loads && !narrow {
+	if counts && loads {
 		columns = []column{{"BY COUNT", number(func(r row) int64 { return r.ByCount })}, {"BY LOAD", number(func(r row) int64 { return r.ByLoad })}}
 	}
-	if waits := slices.ContainsFunc(rows, func(r row) bool { return r.Done+r.Pending > 0 }); waits && !narrow {
+	if waits := slices.ContainsFunc(rows, func(r row) bool { return r.Done+r.Pending > 0 }); waits {
 		columns = append(columns, column{"PENDING", number(func(r row) int64 { return r.Pending })})
 		for _, wait := range []struct {
 			heading string
@@ -211,11 +134,7 @@ func (d drawing) levels(rows []row) []string {
 		most = max(most, r.Documents())
 	}
 	for _, r := range rows {
-		name := fmt.Sprint(r.from)
-		if r.to > r.from {
-			name += fmt.Sprintf("–%d", r.to)
-		}
-		line := fmt.Sprintf("%5s", name)
+		line := fmt.Sprintf("%5d", r.Level)
 		for _, c := range columns {
 			line += fmt.Sprintf("  %8s", c.value(r))
 		}
@@ -227,19 +146,15 @@ func (d drawing) levels(rows []row) []string {
 	return lines
 }
 
-func (d drawing) busiest(customers []insight.Busy) []string {
-	t := table{reported: true, narrow: d.width < 60}
-	for _, b := range customers {
+func (d drawing) busiest() []string {
+	t := table{reported: true}
+	for _, b := range d.top.Busiest {
 		t.byCount = t.byCount || b.State != nil && b.ByCount()
 		t.byLoad = t.byLoad || b.State != nil && b.ByLoad()
 	}
 	lines := []string{d.styled(bold, t.heading())}
-	for i, b := range customers {
-		line := t.line(b)
-		if i == d.selected && d.live {
-			line = d.styled(reverse, line)
-		}
-		lines = append(lines, line)
+	for _, b := range d.top.Busiest {
+		lines = append(lines, t.line(b))
 	}
 	return lines
 }

@@ -2,15 +2,28 @@ package main
 
 import (
 	"context"
+	"os"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 )
 
 // environment is what the commands know about the process besides its streams. Only
-// main reads the real one, so that no test acts on a Redis that it did not name.
+// main has the real one, so that no test acts on a Redis that it did not name.
 type environment struct {
 	getenv     func(name string) string
 	defaultURL string // of Redis, if neither -redis nor a variable names a Redis; "": that is an error
+	terminal   func(stream any) (width, height int, ok bool)
+}
+
+// terminalOf returns the size of a terminal.
+func terminalOf(stream any) (width, height int, ok bool) {
+	file, ok := stream.(*os.File)
+	if !ok {
+		return 0, 0, false
+	}
+	width, height, err := term.GetSize(int(file.Fd()))
+	return width, height, err == nil
 }
 
 type environmentKey struct{}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fleet"
@@ -47,7 +46,7 @@ type operator struct {
 
 // alone returns an operator who has set no variable and has no Redis.
 func alone(t *testing.T) operator {
-	return operator{T: t, environment: environment{getenv: func(string) string { return "" }}}
+	return operator{T: t, environment: environment{getenv: func(string) string { return "" }, terminal: terminalOf}}
 }
 
 // operatorOn returns an operator whose flags name a Redis.
@@ -85,6 +84,12 @@ func (o operator) with(variable, value string) operator {
 		}
 		return others(name)
 	}
+	return o
+}
+
+// onTerminal returns the operator at a terminal.
+func (o operator) onTerminal() operator {
+	o.terminal = func(any) (int, int, bool) { return 80, 24, true }
 	return o
 }
 
@@ -179,25 +184,13 @@ func objects(t *testing.T, text string) []map[string]any {
 	return all
 }
 
-// holds checks that a text has all of these, whatever the space between words, and that it
-// fits a terminal.
+// holds checks that a text has all of these, whatever the space between words.
 func holds(t *testing.T, text string, wants ...string) {
 	t.Helper()
-	fits(t, text)
 	words := strings.Join(strings.Fields(text), " ")
 	for _, want := range wants {
 		if !strings.Contains(words, want) {
 			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-}
-
-// fits checks that no line is wider than a terminal.
-func fits(t *testing.T, text string) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
-			t.Errorf("%d columns: %s", n, line)
 		}
 	}
 }

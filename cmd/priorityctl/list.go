@@ -38,8 +38,6 @@ func newList() *cobra.Command {
 			}
 		}
 		c.warn(command)
-		bar := newProgress(command.ErrOrStderr())
-		defer bar.clear()
 		lines := &lines{out: command.OutOrStdout(), asJSON: asJSON}
 		walk := c.Walk(pace)
 		for !walk.Done() && (limit == 0 || lines.printed < limit) {
@@ -53,13 +51,9 @@ func newList() *cobra.Command {
 			if limit > 0 {
 				page = page[:min(len(page), limit-lines.printed)]
 			}
-			if len(page) > 0 {
-				bar.clear()
-			}
 			if err := lines.print(page); err != nil {
 				return err
 			}
-			bar.show(walk.Progress())
 		}
 		return lines.end()
 	})

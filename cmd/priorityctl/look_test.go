@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -69,16 +71,57 @@ func TestTop(t *testing.T) {
 	}
 	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top"), "308 documents") })
 	holds(t, o.ok("top"), "LEVEL BY COUNT BY LOAD PENDING MEDIAN 95TH OLDEST", "6 0 15 15 - -", "7 0 104 104 - -", "archive", "acme", "bakery")
-	holds(t, o.ok("top", "-filter", "arch"), "308 documents", "6 0 15 15 - -", "7 0 104 104 - -") // a filter changes no figure of the fleet
-	if out := o.ok("top", "-filter", "arch"); strings.Contains(out, "bakery") {
-		t.Errorf("got\n%s", out)
-	}
 	top := objects(t, o.ok("top", "-json"))[0]
 	if top["workers"] != 1. || len(top["busiest"].([]any)) != 3 || len(top["levels"].([]any)) != 9 {
 		t.Errorf("got %v", top)
 	}
 	if out := o.reading(o.ok("top", "-json")).ok("get", "-from", "-", "-json"); len(objects(t, out)) != 3 {
 		t.Errorf("get of top has\n%s", out)
+	}
+}
+
+// On a terminal top is live, within its lines, until it is interrupted; then the terminal is
+// as it was. While Redis is away it shows what it knew.
+func TestTop_Live(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	member := join(t, server.Client(), "w1")
+	submit(t, member, "archive", 300)
+	for i := range 30 {
+		submit(t, member, fmt.Sprint("customer-", i), 1)
+	}
+	o := operatorOn(t, "-redis", "redis://"+server.Addr).onTerminal()
+	redistest.Await(t, "all is reported", func() bool { return strings.Contains(o.ok("top", "-once"), "330 documents") })
+	ctx, cancel := context.WithCancel(t.Context())
+	from, to := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, o.environment, append([]string{"top"}, o.flags...), nil, to, io.Discard)
+		_ = to.Close()
+	}()
+	const home = "\x1b[H\x1b[J"
+	var all strings.Builder
+	shows := func(want string) {
+		t.Helper()
+		defer time.AfterFunc(time.Minute, func() { _ = from.Close() }).Stop()
+		for screen := ""; !strings.Contains(screen, want); {
+			part := make([]byte, 64<<10)
+			n, err := from.Read(part)
+			all.Write(part[:n])
+			screen = all.String()[max(strings.LastIndex(all.String(), home), 0):]
+			if lines := strings.Count(screen, "\n") + 1; err != nil || lines > 24 {
+				t.Fatalf("%v, %d lines, no %q:\n%s", err, lines, want, screen)
+			}
+		}
+	}
+	shows("archive")
+	server.Kill()
+	shows("looking again: ")
+	shows("archive")
+	cancel()
+	rest, err := io.ReadAll(from)
+	if status := <-ended; err != nil || status != 0 || !strings.HasSuffix(string(rest), "\x1b[?7h\x1b[?25h\x1b[?1049l") {
+		t.Errorf("status %d, %v, and at last %q", status, err, rest)
 	}
 }
 

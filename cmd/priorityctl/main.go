@@ -20,7 +20,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	env := environment{getenv: os.Getenv, defaultURL: defaultURL}
+	env := environment{os.Getenv, defaultURL, terminalOf}
 	os.Exit(run(ctx, env, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 const resetLong = `Reset forgets customers' counts and what is pending, corrupt keys too: the next
@@ -30,7 +28,7 @@ func newReset() *cobra.Command {
 	var all, yes, asJSON bool
 	command := &cobra.Command{Use: "reset {CUSTOMER… | -from FILE}", Long: resetLong, Args: from.check, DisableFlagsInUseLine: true}
 	check := func(command *cobra.Command) error {
-		if !yes && !isTerminal(command.InOrStdin()) {
+		if _, _, asks := environmentOf(command).terminal(command.InOrStdin()); !yes && !asks {
 			return usageError("reset cannot be undone: give -yes where nobody can be asked")
 		}
 		return flags.check(command)
@@ -102,9 +100,4 @@ func readLine(ctx context.Context, in io.Reader) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-}
-
-func isTerminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -109,6 +110,24 @@ func TestReset(t *testing.T) {
 	o.refused(exitFailed, "use that version's priorityctl", "reset", "later", "-yes")
 }
 
+// On a terminal reset shows what goes, and asks.
+func TestReset_Asks(t *testing.T) {
+	t.Parallel()
+	o, client := started(t)
+	count(t, client, map[string]int{"acme": 30, "bakery": 5})
+	for answer, left := range map[string]int64{"\n": 2, "no\n": 2, "": 2, "y\n": 0} {
+		count(t, client, map[string]int{"acme": 30, "bakery": 5})
+		var prompt strings.Builder
+		status := run(t.Context(), o.onTerminal().environment, append([]string{"reset", "acme", "bakery"}, o.flags...), strings.NewReader(answer), io.Discard, &prompt)
+		if said := prompt.String(); (status == 0) != (left == 0) || !strings.Contains(said, "Reset 2 customers? [y/N]") || !strings.Contains(said, "  acme: count -") {
+			t.Errorf("%q: status %d: %s", answer, status, said)
+		}
+		if n := client.Exists(t.Context(), "priority:{acme}:count", "priority:{bakery}:count").Val(); n != left {
+			t.Errorf("%q leaves %d keys", answer, n)
+		}
+	}
+}
+
 // Where Redis is, and who asks.
 func TestConnection(t *testing.T) {
 	t.Parallel()
@@ -125,7 +144,7 @@ func TestConnection(t *testing.T) {
 	alone(t).refused(exitUsage, "no password for the user", "get", "acme", "-redis", "redis://u@"+server.Addr)
 	alone(t).refused(exitUsage, "did you mean", "gett")
 	alone(t).refused(exitUsage, "-levels", "get", "acme", "-levels", "3")
-	fits(t, alone(t).ok("get", "-help-connection"))
+	holds(t, alone(t).ok("get", "-help-connection"), "redis+sentinel://")
 
 	on := operatorOn(t, "-redis", "redis://"+redistest.StartReplica(t, redistest.Start(t)).Addr)
 	on.refused(exitUsage, "name the master", "reset", "acme", "-yes")
@@ -172,25 +191,6 @@ func TestRights(t *testing.T) {
 	}
 	redistest.WantNothingRefused(t, server.Client())
 	reader.refused(exitFailed, `docs/redis.md, "Rights"`, "override", "set", "acme", "-level", "1", "-for", "1h", "-why", "x")
-}
-
-// The help of each command fits on a screen of 80 columns and 24 lines.
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	for _, words := range []string{
-		"", "status", "get", "top", "workers", "list", "ping", "override", "override set", "override list", "override end", "policy", "policy check", "policy apply", "policy history",
-		"policy rollback", "policy withdraw", "reset", "log", "control", "control export", "control import", "serve", "get -help-connection",
-	} {
-		args := append(strings.Fields(words), "-help")
-		if strings.Contains(words, "connection") {
-			args = strings.Fields(words)
-		}
-		var out strings.Builder
-		if status := run(t.Context(), alone(t).environment, args, nil, &out, &out); status != 0 || strings.Count(out.String(), "\n") > 24 {
-			t.Errorf("%s: status %d, %d lines", words, status, strings.Count(out.String(), "\n"))
-		}
-		fits(t, out.String())
-	}
 }
 
 // Redis full: a change that was not made says so.

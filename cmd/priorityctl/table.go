@@ -12,7 +12,6 @@ import (
 type table struct {
 	byCount, byLoad bool // some customers are counted by it
 	reported        bool // the workers' reports on the customers are known
-	narrow          bool // the terminal is narrow
 }
 
 // column is a column of a table. Rows of the other rule have "-" in it.
@@ -47,9 +46,9 @@ func (t table) columns() []column {
 	case t.byLoad && !both:
 		number = "LOAD"
 	}
-	add(t.reported && !t.narrow, "LAST", 4, func(c insight.Busy) string { return fmt.Sprint(c.LastLevel) })
+	add(t.reported, "LAST", 4, func(c insight.Busy) string { return fmt.Sprint(c.LastLevel) })
 	add(true, "NEXT", 4, ofState(func(s insight.State) string { return fmt.Sprint(s.NextLevel) }))
-	add(both && !t.narrow, "RULE", 5, ofState(func(s insight.State) string { return strings.TrimPrefix(s.Rule, "by ") }))
+	add(both, "RULE", 5, ofState(func(s insight.State) string { return strings.TrimPrefix(s.Rule, "by ") }))
 	add(true, number, 10, func(c insight.Busy) string {
 		if c.State == nil {
 			return "corrupt"
@@ -57,19 +56,19 @@ func (t table) columns() []column {
 		return c.Number()
 	})
 	add(t.reported, "DOCUMENTS", 9, func(c insight.Busy) string { return insight.Group(c.Documents) })
-	add(t.byLoad && !t.narrow, "PENDING", 7, ofState(func(s insight.State) string {
+	add(t.byLoad, "PENDING", 7, ofState(func(s insight.State) string {
 		if s.ByCount() {
 			return "-"
 		}
 		return insight.Group(s.Pending)
 	}))
-	add(t.byLoad && !t.narrow, "OLDEST", 9, ofState(func(s insight.State) string {
+	add(t.byLoad, "OLDEST", 9, ofState(func(s insight.State) string {
 		if s.Pending == 0 {
 			return "-"
 		}
 		return insight.Span(s.Oldest())
 	}))
-	add(t.byCount && !(both && t.reported) && !t.narrow, "RESETS IN", 10, ofState(func(s insight.State) string {
+	add(t.byCount && !(both && t.reported), "RESETS IN", 10, ofState(func(s insight.State) string {
 		switch {
 		case s.ByLoad():
 			return "-"

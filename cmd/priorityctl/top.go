@@ -1,11 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/docpriority/priority/internal/insight"
@@ -14,34 +12,30 @@ import (
 
 const topLong = `Top shows which levels documents got in the last minute, how long they took from
 Submit to Done, what waits, and the customers with the most documents: live on a
-terminal, until q; once anywhere else. ? shows the keys and the columns. It adds up
-what workers report that use fleet.Join, or its equivalent in another language.
+terminal, until Ctrl-C; once anywhere else. It adds up what workers report that use
+fleet.Join, or its equivalent in another language.
 
   priorityctl top
-  priorityctl top -once`
+  priorityctl top -once
+
+DOCS, BY COUNT, BY LOAD are documents that got the level in the last minute, by the
+rule; PENDING and OLDEST what waits there, of the customers that reports name; MEDIAN
+and 95TH the time from Submit to Done. LAST and NEXT are the level of the customer's
+last document, and of one that arrives now.`
 
 func newTop() *cobra.Command {
 	var connect connectionFlags
-	var interval time.Duration
 	var once, asJSON bool
-	var o order
 	command := &cobra.Command{Use: "top", Long: topLong}
-	command.RunE = connected(&connect, func(*cobra.Command) error {
-		if interval < 100*time.Millisecond {
-			return usageError("-interval %v is less than 100ms", interval)
-		}
-		return o.check()
-	}, func(command *cobra.Command, c *connection, _ []string) error {
-		if !once && !asJSON && isTerminal(command.OutOrStdout()) {
-			return live(command, c.Inspector, interval, o)
+	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
+		if _, _, ok := environmentOf(command).terminal(command.OutOrStdout()); ok && !once && !asJSON {
+			return live(command, c.Inspector)
 		}
 		c.warn(command)
 		top, err := c.Top(command.Context())
 		if err != nil {
 			return err
 		}
-		now := look{snapshot: c.Snapshot, top: top}
-		top.Busiest = o.of(top.Busiest)
 		if asJSON {
 			return writeJSON(command.OutOrStdout(), struct {
 				At       time.Time        `json:"at"`
@@ -54,14 +48,10 @@ func newTop() *cobra.Command {
 				*insight.Top
 			}{c.At, c.Totals.Window.Milliseconds(), c.Totals.Reports, c.Totals.Gone, c.Totals.Degraded, c.Full(), c.Totals.Errors, top})
 		}
-		_, err = io.WriteString(command.OutOrStdout(), drawing{look: now, width: 80}.text())
+		_, err = io.WriteString(command.OutOrStdout(), drawing{look: look{snapshot: c.Snapshot, top: top}, width: 80}.text())
 		return err
 	})
-	flags := command.Flags()
-	flags.DurationVar(&interval, "interval", 2*time.Second, "how often to look")
-	flags.StringVar(&o.by, "sort", sortKeys[0].name, "sort customers by "+sortNames())
-	flags.StringVar(&o.filter, "filter", "", "only customers with this in their names")
-	flags.BoolVar(&once, "once", false, "print once, even on a terminal")
+	command.Flags().BoolVar(&once, "once", false, "print once, even on a terminal")
 	registerJSON(command, &asJSON)
 	connect.registerPolicy(command)
 	connect.register(command)
@@ -88,73 +78,23 @@ func again(ctx context.Context, inspector *insight.Inspector, before look) look 
 	return before
 }
 
-// order says which customers to show, and how they are sorted.
-type order struct {
-	by     string // of sortKeys
-	filter string
-}
-
-// sortKey orders customers; equal customers are ordered by their documents and
-// names.
-type sortKey struct {
-	name    string
-	compare func(a, b insight.Busy) int
-}
-
-var sortKeys = []sortKey{
-	{"documents", func(a, b insight.Busy) int { return 0 }},
-	{"level", func(a, b insight.Busy) int { return cmp.Compare(stateOf(b).NextLevel, stateOf(a).NextLevel) }},
-	{"number", func(a, b insight.Busy) int {
-		return cmp.Or(cmp.Compare(stateOf(b).Load, stateOf(a).Load), cmp.Compare(stateOf(a).Count, stateOf(b).Count))
-	}},
-	{"pending", func(a, b insight.Busy) int { return cmp.Compare(stateOf(b).Pending, stateOf(a).Pending) }},
-	{"oldest", func(a, b insight.Busy) int { return cmp.Compare(stateOf(b).OldestMS, stateOf(a).OldestMS) }},
-	{"name", func(a, b insight.Busy) int { return strings.Compare(a.Exact(), b.Exact()) }},
-}
-
-// stateOf returns the state of a customer.
-func stateOf(b insight.Busy) insight.State {
-	if b.State == nil {
-		return insight.State{}
-	}
-	return *b.State
-}
-
-func sortNames() string {
-	names := make([]string, len(sortKeys))
-	for i, key := range sortKeys {
-		names[i] = key.name
-	}
-	return strings.Join(names, ", ")
-}
-
-func (o order) check() error {
-	if o.key() < 0 {
-		return usageError("-sort %s is not one of %s", insight.Quoted(o.by), sortNames())
-	}
-	return nil
-}
-
-func (o order) key() int {
-	return slices.IndexFunc(sortKeys, func(key sortKey) bool { return key.name == o.by })
-}
-
-// next sorts by the next key.
-func (o order) next() order {
-	o.by = sortKeys[(o.key()+1)%len(sortKeys)].name
-	return o
-}
-
-// of returns the customers to show.
-func (o order) of(all []insight.Busy) []insight.Busy {
-	wanted := []insight.Busy{}
-	for _, b := range all {
-		if strings.Contains(strings.ToLower(b.Exact()), strings.ToLower(o.filter)) {
-			wanted = append(wanted, b)
+// live draws on a terminal, again and again, until Ctrl-C.
+func live(command *cobra.Command, inspector *insight.Inspector) error {
+	ctx, out := command.Context(), command.OutOrStdout()
+	// The alternate screen, without a cursor, and without wrapped lines.
+	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l\x1b[?7l")
+	defer fmt.Fprint(out, "\x1b[?7h\x1b[?25h\x1b[?1049l")
+	var seen look
+	for every := time.Tick(2 * time.Second); ; {
+		seen = again(ctx, inspector, seen)
+		width, height, _ := environmentOf(command).terminal(out)
+		if _, err := fmt.Fprint(out, "\x1b[H\x1b[J", drawing{look: seen, live: true, width: width, height: height}.text()); err != nil {
+			return err
+		}
+		select {
+		case <-every:
+		case <-ctx.Done():
+			return nil
 		}
 	}
-	slices.SortStableFunc(wanted, func(a, b insight.Busy) int {
-		return cmp.Or(sortKeys[o.key()].compare(a, b), cmp.Compare(b.Documents, a.Documents), strings.Compare(a.Exact(), b.Exact()))
-	})
-	return wanted
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/x/ansi"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
 )
@@ -55,7 +54,7 @@ func workersTable(s *insight.Snapshot) string {
 		out.WriteString("Redis is full: reports cannot be written, workers may be missing.\n")
 	}
 	line := func(cells ...string) {
-		fmt.Fprintf(&out, "%-8s  %-10s  %9s  %7s  %6s  %-7s  %s\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
+		fmt.Fprintf(&out, "%-8s  %-10.10s  %9s  %7s  %6s  %-7s  %s\n", cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6])
 	}
 	line("LANGUAGE", "VERSION", "UP", "RULES", "LEVELS", "FOLLOWS", "WORKER")
 	for _, w := range s.Workers {
@@ -75,7 +74,7 @@ func workersTable(s *insight.Snapshot) string {
 		case !w.Follows:
 			follows = "no"
 		}
-		line(insight.Shown(w.Language), ansi.Truncate(insight.Shown(w.Version), 10, "…"), up, rules, levels, follows, w.Called())
+		line(insight.Shown(w.Language), insight.Shown(w.Version), up, rules, levels, follows, w.Called())
 		if w.Why != "" {
 			indented(&out, 2, w.Why)
 		}
