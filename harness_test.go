@@ -2,24 +2,18 @@ package priority_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/docpriority/priority"
-	"github.com/docpriority/priority/internal/redistest"
-	"github.com/docpriority/priority/memory"
 )
 
 // quiet is the default policy's reset interval, and lease the lease of the tests
@@ -46,8 +40,7 @@ func counted(count int64) priority.Decision {
 	return priority.Decision{Level: level, RuleLevel: level, Count: count, ResetIn: quiet}
 }
 
-// pending is Submit's decision with some documents pending, of whatever load: loads are
-// compared with vectors, at random, and where a test is about them.
+// pending is Submit's decision with some documents pending. Load is not compared here.
 func pending(documents int64) priority.Decision { return priority.Decision{Pending: documents} }
 
 // pendingEach is pending of n new documents, from a number of documents on.
@@ -292,137 +285,6 @@ func everyCall(t testing.TB, store priority.Store, customer, document string) ma
 	return calls
 }
 
-// fleet is one server or more.
-type fleet struct {
-	connect func() priority.RedisClient // another client of a kind
-	nodes   []*redis.Client
-}
-
-// fleets are those with the kinds of client that differ in how they send a command.
-var fleets = map[string]func(t *testing.T) fleet{
-	"miniredis": func(t *testing.T) fleet {
-		server := miniredis.RunT(t)
-		direct := connectToMiniredis(t, server)
-		return fleet{func() priority.RedisClient { return connectToMiniredis(t, server) }, []*redis.Client{direct}}
-	},
-	"Client": onOne(func(_ *testing.T, c *redis.Client) priority.RedisClient { return c }),
-	"AutoPipeline": onOne(func(t *testing.T, c *redis.Client) priority.RedisClient {
-		return autoPipeline(t, c)
-	}),
-	"Ring": func(t *testing.T) fleet {
-		one, two := redistest.Start(t), redistest.Start(t)
-		connect := func() *redis.Ring {
-			ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"one": one.Addr, "two": two.Addr}})
-			t.Cleanup(func() { _ = ring.Close() })
-			return ring
-		}
-		return fleet{func() priority.RedisClient { return connect() }, []*redis.Client{one.Client(), two.Client()}}
-	},
-	"ClusterClient": onCluster(func(_ *testing.T, c *redis.ClusterClient) priority.RedisClient { return c }),
-}
-
-func onOne(connect func(t *testing.T, client *redis.Client) priority.RedisClient) func(t *testing.T) fleet {
-	return func(t *testing.T) fleet {
-		server := redistest.Start(t)
-		direct := server.Client()
-		return fleet{func() priority.RedisClient { return connect(t, server.Client()) }, []*redis.Client{direct}}
-	}
-}
-
-func onCluster(connect func(t *testing.T, client *redis.ClusterClient) priority.RedisClient) func(t *testing.T) fleet {
-	return func(t *testing.T) fleet {
-		cluster := redistest.StartCluster(t, 3)
-		f := fleet{connect: func() priority.RedisClient { return connect(t, cluster.Client()) }}
-		for _, master := range cluster.Masters {
-			f.nodes = append(f.nodes, master.Client())
-		}
-		return f
-	}
-}
-
-// openMemory makes a memory.Store.
-func openMemory(t *testing.T, r rule) *world {
-	t.Helper()
-	return &world{must(memory.New(&memory.Options{Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.leaseOf()}))(t), serverSlack}
-}
-
-// onServer makes RedisStores on a client.
-func onServer(client priority.RedisClient) opener {
-	return func(t *testing.T, r rule) *world {
-		t.Helper()
-		return &world{newStore(t, client, r), serverSlack}
-	}
-}
-
-// serverSlack is more than a test takes on a real server.
-const serverSlack = 2 * time.Minute
-
-var prefixes atomic.Int64
-
-// newStore makes a RedisStore with a prefix of its own and a timeout that only a
-// test that hangs can reach.
-func newStore(t testing.TB, client priority.RedisClient, r rule) *priority.RedisStore {
-	t.Helper()
-	return openStore(t, client, &priority.RedisOptions{
-		Policy: r.policy, Tiers: r.tiers, TierOf: r.tierOf, Lease: r.leaseOf(), Overrides: r.overrides,
-		Prefix: fmt.Sprint("test", prefixes.Add(1)), Timeout: time.Minute,
-	})
-}
-
-func openStore(t testing.TB, client priority.RedisClient, opts *priority.RedisOptions) *priority.RedisStore {
-	t.Helper()
-	return must(priority.NewRedisStore(client, opts))(t)
-}
-
-// patient are options of a store on the default keys, without a timeout.
-var patient = &priority.RedisOptions{Timeout: -1}
-
-// storeOf is a store on the default keys of a client, without a timeout.
-func storeOf(t testing.TB, client priority.RedisClient) *world {
-	t.Helper()
-	return &world{Store: openStore(t, client, patient), slack: serverSlack}
-}
-
-// connect makes a client, closed with the test.
-func connect(t testing.TB, addr string) *redis.Client {
-	return connectWith(t, &redis.Options{Addr: addr})
-}
-
-// connectToMiniredis makes a client that has patience: with -race it is slow.
-func connectToMiniredis(t testing.TB, server *miniredis.Miniredis) *redis.Client {
-	return connectWith(t, &redis.Options{Addr: server.Addr(), ReadTimeout: time.Minute})
-}
-
-func connectWith(t testing.TB, opts *redis.Options) *redis.Client {
-	client := redis.NewClient(opts)
-	t.Cleanup(func() { _ = client.Close() })
-	return client
-}
-
-// twoClients make clients of one address, as two processes would: the second is an
-// AutoPipeliner.
-func twoClients(t testing.TB, addr string) (plain, pipeliner priority.RedisClient) {
-	t.Helper()
-	return connect(t, addr), autoPipeline(t, connect(t, addr))
-}
-
-// onEachServer runs a test on miniredis and on a real server.
-func onEachServer(t *testing.T, test func(t *testing.T, client *redis.Client)) {
-	t.Run("miniredis", func(t *testing.T) {
-		t.Parallel()
-		test(t, connectToMiniredis(t, miniredis.RunT(t)))
-	})
-	t.Run("server", func(t *testing.T) {
-		t.Parallel()
-		test(t, redistest.Start(t).Client())
-	})
-}
-
-// isMiniredis reports whether a client's server is a miniredis.
-func isMiniredis(client redis.Cmdable) bool {
-	return client.Info(context.Background(), "memory").Err() != nil // it has no such section
-}
-
 // must returns a value, or fails the test on its error.
 func must[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
@@ -488,85 +350,4 @@ func wantTTL(t testing.TB, client redis.Cmdable, key string, want time.Duration)
 	if got > want || got < want-serverSlack {
 		t.Errorf("%q has the TTL %v, want %v", key, got, want)
 	}
-}
-
-// heldBy reads counts from a server past the store. Of a customer who submits, it is the
-// count that as many pending documents would have.
-func heldBy(client redis.Cmdable, store *priority.RedisStore) func(string) (int64, bool) {
-	return func(customer string) (int64, bool) {
-		ctx := context.Background()
-		count, err := client.Get(ctx, store.Keys(customer).Count).Int64()
-		if errors.Is(err, redis.Nil) {
-			count = 1 - heldPending(client, store, customer)
-			err = nil
-		}
-		if err != nil {
-			panic(err)
-		}
-		return count, count < 1
-	}
-}
-
-// heldPending reads how many documents of a customer are not done, past the store.
-func heldPending(client redis.Cmdable, store *priority.RedisStore, customer string) int64 {
-	members, err := client.ZRange(context.Background(), store.Keys(customer).Pending, 0, -1).Result()
-	if err != nil {
-		panic(err)
-	}
-	return int64(len(slices.DeleteFunc(members, func(member string) bool { return member == ":fades" || member == ":averages" })))
-}
-
-// timeOf returns when the document of a score was submitted.
-func timeOf(score float64) time.Time { return time.UnixMilli(int64(math.Abs(score)) / 256) }
-
-// levelOf returns the level that the document of a score was given.
-func levelOf(score float64) priority.Level { return priority.Level(int64(math.Abs(score)) % 256) }
-
-// oddCustomers are customers that would share a key, or a hash tag, or be cut
-// short, where a key is made without care.
-var oddCustomers = []string{
-	"acme", "Acme", "acme ", " acme",
-	"{", "}", "{}", "}{", "{{", "}}", "{acme}", "acme}", "{acme", "a}b", "a{b",
-	"%", "%%", "%25", "%7D", "%7d", "%257D", "a%7Db", "a%b", "%s", "%!d",
-	"acme}:count", "acme:count", ":", "acme:{x}",
-	"\x00", "a\x00", "a\x00b", "\n", "\r\n", "a\r\nb", "*1\r\n$4\r\nPING\r\n", "\t", " ",
-	"\xff", "\xfe\xff", "a\xffb", "\xc3\x28", "\xed\xa0\x80", "ü", "u\u0308", "客户", "\U0001F4C4",
-	"\"", "'", "\\", "0", "-1", "]]", "--", "nil",
-	strings.Repeat("x", 511), strings.Repeat("x", 512), strings.Repeat("}", 512), strings.Repeat("\x00", 512),
-}
-
-// oddDocuments are ids that a script or a sorted set could take for something
-// else.
-var oddDocuments = append(slices.Clone(oddCustomers),
-	"-inf", "+inf", "(1", "[a", "1e400", "NX", "XX", "GT", "INCR", "1700000000000", "0.0", "-0", "1.0", "count", "priority:{acme}:pending")
-
-// go-redis has AutoPipeliners since v9.22, and the module supports older ones. So the tests
-// look for them; on an older go-redis they use the client itself in their place.
-var _, hasAutoPipeline = reflect.TypeFor[*redis.Client]().MethodByName("AutoPipeline")
-
-// autoPipeline returns an AutoPipeliner of a client, whose callers wait for their answers.
-func autoPipeline(t testing.TB, client priority.RedisClient) priority.RedisClient {
-	return newPipeliner(t, client, "AutoPipelineWithOptions", nil)
-}
-
-// newPipeliner calls a client's method that takes AutoPipelineOptions, of which it sets
-// some fields.
-func newPipeliner(t testing.TB, client priority.RedisClient, method string, options map[string]int) priority.RedisClient {
-	t.Helper()
-	if !hasAutoPipeline {
-		return client
-	}
-	call := reflect.ValueOf(client).MethodByName(method)
-	argument := reflect.Zero(call.Type().In(0)) // nil: the defaults
-	if options != nil {
-		argument = reflect.New(call.Type().In(0).Elem())
-	}
-	for name, value := range options {
-		argument.Elem().FieldByName(name).SetInt(int64(value))
-	}
-	returned := call.Call([]reflect.Value{argument})
-	if err, _ := returned[1].Interface().(error); err != nil {
-		t.Fatal(err)
-	}
-	return returned[0].Interface().(priority.RedisClient)
 }

