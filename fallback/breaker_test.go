@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -54,46 +52,6 @@ func TestCircuit(t *testing.T) {
 			if n := len(p.take("")); n > 0 {
 				t.Errorf("%d calls of a primary that works, and nobody calls", n)
 			}
-		}
-	})
-}
-
-func TestOnChange(t *testing.T) {
-	var f *fallback.Store
-	var changes []bool
-	opts := &fallback.Options{RetryAfter: 10 * ms, OnChange: func(open bool, _ error) {
-		changes = append(changes, open)
-		f.Open()
-		f.Degraded()
-		for range 20 { // until after the next change
-			time.Sleep(ms)
-			_, _ = f.Next(context.Background(), "acme")
-		}
-	}}
-	test(t, opts, func(t *testing.T, store *fallback.Store, p *primary) {
-		f = store
-		var wait sync.WaitGroup
-		for g := range 20 {
-			wait.Go(func() {
-				random := rand.New(rand.NewPCG(uint64(g), 1))
-				for range 300 {
-					if g == 0 && random.IntN(10) == 0 {
-						p.fail([]failure{nil, down}[random.IntN(2)], nil)
-					}
-					_, _ = store.Next(t.Context(), fmt.Sprint(g))
-					time.Sleep(time.Duration(random.Int64N(int64(5 * ms))))
-				}
-			})
-		}
-		wait.Wait()
-		back(t, store, p)
-		for i, open := range changes {
-			if open != (i%2 == 0) {
-				t.Fatalf("OnChange was told %v", changes)
-			}
-		}
-		if n := len(changes); n < 4 || n%2 != 0 {
-			t.Errorf("OnChange was told %v", changes)
 		}
 	})
 }

@@ -129,32 +129,6 @@ func TestRead_Gone(t *testing.T) {
 	})
 }
 
-// The numbers are those of the last minute, give or take a step.
-func TestReport_Window(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := newVirtual(t)
-		member, ctx := v.member(nil), t.Context()
-		for second := range 200 {
-			must(member.Next(ctx, "acme"))(t)
-			time.Sleep(time.Second)
-			r := member.Report()
-			if want := min(time.Duration(second+1)*time.Second, time.Minute); r.Window > want || r.Window < want-5*time.Second {
-				t.Fatalf("after %d s the window is %v", second+1, r.Window)
-			}
-			if off := r.Documents() - int64(r.Window/time.Second); off < -1 || off > 1 {
-				t.Fatalf("after %d s: %d documents in %v", second+1, r.Documents(), r.Window)
-			}
-			if len(r.Busiest) != 1 || r.Busiest[0].Documents != r.Documents() {
-				t.Fatalf("after %d s: %d documents, and %+v", second+1, r.Documents(), r.Busiest)
-			}
-		}
-		time.Sleep(time.Minute)
-		if r := member.Report(); r.Documents() != 0 || len(r.Busiest) != 1 || r.Busiest[0].Documents != 0 || r.Up < 4*time.Minute {
-			t.Errorf("a minute later: %+v", r)
-		}
-	})
-}
-
 // Whatever becomes of a report, callers are answered as without it.
 func TestReport_DelaysNoCaller(t *testing.T) {
 	for name, fault := range map[string]prioritytest.Fault{
@@ -249,7 +223,7 @@ func TestClose_Order(t *testing.T) {
 	})
 }
 
-// What a fallback decides is told from what Redis does.
+// Reports count what a fallback decides apart from what Redis decides.
 func TestReport_Outage(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
 		v := newVirtual(t)

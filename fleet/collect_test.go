@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -96,67 +95,6 @@ func TestCustomers_BusiestAmongMany(t *testing.T) {
 		if !strings.HasPrefix(b.Customer, "busy") || b.Documents < sent[b.Customer]-3*all/mostCustomers {
 			t.Errorf("%d: %+v, %d were sent", i, b, sent[b.Customer])
 		}
-	}
-}
-
-// A report names the busiest of the window, those with the most pending, within a day, and
-// the busiest of the hour, with what they got in each five minutes.
-func TestCollector_Busiest(t *testing.T) {
-	began := time.Now()
-	c := newCollector(began)
-	submit := func(at time.Duration, customer string, documents int, pending int64, level priority.Level) {
-		d := priority.Decision{Level: level, RuleLevel: level, Load: 9, Pending: pending}
-		c.observe(context.Background(), observe.Call{Operation: "SubmitN", Start: began.Add(at), Customers: []string{customer},
-			Items: documents, Decisions: slices.Repeat([]priority.Decision{d}, documents)})
-		c.observe(context.Background(), observe.Call{Operation: "Done", Start: began.Add(at), Ended: []priority.Ended{{Level: level, Latency: time.Second}}})
-	}
-	for i := range 26 {
-		at := time.Duration(i) * PartLength
-		for j := range 30 {
-			switch at {
-			case 0:
-				submit(at, fmt.Sprintf("waits %02d", j), 1, int64(1000+j), 9)
-			case 75 * time.Minute:
-				submit(at, fmt.Sprintf("hour %02d", j), 100+j, 1, 2)
-			case 2 * time.Hour:
-				submit(at, fmt.Sprintf("now %02d", j), 1+j, 1, 2)
-			}
-		}
-		submit(at, "steady", 500+i, 1, priority.Level(1+i%9))
-		if at == 2*time.Hour {
-			r := c.report(began.Add(at + time.Second))
-			if len(r.Busiest) != 40 || r.Busiest[0].Customer != "steady" || r.Busiest[1].Customer != "now 29" || r.Busiest[20].Customer != "waits 29" || r.Busiest[30].Customer != "hour 29" {
-				t.Errorf("%+v", r.Busiest)
-			}
-		}
-	}
-	r := c.report(began.Add(2*time.Hour + 7*time.Minute))
-	var names []string
-	for _, b := range r.Busiest {
-		names = append(names, b.Customer)
-	}
-	if len(names) != 20 || names[0] != "waits 29" || names[9] != "waits 20" || names[10] != "steady" || names[11] != "hour 29" {
-		t.Errorf("%q", names)
-	}
-	if b := r.Busiest[0]; b.Pending != 1029 || b.Documents != 0 || b.Ago != 127*time.Minute || b.Level != 9 || b.Load != 9 || len(b.Hour) != 0 {
-		t.Errorf("%+v", b)
-	}
-	steady := r.Busiest[10]
-	if len(steady.Hour) != 12 || steady.Hour[0] != (Part{2 * time.Minute, 525, 8}) || steady.Hour[11] != (Part{57 * time.Minute, 514, 6}) || steady.Ago != 2*time.Minute {
-		t.Errorf("%+v", steady)
-	}
-	if r.FirstHour.Count() != 1 { // of 95 minutes after it began
-		t.Errorf("%v", r.FirstHour)
-	}
-	if r := c.report(began.Add(25 * time.Hour)); len(r.Busiest) != 10 || r.Busiest[0].Pending != 1 {
-		t.Errorf("a day later: %+v", r.Busiest)
-	}
-	for i := range mostCustomers {
-		c.waiting.note(fmt.Sprint(i), lastDecision{pending: int64(i)})
-	}
-	_, few := c.waiting["0"]
-	if _, many := c.waiting["900"]; len(c.waiting) > mostCustomers || len(c.waiting) < mostCustomers/2 || few || !many {
-		t.Errorf("%d backlogs are remembered, with few documents: %v, with many: %v", len(c.waiting), few, many)
 	}
 }
 

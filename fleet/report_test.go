@@ -90,53 +90,6 @@ func TestRead_BadReports(t *testing.T) {
 	}
 }
 
-// The largest numbers fit, whatever there is to say.
-func TestReport_Bound(t *testing.T) {
-	r := Report{
-		ID: "id", Name: plainText(strings.Repeat("\x00", 500), maxNameBytes), Host: plainText(strings.Repeat("<", 500), maxNameBytes),
-		Levels: 255, Version: strings.Repeat("9", maxNameBytes), Rules: Rules{1e9, false, plainText(strings.Repeat("x", 5000), maxErrorBytes)},
-		ByCount: make(map[priority.Level]int64), ByLoad: make(map[priority.Level]int64), Waits: make(map[priority.Level]Histogram),
-	}
-	for level := range priority.Level(lastLevel) {
-		r.ByCount[level+1] = 1e6
-	}
-	for level := range priority.Level(63) {
-		r.ByLoad[level+1], r.Waits[level+1] = 1e6, make(Histogram)
-		for i := range lastBucket + 1 {
-			r.Waits[level+1][i] = 1e5
-		}
-	}
-	for range mostBusiest {
-		r.Busiest = append(r.Busiest, Busy{Customer: strings.Repeat("\x01", 512), Documents: 1e6, Level: 1})
-	}
-	written := r.fit()
-	var read Report
-	if err := json.Unmarshal(written, &read); len(written) > maxReportBytes || err != nil {
-		t.Errorf("%d bytes: %v", len(written), err)
-	}
-}
-
-// Waits that are spread widely are reported less exactly, and leave room for customers.
-func TestReport_WideWaits(t *testing.T) {
-	r := exampleReport
-	r.Waits = make(map[priority.Level]Histogram)
-	for level := range priority.Level(9) {
-		r.Waits[level+1] = make(Histogram)
-		for i := range lastBucket + 1 {
-			r.Waits[level+1][i] = 1e5
-		}
-	}
-	var read Report
-	if err := json.Unmarshal(r.fit(), &read); err != nil || len(read.Waits) != 9 || len(read.Busiest) != 2 {
-		t.Fatalf("%v: %+v", err, read)
-	}
-	for level, h := range read.Waits {
-		if was := r.Waits[level]; h.Count() != was.Count() || h.Median() < was.Median() || h.Median() > 2*was.Median() {
-			t.Errorf("level %d: %v of %d, want %v of %d", level, h.Median(), h.Count(), was.Median(), was.Count())
-		}
-	}
-}
-
 // Of a customer in several reports the documents are added, and the youngest decision holds,
 // however old its report is. Of those who are gone only the hour counts.
 func TestAdd(t *testing.T) {

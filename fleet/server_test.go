@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -17,39 +16,6 @@ import (
 	"github.com/docpriority/priority/fleet"
 	"github.com/docpriority/priority/internal/redistest"
 )
-
-func TestAdd_TwoMembers(t *testing.T) {
-	fleet.ReportEvery(t, 20*time.Millisecond)
-	server, ctx := redistest.Start(t), t.Context()
-	one := join(t, server.Client(), &fleet.Options{Name: "one"})
-	two := join(t, server.Client(), &fleet.Options{Name: "two"})
-	must(one.NextN(ctx, "acme", 22))(t)
-	must(one.Submit(ctx, "globex", "d1", 0))(t)
-	must(two.NextEach(ctx, []string{"acme", "initech"}))(t)
-	must(two.SubmitN(ctx, "globex", []string{"d2", "d3"}, nil))(t)
-	must(two.DoneN(ctx, "globex", []string{"d1", "d2"}, 0))(t)
-
-	reader := server.Client()
-	await(t, "the reports have it", func() bool {
-		reports := byName(t, reader)
-		return len(reports) == 2 && reports["one"].Documents() == 23 && reports["two"].Waits[1].Count() == 2
-	})
-	total := fleet.Add(must(fleet.Read(ctx, reader, ""))(t))
-	if want := (map[priority.Level]int64{1: 4, 2: 2, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2, 8: 6, 9: 2}); !maps.Equal(total.ByCount, want) {
-		t.Errorf("by count: %v, want %v", total.ByCount, want)
-	}
-	if total.Reports != 2 || total.Documents() != 27 || len(total.Waits) != 1 || total.Window <= 0 || total.Following[0] != 2 {
-		t.Errorf("%+v", total)
-	}
-	if b := total.Busiest[0]; b.Customer != "acme" || b.Documents != 23 || b.Level != 9 || b.Rule != priority.ByCount {
-		t.Errorf("the busiest: %+v", b)
-	}
-	check(t, one.Close(ctx))
-	if reports := byName(t, reader); len(reports) != 1 || reports["two"].ID == "" {
-		t.Errorf("after Close of one: %v", reports)
-	}
-	check(t, two.Close(ctx))
-}
 
 // A restart is no loss where Redis keeps its data.
 func TestMember_RedisRestarts(t *testing.T) {

@@ -3,7 +3,6 @@ package memory_test
 import (
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/docpriority/priority/memory"
 )
@@ -50,27 +49,4 @@ func TestMaxEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	holds(t, store, 1, 1)
-}
-
-// While one customer's call of many items goes on, others get their turn.
-func TestStore_LargeCall(t *testing.T) {
-	const items = 100_000
-	ctx, names := t.Context(), numbered(items)
-	turns := 0 // in which the clock was asked
-	store := open(t, &memory.Options{Now: func() time.Time { turns++; return time.Unix(1e9, 0) }})
-	for name, call := range map[string]func() error{
-		"NextEach": func() error { _, err := store.NextEach(ctx, names); return err },
-		"SubmitN":  func() error { _, err := store.SubmitN(ctx, "acme", names, nil); return err },
-		"DoneN":    func() error { _, err := store.DoneN(ctx, "acme", names, 0); return err },
-	} {
-		if turns = 0; call() != nil || turns < items/1000 {
-			t.Errorf("%s of %d items in %d turns", name, items, turns)
-		}
-	}
-	// A NextN stays atomic, and is one step.
-	turns = 0
-	decisions, err := store.NextN(ctx, "acme", items)
-	if err != nil || turns != 1 || decisions[0].Count != 0 || decisions[items-1].Count != 1-items || decisions[3].Level != 2 {
-		t.Errorf("NextN in %d turns: %v", turns, err)
-	}
 }

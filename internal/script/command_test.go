@@ -3,9 +3,6 @@ package script
 import (
 	"io"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -37,44 +34,6 @@ func TestCommand_GivenUp(t *testing.T) {
 	}
 	if want := []string{"evalsha " + string(noDigest), "eval return 0"}; !slices.Equal(s.read, want) {
 		t.Errorf("written: %q, want %q", s.read, want)
-	}
-}
-
-// One of the two is first, and both know which.
-func TestCommand_SentOrGivenUp(t *testing.T) {
-	for range 1000 {
-		s, cmd := &server{}, new(command)
-		cmd.prepare(t.Context(), &Call{Script: next, Key: "k"}, false)
-		var both sync.WaitGroup
-		var asked atomic.Int64
-		both.Go(func() { s.written(cmd) })
-		both.Go(func() { asked.Store(int64(cmd.body.cancel())) })
-		both.Wait()
-		if ran := s.read[0] == "evalsha "+string(next.digest); ran != (asked.Load() == 1) {
-			t.Fatalf("written: %q, and the one who gave it up was told %d", s.read, asked.Load())
-		}
-	}
-}
-
-// A trace shows which script was run, and that the caller's arguments are in
-// their places.
-func TestCommand_Trace(t *testing.T) {
-	digest := "evalsha " + string(next.digest)
-	for _, test := range []struct {
-		call Call
-		want string
-	}{
-		{Call{}, " 1 k"},
-		{Call{Numbers: []int64{0, -30}}, " 1 k 0 -30"},
-		{Call{Others: [3]string{"l"}, Numbers: []int64{3}, IDs: []string{"a", "b"}}, " 2 k l 3 a b"},
-		{Call{Others: [3]string{"", "m"}, IDs: []string{"a", "b"}, Costs: []int64{7, 8}}, " 2 k m a 7 b 8"},
-	} {
-		test.call.Script, test.call.Key = next, "k"
-		cmd := new(command)
-		cmd.prepare(t.Context(), &test.call, false)
-		if got, _, _ := strings.Cut(cmd.String(), ": "); got != digest+test.want {
-			t.Errorf("%q, want %q", got, digest+test.want)
-		}
 	}
 }
 

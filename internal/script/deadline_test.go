@@ -65,24 +65,3 @@ func TestDeadline(t *testing.T) {
 		})
 	}
 }
-
-// A caller who goes away is not kept.
-func TestDeadline_Canceled(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(context.Background())
-		d := Begin(ctx, time.Second)
-		defer d.End()
-		begun := time.Now()
-		cancel()
-		<-d.context.Done()
-		rest, free := d.rest()
-		defer free()
-		<-rest.Done()
-		if took := time.Since(begun); took != 0 || !errors.Is(d.Err(), context.Canceled) {
-			t.Errorf("it ended after %v with %v", took, d.Err())
-		}
-		if d.pause(time.Hour) {
-			t.Error("it pauses all the same")
-		}
-	})
-}

@@ -73,30 +73,6 @@ func TestRun_UnknownStays(t *testing.T) {
 	}
 }
 
-// An error says how an earlier try ended, and does not grow with the tries.
-func TestRun_TryBefore(t *testing.T) {
-	for _, inPipeline := range []bool{false, true} {
-		bubble.Test(t, func(t *testing.T) {
-			s := &server{}
-			loading := s.refuses("LOADING Redis is loading")
-			for range 100 {
-				s.answers = append(s.answers, loading, s.unreachable)
-			}
-			runner, call := NewRunner(s.client(t)), Call{Script: next, Key: "k"}
-			d := begin(t, 3*time.Second)
-			_, failure := runner.Run(d, &call)
-			if inPipeline {
-				_, failures := runner.RunEach(begin(t, 3*time.Second), []Call{call})
-				failure = failures[0]
-			}
-			text := failure.Err.Error()
-			if !strings.Contains(text, "LOADING") || !strings.Contains(text, "refused") || len(text) > 200 {
-				t.Errorf("in a pipeline %t: %.500q", inPipeline, text)
-			}
-		})
-	}
-}
-
 // A node that does not know the script is taught it; what is refused for a moment is
 // tried again until the time is over, and without a deadline a few times.
 func TestRun_RefusedForAMoment(t *testing.T) {
