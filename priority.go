@@ -173,7 +173,7 @@ type State struct {
 
 	// Oldest is the age of the oldest pending document. Latency is the average time
 	// from Submit to Done, 0 if it is not known. Lease is how long a document counts as
-	// pending if nobody finishes it.
+	// pending without a Done.
 	Oldest, Latency, Lease time.Duration
 
 	// Degraded reports that the fleet's numbers could not be reached and a fallback
@@ -328,7 +328,7 @@ var (
 	ErrNotCounted = errors.New("priority: not counted")
 
 	// ErrOutcomeUnknown: the command was sent and no answer came, so the document
-	// may have been counted. The caller goes on with a level of its own choice. A Next
+	// may have been counted. The caller goes on with a level that it chooses. A Next
 	// must not be repeated, as it could count twice; a Submit and a Done may be.
 	ErrOutcomeUnknown = errors.New("priority: outcome unknown")
 

@@ -102,8 +102,8 @@ type rules struct {
 
 // means are what documents cost of the customers whom this process has seen.
 type means struct {
-	told fair.Costs // as given to Submit, in the team's unit
-	took fair.Costs // as given to Done, in seconds
+	costs fair.Costs // as given to Submit, in the team's unit
+	times fair.Costs // as given to Done, in seconds
 }
 
 // tier stands for the customers who share a policy.
@@ -301,12 +301,12 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost
 		return Decision{}, err
 	}
 	call := s.submitCall(customer)
-	call.IDs, call.Costs = documents, []int64{s.means.told.Relative(cost)}
+	call.IDs, call.Costs = documents, []int64{s.means.costs.Relative(cost)}
 	reply, err := s.run(ctx, "Submit", &call)
 	if err != nil {
 		return Decision{}, err
 	}
-	s.means.told.Add(customer, cost)
+	s.means.costs.Add(customer, cost)
 	return submitted(reply, 0), nil
 }
 
@@ -320,13 +320,13 @@ func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []s
 	call := s.submitCall(customer)
 	relative := make([]int64, len(documents))
 	for i, cost := range costs {
-		relative[i] = s.means.told.Relative(cost)
+		relative[i] = s.means.costs.Relative(cost)
 	}
 	decisions := make([]Decision, len(documents))
 	err := s.eachDocument(ctx, "SubmitN", documents, relative, submittedPerCall, call, func(at, in int, reply []int64) {
 		decisions[at] = submitted(reply, in)
 		if costs != nil {
-			s.means.told.Add(customer, costs[at])
+			s.means.costs.Add(customer, costs[at])
 		}
 	})
 	return decisions, err
@@ -372,7 +372,7 @@ func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []str
 // doneCall returns a call for documents that each took that many seconds.
 func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 	return script.Call{
-		Script: doneScript, Key: s.key(customer, pendingEnd), Numbers: []int64{s.means.took.Relative(each)}, Repeatable: true,
+		Script: doneScript, Key: s.key(customer, pendingEnd), Numbers: []int64{s.means.times.Relative(each)}, Repeatable: true,
 	}
 }
 
@@ -380,7 +380,7 @@ func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 func (s *RedisStore) ended(customer string, each float64, reply []int64) Ended {
 	ended := Ended{Latency: time.Duration(reply[0]) * time.Millisecond, Level: Level(reply[1])}
 	if ended.Level > 0 {
-		s.means.took.Add(customer, each)
+		s.means.times.Add(customer, each)
 	}
 	return ended
 }

@@ -132,7 +132,7 @@ func TestRead_Junk(t *testing.T) {
 	server, ctx := redistest.Start(t), t.Context()
 	client := server.Client()
 	if reports := must(fleet.Read(ctx, client, ""))(t); len(reports) != 0 {
-		t.Errorf("of nobody: %v", reports)
+		t.Errorf("of no member: %v", reports)
 	}
 	writeReports(t, client, 3)
 	check(t, client.LPush(ctx, "priority:{fleet}:list", "x").Err())

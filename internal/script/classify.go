@@ -72,7 +72,7 @@ var (
 		"MOVED ", "ASK ", "CROSSSLOT ", "ERR unknown command", "ERR the number of documents", "ERR the cost", "ERR the change",
 		"CORRUPT ", "NEWER ", "TOOMANY ",
 	}
-	// Redis before 7.0 gives a refusal within a script after words of its own.
+	// Redis before 7.0 puts other words before a refusal within a script.
 	refusedForAMomentWithin = []string{"-READONLY ", "READONLY You can't write"}
 	refusedWithin           = []string{"-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS "}
 )

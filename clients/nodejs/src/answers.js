@@ -36,8 +36,8 @@ function judge(error, { repeatable, readOnly }) {
 }
 
 // Beginnings of Redis's answers when it did not run a script, or when the script's first
-// command that writes was refused and so nothing was written. Redis before 7.0 gives a
-// refusal within a script after words of its own.
+// command that writes was refused and so nothing was written. Redis before 7.0 puts
+// other words before a refusal within a script.
 const readOnlyServer = /^READONLY |-READONLY |READONLY You can't write/;
 const corrupt = /^(CORRUPTCOUNT|CORRUPTPENDING) /;
 const refusedForAMoment = /^((LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)/;

@@ -138,8 +138,8 @@ export interface Policy {
    * several customers who flood at once take turns. Of each one's pending documents that are
    * beyond the last load, those from the ⌈4096^(k/turns)⌉-th on go k levels further: with three
    * turns, the first 15 stay, the next 240 go one level further, and so on. Loads and turns give
-   * at most 255 levels. Default, also for 0: without loads as many as thresholds give levels more
-   * than loads, which are three for nine levels; with loads, none.
+   * at most 255 levels. Default, also for 0: with loads, none; without, what the levels of
+   * thresholds leave beside the loads, which is three of nine.
    */
   turns?: number;
 }

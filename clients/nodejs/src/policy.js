@@ -42,7 +42,7 @@ function policiesOf({ policy, tiers }, lease, queueLevels) {
 
 const defaultPolicy = () => fillPolicy({});
 
-// Returns a policy with every field filled in, and tables of its own.
+// Returns a policy with every field filled in, and separate tables.
 function fillPolicy(policy, where = 'policy') {
   checkNames(policy, ['thresholds', 'resetInterval', 'resetMode', 'loads', 'turns'], where);
   const { thresholds = defaultThresholds, resetInterval = 1_500_000, resetMode = 'sinceLastUpdate' } = policy;

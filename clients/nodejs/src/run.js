@@ -44,7 +44,7 @@ const pauseOf = (tries) => Math.min(4 * 2 ** Math.min(tries, 4), 64) * (0.5 + Ma
 /** Returns an isReply of at least n integers. */
 const isIntegers = (n) => (reply) => reply.length >= n && reply.every(Number.isSafeInteger);
 
-// A failure is told with how the try before ended, where that was otherwise.
+// Says also how the try before ended, if that differs.
 function message({ operation, named, keys }, { message: now }, before) {
   const [, kind] = /^CORRUPT(COUNT|PENDING) /.exec(now) ?? [];
   const key = named && kind ? named[kind.toLowerCase()] : keys[0];

@@ -259,7 +259,7 @@ class Store {
   #tier(customer) {
     const name = this.#tierOf?.(customer);
     if (typeof name?.then === 'function') {
-      name.then(undefined, () => {}); // its error is nobody's
+      name.then(undefined, () => {}); // or Node.js would end the process for its error
       throw new TypeError('docpriority: tierOf returns a promise, and not a tier');
     }
     return this.#policies.of(name);

@@ -1,6 +1,6 @@
 """Pools of redis-py, made of the caller's client, and the two ways to send a try on them.
 
-A store has pools of its own, so that it neither changes the caller's client nor depends on its settings: they send
+A store has separate pools, so that it neither changes the caller's client nor depends on its settings: they send
 nothing twice, wait no longer than the store's timeout, and decode nothing. Addresses, TLS, logins and Sentinels are
 the client's.
 """

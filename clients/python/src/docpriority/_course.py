@@ -65,7 +65,7 @@ _FOR_GOOD = (
     "MOVED ", "ASK ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ", "CROSSSLOT ",
     "unknown command", "the number of documents", "the cost",
 )
-# Redis before 7.0 puts words of its own before a refusal within a script.
+# Redis before 7.0 puts other words before a refusal within a script.
 _FOR_A_MOMENT_WITHIN = ("-READONLY ", "READONLY You can't write")
 _FOR_GOOD_WITHIN = ("-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS ")
 

@@ -118,7 +118,7 @@ class State:
     """The average time from ``submit`` to ``done``; 0 if it is not known."""
 
     lease: timedelta = timedelta()
-    """How long a document counts as pending if nobody finishes it."""
+    """How long a document counts as pending without a ``done``."""
 
     override: Optional[Override] = None
     """What operators have set for the customer, if anything, and the store reads it."""

@@ -181,7 +181,7 @@ class MemberTask:
         doing = None
         with suppress(asyncio.CancelledError):  # by close, or because the loop ends
             while self._store() is not None:
-                # A task of its own: before Python 3.12, wait_for may swallow a cancellation.
+                # A separate task: before Python 3.12, wait_for may swallow a cancellation.
                 doing = asyncio.ensure_future(self._tasks.run(member.round()))
                 await asyncio.wait([doing])
                 await asyncio.sleep(doing.result())

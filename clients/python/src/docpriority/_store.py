@@ -50,7 +50,7 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         caller gave it, and must be safe for concurrent use. What it raises, the caller
         of the method gets, and nothing was sent.
     lease
-        Bounds how long a submitted document that nobody finishes counts as pending: whole
+        Bounds how long a submitted document without a ``done`` counts as pending: whole
         milliseconds, 1 s to a day.
     overrides
         Whether to go by what operators set for single customers: a key beside the
@@ -169,9 +169,9 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     ``redis.asyncio.RedisCluster``.
 
     It has the options, methods and errors of ``Store``. Every method may be called by
-    many tasks of one event loop at once; another loop makes connections of its own. A call
+    many tasks of one event loop at once; another loop makes other connections. A call
     that is cancelled may have been counted; its connection is not used again. A child after
-    a fork needs a store of its own. With ``join``, a task in the event loop that first uses
+    a fork needs another store. With ``join``, a task in the event loop that first uses
     the store does what the thread of a ``Store`` does.
     """
 

@@ -75,7 +75,7 @@ class MemoryStore(_InMemory, Store):
     """A ``Store`` whose numbers live in this object, and that needs no Redis.
 
     It decides as a ``Store`` does. Customers and pending documents are at most 100,000 together: beyond them, the
-    customers leave who sent nothing for longest. A child after a fork needs a store of its own.
+    customers leave who sent nothing for longest. A child after a fork needs another store.
 
     policy, tiers, tier_of, lease
         As ``Store``'s.
