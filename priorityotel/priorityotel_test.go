@@ -167,60 +167,38 @@ func TestEachDocumentAndCallIsRecordedOnce(t *testing.T) {
 }
 
 func TestFailuresAreRecordedByTheirType(t *testing.T) {
-	decision := priority.Decision{Level: 3}
-	degraded := priority.Decision{Level: 5, Degraded: true}
-	for _, test := range []struct {
-		name      string
+	decision, degraded := priority.Decision{Level: 3}, priority.Decision{Level: 5, Degraded: true}
+	const level3, level5 = "priority.degraded=false,priority.level=3,priority.rule=count", "priority.degraded=true,priority.level=5,priority.rule=count"
+	batch := func(errs ...error) error { return &priority.BatchError{Errs: errs} }
+	for duration, test := range map[string]struct {
 		call      observe.Call
 		documents map[string]int64
-		duration  string
 	}{
-		{
-			"lost", observe.Call{Operation: "NextN", Items: 7, Err: errLost},
-			map[string]int64{"error.type=outcome_unknown": 7},
-			"error.type=outcome_unknown,priority.degraded=false,priority.operation=NextN",
+		"error.type=outcome_unknown,priority.degraded=false,priority.operation=NextN": {
+			observe.Call{Operation: "NextN", Items: 7, Err: errLost}, map[string]int64{"error.type=outcome_unknown": 7},
 		},
-		{
-			"boom", observe.Call{Operation: "Next", Items: 1, Err: errors.New("boom")},
-			map[string]int64{"error.type=_OTHER": 1},
-			"error.type=_OTHER,priority.degraded=false,priority.operation=Next",
+		"error.type=_OTHER,priority.degraded=false,priority.operation=Next": {
+			observe.Call{Operation: "Next", Items: 1, Err: errors.New("boom")}, map[string]int64{"error.type=_OTHER": 1},
 		},
-		{
-			"in part", observe.Call{
-				Operation: "NextEach", Items: 4, Decisions: []priority.Decision{decision, {}, {}, decision},
-				Err: &priority.BatchError{Errs: []error{nil, errLost, errCorrupt, nil}},
-			},
-			map[string]int64{
-				"error.type=outcome_unknown": 1, "error.type=corrupt": 1,
-				"priority.degraded=false,priority.level=3,priority.rule=count": 2,
-			},
-			"error.type=partial,priority.degraded=false,priority.operation=NextEach",
+		"error.type=partial,priority.degraded=false,priority.operation=NextEach": {
+			observe.Call{Operation: "NextEach", Items: 4, Decisions: []priority.Decision{decision, {}, {}, decision}, Err: batch(nil, errLost, errCorrupt, nil)},
+			map[string]int64{"error.type=outcome_unknown": 1, "error.type=corrupt": 1, level3: 2},
 		},
-		{
-			"all of a batch", observe.Call{
-				Operation: "SubmitN", Items: 2, Decisions: make([]priority.Decision, 2),
-				Err: &priority.BatchError{Errs: []error{errAway, errAway}},
-			},
+		"error.type=not_counted,priority.degraded=false,priority.operation=SubmitN": {
+			observe.Call{Operation: "SubmitN", Items: 2, Decisions: make([]priority.Decision, 2), Err: batch(errAway, errAway)},
 			map[string]int64{"error.type=not_counted": 2},
-			"error.type=not_counted,priority.degraded=false,priority.operation=SubmitN",
 		},
-		{
-			"degraded", observe.Call{Operation: "NextEach", Items: 2, Decisions: []priority.Decision{decision, degraded}},
-			map[string]int64{"priority.degraded=false,priority.level=3,priority.rule=count": 1, "priority.degraded=true,priority.level=5,priority.rule=count": 1},
-			"priority.degraded=true,priority.operation=NextEach",
+		"priority.degraded=true,priority.operation=NextEach": {
+			observe.Call{Operation: "NextEach", Items: 2, Decisions: []priority.Decision{decision, degraded}}, map[string]int64{level3: 1, level5: 1},
 		},
-		{
-			"documents that are done are not counted", observe.Call{Operation: "DoneN", Items: 2, Err: errLost},
-			map[string]int64{},
-			"error.type=outcome_unknown,priority.degraded=false,priority.operation=DoneN",
+		"error.type=outcome_unknown,priority.degraded=false,priority.operation=DoneN": { // such documents are not counted
+			observe.Call{Operation: "DoneN", Items: 2, Err: errLost}, map[string]int64{},
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := newRecorder(t, priorityotel.Options{})
-			r.Observe(t.Context(), test.call)
-			expect(t, "documents", r.counter(t, "priority.documents", "{document}"), test.documents)
-			expect(t, "durations", r.durations(t), map[string]uint64{test.duration: 1})
-		})
+		r := newRecorder(t, priorityotel.Options{})
+		r.Observe(t.Context(), test.call)
+		expect(t, "documents", r.counter(t, "priority.documents", "{document}"), test.documents)
+		expect(t, "durations", r.durations(t), map[string]uint64{duration: 1})
 	}
 }
 
@@ -234,45 +212,25 @@ func TestTheTimeoutAndItsHalfAreBoundsOfTheDurations(t *testing.T) {
 	}
 }
 
-// A document's cost is recorded once for each that is done, without a name, and where
-// it is known.
-func TestWhatDocumentsCostIsRecorded(t *testing.T) {
-	for name, test := range map[string]struct {
-		call  observe.Call
-		count uint64
-		sum   float64
-	}{
-		"one":                 {observe.Call{Operation: "Done", Items: 1, Took: 1500 * time.Millisecond}, 1, 1.5},
-		"the average of many": {observe.Call{Operation: "DoneN", Items: 4, Took: 10 * time.Second}, 4, 10},
-		"a part": {
-			observe.Call{
-				Operation: "DoneN", Items: 4, Took: 10 * time.Second,
-				Err: &priority.BatchError{Errs: []error{nil, errAway, nil, errAway}},
-			}, 2, 5,
-		},
-		"one that failed":   {observe.Call{Operation: "Done", Items: 1, Took: time.Second, Err: errAway}, 0, 0},
-		"many that failed":  {observe.Call{Operation: "DoneN", Items: 2, Took: time.Second, Err: errAway}, 0, 0},
-		"a wrong one":       {observe.Call{Operation: "Done", Items: 1, Took: -time.Second, Err: priority.ErrInvalid}, 0, 0},
-		"it is not known":   {observe.Call{Operation: "Done", Items: 1}, 0, 0},
-		"none":              {observe.Call{Operation: "DoneN", Took: time.Second}, 0, 0},
-		"of something else": {observe.Call{Operation: "Next", Items: 1, Took: time.Second}, 0, 0},
+// How long a document was worked on is recorded once for each that is done, without a name,
+// and where it is known.
+func TestWorkIsRecorded(t *testing.T) {
+	r := newRecorder(t, priorityotel.Options{})
+	for _, call := range []observe.Call{
+		{Operation: "Done", Items: 1, Took: 1500 * time.Millisecond},
+		{Operation: "DoneN", Items: 4, Took: 10 * time.Second, Err: &priority.BatchError{Errs: []error{nil, errAway, nil, errAway}}},
+		{Operation: "Done", Items: 1, Took: time.Second, Err: errAway},
+		{Operation: "Done", Items: 1, Took: -time.Second, Err: priority.ErrInvalid},
+		{Operation: "Done", Items: 1},
+		{Operation: "DoneN", Took: time.Second},
+		{Operation: "Next", Items: 1, Took: time.Second},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRecorder(t, priorityotel.Options{})
-			test.call.Customers = []string{"acme"}
-			r.Observe(t.Context(), test.call)
-			var count uint64
-			var sum float64
-			for _, point := range r.histogram(t, "priority.document.duration") {
-				count, sum = count+point.Count, sum+point.Sum
-				if point.Attributes.Len() > 0 || !slices.Contains(point.Bounds, 180) {
-					t.Errorf("%s with the bounds %v; want no attribute, and three minutes, the shortest lease, as a bound", encoded(point.Attributes), point.Bounds)
-				}
-			}
-			if count != test.count || sum != test.sum {
-				t.Errorf("%d documents took %v s, want %d and %v s", count, sum, test.count, test.sum)
-			}
-		})
+		call.Customers = []string{"acme"}
+		r.Observe(t.Context(), call)
+	}
+	points := r.histogram(t, "priority.document.duration")
+	if len(points) != 1 || points[0].Count != 3 || points[0].Sum != 6.5 || points[0].Attributes.Len() > 0 || !slices.Contains(points[0].Bounds, 180) {
+		t.Errorf("%+v; want three documents of 6.5 s, no attribute, and three minutes, the shortest lease, as a bound", points)
 	}
 }
 
@@ -453,15 +411,6 @@ func TestCustomersStayOut(t *testing.T) {
 			t.Errorf("metrics name the customer: %s", metrics)
 		}
 	}
-}
-
-func TestTheGlobalProvidersAreTheDefault(t *testing.T) {
-	instrumentation, err := priorityotel.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	instrumentation.Observe(t.Context(), observe.Call{Operation: "Next", Items: 1, Err: errLost})
-	instrumentation.ObserveError(errLost)
 }
 
 func observed(t *testing.T, store priority.Store, observers ...observe.Func) *observe.Store {

@@ -146,79 +146,25 @@ func TestRulesThatWereNeverReadGrowOld(t *testing.T) {
 	})
 }
 
-// What a member of a fleet knows, from operators to metrics, on a Redis that loses all.
-func TestAMemberThatFollowsItsOperatorsIsRecorded(t *testing.T) {
-	server := redistest.Start(t)
-	ctx, client := t.Context(), server.Client()
+// What a member of a fleet follows is found beneath its wrappers.
+func TestObserveStore_Member(t *testing.T) {
+	client := redistest.Start(t).Client()
 	r := newRecorder(t, priorityotel.Options{})
-	member, err := fleet.Join(client, &fleet.Options{
-		Store: priority.RedisOptions{Timeout: time.Minute}, Interval: 10 * time.Millisecond, Observers: []observe.Func{r.Observe},
-	})
+	member, err := fleet.Join(client, &fleet.Options{Store: priority.RedisOptions{Timeout: time.Minute}, Interval: 10 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = member.Close(context.WithoutCancel(ctx)) })
+	t.Cleanup(func() { _ = member.Close(context.WithoutCancel(t.Context())) })
 	r.observeStore(t, member)
-	stop, err := r.ObserveFleet(client, "")
+	admin, err := control.NewAdmin(client, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	admin, err := control.NewAdmin(client, &control.AdminOptions{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	change := control.Change{By: "mary", Why: "a test"}
-	_, pinned := admin.SetOverride(ctx, "acme", priority.Override{Earliest: 4, Latest: 4}, time.Hour, change)
-	_, err = admin.Apply(ctx, 0, control.Rules{Policy: priority.Policy{Thresholds: []int64{0}}}, change)
-	if err := errors.Join(pinned, err); err != nil {
+	if _, err := admin.Withdraw(t.Context(), 0, control.Change{By: "mary", Why: "a test"}); err != nil {
 		t.Fatal(err)
 	}
 	redistest.Await(t, "the rules are followed", func() bool { return r.gauges(t, "rules.")["rules.version"] == 1 })
-	for _, customer := range []string{"acme", "acme", "bakery"} {
-		if _, err := member.Next(ctx, customer); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err = member.Submit(ctx, "clinic", "1", 0); err == nil {
-		_, err = member.Done(ctx, "clinic", "1", 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	expect(t, "overridden", r.counter(t, "priority.overridden.documents", "{document}"),
-		map[string]int64{"priority.level=4,priority.rule.level=1": 1, "priority.level=4,priority.rule.level=2": 1})
 	expect(t, "degraded", r.gauges(t, "degraded"), map[string]float64{"degraded": 0})
-
-	redistest.Await(t, "the fleet has reported all", func() bool {
-		return r.gauges(t, "fleet.documents")["fleet.documents priority.level=1,priority.rule=load"] == 1
-	})
-	got := r.gauges(t, "fleet.")
-	for _, quantile := range []string{"0.5", "0.95"} {
-		name := "fleet.wait priority.level=1,priority.quantile=" + quantile
-		if seconds, ok := got[name]; !ok || seconds > 60 {
-			t.Errorf("%s is %v s of %v", name, seconds, got)
-		}
-		delete(got, name)
-	}
-	expect(t, "fleet", got, map[string]float64{
-		"fleet.workers priority.language=go,priority.obeys=true": 1, "fleet.workers priority.language=go,priority.obeys=false": 0,
-		"fleet.degraded": 0, "fleet.gone": 0, "fleet.version": 1,
-		"fleet.documents priority.level=4,priority.rule=count": 2, "fleet.documents priority.level=1,priority.rule=count": 1,
-		"fleet.documents priority.level=1,priority.rule=load": 1,
-	})
-
-	if err := client.FlushAll(ctx).Err(); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Await(t, "the rules are lost, and the member says so", func() bool {
-		rules, workers := r.gauges(t, "rules."), r.gauges(t, "fleet.workers")
-		return rules["rules.failing error.type=lost"] == 1 && rules["rules.version"] == 1 &&
-			workers["fleet.workers priority.language=go,priority.obeys=false"] == 1
-	})
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	expect(t, "after stop", r.gauges(t, "fleet."), map[string]float64{})
 }
 
 // write writes a report of an age, as a process of another language does.
@@ -283,52 +229,46 @@ func TestAFleetsReportsAreRecorded(t *testing.T) {
 	redistest.Await(t, "nothing is known of the fleet", func() bool { return len(r.gauges(t, "fleet.")) == 0 })
 }
 
-func TestAFleetIsObservedOnce(t *testing.T) {
-	server := redistest.Start(t)
+// One store and one fleet are observed at a time, until they are stopped.
+func TestObserve_Once(t *testing.T) {
+	client := redistest.Start(t).Client()
 	r := newRecorder(t, priorityotel.Options{})
-	if _, err := r.ObserveFleet(nil, ""); !errors.Is(err, priority.ErrInvalid) {
-		t.Errorf("no client: %v, want an ErrInvalid", err)
-	}
-	stop, err := r.ObserveFleet(server.Client(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.ObserveFleet(server.Client(), ""); !errors.Is(err, priority.ErrInvalid) {
-		t.Errorf("a second fleet: %v, want an ErrInvalid", err)
-	}
-	if err := stop(); err != nil {
-		t.Error(err)
-	}
-	if _, err := r.ObserveFleet(server.Client(), ""); err != nil {
-		t.Errorf("after stop: %v", err)
-	}
-}
-
-func TestOneStoreIsObservedUntilItIsStopped(t *testing.T) {
-	r := newRecorder(t, priorityotel.Options{})
-	for what, store := range map[string]priority.Store{"no store": nil, "a nil store": (*control.Store)(nil)} {
-		if _, err := r.ObserveStore(store); !errors.Is(err, priority.ErrInvalid) {
-			t.Errorf("%s: %v, want an ErrInvalid", what, err)
+	for what, observe := range map[string]func(there bool) (func() error, error){
+		"store": func(there bool) (func() error, error) {
+			if !there {
+				return r.ObserveStore((*control.Store)(nil))
+			}
+			return r.ObserveStore(acmesStatus())
+		},
+		"fleet": func(there bool) (func() error, error) {
+			if !there {
+				return r.ObserveFleet(nil, "")
+			}
+			return r.ObserveFleet(client, "")
+		},
+	} {
+		if _, err := observe(false); !errors.Is(err, priority.ErrInvalid) {
+			t.Errorf("a nil %s: %v", what, err)
 		}
-	}
-	first := r.observeStore(t, acmesStatus())
-	if _, err := r.ObserveStore(acmesStatus()); !errors.Is(err, priority.ErrInvalid) {
-		t.Errorf("a second store: %v, want an ErrInvalid", err)
-	}
-	if err := first(); err != nil {
-		t.Error(err)
-	}
-	expect(t, "after stop", r.gauges(t, "rules."), map[string]float64{})
-
-	r.observeStore(t, acmesStatus())
-	if err := first(); err != nil { // which stops the first one only
-		t.Error(err)
-	}
-	if _, err := r.ObserveStore(acmesStatus()); !errors.Is(err, priority.ErrInvalid) {
-		t.Errorf("beside a third store: %v, want an ErrInvalid", err)
-	}
-	if got := r.gauges(t, "rules.")["rules.version"]; got != 7 {
-		t.Errorf("the third store's version is %v, want 7", got)
+		first, err := observe(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := observe(true); !errors.Is(err, priority.ErrInvalid) {
+			t.Errorf("a second %s: %v", what, err)
+		}
+		if err := first(); err != nil {
+			t.Error(err)
+		}
+		expect(t, "after stop", r.gauges(t, "rules."), map[string]float64{})
+		second, err := observe(true)
+		if again := first(); err != nil || again != nil { // which stops the first one only
+			t.Errorf("%s: %v, %v", what, err, again)
+		}
+		if _, err := observe(true); !errors.Is(err, priority.ErrInvalid) {
+			t.Errorf("a third %s: %v", what, err)
+		}
+		_ = second()
 	}
 }
 

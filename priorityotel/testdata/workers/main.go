@@ -16,11 +16,7 @@ import (
 
 func main() {
 	client := redis.NewClient(&redis.Options{Addr: os.Args[1]})
-	options := &fleet.Options{Name: os.Args[2], Store: priority.RedisOptions{Timeout: 2 * time.Second}}
-	if os.Args[3] == "3" {
-		options.Store.Policy.Thresholds = []int64{-2, -4}
-	}
-	member, err := fleet.Join(client, options)
+	member, err := fleet.Join(client, &fleet.Options{Name: os.Args[2], Store: priority.RedisOptions{Timeout: 2 * time.Second}})
 	if err != nil {
 		panic(err)
 	}
