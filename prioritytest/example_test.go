@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/memory"
-	"github.com/docpriority/priority/observe"
 	"github.com/docpriority/priority/prioritytest"
 )
 
@@ -55,46 +53,6 @@ func ExampleFailingStore() {
 	// priority: outcome unknown: Next "acme": context deadline exceeded
 	// true true
 	// -1 <nil>
-}
-
-// One of three customers cannot be reached; the others are counted.
-func ExampleFailingStore_NextEach() {
-	store := prioritytest.NewFailingStore(new(memory.Store))
-	store.Fail(prioritytest.Fault{Customer: "bakery"})
-
-	decisions, err := store.NextEach(context.Background(), []string{"acme", "bakery", "acme"})
-	var batch *priority.BatchError
-	if errors.As(err, &batch) {
-		for i, err := range batch.Errs {
-			fmt.Println(decisions[i].Level, decisions[i].Count, err)
-		}
-	}
-	// Output:
-	// 1 0 <nil>
-	// 0 0 priority: not counted: NextEach "bakery": prioritytest: told to fail
-	// 1 -1 <nil>
-}
-
-// What a program asked its store, and what it was told.
-func ExampleRecorder() {
-	ctx := context.Background()
-	recorder := new(prioritytest.Recorder)
-	store, err := observe.New(new(memory.Store), recorder.Observe)
-	if err != nil {
-		log.Fatal(err)
-	}
-
-	_, _ = store.Next(ctx, "acme")
-	_, _ = store.NextN(ctx, "acme", 3)
-	_, _ = store.Next(ctx, "")
-
-	for _, call := range recorder.Calls() {
-		fmt.Printf("%s %q %d %d %s\n", call.Operation, call.Customers, call.Items, len(call.Decisions), observe.Outcome(call.Err))
-	}
-	// Output:
-	// Next ["acme"] 1 1 ok
-	// NextN ["acme"] 3 3 ok
-	// Next [""] 1 0 invalid
 }
 
 // A fallback around a store that fails shows what a program does in an outage.

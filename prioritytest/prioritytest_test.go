@@ -61,49 +61,40 @@ func TestMistakesPanic(t *testing.T) {
 	}
 }
 
-// calls are all calls of a store about one customer. Each counts one document at most.
-var calls = map[prioritytest.Operation]func(context.Context, *prioritytest.FailingStore, string) error{
-	prioritytest.Next: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.Next(ctx, customer)
-		return err
-	},
-	prioritytest.NextN: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.NextN(ctx, customer, 1)
-		return err
-	},
-	prioritytest.NextEach: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.NextEach(ctx, []string{customer})
-		return err
-	},
-	prioritytest.Submit: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.Submit(ctx, customer, "new", 0)
-		return err
-	},
-	prioritytest.SubmitN: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.SubmitN(ctx, customer, []string{"new"}, nil)
-		return err
-	},
-	prioritytest.Done: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.Done(ctx, customer, "old", time.Second)
-		return err
-	},
-	prioritytest.DoneN: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.DoneN(ctx, customer, []string{"old"}, time.Second)
-		return err
-	},
-	prioritytest.Peek: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		_, err := s.Peek(ctx, customer)
-		return err
-	},
-	prioritytest.Reset: func(ctx context.Context, s *prioritytest.FailingStore, customer string) error {
-		return s.Reset(ctx, customer)
-	},
+// call makes an operation about one customer, which counts one document at most.
+func call(ctx context.Context, s priority.Store, operation prioritytest.Operation, customer string) (err error) {
+	switch operation {
+	case prioritytest.Next:
+		_, err = s.Next(ctx, customer)
+	case prioritytest.NextN:
+		_, err = s.NextN(ctx, customer, 1)
+	case prioritytest.NextEach:
+		_, err = s.NextEach(ctx, []string{customer})
+	case prioritytest.Submit:
+		_, err = s.Submit(ctx, customer, "new", 0)
+	case prioritytest.SubmitN:
+		_, err = s.SubmitN(ctx, customer, []string{"new"}, nil)
+	case prioritytest.Done:
+		_, err = s.Done(ctx, customer, "old", time.Second)
+	case prioritytest.DoneN:
+		_, err = s.DoneN(ctx, customer, []string{"old"}, time.Second)
+	case prioritytest.Peek:
+		_, err = s.Peek(ctx, customer)
+	case prioritytest.Reset:
+		err = s.Reset(ctx, customer)
+	}
+	return err
+}
+
+var operations = []prioritytest.Operation{
+	prioritytest.Next, prioritytest.NextN, prioritytest.NextEach, prioritytest.Submit, prioritytest.SubmitN,
+	prioritytest.Done, prioritytest.DoneN, prioritytest.Peek, prioritytest.Reset,
 }
 
 // What reaches the store, and what the caller gets.
 func TestAFaultIsWhatTheCallComesTo(t *testing.T) {
 	cause := errors.New("the cause")
-	for operation, call := range calls {
+	for _, operation := range operations {
 		for _, fault := range []prioritytest.Fault{
 			{},
 			{Class: priority.ErrNotCounted},
@@ -128,7 +119,7 @@ func TestAFaultIsWhatTheCallComesTo(t *testing.T) {
 			fault.Cause, fault.Calls = cause, 2
 			store.Fail(fault)
 			for n := 1; n <= 2; n++ {
-				err := call(t.Context(), store, "acme")
+				err := call(t.Context(), store, operation, "acme")
 				if !errors.Is(err, class) || err != nil && !errors.Is(err, cause) {
 					t.Errorf("%s, %+v: error %v; want %v", operation, fault, err, class)
 				}
@@ -136,7 +127,7 @@ func TestAFaultIsWhatTheCallComesTo(t *testing.T) {
 					t.Errorf("%s, %+v: %d calls reached the store; want %d", operation, fault, got, want)
 				}
 			}
-			if err := call(t.Context(), store, "acme"); err != nil {
+			if err := call(t.Context(), store, operation, "acme"); err != nil {
 				t.Errorf("%s after the fault %+v: %v", operation, fault, err)
 			}
 		}
@@ -146,13 +137,13 @@ func TestAFaultIsWhatTheCallComesTo(t *testing.T) {
 // A call that hangs ends with its context, when the fault is healed, or when the
 // delay is over; it fails all the same. One that is slow works after the delay.
 func TestADelayEndsInTime(t *testing.T) {
-	for operation, call := range calls {
+	for _, operation := range operations {
 		bubble.Test(t, func(t *testing.T) {
 			store := prioritytest.NewFailingStore(new(memory.Store))
 			check := func(ctx context.Context, what string, slow bool, want time.Duration, class error) {
 				store.Fail(prioritytest.Fault{Delay: time.Second, Slow: slow, Calls: 1})
 				start := time.Now()
-				if err := call(ctx, store, "acme"); time.Since(start) != want || !errors.Is(err, class) {
+				if err := call(ctx, store, operation, "acme"); time.Since(start) != want || !errors.Is(err, class) {
 					t.Errorf("%s, %s, took %v: %v", operation, what, time.Since(start), err)
 				}
 			}
@@ -182,11 +173,11 @@ func TestFaultsThatCallsMeet(t *testing.T) {
 	}
 	for _, customer := range []string{"acme", "other"} {
 		for _, operation := range []prioritytest.Operation{prioritytest.Next, prioritytest.NextN, prioritytest.Peek, prioritytest.Next} {
-			note(calls[operation](ctx, store, customer))
+			note(call(ctx, store, operation, customer))
 		}
 	}
 	store.Heal()
-	note(calls[prioritytest.Next](ctx, store, "acme"))
+	note(call(ctx, store, prioritytest.Next, "acme"))
 	want := []string{"not counted", "outcome unknown", "not counted", "outcome unknown", "<nil>", "<nil>", "<nil>", "<nil>", "<nil>"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the calls came to\n%q, want\n%q", got, want)
@@ -200,30 +191,24 @@ func TestCallsThatMeetNoFault(t *testing.T) {
 	ctx := t.Context()
 	ended, end := context.WithCancel(ctx)
 	end()
-	for operation, call := range calls {
-		if err := call(ctx, store, ""); !errors.Is(err, priority.ErrInvalid) {
+	for _, operation := range operations {
+		if err := call(ctx, store, operation, ""); !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("%s of a wrong customer: %v", operation, err)
 		}
-		if err := call(ended, store, "acme"); !errors.Is(err, priority.ErrNotCounted) {
+		if err := call(ended, store, operation, "acme"); !errors.Is(err, priority.ErrNotCounted) {
 			t.Errorf("%s whose context has ended: %v", operation, err)
 		}
 	}
-	_, err1 := store.NextN(ctx, "acme", -1)
-	_, err2 := store.Submit(ctx, "acme", "", 0)
-	_, err3 := store.SubmitN(ctx, "acme", []string{"a", ""}, nil)
-	_, err4 := store.Done(ctx, "acme", "a", -1)
-	_, err5 := store.DoneN(ctx, "acme", []string{"a"}, -1)
-	for i, err := range []error{err1, err2, err3, err4, err5} {
+	_, wrong1 := store.NextN(ctx, "acme", -1)
+	_, wrong2 := store.SubmitN(ctx, "acme", []string{"a", ""}, nil)
+	_, wrong3 := store.DoneN(ctx, "acme", []string{"a"}, -1)
+	for i, err := range []error{wrong1, wrong2, wrong3} {
 		if !errors.Is(err, priority.ErrInvalid) {
 			t.Errorf("wrong call %d: %v", i, err)
 		}
 	}
-	_, err1 = store.NextN(ctx, "acme", 0)
-	_, err2 = store.NextEach(ctx, nil)
-	_, err3 = store.SubmitN(ctx, "acme", nil, nil)
-	_, err4 = store.DoneN(ctx, "acme", nil, 0)
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		t.Errorf("of nothing: %v", err)
+	if decisions, err := store.NextN(ctx, "acme", 0); len(decisions) != 0 || err != nil {
+		t.Errorf("of nothing: %v, %v", decisions, err)
 	}
 	if _, err := store.Next(ctx, "acme"); !errors.Is(err, priority.ErrOutcomeUnknown) {
 		t.Errorf("the fault was used up: %v", err)
