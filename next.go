@@ -1,0 +1,113 @@
+package priority
+
+import (
+	"context"
+	"time"
+
+	"github.com/docpriority/priority/internal/check"
+	"github.com/docpriority/priority/internal/script"
+)
+
+func (s *RedisStore) Next(ctx context.Context, customer string) (Decision, error) {
+	if err := check.Customer(customer); err != nil {
+		return Decision{}, err
+	}
+	tier := s.of(customer)
+	call := s.nextCall(customer, tier)
+	reply, err := s.run(ctx, "Next", &call)
+	if err != nil {
+		return Decision{}, err
+	}
+	return s.counted(customer, tier, reply, 0), nil
+}
+
+func (s *RedisStore) NextN(ctx context.Context, customer string, n int) ([]Decision, error) {
+	if err := check.N(customer, n); err != nil || n == 0 {
+		return nil, err
+	}
+	tier := s.of(customer)
+	call := s.nextCall(customer, tier)
+	call.Numbers = []int64{int64(n)}
+	reply, err := s.run(ctx, "NextN", &call)
+	if err != nil {
+		return nil, err
+	}
+	decisions := make([]Decision, n)
+	for i := range decisions {
+		decisions[i] = s.counted(customer, tier, reply, n-1-i)
+	}
+	return decisions, nil
+}
+
+func (s *RedisStore) nextCall(customer string, tier *tier) script.Call {
+	return script.Call{Script: tier.next, Key: s.key(customer, countEnd), Others: [3]string{s.overrideRead(customer)}}
+}
+
+// NextEach implements [Store]. Each 10,000 entries are one round trip to each
+// node, all nodes at the same time.
+func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decision, error) {
+	if err := check.Each(customers); err != nil || len(customers) == 0 {
+		return nil, err
+	}
+	decisions := make([]Decision, len(customers))
+	err := s.inTrips(ctx, s.timeout, "NextEach", len(customers), script.MaxPipeline,
+		func(d *script.Deadline, from, to int, fail func(at int, err error)) {
+			s.nextEach(d, customers[from:to], decisions[from:to], fail)
+		})
+	return decisions, err
+}
+
+// nextEach is one round trip of NextEach.
+func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions []Decision, fail func(at int, err error)) {
+	// One command counts all documents of a customer, so that they keep their order
+	// whatever has to be retried.
+	calls, tiers := make([]script.Call, 0, len(customers)), make([]*tier, 0, len(customers))
+	callOf, documents := make(map[string]int, len(customers)), make([]int, 0, len(customers))
+	for _, customer := range customers {
+		i, ok := callOf[customer]
+		if !ok {
+			i = len(calls)
+			callOf[customer] = i
+			tiers = append(tiers, s.of(customer))
+			calls = append(calls, s.nextCall(customer, tiers[i]))
+			documents = append(documents, 0)
+		}
+		documents[i]++
+	}
+	for i, n := range documents {
+		if n > 1 {
+			calls[i].Numbers = []int64{int64(n)}
+		}
+	}
+	replies, errs := s.runEach(d, "NextEach", calls)
+	for at, customer := range customers {
+		i := callOf[customer]
+		if documents[i]--; errs[i] != nil {
+			fail(at, errs[i])
+		} else {
+			decisions[at] = s.counted(customer, tiers[i], replies[i], documents[i])
+		}
+	}
+}
+
+// counted reads a reply of next.lua: the decision for the document that before
+// others of the same call follow.
+func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before int) Decision {
+	policy := &tier.policy
+	d := Decision{Level: Level(reply[0]), RuleLevel: Level(reply[0]), Count: reply[1] + int64(before), ResetIn: policy.ResetInterval}
+	if len(reply) > 2 {
+		d.ResetIn = time.Duration(reply[2]) * time.Millisecond
+	}
+	overridden := len(reply) > 3
+	if overridden {
+		d.RuleLevel = Level(reply[3])
+	}
+	if before > 0 {
+		d.RuleLevel = policy.Level(d.Count)
+		d.Level = d.RuleLevel
+		if overridden {
+			d.Level = Override{Earliest: Level(reply[4]), Latest: Level(reply[5])}.Level(d.RuleLevel, s.levels)
+		}
+	}
+	return d
+}
