@@ -10,10 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 	"unicode/utf8"
 
-	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
 	"github.com/docpriority/priority/internal/insight"
 	"github.com/spf13/cobra"
@@ -24,15 +22,6 @@ type fromFlag struct{ file string }
 
 func (f *fromFlag) register(command *cobra.Command) {
 	command.Flags().StringVar(&f.file, "from", "", "take the customers from a file of JSON lines, as -json prints them; -: standard input")
-}
-
-// named is a customer of a line, and what the line says about them.
-type named struct {
-	insight.Name
-	Earliest priority.Level `json:"earliest"`
-	Latest   priority.Level `json:"latest"`
-	Until    time.Time      `json:"until"`
-	Why      string         `json:"why"`
 }
 
 // check refuses a call that names no customer, or some in both ways.
@@ -47,13 +36,9 @@ func (f *fromFlag) check(_ *cobra.Command, args []string) error {
 }
 
 // customers returns the customers of the arguments, or of -from.
-func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, error) {
+func (f *fromFlag) customers(command *cobra.Command, args []string) ([]string, error) {
 	if f.file == "" {
-		all := make([]named, len(args))
-		for i, customer := range args {
-			all[i].Name = insight.NameOf(customer)
-		}
-		return all, nil
+		return args, nil
 	}
 	held, source, err := readInput(f.file, command.InOrStdin())
 	if err != nil {
@@ -67,17 +52,17 @@ func (f *fromFlag) customers(command *cobra.Command, args []string) ([]named, er
 }
 
 // readCustomers reads JSON objects that name customers.
-func readCustomers(held []byte) (all []named, err error) {
+func readCustomers(held []byte) (all []string, err error) {
 	if !utf8.Valid(held) { // the decoder would replace it, and so name another customer
 		return nil, errors.New("it is not UTF-8: such a customer is named by customer_base64")
 	}
 	decoder := json.NewDecoder(bytes.NewReader(held))
 	for place := 1; ; place++ {
 		var read struct {
-			named
-			Error   string  `json:"error"`
-			Kind    string  `json:"kind"`
-			Busiest []named `json:"busiest"` // of top
+			insight.Name
+			Error   string         `json:"error"`
+			Kind    string         `json:"kind"`
+			Busiest []insight.Name `json:"busiest"` // of top
 		}
 		err := decoder.Decode(&read)
 		if errors.Is(err, io.EOF) {
@@ -85,7 +70,7 @@ func readCustomers(held []byte) (all []named, err error) {
 		}
 		several := read.Busiest
 		if read.Name != (insight.Name{}) {
-			several = []named{read.named}
+			several = []insight.Name{read.Name}
 		}
 		switch {
 		case err != nil:
@@ -98,11 +83,11 @@ func readCustomers(held []byte) (all []named, err error) {
 			if err == nil {
 				err = one.Check()
 			}
+			all = append(all, one.Exact())
 		}
 		if err != nil {
 			return nil, fmt.Errorf("object %d: %w", place, err)
 		}
-		all = append(all, several...)
 	}
 	if len(all) == 0 {
 		return nil, errors.New("there is no customer in it")
@@ -140,20 +125,20 @@ func readRules(name string, stdin io.Reader) (rules control.Rules, source string
 
 // eachCustomer does something for each customer and prints the result, or the failure on
 // stderr. With -json, failures are printed as results are. It stops if Redis cannot be reached.
-func eachCustomer(command *cobra.Command, c *connection, customers []named, asJSON bool, do func(ctx context.Context, line named) (any, error)) error {
+func eachCustomer(command *cobra.Command, c *connection, customers []string, asJSON bool, do func(ctx context.Context, customer string) (any, error)) error {
 	ctx, out := command.Context(), command.OutOrStdout()
 	failed := 0
-	for i, line := range customers {
+	for i, customer := range customers {
 		if ctx.Err() != nil {
 			return statusError{exitInterrupted, errors.New("interrupted")}
 		}
-		result, err := do(ctx, line)
+		result, err := do(ctx, customer)
 		status := exitStatus(err)
 		if err != nil {
 			failed++
 			err = c.Hidden(err)
 			if asJSON {
-				result = failure{line.Name, insight.OneLine(err), status == exitUnknown}
+				result = failure{insight.NameOf(customer), insight.OneLine(err), status == exitUnknown}
 			} else {
 				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s\n", insight.OneLine(err))
 			}

@@ -24,13 +24,13 @@ func newGet() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{Use: "get {CUSTOMER… | -from FILE}", Long: getLong, Args: from.check, DisableFlagsInUseLine: true}
 	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, args []string) error {
-		lines, err := from.customers(command, args)
+		customers, err := from.customers(command, args)
 		if err != nil {
 			return err
 		}
 		c.warn(command)
-		return eachCustomer(command, c, lines, asJSON, func(ctx context.Context, line named) (any, error) {
-			return c.Customer(ctx, line.Exact())
+		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
+			return c.Customer(ctx, customer)
 		})
 	})
 	from.register(command)

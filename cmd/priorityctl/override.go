@@ -30,8 +30,7 @@ func newOverride() *cobra.Command {
 }
 
 const overrideSetLong = `Set gives customers an override from now on, in place of any earlier one, for at
-most 30 days. The lines of override list -json are set as they are, until the
-same time, unless flags say otherwise.
+most 30 days.
 
   priorityctl override set acme -level 1 -for 2h -why 'the demo at six'
   priorityctl list -level 9 -json | priorityctl override set -from - \
@@ -40,7 +39,6 @@ same time, unless flags say otherwise.
 // overrideSet holds the command's flags.
 type overrideSet struct {
 	changeFlags
-	from                    fromFlag
 	level, latest, earliest int
 	lasts                   time.Duration
 }
@@ -48,23 +46,29 @@ type overrideSet struct {
 func newOverrideSet() *cobra.Command {
 	var connect connectionFlags
 	var set overrideSet
+	var from fromFlag
 	var asJSON bool
 	command := &cobra.Command{
 		Use: "set {CUSTOMER… | -from FILE} -level N -for TIME -why TEXT", Long: overrideSetLong,
-		DisableFlagsInUseLine: true, Args: set.from.check,
+		DisableFlagsInUseLine: true, Args: from.check,
 	}
 	command.RunE = connected(&connect, set.check, func(command *cobra.Command, c *connection, args []string) error {
-		lines, err := set.from.customers(command, args)
+		customers, err := from.customers(command, args)
 		if err != nil {
 			return err
 		}
-		for name, level := range map[string]int{"level": set.level, "not-later-than": set.latest, "not-earlier-than": set.earliest} {
-			if level > int(c.Last) {
-				return usageError("-%s %d: the queue's levels are 1 to %d", name, level, c.Last)
-			}
+		bounds := set.bounds()
+		if level := max(bounds.Earliest, bounds.Latest); level > c.Last {
+			return usageError("level %d: the queue's levels are 1 to %d", level, c.Last)
 		}
-		return eachCustomer(command, c, lines, asJSON, func(ctx context.Context, line named) (any, error) {
-			return set.do(ctx, command, c, line, len(lines) == 1)
+		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
+			changed := overrideChanged{Name: insight.NameOf(customer), Says: insight.Says(bounds), Until: c.Now.Add(set.lasts).UTC().Truncate(time.Second)}
+			if len(customers) == 1 { // else it would take another call for each
+				changed.notes = append(changed.notes, c.nextOf(ctx, customer, bounds), c.ignoring())
+			}
+			var err error
+			changed.Replaced, err = c.Admin.SetOverride(ctx, customer, bounds, set.lasts, set.change(command))
+			return changed, err
 		})
 	})
 	flags := command.Flags()
@@ -73,7 +77,7 @@ func newOverrideSet() *cobra.Command {
 	flags.IntVar(&set.earliest, "not-earlier-than", 0, "give no document a level that is processed earlier than this")
 	flags.DurationVar(&set.lasts, "for", 0, "for how long, as 90m or 24h, at most 720h")
 	set.changeFlags.register(command)
-	set.from.register(command)
+	from.register(command)
 	registerJSON(command, &asJSON)
 	connect.register(command)
 	return command
@@ -84,41 +88,25 @@ func (s *overrideSet) check(command *cobra.Command) error {
 	for _, name := range []string{"level", "not-later-than", "not-earlier-than"} {
 		if command.Flags().Changed(name) {
 			given++
-			if level, _ := command.Flags().GetInt(name); level < 1 {
-				return usageError("-%s %d: levels begin at 1", name, level)
+			if level, _ := command.Flags().GetInt(name); level < 1 || level > 255 {
+				return usageError("-%s %d: levels are from 1 to 255", name, level)
 			}
 		}
 	}
-	switch lasts := command.Flags().Changed("for"); {
-	case given > 1:
+	switch {
+	case given != 1:
 		return usageError("give one of -level, -not-later-than and -not-earlier-than")
-	case given == 0 && s.from.file == "":
-		return usageError("-level, -not-later-than or -not-earlier-than is missing")
-	case !lasts && s.from.file == "":
+	case !command.Flags().Changed("for"):
 		return usageError("-for is missing: an override ends by itself, within 30 days")
-	case lasts && (s.lasts < time.Millisecond || s.lasts > control.MaxOverride):
+	case s.lasts < time.Millisecond || s.lasts > control.MaxOverride:
 		return usageError("-for %s is not from 1ms to %s", insight.Span(s.lasts), insight.Span(control.MaxOverride))
-	case s.from.file == "" || command.Flags().Changed("why"):
-		return s.changeFlags.check(command)
 	}
-	return nil
+	return s.changeFlags.check(command)
 }
 
-// bounds returns what the flags say, or else a line.
-func (s *overrideSet) bounds(line named) (priority.Override, error) {
-	bounds := priority.Override{Earliest: line.Earliest, Latest: line.Latest}
-	switch {
-	case s.level > 0:
-		bounds = priority.Override{Earliest: priority.Level(s.level), Latest: priority.Level(s.level)}
-	case s.latest > 0:
-		bounds = priority.Override{Latest: priority.Level(s.latest)}
-	case s.earliest > 0:
-		bounds = priority.Override{Earliest: priority.Level(s.earliest)}
-	}
-	if bounds == (priority.Override{}) {
-		return bounds, usageError("%s: the line has no override, and no flag says one", insight.Shown(line.Exact()))
-	}
-	return bounds, nil
+// bounds returns what the flags say.
+func (s *overrideSet) bounds() priority.Override {
+	return priority.Override{Earliest: priority.Level(max(s.level, s.earliest)), Latest: priority.Level(max(s.level, s.latest))}
 }
 
 // overrideChanged is an override that was set or ended, and the one before.
@@ -128,39 +116,20 @@ type overrideChanged struct {
 	Until    time.Time         `json:"until"`    // zero: it was ended
 	Replaced *control.Override `json:"replaced"` // null: there was none
 
-	// Consequence is what it does to the next document. Missing if several were set.
-	Consequence *insight.Consequence `json:"consequence,omitempty"`
-
-	workers string // who does not apply it
+	notes []string // for a person
 }
 
-// do sets the override of one line.
-func (s *overrideSet) do(ctx context.Context, command *cobra.Command, c *connection, line named, alone bool) (any, error) {
-	customer := line.Exact()
-	bounds, err := s.bounds(line)
+// nextOf says what an override does to a customer's next document.
+func (c *connection) nextOf(ctx context.Context, customer string, bounds priority.Override) string {
+	state, err := c.Store.Peek(ctx, customer)
 	if err != nil {
-		return nil, err
+		return ""
 	}
-	lasts := s.lasts
-	if lasts == 0 {
-		if lasts = line.Until.Sub(c.Now.Add(time.Since(c.At))).Truncate(time.Millisecond); lasts <= 0 {
-			return nil, usageError("%s: the line's end has passed, or it has none: give -for", insight.Shown(customer))
-		}
+	says := fmt.Sprintf("The next document gets level %d instead of %d.", bounds.Level(state.RuleLevel, c.Last), state.NextLevel)
+	if state.Rule == priority.Unknown {
+		says = "Nothing is known of this customer: it is new, or misspelled. " + says
 	}
-	changed := overrideChanged{Name: insight.NameOf(customer), Says: insight.Says(bounds), Until: c.Now.Add(lasts).UTC().Truncate(time.Second)}
-	if alone { // else it would take another call for each
-		if state, err := c.Store.Peek(ctx, customer); err == nil {
-			consequence := c.ConsequenceOf(customer, state, bounds)
-			changed.Consequence = &consequence
-		}
-		changed.workers = c.ignoring()
-	}
-	change := s.change(command)
-	if change.Why == "" {
-		change.Why = line.Why
-	}
-	changed.Replaced, err = c.Admin.SetOverride(ctx, customer, bounds, lasts, change)
-	return changed, err
+	return says
 }
 
 // ignoring says which workers do not apply overrides; empty: all do.
@@ -184,17 +153,14 @@ func (o overrideChanged) String() string {
 	if !o.Until.IsZero() {
 		fmt.Fprintf(&out, " until %s", insight.Moment(o.Until))
 	}
-	further := func(text string) {
-		if text != "" {
-			out.WriteString("\n  " + strings.ReplaceAll(insight.Wrap(text, 77), "\n", "\n  "))
-		}
-	}
-	if o.Consequence != nil {
-		further(o.Consequence.Says)
-	}
-	further(o.workers)
+	notes := o.notes
 	if r := o.Replaced; r != nil {
-		further(fmt.Sprintf("Before: %s, by %s: %s", insight.Says(r.Bounds), insight.Shown(r.By), insight.Quoted(r.Why)))
+		notes = append(notes, fmt.Sprintf("Before: %s, by %s: %s", insight.Says(r.Bounds), insight.Shown(r.By), insight.Quoted(r.Why)))
+	}
+	for _, note := range notes {
+		if note != "" {
+			out.WriteString("\n  " + strings.ReplaceAll(insight.Wrap(note, 77), "\n", "\n  "))
+		}
 	}
 	return out.String()
 }
@@ -209,13 +175,13 @@ func newOverrideEnd() *cobra.Command {
 		Long: "End ends customers' overrides: the rule decides their levels again.\n\n  priorityctl override end acme -why 'the demo is over'",
 	}
 	command.RunE = connected(&connect, flags.check, func(command *cobra.Command, c *connection, args []string) error {
-		lines, err := from.customers(command, args)
+		customers, err := from.customers(command, args)
 		if err != nil {
 			return err
 		}
-		return eachCustomer(command, c, lines, asJSON, func(ctx context.Context, line named) (any, error) {
-			ended, err := c.Admin.EndOverride(ctx, line.Exact(), flags.change(command))
-			return overrideChanged{Name: line.Name, Says: "the override has ended", Replaced: ended}, err
+		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
+			ended, err := c.Admin.EndOverride(ctx, customer, flags.change(command))
+			return overrideChanged{Name: insight.NameOf(customer), Says: "the override has ended", Replaced: ended}, err
 		})
 	})
 	flags.register(command)

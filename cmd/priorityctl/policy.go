@@ -117,9 +117,6 @@ default's value. Tiers stand beside them:
 		}
 		fmt.Fprintf(out, "Policy: %s\n", source)
 		writeRules(out, rules)
-		if harsh := insight.Harsh(rules); harsh != "" {
-			fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s: %s\n", source, harsh)
-		}
 		_, err = fmt.Fprintf(out, "\n%s\n", gocode.Policy(rules.Policy))
 		return err
 	}
@@ -133,10 +130,7 @@ check, or a line of policy history -json.
 
   priorityctl policy apply team.json -why 'fewer levels'`, arguments("a policy's file"),
 		func(_ context.Context, command *cobra.Command, _ *connection, args []string) (*control.Rules, error) {
-			rules, source, err := readRules(args[0], command.InOrStdin())
-			if harsh := insight.Harsh(rules); err == nil && harsh != "" {
-				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s: %s\n", source, harsh)
-			}
+			rules, _, err := readRules(args[0], command.InOrStdin())
 			return &rules, err
 		})
 }

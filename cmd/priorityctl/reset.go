@@ -34,19 +34,19 @@ func newReset() *cobra.Command {
 		return flags.check(command)
 	}
 	command.RunE = connected(&connect, check, func(command *cobra.Command, c *connection, args []string) error {
-		lines, err := from.customers(command, args)
+		customers, err := from.customers(command, args)
 		if err != nil {
 			return err
 		}
 		if !yes {
-			if err := c.confirm(command, lines, all); err != nil {
+			if err := c.confirm(command, customers, all); err != nil {
 				return err
 			}
 		}
-		return eachCustomer(command, c, lines, asJSON, func(ctx context.Context, line named) (any, error) {
-			done, err := c.Reset(ctx, line.Exact(), all, flags.change(command))
+		return eachCustomer(command, c, customers, asJSON, func(ctx context.Context, customer string) (any, error) {
+			done, err := c.Reset(ctx, customer, all, flags.change(command))
 			if done.NotLogged != "" && err == nil {
-				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s was reset; the log could not be written: %s\n", insight.Shown(line.Exact()), done.NotLogged)
+				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s was reset; the log could not be written: %s\n", insight.Shown(customer), done.NotLogged)
 			}
 			return done, err
 		})
@@ -63,18 +63,18 @@ func newReset() *cobra.Command {
 }
 
 // confirm shows what will be lost, and asks.
-func (c *connection) confirm(command *cobra.Command, lines []named, all bool) error {
+func (c *connection) confirm(command *cobra.Command, customers []string, all bool) error {
 	const most = 10
 	ctx, prompt := command.Context(), command.ErrOrStderr()
 	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.Server.Address, insight.Shown(c.Prefix))
-	for i, line := range lines {
+	for i, customer := range customers {
 		if i == most {
-			fmt.Fprintf(prompt, "  … and of %d customers more\n", len(lines)-most)
+			fmt.Fprintf(prompt, "  … and of %d customers more\n", len(customers)-most)
 			break
 		}
-		fmt.Fprintf(prompt, "  %s: %s\n", insight.Shown(line.Exact()), c.Held(ctx, line.Exact(), all))
+		fmt.Fprintf(prompt, "  %s: %s\n", insight.Shown(customer), c.Held(ctx, customer, all))
 	}
-	fmt.Fprintf(prompt, "It cannot be undone. Reset %s? [y/N] ", insight.Plural(int64(len(lines)), "customer"))
+	fmt.Fprintf(prompt, "It cannot be undone. Reset %s? [y/N] ", insight.Plural(int64(len(customers)), "customer"))
 	answer, err := readLine(ctx, command.InOrStdin())
 	if err != nil {
 		fmt.Fprintln(prompt)

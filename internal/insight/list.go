@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +28,6 @@ type Walk struct {
 	snapshot *Snapshot
 	pace     int // keys a second; 0: as fast as Redis answers
 	due      time.Time
-	looked   int64
 
 	at     int // the server that is walked through
 	cursor uint64
@@ -43,21 +41,6 @@ func (s *Snapshot) Walk(pace int) *Walk { return &Walk{snapshot: s, pace: pace} 
 
 // Done reports whether the walk is at its end.
 func (w *Walk) Done() bool { return w.at >= len(w.snapshot.Servers) }
-
-// Progress returns about how many percent of the keys the walk has looked at.
-func (w *Walk) Progress() int {
-	var keys int64
-	for _, m := range w.snapshot.Servers {
-		for name, value := range m.info { // db0:keys=12,expires=…
-			if count, ok := strings.CutPrefix(value, "keys="); ok && strings.HasPrefix(name, "db") {
-				count, _, _ = strings.Cut(count, ",")
-				n, _ := strconv.ParseInt(count, 10, 64)
-				keys += n
-			}
-		}
-	}
-	return int(min(100*w.looked/max(keys, 1), 100))
-}
 
 // Next returns the next page, which may be empty.
 func (w *Walk) Next(ctx context.Context) ([]Listed, error) {
@@ -83,7 +66,6 @@ func (w *Walk) Next(ctx context.Context) ([]Listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.looked += pageKeys
 	if w.cursor = cursor; cursor == 0 {
 		w.at++
 	}

@@ -3,7 +3,6 @@ package insight
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -76,46 +75,3 @@ func (s *Snapshot) overrideOf(o control.Override) *Override {
 
 // Moment writes a time of day that people everywhere read alike.
 func Moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-// Consequence is what an override does to a customer's documents, and to others'.
-type Consequence struct {
-	From priority.Level `json:"from"` // of the next document without it
-	To   priority.Level `json:"to"`   // of the next document with it
-	Says string         `json:"says"`
-}
-
-// manyDocuments of one customer, pending or in a minute, are noticed by others.
-const manyDocuments = 100
-
-// ConsequenceOf says what an override does, from what is known of the customer and what
-// all workers report.
-func (s *Snapshot) ConsequenceOf(customer string, state priority.State, bounds priority.Override) Consequence {
-	c := Consequence{From: state.NextLevel, To: bounds.Level(state.RuleLevel, s.Last)}
-	var documents int64
-	for _, b := range s.Totals.Busiest {
-		if b.Customer == customer {
-			documents = b.Documents
-		}
-	}
-	var said []string
-	say := func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
-	if state.Rule == priority.Unknown {
-		say("Nothing is known of this customer: it is new, or misspelled.")
-	}
-	switch {
-	case c.To == c.From:
-		say("No change now: the next document has level %d without it too.", c.From)
-	case c.To > c.From:
-		say("This is worse for %s: the next document gets level %d instead of %d.", Shown(customer), c.To, c.From)
-	default:
-		say("This is better for %s: the next document gets level %d instead of %d.", Shown(customer), c.To, c.From)
-		if max(documents, state.Pending) >= manyDocuments {
-			say("But others wait for its next documents: it sent %s in the last minute and has %s pending.", Plural(documents, "document"), Group(state.Pending))
-		}
-	}
-	if state.RuleLevel != c.From && state.RuleLevel != c.To {
-		say("The rule alone gives level %d.", state.RuleLevel)
-	}
-	c.Says = strings.Join(said, " ")
-	return c
-}

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/docpriority/priority"
 	"github.com/docpriority/priority/control"
@@ -194,20 +193,4 @@ func differences(policy priority.Policy) (text string) {
 		text += Plural(int64(policy.Turns), "turn") + ", "
 	}
 	return text
-}
-
-// Harsh says what is probably a mistake in rules with every field filled in: by which rule a
-// new customer's first document is beyond the last number of the table; empty: by none.
-func Harsh(rules control.Rules) string {
-	var by []string
-	if n := len(rules.Policy.Thresholds); n > 0 && rules.Policy.Level(0) == priority.Level(n+1) {
-		by = append(by, "by count")
-	}
-	if n := len(rules.Policy.Loads); n > 0 && rules.Policy.LevelOfLoad(1) == priority.Level(n+1) {
-		by = append(by, "by load")
-	}
-	if by == nil {
-		return ""
-	}
-	return strings.Join(by, ", ") + ", even a new customer's first document is beyond the last number of the table"
 }
