@@ -14,9 +14,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestHistoriesAreLinearizable checks rounds of several stores, each on a client
+// TestHistories checks rounds of several stores, each on a client
 // of its own, while connections break, scripts are flushed and callers give up.
-func TestHistoriesAreLinearizable(t *testing.T) {
+func TestHistories(t *testing.T) {
 	wanted := 100_000
 	if testing.Short() {
 		wanted = 10_000
@@ -57,20 +57,9 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	}
 }
 
-// TestNonAtomicStoreIsCaught and the test after it show that the checks above
-// can fail.
-func TestNonAtomicStoreIsCaught(t *testing.T) {
-	server := redistest.Start(t)
-	w := &workload{callers: 8, calls: 32, customers: 4, saboteur: &saboteur{}}
-	for range 4 {
-		client := server.Client()
-		w.stores = append(w.stores, &nonAtomicStore{RedisStore: newStore(t, client), client: client})
-	}
-	catch(t, w)
-}
-
-// TestRepeatingStoreIsCaught has a store that calls again when an answer is lost.
-func TestRepeatingStoreIsCaught(t *testing.T) {
+// TestHistories_RepeatingStore shows that the check can fail: on a store that calls again when an
+// answer is lost.
+func TestHistories_RepeatingStore(t *testing.T) {
 	server := redistest.Start(t)
 	cutter := &cutter{oneIn: 100}
 	w := &workload{callers: 8, calls: 32, customers: 4, saboteur: &saboteur{}}
@@ -91,36 +80,6 @@ func catch(t *testing.T, w *workload) {
 		}
 	}
 	t.Fatal("all histories were found linearizable")
-}
-
-// nonAtomicStore reads the count and writes it back.
-type nonAtomicStore struct {
-	*priority.RedisStore
-	client *redis.Client
-}
-
-func (s *nonAtomicStore) Next(ctx context.Context, customer string) (priority.Decision, error) {
-	decisions, err := s.NextN(ctx, customer, 1)
-	if err != nil {
-		return priority.Decision{}, err
-	}
-	return decisions[0], nil
-}
-
-func (s *nonAtomicStore) NextN(ctx context.Context, customer string, n int) ([]priority.Decision, error) {
-	count, err := s.client.Get(ctx, s.Keys(customer).Count).Int64()
-	if errors.Is(err, redis.Nil) {
-		count = 1
-	} else if err != nil {
-		return nil, err
-	}
-	policy := priority.DefaultPolicy()
-	decisions := make([]priority.Decision, n)
-	for i := range decisions {
-		count--
-		decisions[i] = priority.Decision{Level: policy.Level(count), Count: count, ResetIn: policy.ResetInterval}
-	}
-	return decisions, s.client.Set(ctx, s.Keys(customer).Count, count, policy.ResetInterval).Err()
 }
 
 // repeatingStore calls again when it may have been counted.

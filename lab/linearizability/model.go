@@ -140,13 +140,7 @@ func (s state) told() told {
 	return told{level: levelOf(s.count), count: s.count, running: true}
 }
 
-// levels is the default policy's table written out: levels[n] is the level of
-// count -n; all counts below have the last level.
-var levels = []priority.Level{1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 8, 8, 8, 8, 9}
-
-func levelOf(count int64) priority.Level {
-	return levels[min(-count, int64(len(levels)-1))]
-}
+func levelOf(count int64) priority.Level { return priority.Policy{}.Level(count) }
 
 // byCustomer parts a history: no call touches two customers.
 func byCustomer(history []porcupine.Operation) [][]porcupine.Operation {

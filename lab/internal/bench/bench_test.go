@@ -94,33 +94,6 @@ func TestContenders(t *testing.T) {
 	}
 }
 
-// What scripts call is listed by the server beside what clients call, and is part
-// of the script's time already.
-func TestTimePerDecision(t *testing.T) {
-	perCall := map[string]float64{"evalsha": 4, "get": 1, "set": 1.5, "time": 0.5}
-	for _, test := range []struct {
-		name string
-		sent map[string]int
-		want float64
-	}{
-		{"one script", map[string]int{"evalsha": 10}, 4},
-		{"some commands", map[string]int{"time": 10, "get": 10, "evalsha": 5}, 3.5},
-	} {
-		got, err := timePerDecision(perCall, test.sent, 10)
-		if err != nil || got != test.want {
-			t.Errorf("%s: %v, %v; want %v", test.name, got, err, test.want)
-		}
-	}
-	for name, sent := range map[string]map[string]int{
-		"fewer commands than decisions": {"evalsha": 9},
-		"a command without statistics":  {"evalsha": 10, "ping": 1},
-	} {
-		if got, err := timePerDecision(perCall, sent, 10); err == nil {
-			t.Errorf("%s: %v and no error", name, got)
-		}
-	}
-}
-
 func TestSamples(t *testing.T) {
 	ours, base := samples{3, 1, 20}, samples{2, 1, 10}
 	if got := ours.over(base).String(); got != "1.50 (1.00–2.00)" {

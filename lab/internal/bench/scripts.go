@@ -47,7 +47,7 @@ func measureScripts(ctx context.Context, b *bench) (*report, error) {
 		return nil, err
 	}
 	names := customerNames(b.customers)
-	if err := decideAll(ctx, b.callers, names, p.submit); err != nil {
+	if err := decideAll(ctx, b.callers, names, p.submit(invoiceOf)); err != nil {
 		return nil, err
 	}
 	if _, err := store.SubmitN(ctx, "acme", p.ids, nil); err != nil {
@@ -60,13 +60,13 @@ func measureScripts(ctx context.Context, b *bench) (*report, error) {
 		decide decide
 	}{
 		{one, next(store)},
-		{one, p.submit}, {one, p.submitAndDone}, {one, p.peek},
-		{many, p.submitOfAcme}, {many, p.submitAndDoneOfAcme}, {many, p.peekAtAcme},
+		{one, p.submit(invoiceOf)}, {one, p.submitAndDone(invoiceOf)}, {one, p.peek(invoiceOf)},
+		{many, p.submit(ofAcme)}, {many, p.submitAndDone(ofAcme)}, {many, p.peek(ofAcme)},
 	} {
 		loads = append(loads, timed{server, sent, load.of, b.together(load.decide)})
 	}
 	loads = append(loads, timed{server, sent, one.tenth(), b.together(p.submitFifty)})
-	loads = append(loads, timed{server, sent, one, b.together(overridden.submitAndDone)})
+	loads = append(loads, timed{server, sent, one, b.together(overridden.submitAndDone(invoiceOf))})
 	times, err := b.serverTimes(ctx, "scripts, server time", loads)
 	if err != nil {
 		return nil, err
@@ -92,11 +92,11 @@ func measureScripts(ctx context.Context, b *bench) (*report, error) {
 // memory returns the bytes of a customer with one pending document, and of each document
 // of a customer with many.
 func (p *scripts) memory(ctx context.Context) (perCustomer, perDocument float64, err error) {
-	perCustomer, err = p.server.memoryOfCustomers(ctx, p.callers, customerNames(p.customers), p.submit)
+	perCustomer, err = p.server.memoryOfCustomers(ctx, p.callers, customerNames(p.customers), p.submit(invoiceOf))
 	if err != nil {
 		return 0, 0, err
 	}
-	perDocument, err = p.server.memoryOfCustomers(ctx, p.callers, p.ids, p.submitOfAcme)
+	perDocument, err = p.server.memoryOfCustomers(ctx, p.callers, p.ids, p.submit(ofAcme))
 	return perCustomer, perDocument, err
 }
 
@@ -129,42 +129,40 @@ func (b *bench) picked(names []string) (picked documents) {
 	return picked
 }
 
-// The calls for customers with one pending document each.
+// about is a document that a call is about, by the name in a load: one of each customer, or each
+// of acme's.
+type about func(name string) (customer, document string)
 
-func (p *scripts) submit(ctx context.Context, customer string) error {
-	_, err := p.store.Submit(ctx, customer, "invoice", 0)
-	return err
-}
+func invoiceOf(name string) (customer, document string) { return name, "invoice" }
 
-func (p *scripts) submitAndDone(ctx context.Context, customer string) error {
-	if _, err := p.store.Submit(ctx, customer, "another", 0); err != nil {
+func ofAcme(name string) (customer, document string) { return "acme", name }
+
+func (p *scripts) submit(about about) decide {
+	return func(ctx context.Context, name string) error {
+		customer, document := about(name)
+		_, err := p.store.Submit(ctx, customer, document, 0)
 		return err
 	}
-	_, err := p.store.Done(ctx, customer, "another", 0)
-	return err
 }
 
-func (p *scripts) peek(ctx context.Context, customer string) error {
-	_, err := p.store.Peek(ctx, customer)
-	return err
-}
-
-// The same for one customer with many.
-
-func (p *scripts) submitOfAcme(ctx context.Context, id string) error {
-	_, err := p.store.Submit(ctx, "acme", id, 0)
-	return err
-}
-
-func (p *scripts) submitAndDoneOfAcme(ctx context.Context, id string) error {
-	if _, err := p.store.Submit(ctx, "acme", "another "+id, 0); err != nil {
+func (p *scripts) submitAndDone(about about) decide {
+	return func(ctx context.Context, name string) error {
+		customer, document := about(name)
+		if _, err := p.store.Submit(ctx, customer, "another "+document, 0); err != nil {
+			return err
+		}
+		_, err := p.store.Done(ctx, customer, "another "+document, 0)
 		return err
 	}
-	_, err := p.store.Done(ctx, "acme", "another "+id, 0)
-	return err
 }
 
-func (p *scripts) peekAtAcme(ctx context.Context, _ string) error { return p.peek(ctx, "acme") }
+func (p *scripts) peek(about about) decide {
+	return func(ctx context.Context, name string) error {
+		customer, _ := about(name)
+		_, err := p.store.Peek(ctx, customer)
+		return err
+	}
+}
 
 func (p *scripts) report(next samples, one, many []samples) *report {
 	all := whole(float64(len(p.ids)))

@@ -40,25 +40,6 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-func TestMeasure_Time(t *testing.T) {
-	w := made([3]int{a, 0, 5}, [3]int{a, 1, 1}, [3]int{b, 2, 2}, [3]int{a, 9, 1})
-	w.From, w.To = time.Second, 8*time.Second
-	starts, err := Run(w, 1, newFirstCome(w)) // at 0, 5, 6 and 9
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := measure(w, 1, starts)
-	// Of the 7 s measured, a got 5 (4 of them for a document submitted earlier)
-	// for a demand of 1, b 2 for a demand of 2.
-	for name, want := range map[string]float64{
-		"others_documents": 2, "others_wait_max_s": 4, "smallest_share": 1, "jain": 36. / 52,
-	} {
-		if math.Abs(got[name]-want) > 1e-9 {
-			t.Errorf("%s is %v, want %v", name, got[name], want)
-		}
-	}
-}
-
 func TestMaxMinFair(t *testing.T) {
 	for _, test := range []struct {
 		demands, weights []float64

@@ -127,35 +127,6 @@ func TestSQSFair_InFlight(t *testing.T) {
 	}
 }
 
-// One server and twenty-one customers. The first has sent two documents at once; then each of the
-// others sends one document every twenty seconds, which is a twentieth of the processing time.
-func TestSQSFair_NoisyEnds(t *testing.T) {
-	for again, want := range map[int]int{0: 300, 200: 500} {
-		w := newWorkload(make([]string, 21))
-		w.To = time.Hour
-		send := func(customer, at int) {
-			w.Documents = append(w.Documents, Document{
-				Customer: int32(customer), Submitted: time.Duration(at) * time.Second, Service: time.Second,
-			})
-		}
-		send(0, 0)
-		send(0, 0)
-		for second := range 1000 {
-			if again > 0 && second == again {
-				send(0, second)
-			}
-			send(1+second%20, second)
-		}
-		starts, err := Run(w, 1, newSQSFair(w, 5*time.Minute, false))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := int(starts[1] / time.Second); got != want {
-			t.Errorf("sent again at %d s: the second document begins at %d s, want %d s", again, got, want)
-		}
-	}
-}
-
 // River's four priorities are the classes that package queue makes of nine levels.
 func TestFourClasses(t *testing.T) {
 	ends, err := foldsOf(strings.TrimPrefix(fourClasses, Submit+ownFolds), 9)

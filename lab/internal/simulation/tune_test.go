@@ -118,23 +118,6 @@ func TestTuning_HoldsBack(t *testing.T) {
 	}
 }
 
-// Backlogs and counts carry over into the part held back.
-func TestDivide_Backlog(t *testing.T) {
-	w := made([3]int{a, 0, 90}, [3]int{b, 80, 1}, [3]int{a, 90, 1})
-	w.Groups = []string{Light}
-	_, last, _, err := divide(w)
-	if err != nil {
-		t.Fatal(err)
-	}
-	starts, err := Run(last, 1, newFirstCome(last))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := measure(last, 1, starts); m[Light+"_documents"] != 2 || m[Light+"_wait_max_s"] != 10 {
-		t.Errorf("measured: %v", m)
-	}
-}
-
 func TestTuning_HeavyCost(t *testing.T) {
 	free := tuning(steadyAndFloods(1), 3)
 	free.HeavyCost = 0
@@ -235,15 +218,4 @@ func manyThresholds() []int64 {
 		thresholds[i] = -int64(i) * 1e13
 	}
 	return thresholds
-}
-
-func TestTuning_TooLittle(t *testing.T) {
-	traffic := newTraffic(1, 12*time.Hour)
-	traffic.send(light, 9, 1, 10*time.Minute, 10*time.Second)
-	traffic.send(heavy, 1, 300, time.Hour, 4*time.Second)
-	few := tuning(traffic.Workload, 1)
-	few.Counting = Submit
-	if a := tuned(t, few); a.Reason != TooLittle || a.Take != a.Submit.Present || a.Light != 9 {
-		t.Errorf("%s: %s", a.Take.Counting, a.Reason)
-	}
 }
