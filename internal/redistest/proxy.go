@@ -5,19 +5,15 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 )
 
 // Fault is what a Proxy does to connections.
 type Fault int32
 
 const (
-	None      Fault = iota
-	Blackhole       // requests and replies go nowhere
-	Swallow         // requests arrive, replies go nowhere
-	Cut             // requests arrive, the connection is closed instead of a reply
-	Truncate        // requests arrive, the connection is closed within the reply
-	Delay           // replies come a second late
+	None    Fault = iota
+	Swallow       // requests arrive, replies go nowhere
+	Cut           // requests arrive, the connection is closed instead of a reply
 )
 
 // Proxy stands between a client and a server and does harm.
@@ -83,8 +79,8 @@ func (p *Proxy) accept() {
 		if !p.track(client, server) {
 			return
 		}
-		go p.forward(server, client, p.requests)
-		go p.forward(client, server, p.replies)
+		go p.forward(server, client, func() Fault { return None })
+		go p.forward(client, server, func() Fault { return Fault(p.fault.Load()) })
 	}
 }
 
@@ -101,7 +97,7 @@ func (p *Proxy) track(client, server net.Conn) bool {
 }
 
 // forward copies from one connection to the other until either is closed.
-func (p *Proxy) forward(to, from net.Conn, spoil func(chunk []byte) (pass []byte, cut bool)) {
+func (p *Proxy) forward(to, from net.Conn, fault func() Fault) {
 	defer p.wait.Done()
 	defer func() {
 		_, _ = to.Close(), from.Close()
@@ -113,9 +109,11 @@ func (p *Proxy) forward(to, from net.Conn, spoil func(chunk []byte) (pass []byte
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 {
-			pass, cut := spoil(buffer[:n])
-			if _, err := to.Write(pass); err != nil || cut {
+		if now := fault(); n > 0 && now != Swallow {
+			if now == Cut {
+				return
+			}
+			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}
 		}
@@ -123,25 +121,4 @@ func (p *Proxy) forward(to, from net.Conn, spoil func(chunk []byte) (pass []byte
 			return
 		}
 	}
-}
-
-func (p *Proxy) requests(chunk []byte) ([]byte, bool) {
-	if Fault(p.fault.Load()) == Blackhole {
-		return nil, false
-	}
-	return chunk, false
-}
-
-func (p *Proxy) replies(chunk []byte) ([]byte, bool) {
-	switch Fault(p.fault.Load()) {
-	case Blackhole, Swallow:
-		return nil, false
-	case Cut:
-		return nil, true
-	case Truncate:
-		return chunk[:len(chunk)/2], true
-	case Delay:
-		time.Sleep(time.Second)
-	}
-	return chunk, false
 }

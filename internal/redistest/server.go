@@ -11,7 +11,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -49,16 +48,6 @@ func Skip(tb testing.TB, why string) {
 		tb.Fatal(why)
 	}
 	tb.Skip(why)
-}
-
-// SkipServer skips a test for what the server that REDIS_SERVER names cannot do. The
-// machine's own can do everything, or CI fails.
-func SkipServer(tb testing.TB, why string) {
-	tb.Helper()
-	if os.Getenv("REDIS_SERVER") != "" {
-		tb.Skip(why)
-	}
-	Skip(tb, why+": apt-get install redis-server")
 }
 
 // serverProgram returns the path of the server named by the environment's
@@ -197,12 +186,6 @@ func (s *Server) KillClients() {
 			client.ClientKillByFilter(ctx, "ID", id, "TYPE", "normal", "SKIPME", "yes")
 		}
 	}
-}
-
-// Log returns what the server has logged.
-func (s *Server) Log() string {
-	log, _ := os.ReadFile(filepath.Join(s.Dir, "redis.log"))
-	return string(log)
 }
 
 // Calls returns how often each command was called since the server's statistics
