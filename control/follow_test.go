@@ -306,27 +306,6 @@ func TestStore_RulesCannotBeRead(t *testing.T) {
 	})
 }
 
-// A client that heeds no context keeps neither Refresh nor Close.
-func TestStore_ClientHangs(t *testing.T) {
-	bubble.Test(t, func(t *testing.T) {
-		v := virtualredis.Start(t)
-		client, release := v.Client(nil), make(chan struct{})
-		store := newStore(t, client, control.Options{})
-		check(t, store.Refresh(t.Context()))
-		client.AddHook(hook{"evalsha", func(next func() error) error { <-release; return next() }})
-		for i, call := range []func(context.Context) error{store.Refresh, store.Refresh, store.Close, store.Close, store.Refresh} {
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			began := time.Now()
-			if err := call(ctx); err == nil || time.Since(began) > 100*time.Millisecond {
-				t.Errorf("call %d: %v after %v", i, err, time.Since(began))
-			}
-			cancel()
-		}
-		close(release)
-		check(t, store.Close(t.Context()))
-	})
-}
-
 // Rules that a worker cannot use, or that Redis lost, leave those it follows in force. The error
 // says why; vectors/rules.json has what else the key may hold.
 func TestStore_CannotUse(t *testing.T) {
@@ -353,10 +332,13 @@ func TestStore_CannotUse(t *testing.T) {
 	}
 	said.want(t, "lost", 1, control.ErrLost)
 	wantLevels(t, "lost", store, 2)
-	for text, kind := range map[string]error{`{"format":2,"version":7}`: control.ErrNewer, "junk": control.ErrCorrupt} {
-		check(t, w.client.Set(ctx, rulesKey, text, 0).Err())
-		wantError(t, text, store.Refresh(ctx), kind)
-		wantError(t, text, errOf(w.admin.Rules(ctx)), kind)
+	for _, test := range []struct {
+		text string
+		kind error
+	}{{`{"format":2,"version":7}`, control.ErrNewer}, {"junk", control.ErrCorrupt}} {
+		check(t, w.client.Set(ctx, rulesKey, test.text, 0).Err())
+		wantError(t, test.text, store.Refresh(ctx), test.kind)
+		wantError(t, test.text, errOf(w.admin.Rules(ctx)), test.kind)
 	}
 	wantLevels(t, "junk", store, 2)
 	w.apply(levels(1)) // in place of junk

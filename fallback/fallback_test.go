@@ -12,7 +12,6 @@ import (
 	"github.com/docpriority/priority/fallback"
 	"github.com/docpriority/priority/internal/bubble"
 	"github.com/docpriority/priority/memory"
-	"github.com/docpriority/priority/observe"
 )
 
 func TestFallback(t *testing.T) {
@@ -116,35 +115,24 @@ func TestFallback_WrongCall(t *testing.T) {
 	})
 }
 
-// mine is a wrapper as a user writes one.
-type mine struct{ priority.Store }
-
+// A wrapper around the primary does not hide its lease.
 func TestOutage_Lease(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
-		for _, wrap := range []func(p *primary) priority.Store{
-			func(p *primary) priority.Store { return p },
-			func(p *primary) priority.Store { return mine{p} },
-			func(p *primary) priority.Store { s, _ := observe.New(mine{p}); return &mine{s} },
-		} {
-			store, err := memory.New(&memory.Options{Lease: time.Minute})
-			if err != nil {
-				t.Fatal(err)
+		store, err := memory.New(&memory.Options{Lease: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &primary{Store: store}
+		f := open(t, struct{ priority.Store }{p}, nil)
+		p.fail(down, nil)
+		for i, want := range []int64{1, 2, 2} {
+			if got, err := f.Submit(t.Context(), "acme", fmt.Sprint(i), 0); err != nil || got.Pending != want {
+				t.Errorf("document %d: %+v, %v, want %d pending", i, got, err, want)
 			}
-			p := &primary{Store: store}
-			f, err := fallback.New(wrap(p), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.fail(down, nil)
-			for i, want := range []int64{1, 2, 2} {
-				if got, err := f.Submit(t.Context(), "acme", fmt.Sprint(i), 0); err != nil || got.Pending != want {
-					t.Errorf("document %d: %+v, %v, want %d pending", i, got, err, want)
-				}
-				time.Sleep(40*time.Second + time.Millisecond)
-			}
-			if err := f.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			time.Sleep(40*time.Second + time.Millisecond)
+		}
+		if err := f.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }
