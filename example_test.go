@@ -123,23 +123,6 @@ func ExampleRedisStore_Submit() {
 	// 600 pending: level 8
 }
 
-// An upload of many documents is one round trip.
-func ExampleRedisStore_NextN() {
-	store, _, end := exampleStore(&priority.RedisOptions{})
-	defer end()
-
-	decisions, err := store.NextN(context.Background(), "acme", 24)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, decision := range decisions {
-		fmt.Print(decision.Level, " ")
-	}
-	fmt.Println()
-	// Output:
-	// 1 1 1 2 2 3 3 4 4 5 5 6 6 7 7 8 8 8 8 8 8 9 9 9
-}
-
 // A batch of several customers' documents can fail in part.
 func ExampleBatchError() {
 	store, client, end := exampleStore(&priority.RedisOptions{})
