@@ -147,10 +147,9 @@ func (d drawing) levels() []string {
 }
 
 func (d drawing) busiest() []string {
-	t := table{reported: true}
-	for _, b := range d.top.Busiest {
-		t.byCount = t.byCount || b.State != nil && b.ByCount()
-		t.byLoad = t.byLoad || b.State != nil && b.ByLoad()
+	t := table{reported: true, number: "LOAD"}
+	if slices.ContainsFunc(d.top.Busiest, func(b insight.Busy) bool { return b.State != nil && b.ByCount() }) {
+		t.number = "COUNT/LOAD"
 	}
 	lines := []string{d.styled(bold, t.heading())}
 	for _, b := range d.top.Busiest {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/docpriority/priority/internal/insight"
@@ -38,9 +37,8 @@ func newList() *cobra.Command {
 			}
 		}
 		c.warn(command)
-		lines := &lines{out: command.OutOrStdout(), asJSON: asJSON}
-		walk := c.Walk(pace)
-		for !walk.Done() && (limit == 0 || lines.printed < limit) {
+		out, printed, rows := command.OutOrStdout(), 0, table{number: "COUNT/LOAD"}
+		for walk := c.Walk(pace); !walk.Done() && (limit == 0 || printed < limit); {
 			page, err := walk.Next(command.Context())
 			if err != nil {
 				return err
@@ -49,13 +47,32 @@ func newList() *cobra.Command {
 				return corrupt && l.Corrupt == "" || len(levels) > 0 && (l.Corrupt != "" || !slices.Contains(levels, int(l.NextLevel)))
 			})
 			if limit > 0 {
-				page = page[:min(len(page), limit-lines.printed)]
+				page = page[:min(len(page), limit-printed)]
 			}
-			if err := lines.print(page); err != nil {
+			if asJSON {
+				err = writeAll(out, page)
+			} else if printed == 0 && len(page) > 0 {
+				_, err = fmt.Fprintln(out, rows.heading())
+			}
+			for _, listed := range page {
+				if err != nil || asJSON {
+					break
+				}
+				line := rows.line(insight.Busy{Name: listed.Name, State: listed.State})
+				if listed.Corrupt != "" {
+					line += ", " + insight.Shown(listed.Corrupt)
+				}
+				_, err = fmt.Fprintln(out, line)
+			}
+			if err != nil {
 				return err
 			}
+			printed += len(page)
 		}
-		return lines.end()
+		if printed == 0 && !asJSON {
+			fmt.Fprintln(out, "No such customer.")
+		}
+		return nil
 	})
 	flags := command.Flags()
 	flags.IntSliceVar(&levels, "level", nil, "only customers whose next document gets one of these levels, as 8,9")
@@ -66,50 +83,4 @@ func newList() *cobra.Command {
 	connect.registerPolicy(command)
 	connect.register(command)
 	return command
-}
-
-// lines prints customers, with a heading before the first, and another heading before
-// the first that is counted by the other rule.
-type lines struct {
-	out     io.Writer
-	asJSON  bool
-	table   table
-	printed int
-}
-
-func (l *lines) print(page []insight.Listed) error {
-	before := l.table
-	for _, listed := range page {
-		l.table.byCount = l.table.byCount || listed.State != nil && listed.ByCount()
-		l.table.byLoad = l.table.byLoad || listed.State != nil && listed.ByLoad()
-	}
-	var err error
-	if len(page) > 0 && (l.printed == 0 || l.table != before) && !l.asJSON {
-		_, err = fmt.Fprintln(l.out, l.table.heading())
-	}
-	for _, listed := range page {
-		l.printed++
-		switch {
-		case err != nil:
-			return err
-		case l.asJSON:
-			err = writeJSON(l.out, listed)
-		default:
-			line := l.table.line(insight.Busy{Name: listed.Name, State: listed.State})
-			if listed.Corrupt != "" {
-				line += ", " + insight.Shown(listed.Corrupt)
-			}
-			_, err = fmt.Fprintln(l.out, line)
-		}
-	}
-	return err
-}
-
-// end says that there was no line.
-func (l *lines) end() error {
-	if l.printed > 0 || l.asJSON {
-		return nil
-	}
-	_, err := fmt.Fprintln(l.out, "No such customer.")
-	return err
 }
