@@ -5,40 +5,10 @@
 //	…
 //	observed, err := observe.New(store, instrumentation.Observe)
 //
-// The metrics are
-//
-//   - priority.documents, a counter of the documents in calls that count: counted
-//     documents by priority.rule, priority.level and priority.degraded, and documents that
-//     were not or perhaps not counted by error.type
-//   - priority.overridden.documents, a counter of counted documents whose level is another
-//     one than the rule's, by an override: by priority.level, and priority.rule.level
-//   - priority.call.duration, a histogram in seconds of the calls, by
-//     priority.operation, priority.degraded and, for failed calls, error.type
-//   - priority.document.duration, a histogram in seconds of the documents' working time,
-//     as given to Done and DoneN
-//   - priority.document.latency, a histogram in seconds of the time from Submit to Done,
-//     by the priority.level that Submit gave
-//   - priority.absorbed.errors, a counter of the errors that no caller saw because
-//     a fallback answered, by error.type
-//
-// and, while a store is given to [Instrumentation.ObserveStore],
-//
-//   - with priority.documents the attribute priority.last: whether the count is below the
-//     last threshold of the customer's policy, or the load beyond its last load
-//   - priority.degraded, 1 while a fallback answers
-//   - priority.rules.version, the version of the operators' rules that are followed
-//   - priority.rules.age, the seconds since the operators' rules were last read
-//   - priority.rules.failing, 1 if the newest rules are not followed, by error.type: lost,
-//     newer, corrupt, invalid or _OTHER
-//
-// and, for all processes that report, while [Instrumentation.ObserveFleet] has a client,
-//
-//   - priority.fleet.workers, by priority.language and priority.obeys
-//   - priority.fleet.degraded, in how many of them a fallback answers
-//   - priority.fleet.documents of the last minute, by priority.rule and priority.level, or
-//     by error.type
-//   - priority.fleet.wait in seconds, by priority.level and priority.quantile
-//   - priority.fleet.version, the version of the last change by operators
+// While a store is given to [Instrumentation.ObserveStore], it records also what that store
+// knows of its fallback and of the operators' rules, and while [Instrumentation.ObserveFleet]
+// has a client, what all processes report. docs/operate.md lists the metrics; each has a
+// description.
 //
 // error.type has the values of [observe.Outcome], with _OTHER for "error". A customer
 // is never an attribute of a metric, and neither is a document.
