@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -58,14 +57,14 @@ type request struct {
 }
 
 // drive answers the requests of an input until it ends.
-func drive(input io.Reader, output io.Writer, open func(*request) (subject, error)) error {
-	var store subject
+func drive(input io.Reader, output io.Writer) error {
+	var store *goStore
 	var writing sync.Mutex
 	var calls sync.WaitGroup
 	end := func() {
 		calls.Wait()
-		if opened, ok := store.(goStore); ok {
-			opened.close()
+		if store != nil {
+			store.close()
 		}
 	}
 	defer end()
@@ -90,7 +89,7 @@ func drive(input io.Reader, output io.Writer, open func(*request) (subject, erro
 		}
 		if r.Do == "open" {
 			end()
-			store, err = open(&r)
+			store, err = openGo(&r)
 			answer(response{ID: r.ID, Error: failureOf(err)})
 			continue
 		}
@@ -105,20 +104,13 @@ func drive(input io.Reader, output io.Writer, open func(*request) (subject, erro
 	}
 }
 
-// subject is what a driver drives.
-type subject interface {
-	do(r *request) response
-}
-
 // goStore is the module's store, with a fallback around it, or a member of its fleet.
 type goStore struct {
 	priority.Store
-	redis  *priority.RedisStore
-	client redis.UniversalClient
-	prefix string
+	redis *priority.RedisStore
 }
 
-func openGo(r *request) (subject, error) {
+func openGo(r *request) (*goStore, error) {
 	opts, err := optionsOf(r)
 	if err != nil {
 		return nil, err
@@ -142,18 +134,21 @@ func openGo(r *request) (subject, error) {
 			return nil, err
 		}
 		store, _ := priority.As[*priority.RedisStore](member)
-		return goStore{member, store, client, cmp.Or(r.Prefix, "priority")}, nil
+		return &goStore{member, store}, nil
 	}
 	store, err := priority.NewRedisStore(client, opts)
-	opened := goStore{store, store, client, cmp.Or(r.Prefix, "priority")}
-	if err == nil && r.Fallback {
+	if err != nil {
+		return nil, err
+	}
+	opened := &goStore{store, store}
+	if r.Fallback {
 		opened.Store, err = fallback.New(store, nil)
 	}
 	return opened, err
 }
 
 // close ends what runs in the background.
-func (s goStore) close() {
+func (s *goStore) close() {
 	if store, ok := s.Store.(interface{ Close(context.Context) error }); ok {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -182,7 +177,7 @@ func optionsOf(r *request) (*priority.RedisOptions, error) {
 	return opts, nil
 }
 
-func (s goStore) do(r *request) response {
+func (s *goStore) do(r *request) response {
 	ctx, customer := context.Background(), string(r.Customer)
 	ids := make([]string, len(r.Documents))
 	for i, document := range r.Documents {
@@ -248,7 +243,7 @@ func costsOf(r *request) []float64 {
 	return costs
 }
 
-func (s goStore) done(customer string, ids []string, took time.Duration) response {
+func (s *goStore) done(customer string, ids []string, took time.Duration) response {
 	var all []priority.Ended
 	var err error
 	if ctx := context.Background(); len(ids) == 1 {
@@ -266,7 +261,7 @@ func (s goStore) done(customer string, ids []string, took time.Duration) respons
 	return r
 }
 
-func (s goStore) script(text string) string {
+func (s *goStore) script(text string) string {
 	return vectors.Script(text, s.redis.PolicyOf(""), s.redis.Lease())
 }
 

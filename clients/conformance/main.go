@@ -66,7 +66,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "conformance: -run: %v\n", err)
 		return 2
 	case *drives:
-		if err := drive(stdin, stdout, openGo); err != nil {
+		if err := drive(stdin, stdout); err != nil {
 			fmt.Fprintln(stderr, err)
 			return 1
 		}

@@ -23,14 +23,14 @@ func TestMembers(t *testing.T) {
 	t.Run("server", func(t *testing.T) {
 		t.Parallel() // it waits for reports most of the time
 		server := redistest.Start(t)
-		testMembers(t, server.Client(), server.Addr, self(t, "the module"), python(t, "redis"), node(t, "ioredis"))
+		testMembers(t, server.Client(), server.Addr, self(t), python(t, "redis"), node(t, "ioredis"))
 	})
 	if !*all {
 		return
 	}
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
-		cluster, module := redistest.StartCluster(t, 3), self(t, "the module")
+		cluster, module := redistest.StartCluster(t, 3), self(t)
 		module.client = "cluster"
 		testMembers(t, cluster.Client(), cluster.Masters[0].Addr, module, python(t, "asyncio-cluster"), node(t, "node-redis-cluster"))
 	})
