@@ -130,7 +130,7 @@ func (f *connectionFlags) inspector(command *cobra.Command) (*insight.Inspector,
 	if err != nil {
 		return nil, err
 	}
-	options := insight.Options{Prefix: f.prefix, Timeout: f.timeout, Server: insight.Server{Address: t.shown, Kind: t.kind}, Secrets: secrets}
+	options := insight.Options{Prefix: f.prefix, Timeout: f.timeout, Address: t.shown, Secrets: secrets}
 	if f.policy != "" {
 		if options.Own, options.Name, err = readRules(f.policy, command.InOrStdin()); err != nil {
 			return nil, err
@@ -229,9 +229,9 @@ func meet(command *cobra.Command, inspector *insight.Inspector) (*connection, er
 	c := &connection{snapshot}
 	if replica := snapshot.Replica(); replica != "" {
 		if command.Flags().Lookup("why") != nil {
-			return nil, usageError("%s is %s, where nothing can be changed: name the master", inspector.Server.Address, replica)
+			return nil, usageError("%s is %s, where nothing can be changed: name the master", inspector.Address, replica)
 		}
-		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s is %s: it may be behind its master\n", inspector.Server.Address, replica)
+		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: %s is %s: it may be behind its master\n", inspector.Address, replica)
 	}
 	return c, nil
 }
@@ -239,18 +239,18 @@ func meet(command *cobra.Command, inspector *insight.Inspector) (*connection, er
 // recognize checks that a single server is one: a node of a cluster would answer for its
 // share of the customers, as if there were no others.
 func recognize(ctx context.Context, inspector *insight.Inspector) error {
-	if inspector.Server.Kind != insight.SingleServer {
-		return nil // go-redis has asked whether it is one
+	if scheme, _, _ := strings.Cut(inspector.Address, "://"); strings.Contains(scheme, "+") {
+		return nil // go-redis has asked whether it is a cluster or a sentinel
 	}
 	info, err := inspector.Client.Info(ctx, "server").Result()
-	address := strings.TrimPrefix(strings.TrimPrefix(inspector.Server.Address, "rediss://"), "redis://")
+	address := strings.TrimPrefix(strings.TrimPrefix(inspector.Address, "rediss://"), "redis://")
 	switch {
 	case err != nil && !redis.IsPermissionError(err):
 		return unreachable(inspector, err)
 	case strings.Contains(info, "redis_mode:cluster"):
-		return usageError("%s is a node of a cluster, and has only its share of the customers: name the whole cluster, redis+cluster://%s", inspector.Server.Address, address)
+		return usageError("%s is a node of a cluster, and has only its share of the customers: name the whole cluster, redis+cluster://%s", inspector.Address, address)
 	case strings.Contains(info, "redis_mode:sentinel"):
-		return usageError("%s is a sentinel, which has no customers: name its master, redis+sentinel://%s/MASTER", inspector.Server.Address, address)
+		return usageError("%s is a sentinel, which has no customers: name its master, redis+sentinel://%s/MASTER", inspector.Address, address)
 	}
 	return nil
 }
@@ -262,9 +262,9 @@ func unreachable(inspector *insight.Inspector, err error) error {
 	case err == nil, errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, priority.ErrOutcomeUnknown):
 		return err
 	case redis.IsAuthError(err):
-		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", inspector.Server.Address, err, passwordVariable)}
+		return statusError{exitUnreachable, fmt.Errorf("%s refuses the login: %w (check -user and %s or -password-file)", inspector.Address, err, passwordVariable)}
 	case insight.Unreachable(err):
-		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w", inspector.Server.Address, err)}
+		return statusError{exitUnreachable, fmt.Errorf("cannot reach %s: %w", inspector.Address, err)}
 	}
 	return err
 }

@@ -45,7 +45,7 @@ func (d drawing) head() []string {
 	if s == nil {
 		return []string{d.styled(red, "looking again: "+insight.OneLine(d.failed))}
 	}
-	lines := []string{d.styled(bold, fmt.Sprintf("%s  prefix %s  %s", s.Server.Address, insight.Shown(s.Prefix), s.Name))}
+	lines := []string{d.styled(bold, fmt.Sprintf("%s  prefix %s  %s", s.Address, insight.Shown(s.Prefix), s.Name))}
 	if d.failed != nil {
 		lines = append(lines, d.styled(red, "looking again: "+insight.OneLine(d.failed)))
 	} else {

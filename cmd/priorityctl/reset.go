@@ -66,7 +66,7 @@ func newReset() *cobra.Command {
 func (c *connection) confirm(command *cobra.Command, customers []string, all bool) error {
 	const most = 10
 	ctx, prompt := command.Context(), command.ErrOrStderr()
-	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.Server.Address, insight.Shown(c.Prefix))
+	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.Address, insight.Shown(c.Prefix))
 	for i, customer := range customers {
 		if i == most {
 			fmt.Fprintf(prompt, "  … and of %d customers more\n", len(customers)-most)

@@ -90,14 +90,14 @@ func (f *serveFlags) run(command *cobra.Command, inspector *insight.Inspector) e
 	}
 	named := "" // in the commands that the page shows; the environment has what was not given
 	if command.Flags().Changed("redis") {
-		named = inspector.Server.Address
+		named = inspector.Address
 	}
 	handler := page.New(inspector, named).Handler()
 	if bound, ok := listener.Addr().(*net.TCPAddr); ok && bound.IP.IsLoopback() {
 		handler = onlyLoopback(handler, f.hosts)
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute}
-	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s. Ctrl-C ends it.\n", listener.Addr(), inspector.Server.Address)
+	fmt.Fprintf(command.OutOrStdout(), "http://%s/ shows %s. Ctrl-C ends it.\n", listener.Addr(), inspector.Address)
 	if away != nil {
 		fmt.Fprintln(command.ErrOrStderr(), "priorityctl:", insight.OneLine(inspector.Hidden(away))+"; the page says so until it can")
 	}

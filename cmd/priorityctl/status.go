@@ -68,7 +68,7 @@ func newChecks(name, long string, of func(*cobra.Command, *connection) ([]insigh
 				OK     bool            `json:"ok"`
 				Redis  string          `json:"redis"`
 				Checks []insight.Check `json:"checks"`
-			}{worst == insight.OK, c.Server.Address, checks})
+			}{worst == insight.OK, c.Address, checks})
 		} else {
 			err = printChecks(command.OutOrStdout(), checks)
 		}

@@ -7,14 +7,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docpriority/priority/internal/insight"
 	"github.com/redis/go-redis/v9"
 )
 
 // target is a Redis that can be connected to, whatever kind it is. Exactly one of the
 // options is set.
 type target struct {
-	kind     insight.Kind
 	shown    string // the URL without a password
 	single   *redis.Options
 	cluster  *redis.ClusterOptions
@@ -37,7 +35,7 @@ func parseURL(text string) (*target, error) {
 		if err != nil {
 			return nil, errURL
 		}
-		return &target{kind: insight.SingleServer, shown: withoutPassword(text), single: options}, nil
+		return &target{shown: withoutPassword(text), single: options}, nil
 	}
 	// go-redis reads one host, and the others in the query.
 	authority, tail := rest, ""
@@ -62,7 +60,6 @@ func parseURL(text string) (*target, error) {
 	switch kind {
 	case "cluster":
 		one.RawQuery = query.Encode()
-		t.kind = insight.Cluster
 		t.cluster, err = redis.ParseClusterURL(one.String())
 	case "sentinel":
 		master, database, _ := strings.Cut(strings.Trim(one.Path, "/"), "/")
@@ -74,7 +71,6 @@ func parseURL(text string) (*target, error) {
 		one.User, one.Path = nil, "/"+database
 		query.Set("master_name", master)
 		one.RawQuery = query.Encode()
-		t.kind = insight.Sentinel
 		if t.sentinel, err = redis.ParseFailoverURL(one.String()); err == nil {
 			t.sentinel.Username = user.Username()
 			t.sentinel.Password, _ = user.Password()

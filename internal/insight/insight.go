@@ -29,7 +29,7 @@ const DefaultPrefix = "priority"
 type Options struct {
 	Prefix  string        // of the keys. Default: DefaultPrefix
 	Timeout time.Duration // of each call. Default: 2 s
-	Server  Server        // where the client leads
+	Address string        // where the client leads: a URL without a password
 	Secrets []string      // passwords, which no text shows
 
 	// Own is the workers' own policy, which applies if operators have set none. Default: the
@@ -37,22 +37,6 @@ type Options struct {
 	Own  control.Rules
 	Name string
 }
-
-// Server names a Redis for people.
-type Server struct {
-	Address string // a URL without a password
-	Kind    Kind
-}
-
-// Kind says how many servers a Redis has, and who knows them.
-type Kind string
-
-// The kinds.
-const (
-	SingleServer Kind = "single server"
-	Cluster      Kind = "cluster"
-	Sentinel     Kind = "sentinel"
-)
 
 // Inspector looks at the fleet of one prefix. It is safe for concurrent use.
 type Inspector struct {

@@ -126,7 +126,7 @@ func (v *visit) note(err error) {
 func (p *Page) text(err error) string {
 	text := insight.OneLine(p.inspector.Hidden(err))
 	if insight.Unreachable(err) {
-		return "Redis at " + p.inspector.Server.Address + " cannot be reached: " + text
+		return "Redis at " + p.inspector.Address + " cannot be reached: " + text
 	}
 	return text
 }

@@ -41,7 +41,7 @@ type world struct {
 func newWorld(t *testing.T, client *redis.Client) *world {
 	t.Helper()
 	store := must(priority.NewRedisStore(client, &priority.RedisOptions{Timeout: time.Minute}))(t)
-	inspector := must(insight.New(client, insight.Options{Secrets: []string{"hunter2"}, Server: insight.Server{Address: "redis://counts"}}))(t)
+	inspector := must(insight.New(client, insight.Options{Secrets: []string{"hunter2"}, Address: "redis://counts"}))(t)
 	p := New(inspector, "redis://counts/1?a&b")
 	p.interval = 20 * time.Millisecond
 	return &world{t, client, store, inspector.Admin, p, p.Handler()}
