@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +21,7 @@ ones keep their level.
   priorityctl override set acme -level 1 -for 2h -why 'the demo at six'
   priorityctl override set acme -not-later-than 4 -for 24h -why 'their contract'
   priorityctl override set acme -not-earlier-than 9 -for 30m -why 'a test run'
-  priorityctl override list -search acme
+  priorityctl override list
   priorityctl override end acme -why 'the demo is over'`
 
 func newOverride() *cobra.Command {
@@ -193,26 +192,21 @@ func newOverrideEnd() *cobra.Command {
 
 func newOverrideList() *cobra.Command {
 	var connect connectionFlags
-	var search string
 	var asJSON bool
 	command := &cobra.Command{
 		Use:  "list",
-		Long: "List prints all overrides, the next to end first: who set them, and why.\n\n  priorityctl override list -search mary",
+		Long: "List prints all overrides, the next to end first: who set them, and why.\n\n  priorityctl override list",
 	}
 	command.RunE = connected(&connect, nil, func(command *cobra.Command, c *connection, _ []string) error {
 		all, err := c.Overrides(command.Context())
 		if err != nil {
 			return err
 		}
-		all = slices.DeleteFunc(all, func(o *insight.Override) bool {
-			return !strings.Contains(strings.ToLower(o.Exact()+"\x00"+o.By+"\x00"+o.Why), strings.ToLower(search))
-		})
 		if asJSON {
 			return writeAll(command.OutOrStdout(), all)
 		}
 		return printOverrides(command.OutOrStdout(), all)
 	})
-	command.Flags().StringVar(&search, "search", "", "only those with this text in the customer, in who set it, or in why")
 	registerJSON(command, &asJSON)
 	connect.register(command)
 	return command
