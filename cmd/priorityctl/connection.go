@@ -75,15 +75,6 @@ func (f *connectionFlags) register(command *cobra.Command) {
 		_ = flags.MarkHidden(name)
 	}
 	flags.BoolVar(&f.help, "help-connection", false, "say how Redis is named, and all flags for it")
-	check := command.Args
-	command.Args = func(command *cobra.Command, args []string) error {
-		if f.help || check == nil && len(args) == 0 {
-			return nil
-		} else if check == nil {
-			return fmt.Errorf("%s takes no argument, not %.40q", command.Name(), args[0])
-		}
-		return check(command, args)
-	}
 }
 
 func (f *connectionFlags) registerPolicy(command *cobra.Command) {

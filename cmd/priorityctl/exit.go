@@ -64,6 +64,7 @@ func usageErrors(command *cobra.Command) {
 	command.Args = func(command *cobra.Command, args []string) error {
 		var err error
 		switch {
+		case command.Flags().Changed("help-connection"): // it needs no argument
 		case check != nil:
 			err = check(command, args)
 		case command.HasSubCommands() && len(args) > 0:

@@ -11,22 +11,9 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// serving starts the page on a free port and returns its address and its first line.
-// With the test it is interrupted, and must end well.
-func serving(t *testing.T, args ...string) (address, line string) {
-	t.Helper()
-	address, line, interrupt := servingOn(t, redistest.Start(t).Addr, io.Discard, args...)
-	t.Cleanup(func() {
-		if status := interrupt(); status != 0 {
-			t.Errorf("interrupted, it ends with %d", status)
-		}
-	})
-	return address, line
-}
-
-// servingOn serves the Redis of an address. What it returns at last interrupts it, and
-// returns the exit status.
-func servingOn(t *testing.T, redis string, stderr io.Writer, args ...string) (address, line string, interrupt func() int) {
+// serving serves the Redis of an address on a free port. What it returns at last interrupts
+// it, and returns the exit status.
+func serving(t *testing.T, redis string, stderr io.Writer, args ...string) (address string, interrupt func() int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
@@ -41,7 +28,7 @@ func servingOn(t *testing.T, redis string, stderr io.Writer, args ...string) (ad
 		t.Fatal(err)
 	}
 	address, _, _ = strings.Cut(line, " ")
-	return address, line, func() int {
+	return address, func() int {
 		cancel()
 		return <-ended
 	}
@@ -72,7 +59,7 @@ func TestServe_RedisAway(t *testing.T) {
 	count(t, server.Client(), map[string]int{"acme": 3})
 	server.Kill()
 	var stderr strings.Builder
-	address, _, interrupt := servingOn(t, server.Addr, &stderr, "-timeout", "1s")
+	address, interrupt := serving(t, server.Addr, &stderr, "-timeout", "1s")
 	if _, body := get(t, address+"customer?c=acme", ""); !strings.Contains(body, "cannot be reached") {
 		t.Errorf("while Redis is down, the page has\n%s", body)
 	}
@@ -96,7 +83,7 @@ func TestServe_WrongLogin(t *testing.T) {
 // A name of somebody else's that leads to this machine is not answered for.
 func TestServe_Hosts(t *testing.T) {
 	t.Parallel()
-	address, _ := serving(t, "-host", "Ops.Example.", "-host", "ops.two")
+	address, _ := serving(t, redistest.Start(t).Addr, io.Discard, "-host", "Ops.Example.", "-host", "ops.two")
 	for host, want := range map[string]int{
 		"": http.StatusOK, "localhost": http.StatusOK, "localhost:7090": http.StatusOK, "[::1]:80": http.StatusOK,
 		"evil.example": http.StatusMisdirectedRequest, "evil.example:7090": http.StatusMisdirectedRequest,
