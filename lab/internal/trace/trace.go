@@ -19,7 +19,6 @@ import (
 
 // Document is one row of a trace.
 type Document struct {
-	Line      int           // where it stands, from 1
 	Submitted time.Duration // since the trace's time 0, in whole milliseconds
 	Customer  string
 	Service   time.Duration // how long it was worked on; Unknown where the trace does not tell
@@ -60,18 +59,19 @@ func Read(name string, from io.Reader) iter.Seq2[Document, error] {
 		rows.ReuseRecord = true
 
 		var last Document
+		lastLine := 0
 		for first := true; ; first = false {
 			row, err := rows.Read()
 			if err == io.EOF {
 				return
 			}
 			if err != nil {
-				yield(Document{}, unreadable(name, last.Line, err))
+				yield(Document{}, unreadable(name, lastLine, err))
 				return
 			}
 			line, _ := rows.FieldPos(0)
+			lastLine = line
 			if first && row[0] == "submitted_ms" {
-				last.Line = line
 				continue
 			}
 			d, err := parse(row)
@@ -82,7 +82,6 @@ func Read(name string, from io.Reader) iter.Seq2[Document, error] {
 				yield(Document{}, fmt.Errorf("%s:%d: %w", name, line, err))
 				return
 			}
-			d.Line = line
 			if !yield(d, nil) {
 				return
 			}

@@ -22,9 +22,9 @@ c",
 `
 
 var documents = []Document{
-	{Line: 2, Submitted: 0, Customer: "a", Service: time.Second},
-	{Line: 3, Submitted: 500 * time.Millisecond, Customer: "b\nc", Service: Unknown},
-	{Line: 5, Submitted: 500 * time.Millisecond, Customer: "a", Service: Unknown},
+	{Submitted: 0, Customer: "a", Service: time.Second},
+	{Submitted: 500 * time.Millisecond, Customer: "b\nc", Service: Unknown},
+	{Submitted: 500 * time.Millisecond, Customer: "a", Service: Unknown},
 }
 
 func all(trace iter.Seq2[Document, error]) (read []Document, err error) {
