@@ -6,9 +6,9 @@ import "github.com/docpriority/priority"
 // level, named by [Name], from last for level 1 down to 1 for the last level. A task is
 // enqueued with asynq.Queue(Name(prefix, level, last)).
 //
-// Without StrictPriority asynq takes the numbers for weights, and a flood keeps most of
-// the workers. Steeper ones are no way out: for every task that it takes asynq shuffles a
-// list as long as their sum.
+// Without StrictPriority, asynq uses the numbers as weights, and a flood keeps most of the
+// workers. Steeper weights do not help: for every task, asynq shuffles a list as long as
+// their sum.
 func AsynqQueues(prefix string, last priority.Level) map[string]int {
 	queues := make(map[string]int, max(last, 0))
 	for level := priority.First; level <= last; level++ {

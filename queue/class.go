@@ -6,18 +6,17 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// flood is the level behind the last of the default loads. Floods take turns in the levels
-// from it on.
+// flood is the level after the last default load. From this level on, floods take turns.
 const flood = 6
 
-// Class folds levels into fewer classes, for a queue with fewer priorities: it returns
-// 1, served first, to classes. If there are enough classes, each level has its own, and
-// the first and the last class are in use. Otherwise levels join as the default policy's can:
-// first the levels from 6 on, in which floods take turns, share what classes there are behind
-// five; then they share the last class, and the first levels share the first. Nine levels in
-// four classes are 1–3, 4, 5 and 6–9.
+// Class folds levels into fewer classes, for a queue with fewer priorities: it returns 1,
+// served first, to classes. If there are enough classes, each level has its own, and the
+// first and the last class are in use. Otherwise levels share classes in a way that suits the
+// default policy. First the levels from 6 on, in which floods take turns, share the classes
+// after the fifth. With fewer classes they share the last one, and the first levels share the
+// first. Nine levels in four classes are 1–3, 4, 5 and 6–9.
 //
-// A policy with Loads of its own should have as many levels as the queue has priorities.
+// A policy that sets Loads should have as many levels as the queue has priorities.
 func Class(level, last, classes priority.Level) priority.Level {
 	level, last, classes = clamp(level, last), max(last, 1), max(classes, 1)
 	switch {
@@ -34,7 +33,7 @@ func Class(level, last, classes priority.Level) priority.Level {
 	return flood + divided(level-flood, classes-flood+1, last-flood+1)
 }
 
-// divided returns a·b/c, in 128 bits, as the numbers may be of any size.
+// divided returns a·b/c in 128 bits, because the numbers may be of any size.
 func divided(a, b, c priority.Level) priority.Level {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	quotient, _ := bits.Div64(high, low, uint64(c))

@@ -6,12 +6,11 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Name returns the name of a level's own queue, such as documents-3, for systems
-// without priorities: an asynq queue (see [AsynqQueues]), a Redis list or stream,
-// an SQS queue, a Pub/Sub topic, a Kafka topic. The prefix has to be valid there:
-// for Pub/Sub it begins with a letter, for a FIFO queue of SQS the name needs
-// ".fifo" after it, and in a Redis Cluster braces, as in {documents}, keep all
-// lists on one node.
+// Name returns the name of a level's queue, such as documents-3, for systems without
+// priorities: an asynq queue (see [AsynqQueues]), a Redis list or stream, an SQS queue, a
+// Pub/Sub topic, a Kafka topic. The prefix must be valid there: for Pub/Sub it begins with
+// a letter, for a FIFO queue of SQS append ".fifo" to the name, and in a Redis Cluster
+// braces, as in {documents}, keep all lists on one node.
 //
 // Whether the last level starves depends on the consumer, which chooses the queue
 // to take the next document from. With a zero [Picker] it starves, as it does with

@@ -7,10 +7,10 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Picker chooses, for a consumer that polls one queue a level, the level to serve
-// next. The zero Picker is strict: always the first level that has work, however long
-// the others wait. With weights it takes turns, by smooth weighted round robin over the
-// levels that have work. Strict levels score best: docs/rules.md says what weights cost.
+// Picker chooses, for a consumer that polls one queue a level, the level to serve next. The
+// zero Picker is strict: always the first level that has work, however long the others
+// wait. With weights, the levels that have work take turns by smooth weighted round robin.
+// Strict levels score best: docs/rules.md says what weights cost.
 //
 // A level that has work waits for at most 2·W/w picks: w is its weight and W the
 // sum of all weights. A Picker is deterministic. It is not safe for concurrent use.

@@ -2,10 +2,10 @@ package queue
 
 import "github.com/docpriority/priority"
 
-// RabbitMQMaxPriority returns the x-max-priority to declare a classic queue with:
-// a priority for each level, from 0 up, but no more than 31, as each costs the
-// server a queue of its own. It is at least 1. An existing queue keeps the number
-// that it was declared with; pass that number to [RabbitMQ].
+// RabbitMQMaxPriority returns the x-max-priority to declare a classic queue with: a
+// priority for each level, from 0 up, but at most 31, because each costs the server a
+// separate queue. It is at least 1. An existing queue keeps the number that it was declared
+// with; pass that number to [RabbitMQ].
 func RabbitMQMaxPriority(last priority.Level) uint8 {
 	return uint8(max(2, min(last, 32)) - 1)
 }
@@ -15,9 +15,9 @@ func RabbitMQMaxPriority(last priority.Level) uint8 {
 // largest number first. A message without a priority counts as 0. For a quorum queue
 // use [RabbitMQQuorum].
 //
-// The last level starves: it waits for as long as there is anything else.
-// Set Qos(1, 0, false) and acknowledge by hand: without it a consumer is sent
-// everything as it arrives, and nothing is left in the queue to be ordered.
+// The last level starves: it waits while any other level has documents. Set Qos(1, 0,
+// false) and acknowledge by hand: otherwise the server sends a consumer everything as it
+// arrives, and leaves nothing in the queue to order.
 func RabbitMQ(level, last priority.Level, maxPriority uint8) uint8 {
 	return maxPriority - uint8(Class(level, last, priority.Level(maxPriority)+1)-1)
 }
@@ -30,8 +30,8 @@ func RabbitMQ(level, last priority.Level, maxPriority uint8) uint8 {
 // others. It serves two documents of the others for one of the last level. Before
 // 4.0 a quorum queue has no priorities.
 //
-// It is never less than 4, which is what a message without a priority counts as:
-// some clients, amqp091-go among them, do not send a 0.
+// It is never below 4, the priority of a message that has none: some clients, amqp091-go
+// among them, do not send a 0.
 func RabbitMQQuorum(level, last priority.Level) uint8 {
 	const normal, highest = 4, 31
 	classes := max(1, min(last, highest-normal+1))

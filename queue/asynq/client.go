@@ -21,7 +21,7 @@ type Client struct {
 }
 
 // NewClient returns a client for the queues name-1 for level 1, name-2 and so on. The
-// asynq.Client remains the caller's to close.
+// caller owns the asynq.Client and closes it.
 func NewClient(client *asynq.Client, store priority.Store, name string) (*Client, error) {
 	switch {
 	case client == nil:
@@ -35,17 +35,16 @@ func NewClient(client *asynq.Client, store priority.Store, name string) (*Client
 }
 
 // Enqueue submits the document and puts the task into the queue of its level. The options
-// are asynq's, [Document] and [Cost]. Give all of them to Enqueue: asynq does not show those
-// that asynq.NewTask was given, so they do not hold for a customer's task. An asynq.Queue
-// among them is overruled. asynq.Group and asynq.Unique are refused: a group's tasks are
-// served as one, and a task would be unique within its level only, as it is by asynq.TaskID.
+// are asynq's, [Document] and [Cost]. Pass all of them to Enqueue: asynq hides the options
+// of asynq.NewTask, so these do not apply to a customer's task. An asynq.Queue among them is
+// ignored. asynq.Group and asynq.Unique are refused: a group's tasks are served as one, and
+// a task would be unique only within its level, as with asynq.TaskID.
 //
-// A task of an empty customer goes to asynq as it is, but for headers that a customer's
-// task has left in it.
+// A task of an empty customer goes to asynq unchanged, except that headers left by a
+// customer's task are removed.
 //
-// If asynq returns an error, the document is not pending any more. But one that has an id of
-// yours ends with the task that asynq has already, if that is the error
-// (asynq.ErrTaskIDConflict).
+// If asynq returns an error, the document is no longer pending. But if asynq already has a
+// task with your document id (asynq.ErrTaskIDConflict), the document ends with that task.
 func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task, opts ...asynq.Option) (*asynq.TaskInfo, error) {
 	if customer == "" || task == nil {
 		return c.client.EnqueueContext(ctx, withoutDocument(task), opts...)
@@ -78,7 +77,7 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 	isThere := errors.Is(err, asynq.ErrTaskIDConflict)
 	switch {
 	case err == nil:
-	case isThere && isMade: // go-redis has sent it again, as a reply was lost
+	case isThere && isMade: // go-redis has resent it, because a reply was lost
 		return &asynq.TaskInfo{ID: taskID, Queue: level, Type: task.Type(), Payload: task.Payload(), Headers: headers}, nil
 	case isThere && isOwn:
 	default:

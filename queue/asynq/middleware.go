@@ -15,12 +15,12 @@ import (
 
 var errPanicked = errors.New("priorityasynq: the handler has panicked")
 
-// Middleware says Done before asynq knows of a document's end. So a crash in between
+// Middleware calls Done before asynq records a document's end. So a crash in between
 // repeats the document, but leaves nothing pending. Place it first among the mux's
 // middleware, so that it sees what the others return.
 //
-// It also turns errors and panics that are not UTF-8, such as a parser's that quotes the
-// document, into UTF-8: asynq cannot store others.
+// It also converts errors and panics that are not UTF-8, such as a parser's that quotes the
+// document, to UTF-8, because asynq cannot store others.
 //
 // A task that no [Client] has enqueued is left alone. Middleware panics if the store is
 // nil.
@@ -58,7 +58,7 @@ func process(ctx context.Context, store priority.Store, of document, task *asynq
 	return err
 }
 
-// isOver reports whether asynq will not try the task again, as asynq itself decides it.
+// isOver reports whether asynq will not retry the task, by asynq's own rules.
 func isOver(ctx context.Context, err error) bool {
 	if err == nil || errors.Is(err, asynq.SkipRetry) || errors.Is(err, asynq.RevokeTask) {
 		return true

@@ -1,7 +1,7 @@
-// Package priorityasynq gives asynq's tasks a priority by customer, so that one
-// customer's ten thousand documents do not make all others wait. Each level has a queue
-// of its own, documents-1 for level 1, and servers with StrictPriority take tasks from the
-// first one that has any.
+// Package priorityasynq gives asynq's tasks a priority by customer, so that one customer's
+// ten thousand documents do not make all others wait. Each level has a separate queue,
+// documents-1 for level 1, and servers with StrictPriority take tasks from the first one
+// that has any.
 //
 // Where you enqueue, wrap the client that you have, and say whose task it is:
 //
@@ -19,17 +19,17 @@
 //	mux := asynq.NewServeMux()
 //	mux.Use(priorityasynq.Middleware(store))
 //
-// A task keeps its type, its payload and its headers; its options go to Enqueue. A
-// worker says Done when the document has come to its end: after success, after the last
-// retry, and after [asynq.SkipRetry] and [asynq.RevokeTask]; not before a retry.
+// A task keeps its type, its payload and its headers; its options go to Enqueue. A worker
+// calls Done when the document has ended: after success, after the last retry, and after
+// [asynq.SkipRetry] and [asynq.RevokeTask]; not before a retry.
 //
-// The store is a *fleet.Member, of fleet.Join, in all processes that enqueue or work. It
-// answers while its Redis is away. With a store that does not, Enqueue fails meanwhile:
-// see [ErrSubmit]. While asynq's Redis is away Enqueue fails in any case: repeat it, with
-// the same [Document].
+// The store is a *fleet.Member, from fleet.Join, in all processes that enqueue or work. It
+// answers while its Redis is away. With a store that does not, Enqueue fails meanwhile: see
+// [ErrSubmit]. While asynq's Redis is away, Enqueue fails in any case: repeat it with the
+// same [Document].
 //
-// [Client.Settle] says Done for tasks that end without a worker. What asynq has archived is
-// listed and retried by asynq's own tools. docs/queues.md has more.
+// [Client.Settle] calls Done for tasks that end without a worker. asynq's own tools list
+// and retry archived tasks. docs/queues.md has more.
 package priorityasynq
 
 import (
@@ -56,9 +56,9 @@ const (
 	costHeader     = "docpriority-cost"
 )
 
-// Document is an option of [Client.Enqueue]: the document's id.
-// Without it, the module makes one. Take an id that you make, and none that customers
-// choose: who may choose the same id again and again gets level 1 each time.
+// Document is an option of [Client.Enqueue]: the document's id. Without it, the module
+// makes one. Use an id that you create, never one that customers choose: a customer who
+// reuses an id gets level 1 each time.
 func Document(id string) asynq.Option { return option{documentOpt, "Document", id} }
 
 // Cost is an option of [Client.Enqueue]: how much work the document is, in any unit that all tasks share, such as pages or bytes.
@@ -79,7 +79,7 @@ func (o option) String() string         { return fmt.Sprintf("%s(%v)", o.name, o
 func (o option) Type() asynq.OptionType { return o.kind }
 func (o option) Value() any             { return o.value }
 
-// document is what a task's headers say.
+// document is the document in a task's headers.
 type document struct {
 	customer, id string
 	cost         float64
@@ -118,8 +118,8 @@ func without(headers map[string]string) map[string]string {
 	return all
 }
 
-// withoutDocument returns a task that is no document: a handler that sends another task
-// often gives it the headers of its own.
+// withoutDocument returns a task that is no document: a handler that enqueues another task
+// often copies the headers of its own task.
 func withoutDocument(task *asynq.Task) *asynq.Task {
 	if task == nil {
 		return nil
@@ -130,10 +130,10 @@ func withoutDocument(task *asynq.Task) *asynq.Task {
 	return asynq.NewTaskWithHeaders(task.Type(), task.Payload(), without(task.Headers()))
 }
 
-// doneTime ends a Done of a store that hangs, and has no time-out of its own.
+// doneTime bounds a Done if the store hangs and has no timeout.
 const doneTime = 5 * time.Second
 
-// done says Done, whatever has become of the context.
+// done calls Done, even if the context has ended.
 func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {
 	saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
 	defer cancel()

@@ -18,12 +18,12 @@ const (
 	settleSince = 10 * time.Minute // before it was started
 )
 
-// Settle says Done, until the context ends, for documents whose tasks end without a
+// Settle calls Done, until the context ends, for documents whose tasks end without a
 // worker: asynq archives a task whose worker was killed at the last retry, or whose handler
-// does not return, and operators archive tasks. Run it in a goroutine of one process or
-// of several. Without it, such documents count as pending until their leases end.
+// does not return, and operators archive tasks. Run it in a goroutine of one or more
+// processes. Without it, such documents stay pending until their leases expire.
 //
-// It takes asynq's Redis. Of an asynq.RedisConnOpt that is
+// It takes a client of asynq's Redis; for an asynq.RedisConnOpt,
 // opt.MakeRedisClient().(redis.UniversalClient).
 func (c *Client) Settle(ctx context.Context, asynqs redis.UniversalClient) {
 	since := time.Now().Add(-settleSince)
@@ -32,7 +32,7 @@ func (c *Client) Settle(ctx context.Context, asynqs redis.UniversalClient) {
 	for {
 		now := time.Now()
 		if err := c.settle(ctx, asynqs, since); err == nil {
-			since = now.Add(-time.Minute) // clocks differ; Done may be said twice
+			since = now.Add(-time.Minute) // clocks differ; Done may be called twice
 		} else if ctx.Err() == nil {
 			slog.WarnContext(ctx, "priorityasynq: given-up documents may count as pending", "error", err)
 		}
@@ -44,7 +44,7 @@ func (c *Client) Settle(ctx context.Context, asynqs redis.UniversalClient) {
 	}
 }
 
-// settle says Done for the documents that were archived since then.
+// settle calls Done for the documents that were archived since then.
 func (c *Client) settle(ctx context.Context, asynqs redis.UniversalClient, since time.Time) error {
 	inspector := asynq.NewInspectorFromRedisClient(asynqs)
 	for _, name := range queue.Names(c.name, c.store.Last()) {
@@ -67,7 +67,7 @@ func (c *Client) settle(ctx context.Context, asynqs redis.UniversalClient, since
 			}
 			err = done(ctx, c.store, of, 0)
 			if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
-				return err // it may be gone the next time; others are the document's own, and stop no others
+				return err // it may not recur; other errors concern this document, and stop no others
 			}
 		}
 	}

@@ -14,11 +14,11 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// link is a connection to RabbitMQ. One with a URL is made again when it was lost.
+// link is a connection to RabbitMQ. With a URL it reconnects.
 //
-// It does not use the client's own recovery: that numbers the deliveries of a
-// channel from 1 again, and an acknowledgement of one from before, with the same
-// number, takes another document out of the queue that nobody has worked on.
+// It does not use the client's recovery, which restarts a channel's delivery numbers at 1:
+// an old acknowledgement could then remove another document with the same number,
+// unprocessed, from the queue.
 type link struct {
 	url     string // "": the connection is the caller's
 	name    string // that the server shows
@@ -32,16 +32,16 @@ type link struct {
 var (
 	errClosed     = fmt.Errorf("priorityrabbitmq: %w", amqp.ErrClosed) // by Close, or the caller's connection is lost
 	errRefused    = errors.New("priorityrabbitmq: refused")
-	errFull       = errors.New("priorityrabbitmq: refused: the queue is full") // until something is taken out of it
+	errFull       = errors.New("priorityrabbitmq: refused: the queue is full") // until a document leaves it
 	errUnroutable = errors.New("priorityrabbitmq: no queue took it")
 )
 
 const (
 	connectTime = 5 * time.Second
-	answerTime  = 30 * time.Second // a server that does not answer for so long is left
+	answerTime  = 30 * time.Second // a connection is closed after so long without an answer
 )
 
-// line is a channel that tells why it was lost.
+// line is a channel that reports why it was lost.
 type line struct {
 	*amqp.Channel
 	connection *amqp.Connection
@@ -70,7 +70,7 @@ func (l *link) open(ctx context.Context) (*line, error) {
 	if err != nil {
 		_ = channel.Close()
 		err = fmt.Errorf("priorityrabbitmq: server %s: %w", version, err)
-		if isRefused(err, amqp.PreconditionFailed) { // a queue that was declared otherwise
+		if isRefused(err, amqp.PreconditionFailed) { // the queue exists with other arguments
 			return nil, fmt.Errorf("%w: %w", errRefused, err)
 		}
 		return nil, l.orClosed(err)
@@ -85,7 +85,7 @@ func (l *link) open(ctx context.Context) (*line, error) {
 			if reason != nil {
 				lose(fmt.Errorf("priorityrabbitmq: channel lost: %w", reason))
 			}
-		case _, told := <-cancelled: // all that a quorum queue of RabbitMQ 4.3 says
+		case _, told := <-cancelled: // the only sign from a quorum queue of RabbitMQ 4.3
 			if told {
 				lose(errors.New("priorityrabbitmq: the server ended the consumer: after its consumer_timeout, or with its queue"))
 			}
@@ -95,8 +95,8 @@ func (l *link) open(ctx context.Context) (*line, error) {
 	return &line{channel, connection, lost, channel.NotifyReturn(make(chan amqp.Return, 1))}, nil
 }
 
-// hurry closes the connection when the server does not answer in time, so that what
-// waits for an answer ends: the client waits for ever. Its result stops that.
+// hurry closes the connection if the server does not answer in time, because the client
+// would wait forever. Call the returned function to cancel this.
 func hurry(connection *amqp.Connection) (stop func() bool) {
 	return time.AfterFunc(answerTime, func() { _ = connection.CloseDeadline(time.Now()) }).Stop
 }
@@ -107,7 +107,7 @@ func (l *line) Close() error {
 	return l.Channel.Close()
 }
 
-// orClosed returns errClosed for an error of a connection that is not made again.
+// orClosed returns errClosed for an error of a connection that does not reconnect.
 func (l *link) orClosed(err error) error {
 	if l.url == "" && l.connection.IsClosed() {
 		return errClosed
@@ -115,7 +115,7 @@ func (l *link) orClosed(err error) error {
 	return err
 }
 
-// connect returns the connection, a new one where there is none.
+// connect returns the connection, or opens one.
 func (l *link) connect(ctx context.Context) (*amqp.Connection, error) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
@@ -165,9 +165,9 @@ func (l *link) close() error {
 	return nil
 }
 
-// publish returns nil when RabbitMQ has written the message to a queue. After errFull
-// and errUnroutable none has it. With an error other than errFull and errRefused one may
-// have it, and the line is of no use any more.
+// publish returns nil when RabbitMQ has written the message to a queue. After errFull and
+// errUnroutable no queue has it. After any error but errFull and errRefused a queue may
+// have it, and the line is unusable.
 func (l *line) publish(ctx context.Context, exchange, key string, message amqp.Publishing) error {
 	const mandatory, immediate = true, false // mandatory: a queue that was deleted must not swallow it
 	confirm, err := l.PublishWithDeferredConfirmWithContext(ctx, exchange, key, mandatory, immediate, message)
@@ -195,8 +195,8 @@ func (l *line) publish(ctx context.Context, exchange, key string, message amqp.P
 	}
 }
 
-// isRefused tells whether the server gave one of these reasons. What is said of a message, such
-// as one that is too long, is so the next time, too.
+// isRefused reports whether the server gave one of these reasons. A reason that concerns a
+// message, such as its length, will recur.
 func isRefused(err error, reasons ...int) bool {
 	var refused *amqp.Error
 	return errors.As(err, &refused) && slices.Contains(reasons, refused.Code)

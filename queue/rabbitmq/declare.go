@@ -20,13 +20,13 @@ func (q *Queue) declare(channel *amqp.Channel, major int) error {
 	if !q.own {
 		tables[q.name] = q.arguments()
 	}
-	// Always a type: it is not the same without one on every virtual host.
+	// Always set the type: the default differs between virtual hosts.
 	tables[q.deadQueue()] = amqp.Table{"x-queue-type": "classic"}
 	if q.options.Quorum {
-		tables[q.deadQueue()] = amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": -1} // or looking at it 20 times empties it
+		tables[q.deadQueue()] = amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": -1} // the default, 20, would drop a dead letter after 20 looks
 	}
 	for _, delay := range q.options.Backoff {
-		// A quorum queue, for only that keeps a document until the next queue has it.
+		// Only a quorum queue keeps a document until the next queue has it.
 		tables[q.retryQueue(delay)] = amqp.Table{
 			"x-queue-type": "quorum", "x-overflow": "reject-publish", "x-message-ttl": max(1, delay.Milliseconds()),
 			"x-dead-letter-exchange": "", "x-dead-letter-routing-key": q.name, "x-dead-letter-strategy": "at-least-once",
@@ -41,11 +41,11 @@ func (q *Queue) declare(channel *amqp.Channel, major int) error {
 	return nil
 }
 
-// arguments are the queue's own.
+// arguments returns the arguments of the main queue.
 func (q *Queue) arguments() amqp.Table {
-	table := amqp.Table{"x-queue-type": "classic", "x-overflow": "reject-publish"} // else the first levels are dropped first
+	table := amqp.Table{"x-queue-type": "classic", "x-overflow": "reject-publish"} // the default drops the first levels first
 	if q.options.Quorum {
-		const deliveries = 100 // by default 20; and then the document is dropped
+		const deliveries = 100 // by default the document is dropped after 20
 		table = amqp.Table{
 			"x-queue-type": "quorum", "x-overflow": "reject-publish", "x-delivery-limit": deliveries,
 			"x-dead-letter-exchange": "", "x-dead-letter-routing-key": q.deadQueue(), "x-dead-letter-strategy": "at-least-once",
@@ -59,7 +59,7 @@ func (q *Queue) arguments() amqp.Table {
 	return table
 }
 
-// declares tells whether a message is for a queue that declare creates.
+// declares reports whether a message is for a queue that declare creates.
 func (q *Queue) declares(exchange, key string) bool {
 	return exchange == "" && (key == q.name && !q.own || key == q.deadQueue() || strings.HasPrefix(key, q.name+".retry."))
 }

@@ -13,8 +13,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Process works on a document. With an error it is tried again, some time later. A panic is
-// an error. When ctx ends before it returns an error, the try does not count.
+// Process works on a document. After an error it is retried later. A panic counts as an
+// error. If ctx ends before it returns an error, the try does not count.
 type Process = func(ctx context.Context, delivery amqp.Delivery) error
 
 const (
@@ -28,29 +28,29 @@ const (
 
 	moveTime = 30 * time.Second
 	deafTime = 10 * time.Second
-	doneTime = 5 * time.Second // a store that hangs holds no worker
+	doneTime = 5 * time.Second // a store that hangs blocks no worker
 )
 
-// Handle has process work on a delivery, and settles it: it calls Done, and then
-// acknowledges. If process fails, RabbitMQ confirms that the document waits in the queue of its delay,
-// or is a dead letter, before the delivery is acknowledged. Consume with autoAck false and
-// Qos(1, 0, false): what a consumer has been sent no urgent document can overtake.
+// Handle runs process on a delivery and settles it: it calls Done, and then acknowledges. If
+// process fails, the delivery is acknowledged once RabbitMQ has confirmed that the document waits
+// in the queue of its delay or is a dead letter. Consume with autoAck false and Qos(1, 0, false):
+// no urgent document can overtake what a consumer has prefetched.
 //
-// An error means that the delivery is not settled and the channel or connection is of no
-// use any more: leave it, and RabbitMQ delivers the document again. That process fails is
-// no error of Handle.
+// An error means that the delivery is not settled and the channel or connection is
+// unusable: drop it, and RabbitMQ redelivers the document. Handle returns no error because
+// process fails.
 func (q *Queue) Handle(ctx context.Context, delivery amqp.Delivery, process Process) error {
 	return q.serve(ctx, context.Background(), delivery, process)
 }
 
-// serve is Handle on a channel that is lost when the context lost ends.
+// serve is Handle on a channel whose loss ends the context lost.
 func (q *Queue) serve(ctx, lost context.Context, delivery amqp.Delivery, process Process) error {
 	t := &task{Queue: q, delivery: &delivery, document: Of(delivery), lost: lost}
 	t.failures, t.losses = count(&delivery, headerFailed), count(&delivery, headerLost)
 	log := q.options.Logger.With("customer", t.document.Customer, "document", t.document.ID)
 	if delivery.Redelivered {
-		// Its worker was lost, perhaps because of it. At once it might take the next one.
-		// After a crash of the server, all that is in a classic queue comes so.
+		// Its worker was lost, perhaps because of it: retried at once, it might take down
+		// the next one. After a server crash, a classic queue marks all its documents so.
 		t.losses++
 		log.Warn("a document comes back", "lost", t.losses)
 		return t.putAside(ctx, t.losses, q.options.Losses-1, fmt.Sprintf("lost %d times", t.losses))
@@ -80,7 +80,7 @@ func (q *Queue) serve(ctx, lost context.Context, delivery amqp.Delivery, process
 	return acknowledge(&delivery)
 }
 
-// task is a document in hand.
+// task is a document in progress.
 type task struct {
 	*Queue
 	delivery         *amqp.Delivery
@@ -101,21 +101,21 @@ func (t *task) isLost() error {
 	return nil
 }
 
-// putAside moves a document to the queue where it waits, or to the dead letters when
-// it was in trouble more often than it may be.
+// putAside moves a document to the queue of its delay, or to the dead letters if it has
+// used up its tries.
 func (t *task) putAside(ctx context.Context, times, most int, reason string) error {
 	message := again(t.delivery)
 	backoff := t.options.Backoff
 	to := t.retryQueue(backoff[min(max(times, 1), len(backoff))-1])
 	if times > most {
 		to = t.deadQueue()
-		message.Headers[headerReason] = reason[:min(len(reason), 1000)] // headers have to fit a frame
+		message.Headers[headerReason] = reason[:min(len(reason), 1000)] // headers must fit in a frame
 		message.Headers[headerTries], message.Headers[headerAt] = int64(t.failures+t.losses), time.Now()
 	} else {
-		// No counts in a dead letter: put back, it starts from none.
+		// A dead letter has no counts, so it starts afresh if it is sent again.
 		message.Headers[headerFailed], message.Headers[headerLost] = int64(t.failures), int64(t.losses)
 	}
-	// First there, then no longer here: a crash between the two leaves two of it.
+	// Publish before acknowledging: a crash between the two duplicates the document.
 	moving, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveTime)
 	defer cancel()
 	defer context.AfterFunc(t.lost, cancel)()
@@ -158,7 +158,7 @@ func run(ctx context.Context, process Process, delivery amqp.Delivery) (err erro
 	return process(ctx, delivery)
 }
 
-// original returns a delivery as it was the first time.
+// original returns a delivery as it was first published.
 func original(delivery amqp.Delivery) amqp.Delivery {
 	if key, ok := delivery.Headers[headerKey].(string); ok {
 		delivery.Exchange, delivery.RoutingKey = text(&delivery, headerExchange), key
@@ -166,9 +166,8 @@ func original(delivery amqp.Delivery) amqp.Delivery {
 	return delivery
 }
 
-// again returns the message to publish once more: without what the server has added, what
-// would send it elsewhere too (CC), end it on its way (its expiration) or have it refused
-// (another user).
+// again returns the message to republish, without what the server added, other recipients
+// (CC), its expiration, and a user id for which it would be refused.
 func again(delivery *amqp.Delivery) amqp.Publishing {
 	headers := maps.Clone(delivery.Headers)
 	if headers == nil {
@@ -190,5 +189,5 @@ func again(delivery *amqp.Delivery) amqp.Publishing {
 
 func count(delivery *amqp.Delivery, header string) int {
 	value, _ := delivery.Headers[header].(int64)
-	return int(min(max(value, 0), math.MaxInt32)) // whatever somebody else has put there
+	return int(min(max(value, 0), math.MaxInt32)) // another program may have set it
 }

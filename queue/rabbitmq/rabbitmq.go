@@ -1,13 +1,12 @@
 // Package priorityrabbitmq gives the documents in a queue of RabbitMQ their priorities, so
 // that the flood of one customer does not make the others wait.
 //
-// # In a worker that you have
+// # In an existing worker
 //
 // [New] takes your connection and the name of your queue, which has an x-max-priority, or is a
-// quorum queue. Publish with [Queue.Publish]: it
-// takes your exchange, routing key and message, sets the priority, and returns when RabbitMQ
-// has confirmed the message. Call [Queue.Handle] in your own loop: it runs your function,
-// tells the store that the document is done, and then acknowledges.
+// quorum queue. Publish with [Queue.Publish]: it takes your exchange, routing key and message,
+// sets the priority, and returns when RabbitMQ has confirmed the message. Call [Queue.Handle]
+// in your own loop: it runs your function, calls the store's Done, and then acknowledges.
 //
 //	documents, err := priorityrabbitmq.New(ctx, conn, "documents", store, nil)
 //
@@ -21,17 +20,16 @@
 //	}
 //
 // A document that fails waits in a queue for its delay, and comes back at its level. After
-// the last try it is a dead letter: it goes to the queue <name>.dead, with the reason in its
-// headers, from which RabbitMQ's own tools take it. Messages of no customer pass through
-// without a level.
+// the last try it goes to the queue <name>.dead, with the reason in its headers, for
+// RabbitMQ's own tools. Messages without a customer pass through without a level.
 //
 // # In a new program
 //
 // [Open] declares the queue too, and connects again whenever the connection is lost.
 // [Queue.Work] has the loop.
 //
-// The store is best one of fleet.Join, which answers also while Redis does not.
-// docs/queues.md says what goes wrong, and what becomes of the document then.
+// Use a store from fleet.Join, which answers even while Redis does not. docs/queues.md says
+// what can go wrong, and what then happens to the document.
 package priorityrabbitmq
 
 import (
@@ -52,8 +50,8 @@ import (
 	"github.com/docpriority/priority/queue"
 )
 
-// Options of a queue. The zero value works. Producers and consumers have the same: what
-// a queue was declared with cannot be changed.
+// Options configures a [Queue]. The zero value works. Producers and consumers need the same
+// options: the arguments of a declared queue cannot change.
 type Options struct {
 	// Quorum: the queue is a quorum queue, of RabbitMQ 4.0 or later. Default: a classic queue.
 	Quorum bool
@@ -61,47 +59,48 @@ type Options struct {
 	// of store.Last().
 	MaxPriority uint8
 
-	// Limit is how long a document may take before its context ends. It has to be less than
-	// the server's consumer_timeout, which is 30 minutes. Default: 10 minutes.
+	// Limit is how long a document may take before its context ends. It must be less than
+	// the server's consumer_timeout, 30 minutes by default. Default: 10 minutes.
 	Limit time.Duration
-	// Backoff is how long a document waits after its first failure, after its second, and so
-	// on; then it is given up. Each delay has a queue. Default: 1 s, 10 s and 1 minute.
+	// Backoff is how long a document waits after its first failure, its second, and so on;
+	// after one failure more it is given up. Each delay has a queue. Default: 1 s, 10 s and
+	// 1 minute.
 	Backoff []time.Duration
-	// Losses: a document that was lost with its worker or connection as often is given up.
+	// A document that is lost with its worker or connection Losses times is given up.
 	// Default: 10.
 	Losses int
-	// Logger is told of failures and lost connections. Default: slog.Default().
+	// Logger logs failures and lost connections. Default: slog.Default().
 	Logger *slog.Logger
 
-	// Workers is how many documents Work has in hand at a time. Default: 4.
+	// Workers is how many documents Work processes at a time. Default: 4.
 	Workers int
-	// MaxLength of the queue that Open declares: with as many documents in it, Publish waits.
+	// MaxLength bounds the queue that Open declares: while it is full, Publish waits.
 	// Default: no bound.
 	MaxLength int
 }
 
-// Queue is a queue of RabbitMQ with a priority for each level. Beside it are a queue for
-// each delay of Backoff, and one of dead letters. It is safe for concurrent use.
+// Queue is a queue of RabbitMQ with a priority for each level. It comes with a queue for
+// each delay of Backoff, and one for dead letters. It is safe for concurrent use.
 type Queue struct {
 	name       string
 	store      priority.Store
 	options    Options
-	publishing *link // of its own where Open connects: a server short of memory stops reading from those that publish
+	publishing *link // a second one where Open connects: a server short of memory stops reading from publishers
 	consuming  *link
-	own        bool // the queue is the caller's, who has declared it
+	own        bool // the caller has declared the queue
 	idle       chan *line
 	send       func(ctx context.Context, exchange, key string, message amqp.Publishing) error
 }
 
-// New adds priorities, tries and dead letters to a queue that the caller has declared: a
+// New adds priorities, retries and dead letters to a queue that the caller has declared: a
 // classic one with an x-max-priority, or a quorum queue. It declares the queues beside it.
 //
-// The connection stays the caller's, and is used for publishing. A server short of memory
-// stops reading from such a connection, acknowledgements too: if that matters, consume on
-// another one. New and what is called later close a connection whose server has not answered
-// for 30 seconds. When the connection is lost, calls return amqp.ErrClosed: call New again.
-// A connection that recovers by itself is refused, for it lets an old acknowledgement remove
-// another document.
+// The caller owns the connection, which is also used for publishing. A server short of
+// memory stops reading from such a connection, acknowledgements too: if that matters,
+// consume on another one. New and later calls close a connection whose server has not
+// answered for 30 seconds. When the connection is lost, calls return amqp.ErrClosed: call
+// New again. A connection that recovers by itself is refused, because it would let an old
+// acknowledgement remove another document.
 //
 // The names of the other queues begin with the name. nil options are the defaults. An
 // error may wrap [priority.ErrInvalid].
@@ -122,7 +121,7 @@ func New(ctx context.Context, connection *amqp.Connection, name string, store pr
 }
 
 // Open connects to a server, such as amqp://guest:guest@localhost:5672/, and declares the
-// queue and those beside it where they do not exist. It connects again whenever the
+// queue and the queues beside it, if they do not exist. It reconnects whenever the
 // connection is lost, until Close.
 //
 // The names of the other queues begin with the name. nil options are the defaults. An
@@ -137,7 +136,7 @@ func Open(ctx context.Context, url, name string, store priority.Store, options *
 	return q.begun(ctx)
 }
 
-// begun returns the queue when all is declared.
+// begun returns the queue once everything is declared.
 func (q *Queue) begun(ctx context.Context) (*Queue, error) {
 	first, err := q.publishing.open(ctx)
 	if err != nil {
@@ -188,15 +187,16 @@ func invalid(what string) error {
 // Name returns the queue's name. It is the routing key of the default exchange, "".
 func (q *Queue) Name() string { return q.name }
 
-// Document is what the store has to know of a message.
+// Document is what the store needs to know about a message.
 type Document struct {
-	// Customer is whose document it is; "": the message is published as it is.
+	// Customer owns the document; if it is "", the message is published unchanged.
 	Customer string
-	// ID is always the same for a document of the customer. If it is "", Publish makes one, by
-	// rand.Text: published again, it is another document then. Never let a customer choose it.
+	// ID never changes for a document of the customer. If it is "", Publish creates one with
+	// rand.Text, and the message published again is another document. Never let a customer
+	// choose it.
 	ID string
-	// Cost is how much work it is, in any unit that all share, such as pages or bytes; 0: not
-	// known.
+	// Cost is how much work the document is, in any unit that all documents share, such as
+	// pages or bytes; 0 if unknown.
 	Cost float64
 }
 
@@ -217,12 +217,12 @@ func Of(delivery amqp.Delivery) Document {
 }
 
 // Publish gives a document its level and publishes it, persistent unless the message says
-// otherwise. It goes on until RabbitMQ has confirmed that a queue has it, or ctx ends; then
-// the queue may have it all the same. What stays refused is an error at once, as a
-// message that is too long or that no queue takes. The queue may have a document
-// twice, for a confirmation can be lost.
+// otherwise. It retries until RabbitMQ has confirmed that a queue has the document, or
+// until ctx ends; even then the queue may have it. A permanent refusal is returned at once,
+// such as for a message that is too long or that no queue takes. The queue may have a
+// document twice, because a confirmation can be lost.
 //
-// An error of the store is returned, and nothing is published.
+// If the store fails, its error is returned and nothing is published.
 func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.Publishing, document Document) (err error) {
 	if document.Customer == "" {
 		return q.send(ctx, exchange, key, message)
@@ -236,7 +236,7 @@ func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.
 	if message.Headers == nil {
 		message.Headers = make(amqp.Table)
 	}
-	// Headers take any bytes. A message's own id takes 255 of them.
+	// Headers take any bytes; a message id takes at most 255.
 	message.Headers[HeaderCustomer], message.Headers[HeaderDocument] = document.Customer, document.ID
 	message.Priority = q.priority(decision.Level)
 	message.DeliveryMode = cmp.Or(message.DeliveryMode, amqp.Persistent)
@@ -247,14 +247,14 @@ func (q *Queue) Publish(ctx context.Context, exchange, key string, message amqp.
 	return err
 }
 
-// Close closes what the queue has opened: a connection of New stays. Calls return
-// amqp.ErrClosed then.
+// Close closes what the queue has opened, not a connection passed to New. Later calls
+// return amqp.ErrClosed.
 func (q *Queue) Close() error {
 	err := errors.Join(q.publishing.close(), q.consuming.close())
 	for {
 		select {
 		case l := <-q.idle:
-			_ = l.Close() // of a connection that stays
+			_ = l.Close() // the connection stays open
 		default:
 			return err
 		}
@@ -271,13 +271,12 @@ func (q *Queue) priority(level priority.Level) uint8 {
 	return queue.RabbitMQ(level, last, q.options.MaxPriority)
 }
 
-// publish returns nil when RabbitMQ has written the message to a queue. It tries
-// until then, or until the context ends.
+// publish retries until RabbitMQ has written the message to a queue, or the context ends.
 func (q *Queue) publish(ctx context.Context, exchange, key string, message amqp.Publishing) error {
 	var err error
 	for ctx.Err() == nil {
 		tried := make(chan error, 1)
-		go func() { tried <- q.tryToPublish(ctx, exchange, key, message) }() // a server that reads nothing holds it up
+		go func() { tried <- q.tryToPublish(ctx, exchange, key, message) }() // a server that does not read blocks it
 		select {
 		case err = <-tried:
 			if err == nil || errors.Is(err, errRefused) || errors.Is(err, errClosed) {

@@ -10,8 +10,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// Work has process work on documents until ctx ends, and on those that it has in hand to
-// their end. It goes on through every trouble of the server; a queue of New ends with its
+// Work runs process on documents until ctx ends, and finishes the ones in progress. It
+// survives every failure of the server, except that a queue of New ends with its
 // connection, with amqp.ErrClosed.
 func (q *Queue) Work(ctx context.Context, process Process) error {
 	var workers sync.WaitGroup
@@ -62,22 +62,22 @@ func (q *Queue) consume(ctx context.Context, process Process) error {
 	return context.Cause(l.lost)
 }
 
-// subscribe has the server send documents, one at a time, until the context ends.
-// After end, nothing but the caller asks the server on this line.
+// subscribe has the server send documents, one at a time, until the context ends. After
+// end, only the caller sends requests on this line.
 func (q *Queue) subscribe(ctx context.Context, l *line) (deliveries <-chan amqp.Delivery, end func(), err error) {
 	defer hurry(l.connection)()
-	if err := l.Qos(1, 0, false); err != nil { // what a worker was sent is out of the queue's order
+	if err := l.Qos(1, 0, false); err != nil { // prefetched documents cannot be reordered
 		return nil, nil, err
 	}
 	var arguments amqp.Table
 	if q.options.Quorum { // a classic queue may refuse it
-		arguments = amqp.Table{"x-consumer-timeout": (q.options.Limit + time.Minute).Milliseconds()} // RabbitMQ 4.3 heeds it
+		arguments = amqp.Table{"x-consumer-timeout": (q.options.Limit + time.Minute).Milliseconds()} // for RabbitMQ 4.3
 	}
 	const consumer, autoAck, exclusive, noLocal, noWait = "worker", false, false, false, false
 	if deliveries, err = l.Consume(q.name, consumer, autoAck, exclusive, noLocal, noWait, arguments); err != nil {
 		return nil, nil, err
 	}
-	// Not by ConsumeWithContext: its cancellation may take the answer to Close.
+	// Not ConsumeWithContext: its cancellation may consume the reply to Close.
 	cancelled := make(chan struct{})
 	keep := context.AfterFunc(ctx, func() {
 		defer close(cancelled)

@@ -14,15 +14,15 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// submitted is a job of a customer's that is being inserted.
+// submitted is a customer's job that is being inserted.
 type submitted struct {
 	document
 	index int // of its job
 }
 
 // InsertMany submits the documents of all jobs, in one call a customer, and inserts them.
-// If the insert fails, the documents are not pending any more. If its transaction is
-// rolled back later they are, until their leases end.
+// If the insert fails, the documents are no longer pending. If its transaction is rolled
+// back later, they stay pending until their leases expire.
 func (m *Middleware) InsertMany(
 	ctx context.Context, jobs []*rivertype.JobInsertParams, insert func(context.Context) ([]*rivertype.JobInsertResult, error),
 ) (results []*rivertype.JobInsertResult, err error) {
@@ -70,7 +70,7 @@ func (m *Middleware) documentsOf(jobs []*rivertype.JobInsertParams) (all []submi
 }
 
 // submit returns the level of each document. With an error it returns the documents that
-// count as pending all the same.
+// are pending nevertheless.
 func (m *Middleware) submit(ctx context.Context, all []submitted) (levels []priority.Level, pending []submitted, err error) {
 	levels = make([]priority.Level, len(all))
 	for customer, places := range byCustomer(all) {
@@ -99,7 +99,7 @@ func (m *Middleware) submit(ctx context.Context, all []submitted) (levels []prio
 	return levels, nil, nil
 }
 
-// end says Done for documents that no worker will see.
+// end calls Done for documents that no worker will see.
 func (m *Middleware) end(ctx context.Context, over []submitted) {
 	for customer, places := range byCustomer(over) {
 		ids := make([]string, len(places))
@@ -116,8 +116,8 @@ func (m *Middleware) end(ctx context.Context, over []submitted) {
 	}
 }
 
-// byCustomer yields each customer, in order of their first documents, with the places of
-// all their documents.
+// byCustomer yields each customer, ordered by first document, with the indexes of all their
+// documents.
 func byCustomer(all []submitted) iter.Seq2[string, []int] {
 	return func(yield func(string, []int) bool) {
 		var customers []string
@@ -136,9 +136,9 @@ func byCustomer(all []submitted) iter.Seq2[string, []int] {
 	}
 }
 
-// isWaiting reports whether a worker will say Done for the document: its job was inserted,
-// or one of the same document was there already, and has not come to its end.
-// InsertManyFast does not say, and leaves nil.
+// isWaiting reports whether a worker will call Done for the document: its job was inserted,
+// or an earlier job of the same document has not ended. InsertManyFast does not report
+// this, and leaves nil.
 func isWaiting(result *rivertype.JobInsertResult, of document) bool {
 	if result == nil || !result.UniqueSkippedAsDuplicate {
 		return true

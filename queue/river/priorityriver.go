@@ -18,17 +18,17 @@
 //		return "", "", 0 // another kind of job
 //	}
 //
-// Nothing else changes. Insert, InsertTx, InsertMany and periodic jobs Submit each
-// document and set the job's Priority. A worker says Done when the document has come to
-// its end: after success, after the last attempt, after [river.JobCancel]; not before a
-// retry, and not for a snooze.
+// Nothing else changes. Insert, InsertTx, InsertMany and periodic jobs Submit each document
+// and set the job's Priority. A worker calls Done when the document has ended: after
+// success, after the last attempt, after [river.JobCancel]; not before a retry, and not for
+// a snooze.
 //
-// The store is a *fleet.Member, of fleet.Join, in all processes that insert or work. It
-// answers while Redis is away. With a store that does not, inserts fail meanwhile:
-// see [ErrSubmit].
+// The store is a *fleet.Member, from fleet.Join, in all processes that insert or work. It
+// answers while Redis is away. With a store that does not, inserts fail meanwhile: see
+// [ErrSubmit].
 //
-// [Settle] says Done for jobs that end without a worker. What River has given up is listed
-// and retried by River's own tools. docs/queues.md has more.
+// [Settle] calls Done for jobs that end without a worker. River's own tools list and retry
+// discarded jobs. docs/queues.md has more.
 package priorityriver
 
 import (
@@ -48,11 +48,11 @@ import (
 )
 
 // CustomerOf says whose job is about to be inserted. An empty customer means that the job
-// has none: it is inserted and worked on as without the middleware.
+// has none, and runs as without the middleware.
 //
-// The document is an id of your own, or empty: then the module makes one. Take an
-// id of your own for unique jobs only, and none that customers choose: who may
-// choose the same id again and again gets level 1 each time.
+// The document is an id that you create, or empty: then the module creates one. Pass an id
+// only for unique jobs, and never one that customers choose: a customer who reuses an id
+// gets level 1 each time.
 //
 // The cost is how much work the document is, in any unit that all jobs share, such as
 // pages or bytes; 0 if that is not known.
@@ -87,7 +87,7 @@ func New(store priority.Store, customerOf CustomerOf) *Middleware {
 
 const key = "docpriority"
 
-// document is what a job's metadata has under the key.
+// document is the document in a job's metadata.
 type document struct {
 	Customer string  `json:"customer"`
 	ID       string  `json:"document"`
@@ -127,7 +127,7 @@ func (d document) into(metadata []byte) ([]byte, error) {
 }
 
 // without returns the metadata without a document: a worker that inserts another job often
-// gives it the metadata of its own.
+// copies the metadata of its own job.
 func without(metadata []byte) []byte {
 	if _, ok := documentOf(metadata); !ok {
 		return metadata
@@ -148,10 +148,10 @@ func storable(name string) bool {
 	return utf8.ValidString(name) && !strings.ContainsRune(name, 0)
 }
 
-// doneTime ends a Done of a store that hangs, and has no time-out of its own.
+// doneTime bounds a Done if the store hangs and has no timeout.
 const doneTime = 5 * time.Second
 
-// done says Done, whatever has become of the context.
+// done calls Done, even if the context has ended.
 func done(ctx context.Context, store priority.Store, of document, took time.Duration) error {
 	saying, cancel := context.WithTimeout(context.WithoutCancel(ctx), doneTime)
 	defer cancel()

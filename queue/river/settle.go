@@ -17,13 +17,13 @@ const (
 	longest     = 24 * time.Hour // no lease is longer
 )
 
-// Settle says Done, until the context ends, for documents whose jobs end without a
-// worker, of which River tells no middleware: operators cancel jobs, an ErrorHandler does,
-// and River's rescuer discards a job whose worker was killed at the last attempt. Run it in
-// a goroutine of one process or of several. Without it, such documents count as pending
-// until their leases end.
+// Settle calls Done, until the context ends, for documents whose jobs end without a worker,
+// which River's middleware does not see: operators or an ErrorHandler cancel jobs, and
+// River's rescuer discards a job whose worker was killed at the last attempt. Run it in a
+// goroutine of one or more processes. Without it, such documents stay pending until their
+// leases expire.
 //
-// It looks at the jobs of the client's schema. The client need not be started.
+// It reads the jobs in the client's schema. The client need not be started.
 func Settle[TTx any](ctx context.Context, client *river.Client[TTx], store priority.Store) {
 	since := time.Now().Add(-longest)
 	ticker := time.NewTicker(settleEvery)
@@ -31,7 +31,7 @@ func Settle[TTx any](ctx context.Context, client *river.Client[TTx], store prior
 	for {
 		now := time.Now()
 		if err := settle(ctx, client, store, since); err == nil {
-			since = now.Add(-time.Minute) // clocks differ; Done may be said twice
+			since = now.Add(-time.Minute) // clocks differ; Done may be called twice
 		} else if ctx.Err() == nil {
 			slog.WarnContext(ctx, "priorityriver: given-up documents may count as pending", "error", err)
 		}
@@ -43,8 +43,8 @@ func Settle[TTx any](ctx context.Context, client *river.Client[TTx], store prior
 	}
 }
 
-// settle says Done for the documents that ended without success since then, and have no
-// job that waits.
+// settle calls Done for the documents that ended without success since then and have no
+// waiting job.
 func settle[TTx any](ctx context.Context, client *river.Client[TTx], store priority.Store, since time.Time) error {
 	ended := river.NewJobListParams().States(rivertype.JobStateDiscarded, rivertype.JobStateCancelled).
 		Where("finalized_at > @since", river.NamedArgs{"since": since}).First(100)
@@ -66,7 +66,7 @@ func settle[TTx any](ctx context.Context, client *river.Client[TTx], store prior
 			}
 			err := done(ctx, store, of, 0)
 			if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
-				return err // it may be gone the next time; others are the document's own, and stop no others
+				return err // it may not recur; other errors concern this document, and stop no others
 			}
 		}
 		if found.LastCursor == nil {
@@ -76,7 +76,7 @@ func settle[TTx any](ctx context.Context, client *river.Client[TTx], store prior
 	}
 }
 
-// isThereAgain reports whether a job of the document waits or is at work.
+// isThereAgain reports whether a job of the document is waiting or running.
 func isThereAgain[TTx any](ctx context.Context, client *river.Client[TTx], of document) (bool, error) {
 	same, err := json.Marshal(map[string]any{key: map[string]string{"customer": of.Customer, "document": of.ID}})
 	if err != nil {

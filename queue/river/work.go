@@ -10,7 +10,7 @@ import (
 
 var errPanicked = errors.New("priorityriver: the worker has panicked")
 
-// Work says Done before River knows of the job's end. So a crash in between repeats the
+// Work calls Done before River records the job's end. So a crash in between repeats the
 // document, but leaves nothing pending.
 func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, work func(context.Context) error) (err error) {
 	of, ok := documentOf(job.Metadata)
@@ -28,7 +28,7 @@ func (m *Middleware) Work(ctx context.Context, job *rivertype.JobRow, work func(
 	return err
 }
 
-// isOver reports whether River will not try the job again, as River itself decides it.
+// isOver reports whether River will not retry the job, by River's own rules.
 func isOver(ctx context.Context, job *rivertype.JobRow, err error) bool {
 	cancelled, snoozed := (*rivertype.JobCancelError)(nil), (*rivertype.JobSnoozeError)(nil)
 	switch {
@@ -47,8 +47,8 @@ func isOver(ctx context.Context, job *rivertype.JobRow, err error) bool {
 	}
 }
 
-// isStopped reports whether the client is being stopped and has not waited for the job:
-// that was no attempt. The cause is an error of River's that it does not export.
+// isStopped reports whether the client is stopping without waiting for the job, which is
+// then no attempt. The cause is an error that River does not export.
 func isStopped(ctx context.Context, err error) bool {
 	cause := context.Cause(ctx)
 	if cause == nil || cause == context.Canceled || cause == context.DeadlineExceeded {
