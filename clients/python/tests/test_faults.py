@@ -199,6 +199,19 @@ class Processes(unittest.TestCase):
             counts += eval(written.read())
         self.assertEqual(sorted(counts), list(range(-200, 0)))
 
+    def test_close_and_a_call_may_disconnect_at_once(self) -> None:
+        store = docpriority.Store(redis.Redis(HOST, int(PORT)), prefix=prefix(), timeout=LONG)
+        store.next("acme")
+        disconnect = redis.Connection.disconnect
+
+        def loses(connection: Any, *arguments: Any) -> None:
+            disconnect(connection, *arguments)
+            raise AttributeError("'NoneType' object has no attribute 'close'")
+
+        with mock.patch.object(redis.Connection, "disconnect", loses):
+            with mock.patch.object(redis.Connection, "can_read", return_value=False):
+                self.assertRaises(OutcomeUnknownError, store.next, "acme")
+            store.close()
 
     def test_no_free_connection_is_not_counted(self) -> None:
         pool = redis.ConnectionPool(host=HOST, port=int(PORT), max_connections=1)

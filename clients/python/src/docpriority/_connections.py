@@ -169,12 +169,14 @@ class Threads(_Pools):
             return failure
         finally:
             if not keeps:
-                connection.disconnect()
+                with suppress(*_ERRORS):  # close may disconnect it meanwhile
+                    connection.disconnect()
             pool.release(connection)
 
     def close(self) -> None:
         for pool in list(self._by_address.values()):
-            pool.disconnect()
+            with suppress(*_ERRORS):  # so may a call that is under way
+                pool.disconnect()
 
 
 class Tasks(_Pools):
