@@ -97,9 +97,10 @@ class Publishing(unittest.TestCase):
         app.send_task("celery.chord_unlock", kwargs={"customer": "acme"})
         for customer in (None, ""):
             work.delay(customer)
-        with self.assertLogs("celery.utils.dispatch.signal", "ERROR"):
+        with self.assertLogs("docpriority", "ERROR") as logged:
             for customer in (5, "x" * 513):
                 work.delay(customer)
+        self.assertIn("customer_of returns a str or None, not int: write str(customer.id)", logged.output[0])
         self.assertEqual([(message.get("priority"), "docpriority" in message["headers"]) for message in messages], [(None, False)] * 5)
 
     def test_a_copied_header_makes_no_document(self) -> None:

@@ -173,12 +173,16 @@ class _Integration:
         task = self._app.tasks.get(sender)
         args, kwargs = body[:2]
         published = PublishedTask(sender, headers["id"], args, kwargs, headers, getattr(task, "run", None))
-        customer = self._customer_of(published)
-        if not customer:
+        try:
+            customer = self._customer_of(published)
+            if not customer:
+                return
+            if not isinstance(customer, str):  # bytes would get into no header
+                raise TypeError(f"customer_of returns a str or None, not {type(customer).__name__}: write str(customer.id)")
+            level = self._submit(customer, published)
+        except Exception as error:  # else Celery's logger alone would know of it
+            _log.exception("docpriority: the task %s[%s] has no level: %s", sender, published.id, error)
             return
-        if not isinstance(customer, str):  # bytes would get into no header
-            raise TypeError(f"customer_of returns a str or None, not {type(customer).__name__}")
-        level = self._submit(customer, published)
         headers[_HEADER] = publishing.customer = customer
         publishing.document = published.id
         if properties.get("priority") in (None, getattr(task, "priority", None)):
@@ -191,7 +195,7 @@ class _Integration:
         try:
             return self._store.submit(customer, task.id, cost).level
         except PriorityError as error:
-            _log.warning("level 1 for the task %s[%s]: %s", task.name, task.id, error)
+            _log.warning("docpriority: level 1 for the task %s[%s]: %s", task.name, task.id, error)
             return 1
 
     def _after_publish(self, sender: str, headers: Mapping[str, Any], **_: Any) -> None:
@@ -237,7 +241,7 @@ class _Integration:
     def _warn(self, why: str) -> None:
         if why not in self._warned:
             self._warned.add(why)
-            _log.warning(why)
+            _log.warning("docpriority: %s", why)
 
     # Where tasks are worked on.
 
@@ -292,4 +296,4 @@ class _Integration:
         try:
             self._store.done(customer, document, took)
         except PriorityError as error:
-            _log.warning("the task %s of %s stays pending until its lease ends: %s", document, customer, error)
+            _log.warning("docpriority: the task %s of %s stays pending until its lease ends: %s", document, customer, error)
