@@ -43,8 +43,8 @@ func (s *RedisStore) nextCall(customer string, tier *tier) script.Call {
 	return script.Call{Script: tier.next, Key: s.key(customer, countEnd), Others: [3]string{s.overrideRead(customer)}}
 }
 
-// NextEach implements [Store]. Each 10,000 entries are one round trip to each
-// node, all nodes at the same time.
+// NextEach implements [Store]. Every 10,000 entries take one round trip to each node, all
+// nodes in parallel.
 func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decision, error) {
 	if err := check.Each(customers); err != nil || len(customers) == 0 {
 		return nil, err
@@ -59,8 +59,7 @@ func (s *RedisStore) NextEach(ctx context.Context, customers []string) ([]Decisi
 
 // nextEach is one round trip of NextEach.
 func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions []Decision, fail func(at int, err error)) {
-	// One command counts all documents of a customer, so that they keep their order
-	// whatever has to be retried.
+	// One command counts all documents of a customer, so that retries keep their order.
 	calls, tiers := make([]script.Call, 0, len(customers)), make([]*tier, 0, len(customers))
 	callOf, documents := make(map[string]int, len(customers)), make([]int, 0, len(customers))
 	for _, customer := range customers {
@@ -90,8 +89,8 @@ func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions 
 	}
 }
 
-// counted reads a reply of next.lua: the decision for the document that before
-// others of the same call follow.
+// counted reads a reply of next.lua: the decision for a document that comes before that
+// many others of its call.
 func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before int) Decision {
 	policy := &tier.policy
 	d := Decision{Level: Level(reply[0]), RuleLevel: Level(reply[0]), Count: reply[1] + int64(before), ResetIn: policy.ResetInterval}

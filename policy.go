@@ -9,7 +9,7 @@ import (
 	"github.com/docpriority/priority/internal/fair"
 )
 
-// ResetMode says from which moment the reset interval runs.
+// ResetMode says when the reset interval begins.
 type ResetMode int
 
 const (
@@ -37,21 +37,21 @@ func (m ResetMode) String() string {
 const (
 	defaultResetInterval = 1500 * time.Second
 
-	// maxLevels is as many levels as a queue with a priority of one byte can tell apart.
+	// maxLevels is how many levels a queue with one-byte priorities can distinguish.
 	maxLevels = 255
 
 	// maxTiers bounds the scripts that Redis keeps, three for each policy, of some 20 KB.
 	maxTiers = 1000
 
-	// maxThreshold is what Redis's Lua, whose numbers are doubles, compares exactly.
+	// maxThreshold is the largest number that Redis's Lua, which uses doubles, compares
+	// exactly.
 	maxThreshold = 1 << 53
 )
 
 var defaultThresholds = []int64{-2, -4, -6, -8, -10, -12, -14, -20}
 
-// Policy is the two rules' numbers. A zero field stands for its default, so the zero Policy is
-// the default policy, of nine levels, and Policy{ResetMode: SinceLastReset} is
-// complete.
+// Policy holds the numbers of both rules. A zero field means its default, so the zero Policy
+// is the default policy, with nine levels, and Policy{ResetMode: SinceLastReset} is complete.
 type Policy struct {
 	// Thresholds are the table of Next: strictly descending counts within ±2^53, at most
 	// 254 of them. A count below Thresholds[i] has level i+2 or a later one. Nil means the
@@ -62,7 +62,7 @@ type Policy struct {
 	// be reset by Next: whole milliseconds, at least 1 ms. Default: 1500 s.
 	ResetInterval time.Duration
 
-	// ResetMode says from when the interval runs. Default: SinceLastUpdate.
+	// ResetMode says when the interval begins. Default: SinceLastUpdate.
 	ResetMode ResetMode
 
 	// Loads are the table of Submit: strictly ascending loads from a millionth to a
@@ -71,13 +71,13 @@ type Policy struct {
 	// empty but not nil means that every document is beyond the last load.
 	Loads []float64
 
-	// Turns is how many levels there are behind the one of documents beyond the last load,
-	// so that several customers who flood at once take turns. Of each one's pending
-	// documents that are beyond the last load, those from the ⌈4096^(k/Turns)⌉-th on go k
-	// levels further: with three turns, the first 15 stay, the next 240 go one level
-	// further, and so on. Loads and Turns give at most 255 levels. 0 means the default: if
-	// Loads is nil, as many as Thresholds give levels more than Loads, which are three for
-	// nine levels; with Loads, none.
+	// Turns is the number of extra levels after the one for documents beyond the last load,
+	// so that customers who flood at the same time take turns. Among a customer's pending
+	// documents beyond the last load, the ⌈4096^(k/Turns)⌉-th and later ones go k levels
+	// further: with three turns, the first 15 stay, the next 240 go one level further, and
+	// so on. Loads and Turns give at most 255 levels. 0 means the default: if Loads is nil,
+	// the number of levels that Thresholds give beyond those of Loads, three for nine
+	// levels; with Loads, none.
 	Turns int
 }
 
@@ -134,9 +134,9 @@ func (p Policy) Validate() error {
 	return p.validateLoads()
 }
 
-// ValidateTiers validates the policy and those of at most 1,000 tiers beside it: no tier may
-// have more levels, as all customers' documents are compared in one queue. An error wraps
-// [ErrInvalid] and names the tier.
+// ValidateTiers validates the policy and at most 1,000 policies of tiers. No tier may have
+// more levels than the policy, because one queue compares all customers' documents. An error
+// wraps [ErrInvalid] and names the tier.
 func (p Policy) ValidateTiers(tiers map[string]Policy) error {
 	if err := p.Validate(); err != nil {
 		return err

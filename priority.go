@@ -1,5 +1,5 @@
 // Package priority gives each document of each customer a level from 1 (processed first) to 9
-// (processed last) when it arrives, from how much that customer has sent recently. One
+// (processed last) when it arrives, based on how much that customer has sent recently. One
 // customer's flood no longer makes the others wait.
 //
 //	store, err := fleet.Join(client, nil)                          // once, in each process
@@ -7,12 +7,12 @@
 //	publish(document, decision.Level)                              // into your queue; 1 is first
 //	_, err = store.Done(ctx, "acme", "invoice-4711", took)         // when it is processed
 //
-// The client is one of go-redis v9: the numbers live in Redis, so that all processes agree. A
-// document is done when it has been processed, or has failed for good.
+// The client comes from go-redis v9: the numbers live in Redis, so all processes agree. A
+// document is done when it has been processed or has failed permanently.
 //
 // Use Submit and Done if a worker can tell when a document is done; otherwise use only Next,
-// which counts documents. A document that one rule counts does not count in the other, so use
-// one of them for a customer. A level is not revised once it is given.
+// which counts documents. The rules share no data, so use one per customer. A level never
+// changes once it is given.
 //
 // # By load: Submit and Done
 //
@@ -23,31 +23,32 @@
 //	pending documents of the flood, up to  15  255  4095  more
 //	level                                   6    7     8     9
 //
-// Recent is how many documents the customer has submitted: each counts 1, half of it a day
-// later, and so on, at most 512 together. A document is pending from Submit to Done. The cost
-// is what Submit is given, in any unit, divided by the typical cost; if Submit is given 0, it
-// is the customer's own typical cost, as Done has learned it. The new document counts as
-// recent and as pending: 10 recent, 10 pending and a cost of 1 are a load of 100, level 3.
+// Recent is how many documents the customer has submitted: each counts 1, then half as much
+// after each day, at most 512 together. A document is pending from Submit to Done. The cost
+// is the value passed to Submit, in any unit, divided by the typical cost; if it is 0, the
+// customer's typical cost, as learned from Done, is used. The new document counts as recent
+// and as pending: 10 recent, 10 pending and a cost of 1 are a load of 100, level 3.
 //
-// The documents of a flood do not count as pending in the load, so that the customer gets
-// better levels again as soon as the others are done. Of 300 documents that a new customer
+// The documents of a flood do not count as pending in the load, so the customer gets better
+// levels again as soon as its other documents are done. Of 300 documents that a new customer
 // submits at once, the first 181 get the levels 1 to 5, the next 15 level 6, and the others,
 // the 300th too, level 7. The first 181 documents of any other new customer go before them.
 //
 // # By count: Next
 //
 // Each customer has a count. It is 0 for the first document, and for one that comes more than
-// 1500 s after the last one; each other document takes it down by one.
+// 1500 s after the previous one; every other document lowers it by one.
 //
 //	count  >= -2  < -2  < -4  < -6  < -8  < -10  < -12  < -14  < -20
 //	level      1     2     3     4     5      6      7      8      9
 //
-// So a new customer's documents 1 to 3 get level 1, two each 2 to 7, six level 8, and all from
-// the 22nd level 9. A customer who never pauses for 1500 s stays there.
+// So a new customer's documents 1 to 3 get level 1, the next ones levels 2 to 7, two each,
+// then six get level 8, and all from the 22nd on level 9. A customer who never pauses for 1500
+// s stays there.
 //
 // # Packages
 //
-// fleet.Join puts a [Store] together: a [RedisStore], package control, by which operators
+// fleet.Join assembles a [Store]: a [RedisStore], package control, with which operators
 // change policies and customers' levels while the fleet runs, and package fallback, which
 // answers within 250 ms while Redis cannot be reached, with Decision.Degraded and without an
 // error. Package observe reports every call, memory is a Store in one process, queue converts
@@ -90,7 +91,7 @@ type Decision struct {
 	// -1, -2 and so on. Submit and SubmitN leave it 0.
 	Count int64
 
-	// ResetIn is the time until the count is reset if nothing more comes. Submit and
+	// ResetIn is the time until the count is reset if no document arrives. Submit and
 	// SubmitN leave it 0.
 	ResetIn time.Duration
 
@@ -98,17 +99,17 @@ type Decision struct {
 	// included, at most a billion. Next, NextN and NextEach leave it 0.
 	Load float64
 
-	// Pending is how many documents of the customer are submitted, not done, and
-	// within their leases, this one included. Load leaves out those beyond the last load,
-	// and Pending does not. Next, NextN and NextEach leave it 0.
+	// Pending is how many of the customer's documents are submitted, not done, and within
+	// their leases, this one included. Unlike Load, it includes documents beyond the last
+	// load. Next, NextN and NextEach leave it 0.
 	Pending int64
 
 	// Degraded reports that the fleet's numbers could not be reached and a fallback
 	// answered with its own.
 	Degraded bool
 
-	// RuleLevel is the level by the rule alone. Level differs from it where an operator's
-	// [Override] is in force.
+	// RuleLevel is the level by the rule alone. Level may differ from it while an
+	// operator's [Override] is in force.
 	RuleLevel Level
 }
 
@@ -134,37 +135,37 @@ func (r Rule) String() string {
 	return fmt.Sprintf("Rule(%d)", int(r))
 }
 
-// State is all that is known about a customer: enough to say why a document has its
-// level, and which level comes next.
+// State is everything known about a customer: it explains a document's level and predicts
+// the next one.
 type State struct {
-	// Rule is the rule that the customer is counted by: ByLoad if anything that was
-	// submitted is still remembered, else ByCount if there is a count.
+	// Rule is the rule by which the customer is counted: ByLoad if any submission is still
+	// remembered, else ByCount if the customer has a count.
 	Rule Rule
 
 	// Level is the level of the customer's last document. By load, it is the level of
 	// the newest pending document, and 0 if none is pending.
 	Level Level
 
-	// NextLevel is the level of a document that arrives now and costs what the
-	// customer's documents cost, by the operators' override if there is one.
+	// NextLevel is the level of a document that arrives now and costs as much as the
+	// customer's other documents, with the operators' override applied, if any.
 	NextLevel Level
 
-	// RuleLevel is NextLevel by the rule alone. Override is what operators have set for the
-	// customer, and OverrideEndsIn the time until it ends; 0: it has no end. Both are zero if
-	// there is no override, or the store does not read overrides.
+	// RuleLevel is NextLevel by the rule alone. Override is the override that operators have
+	// set for the customer, and OverrideEndsIn the time until it ends; 0: it has no end. Both
+	// are zero without an override, or if the store does not read overrides.
 	RuleLevel      Level
 	Override       Override
 	OverrideEndsIn time.Duration
 
 	// Count is the count after the last Next, and ResetIn the time from now until it is
-	// reset if nothing more comes; 0 if there is no count.
+	// reset if no document arrives; 0 if there is no count.
 	Count   int64
 	ResetIn time.Duration
 
 	// Load is the load of a document that arrives now, and includes it. Recent is how many
-	// documents were submitted recently, at most 512, without it; Cost is what the
-	// customer's documents cost, as Done has learned, where 1 is the median of the
-	// customers. The fields from Load to Lease are 0 unless Rule is ByLoad.
+	// documents were submitted recently, at most 512, without it; Cost is the cost of the
+	// customer's documents, as learned from Done, where 1 is the median over the customers.
+	// The fields from Load to Lease are 0 unless Rule is ByLoad.
 	Load, Recent, Cost float64
 
 	// Pending is how many documents are pending. PendingLast of them are beyond
@@ -184,8 +185,8 @@ type State struct {
 // Store counts documents and decides their levels. All implementations are safe
 // for concurrent use.
 //
-// A customer is any 1 to [MaxCustomerBytes] bytes. A document is known among its
-// customer's documents by an id of 1 to [MaxDocumentBytes] bytes.
+// A customer is any 1 to [MaxCustomerBytes] bytes. A document's id, unique within its
+// customer, is 1 to [MaxDocumentBytes] bytes.
 //
 // A call without an error has counted its documents exactly once, in memory if the Decision is
 // Degraded; a document that is pending is not counted again. A call with an error has counted
@@ -193,8 +194,8 @@ type State struct {
 //
 //   - [ErrInvalid]: the call was wrong; nothing was sent. Fix the call.
 //   - [ErrNotCounted]: definitely not counted. The call may be made again.
-//   - [ErrOutcomeUnknown]: it may have been counted. Go on with a level of your own
-//     choice. Do not repeat a Next; a Submit and a Done may be repeated.
+//   - [ErrOutcomeUnknown]: it may have been counted. Go on with a level of your choice. Do
+//     not repeat a Next; a Submit and a Done may be repeated.
 //   - [ErrCorrupt]: the key named in the message holds something that no Store
 //     writes there, and was left as it is.
 type Store interface {
@@ -212,45 +213,43 @@ type Store interface {
 	// *BatchError with the error of each, and the other decisions stand.
 	NextEach(ctx context.Context, customers []string) ([]Decision, error)
 
-	// Submit decides about one document by its load and makes it pending. cost is how
-	// much work the document is, at least 0, in any unit that all documents share: pages,
-	// tokens, bytes. The load takes it divided by the typical cost, at most 100. That is the
-	// median over the customers of this process, each with the median of their last three
-	// costs; until three customers are known, the load takes 1. A cost of 0 means that it is
-	// not known. Then the load takes what Done has learned of the customer's documents, and 1
+	// Submit decides about one document by its load and makes it pending. cost is how much
+	// work the document is, at least 0, in any unit that all documents share: pages, tokens,
+	// bytes. The load uses the cost divided by the typical cost, at most 100. The typical
+	// cost is the median, over the customers of this process, of each one's median over its
+	// last three costs; until three customers are known, the load uses 1. A cost of 0 means
+	// unknown. Then the load uses what Done has learned about the customer's documents, or 1
 	// until there is enough of that.
 	//
 	// Documents beyond the last of the policy's Loads do not count as pending for the next
 	// ones.
 	//
-	// A document without a Done stays pending for its lease, and is then forgotten. The
-	// lease is 20 times the customer's average time from Submit to Done, at least 3 minutes
-	// and at most the store's Lease; before the first Done it is the store's Lease, a day by
-	// default.
+	// Without a Done, a document is pending until its lease expires, and is then forgotten.
+	// The lease is 20 times the customer's average time from Submit to Done, at least 3
+	// minutes and at most the store's Lease; before the first Done it is the store's Lease,
+	// a day by default.
 	//
-	// A Submit of a pending document, such as one that the queue delivers again, counts
-	// nothing, renews its lease, and returns the level that it would get now. So Submit
-	// may be repeated. For the same reason the service must choose the ids: a customer who
-	// gives many documents one id has them all counted as one.
+	// A Submit of a pending document, such as one that the queue redelivers, counts
+	// nothing, renews its lease, and returns the level that it would get now. So Submit may
+	// be repeated. This is also why the service must choose the ids: a customer who gives
+	// many documents one id has them all counted as one.
 	Submit(ctx context.Context, customer, document string, cost float64) (Decision, error)
 
 	// SubmitN submits documents of one customer, in order, in one round trip or a few.
-	// Documents that are pending already are decided about as if they came now, so that a
-	// call that is repeated returns the same levels. costs has
-	// the cost of each, or is nil: not known. It returns one decision per document. If
-	// some fail, the error is a *BatchError with the error of each, and the other
-	// decisions stand. There are at most MaxDocuments of them.
+	// Documents that are already pending get their level as if they came now, so a repeated
+	// call returns the same levels. costs has the cost of each, or is nil if unknown. It
+	// returns one decision per document. If some fail, the error is a *BatchError with the
+	// error of each, and the other decisions stand. A call takes at most MaxDocuments.
 	SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]Decision, error)
 
-	// Done ends a document's pending state: it was processed, has failed for good or was
-	// dropped. For a document that is unknown, done
-	// already or forgotten it does nothing, so it may always be sent again. took
-	// is how long the document was worked on, at least 0; 0 means that it is not
-	// known. Divided by the typical time, which is found as the typical cost is, it is learned
-	// as the cost of the customer's documents, for those that are submitted without one.
+	// Done ends a document's pending state: it was processed, has failed permanently or was
+	// dropped. It does nothing for a document that is unknown, already done or forgotten, so
+	// it may always be repeated. took is the processing time, at least 0; 0 means unknown.
+	// Divided by the typical time, which is computed like the typical cost, it becomes the
+	// cost of the customer's documents that are submitted without one.
 	//
 	// It returns what has ended: the zero Ended if the document was not pending, or if the
-	// reply to the Done was lost and it was sent again.
+	// reply was lost and the Done was resent.
 	Done(ctx context.Context, customer, document string, took time.Duration) (Ended, error)
 
 	// DoneN ends many documents of one customer in one round trip or a few; took is the time
@@ -262,16 +261,16 @@ type Store interface {
 	// if anything was submitted recently or is pending, else by count.
 	Peek(ctx context.Context, customer string) (State, error)
 
-	// Reset forgets all that is known of the customer: the next document is counted
-	// as the first. It also removes corrupt values; see ErrCorrupt.
+	// Reset forgets everything known about the customer: the next document counts as the
+	// first. It also removes corrupt values; see ErrCorrupt.
 	Reset(ctx context.Context, customer string) error
 
 	// PolicyOf returns the policy that decides for a customer, with every field
 	// filled in.
 	PolicyOf(customer string) Policy
 
-	// Last returns the last level that any customer can get. It is what the
-	// functions of package queue take.
+	// Last returns the last level that any customer can get. Pass it to the functions of
+	// package queue.
 	Last() Level
 }
 
@@ -281,7 +280,8 @@ type Store interface {
 //	redisStore, ok := priority.As[*priority.RedisStore](store)
 //
 // As looks into a struct that embeds a Store, so type mine struct{ priority.Store } hides
-// nothing. Another wrapper has a method Unwrap() Store. As looks at a hundred stores.
+// nothing. Any other wrapper needs a method Unwrap() Store. As gives up after a hundred
+// stores.
 func As[T any](store Store) (found T, ok bool) {
 	for range 100 {
 		if store == nil {
@@ -297,7 +297,7 @@ func As[T any](store Store) (found T, ok bool) {
 
 // unwrap returns the store that a store wraps, nil if there is none.
 func unwrap(store Store) Store {
-	// What is embedded comes first: its own Unwrap is the struct's, and would skip it.
+	// Embedded stores come first: their promoted Unwrap would skip them.
 	if wrapper := reflect.Indirect(reflect.ValueOf(store)); wrapper.Kind() == reflect.Struct {
 		for i := range wrapper.NumField() {
 			field, value := wrapper.Type().Field(i), wrapper.Field(i)
@@ -327,9 +327,9 @@ var (
 	// refused the command or never got it. The caller may try again.
 	ErrNotCounted = errors.New("priority: not counted")
 
-	// ErrOutcomeUnknown: the command was sent and no answer came, so the document
-	// may have been counted. The caller goes on with a level that it chooses. A Next
-	// must not be repeated, as it could count twice; a Submit and a Done may be.
+	// ErrOutcomeUnknown: the command was sent and no answer came, so the document may have
+	// been counted. The caller goes on with a level of its choice. A Next must not be
+	// repeated, because it could count twice; a Submit and a Done may be.
 	ErrOutcomeUnknown = errors.New("priority: outcome unknown")
 
 	// ErrCorrupt: the key named in the message holds something other than a count or
@@ -340,7 +340,7 @@ var (
 // BatchError is the error of a NextEach, SubmitN, DoneN or [RedisStore.PeekEach] of which
 // some entries failed.
 type BatchError struct {
-	// Errs has one error per entry, in the order of the call: nil where it worked.
+	// Errs has one error per entry, in the order of the call; nil means success.
 	Errs []error
 }
 
@@ -371,5 +371,5 @@ func (e *BatchError) Unwrap() []error {
 // Ended is a document that was pending until its Done.
 type Ended struct {
 	Latency time.Duration // from Submit to Done, in whole milliseconds
-	Level   Level         // as Submit returned it, an operator's override included; 0: it was not pending
+	Level   Level         // as returned by Submit, with any override applied; 0: it was not pending
 }

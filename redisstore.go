@@ -16,11 +16,11 @@ import (
 	"github.com/docpriority/priority/lua"
 )
 
-// RedisClient is what a store needs from a client. *redis.Client,
-// *redis.ClusterClient, *redis.Ring, redis.UniversalClient and *redis.AutoPipeliner
-// implement it. The caller owns the client and closes it. A Ring moves customers to other
-// shards while one is down, where their counts start again; so a store on it reads no
-// overrides, and it cannot join a fleet.
+// RedisClient is what a store needs from a client. *redis.Client, *redis.ClusterClient,
+// *redis.Ring, redis.UniversalClient and *redis.AutoPipeliner implement it. The caller owns
+// the client and closes it. While a shard is down, a Ring moves its customers to other
+// shards, where their counts start again. So a store on a Ring reads no overrides and
+// cannot join a fleet.
 type RedisClient interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 	Pipeline() redis.Pipeliner
@@ -28,7 +28,7 @@ type RedisClient interface {
 
 // RedisOptions configures a [RedisStore]. The zero value works.
 type RedisOptions struct {
-	// Policy decides for every customer who has no tier. All processes that share a prefix
+	// Policy applies to every customer without a tier. All processes that share a prefix
 	// must have the same policies. Default: DefaultPolicy.
 	Policy Policy
 
@@ -36,8 +36,8 @@ type RedisOptions struct {
 	// No tier may have more levels than Policy. Default: no tiers.
 	Tiers map[string]Policy
 
-	// TierOf names a customer's tier; customers of a tier that is not in Tiers
-	// have Policy. It must be safe for concurrent use. Required with Tiers.
+	// TierOf names a customer's tier; for a tier that is not in Tiers, Policy applies. It
+	// must be safe for concurrent use. Required with Tiers.
 	TierOf func(customer string) string
 
 	// Prefix begins every key; it may not contain a brace. Default: "priority".
@@ -53,15 +53,15 @@ type RedisOptions struct {
 	// milliseconds, from 1 s to 24 h. Within the bound, a lease is 20 times the customer's
 	// average time from Submit to Done, but at least 3 minutes. Before the first Done it is
 	// the bound itself. Processes with different bounds may share a prefix. Keep it above
-	// Timeout: a Submit whose reply was lost is sent again within that, and counts twice if
-	// the lease ended before. Default: 24 h.
+	// Timeout: a Submit whose reply was lost is resent within Timeout, and counts twice if
+	// the lease has expired by then. Default: 24 h.
 	Lease time.Duration
 
-	// Timeout bounds every call, retries included, whatever the client's own
-	// timeouts are. At most 1024 calls of one document and 32 of many, or slightly
-	// more on a cluster, are under way at a time; others wait for their turn within
-	// the timeout. For a NextEach of many thousands of customers allow 20 µs per
-	// customer. Default: 250 ms. Negative: only the call's context bounds it.
+	// Timeout bounds every call, retries included, whatever the client's own timeouts are.
+	// At most 1024 single calls and 32 batches run concurrently, or slightly more on a
+	// cluster; further calls wait within the timeout. For a NextEach of many thousands of
+	// customers allow 20 µs per customer. Default: 250 ms. Negative: only the call's
+	// context bounds it.
 	Timeout time.Duration
 }
 
@@ -72,16 +72,16 @@ const (
 	// DefaultLease is the default and the maximum of Lease.
 	DefaultLease = 24 * time.Hour
 
-	// How many items one script call takes, so that no call blocks Redis for a
-	// millisecond, and how many one round trip takes, which bounds its memory.
+	// The items of one script call, so that no call blocks Redis for a millisecond, and of
+	// one round trip, which bounds its memory.
 	submittedPerCall, donePerCall = 50, 250
 	documentsPerTrip              = 100_000
 )
 
-// RedisStore is a [Store] whose numbers live in Redis, shared by all processes
-// that use the same server, prefix and policies. Each decision is one call of
-// an atomic script on the customer's keys, by Redis's clock. NewRedisStore makes it; the
-// zero value is not ready to use.
+// RedisStore is a [Store] whose numbers live in Redis, shared by all processes that use the
+// same server, prefix and policies. Each decision is one call of an atomic script on the
+// customer's keys, by Redis's clock. Create it with NewRedisStore; the zero value is not
+// usable.
 type RedisStore struct {
 	runner  *script.Runner
 	timeout time.Duration
@@ -91,19 +91,19 @@ type RedisStore struct {
 	means   *means
 	reads   bool // overrides
 	tierOf  func(customer string) string
-	levels  Level // of the queue: the bound of overrides, whatever policies are followed
+	levels  Level // last level of the queue; bounds overrides under any policy
 }
 
-// rules are what decides: a tier for each customer.
+// rules assign a tier to each customer.
 type rules struct {
-	base  *tier // of customers of no tier
+	base  *tier // for customers without a tier
 	tiers map[string]*tier
 }
 
-// means are what documents cost of the customers whom this process has seen.
+// means are the costs of documents, for the customers that this process has seen.
 type means struct {
-	costs fair.Costs // as given to Submit, in the team's unit
-	times fair.Costs // as given to Done, in seconds
+	costs fair.Costs // passed to Submit, in the team's unit
+	times fair.Costs // passed to Done, in seconds
 }
 
 // tier stands for the customers who share a policy.
@@ -161,9 +161,10 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 	return s, nil
 }
 
-// Follow makes later calls decide by another policy and other tiers; TierOf stays, without
-// which tiers have no effect, and so does Last: the policy may have no more levels. Calls under way finish by the old ones, and
-// no count is lost or doubled. An error wraps [ErrInvalid]; the store then stays as it is.
+// Follow makes later calls decide by another policy and other tiers. TierOf, without which tiers
+// have no effect, stays, and so does Last: the policy may not have more levels. Calls in progress
+// finish by the old policy, and no count is lost or doubled. An error wraps [ErrInvalid]; the store
+// is then unchanged.
 func (s *RedisStore) Follow(policy Policy, tiers map[string]Policy) error {
 	if err := policy.ValidateTiers(tiers); err != nil {
 		return err
@@ -171,7 +172,7 @@ func (s *RedisStore) Follow(policy Policy, tiers map[string]Policy) error {
 	if policy.Last() > s.levels {
 		return fmt.Errorf("%w policy: %d levels, more than the %d of the queue", ErrInvalid, policy.Last(), s.levels)
 	}
-	// The scripts of each different policy are rendered once, and known ones reused.
+	// Each distinct policy's scripts are rendered once and reused.
 	rendered := make(map[string]*tier)
 	if known := s.rules.Load(); known != nil {
 		rendered[fmt.Sprint(known.base.policy)] = known.base
@@ -257,7 +258,7 @@ func (s *RedisStore) peekCall(customer string) script.Call {
 	}
 }
 
-// peeked returns what a reply of peek.lua says.
+// peeked parses a reply of peek.lua.
 func peeked(reply []int64) State {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	p := lua.PeekedOf(reply)
@@ -291,8 +292,8 @@ func (s *RedisStore) Last() Level { return s.levels }
 // pending.
 func (s *RedisStore) Lease() time.Duration { return s.lease }
 
-// Keys are the keys of one customer in Redis. lua/next.lua and lua/submit.lua say what
-// they hold.
+// Keys are one customer's keys in Redis. lua/next.lua and lua/submit.lua describe their
+// values.
 type Keys struct{ Count, Pending, Override string }
 
 // Keys returns a customer's keys. Each contains the customer in braces, the hash tag by which
@@ -354,8 +355,8 @@ func (s *RedisStore) runEach(d *script.Deadline, operation string, calls []scrip
 	return replies, errs
 }
 
-// inTrips runs n items in round trips of at most perTrip, within one timeout. Items that
-// are not sent cost nothing and share one error.
+// inTrips runs n items in round trips of at most perTrip, within one timeout. Unsent items
+// cost nothing and share one error.
 func (s *RedisStore) inTrips(ctx context.Context, timeout time.Duration, operation string, n, perTrip int,
 	trip func(d *script.Deadline, from, to int, fail func(at int, err error))) error {
 	d := script.Begin(ctx, timeout)

@@ -9,8 +9,7 @@ import (
 	"github.com/docpriority/priority/internal/script"
 )
 
-// Submit implements [Store]. It is sent again within the timeout if its reply is
-// lost.
+// Submit implements [Store]. It is resent within the timeout if its reply is lost.
 func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost float64) (Decision, error) {
 	documents, costs := []string{document}, []float64{cost}
 	if err := check.Submit(customer, documents, costs); err != nil {
@@ -26,9 +25,9 @@ func (s *RedisStore) Submit(ctx context.Context, customer, document string, cost
 	return submitted(reply, 0), nil
 }
 
-// SubmitN implements [Store]. Each 50 documents are one atomic command, and each
-// 100,000 one round trip. Those that Redis refuses for a moment, as in a failover,
-// are sent again and so come after the others.
+// SubmitN implements [Store]. Every 50 documents are one atomic command, and every 100,000
+// one round trip. Documents that Redis refuses temporarily, as in a failover, are resent
+// and so come after the others.
 func (s *RedisStore) SubmitN(ctx context.Context, customer string, documents []string, costs []float64) ([]Decision, error) {
 	if err := check.Submit(customer, documents, costs); err != nil || len(documents) == 0 {
 		return nil, err
@@ -55,8 +54,7 @@ func (s *RedisStore) submitCall(customer string) script.Call {
 	}
 }
 
-// Done implements [Store]. It is sent again within the timeout if its reply is
-// lost.
+// Done implements [Store]. It is resent within the timeout if its reply is lost.
 func (s *RedisStore) Done(ctx context.Context, customer, document string, took time.Duration) (Ended, error) {
 	documents := []string{document}
 	if err := check.Done(customer, documents, took); err != nil {
@@ -72,8 +70,8 @@ func (s *RedisStore) Done(ctx context.Context, customer, document string, took t
 	return s.ended(customer, each, reply), nil
 }
 
-// DoneN implements [Store]. Each 250 documents are one atomic command, and each
-// 100,000 one round trip.
+// DoneN implements [Store]. Every 250 documents are one atomic command, and every 100,000
+// one round trip.
 func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]Ended, error) {
 	if err := check.Done(customer, documents, took); err != nil || len(documents) == 0 {
 		return nil, err
@@ -85,7 +83,7 @@ func (s *RedisStore) DoneN(ctx context.Context, customer string, documents []str
 	return ended, err
 }
 
-// doneCall returns a call for documents that each took that many seconds.
+// doneCall returns a call for documents that took that many seconds each.
 func (s *RedisStore) doneCall(customer string, each float64) script.Call {
 	return script.Call{
 		Script: doneScript, Key: s.key(customer, pendingEnd), Numbers: []int64{s.means.times.Relative(each)}, Repeatable: true,
@@ -101,8 +99,8 @@ func (s *RedisStore) ended(customer string, each float64, reply []int64) Ended {
 	return ended
 }
 
-// eachDocument makes one call for every perCall documents, with their costs if there are
-// any, and passes each document its call's reply and its index in it.
+// eachDocument makes one call for every perCall documents, with their costs if any, and
+// passes on each document's reply and its index there.
 func (s *RedisStore) eachDocument(ctx context.Context, operation string, documents []string, costs []int64, perCall int, call script.Call,
 	replied func(at, in int, reply []int64)) error {
 	return s.inTrips(ctx, s.timeout, operation, len(documents), documentsPerTrip,
