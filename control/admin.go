@@ -28,17 +28,17 @@ var (
 	ErrTooMany = fmt.Errorf("control: there are %d overrides already", MaxOverrides)
 )
 
-// The limits of what operators may set. The log keeps at most about 10,000 changes.
+// Limits on what operators may set. The log keeps at most about 10,000 changes.
 const (
 	MaxOverrides = 10_000
-	LogAge       = 90 * 24 * time.Hour // the log keeps a change for so long
+	LogAge       = 90 * 24 * time.Hour // how long the log keeps a change
 
 	maxLevels  = 255       // of any queue
 	maxRules   = 256 << 10 // bytes
 	logEntries = 10_000    // about
 )
 
-// AnyVersion as the version that rules should replace is whichever is there.
+// AnyVersion, as the version to replace, means whichever is there.
 const AnyVersion = -1
 
 // AdminOptions configures an [Admin]. The zero value works.
@@ -46,20 +46,19 @@ type AdminOptions struct {
 	// Prefix begins the keys. Default: "priority".
 	Prefix string
 
-	// Timeout bounds every call, and each 1,000 overrides that are read or imported, if the
-	// client heeds deadlines (ContextTimeoutEnabled). Default: 2 s. Negative: only the
-	// call's context does.
+	// Timeout bounds every call, and every 1,000 overrides that are read or imported, if
+	// the client respects deadlines (ContextTimeoutEnabled). Default: 2 s. Negative: only
+	// the call's context does.
 	Timeout time.Duration
 }
 
-// Admin changes what operators may change, and reads what they have changed. Give it a
-// client that reads from masters. It is safe for concurrent use, and several Admins may
-// work at the same time.
+// Admin reads and changes what operators may set. Its client must read from masters. It is
+// safe for concurrent use, and several Admins may work at the same time.
 //
 // The error of a change wraps [priority.ErrInvalid] if the call was wrong,
 // [priority.ErrOutcomeUnknown] if rules may have been changed, or one of this package's
-// errors. A change takes up to three steps, in this order: it is listed, made, and written
-// to the log. An error names the step that failed. The same change may be made again then.
+// errors. A change takes up to three steps, in this order: it is listed, made, and logged.
+// An error names the step that failed; the change may then be repeated.
 type Admin struct {
 	client  priority.RedisClient
 	runner  *script.Runner
@@ -122,8 +121,8 @@ func (a *Admin) Rules(ctx context.Context) (Applied, error) {
 	return read.Applied, errors.Join(err, read.invalid)
 }
 
-// Apply sets the fleet's rules in place of a version, and returns the new version: 0 if
-// there are none yet, [AnyVersion] for whatever is there.
+// Apply replaces a version of the fleet's rules and returns the new version. The version to
+// replace is 0 if there are none yet, or [AnyVersion].
 func (a *Admin) Apply(ctx context.Context, replaces int64, rules Rules, change Change) (int64, error) {
 	if err := rules.Validate(maxLevels); err != nil {
 		return 0, err
@@ -131,15 +130,15 @@ func (a *Admin) Apply(ctx context.Context, replaces int64, rules Rules, change C
 	return a.setRules(ctx, replaces, 0, Applied{By: change.By, Why: change.Why, Rules: &rules}, change)
 }
 
-// Withdraw removes the fleet's rules: workers follow their own options again. It also ends
-// that workers follow rules which Redis lost. The version is as in Apply.
+// Withdraw removes the fleet's rules, even rules that Redis has lost: workers follow their
+// own options again. The version is as in Apply.
 func (a *Admin) Withdraw(ctx context.Context, replaces int64, change Change) (int64, error) {
 	return a.setRules(ctx, replaces, 0, Applied{By: change.By, Why: change.Why}, change)
 }
 
 var rulesScript = script.New(lua.Rules, 2, 0)
 
-// setRules sets rules, of a version beyond another one. A zero At is now.
+// setRules sets rules with a version above another one. A zero At means now.
 func (a *Admin) setRules(ctx context.Context, replaces, above int64, set Applied, change Change) (int64, error) {
 	if err := change.validate(); err != nil {
 		return 0, err
@@ -203,12 +202,12 @@ func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) e
 }
 
 // Forget removes a customer from Redis: the count, the pending documents, the override and
-// its place in the list. The log records who did it and why, without the customer; what it
-// recorded about the customer before ends by its age. It returns how many keys there were.
+// its list entry. The log records who did it and why, without the customer; earlier entries
+// about the customer expire by age. It returns how many keys there were.
 //
-// A Done of a document that was pending does nothing and is no error. A document that
-// arrives later is the customer's first. What Redis does not hold, such as the memory of
-// processes, backups and the queue, is not reached: docs/operate.md lists it.
+// A later Done of a pending document does nothing and is no error. The next document counts
+// as the customer's first. Forget does not reach data outside Redis, such as processes'
+// memory, backups and the queue: docs/operate.md lists it.
 func (a *Admin) Forget(ctx context.Context, customer string, change Change) (keys int, err error) {
 	if err := errors.Join(check.Customer(customer), change.validate()); err != nil {
 		return 0, err

@@ -45,7 +45,7 @@ func (c Change) validate() error {
 	return nil
 }
 
-// item is what the key of the rules holds.
+// item is the content of the rules' key.
 type item struct {
 	Applied
 	changed int64 // in milliseconds of Redis's time
@@ -55,7 +55,7 @@ type item struct {
 // newer reports whether an item was set after another one.
 func (i item) newer(than item) bool { return i.Version > than.Version || i.changed > than.changed }
 
-// is reports whether two items are of the same change.
+// is reports whether two items come from the same change.
 func (i item) is(other item) bool { return i.Version == other.Version && i.changed == other.changed }
 
 // parse reads what lua/rules.lua wrote to a key. An error wraps [ErrCorrupt] or [ErrNewer].
@@ -90,8 +90,8 @@ func parse(key, text string) (item, error) {
 
 var head = regexp.MustCompile(`^{"version":\d+,"changed":\d+`)
 
-// headOf returns how the rules' text begins, as lua/follow.lua compares it. Only where there
-// are no rules it is empty.
+// headOf returns the beginning of the rules' text, which lua/follow.lua compares. It is
+// empty only if there are no rules.
 func headOf(text string) string {
 	if text == "" {
 		return ""
@@ -99,8 +99,7 @@ func headOf(text string) string {
 	return cmp.Or(head.FindString(text), "junk")
 }
 
-// encode returns a value as JSON that people can read in Redis: it leaves "<=3" as
-// it is.
+// encode returns a value as JSON that people can read in Redis, with "<=3" unescaped.
 func encode(value any) (string, error) {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)

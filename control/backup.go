@@ -11,12 +11,12 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Backup holds all that operators have set, except the log: with authors, reasons and
-// ends. It is written as JSON.
+// Backup holds everything that operators have set, with authors, reasons and ends, but not
+// the log. It is written as JSON.
 type Backup struct {
 	At        time.Time  // Redis's time
 	Applied   Applied    // Version 0: no rules were ever set
-	Overrides []Override // those of keys without an end are left out
+	Overrides []Override // without the ones that have no end
 }
 
 type backupJSON struct {
@@ -79,17 +79,17 @@ func (a *Admin) Export(ctx context.Context) (*Backup, error) {
 
 // Imported is what an Import did.
 type Imported struct {
-	Version   int64 `json:"version"`   // of the rules; 0: they were not changed
+	Version   int64 `json:"version"`   // of the rules; 0: not changed
 	Overrides int   `json:"overrides"` // overrides that are now in force
-	Over      int   `json:"over"`      // overrides that have ended since
+	Over      int   `json:"over"`      // overrides that have since ended
 }
 
-// Import sets what a backup holds, with its authors, reasons and times, where there are
-// neither rules nor overrides: else an error wraps [ErrConflict]. With force it replaces the
-// rules, and the overrides of the backup's customers. The log has one entry, of the change.
+// Import restores a backup, with its authors, reasons and times, if there are neither rules
+// nor overrides; otherwise an error wraps [ErrConflict]. With force it replaces the rules,
+// and the overrides of the backup's customers. The log gets one entry.
 //
-// If Import stops halfway, it may be repeated, with force. Workers follow the imported
-// rules, which get a version beyond the backup's.
+// If Import stops halfway, repeat it with force. Workers follow the imported rules, which
+// get a version above the backup's.
 func (a *Admin) Import(ctx context.Context, backup *Backup, force bool, change Change) (Imported, error) {
 	var done Imported
 	if err := errors.Join(change.validate(), backup.validate()); err != nil {

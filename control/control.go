@@ -1,11 +1,11 @@
-// Package control lets operators change a fleet's levels while it runs, without a
-// deployment: the policies, and for a time the levels of single customers.
+// Package control lets operators change a running fleet's levels without a deployment: the
+// policies, and temporarily the levels of single customers.
 //
-// An override is a key beside the customer's numbers, which each decision reads. Rules,
-// the policies of all customers, are one key that all workers follow.
+// An override is a key beside the customer's numbers, which each decision reads. Rules, the
+// policies for all customers, are in one key that all workers follow.
 //
-// A worker makes its [Store] with [New] in place of priority.NewRedisStore. An
-// operator's program uses an [Admin], as priorityctl does.
+// A worker creates its [Store] with [New] instead of priority.NewRedisStore. An operator's
+// program uses an [Admin], as priorityctl does.
 package control
 
 import (
@@ -44,13 +44,13 @@ type Options struct {
 	// others. The Store always reads overrides.
 	Store priority.RedisOptions
 
-	// Interval is how often to ask whether the rules were changed, with one short
-	// command. At least 10 ms, at most a minute. Default: 500 ms.
+	// Interval is how often to check for changed rules, with one short command. At least 10
+	// ms, at most a minute. Default: 500 ms.
 	Interval time.Duration
 
-	// OnChange is called when the Store starts to follow other rules, and when the
-	// reason in Status.Err changes or goes away. It must return soon. Calls do not
-	// overlap. Default: nothing is called.
+	// OnChange is called when the Store starts to follow other rules, and when the reason
+	// in Status.Err changes or goes away. It must return soon. Calls do not overlap.
+	// Default: none.
 	OnChange func(Status)
 }
 
@@ -62,9 +62,9 @@ const (
 )
 
 // Store is a [priority.Store] around a RedisStore that decides by the rules that operators
-// have set. From the first call until Close it asks for changes every Interval, and no
-// call waits for that. A change never loses or doubles a document, as counts do not depend
-// on policies. A call under way finishes by the rules with which it began.
+// have set. From the first call until Close it checks for changes every Interval, and no
+// call waits for that. A change never loses or doubles a document, because counts do not
+// depend on policies. A call in progress finishes by the rules with which it began.
 //
 // Until the rules have been read once, and if operators never set any, the policies
 // in Options.Store apply. While the rules cannot be read or used, or if Redis lost
@@ -87,12 +87,12 @@ type Store struct {
 	ask     chan chan error // follow answers when it has read the rules
 	live    context.Context // until Close
 	stop    context.CancelFunc
-	ended   chan struct{} // closed when nothing is read any more
+	ended   chan struct{} // closed when reading has stopped
 }
 
 var _ priority.Store = (*Store)(nil)
 
-// New returns a Store around a RedisStore that it makes on the client. It sends nothing.
+// New returns a Store around a RedisStore that it creates on the client. It sends nothing.
 // Nil opts are the defaults. An error wraps [priority.ErrInvalid].
 func New(client priority.RedisClient, opts *Options) (*Store, error) {
 	if opts == nil {
@@ -166,7 +166,7 @@ func (s *Store) PolicyOf(customer string) priority.Policy { return s.now().Polic
 
 func (s *Store) Last() priority.Level { return s.own.Last() }
 
-// Unwrap returns the RedisStore that decides, by the rules too; see [priority.As].
+// Unwrap returns the RedisStore that decides, with the operators' rules; see [priority.As].
 func (s *Store) Unwrap() priority.Store { return s.own }
 
 // now returns the store that decides, and starts following changes.
@@ -175,8 +175,8 @@ func (s *Store) now() *priority.RedisStore {
 	return s.own
 }
 
-// Close stops following changes; it returns when ctx ends at the latest. Later calls
-// follow the last known rules. Close may be called again.
+// Close stops following changes and returns when ctx ends at the latest. Later calls follow
+// the last known rules. Close may be called again.
 func (s *Store) Close(ctx context.Context) error {
 	s.stop()
 	s.begin.Do(func() { close(s.ended) }) // it never began

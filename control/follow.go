@@ -32,17 +32,17 @@ type Status struct {
 	ReadAt time.Time
 
 	// Err says why the last reading failed, or why its rules are not used; else nil. It
-	// wraps [ErrLost], [ErrCorrupt], [ErrNewer], [priority.ErrInvalid], or what kept
-	// Redis from answering.
+	// wraps [ErrLost], [ErrCorrupt], [ErrNewer], [priority.ErrInvalid], or the reason why
+	// Redis did not answer.
 	Err error
 }
 
-// known is what a Store knows. It does not change.
+// known is what a Store knows. It is immutable.
 type known struct {
 	followed item   // version 0: rules were never set
 	text     string // of followed
 	newest   item   // that was read, whether it can be used or not
-	head     string // how the key's text begins, as lua/follow.lua compares it
+	head     string // beginning of the key's text, which lua/follow.lua compares
 	refused  error  // why the rules that were read are not used
 	readAt   time.Time
 	err      error // Status.Err
@@ -55,8 +55,8 @@ func (k *known) status() Status {
 	return Status{Version: k.followed.Version, Rules: k.followed.Rules, ReadAt: k.readAt, Err: k.err}
 }
 
-// follow reads the rules every interval, give or take a tenth, so that a fleet's
-// processes do not ask all at once, and when Refresh asks for it.
+// follow reads the rules when Refresh asks for it and every interval, give or take a tenth,
+// so that the processes of a fleet do not all ask at once.
 func (s *Store) follow() {
 	defer close(s.ended)
 	for due := time.Duration(0); ; due = s.interval*9/10 + rand.N(s.interval/5+1) {
@@ -104,12 +104,12 @@ var followDigest = func() string {
 	return hex.EncodeToString(sum[:])
 }()
 
-// reading is not repeated by go-redis: the next one is soon, and failures are known sooner.
+// reading is not retried by go-redis: the next reading is soon, and failures show sooner.
 type reading struct{ *redis.SliceCmd }
 
 func (reading) NoRetry() bool { return true }
 
-// read returns what the rules' key holds, unless it is what the Store knows.
+// read returns the content of the rules' key, unless the Store knows it already.
 func (s *Store) read(ctx context.Context) (text string, changed bool, err error) {
 	run := func(command, script string) (*redis.SliceCmd, error) {
 		cmd := redis.NewSliceCmd(ctx, command, script, 1, s.rulesKey, s.current.Load().head)
@@ -135,7 +135,7 @@ func (s *Store) read(ctx context.Context) (text string, changed bool, err error)
 	return "", false, fmt.Errorf("%w: %q: a reply that is not the script's", ErrCorrupt, s.rulesKey)
 }
 
-// take updates what is known by a reading.
+// take updates what is known from a reading.
 func (s *Store) take(text string, changed bool, err error) error {
 	before := s.current.Load()
 	now := *before
@@ -188,8 +188,8 @@ func (s *Store) use(now *known, text string) error {
 	return nil
 }
 
-// reason returns the part of an error that says why, without what differs each time,
-// such as the ports of connections.
+// reason returns the cause in an error, without details that vary, such as ports of
+// connections.
 func reason(err error) string {
 	var reply redis.Error
 	switch {

@@ -29,16 +29,17 @@ type Entry struct {
 	// Customer is the customer of an override or a reset, else empty.
 	Customer string `json:"customer,omitempty"`
 
-	// Applied are the rules that were set or withdrawn, of a policy; else nil.
+	// Applied are the rules that were set or withdrawn, for the kind "policy"; else nil.
 	Applied *Applied `json:"applied,omitempty"`
 
-	// Override is what was set, and Until when it ends; the zero Override was ended.
+	// Override is the bounds that were set, and Until when they end; the zero Override
+	// means that it was ended.
 	Override priority.Override `json:"override,omitzero"`
 	Until    time.Time         `json:"until,omitzero"`
 }
 
-// Log returns the last changes, newest first, at most that many, from the entry with an
-// id on; empty: from the newest. A change is kept for [LogAge], and about 10,000 are.
+// Log returns at most that many changes, newest first, starting at the entry with an id;
+// empty: at the newest. The log keeps about 10,000 changes, each for [LogAge].
 func (a *Admin) Log(ctx context.Context, from string, most int) ([]Entry, error) {
 	if most < 1 || most > logEntries {
 		return nil, fmt.Errorf("%w option: %d entries, not 1 to %d", priority.ErrInvalid, most, logEntries)
@@ -76,7 +77,7 @@ func (a *Admin) logPage(ctx context.Context, from string, most int) ([]Entry, er
 	return entries, nil
 }
 
-// History returns the fleet's present and earlier rules that the log still has, the newest
+// History returns the fleet's current and earlier rules, as far as the log has them, newest
 // first.
 func (a *Admin) History(ctx context.Context) ([]Applied, error) {
 	entries, err := a.Log(ctx, "", logEntries)
@@ -118,8 +119,8 @@ func entryOf(message redis.XMessage) Entry {
 	return e
 }
 
-// note writes an entry to the log: pairs of names and values. A zero
-// now is asked for.
+// note writes an entry to the log: pairs of names and values. If now is zero, it asks Redis
+// for the time.
 func (a *Admin) note(ctx context.Context, now time.Time, change Change, kind string, fields ...string) (err error) {
 	if now.IsZero() {
 		now, err = a.now(ctx)
@@ -138,7 +139,7 @@ func (a *Admin) note(ctx context.Context, now time.Time, change Change, kind str
 	switch {
 	case err == nil:
 		return nil
-	case kind == "reset", kind == "import": // which come afterwards
+	case kind == "reset", kind == "import": // these are logged beforehand
 		return fmt.Errorf("control: writing to the log %q failed: %w", a.keys.log, err)
 	}
 	return fmt.Errorf("control: it is done, but writing to the log %q failed: %w", a.keys.log, err)

@@ -30,15 +30,15 @@ type Override struct {
 	Until    time.Time // when it ends; zero: it does not
 }
 
-// note is the JSON behind the bounds in an override's key.
+// note is the JSON after the bounds in an override's key.
 type note struct {
 	By  string `json:"by"`
 	Why string `json:"why"`
 	At  int64  `json:"at"` // in milliseconds
 }
 
-// SetOverride sets a customer's override from now on, for 1 ms to [MaxOverride], in
-// place of any earlier one, which it returns; nil: there was none.
+// SetOverride sets a customer's override, starting now, for 1 ms to [MaxOverride]. It
+// replaces and returns any earlier one; nil: there was none.
 func (a *Admin) SetOverride(ctx context.Context, customer string, bounds priority.Override, lasts time.Duration, change Change) (replaced *Override, err error) {
 	if lasts < time.Millisecond || lasts > MaxOverride {
 		return nil, fmt.Errorf("%w option: an override for %v, not for 1ms to %v", priority.ErrInvalid, lasts, MaxOverride)
@@ -57,7 +57,7 @@ func (a *Admin) SetOverride(ctx context.Context, customer string, bounds priorit
 	if replaced, err = a.set(ctx, set, now); err != nil {
 		return nil, err
 	}
-	text, _ := bounds.MarshalText() // which validate has tried
+	text, _ := bounds.MarshalText() // validate has checked it
 	return replaced, a.note(ctx, now, change, "override", "customer", customer, "value", string(text), "until", stamp(set.Until))
 }
 
@@ -69,11 +69,11 @@ func (o Override) validate() error {
 	return errors.Join(check.Customer(o.Customer), err, Change{o.By, o.Why}.validate())
 }
 
-// set lists an override and puts it in force. It returns the one before.
+// set lists an override and puts it in force. It returns the previous one.
 func (a *Admin) set(ctx context.Context, o Override, now time.Time) (replaced *Override, err error) {
 	pipe := a.client.Pipeline()
 	_ = pipe.Process(ctx, redis.NewIntCmd(ctx, "zremrangebyscore", a.keys.overrides, "-inf", now.UnixMilli()))
-	list := func() *redis.IntCmd { // of two at once, the list has the one that ends last
+	list := func() *redis.IntCmd { // of two concurrent ones, the list has the later end
 		return redis.NewIntCmd(ctx, "zadd", a.keys.overrides, "gt", o.Until.UnixMilli(), o.Customer)
 	}
 	added, listed := list(), redis.NewIntCmd(ctx, "zcard", a.keys.overrides)
@@ -99,17 +99,17 @@ func (a *Admin) set(ctx context.Context, o Override, now time.Time) (replaced *O
 		return cmd
 	}
 	cmd := command("get")
-	if redis.HasErrorPrefix(cmd.Err(), "WRONGTYPE") { // of what is there; SET alone replaces it
+	if redis.HasErrorPrefix(cmd.Err(), "WRONGTYPE") { // another type is there; plain SET replaces it
 		cmd = command()
 	}
 	before, err := cmd.Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, fmt.Errorf("control: the override is listed, but writing %.200q failed: %w", key, err)
 	}
-	if was := overrideOf(o.Customer, before); was.Bounds != (priority.Override{}) && before != text { // else it was sent again
+	if was := overrideOf(o.Customer, before); was.Bounds != (priority.Override{}) && before != text { // else the command was resent
 		replaced = &was
 	}
-	again := list() // another operator may have ended the one before meanwhile
+	again := list() // another operator may have ended the previous one meanwhile
 	_ = a.client.Process(ctx, again)
 	if err := again.Err(); err != nil {
 		return nil, fmt.Errorf("control: the override of %.80q is in force, but listing it in %q failed: %w", o.Customer, a.keys.overrides, err)
@@ -137,10 +137,10 @@ func (a *Admin) prune(ctx context.Context) (left int, err error) {
 			}
 		}
 	}
-	return left + 1, err // the one that is being set has no key yet
+	return left + 1, err // the override being set has no key yet
 }
 
-// text returns what an override's key holds.
+// text returns the content of an override's key.
 func (o Override) text() (string, error) {
 	bounds, err := o.Bounds.MarshalText()
 	if err != nil {
@@ -150,7 +150,8 @@ func (o Override) text() (string, error) {
 	return string(bounds) + " " + behind, err
 }
 
-// overrideOf reads what an override's key holds. Its Bounds are zero if it is none.
+// overrideOf reads the content of an override's key. If it is not an override, its Bounds
+// are zero.
 func overrideOf(customer, text string) Override {
 	o := Override{Customer: customer}
 	if o.Bounds.UnmarshalText([]byte(text)) != nil {
@@ -167,7 +168,7 @@ func overrideOf(customer, text string) Override {
 	return o
 }
 
-// timeOf returns a time in milliseconds; zero: it is none that JSON can have.
+// timeOf returns a time in milliseconds; zero: JSON cannot represent it.
 func timeOf(ms int64) time.Time {
 	const year9999 = 253402300799000
 	if ms <= 0 || ms > year9999 {
@@ -188,7 +189,7 @@ func (a *Admin) EndOverride(ctx context.Context, customer string, change Change)
 	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return nil, err
 	}
-	if err := a.unlist(ctx, customer); err != nil { // first, so that one that is set meanwhile stays listed
+	if err := a.unlist(ctx, customer); err != nil { // first, so that an override set meanwhile stays listed
 		return nil, err
 	}
 	key := a.store.Keys(customer).Override
@@ -197,7 +198,7 @@ func (a *Admin) EndOverride(ctx context.Context, customer string, change Change)
 	if err := cmd.Err(); err != nil {
 		return nil, fmt.Errorf("control: the override is not listed any more, but removing %.200q failed: %w", key, err)
 	}
-	if cmd.Val() == 0 && ended == nil { // a client that tries again does not find what it removed
+	if cmd.Val() == 0 && ended == nil { // a client's retry does not find what it removed
 		return nil, fmt.Errorf("%w: an override of %.80q", ErrNotFound, customer)
 	}
 	return ended, a.note(ctx, time.Time{}, change, "override", "customer", customer, "value", "")
@@ -237,8 +238,8 @@ func (a *Admin) Override(ctx context.Context, customer string) (*Override, error
 	return &found[0], nil
 }
 
-// Overrides returns all overrides that were listed when they were set, the next to end
-// first. Customers whose key holds something else are left out.
+// Overrides returns all overrides that are listed, the next to end first. It omits
+// customers whose key holds something else.
 func (a *Admin) Overrides(ctx context.Context) ([]Override, error) {
 	limited, cancel := a.within(ctx)
 	defer cancel()
@@ -267,7 +268,7 @@ func (a *Admin) Overrides(ctx context.Context) ([]Override, error) {
 	}
 	slices.SortFunc(all, func(x, y Override) int {
 		if x.Until.IsZero() != y.Until.IsZero() {
-			return -x.Until.Compare(y.Until) // without an end, at the end
+			return -x.Until.Compare(y.Until) // overrides without an end come last
 		}
 		return cmp.Or(x.Until.Compare(y.Until), strings.Compare(x.Customer, y.Customer))
 	})
@@ -276,8 +277,8 @@ func (a *Admin) Overrides(ctx context.Context) ([]Override, error) {
 
 var errNotSent = errors.New("control: the command was not sent")
 
-// read reads the customers' keys, in one round trip to each node. Customers without a key
-// are left out; corrupt are those whose key holds something else.
+// read reads the customers' keys, in one round trip to each node. It omits customers
+// without a key; corrupt are the customers whose key holds something else.
 func (a *Admin) read(ctx context.Context, customers []string, now time.Time) (found []Override, corrupt []string, err error) {
 	pipe := a.client.Pipeline()
 	texts, left := make([]*redis.StringCmd, len(customers)), make([]*redis.IntCmd, len(customers))

@@ -13,20 +13,20 @@ import (
 	"github.com/docpriority/priority"
 )
 
-// Rules are a fleet's policies: what [priority.RedisOptions] calls Policy and Tiers.
+// Rules are a fleet's policies: Policy and Tiers, as in [priority.RedisOptions].
 //
-// In JSON a policy is {"thresholds": [-2, …], "reset_interval_ms": 1500000,
-// "reset_mode": "last-update" or "last-reset", "loads": [8, …], "turns": 3}. A missing
-// field takes the default policy's value; missing loads follow the number of thresholds,
-// and so do missing turns, which are 0 beside loads. Tiers stand beside these fields as
-// "tiers": {"gold": {…}}. Unknown fields are refused.
+// In JSON a policy is {"thresholds": [-2, …], "reset_interval_ms": 1500000, "reset_mode":
+// "last-update" or "last-reset", "loads": [8, …], "turns": 3}. A missing field takes the
+// default policy's value; missing loads follow the number of thresholds, and so do missing
+// turns, which are 0 beside loads. Tiers are in a further field, "tiers": {"gold": {…}}.
+// Unknown fields are refused.
 type Rules struct {
 	Policy priority.Policy
 	Tiers  map[string]priority.Policy
 }
 
-// Validate returns an error that wraps [priority.ErrInvalid] unless the rules
-// can be used in a queue with that many levels.
+// Validate returns an error that wraps [priority.ErrInvalid] if the rules do not fit a
+// queue with that many levels.
 func (r Rules) Validate(levels priority.Level) error {
 	if err := r.Policy.ValidateTiers(r.Tiers); err != nil {
 		return err

@@ -17,8 +17,8 @@ type Busy struct {
 	Customer  string
 	Documents int64 // in the window
 
-	// Rule decided about the last document; Level is the level that it was given, and
-	// Count or Load the number behind it.
+	// Rule decided about the last document; Level is the level that it got, and Count or
+	// Load the number behind it.
 	Rule  priority.Rule
 	Level priority.Level
 	Count int64
@@ -29,16 +29,16 @@ type Busy struct {
 	Ago     time.Duration
 	Pending int64
 
-	// Hour is what the customer's documents got in the last hour, the latest part first.
-	// Parts without documents are left out.
+	// Hour holds the parts of the last hour that have documents of the customer, latest
+	// first.
 	Hour []Part
 }
 
-// Part is what a customer's documents got in five minutes.
+// Part is five minutes of a customer's documents.
 type Part struct {
-	Ago       time.Duration  // how long before the report the first of them came
+	Ago       time.Duration  // time from the first of them to the report
 	Documents int64          // at least one
-	Level     priority.Level // the last of the levels that they got
+	Level     priority.Level // of the last of them
 }
 
 // PartLength is how long a [Part] is.
@@ -60,7 +60,7 @@ type busy struct {
 
 const byCount, byLoad = "count", "load"
 
-// jsonOf returns the customer as a report has it.
+// jsonOf returns the customer in a report's format.
 func jsonOf(b Busy) busy {
 	f := busy{Documents: b.Documents, Level: b.Level, AgoMS: b.Ago.Milliseconds(), Pending: b.Pending}
 	if utf8.ValidString(b.Customer) {
@@ -81,7 +81,7 @@ func jsonOf(b Busy) busy {
 	return f
 }
 
-// read returns what jsonOf took. What no process writes is an error.
+// read reverses jsonOf. It returns an error for values that no process writes.
 func (f busy) read() (Busy, error) {
 	b := Busy{Customer: string(f.Base64), Documents: f.Documents, Level: f.Level, Ago: time.Duration(f.AgoMS) * time.Millisecond, Pending: f.Pending}
 	if f.Customer != nil {

@@ -13,19 +13,20 @@ import (
 )
 
 const (
-	// How many steps the window has, and the hour.
+	// The numbers of steps in the window and of parts in the hour.
 	steps      = 12
 	stepLength = 5 * time.Second
 
-	// perLock is how many documents are counted at a time: others have their turn
-	// while a call has a million of them.
+	// perLock is how many documents are counted under one lock, so that a call of a million
+	// does not block others.
 	perLock = 1000
 
 	// lastLevel is the last level that a report counts separately.
 	lastLevel = 255
 )
 
-// collector counts what callers got in the last minute, and less exactly in the last hour.
+// collector counts the results of calls, exactly for the last minute and less exactly for
+// the last hour.
 type collector struct {
 	joined time.Time
 
@@ -35,7 +36,7 @@ type collector struct {
 	waiting backlogs
 }
 
-// step is what happened in a part of the window.
+// step counts what happened in five seconds of the window.
 type step struct {
 	number               int64 // since the member joined
 	byCount, byLoad      map[priority.Level]int64
@@ -45,7 +46,7 @@ type step struct {
 	customers            customers
 }
 
-// part is what happened in five minutes.
+// part counts what happened in five minutes of the hour.
 type part struct {
 	number     int64 // since the member joined
 	firstWaits Histogram
@@ -213,8 +214,8 @@ func (c *collector) failed(now time.Time, call observe.Call) {
 	}
 }
 
-// current returns the step and the part of a time, or later ones that have begun. The
-// caller holds mu.
+// current returns the step and the part of a time, or later ones that have already begun.
+// The caller holds mu.
 func (c *collector) current(now time.Time) (*step, *part) {
 	number, of := c.number(now, stepLength), c.number(now, PartLength)
 	if n := len(c.steps); n == 0 || c.steps[n-1].number < number {
@@ -231,7 +232,7 @@ func (c *collector) number(now time.Time, length time.Duration) int64 {
 	return int64(now.Sub(c.joined) / length)
 }
 
-// fill writes what happened in the window and in the hour into a report.
+// fill writes the window's and the hour's numbers into a report.
 func (c *collector) fill(r *Report, now time.Time) {
 	r.Up = now.Sub(c.joined)
 	r.Window = r.Up - time.Duration(max(c.number(now, stepLength)-steps+1, 0))*stepLength
@@ -271,12 +272,12 @@ func (c customers) addAll(later customers) {
 	}
 }
 
-// kept returns the steps of the window, those of the hour, and the backlogs, none of which
-// changes any more.
+// kept returns the steps of the window, the parts of the hour, and the backlogs, which no
+// longer change.
 func (c *collector) kept(now time.Time) ([]*step, []*part, backlogs) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.current(now) // forgets what is over
+	c.current(now) // forgets what has expired
 	maps.DeleteFunc(c.waiting, func(_ string, last lastDecision) bool { return now.Sub(last.at) > remembered })
 	window, hour := slices.Clone(c.steps), slices.Clone(c.hour)
 	last := *window[len(window)-1]

@@ -13,10 +13,9 @@ import (
 // mostCustomers is how many customers a step counts separately.
 const mostCustomers = 1000
 
-// customers counts the documents of at most mostCustomers customers: exactly if there are
-// no more, else never too high, and too low by at most a thousandth of all documents. So
-// busy customers are among them, however many others come. (The algorithm is Misra and
-// Gries's.)
+// customers counts the documents of at most mostCustomers customers, by the algorithm of
+// Misra and Gries: exactly if there are no more, else never too high, and too low by at
+// most a thousandth of all documents. So it keeps busy customers, however many others come.
 type customers map[string]customer
 
 type customer struct {
@@ -27,7 +26,7 @@ type customer struct {
 
 // lastDecision is the last decision about a customer.
 type lastDecision struct {
-	name    string // a copy: the caller's may be part of a large text
+	name    string // a copy: the caller's string may be part of a large text
 	at      time.Time
 	rule    priority.Rule
 	level   priority.Level
@@ -66,11 +65,11 @@ func (c customers) count(name string, n int64, last lastDecision) {
 // backlogs are the last decisions by load about the customers who had the most pending.
 type backlogs map[string]lastDecision
 
-// remembered is for how long a backlog is remembered: the longest lease.
+// remembered is how long a backlog is remembered: the longest lease.
 const remembered = 24 * time.Hour
 
-// note notes a decision. When there are too many customers, it forgets the half with
-// fewer pending documents.
+// note records a decision. With too many customers, it forgets the half with fewer pending
+// documents.
 func (b backlogs) note(name string, last lastDecision) {
 	known, ok := b[name]
 	if !ok {

@@ -1,5 +1,5 @@
 // Package fleet gives each document of each customer a level from 1 (processed first) to 9
-// (processed last) when it arrives, from how much that customer has sent recently. One
+// (processed last) when it arrives, based on how much that customer has sent recently. One
 // customer's flood no longer makes the others wait.
 //
 //	store, err := fleet.Join(client, nil)                          // once, in each process
@@ -7,8 +7,8 @@
 //	publish(document, decision.Level)                              // into your queue; 1 is first
 //	_, err = store.Done(ctx, "acme", "invoice-4711", took)         // when it is processed
 //
-// The store follows what operators set, answers while Redis cannot be reached, and reports what
-// the process did. The package also reads the reports of all processes.
+// The store follows operators' settings, answers while Redis cannot be reached, and reports
+// what the process did. The package also reads the reports of all processes.
 //
 // [Join] wraps a RedisStore with package control, package fallback and package observe,
 // in this order. Each of them works without this package too.
@@ -41,11 +41,11 @@ type Options struct {
 	// set others. Overrides are always read.
 	Store priority.RedisOptions
 
-	// Interval is how often to ask whether operators have set other rules. At least
-	// 10 ms, at most a minute. Default: 500 ms.
+	// Interval is how often to check for new rules of the operators. At least 10 ms, at
+	// most a minute. Default: 500 ms.
 	Interval time.Duration
 
-	// Fallback configures who answers while Redis cannot be reached.
+	// Fallback configures the fallback that answers while Redis cannot be reached.
 	Fallback fallback.Options
 
 	// Observers see every call of the member, in this order. Default: none.
@@ -63,8 +63,8 @@ type Options struct {
 
 // Member is a [priority.Store], and a process's place in the fleet. From Join to Close it
 // follows the operators' rules and writes reports in the background; no call waits for
-// that. What it remembers for its reports is bounded: numbers, and the last minute's
-// customers, at most 12,000.
+// that. Its memory for reports is bounded: numbers, and at most 12,000 customers of the
+// last minute.
 //
 // It is safe for concurrent use. Close it before the store's client.
 type Member struct {
@@ -79,7 +79,7 @@ type Member struct {
 
 type stack = priority.Store
 
-// Join makes a Member on a client. Nil opts are the defaults. An error wraps
+// Join creates a Member on a client. Nil opts are the defaults. An error wraps
 // [priority.ErrInvalid].
 //
 // It does not wait for Redis, and does not fail if Redis cannot be reached: then the Logger gets
@@ -137,14 +137,14 @@ func (m *Member) json() []byte {
 	return m.Report().fit()
 }
 
-// Unwrap returns the stores that the member has put together; see [priority.As].
+// Unwrap returns the stores that the member consists of; see [priority.As].
 func (m *Member) Unwrap() priority.Store { return m.stack }
 
 // Close ends the member: it sends the Dones that Redis has not received, removes the
-// report, and stops following the operators' rules. It returns when ctx ends at the
-// latest. Calls still work afterwards. An error says what was not finished; Close may
-// then be called again. A report that cannot be removed expires within an hour, in which
-// the process counts as gone, and is not an error.
+// report, and stops following the operators' rules. It returns when ctx ends at the latest.
+// Calls still work afterwards. An error says what was not finished; Close may then be
+// called again. A report that cannot be removed is not an error: the process counts as gone
+// until the report expires, within an hour.
 func (m *Member) Close(ctx context.Context) error {
 	owed := m.fallback.Close(ctx)
 	ended := m.writer.close(ctx)

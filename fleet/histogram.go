@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Histogram counts documents by how long they waited. Bucket i counts waits of at most
-// 2^(i/4) milliseconds that are too long for bucket i-1; i is 0 to 107, and bucket 107
-// counts 31 hours and more.
+// Histogram counts documents by how long they waited. Bucket i, 0 to 107, counts waits of
+// at most 2^(i/4) milliseconds that are too long for bucket i-1; bucket 107 counts 31 hours
+// and more.
 type Histogram map[int]int64
 
 const lastBucket = 107

@@ -15,8 +15,8 @@ import (
 type logger struct {
 	*slog.Logger
 	degraded  func() bool // whether the member is
-	away      atomic.Bool // the log says that Redis does not decide
-	unwritten bool        // the last report; the writer alone uses it
+	away      atomic.Bool // whether the log says that Redis does not decide
+	unwritten bool        // whether the last report was not; only the writer uses it
 }
 
 // circuit returns an OnChange of package fallback that logs, and then calls next.
@@ -34,7 +34,7 @@ func (l *logger) circuit(next func(open bool, cause error)) func(open bool, caus
 	}
 }
 
-// back logs that Redis decides again, if the log says otherwise.
+// back logs that Redis decides again, unless the log already says so.
 func (l *logger) back() {
 	if l.away.Swap(false) {
 		l.Info("priority: Redis decides levels again")
@@ -63,16 +63,17 @@ func (l *logger) failed(next func(err error)) func(err error) {
 	}
 }
 
-// quiet is for how long nothing more is logged.
+// quiet is a period in which nothing more is logged.
 type quiet struct{ until atomic.Int64 } // in nanoseconds of Unix time
 
-// ended reports whether it has ended, and begins again.
+// ended reports whether the period has ended, and if so begins another.
 func (q *quiet) ended() bool {
 	now, until := time.Now(), q.until.Load()
 	return now.UnixNano() >= until && q.until.CompareAndSwap(until, now.Add(logInterval).UnixNano())
 }
 
-// corruptOf returns the error that names a corrupt key; a batch's own may be another.
+// corruptOf returns the error that names a corrupt key, which in a batch may not be the
+// first error.
 func corruptOf(err error) error {
 	if batch := (*priority.BatchError)(nil); errors.As(err, &batch) {
 		return batch.Errs[slices.IndexFunc(batch.Errs, func(err error) bool { return errors.Is(err, priority.ErrCorrupt) })]
@@ -94,8 +95,8 @@ func (l *logger) rules(status control.Status) {
 	}
 }
 
-// reports logs once that reports cannot be written, until one is written again. That also
-// shows that Redis is back after failures that were too few to open the circuit.
+// reports logs once that reports cannot be written, until one is written again. A written
+// report also shows that Redis is back after failures too few to open the circuit.
 func (l *logger) reports(err error) {
 	switch {
 	case err == nil && !l.degraded():

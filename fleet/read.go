@@ -27,9 +27,9 @@ const membersScript = `local time = redis.call('TIME')
 local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 return redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])`
 
-// Read returns the reports of all processes that share a prefix, in two round trips: of
-// those that report, and of those that were killed within the last hour. The empty prefix is
-// "priority". A report that cannot be read has an Err, and no numbers.
+// Read returns the reports of all processes that share a prefix, in two round trips,
+// including processes killed within the last hour. The empty prefix is "priority". A report
+// that cannot be read has an Err, and no numbers.
 func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Report, error) {
 	if typednil.Is(client) {
 		return nil, fmt.Errorf("%w option: the client is nil", priority.ErrInvalid)
@@ -72,7 +72,7 @@ func Emptied(ctx context.Context, client priority.RedisClient, prefix string) (t
 	return time.UnixMilli(at), nil
 }
 
-// members returns the ids of processes that have written a report recently.
+// members returns the ids of the processes with a recent report.
 func members(ctx context.Context, client priority.RedisClient, prefix string) ([]string, error) {
 	key := keyOf(prefix, "members")
 	cmd := redis.NewStringSliceCmd(ctx, "eval", membersScript, 1, key, maxReads)

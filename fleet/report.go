@@ -41,14 +41,13 @@ type Report struct {
 	// Rules says which of the operators' rules the process follows.
 	Rules Rules `json:"rules"`
 
-	// ByCount and ByLoad count the documents by level, for the rule that decided. They
-	// are the levels that the callers got, overrides and fallbacks included.
+	// ByCount and ByLoad count the documents by level, for the rule that decided. These are
+	// the levels that callers got, with overrides and fallbacks applied.
 	ByCount map[priority.Level]int64 `json:"by_count,omitempty"`
 	ByLoad  map[priority.Level]int64 `json:"by_load,omitempty"`
 
-	// Overridden counts the documents whose level is another one than the rule's, by an
-	// override, and Fallback the documents that a fallback decided about. ByCount and ByLoad
-	// include both.
+	// Overridden counts the documents whose level an override changed, and Fallback the
+	// documents that a fallback decided. ByCount and ByLoad include both.
 	Overridden int64 `json:"overridden"`
 	Fallback   int64 `json:"fallback"`
 
@@ -56,8 +55,8 @@ type Report struct {
 	// "not_counted", "outcome_unknown", "corrupt" or "error".
 	Errors map[string]int64 `json:"errors,omitempty"`
 
-	// Waits is how long documents took from Submit to Done, by their level, and FirstHour
-	// how long those of level 1 took in the last hour.
+	// Waits is how long documents took from Submit to Done, by level, and FirstHour how
+	// long documents of level 1 took in the last hour.
 	Waits     map[priority.Level]Histogram `json:"waits,omitempty"`
 	FirstHour Histogram                    `json:"first_hour,omitempty"`
 
@@ -81,13 +80,13 @@ type Rules struct {
 	// Own reports whether the process follows its own options.
 	Own bool `json:"own"`
 
-	// Error says, in words for operators, why the process does not follow the newest
-	// rules; empty: it does.
+	// Error tells operators why the process does not follow the newest rules; empty: it
+	// does.
 	Error string `json:"error"`
 }
 
-// GoneAfter is the Age of a report from which on its process is gone, or hangs. Such reports
-// remain for an hour.
+// GoneAfter is the Age of a report after which its process is gone or hangs. The report
+// remains for an hour.
 const GoneAfter = 30 * time.Second
 
 // Here reports whether the process has reported within GoneAfter.
@@ -98,7 +97,7 @@ func (r Report) Follows(version int64) bool {
 	return r.Err == nil && r.Rules.Version >= version && r.Rules.Error == ""
 }
 
-// Documents returns how many documents were given a level.
+// Documents returns how many documents got a level.
 func (r Report) Documents() int64 { return sum(r.ByCount) + sum(r.ByLoad) }
 
 func sum[K comparable](counts map[K]int64) (all int64) {
@@ -119,7 +118,7 @@ const (
 	mostBusiest    = 20
 	mostOthers     = 10
 
-	// The limits of a report that is read, whatever process wrote it.
+	// The limits of a report that is read, by whichever process it was written.
 	maxReadBytes = 64 << 10
 	maxLevel     = 255
 	maxNumber    = 1e9  // so that no sum of reports overflows
@@ -147,8 +146,8 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	return encode(f)
 }
 
-// UnmarshalJSON reads what MarshalJSON returns, in whatever language it was written.
-// Fields that it does not know are ignored.
+// UnmarshalJSON reads what MarshalJSON or another language's client writes. It ignores
+// unknown fields.
 func (r *Report) UnmarshalJSON(text []byte) error {
 	var f fields
 	if err := json.Unmarshal(text, &f); err != nil {
@@ -176,7 +175,7 @@ func (r *Report) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// check returns why a report cannot be believed.
+// check returns why a report is not credible.
 func (r Report) check() error {
 	levels := map[string]map[priority.Level]int64{"by_count": r.ByCount, "by_load": r.ByLoad}
 	histograms := map[string]Histogram{"first_hour": r.FirstHour}
@@ -245,7 +244,7 @@ func (r Report) fit() []byte {
 	return must(encode(r))
 }
 
-// encode returns JSON without the escapes that only HTML needs.
+// encode returns JSON without HTML escapes.
 func encode(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -254,7 +253,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }
 
-// must is for what is always valid.
+// must panics on errors that cannot happen.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

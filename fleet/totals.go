@@ -11,25 +11,25 @@ import (
 
 // Totals are the sums of a fleet's reports.
 type Totals struct {
-	// Reports is how many processes are here, and Unreadable how many more reports cannot
-	// be read. Gone is how many processes are not here any more and have not left by Close.
+	// Reports is how many processes are here, and Unreadable how many further reports
+	// cannot be read. Gone is how many processes have gone without Close.
 	Reports, Unreadable, Gone int
 
 	// Degraded is how many of the processes here cannot reach Redis, and IgnoreOverrides how
 	// many do not apply operators' overrides.
 	Degraded, IgnoreOverrides int
 
-	// Following counts the processes by the version of the rules that they follow; 0:
-	// none were ever set. NotFollowing is how many do not follow the newest rules that
-	// they know, and say why in Rules.Error; Following counts them too.
+	// Following counts the processes by the version of the rules that they follow; 0: none
+	// were ever set. NotFollowing is how many of them do not follow the newest rules that
+	// they know; Rules.Error says why.
 	Following    map[int64]int
 	NotFollowing int
 
 	// Window is what the numbers below cover: the longest Window of a report.
 	Window time.Duration
 
-	// The rest are the sums of the reports' fields of the same names, of the processes
-	// here; FirstHour and the Hour of a customer include those who are gone.
+	// The rest are sums of the same fields over the processes here; FirstHour and a
+	// customer's Hour also include processes that are gone.
 	ByCount, ByLoad      map[priority.Level]int64
 	Overridden, Fallback int64
 	Errors               map[string]int64
@@ -37,12 +37,12 @@ type Totals struct {
 	FirstHour            Histogram
 
 	// Busiest are all customers of the reports, the busiest first. Their documents are
-	// added up. The level and what else there is of the last decision come from the
-	// youngest decision, and Ago is how long ago that was.
+	// added up. Level, Ago and the other fields of the last decision come from the most
+	// recent one.
 	Busiest []Busy
 }
 
-// Documents returns how many documents were given a level.
+// Documents returns how many documents got a level.
 func (t Totals) Documents() int64 { return sum(t.ByCount) + sum(t.ByLoad) }
 
 // Add adds reports up.
@@ -88,7 +88,8 @@ func (t *Totals) add(r Report) {
 	t.Fallback += r.Fallback
 }
 
-// joined adds what a report says of a customer to what others say; the zero Busy: none does.
+// joined adds a report's numbers of a customer to known ones, the zero Busy if there are
+// none.
 func joined(known, b Busy, of Report) Busy {
 	b.Ago += of.Age
 	if !of.Here() {

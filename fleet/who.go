@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// whoIs fills in what a process can say of itself.
+// whoIs fills in what a process knows about itself.
 func whoIs(name string) Report {
 	host, _ := os.Hostname()
 	who := Report{
@@ -23,8 +23,7 @@ func whoIs(name string) Report {
 	return who
 }
 
-// plainText returns a text in which everything can be printed, cut to that many
-// bytes.
+// plainText returns a printable text, cut to that many bytes.
 func plainText(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

@@ -25,14 +25,14 @@ const (
 	followTimeout = 2 * time.Second
 )
 
-// reportEvery is how often a report is written, give or take a tenth, so that a fleet's
-// processes do not write all at once. Tests that last for days change it.
+// reportEvery is how often a report is written, give or take a tenth, so that the processes
+// of a fleet do not all write at once. Tests that span days change it.
 var reportEvery = 5 * time.Second
 
 var reportScript = script.New(lua.Report, 1, 0)
 
-// writer writes a member's report to Redis, again and again. It sends its own commands,
-// so that callers never wait for it.
+// writer writes a member's reports to Redis. It sends separate commands, so that callers
+// never wait for it.
 type writer struct {
 	client  priority.RedisClient
 	runner  *script.Runner
@@ -43,9 +43,9 @@ type writer struct {
 	report  func() []byte
 	onError func(err error) // of each report; nil: it was written
 
-	listed  time.Time     // when report.lua was run last
+	listed  time.Time     // when report.lua last ran
 	replied int64         // by report.lua, its time; 0: never
-	writing chan struct{} // of capacity 1: a SET is under way
+	writing chan struct{} // of capacity 1: a SET is in progress
 
 	changed chan struct{}   // of capacity 1: the next report does not wait
 	live    context.Context // until close
@@ -72,7 +72,7 @@ func (w *writer) soon() {
 	}
 }
 
-// run writes reports until close. Before the first one it calls begin.
+// run calls begin, and then writes reports until close.
 func (w *writer) run(begin func(ctx context.Context)) {
 	defer close(w.ended)
 	ctx, cancel := context.WithTimeout(w.live, followTimeout)
@@ -90,8 +90,7 @@ func (w *writer) run(begin func(ctx context.Context)) {
 	}
 }
 
-// write writes a report: most often by a SET, which costs Redis a tenth of what
-// report.lua costs.
+// write writes a report, usually by a SET, which costs Redis a tenth of report.lua.
 func (w *writer) write(ctx context.Context, report []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -117,7 +116,7 @@ func (w *writer) renew(ctx context.Context, report []byte) (renewed bool, err er
 	case <-ctx.Done():
 		return false, w.failed(ctx.Err())
 	}
-	go func() { // a client that does not heed ctx ends later
+	go func() { // a client that ignores ctx ends later
 		_ = w.client.Process(ctx, cmd)
 		err := cmd.Err() // a deferred AutoPipeliner waits only here
 		<-w.writing
