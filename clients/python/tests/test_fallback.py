@@ -109,18 +109,19 @@ class Breakers(unittest.TestCase):
             self.fallback.failed(docpriority.NotCountedError("told to"))
 
     def test_ten_failures_in_a_row_open_it_and_one_call_a_second_probes(self) -> None:
-        self.failing(9)
-        self.fallback.succeeded(self.calls.done_n("acme", ["a"], timedelta()))
-        self.failing(9)
-        self.assertTrue(self.fallback.asks_redis() and self.fallback.degraded)
-        with self.assertLogs("docpriority", "WARNING"):
+        with self.assertLogs("docpriority") as logged:
+            self.failing(9)
+            self.fallback.succeeded(self.calls.done_n("acme", ["a"], timedelta()))
+            self.failing(9)  # within a minute: it is not logged again
+            self.assertTrue(self.fallback.asks_redis() and self.fallback.degraded)
             self.failing()
+        self.assertEqual([record.levelname for record in logged.records], ["WARNING", "INFO"])
+        self.assertRegex(logged.output[0], "docpriority: Redis does not answer.*: told to$")
         self.assertFalse(self.fallback.asks_redis())
         for _ in range(3):
             self.now += 1
             self.assertEqual([self.fallback.asks_redis() for _ in range(3)], [True, False, False])
-        with self.assertLogs("docpriority", "INFO"):
-            self.fallback.succeeded(self.calls.next_n("acme", 1))
+        self.fallback.succeeded(self.calls.next_n("acme", 1))
         self.assertTrue(self.fallback.asks_redis() and not self.fallback.degraded)
 
     def test_memory_forgets_whom_redis_counts_and_all_after_it_was_away(self) -> None:

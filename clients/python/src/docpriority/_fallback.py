@@ -14,6 +14,7 @@ from ._memory import Memory
 
 _MOST_FAILURES = 10  # in a row
 _PROBE_SECONDS = 1.0
+_LOG_SECONDS = 60.0  # between outages that are logged: one node of a cluster may fail again and again
 
 _log = logging.getLogger("docpriority")
 
@@ -27,7 +28,8 @@ class Fallback:
         self._new_memory = new_memory
         self._lock = threading.RLock()
         self._failures = 0
-        self._probe_at = 0.0
+        self._probe_at = self._log_at = 0.0
+        self._logged = False  # that Redis does not answer
         self._forget()
         self._pid = os.getpid()
 
@@ -69,9 +71,9 @@ class Fallback:
     def _answered(self) -> None:
         if self._failures:
             with self._lock:
-                if self._failures >= _MOST_FAILURES:
-                    _log.info("Redis answers again: levels come from the fleet's numbers")
-                self._failures = 0
+                if self._logged:
+                    _log.info("docpriority: Redis answers again: levels come from the fleet's numbers")
+                self._failures, self._logged = 0, False
 
     def failed(self, error: PriorityError) -> bool:
         """Redis did not answer. Reports whether memory does."""
@@ -80,10 +82,13 @@ class Fallback:
             return False
         with self._lock:
             self._failures += 1
-            self._probe_at = time.monotonic() + _PROBE_SECONDS
+            now = time.monotonic()
+            self._probe_at = now + _PROBE_SECONDS
             if self._failures == _MOST_FAILURES:
                 self._was_away = True
-                _log.warning("Redis does not answer, so that levels come from the memory of this process: %s", error)
+            if not self._logged and now >= self._log_at:
+                self._logged, self._log_at = True, now + _LOG_SECONDS
+                _log.warning("docpriority: Redis does not answer, so levels come from the memory of this process: %s", error)
         return True
 
     def _forget(self) -> None:

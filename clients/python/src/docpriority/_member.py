@@ -64,7 +64,7 @@ class Member:
                 self._cannot_report = False
             except PriorityError as error:
                 if not self._cannot_report:
-                    _log.warning("reports cannot be written: %s", error)
+                    _log.warning("docpriority: reports cannot be written: %s", error)
                 self._cannot_report = True
         return _about(FOLLOW_SECONDS)
 
@@ -93,9 +93,9 @@ class Member:
         error = self._rules["error"]
         rules = "the store's own policies" if self._rules["own"] else f"the operators' rules of version {self._rules['version']}"
         if error and error != before["error"]:
-            _log.warning("%s stay in force: %s", rules, error)
+            _log.warning("docpriority: %s stay in force: %s", rules, error)
         elif self._rules != before:
-            _log.info("%s are in force", rules)
+            _log.info("docpriority: %s are in force", rules)
 
 
 def _about(seconds: float) -> float:

@@ -7,6 +7,8 @@ import re
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from redis.exceptions import AuthenticationError, ResponseError
+
 from ._calls import Call, Calls, Lost
 from ._errors import PriorityError
 from ._policy import Policies, Policy, ResetMode, Unusable
@@ -18,7 +20,6 @@ _LONGEST_INTERVAL = 9_223_372_036_854  # milliseconds, as Go has times
 _UNREADABLE = "the rules in Redis cannot be read"
 _MODES = {"": ResetMode.SINCE_LAST_UPDATE, "last-update": ResetMode.SINCE_LAST_UPDATE, "last-reset": ResetMode.SINCE_LAST_RESET}
 _HEAD = re.compile(rb'{"version":\d+,"changed":\d+')
-_CODE = re.compile(r": ([A-Z]+) ")
 
 
 class _Change(NamedTuple):
@@ -63,13 +64,13 @@ class Follower:
 
     def failed(self, error: PriorityError) -> None:
         """The call failed: what is known stays in force."""
-        code = _CODE.search(str(error))
-        if code is None:
+        why = str(error).partition(":rules': ")[2]
+        if not isinstance(error.__cause__, (AuthenticationError, ResponseError)):
             failure = "Redis does not answer"
-        elif code[1] == "CORRUPT":
+        elif why.startswith("CORRUPT "):
             failure = _UNREADABLE
         else:
-            failure = f"Redis refuses to show the rules: {code[1]}"
+            failure = f"Redis refuses to show the rules: {why}"
         self._known = self._known._replace(failure=failure)
 
     def _answered(self, changed: list[bytes]) -> None:
