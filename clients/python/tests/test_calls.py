@@ -40,7 +40,7 @@ class Wrong(unittest.TestCase):
             {"prefix": "a{b"}, {"prefix": ""}, {"timeout": 0}, {"timeout": float("nan")}, {"timeout": float("inf")}, {"timeout": 86_401},
             {"timeout": timedelta(days=1, milliseconds=1)}, {"timeout": 10**400}, {"lease": timedelta()}, {"lease": timedelta(days=2)},
             {"lease": timedelta(microseconds=1500)}, {"tiers": {"few": three}}, {"policy": three, "tiers": {"many": nine}, "tier_of": str},
-            {"name": "x" * 101},
+            {"name": "x" * 101, "join": True}, {"name": "w1"},
         ]  # fmt: skip
         types: list[dict[str, Any]] = [
             {"prefix": b"a"}, {"timeout": "1"}, {"timeout": True}, {"lease": 5}, {"policy": {}}, {"tiers": {"few": (-2,)}, "tier_of": str},
@@ -59,6 +59,8 @@ class Wrong(unittest.TestCase):
         threads, asynchronous = redis.Redis(port=1), redis.asyncio.Redis(port=1)
         for wrong in (None, "redis://", redis.ConnectionPool(port=1), threads.pipeline(), asynchronous, redis.Redis):
             self.assertRaises(TypeError, docpriority.Store, wrong)
+        with self.assertRaisesRegex(TypeError, r"^(Store|__init__)\(\) missing .*'client'$"):
+            docpriority.Store()  # type: ignore[call-arg]
         for wrong in (None, redis.asyncio.ConnectionPool(port=1), asynchronous.pipeline(), threads):
             self.assertRaises(TypeError, docpriority.AsyncStore, wrong)
 

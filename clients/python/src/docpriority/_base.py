@@ -49,10 +49,14 @@ class Base(Generic[Client]):
             raise TypeError(f"the name is a str, not {type(name).__name__}")
         if len(utf8("the name", name)) > 100:
             raise ValueError(f"the name {name[:80]!r} has more than 100 bytes")
+        if name and not join:
+            raise ValueError("a name without join would never be used")
         self._timeout = _seconds(timeout)
         self._calls = Calls(prefix, policy, tiers, tier_of, lease, overrides or join)
         self._fallback = Fallback(self._calls.memory) if fallback else None
         self._connect(client, join, name)
+
+    __init__.__qualname__ = "Store"  # which the error without a client names
 
     def _connect(self, client: Client, join: bool, name: str) -> None:
         raise NotImplementedError
