@@ -3,7 +3,7 @@
     >>> from docpriority.celery import install
     >>> install(app, store, lambda task: task.argument("customer"))
 
-That is all: ``delay``, ``apply_async``, chains and retries stay as they are. Each task that
+The README has the three settings; ``delay``, chains and retries stay as they are. Each task that
 is published is a document of the customer's. Its id is the task's, which Celery makes, so
 that no customer can choose it. The message carries the customer in its headers.
 
