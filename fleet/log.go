@@ -16,7 +16,7 @@ type logger struct {
 	*slog.Logger
 	degraded  func() bool // whether the member is
 	away      atomic.Bool // whether the log says that Redis does not decide
-	unwritten bool        // whether the last report was not; only the writer uses it
+	unwritten bool        // whether the last report failed; only the writer uses it
 }
 
 // circuit returns an OnChange of package fallback that logs, and then calls next.

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	perScript = 100     // reports, so that no command holds Redis for long
+	perScript = 100     // reports, so that no command blocks Redis for long
 	maxReads  = 100_000 // reports
 )
 

@@ -118,7 +118,7 @@ const (
 	mostBusiest    = 20
 	mostOthers     = 10
 
-	// The limits of a report that is read, by whichever process it was written.
+	// The limits of a report that is read, whichever process wrote it.
 	maxReadBytes = 64 << 10
 	maxLevel     = 255
 	maxNumber    = 1e9  // so that no sum of reports overflows
