@@ -49,8 +49,6 @@ func TestContract(t *testing.T) {
 	}
 }
 
-const ms = time.Millisecond
-
 func manyAreAsManySingle(t *testing.T, open opener) {
 	w := open(t, rule{})
 	w.nextN(t, "acme", 4, countdown(0, 4)...)

@@ -9,21 +9,6 @@ import (
 	"testing"
 )
 
-// regimes returns the regimes of scenarios by their names.
-func regimes(tb testing.TB, seeds int, names ...string) (all []Regime) {
-	tb.Helper()
-	for _, name := range names {
-		scenario, err := FindScenario(name)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		regime := scenario.Regime()
-		regime.Seeds = seeds
-		all = append(all, regime)
-	}
-	return all
-}
-
 func compete(tb testing.TB, regimes []Regime, schedulers ...string) Matrix {
 	tb.Helper()
 	m, err := Compete(tb.Context(), regimes, schedulers)

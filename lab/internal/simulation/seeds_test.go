@@ -7,6 +7,21 @@ import (
 	"testing"
 )
 
+// regimes returns the regimes of scenarios by their names.
+func regimes(tb testing.TB, seeds int, names ...string) (all []Regime) {
+	tb.Helper()
+	for _, name := range names {
+		scenario, err := FindScenario(name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		regime := scenario.Regime()
+		regime.Seeds = seeds
+		all = append(all, regime)
+	}
+	return all
+}
+
 // experiment returns one of a scenario.
 func experiment(tb testing.TB, name string, seeds int, schedulers ...string) Experiment {
 	tb.Helper()
