@@ -7,6 +7,7 @@ const { Memory } = require('./memory.js');
 
 const mostFailures = 10; // in a row, until calls do not wait for Redis any more
 const tryEvery = 500; // milliseconds, from then on: one call asks Redis
+const warnEvery = 60_000; // at most: one node of a cluster may fail again and again
 const most = 100_000; // customers and documents in memory
 
 class Fallback {
@@ -14,6 +15,8 @@ class Fallback {
   #memory = new Memory({ most });
   #failures = 0; // in a row
   #triedAt = 0;
+  #warned = false; // that Redis does not answer
+  #warnedAt = -Infinity;
 
   /** ask runs a call of the store on Redis. */
   constructor(ask) {
@@ -32,17 +35,30 @@ class Fallback {
     else if (this.#isOpen() && !signal?.aborted) return this.#remember(call);
     try {
       const reply = await this.#ask(call, signal);
-      this.#failures = 0;
+      this.#answered();
       // What memory has counted is forgotten when Redis counts again: levels are better for it.
       if (call.script === 'next' || call.script === 'submit') this.#memory.clear();
       return { reply };
     } catch (error) {
-      if (error instanceof Corrupt) this.#failures = 0; // Redis answers: it is one customer's trouble
+      if (error instanceof Corrupt) this.#answered(); // Redis answers: it is one customer's trouble
       if (!isOutage(error) || isCanceled(signal)) throw error;
       if (!signal?.aborted) this.#failures++; // a caller of less patience than the store's proves nothing
       if (isReset) throw error;
+      this.#warn(error);
       return this.#remember(call);
     }
+  }
+
+  #answered() {
+    this.#failures = 0;
+    this.#warned = false;
+  }
+
+  #warn({ message }) {
+    const now = performance.now();
+    if (this.#warned || now - this.#warnedAt < warnEvery) return;
+    [this.#warned, this.#warnedAt] = [true, now];
+    process.emitWarning(message.replace('docpriority: ', 'docpriority: Redis does not answer, so levels come from the memory of this process: '));
   }
 
   // While Redis fails, the calls themselves find out whether it is back.

@@ -64,6 +64,23 @@ test('calls in an outage leave nothing behind', async () => {
   }
 });
 
+test('a process is warned once that memory answers, and why', async (t) => {
+  const { mock } = t.mock.method(process, 'emitWarning', () => {});
+  const gone = await Server.start();
+  const { port, url } = gone;
+  await gone.close();
+  const store = join(clients['ioredis 6'](url), { timeout: 500 });
+  for (let i = 0; i < 3; i++) assert.ok((await store.next('acme')).degraded);
+  const server = await Server.start(() => replies.next, { port });
+  await nextAtLast(store);
+  await server.close();
+  assert.ok((await store.next('acme')).degraded); // within a minute
+  await store.close();
+  const [text, ...more] = mock.calls.map(({ arguments: [warning] }) => String(warning)).filter((warning) => warning.startsWith('docpriority: '));
+  assert.match(text, new RegExp(`^docpriority: Redis does not answer, .*: next priority:{acme}:count: .*ECONNREFUSED 127.0.0.1:${port}`));
+  assert.deepEqual(more, []);
+});
+
 // Nearly all of the time is waited: so the libraries wait at once.
 describe('faults', { concurrency: true }, () => {
   for (const [kind, make] of Object.entries(clients)) {
