@@ -28,8 +28,8 @@ export interface SubmitJobsOptions<Data> {
    * added as it is, and nothing is said of it to the store.
    */
   customerOf: (data: Data, name: string) => string | undefined;
-  /** Returns how much work a job is, in any unit that all jobs share. Default: not known. */
-  costOf?: (data: Data, name: string) => number;
+  /** Returns how much work a job is, in any unit that all jobs share; 0, undefined or null if that is not known, the default. */
+  costOf?: (data: Data, name: string) => number | null | undefined;
 }
 
 /**
@@ -39,7 +39,7 @@ export interface SubmitJobsOptions<Data> {
  * nothing is added. If BullMQ cannot add a job, or ignores it because of its jobId,
  * deduplication or repeat, the document is done.
  *
- * Returns the queue.
+ * Returns the queue. Throws a TypeError if it was called for the queue already.
  */
 export function submitJobs<Queue extends JobQueue>(queue: Queue, store: Store, options: SubmitJobsOptions<Data<Queue>>): Queue;
 

@@ -6,12 +6,15 @@
 
 const { randomUUID } = require('node:crypto');
 const { checkKind, checkMethods, checkNames } = require('./check.js');
+const { OutcomeUnknown } = require('./errors.js');
 
 const mostSubmitted = 100; // documents in a call of submitN
 
 // Where a job carries its document: among its options, which neither retries nor
 // updateData change.
 const carried = 'docpriority';
+
+const queues = new WeakSet(); // that submit their jobs
 
 function submitJobs(queue, store, options) {
   checkMethods('the queue', queue, 'add', 'addBulk');
@@ -20,6 +23,8 @@ function submitJobs(queue, store, options) {
   const { customerOf, costOf = () => 0 } = options;
   checkKind('customerOf', customerOf, 'function');
   checkKind('costOf', costOf, 'function');
+  if (queues.has(queue)) throw new TypeError('docpriority: submitJobs was called for this queue already');
+  queues.add(queue);
   const add = queue.add.bind(queue);
   const addBulk = queue.addBulk.bind(queue);
   queue.add = async (name, data, opts) => (await submitted([{ name, data, opts }], async ([job]) => [await add(name, data, job.opts)]))[0];
@@ -82,7 +87,7 @@ function doneAtEnd(store) {
   };
 }
 
-const documentOf = (customer, costOf) => (customer ? { customer, document: randomUUID(), cost: costOf() } : undefined);
+const documentOf = (customer, costOf) => (customer ? { customer, document: randomUUID(), cost: costOf() ?? 0 } : undefined);
 
 const withLevel = ({ opts, ...job }, { customer, document }, level) => ({ ...job, opts: { ...opts, priority: level, [carried]: { customer, document } } });
 
@@ -100,8 +105,13 @@ async function submit(store, documents, tried) {
     for (let begin = 0; begin < all.length; begin += mostSubmitted) {
       const some = all.slice(begin, begin + mostSubmitted);
       tried.push(...some);
-      const decisions = await store.submitN(customer, some.map(({ document }) => document), { costs: some.map(({ cost }) => cost) });
-      for (const [i, { level }] of decisions.entries()) levels.set(some[i], level);
+      try {
+        const decisions = await store.submitN(customer, some.map(({ document }) => document), { costs: some.map(({ cost }) => cost) });
+        for (const [i, { level }] of decisions.entries()) levels.set(some[i], level);
+      } catch (error) {
+        if (!(error instanceof OutcomeUnknown)) tried.splice(-some.length); // certainly not submitted
+        throw error;
+      }
     }
   }
   return levels;

@@ -5,7 +5,7 @@ import { fork } from 'node:child_process';
 import { after, before, beforeEach, afterEach, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { DelayedError, Queue, RateLimitError, UnrecoverableError, Worker } from 'bullmq';
-import { join } from 'docpriority';
+import { join, OutcomeUnknown } from 'docpriority';
 import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 import { Redis } from 'ioredis';
 
@@ -71,9 +71,11 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
   test('what a job costs is told', async () => {
     const costs = [];
     const submits = { submitN: (_, documents, { costs: its }) => (costs.push(...its), documents.map(() => ({ level: 3 }))) };
-    const jobs = submitJobs({ add: async (name, data, opts) => ({ id: '1', opts }), addBulk: async (all) => all }, submits, { customerOf, costOf: ({ pages }, name) => pages * name.length });
+    const jobs = submitJobs({ add: async (name, data, opts) => ({ id: '1', opts }), addBulk: async (all) => all }, submits, { customerOf, costOf: ({ pages }, name) => pages && pages * name.length });
     assert.equal((await jobs.add('four', { customer, pages: 5 })).opts.priority, 3);
-    assert.deepEqual(costs, [20]);
+    await jobs.add('unknown', { customer });
+    await jobs.add('unknown', { customer, pages: null });
+    assert.deepEqual(costs, [20, 0, 0]);
   });
 
   for (const [what, attempts, errors] of [
@@ -107,6 +109,21 @@ describe('BullMQ', { skip: process.env.REDIS || process.env.CI ? false : 'REDIS 
     const process_ = doneAfter({ done: async () => { throw new Error('Redis is away'); } }, async () => 'result');
     assert.equal(await process_({ opts: { docpriority: { customer: 'acme', document: 'd' } } }), 'result');
     assert.equal(warned.mock.callCount(), 1);
+  });
+
+  test('what was never submitted is not done', async () => {
+    const done = [];
+    const refuses = { submitN: (...args) => store.submitN(...args), done: async (...args) => done.push(args) };
+    const jobs = submitJobs({ add: async () => {}, addBulk: async () => {} }, refuses, { customerOf });
+    await assert.rejects(jobs.add('document', { customer: 5 }), /^TypeError: docpriority: a customer is a string/);
+    assert.deepEqual(done, []);
+    refuses.submitN = async () => { throw new OutcomeUnknown('the answer was lost'); };
+    await assert.rejects(jobs.add('document', { customer }), OutcomeUnknown);
+    assert.equal(done.length, 1); // it may have been submitted
+  });
+
+  test('a queue submits its jobs once', () => {
+    assert.throws(() => submitJobs(queue, store, { customerOf }), /^TypeError: docpriority: submitJobs was called for this queue already$/);
   });
 
   test('if a job cannot be added, its document is done', async () => {
