@@ -1,5 +1,5 @@
 """docpriority gives each document of each customer a level from 1 (processed first) to 9 (processed last) when it
-arrives, from how much that customer has sent recently. One customer's flood no longer makes the others wait.
+arrives, based on how much that customer has sent recently. One customer's flood no longer makes the others wait.
 
     store = docpriority.Store(redis.Redis(), join=True)     # once, in each process
     decision = store.submit("acme", "invoice-4711", 12)     # a document has arrived: 12 pages; 0 if unknown

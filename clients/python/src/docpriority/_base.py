@@ -1,4 +1,4 @@
-"""What both stores are made of."""
+"""What both stores have in common."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T")
 Client = TypeVar("Client")
 
 _DAY = 86_400  # seconds
-_MOST_SECONDS = 60  # of a timeout that is a number: more are milliseconds by mistake
+_MOST_SECONDS = 60  # for a timeout that is a number: a larger one is probably milliseconds
 
 
 class Base(Generic[Client]):
-    """A store but for how it waits."""
+    """A store, except for how it waits."""
 
     _nodes: Nodes
     _closed = False
@@ -68,20 +68,20 @@ class Base(Generic[Client]):
 
     @property
     def degraded(self) -> bool:
-        """Whether Redis failed when it was last called, so that the fallback answers. False without a fallback."""
+        """Whether the last call to Redis failed, so that the fallback answers. False without a fallback."""
         return self._fallback is not None and self._fallback.degraded
 
     def keys(self, customer: Name) -> Keys:
-        """Returns a customer's keys. Another program that uses them, with the scripts, shares the numbers."""
+        """Returns a customer's keys. Another program shares the counts by using them with the scripts."""
         return self._calls.keys(customer)
 
     def script(self, name: str, customer: Name) -> str:
         """Returns a script with the numbers of the customer's policy: ``next``, ``submit``, ``done``, ``peek`` or
-        ``reset``. Its head has its keys and arguments."""
+        ``reset``. The comment at its top explains its keys and arguments."""
         return self._calls.script(name, self._calls.in_force.of(customer)).text
 
     def _steps(self, make: Callable[[], Call[T]], documents: int = 1) -> Steps[T]:
-        """Makes a call about so many documents, by Redis or by the fallback."""
+        """Makes a call about that many documents, by Redis or by the fallback."""
         try:
             call = make()
             documents = call.documents

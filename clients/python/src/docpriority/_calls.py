@@ -27,10 +27,10 @@ _DAY = 86_400  # seconds
 
 
 class Lost(enum.Enum):
-    """What a lost answer means for a call."""
+    """What a lost reply means for a call."""
 
     MUST_NOT_BE_REPEATED = enum.auto()
-    MAY_BE_REPEATED = enum.auto()  # running it twice is as good as once
+    MAY_BE_REPEATED = enum.auto()  # running it twice does no harm
     CHANGES_NOTHING = enum.auto()  # not counted in any case
 
 
@@ -44,7 +44,7 @@ class Call(Generic[T]):
     arguments: Sequence[bytes]
     lost: Lost
     least: int  # in the reply
-    read: Callable[[list[Any], bool], T]  # a reply; whether memory gave it in the place of Redis
+    read: Callable[[list[Any], bool], T]  # a reply, and whether it comes from memory instead of Redis
     documents: int = 0
     answer: Callable[[Memory], list[int]] = lambda memory: []
     takes: tuple[type, ...] = (int,)  # what may be in the reply
@@ -55,13 +55,13 @@ class Call(Generic[T]):
 
 
 class Calls:
-    """Makes the calls of a store, and raises where a caller asks for what cannot be."""
+    """Makes the calls of a store, and raises for wrong arguments."""
 
     def __init__(self, prefix: str, policy: Policy, tiers: Tiers, tier_of: TierOf, lease: timedelta, overrides: bool) -> None:
         self._prefix = prefix_bytes(prefix)
         self.own = Policies(policy, tiers, tier_of)
         self.lease = lease_milliseconds(lease)
-        self.in_force = self.own  # a call that was made before ends by those that it was made with
+        self.in_force = self.own  # an earlier call ends with the policies it began with
         self.reads_overrides = overrides
         self.window: Optional[Window] = None  # of a member's report
         self._costs, self._times = Costs(), Costs()  # of submit, of done
@@ -73,7 +73,7 @@ class Calls:
         return keys_of(self._prefix, bytes_of("customer", customer))
 
     def key(self, tag: str, end: str) -> bytes:
-        """Returns a key that is no customer's."""
+        """Returns a key that belongs to no customer."""
         return self._prefix + f":{{{tag}}}:{end}".encode()
 
     def script(self, name: str, policy: Policy) -> Script:
@@ -198,5 +198,5 @@ def _state(reply: list[int], degraded: bool) -> State:
 
 
 def _time_of(milliseconds: int) -> timedelta:
-    """Returns a time, as long as there can be one: another program may set a key's TTL."""
+    """Returns a time, capped at the longest possible: another program may set a key's TTL."""
     return timedelta(milliseconds=max(0, min(milliseconds, _LONGEST)))

@@ -1,4 +1,4 @@
-"""Pools of redis-py, made of the caller's client, and the two ways to send a try on them.
+"""Pools of redis-py, made from the caller's client, and the two ways to send a try on them.
 
 A store has separate pools, so that it neither changes the caller's client nor depends on its settings: they send
 nothing twice, wait no longer than the store's timeout, and decode nothing. Addresses, TLS, logins and Sentinels are
@@ -34,17 +34,17 @@ T = TypeVar("T")
 
 _MOST_CONNECTIONS = 50  # to one server, unless the client's own pool has fewer
 
-# Settings that repeat or delay commands, read or decode differently, or belong to the pool that they come from.
+# Settings that repeat or delay commands, read or decode differently, or belong to the original pool.
 _DROPPED = (
     "retry", "retry_on_error", "retry_on_timeout", "health_check_interval", "decode_responses", "encoding", "encoding_errors",
     "cache", "cache_config", "connection_pool",
 )  # fmt: skip
 
 _IS_OLD = redis.VERSION < (5, 3)
-_COMMAND = ("EVALSHA",) if _IS_OLD else ()  # get_connection asks for it, or warns of it
+_COMMAND = ("EVALSHA",) if _IS_OLD else ()  # get_connection requires it, or warns about it
 
-# What redis-py raises; the last three if the connection or its event loop is closed meanwhile. Exceptions of others, such as
-# a time limit's that a handler of signals raises, are not caught.
+# What redis-py raises; the last three if the connection or its event loop is closed meanwhile. Other exceptions, such
+# as a time limit raised in a signal handler, are not caught.
 _ERRORS = (RedisError, OSError, AttributeError, ValueError, RuntimeError)
 
 
@@ -80,7 +80,7 @@ class _Pools:
         def hint(key: bytes) -> Address:
             try:
                 node = client.get_node_from_key(key)
-            except Exception:  # it has not asked any node yet, or none has the slot
+            except Exception:  # it has asked no node yet, or none has the slot
                 return None
             return None if node is None else (node.host, int(node.port))
 
@@ -92,7 +92,7 @@ class _Pools:
         kept.update(retry=retry(NoBackoff(), 0), socket_timeout=self.timeout)
         if "path" not in kept:  # a Unix socket has no such setting in redis-py 4
             kept["socket_connect_timeout"] = self.timeout
-        if redis.VERSION >= (5,):  # in the third protocol redis-py 8 does not look whether a connection was closed
+        if redis.VERSION >= (5,):  # with RESP 3, redis-py 8 does not check whether a connection was closed
             kept["protocol"] = 2
         return kept
 
@@ -111,15 +111,15 @@ class _Pools:
 
 
 def _unsent(error: BaseException) -> Unsent:
-    """Says why there is no connection. What redis-py 4 says of asyncio's errors is a number."""
+    """Says why there is no connection. For asyncio's errors, redis-py 4 gives only a number."""
     cause, text = error.__cause__ or error.__context__, str(error)
     why = os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno and cause.errno > 0 else ""
     return Unsent(text if why in text else f"{text} {why}", error)
 
 
 def _keeps(step: Try, failure: Failure) -> bool:
-    """Reports whether a connection is of use after it: it owes no further answer. A new one may find another server, or be
-    let in."""
+    """Reports whether a connection is usable after an error: it owes no reply, and a new one could not do better by
+    finding another server or by being let in."""
     return len(step.commands) == 1 and isinstance(failure, Refused) and isinstance(failure.cause, ResponseError) and "READONLY " not in failure.text
 
 
@@ -215,7 +215,7 @@ class Tasks(_Pools):
             return _unsent(error)
         keeps = False  # it may owe an answer, which must not be the next caller's
         try:
-            sent.append(True)  # a stream does not say what of it was sent
+            sent.append(True)  # a stream does not say how much was sent
             for command in step.commands:
                 await connection.send_command(*command)
             for _ in step.commands:
@@ -231,7 +231,7 @@ class Tasks(_Pools):
                 if not keeps:  # also where the call was cancelled
                     with suppress(Exception):
                         await connection.disconnect()
-            finally:  # its place is free, also where the call is cancelled only now
+            finally:  # free its place even if the call is cancelled only now
                 await pool.release(connection)
 
     async def close(self) -> None:

@@ -12,14 +12,15 @@ _GREATEST = 100_000  # thousandths
 
 
 class Costs:
-    """What the documents cost that this process has seen: the time that they took, or what ``submit`` was given. Each
-    customer has the median of their last three documents, and a document is compared with the median of the customers.
+    """The costs of the documents that this process has seen: their processing times, or the costs passed to
+    ``submit``. Each customer has the median of their last three documents, and a document is compared with the median
+    of the customers.
 
     Threads may use it together. There is no lock, which a child could inherit; where two add at once, one may be lost.
     """
 
     def __init__(self) -> None:
-        # Of each customer, who came first being first; and the customers' medians, ascending.
+        # Each customer's costs, in order of arrival; and the customers' medians, ascending.
         self._known: tuple[dict[bytes, tuple[float, ...]], list[float]] = ({}, [])
 
     def relative(self, cost: float) -> int:
@@ -47,5 +48,5 @@ class Costs:
 
 
 def _middle(ascending: Sequence[float]) -> float:
-    """Returns the median, of an even number the greater one of the middle two."""
+    """Returns the median; of an even number, the greater of the middle two."""
     return ascending[len(ascending) // 2]

@@ -1,4 +1,4 @@
-"""The course of one call: what is sent, where, and what its outcome means. No input or output is done here."""
+"""The course of one call: what is sent, where, and what its outcome means. It does no I/O."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ class Try(NamedTuple):
 
 @dataclass(frozen=True)
 class Failure:
-    """There was no reply, or an error for one."""
+    """There was no reply, or the reply was an error."""
 
     text: str
     cause: Optional[BaseException] = None
 
 
 class Refused(Failure):
-    """The error that Redis answered."""
+    """The error with which Redis replied."""
 
 
 class Unsent(Failure):
-    """The command certainly did not reach Redis as a whole, and so was not run."""
+    """The whole command certainly did not reach Redis, so it was not run."""
 
 
 class Unanswered(Failure):
@@ -53,13 +53,13 @@ class Unanswered(Failure):
 Steps = Generator[Try, Any, T]
 """Asks for tries, is sent the reply or a Failure for each, and returns what the call returns."""
 
-# Seconds before a further try: doubled each time, and partly random, so that a fleet does not return at once.
+# Seconds before a further try: doubled each time, with jitter, so that a fleet does not return all at once.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.004, 0.064
 _SHARE_OF_A_TRY = 0.1  # of the timeout that must be left for a further try
 _MOST_AT_ONCE = 4  # tries after a redirect, or after a script was loaded
 
 _CORRUPT = {"CORRUPTCOUNT ": b"}:count", "CORRUPTPENDING ": b"}:pending"}
-# Nothing was changed, and soon it may work; or it will not. redis-py takes "ERR " off.
+# Nothing was changed; a retry may soon work, or never will. redis-py strips "ERR ".
 _FOR_A_MOMENT = ("NOSCRIPT ", "LOADING ", "READONLY ", "CLUSTERDOWN ", "TRYAGAIN ", "MASTERDOWN ", "BUSY ", "max number of clients reached")
 _FOR_GOOD = (
     "MOVED ", "ASK ", "NOAUTH ", "WRONGPASS ", "NOPERM ", "OOM ", "MISCONF ", "NOREPLICAS ", "CROSSSLOT ",
@@ -69,7 +69,7 @@ _FOR_GOOD = (
 _FOR_A_MOMENT_WITHIN = ("-READONLY ", "READONLY You can't write")
 _FOR_GOOD_WITHIN = ("-OOM ", "OOM command not allowed", "-MISCONF ", "-NOREPLICAS ")
 
-# What redis-py makes of an error's code, which it then takes off.
+# The classes to which redis-py maps an error's code, which it then strips.
 _CODES = {
     "NoScriptError": "NOSCRIPT", "BusyLoadingError": "LOADING", "ReadOnlyError": "READONLY", "NoPermissionError": "NOPERM",
     "AuthenticationError": "NOAUTH", "OutOfMemoryError": "OOM", "ClusterDownError": "CLUSTERDOWN", "TryAgainError": "TRYAGAIN",
@@ -80,8 +80,8 @@ _REDIRECT = re.compile(r"(MOVED|ASK) \d+ (.*):(\d+)")
 
 
 def failure_of(error: Exception) -> Failure:
-    """Returns what an exception means that redis-py raised after the command was sent."""
-    if isinstance(error.__context__, ReadOnlyError):  # a connection by way of a Sentinel says it in its own words
+    """Returns the meaning of an exception that redis-py raised after the command was sent."""
+    if isinstance(error.__context__, ReadOnlyError):  # a connection through a Sentinel words it differently
         error = error.__context__
     code, text = _CODES.get(type(error).__name__), str(error)
     if code or isinstance(error, ResponseError) or text == "max number of clients reached":
@@ -116,7 +116,7 @@ class Nodes:
         found = _REDIRECT.fullmatch(text)
         if found is None or by is None:
             return None
-        address = (found[2] or by[0], int(found[3]))  # a node need not know its own name
+        address = (found[2] or by[0], int(found[3]))  # a node may not know its own name
         self._known[address] = None
         return address
 
@@ -131,7 +131,7 @@ class Nodes:
 
 
 def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
-    """Makes a call. Further tries are made only of what certainly was not run, or may be run twice."""
+    """Makes a call. It retries only what certainly was not run, or may be run twice."""
     key, script = call.keys[0], call.script
     command: Sequence[Union[str, bytes]] = ("EVALSHA", script.sha1, str(len(call.keys)), *call.keys, *call.arguments)
     deadline, address, asking = time.monotonic() + timeout, nodes.of(key), False

@@ -1,4 +1,4 @@
-"""What a store answers."""
+"""The results of a store's calls."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ._keys import Name
 
 @dataclass(frozen=True)
 class Decision:
-    """The level of a document, and the numbers behind it. It cannot be changed."""
+    """The level of a document, and the numbers behind it. Immutable."""
 
     level: int
     """1 is processed first, ``Store.last`` last."""
 
     rule_level: int
-    """The level by the rule alone: another one than ``level`` if an override of the operators changed it."""
+    """The level by the rule alone. It differs from ``level`` if an operator's override changed that."""
 
     count: int = 0
     """The customer's count after the document: 0 after a reset, then -1, -2 and so on.
     ``submit`` leaves it 0."""
 
     reset_in: timedelta = timedelta()
-    """The time until the count is reset if nothing more comes. ``submit`` leaves it 0."""
+    """The time until the count is reset if no document arrives. ``submit`` leaves it 0."""
 
     load: float = 0.0
     """Recent × pending × cost, this document included, at most a billion. ``next`` leaves
@@ -41,8 +41,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class Override:
-    """What operators have set for a customer: bounds for the levels of the documents. They
-    are counted all the same. It cannot be changed."""
+    """What operators have set for a customer: bounds for the levels of its documents,
+    which are still counted. Immutable."""
 
     earliest: int
     """No document has an earlier level than this one."""
@@ -59,7 +59,7 @@ class Rule(enum.Enum):
     """One of the two rules by which a document gets its level."""
 
     UNKNOWN = "unknown"
-    """Nothing is known of the customer."""
+    """Nothing is known about the customer."""
 
     BY_COUNT = "by_count"
     """``next`` and ``next_n``."""
@@ -70,20 +70,20 @@ class Rule(enum.Enum):
 
 @dataclass(frozen=True)
 class State:
-    """All that is known of a customer: enough to say why a document has its level, and
-    which level comes next. It cannot be changed."""
+    """Everything known about a customer: it explains a document's level and predicts
+    the next one. Immutable."""
 
     rule: Rule
-    """The rule that the customer is counted by: by load if anything that was submitted is
-    still remembered, else by count if there is a count."""
+    """The rule by which the customer is counted: by load if any submission is still
+    remembered, else by count if there is a count."""
 
     level: int
     """The level of the customer's last document. By load, it is the level of the newest
     pending document, and 0 if none is pending."""
 
     next_level: int
-    """The level of a document that arrives now and costs what the customer's documents
-    cost, by the operators' override if there is one."""
+    """The level of a document that arrives now and costs as much as the customer's
+    other documents, with the operators' override applied, if any."""
 
     rule_level: int
     """``next_level`` by the rule alone."""
@@ -99,11 +99,11 @@ class State:
     unless the rule is by load."""
 
     recent: float = 0.0
-    """The documents submitted recently, at most 512: each counts 1, half of it a day later, and so on."""
+    """The documents submitted recently, at most 512: each counts 1, then half as much after each day."""
 
     cost: float = 0.0
-    """What the customer's documents cost, by the times given to ``done``; 1 is the median
-    of the customers."""
+    """The cost of the customer's documents, by the times passed to ``done``; 1 is the
+    median over the customers."""
 
     pending: int = 0
     """How many documents are pending."""
@@ -121,21 +121,21 @@ class State:
     """How long a document counts as pending without a ``done``."""
 
     override: Optional[Override] = None
-    """What operators have set for the customer, if anything, and the store reads it."""
+    """What operators have set for the customer, if anything, and if the store reads overrides."""
 
     override_ends_in: Optional[timedelta] = None
     """The time until the override ends; None if it has no end, or there is none."""
 
     degraded: bool = False
-    """Redis could not answer: this is what this process remembers."""
+    """Redis could not answer: the state is from this process's memory."""
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A document that was pending until its ``done``. It cannot be changed."""
+    """A document that was pending until its ``done``. Immutable."""
 
     document: Name
-    """As ``done`` was given it."""
+    """As passed to ``done``."""
 
     latency: timedelta
     """From ``submit`` to ``done``, in whole milliseconds."""

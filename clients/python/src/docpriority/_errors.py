@@ -1,10 +1,10 @@
-"""What may become of a call that has no answer."""
+"""The possible outcomes of a call without a result."""
 
 from __future__ import annotations
 
 
 class PriorityError(Exception):
-    """The base of the three classes. ``__cause__`` has the reason, where there is one."""
+    """The base of the three classes. ``__cause__`` has the reason, if any."""
 
 
 class NotCountedError(PriorityError):
@@ -14,8 +14,8 @@ class NotCountedError(PriorityError):
 class OutcomeUnknownError(PriorityError):
     """It may have been counted, or may be yet. Go on with a default level.
 
-    ``submit``, ``done`` and ``peek`` may be called again; ``next`` may not, for it would
-    count twice.
+    ``submit``, ``done`` and ``peek`` may be called again; ``next`` may not, because it
+    could count twice.
     """
 
 

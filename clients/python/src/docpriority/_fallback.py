@@ -1,4 +1,4 @@
-"""Who answers while Redis cannot: the rules in this process's memory, behind a small breaker."""
+"""Answers while Redis cannot: the rules in this process's memory, behind a small circuit breaker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._memory import Memory
 
 _MOST_FAILURES = 10  # in a row
 _PROBE_SECONDS = 1.0
-_LOG_SECONDS = 60.0  # between outages that are logged: one node of a cluster may fail again and again
+_LOG_SECONDS = 60.0  # between logged outages: one node of a cluster may fail repeatedly
 
 _log = logging.getLogger("docpriority")
 
@@ -35,7 +35,7 @@ class Fallback:
 
     @property
     def degraded(self) -> bool:
-        """Reports whether Redis failed when it was called last."""
+        """Reports whether the last call to Redis failed."""
         return self._failures > 0
 
     def asks_redis(self) -> bool:
@@ -50,7 +50,8 @@ class Fallback:
             return True
 
     def succeeded(self, call: Call[Any]) -> None:
-        """Redis answered. What memory counted is forgotten only when Redis counts again: one that is full ends documents."""
+        """Redis answered. Memory's counts are forgotten only when Redis counts again: a full Redis still accepts
+        ``done``."""
         self._answered()
         if call.counts_for and (self._was_away or len(self.memory) > 0):
             with self._lock:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Union
 
 Name = Union[str, bytes]
-"""A customer or a document: 1 to 512 bytes. A ``str`` stands for its UTF-8."""
+"""A customer or a document: 1 to 512 bytes. A ``str`` is encoded as UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -14,13 +14,13 @@ class Keys:
     """The keys of one customer in Redis."""
 
     count: bytes
-    """Of the count, which ``next`` writes."""
+    """The key of the count, which ``next`` writes."""
 
     pending: bytes
-    """Of the pending documents, which ``submit`` writes."""
+    """The key of the pending documents, which ``submit`` writes."""
 
     override: bytes
-    """Of what operators have set for the customer."""
+    """The key of the operators' override for the customer."""
 
 
 def bytes_of(what: str, name: Name) -> bytes:
@@ -56,8 +56,8 @@ def prefix_bytes(prefix: str) -> bytes:
 def keys_of(prefix: bytes, customer: bytes) -> Keys:
     """Returns the keys of a customer.
 
-    The customer stands in them between braces, as the hash tag by which a Redis Cluster
-    places a key. What would end the tag is escaped, so that no two customers share a key.
+    They contain the customer in braces, the hash tag by which a Redis Cluster places a
+    key. A closing brace is escaped, so that no two customers share a key.
     """
     tagged = prefix + b":{" + customer.replace(b"%", b"%25").replace(b"}", b"%7D") + b"}:"
     return Keys(tagged + b"count", tagged + b"pending", tagged + b"override")

@@ -24,14 +24,14 @@ from ._rules import Follower
 from ._scripts import plain_script
 
 FOLLOW_SECONDS, REPORT_SECONDS = 0.5, 5.0
-_TIMEOUT = 1.0  # seconds, of a call of the background: rules may be long, and no caller waits
+_TIMEOUT = 1.0  # seconds, for a background call: rules may be long, and no caller waits
 _MOST_BYTES_OF_A_NAME = 100
 
 _log = logging.getLogger("docpriority")
 
 
 class Member:
-    """What the background of one process does for a store. Its rounds are steps, as calls are."""
+    """The background work of one process for a store. Its rounds are steps, like calls."""
 
     def __init__(self, calls: Calls, nodes: Nodes, follower: Follower, name: str, fallback: Optional[Fallback]) -> None:
         from . import __version__
@@ -50,7 +50,7 @@ class Member:
         self._replied = 0  # by report.lua, the last time; 0: never
 
     def round(self) -> Steps[float]:
-        """Does what is to be done now, and returns how many seconds to wait for the next round."""
+        """Does what is due now, and returns how many seconds to wait for the next round."""
         now = time.monotonic()
         try:
             yield from course(self._follower.call(), self._nodes, _TIMEOUT)
@@ -69,9 +69,9 @@ class Member:
         return _about(FOLLOW_SECONDS)
 
     def last(self, timeout: float) -> Steps[None]:
-        """Removes the report, in the end, or until there is a round again."""
+        """Removes the report, permanently or until the next round."""
         self._report_at, self._replied = time.monotonic(), 0
-        with suppress(PriorityError):  # else it ends by itself
+        with suppress(PriorityError):  # else it expires
             yield from self._write(b"", timeout)
 
     def _report(self) -> dict[str, Any]:
@@ -99,18 +99,18 @@ class Member:
 
 
 def _about(seconds: float) -> float:
-    """A fleet's processes must not ask all at once."""
+    """Jitter, so that a fleet's processes do not all ask at once."""
     return seconds * random.uniform(0.9, 1.1)
 
 
 def _patience(timeout: float) -> float:
-    """Returns how long close waits for Redis, by the store's timeout: for the call under way, and the last one."""
+    """Returns how long close waits for Redis, by the store's timeout: for the call in progress, and the last one."""
     return min(max(2 * timeout, 0.5), 3)
 
 
 class MemberThread:
-    """Has a daemon thread do what a member does, in each process that uses the store. It does not know the store,
-    which may be forgotten before it is closed."""
+    """Runs a member in a daemon thread, in each process that uses the store. It holds no reference to the store,
+    which may be garbage-collected before it is closed."""
 
     def __init__(self, calls: Calls, threads: Threads, name: str, fallback: Optional[Fallback]) -> None:
         self._parts = (calls, threads.nodes, Follower(calls), name, fallback)
@@ -119,7 +119,7 @@ class MemberThread:
         self._by_process: dict[int, threading.Thread] = {}  # and no lock, which a child could inherit
 
     def begin(self) -> None:
-        """Sees to it that the thread runs in this process."""
+        """Ensures that the thread runs in this process."""
         pid = os.getpid()
         if pid in self._by_process or self._stopped.is_set():
             return
@@ -129,7 +129,7 @@ class MemberThread:
             self._parts[0].window = member.window
             try:
                 new.start()
-            except RuntimeError:  # there are too many threads now, or the program ends
+            except RuntimeError:  # too many threads, or the program is ending
                 self._by_process.pop(pid)
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class MemberThread:
 
 
 class MemberTask:
-    """Has a task do what a member does, in the event loop that first uses the store, or in another one after that has
+    """Runs a member in a task of the event loop that first uses the store, or of another one after that loop has
     ended."""
 
     def __init__(self, store: Any, calls: Calls, tasks: Tasks, name: str, fallback: Optional[Fallback]) -> None:
@@ -157,7 +157,7 @@ class MemberTask:
         self._closed = False
 
     def begin(self) -> None:
-        """Sees to it that the task runs."""
+        """Ensures that the task runs."""
         if self._closed or self._task is not None and not self._task.done() and not self._task.get_loop().is_closed():
             return
         if self._member is None:

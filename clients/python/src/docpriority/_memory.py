@@ -1,4 +1,4 @@
-"""Both rules in this process's memory: what the scripts do, with the same whole numbers."""
+"""Both rules in this process's memory: what the scripts do, with the same integers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DAY = 86_400_000  # milliseconds, as all times here
 _SHORTEST_LEASE = 180_000
 _MOST_RECENT = 512_000  # thousandths of a document
 _MOST_LOAD = 10**15  # millionths
-_AVERAGE = 1000  # thousandths: what a document costs whose customer's cost is not known
+_AVERAGE = 1000  # thousandths: the cost of a document if its customer's is unknown
 _MOST_ENTRIES = 100_000  # customers and documents
 
 
@@ -33,7 +33,7 @@ class _Customer:
         self.average = _AVERAGE  # of what the documents cost, in thousandths
         # The pending documents' scores are as in Redis: 256 times the time, plus the level, and below zero beyond the
         # last load.
-        self.scores: dict[bytes, int] = {}  # who came first is first
+        self.scores: dict[bytes, int] = {}  # in order of arrival
         self.sorted: list[int] = []
 
     def __len__(self) -> int:
@@ -41,7 +41,7 @@ class _Customer:
         return 1 + len(self.scores)
 
     def over(self, now: int) -> bool:
-        """Reports whether nothing of it matters any more."""
+        """Reports whether none of it matters any more."""
         return now > self.reset_at and now > self.fades_at and now - self.used_at > _DAY
 
     def recent(self, now: int) -> int:
@@ -76,11 +76,11 @@ class _Customer:
         """Learns from a document that is done."""
         if not beyond:
             tenths = max((took + 50) // 100, 1)
-            if self.latency:  # one that was late must not make the others look pending for hours
+            if self.latency:  # one late document must not make others look pending for hours
                 tenths = (9 * self.latency + min(tenths, 3 * max(self.latency, 90)) + 5) // 10
             self.latency = tenths
         if cost > 0:
-            cost = min(cost, 8 * max(self.average, _AVERAGE))  # one wild number must not make the next ones dear
+            cost = min(cost, 8 * max(self.average, _AVERAGE))  # one outlier must not make later documents expensive
             self.average = max((9 * self.average + cost + 5) // 10, 1)
 
 
@@ -92,13 +92,13 @@ class Memory:
     """
 
     def __init__(self, levels: int, lease: int, clock: Callable[[], int] = _steady_milliseconds) -> None:
-        self.degraded = False  # it answers in the place of Redis
+        self.degraded = False  # it answers instead of Redis
         self._levels = levels
         self._lease = lease
         self._clock = clock
-        self._lock = threading.RLock()  # a handler of signals may call the store too
+        self._lock = threading.RLock()  # a signal handler may call the store too
         self._latest = 0  # of the clock
-        self._customers: OrderedDict[bytes, _Customer] = OrderedDict()  # who sent nothing for longest is first
+        self._customers: OrderedDict[bytes, _Customer] = OrderedDict()  # least recently active first
         self._entries = 0
         self._overrides: dict[bytes, tuple[int, int, float]] = {}
 
@@ -132,9 +132,9 @@ class Memory:
             while known.scores and abs(next(iter(known.scores.values()))) < _score(now - _DAY):
                 known.pop_first()
             pending, new = sum(known.pending(since)), False
-            # Documents that are pending already, as after a lost reply, are taken out of the numbers, and then decided
-            # about like new ones.
-            again: dict[bytes, int] = {}  # what they were of the recent ones
+            # Documents that are already pending, as after a lost reply, are removed from the numbers and then treated
+            # like new ones.
+            again: dict[bytes, int] = {}  # their share of the recent documents
             for document in documents:
                 if abs(known.pop(document)) >= since:
                     again[document] = min(recent, 1000)
@@ -230,8 +230,8 @@ class Memory:
         return self._latest
 
     def _use(self, customer: bytes, now: int) -> _Customer:
-        """Returns a customer who sends something, and forgets those about whom nothing matters any more."""
-        for _ in range(2):  # more than can come
+        """Returns an active customer, and forgets customers whose numbers no longer matter."""
+        for _ in range(2):  # more than can be added
             first = next(iter(self._customers), None)
             if first is None or not self._customers[first].over(now):
                 break
@@ -246,7 +246,7 @@ class Memory:
         return known
 
     def _bound(self, used: _Customer) -> None:
-        """Makes room, at the cost of this customer only if there is no other one."""
+        """Makes room, evicting this customer's documents only if there is no other customer."""
         while self._entries > _MOST_ENTRIES:
             name = next(iter(self._customers))
             first = self._customers[name]
@@ -258,7 +258,7 @@ class Memory:
 
 
 def _score(time: int) -> int:
-    """Returns the least score of a document of a time."""
+    """Returns the smallest score of a document submitted at a time."""
     return max(256 * time, 1)
 
 

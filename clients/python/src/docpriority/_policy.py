@@ -1,4 +1,4 @@
-"""The numbers of the two rules, and who has which."""
+"""The numbers of the two rules, and each customer's policy."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ._keys import Name
 
 _MILLISECOND = timedelta(milliseconds=1)
 _DAY = timedelta(days=1)
-_MOST_LEVELS = 255  # as many as a priority of one byte can tell apart
-_GREATEST_THRESHOLD = 1 << 53  # Redis's Lua has doubles, and compares no more exactly
+_MOST_LEVELS = 255  # as many as a one-byte priority can distinguish
+_GREATEST_THRESHOLD = 1 << 53  # the largest that Redis's Lua, with doubles, compares exactly
 _LEAST_LOAD, _GREATEST_LOAD = 1e-6, 1e9
-_LOADS = (8, 64, 512, 8192, 32768)  # of six levels or more
+_LOADS = (8, 64, 512, 8192, 32768)  # for six levels or more
 _LOADS_OF_LEVELS = {4: (128, 8192, 32768), 5: (8, 512, 8192, 32768)}
 
 
 class Unusable(ValueError):
-    """Why rules are not for this process, in words for operators."""
+    """Tells operators why rules do not suit this process."""
 
 
 class ResetMode(enum.Enum):
-    """From which moment the reset interval runs."""
+    """When the reset interval begins."""
 
     SINCE_LAST_UPDATE = "since_last_update"
-    """From the customer's last document. Who never pauses that long is never reset."""
+    """With the customer's last document. A customer who never pauses that long is never reset."""
 
     SINCE_LAST_RESET = "since_last_reset"
-    """From the count's last reset, whatever came in between."""
+    """With the count's last reset, whatever came in between."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """The numbers of the two rules. ``Policy()`` is the default one.
+    """The numbers of the two rules. ``Policy()`` is the default policy.
 
     All processes that share a prefix, in any language, need the same policies.
     """
@@ -45,14 +45,14 @@ class Policy:
     thresholds: Sequence[int] = (-2, -4, -6, -8, -10, -12, -14, -20)
     """The table of ``next``: strictly descending counts, at most 254, each from -2**53 to
     2**53. A count below the first has level 2 or a later one, below the second 3, and so
-    on. Without any there is one level."""
+    on. An empty table gives one level."""
 
     reset_interval: timedelta = timedelta(seconds=1500)
     """How long a customer must pause to be reset by ``next``: whole milliseconds, at least
     1."""
 
     reset_mode: ResetMode = ResetMode.SINCE_LAST_UPDATE
-    """From which moment the interval runs."""
+    """When the interval begins."""
 
     loads: Sequence[float] = None  # type: ignore[assignment]  # filled by __post_init__
     """The table of ``submit``: strictly ascending loads, each from a millionth to a billion.
@@ -61,12 +61,12 @@ class Policy:
     six levels. Empty means that every document is beyond the last load."""
 
     turns: int = 0
-    """How many levels there are behind the one of documents beyond the last load, so that several
-    customers who flood at once take turns. Of each one's pending documents that are
-    beyond the last load, those from the ⌈4096^(k/turns)⌉-th on go k levels further: with
-    three turns, the first 15 stay, the next 240 go one level further, and so on. Loads and
-    turns give at most 255 levels. 0 means the default: with ``loads`` none, without them as
-    many as ``thresholds`` give levels more, which are three for nine levels."""
+    """The number of extra levels after the one for documents beyond the last load, so that
+    customers who flood at the same time take turns. Among a customer's pending documents beyond
+    the last load, the ⌈4096^(k/turns)⌉-th and later ones go k levels further: with three turns,
+    the first 15 stay, the next 240 go one level further, and so on. Loads and turns give at most
+    255 levels. 0 means the default: with ``loads`` none, without them the number of levels that
+    ``thresholds`` give beyond the loads', three for nine levels."""
 
     _ascending: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _millionths: tuple[int, ...] = field(init=False, repr=False, compare=False)
@@ -107,7 +107,7 @@ class Policy:
         return self._level_of(_millionths_of(load), 0)
 
     def _level_of(self, millionths: int, beyond: int) -> int:
-        """Returns the level of a document of a load, which would be one of so many beyond the last load."""
+        """Returns the level for a load, with that many documents beyond the last load."""
         level = 1 + bisect_left(self._millionths, millionths)
         return level + bisect_right(self._turns_begin, beyond) if level > len(self.loads) else level
 
@@ -141,7 +141,7 @@ TierOf = Optional[Callable[[Any], Optional[str]]]
 
 
 class Policies:
-    """Which policy each customer has."""
+    """The policy of each customer."""
 
     def __init__(self, policy: Policy, tiers: Tiers, tier_of: TierOf) -> None:
         self._policy = policy
@@ -150,7 +150,7 @@ class Policies:
         for name, tier in [("policy", policy), *self._tiers.items()]:
             if not isinstance(tier, Policy):
                 raise TypeError(f"{name!r} is a Policy, not {type(tier).__name__}")
-            # Levels of all customers stand in one queue, and are compared there.
+            # One queue compares the levels of all customers.
             if tier.last > policy.last:
                 raise Unusable(f'tier "{name!s:.80}" has {tier.last} levels, more than the {policy.last} of the policy')
         if self._tiers and tier_of is None:

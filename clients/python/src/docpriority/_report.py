@@ -1,5 +1,4 @@
-"""What a process reports of itself to operators: its last minute, and less of its last hour. No input or output is
-done here."""
+"""What a process reports to operators: its last minute, and less of its last hour. It does no I/O."""
 
 from __future__ import annotations
 
@@ -50,15 +49,15 @@ _NONE = _Customer()
 
 
 class _Step:
-    """What happened in a part of the window, or of the hour."""
+    """What happened in a step of the window, or in a part of the hour."""
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.numbers: Counter[tuple[Any, ...]] = Counter()  # by where they stand in a report
+        self.numbers: Counter[tuple[Any, ...]] = Counter()  # by their places in a report
         self.customers: dict[bytes, _Customer] = {}
 
     def count(self, customer: bytes, documents: int, last: _Last) -> None:
-        """Counts never too many, and too few by at most a thousandth of all documents: so busy customers stay
+        """Never counts too many, and too few by at most a thousandth of all documents, so busy customers stay
         (Misra and Gries)."""
         known = self.customers.get(customer, _NONE)
         if known is _NONE and len(self.customers) >= _MOST_CUSTOMERS:
@@ -82,7 +81,7 @@ class _Steps:
         self.all: list[_Step] = []
 
     def at(self, up: int) -> _Step:
-        """Returns the present step, and forgets those that are over."""
+        """Returns the current step, and forgets expired ones."""
         number = up // self._length
         if not self.all or self.all[-1].number < number:
             self.all = [step for step in self.all if step.number > number - _STEPS] + [_Step(number)]
@@ -96,12 +95,12 @@ class _Steps:
 
 
 class Window:
-    """What callers were answered recently. Threads may use it together."""
+    """The results of recent calls. Thread-safe."""
 
     def __init__(self, clock: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000) -> None:
         self._clock = clock  # in milliseconds
         self._joined = clock()
-        self._lock = threading.RLock()  # a handler of signals may call the store too
+        self._lock = threading.RLock()  # a signal handler may call the store too
         self._minute, self._hour = _Steps(_STEP), _Steps(_PART)
         self._waiting: dict[bytes, _Last] = {}  # the last decision by load
 
@@ -134,7 +133,7 @@ class Window:
             self._minute.at(self._up()).numbers["errors", name] += documents
 
     def fields(self) -> dict[str, Any]:
-        """Returns what a report says of the minute and the hour."""
+        """Returns a report's numbers for the minute and the hour."""
         with self._lock:
             up = self._up()
             minute, hour = self._minute.sum(up), self._hour.sum(up)
@@ -162,14 +161,13 @@ class Window:
 
 
 def bucket_of(wait: timedelta) -> int:
-    """Returns which of a report's buckets has a wait."""
+    """Returns the bucket of a wait in a report."""
     milliseconds = wait // _MILLISECOND
     return min(math.ceil(4 * math.log2(milliseconds)), _LAST_BUCKET) if milliseconds > 1 else 0
 
 
 def fitted(report: dict[str, Any]) -> bytes:
-    """Returns a report in JSON. So that it is short enough, waits become coarser, and the least busy customers are
-    left out."""
+    """Returns a report in JSON. To shorten it, waits are made coarser, and the least busy customers left out."""
     waits, wide = report["waits"], 1
     while len(_json(report["waits"])) > _MOST_BYTES_OF_WAITS and wide <= _LAST_BUCKET:
         wide *= 2
@@ -184,7 +182,7 @@ def fitted(report: dict[str, Any]) -> bytes:
 
 
 def printable(text: str, most: int) -> str:
-    """Returns a text of at most so many bytes in which everything can be printed."""
+    """Returns a printable text of at most so many bytes."""
     text = "".join(char if char.isprintable() else "?" for char in text)
     return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
 

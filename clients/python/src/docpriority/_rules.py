@@ -1,4 +1,4 @@
-"""The rules that operators set: which ones hold in this process. No input or output is done here."""
+"""The rules that operators set, and which are in force in this process. It does no I/O."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ._policy import Policies, Policy, ResetMode, Unusable
 from ._report import printable
 from ._scripts import plain_script
 
-_VERSIONS, _TIMES = 10**13, 2**63  # are less, as Go has them
-_LONGEST_INTERVAL = 9_223_372_036_854  # milliseconds, as Go has times
+_VERSIONS, _TIMES = 10**13, 2**63  # exclusive limits, as in Go
+_LONGEST_INTERVAL = 9_223_372_036_854  # milliseconds, the limit of Go's durations
 _UNREADABLE = "the rules in Redis cannot be read"
 _MODES = {"": ResetMode.SINCE_LAST_UPDATE, "last-update": ResetMode.SINCE_LAST_UPDATE, "last-reset": ResetMode.SINCE_LAST_RESET}
 _HEAD = re.compile(rb'{"version":\d+,"changed":\d+')
@@ -32,14 +32,14 @@ class _Change(NamedTuple):
 class _Known(NamedTuple):
     followed: _Change = _Change()
     own: bool = True  # the store's policies are in force
-    newest: _Change = _Change()  # that was read, whether it can be used or not
-    head: bytes = b""  # how the rules in Redis begin, as follow.lua compares it
+    newest: _Change = _Change()  # that was read, usable or not
+    head: bytes = b""  # beginning of the rules in Redis, for follow.lua
     refused: str = ""  # why the rules that were read are not used
     failure: str = ""  # why the last reading failed
 
 
 class Follower:
-    """Has a store decide by the operators' rules: by the newest that it can use.
+    """Makes a store decide by the newest of the operators' rules that it can use.
 
     All that it knows changes by one assignment, so that a child after a fork goes on with it.
     """
@@ -50,13 +50,13 @@ class Follower:
 
     @property
     def status(self) -> dict[str, Any]:
-        """What a report says of it: the version that is followed, whether the store's own policies are in force, and
-        why the newest rules are not followed, in words for operators."""
+        """For a report: the version that is followed, whether the store's own policies are in force, and why the
+        newest rules are not followed."""
         known = self._known
         return {"version": known.followed.version, "own": known.own, "error": printable(known.failure or known.refused, 200)}
 
     def call(self) -> Call[None]:
-        """Returns the call that asks which rules hold, and follows them."""
+        """Returns the call that reads the rules in force and follows them."""
         return Call(
             "follow", plain_script("follow"), [self._calls.key("control", "rules")], [self._known.head], Lost.CHANGES_NOTHING, 1,
             lambda reply, degraded: self._answered(reply[1:]), takes=(int, bytes),

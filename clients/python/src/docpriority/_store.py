@@ -25,59 +25,59 @@ OwnAsync = TypeVar("OwnAsync", bound="AsyncStore")
 
 
 class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
-    """Assigns processing priorities to documents, by numbers in Redis.
+    """Assigns processing levels to documents, by numbers in Redis.
 
     All processes that use the same Redis, prefix and policies share the numbers, in any
-    language. A customer, and a document, is 1 to 512 bytes: a ``str`` stands for its
-    UTF-8. A document is known by its id among its customer's.
+    language. Customers and document ids are 1 to 512 bytes; a ``str`` is encoded as
+    UTF-8. An id is unique within its customer.
 
-    ``client`` is a ``redis.Redis`` or a ``redis.cluster.RedisCluster``, and stays the caller's. The store takes from it
-    how to connect, and to whom; the connections are its own, at most 50 to each server, and ``close`` ends them. So the
-    client's retries and timeouts do not matter. The constructor sends nothing.
+    ``client`` is a ``redis.Redis`` or a ``redis.cluster.RedisCluster``, and is left unchanged. The store takes its
+    addresses and connection settings, and opens separate connections, at most 50 to each server, which ``close`` ends.
+    So the client's retries and timeouts do not matter. The constructor sends nothing.
 
     prefix
         Begins every key. Not empty, and no braces.
     timeout
         How long a call waits for Redis, further tries included: a ``timedelta``, at most a day, or a number of seconds, at
-        most 60. It bounds waiting for a free connection, connecting, and waiting for the answer. A call that has to
-        connect first may take longer, by a name's look-up and the replies to the login.
+        most 60. It bounds waiting for a free connection, connecting, and waiting for the reply. A call that must
+        connect first may take longer, by the time for name look-up and the replies to the login.
     policy
-        The rules' numbers for every customer who has no tier.
+        The rules' numbers for every customer without a tier.
     tiers, tier_of
         Policies for some of the customers, by the name of the tier, and a function that
-        names a customer's tier. Customers of another one, or None, have ``policy``. No tier
-        may have more levels than ``policy``. The function is given the customer as the
-        caller gave it, and must be safe for concurrent use. What it raises, the caller
-        of the method gets, and nothing was sent.
+        names a customer's tier. For any other tier, or None, ``policy`` applies. No tier
+        may have more levels than ``policy``. The function gets the customer as passed by
+        the caller, and must be safe for concurrent use. If it raises, so does the call, and
+        nothing is sent.
     lease
         Bounds how long a submitted document without a ``done`` counts as pending: whole
         milliseconds, 1 s to a day.
     overrides
-        Whether to go by what operators set for single customers: a key beside the
-        customer's count, which each decision reads. A member always does.
+        Whether to apply the overrides that operators set for single customers: each
+        decision then reads one more key. A member always does.
     join
-        Whether to be a member of the fleet, as a process of the Go module is by
-        ``fleet.Join``. Twice a second, a daemon thread asks which rules operators have set,
-        and the store goes by them; ``last`` stays what it is, and rules with more levels
-        are not used. And every five seconds it writes a report of what the callers got, of
-        at most 12 KB. ``close`` removes it; otherwise Redis keeps it for an hour.
-        The thread begins with the first call, in each process after a fork, and no call
-        waits for it. What operators should know is logged by the logger ``docpriority``.
+        Whether to be a member of the fleet, like a Go process with ``fleet.Join``. Twice a
+        second, a daemon thread reads the operators' rules, which the store then follows;
+        ``last`` does not change, and rules with more levels are not used. Every five
+        seconds the thread writes a report of the calls' results, of at most 12 KB.
+        ``close`` removes the report; otherwise Redis keeps it for an hour. The thread
+        begins with the first call, in each process after a fork, and no call waits for it.
+        What operators should know is logged by the logger ``docpriority``.
     name
-        What operators call this process, at most 100 bytes: the host's name and the
-        process's id, unless another one is given.
+        What operators call this process, at most 100 bytes. By default, the host's name
+        and the process's id.
     fallback
-        Whether this process decides by itself while Redis does not answer; None means as ``join``. Then a call that fails
-        is answered from memory, by the same rules and with ``degraded`` set. After ten failures in a row all calls are, at
-        once, but for one a second, which asks Redis. What memory counted of a customer is forgotten when Redis counts
-        for them again, and a ``done`` in an outage ends the document in memory only. ``reset``, and a key that holds
-        something else, still raise.
+        Whether this process decides by itself while Redis does not answer; None means the value of ``join``. A call
+        that fails is then answered from memory, by the same rules and with ``degraded`` set. After ten failures in a
+        row, memory answers all calls at once, except one a second, which tries Redis. Memory's counts of a customer are
+        forgotten when Redis counts the customer again, and a ``done`` in an outage ends the document in memory only.
+        ``reset``, and a key that holds something else, still raise.
 
     Every method may be called by many threads at once, and after a fork. Each raises
-    ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and else one
-    of the three classes of ``PriorityError``. What Redis refuses for a moment, and what could
-    not be sent, is tried again within the timeout. ``submit``, ``done`` and ``peek`` are also
-    sent again after a lost answer, which does no harm; ``next`` and ``reset`` never are.
+    ``TypeError`` or ``ValueError`` for a wrong call, before anything is sent, and otherwise
+    one of the three classes of ``PriorityError``. Calls that Redis refuses temporarily, or
+    that could not be sent, are retried within the timeout. ``submit``, ``done`` and ``peek``
+    are also resent after a lost reply, which does no harm; ``next`` and ``reset`` never are.
     """
 
     def _connect(self, client: Union[redis.Redis, redis.cluster.RedisCluster], join: bool, name: str) -> None:
@@ -92,14 +92,14 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         return self._run(lambda: self._calls.next_n(customer, 1, "next"))[0]
 
     def next_n(self, customer: Name, n: int) -> list[Decision]:
-        """Counts ``n`` documents, 1 to 1,000,000, as ``n`` calls of ``next`` do, in one
+        """Counts ``n`` documents, 1 to 1,000,000, like ``n`` calls of ``next``, in one
         round trip: all of them or none."""
         return self._run(lambda: self._calls.next_n(customer, n))
 
     def submit(self, customer: Name, document: Name, cost: float = 0) -> Decision:
         """Decides about a document by its load, and makes it pending until ``done``, or
-        until its lease ends. Submitting a pending document again renews its lease and counts
-        nothing.
+        until its lease expires. Submitting a pending document again renews its lease and
+        counts nothing.
 
         ``cost`` is how much work the document is, in any unit that all documents share:
         pages, tokens, bytes. It is compared with what this process has submitted: with the
@@ -112,17 +112,17 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
 
     def submit_n(self, customer: Name, documents: Iterable[Name], costs: Optional[Iterable[float]] = None) -> list[Decision]:
         """Submits 1 to 100 documents, in order: all of them or none. ``costs`` has the cost
-        of each, or is None: not known."""
+        of each, or is None if unknown."""
         return self._run(lambda: self._calls.submit_n(customer, documents, costs))
 
     def done(self, customer: Name, document: Name, took: timedelta = timedelta()) -> Optional[Ended]:
-        """Ends the pending state of a document. Returns how long it was pending and the
-        level that it had, or None if it was not pending, as in a second call, or when the
-        store sends a call again because its answer was lost.
+        """Ends the pending state of a document. Returns how long it was pending and its
+        level, or None if it was not pending, as in a second call, or when the store
+        resends a call whose reply was lost.
 
-        ``took`` is how long the document was worked on; nothing if that is not known. It is
-        compared as a cost is, with the times that were given to this process's ``done``. It is
-        the cost of the customer's documents that are submitted without one.
+        ``took`` is the processing time, if known. It is compared like a cost, with the times
+        passed to ``done`` in this process, and becomes the cost of the customer's documents
+        that are submitted without one.
         """
         ended = self._run(lambda: self._calls.done_n(customer, [document], took, "done"))
         return ended[0] if ended else None
@@ -133,16 +133,16 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
         return self._run(lambda: self._calls.done_n(customer, documents, took))
 
     def peek(self, customer: Name) -> State:
-        """Returns what is known of a customer, and writes nothing."""
+        """Returns what is known about a customer, and writes nothing."""
         return self._run(lambda: self._calls.peek(customer), documents=0)
 
     def reset(self, customer: Name) -> None:
-        """Forgets all that is known of the customer. At most once, as ``next``."""
+        """Forgets everything known about the customer. Like ``next``, it is sent at most once."""
         self._run(lambda: self._calls.reset(customer), documents=0)
 
     def close(self) -> None:
-        """Removes the member's report and ends the store's connections. For Redis it waits twice the timeout, 0.5 s at
-        least and 3 s at most. Later calls raise ``NotCountedError``."""
+        """Removes the member's report and ends the store's connections. It waits for Redis for twice the timeout, at
+        least 0.5 s and at most 3 s. Later calls raise ``NotCountedError``."""
         self._closed = True
         self._end()
 
@@ -168,11 +168,11 @@ class AsyncStore(Base[Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisClus
     """A ``Store`` whose methods are coroutines, on a ``redis.asyncio.Redis`` or a
     ``redis.asyncio.RedisCluster``.
 
-    It has the options, methods and errors of ``Store``. Every method may be called by
-    many tasks of one event loop at once; another loop makes other connections. A call
-    that is cancelled may have been counted; its connection is not used again. A child after
-    a fork needs another store. With ``join``, a task in the event loop that first uses
-    the store does what the thread of a ``Store`` does.
+    It has the options, methods and errors of ``Store``. Many tasks of one event loop may
+    call it at once; another loop opens other connections. A cancelled call may have been
+    counted; its connection is not reused. A child after a fork needs another store. With
+    ``join``, a task in the event loop that first uses the store does what the thread of a
+    ``Store`` does.
     """
 
     def _connect(self, client: Union[redis.asyncio.Redis, redis.asyncio.cluster.RedisCluster], join: bool, name: str) -> None:

@@ -1,21 +1,21 @@
-"""Gives the tasks of a Celery app their priority, and says when they are done.
+"""Gives the tasks of a Celery app their priority, and calls ``done`` when they end.
 
     >>> from docpriority.celery import install
     >>> install(app, store, lambda task: task.argument("customer"))
 
-The README has the three settings; ``delay``, chains and retries stay as they are. Each task that
-is published is a document of the customer's. Its id is the task's, which Celery makes, so
-that no customer can choose it. The message carries the customer in its headers.
+The README has the three settings; ``delay``, chains and retries stay as they are. Each published
+task is a document of its customer. The document's id is the task's, which Celery creates, so no
+customer can choose it. The message carries the customer in its headers.
 
 - **Publishing** submits the document, and sets the message's priority from its level: one of
   the ``priority_steps`` of the Redis broker, or up to the ``x-max-priority`` of a queue of
-  RabbitMQ. A priority that the caller gave to ``apply_async`` stays; the document counts all
-  the same. If publishing fails, the document is done.
+  RabbitMQ. A priority passed to ``apply_async`` stays, and the document still counts. If
+  publishing fails, the document is done.
 - **Working** on it ends with ``done``; the README says when, and when the same task comes again.
-- **Celery's own tasks** (``celery.chord_unlock`` and so on) are left alone, and so is what
-  ``apply`` or ``task_always_eager`` runs at once: it waits in no queue.
+- **Celery's own tasks** (``celery.chord_unlock`` and so on) are left alone, and so are
+tasks that ``apply`` or ``task_always_eager`` runs at once, because they wait in no queue.
 
-Nothing here makes publishing or a task fail: what the store or ``customer_of`` raises is
+Nothing here makes publishing or a task fail: errors of the store or ``customer_of`` are
 logged. If the store cannot decide, the level is 1.
 """
 
@@ -56,13 +56,12 @@ class PublishedTask:
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
     headers: Mapping[str, Any]
-    """Celery's headers, and those that ``apply_async`` was given."""
+    """Celery's headers, and those passed to ``apply_async``."""
     _run: Optional[Callable[..., Any]] = field(default=None, repr=False)
 
     def argument(self, name: str) -> Any:
-        """Returns an argument of the task by its name, however it was given, or None if there
-        is no such argument. One that was given by position is found only if the task is
-        registered in this process."""
+        """Returns an argument of the task by its name, or None if there is no such argument.
+        A positional argument is found only if the task is registered in this process."""
         if name in self.kwargs:
             return self.kwargs[name]
         parameters = inspect.signature(self._run).parameters if self._run is not None else ()
@@ -76,16 +75,14 @@ def install(
     *,
     cost_of: Optional[Callable[[PublishedTask], Any]] = None,
 ) -> None:
-    """Has ``store`` decide about the tasks of a Celery app. Call it once for an app, where
-    the app is made: in the processes that publish and in those that work. It sends nothing,
-    and reads no setting of the app before a task is published.
+    """Makes ``store`` decide the priorities of a Celery app's tasks. Call it once where the
+    app is created, in publishers and in workers. It sends nothing, and reads no setting of
+    the app before a task is published.
 
     customer_of
         Names the customer whose document a task is: a ``str``. None, or an empty name, means
-        that it is no document: the message goes as it is.
-    cost_of
-        Says how much work a task is, as in ``Store.submit``: a number; 0 or None if it is not
-        known.
+        that it is no document: the message is published unchanged. cost_of Returns how much
+        work a task is, as in ``Store.submit``: a number; 0 or None if unknown.
 
     ``store`` is a ``docpriority.Store``; an ``AsyncStore`` cannot be used.
     """
@@ -114,14 +111,14 @@ class _Integration:
         self._store = store
         self._customer_of = customer_of
         self._cost_of = cost_of
-        self._local = threading.local()  # the call of send_task under way
-        self._begun: dict[str, float] = {}  # tasks that this process works on
-        self._republished: set[str] = set()  # those among them that will come again
-        # Those that this worker's own process has: it knows of tasks whose process was lost.
+        self._local = threading.local()  # the call of send_task in progress
+        self._begun: dict[str, float] = {}  # tasks that this process is working on
+        self._republished: set[str] = set()  # those of them that will come again
+        # Tasks of this worker's main process, which learns when a pool process was lost with its task.
         self._received: WeakValueDictionary[str, Any] = WeakValueDictionary()
         self._warned: set[str] = set()
 
-        # No signal says that publishing failed, or which app publishes. This does.
+        # No signal reports that publishing failed, or which app publishes; send_task does.
         self._send = app.send_task
         app.send_task = self._send_task
         for signal, receiver in (
@@ -136,7 +133,7 @@ class _Integration:
             (signals.task_rejected, self._on_message_refused),
             (signals.worker_process_shutdown, self._on_process_shutdown),
         ):
-            # Without a uid, Celery takes the methods of two objects for one receiver.
+            # Without a uid, Celery treats the methods of two objects as one receiver.
             signal.connect(receiver, weak=False, dispatch_uid=("docpriority", id(self)))
 
     # Where tasks are published.
@@ -161,7 +158,7 @@ class _Integration:
             return
         headers.pop(_HEADER, None)  # a copy of another task's
         request = self._request(headers["id"])
-        if request is not None:  # it publishes itself once more
+        if request is not None:  # it republishes itself
             if request.get(_HEADER) is not None:
                 headers[_HEADER] = request.get(_HEADER)
                 if properties.get("priority") is None:
@@ -177,10 +174,10 @@ class _Integration:
             customer = self._customer_of(published)
             if not customer:
                 return
-            if not isinstance(customer, str):  # bytes would get into no header
+            if not isinstance(customer, str):  # a header cannot carry bytes
                 raise TypeError(f"customer_of returns a str or None, not {type(customer).__name__}: write str(customer.id)")
             level = self._submit(customer, published)
-        except Exception as error:  # else Celery's logger alone would know of it
+        except Exception as error:  # else only Celery's logger would report it
             _log.exception("docpriority: the task %s[%s] has no level: %s", sender, published.id, error)
             return
         headers[_HEADER] = publishing.customer = customer
@@ -207,7 +204,7 @@ class _Integration:
             self._republished.add(headers["id"])
 
     def _request(self, task_id: Any) -> Any:
-        """Returns the request of a task if it is what this thread works on."""
+        """Returns the request of a task if this thread is working on it."""
         task = self._app.current_worker_task
         return task.request if task is not None and task.request.id == task_id else None
 
@@ -217,8 +214,8 @@ class _Integration:
             return str(connection.transport.driver_type)
 
     def _priority(self, level: int, declare: Any, routing_key: Any) -> Optional[int]:
-        """Returns what a level is called in the queue of a message, or None if it has no
-        priorities."""
+        """Returns the priority of a level in a message's queue, or None if the queue has
+        no priorities."""
         if self._broker == "redis":
             options = self._app.conf.broker_transport_options or {}
             steps = (options.get("priority_steps") or _DEFAULT_STEPS)[:10]  # kombu has no more
@@ -263,7 +260,7 @@ class _Integration:
             return
         self._done(customer, task_id, timedelta(seconds=time.monotonic() - begun) if begun is not None else timedelta())
 
-    # Where a worker's own process tells about tasks that its pool does not work on.
+    # Where a worker's main process reports tasks that its pool does not run.
 
     def _on_received(self, sender: Any, request: Any, **_: Any) -> None:
         if sender.app is self._app and request.request_dict.get(_HEADER) is not None:
@@ -287,7 +284,7 @@ class _Integration:
             self._done(headers[_HEADER], headers["id"])
 
     def _on_process_shutdown(self, **_: Any) -> None:
-        """A process of the pool ends without the exit handlers of a program."""
+        """A pool process ends without running a program's exit handlers."""
         close = getattr(self._store, "close", None)
         if close is not None:
             close()

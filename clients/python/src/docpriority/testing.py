@@ -35,7 +35,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class _InMemory(Base[Any]):
-    """What both stores are made of."""
+    """What both stores have in common."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class _InMemory(Base[Any]):
         self._ahead += by // _MILLISECOND
 
     def set_override(self, customer: Name, override: Optional[Override], ends_in: Optional[timedelta] = None) -> None:
-        """Sets for a customer what operators could; None removes it. It ends in the time that is given, if any is."""
+        """Sets a customer's override, as operators could; None removes it. It ends after ``ends_in``, if given."""
         name = bytes_of("customer", customer)
         if ends_in is not None and ends_in < timedelta():
             raise ValueError(f"an override cannot end in {ends_in}")
@@ -74,13 +74,13 @@ class _InMemory(Base[Any]):
 class MemoryStore(_InMemory, Store):
     """A ``Store`` whose numbers live in this object, and that needs no Redis.
 
-    It decides as a ``Store`` does. Customers and pending documents are at most 100,000 together: beyond them, the
-    customers leave who sent nothing for longest. A child after a fork needs another store.
+    It decides like a ``Store``. It holds at most 100,000 customers and pending documents together; beyond that,
+    it evicts the least recently active customers. A child after a fork needs another store.
 
     policy, tiers, tier_of, lease
         As ``Store``'s.
     clock
-        Seconds; ``time.monotonic`` unless another one is given. ``lambda: 0.0`` stands still, so that time passes only by
+        Returns seconds. Default: ``time.monotonic``. ``lambda: 0.0`` stands still, so that time passes only by
         ``advance``.
     """
 
