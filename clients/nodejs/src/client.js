@@ -1,6 +1,6 @@
 'use strict';
 
-// The connections of a store: a duplicate of the caller's client, whose library connects,
+// The connections of a store: a copy of the caller's client, whose library connects,
 // reconnects, queues and follows a cluster. Its settings here are those that keep a command
 // from being sent twice, and that let it be known whether it was sent at all.
 
@@ -95,7 +95,7 @@ function makerOf(client) {
   const has = (...names) => names.every((name) => typeof client?.[name] === 'function');
   if (has('callBuffer', 'duplicate')) return () => new Ioredis(client);
   if (has('withTypeMapping', 'duplicate') && (has('nodeClient') || (has('withAbortSignal') && 'isReady' in client))) return () => new NodeRedis(client);
-  throw new TypeError(`docpriority: a client or cluster of node-redis or ioredis, 5 or later, is needed, such as createClient({ url }) or new Redis(url), not ${kindOf(client)}`);
+  throw new TypeError(`docpriority: a client or cluster of node-redis or ioredis, 5 or later, is needed, from createClient, createCluster, new Redis or new Cluster (not createClientPool or createSentinel), not ${kindOf(client)}`);
 }
 
 // Milliseconds until it is tried again to connect, for ever.

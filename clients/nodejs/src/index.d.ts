@@ -18,7 +18,7 @@
 
 /**
  * A client of node-redis 5 or 6 (`createClient`, `createCluster`) or of ioredis 5 or 6
- * (`Redis`, `Cluster`). The store duplicates it, with its settings (address, credentials, TLS,
+ * (`Redis`, `Cluster`). The store makes a copy of it, with its settings (address, credentials, TLS,
  * database, sentinels) but those that could count a document twice. It never uses, changes or
  * closes the client, which need not be connected. Pools and `createSentinel` of
  * node-redis are refused with a TypeError.
@@ -281,8 +281,8 @@ export class Store {
 
   /**
    * Awaits the calls that were made before, each of which ends within the timeout, and ends
-   * the store's connections. Further calls reject with NotCounted. The client that the store
-   * was made with stays as it is.
+   * the store's connections. With Redis away it takes up to a second more. Further calls reject
+   * with NotCounted. The client that the store was made with stays as it is.
    */
   close(): Promise<void>;
 

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createSentinel } from 'redis';
+import { createClientPool, createSentinel } from 'redis';
 import { Corrupt, join, keysOf, NotCounted, OutcomeUnknown, Store } from 'docpriority';
 import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
 import { MemoryStore } from 'docpriority/testing';
@@ -61,7 +61,7 @@ describe('a wrong option is refused', () => {
 
   test('a client that is none', () => {
     const sentinel = createSentinel({ name: 'counts', sentinelRootNodes: [{ host: '127.0.0.1', port: 1 }] });
-    for (const none of [undefined, null, {}, sentinel]) assert.throws(() => new Store(none), TypeError);
+    for (const none of [undefined, null, {}, sentinel, createClientPool()]) assert.throws(() => new Store(none), /^TypeError: .* from createClient, createCluster, new Redis or new Cluster \(not createClientPool /);
   });
 
   test('an address in place of a client', () => {
