@@ -1,6 +1,6 @@
 'use strict';
 
-// What became of one try of a call, and what to do about it.
+// The outcome of one try of a call, and how to go on.
 
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 
@@ -19,8 +19,8 @@ class Lost extends Error {}
 const isReplica = (error) => error instanceof Refused && readOnlyServer.test(error.message);
 
 /**
- * Returns the class of error that a call ends with, whether it may be made again, and
- * whether it must be made with the script's text.
+ * Returns the class of error that a call ends with, whether it may be retried, and
+ * whether the retry needs the script's text.
  */
 function judge(error, { repeatable, readOnly }) {
   if (error instanceof Unsent) return { Class: NotCounted, again: true };
@@ -35,9 +35,9 @@ function judge(error, { repeatable, readOnly }) {
   return { Class: OutcomeUnknown }; // it may come from the middle of a script
 }
 
-// Beginnings of Redis's answers when it did not run a script, or when the script's first
-// command that writes was refused and so nothing was written. Redis before 7.0 puts
-// other words before a refusal within a script.
+// How Redis's replies begin if it did not run a script, or refused the script's first
+// write, so that nothing was written. Redis before 7.0 puts other words before a refusal
+// within a script.
 const readOnlyServer = /^READONLY |-READONLY |READONLY You can't write/;
 const corrupt = /^(CORRUPTCOUNT|CORRUPTPENDING) /;
 const refusedForAMoment = /^((LOADING|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|BUSY) |ERR max number of clients reached)/;

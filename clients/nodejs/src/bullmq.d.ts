@@ -13,7 +13,7 @@
 
 import type { Store } from './index.js';
 
-// What is needed of BullMQ's classes, whose types differ between its versions.
+// The needed parts of BullMQ's classes, whose types differ between its versions.
 /* eslint-disable @typescript-eslint/no-explicit-any */
 interface JobQueue {
   add(name: any, data: any, opts?: any): Promise<any>;
@@ -25,7 +25,7 @@ type Data<Queue extends JobQueue> = Parameters<Queue['add']>[1];
 export interface SubmitJobsOptions<Data> {
   /**
    * Returns a job's customer, 1 to 512 bytes. A job for which it returns undefined or '' is
-   * added as it is, and nothing is said of it to the store.
+   * added unchanged and not submitted.
    */
   customerOf: (data: Data, name: string) => string | undefined;
   /** Returns how much work a job is, in any unit that all jobs share; 0, undefined or null if that is not known, the default. */
@@ -33,10 +33,10 @@ export interface SubmitJobsOptions<Data> {
 }
 
 /**
- * From now on the queue's add and addBulk submit each job, and set its priority: what calls
- * them need not change. Each job is a document with a random id, which the job carries with
- * its customer among its options. If the store cannot answer, add and addBulk reject, and
- * nothing is added. If BullMQ cannot add a job, or ignores it because of its jobId,
+ * From now on the queue's add and addBulk submit each job, and set its priority: their
+ * callers need not change. Each job is a document with a random id, which the job carries
+ * with its customer among its options. If the store cannot answer, add and addBulk reject,
+ * and nothing is added. If BullMQ cannot add a job, or ignores it because of its jobId,
  * deduplication or repeat, the document is done.
  *
  * Returns the queue. Throws a TypeError if it was called for the queue already.
@@ -44,16 +44,16 @@ export interface SubmitJobsOptions<Data> {
 export function submitJobs<Queue extends JobQueue>(queue: Queue, store: Store, options: SubmitJobsOptions<Data<Queue>>): Queue;
 
 /**
- * Returns a processor that says done for a job: after it was processed and before BullMQ
- * hears of it, and after the last attempt that failed. An attempt that is followed by
- * another one, a DelayedError, WaitingError, WaitingChildrenError or RateLimitError says
- * nothing. That done fails is a warning of the process, and the job does not fail for it.
+ * Returns a processor that calls done for a job: after it was processed and before BullMQ
+ * knows, and after the last failed attempt; not before a further attempt, nor for a
+ * DelayedError, WaitingError, WaitingChildrenError or RateLimitError. A done that fails
+ * emits a process warning, and the job does not fail.
  */
 export function doneAfter<Processor extends (job: any, ...rest: any[]) => Promise<any>>(store: Store, processor: Processor): Processor;
 
 /**
- * Returns a listener for the worker's event 'failed': it says done for a job that ends
+ * Returns a listener for the worker's event 'failed': it calls done for a job that ends
  * without its processor, such as one whose workers have died too often. If the processor is a
- * file, which doneAfter cannot take, it is a listener for 'completed' too.
+ * file, which doneAfter cannot wrap, also use it for 'completed'.
  */
 export function doneAtEnd(store: Store): (job: any) => Promise<void>;

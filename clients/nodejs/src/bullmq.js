@@ -2,7 +2,7 @@
 
 // Levels for the jobs of BullMQ. Documented in bullmq.d.ts.
 //
-// BullMQ is not imported: what is used of its objects is the same in versions 5 and 6.
+// BullMQ is not imported: the used parts of its objects are the same in versions 5 and 6.
 
 const { randomUUID } = require('node:crypto');
 const { checkKind, checkMethods, checkNames } = require('./check.js');
@@ -10,8 +10,8 @@ const { OutcomeUnknown } = require('./errors.js');
 
 const mostSubmitted = 100; // documents in a call of submitN
 
-// Where a job carries its document: among its options, which neither retries nor
-// updateData change.
+// A job carries its document among its options, which neither retries nor updateData
+// change.
 const carried = 'docpriority';
 
 const queues = new WeakSet(); // that submit their jobs
@@ -75,11 +75,11 @@ function doneAfter(store, processor) {
     await done(store, carriedBy(job), performance.now() - begun);
     return result;
   };
-  // By their number BullMQ knows which arguments a processor takes.
+  // BullMQ looks at the number of a processor's arguments.
   return Object.defineProperty(wrapped, 'length', { value: processor.length });
 }
 
-// A job that fails for a while has not finished.
+// A job that fails temporarily has not finished.
 function doneAtEnd(store) {
   checkMethods('the store', store, 'done');
   return async (job) => {
@@ -93,7 +93,7 @@ const withLevel = ({ opts, ...job }, { customer, document }, level) => ({ ...job
 
 const carriedBy = (job) => job?.opts?.[carried];
 
-// Returns the levels of documents; tried is given each before it is submitted.
+// Returns the levels of documents; each is added to tried before it is submitted.
 async function submit(store, documents, tried) {
   const ofCustomers = new Map();
   for (const document of documents) {
@@ -117,7 +117,7 @@ async function submit(store, documents, tried) {
   return levels;
 }
 
-// Does not fail: a job must not be processed again for it.
+// Does not fail, because that would repeat the job.
 async function done(store, document, took) {
   if (!document) return;
   try {
@@ -127,7 +127,7 @@ async function done(store, document, took) {
   }
 }
 
-// Whether a job that failed is not tried again, as far as its processor can know.
+// Whether a failed job will not be retried, as far as its processor can know.
 function isLast({ attemptsMade, opts }, error) {
   if (notEnds.has(error?.name) || error?.message === 'bullmq:rateLimitExceeded') return false;
   return error?.name === 'UnrecoverableError' || !(attemptsMade + 1 < opts.attempts);

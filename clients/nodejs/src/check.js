@@ -1,10 +1,10 @@
 'use strict';
 
-// Refuses what callers pass by mistake.
+// Refuses wrong arguments.
 
 const isObject = (value) => value !== null && typeof value === 'object' && !Array.isArray(value) && !(value instanceof Map);
 
-// Refuses what is not an object, and names in it that the store does not know.
+// Refuses anything but an object with known names.
 function checkNames(object, names, what, example = 'an object') {
   if (!isObject(object)) throw new TypeError(`docpriority: ${what}: ${example} is needed, not ${kindOf(object)}`);
   for (const name of Object.keys(object)) {

@@ -1,8 +1,8 @@
 'use strict';
 
 // The connections of a store: a copy of the caller's client, whose library connects,
-// reconnects, queues and follows a cluster. Its settings here are those that keep a command
-// from being sent twice, and that let it be known whether it was sent at all.
+// reconnects, queues and follows a cluster. The settings here keep a command from being
+// sent twice, and show whether it was sent at all.
 
 const { isAscii } = require('node:buffer');
 const { getEventListeners, setMaxListeners } = require('node:events');
@@ -10,14 +10,14 @@ const { isReplica, Lost, Refused, Unsent } = require('./answers.js');
 const { kindOf } = require('./check.js');
 
 const renewEvery = 2_000; // milliseconds
-const endsAfter = 60_000; // by then no call waits any more for a client that was replaced
+const endsAfter = 60_000; // by then no call waits for a replaced client
 
 class Wire {
   #make;
   #client;
-  #next; // the client that is to replace it, once it is ready
-  #madeAt; // when the last client was
-  #clients = new Set(); // all that are not ended
+  #next; // the client that will replace it once ready
+  #madeAt; // when the last client was created
+  #clients = new Set(); // all that have not ended
 
   constructor(client) {
     this.#make = makerOf(client);
@@ -31,8 +31,8 @@ class Wire {
       return await deadline.race(client.send(args, key, deadline.signal));
     } catch (error) {
       const failure = error instanceof Lost ? error : client.failureOf(error);
-      // The network may have lost the connection without a word, and a replica may be the
-      // master of before: another connection may do better.
+      // The network may have dropped the connection silently, and a replica may be the
+      // former master: another connection may do better.
       if (isReplica(failure) || (failure instanceof Lost && deadline.timedOut)) this.#renew();
       throw failure;
     }
@@ -48,8 +48,8 @@ class Wire {
     for (const client of this.#clients) client.end();
   }
 
-  // It asks again and again: a promise for all calls would keep something of each until an
-  // outage is over.
+  // It polls: one promise for all calls would retain memory for each until an outage is
+  // over.
   async #ready(deadline) {
     for (;;) {
       const client = this.#current();
@@ -71,7 +71,7 @@ class Wire {
     return this.#client;
   }
 
-  // The client stays in use until the new one is ready, and then until its calls are over.
+  // The client stays in use until the new one is ready, and then until its calls have ended.
   #renew() {
     if (performance.now() - this.#madeAt < renewEvery) return;
     this.#end(this.#next);
@@ -90,7 +90,7 @@ class Wire {
   }
 }
 
-// Returns what makes the store's client.
+// Returns a function that creates the store's client.
 function makerOf(client) {
   const has = (...names) => names.every((name) => typeof client?.[name] === 'function');
   if (has('callBuffer', 'duplicate')) return () => new Ioredis(client);
@@ -98,19 +98,19 @@ function makerOf(client) {
   throw new TypeError(`docpriority: a client or cluster of node-redis or ioredis, 5 or later, is needed, from createClient, createCluster, new Redis or new Cluster (not createClientPool or createSentinel), not ${kindOf(client)}`);
 }
 
-// Milliseconds until it is tried again to connect, for ever.
+// Milliseconds until the next attempt to connect, without a limit on attempts.
 const pauseToConnect = (tries) => Math.min(50 * 2 ** Math.min(tries, 6), 2_000) * (0.5 + Math.random() / 2);
 
-// Of ioredis, for single servers and for the nodes of a cluster.
+// For ioredis: single servers, and the nodes of a cluster.
 const ioredisOptions = {
   lazyConnect: false,
   retryStrategy: pauseToConnect,
   sentinelRetryStrategy: pauseToConnect,
-  autoResendUnfulfilledCommands: false, // or a count is counted again when the connection is back
-  reconnectOnError: null, // it may send again too
-  maxRetriesPerRequest: 0, // what was sent is over when the connection is
-  enableOfflineQueue: false, // what is not sent is known to be not sent
-  enableReadyCheck: false, // it needs the right to INFO
+  autoResendUnfulfilledCommands: false, // or a document is counted again after reconnecting
+  reconnectOnError: null, // it may resend too
+  maxRetriesPerRequest: 0, // sent commands fail with the connection
+  enableOfflineQueue: false, // so unsent commands are known to be unsent
+  enableReadyCheck: false, // it needs the right to run INFO
   enableAutoPipelining: false,
   commandTimeout: undefined, // the store has its own
   keyPrefix: '',
@@ -122,9 +122,9 @@ const ioredisOptions = {
 const ioredisClusterOptions = {
   lazyConnect: false,
   clusterRetryStrategy: pauseToConnect,
-  retryDelayOnFailover: 0, // or what was lost with a node is sent to the next one
-  retryDelayOnClusterDown: 0, // a call does so, within its time
-  enableOfflineQueue: true, // a node's connection comes about with the first command
+  retryDelayOnFailover: 0, // or commands lost with a node are sent to the next one
+  retryDelayOnClusterDown: 0, // a call retries, within its time
+  enableOfflineQueue: true, // the first command opens a node's connection
   enableReadyCheck: false,
   enableAutoPipelining: false,
   scaleReads: 'master',
@@ -148,8 +148,8 @@ class Ioredis {
   }
 
   send([name, ...args]) {
-    // ioredis writes a command of strings at once, and one with a Buffer piece by piece.
-    // By a name in capitals ioredis 5.0 finds no keys.
+    // ioredis writes a command of strings at once, but one with a Buffer piece by piece.
+    // With a name in capitals, ioredis 5.0 finds no keys.
     return this.#redis.call(name.toLowerCase(), ...args.map((arg) => (Buffer.isBuffer(arg) && isAscii(arg) ? arg.latin1Slice() : arg)));
   }
 
@@ -159,7 +159,7 @@ class Ioredis {
   }
 
   failureOf(error) {
-    // ioredis 5 sends commands without waiting for the reply to its login, with which it then ends them all.
+    // ioredis 5 sends commands before the reply to its login, and a failed login then ends them all.
     if (error.name === 'ReplyError' && error.command?.name !== 'auth') return new Refused(error.message, { cause: error });
     if (/^Stream isn't writeable|^Too many Cluster redirections\. Last error: ReplyError/.test(error.message)) return new Unsent(error.message, { cause: error });
     const why = this.why ?? error;
@@ -171,7 +171,7 @@ class Ioredis {
   }
 }
 
-// Of node-redis, which sends nothing again. What waits in its queue an aborted signal takes out.
+// For node-redis, which resends nothing. An aborted signal removes a command from its queue.
 const nodeRedisOptions = {
   RESP: 2,
   commandOptions: {},
@@ -179,7 +179,7 @@ const nodeRedisOptions = {
   keyPrefix: undefined,
 };
 const nodeRedisNodeOptions = {
-  url: undefined, // what it says is in the other options already
+  url: undefined, // the other options already contain it
   disableOfflineQueue: false,
   commandsQueueMaxLength: undefined,
   emitInvalidate: false,
@@ -189,16 +189,16 @@ const nodeRedisNodeOptions = {
 
 class NodeRedis {
   why; // it is not ready
-  isReady = false; // from then on, the library's queue takes what is sent
+  isReady = false; // from then on, the library's queue takes commands
   failed = false; // for good
   #client;
   #isCluster;
-  #over = new AbortController(); // closes sockets that only come about
+  #over = new AbortController(); // closes sockets that are still connecting
 
   constructor(client) {
     this.#isCluster = typeof client.nodeClient === 'function';
     const settings = optionsOf(client);
-    // Each socket adds a listener, and keeps it when it is gone.
+    // Each socket adds a listener, which outlives it.
     const { signal } = this.#over;
     setMaxListeners(0, signal);
     const reconnectStrategy = (tries) => {
@@ -208,7 +208,7 @@ class NodeRedis {
     const ofNode = (options) => ({ ...options, socket: { ...options?.socket, signal, reconnectStrategy } });
     this.#client = this.#isCluster
       ? client.duplicate({
-        ...nodeRedisOptions, useReplicas: false, minimizeConnections: true, // so a node that hangs is no other's trouble
+        ...nodeRedisOptions, useReplicas: false, minimizeConnections: true, // so that a hanging node affects no others
         defaults: { ...ofNode(settings.defaults), ...nodeRedisNodeOptions },
       })
       : client.duplicate({ ...nodeRedisOptions, ...nodeRedisNodeOptions, ...ofNode({ socket: settings.socket }) });
@@ -250,7 +250,7 @@ class NodeRedis {
   }
 }
 
-// A cluster does not show its options, but gives them to whatever duplicate makes.
+// A cluster hides its options, but passes them to its duplicate.
 function optionsOf(client) {
   if (client.options) return client.options;
   function Options(options) {

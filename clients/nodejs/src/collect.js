@@ -1,13 +1,13 @@
 'use strict';
 
-// Counts what callers got in the last minute, and less exactly in the last hour, for the fleet's reports.
+// Counts the results of calls for the fleet's reports: exactly for the last minute, less so for the last hour.
 
 const { isUtf8 } = require('node:buffer');
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 
 const steps = 12; // of the window, and of the hour
 const [stepLength, partLength, day] = [5_000, 300_000, 86_400_000]; // milliseconds
-const mostCustomers = 1_000; // that are counted separately in a step
+const mostCustomers = 1_000; // counted separately in a step
 const [mostBusiest, mostOthers] = [20, 10];
 const mostBytes = 12_288; // of a report, and of the waits in it
 const mostBytesOfWaits = 4_096;
@@ -112,13 +112,13 @@ class Steps {
   }
 }
 
-// The numbers by their places in a report.
+// The numbers, by their places in a report.
 const newStep = (number) => ({ number, numbers: {}, customers: new Map() });
 
 const add = (to, key, n) => (to[key] = (to[key] ?? 0) + n);
 
-// Counts exactly up to mostCustomers. Beyond them it counts no customer too high, and too low by at
-// most a thousandth of all documents: so the busiest stay (Misra and Gries).
+// Counts exactly up to mostCustomers. Beyond that, it counts no customer too high, and too low by
+// at most a thousandth of all documents, so the busiest stay (Misra and Gries).
 function countCustomer(customers, name, documents, last) {
   if (!customers.has(name) && customers.size >= mostCustomers) {
     let fewest = documents;
@@ -171,7 +171,7 @@ function jsonOf(report) {
 
 const bytes = (value) => Buffer.byteLength(JSON.stringify(value));
 
-// Bucket i has what waited at most 2^(i/4) milliseconds.
+// Bucket i counts waits of at most 2^(i/4) milliseconds.
 const bucketOf = (milliseconds) => (milliseconds <= 1 ? 0 : Math.min(Math.ceil(4 * Math.log2(milliseconds)), lastBucket));
 
 // Returns histograms with one bucket in place of n: with the longest waits among theirs.

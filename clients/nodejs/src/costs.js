@@ -1,18 +1,18 @@
 'use strict';
 
-// What documents cost, compared with what the customers' documents cost that this process has
-// seen, as in every other language: vectors/README.md, costs.json.
+// The costs of documents, relative to the costs of the customers that this process has seen,
+// as in every language: vectors/README.md, costs.json.
 
 const { insert, remove } = require('./sorted.js');
 
-const enough = 3; // customers until costs are compared
+const enough = 3; // customers needed to compare costs
 const mostCustomers = 1_000; // that are compared
 const mostDocuments = 3; // of a customer
 const maxCost = 100_000;
 
 /** Costs in any one unit: those passed to submit, or milliseconds. */
 class Costs {
-  #customers = new Map(); // the costs of each customer's last documents; who came first is first
+  #customers = new Map(); // the costs of each customer's last documents, in order of arrival
   #medians = []; // of the customers, ascending
 
   /** Returns a cost in thousandths of the customers' median; 0: the cost or the median is not known. */
@@ -44,7 +44,7 @@ class Costs {
 
 const medianOf = (costs) => middleOf(costs.toSorted((a, b) => a - b));
 
-// Of an even number, the upper one.
+// Of an even number, the upper median.
 const middleOf = (ascending) => ascending[ascending.length >> 1];
 
 module.exports = { Costs };

@@ -21,7 +21,7 @@ class Deadline {
   #canceled = () => this.#end(this.#callers.reason);
 
   constructor(milliseconds, callers) {
-    this.#lost.catch(() => {}); // where no call waits for it
+    this.#lost.catch(() => {}); // if no call waits for it
     this.#ends = performance.now() + milliseconds;
     this.#timer = setTimeout(() => {
       this.timedOut = !this.over;
@@ -61,8 +61,8 @@ class Deadline {
     return sleep(milliseconds, true, { signal: this.signal }).catch(() => false);
   }
 
-  // In a busy process the answer may be there and only not read: a turn of the event loop
-  // later it is. What the client has not sent by now it gives back meanwhile.
+  // In a busy process the reply may have arrived unread: one turn of the event loop later
+  // it is read. Meanwhile the client gives back unsent commands.
   #end(cause) {
     if (this.over) return;
     this.#controller.abort(cause);

@@ -1,6 +1,6 @@
 'use strict';
 
-// What a call may end with. Documented in index.d.ts.
+// The errors of calls. Documented in index.d.ts.
 
 class PriorityError extends Error {
   name = 'PriorityError';

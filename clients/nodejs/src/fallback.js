@@ -1,12 +1,12 @@
 'use strict';
 
-// Answers by this process's memory where Redis cannot.
+// Answers from this process's memory while Redis cannot.
 
 const { Corrupt, NotCounted, OutcomeUnknown } = require('./errors.js');
 const { Memory } = require('./memory.js');
 
-const mostFailures = 10; // in a row, until calls do not wait for Redis any more
-const tryEvery = 500; // milliseconds, from then on: one call asks Redis
+const mostFailures = 10; // in a row, until calls no longer wait for Redis
+const tryEvery = 500; // milliseconds: from then on, how often a call tries Redis
 const warnEvery = 60_000; // at most: one node of a cluster may fail again and again
 const most = 100_000; // customers and documents in memory
 
@@ -36,13 +36,13 @@ class Fallback {
     try {
       const reply = await this.#ask(call, signal);
       this.#answered();
-      // What memory has counted is forgotten when Redis counts again: levels are better for it.
+      // Memory's counts are forgotten when Redis counts again: that makes levels better.
       if (call.script === 'next' || call.script === 'submit') this.#memory.clear();
       return { reply };
     } catch (error) {
-      if (error instanceof Corrupt) this.#answered(); // Redis answers: it is one customer's trouble
+      if (error instanceof Corrupt) this.#answered(); // Redis answers: only one customer is affected
       if (!isOutage(error) || isCanceled(signal)) throw error;
-      if (!signal?.aborted) this.#failures++; // a caller of less patience than the store's proves nothing
+      if (!signal?.aborted) this.#failures++; // a caller with a shorter timeout than the store's proves nothing
       if (isReset) throw error;
       this.#warn(error);
       return this.#remember(call);
@@ -61,7 +61,7 @@ class Fallback {
     process.emitWarning(message.replace('docpriority: ', 'docpriority: Redis does not answer, so levels come from the memory of this process: '));
   }
 
-  // While Redis fails, the calls themselves find out whether it is back.
+  // While Redis fails, the calls themselves probe whether it is back.
   #isOpen() {
     if (this.#failures < mostFailures) return false;
     const now = performance.now();
@@ -77,7 +77,7 @@ class Fallback {
 
 const isOutage = (error) => error instanceof NotCounted || error instanceof OutcomeUnknown;
 
-// Tells whether a caller does not want an answer any more. Whose time is over does.
+// Reports whether a caller no longer wants an answer. A caller that timed out still does.
 const isCanceled = (signal) => signal?.aborted === true && signal.reason?.name !== 'TimeoutError';
 
 module.exports = { Fallback };

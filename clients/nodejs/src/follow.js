@@ -6,7 +6,7 @@ const { checkNames, isObject } = require('./check.js');
 const { Unusable } = require('./policy.js');
 
 const format = 1; // of rules
-const longestInterval = 9_223_372_036_854; // milliseconds, as Go has times
+const longestInterval = 9_223_372_036_854; // milliseconds, the limit of Go's durations
 const none = { version: 0, changed: 0 };
 
 class Follower {
@@ -14,14 +14,14 @@ class Follower {
   status = { version: 0, own: true, error: '' };
   #ask;
   #use;
-  #head = ''; // how the rules in Redis begin, as follow.lua compares it
-  #newest = none; // that was read, whether it can be used or not
+  #head = ''; // beginning of the rules in Redis, for follow.lua
+  #newest = none; // that was read, usable or not
   #followed = none;
-  #refused = ''; // why what was read is not used
+  #refused = ''; // why the rules that were read are not used
 
   /**
-   * ask is given how the known rules begin, and returns the script's reply; use follows
-   * { policy, tiers }, undefined: the options, or throws.
+   * ask gets the beginning of the known rules and returns the script's reply; use
+   * follows { policy, tiers }, or the options if undefined, or throws.
    */
   constructor(ask, use) {
     this.#ask = ask;
@@ -44,7 +44,7 @@ class Follower {
     return isNews;
   }
 
-  // Follows what was read, or returns why not.
+  // Follows the rules that were read, or returns why not.
   #read(text) {
     this.#head = text && (/^\{"version":\d+,"changed":\d+/.exec(text)?.[0] ?? 'junk');
     try {
@@ -65,7 +65,7 @@ class Follower {
 
 const unreadable = 'the rules in Redis cannot be read';
 
-// Reads what rules.lua stores; nothing is version 0, and no rules.
+// Parses what rules.lua stores; without a value, version 0 and no rules.
 function itemOf(text) {
   if (text === '') return none;
   const item = JSON.parse(text);
@@ -98,7 +98,7 @@ function policyOf(policy) {
   };
 }
 
-// Says for operators why the rules cannot be read now.
+// Tells operators why the rules cannot be read now.
 function reasonOf({ cause }) {
   const [, code] = /^([A-Z]{3,}) /.exec(cause?.message) ?? [];
   if (code === 'CORRUPT') return unreadable;

@@ -1,6 +1,6 @@
 /**
  * docpriority gives each document of each customer a level from 1 (processed first) to 9 (processed
- * last) when it arrives, from how much that customer has sent recently. One customer's flood no
+ * last) when it arrives, based on how much that customer has sent recently. One customer's flood no
  * longer makes the others wait.
  *
  * ```js
@@ -38,7 +38,7 @@ declare global {
   }
 }
 
-/** A customer, or a document's id: 1 to 512 bytes. A string stands for its UTF-8. */
+/** A customer, or a document's id: 1 to 512 bytes. A string is encoded as UTF-8. */
 export type Name = string | Uint8Array;
 
 /** The level of one document, and the numbers behind it. It is frozen. */
@@ -47,15 +47,15 @@ export interface Decision {
   readonly level: number;
   /** The customer's count after this document: 0 after a reset, then -1, -2 … It goes down as load goes up. 0 from submit and submitN. */
   readonly count: number;
-  /** Milliseconds until the count is reset if nothing more comes. 0 from submit and submitN. */
+  /** Milliseconds until the count is reset if no document arrives. 0 from submit and submitN. */
   readonly resetIn: number;
   /** Submitted recently × pending × cost, this document included, at most a billion. 0 from next and nextN. */
   readonly load: number;
   /** Documents submitted and not done, this one included. 0 from next and nextN. */
   readonly pending: number;
-  /** Whether the fallback decided because Redis did not answer: by what this process alone has counted since. */
+  /** Whether the fallback decided because Redis did not answer, from what this process has counted since. */
   readonly degraded: boolean;
-  /** The level by the rule alone. It differs from level where an operator's override has changed that. */
+  /** The level by the rule alone. It differs from level if an operator's override has changed that. */
   readonly ruleLevel: number;
 }
 
@@ -71,7 +71,7 @@ export interface Override {
 
 /** A document that was pending until done or doneN. It is frozen. */
 export interface Ended {
-  /** Its id, as it was given to the call. */
+  /** Its id, as passed to the call. */
   readonly document: Name;
   /** Milliseconds from submit to done. */
   readonly latency: number;
@@ -79,23 +79,23 @@ export interface Ended {
   readonly level: number;
 }
 
-/** All that is known of a customer: why a document has its level, and which level comes next. It is frozen. */
+/** Everything known about a customer: why a document has its level, and which level comes next. It is frozen. */
 export interface State {
-  /** 'byLoad' if anything that was submitted is still remembered, else 'byCount' if there is a count. */
+  /** 'byLoad' if any submission is still remembered, else 'byCount' if there is a count. */
   readonly rule: 'byCount' | 'byLoad' | 'unknown';
-  /** Of the customer's last document. By load: of the newest pending document, 0 if none is pending. */
+  /** The level of the customer's last document. By load, of the newest pending document, 0 if none is pending. */
   readonly level: number;
-  /** Of a document that arrives now and costs what the customer's documents cost, by the override if there is one. */
+  /** The level of a document that arrives now, of the customer's usual cost, with any override applied. */
   readonly nextLevel: number;
-  /** As next returned it last; 0 if there is no count. */
+  /** The count that next last returned; 0 if there is no count. */
   readonly count: number;
-  /** Milliseconds until the count is reset if nothing more comes; 0 if there is no count. */
+  /** Milliseconds until the count is reset if no document arrives; 0 if there is no count. */
   readonly resetIn: number;
-  /** Of a document that arrives now. This and what follows is 0 unless the rule is 'byLoad'. */
+  /** The load of a document that arrives now. This field and those up to lease are 0 unless the rule is 'byLoad'. */
   readonly load: number;
-  /** How many documents were submitted recently, at most 512: each counts 1, half of it a day later, and so on. */
+  /** How many documents were submitted recently, at most 512: each counts 1, then half as much after each day. */
   readonly recent: number;
-  /** What the customer's documents cost, by the times passed to done; 1 is what other customers' documents cost. */
+  /** The cost of the customer's documents, by the times passed to done; 1 is the median over the customers. */
   readonly cost: number;
   /** How many documents are pending. */
   readonly pending: number;
@@ -107,15 +107,15 @@ export interface State {
   readonly latency: number;
   /** Milliseconds that a document without a done counts as pending. */
   readonly lease: number;
-  /** Whether the fallback answered because Redis did not: by what this process alone has counted since. */
+  /** Whether the fallback answered because Redis did not, from what this process has counted since. */
   readonly degraded: boolean;
   /** nextLevel by the rule alone. */
   readonly ruleLevel: number;
-  /** What operators have set for the customer; undefined if there is nothing, or the store does not read overrides. */
+  /** What operators have set for the customer; undefined if nothing, or if the store does not read overrides. */
   readonly override: Override | undefined;
 }
 
-/** The two rules' numbers. A field that is absent has the default policy's value. */
+/** The numbers of both rules. An absent field has the default policy's value. */
 export interface Policy {
   /**
    * The table of next: strictly descending whole numbers within ±2^53, at most 254. A count
@@ -134,52 +134,52 @@ export interface Policy {
    */
   loads?: readonly number[];
   /**
-   * How many levels there are behind the one of documents beyond the last load, so that
-   * several customers who flood at once take turns. Of each one's pending documents that are
-   * beyond the last load, those from the ⌈4096^(k/turns)⌉-th on go k levels further: with three
-   * turns, the first 15 stay, the next 240 go one level further, and so on. Loads and turns give
-   * at most 255 levels. Default, also for 0: with loads, none; without, what the levels of
-   * thresholds leave beside the loads, which is three of nine.
+   * The number of extra levels after the one for documents beyond the last load, so that
+   * customers who flood at the same time take turns. Among a customer's pending documents beyond
+   * the last load, the ⌈4096^(k/turns)⌉-th and later ones go k levels further: with three turns,
+   * the first 15 stay, the next 240 go one level further, and so on. Loads and turns give at
+   * most 255 levels. Default, also for 0: with loads, none; without, the number of
+   * levels that thresholds give beyond those of the loads, three for nine levels.
    */
   turns?: number;
 }
 
 export interface StoreOptions {
-  /** What every key begins with, without braces. Default: 'priority'. */
+  /** Begins every key; no braces. Default: 'priority'. */
   prefix?: string;
   /**
-   * Milliseconds until a call is given up, a whole number up to 2,147,483,647. The process must not
-   * be busy with something else then: it is a timer. Default: 250.
+   * Milliseconds until a call is given up, a whole number up to 2,147,483,647. It is a timer, so a
+   * busy process may exceed it. Default: 250.
    */
   timeout?: number;
-  /** Of customers without a tier. Default: {@link defaultPolicy}. */
+  /** Applies to customers without a tier. Default: {@link defaultPolicy}. */
   policy?: Policy;
   /** Policies for some of the customers, by the tier's name. None may have more levels than policy. */
   tiers?: Readonly<Record<string, Policy>>;
   /**
-   * Returns a customer's tier, and not a promise; one that is not in tiers stands for
-   * policy. It is given the customer as the call was, once and before anything is sent; what
-   * it throws, the call rejects with.
+   * Returns a customer's tier, not a promise; for a tier that is not in tiers, policy
+   * applies. It gets the customer as passed to the call, once and before anything is sent.
+   * If it throws, the call rejects with the same error.
    */
   // eslint-disable-next-line @typescript-eslint/no-explicit-any
   tierOf?: (customer: any) => string | undefined;
   /**
-   * Whether each decision goes by the override that operators have set for the customer,
+   * Whether each decision applies the override that operators have set for the customer
    * with priorityctl: a key beside the count. Default: false; true for {@link join}.
    */
   overrides?: boolean;
   /**
-   * The most milliseconds that a document without a done counts as pending: 1000 to
+   * The maximum milliseconds that a document without a done counts as pending: 1000 to
    * 86,400,000, a day. Default: a day.
    */
   lease?: number;
   /**
-   * Whether this process's memory answers, by the same rules, for calls that Redis does not:
-   * with degraded, and no error. After ten failures in a row it answers at once, and one call
-   * in half a second finds out whether Redis is back. What memory counted is then forgotten;
-   * documents that Redis had, and that were done meanwhile, count as pending until their leases
-   * end. Overrides hold only where Redis answers. A reset, and a key that holds something else,
-   * stay errors. Default: false; true for {@link join}.
+   * Whether this process's memory answers calls that Redis does not, by the same rules, with
+   * degraded set and no error. After ten failures in a row it answers at once, and one call
+   * every half second tries Redis. When Redis is back, memory's counts are forgotten; documents
+   * done meanwhile count as pending in Redis until their leases expire. Overrides apply only
+   * when Redis answers. A reset, and a key that holds something else, stay errors. Default:
+   * false; true for {@link join}.
    */
   fallback?: boolean;
 }
@@ -198,8 +198,8 @@ export interface SubmitOptions extends CallOptions {
    * How much work the document is, a finite number of at least 0, in any unit that all
    * documents share: pages, tokens, bytes. It is compared with the median over the customers
    * whose documents this store has submitted, from the third customer on, and more than 100
-   * times that counts as 100 times. 0 means that it is not known: then the document costs what
-   * the customer's documents took, by done. Default: 0.
+   * times that counts as 100 times. 0 means unknown: then the cost comes from the times passed
+   * to done for the customer's documents. Default: 0.
    */
   cost?: number;
 }
@@ -210,18 +210,18 @@ export interface SubmitNOptions extends CallOptions {
 }
 
 /**
- * The numbers of a fleet. A store is made once in a process and may be called any number of
- * times at once.
+ * The numbers of a fleet. Create one store per process; any number of calls may run
+ * concurrently.
  *
  * Each call ends within the timeout. Without a fallback it rejects with {@link NotCounted},
- * {@link OutcomeUnknown} or {@link Corrupt}, or with a TypeError or RangeError where the
- * call itself is wrong and nothing was sent. After an outage the store connects again by
+ * {@link OutcomeUnknown} or {@link Corrupt}, or with a TypeError or RangeError if the
+ * call itself is wrong and nothing was sent. After an outage the store reconnects by
  * itself, as the client library does.
  */
 export class Store {
   /**
-   * Sends nothing: the first call connects. Throws a TypeError or RangeError where an option
-   * is wrong.
+   * Sends nothing: the first call connects. Throws a TypeError or RangeError if an option is
+   * wrong.
    */
   constructor(client: RedisClient, options?: StoreOptions);
 
@@ -231,14 +231,14 @@ export class Store {
    */
   next(customer: Name, options?: CallOptions): Promise<Decision>;
 
-  /** Counts n documents, 1 to 1,000,000, as n calls of next at once: all of them or none. */
+  /** Counts n documents, 1 to 1,000,000, like n calls of next: all of them or none. */
   nextN(customer: Name, n: number, options?: CallOptions): Promise<Decision[]>;
 
   /**
    * Decides about a document by its load, and makes it pending until {@link Store.done}. It
-   * may always be called again: a pending document is not counted a second time. It is sent
-   * again within the timeout if its answer is lost. It does not touch the count of next: take
-   * one of the two for a customer.
+   * may always be repeated: a pending document is not counted a second time. It is resent
+   * within the timeout if its reply is lost. It shares no data with next: use one of the two
+   * per customer.
    */
   submit(customer: Name, document: Name, options?: SubmitOptions): Promise<Decision>;
 
@@ -247,24 +247,23 @@ export class Store {
 
   /**
    * Ends a document's pending state, and returns how long it was pending and at which level;
-   * undefined if it was not pending, or the fallback does not know it. took is how many
-   * milliseconds the work on it took, 0 (the default) where that is not known. Compared with the
-   * median over the customers, once this store knows three of them, it is the cost of the
-   * customer's documents that are submitted without one. It may always be called again: a second
-   * one does nothing.
+   * undefined if it was not pending, or the fallback does not know it. took is the processing
+   * time in milliseconds, 0 (the default) if unknown. Compared with the median over the
+   * customers, once this store knows three of them, it is the cost of the customer's documents
+   * that are submitted without one. A done may always be repeated: a second one does nothing.
    */
   done(customer: Name, document: Name, took?: number, options?: CallOptions): Promise<Ended | undefined>;
 
   /**
-   * Does so for 1 to 1000 documents; took is the time of all of them together. Returns those
+   * Ends 1 to 1000 documents; took is the time for all of them together. Returns the ones
    * that were pending.
    */
   doneN(customer: Name, documents: readonly Name[], took?: number, options?: CallOptions): Promise<Ended[]>;
 
-  /** Returns what is known of a customer, and changes nothing. */
+  /** Returns what is known about a customer, and changes nothing. */
   peek(customer: Name, options?: CallOptions): Promise<State>;
 
-  /** Forgets all that is known of the customer. Like next it is sent at most once. */
+  /** Forgets everything known about the customer. Like next, it is sent at most once. */
   reset(customer: Name, options?: CallOptions): Promise<void>;
 
   /** Returns a customer's keys, as bytes. */
@@ -273,10 +272,10 @@ export class Store {
   /** Returns a script as it runs for a customer, with the numbers of the policy; by default for one without a tier. */
   script(name: 'next' | 'submit' | 'done' | 'peek' | 'reset', customer?: Name): { text: string; sha1: string };
 
-  /** The last level that any document gets: as many levels the queue needs. */
+  /** The last level that any document gets: the queue needs that many levels. */
   readonly last: number;
 
-  /** Whether Redis did not answer the last call, so that the fallback did. Without one, false. */
+  /** Whether the fallback answered the last call because Redis did not. False without a fallback. */
   readonly degraded: boolean;
 
   /**
@@ -286,7 +285,7 @@ export class Store {
    */
   close(): Promise<void>;
 
-  /** Closes it: `await using store = join(client)`. */
+  /** Closes the store: `await using store = join(client)`. */
   [Symbol.asyncDispose](): Promise<void>;
 }
 
@@ -296,15 +295,15 @@ export interface JoinOptions extends StoreOptions {
 }
 
 /**
- * Joins a process to the fleet: the way in for workers. The store goes by what operators set,
- * and reports to them what it did. It sends nothing itself, and does not fail if Redis cannot be
- * reached. Throws a TypeError or RangeError where an option is wrong. Close it: until then it
- * keeps its connections, and its report.
+ * Joins a process to the fleet; workers start here. The store follows what operators set, and
+ * reports to them what it did. Joining sends nothing, and does not fail if Redis cannot be
+ * reached. Throws a TypeError or RangeError if an option is wrong. Close the store: until then
+ * it keeps its connections and its report.
  *
- * Rules that operators have set (a policy, and tiers, by priorityctl) replace the policies
- * of the options soon after, and no call waits for that. While they cannot be read, are
- * wrong, or have more levels than `policy`, the last ones stay in force, and so they do if
- * Redis has lost its data; the process's report says so.
+ * Rules that operators have set (a policy, and tiers, by priorityctl) soon replace the
+ * policies in the options, and no call waits for that. If they cannot be read, are wrong,
+ * or have more levels than `policy`, or if Redis has lost its data, the previous ones stay
+ * in force, and the process's report says so.
  */
 export function join(client: RedisClient, options?: JoinOptions): Store;
 
@@ -324,10 +323,10 @@ export function keysOf(customer: Name, prefix?: string): Keys;
 /** Returns the policy of nine levels, with every field filled in. */
 export function defaultPolicy(): Required<Policy>;
 
-/** What the errors of calls have in common. Its message names the call and the key, and cause is what it came from. */
+/** The base of all errors of calls. The message names the call and the key; cause is the original error. */
 export class PriorityError extends Error {}
 
-/** Certainly not counted, now or later: the call may be made again. */
+/** Definitely not counted, now or later: the call may be repeated. */
 export class NotCounted extends PriorityError {
   readonly name: 'NotCounted';
 }

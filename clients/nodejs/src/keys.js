@@ -6,8 +6,8 @@ const { bytesOf, checkPrefix } = require('./check.js');
 
 const defaultPrefix = 'priority';
 
-// Redis Cluster places a key by what stands between its braces, so what would end that
-// is escaped.
+// A Redis Cluster places a key by the text between its braces, so a closing brace is
+// escaped.
 function keysOf(customer, prefix = defaultPrefix) {
   const bytes = bytesOf(customer, 'a customer');
   checkPrefix(prefix);

@@ -1,6 +1,6 @@
 'use strict';
 
-// A process's place in the fleet: it goes by what operators set, and reports what it did.
+// A process's place in the fleet: it follows what operators set, and reports what it did.
 
 const { randomBytes } = require('node:crypto');
 const { hostname } = require('node:os');
@@ -14,7 +14,7 @@ const { scriptOf } = require('./policy.js');
 const { isIntegers, run } = require('./run.js');
 const { enter, optionNames, Store } = require('./store.js');
 
-const followEvery = 500; // milliseconds, as the following ones
+const followEvery = 500; // milliseconds, like the next ones
 const reportEvery = 5_000;
 const timeout = 1_000;
 const lasts = 3_600_000; // for which a report stays in Redis
@@ -35,12 +35,12 @@ function join(client, options = {}) {
 class Member {
   /** What callers got. */
   seen = new Collector();
-  #fleet; // what a store lends its member
-  #who; // what is the same in all reports
+  #fleet; // what the store gives its member
+  #who; // the fields that are the same in all reports
   #rules;
   #over = new AbortController(); // when the member leaves
   #background;
-  #listed; // when report.lua was run last
+  #listed; // when report.lua last ran
   #replied = 0; // by report.lua, the last time; 0: never
 
   constructor(name, fleet) {
@@ -60,11 +60,11 @@ class Member {
     if (this.#listed !== undefined) await this.#list('').catch(() => {});
   }
 
-  // Nothing here keeps the process from ending, or fails.
+  // Nothing here keeps the process alive, or fails.
   async #run() {
     const { signal } = this.#over;
     const pause = (milliseconds) => sleep(milliseconds * (0.9 + Math.random() / 5), undefined, { ref: false, signal }).catch(() => {});
-    await pause(0); // the caller has the store before anything is sent
+    await pause(0); // the caller gets the store before anything is sent
     for (let reported = -Infinity; !signal.aborted; await pause(followEvery)) {
       const isNews = await this.#rules.poll();
       if (signal.aborted || (!isNews && performance.now() - reported < reportEvery)) continue;
@@ -79,7 +79,7 @@ class Member {
     });
   }
 
-  // A SET renews a report for a tenth of what report.lua costs, if there is one.
+  // If there is a report, a SET renews it for a tenth of the cost of report.lua.
   async #report(signal) {
     const now = performance.now();
     const { status } = this.#rules;
@@ -108,7 +108,7 @@ class Member {
   }
 }
 
-// Returns a text of at most so many bytes that can be printed.
+// Returns a printable text of at most so many bytes.
 function plain(text, most) {
   let printed = text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, '?');
   while (Buffer.byteLength(printed) > most) printed = [...printed].slice(0, -1).join('');

@@ -1,7 +1,7 @@
 'use strict';
 
-// The numbers of customers in this process: what the scripts under lua/ do in Redis, with the
-// same replies. All calls are atomic.
+// The numbers of customers in this process's memory: the same as the scripts under lua/ in
+// Redis, with the same replies. All calls are atomic.
 
 const { levelOf, levelOfLoad, within } = require('./policy.js');
 const { insert, placeOf, remove } = require('./sorted.js');
@@ -14,8 +14,8 @@ const mostEntries = 1_000_000; // customers and documents together
 class Memory {
   #clock;
   #most;
-  #latest = -Infinity; // of the clock, which may go back
-  #customers = new Map(); // by their bytes in Latin-1; who was counted last comes last
+  #latest = -Infinity; // time of the clock, which may go back
+  #customers = new Map(); // by their bytes in Latin-1; most recently counted last
   #documents = 0;
   #overrides = new Map();
 
@@ -64,10 +64,10 @@ class Memory {
     let recent = recentOf(c.fades - now);
     let pending = c.ordinary(since) + c.beyond(since);
     let isNew = false;
-    // Documents that are pending already, as after a lost reply, are decided about as if
-    // they were not there.
+    // Documents that are already pending, as after a lost reply, are decided as if they
+    // were new.
     const ids = args.filter((_, i) => i % 2 === 0).map((id) => id.latin1Slice());
-    const again = new Map(); // by id, what such a document was of the recent ones
+    const again = new Map(); // by id, its share of the recent documents
     for (const id of ids) {
       if (!(Math.abs(this.#remove(c, id)) >= since)) continue;
       again.set(id, Math.min(recent, 1000));
@@ -136,12 +136,12 @@ class Memory {
     return [this.#drop(name) ? 1 : 0];
   }
 
-  // Some time is added: scores of documents are above 0, whatever the clock shows.
+  // Time is offset so that documents' scores are above 0, whatever the clock shows.
   #now() {
     return (this.#latest = Math.max(this.#latest, Math.floor(1e12 + this.#clock())));
   }
 
-  // Returns what is known of a customer who is counted now.
+  // Returns the numbers of a customer who is counted now.
   #use(name, now) {
     const c = this.#customers.get(name) ?? new Customer();
     this.#customers.delete(name);
@@ -151,8 +151,8 @@ class Memory {
     return c;
   }
 
-  // Forgets customers of whom nothing is left, and while there are too many entries, those who
-  // were counted longest ago; of the one who is counted now, the oldest documents.
+  // Forgets customers without numbers and, while there are too many entries, the customers
+  // counted least recently; of the customer who is counted now, the oldest documents.
   #evict(used, now) {
     for (const [name, c] of this.#customers) {
       if (c === used) break;
@@ -166,7 +166,7 @@ class Memory {
     }
   }
 
-  // Forgets documents of more than a day ago, and what has faded.
+  // Forgets documents older than a day, and recent ones that have faded.
   #expire(c, now) {
     for (const [id, score] of c.documents) {
       if (timeOf(score) >= now - day) break;
@@ -196,7 +196,7 @@ class Memory {
     return this.#customers.delete(name);
   }
 
-  // Returns [earliest, latest, ends_in], or nothing of it.
+  // Returns [earliest, latest, ends_in], or an empty array.
   #override(name, levels, now) {
     const { earliest, latest = levels, ends } = this.#overrides.get(name) ?? { ends: -Infinity };
     if (now <= ends) return [Math.min(earliest, levels), Math.min(latest, levels), ends === Infinity ? -1 : ends - now];
@@ -208,8 +208,8 @@ class Memory {
 class Customer {
   count = 0;
   resetAt = -Infinity; // a document later than this resets the count
-  fades = -Infinity; // when the recent documents are half a one
-  latency = 0; // the average from submit to done, in tenths of a second; 0: not known
+  fades = -Infinity; // when the recent documents have halved to half a document
+  latency = 0; // the average from submit to done, in tenths of a second; 0: unknown
   cost = 1000; // the average, in thousandths
   documents = new Map(); // the scores, which lua/submit.lua explains, of documents by id, the oldest first
   scores = []; // the same, ascending
@@ -238,7 +238,7 @@ class Customer {
       const tenths = Math.max(Math.floor((latency + 50) / 100), 1);
       this.latency = this.latency === 0 ? tenths : average(this.latency, Math.min(tenths, 3 * Math.max(this.latency, 90)));
     }
-    if (cost > 0) this.cost = average(this.cost, Math.min(cost, 8 * Math.max(this.cost, 1000))); // one wild number must not make the next ones dear
+    if (cost > 0) this.cost = average(this.cost, Math.min(cost, 8 * Math.max(this.cost, 1000))); // one outlier must not make later ones expensive
   }
 }
 

@@ -1,19 +1,19 @@
 'use strict';
 
-// Policies: which level a count or a load has, and the scripts that decide so.
+// Policies: the level of a count or a load, and the scripts that decide it.
 
 const { createHash } = require('node:crypto');
 const { checkInteger, checkNames } = require('./check.js');
 const texts = require('./lua.js');
 
 const longestLease = 86_400_000;
-const maxLevels = 255; // a queue with one byte for the priority tells no more apart
-const maxThreshold = 2 ** 53; // what Redis's Lua, whose numbers are doubles, compares exactly
+const maxLevels = 255; // as many as a one-byte priority can distinguish
+const maxThreshold = 2 ** 53; // the largest that Redis's Lua, with doubles, compares exactly
 const maxLoad = 1e9;
 
 const defaultThresholds = [-2, -4, -6, -8, -10, -12, -14, -20];
-const defaultLoads = [8, 64, 512, 8_192, 32_768]; // of six levels and more
-const fewerLoads = [[], [], [32_768], [8_192, 32_768], [128, 8_192, 32_768], [8, 512, 8_192, 32_768]]; // of so many levels
+const defaultLoads = [8, 64, 512, 8_192, 32_768]; // for six levels or more
+const fewerLoads = [[], [], [32_768], [8_192, 32_768], [128, 8_192, 32_768], [8, 512, 8_192, 32_768]]; // by number of levels
 
 /** Why rules are not for this process, in words for operators. */
 class Unusable extends RangeError {}
@@ -32,7 +32,7 @@ function policiesOf({ policy, tiers }, lease, queueLevels) {
   const withScripts = (policy) => ({ policy, scripts: scriptsOf(policy, lease, levels), lease, levels });
   const ofTiers = new Map(Object.entries(tiers).map(([name, tier]) => {
     const its = fillPolicy(tier, `tiers[${JSON.stringify(name)}]`);
-    // The levels of all customers stand in one queue, and are compared there.
+    // One queue compares the levels of all customers.
     if (lastOf(its) > last) throw new Unusable(`docpriority: tier ${JSON.stringify(name.slice(0, 80))} has ${lastOf(its)} levels, more than the ${last} of the policy`);
     return [name, withScripts(its)];
   }));

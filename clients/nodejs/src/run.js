@@ -37,14 +37,14 @@ async function run(wire, call, deadline) {
   }
 }
 
-// 4 milliseconds at first, at most 64. Half of them are left to chance, so that a fleet does
-// not come back in one moment.
+// 4 milliseconds at first, at most 64. Half is jitter, so that a fleet does not return all
+// at once.
 const pauseOf = (tries) => Math.min(4 * 2 ** Math.min(tries, 4), 64) * (0.5 + Math.random() / 2);
 
 /** Returns an isReply of at least n integers. */
 const isIntegers = (n) => (reply) => reply.length >= n && reply.every(Number.isSafeInteger);
 
-// Says also how the try before ended, if that differs.
+// Also says how the previous try ended, if that differs.
 function message({ operation, named, keys }, { message: now }, before) {
   const [, kind] = /^CORRUPT(COUNT|PENDING) /.exec(now) ?? [];
   const key = named && kind ? named[kind.toLowerCase()] : keys[0];

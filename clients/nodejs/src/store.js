@@ -17,11 +17,11 @@ const most = { next: 1_000_000, submit: 100, done: 1_000 }; // documents in one 
 const longestWork = 86_400_000; // milliseconds, of a document's cost
 const callOptions = { next: 'second', nextN: 'third', submit: 'third', submitN: 'third', done: 'fourth', doneN: 'fourth', peek: 'second', reset: 'second' };
 
-// Makes a store that of a member of a fleet.
+// Makes a store a member of a fleet.
 const enter = Symbol('enter');
 const optionNames = ['prefix', 'timeout', 'policy', 'tiers', 'tierOf', 'overrides', 'lease', 'fallback'];
 
-// The keys of each script, the first of which an error names, without that of an override.
+// The keys of each script, without the override's; errors name the first.
 const scripts = {
   next: { kinds: ['count'], hasOverride: true },
   submit: { kinds: ['pending'], hasOverride: true, repeatable: true },
@@ -33,19 +33,19 @@ const rules = ['unknown', 'byCount', 'byLoad']; // as peek.lua numbers them
 
 class Store {
   #wire;
-  #memory; // in place of Redis
+  #memory; // instead of Redis
   #fallback; // if there is one
   #member; // of a fleet, if it is one
   #prefix;
   #timeout;
   #tierOf;
-  #overrides; // whether they are read
+  #overrides; // whether overrides are read
   #own; // the policies of the options
   #policies; // those in force
   #lease;
   #submitted = new Costs(); // as passed to submit
   #took = new Costs(); // milliseconds, as passed to done
-  #calls = new Set(); // that are under way
+  #calls = new Set(); // in progress
   #closing;
 
   constructor(client, options = {}) {
@@ -154,7 +154,7 @@ class Store {
       key: (end) => Buffer.from(`${this.#prefix}:${end}`),
       within: (timeout, signal, call) => this.#within(timeout, signal, call),
       isDegraded: () => this.degraded,
-      // Calls that are under way end by the policies with which they began.
+      // Calls in progress end by the policies with which they began.
       goBy: (rules) => (this.#policies = rules ? policiesOf(rules, this.#lease, this.last) : this.#own),
     });
   }
@@ -189,7 +189,7 @@ class Store {
   async #done(operation, customer, documents, took, options) {
     const ids = idsOf(documents, most.done);
     checkAmount('took, in milliseconds,', took, '0 (unknown)');
-    const given = Array.from(documents); // the caller may change theirs
+    const given = Array.from(documents); // the caller may change the array
     const each = Math.min(took, longestWork) / ids.length;
     const { reply, name } = await this.#run(operation, 'done', customer, [String(this.#took.relative(each)), ...ids], 2 * ids.length, options);
     const ended = given.flatMap((document, i) => {
@@ -201,7 +201,7 @@ class Store {
     return ended;
   }
 
-  // Makes a call, and counts the documents of one that fails.
+  // Makes a call, and counts its documents if it fails.
   async #noted(documents, call) {
     try {
       return await call();
@@ -220,7 +220,7 @@ class Store {
     const bytes = bytesOf(customer, 'a customer');
     const named = this.keys(bytes);
     const name = bytes.latin1Slice();
-    const tier = this.#tier(customer); // asked once: the caller may answer otherwise the next time
+    const tier = this.#tier(customer); // called once: a second call might return another tier
     if (this.#closing) throw new NotCounted(`docpriority: ${operation} ${named[scripts[script].kinds[0]]}: the store is closed`);
     const running = this.#answer({ operation, script, name, named, tier, args, isReply: isIntegers(integers) }, signal);
     this.#calls.add(running);
@@ -266,7 +266,7 @@ class Store {
   }
 }
 
-// Names the argument: callers pass the cost itself, or a document.
+// Names the argument: callers may pass the cost itself, or a document, by mistake.
 function checkOptions(operation, options, names = [], example = 'an object such as { signal }') {
   checkNames(options, [...names, 'signal'], `the ${callOptions[operation]} argument of ${operation}`, example);
 }

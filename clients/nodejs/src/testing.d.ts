@@ -1,14 +1,14 @@
 import { type Name, Store, type StoreOptions } from './index.js';
 
 export interface MemoryStoreOptions extends StoreOptions {
-  /** Returns milliseconds from any begin. While it shows less than it did, time stands still. Default: Date.now. */
+  /** Returns milliseconds since any moment. If it goes back, time stands still meanwhile. Default: Date.now. */
   clock?: () => number;
 }
 
 /**
- * A store whose numbers live in this object, for tests: it needs no Redis, and decides as a
- * store on Redis does, by overrides too. It remembers a million customers and pending
- * documents together; beyond them, the customers leave who were counted longest ago.
+ * A store whose numbers live in this object, for tests: it needs no Redis, and decides like
+ * a store on Redis, overrides included. It remembers a million customers and pending
+ * documents together; beyond that, it evicts the customers counted least recently.
  */
 export class MemoryStore extends Store {
   constructor(options?: MemoryStoreOptions);
@@ -17,8 +17,8 @@ export class MemoryStore extends Store {
   advance(milliseconds: number): void;
 
   /**
-   * Sets for a customer what operators could: the first level and the last one, and in how
-   * many milliseconds that ends, if it does. undefined removes it.
+   * Sets a customer's override, as operators could: the first and the last level, and in
+   * how many milliseconds it ends, if at all. undefined removes it.
    */
   setOverride(customer: Name, override: { earliest?: number; latest?: number; endsIn?: number } | undefined): void;
 
