@@ -18,10 +18,10 @@
 
 /**
  * A client of node-redis 5 or 6 (`createClient`, `createCluster`) or of ioredis 5 or 6
- * (`Redis`, `Cluster`). The store makes a copy of it, with its settings (address, credentials, TLS,
- * database, sentinels) but those that could count a document twice. It never uses, changes or
- * closes the client, which need not be connected. Pools and `createSentinel` of
- * node-redis are refused with a TypeError.
+ * (`Redis`, `Cluster`). The store copies it with its settings (address, credentials, TLS, database,
+ * sentinels), except those that could count a document twice. It never uses, changes or closes the
+ * client, which need not be connected. Pools and `createSentinel` of node-redis are refused with a
+ * TypeError.
  */
 export interface RedisClient {
   // Parameters differ between the libraries: this is only what all of them have.
@@ -279,9 +279,9 @@ export class Store {
   readonly degraded: boolean;
 
   /**
-   * Awaits the calls that were made before, each of which ends within the timeout, and ends
-   * the store's connections. With Redis away it takes up to a second more. Further calls reject
-   * with NotCounted. The client that the store was made with stays as it is.
+   * Waits for earlier calls, each of which ends within the timeout, and ends the store's
+   * connections. With Redis away it takes up to a second more. Further calls reject with
+   * NotCounted. The original client is unchanged.
    */
   close(): Promise<void>;
 
