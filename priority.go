@@ -257,7 +257,7 @@ type Store interface {
 	// a *BatchError, and the others have ended.
 	DoneN(ctx context.Context, customer string, documents []string, took time.Duration) ([]Ended, error)
 
-	// Peek returns what is known of a customer, and writes nothing. Its State is by load
+	// Peek returns what is known about a customer, and writes nothing. Its State is by load
 	// if anything was submitted recently or is pending, else by count.
 	Peek(ctx context.Context, customer string) (State, error)
 

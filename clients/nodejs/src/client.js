@@ -43,7 +43,7 @@ class Wire {
     for (const reply of this.#client.load(text, key, deadline.signal)) reply.catch(() => {});
   }
 
-  /** Ends the connections. No call may be under way. */
+  /** Ends the connections. No call may be in progress. */
   close() {
     for (const client of this.#clients) client.end();
   }
