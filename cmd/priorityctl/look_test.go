@@ -44,6 +44,12 @@ func TestGet(t *testing.T) {
 		said := strings.Join(strings.Fields(o.ok("get", "archive")), " ")
 		return strings.Contains(said, "300 documents, the last at level 7") && strings.Contains(said, "The flood began at")
 	})
+	for i := range 182 {
+		if _, err := member.Done(t.Context(), "archive", fmt.Sprint("document ", i), time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds(t, o.ok("get", "archive"), "archive floods: 118 documents wait at level 6 or later, and the next one gets level 3.")
 	o.ok("override", "set", "acme", "-not-later-than", "3", "-for", "2h", "-why", "a demo", "-by", "mary")
 	holds(t, o.ok("get", "acme"), "count -29: 30 documents since the last reset", "level 3 of 1 to 9; by the rule 9", "level 3 at the latest",
 		`by mary: "a demo"`, "acme is slow because of 30 documents")
@@ -51,7 +57,7 @@ func TestGet(t *testing.T) {
 	client.HSet(t.Context(), "priority:{odd}:count", "f", "v")
 	o.refused(exitFailed, "the key priority:{odd}:count holds a hash, not a count", "get", "odd")
 	status, out, _ := o.ask("get", "archive", "odd", "-json")
-	if all := objects(t, out); status != exitSomeFailed || len(all) != 2 || all[0]["pending"] != 300. || all[1]["error"] == nil {
+	if all := objects(t, out); status != exitSomeFailed || len(all) != 2 || all[0]["pending"] != 118. || all[1]["error"] == nil {
 		t.Errorf("status %d: %s", status, out)
 	}
 }

@@ -107,8 +107,8 @@ func (s *Snapshot) peek(ctx context.Context, customer string) (priority.State, e
 		if kind, err := s.Client.Type(ctx, key).Result(); err == nil {
 			held = "a " + kind + ", not"
 		}
-		return fmt.Errorf("%s: %w: the key %s holds %s %s; to remove it with all that is known of the customer: %s",
-			Shown(customer), priority.ErrCorrupt, Shown(key), held, want, s.CommandFor(customer, "reset"))
+		return fmt.Errorf("%s: %w: the key %s holds %s %s; runbook 5 says how to remove only this key",
+			Shown(customer), priority.ErrCorrupt, Shown(key), held, want)
 	}
 	switch {
 	case err == nil, errors.Is(err, priority.ErrInvalid):

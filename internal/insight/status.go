@@ -182,9 +182,10 @@ func (t *Top) Stuck() string {
 	}
 	says := fmt.Sprintf("No document of level %s was done in the last minute; %s pending, the oldest for %s",
 		strings.Join(ranges, ", "), Group(pending), Span(oldest.Round(time.Second)))
-	for _, b := range t.Busiest {
-		if b.pending() > pending/2 {
-			says += "; most are of " + Shown(b.Exact())
+	if len(t.Busiest) > 0 {
+		most := slices.MaxFunc(t.Busiest, func(a, b Busy) int { return cmp.Compare(a.pending(), b.pending()) })
+		if most.pending() > pending/2 {
+			says += "; most are of " + Shown(most.Exact())
 		}
 	}
 	return says

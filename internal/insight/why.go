@@ -163,6 +163,9 @@ func (c *Customer) whyByCount(why *strings.Builder, who string) {
 func (c *Customer) whyByLoad(why *strings.Builder, who string) {
 	level := c.RuleLevel
 	switch {
+	case c.PendingLast > 0 && level <= priority.Level(len(c.policy.Loads)):
+		fmt.Fprintf(why, "%s floods: %s wait at level %d or later, and the next one gets level %d.",
+			who, Plural(c.PendingLast, "document"), len(c.policy.Loads)+1, level)
 	case level == priority.First:
 		fmt.Fprintf(why, "%s is not slow: the next document gets level 1, which is processed first.", who)
 	case level == c.policy.Last():
