@@ -61,7 +61,7 @@ func copied(root string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, folder := range []string{"clients/nodejs", "examples/nodejs", "vectors"} {
+	for _, folder := range []string{"clients/nodejs", "vectors"} {
 		if err := copyFolder(filepath.Join(root, folder), filepath.Join(to, folder)); err != nil {
 			return "", err
 		}
