@@ -15,7 +15,7 @@ import (
 )
 
 // ObserveStore also records what a store itself knows, until stop is called: which
-// documents get the last level of their policy; each time that the metrics are read,
+// documents are beyond the last threshold or load; each time that the metrics are read,
 // whether a fallback's answers are degraded, and which of the operators' rules a
 // *control.Store follows. The store is the outermost one, or a *fleet.Member:
 // [priority.As] finds what it wraps.

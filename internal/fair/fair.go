@@ -1,6 +1,6 @@
 // Package fair computes a document's load from what its customer has submitted recently
-// and has pending. lua/submit.lua, done.lua and peek.lua do the same with the same whole
-// numbers: thousandths of documents and costs, millionths of loads.
+// and has pending. lua/common/pending.lua, which the scripts of loads contain, does the same
+// with the same whole numbers: thousandths of documents and costs, millionths of loads.
 package fair
 
 import (
@@ -95,7 +95,7 @@ type History struct {
 	// the customer is forgotten.
 	Fades time.Time
 	// Latency is the average time from Submit to Done, in tenths of a second; 0: not
-	// known. Documents at the last level do not count.
+	// known. Documents beyond the last load do not count.
 	Latency int64
 	// Cost is how long the documents are worked on, in thousandths of the median of the
 	// customers; 0: not known, as if it were 1000.

@@ -6,7 +6,7 @@
 
 const { isAscii } = require('node:buffer');
 const { getEventListeners, setMaxListeners } = require('node:events');
-const { isReplica, Lost, Refused, Unsent } = require('./answers.js');
+const { isReplica, Lost, Refused, Unsent } = require('./classify.js');
 const { kindOf } = require('./check.js');
 
 const renewEvery = 2_000; // milliseconds

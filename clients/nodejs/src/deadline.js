@@ -5,7 +5,7 @@
 const { setMaxListeners } = require('node:events');
 const { setTimeout: sleep } = require('node:timers/promises');
 const { inspect } = require('node:util');
-const { Lost } = require('./answers.js');
+const { Lost } = require('./classify.js');
 
 class Deadline {
   /** Whether the timeout has ended it, and not the caller. */

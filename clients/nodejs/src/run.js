@@ -2,7 +2,7 @@
 
 // Runs one script, at most once where that matters, and in time.
 
-const { judge, Lost } = require('./answers.js');
+const { judge, Lost } = require('./classify.js');
 const { OutcomeUnknown } = require('./errors.js');
 
 /**

@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
 import { Corrupt, keysOf, NotCounted, OutcomeUnknown, PriorityError, Store } from 'docpriority';
-import { judge, Lost, Refused, Unsent } from '../src/answers.js';
+import { judge, Lost, Refused, Unsent } from '../src/classify.js';
 import { bucketOf, Collector, jsonOf } from '../src/collect.js';
 import { Follower } from '../src/follow.js';
 import { Costs } from '../src/costs.js';
