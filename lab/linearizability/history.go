@@ -73,16 +73,23 @@ type caller struct {
 	history *history
 }
 
-func (c caller) next(ctx context.Context, customer string) {
+func (c caller) call(ctx context.Context, what call) {
 	began := c.history.now()
-	decision, err := c.store.Next(ctx, customer)
-	c.history.note(c.id, call{operation: next, customer: customer}, began, []priority.Decision{decision}, err)
-}
-
-func (c caller) nextN(ctx context.Context, customer string, n int) {
-	began := c.history.now()
-	decisions, err := c.store.NextN(ctx, customer, n)
-	c.history.note(c.id, call{operation: nextN, customer: customer, documents: n}, began, decisions, err)
+	decisions := make([]priority.Decision, 1)
+	var err error
+	switch what.operation {
+	case next:
+		decisions[0], err = c.store.Next(ctx, what.customer)
+	case nextN:
+		decisions, err = c.store.NextN(ctx, what.customer, what.documents)
+	case peek:
+		var s priority.State
+		s, err = c.store.Peek(ctx, what.customer)
+		decisions[0] = priority.Decision{Level: s.Level, Count: s.Count, ResetIn: s.ResetIn}
+	case reset:
+		decisions, err = nil, c.store.Reset(ctx, what.customer)
+	}
+	c.history.note(c.id, what, began, decisions, err)
 }
 
 // nextEach is one call of Next for each of the customers, who are all different.
@@ -101,17 +108,4 @@ func (c caller) nextEach(ctx context.Context, customers []string) {
 		}
 		c.history.note(c.id, call{operation: next, customer: customer}, began, decision, failure)
 	}
-}
-
-func (c caller) peek(ctx context.Context, customer string) {
-	began := c.history.now()
-	s, err := c.store.Peek(ctx, customer)
-	seen := priority.Decision{Level: s.Level, Count: s.Count, ResetIn: s.ResetIn}
-	c.history.note(c.id, call{operation: peek, customer: customer}, began, []priority.Decision{seen}, err)
-}
-
-func (c caller) reset(ctx context.Context, customer string) {
-	began := c.history.now()
-	err := c.store.Reset(ctx, customer)
-	c.history.note(c.id, call{operation: reset, customer: customer}, began, nil, err)
 }

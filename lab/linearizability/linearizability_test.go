@@ -66,12 +66,6 @@ func TestHistories_RepeatingStore(t *testing.T) {
 	for range 4 {
 		w.stores = append(w.stores, &repeatingStore{newStore(t, cutter.client(server.Addr))})
 	}
-	catch(t, w)
-}
-
-// catch fails the test unless a round is found not to be linearizable.
-func catch(t *testing.T, w *workload) {
-	t.Helper()
 	for round := range 100 {
 		h := run(t, w, round)
 		if !porcupine.CheckOperations(model(), h.operations()) {

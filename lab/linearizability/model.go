@@ -10,7 +10,6 @@ package linearizability
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -25,10 +24,9 @@ func model() porcupine.Model {
 		Init:      func() any { return state{} },
 		Step: func(s, in, out any) (bool, any) {
 			after, told := s.(state).do(in.(call))
-			return out.(result).agrees(told), after
+			seen := out.(result)
+			return seen.unknown || slices.Equal(seen.told, told), after
 		},
-		DescribeOperation: func(in, out any) string { return fmt.Sprint(in, " → ", out) },
-		DescribeState:     func(s any) string { return s.(state).String() },
 	}
 }
 
@@ -36,13 +34,6 @@ func model() porcupine.Model {
 type state struct {
 	held  bool
 	count int64 // 0 unless it is held
-}
-
-func (s state) String() string {
-	if !s.held {
-		return "no count"
-	}
-	return fmt.Sprint(s.count)
 }
 
 // call is what a caller asks for.
@@ -61,13 +52,6 @@ const (
 	reset operation = "Reset"
 )
 
-func (c call) String() string {
-	if c.operation == nextN {
-		return fmt.Sprintf("NextN(%d)", c.documents)
-	}
-	return string(c.operation)
-}
-
 // result is what the caller was told.
 type result struct {
 	unknown bool
@@ -79,29 +63,6 @@ type told struct {
 	level   priority.Level
 	count   int64
 	running bool // ResetIn is more than 0
-}
-
-func (r result) String() string {
-	switch {
-	case r.unknown:
-		return "unknown"
-	case len(r.told) == 0:
-		return "done"
-	case len(r.told) == 1:
-		return r.told[0].String()
-	}
-	return fmt.Sprintf("%v to %v", r.told[0], r.told[len(r.told)-1])
-}
-
-func (t told) String() string {
-	if !t.running {
-		return "no count"
-	}
-	return fmt.Sprintf("%d (level %d)", t.count, t.level)
-}
-
-func (r result) agrees(want []told) bool {
-	return r.unknown || slices.Equal(r.told, want)
 }
 
 // do is the rule: it returns the state after a call, and what the caller is told.

@@ -56,7 +56,7 @@ func (w *workload) round(ctx context.Context, name string) (*history, error) {
 	// What the customers' counts are in the end belongs to what was seen.
 	last := caller{id: w.callers, store: w.stores[0], history: h}
 	for _, customer := range customers {
-		last.peek(ctx, customer)
+		last.call(ctx, call{operation: peek, customer: customer})
 	}
 	return h, nil
 }
@@ -71,14 +71,14 @@ func (w *workload) call(ctx context.Context, c caller, customers []string) {
 	customer := customers[rand.IntN(len(customers))]
 	switch chance := rand.IntN(100); {
 	case chance < 55:
-		c.next(ctx, customer)
+		c.call(ctx, call{operation: next, customer: customer})
 	case chance < 70:
-		c.nextN(ctx, customer, 1+rand.IntN(5))
+		c.call(ctx, call{operation: nextN, customer: customer, documents: 1 + rand.IntN(5)})
 	case chance < 75:
 		c.nextEach(ctx, customers)
 	case chance < 96:
-		c.peek(ctx, customer)
+		c.call(ctx, call{operation: peek, customer: customer})
 	default:
-		c.reset(ctx, customer)
+		c.call(ctx, call{operation: reset, customer: customer})
 	}
 }
