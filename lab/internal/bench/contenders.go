@@ -182,13 +182,6 @@ func storeDecide(client priority.RedisClient, opts *priority.RedisOptions) (deci
 	}, nil
 }
 
-// offlineStore returns a store for its script and its keys alone.
-func offlineStore() (*priority.RedisStore, error) {
-	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	defer client.Close()
-	return priority.NewRedisStore(client, nil)
-}
-
 var errRefused = errors.New("a limit refused, which costs less than what is measured")
 
 func redisRate(_ context.Context, client redis.UniversalClient) (decide, error) {
@@ -225,15 +218,10 @@ func rawRueidis(addr string) (*contender, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("rueidis: %w", err)
 	}
-	store, err := offlineStore()
-	if err != nil {
-		client.Close()
-		return nil, nil, err
-	}
 	script := rueidis.NewLuaScript(lua.Next)
 	c := &contender{name: rueidisName, batches: true, sent: new(sentCommands)}
 	c.decide = func(ctx context.Context, customer string) error {
-		_, err := script.Exec(ctx, client, []string{store.Keys(customer).Count}, nil).AsIntSlice()
+		_, err := script.Exec(ctx, client, []string{"priority:{" + customer + "}:count"}, nil).AsIntSlice()
 		return err
 	}
 	c.counted = func(ctx context.Context, customer string) error {

@@ -44,14 +44,6 @@ func (b *bench) together(decide decide) load {
 // decideFor has callers make decisions for some time and returns how many they
 // made in a second.
 func decideFor(ctx context.Context, long time.Duration, callers int, customers []string, decide decide) (float64, error) {
-	return callFor(ctx, long, callers, func(ctx context.Context, i int) error {
-		return decide(ctx, customers[i%len(customers)])
-	})
-}
-
-// callFor has callers call for some time and returns how often they did in a
-// second. It numbers the calls.
-func callFor(ctx context.Context, long time.Duration, callers int, call func(ctx context.Context, i int) error) (float64, error) {
 	var over atomic.Bool
 	var next, calls atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
@@ -61,7 +53,7 @@ func callFor(ctx context.Context, long time.Duration, callers int, call func(ctx
 	for range callers {
 		group.Go(func() error {
 			for {
-				if err := call(ctx, int(next.Add(1)-1)); err != nil {
+				if err := decide(ctx, customers[int(next.Add(1)-1)%len(customers)]); err != nil {
 					return err
 				}
 				calls.Add(1)

@@ -135,15 +135,14 @@ func (s *server) commandTimes(ctx context.Context) (map[string]float64, error) {
 // own statistics also count what scripts call, which is in the script's time
 // already.
 type sentCommands struct {
-	mu         sync.Mutex
-	commands   map[string]int
-	roundTrips int
+	mu       sync.Mutex
+	commands map[string]int
 }
 
 func (s *sentCommands) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.commands, s.roundTrips = nil, 0
+	s.commands = nil
 }
 
 // calls returns how often each command was sent, by its name in lower case.
@@ -153,7 +152,7 @@ func (s *sentCommands) calls() map[string]int {
 	return maps.Clone(s.commands)
 }
 
-// add counts commands that make one round trip.
+// add counts commands.
 func (s *sentCommands) add(names ...string) {
 	if names[0] == "hello" || names[0] == "client" {
 		return // a new connection introduces itself, which is no decision's
@@ -166,7 +165,6 @@ func (s *sentCommands) add(names ...string) {
 	for _, name := range names {
 		s.commands[name]++
 	}
-	s.roundTrips++
 }
 
 // DialHook implements [redis.Hook].
