@@ -31,18 +31,16 @@ func succeeded(t *testing.T, stdin string, args ...string) string {
 
 func TestWrongCalls(t *testing.T) {
 	for want, args := range map[string][]string{
-		"unknown command":               {"nonsense"},
-		"either -scenario or one trace": {"simulate"},
-		"it takes one trace: see -help": {"tune", "a.csv", "b.csv"},
-		"there is no scenario":          {"simulate", "-scenario", "overload,calm"},
-		`there is no scheduler "magic"`: {"matrix", "-schedulers", "magic"},
-		"flag provided but not defined": {"simulate", "-nonsense"},
-		"no such file":                  {"simulate", "no-such-file.csv"},
-		"-reset-mode is last-update or": {"tune", "-reset-mode", "never", "-"},
-		"is not below":                  {"tune", "-thresholds", "-1,-1", "-"},
-		"0 seeds":                       {"matrix", "-seeds", "0"},
-		"0 servers are not":             {"tune", "-servers", "0", "-"},
-		"0 rounds":                      {"bench", "-rounds", "0"},
+		"unknown command":                 {"nonsense"},
+		"either -scenario or one trace":   {"simulate"},
+		"it takes one trace and 1 server": {"tune", "a.csv", "b.csv"},
+		"there is no scenario":            {"simulate", "-scenario", "overload,calm"},
+		`there is no scheduler "magic"`:   {"matrix", "-schedulers", "magic"},
+		"flag provided but not defined":   {"simulate", "-nonsense"},
+		"no such file":                    {"simulate", "no-such-file.csv"},
+		"0 seeds":                         {"matrix", "-seeds", "0"},
+		"0 servers, not":                  {"simulate", "-servers", "0", "-"},
+		"0 rounds":                        {"bench", "-rounds", "0"},
 	} {
 		status, stdout, stderr := called(t, "0,a,1\n", args...)
 		if status != 2 || stdout != "" || !strings.HasPrefix(stderr, "lab") || !strings.Contains(stderr, want) {
@@ -112,7 +110,7 @@ func serviceTrace() string {
 func TestTune(t *testing.T) {
 	text := succeeded(t, serviceTrace(), "tune", "-", "-servers", "3", "-service-cap", "3m", "-light", "250")
 	for _, want := range []string{
-		": 5973 documents of 24 customers", "on the first 8.0 hours", "\nNext, policy found ", "\nSubmit ÷ Next, better policy ",
+		": 5973 documents of 24 customers", "on the first 8.0 hours", "\n| Next, policy found ", "\n| Submit ÷ Next, better policy ",
 		"Call Submit and Done: on the part held back, Submit serves your customers better than Next.", "store.Submit(",
 	} {
 		if !strings.Contains(text, want) {
@@ -133,8 +131,8 @@ func TestTune_TooLittle(t *testing.T) {
 			t.Errorf("%.40q: exit status %d, stdout %q, stderr %q, want %q", test.trace, status, stdout, stderr, test.want)
 		}
 	}
-	small := succeeded(t, "0,a\n1000,b\n2000,c\n3000,a\n", "tune", "-", "-counting", "submit")
-	for _, want := range []string{"too small to tell a difference from luck", "store.Submit(", "unknown ones drawn: lognormal"} {
+	small := succeeded(t, "0,a\n1000,b\n2000,c\n3000,a\n", "tune", "-")
+	for _, want := range []string{"too small to tell a difference from luck", "store.Next(", "unknown ones drawn: lognormal"} {
 		if !strings.Contains(strings.Join(strings.Fields(small), " "), want) {
 			t.Errorf("no %q in\n%s", want, small)
 		}

@@ -77,9 +77,6 @@ func (m *matrix) run(ctx context.Context, with terminal, args []string) error {
 
 // regimes returns what is to be compared.
 func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Regime, err error) {
-	if err := errors.Join(m.trace.Validate(), checkSeeds(m.seeds)); err != nil {
-		return nil, wrongCall(err)
-	}
 	if len(args) > 1 {
 		return nil, wrongCall(errors.New("it takes one trace at most"))
 	}
@@ -97,7 +94,7 @@ func (m *matrix) regimes(with terminal, args []string) (regimes []simulation.Reg
 	}
 	for i := range regimes {
 		regimes[i].Seeds = m.seeds
-		shown := regimes[i].Options
+		shown := regimes[i].Experiment
 		shown.Schedulers = m.schedulers
 		if err := shown.Validate(); err != nil {
 			return nil, wrongCall(err)

@@ -62,9 +62,6 @@ func (s *simulate) run(ctx context.Context, with terminal, args []string) error 
 
 // subjects returns what is to be simulated: some scenarios, or a trace.
 func (s *simulate) subjects(with terminal, args []string) (subjects []report.Simulation, err error) {
-	if err := errors.Join(s.trace.Validate(), checkSeeds(s.seeds)); err != nil {
-		return nil, wrongCall(err)
-	}
 	if (len(s.scenarios) > 0) == (len(args) == 1) || len(args) > 1 {
 		return nil, wrongCall(errors.New("it takes either -scenario or one trace"))
 	}

@@ -2,7 +2,6 @@ package simulation
 
 import (
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/docpriority/priority"
@@ -30,17 +29,11 @@ const (
 	pendingStep, sentStep = 2, 3
 )
 
-// newByHand reads a name: "by-hand", or "by-hand/1h" with a window.
-func newByHand(name string, w *Workload, o Options, seed uint64) (b *byHand, ok bool) {
-	b = &byHand{
-		work: w, lostDone: o.LostDone, losses: rand.New(rand.NewPCG(seed, streamOfLosses)),
+func newByHand(w *Workload, o Options, seed uint64, window time.Duration) *byHand {
+	return &byHand{
+		work: w, window: window, lostDone: o.LostDone, losses: rand.New(rand.NewPCG(seed, streamOfLosses)),
 		counts: make([]int64, len(w.Customers)), sent: make([][]time.Duration, len(w.Customers)),
 	}
-	name, text, own := strings.Cut(name, "/")
-	if own {
-		b.window, _ = time.ParseDuration(text)
-	}
-	return b, name == ByHand && own == (b.window > 0)
 }
 
 func (b *byHand) Submit(document int, now time.Duration) (priority.Level, error) {

@@ -3,6 +3,7 @@ package simulation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"runtime"
@@ -34,6 +35,14 @@ type Estimate struct {
 	// Within is half the width of the 95 % confidence interval of the mean, by
 	// Student's t. It is 0 with a single seed.
 	Within float64
+}
+
+// Validate returns an error that says what is wrong, or nil.
+func (e Experiment) Validate() error {
+	if e.Seeds < 1 {
+		return fmt.Errorf("%d seeds, not 1 at least", e.Seeds)
+	}
+	return e.Options.Validate()
 }
 
 // Run runs all seeds, as many at once as there are processors. What it returns

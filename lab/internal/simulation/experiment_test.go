@@ -105,16 +105,14 @@ func TestTargets(t *testing.T) {
 func TestOptions_Validate(t *testing.T) {
 	for _, o := range []Options{
 		{Servers: 0, Schedulers: []string{Rule}},
-		{Servers: 1},
 		{Servers: 1, Schedulers: []string{"rule:magic"}},
 		{Servers: 1, Schedulers: []string{"rule:3:0"}},
-		{Servers: 1, Schedulers: []string{Rule}, LostDone: math.NaN()},
 	} {
 		if o.Validate() == nil {
 			t.Errorf("%+v is taken", o)
 		}
 	}
-	for _, name := range []string{"magic", "cap/0", "cap/x", "by-hand/0s", "submit@0", "submit@43", "submit@9", "rule*weight", "submit+guess"} {
+	for _, name := range []string{"magic", "submit@0", "submit@43", "submit@9", "rule*weight", "submit+guess"} {
 		if _, err := NewScheduler(name, newWorkload(nil), Options{Servers: 1}, 1); err == nil {
 			t.Errorf("%q is a scheduler", name)
 		}

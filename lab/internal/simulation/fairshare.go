@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -9,8 +10,7 @@ import (
 // time is added to the usage when it begins, and usage decays by half in
 // halfLife.
 type fairShare struct {
-	documents []Document
-	waiting   *queues // by customer
+	byCustomer
 	customers heap[share]
 	// usage is the binary logarithm of a customer's usage at the time 0: what is
 	// used later weighs more. So it changes only when something is added.
@@ -32,23 +32,13 @@ func (s share) Before(other share) bool {
 }
 
 func newFairShare(w *Workload) *fairShare {
-	s := &fairShare{
-		documents: w.Documents,
-		waiting:   newQueues(len(w.Customers), len(w.Documents)),
-		usage:     make([]float64, len(w.Customers)),
-	}
-	for i := range s.usage {
-		s.usage[i] = math.Inf(-1)
-	}
-	return s
+	return &fairShare{byCustomer: newByCustomer(w), usage: slices.Repeat([]float64{math.Inf(-1)}, len(w.Customers))}
 }
 
 func (s *fairShare) Submit(document int, _ time.Duration) error {
-	customer := int(s.documents[document].Customer)
-	if s.waiting.empty(customer) {
+	if customer, alone := s.add(document); alone {
 		s.customers.push(share{s.usage[customer], int32(document)})
 	}
-	s.waiting.push(customer, document)
 	return nil
 }
 
@@ -57,7 +47,7 @@ func (s *fairShare) Next(now time.Duration) (int, bool) {
 		return 0, false
 	}
 	document := int(s.customers.pop().document)
-	customer := int(s.documents[document].Customer)
+	customer := s.customerOf(document)
 	s.waiting.pop(customer)
 	added := math.Log2(s.documents[document].Service.Seconds()) + float64(now)/float64(halfLife)
 	s.usage[customer] = addLogarithms(s.usage[customer], added)
@@ -66,8 +56,6 @@ func (s *fairShare) Next(now time.Duration) (int, bool) {
 	}
 	return document, true
 }
-
-func (s *fairShare) Done(int, time.Duration) error { return nil }
 
 // addLogarithms returns the binary logarithm of 2^a + 2^b.
 func addLogarithms(a, b float64) float64 {

@@ -56,9 +56,9 @@ type Row struct {
 
 // Cell is what one scheduler came to under a regime.
 type Cell struct {
-	Outcome
-	Estimate         // of the row's figure; NaN if there is none
-	Ratio    float64 // to ideal, 1 if equal, more if worse; NaN where ideal is 0
+	Scheduler string
+	Estimate          // of the row's figure; NaN if there is none
+	Ratio     float64 // to ideal, 1 if equal, more if worse; NaN where ideal is 0
 }
 
 // Score is the geometric mean, over all rows, of the scheduler's ratio to ideal, of
@@ -93,7 +93,9 @@ func Compete(ctx context.Context, regimes []Regime, schedulers []string) (Matrix
 			m.Rows = append(m.Rows, newRow(regime, figure, schedulers, byName))
 		}
 	}
-	m.Scores = m.scores()
+	for i, name := range schedulers {
+		m.Scores = append(m.Scores, Score{name, m.score(i)})
+	}
 	return m, nil
 }
 
@@ -101,7 +103,7 @@ func newRow(regime Regime, figure Figure, schedulers []string, outcomes map[stri
 	cells := func(names []string) []Cell {
 		cells := make([]Cell, len(names))
 		for i, name := range names {
-			cells[i] = Cell{Outcome: outcomes[name], Estimate: Estimate{math.NaN(), math.NaN()}}
+			cells[i] = Cell{Scheduler: name, Estimate: Estimate{math.NaN(), math.NaN()}}
 			if estimate, ok := outcomes[name].Measures[figure.Measure]; ok {
 				cells[i].Estimate = estimate
 			}
@@ -113,7 +115,6 @@ func newRow(regime Regime, figure Figure, schedulers []string, outcomes map[stri
 	for i := range row.Cells {
 		row.Cells[i].Ratio = figure.ratio(row.Cells[i].Mean, row.Ideal.Mean)
 	}
-	row.Ideal.Ratio = 1
 	return row
 }
 
@@ -138,19 +139,11 @@ func (f Figure) ratio(mean, ideal float64) float64 {
 	return mean / ideal
 }
 
-func (m Matrix) scores() []Score {
-	var scores []Score
-	for i, name := range m.Schedulers {
-		scores = append(scores, Score{name, m.score(func(r Row) float64 { return r.Cells[i].Ratio })})
-	}
-	return scores
-}
-
-// score leaves out the rows without a ratio.
-func (m Matrix) score(ratio func(Row) float64) float64 {
+// score is of the i-th scheduler. It leaves out the rows without a ratio.
+func (m Matrix) score(i int) float64 {
 	sum, rows := 0.0, 0
 	for _, row := range m.Rows {
-		if r := ratio(row); !math.IsNaN(r) {
+		if r := row.Cells[i].Ratio; !math.IsNaN(r) {
 			sum += math.Log(max(r, 1))
 			rows++
 		}

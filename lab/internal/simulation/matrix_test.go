@@ -44,7 +44,7 @@ func TestScores(t *testing.T) {
 	}
 	// 80/2 and .8/.2; 1 and .8/.5; .5, which makes up for nothing, and .8/.4.
 	for i, want := range []float64{math.Sqrt(40 * 4), math.Sqrt(1.6), math.Sqrt2} {
-		if got := m.scores()[i].Value; math.Abs(got-want) > 1e-9 {
+		if got := m.score(i); math.Abs(got-want) > 1e-9 {
 			t.Errorf("%s scores %v, want %v", m.Schedulers[i], got, want)
 		}
 	}

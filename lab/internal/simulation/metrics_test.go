@@ -14,7 +14,7 @@ func TestMeasure(t *testing.T) {
 	w := made(twoCustomers...)
 	w.Groups, w.GroupOf, w.Apart = []string{Others, Flooder}, []uint8{1, 0}, []bool{false, true}
 	w.To = 7 * time.Second
-	starts, err := Run(w, 2, newFirstCome(w))
+	starts, err := Run(w, 2, newCapped(w, 2, 1))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,14 +19,8 @@ type Options struct {
 
 // Validate returns an error that says what is wrong, or nil.
 func (o Options) Validate() error {
-	if o.Servers < 1 || o.Servers > 1_000_000 {
-		return fmt.Errorf("%d servers are not from 1 to 1,000,000", o.Servers)
-	}
-	if !(o.LostDone >= 0 && o.LostDone <= 1) {
-		return fmt.Errorf("the rate of lost Dones, %v, is not from 0 to 1", o.LostDone)
-	}
-	if len(o.Schedulers) == 0 {
-		return fmt.Errorf("no scheduler")
+	if o.Servers < 1 {
+		return fmt.Errorf("%d servers, not 1 at least", o.Servers)
 	}
 	for _, name := range o.Schedulers {
 		if _, err := NewScheduler(name, newWorkload(nil), o, 0); err != nil {
@@ -54,7 +48,6 @@ const (
 	ByHand        = "by-hand"         // levels by the number of documents pending
 	ownDiscipline = ":"               // between the name of levels and a discipline of their own
 	ownFolds      = "@"               // before the levels behind which levels are folded
-	capPrefix     = "cap/"
 )
 
 // Schedulers are the names of all schedulers that do not follow a product's rule.
@@ -118,7 +111,9 @@ func Informed() []string { return []string{RoundRobin, Deficit, Stride, FairShar
 func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, error) {
 	switch name {
 	case FirstCome:
-		return newFirstCome(w), nil
+		return newCapped(w, o.Servers, 1), nil
+	case CapByKey:
+		return newCapped(w, o.Servers, 4), nil
 	case RoundRobin:
 		return newRoundRobin(w), nil
 	case Deficit:
@@ -130,10 +125,7 @@ func NewScheduler(name string, w *Workload, o Options, seed uint64) (Scheduler, 
 	case LeastFlight:
 		return newLeastInFlight(w), nil
 	case SQSFair, SQSShares:
-		return newSQSFair(w, 20*time.Second, name == SQSShares), nil
-	}
-	if parts, ok := shareOfCap(name); ok {
-		return newCapped(w, o.Servers, parts), nil
+		return newSQSFair(w, name == SQSShares), nil
 	}
 	name, discipline, _ := strings.Cut(name, ownDiscipline)
 	name, folds, folded := strings.Cut(name, ownFolds)
@@ -172,8 +164,11 @@ func newLevelGiver(name string, w *Workload, o Options, seed uint64) (giver leve
 		giver, err = newCounted(counting, w, o, seed)
 		return giver, o.Policy.Last(), err
 	}
-	if byHand, ok := newByHand(name, w, o, seed); ok {
-		return byHand, byHandLevels, nil
+	switch name {
+	case ByHand:
+		return newByHand(w, o, seed, 0), byHandLevels, nil
+	case byHandRecent:
+		return newByHand(w, o, seed, 10*time.Minute), byHandLevels, nil
 	}
 	return nil, 0, fmt.Errorf("there is no scheduler %q; there are %s", name, strings.Join(MatrixSchedulers(), ", "))
 }

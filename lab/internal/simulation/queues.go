@@ -1,5 +1,7 @@
 package simulation
 
+import "time"
+
 // queues are first-in-first-out queues of documents: one a level, or one a
 // customer. A document is in one of them at most.
 type queues struct {
@@ -52,3 +54,25 @@ func (r *ring) pop() (customer int) {
 	}
 	return customer
 }
+
+// byCustomer has a queue for each customer. Those who schedule by the customer embed it.
+type byCustomer struct {
+	documents []Document
+	waiting   *queues // by customer
+}
+
+func newByCustomer(w *Workload) byCustomer {
+	return byCustomer{w.Documents, newQueues(len(w.Customers), len(w.Documents))}
+}
+
+func (s *byCustomer) customerOf(document int) int { return int(s.documents[document].Customer) }
+
+// add adds a document to its customer's queue, and reports whether it is alone there.
+func (s *byCustomer) add(document int) (customer int, alone bool) {
+	customer = s.customerOf(document)
+	alone = s.waiting.empty(customer)
+	s.waiting.push(customer, document)
+	return customer, alone
+}
+
+func (*byCustomer) Done(int, time.Duration) error { return nil }

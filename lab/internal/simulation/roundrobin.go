@@ -4,21 +4,16 @@ import "time"
 
 // roundRobin serves one document of each customer in turn.
 type roundRobin struct {
-	documents []Document
-	waiting   *queues // by customer
-	turns     ring    // of the customers who have documents waiting
+	byCustomer
+	turns ring // of the customers who have documents waiting
 }
 
-func newRoundRobin(w *Workload) *roundRobin {
-	return &roundRobin{documents: w.Documents, waiting: newQueues(len(w.Customers), len(w.Documents))}
-}
+func newRoundRobin(w *Workload) *roundRobin { return &roundRobin{byCustomer: newByCustomer(w)} }
 
 func (s *roundRobin) Submit(document int, _ time.Duration) error {
-	customer := int(s.documents[document].Customer)
-	if s.waiting.empty(customer) {
+	if customer, alone := s.add(document); alone {
 		s.turns.push(customer)
 	}
-	s.waiting.push(customer, document)
 	return nil
 }
 
@@ -33,5 +28,3 @@ func (s *roundRobin) Next(time.Duration) (int, bool) {
 	}
 	return document, true
 }
-
-func (s *roundRobin) Done(int, time.Duration) error { return nil }

@@ -41,6 +41,9 @@ var latecomer = [][3]int{{a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {b, 1, 2}, 
 // Customer a comes back while b is served.
 var fifth = [][3]int{{a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {b, 4, 2}, {b, 4, 3}, {a, 5, 1}, {b, 5, 1}}
 
+// The same more than ten minutes later.
+var fifthLater = [][3]int{{a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {a, 0, 1}, {b, 700, 2}, {b, 700, 3}, {a, 701, 1}, {b, 701, 1}}
+
 // As latecomer, with more documents of both.
 var noisyBoth = [][3]int{
 	{a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2}, {a, 0, 2},
@@ -71,9 +74,7 @@ func TestSchedulers(t *testing.T) {
 		{"one against none", LeastFlight, twoCustomers, Options{}, []int{0, 6, 0, 2, 4}},
 		// At 2 s all processing time is a's: b goes first. At 4 s both are noisy.
 		{"a is noisy, then both are", SQSFair, noisyBoth, Options{}, []int{0, 0, 4, 6, 8, 8, 2, 2, 4, 6}},
-		{"one server each", "cap/2", latecomer, Options{Servers: 2}, []int{0, 2, 4, 6, 1, 3}},
-		{"a third of two servers is one", "cap/3", latecomer, Options{Servers: 2}, []int{0, 2, 4, 6, 1, 3}},
-		{"both servers", "cap/1", latecomer, Options{Servers: 2}, []int{0, 0, 2, 2, 4, 4}},
+		{"a fourth of two servers is one", CapByKey, latecomer, Options{}, []int{0, 2, 4, 6, 1, 3}},
 		{"all of level 1", Rule, twoCustomers, Options{}, []int{0, 0, 6, 6, 8}},
 		{"levels 1 2 1 2 3", Rule, twoCustomers, Options{Policy: threeLevels}, []int{0, 2, 0, 6, 8}},
 		// Alternately: a's first, at level 1; a's second, at 2; b's first; b's
@@ -82,14 +83,15 @@ func TestSchedulers(t *testing.T) {
 		{"classes 1 2 1 2 2, in turn", Rule + "@1:1:1", twoCustomers, Options{Policy: threeLevels}, []int{0, 0, 6, 6, 8}},
 		{"levels 1 1 2 2 1 1, by powers of 2", ByHand, latecomer, Options{}, []int{0, 0, 4, 4, 2, 2}},
 		{"levels 1 1 1 1 2 1, for a has none pending", ByHand, secondThoughts, Options{}, []int{0, 0, 2, 2, 7, 6}},
-		{"a's fifth has level 2, by powers of 3", ByHand + "/1h", fifth, Options{}, []int{0, 0, 1, 1, 4, 4, 7, 6}},
-		{"a's fifth is the only one in the window", ByHand + "/3s", fifth, Options{}, []int{0, 0, 1, 1, 4, 4, 6, 7}},
+		{"a's fifth has level 2, by powers of 3", byHandRecent, fifth, Options{}, []int{0, 0, 1, 1, 4, 4, 7, 6}},
+		{"a's fifth is the only one in the window", byHandRecent, fifthLater, Options{}, []int{0, 0, 1, 1, 700, 700, 702, 703}},
 		{"levels 1 2 1 2 3 3", Rule, secondThoughts, Options{Policy: threeLevels}, []int{0, 0, 2, 2, 6, 7}},
 		// At 5 s a starts afresh, at level 1, while a document of level 2 waits.
 		{"levels 1 1 2 1", Rule, afresh, Options{Policy: twoLevels}, []int{0, 0, 7, 6}},
 	} {
 		t.Run(test.scheduler+", "+test.name, func(t *testing.T) {
 			w := made(test.documents...)
+			test.options.Servers = 2
 			scheduler, err := NewScheduler(test.scheduler, w, test.options, 1)
 			if err != nil {
 				t.Fatal(err)
@@ -117,7 +119,7 @@ func TestSQSFair_InFlight(t *testing.T) {
 	documents = append(documents, [3]int{b, 0, 1})
 	for servers, want := range map[int]time.Duration{30: 10 * time.Second, 31: 0} {
 		w := made(documents...)
-		starts, err := Run(w, servers, newSQSFair(w, time.Minute, false))
+		starts, err := Run(w, servers, newSQSFair(w, false))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +161,7 @@ func TestSchedulers_NoIdleServer(t *testing.T) {
 	const servers = 16
 	w := regimes(t, 1, "cost-skew")[0].Workload(1)
 	shared := slices.DeleteFunc(MatrixSchedulers(), func(name string) bool { return name == CapByKey })
-	for _, name := range slices.Concat(shared, []string{"cap/1", "submit:8:4:2:1"}) {
+	for _, name := range slices.Concat(shared, []string{"submit:8:4:2:1"}) {
 		given := make([]bool, len(w.Documents))
 		scheduler, err := NewScheduler(name, w, Options{Servers: servers}, 1)
 		if err != nil {

@@ -18,14 +18,12 @@ import (
 // the order of arrival; then the noisy customer's with the fewest on servers.
 //
 // Amazon does not say how long "recent" is, and it matters. Here a document's service time counts
-// from its end, and half as much after each halfLife.
+// from its end, and half as much after each recently.
 //
 // https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues-detailed.html
 type sqsFair struct {
-	halfLife  time.Duration
-	whileBusy bool // the second reading
-	documents []Document
-	waiting   *queues         // by customer
+	byCustomer
+	whileBusy bool            // the second reading
 	inFlight  []int           // by customer
 	serving   int             // documents on servers
 	sent      []time.Duration // by customer: when they sent last
@@ -41,31 +39,24 @@ const (
 	noisyShare    = 0.1
 	noisyInFlight = 30
 	noisyFor      = 5 * time.Minute // after the last document that the customer sent
+	recently      = 20 * time.Second
 )
 
-func newSQSFair(w *Workload, halfLife time.Duration, whileBusy bool) *sqsFair {
-	s := &sqsFair{
-		halfLife:  halfLife,
-		whileBusy: whileBusy,
-		documents: w.Documents,
-		waiting:   newQueues(len(w.Customers), len(w.Documents)),
-		inFlight:  make([]int, len(w.Customers)),
-		sent:      make([]time.Duration, len(w.Customers)),
-		usage:     make([]float64, len(w.Customers)),
-		total:     math.Inf(-1),
+func newSQSFair(w *Workload, whileBusy bool) *sqsFair {
+	return &sqsFair{
+		byCustomer: newByCustomer(w),
+		whileBusy:  whileBusy,
+		inFlight:   make([]int, len(w.Customers)),
+		sent:       make([]time.Duration, len(w.Customers)),
+		usage:      slices.Repeat([]float64{math.Inf(-1)}, len(w.Customers)),
+		total:      math.Inf(-1),
 	}
-	for i := range s.usage {
-		s.usage[i] = math.Inf(-1)
-	}
-	return s
 }
 
 func (s *sqsFair) Submit(document int, now time.Duration) error {
-	customer := int(s.documents[document].Customer)
+	customer, alone := s.add(document)
 	s.sent[customer] = now
-	wasEmpty := s.waiting.empty(customer)
-	s.waiting.push(customer, document)
-	if wasEmpty {
+	if alone {
 		s.quiet.push(arrival(document))
 	}
 	return nil
@@ -80,7 +71,7 @@ func (s *sqsFair) Next(now time.Duration) (int, bool) {
 		return quiet
 	})
 	for len(s.quiet) > 0 {
-		customer := int(s.documents[s.quiet.pop()].Customer)
+		customer := s.customerOf(int(s.quiet.pop()))
 		if s.takesTooMuch(customer) {
 			s.noisy = append(s.noisy, customer)
 			continue
@@ -111,7 +102,7 @@ func (s *sqsFair) Done(document int, now time.Duration) error {
 	customer := s.documents[document].Customer
 	s.inFlight[customer]--
 	s.serving--
-	added := math.Log2(s.documents[document].Service.Seconds()) + float64(now)/float64(s.halfLife)
+	added := math.Log2(s.documents[document].Service.Seconds()) + float64(now)/float64(recently)
 	s.usage[customer] = addLogarithms(s.usage[customer], added)
 	s.total = addLogarithms(s.total, added)
 	return nil

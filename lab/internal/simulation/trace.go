@@ -1,57 +1,123 @@
 package simulation
 
 import (
+	"bufio"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
 	"fmt"
-	"iter"
+	"io"
+	"os"
 	"slices"
+	"strconv"
 	"time"
 
-	"github.com/docpriority/priority/lab/internal/trace"
+	"github.com/docpriority/priority"
 )
 
-// Trace is recorded traffic.
+// Trace is recorded traffic: which customer submitted a document when, and how long it was
+// worked on.
 type Trace struct {
 	customers []string
-	documents []Document // Service may be trace.Unknown
+	documents []Document // Service may be unknown
 }
+
+// unknown is the Service of a document whose service time the trace does not have.
+const unknown time.Duration = -1
 
 // TraceOptions says how a trace becomes a workload.
 type TraceOptions struct {
-	// Cap is the longest service time; longer ones are shortened to it. 0: none.
-	Cap time.Duration
-	// LightDocuments is how many documents a light customer has in the trace at
-	// most.
-	LightDocuments int
+	Cap            time.Duration // the longest service time; longer ones are shortened to it. 0: none
+	LightDocuments uint          // how many documents a light customer has in the trace at most
 }
 
-// Validate returns an error that says what is wrong, or nil.
-func (o TraceOptions) Validate() error {
-	switch {
-	case o.LightDocuments < 0:
-		return fmt.Errorf("a light customer has at most %d documents, fewer than none", o.LightDocuments)
-	case o.Cap < 0:
-		return fmt.Errorf("the cap of service times, %v, is negative", o.Cap)
+// ReadTrace reads the trace in the file of that name, or in stdin if the name is "-". A trace is
+// CSV, plain or gzipped, sorted by time, with or without the header
+// submitted_ms,customer,service_ms; the third field may be missing or empty. An error begins
+// with the name and the line.
+func ReadTrace(name string, stdin io.Reader) (*Trace, error) {
+	if name == "-" {
+		return readTrace("standard input", stdin)
 	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readTrace(name, file)
+}
+
+func readTrace(name string, from io.Reader) (*Trace, error) {
+	buffered := bufio.NewReader(from)
+	from = buffered
+	if magic, _ := buffered.Peek(2); string(magic) == "\x1f\x8b" { // a pipe has no name that ends in .gz
+		var err error
+		if from, err = gzip.NewReader(buffered); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	rows := csv.NewReader(from)
+	rows.FieldsPerRecord = -1 // two or three; add checks it
+	rows.ReuseRecord = true
+	t, ids, line := new(Trace), make(map[string]int32), 0
+	for {
+		row, err := rows.Read()
+		if err == io.EOF {
+			return t, nil
+		}
+		if bad := (*csv.ParseError)(nil); errors.As(err, &bad) {
+			return nil, fmt.Errorf("%s:%d: %w", name, bad.StartLine, bad.Err)
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: after line %d: %w", name, line, err)
+		}
+		first := line == 0
+		if line, _ = rows.FieldPos(0); first && row[0] == "submitted_ms" {
+			continue
+		}
+		if err := t.add(row, ids); err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", name, line, err)
+		}
+	}
+}
+
+// add adds the document of a row.
+func (t *Trace) add(row []string, ids map[string]int32) (err error) {
+	if len(row) != 2 && len(row) != 3 {
+		return fmt.Errorf("%d fields, not submitted_ms,customer[,service_ms]", len(row))
+	}
+	d := Document{Service: unknown}
+	if d.Submitted, err = milliseconds("submitted_ms", row[0]); err != nil {
+		return err
+	}
+	if n := len(t.documents); n > 0 && d.Submitted < t.documents[n-1].Submitted {
+		return fmt.Errorf("submitted_ms goes back from %d to %d", t.documents[n-1].Submitted.Milliseconds(), d.Submitted.Milliseconds())
+	}
+	if n := len(row[1]); n == 0 || n > priority.MaxCustomerBytes {
+		return fmt.Errorf("the customer has %d bytes, not 1 to %d", n, priority.MaxCustomerBytes)
+	}
+	if len(row) == 3 && row[2] != "" {
+		if d.Service, err = milliseconds("service_ms", row[2]); err != nil {
+			return err
+		}
+	}
+	id, known := ids[row[1]]
+	if !known {
+		id = int32(len(t.customers))
+		ids[row[1]] = id
+		t.customers = append(t.customers, row[1])
+	}
+	d.Customer = id
+	t.documents = append(t.documents, d)
 	return nil
 }
 
-// ReadTrace reads a trace of [trace.Open] or [trace.Read].
-func ReadTrace(documents iter.Seq2[trace.Document, error]) (*Trace, error) {
-	t := new(Trace)
-	ids := make(map[string]int32)
-	for d, err := range documents {
-		if err != nil {
-			return nil, err
-		}
-		id, known := ids[d.Customer]
-		if !known {
-			id = int32(len(t.customers))
-			ids[d.Customer] = id
-			t.customers = append(t.customers, d.Customer)
-		}
-		t.documents = append(t.documents, Document{Customer: id, Submitted: d.Submitted, Service: d.Service})
+// milliseconds reads a time up to 139 years, which a time.Duration can hold.
+func milliseconds(field, text string) (time.Duration, error) {
+	n, err := strconv.ParseUint(text, 10, 42)
+	if err != nil {
+		return 0, fmt.Errorf("%s is %.40q, not a whole number from 0 to 2^42", field, text)
 	}
-	return t, nil
+	return time.Duration(n) * time.Millisecond, nil
 }
 
 // Random reports whether workloads of the trace differ from seed to seed.
@@ -74,7 +140,7 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 	sent := make([]int, len(t.customers))
 	for _, d := range t.documents {
 		sent[d.Customer]++
-		if d.Service == trace.Unknown {
+		if d.Service == unknown {
 			d.Service = median
 			if !known {
 				d.Service = draw()
@@ -87,7 +153,7 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 		w.To = d.Submitted + 1
 	}
 	for customer, documents := range sent {
-		if documents > o.LightDocuments {
+		if uint(documents) > o.LightDocuments {
 			w.GroupOf[customer] = 1
 		}
 	}
@@ -98,7 +164,7 @@ func (t *Trace) Workload(o TraceOptions, seed uint64) *Workload {
 func (t *Trace) medianService() (median time.Duration, ok bool) {
 	var known []time.Duration
 	for _, d := range t.documents {
-		if d.Service != trace.Unknown {
+		if d.Service != unknown {
 			known = append(known, d.Service)
 		}
 	}

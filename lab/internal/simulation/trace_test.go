@@ -3,28 +3,79 @@
 package simulation
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
-
-	"github.com/docpriority/priority/lab/internal/trace"
 )
 
 const smallTrace = `submitted_ms,customer,service_ms
 0,a,1000
-500,b,
+500,"b
+c",
 500,a,90000
 700,a,3000
 `
 
 func read(t *testing.T, text string) *Trace {
 	t.Helper()
-	read, err := ReadTrace(trace.Read("trace", strings.NewReader(text)))
+	read, err := ReadTrace("-", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return read
+}
+
+func zipped(text string) string {
+	var out bytes.Buffer
+	writer := gzip.NewWriter(&out)
+	_, _ = writer.Write([]byte(text))
+	_ = writer.Close()
+	return out.String()
+}
+
+func TestReadTrace(t *testing.T) {
+	want := &Trace{[]string{"a", "b\nc"}, []Document{
+		{0, 0, time.Second}, {1, 500 * time.Millisecond, unknown}, {0, 500 * time.Millisecond, 90 * time.Second}, {0, 700 * time.Millisecond, 3 * time.Second},
+	}}
+	file := filepath.Join(t.TempDir(), "trace.csv")
+	for _, text := range []string{smallTrace, zipped(smallTrace), strings.ReplaceAll(smallTrace, "\n", "\r\n")} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ReadTrace(file, nil); err != nil || !reflect.DeepEqual(got, want) || !reflect.DeepEqual(read(t, text), want) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	}
+}
+
+func TestReadTrace_Error(t *testing.T) {
+	for trace, want := range map[string]string{
+		"0,a\n1\n":                             "standard input:2: 1 fields, not submitted_ms,customer[,service_ms]",
+		"0,a\n-1,a\n":                          `standard input:2: submitted_ms is "-1", not a whole number`,
+		"submitted_ms,customer\n0,a,soon\n":    `standard input:2: service_ms is "soon", not a whole number`,
+		"99999999999999,a\n":                   `standard input:1: submitted_ms is "99999999999999", not a whole number`,
+		"0,a\n\n7,b\n6,a\n":                    "standard input:4: submitted_ms goes back from 7 to 6",
+		"0,a\n1,,5\n":                          "standard input:2: the customer has 0 bytes, not 1 to 512",
+		"0," + strings.Repeat("c", 513):        "standard input:1: the customer has 513 bytes, not 1 to 512",
+		"0,a\n1,b\"c\n":                        `standard input:2: bare " in non-quoted-field`,
+		zipped("0,a\n1,b\n")[:30]:              "standard input: after line 2: unexpected EOF",
+		"\x1f\x8bnonsense that is long enough": "standard input: gzip: invalid header",
+	} {
+		if _, err := ReadTrace("-", strings.NewReader(trace)); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if _, err := ReadTrace("-", iotest.ErrReader(io.ErrClosedPipe)); err == nil {
+		t.Error("a closed pipe is no error")
+	}
 }
 
 func TestTrace_MissingServiceTimes(t *testing.T) {

@@ -14,18 +14,18 @@ import (
 // judged on the last third, which is held back until then.
 type Tuning struct {
 	Workload *Workload // with the groups Light and Heavy
-	Options  Options   // Policy is the present one
-	Counting string    // Rule or Submit: what is called at present
-	// HeavyCost is how much longer than at present the heavy customers may wait on
-	// average: 1 is twice as long.
-	HeavyCost float64
+	Servers  int
 }
+
+// heavyCost is how many times as long as by Next with the default policy the heavy customers may
+// wait on average.
+const heavyCost = 3
 
 // Advice is what came of a tuning.
 type Advice struct {
 	Division
 	Next, Submit Found
-	// AtPresent compares Submit with Next, both with the present policy, and
+	// AtPresent compares Submit with Next, both with the default policy, and
 	// Verdict both with the policy that is worth taking.
 	AtPresent, Verdict Comparison
 	Take               *Choice
@@ -34,8 +34,8 @@ type Advice struct {
 
 // Found is what was found for one way of counting.
 type Found struct {
-	Present *Choice    // with the present policy
-	Best    *Choice    // with the best policy of the first part, perhaps the present one
+	Present *Choice    // with the default policy
+	Best    *Choice    // with the best policy of the first part, perhaps the default one
 	Gain    Comparison // of Best with Present, on the part held back
 	Holds   bool       // the gain shows there, too
 }
@@ -61,13 +61,11 @@ type Choice struct {
 type Reason string
 
 // The reasons. Where nothing speaks for Submit, Next is taken: it is simpler to call.
-// Where too little is held back, all stays as it is.
 const (
 	SubmitBetter  Reason = "submit is better"
 	NextBetter    Reason = "next is better"
 	NoDifference  Reason = "no difference"
 	Mixed         Reason = "submit is better for some and worse for others"
-	NextTooDear   Reason = "heavy customers would wait too long by next"
 	SubmitTooDear Reason = "heavy customers would wait too long by submit"
 	NobodyWaits   Reason = "hardly anybody waits"
 	TooLittle     Reason = "too little is held back"
@@ -75,45 +73,38 @@ const (
 
 // Run returns the advice. It depends on the tuning's fields alone.
 func (t Tuning) Run(ctx context.Context) (Advice, error) {
-	if err := t.Options.Validate(); err != nil {
-		return Advice{}, err
-	}
 	first, last, division, err := divide(t.Workload)
 	if err != nil {
 		return Advice{}, err
 	}
-	next, submit := t.choices(Rule), t.choices(Submit)
+	next, submit := choices(Rule), choices(Submit)
 	err = t.each(ctx, append(next, submit...), first, func(c *Choice, starts []time.Duration) {
-		c.Chosen = measure(first, t.Options.Servers, starts)
+		c.Chosen = measure(first, t.Servers, starts)
 	})
 	if err != nil {
 		return Advice{}, err
 	}
-	present := next[0]
-	if t.Counting == Submit {
-		present = submit[0]
-	}
-	a := Advice{Division: division, Next: t.search(next, present, meanService(first)), Submit: t.search(submit, present, meanService(first))}
+	service := meanService(first)
+	a := Advice{Division: division, Next: search(next, next[0], service), Submit: search(submit, next[0], service)}
 	err = t.each(ctx, a.finalists(), last, func(c *Choice, starts []time.Duration) {
-		c.Judged = measure(last, t.Options.Servers, starts)
+		c.Judged = measure(last, t.Servers, starts)
 		for i, half := range halves(last) {
-			c.halves[i] = measure(half, t.Options.Servers, starts)
+			c.halves[i] = measure(half, t.Servers, starts)
 		}
 	})
 	if err != nil {
 		return Advice{}, err
 	}
-	t.judge(&a, present, meanService(last))
+	a.judge(meanService(last))
 	return a, nil
 }
 
-// choices returns the choices of one way of counting, the present policy first.
-func (t Tuning) choices(counting string) []*Choice {
-	choices := []*Choice{{Counting: counting, Policy: t.Options.Policy}}
-	for _, policy := range candidates(counting, t.Options.Policy) {
-		choices = append(choices, &Choice{Counting: counting, Policy: policy})
+// choices returns the choices of one way of counting, the default policy first.
+func choices(counting string) (all []*Choice) {
+	for _, policy := range candidates(counting) {
+		all = append(all, &Choice{Counting: counting, Policy: policy})
 	}
-	return choices
+	return all
 }
 
 // each serves a workload under every choice.
@@ -125,13 +116,11 @@ func (t Tuning) each(ctx context.Context, choices []*Choice, w *Workload, served
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			options := t.Options
-			options.Policy = choice.Policy
-			scheduler, err := NewScheduler(choice.Counting, w, options, 0)
+			scheduler, err := NewScheduler(choice.Counting, w, Options{Policy: choice.Policy}, 0)
 			if err != nil {
 				return err
 			}
-			starts, err := Run(w, options.Servers, scheduler)
+			starts, err := Run(w, t.Servers, scheduler)
 			if err != nil {
 				return err
 			}
@@ -144,10 +133,10 @@ func (t Tuning) each(ctx context.Context, choices []*Choice, w *Workload, served
 
 // search finds the choice with the shortest waits in the first part, of those that
 // make neither wait longer, nor the heavy customers pay too much.
-func (t Tuning) search(choices []*Choice, present *Choice, service float64) Found {
+func search(choices []*Choice, present *Choice, service float64) Found {
 	found := Found{Present: choices[0], Best: choices[0]}
 	for _, choice := range choices[1:] {
-		if product(choice.Chosen) < product(found.Best.Chosen) && t.affordable(choice.Chosen, present.Chosen) &&
+		if product(choice.Chosen) < product(found.Best.Chosen) && affordable(choice.Chosen, present.Chosen) &&
 			noLonger(choice.Chosen, found.Present.Chosen, service) {
 			found.Best = choice
 		}
@@ -156,9 +145,7 @@ func (t Tuning) search(choices []*Choice, present *Choice, service float64) Foun
 }
 
 // affordable reports whether the heavy customers do not pay too much.
-func (t Tuning) affordable(m, present Measures) bool {
-	return m[heavyMean] <= present[heavyMean]*(1+t.HeavyCost)
-}
+func affordable(m, present Measures) bool { return m[heavyMean] <= heavyCost*present[heavyMean] }
 
 // noLonger reports whether neither wait is longer by so much that it is felt.
 func noLonger(m, than Measures, service float64) bool {
@@ -188,9 +175,9 @@ func (a Advice) finalists() []*Choice {
 
 // judge compares on the part held back. A found policy is worth a change only if
 // it is better in both halves of it, and so is Submit; what is equal, goes to the
-// present policy, and to Next.
-func (t Tuning) judge(a *Advice, present *Choice, service float64) {
-	affordable := func(c *Choice) bool { return t.affordable(c.Judged, present.Judged) }
+// default policy, and to Next.
+func (a *Advice) judge(service float64) {
+	affordable := func(c *Choice) bool { return affordable(c.Judged, a.Next.Present.Judged) }
 	for _, found := range []*Found{&a.Next, &a.Submit} {
 		found.Gain = compare(found.Best, found.Present, service)
 		found.Holds = a.enough() && found.Gain.Better() && affordable(found.Best)
@@ -201,12 +188,10 @@ func (t Tuning) judge(a *Advice, present *Choice, service float64) {
 	a.Take, a.Reason = next, NoDifference
 	switch {
 	case !a.enough():
-		a.Take, a.Reason = present, TooLittle
+		a.Reason = TooLittle
 	case a.Verdict.idle(service):
 		a.Reason = NobodyWaits
-	case affordable(submit) && !affordable(next):
-		a.Take, a.Reason = submit, NextTooDear
-	case a.Verdict.Better() && !affordable(submit) && affordable(next):
+	case a.Verdict.Better() && !affordable(submit):
 		a.Reason = SubmitTooDear
 	case a.Verdict.Better():
 		a.Take, a.Reason = submit, SubmitBetter

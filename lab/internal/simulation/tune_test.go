@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/docpriority/priority"
 )
 
 // traffic is a workload in the making.
@@ -54,32 +52,13 @@ func steadyAndFloods(seed uint64) *Workload {
 	return t.Workload
 }
 
-func tuning(w *Workload, servers int) Tuning {
-	return Tuning{
-		Workload:  w,
-		Options:   Options{Servers: servers, Policy: priority.DefaultPolicy(), Schedulers: []string{Rule}},
-		Counting:  Rule,
-		HeavyCost: 2,
-	}
-}
-
-func tuned(t *testing.T, tuning Tuning) Advice {
+func tuned(t *testing.T, w *Workload, servers int) Advice {
 	t.Helper()
-	advice, err := tuning.Run(t.Context())
+	advice, err := Tuning{w, servers}.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return advice
-}
-
-func TestTuning_SubmitBetter(t *testing.T) {
-	a := tuned(t, tuning(steadyAndFloods(1), 3))
-	if a.Reason != SubmitBetter || a.Take.Counting != Submit {
-		t.Errorf("%s: %s", a.Take.Counting, a.Reason)
-	}
-	if light := a.AtPresent.LightP99; !light.Shorter() || light.Ratio() > 0.5 {
-		t.Errorf("with the default policy, the light p99: %+v", light)
-	}
 }
 
 // Who sends a little every half hour is always first by Next, and the others never. Submit
@@ -88,7 +67,7 @@ func TestTuning_NextBetter(t *testing.T) {
 	traffic := newTraffic(1, 36*time.Hour)
 	traffic.send(light, 15, 8, 35*time.Minute, 10*time.Second)
 	traffic.send(heavy, 18, 1, 10*time.Minute, 100*time.Second)
-	a := tuned(t, tuning(traffic.Workload, 4))
+	a := tuned(t, traffic.Workload, 4)
 	if a.Reason != NextBetter || a.Take.Counting != Rule {
 		t.Errorf("%s: %s, %+v", a.Take.Counting, a.Reason, a.Verdict)
 	}
@@ -97,14 +76,14 @@ func TestTuning_NextBetter(t *testing.T) {
 // What comes later changes no choice, only its judgement.
 func TestTuning_HoldsBack(t *testing.T) {
 	w := steadyAndFloods(1)
-	before := tuned(t, tuning(w, 3))
+	before := tuned(t, w, 3)
 	for i := range w.Documents {
 		if d := &w.Documents[i]; d.Submitted >= before.Split {
 			d.Customer, d.Service = 0, 3*d.Service
 		}
 	}
 	w.Documents[len(w.Documents)-1].Customer = 1
-	after := tuned(t, tuning(w, 3))
+	after := tuned(t, w, 3)
 	for _, pair := range [][2]*Choice{
 		{before.Next.Present, after.Next.Present}, {before.Next.Best, after.Next.Best},
 		{before.Submit.Present, after.Submit.Present}, {before.Submit.Best, after.Submit.Best},
@@ -115,15 +94,6 @@ func TestTuning_HoldsBack(t *testing.T) {
 		if reflect.DeepEqual(pair[0].Judged, pair[1].Judged) {
 			t.Errorf("%s: the judgement is the same", pair[0].Counting)
 		}
-	}
-}
-
-func TestTuning_HeavyCost(t *testing.T) {
-	free := tuning(steadyAndFloods(1), 3)
-	free.HeavyCost = 0
-	a := tuned(t, free)
-	if a.Reason != SubmitTooDear || a.Take.Counting != Rule || a.Take.Judged[heavyMean] > a.Next.Present.Judged[heavyMean] {
-		t.Errorf("%s with %+v is advised: %s", a.Take.Counting, a.Take.Policy, a.Reason)
 	}
 }
 
@@ -145,7 +115,7 @@ func TestTuning_Search(t *testing.T) {
 		{"longer by what nobody feels", choice(50, 101, 100), true},
 		{"longer", choice(101, 101, 100), false},
 	} {
-		found := Tuning{HeavyCost: 2}.search([]*Choice{now, test.other}, now, 10)
+		found := search([]*Choice{now, test.other}, now, 10)
 		if (found.Best == test.other) != test.found || found.Present != now {
 			t.Errorf("%s: found is %v", test.name, !test.found)
 		}
@@ -163,21 +133,19 @@ func TestTuning_Judge(t *testing.T) {
 	for _, test := range []struct {
 		name         string
 		submit, best *Choice // by Submit now, and the best by Next
-		counting     string  // now
 		take         string
 		holds        bool
 		reason       Reason
 	}{
-		{"equal", choice(Submit, 100, 100, 100), next, Rule, Rule, false, NoDifference},
-		{"too little to be felt", choice(Submit, 95, 95, 100), next, Rule, Rule, false, NoDifference},
-		{"better", choice(Submit, 90, 100, 100), next, Rule, Submit, false, SubmitBetter},
-		{"worse", choice(Submit, 100, 120, 100), next, Rule, Rule, false, NextBetter},
-		{"both", choice(Submit, 120, 50, 100), next, Rule, Rule, false, Mixed},
-		{"too dear", choice(Submit, 50, 50, 400), next, Rule, Rule, false, SubmitTooDear},
-		{"now better than the other is dear", choice(Submit, 100, 100, 20), next, Submit, Submit, false, NextTooDear},
-		{"found", choice(Submit, 90, 90, 100), choice(Rule, 80, 80, 100), Rule, Rule, true, NextBetter},
-		{"found, too dear", choice(Submit, 90, 90, 100), choice(Rule, 80, 80, 400), Rule, Submit, false, SubmitBetter},
-		{"idle", choice(Submit, 0.1, 0, 100), choice(Rule, 0, 0.1, 100), Rule, Rule, false, NobodyWaits},
+		{"equal", choice(Submit, 100, 100, 100), next, Rule, false, NoDifference},
+		{"too little to be felt", choice(Submit, 95, 95, 100), next, Rule, false, NoDifference},
+		{"better", choice(Submit, 90, 100, 100), next, Submit, false, SubmitBetter},
+		{"worse", choice(Submit, 100, 120, 100), next, Rule, false, NextBetter},
+		{"both", choice(Submit, 120, 50, 100), next, Rule, false, Mixed},
+		{"too dear", choice(Submit, 50, 50, 400), next, Rule, false, SubmitTooDear},
+		{"found", choice(Submit, 90, 90, 100), choice(Rule, 80, 80, 100), Rule, true, NextBetter},
+		{"found, too dear", choice(Submit, 90, 90, 100), choice(Rule, 80, 80, 400), Submit, false, SubmitBetter},
+		{"idle", choice(Submit, 0.1, 0, 100), choice(Rule, 0, 0.1, 100), Rule, false, NobodyWaits},
 	} {
 		a := &Advice{
 			Division: Division{Light: 10},
@@ -187,35 +155,9 @@ func TestTuning_Judge(t *testing.T) {
 		if test.reason == NobodyWaits {
 			a.Next.Present = test.best
 		}
-		present := a.Next.Present
-		if test.counting == Submit {
-			present = a.Submit.Present
-		}
-		Tuning{HeavyCost: 2}.judge(a, present, 10)
+		a.judge(10)
 		if a.Reason != test.reason || a.Take.Counting != test.take || a.Next.Holds != test.holds {
 			t.Errorf("%s: %s, %s is taken, the policy found holds: %v", test.name, a.Reason, a.Take.Counting, a.Next.Holds)
 		}
 	}
-}
-
-// With few levels, no policy of more is tried.
-func TestCandidates_Levels(t *testing.T) {
-	for _, thresholds := range [][]int64{{}, {-5}, {-2, -8, -32}, priority.DefaultPolicy().Thresholds, manyThresholds()} {
-		present := priority.Policy{Thresholds: thresholds, ResetInterval: time.Hour}
-		for _, counting := range []string{Rule, Submit} {
-			for _, candidate := range candidates(counting, present) {
-				if err := candidate.Validate(); err != nil || candidate.Last() > present.Last() || samePolicy(candidate, present) {
-					t.Errorf("%s, now %d levels: %+v, %v", counting, present.Last(), candidate, err)
-				}
-			}
-		}
-	}
-}
-
-func manyThresholds() []int64 {
-	thresholds := make([]int64, 254)
-	for i := range thresholds {
-		thresholds[i] = -int64(i) * 1e13
-	}
-	return thresholds
 }
