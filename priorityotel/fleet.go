@@ -110,24 +110,17 @@ type reported struct {
 func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration, error) {
 	var r reported
 	var errs [6]error
-	r.workers, errs[0] = meter.Int64ObservableGauge("priority.fleet.workers",
-		metric.WithUnit("{process}"),
-		metric.WithDescription("Processes that report, by whether they follow the newest rules and apply overrides."))
-	r.degraded, errs[1] = meter.Int64ObservableGauge("priority.fleet.degraded",
-		metric.WithUnit("{process}"),
-		metric.WithDescription("Processes in which a fallback answers instead of Redis."))
-	r.documents, errs[2] = meter.Int64ObservableGauge("priority.fleet.documents",
-		metric.WithUnit("{document}"),
-		metric.WithDescription("Documents of the last minute: by rule and level, or by error type if they were not counted."))
-	r.wait, errs[3] = meter.Float64ObservableGauge("priority.fleet.wait",
-		metric.WithUnit("s"),
+	gauge := func(name, unit, description string, err *error) (gauge metric.Int64ObservableGauge) {
+		gauge, *err = meter.Int64ObservableGauge("priority.fleet."+name, metric.WithUnit(unit), metric.WithDescription(description))
+		return gauge
+	}
+	r.workers = gauge("workers", "{process}", "Processes that report, by whether they follow the newest rules and apply overrides.", &errs[0])
+	r.degraded = gauge("degraded", "{process}", "Processes in which a fallback answers instead of Redis.", &errs[1])
+	r.documents = gauge("documents", "{document}", "Documents of the last minute: by rule and level, or by error type if they were not counted.", &errs[2])
+	r.version = gauge("version", "{change}", "Version of the operators' rules, or of their withdrawal.", &errs[3])
+	r.gone = gauge("gone", "{process}", "Processes that stopped reporting within the last hour, and did not close.", &errs[4])
+	r.wait, errs[5] = meter.Float64ObservableGauge("priority.fleet.wait", metric.WithUnit("s"),
 		metric.WithDescription("Time from Submit to Done of the documents of the last minute, by level."))
-	r.version, errs[4] = meter.Int64ObservableGauge("priority.fleet.version",
-		metric.WithUnit("{change}"),
-		metric.WithDescription("Version of the operators' rules, or of their withdrawal."))
-	r.gone, errs[5] = meter.Int64ObservableGauge("priority.fleet.gone",
-		metric.WithUnit("{process}"),
-		metric.WithDescription("Processes that stopped reporting within the last hour, and did not close."))
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}

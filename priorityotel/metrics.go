@@ -50,35 +50,25 @@ type metrics struct {
 
 func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	meter := provider.Meter(ScopeName, metric.WithSchemaURL(semconv.SchemaURL))
-	documents, err1 := meter.Int64Counter("priority.documents",
-		metric.WithUnit("{document}"),
+	var errs [6]error
+	m := &metrics{meter: meter}
+	m.documents, errs[0] = meter.Int64Counter("priority.documents", metric.WithUnit("{document}"),
 		metric.WithDescription("Documents of calls that count: by rule and level, or by error type if they were not counted."))
-	calls, err2 := meter.Float64Histogram("priority.call.duration",
-		metric.WithUnit("s"),
-		metric.WithDescription("Duration of the calls of a store."),
-		metric.WithExplicitBucketBoundaries(callBounds...))
-	work, err3 := meter.Float64Histogram("priority.document.duration",
-		metric.WithUnit("s"),
-		metric.WithDescription("Working time of documents, as given to Done."),
-		metric.WithExplicitBucketBoundaries(workBounds...))
-	latency, err6 := meter.Float64Histogram("priority.document.latency",
-		metric.WithUnit("s"),
-		metric.WithDescription("Time from Submit to Done, by the level that Submit gave."),
-		metric.WithExplicitBucketBoundaries(latencyBounds...))
-	absorbed, err4 := meter.Int64Counter("priority.absorbed.errors",
-		metric.WithUnit("{error}"),
-		metric.WithDescription("Errors that no caller saw, because a fallback answered."))
 	// A counter of its own: an attribute of priority.documents would double its
 	// series, and this counter has no series unless there is an override.
-	overridden, err5 := meter.Int64Counter("priority.overridden.documents",
-		metric.WithUnit("{document}"),
+	m.overridden, errs[1] = meter.Int64Counter("priority.overridden.documents", metric.WithUnit("{document}"),
 		metric.WithDescription("Counted documents whose level is another one than the rule's, by an override: by both levels."))
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
-		return nil, err
+	m.absorbed, errs[2] = meter.Int64Counter("priority.absorbed.errors", metric.WithUnit("{error}"),
+		metric.WithDescription("Errors that no caller saw, because a fallback answered."))
+	seconds := func(name, description string, bounds []float64, err *error) (histogram metric.Float64Histogram) {
+		histogram, *err = meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
+		return histogram
 	}
-	m := &metrics{
-		meter: meter, documents: documents, overridden: overridden, calls: calls, work: work, latency: latency,
-		absorbed: absorbed,
+	m.calls = seconds("priority.call.duration", "Duration of the calls of a store.", callBounds, &errs[3])
+	m.work = seconds("priority.document.duration", "Working time of documents, as given to Done.", workBounds, &errs[4])
+	m.latency = seconds("priority.document.latency", "Time from Submit to Done, by the level that Submit gave.", latencyBounds, &errs[5])
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
 	}
 	// All series begin at 0. A rate cannot see the event that begins a series, and
 	// one corrupt count is worth an alert; a share of documents is absent, not 0,
