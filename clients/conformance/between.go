@@ -10,57 +10,42 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/alicebob/miniredis/v2/server"
 )
 
-// What becomes of a script that a client sends. Whatever else is an error that is
-// answered in its place, without the "-", or a whole reply, which ends with a line's end.
+// The fates of a script that a client sends. Any other fate is the reply instead: an error
+// without its "-", or a whole reply, which ends with a line's end.
 const (
 	pass = "answered"
 	lose = "lost" // the script runs; the connection is closed instead of an answer
 )
 
-// between stands between a port and a server. It knows which command is a script, so
-// that it can decide about each, and nothing is left to chance.
+// between stands between a port and a server, and decides about each script.
 type between struct {
-	addr     string
-	listener net.Listener
-	wait     sync.WaitGroup
-
-	mu     sync.Mutex
+	addr   string
 	target string
-	open   map[net.Conn]bool
-	closed bool
-	fates  []string // of the scripts in turn; the last stays; none: pass
-	sent   int      // scripts since the fates were set
-	args   []string // of the scripts since the fates were set
+
+	mu    sync.Mutex
+	fates []string // of the scripts in turn; the last stays; none: pass
+	sent  int      // scripts since the fates were set
+	args  []string // of the scripts since the fates were set
 }
 
 // listen opens a port for connections to a server that may not be there yet.
 func listen(tb testing.TB) *between {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	front, err := server.NewServer("127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b := &between{
-		addr: listener.Addr().String(), listener: listener, open: make(map[net.Conn]bool),
-	}
-	b.wait.Add(1)
-	go b.accept()
-	tb.Cleanup(b.close)
+	tb.Cleanup(front.Close)
+	b := &between{addr: front.Addr().String()}
+	front.SetPreHook(b.relay)
 	return b
 }
 
-func (b *between) close() {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	_ = b.listener.Close()
-	b.cut()
-	b.wait.Wait()
-}
-
-// lead has connections from here on go to a server.
+// lead sets the server.
 func (b *between) lead(target string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,155 +59,77 @@ func (b *between) let(fates ...string) {
 	b.fates, b.sent, b.args = fates, 0, nil
 }
 
-// scripts returns how many were sent since the fates were set.
-func (b *between) scripts() int {
+// scripts returns how many were sent since the fates were set, and their arguments without
+// the keys.
+func (b *between) scripts() (sent int, args []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.sent
+	return b.sent, b.args
 }
 
-// arguments returns those of the scripts since the fates were set, without the keys.
-func (b *between) arguments() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.args
+// backend is the connection to the server for one of the port's.
+type backend struct {
+	net.Conn
+	replies *bufio.Reader
 }
 
-// cut closes all connections that are open now.
-func (b *between) cut() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for conn := range b.open {
-		_ = conn.Close()
-	}
-}
-
-func (b *between) accept() {
-	defer b.wait.Done()
-	for {
-		client, err := b.listener.Accept()
+// relay passes one command on, and its answer back, according to its fate.
+func (b *between) relay(client *server.Peer, command string, args ...string) bool {
+	target, fate := b.fateOf(command, args)
+	to, _ := client.Ctx.(*backend)
+	if to == nil {
+		conn, err := net.Dial("tcp", target)
 		if err != nil {
-			return
+			client.Close()
+			return true
 		}
-		b.mu.Lock()
-		target := b.target
-		b.mu.Unlock()
-		server, err := net.Dial("tcp", target)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		b.mu.Lock()
-		if b.closed {
-			_, _ = client.Close(), server.Close()
-		} else {
-			b.open[client], b.open[server] = true, true
-			b.wait.Add(1)
-			go b.serve(client, server)
-		}
-		b.mu.Unlock()
+		client.OnDisconnect(func() { _ = conn.Close() })
+		to = &backend{conn, bufio.NewReader(conn)}
+		client.Ctx = to
 	}
-}
-
-// serve passes commands on, one after the other, until either side ends.
-func (b *between) serve(client, server net.Conn) {
-	defer b.wait.Done()
-	defer func() {
-		_, _ = client.Close(), server.Close()
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		delete(b.open, client)
-		delete(b.open, server)
-	}()
-	commands, replies := bufio.NewReader(client), bufio.NewReader(server)
-	for {
-		command, err := readCommand(commands)
-		if err != nil || !b.relay(command, client, server, replies) {
-			return
+	if fate != pass && fate != lose {
+		if !strings.HasSuffix(fate, "\n") {
+			fate = "-" + fate + "\r\n"
 		}
-	}
-}
-
-// relay passes one command on, and its answer back, as is decided about it. It returns
-// false where the connection is over.
-func (b *between) relay(c command, client, server net.Conn, replies *bufio.Reader) bool {
-	fate := b.fateOf(c)
-	reply := []byte(fate)
-	switch {
-	case fate == pass, fate == lose:
-		if _, err := server.Write(c.raw); err != nil {
-			return false
-		}
-		var err error
-		if reply, err = readReply(replies, nil); err != nil {
-			return false
-		}
-		// A server that does not know a script says so, whatever was decided.
-		if fate == lose && !bytes.HasPrefix(reply, []byte("-NOSCRIPT")) {
-			return false
-		}
-	case !strings.HasSuffix(fate, "\n"):
-		reply = fmt.Appendf(nil, "-%s\r\n", fate)
-	}
-	_, err := client.Write(reply)
-	return err == nil
-}
-
-// fateOf decides about a command.
-func (b *between) fateOf(c command) string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !c.script() {
-		return pass
-	}
-	b.sent++
-	b.args = append(b.args, c.arguments()...)
-	if len(b.fates) == 0 {
-		return pass
-	}
-	return b.fates[min(b.sent, len(b.fates))-1]
-}
-
-// command is what a client sent: its text, and its words.
-type command struct {
-	raw   []byte
-	words []string
-}
-
-func (c command) script() bool {
-	switch strings.ToUpper(c.words[0]) {
-	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO":
+		client.WriteRaw(fate)
 		return true
 	}
-	return false
+	raw := fmt.Appendf(nil, "*%d\r\n", 1+len(args))
+	for _, word := range append([]string{command}, args...) {
+		raw = fmt.Appendf(raw, "$%d\r\n%s\r\n", len(word), word)
+	}
+	_, err := to.Write(raw)
+	var reply []byte
+	if err == nil {
+		reply, err = readReply(to.replies, nil)
+	}
+	// A server that does not know a script says so, whatever was decided.
+	if err != nil || fate == lose && !bytes.HasPrefix(reply, []byte("-NOSCRIPT")) {
+		client.Close()
+	} else {
+		client.WriteRaw(string(reply))
+	}
+	return true
 }
 
-// arguments returns the words behind a script's name, the number of its keys, and the keys.
-func (c command) arguments() []string {
-	if len(c.words) < 3 {
-		return nil
+// fateOf decides about a command, and returns the server to send it to.
+func (b *between) fateOf(command string, args []string) (target, fate string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch command {
+	case "EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO":
+	default:
+		return b.target, pass
 	}
-	keys, _ := strconv.Atoi(c.words[2])
-	return c.words[min(3+max(keys, 0), len(c.words)):]
-}
-
-// readCommand reads an array of texts, as all clients send.
-func readCommand(from *bufio.Reader) (command, error) {
-	raw, err := readReply(from, nil)
-	if err != nil {
-		return command{}, err
+	b.sent++
+	if len(args) > 1 {
+		keys, _ := strconv.Atoi(args[1])
+		b.args = append(b.args, args[min(2+max(keys, 0), len(args)):]...)
 	}
-	var words []string
-	_, rest, _ := bytes.Cut(raw, []byte("\r\n"))
-	for len(rest) > 0 && rest[0] == '$' {
-		length, text, _ := bytes.Cut(rest[1:], []byte("\r\n"))
-		n, _ := strconv.Atoi(string(length))
-		words, rest = append(words, string(text[:n])), text[n+2:]
+	if len(b.fates) == 0 {
+		return b.target, pass
 	}
-	if raw[0] != '*' || len(words) == 0 {
-		return command{}, fmt.Errorf("%.40q is no command", raw)
-	}
-	return command{raw, words}, nil
+	return b.target, b.fates[min(b.sent, len(b.fates))-1]
 }
 
 // readReply reads one whole value of Redis's protocol, and the messages before it.

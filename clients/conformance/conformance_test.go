@@ -36,7 +36,6 @@ func TestMain(m *testing.M) {
 
 // conform runs all checks on a port.
 func conform(t *testing.T, p port) {
-	p.patience = patience
 	for _, c := range checks {
 		if !c.isFor(p) {
 			continue
@@ -55,7 +54,7 @@ func self(t *testing.T) port {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return port{command: []string{program}, env: append(os.Environ(), beDriver+"=yes"), patience: patience}
+	return port{command: []string{program}, env: append(os.Environ(), beDriver+"=yes")}
 }
 
 // all has every client library be checked. Otherwise one a language is.
@@ -106,7 +105,7 @@ func python(t *testing.T, client string) port {
 	return port{
 		command: []string{program, "conformance/driver.py"}, dir: "../../clients/python",
 		env:    append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1"), // the checkout stays clean
-		client: client, cluster: strings.HasSuffix(client, "cluster"), patience: patience,
+		client: client, cluster: strings.HasSuffix(client, "cluster"),
 	}
 }
 
@@ -115,7 +114,7 @@ func node(t *testing.T, client string) port {
 	t.Helper()
 	return port{
 		command: []string{"node", "conformance/driver.mjs"}, dir: installed.Install(t, "../..", "clients/nodejs"),
-		client: client, cluster: strings.HasSuffix(client, "cluster"), patience: patience,
+		client: client, cluster: strings.HasSuffix(client, "cluster"),
 	}
 }
 

@@ -114,13 +114,12 @@ var longName = regexp.MustCompile(`([^\s"]{40})[^\s"]{60,}`)
 
 // driver is a process that answers requests.
 type driver struct {
-	tb       testing.TB
-	patience time.Duration
-	process  *exec.Cmd
-	input    io.WriteCloser
-	wait     func() error  // until the process has ended
-	said     *tail         // on its standard error
-	gone     chan struct{} // it has ended, or said what is no answer
+	tb      testing.TB
+	process *exec.Cmd
+	input   io.WriteCloser
+	wait    func() error  // until the process has ended
+	said    *tail         // on its standard error
+	gone    chan struct{} // it has ended, or said what is no answer
 
 	mu      sync.Mutex
 	last    int64
@@ -132,7 +131,7 @@ type driver struct {
 func start(tb testing.TB, p port) *driver {
 	tb.Helper()
 	d := &driver{
-		tb: tb, patience: p.patience, process: exec.Command(p.command[0], p.command[1:]...),
+		tb: tb, process: exec.Command(p.command[0], p.command[1:]...),
 		said: new(tail), gone: make(chan struct{}), waiting: make(map[int64]chan response),
 	}
 	d.process.Dir, d.process.Env, d.process.Stderr = p.dir, p.env, d.said
@@ -187,13 +186,8 @@ func (d *driver) leave(why error) {
 	}
 }
 
-var (
-	// errGone is the error of a call whose driver ended before it answered.
-	errGone = errors.New("the driver is gone")
-
-	// errEnded is why a driver is gone that has ended with status 0.
-	errEnded = errors.New("the driver has ended")
-)
+// errEnded is why a driver is gone that has ended with status 0.
+var errEnded = errors.New("the driver has ended")
 
 // try makes one request and awaits its answer, which has as many decisions as it has to
 // have, or an error. It fails only by the driver's fault.
@@ -211,10 +205,8 @@ func (d *driver) try(do string, f fields) (response, error) {
 	_, err = d.input.Write(append(line, '\n'))
 	d.mu.Unlock()
 	if err != nil {
-		return response{}, fmt.Errorf("%w: it takes no request: %w", errGone, err)
+		return response{}, fmt.Errorf("the driver takes no request: %w", err)
 	}
-	late := time.NewTimer(d.patience)
-	defer late.Stop()
 	select {
 	case r := <-mine:
 		if want := decisionsOf(do, f); r.Error == nil && len(r.Decisions) != want {
@@ -225,9 +217,9 @@ func (d *driver) try(do string, f fields) (response, error) {
 		}
 		return r, nil
 	case <-d.gone:
-		return response{}, fmt.Errorf("%w: %w", errGone, d.why)
-	case <-late.C:
-		return response{}, fmt.Errorf("the driver has not answered %.200s within %v", line, d.patience)
+		return response{}, d.why
+	case <-time.After(patience):
+		return response{}, fmt.Errorf("the driver has not answered %.200s within %v", line, patience)
 	}
 }
 
@@ -272,20 +264,13 @@ func (d *driver) next(customer string) decision {
 func (d *driver) end() {
 	d.tb.Helper()
 	_ = d.input.Close()
-	d.awaitGone("the end of its input")
-	if d.why != errEnded {
-		d.tb.Fatalf("at the end of its input: %v%s", d.why, d.said)
-	}
-}
-
-func (d *driver) awaitGone(since string) {
-	d.tb.Helper()
-	late := time.NewTimer(d.patience)
-	defer late.Stop()
 	select {
 	case <-d.gone:
-	case <-late.C:
-		d.tb.Fatalf("the driver has not ended within %v of %s%s", d.patience, since, d.said)
+		if d.why != errEnded {
+			d.tb.Fatalf("at the end of its input: %v%s", d.why, d.said)
+		}
+	case <-time.After(patience):
+		d.tb.Fatalf("the driver has not ended within %v of the end of its input%s", patience, d.said)
 	}
 }
 

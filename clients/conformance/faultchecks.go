@@ -32,22 +32,25 @@ func checkWrongCalls(w *world) {
 			w.wrong(d, do, f)
 		}
 	}
-	for _, document := range [][]byte{{}, long} {
+	acme := func(do string, f fields) {
+		f["customer"] = []byte("acme")
+		w.wrong(d, do, f)
+	}
+	for _, document := range []string{"", string(long)} {
 		for _, do := range []string{"submit", "done"} {
-			w.wrong(d, do, fields{"customer": []byte("acme"), "documents": [][]byte{document}, "took_ms": 0})
-			w.wrong(d, do, fields{"customer": []byte("acme"), "documents": [][]byte{[]byte("fine"), document}, "took_ms": 0})
+			acme(do, fields{"documents": documents(document), "took_ms": 0})
+			acme(do, fields{"documents": documents("fine", document), "took_ms": 0})
 		}
 	}
-	for _, costs := range []string{"-1", "1e999", "-1e999", "-0.001"} {
-		one, two := documents("fine"), documents("fine", "fine too")
-		w.wrong(d, "submit", fields{"customer": []byte("acme"), "documents": one, "costs": []json.Number{json.Number(costs)}})
-		w.wrong(d, "submit", fields{"customer": []byte("acme"), "documents": two, "costs": []json.Number{"1", json.Number(costs)}})
+	for _, cost := range []json.Number{"-1", "1e999", "-1e999", "-0.001"} {
+		acme("submit", fields{"documents": documents("fine"), "costs": []json.Number{cost}})
+		acme("submit", fields{"documents": documents("fine", "fine too"), "costs": []json.Number{"1", cost}})
 	}
-	w.wrong(d, "submit", fields{"customer": []byte("acme"), "documents": documents("a", "b"), "costs": []float64{1}})
-	w.wrong(d, "submit", fields{"customer": []byte("acme"), "documents": documents("a"), "costs": []float64{1, 2}})
-	w.wrong(d, "next", fields{"customer": []byte("acme"), "n": 1_000_001})
-	w.wrong(d, "done", fields{"customer": []byte("acme"), "documents": documents("invoice-1"), "took_ms": -1})
-	if sent := s.between.scripts(); sent > 0 {
+	acme("submit", fields{"documents": documents("a", "b"), "costs": []float64{1}})
+	acme("submit", fields{"documents": documents("a"), "costs": []float64{1, 2}})
+	acme("next", fields{"n": 1_000_001})
+	acme("done", fields{"documents": documents("invoice-1"), "took_ms": -1})
+	if sent, _ := s.between.scripts(); sent > 0 {
 		w.Errorf("%d scripts were sent for wrong calls", sent)
 	}
 	d.must("next", fields{"customer": []byte(strings.Repeat("x", 512)), "n": 1})
@@ -139,15 +142,9 @@ func (w *world) duringOutage(d *driver, books *ledger.Ledger, want ...string) {
 		if do == "peek" {
 			wanted = []string{notCounted}
 		}
-		var r response
-		for range 10 { // a port may wait longer for a connection than a call has time
-			r = d.ask(do, operations[do])
-			if do == "next" {
-				note(books, "acme", r)
-			}
-			if r.class() != notCounted || slices.Contains(wanted, notCounted) {
-				break
-			}
+		r := d.ask(do, operations[do])
+		if do == "next" {
+			note(books, "acme", r)
 		}
 		if !slices.Contains(wanted, r.class()) {
 			w.Errorf("%s during the outage is %v, want %s", do, r, strings.Join(wanted, " or "))
@@ -172,8 +169,8 @@ var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 // checkKilledConnections cuts connections, again and again, while documents are counted.
 func checkKilledConnections(w *world) {
 	const lanes, rounds = 8, 15
-	s := w.site()
-	d := w.open(s.between.addr, enough, nil)
+	s := w.siteAt("")
+	d := w.open(s.Addr, enough, nil)
 	w.warm(d)
 	s.flush(w)
 	var books ledger.Ledger
@@ -189,13 +186,14 @@ func checkKilledConnections(w *world) {
 		})
 	}
 	for range rounds {
-		s.between.cut()
+		s.KillClients()
 		before := asked.Load()
 		redistest.Await(w, "documents are counted meanwhile", func() bool { return asked.Load() >= before+lanes || w.Failed() })
 	}
 	over.Store(true)
 	lane.Wait()
 	d.end()
+	s.awaitWhole(w) // its own connection was killed too
 	w.audit(s, &books)
 }
 
@@ -217,16 +215,8 @@ func (w *world) count(d *driver, books *ledger.Ledger, lane, i int) {
 func checkCorruptKeys(w *world) {
 	s := w.site()
 	d := w.open(s.between.addr, enough, nil)
-	ctx := context.Background()
-	spoil := map[int]struct {
-		key   string
-		calls []string
-	}{
-		0: {"}:count", []string{"next", "peek"}},
-		1: {"}:pending", []string{"submit", "done", "peek"}},
-	}
-	for at, spoilt := range spoil {
-		key := keys("acme")[at]
+	ctx, acme := context.Background(), s.keys(w, "acme")
+	for key, calls := range map[string][]string{acme.Count: {"next", "peek"}, acme.Pending: {"submit", "done", "peek"}} {
 		for _, write := range []func() error{
 			func() error { return s.client.Set(ctx, key, "something else", 0).Err() },
 			func() error { return s.client.RPush(ctx, key, "something", "else").Err() },
@@ -236,18 +226,18 @@ func checkCorruptKeys(w *world) {
 				w.Fatal(err)
 			}
 			kind := s.client.Type(ctx, key).Val()
-			for _, do := range spoilt.calls {
+			for _, do := range calls {
 				r := d.ask(do, operations[do])
 				if r.class() != corrupt {
 					w.Errorf("%s, where %s is a %s, is %v, want %s", do, key, kind, r, corrupt)
-				} else if !strings.Contains(r.Error.Message, spoilt.key) {
+				} else if !strings.Contains(r.Error.Message, key) {
 					w.Errorf("%s, where %s is a %s: the message %q does not name the key", do, key, kind, r.Error.Message)
 				}
 			}
 			if now := s.client.Type(ctx, key).Val(); now != kind || s.client.DBSize(ctx).Val() != 1 {
 				w.Errorf("%s was a %s, and is a %s now, or other keys are there", key, kind, now)
 			}
-			if at == 0 { // which is nothing to the other rule
+			if key == acme.Count { // which is nothing to the other rule
 				d.must("submit", operations["submit"])
 			}
 			d.must("reset", operations["reset"])
@@ -266,7 +256,7 @@ func checkEnd(w *world) {
 	w.warm(d)
 	d.end()
 	d = w.open(s.between.addr, short, nil)
-	w.awaitAnswer(d)
+	w.awaitAnswer(d, "peek")
 	s.Signal(syscall.SIGSTOP)
 	d.ask("next", operations["next"])
 	d.end()
@@ -296,4 +286,75 @@ func checkNodes(w *world) {
 		}
 		d.must("reset", fields{"customer": customer})
 	}
+}
+
+// checkFallback has callers go on while the server stands still, and then while it is gone.
+// None gets an error, each is told that the level is a fallback's, and a flood does not
+// reach others. The server decides again when it is back, and has counted nothing while
+// it was gone.
+func checkFallback(w *world) {
+	const callers, rounds = 16, 30
+	s := w.site(durable...)
+	d := w.open(s.between.addr, short, fields{"fallback": true})
+	w.warm(d)
+	for _, outage := range []struct {
+		name       string
+		begin, end func()
+	}{
+		{"stands still", func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) }},
+		{"is gone", s.Kill, func() { s.Restart(); s.awaitWhole(w) }},
+	} {
+		// ask makes a call about one document, and returns the level.
+		ask := func(do, customer string, i int) int64 {
+			f := fields{"customer": []byte(customer), "n": 1}
+			if do != "next" {
+				f = fields{"customer": []byte(customer), "documents": documents(fmt.Sprint(outage.name, " ", customer, " ", i)), "took_ms": 0}
+			}
+			r, err := d.try(do, f)
+			if err != nil || r.Error != nil {
+				w.Errorf("while the server %s, %s of %s is %v %v", outage.name, do, customer, r, err)
+				return 0
+			}
+			if do == "done" {
+				return 0
+			}
+			if !r.Decisions[0].Degraded {
+				w.Errorf("while the server %s, %s of %s is %v", outage.name, do, customer, r)
+			}
+			return r.Decisions[0].Level
+		}
+		before, _ := s.count(w, "again")
+		outage.begin()
+		var calling sync.WaitGroup
+		for at := range callers {
+			calling.Go(func() {
+				small := fmt.Sprint("small ", at)
+				for i := range rounds {
+					if at%2 == 0 {
+						ask("submit", "flood", at*rounds+i)
+						continue
+					}
+					if level := ask("submit", small, i); level > 6 {
+						w.Errorf("while the server %s, a customer with one document pending has level %d", outage.name, level)
+					}
+					ask("done", small, i)
+					ask("next", "again", i)
+				}
+			})
+		}
+		calling.Wait()
+		if level := ask("submit", "flood", -1); level < 7 {
+			w.Errorf("while the server %s, a document after a flood of %d has level %d", outage.name, callers/2*rounds, level)
+		}
+		outage.end()
+		if after, _ := s.count(w, "again"); outage.name == "is gone" && after != before {
+			w.Errorf("while the server was gone the count went from %d to %d", before, after)
+		}
+		redistest.Await(w, "the server decides again", func() bool {
+			r := d.ask("next", fields{"customer": []byte("again"), "n": 1})
+			return r.Error == nil && !r.Decisions[0].Degraded
+		})
+		d.must("reset", fields{"customer": []byte("flood")})
+	}
+	d.end()
 }

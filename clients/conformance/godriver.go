@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -9,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,13 +38,8 @@ type request struct {
 	Join      bool   `json:"join"`
 	Fallback  bool   `json:"fallback"`
 	As        string `json:"as"`
-	Policy    *struct {
-		Thresholds []int64   `json:"thresholds"`
-		Interval   int64     `json:"reset_interval_ms"`
-		Mode       string    `json:"reset_mode"`
-		Loads      []float64 `json:"loads"`
-		Turns      int       `json:"turns"`
-	} `json:"policy"`
+
+	Policy vectors.Policy `json:"policy"`
 
 	Customer  []byte        `json:"customer"`
 	N         int           `json:"n"`
@@ -74,27 +69,21 @@ func drive(input io.Reader, output io.Writer) error {
 		defer writing.Unlock()
 		_ = answers.Encode(r)
 	}
-	lines := bufio.NewReader(input)
+	requests := json.NewDecoder(input)
 	for {
-		line, err := lines.ReadBytes('\n')
+		var r request
+		err := requests.Decode(&r)
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return err
-		}
-		var r request
-		if err := json.Unmarshal(line, &r); err != nil {
-			return fmt.Errorf("conformance: %.200q is no request: %w", line, err)
+			return fmt.Errorf("conformance: %w", err)
 		}
 		if r.Do == "open" {
 			end()
 			store, err = openGo(&r)
 			answer(response{ID: r.ID, Error: failureOf(err)})
 			continue
-		}
-		if store == nil {
-			return fmt.Errorf("conformance: %.200q comes before a store is open", line)
 		}
 		calls.Go(func() {
 			result := store.do(&r)
@@ -158,21 +147,12 @@ func (s *goStore) close() {
 
 // optionsOf returns the options of an open.
 func optionsOf(r *request) (*priority.RedisOptions, error) {
-	opts := &priority.RedisOptions{Prefix: r.Prefix, Timeout: time.Duration(r.Timeout) * time.Millisecond, Overrides: r.Overrides}
+	opts := &priority.RedisOptions{Prefix: r.Prefix, Policy: r.Policy.Priority(), Timeout: vectors.Milliseconds(r.Timeout), Overrides: r.Overrides}
 	if r.Lease != nil {
-		opts.Lease = time.Duration(*r.Lease) * time.Millisecond
+		opts.Lease = vectors.Milliseconds(*r.Lease)
 	}
-	if r.Policy != nil {
-		opts.Policy.Thresholds = r.Policy.Thresholds
-		opts.Policy.Loads, opts.Policy.Turns = r.Policy.Loads, r.Policy.Turns
-		opts.Policy.ResetInterval = time.Duration(r.Policy.Interval) * time.Millisecond
-		switch r.Policy.Mode {
-		case "", "since_last_update":
-		case "since_last_reset":
-			opts.Policy.ResetMode = priority.SinceLastReset
-		default:
-			return nil, fmt.Errorf("%w policy: there is no reset mode %q", priority.ErrInvalid, r.Policy.Mode)
-		}
+	if !slices.Contains([]string{"", "since_last_update", "since_last_reset"}, r.Policy.Mode) {
+		return nil, fmt.Errorf("%w policy: there is no reset mode %q", priority.ErrInvalid, r.Policy.Mode)
 	}
 	return opts, nil
 }
@@ -188,11 +168,17 @@ func (s *goStore) do(r *request) response {
 		if r.N > 1 {
 			return decided(s.NextN(ctx, customer, r.N))
 		}
-		return decidedOne(s.Next(ctx, customer))
+		d, err := s.Next(ctx, customer)
+		return decided([]priority.Decision{d}, err)
 	case "submit":
-		costs := costsOf(r)
+		var costs []float64
+		for _, cost := range r.Costs {
+			number, _ := cost.Float64() // infinity is a cost too, a wrong one
+			costs = append(costs, number)
+		}
 		if len(ids) == 1 && len(costs) == 1 {
-			return decidedOne(s.Submit(ctx, customer, ids[0], costs[0]))
+			d, err := s.Submit(ctx, customer, ids[0], costs[0])
+			return decided([]priority.Decision{d}, err)
 		}
 		return decided(s.SubmitN(ctx, customer, ids, costs))
 	case "done":
@@ -218,10 +204,6 @@ func (s *goStore) do(r *request) response {
 	return response{Error: &failure{invalid, fmt.Sprintf("the driver does not know %s %s%s", r.Do, r.Kind, r.Name)}}
 }
 
-func decidedOne(d priority.Decision, err error) response {
-	return decided([]priority.Decision{d}, err)
-}
-
 func decided(told []priority.Decision, err error) response {
 	if err != nil {
 		return response{Error: failureOf(err)}
@@ -231,16 +213,6 @@ func decided(told []priority.Decision, err error) response {
 		r.Decisions = append(r.Decisions, decision{int64(d.Level), int64(d.RuleLevel), d.Count, d.ResetIn.Milliseconds(), d.Load, d.Pending, d.Degraded})
 	}
 	return r
-}
-
-// costsOf returns the costs of a submit; nil: not known.
-func costsOf(r *request) []float64 {
-	var costs []float64
-	for _, cost := range r.Costs {
-		number, _ := cost.Float64() // infinity is a cost too, a wrong one
-		costs = append(costs, number)
-	}
-	return costs
 }
 
 func (s *goStore) done(customer string, ids []string, took time.Duration) response {

@@ -8,15 +8,39 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"regexp"
 	"strings"
+	"testing"
 
+	"github.com/docpriority/priority/internal/redistest"
 	"github.com/docpriority/priority/internal/vectors"
 )
+
+// check is a promise that a port keeps.
+type check struct {
+	name  string
+	run   func(*world)
+	where where
+}
+
+// where says with which clients a check makes sense.
+type where int
+
+const (
+	everywhere where = iota
+	onACluster
+	onOneServer
+)
+
+// isFor reports whether a check makes sense with a port's client.
+func (c check) isFor(p port) bool {
+	return c.where == everywhere || (c.where == onACluster) == p.cluster
+}
 
 // checks are the promises of a port.
 var checks = []check{
@@ -79,7 +103,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "conformance:", err)
 		return 2
 	}
-	p := port{command: flags.Args(), client: *client, cluster: *cluster, partial: true, patience: patience}
+	p := port{command: flags.Args(), client: *client, cluster: *cluster, partial: true}
 	return report(p, wanted, stdout)
 }
 
@@ -91,26 +115,24 @@ func report(p port, wanted *regexp.Regexp, stdout io.Writer) int {
 			continue
 		}
 		ran++
-		a, lacks := try(c, p)
+		w := &world{port: p}
+		a := redistest.Try(context.Background(), func(tb testing.TB) {
+			w.TB = tb
+			c.run(w)
+		})
 		switch {
 		case a.Failed():
 			failed++
-		case lacks != "":
+			fmt.Fprintf(stdout, "FAIL  %s\n", c.name)
+			said := a.Said()
+			for _, why := range said[:min(10, len(said))] {
+				fmt.Fprintf(stdout, "      %s\n", strings.ReplaceAll(why, "\n", "\n      "))
+			}
+		case w.lacks != "":
 			skipped++
-			fmt.Fprintf(stdout, "skip  %s\n      The port does not support %q.\n", c.name, lacks)
-			continue
+			fmt.Fprintf(stdout, "skip  %s\n      The port does not support %q.\n", c.name, w.lacks)
 		default:
 			fmt.Fprintf(stdout, "ok    %s\n", c.name)
-			continue
-		}
-		fmt.Fprintf(stdout, "FAIL  %s\n", c.name)
-		const most = 10
-		for i, why := range a.Said() {
-			if i == most {
-				fmt.Fprintf(stdout, "      and %d more\n", len(a.Said())-most)
-				break
-			}
-			fmt.Fprintf(stdout, "      %s\n", strings.ReplaceAll(why, "\n", "\n      "))
 		}
 	}
 	switch {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,38 +17,24 @@ import (
 	"github.com/docpriority/priority/internal/vectors"
 )
 
-// Members in three languages report what their callers got, and follow what operators set.
-func TestMembers(t *testing.T) {
-	t.Run("server", func(t *testing.T) {
-		t.Parallel() // it waits for reports most of the time
-		server := redistest.Start(t)
-		testMembers(t, server.Client(), server.Addr, self(t), python(t, "redis"), node(t, "ioredis"))
-	})
-	if !*all {
-		return
-	}
-	t.Run("cluster", func(t *testing.T) {
-		t.Parallel()
-		cluster, module := redistest.StartCluster(t, 3), self(t)
-		module.client = "cluster"
-		testMembers(t, cluster.Client(), cluster.Masters[0].Addr, module, python(t, "asyncio-cluster"), node(t, "node-redis-cluster"))
-	})
-}
-
 // members are the processes of one fleet, and what their callers got.
 type members struct {
 	*testing.T
-	client  redis.UniversalClient
+	client  *redis.Client
 	drivers map[string]*driver // by name; the queue of small has three levels
 	got     fleet.Totals
 }
 
-func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports ...port) {
-	m := &members{T: t, client: client, drivers: make(map[string]*driver)}
+// Members in three languages report what their callers got, and follow what operators set.
+func TestMembers(t *testing.T) {
+	t.Parallel() // it waits for reports most of the time
+	server := redistest.Start(t)
+	ports := []port{self(t), python(t, "redis"), node(t, "ioredis")}
+	m := &members{T: t, client: server.Client(), drivers: make(map[string]*driver)}
 	m.got.ByCount, m.got.ByLoad = make(map[priority.Level]int64), make(map[priority.Level]int64)
 	open := func(name string, p port, options fields) {
 		options["join"], options["as"] = true, name
-		m.drivers[name] = (&world{TB: t, port: p}).open(addr, enough, options)
+		m.drivers[name] = (&world{TB: t, port: p}).open(server.Addr, enough, options)
 		m.drivers[name].must("peek", fields{"customer": []byte("acme")}) // some join with their first call
 	}
 	for i, p := range ports {
@@ -77,7 +62,7 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 		return maps.Equal(got.ByCount, m.got.ByCount) && maps.Equal(got.ByLoad, m.got.ByLoad) && ended == waits
 	})
 
-	admin, err := control.NewAdmin(client, nil)
+	admin, err := control.NewAdmin(m.client, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,46 +88,23 @@ func testMembers(t *testing.T, client redis.UniversalClient, addr string, ports 
 	if err != nil {
 		t.Fatal(err)
 	}
-	follow := func(_ fleet.Totals, reports map[string]fleet.Report) bool {
+	m.awaitReports("all but the small one follow the rules, and that one says why not", func(_ fleet.Totals, reports map[string]fleet.Report) bool {
 		for name, r := range reports {
 			if r.Follows(version) != (name != "small") {
 				return false
 			}
 		}
 		return len(reports) == len(m.drivers) && strings.Contains(reports["small"].Rules.Error, "its queue has 3 levels, the rules 5")
-	}
-	m.awaitReports("all but the small one follow the rules, and that one says why not", follow)
-	m.follows("with the rules")
-
-	// What Redis lost is said, and the last known rules hold until they are back.
-	backup, err := admin.Export(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.flush()
-	m.awaitReports("all report that the rules and their reports are lost", func(_ fleet.Totals, reports map[string]fleet.Report) bool {
-		for name, r := range reports {
-			followed := version
-			if name == "small" {
-				followed = 0
-			}
-			if r.Rules.Version != followed || r.Rules.Own != (name == "small") ||
-				r.Rules.Error != fmt.Sprintf("Redis lost data: version %d was known, none is there", version) {
-				return false
-			}
-		}
-		return len(reports) == len(m.drivers)
 	})
-	if at, err := fleet.Emptied(t.Context(), client, ""); err != nil || at.IsZero() {
-		t.Errorf("Redis was emptied at %v, %v", at, err)
+	for name := range m.drivers {
+		var levels []int64
+		for range 6 {
+			levels = append(levels, m.next(name, "with the rules "+name).Level)
+		}
+		if want := []int64{1, 2, 3, 4, 5, 5}; name != "small" && !slices.Equal(levels, want) {
+			t.Errorf("with the rules %s decides %v, want %v", name, levels, want)
+		}
 	}
-	m.follows("with the rules lost")
-	imported, err := admin.Import(t.Context(), backup, false, change)
-	if err != nil {
-		t.Fatal(err)
-	}
-	version = imported.Version
-	m.awaitReports("the rules are back", follow)
 
 	for _, d := range m.drivers {
 		d.end()
@@ -156,35 +118,6 @@ func (m *members) next(name, customer string) decision {
 	got := m.drivers[name].next(customer)
 	m.got.ByCount[priority.Level(got.Level)]++
 	return got
-}
-
-// follows has each member that can count down a new customer's documents to level 5.
-func (m *members) follows(when string) {
-	m.Helper()
-	for name := range m.drivers {
-		var levels []int64
-		for range 6 {
-			levels = append(levels, m.next(name, when+" "+name).Level)
-		}
-		if want := []int64{1, 2, 3, 4, 5, 5}; name != "small" && !slices.Equal(levels, want) {
-			m.Errorf("%s: %s decides %v, want %v", when, name, levels, want)
-		}
-	}
-}
-
-// flush empties all servers.
-func (m *members) flush() {
-	m.Helper()
-	flush := func(ctx context.Context, client *redis.Client) error { return client.FlushAll(ctx).Err() }
-	var err error
-	if cluster, ok := m.client.(*redis.ClusterClient); ok {
-		err = cluster.ForEachMaster(m.Context(), flush)
-	} else {
-		err = flush(m.Context(), m.client.(*redis.Client))
-	}
-	if err != nil {
-		m.Fatal(err)
-	}
 }
 
 func (m *members) awaitReports(what string, condition func(totals fleet.Totals, byName map[string]fleet.Report) bool) {

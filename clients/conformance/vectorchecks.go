@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -61,9 +62,7 @@ func checkPolicies(w *world) {
 			options = nil
 		}
 		w.reopen(d, s.between.addr, enough, options)
-		for name, want := range file.Always {
-			w.script(d, shape.Name, name, want)
-		}
+		maps.Copy(shape.SHA, file.Always)
 		for name, want := range shape.SHA {
 			w.script(d, shape.Name, name, want)
 		}
@@ -221,7 +220,7 @@ func checkCosts(w *world) {
 			s.between.let(pass)
 			d.must(do, f)
 			var sent []int64
-			for args := s.between.arguments(); at < len(args) && len(sent) < len(step.Sent); at += 2 {
+			for _, args := s.between.scripts(); at < len(args) && len(sent) < len(step.Sent); at += 2 {
 				cost, _ := strconv.ParseInt(args[at], 10, 64)
 				sent = append(sent, cost)
 			}
@@ -247,11 +246,12 @@ var operations = map[string]fields{
 	"reset":  {"customer": []byte("acme")},
 }
 
-// warm has the server know all scripts and the driver have a connection.
+// warm has the server know all scripts and the driver have a connection. A driver with a short
+// timeout may need several calls.
 func (w *world) warm(d *driver) {
 	w.Helper()
 	for _, do := range []string{"next", "submit", "peek", "done", "reset"} {
-		d.must(do, operations[do])
+		w.awaitAnswer(d, do)
 	}
 }
 
@@ -288,31 +288,31 @@ func checkErrors(w *world) {
 			}
 		}
 		s.between.let(pass)
-		w.awaitAnswer(d)
+		w.awaitAnswer(d, "peek")
 	}
 	for _, reply := range file.Replies {
 		s.between.let(reply.Reply)
 		if r := d.ask("next", operations["next"]); r.class() != outcomeUnknown {
 			w.Errorf("next whose reply is %s, %q, is %v, want %s", reply.Why, reply.Reply, r, outcomeUnknown)
 		}
-		if sent := s.between.scripts(); sent != 1 {
+		if sent, _ := s.between.scripts(); sent != 1 {
 			w.Errorf("next whose reply is %s was sent %d times", reply.Why, sent)
 		}
 		s.between.let(pass)
-		w.awaitAnswer(d)
+		w.awaitAnswer(d, "peek")
 	}
 }
 
 // awaitAnswer waits until a call is answered: a client may have thought its connection
 // broken.
-func (w *world) awaitAnswer(d *driver) {
+func (w *world) awaitAnswer(d *driver, do string) {
 	w.Helper()
 	for range 10 {
-		if d.ask("peek", operations["peek"]).Error == nil {
+		if d.ask(do, operations[do]).Error == nil {
 			return
 		}
 	}
-	w.Fatal("after an error no peek is answered any more")
+	w.Fatalf("no %s is answered", do)
 }
 
 func checkLost(w *world) {
@@ -326,27 +326,15 @@ func checkLost(w *world) {
 			d = hasty
 		}
 		s.between.let(pass)
-		w.warmly(d)
+		w.warm(d)
 		s.between.let(loss.Tries...)
 		r := d.ask(loss.Do, operations[loss.Do])
-		sent := s.between.scripts()
+		sent, _ := s.between.scripts()
 		if r.class() != loss.Class {
 			w.Errorf("%s: %s, whose tries are %q, is %v, want %s", loss.Name, loss.Do, loss.Tries, r, loss.Class)
 		}
 		if loss.Sent > 0 && sent != loss.Sent {
 			w.Errorf("%s: %s, whose tries are %q, was sent %d times, want %d", loss.Name, loss.Do, loss.Tries, sent, loss.Sent)
-		}
-	}
-}
-
-// warmly warms a driver whose calls may be too slow the first time.
-func (w *world) warmly(d *driver) {
-	w.Helper()
-	for _, do := range []string{"next", "submit", "peek", "done", "reset"} {
-		for range 10 {
-			if d.ask(do, operations[do]).Error == nil {
-				break
-			}
 		}
 	}
 }

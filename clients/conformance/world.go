@@ -20,13 +20,12 @@ import (
 
 // port is a port to check: its driver, and which of its client libraries.
 type port struct {
-	command  []string
-	dir      string   // where the command runs
-	env      []string // nil: this process's
-	client   string   // "": the port's default
-	cluster  bool     // the client wants a Redis Cluster
-	partial  bool     // it may lack what is optional
-	patience time.Duration
+	command []string
+	dir     string   // where the command runs
+	env     []string // nil: this process's
+	client  string   // "": the port's default
+	cluster bool     // the client wants a Redis Cluster
+	partial bool     // it may lack what is optional
 }
 
 // patience is how long a driver may take for an answer whatever its timeout is, so
@@ -69,7 +68,7 @@ func (w *world) site(args ...string) *site {
 }
 
 // siteAt starts a server without anything between, which in a cluster calls itself by
-// an address: "" is its own.
+// an address; "": its own.
 func (w *world) siteAt(addr string, args ...string) *site {
 	w.Helper()
 	if w.port.cluster {
@@ -175,17 +174,27 @@ func (w *world) audit(s *site, books *ledger.Ledger) {
 // count returns a customer's count, false where there is none.
 func (s *site) count(w *world, customer string) (int64, bool) {
 	w.Helper()
-	count, err := s.client.Get(context.Background(), keys(customer)[0]).Int64()
+	count, err := s.client.Get(context.Background(), s.keys(w, customer).Count).Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		w.Fatal(err)
 	}
 	return count, err == nil
 }
 
+// keys returns a customer's keys as the module names them.
+func (s *site) keys(w *world, customer string) priority.Keys {
+	w.Helper()
+	store, err := priority.NewRedisStore(s.client, nil)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return store.Keys(customer)
+}
+
 // pending returns the ids of a customer's pending documents.
 func (s *site) pending(w *world, customer string) (ids []string) {
 	w.Helper()
-	members, err := s.client.ZRange(context.Background(), keys(customer)[1], 0, -1).Result()
+	members, err := s.client.ZRange(context.Background(), s.keys(w, customer).Pending, 0, -1).Result()
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -195,23 +204,6 @@ func (s *site) pending(w *world, customer string) (ids []string) {
 		}
 	}
 	return ids
-}
-
-// keys returns a customer's keys by the reference.
-func keys(customer string) []string {
-	keys := reference.Keys(customer)
-	return []string{keys.Count, keys.Pending, keys.Override}
-}
-
-// reference tells keys and scripts; it is never asked to send anything.
-var reference = newReference(nil)
-
-func newReference(opts *priority.RedisOptions) *priority.RedisStore {
-	store, err := priority.NewRedisStore(redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), opts)
-	if err != nil {
-		panic(err)
-	}
-	return store
 }
 
 func (s *site) flush(w *world) {

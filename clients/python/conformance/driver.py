@@ -44,18 +44,15 @@ class ThreadedStore:
     """Makes the calls of a Store, each in a thread."""
 
     def __init__(self, client: Any, options: dict[str, Any]) -> None:
-        self._store = docpriority.Store(client, **options)
+        self.store = docpriority.Store(client, **options)
         self._threads = ThreadPoolExecutor(64)
 
     def call(self, method: str, arguments: list[Any]) -> Future[Any]:
-        return self._threads.submit(getattr(self._store, method), *arguments)
-
-    def ask(self, method: str, arguments: list[Any]) -> Any:
-        return getattr(self._store, method)(*arguments)
+        return self._threads.submit(getattr(self.store, method), *arguments)
 
     def close(self) -> None:
         self._threads.shutdown()
-        self._store.close()
+        self.store.close()
 
 
 class LoopedStore:
@@ -70,20 +67,17 @@ class LoopedStore:
         async def make() -> docpriority.AsyncStore:
             return docpriority.AsyncStore(make_client(), **options)
 
-        self._store = asyncio.run_coroutine_threadsafe(make(), self._loop).result()
+        self.store = asyncio.run_coroutine_threadsafe(make(), self._loop).result()
 
     def call(self, method: str, arguments: list[Any]) -> Future[Any]:
-        future = asyncio.run_coroutine_threadsafe(getattr(self._store, method)(*arguments), self._loop)
+        future = asyncio.run_coroutine_threadsafe(getattr(self.store, method)(*arguments), self._loop)
         self._under_way = [call for call in self._under_way if not call.done()] + [future]
         return future
-
-    def ask(self, method: str, arguments: list[Any]) -> Any:
-        return getattr(self._store, method)(*arguments)
 
     def close(self) -> None:
         for call in self._under_way:
             call.exception()
-        asyncio.run_coroutine_threadsafe(self._store.close(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(self.store.close(), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -91,15 +85,12 @@ class LoopedStore:
 def open_store(request: dict[str, Any]) -> Any:
     url, kind = request["url"], request.get("client", "redis")
     options: dict[str, Any] = {}
-    if "prefix" in request:
-        options["prefix"] = request["prefix"]
-    if "timeout_ms" in request:
-        options["timeout"] = timedelta(milliseconds=request["timeout_ms"])
-    if "lease_ms" in request:
-        options["lease"] = timedelta(milliseconds=request["lease_ms"])
-    for name, option in {"overrides": "overrides", "fallback": "fallback", "join": "join", "as": "name"}.items():
+    for name, option in {"prefix": "prefix", "overrides": "overrides", "fallback": "fallback", "join": "join", "as": "name"}.items():
         if name in request:
             options[option] = request[name]
+    for name in ("timeout", "lease"):
+        if f"{name}_ms" in request:
+            options[name] = timedelta(milliseconds=request[f"{name}_ms"])
     if "policy" in request:
         options["policy"] = policy_of(request["policy"])
     errors = [redis.ConnectionError, redis.TimeoutError]
@@ -118,16 +109,11 @@ def open_store(request: dict[str, Any]) -> Any:
 
 
 def policy_of(fields: dict[str, Any]) -> docpriority.Policy:
-    given: dict[str, Any] = {}
-    if "thresholds" in fields:
-        given["thresholds"] = fields["thresholds"]
+    given = {name: fields[name] for name in ("thresholds", "loads", "turns") if name in fields}
     if "reset_interval_ms" in fields:
         given["reset_interval"] = timedelta(milliseconds=fields["reset_interval_ms"])
     if "reset_mode" in fields:
         given["reset_mode"] = docpriority.ResetMode(fields["reset_mode"])
-    for name in ("loads", "turns"):
-        if name in fields:
-            given[name] = fields[name]
     return docpriority.Policy(**given)
 
 
@@ -186,9 +172,9 @@ def error_of(error: BaseException) -> dict[str, Any]:
 def ask(store: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Answers what needs no Redis."""
     if request["do"] == "key":
-        keys = store.ask("keys", [base64.b64decode(request["customer"])])
+        keys = store.store.keys(base64.b64decode(request["customer"]))
         return {"key": base64.b64encode(vars(keys)[request["kind"]]).decode()}
-    script = store.ask("script", [request["name"], "anybody"])
+    script = store.store.script(request["name"], "anybody")
     return {"script": script, "sha1": hashlib.sha1(script.encode()).hexdigest()}
 
 
