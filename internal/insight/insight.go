@@ -11,8 +11,8 @@ package insight
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -142,13 +142,14 @@ func NameOfRules(applied control.Applied) string {
 // Lost says what workers knew of the rules and Redis does not, such as "version 15 of the
 // rules was known, and none is there"; empty: Redis has what they know.
 func (s *Snapshot) Lost() string {
-	known := int64(0)
+	known, lost := int64(0), false
 	for _, r := range s.Reports {
 		if r.Here() && r.Err == nil {
 			known = max(known, r.Rules.Version)
+			lost = lost || strings.HasPrefix(r.Rules.Error, "Redis lost data") // in each language
 		}
 	}
-	if s.Unread != nil || known <= s.Applied.Version || !s.someLost() {
+	if s.Unread != nil || known <= s.Applied.Version || !lost {
 		return ""
 	}
 	if s.Applied.Version == 0 {
@@ -157,23 +158,10 @@ func (s *Snapshot) Lost() string {
 	return fmt.Sprintf("version %d of the rules was known, and %d is there", known, s.Applied.Version)
 }
 
-// someLost reports whether a worker says that Redis lost the rules that it follows.
-func (s *Snapshot) someLost() bool {
-	for _, r := range s.Reports {
-		if r.Here() && r.Err == nil && hasLost(r) {
-			return true
-		}
-	}
-	return false
-}
-
-// errNoRules is an error of a command that needs the rules.
-var errNoRules = errors.New("what operators have set cannot be read")
-
 // MustKnow returns an error if the rules could not be read.
 func (s *Snapshot) MustKnow() error {
 	if s.Unread == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", errNoRules, s.Unread)
+	return fmt.Errorf("what operators have set cannot be read: %w", s.Unread)
 }

@@ -134,10 +134,6 @@ func followed(r fleet.Report) string {
 	return fmt.Sprintf("version %d", r.Rules.Version)
 }
 
-// hasLost reports whether a process says that Redis lost rules: each language begins its
-// reason like this.
-func hasLost(r fleet.Report) bool { return strings.HasPrefix(r.Rules.Error, "Redis lost data") }
-
 func ago(d time.Duration) string { return Span(d.Round(time.Second)) }
 
 // Called names the process for people: "w4 on b".
