@@ -33,7 +33,7 @@ type request struct {
 	Client    string `json:"client"`
 	Prefix    string `json:"prefix"`
 	Timeout   int64  `json:"timeout_ms"`
-	Lease     *int64 `json:"lease_ms"`
+	Lease     int64  `json:"lease_ms"`
 	Overrides bool   `json:"overrides"`
 	Join      bool   `json:"join"`
 	Fallback  bool   `json:"fallback"`
@@ -100,9 +100,12 @@ type goStore struct {
 }
 
 func openGo(r *request) (*goStore, error) {
-	opts, err := optionsOf(r)
-	if err != nil {
-		return nil, err
+	if !slices.Contains([]string{"", "since_last_update", "since_last_reset"}, r.Policy.Mode) {
+		return nil, fmt.Errorf("%w policy: there is no reset mode %q", priority.ErrInvalid, r.Policy.Mode)
+	}
+	opts := priority.RedisOptions{
+		Prefix: r.Prefix, Policy: r.Policy.Priority(), Overrides: r.Overrides,
+		Timeout: vectors.Milliseconds(r.Timeout), Lease: vectors.Milliseconds(r.Lease),
 	}
 	parsed, err := redis.ParseURL(r.URL)
 	if err != nil {
@@ -118,14 +121,14 @@ func openGo(r *request) (*goStore, error) {
 		return nil, fmt.Errorf("%w option: there is no client %q", priority.ErrInvalid, r.Client)
 	}
 	if r.Join {
-		member, err := fleet.Join(client, &fleet.Options{Store: *opts, Name: r.As})
+		member, err := fleet.Join(client, &fleet.Options{Store: opts, Name: r.As})
 		if err != nil {
 			return nil, err
 		}
 		store, _ := priority.As[*priority.RedisStore](member)
 		return &goStore{member, store}, nil
 	}
-	store, err := priority.NewRedisStore(client, opts)
+	store, err := priority.NewRedisStore(client, &opts)
 	if err != nil {
 		return nil, err
 	}
@@ -143,18 +146,6 @@ func (s *goStore) close() {
 		defer cancel()
 		_ = store.Close(ctx) // Redis may be away
 	}
-}
-
-// optionsOf returns the options of an open.
-func optionsOf(r *request) (*priority.RedisOptions, error) {
-	opts := &priority.RedisOptions{Prefix: r.Prefix, Policy: r.Policy.Priority(), Timeout: vectors.Milliseconds(r.Timeout), Overrides: r.Overrides}
-	if r.Lease != nil {
-		opts.Lease = vectors.Milliseconds(*r.Lease)
-	}
-	if !slices.Contains([]string{"", "since_last_update", "since_last_reset"}, r.Policy.Mode) {
-		return nil, fmt.Errorf("%w policy: there is no reset mode %q", priority.ErrInvalid, r.Policy.Mode)
-	}
-	return opts, nil
 }
 
 func (s *goStore) do(r *request) response {
@@ -193,10 +184,9 @@ func (s *goStore) do(r *request) response {
 			return response{Key: []byte(key)}
 		}
 	case "script":
-		texts := map[string]string{
-			"next": s.script(lua.Next), "submit": s.script(lua.Submit), "peek": s.script(lua.Peek), "done": lua.Done, "reset": lua.Reset,
-		}
+		texts := map[string]string{"next": lua.Next, "submit": lua.Submit, "peek": lua.Peek, "done": lua.Done, "reset": lua.Reset}
 		if text := texts[r.Name]; text != "" {
+			text = vectors.Script(text, s.redis.PolicyOf(""), s.redis.Lease())
 			sum := sha1.Sum([]byte(text))
 			return response{Script: text, SHA1: hex.EncodeToString(sum[:])}
 		}
@@ -231,10 +221,6 @@ func (s *goStore) done(customer string, ids []string, took time.Duration) respon
 		}
 	}
 	return r
-}
-
-func (s *goStore) script(text string) string {
-	return vectors.Script(text, s.redis.PolicyOf(""), s.redis.Lease())
 }
 
 // rules are the names of the rules.
