@@ -85,9 +85,9 @@ class LoopedStore:
 def open_store(request: dict[str, Any]) -> Any:
     url, kind = request["url"], request.get("client", "redis")
     options: dict[str, Any] = {}
-    for name, option in {"prefix": "prefix", "overrides": "overrides", "fallback": "fallback", "join": "join", "as": "name"}.items():
+    for name in ("prefix", "overrides", "fallback", "join", "as"):
         if name in request:
-            options[option] = request[name]
+            options["name" if name == "as" else name] = request[name]
     for name in ("timeout", "lease"):
         if f"{name}_ms" in request:
             options[name] = timedelta(milliseconds=request[f"{name}_ms"])
