@@ -72,16 +72,6 @@ func TestDones_Day(t *testing.T) {
 		outage(t, f, p)
 		done(t, f, "acme", "one")
 		time.Sleep(priority.DefaultLease + time.Second)
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := f.Close(ctx); err != nil { // nothing was called since
-			t.Error(err)
-		}
-	})
-	test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
-		outage(t, f, p)
-		done(t, f, "acme", "one")
-		time.Sleep(priority.DefaultLease + time.Second)
 		submit(t, p.Store, "acme", "one") // as another process
 		p.take("")
 		back(t, f, p)

@@ -80,11 +80,11 @@ func TestStore_ZeroValue(t *testing.T) {
 // documents a day after their Submit, customers two intervals after their last
 // document, or when what they submitted has faded.
 func TestStore_Forgets(t *testing.T) {
-	const day, sweep = 24 * time.Hour, time.Hour + quiet + time.Second
+	const customers, day, sweep = 10_000, 24 * time.Hour, time.Hour + quiet + time.Second
 	bubble.Test(t, func(t *testing.T) {
 		ctx := t.Context()
 		store := open(t, nil)
-		names := make([]string, priority.MaxDocuments)
+		names := make([]string, customers)
 		for i := range names {
 			names[i] = strconv.Itoa(i)
 		}
@@ -95,7 +95,7 @@ func TestStore_Forgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		loaded(t, 1, 1, 1)(store.Submit(ctx, "1", "1", 0))
-		holds(t, store, priority.MaxDocuments, 1001)
+		holds(t, store, customers, 1001)
 		time.Sleep(2*quiet + sweep)
 		holds(t, store, 2, 1001)
 		time.Sleep(day - 2*quiet)

@@ -42,7 +42,8 @@ func run(tb testing.TB, e Experiment) []Outcome {
 func TestExperiment_Deterministic(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	outage := experiment(t, "outage", 1, Rule, Submit)
-	e := experiment(t, "lost-done", 2, Schedulers()...)
+	e := experiment(t, "steady-flood", 2, Submit, ByHand)
+	e.Options.LostDone = 0.01
 	alone, away := run(t, e), run(t, outage)
 	runtime.GOMAXPROCS(4)
 	if !reflect.DeepEqual(alone, run(t, e)) || !reflect.DeepEqual(away, run(t, outage)) {
