@@ -16,7 +16,7 @@ import (
 const (
 	// mostSent is how many Dones go to the primary in one call.
 	mostSent = 10_000
-	// senders is how many calls are under way at a time: one after the other, thousands of
+	// senders is how many calls are in flight at a time: one after the other, thousands of
 	// customers would take too long for a process that is about to end.
 	senders = 16
 	// mostSendFailures in a row end a round: the primary is away again.
@@ -42,9 +42,9 @@ type done struct {
 	took     time.Duration
 	until    time.Time
 	call     uint64 // of hold, by which it came
-	submits  int    // of the document that are under way: the Done waits for them
+	submits  int    // of the document that are in flight: the Done waits for them
 	sending  bool   // to the primary
-	void     bool   // it is not sent any more, and is there for a send or a Submit under way
+	void     bool   // it is not sent any more, and is there for a send or a Submit in flight
 	reported bool   // memory had the document too, and its end was reported
 }
 
@@ -91,7 +91,7 @@ func (d *dones) dropAny() {
 	}
 }
 
-// remove removes a Done, as soon as nothing is under way. The caller holds mu.
+// remove removes a Done, as soon as nothing is in flight. The caller holds mu.
 func (d *dones) remove(key document, held done) {
 	if held.sending || held.submits > 0 {
 		held.void = true
@@ -270,7 +270,7 @@ func (d *dones) sent(b *batch, err error) {
 }
 
 // sendDones sends the Dones that are owed, each once, until the primary fails too often or
-// the round is stopped. One round is under way at a time.
+// the round is stopped. One round is in flight at a time.
 func (s *Store) sendDones(ctx context.Context, stopped func() bool) {
 	batches := s.dones.batches()
 	var next, failures atomic.Int64

@@ -111,7 +111,7 @@ func TestDones_Submit(t *testing.T) {
 
 // A Submit cancels the Done that is owed only if it counted the document, or may have.
 func TestDones_SubmitNotCounted(t *testing.T) {
-	for _, another := range []bool{false, true} { // counts the document while the first is under way
+	for _, another := range []bool{false, true} { // counts the document while the first is in flight
 		test(t, nil, func(t *testing.T, f *fallback.Store, p *primary) {
 			submit(t, f, "acme", "one")
 			p.fail(only("Done", "acme", down), nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/docpriority/priority/internal/check"
 )
 
-// backgroundTimeout bounds the calls of a primary without a timeout of its own.
+// backgroundTimeout bounds the calls of a primary without its own timeout.
 const backgroundTimeout = time.Second
 
 // retry is what happens in the background after a failure: probes, and the Dones that the
@@ -119,11 +119,11 @@ func (s *Store) probe() bool {
 	return works.Load()
 }
 
-// news is what OnChange was told.
+// news is what OnChange was last called with.
 type news struct {
-	mu   sync.Mutex
-	told bool // its last argument
-	busy bool // a goroutine calls it
+	mu       sync.Mutex
+	reported bool // its last argument
+	busy     bool // a goroutine calls it
 }
 
 // tell calls OnChange in the background if the circuit has opened or closed since its last
@@ -142,12 +142,12 @@ func (s *Store) tellAll() {
 	for {
 		s.news.mu.Lock()
 		open, cause := s.breaker.away()
-		if open == s.news.told {
+		if open == s.news.reported {
 			s.news.busy = false
 			s.news.mu.Unlock()
 			return
 		}
-		s.news.told = open
+		s.news.reported = open
 		s.news.mu.Unlock()
 		s.opts.OnChange(open, cause)
 	}

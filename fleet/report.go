@@ -80,7 +80,7 @@ type Rules struct {
 	// Own reports whether the process follows its own options.
 	Own bool `json:"own"`
 
-	// Error tells operators why the process does not follow the newest rules; empty: it
+	// Error says why the process does not follow the newest rules; empty: it
 	// does.
 	Error string `json:"error"`
 }

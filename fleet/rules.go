@@ -15,7 +15,7 @@ func rulesOf(status control.Status) Rules {
 	return Rules{Version: status.Version, Own: status.Rules == nil, Error: reason(status.Err)}
 }
 
-// reason tells operators why rules are not followed.
+// reason says why rules are not followed.
 func reason(err error) string {
 	var reply redis.Error
 	switch {

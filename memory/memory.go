@@ -20,7 +20,7 @@ import (
 
 // Options configures a [Store]. The zero value works.
 type Options struct {
-	// Policy decides for every customer who has no tier of their own. A zero field
+	// Policy decides for every customer without a tier. A zero field
 	// takes its value from priority.DefaultPolicy, which is the default.
 	Policy priority.Policy
 
@@ -32,7 +32,7 @@ type Options struct {
 	// have Policy. It must be safe for concurrent use. Required with Tiers.
 	TierOf func(customer string) string
 
-	// Lease bounds how long a submitted document that nobody finishes counts as
+	// Lease bounds how long a submitted document that no Done ends counts as
 	// pending: whole milliseconds, from 1 s to 24 h. See priority.RedisOptions.
 	// Default: 24 h.
 	Lease time.Duration
@@ -64,12 +64,12 @@ type Options struct {
 // within the longest reset interval or an hour, whichever is shorter; with Options.Now, at the
 // next call.
 type Store struct {
-	policies policies // nil: the default policy
-	lease    time.Duration
-	most     int // entries; 0: the default
-	clock    func() time.Time
-	told     fair.Costs // costs as given to Submit
-	took     fair.Costs // seconds as given to Done
+	policies    policies // nil: the default policy
+	lease       time.Duration
+	most        int // entries; 0: the default
+	clock       func() time.Time
+	submitCosts fair.Costs // costs as given to Submit
+	took        fair.Costs // seconds as given to Done
 
 	mu sync.Mutex
 	// Counts move to recent when they change. Once in the longest interval
@@ -280,7 +280,7 @@ func (s *Store) Last() priority.Level {
 	return s.policies.Last()
 }
 
-// Lease returns how long a submitted document that nobody finishes counts as pending
+// Lease returns how long a submitted document that no Done ends counts as pending
 // at most.
 func (s *Store) Lease() time.Duration {
 	if s.lease == 0 {

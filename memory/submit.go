@@ -20,7 +20,7 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 	policy, decisions := s.PolicyOf(customer), make([]priority.Decision, len(documents))
 	relative := make([]int64, len(documents))
 	for i, cost := range costs {
-		relative[i] = s.told.Relative(cost)
+		relative[i] = s.submitCosts.Relative(cost)
 	}
 	return decisions, s.inChunks(ctx, "SubmitN", customer, len(documents), func(from, to int, now time.Time) {
 		perCall := min(documentsPerCall, s.maxEntries())
@@ -30,7 +30,7 @@ func (s *Store) SubmitN(ctx context.Context, customer string, documents []string
 		}
 		if costs != nil {
 			for _, cost := range costs[from:to] {
-				s.told.Add(customer, cost)
+				s.submitCosts.Add(customer, cost)
 			}
 		}
 	})

@@ -55,7 +55,7 @@ func (i *Instrumentation) ObserveFleet(client priority.RedisClient, prefix strin
 	go reader.run(ctx)
 	return sync.OnceValue(func() error {
 		defer i.fleet.Store(false)
-		cancel() // a reading under way ends by itself
+		cancel() // a reading in flight ends by itself
 		return registration.Unregister()
 	}), nil
 }

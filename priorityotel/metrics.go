@@ -54,7 +54,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	m := &metrics{meter: meter}
 	m.documents, errs[0] = meter.Int64Counter("priority.documents", metric.WithUnit("{document}"),
 		metric.WithDescription("Documents of calls that count: by rule and level, or by error type if they were not counted."))
-	// A counter of its own: an attribute of priority.documents would double its
+	// A separate counter: an attribute of priority.documents would double its
 	// series, and this counter has no series unless there is an override.
 	m.overridden, errs[1] = meter.Int64Counter("priority.overridden.documents", metric.WithUnit("{document}"),
 		metric.WithDescription("Counted documents whose level is another one than the rule's, by an override: by both levels."))

@@ -23,7 +23,7 @@ const (
 //
 // Its kind is internal, and it has no db attributes: by the conventions they belong
 // to a span of kind client, for one request to a database. A call may be answered
-// from memory, or make several requests; each request has a client span of its own
+// from memory, or make several requests; each request has its own client span
 // if the Redis client is instrumented.
 type spans struct {
 	tracer    trace.Tracer

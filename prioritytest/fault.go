@@ -41,7 +41,7 @@ type Fault struct {
 	Class error
 
 	// Cause is what the error wraps beside Class, such as
-	// context.DeadlineExceeded. Default: an error that says that it was told to
+	// context.DeadlineExceeded. Default: an error that says that it was injected
 	// fail.
 	Cause error
 
@@ -70,12 +70,12 @@ type Fault struct {
 	Calls int
 }
 
-var errTold = errors.New("prioritytest: told to fail")
+var errInjected = errors.New("prioritytest: injected failure")
 
 // faultList holds the faults that have not ended. The zero value is ready to use.
 type faultList struct {
 	mu     sync.Mutex
-	told   []*Fault
+	faults []*Fault
 	healed chan struct{} // closed by heal; nil if no fault was added since
 }
 
@@ -91,12 +91,12 @@ func (f *faultList) add(fault Fault) {
 		fault.Class = priority.ErrNotCounted
 	}
 	if fault.Cause == nil {
-		fault.Cause = errTold
+		fault.Cause = errInjected
 	}
 	fault.Operations = slices.Clone(fault.Operations)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.told = append(f.told, &fault)
+	f.faults = append(f.faults, &fault)
 	if f.healed == nil {
 		f.healed = make(chan struct{})
 	}
@@ -123,7 +123,7 @@ func (f *faultList) heal() {
 	if f.healed != nil {
 		close(f.healed)
 	}
-	f.told, f.healed = nil, nil
+	f.faults, f.healed = nil, nil
 }
 
 // take returns the first fault that a call meets and counts the call, or returns
@@ -134,17 +134,17 @@ func (f *faultList) take(ctx context.Context, operation Operation, customers ...
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	at := slices.IndexFunc(f.told, func(fault *Fault) bool { return fault.meets(operation, customers) })
+	at := slices.IndexFunc(f.faults, func(fault *Fault) bool { return fault.meets(operation, customers) })
 	if at < 0 {
 		return nil
 	}
-	m := &met{*f.told[at], f.healed}
-	switch f.told[at].Calls {
+	m := &met{*f.faults[at], f.healed}
+	switch f.faults[at].Calls {
 	case 0:
 	case 1:
-		f.told = slices.Delete(f.told, at, at+1)
+		f.faults = slices.Delete(f.faults, at, at+1)
 	default:
-		f.told[at].Calls--
+		f.faults[at].Calls--
 	}
 	return m
 }

@@ -183,7 +183,7 @@ func newRulesChange(use, long string, args cobra.PositionalArgs,
 		}
 		replaces := c.Applied.Version
 		if c.Unread != nil {
-			replaces = control.AnyVersion // nobody can have seen what is there
+			replaces = control.AnyVersion // no one can have seen what is there
 		}
 		var version int64
 		if rules == nil {

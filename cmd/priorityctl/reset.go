@@ -29,7 +29,7 @@ func newReset() *cobra.Command {
 	command := &cobra.Command{Use: "reset {CUSTOMER… | -from FILE}", Long: resetLong, Args: from.check, DisableFlagsInUseLine: true}
 	check := func(command *cobra.Command) error {
 		if _, _, asks := environmentOf(command).terminal(command.InOrStdin()); !yes && !asks {
-			return usageError("reset cannot be undone: give -yes where nobody can be asked")
+			return usageError("reset cannot be undone: give -yes where no one can be asked")
 		}
 		return flags.check(command)
 	}

@@ -36,7 +36,7 @@ func newStatus() *cobra.Command {
 
 const pingLong = `Ping checks whether Redis does what the module needs: version, memory, persistence and
 replication of every master, latency, and the rights of a worker and of an operator. For
-these it counts a document of a customer of its own, and forgets it again. The exit
+these it counts a document of a separate customer, and forgets it again. The exit
 status is 1 if a check failed, or if workers report that Redis lost what operators set.
 
   priorityctl ping`

@@ -17,7 +17,7 @@ import (
 // server that Erlang needs.
 func StartRabbitMQ(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
-	// Debian's command on the PATH wants to be root and runs as a user of its own;
+	// Debian's command on the PATH wants to be root and runs as a separate user;
 	// the script that it calls does not.
 	program := find(tb, "rabbitmq-server", "rabbitmq-server", "/usr/lib/rabbitmq/bin")
 	nameServer := find(tb, "epmd", "erlang-base", "/usr/lib/erlang/bin")

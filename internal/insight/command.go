@@ -22,7 +22,7 @@ func (i *Inspector) CommandFor(customer, command string) string {
 	switch {
 	case !typable(customer):
 		if strings.HasPrefix(command, "reset") {
-			line += " -yes" // nobody can be asked
+			line += " -yes" // no one can be asked
 		}
 		bytes := base64.StdEncoding.EncodeToString([]byte(customer))
 		return fmt.Sprintf(`printf %%s '{"customer_base64":"%s"}' | %s -from -`, bytes, line)

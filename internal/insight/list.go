@@ -110,7 +110,7 @@ func (s *Snapshot) list(ctx context.Context, keys []string) ([]Listed, error) {
 		} else if strings.Contains(err.Error(), "CORRUPTPENDING") {
 			end = pendingEnd
 		}
-		key, ok := held[customers[i]][end] // the other key of the customer has an entry of its own, or will have
+		key, ok := held[customers[i]][end] // the other key of the customer has its own entry, or will have
 		if !ok {
 			continue
 		}

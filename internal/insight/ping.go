@@ -45,7 +45,7 @@ const slow = 50 * time.Millisecond
 
 // Ping checks whether Redis does what the module needs: version, memory, persistence and
 // replication of every master, the latency of a round trip, and the rights of a worker and of an
-// operator. For the rights it counts a document of a customer of its own, and forgets it again.
+// operator. For the rights it counts a document of a separate customer, and forgets it again.
 // An error means that Redis cannot be reached.
 func (s *Snapshot) Ping(ctx context.Context) ([]Check, error) {
 	var checks []Check

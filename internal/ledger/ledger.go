@@ -1,4 +1,4 @@
-// Package ledger notes what the callers of a Store were told and compares it
+// Package ledger notes what the callers of a Store were answered and compares it
 // with what the store holds in the end: nothing counted twice, nothing missing.
 package ledger
 
@@ -11,7 +11,7 @@ import (
 	"github.com/docpriority/priority/internal/itemerrors"
 )
 
-// Totals are documents by what their callers were told.
+// Totals are documents by what their callers were answered.
 type Totals struct {
 	Documents      int
 	Answered       int // a decision of the fleet's count
@@ -118,14 +118,14 @@ type Reconciliation struct {
 	Twice   int // answered with a count that another document was answered with
 }
 
-// Exact reports that nothing is missing, extra or told twice.
+// Exact reports that nothing is missing, extra or answered twice.
 func (r Reconciliation) Exact() bool {
 	return r.Missing == 0 && r.Extra == 0 && r.Twice == 0
 }
 
 // String gives the reconciliation in one line.
 func (r Reconciliation) String() string {
-	return fmt.Sprintf("%d documents counted; %d missing, %d extra, %d counts told twice", r.Counted, r.Missing, r.Extra, r.Twice)
+	return fmt.Sprintf("%d documents counted; %d missing, %d extra, %d counts answered twice", r.Counted, r.Missing, r.Extra, r.Twice)
 }
 
 // Reconcile compares the ledger with the customers' counts in the end; held

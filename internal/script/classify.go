@@ -28,7 +28,7 @@ func lost(call *Call, err error) result {
 	return result{Failure: Failure{Unknown, err}, again: call.Repeatable}
 }
 
-// classify says what a command's error means, where sent tells whether the command
+// classify says what a command's error means; sent reports whether the command
 // may have reached Redis.
 func classify(call *Call, err error, sent bool) result {
 	var reply redis.Error

@@ -53,7 +53,7 @@ func (c *command) send(ctx context.Context, client Client) {
 
 // result says what became of the command after do returned late.
 func (c *command) result(call *Call, late *overdue, client habits) result {
-	if late != nil { // It may be under way still: what it holds may not be read.
+	if late != nil { // It may be in flight still: what it holds may not be read.
 		if c.body.cancel() == 0 {
 			return result{unsent: true, Failure: Failure{NotCounted, late.unsent}}
 		}

@@ -7,14 +7,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The most that is under way at a time, whether anyone still waits for it or not, on each
+// The most that is in flight at a time, whether anyone still waits for it or not, on each
 // node of a cluster: a call that is given up goes on until the client's own timeouts end it.
 const (
 	MaxCalls     = 1024 // single calls
 	MaxPipelines = 32   // pipelines, of MaxPipeline calls each
 )
 
-// limit bounds what is under way on one node of a cluster, or on all servers of a client
+// limit bounds what is in flight on one node of a cluster, or on all servers of a client
 // that does not tell them apart.
 type limit struct{ calls, pipelines semaphores }
 
@@ -22,7 +22,7 @@ func newLimit() *limit {
 	return &limit{newSemaphores(64, MaxCalls), newSemaphores(16, MaxPipelines)}
 }
 
-// semaphores bound what is under way, each in a range of a cluster's slots. So a customer
+// semaphores bound what is in flight, each in a range of a cluster's slots. So a customer
 // who floods keeps few others waiting; and behind an AutoPipeliner, which does not tell
 // nodes apart, a node that hangs leaves room for the others, but for ranges with slots of both.
 type semaphores []semaphore

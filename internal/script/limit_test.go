@@ -45,7 +45,7 @@ func hanging(t *testing.T, hangs func(key string) bool) *Runner {
 	return NewRunner(s.client(t))
 }
 
-// As many calls are under way as the constants say, whether anyone waits for them or not;
+// As many calls are in flight as the constants say, whether anyone waits for them or not;
 // others get their turn, or the end of their time.
 func TestLimit(t *testing.T) {
 	bubble.Test(t, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestLimit(t *testing.T) {
 			for range 2 { // the second time, none gets a place
 				calls(time.Second, test.run)
 				if outcomes[Unknown] != test.most || outcomes[NotCounted] != callers-test.most {
-					t.Errorf("%v, want %d under way", outcomes, test.most)
+					t.Errorf("%v, want %d in flight", outcomes, test.most)
 				}
 				test.most = 0
 			}

@@ -14,7 +14,7 @@ import (
 // tries, when most calls have ended: all it says then is that time ran out.
 type probe struct {
 	mu      sync.Mutex
-	running chan struct{} // closed when the attempt under way ends; nil: there is none
+	running chan struct{} // closed when the attempt in flight ends; nil: there is none
 	ended   time.Time     // the last attempt
 	err     error         // its result
 }

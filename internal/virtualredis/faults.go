@@ -24,14 +24,14 @@ import (
 // operators' document is the one of the customer "control".
 type Faults struct {
 	mu     sync.Mutex
-	told   []*prioritytest.Fault
+	faults []*prioritytest.Fault
 	healed chan struct{}
 }
 
 func (f *Faults) Fail(fault prioritytest.Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.told = append(f.told, &fault)
+	f.faults = append(f.faults, &fault)
 	if f.healed == nil {
 		f.healed = make(chan struct{})
 	}
@@ -43,7 +43,7 @@ func (f *Faults) Heal() {
 	if f.healed != nil {
 		close(f.healed)
 	}
-	f.told, f.healed = nil, nil
+	f.faults, f.healed = nil, nil
 }
 
 // take returns the first fault that one of the commands meets.
@@ -53,12 +53,12 @@ func (f *Faults) take(cmds []redis.Cmder) (met *prioritytest.Fault, healed chan 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i, fault := range f.told {
+	for i, fault := range f.faults {
 		if !slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return concerns(fault, cmd) }) {
 			continue
 		}
 		if fault.Calls--; fault.Calls == 0 {
-			f.told = slices.Delete(f.told, i, i+1)
+			f.faults = slices.Delete(f.faults, i, i+1)
 		}
 		return fault, f.healed
 	}

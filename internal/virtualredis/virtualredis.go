@@ -1,5 +1,5 @@
 // Package virtualredis has a miniredis for tests in a bubble of testing/synctest, and
-// makes the commands that reach it fail as told.
+// makes the commands that reach it fail on request.
 package virtualredis
 
 import (
@@ -19,7 +19,7 @@ type Redis struct {
 	Server *miniredis.Miniredis
 	Faults *Faults
 
-	// Sent is told of the commands of clients with faults. Default: nobody is.
+	// Sent is called with the commands of clients with faults. Default: it is not called.
 	Sent func(cmds []redis.Cmder)
 
 	t     testing.TB

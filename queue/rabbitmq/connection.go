@@ -85,8 +85,8 @@ func (l *link) open(ctx context.Context) (*line, error) {
 			if reason != nil {
 				lose(fmt.Errorf("priorityrabbitmq: channel lost: %w", reason))
 			}
-		case _, told := <-cancelled: // the only sign from a quorum queue of RabbitMQ 4.3
-			if told {
+		case _, signalled := <-cancelled: // the only sign from a quorum queue of RabbitMQ 4.3
+			if signalled {
 				lose(errors.New("priorityrabbitmq: the server ended the consumer: after its consumer_timeout, or with its queue"))
 			}
 		}

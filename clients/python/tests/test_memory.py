@@ -54,8 +54,9 @@ class AgainstAServer(StoreCase):
                 continue
             if does == "override":
                 earliest = choose.randrange(1, 9)
-                server.set(store.keys(customer).override, f">={earliest}", px=30_000)
-                memory.set_override(customer, Override(earliest, 255), timedelta(seconds=30))
+                # No sum of whole seconds, at which one of the two would be past its end.
+                server.set(store.keys(customer).override, f">={earliest}", px=29_500)
+                memory.set_override(customer, Override(earliest, 255), timedelta(seconds=29.5))
                 continue
             if does == "reset" and choose.random() < 0.9:
                 continue
