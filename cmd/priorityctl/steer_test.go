@@ -87,7 +87,7 @@ func TestReset(t *testing.T) {
 	t.Parallel()
 	o, client := started(t)
 	count(t, client, map[string]int{"acme": 30, "-rf": 3})
-	o.refused(exitUsage, "give -yes where nobody can be asked", "reset", "acme")
+	o.refused(exitUsage, "give -yes where no one can be asked", "reset", "acme")
 	o.ok("override", "set", "acme", "-level", "2", "-for", "5h", "-why", "b")
 	holds(t, o.ok("reset", "acme", "-yes"), "acme: reset (count -29, level 9)")
 	holds(t, o.ok("reset", "-yes", "-why", "x", "--", "-rf"), "-rf: reset")
