@@ -17,7 +17,33 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// The race detector is slow and allocates, so this file is built without it.
+// The race detector is slow and allocates, so this file is built without it. The benchmarks
+// run on a real server: go test -run '^$' -bench . -benchmem .
+// Module lab compares the module with others.
+
+func BenchmarkNext(b *testing.B) {
+	store := timedStore(b, redistest.Start(b).Client(), 0)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := store.Next(b.Context(), "acme"); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSubmitAndDone(b *testing.B) {
+	store := timedStore(b, redistest.Start(b).Client(), 0)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		document := strconv.Itoa(i)
+		if _, err := store.Submit(b.Context(), "acme", document, 0); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := store.Done(b.Context(), "acme", document, time.Second); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
 
 func timedStore(tb testing.TB, client priority.RedisClient, timeout time.Duration) *priority.RedisStore {
 	tb.Helper()
