@@ -270,7 +270,11 @@ func TestDocs_Links(t *testing.T) {
 	t.Parallel()
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	repository := regexp.MustCompile(`^https://` + ours + `(/(blob|tree)/main/|$)`)
+	anchors := make(map[string][]string)
 	for _, page := range pages(t) {
+		anchors[page] = anchorsOf(t, page)
+	}
+	for page := range anchors {
 		for _, match := range link.FindAllStringSubmatch(markdown.Read(t, page).Prose(), -1) {
 			target, anchor, _ := strings.Cut(match[1], "#")
 			file := path.Join(path.Dir(page), target)
@@ -284,15 +288,15 @@ func TestDocs_Links(t *testing.T) {
 			}
 			if _, err := os.Stat(file); err != nil {
 				t.Errorf("%s: %s: %v", page, match[1], err)
-			} else if anchor != "" && !slices.Contains(anchors(t, file), anchor) {
+			} else if anchor != "" && !slices.Contains(anchors[file], anchor) {
 				t.Errorf("%s: %s: no such heading", page, match[1])
 			}
 		}
 	}
 }
 
-// anchors returns the anchors of a page's headings, as GitHub makes them.
-func anchors(t *testing.T, page string) (found []string) {
+// anchorsOf returns the anchors of a page's headings, as GitHub makes them.
+func anchorsOf(t *testing.T, page string) (found []string) {
 	t.Helper()
 	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(markdown.Read(t, page).Prose(), -1) {
 		anchor := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(match[1]), "")

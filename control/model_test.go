@@ -168,7 +168,7 @@ func (m *model) compare() {
 func TestAdmin_Model(t *testing.T) {
 	t.Parallel()
 	w := start(t)
-	for seed := range uint64(200) {
+	for seed := range uint64(60) {
 		check(t, w.client.FlushAll(t.Context()).Err())
 		w.store = newStore(t, w.client, control.Options{})
 		check(t, w.store.Refresh(t.Context()))
