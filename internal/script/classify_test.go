@@ -2,58 +2,78 @@ package script
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"strings"
 	"testing"
+	"time"
 
+	miniserver "github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 )
 
 // An answer of Redis that is not a reply of the script says whether the script
 // has run.
 func TestClassify_Reply(t *testing.T) {
-	for text, want := range map[string]result{
-		"NOSCRIPT No matching script. Please use EVAL.":    {noScript: true},
-		"LOADING Redis is loading the dataset in memory":   {again: true},
-		"READONLY You can't write against a read only r":   {again: true},
-		"CLUSTERDOWN The cluster is down":                  {again: true},
-		"TRYAGAIN Multiple keys request during rehashing":  {again: true},
-		"MASTERDOWN Link with MASTER is down":              {again: true},
-		"BUSY Redis is busy running a script":              {again: true},
-		"ERR max number of clients reached":                {again: true},
-		"NOAUTH Authentication required.":                  {},
-		"WRONGPASS invalid username-password pair":         {},
-		"NOPERM User x has no permissions to run this":     {},
-		"OOM command not allowed when used memory > 'm'":   {},
-		"MISCONF Redis is configured to save RDB":          {},
-		"NOREPLICAS Not enough good replicas to write":     {},
-		"MOVED 5 127.0.0.1:7000":                           {},
-		"CROSSSLOT Keys in request don't hash to the same": {},
-		"ERR unknown command 'EVALSHA'":                    {},
-		"ERR the number of documents is not 1 to 1000000":  {},
-		"CORRUPTCOUNT the key holds something else":        {Failure: Failure{Outcome: CorruptCount}},
-		"CORRUPTPENDING the key holds something else":      {Failure: Failure{Outcome: CorruptPending}},
-		// Redis 6.2 speaks so of what a script's command was refused.
-		"ERR Error running script (call to f_0): @user_script: 9: -READONLY You can't write": {again: true},
-		"ERR Error running script (call to f_0): @user_script: 9: -OOM command not allowed":  {},
-		"ERR Error running script (call to f_0): @user_script: 9: -MISCONF Redis is":         {},
-		// Who knows what was done before that.
-		"ERR Error running script (call to f_0): @user_script:9: attempt to index": {Failure: Failure{Outcome: Unknown}},
-		"ERR something new": {Failure: Failure{Outcome: Unknown}},
-	} {
-		want.Err = reply(text)
+	var file struct {
+		Answers []struct{ Answer, Class, Then string }
+		Replies []struct{ Why, Reply string }
+	}
+	readVectors(t, "errors.json", &file)
+	for _, a := range file.Answers {
+		want := result{Failure: Failure{outcomes[a.Class], reply(a.Answer)}, again: a.Then == "again", noScript: a.Then == "text"}
+		if strings.HasPrefix(a.Answer, "CORRUPTPENDING ") {
+			want.Outcome = CorruptPending
+		}
 		if got := classify(&Call{}, want.Err, true); got != want {
-			t.Errorf("%q: %+v, want %+v", text, got, want)
+			t.Errorf("%q: %+v, want %+v", a.Answer, got, want)
 		}
 		// What was never sent was never run, whatever Redis says to the client.
 		if got := classify(&Call{}, want.Err, false); got.Outcome == Unknown {
-			t.Errorf("%q: %+v for a command that was not sent", text, got)
+			t.Errorf("%q: %+v for a command that was not sent", a.Answer, got)
 		}
 		if got := classify(&Call{ReadOnly: true}, want.Err, true); got.Outcome == Unknown {
-			t.Errorf("%q: %+v for a command that writes nothing", text, got)
+			t.Errorf("%q: %+v for a command that writes nothing", a.Answer, got)
 		}
+	}
+
+	var replies string
+	redisServer, err := miniserver.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer redisServer.Close()
+	redisServer.SetPreHook(func(peer *miniserver.Peer, command string, _ ...string) bool {
+		if command == "EVALSHA" {
+			peer.WriteRaw(replies)
+		}
+		return command == "EVALSHA"
+	})
+	for _, r := range file.Replies {
+		replies = r.Reply
+		client := redis.NewClient(&redis.Options{Addr: redisServer.Addr().String()})
+		if _, failure := NewRunner(client).Run(begin(t, time.Minute), &Call{Script: next, Key: "k"}); failure == nil || failure.Outcome != Unknown {
+			t.Errorf("a reply that is %s: %+v", r.Why, failure)
+		}
+		_ = client.Close()
+	}
+}
+
+// outcomes are those of the classes of ../../vectors.
+var outcomes = map[string]Outcome{"not_counted": NotCounted, "outcome_unknown": Unknown, "corrupt": CorruptCount}
+
+func readVectors(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile("../../vectors/" + file) // package vectors imports this one
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -22,52 +22,66 @@ func begin(t *testing.T, timeout time.Duration) *Deadline {
 	return &d
 }
 
-// What may have been run is run again only if that does no harm.
+// What may have been run is run again only if that does no harm, and no later refusal undoes
+// a lost answer.
 func TestRun_LostAnswer(t *testing.T) {
-	for _, test := range []struct {
-		name string
-		call Call
-		want int // how often it is sent
-	}{
-		{"counts", Call{}, 1},
-		{"repeatable", Call{Repeatable: true}, 2},
-		{"read only", Call{ReadOnly: true}, 2},
-	} {
-		test.call.Script, test.call.Key = next, "k"
-		s := &server{}
-		s.answers = []answer{s.loses, s.replies(1, 0)}
-		_, failure := NewRunner(s.client(t)).Run(begin(t, time.Minute), &test.call)
-		if answered := failure == nil; len(s.read) != test.want || answered != (test.want == 2) {
-			t.Errorf("%s: sent %d times, %+v", test.name, len(s.read), failure)
+	var file struct {
+		Cases []struct {
+			Name, Do, Class string
+			Tries           []string
+			Sent            int
 		}
-
-		s = &server{}
-		s.answers = []answer{s.loses, s.replies(1, 0)}
-		_, failures := NewRunner(s.client(t)).RunEach(begin(t, time.Minute), []Call{test.call})
-		if answered := failures[0] == nil; len(s.read) != test.want || answered != (test.want == 2) {
-			t.Errorf("%s, in a pipeline: sent %d times, %+v", test.name, len(s.read), failures[0])
+	}
+	readVectors(t, "lost.json", &file)
+	for _, c := range file.Cases {
+		call := Call{Script: next, Key: "k", Repeatable: c.Do == "submit" || c.Do == "done", ReadOnly: c.Do == "peek"}
+		for name, run := range runs {
+			bubble.Test(t, func(t *testing.T) {
+				s := &server{}
+				for _, try := range c.Tries {
+					switch try {
+					case "answered":
+						s.answers = append(s.answers, s.replies(1, 0))
+					case "lost":
+						s.answers = append(s.answers, s.loses)
+					default:
+						s.answers = append(s.answers, s.refuses(try))
+					}
+				}
+				failure := run(NewRunner(s.client(t)), begin(t, time.Second), call)
+				if answered := failure == nil; answered != (c.Class == "answered") || !answered && failure.Outcome != outcomes[c.Class] {
+					t.Errorf("%s, %s: %+v, want %s", c.Name, name, failure, c.Class)
+				}
+				loaded := func(line string) bool { return strings.HasPrefix(line, "script load ") }
+				if s.read = slices.DeleteFunc(s.read, loaded); c.Sent > 0 && len(s.read) != c.Sent {
+					t.Errorf("%s, %s: sent %d times, want %d", c.Name, name, len(s.read), c.Sent)
+				}
+			})
 		}
 	}
 }
 
-// A refusal or a lack of connections after a lost answer does not undo it.
+// runs make a call, each in a way of its own.
+var runs = map[string]func(*Runner, *Deadline, Call) *Failure{
+	"alone": func(r *Runner, d *Deadline, call Call) *Failure {
+		_, failure := r.Run(d, &call)
+		return failure
+	},
+	"in a pipeline": func(r *Runner, d *Deadline, call Call) *Failure {
+		_, failures := r.RunEach(d, []Call{call})
+		return failures[0]
+	},
+}
+
+// Nor does a lack of connections.
 func TestRun_UnknownStays(t *testing.T) {
-	call := Call{Script: next, Key: "k", Repeatable: true}
-	for name, last := range map[string]func(s *server) answer{
-		"refused for a moment": func(s *server) answer { return s.refuses("READONLY You can't write") },
-		"refused":              func(s *server) answer { return s.refuses("OOM command not allowed") },
-		"no connection":        func(s *server) answer { return s.unreachable },
-	} {
+	for name, run := range runs {
 		bubble.Test(t, func(t *testing.T) {
 			s := &server{}
-			s.answers = []answer{s.loses, last(s)}
-			runner := NewRunner(s.client(t))
-			if _, failure := runner.Run(begin(t, time.Second), &call); failure == nil || failure.Outcome != Unknown {
+			s.answers = []answer{s.loses, s.unreachable}
+			failure := run(NewRunner(s.client(t)), begin(t, time.Second), Call{Script: next, Key: "k", Repeatable: true})
+			if failure == nil || failure.Outcome != Unknown {
 				t.Errorf("%s: %+v", name, failure)
-			}
-			s.answers = []answer{s.loses, last(s)}
-			if _, failures := runner.RunEach(begin(t, time.Second), []Call{call}); failures[0] == nil || failures[0].Outcome != Unknown {
-				t.Errorf("%s, in a pipeline: %+v", name, failures[0])
 			}
 		})
 	}
@@ -306,22 +320,13 @@ func TestRun_InTime(t *testing.T) {
 				return nil
 			}}
 			runner := NewRunner(s.client(t))
-			for _, run := range []func(d *Deadline) *Failure{
-				func(d *Deadline) *Failure {
-					_, failure := runner.Run(d, &Call{Script: next, Key: "k"})
-					return failure
-				},
-				func(d *Deadline) *Failure {
-					_, failures := runner.RunEach(d, []Call{{Script: next, Key: "k"}})
-					return failures[0]
-				},
-			} {
+			for _, run := range runs {
 				ctx, cancel := context.WithCancel(context.Background())
 				if test.cancel != 0 {
 					time.AfterFunc(test.cancel, cancel)
 				}
 				d, begun := Begin(ctx, test.timeout), time.Now()
-				failure := run(&d)
+				failure := run(runner, &d, Call{Script: next, Key: "k"})
 				if got := time.Since(begun); got != test.want || (failure == nil) != (test.outcome < 0) || failure != nil && failure.Outcome != test.outcome {
 					t.Errorf("%s: %+v after %v", test.name, failure, got)
 				}
