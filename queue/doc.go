@@ -1,5 +1,5 @@
-// Package queue translates a level for your queue: pure functions return the priority,
-// queue name or subject that the queue's client takes. Each gets the direction right: some
+// Package queue translates a level for your queue: pure functions return the priority
+// or queue name that the queue's client takes. Each gets the direction right: some
 // queues serve the largest number first, others the smallest. A [Picker] chooses the level
 // that a consumer serves next, if the queue cannot.
 //

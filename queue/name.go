@@ -23,13 +23,9 @@ func Name(prefix string, level, last priority.Level) string {
 // Names returns the names of all levels' queues, level 1 first: the order for
 // BLPOP, which serves the first list that is not empty.
 func Names(prefix string, last priority.Level) []string {
-	return each(prefix, last, Name)
-}
-
-func each(prefix string, last priority.Level, name func(string, priority.Level, priority.Level) string) []string {
 	names := make([]string, max(last, 1))
 	for i := range names {
-		names[i] = name(prefix, priority.Level(i+1), last)
+		names[i] = Name(prefix, priority.Level(i+1), last)
 	}
 	return names
 }

@@ -41,9 +41,7 @@ var adapters = map[string]struct {
 		func(level, last priority.Level) int {
 			return int(queue.RabbitMQ(level, last, queue.RabbitMQMaxPriority(last)))
 		},
-		func(last priority.Level) []int {
-			return numbers(int(queue.RabbitMQMaxPriority(last)), 0)(last)
-		},
+		func(last priority.Level) []int { return numbers(int(max(2, min(last, 32)))-1, 0)(last) },
 	},
 	"RabbitMQ, x-max-priority 5":   {largestFirst, rabbitMQ(5), numbers(5, 0)},
 	"RabbitMQ, x-max-priority 255": {largestFirst, rabbitMQ(255), numbers(255, 0)},
@@ -142,8 +140,7 @@ func TestALevelOutsideCountsAsTheNearestInside(t *testing.T) {
 		return priority.Level(levels[rand.IntN(len(levels))])
 	}
 	named := map[string]func(level, last priority.Level) string{
-		"Name":        func(level, last priority.Level) string { return queue.Name("documents", level, last) },
-		"NATSSubject": func(level, last priority.Level) string { return queue.NATSSubject("documents", level, last) },
+		"Name": func(level, last priority.Level) string { return queue.Name("documents", level, last) },
 	}
 	for name, adapter := range adapters {
 		named[name] = func(level, last priority.Level) string { return fmt.Sprint(adapter.number(level, last)) }
@@ -192,28 +189,9 @@ func TestNineLevelsAreThoseOfTheDocs(t *testing.T) {
 	}
 }
 
-func TestRabbitMQIsDeclaredWithAtMostThirtyTwoPriorities(t *testing.T) {
-	for last, want := range map[priority.Level]uint8{-1: 1, 1: 1, 2: 1, 3: 2, 9: 8, 22: 21, 32: 31, 33: 31, 255: 31} {
-		if got := queue.RabbitMQMaxPriority(last); got != want {
-			t.Errorf("%d levels: %d, want %d", last, got, want)
-		}
-	}
-}
-
-func TestTheLargestNumbersDoNotOverflow(t *testing.T) {
-	for _, level := range []priority.Level{1, 2, math.MaxInt - 1, math.MaxInt} {
-		if got := queue.Class(level, math.MaxInt, math.MaxInt); got != level {
-			t.Errorf("level %d, with a class for each, is %d", level, got)
-		}
-	}
-}
-
 func TestNamesAreThoseOfAllLevelsInOrder(t *testing.T) {
 	if got, want := queue.Names("documents", 3), []string{"documents-1", "documents-2", "documents-3"}; !slices.Equal(got, want) {
 		t.Errorf("Names: %q, want %q", got, want)
-	}
-	if got, want := queue.NATSSubjects("documents", 3), []string{"documents.1", "documents.2", "documents.3"}; !slices.Equal(got, want) {
-		t.Errorf("NATSSubjects: %q, want %q", got, want)
 	}
 	if got := queue.Names("documents", -1); !slices.Equal(got, []string{"documents-1"}) {
 		t.Errorf("Names of no levels: %q", got)
