@@ -15,24 +15,23 @@ import (
 // nothing and is closed, and the bubble ends only when no goroutine of it is left.
 func TestOutage_LeavesNothing(t *testing.T) {
 	for _, end := range []time.Duration{middle + time.Minute, 1000 * time.Hour} {
-		for _, counting := range []string{Rule, Submit} {
-			bubble.Test(t, func(t *testing.T) {
-				e := experiment(t, "outage", 1, counting)
-				w := e.Workload(1)
-				w.Outage.To = end
-				by, starts, err := e.serve(counting, w, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				o := by.(*byLevel).giver.(*counted).store.(*outage)
-				if o.redis.away.Load() || o.Close() != nil || o.over && o.Degraded() || len(starts) != len(w.Documents) {
-					t.Errorf("the outage until %v: away %t, degraded %t, over %t, %d served", end, o.redis.away.Load(), o.Degraded(), o.over, len(starts))
-				}
-				if counting == Submit && len(o.owed) == 0 {
-					t.Error("no Done was owed")
-				}
+		bubble.Test(t, func(t *testing.T) {
+			e := experiment(t, "outage", 1)
+			w := e.Workload(1)
+			w.Outage.To = end
+			w.Documents = slices.DeleteFunc(w.Documents, func(d Document) bool { // of the rest there are too many for -race
+				return d.Submitted < middle-time.Minute || d.Submitted > middle+2*time.Minute
 			})
-		}
+			by, starts, err := e.serve(Submit, w, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := by.(*byLevel).giver.(*counted).store.(*outage)
+			if o.redis.away.Load() || o.Close() != nil || o.over && o.Degraded() || len(starts) != len(w.Documents) || len(o.owed) == 0 {
+				t.Errorf("the outage until %v: away %t, degraded %t, over %t, %d served, %d Dones owed",
+					end, o.redis.away.Load(), o.Degraded(), o.over, len(starts), len(o.owed))
+			}
+		})
 	}
 }
 
