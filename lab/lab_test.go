@@ -59,8 +59,8 @@ func TestHelp(t *testing.T) {
 }
 
 func TestSimulate(t *testing.T) {
-	scenarios := succeeded(t, "", "simulate", "-seeds", "2", "-scenario", "tiers,many-servers")
-	for _, want := range []string{"tiers: 20 equal", "\n| submit*weight | ", "mean of 2 seeds", " ± ", "many-servers: as", "Wait of the flooder, s"} {
+	scenarios := succeeded(t, "", "simulate", "-seeds", "2", "-scenario", "tiers-calm,long-overload")
+	for _, want := range []string{"tiers-calm: 20 customers", "\n| submit*weight | ", "mean of 2 seeds", " ± ", "long-overload: 12", "Wait of the flooder, s"} {
 		if !strings.Contains(scenarios, want) {
 			t.Errorf("no %q in\n%s", want, scenarios)
 		}
@@ -72,7 +72,7 @@ func TestSimulate(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, trace)
 		}
 	}
-	if matrix := succeeded(t, small, "matrix", "-", "-seeds", "1", "-scenario", "overload-equal", "-light", "2"); !strings.Contains(matrix, "\n| trace-14 ") {
+	if matrix := succeeded(t, small, "matrix", "-", "-seeds", "1", "-scenario", "long-overload", "-light", "2"); !strings.Contains(matrix, "\n| trace-14 ") {
 		t.Errorf("the trace is not in\n%s", matrix)
 	}
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/docpriority/priority/lab/internal/simulation"
 )
 
-// All lines that can be printed are compiled as a program.
+// All lines that can be printed are compiled.
 func TestTuning_LinesCompile(t *testing.T) {
 	var program strings.Builder
-	program.WriteString("package main\n\nimport (\n\t\"context\"\n\t\"time\"\n\n\t\"github.com/docpriority/priority\"\n\t\"github.com/redis/go-redis/v9\"\n)\n\n" +
-		"var _ = time.Hour\n\nfunc main() {}\n")
+	program.WriteString("package lines\n\nimport (\n\t\"context\"\n\t\"time\"\n\n\t\"github.com/docpriority/priority\"\n\t\"github.com/redis/go-redis/v9\"\n)\n\n" +
+		"var _ = time.Hour\n")
 	for _, counting := range []string{simulation.Rule, simulation.Submit} {
 		for i, policy := range []priority.Policy{
 			priority.DefaultPolicy(), {Thresholds: []int64{-1, -316}, ResetInterval: 6 * time.Hour, Loads: []float64{0.5, 32}, Turns: 4},
@@ -27,12 +27,11 @@ func TestTuning_LinesCompile(t *testing.T) {
 				"%sreturn decision.Level, err\n}\n", counting, i, lines)
 		}
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "main.go")
+	file := filepath.Join(t.TempDir(), "lines.go")
 	if err := os.WriteFile(file, []byte(program.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "program"), file).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", file).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s\n%s", err, out, program.String())
 	}
 }
