@@ -3,8 +3,10 @@ package nodejs_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -23,15 +25,27 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// runTests runs the tests of one file, none of which may be skipped, beside the tests of other
-// files: nearly all of them wait.
+// checkout returns a copy of this folder in which npm has installed the client libraries.
+func checkout(t testing.TB) string {
+	t.Helper()
+	return installed.Install(t, "../..", "clients/nodejs")
+}
+
+// runTests runs the tests of one file in the checkout.
 func runTests(t *testing.T, file string, env ...string) {
+	t.Helper()
+	runTestsIn(t, checkout(t), file, env...)
+}
+
+// runTestsIn runs the tests of one file, none of which may be skipped, beside the tests of other
+// files: nearly all of them wait.
+func runTestsIn(t *testing.T, folder, file string, env ...string) {
 	t.Helper()
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, "node", "--test", "--test-reporter=tap", "test/"+file)
-	command.Dir = installed.Install(t, "../..", "clients/nodejs")
+	command.Dir = folder
 	command.Env = append(os.Environ(), env...)
 	output, err := command.CombinedOutput()
 	if err != nil || !strings.Contains(string(output), "\n# skipped 0\n") {
@@ -69,28 +83,22 @@ func TestCluster(t *testing.T) {
 	runTests(t, "cluster.test.mjs", "CLUSTER="+cluster.Masters[0].Addr)
 }
 
-func TestPackage(t *testing.T) { runTests(t, "package.test.mjs") }
+// The package does what it should where users have it.
+func TestPackage(t *testing.T) {
+	user := install(t)
+	for file, folder := range map[string]string{"package.test.mjs": checkout(t), "readme.test.mjs": checkout(t), "bullmq.test.mjs": user} {
+		t.Run(file, func(t *testing.T) { runTestsIn(t, folder, file, "FOLDER="+user, "REDIS="+redistest.Start(t).Addr) })
+	}
+}
 
 func BenchmarkFlood(b *testing.B) {
-	installBullMQ(b)
+	user := install(b)
 	brokertest.Flood(b, func(b *testing.B, policy priority.Policy, all []brokertest.Arrival) map[string]brokertest.Times {
 		command := exec.Command("node", "test/bullmq-flood.mjs")
-		command.Dir = installed.Install(b, "../..", "clients/nodejs")
+		command.Dir = user
 		command.Env = append(os.Environ(), "REDIS=redis://"+redistest.Start(b).Addr)
 		return brokertest.Script(b, policy, all, command)
 	}, 9)
-}
-
-func TestREADME(t *testing.T) {
-	installBullMQ(t)
-	server := redistest.Start(t)
-	runTests(t, "readme.test.mjs", "REDIS="+server.Addr)
-}
-
-func TestBullMQ(t *testing.T) {
-	installBullMQ(t)
-	server := redistest.Start(t)
-	runTests(t, "bullmq.test.mjs", "REDIS="+server.Addr)
 }
 
 // runOnRedis runs tests that leave no key behind.
@@ -105,14 +113,24 @@ func runOnRedis(t *testing.T, file string) {
 	runTests(t, file, "REDIS="+server.Addr)
 }
 
-// BullMQ is not in package-lock.json: it depends on a native package for each system,
-// and npm would want all of them to be there. npm installs a package that users may have
-// beside ours only as one for development.
-func installBullMQ(t testing.TB) {
+// install returns a folder in which npm has installed the package as for a user, with all that it
+// is used with, and with its tests.
+func install(t testing.TB) string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "npm", "install", "--no-save", "--save-dev", "--ignore-scripts", "bullmq@6.7.0")
-	command.Dir = installed.Install(t, "../..", "clients/nodejs")
-	if output, err := command.CombinedOutput(); err != nil {
-		redistest.Skip(t, "npm install bullmq, which wants the npm registry: "+err.Error()+"\n"+string(output))
+	folder, npm := t.TempDir(), func(folder string, args ...string) string {
+		command := exec.CommandContext(t.Context(), "npm", args...)
+		command.Dir = folder
+		output, err := command.Output()
+		if err != nil {
+			redistest.Skip(t, fmt.Sprintf("npm %s, which wants the npm registry: %v", args, err))
+		}
+		return strings.TrimSpace(string(output))
 	}
+	archive := npm(checkout(t), "pack", "--silent", "--pack-destination", folder)
+	npm(folder, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=5",
+		"./"+archive, "bullmq@6.7.0", "ioredis@6", "redis@6", "typescript@5.9.3", "@types/node@20")
+	if err := os.CopyFS(filepath.Join(folder, "test"), os.DirFS("test")); err != nil {
+		t.Fatal(err)
+	}
+	return folder
 }

@@ -159,8 +159,10 @@ class Ioredis {
   }
 
   failureOf(error) {
-    // ioredis 5 sends commands before the reply to its login, and a failed login then ends them all.
-    if (error.name === 'ReplyError' && error.command?.name !== 'auth') return new Refused(error.message, { cause: error });
+    // ioredis 5 sends commands before the reply to its login, and a failed login then ends them all,
+    // or Redis refuses them without saying why.
+    const { message } = error.message.startsWith('NOAUTH ') && this.why?.message.startsWith('WRONGPASS ') ? this.why : error;
+    if (error.name === 'ReplyError' && error.command?.name !== 'auth') return new Refused(message, { cause: error });
     if (/^Stream isn't writeable|^Too many Cluster redirections\. Last error: ReplyError/.test(error.message)) return new Unsent(error.message, { cause: error });
     const why = this.why ?? error;
     return new Lost(`no answer came: ${why.message}`, { cause: why });

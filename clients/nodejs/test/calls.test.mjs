@@ -1,11 +1,10 @@
-// Calls and options: which are refused, and that all clients, whatever their settings, and the
-// store in memory decide the same, on the Redis server that REDIS names.
+// Calls and options: which are refused, what the store in memory does, and that calls mean the same
+// with all clients, whatever their settings, on the Redis server that REDIS names.
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { createClientPool, createSentinel } from 'redis';
-import { Corrupt, join, keysOf, NotCounted, OutcomeUnknown, Store } from 'docpriority';
-import { doneAfter, doneAtEnd, submitJobs } from 'docpriority/bullmq';
+import { Corrupt, NotCounted, Store } from 'docpriority';
 import { MemoryStore } from 'docpriority/testing';
 import { Memory } from '../src/memory.js';
 import { policiesOf } from '../src/policy.js';
@@ -16,26 +15,19 @@ const client = clients['ioredis 6']('redis://127.0.0.1:1');
 describe('a wrong call is refused before anything is sent', () => {
   const store = new Store(client); // nothing listens there: what were sent would end with NotCounted
   const calls = {
-    'no customer': [() => store.next(''), RangeError],
     'a long customer': [() => store.next('ü'.repeat(257)), RangeError],
     'a lone surrogate': [() => store.submit('acme', 'in\ud800'), { message: String.raw`docpriority: a document has a lone surrogate: "in\ud800"` }],
-    'no document': [() => store.submit('acme', ''), RangeError],
     'no documents': [() => store.submitN('acme', []), RangeError],
     '101 documents': [() => store.submitN('acme', Array(101).fill('d')), RangeError],
     '1001 documents': [() => store.doneN('acme', Array(1001).fill('d')), RangeError],
     'a hole among the documents': [() => store.submitN('acme', ['a', , 'b']), TypeError], // eslint-disable-line no-sparse-arrays
     'documents in a string': [() => store.submitN('acme', 'abc'), TypeError],
-    'a negative cost': [() => store.submit('acme', 'd', { cost: -1 }), { message: 'docpriority: a cost is 0 (unknown) or a positive finite number, not -1' }],
     'no number for a cost': [() => store.submit('acme', 'd', { cost: NaN }), RangeError],
-    'a cost without end': [() => store.submitN('acme', ['a', 'd'], { costs: [1, Infinity] }), RangeError],
     'a cost in words': [() => store.submit('acme', 'd', { cost: '5' }), TypeError],
     'a cost without its name': [() => store.submit('acme', 'd', 5), { message: 'docpriority: the third argument of submit: an object such as { cost: 12 } is needed, not Number' }],
-    'too few costs': [() => store.submitN('acme', ['a', 'd'], { costs: [5] }), RangeError],
     'a hole among the costs': [() => store.submitN('acme', ['a', 'd'], { costs: [5, , ] }), TypeError], // eslint-disable-line no-sparse-arrays
     'zero of them': [() => store.nextN('acme', 0), RangeError],
-    'too many': [() => store.nextN('acme', 1_000_001), RangeError],
     'a number in a string': [() => store.nextN('acme', '3'), TypeError],
-    'negative time': [() => store.done('acme', 'd', -1), RangeError],
     'options for a time': [() => store.done('acme', 'd', {}), TypeError],
     'a document for options': [() => store.next('acme', 'd'), { message: 'docpriority: the second argument of next: an object such as { signal } is needed, not String' }],
     'no signal': [() => store.next('acme', { signal: {} }), TypeError],
@@ -67,22 +59,6 @@ describe('a wrong option is refused', () => {
   test('an address in place of a client', () => {
     for (const url of ['redis://127.0.0.1', new URL('redis://127.0.0.1')]) assert.throws(() => new Store(url), /^TypeError: docpriority: a client or cluster of .* is needed, .* not (String|URL)$/);
   });
-
-  const jobs = { add: async () => {}, addBulk: async () => {}, getJob: async () => {} };
-  for (const [what, call] of Object.entries({
-    'a client or cluster': () => join(null), 'options ': () => join(client, null), 'options': () => new Store(client, null), 'options  ': () => new MemoryStore(null),
-    'policy': () => join(client, { policy: null }), 'tiers': () => join(client, { tiers: null }), 'tierOf': () => join(client, { tierOf: null }),
-    'prefix': () => join(client, { prefix: null }), 'timeout': () => join(client, { timeout: null }), 'lease': () => join(client, { lease: null }),
-    'fallback': () => join(client, { fallback: null }), 'overrides': () => join(client, { overrides: null }), 'name': () => join(client, { name: null }),
-    'policy.loads': () => join(client, { policy: { loads: null } }), 'policy.turns': () => join(client, { policy: { turns: null } }),
-    'clock': () => new MemoryStore({ clock: null }), 'an override': () => new MemoryStore().setOverride('acme', null),
-    'a customer': () => keysOf(null), 'the queue': () => submitJobs(null, new MemoryStore(), { customerOf: String }), 'the store': () => submitJobs(jobs, null, { customerOf: String }),
-    'the options of submitJobs': () => submitJobs(jobs, new MemoryStore(), null), 'customerOf': () => submitJobs(jobs, new MemoryStore(), {}),
-    'costOf': () => submitJobs(jobs, new MemoryStore(), { customerOf: String, costOf: null }),
-    'the store ': () => doneAfter(null, async () => {}), 'the processor': () => doneAfter(new MemoryStore(), null), 'the store  ': () => doneAtEnd(null),
-  })) {
-    test(`null in place of ${what}`, () => assert.throws(call, (error) => error instanceof TypeError && error.message.startsWith('docpriority: ') && error.message.includes(what.trim())));
-  }
 
   test('a client of each kind, and none of them connects', () => {
     for (const make of Object.values(clients)) new Store(make('redis://127.0.0.1:1'));
@@ -212,54 +188,4 @@ describe('on a server', { skip: process.env.REDIS || process.env.CI ? false : 'R
       assert.equal(await admin.exists(String(store.keys('acme').count)), 0);
     });
   }
-
-  const random = (n) => Math.floor(Math.random() * n);
-  for (const [what, policy] of Object.entries({
-    'the default policy': {},
-    'turns, and small tables': { thresholds: [-1, -3, -9], loads: [2, 20], turns: 9, resetMode: 'sinceLastReset' },
-    'one level': { thresholds: [], loads: [] },
-  })) {
-    test(`random calls are decided about as Redis does: ${what}`, async (t) => {
-      const prefix = `random-${what.replace(/\W/g, '-')}`;
-      const client = clients['ioredis 6'](url);
-      const redis = new Store(client, { prefix, policy, overrides: true, timeout: 60_000 });
-      const memory = new MemoryStore({ policy });
-      t.after(async () => {
-        for (const customer of ['c0', 'c1', 'c2']) await redis.reset(customer);
-        await redis.close();
-        client.disconnect();
-      });
-      const document = () => `d${random(40)}`;
-      const documents = () => Array.from({ length: 1 + random(8) }, document);
-      const calls = [];
-      for (let i = 0; i < 700; i++) {
-        const customer = `c${random(3)}`;
-        const several = documents();
-        const took = random(3) * 100;
-        const choice = [
-          ['next', customer], ['nextN', customer, 1 + random(5)],
-          ['submit', customer, document(), { cost: random(5) }], ['submit', customer, document()],
-          ['submitN', customer, several, { costs: several.map(() => random(300)) }],
-          ['done', customer, document(), took], ['doneN', customer, documents(), took], ['done', customer, document()],
-          ['peek', customer], ...(random(20) === 0 ? [['reset', customer]] : []),
-        ];
-        const [name, ...args] = choice[random(choice.length)];
-        calls.push(`${name}(${JSON.stringify(args)})`);
-        const [a, b] = [seen(await redis[name](...args)), seen(await memory[name](...args))];
-        const last = `after ${calls.slice(-30).join('\n')}`;
-        assert.deepEqual(b.exact, a.exact, last);
-        for (const [k, load] of a.loads.entries()) assert.ok(Math.abs(b.loads[k] - load) <= load / 500, `${b.loads[k]}, not ${load}: ${last}`);
-      }
-    });
-  }
 });
-
-// What does not depend on how fast a store is, and the loads, which fade. Which document of a
-// millisecond is a peek's newest depends on it too.
-function seen(answer) {
-  const all = [answer ?? []].flat();
-  return {
-    exact: all.map(({ load, recent, resetIn, oldest, latency, lease, level, ...exact }) => ({ ...exact, level: exact.rule === 'byLoad' ? level > 0 : level })),
-    loads: all.map(({ load }) => load).filter((load) => load !== undefined),
-  };
-}

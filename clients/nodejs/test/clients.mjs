@@ -12,6 +12,9 @@ export const clients = {
   'ioredis 5': (url, options) => new Redis5(url, { lazyConnect: true, ...options }),
 };
 
+// What does not depend on the version's calls is tested with the newest.
+export const newest = (all) => Object.entries(all).filter(([kind]) => kind.endsWith(' 6'));
+
 export const clusters = {
   'node-redis 6': (urls, settings) => createCluster({ rootNodes: urls.map((url) => ({ url })), defaults: settings }),
   'node-redis 5': (urls, settings) => createCluster5({ rootNodes: urls.map((url) => ({ url })), defaults: settings }),

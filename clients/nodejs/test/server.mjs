@@ -16,8 +16,7 @@ export class Server {
 
   /**
    * answer is given a command and the connection's number, and returns RESP, or a promise of
-   * it; undefined: nothing; 'cut': the connection is closed. What is no script is answered
-   * unless greets, a function of the connection's number, returns false.
+   * it; undefined: nothing. What is no script is answered unless greets, a function of the connection's number, returns false.
    */
   static async start(answer, { port = 0, greets = () => true } = {}) {
     const server = new Server();
@@ -65,8 +64,7 @@ export class Server {
         const answer = this.#answer(read.command, connection);
         writing = writing.then(async () => {
           const text = await answer;
-          if (text === 'cut') socket.destroy();
-          else if (text !== undefined) socket.write(text);
+          if (text !== undefined) socket.write(text);
         });
       }
     });

@@ -1,86 +1,26 @@
-// All that the vectors say which programs in all languages share: keys, scripts, classes of errors,
-// costs, decisions of the store in memory, reports and rules. What Redis decides is for
-// clients/conformance.
+// The vectors that clients/conformance cannot ask a driver for: levels, decisions of the store in
+// memory, reports and rules.
 
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, test } from 'node:test';
-import { Corrupt, keysOf, NotCounted, OutcomeUnknown, PriorityError, Store } from 'docpriority';
-import { judge, Lost, Refused, Unsent } from '../src/classify.js';
+import { Corrupt, NotCounted, OutcomeUnknown } from 'docpriority';
 import { bucketOf, Collector, jsonOf } from '../src/collect.js';
 import { Follower } from '../src/follow.js';
-import { Costs } from '../src/costs.js';
 import { leftOf, loadOf, Memory, recentOf } from '../src/memory.js';
 import { fillPolicy, lastOf, levelOf, levelOfLoad, policiesOf, turnOf } from '../src/policy.js';
-import { clients } from './clients.mjs';
 
 const vectors = (file) => JSON.parse(readFileSync(new URL(`../../../vectors/${file}`, import.meta.url), 'utf8'));
-const client = clients['ioredis 6']('redis://127.0.0.1:1'); // which is never connected
 const modes = { since_last_update: 'sinceLastUpdate', since_last_reset: 'sinceLastReset' };
 const policyOf = ({ thresholds, reset_interval_ms: resetInterval, reset_mode: mode, loads, turns }) => ({ thresholds, resetInterval, resetMode: modes[mode] ?? mode, loads, turns });
 
-test('keys', () => {
-  for (const { prefix, customer_hex: customer, shown, ...want } of vectors('keys.json').keys) {
-    const keys = keysOf(Buffer.from(customer, 'hex'), prefix);
-    for (const kind of ['count', 'pending', 'override']) assert.equal(keys[kind].toString('hex'), want[`${kind}_key_hex`], `${kind} ${shown}`);
-  }
-});
-
 describe('policies', () => {
-  const { policies, refused, always } = vectors('policies.json');
-  for (const { name, policy, lease_ms: lease, loads, turns, last, levels, levels_by_load: levelsByLoad, sha1 } of policies) {
+  for (const { name, policy, loads, turns, last, levels, levels_by_load: levelsByLoad } of vectors('policies.json').policies) {
     test(name, () => {
-      const store = new Store(client, { policy: policyOf(policy), lease });
       const filled = fillPolicy(policyOf(policy));
       assert.deepEqual([filled.loads, filled.turns, lastOf(filled)], [loads, turns, last]);
-      for (const [script, want] of Object.entries({ ...sha1, ...always })) {
-        const { text, sha1: digest } = store.script(script);
-        assert.equal(digest, want, `${script}\n${text}`);
-        assert.equal(createHash('sha1').update(text).digest('hex'), want);
-      }
       for (const [count, level] of levels) assert.equal(levelOf(filled, count), level, `level of ${count}`);
       for (const [load, level] of levelsByLoad ?? []) assert.equal(levelOfLoad(filled, load, 1), level, `level of ${load}`);
-    });
-  }
-  for (const { why, policy, lease_ms: lease } of refused) {
-    test(why, () => assert.throws(() => new Store(client, { policy: policyOf(policy), lease }), RangeError));
-  }
-
-});
-
-describe('errors', () => {
-  const { answers } = vectors('errors.json');
-  const classes = { not_counted: NotCounted, outcome_unknown: OutcomeUnknown, corrupt: Corrupt };
-  for (const { answer, class: name, then } of answers) {
-    test(answer, () => {
-      const { Class, again = false, noScript = false } = judge(new Refused(answer), { repeatable: true });
-      assert.deepEqual([Class, again, noScript], [classes[name], then === 'again', then === 'text']);
-      const peeked = judge(new Refused(answer), { readOnly: true }).Class;
-      assert.equal(peeked, name === 'outcome_unknown' ? NotCounted : Class);
-      assert.ok(Class.prototype instanceof PriorityError);
-    });
-  }
-
-  test('only what may be called twice is called again after a lost answer', () => {
-    assert.deepEqual(judge(new Lost(), {}), { Class: OutcomeUnknown, again: undefined });
-    assert.deepEqual(judge(new Lost(), { repeatable: true }), { Class: OutcomeUnknown, again: true });
-    assert.deepEqual(judge(new Lost(), { readOnly: true }), { Class: NotCounted, again: true });
-    assert.deepEqual(judge(new Unsent(), {}), { Class: NotCounted, again: true });
-  });
-});
-
-describe('costs', () => {
-  const day = 86_400_000;
-  for (const { name, steps } of vectors('costs.json').cases) {
-    test(name, () => {
-      const [submitted, took] = [new Costs(), new Costs()];
-      for (const [i, { customer, costs: given, took_ms: together = 0, n, ended = 0, sent }] of steps.entries()) {
-        const each = Math.min(together, day) / n;
-        const [costs, asked, added] = given ? [submitted, given, given] : [took, [each], Array(ended).fill(each)];
-        assert.deepEqual(asked.map((cost) => costs.relative(cost)), sent, `step ${i}`);
-        for (const cost of added) costs.add(customer, cost);
-      }
     });
   }
 });
