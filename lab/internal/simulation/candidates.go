@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"math"
+	"reflect"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ func candidates(counting string) (all []priority.Policy) {
 	try := func(change func(*priority.Policy)) {
 		p := priority.DefaultPolicy()
 		change(&p)
-		if p.Validate() == nil && !slices.ContainsFunc(all, func(other priority.Policy) bool { return samePolicy(p, other) }) {
+		if p.Validate() == nil && !slices.ContainsFunc(all, func(other priority.Policy) bool { return reflect.DeepEqual(p, other) }) {
 			all = append(all, p)
 		}
 	}
@@ -59,9 +60,4 @@ func growing(first, times float64, most int) []int64 {
 		thresholds = append(thresholds, -int64(math.Round(value)))
 	}
 	return thresholds
-}
-
-func samePolicy(a, b priority.Policy) bool {
-	return slices.Equal(a.Thresholds, b.Thresholds) && a.ResetInterval == b.ResetInterval && a.ResetMode == b.ResetMode &&
-		slices.Equal(a.Loads, b.Loads) && a.Turns == b.Turns
 }

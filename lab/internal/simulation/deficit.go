@@ -20,8 +20,8 @@ func newDeficitRoundRobin(w *Workload) *deficitRoundRobin {
 }
 
 func (s *deficitRoundRobin) Next(time.Duration) (int, bool) {
-	for !s.turns.empty() {
-		customer := s.turns.peek()
+	for len(s.turns) > 0 {
+		customer := s.turns[0]
 		if !s.granted {
 			s.deficit[customer] += s.quantum
 			s.granted = true
@@ -30,12 +30,12 @@ func (s *deficitRoundRobin) Next(time.Duration) (int, bool) {
 			s.deficit[customer] -= cost
 			document := s.waiting.pop(customer)
 			if s.waiting.empty(customer) {
-				s.turns.pop()
+				s.turns = s.turns[1:]
 				s.deficit[customer], s.granted = 0, false
 			}
 			return document, true
 		}
-		s.turns.push(s.turns.pop())
+		s.turns = append(s.turns[1:], customer)
 		s.granted = false
 	}
 	return 0, false

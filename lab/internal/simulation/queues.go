@@ -35,26 +35,6 @@ func (q *queues) pop(queue int) (document int) {
 	return document
 }
 
-// ring is the queue of the customers whose turn comes, each in it once.
-type ring struct {
-	customers []int32
-	front     int
-}
-
-func (r *ring) empty() bool          { return r.front == len(r.customers) }
-func (r *ring) push(customer int)    { r.customers = append(r.customers, int32(customer)) }
-func (r *ring) peek() (customer int) { return int(r.customers[r.front]) }
-
-func (r *ring) pop() (customer int) {
-	customer = r.peek()
-	r.front++
-	if r.front > 1024 && r.front > len(r.customers)/2 {
-		r.customers = append(r.customers[:0], r.customers[r.front:]...)
-		r.front = 0
-	}
-	return customer
-}
-
 // byCustomer has a queue for each customer. Those who schedule by the customer embed it.
 type byCustomer struct {
 	documents []Document
