@@ -13,17 +13,7 @@ import (
 	"github.com/docpriority/priority/internal/redistest"
 )
 
-// beDriver is the environment's variable that makes the module's driver of the test's binary.
-const beDriver = "CONFORMANCE_DRIVER"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(beDriver) != "" {
-		if err := drive(os.Stdin, os.Stdout); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	flag.Parse()
 	// The checks wait for servers and processes most of the time.
 	if err := flag.Set("test.parallel", fmt.Sprint(max(4, runtime.GOMAXPROCS(0)))); err != nil {
@@ -47,36 +37,18 @@ func conform(t *testing.T, p port) {
 	}
 }
 
-// self is the test's binary as a driver.
-func self(t *testing.T) port {
-	t.Helper()
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port{command: []string{program}, env: append(os.Environ(), beDriver+"=yes")}
-}
-
 // all has every client library be checked. Otherwise one a language is.
 var all = flag.Bool("all", false, "check all client libraries of all languages, which takes minutes")
 
-func TestModule(t *testing.T) {
-	for _, client := range libraries("go-redis", "cluster") {
-		t.Run(client, func(t *testing.T) {
-			p := self(t)
-			p.client, p.cluster = client, client == "cluster"
-			conform(t, p)
-		})
-	}
-}
-
 func TestPython(t *testing.T) {
+	t.Parallel()
 	for _, client := range libraries("redis", "asyncio", "cluster", "asyncio-cluster") {
 		t.Run(client, func(t *testing.T) { conform(t, python(t, client)) })
 	}
 }
 
 func TestNode(t *testing.T) {
+	t.Parallel()
 	for _, client := range libraries("ioredis", "node-redis", "ioredis-cluster", "node-redis-cluster") {
 		t.Run(client, func(t *testing.T) { conform(t, node(t, client)) })
 	}

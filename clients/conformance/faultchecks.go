@@ -168,7 +168,7 @@ var durable = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
 // checkKilledConnections cuts connections, again and again, while documents are counted.
 func checkKilledConnections(w *world) {
-	const lanes, rounds = 8, 15
+	const lanes, rounds = 8, 6
 	s := w.siteAt("")
 	d := w.open(s.Addr, enough, nil)
 	w.warm(d)
@@ -293,7 +293,7 @@ func checkNodes(w *world) {
 // reach others. The server decides again when it is back, and has counted nothing while
 // it was gone.
 func checkFallback(w *world) {
-	const callers, rounds = 16, 30
+	const callers, rounds, batch = 8, 15, 4
 	s := w.site(durable...)
 	d := w.open(s.between.addr, short, fields{"fallback": true})
 	w.warm(d)
@@ -304,11 +304,11 @@ func checkFallback(w *world) {
 		{"stands still", func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) }},
 		{"is gone", s.Kill, func() { s.Restart(); s.awaitWhole(w) }},
 	} {
-		// ask makes a call about one document, and returns the level.
-		ask := func(do, customer string, i int) int64 {
+		// ask makes a call, and returns the level of the first document.
+		ask := func(do, customer string, ids ...string) int64 {
 			f := fields{"customer": []byte(customer), "n": 1}
 			if do != "next" {
-				f = fields{"customer": []byte(customer), "documents": documents(fmt.Sprint(outage.name, " ", customer, " ", i)), "took_ms": 0}
+				f = fields{"customer": []byte(customer), "documents": documents(ids...), "took_ms": 0}
 			}
 			r, err := d.try(do, f)
 			if err != nil || r.Error != nil {
@@ -330,21 +330,25 @@ func checkFallback(w *world) {
 			calling.Go(func() {
 				small := fmt.Sprint("small ", at)
 				for i := range rounds {
+					var ids []string
+					for n := range batch {
+						ids = append(ids, fmt.Sprint(outage.name, " ", at, " ", i, " ", n))
+					}
 					if at%2 == 0 {
-						ask("submit", "flood", at*rounds+i)
+						ask("submit", "flood", ids...)
 						continue
 					}
-					if level := ask("submit", small, i); level > 6 {
+					if level := ask("submit", small, ids[0]); level > 6 {
 						w.Errorf("while the server %s, a customer with one document pending has level %d", outage.name, level)
 					}
-					ask("done", small, i)
-					ask("next", "again", i)
+					ask("done", small, ids[0])
+					ask("next", "again")
 				}
 			})
 		}
 		calling.Wait()
-		if level := ask("submit", "flood", -1); level < 7 {
-			w.Errorf("while the server %s, a document after a flood of %d has level %d", outage.name, callers/2*rounds, level)
+		if level := ask("submit", "flood", outage.name); level < 7 {
+			w.Errorf("while the server %s, a document after a flood of %d has level %d", outage.name, callers/2*rounds*batch, level)
 		}
 		outage.end()
 		if after, _ := s.count(w, "again"); outage.name == "is gone" && after != before {

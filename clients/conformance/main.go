@@ -46,10 +46,8 @@ func (c check) isFor(p port) bool {
 var checks = []check{
 	{name: "keys match keys.json", run: checkKeys},
 	{name: "scripts, levels and refusals match policies.json", run: checkPolicies},
-	{name: "decisions match rule.json", run: checkCases("rule.json", withoutOverride), where: onOneServer},
-	{name: "decisions match submit.json", run: checkCases("submit.json", withoutOverride), where: onOneServer},
-	{name: "decisions match edges.json", run: checkCases("edges.json", withoutOverride), where: onOneServer},
-	{name: "decisions with overrides match edges.json", run: checkCases("edges.json", withOverride), where: onOneServer},
+	{name: "decisions match rule.json, submit.json and edges.json", run: checkCases(withoutOverride, "rule.json", "submit.json", "edges.json"), where: onOneServer},
+	{name: "decisions with overrides match edges.json", run: checkCases(withOverride, "edges.json"), where: onOneServer},
 	{name: "costs match costs.json", run: checkCosts, where: onOneServer},
 	{name: "errors have the classes of errors.json", run: checkErrors},
 	{name: "lost answers are treated as in lost.json", run: checkLost},
@@ -65,10 +63,10 @@ var checks = []check{
 }
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("conformance", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
@@ -80,7 +78,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	client := flags.String("client", "", "which of the port's client `libraries` (default: the port's own)")
 	cluster := flags.Bool("cluster", false, "the client library is one for a Redis Cluster")
 	only := flags.String("run", "", "run only checks whose names match this `expression`")
-	drives := flags.Bool("driver", false, "be the driver of this module")
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
@@ -89,12 +86,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	case err != nil:
 		fmt.Fprintf(stderr, "conformance: -run: %v\n", err)
 		return 2
-	case *drives:
-		if err := drive(stdin, stdout); err != nil {
-			fmt.Fprintln(stderr, err)
-			return 1
-		}
-		return 0
 	case flags.NArg() == 0:
 		flags.Usage()
 		return 2

@@ -20,37 +20,48 @@ import (
 // members are the processes of one fleet, and what their callers got.
 type members struct {
 	*testing.T
-	client  *redis.Client
-	drivers map[string]*driver // by name; the queue of small has three levels
-	got     fleet.Totals
+	client *redis.Client
+	stores map[string]priority.Store // by name; the queue of small has three levels
+	got    fleet.Totals
 }
 
 // Members in three languages report what their callers got, and follow what operators set.
 func TestMembers(t *testing.T) {
 	t.Parallel() // it waits for reports most of the time
 	server := redistest.Start(t)
-	ports := []port{self(t), python(t, "redis"), node(t, "ioredis")}
-	m := &members{T: t, client: server.Client(), drivers: make(map[string]*driver)}
+	member, err := fleet.Join(server.Client(), &fleet.Options{Name: "go", Store: priority.RedisOptions{Timeout: enough * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &members{T: t, client: server.Client(), stores: map[string]priority.Store{"go": member}}
 	m.got.ByCount, m.got.ByLoad = make(map[priority.Level]int64), make(map[priority.Level]int64)
+	var drivers []*driver
 	open := func(name string, p port, options fields) {
 		options["join"], options["as"] = true, name
-		m.drivers[name] = (&world{TB: t, port: p}).open(server.Addr, enough, options)
-		m.drivers[name].must("peek", fields{"customer": []byte("acme")}) // some join with their first call
+		d := (&world{TB: t, port: p}).open(server.Addr, enough, options)
+		d.must("peek", fields{"customer": []byte("acme")}) // some join with their first call
+		m.stores[name], drivers = remote{d: d}, append(drivers, d)
 	}
-	for i, p := range ports {
-		open(fmt.Sprint("worker-", i+1), p, fields{})
-	}
-	open("small", ports[0], fields{"policy": vectors.Policy{Thresholds: []int64{-2, -4}, Interval: 1_500_000, Mode: "since_last_update"}})
+	python := python(t, "redis")
+	open("python", python, fields{})
+	open("node", node(t, "ioredis"), fields{})
+	open("small", python, fields{"policy": vectors.Policy{Thresholds: []int64{-2, -4}, Interval: 1_500_000, Mode: "since_last_update"}})
 
 	waits := int64(0)
-	for name, d := range m.drivers {
+	for name, store := range m.stores {
 		for i := range 30 {
 			m.next(name, fmt.Sprint("customer ", i%3))
-			f := fields{"customer": []byte("acme"), "documents": documents(fmt.Sprint(name, " ", i))}
-			m.got.ByLoad[priority.Level(d.must("submit", f).Decisions[0].Level)]++
+			ids := []string{fmt.Sprint(name, " ", i)}
+			submitted, err := store.SubmitN(t.Context(), "acme", ids, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.got.ByLoad[submitted[0].Level]++
 			if i%2 == 0 {
-				f["took_ms"] = 10
-				waits += int64(len(d.must("done", f).Ended))
+				if _, err := store.DoneN(t.Context(), "acme", ids, 10*time.Millisecond); err != nil {
+					t.Fatal(err)
+				}
+				waits++
 			}
 		}
 	}
@@ -70,8 +81,8 @@ func TestMembers(t *testing.T) {
 	if _, err := admin.SetOverride(t.Context(), "bolt", priority.Override{Earliest: 7}, time.Hour, change); err != nil {
 		t.Fatal(err)
 	}
-	for name := range m.drivers {
-		want := int64(7)
+	for name := range m.stores {
+		want := priority.Level(7)
 		if name == "small" {
 			want = 3
 		}
@@ -80,7 +91,7 @@ func TestMembers(t *testing.T) {
 		}
 	}
 	m.awaitReports("overrides are reported", func(got fleet.Totals, _ map[string]fleet.Report) bool {
-		return got.Overridden == int64(len(m.drivers))
+		return got.Overridden == int64(len(m.stores))
 	})
 
 	five := priority.Policy{Thresholds: []int64{0, -1, -2, -3}, ResetInterval: time.Hour}
@@ -94,30 +105,36 @@ func TestMembers(t *testing.T) {
 				return false
 			}
 		}
-		return len(reports) == len(m.drivers) && strings.Contains(reports["small"].Rules.Error, "its queue has 3 levels, the rules 5")
+		return len(reports) == len(m.stores) && strings.Contains(reports["small"].Rules.Error, "its queue has 3 levels, the rules 5")
 	})
-	for name := range m.drivers {
-		var levels []int64
+	for name := range m.stores {
+		var levels []priority.Level
 		for range 6 {
 			levels = append(levels, m.next(name, "with the rules "+name).Level)
 		}
-		if want := []int64{1, 2, 3, 4, 5, 5}; name != "small" && !slices.Equal(levels, want) {
+		if want := []priority.Level{1, 2, 3, 4, 5, 5}; name != "small" && !slices.Equal(levels, want) {
 			t.Errorf("with the rules %s decides %v, want %v", name, levels, want)
 		}
 	}
 
-	for _, d := range m.drivers {
+	for _, d := range drivers {
 		d.end()
+	}
+	if err := member.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 	m.awaitReports("all have left", func(_ fleet.Totals, reports map[string]fleet.Report) bool { return len(reports) == 0 })
 }
 
 // next counts a document at a member.
-func (m *members) next(name, customer string) decision {
+func (m *members) next(name, customer string) priority.Decision {
 	m.Helper()
-	got := m.drivers[name].next(customer)
-	m.got.ByCount[priority.Level(got.Level)]++
-	return got
+	got, err := m.stores[name].NextN(m.Context(), customer, 1)
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.got.ByCount[got[0].Level]++
+	return got[0]
 }
 
 func (m *members) awaitReports(what string, condition func(totals fleet.Totals, byName map[string]fleet.Report) bool) {

@@ -99,23 +99,25 @@ func (w *world) script(d *driver, policy, name, want string) {
 // A process reads overrides in the cases that have one.
 const withoutOverride, withOverride = false, true
 
-// checkCases runs a file's cases with an override, or its cases without one, on a Redis
+// checkCases runs the cases of files with an override, or those without one, on a Redis
 // whose time stands still.
-func checkCases(file string, override bool) func(*world) {
+func checkCases(override bool, files ...string) func(*world) {
 	return func(w *world) {
-		var all struct{ Cases []vectors.Case }
-		w.read(file, &all)
 		p := &process{Redis: vectors.StartRedis(w), world: w, d: start(w, w.port)}
-		for _, p.c = range all.Cases {
-			if p.c.HasOverride() != override {
-				continue
-			}
-			p.FlushAll()
-			got, err := vectors.Run(context.Background(), p.c, p)
-			if err != nil {
-				w.Errorf("%s: %v", p.c.Name, err)
-			} else if why := p.c.Difference(got); why != "" {
-				w.Error(why)
+		for _, file := range files {
+			var all struct{ Cases []vectors.Case }
+			w.read(file, &all)
+			for _, p.c = range all.Cases {
+				if p.c.HasOverride() != override {
+					continue
+				}
+				p.FlushAll()
+				got, err := vectors.Run(context.Background(), p.c, p)
+				if err != nil {
+					w.Errorf("%s: %v", p.c.Name, err)
+				} else if why := p.c.Difference(got); why != "" {
+					w.Error(why)
+				}
 			}
 		}
 	}
@@ -139,7 +141,7 @@ func (p *process) Store(lease time.Duration) priority.Store {
 	return remote{d: p.d}
 }
 
-// remote is a driver as the vectors' cases need it.
+// remote is a driver as a store, as far as its callers here need one.
 type remote struct {
 	priority.Store
 	d *driver
@@ -163,8 +165,8 @@ func decisionsFrom(r response) (decisions []priority.Decision, err error) {
 	return decisions, r.err()
 }
 
-func (r remote) DoneN(_ context.Context, customer string, ids []string, _ time.Duration) ([]priority.Ended, error) {
-	response := r.d.ask("done", fields{"customer": []byte(customer), "documents": documents(ids...), "took_ms": 0})
+func (r remote) DoneN(_ context.Context, customer string, ids []string, took time.Duration) ([]priority.Ended, error) {
+	response := r.d.ask("done", fields{"customer": []byte(customer), "documents": documents(ids...), "took_ms": took.Milliseconds()})
 	all, next := make([]priority.Ended, len(ids)), 0
 	for _, e := range response.Ended {
 		at := next + slices.Index(ids[next:], string(e.Document))
@@ -319,13 +321,17 @@ func checkLost(w *world) {
 	var file struct{ Cases []vectors.Loss }
 	w.read("lost.json", &file)
 	s := w.site()
-	patient, hasty := w.open(s.between.addr, enough, nil), w.open(s.between.addr, short, nil)
+	d, timeout := start(w, w.port), int64(0)
 	for _, loss := range file.Cases {
-		d := patient
+		wanted := int64(enough)
 		if last := loss.Tries[len(loss.Tries)-1]; loss.Sent == 0 && last != pass { // it ends with its time
-			d = hasty
+			wanted = short
 		}
 		s.between.let(pass)
+		if timeout != wanted {
+			timeout = wanted
+			w.reopen(d, s.between.addr, timeout, nil)
+		}
 		w.warm(d)
 		s.between.let(loss.Tries...)
 		r := d.ask(loss.Do, operations[loss.Do])
