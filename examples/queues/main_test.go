@@ -17,13 +17,14 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-var programs = map[string]func(t *testing.T) (broker string){
-	"asynq":    nil, // in Redis
-	"nats":     func(t *testing.T) string { return brokertest.StartNATS(t).URL },
-	"rabbitmq": func(t *testing.T) string { return brokertest.StartRabbitMQ(t).URL },
-	"redis":    nil,
-	"river":    postgresWithRiver,
-	"sql":      func(t *testing.T) string { return brokertest.StartPostgres(t).URL },
+var brokers = map[string]struct {
+	start    func(t *testing.T) (url string) // nil: the queue is in Redis
+	programs []string
+}{
+	"Redis":      {nil, []string{"asynq", "redis"}},
+	"NATS":       {func(t *testing.T) string { return brokertest.StartNATS(t).URL }, []string{"nats"}},
+	"RabbitMQ":   {func(t *testing.T) string { return brokertest.StartRabbitMQ(t).URL }, []string{"rabbitmq"}},
+	"PostgreSQL": {postgresWithRiver, []string{"river", "sql"}},
 }
 
 func postgresWithRiver(t *testing.T) string {
@@ -43,52 +44,61 @@ func postgresWithRiver(t *testing.T) string {
 	return server.URL
 }
 
-// A customer's one document overtakes a hundred of another's, all are served, and an
-// interrupt ends the program.
 func TestPrograms(t *testing.T) {
-	for name, start := range programs {
+	built := t.TempDir()
+	if said, err := exec.Command("go", "build", "-o", built, "./...").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	for name, broker := range brokers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := []string{"-redis", redistest.Start(t).Addr}
-			if start != nil {
-				args = append(args, "-url", start(t))
+			var args []string
+			if broker.start != nil {
+				args = []string{"-url", broker.start(t)}
 			}
-			program := filepath.Join(t.TempDir(), name)
-			if said, err := exec.Command("go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, said)
-			}
-			output, input, err := os.Pipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer output.Close()
-			command := exec.Command(program, args...)
-			command.Stdout, command.Stderr = input, os.Stderr
-			wait := redistest.StartProgram(t, command)
-			_ = input.Close()
-
-			defer time.AfterFunc(2*time.Minute, func() { redistest.KillProgram(command) }).Stop() // ends the lines
-
-			waiting := map[string]bool{"clinic-0": true}
-			for number := range 100 {
-				waiting[fmt.Sprint("archive-", number)] = true
-			}
-			overtaken := 0
-			for lines := bufio.NewScanner(output); len(waiting) > 0 && lines.Scan(); {
-				delete(waiting, lines.Text())
-				if !waiting["clinic-0"] {
-					overtaken = max(overtaken, len(waiting))
-				}
-			}
-			if len(waiting) > 0 || overtaken < 50 {
-				t.Errorf("%d of 101 are not served; the clinic's overtook %d", len(waiting), overtaken)
-			}
-			if err := command.Process.Signal(os.Interrupt); err != nil {
-				t.Fatal(err)
-			}
-			if err := wait(); err != nil {
-				t.Errorf("after an interrupt: %v", err)
+			for _, program := range broker.programs {
+				t.Run(program, func(t *testing.T) {
+					t.Parallel()
+					testProgram(t, filepath.Join(built, program), append([]string{"-redis", redistest.Start(t).Addr}, args...))
+				})
 			}
 		})
+	}
+}
+
+// A customer's one document overtakes a hundred of another's, all are served, and an
+// interrupt ends the program.
+func testProgram(t *testing.T, program string, args []string) {
+	output, input, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer output.Close()
+	command := exec.Command(program, args...)
+	command.Stdout, command.Stderr = input, os.Stderr
+	wait := redistest.StartProgram(t, command)
+	_ = input.Close()
+
+	defer time.AfterFunc(2*time.Minute, func() { redistest.KillProgram(command) }).Stop() // ends the lines
+
+	waiting := map[string]bool{"clinic-0": true}
+	for number := range 100 {
+		waiting[fmt.Sprint("archive-", number)] = true
+	}
+	overtaken := 0
+	for lines := bufio.NewScanner(output); len(waiting) > 0 && lines.Scan(); {
+		delete(waiting, lines.Text())
+		if !waiting["clinic-0"] {
+			overtaken = max(overtaken, len(waiting))
+		}
+	}
+	if len(waiting) > 0 || overtaken < 50 {
+		t.Errorf("%d of 101 are not served; the clinic's overtook %d", len(waiting), overtaken)
+	}
+	if err := command.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := wait(); err != nil {
+		t.Errorf("after an interrupt: %v", err)
 	}
 }
