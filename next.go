@@ -89,8 +89,8 @@ func (s *RedisStore) nextEach(d *script.Deadline, customers []string, decisions 
 	}
 }
 
-// counted reads a reply of next.lua: the decision for a document that comes before that
-// many others of its call.
+// counted reads a decision from a reply of next.lua; before is how many documents of the
+// call come later.
 func (s *RedisStore) counted(customer string, tier *tier, reply []int64, before int) Decision {
 	policy := &tier.policy
 	d := Decision{Level: Level(reply[0]), RuleLevel: Level(reply[0]), Count: reply[1] + int64(before), ResetIn: policy.ResetInterval}

@@ -6,7 +6,7 @@ import (
 )
 
 // Override bounds the levels of one customer's documents, whatever the customer has
-// sent. Operators set it with package control; the documents are counted all the same.
+// sent. Operators set it with package control; the documents are still counted.
 type Override struct {
 	// Earliest and Latest are the bounds. If they are equal, the level is fixed. Earliest 0
 	// means First, and Latest 0 the queue's last level. The zero Override bounds nothing.
@@ -21,7 +21,7 @@ func (o Override) Level(level, last Level) Level {
 	return min(max(level, o.Earliest, First), last)
 }
 
-// MarshalText returns the override as its key in Redis begins: "=1" for level 1, ">=7"
+// MarshalText returns how the override begins in Redis: "=1" for level 1, ">=7"
 // for level 7 or a later one, "<=3" for level 3 or an earlier one. An error wraps
 // [ErrInvalid].
 func (o Override) MarshalText() ([]byte, error) {
@@ -39,8 +39,8 @@ func (o Override) MarshalText() ([]byte, error) {
 	return nil, fmt.Errorf("%w option: an override to level %d at the earliest and %d at the latest", ErrInvalid, o.Earliest, o.Latest)
 }
 
-// UnmarshalText reads what MarshalText returns. More may follow after a space, as in the
-// key. An error wraps [ErrInvalid].
+// UnmarshalText reads what MarshalText returns, and ignores what follows a space. An error
+// wraps [ErrInvalid].
 func (o *Override) UnmarshalText(text []byte) error {
 	word, _, _ := strings.Cut(string(text), " ")
 	for _, form := range []struct {

@@ -104,8 +104,8 @@ type Decision struct {
 	// load. Next, NextN and NextEach leave it 0.
 	Pending int64
 
-	// Degraded reports that the fleet's numbers could not be reached and a fallback
-	// answered with its own.
+	// Degraded reports whether a fallback answered with its own numbers: the fleet's
+	// were unreachable.
 	Degraded bool
 
 	// RuleLevel is the level by the rule alone. Level may differ from it while an
@@ -162,7 +162,7 @@ type State struct {
 	Count   int64
 	ResetIn time.Duration
 
-	// Load is the load of a document that arrives now, and includes it. Recent is how many
+	// Load is the load of a document that arrives now, itself included. Recent is how many
 	// documents were submitted recently, at most 512, without it; Cost is the cost of the
 	// customer's documents, as learned from Done, where 1 is the median over the customers.
 	// The fields from Load to Lease are 0 unless Rule is ByLoad.
@@ -177,8 +177,8 @@ type State struct {
 	// pending without a Done.
 	Oldest, Latency, Lease time.Duration
 
-	// Degraded reports that the fleet's numbers could not be reached and a fallback
-	// answered with its own.
+	// Degraded reports whether a fallback answered with its own numbers: the fleet's
+	// were unreachable.
 	Degraded bool
 }
 
@@ -219,7 +219,7 @@ type Store interface {
 	// cost is the median, over the customers of this process, of each one's median over its
 	// last three costs; until three customers are known, the load uses 1. A cost of 0 means
 	// unknown. Then the load uses what Done has learned about the customer's documents, or 1
-	// until there is enough of that.
+	// until it has learned enough.
 	//
 	// Documents beyond the last of the policy's Loads do not count as pending for the next
 	// ones.
@@ -337,7 +337,7 @@ var (
 	ErrCorrupt = errors.New("priority: corrupt")
 )
 
-// BatchError is the error of a NextEach, SubmitN, DoneN or [RedisStore.PeekEach] of which
+// BatchError is the error of a NextEach, SubmitN, DoneN or [RedisStore.PeekEach] in which
 // some entries failed.
 type BatchError struct {
 	// Errs has one error per entry, in the order of the call; nil means success.

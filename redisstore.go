@@ -72,8 +72,8 @@ const (
 	// DefaultLease is the default and the maximum of Lease.
 	DefaultLease = 24 * time.Hour
 
-	// The items of one script call, so that no call blocks Redis for a millisecond, and of
-	// one round trip, which bounds its memory.
+	// The most items in one script call, so that none blocks Redis for a millisecond, and
+	// in one round trip, to bound its memory.
 	submittedPerCall, donePerCall = 50, 250
 	documentsPerTrip              = 100_000
 )
@@ -87,7 +87,7 @@ type RedisStore struct {
 	timeout time.Duration
 	prefix  string
 	lease   time.Duration
-	rules   atomic.Pointer[rules] // that decide now
+	rules   atomic.Pointer[rules] // in force
 	means   *means
 	reads   bool // overrides
 	tierOf  func(customer string) string
@@ -106,7 +106,7 @@ type means struct {
 	times fair.Costs // passed to Done, in seconds
 }
 
-// tier stands for the customers who share a policy.
+// tier is a policy and its scripts.
 type tier struct {
 	policy             Policy
 	next, submit, peek *script.Script
@@ -138,7 +138,7 @@ func NewRedisStore(client RedisClient, opts *RedisOptions) (*RedisStore, error) 
 		return nil, fmt.Errorf("%w option: Prefix %.80q has a brace in it", ErrInvalid, opts.Prefix)
 	}
 	if _, ring := client.(*redis.Ring); ring && opts.Overrides {
-		return nil, fmt.Errorf("%w option: Overrides on a *redis.Ring: while a shard is down its customers move to others, where no override is", ErrInvalid)
+		return nil, fmt.Errorf("%w option: Overrides on a *redis.Ring: while a shard is down its customers move to others, without overrides", ErrInvalid)
 	}
 	s := &RedisStore{runner: script.NewRunner(client), timeout: opts.Timeout, prefix: opts.Prefix, means: new(means)}
 	if s.timeout == 0 {

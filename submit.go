@@ -99,8 +99,8 @@ func (s *RedisStore) ended(customer string, each float64, reply []int64) Ended {
 	return ended
 }
 
-// eachDocument makes one call for every perCall documents, with their costs if any, and
-// passes on each document's reply and its index there.
+// eachDocument makes one call for every perCall documents, with any costs, and passes
+// replied each document's reply and its index in it.
 func (s *RedisStore) eachDocument(ctx context.Context, operation string, documents []string, costs []int64, perCall int, call script.Call,
 	replied func(at, in int, reply []int64)) error {
 	return s.inTrips(ctx, s.timeout, operation, len(documents), documentsPerTrip,

@@ -19,7 +19,7 @@ import (
 var (
 	// ErrConflict: the rules do not have the version that the change should replace, or
 	// an import would replace something. Nothing was changed.
-	ErrConflict = errors.New("control: something else is there")
+	ErrConflict = errors.New("control: conflict")
 
 	// ErrNotFound: the override or the version does not exist. Nothing was changed.
 	ErrNotFound = errors.New("control: not found")
@@ -38,7 +38,7 @@ const (
 	logEntries = 10_000    // about
 )
 
-// AnyVersion, as the version to replace, means whichever is there.
+// AnyVersion, as the version to replace, matches any.
 const AnyVersion = -1
 
 // AdminOptions configures an [Admin]. The zero value works.
@@ -138,7 +138,7 @@ func (a *Admin) Withdraw(ctx context.Context, replaces int64, change Change) (in
 
 var rulesScript = script.New(lua.Rules, 2, 0)
 
-// setRules sets rules with a version above another one. A zero At means now.
+// setRules sets rules with a version > above. A zero At means now.
 func (a *Admin) setRules(ctx context.Context, replaces, above int64, set Applied, change Change) (int64, error) {
 	if err := change.validate(); err != nil {
 		return 0, err
@@ -168,7 +168,7 @@ func (a *Admin) setRules(ctx context.Context, replaces, above int64, set Applied
 		IDs:     []string{change.By, change.Why, text},
 	})
 	switch {
-	case failure != nil && strings.Contains(failure.Err.Error(), "WRONGTYPE"): // the key of the rules has CORRUPT
+	case failure != nil && strings.Contains(failure.Err.Error(), "WRONGTYPE"): // the log; the rules give CORRUPT
 		return 0, fmt.Errorf("%w: the rules are not changed: %q: %w", ErrCorrupt, a.keys.log, failure.Err)
 	case failure != nil && failure.Outcome == script.Unknown:
 		return 0, fmt.Errorf("%w: the rules in %q: %w", priority.ErrOutcomeUnknown, a.keys.rules, failure.Err)
@@ -180,7 +180,7 @@ func (a *Admin) setRules(ctx context.Context, replaces, above int64, set Applied
 	return reply[1], nil
 }
 
-// coded wraps the sentinel of a script's coded error.
+// coded wraps a script's coded error in its sentinel.
 func coded(err error) error {
 	for code, kind := range map[string]error{"CORRUPT ": ErrCorrupt, "NEWER ": ErrNewer} {
 		if strings.Contains(err.Error(), code) {
@@ -203,7 +203,7 @@ func (a *Admin) NoteReset(ctx context.Context, customer string, change Change) e
 
 // Forget removes a customer from Redis: the count, the pending documents, the override and
 // its list entry. The log records who did it and why, without the customer; earlier entries
-// about the customer expire by age. It returns how many keys there were.
+// about the customer expire by age. It returns how many keys it removed.
 //
 // A later Done of a pending document does nothing and is no error. The next document counts
 // as the customer's first. Forget does not reach data outside Redis, such as processes'

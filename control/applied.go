@@ -71,7 +71,7 @@ func parse(key, text string) (item, error) {
 	}
 	err := json.Unmarshal([]byte(text), &stored)
 	if err == nil && (stored.Version < 1 || stored.Version >= 1e13 || stored.Changed < 1) {
-		err = errors.New("it is not of lua/rules.lua")
+		err = errors.New("not written by rules.lua")
 	}
 	if err != nil {
 		return item{}, fmt.Errorf("%w: %q: %w", ErrCorrupt, key, err)

@@ -16,7 +16,7 @@ import (
 type Backup struct {
 	At        time.Time  // Redis's time
 	Applied   Applied    // Version 0: no rules were ever set
-	Overrides []Override // without the ones that have no end
+	Overrides []Override // that have an end
 }
 
 type backupJSON struct {
@@ -119,7 +119,7 @@ func (a *Admin) Import(ctx context.Context, backup *Backup, force bool, change C
 	if err != nil {
 		return done, err
 	}
-	if err := a.noteImport(ctx, now, change); err != nil { // first, as the overrides may stop halfway
+	if err := a.noteImport(ctx, now, change); err != nil { // first: overrides may fail halfway
 		return done, err
 	}
 	began := time.Now()

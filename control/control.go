@@ -120,7 +120,7 @@ func New(client priority.RedisClient, opts *Options) (*Store, error) {
 // keys are the operators' keys of one prefix, all in one slot.
 type keys struct{ rules, overrides, log string }
 
-// keysOf returns the keys; the empty prefix is the default.
+// keysOf returns the keys; "" means the default prefix.
 func keysOf(prefix string) keys {
 	control := cmp.Or(prefix, defaultPrefix) + ":{control}:"
 	return keys{control + "rules", control + "overrides", control + "log"}
@@ -175,7 +175,7 @@ func (s *Store) now() *priority.RedisStore {
 	return s.own
 }
 
-// Close stops following changes and returns when ctx ends at the latest. Later calls follow
+// Close stops following changes, and gives up waiting when ctx ends. Later calls follow
 // the last known rules. Close may be called again.
 func (s *Store) Close(ctx context.Context) error {
 	s.stop()

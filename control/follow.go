@@ -41,7 +41,7 @@ type Status struct {
 type known struct {
 	followed item   // version 0: rules were never set
 	text     string // of followed
-	newest   item   // that was read, whether it can be used or not
+	newest   item   // that was read, usable or not
 	head     string // beginning of the key's text, which lua/follow.lua compares
 	refused  error  // why the rules that were read are not used
 	readAt   time.Time
@@ -79,15 +79,15 @@ func (s *Store) follow() {
 	}
 }
 
-// Refresh reads the rules now, for instance before a worker's first document, until
-// ctx ends. It returns Status.Err.
+// Refresh reads the rules now, as before a worker's first document, unless ctx ends
+// first. It returns Status.Err.
 func (s *Store) Refresh(ctx context.Context) error {
 	s.now()
 	answer := make(chan error, 1)
 	select {
 	case s.ask <- answer:
 	case <-ctx.Done():
-		return fmt.Errorf("control: Redis does not say which rules hold: %w", ctx.Err())
+		return fmt.Errorf("control: the rules were not read: %w", ctx.Err())
 	case <-s.live.Done():
 		return errors.New("control: the store is closed")
 	}
@@ -95,7 +95,7 @@ func (s *Store) Refresh(ctx context.Context) error {
 	case err := <-answer:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("control: Redis does not say which rules hold: %w", ctx.Err())
+		return fmt.Errorf("control: the rules were not read: %w", ctx.Err())
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *Store) read(ctx context.Context) (text string, changed bool, err error)
 			return text, true, nil
 		}
 	}
-	return "", false, fmt.Errorf("%w: %q: a reply that is not the script's", ErrCorrupt, s.rulesKey)
+	return "", false, fmt.Errorf("%w: %q: unexpected reply", ErrCorrupt, s.rulesKey)
 }
 
 // take updates what is known from a reading.
@@ -188,8 +188,8 @@ func (s *Store) use(now *known, text string) error {
 	return nil
 }
 
-// reason returns the cause in an error, without details that vary, such as ports of
-// connections.
+// reason returns the cause in an error, without details that vary, such as a connection's
+// port.
 func reason(err error) string {
 	var reply redis.Error
 	switch {

@@ -32,14 +32,14 @@ type Entry struct {
 	// Applied are the rules that were set or withdrawn, for the kind "policy"; else nil.
 	Applied *Applied `json:"applied,omitempty"`
 
-	// Override is the bounds that were set, and Until when they end; the zero Override
-	// means that it was ended.
+	// Override has the bounds that were set, and Until is when they end; the zero
+	// Override: it was ended.
 	Override priority.Override `json:"override,omitzero"`
 	Until    time.Time         `json:"until,omitzero"`
 }
 
-// Log returns at most that many changes, newest first, starting at the entry with an id;
-// empty: at the newest. The log keeps about 10,000 changes, each for [LogAge].
+// Log returns up to most changes, newest first, starting at the entry with the id from;
+// empty: the newest. The log keeps about 10,000 changes, each for [LogAge].
 func (a *Admin) Log(ctx context.Context, from string, most int) ([]Entry, error) {
 	if most < 1 || most > logEntries {
 		return nil, fmt.Errorf("%w option: %d entries, not 1 to %d", priority.ErrInvalid, most, logEntries)
@@ -111,7 +111,7 @@ func entryOf(message redis.XMessage) Entry {
 		}
 	case "reset", "forget", "import":
 	default:
-		err = errors.New("its kind is not known")
+		err = errors.New("unknown kind")
 	}
 	if err != nil {
 		return Entry{ID: e.ID, At: e.At, Kind: "corrupt", Why: fmt.Sprintf("this entry of the log cannot be read: %v", err)}

@@ -73,7 +73,7 @@ func (o Override) validate() error {
 func (a *Admin) set(ctx context.Context, o Override, now time.Time) (replaced *Override, err error) {
 	pipe := a.client.Pipeline()
 	_ = pipe.Process(ctx, redis.NewIntCmd(ctx, "zremrangebyscore", a.keys.overrides, "-inf", now.UnixMilli()))
-	list := func() *redis.IntCmd { // of two concurrent ones, the list has the later end
+	list := func() *redis.IntCmd { // of two concurrent ones, it keeps the later end
 		return redis.NewIntCmd(ctx, "zadd", a.keys.overrides, "gt", o.Until.UnixMilli(), o.Customer)
 	}
 	added, listed := list(), redis.NewIntCmd(ctx, "zcard", a.keys.overrides)
@@ -196,7 +196,7 @@ func (a *Admin) EndOverride(ctx context.Context, customer string, change Change)
 	cmd := redis.NewIntCmd(ctx, "unlink", key)
 	_ = a.client.Process(ctx, cmd)
 	if err := cmd.Err(); err != nil {
-		return nil, fmt.Errorf("control: the override is not listed any more, but removing %.200q failed: %w", key, err)
+		return nil, fmt.Errorf("control: the override is no longer listed, but removing %.200q failed: %w", key, err)
 	}
 	if cmd.Val() == 0 && ended == nil { // a client's retry does not find what it removed
 		return nil, fmt.Errorf("%w: an override of %.80q", ErrNotFound, customer)

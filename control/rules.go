@@ -17,8 +17,8 @@ import (
 //
 // In JSON a policy is {"thresholds": [-2, …], "reset_interval_ms": 1500000, "reset_mode":
 // "last-update" or "last-reset", "loads": [8, …], "turns": 3}. A missing field takes the
-// default policy's value; missing loads follow the number of thresholds, and so do missing
-// turns, which are 0 beside loads. Tiers are in a further field, "tiers": {"gold": {…}}.
+// default policy's value; missing loads and turns follow from the number of thresholds, but
+// with loads, missing turns are 0. Tiers are in one more field, "tiers": {"gold": {…}}.
 // Unknown fields are refused.
 type Rules struct {
 	Policy priority.Policy
@@ -76,7 +76,7 @@ func (r *Rules) UnmarshalJSON(text []byte) error {
 		return fmt.Errorf("%w policy: %w", priority.ErrInvalid, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%w policy: there is something behind its object", priority.ErrInvalid)
+		return fmt.Errorf("%w policy: data after its object", priority.ErrInvalid)
 	}
 	policy, err := file.policy()
 	if err != nil {

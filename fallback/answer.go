@@ -33,7 +33,7 @@ func ask[T any](s *Store, ctx context.Context, customer string, counts bool, cal
 	return answer, true, bothFailed(err, second)
 }
 
-// each asks the primary for each item, unless it is refused, and then memory for each item
+// each asks the primary for each item, unless refused is set, then memory for each item
 // with an error.
 func each[T any](s *Store, ctx context.Context, items []T, customer func(T) string, refused error,
 	ask func(context.Context, priority.Store, []T) ([]priority.Decision, error),
@@ -110,7 +110,7 @@ func (s *Store) try(ctx context.Context, customer string, counts bool, call func
 	return err
 }
 
-// counted forgets what memory counted of a customer whom the primary has counted now.
+// counted forgets memory's numbers of a customer whom the primary has now counted.
 func (s *Store) counted(customer string) {
 	if s.used.Load() {
 		_ = s.memory.Reset(context.Background(), customer)
@@ -159,8 +159,8 @@ func reached(err error) bool {
 	return false
 }
 
-// impatient reports that the caller's own deadline is about to end: a RedisStore gives up
-// shortly before.
+// impatient reports whether the caller's deadline is about to end: a RedisStore gives up
+// shortly before it.
 func impatient(ctx context.Context, err error) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && errors.Is(err, context.DeadlineExceeded) && time.Until(deadline) <= 25*time.Millisecond
@@ -174,8 +174,8 @@ func pastDeadline(ctx context.Context) context.Context {
 	return ctx
 }
 
-// bothFailed returns the error of a call that failed in memory too, in the class of the
-// primary's: memory has counted nothing.
+// bothFailed returns the error of a call that failed in memory too, in the primary's
+// class: memory has counted nothing.
 func bothFailed(primary, second error) error {
 	if second == nil || errors.Is(second, priority.ErrInvalid) {
 		return second

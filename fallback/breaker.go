@@ -9,13 +9,13 @@ import (
 // counted document does.
 const mostProbes = 10
 
-// mostRounds is how often many failures in a row may end with a probe that works, and no
-// document counted, until the circuit opens: a Redis whose memory is full accepts probes.
+// mostRounds rounds of many failures in a row, each ended by a successful probe with no
+// document counted, open the circuit: a Redis whose memory is full accepts probes.
 const mostRounds = 8
 
-// breaker counts the failures of the primary. Many in a row open the circuit, if a probe finds
-// that the primary works for no customer. A successful probe makes it half-open: calls go to the primary, and one failure opens it again. The
-// first counted document closes it.
+// breaker counts the failures of the primary. Many in a row open the circuit, if a probe
+// finds that the primary works for no customer. A successful probe makes it half-open: calls
+// go to the primary, and one failure opens it again. The first counted document closes it.
 type breaker struct {
 	most int32 // failures in a row
 
@@ -26,7 +26,7 @@ type breaker struct {
 
 	mu     sync.Mutex // of all writes but successes
 	probes int        // that succeeded while half-open
-	rounds int        // of many failures and a probe that worked, since a document was counted
+	rounds int        // as in mostRounds, since a document was counted
 	cause  error      // the last failure
 }
 
@@ -63,9 +63,9 @@ func (b *breaker) succeeded(counted bool) (n uint64, closing bool) {
 	return n, false // a call that began before the circuit opened may end late
 }
 
-// failed records a failure, and reports whether there are so many in a row that a probe has
-// to find out now whether the primary works for anyone. What has worked for others since
-// before says that it does.
+// failed records a failure, and reports whether there are so many in a row that a probe
+// must now find out whether the primary works for anyone. A success since before shows that
+// it does.
 func (b *breaker) failed(err error, before uint64) (many bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,7 +95,7 @@ func (b *breaker) probed(works bool) (changed bool) {
 		}
 		return state == closed && b.state.Load() == open
 	case state == closed:
-		b.suspect.Store(false) // but fewer failures than many count on, if the next call fails too
+		b.suspect.Store(false) // but fewer than most failures keep counting if the next call fails
 		if b.failures.Load() >= b.most {
 			b.failures.Store(0)
 			if b.rounds++; b.rounds == mostRounds {

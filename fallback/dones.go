@@ -25,8 +25,8 @@ const (
 	perLock = 1000
 )
 
-// dones are the Dones that the primary has not accepted yet. They are kept for the longest
-// lease: then the primary has forgotten the documents anyway.
+// dones are the Dones that the primary has not accepted yet. They stay for the longest
+// lease: by then the primary has forgotten the documents anyway.
 type dones struct {
 	most int
 
@@ -41,10 +41,10 @@ type document struct{ customer, id string }
 type done struct {
 	took     time.Duration
 	until    time.Time
-	call     uint64 // of hold, by which it came
+	call     uint64 // of hold that recorded it
 	submits  int    // of the document that are in flight: the Done waits for them
 	sending  bool   // to the primary
-	void     bool   // it is not sent any more, and is there for a send or a Submit in flight
+	void     bool   // not to be sent; kept for a send or a Submit in flight
 	reported bool   // memory had the document too, and its end was reported
 }
 
@@ -58,7 +58,7 @@ func (d *dones) chunks(documents []string, handle func(from int, chunk []string)
 }
 
 // hold records Dones that the primary has not accepted yet, and returns the call's
-// number. If there are too many, each takes the place of any other one.
+// number. If there are too many, each replaces an arbitrary other one.
 func (d *dones) hold(customer string, documents []string, took time.Duration) (call uint64) {
 	until := time.Now().Add(priority.DefaultLease)
 	d.chunks(documents, func(_ int, chunk []string) {
@@ -102,8 +102,8 @@ func (d *dones) remove(key document, held done) {
 }
 
 // settle forgets the Dones that the primary accepted or can never accept, and reports
-// whether any of the documents' Dones are left. Dones from later calls stay. From ended, what
-// is reported, it takes out what an earlier call has reported; nil: nothing is reported.
+// whether any of the documents' Dones are left. Dones from later calls stay. It clears the
+// entries of ended that an earlier call has reported; nil: nothing is reported.
 func (d *dones) settle(customer string, documents []string, call uint64, errs []error, ended []priority.Ended) (left bool) {
 	d.chunks(documents, func(from int, chunk []string) {
 		for i, id := range chunk {
@@ -245,7 +245,7 @@ func (d *dones) take(b *batch) {
 			held.sending = true
 			d.owed[key] = held
 			left = append(left, id)
-			if b.took += held.took; b.took < 0 { // too long to be true
+			if b.took += held.took; b.took < 0 { // overflow
 				b.took = math.MaxInt64
 			}
 		}

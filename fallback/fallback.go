@@ -27,9 +27,9 @@ type Options struct {
 	// failure, and sends it the Dones that it missed. Default: 500 ms.
 	RetryAfter time.Duration
 
-	// MaxDones is the most Dones that are remembered for the primary. Beyond them any one
-	// is dropped for each new one, and its document counts as pending there until its
-	// lease ends. Default: 100,000.
+	// MaxDones is the most Dones remembered for the primary. Each further one replaces
+	// an arbitrary one, whose document counts as pending in the primary until its lease
+	// ends. Default: 100,000.
 	MaxDones int
 
 	// OnChange is called when the circuit opens (true, and the primary's last
@@ -58,9 +58,9 @@ const (
 // A call that fails can take as long as the primary's timeout. After MaxFailures in a row
 // the circuit opens: memory answers at once, and only probes in the background go to the
 // primary, until it answers. A probe sends a Done of a document that does not exist, for
-// each of some recent customers. If the primary fails for some customers and works for
-// others, as when one node of a cluster hangs, the circuit stays closed, and calls for
-// these customers take the primary's timeout each.
+// each of a few recent customers. If the primary fails for some customers and works for
+// others, as when one node of a cluster hangs, the circuit stays closed, and each call for
+// the former takes the primary's timeout.
 //
 // What was counted without the primary is forgotten when it is back, which can only make
 // levels better. But Dones are remembered, as a document that still looks pending makes
@@ -70,7 +70,7 @@ const (
 //
 // Some calls still return an error: a wrong call ([priority.ErrInvalid]), a call
 // whose context was canceled, and a Reset that the primary did not make. A call whose own
-// deadline ends first says nothing about the primary.
+// deadline ends first does not count as a failure.
 //
 // It is safe for concurrent use. Close it before the primary's client.
 type Store struct {
@@ -264,8 +264,8 @@ func (s *Store) Peek(ctx context.Context, customer string) (priority.State, erro
 	return state, err
 }
 
-// Reset implements [priority.Store]. It returns the primary's error, as the fleet's
-// count stands then; memory forgets the customer in any case.
+// Reset implements [priority.Store]. It returns the primary's error, since the fleet's
+// count then remains; memory always forgets the customer.
 func (s *Store) Reset(ctx context.Context, customer string) error {
 	if err := check.Customer(customer); err != nil {
 		return err

@@ -19,7 +19,7 @@ const backgroundTimeout = time.Second
 // retry is what happens in the background after a failure: probes, and the Dones that the
 // primary missed.
 type retry struct {
-	turn   chan struct{} // of capacity 1: held while it happens
+	turn   chan struct{} // of capacity 1: held during a retry
 	closed atomic.Bool
 
 	// The customers whom a probe covers. There are several, so that a customer whose node
@@ -30,7 +30,7 @@ type retry struct {
 	timer *time.Timer // nil: no retry is scheduled
 }
 
-// customers are a few that are different, the newest last.
+// customers are a few distinct ones, the newest last.
 type customers struct {
 	mu   sync.Mutex
 	some []string
@@ -62,7 +62,7 @@ func (c *customers) all() []string {
 // retryLater schedules a retry, unless one is scheduled.
 func (s *Store) retryLater() { s.retryIn(s.opts.RetryAfter) }
 
-// retryIn schedules a retry, and brings one forward that is scheduled for later.
+// retryIn schedules a retry; with d = 0, it brings forward a scheduled one.
 func (s *Store) retryIn(d time.Duration) {
 	s.retry.mu.Lock()
 	defer s.retry.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *Store) tell() {
 	}
 }
 
-// tellAll calls OnChange until it knows the present state. Its calls never overlap.
+// tellAll calls OnChange until it has the current state. Its calls never overlap.
 func (s *Store) tellAll() {
 	for {
 		s.news.mu.Lock()

@@ -17,19 +17,18 @@ type Busy struct {
 	Customer  string
 	Documents int64 // in the window
 
-	// Rule decided about the last document; Level is the level that it got, and Count or
-	// Load the number behind it.
+	// Rule decided the last document's Level; Count or Load is the number behind it.
 	Rule  priority.Rule
 	Level priority.Level
 	Count int64
 	Load  float64
 
-	// Ago is how long before the report that was, and Pending how many documents were
-	// pending then, by load.
+	// Ago is the decision's age in the report, and Pending how many documents were
+	// pending at its time, by load.
 	Ago     time.Duration
 	Pending int64
 
-	// Hour holds the parts of the last hour that have documents of the customer, latest
+	// Hour has the parts of the last hour in which the customer sent documents, latest
 	// first.
 	Hour []Part
 }

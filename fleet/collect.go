@@ -25,8 +25,8 @@ const (
 	lastLevel = 255
 )
 
-// collector counts the results of calls, exactly for the last minute and less exactly for
-// the last hour.
+// collector counts the results of calls, in detail for the last minute and coarsely for the
+// last hour.
 type collector struct {
 	joined time.Time
 
@@ -132,7 +132,7 @@ func (s *step) decided(rule priority.Rule, level priority.Level, d priority.Deci
 	}
 }
 
-// sameCustomer counts neighboring documents of a customer together.
+// sameCustomer counts consecutive documents of a customer together.
 type sameCustomer struct {
 	counted   [2]customers
 	waiting   backlogs
@@ -272,8 +272,7 @@ func (c customers) addAll(later customers) {
 	}
 }
 
-// kept returns the steps of the window, the parts of the hour, and the backlogs, which no
-// longer change.
+// kept returns a snapshot of the window's steps, the hour's parts and the backlogs.
 func (c *collector) kept(now time.Time) ([]*step, []*part, backlogs) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -292,7 +291,7 @@ func (c *collector) kept(now time.Time) ([]*step, []*part, backlogs) {
 	return window, hour, maps.Clone(c.waiting)
 }
 
-// addWaits adds histograms to others.
+// addWaits adds histograms to *to.
 func addWaits(to *map[priority.Level]Histogram, waits map[priority.Level]Histogram) {
 	if *to == nil {
 		*to = make(map[priority.Level]Histogram)

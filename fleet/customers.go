@@ -24,7 +24,6 @@ type customer struct {
 	last      lastDecision
 }
 
-// lastDecision is the last decision about a customer.
 type lastDecision struct {
 	name    string // a copy: the caller's string may be part of a large text
 	at      time.Time
@@ -90,7 +89,7 @@ func (b backlogs) note(name string, last lastDecision) {
 func busiest(now time.Time, window, hour customers, waiting backlogs) []Busy {
 	var all []Busy
 	seen := make(map[string]bool)
-	// add adds those with the greatest numbers.
+	// add adds up to most names, by number.
 	add := func(most int, names []string, number func(name string) int64) {
 		slices.SortFunc(names, func(x, y string) int {
 			return cmp.Or(cmp.Compare(number(y), number(x)), cmp.Compare(window[y].last.level, window[x].last.level), strings.Compare(x, y))

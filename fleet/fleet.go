@@ -16,8 +16,8 @@
 // Every five seconds a member writes a [Report] to Redis: who it is, which levels its
 // documents got in the last minute, how long they waited, which customers were busiest,
 // and whether it follows the operators' rules. A process whose report is older than half a
-// minute is gone; the report expires after an hour. [Read] returns all reports, and [Add] adds them up. Members in Python and
-// Node.js write the same reports.
+// minute is gone; the report expires after an hour. [Read] returns all reports, and [Add]
+// adds them up. Members in Python and Node.js write the same reports.
 package fleet
 
 import (
@@ -41,8 +41,8 @@ type Options struct {
 	// set others. Overrides are always read.
 	Store priority.RedisOptions
 
-	// Interval is how often to check for new rules of the operators. At least 10 ms, at
-	// most a minute. Default: 500 ms.
+	// Interval is how often to check for changed rules: at least 10 ms, at most a minute.
+	// Default: 500 ms.
 	Interval time.Duration
 
 	// Fallback configures the fallback that answers while Redis cannot be reached.
@@ -63,14 +63,14 @@ type Options struct {
 
 // Member is a [priority.Store], and a process's place in the fleet. From Join to Close it
 // follows the operators' rules and writes reports in the background; no call waits for
-// that. Its memory for reports is bounded: numbers, and at most 12,000 customers of the
-// last minute.
+// that. Its memory for reports is bounded: numbers, and entries of at most 25,000
+// customers.
 //
 // It is safe for concurrent use. Close it before the store's client.
 type Member struct {
 	stack
 
-	who      Report // the fields that are the same in all of its reports
+	who      Report // the fields that never change
 	control  *control.Store
 	fallback *fallback.Store
 	seen     *collector
@@ -141,7 +141,7 @@ func (m *Member) json() []byte {
 func (m *Member) Unwrap() priority.Store { return m.stack }
 
 // Close ends the member: it sends the Dones that Redis has not received, removes the
-// report, and stops following the operators' rules. It returns when ctx ends at the latest.
+// report, and stops following the operators' rules. It gives up when ctx ends.
 // Calls still work afterwards. An error says what was not finished; Close may then be
 // called again. A report that cannot be removed is not an error: the process counts as gone
 // until the report expires, within an hour.

@@ -50,7 +50,7 @@ func (h Histogram) Median() time.Duration { return h.Quantile(.5) }
 // P95 returns Quantile(.95).
 func (h Histogram) P95() time.Duration { return h.Quantile(.95) }
 
-// coarser returns the histogram with each n buckets joined in the last of them.
+// coarser returns the histogram with every n buckets merged into the last.
 func (h Histogram) coarser(n int) Histogram {
 	c := make(Histogram)
 	for i, documents := range h {

@@ -51,7 +51,7 @@ func (l *logger) failed(next func(err error)) func(err error) {
 		switch {
 		case errors.Is(err, priority.ErrCorrupt):
 			if corrupt.ended() {
-				l.Error("priority: a key holds something else", "error", corruptOf(err))
+				l.Error("priority: a key is corrupt", "error", corruptOf(err))
 			}
 		case away.ended():
 			l.away.Store(true)
@@ -89,7 +89,7 @@ func (l *logger) rules(status control.Status) {
 	case status.Err != nil:
 		l.Warn("priority: the operators' rules cannot be read or used; the known ones stay in force", "error", status.Err, "version", status.Version)
 	case status.Rules == nil:
-		l.Info("priority: the operators' rules are read: there are none, and the process's own options hold", "version", status.Version)
+		l.Info("priority: operators have set no rules; the process's own options apply", "version", status.Version)
 	default:
 		l.Info("priority: the operators' rules are followed", "version", status.Version)
 	}

@@ -28,7 +28,7 @@ local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 return redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])`
 
 // Read returns the reports of all processes that share a prefix, in two round trips,
-// including processes killed within the last hour. The empty prefix is "priority". A report
+// including processes killed within the last hour. Prefix "" means "priority". A report
 // that cannot be read has an Err, and no numbers.
 func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Report, error) {
 	if typednil.Is(client) {
@@ -57,7 +57,7 @@ func Read(ctx context.Context, client priority.RedisClient, prefix string) ([]Re
 }
 
 // Emptied returns when a process last found that Redis had lost its data, by Redis's clock;
-// zero: not within a day. The empty prefix is "priority".
+// zero: not within a day. Prefix "" means "priority".
 func Emptied(ctx context.Context, client priority.RedisClient, prefix string) (time.Time, error) {
 	key := keyOf(cmp.Or(prefix, defaultPrefix), "emptied")
 	cmd := redis.NewStringCmd(ctx, "get", key)
@@ -137,12 +137,11 @@ func textsOf(ctx context.Context, client priority.RedisClient, prefix string, id
 	return reports, nil
 }
 
-// report reads a report.
 func (f found) report() Report {
 	var r Report
 	var err error
 	if len(f.text) > maxReadBytes {
-		err = fmt.Errorf("fleet: no report: %d bytes", len(f.text))
+		err = fmt.Errorf("fleet: bad report: %d bytes", len(f.text))
 	} else {
 		err = r.UnmarshalJSON([]byte(f.text))
 	}

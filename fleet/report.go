@@ -151,20 +151,20 @@ func (r Report) MarshalJSON() ([]byte, error) {
 func (r *Report) UnmarshalJSON(text []byte) error {
 	var f fields
 	if err := json.Unmarshal(text, &f); err != nil {
-		return fmt.Errorf("fleet: no report: %w", err)
+		return fmt.Errorf("fleet: bad report: %w", err)
 	}
 	if f.Format != format {
 		return fmt.Errorf("fleet: a report of format %d, which this version cannot read", f.Format)
 	}
 	read := Report(f.plain)
 	if f.UpMS < 0 || f.WindowMS < 0 || f.UpMS > maxMS || f.WindowMS > maxMS {
-		return fmt.Errorf("fleet: no report: up_ms %d, window_ms %d", f.UpMS, f.WindowMS)
+		return fmt.Errorf("fleet: bad report: up_ms %d, window_ms %d", f.UpMS, f.WindowMS)
 	}
 	read.Up, read.Window = time.Duration(f.UpMS)*time.Millisecond, time.Duration(f.WindowMS)*time.Millisecond
 	for _, f := range f.Busiest {
 		b, err := f.read()
 		if err != nil {
-			return fmt.Errorf("fleet: no report: busiest: %w", err)
+			return fmt.Errorf("fleet: bad report: busiest: %w", err)
 		}
 		read.Busiest = append(read.Busiest, b)
 	}
@@ -181,39 +181,39 @@ func (r Report) check() error {
 	histograms := map[string]Histogram{"first_hour": r.FirstHour}
 	for level, h := range r.Waits {
 		if !isLevel(level) {
-			return fmt.Errorf("fleet: no report: waits of level %d", level)
+			return fmt.Errorf("fleet: bad report: waits of level %d", level)
 		}
 		histograms[fmt.Sprintf("waits of level %d", level)] = h
 	}
 	for name, counts := range levels {
 		for level, n := range counts {
 			if !isLevel(level) || !isNumber(n) {
-				return fmt.Errorf("fleet: no report: %s has %d documents of level %d", name, n, level)
+				return fmt.Errorf("fleet: bad report: %s has %d documents of level %d", name, n, level)
 			}
 		}
 	}
 	for name, h := range histograms {
 		for i, n := range h {
 			if i < 0 || i > lastBucket || !isNumber(n) {
-				return fmt.Errorf("fleet: no report: %s has %d documents in bucket %d", name, n, i)
+				return fmt.Errorf("fleet: bad report: %s has %d documents in bucket %d", name, n, i)
 			}
 		}
 	}
 	for class, n := range r.Errors {
 		if !isNumber(n) {
-			return fmt.Errorf("fleet: no report: errors has %d of %.40q", n, class)
+			return fmt.Errorf("fleet: bad report: errors has %d of %.40q", n, class)
 		}
 	}
 	for _, text := range []string{r.Name, r.Language, r.Version, r.Host, r.Rules.Error} {
 		if len(text) > maxErrorBytes {
-			return fmt.Errorf("fleet: no report: a text of %d bytes", len(text))
+			return fmt.Errorf("fleet: bad report: a text of %d bytes", len(text))
 		}
 	}
 	if len(r.Errors) > maxClasses || len(r.Busiest) > mostBusiest+2*mostOthers {
-		return fmt.Errorf("fleet: no report: %d classes of errors, %d customers", len(r.Errors), len(r.Busiest))
+		return fmt.Errorf("fleet: bad report: %d classes of errors, %d customers", len(r.Errors), len(r.Busiest))
 	}
 	if !isNumber(r.Overridden) || !isNumber(r.Fallback) || !isLevel(r.Levels) || r.Rules.Version < 0 || r.Rules.Version > 1e13 {
-		return fmt.Errorf("fleet: no report: overridden %d, fallback %d, levels %d, rules of version %d", r.Overridden, r.Fallback, r.Levels, r.Rules.Version)
+		return fmt.Errorf("fleet: bad report: overridden %d, fallback %d, levels %d, rules of version %d", r.Overridden, r.Fallback, r.Levels, r.Rules.Version)
 	}
 	return nil
 }

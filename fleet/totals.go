@@ -88,8 +88,7 @@ func (t *Totals) add(r Report) {
 	t.Fallback += r.Fallback
 }
 
-// joined adds a report's numbers of a customer to known ones, the zero Busy if there are
-// none.
+// joined adds a report's numbers for a customer to known, the zero Busy if there are none.
 func joined(known, b Busy, of Report) Busy {
 	b.Ago += of.Age
 	if !of.Here() {
@@ -129,7 +128,7 @@ func oneIf(is bool) int {
 	return 0
 }
 
-// add adds counts to others.
+// add adds counts to *to.
 func add[K comparable](to *map[K]int64, counts map[K]int64) {
 	if *to == nil {
 		*to = maps.Clone(counts)

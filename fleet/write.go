@@ -41,10 +41,10 @@ type writer struct {
 	emptied string
 	id      string
 	report  func() []byte
-	onError func(err error) // of each report; nil: it was written
+	onError func(err error) // after each report; nil: written
 
 	listed  time.Time     // when report.lua last ran
-	replied int64         // by report.lua, its time; 0: never
+	replied int64         // report.lua's last time; 0: none
 	writing chan struct{} // of capacity 1: a SET is in progress
 
 	changed chan struct{}   // of capacity 1: the next report does not wait
@@ -156,7 +156,7 @@ func (w *writer) failed(err error) error {
 	return fmt.Errorf("fleet: cannot write %q: %w", w.key, err)
 }
 
-// close ends run, and removes the report, until ctx ends.
+// close ends run and removes the report, unless ctx ends.
 func (w *writer) close(ctx context.Context) error {
 	w.stop()
 	select {

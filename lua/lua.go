@@ -45,7 +45,7 @@ var (
 	pending string
 )
 
-// Numbers are what a policy and a lease are to a script, with every field filled in.
+// Numbers are a policy and a lease for a script, with every field filled in.
 type Numbers struct {
 	Thresholds     []int64
 	Interval       time.Duration
@@ -56,7 +56,7 @@ type Numbers struct {
 	Levels         int // of the queue
 }
 
-// With returns a script's text with the numbers in it, and what it has in common with
+// With returns a script's text with the numbers and the blocks that it shares with
 // others. As constants the numbers cost Redis less than as arguments.
 func With(text string, n Numbers) string {
 	loads := make([]int64, len(n.Loads))

@@ -1,5 +1,5 @@
 // Package memory is a priority.Store whose numbers live in this process: for tests,
-// for a single worker, and for what package fallback counts with during an outage.
+// for a single worker, and for package fallback during an outage.
 // It decides as a priority.RedisStore with the same policy does.
 package memory
 
@@ -28,11 +28,11 @@ type Options struct {
 	// tier may have more levels than Policy. Default: no tiers.
 	Tiers map[string]priority.Policy
 
-	// TierOf names a customer's tier; customers of a tier that is not in Tiers
-	// have Policy. It must be safe for concurrent use. Required with Tiers.
+	// TierOf names a customer's tier; for a tier that is not in Tiers, Policy
+	// applies. It must be safe for concurrent use. Required with Tiers.
 	TierOf func(customer string) string
 
-	// Lease bounds how long a submitted document that no Done ends counts as
+	// Lease bounds how long a submitted document without a Done counts as
 	// pending: whole milliseconds, from 1 s to 24 h. See priority.RedisOptions.
 	// Default: 24 h.
 	Lease time.Duration
@@ -43,13 +43,12 @@ type Options struct {
 	// about 300 bytes. Default: 1,000,000.
 	MaxEntries int
 
-	// Like is a store whose present policies and lease, and clock if it is a Store of this
-	// package, apply here too, in place of
-	// Policy, Tiers, TierOf and Lease. Default: no such store.
+	// Like is a store whose current policies and lease, and clock if it is a Store of this
+	// package, apply here instead of Policy, Tiers, TierOf and Lease. Default: none.
 	Like priority.Store
 
-	// Now is the clock. It must be safe for concurrent use. While it shows less than
-	// it did, time stands still. Default: time.Now.
+	// Now is the clock. It must be safe for concurrent use. If it goes back, time
+	// stands still meanwhile. Default: time.Now.
 	Now func() time.Time
 }
 
@@ -60,16 +59,16 @@ type Options struct {
 // Options.MaxEntries bounds what it remembers. It deletes what no longer matters, even if no
 // call comes: a count, two of the longest reset intervals after the last document; a document
 // without a Done, a day after its Submit; and what a customer has submitted recently, a day
-// after the last Submit, or up to ten days for customers who submitted much. It deletes it
-// within the longest reset interval or an hour, whichever is shorter; with Options.Now, at the
+// after the last Submit, or up to ten days for customers who submitted much. Deletion lags by
+// at most the shorter of the longest reset interval and an hour; with Options.Now, until the
 // next call.
 type Store struct {
 	policies    policies // nil: the default policy
 	lease       time.Duration
 	most        int // entries; 0: the default
 	clock       func() time.Time
-	submitCosts fair.Costs // costs as given to Submit
-	took        fair.Costs // seconds as given to Done
+	submitCosts fair.Costs // as passed to Submit
+	took        fair.Costs // seconds, as passed to Done
 
 	mu sync.Mutex
 	// Counts move to recent when they change. Once in the longest interval
@@ -77,7 +76,7 @@ type Store struct {
 	recent, older map[string]count
 	longest       time.Duration // of the intervals so far
 	turned        time.Time
-	walked        time.Time // over the customers who submitted something
+	walked        time.Time // when forgetCustomers last ran
 	submitted     submitted
 	latest        time.Time // of the clock, which may go back
 	sweeping      bool      // a timer will sweep
@@ -280,8 +279,8 @@ func (s *Store) Last() priority.Level {
 	return s.policies.Last()
 }
 
-// Lease returns how long a submitted document that no Done ends counts as pending
-// at most.
+// Lease returns the longest time that a document without a Done counts as
+// pending.
 func (s *Store) Lease() time.Duration {
 	if s.lease == 0 {
 		return priority.DefaultLease
@@ -310,7 +309,7 @@ func (s *Store) locked(ctx context.Context, operation, customer string, n int, d
 	return nil
 }
 
-// inChunks does the same for n items in chunks, and lets others take the lock in
+// inChunks is locked for n items in chunks, and lets others take the lock in
 // between. A call that has begun finishes.
 func (s *Store) inChunks(ctx context.Context, operation, customer string, n int, do func(from, to int, now time.Time)) error {
 	for from := 0; from < n; from += itemsPerLock {
@@ -323,7 +322,6 @@ func (s *Store) inChunks(ctx context.Context, operation, customer string, n int,
 	return nil
 }
 
-// maxEntries returns the bound of Options.
 func (s *Store) maxEntries() int { return cmp.Or(s.most, defaultMaxEntries) }
 
 // now returns the time. The caller holds mu.

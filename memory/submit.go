@@ -53,9 +53,9 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	since := now.Add(-c.history.Lease(s.Lease()))
 	recent, submits := c.history.Recent(now), false
 	pending, _ := c.pending(since)
-	// Documents that are submitted again, as after a lost reply, are decided as if
-	// they were not there.
-	again := make(map[string]int64) // what they were of the recent ones
+	// Documents that are already pending, as after a lost reply, are decided as if
+	// they were new.
+	again := make(map[string]int64) // their shares of the recent ones
 	for _, document := range documents {
 		if d := c.documents[document]; d != nil {
 			if !d.at.Before(since) {
@@ -102,8 +102,8 @@ func (s *Store) submit(policy priority.Policy, name string, documents []string, 
 	}
 }
 
-// decide returns the decision for a load. With this document, beyond documents would be
-// beyond the last load.
+// decide returns the decision for a load; beyond counts the documents beyond the last load,
+// this one included.
 func decide(policy priority.Policy, millionths, beyond int64) priority.Decision {
 	load := float64(millionths) / 1e6
 	level := policy.LevelOfLoad(load)

@@ -37,7 +37,7 @@ type document struct {
 	window *window
 	place  *list.Element // among all customers' documents
 	within *list.Element // among its window's documents
-	young  bool          // within the lease, when the window was asked last
+	young  bool          // within the lease, at the last call of since
 }
 
 // of returns a customer, or nil.
@@ -126,7 +126,7 @@ func (c *customer) pending(since time.Time) (all, ordinary int64) {
 }
 
 // ends returns the newest and the oldest of the documents that pending has counted; nil
-// if there are none. The newest of the same millisecond is the one with the last level.
+// if there are none. Within a millisecond, the one with the last level is the newest.
 func (c *customer) ends() (newest, oldest *document) {
 	for _, w := range []*window{&c.ordinary, &c.beyond} {
 		if w.young == 0 {

@@ -18,38 +18,38 @@ type Call struct {
 	// "SubmitN", "Done", "DoneN", "Peek" or "Reset".
 	Operation string
 
-	// Customers is the customer of the call; of a NextEach, the customer of each
-	// entry. It may not be kept or changed.
+	// Customers is the customer of the call; for a NextEach, the customer of each
+	// entry. Do not keep or change it.
 	Customers []string
 
 	// Items is how many documents the call was for: 0 for a Peek, a Reset and a
 	// NextN with an invalid number.
 	Items int
 
-	// Took is how long the documents of a Done or DoneN were worked on, all of them
-	// together; 0 if that is not known.
+	// Took is the processing time of all documents of a Done or DoneN together; 0 if
+	// unknown.
 	Took time.Duration
 
 	// Ended is what a Done or DoneN returned: for each document how long it was pending, and
-	// its level; Level 0: it was not pending. It may not be kept or changed.
+	// its level; Level 0: it was not pending. Do not keep or change it.
 	Ended []priority.Ended
 
 	// Decisions are what the call returned, nil if it returned no decisions. If Err
-	// is a *BatchError, the decisions of failed entries mean nothing. They may not
-	// be kept or changed.
+	// is a *BatchError, the decisions of failed entries mean nothing. Do not keep
+	// or change them.
 	Decisions []priority.Decision
 
 	Start    time.Time
 	Duration time.Duration
 
-	// Err is the call's error. Its message names keys, and so customers. For what
-	// many people read, such as a metric's label, use its [Outcome] instead.
+	// Err is the call's error. Its message names keys, and so customers. Where many
+	// people read it, as in a metric's label, use its [Outcome] instead.
 	Err error
 }
 
 // Func is called after each call of a Store, with the call's context, before the
-// caller goes on: it must return soon. It must be safe for concurrent use and may
-// not use the store.
+// caller goes on: it must return soon, be safe for concurrent use, and not
+// use the store.
 type Func func(ctx context.Context, call Call)
 
 // Store is a [priority.Store] that reports every call of the store it wraps to

@@ -34,7 +34,7 @@ const (
 // ObserveFleet records what the processes of all languages report, until stop is called. It
 // reads their reports from Redis every five seconds, in the background: collecting metrics
 // never waits for Redis, and while Redis cannot be reached these metrics are absent. Call it
-// in one process of the fleet, or in a few. The empty prefix is "priority".
+// in one process of the fleet, or in a few. Prefix "" means "priority".
 //
 // An error wraps [priority.ErrInvalid], or is the meter provider's.
 func (i *Instrumentation) ObserveFleet(client priority.RedisClient, prefix string) (stop func() error, err error) {
@@ -133,7 +133,7 @@ func observeFleet(meter metric.Meter, reader *fleetReader) (metric.Registration,
 }
 
 // newest returns the version that workers should follow. If Redis has no rules, only the
-// reports say it.
+// reports do.
 func (r *reading) newest() (version int64) {
 	if r.version > 0 {
 		return r.version

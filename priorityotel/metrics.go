@@ -57,7 +57,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 	// A separate counter: an attribute of priority.documents would double its
 	// series, and this counter has no series unless there is an override.
 	m.overridden, errs[1] = meter.Int64Counter("priority.overridden.documents", metric.WithUnit("{document}"),
-		metric.WithDescription("Counted documents whose level is another one than the rule's, by an override: by both levels."))
+		metric.WithDescription("Counted documents whose level an override changed, by both levels."))
 	m.absorbed, errs[2] = meter.Int64Counter("priority.absorbed.errors", metric.WithUnit("{error}"),
 		metric.WithDescription("Errors that no caller saw, because a fallback answered."))
 	seconds := func(name, description string, bounds []float64, err *error) (histogram metric.Float64Histogram) {
@@ -65,7 +65,7 @@ func newMetrics(provider metric.MeterProvider) (*metrics, error) {
 		return histogram
 	}
 	m.calls = seconds("priority.call.duration", "Duration of the calls of a store.", callBounds, &errs[3])
-	m.work = seconds("priority.document.duration", "Working time of documents, as given to Done.", workBounds, &errs[4])
+	m.work = seconds("priority.document.duration", "Processing time of documents, by Done.", workBounds, &errs[4])
 	m.latency = seconds("priority.document.latency", "Time from Submit to Done, by the level that Submit gave.", latencyBounds, &errs[5])
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (m *metrics) bounds(customer, rule string) int {
 	return len(policy.Loads)
 }
 
-// lastOf says whether the level is beyond the last of as many bounds.
+// lastOf says whether the level is beyond the last of that many bounds.
 func lastOf(level priority.Level, bounds int) last {
 	switch {
 	case bounds == 0: // or a policy of one level, which does not count as the last

@@ -5,10 +5,9 @@
 //	…
 //	observed, err := observe.New(store, instrumentation.Observe)
 //
-// While a store is given to [Instrumentation.ObserveStore], it records also what that store
-// knows of its fallback and of the operators' rules, and while [Instrumentation.ObserveFleet]
-// has a client, what all processes report. docs/operate.md lists the metrics; each has a
-// description.
+// [Instrumentation.ObserveStore] also records what a store knows of its fallback and of the
+// operators' rules, and [Instrumentation.ObserveFleet] what all processes report.
+// docs/operate.md lists the metrics; each has a description.
 //
 // error.type has the values of [observe.Outcome], with _OTHER for "error". A customer
 // is never an attribute of a metric, and neither is a document.

@@ -16,8 +16,8 @@ import (
 
 // ObserveStore also records what a store itself knows, until stop is called: which
 // documents are beyond the last threshold or load; each time that the metrics are read,
-// whether a fallback's answers are degraded, and which of the operators' rules a
-// *control.Store follows. The store is the outermost one, or a *fleet.Member:
+// whether a fallback answers, and which of the operators' rules a *control.Store follows.
+// The store is the outermost one, or a *fleet.Member:
 // [priority.As] finds what it wraps.
 //
 // An Instrumentation observes one store at a time. An error wraps

@@ -7,7 +7,7 @@ import (
 	"github.com/docpriority/priority/memory"
 )
 
-// Clock is a time that stands still until it is moved. The zero Clock stands at
+// Clock is a clock that stands still until it is moved. The zero Clock shows
 // midnight UTC on 2000-01-01. It is safe for concurrent use.
 type Clock struct {
 	mu     sync.Mutex
@@ -26,22 +26,22 @@ func (c *Clock) Now() time.Time {
 // Advance moves the clock on. It panics if d is negative.
 func (c *Clock) Advance(d time.Duration) {
 	if d < 0 {
-		panic("prioritytest: Advance by " + d.String() + ", which is back")
+		panic("prioritytest: Advance by " + d.String() + " would go back")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.passed += d
 }
 
-// Set moves the clock to a time, at most 292 years from where a zero Clock stands.
-// That may be back in time, as when a machine's clock is corrected.
+// Set moves the clock to a time, at most 292 years from the zero Clock's. It may
+// go back, as when a machine's clock is corrected.
 func (c *Clock) Set(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.passed = now.Sub(began)
 }
 
-// NewStore returns a store in memory on a clock. Nil opts are the defaults;
+// NewStore returns an in-memory store on clock. Nil opts are the defaults;
 // opts.Now is not used. It panics if the options are invalid.
 func NewStore(clock *Clock, opts *memory.Options) *memory.Store {
 	var moved memory.Options

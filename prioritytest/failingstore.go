@@ -120,7 +120,7 @@ func (s *FailingStore) PolicyOf(customer string) priority.Policy { return s.stor
 // Last implements [priority.Store].
 func (s *FailingStore) Last() priority.Level { return s.store.Last() }
 
-// Unwrap returns the store that fails; see [priority.As].
+// Unwrap returns the wrapped store; see [priority.As].
 func (s *FailingStore) Unwrap() priority.Store { return s.store }
 
 // one makes a call about n documents of one customer, with the fault that it meets. A call

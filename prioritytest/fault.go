@@ -36,13 +36,12 @@ const (
 type Fault struct {
 	// Class is the class of the error: ErrNotCounted, ErrOutcomeUnknown or
 	// ErrCorrupt. As with a RedisStore, a Peek of unknown outcome fails with
-	// ErrNotCounted, and a Reset does not fail because a count is corrupt. Default:
+	// ErrNotCounted, and a corrupt count does not make a Reset fail. Default:
 	// priority.ErrNotCounted.
 	Class error
 
-	// Cause is what the error wraps beside Class, such as
-	// context.DeadlineExceeded. Default: an error that says that it was injected
-	// fail.
+	// Cause is what the error wraps besides Class, such as
+	// context.DeadlineExceeded. Default: an error that says that it was injected.
 	Cause error
 
 	// Counted says, for ErrOutcomeUnknown, that the call arrived and only its
@@ -72,7 +71,7 @@ type Fault struct {
 
 var errInjected = errors.New("prioritytest: injected failure")
 
-// faultList holds the faults that have not ended. The zero value is ready to use.
+// faultList is the faults that have not ended. The zero value is ready to use.
 type faultList struct {
 	mu     sync.Mutex
 	faults []*Fault

@@ -32,9 +32,9 @@ const connectionHelp = `-redis URL, or else ` + urlVariable + `, names Redis
   redis+cluster://host:port[,host:port…]        a Redis Cluster
   redis+sentinel://host[:26379][,…]/master[/db] the master of sentinels
   unix:///path/to/redis.sock                    a server on this machine
-  rediss…:// instead of redis…://               the same by TLS
+  rediss…:// instead of redis…://               the same over TLS
 -prefix TEXT           what the keys begin with (default ` + insight.DefaultPrefix + `)
--timeout TIME          how long one call of Redis may take (default 2s)
+-timeout TIME          how long one call to Redis may take (default 2s)
 -user NAME             the user of Redis (default: the URL's)
 -password-file FILE    has the password, or else ` + passwordVariable + `, which
                        this user's other processes can read
@@ -74,7 +74,7 @@ func (f *connectionFlags) register(command *cobra.Command) {
 	for _, name := range []string{"redis", "prefix", "timeout", "user", "password-file", "sentinel-user", "tls-ca", "tls-cert", "tls-key", "tls-server-name"} {
 		_ = flags.MarkHidden(name)
 	}
-	flags.BoolVar(&f.help, "help-connection", false, "say how Redis is named, and all flags for it")
+	flags.BoolVar(&f.help, "help-connection", false, "say how to name Redis, with all flags for it")
 }
 
 func (f *connectionFlags) registerPolicy(command *cobra.Command) {
@@ -206,8 +206,7 @@ func (f *connectionFlags) trust(config *tls.Config) error {
 	return nil
 }
 
-// meet looks at the fleet, once Redis answers, is what its URL says, and the command may work
-// there.
+// meet looks at the fleet, if Redis is what its URL says and the command may work there.
 func meet(command *cobra.Command, inspector *insight.Inspector) (*connection, error) {
 	ctx := command.Context()
 	if err := recognize(ctx, inspector); err != nil {
@@ -246,7 +245,7 @@ func recognize(ctx context.Context, inspector *insight.Inspector) error {
 	return nil
 }
 
-// unreachable says that Redis could not be asked.
+// unreachable marks errors of an unreachable Redis.
 func unreachable(inspector *insight.Inspector, err error) error {
 	var known statusError
 	switch {

@@ -95,7 +95,7 @@ func readCustomers(held []byte) (all []string, err error) {
 	return all, nil
 }
 
-// readInput reads a file, or standard input for "-", and says what people call it.
+// readInput reads a file, or standard input for "-". source is its name in messages.
 func readInput(name string, stdin io.Reader) (held []byte, source string, err error) {
 	if name == "-" {
 		held, err = io.ReadAll(stdin)
@@ -160,7 +160,7 @@ func eachCustomer(command *cobra.Command, c *connection, customers []string, asJ
 		}
 		if status == exitUnreachable || status == exitUnknown {
 			if left := len(customers) - i - 1; left > 0 {
-				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: the %s behind it: not tried\n", insight.Plural(int64(left), "customer"))
+				fmt.Fprintf(command.ErrOrStderr(), "priorityctl: the %s after it: not tried\n", insight.Plural(int64(left), "customer"))
 			}
 			return statusError{status, errPrinted}
 		}

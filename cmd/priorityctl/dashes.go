@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// doubleDashes makes --flag of -flag wherever some command has a flag of that name, so that
-// both spellings work, as they do in Go's own tools. Other arguments, such as -n, -5, a
+// doubleDashes turns -flag into --flag wherever some command has a flag of that name, so
+// that both spellings work, as in Go's own tools. Other arguments, such as -n, -5, a
 // customer, or -, stay as they are, and so does all that follows --.
 func doubleDashes(root *cobra.Command, args []string) []string {
 	known := map[string]bool{"help": true, "version": true}

@@ -16,7 +16,7 @@ reports; and who has set an override, why and until when. It changes nothing.
   priorityctl list -level 9 -json | priorityctl get -from -
 
 A customer is any bytes: -from names those that a shell cannot. Put a name that
-begins with - behind --.`
+begins with - after --.`
 
 func newGet() *cobra.Command {
 	var connect connectionFlags
@@ -40,10 +40,10 @@ func newGet() *cobra.Command {
 	return command
 }
 
-// warn says why the levels below may be others than the workers give.
+// warn says why the levels below may differ from the workers'.
 func (c *connection) warn(command *cobra.Command) {
 	if c.Unread != nil {
-		fmt.Fprintln(command.ErrOrStderr(), "priorityctl: without what operators have set:", insight.OneLine(c.Hidden(c.Unread)))
+		fmt.Fprintln(command.ErrOrStderr(), "priorityctl: operators' settings are ignored:", insight.OneLine(c.Hidden(c.Unread)))
 	}
 	if lost := c.Lost(); lost != "" {
 		fmt.Fprintf(command.ErrOrStderr(), "priorityctl: Redis lost rules: %s; the levels below are by %s\n", lost, c.Name)

@@ -10,7 +10,7 @@ import (
 
 const listLong = `List prints every customer that Redis knows, in the order of SCAN, on all masters of a
 cluster. NEXT is the level of a document that arrives now. It looks at every key of
-Redis at a bounded pace, so that the fleet has its time; some customers may come twice.
+Redis at a bounded pace, which spares the fleet; some customers may appear twice.
 
   priorityctl list -level 8,9
   priorityctl list -corrupt
@@ -75,8 +75,8 @@ func newList() *cobra.Command {
 		return nil
 	})
 	flags := command.Flags()
-	flags.IntSliceVar(&levels, "level", nil, "only customers whose next document gets one of these levels, as 8,9")
-	flags.BoolVar(&corrupt, "corrupt", false, "only customers one of whose keys, the override included, holds something else")
+	flags.IntSliceVar(&levels, "level", nil, "only customers whose next document gets one of these levels: 8,9")
+	flags.BoolVar(&corrupt, "corrupt", false, "only customers with a corrupt key, be it the override's")
 	flags.IntVar(&limit, "limit", 0, "stop after so many customers; 0: list all")
 	flags.IntVar(&pace, "pace", 20_000, "look at no more keys a second than this; 0: as fast as Redis answers")
 	registerJSON(command, &asJSON)

@@ -55,7 +55,7 @@ func newLog() *cobra.Command {
 		}
 		return nil
 	})
-	command.Flags().StringVar(&customer, "customer", "", "only what was changed of this customer")
+	command.Flags().StringVar(&customer, "customer", "", "only changes to this customer")
 	command.Flags().IntVarP(&most, "most", "n", 20, "how many changes, at most")
 	registerJSON(command, &asJSON)
 	connect.register(command)

@@ -1,4 +1,4 @@
-// Priorityctl is for those who run a fleet on the priority module.
+// Priorityctl operates a fleet that uses the priority module.
 //
 //	go run ./cmd/priorityctl status
 //	go run ./cmd/priorityctl get acme
@@ -39,7 +39,7 @@ func run(ctx context.Context, env environment, args []string, stdin io.Reader, s
 	return exitStatus(err)
 }
 
-const rootLong = `Priorityctl is for those who run a fleet on the priority module.
+const rootLong = `Priorityctl operates a fleet that uses the priority module.
 
   priorityctl status             is all well, and what to do if not?
   priorityctl get acme           why is this customer slow, and until when?
@@ -54,9 +54,9 @@ const rootLong = `Priorityctl is for those who run a fleet on the priority modul
   priorityctl reset acme         forget a customer's numbers; -all: everything
   priorityctl log                who has changed what, and why
   priorityctl control export     save what operators set; also: control import
-  priorityctl serve              the same in a browser, to read
+  priorityctl serve              the same in a browser, read-only
 
-COMMAND -help says more, and COMMAND -help-connection how Redis is named. -json
+COMMAND -help says more, and COMMAND -help-connection how to name Redis. -json
 prints one JSON object a line. Exit statuses: 0 it worked, 1 it failed, or there is
 something to do, 2 the call was wrong, 3 Redis cannot be reached, 4 some of several
 customers failed, 5 it may have been done: look first, 130 interrupted.`

@@ -74,7 +74,7 @@ func newOverrideSet() *cobra.Command {
 	flags.IntVar(&set.level, "level", 0, "give every document this level")
 	flags.IntVar(&set.latest, "not-later-than", 0, "give no document a level that is processed later than this")
 	flags.IntVar(&set.earliest, "not-earlier-than", 0, "give no document a level that is processed earlier than this")
-	flags.DurationVar(&set.lasts, "for", 0, "for how long, as 90m or 24h, at most 720h")
+	flags.DurationVar(&set.lasts, "for", 0, "how long, such as 90m or 24h, at most 720h")
 	set.changeFlags.register(command)
 	from.register(command)
 	registerJSON(command, &asJSON)

@@ -42,12 +42,12 @@ func newPolicy() *cobra.Command {
 		}
 		name := c.Name
 		if c.Applied.Rules == nil {
-			name = "the workers' own options decide, which Redis does not know. This is " + name
+			name = "the workers' own options decide. Redis does not know them. This is " + name
 		} else {
 			name += " at " + insight.Moment(c.Applied.At) + ": " + insight.Quoted(c.Applied.Why)
 		}
 		if lost := c.Lost(); lost != "" {
-			fmt.Fprintf(out, "%s\n\n", insight.Wrap("Redis lost rules: "+lost+". Workers that know them follow them still; what follows is for the others.", 79))
+			fmt.Fprintf(out, "%s\n\n", insight.Wrap("Redis lost rules: "+lost+". Workers that know them still follow them; what is below is for the others.", 79))
 		}
 		fmt.Fprintln(out, insight.Wrap("Policy: "+name+".", 79))
 		writeRules(out, c.Rules)
@@ -90,7 +90,7 @@ func writePolicy(out io.Writer, policy priority.Policy) {
 	for _, row := range insight.Rows(policy) {
 		fmt.Fprintf(out, "%5d  %-30s  %-13s  %s\n", row.Level, row.Load(), row.Condition(), row.Documents())
 	}
-	fmt.Fprintf(out, "\nThe last row that holds gives the level.\n%s\n", insight.Resets(policy))
+	fmt.Fprintf(out, "\nThe last row that applies gives the level.\n%s\n", insight.Resets(policy))
 	if policy.Turns > 0 {
 		fmt.Fprintf(out, "%s\n", insight.Wrap(insight.Turns, 79))
 	}
@@ -100,9 +100,9 @@ func newPolicyCheck() *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use: "check {FILE | - | default}", Args: arguments("a policy's file"),
-		Long: `Check prints what a policy means, and the same as Go. The exit status is 2 if it is
-not valid. A file has the fields of a priority.Policy; a missing one takes the
-default's value. Tiers stand beside them:
+		Long: `Check prints what a policy means, and the policy in Go. The exit status is 2 if it is
+invalid. A file has the fields of a priority.Policy; a missing one takes the
+default's value. Tiers are one more field:
 
   {"thresholds": [-2, -9], "tiers": {"gold": {"thresholds": [-50]}}}`,
 	}
@@ -166,8 +166,8 @@ func newPolicyWithdraw() *cobra.Command {
 		func(context.Context, *cobra.Command, *connection, []string) (*control.Rules, error) { return nil, nil })
 }
 
-// newRulesChange returns a command that changes the policy to that which of returns; nil: it
-// is withdrawn.
+// newRulesChange returns a command that changes the policy to what of returns; nil: it is
+// withdrawn.
 func newRulesChange(use, long string, args cobra.PositionalArgs,
 	of func(ctx context.Context, command *cobra.Command, c *connection, args []string) (*control.Rules, error),
 ) *cobra.Command {
@@ -198,7 +198,7 @@ func newRulesChange(use, long string, args cobra.PositionalArgs,
 		}
 		now, err := c.Await(ctx)
 		if err != nil {
-			return fmt.Errorf("version %d is set; who follows is not known: %w", version, err)
+			return fmt.Errorf("version %d is set; who follows is unknown: %w", version, err)
 		}
 		if asJSON {
 			return writeJSON(command.OutOrStdout(), shownOf(now.Applied))

@@ -13,9 +13,10 @@ import (
 )
 
 const resetLong = `Reset forgets customers' counts and what is pending, corrupt keys too: the next
-document counts as the first and gets level 1. Documents in the queue stay there. With -all it removes the override too,
-and so all that Redis holds of a customer, except what the log says, for 90 days. It
-cannot be undone. On a terminal it shows what goes and asks; elsewhere it needs -yes.
+document counts as the first and gets level 1. Documents in the queue stay there. With
+-all it removes the override too, and so all that Redis has of a customer, except what
+the log says, for 90 days. It cannot be undone. On a terminal it shows what goes and
+asks; elsewhere it needs -yes.
 
   priorityctl reset acme
   priorityctl list -corrupt -json | priorityctl reset -yes -from -
@@ -69,7 +70,7 @@ func (c *connection) confirm(command *cobra.Command, customers []string, all boo
 	fmt.Fprintf(prompt, "On %s, with the prefix %s, this forgets:\n", c.Address, insight.Shown(c.Prefix))
 	for i, customer := range customers {
 		if i == most {
-			fmt.Fprintf(prompt, "  … and of %d customers more\n", len(customers)-most)
+			fmt.Fprintf(prompt, "  … and %d more customers\n", len(customers)-most)
 			break
 		}
 		fmt.Fprintf(prompt, "  %s: %s\n", insight.Shown(customer), c.Held(ctx, customer, all))

@@ -51,8 +51,7 @@ func newPing() *cobra.Command {
 	})
 }
 
-// newChecks returns a command that makes checks. Of status a warning is something to do, of
-// ping only a failure is.
+// newChecks returns a command that makes checks. A warning makes status fail, but not ping.
 func newChecks(name, long string, of func(*cobra.Command, *connection) ([]insight.Check, error)) *cobra.Command {
 	var connect connectionFlags
 	var asJSON bool

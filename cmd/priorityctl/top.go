@@ -12,7 +12,7 @@ import (
 
 const topLong = `Top shows which levels documents got in the last minute, how long they took from
 Submit to Done, what waits, and the customers with the most documents: live on a
-terminal, until Ctrl-C; once anywhere else. It adds up what workers report that use
+terminal, until Ctrl-C; once anywhere else. It adds up the reports of workers that use
 fleet.Join, or its equivalent in another language.
 
   priorityctl top

@@ -24,7 +24,7 @@ type drawing struct {
 	width, height int
 }
 
-// text draws everything; on a terminal, what its lines hold.
+// text draws everything; on a terminal, what fits.
 func (d drawing) text() string {
 	lines := d.head()
 	if d.top != nil {
@@ -36,7 +36,7 @@ func (d drawing) text() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// mostTrouble is how many lines there are of what is wrong.
+// mostTrouble is the most lines about what is wrong.
 const mostTrouble = 3
 
 // head says what top shows, and what is wrong.

@@ -96,7 +96,7 @@ func withoutPassword(text string) string {
 	return u.String()
 }
 
-// login returns where user and password are.
+// login returns pointers to user and password.
 func (t *target) login() (user, password *string) {
 	switch {
 	case t.single != nil:

@@ -8,7 +8,7 @@ import (
 
 // version names this priorityctl, and the Go that built it. The version is the
 // module's after go install, the commit's pseudo-version if it was built in a
-// repository, and else (devel).
+// repository, or (devel).
 func version() string {
 	of := "(devel)"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {

@@ -13,7 +13,7 @@ import (
 const workersLong = `Workers lists the processes of the fleet, which report every five seconds: those that
 use fleet.Join, or its equivalent in another language. One that ended without Close is
 listed for an hour. RULES is the version that a worker follows, or own: its own
-options. LEVELS is how many its queue has, marked if most have others. The exit status
+options. LEVELS is how many its queue has, marked if most differ. The exit status
 is 1 if a worker is gone, or does not follow all that operators have set.
 
   priorityctl workers`
@@ -47,7 +47,7 @@ func newWorkers() *cobra.Command {
 
 func workersTable(s *insight.Snapshot) string {
 	if len(s.Workers) == 0 {
-		return "No worker has reported in the last hour: those that use fleet.Join do.\n"
+		return "No worker has reported in the last hour: workers with fleet.Join do.\n"
 	}
 	var out strings.Builder
 	if s.Full() {

@@ -39,9 +39,9 @@ type Times struct{ Queued, Begun time.Time }
 // Serve sends documents to a queue and works on them, with levels of Submit by the policy.
 type Serve func(b *testing.B, policy priority.Policy, all []Arrival) map[string]Times
 
-// Flood measures how long ten small customers wait beside two floods: on a queue as its
-// documentation sets it, in a simulation of workers that take as long for a document as they
-// did on the queue, and first come. The queue has as many priorities as classes.
+// Flood measures how long ten small customers wait beside two floods: on a queue set up as
+// documented, in a simulation of workers that take as long per document, and first come,
+// first served. The queue has as many priorities as classes.
 func Flood(b *testing.B, serve Serve, classes priority.Level) {
 	for b.Loop() {
 		all := arrivals("level")
@@ -70,8 +70,8 @@ func Flood(b *testing.B, serve Serve, classes priority.Level) {
 	}
 }
 
-// arrivals are two floods of 900 documents and 20 of each of ten small customers, who send
-// for five seconds, which the workers need for all.
+// arrivals are two floods of 900 documents, and 20 from each of ten small customers over
+// the five seconds that the workers need for all.
 func arrivals(run string) (all []Arrival) {
 	for number := range 900 {
 		for _, customer := range []string{"flood-1", "flood-2"} {

@@ -1,6 +1,6 @@
-// Package brokertest starts real brokers for tests, on free loopback ports and without a
-// configuration of the machine's, and ends them with the test. Its suite checks what each
-// queue's module promises. Redis is started by package redistest.
+// Package brokertest starts real brokers for tests, on free loopback ports and without the
+// machine's configuration, and ends them with the test. Its suite checks what each
+// queue's module promises. Package redistest starts Redis.
 package brokertest
 
 import (
@@ -116,8 +116,8 @@ func tempDir(tb testing.TB) string {
 	return dir
 }
 
-// find returns the path of a program: from a place, which is a pattern, where Debian has
-// it and the PATH does not lead, or from the PATH.
+// find returns the path of a program: from place, a pattern for where Debian puts it off
+// the PATH, or from the PATH.
 func find(tb testing.TB, program, debianPackage, place string) string {
 	tb.Helper()
 	if found, _ := filepath.Glob(filepath.Join(place, program)); len(found) > 0 {
@@ -126,7 +126,7 @@ func find(tb testing.TB, program, debianPackage, place string) string {
 	return redistest.Find(tb, program, debianPackage)
 }
 
-// answers reports whether a server at a port answers a request with what begins as
+// answers reports whether the reply of a server at a port to a request begins with
 // wanted.
 func answers(port int, request, wanted string) bool {
 	conn, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", port), time.Second)

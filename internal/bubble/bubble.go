@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 )
 
-// Test is synctest.Test on one CPU. On more, two timers of a bubble that end side by
-// side crash a test with -race: https://github.com/golang/go/issues/78156, in Go 1.26.
+// Test is synctest.Test on one CPU. On more, two timers of a bubble that fire in
+// parallel crash a test with -race: https://github.com/golang/go/issues/78156, in Go 1.26.
 func Test(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	oneCPU.hold()

@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// MaxCost is the greatest relative cost, in thousandths. What is more is likely a
+	// MaxCost is the greatest relative cost, in thousandths. More is likely a
 	// mistake.
 	MaxCost = 100_000
 
-	// enough is from how many customers on costs are compared. In a median of three, no
+	// enough is how many customers it takes to compare costs. In a median of three, no
 	// single one decides.
 	enough = 3
-	// mostCustomers is how many customers are compared, those who came first forgotten first.
+	// mostCustomers is how many customers are compared; the oldest are forgotten first.
 	mostCustomers = 1000
 )
 
-// Costs is what the customers' documents cost that a process has seen recently: the time that
-// they took, or what Submit was given. A document's cost is compared with the median of the
-// customers, and each customer has the median of their last three documents. So one
-// customer moves the others' costs by one place in the order of the customers, whatever
-// they send and however much. It is safe for concurrent use. The zero Costs is ready to use.
+// Costs has the recent costs of documents that a process has seen: their processing times, or
+// the costs passed to Submit. A document's cost is compared with the median of the customers,
+// and each customer has the median of their last three documents. So one customer, whatever
+// they send, moves the others' costs by at most one place in the order of the customers. It
+// is safe for concurrent use. The zero Costs is ready to use.
 type Costs struct {
 	mu        sync.Mutex
 	customers map[string]*recent
@@ -105,8 +105,8 @@ func (r recent) median() float64 {
 	return middle(costs)
 }
 
-// middle returns the median, of an even number the upper one: it makes others' costs less.
+// middle returns the median; of two, the upper one, which makes others' costs less.
 func middle(ascending []float64) float64 { return ascending[len(ascending)/2] }
 
-// Each returns the seconds that each of n documents took which took a time together.
+// Each returns the seconds per document of n documents that took a time together.
 func Each(took time.Duration, n int) float64 { return min(took, Day).Seconds() / float64(max(n, 1)) }

@@ -28,7 +28,7 @@ const (
 	MaxLoad = 1e9
 )
 
-// LeaseOf returns the lease that an option stands for: Day for 0.
+// LeaseOf returns the lease of an option: Day for 0.
 func LeaseOf(option time.Duration) (time.Duration, error) {
 	switch {
 	case option == 0:
@@ -66,9 +66,9 @@ func Load(recent, pending, cost int64) int64 {
 // Millionths returns a load in millionths.
 func Millionths(load float64) int64 { return int64(math.Round(min(load, MaxLoad) * 1e6)) }
 
-// Turns returns where each of the turns behind the last load begins: turn k of n at
-// ⌈4096^(k/n)⌉ of a customer's documents that are pending there. Those before the first have
-// the level behind the last load.
+// Turns returns where each of the turns beyond the last load begins: turn k of n at
+// ⌈4096^(k/n)⌉ of a customer's documents that are pending there. Earlier ones have the
+// level beyond the last load.
 func Turns(n int) []int64 {
 	begins := make([]int64, n)
 	for i := range begins {
@@ -83,16 +83,16 @@ func begin(turn, turns int) int64 {
 	return int64(math.Ceil(math.Exp2(float64(12*turn) / float64(turns))))
 }
 
-// Turn returns the turn of a document, 0 if it is before the first one. So many documents of
-// its customer are pending behind the last load, this one included.
+// Turn returns the turn of a document, 0 if it is before the first one; beyond is how many
+// of its customer's are pending beyond the last load, this one included.
 func Turn(beyond int64, turns int) int {
 	return sort.Search(turns, func(i int) bool { return begin(i+1, turns) > beyond })
 }
 
 // History is what is known of a customer. The zero History is of a new one.
 type History struct {
-	// Fades is when what was submitted recently, which halves each Day, is half a document. Then
-	// the customer is forgotten.
+	// Fades is when the recent documents, which halve each Day, are down to half a document.
+	// Then the customer is forgotten.
 	Fades time.Time
 	// Latency is the average time from Submit to Done, in tenths of a second; 0: not
 	// known. Documents beyond the last load do not count.
@@ -110,8 +110,8 @@ func (h History) At(now time.Time) History {
 	return h
 }
 
-// Recent returns how many documents were submitted recently, in thousandths: each counts as
-// 1, and as half a Day later.
+// Recent returns how many documents were submitted recently, in thousandths: each counts 1,
+// and half of it a Day later.
 func (h History) Recent(now time.Time) int64 {
 	left := h.Fades.Sub(now).Milliseconds()
 	if left <= 0 {
@@ -154,7 +154,7 @@ func (h *History) Done(latency time.Duration, beyond bool, cost int64) {
 		}
 	}
 	if cost > 0 {
-		// One wild number must not make the next ones dear.
+		// One outlier must not make the next ones expensive.
 		h.Cost = average(h.Average(), min(cost, 8*max(h.Average(), 1000)))
 	}
 }

@@ -97,8 +97,8 @@ func (s *Snapshot) hourOf(customer string) []Part {
 // errLater: a later version of the module wrote the key, which is not corrupt for it.
 var errLater = errors.New("use that version's priorityctl")
 
-// peek returns what Redis holds of a customer. An error is for an operator: of a corrupt key
-// it says what the key holds, and how to remove it.
+// peek returns what Redis holds of a customer. An error is for an operator: it says what a
+// corrupt key holds, and how to remove it.
 func (s *Snapshot) peek(ctx context.Context, customer string) (priority.State, error) {
 	known, err := s.Store.Peek(ctx, customer)
 	keys := s.Store.Keys(customer)
@@ -134,8 +134,8 @@ type WasReset struct {
 	NotLogged string `json:"not_logged,omitempty"`
 }
 
-// Held says in a few words what Redis holds about a customer, with the override if all of it is
-// meant, or why that is unknown.
+// Held says in a few words what Redis holds about a customer, with the override if all is set,
+// or why that is unknown.
 func (s *Snapshot) Held(ctx context.Context, customer string, all bool) string {
 	known, err := s.peek(ctx, customer)
 	var held []string

@@ -52,7 +52,7 @@ func cause(err error) error {
 }
 
 // Hidden hides the Inspector's Secrets in an error, as a reply of Redis may quote a login. It
-// also says where the rights stand that a user needs.
+// also says where to find the rights that a user needs.
 func (i *Inspector) Hidden(err error) error {
 	if err == nil {
 		return nil

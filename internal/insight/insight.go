@@ -78,8 +78,8 @@ type Snapshot struct {
 	Store *priority.RedisStore // which decides by the rules
 }
 
-// Look looks at the fleet. An error means that Redis cannot be reached, or says nothing that is
-// of use. What else cannot be read is in the Snapshot.
+// Look looks at the fleet. An error means that Redis cannot be reached, or says nothing
+// useful. The Snapshot says what else cannot be read.
 func (i *Inspector) Look(ctx context.Context) (*Snapshot, error) {
 	s := &Snapshot{Inspector: i, At: time.Now(), Rules: i.Own, Name: i.Name}
 	var err error
@@ -134,7 +134,7 @@ func filled(rules control.Rules) control.Rules {
 	return full
 }
 
-// NameOfRules is what people call rules that operators have set.
+// NameOfRules names rules that operators have set, for people.
 func NameOfRules(applied control.Applied) string {
 	return fmt.Sprintf("version %d, by %s", applied.Version, Shown(applied.By))
 }

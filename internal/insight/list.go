@@ -74,7 +74,7 @@ func (w *Walk) Next(ctx context.Context) ([]Listed, error) {
 
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// list looks the customers of keys up. A corrupt override has an entry besides.
+// list looks up the customers of keys. A corrupt override has its own entry.
 func (s *Snapshot) list(ctx context.Context, keys []string) ([]Listed, error) {
 	var customers []string
 	held := make(map[string]map[string]string) // each customer's keys, by their ends

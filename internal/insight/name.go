@@ -55,7 +55,7 @@ func (n Name) Exact() string {
 	return string(held)
 }
 
-// Shown makes a customer, who is any bytes, fit for a terminal and for a column: it
+// Shown makes a customer, which is any bytes, fit for a terminal and for a column: it
 // quotes all but plain text as in Go.
 func Shown(customer string) string {
 	plain := utf8.ValidString(customer) && !strings.HasPrefix(customer, `"`)

@@ -73,5 +73,5 @@ func (s *Snapshot) overrideOf(o control.Override) *Override {
 	return shown
 }
 
-// Moment writes a time of day that people everywhere read alike.
+// Moment writes a time that people everywhere read alike.
 func Moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -58,7 +58,7 @@ func (s *Snapshot) Ping(ctx context.Context) ([]Check, error) {
 	case Unreachable(err):
 		return nil, err
 	case err == nil && latency > slow:
-		checks = append(checks, Check{"latency", Warning, "Peek takes " + Span(latency), "a decision takes as long; RedisOptions.Timeout is 250ms by default: move Redis nearer"})
+		checks = append(checks, Check{"latency", Warning, "Peek takes " + Span(latency), "a decision takes as long; the default timeout is 250ms: move Redis nearer"})
 	case err == nil:
 		checks = append(checks, Check{"latency", OK, "Peek takes " + Span(latency) + " in the median", ""})
 	}
@@ -109,7 +109,7 @@ func (s *Snapshot) work(ctx context.Context, customer string) error {
 	if failed == nil {
 		return nil
 	}
-	keys := s.Store.Keys(customer) // what was written by whatever right there is; else it expires
+	keys := s.Store.Keys(customer) // removed if this user may; else they expire
 	_, _ = s.Client.Unlink(ctx, keys.Count).Result()
 	_, _ = s.Client.Unlink(ctx, keys.Pending).Result()
 	for _, err := range []error{next, submit, peek, done} {
@@ -120,8 +120,8 @@ func (s *Snapshot) work(ctx context.Context, customer string) error {
 	return failed
 }
 
-// operate uses each right that reading and changing what operators set needs, on a key of
-// its own beside theirs, one type after the other.
+// operate uses each right needed to read and change what operators set, on a separate key,
+// one type after the other.
 func (s *Snapshot) operate(ctx context.Context) error {
 	key := fmt.Sprintf("%s:{control}:ping-%s", s.Prefix, rand.Text())
 	defer s.Client.Unlink(ctx, key)

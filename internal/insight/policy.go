@@ -72,8 +72,8 @@ func rowOf(policy priority.Policy, level priority.Level) Row {
 	return r
 }
 
-// Condition writes the row's counts as in the README's table, such as "count < -2". The
-// last row whose condition holds gives the level.
+// Condition writes the row's counts, such as "count < -2". The last row whose condition
+// holds gives the level.
 func (r Row) Condition() string {
 	switch {
 	case r.Least > r.Most:
@@ -161,7 +161,7 @@ func ParseRules(text []byte) (control.Rules, error) {
 	return filled(rules), rules.Validate(255)
 }
 
-// Summary says in a few words what rules with every field filled in are, and how they differ
+// Summary describes in a few words rules with every field filled in, and how they differ
 // from the default.
 func Summary(rules control.Rules) string {
 	since := "last document"

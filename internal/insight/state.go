@@ -75,7 +75,7 @@ func (s State) Number() string {
 	return "-"
 }
 
-// Product is what the load of a document that arrives now comes from, such as
+// Product writes out the load of a document that arrives now, such as
 // "12.0 recent × 6 pending × 1.00 cost = 72.0".
 func (s State) Product() string {
 	return fmt.Sprintf("%s recent × %s pending × %s cost = %s",

@@ -13,8 +13,8 @@ import (
 )
 
 // Status says what an operator has to know at a glance: of Redis, the rules, the workers,
-// waits, floods and overrides, which were read beside the Snapshot. A Check that is not OK
-// says what to do.
+// waits, floods and overrides. A Check that is not OK says what to do. top and overrides
+// are read separately.
 func (s *Snapshot) Status(ctx context.Context, top *Top, overrides []*Override) []Check {
 	return slices.Concat(s.redisChecks(ctx), s.rulesCheck(), s.workerChecks(), s.waitChecks(top), s.errorChecks(), s.floodChecks(top), s.overrideCheck(overrides))
 }
@@ -71,7 +71,7 @@ func (s *Snapshot) rulesCheck() []Check {
 	lost := s.Lost()
 	switch {
 	case s.Unread != nil:
-		return []Check{{"rules", Failed, OneLine(s.Hidden(s.Unread)), "workers keep the rules that they know; policy apply replaces what is no JSON; another kind of key has to be removed"}}
+		return []Check{{"rules", Failed, OneLine(s.Hidden(s.Unread)), "workers keep the rules that they know; policy apply replaces what is not JSON; a key of another type must be removed"}}
 	case lost != "":
 		return []Check{{"rules", Failed, "Redis lost rules: " + lost + ". Workers keep what they know",
 			"priorityctl control import brings an export back, policy apply sets others, policy withdraw returns to the workers' own options"}}
@@ -103,7 +103,7 @@ func (s *Snapshot) workerChecks() []Check {
 	case s.Full():
 		c.Status, c.Remedy = Warning, "their reports cannot be written while Redis is full"
 	case len(s.Workers) == 0:
-		c.Found, c.Remedy = "no worker has reported in the last hour: those that use fleet.Join do", "" // a fleet without Join, or none yet
+		c.Found, c.Remedy = "no worker has reported in the last hour: workers with fleet.Join do", "" // a fleet without Join, or none yet
 	case degraded:
 		c.Status, c.Remedy = Warning, "those that cannot reach Redis decide by themselves: look at their log and network"
 	case len(others) > 0:
@@ -120,8 +120,8 @@ func (s *Snapshot) workerChecks() []Check {
 	return checks
 }
 
-// slower is how many times as long as in its last hour level 1 has to take, and longer than a
-// second, to be called slower than usual.
+// slower is the factor by which level 1 must exceed its last hour, besides a second, to be
+// slower than usual.
 const slower = 3
 
 func (s *Snapshot) waitChecks(top *Top) []Check {

@@ -148,7 +148,7 @@ func (w Worker) Called() string {
 // not: its queue has 3 levels, the rules 9". A worker that is gone does not count.
 func (s *Snapshot) Following() string {
 	if s.Unreported != nil {
-		return "who follows is not known: " + OneLine(s.Hidden(s.Unreported))
+		return "who follows is unknown: " + OneLine(s.Hidden(s.Unreported))
 	}
 	var others []Worker
 	here := 0
@@ -161,7 +161,7 @@ func (s *Snapshot) Following() string {
 		}
 	}
 	if here == 0 {
-		return "no worker reports, so who follows is not known"
+		return "no worker reports, so who follows is unknown"
 	}
 	said := fmt.Sprintf("%s of %s workers follow", Group(int64(here-len(others))), Group(int64(here)))
 	switch {

@@ -8,13 +8,13 @@
 //  4. Levels err to the better side. After an outage a level may be better than the full
 //     history would give, never worse for longer than one lease.
 //  5. What others did stands. Nothing undoes a count or a Reset of another process.
-//  6. One customer's trouble is theirs. It changes nothing for others. What their documents
-//     cost moves what others' cost by one customer's share at most.
-//  7. The policy passes through. PolicyOf and Last of the whole are those of the inside.
+//  6. One customer's trouble is theirs. It changes nothing for others. The cost of their
+//     documents moves others' costs by at most one customer's share.
+//  7. The policy passes through. PolicyOf and Last of a wrapper are the innermost store's.
 //
 // The subjects are RedisStore, memory.Store, and the stack of fleet.Join. Random sequences
 // without faults are compared, number by number, with a memory.Store that gets the same
-// calls. Random sequences with faults keep to what may be counted and pending then. A few
+// calls. Random sequences with faults fit what may be counted and pending then. A few
 // checks are for crowds, and for outages as they happen. Each runs in a bubble of
 // testing/synctest, where time is exact and costs nothing.
 //

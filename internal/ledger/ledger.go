@@ -1,5 +1,5 @@
-// Package ledger notes what the callers of a Store were answered and compares it
-// with what the store holds in the end: nothing counted twice, nothing missing.
+// Package ledger records the answers that a Store's callers got, and compares them
+// with the store's counts in the end: nothing counted twice, nothing missing.
 package ledger
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/docpriority/priority/internal/itemerrors"
 )
 
-// Totals are documents by what their callers were answered.
+// Totals are documents by the answers that callers got.
 type Totals struct {
 	Documents      int
 	Answered       int // a decision of the fleet's count
@@ -27,8 +27,8 @@ func (t Totals) String() string {
 		t.Documents, t.Answered, t.Degraded, t.NotCounted, t.OutcomeUnknown, t.Other)
 }
 
-// Ledger is safe for concurrent use. Its customers may not be reset while it is
-// kept. The zero value is ready to use.
+// Ledger is safe for concurrent use. Its customers must not be reset while it is
+// in use. The zero value is ready to use.
 type Ledger struct {
 	mu        sync.Mutex
 	totals    Totals
@@ -118,7 +118,7 @@ type Reconciliation struct {
 	Twice   int // answered with a count that another document was answered with
 }
 
-// Exact reports that nothing is missing, extra or answered twice.
+// Exact reports whether nothing is missing, extra or answered twice.
 func (r Reconciliation) Exact() bool {
 	return r.Missing == 0 && r.Extra == 0 && r.Twice == 0
 }

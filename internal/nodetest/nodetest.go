@@ -98,7 +98,7 @@ func install(npm, dir string) error {
 	command := exec.CommandContext(ctx, npm, "ci", "--fetch-retries=5", "--ignore-scripts", "--no-audit", "--no-fund")
 	command.Dir = dir
 	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("npm ci, which wants the npm registry: %w\n%s", err, output)
+		return fmt.Errorf("npm ci, which needs the npm registry: %w\n%s", err, output)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// Attempt is the testing.TB of a program that is no test, and needs servers.
+// Attempt is the testing.TB of a program that needs servers and is no test.
 type Attempt struct {
 	testing.TB // never called: all that this package and its callers use is below
 

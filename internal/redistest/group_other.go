@@ -6,7 +6,7 @@ import "os/exec"
 
 func haveOwnGroup(*exec.Cmd) {}
 
-// KillProgram ends at once what StartProgram has started.
+// KillProgram kills what StartProgram has started.
 func KillProgram(cmd *exec.Cmd) {
 	_ = cmd.Process.Kill()
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// haveOwnGroup has a command and what it starts be one group of processes.
+// haveOwnGroup puts a command and its children into one process group.
 func haveOwnGroup(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)
@@ -15,7 +15,7 @@ func haveOwnGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.Setpgid = true
 }
 
-// KillProgram ends at once what StartProgram has started, and what that has started.
+// KillProgram kills what StartProgram has started, and its children.
 func KillProgram(cmd *exec.Cmd) {
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 }

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// dieWithParent ends a server whose test process is killed before it could.
+// dieWithParent ends a server whose test process was killed before ending it.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

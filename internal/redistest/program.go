@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// StartProgram starts a command that ends with the test at the latest, as does what it
-// has started. It returns what waits for its end, any number of times.
+// StartProgram starts a command that ends with the test at the latest, as do its
+// children. wait waits for its end, any number of times.
 func StartProgram(tb testing.TB, cmd *exec.Cmd) (wait func() error) {
 	tb.Helper()
 	dieWithParent(cmd)
 	haveOwnGroup(cmd)
-	cmd.WaitDelay = 5 * time.Second // for what has left the group with an output of it
+	cmd.WaitDelay = 5 * time.Second // for a child that left the group with its output
 	if err := cmd.Start(); err != nil {
 		tb.Fatalf("start %s: %v", cmd.Path, err)
 	}

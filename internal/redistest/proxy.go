@@ -16,7 +16,7 @@ const (
 	Cut           // requests arrive, the connection is closed instead of a reply
 )
 
-// Proxy stands between a client and a server and does harm.
+// Proxy sits between a client and a server and does harm.
 type Proxy struct {
 	Addr string
 

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// WantNothingRefused fails the test if the server refused a user anything, but for the
+// WantNothingRefused fails the test if the server refused a user anything, except the
 // subcommands of CLIENT, of which go-redis tries some for each connection.
 func WantNothingRefused(tb testing.TB, client redis.UniversalClient) {
 	tb.Helper()

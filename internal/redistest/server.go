@@ -1,6 +1,6 @@
 // Package redistest starts real Redis servers for tests and benchmarks, on free
-// loopback ports and without a configuration of the machine's, and ends them
-// with the test.
+// loopback ports and without the machine's configuration, and ends them with the
+// test.
 package redistest
 
 import (
@@ -67,7 +67,7 @@ func serverProgram(tb testing.TB) string {
 
 // Start starts redis-server from the PATH, or the server named by the
 // environment's REDIS_SERVER, and waits until it answers. It keeps nothing on
-// disk, but for what further command line arguments say.
+// disk, unless further command line arguments say so.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	program := serverProgram(tb)
@@ -218,14 +218,14 @@ func Await(tb testing.TB, what string, condition func() bool) {
 	deadline := time.Now().Add(30 * time.Second)
 	for !condition() {
 		if time.Now().After(deadline) {
-			tb.Fatalf("waited 30 s in vain: %s", what)
+			tb.Fatalf("not within 30 s: %s", what)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
 }
 
-// ports are handed out in turn, from a random one on, so that servers which are
-// started side by side never get the same. A cluster node also takes the port
+// ports are handed out in turn, from a random one on, so that servers started
+// in parallel never get the same. A cluster node also takes the port
 // 10,000 above its own; those are no server's own port, and all are below the
 // ports that the system gives to outgoing connections.
 const firstPort, portCount, busOffset = 11_000, 10_000, 10_000

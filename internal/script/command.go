@@ -53,7 +53,7 @@ func (c *command) send(ctx context.Context, client Client) {
 
 // result says what became of the command after do returned late.
 func (c *command) result(call *Call, late *overdue, client habits) result {
-	if late != nil { // It may be in flight still: what it holds may not be read.
+	if late != nil { // It may still be in flight: do not read what it holds.
 		if c.body.cancel() == 0 {
 			return result{unsent: true, Failure: Failure{NotCounted, late.unsent}}
 		}
@@ -97,7 +97,7 @@ func newOverdue(err error) *overdue {
 	return &overdue{fmt.Errorf("not sent: %w", err), fmt.Errorf("no answer came: %w", err)}
 }
 
-var errOddReply = errors.New("the reply is not the script's")
+var errOddReply = errors.New("unexpected reply")
 
 // body is the argument that is the script's digest, or its text. go-redis asks for its bytes
 // when it writes the command, which is how a command knows that it was sent. (An

@@ -24,7 +24,7 @@ func newLimit() *limit {
 
 // semaphores bound what is in flight, each in a range of a cluster's slots. So a customer
 // who floods keeps few others waiting; and behind an AutoPipeliner, which does not tell
-// nodes apart, a node that hangs leaves room for the others, but for ranges with slots of both.
+// nodes apart, a node that hangs leaves room for others, except in ranges with slots of both.
 type semaphores []semaphore
 
 type semaphore chan struct{}
@@ -46,8 +46,8 @@ type nodes struct {
 	of map[*redis.Client]*limit
 }
 
-// maxNodes is more than a Redis Cluster has. When it is reached, most are nodes of
-// former times.
+// maxNodes is more than a Redis Cluster has. When it is reached, most are former
+// nodes.
 const maxNodes = 1000
 
 func (n *nodes) limit(node *redis.Client) *limit {

@@ -26,8 +26,8 @@ const (
 	probeHolds = time.Second
 )
 
-// why tries to connect as the client does, unless it just did, and returns what is known
-// when ctx ends at the latest; nil if the client does not tell its address.
+// why tries to connect as the client does, unless it just did, and returns what is known,
+// at the latest when ctx ends; nil if the client hides its address.
 func (p *probe) why(ctx context.Context, client Client) error {
 	dial, network, addr := dialer(client)
 	if dial == nil {
@@ -36,7 +36,7 @@ func (p *probe) why(ctx context.Context, client Client) error {
 	p.mu.Lock()
 	if p.running == nil && time.Since(p.ended).Abs() >= probeEvery {
 		p.running = make(chan struct{})
-		go p.connect(dial, network, addr) // a dialer may be deaf to its context
+		go p.connect(dial, network, addr) // a dialer may ignore its context
 	}
 	running := p.running
 	p.mu.Unlock()

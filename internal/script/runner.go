@@ -42,7 +42,7 @@ type Runner struct {
 	limit    *limit // where the client does not tell nodes apart
 	nodes    nodes
 	probe    probe
-	answered atomic.Bool // some call ever was: a cluster's client knows its nodes
+	answered atomic.Bool // some call was, so a cluster's client knows its nodes
 }
 
 // NewRunner returns a Runner on a client. It sends nothing.
@@ -253,9 +253,9 @@ type job interface {
 	send(ctx context.Context, client Client)
 }
 
-// do sends a job and waits until it is answered or the time is over, whichever is
-// first, and says so if that is the time. What the job holds may then not be read:
-// it goes on by itself, for as long as the client's own timeouts let it.
+// do sends a job and waits until it is answered. If the time is over first, it says
+// so, and what the job holds must not be read: the job goes on by itself, for as
+// long as the client's own timeouts let it.
 func (r *Runner) do(d *Deadline, semaphore semaphore, job job) *overdue {
 	ctx := d.context
 	if d.endless() {
@@ -291,8 +291,8 @@ func (r *Runner) do(d *Deadline, semaphore semaphore, job job) *overdue {
 	}
 }
 
-// reload makes a cluster client look where the slots are now when a node fails.
-// It would by itself when it tries again, which is not its business here.
+// reload makes a cluster client look up the slots again when a node fails. It
+// would do so on its own retries, which are disabled here.
 func (r *Runner) reload() {
 	if cluster, ok := r.client.(interface{ ReloadState(context.Context) }); ok {
 		cluster.ReloadState(context.Background())

@@ -1,4 +1,4 @@
-// Package typednil finds out what a caller forgot to make.
+// Package typednil finds nil interfaces and nil pointers.
 package typednil
 
 import "reflect"

@@ -32,8 +32,8 @@ func StartRedis(tb testing.TB) *Redis {
 	return r
 }
 
-// Pass lets time pass. A key is still there when its TTL has passed exactly in Redis, but
-// not in miniredis. So this clock loses a nanosecond each time, which nothing sees in whole
+// Pass lets time pass. When exactly its TTL has passed, Redis still has a key, and miniredis
+// does not. So this clock loses a nanosecond each time, which never shows in whole
 // milliseconds, as it starts late within one.
 func (r *Redis) Pass(d time.Duration) {
 	if d > 0 {

@@ -45,7 +45,7 @@ func Run(ctx context.Context, c Case, world World) ([]Step, error) {
 	return steps, nil
 }
 
-// Difference says where steps came to something else than the case wants; "": nowhere.
+// Difference says where steps differ from what the case wants; "": nowhere.
 func (c Case) Difference(got []Step) string {
 	for i := range got {
 		if !reflect.DeepEqual(got[i], c.Steps[i]) { // what comes after it says nothing
@@ -139,8 +139,8 @@ func asJSON(value any) string {
 	return string(text)
 }
 
-// Other does in a store's place what another program does, which sets a key, or another
-// process of the fleet, which sends costs.
+// Other does what no store does: it sets a key, as another program may, or sends costs, as
+// another process of the fleet does.
 func (r *Redis) Other(c Case, s Step) ([]Result, error) {
 	ctx := context.Background()
 	store, err := priority.NewRedisStore(r.Client, &priority.RedisOptions{Policy: c.Policy.Priority(), Lease: Milliseconds(c.LeaseOf(s))})

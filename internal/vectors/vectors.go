@@ -125,7 +125,7 @@ type (
 		Then   string `json:"then,omitempty"`
 	}
 
-	// Reply is no reply of next.lua.
+	// Reply is not a reply of next.lua.
 	Reply struct {
 		Why   string `json:"why"`
 		Reply string `json:"reply"`

@@ -20,8 +20,8 @@ import (
 	"github.com/docpriority/priority/prioritytest"
 )
 
-// Faults makes a client's commands fail as their connection or Redis would let them. The
-// operators' document is the one of the customer "control".
+// Faults makes a client's commands fail as their connection or Redis would. The
+// operators' keys count as the customer "control".
 type Faults struct {
 	mu     sync.Mutex
 	faults []*prioritytest.Fault
@@ -157,7 +157,7 @@ func (f *Faults) process(ctx context.Context, cmds []redis.Cmder, send func(cont
 	return failure
 }
 
-// write does with commands what a connection does that then loses them.
+// write does with commands what a connection does before it loses them.
 func write(cmds []redis.Cmder) {
 	for _, cmd := range cmds {
 		for _, arg := range cmd.Args() {

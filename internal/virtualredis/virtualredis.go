@@ -36,10 +36,9 @@ func Start(t testing.TB) *Redis {
 	return r
 }
 
-// Tick moves the server's clock. A key with a TTL is still there exactly that long
-// later in Redis, but not in miniredis. So its clock loses a nanosecond a second: of
-// so little no test sees anything in whole milliseconds, as the clock starts within
-// one.
+// Tick moves the server's clock. When exactly its TTL has passed, Redis still has a
+// key, and miniredis does not. So this clock loses a nanosecond a second, which never
+// shows in whole milliseconds, as it starts within one.
 func (r *Redis) Tick() {
 	passed := time.Since(r.began)
 	r.Server.SetTime(r.began.Add(time.Duration(r.ahead.Load()) + 900*time.Microsecond + passed - passed/time.Second))

@@ -38,7 +38,7 @@ func NewClient(client *asynq.Client, store priority.Store, name string) (*Client
 // are asynq's, [Document] and [Cost]. Pass all of them to Enqueue: asynq hides the options
 // of asynq.NewTask, so these do not apply to a customer's task. An asynq.Queue among them is
 // ignored. asynq.Group and asynq.Unique are refused: a group's tasks are served as one, and
-// a task would be unique only within its level, as with asynq.TaskID.
+// a task would be unique, like an asynq.TaskID, only within its level.
 //
 // A task of an empty customer goes to asynq unchanged, except that headers left by a
 // customer's task are removed.
@@ -86,7 +86,7 @@ func (c *Client) Enqueue(ctx context.Context, customer string, task *asynq.Task,
 	return info, err
 }
 
-// read returns what the options say of the document, and the id that they give the task.
+// read returns the document that the options describe, and the task's id, if they set it.
 func read(customer string, opts []asynq.Option) (of document, taskID string, err error) {
 	of.customer = customer
 	for _, opt := range opts {
@@ -95,7 +95,7 @@ func read(customer string, opts []asynq.Option) (of document, taskID string, err
 		}
 		switch opt.Type() {
 		case asynq.GroupOpt, asynq.UniqueOpt:
-			return of, "", fmt.Errorf("%w option: %v holds within one queue, and each level has its own", priority.ErrInvalid, opt)
+			return of, "", fmt.Errorf("%w option: %v works within one queue, and each level has its own", priority.ErrInvalid, opt)
 		case asynq.TaskIDOpt:
 			taskID, _ = opt.Value().(string)
 		case documentOpt:

@@ -19,8 +19,8 @@ var errPanicked = errors.New("priorityasynq: the handler has panicked")
 // repeats the document, but leaves nothing pending. Place it first among the mux's
 // middleware, so that it sees what the others return.
 //
-// It also converts errors and panics that are not UTF-8, such as a parser's that quotes the
-// document, to UTF-8, because asynq cannot store others.
+// It also converts errors and panics to UTF-8, because asynq stores only that: a parser's
+// error may quote the document.
 //
 // A task that no [Client] has enqueued is left alone. Middleware panics if the store is
 // nil.

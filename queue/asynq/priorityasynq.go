@@ -9,7 +9,7 @@
 //	…
 //	info, err := client.Enqueue(ctx, customer, task, asynq.MaxRetry(5))
 //
-// Where you work, serve the levels' queues, and use the middleware:
+// In workers, serve the levels' queues, and use the middleware:
 //
 //	server := asynq.NewServer(redis, asynq.Config{
 //		Queues:            queue.AsynqQueues("documents", store.Last()),
@@ -61,7 +61,8 @@ const (
 // reuses an id gets level 1 each time.
 func Document(id string) asynq.Option { return option{documentOpt, "Document", id} }
 
-// Cost is an option of [Client.Enqueue]: how much work the document is, in any unit that all tasks share, such as pages or bytes.
+// Cost is an option of [Client.Enqueue]: how much work the document is, in any unit that all
+// tasks share, such as pages or bytes.
 func Cost(cost float64) asynq.Option { return option{costOpt, "Cost", cost} }
 
 const (
@@ -91,8 +92,8 @@ func documentOf(headers map[string]string) (of document, ok bool) {
 	return of, of.customer != ""
 }
 
-// into returns the headers, and the document's. It refuses names that asynq, which keeps
-// text, cannot carry.
+// into returns the headers with the document's. It refuses names that are not UTF-8,
+// which asynq cannot carry.
 func (d document) into(headers map[string]string) (map[string]string, error) {
 	if !utf8.ValidString(d.customer) {
 		return nil, fmt.Errorf("%w customer: %q is not UTF-8", priority.ErrInvalid, d.customer)

@@ -67,7 +67,7 @@ func (c *Client) settle(ctx context.Context, asynqs redis.UniversalClient, since
 			}
 			err = done(ctx, c.store, of, 0)
 			if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
-				return err // it may not recur; other errors concern this document, and stop no others
+				return err // retry later; other errors concern only this document
 			}
 		}
 	}

@@ -21,7 +21,7 @@ import (
 // unprocessed, from the queue.
 type link struct {
 	url     string // "": the connection is the caller's
-	name    string // that the server shows
+	name    string // shown by the server
 	prepare func(channel *amqp.Channel, major int) error
 
 	mutex      sync.Mutex
@@ -166,7 +166,7 @@ func (l *link) close() error {
 }
 
 // publish returns nil when RabbitMQ has written the message to a queue. After errFull and
-// errUnroutable no queue has it. After any error but errFull and errRefused a queue may
+// errUnroutable no queue has it. After any other error but errRefused a queue may
 // have it, and the line is unusable.
 func (l *line) publish(ctx context.Context, exchange, key string, message amqp.Publishing) error {
 	const mandatory, immediate = true, false // mandatory: a queue that was deleted must not swallow it

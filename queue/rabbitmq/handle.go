@@ -37,8 +37,8 @@ const (
 // no urgent document can overtake what a consumer has prefetched.
 //
 // An error means that the delivery is not settled and the channel or connection is
-// unusable: drop it, and RabbitMQ redelivers the document. Handle returns no error because
-// process fails.
+// unusable: drop it, and RabbitMQ redelivers the document. Handle does not return errors of
+// process.
 func (q *Queue) Handle(ctx context.Context, delivery amqp.Delivery, process Process) error {
 	return q.serve(ctx, context.Background(), delivery, process)
 }
@@ -52,7 +52,7 @@ func (q *Queue) serve(ctx, lost context.Context, delivery amqp.Delivery, process
 		// Its worker was lost, perhaps because of it: retried at once, it might take down
 		// the next one. After a server crash, a classic queue marks all its documents so.
 		t.losses++
-		log.Warn("a document comes back", "lost", t.losses)
+		log.Warn("a redelivered document", "lost", t.losses)
 		return t.putAside(ctx, t.losses, q.options.Losses-1, fmt.Sprintf("lost %d times", t.losses))
 	}
 

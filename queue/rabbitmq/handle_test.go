@@ -209,17 +209,11 @@ func TestAFailedMessageKeepsItsProperties(t *testing.T) {
 func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	store := new(memory.Store)
 	for what, open := range map[string]func() (*Queue, error){
-		"the name of the queue is empty": func() (*Queue, error) { return Open(t.Context(), "amqp://127.0.0.1:1/", "", store, nil) },
-		"the store is nil":               func() (*Queue, error) { return New(t.Context(), nil, "x", (*memory.Store)(nil), nil) },
-		"the connection is nil":          func() (*Queue, error) { return New(t.Context(), nil, "x", store, nil) },
+		"the store is nil": func() (*Queue, error) { return New(t.Context(), nil, "x", (*memory.Store)(nil), nil) },
 		"the connection recovers": func() (*Queue, error) {
 			return New(t.Context(), &amqp.Connection{Config: amqp.Config{Recovery: &amqp.Recovery{ReconnectionConfig: amqp.DefaultReconnectionConfig}}}, "x", store, nil)
 		},
-		"Limit is -1ns":    func() (*Queue, error) { return newQueue("x", store, &Options{Limit: -1}) },
 		"Backoff is empty": func() (*Queue, error) { return newQueue("x", store, &Options{Backoff: []time.Duration{}}) },
-		"Losses is -1":     func() (*Queue, error) { return newQueue("x", store, &Options{Losses: -1}) },
-		"Workers is -1":    func() (*Queue, error) { return newQueue("x", store, &Options{Workers: -1}) },
-		"MaxLength is -1":  func() (*Queue, error) { return newQueue("x", store, &Options{MaxLength: -1}) },
 	} {
 		if _, err := open(); !errors.Is(err, priority.ErrInvalid) || !strings.Contains(err.Error(), "invalid option: "+what) {
 			t.Errorf("error %v, want one of: %s", err, what)

@@ -16,7 +16,11 @@ func TestMain(m *testing.M) { brokertest.Main(m, subject) }
 
 func TestPromises(t *testing.T) {
 	t.Parallel()
-	brokertest.Run(t, subject)
+	server := brokertest.StartRabbitMQ(t)
+	t.Run("ClassicQueue", func(t *testing.T) { testClassicQueue(t, server.URL) })
+	onServer := *subject
+	onServer.Start = func(testing.TB) (brokertest.Broker, string) { return server, server.URL }
+	brokertest.Run(t, &onServer)
 }
 
 func BenchmarkFlood(b *testing.B) { subject.Flood(b, 9) }

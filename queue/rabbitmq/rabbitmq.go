@@ -66,7 +66,7 @@ type Options struct {
 	// after one failure more it is given up. Each delay has a queue. Default: 1 s, 10 s and
 	// 1 minute.
 	Backoff []time.Duration
-	// A document that is lost with its worker or connection Losses times is given up.
+	// After Losses losses of its worker or connection, a document is given up.
 	// Default: 10.
 	Losses int
 	// Logger logs failures and lost connections. Default: slog.Default().
@@ -93,7 +93,7 @@ type Queue struct {
 }
 
 // New adds priorities, retries and dead letters to a queue that the caller has declared: a
-// classic one with an x-max-priority, or a quorum queue. It declares the queues beside it.
+// classic one with an x-max-priority, or a quorum queue. It declares the other queues.
 //
 // The caller owns the connection, which is also used for publishing. A server short of
 // memory stops reading from such a connection, acknowledgements too: if that matters,
@@ -102,8 +102,8 @@ type Queue struct {
 // New again. A connection that recovers by itself is refused, because it would let an old
 // acknowledgement remove another document.
 //
-// The names of the other queues begin with the name. nil options are the defaults. An
-// error may wrap [priority.ErrInvalid].
+// The other queues' names begin with name. Nil options are the defaults. An error may wrap
+// [priority.ErrInvalid].
 func New(ctx context.Context, connection *amqp.Connection, name string, store priority.Store, options *Options) (*Queue, error) {
 	q, err := newQueue(name, store, options)
 	switch {
@@ -121,11 +121,11 @@ func New(ctx context.Context, connection *amqp.Connection, name string, store pr
 }
 
 // Open connects to a server, such as amqp://guest:guest@localhost:5672/, and declares the
-// queue and the queues beside it, if they do not exist. It reconnects whenever the
+// queue and the other queues, if they do not exist. It reconnects whenever the
 // connection is lost, until Close.
 //
-// The names of the other queues begin with the name. nil options are the defaults. An
-// error may wrap [priority.ErrInvalid].
+// The other queues' names begin with name. Nil options are the defaults. An error may wrap
+// [priority.ErrInvalid].
 func Open(ctx context.Context, url, name string, store priority.Store, options *Options) (*Queue, error) {
 	q, err := newQueue(name, store, options)
 	if err != nil {

@@ -4,16 +4,12 @@ import (
 	"slices"
 	"testing"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/docpriority/priority/internal/brokertest"
-)
+	amqp "github.com/rabbitmq/amqp091-go")
 
 // RabbitMQ's documentation says that a classic queue cycles through its priorities and starves
 // none. Its source says the contrary, and levels need that.
-func TestAClassicQueueIsStrict(t *testing.T) {
-	t.Parallel()
-	connection, err := amqp.Dial(brokertest.StartRabbitMQ(t).URL)
+func testClassicQueue(t *testing.T, url string) {
+	connection, err := amqp.Dial(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,14 +18,14 @@ func TestAClassicQueueIsStrict(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := channel.QueueDeclare("documents", true, false, false, false, amqp.Table{"x-max-priority": 9}); err != nil {
+	if _, err := channel.QueueDeclare("classic", true, false, false, false, amqp.Table{"x-max-priority": 9}); err != nil {
 		t.Fatal(err)
 	}
 	if err := channel.Confirm(false); err != nil {
 		t.Fatal(err)
 	}
 	publish := func(priority uint8) {
-		confirmed, err := channel.PublishWithDeferredConfirm("", "documents", false, false, amqp.Publishing{Priority: priority})
+		confirmed, err := channel.PublishWithDeferredConfirm("", "classic", false, false, amqp.Publishing{Priority: priority})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,13 +37,13 @@ func TestAClassicQueueIsStrict(t *testing.T) {
 	}
 	for range 50 { // the flood at 0 and 5 waits as long as a 9 comes in time
 		publish(9)
-		message, ok, err := channel.Get("documents", true)
+		message, ok, err := channel.Get("classic", true)
 		if err != nil || !ok || message.Priority != 9 {
 			t.Fatalf("served %d, %t, %v; not what came last with priority 9", message.Priority, ok, err)
 		}
 	}
 	for _, want := range slices.Concat(slices.Repeat([]uint8{5}, 20), slices.Repeat([]uint8{0}, 20)) {
-		message, ok, err := channel.Get("documents", true)
+		message, ok, err := channel.Get("classic", true)
 		if err != nil || !ok || message.Priority != want {
 			t.Fatalf("served %d, %t, %v; not %d", message.Priority, ok, err, want)
 		}

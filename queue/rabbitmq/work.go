@@ -11,8 +11,8 @@ import (
 )
 
 // Work runs process on documents until ctx ends, and finishes the ones in progress. It
-// survives every failure of the server, except that a queue of New ends with its
-// connection, with amqp.ErrClosed.
+// survives every failure of the server, except that with New it ends when the connection
+// does, with amqp.ErrClosed.
 func (q *Queue) Work(ctx context.Context, process Process) error {
 	var workers sync.WaitGroup
 	ends := make([]error, q.options.Workers)

@@ -107,10 +107,10 @@ func documentOf(metadata []byte) (document, bool) {
 // refuses names that PostgreSQL's JSON would change.
 func (d document) into(metadata []byte) ([]byte, error) {
 	if !storable(d.Customer) {
-		return nil, fmt.Errorf("%w customer: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalid, d.Customer)
+		return nil, fmt.Errorf("%w customer: %q is not UTF-8 or has a zero byte; River stores JSON", priority.ErrInvalid, d.Customer)
 	}
 	if !storable(d.ID) {
-		return nil, fmt.Errorf("%w document: %q is not UTF-8, or has a zero byte, and River keeps JSON", priority.ErrInvalid, d.ID)
+		return nil, fmt.Errorf("%w document: %q is not UTF-8 or has a zero byte; River stores JSON", priority.ErrInvalid, d.ID)
 	}
 	all := make(map[string]json.RawMessage)
 	if len(metadata) > 0 {

@@ -66,7 +66,7 @@ func settle[TTx any](ctx context.Context, client *river.Client[TTx], store prior
 			}
 			err := done(ctx, store, of, 0)
 			if errors.Is(err, priority.ErrNotCounted) || errors.Is(err, priority.ErrOutcomeUnknown) {
-				return err // it may not recur; other errors concern this document, and stop no others
+				return err // retry later; other errors concern only this document
 			}
 		}
 		if found.LastCursor == nil {

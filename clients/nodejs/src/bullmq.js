@@ -47,8 +47,8 @@ function submitJobs(queue, store, options) {
     return added;
   }
 
-  // BullMQ takes no second job of one id, of one id for deduplication, or, in version 5, of
-  // one that it repeats; and none whose repetitions are over.
+  // BullMQ ignores a second job with the same jobId, deduplication id or, in version 5,
+  // repetition; and a job whose repetitions are over.
   async function doneIfIgnored(added, document, { jobId, deduplication, repeat } = {}) {
     if (jobId === undefined && deduplication === undefined && repeat === undefined) return;
     try {

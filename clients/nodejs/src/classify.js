@@ -12,7 +12,7 @@ class Refused extends Error {}
 /** It was not sent, and never will be. */
 class Unsent extends Error {}
 
-/** It was sent, or perhaps, and not answered. */
+/** It may have been sent, but not answered. */
 class Lost extends Error {}
 
 /** Tells whether a server is only a replica: its master is elsewhere. */

@@ -19,7 +19,7 @@ class Collector {
   #hour = new Steps(partLength);
   #waiting = new Map(); // the last decisions by load
 
-  /** now returns milliseconds from any begin. */
+  /** now returns milliseconds from any start. */
   constructor(now = () => performance.now()) {
     const joined = now();
     this.#up = () => Math.floor(now() - joined);
@@ -160,7 +160,7 @@ function customerOf(name) {
   return isUtf8(raw) ? { customer: raw.toString() } : { customer_base64: raw.toString('base64') };
 }
 
-/** Returns a report in JSON of at most 12 KB: it leaves out the last customers. */
+/** Returns a report in JSON of at most 12 KB: it drops the least busy customers. */
 function jsonOf(report) {
   const fit = { ...report };
   for (let n = 2; bytes(fit.waits) > mostBytesOfWaits && n <= lastBucket; n *= 2) fit.waits = coarser(report.waits, n);
@@ -174,7 +174,7 @@ const bytes = (value) => Buffer.byteLength(JSON.stringify(value));
 // Bucket i counts waits of at most 2^(i/4) milliseconds.
 const bucketOf = (milliseconds) => (milliseconds <= 1 ? 0 : Math.min(Math.ceil(4 * Math.log2(milliseconds)), lastBucket));
 
-// Returns histograms with one bucket in place of n: with the longest waits among theirs.
+// Returns histograms with every n buckets merged into the one with the longest waits.
 function coarser(waits, n) {
   return Object.fromEntries(Object.entries(waits).map(([level, buckets]) => {
     const coarse = {};

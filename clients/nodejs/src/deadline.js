@@ -11,7 +11,7 @@ class Deadline {
   /** Whether the timeout has ended it, and not the caller. */
   timedOut = false;
   #controller = new AbortController();
-  /** Aborts when the time is over, for an Error, or whatever the caller has aborted with. */
+  /** Aborts with an Error when the time is over, or with the caller's reason. */
   signal = this.#controller.signal;
   #ends;
   #timer;
@@ -25,7 +25,7 @@ class Deadline {
     this.#ends = performance.now() + milliseconds;
     this.#timer = setTimeout(() => {
       this.timedOut = !this.over;
-      this.#end(new Error(`its time is over after ${milliseconds} ms`));
+      this.#end(new Error(`it timed out after ${milliseconds} ms`));
     }, milliseconds);
     if (!callers) return;
     this.#callers = callers;
@@ -55,7 +55,7 @@ class Deadline {
     return Promise.race([promise, this.#lost]);
   }
 
-  /** Waits for a while; returns false if the time does not last so long. */
+  /** Waits for a while; returns false if the time would end first. */
   async pause(milliseconds) {
     if (this.over || this.#ends - performance.now() < milliseconds) return false;
     return sleep(milliseconds, true, { signal: this.signal }).catch(() => false);

@@ -71,7 +71,7 @@ function itemOf(text) {
   const item = JSON.parse(text);
   if (item?.format > format) throw new Unusable('a later version of the library wrote the rules');
   const { version, changed, rules } = item;
-  if (![version, changed].every((n) => Number.isSafeInteger(n) && n > 0) || version >= 1e13) throw new TypeError('it is not of lua/rules.lua');
+  if (![version, changed].every((n) => Number.isSafeInteger(n) && n > 0) || version >= 1e13) throw new TypeError('not written by rules.lua');
   return { version, changed, rules: rules ?? undefined };
 }
 

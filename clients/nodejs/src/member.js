@@ -53,7 +53,7 @@ class Member {
     this.#background = this.#run();
   }
 
-  /** Removes the report. Where that fails, it ends by itself. */
+  /** Removes the report. If that fails, it expires. */
   async leave() {
     this.#over.abort();
     await this.#background;

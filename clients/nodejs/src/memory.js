@@ -1,7 +1,7 @@
 'use strict';
 
-// The numbers of customers in this process's memory: the same as the scripts under lua/ in
-// Redis, with the same replies. All calls are atomic.
+// Both rules in this process's memory, with the same replies as the scripts under lua/. All
+// calls are atomic.
 
 const { levelOf, levelOfLoad, within } = require('./policy.js');
 const { insert, placeOf, remove } = require('./sorted.js');
@@ -19,7 +19,7 @@ class Memory {
   #documents = 0;
   #overrides = new Map();
 
-  /** clock returns milliseconds from any begin. */
+  /** clock returns milliseconds from any start. */
   constructor({ clock = () => performance.now(), most = mostEntries } = {}) {
     this.#clock = clock;
     this.#most = most;
@@ -35,7 +35,7 @@ class Memory {
     return this[script](name, this.#now(), settings, args);
   }
 
-  /** Sets the bounds of a customer's levels; without them, there are none. lasts: milliseconds, if they end. */
+  /** Sets the bounds of a customer's levels, or removes them. lasts: milliseconds, if they end. */
   override(name, bounds, lasts = Infinity) {
     if (!bounds) this.#overrides.delete(name);
     else this.#overrides.set(name, { ...bounds, ends: this.#now() + lasts });

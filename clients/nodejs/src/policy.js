@@ -70,7 +70,7 @@ function checkTable(table, where, isNext, order, kind, isOne) {
 
 const millionths = (load) => Math.round(load * 1e6);
 
-/** Returns where turn k of some turns begins: at so many documents beyond the last load. */
+/** Returns with how many documents beyond the last load turn k begins. */
 const beginOf = (k, turns) => Math.ceil(2 ** ((12 * k) / turns));
 
 function levelOf({ thresholds }, count) {
@@ -78,7 +78,7 @@ function levelOf({ thresholds }, count) {
   return 1 + (level < 0 ? thresholds.length : level);
 }
 
-/** Returns the level of a load in millionths, where so many documents are beyond the last load, this one included. */
+/** Returns the level of a load in millionths, with beyond documents beyond the last load, this one included. */
 function levelOfLoad({ loads, turns }, load, beyond) {
   const level = loads.findIndex((most) => load <= millionths(most));
   return 1 + (level < 0 ? loads.length + turnOf(beyond, turns) : level);

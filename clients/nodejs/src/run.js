@@ -19,12 +19,12 @@ async function run(wire, call, deadline) {
     try {
       const command = [...(misses < 2 ? ['EVALSHA', script.digest] : ['EVAL', script.text]), String(keys.length), ...keys, ...args];
       const reply = await wire.send(command, keys[0], deadline);
-      if (!Array.isArray(reply) || !isReply(reply)) throw new Lost("the reply is not the script's");
+      if (!Array.isArray(reply) || !isReply(reply)) throw new Lost('unexpected reply');
       return reply;
     } catch (error) {
       const { Class, again, noScript } = judge(error, call);
       if (noScript && misses < 2) {
-        if (misses++ === 0) wire.load(script.text, keys[0], deadline); // what came by EVAL, Redis 7.4 forgets beyond 500
+        if (misses++ === 0) wire.load(script.text, keys[0], deadline); // Redis 7.4 keeps only 500 that came by EVAL
         continue;
       }
       mayHaveRun ||= Class === OutcomeUnknown;

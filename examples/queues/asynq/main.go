@@ -4,7 +4,7 @@
 //	go run ./examples/queues/asynq -redis localhost:6379
 //
 // It prints the documents in the order in which they are served, and works on until it is
-// interrupted. A service has produce and work in different processes.
+// interrupted. A service runs produce and work in separate processes.
 package main
 
 import (
@@ -72,7 +72,7 @@ func produce(ctx context.Context, client *redis.Client, store *fleet.Member) err
 
 func work(ctx context.Context, client *redis.Client, store *fleet.Member) error {
 	mux := asynq.NewServeMux()
-	mux.Use(priorityasynq.Middleware(store)) // says Done
+	mux.Use(priorityasynq.Middleware(store)) // calls Done
 	mux.HandleFunc("convert", func(_ context.Context, task *asynq.Task) error {
 		time.Sleep(20 * time.Millisecond) // the work; an error would have asynq try again
 		fmt.Println(string(task.Payload()))

@@ -4,7 +4,7 @@
 //	go run ./examples/queues/rabbitmq -url amqp://localhost/ -redis localhost:6379
 //
 // It prints the documents in the order in which they are served, and works on until it is
-// interrupted. A service has produce and work in different processes.
+// interrupted. A service runs produce and work in separate processes.
 package main
 
 import (
@@ -72,8 +72,8 @@ func produce(ctx context.Context, documents *priorityrabbitmq.Queue) error {
 	return send("clinic", "clinic-0")
 }
 
-// work works on one document. The queue says Done when it returns; with an error, the
-// document is tried again later.
+// work works on one document. The queue calls Done when it returns; after an error, the
+// document is retried later.
 func work(_ context.Context, delivery amqp.Delivery) error {
 	time.Sleep(20 * time.Millisecond)
 	fmt.Println(string(delivery.Body))

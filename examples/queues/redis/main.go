@@ -5,8 +5,8 @@
 //	go run ./examples/queues/redis -redis localhost:6379
 //
 // It prints the documents in the order in which they are served, and works on until it is
-// interrupted. A document whose worker dies is lost: a service moves it to a list in hand
-// first (BLMOVE), or takes a queue such as asynq.
+// interrupted. A document whose worker dies is lost: a service moves it to another list
+// first (BLMOVE), or uses a queue such as asynq.
 package main
 
 import (

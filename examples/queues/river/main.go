@@ -1,4 +1,4 @@
-// River puts customers' documents into River, in PostgreSQL, with a priority each, and works
+// River puts customers' documents into River, in PostgreSQL, each with a priority, and works
 // on them: a customer who sends a hundred documents at once does not make another one wait.
 //
 //	go run ./examples/queues/river -url postgres://localhost/app -redis localhost:6379

@@ -4,8 +4,8 @@
 //	go run ./examples/queues/sql -url postgres://localhost/ -redis localhost:6379
 //
 // It prints the documents in the order in which they are served, and works on until it is
-// interrupted. A worker holds its document's row in a transaction, so that the document of a
-// worker who dies is another one's at once.
+// interrupted. A worker locks its document's row in a transaction, so that if it dies,
+// another worker gets the document at once.
 package main
 
 import (
@@ -86,7 +86,7 @@ func send(ctx context.Context, db *pgx.Conn, store *fleet.Member, customer, docu
 
 // work works on the first document that no other worker has.
 func work(ctx context.Context, tx pgx.Tx, store *fleet.Member) error {
-	ctx = context.WithoutCancel(ctx) // what has begun is done
+	ctx = context.WithoutCancel(ctx) // finish what has begun
 	var customer, document string
 	if err := tx.QueryRow(ctx, first).Scan(&customer, &document); errors.Is(err, pgx.ErrNoRows) {
 		time.Sleep(100 * time.Millisecond)

@@ -176,10 +176,7 @@ func storeDecide(client priority.RedisClient, opts *priority.RedisOptions) (deci
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context, customer string) error {
-		_, err := store.Next(ctx, customer)
-		return err
-	}, nil
+	return next(store), nil
 }
 
 var errRefused = errors.New("a limit refused, which costs less than what is measured")

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"github.com/docpriority/priority"
+	"github.com/redis/go-redis/v9"
 )
 
 // scripts measures the scripts of the calls that count what is pending.
 type scripts struct {
-	*bench
-	server *server
-	store  *priority.RedisStore // of an AutoPipeliner that counts what it sends
-	ids    []string             // of acme's documents
+	store *priority.RedisStore // of an AutoPipeliner that counts what it sends
+	ids   []string             // of acme's documents
 }
 
 // measureScripts measures what it costs to count what is pending, where that is
@@ -25,32 +24,35 @@ func measureScripts(ctx context.Context, b *bench) (*report, error) {
 		return nil, err
 	}
 	defer server.stop()
-	client, sent := server.countingClient()
+	client, sent := redis.NewClient(&redis.Options{Addr: server.Addr}), new(sentCommands)
+	client.AddHook(sent)
 	defer client.Close()
 	batching, err := client.AutoPipeline()
 	if err != nil {
 		return nil, err
 	}
-	store, err := priority.NewRedisStore(batching, &priority.RedisOptions{Timeout: patience, Lease: time.Hour})
-	if err != nil {
+	p := &scripts{ids: customerNames(b.pending)}
+	if p.store, err = priority.NewRedisStore(batching, &priority.RedisOptions{Timeout: patience, Lease: time.Hour}); err != nil {
 		return nil, err
 	}
-	reading, err := priority.NewRedisStore(batching, &priority.RedisOptions{Timeout: patience, Lease: time.Hour, Overrides: true})
-	if err != nil {
-		return nil, err
-	}
-	p := &scripts{bench: b, server: server, store: store, ids: customerNames(b.pending)}
-	overridden := &scripts{bench: b, server: server, store: reading, ids: p.ids}
-
-	perCustomer, perDocument, err := p.memory(ctx)
+	overridden := new(scripts)
+	overridden.store, err = priority.NewRedisStore(batching, &priority.RedisOptions{Timeout: patience, Lease: time.Hour, Overrides: true})
 	if err != nil {
 		return nil, err
 	}
 	names := customerNames(b.customers)
+	perCustomer, err := server.memoryOfCustomers(ctx, b.callers, names, p.submit(invoiceOf))
+	if err != nil {
+		return nil, err
+	}
+	perDocument, err := server.memoryOfCustomers(ctx, b.callers, p.ids, p.submit(ofAcme))
+	if err != nil {
+		return nil, err
+	}
 	if err := decideAll(ctx, b.callers, names, p.submit(invoiceOf)); err != nil {
 		return nil, err
 	}
-	if _, err := store.SubmitN(ctx, "acme", p.ids, nil); err != nil {
+	if _, err := p.store.SubmitN(ctx, "acme", p.ids, nil); err != nil {
 		return nil, err
 	}
 	one, many := b.picked(names), b.picked(p.ids)
@@ -59,45 +61,22 @@ func measureScripts(ctx context.Context, b *bench) (*report, error) {
 		of     documents
 		decide decide
 	}{
-		{one, next(store)},
+		{one, next(p.store)},
 		{one, p.submit(invoiceOf)}, {one, p.submitAndDone(invoiceOf)}, {one, p.peek(invoiceOf)},
 		{many, p.submit(ofAcme)}, {many, p.submitAndDone(ofAcme)}, {many, p.peek(ofAcme)},
+		{one.tenth(), p.submitFifty}, {one, overridden.submitAndDone(invoiceOf)},
 	} {
 		loads = append(loads, timed{server, sent, load.of, b.together(load.decide)})
 	}
-	loads = append(loads, timed{server, sent, one.tenth(), b.together(p.submitFifty)})
-	loads = append(loads, timed{server, sent, one, b.together(overridden.submitAndDone(invoiceOf))})
 	times, err := b.serverTimes(ctx, "scripts, server time", loads)
 	if err != nil {
 		return nil, err
 	}
-	r := p.report(times[0], times[1:4], times[4:7])
-	each := make(samples, len(times[7])) // a document
+	each := make(samples, b.rounds) // a document
 	for i, microseconds := range times[7] {
 		each[i] = microseconds / fifty
 	}
-	r.grids = append(r.grids,
-		grid{{"SubmitN of 50", "server time a document", "µs"}, {"documents again", each.over(times[0]).String(), tenths(each.median())}},
-		grid{{"bytes of Redis", ""}, {"a customer with one pending document", whole(perCustomer)}, {"each further document of many", whole(perDocument)}})
-	r.grids[0] = append(r.grids[0], []string{
-		"Submit and Done, overrides read", times[8].over(times[0]).String(), tenths(times[8].median()), "", "",
-	})
-	r.bars = append(r.bars,
-		bar{what: "SubmitN of 50, a document, to Next", figure: each.over(times[0]).median(), bound: 1},
-		bar{what: "Submit and Done, overrides read, to without", figure: times[8].over(times[2]).median(), bound: 1.15},
-		bar{what: "bytes of a customer with one pending document", figure: perCustomer, bound: 300})
-	return r, nil
-}
-
-// memory returns the bytes of a customer with one pending document, and of each document
-// of a customer with many.
-func (p *scripts) memory(ctx context.Context) (perCustomer, perDocument float64, err error) {
-	perCustomer, err = p.server.memoryOfCustomers(ctx, p.callers, customerNames(p.customers), p.submit(invoiceOf))
-	if err != nil {
-		return 0, 0, err
-	}
-	perDocument, err = p.server.memoryOfCustomers(ctx, p.callers, p.ids, p.submit(ofAcme))
-	return perCustomer, perDocument, err
+	return scriptReport(b, times[0], times[1:4], times[4:7], each, times[8], perCustomer, perDocument), nil
 }
 
 // submitFifty submits fifty documents of each customer at once.
@@ -164,11 +143,11 @@ func (p *scripts) peek(about about) decide {
 	}
 }
 
-func (p *scripts) report(next samples, one, many []samples) *report {
-	all := whole(float64(len(p.ids)))
-	g := grid{{"server time", "one pending", "µs", all + " pending", "µs"}}
+func scriptReport(b *bench, next samples, one, many []samples, each, overridden samples, perCustomer, perDocument float64) *report {
+	all := whole(float64(b.pending))
+	server := grid{{"server time", "one pending", "µs", all + " pending", "µs"}}
 	for i, name := range []string{"Submit, again", "Submit and Done", "Peek"} {
-		g = append(g, []string{
+		server = append(server, []string{
 			name, one[i].over(next).String(), tenths(one[i].median()), many[i].over(next).String(), tenths(many[i].median()),
 		})
 	}
@@ -176,13 +155,20 @@ func (p *scripts) report(next samples, one, many []samples) *report {
 		title: "scripts",
 		notes: fmt.Sprintf(`Server time of the calls that count what is pending, as a ratio to Next (%s µs) for customers
 			with one pending document: medians of %d rounds, with the least and the most, measured as for the peers, for customers or documents
-			picked at random. "Again" is a document that is pending.`, tenths(next.median()), p.rounds),
-		grids: []grid{g},
+			picked at random. "Again" is a document that is pending.`, tenths(next.median()), b.rounds),
+		grids: []grid{
+			append(server, []string{"Submit and Done, overrides read", overridden.over(next).String(), tenths(overridden.median()), "", ""}),
+			{{"SubmitN of 50", "server time a document", "µs"}, {"documents again", each.over(next).String(), tenths(each.median())}},
+			{{"bytes of Redis", ""}, {"a customer with one pending document", whole(perCustomer)}, {"each further document of many", whole(perDocument)}},
+		},
 		bars: []bar{
 			{what: "Submit and Done, " + all + " pending, to one", figure: many[1].over(one[1]).median(), bound: 1.5},
 			{what: "Submit and Done, to Next", figure: one[1].over(next).median(), bound: 5},
 			{what: "Submit again, to Next", figure: one[0].over(next).median(), bound: 3},
 			{what: "Peek, to Next", figure: one[2].over(next).median(), bound: 2.9},
+			{what: "SubmitN of 50, a document, to Next", figure: each.over(next).median(), bound: 1},
+			{what: "Submit and Done, overrides read, to without", figure: overridden.over(one[1]).median(), bound: 1.15},
+			{what: "bytes of a customer with one pending document", figure: perCustomer, bound: 300},
 		},
 	}
 }

@@ -190,14 +190,6 @@ func (s *sentCommands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 	}
 }
 
-// countingClient returns a client that counts what it sends.
-func (s *server) countingClient() (*redis.Client, *sentCommands) {
-	sent := new(sentCommands)
-	client := redis.NewClient(&redis.Options{Addr: s.Addr})
-	client.AddHook(sent)
-	return client, sent
-}
-
 // serverTimeLoad says what the load was.
 func (b *bench) serverTimeLoad() string {
 	return fmt.Sprintf(`of %d callers of an AutoPipeliner; a round's figure is the median of %d slices of %d decisions,

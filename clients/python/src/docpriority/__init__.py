@@ -4,7 +4,7 @@ arrives, based on how much that customer has sent recently. One customer's flood
     store = docpriority.Store(redis.Redis(), join=True)     # once, in each process
     decision = store.submit("acme", "invoice-4711", 12)     # a document has arrived: 12 pages; 0 if unknown
     publish(document, decision.level)                       # into your queue; 1 is first
-    store.done("acme", "invoice-4711", took)                # when it is processed, which took a timedelta
+    store.done("acme", "invoice-4711", took)                # when it is processed; took is a timedelta
 
 The numbers live in Redis, and all processes share them, also those that use the Go module or the Node.js package of
 this project.

@@ -118,5 +118,5 @@ def _seconds(timeout: Union[timedelta, float]) -> float:
     elif _MOST_SECONDS < timeout <= _DAY:
         raise ValueError(f"a timeout of {timeout:g} is that many seconds; write timedelta(milliseconds={timeout:g}), or timedelta(seconds={timeout:g})")
     if not 0 < timeout <= _DAY:
-        raise ValueError("the timeout is not above 0 seconds and at most a day")
+        raise ValueError("the timeout must be above 0 and at most a day")
     return float(timeout)

@@ -175,7 +175,7 @@ class Threads(_Pools):
 
     def close(self) -> None:
         for pool in list(self._by_address.values()):
-            with suppress(*_ERRORS):  # so may a call in progress
+            with suppress(*_ERRORS):  # a call in progress may too
                 pool.disconnect()
 
 

@@ -22,7 +22,7 @@ Address = Optional[Tuple[str, int]]
 
 
 class Try(NamedTuple):
-    """Asks for commands to be sent to a server, on one connection, and for the reply to the last of them."""
+    """Commands to send to a server, on one connection; the reply to the last one is the result."""
 
     commands: Sequence[Sequence[Union[str, bytes]]]
     address: Address
@@ -51,7 +51,7 @@ class Unanswered(Failure):
 
 
 Steps = Generator[Try, Any, T]
-"""Asks for tries, is sent the reply or a Failure for each, and returns what the call returns."""
+"""Yields tries, gets the reply or a Failure for each, and returns the call's result."""
 
 # Seconds before a further try: doubled each time, with jitter, so that a fleet does not return all at once.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.004, 0.064
@@ -150,7 +150,7 @@ def course(call: Call[T], nodes: Nodes, timeout: float) -> Steps[T]:
             if not isinstance(outcome, Failure):
                 at_once += 1
                 continue
-        failure = outcome if isinstance(outcome, Failure) else Unanswered("the reply is not the script's")
+        failure = outcome if isinstance(outcome, Failure) else Unanswered("unexpected reply")
         text, again = failure.text, False
         kind: type[PriorityError] = NotCountedError
         if isinstance(failure, Refused):

@@ -20,8 +20,8 @@ _log = logging.getLogger("docpriority")
 
 
 class Fallback:
-    """Answers calls that Redis did not. After ten failures in a row it answers all calls at once, but for one a second,
-    which asks Redis. As soon as Redis has counted a document again, memory forgets its customer, and all customers if it
+    """Answers calls that Redis did not. After ten failures in a row it answers all calls at once, except one a second,
+    which asks Redis. Once Redis has counted a document again, memory forgets its customer, and all customers if it
     had answered all calls."""
 
     def __init__(self, new_memory: Callable[[], Memory]) -> None:
@@ -96,4 +96,4 @@ class Fallback:
         memory = self._new_memory()
         memory.degraded = True  # before another thread sees it
         self.memory = memory
-        self._was_away = False  # for all customers, since then
+        self._was_away = False  # it answered all calls since

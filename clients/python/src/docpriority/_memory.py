@@ -87,8 +87,8 @@ class _Customer:
 class Memory:
     """Answers as the scripts do, with their replies.
 
-    Customers and documents are at most 100,000 together: beyond them, the customers leave who sent nothing for
-    longest. The clock shows milliseconds; while it shows less than it did, time stands still.
+    Customers and documents are at most 100,000 together: beyond that, the customers inactive for longest are
+    evicted. The clock shows milliseconds; if it goes back, time stands still meanwhile.
     """
 
     def __init__(self, levels: int, lease: int, clock: Callable[[], int] = _steady_milliseconds) -> None:

@@ -41,7 +41,7 @@ class _Known(NamedTuple):
 class Follower:
     """Makes a store decide by the newest of the operators' rules that it can use.
 
-    All that it knows changes by one assignment, so that a child after a fork goes on with it.
+    All that it knows changes by one assignment, so a child after a fork inherits all of it.
     """
 
     def __init__(self, calls: Calls) -> None:
@@ -101,7 +101,7 @@ def _read(text: bytes) -> tuple[_Change, Any]:
         raise Unusable("a later version of the library wrote the rules")
     read = _Change(item["version"], item["changed"])
     if not all(type(n) is int and 0 < n < end for n, end in zip(read, (_VERSIONS, _TIMES))):
-        raise ValueError("it is not of rules.lua")
+        raise ValueError("not written by rules.lua")
     return read, item.get("rules")
 
 
@@ -115,11 +115,11 @@ def _policies(own: Policies, rules: Any) -> Policies:
 
 
 def _policy(fields: dict[str, Any]) -> Policy:
-    """Reads a policy in JSON. What is left out is the default's; a field that is not known is a TypeError."""
+    """Reads a policy in JSON. A missing field has the default's value; an unknown one is a TypeError."""
     given = {name: value for name, value in fields.items() if value is not None}
     interval, mode = given.pop("reset_interval_ms", 0), _MODES[given.pop("reset_mode", "")]
     if type(interval) is not int or interval > _LONGEST_INTERVAL:
-        raise TypeError("reset_interval_ms is not a whole number that is not too great")
+        raise TypeError("reset_interval_ms is not a whole number, or too great")
     if any(not isinstance(given.get(name, []), list) for name in ("thresholds", "loads")):
         raise TypeError("thresholds or loads are not a list")
     if interval:

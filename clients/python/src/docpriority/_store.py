@@ -38,7 +38,7 @@ class Store(Base[Union[redis.Redis, redis.cluster.RedisCluster]]):
     prefix
         Begins every key. Not empty, and no braces.
     timeout
-        How long a call waits for Redis, further tries included: a ``timedelta``, at most a day, or a number of seconds, at
+        How long a call waits for Redis, retries included: a ``timedelta``, at most a day, or a number of seconds, at
         most 60. It bounds waiting for a free connection, connecting, and waiting for the reply. A call that must
         connect first may take longer, by the time for name look-up and the replies to the login.
     policy

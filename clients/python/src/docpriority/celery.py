@@ -13,7 +13,7 @@ customer can choose it. The message carries the customer in its headers.
   publishing fails, the document is done.
 - **Working** on it ends with ``done``; the README says when, and when the same task comes again.
 - **Celery's own tasks** (``celery.chord_unlock`` and so on) are left alone, and so are
-tasks that ``apply`` or ``task_always_eager`` runs at once, because they wait in no queue.
+  tasks that ``apply`` or ``task_always_eager`` runs at once, as they wait in no queue.
 
 Nothing here makes publishing or a task fail: errors of the store or ``customer_of`` are
 logged. If the store cannot decide, the level is 1.
@@ -81,8 +81,10 @@ def install(
 
     customer_of
         Names the customer whose document a task is: a ``str``. None, or an empty name, means
-        that it is no document: the message is published unchanged. cost_of Returns how much
-        work a task is, as in ``Store.submit``: a number; 0 or None if unknown.
+        that it is no document: the message is published unchanged.
+    cost_of
+        Returns how much work a task is, as in ``Store.submit``: a number; 0 or None if
+        unknown.
 
     ``store`` is a ``docpriority.Store``; an ``AsyncStore`` cannot be used.
     """

@@ -3,8 +3,8 @@
 // operator would act, it shows the command of priorityctl to copy. Anyone who reaches it
 // reads customers' names and the log.
 //
-// It is an http.Handler at the root of a server. All its URLs are relative, so a proxy that
-// takes a prefix away may stand before it.
+// It is an http.Handler at the root of a server. All its URLs are relative, so it works
+// behind a proxy that strips a prefix.
 package page
 
 import (
@@ -45,7 +45,7 @@ func New(inspector *insight.Inspector, redis string) *Page {
 //go:embed assets
 var assets embed.FS
 
-// Handler returns what answers requests.
+// Handler returns the page's HTTP handler.
 func (p *Page) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /assets/", http.FileServerFS(assets))
@@ -134,7 +134,7 @@ func (p *Page) text(err error) string {
 // Inspector is for the frame, which names what is looked at.
 func (v *visit) Inspector() *insight.Inspector { return v.inspector }
 
-// Refresh is when the page is fetched again.
+// Refresh is how often the page is fetched.
 func (v *visit) Refresh() time.Duration { return v.interval }
 
 // Command returns a command of priorityctl to copy.

@@ -168,7 +168,7 @@ func TestPages_NoWorkersThenEmptied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, redistest.Start(t).Client())
 	w.has("", "✓ All 6 checks are ok", "No worker has reported", "no document waits")
-	w.has("workers", "no worker reports, so who follows is not known")
+	w.has("workers", "no worker reports, so who follows is unknown")
 	w.has("policy", "There are no overrides", "No policy is among")
 	w.has("log", "The latest 50 changes")
 	w.client.Set(t.Context(), "priority:{fleet}:emptied", time.Now().Add(-4*time.Minute).UnixMilli(), 0)

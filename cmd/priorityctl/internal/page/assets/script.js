@@ -1,15 +1,15 @@
-// The live part is fetched again and again, except while someone reads in it. Without scripts
+// The live part is fetched again and again, except while someone reads it. Without scripts
 // a link does the same.
 const main = document.getElementById("main"), pause = document.getElementById("pause"), live = document.getElementById("live");
 const say = (text) => { document.getElementById("freshness").textContent = text; };
 const every = Number(main.dataset.refresh);
 let paused = false;
 
-// Someone reads: the pointer or the focus is on a table, or a text is marked.
+// Someone reads: the pointer or the focus is on a table, or text is selected.
 const reading = () => live.querySelector(".wide:hover, :focus-visible") !== null ||
   !getSelection().isCollapsed && live.contains(getSelection().anchorNode);
 
-// The focus marks a command, to copy it.
+// Focus selects a command, to copy it.
 document.addEventListener("focusin", (event) => {
   if (event.target.matches(".command")) getSelection().selectAllChildren(event.target);
 });
