@@ -4,7 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	amqp "github.com/rabbitmq/amqp091-go")
+	amqp "github.com/rabbitmq/amqp091-go"
+)
 
 // RabbitMQ's documentation says that a classic queue cycles through its priorities and starves
 // none. Its source says the contrary, and levels need that.
