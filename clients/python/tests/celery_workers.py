@@ -89,39 +89,6 @@ class Workers:
         self.assertEqual(round(self.store.peek(customer).recent), counted)
         self.assertEqual(self.server.zcard(self.store.keys(customer).pending), 2)  # members of our own
 
-    def test_the_last_word_on_a_task_is_done(self) -> None:
-        for name in ("fail", "ignore", "reject", "endless", "lost"):
-            getattr(self.documents, name).delay(name)
-        self.documents.work.delay("work", "one")
-        self.documents.app.send_task("nobody.knows", kwargs={"customer": "unknown"})
-        customers = ("fail", "ignore", "reject", "endless", "lost", "work", "unknown")
-        for customer in customers:
-            self.assertEqual(self.store.peek(customer).pending, 1, customer)
-        self.work()
-        for customer in customers:
-            self.await_done(customer, 1)
-        self.assertEqual(self.notes().count("work one"), 1)
-
-    def test_a_task_that_is_revoked_is_done(self) -> None:
-        self.work()
-        revoked = str(uuid.uuid4())
-        control = self.documents.app.control
-        await_that("the worker knows", lambda: control.revoke(revoked, reply=True, timeout=1))
-        self.documents.work.apply_async(("revoked", "one"), task_id=revoked)
-        self.await_done("revoked", 1)
-        self.assertEqual(self.notes(), [])
-
-    def test_a_retry_keeps_its_document_and_its_priority(self) -> None:
-        for _ in range(4):
-            self.documents.work.delay("flaky", "before")
-        self.documents.flaky.delay("flaky", "one")
-        self.work("-c", "1")
-        self.await_done("flaky", 5)
-        tried = [note for note in self.notes() if note.startswith("try")]
-        (priority,) = {note.split()[-1] for note in tried}
-        self.assertEqual(tried, [f"try {n} pending 1 priority {priority}" for n in range(3)])
-        self.assertNotIn(priority, ("None", "0" if self.broker.startswith("redis") else "8"))
-
     def test_what_comes_again_is_not_done(self) -> None:
         self.documents.reject.delay("requeued", requeue=True)
         self.documents.lost_once.delay("lost once")
@@ -164,6 +131,39 @@ class OnRedis(Workers, unittest.TestCase):
             broker.delete("unacked_mutex")  # it may have looked itself, and nobody else would for 5 minutes
             left = [time.time(), *(score for _, score in broker.zrange("unacked_index", 0, -1, withscores=True))]
         await_that("its messages may be given to others", lambda: time.time() > max(left) + VISIBILITY)
+
+    def test_the_last_word_on_a_task_is_done(self) -> None:
+        for name in ("fail", "ignore", "reject", "endless", "lost"):
+            getattr(self.documents, name).delay(name)
+        self.documents.work.delay("work", "one")
+        self.documents.app.send_task("nobody.knows", kwargs={"customer": "unknown"})
+        customers = ("fail", "ignore", "reject", "endless", "lost", "work", "unknown")
+        for customer in customers:
+            self.assertEqual(self.store.peek(customer).pending, 1, customer)
+        self.work()
+        for customer in customers:
+            self.await_done(customer, 1)
+        self.assertEqual(self.notes().count("work one"), 1)
+
+    def test_a_task_that_is_revoked_is_done(self) -> None:
+        self.work()
+        revoked = str(uuid.uuid4())
+        control = self.documents.app.control
+        await_that("the worker knows", lambda: control.revoke(revoked, reply=True, timeout=1))
+        self.documents.work.apply_async(("revoked", "one"), task_id=revoked)
+        self.await_done("revoked", 1)
+        self.assertEqual(self.notes(), [])
+
+    def test_a_retry_keeps_its_document_and_its_priority(self) -> None:
+        for _ in range(4):
+            self.documents.work.delay("flaky", "before")
+        self.documents.flaky.delay("flaky", "one")
+        self.work("-c", "1")
+        self.await_done("flaky", 5)
+        tried = [note for note in self.notes() if note.startswith("try")]
+        (priority,) = {note.split()[-1] for note in tried}
+        self.assertEqual(tried, [f"try {n} pending 1 priority {priority}" for n in range(3)])
+        self.assertNotIn(priority, ("None", "0"))
 
     def test_chains_groups_and_chords_are_documents_each(self) -> None:
         work = self.documents.work

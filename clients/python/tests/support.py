@@ -6,6 +6,7 @@ import asyncio
 import os
 import socket
 import threading
+import time
 import unittest
 import uuid
 from pathlib import Path
@@ -37,6 +38,16 @@ def stubborn(asynchronous: bool, url: str) -> Any:
     package, retry = (redis.asyncio, redis.asyncio.retry.Retry) if asynchronous else (redis, Retry)
     errors = [redis.ConnectionError, redis.TimeoutError]
     return package.Redis.from_url(url, retry=retry(NoBackoff(), 5), retry_on_timeout=True, retry_on_error=errors, decode_responses=True)
+
+
+def eventually(get: Callable[[], Any], want: Callable[[Any], Any]) -> Any:
+    """Returns what is got once it is as wanted."""
+    end = time.monotonic() + LONG
+    while not want(got := get()):
+        if time.monotonic() > end:
+            raise AssertionError(f"at last it was {got!r}")
+        time.sleep(0.01)
+    return got
 
 
 class Loop:

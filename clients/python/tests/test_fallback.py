@@ -4,7 +4,6 @@ import logging
 import os
 import time
 import unittest
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from unittest import mock
@@ -17,20 +16,9 @@ from docpriority._calls import Calls
 from docpriority._fallback import Fallback
 from docpriority._policy import Policy
 
-from .support import LONG, SHORT, StoreCase, both_kinds, needs_redis, prefix
+from .support import LONG, SHORT, StoreCase, both_kinds, eventually, needs_redis, prefix
 
 logging.getLogger("docpriority").addHandler(logging.NullHandler())
-
-
-def eventually(get: Any, want: Any) -> Any:
-    end = time.monotonic() + LONG
-    got = get()
-    while not want(got):
-        if time.monotonic() > end:
-            raise AssertionError(f"at last it was {got!r}")
-        time.sleep(0.01)
-        got = get()
-    return got
 
 
 @needs_redis
@@ -40,27 +28,6 @@ class Fallbacks(StoreCase):
         probe = mock.patch.object(_fallback, "_PROBE_SECONDS", 0.05)
         probe.start()
         self.addCleanup(probe.stop)
-
-    def test_an_outage_under_many_callers(self) -> None:
-        for fault in ("hold", "away"):
-            proxy, server = self.proxy(), self.redis()
-            store = self.open(proxy.url, timeout=SHORT, fallback=True)
-            eventually(lambda: store.next("before"), lambda decision: not decision.degraded)
-            proxy.hold() if fault == "hold" else setattr(proxy, "fault", "away")
-            proxy.close_connections() if fault == "away" else None
-            with ThreadPoolExecutor(16) as threads:
-                small = list(threads.map(lambda n: store.submit(f"customer {n}", "document"), range(100)))
-                flood = list(threads.map(lambda n: store.submit("flood", f"{n}"), range(100)))
-            self.assertEqual({decision.level for decision in small}, {1})
-            self.assertEqual({decision.degraded for decision in flood}, {True})
-            self.assertEqual(max(decision.level for decision in flood), 5)
-            self.assertTrue(store.degraded and store.peek("flood").degraded)
-            self.assertEqual(store.done("flood", "1").document, "1")
-            proxy.release()
-            eventually(lambda: store.submit("flood", "after"), lambda decision: not decision.degraded)
-            self.assertFalse(store.degraded)
-            self.assertLess(server.zcard(store.keys("flood").pending), 100)
-            self.assertEqual(len(getattr(store, "store", store)._fallback.memory), 0)
 
     def test_one_failure_is_answered_too(self) -> None:
         proxy = self.proxy()

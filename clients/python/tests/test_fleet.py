@@ -22,22 +22,10 @@ from docpriority._calls import Calls
 from docpriority._report import Window, fitted
 from docpriority._rules import Follower
 
-from .support import HOST, LONG, PORT, StoreCase, both_kinds, needs_redis, prefix
+from .support import HOST, LONG, PORT, StoreCase, both_kinds, eventually, needs_redis, prefix
 from .test_servers import RIGHTS
 
 logging.getLogger("docpriority").addHandler(logging.NullHandler())
-
-
-def eventually(get: Callable[[], Any], want: Callable[[Any], Any]) -> Any:
-    """Returns what is got once it is as wanted."""
-    end = time.monotonic() + LONG
-    while True:
-        got = get()
-        if want(got):
-            return got
-        if time.monotonic() > end:
-            raise AssertionError(f"at last it was {got!r}")
-        time.sleep(0.01)
 
 
 class Operator:

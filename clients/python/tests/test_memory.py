@@ -1,8 +1,6 @@
-"""The rules in memory, against a server, and the stores of docpriority.testing. test_vectors.py has the vectors."""
+"""The bounds of the memory, and the stores of docpriority.testing. test_vectors.py has the rules."""
 
 import doctest
-import math
-import random
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -10,97 +8,10 @@ from typing import Any
 from unittest import mock
 
 import docpriority
-from docpriority import Ended, NotCountedError, Override, Policy, ResetMode, Rule, _memory, testing
+from docpriority import Ended, NotCountedError, Override, Policy, Rule, _memory, testing
 from docpriority.testing import AsyncMemoryStore, MemoryStore
 
-from .support import LONG, StoreCase, both_kinds, needs_redis, prefix
-
-
-def let_pass(server: Any, keys: Any, milliseconds: int) -> None:
-    """Redis's clock cannot be moved, but what it is compared with can."""
-    for member, score in server.zrange(keys.pending, 0, -1, withscores=True):
-        earlier = {b":averages": 0, b":fades": milliseconds}.get(member, math.copysign(256 * milliseconds, score))
-        server.zadd(keys.pending, {member: score - earlier})
-    for key in (keys.count, keys.override):
-        left = server.pttl(key)
-        if left >= 0:
-            server.pexpire(key, left - milliseconds)
-
-
-@needs_redis
-class AgainstAServer(StoreCase):
-    """Random sequences come to the same in memory and on a server. Both have the server's clock."""
-
-    def test_random_sequences_are_decided_alike(self) -> None:
-        server, own = self.redis(), prefix()
-        policies: dict[str, Any] = {
-            "policy": Policy(turns=4, loads=(2, 8, 32), reset_interval=timedelta(seconds=90)),
-            "tiers": {"b": Policy(thresholds=(-1, -2), reset_mode=ResetMode.SINCE_LAST_RESET, reset_interval=timedelta(minutes=7))},
-            "tier_of": str, "lease": timedelta(hours=3),
-        }
-        store = self.open(prefix=own, timeout=LONG, overrides=True, **policies)
-        now = 0.0
-        memory = MemoryStore(clock=lambda: now, **policies)
-        choose, pending = random.Random(23), []
-        for step in range(1500):
-            customer = choose.choice("abc")
-            does = choose.choice(("next", "next_n", "submit", "submit", "submit_n", "done", "done", "done_n", "peek", "pass", "override", "reset"))
-            arguments: list[Any] = [customer]
-            if does == "pass":
-                seconds = choose.choice((1, 13, 31, 200, 4000, 40_000)) if step % 4 == 0 else 3
-                for name in "abc":
-                    let_pass(server, store.keys(name), 1000 * seconds)
-                memory.advance(timedelta(seconds=seconds))
-                continue
-            if does == "override":
-                earliest = choose.randrange(1, 9)
-                # No sum of whole seconds, at which one of the two would be past its end.
-                server.set(store.keys(customer).override, f">={earliest}", px=29_500)
-                memory.set_override(customer, Override(earliest, 255), timedelta(seconds=29.5))
-                continue
-            if does == "reset" and choose.random() < 0.9:
-                continue
-            if does == "next_n":
-                arguments.append(choose.randrange(1, 9))
-            elif does == "submit":
-                arguments += [choose.choice(pending)[1] if pending and choose.random() < 0.2 else f"{step}"]
-                pending.append((customer, arguments[1]))
-            elif does == "submit_n":
-                arguments.append([f"{step}-{n // 2 * 2}" for n in range(choose.randrange(1, 30))])
-                pending += [(customer, document) for document in arguments[1]]
-            elif does == "done" and pending:
-                arguments = list(pending.pop(choose.randrange(len(pending))))
-            elif does in ("done", "done_n"):
-                ended = [document for _, document in pending[:12]]
-                arguments = [customer, ended or ["none"]]
-                does = "done_n"
-            want = getattr(store, does)(*arguments)
-            seconds, micros = server.time()
-            now = seconds + micros / 1e6
-            got = getattr(memory, does)(*arguments)
-            with self.subTest(step=step, does=does, arguments=arguments):
-                self.assert_alike(got, want)
-
-    def assert_alike(self, got: Any, want: Any) -> None:
-        """Asserts that both are the same, but for some milliseconds."""
-        if isinstance(want, list):
-            self.assertEqual(len(got), len(want))
-            for one, other in zip(got, want):
-                self.assert_alike(one, other)
-            return
-        self.assertEqual(type(got), type(want))
-        for name, value in vars(want).items() if want is not None else ():
-            mine = getattr(got, name)
-            if name in ("load", "recent"):
-                self.assertAlmostEqual(mine, value, delta=value / 100 + 0.001)
-            elif name == "lease":  # vectors compare it: 20 times what a busy machine adds to a call
-                self.assertEqual(bool(mine), bool(value))
-            elif isinstance(value, timedelta):
-                self.assertLess(abs(mine - value), timedelta(seconds=10), name)
-            elif name == "override" and value is not None:
-                self.assertEqual((mine.earliest, mine.latest), (value.earliest, value.latest))
-            else:
-                self.assertEqual(mine, value, name)
+from .support import StoreCase, both_kinds
 
 
 class Bounds(unittest.TestCase):

@@ -1,5 +1,6 @@
-"""The ways to reach a server: a cluster, a Sentinel, TLS, a Unix socket, users with few rights."""
+"""The ways to reach a server: a cluster, a Sentinel, TLS, users with few rights."""
 
+import json
 import os
 import unittest
 from typing import Any
@@ -14,7 +15,7 @@ from redis.crc import key_slot
 
 from docpriority import NotCountedError, OutcomeUnknownError, PriorityError
 
-from .support import HOST, LONG, PORT, StoreCase, both_kinds, needs_redis
+from .support import HOST, LONG, PORT, StoreCase, both_kinds, eventually, needs_redis, prefix
 
 
 def needs(variable: str) -> Any:
@@ -68,6 +69,19 @@ class Clusters(StoreCase):
         store.next("acme")
         self.assertEqual((self.readonly_calls(), len(called)), (before, len(options)))
         store.reset("acme")
+
+    def test_a_member_reports_and_follows_rules_wherever_their_keys_are(self) -> None:
+        own = prefix()
+        self.client.set(f"{own}:{{control}}:rules", '{"version":1,"changed":1,"rules":{"thresholds":[0]}}')
+        store = self.cluster_store(prefix=own, join=True)
+        store.next("acme")
+        (member,) = eventually(lambda: self.client.zrange(f"{own}:{{fleet}}:members", 0, -1), bool)
+        report = f"{own}:{{fleet}}:{member.decode()}"
+        eventually(lambda: self.client.get(report), lambda text: text and json.loads(text)["rules"]["version"] == 1)
+        self.assertEqual(store.next("acme").level, 2)
+        store.reset("acme")
+        store.close()
+        self.assertIsNone(self.client.get(report))
 
     def readonly_calls(self) -> int:
         calls = 0
@@ -169,19 +183,6 @@ class TLS(StoreCase):
             given: dict[str, Any] = settings
             store = self.open(client=self.client(**given), timeout=0.5)
             self.assertRaises((NotCountedError, OutcomeUnknownError), store.next, "acme")
-
-
-@needs("REDIS_SOCKET")
-class UnixSockets(StoreCase):
-    def test_a_unix_socket_will_do(self) -> None:
-        store = self.open("unix://" + os.environ["REDIS_SOCKET"], timeout=LONG)
-        self.assertEqual([store.next("acme").count for _ in range(20)], [-n for n in range(20)])
-
-    def test_a_socket_that_is_not_there_is_named(self) -> None:
-        store = self.open("unix:///nowhere/redis.sock", timeout=2)
-        with self.assertRaises(NotCountedError) as raised:
-            store.next("acme")
-        self.assertIn("No such file", str(raised.exception))
 
 
 # As docs/redis.md has them.

@@ -1,14 +1,11 @@
-"""The vectors that programs in all languages share."""
+"""The vectors that clients/conformance cannot ask a driver for."""
 
 import base64
-import hashlib
 import json
 import re
 import unittest
 from datetime import timedelta
 from typing import Any
-
-import redis
 
 import docpriority
 from docpriority import Decision, Ended, Policy, ResetMode
@@ -36,54 +33,15 @@ def policy_of(fields: dict[str, Any]) -> Policy:
     return Policy(**given)
 
 
-def store(**options: Any) -> docpriority.Store:
-    return docpriority.Store(redis.Redis(port=1), **options)
-
-
-class Keys(unittest.TestCase):
-    def test_keys(self) -> None:
-        for key in vectors("keys.json")["keys"]:
-            with self.subTest(key["shown"]):
-                own, customer = store(prefix=key["prefix"]), bytes.fromhex(key["customer_hex"])
-                self.assertEqual(vars(own.keys(customer)), {end: bytes.fromhex(key[f"{end}_key_hex"]) for end in ("count", "pending", "override")})
-
-
 class Policies(unittest.TestCase):
-    def test_scripts_and_levels(self) -> None:
-        file = vectors("policies.json")
-        for vector in file["policies"]:
+    def test_levels(self) -> None:
+        for vector in vectors("policies.json")["policies"]:
             policy = policy_of(vector["policy"])
-            own = store(policy=policy, lease=timedelta(milliseconds=vector["lease_ms"]))
             by_load = vector["levels_by_load"] or []
             with self.subTest(vector["name"]):
-                for name, sha1 in {**vector["sha1"], **file["always"]}.items():
-                    self.assertEqual(hashlib.sha1(own.script(name, "acme").encode()).hexdigest(), sha1)
                 self.assertEqual((policy.loads, policy.turns, policy.last), (tuple(vector["loads"]), vector["turns"], vector["last"]))
                 self.assertEqual([[count, policy.level(count)] for count, _ in vector["levels"]], vector["levels"])
                 self.assertEqual([[load, policy.level_of_load(load / 1e6)] for load, _ in by_load], by_load)
-
-    def test_what_is_refused(self) -> None:
-        for vector in vectors("policies.json")["refused"]:
-            with self.subTest(vector["why"]), self.assertRaises(ValueError):
-                store(policy=policy_of(vector["policy"]), lease=timedelta(milliseconds=vector["lease_ms"]))
-
-
-class Compared(unittest.TestCase):
-    def test_costs(self) -> None:
-        for case in vectors("costs.json")["cases"]:
-            calls = Calls("priority", Policy(), None, None, timedelta(days=1), False)
-            for number, step in enumerate(case["steps"]):
-                customer, n = step["customer"], len(step.get("costs", ())) or step["n"]
-                documents = [f"{number} {i}" for i in range(n)]
-                if "costs" in step:
-                    call: Any = calls.submit_n(customer, documents, step["costs"])
-                    sent, reply = call.arguments[1::2], [1, 1, 1, 1] * n
-                else:
-                    call = calls.done_n(customer, documents, timedelta(milliseconds=step.get("took_ms", 0)))
-                    sent, reply = call.arguments[:1], [0, 1] * step.get("ended", 0) + [0, 0] * (n - step.get("ended", 0))
-                with self.subTest(case["name"], step=number):
-                    self.assertEqual([int(cost) for cost in sent], step["sent"])
-                call.read(reply, False)
 
 
 class Case:
