@@ -61,18 +61,6 @@ func tuned(t *testing.T, w *Workload, servers int) Advice {
 	return advice
 }
 
-// Who sends a little every half hour is always first by Next, and the others never. Submit
-// remembers a day of it.
-func TestTuning_NextBetter(t *testing.T) {
-	traffic := newTraffic(1, 36*time.Hour)
-	traffic.send(light, 15, 8, 35*time.Minute, 10*time.Second)
-	traffic.send(heavy, 18, 1, 10*time.Minute, 100*time.Second)
-	a := tuned(t, traffic.Workload, 4)
-	if a.Reason != NextBetter || a.Take.Counting != Rule {
-		t.Errorf("%s: %s, %+v", a.Take.Counting, a.Reason, a.Verdict)
-	}
-}
-
 // What comes later changes no choice, only its judgement.
 func TestTuning_HoldsBack(t *testing.T) {
 	w := steadyAndFloods(1)
